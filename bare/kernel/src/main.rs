@@ -1,0 +1,2 @@
+//! The Vellum reference kernel.
+fn main() {}
