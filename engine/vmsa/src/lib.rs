@@ -1,3 +1,33 @@
-//! The words of the 64-bit Arm virtual memory system architecture: levels, granules, descriptors, TLB maintenance
+//! The words of the 64-bit Arm virtual memory system architecture, and nothing beyond arithmetic.
+//!
+//! Addresses, levels, granules, descriptors, attributes, barriers and TLB maintenance as plain data. Nothing here touches
+//! a machine, so all of it runs anywhere. Section names are those of the Arm Architecture Reference Manual for A-profile,
+//! DDI 0487.
 #![no_std]
 #![forbid(unsafe_code)]
+
+mod address;
+mod attributes;
+mod descriptor;
+mod features;
+mod geometry;
+mod granule;
+mod leaf;
+mod level;
+pub mod maintenance;
+mod midr;
+pub mod ptdump;
+pub mod registers;
+mod syndrome;
+
+pub use address::{Address, IntermediateAddr, PhysAddr, VirtAddr};
+pub use attributes::{Access, Stage1Attributes, TableAttributes};
+pub use descriptor::{DESCRIPTOR_SHIFT, Descriptor, Layout, Meaning};
+pub use features::{BbmLevel, IdRegisters};
+pub use geometry::{AddressHalf, Geometry, GeometryError};
+pub use granule::{Granule, Granule4K, Granule16K, Granule64K, PageSize};
+pub use leaf::LeafSize;
+pub use level::Level;
+pub use maintenance::{Barrier, Maintenance, TlbiOp};
+pub use midr::Midr;
+pub use syndrome::{ExceptionClass, FaultStatus, Syndrome};

@@ -1,0 +1,148 @@
+//! Attributes of stage-1 descriptors. They are the descriptor's own bits, so every descriptor can be represented and bits
+//! without a name are kept.
+
+use bitflags::bitflags;
+
+bitflags! {
+    /// Attributes of a stage-1 block or page (D8.3.1.2). Bits that have no name here are kept as they are.
+    ///
+    /// Multi-bit fields have methods: [`Self::memory_index`], [`Self::access`], [`Self::shareability`].
+    #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+    #[repr(transparent)]
+    pub struct Stage1Attributes: u64 {
+        /// Bit 5, NS: the output address is in the Non-secure space.
+        const NS = 1 << 5;
+        /// Bit 6, AP\[1\]: EL0 may access it.
+        const USER = 1 << 6;
+        /// Bit 7, AP\[2\]: read-only; with DBM and hardware dirty state, writable but clean.
+        const READ_ONLY = 1 << 7;
+        /// Bit 8, SH\[0\]; with bit 9, inner shareable.
+        const SH0 = 1 << 8;
+        /// Bit 9, SH\[1\]: shareable. In LPA2 descriptors bits 9:8 are output-address bits.
+        const SH1 = 1 << 9;
+        /// Bits 9:8: inner shareable.
+        const INNER_SHAREABLE = 0b11 << 8;
+        /// Bit 10, AF: the leaf has been accessed; without it an access faults or hardware sets it.
+        const AF = 1 << 10;
+        /// Bit 11, nG: the translation belongs to one ASID.
+        const NOT_GLOBAL = 1 << 11;
+        /// Bit 16, nT: do not cache the translation (blocks, FEAT_BBM level 1).
+        const NT = 1 << 16;
+        /// Bit 50, GP: instruction fetches from it are guarded (FEAT_BTI).
+        const GUARDED = 1 << 50;
+        /// Bit 51, DBM: hardware may clear READ_ONLY on a write (FEAT_HAFDBS).
+        const DBM = 1 << 51;
+        /// Bit 53, PXN: EL1 may not execute it.
+        const PXN = 1 << 53;
+        /// Bit 54, UXN: EL0 may not execute it; XN in regimes with one privilege level.
+        const UXN = 1 << 54;
+        /// Bits 58:55: left to software.
+        const SOFTWARE = 0b1111 << 55;
+        const _ = !0;
+    }
+}
+
+/// Who may read and write a leaf: AP\[2:1\] (D8.4.1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Access {
+    /// AP = 00: EL1 reads and writes.
+    ReadWrite,
+    /// AP = 01: EL1 and EL0 read and write.
+    UserReadWrite,
+    /// AP = 10: EL1 reads.
+    ReadOnly,
+    /// AP = 11: EL1 and EL0 read.
+    UserReadOnly,
+}
+
+impl Stage1Attributes {
+    /// Neither EL1 nor EL0 may execute it.
+    pub const NO_EXECUTE: Self = Self::PXN.union(Self::UXN);
+
+    /// The field AttrIndx, bits 4:2, with this value, 0 to 7: which byte of MAIR_ELx tells the memory type.
+    pub const fn memory(index: u8) -> Self {
+        Self::from_bits_retain((index as u64 & 0b111) << 2)
+    }
+
+    /// AttrIndx, 0 to 7.
+    pub const fn memory_index(self) -> u8 {
+        (self.bits() >> 2) as u8 & 0b111
+    }
+
+    /// The field SH, bits 9:8: 0 non-shareable, 2 outer shareable, 3 inner shareable. Not in LPA2 descriptors.
+    pub const fn shareability(self) -> u8 {
+        (self.bits() >> 8) as u8 & 0b11
+    }
+
+    /// The field AP\[2:1\].
+    pub const fn access(self) -> Access {
+        match (self.contains(Self::READ_ONLY), self.contains(Self::USER)) {
+            (false, false) => Access::ReadWrite,
+            (false, true) => Access::UserReadWrite,
+            (true, false) => Access::ReadOnly,
+            (true, true) => Access::UserReadOnly,
+        }
+    }
+}
+
+impl core::fmt::Debug for Stage1Attributes {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:#x}", self.bits())
+    }
+}
+
+bitflags! {
+    /// Attributes of a stage-1 table descriptor, which limit every leaf below it (hierarchical control, D8.4.2). Bits that
+    /// have no name here are kept.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+    #[repr(transparent)]
+    pub struct TableAttributes: u64 {
+        /// Bit 10, AF of a table (FEAT_HAFT).
+        const AF = 1 << 10;
+        /// Bit 59, PXNTable: EL1 may not execute anything below.
+        const PXN = 1 << 59;
+        /// Bit 60, UXNTable: EL0 may not execute anything below.
+        const UXN = 1 << 60;
+        /// Bit 61, APTable\[0\]: EL0 may not access anything below.
+        const NO_USER = 1 << 61;
+        /// Bit 62, APTable\[1\]: nothing below may be written.
+        const READ_ONLY = 1 << 62;
+        /// Bit 63, NSTable: everything below is in the Non-secure space.
+        const NS = 1 << 63;
+        const _ = !0;
+    }
+}
+
+impl core::fmt::Debug for TableAttributes {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:#x}", self.bits())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bit_is_kept() {
+        for bit in 0..64 {
+            assert_eq!(Stage1Attributes::from_bits_retain(1 << bit).bits(), 1 << bit);
+            assert_eq!(Stage1Attributes::from_bits(1 << bit).map(|flags| flags.bits()), Some(1 << bit));
+        }
+    }
+
+    #[test]
+    fn fields_are_where_the_manual_puts_them() {
+        for index in 0..8 {
+            assert_eq!(Stage1Attributes::memory(index).memory_index(), index);
+            assert_eq!(Stage1Attributes::memory(index).bits(), u64::from(index) << 2);
+        }
+        assert_eq!(Stage1Attributes::INNER_SHAREABLE.shareability(), 3);
+        let table =
+            [(0, Access::ReadWrite), (1, Access::UserReadWrite), (2, Access::ReadOnly), (3, Access::UserReadOnly)];
+        for (field, access) in table {
+            assert_eq!(Stage1Attributes::from_bits_retain(field << 6).access(), access);
+        }
+        assert_eq!(Stage1Attributes::NO_EXECUTE.bits(), 0x0060_0000_0000_0000);
+    }
+}

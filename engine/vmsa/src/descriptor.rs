@@ -1,0 +1,249 @@
+//! 64-bit descriptors: what kind they are, and where they keep an output address.
+//!
+//! ```text
+//!  63      52 51  50 49 48 47                    n     12 11 10 9  8 7     2 1 0
+//! | attributes  |  output address [47:n]        | 0 |     attributes       |T V|    48-bit
+//! | attributes  |  output address [47:16]       |51:48|   attributes       |T V|    LPA, 64 KiB
+//! | attributes  |  output address [49:n]                |51:50|  attributes|T V|    LPA2, 4 and 16 KiB
+//! ```
+//! Stage 1 and stage 2 differ only in what the attributes mean (D8.3). This file alone assumes that a descriptor is 64 bits.
+
+use crate::{Level, PageSize, PhysAddr};
+
+/// log2 of the bytes of a descriptor: a level resolves [`PageSize::shift`] minus this many bits of input address.
+pub const DESCRIPTOR_SHIFT: u32 = 3;
+
+/// Where descriptors keep the output-address bits above 47.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Layout {
+    /// Nowhere: output addresses have 48 bits.
+    Bits48,
+    /// FEAT_LPA, 64 KiB granule: bits 51:48 at 15:12.
+    Lpa,
+    /// FEAT_LPA2 (TCR_ELx.DS = 1), 4 and 16 KiB: bits 49:48 in place, 51:50 at 9:8, where shareability was.
+    Lpa2,
+}
+
+/// Bits `high` to `low`, both included.
+const fn bits(high: u32, low: u32) -> u64 {
+    (!0 >> (63 - high)) & (!0 << low)
+}
+
+impl Layout {
+    /// Bits of the largest output address that a descriptor can hold.
+    pub const fn output_bits(self) -> u32 {
+        match self {
+            Self::Bits48 => 48,
+            Self::Lpa | Self::Lpa2 => 52,
+        }
+    }
+
+    /// The descriptor bits that hold an output address aligned to `1 << shift`.
+    pub const fn output_mask(self, shift: u32) -> u64 {
+        match self {
+            Self::Bits48 => bits(47, shift),
+            Self::Lpa => bits(47, shift) | bits(15, 12),
+            Self::Lpa2 => bits(49, shift) | bits(9, 8),
+        }
+    }
+
+    /// The descriptor bits that hold `output`, which is aligned to a page and fits in [`Self::output_bits`].
+    #[inline(always)]
+    pub const fn encode_output(self, output: PhysAddr) -> u64 {
+        let output = output.bits();
+        match self {
+            Self::Bits48 => output & bits(47, 12),
+            Self::Lpa => (output & bits(47, 16)) | (output >> 48 & 0xf) << 12,
+            Self::Lpa2 => (output & bits(49, 12)) | (output >> 50 & 0b11) << 8,
+        }
+    }
+
+    /// The output address, aligned to `1 << shift`, in a descriptor.
+    #[inline(always)]
+    pub const fn output(self, descriptor: Descriptor, shift: u32) -> PhysAddr {
+        let raw = descriptor.0;
+        PhysAddr::new(match self {
+            Self::Bits48 => raw & bits(47, shift),
+            Self::Lpa => (raw & bits(47, shift)) | (raw >> 12 & 0xf) << 48,
+            Self::Lpa2 => (raw & bits(49, shift)) | (raw >> 8 & 0b11) << 50,
+        })
+    }
+
+    /// The bits of a leaf at `level` that are attributes: all but the type, the output address and the Contiguous bit.
+    pub const fn attribute_mask(self, size: PageSize, level: Level) -> u64 {
+        !(self.output_mask(size.level_shift(level)) | Descriptor::TYPE | Descriptor::CONTIGUOUS)
+    }
+
+    /// The bits of a table descriptor that are attributes.
+    pub const fn table_attribute_mask(self, size: PageSize) -> u64 {
+        !(self.output_mask(size.shift()) | Descriptor::TYPE)
+    }
+}
+
+/// One 64-bit descriptor, as it stands in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[repr(transparent)]
+pub struct Descriptor(u64);
+
+/// What kind of descriptor it is at its level, and where it leads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Meaning {
+    /// Bit 0 is clear: a translation fault, whatever the other bits say.
+    Invalid,
+    /// Bit 0 is set, but the level has no such type: a translation fault (D8.3.1, reserved encodings).
+    Reserved,
+    /// The address of the next table.
+    Table(PhysAddr),
+    /// A block or page that leads to this address; the flag is its Contiguous bit.
+    Leaf(PhysAddr, bool),
+}
+
+impl Descriptor {
+    /// All zeros.
+    pub const INVALID: Self = Self(0);
+    /// Bit 0: the descriptor is valid.
+    pub const VALID: u64 = 1;
+    /// Bits 1:0, which make up the type.
+    pub const TYPE: u64 = 0b11;
+    /// Bit 52 of a leaf: one of a contiguous group (D8.7.1).
+    pub const CONTIGUOUS: u64 = 1 << 52;
+    /// Bit 16 of a block: do not cache the translation (nT, FEAT_BBM level 1, D8.7.3).
+    pub const NT: u64 = 1 << 16;
+
+    /// The descriptor with these bits.
+    pub const fn new(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The bits.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// A table descriptor that leads to `next` and carries `attributes` (bits of [`Layout::table_attribute_mask`]).
+    #[inline(always)]
+    pub const fn table(layout: Layout, next: PhysAddr, attributes: u64) -> Self {
+        Self(layout.encode_output(next) | attributes | 0b11)
+    }
+
+    /// A leaf of `level` that leads to `to` and carries `attributes` (bits of [`Layout::attribute_mask`]).
+    #[inline(always)]
+    pub const fn leaf(layout: Layout, level: Level, to: PhysAddr, attributes: u64) -> Self {
+        let kind = if level.number() == Level::L3.number() { 0b11 } else { 0b01 };
+        Self(layout.encode_output(to) | attributes | kind)
+    }
+
+    /// Whether bit 0 is set.
+    #[inline(always)]
+    pub const fn is_valid(self) -> bool {
+        self.0 & Self::VALID != 0
+    }
+
+    /// Whether it is a valid table descriptor of `level`.
+    #[inline(always)]
+    pub const fn is_table(self, level: Level) -> bool {
+        self.0 & Self::TYPE == 0b11 && level.number() != Level::L3.number()
+    }
+
+    /// The Contiguous bit, which counts in leaves alone.
+    #[inline(always)]
+    pub const fn is_contiguous(self) -> bool {
+        self.0 & Self::CONTIGUOUS != 0
+    }
+
+    /// What the descriptor says at `level`.
+    #[inline(always)]
+    pub const fn meaning(self, size: PageSize, layout: Layout, level: Level) -> Meaning {
+        if !self.is_valid() {
+            Meaning::Invalid
+        } else if self.is_table(level) {
+            Meaning::Table(layout.output(self, size.shift()))
+        } else if size.has_leaf(level, layout) && (level.number() != 3 || self.0 & Self::TYPE == 0b11) {
+            Meaning::Leaf(layout.output(self, size.level_shift(level)), self.is_contiguous())
+        } else {
+            Meaning::Reserved
+        }
+    }
+}
+
+impl core::fmt::Debug for Descriptor {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layouts(size: PageSize) -> &'static [Layout] {
+        match size {
+            PageSize::Size64K => &[Layout::Bits48, Layout::Lpa],
+            _ => &[Layout::Bits48, Layout::Lpa2],
+        }
+    }
+
+    /// Every granule × layout × level × single output bit: what goes in comes out, and touches no attribute.
+    #[test]
+    fn every_output_bit_survives_and_stays_in_its_mask() {
+        for size in PageSize::ALL {
+            for &layout in layouts(size) {
+                for level in Level::ALL.into_iter().filter(|&level| size.has_leaf(level, layout)) {
+                    let shift = size.level_shift(level);
+                    for bit in shift..layout.output_bits() {
+                        let to = PhysAddr::new(1 << bit);
+                        let leaf = Descriptor::leaf(layout, level, to, 0);
+                        assert_eq!(
+                            leaf.meaning(size, layout, level),
+                            Meaning::Leaf(to, false),
+                            "{size} {layout:?} {bit}"
+                        );
+                        assert_eq!(leaf.bits() & layout.attribute_mask(size, level), 0);
+                    }
+                    let all = Descriptor::leaf(layout, level, PhysAddr::new(0), layout.attribute_mask(size, level));
+                    assert_eq!(layout.output(all, shift), PhysAddr::new(0), "attributes leak into the output address");
+                }
+                for bit in size.shift()..layout.output_bits() {
+                    let next = PhysAddr::new(1 << bit);
+                    let table = Descriptor::table(layout, next, 0);
+                    assert_eq!(table.meaning(size, layout, Level::L2), Meaning::Table(next));
+                    assert_eq!(table.bits() & layout.table_attribute_mask(size), 0);
+                }
+            }
+        }
+    }
+
+    /// The four type encodings at each level: D8.3.1.
+    #[test]
+    fn types_match_the_manual() {
+        let meaning = |kind, size: PageSize, layout, level| Descriptor::new(kind).meaning(size, layout, level);
+        let zero = PhysAddr::new(0);
+        for size in PageSize::ALL {
+            for &layout in layouts(size) {
+                for level in Level::ALL {
+                    assert_eq!(meaning(0b00, size, layout, level), Meaning::Invalid);
+                    assert_eq!(meaning(0b10, size, layout, level), Meaning::Invalid);
+                    let is_page = level == Level::L3;
+                    let expected = if is_page { Meaning::Leaf(zero, false) } else { Meaning::Table(zero) };
+                    assert_eq!(meaning(0b11, size, layout, level), expected);
+                    let is_block = !is_page && size.has_leaf(level, layout);
+                    let expected = if is_block { Meaning::Leaf(zero, false) } else { Meaning::Reserved };
+                    assert_eq!(meaning(0b01, size, layout, level), expected, "{size} {layout:?} {level}");
+                }
+            }
+        }
+    }
+
+    /// Hand-made examples of each layout.
+    #[test]
+    fn high_bits_stand_where_the_manual_puts_them() {
+        let to = PhysAddr::new(0x000a_1234_0000_0000);
+        assert_eq!(Descriptor::leaf(Layout::Lpa, Level::L3, to, 0).bits(), 0x0000_1234_0000_a003);
+        let to = PhysAddr::new(0x000e_1234_0000_4000);
+        assert_eq!(Descriptor::leaf(Layout::Lpa2, Level::L3, to, 0).bits(), 0x0002_1234_0000_4303);
+        assert_eq!(Layout::Lpa2.attribute_mask(PageSize::Size4K, Level::L3), 0xffec_0000_0000_0cfc);
+        assert_eq!(Layout::Bits48.attribute_mask(PageSize::Size4K, Level::L3), 0xffef_0000_0000_0ffc);
+        assert_eq!(Layout::Bits48.attribute_mask(PageSize::Size4K, Level::L2), 0xffef_0000_001f_fffc);
+        assert_eq!(Layout::Lpa.attribute_mask(PageSize::Size64K, Level::L2), 0xffef_0000_1fff_0ffc);
+    }
+}

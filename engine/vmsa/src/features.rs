@@ -1,0 +1,216 @@
+//! The ID-register fields that decide how a page table may look and be changed (D23.2).
+
+use core::fmt;
+
+use crate::PageSize;
+
+/// What a CPU tolerates when a live leaf changes size: FEAT_BBM (ID_AA64MMFR2_EL1.BBM, D8.17.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum BbmLevel {
+    /// Break-before-make for every change of size.
+    Level0,
+    /// The nT protocol, or break-before-make; the Contiguous bit may change in place.
+    Level1,
+    /// In place; until the TLBI a TLB conflict abort may come.
+    Level2,
+    /// In place, and no conflict abort ever comes (FEAT_BBML3).
+    Level3,
+}
+
+/// The ID registers of one CPU, as read.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct IdRegisters {
+    /// ID_AA64PFR0_EL1.
+    pub pfr0: u64,
+    /// ID_AA64ISAR0_EL1.
+    pub isar0: u64,
+    /// ID_AA64ISAR1_EL1.
+    pub isar1: u64,
+    /// ID_AA64MMFR0_EL1.
+    pub mmfr0: u64,
+    /// ID_AA64MMFR1_EL1.
+    pub mmfr1: u64,
+    /// ID_AA64MMFR2_EL1.
+    pub mmfr2: u64,
+}
+
+/// The 4-bit field of `register` that starts at bit `low`.
+const fn field(register: u64, low: u32) -> u8 {
+    (register >> low) as u8 & 0xf
+}
+
+impl IdRegisters {
+    /// Whether stage 1 knows the granule: TGran4, TGran16, TGran64 (each encodes it in its own way).
+    pub const fn has_granule(self, size: PageSize) -> bool {
+        match size {
+            PageSize::Size4K => field(self.mmfr0, 28) < 8,
+            PageSize::Size16K => field(self.mmfr0, 20) != 0 && field(self.mmfr0, 20) < 8,
+            PageSize::Size64K => field(self.mmfr0, 24) < 8,
+        }
+    }
+
+    /// Whether the granule has LPA2 descriptors at stage 1 (FEAT_LPA2): 52-bit input and output addresses.
+    pub const fn has_lpa2(self, size: PageSize) -> bool {
+        match size {
+            PageSize::Size4K => self.has_granule(size) && field(self.mmfr0, 28) >= 1,
+            PageSize::Size16K => self.has_granule(size) && field(self.mmfr0, 20) >= 2,
+            PageSize::Size64K => false,
+        }
+    }
+
+    /// The most input bits that stage 1 translates with this granule: 48, or 52 by FEAT_LPA2 or FEAT_LVA.
+    pub const fn largest_input_bits(self, size: PageSize) -> u32 {
+        let wide = match size {
+            PageSize::Size64K => field(self.mmfr2, 16) >= 1,
+            _ => self.has_lpa2(size),
+        };
+        if wide { 52 } else { 48 }
+    }
+
+    /// The field PARange, 0 to 15: also the value for TCR_EL1.IPS.
+    pub const fn physical_range(self) -> u8 {
+        field(self.mmfr0, 0)
+    }
+
+    /// Bits of physical address that the CPU implements (PARange).
+    pub const fn output_bits(self) -> u32 {
+        match self.physical_range() {
+            0 => 32,
+            1 => 36,
+            2 => 40,
+            3 => 42,
+            4 => 44,
+            5 => 48,
+            6 => 52,
+            _ => 56,
+        }
+    }
+
+    /// Bits of an ASID, 8 or 16.
+    pub const fn asid_bits(self) -> u32 {
+        if field(self.mmfr0, 4) == 0b0010 { 16 } else { 8 }
+    }
+
+    /// What the register says of FEAT_BBM. Some CPUs tolerate more than they say: see [`crate::Midr::tolerates_resizing`].
+    pub const fn bbm(self) -> BbmLevel {
+        match field(self.mmfr2, 52) {
+            0 => BbmLevel::Level0,
+            1 => BbmLevel::Level1,
+            2 => BbmLevel::Level2,
+            _ => BbmLevel::Level3,
+        }
+    }
+
+    /// Whether hardware can set the access flag (FEAT_HAFDBS).
+    pub const fn has_hardware_access_flag(self) -> bool {
+        field(self.mmfr1, 0) >= 1
+    }
+
+    /// Whether hardware can manage the dirty state (FEAT_HAFDBS).
+    pub const fn has_hardware_dirty_state(self) -> bool {
+        field(self.mmfr1, 0) >= 2
+    }
+
+    /// Enhanced translation synchronization: 0, 2 or 3. The value 1 promises nothing that can be relied on.
+    pub const fn ets(self) -> u8 {
+        match field(self.mmfr1, 36) {
+            0 | 1 => 0,
+            2 => 2,
+            _ => 3,
+        }
+    }
+
+    /// Whether TTBRs may be marked common (FEAT_TTCNP).
+    pub const fn has_common_not_private(self) -> bool {
+        field(self.mmfr2, 0) >= 1
+    }
+
+    /// Whether hierarchical control can be switched off (FEAT_HPDS).
+    pub const fn has_hierarchical_disable(self) -> bool {
+        field(self.mmfr1, 12) >= 1
+    }
+
+    /// Whether operands may carry level hints (FEAT_TTL).
+    pub const fn has_level_hints(self) -> bool {
+        field(self.mmfr2, 48) >= 1
+    }
+
+    /// Whether there are TLBIs by range (FEAT_TLBIRANGE).
+    pub const fn has_range_invalidation(self) -> bool {
+        field(self.isar0, 56) >= 2
+    }
+
+    /// Whether the LSE atomics exist (FEAT_LSE).
+    pub const fn has_atomics(self) -> bool {
+        field(self.isar0, 20) >= 2
+    }
+
+    /// Whether EL2 is implemented.
+    pub const fn has_el2(self) -> bool {
+        field(self.pfr0, 8) != 0
+    }
+
+    /// Whether the interrupt controller has a system-register interface (GICv3 and later).
+    pub const fn has_gic_registers(self) -> bool {
+        field(self.pfr0, 24) != 0
+    }
+}
+
+impl fmt::Display for BbmLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", *self as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn mmfr(mmfr0: u64, mmfr1: u64, mmfr2: u64) -> IdRegisters {
+        IdRegisters { pfr0: 0, isar0: 0, isar1: 0, mmfr0, mmfr1, mmfr2 }
+    }
+
+    /// Name, registers, granules 4K 16K 64K, LPA2, output bits, BBM level.
+    type Cpu = (&'static str, IdRegisters, [bool; 3], bool, u32, u8);
+
+    /// CPUs as they report themselves, emulated ones by QEMU 7.2.
+    const CPUS: [Cpu; 4] = [
+        ("max", mmfr(0x32310201126, 0x11010211122, 0x1021011010011011), [true; 3], true, 52, 2),
+        ("max,lpa2=off", mmfr(0x22200101126, 0x11010211122, 0x1021011010011011), [true; 3], false, 52, 2),
+        ("cortex-a72", mmfr(0x1124, 0, 0), [true, false, true], false, 44, 0),
+        ("neoverse-n1", mmfr(0x101125, 0x10212122, 0x1011), [true; 3], false, 48, 0),
+    ];
+
+    #[test]
+    fn known_cpus_decode() {
+        for (name, registers, granules, lpa2, bits, bbm) in CPUS {
+            assert_eq!(PageSize::ALL.map(|size| registers.has_granule(size)), granules, "{name}");
+            assert_eq!(registers.has_lpa2(PageSize::Size4K), lpa2, "{name}");
+            assert_eq!(registers.has_lpa2(PageSize::Size16K), lpa2, "{name}");
+            assert_eq!((registers.output_bits(), registers.bbm() as u8), (bits, bbm), "{name}");
+        }
+        let max = CPUS[0].1;
+        assert_eq!(PageSize::ALL.map(|size| max.largest_input_bits(size)), [52; 3]);
+        assert!(max.has_level_hints() && max.has_common_not_private() && max.has_hardware_dirty_state());
+        assert_eq!((max.asid_bits(), max.ets()), (16, 0));
+    }
+
+    #[test]
+    fn granule_fields_encode_absence_in_their_own_ways() {
+        assert!(!mmfr(0xf << 28, 0, 0).has_granule(PageSize::Size4K));
+        assert!(!mmfr(0xf << 24, 0, 0).has_granule(PageSize::Size64K));
+        assert!(!mmfr(0, 0, 0).has_granule(PageSize::Size16K));
+        assert!(mmfr(0, 0, 0).has_granule(PageSize::Size4K));
+        assert!(mmfr(1 << 20, 0, 0).has_granule(PageSize::Size16K));
+        assert!(!mmfr(1 << 20, 0, 0).has_lpa2(PageSize::Size16K));
+        assert!(!mmfr(0xf << 28, 0, 0).has_lpa2(PageSize::Size4K));
+    }
+
+    #[test]
+    fn levels_of_bbm_and_ets_decode() {
+        let levels: [u8; 4] = core::array::from_fn(|value| mmfr(0, 0, (value as u64) << 52).bbm() as u8);
+        assert_eq!(levels, [0, 1, 2, 3]);
+        let ets: [u8; 4] = core::array::from_fn(|value| mmfr(0, (value as u64) << 36, 0).ets());
+        assert_eq!(ets, [0, 0, 2, 3]);
+    }
+}

@@ -1,0 +1,180 @@
+//! Which CPU it is: MIDR_EL1, and what its number tells that no ID register does.
+
+use core::fmt;
+
+/// The value of MIDR_EL1 (D23.2.122).
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Midr(u32);
+
+impl Midr {
+    /// The CPU with this value of MIDR_EL1.
+    pub const fn new(midr: u32) -> Self {
+        Self(midr)
+    }
+
+    /// The value of MIDR_EL1.
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Bits 31:24, an ASCII letter for most.
+    pub const fn implementer(self) -> u8 {
+        (self.0 >> 24) as u8
+    }
+
+    /// Bits 23:20: the major revision, r*N*.
+    pub const fn variant(self) -> u8 {
+        (self.0 >> 20) as u8 & 0xf
+    }
+
+    /// Bits 15:4.
+    pub const fn part(self) -> u16 {
+        (self.0 >> 4) as u16 & 0xfff
+    }
+
+    /// Bits 3:0: the minor revision, p*N*.
+    pub const fn revision(self) -> u8 {
+        self.0 as u8 & 0xf
+    }
+
+    /// Implementer, architecture and part: the model, whatever its revision.
+    const fn model(self) -> u32 {
+        self.0 & 0xff0f_fff0
+    }
+
+    /// The model's name, or `None` if it is not in the table.
+    pub fn name(self) -> Option<&'static str> {
+        NAMES.iter().find(|(model, _)| *model == self.model()).map(|(_, name)| *name)
+    }
+
+    /// Whether the CPU is known to tolerate leaves that change size while live, without conflict aborts: FEAT_BBML3 in all
+    /// but the ID register.
+    pub fn tolerates_resizing(self) -> bool {
+        let release = self.variant() << 4 | self.revision();
+        TOLERANT.iter().any(|(model, first, last)| *model == self.model() && (*first..=*last).contains(&release))
+    }
+
+    /// Whether a broadcast TLBI and its DSB may complete too early, so that each must be issued twice (CVE-2025-10263).
+    pub fn must_repeat_tlbi(self) -> bool {
+        REPEAT.contains(&self.model())
+    }
+}
+
+/// Models by name: [P] from a primary text, [K] background knowledge (`Other` numbers are shown as they are).
+const NAMES: &[(u32, &str)] = &[
+    (0x410f_d030, "Cortex-A53"),
+    (0x410f_d040, "Cortex-A35"),
+    (0x410f_d050, "Cortex-A55"),
+    (0x410f_d070, "Cortex-A57"),
+    (0x410f_d080, "Cortex-A72"),
+    (0x410f_d090, "Cortex-A73"),
+    (0x410f_d0a0, "Cortex-A75"),
+    (0x410f_d0b0, "Cortex-A76"),
+    (0x410f_d0c0, "Neoverse-N1"),
+    (0x410f_d0d0, "Cortex-A77"),
+    (0x410f_d400, "Neoverse-V1"),
+    (0x410f_d410, "Cortex-A78"),
+    (0x410f_d440, "Cortex-X1"),
+    (0x410f_d460, "Cortex-A510"),
+    (0x410f_d470, "Cortex-A710"),
+    (0x410f_d480, "Cortex-X2"),
+    (0x410f_d490, "Neoverse-N2"),
+    (0x410f_d4d0, "Cortex-A715"),
+    (0x410f_d4e0, "Cortex-X3"),
+    (0x410f_d4f0, "Neoverse-V2"),
+    (0x410f_d800, "Cortex-A520"),
+    (0x410f_d810, "Cortex-A720"),
+    (0x410f_d820, "Cortex-X4"),
+    (0x410f_d830, "Neoverse-V3AE"),
+    (0x410f_d840, "Neoverse-V3"),
+    (0x410f_d850, "Cortex-X925"),
+    (0x410f_d870, "Cortex-A725"),
+    (0x410f_d880, "Cortex-A520AE"),
+    (0x410f_d890, "Cortex-A720AE"),
+    (0x410f_d8a0, "C1-Nano"),
+    (0x410f_d8b0, "C1-Pro"),
+    (0x410f_d8c0, "C1-Ultra"),
+    (0x410f_d8e0, "Neoverse-N3"),
+    (0x410f_d900, "C1-Premium"),
+    (0x460f_0010, "A64FX"),
+    (0x4e0f_0100, "NVIDIA Olympus"),
+    (0xc00f_ac30, "AmpereOne"),
+    (0xc00f_ac40, "AmpereOne-A"),
+    (0x000f_0510, "QEMU max"),
+];
+
+/// Model, first and last release (variant << 4 | revision) that tolerate resizing without aborts. Primary source: the
+/// vendors' statements gathered for Linux v6.17 to v7.2. The part numbers of Cortex-A520AE, Cortex-A715 and C1-Nano are
+/// background knowledge, not re-checked [K].
+const TOLERANT: &[(u32, u8, u8)] = &[
+    (0x410f_d820, 0x03, 0x0f),
+    (0x410f_d840, 0x02, 0x0f),
+    (0x410f_d830, 0x02, 0x0f),
+    (0x4e0f_0100, 0x00, 0xff),
+    (0xc00f_ac30, 0x00, 0xff),
+    (0xc00f_ac40, 0x00, 0xff),
+    (0x410f_d880, 0x00, 0xff),
+    (0x410f_d4d0, 0x00, 0xff),
+    (0x410f_d890, 0x00, 0xff),
+    (0x410f_d870, 0x00, 0xff),
+    (0x410f_d8e0, 0x00, 0xff),
+    (0x410f_d8a0, 0x00, 0xff),
+    (0x410f_d8b0, 0x00, 0xff),
+    (0x410f_d8c0, 0x11, 0xff),
+    (0x410f_d900, 0x11, 0xff),
+];
+
+/// Models with the erratum of CVE-2025-10263, as far as public lists go: Neoverse-V2 (4193787), V3 and V3AE (4193784),
+/// C1-Ultra, C1-Premium, NVIDIA Olympus. The published list is longer; Azure Cobalt 100 (4193789) is not told apart here.
+const REPEAT: &[u32] = &[0x410f_d4f0, 0x410f_d840, 0x410f_d830, 0x410f_d8c0, 0x410f_d900, 0x4e0f_0100];
+
+impl fmt::Display for Midr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "{name} r{}p{}", self.variant(), self.revision()),
+            None => write!(f, "CPU {:#010x}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Midr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#010x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::format;
+
+    use super::*;
+
+    #[test]
+    fn fields_decode() {
+        let midr = Midr::new(0x413f_d0c1);
+        assert_eq!((midr.implementer(), midr.variant(), midr.part(), midr.revision()), (0x41, 3, 0xd0c, 1));
+        assert_eq!(format!("{midr}"), "Neoverse-N1 r3p1");
+        assert_eq!(format!("{}", Midr::new(0x1234_5678)), "CPU 0x12345678");
+    }
+
+    #[test]
+    fn releases_outside_the_range_do_not_tolerate() {
+        let tolerates = |midr| Midr::new(midr).tolerates_resizing();
+        assert!(!tolerates(0x410f_d840) && !tolerates(0x410f_d841), "Neoverse-V3 r0p0 and r0p1 have erratum 3053180");
+        assert!(tolerates(0x410f_d842) && !tolerates(0x411f_d840));
+        assert!(
+            !tolerates(0x410f_d8c0) && !tolerates(0x411f_d8c0) && tolerates(0x411f_d8c1),
+            "C1-Ultra, erratum 3683289"
+        );
+        assert!(tolerates(0xc00f_ac30) && tolerates(0xc01f_ac35));
+        assert!(!tolerates(0x410f_d810), "Cortex-A720 is not listed");
+    }
+
+    #[test]
+    fn every_listed_model_has_a_name() {
+        for model in TOLERANT.iter().map(|entry| entry.0).chain(REPEAT.iter().copied()) {
+            assert!(Midr::new(model).name().is_some(), "{model:#x}");
+        }
+    }
+}

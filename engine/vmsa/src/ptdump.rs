@@ -1,0 +1,190 @@
+//! Page tables as text, in the line format of the arm64 `kernel_page_tables` file that existing eyes and scripts know.
+//!
+//! ```text
+//! ---[ Linear Mapping start ]---
+//! 0xffff000000000000-0xffff000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL-TAGGED
+//! ```
+//! A [`Ptdump`] is fed every entry in order, empty ones included, and merges runs that differ in nothing it prints.
+
+use core::fmt;
+
+use crate::registers::{MemoryType, MemoryTypes};
+use crate::{Descriptor, Layout, Level, Stage1Attributes};
+
+/// A line such as `---[ Linear Mapping start ]---`, printed when the dump reaches `address`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Marker<'a> {
+    /// The first address that follows the line.
+    pub address: u64,
+    /// What stands between the brackets.
+    pub name: &'a str,
+}
+
+/// What a dump must know of the regime to name attributes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Naming {
+    /// The level of the root table: it is called PGD.
+    pub start: Level,
+    /// How descriptors hold their output address.
+    pub layout: Layout,
+    /// MAIR_EL1.
+    pub memory: MemoryTypes,
+    /// With LPA2, the shareability of every leaf, from TCR_EL1.SH0 or SH1.
+    pub shareability: u8,
+}
+
+/// Merges entries into lines and writes them to `out`.
+pub struct Ptdump<'a, W: fmt::Write> {
+    out: W,
+    naming: Naming,
+    markers: &'a [Marker<'a>],
+    run: Option<Run>,
+}
+
+/// Neighbours that print alike.
+#[derive(Clone, Copy)]
+struct Run {
+    start: u64,
+    level: Level,
+    printed: u64,
+}
+
+/// The bits that are printed; neighbours that differ in others alone share a line.
+const PRINTED: u64 = Descriptor::TYPE
+    | Descriptor::CONTIGUOUS
+    | 0b111 << 2
+    | Stage1Attributes::USER
+        .union(Stage1Attributes::READ_ONLY)
+        .union(Stage1Attributes::INNER_SHAREABLE)
+        .union(Stage1Attributes::AF)
+        .union(Stage1Attributes::NOT_GLOBAL)
+        .union(Stage1Attributes::GUARDED)
+        .union(Stage1Attributes::NO_EXECUTE)
+        .bits();
+
+impl<'a, W: fmt::Write> Ptdump<'a, W> {
+    /// A dump that writes to `out`. `markers` ascend by address.
+    pub const fn new(out: W, naming: Naming, markers: &'a [Marker<'a>]) -> Self {
+        Self { out, naming, markers, run: None }
+    }
+
+    /// The entry at `address`: a leaf, or whatever is not a table (an all-zero descriptor is a hole).
+    pub fn entry(&mut self, address: u64, level: Level, descriptor: Descriptor) -> fmt::Result {
+        let printed = self.printed(descriptor);
+        match self.run {
+            Some(run) if run.level == level && run.printed == printed && !self.is_marker_due(address) => return Ok(()),
+            Some(run) => self.line(run, address)?,
+            None => {}
+        }
+        self.print_markers(address)?;
+        self.run = Some(Run { start: address, level, printed });
+        Ok(())
+    }
+
+    /// Prints what is pending; `end` is the address after the last entry (0 for the end of the upper half).
+    pub fn finish(mut self, end: u64) -> Result<W, fmt::Error> {
+        if let Some(run) = self.run.take() {
+            self.line(run, end)?;
+        }
+        self.print_markers(if end == 0 { u64::MAX } else { end })?;
+        Ok(self.out)
+    }
+
+    fn printed(&self, descriptor: Descriptor) -> u64 {
+        let bits = descriptor.bits() & PRINTED;
+        if self.naming.layout != Layout::Lpa2 || bits == 0 {
+            return bits;
+        }
+        // With LPA2 bits 9:8 are output-address bits, and shareability comes from TCR_EL1 (D8.3.1).
+        let shareability = u64::from(self.naming.shareability) << 8;
+        bits & !Stage1Attributes::INNER_SHAREABLE.bits() | shareability & Stage1Attributes::INNER_SHAREABLE.bits()
+    }
+
+    fn is_marker_due(&self, address: u64) -> bool {
+        self.markers.first().is_some_and(|marker| marker.address <= address)
+    }
+
+    fn print_markers(&mut self, address: u64) -> fmt::Result {
+        while let [marker, rest @ ..] = self.markers
+            && marker.address <= address
+        {
+            writeln!(self.out, "---[ {} ]---", marker.name)?;
+            self.markers = rest;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, run: Run, end: u64) -> fmt::Result {
+        let (size, unit) = scale(end.wrapping_sub(run.start));
+        let level = level_name(run.level, self.naming.start);
+        write!(self.out, "{:#018x}-{end:#018x}   {size:>9}{unit} {level}", run.start)?;
+        if run.printed != 0 {
+            self.attributes(run)?;
+        }
+        self.out.write_char('\n')
+    }
+
+    fn attributes(&mut self, run: Run) -> fmt::Result {
+        let bits = Stage1Attributes::from_bits_retain(run.printed);
+        let is_block = run.level != Level::L3 && run.printed & Descriptor::TYPE == 0b01;
+        let words = [
+            (run.printed & Descriptor::VALID != 0, " ", "F"),
+            (bits.contains(Stage1Attributes::USER), "USR", "   "),
+            (bits.contains(Stage1Attributes::READ_ONLY), "ro", "RW"),
+            (bits.contains(Stage1Attributes::PXN), "NX", "x "),
+            (bits.contains(Stage1Attributes::INNER_SHAREABLE), "SHD", "   "),
+            (bits.contains(Stage1Attributes::AF), "AF", "  "),
+            (bits.contains(Stage1Attributes::NOT_GLOBAL), "NG", "  "),
+            (run.printed & Descriptor::CONTIGUOUS != 0, "CON", "   "),
+            (is_block, "BLK", "   "),
+            (bits.contains(Stage1Attributes::UXN), "UXN", "   "),
+            (bits.contains(Stage1Attributes::GUARDED), "GP", "  "),
+        ];
+        for (is_set, set, clear) in words {
+            write!(self.out, " {}", if is_set { set } else { clear })?;
+        }
+        match memory_name(self.naming.memory.get(bits.memory_index())) {
+            Some(name) => write!(self.out, " {name}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The name that Linux gives the table of a level. The root is the PGD, wherever lookup starts.
+pub fn level_name(level: Level, start: Level) -> &'static str {
+    match level.number() {
+        _ if level == start => "PGD",
+        0 => "P4D",
+        1 => "PUD",
+        2 => "PMD",
+        _ => "PTE",
+    }
+}
+
+/// The name of a memory type, or `None` for the types that the format has no word for.
+pub fn memory_name(memory: MemoryType) -> Option<&'static str> {
+    Some(match memory {
+        MemoryType::NORMAL => "MEM/NORMAL",
+        MemoryType::NORMAL_TAGGED => "MEM/NORMAL-TAGGED",
+        MemoryType::NORMAL_NC => "MEM/NORMAL-NC",
+        MemoryType::DEVICE_NGNRNE => "DEVICE/nGnRnE",
+        MemoryType::DEVICE_NGNRE => "DEVICE/nGnRE",
+        MemoryType::DEVICE_GRE => "DEVICE/GRE",
+        _ => return None,
+    })
+}
+
+/// A number of bytes in the largest unit that leaves no fraction, from KiB up.
+pub fn scale(bytes: u64) -> (u64, char) {
+    let mut size = bytes >> 10;
+    let mut units = ['K', 'M', 'G', 'T', 'P', 'E'].into_iter().peekable();
+    let mut unit = units.next().unwrap_or('K');
+    while size & 1023 == 0 && size != 0 {
+        let Some(larger) = units.next() else { break };
+        (size, unit) = (size >> 10, larger);
+    }
+    (size, unit)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,107 @@
+//! The published sample, and what its merging rules imply.
+
+extern crate std;
+use std::string::String;
+
+use super::*;
+
+const NAMING: Naming =
+    Naming { start: Level::L0, layout: Layout::Bits48, memory: MemoryTypes::COMMON, shareability: 3 };
+
+const BASE: u64 = 0xffff_0000_0000_0000;
+
+/// Normal-Tagged, AF, inner shareable, never executable.
+const TAGGED: u64 = 0x0060_0000_0000_0704;
+
+fn dump(naming: Naming, markers: &[Marker<'_>], entries: &[(u64, Level, u64)], end: u64) -> String {
+    let mut dump = Ptdump::new(String::new(), naming, markers);
+    for &(address, level, bits) in entries {
+        dump.entry(address, level, Descriptor::new(bits)).unwrap();
+    }
+    dump.finish(end).unwrap()
+}
+
+#[test]
+fn the_published_sample_comes_out_byte_for_byte() {
+    let mut entries = std::vec![(BASE, Level::L2, TAGGED | 0b01)];
+    for page in 0..16 {
+        let bits = TAGGED | Descriptor::CONTIGUOUS | 0b11 | page << 12;
+        entries.push((BASE + 0x20_0000 + (page << 12), Level::L3, bits));
+    }
+    entries.push((BASE + 0x21_0000, Level::L3, 0x0060_0000_0000_0783));
+    entries.push((BASE + 0x40_0000, Level::L2, 0));
+    let text = dump(NAMING, &[Marker { address: BASE, name: "Linear Mapping start" }], &entries, BASE + 0x400_0000);
+    assert_eq!(
+        text,
+        "---[ Linear Mapping start ]---
+0xffff000000000000-0xffff000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL-TAGGED
+0xffff000000200000-0xffff000000210000          64K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL-TAGGED
+0xffff000000210000-0xffff000000400000        1984K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+0xffff000000400000-0xffff000004000000          60M PMD
+"
+    );
+}
+
+#[test]
+fn holes_and_markers_close_lines() {
+    let markers = [
+        Marker { address: BASE, name: "Linear Mapping start" },
+        Marker { address: BASE + (8 << 39), name: "Linear Mapping end" },
+    ];
+    let entries: std::vec::Vec<_> = (0..256).map(|index| (BASE + (index << 39), Level::L0, 0)).collect();
+    let text = dump(NAMING, &markers, &entries, 0xffff_8000_0000_0000);
+    assert_eq!(
+        text,
+        "---[ Linear Mapping start ]---
+0xffff000000000000-0xffff040000000000           4T PGD
+---[ Linear Mapping end ]---
+0xffff040000000000-0xffff800000000000         124T PGD
+"
+    );
+}
+
+#[test]
+fn the_last_line_ends_at_zero_and_prints_what_is_invalid() {
+    let kept = TAGGED & !0b11 | Stage1Attributes::NOT_GLOBAL.bits();
+    let text = dump(NAMING, &[], &[(0xffff_ffff_ffe0_0000, Level::L2, kept)], 0);
+    assert_eq!(
+        text,
+        "0xffffffffffe00000-0x0000000000000000           2M PMD F     RW NX SHD AF NG         UXN    MEM/NORMAL-TAGGED\n"
+    );
+}
+
+#[test]
+fn lpa2_takes_shareability_from_the_register() {
+    let naming = Naming { layout: Layout::Lpa2, start: Level::MINUS_1, ..NAMING };
+    let bits = TAGGED & !0x300 | 0b11;
+    let text = dump(naming, &[], &[(BASE, Level::L3, bits), (BASE + 0x1000, Level::L3, bits | 0x100)], BASE + 0x2000);
+    assert_eq!(
+        text,
+        "0xffff000000000000-0xffff000000002000           8K PTE       RW NX SHD AF            UXN    MEM/NORMAL-TAGGED\n"
+    );
+}
+
+#[test]
+fn levels_are_named_from_the_root() {
+    let names =
+        |start| Level::ALL.into_iter().filter(move |level| *level >= start).map(move |level| level_name(level, start));
+    assert!(names(Level::MINUS_1).eq(["PGD", "P4D", "PUD", "PMD", "PTE"]));
+    assert!(names(Level::L0).eq(["PGD", "PUD", "PMD", "PTE"]));
+    assert!(names(Level::L1).eq(["PGD", "PMD", "PTE"]));
+    assert!(names(Level::L2).eq(["PGD", "PTE"]));
+}
+
+#[test]
+fn sizes_use_the_largest_whole_unit() {
+    let table = [
+        (4 << 10, (4, 'K')),
+        (1984 << 10, (1984, 'K')),
+        (960 << 20, (960, 'M')),
+        (130_560 << 30, (130_560, 'G')),
+        (1 << 63, (8, 'E')),
+    ];
+    for (bytes, expected) in table {
+        assert_eq!(scale(bytes), expected);
+    }
+    assert_eq!(scale(0), (0, 'K'));
+}

@@ -1,0 +1,244 @@
+//! The registers that turn a page table into a translation: MAIR, TCR and TTBR of EL1.
+
+use crate::{Layout, PageSize, PhysAddr};
+
+/// MAIR_EL1: eight memory types, chosen by AttrIndx (D23.2.104).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct MemoryTypes(pub u64);
+
+/// The encoding of one memory type in MAIR_EL1.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct MemoryType(pub u8);
+
+impl MemoryType {
+    /// Normal, inner and outer write-back, allocating.
+    pub const NORMAL: Self = Self(0xff);
+    /// Normal write-back, with allocation tags (FEAT_MTE2). Without MTE it behaves as [`Self::NORMAL`].
+    pub const NORMAL_TAGGED: Self = Self(0xf0);
+    /// Normal, not cached.
+    pub const NORMAL_NC: Self = Self(0x44);
+    /// Device, nothing relaxed.
+    pub const DEVICE_NGNRNE: Self = Self(0x00);
+    /// Device, writes may be acknowledged early.
+    pub const DEVICE_NGNRE: Self = Self(0x04);
+    /// Device, reordering allowed.
+    pub const DEVICE_NGRE: Self = Self(0x08);
+    /// Device, gathering and reordering allowed.
+    pub const DEVICE_GRE: Self = Self(0x0c);
+
+    /// Whether it is one of the Device types.
+    pub const fn is_device(self) -> bool {
+        self.0 & 0xf0 == 0
+    }
+}
+
+impl MemoryTypes {
+    /// The order that Linux uses too, so that tools for either read the other: 0 Normal, 1 Normal-Tagged, 2 Normal-NC,
+    /// 3 Device-nGnRnE, 4 Device-nGnRE.
+    pub const COMMON: Self = Self(0x0000_0004_0044_f0ff);
+
+    /// The type that AttrIndx `index`, 0 to 7, chooses.
+    pub const fn get(self, index: u8) -> MemoryType {
+        MemoryType((self.0 >> (8 * (index & 7))) as u8)
+    }
+}
+
+/// The fields of TCR_EL1 that this project sets and reads (D23.2.173). Cacheability of walks is always write-back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TranslationControl {
+    /// Input bits of the lower half (64 − T0SZ).
+    pub lower_bits: u32,
+    /// Input bits of the upper half (64 − T1SZ).
+    pub upper_bits: u32,
+    /// The granule of the lower half (TG0).
+    pub lower_page_size: PageSize,
+    /// The granule of the upper half (TG1).
+    pub upper_page_size: PageSize,
+    /// The field IPS: the size of output addresses, as ID_AA64MMFR0_EL1.PARange encodes it.
+    pub output_range: u8,
+    /// EPD0: no walks of the lower half.
+    pub is_lower_off: bool,
+    /// EPD1: no walks of the upper half.
+    pub is_upper_off: bool,
+    /// AS: ASIDs have 16 bits.
+    pub has_wide_asids: bool,
+    /// HA: hardware sets the access flag.
+    pub sets_access_flag: bool,
+    /// HD: hardware manages the dirty state.
+    pub manages_dirty_state: bool,
+    /// DS: LPA2 descriptors.
+    pub is_lpa2: bool,
+}
+
+/// SH, ORGN and IRGN of one half: walks are inner shareable, write-back, allocating.
+const WALKS: u64 = 0b11 << 4 | 0b01 << 2 | 0b01;
+
+impl TranslationControl {
+    /// The value of TCR_EL1.
+    pub const fn encode(self) -> u64 {
+        (64 - self.lower_bits as u64)
+            | (self.is_lower_off as u64) << 7
+            | WALKS << 8
+            | encode_tg0(self.lower_page_size) << 14
+            | (64 - self.upper_bits as u64) << 16
+            | (self.is_upper_off as u64) << 23
+            | WALKS << 24
+            | encode_tg1(self.upper_page_size) << 30
+            | (self.output_range as u64 & 0b111) << 32
+            | (self.has_wide_asids as u64) << 36
+            | (self.sets_access_flag as u64) << 39
+            | (self.manages_dirty_state as u64) << 40
+            | (self.is_lpa2 as u64) << 59
+    }
+
+    /// The fields of a value of TCR_EL1; `None` if TG0 or TG1 holds a reserved value.
+    pub const fn decode(tcr: u64) -> Option<Self> {
+        let (Some(lower_page_size), Some(upper_page_size)) = (decode_tg0(tcr >> 14), decode_tg1(tcr >> 30)) else {
+            return None;
+        };
+        Some(Self {
+            lower_bits: 64 - (tcr & 0x3f) as u32,
+            upper_bits: 64 - (tcr >> 16 & 0x3f) as u32,
+            lower_page_size,
+            upper_page_size,
+            output_range: (tcr >> 32) as u8 & 0b111,
+            is_lower_off: tcr >> 7 & 1 != 0,
+            is_upper_off: tcr >> 23 & 1 != 0,
+            has_wide_asids: tcr >> 36 & 1 != 0,
+            sets_access_flag: tcr >> 39 & 1 != 0,
+            manages_dirty_state: tcr >> 40 & 1 != 0,
+            is_lpa2: tcr >> 59 & 1 != 0,
+        })
+    }
+}
+
+/// TG0: 00 4 KiB, 01 64 KiB, 10 16 KiB.
+const fn encode_tg0(size: PageSize) -> u64 {
+    match size {
+        PageSize::Size4K => 0b00,
+        PageSize::Size64K => 0b01,
+        PageSize::Size16K => 0b10,
+    }
+}
+
+/// TG1: 01 16 KiB, 10 4 KiB, 11 64 KiB.
+const fn encode_tg1(size: PageSize) -> u64 {
+    match size {
+        PageSize::Size16K => 0b01,
+        PageSize::Size4K => 0b10,
+        PageSize::Size64K => 0b11,
+    }
+}
+
+const fn decode_tg0(field: u64) -> Option<PageSize> {
+    match field & 0b11 {
+        0b00 => Some(PageSize::Size4K),
+        0b01 => Some(PageSize::Size64K),
+        0b10 => Some(PageSize::Size16K),
+        _ => None,
+    }
+}
+
+const fn decode_tg1(field: u64) -> Option<PageSize> {
+    match field & 0b11 {
+        0b01 => Some(PageSize::Size16K),
+        0b10 => Some(PageSize::Size4K),
+        0b11 => Some(PageSize::Size64K),
+        _ => None,
+    }
+}
+
+/// TTBR0_EL1 or TTBR1_EL1: ASID 63:48, BADDR 47:1, CnP 0. With 52-bit addresses BADDR\[5:2\] holds root\[51:48\].
+pub const fn encode_ttbr(layout: Layout, root: PhysAddr, asid: u16, is_common: bool) -> u64 {
+    let high = match layout {
+        Layout::Bits48 => 0,
+        Layout::Lpa | Layout::Lpa2 => (root.bits() >> 48 & 0xf) << 2,
+    };
+    (asid as u64) << 48 | root.bits() & 0x0000_ffff_ffff_fffe | high | is_common as u64
+}
+
+/// The root table's address in a TTBR. A root that is smaller than 64 bytes does not occur with 52-bit addresses, so bits
+/// 5:2 are free for root\[51:48\].
+pub const fn decode_ttbr(layout: Layout, ttbr: u64) -> PhysAddr {
+    PhysAddr::new(match layout {
+        Layout::Bits48 => ttbr & 0x0000_ffff_ffff_fffe,
+        Layout::Lpa | Layout::Lpa2 => ttbr & 0x0000_ffff_ffff_ffc0 | (ttbr >> 2 & 0xf) << 48,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_types_stand_in_the_common_order() {
+        let expected = [
+            MemoryType::NORMAL,
+            MemoryType::NORMAL_TAGGED,
+            MemoryType::NORMAL_NC,
+            MemoryType::DEVICE_NGNRNE,
+            MemoryType::DEVICE_NGNRE,
+        ];
+        for (index, memory) in (0..).zip(expected) {
+            assert_eq!(MemoryTypes::COMMON.get(index), memory);
+            assert_eq!(memory.is_device(), index >= 3);
+        }
+    }
+
+    #[test]
+    fn translation_control_survives_a_round_trip() {
+        for lower_page_size in PageSize::ALL {
+            for upper_page_size in PageSize::ALL {
+                for flags in 0..64u32 {
+                    let flag = |bit: u32| flags >> bit & 1 != 0;
+                    let control = TranslationControl {
+                        lower_bits: 48,
+                        upper_bits: 39 + flags % 14,
+                        lower_page_size,
+                        upper_page_size,
+                        output_range: 6,
+                        is_lower_off: flag(0),
+                        is_upper_off: flag(1),
+                        has_wide_asids: flag(2),
+                        sets_access_flag: flag(3),
+                        manages_dirty_state: flag(4),
+                        is_lpa2: flag(5),
+                    };
+                    assert_eq!(TranslationControl::decode(control.encode()), Some(control));
+                }
+            }
+        }
+        assert_eq!(TranslationControl::decode(0), None, "TG1 = 00 is reserved");
+    }
+
+    /// 4K, 48 bits in both halves, 48-bit output, 16-bit ASIDs: the value that a common kernel of this shape uses.
+    #[test]
+    fn translation_control_matches_the_manual() {
+        let control = TranslationControl {
+            lower_bits: 48,
+            upper_bits: 48,
+            lower_page_size: PageSize::Size4K,
+            upper_page_size: PageSize::Size4K,
+            output_range: 5,
+            is_lower_off: false,
+            is_upper_off: false,
+            has_wide_asids: true,
+            sets_access_flag: false,
+            manages_dirty_state: false,
+            is_lpa2: false,
+        };
+        assert_eq!(control.encode(), 0x0000_0015_b510_3510);
+    }
+
+    #[test]
+    fn roots_above_48_bits_fit_a_ttbr() {
+        let root = PhysAddr::new(0x000a_1234_5678_0000);
+        for layout in [Layout::Lpa, Layout::Lpa2] {
+            let ttbr = encode_ttbr(layout, root, 0x42, true);
+            assert_eq!(ttbr, 0x0042_1234_5678_0029);
+            assert_eq!(decode_ttbr(layout, ttbr), root);
+        }
+        let root = PhysAddr::new(0x1234_5678_9010);
+        assert_eq!(decode_ttbr(Layout::Bits48, encode_ttbr(Layout::Bits48, root, 7, false)), root);
+    }
+}

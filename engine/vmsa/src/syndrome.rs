@@ -1,0 +1,322 @@
+//! Exception syndromes, ESR_ELx, in words (D17.2.37, ISS encodings).
+
+use core::fmt;
+
+use crate::Level;
+
+/// The value of ESR_ELx.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Syndrome(u64);
+
+/// The exception classes that memory management meets; the rest by number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ExceptionClass {
+    /// 0x00.
+    Unknown,
+    /// 0x01, WFI, WFE and their kin.
+    TrappedWait,
+    /// 0x07, SVE, SIMD or floating point.
+    TrappedFloatingPoint,
+    /// 0x0d, FEAT_BTI.
+    BranchTarget,
+    /// 0x0e.
+    IllegalState,
+    /// 0x15.
+    SupervisorCall,
+    /// 0x16.
+    HypervisorCall,
+    /// 0x17.
+    SecureMonitorCall,
+    /// 0x18: MSR, MRS or a system instruction.
+    TrappedSystemInstruction,
+    /// 0x20.
+    InstructionAbortLowerEl,
+    /// 0x21.
+    InstructionAbortSameEl,
+    /// 0x22.
+    PcAlignment,
+    /// 0x24.
+    DataAbortLowerEl,
+    /// 0x25.
+    DataAbortSameEl,
+    /// 0x26.
+    SpAlignment,
+    /// 0x2f.
+    SystemError,
+    /// 0x30 and 0x31.
+    Breakpoint,
+    /// 0x32 and 0x33.
+    SoftwareStep,
+    /// 0x34 and 0x35.
+    Watchpoint,
+    /// 0x3c.
+    BreakpointInstruction,
+    /// Any other value of EC.
+    Other(u8),
+}
+
+/// Why an abort was taken: DFSC or IFSC, ISS\[5:0\].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FaultStatus {
+    /// An output address, table address or TTBR beyond the configured size.
+    AddressSize(Level),
+    /// No valid descriptor.
+    Translation(Level),
+    /// The access flag is clear and hardware does not set it.
+    AccessFlag(Level),
+    /// The permissions refuse the access.
+    Permission(Level),
+    /// A synchronous external abort, not on a walk.
+    External,
+    /// A synchronous external abort on the walk.
+    ExternalOnWalk(Level),
+    /// A granule protection fault (FEAT_RME), on the walk at a level or not on a walk.
+    GranuleProtection(Option<Level>),
+    /// An alignment fault.
+    Alignment,
+    /// More than one TLB entry matched.
+    TlbConflict,
+    /// A hardware update of the access flag or dirty state that the memory cannot do atomically.
+    UnsupportedAtomicUpdate,
+    /// Any other value.
+    Other(u8),
+}
+
+impl FaultStatus {
+    /// Decodes ISS\[5:0\] of a data or instruction abort.
+    pub const fn decode(status: u8) -> Self {
+        match status & 0b11_1111 {
+            0b10_1001 => Self::AddressSize(Level::MINUS_1),
+            0b10_1011 => Self::Translation(Level::MINUS_1),
+            0b01_0011 => Self::ExternalOnWalk(Level::MINUS_1),
+            0b10_0011 => Self::GranuleProtection(Some(Level::MINUS_1)),
+            status @ 0b00_0000..=0b00_0011 => Self::AddressSize(low_level(status)),
+            status @ 0b00_0100..=0b00_0111 => Self::Translation(low_level(status)),
+            status @ 0b00_1000..=0b00_1011 => Self::AccessFlag(low_level(status)),
+            status @ 0b00_1100..=0b00_1111 => Self::Permission(low_level(status)),
+            0b01_0000 => Self::External,
+            status @ 0b01_0100..=0b01_0111 => Self::ExternalOnWalk(low_level(status)),
+            status @ 0b10_0100..=0b10_0111 => Self::GranuleProtection(Some(low_level(status))),
+            0b10_1000 => Self::GranuleProtection(None),
+            0b10_0001 => Self::Alignment,
+            0b11_0000 => Self::TlbConflict,
+            0b11_0001 => Self::UnsupportedAtomicUpdate,
+            other => Self::Other(other),
+        }
+    }
+
+    /// The level the walk had reached, where the status tells one.
+    pub const fn level(self) -> Option<Level> {
+        match self {
+            Self::AddressSize(level) | Self::Translation(level) | Self::AccessFlag(level) | Self::Permission(level) => {
+                Some(level)
+            }
+            Self::ExternalOnWalk(level) | Self::GranuleProtection(Some(level)) => Some(level),
+            _ => None,
+        }
+    }
+}
+
+/// The level in bits 1:0 of a status.
+const fn low_level(status: u8) -> Level {
+    match status & 0b11 {
+        0 => Level::L0,
+        1 => Level::L1,
+        2 => Level::L2,
+        _ => Level::L3,
+    }
+}
+
+impl fmt::Display for FaultStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AddressSize(level) => write!(f, "address size fault, {level}"),
+            Self::Translation(level) => write!(f, "translation fault, {level}"),
+            Self::AccessFlag(level) => write!(f, "access flag fault, {level}"),
+            Self::Permission(level) => write!(f, "permission fault, {level}"),
+            Self::External => f.write_str("synchronous external abort"),
+            Self::ExternalOnWalk(level) => write!(f, "synchronous external abort on the walk, {level}"),
+            Self::GranuleProtection(Some(level)) => write!(f, "granule protection fault on the walk, {level}"),
+            Self::GranuleProtection(None) => f.write_str("granule protection fault"),
+            Self::Alignment => f.write_str("alignment fault"),
+            Self::TlbConflict => f.write_str("TLB conflict abort"),
+            Self::UnsupportedAtomicUpdate => f.write_str("unsupported atomic hardware update"),
+            Self::Other(status) => write!(f, "fault status {status:#04x}"),
+        }
+    }
+}
+
+impl Syndrome {
+    /// The syndrome with this value of ESR_ELx.
+    pub const fn new(esr: u64) -> Self {
+        Self(esr)
+    }
+
+    /// The value of ESR_ELx.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// EC, bits 31:26.
+    pub const fn class(self) -> ExceptionClass {
+        use ExceptionClass::*;
+        match (self.0 >> 26) as u8 & 0x3f {
+            0x00 => Unknown,
+            0x01 => TrappedWait,
+            0x07 => TrappedFloatingPoint,
+            0x0d => BranchTarget,
+            0x0e => IllegalState,
+            0x15 => SupervisorCall,
+            0x16 => HypervisorCall,
+            0x17 => SecureMonitorCall,
+            0x18 => TrappedSystemInstruction,
+            0x20 => InstructionAbortLowerEl,
+            0x21 => InstructionAbortSameEl,
+            0x22 => PcAlignment,
+            0x24 => DataAbortLowerEl,
+            0x25 => DataAbortSameEl,
+            0x26 => SpAlignment,
+            0x2f => SystemError,
+            0x30 | 0x31 => Breakpoint,
+            0x32 | 0x33 => SoftwareStep,
+            0x34 | 0x35 => Watchpoint,
+            0x3c => BreakpointInstruction,
+            other => Other(other),
+        }
+    }
+
+    /// ISS, bits 24:0.
+    pub const fn specific(self) -> u32 {
+        self.0 as u32 & 0x01ff_ffff
+    }
+
+    /// Whether it is a data abort.
+    pub const fn is_data_abort(self) -> bool {
+        matches!(self.class(), ExceptionClass::DataAbortLowerEl | ExceptionClass::DataAbortSameEl)
+    }
+
+    /// Whether it is an instruction abort.
+    pub const fn is_instruction_abort(self) -> bool {
+        matches!(self.class(), ExceptionClass::InstructionAbortLowerEl | ExceptionClass::InstructionAbortSameEl)
+    }
+
+    /// Why the abort was taken; `None` if it is not a data or instruction abort.
+    pub const fn fault(self) -> Option<FaultStatus> {
+        if self.is_data_abort() || self.is_instruction_abort() {
+            Some(FaultStatus::decode(self.0 as u8 & 0x3f))
+        } else {
+            None
+        }
+    }
+
+    /// WnR, ISS bit 6: the data abort was on a write. A read-modify-write that may not read reports a read.
+    pub const fn is_write(self) -> bool {
+        self.is_data_abort() && self.0 & 1 << 6 != 0
+    }
+
+    /// S1PTW, ISS bit 7: the fault was at stage 2, on a stage-1 walk.
+    pub const fn is_on_stage1_walk(self) -> bool {
+        (self.is_data_abort() || self.is_instruction_abort()) && self.0 & 1 << 7 != 0
+    }
+
+    /// FnV, ISS bit 10: FAR_ELx does not hold the address.
+    pub const fn is_address_unknown(self) -> bool {
+        (self.is_data_abort() || self.is_instruction_abort()) && self.0 & 1 << 10 != 0
+    }
+}
+
+impl fmt::Display for ExceptionClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unknown => "unknown reason (often an undefined instruction)",
+            Self::TrappedWait => "trapped WFI or WFE",
+            Self::TrappedFloatingPoint => "trapped SIMD or floating point",
+            Self::BranchTarget => "branch target exception",
+            Self::IllegalState => "illegal execution state",
+            Self::SupervisorCall => "SVC",
+            Self::HypervisorCall => "HVC",
+            Self::SecureMonitorCall => "SMC",
+            Self::TrappedSystemInstruction => "trapped system instruction",
+            Self::InstructionAbortLowerEl => "instruction abort from a lower exception level",
+            Self::InstructionAbortSameEl => "instruction abort",
+            Self::PcAlignment => "PC alignment fault",
+            Self::DataAbortLowerEl => "data abort from a lower exception level",
+            Self::DataAbortSameEl => "data abort",
+            Self::SpAlignment => "SP alignment fault",
+            Self::SystemError => "SError",
+            Self::Breakpoint => "breakpoint",
+            Self::SoftwareStep => "software step",
+            Self::Watchpoint => "watchpoint",
+            Self::BreakpointInstruction => "BRK instruction",
+            Self::Other(class) => return write!(f, "exception class {class:#04x}"),
+        })
+    }
+}
+
+impl fmt::Display for Syndrome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.class())?;
+        if let Some(fault) = self.fault() {
+            write!(f, ", {fault}")?;
+        }
+        if self.is_data_abort() {
+            f.write_str(if self.is_write() { ", on a write" } else { ", on a read" })?;
+        }
+        f.write_str(if self.is_on_stage1_walk() { ", on a stage-1 walk" } else { "" })
+    }
+}
+
+impl fmt::Debug for Syndrome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::format;
+
+    use super::*;
+
+    /// Every status that has a level, at every level: the table of DFSC encodings.
+    #[test]
+    fn statuses_match_the_manual() {
+        for number in 0..4 {
+            let level = Level::new(number).unwrap();
+            let low = number as u8;
+            assert_eq!(FaultStatus::decode(low), FaultStatus::AddressSize(level));
+            assert_eq!(FaultStatus::decode(0b0100 | low), FaultStatus::Translation(level));
+            assert_eq!(FaultStatus::decode(0b1000 | low), FaultStatus::AccessFlag(level));
+            assert_eq!(FaultStatus::decode(0b1100 | low), FaultStatus::Permission(level));
+            assert_eq!(FaultStatus::decode(0b01_0100 | low), FaultStatus::ExternalOnWalk(level));
+            assert_eq!(FaultStatus::decode(0b10_0100 | low), FaultStatus::GranuleProtection(Some(level)));
+        }
+        assert_eq!(FaultStatus::decode(0b10_1011), FaultStatus::Translation(Level::MINUS_1));
+        assert_eq!(FaultStatus::decode(0b10_1001), FaultStatus::AddressSize(Level::MINUS_1));
+        assert_eq!(FaultStatus::decode(0b01_0011), FaultStatus::ExternalOnWalk(Level::MINUS_1));
+        assert_eq!(FaultStatus::decode(0b10_0001), FaultStatus::Alignment);
+        assert_eq!(FaultStatus::decode(0b11_0000), FaultStatus::TlbConflict);
+        assert_eq!(FaultStatus::decode(0b11_0001), FaultStatus::UnsupportedAtomicUpdate);
+        assert_eq!(FaultStatus::decode(0b11_1111), FaultStatus::Other(0b11_1111));
+    }
+
+    #[test]
+    fn syndromes_read_as_sentences() {
+        let table = [
+            (0x9600_004f, "data abort, permission fault, level 3, on a write"),
+            (0x9600_0007, "data abort, translation fault, level 3, on a read"),
+            (0x9600_0030, "data abort, TLB conflict abort, on a read"),
+            (0x8600_000f, "instruction abort, permission fault, level 3"),
+            (
+                0x9200_008f,
+                "data abort from a lower exception level, permission fault, level 3, on a read, on a stage-1 walk",
+            ),
+            (0x5600_0000, "SVC"),
+            (0xffff_ffff, "exception class 0x3f"),
+        ];
+        for (esr, text) in table {
+            assert_eq!(format!("{}", Syndrome::new(esr)), text);
+        }
+    }
+}
