@@ -1,3 +1,44 @@
-//! An arm64 page-table engine: plan, then apply
+//! An arm64 page-table engine: plan, then apply.
+//!
+//! A [`PageTable`] edits the tables of one regime through a [`Platform`] of four operations. A list of [`Change`]s is
+//! checked whole before the first store ([`PageTable::plan`]), gets the tables it needs ([`Plan::with`]), and is then
+//! applied, which cannot fail ([`Ready::apply`]). What TLBs must forget goes into a [`Gather`], which alone yields the
+//! tables that came free. A [`View`] reads beside all this, without a lock.
+//!
+//! The engine does no I/O, has no statics, no assembly and no `unsafe`.
 #![no_std]
 #![forbid(unsafe_code)]
+#[cfg(feature = "alloc")]
+extern crate alloc;
+
+mod apply;
+mod change;
+mod decide;
+mod gather;
+mod invalidation;
+mod licence;
+mod pieces;
+mod plan;
+mod platform;
+mod regime;
+#[cfg(feature = "alloc")]
+mod rehearsal;
+mod summary;
+mod table;
+mod tables;
+mod view;
+mod walk;
+
+pub use change::{Change, Refusal};
+pub use gather::Gather;
+pub use invalidation::{Depth, Invalidation, TlbFeatures};
+pub use licence::Licence;
+pub use plan::{Plan, Ready};
+pub use platform::{Platform, Slot};
+pub use regime::{Attributes, El1, Regime, Scope};
+#[cfg(feature = "alloc")]
+pub use rehearsal::{Rehearsal, Step};
+pub use summary::Summary;
+pub use table::PageTable;
+pub use tables::{Reserve, Retired};
+pub use view::{Entry, Lookup, Translation, View};

@@ -85,6 +85,12 @@ impl Stage1Attributes {
     }
 }
 
+impl From<Stage1Attributes> for u64 {
+    fn from(attributes: Stage1Attributes) -> Self {
+        attributes.bits()
+    }
+}
+
 impl core::fmt::Debug for Stage1Attributes {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{:#x}", self.bits())

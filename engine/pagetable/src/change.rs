@@ -1,0 +1,87 @@
+//! What is wanted, and why it may be refused.
+
+use core::fmt;
+use core::ops::Range;
+
+use vmsa::{LeafSize, PhysAddr};
+
+use crate::regime::Regime;
+
+/// A change to a page table, as data. A range's end of 0 after a start that is not 0 is the end of the upper half.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change<R: Regime> {
+    /// Maps a range that holds no mapping, with the largest leaves that fit and are no larger than `largest`.
+    Map {
+        /// The range.
+        from: Range<R::Input>,
+        /// Where its first byte leads.
+        to: PhysAddr,
+        /// The attributes of every leaf. In LPA2 descriptors shareability is not among them: TCR decides it.
+        attributes: R::Attributes,
+        /// The largest leaf that may be used.
+        largest: LeafSize,
+    },
+    /// Changes attributes of a range that is mapped throughout; first `clear`, then `set`.
+    Protect {
+        /// The range.
+        from: Range<R::Input>,
+        /// Bits to set.
+        set: R::Attributes,
+        /// Bits to clear, before the others are set.
+        clear: R::Attributes,
+    },
+    /// Removes what is mapped in a range, which may have holes.
+    Unmap {
+        /// The range.
+        from: Range<R::Input>,
+    },
+    /// Makes `at` a boundary between leaves, with the largest leaves that have one there. Nothing else changes.
+    Split {
+        /// The boundary.
+        at: R::Input,
+    },
+}
+
+/// Why a change is refused: always before the first store, with the address that caused it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// The range is not in the part of the input space that this page table translates, or ends before it starts.
+    OutOfRange(u64),
+    /// The input address is not the start of a page.
+    Misaligned(u64),
+    /// The output address is not the start of a page.
+    MisalignedOutput(PhysAddr),
+    /// The output address, or the end of the range that starts there, has more bits than descriptors can hold.
+    OutputTooWide(PhysAddr),
+    /// Two changes of one list meet at this address.
+    Overlap(u64),
+    /// Something is mapped, or kept, there already.
+    AlreadyMapped(u64),
+    /// Nothing is mapped there.
+    NotMapped(u64),
+    /// A live leaf would change size, grouping or memory type, and no licence was given.
+    NeedsLicence(u64),
+    /// These attribute bits are no attributes: they belong to the type, the output address or the Contiguous bit.
+    NotAttributes(u64),
+    /// The reserve holds too few tables; it lacks this many.
+    ReserveShortBy(usize),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfRange(at) => write!(f, "{at:#x} is outside the page table's input addresses"),
+            Self::Misaligned(at) => write!(f, "{at:#x} is not the start of a page"),
+            Self::MisalignedOutput(at) => write!(f, "output address {at:?} is not the start of a page"),
+            Self::OutputTooWide(at) => write!(f, "output address {at:?} has more bits than a descriptor holds"),
+            Self::Overlap(at) => write!(f, "two changes of one list meet at {at:#x}"),
+            Self::AlreadyMapped(at) => write!(f, "{at:#x} is mapped already"),
+            Self::NotMapped(at) => write!(f, "{at:#x} is not mapped"),
+            Self::NeedsLicence(at) => write!(f, "the live leaf at {at:#x} may not change without a licence"),
+            Self::NotAttributes(bits) => write!(f, "{bits:#x} are no attribute bits"),
+            Self::ReserveShortBy(count) => write!(f, "the reserve lacks {count} tables"),
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}

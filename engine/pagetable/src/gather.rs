@@ -1,0 +1,162 @@
+//! What must be forgotten, collected over one or many applies, and the tables that wait for it.
+
+use vmsa::{Geometry, Granule, Level, Maintenance};
+
+use crate::invalidation::{Depth, Invalidation};
+use crate::platform::Platform;
+use crate::regime::Regime;
+use crate::tables::{Retired, TableList};
+use crate::walk::{Next, Table, next_table, walk};
+
+/// Ranges kept apart before they are taken together.
+const RANGES: usize = 8;
+/// Unlinked subtrees kept before the TLBs must forget them.
+const SUBTREES: usize = 16;
+
+/// Collects what TLBs must forget. Until [`Gather::finish`], stores of the applies may be invisible to walkers, and TLBs
+/// may hold what was there before.
+#[derive(Debug)]
+#[must_use = "what was changed is not complete until `finish`"]
+pub struct Gather<G: Granule, R: Regime> {
+    geometry: Geometry<G>,
+    regime: R,
+    ranges: [Option<Invalidation>; RANGES],
+    subtrees: [Option<Table>; SUBTREES],
+    has_stores: bool,
+    issued: usize,
+    retired: TableList,
+}
+
+impl<G: Granule, R: Regime> Gather<G, R> {
+    pub(crate) fn new(geometry: Geometry<G>, regime: R) -> Self {
+        Self {
+            geometry,
+            regime,
+            ranges: [None; RANGES],
+            subtrees: [None; SUBTREES],
+            has_stores: false,
+            issued: 0,
+            retired: TableList::default(),
+        }
+    }
+
+    /// TLBIs issued so far.
+    pub const fn issued(&self) -> usize {
+        self.issued
+    }
+
+    /// Completes everything: stores become visible, TLBs forget, and the tables that were unlinked come free.
+    ///
+    /// The caller sees to it that no [`crate::View`] still walks the tables that were unlinked.
+    pub fn finish<P: Platform>(mut self, platform: &P) -> Retired {
+        self.settle(platform);
+        Retired(self.retired)
+    }
+
+    /// TLBIs were issued that could not wait.
+    pub(crate) const fn count(&mut self, issued: usize) {
+        self.issued += issued;
+    }
+
+    /// Stores were made that a walker must see.
+    pub(crate) const fn note_store(&mut self) {
+        self.has_stores = true;
+    }
+
+    /// The translations of `bytes` from offset `start`, in leaves of `level`, are no longer what TLBs may hold.
+    pub(crate) fn forget<P: Platform>(&mut self, platform: &P, level: Level, start: u64, bytes: u64) {
+        let start = self.geometry.input(start);
+        self.add(platform, Invalidation { start, bytes, stride: level, is_uniform: true, depth: Depth::LastLevel });
+    }
+
+    /// The slot that led to `table` is a hole; the table and those below it wait for the TLBs.
+    pub(crate) fn unlink<P: Platform>(&mut self, platform: &P, table: Table, bytes: u64) {
+        let start = self.geometry.input(table.start);
+        // What leaves the subtree held is not looked at: pages are the smallest that it can have been.
+        self.add(
+            platform,
+            Invalidation { start, bytes, stride: Level::L3, is_uniform: false, depth: Depth::AllLevels },
+        );
+        if self.subtrees.iter().all(Option::is_some) {
+            self.settle(platform);
+        }
+        if let Some(free) = self.subtrees.iter_mut().find(|subtree| subtree.is_none()) {
+            *free = Some(table);
+        }
+    }
+
+    /// A table came free that was never live.
+    pub(crate) fn retire<P: Platform>(&mut self, platform: &P, table: Table) {
+        collect(platform, self.geometry, table, &mut self.retired);
+    }
+
+    fn add<P: Platform>(&mut self, platform: &P, what: Invalidation) {
+        if self.ranges.iter_mut().rev().flatten().next().is_some_and(|last| last.absorb(&what)) {
+            return;
+        }
+        if self.ranges.iter().all(Option::is_some) {
+            self.issue(platform);
+        }
+        if let Some(free) = self.ranges.iter_mut().find(|range| range.is_none()) {
+            *free = Some(what);
+        }
+    }
+
+    /// Makes TLBs forget the ranges, and frees the tables that waited for that.
+    fn settle<P: Platform>(&mut self, platform: &P) {
+        self.issue(platform);
+        for table in self.subtrees.iter_mut().filter_map(Option::take) {
+            collect(platform, self.geometry, table, &mut self.retired);
+        }
+    }
+
+    fn issue<P: Platform>(&mut self, platform: &P) {
+        let has_ranges = self.ranges[0].is_some();
+        if !has_ranges && !self.has_stores {
+            return;
+        }
+        // Walkers must see the stores before TLBs forget, or a walk in between caches the old descriptor again; and a
+        // mapping that was made must be visible before the caller uses it.
+        platform.maintain(Maintenance::DSB_ISHST);
+        if has_ranges {
+            self.issued += forget(platform, self.geometry, self.regime, self.ranges.iter().flatten());
+        }
+        // This PE's own fetches and walks may go on with what they had until a context synchronization event.
+        platform.maintain(Maintenance::ISB);
+        self.ranges = [None; RANGES];
+        self.has_stores = false;
+    }
+}
+
+/// The TLBIs of `ranges` and the barrier that completes them; twice where CPUs need that. How many TLBIs there were.
+pub(crate) fn forget<'r, G: Granule, R: Regime, P: Platform>(
+    platform: &P,
+    geometry: Geometry<G>,
+    regime: R,
+    ranges: impl Iterator<Item = &'r Invalidation> + Clone,
+) -> usize {
+    let mut issued = 0;
+    for _ in 0..if regime.must_repeat() { 2 } else { 1 } {
+        for range in ranges.clone() {
+            regime.invalidate::<G>(range, geometry.layout(), &mut |operation| {
+                platform.maintain(operation);
+                issued += 1;
+            });
+        }
+        // Until the TLBIs are complete on every PE, the old translation is still in use, and its memory and tables with it.
+        platform.maintain(Maintenance::DSB_ISH);
+    }
+    issued
+}
+
+/// Threads a table and all tables below it onto a list.
+fn collect<G: Granule, P: Platform>(platform: &P, geometry: Geometry<G>, table: Table, list: &mut TableList) {
+    let end = table.start + ((geometry.entries(table.level) as u64) << Geometry::<G>::shift(table.level));
+    let _ = walk::<G, P, ()>(platform, geometry, table, table.start, end, &mut |visit| {
+        if let Some(below) = next_table(geometry, visit) {
+            collect(platform, geometry, below, list);
+        }
+        core::ops::ControlFlow::Continue(Next::Past(visit.end))
+    });
+    list.push(platform, table.address);
+}

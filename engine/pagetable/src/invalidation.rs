@@ -1,0 +1,106 @@
+//! Which TLB entries must go, and the TLBIs that make them go.
+//!
+//! Cost model: one TLBI by address costs one broadcast, and so does one by range; forgetting everything costs refilling
+//! every TLB, which is taken to be worth [`MOST_SINGLES`] broadcasts. A leaf needs one TLBI by address, a contiguous group
+//! one for each of its descriptors.
+
+use vmsa::maintenance::{LevelHint, RangeOperand};
+use vmsa::{Granule, Layout, Level};
+
+/// More TLBIs than this, and forgetting everything is cheaper.
+const MOST_SINGLES: u64 = 512;
+
+/// Whether walk-cache entries must go too.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Depth {
+    /// Leaves alone.
+    LastLevel,
+    /// Leaves and the tables on the way to them: where a table was unlinked.
+    AllLevels,
+}
+
+/// What the TLB maintenance instructions of *every* CPU of the system can do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TlbFeatures {
+    /// TLBIs by range (FEAT_TLBIRANGE).
+    pub range: bool,
+    /// Level hints (FEAT_TTL).
+    pub level_hints: bool,
+    /// Every TLBI and its DSB must be issued twice (CVE-2025-10263).
+    pub repeat: bool,
+}
+
+/// A range of input addresses whose translations changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Invalidation {
+    /// The first address.
+    pub start: u64,
+    /// Bytes; a multiple of what one descriptor of `stride` covers.
+    pub bytes: u64,
+    /// The level of the smallest leaf that stood there.
+    pub stride: Level,
+    /// Whether every leaf stood at `stride`, so that it may serve as level hint.
+    pub is_uniform: bool,
+    /// Which entries must go.
+    pub depth: Depth,
+}
+
+/// One TLBI that an [`Invalidation`] is made of, without its regime.
+pub(crate) enum Invalidate {
+    /// By address, with a level hint.
+    Address(u64, LevelHint),
+    /// By range: the operand without its ASID.
+    Range(u64),
+    /// Everything of the regime or ASID.
+    Everything,
+}
+
+impl Invalidation {
+    /// The next invalidation continues this one: both become one.
+    pub(crate) fn absorb(&mut self, next: &Self) -> bool {
+        let is_next = self.start.wrapping_add(self.bytes) == next.start;
+        let is_alike = (self.stride, self.is_uniform, self.depth) == (next.stride, next.is_uniform, next.depth);
+        if is_next && is_alike {
+            self.bytes += next.bytes;
+        }
+        is_next && is_alike
+    }
+
+    /// Gives `sink` the TLBIs, in order.
+    pub(crate) fn for_each<G: Granule>(
+        &self,
+        layout: Layout,
+        features: TlbFeatures,
+        sink: &mut impl FnMut(Invalidate),
+    ) {
+        let leaf_bytes = 1 << G::PAGE_SIZE.level_shift(self.stride);
+        let is_long = self.bytes / leaf_bytes > MOST_SINGLES;
+        if is_long && (!features.range || self.bytes >> G::SHIFT > MOST_SINGLES * RangeOperand::MOST_PAGES) {
+            return sink(Invalidate::Everything);
+        }
+        let hint = if self.is_uniform && features.level_hints {
+            LevelHint::leaf(G::PAGE_SIZE, layout, self.stride)
+        } else {
+            LevelHint::NONE
+        };
+        let level = (hint != LevelHint::NONE).then_some(self.stride);
+        let mut done = 0;
+        while done < self.bytes {
+            let address = self.start.wrapping_add(done);
+            let left = self.bytes - done;
+            let range = RangeOperand::largest::<G>(layout, address, left >> G::SHIFT);
+            // A range that covers one leaf says no more than a TLBI by address does.
+            match range.filter(|range| features.range && range.pages() << G::SHIFT > leaf_bytes) {
+                Some(range) => {
+                    sink(Invalidate::Range(range.encode::<G>(layout, 0, level, address)));
+                    // Whole leaves alone count as done: a TLBI for part of a block is a TLBI for all of it.
+                    done += (range.pages() << G::SHIFT) & !(leaf_bytes - 1);
+                }
+                None => {
+                    sink(Invalidate::Address(address, hint));
+                    done += leaf_bytes;
+                }
+            }
+        }
+    }
+}

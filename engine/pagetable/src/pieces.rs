@@ -1,0 +1,109 @@
+//! What a stretch of input space is to hold, and the descriptors that say so.
+//!
+//! Every new table is described by the same picture: what is inside a range, and what is outside it.
+//!
+//! ```text
+//!   |------- outside -------|===== inside =====|--- outside ---|      mapping a hole: outside is nothing
+//!                          from                to                     splitting a leaf: outside is the old leaf
+//! ```
+
+use vmsa::{Descriptor, Granule, Layout, LeafSize, Level, PhysAddr};
+
+/// A mapping of consecutive input to consecutive output.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Content {
+    /// Output address minus offset, modulo 2^64.
+    pub(crate) delta: u64,
+    /// Attribute bits, as of a page.
+    pub(crate) attributes: u64,
+    /// The largest leaf that may be used.
+    pub(crate) largest: LeafSize,
+}
+
+/// What a stretch of input space is to hold: `inside` within `from..to`, `outside` around it. `None` is nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pieces {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) inside: Option<Content>,
+    pub(crate) outside: Option<Content>,
+}
+
+/// Neighbouring slots of one table that are written in the same way.
+pub(crate) struct Segment {
+    pub(crate) end: u64,
+    pub(crate) kind: Kind,
+}
+
+/// How.
+pub(crate) enum Kind {
+    /// Invalid descriptors.
+    Holes,
+    /// Leaves of this level.
+    Leaves(Content),
+    /// A table for each slot.
+    Tables,
+}
+
+impl Content {
+    /// The descriptor of the leaf at `offset`, which may stand at `level`.
+    #[inline(always)]
+    pub(crate) fn leaf(&self, layout: Layout, level: Level, offset: u64) -> Descriptor {
+        Descriptor::leaf(layout, level, PhysAddr::new(offset.wrapping_add(self.delta)), self.attributes)
+    }
+
+    /// Whether single leaves of `level` may hold it.
+    fn fits<G: Granule>(&self, layout: Layout, level: Level) -> bool {
+        let size = LeafSize::single(level);
+        G::PAGE_SIZE.has_leaf(level, layout) && size <= self.largest && self.is_aligned(size.shift(G::PAGE_SIZE))
+    }
+
+    /// Bytes of a contiguous group of `level`, if such groups may hold it.
+    pub(crate) fn group_bytes<G: Granule>(&self, level: Level) -> Option<u64> {
+        let size = LeafSize::group(level);
+        let has_groups = G::PAGE_SIZE.contiguous_shift(level).is_some();
+        let shift = size.shift(G::PAGE_SIZE);
+        (has_groups && size <= self.largest && self.is_aligned(shift)).then_some(1 << shift)
+    }
+
+    /// Whether input and output addresses agree in their low `shift` bits.
+    const fn is_aligned(&self, shift: u32) -> bool {
+        self.delta & ((1 << shift) - 1) == 0
+    }
+}
+
+impl Pieces {
+    /// The segment of a table of `level` that begins at `at`, the start of a slot, and ends at or before `end`.
+    pub(crate) fn segment<G: Granule>(&self, layout: Layout, level: Level, at: u64, end: u64) -> Segment {
+        let slot_bytes = 1 << G::PAGE_SIZE.level_shift(level);
+        let (content, limit) = match at {
+            _ if at < self.from => (self.outside, self.from),
+            _ if at < self.to => (self.inside, self.to),
+            _ => (self.outside, end),
+        };
+        let whole = limit.min(end) & !(slot_bytes - 1);
+        match content {
+            _ if whole <= at => Segment { end: at + slot_bytes, kind: Kind::Tables },
+            None => Segment { end: whole, kind: Kind::Holes },
+            Some(content) if content.fits::<G>(layout, level) => Segment { end: whole, kind: Kind::Leaves(content) },
+            Some(_) => Segment { end: whole, kind: Kind::Tables },
+        }
+    }
+
+    /// How many tables it takes to hold all this beneath one slot of the level above `level`, which starts at `start`.
+    pub(crate) fn tables<G: Granule>(&self, layout: Layout, level: Level, start: u64) -> usize {
+        let end = start + ((G::ENTRIES as u64) << G::PAGE_SIZE.level_shift(level));
+        let mut count = 1;
+        let mut at = start;
+        while at < end {
+            let segment = self.segment::<G>(layout, level, at, end);
+            if let (Kind::Tables, Some(next)) = (segment.kind, level.next()) {
+                // Slots of one segment are alike, so that one stands for all.
+                let slots = (segment.end - at) >> G::PAGE_SIZE.level_shift(level);
+                count += slots as usize * self.tables::<G>(layout, next, at);
+            }
+            at = segment.end;
+        }
+        count
+    }
+}

@@ -1,0 +1,73 @@
+//! The only door to the machine: four operations on descriptors.
+
+use core::fmt;
+
+use vmsa::{Descriptor, Maintenance, PhysAddr};
+
+/// The physical address of one descriptor.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(PhysAddr);
+
+impl Slot {
+    /// The slot of number `index` in the table at `table`.
+    pub const fn new(table: PhysAddr, index: usize) -> Self {
+        Self(PhysAddr::new(table.bits() + ((index as u64) << vmsa::DESCRIPTOR_SHIFT)))
+    }
+
+    /// Where the descriptor stands in memory.
+    pub const fn address(self) -> PhysAddr {
+        self.0
+    }
+
+    /// The slot `count` places further on in the same table.
+    pub(crate) const fn after(self, count: usize) -> Self {
+        Self::new(self.0, count)
+    }
+
+    /// The slot `count` places before in the same table.
+    pub(crate) const fn before(self, count: usize) -> Self {
+        Self(PhysAddr::new(self.0.bits() - ((count as u64) << vmsa::DESCRIPTOR_SHIFT)))
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// A machine that holds page tables. A value, never statics, so that one test can own two machines.
+///
+/// Each operation is single-copy atomic on one descriptor. The engine asks for every barrier it needs through
+/// [`Platform::maintain`], so loads and stores need be no stronger than relaxed.
+pub trait Platform {
+    /// Reads a descriptor.
+    fn load(&self, slot: Slot) -> Descriptor;
+
+    /// Writes a descriptor.
+    fn store(&self, slot: Slot, descriptor: Descriptor);
+
+    /// Writes `new` if the slot holds `old`, else says what it holds: for descriptors that hardware writes too.
+    fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor>;
+
+    /// Executes a barrier or a TLBI.
+    fn maintain(&self, operation: Maintenance);
+}
+
+impl<P: Platform> Platform for &P {
+    fn load(&self, slot: Slot) -> Descriptor {
+        (**self).load(slot)
+    }
+
+    fn store(&self, slot: Slot, descriptor: Descriptor) {
+        (**self).store(slot, descriptor)
+    }
+
+    fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
+        (**self).exchange(slot, old, new)
+    }
+
+    fn maintain(&self, operation: Maintenance) {
+        (**self).maintain(operation)
+    }
+}

@@ -1,0 +1,86 @@
+//! A page table that can be edited.
+
+use vmsa::{Geometry, Granule, Maintenance, PhysAddr};
+
+use crate::apply::Editor;
+use crate::change::{Change, Refusal};
+use crate::gather::Gather;
+use crate::licence::Licence;
+use crate::plan::Plan;
+use crate::platform::Platform;
+use crate::regime::Regime;
+use crate::tables::Reserve;
+use crate::view::View;
+
+/// A page table. Whoever holds it, alone edits it; hardware and any [`View`] read beside.
+#[derive(Debug)]
+pub struct PageTable<'p, G: Granule, R: Regime, P: Platform> {
+    pub(crate) platform: &'p P,
+    pub(crate) geometry: Geometry<G>,
+    pub(crate) regime: R,
+    pub(crate) root: PhysAddr,
+    pub(crate) is_live: bool,
+}
+
+impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
+    /// A new page table that maps nothing, with a root from `reserve`. No hardware walks it, so nothing is ordered and
+    /// nothing need be forgotten, until it is published.
+    pub fn offline(platform: &'p P, geometry: Geometry<G>, regime: R, reserve: &mut Reserve) -> Result<Self, Refusal> {
+        let root = reserve.take(platform).ok_or(Refusal::ReserveShortBy(1))?;
+        Editor::<G, R, P>::clear_root(platform, root);
+        Ok(Self { platform, geometry, regime, root, is_live: false })
+    }
+
+    /// A page table that hardware may be walking, whose root table is at `root`.
+    pub const fn live(platform: &'p P, geometry: Geometry<G>, regime: R, root: PhysAddr) -> Self {
+        Self { platform, geometry, regime, root, is_live: true }
+    }
+
+    /// The page table, ready to be walked: its root may be written to a TTBR from now on.
+    pub fn publish(self) -> Self {
+        // A walker that is given the root must find the tables' content, not what was in memory before.
+        self.platform.maintain(Maintenance::DSB_ISHST);
+        Self { is_live: true, ..self }
+    }
+
+    /// The address of the root table.
+    pub const fn root(&self) -> PhysAddr {
+        self.root
+    }
+
+    /// The shape.
+    pub const fn geometry(&self) -> Geometry<G> {
+        self.geometry
+    }
+
+    /// The regime.
+    pub const fn regime(&self) -> R {
+        self.regime
+    }
+
+    /// A view that reads it.
+    pub const fn view(&self) -> View<'p, G, R, P> {
+        View::new(self.platform, self.geometry, self.regime, self.root)
+    }
+
+    /// A gather for its changes.
+    pub fn gather(&self) -> Gather<G, R> {
+        Gather::new(self.geometry, self.regime)
+    }
+
+    /// The same page table on another platform: a [`crate::Rehearsal`], a recorder.
+    pub const fn over<'q, Q: Platform>(&self, platform: &'q Q) -> PageTable<'q, G, R, Q> {
+        PageTable { platform, geometry: self.geometry, regime: self.regime, root: self.root, is_live: self.is_live }
+    }
+
+    /// Checks all of `changes` against what the tables hold. Nothing has been stored, whatever the answer.
+    ///
+    /// The changes of one list may not overlap. Those that resize a live leaf need a licence.
+    pub fn plan<'t, 'c>(
+        &'t mut self,
+        changes: &'c [Change<R>],
+        licence: Option<&'t Licence<'t>>,
+    ) -> Result<Plan<'t, 'p, 'c, G, R, P>, Refusal> {
+        Plan::new(self, changes, licence)
+    }
+}

@@ -1,0 +1,81 @@
+//! Lists of tables that no walker can reach: those waiting to be used, and those that came free.
+//!
+//! A list is threaded through its tables: the first descriptor of each holds the address of the next, which reads as an
+//! invalid descriptor, because tables are aligned and bit 0 stays clear.
+
+use vmsa::{Descriptor, PhysAddr};
+
+use crate::apply::thread;
+use crate::platform::{Platform, Slot};
+
+/// A list of tables. `first` means something only while `count` is not 0.
+#[derive(Debug, Default)]
+pub(crate) struct TableList {
+    first: PhysAddr,
+    count: usize,
+}
+
+impl TableList {
+    pub(crate) fn push<P: Platform>(&mut self, platform: &P, table: PhysAddr) {
+        thread(platform, table, self.first);
+        self.first = table;
+        self.count += 1;
+    }
+
+    pub(crate) fn pop<P: Platform>(&mut self, platform: &P) -> Option<PhysAddr> {
+        self.count = self.count.checked_sub(1)?;
+        let table = self.first;
+        self.first = PhysAddr::new(platform.load(Slot::new(table, 0)).bits() & !Descriptor::VALID);
+        Some(table)
+    }
+}
+
+/// Tables to build with. Their content does not matter: the engine writes every descriptor of a table before it links it.
+#[derive(Debug, Default)]
+#[must_use = "tables left in a reserve leak unless they are taken back"]
+pub struct Reserve(pub(crate) TableList);
+
+impl Reserve {
+    /// A reserve without tables.
+    pub const fn new() -> Self {
+        Self(TableList { first: PhysAddr::new(0), count: 0 })
+    }
+
+    /// Adds the page at `table`: aligned to the granule, writable through `platform`, and in no other use from now on.
+    pub fn add<P: Platform>(&mut self, platform: &P, table: PhysAddr) {
+        self.0.push(platform, table);
+    }
+
+    /// Takes a table out again.
+    pub fn take<P: Platform>(&mut self, platform: &P) -> Option<PhysAddr> {
+        self.0.pop(platform)
+    }
+
+    /// How many tables it holds.
+    pub const fn count(&self) -> usize {
+        self.0.count
+    }
+
+    /// The same tables, for use on a platform that keeps its stores to itself.
+    #[cfg(feature = "alloc")]
+    pub(crate) const fn alias(&self) -> Self {
+        Self(TableList { first: self.0.first, count: self.0.count })
+    }
+}
+
+/// Tables that no TLB, walk cache or walker of hardware can reach any more. Only [`crate::Gather::finish`] makes them.
+#[derive(Debug, Default)]
+#[must_use = "retired tables leak unless they go back to where tables come from"]
+pub struct Retired(pub(crate) TableList);
+
+impl Retired {
+    /// How many tables there are.
+    pub const fn count(&self) -> usize {
+        self.0.count
+    }
+
+    /// Takes one. The page may be used for anything.
+    pub fn take<P: Platform>(&mut self, platform: &P) -> Option<PhysAddr> {
+        self.0.pop(platform)
+    }
+}

@@ -1,0 +1,133 @@
+//! Reading a page table, without a lock, beside whoever edits it.
+
+use core::ops::{ControlFlow, Range};
+
+use vmsa::{Address, Descriptor, Geometry, Granule, LeafSize, Level, Meaning, PhysAddr};
+
+use crate::change::Refusal;
+use crate::platform::{Platform, Slot};
+use crate::regime::Regime;
+use crate::walk::{Next, Table, walk};
+
+/// A view of a page table. It reads each descriptor once, and believes none of them: what is reserved, or beyond memory,
+/// is up to the platform and the caller.
+#[derive(Debug)]
+pub struct View<'p, G: Granule, R: Regime, P: Platform> {
+    platform: &'p P,
+    geometry: Geometry<G>,
+    regime: R,
+    root: PhysAddr,
+}
+
+impl<G: Granule, R: Regime, P: Platform> Clone for View<'_, G, R, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<G: Granule, R: Regime, P: Platform> Copy for View<'_, G, R, P> {}
+
+/// Where an input address leads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Translation {
+    /// The output address, to the byte.
+    pub output: PhysAddr,
+    /// The leaf that holds the translation.
+    pub size: LeafSize,
+    /// The leaf's descriptor.
+    pub descriptor: Descriptor,
+}
+
+/// One step of a walk for one address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lookup {
+    /// The level.
+    pub level: Level,
+    /// Where the descriptor stands.
+    pub slot: Slot,
+    /// The descriptor.
+    pub descriptor: Descriptor,
+    /// What it says.
+    pub meaning: Meaning,
+}
+
+/// One descriptor of a walk over a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry<A: Address> {
+    /// The first input address that it covers.
+    pub input: A,
+    /// log2 of the bytes that it covers.
+    pub shift: u32,
+    /// What the walk met there.
+    pub lookup: Lookup,
+}
+
+impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
+    /// A view of the page table whose root table is at `root`.
+    pub const fn new(platform: &'p P, geometry: Geometry<G>, regime: R, root: PhysAddr) -> Self {
+        Self { platform, geometry, regime, root }
+    }
+
+    /// The shape.
+    pub const fn geometry(&self) -> Geometry<G> {
+        self.geometry
+    }
+
+    /// The regime.
+    pub const fn regime(&self) -> R {
+        self.regime
+    }
+
+    /// Translates an input address; `None` where hardware would take a translation fault.
+    pub fn translate(&self, input: R::Input) -> Option<Translation> {
+        let lookup = self.path(input).last()?;
+        let Meaning::Leaf(to, contiguous) = lookup.meaning else { return None };
+        let offset = input.bits() & ((1 << Geometry::<G>::shift(lookup.level)) - 1);
+        let contiguous = contiguous && G::PAGE_SIZE.contiguous_shift(lookup.level).is_some();
+        let size = LeafSize { level: lookup.level, contiguous };
+        Some(Translation { output: to + offset, size, descriptor: lookup.descriptor })
+    }
+
+    /// The descriptors that a walk for `input` reads, from the root down. None if the address is not of this half.
+    pub fn path(self, input: R::Input) -> impl Iterator<Item = Lookup> + use<'p, G, R, P> {
+        let offset = self.geometry.offset(input.bits());
+        let mut next = offset.map(|offset| (self.root, self.geometry.start(), offset));
+        core::iter::from_fn(move || {
+            let (table, level, offset) = next.take()?;
+            let slot = Slot::new(table, self.geometry.index(level, offset));
+            let lookup = self.lookup(slot, level, self.platform.load(slot));
+            if let (Meaning::Table(below), Some(level)) = (lookup.meaning, level.next()) {
+                next = Some((below, level, offset));
+            }
+            Some(lookup)
+        })
+    }
+
+    /// Gives `sink` every descriptor whose span meets the range, tables before what is below them, in order of address.
+    /// Stops when `sink` breaks.
+    pub fn for_each<B>(
+        &self,
+        range: Range<R::Input>,
+        mut sink: impl FnMut(&Entry<R::Input>) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, Refusal> {
+        let (start, end) = (range.start.bits(), range.end.bits());
+        let (from, to) = self.geometry.offsets(start, end).ok_or(Refusal::OutOfRange(start))?;
+        let root = Table { address: self.root, level: self.geometry.start(), start: 0 };
+        Ok(walk(self.platform, self.geometry, root, from, to, &mut |visit| {
+            let lookup = self.lookup(visit.slot, visit.level, visit.descriptor);
+            let input = R::Input::from(self.geometry.input(visit.start));
+            sink(&Entry { input, shift: Geometry::<G>::shift(visit.level), lookup })?;
+            ControlFlow::Continue(Next::Enter)
+        }))
+    }
+
+    /// The whole range that the page table translates; its end is 0 for the upper half.
+    pub fn range(&self) -> Range<R::Input> {
+        self.geometry.base().into()..self.geometry.input(self.geometry.input_bytes()).into()
+    }
+
+    fn lookup(&self, slot: Slot, level: Level, descriptor: Descriptor) -> Lookup {
+        let meaning = descriptor.meaning(G::PAGE_SIZE, self.geometry.layout(), level);
+        Lookup { level, slot, descriptor, meaning }
+    }
+}

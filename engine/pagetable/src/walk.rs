@@ -1,0 +1,109 @@
+//! The one walker. All descent through tables is here.
+
+use core::ops::ControlFlow;
+
+use vmsa::{Descriptor, Geometry, Granule, Level, Meaning, PhysAddr};
+
+use crate::platform::{Platform, Slot};
+
+/// A table, and where in the input space it begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Table {
+    pub(crate) address: PhysAddr,
+    pub(crate) level: Level,
+    /// The offset of its first descriptor's span.
+    pub(crate) start: u64,
+}
+
+/// A descriptor that the walker has come to. All addresses are offsets into the input space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Visit {
+    pub(crate) slot: Slot,
+    pub(crate) level: Level,
+    /// Read once.
+    pub(crate) descriptor: Descriptor,
+    /// The span of the descriptor.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// The part of it that is asked for.
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
+impl Visit {
+    /// Whether all that the descriptor covers is asked for.
+    pub(crate) const fn is_whole(&self) -> bool {
+        self.from == self.start && self.to == self.end
+    }
+}
+
+/// Where the walker goes on.
+pub(crate) enum Next {
+    /// Into the table that the descriptor leads to.
+    Enter,
+    /// At this offset, in the same table or beyond it.
+    Past(u64),
+}
+
+/// Visits every descriptor of `table` and of the tables below it that `visit` enters, in order of address, whose span
+/// meets `from..to`. What `visit` breaks with ends the walk.
+pub(crate) fn walk<G: Granule, P: Platform, B>(
+    platform: &P,
+    geometry: Geometry<G>,
+    table: Table,
+    from: u64,
+    to: u64,
+    visit: &mut impl FnMut(&Visit) -> ControlFlow<B, Next>,
+) -> ControlFlow<B> {
+    let span = 1 << Geometry::<G>::shift(table.level);
+    let mut at = from;
+    while at < to {
+        let slot = Slot::new(table.address, geometry.index(table.level, at));
+        let start = at & !(span - 1);
+        let end = start + span;
+        let descriptor = platform.load(slot);
+        let part = Visit { slot, level: table.level, descriptor, start, end, from: at, to: to.min(end) };
+        at = match (visit(&part)?, next_table(geometry, &part)) {
+            (Next::Past(offset), _) => offset,
+            (Next::Enter, None) => end,
+            (Next::Enter, Some(next)) => {
+                walk(platform, geometry, next, part.from, part.to, visit)?;
+                end
+            }
+        };
+    }
+    ControlFlow::Continue(())
+}
+
+/// The table that a visited descriptor leads to.
+pub(crate) fn next_table<G: Granule>(geometry: Geometry<G>, visit: &Visit) -> Option<Table> {
+    match (visit.descriptor.meaning(G::PAGE_SIZE, geometry.layout(), visit.level), visit.level.next()) {
+        (Meaning::Table(address), Some(level)) => Some(Table { address, level, start: visit.start }),
+        _ => None,
+    }
+}
+
+/// The deepest table that holds all of `from..to`.
+pub(crate) fn deepest_table<G: Granule, P: Platform>(
+    platform: &P,
+    geometry: Geometry<G>,
+    root: Table,
+    from: u64,
+    to: u64,
+) -> Table {
+    let mut table = root;
+    loop {
+        let span = 1 << Geometry::<G>::shift(table.level);
+        let start = from & !(span - 1);
+        if to > start + span {
+            return table;
+        }
+        let slot = Slot::new(table.address, geometry.index(table.level, from));
+        let descriptor = platform.load(slot);
+        let visit = Visit { slot, level: table.level, descriptor, start, end: start + span, from, to };
+        match next_table(geometry, &visit) {
+            Some(next) => table = next,
+            None => return table,
+        }
+    }
+}

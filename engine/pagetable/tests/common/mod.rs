@@ -1,0 +1,85 @@
+//! A machine made of a map: memory for descriptors, and a record of what was done.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use pagetable::{El1, PageTable, Platform, Reserve, Scope, Slot, TlbFeatures};
+use vmsa::{AddressHalf, Descriptor, Geometry, Granule, Layout, Maintenance, PhysAddr};
+
+/// Where tables come from.
+pub const TABLES: u64 = 0x8000_0000;
+
+/// Memory that remembers every descriptor stored, and poisons what was never stored.
+#[derive(Default)]
+pub struct Memory {
+    words: RefCell<BTreeMap<u64, u64>>,
+    pub stores: Cell<usize>,
+    pub maintenance: RefCell<Vec<Maintenance>>,
+    next_table: Cell<u64>,
+}
+
+impl Platform for Memory {
+    fn load(&self, slot: Slot) -> Descriptor {
+        let address = slot.address().bits();
+        Descriptor::new(*self.words.borrow().get(&address).unwrap_or(&0xdead_beef_dead_beef))
+    }
+
+    fn store(&self, slot: Slot, descriptor: Descriptor) {
+        self.words.borrow_mut().insert(slot.address().bits(), descriptor.bits());
+        self.stores.set(self.stores.get() + 1);
+    }
+
+    fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
+        let held = self.load(slot);
+        if held != old {
+            return Err(held);
+        }
+        self.store(slot, new);
+        Ok(())
+    }
+
+    fn maintain(&self, operation: Maintenance) {
+        self.maintenance.borrow_mut().push(operation);
+    }
+}
+
+impl Memory {
+    /// All that was ever stored.
+    pub fn words(&self) -> BTreeMap<u64, u64> {
+        self.words.borrow().clone()
+    }
+
+    /// Puts a descriptor there behind the engine's back.
+    pub fn poke(&self, slot: Slot, bits: u64) {
+        self.words.borrow_mut().insert(slot.address().bits(), bits);
+    }
+
+    /// Adds `count` fresh tables, full of poison, to a reserve.
+    pub fn supply<G: Granule>(&self, reserve: &mut Reserve, count: usize) {
+        for _ in 0..count {
+            let number = self.next_table.get();
+            self.next_table.set(number + 1);
+            reserve.add(self, PhysAddr::new(TABLES + number * G::SIZE_BYTES));
+        }
+    }
+}
+
+/// The kernel's regime, with every feature of TLB maintenance.
+pub const KERNEL: El1 = El1 {
+    scope: Scope::Global,
+    tlb: TlbFeatures { range: true, level_hints: true, repeat: false },
+    hardware_updates: false,
+};
+
+/// The kernel's regime on a CPU without any.
+pub const PLAIN_KERNEL: El1 =
+    El1 { scope: Scope::Global, tlb: TlbFeatures { range: false, level_hints: false, repeat: false }, hardware_updates: false };
+
+/// An empty page table of the lower half, not live.
+pub fn offline<'m, G: Granule>(memory: &'m Memory, bits: u32, layout: Layout) -> PageTable<'m, G, El1, Memory> {
+    let mut reserve = Reserve::new();
+    memory.supply::<G>(&mut reserve, 1);
+    let geometry = Geometry::new(bits, layout, AddressHalf::Lower).unwrap();
+    PageTable::offline(memory, geometry, KERNEL, &mut reserve).unwrap()
+}
