@@ -64,6 +64,11 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
         self.tables_needed
     }
 
+    /// A gather for it.
+    pub fn gather(&self) -> Gather<G, R> {
+        self.table.gather()
+    }
+
     /// Gives the plan its tables; refused if `reserve` holds too few.
     pub fn with<'r>(self, reserve: &'r mut Reserve) -> Result<Ready<'t, 'p, 'c, 'r, G, R, P>, Refusal> {
         match self.tables_needed.checked_sub(reserve.count()) {

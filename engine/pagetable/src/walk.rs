@@ -83,7 +83,8 @@ pub(crate) fn next_table<G: Granule>(geometry: Geometry<G>, visit: &Visit) -> Op
     }
 }
 
-/// The deepest table that holds all of `from..to`.
+/// The deepest table that holds all of `from..to` and something beside: a table that is covered whole is a matter for the
+/// one above it.
 pub(crate) fn deepest_table<G: Granule, P: Platform>(
     platform: &P,
     geometry: Geometry<G>,
@@ -95,7 +96,7 @@ pub(crate) fn deepest_table<G: Granule, P: Platform>(
     loop {
         let span = 1 << Geometry::<G>::shift(table.level);
         let start = from & !(span - 1);
-        if to > start + span {
+        if to > start + span || (from == start && to == start + span) {
             return table;
         }
         let slot = Slot::new(table.address, geometry.index(table.level, from));

@@ -8,14 +8,14 @@ use pagetable::{El1, PageTable, Platform, Reserve, Scope, Slot, TlbFeatures};
 use vmsa::{AddressHalf, Descriptor, Geometry, Granule, Layout, Maintenance, PhysAddr};
 
 /// Where tables come from.
-pub const TABLES: u64 = 0x8000_0000;
+pub(crate) const TABLES: u64 = 0x8000_0000;
 
 /// Memory that remembers every descriptor stored, and poisons what was never stored.
 #[derive(Default)]
-pub struct Memory {
+pub(crate) struct Memory {
     words: RefCell<BTreeMap<u64, u64>>,
-    pub stores: Cell<usize>,
-    pub maintenance: RefCell<Vec<Maintenance>>,
+    pub(crate) stores: Cell<usize>,
+    pub(crate) maintenance: RefCell<Vec<Maintenance>>,
     next_table: Cell<u64>,
 }
 
@@ -46,17 +46,17 @@ impl Platform for Memory {
 
 impl Memory {
     /// All that was ever stored.
-    pub fn words(&self) -> BTreeMap<u64, u64> {
+    pub(crate) fn words(&self) -> BTreeMap<u64, u64> {
         self.words.borrow().clone()
     }
 
     /// Puts a descriptor there behind the engine's back.
-    pub fn poke(&self, slot: Slot, bits: u64) {
+    pub(crate) fn poke(&self, slot: Slot, bits: u64) {
         self.words.borrow_mut().insert(slot.address().bits(), bits);
     }
 
     /// Adds `count` fresh tables, full of poison, to a reserve.
-    pub fn supply<G: Granule>(&self, reserve: &mut Reserve, count: usize) {
+    pub(crate) fn supply<G: Granule>(&self, reserve: &mut Reserve, count: usize) {
         for _ in 0..count {
             let number = self.next_table.get();
             self.next_table.set(number + 1);
@@ -66,18 +66,21 @@ impl Memory {
 }
 
 /// The kernel's regime, with every feature of TLB maintenance.
-pub const KERNEL: El1 = El1 {
+pub(crate) const KERNEL: El1 = El1 {
     scope: Scope::Global,
     tlb: TlbFeatures { range: true, level_hints: true, repeat: false },
     hardware_updates: false,
 };
 
 /// The kernel's regime on a CPU without any.
-pub const PLAIN_KERNEL: El1 =
-    El1 { scope: Scope::Global, tlb: TlbFeatures { range: false, level_hints: false, repeat: false }, hardware_updates: false };
+pub(crate) const PLAIN_KERNEL: El1 = El1 {
+    scope: Scope::Global,
+    tlb: TlbFeatures { range: false, level_hints: false, repeat: false },
+    hardware_updates: false,
+};
 
 /// An empty page table of the lower half, not live.
-pub fn offline<'m, G: Granule>(memory: &'m Memory, bits: u32, layout: Layout) -> PageTable<'m, G, El1, Memory> {
+pub(crate) fn offline<'m, G: Granule>(memory: &'m Memory, bits: u32, layout: Layout) -> PageTable<'m, G, El1, Memory> {
     let mut reserve = Reserve::new();
     memory.supply::<G>(&mut reserve, 1);
     let geometry = Geometry::new(bits, layout, AddressHalf::Lower).unwrap();

@@ -1,0 +1,266 @@
+//! Random changes, held against a naive map of page → (output address, attributes).
+//!
+//! After every list of changes: each page translates as the map says, every contiguous group is whole and uniform, every
+//! table is accounted for, and a refusal has changed nothing.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::ops::{ControlFlow, Range};
+
+use common::{KERNEL, Memory, PLAIN_KERNEL};
+use pagetable::{Change, El1, Licence, PageTable, Refusal, Reserve};
+use proptest::prelude::*;
+use vmsa::{
+    AddressHalf, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level, Meaning,
+    PhysAddr, Stage1Attributes, VirtAddr,
+};
+
+/// Output address and attribute bits of a page.
+type Page = Option<(u64, u64)>;
+
+/// A change as drawn: the numbers are bent to the granule later.
+#[derive(Clone, Copy, Debug)]
+struct Draw {
+    kind: u8,
+    start: u16,
+    pages: u16,
+    align: u8,
+    output: u16,
+    bits: u8,
+    largest: u8,
+}
+
+fn draws() -> impl Strategy<Value = Vec<Vec<Draw>>> {
+    let draw = (0..8u8, any::<u16>(), any::<u16>(), 0..5u8, any::<u16>(), any::<u8>(), 0..6u8).prop_map(
+        |(kind, start, pages, align, output, bits, largest)| Draw { kind, start, pages, align, output, bits, largest },
+    );
+    prop::collection::vec(prop::collection::vec(draw, 1..4), 1..24)
+}
+
+/// The attributes that the test plays with: some change in place, some need break-before-make, one no CPU knows.
+const PLAYED: [u64; 8] = [1 << 6, 1 << 7, 1 << 10, 1 << 11, 0b100 << 2, 1 << 53, 1 << 54, 1 << 62];
+
+fn attributes(bits: u8) -> Stage1Attributes {
+    let played = PLAYED.iter().enumerate().filter(|(index, _)| bits >> index & 1 != 0);
+    Stage1Attributes::from_bits_retain(played.map(|(_, bit)| bit).sum())
+}
+
+/// What the test knows: a few level-2 blocks' worth of pages around a level-1 boundary.
+struct Model<G: Granule> {
+    base: u64,
+    pages: Vec<Page>,
+    granule: std::marker::PhantomData<G>,
+}
+
+impl<G: Granule> Model<G> {
+    fn new(geometry: Geometry<G>) -> Self {
+        let block_pages = G::ENTRIES;
+        let boundary = geometry.base() + (geometry.input_bytes() / 2);
+        let base = boundary - (block_pages as u64) * G::SIZE_BYTES;
+        Self { base, pages: vec![None; 3 * block_pages], granule: std::marker::PhantomData }
+    }
+
+    fn range(&self, draw: &Draw) -> Range<usize> {
+        let group = 1 << G::PAGE_SIZE.contiguous_shift(Level::L3).unwrap();
+        let align = [1, 1, group, G::ENTRIES / 2, G::ENTRIES][usize::from(draw.align)];
+        let start = usize::from(draw.start) % self.pages.len() / align * align;
+        let most = (self.pages.len() - start).min(2 * G::ENTRIES);
+        let wanted = usize::from(draw.pages) % most / align * align;
+        start..start + wanted.max(1)
+    }
+
+    fn address(&self, page: usize) -> VirtAddr {
+        VirtAddr::new(self.base.wrapping_add(page as u64 * G::SIZE_BYTES))
+    }
+
+    fn change(&self, geometry: Geometry<G>, draw: &Draw) -> (Range<usize>, Change<El1>) {
+        let range = self.range(draw);
+        let from = self.address(range.start)..self.address(range.end);
+        match draw.kind {
+            0..=2 => {
+                let high = if geometry.layout() == Layout::Bits48 { 0 } else { 0xb << 48 };
+                // Mostly congruent to the input address, so that blocks and groups fit; else off by some pages.
+                let skew = if draw.output.is_multiple_of(4) { u64::from(draw.output >> 2) * G::SIZE_BYTES } else { 0 };
+                let to = PhysAddr::new(high + 0x4000_0000_0000 + from.start.bits() % (1 << 40) + skew);
+                let sizes: Vec<_> = LeafSize::all(G::PAGE_SIZE, geometry.layout()).collect();
+                let largest = sizes[usize::from(draw.largest) % sizes.len()];
+                (range, Change::Map { from, to, attributes: attributes(draw.bits), largest })
+            }
+            3 | 4 => {
+                let clear = attributes(draw.bits.rotate_left(3));
+                (range, Change::Protect { from, set: attributes(draw.bits & draw.output as u8), clear })
+            }
+            5 | 6 => (range, Change::Unmap { from }),
+            _ => (range.start..range.start + 1, Change::Split { at: from.start }),
+        }
+    }
+
+    /// The error that a change deserves, if any; else the change is made.
+    fn make(&mut self, geometry: Geometry<G>, range: Range<usize>, change: &Change<El1>) -> Result<(), ()> {
+        let mask = geometry.layout().attribute_mask(G::PAGE_SIZE, Level::L3);
+        let pages = &mut self.pages[range];
+        match change {
+            Change::Map { to, attributes, .. } => {
+                if pages.iter().any(Option::is_some) {
+                    return Err(());
+                }
+                for (page, index) in pages.iter_mut().zip(0..) {
+                    *page = Some((to.bits() + index * G::SIZE_BYTES, attributes.bits() & mask));
+                }
+            }
+            Change::Protect { set, clear, .. } => {
+                if pages.iter().any(Option::is_none) {
+                    return Err(());
+                }
+                for (_, bits) in pages.iter_mut().flatten() {
+                    *bits = *bits & !clear.bits() | set.bits() & mask;
+                }
+            }
+            Change::Unmap { .. } => pages.fill(None),
+            Change::Split { .. } => {}
+        }
+        Ok(())
+    }
+}
+
+/// Reads the tables: pages as the model keeps them, and the number of tables.
+fn read<G: Granule>(table: &PageTable<'_, G, El1, Memory>, model: &Model<G>) -> (Vec<Page>, usize) {
+    let geometry = table.geometry();
+    let mask = geometry.layout().attribute_mask(G::PAGE_SIZE, Level::L3);
+    let mut pages = vec![None; model.pages.len()];
+    let mut tables = BTreeSet::from([table.root()]);
+    let mut leaves = Vec::new();
+    let view = table.view();
+    let walk = view.for_each::<Infallible>(view.range(), |entry| {
+        match entry.lookup.meaning {
+            Meaning::Table(next) => assert!(tables.insert(next), "a table is linked twice"),
+            Meaning::Leaf(to, _) => {
+                leaves.push((entry.input, entry.shift, entry.lookup.level, entry.lookup.descriptor, to));
+            }
+            Meaning::Invalid => assert_eq!(entry.lookup.descriptor, Descriptor::INVALID, "a hole is all zeros"),
+            Meaning::Reserved => panic!("a reserved descriptor"),
+        }
+        ControlFlow::Continue(())
+    });
+    assert!(walk.unwrap().is_continue());
+    for &(input, shift, _, descriptor, to) in &leaves {
+        let first = input.bits().wrapping_sub(model.base) / G::SIZE_BYTES;
+        for index in 0..1 << (shift - G::SHIFT) {
+            let page = pages.get_mut((first + index) as usize).expect("a leaf beyond what was mapped");
+            *page = Some((to.bits() + index * G::SIZE_BYTES, descriptor.bits() & mask));
+        }
+    }
+    check_groups::<G>(&leaves);
+    (pages, tables.len())
+}
+
+fn check_groups<G: Granule>(leaves: &[(VirtAddr, u32, Level, Descriptor, PhysAddr)]) {
+    let mut index = 0;
+    while let Some((input, shift, level, first, to)) = leaves.get(index) {
+        let Some(group) = G::PAGE_SIZE.contiguous_shift(*level).filter(|_| first.is_contiguous()) else {
+            index += 1;
+            continue;
+        };
+        let bytes = 1u64 << (group + shift);
+        assert!(input.is_aligned(bytes) && to.is_aligned(bytes), "a group is aligned in both addresses");
+        for member in 0..1 << group {
+            let (_, _, level_of, descriptor, leads) = leaves[index + member];
+            assert_eq!((level_of, leads), (*level, *to + ((member as u64) << shift)), "a group leads to neighbours");
+            assert_eq!(descriptor.bits() ^ first.bits(), to.bits() ^ leads.bits(), "a group is uniform");
+        }
+        index += 1 << group;
+    }
+}
+
+/// How a run may change its tables.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Mode {
+    Offline,
+    Licensed,
+    Unlicensed,
+}
+
+fn run<G: Granule>(bits: u32, layout: Layout, half: AddressHalf, mode: Mode, lists: &[Vec<Draw>]) {
+    let memory = Memory::default();
+    let geometry = Geometry::<G>::new(bits, layout, half).unwrap();
+    let regime = if mode == Mode::Licensed { KERNEL } else { PLAIN_KERNEL };
+    let mut reserve = Reserve::new();
+    memory.supply::<G>(&mut reserve, 1);
+    let mut table = PageTable::offline(&memory, geometry, regime, &mut reserve).unwrap();
+    if mode != Mode::Offline {
+        table = table.publish();
+    }
+    let mut supplied = 1;
+    let mut model = Model::<G>::new(geometry);
+    let guard = ();
+    let licence = (mode == Mode::Licensed).then(|| Licence::break_before_make(&guard));
+    for list in lists {
+        let drawn: Vec<_> = list.iter().map(|draw| model.change(geometry, draw)).collect();
+        let changes: Vec<_> = drawn.iter().map(|(_, change)| change.clone()).collect();
+        let before = (memory.words(), memory.maintenance.borrow().len());
+        let mut wanted = Model::<G> { base: model.base, pages: model.pages.clone(), granule: model.granule };
+        let is_apart = (0..drawn.len()).all(|i| {
+            drawn[..i].iter().all(|(other, _)| other.end <= drawn[i].0.start || drawn[i].0.end <= other.start)
+        });
+        let deserved = drawn.into_iter().try_for_each(|(range, change)| wanted.make(geometry, range, &change));
+        match table.plan(&changes, licence.as_ref()) {
+            Err(refusal) => {
+                let is_deserved = deserved.is_err() || !is_apart;
+                assert!(
+                    is_deserved || mode == Mode::Unlicensed && matches!(refusal, Refusal::NeedsLicence(_)),
+                    "{refusal}"
+                );
+                assert_eq!((memory.words(), memory.maintenance.borrow().len()), before, "a refusal changed something");
+            }
+            Ok(plan) => {
+                assert!(deserved.is_ok() && is_apart, "{changes:?} should be refused");
+                let lacking = plan.tables_needed().saturating_sub(reserve.count());
+                memory.supply::<G>(&mut reserve, lacking);
+                supplied += lacking;
+                let mut gather = plan.gather();
+                plan.with(&mut reserve).unwrap().apply(&mut gather);
+                let mut retired = gather.finish(&memory);
+                while let Some(page) = retired.take(&memory) {
+                    reserve.add(&memory, page);
+                }
+                model = wanted;
+            }
+        }
+        let (pages, tables) = read(&table, &model);
+        assert!(pages == model.pages, "pages differ after {changes:?}");
+        assert_eq!(tables + reserve.count(), supplied, "tables are lost or used twice");
+        if mode == Mode::Offline {
+            assert!(memory.maintenance.borrow().is_empty(), "an offline table needs no maintenance");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn tables_of_4k_hold_what_the_map_holds(lists in draws(), wide in any::<bool>(), upper in any::<bool>(), mode in 0..3) {
+        let (bits, layout) = if wide { (52, Layout::Lpa2) } else { (48, Layout::Bits48) };
+        run::<Granule4K>(bits, layout, half(upper), MODES[mode as usize], &lists);
+    }
+
+    #[test]
+    fn tables_of_16k_hold_what_the_map_holds(lists in draws(), wide in any::<bool>(), upper in any::<bool>(), mode in 0..3) {
+        let (bits, layout) = if wide { (52, Layout::Lpa2) } else { (47, Layout::Bits48) };
+        run::<Granule16K>(bits, layout, half(upper), MODES[mode as usize], &lists[..lists.len().min(8)]);
+    }
+
+    #[test]
+    fn tables_of_64k_hold_what_the_map_holds(lists in draws(), wide in any::<bool>(), upper in any::<bool>(), mode in 0..3) {
+        let (bits, layout) = if wide { (52, Layout::Lpa) } else { (48, Layout::Bits48) };
+        run::<Granule64K>(bits, layout, half(upper), MODES[mode as usize], &lists[..lists.len().min(4)]);
+    }
+}
+
+const MODES: [Mode; 3] = [Mode::Offline, Mode::Licensed, Mode::Unlicensed];
+
+const fn half(upper: bool) -> AddressHalf {
+    if upper { AddressHalf::Upper } else { AddressHalf::Lower }
+}

@@ -1,0 +1,597 @@
+//! Plans as text: before, the change, its steps, after.
+
+mod common;
+
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::ops::ControlFlow;
+
+use common::{KERNEL, Memory, PLAIN_KERNEL};
+use expect_test::{Expect, expect};
+use pagetable::{Change, El1, Licence, PageTable, Platform, Rehearsal, Reserve, Slot};
+use vmsa::ptdump::{Naming, Ptdump};
+use vmsa::registers::MemoryTypes;
+use vmsa::{
+    AddressHalf, Descriptor, Geometry, Granule4K, Layout, LeafSize, Level, Meaning, PhysAddr, Stage1Attributes,
+    VirtAddr,
+};
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// Inner shareable, accessed, never executable, memory type 0.
+const DATA: Stage1Attributes =
+    Stage1Attributes::INNER_SHAREABLE.union(Stage1Attributes::AF).union(Stage1Attributes::NO_EXECUTE);
+
+type Table<'m> = PageTable<'m, Granule4K, El1, Memory>;
+
+fn change(table: &mut Table<'_>, memory: &Memory, reserve: &mut Reserve, changes: &[Change<El1>]) -> String {
+    let guard = ();
+    let licence = Licence::break_before_make(&guard);
+    let mut text = String::new();
+    let needed = match table.plan(changes, Some(&licence)) {
+        Ok(plan) => plan.tables_needed(),
+        Err(refusal) => return format!("refused: {refusal}\n"),
+    };
+    let _ = writeln!(text, "{needed} tables");
+    memory.supply::<Granule4K>(reserve, needed);
+    let rehearsal = Rehearsal::new(memory);
+    {
+        let mut rehearsed = table.over(&rehearsal);
+        let mut gather = rehearsed.gather();
+        let mut aliases = rehearsal.reserve(reserve);
+        let plan = rehearsed.plan(changes, Some(&licence)).unwrap().with(&mut aliases).unwrap();
+        plan.apply(&mut gather);
+        let _ = writeln!(text, "{} retired", gather.finish(&rehearsal).count());
+    }
+    let steps = rehearsal.into_steps();
+    let mut lines: Vec<(String, usize)> = Vec::new();
+    for step in &steps {
+        // Long fills are told by their first store and their count.
+        let line = match step {
+            pagetable::Step::Store(slot, _) if slot.address().bits() >= common::TABLES => {
+                format!("store in {:#x}", slot.address().bits() & !0xfff)
+            }
+            step => step.to_string(),
+        };
+        match lines.last_mut() {
+            Some((last, count)) if *last == line => *count += 1,
+            _ => lines.push((line, 1)),
+        }
+    }
+    for (line, count) in lines {
+        let _ = if count > 1 { writeln!(text, "  {line} × {count}") } else { writeln!(text, "  {line}") };
+    }
+    let mut gather = table.gather();
+    table.plan(changes, Some(&licence)).unwrap().with(reserve).unwrap().apply(&mut gather);
+    let mut retired = gather.finish(memory);
+    while let Some(page) = retired.take(memory) {
+        reserve.add(memory, page);
+    }
+    text
+}
+
+fn dump(table: &Table<'_>) -> String {
+    let geometry = table.geometry();
+    let naming =
+        Naming { start: geometry.start(), layout: geometry.layout(), memory: MemoryTypes::COMMON, shareability: 3 };
+    let mut dump = Ptdump::new(String::new(), naming, &[]);
+    let view = table.view();
+    let _ = view.for_each::<Infallible>(VirtAddr::new(0)..VirtAddr::new(4 * GIB), |entry| {
+        if !matches!(entry.lookup.meaning, Meaning::Table(_)) {
+            dump.entry(entry.input.bits(), entry.lookup.level, entry.lookup.descriptor).unwrap();
+        }
+        ControlFlow::Continue(())
+    });
+    dump.finish(4 * GIB).unwrap()
+}
+
+/// Maps `setup`, makes `wanted`, and compares what happened with `expected`.
+fn check(regime: El1, setup: &[Change<El1>], wanted: &[Change<El1>], expected: Expect) {
+    let memory = Memory::default();
+    let mut reserve = Reserve::new();
+    memory.supply::<Granule4K>(&mut reserve, 1);
+    let geometry = Geometry::new(39, Layout::Bits48, AddressHalf::Lower).unwrap();
+    let mut table = PageTable::offline(&memory, geometry, regime, &mut reserve).unwrap();
+    change(&mut table, &memory, &mut reserve, setup);
+    let mut table = table.publish();
+    let before = dump(&table);
+    let steps = change(&mut table, &memory, &mut reserve, wanted);
+    expected.assert_eq(&format!("{before}----\n{steps}----\n{}", dump(&table)));
+}
+
+fn map(from: u64, bytes: u64, to: u64, largest: LeafSize) -> Change<El1> {
+    let from = VirtAddr::new(from)..VirtAddr::new(from + bytes);
+    Change::Map { from, to: PhysAddr::new(to), attributes: DATA, largest }
+}
+
+fn read_only(from: u64, bytes: u64) -> Change<El1> {
+    let from = VirtAddr::new(from)..VirtAddr::new(from + bytes);
+    Change::Protect { from, set: Stage1Attributes::READ_ONLY, clear: Stage1Attributes::empty() }
+}
+
+fn unmap(from: u64, bytes: u64) -> Change<El1> {
+    Change::Unmap { from: VirtAddr::new(from)..VirtAddr::new(from + bytes) }
+}
+
+#[test]
+fn a_live_map_uses_every_size_and_forgets_nothing() {
+    check(
+        KERNEL,
+        &[],
+        &[map(GIB - 36 * MIB - 0x1_2000, GIB + 40 * MIB, 3 * GIB - 36 * MIB - 0x1_2000, LeafSize::LARGEST)],
+        expect![[r#"
+            0x0000000000000000-0x0000000100000000           4G PGD
+            ----
+            4 tables
+            0 retired
+              store in 0x80004000 × 493
+              store in 0x80003000 × 512
+              store in 0x80004000 × 19
+              dsb ishst
+              store in 0x80000000 × 2
+              store in 0x80002000
+              store in 0x80001000 × 512
+              store in 0x80002000 × 511
+              dsb ishst
+              store in 0x80000000
+              dsb ishst
+              isb
+            ----
+            0x0000000000000000-0x000000003da00000         986M PMD
+            0x000000003da00000-0x000000003dbee000        1976K PTE
+            0x000000003dbee000-0x000000003dbf0000           8K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x000000003dbf0000-0x000000003dc00000          64K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+            0x000000003dc00000-0x000000003e000000           4M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x000000003e000000-0x0000000040000000          32M PMD       RW NX SHD AF    CON BLK UXN    MEM/NORMAL
+            0x0000000040000000-0x0000000080000000           1G PGD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000080000000-0x0000000080200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000080200000-0x00000000803e0000        1920K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+            0x00000000803e0000-0x00000000803ee000          56K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x00000000803ee000-0x0000000080400000          72K PTE
+            0x0000000080400000-0x00000000c0000000        1020M PMD
+            0x00000000c0000000-0x0000000100000000           1G PGD
+        "#]],
+    );
+}
+
+#[test]
+fn one_page_of_a_block_becomes_read_only() {
+    check(
+        KERNEL,
+        &[map(0, 2 * MIB, GIB, LeafSize::LARGEST)],
+        &[read_only(0x5000, 0x1000)],
+        expect![[r#"
+        0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+        ----
+        1 tables
+        0 retired
+          store in 0x80002000 × 512
+          store in 0x80001000
+          dsb ishst
+          tlbi vaale1is, 0x0000600000000000
+          dsb ish
+          isb
+          store in 0x80001000
+          dsb ishst
+          isb
+        ----
+        0x0000000000000000-0x0000000000005000          20K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000005000-0x0000000000006000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000006000-0x0000000000010000          40K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000010000-0x0000000000200000        1984K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+    "#]],
+    );
+}
+
+#[test]
+fn one_page_of_a_gibibyte_becomes_read_only_in_one_window() {
+    check(
+        PLAIN_KERNEL,
+        &[map(GIB, GIB, GIB, LeafSize::LARGEST)],
+        &[read_only(GIB + 0x5000, 0x1000)],
+        expect![[r#"
+        0x0000000000000000-0x0000000040000000           1G PGD
+        0x0000000040000000-0x0000000080000000           1G PGD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+        0x0000000080000000-0x0000000100000000           2G PGD
+        ----
+        2 tables
+        0 retired
+          store in 0x80001000 × 512
+          store in 0x80002000 × 512
+          store in 0x80000000
+          dsb ishst
+          tlbi vaale1is, 0x0000000000040000
+          dsb ish
+          isb
+          store in 0x80000000
+          dsb ishst
+          isb
+        ----
+        0x0000000000000000-0x0000000040000000           1G PGD
+        0x0000000040000000-0x0000000040005000          20K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000040005000-0x0000000040006000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+        0x0000000040006000-0x0000000040010000          40K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000040010000-0x0000000040200000        1984K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+        0x0000000040200000-0x0000000042000000          30M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+        0x0000000042000000-0x0000000080000000         992M PMD       RW NX SHD AF    CON BLK UXN    MEM/NORMAL
+        0x0000000080000000-0x0000000100000000           2G PGD
+    "#]],
+    );
+}
+
+#[test]
+fn one_page_of_a_contiguous_group_breaks_the_group_whole() {
+    check(
+        PLAIN_KERNEL,
+        &[map(0, 0x1_0000, GIB, LeafSize::LARGEST)],
+        &[read_only(0x5000, 0x1000)],
+        expect![[r#"
+        0x0000000000000000-0x0000000000010000          64K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+        0x0000000000010000-0x0000000000200000        1984K PTE
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+        ----
+        0 tables
+        0 retired
+          store in 0x80001000 × 16
+          dsb ishst
+          tlbi vaale1is, 0x0000000000000000
+          tlbi vaale1is, 0x0000000000000001
+          tlbi vaale1is, 0x0000000000000002
+          tlbi vaale1is, 0x0000000000000003
+          tlbi vaale1is, 0x0000000000000004
+          tlbi vaale1is, 0x0000000000000005
+          tlbi vaale1is, 0x0000000000000006
+          tlbi vaale1is, 0x0000000000000007
+          tlbi vaale1is, 0x0000000000000008
+          tlbi vaale1is, 0x0000000000000009
+          tlbi vaale1is, 0x000000000000000a
+          tlbi vaale1is, 0x000000000000000b
+          tlbi vaale1is, 0x000000000000000c
+          tlbi vaale1is, 0x000000000000000d
+          tlbi vaale1is, 0x000000000000000e
+          tlbi vaale1is, 0x000000000000000f
+          dsb ish
+          isb
+          store in 0x80001000 × 16
+          dsb ishst
+          isb
+        ----
+        0x0000000000000000-0x0000000000005000          20K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000005000-0x0000000000006000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000006000-0x0000000000010000          40K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000010000-0x0000000000200000        1984K PTE
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+    "#]],
+    );
+}
+
+#[test]
+fn a_whole_contiguous_group_stays_one() {
+    check(
+        KERNEL,
+        &[map(0, 0x2_0000, GIB, LeafSize::LARGEST)],
+        &[read_only(0x1_0000, 0x1_0000)],
+        expect![[r#"
+        0x0000000000000000-0x0000000000020000         128K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+        0x0000000000020000-0x0000000000200000        1920K PTE
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+        ----
+        0 tables
+        0 retired
+          store in 0x80001000 × 16
+          dsb ishst
+          tlbi rvaale1is, 0x000043e000000010
+          dsb ish
+          isb
+          store in 0x80001000 × 16
+          dsb ishst
+          isb
+        ----
+        0x0000000000000000-0x0000000000010000          64K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+        0x0000000000010000-0x0000000000020000          64K PTE       ro NX SHD AF    CON     UXN    MEM/NORMAL
+        0x0000000000020000-0x0000000000200000        1920K PTE
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+    "#]],
+    );
+}
+
+#[test]
+fn pages_change_in_place() {
+    check(
+        PLAIN_KERNEL,
+        &[map(0, 0x4000, GIB + 0x1000, LeafSize::PAGE)],
+        &[read_only(0x1000, 0x2000)],
+        expect![[r#"
+        0x0000000000000000-0x0000000000004000          16K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000004000-0x0000000000200000        2032K PTE
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+        ----
+        0 tables
+        0 retired
+          store in 0x80001000 × 2
+          dsb ishst
+          tlbi vaale1is, 0x0000000000000001
+          tlbi vaale1is, 0x0000000000000002
+          dsb ish
+          isb
+        ----
+        0x0000000000000000-0x0000000000001000           4K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000001000-0x0000000000003000           8K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000003000-0x0000000000004000           4K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000004000-0x0000000000200000        2032K PTE
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+    "#]],
+    );
+}
+
+#[test]
+fn a_change_that_changes_nothing_resizes_nothing() {
+    check(
+        KERNEL,
+        &[map(0, 2 * MIB, GIB, LeafSize::LARGEST)],
+        &[Change::Protect {
+            from: VirtAddr::new(0x5000)..VirtAddr::new(0x6000),
+            set: Stage1Attributes::AF,
+            clear: Stage1Attributes::READ_ONLY,
+        }],
+        expect![[r#"
+            0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            0 tables
+            0 retired
+            ----
+            0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+        "#]],
+    );
+}
+
+#[test]
+fn unmapping_a_whole_table_unlinks_it() {
+    check(
+        KERNEL,
+        &[map(0, 4 * MIB, GIB, LeafSize::PAGE)],
+        &[unmap(0, 2 * MIB)],
+        expect![[r#"
+            0x0000000000000000-0x0000000000400000           4M PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000400000-0x0000000040000000        1020M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            0 tables
+            1 retired
+              store in 0x80003000
+              dsb ishst
+              tlbi rvaae1is, 0x0000538000000000
+              dsb ish
+              isb
+              store in 0x80002000
+            ----
+            0x0000000000000000-0x0000000000200000           2M PMD
+            0x0000000000200000-0x0000000000400000           2M PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000400000-0x0000000040000000        1020M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+        "#]],
+    );
+}
+
+#[test]
+fn unmapping_part_of_a_block_keeps_the_rest() {
+    check(
+        KERNEL,
+        &[map(0, 2 * MIB, GIB, LeafSize::LARGEST)],
+        &[unmap(0x10_0000, 0x10_0000)],
+        expect![[r#"
+        0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+        ----
+        1 tables
+        0 retired
+          store in 0x80002000 × 512
+          store in 0x80001000
+          dsb ishst
+          tlbi vaale1is, 0x0000600000000000
+          dsb ish
+          isb
+          store in 0x80001000
+          dsb ishst
+          isb
+        ----
+        0x0000000000000000-0x0000000000100000           1M PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+        0x0000000000100000-0x0000000000200000           1M PTE
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+    "#]],
+    );
+}
+
+#[test]
+fn a_split_makes_the_largest_leaves_that_meet_there() {
+    check(
+        KERNEL,
+        &[map(0, GIB, GIB, LeafSize::LARGEST)],
+        &[Change::Split { at: VirtAddr::new(512 * MIB + 0x1_0000) }],
+        expect![[r#"
+            0x0000000000000000-0x0000000040000000           1G PGD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            2 tables
+            0 retired
+              store in 0x80002000 × 256
+              store in 0x80001000 × 512
+              store in 0x80002000 × 256
+              store in 0x80000000
+              dsb ishst
+              tlbi vaale1is, 0x0000500000000000
+              dsb ish
+              isb
+              store in 0x80000000
+              dsb ishst
+              isb
+            ----
+            0x0000000000000000-0x0000000020000000         512M PMD       RW NX SHD AF    CON BLK UXN    MEM/NORMAL
+            0x0000000020000000-0x0000000020200000           2M PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+            0x0000000020200000-0x0000000022000000          30M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000022000000-0x0000000040000000         480M PMD       RW NX SHD AF    CON BLK UXN    MEM/NORMAL
+            0x0000000040000000-0x0000000100000000           3G PGD
+        "#]],
+    );
+}
+
+#[test]
+fn a_range_and_its_alias_change_together() {
+    let setup = [map(0, 2 * MIB, GIB, LeafSize::LARGEST), map(2 * GIB, 0x1000, GIB + 0x3000, LeafSize::PAGE)];
+    check(
+        PLAIN_KERNEL,
+        &setup,
+        &[read_only(2 * GIB, 0x1000), read_only(0x3000, 0x1000)],
+        expect![[r#"
+        0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000080000000           1G PGD
+        0x0000000080000000-0x0000000080001000           4K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000080001000-0x0000000080200000        2044K PTE
+        0x0000000080200000-0x00000000c0000000        1022M PMD
+        0x00000000c0000000-0x0000000100000000           1G PGD
+        ----
+        1 tables
+        0 retired
+          store in 0x80001000
+          store in 0x80004000 × 512
+          store in 0x80003000
+          dsb ishst
+          tlbi vaale1is, 0x0000000000000000
+          dsb ish
+          isb
+          store in 0x80003000
+          dsb ishst
+          isb
+          dsb ishst
+          tlbi vaale1is, 0x0000000000080000
+          dsb ish
+          isb
+        ----
+        0x0000000000000000-0x0000000000003000          12K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000003000-0x0000000000004000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000004000-0x0000000000010000          48K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000010000-0x0000000000200000        1984K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000080000000           1G PGD
+        0x0000000080000000-0x0000000080001000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+        0x0000000080001000-0x0000000080200000        2044K PTE
+        0x0000000080200000-0x00000000c0000000        1022M PMD
+        0x00000000c0000000-0x0000000100000000           1G PGD
+    "#]],
+    );
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_the_first_store() {
+    let refused = |wanted: &[Change<El1>], expected: Expect| {
+        let memory = Memory::default();
+        let mut reserve = Reserve::new();
+        memory.supply::<Granule4K>(&mut reserve, 1);
+        let geometry = Geometry::new(39, Layout::Bits48, AddressHalf::Lower).unwrap();
+        let mut table = PageTable::offline(&memory, geometry, KERNEL, &mut reserve).unwrap();
+        let setup = [map(0, 2 * MIB, GIB, LeafSize::LARGEST), map(2 * MIB, 0x1_0000, GIB, LeafSize::LARGEST)];
+        change(&mut table, &memory, &mut reserve, &setup);
+        let mut table = table.publish();
+        let stores = memory.stores.get();
+        let refusal = table.plan(wanted, None).map(|plan| plan.tables_needed()).unwrap_err();
+        assert_eq!(memory.stores.get(), stores);
+        expected.assert_eq(&refusal.to_string());
+    };
+    refused(&[map(0x1000, 0x1000, 0, LeafSize::PAGE)], expect!["0x1000 is mapped already"]);
+    refused(
+        &[map(8 * MIB, 0x1000, 0, LeafSize::PAGE), map(0, 0x1000, 0, LeafSize::PAGE)],
+        expect!["0x0 is mapped already"],
+    );
+    refused(
+        &[map(8 * MIB, 0x2000, 0, LeafSize::PAGE), map(8 * MIB + 0x1000, 0x1000, 0, LeafSize::PAGE)],
+        expect!["two changes of one list meet at 0x801000"],
+    );
+    refused(&[map(8 * MIB, 0x800, 0, LeafSize::PAGE)], expect!["0x800800 is not the start of a page"]);
+    refused(&[map(8 * MIB, 0x1000, 0x800, LeafSize::PAGE)], expect!["output address 0x800 is not the start of a page"]);
+    refused(
+        &[map(8 * MIB, 0x1000, 1 << 48, LeafSize::PAGE)],
+        expect!["output address 0x1000000000000 has more bits than a descriptor holds"],
+    );
+    refused(
+        &[map(8 * MIB, 0x2000, (1 << 48) - 0x1000, LeafSize::PAGE)],
+        expect!["output address 0xfffffffff000 has more bits than a descriptor holds"],
+    );
+    refused(
+        &[map(1 << 39, 0x1000, 0, LeafSize::PAGE)],
+        expect!["0x8000000000 is outside the page table's input addresses"],
+    );
+    refused(&[unmap((1 << 39) - 0x1000, 0x2000)], expect!["0x7ffffff000 is outside the page table's input addresses"]);
+    refused(&[read_only(0x1000, 0x1000)], expect!["the live leaf at 0x1000 may not change without a licence"]);
+    refused(&[read_only(2 * MIB, 0x1_0000)], expect!["the live leaf at 0x200000 may not change without a licence"]);
+    refused(&[read_only(2 * MIB + 0x1_0000, 0x1000)], expect!["0x210000 is not mapped"]);
+    refused(&[unmap(0x1000, 0x1000)], expect!["the live leaf at 0x1000 may not change without a licence"]);
+    refused(
+        &[Change::Split { at: VirtAddr::new(2 * MIB + 0x1000) }],
+        expect!["the live leaf at 0x201000 may not change without a licence"],
+    );
+    let bits = Stage1Attributes::from_bits_retain(Descriptor::CONTIGUOUS | 1 << 20);
+    let from = VirtAddr::new(8 * MIB)..VirtAddr::new(9 * MIB);
+    refused(
+        &[Change::Protect { from, set: bits, clear: Stage1Attributes::empty() }],
+        expect!["0x10000000100000 are no attribute bits"],
+    );
+}
+
+#[test]
+fn a_reserve_that_is_too_small_is_refused_before_the_first_store() {
+    let memory = Memory::default();
+    let mut table = common::offline::<Granule4K>(&memory, 48, Layout::Bits48);
+    let mut reserve = Reserve::new();
+    memory.supply::<Granule4K>(&mut reserve, 2);
+    let stores = memory.stores.get();
+    let changes = [map(0, 0x1000, 0, LeafSize::PAGE)];
+    let refusal = table.plan(&changes, None).unwrap().with(&mut reserve).map(drop).unwrap_err();
+    expect!["the reserve lacks 1 tables"].assert_eq(&refusal.to_string());
+    assert_eq!((memory.stores.get(), reserve.count()), (stores, 2));
+}
+
+#[test]
+fn a_hole_with_anything_in_it_is_not_mapped_over() {
+    let memory = Memory::default();
+    let mut table = common::offline::<Granule4K>(&memory, 39, Layout::Bits48);
+    memory.poke(Slot::new(table.root(), 3), 0xfff0);
+    let changes = [map(3 * GIB, GIB, GIB, LeafSize::LARGEST)];
+    let refusal = table.plan(&changes, None).map(|plan| plan.tables_needed()).unwrap_err();
+    expect!["0xc0000000 is mapped already"].assert_eq(&refusal.to_string());
+}
+
+#[test]
+fn translations_are_exact_to_the_byte_and_paths_tell_every_level() {
+    let memory = Memory::default();
+    let mut table = common::offline::<Granule4K>(&memory, 48, Layout::Bits48);
+    let mut reserve = Reserve::new();
+    change(&mut table, &memory, &mut reserve, &[map(GIB, 4 * MIB, 5 * GIB, LeafSize::LARGEST)]);
+    let view = table.view();
+    let translation = view.translate(VirtAddr::new(GIB + 0x21_2345)).unwrap();
+    assert_eq!(translation.output, PhysAddr::new(5 * GIB + 0x21_2345));
+    assert_eq!(translation.size, LeafSize::single(Level::L2));
+    assert_eq!(view.translate(VirtAddr::new(GIB + 4 * MIB)), None);
+    assert_eq!(view.translate(VirtAddr::new(1 << 48)), None);
+    let levels: Vec<_> = view.path(VirtAddr::new(GIB)).map(|lookup| lookup.level.number()).collect();
+    assert_eq!(levels, [0, 1, 2]);
+    assert_eq!(view.path(VirtAddr::new(!0)).count(), 0);
+    assert!(memory.load(Slot::new(table.root(), 0)).is_table(Level::L0));
+}
