@@ -1,2 +1,44 @@
-//! Every developer command.
-fn main() {}
+//! Every developer command: `cargo xtask run`, `cargo xtask test`, `cargo xtask tidy`.
+//!
+//! Standard output carries only what was asked for (the kernel's text, a test's result); whatever else there is to
+//! say goes to standard error, one line each.
+#![forbid(unsafe_code)]
+
+mod boot;
+mod cargo;
+mod help;
+mod outcome;
+mod test;
+mod tidy;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use outcome::{Failure, Status};
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(status) => status.into(),
+        Err(failure) => {
+            eprintln!("cargo xtask: {failure}");
+            failure.status.into()
+        }
+    }
+}
+
+/// The command is the first argument; all that follows belongs to it.
+fn dispatch(arguments: &[OsString]) -> Result<Status, Failure> {
+    let Some((command, rest)) = arguments.split_first() else {
+        return Err(Failure::bad_input("no command given; commands are run, test and tidy (see cargo xtask --help)"));
+    };
+    match command.to_str() {
+        Some("run") => boot::main(rest),
+        Some("test") => test::main(rest),
+        Some("tidy") => tidy::main(rest),
+        Some("--help" | "-h" | "help") => Ok(help::show(help::OVERVIEW)),
+        _ => Err(Failure::bad_input(format!(
+            "no command `{}`; commands are run, test and tidy (see cargo xtask --help)",
+            command.display()
+        ))),
+    }
+}

@@ -1,0 +1,105 @@
+//! Sees that QEMU is there, and installs it where that is allowed.
+
+use std::{
+    fs, io,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use super::qemu;
+use crate::outcome::{Failure, Status};
+
+/// Debian's package of the emulator, and where apt keeps what it knows of packages.
+const PACKAGE: &str = "qemu-system-arm";
+const APT_LISTS: &str = "/var/lib/apt/lists";
+
+/// Returns once `qemu-system-aarch64` runs, installing it with apt if it must and may.
+pub(crate) fn ensure_qemu() -> Result<(), Failure> {
+    if runs(qemu::PROGRAM, &["--version"]) {
+        return Ok(());
+    }
+    if !runs("apt-get", &["--version"]) {
+        return Err(missing("it is not installed, and there is no apt-get here"));
+    }
+    let privilege: &[&str] = if is_root() {
+        &[]
+    } else if runs("sudo", &["-n", "true"]) {
+        &["sudo", "-n"]
+    } else {
+        return Err(missing("it is not installed, and only root may install it"));
+    };
+    eprintln!("cargo xtask: {} is not installed; installing the package {PACKAGE} with apt-get", qemu::PROGRAM);
+    if !has_lists(Path::new(APT_LISTS)) {
+        apt(privilege, &["update"]);
+    }
+    let install = ["install", "--yes", "--no-install-recommends", PACKAGE];
+    // Old lists name packages that the mirrors have replaced: fresh ones are worth a second try.
+    let is_installed = apt(privilege, &install) || (apt(privilege, &["update"]) && apt(privilege, &install));
+    if is_installed && runs(qemu::PROGRAM, &["--version"]) {
+        return Ok(());
+    }
+    Err(missing("apt-get could not install it"))
+}
+
+fn missing(why: &str) -> Failure {
+    let line = format!(
+        "{} is needed ({why}): apt-get install {PACKAGE} (Debian, Ubuntu), dnf install qemu-system-aarch64 (Fedora), \
+         brew install qemu (macOS)",
+        qemu::PROGRAM
+    );
+    Failure::new(Status::HostLacks, line)
+}
+
+/// Whether a program exists and succeeds.
+fn runs(program: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+/// Whether apt has ever fetched a list of packages: images of Debian come without.
+fn has_lists(folder: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(folder) else { return false };
+    entries.flatten().any(|entry| entry.file_name().to_string_lossy().contains("_Packages"))
+}
+
+/// Runs apt-get without questions. What it prints goes to standard error: standard output is the kernel's.
+fn apt(privilege: &[&str], arguments: &[&str]) -> bool {
+    let words = [privilege, &["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet"], arguments].concat();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::from(io::stderr()));
+    command.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_not_there_does_not_run() {
+        assert!(!runs("no-such-program-anywhere", &[]));
+        assert!(runs("true", &[]) && !runs("false", &[]));
+    }
+
+    #[test]
+    fn a_folder_without_lists_has_none() {
+        let folder = std::env::temp_dir().join(format!("vellum-apt-lists-{}", std::process::id()));
+        fs::create_dir_all(folder.join("partial")).expect("a folder");
+        assert!(!has_lists(&folder));
+        fs::write(folder.join("deb_main_binary-amd64_Packages"), "").expect("a file");
+        assert!(has_lists(&folder));
+        fs::remove_dir_all(&folder).expect("removed");
+        assert!(!has_lists(&folder));
+    }
+
+    #[test]
+    fn the_advice_is_one_line_with_the_package() {
+        let failure = missing("it is not installed");
+        assert_eq!(failure.status, Status::HostLacks);
+        assert!(failure.line.contains("apt-get install qemu-system-arm") && !failure.line.contains('\n'));
+    }
+}

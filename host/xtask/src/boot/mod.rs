@@ -1,0 +1,101 @@
+//! `cargo xtask run`: builds the kernel, boots it in QEMU, shows what it says, and ends with its verdict.
+//!
+//! ```text
+//! options --qemu--> command line --guest--> output, status --transcript, judge--> exit status
+//!                   image ^                       '--view--> the terminal
+//! ```
+
+pub(crate) mod guest;
+pub(crate) mod image;
+pub(crate) mod install;
+pub(crate) mod judge;
+pub(crate) mod options;
+pub(crate) mod qemu;
+pub(crate) mod transcript;
+mod view;
+
+use std::{
+    env,
+    ffi::OsString,
+    io::{self, IsTerminal, Write},
+    path::Path,
+    process::Command,
+};
+
+use crate::{
+    cargo::{self, Kernel},
+    help,
+    outcome::{Failure, Status},
+};
+use guest::{Chunk, Ended};
+use options::{Asked, Options};
+use view::View;
+
+/// Entry of `cargo xtask run`.
+pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
+    let options = match options::parse(arguments)? {
+        Asked::Help => return Ok(help::show(help::RUN)),
+        Asked::Run(options) => options,
+    };
+    install::ensure_qemu()?;
+    let kernel = cargo::build_kernel(&mut |line| eprintln!("{line}"))?;
+    let mut command = command(&options, &kernel.image);
+    if options.verbose {
+        eprintln!("{}", qemu::typed(&command));
+    }
+    if options.gdb {
+        explain_gdb(&kernel);
+    }
+    let ended = run_shown(&mut command, &options)?;
+    let judgement = judge::judge(&ended);
+    if let Some(line) = judgement.line {
+        eprintln!("cargo xtask run: {line}");
+    }
+    Ok(judgement.status)
+}
+
+/// The command that boots `image`.
+pub(crate) fn command(options: &Options, image: &Path) -> Command {
+    let mut command = guest::tied_to_us(qemu::PROGRAM);
+    command.args(qemu::arguments(options, image));
+    command
+}
+
+fn explain_gdb(kernel: &Kernel) {
+    let elf = qemu::quoted(kernel.elf.as_os_str());
+    eprintln!("QEMU waits for a debugger on port 1234. In another terminal:");
+    eprintln!("    gdb-multiarch {elf} -ex 'target remote :1234'");
+}
+
+/// Runs QEMU with the kernel's text going to our standard output and QEMU's own words to standard error.
+///
+/// A standard output that has gone away (`| head`) ends the showing, not the run: the exit status stays the verdict.
+fn run_shown(command: &mut Command, options: &Options) -> Result<Ended, Failure> {
+    let stdout = io::stdout();
+    let mut view = stdout.is_terminal().then(|| View::new(stdout.lock(), wants_colour(), options.verbose));
+    let mut is_open = true;
+    let ended = guest::run(command, options.timeout, &mut |chunk| match (chunk, &mut view) {
+        (Chunk::Output(bytes), Some(view)) => is_open = is_open && view.feed(bytes).is_ok(),
+        (Chunk::Output(bytes), None) => is_open = is_open && pass_through(bytes).is_ok(),
+        // Without standard error there is nowhere left to say so.
+        (Chunk::Complaint(bytes), _) => drop(io::stderr().write_all(bytes)),
+    });
+    let ended = ended.map_err(|error| Failure::new(Status::Failed, format!("{}: {error}", qemu::PROGRAM)))?;
+    if let Some(view) = view.as_mut().filter(|_| is_open) {
+        let has_verdict = transcript::Transcript::new(&ended.output).verdict().is_some();
+        // The reader has gone away at the very end; the verdict still counts.
+        let _ = view.finish(has_verdict);
+    }
+    Ok(ended)
+}
+
+fn pass_through(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
+}
+
+/// Colour is for a terminal whose owner has not declined it (no-color.org).
+pub(crate) fn wants_colour() -> bool {
+    io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}

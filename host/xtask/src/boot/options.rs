@@ -1,0 +1,242 @@
+//! The options of `cargo xtask run`. A boot test is described by the same options, so that a failing one can be
+//! repeated by hand.
+
+use std::{ffi::OsString, fmt, str::FromStr, time::Duration};
+
+use lexopt::prelude::*;
+
+use crate::outcome::Failure;
+
+/// CPUs the kernel supports. More of them can be had through `-- -smp N`, to see the kernel refuse them.
+const MAX_CPUS: u32 = 8;
+const LONGEST_TIMEOUT_SECONDS: u64 = 86_400;
+
+/// What a person asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Options {
+    pub(crate) page_size: Option<PageSize>,
+    pub(crate) cpus: u32,
+    pub(crate) memory_mib: u64,
+    pub(crate) cpu: String,
+    pub(crate) append: Vec<String>,
+    pub(crate) icount: bool,
+    pub(crate) gdb: bool,
+    pub(crate) verbose: bool,
+    /// `None` with `--gdb`: a person at a debugger is not to be hurried.
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) qemu: Vec<OsString>,
+}
+
+/// What the command line says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Asked {
+    Help,
+    Run(Options),
+}
+
+/// The page sizes there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PageSize {
+    Kib4,
+    Kib16,
+    Kib64,
+}
+
+impl FromStr for PageSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PageSize, String> {
+        match text {
+            "4k" => Ok(PageSize::Kib4),
+            "16k" => Ok(PageSize::Kib16),
+            "64k" => Ok(PageSize::Kib64),
+            _ => Err(format!("--page-size {text}: expected 4k, 16k or 64k")),
+        }
+    }
+}
+
+impl fmt::Display for PageSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PageSize::Kib4 => "4k",
+            PageSize::Kib16 => "16k",
+            PageSize::Kib64 => "64k",
+        })
+    }
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            page_size: None,
+            cpus: 4,
+            memory_mib: 2048,
+            cpu: "max".into(),
+            append: Vec::new(),
+            icount: false,
+            gdb: false,
+            verbose: false,
+            timeout: Some(Duration::from_secs(120)),
+            qemu: Vec::new(),
+        }
+    }
+}
+
+/// Reads the arguments that follow `run`. What follows `--` is QEMU's and is not looked at.
+pub(crate) fn parse(arguments: &[OsString]) -> Result<Asked, Failure> {
+    let own = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    let mut options = Options { qemu: arguments.iter().skip(own + 1).cloned().collect(), ..Options::default() };
+    let mut timeout = None;
+    let mut parser = lexopt::Parser::from_args(&arguments[..own]);
+    while let Some(argument) = parser.next().map_err(wrong)? {
+        match argument {
+            Long("page-size") => options.page_size = Some(value(&mut parser)?.parse().map_err(wrong)?),
+            Long("cpus") => options.cpus = number("--cpus", &value(&mut parser)?, MAX_CPUS.into())? as u32,
+            Long("memory") => options.memory_mib = memory_mib(&value(&mut parser)?)?,
+            Long("cpu") => options.cpu = cpu_model(value(&mut parser)?)?,
+            Long("append") => options.append.push(value(&mut parser)?),
+            Long("timeout") => timeout = Some(number("--timeout", &value(&mut parser)?, LONGEST_TIMEOUT_SECONDS)?),
+            Long("icount") => options.icount = true,
+            Long("gdb") => options.gdb = true,
+            Long("verbose") => options.verbose = true,
+            Long("help") | Short('h') => return Ok(Asked::Help),
+            other => return Err(wrong(other.unexpected())),
+        }
+    }
+    options.timeout = match (options.gdb, timeout) {
+        (true, Some(_)) => return Err(wrong("--timeout: has no meaning with --gdb, which waits for a person")),
+        (true, None) => None,
+        (false, Some(seconds)) => Some(Duration::from_secs(seconds)),
+        (false, None) => options.timeout,
+    };
+    Ok(Asked::Run(options))
+}
+
+/// The value of the option just read.
+fn value(parser: &mut lexopt::Parser) -> Result<String, Failure> {
+    parser.value().and_then(|value| value.string()).map_err(wrong)
+}
+
+fn number(option: &str, text: &str, largest: u64) -> Result<u64, Failure> {
+    match text.parse() {
+        Ok(number) if (1..=largest).contains(&number) => Ok(number),
+        _ => Err(wrong(format!("{option} {text}: expected a number from 1 to {largest}"))),
+    }
+}
+
+/// `512M`, `2G`, or a plain number of MiB.
+fn memory_mib(text: &str) -> Result<u64, Failure> {
+    let (digits, unit_mib) = match text.strip_suffix(['G', 'g']) {
+        Some(digits) => (digits, 1024),
+        None => (text.strip_suffix(['M', 'm']).unwrap_or(text), 1),
+    };
+    let count: Option<u64> = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten();
+    match count.and_then(|count| count.checked_mul(unit_mib)) {
+        // QEMU counts bytes in 64 bits.
+        Some(mib) if mib > 0 && mib < 1 << 40 => Ok(mib),
+        _ => Err(wrong(format!("--memory {text}: expected a size like 512M or 2G, or a number of MiB"))),
+    }
+}
+
+fn cpu_model(text: String) -> Result<String, Failure> {
+    if text.is_empty() || text.starts_with(['-', ',']) {
+        return Err(wrong(format!("--cpu `{text}`: expected a CPU model of QEMU like max or cortex-a72")));
+    }
+    Ok(text)
+}
+
+fn wrong(what: impl fmt::Display) -> Failure {
+    Failure::bad_input(format!("{what} (see cargo xtask run --help)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::Status;
+
+    fn parse_words(words: &[&str]) -> Result<Asked, Failure> {
+        parse(&words.iter().map(OsString::from).collect::<Vec<_>>())
+    }
+
+    fn options(words: &[&str]) -> Options {
+        match parse_words(words) {
+            Ok(Asked::Run(options)) => options,
+            other => panic!("{words:?} gave {other:?}"),
+        }
+    }
+
+    fn refusal(words: &[&str]) -> String {
+        let failure = parse_words(words).expect_err("accepted");
+        assert_eq!(failure.status, Status::BadInput);
+        assert!(!failure.line.contains('\n'), "more than one line: {}", failure.line);
+        failure.line
+    }
+
+    #[test]
+    fn nothing_asked_is_the_default() {
+        assert_eq!(options(&[]), Options::default());
+    }
+
+    #[test]
+    fn every_option_is_understood() {
+        let words = "--page-size 16k --cpus 8 --memory 3G --cpu max,lpa2=off --append a=b --append c --icount \
+                     --verbose --timeout 7 -- -smp 9 --page-size 5k";
+        let expected = Options {
+            page_size: Some(PageSize::Kib16),
+            cpus: 8,
+            memory_mib: 3072,
+            cpu: "max,lpa2=off".into(),
+            append: vec!["a=b".into(), "c".into()],
+            icount: true,
+            gdb: false,
+            verbose: true,
+            timeout: Some(Duration::from_secs(7)),
+            qemu: ["-smp", "9", "--page-size", "5k"].map(OsString::from).to_vec(),
+        };
+        assert_eq!(options(&words.split_whitespace().collect::<Vec<_>>()), expected);
+    }
+
+    #[test]
+    fn values_may_be_attached_and_help_wins() {
+        assert_eq!(options(&["--page-size=64k"]).page_size, Some(PageSize::Kib64));
+        assert_eq!(parse_words(&["--cpus", "2", "--help"]), Ok(Asked::Help));
+    }
+
+    #[test]
+    fn a_debugger_is_not_hurried() {
+        assert_eq!(options(&["--gdb"]).timeout, None);
+        assert!(refusal(&["--gdb", "--timeout", "3"]).starts_with("--timeout: "));
+    }
+
+    #[test]
+    fn memory_sizes() {
+        for (text, mib) in [("512M", 512), ("2G", 2048), ("2g", 2048), ("64m", 64), ("300", 300)] {
+            assert_eq!(options(&["--memory", text]).memory_mib, mib, "{text}");
+        }
+        for text in ["", "0", "M", "2T", "1.5G", "-1", "+5", "2GB", "99999999999999999999", "18446744073709551615G"] {
+            assert!(refusal(&["--memory", text]).starts_with("--memory "), "{text}");
+        }
+    }
+
+    #[test]
+    fn bad_values_are_refused_with_what_was_expected() {
+        assert!(refusal(&["--page-size", "8k"]).contains("expected 4k, 16k or 64k"));
+        assert!(refusal(&["--page-size", "4K"]).contains("expected 4k, 16k or 64k"));
+        for cpus in ["0", "9", "many", "-1", ""] {
+            assert!(refusal(&["--cpus", cpus]).contains("from 1 to 8"), "{cpus}");
+        }
+        for timeout in ["0", "86401", "1.5", "soon"] {
+            assert!(refusal(&["--timeout", timeout]).contains("from 1 to 86400"), "{timeout}");
+        }
+        for model in ["", "-smp", ",x"] {
+            assert!(refusal(&[&format!("--cpu={model}")]).contains("expected a CPU model"), "{model}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_option_is_refused() {
+        for words in [&["--pagesize", "4k"][..], &["4k"], &["-p"], &["--cpus"], &["--icount=yes"]] {
+            refusal(words);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Cargo, and what it knows: where the workspace is, what it holds, where it puts the kernel.
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+};
+
+use serde_json::Value;
+
+use crate::{
+    boot::image,
+    outcome::{Failure, Status},
+};
+
+/// The target of everything in `bare/`.
+pub(crate) const BARE_TARGET: &str = "aarch64-unknown-none-softfloat";
+
+/// A kernel that can be booted.
+#[derive(Clone, Debug)]
+pub(crate) struct Kernel {
+    pub(crate) elf: PathBuf,
+    /// The flat Image, beside the ELF file.
+    pub(crate) image: PathBuf,
+}
+
+/// The workspace's folder: this crate's grandparent.
+pub(crate) fn workspace() -> PathBuf {
+    let crate_folder = env::var_os("CARGO_MANIFEST_DIR").map_or(env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    crate_folder.ancestors().nth(2).map(Path::to_path_buf).unwrap_or(crate_folder)
+}
+
+/// Cargo, called in the workspace's folder.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
+    command.args(arguments).current_dir(workspace()).stdin(Stdio::null());
+    command
+}
+
+/// What `cargo metadata` says of the workspace's own crates.
+pub(crate) fn metadata() -> Result<Value, Failure> {
+    let mut command = cargo(&["metadata", "--format-version", "1", "--no-deps"]);
+    let output = command.stderr(Stdio::inherit()).output().map_err(no_cargo)?;
+    if !output.status.success() {
+        return Err(Failure::new(Status::Failed, "cargo metadata failed (its reason stands above)"));
+    }
+    serde_json::from_slice(&output.stdout)
+        .map_err(|error| Failure::new(Status::Failed, format!("cargo metadata: {error}")))
+}
+
+/// Builds the kernel and flattens it. Cargo's lines go to `say`; of a fresh build it says nothing.
+pub(crate) fn build_kernel(say: &mut dyn FnMut(&str)) -> Result<Kernel, Failure> {
+    let mut command = cargo(&["build", "--release", "--package", "kernel", "--target", BARE_TARGET]);
+    command.args(["--message-format", "json-render-diagnostics"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(no_cargo)?;
+    let messages = child.stdout.take().map(|mut pipe| {
+        thread::spawn(move || {
+            let mut text = String::new();
+            pipe.read_to_string(&mut text).map(|_| text)
+        })
+    });
+    let lines = child.stderr.take().map(|pipe| BufReader::new(pipe).lines());
+    for line in lines.into_iter().flatten().map_while(Result::ok) {
+        if !line.trim_start().starts_with("Finished") {
+            say(&line);
+        }
+    }
+    let status = child.wait().map_err(no_cargo)?;
+    let messages = messages.and_then(|thread| thread.join().ok()?.ok()).unwrap_or_default();
+    if !status.success() {
+        return Err(why_not_built());
+    }
+    let elf = executable(&messages)
+        .ok_or_else(|| Failure::new(Status::Failed, "cargo built no executable named `kernel`"))?;
+    write_image(&elf).map(|image| Kernel { elf, image })
+}
+
+/// The path of the kernel among cargo's messages, one JSON object a line.
+fn executable(messages: &str) -> Option<PathBuf> {
+    messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find_map(|message| {
+        let is_kernel = message["reason"] == "compiler-artifact" && message["target"]["name"] == "kernel";
+        message["executable"].as_str().filter(|_| is_kernel).map(PathBuf::from)
+    })
+}
+
+/// Writes the flat Image beside the ELF file, unless the one there is the same.
+fn write_image(elf: &Path) -> Result<PathBuf, Failure> {
+    let file = fs::read(elf).map_err(|error| Failure::file(elf, &error))?;
+    let image = image::flatten(&file)
+        .map_err(|what| Failure::new(Status::Failed, format!("the kernel {} {what}", elf.display())))?;
+    let path = elf.with_file_name("Image");
+    if fs::read(&path).is_ok_and(|old| old == image) {
+        return Ok(path);
+    }
+    // A QEMU that starts meanwhile must see the old Image or the new one, never half of it.
+    let unfinished = elf.with_file_name(format!("Image.{}", std::process::id()));
+    fs::write(&unfinished, image).map_err(|error| Failure::file(&unfinished, &error))?;
+    fs::rename(&unfinished, &path).map_err(|error| Failure::file(&path, &error))?;
+    Ok(path)
+}
+
+/// The bare-metal target comes through `rust-toolchain.toml`, but only where rustup is in charge.
+fn why_not_built() -> Failure {
+    let rustc = env::var_os("RUSTC").unwrap_or("rustc".into());
+    let mut command = Command::new(rustc);
+    command.args(["--print", "target-libdir", "--target", BARE_TARGET]).current_dir(workspace());
+    let library = command.output().ok().and_then(|output| String::from_utf8(output.stdout).ok());
+    if library.is_some_and(|folder| Path::new(folder.trim()).exists()) {
+        return Failure::new(Status::Failed, "the kernel does not build (the reason stands above)");
+    }
+    let line = format!("Rust's target {BARE_TARGET} is needed: rustup target add {BARE_TARGET}");
+    Failure::new(Status::HostLacks, line)
+}
+
+fn no_cargo(error: std::io::Error) -> Failure {
+    Failure::new(Status::HostLacks, format!("cargo cannot be run: {error}; install Rust with https://rustup.rs"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_workspace_is_the_folder_with_the_lock_file() {
+        assert!(workspace().join("Cargo.lock").exists());
+    }
+
+    #[test]
+    fn the_kernel_is_found_among_cargos_messages() {
+        let messages = concat!(
+            "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"vmsa\"},\"executable\":null}\n",
+            "not json\n",
+            "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"other\"},\"executable\":\"/t/other\"}\n",
+            "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"kernel\"},\"executable\":\"/t/kernel\"}\n",
+            "{\"reason\":\"build-finished\",\"success\":true}\n",
+        );
+        assert_eq!(executable(messages), Some(PathBuf::from("/t/kernel")));
+        assert_eq!(executable("{\"reason\":\"build-finished\"}"), None);
+    }
+}
