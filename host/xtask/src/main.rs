@@ -8,6 +8,7 @@ mod boot;
 mod cargo;
 mod help;
 mod outcome;
+mod terminal;
 mod test;
 mod tidy;
 

@@ -15,7 +15,6 @@ pub(crate) mod transcript;
 mod view;
 
 use std::{
-    env,
     ffi::OsString,
     io::{self, IsTerminal, Write},
     path::Path,
@@ -26,6 +25,7 @@ use crate::{
     cargo::{self, Kernel},
     help,
     outcome::{Failure, Status},
+    terminal,
 };
 use guest::{Chunk, Ended};
 use options::{Asked, Options};
@@ -72,7 +72,7 @@ fn explain_gdb(kernel: &Kernel) {
 /// A standard output that has gone away (`| head`) ends the showing, not the run: the exit status stays the verdict.
 fn run_shown(command: &mut Command, options: &Options) -> Result<Ended, Failure> {
     let stdout = io::stdout();
-    let mut view = stdout.is_terminal().then(|| View::new(stdout.lock(), wants_colour(), options.verbose));
+    let mut view = stdout.is_terminal().then(|| View::new(stdout.lock(), terminal::wants_colour(), options.verbose));
     let mut is_open = true;
     let ended = guest::run(command, options.timeout, &mut |chunk| match (chunk, &mut view) {
         (Chunk::Output(bytes), Some(view)) => is_open = is_open && view.feed(bytes).is_ok(),
@@ -93,9 +93,4 @@ fn pass_through(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()
-}
-
-/// Colour is for a terminal whose owner has not declined it (no-color.org).
-pub(crate) fn wants_colour() -> bool {
-    io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::transcript::section_start;
+use crate::terminal::{Colour, Painted};
 
 /// Sections that are shown only with `--verbose`.
 const LONG_SECTIONS: [&str; 3] = ["memory map", "linear map", "times"];
@@ -16,30 +17,6 @@ const REPORTS: [(&str, Colour); 4] =
     [("warning: ", Colour::Yellow), ("error: ", Colour::Red), ("panic", Colour::Red), ("exception: ", Colour::Red)];
 /// How much of what was hidden is shown when the machine ends without a verdict.
 const TAIL_LINES: usize = 20;
-
-/// SGR parameters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Colour {
-    Plain,
-    Title,
-    Dim,
-    Green,
-    Yellow,
-    Red,
-}
-
-impl Colour {
-    fn parameters(self) -> &'static str {
-        match self {
-            Colour::Plain => "",
-            Colour::Title => "1;36",
-            Colour::Dim => "2",
-            Colour::Green => "32",
-            Colour::Yellow => "33",
-            Colour::Red => "1;31",
-        }
-    }
-}
 
 /// Writes the kernel's text to `out`, line by line, as it arrives.
 #[derive(Debug)]
@@ -155,11 +132,7 @@ impl<W: Write> View<W> {
     }
 
     fn paint_part(&mut self, colour: Colour, text: &str) -> io::Result<()> {
-        if self.is_coloured && colour != Colour::Plain && !text.is_empty() {
-            write!(self.out, "\x1b[{}m{text}\x1b[0m", colour.parameters())
-        } else {
-            self.out.write_all(text.as_bytes())
-        }
+        write!(self.out, "{}", Painted { text, colour, is_coloured: self.is_coloured })
     }
 }
 

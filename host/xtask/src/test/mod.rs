@@ -1,6 +1,202 @@
-//! x
-use crate::outcome::*;
-use std::ffi::OsString;
-pub(crate) fn main(_: &[OsString]) -> Result<Status, Failure> {
-    Ok(Status::Passed)
+//! `cargo xtask test`: runs every step and ends with the line `N passed, N failed, N skipped`.
+//!
+//! ```text
+//! steps.rs: cargo and tidy, one after another   \
+//!                                                outcomes → report.rs → lines, the sum
+//! boots.rs → boot.rs: QEMU, two at a time       /
+//! ```
+
+mod boot;
+mod boots;
+mod expect;
+mod libtest;
+mod report;
+mod skips;
+mod steps;
+
+use std::{
+    env,
+    ffi::OsString,
+    fs,
+    sync::{Mutex, PoisonError},
+    thread,
+};
+
+use lexopt::prelude::*;
+
+use crate::{
+    cargo, help,
+    outcome::{Failure, Status},
+    terminal,
+};
+use boots::Boot;
+use report::Report;
+use skips::Skips;
+
+/// QEMUs that run at the same time.
+const BOOTS_AT_ONCE: usize = 2;
+
+/// What a person asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Options {
+    filters: Vec<String>,
+    wants_all: bool,
+    wants_list: bool,
+}
+
+impl Options {
+    fn want(&self, name: &str) -> bool {
+        self.filters.is_empty() || self.filters.iter().any(|filter| name.contains(filter))
+    }
+}
+
+/// Takes a line that says what a step is doing.
+type Say<'s> = &'s mut dyn FnMut(&str);
+
+/// What came of a step.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Outcome {
+    passed: usize,
+    failed: usize,
+    /// Names and reasons.
+    skipped: Vec<(String, String)>,
+    /// A few words for the step's line.
+    note: String,
+    /// Shown if the step fails.
+    output: String,
+    /// The command that repeats a failure, where it is not `cargo xtask test NAME`.
+    repeat: Option<String>,
+}
+
+impl Outcome {
+    fn passed(note: impl Into<String>) -> Outcome {
+        Outcome { passed: 1, note: note.into(), ..Outcome::default() }
+    }
+
+    fn failed(output: impl Into<String>) -> Outcome {
+        Outcome { failed: 1, output: output.into(), ..Outcome::default() }
+    }
+
+    fn skipped(name: &str, reason: impl Into<String>) -> Outcome {
+        Outcome { skipped: vec![(name.to_string(), reason.into())], ..Outcome::default() }
+    }
+
+    /// What a command that stopped comes to: a test that this host cannot run is skipped.
+    fn stopped(name: &str, failure: Failure) -> Outcome {
+        match failure.status {
+            Status::HostLacks => Outcome::skipped(name, failure.line),
+            _ => Outcome::failed(failure.line),
+        }
+    }
+}
+
+/// Entry of `cargo xtask test`.
+pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
+    let Some(options) = parse(arguments)? else { return Ok(help::show(help::TEST)) };
+    let mut steps = steps::all(&cargo::metadata()?);
+    steps.retain(|step| options.want(&step.name));
+    let mut boots = boots::all(options.wants_all);
+    boots.retain(|boot| options.want(&boot.name));
+    if steps.is_empty() && boots.is_empty() {
+        let line = format!("no test matches `{}` (see cargo xtask test --list)", options.filters.join("`, `"));
+        return Err(Failure::bad_input(line));
+    }
+    if options.wants_list {
+        let names = steps.iter().map(|step| &step.name).chain(boots.iter().map(|boot| &boot.name));
+        names.for_each(|name| terminal::print(format_args!("{name}\n")));
+        return Ok(Status::Passed);
+    }
+    let report = Report::new(skips()?);
+    for step in steps {
+        report.run(&step.name, |say| steps::run(&step, say));
+    }
+    if !boots.is_empty() {
+        run_boots(boots, &report);
+    }
+    Ok(report.finish())
+}
+
+/// Builds the kernel once, then boots it as often as asked, side by side.
+fn run_boots(boots: Vec<Boot>, report: &Report) {
+    let mut kernel = None;
+    report.run("kernel", |say| {
+        let built = boot::prepare(say);
+        let outcome = built.clone().map_or_else(|why| Outcome::stopped("kernel", why), |_| Outcome::passed(""));
+        kernel = Some(built);
+        outcome
+    });
+    let Some(kernel) = kernel else { return };
+    let queue = Mutex::new(boots.into_iter());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    thread::scope(|scope| {
+        for _ in 0..BOOTS_AT_ONCE {
+            scope.spawn(|| {
+                while let Some(boot) = next() {
+                    report.run(&boot.name, |_| boot::run(&boot, &kernel));
+                }
+            });
+        }
+    });
+}
+
+/// Reads the arguments that follow `test`; none if help was asked for.
+fn parse(arguments: &[OsString]) -> Result<Option<Options>, Failure> {
+    let wrong = |error: lexopt::Error| Failure::bad_input(format!("{error} (see cargo xtask test --help)"));
+    let mut options = Options::default();
+    let mut parser = lexopt::Parser::from_args(arguments);
+    while let Some(argument) = parser.next().map_err(wrong)? {
+        match argument {
+            Long("all") => options.wants_all = true,
+            Long("list") => options.wants_list = true,
+            Long("help") | Short('h') => return Ok(None),
+            Value(filter) => options.filters.push(filter.string().map_err(wrong)?),
+            other => return Err(wrong(other.unexpected())),
+        }
+    }
+    Ok(Some(options))
+}
+
+/// In CI only the skips of the committed list are allowed.
+fn skips() -> Result<Skips, Failure> {
+    if env::var_os("CI").is_none_or(|value| value.is_empty() || value == "false") {
+        return Ok(Skips::All);
+    }
+    let path = cargo::workspace().join(skips::LIST);
+    let text = fs::read_to_string(&path).map_err(|error| Failure::file(&path, &error))?;
+    skips::parse(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(words: &[&str]) -> Result<Option<Options>, Failure> {
+        parse(&words.iter().map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn arguments() {
+        let filters = vec!["boot".to_string(), "tidy".to_string()];
+        let expected = Options { filters, wants_all: true, wants_list: true };
+        assert_eq!(options(&["boot", "--all", "tidy", "--list"]), Ok(Some(expected)));
+        assert_eq!(options(&[]), Ok(Some(Options::default())));
+        assert_eq!(options(&["x", "--help"]), Ok(None));
+        for bad in ["--every", "-a", "--all=1"] {
+            assert_eq!(options(&[bad]).expect_err("accepted").status, Status::BadInput, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_filter_is_part_of_a_name() {
+        let boot = Options { filters: vec!["boot 16k".into(), "fmt".into()], ..Options::default() };
+        assert!(boot.want("boot 16k, 4 CPUs") && boot.want("fmt") && !boot.want("boot 4k, 1 CPU"));
+        assert!(Options::default().want("anything"));
+    }
+
+    #[test]
+    fn a_host_that_lacks_something_skips() {
+        let lacking = Outcome::stopped("a", Failure::new(Status::HostLacks, "install it"));
+        assert_eq!((lacking.failed, lacking.skipped), (0, vec![("a".to_string(), "install it".to_string())]));
+        assert_eq!(Outcome::stopped("a", Failure::new(Status::Failed, "broken")).failed, 1);
+    }
 }

@@ -1,6 +1,152 @@
-//! x
-use crate::outcome::*;
-use std::ffi::OsString;
-pub(crate) fn main(_: &[OsString]) -> Result<Status, Failure> {
-    Ok(Status::Passed)
+//! `cargo xtask tidy`: the rules of the house that no compiler checks.
+//!
+//! ```text
+//! cargo metadata → manifest.rs    arrows, versions, lints        \
+//!                                                                  findings: path:line: what, what was expected
+//! *.rs → source.rs → rules.rs     sizes, unsafe, assembly, ...    /
+//! ```
+
+mod house;
+mod manifest;
+mod rules;
+mod source;
+
+use std::{
+    ffi::OsString,
+    fmt, fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use crate::{
+    cargo, help,
+    outcome::{Failure, Status},
+    terminal,
+};
+use manifest::Manifest;
+use source::Source;
+
+/// One thing that breaks a rule.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Finding {
+    /// From the workspace's root.
+    pub(crate) path: String,
+    /// Counted from 1.
+    pub(crate) line: usize,
+    /// What, and what was expected.
+    pub(crate) text: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.text)
+    }
+}
+
+/// What was read, and what was found.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) crates: usize,
+    pub(crate) files: usize,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Entry of `cargo xtask tidy`.
+pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
+    match arguments {
+        [] => {}
+        [only] if only == "--help" || only == "-h" => return Ok(help::show(help::TIDY)),
+        [first, ..] => {
+            let line = format!("tidy takes no argument, got `{}` (see cargo xtask tidy --help)", first.display());
+            return Err(Failure::bad_input(line));
+        }
+    }
+    let report = check()?;
+    for finding in &report.findings {
+        terminal::print(format_args!("{finding}\n"));
+    }
+    let (findings, files, crates) = (report.findings.len(), report.files, report.crates);
+    terminal::print(format_args!("{findings} findings in {files} files of {crates} crates\n"));
+    Ok(if report.findings.is_empty() { Status::Passed } else { Status::Failed })
+}
+
+/// Reads the whole workspace and holds it against the rules.
+pub(crate) fn check() -> Result<Report, Failure> {
+    let root = cargo::workspace();
+    let metadata = cargo::metadata()?;
+    let packages: Vec<&Value> = metadata["packages"].as_array().into_iter().flatten().collect();
+    let members: Vec<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+
+    let mut findings = manifest::root(Manifest { path: "Cargo.toml", text: &read(&root.join("Cargo.toml"))? });
+    let mut files = Vec::new();
+    for &package in &packages {
+        let path = PathBuf::from(package["manifest_path"].as_str().unwrap_or_default());
+        let (name, text) = (from_root(&root, &path), read(&path)?);
+        let manifest = Manifest { path: &name, text: &text };
+        findings.extend(manifest::arrows(manifest, package, house::ROOMS, &members));
+        findings.extend(manifest::member(manifest));
+        rust_files(path.parent().unwrap_or(&root), &mut files)?;
+    }
+    files.sort();
+    files.dedup();
+    for file in &files {
+        let name = from_root(&root, file);
+        match Source::new(&name, &read(file)?) {
+            Ok(source) => findings.extend(rules::check(&source)),
+            Err((line, error)) => findings.push(Finding { path: name, line, text: format!("{error}, expected Rust") }),
+        }
+    }
+    findings.sort();
+    Ok(Report { crates: packages.len(), files: files.len(), findings })
+}
+
+/// Collects the Rust files below a folder.
+fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let entries = fs::read_dir(folder).map_err(|error| Failure::file(folder, &error))?;
+    for entry in entries {
+        let path = entry.map_err(|error| Failure::file(folder, &error))?.path();
+        if path.is_dir() && !path.ends_with("target") {
+            rust_files(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn from_root(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/")
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|error| Failure::file(path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_member_and_its_files_are_read() {
+        let report = check().expect("the workspace is read");
+        assert!(report.crates >= 6, "{} crates", report.crates);
+        assert!(report.files > report.crates, "{} files", report.files);
+    }
+
+    #[test]
+    fn a_folder_gives_its_rust_files_and_no_build_products() {
+        let folder = std::env::temp_dir().join(format!("vellum-tidy-{}", std::process::id()));
+        for file in ["src/lib.rs", "src/deep/a.rs", "target/debug/b.rs", "Cargo.toml"] {
+            let path = folder.join(file);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, "").expect("a file");
+        }
+        let mut files = Vec::new();
+        rust_files(&folder, &mut files).expect("read");
+        let mut names: Vec<String> = files.iter().map(|file| from_root(&folder, file)).collect();
+        names.sort();
+        fs::remove_dir_all(&folder).expect("removed");
+        assert_eq!(names, ["src/deep/a.rs", "src/lib.rs"]);
+    }
 }

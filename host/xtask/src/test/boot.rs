@@ -1,0 +1,170 @@
+//! One boot test: boots the kernel, and holds what it said against what was expected.
+
+use std::ffi::OsString;
+
+use super::{
+    Outcome, Say,
+    boots::Boot,
+    expect::{self, Expect},
+};
+use crate::{
+    boot::{
+        self,
+        guest::{self, Ended},
+        install, judge,
+        options::{self, Asked, Options},
+        transcript::Transcript,
+    },
+    cargo::{self, Kernel},
+    outcome::{Failure, Status},
+};
+
+/// How much of the kernel's text is shown of a boot that failed.
+const TAIL_LINES: usize = 60;
+
+/// Sees that there is a QEMU and a kernel.
+pub(crate) fn prepare(say: Say<'_>) -> Result<Kernel, Failure> {
+    install::ensure_qemu()?;
+    let mut lines = String::new();
+    let built = cargo::build_kernel(&mut |line| {
+        say(line);
+        lines.push_str(line);
+        lines.push('\n');
+    });
+    built.map_err(|failure| match failure.status {
+        Status::Failed => Failure::new(Status::Failed, lines + &failure.line),
+        _ => failure,
+    })
+}
+
+/// Runs one boot test.
+pub(crate) fn run(test: &Boot, kernel: &Result<Kernel, Failure>) -> Outcome {
+    let kernel = match kernel {
+        Ok(kernel) => kernel,
+        Err(why) if why.status == Status::HostLacks => return Outcome::skipped(&test.name, why.line.clone()),
+        Err(_) => return Outcome::failed("there is no kernel to boot"),
+    };
+    let words: Vec<OsString> = test.options.split(' ').map(OsString::from).collect();
+    let outcome = match options::parse(&words) {
+        Ok(Asked::Run(options)) => attempt(test, &options, kernel),
+        Ok(Asked::Help) => Outcome::failed("the options of this test ask for help"),
+        Err(failure) => Outcome::failed(failure.line),
+    };
+    Outcome { repeat: Some(format!("cargo xtask run {}", test.options)), ..outcome }
+}
+
+fn attempt(test: &Boot, options: &Options, kernel: &Kernel) -> Outcome {
+    let boot = || {
+        let ended = guest::run(&mut boot::command(options, &kernel.image), options.timeout, &mut |_| {});
+        ended.map_err(|error| Outcome::failed(error.to_string()))
+    };
+    let ended = match boot() {
+        Ok(ended) => ended,
+        Err(outcome) => return outcome,
+    };
+    let judgement = judge::judge(&ended);
+    if judgement.status == Status::HostLacks {
+        return Outcome::skipped(&test.name, judgement.line.unwrap_or_default());
+    }
+    let mut wrong = differences(test, &ended);
+    if wrong.is_empty() && test.expect.contains(&Expect::SameTwice) {
+        match boot() {
+            Ok(again) => wrong.extend(expect::first_difference(&ended.output, &again.output)),
+            Err(outcome) => return outcome,
+        }
+    }
+    if wrong.is_empty() { Outcome::passed(note(&ended, options)) } else { Outcome::failed(explanation(&wrong, &ended)) }
+}
+
+/// All that is not as the test expects.
+fn differences(test: &Boot, ended: &Ended) -> Vec<String> {
+    let judgement = judge::judge(ended);
+    let transcript = Transcript::new(&ended.output);
+    let mut wrong = Vec::new();
+    if judgement.status != test.ends {
+        wrong.push(format!("ended with {:?}, expected {:?}", judgement.status, test.ends));
+        wrong.extend(judgement.line);
+    }
+    wrong.extend(expect::check_warnings(&transcript, test.warning).err());
+    wrong.extend(test.expect.iter().filter_map(|expect| expect.check(&transcript).err()));
+    wrong
+}
+
+/// What is worth knowing of a boot that passed. Instructions are only counted where guest time counts them.
+fn note(ended: &Ended, options: &Options) -> String {
+    let transcript = Transcript::new(&ended.output);
+    let instructions = transcript.instructions_to_first_check().filter(|_| options.icount);
+    let note = instructions.map(|count| format!(", the first after {:.1} M instructions", count as f64 / 1e6));
+    format!("{} checks{}", transcript.checks().len(), note.unwrap_or_default())
+}
+
+fn explanation(wrong: &[String], ended: &Ended) -> String {
+    let output = String::from_utf8_lossy(&ended.output);
+    let lines: Vec<&str> = output.lines().chain(ended.complaints.lines()).collect();
+    let hidden = lines.len().saturating_sub(TAIL_LINES);
+    let mut text = wrong.join("\n");
+    if hidden > 0 {
+        text.push_str(&format!("\n({hidden} lines before these)"));
+    }
+    for line in &lines[hidden..] {
+        text.push_str("\n| ");
+        text.push_str(line);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{boot::guest::End, test::boots};
+
+    fn ended(text: &str, code: i32) -> Ended {
+        Ended { output: text.into(), complaints: String::new(), end: End::Exited(code) }
+    }
+
+    const GOOD: &str = "# detected\nentered at EL1\ncpu 0: x\n# chosen\npage size 4K\n# checks\ncheck a: ok (x)\n\
+                        # verdict\nverdict: passed (1 checks)\n";
+
+    fn test() -> Boot {
+        let boots = boots::all(false);
+        boots.into_iter().find(|boot| boot.options == "--page-size 4k --cpus 1 --memory 2G").expect("the plainest boot")
+    }
+
+    #[test]
+    fn a_good_boot_has_no_differences() {
+        assert_eq!(differences(&test(), &ended(GOOD, 0)), [""; 0]);
+    }
+
+    #[test]
+    fn each_difference_is_seen() {
+        for (good, bad) in [
+            ("EL1", "EL2"),
+            ("cpu 0: x\n", ""),
+            ("page size 4K", "page size 64K"),
+            ("# chosen\n", "# chosen\nwarning: odd\n"),
+            ("verdict: passed (1 checks)", ""),
+        ] {
+            let wrong = differences(&test(), &ended(&GOOD.replace(good, bad), 0));
+            assert!(!wrong.is_empty(), "{bad} instead of {good} was not seen");
+        }
+        assert_eq!(differences(&test(), &ended(GOOD, 1)).len(), 2);
+    }
+
+    #[test]
+    fn a_failure_shows_the_end_of_the_text() {
+        let text: String = (0..100).map(|number| format!("line {number}\n")).collect();
+        let shown = explanation(&["why".into()], &ended(&text, 1));
+        assert!(
+            shown.starts_with("why\n(40 lines before these)\n| line 40\n") && shown.ends_with("| line 99"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn without_a_kernel_nothing_boots() {
+        let why = |status| Err(Failure::new(status, "why"));
+        assert_eq!(run(&test(), &why(Status::Failed)).failed, 1);
+        let skipped = run(&test(), &why(Status::HostLacks));
+        assert_eq!((skipped.failed, skipped.skipped.len()), (0, 1));
+    }
+}

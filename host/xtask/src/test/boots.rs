@@ -1,0 +1,130 @@
+// data: the boots that must be green, as `cargo xtask run` would be asked for them.
+//! The table of boot tests.
+
+use super::expect::{Expect, Expect::*};
+use crate::outcome::Status;
+
+/// One boot test.
+#[derive(Clone, Debug)]
+pub(crate) struct Boot {
+    pub(crate) name: String,
+    /// What follows `cargo xtask run`.
+    pub(crate) options: String,
+    pub(crate) ends: Status,
+    /// Words of the one warning that must come. Without them, none may.
+    pub(crate) warning: &'static [&'static str],
+    pub(crate) expect: Vec<Expect>,
+}
+
+const PAGE_SIZES: [&str; 3] = ["4k", "16k", "64k"];
+
+/// The boots of a default run, or the whole matrix.
+pub(crate) fn all(is_whole_matrix: bool) -> Vec<Boot> {
+    let mut boots = Vec::new();
+    for size in PAGE_SIZES {
+        for cpus in [1, 4] {
+            boots.push(plain(size, cpus, 1, "2G"));
+        }
+        boots.push(plain(size, 4, 2, "2G"));
+        boots.push(bounded(size));
+    }
+    boots.push(plain("4k", 4, 1, "8G"));
+    boots.push(Boot {
+        name: "boot, page size the CPU lacks".into(),
+        options: "--cpu cortex-a72 --page-size 16k".into(),
+        warning: &["arm64.pagesize", "16k"],
+        expect: vec![PageSize("4k")],
+        ..plain("4k", 4, 1, "2G")
+    });
+    boots.push(Boot {
+        name: "boot, page size that is none".into(),
+        options: "--append arm64.pagesize=8k".into(),
+        warning: &["arm64.pagesize", "8k"],
+        expect: vec![PageSize("4k")],
+        ..plain("4k", 4, 1, "2G")
+    });
+    boots.push(Boot {
+        name: "boot, linear map tables of 2 GiB".into(),
+        options: "--page-size 4k --memory 2G".into(),
+        expect: vec![LinearMapTablesAtMost { bytes: 64 << 10 }],
+        ..plain("4k", 4, 1, "2G")
+    });
+    boots.push(Boot {
+        name: "boot, the same twice".into(),
+        options: "--icount".into(),
+        expect: vec![SameTwice],
+        ..plain("4k", 4, 1, "2G")
+    });
+    if is_whole_matrix {
+        boots.extend(matrix());
+    }
+    boots
+}
+
+/// A boot on QEMU's best CPU, entered at `level`.
+fn plain(size: &'static str, cpus: usize, level: u8, memory: &str) -> Boot {
+    let plural = if cpus == 1 { "" } else { "s" };
+    let options = format!("--page-size {size} --cpus {cpus} --memory {memory}");
+    Boot {
+        name: format!("boot {size}, {cpus} CPU{plural}, EL{level}, {memory}"),
+        options: if level == 2 { format!("{options} -- -M virtualization=on") } else { options },
+        ends: Status::Passed,
+        warning: &[],
+        expect: vec![PageSize(size), Cpus(cpus), EnteredAt(level)],
+    }
+}
+
+/// A deterministic boot on one CPU: as many instructions until the first self-check in every run.
+fn bounded(size: &'static str) -> Boot {
+    Boot {
+        name: format!("boot {size}, instructions"),
+        options: format!("--page-size {size} --cpus 1 --memory 2G --icount"),
+        expect: vec![PageSize(size), FirstCheckWithin { instructions: 60_000_000 }],
+        ..plain(size, 1, 1, "2G")
+    }
+}
+
+/// What the default run leaves out.
+fn matrix() -> Vec<Boot> {
+    let mut boots = Vec::new();
+    for size in PAGE_SIZES {
+        for level in [1, 2] {
+            for memory in ["512M", "8G"] {
+                boots.extend([1, 2, 8].map(|cpus| plain(size, cpus, level, memory)));
+            }
+        }
+    }
+    boots
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashSet, ffi::OsString};
+
+    use super::*;
+    use crate::boot::options;
+
+    #[test]
+    fn every_boot_has_a_name_of_its_own_and_options_that_run() {
+        let boots = all(true);
+        let names: HashSet<&str> = boots.iter().map(|boot| boot.name.as_str()).collect();
+        assert_eq!(names.len(), boots.len());
+        for boot in &boots {
+            let words: Vec<OsString> = boot.options.split(' ').map(OsString::from).collect();
+            assert!(matches!(options::parse(&words), Ok(options::Asked::Run(_))), "{}", boot.options);
+        }
+    }
+
+    #[test]
+    fn the_default_run_holds_what_was_promised() {
+        let boots = all(false);
+        let has = |options: &str| boots.iter().any(|boot| boot.options == options);
+        for size in PAGE_SIZES {
+            assert!(has(&format!("--page-size {size} --cpus 1 --memory 2G")));
+            assert!(has(&format!("--page-size {size} --cpus 4 --memory 2G")));
+            assert!(has(&format!("--page-size {size} --cpus 4 --memory 2G -- -M virtualization=on")));
+            assert!(has(&format!("--page-size {size} --cpus 1 --memory 2G --icount")));
+        }
+        assert!(boots.iter().any(|boot| boot.options.contains("8G")));
+    }
+}

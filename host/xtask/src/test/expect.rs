@@ -1,0 +1,158 @@
+//! What a boot test expects of the kernel's text.
+
+use crate::boot::transcript::Transcript;
+
+/// One expectation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Expect {
+    /// `# chosen` names this page size.
+    PageSize(&'static str),
+    /// `# detected` lists this many CPUs.
+    Cpus(usize),
+    /// `# detected` names the exception level of entry.
+    EnteredAt(u8),
+    /// `# times` counts at most this many instructions to the first self-check.
+    FirstCheckWithin { instructions: u64 },
+    /// `# summary` counts at most this many bytes of linear-map tables.
+    LinearMapTablesAtMost { bytes: u64 },
+    /// A second run prints the same, byte for byte.
+    SameTwice,
+}
+
+impl Expect {
+    /// Whether one run's text is as expected; if not, what it is instead.
+    pub(crate) fn check(&self, transcript: &Transcript) -> Result<(), String> {
+        let expect = |is_met: bool, found: String| if is_met { Ok(()) } else { Err(found) };
+        match self {
+            Expect::PageSize(size) => expect(
+                has_line(transcript, "chosen", &["page size", size]),
+                format!("no line of # chosen says page size {size}"),
+            ),
+            Expect::EnteredAt(level) => expect(
+                has_line(transcript, "detected", &[&format!("EL{level}")]),
+                format!("no line of # detected says EL{level}"),
+            ),
+            Expect::Cpus(expected) => {
+                let is_cpu = |line: &&str| {
+                    let rest = line.to_ascii_lowercase();
+                    rest.strip_prefix("cpu ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+                };
+                let cpus = transcript.section("detected").filter(is_cpu).count();
+                expect(cpus == *expected, format!("# detected lists {cpus} CPUs, expected {expected}"))
+            }
+            Expect::FirstCheckWithin { instructions } => {
+                at_most(transcript.instructions_to_first_check(), *instructions, "instructions to the first self-check")
+            }
+            Expect::LinearMapTablesAtMost { bytes } => {
+                at_most(transcript.linear_map_table_bytes(), *bytes, "bytes of linear map tables")
+            }
+            Expect::SameTwice => Ok(()),
+        }
+    }
+}
+
+fn at_most(found: Option<u64>, largest: u64, what: &str) -> Result<(), String> {
+    match found {
+        Some(number) if number <= largest => Ok(()),
+        Some(number) => Err(format!("{number} {what}, expected at most {largest}")),
+        None => Err(format!("no line counts {what}")),
+    }
+}
+
+/// Whether a line of a section has all these words, in capitals or not.
+fn has_line(transcript: &Transcript, section: &str, words: &[&str]) -> bool {
+    transcript.section(section).any(|line| has_words(line, words))
+}
+
+/// Whether a line has all these words, in capitals or not; `4k` is no word of `64k`.
+fn has_words(line: &str, words: &[&str]) -> bool {
+    let line = line.to_ascii_lowercase();
+    words.iter().all(|word| {
+        let word = word.to_ascii_lowercase();
+        line.match_indices(&word).any(|(at, _)| !line[..at].ends_with(|c: char| c.is_ascii_alphanumeric()))
+    })
+}
+
+/// Exactly one warning with these words; without words, none and no error either.
+pub(crate) fn check_warnings(transcript: &Transcript, words: &[&str]) -> Result<(), String> {
+    let is_warning = |line: &&str| ["warning: ", "error: "].iter().any(|start| line.starts_with(start));
+    let warnings: Vec<&str> = transcript.lines().filter(is_warning).collect();
+    match warnings.as_slice() {
+        [] if words.is_empty() => Ok(()),
+        [one] if !words.is_empty() && has_words(one, words) => Ok(()),
+        _ if words.is_empty() => Err(format!("expected no warning, found {warnings:?}")),
+        _ => Err(format!("expected one warning with {words:?}, found {warnings:?}")),
+    }
+}
+
+/// The first line at which two texts part.
+pub(crate) fn first_difference(one: &[u8], other: &[u8]) -> Option<String> {
+    if one == other {
+        return None;
+    }
+    let lines = |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().map(str::to_string).collect::<Vec<_>>();
+    let (one, other) = (lines(one), lines(other));
+    let same = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
+    let line = |lines: &[String]| lines.get(same).map_or("(the end)".to_string(), |line| format!("`{line}`"));
+    Some(format!("two runs differ at line {}: {} and then {}", same + 1, line(&one), line(&other)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Expect::*, *};
+
+    const TEXT: &[u8] = b"# detected\r\nentered at EL2\r\nCPU 0: x\r\nCPU 1: x\r\nCPU features\r\n# chosen\r\n\
+                          Page size: 64K (asked for)\r\n# summary\r\nlinear map tables: 4096 bytes\r\n# times\r\n\
+                          first self-check   100 instructions   0.1 s\r\n";
+
+    #[test]
+    fn each_expectation_can_be_met_and_missed() {
+        let transcript = Transcript::new(TEXT);
+        for met in [
+            PageSize("64k"),
+            Cpus(2),
+            EnteredAt(2),
+            FirstCheckWithin { instructions: 100 },
+            LinearMapTablesAtMost { bytes: 4096 },
+        ] {
+            assert_eq!(met.check(&transcript), Ok(()), "{met:?}");
+        }
+        for missed in [
+            PageSize("4k"),
+            PageSize("16k"),
+            Cpus(3),
+            EnteredAt(1),
+            FirstCheckWithin { instructions: 99 },
+            LinearMapTablesAtMost { bytes: 4095 },
+        ] {
+            assert!(missed.check(&transcript).is_err(), "{missed:?}");
+        }
+        let empty = Transcript::new(b"");
+        for missed in [FirstCheckWithin { instructions: 99 }, LinearMapTablesAtMost { bytes: 4095 }] {
+            assert!(missed.check(&empty).is_err_and(|error| error.contains("no line")), "{missed:?}");
+        }
+    }
+
+    #[test]
+    fn warnings_are_expected_or_there_are_none() {
+        let with = |lines: &str| Transcript::new(format!("{lines}# chosen\nx\n").as_bytes());
+        let one = "warning: arm64.pagesize=8k: expected 4k, 16k or 64k\n";
+        let words = ["arm64.pagesize", "8k"];
+        assert_eq!(check_warnings(&with(""), &[]), Ok(()));
+        assert_eq!(check_warnings(&with(one), &words), Ok(()));
+        assert!(check_warnings(&with(one), &[]).is_err());
+        assert!(check_warnings(&with("error: x\n"), &[]).is_err());
+        assert!(check_warnings(&with(""), &words).is_err());
+        assert!(check_warnings(&with(&one.repeat(2)), &words).is_err());
+        assert!(check_warnings(&with("warning: other\n"), &words).is_err());
+    }
+
+    #[test]
+    fn a_difference_is_shown() {
+        assert_eq!(first_difference(b"a\nb\n", b"a\nb\n"), None);
+        let differ = first_difference(b"a\nb\nc\n", b"a\nx\n");
+        assert_eq!(differ.as_deref(), Some("two runs differ at line 2: `b` and then `x`"));
+        let short = first_difference(b"a\nb\n", b"a\n");
+        assert_eq!(short.as_deref(), Some("two runs differ at line 2: `b` and then (the end)"));
+    }
+}

@@ -1,0 +1,181 @@
+//! The steps that need no machine: formatting, clippy, tidy, host tests, documentation.
+
+use std::{
+    io::{self, BufRead, BufReader},
+    process::Command,
+};
+
+use serde_json::Value;
+
+use super::{Outcome, Say, libtest};
+use crate::{cargo, tidy};
+
+/// A step and its work.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) name: String,
+    work: Work,
+}
+
+/// What a step does.
+#[derive(Debug)]
+enum Work {
+    /// Cargo, with these arguments; all of them must succeed.
+    Cargo(Vec<Vec<String>>),
+    /// `cargo test`, whose tests are counted.
+    Tests(Vec<String>),
+    Tidy,
+}
+
+/// All steps, in the order in which they find fault soonest.
+pub(crate) fn all(metadata: &Value) -> Vec<Step> {
+    let bare = bare_crates(metadata);
+    let without_bare = bare.iter().flat_map(|name| ["--exclude", name]);
+    let only_bare: Vec<&str> =
+        ["--target", cargo::BARE_TARGET].into_iter().chain(bare.iter().flat_map(|name| ["--package", name])).collect();
+    let deny = ["--", "-D", "warnings"];
+
+    let clippy_host: Vec<&str> =
+        ["clippy", "--workspace", "--all-targets"].into_iter().chain(without_bare.clone()).chain(deny).collect();
+    let clippy_bare = [&["clippy"], only_bare.as_slice(), &deny].concat();
+    let tests: Vec<&str> = ["test", "--workspace", "--no-fail-fast"].into_iter().chain(without_bare.clone()).collect();
+    let doc_host: Vec<&str> = ["doc", "--no-deps", "--workspace"].into_iter().chain(without_bare).collect();
+    let doc_bare = [&["doc", "--no-deps"], only_bare.as_slice()].concat();
+
+    let mut steps = Vec::new();
+    let mut add = |name: &str, work| steps.push(Step { name: name.to_string(), work });
+    add("fmt", Work::Cargo(vec![owned(&["fmt", "--all", "--check"])]));
+    add("tidy", Work::Tidy);
+    add("clippy host", Work::Cargo(vec![owned(&clippy_host)]));
+    add("clippy bare", Work::Cargo(vec![owned(&clippy_bare)]));
+    add("host tests", Work::Tests(owned(&tests)));
+    add("doc", Work::Cargo(vec![owned(&doc_host), owned(&doc_bare)]));
+    steps
+}
+
+/// Runs a step to its end.
+pub(crate) fn run(step: &Step, say: Say<'_>) -> Outcome {
+    match &step.work {
+        Work::Tidy => tidy(),
+        Work::Tests(arguments) => {
+            let (output, has_succeeded) = cargo_output(arguments, say);
+            let counted = libtest::count(&output, has_succeeded);
+            Outcome { output, ..counted }
+        }
+        Work::Cargo(calls) => {
+            for arguments in calls {
+                let (output, has_succeeded) = cargo_output(arguments, say);
+                if !has_succeeded {
+                    return Outcome::failed(output);
+                }
+            }
+            Outcome::passed("")
+        }
+    }
+}
+
+fn tidy() -> Outcome {
+    match tidy::check() {
+        Ok(report) if report.findings.is_empty() => {
+            Outcome::passed(format!("{} files of {} crates", report.files, report.crates))
+        }
+        Ok(report) => {
+            let lines: Vec<String> = report.findings.iter().map(tidy::Finding::to_string).collect();
+            Outcome::failed(lines.join("\n"))
+        }
+        Err(failure) => Outcome::stopped("tidy", failure),
+    }
+}
+
+/// Members that a plain `cargo build` leaves out: those are for the bare-metal target.
+fn bare_crates(metadata: &Value) -> Vec<String> {
+    let ids = |key: &str| metadata[key].as_array().cloned().unwrap_or_default();
+    let default = ids("workspace_default_members");
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let bare = packages.filter(|package| !default.contains(&package["id"]));
+    bare.filter_map(|package| package["name"].as_str().map(str::to_string)).collect()
+}
+
+/// Runs cargo, gives each line to `say`, and returns all of them with its success.
+fn cargo_output(arguments: &[String], say: Say<'_>) -> (String, bool) {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut command = cargo::cargo(&arguments);
+    command.env("CARGO_TERM_COLOR", "never").env("RUSTDOCFLAGS", "-D warnings");
+    let mut output = String::new();
+    let result = read_all(command, &mut |line| {
+        say(line);
+        output.push_str(line);
+        output.push('\n');
+    });
+    match result {
+        Ok(has_succeeded) => (output, has_succeeded),
+        Err(error) => (format!("{output}cargo: {error}"), false),
+    }
+}
+
+/// Runs a command whose two outputs arrive in one order, as on a terminal.
+fn read_all(mut command: Command, sink: Say<'_>) -> io::Result<bool> {
+    let (reader, writer) = io::pipe()?;
+    let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
+    // The command keeps our ends of the pipe, and the reader would wait for them for ever.
+    drop(command);
+    let mut reader = BufReader::new(reader);
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        sink(String::from_utf8_lossy(&line).trim_end());
+        line.clear();
+    }
+    Ok(child.wait()?.success())
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| word.to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn metadata() -> Value {
+        json!({
+            "packages": [{"name": "vmsa", "id": "v"}, {"name": "hardware", "id": "h"}, {"name": "kernel", "id": "k"}],
+            "workspace_default_members": ["v"],
+        })
+    }
+
+    #[test]
+    fn crates_for_bare_metal_are_checked_for_bare_metal() {
+        let steps = all(&metadata());
+        let arguments = |name: &str| match &steps.iter().find(|step| step.name == name).expect("the step").work {
+            Work::Cargo(calls) => calls.last().expect("a call").join(" "),
+            Work::Tests(arguments) => arguments.join(" "),
+            Work::Tidy => String::new(),
+        };
+        let bare = "--target aarch64-unknown-none-softfloat --package hardware --package kernel";
+        let host = "--exclude hardware --exclude kernel";
+        assert_eq!(arguments("clippy host"), format!("clippy --workspace --all-targets {host} -- -D warnings"));
+        assert_eq!(arguments("clippy bare"), format!("clippy {bare} -- -D warnings"));
+        assert_eq!(arguments("host tests"), format!("test --workspace --no-fail-fast {host}"));
+        assert_eq!(arguments("doc"), format!("doc --no-deps {bare}"));
+    }
+
+    #[test]
+    fn a_command_that_fails_shows_all_it_said() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo one; echo two >&2; printf three; exit 4"]);
+        let mut lines = Vec::new();
+        let result = read_all(command, &mut |line| lines.push(line.to_string()));
+        assert!(!result.expect("sh runs"));
+        assert_eq!(lines, ["one", "two", "three"]);
+    }
+
+    #[test]
+    fn a_step_is_as_good_as_its_commands() {
+        let step = |words: &[&str]| Step { name: "x".into(), work: Work::Cargo(vec![owned(words)]) };
+        assert_eq!(run(&step(&["--version"]), &mut |_| {}), Outcome::passed(""));
+        let failed = run(&step(&["no-such-command"]), &mut |_| {});
+        assert!(failed.failed == 1 && failed.output.contains("no-such-command"), "{failed:?}");
+    }
+}

@@ -1,0 +1,53 @@
+// data: the lists that the tidy test holds the workspace against; a change here is a change of the house.
+//! Who may depend on whom, and where what may stand.
+
+/// One crate and the crates of the workspace that it may use: layers below it, as ARCHITECTURE.md draws them.
+pub(crate) struct Room {
+    pub(crate) name: &'static str,
+    pub(crate) may_use: &'static [&'static str],
+}
+
+const fn room(name: &'static str, may_use: &'static [&'static str]) -> Room {
+    Room { name, may_use }
+}
+
+/// Every crate there is, and every one that is planned. A crate that is not listed is a finding.
+pub(crate) const ROOMS: &[Room] = &[
+    // Layer 0: the architecture's words; and the simulated machine, which uses nothing of the engine.
+    room("vmsa", &[]),
+    room("machine", &[]),
+    // Layer 1.
+    room("pagetable", &["vmsa"]),
+    // Layer 2.
+    room("linearmap", &["vmsa", "pagetable"]),
+    room("userspace", &["vmsa", "pagetable"]),
+    // Layer 3. `checks` is where the engine and the machine meet, and the only place.
+    room("kerncore", &["vmsa"]),
+    room("hardware", &["vmsa", "pagetable"]),
+    room("image", &["vmsa", "pagetable"]),
+    room("capi", &["vmsa", "pagetable", "linearmap", "userspace"]),
+    room("checks", &["vmsa", "pagetable", "linearmap", "userspace", "machine"]),
+    // Layer 4. The monitor audits with the machine's rules, and `vellum judge` rules on traces with them.
+    room("kernel", &["vmsa", "pagetable", "linearmap", "userspace", "kerncore", "hardware"]),
+    room("monitor", &["vmsa", "pagetable", "kerncore", "hardware", "machine"]),
+    room("cli", &["vmsa", "pagetable", "image", "machine"]),
+    room("xtask", &[]),
+];
+
+/// The engine's folder. Its crates are `no_std`, without statics and `unsafe`, and depend on each other and on
+/// `ENGINE_DEPENDENCIES` only.
+pub(crate) const ENGINE: &str = "engine/";
+pub(crate) const ENGINE_DEPENDENCIES: &[&str] = &["bitflags"];
+
+/// Where assembly may stand.
+pub(crate) const ASSEMBLY: &[&str] = &["bare/hardware/"];
+
+/// Where `unsafe` may stand: whole folders, then single files, each with its reason.
+pub(crate) const UNSAFE: &[&str] = &["bare/", "host/capi/"];
+
+/// The one file that stores descriptors (invariant 2), and the folder whose other files must not.
+pub(crate) const DESCRIPTOR_STORES: (&str, &str) = ("engine/pagetable/src/", "engine/pagetable/src/apply.rs");
+
+/// Lines of a source file that is not data, and of a function with its signature.
+pub(crate) const FILE_LINES: usize = 400;
+pub(crate) const FUNCTION_LINES: usize = 70;

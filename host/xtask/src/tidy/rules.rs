@@ -1,0 +1,195 @@
+//! The rules for one source file. Each is a function from the file to its findings, and has a bad sample below.
+
+use super::{
+    Finding, house,
+    source::{Kind, Source},
+};
+
+/// A rule: what it finds in a file, as line and words.
+type Rule = fn(&Source) -> Vec<(usize, String)>;
+
+const RULES: [Rule; 11] = [
+    file_length,
+    function_length,
+    assembly,
+    unsafe_code,
+    safety_comments,
+    unfinished_work,
+    ignored_tests,
+    sleeping,
+    engine_heads,
+    engine_statics,
+    descriptor_stores,
+];
+
+/// All findings in one file.
+pub(crate) fn check(source: &Source) -> Vec<Finding> {
+    let found = RULES.iter().flat_map(|rule| rule(source));
+    found.map(|(line, text)| Finding { path: source.path.clone(), line, text }).collect()
+}
+
+fn file_length(source: &Source) -> Vec<(usize, String)> {
+    let length = source.lines.len();
+    let head = source.lines.first().map_or("", |line| line.as_str());
+    let is_data = ["// data", "// generated"].iter().any(|start| head.starts_with(start));
+    if is_data || length <= house::FILE_LINES {
+        return Vec::new();
+    }
+    let limit = house::FILE_LINES;
+    vec![(length, format!("file of {length} lines, expected at most {limit} (or a first line `// data: …`)"))]
+}
+
+fn function_length(source: &Source) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for index in 0..source.tokens.len() {
+        // `fn(` is a type.
+        if source.word(index) != Some("fn") || source.opens(index + 1, '(') {
+            continue;
+        }
+        let Some(body_end) = body_end(source, index) else { continue };
+        let first = source.tokens[index].line;
+        let length = source.tokens[body_end].line - first + 1;
+        if length > house::FUNCTION_LINES {
+            let name = source.word(index + 1).unwrap_or("?");
+            let limit = house::FUNCTION_LINES;
+            found.push((first, format!("function `{name}` of {length} lines, expected at most {limit}")));
+        }
+    }
+    found
+}
+
+/// Index of the brace that closes the body of the function at `index`; none if it is only declared.
+fn body_end(source: &Source, index: usize) -> Option<usize> {
+    let mut at = index + 1;
+    loop {
+        match source.tokens.get(at)?.kind {
+            Kind::Open('{', close) => return Some(close),
+            Kind::Open(_, close) => at = close + 1,
+            Kind::Mark(';') | Kind::Close(_) => return None,
+            _ => at += 1,
+        }
+    }
+}
+
+fn assembly(source: &Source) -> Vec<(usize, String)> {
+    if is_in(source, house::ASSEMBLY) {
+        return Vec::new();
+    }
+    let is_assembly = |index: usize| {
+        matches!(source.word(index), Some("asm" | "global_asm" | "naked_asm")) && source.is_mark(index + 1, '!')
+    };
+    findings(source, is_assembly, "assembly, expected only in bare/hardware")
+}
+
+fn unsafe_code(source: &Source) -> Vec<(usize, String)> {
+    if is_in(source, house::UNSAFE) {
+        return Vec::new();
+    }
+    let is_unsafe = |index: usize| source.word(index) == Some("unsafe");
+    findings(source, is_unsafe, "unsafe code, expected only in bare/, host/capi and the list in tidy/house.rs")
+}
+
+fn safety_comments(source: &Source) -> Vec<(usize, String)> {
+    let lacks = |index: usize| {
+        let needs_one = source.opens(index + 1, '{') || source.word(index + 1) == Some("impl");
+        source.word(index) == Some("unsafe") && needs_one && !has_safety_comment(source, source.tokens[index].line)
+    };
+    findings(source, lacks, "unsafe without a comment, expected `// SAFETY:` and what it discharges directly above")
+}
+
+/// Whether the statement that reaches `line` has a SAFETY comment above it, or the line itself has one.
+fn has_safety_comment(source: &Source, line: usize) -> bool {
+    let text = |number: usize| source.lines.get(number.wrapping_sub(1)).map_or("", |line| line.trim());
+    if text(line).contains("// SAFETY:") {
+        return true;
+    }
+    // Up to the first line of the statement: the line above it ends one, opens a block, or is a comment or empty.
+    let ends = |text: &str| text.is_empty() || text.starts_with("//") || text.ends_with([';', '{', '}', ',']);
+    let mut above = line - 1;
+    while above > 0 && !ends(text(above)) {
+        above -= 1;
+    }
+    let is_aside = |text: &str| text.starts_with("//") || text.starts_with("#[");
+    let comment = (1..=above).rev().map(text).take_while(|text| is_aside(text));
+    comment.into_iter().any(|text| text.starts_with("// SAFETY:"))
+}
+
+fn unfinished_work(source: &Source) -> Vec<(usize, String)> {
+    let is_unfinished =
+        |index: usize| matches!(source.word(index), Some("todo" | "unimplemented")) && source.is_mark(index + 1, '!');
+    let mut found = findings(source, is_unfinished, "unfinished work, expected finished work or none");
+    for word in ["TODO", "FIXME", "XXX"] {
+        let lines = source.lines_with(word).into_iter();
+        found.extend(lines.map(|line| (line, format!("`{word}`, expected finished work or an issue"))));
+    }
+    found
+}
+
+fn ignored_tests(source: &Source) -> Vec<(usize, String)> {
+    findings(source, |index| source.reads(index, &["#", "[", "ignore"]), "ignored test, expected a test that runs")
+}
+
+fn sleeping(source: &Source) -> Vec<(usize, String)> {
+    let is_sleep = |index: usize| source.reads(index, &["thread", ":", ":", "sleep"]);
+    findings(source, is_sleep, "sleeping, expected a wait for the event itself")
+}
+
+fn engine_heads(source: &Source) -> Vec<(usize, String)> {
+    if !source.path.starts_with(house::ENGINE) || !source.path.ends_with("/src/lib.rs") {
+        return Vec::new();
+    }
+    let has = |expected: &[&str]| (0..source.tokens.len()).any(|index| source.reads(index, expected));
+    let mut found = Vec::new();
+    if !has(&["#", "!", "[", "forbid", "(", "unsafe_code"]) {
+        found.push((1, "engine crate, expected `#![forbid(unsafe_code)]`".to_string()));
+    }
+    if !has(&["#", "!", "[", "no_std", "]"]) {
+        found.push((1, "engine crate, expected `#![no_std]`".to_string()));
+    }
+    found
+}
+
+fn engine_statics(source: &Source) -> Vec<(usize, String)> {
+    if !is_engine_code(source, house::ENGINE) {
+        return Vec::new();
+    }
+    // `'static` is a lifetime.
+    let is_static = |index: usize| {
+        source.word(index) == Some("static")
+            && (index == 0 || !source.is_mark(index - 1, '\''))
+            && !source.is_test(index)
+    };
+    findings(source, is_static, "static in the engine, expected a value that its user owns")
+}
+
+fn descriptor_stores(source: &Source) -> Vec<(usize, String)> {
+    let (folder, file) = house::DESCRIPTOR_STORES;
+    if !is_engine_code(source, folder) || source.path == file {
+        return Vec::new();
+    }
+    let is_store = |index: usize| {
+        let is_call = matches!(source.word(index), Some("store" | "exchange")) && source.opens(index + 1, '(');
+        let is_definition = index > 0 && source.word(index - 1) == Some("fn");
+        is_call && !is_definition && !source.is_test(index)
+    };
+    findings(source, is_store, &format!("store of a descriptor, expected only in {file}"))
+}
+
+/// Whether the file belongs to the code, as opposed to the tests, of a folder.
+fn is_engine_code(source: &Source, folder: &str) -> bool {
+    source.path.starts_with(folder) && source.path.contains("/src/") && !source.path.ends_with("/tests.rs")
+}
+
+fn is_in(source: &Source, places: &[&str]) -> bool {
+    places.iter().any(|place| source.path.starts_with(place))
+}
+
+/// The lines of the tokens that `is_bad`.
+fn findings(source: &Source, is_bad: impl Fn(usize) -> bool, text: &str) -> Vec<(usize, String)> {
+    let bad = (0..source.tokens.len()).filter(|&index| is_bad(index));
+    bad.map(|index| (source.tokens[index].line, text.to_string())).collect()
+}
+
+#[cfg(test)]
+#[path = "rules_tests.rs"]
+mod tests;
