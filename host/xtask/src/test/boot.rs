@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// How much of the kernel's text is shown of a boot that failed.
-const TAIL_LINES: usize = 60;
+const TAIL_LINES: usize = 40;
 
 /// Sees that there is a QEMU and a kernel.
 pub(crate) fn prepare(say: Say<'_>) -> Result<Kernel, Failure> {
@@ -155,7 +155,7 @@ mod tests {
         let text: String = (0..100).map(|number| format!("line {number}\n")).collect();
         let shown = explanation(&["why".into()], &ended(&text, 1));
         assert!(
-            shown.starts_with("why\n(40 lines before these)\n| line 40\n") && shown.ends_with("| line 99"),
+            shown.starts_with("why\n(60 lines before these)\n| line 60\n") && shown.ends_with("| line 99"),
             "{shown}"
         );
     }

@@ -123,7 +123,7 @@ fn run_boots(boots: Vec<Boot>, report: &Report) {
         let built = boot::prepare(say);
         let outcome = built.clone().map_or_else(|why| Outcome::stopped("kernel", why), |_| Outcome::passed(""));
         kernel = Some(built);
-        outcome
+        Outcome { repeat: Some("cargo xtask run".into()), ..outcome }
     });
     let Some(kernel) = kernel else { return };
     let queue = Mutex::new(boots.into_iter());
