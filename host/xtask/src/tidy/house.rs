@@ -42,7 +42,7 @@ pub(crate) const ENGINE_DEPENDENCIES: &[&str] = &["bitflags"];
 /// Where assembly may stand.
 pub(crate) const ASSEMBLY: &[&str] = &["bare/hardware/"];
 
-/// Where `unsafe` may stand: whole folders, then single files, each with its reason.
+/// Where `unsafe` may stand. A single file may join these folders with a comment that gives its reason.
 pub(crate) const UNSAFE: &[&str] = &["bare/", "host/capi/"];
 
 /// The one file that stores descriptors (invariant 2), and the folder whose other files must not.

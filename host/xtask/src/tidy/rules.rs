@@ -177,7 +177,7 @@ fn descriptor_stores(source: &Source) -> Vec<(usize, String)> {
 
 /// Whether the file belongs to the code, as opposed to the tests, of a folder.
 fn is_engine_code(source: &Source, folder: &str) -> bool {
-    source.path.starts_with(folder) && source.path.contains("/src/") && !source.path.ends_with("/tests.rs")
+    source.path.starts_with(folder) && source.path.contains("/src/") && !source.path.ends_with("tests.rs")
 }
 
 fn is_in(source: &Source, places: &[&str]) -> bool {
