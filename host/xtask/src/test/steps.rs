@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, BufRead, BufReader},
+    path::Path,
     process::Command,
 };
 
@@ -31,15 +32,17 @@ enum Work {
 pub(crate) fn all(metadata: &Value) -> Vec<Step> {
     let bare = bare_crates(metadata);
     let without_bare = bare.iter().flat_map(|name| ["--exclude", name]);
-    let only_bare: Vec<&str> =
-        ["--target", cargo::BARE_TARGET].into_iter().chain(bare.iter().flat_map(|name| ["--package", name])).collect();
+    let engine_and_bare = crates_in(metadata, &["engine", "bare"]);
+    let only_bare = engine_and_bare.iter().flat_map(|name| ["--package", name]);
+    let only_bare: Vec<&str> = ["--target", cargo::BARE_TARGET].into_iter().chain(only_bare).collect();
     let deny = ["--", "-D", "warnings"];
 
     let clippy_host: Vec<&str> =
         ["clippy", "--workspace", "--all-targets"].into_iter().chain(without_bare.clone()).chain(deny).collect();
     let clippy_bare = [&["clippy"], only_bare.as_slice(), &deny].concat();
     let tests: Vec<&str> = ["test", "--workspace", "--no-fail-fast"].into_iter().chain(without_bare.clone()).collect();
-    let doc_host: Vec<&str> = ["doc", "--no-deps", "--workspace"].into_iter().chain(without_bare).collect();
+    let doc_host: Vec<&str> =
+        ["doc", "--no-deps", "--all-features", "--workspace"].into_iter().chain(without_bare).collect();
     let doc_bare = [&["doc", "--no-deps"], only_bare.as_slice()].concat();
 
     let mut steps = Vec::new();
@@ -96,6 +99,16 @@ fn bare_crates(metadata: &Value) -> Vec<String> {
     bare.filter_map(|package| package["name"].as_str().map(str::to_string)).collect()
 }
 
+/// Members that the kernel is made of, by their folders: what lints as a host library may not lint as it really runs.
+fn crates_in(metadata: &Value, folders: &[&str]) -> Vec<String> {
+    let is_in = |package: &&Value| {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
+        manifest.ancestors().nth(2).is_some_and(|folder| folders.iter().any(|name| folder.ends_with(name)))
+    };
+    let packages = metadata["packages"].as_array().into_iter().flatten().filter(is_in);
+    packages.filter_map(|package| package["name"].as_str().map(str::to_string)).collect()
+}
+
 /// Runs cargo, gives each line to `say`, and returns all of them with its success.
 fn cargo_output(arguments: &[String], say: Say<'_>) -> (String, bool) {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -140,8 +153,13 @@ mod tests {
 
     fn metadata() -> Value {
         json!({
-            "packages": [{"name": "vmsa", "id": "v"}, {"name": "hardware", "id": "h"}, {"name": "kernel", "id": "k"}],
-            "workspace_default_members": ["v"],
+            "packages": [
+                {"name": "vmsa", "id": "v", "manifest_path": "/v/engine/vmsa/Cargo.toml"},
+                {"name": "hardware", "id": "h", "manifest_path": "/v/bare/hardware/Cargo.toml"},
+                {"name": "kernel", "id": "k", "manifest_path": "/v/bare/kernel/Cargo.toml"},
+                {"name": "xtask", "id": "x", "manifest_path": "/v/host/xtask/Cargo.toml"},
+            ],
+            "workspace_default_members": ["v", "x"],
         })
     }
 
@@ -153,7 +171,7 @@ mod tests {
             Work::Tests(arguments) => arguments.join(" "),
             Work::Tidy => String::new(),
         };
-        let bare = "--target aarch64-unknown-none-softfloat --package hardware --package kernel";
+        let bare = "--target aarch64-unknown-none-softfloat --package vmsa --package hardware --package kernel";
         let host = "--exclude hardware --exclude kernel";
         assert_eq!(arguments("clippy host"), format!("clippy --workspace --all-targets {host} -- -D warnings"));
         assert_eq!(arguments("clippy bare"), format!("clippy {bare} -- -D warnings"));

@@ -54,6 +54,9 @@ pub(crate) fn arrows(manifest: Manifest<'_>, package: &Value, rooms: &[Room], me
     let mut found = Vec::new();
     for dependency in package["dependencies"].as_array().into_iter().flatten() {
         let used = dependency["name"].as_str().unwrap_or_default();
+        if used == name {
+            continue;
+        }
         let expected = if members.contains(&used) {
             (!room.may_use.contains(&used)).then(|| format!("only {}", listed(room.may_use)))
         } else {
@@ -94,7 +97,7 @@ pub(crate) fn member(manifest: Manifest<'_>) -> Vec<Finding> {
         found.push(manifest.finding(at, "lints of its own, expected `[lints]` with `workspace = true`".into()));
     }
     for (kind, dependencies) in dependency_tables(&table) {
-        for (name, _) in dependencies.iter().filter(|(_, value)| !is_workspace(value)) {
+        for (name, _) in dependencies.iter().filter(|(_, value)| !is_workspace(value) && !is_itself(value)) {
             let name_text = name.get_ref();
             let text = format!("`{name_text}` of {kind} with a version of its own, expected `workspace = true`");
             found.push(manifest.finding(name.span().start, text));
@@ -136,6 +139,12 @@ fn value_of<'t, 'i>(table: &'t DeTable<'i>, key: &str) -> Option<&'t DeTable<'i>
 
 fn is_workspace(value: &Spanned<DeValue<'_>>) -> bool {
     as_table(value).and_then(|table| table.get("workspace")?.get_ref().as_bool()) == Some(true)
+}
+
+/// A crate that is its own development dependency, to be tested with features of its own.
+fn is_itself(value: &Spanned<DeValue<'_>>) -> bool {
+    let Some(table) = as_table(value) else { return false };
+    !table.contains_key("version") && table.get("path").and_then(|path| path.get_ref().as_str()) == Some(".")
 }
 
 /// The tables of dependencies with their names, those of `[target.…]` too.
@@ -190,6 +199,15 @@ mod tests {
             assert!(found.len() == 1 && found[0].contains(expected), "{expected} is not {found:?}");
         }
         assert!(member_lines("[package\n")[0].starts_with("m/Cargo.toml:1: "));
+    }
+
+    #[test]
+    fn a_crate_may_test_itself_with_its_features() {
+        let with = |details: &str| member_lines(&format!("{GOOD}\n[dev-dependencies]\na = {{ {details} }}\n"));
+        assert_eq!(with("path = \".\", features = [\"x\"]"), [""; 0]);
+        assert_eq!(with("path = \".\", version = \"1\"").len(), 1);
+        assert_eq!(with("path = \"../b\"").len(), 1);
+        assert_eq!(arrow_lines("engine/vmsa/Cargo.toml", &package("vmsa", &[("vmsa", json!("dev"))])), [""; 0]);
     }
 
     #[test]

@@ -167,12 +167,25 @@ fn descriptor_stores(source: &Source) -> Vec<(usize, String)> {
     if !is_engine_code(source, folder) || source.path == file {
         return Vec::new();
     }
-    let is_store = |index: usize| {
-        let is_call = matches!(source.word(index), Some("store" | "exchange")) && source.opens(index + 1, '(');
-        let is_definition = index > 0 && source.word(index - 1) == Some("fn");
-        is_call && !is_definition && !source.is_test(index)
-    };
-    findings(source, is_store, &format!("store of a descriptor, expected only in {file}"))
+    let stores = store_calls(source).into_iter().filter(|&index| !source.is_test(index));
+    stores.map(|index| (source.tokens[index].line, format!("store of a descriptor, expected only in {file}"))).collect()
+}
+
+/// Where `Platform::store` and `Platform::exchange` are called. A platform that hands the call on to another one, in
+/// a function of that name, is still the platform.
+pub(crate) fn store_calls(source: &Source) -> Vec<usize> {
+    let is_name = |index: usize| matches!(source.word(index), Some("store" | "exchange"));
+    let mut calls = Vec::new();
+    let mut index = 0;
+    while index < source.tokens.len() {
+        if source.word(index) == Some("fn") && is_name(index + 1) {
+            index = body_end(source, index).unwrap_or(index + 1);
+        } else if is_name(index) && source.opens(index + 1, '(') {
+            calls.push(index);
+        }
+        index += 1;
+    }
+    calls
 }
 
 /// Whether the file belongs to the code, as opposed to the tests, of a folder.

@@ -133,5 +133,7 @@ fn descriptors_are_stored_in_one_file() {
         none(file, bad);
     }
     none(&other, "trait P { fn store(&self, d: u64); } #[cfg(test)] mod tests { fn f() { p.store(1) } }");
+    none(&other, "impl P for &Q { fn store(&self, d: u64) { self.0.store(d) } }");
+    one(&other, "impl P for Q { fn store(&self) {} }\nfn f() { q.store() }", 2, "store of a descriptor");
     none("engine/pagetable/tests/a.rs", "fn f() { p.store(s, d) }");
 }
