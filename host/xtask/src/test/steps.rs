@@ -31,19 +31,16 @@ enum Work {
 /// All steps, in the order in which they find fault soonest.
 pub(crate) fn all(metadata: &Value) -> Vec<Step> {
     let bare = bare_crates(metadata);
-    let without_bare = bare.iter().flat_map(|name| ["--exclude", name]);
-    let engine_and_bare = crates_in(metadata, &["engine", "bare"]);
-    let only_bare = engine_and_bare.iter().flat_map(|name| ["--package", name]);
-    let only_bare: Vec<&str> = ["--target", cargo::BARE_TARGET].into_iter().chain(only_bare).collect();
+    let without_bare = with_each("--exclude", &bare);
+    let kernel_and_engine = crates_in(metadata, &["engine", "bare"]);
+    let target = ["--target", cargo::BARE_TARGET];
     let deny = ["--", "-D", "warnings"];
 
-    let clippy_host: Vec<&str> =
-        ["clippy", "--workspace", "--all-targets"].into_iter().chain(without_bare.clone()).chain(deny).collect();
-    let clippy_bare = [&["clippy"], only_bare.as_slice(), &deny].concat();
-    let tests: Vec<&str> = ["test", "--workspace", "--no-fail-fast"].into_iter().chain(without_bare.clone()).collect();
-    let doc_host: Vec<&str> =
-        ["doc", "--no-deps", "--all-features", "--workspace"].into_iter().chain(without_bare).collect();
-    let doc_bare = [&["doc", "--no-deps"], only_bare.as_slice()].concat();
+    let clippy_host = [&["clippy", "--workspace", "--all-targets"], &without_bare[..], &deny].concat();
+    let clippy_bare = [&["clippy"], &target[..], &with_each("--package", &kernel_and_engine), &deny].concat();
+    let tests = [&["test", "--workspace", "--no-fail-fast"], &without_bare[..]].concat();
+    let doc_host = [&["doc", "--no-deps", "--all-features", "--workspace"], &without_bare[..]].concat();
+    let doc_bare = [&["doc", "--no-deps"], &target[..], &with_each("--package", &bare)].concat();
 
     let mut steps = Vec::new();
     let mut add = |name: &str, work| steps.push(Step { name: name.to_string(), work });
@@ -141,6 +138,11 @@ fn read_all(mut command: Command, sink: Say<'_>) -> io::Result<bool> {
     Ok(child.wait()?.success())
 }
 
+/// `option` before each name.
+fn with_each<'n>(option: &'n str, names: &'n [String]) -> Vec<&'n str> {
+    names.iter().flat_map(|name| [option, name]).collect()
+}
+
 fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| word.to_string()).collect()
 }
@@ -171,12 +173,13 @@ mod tests {
             Work::Tests(arguments) => arguments.join(" "),
             Work::Tidy => String::new(),
         };
-        let bare = "--target aarch64-unknown-none-softfloat --package vmsa --package hardware --package kernel";
+        let target = "--target aarch64-unknown-none-softfloat";
+        let bare = "--package hardware --package kernel";
         let host = "--exclude hardware --exclude kernel";
         assert_eq!(arguments("clippy host"), format!("clippy --workspace --all-targets {host} -- -D warnings"));
-        assert_eq!(arguments("clippy bare"), format!("clippy {bare} -- -D warnings"));
+        assert_eq!(arguments("clippy bare"), format!("clippy {target} --package vmsa {bare} -- -D warnings"));
         assert_eq!(arguments("host tests"), format!("test --workspace --no-fail-fast {host}"));
-        assert_eq!(arguments("doc"), format!("doc --no-deps {bare}"));
+        assert_eq!(arguments("doc"), format!("doc --no-deps {target} {bare}"));
     }
 
     #[test]
