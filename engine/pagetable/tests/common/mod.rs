@@ -4,8 +4,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use pagetable::{El1, PageTable, Platform, Reserve, Scope, Slot, TlbFeatures};
-use vmsa::{AddressHalf, Descriptor, Geometry, Granule, Layout, Maintenance, PhysAddr};
+use pagetable::{Change, El1, PageTable, Platform, Reserve, Scope, Slot, TlbFeatures};
+use vmsa::{
+    AddressHalf, Descriptor, Geometry, Granule, Layout, LeafSize, Maintenance, PhysAddr, Stage1Attributes, VirtAddr,
+};
 
 /// Where tables come from.
 pub(crate) const TABLES: u64 = 0x8000_0000;
@@ -85,4 +87,25 @@ pub(crate) fn offline<'m, G: Granule>(memory: &'m Memory, bits: u32, layout: Lay
     memory.supply::<G>(&mut reserve, 1);
     let geometry = Geometry::new(bits, layout, AddressHalf::Lower).unwrap();
     PageTable::offline(memory, geometry, KERNEL, &mut reserve).unwrap()
+}
+
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const GIB: u64 = 1 << 30;
+
+/// Inner shareable, accessed, never executable, memory type 0.
+pub(crate) const DATA: Stage1Attributes =
+    Stage1Attributes::INNER_SHAREABLE.union(Stage1Attributes::AF).union(Stage1Attributes::NO_EXECUTE);
+
+pub(crate) fn map(from: u64, bytes: u64, to: u64, largest: LeafSize) -> Change<El1> {
+    let from = VirtAddr::new(from)..VirtAddr::new(from + bytes);
+    Change::Map { from, to: PhysAddr::new(to), attributes: DATA, largest }
+}
+
+pub(crate) fn read_only(from: u64, bytes: u64) -> Change<El1> {
+    let from = VirtAddr::new(from)..VirtAddr::new(from + bytes);
+    Change::Protect { from, set: Stage1Attributes::READ_ONLY, clear: Stage1Attributes::empty() }
+}
+
+pub(crate) fn unmap(from: u64, bytes: u64) -> Change<El1> {
+    Change::Unmap { from: VirtAddr::new(from)..VirtAddr::new(from + bytes) }
 }
