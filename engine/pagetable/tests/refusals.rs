@@ -4,7 +4,7 @@ mod common;
 
 use common::{GIB, KERNEL, MIB, Memory, map, read_only, unmap};
 use expect_test::{Expect, expect};
-use pagetable::{Change, El1, PageTable, Platform, Refusal, Reserve, Slot};
+use pagetable::{Change, El1, PageTable, Platform, Reserve, Slot};
 use vmsa::{
     AddressHalf, Descriptor, Geometry, Granule4K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr,
 };
