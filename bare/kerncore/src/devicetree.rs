@@ -11,6 +11,7 @@ mod cpus;
 mod description;
 mod interrupts;
 mod memory;
+mod print;
 mod problem;
 mod walk;
 
@@ -101,10 +102,19 @@ impl<'a> Reader<'a, '_> {
 
     fn finish(mut self, blob: &Blob<'a>) {
         if let Some(chosen) = self.console.chosen {
-            memory::read_initrd(&chosen, self.machine, self.findings);
             self.read_bootargs(&chosen);
         }
-        console::read_console(blob, &self.console, self.machine, self.findings);
+        let problem = console::read_console(blob, &self.console, self.machine);
+        // What else is wrong after something fatal mostly follows from it, and would only hide it.
+        if self.findings.fatal().is_some() {
+            return;
+        }
+        if let Some(problem) = problem {
+            self.findings.push(problem);
+        }
+        if let Some(chosen) = self.console.chosen {
+            memory::read_initrd(&chosen, self.machine, self.findings);
+        }
         self.interrupts.resolve(self.machine, self.findings);
         self.check_cpus();
         if self.machine.banks.is_empty() {

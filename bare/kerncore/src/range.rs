@@ -2,61 +2,69 @@
 
 use core::fmt;
 
-/// Physical addresses from `start` up to, but not including, `end`; both in bytes and below 2^52, `start <= end`.
+use vmsa::{PageSize, PhysAddr};
+
+/// Physical addresses from `start` up to, but not including, `end`; both at most 2^52, `start <= end`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhysicalRange {
     /// The first address.
-    pub start: u64,
+    pub start: PhysAddr,
     /// The address after the last one.
-    pub end: u64,
+    pub end: PhysAddr,
 }
 
 /// No output address of the 48-bit, LPA or LPA2 descriptor layouts reaches 2^52 (DDI 0487, D8.1).
-pub const PHYSICAL_END: u64 = 1 << 52;
+pub const PHYSICAL_END: PhysAddr = PhysAddr::new(1 << 52);
 
 impl PhysicalRange {
     /// No addresses.
-    pub const EMPTY: Self = Self { start: 0, end: 0 };
+    pub const EMPTY: Self = Self { start: PhysAddr::new(0), end: PhysAddr::new(0) };
 
-    /// The addresses from `start` up to `end`; empty where `end` comes first.
-    pub const fn new(start: u64, end: u64) -> Self {
-        Self { start, end: if end < start { start } else { end } }
+    /// The addresses from `start` up to `end`, cut off at 2^52; empty where `end` comes first.
+    pub fn new(start: PhysAddr, end: PhysAddr) -> Self {
+        let start = start.min(PHYSICAL_END);
+        Self { start, end: end.min(PHYSICAL_END).max(start) }
     }
 
     /// `size_bytes` bytes from `start`, cut off at 2^52.
-    pub fn from_size(start: u64, size_bytes: u64) -> Self {
-        Self::new(start.min(PHYSICAL_END), start.saturating_add(size_bytes).min(PHYSICAL_END))
+    pub fn from_size(start: PhysAddr, size_bytes: u64) -> Self {
+        Self::new(start, start.checked_add(size_bytes).unwrap_or(PHYSICAL_END))
     }
 
     /// How many bytes it covers.
-    pub const fn size_bytes(&self) -> u64 {
+    pub fn size_bytes(&self) -> u64 {
         self.end - self.start
     }
 
     /// Whether it covers nothing.
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
     /// Whether the two share an address.
-    pub const fn overlaps(&self, other: &Self) -> bool {
-        self.start < other.end && other.start < self.end
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.start.max(other.start) < self.end.min(other.end)
     }
 
     /// Whether every address of `other` is in it.
-    pub const fn covers(&self, other: &Self) -> bool {
+    pub fn covers(&self, other: &Self) -> bool {
         self.start <= other.start && other.end <= self.end
     }
 
     /// Whether `address` is in it.
-    pub const fn contains(&self, address: u64) -> bool {
+    pub fn contains(&self, address: PhysAddr) -> bool {
         self.start <= address && address < self.end
     }
 
-    /// The whole pages of `1 << page_shift` bytes inside it.
-    pub fn shrink_to_pages(&self, page_shift: u32) -> Self {
-        let mask = (1 << page_shift) - 1;
-        Self::new((self.start + mask) & !mask, self.end & !mask)
+    /// The addresses that are in both; empty if there are none.
+    pub fn intersection(&self, other: &Self) -> Self {
+        Self::new(self.start.max(other.start), self.end.min(other.end))
+    }
+
+    /// The whole pages inside it.
+    pub fn shrink_to_pages(&self, page_size: PageSize) -> Self {
+        let start = self.start.align_up(page_size.size_bytes()).unwrap_or(PHYSICAL_END);
+        Self::new(start, self.end.align_down(page_size.size_bytes()))
     }
 }
 
@@ -64,15 +72,15 @@ impl PhysicalRange {
 impl fmt::Display for PhysicalRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
-            return write!(f, "nothing at {:#018x}", self.start);
+            return write!(f, "nothing at {}", self.start);
         }
-        write!(f, "{:#018x}-{:#018x}", self.start, self.end - 1)
+        write!(f, "{}-{:#018x}", self.start, self.end.bits() - 1)
     }
 }
 
 impl fmt::Debug for PhysicalRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#x}..{:#x}", self.start, self.end)
+        write!(f, "{:?}..{:?}", self.start, self.end)
     }
 }
 

@@ -22,13 +22,14 @@ impl PartialEq<str> for Text<'_> {
     }
 }
 
-/// Printable ASCII as it is, every other byte as `?`, a long text cut.
+/// Printable ASCII as it is, every other byte as `?`; a long text is cut, but not by `{:#}`.
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for &byte in self.0.iter().take(PRINTED_BYTES) {
+        let printed = if f.alternate() { self.0.len() } else { PRINTED_BYTES };
+        for &byte in self.0.iter().take(printed) {
             f.write_char(if matches!(byte, b' '..=b'~') { byte as char } else { '?' })?;
         }
-        if self.0.len() > PRINTED_BYTES { f.write_str("...") } else { Ok(()) }
+        if self.0.len() > printed { f.write_str("...") } else { Ok(()) }
     }
 }
 

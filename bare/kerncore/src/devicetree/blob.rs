@@ -38,29 +38,30 @@ pub(super) struct Blob<'a> {
 impl<'a> Blob<'a> {
     /// Checks the header. Damage that leaves something to read is a finding and a blob; the rest is an error.
     pub(super) fn open(bytes: &'a [u8], findings: &mut Findings<'a>) -> Result<Self, Problem<'a>> {
-        let header = bytes.first_chunk::<HEADER_BYTES>();
-        let field = |index: usize| header.and_then(|header| word(header, 4 * index)).unwrap_or(0);
         match word(bytes, 0) {
-            None => return Err(Problem::Missing),
-            Some(MAGIC) if header.is_some() => {}
-            Some(MAGIC) => return Err(Problem::Truncated { expected: HEADER_BYTES as u32, found: bytes.len() }),
+            None if bytes.is_empty() => return Err(Problem::Missing),
+            Some(MAGIC) if bytes.len() >= HEADER_BYTES => {}
+            None | Some(MAGIC) => return Err(Problem::BadSize { size: bytes.len() }),
             Some(found) => return Err(Problem::BadMagic { found }),
         }
+        let field = |index: usize| word(bytes, 4 * index).unwrap_or(0);
         let [total, structure, strings, reservations] = [field(1), field(2), field(3), field(4)];
         let [version, compatible, strings_size, structure_size] = [field(5), field(6), field(8), field(9)];
         if version < VERSION || compatible > VERSION {
             return Err(Problem::BadVersion { version, compatible });
         }
         if (total as usize) < HEADER_BYTES {
-            return Err(Problem::BadSize { size: total });
+            return Err(Problem::BadSize { size: total as usize });
         }
-        if bytes.len() < total as usize {
+        let is_truncated = bytes.len() < total as usize;
+        if is_truncated {
             findings.push(Problem::Truncated { expected: total, found: bytes.len() });
         }
         let bytes = &bytes[..bytes.len().min(total as usize)];
         let mut block = |block, offset: u32, size: u32, alignment: u32| {
             let end = offset as usize + size as usize;
-            if offset % alignment != 0 || end > bytes.len() {
+            // Of a truncated blob, blocks beyond its end are no news.
+            if !is_truncated && (!offset.is_multiple_of(alignment) || end > bytes.len()) {
                 findings.push(Problem::BadBlock { block, offset, size });
             }
             end.min(bytes.len())

@@ -1,6 +1,5 @@
 //! The console: from `stdout-path`, perhaps by an alias, to the registers of a UART.
 
-use crate::finding::Findings;
 use crate::text::Text;
 
 use super::blob::Blob;
@@ -33,13 +32,12 @@ pub(super) fn console_at<'a>(walk: &Walk<'a>, node: &Node<'a>) -> Option<Console
     Some(Console { compatible, registers: walk.translate(node, reg)? })
 }
 
-/// Finds the console, once the whole tree was walked; walks it once more.
+/// Finds the console, once the whole tree was walked; walks it once more. Returns what is wrong with it.
 pub(super) fn read_console<'a>(
     blob: &Blob<'a>,
     notes: &ConsoleNotes<'a>,
     machine: &mut MachineDescription<'a>,
-    findings: &mut Findings<'a>,
-) {
+) -> Option<Problem<'a>> {
     machine.console = notes.first_uart;
     let instead = match notes.first_uart {
         Some(_) => "the first PL011 of the tree is used",
@@ -47,16 +45,17 @@ pub(super) fn read_console<'a>(
     };
     let Some(stdout) = notes.chosen.and_then(|chosen| chosen.property("stdout-path")) else {
         let expected = "it in /chosen, with the console's path";
-        return findings.push(Problem::Absent { what: "stdout-path", expected, instead });
+        return Some(Problem::Absent { what: "stdout-path", expected, instead });
     };
-    let stdout = string(stdout);
-    match resolve(blob, stdout, notes.aliases) {
-        None => findings.push(Problem::NoSuchConsole { path: stdout, instead }),
-        Some((console, true)) => machine.console = Some(console),
+    let path = string(stdout);
+    match resolve(blob, path, notes.aliases) {
+        None => return Some(Problem::NoSuchConsole { path, instead }),
         Some((Console { compatible, .. }, false)) => {
-            findings.push(Problem::UnknownConsole { path: stdout, compatible, instead });
+            return Some(Problem::UnknownConsole { path, compatible, instead });
         }
+        Some((console, true)) => machine.console = Some(console),
     }
+    None
 }
 
 /// The console that a `stdout-path` leads to, and whether it is of a kind we know.

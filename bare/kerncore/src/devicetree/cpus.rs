@@ -52,8 +52,7 @@ const CPU_ON: u32 = 0xc400_0003;
 /// Takes a node compatible with one of `PSCI`.
 pub(super) fn read_psci<'a>(node: &Node<'a>, machine: &mut MachineDescription<'a>, findings: &mut Findings<'a>) {
     let mut bad = |property, expected| {
-        let instead = "the other CPUs stay off";
-        findings.push(Problem::BadProperty { node: node.name, property, expected, instead });
+        findings.push(Problem::BadProperty { node: node.name, property, expected, instead: "not used" });
     };
     let conduit = match node.property("method") {
         Some(b"hvc\0") => Conduit::Hvc,

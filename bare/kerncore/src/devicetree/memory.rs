@@ -1,8 +1,10 @@
 //! Banks of memory, what is reserved in them, and the initial RAM disk.
 
+use vmsa::PhysAddr;
+
 use crate::finding::Findings;
 use crate::list::Full;
-use crate::range::{PHYSICAL_END, PhysicalRange};
+use crate::range::PhysicalRange;
 use crate::text::Text;
 
 use super::blob::Blob;
@@ -28,10 +30,10 @@ pub(super) fn read_memory<'a>(node: &Node<'a>, machine: &mut MachineDescription<
         findings.push(Problem::BadProperty { node: node.name, property: "reg", expected, instead });
     }
     for (address, size) in reg.into_iter().flatten() {
-        let bank = PhysicalRange::from_size(address, size);
+        let bank = PhysicalRange::from_size(PhysAddr::new(address), size);
         if size == 0 {
             findings.push(Problem::EmptyBank { address });
-        } else if address >= PHYSICAL_END || bank.size_bytes() != size {
+        } else if bank.size_bytes() != size {
             findings.push(Problem::BankBeyond { address, size });
         }
         if !bank.is_empty() {
@@ -63,7 +65,11 @@ pub(super) fn read_reservation_block<'a>(
         if (address, size) == (0, 0) {
             return;
         }
-        let entry = Reservation { range: PhysicalRange::from_size(address, size), no_map: false, name: Text(&[]) };
+        let entry = Reservation {
+            range: PhysicalRange::from_size(PhysAddr::new(address), size),
+            no_map: false,
+            name: Text(&[]),
+        };
         // Without its end the list runs on through other blocks of the blob; the first entry too many stops that.
         if reserve(entry, machine, findings).is_err() {
             return;
@@ -89,7 +95,7 @@ pub(super) fn read_reservation<'a>(node: &Node<'a>, machine: &mut MachineDescrip
     }
     let no_map = node.property("no-map").is_some();
     for (address, size) in reg.into_iter().flatten() {
-        let range = PhysicalRange::from_size(address, size);
+        let range = PhysicalRange::from_size(PhysAddr::new(address), size);
         if reserve(Reservation { range, no_map, name: node.name }, machine, findings).is_err() {
             return;
         }
@@ -115,19 +121,18 @@ pub(super) fn read_initrd<'a>(chosen: &Node<'a>, machine: &mut MachineDescriptio
         return;
     }
     let [start, end] = values.map(|value| Cells(value.unwrap_or(&[])).number());
-    let initrd = match (start, end) {
-        (Some(start), Some(end)) if start < end => PhysicalRange { start, end },
-        (Some(start), Some(end)) => return findings.push(Problem::InitrdReversed { start, end }),
-        _ => {
-            let property = ends[usize::from(start.is_some())];
-            let expected = "an address of one or two cells, beside its other end";
-            let instead = "the initrd is ignored";
-            return findings.push(Problem::BadProperty { node: chosen.name, property, expected, instead });
-        }
+    let (Some(start), Some(end)) = (start, end) else {
+        let property = ends[usize::from(start.is_some())];
+        let expected = "an address of one or two cells, beside its other end";
+        let instead = "the initrd is ignored";
+        return findings.push(Problem::BadProperty { node: chosen.name, property, expected, instead });
     };
-    if machine.has_memory(&initrd) {
-        machine.initrd = Some(initrd);
+    let initrd = PhysicalRange::new(PhysAddr::new(start), PhysAddr::new(end));
+    if end <= start {
+        findings.push(Problem::InitrdReversed { start, end });
+    } else if initrd.size_bytes() != end - start || !machine.has_memory(&initrd) {
+        findings.push(Problem::InitrdOutside { start, end });
     } else {
-        findings.push(Problem::InitrdOutside { initrd });
+        machine.initrd = Some(initrd);
     }
 }

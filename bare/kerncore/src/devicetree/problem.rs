@@ -19,7 +19,7 @@ pub enum Problem<'a> {
     Missing,
     BadMagic { found: u32 },
     BadVersion { version: u32, compatible: u32 },
-    BadSize { size: u32 },
+    BadSize { size: usize },
     Truncated { expected: u32, found: usize },
     BadBlock { block: &'static str, offset: u32, size: u32 },
     BadToken { offset: usize, found: u32 },
@@ -47,7 +47,7 @@ pub enum Problem<'a> {
     DuplicateCpu { node: Text<'a>, affinity: u64 },
     // Initrd.
     InitrdReversed { start: u64, end: u64 },
-    InitrdOutside { initrd: PhysicalRange },
+    InitrdOutside { start: u64, end: u64 },
     // Console.
     NoSuchConsole { path: Text<'a>, instead: &'static str },
     UnknownConsole { path: Text<'a>, compatible: Text<'a>, instead: &'static str },
@@ -80,7 +80,7 @@ impl Problem<'_> {
             BadVersion { version, compatible } => {
                 write!(f, "version {version}, compatible down to {compatible}; expected to be readable as 17; not read")
             }
-            BadSize { size } => write!(f, "header says {size} bytes in all, expected at least 40; not read"),
+            BadSize { size } => write!(f, "{size} bytes in all, expected at least the 40 of a header; not read"),
             Truncated { expected, found } => {
                 write!(f, "header says {expected} bytes, but {found} are there; reservations may be missing")
             }
@@ -135,7 +135,12 @@ impl Problem<'_> {
             InitrdReversed { start, end } => {
                 write!(f, "initrd from {start:#018x} up to {end:#018x}, expected the end after the start; ignored")
             }
-            InitrdOutside { initrd } => write!(f, "initrd {initrd} is not in memory, expected it inside; ignored"),
+            InitrdOutside { start, end } => {
+                write!(
+                    f,
+                    "initrd from {start:#018x} up to {end:#018x} is not wholly in memory, expected it inside; ignored"
+                )
+            }
             _ => write!(f, "no usable memory, expected a node /memory with device_type \"memory\" and a reg"),
         }
     }
@@ -161,14 +166,14 @@ impl Problem<'_> {
                 write!(f, "node {node}: affinity {affinity:#x} is taken, expected one CPU for each; ignored")
             }
             NoSuchConsole { path, instead } => {
-                write!(f, "stdout-path {path} leads to no enabled node with an address, expected one; {instead}")
+                write!(f, "stdout-path \"{path}\" leads to no enabled node with an address, expected one; {instead}")
             }
             UnknownConsole { path, compatible, instead } => {
-                write!(f, "console {path} is a {compatible}, expected an arm,pl011; {instead}")
+                write!(f, "console {path} is {compatible}, expected arm,pl011; {instead}")
             }
             InterruptCycle { node, phandle, instead } => write!(
                 f,
-                "node {node}: interrupt parents lead back to {phandle:#x} in a circle, expected the GIC at their end; \
+                "node {node}: the interrupt parents from {phandle:#x} on go round in a circle, expected the GIC at their end; \
                  {instead}"
             ),
             InterruptNowhere { node, phandle, instead } => {

@@ -3,6 +3,8 @@
 //! A node's properties stand before its subnodes, so a node is whole when it is given out. Looking a property up reads
 //! the node's properties again; as each node is asked for a fixed number of them, a walk stays linear in the blob.
 
+use vmsa::PhysAddr;
+
 use crate::range::PhysicalRange;
 use crate::text::Text;
 
@@ -174,7 +176,10 @@ impl<'a> Walk<'a> {
         let depth = self.open;
         self.open += 1;
         let above = self.levels[depth.saturating_sub(1).min(MAX_DEPTH - 1)];
-        let place = if self.has_root { Place::below(above.place, name) } else { Place::Root };
+        let (place, name) = match self.has_root {
+            true => (Place::below(above.place, name), name),
+            false => (Place::Root, Text::new("/")),
+        };
         self.has_root = true;
         let counts = above.counts;
         let mut node = Node { name, depth, place, counts, interrupt_parent: above.interrupt_parent, properties };
@@ -195,7 +200,7 @@ impl<'a> Walk<'a> {
                 address = through(ranges, bus.counts, above.counts.address, (address, size))?;
             }
         }
-        let range = PhysicalRange::from_size(address, size);
+        let range = PhysicalRange::from_size(PhysAddr::new(address), size);
         (range.size_bytes() == size && size > 0).then_some(range)
     }
 }

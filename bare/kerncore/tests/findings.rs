@@ -1,0 +1,467 @@
+//! Each finding about a device tree, as the line that people see.
+
+mod support;
+
+use expect_test::expect;
+use support::tree::{
+    self, cells, flag, node, parent, reg, set, text, texts, virt_but, virt_with_property, virt_without,
+};
+use support::{MIB, read};
+
+/// The findings about each blob, under its label.
+fn lines<const N: usize>(blobs: [(&str, Vec<u8>); N]) -> String {
+    blobs.map(|(label, blob)| format!("{label}:\n{}", read(&blob).1)).concat()
+}
+
+/// `virt` with a big-endian word of the blob overwritten.
+fn virt_with_word(offset: usize, word: u32) -> Vec<u8> {
+    let mut blob = tree::virt().to_dtb();
+    blob[offset..offset + 4].copy_from_slice(&word.to_be_bytes());
+    blob
+}
+
+/// The word of `virt`'s header with this index.
+fn header(index: usize) -> usize {
+    let blob = tree::virt().to_dtb();
+    u32::from_be_bytes(blob[4 * index..4 * index + 4].try_into().unwrap()) as usize
+}
+
+#[test]
+fn the_blob_as_a_whole() {
+    let whole = tree::virt().to_dtb();
+    let blobs = [
+        ("missing", vec![]),
+        ("a piece of a header", whole[..20].to_vec()),
+        ("bad magic", virt_with_word(0, 0xedfe_0dd0)),
+        ("too new", virt_with_word(24, 18)),
+        ("too old", virt_with_word(20, 16)),
+        ("no size", virt_with_word(4, 39)),
+        ("truncated", whole[..whole.len() - 4].to_vec()),
+        ("structure beyond the end", virt_with_word(8, 0x7fff_fff0)),
+        ("structure misaligned", virt_with_word(8, header(2) as u32 + 2)),
+        ("strings beyond the end", virt_with_word(32, u32::MAX)),
+        ("reservations beyond the end", virt_with_word(16, u32::MAX)),
+    ];
+    expect![[r#"
+            missing:
+            fatal: device tree: none was passed; expected its address in x0 at entry, so no memory is known
+            a piece of a header:
+            fatal: device tree: 20 bytes in all, expected at least the 40 of a header; not read
+            bad magic:
+            fatal: device tree: begins with 0xedfe0dd0, expected 0xd00dfeed; not read
+            too new:
+            fatal: device tree: version 17, compatible down to 18; expected to be readable as 17; not read
+            too old:
+            fatal: device tree: version 16, compatible down to 16; expected to be readable as 17; not read
+            no size:
+            fatal: device tree: 39 bytes in all, expected at least the 40 of a header; not read
+            truncated:
+            fatal: device tree: header says 1699 bytes, but 1695 are there; reservations may be missing
+            structure beyond the end:
+            fatal: device tree: structure block of 1408 bytes at offset 0x7ffffff0, expected it aligned and inside the blob
+            fatal: device tree: ends inside the structure at offset 0x7ffffff0, expected the end token; the rest is missing
+            structure misaligned:
+            fatal: device tree: structure block of 1408 bytes at offset 0x3a, expected it aligned and inside the blob
+            fatal: device tree: token 0x10000 at offset 0x3a, expected 1, 2, 3, 4 or 9; the rest is not read
+            strings beyond the end:
+            fatal: device tree: strings block of 4294967295 bytes at offset 0x5b8, expected it aligned and inside the blob
+            reservations beyond the end:
+            fatal: device tree: reservation block of 16 bytes at offset 0xffffffff, expected it aligned and inside the blob
+            fatal: device tree: the /memreserve/ list has no end, expected an entry of two zeros; reservations may be wrong
+        "#]].assert_eq(&lines(blobs));
+}
+
+#[test]
+fn the_structure() {
+    let structure = header(2);
+    let mut nested = tree::virt().to_dtb();
+    let end = structure + header(9);
+    nested[end - 8..end].copy_from_slice(&[0, 0, 0, 4, 0, 0, 0, 9]);
+    let blobs = [
+        ("bad token", virt_with_word(structure, 7)),
+        ("ends at once", virt_with_word(structure, 9)),
+        ("ends before it begins", virt_with_word(structure, 2)),
+        ("property outside", virt_with_word(structure, 3)),
+        ("value without end", virt_with_word(structure + 12, u32::MAX)),
+        ("property without name", virt_with_word(structure + 16, u32::MAX)),
+        ("a node is not closed", nested),
+        ("cut short", virt_with_word(36, 0x40)),
+        ("cut in a name", virt_with_word(36, 6)),
+    ];
+    expect![[r#"
+            bad token:
+            fatal: device tree: token 0x7 at offset 0x38, expected 1, 2, 3, 4 or 9; the rest is not read
+            ends at once:
+            warning: device tree: no stdout-path, expected it in /chosen, with the console's path; there is no console
+            warning: device tree: no interrupt controller, expected an enabled arm,gic-v3, arm,cortex-a15-gic or arm,gic-400; there are no interrupts
+            warning: device tree: no CPU, expected one with device_type "cpu" in /cpus; only the CPU that booted runs
+            fatal: device tree: no usable memory, expected a node /memory with device_type "memory" and a reg
+            ends before it begins:
+            fatal: device tree: node ends and begins do not match at offset 0x38; the rest is not read
+            property outside:
+            fatal: device tree: property at offset 0x38 outside a node's head, expected before its subnodes; the rest is not read
+            value without end:
+            fatal: device tree: ends inside a property at offset 0x40, expected the end token; the rest is missing
+            property without name:
+            fatal: device tree: property at offset 0x40 has its name at 0xffffffff, expected it inside the strings block; the rest is not read
+            a node is not closed:
+            fatal: device tree: node ends and begins do not match at offset 0x5b0; the rest is not read
+            cut short:
+            fatal: device tree: ends inside a property at offset 0x70, expected the end token; the rest is missing
+            cut in a name:
+            fatal: device tree: ends inside the structure at offset 0x40, expected the end token; the rest is missing
+        "#]].assert_eq(&lines(blobs));
+}
+
+#[test]
+fn memory() {
+    let with_banks = |pairs: &[(u64, u64)]| virt_with_property("/memory@40000000", reg(pairs));
+    let many: Vec<_> = (0..66).map(|bank| (bank * 4 * MIB, MIB)).collect();
+    let blobs = [
+        ("no memory node", virt_without("memory@40000000")),
+        ("no reg", virt_but(|tree| drop(tree.find_node_mut("/memory@40000000").unwrap().remove_property("reg")))),
+        ("half a reg", virt_with_property("/memory@40000000", cells("reg", &[0, 0x4000_0000, 0, 0x1000_0000, 0]))),
+        ("empty banks only", with_banks(&[(0x4000_0000, 0), (0x5000_0000, 0)])),
+        ("overlap", with_banks(&[(0x4000_0000, 0x2000_0000), (0x8000_0000, 0x1000), (0x5000_0000, 0x4000_0000)])),
+        ("beyond 2^52", with_banks(&[(0x4000_0000, 1 << 52), (1 << 60, 0x1000), (u64::MAX, u64::MAX)])),
+        ("many", with_banks(&many)),
+        ("wide cells", virt_with_property("/", cells("#address-cells", &[5]))),
+        ("disabled", virt_with_property("/memory@40000000", text("status", "disabled"))),
+    ];
+    expect![[r#"
+            no memory node:
+            fatal: device tree: no usable memory, expected a node /memory with device_type "memory" and a reg
+            no reg:
+            warning: device tree: node memory@40000000: property reg makes no sense, expected pairs of address and size of at most 64 bits; only the whole ones before the first bad one are used
+            fatal: device tree: no usable memory, expected a node /memory with device_type "memory" and a reg
+            half a reg:
+            warning: device tree: node memory@40000000: property reg makes no sense, expected pairs of address and size of at most 64 bits; only the whole ones before the first bad one are used
+            empty banks only:
+            warning: device tree: memory bank at 0x0000000040000000 has size 0, expected more; ignored
+            warning: device tree: memory bank at 0x0000000050000000 has size 0, expected more; ignored
+            fatal: device tree: no usable memory, expected a node /memory with device_type "memory" and a reg
+            overlap:
+            warning: device tree: memory bank 0x0000000050000000-0x000000008fffffff overlaps 0x0000000040000000-0x000000005fffffff, expected them apart; taken as one
+            warning: device tree: memory bank 0x0000000040000000-0x000000008fffffff overlaps 0x0000000080000000-0x0000000080000fff, expected them apart; taken as one
+            beyond 2^52:
+            warning: device tree: memory bank of 0x10000000000000 bytes at 0x0000000040000000 goes beyond the address range, expected below 2^52; the part beyond is ignored
+            warning: device tree: memory bank of 0x1000 bytes at 0x1000000000000000 goes beyond the address range, expected below 2^52; the part beyond is ignored
+            warning: device tree: memory bank of 0xffffffffffffffff bytes at 0xffffffffffffffff goes beyond the address range, expected below 2^52; the part beyond is ignored
+            many:
+            warning: device tree: more than 64 memory banks, expected fewer; 0x0000000010000000-0x00000000100fffff is ignored
+            warning: device tree: more than 64 memory banks, expected fewer; 0x0000000010400000-0x00000000104fffff is ignored
+            wide cells:
+            warning: device tree: node /: 5 address or size cells, expected 0 to 4; the standard's default is used
+            disabled:
+            fatal: device tree: no usable memory, expected a node /memory with device_type "memory" and a reg
+        "#]].assert_eq(&lines(blobs));
+}
+
+#[test]
+fn reservations() {
+    use dtoolkit::memreserve::MemoryReservation;
+    let reserved = |child| {
+        virt_but(|tree| {
+            let head =
+                node("reserved-memory", [cells("#address-cells", &[2]), cells("#size-cells", &[2]), flag("ranges")]);
+            tree.root.add_child(parent(head, [child]));
+        })
+    };
+    let many: Vec<_> = (0..65).map(|index| (0x4000_0000 + index * MIB, 0x1000)).collect();
+    let blobs = [
+        ("no reg", reserved(node("lost", []))),
+        ("half a reg", reserved(node("half", [cells("reg", &[0, 0x4000_0000, 0])]))),
+        ("placed by us", reserved(node("pool", [cells("size", &[0, 0x1000])]))),
+        ("many", reserved(node("many", [reg(&many)]))),
+        (
+            "many in the block",
+            virt_but(|tree| {
+                tree.memory_reservations.extend(many.iter().map(|entry| MemoryReservation::new(entry.0, entry.1)))
+            }),
+        ),
+        ("block without end", {
+            let mut blob = tree::virt().to_dtb();
+            let offset = blob.len() as u32 & !7;
+            blob.resize(offset as usize + 16, 1);
+            blob[16..20].copy_from_slice(&offset.to_be_bytes());
+            blob[4..8].copy_from_slice(&(offset + 16).to_be_bytes());
+            blob
+        }),
+    ];
+    expect![[r#"
+        no reg:
+        warning: device tree: node lost: property reg makes no sense, expected pairs of address and size of at most 64 bits; only the whole ones before the first bad one are reserved
+        half a reg:
+        warning: device tree: node half: property reg makes no sense, expected pairs of address and size of at most 64 bits; only the whole ones before the first bad one are reserved
+        placed by us:
+        many:
+        fatal: device tree: more than 64 reservations, 0x0000000044000000-0x0000000044000fff would be lost; expected fewer; cannot go on
+        many in the block:
+        fatal: device tree: more than 64 reservations, 0x0000000044000000-0x0000000044000fff would be lost; expected fewer; cannot go on
+        block without end:
+        fatal: device tree: the /memreserve/ list has no end, expected an entry of two zeros; reservations may be wrong
+    "#]].assert_eq(&lines(blobs));
+}
+
+#[test]
+fn initrd() {
+    let initrd = |start: &[u32], end: &[u32]| {
+        virt_but(|tree| {
+            set(tree, "/chosen", cells("linux,initrd-start", start));
+            set(tree, "/chosen", cells("linux,initrd-end", end));
+        })
+    };
+    let blobs = [
+        ("32 bits", initrd(&[0x4800_0000], &[0x4900_0000])),
+        ("beyond memory", initrd(&[0xbfff_0000], &[0xc000_0001])),
+        ("before memory", initrd(&[0x3fff_ffff], &[0x4100_0000])),
+        ("beyond everything", initrd(&[u32::MAX, 0], &[u32::MAX, 1])),
+        ("reversed", initrd(&[0x4900_0000], &[0x4800_0000])),
+        ("empty", initrd(&[0, 0x4800_0000], &[0x4800_0000])),
+        ("start alone", virt_with_property("/chosen", cells("linux,initrd-start", &[0x4800_0000]))),
+        ("end alone", virt_with_property("/chosen", cells("linux,initrd-end", &[0x4800_0000]))),
+        ("three cells", initrd(&[0, 0, 0x4800_0000], &[0x4900_0000])),
+    ];
+    expect![[r#"
+        32 bits:
+        beyond memory:
+        warning: device tree: initrd from 0x00000000bfff0000 up to 0x00000000c0000001 is not wholly in memory, expected it inside; ignored
+        before memory:
+        warning: device tree: initrd from 0x000000003fffffff up to 0x0000000041000000 is not wholly in memory, expected it inside; ignored
+        beyond everything:
+        warning: device tree: initrd from 0xffffffff00000000 up to 0xffffffff00000001 is not wholly in memory, expected it inside; ignored
+        reversed:
+        warning: device tree: initrd from 0x0000000049000000 up to 0x0000000048000000, expected the end after the start; ignored
+        empty:
+        warning: device tree: initrd from 0x0000000048000000 up to 0x0000000048000000, expected the end after the start; ignored
+        start alone:
+        warning: device tree: node chosen: property linux,initrd-end makes no sense, expected an address of one or two cells, beside its other end; the initrd is ignored
+        end alone:
+        warning: device tree: node chosen: property linux,initrd-start makes no sense, expected an address of one or two cells, beside its other end; the initrd is ignored
+        three cells:
+        warning: device tree: node chosen: property linux,initrd-start makes no sense, expected an address of one or two cells, beside its other end; the initrd is ignored
+    "#]].assert_eq(&lines(blobs));
+}
+
+#[test]
+fn console() {
+    let path = |path| virt_with_property("/chosen", text("stdout-path", path));
+    let blobs = [
+        ("no chosen", virt_without("chosen")),
+        ("no PL011", virt_without("pl011@9000000")),
+        ("no such node", path("/serial@1234")),
+        ("no such alias", path("serial0")),
+        (
+            "an alias of an alias",
+            virt_but(|tree| {
+                tree.root.add_child(node("aliases", [text("serial0", "serial1"), text("serial1", "serial0")]));
+                set(tree, "/chosen", text("stdout-path", "serial0:9600"));
+            }),
+        ),
+        ("not a UART", path("/intc@8000000")),
+        ("no address", path("/psci")),
+        ("endless", path(&"/a".repeat(200))),
+        ("nothing", path("")),
+        ("line breaks", path("/a\nb\x1b[31m")),
+        ("disabled", virt_with_property("/pl011@9000000", text("status", "disabled"))),
+        (
+            "out of reach",
+            virt_but(|tree| {
+                let mut uart = tree.root.remove_child("pl011@9000000").unwrap();
+                uart.remove_property("reg");
+                uart.add_property(cells("reg", &[0, 0x900_0000, 0x1000]));
+                tree.root.add_child(parent(node("bus", []), [uart]));
+                set(tree, "/chosen", text("stdout-path", "/bus/pl011"));
+            }),
+        ),
+        ("wrong letters", virt_with_property("/chosen", tree::bytes("bootargs", b"quiet \xff vellum.late=1\0"))),
+    ];
+    expect![[r#"
+            no chosen:
+            warning: device tree: no stdout-path, expected it in /chosen, with the console's path; the first PL011 of the tree is used
+            no PL011:
+            warning: device tree: stdout-path "/pl011@9000000" leads to no enabled node with an address, expected one; there is no console
+            no such node:
+            warning: device tree: stdout-path "/serial@1234" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
+            no such alias:
+            warning: device tree: stdout-path "serial0" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
+            an alias of an alias:
+            warning: device tree: stdout-path "serial0:9600" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
+            not a UART:
+            warning: device tree: console /intc@8000000 is arm,gic-v3, expected arm,pl011; the first PL011 of the tree is used
+            no address:
+            warning: device tree: stdout-path "/psci" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
+            endless:
+            warning: device tree: stdout-path "/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a..." leads to no enabled node with an address, expected one; the first PL011 of the tree is used
+            nothing:
+            warning: device tree: stdout-path "" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
+            line breaks:
+            warning: device tree: stdout-path "/a?b?[31m" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
+            disabled:
+            warning: device tree: stdout-path "/pl011@9000000" leads to no enabled node with an address, expected one; there is no console
+            out of reach:
+            warning: device tree: stdout-path "/bus/pl011" leads to no enabled node with an address, expected one; there is no console
+            wrong letters:
+            warning: device tree: node chosen: property bootargs makes no sense, expected UTF-8; what comes before the first wrong byte is used
+        "#]].assert_eq(&lines(blobs));
+}
+
+#[test]
+fn cpus() {
+    let blobs = [
+        ("none", virt_without("cpus")),
+        ("nine", tree::virt_with(3, 9).to_dtb()),
+        ("bits between the affinity fields", virt_with_property("/cpus/cpu@1", cells("reg", &[0x8000_0001]))),
+        ("no affinity", virt_but(|tree| drop(tree.find_node_mut("/cpus/cpu@1").unwrap().remove_property("reg")))),
+        ("twice the same", virt_with_property("/cpus/cpu@1", cells("reg", &[0]))),
+        ("no cells", virt_with_property("/cpus", cells("#address-cells", &[0]))),
+        ("no psci", virt_without("psci")),
+        ("psci disabled", virt_with_property("/psci", text("status", "disabled"))),
+        ("no way to call it", virt_with_property("/psci", text("method", "svc"))),
+        (
+            "no function",
+            virt_but(|tree| {
+                set(tree, "/psci", text("compatible", "arm,psci"));
+                tree.find_node_mut("/psci").unwrap().remove_property("cpu_on");
+            }),
+        ),
+    ];
+    expect![[r#"
+            none:
+            warning: device tree: no CPU, expected one with device_type "cpu" in /cpus; only the CPU that booted runs
+            nine:
+            warning: device tree: 9 CPUs, expected 8 at most; the later ones stay off
+            bits between the affinity fields:
+            warning: device tree: node cpu@1: property reg makes no sense, expected the affinity fields of MPIDR_EL1; this CPU stays off
+            no affinity:
+            warning: device tree: node cpu@1: property reg makes no sense, expected the affinity fields of MPIDR_EL1; this CPU stays off
+            twice the same:
+            warning: device tree: node cpu@1: affinity 0x0 is taken, expected one CPU for each; ignored
+            no cells:
+            warning: device tree: node cpu@0: property reg makes no sense, expected the affinity fields of MPIDR_EL1; this CPU stays off
+            warning: device tree: node cpu@1: property reg makes no sense, expected the affinity fields of MPIDR_EL1; this CPU stays off
+            warning: device tree: no CPU, expected one with device_type "cpu" in /cpus; only the CPU that booted runs
+            no psci:
+            warning: device tree: no usable PSCI, expected an enabled node compatible with arm,psci; only the CPU that booted runs
+            psci disabled:
+            warning: device tree: no usable PSCI, expected an enabled node compatible with arm,psci; only the CPU that booted runs
+            no way to call it:
+            warning: device tree: node psci: property method makes no sense, expected "hvc" or "smc"; not used
+            warning: device tree: no usable PSCI, expected an enabled node compatible with arm,psci; only the CPU that booted runs
+            no function:
+            warning: device tree: node psci: property cpu_on makes no sense, expected a function identifier, as version 0.1 has none of its own; not used
+            warning: device tree: no usable PSCI, expected an enabled node compatible with arm,psci; only the CPU that booted runs
+        "#]].assert_eq(&lines(blobs));
+}
+
+#[test]
+fn interrupts() {
+    let gic = |property| virt_with_property("/intc@8000000", property);
+    let controller = |name: &str, phandle, parent| {
+        node(name, [cells("phandle", &[phandle]), cells("interrupt-parent", &[parent]), flag("interrupt-controller")])
+    };
+    let circle = |from: u32| {
+        virt_but(|tree| {
+            tree.root.add_child(controller("a", 1, 2));
+            tree.root.add_child(controller("b", 2, 1));
+            let node = if from == 0 { "/intc@8000000" } else { "/timer" };
+            set(tree, node, cells("interrupt-parent", &[from.max(1)]));
+        })
+    };
+    let blobs = [
+        ("no controller", virt_without("intc@8000000")),
+        ("another kind", gic(text("compatible", "arm,gic-v9"))),
+        ("a distributor only", gic(reg(&[(0x800_0000, 0x1_0000)]))),
+        ("nine redistributor regions", gic(cells("#redistributor-regions", &[9]))),
+        (
+            "GICv2 without CPU interface",
+            virt_but(|tree| {
+                set(tree, "/intc@8000000", text("compatible", "arm,gic-400"));
+                set(tree, "/intc@8000000", reg(&[(0x800_0000, 0x1_0000)]));
+            }),
+        ),
+        ("region out of reach", gic(reg(&[(0x800_0000, 0x1_0000), (u64::MAX, 0x1_0000)]))),
+        ("two", virt_but(|tree| tree.root.add_child(node("intc@1", [text("compatible", "arm,gic-400")])))),
+        ("no timer", virt_without("timer")),
+        ("shared interrupts", virt_with_property("/timer", cells("interrupts", &[0, 13, 4, 0, 14, 4, 0, 11, 4]))),
+        ("too few", virt_with_property("/timer", cells("interrupts", &[1, 13, 4, 1, 14]))),
+        ("a circle", circle(1)),
+        ("a circle above the GIC", circle(0)),
+        ("a parent that is none", virt_with_property("/timer", cells("interrupt-parent", &[99]))),
+        (
+            "a parent between",
+            virt_but(|tree| {
+                tree.root.add_child(controller("mux", 7, 0x8005));
+                set(tree, "/timer", cells("interrupt-parent", &[7]));
+            }),
+        ),
+        (
+            "another's interrupts",
+            virt_with_property("/timer", cells("interrupts-extended", &[1, 1, 13, 4, 1, 1, 14, 4])),
+        ),
+        ("names of others", virt_with_property("/timer", texts("interrupt-names", &["sec-phys", "virt"]))),
+    ];
+    expect![[r#"
+            no controller:
+            warning: device tree: no interrupt controller, expected an enabled arm,gic-v3, arm,cortex-a15-gic or arm,gic-400; there are no interrupts
+            another kind:
+            warning: device tree: no interrupt controller, expected an enabled arm,gic-v3, arm,cortex-a15-gic or arm,gic-400; there are no interrupts
+            a distributor only:
+            warning: device tree: node intc@8000000: property reg makes no sense, expected a distributor and all redistributor regions; there are no interrupts
+            nine redistributor regions:
+            warning: device tree: node intc@8000000: property #redistributor-regions makes no sense, expected 8 at most; the later ones are ignored
+            warning: device tree: node intc@8000000: property reg makes no sense, expected a distributor and all redistributor regions; there are no interrupts
+            GICv2 without CPU interface:
+            warning: device tree: node intc@8000000: property reg makes no sense, expected a distributor and a CPU interface; there are no interrupts
+            region out of reach:
+            warning: device tree: node intc@8000000: address 0xffffffffffffffff is in no window of the buses above it, expected `ranges` that reach it; ignored
+            two:
+            warning: device tree: node intc@1 is another interrupt controller, expected one GIC; ignored
+            no timer:
+            warning: device tree: no generic timer, expected an arm,armv8-timer; its usual interrupts 30 and 27 are taken
+            shared interrupts:
+            warning: device tree: node timer: property interrupts makes no sense, expected private interrupts (type 1, number below 16) of the GIC; its usual interrupts 30 and 27 are taken
+            too few:
+            warning: device tree: node timer: property interrupts makes no sense, expected private interrupts (type 1, number below 16) of the GIC; its usual interrupts 30 and 27 are taken
+            a circle:
+            warning: device tree: node timer: the interrupt parents from 0x1 on go round in a circle, expected the GIC at their end; its usual interrupts 30 and 27 are taken
+            a circle above the GIC:
+            warning: device tree: node intc@8000000: the interrupt parents from 0x1 on go round in a circle, expected the GIC at their end; the GIC is taken as their root
+            a parent that is none:
+            warning: device tree: node timer: interrupt parent 0x63 is not the GIC, expected it to be; its usual interrupts 30 and 27 are taken
+            a parent between:
+            warning: device tree: node timer: interrupt parent 0x7 is not the GIC, expected it to be; its usual interrupts 30 and 27 are taken
+            another's interrupts:
+            warning: device tree: node timer: property interrupts makes no sense, expected private interrupts (type 1, number below 16) of the GIC; its usual interrupts 30 and 27 are taken
+            names of others:
+            warning: device tree: node timer: property interrupts makes no sense, expected private interrupts (type 1, number below 16) of the GIC; its usual interrupts 30 and 27 are taken
+        "#]].assert_eq(&lines(blobs));
+}
+
+#[test]
+fn nesting() {
+    let chain = |depth: usize| {
+        let leaf = node("leaf", []);
+        let chain = (1..depth).fold(leaf, |below, _| parent(node("bus", []), [below]));
+        virt_but(|tree| tree.root.add_child(chain))
+    };
+    let blobs = [("15 levels below the root", chain(15)), ("17 levels", chain(17))];
+    expect![[r#"
+        15 levels below the root:
+        17 levels:
+        warning: device tree: node bus is nested too deep, expected 16 levels at most; ignored
+        warning: device tree: node leaf is nested too deep, expected 16 levels at most; ignored
+    "#]]
+    .assert_eq(&lines(blobs));
+}
+
+/// When there are more findings than are kept, the one that stops the boot is among them.
+#[test]
+fn the_fatal_one_is_kept() {
+    let banks: Vec<_> = (0..60).map(|bank| (bank * MIB, 0)).collect();
+    let blob = virt_with_property("/memory@40000000", reg(&banks));
+    let (_, findings) = read(&blob);
+    expect![[r#"device tree: no usable memory, expected a node /memory with device_type "memory" and a reg"#]]
+        .assert_eq(&findings.fatal().unwrap().to_string());
+    assert_eq!((findings.iter().count(), findings.dropped()), (32, 29));
+}
