@@ -4,7 +4,7 @@
 //! of summaries, and a set of those given out. So nothing is written into free memory, a wrong `free` is always found, the
 //! lowest block that fits is given out (runs repeat, high memory stays whole), and the notes stay small and close:
 //!
-//! * **Memory**: 4 bits for a page and 1/63 of half of that, 0.508 bytes: 260 KiB for 2 GiB of 4K pages, 520 MiB for 4 TiB
+//! * **Memory**: 4 bits for a page and 1/63 of half of that, 0.504 bytes: 258 KiB for 2 GiB of 4K pages, 516 MiB for 4 TiB
 //!   of them. Links of two 32-bit numbers and a state would be 9 bytes, 9 GiB for the 4 TiB. All of it is zeroed at first.
 //! * **Handing memory over**: in blocks as large as alignment allows, each checked for being new: 1/16 of a word is read
 //!   for a page, nothing is written for most.

@@ -188,9 +188,10 @@ impl Options {
     }
 }
 
-/// A decimal number of digits only; a sign, which `parse` would take, is none.
+/// A decimal number of digits only (a sign, which `parse` would take, is none); one that is too large is the largest.
 fn digits(text: &str) -> Option<usize> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().unwrap_or(usize::MAX))
 }
 
 fn number(value: &str, least: u32, most: u32) -> Option<u32> {

@@ -81,7 +81,7 @@ pub struct Piece {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapFull;
 
-/// The map: about 4 KiB, so keep it in a static. Operations take time linear in the number of ranges.
+/// The map: about 5 KiB, so keep it in a static. Operations take time linear in the number of ranges.
 pub struct MemoryMap {
     /// Sorted, disjoint, and no two that touch are of the same kind.
     pieces: List<Piece, MAX_RANGES>,
@@ -186,8 +186,11 @@ impl MemoryMap {
         })
     }
 
-    /// Cuts pieces so that none crosses an end of `range`.
+    /// Cuts pieces so that none crosses an end of `range`; an empty range has no ends.
     fn split_at_ends(&mut self, range: PhysicalRange) -> Result<(), MapFull> {
+        if range.is_empty() {
+            return Ok(());
+        }
         self.make_room(range)?;
         for address in [range.start, range.end] {
             let crosses = |piece: &Piece| piece.range.start < address && address < piece.range.end;

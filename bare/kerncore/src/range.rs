@@ -84,15 +84,23 @@ impl fmt::Debug for PhysicalRange {
     }
 }
 
-/// A number of bytes, printed exactly with the largest unit that divides it: `512M`, `36K`, `17B`. Width is honoured.
+/// A number of bytes, printed with the largest unit that divides it: `512M`, `36K`, `17B`. What would take more than six
+/// digits is rounded to a larger unit, after a `~`. Width is honoured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bytes(pub u64);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [char; 6] = ['B', 'K', 'M', 'G', 'T', 'P'];
-        let unit = if self.0 == 0 { 0 } else { (self.0.trailing_zeros() as usize / 10).min(UNITS.len() - 1) };
-        let width = f.width().unwrap_or(0).saturating_sub(1);
-        write!(f, "{:>width$}{}", self.0 >> (10 * unit), UNITS[unit])
+        const UNITS: [char; 7] = ['B', 'K', 'M', 'G', 'T', 'P', 'E'];
+        let mut unit = if self.0 == 0 { 0 } else { self.0.trailing_zeros() as usize / 10 };
+        let is_exact = self.0 >> (10 * unit) < 1_000_000;
+        while self.0 >> (10 * unit) >= 1_000_000 {
+            unit += 1;
+        }
+        let half = if unit == 0 { 0 } else { 1 << (10 * unit - 1) };
+        let number = self.0.saturating_add(if is_exact { 0 } else { half }) >> (10 * unit);
+        let (about, digits) = (if is_exact { "" } else { "~" }, number.checked_ilog10().unwrap_or(0) as usize + 1);
+        let padding = f.width().unwrap_or(0).saturating_sub(about.len() + digits + 1);
+        write!(f, "{:padding$}{about}{number}{}", "", UNITS[unit])
     }
 }

@@ -45,20 +45,20 @@ fn virt_with_gic_v2_and_one_cpu() {
 #[test]
 fn buses_reservations_aliases_and_wide_cells() {
     expect![[r#"
-            memory    0x0000000040000000-0x00000000bfffffff       2G
-            reserved  0x0000000040000000-0x000000004000ffff      64K
-            reserved  0x00000000bff00000-0x00000000bfffffff       1M  firmware@bff00000, no-map
-            reserved  0x0000000050000800-0x00000000500017ff       4K  framebuffer
-            reserved  0x0000000060000000-0x00000000607fffff       8M  framebuffer
-            initrd    0x0000000048000000-0x0000000048123455 1193046B
-            cpu       affinity 0x0, started by psci
-            cpu       affinity 0x100000100, by no method we know, disabled
-            psci      version 1.0 or later, by hvc, CPU_ON 0xc4000003
-            gic       version 2, distributor 0x00000000ff841000-0x00000000ff841fff, CPU interface 0x00000000ff842000-0x00000000ff843fff
-            timer     interrupts 30 (non-secure EL1 physical) and 27 (virtual)
-            console   0x00000000fe201000-0x00000000fe2011ff  vendor,uart
-            arguments console=ttyAMA0 vellum.vabits=42
-        "#]].assert_eq(&lines(&tree::soc().to_dtb()));
+        memory    0x0000000040000000-0x00000000bfffffff       2G
+        reserved  0x0000000040000000-0x000000004000ffff      64K
+        reserved  0x00000000bff00000-0x00000000bfffffff       1M  firmware@bff00000, no-map
+        reserved  0x0000000050000800-0x00000000500017ff       4K  framebuffer
+        reserved  0x0000000060000000-0x00000000607fffff       8M  framebuffer
+        initrd    0x0000000048000000-0x0000000048123455   ~1165K
+        cpu       affinity 0x0, started by psci
+        cpu       affinity 0x100000100, by no method we know, disabled
+        psci      version 1.0 or later, by hvc, CPU_ON 0xc4000003
+        gic       version 2, distributor 0x00000000ff841000-0x00000000ff841fff, CPU interface 0x00000000ff842000-0x00000000ff843fff
+        timer     interrupts 30 (non-secure EL1 physical) and 27 (virtual)
+        console   0x00000000fe201000-0x00000000fe2011ff  vendor,uart
+        arguments console=ttyAMA0 vellum.vabits=42
+    "#]].assert_eq(&lines(&tree::soc().to_dtb()));
 }
 
 #[test]

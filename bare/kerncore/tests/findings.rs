@@ -1,4 +1,4 @@
-//! Each finding about a device tree, as the line that people see.
+//! Each finding about the nodes of a device tree, as the line that people see.
 
 mod support;
 
@@ -6,112 +6,7 @@ use expect_test::expect;
 use support::tree::{
     self, cells, flag, node, parent, reg, set, text, texts, virt_but, virt_with_property, virt_without,
 };
-use support::{MIB, read};
-
-/// The findings about each blob, under its label.
-fn lines<const N: usize>(blobs: [(&str, Vec<u8>); N]) -> String {
-    blobs.map(|(label, blob)| format!("{label}:\n{}", read(&blob).1)).concat()
-}
-
-/// `virt` with a big-endian word of the blob overwritten.
-fn virt_with_word(offset: usize, word: u32) -> Vec<u8> {
-    let mut blob = tree::virt().to_dtb();
-    blob[offset..offset + 4].copy_from_slice(&word.to_be_bytes());
-    blob
-}
-
-/// The word of `virt`'s header with this index.
-fn header(index: usize) -> usize {
-    let blob = tree::virt().to_dtb();
-    u32::from_be_bytes(blob[4 * index..4 * index + 4].try_into().unwrap()) as usize
-}
-
-#[test]
-fn the_blob_as_a_whole() {
-    let whole = tree::virt().to_dtb();
-    let blobs = [
-        ("missing", vec![]),
-        ("a piece of a header", whole[..20].to_vec()),
-        ("bad magic", virt_with_word(0, 0xedfe_0dd0)),
-        ("too new", virt_with_word(24, 18)),
-        ("too old", virt_with_word(20, 16)),
-        ("no size", virt_with_word(4, 39)),
-        ("truncated", whole[..whole.len() - 4].to_vec()),
-        ("structure beyond the end", virt_with_word(8, 0x7fff_fff0)),
-        ("structure misaligned", virt_with_word(8, header(2) as u32 + 2)),
-        ("strings beyond the end", virt_with_word(32, u32::MAX)),
-        ("reservations beyond the end", virt_with_word(16, u32::MAX)),
-    ];
-    expect![[r#"
-            missing:
-            fatal: device tree: none was passed; expected its address in x0 at entry, so no memory is known
-            a piece of a header:
-            fatal: device tree: 20 bytes in all, expected at least the 40 of a header; not read
-            bad magic:
-            fatal: device tree: begins with 0xedfe0dd0, expected 0xd00dfeed; not read
-            too new:
-            fatal: device tree: version 17, compatible down to 18; expected to be readable as 17; not read
-            too old:
-            fatal: device tree: version 16, compatible down to 16; expected to be readable as 17; not read
-            no size:
-            fatal: device tree: 39 bytes in all, expected at least the 40 of a header; not read
-            truncated:
-            fatal: device tree: header says 1699 bytes, but 1695 are there; reservations may be missing
-            structure beyond the end:
-            fatal: device tree: structure block of 1408 bytes at offset 0x7ffffff0, expected it aligned and inside the blob
-            fatal: device tree: ends inside the structure at offset 0x7ffffff0, expected the end token; the rest is missing
-            structure misaligned:
-            fatal: device tree: structure block of 1408 bytes at offset 0x3a, expected it aligned and inside the blob
-            fatal: device tree: token 0x10000 at offset 0x3a, expected 1, 2, 3, 4 or 9; the rest is not read
-            strings beyond the end:
-            fatal: device tree: strings block of 4294967295 bytes at offset 0x5b8, expected it aligned and inside the blob
-            reservations beyond the end:
-            fatal: device tree: reservation block of 16 bytes at offset 0xffffffff, expected it aligned and inside the blob
-            fatal: device tree: the /memreserve/ list has no end, expected an entry of two zeros; reservations may be wrong
-        "#]].assert_eq(&lines(blobs));
-}
-
-#[test]
-fn the_structure() {
-    let structure = header(2);
-    let mut nested = tree::virt().to_dtb();
-    let end = structure + header(9);
-    nested[end - 8..end].copy_from_slice(&[0, 0, 0, 4, 0, 0, 0, 9]);
-    let blobs = [
-        ("bad token", virt_with_word(structure, 7)),
-        ("ends at once", virt_with_word(structure, 9)),
-        ("ends before it begins", virt_with_word(structure, 2)),
-        ("property outside", virt_with_word(structure, 3)),
-        ("value without end", virt_with_word(structure + 12, u32::MAX)),
-        ("property without name", virt_with_word(structure + 16, u32::MAX)),
-        ("a node is not closed", nested),
-        ("cut short", virt_with_word(36, 0x40)),
-        ("cut in a name", virt_with_word(36, 6)),
-    ];
-    expect![[r#"
-            bad token:
-            fatal: device tree: token 0x7 at offset 0x38, expected 1, 2, 3, 4 or 9; the rest is not read
-            ends at once:
-            warning: device tree: no stdout-path, expected it in /chosen, with the console's path; there is no console
-            warning: device tree: no interrupt controller, expected an enabled arm,gic-v3, arm,cortex-a15-gic or arm,gic-400; there are no interrupts
-            warning: device tree: no CPU, expected one with device_type "cpu" in /cpus; only the CPU that booted runs
-            fatal: device tree: no usable memory, expected a node /memory with device_type "memory" and a reg
-            ends before it begins:
-            fatal: device tree: node ends and begins do not match at offset 0x38; the rest is not read
-            property outside:
-            fatal: device tree: property at offset 0x38 outside a node's head, expected before its subnodes; the rest is not read
-            value without end:
-            fatal: device tree: ends inside a property at offset 0x40, expected the end token; the rest is missing
-            property without name:
-            fatal: device tree: property at offset 0x40 has its name at 0xffffffff, expected it inside the strings block; the rest is not read
-            a node is not closed:
-            fatal: device tree: node ends and begins do not match at offset 0x5b0; the rest is not read
-            cut short:
-            fatal: device tree: ends inside a property at offset 0x70, expected the end token; the rest is missing
-            cut in a name:
-            fatal: device tree: ends inside the structure at offset 0x40, expected the end token; the rest is missing
-        "#]].assert_eq(&lines(blobs));
-}
+use support::{MIB, lines};
 
 #[test]
 fn memory() {
@@ -129,32 +24,32 @@ fn memory() {
         ("disabled", virt_with_property("/memory@40000000", text("status", "disabled"))),
     ];
     expect![[r#"
-            no memory node:
-            fatal: device tree: no usable memory, expected a node /memory with device_type "memory" and a reg
-            no reg:
-            warning: device tree: node memory@40000000: property reg makes no sense, expected pairs of address and size of at most 64 bits; only the whole ones before the first bad one are used
-            fatal: device tree: no usable memory, expected a node /memory with device_type "memory" and a reg
-            half a reg:
-            warning: device tree: node memory@40000000: property reg makes no sense, expected pairs of address and size of at most 64 bits; only the whole ones before the first bad one are used
-            empty banks only:
-            warning: device tree: memory bank at 0x0000000040000000 has size 0, expected more; ignored
-            warning: device tree: memory bank at 0x0000000050000000 has size 0, expected more; ignored
-            fatal: device tree: no usable memory, expected a node /memory with device_type "memory" and a reg
-            overlap:
-            warning: device tree: memory bank 0x0000000050000000-0x000000008fffffff overlaps 0x0000000040000000-0x000000005fffffff, expected them apart; taken as one
-            warning: device tree: memory bank 0x0000000040000000-0x000000008fffffff overlaps 0x0000000080000000-0x0000000080000fff, expected them apart; taken as one
-            beyond 2^52:
-            warning: device tree: memory bank of 0x10000000000000 bytes at 0x0000000040000000 goes beyond the address range, expected below 2^52; the part beyond is ignored
-            warning: device tree: memory bank of 0x1000 bytes at 0x1000000000000000 goes beyond the address range, expected below 2^52; the part beyond is ignored
-            warning: device tree: memory bank of 0xffffffffffffffff bytes at 0xffffffffffffffff goes beyond the address range, expected below 2^52; the part beyond is ignored
-            many:
-            warning: device tree: more than 64 memory banks, expected fewer; 0x0000000010000000-0x00000000100fffff is ignored
-            warning: device tree: more than 64 memory banks, expected fewer; 0x0000000010400000-0x00000000104fffff is ignored
-            wide cells:
-            warning: device tree: node /: 5 address or size cells, expected 0 to 4; the standard's default is used
-            disabled:
-            fatal: device tree: no usable memory, expected a node /memory with device_type "memory" and a reg
-        "#]].assert_eq(&lines(blobs));
+        no memory node:
+        fatal: device tree: no usable memory, expected a node /memory with device_type "memory" and a reg
+        no reg:
+        warning: device tree: node memory@40000000: property reg makes no sense, expected pairs of address and size of at most 64 bits; only the whole ones before the first bad one are used
+        fatal: device tree: no usable memory, expected a node /memory with device_type "memory" and a reg
+        half a reg:
+        warning: device tree: node memory@40000000: property reg makes no sense, expected pairs of address and size of at most 64 bits; only the whole ones before the first bad one are used
+        empty banks only:
+        warning: device tree: memory bank at 0x0000000040000000 has size 0, expected more; ignored
+        warning: device tree: memory bank at 0x0000000050000000 has size 0, expected more; ignored
+        fatal: device tree: no usable memory, expected a node /memory with device_type "memory" and a reg
+        overlap:
+        warning: device tree: memory bank 0x0000000050000000-0x000000008fffffff overlaps 0x0000000040000000-0x000000005fffffff, expected them apart; taken as one
+        warning: device tree: memory bank 0x0000000040000000-0x000000008fffffff overlaps 0x0000000080000000-0x0000000080000fff, expected them apart; taken as one
+        beyond 2^52:
+        warning: device tree: memory bank of 0x10000000000000 bytes at 0x0000000040000000 goes beyond the address range, expected below 2^52; the part beyond is ignored
+        warning: device tree: memory bank of 0x1000 bytes at 0x1000000000000000 goes beyond the address range, expected below 2^52; the part beyond is ignored
+        warning: device tree: memory bank of 0xffffffffffffffff bytes at 0xffffffffffffffff goes beyond the address range, expected below 2^52; the part beyond is ignored
+        many:
+        warning: device tree: more than 64 memory banks, expected fewer; 0x0000000010000000-0x00000000100fffff is ignored
+        warning: device tree: more than 64 memory banks, expected fewer; 0x0000000010400000-0x00000000104fffff is ignored
+        wide cells:
+        warning: device tree: node /: 5 address or size cells, expected 0 to 4; the standard's default is used
+        disabled:
+        fatal: device tree: no usable memory, expected a node /memory with device_type "memory" and a reg
+    "#]].assert_eq(&lines(blobs));
 }
 
 #[test]
@@ -277,33 +172,33 @@ fn console() {
         ("wrong letters", virt_with_property("/chosen", tree::bytes("bootargs", b"quiet \xff vellum.late=1\0"))),
     ];
     expect![[r#"
-            no chosen:
-            warning: device tree: no stdout-path, expected it in /chosen, with the console's path; the first PL011 of the tree is used
-            no PL011:
-            warning: device tree: stdout-path "/pl011@9000000" leads to no enabled node with an address, expected one; there is no console
-            no such node:
-            warning: device tree: stdout-path "/serial@1234" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
-            no such alias:
-            warning: device tree: stdout-path "serial0" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
-            an alias of an alias:
-            warning: device tree: stdout-path "serial0:9600" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
-            not a UART:
-            warning: device tree: console /intc@8000000 is arm,gic-v3, expected arm,pl011; the first PL011 of the tree is used
-            no address:
-            warning: device tree: stdout-path "/psci" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
-            endless:
-            warning: device tree: stdout-path "/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a..." leads to no enabled node with an address, expected one; the first PL011 of the tree is used
-            nothing:
-            warning: device tree: stdout-path "" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
-            line breaks:
-            warning: device tree: stdout-path "/a?b?[31m" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
-            disabled:
-            warning: device tree: stdout-path "/pl011@9000000" leads to no enabled node with an address, expected one; there is no console
-            out of reach:
-            warning: device tree: stdout-path "/bus/pl011" leads to no enabled node with an address, expected one; there is no console
-            wrong letters:
-            warning: device tree: node chosen: property bootargs makes no sense, expected UTF-8; what comes before the first wrong byte is used
-        "#]].assert_eq(&lines(blobs));
+        no chosen:
+        warning: device tree: no stdout-path, expected it in /chosen, with the console's path; the first PL011 of the tree is used
+        no PL011:
+        warning: device tree: stdout-path "/pl011@9000000" leads to no enabled node with an address, expected one; there is no console
+        no such node:
+        warning: device tree: stdout-path "/serial@1234" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
+        no such alias:
+        warning: device tree: stdout-path "serial0" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
+        an alias of an alias:
+        warning: device tree: stdout-path "serial0:9600" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
+        not a UART:
+        warning: device tree: console /intc@8000000 is arm,gic-v3, expected arm,pl011; the first PL011 of the tree is used
+        no address:
+        warning: device tree: stdout-path "/psci" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
+        endless:
+        warning: device tree: stdout-path "/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a..." leads to no enabled node with an address, expected one; the first PL011 of the tree is used
+        nothing:
+        warning: device tree: stdout-path "" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
+        line breaks:
+        warning: device tree: stdout-path "/a?b?[31m" leads to no enabled node with an address, expected one; the first PL011 of the tree is used
+        disabled:
+        warning: device tree: stdout-path "/pl011@9000000" leads to no enabled node with an address, expected one; there is no console
+        out of reach:
+        warning: device tree: stdout-path "/bus/pl011" leads to no enabled node with an address, expected one; there is no console
+        wrong letters:
+        warning: device tree: node chosen: property bootargs makes no sense, expected UTF-8; what comes before the first wrong byte is used
+    "#]].assert_eq(&lines(blobs));
 }
 
 #[test]
@@ -327,31 +222,31 @@ fn cpus() {
         ),
     ];
     expect![[r#"
-            none:
-            warning: device tree: no CPU, expected one with device_type "cpu" in /cpus; only the CPU that booted runs
-            nine:
-            warning: device tree: 9 CPUs, expected 8 at most; the later ones stay off
-            bits between the affinity fields:
-            warning: device tree: node cpu@1: property reg makes no sense, expected the affinity fields of MPIDR_EL1; this CPU stays off
-            no affinity:
-            warning: device tree: node cpu@1: property reg makes no sense, expected the affinity fields of MPIDR_EL1; this CPU stays off
-            twice the same:
-            warning: device tree: node cpu@1: affinity 0x0 is taken, expected one CPU for each; ignored
-            no cells:
-            warning: device tree: node cpu@0: property reg makes no sense, expected the affinity fields of MPIDR_EL1; this CPU stays off
-            warning: device tree: node cpu@1: property reg makes no sense, expected the affinity fields of MPIDR_EL1; this CPU stays off
-            warning: device tree: no CPU, expected one with device_type "cpu" in /cpus; only the CPU that booted runs
-            no psci:
-            warning: device tree: no usable PSCI, expected an enabled node compatible with arm,psci; only the CPU that booted runs
-            psci disabled:
-            warning: device tree: no usable PSCI, expected an enabled node compatible with arm,psci; only the CPU that booted runs
-            no way to call it:
-            warning: device tree: node psci: property method makes no sense, expected "hvc" or "smc"; not used
-            warning: device tree: no usable PSCI, expected an enabled node compatible with arm,psci; only the CPU that booted runs
-            no function:
-            warning: device tree: node psci: property cpu_on makes no sense, expected a function identifier, as version 0.1 has none of its own; not used
-            warning: device tree: no usable PSCI, expected an enabled node compatible with arm,psci; only the CPU that booted runs
-        "#]].assert_eq(&lines(blobs));
+        none:
+        warning: device tree: no CPU, expected one with device_type "cpu" in /cpus; only the CPU that booted runs
+        nine:
+        warning: device tree: 9 CPUs, expected 8 at most; the later ones stay off
+        bits between the affinity fields:
+        warning: device tree: node cpu@1: property reg makes no sense, expected the affinity fields of MPIDR_EL1; this CPU stays off
+        no affinity:
+        warning: device tree: node cpu@1: property reg makes no sense, expected the affinity fields of MPIDR_EL1; this CPU stays off
+        twice the same:
+        warning: device tree: node cpu@1: affinity 0x0 is taken, expected one CPU for each; ignored
+        no cells:
+        warning: device tree: node cpu@0: property reg makes no sense, expected the affinity fields of MPIDR_EL1; this CPU stays off
+        warning: device tree: node cpu@1: property reg makes no sense, expected the affinity fields of MPIDR_EL1; this CPU stays off
+        warning: device tree: no CPU, expected one with device_type "cpu" in /cpus; only the CPU that booted runs
+        no psci:
+        warning: device tree: no usable PSCI, expected an enabled node compatible with arm,psci; only the CPU that booted runs
+        psci disabled:
+        warning: device tree: no usable PSCI, expected an enabled node compatible with arm,psci; only the CPU that booted runs
+        no way to call it:
+        warning: device tree: node psci: property method makes no sense, expected "hvc" or "smc"; not used
+        warning: device tree: no usable PSCI, expected an enabled node compatible with arm,psci; only the CPU that booted runs
+        no function:
+        warning: device tree: node psci: property cpu_on makes no sense, expected a function identifier, as version 0.1 has none of its own; not used
+        warning: device tree: no usable PSCI, expected an enabled node compatible with arm,psci; only the CPU that booted runs
+    "#]].assert_eq(&lines(blobs));
 }
 
 #[test]
@@ -402,66 +297,38 @@ fn interrupts() {
         ("names of others", virt_with_property("/timer", texts("interrupt-names", &["sec-phys", "virt"]))),
     ];
     expect![[r#"
-            no controller:
-            warning: device tree: no interrupt controller, expected an enabled arm,gic-v3, arm,cortex-a15-gic or arm,gic-400; there are no interrupts
-            another kind:
-            warning: device tree: no interrupt controller, expected an enabled arm,gic-v3, arm,cortex-a15-gic or arm,gic-400; there are no interrupts
-            a distributor only:
-            warning: device tree: node intc@8000000: property reg makes no sense, expected a distributor and all redistributor regions; there are no interrupts
-            nine redistributor regions:
-            warning: device tree: node intc@8000000: property #redistributor-regions makes no sense, expected 8 at most; the later ones are ignored
-            warning: device tree: node intc@8000000: property reg makes no sense, expected a distributor and all redistributor regions; there are no interrupts
-            GICv2 without CPU interface:
-            warning: device tree: node intc@8000000: property reg makes no sense, expected a distributor and a CPU interface; there are no interrupts
-            region out of reach:
-            warning: device tree: node intc@8000000: address 0xffffffffffffffff is in no window of the buses above it, expected `ranges` that reach it; ignored
-            two:
-            warning: device tree: node intc@1 is another interrupt controller, expected one GIC; ignored
-            no timer:
-            warning: device tree: no generic timer, expected an arm,armv8-timer; its usual interrupts 30 and 27 are taken
-            shared interrupts:
-            warning: device tree: node timer: property interrupts makes no sense, expected private interrupts (type 1, number below 16) of the GIC; its usual interrupts 30 and 27 are taken
-            too few:
-            warning: device tree: node timer: property interrupts makes no sense, expected private interrupts (type 1, number below 16) of the GIC; its usual interrupts 30 and 27 are taken
-            a circle:
-            warning: device tree: node timer: the interrupt parents from 0x1 on go round in a circle, expected the GIC at their end; its usual interrupts 30 and 27 are taken
-            a circle above the GIC:
-            warning: device tree: node intc@8000000: the interrupt parents from 0x1 on go round in a circle, expected the GIC at their end; the GIC is taken as their root
-            a parent that is none:
-            warning: device tree: node timer: interrupt parent 0x63 is not the GIC, expected it to be; its usual interrupts 30 and 27 are taken
-            a parent between:
-            warning: device tree: node timer: interrupt parent 0x7 is not the GIC, expected it to be; its usual interrupts 30 and 27 are taken
-            another's interrupts:
-            warning: device tree: node timer: property interrupts makes no sense, expected private interrupts (type 1, number below 16) of the GIC; its usual interrupts 30 and 27 are taken
-            names of others:
-            warning: device tree: node timer: property interrupts makes no sense, expected private interrupts (type 1, number below 16) of the GIC; its usual interrupts 30 and 27 are taken
-        "#]].assert_eq(&lines(blobs));
-}
-
-#[test]
-fn nesting() {
-    let chain = |depth: usize| {
-        let leaf = node("leaf", []);
-        let chain = (1..depth).fold(leaf, |below, _| parent(node("bus", []), [below]));
-        virt_but(|tree| tree.root.add_child(chain))
-    };
-    let blobs = [("15 levels below the root", chain(15)), ("17 levels", chain(17))];
-    expect![[r#"
-        15 levels below the root:
-        17 levels:
-        warning: device tree: node bus is nested too deep, expected 16 levels at most; ignored
-        warning: device tree: node leaf is nested too deep, expected 16 levels at most; ignored
-    "#]]
-    .assert_eq(&lines(blobs));
-}
-
-/// When there are more findings than are kept, the one that stops the boot is among them.
-#[test]
-fn the_fatal_one_is_kept() {
-    let banks: Vec<_> = (0..60).map(|bank| (bank * MIB, 0)).collect();
-    let blob = virt_with_property("/memory@40000000", reg(&banks));
-    let (_, findings) = read(&blob);
-    expect![[r#"device tree: no usable memory, expected a node /memory with device_type "memory" and a reg"#]]
-        .assert_eq(&findings.fatal().unwrap().to_string());
-    assert_eq!((findings.iter().count(), findings.dropped()), (32, 29));
+        no controller:
+        warning: device tree: no interrupt controller, expected an enabled arm,gic-v3, arm,cortex-a15-gic or arm,gic-400; there are no interrupts
+        another kind:
+        warning: device tree: no interrupt controller, expected an enabled arm,gic-v3, arm,cortex-a15-gic or arm,gic-400; there are no interrupts
+        a distributor only:
+        warning: device tree: node intc@8000000: property reg makes no sense, expected a distributor and all redistributor regions; there are no interrupts
+        nine redistributor regions:
+        warning: device tree: node intc@8000000: property #redistributor-regions makes no sense, expected 8 at most; the later ones are ignored
+        warning: device tree: node intc@8000000: property reg makes no sense, expected a distributor and all redistributor regions; there are no interrupts
+        GICv2 without CPU interface:
+        warning: device tree: node intc@8000000: property reg makes no sense, expected a distributor and a CPU interface; there are no interrupts
+        region out of reach:
+        warning: device tree: node intc@8000000: address 0xffffffffffffffff is in no window of the buses above it, expected `ranges` that reach it; ignored
+        two:
+        warning: device tree: node intc@1 is another interrupt controller, expected one GIC; ignored
+        no timer:
+        warning: device tree: no generic timer, expected an arm,armv8-timer; its usual interrupts 30 and 27 are taken
+        shared interrupts:
+        warning: device tree: node timer: property interrupts makes no sense, expected private interrupts (type 1, number below 16) of the GIC; its usual interrupts 30 and 27 are taken
+        too few:
+        warning: device tree: node timer: property interrupts makes no sense, expected private interrupts (type 1, number below 16) of the GIC; its usual interrupts 30 and 27 are taken
+        a circle:
+        warning: device tree: node timer: the interrupt parents from 0x1 on go round in a circle, expected the GIC at their end; its usual interrupts 30 and 27 are taken
+        a circle above the GIC:
+        warning: device tree: node intc@8000000: the interrupt parents from 0x1 on go round in a circle, expected the GIC at their end; the GIC is taken as their root
+        a parent that is none:
+        warning: device tree: node timer: interrupt parent 0x63 is not the GIC, expected it to be; its usual interrupts 30 and 27 are taken
+        a parent between:
+        warning: device tree: node timer: interrupt parent 0x7 is not the GIC, expected it to be; its usual interrupts 30 and 27 are taken
+        another's interrupts:
+        warning: device tree: node timer: property interrupts makes no sense, expected private interrupts (type 1, number below 16) of the GIC; its usual interrupts 30 and 27 are taken
+        names of others:
+        warning: device tree: node timer: property interrupts makes no sense, expected private interrupts (type 1, number below 16) of the GIC; its usual interrupts 30 and 27 are taken
+    "#]].assert_eq(&lines(blobs));
 }

@@ -39,7 +39,7 @@ impl fmt::Display for Problem<'_> {
 /// Names are compared by this much of them.
 const COMPARED_BYTES: usize = 32;
 
-/// The one of `known` that takes the fewest changes of a letter to reach from `name`; the first of several.
+/// The one of `known` that takes the fewest changes of a letter, case aside, to reach from `name`; the first of several.
 pub(super) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> &'k str {
     known.min_by_key(|known| distance(name.as_bytes(), known.as_bytes())).unwrap_or("")
 }
@@ -54,7 +54,7 @@ fn distance(from: &[u8], to: &[u8]) -> usize {
         let mut diagonal = row[0];
         row[0] = seen + 1;
         for (index, &other) in to.iter().enumerate() {
-            let exchanged = diagonal + usize::from(letter != other);
+            let exchanged = diagonal + usize::from(!letter.eq_ignore_ascii_case(&other));
             diagonal = row[index + 1];
             row[index + 1] = exchanged.min(row[index] + 1).min(diagonal + 1);
         }

@@ -38,7 +38,9 @@ impl<'a> Words<'a> {
         });
         let (word, rest) = line.split_at(end.unwrap_or(line.len()));
         self.rest = rest;
-        self.unclosed = is_quoted.then_some(word);
+        if is_quoted {
+            self.unclosed = Some(word);
+        }
         word
     }
 }

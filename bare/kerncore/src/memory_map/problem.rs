@@ -65,7 +65,7 @@ impl fmt::Display for Problem {
                 let instead = if *kind == Kind::Image { "cannot go on" } else { "ignored" };
                 write!(f, "{kind} {range} is out of reach, expected below {limit}; {instead}")
             }
-            Self::NothingFree => write!(f, "none is free, expected some; cannot go on"),
+            Self::NothingFree => write!(f, "nothing is free, expected room for page tables at least; cannot go on"),
         }
     }
 }

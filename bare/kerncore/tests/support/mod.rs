@@ -26,3 +26,8 @@ pub(crate) fn read(blob: &[u8]) -> (MachineDescription<'_>, Findings<'_>) {
     devicetree::read(blob, &mut machine, &mut findings);
     (machine, findings)
 }
+
+/// The findings about each blob, under its label.
+pub(crate) fn lines<const N: usize>(blobs: [(&str, Vec<u8>); N]) -> String {
+    blobs.map(|(label, blob)| format!("{label}:\n{}", read(&blob).1)).concat()
+}
