@@ -192,19 +192,19 @@ fn a_map_full_of_what_is_needed_refuses() {
 #[test]
 fn sizes_are_exact_in_the_largest_unit() {
     let sizes = [0, 1, 1023, 1024, 1536, 36 * KIB, 512 * MIB, GIB + KIB, 4096 * GIB, 1 << 52, u64::MAX];
-    let sizes: Vec<String> = sizes.iter().map(|&size| format!("{:>8}|{}", Bytes(size), Bytes(size))).collect();
+    let sizes: Vec<String> = sizes.iter().map(|&size| format!("|{:>8}|{}", Bytes(size), Bytes(size))).collect();
     expect![[r#"
-              0B|0B
-              1B|1B
-           1023B|1023B
-              1K|1K
-           1536B|1536B
-             36K|36K
-            512M|512M
-          ~1024M|~1024M
-              4T|4T
-              4P|4P
-         ~16383P|~16383P"#]]
+        |      0B|0B
+        |      1B|1B
+        |   1023B|1023B
+        |      1K|1K
+        |   1536B|1536B
+        |     36K|36K
+        |    512M|512M
+        |  ~1024M|~1024M
+        |      4T|4T
+        |      4P|4P
+        | ~16383P|~16383P"#]]
     .assert_eq(&sizes.join("\n"));
     assert!(size_of::<MemoryMap>() <= 5136, "{}", size_of::<MemoryMap>());
 }
