@@ -4,6 +4,7 @@ mod support;
 
 use support::fuzz::{damage, fuzz_device_tree, seeds};
 use support::random::Random;
+use support::{hostile, read};
 
 #[test]
 fn damaged_blobs_are_survived() {
@@ -32,5 +33,15 @@ fn noise_is_survived() {
             *magic = 0xd00d_feed_u32.to_be_bytes();
         }
         fuzz_device_tree(&bytes);
+    }
+}
+
+/// Trees of half a megabyte in which anything but linear time would be hours. `examples/cost.rs` measures them.
+#[test]
+fn hostile_blobs_end_soon() {
+    for (label, blob) in hostile::blobs(1 << 19) {
+        let (_, findings) = read(&blob);
+        assert!(findings.iter().count() > 0, "{label}");
+        fuzz_device_tree(&blob);
     }
 }

@@ -152,7 +152,7 @@ fn a_second_limit_tells_only_what_is_new() {
     assert_eq!(clip(&mut map, 0x1_0000_0000), 0);
     assert_eq!(clip(&mut map, 0xc000_0000), GIB);
     assert_eq!(map.bytes(|kind| kind == Kind::Lost), 2 * GIB);
-    assert_eq!(map.kind_at(PhysAddr::new(0x13f_ffff_ff)), Some(Kind::Lost));
+    assert_eq!(map.kind_at(PhysAddr::new(0x1_3fff_ffff)), Some(Kind::Lost));
     assert_eq!(map.kind_at(PhysAddr::new(0x1_4000_0000)), None);
 }
 

@@ -1,10 +1,9 @@
 //! The flattened blob: its header, its blocks and the tokens of its structure (Devicetree Specification 0.4, chapter 5).
 //!
-//! A reader of our own, as the crate `dtoolkit` takes a blob whole or not at all. A kernel wants the console out of a
-//! damaged one, so that it can say what is damaged; it must take trees with names longer than 31 characters, which
-//! exist; and its time must be linear: here a property's name is compared at its offset, never searched for its end,
-//! so a blob whose properties all share one endless name costs nothing. The tests write blobs with `dtoolkit`, and hold
-//! this reader against it.
+//! A reader of our own, because of what `dtoolkit`, which survives our fuzzer, does otherwise. It takes a blob whole or not
+//! at all; a kernel wants the console out of a damaged one, to say there what is damaged. It refuses names longer than 31
+//! characters, which exist. It walks over all that a node contains to find the next, which is quadratic in the nesting:
+//! 4.3 s for 480 KB, here 1 ms. The tests write blobs with it, and hold this reader against it.
 
 use crate::finding::Findings;
 use crate::text::Text;

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "no test uses all of it")]
 
 pub(crate) mod fuzz;
+pub(crate) mod hostile;
 pub(crate) mod random;
 pub(crate) mod tree;
 
