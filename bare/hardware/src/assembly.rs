@@ -32,7 +32,7 @@ global_asm!(
     FRAME_ELR = const offset_of!(Frame, return_address),
     FRAME_ESR = const offset_of!(Frame, syndrome),
 );
-const _: () = assert!(size_of::<Frame>() % 16 == 0);
+const _: () = assert!(size_of::<Frame>().is_multiple_of(16));
 const _: () = assert!(offset_of!(Frame, stack_pointer) == 248);
 const _: () = assert!(offset_of!(Frame, status) == offset_of!(Frame, return_address) + 8);
 const _: () = assert!(offset_of!(Frame, fault_address) == offset_of!(Frame, syndrome) + 8);

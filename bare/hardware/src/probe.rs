@@ -11,8 +11,12 @@ use crate::catch::{Fault, catch};
 /// If `address`, 8-byte aligned, is mapped at all, reading it has no side effect.
 pub unsafe fn read(address: VirtAddr) -> Result<u64, Fault> {
     let pointer = address.bits() as *const u64;
-    // SAFETY: the body holds nothing; the caller vouches for the read.
-    unsafe { catch(|| pointer.read_volatile()) }
+    let body = || {
+        // SAFETY: the caller vouches for the read; where it is not mapped it faults, which is what is asked.
+        unsafe { pointer.read_volatile() }
+    };
+    // SAFETY: the body holds nothing.
+    unsafe { catch(body) }
 }
 
 /// Writes 8 bytes.
@@ -22,8 +26,12 @@ pub unsafe fn read(address: VirtAddr) -> Result<u64, Fault> {
 /// If `address`, 8-byte aligned, turns out to be writable, nobody minds the write.
 pub unsafe fn write(address: VirtAddr, value: u64) -> Result<(), Fault> {
     let pointer = address.bits() as *mut u64;
-    // SAFETY: the body holds nothing; the caller vouches for the write.
-    unsafe { catch(|| pointer.write_volatile(value)) }
+    let body = || {
+        // SAFETY: the caller vouches for the write; where it is not allowed it faults, which is what is asked.
+        unsafe { pointer.write_volatile(value) }
+    };
+    // SAFETY: the body holds nothing.
+    unsafe { catch(body) }
 }
 
 /// Calls the instructions at `address`.

@@ -155,9 +155,10 @@ pub fn read_refusal() -> Option<Refusal> {
     let answer = unsafe { &raw mut (*RECORD.0.get()).answer };
     // The answer was written past the caches: what is in them is from before.
     cache::clean_and_invalidate(answer as usize..answer as usize + size_of::<Answer>());
+    // The flag is the first field.
+    let flag = answer.cast::<u64>();
     // SAFETY: plain data that another CPU may be writing; the flag is written last.
-    let is_refusal = unsafe { ptr::read_volatile(&raw const (*answer).is_refusal) };
-    if is_refusal == 0 {
+    if unsafe { ptr::read_volatile(flag) } == 0 {
         return None;
     }
     cache::clean_and_invalidate(answer as usize..answer as usize + size_of::<Answer>());
