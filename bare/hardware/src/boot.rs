@@ -15,6 +15,10 @@ pub struct Boot {
     pub counter: u64,
     /// The physical address the image was loaded at.
     pub load_address: u64,
+    /// Written by `build_identity_map`: bytes of the device tree that are mapped, 0 if there is none.
+    pub device_tree_bytes: u64,
+    /// Written by `build_identity_map`: what of the image's early tables it did not use.
+    pub early_tables_left: u64,
     /// Written by `build_identity_map`: what the entry code turns on.
     pub translation: Translation,
 }
@@ -31,6 +35,8 @@ static BOOT_RECORD: Record = Record(UnsafeCell::new(Boot {
     exception_level: 0,
     counter: 0,
     load_address: 0,
+    device_tree_bytes: 0,
+    early_tables_left: 0,
     translation: Translation::NONE,
 }));
 

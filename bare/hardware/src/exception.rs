@@ -1,5 +1,7 @@
 //! What the vectors do: expected faults go back to their `catch`, interrupts and the rest to the kernel.
 
+use core::arch::asm;
+
 use vmsa::Syndrome;
 
 use crate::catch;
@@ -69,6 +71,16 @@ unsafe extern "C" {
     #[allow(improper_ctypes)]
     safe fn report_exception(exception: &Exception) -> !;
     safe fn handle_interrupt();
+}
+
+/// Makes the vectors at their present address this CPU's. Its stacks and [`crate::per_cpu`] data are those of the same map.
+pub fn install_vectors() {
+    unsafe extern "C" {
+        fn vectors();
+    }
+    let address = vectors as *const () as u64;
+    // SAFETY: the vectors are code of this crate, mapped where this runs. The ISB makes the next exception use them.
+    unsafe { asm!("msr vbar_el1, {}", "isb", in(reg) address, options(nostack, preserves_flags)) };
 }
 
 /// Called by `save_registers`, with the vector's index.

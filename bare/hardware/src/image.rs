@@ -38,7 +38,9 @@ ranges! {
     /// What no map holds, so that a boot stack that runs out faults.
     boot_guard = boot_guard_start..boot_guard_end;
     /// The boot stacks and the rest of bss.
-    bss = boot_guard_end..image_end;
+    bss = boot_guard_end..early_tables_start;
+    /// Room for the tables of the first identity map: not cleared, and free once the high half is reached.
+    early_tables = early_tables_start..image_end;
 }
 
 /// The address the image was linked for: where it runs in the high half.

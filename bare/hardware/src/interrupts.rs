@@ -9,11 +9,11 @@ use crate::registers::read_register;
 #[must_use = "interrupts stay masked until the masks are restored"]
 pub struct Masks(u64);
 
-/// Masks IRQ and FIQ on this CPU. Also keeps the compiler from moving memory accesses across.
+/// Masks every asynchronous exception on this CPU. Also keeps the compiler from moving memory accesses across.
 pub fn mask() -> Masks {
     let masks = Masks(read_register!("daif"));
     // SAFETY: masking interrupts delays handlers and has no other effect.
-    unsafe { asm!("msr daifset, #3", options(nostack, preserves_flags)) };
+    unsafe { asm!("msr daifset, #0xf", options(nostack, preserves_flags)) };
     masks
 }
 

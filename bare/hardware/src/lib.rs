@@ -15,6 +15,7 @@ pub mod interrupts;
 pub mod maintenance;
 pub mod per_cpu;
 pub mod pl011;
+pub mod platform;
 pub mod pmu;
 pub mod probe;
 pub mod psci;

@@ -1,7 +1,8 @@
 //! Firmware calls: starting CPUs and ending the machine.
 
-use smccc::psci::{self, Error};
-use smccc::{Hvc, Smc};
+pub use smccc::psci::Error as PsciError;
+use smccc::error::success_or_error_64;
+use smccc::{Call, Hvc, Smc, psci};
 use vmsa::PhysAddr;
 
 /// How firmware is called, by the device tree.
@@ -14,16 +15,18 @@ pub enum Conduit {
 }
 
 impl Conduit {
-    /// Starts the CPU with this affinity at a physical address, with `argument` in x0.
+    /// Starts the CPU with this affinity at a physical address, with `argument` in x0. `function` is CPU_ON's identifier.
     ///
     /// # Safety
     ///
     /// What is at `entry` can run on a CPU with its MMU off, with that argument.
-    pub unsafe fn cpu_on(self, affinity: u64, entry: PhysAddr, argument: u64) -> Result<(), Error> {
-        match self {
-            Self::Hvc => psci::cpu_on::<Hvc>(affinity, entry.bits(), argument),
-            Self::Smc => psci::cpu_on::<Smc>(affinity, entry.bits(), argument),
-        }
+    pub unsafe fn cpu_on(self, function: u32, affinity: u64, entry: PhysAddr, argument: u64) -> Result<(), PsciError> {
+        let mut arguments = [0; 17];
+        arguments[..3].copy_from_slice(&[affinity, entry.bits(), argument]);
+        success_or_error_64(match self {
+            Self::Hvc => Hvc::call64(function, arguments)[0],
+            Self::Smc => Smc::call64(function, arguments)[0],
+        })
     }
 
     /// Ends the machine. Returns only if firmware does not.

@@ -5,7 +5,7 @@ use core::ptr;
 
 use vmsa::PhysAddr;
 
-use crate::psci::Conduit;
+use crate::psci::{Conduit, PsciError};
 use crate::translation::Translation;
 use crate::{cache, image};
 
@@ -22,6 +22,17 @@ pub struct Requirements {
     pub pa_range_min: u64,
     /// The least value of ID_AA64MMFR2_EL1.VARange.
     pub va_range_min: u64,
+}
+
+/// Which CPU is to be started, and how firmware is asked to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Call {
+    /// How firmware is called.
+    pub conduit: Conduit,
+    /// The identifier of CPU_ON.
+    pub cpu_on: u32,
+    /// The CPU's affinity.
+    pub affinity: u64,
 }
 
 /// Where the CPU goes once its MMU is on. Addresses are high ones.
@@ -105,20 +116,19 @@ unsafe extern "C" {
     fn vectors();
 }
 
-/// Asks firmware to start the CPU with this affinity. It turns its MMU on with `translation` if it meets `requirements`.
+/// Asks firmware to start a CPU. It turns its MMU on with `translation` if it meets `requirements`.
 ///
 /// # Safety
 ///
 /// This runs in the high half; `load_address` is the image's physical address. `translation` is what this CPU uses, and maps all that
 /// `start` names. The last CPU that was started has entered Rust, refused, or will never read the record.
 pub unsafe fn start(
-    conduit: Conduit,
-    affinity: u64,
+    call: Call,
     load_address: PhysAddr,
     translation: Translation,
     requirements: Requirements,
     start: Start,
-) -> Result<(), smccc::psci::Error> {
+) -> Result<(), PsciError> {
     let record = RECORD.0.get();
     let Requirements { granule_shift, granule_min, granule_max, pa_range_min, va_range_min } = requirements;
     let filled = StartRecord {
@@ -134,7 +144,7 @@ pub unsafe fn start(
         granule_max,
         pa_range_min,
         va_range_min,
-        is_smc: (conduit == Conduit::Smc).into(),
+        is_smc: (call.conduit == Conduit::Smc).into(),
         answer: Answer { is_refusal: 0, midr: 0, mmfr0: 0, mmfr2: 0 },
     };
     // SAFETY: no other CPU uses the record, by the caller's promise.
@@ -146,7 +156,7 @@ pub unsafe fn start(
     let entry = physical(secondary_entry as *const () as u64);
     let argument = physical(record as u64).bits();
     // SAFETY: `secondary_entry` expects the record's physical address, and the record is in memory.
-    unsafe { conduit.cpu_on(affinity, entry, argument) }
+    unsafe { call.conduit.cpu_on(call.cpu_on, call.affinity, entry, argument) }
 }
 
 /// Whether the CPU that was started last has refused to join, and why.

@@ -1,4 +1,4 @@
-// Calls that come back in unusual ways: after a fault, or from another stack.
+// A call that comes back even if it faults.
 
     .text
 // fn catch_faults(record: x0, body: x1, argument: x2) -> x0: 0 when the body returned, 1 when it faulted. The handler resumes
@@ -34,16 +34,4 @@ catch_landing:
     ldp     x25, x26, [x9, #({CATCH_REGISTERS} + 48)]
     ldp     x27, x28, [x9, #({CATCH_REGISTERS} + 64)]
     ldp     x29, x30, [x9, #({CATCH_REGISTERS} + 80)]
-    ret
-
-// fn call_on_stack(top: x0, body: x1, argument: x2): runs the body on another stack.
-    .global call_on_stack
-call_on_stack:
-    stp     x29, x30, [sp, #-16]!
-    mov     x29, sp
-    mov     sp, x0
-    mov     x0, x2
-    blr     x1
-    mov     sp, x29
-    ldp     x29, x30, [sp], #16
     ret

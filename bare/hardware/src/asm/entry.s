@@ -40,7 +40,7 @@ entry:
     adrp    x1, image_end
     bl      invalidate_to_poc
     adrp    x0, bss_start
-    adrp    x1, image_end
+    adrp    x1, early_tables_start  // tables are written before they are read
 1:  stp     xzr, xzr, [x0], #16
     stp     xzr, xzr, [x0], #16
     stp     xzr, xzr, [x0], #16
