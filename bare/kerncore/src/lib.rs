@@ -9,6 +9,7 @@
 //! ```
 //!
 //! No allocator, no `unsafe`, no statics. The large values are made in place: see each one's documentation for its size.
+//! Built for release, the deepest of all, `devicetree::read` and `Buddy::new`, take 4.5 KiB of stack.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -3,6 +3,7 @@
 use expect_test::{Expect, expect};
 use kerncore::command_line::{CpuOverride, Exit, Options, PageSizes, Word, Words, parse};
 use kerncore::finding::Findings;
+use proptest::prelude::*;
 use vmsa::{BbmLevel, PageSize};
 
 /// The options and the findings of a line.
@@ -152,3 +153,39 @@ fn quotes() {
         warning: command line: the quote in init="/bin/sh vellum.vabits=48 is not closed, expected another; taken up to the end
     "#]].assert_eq(&findings);
 }
+
+proptest! {
+    /// Whatever stands on the line, each finding is one line of text, and what is asked for is possible.
+    #[test]
+    fn any_line_is_survived(pieces in prop::collection::vec(0..PIECES.len(), 0..40)) {
+        let line: String = pieces.into_iter().map(|piece| PIECES[piece]).collect();
+        let (options, findings) = parsed(&line);
+        prop_assert!(options.virtual_bits.is_none_or(|bits| (36..=52).contains(&bits)));
+        prop_assert!(options.late_cpus.is_none_or(|cpus| cpus < 8));
+        prop_assert!(findings.lines().all(|line| line.starts_with("warning: ") && line.len() < 300));
+        prop_assert!(findings.bytes().all(|byte| byte == b'\n' || (b' '..=b'~').contains(&byte)));
+    }
+}
+
+const PIECES: [&str; 20] = [
+    "vellum.",
+    "arm64.pagesize",
+    "cpu",
+    "0",
+    "3",
+    "9",
+    ".bbm",
+    ".granules",
+    ".pabits",
+    "vabits",
+    "late",
+    "exit",
+    "=",
+    "=",
+    "\"",
+    " ",
+    " ",
+    "4k,",
+    "\u{e9}\u{1b}\n",
+    "--",
+];

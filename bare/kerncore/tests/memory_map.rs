@@ -3,10 +3,11 @@
 mod support;
 
 use expect_test::expect;
-use kerncore::devicetree::MachineDescription;
+use kerncore::devicetree::{MachineDescription, Reservation};
 use kerncore::finding::Findings;
-use kerncore::memory_map::{Kind, MAX_RANGES, MapFull, MemoryMap, Occupants};
+use kerncore::memory_map::{Kind, MAX_RANGES, MapFull, MemoryMap, Occupants, Problem};
 use kerncore::range::{Bytes, PhysicalRange};
+use kerncore::text::Text;
 use proptest::prelude::*;
 use support::{GIB, KIB, MIB, range, read, tree};
 use vmsa::{PageSize, PhysAddr};
@@ -81,11 +82,7 @@ fn soc_with_all_kinds() {
 fn mapped_memory_is_ram_without_what_must_not_be() {
     let mut machine = machine_with(&[(0x4000_0123, 0x1_0000), (0x4001_0123, 0x5000), (0x5000_0000, 0x10_0000)]);
     let mut reserve = |start, size, no_map| {
-        let entry = kerncore::devicetree::Reservation {
-            range: range(start, size),
-            no_map,
-            name: kerncore::text::Text::new(""),
-        };
+        let entry = Reservation { range: range(start, size), no_map, name: Text::new("") };
         machine.reservations.push(entry).unwrap();
     };
     reserve(0x4000_8000, 0x1000, false);
@@ -112,11 +109,7 @@ fn what_is_wrong_is_said() {
     machine.initrd = Some(range(0x4040_0000, MIB));
     say("initrd in the image", made(&mut machine, IMAGE).1);
     assert_eq!(machine.initrd, None);
-    let no_map = kerncore::devicetree::Reservation {
-        range: range(0x4000_0000, 4 * MIB),
-        no_map: true,
-        name: kerncore::text::Text::new("secure"),
-    };
+    let no_map = Reservation { range: range(0x4000_0000, 4 * MIB), no_map: true, name: Text::new("secure") };
     machine.reservations.push(no_map).unwrap();
     say("image in secure memory", made(&mut machine, IMAGE).1);
     let mut machine = machine_with(&[(0x4000_0000, GIB)]);
@@ -124,6 +117,14 @@ fn what_is_wrong_is_said() {
     let mut findings = Findings::new();
     map.keep_below(PhysAddr::new(0x4000_0000), &mut machine, &mut findings);
     say("all out of reach", findings.to_string());
+    let banks: Vec<_> = (0..64).map(|bank| (bank * MIB, 0x8_0000)).collect();
+    let mut machine = machine_with(&banks);
+    for (start, _) in banks {
+        let range = range(start + 0x3_0000, 0x2_0000);
+        machine.reservations.push(Reservation { range, no_map: true, name: Text::new("") }).unwrap();
+    }
+    say("too many pieces", made(&mut machine, (0, 0x1000)).1);
+    lines += &format!("full:\nfatal: memory: {}\n", Problem::Full);
     expect![[r#"
         image nowhere:
         warning: memory: image 0x0000000040200000-0x00000000407fffff is not wholly in memory, expected it in a bank; the part outside is not managed
@@ -140,6 +141,11 @@ fn what_is_wrong_is_said() {
         warning: memory: device tree 0x0000000048000000-0x00000000480fffff is out of reach, expected below 0x0000000040000000; ignored
         warning: memory: 1G at and above 0x0000000040000000 are out of reach, expected below; unused
         fatal: memory: nothing is free, expected room for page tables at least; cannot go on
+        too many pieces:
+        warning: memory: device tree 0x0000000048000000-0x00000000480fffff is not wholly in memory, expected it in a bank; the part outside is not managed
+        warning: memory: more than 128 ranges, expected fewer; the smallest free ones, 12672K, are unused
+        full:
+        fatal: memory: more than 128 ranges, expected fewer; cannot go on
     "#]].assert_eq(&lines);
 }
 

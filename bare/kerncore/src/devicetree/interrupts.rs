@@ -182,7 +182,8 @@ fn regions<'a, const N: usize>(
     let mut regions = List::new(PhysicalRange::EMPTY);
     for entry in node.reg().into_iter().flatten().take(N) {
         let Some(region) = walk.translate(node, entry) else {
-            findings.push(Problem::Untranslatable { node: node.name, address: entry.0 });
+            let instead = "there are no interrupts";
+            findings.push(Problem::Untranslatable { node: node.name, address: entry.0, instead });
             return None;
         };
         regions.push(region).ok()?;

@@ -40,7 +40,7 @@ pub enum Problem<'a> {
     TooDeep { node: Text<'a> },
     BadCells { node: Text<'a>, cells: u32 },
     BadProperty { node: Text<'a>, property: &'static str, expected: &'static str, instead: &'static str },
-    Untranslatable { node: Text<'a>, address: u64 },
+    Untranslatable { node: Text<'a>, address: u64, instead: &'static str },
     Absent { what: &'static str, expected: &'static str, instead: &'static str },
     // CPUs.
     TooManyCpus { found: u32 },
@@ -155,10 +155,10 @@ impl Problem<'_> {
             BadProperty { node, property, expected, instead } => {
                 write!(f, "node {node}: property {property} makes no sense, expected {expected}; {instead}")
             }
-            Untranslatable { node, address } => write!(
+            Untranslatable { node, address, instead } => write!(
                 f,
                 "node {node}: address {address:#x} is in no window of the buses above it, expected `ranges` that reach \
-                 it; ignored"
+                 it; {instead}"
             ),
             Absent { what, expected, instead } => write!(f, "no {what}, expected {expected}; {instead}"),
             TooManyCpus { found } => write!(f, "{found} CPUs, expected {MAX_CPUS} at most; the later ones stay off"),

@@ -77,116 +77,103 @@ fn fill(writer: &mut Writer, bytes: usize, mut more: impl FnMut(&mut Writer)) {
 
 /// Blobs of about `bytes`, each with a label.
 pub(crate) fn blobs(bytes: usize) -> [(&'static str, Vec<u8>); 9] {
-    let big_ranges: Vec<u8> = (0..bytes as u32 / 8).flat_map(u32::to_be_bytes).collect();
-    let far = [0xff; 16];
     [
-        (
-            "properties with an endless name",
-            tree(|writer| {
-                writer.strings = vec![b'a'; bytes / 2];
-                writer.strings.push(0);
-                fill(writer, bytes / 2, |writer| writer.property_at(0, &[]));
-            }),
-        ),
-        (
-            "nested without end",
-            tree(|writer| {
-                let depth = bytes / 12;
-                (0..depth).for_each(|_| writer.begin(""));
-                (0..depth).for_each(|_| writer.end());
-            }),
-        ),
-        (
-            "windows and who must look through them",
-            tree(|writer| {
-                writer.begin("soc");
-                writer.property("ranges", &big_ranges);
-                for compatible in ["arm,gic-v3\0", "arm,pl011\0"] {
-                    fill(writer, bytes * 3 / 4, |writer| {
-                        writer.begin("device");
-                        writer.property("compatible", compatible.as_bytes());
-                        writer.property("reg", &far);
-                        writer.end();
-                    });
-                }
-                writer.end();
-            }),
-        ),
-        (
-            "banks",
-            tree(|writer| {
-                writer.begin("memory");
-                let banks =
-                    (0..bytes as u32 / 12).rev().flat_map(|bank| [0, bank * 0x2000, 0x1000].map(u32::to_be_bytes));
-                writer.property("reg", &banks.flatten().collect::<Vec<_>>());
-                writer.end();
-            }),
-        ),
-        (
-            "reservations",
-            tree(|writer| {
-                writer.begin("reserved-memory");
-                fill(writer, bytes, |writer| {
-                    writer.begin("frame");
-                    writer.property("reg", &[1; 12]);
-                    writer.end();
-                });
-                writer.end();
-            }),
-        ),
-        (
-            "CPUs",
-            tree(|writer| {
-                writer.begin("cpus");
-                let mut affinity = 0u64;
-                fill(writer, bytes, |writer| {
-                    writer.begin("cpu@0");
-                    writer.property("reg", &(affinity % 0x100_0000).to_be_bytes());
-                    writer.end();
-                    affinity += 1;
-                });
-                writer.end();
-            }),
-        ),
-        (
-            "a long path and many nodes that begin like it",
-            tree(|writer| {
-                let name = "a".repeat(240);
-                writer.begin("chosen");
-                writer.property("stdout-path", format!("/{name}b\0").as_bytes());
-                writer.end();
-                fill(writer, bytes, |writer| {
-                    writer.begin(&name);
-                    writer.end();
-                });
-            }),
-        ),
-        (
-            "a long alias and many that begin like it",
-            tree(|writer| {
-                let name = "a".repeat(250);
-                writer.begin("chosen");
-                writer.property("stdout-path", format!("{name}b\0").as_bytes());
-                writer.end();
-                writer.begin("aliases");
-                fill(writer, bytes, |writer| writer.property(&name, b"/\0"));
-                writer.end();
-            }),
-        ),
-        (
-            "interrupt controllers in a row",
-            tree(|writer| {
-                let mut phandle = 1u32;
-                fill(writer, bytes, |writer| {
-                    writer.begin("timer");
-                    writer.property("compatible", b"arm,armv8-timer\0arm,gic-400\0");
-                    writer.property("interrupt-controller", &[]);
-                    writer.property("phandle", &phandle.to_be_bytes());
-                    writer.property("interrupt-parent", &(phandle + 1).to_be_bytes());
-                    writer.end();
-                    phandle += 1;
-                });
-            }),
-        ),
+        ("properties with an endless name", tree(|writer| endless_name(writer, bytes))),
+        ("nested without end", tree(|writer| nested(writer, bytes / 12))),
+        ("windows and who must look through them", tree(|writer| windows(writer, bytes))),
+        ("banks", tree(|writer| banks(writer, bytes))),
+        ("reservations", tree(|writer| reservations(writer, bytes))),
+        ("CPUs", tree(|writer| cpus(writer, bytes))),
+        ("a long path and many nodes that begin like it", tree(|writer| long_path(writer, bytes))),
+        ("a long alias and many that begin like it", tree(|writer| long_alias(writer, bytes))),
+        ("interrupt controllers in a row", tree(|writer| controllers(writer, bytes))),
     ]
+}
+
+fn endless_name(writer: &mut Writer, bytes: usize) {
+    writer.strings = vec![b'a'; bytes / 2];
+    writer.strings.push(0);
+    fill(writer, bytes / 2, |writer| writer.property_at(0, &[]));
+}
+
+fn nested(writer: &mut Writer, depth: usize) {
+    (0..depth).for_each(|_| writer.begin("a"));
+    (0..depth).for_each(|_| writer.end());
+}
+
+fn windows(writer: &mut Writer, bytes: usize) {
+    writer.begin("soc");
+    writer.property("ranges", &(0..bytes as u32 / 8).flat_map(u32::to_be_bytes).collect::<Vec<_>>());
+    for (compatible, end) in [("arm,gic-v3\0", bytes * 3 / 4), ("arm,pl011\0", bytes)] {
+        fill(writer, end, |writer| {
+            writer.begin("device");
+            writer.property("compatible", compatible.as_bytes());
+            writer.property("reg", &[0xff; 16]);
+            writer.end();
+        });
+    }
+    writer.end();
+}
+
+fn banks(writer: &mut Writer, bytes: usize) {
+    writer.begin("memory");
+    let banks = (0..bytes as u32 / 12).rev().flat_map(|bank| [0, bank * 0x2000, 0x1000].map(u32::to_be_bytes));
+    writer.property("reg", &banks.flatten().collect::<Vec<_>>());
+    writer.end();
+}
+
+fn reservations(writer: &mut Writer, bytes: usize) {
+    writer.begin("reserved-memory");
+    fill(writer, bytes, |writer| {
+        writer.begin("frame");
+        writer.property("reg", &[1; 12]);
+        writer.end();
+    });
+    writer.end();
+}
+
+fn cpus(writer: &mut Writer, bytes: usize) {
+    writer.begin("cpus");
+    let mut affinity = 0u64;
+    fill(writer, bytes, |writer| {
+        writer.begin("cpu@0");
+        writer.property("reg", &(affinity % 0x100_0000).to_be_bytes());
+        writer.end();
+        affinity += 1;
+    });
+    writer.end();
+}
+
+fn long_path(writer: &mut Writer, bytes: usize) {
+    let name = "a".repeat(240);
+    writer.begin("chosen");
+    writer.property("stdout-path", format!("/{name}b\0").as_bytes());
+    writer.end();
+    fill(writer, bytes, |writer| {
+        writer.begin(&name);
+        writer.end();
+    });
+}
+
+fn long_alias(writer: &mut Writer, bytes: usize) {
+    let name = "a".repeat(250);
+    writer.begin("chosen");
+    writer.property("stdout-path", format!("{name}b\0").as_bytes());
+    writer.end();
+    writer.begin("aliases");
+    fill(writer, bytes, |writer| writer.property(&name, b"/\0"));
+    writer.end();
+}
+
+fn controllers(writer: &mut Writer, bytes: usize) {
+    let mut phandle = 1u32;
+    fill(writer, bytes, |writer| {
+        writer.begin("timer");
+        writer.property("compatible", b"arm,armv8-timer\0arm,gic-400\0");
+        writer.property("interrupt-controller", &[]);
+        writer.property("phandle", &phandle.to_be_bytes());
+        writer.property("interrupt-parent", &(phandle + 1).to_be_bytes());
+        writer.end();
+        phandle += 1;
+    });
 }
