@@ -1,7 +1,7 @@
 //! Firmware calls: starting CPUs and ending the machine.
 
-pub use smccc::psci::Error as PsciError;
 use smccc::error::success_or_error_64;
+pub use smccc::psci::Error as PsciError;
 use smccc::{Call, Hvc, Smc, psci};
 use vmsa::PhysAddr;
 

@@ -51,9 +51,10 @@ impl Placement {
                 let first = PhysicalRange::from_size(redistributors[0].start, bytes);
                 Some(Gic::V3 { distributor: placement.place(distributor), redistributors: placement.place(first) })
             }
-            Some(InterruptController::GicV2 { distributor, cpu_interface }) => {
-                Some(Gic::V2 { distributor: placement.place(distributor), cpu_interface: placement.place(cpu_interface) })
-            }
+            Some(InterruptController::GicV2 { distributor, cpu_interface }) => Some(Gic::V2 {
+                distributor: placement.place(distributor),
+                cpu_interface: placement.place(cpu_interface),
+            }),
         };
         (placement, Devices { console, gic })
     }

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use vmsa::{LeafSize, Layout, PageSize, PhysAddr, VirtAddr};
+use vmsa::{Layout, LeafSize, PageSize, PhysAddr, VirtAddr};
 
 /// Where the linear map begins, and what it can hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +22,8 @@ impl Linear {
     /// capacity are not worth the addresses that this wastes.
     pub(crate) fn new(page_size: PageSize, layout: Layout, input_bits: u32, lowest: PhysAddr) -> Self {
         let capacity = 1 << (input_bits - 1);
-        let largest = LeafSize::all(page_size, layout).map(|leaf| leaf.size_bytes(page_size)).find(|size| *size <= capacity / 4);
+        let largest =
+            LeafSize::all(page_size, layout).map(|leaf| leaf.size_bytes(page_size)).find(|size| *size <= capacity / 4);
         let origin = lowest.align_down(largest.unwrap_or(page_size.size_bytes())).bits();
         Self { base: !0 << input_bits, origin, capacity }
     }

@@ -43,7 +43,10 @@ fn features(index: usize, id: &IdRegisters) {
     say!("cpu {index}: granules: 4K {four}; 16K {sixteen}; 64K {sixty_four}");
     let bits = PageSize::ALL.map(|size| id.largest_input_bits(size));
     let [four, sixteen, sixty_four] = bits;
-    say!("cpu {index}: {} bits of physical address; of virtual address {four} (4K), {sixteen} (16K), {sixty_four} (64K)", id.output_bits());
+    say!(
+        "cpu {index}: {} bits of physical address; of virtual address {four} (4K), {sixteen} (16K), {sixty_four} (64K)",
+        id.output_bits()
+    );
     let word = |is_there: bool| if is_there { "yes" } else { "no" };
     say!(
         "cpu {index}: BBM level {}; ETS {}; ASIDs of {} bits; CnP {}; hardware access flag {}, dirty state {}",

@@ -51,7 +51,9 @@ pub(crate) fn choose(cpu: &IdRegisters, options: &Options, memory_end: PhysAddr)
         None => (largest, BitsReason::Largest),
         Some(asked) if asked <= largest => (asked, BitsReason::Asked),
         Some(asked) => {
-            say!("warning: vellum.vabits={asked}: this CPU has at most {largest} with {page_size} pages, which is used");
+            say!(
+                "warning: vellum.vabits={asked}: this CPU has at most {largest} with {page_size} pages, which is used"
+            );
             (largest, BitsReason::Instead(asked))
         }
     };

@@ -16,9 +16,7 @@ use crate::devices::Placement;
 use crate::handover;
 use crate::linear::Linear;
 use crate::stacks::{self, Kind};
-use crate::tables::{
-    AnyTable, ChangeError, DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, TableSource, map,
-};
+use crate::tables::{AnyTable, ChangeError, DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, TableSource, map};
 
 /// Why the map could not be built.
 #[derive(Debug)]
@@ -97,7 +95,8 @@ pub(super) fn build_upper(
         .chain(image_changes())
         .chain(stacks.iter().map(|(frames, at)| map(frames.clone(), *at, READ_WRITE)))
         .chain(devices.regions().map(|(registers, at)| map(registers, at, DEVICE)));
-    AnyTable::build(hardware, memory.shape, AddressHalf::Upper, CAUTIOUS, &mut changes, memory).map_err(MapError::Tables)
+    AnyTable::build(hardware, memory.shape, AddressHalf::Upper, CAUTIOUS, &mut changes, memory)
+        .map_err(MapError::Tables)
 }
 
 /// The lower half: what must run at its physical address.

@@ -1,6 +1,7 @@
 //! A page table whose granule is a value.
 
 use core::fmt;
+use core::marker::PhantomData;
 use core::ops::Range;
 
 use hardware::platform::Hardware;
@@ -8,7 +9,7 @@ use hardware::translation::Translation;
 use pagetable::{Change, El1, Entry, Licence, Lookup, Refusal, Summary};
 use vmsa::{AddressHalf, Granule4K, Granule16K, Granule64K, LeafSize, Level, PageSize, PhysAddr, VirtAddr};
 
-use super::granular::Operations;
+use super::granular::{Granular, Operations};
 use super::{Shape, TableSource};
 
 /// A page table of the kernel.
@@ -19,7 +20,7 @@ pub(crate) struct AnyTable {
     pub(super) half: AddressHalf,
     pub(super) regime: El1,
     pub(super) root: PhysAddr,
-    operations: &'static Operations,
+    operations: &'static dyn Operations,
 }
 
 /// Why a page table was not changed.
@@ -47,13 +48,11 @@ impl From<Refusal> for ChangeError {
 }
 
 /// The choice of granule: the only one. Everything below the pointer is compiled for it.
-fn operations(page_size: PageSize) -> &'static Operations {
-    static SIZES: [Operations; 3] =
-        [Operations::new::<Granule4K>(), Operations::new::<Granule16K>(), Operations::new::<Granule64K>()];
+fn operations(page_size: PageSize) -> &'static dyn Operations {
     match page_size {
-        PageSize::Size4K => &SIZES[0],
-        PageSize::Size16K => &SIZES[1],
-        PageSize::Size64K => &SIZES[2],
+        PageSize::Size4K => &Granular::<Granule4K>(PhantomData),
+        PageSize::Size16K => &Granular::<Granule16K>(PhantomData),
+        PageSize::Size64K => &Granular::<Granule64K>(PhantomData),
     }
 }
 
@@ -69,7 +68,7 @@ impl AnyTable {
     ) -> Result<Self, ChangeError> {
         let operations = operations(shape.page_size);
         let nowhere = Self { hardware, shape, half, regime, root: PhysAddr::new(0), operations };
-        let root = (operations.build)(&nowhere, changes, source)?;
+        let root = operations.build(&nowhere, changes, source)?;
         Ok(Self { root, ..nowhere })
     }
 
@@ -91,7 +90,7 @@ impl AnyTable {
 
     /// The level of its root.
     pub(crate) fn start(&self) -> Level {
-        (self.operations.start)(self)
+        self.operations.start(self)
     }
 
     /// Its shape.
@@ -101,7 +100,7 @@ impl AnyTable {
 
     /// The range of addresses that it translates; its end is 0 for the upper half.
     pub(crate) fn range(&self) -> Range<VirtAddr> {
-        (self.operations.range)(self)
+        self.operations.range(self)
     }
 
     /// Makes changes to the live page table, all of them or none. They are complete, on every CPU, when this returns.
@@ -111,31 +110,35 @@ impl AnyTable {
         licence: Option<&Licence>,
         source: &mut dyn TableSource,
     ) -> Result<(), ChangeError> {
-        (self.operations.change)(self, changes, licence, source)
+        self.operations.change(self, changes, licence, source)
     }
 
     /// Gives `sink` the descriptors that a walk for an address reads, from the root down.
     pub(crate) fn walk(&self, address: VirtAddr, sink: &mut dyn FnMut(&Lookup)) {
-        (self.operations.walk)(self, address, sink)
+        self.operations.walk(self, address, sink)
     }
 
     /// Gives `sink` every descriptor of a range, in order of address.
-    pub(crate) fn for_each(&self, range: Range<VirtAddr>, sink: &mut dyn FnMut(&Entry<VirtAddr>)) -> Result<(), Refusal> {
-        (self.operations.for_each)(self, range, sink)
+    pub(crate) fn for_each(
+        &self,
+        range: Range<VirtAddr>,
+        sink: &mut dyn FnMut(&Entry<VirtAddr>),
+    ) -> Result<(), Refusal> {
+        self.operations.for_each(self, range, sink)
     }
 
     /// Where the tables lead an address, and with what leaf.
     pub(crate) fn translate(&self, address: VirtAddr) -> Option<pagetable::Translation> {
-        (self.operations.translate)(self, address)
+        self.operations.translate(self, address)
     }
 
     /// Counts the leaves and tables of a range.
     pub(crate) fn summary(&self, range: Range<VirtAddr>) -> Result<Summary, Refusal> {
-        (self.operations.summary)(self, range)
+        self.operations.summary(self, range)
     }
 
     /// The leaves of one size in a summary of this page table.
     pub(crate) fn leaves(&self, summary: &Summary, size: LeafSize) -> usize {
-        (self.operations.leaves)(summary, size)
+        self.operations.leaves(summary, size)
     }
 }
