@@ -22,10 +22,11 @@ pub(crate) fn detected() {
     let mut first: Option<IdRegisters> = None;
     for (index, cpu) in cpus::identities() {
         let cpus::Identity { affinity, midr, id } = cpu;
-        say!("cpu {index}: {midr} (MIDR_EL1 {:#010x}, affinity {affinity:#x})", midr.bits());
-        match first {
-            Some(boot) if boot == id => say!("cpu {index}: features as cpu 0"),
-            _ => features(index, &id),
+        let is_alike = first.is_some_and(|boot| boot == id);
+        let alike = if is_alike { ", with the features of cpu 0" } else { "" };
+        say!("cpu {index}: {midr} (MIDR_EL1 {:#010x}, affinity {affinity:#x}){alike}", midr.bits());
+        if !is_alike {
+            features(&id);
         }
         first.get_or_insert(id);
     }
@@ -33,35 +34,21 @@ pub(crate) fn detected() {
     say!("loaded at {}", facts().load_address);
 }
 
-fn features(index: usize, id: &IdRegisters) {
-    let granules = PageSize::ALL.map(|size| match (id.has_granule(size), id.has_lpa2(size)) {
-        (false, _) => "no",
-        (true, true) => "yes, with LPA2",
-        (true, false) => "yes",
-    });
-    let [four, sixteen, sixty_four] = granules;
-    say!("cpu {index}: granules: 4K {four}; 16K {sixteen}; 64K {sixty_four}");
-    let bits = PageSize::ALL.map(|size| id.largest_input_bits(size));
-    let [four, sixteen, sixty_four] = bits;
-    say!(
-        "cpu {index}: {} bits of physical address; of virtual address {four} (4K), {sixteen} (16K), {sixty_four} (64K)",
-        id.output_bits()
-    );
+fn features(id: &IdRegisters) {
+    for size in PageSize::ALL {
+        match (id.has_granule(size), id.largest_input_bits(size), id.has_lpa2(size)) {
+            (false, _, _) => say!("  {size} granule: no"),
+            (true, bits, false) => say!("  {size} granule: {bits} bits of virtual address"),
+            (true, bits, true) => say!("  {size} granule: {bits} bits of virtual address, by LPA2"),
+        }
+    }
+    say!("  physical addresses: {} bits", id.output_bits());
     let word = |is_there: bool| if is_there { "yes" } else { "no" };
-    say!(
-        "cpu {index}: BBM level {}; ETS {}; ASIDs of {} bits; CnP {}; hardware access flag {}, dirty state {}",
-        id.bbm(),
-        id.ets(),
-        id.asid_bits(),
-        word(id.has_common_not_private()),
-        word(id.has_hardware_access_flag()),
-        word(id.has_hardware_dirty_state()),
-    );
-    say!(
-        "cpu {index}: TLBI by range {}, with level hints {}",
-        word(id.has_range_invalidation()),
-        word(id.has_level_hints())
-    );
+    say!("  BBM level {}; ETS {}; ASIDs of {} bits", id.bbm(), id.ets(), id.asid_bits());
+    let (flag, dirty) = (id.has_hardware_access_flag(), id.has_hardware_dirty_state());
+    say!("  hardware access flag: {}; hardware dirty state: {}", word(flag), word(dirty));
+    let (range, hints) = (id.has_range_invalidation(), id.has_level_hints());
+    say!("  TLBI by range: {}; level hints: {}; CnP: {}", word(range), word(hints), word(id.has_common_not_private()));
 }
 
 /// `# chosen`: what, and why.
