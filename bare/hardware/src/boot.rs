@@ -69,8 +69,8 @@ unsafe extern "C" {
 ///
 /// # Safety
 ///
-/// This CPU runs in the identity map, alone. `translation` maps the image at its link address, its identity text at its physical
-/// address, and both stacks. Nothing that is used afterwards holds an address of the identity map.
+/// This CPU runs in the identity map, alone. `translation` maps the image at its link address, its identity text at its
+/// physical address, and both stacks. Nothing that is used afterwards holds an address of the identity map.
 pub unsafe fn leave_identity_map(translation: &Translation, destination: Destination) -> ! {
     let entry = crate::image::high_address(destination.entry as usize as u64);
     let Destination { argument, stack, exception_stack, .. } = destination;
@@ -81,8 +81,8 @@ pub unsafe fn leave_identity_map(translation: &Translation, destination: Destina
 
 /// Hands the kernel's functions to the assembly and the vectors.
 ///
-/// `build_identity_map` runs with the MMU off and fills [`Boot::translation`]; `identity_main` runs in that map; both run at
-/// physical addresses, on the boot stack. `handle_interrupt` and `report_exception` run on an exception stack.
+/// `build_identity_map` runs with the MMU off and fills [`Boot::translation`]; `identity_main` runs in that map; both
+/// run at physical addresses, on the boot stack. `handle_interrupt` and `report_exception` run on an exception stack.
 #[macro_export]
 macro_rules! entry_points {
     (

@@ -1,4 +1,5 @@
-//! Expected faults: a call that comes back with a [`Fault`] when its body takes an instruction or data abort, from whatever stack.
+//! Expected faults: a call that comes back with a [`Fault`] when its body takes an instruction or data abort, from
+//! whatever stack.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -64,8 +65,8 @@ pub unsafe fn catch<T, F: FnOnce() -> T>(body: F) -> Result<T, Fault> {
         Record { registers: [0; 12], stack_pointer: 0, masks: 0, outer: ptr::null_mut(), fault: Cell::new(None) };
     let mut call = Call { body: Some(body), result: None };
     let argument = ptr::from_mut(&mut call).cast();
-    // SAFETY: `record` and `call` outlive the call; `catch_faults` keeps the registers that a call must keep, on both ways back,
-    // and the caller promises that skipping the body's frames harms nothing.
+    // SAFETY: `record` and `call` outlive the call; `catch_faults` keeps the registers that a call must keep, on both
+    // ways back, and the caller promises that skipping the body's frames harms nothing.
     unsafe { catch_faults(&mut record, run::<T, F>, argument) };
     match (call.result, record.fault.get()) {
         (Some(result), _) => Ok(result),

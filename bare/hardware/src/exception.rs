@@ -73,7 +73,8 @@ unsafe extern "C" {
     safe fn handle_interrupt();
 }
 
-/// Makes the vectors at their present address this CPU's. Its stacks and [`crate::per_cpu`] data are those of the same map.
+/// Makes the vectors at their present address this CPU's. Its stacks and [`crate::per_cpu`] data are those of the same
+/// map.
 pub fn install_vectors() {
     unsafe extern "C" {
         fn vectors();

@@ -1,5 +1,5 @@
-//! The interrupt controller, GICv3 or GICv2, as far as calls between CPUs need it: one software-generated interrupt, group 1
-//! (or, on a GICv2 without security, group 0), to every other CPU.
+//! The interrupt controller, GICv3 or GICv2, as far as calls between CPUs need it: one software-generated interrupt,
+//! group 1 (or, on a GICv2 without security, group 0), to every other CPU.
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -56,8 +56,8 @@ impl InterruptController {
     ///
     /// # Safety
     ///
-    /// Both lead to such registers, mapped as Device memory for ever and used by nobody else. The redistributors, one after the
-    /// other, end with one that says so.
+    /// Both lead to such registers, mapped as Device memory for ever and used by nobody else. The redistributors, one
+    /// after the other, end with one that says so.
     pub unsafe fn new_v3(distributor: usize, redistributors: usize) -> Result<Self, GicProblem> {
         let distributor = NonNull::new(distributor as *mut _).ok_or(GicProblem::NoAddress)?;
         let redistributors = NonNull::new(redistributors as *mut GicrSgi).ok_or(GicProblem::NoAddress)?;
@@ -115,8 +115,8 @@ impl InterruptController {
         }
     }
 
-    /// Takes the pending interrupt and ends it at once: the call is edge-triggered, and what it asks for is found elsewhere.
-    /// Gives its number, or `None` if none was pending any more.
+    /// Takes the pending interrupt and ends it at once: the call is edge-triggered, and what it asks for is found
+    /// elsewhere. Gives its number, or `None` if none was pending any more.
     pub fn take_interrupt(&mut self) -> Option<u32> {
         let interrupt = match self {
             Self::V3(_) => {

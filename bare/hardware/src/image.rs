@@ -1,5 +1,5 @@
-//! The kernel's image, by the linker script's symbols. Addresses are those of the map that runs: physical before the high half,
-//! high afterwards.
+//! The kernel's image, by the linker script's symbols. Addresses are those of the map that runs: physical before the
+//! high half, high afterwards.
 
 use core::ops::Range;
 use core::ptr;

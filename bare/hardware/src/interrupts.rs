@@ -39,8 +39,8 @@ pub fn wait() {
     unsafe { asm!("wfi", options(nomem, nostack, preserves_flags)) };
 }
 
-/// Tells an emulator or a sibling thread that this loop waits for another CPU. `core::hint::spin_loop` is an ISB on this
-/// architecture: it synchronizes this CPU and lets nobody else run.
+/// Tells an emulator or a sibling thread that this loop waits for another CPU. `core::hint::spin_loop` is an ISB on
+/// this architecture: it synchronizes this CPU and lets nobody else run.
 pub fn pause() {
     // SAFETY: a hint.
     unsafe { asm!("yield", options(nomem, nostack, preserves_flags)) };

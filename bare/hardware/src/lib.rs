@@ -1,7 +1,8 @@
-//! Every instruction of the kernel that is not Rust, and every register and device: boot, exceptions, translation, caches.
+//! Every instruction of the kernel that is not Rust, and every register and device: boot, exceptions, translation,
+//! caches.
 //!
-//! This is the only crate with `asm!`, and nearly all of the workspace's `unsafe` is here. It decides nothing: what to map, what
-//! to print and when to stop is the kernel's, which hands its functions over with [`entry_points!`].
+//! This is the only crate with `asm!`, and nearly all of the workspace's `unsafe` is here. It decides nothing: what to
+//! map, what to print and when to stop is the kernel's, which hands its functions over with [`entry_points!`].
 #![no_std]
 
 pub mod assembly;

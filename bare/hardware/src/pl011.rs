@@ -1,4 +1,5 @@
-//! The PL011 UART, written to and nothing else: firmware has set its line, and polling needs no more than two registers.
+//! The PL011 UART, written to and nothing else: firmware has set its line, and polling needs no more than two
+//! registers.
 //!
 //! A driver of its own, because a report must get out while another context is in the middle of a line, and because its
 //! address changes when the kernel leaves the identity map.
@@ -28,8 +29,8 @@ impl Pl011 {
         Self { base }
     }
 
-    /// Sends a byte. Waits while the FIFO is full, but not for ever: a UART that never drains loses bytes, and the machine
-    /// goes on.
+    /// Sends a byte. Waits while the FIFO is full, but not for ever: a UART that never drains loses bytes, and the
+    /// machine goes on.
     pub fn write_byte(self, byte: u8) {
         for _ in 0..1 << 20 {
             if self.read_flags() & TRANSMIT_FULL == 0 {

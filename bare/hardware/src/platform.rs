@@ -15,18 +15,18 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// The machine, with every table reached `offset` bytes above its physical address (0: the MMU is off, or tables are mapped at
-    /// their physical addresses).
+    /// The machine, with every table reached `offset` bytes above its physical address (0: the MMU is off, or tables
+    /// are mapped at their physical addresses).
     ///
     /// # Safety
     ///
-    /// Editing a page table that is live changes memory under everyone's feet, and this is where the responsibility is taken. For
-    /// as long as this value or a copy of it is used,
-    /// - every page that an engine is given as a table, and every table of a page table that it edits, is mapped writable at that
-    ///   distance as Normal write-back memory (or the MMU is off), and no Rust reference leads to it;
+    /// Editing a page table that is live changes memory under everyone's feet, and this is where the responsibility is
+    /// taken. For as long as this value or a copy of it is used,
+    /// - every page that an engine is given as a table, and every table of a page table that it edits, is mapped writable
+    ///   at that distance as Normal write-back memory (or the MMU is off), and no Rust reference leads to it;
     /// - each page table is edited by one engine at a time; many may read;
-    /// - no change to a live page table unmaps, moves or write-protects memory that a Rust reference leads to or a CPU runs on, or makes
-    ///   memory that one may not touch reachable by a second way.
+    /// - no change to a live page table unmaps, moves or write-protects memory that a Rust reference leads to or a CPU
+    ///   runs on, or makes memory that one may not touch reachable by a second way.
     pub const unsafe fn new(offset: u64) -> Self {
         Self { offset }
     }
@@ -56,7 +56,8 @@ impl Platform for Hardware {
 
     #[inline(always)]
     fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
-        // SAFETY: the promise of `new`; slots are 8-byte aligned. Relaxed, because the engine asks for its barriers itself.
+        // SAFETY: the promise of `new`; slots are 8-byte aligned. Relaxed, because the engine asks for its barriers
+        // itself.
         let descriptor = unsafe { AtomicU64::from_ptr(self.pointer(slot)) };
         match descriptor.compare_exchange(old.bits(), new.bits(), Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => Ok(()),

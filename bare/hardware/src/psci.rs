@@ -15,7 +15,8 @@ pub enum Conduit {
 }
 
 impl Conduit {
-    /// Starts the CPU with this affinity at a physical address, with `argument` in x0. `function` is CPU_ON's identifier.
+    /// Starts the CPU with this affinity at a physical address, with `argument` in x0. `function` is CPU_ON's
+    /// identifier.
     ///
     /// # Safety
     ///

@@ -27,12 +27,6 @@ macro_rules! readers {
 readers! {
     /// MIDR_EL1: which CPU it is.
     read_midr = "midr_el1";
-    /// CTR_EL0: the shape of the caches.
-    read_ctr = "ctr_el0";
-    /// ID_AA64DFR0_EL1: debug and counters.
-    read_dfr0 = "id_aa64dfr0_el1";
-    /// ID_AA64PFR1_EL1: among others memory tagging.
-    read_pfr1 = "id_aa64pfr1_el1";
     /// SCTLR_EL1.
     read_sctlr = "sctlr_el1";
     /// TCR_EL1.
@@ -43,18 +37,11 @@ readers! {
     read_ttbr0 = "ttbr0_el1";
     /// TTBR1_EL1.
     read_ttbr1 = "ttbr1_el1";
-    /// VBAR_EL1.
-    read_vbar = "vbar_el1";
 }
 
 /// MPIDR_EL1's affinity fields, as the device tree and PSCI name a CPU.
 pub fn read_affinity() -> u64 {
     read_register!("mpidr_el1") & 0x0000_00ff_00ff_ffff
-}
-
-/// The exception level the CPU runs at.
-pub fn read_exception_level() -> u64 {
-    read_register!("CurrentEL") >> 2 & 0b11
 }
 
 /// The ID registers that decide how page tables may look.

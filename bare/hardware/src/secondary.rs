@@ -61,8 +61,8 @@ pub struct Refusal {
     pub mmfr2: u64,
 }
 
-/// Written by the boot CPU through its caches and read by the other past them; the answer goes the other way. Each half has
-/// lines of its own (2 KiB is the largest there is), so that neither's maintenance touches the other's.
+/// Written by the boot CPU through its caches and read by the other past them; the answer goes the other way. Each half
+/// has lines of its own (2 KiB is the largest there is), so that neither's maintenance touches the other's.
 #[repr(C, align(4096))]
 pub(crate) struct StartRecord {
     pub(crate) translation: Translation,
@@ -120,8 +120,8 @@ unsafe extern "C" {
 ///
 /// # Safety
 ///
-/// This runs in the high half; `load_address` is the image's physical address. `translation` is what this CPU uses, and maps all that
-/// `start` names. The last CPU that was started has entered Rust, refused, or will never read the record.
+/// This runs in the high half; `load_address` is the image's physical address. `translation` is what this CPU uses, and
+/// maps all that `start` names. The last CPU that was started has entered Rust, refused, or will never read the record.
 pub unsafe fn start(
     call: Call,
     load_address: PhysAddr,

@@ -41,8 +41,8 @@ impl Translation {
     }
 }
 
-/// Where the MMU of this CPU leads a read of `address` by EL1 (AT S1E1R): a physical address, or the value of PAR_EL1 where
-/// it faults.
+/// Where the MMU of this CPU leads a read of `address` by EL1 (AT S1E1R): a physical address, or the value of PAR_EL1
+/// where it faults.
 pub fn read_translation(address: VirtAddr) -> Result<PhysAddr, u64> {
     let par: u64;
     // SAFETY: AT changes PAR_EL1 alone, which nothing else uses; an interrupt between the two would have to use it too.

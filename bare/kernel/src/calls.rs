@@ -20,7 +20,8 @@ type Function<'a> = &'a (dyn Fn(usize) + Sync);
 /// The call under way. Only who holds `CALLER` writes it, while no CPU is pending.
 struct Current(UnsafeCell<Option<Function<'static>>>);
 
-// SAFETY: written while `PENDING` is 0 and read by CPUs whose bit in it is set; the bit's release and acquire order the two.
+// SAFETY: written while `PENDING` is 0 and read by CPUs whose bit in it is set; the bit's release and acquire order the
+// two.
 unsafe impl Sync for Current {}
 
 static CURRENT: Current = Current(UnsafeCell::new(None));

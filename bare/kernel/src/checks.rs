@@ -29,7 +29,9 @@ type Check = fn(&mut Detail) -> bool;
 
 /// Writes to a detail, which never fails: what does not fit is cut.
 macro_rules! tell {
-    ($detail:expr, $($argument:tt)*) => { { let _ = core::fmt::Write::write_fmt($detail, format_args!($($argument)*)); } };
+    ($detail:expr, $($argument:tt)*) => {{
+        let _ = core::fmt::Write::write_fmt($detail, format_args!($($argument)*));
+    }};
 }
 use tell;
 

@@ -57,7 +57,7 @@ fn at_the_end(body: impl FnOnce(Option<Pl011>)) {
     if registers::read_sctlr() & 1 != 0 {
         return CONSOLE.with_at_the_end(|console| body(*console));
     }
-    // With the MMU off a lock may not work, nobody else runs, and a guess costs nothing but words that nobody would have heard.
+    // With the MMU off a lock may not work, nobody else runs, and a guess costs nothing but words that nobody would hear.
     // SAFETY: with the MMU off all memory is Device memory. Where no PL011 is, the machine was about to end in silence.
     body(Some(unsafe { Pl011::new(FALLBACK as usize) }));
 }

@@ -93,8 +93,8 @@ fn start(psci: &Psci, index: usize, cpu: &Cpu, facts: &Facts) -> Result<(), NotS
         per_cpu: per_cpu::prepare(index, stack(Kind::Emergency)),
     };
     let call = Call { conduit: early::conduit(psci), cpu_on: psci.cpu_on, affinity: cpu.affinity };
-    // SAFETY: this is the high half, and `Translation::read` is what it runs by. The stacks were just mapped. The CPU started before
-    // has announced itself, refused, or was given up when it did not answer for long.
+    // SAFETY: this is the high half, and `Translation::read` is what it runs by. The stacks were just mapped. The CPU
+    // started before has announced itself, refused, or was given up when it did not answer for long.
     let called = unsafe { secondary::start(call, facts.load_address, Translation::read(), requirements(facts), start) };
     let answer = called.map_err(NotStarted::Firmware).and_then(|()| wait_for(index));
     if answer.as_ref().is_err_and(NotStarted::is_off) {

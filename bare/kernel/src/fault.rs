@@ -1,6 +1,7 @@
 //! The report of an exception that nothing expected. It ends the machine.
 
 use core::fmt;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use hardware::exception::{Exception, Kind, Origin};
 use hardware::platform::Hardware;
@@ -10,9 +11,12 @@ use vmsa::registers::MemoryTypes;
 use vmsa::{Access, AddressHalf, Meaning, Stage1Attributes, VirtAddr};
 
 use crate::console::write_last_line;
-use crate::finish::{Status, finish, is_ending};
+use crate::finish::{Status, claim_the_end, finish, is_ending};
 use crate::tables::AnyTable;
 use crate::{early, high, layout, stacks};
+
+/// How many reports were begun. Loads and stores alone: this must work with the MMU off.
+static REPORTS: AtomicU32 = AtomicU32::new(0);
 
 /// Prints a line of the report.
 macro_rules! tell {
@@ -21,7 +25,11 @@ macro_rules! tell {
 
 /// Called by the vectors.
 pub(crate) fn report(exception: &Exception) -> ! {
-    if is_ending() {
+    claim_the_end();
+    // A report that faults is reported too, once; what goes wrong even then ends the machine at once.
+    let reports = REPORTS.load(Ordering::Relaxed);
+    REPORTS.store(reports + 1, Ordering::Relaxed);
+    if is_ending() || reports > 1 {
         finish(Status::Failed);
     }
     let frame = exception.frame;

@@ -1,10 +1,10 @@
 //! The end of the machine: with a status where the host can take one, and never in silence.
 
 use core::panic::PanicInfo;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use hardware::psci::Conduit;
-use hardware::{interrupts, semihosting};
+use hardware::{interrupts, per_cpu, registers, semihosting};
 use kerncore::command_line::Exit;
 
 use crate::console::{self, say};
@@ -26,7 +26,10 @@ static CONDUIT: AtomicU8 = AtomicU8::new(UNKNOWN);
 /// How many ways of ending have been tried. Loads and stores alone: this must work with the MMU off.
 static TRIED: AtomicU8 = AtomicU8::new(0);
 
-/// Chooses how the machine will be ended. Before the first call every way is tried.
+/// The number of the CPU that ends the machine, plus 1.
+static SPEAKER: AtomicU32 = AtomicU32::new(0);
+
+/// Chooses how the machine will be ended. Without this, where no device tree tells, every way is tried.
 pub(crate) fn configure(exit: Option<Exit>, conduit: Option<Conduit>) {
     let exit = match exit {
         Some(Exit::Semihosting) => 2,
@@ -44,6 +47,24 @@ pub(crate) fn configure(exit: Option<Exit>, conduit: Option<Conduit>) {
 /// Whether the machine is ending, so that an exception is one way that did not work.
 pub(crate) fn is_ending() -> bool {
     TRIED.load(Ordering::Relaxed) != 0
+}
+
+/// Only the first CPU that comes here goes on: one report is readable, two at once are not. It ends the machine for
+/// all.
+pub(crate) fn claim_the_end() {
+    // With the MMU off this CPU is alone, and a compare-exchange may not work.
+    if registers::read_sctlr() & 1 == 0 {
+        return;
+    }
+    let this = per_cpu::index() as u32 + 1;
+    if let Err(speaker) = SPEAKER.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed)
+        && speaker != this
+    {
+        let _masks = interrupts::mask();
+        loop {
+            interrupts::wait();
+        }
+    }
 }
 
 /// Ends the machine.
@@ -76,6 +97,7 @@ pub(crate) fn refuse(reason: core::fmt::Arguments) -> ! {
 
 #[panic_handler]
 fn panic(info: &PanicInfo) -> ! {
+    claim_the_end();
     if is_ending() {
         finish(Status::Failed);
     }

@@ -1,5 +1,5 @@
-//! What `early` leaves for the high half: plain values. A reference, a string or a function pointer would hold an address of the
-//! identity map, where nothing is any more.
+//! What `early` leaves for the high half: plain values. A reference, a string or a function pointer would hold an
+//! address of the identity map, where nothing is any more.
 
 use kerncore::command_line::Options;
 use kerncore::devicetree::{Cpu, MAX_CPUS, Psci};
@@ -68,8 +68,11 @@ impl Owner {
     fn of(kind: Kind) -> Self {
         match kind {
             Kind::Early(TABLES) => Self::Tables,
-            Kind::Early(_) => Self::Stacks,
-            other => Self::Kind(KINDS.iter().position(|kind| *kind == other).unwrap_or(KINDS.len() - 1) as u8),
+            Kind::Early(STACKS) => Self::Stacks,
+            other => {
+                let number = KINDS.iter().position(|kind| *kind == other);
+                Self::Kind(number.expect("every kind and every early purpose has a number") as u8)
+            }
         }
     }
 

@@ -16,8 +16,9 @@ static EDITOR: Lock<()> = Lock::new(());
 /// The upper half, to read or, with the editor's lock, to change.
 pub(crate) fn read() -> AnyTable {
     let offset = facts().linear.offset();
-    // SAFETY: every table comes from RAM, which the linear map holds writable; editing is for who holds the lock; and what is
-    // changed is stacks of CPUs that do not run yet and the self-checks' own range, which no reference leads to.
+    // SAFETY: every table comes from RAM, which the linear map holds writable; editing is for who holds the lock; and
+    // what is changed is stacks of CPUs that do not run yet and the self-checks' own range, which no reference leads
+    // to.
     let hardware = unsafe { Hardware::new(offset) };
     let regime = pagetable::El1 { tlb: cpus::tlb_features(), ..early::CAUTIOUS };
     AnyTable::read_current(hardware, AddressHalf::Upper, regime).expect("this CPU runs by what `Shape` encoded")
@@ -29,7 +30,8 @@ pub(crate) fn read_lower() -> AnyTable {
     lower.expect("this CPU runs by what `Shape` encoded")
 }
 
-/// Makes changes, all or none. Leaves may be broken before they are remade if nobody else can meet the window: `may_break`.
+/// Makes changes, all or none. Leaves may be broken before they are remade if nobody else can meet the window:
+/// `may_break`.
 pub(crate) fn change(changes: &[Change<pagetable::El1>], may_break: bool) -> Result<(), ChangeError> {
     EDITOR.with(|guard| {
         // Interrupts are masked while the lock is held, and nothing of this code lies in what is broken.

@@ -1,10 +1,10 @@
-//! Where things are in the high half. All of it but the linear map lies in the last 32 GiB, which every number of input bits from 36
-//! has, so these addresses are the same in every boot.
+//! Where things are in the high half. All of it but the linear map lies in the last 32 GiB, which every number of input
+//! bits from 36 has, so these addresses are the same in every boot.
 //!
 //! ```text
 //! 2^64 - 2^N    the linear map: half of the input space, whatever its width N
-//! -2 GiB        the image, at its link address; above it stacks and devices, within 512 MiB, so that 64 KiB pages need one
-//!               table for all of them
+//! -2 GiB        the image, at its link address; above it stacks and devices, within 512 MiB, so that 64 KiB pages need
+//!               one table for all of them
 //! -1 GiB        the self-checks' own range, on a boundary of every block
 //! ```
 

@@ -18,8 +18,8 @@ pub(crate) struct Linear {
 impl Linear {
     /// The linear map of a kernel with this page table, for RAM that starts at `lowest`.
     ///
-    /// The origin is rounded down so far that memory keeps its alignment to every leaf; but leaves of more than a quarter of the
-    /// capacity are not worth the addresses that this wastes.
+    /// The origin is rounded down so far that memory keeps its alignment to every leaf; but leaves of more than a
+    /// quarter of the capacity are not worth the addresses that this wastes.
     pub(crate) fn new(page_size: PageSize, layout: Layout, input_bits: u32, lowest: PhysAddr) -> Self {
         let capacity = 1 << (input_bits - 1);
         let largest =

@@ -38,7 +38,8 @@ impl<T> Lock<T> {
             }
             interrupts::pause();
         }
-        // SAFETY: whoever holds it is this CPU, interrupted for good, or one that is stuck; the machine ends with this report.
+        // SAFETY: whoever holds it is this CPU, interrupted for good, or one that is stuck; the machine ends with this
+        // report.
         unsafe { self.0.force_unlock() };
         body(&mut self.0.lock())
     }

@@ -1,12 +1,12 @@
-//! The Vellum reference kernel: boots at the page size it is asked for, maps all memory with the largest leaves, shows it, and proves
-//! its protections.
+//! The Vellum reference kernel: boots at the page size it is asked for, maps all memory with the largest leaves, shows
+//! it, and proves its protections.
 //!
 //! ```text
 //! entry (assembly) ─> early::build_identity_map ─> early::main ─> high::main ─> checks ─> finish
 //!                     MMU off                      identity map   high half
 //! ```
-//! `early` runs at physical addresses. It leaves a [`handover::Handover`] of plain values, because no address survives the way from
-//! there to the high half.
+//! `early` runs at physical addresses. It leaves a [`handover::Handover`] of plain values, because no address survives the
+//! way from there to the high half.
 #![no_std]
 #![no_main]
 

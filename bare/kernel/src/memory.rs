@@ -61,7 +61,8 @@ pub(crate) fn start(mut early: EarlyAllocator) -> Result<(), StartError> {
     let request = Request { size_bytes, ..Request::page(page_size(), PAGE_NOTES) };
     let notes = early.allocate(&request).map_err(StartError::Notes)?;
     let address = facts().linear.address(notes.start).bits();
-    // SAFETY: the early allocator gives memory out once, the linear map holds it writable, and it is large enough. Any bits are a u64.
+    // SAFETY: the early allocator gives memory out once, the linear map holds it writable, and it is large enough. Any
+    // bits are a u64.
     let notes = unsafe { slice::from_raw_parts_mut(address as *mut u64, layout.words()) };
     let mut pages = Buddy::new(layout, notes).map_err(StartError::Length)?;
     early.hand_over(&mut pages).map_err(StartError::Memory)?;

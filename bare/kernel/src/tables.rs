@@ -1,6 +1,7 @@
 //! Page tables whose granule was chosen at boot.
 //!
-//! [`AnyTable`] is the one place where the choice is made: it takes the functions of its granule, compiled for it, by one pointer.
+//! [`AnyTable`] is the one place where the choice is made: it takes the functions of its granule, compiled for it, by
+//! one pointer.
 
 mod any;
 mod attributes;

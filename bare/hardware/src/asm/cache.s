@@ -1,5 +1,6 @@
-// Cache maintenance by address, usable with the MMU off and without a stack. Ranges are [x0, x1); each routine clobbers x0, x2,
-// x3. The line size is CTR_EL0.DminLine (or IminLine): the smallest of all caches, so that no line is stepped over.
+// Cache maintenance by address, usable with the MMU off and without a stack. Ranges are [x0, x1); each routine clobbers
+// x0, x2, x3. The line size is CTR_EL0.DminLine (or IminLine): the smallest of all caches, so that no line is stepped
+// over.
 
     .macro  line_size, to, shift
     mrs     \to, ctr_el0

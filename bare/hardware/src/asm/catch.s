@@ -1,8 +1,8 @@
 // A call that comes back even if it faults.
 
     .text
-// fn catch_faults(record: x0, body: x1, argument: x2) -> x0: 0 when the body returned, 1 when it faulted. The handler resumes
-// at `catch_landing` with x0 = 1, x19 = record and the stack pointer of the call, and drops the body's frames.
+// fn catch_faults(record: x0, body: x1, argument: x2) -> x0: 0 when the body returned, 1 when it faulted. The handler
+// resumes at `catch_landing` with x0 = 1, x19 = record and the stack pointer of the call, and drops the body's frames.
     .global catch_faults
 catch_faults:
     stp     x19, x20, [x0, #{CATCH_REGISTERS}]

@@ -1,5 +1,5 @@
-// Entered at EL2 or EL1 with the MMU off, returns at EL1 with a known SCTLR_EL1. Every EL2 register that changes what EL1 sees
-// has an UNKNOWN reset value, so each is written. EL2 without E2H only: HCR_EL2.E2H = 0 must be writable. Clobbers x0-x2.
+// Entered at EL2 or EL1 with the MMU off, returns at EL1 with a known SCTLR_EL1. Every EL2 register that changes what
+// EL1 sees has an UNKNOWN reset value, so each is written. The values are for HCR_EL2.E2H = 0. Clobbers x0-x2.
 
     .section .text.identity, "ax"
     .global enter_el1
@@ -8,7 +8,8 @@ enter_el1:
     mov     x0, #0x0800
     movk    x0, #0x30d0, lsl #16
     msr     sctlr_el1, x0
-    isb                             // EL1 (if this is it) runs by the new value
+    msr     cpacr_el1, xzr          // a floating-point instruction in a soft-float kernel is to trap, not to pass
+    isb                             // EL1 (if this is it) runs by the new values
     mrs     x0, CurrentEL
     cmp     x0, #(2 << 2)
     b.eq    1f

@@ -1,8 +1,8 @@
-// Where a boot loader, QEMU or a debugger enters: the flat Image header of the arm64 boot protocol, and the way from there to
-// Rust with the MMU on at an identity map.
+// Where a boot loader, QEMU or a debugger enters: the flat Image header of the arm64 boot protocol, and the way from
+// there to Rust with the MMU on at an identity map.
 //
-// Until the MMU is on every data access is to Device-nGnRnE memory: no exclusives, no unaligned accesses (the target is built
-// with strict-align), and no cache is looked up. x19-x23 live through this file:
+// Until the MMU is on every data access is to Device-nGnRnE memory: no exclusives, no unaligned accesses (the target is
+// built with strict-align), and no cache is looked up. x19-x23 live through this file:
 //   x19 device tree   x20 exception level of entry   x21 counter at entry   x22 load address   x23 the `Boot` record
 
     .section .text.header, "ax"
@@ -12,7 +12,7 @@ image_header:
     .long   0
     .quad   0                       // text_offset: the image may start on any 2 MiB boundary
     .quad   image_size              // with bss and the boot stacks, so that nothing is put over them
-    .quad   0xa                     // little-endian; page size unspecified; anywhere in memory
+    .quad   1 << 3                  // little-endian; page size unspecified; anywhere in memory
     .quad   0
     .quad   0
     .quad   0
@@ -34,8 +34,8 @@ entry:
     mrs     x21, cntvct_el0
     adrp    x22, image_start
 
-    // The boot protocol has only the image's file part cleaned. A line that a loader left dirty over bss would be evicted over
-    // what is written there from now on; drop them all first.
+    // The boot protocol has only the image's file part cleaned. A line that a loader left dirty over bss would be
+    // evicted over what is written there from now on; drop them all first.
     adrp    x0, bss_start
     adrp    x1, image_end
     bl      invalidate_to_poc
@@ -85,8 +85,8 @@ entry:
     ldp     x27, x28, [x24, #16]
     ldr     x4, [x24, #32]
 
-    // Everything from the read-only data to the end of the image was, or may have been, written past the caches. Lines that
-    // were fetched into them before then would hide it as soon as the MMU is on.
+    // Everything from the read-only data to the end of the image was, or may have been, written past the caches. Lines
+    // that were fetched into them before then would hide it as soon as the MMU is on.
     adrp    x0, rodata_start
     adrp    x1, image_end
     bl      invalidate_to_poc

@@ -1,5 +1,5 @@
-// Writes every absolute address in the image's data for an image that is to run at one address while it lies at another. The
-// addends are in the relocations (RELA), so this may be done again for another address.
+// Writes every absolute address in the image's data for an image that is to run at one address while it lies at
+// another. The addends are in the relocations (RELA), so this may be done again for another address.
 //   x0 the address that `image_start` will have when it runs   x1 the address it can be written at now
 // Clobbers x2-x8. Only data is written: code is position independent, and is mapped read-only when this runs again.
 

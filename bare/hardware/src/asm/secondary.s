@@ -1,5 +1,6 @@
-// Where PSCI CPU_ON starts a secondary: MMU off, x0 = physical address of its `StartRecord`, which the boot CPU has cleaned to
-// the point of coherency. x19 keeps it. No stack until the MMU is on: a stack's lines may still be dirty in another CPU's cache.
+// Where PSCI CPU_ON starts a secondary: MMU off, x0 = physical address of its `StartRecord`, which the boot CPU has
+// cleaned to the point of coherency. x19 keeps it. No stack until the MMU is on: a stack's lines may still be dirty in
+// another CPU's cache.
 
     .section .text.identity, "ax"
     .global secondary_entry
@@ -8,8 +9,8 @@ secondary_entry:
     mov     x19, x0
     bl      enter_el1
 
-    // A CPU that lacks what the tables need must not turn its MMU on: a granule or an address size that it does not know gives
-    // it some other translation.
+    // A CPU that lacks what the tables need must not turn its MMU on: a granule or an address size that it does not
+    // know gives it some other translation.
     mrs     x20, id_aa64mmfr0_el1
     mrs     x21, S3_0_C0_C7_2       // ID_AA64MMFR2_EL1
     ldp     x1, x2, [x19, #{START_GRANULE_SHIFT}]

@@ -1,5 +1,5 @@
-// Changes how this CPU translates: from no translation to some, from one granule to another, or to other tables. Runs at an
-// address that is its own physical address in the old translation and in the new one, and touches no memory.
+// Changes how this CPU translates: from no translation to some, from one granule to another, or to other tables. Runs
+// at an address that is its own physical address in the old translation and in the new one, and touches no memory.
 //   x0 MAIR_EL1   x1 TCR_EL1   x2 TTBR0_EL1   x3 TTBR1_EL1   x4 SCTLR_EL1, with M set
 // Clobbers x5. Exceptions are masked: the vectors may be in neither translation.
 
@@ -11,15 +11,15 @@ switch_translation:
     mrs     x5, sctlr_el1
     bic     x5, x5, #1
     msr     sctlr_el1, x5
-    // The MMU is off before any register that a walk uses changes: otherwise a walk could use the old tables with the new
-    // granule, and what it cached would be garbage.
+    // The MMU is off before any register that a walk uses changes: otherwise a walk could use the old tables with the
+    // new granule, and what it cached would be garbage.
     isb
     msr     mair_el1, x0
     msr     tcr_el1, x1
     msr     ttbr0_el1, x2
     msr     ttbr1_el1, x3
-    // Whatever the TLBs hold comes from other tables, or from before reset, with the ASID that the new ones use. Local is
-    // enough: every CPU comes through here by itself.
+    // Whatever the TLBs hold comes from other tables, or from before reset, with the ASID that the new ones use. Local
+    // is enough: every CPU comes through here by itself.
     tlbi    vmalle1
     dsb     nsh                     // the invalidation is complete, or an old entry could be hit once the MMU is on
     isb                             // the registers above have their values before the first walk

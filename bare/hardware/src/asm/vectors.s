@@ -1,6 +1,6 @@
-// The vectors of EL1. Kernel code runs on SP_EL0; an exception runs on SP_EL1, the CPU's exception stack, so that a thread
-// stack that has run out can be reported. An exception in an exception handler (the second group) finds SP_EL1 of doubtful
-// worth and takes the CPU's emergency stack; it never returns.
+// The vectors of EL1. Kernel code runs on SP_EL0; an exception runs on SP_EL1, the CPU's exception stack, so that a
+// thread stack that has run out can be reported. An exception in an exception handler (the second group) finds SP_EL1
+// of doubtful worth and takes the CPU's emergency stack; it never returns.
 
     .macro  save_and_handle, index
     stp     x0, x1, [sp, #-{FRAME_SIZE}]!

@@ -80,9 +80,9 @@ impl Block {
 
     /// `None` says that the detail tells what is wrong.
     fn check(&self, detail: &mut Detail) -> Option<()> {
-        let leaf = kernel_table::read().translate(self.range().start)?;
-        if leaf.size != self.size {
-            tell!(detail, " was mapped by a {}", leaf.size);
+        let leaf = kernel_table::read().translate(self.range().start);
+        if leaf.map(|leaf| leaf.size) != Some(self.size) {
+            tell!(detail, ": mapped by {leaf:x?}");
             return None;
         }
         self.for_each_page(detail, |page| write(page, value(page)))?;
@@ -117,16 +117,20 @@ impl Block {
         None
     }
 
-    /// Every other page holds its value, can be written, and has the descriptor bits it had, its place in the block apart.
+    /// Every other page holds its value, can be written, and has the descriptor bits it had, its place in the block
+    /// apart.
     fn check_neighbours(&self, changed: VirtAddr, detail: &mut Detail) -> Option<()> {
         self.for_each_page(detail, |page| page == changed || (read(page) == value(page) && write(page, !value(page))))?;
         self.for_each_page(detail, |page| page == changed || read(page) == !value(page))?;
         let table = kernel_table::read();
         for offset in (0..self.bytes()).step_by(page_size().size_bytes() as usize) {
             let page = self.range().start + offset;
-            let leaf = table.translate(page)?;
-            let is_read_only = leaf.descriptor.bits() & Stage1Attributes::READ_ONLY.bits() != 0;
-            if leaf.output != self.memory + offset || is_read_only != (page == changed) {
+            let leaf = table.translate(page);
+            let is_right = leaf.is_some_and(|leaf| {
+                let is_read_only = leaf.descriptor.bits() & Stage1Attributes::READ_ONLY.bits() != 0;
+                leaf.output == self.memory + offset && is_read_only == (page == changed)
+            });
+            if !is_right {
                 tell!(detail, ": {page} is {leaf:x?}");
                 return None;
             }

@@ -1,13 +1,13 @@
 //! The first identity map, made with the MMU off: the image and the device tree, and nothing else.
 //!
-//! Everything here runs on Device memory: no lock, no compare-and-exchange, no formatting but in a dying machine. The entry code drops
-//! what the caches hold of the tables before it turns the MMU on.
+//! Everything here runs on Device memory: no lock, no compare-and-exchange, no formatting but in a dying machine. The
+//! entry code drops what the caches hold of the tables before it turns the MMU on.
 
 use core::ops::Range;
 
 use hardware::boot::Boot;
 use hardware::platform::Hardware;
-use hardware::{image, probe, registers};
+use hardware::{cache, image, probe, registers};
 use kerncore::devicetree;
 use kerncore::range::PhysicalRange;
 use pagetable::{El1, Scope, TlbFeatures};
@@ -17,8 +17,8 @@ use super::choose::{LOWER_BITS, default_page_size};
 use crate::devices::whole_pages;
 use crate::tables::{AnyTable, Bump, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, map};
 
-/// How a page table is edited before anything is known of the other CPUs: with no TLBI that one of them might lack, and with every one
-/// repeated, should one of them need it.
+/// How a page table is edited before anything is known of the other CPUs: with no TLBI that one of them might lack, and
+/// with every one repeated, should one of them need it.
 pub(crate) const CAUTIOUS: El1 = El1 {
     scope: Scope::Global,
     tlb: TlbFeatures { range: false, level_hints: false, repeat: true },
@@ -39,7 +39,8 @@ pub(crate) fn build_identity_map(boot: &mut Boot) {
     let page_size = default_page_size(&cpu);
     let device_tree = find_device_tree(boot.device_tree);
     let mut tables = Bump::new(image::early_tables(), page_size);
-    // SAFETY: the MMU is off, so physical addresses are what is accessed; the tables come from memory that is there for them.
+    // SAFETY: the MMU is off, so physical addresses are what is accessed; the tables come from memory that is there for
+    // them.
     let hardware = unsafe { Hardware::new(0) };
     // Read-only data holds addresses that are written once more on the way to the high half.
     let image = [
@@ -70,8 +71,11 @@ fn find_device_tree(address: u64) -> Option<PhysicalRange> {
     if address == 0 || !address.is_multiple_of(8) || address >> LOWER_BITS != 0 {
         return None;
     }
-    // SAFETY: with the MMU off a read of 8 bytes of RAM has no side effect, and of nothing faults. A loader that points to a device
-    // breaks the boot protocol.
+    // The boot protocol has the image cleaned to memory, not the device tree: a loader may have left it in a cache,
+    // which this read looks past.
+    cache::clean(address as usize..address as usize + 8);
+    // SAFETY: with the MMU off a read of 8 bytes of RAM has no side effect, and of nothing faults. A loader that points
+    // to a device breaks the boot protocol.
     let header = unsafe { probe::read(VirtAddr::new(address)) }.ok()?;
     let bytes = devicetree::claimed_size_bytes(&header.to_le_bytes()).ok()?.into();
     let range = PhysicalRange::from_size(PhysAddr::new(address), bytes);

@@ -45,7 +45,9 @@ pub(crate) fn main(boot: &Boot) -> ! {
     devicetree::read(device_tree(boot), &mut machine, &mut findings);
     identity.open_console(&machine);
     let options = command_line::parse(machine.bootargs, &mut findings);
-    finish::configure(options.exit, machine.psci.map(|psci| conduit(&psci)));
+    if boot.device_tree_bytes != 0 {
+        finish::configure(options.exit, machine.psci.map(|psci| conduit(&psci)));
+    }
     let mut map = MemoryMap::new();
     map.make(&mut machine, &occupants(boot), &mut findings);
     let (choice, linear) = choose_map(&cpu, &options, &map);
@@ -98,8 +100,8 @@ fn enter_high_half(
     times::record(Step::Tables);
     let stack = |kind| stacks::range(0, kind, page_size).end;
     let (stack, exception_stack) = (stack(Kind::Thread), stack(Kind::Exception));
-    // SAFETY: the other CPUs are off. The new tables map the image at its link address, its identity text and both stacks; what the
-    // handover holds are plain values, and `high::main` begins with nothing else.
+    // SAFETY: the other CPUs are off. The new tables map the image at its link address, its identity text and both
+    // stacks; what the handover holds are plain values, and `high::main` begins with nothing else.
     unsafe { leave_identity_map(&translation, Destination { entry: high::main, argument: 0, stack, exception_stack }) }
 }
 
@@ -151,8 +153,8 @@ fn report(findings: &Findings) {
 
 impl Identity {
     fn new(boot: &Boot, cpu: &IdRegisters) -> Self {
-        // SAFETY: the tables of the first identity map lie in the image, which it maps writable, and later ones in early memory,
-        // which is mapped before it is used. Only `self` edits, and it only adds mappings.
+        // SAFETY: the tables of the first identity map lie in the image, which it maps writable, and later ones in
+        // early memory, which is mapped before it is used. Only `self` edits, and it only adds mappings.
         let hardware = unsafe { Hardware::new(0) };
         let table = AnyTable::read_current(hardware, AddressHalf::Lower, CAUTIOUS);
         let page_size = default_page_size(cpu);

@@ -57,7 +57,8 @@ fn operations(page_size: PageSize) -> &'static dyn Operations {
 }
 
 impl AnyTable {
-    /// Builds a page table by making these changes, one after the other, to nothing. No CPU walks it yet, but one may from now on.
+    /// Builds a page table by making these changes, one after the other, to nothing. No CPU walks it yet, but one may
+    /// from now on.
     pub(crate) fn build(
         hardware: Hardware,
         shape: Shape,

@@ -23,8 +23,8 @@ impl Shape {
         Geometry::new(bits, self.layout, half)
     }
 
-    /// What to load into a CPU with these ID registers, so that it translates by the tables at these roots. Without an upper root the
-    /// upper half is not walked.
+    /// What to load into a CPU with these ID registers, so that it translates by the tables at these roots. Without an
+    /// upper root the upper half is not walked.
     pub(crate) fn translation(self, cpu: &IdRegisters, lower: PhysAddr, upper: Option<PhysAddr>) -> Translation {
         // IPS above what the layout can hold is reserved, and above what the CPU has too (D8.2.6).
         let widest = if self.layout == Layout::Bits48 { 5 } else { 6 };
