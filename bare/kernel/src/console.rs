@@ -1,6 +1,7 @@
 //! Where the kernel's words go.
 
 use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use hardware::pl011::Pl011;
 use hardware::registers;
@@ -10,6 +11,8 @@ use crate::lock::Lock;
 /// Where QEMU's virt machine has its UART: tried for last words before the device tree has told of one.
 pub(crate) const FALLBACK: u64 = 0x0900_0000;
 
+/// Whether the identity map has [`FALLBACK`].
+static IS_GUESS_MAPPED: AtomicBool = AtomicBool::new(false);
 static CONSOLE: Lock<Option<Pl011>> = Lock::new(None);
 
 /// Prints a line, whole, beside what other CPUs print.
@@ -17,6 +20,13 @@ macro_rules! say {
     ($($argument:tt)*) => { $crate::console::write_line(format_args!($($argument)*)) };
 }
 pub(crate) use say;
+
+/// Whether the page at [`FALLBACK`] is mapped, for last words before there is a console. Gives back whether it was.
+pub(crate) fn set_guess_mapped(is_mapped: bool) -> bool {
+    let was_mapped = IS_GUESS_MAPPED.load(Ordering::Relaxed);
+    IS_GUESS_MAPPED.store(is_mapped, Ordering::Relaxed);
+    was_mapped
+}
 
 /// The console is the PL011 at this address from now on; none before the first call.
 ///
@@ -54,12 +64,19 @@ pub(crate) fn flush() {
 }
 
 fn at_the_end(body: impl FnOnce(Option<Pl011>)) {
-    if registers::read_sctlr() & 1 != 0 {
-        return CONSOLE.with_at_the_end(|console| body(*console));
+    // With the MMU off a lock may not work, and nobody else runs.
+    if registers::read_sctlr() & 1 == 0 {
+        return body(Some(guess()));
     }
-    // With the MMU off a lock may not work, nobody else runs, and a guess costs nothing but words that nobody would hear.
-    // SAFETY: with the MMU off all memory is Device memory. Where no PL011 is, the machine was about to end in silence.
-    body(Some(unsafe { Pl011::new(FALLBACK as usize) }));
+    let is_guess_mapped = IS_GUESS_MAPPED.load(Ordering::Relaxed);
+    CONSOLE.with_at_the_end(|console| body(console.or_else(|| is_guess_mapped.then(guess))));
+}
+
+/// A console for last words. A wrong guess costs nothing but words that nobody would have heard.
+fn guess() -> Pl011 {
+    // SAFETY: with the MMU off all memory is Device memory, and later this is used while the page is mapped as such. Where no
+    // PL011 is, the machine was about to end in silence.
+    unsafe { Pl011::new(FALLBACK as usize) }
 }
 
 struct Output(Pl011);

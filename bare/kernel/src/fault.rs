@@ -119,15 +119,12 @@ pub(crate) struct Place(pub(crate) VirtAddr);
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let image = hardware::image::whole();
-        let Some(facts) = high::known_facts() else {
-            let is_image = image.contains(&self.0.bits());
-            return f.write_str(if is_image { "image, at its physical address" } else { "no place with a name" });
-        };
-        if let Some(place) = stacks::find(self.0, facts.choice.shape.page_size) {
-            return place.fmt(f);
-        }
         if image.contains(&self.0.bits()) {
             return write!(f, "image + {:#x}, {}", self.0.bits() - image.start, part_of_image(self.0));
+        }
+        let Some(facts) = high::known_facts() else { return f.write_str("no place with a name") };
+        if let Some(place) = stacks::find(self.0, facts.choice.shape.page_size) {
+            return place.fmt(f);
         }
         if facts.linear.contains(self.0) {
             let physical = self.0.bits().wrapping_sub(facts.linear.offset());

@@ -14,8 +14,9 @@ use pagetable::{El1, Scope, TlbFeatures};
 use vmsa::{AddressHalf, Layout, PageSize, PhysAddr, VirtAddr};
 
 use super::choose::{LOWER_BITS, default_page_size};
+use crate::console;
 use crate::devices::whole_pages;
-use crate::tables::{AnyTable, Bump, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, map};
+use crate::tables::{AnyTable, Bump, DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, map};
 
 /// How a page table is edited before anything is known of the other CPUs: with no TLBI that one of them might lack, and
 /// with every one repeated, should one of them need it.
@@ -49,9 +50,15 @@ pub(crate) fn build_identity_map(boot: &mut Boot) {
         (image::data(), READ_WRITE),
         (image::bss().start..image::early_tables().end, READ_WRITE),
     ];
+    // For last words, should something go wrong before the device tree has told where to say them.
+    let guess = PhysicalRange::from_size(PhysAddr::new(console::FALLBACK), page_size.size_bytes());
     let blob = device_tree.map(|range| (pages(range, page_size), READ_ONLY));
-    let mut parts = image.into_iter().chain(blob).filter(|(range, _)| !range.is_empty());
-    let mut changes = parts.by_ref().map(|(range, attributes)| map(range.clone(), range.start, attributes));
+    let is_free =
+        |range: &PhysicalRange| !range.overlaps(&image_range()) && device_tree.is_none_or(|tree| !tree.overlaps(range));
+    let guess = Some(guess).filter(is_free).map(|range| (pages(range, page_size), DEVICE));
+    console::set_guess_mapped(guess.is_some());
+    let parts = image.into_iter().chain(blob).chain(guess).filter(|(range, _)| !range.is_empty());
+    let mut changes = parts.map(|(range, attributes)| map(range.clone(), range.start, attributes));
     let shape = early_shape(page_size);
     match AnyTable::build(hardware, shape, AddressHalf::Lower, CAUTIOUS, &mut changes, &mut tables) {
         Ok(identity) => boot.translation = shape.translation(&cpu, identity.root(), None),
@@ -79,7 +86,11 @@ fn find_device_tree(address: u64) -> Option<PhysicalRange> {
     let header = unsafe { probe::read(VirtAddr::new(address)) }.ok()?;
     let bytes = devicetree::claimed_size_bytes(&header.to_le_bytes()).ok()?.into();
     let range = PhysicalRange::from_size(PhysAddr::new(address), bytes);
+    (bytes <= MOST_DEVICE_TREE_BYTES && !range.overlaps(&image_range())).then_some(range)
+}
+
+/// Where the image is.
+pub(super) fn image_range() -> PhysicalRange {
     let image = image::whole();
-    let overlaps = range.overlaps(&PhysicalRange::new(PhysAddr::new(image.start), PhysAddr::new(image.end)));
-    (bytes <= MOST_DEVICE_TREE_BYTES && !overlaps).then_some(range)
+    PhysicalRange::new(PhysAddr::new(image.start), PhysAddr::new(image.end))
 }

@@ -11,10 +11,11 @@ use kerncore::devicetree::{self, MachineDescription, Psci};
 use kerncore::finding::{Findings, Severity};
 use kerncore::memory_map::{MemoryMap, Occupants};
 use kerncore::range::PhysicalRange;
-use vmsa::{AddressHalf, IdRegisters, PageSize, PhysAddr};
+use pagetable::{Change, El1};
+use vmsa::{AddressHalf, IdRegisters, PageSize, PhysAddr, VirtAddr};
 
 use super::choose::{Choice, LOWER_BITS, choose, default_page_size};
-use super::identity::CAUTIOUS;
+use super::identity::{CAUTIOUS, image_range};
 use super::kernel_map::{EarlyMemory, build_lower, build_upper};
 use crate::console::{self, say};
 use crate::devices::{Placement, whole_pages};
@@ -114,9 +115,8 @@ fn device_tree(boot: &Boot) -> &'static [u8] {
 }
 
 fn occupants(boot: &Boot) -> Occupants {
-    let image = image::whole();
     Occupants {
-        image: PhysicalRange::new(PhysAddr::new(image.start), PhysAddr::new(image.end)),
+        image: image_range(),
         device_tree: PhysicalRange::from_size(PhysAddr::new(boot.device_tree), boot.device_tree_bytes),
     }
 }
@@ -165,17 +165,26 @@ impl Identity {
     /// Maps the console and prints there from now on. Without a device tree a guess is better than silence.
     fn open_console(&mut self, machine: &MachineDescription) {
         let guess = PhysicalRange::from_size(PhysAddr::new(console::FALLBACK), self.page_size.size_bytes());
+        // It has served as one for last words; it may be somebody's memory, or the console may be on the same page.
+        if console::set_guess_mapped(false) {
+            let page = whole_pages(guess, self.page_size);
+            self.change(Change::Unmap { from: VirtAddr::new(page.start.bits())..VirtAddr::new(page.end.bits()) });
+        }
         let registers = match (machine.console, machine.banks.is_empty()) {
             (Some(console), _) => console.registers,
             (None, true) => guess,
             (None, false) => return,
         };
         let pages = whole_pages(registers, self.page_size);
-        let change = map(pages.start.bits()..pages.end.bits(), pages.start.bits(), DEVICE);
-        if self.table.change(&[change], None, &mut self.tables).is_ok() {
+        if self.change(map(pages.start.bits()..pages.end.bits(), pages.start.bits(), DEVICE)) {
             // SAFETY: just mapped; the device tree says it is a PL011, or there is nothing else to try.
             unsafe { console::set(registers.start.bits()) };
         }
+    }
+
+    /// Changes the map. Whether that was possible.
+    fn change(&mut self, change: Change<El1>) -> bool {
+        self.table.change(&[change], None, &mut self.tables).is_ok()
     }
 
     /// Maps the largest free range, from which everything early will come.
@@ -183,8 +192,7 @@ impl Identity {
         let reach = PhysicalRange::new(PhysAddr::new(0), PhysAddr::new(1 << LOWER_BITS));
         let free = memory.free(self.page_size).map(|range| range.intersection(&reach));
         let pool = free.max_by_key(PhysicalRange::size_bytes).filter(|range| !range.is_empty())?;
-        let change = map(pool.start.bits()..pool.end.bits(), pool.start.bits(), READ_WRITE);
-        self.table.change(&[change], None, &mut self.tables).ok()?;
-        Some(pool)
+        let is_mapped = self.change(map(pool.start.bits()..pool.end.bits(), pool.start.bits(), READ_WRITE));
+        is_mapped.then_some(pool)
     }
 }
