@@ -22,8 +22,8 @@ impl Hardware {
     ///
     /// Editing a page table that is live changes memory under everyone's feet, and this is where the responsibility is
     /// taken. For as long as this value or a copy of it is used,
-    /// - every page that an engine is given as a table, and every table of a page table that it edits, is mapped writable
-    ///   at that distance as Normal write-back memory (or the MMU is off), and no Rust reference leads to it;
+    /// - every page that an engine is given as a table, and every table of a page table that it edits, is mapped
+    ///   writable at that distance as Normal write-back memory (or the MMU is off), and no Rust reference leads to it;
     /// - each page table is edited by one engine at a time; many may read;
     /// - no change to a live page table unmaps, moves or write-protects memory that a Rust reference leads to or a CPU
     ///   runs on, or makes memory that one may not touch reachable by a second way.

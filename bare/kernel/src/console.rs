@@ -74,8 +74,8 @@ fn at_the_end(body: impl FnOnce(Option<Pl011>)) {
 
 /// A console for last words. A wrong guess costs nothing but words that nobody would have heard.
 fn guess() -> Pl011 {
-    // SAFETY: with the MMU off all memory is Device memory, and later this is used while the page is mapped as such. Where no
-    // PL011 is, the machine was about to end in silence.
+    // SAFETY: with the MMU off all memory is Device memory, and later this is used while the page is mapped as such.
+    // Where no PL011 is, the machine was about to end in silence.
     unsafe { Pl011::new(FALLBACK as usize) }
 }
 

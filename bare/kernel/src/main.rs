@@ -5,8 +5,8 @@
 //! entry (assembly) ─> early::build_identity_map ─> early::main ─> high::main ─> checks ─> finish
 //!                     MMU off                      identity map   high half
 //! ```
-//! `early` runs at physical addresses. It leaves a [`handover::Handover`] of plain values, because no address survives the
-//! way from there to the high half.
+//! `early` runs at physical addresses. It leaves a [`handover::Handover`] of plain values, because no address survives
+//! the way from there to the high half.
 #![no_std]
 #![no_main]
 

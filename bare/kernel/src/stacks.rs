@@ -33,7 +33,7 @@ impl Kind {
     /// Bytes, but at least a page.
     pub(crate) fn size_bytes(self, page_size: PageSize) -> u64 {
         let bytes = match self {
-            Self::Thread => 32 << 10,
+            Self::Thread => 64 << 10,
             Self::Exception => 16 << 10,
             Self::Emergency => 8 << 10,
         };

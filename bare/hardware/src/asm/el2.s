@@ -1,23 +1,29 @@
 // Entered at EL2 or EL1 with the MMU off, returns at EL1 with a known SCTLR_EL1. Every EL2 register that changes what
 // EL1 sees has an UNKNOWN reset value, so each is written. The values are for HCR_EL2.E2H = 0. Clobbers x0-x2.
 
-    .section .text.identity, "ax"
-    .global enter_el1
-enter_el1:
+    .macro  known_el1_state
     // RES1 bits of Armv8.0: MMU, caches and alignment checks off, little-endian.
     mov     x0, #0x0800
     movk    x0, #0x30d0, lsl #16
     msr     sctlr_el1, x0
     msr     cpacr_el1, xzr          // a floating-point instruction in a soft-float kernel is to trap, not to pass
-    isb                             // EL1 (if this is it) runs by the new values
+    .endm
+
+    .section .text.identity, "ax"
+    .global enter_el1
+enter_el1:
     mrs     x0, CurrentEL
     cmp     x0, #(2 << 2)
     b.eq    1f
+    known_el1_state
+    isb                             // what follows runs by the new values
     ret
 
 1:  mov     x0, #(1 << 31)          // RW: EL1 is AArch64. No traps, no stage 2, E2H = 0.
     msr     hcr_el2, x0
-    isb                             // E2H decides how the registers below are laid out
+    // With E2H = 1 the names of EL1's registers would mean those of EL2, and others would be laid out differently.
+    isb
+    known_el1_state
     mov     x0, #0x0830
     movk    x0, #0x30c5, lsl #16
     msr     sctlr_el2, x0           // RES1 bits: MMU and caches off

@@ -53,8 +53,10 @@ pub(crate) fn build_identity_map(boot: &mut Boot) {
     // For last words, should something go wrong before the device tree has told where to say them.
     let guess = PhysicalRange::from_size(PhysAddr::new(console::FALLBACK), page_size.size_bytes());
     let blob = device_tree.map(|range| (pages(range, page_size), READ_ONLY));
-    let is_free =
-        |range: &PhysicalRange| !range.overlaps(&image_range()) && device_tree.is_none_or(|tree| !tree.overlaps(range));
+    let is_free = |range: &PhysicalRange| {
+        let is_tree = |tree: PhysicalRange| whole_pages(tree, page_size).overlaps(range);
+        !image_range().overlaps(range) && !device_tree.is_some_and(is_tree)
+    };
     let guess = Some(guess).filter(is_free).map(|range| (pages(range, page_size), DEVICE));
     console::set_guess_mapped(guess.is_some());
     let parts = image.into_iter().chain(blob).chain(guess).filter(|(range, _)| !range.is_empty());

@@ -154,7 +154,7 @@ fn report(findings: &Findings) {
 impl Identity {
     fn new(boot: &Boot, cpu: &IdRegisters) -> Self {
         // SAFETY: the tables of the first identity map lie in the image, which it maps writable, and later ones in
-        // early memory, which is mapped before it is used. Only `self` edits, and it only adds mappings.
+        // early memory, which is mapped before it is used. Only `self` edits: it adds mappings, and takes the guess's.
         let hardware = unsafe { Hardware::new(0) };
         let table = AnyTable::read_current(hardware, AddressHalf::Lower, CAUTIOUS);
         let page_size = default_page_size(cpu);
