@@ -34,19 +34,16 @@ impl May {
         route: &Route,
         question: &Question,
         sink: Sink<'_>,
-    ) -> Chunk {
+    ) -> Chunk<'_> {
         let page = address & !0xfff;
         if state.beneath.is_none() || start.is_located {
-            let is_blank = self.memory.page(page).is_none() && !self.visible.any_in(page, page | 0xfff);
-            return Chunk::new(page >> 12, alloc::vec![(page, route.clone())], is_blank);
+            return Chunk::new(self, page >> 12, alloc::vec![(page, route.clone())]);
         }
         let places = self.places(state, page, route, question);
         if let Some(fault) = fault {
             self.faults_beneath(state, fault, true, route, sink);
         }
-        // Nowhere to read from: nothing but the fault.
-        let is_blank = places.is_empty();
-        Chunk::new(page >> 12, places, is_blank)
+        Chunk::new(self, page >> 12, places)
     }
 
     /// The physical pages that the intermediate page of `address` may be.

@@ -158,10 +158,12 @@ impl May {
                 index = ((address | 0xfff) + 1 - start.table) / 8;
                 continue;
             }
-            for (page, beneath) in &chunk.places {
-                let word = page | (address & 0xfff);
-                let slot = Slot { space, state, start, index, word, is_inside };
-                self.reach_word(&slot, beneath, question, sink);
+            for place in &chunk.places {
+                let word = place.page | (address & 0xfff);
+                if place.may_answer(word, is_inside, question.wants_faults) {
+                    let slot = Slot { space, state, start, index, word, is_inside };
+                    self.reach_word(&slot, &place.route, question, sink);
+                }
             }
             index += 1;
         }
@@ -360,19 +362,44 @@ pub(crate) fn leaf_entry(
 }
 
 /// Where 4 KiB of a table are in memory: one place, or as many as stage 2 may say.
-pub(crate) struct Chunk {
+pub(crate) struct Chunk<'a> {
     page: u64,
-    places: Vec<(u64, Route)>,
+    places: Vec<Place<'a>>,
     /// All zero, with no old values.
     is_blank: bool,
 }
 
-impl Chunk {
+/// One such place.
+pub(crate) struct Place<'a> {
+    page: u64,
+    route: Route,
+    words: Option<&'a [u64; 512]>,
+    has_old: bool,
+}
+
+impl Place<'_> {
+    /// False when the word cannot matter: most words of most tables are invalid, and this is where time goes.
+    fn may_answer(&self, word: u64, is_inside: bool, wants_faults: bool) -> bool {
+        let value = self.words.map_or(0, |words| words[(word as usize & 0xfff) / 8]);
+        let needed = if is_inside { VALID } else { VALID | CONTIGUOUS };
+        self.has_old || value & needed == needed || is_inside && wants_faults
+    }
+}
+
+impl<'a> Chunk<'a> {
     const fn none() -> Self {
         Self { page: u64::MAX, places: Vec::new(), is_blank: false }
     }
 
-    pub(crate) fn new(page: u64, places: Vec<(u64, Route)>, is_blank: bool) -> Self {
+    pub(crate) fn new(may: &'a May, page: u64, places: Vec<(u64, Route)>) -> Self {
+        let place = |(page, route): (u64, Route)| Place {
+            page,
+            route,
+            words: may.memory.page(page),
+            has_old: may.visible.any_in(page, page | 0xfff),
+        };
+        let places: Vec<Place<'a>> = places.into_iter().map(place).collect();
+        let is_blank = places.iter().all(|it| it.words.is_none() && !it.has_old);
         Self { page, places, is_blank }
     }
 }

@@ -231,3 +231,20 @@ pub fn refine_one(run: u64, tally: &mut Tally) {
     }
     tally.findings += concrete.machine_mut().take_findings().len() as u64;
 }
+
+/// The machine alone, without concrete TLBs; returns a digest so that no event can be left out.
+pub fn run_plain(seed: u64, events: u64, world: World) -> u64 {
+    let mut seed = Seed::new(seed);
+    let (mut done, mut digest) = (0, 0_u64);
+    while done < events {
+        let mut machine = machine(&mut seed, world);
+        let cpus = machine.cpus().len() as u64;
+        for _ in 0..300 {
+            let event = event(&mut seed, world);
+            machine.apply(seed.below(cpus) as u8, &event);
+            done += 1;
+        }
+        digest = digest.rotate_left(1) ^ machine.digest();
+    }
+    digest
+}
