@@ -132,6 +132,14 @@ impl May {
         let Some(stage2) = state.space.stage2() else { return };
         let (first, last) = (question.first.max(leaf.start), question.last.min(leaf.last()));
         let (from, to) = (leaf.output_at(first), leaf.output_at(last));
+        // Asked for what comes through one stage-2 entry, only its addresses matter.
+        if let Some(Through::Record(record)) = question.through
+            && record.tag.regime == Regime::Stage2
+            && !route.is_through
+            && (record.start.min(record.own_start) > to || record.last().max(record.own_last()) < from)
+        {
+            return;
+        }
         for answer in self.answers(state, from, to, question.through) {
             let mut both = answer.route.clone();
             both.walkers &= route.walkers;
@@ -164,11 +172,21 @@ impl May {
         sink: Sink<'_>,
     ) {
         let state = self.space(space);
-        let last = question.last.min(stage1.bounds().1);
-        for answer in self.answers(state, question.first, last, question.through) {
+        let (mut first, mut last) = (question.first, question.last.min(stage1.bounds().1));
+        if let Some(Through::Record(record)) = question.through
+            && record.tag.regime == Regime::Stage2
+        {
+            first = first.max(record.start.min(record.own_start));
+            last = last.min(record.last().max(record.own_last()));
+        }
+        if first > last {
+            return;
+        }
+        for answer in self.answers(state, first, last, question.through) {
             let mut both = answer.route.clone();
             both.walkers &= route.walkers;
             both.is_current &= route.is_current;
+            both.is_through |= route.is_through;
             if both.walkers == 0 {
                 continue;
             }

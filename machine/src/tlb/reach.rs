@@ -9,6 +9,7 @@ use super::may::{May, Space, SpaceState};
 use crate::attributes::Attributes;
 use crate::context::Stage1;
 use crate::descriptor::{CONTIGUOUS, Descriptor, Format, Hierarchy, VALID};
+use crate::memory::Page;
 use crate::syndrome::FaultKind;
 
 /// Asks for the entries whose walk used one particular thing.
@@ -154,8 +155,8 @@ impl May {
                 chunk = self.locate(state, start, address, fault, route, question, sink);
             }
             let is_inside = index >= first && index <= last;
-            if chunk.is_blank && !question.wants_faults {
-                index = ((address | 0xfff) + 1 - start.table) / 8;
+            if !question.wants_faults && let Some(skipped) = chunk.skips(address) {
+                index += skipped;
                 continue;
             }
             for place in &chunk.places {
@@ -373,14 +374,14 @@ pub(crate) struct Chunk<'a> {
 pub(crate) struct Place<'a> {
     page: u64,
     route: Route,
-    words: Option<&'a [u64; 512]>,
+    words: Option<&'a Page>,
     has_old: bool,
 }
 
 impl Place<'_> {
     /// False when the word cannot matter: most words of most tables are invalid, and this is where time goes.
     fn may_answer(&self, word: u64, is_inside: bool, wants_faults: bool) -> bool {
-        let value = self.words.map_or(0, |words| words[(word as usize & 0xfff) / 8]);
+        let value = self.words.map_or(0, |words| words.word((word as usize & 0xfff) / 8));
         let needed = if is_inside { VALID } else { VALID | CONTIGUOUS };
         self.has_old || value & needed == needed || is_inside && wants_faults
     }
@@ -401,6 +402,21 @@ impl<'a> Chunk<'a> {
         let places: Vec<Place<'a>> = places.into_iter().map(place).collect();
         let is_blank = places.iter().all(|it| it.words.is_none() && !it.has_old);
         Self { page, places, is_blank }
+    }
+
+    /// How many words from `address` on are invalid, if that is certain and any are.
+    fn skips(&self, address: u64) -> Option<u64> {
+        let slot = (address as usize & 0xfff) / 8;
+        let rest = (512 - slot) as u64;
+        match self.places.as_slice() {
+            _ if self.is_blank => Some(rest),
+            [Place { words: Some(words), has_old: false, .. }] => match words.next_odd(slot) {
+                None => Some(rest),
+                Some(next) if next > slot => Some((next - slot) as u64),
+                Some(_) => None,
+            },
+            _ => None,
+        }
     }
 }
 
