@@ -155,9 +155,12 @@ impl May {
                 chunk = self.locate(state, start, address, fault, route, question, sink);
             }
             let is_inside = index >= first && index <= last;
-            if !question.wants_faults && let Some(skipped) = chunk.skips(address) {
+            if !question.wants_faults {
+                let skipped = chunk.skips(self, address);
                 index += skipped;
-                continue;
+                if skipped != 0 {
+                    continue;
+                }
             }
             for place in &chunk.places {
                 let word = place.page | (address & 0xfff);
@@ -404,19 +407,18 @@ impl<'a> Chunk<'a> {
         Self { page, places, is_blank }
     }
 
-    /// How many words from `address` on are invalid, if that is certain and any are.
-    fn skips(&self, address: u64) -> Option<u64> {
+    /// How many words from `address` on are invalid, if any are.
+    fn skips(&self, may: &May, address: u64) -> u64 {
         let slot = (address as usize & 0xfff) / 8;
-        let rest = (512 - slot) as u64;
-        match self.places.as_slice() {
-            _ if self.is_blank => Some(rest),
-            [Place { words: Some(words), has_old: false, .. }] => match words.next_odd(slot) {
-                None => Some(rest),
-                Some(next) if next > slot => Some((next - slot) as u64),
-                Some(_) => None,
-            },
-            _ => None,
+        let rest = 512 - slot;
+        let [place] = self.places.as_slice() else { return if self.is_blank { rest as u64 } else { 0 } };
+        let mut next = place.words.and_then(|words| words.next_odd(slot)).unwrap_or(512);
+        if place.has_old && next > slot {
+            let from = place.page + slot as u64 * 8;
+            let old = may.visible.next_in(from, place.page | 0xfff);
+            next = next.min(old.map_or(512, |word| (word as usize & 0xfff) / 8));
         }
+        (next - slot) as u64
     }
 }
 

@@ -199,7 +199,8 @@ pub fn refine(seed: u64, events: u64) -> Tally {
 
 pub fn refine_one(run: u64, tally: &mut Tally) {
     let mut seed = Seed::new(run);
-    let world = *seed.pick(&[World::El1, World::El1, World::El2, World::Combined, World::Flat]);
+    let worlds = [World::El1, World::El2, World::El1, World::El2, World::El1, World::El2, World::Flat, World::Combined];
+    let world = *seed.pick(&worlds);
     let machine = machine(&mut seed, world);
     let cpus = machine.cpus().len() as u64;
     let mut concrete = Concrete::new(machine, Seed::new(seed.bits()), 6);
