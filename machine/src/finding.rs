@@ -195,7 +195,9 @@ impl Finding {
             Rule::Overlap | Rule::BreakExpected | Rule::Contiguous | Rule::NoTranslation => {
                 "raise a TLB conflict abort, use either entry, or at BBM level 0 a mixture of both"
             }
-            Rule::Reuse => "read or write the memory's next owner through the old entry, or walk its data as descriptors",
+            Rule::Reuse => {
+                "read or write the memory's next owner through the old entry, or walk its data as descriptors"
+            }
             Rule::Revocation => "go on allowing the access",
             Rule::LostUpdate => "set the access flag or the dirty state between the read and the store, which loses it",
             Rule::Encoding => "invalidate nothing",
@@ -282,6 +284,7 @@ impl fmt::Display for Miss {
             Self::Xs => "it is an nXS form, and the memory has the XS attribute",
             Self::Stage2Only => "it removes stage-2 entries only, not those combined with stage 1",
             Self::Scope => "it is local to its CPU",
+            Self::Misencoded => "its operand is an address that is not shifted by 12, or an ASID in the low bits",
         })
     }
 }

@@ -115,7 +115,10 @@ impl Machine {
         }
         let is_risky = |other: SpaceId| {
             let it = self.may().space(other);
-            other != space && it.is_used() && it.space.tag() == tag && self.may().may_meet(space, other)
+            other != space
+                && it.is_used()
+                && it.space.tag() == tag
+                && self.may().may_meet(space, other)
                 && overlap(it.space.bounds(), (first, last))
         };
         if (0..self.may().space_count()).any(is_risky) {
@@ -167,15 +170,7 @@ impl Machine {
         None
     }
 
-    fn conflict(
-        &self,
-        cpu: u8,
-        new: &Side,
-        kept: &Side,
-        cpus: Cpus,
-        reason: Reason,
-        replaced: Option<u64>,
-    ) -> Finding {
+    fn conflict(&self, cpu: u8, new: &Side, kept: &Side, cpus: Cpus, reason: Reason, replaced: Option<u64>) -> Finding {
         let is_direct = replaced == Some(kept.word);
         let is_set = new.entry.attributes().is_some_and(|it| it.is_contiguous)
             || kept.entry.attributes().is_some_and(|it| it.is_contiguous);

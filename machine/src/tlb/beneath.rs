@@ -88,14 +88,7 @@ impl May {
         answers
     }
 
-    fn faults_beneath(
-        &self,
-        state: &SpaceState,
-        address: u64,
-        is_on_walk: bool,
-        route: &Route,
-        sink: Sink<'_>,
-    ) {
+    fn faults_beneath(&self, state: &SpaceState, address: u64, is_on_walk: bool, route: &Route, sink: Sink<'_>) {
         let Some(beneath) = state.beneath else { return };
         let question = Question { wants_faults: true, ..Question::about(address, address) };
         let tag = self.space(beneath).space.tag();

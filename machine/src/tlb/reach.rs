@@ -74,7 +74,13 @@ pub(crate) enum Found {
         /// nT: used, but not cached.
         is_untranslated: bool,
     },
-    Fault { kind: FaultKind, level: i8, is_stage2: bool, is_on_walk: bool, intermediate: u64 },
+    Fault {
+        kind: FaultKind,
+        level: i8,
+        is_stage2: bool,
+        is_on_walk: bool,
+        intermediate: u64,
+    },
 }
 
 /// A table about to be walked.
@@ -121,8 +127,7 @@ impl May {
         let mut route = Route::from(walkers);
         route.is_current = false;
         route.is_through = matches!(question.through, Some(Through::Record(record)) if record == *entry);
-        let start =
-            Start { table: next, is_located: true, level: entry.level + 1, base: entry.own_start, hierarchy };
+        let start = Start { table: next, is_located: true, level: entry.level + 1, base: entry.own_start, hierarchy };
         if start.level > question.deepest {
             return;
         }
@@ -201,7 +206,8 @@ impl May {
         let mut route = route.clone();
         route.walkers &= walkers;
         route.is_current &= is_current;
-        route.is_through |= matches!(question.through, Some(Through::Word(word, through)) if word == slot.word && through == value);
+        route.is_through |=
+            matches!(question.through, Some(Through::Word(word, through)) if word == slot.word && through == value);
         if let Some(hidden) = slot.state.hidden.get(&(slot.word, value)) {
             route.hidden.merge(hidden);
         }

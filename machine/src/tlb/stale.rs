@@ -129,7 +129,11 @@ impl Stale {
         if let Some(record) = self.get_mut(entry) {
             // A hole matters only to holders that lose nothing more.
             for other in &record.marks {
-                if mark.holes != 0 && other.holes == 0 && other.selector.scope() == mark.selector.scope() && other.issuer == issuer {
+                if mark.holes != 0
+                    && other.holes == 0
+                    && other.selector.scope() == mark.selector.scope()
+                    && other.issuer == issuer
+                {
                     mark.holders.subtract(&other.holders);
                 }
             }
@@ -186,32 +190,37 @@ impl Stale {
             self.unmark(issuer, entry);
             return lost;
         };
-        let (mut marks, mut punched, origin) = (Vec::new(), Vec::new(), record.origin);
-        for mut mark in core::mem::take(&mut record.marks) {
+        // Whole ends first: who loses the entry has no use for what is left of a set.
+        let mut marks = core::mem::take(&mut record.marks);
+        marks.sort_by_key(|mark| mark.holes != 0);
+        let (mut waiting, mut pieces, origin) = (Vec::new(), Vec::new(), record.origin);
+        for mut mark in marks {
             let done = if mark.issuer == issuer { is_done(&mark) } else { None };
             let Some(cpus) = done else {
-                marks.push(mark);
+                waiting.push(mark);
                 continue;
             };
             let mut going = mark.holders.clone();
             going.restrict(cpus & !keeps);
             mark.holders.subtract(&going);
-            let mut held = Holders::none();
-            for (asid, cpus) in going.iter() {
-                held.add(asid, cpus & record.holders.exactly(asid));
-            }
-            record.holders.subtract(&held);
-            lost.push((held.clone(), mark.selector));
             if mark.holes != 0 {
-                punched.push((Entry { holes: entry.holes | mark.holes, ..*entry }, held));
+                punch(&mut pieces, &going, mark.holes);
             }
+            let mut held = going.clone();
+            held.intersect(&record.holders);
+            record.holders.subtract(&held);
+            if mark.holes != 0 && !held.is_empty() {
+                pieces.push((held.clone(), mark.holes));
+            }
+            lost.push((held, mark.selector));
             if !mark.holders.is_empty() {
                 mark.awaits_sync = keeps != 0;
-                marks.push(mark);
+                waiting.push(mark);
             }
         }
-        let is_waiting = marks.iter().any(|mark| mark.issuer == issuer);
-        record.marks = marks;
+        lost.retain(|(holders, _)| !holders.is_empty());
+        let is_waiting = waiting.iter().any(|mark| mark.issuer == issuer);
+        record.marks = waiting;
         let is_gone = record.holders.is_empty();
         if !is_waiting || is_gone {
             self.unmark(issuer, entry);
@@ -219,7 +228,8 @@ impl Stale {
         if is_gone {
             self.remove(entry);
         }
-        for (rest, holders) in punched {
+        for (holders, holes) in pieces {
+            let rest = Entry { holes: entry.holes | holes, ..*entry };
             if !is_empty_set(&rest) {
                 self.add(rest, &holders, origin);
             }
@@ -246,6 +256,20 @@ impl Stale {
             }
         }
     }
+}
+
+/// Those of `pieces` whose holders are `going` lose more members of their set.
+fn punch(pieces: &mut Vec<(Holders, u128)>, going: &Holders, holes: u128) {
+    for at in 0..pieces.len() {
+        let mut both = pieces[at].0.clone();
+        both.intersect(going);
+        if !both.is_empty() {
+            pieces[at].0.subtract(&both);
+            let more = pieces[at].1 | holes;
+            pieces.push((both, more));
+        }
+    }
+    pieces.retain(|(holders, _)| !holders.is_empty());
 }
 
 /// True when every member of the contiguous set was taken away.
