@@ -1,6 +1,7 @@
 //! What the rules found: data first, and a story in plain words. Who wrote what, what may still be cached where, which
 //! step is missing, which rule that breaks, and what hardware could do.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::barrier::Barrier;
@@ -167,7 +168,8 @@ impl fmt::Display for Finding {
         }
         writeln!(f, " (address {:#x}).", self.address)?;
         if let Some(cached) = &self.cached {
-            writeln!(f, "  May still be cached on CPUs {:#b}: {cached}.", self.cpus)?;
+            let cpus: Vec<_> = (0..64).filter(|cpu| self.cpus >> cpu & 1 == 1).collect();
+            writeln!(f, "  May still be cached on CPUs {cpus:?}: {cached}.")?;
         }
         if let Some(origin) = self.origin {
             write!(f, "  It went out of reach at event {} on CPU {}", origin.event, origin.cpu)?;

@@ -67,7 +67,7 @@ fn single_operands() {
     let of = |opcode, operand| decode(opcode, operand, false).0.unwrap();
     // Always shifted by 12, whatever the granule; VA[63:56] copy VA[55].
     let it = of(VAE1IS, 0x1234 << 48 | 0x80_1234_5678);
-    assert_eq!((it.asid, it.first, it.last), (0x1234, 0x801_2345_6780_00, 0x801_2345_678f_ff));
+    assert_eq!((it.asid, it.first, it.last), (0x1234, 0x0008_0123_4567_8000, 0x0008_0123_4567_8fff));
     let it = of(VAE1IS, 0x0fff_ffff_fffc_u64 & ((1 << 44) - 1));
     assert_eq!(it.first, 0xffff_ffff_ffff_c000);
     // An intermediate address has no sign, and an NS bit above.

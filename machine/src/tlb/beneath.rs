@@ -4,9 +4,10 @@
 
 use alloc::vec::Vec;
 
+use super::chunk::Chunk;
 use super::entry::{Body, Entry, Second, SpaceId};
 use super::may::{May, SpaceState};
-use super::reach::{Chunk, Found, Question, Route, Seen, Start, Through};
+use super::reach::{Found, Question, Route, Seen, Start, Through};
 use crate::attributes::Permissions;
 use crate::context::{Regime, Stage1, Stage2, Tag};
 use crate::descriptor::stage2::combine;
