@@ -18,6 +18,8 @@ pub mod maintenance;
 mod midr;
 pub mod ptdump;
 pub mod registers;
+mod reserved;
+mod stage2;
 mod syndrome;
 
 pub use address::{Address, IntermediateAddr, PhysAddr, VirtAddr};
@@ -30,4 +32,5 @@ pub use leaf::LeafSize;
 pub use level::Level;
 pub use maintenance::{Barrier, Maintenance, TlbiOp};
 pub use midr::Midr;
+pub use stage2::{Execute, Stage2Attributes, Stage2Memory};
 pub use syndrome::{ExceptionClass, FaultStatus, Syndrome};
