@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(memory.read(PhysAddr::new(0x1000), &mut bytes), Ok(()));
         assert_eq!(bytes, [1, 2, 0, 0, 3, 4, 5, 6]);
         assert_eq!(memory.read(PhysAddr::new(0x1001), &mut bytes), Err(ReadError::Outside));
-        assert_eq!(memory.ranges(), [0x1000..0x1008]);
+        assert_eq!(memory.ranges().first(), Some(&(0x1000..0x1008)));
         assert!(memory.holds(PhysAddr::new(0x1002), 6) && !memory.holds(PhysAddr::new(0x1002), 7));
     }
 
@@ -146,7 +146,7 @@ mod tests {
     fn a_file_shorter_than_it_says_is_outside() {
         let piece = Piece { start: u64::MAX - 7, size_bytes: 7, offset: u64::MAX - 2, file_bytes: 7 };
         let mut lying = memory(&[0; 4], vec![piece]);
-        assert_eq!(lying.read(PhysAddr::new(u64::MAX - 7), &mut [0; 4]).is_err(), true);
+        assert!(lying.read(PhysAddr::new(u64::MAX - 7), &mut [0; 4]).is_err());
         let piece = Piece { start: 0, size_bytes: 100, offset: 0, file_bytes: 100 };
         let mut short = memory(&[0; 4], vec![piece]);
         assert_eq!(short.read(PhysAddr::new(0), &mut [0; 8]), Err(ReadError::Outside));

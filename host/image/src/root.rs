@@ -76,6 +76,8 @@ pub struct Root {
     pub manages_dirty_state: bool,
     /// Writable memory is never executable (SCTLR_ELx.WXN).
     pub writable_is_no_execute: bool,
+    /// The regime has one privilege level (EL2 without E2H): leaves have XN, and no AP\[1\].
+    pub has_one_privilege: bool,
     /// HCR_EL2.FWB, which changes the memory types of stage 2.
     pub forces_write_back: bool,
     /// How it is known.
@@ -96,6 +98,7 @@ impl Root {
             ignores_hierarchy: false,
             manages_dirty_state: false,
             writable_is_no_execute: false,
+            has_one_privilege: false,
             forces_write_back: false,
             origin,
         }

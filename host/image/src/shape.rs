@@ -35,6 +35,12 @@ pub struct Shape {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShapeError(String);
 
+impl ShapeError {
+    pub(crate) fn new(line: impl Into<String>) -> Self {
+        Self(line.into())
+    }
+}
+
 impl fmt::Display for ShapeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -22,7 +22,7 @@ impl Memory for Words {
     }
 
     fn ranges(&self) -> Vec<Range<u64>> {
-        vec![0..self.0.len() as u64 * 8]
+        Vec::from_iter(std::iter::once(0..self.0.len() as u64 * 8))
     }
 }
 
