@@ -1,1 +1,48 @@
-fn main(){}
+//! `vellum`: see, check and compare the page tables of any arm64 kernel, and read its registers in words.
+#![forbid(unsafe_code)]
+
+mod args;
+mod dump;
+mod leaf;
+mod markers;
+mod only;
+mod progress;
+mod runs;
+mod say;
+mod select;
+
+use std::process::ExitCode;
+
+use args::{Arguments, Command};
+use clap::Parser;
+use select::Failure;
+
+/// What a command ends with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Status {
+    /// Nothing to report.
+    Clean = 0,
+    /// Findings, or differences.
+    Findings = 1,
+    /// The source, or the question, cannot be read.
+    CannotRead = 2,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    // A live guest must be let go: the signal only makes the next read fail. A second one ends the program.
+    let status = match run(&arguments.command) {
+        Ok(status) => status,
+        Err(Failure(line)) => {
+            say::failure(line);
+            Status::CannotRead
+        }
+    };
+    ExitCode::from(status as u8)
+}
+
+fn run(command: &Command) -> Result<Status, Failure> {
+    match command {
+        Command::Dump(arguments) => dump::run(arguments),
+    }
+}

@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn linux_registers_name_two_roots() {
         let registers = registers(&[
-            ("TCR_EL1", 0x0500_00f5_b5d0_3510),
+            ("TCR_EL1", 0x0000_07f5_b550_3510),
             ("TTBR0_EL1", 0x0001_0000_4312_3000),
             ("TTBR1_EL1", 0x0000_0000_4209_1000),
             ("SCTLR", 0x2000_0000_34f4_d91d),

@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_monitor_answers_in_pieces() {
-        let mut connection = connection(b"$O6869#27$O0a#e0$OK#9a");
+        let mut connection = connection(b"$O6869#2c$O0a#e0$OK#9a");
         assert_eq!(connection.monitor("info x").as_deref(), Ok("hi\n"));
     }
 
