@@ -36,6 +36,9 @@ pub(crate) struct MachineArguments {
     /// The page tables of this CPU alone
     #[arg(long, value_name = "N")]
     pub(crate) cpu: Option<usize>,
+    /// Search memory for page tables, whatever the source says of registers
+    #[arg(long, conflicts_with_all = ["cpu", "tcr"])]
+    pub(crate) search: bool,
     /// TTBR1_EL1, where the source has no registers
     #[arg(long, value_name = "VALUE", value_parser = number, requires = "tcr", help_heading = "Registers by hand")]
     pub(crate) ttbr1: Option<u64>,

@@ -43,3 +43,35 @@ impl Drop for Progress {
         }
     }
 }
+
+/// Shows how far a search through memory has come.
+pub(crate) struct Search {
+    start: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Search {
+    pub(crate) fn new() -> Self {
+        Self { start: Instant::now(), bar: None }
+    }
+
+    /// `done` of `all` bytes are searched.
+    pub(crate) fn at(&mut self, done: u64, all: u64) {
+        if self.bar.is_none() && self.start.elapsed() < SILENCE {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let style = ProgressStyle::with_template("searching {wide_bar} {bytes}/{total_bytes}, {eta} left");
+            ProgressBar::new(all).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        });
+        bar.set_position(done);
+    }
+}
+
+impl Drop for Search {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

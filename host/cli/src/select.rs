@@ -3,6 +3,7 @@
 use image::{Machine, Regime, Registers, Root};
 
 use crate::args::{MachineArguments, Part};
+use crate::progress::Search;
 use crate::say;
 
 /// Why a command ends without a result, in one line.
@@ -31,11 +32,10 @@ pub(crate) fn open(arguments: &MachineArguments) -> Result<Selection, Failure> {
     if !by_hand.is_empty() {
         machine.cpus = vec![by_hand];
     }
-    let found = machine.roots()?;
-    for note in &found.notes {
-        say::note(note);
+    let mut roots = if arguments.search { Vec::new() } else { known(&mut machine)? };
+    if roots.is_empty() && (machine.cpus.is_empty() || arguments.search) {
+        roots = search(&mut machine)?;
     }
-    let mut roots = found.roots;
     if let Some(mair) = arguments.mair {
         roots.iter_mut().for_each(|root| root.memory = Some(vmsa::registers::MemoryTypes(mair)));
     }
@@ -47,6 +47,27 @@ pub(crate) fn open(arguments: &MachineArguments) -> Result<Selection, Failure> {
         say::note("MAIR is not known: memory types are named in Linux's order (give --mair)");
     }
     Ok(Selection { machine, roots })
+}
+
+/// The page tables that registers or vmcoreinfo name.
+fn known(machine: &mut Machine) -> Result<Vec<Root>, Failure> {
+    let found = machine.roots()?;
+    for note in &found.notes {
+        say::note(note);
+    }
+    Ok(found.roots)
+}
+
+/// Searches all of memory; only the likeliest page table is meant, the others are told.
+fn search(machine: &mut Machine) -> Result<Vec<Root>, Failure> {
+    say::note("searching memory for page tables");
+    let mut progress = Search::new();
+    let found = machine.search(&mut |done, all| progress.at(done, all))?;
+    drop(progress);
+    for root in found.iter().skip(1) {
+        say::note(format!("not chosen: {root}"));
+    }
+    Ok(found.into_iter().take(1).collect())
 }
 
 /// What the user tells of registers.

@@ -17,6 +17,7 @@ mod nested;
 mod qmp;
 mod registers;
 mod root;
+mod search;
 mod shape;
 mod source;
 mod translate;

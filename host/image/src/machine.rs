@@ -4,6 +4,7 @@ use crate::memory::{Memory, ReadError};
 use crate::nested::Nested;
 use crate::registers::{Registers, Roots};
 use crate::root::{Origin, Regime, Root};
+use crate::search::search;
 use crate::vmcoreinfo::{self, VmcoreInfo};
 use crate::walk::{Visitor, walk};
 
@@ -39,6 +40,12 @@ impl Machine {
             }
         }
         Ok(all)
+    }
+
+    /// Page tables found by searching all of memory, the likeliest first. `report` is told how far the search has come and
+    /// how far it goes, in bytes.
+    pub fn search(&mut self, report: &mut dyn FnMut(u64, u64)) -> Result<Vec<Root>, ReadError> {
+        search(&mut *self.memory, report)
     }
 
     fn roots_by_registers(&self) -> Roots {
