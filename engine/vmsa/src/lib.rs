@@ -10,6 +10,7 @@ mod address;
 mod attributes;
 mod descriptor;
 mod features;
+pub mod fields;
 mod geometry;
 mod granule;
 mod leaf;
