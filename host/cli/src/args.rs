@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use image::{Ram, Source, number};
-use vmsa::{Level, PageSize};
+use vmsa::{Layout, Level, PageSize};
 
 use crate::only::Only;
 
@@ -19,6 +19,12 @@ pub(crate) enum Command {
     /// Print page tables
     #[command(after_help = include_str!("help/dump.txt"))]
     Dump(DumpArguments),
+    /// A register, descriptor or operand in words
+    #[command(after_help = include_str!("help/decode.txt"))]
+    Decode(DecodeArguments),
+    /// Fields to a register, descriptor or operand
+    #[command(after_help = include_str!("help/encode.txt"))]
+    Encode(EncodeArguments),
 }
 
 /// Where the machine is, and which of its page tables are meant.
@@ -99,6 +105,69 @@ pub(crate) struct DumpArguments {
     /// Section markers in the text: Linux's linear map, or a file of `ADDRESS NAME` lines
     #[arg(long, value_name = "linux|none|FILE")]
     pub(crate) markers: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DecodeArguments {
+    /// descriptor, esr, tlbi, midr, tcr, mair, ttbr0_el1, id_aa64mmfr2_el1, par, …
+    pub(crate) what: String,
+    /// Its value; for tlbi the operation and its operand
+    #[arg(required = true)]
+    pub(crate) values: Vec<String>,
+    #[command(flatten)]
+    pub(crate) encoding: EncodingArguments,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct EncodeArguments {
+    /// descriptor, tlbi, tcr, mair, ttbr0_el1, …
+    pub(crate) what: String,
+    /// FIELD=VALUE, by number or by name; FIELD alone is 1
+    pub(crate) fields: Vec<String>,
+    #[command(flatten)]
+    pub(crate) encoding: EncodingArguments,
+}
+
+/// What a descriptor does not tell of itself.
+#[derive(Args, Debug)]
+pub(crate) struct EncodingArguments {
+    /// Level of the descriptor
+    #[arg(long, default_value = "3", allow_negative_numbers = true, value_parser = level)]
+    pub(crate) level: Level,
+    /// Granule: 4k, 16k or 64k
+    #[arg(long, default_value = "4k", value_parser = page_size)]
+    pub(crate) granule: PageSize,
+    /// 52-bit output addresses: LPA2 with 4k and 16k, LPA with 64k
+    #[arg(long)]
+    pub(crate) wide: bool,
+    /// Stage of translation
+    #[arg(long, value_enum, default_value_t = StageChoice::One)]
+    pub(crate) stage: StageChoice,
+    /// MAIR_EL1, to name memory types (without it, Linux's order)
+    #[arg(long, value_name = "VALUE", value_parser = number)]
+    pub(crate) mair: Option<u64>,
+}
+
+/// A stage of translation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum StageChoice {
+    /// From virtual addresses
+    #[value(name = "1")]
+    One,
+    /// From intermediate physical addresses
+    #[value(name = "2")]
+    Two,
+}
+
+impl EncodingArguments {
+    /// How descriptors hold their output address.
+    pub(crate) fn layout(&self) -> Layout {
+        match (self.wide, self.granule) {
+            (false, _) => Layout::Bits48,
+            (true, PageSize::Size64K) => Layout::Lpa,
+            (true, _) => Layout::Lpa2,
+        }
+    }
 }
 
 /// `START-END`, as first and last address. An end of 0, or none, is the end of the upper half.

@@ -17,8 +17,7 @@ use crate::progress::Progress;
 use crate::select::{self, Failure, Selection};
 use crate::{Status, markers, say};
 
-pub(crate) use json::{Record, record};
-pub(crate) use stats::Totals;
+pub(crate) use stats::{Totals, bytes_as_text, size};
 
 /// How a dump is written.
 pub(crate) trait Format {

@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod decode;
 mod dump;
+mod encode;
 mod leaf;
 mod markers;
 mod only;
@@ -10,6 +12,7 @@ mod progress;
 mod runs;
 mod say;
 mod select;
+mod table;
 
 use std::process::ExitCode;
 
@@ -44,5 +47,7 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> Result<Status, Failure> {
     match command {
         Command::Dump(arguments) => dump::run(arguments),
+        Command::Decode(arguments) => decode::run(arguments),
+        Command::Encode(arguments) => encode::run(arguments),
     }
 }

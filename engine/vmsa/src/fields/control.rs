@@ -159,6 +159,7 @@ pub const PAR_EL1_FAULT: Register = Register {
     name: "PAR_EL1",
     section: "D23.2, PAR_EL1, F = 1",
     fields: &[
+        flag("RES1_11", 11, "reserved, one"),
         flag("S", 9, "the fault was at stage 2"),
         flag("PTW", 8, "the fault was at stage 2, on a stage-1 walk"),
         number("FST", 6, 1, "fault status, as DFSC of a data abort"),

@@ -21,9 +21,6 @@ pub(super) struct Json<'a> {
     totals: Totals,
 }
 
-/// What a record of a run says, for those who read it back.
-pub(crate) type Record = Value;
-
 impl<'a> Json<'a> {
     pub(super) fn new(root: &'a Root, filter: &'a Filter, out: &'a mut dyn Write) -> io::Result<Self> {
         let shape = root.shape;
@@ -52,7 +49,7 @@ impl<'a> Json<'a> {
 }
 
 /// The record of a run.
-pub(crate) fn record(root: &Root, run: &Run) -> Record {
+fn record(root: &Root, run: &Run) -> Value {
     let end = run.input.wrapping_add(run.bytes(root));
     let (size, unit) = ptdump::scale(1 << root.shape.shift(run.level));
     if !run.is_leaf {
