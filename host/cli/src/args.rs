@@ -4,6 +4,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use image::{Ram, Source, number};
 use vmsa::{Layout, Level, PageSize};
 
+use crate::check::Kind;
 use crate::only::Only;
 
 /// See and check the page tables of any arm64 kernel
@@ -19,6 +20,9 @@ pub(crate) enum Command {
     /// Print page tables
     #[command(after_help = include_str!("help/dump.txt"))]
     Dump(DumpArguments),
+    /// Find what is dangerous, wrong or wasteful
+    #[command(after_help = include_str!("help/check.txt"))]
+    Check(CheckArguments),
     /// A register, descriptor or operand in words
     #[command(after_help = include_str!("help/decode.txt"))]
     Decode(DecodeArguments),
@@ -105,6 +109,21 @@ pub(crate) struct DumpArguments {
     /// Section markers in the text: Linux's linear map, or a file of `ADDRESS NAME` lines
     #[arg(long, value_name = "linux|none|FILE")]
     pub(crate) markers: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CheckArguments {
+    #[command(flatten)]
+    pub(crate) machine: MachineArguments,
+    /// End with status 1 only for findings of these kinds
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND,…")]
+    pub(crate) fail_on: Vec<Kind>,
+    /// One JSON record a line, for each finding
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Every place, not only the first ten of a kind
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 #[derive(Args, Debug)]

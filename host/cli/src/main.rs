@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod check;
 mod decode;
 mod dump;
 mod encode;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> Result<Status, Failure> {
     match command {
         Command::Dump(arguments) => dump::run(arguments),
+        Command::Check(arguments) => check::run(arguments),
         Command::Decode(arguments) => decode::run(arguments),
         Command::Encode(arguments) => encode::run(arguments),
     }

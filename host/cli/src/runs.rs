@@ -44,11 +44,6 @@ impl Run {
         self.count << root.shape.shift(self.level)
     }
 
-    /// The last input address.
-    pub(crate) fn last(&self, root: &Root) -> u64 {
-        self.input + (self.bytes(root) - 1)
-    }
-
     /// The bits that are neither output address nor what hardware may change.
     pub(crate) fn attributes(&self, root: &Root) -> u64 {
         attributes(root, self.level, self.descriptor)
@@ -80,34 +75,27 @@ pub(crate) fn attributes(root: &Root, level: Level, descriptor: Descriptor) -> u
     descriptor.bits() & !root.shape.layout.output_mask(root.shape.shift(level))
 }
 
-/// Joins spans to runs and hands each on when it is complete.
-pub(crate) struct Runs<F> {
+/// Joins spans to runs.
+#[derive(Default)]
+pub(crate) struct Runs {
     pending: Option<Run>,
-    sink: F,
 }
 
-impl<F: FnMut(&Run)> Runs<F> {
-    pub(crate) fn new(sink: F) -> Self {
-        Self { pending: None, sink }
-    }
-
-    /// The next span; holes end a run and are none.
-    pub(crate) fn span(&mut self, root: &Root, span: &Span) {
+impl Runs {
+    /// Takes the next span, and returns the run that it completes, if it does. Holes end a run and are none.
+    pub(crate) fn span(&mut self, root: &Root, span: &Span) -> Option<Run> {
         if span.descriptor.bits() == 0 {
             return self.finish();
         }
         let next = Run::of(root, span);
         if self.pending.as_mut().is_some_and(|run| run.join(root, &next)) {
-            return;
+            return None;
         }
-        self.finish();
-        self.pending = Some(next);
+        self.pending.replace(next)
     }
 
-    /// Hands on what is pending.
-    pub(crate) fn finish(&mut self) {
-        if let Some(run) = self.pending.take() {
-            (self.sink)(&run);
-        }
+    /// The run that is pending.
+    pub(crate) fn finish(&mut self) -> Option<Run> {
+        self.pending.take()
     }
 }

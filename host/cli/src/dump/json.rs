@@ -10,14 +10,14 @@ use vmsa::{Descriptor, Level, ptdump};
 use super::{Format, Totals};
 use crate::leaf;
 use crate::only::Filter;
-use crate::runs::Run;
+use crate::runs::{Run, Runs};
 
 /// Writes records.
 pub(super) struct Json<'a> {
     root: &'a Root,
     filter: &'a Filter,
     out: &'a mut dyn Write,
-    pending: Option<Run>,
+    runs: Runs,
     totals: Totals,
 }
 
@@ -37,11 +37,11 @@ impl<'a> Json<'a> {
             "origin": root.origin.to_string(),
         });
         writeln!(out, "{header}")?;
-        Ok(Self { root, filter, out, pending: None, totals: Totals::default() })
+        Ok(Self { root, filter, out, runs: Runs::default(), totals: Totals::default() })
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        match self.pending.take() {
+    fn write(&mut self, run: Option<Run>) -> io::Result<()> {
+        match run {
             Some(run) => writeln!(self.out, "{}", record(self.root, &run)),
             None => Ok(()),
         }
@@ -92,17 +92,15 @@ fn hex(number: u64) -> String {
 
 impl Format for Json<'_> {
     fn span(&mut self, span: &Span) -> io::Result<()> {
-        if span.descriptor.bits() == 0 || !self.filter.shows(self.root, span) {
-            return self.flush();
+        if !self.filter.shows(self.root, span) {
+            let run = self.runs.finish();
+            return self.write(run);
         }
-        let next = Run::of(self.root, span);
-        self.totals.run(&next);
-        if self.pending.as_mut().is_some_and(|run| run.join(self.root, &next)) {
-            return Ok(());
+        if span.descriptor.bits() != 0 {
+            self.totals.run(&Run::of(self.root, span));
         }
-        self.flush()?;
-        self.pending = Some(next);
-        Ok(())
+        let run = self.runs.span(self.root, span);
+        self.write(run)
     }
 
     fn table(&mut self, table: &Table, _: &[Descriptor]) -> io::Result<()> {
@@ -111,7 +109,8 @@ impl Format for Json<'_> {
     }
 
     fn finish(mut self: Box<Self>) -> io::Result<()> {
-        self.flush()?;
+        let run = self.runs.finish();
+        self.write(run)?;
         let totals = self.totals.record();
         writeln!(self.out, "{totals}")
     }
