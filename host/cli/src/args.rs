@@ -23,6 +23,9 @@ pub(crate) enum Command {
     /// Find what is dangerous, wrong or wasteful
     #[command(after_help = include_str!("help/check.txt"))]
     Check(CheckArguments),
+    /// What changed between two dumps, and what it cost
+    #[command(after_help = include_str!("help/diff.txt"))]
+    Diff(DiffArguments),
     /// A register, descriptor or operand in words
     #[command(after_help = include_str!("help/decode.txt"))]
     Decode(DecodeArguments),
@@ -88,6 +91,16 @@ pub(crate) enum Part {
 pub(crate) struct DumpArguments {
     #[command(flatten)]
     pub(crate) machine: MachineArguments,
+    #[command(flatten)]
+    pub(crate) how: How,
+    /// Only these input addresses, END not included
+    #[arg(long, value_name = "START-END", value_parser = range)]
+    pub(crate) range: Option<(u64, u64)>,
+}
+
+/// What a dump shows, and how.
+#[derive(Args, Debug, Default)]
+pub(crate) struct How {
     /// One JSON record a line, for each run of leaves
     #[arg(long, conflicts_with_all = ["tables", "stats"])]
     pub(crate) json: bool,
@@ -97,9 +110,6 @@ pub(crate) struct DumpArguments {
     /// Leaves and bytes of tables, by size and level
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Only these input addresses, END not included
-    #[arg(long, value_name = "START-END", value_parser = range)]
-    pub(crate) range: Option<(u64, u64)>,
     /// Only leaves of these levels
     #[arg(long, value_name = "N", value_delimiter = ',', allow_negative_numbers = true, value_parser = level)]
     pub(crate) level: Vec<Level>,
@@ -124,6 +134,39 @@ pub(crate) struct CheckArguments {
     /// Every place, not only the first ten of a kind
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DiffArguments {
+    /// A saved dump (text or JSON), kernel_page_tables of a Linux, or a source
+    pub(crate) before: String,
+    /// The same, later
+    pub(crate) after: String,
+    /// Granule of text dumps, which do not tell it
+    #[arg(long, default_value = "4k", value_parser = page_size)]
+    pub(crate) granule: PageSize,
+    /// How many changes are told
+    #[arg(long, default_value_t = 100)]
+    pub(crate) limit: usize,
+}
+
+impl DiffArguments {
+    /// The kernel half of a source, with nothing by hand.
+    pub(crate) fn machine(&self) -> MachineArguments {
+        MachineArguments {
+            source: Source::Kcore,
+            ram: None,
+            part: Part::Kernel,
+            cpu: None,
+            search: false,
+            ttbr1: None,
+            ttbr0: None,
+            tcr: None,
+            mair: None,
+            vttbr: None,
+            vtcr: None,
+        }
+    }
 }
 
 #[derive(Args, Debug)]

@@ -11,13 +11,14 @@ use std::io::{self, BufWriter, Write};
 use image::{Machine, Obstacle, Root, Source, Span, Table, Visitor};
 use vmsa::Descriptor;
 
-use crate::args::DumpArguments;
+use crate::args::{DumpArguments, How, MachineArguments};
 use crate::only::Filter;
 use crate::progress::Progress;
 use crate::select::{self, Failure, Selection};
 use crate::{Status, markers, say};
 
-pub(crate) use stats::{Totals, bytes_as_text, size};
+use stats::Totals;
+pub(crate) use stats::{bytes_as_text, size};
 
 /// How a dump is written.
 pub(crate) trait Format {
@@ -36,16 +37,24 @@ pub(crate) fn run(arguments: &DumpArguments) -> Result<Status, Failure> {
     if is_live {
         // A stopped guest must not wait for whoever reads our output.
         let mut kept = Vec::new();
-        findings += dump_all(&mut machine, &roots, range, arguments, &mut kept)?;
+        findings += dump_all(&mut machine, &roots, range, &arguments.how, &mut kept)?;
         drop(machine);
         print(|out| out.write_all(&kept))?;
     } else {
         let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-        let done = dump_all(&mut machine, &roots, range, arguments, &mut out);
+        let done = dump_all(&mut machine, &roots, range, &arguments.how, &mut out);
         findings += done?;
         out.flush().or_else(ignore_closed_pipe)?;
     }
     Ok(if findings == 0 { Status::Clean } else { Status::Findings })
+}
+
+/// Dumps the page tables of a machine as JSON, into memory.
+pub(crate) fn to_json(machine: &MachineArguments, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let Selection { mut machine, roots } = select::open(machine)?;
+    let how = How { json: true, ..How::default() };
+    dump_all(&mut machine, &roots, (0, u64::MAX), &how, out)?;
+    Ok(())
 }
 
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
@@ -63,7 +72,7 @@ fn dump_all(
     machine: &mut Machine,
     roots: &[Root],
     range: (u64, u64),
-    arguments: &DumpArguments,
+    arguments: &How,
     out: &mut dyn Write,
 ) -> Result<usize, Failure> {
     let mut findings = 0;
@@ -82,7 +91,7 @@ fn dump_root(
     machine: &mut Machine,
     root: &Root,
     range: (u64, u64),
-    arguments: &DumpArguments,
+    arguments: &How,
     out: &mut dyn Write,
 ) -> Result<usize, Failure> {
     let filter = Filter { levels: arguments.level.clone(), only: arguments.only.clone() };

@@ -4,6 +4,7 @@
 mod args;
 mod check;
 mod decode;
+mod diff;
 mod dump;
 mod encode;
 mod leaf;
@@ -14,6 +15,7 @@ mod runs;
 mod say;
 mod select;
 mod table;
+mod words;
 
 use std::process::ExitCode;
 
@@ -49,6 +51,7 @@ fn run(command: &Command) -> Result<Status, Failure> {
     match command {
         Command::Dump(arguments) => dump::run(arguments),
         Command::Check(arguments) => check::run(arguments),
+        Command::Diff(arguments) => diff::run(arguments),
         Command::Decode(arguments) => decode::run(arguments),
         Command::Encode(arguments) => encode::run(arguments),
     }

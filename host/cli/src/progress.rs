@@ -24,7 +24,7 @@ impl Progress {
     /// One more table has been read; `input` is how far the walk has come.
     pub(crate) fn table(&mut self, input: u64) {
         self.tables += 1;
-        if self.tables % TABLES_A_LOOK != 0 || self.start.elapsed() < SILENCE {
+        if !self.tables.is_multiple_of(TABLES_A_LOOK) || self.start.elapsed() < SILENCE {
             return;
         }
         let bar = self.bar.get_or_insert_with(|| {

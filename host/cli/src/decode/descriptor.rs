@@ -2,13 +2,13 @@
 
 use image::{Origin, Regime, Root, Shape};
 use vmsa::fields::{Register, STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF};
-use vmsa::ptdump::{Naming, Ptdump};
 use vmsa::registers::MemoryTypes;
 use vmsa::{AddressHalf, Descriptor, Level, Meaning, PhysAddr, TableAttributes};
 
 use crate::args::{EncodingArguments, StageChoice};
 use crate::leaf;
 use crate::select::Failure;
+use crate::words::words;
 
 use super::register;
 
@@ -77,26 +77,12 @@ fn conclusions(root: &Root, descriptor: Descriptor, encoding: &EncodingArguments
             let el1 = list("EL1", true, permissions.writes, permissions.executes);
             let el0 = list("EL0", permissions.user_accesses, permissions.user_writes, permissions.user_executes);
             text += &format!("  {el1}; {el0}; memory {}\n", leaf::memory_name(root, descriptor));
-            text += &format!("  as text:{}\n", words(root, level, descriptor));
+            text += &format!("  as text:{}\n", words(shape.layout, root.memory_or_common(), level, descriptor));
         } else {
             text += &format!("  memory {}\n", leaf::memory_name(root, descriptor));
         }
     }
     text
-}
-
-/// The words of the text format.
-fn words(root: &Root, level: Level, descriptor: Descriptor) -> String {
-    let naming = Naming {
-        start: Level::MINUS_1,
-        layout: root.shape.layout,
-        memory: root.memory_or_common(),
-        shareability: root.shareability,
-    };
-    let mut dump = Ptdump::new(String::new(), naming, &[]);
-    let line = dump.entry(0, level, descriptor).and_then(|()| dump.finish(1 << root.shape.shift(level)));
-    let line = line.unwrap_or_default();
-    line.trim_end().char_indices().nth(54).map_or_else(String::new, |(at, _)| line.trim_end()[at..].to_owned())
 }
 
 /// A root of the shape that the flags describe: only its granule, layout and stage count.
