@@ -56,90 +56,102 @@ const fn about(name: &'static str, rank: Rank, title: &'static str, risk: &'stat
 }
 
 impl Kind {
-    pub(super) fn about(self) -> About {
-        use Rank::{Cost, Danger, Risk};
+    pub(super) fn about(self) -> &'static About {
         match self {
-            Self::Wx => about(
-                "wx",
-                Danger,
-                "writable and executable",
-                "whoever can write one word there runs code at EL1",
-                "DDI 0487, D8.4.6; SCTLR_EL1.WXN",
-            ),
-            Self::Alias => about(
-                "alias",
-                Danger,
-                "a writable alias of read-only memory",
-                "the protection holds for one address alone: a stray or hostile write through the other changes it",
-                "Linux: rodata= (admin-guide, kernel-parameters)",
-            ),
-            Self::Types => about(
-                "types",
-                Danger,
-                "one physical page with different memory types",
-                "accesses lose coherency, order and single-copy atomicity between the two",
-                "DDI 0487, B2.10 (mismatched memory attributes)",
-            ),
-            Self::Contiguous => about(
-                "contiguous",
-                Danger,
-                "a contiguous group that is not uniform",
-                "a TLB may hold one entry for all of it: wrong address, wrong permissions, or a conflict abort",
-                "DDI 0487, D8.7.1 (misprogramming of the Contiguous bit)",
-            ),
-            Self::Reserved => about(
-                "reserved",
-                Danger,
-                "bits or encodings that the architecture reserves",
-                "today ignored or a fault; on a later CPU they mean something",
-                "DDI 0487, D8.3.1",
-            ),
-            Self::Outside => about(
-                "outside",
-                Danger,
-                "a table outside memory",
-                "a walk there is an external abort, or reads a device",
-                "DDI 0487, D8.2",
-            ),
-            Self::Loop => about(
-                "loop",
-                Danger,
-                "a table that leads to itself",
-                "page tables can be reached and changed through their own translations",
-                "DDI 0487, D8.2",
-            ),
-            Self::UserWx => about(
-                "user-wx",
-                Risk,
-                "writable and executable by a process",
-                "a compiler at run time may want it; anything else should not",
-                "DDI 0487, D8.4.6",
-            ),
-            Self::Fold => about(
-                "fold",
-                Cost,
-                "a table that could be one block",
-                "a page of memory for the table, and a TLB entry for each page instead of one",
-                "DDI 0487, D8.3.1; rodata=full maps pages by intent where blocks cannot be split live",
-            ),
-            Self::Larger => about(
-                "larger",
-                Cost,
-                "leaves that could be a contiguous group",
-                "a TLB entry for each leaf instead of one for all",
-                "DDI 0487, D8.7.1",
-            ),
-            Self::Empty => about("empty", Cost, "a table without an entry", "a page of memory", "DDI 0487, D8.3.1"),
-            Self::Shared => about(
-                "shared",
-                Cost,
-                "a table shared so often that it was not walked again",
-                "what lies below it is missing here",
-                "DDI 0487, D8.2",
-            ),
+            Self::Wx => &WX,
+            Self::Alias => &ALIAS,
+            Self::Types => &TYPES,
+            Self::Contiguous => &CONTIGUOUS,
+            Self::Reserved => &RESERVED,
+            Self::Outside => &OUTSIDE,
+            Self::Loop => &LOOP,
+            Self::UserWx => &USER_WX,
+            Self::Fold => &FOLD,
+            Self::Larger => &LARGER,
+            Self::Empty => &EMPTY,
+            Self::Shared => &SHARED,
         }
     }
 }
+
+const WX: About = about(
+    "wx",
+    Rank::Danger,
+    "writable and executable",
+    "whoever can write one word there runs code at EL1",
+    "DDI 0487, D8.4.6; SCTLR_EL1.WXN",
+);
+const ALIAS: About = about(
+    "alias",
+    Rank::Danger,
+    "a writable alias of read-only memory",
+    "the protection holds for one address alone: a stray or hostile write through the other changes it",
+    "Linux: rodata= (admin-guide, kernel-parameters)",
+);
+const TYPES: About = about(
+    "types",
+    Rank::Danger,
+    "one physical page with different memory types",
+    "accesses lose coherency, order and single-copy atomicity between the two",
+    "DDI 0487, B2.10 (mismatched memory attributes)",
+);
+const CONTIGUOUS: About = about(
+    "contiguous",
+    Rank::Danger,
+    "a contiguous group that is not uniform",
+    "a TLB may hold one entry for all of it: wrong address, wrong permissions, or a conflict abort",
+    "DDI 0487, D8.7.1 (misprogramming of the Contiguous bit)",
+);
+const RESERVED: About = about(
+    "reserved",
+    Rank::Danger,
+    "bits or encodings that the architecture reserves",
+    "today ignored or a fault; on a later CPU they mean something",
+    "DDI 0487, D8.3.1",
+);
+const OUTSIDE: About = about(
+    "outside",
+    Rank::Danger,
+    "a table outside memory",
+    "a walk there is an external abort, or reads a device",
+    "DDI 0487, D8.2",
+);
+const LOOP: About = about(
+    "loop",
+    Rank::Danger,
+    "a table that leads to itself",
+    "page tables can be reached and changed through their own translations",
+    "DDI 0487, D8.2",
+);
+const USER_WX: About = about(
+    "user-wx",
+    Rank::Risk,
+    "writable and executable by a process",
+    "a compiler at run time may want it; anything else should not",
+    "DDI 0487, D8.4.6",
+);
+const FOLD: About = about(
+    "fold",
+    Rank::Cost,
+    "a table that could be one block",
+    "a page of memory for the table, and a TLB entry for each page instead of one",
+    "DDI 0487, D8.3.1; rodata=full maps pages by intent where blocks cannot be split live",
+);
+const LARGER: About = about(
+    "larger",
+    Rank::Cost,
+    "leaves that could be a contiguous group",
+    "a TLB entry for each leaf instead of one for all",
+    "DDI 0487, D8.7.1",
+);
+const EMPTY: About = about("empty", Rank::Cost, "a table without an entry", "a page of memory", "DDI 0487, D8.3.1");
+const SHARED: About = about(
+    "shared",
+    Rank::Cost,
+    "a table shared so often that it was not walked again",
+    "what lies below it is missing here",
+    "DDI 0487, D8.2",
+);
 
 /// Something found, at a place in one of the page tables.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -10,6 +10,7 @@ mod boot;
 mod boots;
 mod expect;
 mod libtest;
+mod linux;
 mod report;
 mod skips;
 mod steps;

@@ -1,0 +1,170 @@
+//! `vellum` on an arm64 Linux that no one here wrote, in QEMU: every source gives the same page tables.
+//!
+//! `cargo xtask test linux` names the kernel; without it there is nothing to run. What this prints is what Rust's own
+//! harness would, so that it is counted alike.
+
+mod guest;
+mod text;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use guest::{Guest, Options};
+
+/// One memory order for all: some sources have no MAIR, and the words must be the same.
+const MAIR: [&str; 2] = ["--mair", "0x40044f0ff"];
+
+fn main() -> ExitCode {
+    let Some(kernel) = std::env::var_os("VELLUM_LINUX").map(PathBuf::from) else {
+        println!("cargo xtask test linux runs these\n\ntest result: ok. 0 passed; 0 failed; 0 ignored");
+        return ExitCode::SUCCESS;
+    };
+    let initramfs = std::env::var_os("VELLUM_INITRAMFS").map(PathBuf::from).unwrap_or_default();
+    let inside = std::env::var_os("VELLUM_INITRAMFS_INSIDE").map(PathBuf::from);
+    let mut report = Report::default();
+    let full = Options { kernel: kernel.clone(), initramfs: initramfs.clone(), append: "rodata=full", cpus: 2 };
+    match Guest::boot(&full) {
+        Ok((guest, _)) => sources(&guest, &full, &mut report),
+        Err(why) => report.add("a guest boots", Err(why)),
+    }
+    let on = Options { append: "rodata=on", ..full.clone() };
+    report.add("blocks and pages", blocks_and_pages(&full, &on));
+    match inside {
+        Some(inside) => report.add("kcore", kcore(&Options { initramfs: inside, ..full })),
+        None => println!("test kcore ... ignored, no static vellum can be built here"),
+    }
+    report.finish()
+}
+
+/// What became of the tests.
+#[derive(Default)]
+struct Report {
+    passed: usize,
+    failures: Vec<(String, String)>,
+}
+
+impl Report {
+    fn add(&mut self, name: &str, result: Result<(), String>) {
+        println!("test {name} ... {}", if result.is_ok() { "ok" } else { "FAILED" });
+        match result {
+            Ok(()) => self.passed += 1,
+            Err(why) => self.failures.push((name.to_owned(), why)),
+        }
+    }
+
+    fn finish(self) -> ExitCode {
+        for (name, why) in &self.failures {
+            println!("\n---- {name} ----\n{why}");
+        }
+        let (word, failed) = if self.failures.is_empty() { ("ok", 0) } else { ("FAILED", self.failures.len()) };
+        println!("\ntest result: {word}. {} passed; {failed} failed; 0 ignored", self.passed);
+        if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+/// Runs `vellum`; what it prints, and its exit status.
+fn vellum(arguments: &[&str]) -> Result<(String, i32), String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_vellum")).args(arguments).output();
+    let output = output.map_err(|error| format!("vellum: {error}"))?;
+    let status = output.status.code().unwrap_or(-1);
+    if status == 2 || status < 0 {
+        return Err(format!("vellum {}: {status}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)));
+    }
+    Ok((String::from_utf8_lossy(&output.stdout).into_owned(), status))
+}
+
+/// The text of a source, in Linux's memory order and without markers.
+fn dump(source: &[&str]) -> Result<String, String> {
+    let words = [&["dump"], source, &MAIR, &["--markers", "none"]].concat();
+    let (text, status) = vellum(&words)?;
+    if status == 0 { Ok(text) } else { Err(format!("vellum {}: findings: {text}", words.join(" "))) }
+}
+
+/// Every source of the same guest, held against its shared memory.
+fn sources(guest: &Guest, options: &Options, report: &mut Report) {
+    let reference = match dump(&["--ram", &guest.ram(), &guest.gdb()]) {
+        Ok(reference) => reference,
+        Err(why) => return report.add("shared memory", Err(why)),
+    };
+    report.add("shared memory", text::has_linear_map(&reference));
+    let image = text::image(&reference, &options.kernel);
+    let mut hold = |name: &str, source: &[&str]| {
+        let result = dump(source).and_then(|text| text::same(&reference, &text, image.clone()?));
+        report.add(name, result);
+    };
+    hold("gdb stub", &[&guest.gdb()]);
+    hold("gdb stub, again", &[&guest.gdb()]);
+    hold("raw memory", &[&guest.raw()]);
+    hold("raw memory, searched", &[&guest.raw(), "--search"]);
+    let core = guest.save_core();
+    match &core {
+        Ok(core) => {
+            hold("dump-guest-memory", &[&format!("core:{core}")]);
+            hold("dump-guest-memory, searched", &[&format!("core:{core}"), "--search"]);
+        }
+        Err(why) => report.add("dump-guest-memory", Err(why.clone())),
+    }
+    report.add("the guest goes on", guest.is_running());
+    report.add("check", check(&guest.raw()));
+    report.add("stats", stats(&guest.raw()));
+    // Last, for QEMU's gdb server of `-gdb` is gone after it.
+    let result = dump(&[&guest.qmp()]).and_then(|text| text::same(&reference, &text, image?));
+    report.add("QMP", result);
+    report.add("the guest still goes on", guest.is_running());
+}
+
+/// A Linux is not clean (its device tree stays writable in the linear map), and nothing in it breaks the architecture.
+fn check(source: &str) -> Result<(), String> {
+    let (text, status) = vellum(&["check", source, "--json"])?;
+    let kinds = ["wx", "contiguous", "reserved", "outside", "loop"];
+    let bad = text.lines().find(|line| kinds.iter().any(|kind| line.contains(&format!("\"kind\":\"{kind}\""))));
+    match (bad, status) {
+        (Some(line), _) => Err(format!("a kernel of a distribution has none of these: {line}")),
+        (None, 1) => Ok(()),
+        (None, status) => Err(format!("status {status}, expected 1: {text}")),
+    }
+}
+
+/// A 2 GiB guest whose linear map is of pages has about 525,000 leaves in about 1,000 tables.
+fn stats(source: &str) -> Result<(), String> {
+    let (text, _) = vellum(&["dump", source, "--json"])?;
+    let totals = text.lines().last().unwrap_or("");
+    let number = |key: &str| {
+        let rest = totals.split_once(&format!("\"{key}\":"))?.1;
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
+    };
+    match (number("leaves"), number("tables")) {
+        (Some(500_000..600_000), Some(1_000..1_200)) => Ok(()),
+        _ => Err(format!("expected about 525,000 leaves in about 1,000 tables: {totals}")),
+    }
+}
+
+/// `rodata=full` maps pages, `rodata=on` blocks; `vellum diff` says what that costs.
+fn blocks_and_pages(full: &Options, on: &Options) -> Result<(), String> {
+    let (pages, _) = Guest::boot(full)?;
+    let (blocks, _) = Guest::boot(on)?;
+    let (one, other) = (dump(&[&pages.raw()])?, dump(&[&blocks.raw()])?);
+    let has_blocks =
+        |text: &str| text::linear_map(text).filter(|line| line.contains(" BLK ") && line.contains(" RW ")).count();
+    if has_blocks(&one) > 0 || has_blocks(&other) == 0 {
+        return Err(format!("rodata=full has {} writable blocks, rodata=on {}", has_blocks(&one), has_blocks(&other)));
+    }
+    let (text, status) = vellum(&["diff", &pages.raw(), &blocks.raw()])?;
+    if status == 1 && text.contains("resized") && text.contains("bytes of tables") {
+        Ok(())
+    } else {
+        Err(format!("status {status}, expected 1 and ranges that are resized: {text}"))
+    }
+}
+
+/// The guest reads itself: what it prints is what its memory shows from outside.
+fn kcore(options: &Options) -> Result<(), String> {
+    let (guest, console) = Guest::boot(options)?;
+    if !console.contains(&"guest: vellum ended with 0".to_owned()) {
+        return Err(format!("vellum in the guest: {}", console.join("\n")));
+    }
+    let dumped: Vec<&str> = console.iter().filter_map(|line| line.strip_prefix("guest: dump ")).collect();
+    let inside = dumped.join("\n") + "\n";
+    let outside = dump(&["--ram", &guest.ram(), &guest.gdb()])?;
+    text::same(&outside, &inside, text::image(&outside, &options.kernel)?)
+}
