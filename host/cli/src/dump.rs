@@ -109,10 +109,15 @@ fn dump_root(
         Box::new(stage2::Stage2Text::new(root, range, &filter, out))
     };
     let mut dumper = Dumper { format, progress: Progress::new(), obstacles: Vec::new(), failed: None };
-    machine.walk(root, range.0, range.1, &mut dumper)?;
+    let walked = machine.walk(root, range.0, range.1, &mut dumper);
     let Dumper { format, obstacles, failed, .. } = dumper;
-    let result = failed.map_or(Ok(()), Err).and_then(|()| format.finish());
-    result.or_else(ignore_closed_pipe)?;
+    // A write that failed has stopped the walk: its reason is the one to tell.
+    if let Some(error) = failed {
+        ignore_closed_pipe(error)?;
+        return Ok(obstacles.len());
+    }
+    walked?;
+    format.finish().or_else(ignore_closed_pipe)?;
     report(&obstacles);
     Ok(obstacles.len())
 }

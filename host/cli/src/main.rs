@@ -36,7 +36,15 @@ enum Status {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // A live guest must be let go: the signal only makes the next read fail. A second one ends the program.
+    // A live guest must be let go: the first signal only makes the next read fail, a second one ends the program.
+    let handled = ctrlc::set_handler(|| {
+        if image::interrupt::request() {
+            std::process::exit(130);
+        }
+    });
+    if let Err(error) = handled {
+        say::note(format!("Ctrl-C leaves a stopped guest stopped: {error}"));
+    }
     let status = match run(&arguments.command) {
         Ok(status) => status,
         Err(Failure(line)) => {

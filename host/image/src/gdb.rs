@@ -2,7 +2,7 @@
 //! mode for it. Connecting stops the machine; dropping the session lets it go on.
 
 mod description;
-mod packet;
+pub(crate) mod packet;
 
 use std::ops::Range;
 use std::path::Path;
@@ -60,7 +60,11 @@ pub(crate) fn read_cpus(endpoint: &Endpoint) -> Result<Vec<Registers>, Error> {
 
 impl Session {
     fn connect(endpoint: &Endpoint) -> Result<Self, Error> {
-        let mut connection = Connection::open(endpoint)?;
+        Self::over(Connection::open(endpoint)?)
+    }
+
+    /// A session in a conversation that has just begun.
+    pub(crate) fn over(mut connection: Connection) -> Result<Self, Error> {
         let supported = connection.ask("qSupported:multiprocess+;xmlRegisters=aarch64")?;
         let supported = String::from_utf8_lossy(&supported).into_owned();
         let size = supported.split(';').find_map(|word| word.strip_prefix("PacketSize="));
@@ -74,7 +78,7 @@ impl Session {
         })
     }
 
-    fn read_cpus(&mut self) -> Result<Vec<Registers>, Error> {
+    pub(crate) fn read_cpus(&mut self) -> Result<Vec<Registers>, Error> {
         let description = description::read(&mut self.connection)?;
         let wanted: Vec<&Register> = description.iter().filter(|register| is_wanted(&register.name)).collect();
         let threads = self.read_threads()?;
@@ -108,7 +112,7 @@ impl Session {
         Ok(registers)
     }
 
-    fn read_physical_from_now_on(&mut self) -> Result<(), Error> {
+    pub(crate) fn read_physical_from_now_on(&mut self) -> Result<(), Error> {
         // Reading a device has effects, so the ranges that are memory come first; QEMU tells them by its monitor.
         let map = self.connection.monitor("info mtree -f").unwrap_or_default();
         self.ranges = mtree::memory(&map);

@@ -7,9 +7,9 @@ use crate::memory::ReadError;
 
 static WANTED: AtomicBool = AtomicBool::new(false);
 
-/// Asks every reader to stop at its next read.
-pub fn request() {
-    WANTED.store(true, Ordering::Relaxed);
+/// Asks every reader to stop at its next read; returns whether that had been asked before.
+pub fn request() -> bool {
+    WANTED.swap(true, Ordering::Relaxed)
 }
 
 /// Whether to go on.

@@ -8,6 +8,7 @@ mod elf;
 mod endpoint;
 mod error;
 mod file;
+pub mod fuzz;
 mod gdb;
 pub mod interrupt;
 mod machine;

@@ -21,10 +21,14 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn open(endpoint: &Endpoint) -> Result<Self, Error> {
-        let stream = endpoint.connect(PATIENCE)?;
-        let mut connection = Self { name: endpoint.to_string(), stream, pending: Vec::new() };
+        let mut connection = Self::over(endpoint.to_string(), endpoint.connect(PATIENCE)?);
         connection.write(b"+")?;
         Ok(connection)
+    }
+
+    /// A conversation over any stream.
+    pub(crate) fn over(name: String, stream: Box<dyn Stream>) -> Self {
+        Self { name, stream, pending: Vec::new() }
     }
 
     /// Sends a command and waits for its reply.
@@ -173,7 +177,7 @@ mod tests {
 
     fn connection(bytes: &[u8]) -> Connection {
         let stream = Box::new(Canned(bytes.iter().copied().collect()));
-        Connection { name: "stub".to_owned(), stream, pending: Vec::new() }
+        Connection::over("stub".to_owned(), stream)
     }
 
     #[test]
