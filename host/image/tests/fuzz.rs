@@ -67,7 +67,7 @@ fn words(random: &mut Random, size: usize) -> Vec<u8> {
     while bytes.len() < size {
         let word = random.next();
         let word = match random.below(8) {
-            0..=2 => word % size as u64 & !0xfff | 0b11,
+            0..=2 => (word % size as u64) & !0xfff | 0b11,
             3..=4 => word & 0x0000_ffff_ffff_f000 | 0x703,
             5 => 0,
             6 => word & 0x0000_ffff_ffe0_0000 | 0x701,
