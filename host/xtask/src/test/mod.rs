@@ -9,8 +9,8 @@
 mod boot;
 mod boots;
 mod expect;
+mod guests;
 mod libtest;
-mod linux;
 mod report;
 mod skips;
 mod steps;

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Outcome, Say, libtest, linux};
+use super::{Outcome, Say, guests, libtest};
 use crate::{cargo, tidy};
 
 /// A step and its work.
@@ -25,8 +25,8 @@ enum Work {
     Cargo(Vec<Vec<String>>),
     /// `cargo test`, whose tests are counted.
     Tests(Vec<String>),
-    /// The tests of `vellum` on an arm64 Linux.
-    Linux,
+    /// The tests of `vellum` beside guests.
+    Guests(fn(Say<'_>) -> Outcome),
     Tidy,
 }
 
@@ -52,7 +52,8 @@ pub(crate) fn all(metadata: &Value) -> Vec<Step> {
     add("clippy bare", Work::Cargo(vec![owned(&clippy_bare)]));
     add("host tests", Work::Tests(owned(&tests)));
     add("doc", Work::Cargo(vec![owned(&doc_host), owned(&doc_bare)]));
-    add("linux", Work::Linux);
+    add("linux", Work::Guests(guests::linux));
+    add("outside", Work::Guests(guests::outside));
     steps
 }
 
@@ -60,7 +61,7 @@ pub(crate) fn all(metadata: &Value) -> Vec<Step> {
 pub(crate) fn run(step: &Step, say: Say<'_>) -> Outcome {
     match &step.work {
         Work::Tidy => tidy(),
-        Work::Linux => linux::run(say),
+        Work::Guests(tests) => tests(say),
         Work::Tests(arguments) => {
             let (output, has_succeeded) = cargo_output(arguments, &[], say);
             let counted = libtest::count(&output, has_succeeded);
@@ -176,7 +177,7 @@ mod tests {
         let arguments = |name: &str| match &steps.iter().find(|step| step.name == name).expect("the step").work {
             Work::Cargo(calls) => calls.last().expect("a call").join(" "),
             Work::Tests(arguments) => arguments.join(" "),
-            Work::Tidy | Work::Linux => String::new(),
+            Work::Tidy | Work::Guests(_) => String::new(),
         };
         let target = "--target aarch64-unknown-none-softfloat";
         let bare = "--package hardware --package kernel";

@@ -1,76 +1,38 @@
-//! `vellum` on an arm64 Linux that no one here wrote, in QEMU: every source gives the same page tables.
-//!
-//! `cargo xtask test linux` names the kernel; without it there is nothing to run. What this prints is what Rust's own
-//! harness would, so that it is counted alike.
+//! An arm64 Linux that no one here wrote: every source gives the same page tables.
 
-mod guest;
-mod text;
+use std::path::{Path, PathBuf};
 
-use std::path::PathBuf;
-use std::process::{Command, ExitCode};
-
-use guest::{Guest, Options};
+use crate::guest::{Guest, Options};
+use crate::report::Report;
+use crate::{text, vellum};
 
 /// One memory order for all: some sources have no MAIR, and the words must be the same.
 const MAIR: [&str; 2] = ["--mair", "0x40044f0ff"];
 
-fn main() -> ExitCode {
-    let Some(kernel) = std::env::var_os("VELLUM_LINUX").map(PathBuf::from) else {
-        println!("cargo xtask test linux runs these\n\ntest result: ok. 0 passed; 0 failed; 0 ignored");
-        return ExitCode::SUCCESS;
-    };
-    let initramfs = std::env::var_os("VELLUM_INITRAMFS").map(PathBuf::from).unwrap_or_default();
-    let inside = std::env::var_os("VELLUM_INITRAMFS_INSIDE").map(PathBuf::from);
-    let mut report = Report::default();
-    let full = Options { kernel: kernel.clone(), initramfs: initramfs.clone(), append: "rodata=full", cpus: 2 };
+pub(crate) fn run(kernel: PathBuf, initramfs: PathBuf, inside: Option<PathBuf>, report: &mut Report) {
+    let full = options(&kernel, &initramfs, "rodata=full", "");
     match Guest::boot(&full) {
-        Ok((guest, _)) => sources(&guest, &full, &mut report),
+        Ok((guest, _)) => sources(&guest, &full, report),
         Err(why) => report.add("a guest boots", Err(why)),
     }
-    let on = Options { append: "rodata=on", ..full.clone() };
-    report.add("blocks and pages", blocks_and_pages(&full, &on));
+    report.add("a kernel at EL2", host(&options(&kernel, &initramfs, "rodata=full", ",virtualization=on")));
+    report.add("blocks and pages", blocks_and_pages(&full, &options(&kernel, &initramfs, "rodata=on", "")));
     match inside {
-        Some(inside) => report.add("kcore", kcore(&Options { initramfs: inside, ..full })),
-        None => println!("test kcore ... ignored, no static vellum can be built here"),
-    }
-    report.finish()
-}
-
-/// What became of the tests.
-#[derive(Default)]
-struct Report {
-    passed: usize,
-    failures: Vec<(String, String)>,
-}
-
-impl Report {
-    fn add(&mut self, name: &str, result: Result<(), String>) {
-        println!("test {name} ... {}", if result.is_ok() { "ok" } else { "FAILED" });
-        match result {
-            Ok(()) => self.passed += 1,
-            Err(why) => self.failures.push((name.to_owned(), why)),
-        }
-    }
-
-    fn finish(self) -> ExitCode {
-        for (name, why) in &self.failures {
-            println!("\n---- {name} ----\n{why}");
-        }
-        let (word, failed) = if self.failures.is_empty() { ("ok", 0) } else { ("FAILED", self.failures.len()) };
-        println!("\ntest result: {word}. {} passed; {failed} failed; 0 ignored", self.passed);
-        if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        Some(inside) => report.add("kcore", kcore(&options(&kernel, &inside, "rodata=full", ""))),
+        None => report.ignore("kcore", "no static vellum can be built here"),
     }
 }
 
-/// Runs `vellum`; what it prints, and its exit status.
-fn vellum(arguments: &[&str]) -> Result<(String, i32), String> {
-    let output = Command::new(env!("CARGO_BIN_EXE_vellum")).args(arguments).output();
-    let output = output.map_err(|error| format!("vellum: {error}"))?;
-    let status = output.status.code().unwrap_or(-1);
-    if status == 2 || status < 0 {
-        return Err(format!("vellum {}: {status}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)));
+fn options(kernel: &Path, initramfs: &Path, rodata: &str, machine: &'static str) -> Options {
+    Options {
+        kernel: kernel.to_path_buf(),
+        initramfs: Some(initramfs.to_path_buf()),
+        append: format!("console=ttyAMA0 nokaslr quiet {rodata}"),
+        cpu: "max,pauth-impdef=on".to_owned(),
+        cpus: 2,
+        machine,
+        is_ready: |line| line == "guest: ready",
     }
-    Ok((String::from_utf8_lossy(&output.stdout).into_owned(), status))
 }
 
 /// The text of a source, in Linux's memory order and without markers.
@@ -137,6 +99,18 @@ fn stats(source: &str) -> Result<(), String> {
         (Some(500_000..600_000), Some(1_000..1_200)) => Ok(()),
         _ => Err(format!("expected about 525,000 leaves in about 1,000 tables: {totals}")),
     }
+}
+
+/// A kernel that runs at EL2 has its upper half there, with TCR_EL2 as TCR_EL1 has it.
+fn host(options: &Options) -> Result<(), String> {
+    let (guest, _) = Guest::boot(options)?;
+    let (by_stub, by_search) = (dump(&[&guest.gdb()])?, dump(&[&guest.raw(), "--search"])?);
+    let (records, _) = vellum(&["dump", &guest.gdb(), "--json"])?;
+    if !records.lines().next().is_some_and(|root| root.contains("\"TTBR1_EL2\"")) {
+        return Err(format!("expected the root of TTBR1_EL2: {}", records.lines().next().unwrap_or("")));
+    }
+    text::has_linear_map(&by_stub)?;
+    text::same(&by_stub, &by_search, text::image(&by_stub, &options.kernel)?)
 }
 
 /// `rodata=full` maps pages, `rodata=on` blocks; `vellum diff` says what that costs.

@@ -1,4 +1,4 @@
-//! A Linux in QEMU, with a gdb stub, QMP and shared memory, until it is dropped.
+//! A guest in QEMU, with a gdb stub, QMP and shared memory, until it is dropped.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -19,9 +19,14 @@ const BASE: &str = "0x40000000";
 #[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) kernel: PathBuf,
-    pub(crate) initramfs: PathBuf,
-    pub(crate) append: &'static str,
+    pub(crate) initramfs: Option<PathBuf>,
+    pub(crate) append: String,
+    pub(crate) cpu: String,
     pub(crate) cpus: u32,
+    /// Added to QEMU's `-M virt`.
+    pub(crate) machine: &'static str,
+    /// Whether a line says that the guest is as the test wants it.
+    pub(crate) is_ready: fn(&str) -> bool,
 }
 
 /// A guest that runs.
@@ -44,7 +49,7 @@ impl Guest {
         thread::spawn(move || {
             BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
-        let said = wait(&lines)?;
+        let said = wait(&lines, options.is_ready)?;
         Ok((guest, said))
     }
 
@@ -110,14 +115,17 @@ fn command(options: &Options, folder: &std::path::Path) -> Command {
     let ram = format!("memory-backend-file,id=ram,size=2G,share=on,mem-path={}", at("ram"));
     let gdb = format!("socket,id=gdb,server=on,wait=off,path={}", at("gdb"));
     let qmp = format!("unix:{},server=on,wait=off", at("qmp"));
-    let append = format!("console=ttyAMA0 nokaslr quiet {}", options.append);
     let cpus = options.cpus.to_string();
     let mut command = tied_to_us("qemu-system-aarch64");
-    command.args(["-M", "virt,gic-version=3"]);
-    command.args(["-cpu", "max,pauth-impdef=on", "-smp", &cpus, "-m", "2G", "-nographic", "-nic", "none"]);
+    command.args(["-M", &format!("virt,gic-version=3{}", options.machine)]);
+    command.args(["-cpu", &options.cpu, "-smp", &cpus, "-m", "2G", "-nic", "none", "-no-shutdown"]);
+    command.args(["-display", "none", "-monitor", "none", "-serial", "stdio"]);
     command.args(["-object", &ram, "-machine", "memory-backend=ram"]);
-    command.args(["-chardev", &gdb, "-gdb", "chardev:gdb", "-qmp", &qmp, "-append", &append]);
-    command.arg("-kernel").arg(&options.kernel).arg("-initrd").arg(&options.initramfs);
+    command.args(["-chardev", &gdb, "-gdb", "chardev:gdb", "-qmp", &qmp, "-append", &options.append]);
+    command.arg("-kernel").arg(&options.kernel);
+    if let Some(initramfs) = &options.initramfs {
+        command.arg("-initrd").arg(initramfs);
+    }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     command
 }
@@ -135,11 +143,11 @@ fn tied_to_us(program: &str) -> Command {
 }
 
 /// The lines until the guest is ready.
-fn wait(lines: &Receiver<String>) -> Result<Vec<String>, String> {
+fn wait(lines: &Receiver<String>, is_ready: fn(&str) -> bool) -> Result<Vec<String>, String> {
     let mut said = Vec::new();
     loop {
         match lines.recv_timeout(PATIENCE) {
-            Ok(line) if line.trim_end() == "guest: ready" => return Ok(said),
+            Ok(line) if is_ready(line.trim_end()) => return Ok(said),
             Ok(line) => said.push(line.trim_end().to_owned()),
             Err(_) => return Err(format!("the guest did not get ready:\n{}", said.join("\n"))),
         }

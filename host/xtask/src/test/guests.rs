@@ -1,29 +1,40 @@
-//! The tests of `vellum` on a kernel that no one here wrote, where `cargo xtask fetch` has fetched one.
+//! The tests of `vellum` beside guests: a kernel that no one here wrote, where `cargo xtask fetch` has fetched one, and
+//! our own.
 
 use std::path::PathBuf;
 
-use super::{Outcome, Say, libtest, steps};
+use super::{Outcome, Say, boot, libtest, steps};
 use crate::{
     boot::install,
     dist, fetch,
     outcome::{Failure, Status},
 };
 
-/// Makes the guests' file systems, then runs the tests, which boot the guests.
-pub(super) fn run(say: Say<'_>) -> Outcome {
+/// `vellum` and Linux.
+pub(super) fn linux(say: Say<'_>) -> Outcome {
     let Some(linux) = fetch::find() else {
         return Outcome::skipped("linux", "there is no arm64 Linux here: cargo xtask fetch");
     };
     match prepare(&linux) {
-        Ok(variables) => {
-            let words = ["test", "--release", "--package", "cli", "--test", "linux"];
-            let arguments: Vec<String> = words.iter().map(|word| word.to_string()).collect();
-            let (output, has_succeeded) = steps::cargo_output(&arguments, &variables, say);
-            let counted = libtest::count(&output, has_succeeded);
-            Outcome { output, note: format!("{}, {}", counted.note, linux.name), ..counted }
-        }
+        Ok(variables) => Outcome { note: linux.name, ..run(&variables, say) },
         Err(failure) => Outcome::stopped("linux", failure),
     }
+}
+
+/// `vellum` and our kernel: what it prints of itself, and what is seen from outside.
+pub(super) fn outside(say: Say<'_>) -> Outcome {
+    match boot::prepare(&mut *say) {
+        Ok(kernel) => run(&[("VELLUM_KERNEL", kernel.image)], say),
+        Err(failure) => Outcome::stopped("outside", failure),
+    }
+}
+
+fn run(variables: &[(&'static str, PathBuf)], say: Say<'_>) -> Outcome {
+    let words = ["test", "--release", "--package", "cli", "--test", "guests"];
+    let arguments: Vec<String> = words.iter().map(|word| word.to_string()).collect();
+    let (output, has_succeeded) = steps::cargo_output(&arguments, variables, say);
+    let counted = libtest::count(&output, has_succeeded);
+    Outcome { output, ..counted }
 }
 
 /// What the tests must know, as variables of their environment. A host that cannot build a static `vellum` has no guest
