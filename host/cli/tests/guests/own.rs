@@ -7,7 +7,7 @@ use crate::report::Report;
 use crate::vellum;
 
 /// Page size asked for, CPU model, and the width of virtual addresses that the two give.
-const BOOTS: [(&str, &str, u32); 9] = [
+const BOOTS: [(&str, &str, u32); 16] = [
     ("4k", "max,pauth-impdef=on", 52),
     ("16k", "max,pauth-impdef=on", 52),
     ("64k", "max,pauth-impdef=on", 52),
@@ -17,6 +17,13 @@ const BOOTS: [(&str, &str, u32); 9] = [
     ("64k", "cortex-a72", 48),
     ("16k", "neoverse-n1", 48),
     ("64k", "neoverse-n1", 48),
+    ("4k", "max,pauth-impdef=on", 39),
+    ("4k", "max,pauth-impdef=on", 48),
+    ("16k", "max,pauth-impdef=on", 36),
+    ("16k", "max,pauth-impdef=on", 47),
+    ("16k", "max,pauth-impdef=on", 48),
+    ("64k", "max,pauth-impdef=on", 42),
+    ("64k", "max,pauth-impdef=on", 48),
 ];
 
 pub(crate) fn run(kernel: PathBuf, report: &mut Report) {
@@ -31,7 +38,7 @@ fn compare(kernel: &std::path::Path, page_size: &str, cpu: &str, bits: u32) -> R
     let options = Options {
         kernel: kernel.to_path_buf(),
         initramfs: None,
-        append: format!("arm64.pagesize={page_size}"),
+        append: format!("arm64.pagesize={page_size} vellum.vabits={bits}"),
         cpu: cpu.to_owned(),
         cpus: 2,
         machine: "",
