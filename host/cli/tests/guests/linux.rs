@@ -1,6 +1,8 @@
 //! An arm64 Linux that no one here wrote: every source gives the same page tables.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::guest::{Guest, Options};
 use crate::report::Report;
@@ -67,12 +69,33 @@ fn sources(guest: &Guest, options: &Options, report: &mut Report) {
         Err(why) => report.add("dump-guest-memory", Err(why.clone())),
     }
     report.add("the guest goes on", guest.is_running());
+    report.add("an interrupted reader lets the guest go on", interrupt(guest));
     report.add("check", check(&guest.raw()));
     report.add("stats", stats(&guest.raw()));
     // Last, for QEMU's gdb server of `-gdb` is gone after it.
     let result = dump(&[&guest.qmp()]).and_then(|text| text::same(&reference, &text, image?));
     report.add("QMP", result);
     report.add("the guest still goes on", guest.is_running());
+}
+
+/// A search by the stub takes a minute; Ctrl-C ends it in order, with the guest running.
+fn interrupt(guest: &Guest) -> Result<(), String> {
+    let error = |error: std::io::Error| error.to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vellum"));
+    let mut child = command.args(["dump", &guest.gdb(), "--search"]).stderr(Stdio::piped()).spawn().map_err(error)?;
+    let said = child.stderr.take().ok_or("no standard error")?;
+    let mut lines = BufReader::new(said).lines().map_while(Result::ok);
+    // Once it says that it searches, the guest is stopped.
+    if !lines.any(|line| line.contains("searching")) {
+        return Err("it does not search".to_owned());
+    }
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().map_err(error)?;
+    let rest: Vec<String> = lines.collect();
+    let status = child.wait().map_err(error)?;
+    if status.code() != Some(2) || !rest.iter().any(|line| line.contains("interrupted")) {
+        return Err(format!("{status}: {}", rest.join("\n")));
+    }
+    guest.is_running()
 }
 
 /// A Linux is not clean (its device tree stays writable in the linear map), and nothing in it breaks the architecture.
