@@ -56,7 +56,7 @@ fn load(name: &str, arguments: &DiffArguments) -> Result<Vec<Section>, Failure> 
 fn report(before: &Section, after: &Section, changes: &[Change], limit: usize) -> String {
     let mut text = String::new();
     for change in changes.iter().take(limit) {
-        let bytes = change.last - change.input + 1;
+        let bytes = (change.last - change.input).saturating_add(1);
         let _ = writeln!(
             text,
             "{:#018x}-{:#018x} {:>9}  {}",

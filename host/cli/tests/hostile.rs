@@ -74,8 +74,11 @@ fn what_cannot_be_read_is_one_line() {
         ("qemu:unix:/nonexistent", "No such file"),
         ("qmp:/nonexistent", "No such file"),
         ("raw:/dev/null@0", "empty"),
-        ("kcore", "arm64"),
+        ("kcore", if cfg!(target_arch = "aarch64") { "" } else { "arm64" }),
     ] {
+        if expected.is_empty() {
+            continue;
+        }
         let ended = vellum(&["dump", source]);
         assert!(ended.status == 2 && ended.said.contains(expected), "{source}: {} {}", ended.status, ended.said);
     }

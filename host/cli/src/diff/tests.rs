@@ -129,3 +129,35 @@ fn what_is_no_dump_says_so() {
     let twice = format!("{BEFORE}{BEFORE}");
     assert!(parse(&twice, PageSize::Size4K).is_err_and(|line| line.contains("line 9")), "ranges ascend");
 }
+
+/// Dumps with bytes changed, lines dropped and lines swapped: compared, or refused in one line.
+#[test]
+fn broken_dumps_are_compared_or_refused() {
+    let mut state = 1u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % below
+    };
+    let whole = "0x0000000000000000-0x0000000000000000   16777216T PTE       RW NX SHD AF\n";
+    let original = parse(BEFORE, PageSize::Size4K).expect("a dump");
+    for turn in 0..5_000 {
+        let mut lines: Vec<String> = BEFORE.lines().chain([whole]).map(str::to_owned).collect();
+        for _ in 0..random(4) {
+            let line = random(lines.len());
+            let mut bytes = lines[line].clone().into_bytes();
+            let at = random(bytes.len().max(1));
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = b"0123456789abcdefx- \t"[random(20)];
+            }
+            lines[line] = String::from_utf8(bytes).expect("text");
+        }
+        let (one, other) = (random(7), random(7));
+        lines.swap(one, other);
+        let gone = random(lines.len());
+        lines.remove(gone);
+        if let Ok(sections) = parse(&lines.join("\n"), PageSize::ALL[turn % 3]) {
+            let changes = compare(&original[0].regions, &sections[0].regions);
+            assert!(!report(&original[0], &sections[0], &changes, 3).is_empty());
+        }
+    }
+}
