@@ -152,7 +152,7 @@ impl core::fmt::Display for Permissions {
 pub struct Attributes {
     /// Memory type and cacheability.
     pub memory: MemoryType,
-    /// SH[1:0], as the descriptor (or TCR, with LPA2) has it.
+    /// SH\[1:0\], as the descriptor (or TCR, with LPA2) has it.
     pub shareability: u8,
     /// What may be done now.
     pub permissions: Permissions,

@@ -41,7 +41,7 @@ impl Fault {
         Self { kind, level, is_stage2: true, is_on_walk: false, intermediate }
     }
 
-    /// The fault status code, ISS[5:0].
+    /// The fault status code, ISS\[5:0\].
     pub const fn status(&self) -> u64 {
         let level = self.level;
         match (self.kind, level) {
