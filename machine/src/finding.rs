@@ -1,0 +1,287 @@
+//! What the rules found: data first, and a story in plain words. Who wrote what, what may still be cached where, which
+//! step is missing, which rule that breaks, and what hardware could do.
+
+use core::fmt;
+
+use crate::barrier::Barrier;
+use crate::tlb::entry::Entry;
+use crate::tlb::holders::Cpus;
+use crate::tlb::stale::{NearMiss, Origin};
+use crate::tlbi::{Flaw, Miss, Operation};
+
+/// The rules. The numbers are those of the project's rule book, the names say what went wrong.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Rule {
+    /// V1: entries overlap that must not be in a TLB together. (RWHZWS)
+    Overlap,
+    /// V2: a live descriptor was replaced where break-before-make is required. (RWHZWS, RDDMVT)
+    BreakExpected,
+    /// V3: memory, an ASID or a VMID was given away while an entry still refers to it.
+    Reuse,
+    /// V4: an access was taken to be revoked that an entry still grants.
+    Revocation,
+    /// V5: a plain store over a descriptor that hardware may be updating. (IGXGZY)
+    LostUpdate,
+    /// V6: a contiguous set is misprogrammed while it can be reached. (RQTRPM)
+    Contiguous,
+    /// V7: a TLBI whose encoding does not say what was meant.
+    Encoding,
+    /// V8: a CPU took away what it needs to go on.
+    OwnGround,
+    /// V9: a descriptor was used before it was sure to be visible. (RSPVBD)
+    NotVisible,
+    /// V10: a conflict abort was answered with an operation that need not resolve it. (RBLRKC)
+    Recovery,
+    /// V11: the order of the nT protocol. (RMRRPW)
+    NoTranslation,
+    /// V12: stage 2 invalidated without stage 1 after it.
+    StageOrder,
+    /// Not wrong, but not needed.
+    Lint(Lint),
+}
+
+/// Work that was not needed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Lint {
+    /// No TLB can hold anything that this TLBI removes.
+    NothingCached,
+    /// Only leaves were cached: the last-level form would have done.
+    LastLevelSuffices,
+    /// Only this CPU can hold them: the local form would have done.
+    LocalSuffices,
+    /// The DSB had nothing to complete.
+    NothingToComplete,
+    /// The ISB had nothing to synchronize.
+    NothingToSynchronize,
+}
+
+/// Why two entries must not be cached together. (The cases of RWHZWS)
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Reason {
+    /// Memory type, cacheability or shareability.
+    MemoryType,
+    /// Output address, where one may be written or the contents differ.
+    OutputAddress,
+    /// Size, or a table and a block.
+    Size,
+    /// A global entry beside a non-global one.
+    Global,
+    /// The Contiguous bit.
+    Contiguous,
+}
+
+/// The step that would have made it right.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Missing {
+    /// Nothing more specific is known.
+    None,
+    /// An invalid descriptor first.
+    Break,
+    /// A DSB by the CPU that stored.
+    DsbAfterStore(u8),
+    /// A TLBI.
+    Tlbi,
+    /// A TLBI that selects the entry: one came close.
+    BetterTlbi(NearMiss),
+    /// A DSB, for loads and stores and of wide enough domain, by the CPU that issued the TLBI.
+    DsbAfterTlbi(u8),
+    /// A context synchronization event on this CPU.
+    Synchronization(u8),
+    /// A DSB by the CPU that stored, and on a CPU without FEAT_ETS2 an ISB.
+    Visibility,
+    /// A stage-1 invalidation after the stage-2 one.
+    Stage1AfterStage2,
+    /// A compare-and-exchange.
+    Exchange,
+    /// An ALL or VMALL form.
+    WholeInvalidation,
+    /// The correct encoding.
+    Encoding(Option<Flaw>),
+}
+
+/// One finding.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// The rule.
+    pub rule: Rule,
+    /// Number of the event, counted from 1.
+    pub event: u64,
+    /// CPU of the event.
+    pub cpu: u8,
+    /// The input address (or frame, for reuse) that it is about.
+    pub address: u64,
+    /// The descriptor's physical address and the value stored there, if it is about a store.
+    pub store: Option<(u64, u64, u64)>,
+    /// What may still be cached.
+    pub cached: Option<Entry>,
+    /// What it must not meet.
+    pub other: Option<Entry>,
+    /// Which CPUs may hold it.
+    pub cpus: Cpus,
+    /// How it came to be there.
+    pub origin: Option<Origin>,
+    /// Why the two do not go together.
+    pub reason: Option<Reason>,
+    /// What is missing.
+    pub missing: Missing,
+    /// The TLBI that it is about.
+    pub operation: Option<Operation>,
+    /// The barrier that it is about.
+    pub barrier: Option<Barrier>,
+}
+
+impl Finding {
+    /// A finding of `rule` with nothing filled in yet.
+    pub(crate) const fn new(rule: Rule, event: u64, cpu: u8, address: u64) -> Self {
+        Self {
+            rule,
+            event,
+            cpu,
+            address,
+            store: None,
+            cached: None,
+            other: None,
+            cpus: 0,
+            origin: None,
+            reason: None,
+            missing: Missing::None,
+            operation: None,
+            barrier: None,
+        }
+    }
+
+    /// True for work that was not needed, false for a violation.
+    pub const fn is_lint(&self) -> bool {
+        matches!(self.rule, Rule::Lint(_))
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} At event {}, CPU {}", self.rule, self.event, self.cpu)?;
+        match (self.store, self.operation, self.barrier) {
+            (Some((word, old, new)), ..) => write!(f, " stored {new:#x} over {old:#x} at {word:#x}")?,
+            (_, Some(operation), _) => write!(f, " executed {operation}")?,
+            (.., Some(barrier)) => write!(f, " executed {barrier}")?,
+            _ => {}
+        }
+        writeln!(f, " (address {:#x}).", self.address)?;
+        if let Some(cached) = &self.cached {
+            writeln!(f, "  May still be cached on CPUs {:#b}: {cached}.", self.cpus)?;
+        }
+        if let Some(origin) = self.origin {
+            write!(f, "  It went out of reach at event {} on CPU {}", origin.event, origin.cpu)?;
+            match origin.word {
+                Some(word) => writeln!(f, ", when the store to {word:#x} was complete.")?,
+                None => writeln!(f, ".")?,
+            }
+        }
+        if let Some(other) = &self.other {
+            writeln!(f, "  It meets: {other}.")?;
+        }
+        if let Some(reason) = self.reason {
+            writeln!(f, "  They differ in {reason}.")?;
+        }
+        if self.missing != Missing::None {
+            writeln!(f, "  Missing: {}.", self.missing)?;
+        }
+        write!(f, "  Hardware could: {}.", self.consequence())
+    }
+}
+
+impl Finding {
+    const fn consequence(&self) -> &'static str {
+        match self.rule {
+            Rule::Overlap | Rule::BreakExpected | Rule::Contiguous | Rule::NoTranslation => {
+                "raise a TLB conflict abort, use either entry, or at BBM level 0 a mixture of both"
+            }
+            Rule::Reuse => "read or write the memory's next owner through the old entry, or walk its data as descriptors",
+            Rule::Revocation => "go on allowing the access",
+            Rule::LostUpdate => "set the access flag or the dirty state between the read and the store, which loses it",
+            Rule::Encoding => "invalidate nothing",
+            Rule::OwnGround => "fault on the next instruction, or on the access that would repair it",
+            Rule::NotVisible => "fault, or walk what was there before",
+            Rule::Recovery => "raise the conflict abort again, for ever",
+            Rule::StageOrder => "use a combined entry made from the old stage 2",
+            Rule::Lint(_) => "do the same without it, in less time",
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = match self {
+            Self::Overlap => "V1: entries overlap that must not be cached together.",
+            Self::BreakExpected => "V2: break-before-make expected.",
+            Self::Reuse => "V3: given away while an entry still refers to it.",
+            Self::Revocation => "V4: not revoked yet.",
+            Self::LostUpdate => "V5: a plain store may lose what hardware wrote.",
+            Self::Contiguous => "V6: misprogrammed contiguous set.",
+            Self::Encoding => "V7: wrong encoding.",
+            Self::OwnGround => "V8: a CPU took away what it needs.",
+            Self::NotVisible => "V9: used before it was visible.",
+            Self::Recovery => "V10: this does not resolve a conflict abort.",
+            Self::NoTranslation => "V11: order of the nT protocol.",
+            Self::StageOrder => "V12: stage 2 without stage 1 after it.",
+            Self::Lint(Lint::NothingCached) => "Not needed: no TLB can hold what this removes.",
+            Self::Lint(Lint::LastLevelSuffices) => "More than needed: only leaves can be cached.",
+            Self::Lint(Lint::LocalSuffices) => "More than needed: only this CPU can hold them.",
+            Self::Lint(Lint::NothingToComplete) => "Not needed: the DSB has nothing to complete.",
+            Self::Lint(Lint::NothingToSynchronize) => "Not needed: the ISB has nothing to synchronize.",
+        };
+        write!(f, "{words}")
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MemoryType => "memory type, cacheability or shareability (no BBM level allows it)",
+            Self::OutputAddress => "output address, with one of them writable or the contents different",
+            Self::Size => "size",
+            Self::Global => "the nG bit: the new one is global",
+            Self::Contiguous => "the Contiguous bit",
+        })
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => write!(f, "nothing known"),
+            Self::Break => write!(f, "an invalid descriptor in between, a DSB, a TLBI and a DSB"),
+            Self::DsbAfterStore(cpu) => write!(f, "a DSB by CPU {cpu} after its store and before the TLBI"),
+            Self::Tlbi => write!(f, "a TLBI that reaches the entry"),
+            Self::BetterTlbi(near) => {
+                write!(f, "the {} of event {} did not do it: {}", near.operation, near.event, near.why)
+            }
+            Self::DsbAfterTlbi(cpu) => {
+                write!(f, "a DSB for loads and stores, of the TLBI's domain, by CPU {cpu} that issued it")
+            }
+            Self::Synchronization(cpu) => write!(f, "an ISB (or exception) on CPU {cpu}"),
+            Self::Visibility => write!(f, "a DSB by the CPU that stored, and an ISB where FEAT_ETS2 is missing"),
+            Self::Stage1AfterStage2 => write!(f, "a stage-1 invalidation after the stage-2 one and its DSB"),
+            Self::Exchange => write!(f, "a compare-and-exchange"),
+            Self::WholeInvalidation => write!(f, "an ALL or VMALL form for the regime"),
+            Self::Encoding(flaw) => match flaw {
+                Some(flaw) => write!(f, "a correct encoding ({flaw:?})"),
+                None => write!(f, "a correct encoding"),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Miss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Context => "its regime or VMID is another",
+            Self::Address => "its address is another",
+            Self::Asid => "its ASID is another",
+            Self::NotLastLevel => "it is of the last level only, and this is a table",
+            Self::Hint => "its level or granule hint is wrong, so nothing need be invalidated",
+            Self::Xs => "it is an nXS form, and the memory has the XS attribute",
+            Self::Stage2Only => "it removes stage-2 entries only, not those combined with stage 1",
+            Self::Scope => "it is local to its CPU",
+        })
+    }
+}

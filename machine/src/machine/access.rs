@@ -1,0 +1,188 @@
+//! Accesses by virtual address: every answer that hardware could give.
+
+use alloc::vec::Vec;
+
+use super::Machine;
+use crate::context::{Regime, Tag, current_vmid, is_host};
+use crate::event::Level;
+use crate::finding::{Finding, Missing, Rule};
+use crate::registers::{Ets, HCR_E2H, HCR_VM, Register, Registers, SCTLR_M};
+use crate::rules::compatible;
+use crate::syndrome::{AccessKind, Fault, FaultKind};
+use crate::tlb::entry::{Entry, bytes};
+use crate::tlb::holders::{GLOBAL, Holders};
+use crate::tlb::reach::{Found, Question, Seen};
+use crate::walker::combined::needed;
+
+/// One possible answer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Outcome {
+    /// The access is made at this physical address.
+    Translated(u64),
+    /// A fault.
+    Fault(Fault),
+}
+
+/// Every possible answer to one access, each once, in order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Answer {
+    /// What could happen.
+    pub outcomes: Vec<Outcome>,
+}
+
+impl Answer {
+    /// The physical addresses that the access may reach.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
+        self.outcomes.iter().filter_map(|it| match it {
+            Outcome::Translated(address) => Some(*address),
+            Outcome::Fault(_) => None,
+        })
+    }
+
+    /// True when the access may fault for this reason.
+    pub fn may_fault(&self, kind: FaultKind) -> bool {
+        self.outcomes.iter().any(|it| matches!(it, Outcome::Fault(fault) if fault.kind == kind))
+    }
+
+    fn add(&mut self, outcome: Outcome) {
+        if let Err(at) = self.outcomes.binary_search(&outcome) {
+            self.outcomes.insert(at, outcome);
+        }
+    }
+}
+
+/// What an access looks for.
+struct Lookup {
+    cpu: u8,
+    needed: u8,
+    address: u64,
+    asids: Vec<u32>,
+}
+
+/// What was found for it.
+#[derive(Default)]
+struct Hits {
+    answer: Answer,
+    cached: Vec<Entry>,
+    is_new_valid: bool,
+    late_fault: Option<u64>,
+}
+
+impl Machine {
+    /// The regime that `cpu` translates with at its exception level, or `None` where its MMU is off.
+    pub(crate) fn regime(&self, cpu: u8, registers: &Registers) -> Option<Tag> {
+        let it = &self.cpus[cpu as usize];
+        let hcr = registers.get(Register::HcrEl2);
+        let is_host = is_host(registers) && it.features.el2;
+        if it.level == Level::El2 || it.level == Level::El0 && is_host {
+            let is_on = registers.get(Register::SctlrEl2) & SCTLR_M != 0;
+            return is_on.then_some(if hcr & HCR_E2H != 0 { Tag::EL20 } else { Tag::EL2 });
+        }
+        let is_on = registers.get(Register::SctlrEl1) & SCTLR_M != 0 || it.features.el2 && hcr & HCR_VM != 0;
+        is_on.then(|| Tag::el10(current_vmid(registers, &it.features)))
+    }
+
+    /// An access by virtual address; the top byte is taken as part of the address.
+    pub fn access(&mut self, cpu: u8, address: u64, kind: AccessKind) -> Answer {
+        self.event += 1;
+        let registers = self.cpus[cpu as usize].newest_registers();
+        let Some(tag) = self.regime(cpu, &registers) else {
+            return Answer { outcomes: alloc::vec![Outcome::Translated(address)] };
+        };
+        let asids = self.usable_asids(cpu, tag, address >> 63 == 1);
+        let is_user = self.cpus[cpu as usize].level == Level::El0;
+        let lookup = Lookup { cpu, needed: needed(kind, is_user), address, asids };
+        let mut hits = Hits::default();
+        let question = Question { wants_faults: true, ..Question::about(address, address) };
+        self.may.each_seen(tag, &question, &mut |seen, holders| self.hit(&lookup, seen, holders, &mut hits));
+        self.add_conflict(cpu, &mut hits);
+        if hits.answer.outcomes.is_empty() {
+            hits.answer.add(Outcome::Fault(Fault::stage1(FaultKind::Translation, 0)));
+        }
+        if let (true, Some(word)) = (hits.is_new_valid, hits.late_fault) {
+            let mut finding = Finding::new(Rule::NotVisible, self.event, cpu, address);
+            let value = self.may.memory.word(word);
+            finding.store = (word != u64::MAX).then_some((word, 0, value));
+            finding.missing = Missing::Visibility;
+            self.report(finding);
+        }
+        hits.answer
+    }
+
+    fn usable_asids(&self, cpu: u8, tag: Tag, is_upper: bool) -> Vec<u32> {
+        if matches!(tag.regime, Regime::El2) {
+            return alloc::vec![GLOBAL];
+        }
+        let contexts = self.cpus[cpu as usize].contexts.iter();
+        let its = contexts.filter(|(space, ..)| {
+            let space = &self.may.space(*space).space;
+            space.tag() == tag && (space.bounds().0 >> 63 == 1) == is_upper
+        });
+        let mut asids: Vec<u32> = its.map(|(_, asid, _)| *asid).collect();
+        asids.dedup();
+        asids
+    }
+
+    fn hit(&self, lookup: &Lookup, seen: &Seen<'_>, holders: &Holders, hits: &mut Hits) {
+        let usable = |asid: &u32| holders.usable_by(*asid) >> lookup.cpu & 1 == 1;
+        if !lookup.asids.iter().any(usable) {
+            return;
+        }
+        let it = &self.cpus[lookup.cpu as usize];
+        match seen.found {
+            Found::Fault { kind, level, is_stage2, is_on_walk, intermediate, .. } => {
+                if !seen.route.is_current {
+                    hits.late_fault.get_or_insert(seen.word);
+                }
+                let fault = Fault { kind, level, is_stage2, is_on_walk, intermediate };
+                hits.answer.add(Outcome::Fault(fault));
+            }
+            Found::Entry { entry, .. } if entry.is_table() => {}
+            Found::Entry { entry, is_untranslated, second } => {
+                let is_late = self.may.faulted.get(&seen.word).is_some_and(|event| *event > it.synchronized);
+                if is_late && it.features.ets == Ets::None {
+                    // A walk begun before the store was visible may still bring its fault.
+                    hits.late_fault.get_or_insert(seen.word);
+                    hits.answer.add(Outcome::Fault(Fault::stage1(FaultKind::Translation, entry.level)));
+                }
+                hits.is_new_valid |= seen.route.is_current;
+                hits.answer.add(outcome(lookup, &entry, second));
+                if is_untranslated {
+                    // nT: the implementation may fault instead. (RMRRPW)
+                    hits.answer.add(Outcome::Fault(Fault::stage1(FaultKind::Translation, entry.level)));
+                } else {
+                    hits.cached.push(entry);
+                }
+            }
+        }
+    }
+
+    /// Two entries for one address that must not be there together may be noticed as such, below BBM level 3.
+    fn add_conflict(&self, cpu: u8, hits: &mut Hits) {
+        let bbm = self.cpus[cpu as usize].features.bbm;
+        let pairs = hits.cached.iter().enumerate().flat_map(|(at, one)| hits.cached[..at].iter().map(move |two| (one, two)));
+        // Level 2 permits different sizes, and yet the abort. (IHYQMB)
+        let may_abort = pairs
+            .into_iter()
+            .any(|(one, two)| one.size_log2 != two.size_log2 || compatible(one, two, 0, &self.may.memory).is_some());
+        if bbm < 3 && may_abort {
+            hits.answer.add(Outcome::Fault(Fault::stage1(FaultKind::Conflict, 0)));
+        }
+    }
+}
+
+fn outcome(lookup: &Lookup, entry: &Entry, second: Option<(i8, crate::attributes::Permissions)>) -> Outcome {
+    let Some(attributes) = entry.attributes() else {
+        return Outcome::Fault(Fault::stage1(FaultKind::Translation, entry.level));
+    };
+    if attributes.permissions.has(lookup.needed) {
+        return Outcome::Translated(entry.output_at(lookup.address));
+    }
+    match second {
+        Some((level, permissions)) if !permissions.has(lookup.needed) => {
+            let intermediate = entry.descriptor & (1 << 48) - bytes(entry.own_log2);
+            Outcome::Fault(Fault::stage2(FaultKind::Permission, level, intermediate))
+        }
+        _ => Outcome::Fault(Fault::stage1(FaultKind::Permission, entry.level)),
+    }
+}

@@ -1,0 +1,95 @@
+//! Barriers: a DSB finishes its CPU's stores and completes its CPU's TLBIs, an ISB takes the last doubt from the CPU
+//! itself. (DDI 0487, D8.17: RPSMWS, RYNJCP, RBLDZX; D8.2.6: RSPVBD)
+
+use super::Machine;
+use crate::barrier::{Accesses, Barrier, Domain};
+use crate::registers::Ets;
+use crate::tlb::entry::Entry;
+use crate::tlb::holders::{Cpus, Holders};
+use crate::tlb::stale::{Mark, Origin};
+use crate::tlb::update::Held;
+use crate::tlbi::{Scope, Selector};
+
+impl Machine {
+    /// A barrier.
+    pub fn barrier(&mut self, cpu: u8, barrier: Barrier) {
+        self.event += 1;
+        match barrier {
+            Barrier::Isb => {
+                self.lint_isb(cpu);
+                self.synchronize(cpu);
+            }
+            Barrier::Dmb { accesses: Accesses::Loads, .. } => {}
+            Barrier::Dmb { .. } => self.may.order_stores(cpu),
+            Barrier::Dsb { domain, accesses, is_nxs } => {
+                self.lint_dsb(cpu, barrier);
+                if accesses == Accesses::All {
+                    self.complete_tlbis(cpu, domain, is_nxs);
+                }
+                if accesses != Accesses::Loads {
+                    self.may.order_stores(cpu);
+                    let walkers = if domain == Domain::NonShareable { 1 << cpu } else { !0 };
+                    self.may.finish_stores(cpu, walkers, self.event);
+                }
+            }
+        }
+    }
+
+    /// TLBIs of `cpu` are complete on the CPUs that `domain` reaches.
+    fn complete_tlbis(&mut self, cpu: u8, domain: Domain, is_nxs: bool) {
+        self.cpus[cpu as usize].open_tlbis = 0;
+        let own: Cpus = 1 << cpu;
+        let is_done = |mark: &Mark| {
+            // A DSB nXS does not wait for a TLBI without nXS.
+            if is_nxs && !mark.selector.operation().is_nxs {
+                return None;
+            }
+            match (mark.selector.scope(), domain) {
+                (Scope::Local, _) | (_, Domain::Outer | Domain::System) | (Scope::Inner, Domain::Inner) => Some(!0),
+                _ => Some(own),
+            }
+        };
+        let marked = self.may.stale.marked_by(cpu);
+        self.end(cpu, marked, &is_done, true);
+        self.may.complete_kept(cpu, &is_done);
+    }
+
+    /// A context synchronization event of `cpu` ends what its own completed TLBIs left to it.
+    pub(super) fn finish_own(&mut self, cpu: u8) {
+        let own: Cpus = 1 << cpu;
+        let marked = self.may.stale.marked_by(cpu);
+        if !marked.is_empty() {
+            self.end(cpu, marked, &|mark: &Mark| mark.awaits_sync.then_some(own), false);
+        }
+    }
+
+    fn end(&mut self, cpu: u8, marked: alloc::vec::Vec<Entry>, is_done: &dyn Fn(&Mark) -> Option<Cpus>, is_dsb: bool) {
+        let has_ets = self.cpus[cpu as usize].features.ets != Ets::None;
+        for entry in marked {
+            let keeps = if is_dsb && (!has_ets || entry.is_executable()) { 1 << cpu } else { 0 };
+            let leads_on = entry.is_table() || entry.tag.regime == crate::context::Regime::Stage2;
+            let before = if leads_on { self.may.entries_beyond(&entry) } else { alloc::vec::Vec::new() };
+            let lost = self.may.stale.complete(&entry, cpu, is_done, keeps);
+            if !lost.is_empty() && !before.is_empty() {
+                self.lose_beyond(cpu, before, &lost);
+            }
+        }
+    }
+
+    /// A table entry or stage-2 entry is gone: what could be walked through it stays cached, except what the TLBI that
+    /// ended the one also ends.
+    fn lose_beyond(&mut self, cpu: u8, before: alloc::vec::Vec<Held>, lost: &[(Holders, Selector)]) {
+        let spared = |entry: &Entry, holders: &Holders| {
+            let mut spared = Holders::none();
+            for (of, selector) in lost {
+                if let Ok((mut selected, 0)) = selector.select(entry, holders) {
+                    selected.restrict(of.cpus());
+                    spared.merge(&selected);
+                }
+            }
+            spared
+        };
+        let origin = Origin { event: self.event, cpu, word: None };
+        self.may.lose(before, origin, &spared);
+    }
+}

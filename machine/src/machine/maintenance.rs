@@ -1,0 +1,184 @@
+//! TLBIs: decoded from opcode and operand, they mark what they select; a DSB of the same CPU completes them.
+
+use super::Machine;
+use crate::context::{Regime, Tag, is_host};
+use crate::event::Level;
+use crate::registers::{HCR_E2H, HCR_FB, HCRX_FNXS, Register};
+use crate::tlb::entry::Entry;
+use crate::tlb::holders::{Cpus, GLOBAL, Holders};
+use crate::tlb::stale::{Mark, NearMiss};
+use crate::tlbi::{Invalidation, Miss, Opcode, Operation, Scope, Selector, What};
+
+/// What a TLBI found to do.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Effect {
+    pub(crate) leaves: u32,
+    pub(crate) tables: u32,
+    pub(crate) contexts: u32,
+    pub(crate) cpus: Cpus,
+    /// A leaf was missed only for a wrong hint.
+    pub(crate) has_hint_miss: bool,
+    /// Something that was missed.
+    pub(crate) missed: Option<Entry>,
+}
+
+impl Machine {
+    /// A TLBI.
+    pub fn tlbi(&mut self, cpu: u8, opcode: Opcode, operand: u64) {
+        self.event += 1;
+        self.cpus[cpu as usize].open_tlbis += 1;
+        let Some(operation) = opcode.decode() else { return self.report_undefined(cpu, operand) };
+        let operation = self.adjusted(cpu, operation);
+        let features = self.cpus[cpu as usize].features;
+        let has_ds = self.has_ds(cpu, &operation);
+        let (invalidation, flaw) = Invalidation::decode(operation, operand, has_ds, &features);
+        if let Some(flaw) = flaw {
+            self.report_flaw(cpu, &operation, operand, flaw);
+        }
+        let Some(invalidation) = invalidation else { return };
+        let selector = self.selector(cpu, invalidation);
+        self.check_recovery(cpu, &selector);
+        let reached = self.reached(cpu, &operation);
+        let mut effect = self.mark_stale(cpu, &selector, reached);
+        self.mark_kept(cpu, &selector, reached, &mut effect);
+        self.check_effect(cpu, &selector, operand, &effect);
+    }
+
+    /// HCR_EL2.FB broadcasts what EL1 means to be local; HCRX_EL2.FnXS makes its operations nXS.
+    fn adjusted(&self, cpu: u8, mut operation: Operation) -> Operation {
+        let it = &self.cpus[cpu as usize];
+        let registers = it.newest_registers();
+        if it.level != Level::El2 && it.features.el2 {
+            if operation.scope == Scope::Local && registers.get(Register::HcrEl2) & HCR_FB != 0 {
+                operation.scope = Scope::Inner;
+            }
+            operation.is_nxs |= it.features.xs && registers.get(Register::HcrxEl2) & HCRX_FNXS != 0;
+        }
+        operation
+    }
+
+    /// DS of the regime that the operation is for.
+    fn has_ds(&self, cpu: u8, operation: &Operation) -> bool {
+        let it = &self.cpus[cpu as usize];
+        let registers = it.newest_registers();
+        let is_two = registers.get(Register::HcrEl2) & HCR_E2H != 0;
+        let is_host = it.level == Level::El2 && is_host(&registers);
+        it.features.lpa2
+            && match (operation.what, operation.is_el2) {
+                (What::Intermediate, _) => registers.bit(Register::VtcrEl2, 32),
+                (_, true) if !is_two => registers.bit(Register::TcrEl2, 32),
+                (_, true) => registers.bit(Register::TcrEl2, 59),
+                (_, false) if is_host => registers.bit(Register::TcrEl2, 59),
+                _ => registers.bit(Register::TcrEl1, 59),
+            }
+    }
+
+    /// The regime and VMID that the operation acts on here.
+    fn selector(&self, cpu: u8, invalidation: Invalidation) -> Selector {
+        let it = &self.cpus[cpu as usize];
+        let registers = it.newest_registers();
+        let operation = invalidation.operation;
+        let is_guest_only = matches!(operation.what, What::All | What::VmallS12 | What::Intermediate);
+        let regime = if operation.is_el2 {
+            if registers.get(Register::HcrEl2) & HCR_E2H != 0 { Regime::El20 } else { Regime::El2 }
+        } else if !is_guest_only && it.level == Level::El2 && is_host(&registers) {
+            Regime::El20
+        } else {
+            Regime::El10
+        };
+        Selector { invalidation, regime, vmid: self.certain_vmid(cpu) }
+    }
+
+    /// CPUs that must act on the operation: a CPU without range TLBIs need not act on a broadcast one. (RXMZFH)
+    fn reached(&self, cpu: u8, operation: &Operation) -> Cpus {
+        if operation.scope == Scope::Local {
+            return 1 << cpu;
+        }
+        let able = |features: &crate::registers::Features| {
+            (features.range_tlbi || !operation.is_range) && (features.xs || !operation.is_nxs)
+        };
+        let cpus = self.cpus.iter().enumerate();
+        cpus.filter(|(_, it)| able(&it.features)).fold(0, |all, (number, _)| all | 1 << number)
+    }
+
+    fn mark_stale(&mut self, cpu: u8, selector: &Selector, reached: Cpus) -> Effect {
+        let mut effect = Effect::default();
+        let mut selected = alloc::vec::Vec::new();
+        let mut missed = alloc::vec::Vec::new();
+        let mut consider = |(entry, record): &(Entry, crate::tlb::stale::Record)| match selector
+            .select(entry, &record.holders)
+        {
+            Ok((mut holders, holes)) => {
+                effect.cpus |= holders.cpus();
+                holders.restrict(reached);
+                if holders.cpus() != record.holders.cpus() && record.holders.cpus() & !reached != 0 {
+                    missed.push((*entry, Miss::Scope));
+                }
+                if !holders.is_empty() {
+                    if entry.is_table() { effect.tables += 1 } else { effect.leaves += 1 }
+                    selected.push((*entry, holders, holes));
+                }
+            }
+            Err(Miss::Context) => {}
+            Err(miss) => missed.push((*entry, miss)),
+        };
+        let range = &selector.invalidation;
+        let tag = Tag { regime: selector.regime, vmid: selector.vmid.unwrap_or(0) };
+        match range.operation.what {
+            _ if range.is_whole() => self.may.stale.iter().for_each(&mut consider),
+            What::Intermediate => {
+                let tag = Tag::stage2(tag.vmid);
+                self.may.stale.overlapping(tag, range.first, range.last).for_each(&mut consider);
+                // Combined entries cannot be found by intermediate address: all of them are near misses.
+                self.may.stale.iter().filter(|(it, _)| it.is_combined).for_each(&mut consider);
+            }
+            _ => {
+                let vmid = if tag.regime == Regime::El10 { tag.vmid } else { 0 };
+                let tag = Tag { vmid, ..tag };
+                self.may.stale.overlapping(tag, range.first, range.last).for_each(&mut consider);
+            }
+        }
+        for (entry, why) in missed {
+            if why != Miss::Address {
+                effect.has_hint_miss |= why == Miss::Hint && !entry.is_table();
+                effect.missed.get_or_insert(entry);
+                let near = NearMiss { event: self.event, operation: *selector.operation(), why };
+                self.may.stale.note_near(&entry, near);
+            }
+        }
+        for (entry, holders, holes) in selected {
+            let mark = Mark { issuer: cpu, selector: *selector, holders, holes, awaits_sync: false };
+            self.may.stale.mark(&entry, mark);
+        }
+        effect
+    }
+
+    /// A whole-context operation also ends what CPUs kept of contexts they left.
+    fn mark_kept(&mut self, cpu: u8, selector: &Selector, reached: Cpus, effect: &mut Effect) {
+        if !selector.invalidation.is_whole() {
+            return;
+        }
+        let is_asid = selector.operation().what == What::Asid;
+        for id in 0..self.may.space_count() {
+            let state = self.may.space_mut(id);
+            if !selector.covers_context(state.space.tag()) || state.kept.holders.is_empty() {
+                continue;
+            }
+            let asid = u32::from(selector.invalidation.asid);
+            let mut holders = if is_asid {
+                Holders::of(asid, state.kept.holders.exactly(asid))
+            } else {
+                state.kept.holders.clone()
+            };
+            effect.cpus |= holders.cpus();
+            holders.restrict(reached);
+            if holders.is_empty() {
+                continue;
+            }
+            effect.contexts += 1;
+            // Global leaves survive an ASID operation; `holes` says so here.
+            let holes = u128::from(is_asid && asid != GLOBAL);
+            state.kept.marks.push(Mark { issuer: cpu, selector: *selector, holders, holes, awaits_sync: false });
+        }
+    }
+}

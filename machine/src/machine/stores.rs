@@ -1,0 +1,73 @@
+//! Stores and exchanges by physical address.
+
+use super::Machine;
+use crate::tlb::may::Space;
+
+impl Machine {
+    /// A plain 64-bit store.
+    pub fn store(&mut self, cpu: u8, address: u64, value: u64) {
+        self.event += 1;
+        let address = address & !7;
+        if self.may.index.is_plain(address) {
+            return self.may.store(cpu, address, value);
+        }
+        self.check_lost_update(cpu, address, value);
+        self.store_descriptor(cpu, address, value);
+    }
+
+    /// A 64-bit store-release: ordered after every earlier store of `cpu`.
+    pub fn store_release(&mut self, cpu: u8, address: u64, value: u64) {
+        self.may.order_stores(cpu);
+        self.store(cpu, address, value);
+    }
+
+    /// A 64-bit compare-and-exchange. Single-copy atomic with hardware's updates, ordered like a release.
+    ///
+    /// # Errors
+    /// What was there instead; nothing is stored then.
+    pub fn compare_exchange(&mut self, cpu: u8, address: u64, expected: u64, value: u64) -> Result<u64, u64> {
+        let address = address & !7;
+        let found = self.may.memory.word(address);
+        if found != expected {
+            self.event += 1;
+            return Err(found);
+        }
+        self.exchange(cpu, address, value);
+        Ok(found)
+    }
+
+    /// A 64-bit exchange; returns what was there.
+    pub fn exchange(&mut self, cpu: u8, address: u64, value: u64) -> u64 {
+        self.event += 1;
+        let address = address & !7;
+        self.may.order_stores(cpu);
+        let found = self.may.memory.word(address);
+        if self.may.index.is_plain(address) {
+            self.may.store(cpu, address, value);
+        } else {
+            self.store_descriptor(cpu, address, value);
+        }
+        found
+    }
+
+    fn store_descriptor(&mut self, cpu: u8, word: u64, value: u64) {
+        let old = self.may.memory.word(word);
+        if old == value {
+            return;
+        }
+        self.may.store(cpu, word, value);
+        self.check_linked(cpu, word, value);
+        if self.may.places_of(word).iter().any(|it| matches!(self.may.space(it.space).space, Space::Two(_))) {
+            self.index_above(word);
+        }
+        self.check_ground(cpu, word, old, value);
+        self.check_store(cpu, word, old, value);
+    }
+
+    /// Stage 2 may have moved tables of stage 1.
+    fn index_above(&mut self, word: u64) {
+        for place in self.may.places_of(word) {
+            self.may.index_above(place.space);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Physical memory: 64-bit words, zero until stored to, shared between snapshots until one of them writes.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+
+use crate::seed::mix;
+
+const WORDS: usize = 512;
+const PAGE_BYTES: u64 = 4096;
+
+/// Sparse memory of 64-bit words. A clone shares its pages with the original until either writes to them.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    pages: BTreeMap<u64, Arc<[u64; WORDS]>>,
+    /// Sum of one mixed value per non-zero word: equal contents give equal digests, whatever the order of the stores.
+    digest: u64,
+}
+
+impl Memory {
+    /// The word at physical `address`, whose low three bits are ignored.
+    pub fn word(&self, address: u64) -> u64 {
+        self.page(address).map_or(0, |page| page[slot(address)])
+    }
+
+    /// Sets the word at physical `address`, whose low three bits are ignored; returns what was there.
+    pub fn set_word(&mut self, address: u64, value: u64) -> u64 {
+        let address = address & !7;
+        let old = self.word(address);
+        if old == value {
+            return old;
+        }
+        let page = self.pages.entry(address / PAGE_BYTES).or_insert_with(|| Arc::new([0; WORDS]));
+        Arc::make_mut(page)[slot(address)] = value;
+        self.digest = self.digest.wrapping_sub(weight(address, old)).wrapping_add(weight(address, value));
+        old
+    }
+
+    /// The 4 KiB page that holds `address`, if any of its words was ever stored to.
+    pub(crate) fn page(&self, address: u64) -> Option<&[u64; WORDS]> {
+        self.pages.get(&(address / PAGE_BYTES)).map(|page| &**page)
+    }
+
+    /// A value that equal contents share.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// True when the `size_bytes` from `left` hold what those from `right` hold. Pages never stored to are equal.
+    pub fn is_same(&self, left: u64, right: u64, size_bytes: u64) -> bool {
+        left == right || !self.differs_one_way(left, right, size_bytes) && !self.differs_one_way(right, left, size_bytes)
+    }
+
+    /// True when a word that was stored to within `from` differs from its counterpart.
+    fn differs_one_way(&self, from: u64, other: u64, size_bytes: u64) -> bool {
+        let last = from + (size_bytes - 1);
+        self.pages.range(from / PAGE_BYTES..=last / PAGE_BYTES).any(|(number, page)| {
+            (0..WORDS).any(|slot| {
+                let address = number * PAGE_BYTES + slot as u64 * 8;
+                address >= from && address <= last && page[slot] != self.word(other + (address - from))
+            })
+        })
+    }
+}
+
+const fn slot(address: u64) -> usize {
+    (address as usize / 8) % WORDS
+}
+
+const fn weight(address: u64, value: u64) -> u64 {
+    if value == 0 { 0 } else { mix(address ^ mix(value)) }
+}
+
+impl PartialEq for Memory {
+    fn eq(&self, other: &Self) -> bool {
+        let covered = |a: &Self, b: &Self| {
+            a.pages.iter().all(|(number, page)| {
+                b.pages.get(number).map_or(page.iter().all(|word| *word == 0), |other| page == other)
+            })
+        };
+        self.digest == other.digest && covered(self, other) && covered(other, self)
+    }
+}
+
+impl Eq for Memory {}
+
+impl core::hash::Hash for Memory {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        state.write_u64(self.digest);
+    }
+}

@@ -1,0 +1,207 @@
+//! V1, V2, V6 and V11: two entries that must not be in a TLB together. What is compared is not the bits of descriptors
+//! but what the entries say for an address that both translate: so a block that becomes a table of equal leaves changes
+//! only its size. (DDI 0487, D8.17.1: RWHZWS, RPVTFW, RKFLJB)
+
+use alloc::vec::Vec;
+
+use crate::attributes::{Attributes, Cacheability, MemoryType};
+use crate::context::Tag;
+use crate::descriptor::VALID;
+use crate::finding::{Finding, Missing, Reason, Rule};
+use crate::machine::Machine;
+use crate::memory::Memory;
+use crate::tlb::entry::{Entry, SpaceId};
+use crate::tlb::holders::{Cpus, Holders};
+use crate::tlb::reach::{Found, Question, Through};
+
+/// One side of a comparison.
+struct Side {
+    entry: Entry,
+    holders: Holders,
+    /// Its descriptor, where a walk finds it; `u64::MAX` for what only a TLB holds.
+    word: u64,
+}
+
+/// Why `kept`, which may be cached, and `new`, which a walk may find, must not meet where the lowest BBM level is `bbm`;
+/// or `None` if they may.
+pub fn compatible(kept: &Entry, new: &Entry, bbm: u8, memory: &Memory) -> Option<Reason> {
+    let (Some(old), Some(now)) = (kept.attributes(), new.attributes()) else {
+        return table_and_leaf(kept, new, bbm);
+    };
+    let first = kept.start.max(new.start);
+    let last = kept.last().min(new.last());
+    let (from, to) = (kept.output_at(first), new.output_at(first));
+    if from != to && (old.may_write() || now.may_write() || !memory.is_same(from, to, last - first + 1)) {
+        return Some(Reason::OutputAddress);
+    }
+    if effective(old) != effective(now) {
+        return Some(Reason::MemoryType);
+    }
+    if now.is_global && !old.is_global {
+        return Some(Reason::Global);
+    }
+    if kept.own_log2 != new.own_log2 {
+        return (bbm < 2).then_some(Reason::Size);
+    }
+    (old.is_contiguous != now.is_contiguous && bbm == 0).then_some(Reason::Contiguous)
+}
+
+/// A table entry and a leaf differ in size if the table is at the leaf's place or below it; two tables are compared by
+/// the leaves that can be reached through them.
+fn table_and_leaf(kept: &Entry, new: &Entry, bbm: u8) -> Option<Reason> {
+    let (table, leaf) = match (kept.is_table(), new.is_table()) {
+        (true, false) => (kept, new),
+        (false, true) => (new, kept),
+        _ => return None,
+    };
+    (table.own_log2 <= leaf.own_log2 && bbm < 2).then_some(Reason::Size)
+}
+
+/// Type and shareability as they act: shareability has no meaning for what is not cached.
+fn effective(attributes: &Attributes) -> (MemoryType, u8) {
+    let is_cached = match attributes.memory {
+        MemoryType::Device(_) => false,
+        MemoryType::Normal { inner, outer } => {
+            inner != Cacheability::NonCacheable || outer != Cacheability::NonCacheable
+        }
+    };
+    (attributes.memory, if is_cached { attributes.shareability } else { 2 })
+}
+
+impl Machine {
+    /// `cpu` stored `value` over `old` at the descriptor `word`.
+    pub(crate) fn check_store(&mut self, cpu: u8, word: u64, old: u64, value: u64) {
+        if value & VALID == 0 {
+            return;
+        }
+        // Straight from one valid descriptor to another, with no break in between.
+        let replaced = (old & VALID != 0).then_some(word);
+        for place in self.may().places_of(word) {
+            let tag = self.may().space(place.space).space.tag();
+            let question = Question {
+                through: Some(Through::Word(word, value)),
+                near: Some(place.space),
+                ..Question::about(place.start, place.last)
+            };
+            let (new, others) = self.sides(tag, &question);
+            if let Some(mut finding) = self.first_conflict(cpu, &new, &others, replaced) {
+                finding.store = Some((word, old, value));
+                self.report(finding);
+                return;
+            }
+        }
+    }
+
+    /// `come` may from now on walk `space`: what they kept from elsewhere, or from before, must not meet it.
+    pub(crate) fn check_entered(&mut self, cpu: u8, space: SpaceId, come: &Holders) {
+        let tag = self.may().space(space).space.tag();
+        let (first, last) = self.may().space(space).space.bounds();
+        let stale: Vec<(Entry, Holders)> = self
+            .may()
+            .stale
+            .overlapping(tag, first, last)
+            .filter(|(_, record)| record.holders.meets(come) != 0)
+            .map(|(entry, record)| (*entry, record.holders.clone()))
+            .collect();
+        for (entry, holders) in stale {
+            let question = Question { near: Some(space), ..Question::about(entry.start, entry.last()) };
+            let (mut new, mut others) = self.sides(tag, &question);
+            new.append(&mut others);
+            new.retain(|it| it.word != u64::MAX && it.entry.space == space);
+            let kept = Side { entry, holders, word: u64::MAX };
+            if let Some(finding) = self.first_conflict(cpu, &new, &[kept], None) {
+                return self.report(finding);
+            }
+        }
+        let is_risky = |other: SpaceId| {
+            let it = self.may().space(other);
+            other != space && it.is_used() && it.space.tag() == tag && self.may().may_meet(space, other)
+                && overlap(it.space.bounds(), (first, last))
+        };
+        if (0..self.may().space_count()).any(is_risky) {
+            let question = Question { near: Some(space), ..Question::about(first, last) };
+            let (mut new, mut all) = self.sides(tag, &question);
+            new.append(&mut all);
+            let (new, others): (Vec<Side>, Vec<Side>) = new.into_iter().partition(|it| it.entry.space == space);
+            if let Some(finding) = self.first_conflict(cpu, &new, &others, None) {
+                self.report(finding);
+            }
+        }
+    }
+
+    /// What is found through the question's word, and what is found otherwise.
+    fn sides(&self, tag: Tag, question: &Question) -> (Vec<Side>, Vec<Side>) {
+        let (mut through, mut others) = (Vec::new(), Vec::new());
+        self.may().each_seen(tag, question, &mut |seen, holders| {
+            let Found::Entry { entry, is_untranslated: false, .. } = seen.found else { return };
+            // Table entries on the way to the word are common to both sides.
+            let is_above = entry.is_table() && entry.own_start <= question.first && entry.own_last() > question.last;
+            if is_above && !seen.route.is_through {
+                return;
+            }
+            let side = Side { entry, holders: holders.clone(), word: seen.word };
+            if seen.route.is_through { through.push(side) } else { others.push(side) }
+        });
+        (through, others)
+    }
+
+    fn first_conflict(&self, cpu: u8, new: &[Side], others: &[Side], replaced: Option<u64>) -> Option<Finding> {
+        for kept in others {
+            for new in new {
+                if !new.entry.overlaps(kept.entry.start, kept.entry.last()) || new.entry == kept.entry {
+                    continue;
+                }
+                if !kept.entry.overlaps(new.entry.start, new.entry.last()) {
+                    continue;
+                }
+                let cpus = new.holders.meets(&kept.holders);
+                if cpus == 0 {
+                    continue;
+                }
+                let bbm = self.bbm(cpus);
+                if let Some(reason) = compatible(&kept.entry, &new.entry, bbm, &self.may().memory) {
+                    return Some(self.conflict(cpu, new, kept, cpus, reason, replaced));
+                }
+            }
+        }
+        None
+    }
+
+    fn conflict(
+        &self,
+        cpu: u8,
+        new: &Side,
+        kept: &Side,
+        cpus: Cpus,
+        reason: Reason,
+        replaced: Option<u64>,
+    ) -> Finding {
+        let is_direct = replaced == Some(kept.word);
+        let is_set = new.entry.attributes().is_some_and(|it| it.is_contiguous)
+            || kept.entry.attributes().is_some_and(|it| it.is_contiguous);
+        let is_same_set = is_set && new.entry.own_log2 == kept.entry.own_log2 && new.word != kept.word;
+        let rule = match reason {
+            Reason::Size if self.bbm(cpus) == 1 => Rule::NoTranslation,
+            Reason::Contiguous => Rule::Contiguous,
+            _ if is_same_set && kept.word != u64::MAX => Rule::Contiguous,
+            _ if is_direct => Rule::BreakExpected,
+            _ => Rule::Overlap,
+        };
+        let address = kept.entry.start.max(new.entry.start);
+        let mut finding = Finding::new(rule, self.events(), cpu, address);
+        finding.cached = Some(kept.entry);
+        finding.other = Some(new.entry);
+        finding.cpus = cpus;
+        finding.reason = Some(reason);
+        if is_direct {
+            finding.missing = Missing::Break;
+        } else {
+            self.explain(&mut finding);
+        }
+        finding
+    }
+}
+
+const fn overlap(one: (u64, u64), other: (u64, u64)) -> bool {
+    one.0 <= other.1 && other.0 <= one.1
+}

@@ -1,0 +1,172 @@
+//! One entry that a TLB or walk cache may hold. (DDI 0487, D8.16, RRVJDB: anything that holds a descriptor)
+
+use crate::attributes::Attributes;
+use crate::context::{Regime, Tag};
+use crate::descriptor::Hierarchy;
+use crate::geometry::Granule;
+
+/// Which page table an entry came from: the number that the machine gave it when it first became live.
+pub type SpaceId = u32;
+
+/// What an entry answers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Body {
+    /// Where the walk goes on: the physical address of the next table.
+    Table {
+        /// Physical address of the next table.
+        next: u64,
+        /// Limits on everything below it.
+        hierarchy: Hierarchy,
+    },
+    /// A translation.
+    Leaf {
+        /// Physical (for stage 2 beneath nothing: also physical) address of [`Entry::start`].
+        output: u64,
+        /// Attributes, of both stages if combined.
+        attributes: Attributes,
+    },
+}
+
+/// An entry, without its ASID and the CPUs that may hold it: see `holders`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Entry {
+    /// Regime and VMID.
+    pub tag: Tag,
+    /// Base-2 logarithm of the bytes that it may translate.
+    pub size_log2: u8,
+    /// First input address that it may translate: with the Contiguous bit, of the whole set.
+    pub start: u64,
+    /// First input address of the descriptor it came from.
+    pub own_start: u64,
+    /// Base-2 logarithm of what that descriptor covers: more than `size_log2` where stage 2's leaf was smaller.
+    pub own_log2: u8,
+    /// Level of the descriptor.
+    pub level: i8,
+    /// Granule.
+    pub granule: Granule,
+    /// Stage 1 and stage 2 in one.
+    pub is_combined: bool,
+    /// The descriptor; of stage 1 if combined.
+    pub descriptor: u64,
+    /// The answer.
+    pub body: Body,
+    /// Members of a contiguous set that it no longer translates, because each was invalidated by its own address.
+    pub holes: u128,
+    /// Page table.
+    pub space: SpaceId,
+}
+
+impl Entry {
+    /// Last input address that it may translate.
+    pub const fn last(&self) -> u64 {
+        self.start + (bytes(self.size_log2) - 1)
+    }
+
+    /// Last input address of its descriptor.
+    pub const fn own_last(&self) -> u64 {
+        self.own_start + (bytes(self.own_log2) - 1)
+    }
+
+    /// The larger of what it translates and what its descriptor covers.
+    pub const fn span(&self) -> (u64, u8) {
+        if self.size_log2 > self.own_log2 { (self.start, self.size_log2) } else { (self.own_start, self.own_log2) }
+    }
+
+    /// True when it may translate an address from `first` to `last`.
+    pub fn overlaps(&self, first: u64, last: u64) -> bool {
+        if self.start > last || self.last() < first {
+            return false;
+        }
+        self.holes == 0 || {
+            let covered = self.members(first.max(self.start), last.min(self.last()));
+            covered & !self.holes != 0
+        }
+    }
+
+    /// The members of its contiguous set that lie within `first..=last`, as bits.
+    pub fn members(&self, first: u64, last: u64) -> u128 {
+        if self.start > last || self.last() < first {
+            return 0;
+        }
+        let number = |address: u64| (address - self.start) >> self.own_log2;
+        let (low, high) = (number(first.max(self.start)), number(last.min(self.last())));
+        let up_to = |n: u64| if n >= 127 { u128::MAX } else { (1 << (n + 1)) - 1 };
+        up_to(high) & !(if low == 0 { 0 } else { up_to(low - 1) })
+    }
+
+    /// Output address for input `address`; for a table the address of the next one.
+    pub const fn output_at(&self, address: u64) -> u64 {
+        match self.body {
+            Body::Table { next, .. } => next,
+            Body::Leaf { output, .. } => output.wrapping_add(address.wrapping_sub(self.start)),
+        }
+    }
+
+    /// True for a walk-cache entry.
+    pub const fn is_table(&self) -> bool {
+        matches!(self.body, Body::Table { .. })
+    }
+
+    /// Attributes of a leaf.
+    pub const fn attributes(&self) -> Option<&Attributes> {
+        match &self.body {
+            Body::Leaf { attributes, .. } => Some(attributes),
+            Body::Table { .. } => None,
+        }
+    }
+
+    /// True when it matches every ASID: global leaves, and everything in a regime without ASIDs.
+    /// Entries that are not of the last level are never global. (RCHVGJ)
+    pub const fn is_global(&self) -> bool {
+        match (self.tag.regime, &self.body) {
+            (Regime::El2 | Regime::Stage2, _) => true,
+            (_, Body::Table { .. }) => false,
+            (_, Body::Leaf { attributes, .. }) => attributes.is_global,
+        }
+    }
+
+    /// True when a fetch may use it.
+    pub const fn is_executable(&self) -> bool {
+        match &self.body {
+            Body::Table { .. } => true,
+            Body::Leaf { attributes, .. } => attributes.permissions.is_executable(),
+        }
+    }
+
+    /// True when it is reached by addresses of the upper half.
+    pub const fn is_upper(&self) -> bool {
+        self.start >> 63 == 1
+    }
+}
+
+/// 2^`log2`, for sizes below the whole address space.
+pub(crate) const fn bytes(log2: u8) -> u64 {
+    1 << log2
+}
+
+impl core::fmt::Display for Entry {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let regime = match self.tag.regime {
+            Regime::El10 if self.is_combined => "EL1&0 combined",
+            Regime::El10 => "EL1&0",
+            Regime::El2 => "EL2",
+            Regime::El20 => "EL2&0",
+            Regime::Stage2 => "stage 2",
+        };
+        let (start, last) = (self.start, self.last());
+        match &self.body {
+            Body::Table { next, .. } => {
+                write!(f, "{regime} level-{} table {start:#x}..={last:#x} -> {next:#x}", self.level)
+            }
+            Body::Leaf { output, attributes } => {
+                let scope = if attributes.is_global { "global" } else { "non-global" };
+                let contiguous = if attributes.is_contiguous { " contiguous" } else { "" };
+                write!(
+                    f,
+                    "{regime} level-{} leaf {start:#x}..={last:#x} -> {output:#x} {} {:?} SH{} {scope}{contiguous}",
+                    self.level, attributes.permissions, attributes.memory, attributes.shareability
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Which words are descriptors: for each 4 KiB of memory, the tables it is part of. A hint, never the truth: whether a
+//! walk still uses a word is asked of `reach`, and a use that no walk makes any more is dropped when that is noticed.
+//! It keeps a store to any other word as cheap as one look-up.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::entry::SpaceId;
+use super::may::{May, Space};
+use super::reach::{Question, Route};
+use crate::descriptor::{Descriptor, Hierarchy};
+
+/// A table, or 4 KiB of one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Use {
+    pub(crate) space: SpaceId,
+    pub(crate) level: i8,
+    /// Physical address of its first entry.
+    table: u64,
+    slots: u32,
+    /// Input address of its first entry.
+    base: u64,
+}
+
+/// A descriptor's place in a page table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) space: SpaceId,
+    pub(crate) level: i8,
+    pub(crate) start: u64,
+    pub(crate) last: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Index(BTreeMap<u64, Vec<Use>>);
+
+impl Index {
+    fn add(&mut self, table: Use) {
+        let uses = self.0.entry(table.table >> 12).or_default();
+        if !uses.contains(&table) {
+            uses.push(table);
+        }
+    }
+
+    /// Forgets that `word` is at `place`.
+    pub(crate) fn drop_use(&mut self, word: u64, place: &Place) {
+        if let Some(uses) = self.0.get_mut(&(word >> 12)) {
+            let is_it = |it: &Use| {
+                it.space == place.space && it.level == place.level && it.base <= place.start && it.covers(word)
+            };
+            uses.retain(|it| !is_it(it));
+            if uses.is_empty() {
+                self.0.remove(&(word >> 12));
+            }
+        }
+    }
+
+    /// True when `word` is no descriptor.
+    pub(crate) fn is_plain(&self, word: u64) -> bool {
+        !self.0.contains_key(&(word >> 12))
+    }
+
+    fn uses(&self, word: u64) -> &[Use] {
+        self.0.get(&(word >> 12)).map_or(&[], |uses| uses)
+    }
+}
+
+impl Use {
+    const fn covers(&self, word: u64) -> bool {
+        word >= self.table && word < self.table + self.slots as u64 * 8
+    }
+}
+
+impl May {
+    /// Everywhere that `word` is a descriptor.
+    pub(crate) fn places_of(&self, word: u64) -> Vec<Place> {
+        let uses = self.index.uses(word).iter().filter(|it| it.covers(word));
+        uses.map(|it| {
+            let shift = self.space(it.space).space.geometry().slot_shift(it.level);
+            let start = it.base + ((word - it.table) / 8 << shift);
+            Place { space: it.space, level: it.level, start, last: start + ((1 << shift) - 1) }
+        })
+        .collect()
+    }
+
+    /// True when 4 KiB of memory at `page` are, as far as is known, part of a table.
+    pub(crate) fn table_spaces(&self, page: u64) -> Vec<(SpaceId, u64, i8)> {
+        self.index.uses(page).iter().map(|it| (it.space, it.base, it.level)).collect()
+    }
+
+    /// Notes every table that walks of `space` from its root may use.
+    pub(crate) fn index_space(&mut self, space: SpaceId) {
+        let state = self.space(space);
+        if super::reach::is_flat(&state.space) {
+            return;
+        }
+        let (level, base) = (state.space.geometry().start_level, state.space.bounds().0);
+        let root = state.space.root();
+        self.index_table(space, level, root, base, Hierarchy::default());
+    }
+
+    /// Notes the table of `level` at `table` for input addresses from `base`, and every table below it. Always all of
+    /// it: a use below may have been dropped while the table was not linked.
+    pub(crate) fn index_table(&mut self, space: SpaceId, level: i8, table: u64, base: u64, above: Hierarchy) {
+        let state = self.space(space);
+        let geometry = *state.space.geometry();
+        let shift = geometry.slot_shift(level);
+        let (mut slot, slots) = (0, geometry.slots(level));
+        while slot < slots {
+            let address = table + slot * 8;
+            let count = ((0x1000 - (address & 0xfff)) / 8).min(slots - slot);
+            for place in self.physical(space, address) {
+                let base = base + (slot << shift);
+                self.index.add(Use { space, level, table: place, slots: count as u32, base });
+                self.index_words(space, level, place, count, base, above);
+            }
+            slot += count;
+        }
+    }
+
+    fn physical(&self, space: SpaceId, address: u64) -> Vec<u64> {
+        let state = self.space(space);
+        if state.beneath.is_none() {
+            return alloc::vec![address];
+        }
+        let question = Question::about(address, address);
+        let places = self.places(state, address, &Route::from(!0), &question);
+        places.into_iter().map(|(page, _)| page | (address & 0xfff)).collect()
+    }
+
+    fn index_words(&mut self, space: SpaceId, level: i8, table: u64, count: u64, base: u64, above: Hierarchy) {
+        let last = table + count * 8 - 1;
+        if self.memory.page(table).is_none() && !self.visible.any_in(table, last) {
+            return;
+        }
+        let shift = self.space(space).space.geometry().slot_shift(level);
+        for slot in 0..count {
+            let word = table + slot * 8;
+            let mut values = Vec::new();
+            match self.memory.word(word) {
+                0 => {}
+                value => values.push(value),
+            }
+            values.extend(self.visible.old(word).iter().map(|old| old.value));
+            for value in values {
+                self.index_value(space, level, value, base + (slot << shift), above);
+            }
+        }
+    }
+
+    /// `value` may now be walked as a descriptor of `level` for input addresses from `base`.
+    pub(crate) fn index_value(&mut self, space: SpaceId, level: i8, value: u64, base: u64, above: Hierarchy) {
+        let format = self.space(space).space.format();
+        match format.decode(level, value, above) {
+            Descriptor::Table { next, hierarchy } => self.index_table(space, level + 1, next, base, hierarchy),
+            Descriptor::Leaf { attributes, .. } if attributes.is_global => self.note_global(space),
+            _ => {}
+        }
+    }
+
+    fn note_global(&mut self, space: SpaceId) {
+        let state = self.space_mut(space);
+        state.has_global |= !matches!(state.space, Space::Two(_));
+    }
+}

@@ -1,0 +1,255 @@
+//! The may-TLB: for every CPU the set of all entries that could be cached now. It is the union of
+//!  - what walks can reach: from the root of every live context, and from every kept table entry;
+//!  - what was reachable from contexts that the CPU has left without invalidation (`kept`);
+//!  - what no walk reaches any more but no completed TLBI has removed (`stale`).
+//! Only the last is stored, so a table of any size costs nothing until one of its words changes.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::entry::{Entry, SpaceId};
+use super::holders::{Cpus, Holders};
+use super::index::Index;
+use super::reach::{Found, Question, Route, Seen};
+use super::stale::{Mark, Stale};
+use super::visible::Visible;
+use crate::context::{Regime, Stage1, Stage2, Tag};
+use crate::geometry::Geometry;
+use crate::memory::Memory;
+
+/// A page table with everything that decides how it is walked, except the ASID.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Space {
+    /// Stage 1.
+    One(Stage1),
+    /// Stage 2.
+    Two(Stage2),
+}
+
+impl Space {
+    /// Regime and VMID of its entries.
+    pub const fn tag(&self) -> Tag {
+        match self {
+            Self::One(stage1) => stage1.tag,
+            Self::Two(stage2) => Tag::stage2(stage2.vmid),
+        }
+    }
+
+    /// Its shape.
+    pub const fn geometry(&self) -> &Geometry {
+        match self {
+            Self::One(stage1) => &stage1.geometry,
+            Self::Two(stage2) => &stage2.geometry,
+        }
+    }
+
+    /// Address of its root.
+    pub const fn root(&self) -> u64 {
+        match self {
+            Self::One(stage1) => stage1.root,
+            Self::Two(stage2) => stage2.root,
+        }
+    }
+
+    /// Lowest and highest input address.
+    pub const fn bounds(&self) -> (u64, u64) {
+        match self {
+            Self::One(stage1) => stage1.bounds(),
+            Self::Two(stage2) => (0, stage2.geometry.input_mask()),
+        }
+    }
+
+    /// The stage 2 beneath a stage 1.
+    pub const fn stage2(&self) -> Option<&Stage2> {
+        match self {
+            Self::One(stage1) => stage1.stage2.as_ref(),
+            Self::Two(_) => None,
+        }
+    }
+
+    /// True when its walks are tagged with an ASID.
+    pub const fn has_asid(&self) -> bool {
+        matches!(self.tag().regime, Regime::El10 | Regime::El20)
+    }
+}
+
+/// Contexts that CPUs left, and the TLBIs that will end what they may have kept.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) holders: Holders,
+    pub(crate) marks: Vec<Mark>,
+}
+
+/// A page table and who uses it.
+#[derive(Clone, Debug)]
+pub(crate) struct SpaceState {
+    pub(crate) space: Space,
+    pub(crate) beneath: Option<SpaceId>,
+    /// CPUs whose walkers may start from its root, by ASID.
+    pub(crate) live: Holders,
+    /// CPUs that may hold entries from when it was live. The key `GLOBAL` stands for global entries alone.
+    pub(crate) kept: Kept,
+    /// For (word, value): holders of `kept` that had left before the value was stored.
+    pub(crate) hidden: BTreeMap<(u64, u64), Holders>,
+    pub(crate) has_global: bool,
+}
+
+impl SpaceState {
+    pub(crate) fn is_used(&self) -> bool {
+        !self.live.is_empty() || !self.kept.holders.is_empty()
+    }
+}
+
+/// The memory, what walkers see of it, and what TLBs may hold.
+#[derive(Clone, Debug, Default)]
+pub struct May {
+    pub(crate) memory: Memory,
+    pub(crate) visible: Visible,
+    spaces: Vec<SpaceState>,
+    pub(crate) stale: Stale,
+    pub(crate) index: Index,
+    /// Per CPU: stores since its last barrier that orders stores, with what they replaced.
+    pub(crate) loose: BTreeMap<(u8, u64), u64>,
+    /// Words whose faulting value went out of sight, and when.
+    pub(crate) faulted: BTreeMap<u64, u64>,
+}
+
+impl May {
+    /// Memory as it is now.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Entries that only a TLBI removes.
+    pub fn stale(&self) -> &Stale {
+        &self.stale
+    }
+
+    /// The page table behind a [`SpaceId`].
+    pub fn page_table(&self, space: SpaceId) -> &Space {
+        &self.space(space).space
+    }
+
+    pub(crate) fn space(&self, space: SpaceId) -> &SpaceState {
+        &self.spaces[space as usize]
+    }
+
+    pub(crate) fn space_mut(&mut self, space: SpaceId) -> &mut SpaceState {
+        &mut self.spaces[space as usize]
+    }
+
+    pub(crate) fn spaces(&self) -> impl Iterator<Item = (SpaceId, &SpaceState)> {
+        self.spaces.iter().enumerate().map(|(id, state)| (id as SpaceId, state))
+    }
+
+    pub(crate) fn space_count(&self) -> SpaceId {
+        self.spaces.len() as SpaceId
+    }
+
+    /// The number of `space`, new or not.
+    pub(crate) fn intern(&mut self, space: Space) -> SpaceId {
+        let beneath = space.stage2().map(|stage2| self.intern(Space::Two(*stage2)));
+        if let Some(known) = self.spaces.iter().position(|state| state.space == space) {
+            return known as SpaceId;
+        }
+        self.spaces.push(SpaceState {
+            space,
+            beneath,
+            live: Holders::none(),
+            kept: Kept::default(),
+            hidden: BTreeMap::new(),
+            has_global: false,
+        });
+        (self.spaces.len() - 1) as SpaceId
+    }
+
+    /// Everything of `tag` that could be in a TLB, or be met by a walk, for the addresses of `question`, with whoever
+    /// could hold it.
+    pub(crate) fn each_seen(&self, tag: Tag, question: &Question, sink: &mut dyn FnMut(&Seen<'_>, &Holders)) {
+        self.each_reached(tag, question, sink);
+        for (entry, record) in self.stale.overlapping(tag, question.first, question.last) {
+            if entry.overlaps(question.first, question.last) {
+                let mut route = Route::from(record.holders.cpus());
+                route.is_current = false;
+                route.is_through = matches!(question.through, Some(super::reach::Through::Record(it)) if it == *entry);
+                let found = Found::Entry { entry: *entry, is_untranslated: false, second: None };
+                sink(&Seen { found, word: u64::MAX, route: &route }, &record.holders);
+            }
+        }
+    }
+
+    /// Like [`Self::each_seen`], without the entries that are stale themselves.
+    pub(crate) fn each_reached(&self, tag: Tag, question: &Question, sink: &mut dyn FnMut(&Seen<'_>, &Holders)) {
+        for (id, state) in self.spaces() {
+            if state.space.tag() != tag || !state.is_used() || question.near.is_some_and(|it| !self.may_meet(it, id)) {
+                continue;
+            }
+            let walkers = state.live.cpus() | state.kept.holders.cpus();
+            self.reach_root(id, walkers, question, &mut |seen| {
+                let holders = match &seen.found {
+                    Found::Entry { entry, .. } => self.root_holders(id, entry, seen.route),
+                    Found::Fault { .. } => restricted(&state.live, seen.route.walkers),
+                };
+                if !holders.is_empty() {
+                    sink(seen, &holders);
+                }
+            });
+        }
+        for (kept, record) in self.stale.overlapping(tag, question.first, question.last) {
+            if kept.is_table() {
+                self.reach_kept(kept, record.holders.cpus(), question, &mut |seen| {
+                    let holders = match &seen.found {
+                        Found::Entry { entry, .. } => Self::tagged(entry, &record.holders, seen.route.walkers),
+                        Found::Fault { .. } => restricted(&record.holders, seen.route.walkers),
+                    };
+                    if !holders.is_empty() {
+                        sink(seen, &holders);
+                    }
+                });
+            }
+        }
+    }
+
+    /// True when entries of both page tables may answer the same lookup: an ASID in common, or global entries.
+    pub(crate) fn may_meet(&self, one: SpaceId, other: SpaceId) -> bool {
+        if one == other {
+            return true;
+        }
+        let (one, other) = (self.space(one), self.space(other));
+        let shares = |asid| other.live.exactly(asid) | other.kept.holders.exactly(asid) != 0;
+        let mut asids = one.live.iter().chain(one.kept.holders.iter());
+        one.has_global || other.has_global || !one.space.has_asid() || asids.any(|(asid, _)| shares(asid))
+    }
+
+    /// Who may hold `entry`, by whatever way.
+    pub fn holders(&self, entry: &Entry) -> Holders {
+        let mut holders = self.reachable_holders(entry);
+        if let Some(record) = self.stale.get(entry) {
+            holders.merge(&record.holders);
+        }
+        holders
+    }
+
+    /// Who may walk to `entry` now, or could when it left.
+    pub(crate) fn reachable_holders(&self, entry: &Entry) -> Holders {
+        let (first, last) = if entry.size_log2 < entry.own_log2 {
+            (entry.start, entry.last())
+        } else {
+            (entry.own_start, entry.own_last())
+        };
+        let mut holders = Holders::none();
+        let question = Question { deepest: entry.level, ..Question::about(first, last) };
+        self.each_reached(entry.tag, &question, &mut |seen, who| {
+            if matches!(seen.found, Found::Entry { entry: other, is_untranslated: false, .. } if other == *entry) {
+                holders.merge(who);
+            }
+        });
+        holders
+    }
+}
+
+fn restricted(holders: &Holders, cpus: Cpus) -> Holders {
+    let mut some = holders.clone();
+    some.restrict(cpus);
+    some
+}

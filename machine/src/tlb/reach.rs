@@ -1,0 +1,386 @@
+//! What walkers may find now: every walk from every root and from every kept table entry, with every value that a word
+//! may still show. Nothing of this is stored; it is computed for the addresses that a question is about.
+
+use alloc::vec::Vec;
+
+use super::entry::{Body, Entry, SpaceId};
+use super::holders::{Cpus, GLOBAL, Holders};
+use super::may::{May, Space, SpaceState};
+use crate::context::Stage1;
+use crate::descriptor::{CONTIGUOUS, Descriptor, Format, Hierarchy, VALID};
+use crate::syndrome::FaultKind;
+
+/// Asks for the entries whose walk used one particular thing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Through {
+    /// This value of this word.
+    Word(u64, u64),
+    /// This stale entry.
+    Record(Entry),
+}
+
+/// Which addresses a question is about, and how much it wants to know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) through: Option<Through>,
+    pub(crate) wants_faults: bool,
+    /// Tables below this level are not walked.
+    pub(crate) deepest: i8,
+    /// Only page tables whose entries may answer the same lookups as those of this one.
+    pub(crate) near: Option<SpaceId>,
+}
+
+impl Question {
+    /// Which entries may answer for `first..=last`?
+    pub(crate) const fn about(first: u64, last: u64) -> Self {
+        Self { first, last, through: None, wants_faults: false, deepest: 3, near: None }
+    }
+}
+
+/// How far a walk has come.
+#[derive(Clone, Debug)]
+pub(crate) struct Route {
+    /// CPUs whose walkers may see every value on the way.
+    pub(crate) walkers: Cpus,
+    /// Holders that left the context before a value on the way was stored.
+    pub(crate) hidden: Holders,
+    pub(crate) is_current: bool,
+    pub(crate) is_through: bool,
+}
+
+impl Route {
+    pub(crate) fn from(walkers: Cpus) -> Self {
+        Self { walkers, hidden: Holders::none(), is_current: true, is_through: false }
+    }
+}
+
+/// One thing that a walk may find.
+pub(crate) struct Seen<'a> {
+    pub(crate) found: Found,
+    /// Physical address of the descriptor.
+    pub(crate) word: u64,
+    pub(crate) route: &'a Route,
+}
+
+/// An entry, or the fault that stands in its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    Entry {
+        entry: Entry,
+        /// nT: used, but not cached.
+        is_untranslated: bool,
+        /// Level of stage 2's leaf in a combined entry: where a permission fault of it is reported.
+        second: Option<(i8, crate::attributes::Permissions)>,
+    },
+    Fault { kind: FaultKind, level: i8, start: u64, is_stage2: bool, is_on_walk: bool, intermediate: u64 },
+}
+
+/// A table about to be walked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    /// Address of its first entry: intermediate physical beneath a stage 2.
+    pub(crate) table: u64,
+    pub(crate) is_located: bool,
+    pub(crate) level: i8,
+    /// Input address of its first entry.
+    pub(crate) base: u64,
+    pub(crate) hierarchy: Hierarchy,
+}
+
+type Sink<'s> = &'s mut dyn FnMut(&Seen<'_>);
+
+impl May {
+    /// Everything that walks of `space` from its root find.
+    pub(crate) fn reach_root(&self, space: SpaceId, walkers: Cpus, question: &Question, sink: Sink<'_>) {
+        let state = self.space(space);
+        let (first, last) = state.space.bounds();
+        if question.first > last || question.last < first || walkers == 0 {
+            return;
+        }
+        if let Space::One(stage1) = &state.space
+            && stage1.is_flat
+        {
+            return self.reach_flat(space, stage1, &Route::from(walkers), question, sink);
+        }
+        let geometry = state.space.geometry();
+        let root = Start {
+            table: state.space.root(),
+            is_located: false,
+            level: geometry.start_level,
+            base: first,
+            hierarchy: Hierarchy::default(),
+        };
+        self.reach_table(space, &root, &Route::from(walkers), question, sink);
+    }
+
+    /// Everything that walks find which go on from `entry`, a table entry.
+    pub(crate) fn reach_kept(&self, entry: &Entry, walkers: Cpus, question: &Question, sink: Sink<'_>) {
+        let Body::Table { next, hierarchy } = entry.body else { return };
+        let mut route = Route::from(walkers);
+        route.is_current = false;
+        route.is_through = matches!(question.through, Some(Through::Record(record)) if record == *entry);
+        let start =
+            Start { table: next, is_located: true, level: entry.level + 1, base: entry.own_start, hierarchy };
+        if start.level > question.deepest {
+            return;
+        }
+        self.reach_table(entry.space, &start, &route, question, sink);
+    }
+
+    fn reach_table(&self, space: SpaceId, start: &Start, route: &Route, question: &Question, sink: Sink<'_>) {
+        let state = self.space(space);
+        let geometry = state.space.geometry();
+        let shift = geometry.slot_shift(start.level);
+        let slots = geometry.slots(start.level);
+        let end = start.base + ((slots << shift) - 1);
+        if question.first > end || question.last < start.base {
+            return;
+        }
+        let first = (question.first.max(start.base) - start.base) >> shift;
+        let last = (question.last.min(end) - start.base) >> shift;
+        // A member of a contiguous set may translate for every other member.
+        let group = geometry.contiguous_log2(start.level).unwrap_or(0);
+        let (from, to) = (first >> group << group, (last >> group << group | ((1 << group) - 1)).min(slots - 1));
+        let mut chunk = Chunk::none();
+        let mut index = from;
+        while index <= to {
+            let address = start.table + index * 8;
+            if chunk.page != address >> 12 {
+                chunk = self.locate(state, start, address, route, question, sink);
+            }
+            let is_inside = index >= first && index <= last;
+            if chunk.is_blank && (!is_inside || !question.wants_faults) {
+                index = ((address | 0xfff) + 1 - start.table) / 8;
+                continue;
+            }
+            for (page, beneath) in &chunk.places {
+                let word = page | (address & 0xfff);
+                let slot = Slot { space, state, start, index, word, is_inside };
+                self.reach_word(&slot, beneath, question, sink);
+            }
+            index += 1;
+        }
+    }
+
+    fn reach_word(&self, slot: &Slot<'_>, route: &Route, question: &Question, sink: Sink<'_>) {
+        let current = self.memory.word(slot.word);
+        self.reach_value(slot, current, !0, true, route, question, sink);
+        for old in self.visible.old(slot.word) {
+            if old.value != current {
+                self.reach_value(slot, old.value, old.walkers, false, route, question, sink);
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one value of one word on one route")]
+    fn reach_value(
+        &self,
+        slot: &Slot<'_>,
+        value: u64,
+        walkers: Cpus,
+        is_current: bool,
+        route: &Route,
+        question: &Question,
+        sink: Sink<'_>,
+    ) {
+        let is_set = value & (CONTIGUOUS | VALID) == CONTIGUOUS | VALID;
+        if !slot.is_inside && !is_set || route.walkers & walkers == 0 {
+            return;
+        }
+        let mut route = route.clone();
+        route.walkers &= walkers;
+        route.is_current &= is_current;
+        route.is_through |= matches!(question.through, Some(Through::Word(word, through)) if word == slot.word && through == value);
+        if let Some(hidden) = slot.state.hidden.get(&(slot.word, value)) {
+            route.hidden.merge(hidden);
+        }
+        let format = slot.state.space.format();
+        let level = slot.start.level;
+        let descriptor = format.settled(level, value);
+        let shift = slot.state.space.geometry().slot_shift(level);
+        let own_start = slot.start.base + (slot.index << shift);
+        let kind = match format.decode(level, descriptor, slot.start.hierarchy) {
+            Descriptor::Table { next, hierarchy } if slot.is_inside => {
+                return self.reach_next(slot, own_start, next, hierarchy, descriptor, &route, question, sink);
+            }
+            Descriptor::Leaf { output, attributes, is_untranslated } => {
+                let entry = slot.leaf(own_start, shift, descriptor, output, attributes);
+                if slot.is_inside || attributes.is_contiguous {
+                    self.reach_leaf(slot, entry, is_untranslated, &route, question, sink);
+                }
+                return;
+            }
+            Descriptor::Table { .. } => return,
+            Descriptor::Invalid => FaultKind::Translation,
+            Descriptor::AddressSize => FaultKind::AddressSize,
+            Descriptor::AccessFlag => FaultKind::AccessFlag,
+        };
+        if question.wants_faults && slot.is_inside {
+            let is_stage2 = matches!(slot.state.space, Space::Two(_));
+            let found =
+                Found::Fault { kind, level, start: own_start, is_stage2, is_on_walk: false, intermediate: own_start };
+            sink(&Seen { found, word: slot.word, route: &route });
+        }
+    }
+
+    /// A table descriptor: an entry of its own, and more to walk. Beneath a stage 2, a walk cache may hold where the
+    /// next table really is.
+    #[expect(clippy::too_many_arguments, reason = "the decoded fields of one descriptor")]
+    fn reach_next(
+        &self,
+        slot: &Slot<'_>,
+        own_start: u64,
+        next: u64,
+        hierarchy: Hierarchy,
+        descriptor: u64,
+        route: &Route,
+        question: &Question,
+        sink: Sink<'_>,
+    ) {
+        let geometry = slot.state.space.geometry();
+        let own_log2 = geometry.slot_shift(slot.start.level);
+        let mut entry = Entry {
+            tag: slot.state.space.tag(),
+            size_log2: own_log2,
+            start: own_start,
+            own_start,
+            own_log2,
+            level: slot.start.level,
+            granule: geometry.granule,
+            is_combined: slot.state.beneath.is_some(),
+            descriptor,
+            body: Body::Table { next, hierarchy },
+            holes: 0,
+            space: slot.space,
+        };
+        let below = Start { table: next, is_located: false, level: entry.level + 1, base: own_start, hierarchy };
+        if slot.state.beneath.is_none() {
+            let found = Found::Entry { entry, is_untranslated: false, second: None };
+            sink(&Seen { found, word: slot.word, route });
+        } else {
+            for (page, beneath) in self.places(slot.state, next, route, question) {
+                entry.body = Body::Table { next: page | (next & 0xfff), hierarchy };
+                let found = Found::Entry { entry, is_untranslated: false, second: None };
+                sink(&Seen { found, word: slot.word, route: &beneath });
+            }
+        }
+        if below.level <= question.deepest {
+            self.reach_table(slot.space, &below, route, question, sink);
+        }
+    }
+
+    fn reach_leaf(
+        &self,
+        slot: &Slot<'_>,
+        entry: Entry,
+        is_untranslated: bool,
+        route: &Route,
+        question: &Question,
+        sink: Sink<'_>,
+    ) {
+        if !entry.overlaps(question.first, question.last) {
+            return;
+        }
+        if slot.state.beneath.is_none() {
+            let found = Found::Entry { entry, is_untranslated, second: None };
+            return sink(&Seen { found, word: slot.word, route });
+        }
+        self.reach_combined(slot.state, &entry, slot.word, is_untranslated, route, question, sink);
+    }
+
+    /// Whoever may hold what `route` found, walking from the root of `space`.
+    pub(crate) fn root_holders(&self, space: SpaceId, entry: &Entry, route: &Route) -> Holders {
+        let state = self.space(space);
+        let mut kept = state.kept.holders.clone();
+        kept.subtract(&route.hidden);
+        let mut holders = state.live.clone();
+        holders.merge(&kept);
+        Self::tagged(entry, &holders, route.walkers)
+    }
+
+    /// `holders` as they hold `entry`: global entries lose their ASIDs, others are not kept by who kept only globals.
+    pub(crate) fn tagged(entry: &Entry, holders: &Holders, walkers: Cpus) -> Holders {
+        if entry.is_global() {
+            return Holders::of(GLOBAL, holders.cpus() & walkers);
+        }
+        let mut tagged = holders.clone();
+        tagged.restrict(walkers);
+        tagged.remove(GLOBAL, !0);
+        tagged
+    }
+}
+
+/// One entry of one table, somewhere in memory.
+struct Slot<'a> {
+    space: SpaceId,
+    state: &'a SpaceState,
+    start: &'a Start,
+    index: u64,
+    word: u64,
+    is_inside: bool,
+}
+
+impl Slot<'_> {
+    fn leaf(
+        &self,
+        own_start: u64,
+        own_log2: u8,
+        descriptor: u64,
+        output: u64,
+        attributes: crate::attributes::Attributes,
+    ) -> Entry {
+        let geometry = self.state.space.geometry();
+        let group = if attributes.is_contiguous { geometry.contiguous_log2(self.start.level).unwrap_or(0) } else { 0 };
+        let size_log2 = own_log2 + group;
+        let start = own_start & !(super::entry::bytes(size_log2) - 1);
+        let output = output.wrapping_sub(own_start - start);
+        Entry {
+            tag: self.state.space.tag(),
+            size_log2,
+            start,
+            own_start,
+            own_log2,
+            level: self.start.level,
+            granule: geometry.granule,
+            is_combined: self.state.beneath.is_some(),
+            descriptor,
+            body: Body::Leaf { output, attributes },
+            holes: 0,
+            space: self.space,
+        }
+    }
+}
+
+/// Where 4 KiB of a table are in memory: one place, or as many as stage 2 may say.
+pub(crate) struct Chunk {
+    page: u64,
+    places: Vec<(u64, Route)>,
+    /// All zero, with no old values.
+    is_blank: bool,
+}
+
+impl Chunk {
+    const fn none() -> Self {
+        Self { page: u64::MAX, places: Vec::new(), is_blank: false }
+    }
+
+    pub(crate) fn new(page: u64, places: Vec<(u64, Route)>, is_blank: bool) -> Self {
+        Self { page, places, is_blank }
+    }
+}
+
+impl Space {
+    pub(crate) const fn format(&self) -> Format<'_> {
+        match self {
+            Self::One(stage1) => Format::Stage1(stage1),
+            Self::Two(stage2) => Format::Stage2(stage2),
+        }
+    }
+}
+
+/// True for a space whose stage 1 is off.
+pub(crate) const fn is_flat(space: &Space) -> bool {
+    matches!(space, Space::One(Stage1 { is_flat: true, .. }))
+}

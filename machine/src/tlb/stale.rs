@@ -1,0 +1,244 @@
+//! Entries that no walk can produce any more, but that a TLB may have kept: each lives until a TLBI that matches it has
+//! been completed by a DSB of the CPU that issued it, and on that CPU perhaps until a context synchronization event.
+//! (DDI 0487, D8.17, RPSMWS, RYNJCP, RBLDZX)
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use super::entry::{Entry, bytes};
+use super::holders::{Cpus, Holders};
+use crate::context::Tag;
+use crate::tlbi::{Miss, Operation, Selector};
+
+/// How an entry came to be stale: for the story of a finding, never for a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Event that made it unreachable.
+    pub event: u64,
+    /// CPU of that event.
+    pub cpu: u8,
+    /// The word whose value it came from, if a store made it stale.
+    pub word: Option<u64>,
+}
+
+/// A TLBI that covered the entry's address and yet does not invalidate it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NearMiss {
+    /// Event of the TLBI.
+    pub event: u64,
+    /// The TLBI.
+    pub operation: Operation,
+    /// Why not.
+    pub why: Miss,
+}
+
+/// What a TLBI, once complete, does to an entry for some holders.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Mark {
+    pub(crate) issuer: u8,
+    pub(crate) selector: Selector,
+    pub(crate) holders: Holders,
+    /// Members of the contiguous set to take away; 0 takes the whole entry.
+    pub(crate) holes: u128,
+    /// The DSB is done; only the issuer's context synchronization event is missing.
+    pub(crate) awaits_sync: bool,
+}
+
+/// A stale entry's holders and its pending ends.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Who may hold it.
+    pub holders: Holders,
+    pub(crate) marks: Vec<Mark>,
+    /// How it came to be.
+    pub origin: Origin,
+    /// TLBIs that were not enough.
+    pub near: Option<NearMiss>,
+}
+
+type Key = (Tag, u8, u64);
+
+/// Every stale entry, found by the addresses it spans.
+#[derive(Clone, Debug, Default)]
+pub struct Stale {
+    records: BTreeMap<Key, Vec<(Entry, Record)>>,
+    sizes: BTreeMap<(Tag, u8), u32>,
+    marked: BTreeMap<u8, BTreeSet<Entry>>,
+    count: usize,
+}
+
+impl Stale {
+    /// Number of stale entries.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// True when every cached entry can be walked anew.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Every stale entry.
+    pub fn iter(&self) -> impl Iterator<Item = &(Entry, Record)> {
+        self.records.values().flatten()
+    }
+
+    /// Entries of `tag` that span an address from `first` to `last`.
+    pub fn overlapping(&self, tag: Tag, first: u64, last: u64) -> impl Iterator<Item = &(Entry, Record)> {
+        let sizes = if self.count == 0 { None } else { Some(self.sizes.range((tag, 0)..=(tag, 63))) };
+        sizes.into_iter().flatten().flat_map(move |(&(_, size), _)| {
+            let low = first & !(bytes(size) - 1);
+            self.records.range((tag, size, low)..=(tag, size, last)).flat_map(|(_, found)| found)
+        })
+    }
+
+    /// The record of `entry`.
+    pub fn get(&self, entry: &Entry) -> Option<&Record> {
+        let found = self.records.get(&key(entry))?;
+        found.iter().find(|(other, _)| other == entry).map(|(_, record)| record)
+    }
+
+    fn get_mut(&mut self, entry: &Entry) -> Option<&mut Record> {
+        let found = self.records.get_mut(&key(entry))?;
+        found.iter_mut().find(|(other, _)| other == entry).map(|(_, record)| record)
+    }
+
+    /// `holders` may have kept `entry`. What they were about to lose of it, they have anew.
+    pub(crate) fn add(&mut self, entry: Entry, holders: &Holders, origin: Origin) {
+        if holders.is_empty() {
+            return;
+        }
+        if let Some(record) = self.get_mut(&entry) {
+            record.holders.merge(holders);
+            for mark in &mut record.marks {
+                mark.holders.subtract(holders);
+            }
+            record.marks.retain(|mark| !mark.holders.is_empty());
+            return;
+        }
+        let at = self.records.entry(key(&entry)).or_default();
+        let place = at.partition_point(|(other, _)| *other < entry);
+        at.insert(place, (entry, Record { holders: holders.clone(), marks: Vec::new(), origin, near: None }));
+        *self.sizes.entry((entry.tag, entry.span().1)).or_default() += 1;
+        self.count += 1;
+    }
+
+    /// A TLBI of `mark.issuer` will take `entry` from `mark.holders`.
+    pub(crate) fn mark(&mut self, entry: &Entry, mut mark: Mark) {
+        let issuer = mark.issuer;
+        if let Some(record) = self.get_mut(entry) {
+            // A hole matters only to holders that lose nothing more.
+            for other in &record.marks {
+                if mark.holes != 0 && other.holes == 0 && other.selector.scope() == mark.selector.scope() && other.issuer == issuer {
+                    mark.holders.subtract(&other.holders);
+                }
+            }
+            if !mark.holders.is_empty() && !record.marks.contains(&mark) {
+                record.marks.push(mark);
+                self.marked.entry(issuer).or_default().insert(*entry);
+            }
+        }
+    }
+
+    pub(crate) fn note_near(&mut self, entry: &Entry, near: NearMiss) {
+        if let Some(record) = self.get_mut(entry) {
+            record.near = Some(near);
+        }
+    }
+
+    /// Entries that wait for `issuer`.
+    pub(crate) fn marked_by(&self, issuer: u8) -> Vec<Entry> {
+        self.marked.get(&issuer).map_or_else(Vec::new, |entries| entries.iter().copied().collect())
+    }
+
+    fn unmark(&mut self, issuer: u8, entry: &Entry) {
+        if let Some(entries) = self.marked.get_mut(&issuer) {
+            entries.remove(entry);
+        }
+    }
+
+    /// Applies the marks of `issuer` that `is_done` accepts: those holders lose the entry, or some of it.
+    /// `keeps` says which of them need a context synchronization event as well. Returns who lost it, and to which TLBI.
+    pub(crate) fn complete(
+        &mut self,
+        entry: &Entry,
+        issuer: u8,
+        is_done: &dyn Fn(&Mark) -> Option<Cpus>,
+        keeps: Cpus,
+    ) -> Vec<(Holders, Selector)> {
+        let mut lost = Vec::new();
+        let Some(record) = self.get_mut(entry) else {
+            self.unmark(issuer, entry);
+            return lost;
+        };
+        let (mut marks, mut punched, origin) = (Vec::new(), Vec::new(), record.origin);
+        for mut mark in core::mem::take(&mut record.marks) {
+            let done = if mark.issuer == issuer { is_done(&mark) } else { None };
+            let Some(cpus) = done else {
+                marks.push(mark);
+                continue;
+            };
+            let mut going = mark.holders.clone();
+            going.restrict(cpus & !keeps);
+            mark.holders.subtract(&going);
+            let mut held = Holders::none();
+            for (asid, cpus) in going.iter() {
+                held.add(asid, cpus & record.holders.exactly(asid));
+            }
+            record.holders.subtract(&held);
+            lost.push((held.clone(), mark.selector));
+            if mark.holes != 0 {
+                punched.push((Entry { holes: entry.holes | mark.holes, ..*entry }, held));
+            }
+            if !mark.holders.is_empty() {
+                mark.awaits_sync = keeps != 0;
+                marks.push(mark);
+            }
+        }
+        let is_waiting = marks.iter().any(|mark| mark.issuer == issuer);
+        record.marks = marks;
+        let is_gone = record.holders.is_empty();
+        if !is_waiting || is_gone {
+            self.unmark(issuer, entry);
+        }
+        if is_gone {
+            self.remove(entry);
+        }
+        for (rest, holders) in punched {
+            if !is_empty_set(&rest) {
+                self.add(rest, &holders, origin);
+            }
+        }
+        lost
+    }
+
+    fn remove(&mut self, entry: &Entry) {
+        let Some(at) = self.records.get_mut(&key(entry)) else { return };
+        let before = at.len();
+        at.retain(|(other, _)| other != entry);
+        if at.len() == before {
+            return;
+        }
+        if at.is_empty() {
+            self.records.remove(&key(entry));
+        }
+        self.count -= 1;
+        let size = (entry.tag, entry.span().1);
+        if let Some(count) = self.sizes.get_mut(&size) {
+            *count -= 1;
+            if *count == 0 {
+                self.sizes.remove(&size);
+            }
+        }
+    }
+}
+
+/// True when every member of the contiguous set was taken away.
+fn is_empty_set(entry: &Entry) -> bool {
+    entry.holes & entry.members(entry.start, entry.last()) == entry.members(entry.start, entry.last())
+}
+
+const fn key(entry: &Entry) -> Key {
+    let (start, size) = entry.span();
+    (entry.tag, size, start)
+}

@@ -1,0 +1,81 @@
+//! Stores that not every walker has seen: until the storing CPU's DSB, the old value of a word may still be walked.
+//! (DDI 0487, D8.2.6, RSPVBD: the DSB must be the writer's own; RTGRMW: before it, the new value may be seen)
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use super::holders::Cpus;
+
+/// A value that was stored over.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct Old {
+    pub(crate) value: u64,
+    /// CPUs whose walkers may still see it.
+    pub(crate) walkers: Cpus,
+    /// The CPU that stored the value after it.
+    pub(crate) writer: u8,
+}
+
+/// For each word with unfinished stores, its old values, oldest first.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct Visible {
+    old: BTreeMap<u64, Vec<Old>>,
+    unfinished: BTreeSet<(u8, u64)>,
+}
+
+impl Visible {
+    /// `cpu` stored over `value` at `word`.
+    pub(crate) fn store(&mut self, cpu: u8, word: u64, value: u64) {
+        self.old.entry(word).or_default().push(Old { value, walkers: !0, writer: cpu });
+        self.unfinished.insert((cpu, word));
+    }
+
+    /// Old values of `word`.
+    pub(crate) fn old(&self, word: u64) -> &[Old] {
+        if self.old.is_empty() {
+            return &[];
+        }
+        self.old.get(&word).map_or(&[], |old| old)
+    }
+
+    /// True when a word from `first` to `last` has an old value.
+    pub(crate) fn any_in(&self, first: u64, last: u64) -> bool {
+        !self.old.is_empty() && self.old.range(first..=last).next().is_some()
+    }
+
+    /// Every word with old values.
+    pub(crate) fn words(&self) -> impl Iterator<Item = (u64, &[Old])> {
+        self.old.iter().map(|(word, old)| (*word, old.as_slice()))
+    }
+
+    /// Words that `cpu` stored to since its last DSB.
+    pub(crate) fn unfinished_by(&self, cpu: u8) -> Vec<u64> {
+        self.unfinished.range((cpu, 0)..=(cpu, u64::MAX)).map(|(_, word)| *word).collect()
+    }
+
+    /// `cpu`'s stores to `word` are now visible to `walkers`. Returns what those can no longer see.
+    /// A store that came later in coherence order hides every earlier one, whoever made it.
+    pub(crate) fn finish(&mut self, cpu: u8, word: u64, walkers: Cpus) -> Vec<(u64, Cpus)> {
+        let mut lost = Vec::new();
+        let Some(old) = self.old.get_mut(&word) else { return lost };
+        if let Some(newest) = old.iter().rposition(|old| old.writer == cpu) {
+            for old in &mut old[..=newest] {
+                if old.walkers & walkers != 0 {
+                    lost.push((old.value, old.walkers & walkers));
+                }
+                old.walkers &= !walkers;
+            }
+        }
+        let writers: Vec<u8> = old.iter().map(|old| old.writer).collect();
+        old.retain(|old| old.walkers != 0);
+        for writer in writers {
+            if !old.iter().any(|old| old.writer == writer) {
+                self.unfinished.remove(&(writer, word));
+            }
+        }
+        if old.is_empty() {
+            self.old.remove(&word);
+        }
+        lost
+    }
+}

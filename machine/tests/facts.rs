@@ -1,0 +1,126 @@
+//! Seven facts where a public checker errs: each in its legal and its illegal form.
+
+mod common;
+use common::*;
+use machine::finding::Rule;
+use machine::registers::Features;
+
+const PA: u64 = 0x8000_0000;
+const OTHER: u64 = 0x8001_0000;
+
+#[test]
+fn a_live_change_of_output_address_is_a_violation() {
+    for bbm in 0..4 {
+        let mut stage2 = stage2(2, Features::full(bbm));
+        map(&mut stage2, S2_L3, S2_PAGE | PA);
+        silent(&stage2);
+        stage2.store(0, S2_L3, S2_PAGE | OTHER);
+        caught(&stage2, Rule::BreakExpected);
+        let mut stage1 = el2(2, Features::full(bbm));
+        map(&mut stage1, L3, PAGE | PA);
+        stage1.store(0, L3, PAGE | OTHER);
+        caught(&stage1, Rule::BreakExpected);
+    }
+}
+
+#[test]
+fn a_live_change_from_normal_to_device_is_a_violation() {
+    let mut stage1 = el2(1, Features::full(3));
+    map(&mut stage1, L3, PAGE | PA);
+    stage1.store(0, L3, PAGE | PA | DEVICE);
+    caught(&stage1, Rule::BreakExpected);
+    let mut stage2 = stage2(1, Features::full(3));
+    map(&mut stage2, S2_L3, S2_PAGE | PA);
+    stage2.store(0, S2_L3, (S2_PAGE & !0x3c) | PA);
+    caught(&stage2, Rule::BreakExpected);
+}
+
+#[test]
+fn without_access_flag_and_without_hardware_af_the_same_is_legal() {
+    let mut machine = el2(2, Features::plain());
+    map(&mut machine, L3, PAGE & !AF | PA);
+    machine.store(0, L3, PAGE & !AF | PA | DEVICE);
+    machine.barrier(0, ISH);
+    machine.store(0, L3, PAGE | OTHER);
+    machine.barrier(0, ISH);
+    silent(&machine);
+    // With hardware AF the walker may set the flag and cache it.
+    let mut machine = el2(2, Features::full(0));
+    msr(&mut machine, 1, &[(machine::registers::Register::TcrEl2, 16 | 5 << 16 | 1 << 21)]);
+    machine.tlbi(1, ALLE2IS, 0);
+    machine.barrier(1, ISH);
+    machine.barrier(1, ISB);
+    let before = machine.take_findings().len();
+    assert_eq!(before, 0, "changing HA alone is no conflict");
+    map(&mut machine, L3, PAGE & !AF | PA);
+    machine.exchange(0, L3, PAGE & !AF | OTHER);
+    caught(&machine, Rule::BreakExpected);
+}
+
+#[test]
+fn a_last_level_tlbi_is_enough_for_a_block() {
+    let mut machine = el2(2, Features::full(0));
+    map(&mut machine, L2 + 8, BLOCK | PA);
+    unmap(&mut machine, L2 + 8, VALE2IS, operand(0x20_0000));
+    machine.store(0, L2 + 8, BLOCK | 0x9000_0000);
+    machine.barrier(0, ISH);
+    silent(&machine);
+}
+
+#[test]
+fn a_level_3_hint_for_a_block_invalidates_nothing() {
+    let mut machine = el2(2, Features::full(0));
+    map(&mut machine, L2 + 8, BLOCK | PA);
+    // TTL = 4K, level 3.
+    unmap(&mut machine, L2 + 8, VALE2IS, operand(0x20_0000) | 0b0111 << 44);
+    caught(&machine, Rule::Encoding);
+    machine.store(0, L2 + 8, BLOCK | 0x9000_0000);
+    caught(&machine, Rule::Overlap);
+    // The right hint: TTL = 4K, level 2.
+    let mut machine = el2(2, Features::full(0));
+    map(&mut machine, L2 + 8, BLOCK | PA);
+    unmap(&mut machine, L2 + 8, VALE2IS, operand(0x20_0000) | 0b0110 << 44);
+    machine.store(0, L2 + 8, BLOCK | 0x9000_0000);
+    silent(&machine);
+}
+
+#[test]
+fn ishst_is_enough_before_the_tlbi_and_not_after() {
+    let run = |before, after| {
+        let mut machine = el2(2, Features::full(0));
+        map(&mut machine, L3, PAGE | PA);
+        machine.store(0, L3, 0);
+        machine.barrier(0, before);
+        machine.tlbi(0, VAE2IS, 0);
+        machine.barrier(0, after);
+        machine.barrier(0, ISB);
+        machine.store(0, L3, PAGE | OTHER);
+        machine
+    };
+    silent(&run(ISHST, ISH));
+    caught(&run(ISHST, ISHST), Rule::Overlap);
+    caught(&run(ISHST, NSH), Rule::Overlap);
+}
+
+#[test]
+fn one_tlbi_at_the_only_leaf_lets_a_table_become_a_block() {
+    let mut machine = el2(2, Features::full(0));
+    map(&mut machine, L3, PAGE | PA);
+    unmap(&mut machine, L2, VAE2IS, 0);
+    machine.store(0, L2, BLOCK | PA);
+    machine.barrier(0, ISH);
+    silent(&machine);
+    // With another leaf cached, one is not enough.
+    let mut machine = el2(2, Features::full(0));
+    map(&mut machine, L3, PAGE | PA);
+    map(&mut machine, L3 + 8, PAGE | OTHER);
+    unmap(&mut machine, L2, VAE2IS, 0);
+    machine.store(0, L2, BLOCK | PA);
+    caught(&machine, Rule::Overlap);
+    // And the last-level form leaves the table in the walk caches.
+    let mut machine = el2(2, Features::full(0));
+    map(&mut machine, L3, PAGE | PA);
+    unmap(&mut machine, L2, VALE2IS, 0);
+    machine.store(0, L2, BLOCK | PA);
+    caught(&machine, Rule::Overlap);
+}
