@@ -1,6 +1,6 @@
 //! A simulated arm64 machine that does whatever the architecture allows, and the rules that catch who relied on less.
 //!
-//! Its two views of the TLBs must agree: `tlb::may` is the set of everything that could be cached, `tlb::concrete` one
+//! Its two views of the TLBs must agree: `tlb::may` is the set of everything that could be cached, `concrete` one
 //! seeded choice from it. `rules` compares what a store makes reachable with what may still be cached.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -9,6 +9,7 @@ extern crate alloc;
 
 pub mod attributes;
 pub mod barrier;
+pub mod concrete;
 pub mod context;
 mod descriptor;
 pub mod event;

@@ -9,7 +9,7 @@ use crate::finding::{Finding, Missing, Rule};
 use crate::registers::{Ets, HCR_E2H, HCR_VM, Register, Registers, SCTLR_M};
 use crate::rules::compatible;
 use crate::syndrome::{AccessKind, Fault, FaultKind};
-use crate::tlb::entry::{Entry, bytes};
+use crate::tlb::entry::Entry;
 use crate::tlb::holders::{GLOBAL, Holders};
 use crate::tlb::reach::{Found, Question, Seen};
 use crate::walker::combined::needed;
@@ -109,7 +109,7 @@ impl Machine {
         hits.answer
     }
 
-    fn usable_asids(&self, cpu: u8, tag: Tag, is_upper: bool) -> Vec<u32> {
+    pub(crate) fn usable_asids(&self, cpu: u8, tag: Tag, is_upper: bool) -> Vec<u32> {
         if matches!(tag.regime, Regime::El2) {
             return alloc::vec![GLOBAL];
         }
@@ -138,7 +138,7 @@ impl Machine {
                 hits.answer.add(Outcome::Fault(fault));
             }
             Found::Entry { entry, .. } if entry.is_table() => {}
-            Found::Entry { entry, is_untranslated, second } => {
+            Found::Entry { entry, is_untranslated } => {
                 let is_late = self.may.faulted.get(&seen.word).is_some_and(|event| *event > it.synchronized);
                 if is_late && it.features.ets == Ets::None {
                     // A walk begun before the store was visible may still bring its fault.
@@ -146,7 +146,7 @@ impl Machine {
                     hits.answer.add(Outcome::Fault(Fault::stage1(FaultKind::Translation, entry.level)));
                 }
                 hits.is_new_valid |= seen.route.is_current;
-                hits.answer.add(outcome(lookup, &entry, second));
+                hits.answer.add(outcome(lookup, &entry));
                 if is_untranslated {
                     // nT: the implementation may fault instead. (RMRRPW)
                     hits.answer.add(Outcome::Fault(Fault::stage1(FaultKind::Translation, entry.level)));
@@ -162,27 +162,18 @@ impl Machine {
         let bbm = self.cpus[cpu as usize].features.bbm;
         let pairs = hits.cached.iter().enumerate().flat_map(|(at, one)| hits.cached[..at].iter().map(move |two| (one, two)));
         // Level 2 permits different sizes, and yet the abort. (IHYQMB)
-        let may_abort = pairs
-            .into_iter()
-            .any(|(one, two)| one.size_log2 != two.size_log2 || compatible(one, two, 0, &self.may.memory).is_some());
+        let memory = &self.may.memory;
+        let differ = |one, two| compatible(one, two, 0, memory).is_some() || compatible(two, one, 0, memory).is_some();
+        let may_abort = pairs.into_iter().any(|(one, two)| one.size_log2 != two.size_log2 || differ(one, two));
         if bbm < 3 && may_abort {
             hits.answer.add(Outcome::Fault(Fault::stage1(FaultKind::Conflict, 0)));
         }
     }
 }
 
-fn outcome(lookup: &Lookup, entry: &Entry, second: Option<(i8, crate::attributes::Permissions)>) -> Outcome {
-    let Some(attributes) = entry.attributes() else {
-        return Outcome::Fault(Fault::stage1(FaultKind::Translation, entry.level));
-    };
-    if attributes.permissions.has(lookup.needed) {
-        return Outcome::Translated(entry.output_at(lookup.address));
-    }
-    match second {
-        Some((level, permissions)) if !permissions.has(lookup.needed) => {
-            let intermediate = entry.descriptor & (1 << 48) - bytes(entry.own_log2);
-            Outcome::Fault(Fault::stage2(FaultKind::Permission, level, intermediate))
-        }
-        _ => Outcome::Fault(Fault::stage1(FaultKind::Permission, entry.level)),
+fn outcome(lookup: &Lookup, entry: &Entry) -> Outcome {
+    match entry.permission_fault(lookup.address, lookup.needed) {
+        Some(fault) => Outcome::Fault(fault),
+        None => Outcome::Translated(entry.output_at(lookup.address)),
     }
 }

@@ -51,16 +51,19 @@ impl Machine {
         };
         let marked = self.may.stale.marked_by(cpu);
         self.end(cpu, marked, &is_done, true);
-        self.may.complete_kept(cpu, &is_done);
+        // What was kept of a whole context may be executable: this CPU itself is sure only once it synchronizes.
+        self.may.complete_kept(cpu, &is_done, own);
     }
 
     /// A context synchronization event of `cpu` ends what its own completed TLBIs left to it.
     pub(super) fn finish_own(&mut self, cpu: u8) {
         let own: Cpus = 1 << cpu;
         let marked = self.may.stale.marked_by(cpu);
+        let is_done = |mark: &Mark| mark.awaits_sync.then_some(own);
         if !marked.is_empty() {
-            self.end(cpu, marked, &|mark: &Mark| mark.awaits_sync.then_some(own), false);
+            self.end(cpu, marked, &is_done, false);
         }
+        self.may.complete_kept(cpu, &is_done, 0);
     }
 
     fn end(&mut self, cpu: u8, marked: alloc::vec::Vec<Entry>, is_done: &dyn Fn(&Mark) -> Option<Cpus>, is_dsb: bool) {

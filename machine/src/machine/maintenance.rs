@@ -44,6 +44,15 @@ impl Machine {
         self.check_effect(cpu, &selector, operand, &effect);
     }
 
+    /// What a TLBI of `cpu` would select, and on which CPUs, without executing it.
+    pub(crate) fn selector_of(&self, cpu: u8, opcode: Opcode, operand: u64) -> Option<(Selector, Cpus)> {
+        let operation = self.adjusted(cpu, opcode.decode()?);
+        let has_ds = self.has_ds(cpu, &operation);
+        let features = &self.cpus[cpu as usize].features;
+        let invalidation = Invalidation::decode(operation, operand, has_ds, features).0?;
+        Some((self.selector(cpu, invalidation), self.reached(cpu, &operation)))
+    }
+
     /// HCR_EL2.FB broadcasts what EL1 means to be local; HCRX_EL2.FnXS makes its operations nXS.
     fn adjusted(&self, cpu: u8, mut operation: Operation) -> Operation {
         let it = &self.cpus[cpu as usize];

@@ -4,11 +4,11 @@
 
 use alloc::vec::Vec;
 
-use super::entry::{Body, Entry, SpaceId};
+use super::entry::{Body, Entry, Second, SpaceId};
 use super::may::{May, SpaceState};
 use super::reach::{Chunk, Found, Question, Route, Seen, Start, Through};
 use crate::attributes::Permissions;
-use crate::context::{Regime, Stage1, Stage2};
+use crate::context::{Regime, Stage1, Stage2, Tag};
 use crate::descriptor::stage2::combine;
 use crate::syndrome::FaultKind;
 
@@ -22,13 +22,15 @@ struct Answer {
 }
 
 impl May {
-    /// Finds the physical place of the 4 KiB around `address`, part of the table at `start`; where stage 2 has none, the
-    /// walk faults.
+    /// Finds the physical place of the 4 KiB around `address`, part of the table at `start`; where stage 2 has none, a walk
+    /// of the descriptor at `fault` faults.
+    #[expect(clippy::too_many_arguments, reason = "one piece of one table on one route")]
     pub(crate) fn locate(
         &self,
         state: &SpaceState,
         start: &Start,
         address: u64,
+        fault: Option<u64>,
         route: &Route,
         question: &Question,
         sink: Sink<'_>,
@@ -39,8 +41,8 @@ impl May {
             return Chunk::new(page >> 12, alloc::vec![(page, route.clone())], is_blank);
         }
         let places = self.places(state, page, route, question);
-        if question.wants_faults {
-            self.faults_beneath(state, address, start.base, true, route, sink);
+        if let Some(fault) = fault {
+            self.faults_beneath(state, fault, true, route, sink);
         }
         // Nowhere to read from: nothing but the fault.
         let is_blank = places.is_empty();
@@ -93,7 +95,6 @@ impl May {
         &self,
         state: &SpaceState,
         address: u64,
-        start: u64,
         is_on_walk: bool,
         route: &Route,
         sink: Sink<'_>,
@@ -112,7 +113,7 @@ impl May {
             };
             let mut both = route.clone();
             both.walkers &= holders.cpus();
-            let found = Found::Fault { kind, level, start, is_stage2: true, is_on_walk, intermediate: address };
+            let found = Found::Fault { kind, level, is_stage2: true, is_on_walk, intermediate: address };
             if both.walkers != 0 {
                 sink(&Seen { found, word: seen.word, route: &both });
             }
@@ -144,12 +145,15 @@ impl May {
                 continue;
             }
             let entry = join(stage2, leaf, &answer.entry);
-            let second = answer.entry.attributes().map(|it| (answer.entry.level, it.permissions));
+            // A set that stage 2 cuts up is cached around the descriptor that was walked, not elsewhere.
+            if entry.start > leaf.own_last() || entry.last() < leaf.own_start {
+                continue;
+            }
             let is_untranslated = is_untranslated || answer.is_untranslated;
-            sink(&Seen { found: Found::Entry { entry, is_untranslated, second }, word, route: &both });
+            sink(&Seen { found: Found::Entry { entry, is_untranslated }, word, route: &both });
         }
         if question.wants_faults && question.first == question.last {
-            self.faults_beneath(state, from, leaf.start, false, route, sink);
+            self.faults_beneath(state, from, false, route, sink);
         }
     }
 
@@ -171,20 +175,18 @@ impl May {
             if both.walkers == 0 {
                 continue;
             }
-            let tag = stage1.tag;
-            let entry = Entry { tag, is_combined: true, space, ..answer.entry };
-            let second = answer.entry.attributes().map(|it| (answer.entry.level, it.permissions));
-            let found = Found::Entry { entry, is_untranslated: answer.is_untranslated, second };
+            let entry = flat(stage1.tag, space, &answer.entry);
+            let found = Found::Entry { entry, is_untranslated: answer.is_untranslated };
             sink(&Seen { found, word: 0, route: &both });
         }
         if question.wants_faults && question.first == question.last {
-            self.faults_beneath(state, question.first, question.first, false, route, sink);
+            self.faults_beneath(state, question.first, false, route, sink);
         }
     }
 }
 
 /// The combined entry of a stage-1 leaf and the stage-2 leaf beneath some of it.
-fn join(stage2: &Stage2, first: &Entry, second: &Entry) -> Entry {
+pub(crate) fn join(stage2: &Stage2, first: &Entry, second: &Entry) -> Entry {
     debug_assert!(second.tag.regime == Regime::Stage2);
     let (Some(upper), Some(lower)) = (first.attributes(), second.attributes()) else { return *first };
     let attributes = combine(stage2, *upper, *lower);
@@ -195,5 +197,14 @@ fn join(stage2: &Stage2, first: &Entry, second: &Entry) -> Entry {
         (first.start, first.size_log2)
     };
     let output = second.output_at(first.output_at(start));
-    Entry { start, size_log2, body: Body::Leaf { output, attributes }, ..*first }
+    let intermediate = first.output_at(start);
+    let second = Some(Second { level: second.level, permissions: lower.permissions, intermediate });
+    Entry { start, size_log2, second, body: Body::Leaf { output, attributes }, ..*first }
+}
+
+/// The combined entry of a stage 2 with stage 1 off.
+pub(crate) fn flat(tag: Tag, space: SpaceId, second: &Entry) -> Entry {
+    let permissions = second.attributes().map_or(Permissions::NONE, |it| it.permissions);
+    let half = Second { level: second.level, permissions, intermediate: second.start };
+    Entry { tag, is_combined: true, second: Some(half), space, ..*second }
 }

@@ -1,9 +1,10 @@
 //! One entry that a TLB or walk cache may hold. (DDI 0487, D8.16, RRVJDB: anything that holds a descriptor)
 
-use crate::attributes::Attributes;
+use crate::attributes::{Attributes, Permissions};
 use crate::context::{Regime, Tag};
 use crate::descriptor::Hierarchy;
 use crate::geometry::Granule;
+use crate::syndrome::{Fault, FaultKind};
 
 /// Which page table an entry came from: the number that the machine gave it when it first became live.
 pub type SpaceId = u32;
@@ -27,6 +28,17 @@ pub enum Body {
     },
 }
 
+/// The stage-2 half of a combined leaf: what a fault of stage 2 reports.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Second {
+    /// Level of stage 2's leaf.
+    pub level: i8,
+    /// What stage 2 permits.
+    pub permissions: Permissions,
+    /// Intermediate physical address of [`Entry::start`].
+    pub intermediate: u64,
+}
+
 /// An entry, without its ASID and the CPUs that may hold it: see `holders`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Entry {
@@ -46,6 +58,8 @@ pub struct Entry {
     pub granule: Granule,
     /// Stage 1 and stage 2 in one.
     pub is_combined: bool,
+    /// What stage 2 said, in a combined leaf.
+    pub second: Option<Second>,
     /// The descriptor; of stage 1 if combined.
     pub descriptor: u64,
     /// The answer.
@@ -100,6 +114,20 @@ impl Entry {
             Body::Table { next, .. } => next,
             Body::Leaf { output, .. } => output.wrapping_add(address.wrapping_sub(self.start)),
         }
+    }
+
+    /// The fault of an access to `address` that needs `needed`, if this leaf does not permit it.
+    pub fn permission_fault(&self, address: u64, needed: u8) -> Option<Fault> {
+        let attributes = self.attributes()?;
+        if attributes.permissions.has(needed) {
+            return None;
+        }
+        Some(match self.second {
+            Some(second) if !second.permissions.has(needed) => {
+                Fault::stage2(FaultKind::Permission, second.level, second.intermediate + (address - self.start))
+            }
+            _ => Fault::stage1(FaultKind::Permission, self.level),
+        })
     }
 
     /// True for a walk-cache entry.

@@ -172,7 +172,7 @@ impl May {
                 let mut route = Route::from(record.holders.cpus());
                 route.is_current = false;
                 route.is_through = matches!(question.through, Some(super::reach::Through::Record(it)) if it == *entry);
-                let found = Found::Entry { entry: *entry, is_untranslated: false, second: None };
+                let found = Found::Entry { entry: *entry, is_untranslated: false };
                 sink(&Seen { found, word: u64::MAX, route: &route }, &record.holders);
             }
         }

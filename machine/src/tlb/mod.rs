@@ -1,9 +1,8 @@
-//! Two views of the TLBs. `may` knows every entry that could be cached: what walkers can reach now (`reach`, computed
-//! when asked, never stored) and what they no longer can but may have kept (`stale`, stored).
-//! `concrete` holds one seeded choice, and every entry of it must be in the first.
+//! The may-TLB: every entry that could be cached. What walkers can reach now (`reach`, and `beneath` a stage 2) is computed
+//! when asked and never stored; what they no longer can but may have kept (`stale`) is stored. The other view of the
+//! TLBs, `crate::concrete`, is one seeded choice, and every entry of it must be in this set.
 
 pub(crate) mod beneath;
-
 pub mod entry;
 pub mod holders;
 pub(crate) mod index;

@@ -3,9 +3,10 @@
 
 use alloc::vec::Vec;
 
-use super::entry::{Body, Entry, SpaceId};
+use super::entry::{Body, Entry, SpaceId, bytes};
 use super::holders::{Cpus, GLOBAL, Holders};
 use super::may::{May, Space, SpaceState};
+use crate::attributes::Attributes;
 use crate::context::Stage1;
 use crate::descriptor::{CONTIGUOUS, Descriptor, Format, Hierarchy, VALID};
 use crate::syndrome::FaultKind;
@@ -71,10 +72,8 @@ pub(crate) enum Found {
         entry: Entry,
         /// nT: used, but not cached.
         is_untranslated: bool,
-        /// Level of stage 2's leaf in a combined entry: where a permission fault of it is reported.
-        second: Option<(i8, crate::attributes::Permissions)>,
     },
-    Fault { kind: FaultKind, level: i8, start: u64, is_stage2: bool, is_on_walk: bool, intermediate: u64 },
+    Fault { kind: FaultKind, level: i8, is_stage2: bool, is_on_walk: bool, intermediate: u64 },
 }
 
 /// A table about to be walked.
@@ -148,10 +147,14 @@ impl May {
         while index <= to {
             let address = start.table + index * 8;
             if chunk.page != address >> 12 {
-                chunk = self.locate(state, start, address, route, question, sink);
+                // The descriptor of the address itself is what a fault is about, not the others of its contiguous set.
+                let wanted = start.table + index.max(first) * 8;
+                let is_wanted = question.wants_faults && wanted >> 12 == address >> 12;
+                let fault = is_wanted.then_some(wanted);
+                chunk = self.locate(state, start, address, fault, route, question, sink);
             }
             let is_inside = index >= first && index <= last;
-            if chunk.is_blank && (!is_inside || !question.wants_faults) {
+            if chunk.is_blank && !question.wants_faults {
                 index = ((address | 0xfff) + 1 - start.table) / 8;
                 continue;
             }
@@ -206,7 +209,7 @@ impl May {
                 return self.reach_next(slot, own_start, next, hierarchy, descriptor, &route, question, sink);
             }
             Descriptor::Leaf { output, attributes, is_untranslated } => {
-                let entry = slot.leaf(own_start, shift, descriptor, output, attributes);
+                let entry = leaf_entry(slot.state, slot.space, level, own_start, descriptor, output, attributes);
                 if slot.is_inside || attributes.is_contiguous {
                     self.reach_leaf(slot, entry, is_untranslated, &route, question, sink);
                 }
@@ -219,8 +222,8 @@ impl May {
         };
         if question.wants_faults && slot.is_inside {
             let is_stage2 = matches!(slot.state.space, Space::Two(_));
-            let found =
-                Found::Fault { kind, level, start: own_start, is_stage2, is_on_walk: false, intermediate: own_start };
+            let intermediate = if is_stage2 { question.first } else { 0 };
+            let found = Found::Fault { kind, level, is_stage2, is_on_walk: false, intermediate };
             sink(&Seen { found, word: slot.word, route: &route });
         }
     }
@@ -250,6 +253,7 @@ impl May {
             level: slot.start.level,
             granule: geometry.granule,
             is_combined: slot.state.beneath.is_some(),
+            second: None,
             descriptor,
             body: Body::Table { next, hierarchy },
             holes: 0,
@@ -257,12 +261,12 @@ impl May {
         };
         let below = Start { table: next, is_located: false, level: entry.level + 1, base: own_start, hierarchy };
         if slot.state.beneath.is_none() {
-            let found = Found::Entry { entry, is_untranslated: false, second: None };
+            let found = Found::Entry { entry, is_untranslated: false };
             sink(&Seen { found, word: slot.word, route });
         } else {
             for (page, beneath) in self.places(slot.state, next, route, question) {
                 entry.body = Body::Table { next: page | (next & 0xfff), hierarchy };
-                let found = Found::Entry { entry, is_untranslated: false, second: None };
+                let found = Found::Entry { entry, is_untranslated: false };
                 sink(&Seen { found, word: slot.word, route: &beneath });
             }
         }
@@ -284,7 +288,7 @@ impl May {
             return;
         }
         if slot.state.beneath.is_none() {
-            let found = Found::Entry { entry, is_untranslated, second: None };
+            let found = Found::Entry { entry, is_untranslated };
             return sink(&Seen { found, word: slot.word, route });
         }
         self.reach_combined(slot.state, &entry, slot.word, is_untranslated, route, question, sink);
@@ -322,34 +326,36 @@ struct Slot<'a> {
     is_inside: bool,
 }
 
-impl Slot<'_> {
-    fn leaf(
-        &self,
-        own_start: u64,
-        own_log2: u8,
-        descriptor: u64,
-        output: u64,
-        attributes: crate::attributes::Attributes,
-    ) -> Entry {
-        let geometry = self.state.space.geometry();
-        let group = if attributes.is_contiguous { geometry.contiguous_log2(self.start.level).unwrap_or(0) } else { 0 };
-        let size_log2 = own_log2 + group;
-        let start = own_start & !(super::entry::bytes(size_log2) - 1);
-        let output = output.wrapping_sub(own_start - start);
-        Entry {
-            tag: self.state.space.tag(),
-            size_log2,
-            start,
-            own_start,
-            own_log2,
-            level: self.start.level,
-            granule: geometry.granule,
-            is_combined: self.state.beneath.is_some(),
-            descriptor,
-            body: Body::Leaf { output, attributes },
-            holes: 0,
-            space: self.space,
-        }
+/// The entry of a leaf of `level` for input addresses from `own_start`; with the Contiguous bit, of its whole set.
+pub(crate) fn leaf_entry(
+    state: &SpaceState,
+    space: SpaceId,
+    level: i8,
+    own_start: u64,
+    descriptor: u64,
+    output: u64,
+    attributes: Attributes,
+) -> Entry {
+    let geometry = state.space.geometry();
+    let own_log2 = geometry.slot_shift(level);
+    let group = if attributes.is_contiguous { geometry.contiguous_log2(level).unwrap_or(0) } else { 0 };
+    let size_log2 = own_log2 + group;
+    let start = own_start & !(bytes(size_log2) - 1);
+    let output = output.wrapping_sub(own_start - start);
+    Entry {
+        tag: state.space.tag(),
+        size_log2,
+        start,
+        own_start,
+        own_log2,
+        level,
+        granule: geometry.granule,
+        is_combined: state.beneath.is_some(),
+        second: None,
+        descriptor,
+        body: Body::Leaf { output, attributes },
+        holes: 0,
+        space,
     }
 }
 

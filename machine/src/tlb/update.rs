@@ -217,7 +217,8 @@ impl May {
     }
 
     /// A complete TLBI ends what was kept of `space` by the holders of its marks.
-    pub(crate) fn complete_kept(&mut self, issuer: u8, is_done: &dyn Fn(&Mark) -> Option<Cpus>) {
+    /// `keeps` still have to synchronize.
+    pub(crate) fn complete_kept(&mut self, issuer: u8, is_done: &dyn Fn(&Mark) -> Option<Cpus>, keeps: Cpus) {
         for id in 0..self.space_count() {
             let state = self.space_mut(id);
             if state.kept.marks.is_empty() {
@@ -228,7 +229,7 @@ impl May {
                 let done = if mark.issuer == issuer { is_done(&mark) } else { None };
                 if let Some(cpus) = done {
                     let mut going = mark.holders.clone();
-                    going.restrict(cpus);
+                    going.restrict(cpus & !keeps);
                     // Holes stand for "all but global entries" here.
                     let globals = going.cpus() & state.kept.holders.cpus();
                     state.kept.holders.subtract(&going);
@@ -236,6 +237,7 @@ impl May {
                         state.kept.holders.add(GLOBAL, globals);
                     }
                     mark.holders.subtract(&going);
+                    mark.awaits_sync = keeps != 0;
                 }
                 if !mark.holders.is_empty() {
                     marks.push(mark);

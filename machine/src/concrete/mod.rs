@@ -1,0 +1,234 @@
+//! One machine that hardware could be: TLBs with actual contents. By a seed they fill, drop, split leaves into smaller
+//! entries, act on a TLBI early or late, and where two entries hit use either, abort, or at BBM level 0 mix both.
+//! Every entry must be in the may-TLB of the machine it runs beside; so a rule that was broken can be shown as a wrong
+//! address, and a rule that was not must never lead to one.
+
+mod lookup;
+mod walk;
+
+use alloc::vec::Vec;
+
+use crate::barrier::{Accesses, Barrier, Domain};
+use crate::event::{Event, Level};
+use crate::machine::Machine;
+use crate::registers::Ets;
+use crate::seed::Seed;
+use crate::tlb::entry::Entry;
+use crate::tlb::holders::{Cpus, GLOBAL, Holders};
+use crate::tlbi::{Scope, Selector};
+
+/// An entry in one TLB.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cached {
+    /// What it is.
+    pub entry: Entry,
+    /// The ASID it is tagged with, or `GLOBAL`.
+    pub asid: u32,
+    /// First input address that this copy translates: it may be a piece.
+    pub first: u64,
+    /// Last input address that this copy translates.
+    pub last: u64,
+    word: u64,
+}
+
+/// A TLBI on its way to one CPU.
+#[derive(Clone, Copy, Debug)]
+struct Underway {
+    issuer: u8,
+    selector: Selector,
+    /// Completed for everybody else; the issuer itself still has to synchronize.
+    awaits_sync: bool,
+}
+
+/// A machine with concrete TLBs.
+#[derive(Clone, Debug)]
+pub struct Concrete {
+    machine: Machine,
+    seed: Seed,
+    tlbs: Vec<Vec<Cached>>,
+    underway: Vec<Vec<Underway>>,
+    addresses: Vec<u64>,
+    capacity: usize,
+}
+
+impl Concrete {
+    /// Concrete TLBs for `machine`, which has walked nothing yet; each keeps at most `capacity` entries.
+    pub fn new(machine: Machine, seed: Seed, capacity: usize) -> Self {
+        let cpus = machine.cpus().len();
+        Self {
+            machine,
+            seed,
+            tlbs: alloc::vec![Vec::new(); cpus],
+            underway: alloc::vec![Vec::new(); cpus],
+            addresses: Vec::new(),
+            capacity,
+        }
+    }
+
+    /// The machine that knows what may be.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The machine that knows what may be.
+    pub fn machine_mut(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+
+    /// What `cpu` holds now.
+    pub fn cached(&self, cpu: u8) -> &[Cached] {
+        &self.tlbs[cpu as usize]
+    }
+
+    /// Addresses that walkers speculate on.
+    pub fn speculate_on(&mut self, addresses: &[u64]) {
+        self.addresses.extend_from_slice(addresses);
+    }
+
+    /// One event, before and after which TLBs do as they please.
+    pub fn step(&mut self, cpu: u8, event: &Event) {
+        self.misbehave();
+        let known = self.known_tlbi(cpu, event);
+        self.machine.apply(cpu, event);
+        match *event {
+            Event::Tlbi { .. } => self.send(cpu, known),
+            Event::Barrier(Barrier::Dsb { domain, accesses: Accesses::All, is_nxs }) => self.arrive(cpu, domain, is_nxs),
+            Event::Barrier(Barrier::Isb) | Event::Enter(_) => self.synchronize(cpu),
+            _ => {}
+        }
+    }
+
+    /// Fills, drops, and lets TLBIs arrive that nobody waits for yet.
+    fn misbehave(&mut self) {
+        let cpu = self.seed.below(self.tlbs.len() as u64) as u8;
+        match self.seed.below(8) {
+            0..=3 if !self.addresses.is_empty() => {
+                let address = *self.seed.pick(&self.addresses);
+                let _ = self.walk(cpu, address);
+            }
+            4 if !self.tlbs[cpu as usize].is_empty() => {
+                let at = self.seed.below(self.tlbs[cpu as usize].len() as u64) as usize;
+                self.tlbs[cpu as usize].swap_remove(at);
+            }
+            5 if !self.underway[cpu as usize].is_empty() => {
+                let at = self.seed.below(self.underway[cpu as usize].len() as u64) as usize;
+                let arrived = self.underway[cpu as usize].swap_remove(at);
+                self.invalidate(cpu, &arrived.selector, false);
+            }
+            _ => {}
+        }
+    }
+
+    fn known_tlbi(&self, cpu: u8, event: &Event) -> Option<(Selector, Cpus)> {
+        match *event {
+            Event::Tlbi { opcode, operand } => self.machine.selector_of(cpu, opcode, operand),
+            _ => None,
+        }
+    }
+
+    fn send(&mut self, cpu: u8, known: Option<(Selector, Cpus)>) {
+        let Some((selector, reached)) = known else { return };
+        for (number, underway) in self.underway.iter_mut().enumerate() {
+            if reached >> number & 1 == 1 {
+                underway.push(Underway { issuer: cpu, selector, awaits_sync: false });
+            }
+        }
+    }
+
+    /// A DSB of `cpu`: its TLBIs have arrived, except that it may itself go on with what it had.
+    fn arrive(&mut self, cpu: u8, domain: Domain, is_nxs: bool) {
+        let has_ets = self.machine.cpus()[cpu as usize].features().ets != Ets::None;
+        for number in 0..self.underway.len() {
+            let is_own = number == cpu as usize;
+            for mut it in core::mem::take(&mut self.underway[number]) {
+                let is_wide = match it.selector.scope() {
+                    Scope::Local => true,
+                    Scope::Inner => domain != Domain::NonShareable,
+                    Scope::Outer => matches!(domain, Domain::Outer | Domain::System),
+                };
+                let is_done = it.issuer == cpu
+                    && (is_wide || is_own)
+                    && (!is_nxs || it.selector.operation().is_nxs);
+                if !is_done {
+                    self.underway[number].push(it);
+                } else if is_own && self.seed.one_in(2) {
+                    // Without FEAT_ETS2, and for what it executes, the issuer is sure only after it synchronizes.
+                    if has_ets {
+                        self.invalidate(cpu, &it.selector, true);
+                    }
+                    it.awaits_sync = true;
+                    self.underway[number].push(it);
+                } else {
+                    self.invalidate(number as u8, &it.selector, false);
+                }
+            }
+        }
+    }
+
+    fn synchronize(&mut self, cpu: u8) {
+        for it in core::mem::take(&mut self.underway[cpu as usize]) {
+            if it.issuer == cpu && it.awaits_sync {
+                self.invalidate(cpu, &it.selector, false);
+            } else {
+                self.underway[cpu as usize].push(it);
+            }
+        }
+    }
+
+    /// The TLBI acts on `cpu`: what it selects goes, and nothing else.
+    fn invalidate(&mut self, cpu: u8, selector: &Selector, keeps_executable: bool) {
+        self.tlbs[cpu as usize].retain(|cached| {
+            let holders = Holders::of(cached.asid, 1 << cpu);
+            match selector.select(&cached.entry, &holders) {
+                Err(_) => true,
+                Ok(_) if keeps_executable && cached.entry.is_executable() => true,
+                Ok((_, 0)) => false,
+                Ok((_, holes)) => cached.entry.members(cached.first, cached.last) & holes == 0,
+            }
+        });
+    }
+
+    fn insert(&mut self, cpu: u8, cached: Cached) {
+        let tlb = &mut self.tlbs[cpu as usize];
+        if tlb.contains(&cached) {
+            return;
+        }
+        if tlb.len() >= self.capacity {
+            let at = self.seed.below(tlb.len() as u64) as usize;
+            tlb.swap_remove(at);
+        }
+        tlb.push(cached);
+    }
+
+    /// The self-check: an entry that the may-TLB does not allow, if there is one.
+    pub fn stray(&self) -> Option<(u8, Cached)> {
+        for (cpu, tlb) in self.tlbs.iter().enumerate() {
+            let stray = tlb.iter().find(|cached| !self.is_allowed(cpu as u8, cached));
+            if let Some(stray) = stray {
+                return Some((cpu as u8, *stray));
+            }
+        }
+        None
+    }
+
+    fn is_allowed(&self, cpu: u8, cached: &Cached) -> bool {
+        let may = self.machine.may();
+        if may.holders(&cached.entry).exactly(cached.asid) >> cpu & 1 == 1 {
+            return true;
+        }
+        // Members of a contiguous set may have been taken out of what is kept.
+        may.stale().overlapping(cached.entry.tag, cached.first, cached.last).any(|(entry, record)| {
+            Entry { holes: 0, ..*entry } == cached.entry
+                && entry.members(cached.first, cached.last) & entry.holes == 0
+                && record.holders.exactly(cached.asid) >> cpu & 1 == 1
+        })
+    }
+
+    fn asid_key(entry: &Entry, asid: u32) -> u32 {
+        if entry.is_global() { GLOBAL } else { asid }
+    }
+
+    fn is_user(&self, cpu: u8) -> bool {
+        self.machine.cpus()[cpu as usize].level() == Level::El0
+    }
+}
