@@ -1,1 +1,27 @@
-//! The engine on the simulated machine.
+//! The engine on the simulated machine: workloads, the explorer of their interleavings, mutants.
+//!
+//! ```text
+//! workloads ─▶ Scenario ─▶ Prepared ─▶ Run ◀── explore: exhaustive, random, replay ──▶ Failure ─▶ shrink ─▶ story
+//!               (data)                  │
+//!                       engine on cpu.rs (Platform) ─▶ machine
+//! ```
+//! `cpu.rs` is the only place where the engine and the machine meet.
+#![forbid(unsafe_code)]
+
+pub mod content;
+pub mod cpu;
+mod digest;
+pub mod failure;
+mod hardware;
+pub mod host;
+pub mod mutation;
+pub mod parameters;
+pub mod prepare;
+pub mod program;
+pub mod request;
+pub mod run;
+pub mod scenario;
+mod sharing;
+pub mod explore;
+pub mod workloads;
+pub mod world;

@@ -1,0 +1,162 @@
+//! What happens in a run: the parameters, the regions with what they hold from change to change, and one program per CPU.
+//! All of it is data, so a run can be printed, shrunk and repeated.
+
+use machine::syndrome::AccessKind;
+use pagetable::{Change, El1};
+use vmsa::{Address, LeafSize, Level, PageSize};
+
+use crate::content::Content;
+use crate::parameters::Parameters;
+
+/// First physical address of the pages that become tables.
+pub const POOL: u64 = 0x10_0000_0000;
+/// First physical address of the frames that leaves map.
+pub const FRAMES: u64 = 0x40_0000_0000;
+
+/// One step of a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Plans changes of a region and applies them. What TLBs must forget waits for [`Step::Finish`].
+    Change {
+        /// Region.
+        region: usize,
+        /// The list.
+        changes: Vec<Change<El1>>,
+        /// With a licence for break-before-make.
+        is_licensed: bool,
+    },
+    /// Finishes the gather: tables and frames that came free are reused from here on.
+    Finish,
+    /// An access by virtual address.
+    Access {
+        /// Region.
+        region: usize,
+        /// Virtual address.
+        address: u64,
+        /// What it does.
+        kind: AccessKind,
+    },
+    /// An ISB.
+    Synchronize,
+    /// Hardware sets the access flag or the dirty state for an access to this address.
+    Update(u64, AccessKind),
+}
+
+/// A part of the input space that one program edits.
+#[derive(Clone, Debug, Default)]
+pub struct Region {
+    /// What it holds at first, and after each [`Step::Change`].
+    pub contents: Vec<Content>,
+    /// Addresses where the final content is looked at.
+    pub probes: Vec<u64>,
+}
+
+/// A whole run, but for its schedule.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Name of the workload.
+    pub workload: &'static str,
+    /// What it was drawn from.
+    pub seed: u64,
+    /// Parameters.
+    pub parameters: Parameters,
+    /// What each region is mapped with at first: lists of changes to an empty table.
+    pub initial: Vec<Vec<Change<El1>>>,
+    /// Regions.
+    pub regions: Vec<Region>,
+    /// One program for each CPU.
+    pub programs: Vec<Vec<Step>>,
+    /// Steps left out, as (CPU, number).
+    pub without: Vec<(usize, usize)>,
+    /// Pages in the pool.
+    pub pool: usize,
+}
+
+impl Scenario {
+    /// A scenario with no regions and no programs yet.
+    pub fn new(workload: &'static str, seed: u64, parameters: Parameters) -> Self {
+        let programs = vec![Vec::new(); parameters.cpus];
+        let (initial, regions) = (Vec::new(), Vec::new());
+        Self { workload, seed, parameters, initial, regions, programs, without: Vec::new(), pool: 24 }
+    }
+
+    /// Leaves steps out, and with them those that make no sense any more; then works out what the regions hold.
+    pub fn settle(mut self, without: &[(usize, usize)]) -> Self {
+        self.without = without.to_vec();
+        self.regions = vec![Region::default(); self.initial.len()];
+        for (region, initial) in self.regions.iter_mut().zip(&self.initial) {
+            let mut content = Content::default();
+            initial.iter().for_each(|change| content.make(change));
+            region.contents.push(content);
+        }
+        for cpu in 0..self.programs.len() {
+            let program = std::mem::take(&mut self.programs[cpu]);
+            let kept = program.into_iter().enumerate().filter(|(number, _)| !without.contains(&(cpu, *number)));
+            let kept: Vec<Step> = kept.map(|(_, step)| step).filter(|step| self.advance(step)).collect();
+            self.programs[cpu] = kept;
+        }
+        self.find_probes();
+        self
+    }
+
+    /// Whether a step makes sense after those before it.
+    fn advance(&mut self, step: &Step) -> bool {
+        let Step::Change { region, changes, .. } = step else { return true };
+        let contents = &mut self.regions[*region].contents;
+        let Some(mut content) = contents.last().cloned() else { return false };
+        for change in changes {
+            if !is_possible(&content, change) {
+                return false;
+            }
+            content.make(change);
+        }
+        contents.push(content);
+        true
+    }
+
+    /// The ends of every stretch there ever is.
+    fn find_probes(&mut self) {
+        for region in &mut self.regions {
+            let page = self.parameters.page_size.size_bytes();
+            let ends = |content: &Content| {
+                content.stretches().iter().flat_map(|it| [it.first, it.last() & !(page - 1)]).collect::<Vec<_>>()
+            };
+            region.probes = region.contents.iter().flat_map(ends).collect();
+            region.probes.sort_unstable();
+            region.probes.dedup();
+        }
+    }
+}
+
+/// Whether the engine has to accept a change: maps go into holes, protects go where something is mapped throughout.
+pub fn is_possible(content: &Content, change: &Change<El1>) -> bool {
+    let covered = |first: u64, last: u64| content.within(first, last).map(|it| it.bytes).sum::<u64>();
+    match change {
+        Change::Map { from, .. } => covered(from.start.bits(), from.end.bits().wrapping_sub(1)) == 0,
+        Change::Protect { from, .. } => {
+            let (first, last) = (from.start.bits(), from.end.bits().wrapping_sub(1));
+            covered(first, last) == last - first + 1
+        }
+        Change::Unmap { .. } | Change::Split { .. } => true,
+    }
+}
+
+/// First and last address of a change.
+pub fn extent(change: &Change<El1>, page_size: PageSize) -> (u64, u64) {
+    match change {
+        Change::Map { from, .. } | Change::Protect { from, .. } | Change::Unmap { from } => {
+            (from.start.bits(), from.end.bits().wrapping_sub(1))
+        }
+        Change::Split { at } => (at.bits(), at.bits() + page_size.size_bytes() - 1),
+    }
+}
+
+/// The largest leaf that a workload uses: a contiguous group of level-2 blocks is too large to be looked at page by page.
+pub const LARGEST: LeafSize = LeafSize::single(Level::L2);
+
+/// What a break-before-make window may cover: the largest leaves around a change.
+pub fn window(change: &Change<El1>, page_size: PageSize) -> (u64, u64) {
+    let (first, last) = extent(change, page_size);
+    let bytes = LARGEST.size_bytes(page_size);
+    (first & !(bytes - 1), last | (bytes - 1))
+}
