@@ -1,3 +1,4 @@
+//! tries
 use checks::explore::{exhaustive, random};
 use checks::parameters::Parameters;
 use checks::prepare::Prepared;

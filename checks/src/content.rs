@@ -2,7 +2,7 @@
 
 use machine::syndrome::{AccessKind, FaultKind};
 use pagetable::{Change, El1};
-use vmsa::{Address, Stage1Attributes};
+use vmsa::Stage1Attributes;
 
 /// A stretch of consecutive input that leads to consecutive output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,11 +4,11 @@ use std::hash::Hasher;
 
 /// A digest under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Digest(u64);
+pub(crate) struct Digest(u64);
 
 impl Digest {
     /// The digest of nothing.
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(0x243f_6a88_85a3_08d3)
     }
 }

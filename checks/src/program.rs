@@ -17,7 +17,7 @@ use crate::scenario::{FRAMES, Scenario, Step, extent, window};
 
 /// Which program a CPU runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Part {
+pub enum Part {
     /// Builds the page table, before any CPU walks it.
     Build,
     /// The steps of this CPU; the root table is at this address.

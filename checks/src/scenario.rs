@@ -3,7 +3,7 @@
 
 use machine::syndrome::AccessKind;
 use pagetable::{Change, El1};
-use vmsa::{Address, LeafSize, Level, PageSize};
+use vmsa::{LeafSize, Level, PageSize};
 
 use crate::content::Content;
 use crate::parameters::Parameters;

@@ -171,7 +171,9 @@ impl Stale {
             self.unmark(issuer, entry);
             return lost;
         };
-        let (mut marks, mut punched, origin) = (Vec::new(), Vec::new(), record.origin);
+        let (mut marks, mut parts, origin) = (Vec::new(), Vec::new(), record.origin);
+        // TLBIs of one batch act each by itself: what one takes does not keep another from having taken it too.
+        let before = record.holders.clone();
         for mut mark in core::mem::take(&mut record.marks) {
             let done = if mark.issuer == issuer { is_done(&mark) } else { None };
             let Some(cpus) = done else {
@@ -183,13 +185,11 @@ impl Stale {
             mark.holders.subtract(&going);
             let mut held = Holders::none();
             for (asid, cpus) in going.iter() {
-                held.add(asid, cpus & record.holders.exactly(asid));
+                held.add(asid, cpus & before.exactly(asid));
             }
             record.holders.subtract(&held);
-            lost.push((held.clone(), mark.selector));
-            if mark.holes != 0 {
-                punched.push((Entry { holes: entry.holes | mark.holes, ..*entry }, held));
-            }
+            punch(&mut parts, &held, if mark.holes == 0 { u128::MAX } else { mark.holes });
+            lost.push((held, mark.selector));
             if !mark.holders.is_empty() {
                 mark.awaits_sync = keeps != 0;
                 marks.push(mark);
@@ -204,8 +204,9 @@ impl Stale {
         if is_gone {
             self.remove(entry);
         }
-        for (rest, holders) in punched {
-            if !is_empty_set(&rest) {
+        for (holders, holes) in parts {
+            let rest = Entry { holes: entry.holes | holes, ..*entry };
+            if holes != u128::MAX && !is_empty_set(&rest) {
                 self.add(rest, &holders, origin);
             }
         }
@@ -230,6 +231,27 @@ impl Stale {
                 self.sizes.remove(&size);
             }
         }
+    }
+}
+
+/// `held` lose `holes` more members of a set; `parts` says of each holder which it lost so far.
+fn punch(parts: &mut Vec<(Holders, u128)>, held: &Holders, holes: u128) {
+    let mut fresh = held.clone();
+    for (holders, lost) in core::mem::take(parts) {
+        let (mut both, mut rest) = (Holders::none(), holders.clone());
+        for (asid, cpus) in holders.iter() {
+            both.add(asid, cpus & held.exactly(asid));
+        }
+        rest.subtract(&both);
+        fresh.subtract(&both);
+        for (holders, lost) in [(both, lost | holes), (rest, lost)] {
+            if !holders.is_empty() {
+                parts.push((holders, lost));
+            }
+        }
+    }
+    if !fresh.is_empty() {
+        parts.push((fresh, holes));
     }
 }
 
