@@ -150,7 +150,7 @@ impl<'s, G: Granule> Editor<'s, '_, G> {
 
     fn change(&mut self, region: usize, changes: &'s [Change<El1>], is_licensed: bool) -> Result<(), Refusal> {
         let (cpu, page_size) = (self.cpu, self.scenario.parameters.page_size);
-        let windows = changes.iter().map(|change| window(change, page_size));
+        let windows = changes.iter().map(|change| window(&self.scenario.regions[region], change, page_size));
         let around = windows.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
         let before = self.open.iter().rev().find(|open| open.0 == region).map(|open| open.1 + 1);
         let before = before.unwrap_or_else(|| self.settled(region));

@@ -3,7 +3,7 @@
 
 use machine::syndrome::AccessKind;
 use pagetable::{Change, El1};
-use vmsa::{LeafSize, Level, PageSize};
+use vmsa::PageSize;
 
 use crate::content::Content;
 use crate::parameters::Parameters;
@@ -49,6 +49,8 @@ pub struct Region {
     pub contents: Vec<Content>,
     /// Addresses where the final content is looked at.
     pub probes: Vec<u64>,
+    /// log2 of the bytes of the largest leaf there may be: what a break-before-make window covers at most.
+    pub largest_shift: u32,
 }
 
 /// A whole run, but for its schedule.
@@ -84,10 +86,12 @@ impl Scenario {
     pub fn settle(mut self, without: &[(usize, usize)]) -> Self {
         self.without = without.to_vec();
         self.regions = vec![Region::default(); self.initial.len()];
+        let page_size = self.parameters.page_size;
         for (region, initial) in self.regions.iter_mut().zip(&self.initial) {
             let mut content = Content::default();
             initial.iter().for_each(|change| content.make(change));
             region.contents.push(content);
+            region.largest_shift = initial.iter().map(|it| largest_shift(it, page_size)).max().unwrap_or_default();
         }
         for cpu in 0..self.programs.len() {
             let program = std::mem::take(&mut self.programs[cpu]);
@@ -102,7 +106,8 @@ impl Scenario {
     /// Whether a step makes sense after those before it.
     fn advance(&mut self, step: &Step) -> bool {
         let Step::Change { region, changes, .. } = step else { return true };
-        let contents = &mut self.regions[*region].contents;
+        let largest = changes.iter().map(|it| largest_shift(it, self.parameters.page_size)).max().unwrap_or_default();
+        let Region { contents, largest_shift, .. } = &mut self.regions[*region];
         let Some(mut content) = contents.last().cloned() else { return false };
         for change in changes {
             if !is_possible(&content, change) {
@@ -111,6 +116,7 @@ impl Scenario {
             content.make(change);
         }
         contents.push(content);
+        *largest_shift = largest.max(*largest_shift);
         true
     }
 
@@ -141,6 +147,14 @@ pub fn is_possible(content: &Content, change: &Change<El1>) -> bool {
     }
 }
 
+/// log2 of the bytes of the largest leaf that a change makes.
+fn largest_shift(change: &Change<El1>, page_size: PageSize) -> u32 {
+    match change {
+        Change::Map { largest, .. } => largest.shift(page_size),
+        _ => 0,
+    }
+}
+
 /// First and last address of a change.
 pub fn extent(change: &Change<El1>, page_size: PageSize) -> (u64, u64) {
     match change {
@@ -151,12 +165,9 @@ pub fn extent(change: &Change<El1>, page_size: PageSize) -> (u64, u64) {
     }
 }
 
-/// The largest leaf that a workload uses: a contiguous group of level-2 blocks is too large to be looked at page by page.
-pub const LARGEST: LeafSize = LeafSize::single(Level::L2);
-
 /// What a break-before-make window may cover: the largest leaves around a change.
-pub fn window(change: &Change<El1>, page_size: PageSize) -> (u64, u64) {
+pub fn window(region: &Region, change: &Change<El1>, page_size: PageSize) -> (u64, u64) {
     let (first, last) = extent(change, page_size);
-    let bytes = LARGEST.size_bytes(page_size);
+    let bytes = 1u64 << region.largest_shift.max(page_size.shift());
     (first & !(bytes - 1), last | (bytes - 1))
 }

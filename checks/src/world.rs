@@ -93,15 +93,18 @@ impl World {
         (self.regions[region].settled, self.regions[region].latest)
     }
 
-    /// Whether a translation fault is no surprise: in a window, or where there was a hole before, until the accessing CPU
-    /// has synchronized.
+    /// Whether a fault is no surprise: in a window, or where nothing that a TLB may hold was before, until the accessing
+    /// CPU has synchronized.
     pub(crate) fn tolerates_fault(&self, scenario: &Scenario, cpu: u8, region: usize, address: u64) -> bool {
         let it = &self.regions[region];
         let contents = &scenario.regions[region].contents;
         let is_within = |window: Option<(u64, u64)>| {
             window.is_some_and(|(first, last)| first <= address && address <= last)
         };
-        let has_hole = |from: usize, to: usize| contents[from..=to].iter().any(|it| it.find(address).is_none());
+        let hardware = scenario.parameters.hardware;
+        let has_hole = |from: usize, to: usize| {
+            contents[from..=to].iter().any(|it| is_uncacheable(it.expected(address, AccessKind::Read, hardware)))
+        };
         let is_late = |settled: &Settled| {
             settled.since > self.synchronized[usize::from(cpu)]
                 && (is_within(settled.window) || has_hole(settled.from, settled.to))
@@ -127,10 +130,15 @@ impl World {
                 Outcome::Fault(fault) => Expected::Fault(fault.kind),
             };
             contents.iter().any(|content| content.expected(address, kind, hardware) == expected)
-                || may_fault && expected == Expected::Fault(FaultKind::Translation)
+                || may_fault && is_uncacheable(expected)
         };
         outcomes.iter().copied().find(|outcome| !is_allowed(outcome))
     }
+}
+
+/// What no TLB holds: no valid descriptor, or none that was accessed. (IWZCBG)
+const fn is_uncacheable(expected: Expected) -> bool {
+    matches!(expected, Expected::Fault(FaultKind::Translation | FaultKind::AccessFlag))
 }
 
 /// What happened long ago and what no CPU will ask for again makes no difference.
