@@ -8,10 +8,44 @@ use crate::seed::mix;
 const WORDS: usize = 512;
 const PAGE_BYTES: u64 = 4096;
 
+/// 4 KiB, and which of its words have bit 0 set: walks look at those alone, and tables are mostly empty.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Page {
+    words: [u64; WORDS],
+    odd: [u64; WORDS / 64],
+}
+
+impl Page {
+    const ZERO: Self = Self { words: [0; WORDS], odd: [0; WORDS / 64] };
+
+    fn set(&mut self, slot: usize, value: u64) {
+        self.words[slot] = value;
+        let bit = 1 << (slot % 64);
+        self.odd[slot / 64] = if value & 1 == 1 { self.odd[slot / 64] | bit } else { self.odd[slot / 64] & !bit };
+    }
+
+    pub(crate) const fn word(&self, slot: usize) -> u64 {
+        self.words[slot]
+    }
+
+    /// The first word from `slot` on that has bit 0 set.
+    pub(crate) fn next_odd(&self, slot: usize) -> Option<usize> {
+        let mut mask = !0 << (slot % 64);
+        for group in slot / 64..WORDS / 64 {
+            let found = self.odd[group] & mask;
+            if found != 0 {
+                return Some(group * 64 + found.trailing_zeros() as usize);
+            }
+            mask = !0;
+        }
+        None
+    }
+}
+
 /// Sparse memory of 64-bit words. A clone shares its pages with the original until either writes to them.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    pages: BTreeMap<u64, Arc<[u64; WORDS]>>,
+    pages: BTreeMap<u64, Arc<Page>>,
     /// Sum of one mixed value per non-zero word: equal contents give equal digests, whatever the order of the stores.
     digest: u64,
 }
@@ -19,7 +53,7 @@ pub struct Memory {
 impl Memory {
     /// The word at physical `address`, whose low three bits are ignored.
     pub fn word(&self, address: u64) -> u64 {
-        self.page(address).map_or(0, |page| page[slot(address)])
+        self.page(address).map_or(0, |page| page.words[slot(address)])
     }
 
     /// Sets the word at physical `address`, whose low three bits are ignored; returns what was there.
@@ -29,14 +63,14 @@ impl Memory {
         if old == value {
             return old;
         }
-        let page = self.pages.entry(address / PAGE_BYTES).or_insert_with(|| Arc::new([0; WORDS]));
-        Arc::make_mut(page)[slot(address)] = value;
+        let page = self.pages.entry(address / PAGE_BYTES).or_insert_with(|| Arc::new(Page::ZERO));
+        Arc::make_mut(page).set(slot(address), value);
         self.digest = self.digest.wrapping_sub(weight(address, old)).wrapping_add(weight(address, value));
         old
     }
 
     /// The 4 KiB page that holds `address`, if any of its words was ever stored to.
-    pub(crate) fn page(&self, address: u64) -> Option<&[u64; WORDS]> {
+    pub(crate) fn page(&self, address: u64) -> Option<&Page> {
         self.pages.get(&(address / PAGE_BYTES)).map(|page| &**page)
     }
 
@@ -56,7 +90,7 @@ impl Memory {
         self.pages.range(from / PAGE_BYTES..=last / PAGE_BYTES).any(|(number, page)| {
             (0..WORDS).any(|slot| {
                 let address = number * PAGE_BYTES + slot as u64 * 8;
-                address >= from && address <= last && page[slot] != self.word(other + (address - from))
+                address >= from && address <= last && page.words[slot] != self.word(other + (address - from))
             })
         })
     }
@@ -74,7 +108,7 @@ impl PartialEq for Memory {
     fn eq(&self, other: &Self) -> bool {
         let covered = |a: &Self, b: &Self| {
             a.pages.iter().all(|(number, page)| {
-                b.pages.get(number).map_or(page.iter().all(|word| *word == 0), |other| page == other)
+                b.pages.get(number).map_or(page.words.iter().all(|word| *word == 0), |other| page == other)
             })
         };
         self.digest == other.digest && covered(self, other) && covered(other, self)

@@ -49,6 +49,9 @@ pub struct Concrete {
     underway: Vec<Vec<Underway>>,
     addresses: Vec<u64>,
     capacity: usize,
+    may_have_ended: bool,
+    /// Per CPU: how many of its entries were found to be allowed.
+    checked: Vec<usize>,
 }
 
 impl Concrete {
@@ -62,6 +65,8 @@ impl Concrete {
             underway: alloc::vec![Vec::new(); cpus],
             addresses: Vec::new(),
             capacity,
+            may_have_ended: true,
+            checked: alloc::vec![0; cpus],
         }
     }
 
@@ -89,6 +94,7 @@ impl Concrete {
     pub fn step(&mut self, cpu: u8, event: &Event) {
         self.misbehave();
         let known = self.known_tlbi(cpu, event);
+        self.may_have_ended |= matches!(event, Event::Barrier(_) | Event::Enter(_) | Event::Write { .. });
         self.machine.apply(cpu, event);
         match *event {
             Event::Tlbi { .. } => self.send(cpu, known),
@@ -108,7 +114,7 @@ impl Concrete {
             }
             4 if !self.tlbs[cpu as usize].is_empty() => {
                 let at = self.seed.below(self.tlbs[cpu as usize].len() as u64) as usize;
-                self.tlbs[cpu as usize].swap_remove(at);
+                self.drop_at(cpu, at);
             }
             5 if !self.underway[cpu as usize].is_empty() => {
                 let at = self.seed.below(self.underway[cpu as usize].len() as u64) as usize;
@@ -177,6 +183,8 @@ impl Concrete {
 
     /// The TLBI acts on `cpu`: what it selects goes, and nothing else.
     fn invalidate(&mut self, cpu: u8, selector: &Selector, keeps_executable: bool) {
+        // Whoever is gone is no stray; who stays is where it was, or further to the front.
+        self.checked[cpu as usize] = 0;
         self.tlbs[cpu as usize].retain(|cached| {
             let holders = Holders::of(cached.asid, 1 << cpu);
             match selector.select(&cached.entry, &holders) {
@@ -189,25 +197,37 @@ impl Concrete {
     }
 
     fn insert(&mut self, cpu: u8, cached: Cached) {
-        let tlb = &mut self.tlbs[cpu as usize];
-        if tlb.contains(&cached) {
+        if self.tlbs[cpu as usize].contains(&cached) {
             return;
         }
-        if tlb.len() >= self.capacity {
-            let at = self.seed.below(tlb.len() as u64) as usize;
-            tlb.swap_remove(at);
+        if self.tlbs[cpu as usize].len() >= self.capacity {
+            let at = self.seed.below(self.capacity as u64) as usize;
+            self.drop_at(cpu, at);
         }
-        tlb.push(cached);
+        self.tlbs[cpu as usize].push(cached);
+    }
+
+    fn drop_at(&mut self, cpu: u8, at: usize) {
+        let cpu = cpu as usize;
+        self.tlbs[cpu].remove(at);
+        if at < self.checked[cpu] {
+            self.checked[cpu] -= 1;
+        }
     }
 
     /// The self-check: an entry that the may-TLB does not allow, if there is one.
-    pub fn stray(&self) -> Option<(u8, Cached)> {
-        for (cpu, tlb) in self.tlbs.iter().enumerate() {
-            let stray = tlb.iter().find(|cached| !self.is_allowed(cpu as u8, cached));
+    /// Asks again only about what the last event could have ended, and about what was filled since: nothing but a
+    /// barrier, an exception or a register write ends what may be cached.
+    pub fn stray(&mut self) -> Option<(u8, Cached)> {
+        for cpu in 0..self.tlbs.len() {
+            let from = if self.may_have_ended { 0 } else { self.checked[cpu].min(self.tlbs[cpu].len()) };
+            let stray = self.tlbs[cpu][from..].iter().find(|cached| !self.is_allowed(cpu as u8, cached));
             if let Some(stray) = stray {
                 return Some((cpu as u8, *stray));
             }
+            self.checked[cpu] = self.tlbs[cpu].len();
         }
+        self.may_have_ended = false;
         None
     }
 

@@ -71,7 +71,7 @@ impl Machine {
         for entry in marked {
             let keeps = if is_dsb && (!has_ets || entry.is_executable()) { 1 << cpu } else { 0 };
             let leads_on = entry.is_table() || entry.tag.regime == crate::context::Regime::Stage2;
-            let before = if leads_on { self.may.entries_beyond(&entry) } else { alloc::vec::Vec::new() };
+            let before = if leads_on && self.may.stale.will_lose(&entry, cpu, is_done, keeps) { self.may.entries_beyond(&entry) } else { alloc::vec::Vec::new() };
             let lost = self.may.stale.complete(&entry, cpu, is_done, keeps);
             if !lost.is_empty() && !before.is_empty() {
                 self.lose_beyond(cpu, before, &lost);

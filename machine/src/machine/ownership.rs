@@ -29,11 +29,13 @@ impl Machine {
             self.report_reuse(cpu, address, Some(entry), &holders);
         } else if owned == Owned::Table && self.is_live_root(address, last) {
             self.report_reuse(cpu, address, None, &Holders::of(GLOBAL, self.all_cpus()));
+        } else if owned == Owned::Table {
+            (address >> 12..=last >> 12).for_each(|page| self.may.forget_table(page << 12));
         }
     }
 
     /// An entry that refers to the memory through a value whose replacement is not finished.
-    fn unfinished_reference(&mut self, refers: &dyn Fn(&Entry) -> bool) -> Option<(Entry, Holders)> {
+    fn unfinished_reference(&self, refers: &dyn Fn(&Entry) -> bool) -> Option<(Entry, Holders)> {
         let old: alloc::vec::Vec<(u64, u64)> = self
             .may
             .visible

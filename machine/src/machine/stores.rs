@@ -1,7 +1,7 @@
 //! Stores and exchanges by physical address.
 
 use super::Machine;
-use crate::tlb::may::Space;
+use crate::descriptor::VALID;
 
 impl Machine {
     /// A plain 64-bit store.
@@ -57,17 +57,18 @@ impl Machine {
         }
         self.may.store(cpu, word, value);
         self.check_linked(cpu, word, value);
-        if self.may.places_of(word).iter().any(|it| matches!(self.may.space(it.space).space, Space::Two(_))) {
-            self.index_above(word);
-        }
+        self.index_above(word, value);
         self.check_ground(cpu, word, old, value);
         self.check_store(cpu, word, old, value);
     }
 
     /// Stage 2 may have moved tables of stage 1.
-    fn index_above(&mut self, word: u64) {
+    fn index_above(&mut self, word: u64, value: u64) {
+        if value & VALID == 0 {
+            return;
+        }
         for place in self.may.places_of(word) {
-            self.may.index_above(place.space);
+            self.may.index_above(place.space, place.start, place.last);
         }
     }
 }

@@ -34,19 +34,16 @@ impl May {
         route: &Route,
         question: &Question,
         sink: Sink<'_>,
-    ) -> Chunk {
+    ) -> Chunk<'_> {
         let page = address & !0xfff;
         if state.beneath.is_none() || start.is_located {
-            let is_blank = self.memory.page(page).is_none() && !self.visible.any_in(page, page | 0xfff);
-            return Chunk::new(page >> 12, alloc::vec![(page, route.clone())], is_blank);
+            return Chunk::new(self, page >> 12, alloc::vec![(page, route.clone())]);
         }
         let places = self.places(state, page, route, question);
         if let Some(fault) = fault {
             self.faults_beneath(state, fault, true, route, sink);
         }
-        // Nowhere to read from: nothing but the fault.
-        let is_blank = places.is_empty();
-        Chunk::new(page >> 12, places, is_blank)
+        Chunk::new(self, page >> 12, places)
     }
 
     /// The physical pages that the intermediate page of `address` may be.
@@ -135,6 +132,14 @@ impl May {
         let Some(stage2) = state.space.stage2() else { return };
         let (first, last) = (question.first.max(leaf.start), question.last.min(leaf.last()));
         let (from, to) = (leaf.output_at(first), leaf.output_at(last));
+        // Asked for what comes through one stage-2 entry, only its addresses matter.
+        if let Some(Through::Record(record)) = question.through
+            && record.tag.regime == Regime::Stage2
+            && !route.is_through
+            && (record.start.min(record.own_start) > to || record.last().max(record.own_last()) < from)
+        {
+            return;
+        }
         for answer in self.answers(state, from, to, question.through) {
             let mut both = answer.route.clone();
             both.walkers &= route.walkers;
@@ -167,11 +172,21 @@ impl May {
         sink: Sink<'_>,
     ) {
         let state = self.space(space);
-        let last = question.last.min(stage1.bounds().1);
-        for answer in self.answers(state, question.first, last, question.through) {
+        let (mut first, mut last) = (question.first, question.last.min(stage1.bounds().1));
+        if let Some(Through::Record(record)) = question.through
+            && record.tag.regime == Regime::Stage2
+        {
+            first = first.max(record.start.min(record.own_start));
+            last = last.min(record.last().max(record.own_last()));
+        }
+        if first > last {
+            return;
+        }
+        for answer in self.answers(state, first, last, question.through) {
             let mut both = answer.route.clone();
             both.walkers &= route.walkers;
             both.is_current &= route.is_current;
+            both.is_through |= route.is_through;
             if both.walkers == 0 {
                 continue;
             }

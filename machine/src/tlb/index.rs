@@ -1,13 +1,13 @@
 //! Which words are descriptors: for each 4 KiB of memory, the tables it is part of. A hint, never the truth: whether a
-//! walk still uses a word is asked of `reach`, and a use that no walk makes any more is dropped when that is noticed.
-//! It keeps a store to any other word as cheap as one look-up.
+//! walk still uses a word is asked of `reach`. A use is noted when a table can first be reached, by whatever CPU, and
+//! forgotten when its memory is released; it keeps a store to any other word as cheap as one look-up.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::entry::SpaceId;
 use super::may::{May, Space};
-use super::reach::{Question, Route};
+use super::reach::{Found, Question};
 use crate::descriptor::{Descriptor, Hierarchy};
 
 /// A table, or 4 KiB of one.
@@ -42,17 +42,9 @@ impl Index {
         }
     }
 
-    /// Forgets that `word` is at `place`.
-    pub(crate) fn drop_use(&mut self, word: u64, place: &Place) {
-        if let Some(uses) = self.0.get_mut(&(word >> 12)) {
-            let is_it = |it: &Use| {
-                it.space == place.space && it.level == place.level && it.base <= place.start && it.covers(word)
-            };
-            uses.retain(|it| !is_it(it));
-            if uses.is_empty() {
-                self.0.remove(&(word >> 12));
-            }
-        }
+    /// The 4 KiB at `page` are no table any more.
+    fn forget(&mut self, page: u64) {
+        self.0.remove(&(page >> 12));
     }
 
     /// True when `word` is no descriptor.
@@ -72,6 +64,17 @@ impl Use {
 }
 
 impl May {
+    /// The 4 KiB at `page` were given away and nothing refers to them: from now on a store there is like any other.
+    /// Not so if an old value of some word still leads there, whoever may see it.
+    pub(crate) fn forget_table(&mut self, page: u64) {
+        let leads_here = |value: u64| value & 3 == 3 && value & 0x0000_ffff_ffff_f000 == page;
+        let is_held = self.visible.words().any(|(_, old)| old.iter().any(|it| leads_here(it.value)));
+        let is_root = self.spaces().any(|(_, it)| it.is_used() && it.space.root() & !0xfff == page);
+        if !is_held && !is_root {
+            self.index.forget(page);
+        }
+    }
+
     /// Everywhere that `word` is a descriptor.
     pub(crate) fn places_of(&self, word: u64) -> Vec<Place> {
         let uses = self.index.uses(word).iter().filter(|it| it.covers(word));
@@ -99,13 +102,15 @@ impl May {
         self.index_table(space, level, root, base, Hierarchy::default());
     }
 
-    /// Notes the table of `level` at `table` for input addresses from `base`, and every table below it. Always all of
-    /// it: a use below may have been dropped while the table was not linked.
+    /// Notes the table of `level` at `table` for input addresses from `base`, and every table below it.
     pub(crate) fn index_table(&mut self, space: SpaceId, level: i8, table: u64, base: u64, above: Hierarchy) {
         let state = self.space(space);
         let geometry = *state.space.geometry();
         let shift = geometry.slot_shift(level);
         let (mut slot, slots) = (0, geometry.slots(level));
+        if state.beneath.is_some() {
+            self.space_mut(space).tables.insert(table >> 12);
+        }
         while slot < slots {
             let address = table + slot * 8;
             let count = ((0x1000 - (address & 0xfff)) / 8).min(slots - slot);
@@ -118,14 +123,26 @@ impl May {
         }
     }
 
+    /// Where the table at `address` may be: whoever may, or may later, see the way there.
     fn physical(&self, space: SpaceId, address: u64) -> Vec<u64> {
-        let state = self.space(space);
-        if state.beneath.is_none() {
-            return alloc::vec![address];
-        }
+        let Some(beneath) = self.space(space).beneath else { return alloc::vec![address] };
         let question = Question::about(address, address);
-        let places = self.places(state, address, &Route::from(!0), &question);
-        places.into_iter().map(|(page, _)| page | (address & 0xfff)).collect()
+        let mut places = Vec::new();
+        let mut note = |found: &Found| {
+            if let Found::Entry { entry, .. } = found
+                && !entry.is_table()
+                && !places.contains(&entry.output_at(address))
+            {
+                places.push(entry.output_at(address));
+            }
+        };
+        self.reach_root(beneath, !0, &question, &mut |seen| note(&seen.found));
+        let tag = self.space(beneath).space.tag();
+        for (entry, _) in self.stale.overlapping(tag, address, address) {
+            note(&Found::Entry { entry: *entry, is_untranslated: false });
+            self.reach_kept(entry, !0, &question, &mut |seen| note(&seen.found));
+        }
+        places
     }
 
     fn index_words(&mut self, space: SpaceId, level: i8, table: u64, count: u64, base: u64, above: Hierarchy) {
@@ -134,17 +151,23 @@ impl May {
             return;
         }
         let shift = self.space(space).space.geometry().slot_shift(level);
-        for slot in 0..count {
+        let has_old = self.visible.any_in(table, last);
+        let mut slot = 0;
+        while slot < count {
             let word = table + slot * 8;
-            let mut values = Vec::new();
-            match self.memory.word(word) {
-                0 => {}
-                value => values.push(value),
+            let number = (word as usize & 0xfff) / 8;
+            let next = self.memory.page(word).and_then(|page| page.next_odd(number));
+            if !has_old && next != Some(number) {
+                let Some(next) = next else { return };
+                slot += (next - number) as u64;
+                continue;
             }
-            values.extend(self.visible.old(word).iter().map(|old| old.value));
+            let mut values: Vec<u64> = self.visible.old(word).iter().map(|old| old.value).collect();
+            values.push(self.memory.word(word));
             for value in values {
                 self.index_value(space, level, value, base + (slot << shift), above);
             }
+            slot += 1;
         }
     }
 

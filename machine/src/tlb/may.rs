@@ -4,7 +4,7 @@
 //!  - what no walk reaches any more but no completed TLBI has removed (`stale`).
 //! Only the last is stored, so a table of any size costs nothing until one of its words changes.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::entry::{Entry, SpaceId};
@@ -92,6 +92,8 @@ pub(crate) struct SpaceState {
     /// For (word, value): holders of `kept` that had left before the value was stored.
     pub(crate) hidden: BTreeMap<(u64, u64), Holders>,
     pub(crate) has_global: bool,
+    /// Beneath a stage 2: the intermediate pages where its tables begin.
+    pub(crate) tables: BTreeSet<u64>,
 }
 
 impl SpaceState {
@@ -159,6 +161,7 @@ impl May {
             kept: Kept::default(),
             hidden: BTreeMap::new(),
             has_global: false,
+            tables: BTreeSet::new(),
         });
         (self.spaces.len() - 1) as SpaceId
     }

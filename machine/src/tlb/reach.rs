@@ -9,6 +9,7 @@ use super::may::{May, Space, SpaceState};
 use crate::attributes::Attributes;
 use crate::context::Stage1;
 use crate::descriptor::{CONTIGUOUS, Descriptor, Format, Hierarchy, VALID};
+use crate::memory::Page;
 use crate::syndrome::FaultKind;
 
 /// Asks for the entries whose walk used one particular thing.
@@ -154,14 +155,19 @@ impl May {
                 chunk = self.locate(state, start, address, fault, route, question, sink);
             }
             let is_inside = index >= first && index <= last;
-            if chunk.is_blank && !question.wants_faults {
-                index = ((address | 0xfff) + 1 - start.table) / 8;
-                continue;
+            if !question.wants_faults {
+                let skipped = chunk.skips(self, address);
+                index += skipped;
+                if skipped != 0 {
+                    continue;
+                }
             }
-            for (page, beneath) in &chunk.places {
-                let word = page | (address & 0xfff);
-                let slot = Slot { space, state, start, index, word, is_inside };
-                self.reach_word(&slot, beneath, question, sink);
+            for place in &chunk.places {
+                let word = place.page | (address & 0xfff);
+                if place.may_answer(word, is_inside, question.wants_faults) {
+                    let slot = Slot { space, state, start, index, word, is_inside };
+                    self.reach_word(&slot, &place.route, question, sink);
+                }
             }
             index += 1;
         }
@@ -360,20 +366,59 @@ pub(crate) fn leaf_entry(
 }
 
 /// Where 4 KiB of a table are in memory: one place, or as many as stage 2 may say.
-pub(crate) struct Chunk {
+pub(crate) struct Chunk<'a> {
     page: u64,
-    places: Vec<(u64, Route)>,
+    places: Vec<Place<'a>>,
     /// All zero, with no old values.
     is_blank: bool,
 }
 
-impl Chunk {
+/// One such place.
+pub(crate) struct Place<'a> {
+    page: u64,
+    route: Route,
+    words: Option<&'a Page>,
+    has_old: bool,
+}
+
+impl Place<'_> {
+    /// False when the word cannot matter: most words of most tables are invalid, and this is where time goes.
+    fn may_answer(&self, word: u64, is_inside: bool, wants_faults: bool) -> bool {
+        let value = self.words.map_or(0, |words| words.word((word as usize & 0xfff) / 8));
+        let needed = if is_inside { VALID } else { VALID | CONTIGUOUS };
+        self.has_old || value & needed == needed || is_inside && wants_faults
+    }
+}
+
+impl<'a> Chunk<'a> {
     const fn none() -> Self {
         Self { page: u64::MAX, places: Vec::new(), is_blank: false }
     }
 
-    pub(crate) fn new(page: u64, places: Vec<(u64, Route)>, is_blank: bool) -> Self {
+    pub(crate) fn new(may: &'a May, page: u64, places: Vec<(u64, Route)>) -> Self {
+        let place = |(page, route): (u64, Route)| Place {
+            page,
+            route,
+            words: may.memory.page(page),
+            has_old: may.visible.any_in(page, page | 0xfff),
+        };
+        let places: Vec<Place<'a>> = places.into_iter().map(place).collect();
+        let is_blank = places.iter().all(|it| it.words.is_none() && !it.has_old);
         Self { page, places, is_blank }
+    }
+
+    /// How many words from `address` on are invalid, if any are.
+    fn skips(&self, may: &May, address: u64) -> u64 {
+        let slot = (address as usize & 0xfff) / 8;
+        let rest = 512 - slot;
+        let [place] = self.places.as_slice() else { return if self.is_blank { rest as u64 } else { 0 } };
+        let mut next = place.words.and_then(|words| words.next_odd(slot)).unwrap_or(512);
+        if place.has_old && next > slot {
+            let from = place.page + slot as u64 * 8;
+            let old = may.visible.next_in(from, place.page | 0xfff);
+            next = next.min(old.map_or(512, |word| (word as usize & 0xfff) / 8));
+        }
+        (next - slot) as u64
     }
 }
 

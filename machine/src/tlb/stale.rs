@@ -157,6 +157,21 @@ impl Stale {
         }
     }
 
+    /// True when a mark of `issuer` that `is_done` accepts would take `entry`, or some of it, from somebody.
+    pub(crate) fn will_lose(
+        &self,
+        entry: &Entry,
+        issuer: u8,
+        is_done: &dyn Fn(&Mark) -> Option<Cpus>,
+        keeps: Cpus,
+    ) -> bool {
+        let Some(record) = self.get(entry) else { return false };
+        record.marks.iter().filter(|mark| mark.issuer == issuer).any(|mark| {
+            let cpus = is_done(mark).unwrap_or(0) & !keeps;
+            mark.holders.iter().any(|(asid, held)| held & cpus & record.holders.exactly(asid) != 0)
+        })
+    }
+
     /// Applies the marks of `issuer` that `is_done` accepts: those holders lose the entry, or some of it.
     /// `keeps` says which of them need a context synchronization event as well. Returns who lost it, and to which TLBI.
     pub(crate) fn complete(

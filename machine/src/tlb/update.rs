@@ -1,11 +1,12 @@
 //! How the may-TLB changes: stores make more reachable; DSBs, TLBIs and context switches end reachability, and what ends
 //! without having been invalidated becomes stale.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::entry::{Entry, SpaceId};
 use super::holders::{Cpus, GLOBAL, Holders};
-use super::may::{May, Space};
+use super::may::May;
 use super::reach::{Found, Question, Through};
 use super::stale::{Mark, Origin};
 use crate::descriptor::{Hierarchy, VALID};
@@ -63,7 +64,7 @@ impl May {
     }
 
     /// The entries that come from `value` at `word` itself.
-    pub(crate) fn entries_through(&mut self, word: u64, value: u64) -> Vec<Held> {
+    pub(crate) fn entries_through(&self, word: u64, value: u64) -> Vec<Held> {
         let mut found = Vec::new();
         if value & VALID == 0 {
             return found;
@@ -73,16 +74,13 @@ impl May {
             let question = Question {
                 through: Some(Through::Word(word, value)),
                 deepest: place.level,
-                wants_faults: true,
                 near: Some(place.space),
                 ..Question::about(place.start, place.last)
             };
-            let mut is_used = false;
             self.each_reached(tag, &question, &mut |seen, holders| {
                 if seen.word != word {
                     return;
                 }
-                is_used = true;
                 if let Found::Entry { entry, is_untranslated: false, .. } = seen.found
                     && seen.route.is_through
                     && entry.space == place.space
@@ -90,10 +88,6 @@ impl May {
                     merge_into(&mut found, entry, holders);
                 }
             });
-            // Contexts that were left do not walk: they say nothing about whether the word is still a descriptor.
-            if !is_used && self.space(place.space).kept.holders.is_empty() && self.memory.word(word) == value {
-                self.index.drop_use(word, &place);
-            }
         }
         found
     }
@@ -212,6 +206,8 @@ impl May {
         state.hidden.retain(|_, hidden| !hidden.is_empty());
         if is_unknown && !come.is_empty() {
             self.index_space(space);
+            // Without it, tables of contexts above could not be found.
+            self.index_above(space, 0, u64::MAX);
         }
         come
     }
@@ -250,14 +246,20 @@ impl May {
         }
     }
 
-    /// Tables above which `space` matters have moved: note their words anew.
-    pub(crate) fn index_above(&mut self, stage2: SpaceId) {
-        let above: Vec<SpaceId> =
-            self.spaces().filter(|(_, it)| it.beneath == Some(stage2) && it.is_used()).map(|(id, _)| id).collect();
+    /// `stage2` may have another answer for intermediate addresses `first..=last`: tables of stage 1 that are there may
+    /// have moved, so their words are noted anew.
+    pub(crate) fn index_above(&mut self, stage2: SpaceId, first: u64, last: u64) {
+        let is_moved = |tables: &BTreeSet<u64>| {
+            // A table of 64 KiB or a concatenated root reaches further than its first page.
+            tables.range((first >> 12).saturating_sub(255)..=last >> 12).next().is_some()
+        };
+        let above: Vec<SpaceId> = self
+            .spaces()
+            .filter(|(_, it)| it.beneath == Some(stage2) && it.is_used() && is_moved(&it.tables))
+            .map(|(id, _)| id)
+            .collect();
         for id in above {
-            if matches!(self.space(id).space, Space::One(_)) {
-                self.index_space(id);
-            }
+            self.index_space(id);
         }
     }
 }

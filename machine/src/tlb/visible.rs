@@ -43,6 +43,11 @@ impl Visible {
         !self.old.is_empty() && self.old.range(first..=last).next().is_some()
     }
 
+    /// The first word from `first` to `last` that has an old value.
+    pub(crate) fn next_in(&self, first: u64, last: u64) -> Option<u64> {
+        if self.old.is_empty() { None } else { self.old.range(first..=last).next().map(|(word, _)| *word) }
+    }
+
     /// Every word with old values.
     pub(crate) fn words(&self) -> impl Iterator<Item = (u64, &[Old])> {
         self.old.iter().map(|(word, old)| (*word, old.as_slice()))
