@@ -31,6 +31,12 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// A rule is broken.
+    pub(crate) fn of_rule(finding: Finding) -> Self {
+        let (cpu, event) = (finding.cpu, finding.event);
+        Self { wrong: Wrong::Rule(Box::new(finding)), cpu, event }
+    }
+
     /// In a few characters: the number of the rule, or what else it is.
     pub fn label(&self) -> &'static str {
         match &self.wrong {

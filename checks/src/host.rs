@@ -88,7 +88,7 @@ impl Host {
     }
 
     /// A concrete entry that could not be there: then the machine itself is wrong.
-    pub fn stray(&self) -> Option<String> {
+    pub fn stray(&mut self) -> Option<String> {
         match self {
             Self::May(_) => None,
             Self::Concrete(concrete) => concrete.stray().map(|(cpu, cached)| format!("CPU {cpu} holds {cached:?}")),

@@ -13,7 +13,7 @@ use vmsa::AddressHalf;
 use crate::failure::Failure;
 use crate::host::Host;
 use crate::mutation::{Class, Mutation, Site};
-use crate::parameters::ASID;
+use crate::parameters::{ASID, Parameters};
 use crate::program::{Part, poison};
 use crate::run::{Run, Start};
 use crate::scenario::{POOL, Scenario};
@@ -22,6 +22,10 @@ use crate::world::World;
 
 /// MAIR_EL1: 0 is Normal write-back, 1 Device-nGnRnE, 2 Normal non-cacheable.
 const MAIR: u64 = 0x0044_00ff;
+
+/// A table of zeros, and the ASID that goes with it.
+const EMPTY: u64 = 0x8_0000_0000;
+const RESERVED_ASID: u16 = 0xff;
 
 /// A scenario whose machine is ready.
 #[derive(Clone)]
@@ -44,6 +48,7 @@ impl Prepared {
         let scenario = Rc::new(scenario);
         let mut machine = Machine::new(&vec![scenario.parameters.features(); scenario.parameters.cpus]);
         let pool = fill_pool(&mut machine, &scenario);
+        enable(&mut machine, &scenario);
         let world = World::new(&scenario, pool);
         let start = Start { scenario: Rc::clone(&scenario), mutation, host: Host::May(Box::new(machine)), world };
         let mut build = Run::new(&start, &[Part::Build], Sharing::default());
@@ -53,7 +58,7 @@ impl Prepared {
         let (failure, events) = (build.failure().cloned(), build.events());
         let (mut host, mut world, _, sites) = build.into_end();
         if failure.is_none() {
-            enable(&mut host, &mut world, &scenario);
+            follow(&mut host, &mut world, &scenario);
         }
         let root = world.root;
         let mut prepared = Self {
@@ -63,6 +68,10 @@ impl Prepared {
             sites,
             events,
         };
+        if prepared.failure.is_none() {
+            let finding = prepared.start.host.take_findings().into_iter().find(|finding| !finding.is_lint());
+            prepared.failure = finding.map(|finding| Failure::of_rule(finding));
+        }
         if prepared.failure.is_none() {
             prepared.failure = prepared.check_built();
         }
@@ -114,28 +123,44 @@ fn fill_pool(machine: &mut Machine, scenario: &Scenario) -> Vec<u64> {
     pages.into_iter().rev().collect()
 }
 
-/// Turns the MMU of every CPU on. The half that is not used has its walks switched off; CPUs differ in their ASIDs where
-/// the table is global.
-fn enable(host: &mut Host, world: &mut World, scenario: &Scenario) {
+/// Turns the MMU of every CPU on, with an empty table: what the engine builds is switched to later, walkers awake. The half
+/// that is not used has its walks switched off.
+fn enable(machine: &mut Machine, scenario: &Scenario) {
     let parameters = &scenario.parameters;
     for cpu in 0..parameters.cpus as u8 {
-        let asid = if parameters.is_global { u64::from(cpu) + 1 } else { u64::from(ASID) };
-        let (lower, upper) = match parameters.half {
-            AddressHalf::Lower => (asid << 48 | world.root, 0),
-            AddressHalf::Upper => (asid << 48, world.root),
-        };
-        let writes = [
-            (Register::MairEl1, MAIR),
-            (Register::TcrEl1, parameters.tcr()),
-            (Register::Ttbr0El1, lower),
-            (Register::Ttbr1El1, upper),
-        ];
-        for (register, value) in writes {
+        machine.write_register(cpu, Register::MairEl1, MAIR);
+        machine.write_register(cpu, Register::TcrEl1, parameters.tcr());
+        for (register, value) in tables(parameters, EMPTY, RESERVED_ASID) {
+            machine.write_register(cpu, register, value);
+        }
+        machine.barrier(cpu, Barrier::Isb);
+        machine.write_register(cpu, Register::SctlrEl1, 1);
+        machine.barrier(cpu, Barrier::Isb);
+    }
+}
+
+/// The TTBRs of `cpu` for the table at `root`. CPUs differ in their ASIDs where the table is global.
+pub(crate) fn ttbrs(parameters: &Parameters, cpu: u8, root: u64) -> [(Register, u64); 2] {
+    let asid = if parameters.is_global { u16::from(cpu) + 1 } else { ASID };
+    tables(parameters, root, asid)
+}
+
+fn tables(parameters: &Parameters, root: u64, asid: u16) -> [(Register, u64); 2] {
+    let asid = u64::from(asid) << 48;
+    match parameters.half {
+        AddressHalf::Lower => [(Register::Ttbr0El1, asid | root), (Register::Ttbr1El1, 0)],
+        AddressHalf::Upper => [(Register::Ttbr0El1, asid), (Register::Ttbr1El1, root)],
+    }
+}
+
+/// The other CPUs follow the one that built the table, each by its own TTBR write.
+fn follow(host: &mut Host, world: &mut World, scenario: &Scenario) {
+    for cpu in 1..scenario.parameters.cpus as u8 {
+        for (register, value) in ttbrs(&scenario.parameters, cpu, world.root) {
             host.happen(cpu, &Event::Write { register, value });
         }
         host.happen(cpu, &Event::Barrier(Barrier::Isb));
-        host.happen(cpu, &Event::Write { register: Register::SctlrEl1, value: 1 });
-        host.happen(cpu, &Event::Barrier(Barrier::Isb));
-        world.synchronize(cpu, host.machine().events());
     }
+    let now = host.machine().events();
+    (0..scenario.parameters.cpus as u8).for_each(|cpu| world.synchronize(cpu, now));
 }

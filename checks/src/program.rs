@@ -12,6 +12,7 @@ use vmsa::{Geometry, Granule, Granule4K, Granule16K, Granule64K, PageSize, PhysA
 use crate::content::{Content, Stretch};
 use crate::cpu::Cpu;
 use crate::parameters::{ASID, Parameters};
+use crate::prepare::ttbrs;
 use crate::request::{Reply, Request, Software};
 use crate::scenario::{FRAMES, Scenario, Step, extent, window};
 
@@ -71,7 +72,12 @@ fn build<G: Granule>(cpu: &Cpu<'_>, scenario: &Scenario, geometry: Geometry<G>) 
     }
     give_back(cpu, &mut reserve);
     let table = table.publish();
-    cpu.software(Software::Publish(table.root().bits()));
+    let root = table.root().bits();
+    for (register, value) in ttbrs(&scenario.parameters, 0, root) {
+        event(cpu, Event::Write { register, value });
+    }
+    event(cpu, Event::Barrier(Barrier::Isb));
+    cpu.software(Software::Publish(root));
     Ok(())
 }
 

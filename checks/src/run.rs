@@ -132,6 +132,11 @@ impl Run {
     }
 
     /// The machine.
+    pub fn host_mut(&mut self) -> &mut Host {
+        &mut self.host
+    }
+
+    /// The machine.
     pub fn host(&self) -> &Host {
         &self.host
     }

@@ -87,7 +87,7 @@ pub fn drive_run(prepared: &Prepared, run: &mut Run, mut choose: impl FnMut(u8) 
 
 /// What is wrong once nobody goes on.
 fn end(prepared: &Prepared, run: &mut Run) -> Option<Failure> {
-    if let Some(stray) = run.host().stray() {
+    if let Some(stray) = run.host_mut().stray() {
         let event = run.host().machine().events();
         return Some(Failure { wrong: Wrong::Machine(stray), cpu: 0, event });
     }

@@ -87,16 +87,15 @@ pub(super) fn device(draft: &mut Draft) {
     draft.edit(region, vec![change], true, &[1]);
 }
 
-pub(super) fn global(draft: &mut Draft) {
-    let region = draft.region(&[(0..4, PAGE)]);
-    let is_global = draft.parameters().is_global;
-    let (set, clear) = if is_global {
-        (Stage1Attributes::NOT_GLOBAL, Stage1Attributes::empty())
-    } else {
-        (Stage1Attributes::READ_ONLY, Stage1Attributes::empty())
-    };
-    let change = draft.protect(region, 1..2, set, clear);
-    draft.edit(region, vec![change], true, &[1]);
+/// Pages of a global table that are not: TLBs hold them under each CPU's own ASID.
+pub(super) fn not_global(draft: &mut Draft) {
+    draft.parameters_mut().is_global = true;
+    let region = draft.region(&[(0..8, PAGE)]);
+    let change = draft.protect(region, 1..5, Stage1Attributes::NOT_GLOBAL, Stage1Attributes::empty());
+    draft.change_by_licence(0, region, vec![change]);
+    draft.finish(0);
+    let change = draft.read_only(region, 1..5);
+    draft.edit(region, vec![change], false, &[1, 4]);
 }
 
 pub(super) fn age(draft: &mut Draft) {
@@ -175,9 +174,10 @@ pub(super) fn unmap_part(draft: &mut Draft) {
 
 pub(super) fn unmap_table(draft: &mut Draft) {
     let block = draft.block();
-    let region = draft.region(&[(0..3, PAGE)]);
+    // Its first and its last page: a range that ends too soon leaves something.
+    let region = draft.region(&[(0..2, PAGE), (block - 1..block, PAGE)]);
     let change = draft.unmap(region, 0..block);
-    draft.edit(region, vec![change], false, &[0, 2]);
+    draft.edit(region, vec![change], false, &[0, block - 1]);
 }
 
 /// One page in each of more blocks than a gather keeps subtrees.

@@ -43,7 +43,7 @@ pub const ALL: &[Workload] = &[
     small("protect-member", "a page of a contiguous group becomes read-only: break-before-make", basic::protect_member),
     small("protect-member-part", "a page of a contiguous group of blocks becomes read-only", basic::protect_member_part),
     small("device", "a page becomes Device memory: break-before-make", basic::device),
-    small("global", "a page becomes global, or no longer is: break-before-make", basic::global),
+    small("not-global", "pages of a global table become non-global, then read-only", basic::not_global),
     small("age", "a page loses its access flag and gets it back", basic::age),
     small("clean", "a page is made read-only while hardware manages its dirty state", basic::clean),
     small("ignored", "software's own bits of a page change", basic::ignored),
