@@ -15,6 +15,8 @@ pub struct Stretch {
     pub output: u64,
     /// Attribute bits.
     pub attributes: Stage1Attributes,
+    /// Invalid, but kept.
+    pub is_kept: bool,
 }
 
 impl Stretch {
@@ -28,6 +30,24 @@ impl Stretch {
         let (first, last) = (first.max(self.first), last.min(self.last()));
         let part = Self { first, bytes: last.wrapping_sub(first).wrapping_add(1), ..*self };
         (first <= last).then_some(Self { output: self.output + (first - self.first), ..part })
+    }
+}
+
+/// First and last address of a change.
+pub fn ends(change: &Change<El1>) -> (u64, u64) {
+    match change {
+        Change::Map { from, .. }
+        | Change::Remap { from, .. }
+        | Change::Protect { from, .. }
+        | Change::Unmap { from }
+        | Change::UnmapMapped { from }
+        | Change::Hide { from }
+        | Change::Show { from }
+        | Change::Age { from }
+        | Change::Clean { from }
+        | Change::SplitToPages { from }
+        | Change::Collapse { from } => (from.start.bits(), from.end.bits().wrapping_sub(1)),
+        Change::Split { at } => (at.bits(), at.bits()),
     }
 }
 
@@ -64,19 +84,33 @@ impl Content {
 
     /// Makes a change. Whether the engine may refuse it is not asked here.
     pub fn make(&mut self, change: &Change<El1>) {
+        let (first, last) = ends(change);
         match change {
-            Change::Map { from, to, attributes, .. } => {
-                let (first, bytes) = (from.start.bits(), from.end.bits().wrapping_sub(from.start.bits()));
-                self.stretches.push(Stretch { first, bytes, output: to.bits(), attributes: *attributes });
+            Change::Map { to, attributes, .. } | Change::Remap { to, attributes, .. } => {
+                self.edit(first, last, |_| None);
+                let (bytes, output) = (last - first + 1, to.bits());
+                self.stretches.push(Stretch { first, bytes, output, attributes: *attributes, is_kept: false });
                 self.stretches.sort_by_key(|it| it.first);
             }
-            Change::Protect { from, set, clear } => {
-                let (first, last) = (from.start.bits(), from.end.bits().wrapping_sub(1));
+            Change::Protect { set, clear, .. } => {
                 self.edit(first, last, |it| Some(Stretch { attributes: it.attributes - *clear | *set, ..it }));
             }
-            Change::Unmap { from } => self.edit(from.start.bits(), from.end.bits().wrapping_sub(1), |_| None),
-            Change::Split { .. } => {}
+            Change::Unmap { .. } | Change::UnmapMapped { .. } => self.edit(first, last, |_| None),
+            Change::Hide { .. } => self.edit(first, last, |it| Some(Stretch { is_kept: true, ..it })),
+            Change::Show { .. } => self.edit(first, last, |it| Some(Stretch { is_kept: false, ..it })),
+            Change::Age { .. } => self.edit_mapped(first, last, |it| it - Stage1Attributes::AF),
+            Change::Clean { .. } => self.edit_mapped(first, last, |it| {
+                if it.contains(Stage1Attributes::DBM) { it | Stage1Attributes::READ_ONLY } else { it }
+            }),
+            Change::Split { .. } | Change::SplitToPages { .. } | Change::Collapse { .. } => {}
         }
+    }
+
+    fn edit_mapped(&mut self, first: u64, last: u64, edit: impl Fn(Stage1Attributes) -> Stage1Attributes) {
+        self.edit(first, last, |it| {
+            let attributes = if it.is_kept { it.attributes } else { edit(it.attributes) };
+            Some(Stretch { attributes, ..it })
+        });
     }
 
     fn edit(&mut self, first: u64, last: u64, edit: impl Fn(Stretch) -> Option<Stretch>) {
@@ -91,7 +125,7 @@ impl Content {
 
     /// What an access at EL1 comes to. `hardware` is TCR.HA and TCR.HD.
     pub fn expected(&self, address: u64, kind: AccessKind, hardware: (bool, bool)) -> Expected {
-        let Some(stretch) = self.find(address) else { return Expected::Fault(FaultKind::Translation) };
+        let Some(stretch) = self.find(address).filter(|it| !it.is_kept) else { return Expected::Fault(FaultKind::Translation) };
         let has = |bits| stretch.attributes.contains(bits);
         let is_writable =
             !has(Stage1Attributes::READ_ONLY) || (hardware.1 && has(Stage1Attributes::DBM));

@@ -4,8 +4,8 @@ use std::fmt;
 
 use machine::registers::{Ets, Features};
 use machine::seed::Seed;
-use pagetable::{El1, Scope, TlbFeatures};
-use vmsa::{AddressHalf, Layout, PageSize, Stage1Attributes};
+use pagetable::{Census, El1, Scope, TlbFeatures, Tolerance};
+use vmsa::{AddressHalf, BbmLevel, Layout, PageSize, Stage1Attributes};
 
 /// The ASID of a page table that is not global.
 pub const ASID: u16 = 0x5a;
@@ -86,6 +86,15 @@ impl Parameters {
             tlb: self.tlb,
             hardware_updates: self.hardware.0 || self.hardware.1,
         }
+    }
+
+    /// What the CPUs tolerate; all of them handle conflict aborts.
+    pub fn census(&self) -> Census {
+        let level = [BbmLevel::Level0, BbmLevel::Level1, BbmLevel::Level2, BbmLevel::Level3][usize::from(self.bbm & 3)];
+        let cpu = Tolerance::new(level, true);
+        let mut census = Census::new(cpu);
+        (1..self.cpus).for_each(|_| census.admit(cpu));
+        census
     }
 
     /// What every leaf has: inner shareable, accessed, not global if the table is not, not executable.

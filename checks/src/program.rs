@@ -9,12 +9,12 @@ use machine::event::{Event, Owned};
 use pagetable::{Change, El1, Gather, Licence, PageTable, Platform, Refusal, Reserve, Retired};
 use vmsa::{Geometry, Granule, Granule4K, Granule16K, Granule64K, PageSize, PhysAddr, Stage1Attributes};
 
-use crate::content::{Content, Stretch};
+use crate::content::{Content, Stretch, ends};
 use crate::cpu::Cpu;
 use crate::parameters::{ASID, Parameters};
 use crate::prepare::ttbrs;
 use crate::request::{Reply, Request, Software};
-use crate::scenario::{FRAMES, Scenario, Step, extent, window};
+use crate::scenario::{FRAMES, Permit, Scenario, Step, window};
 
 /// Which program a CPU runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,7 +116,7 @@ pub(crate) const fn poison(slot: u64) -> u64 {
 
 /// Different frames hold different data.
 fn tag_frames(cpu: &Cpu<'_>, change: &Change<El1>) {
-    if let Change::Map { to, .. } = change {
+    if let Change::Map { to, .. } | Change::Remap { to, .. } = change {
         let address = to.bits();
         event(cpu, Event::Store { address, value: address - FRAMES + 1, is_release: false });
     }
@@ -141,7 +141,7 @@ struct Editor<'s, 'y, G: Granule> {
 impl<'s, G: Granule> Editor<'s, '_, G> {
     fn step(&mut self, step: &'s Step) -> Result<(), Refusal> {
         match step {
-            Step::Change { region, changes, is_licensed } => return self.change(*region, changes, *is_licensed),
+            Step::Change { region, changes, permit } => return self.change(*region, changes, *permit),
             Step::Finish => self.finish(),
             Step::Access { region, address, kind } => {
                 self.cpu.ask(Request::Access { region: *region, address: *address, kind: *kind });
@@ -154,15 +154,26 @@ impl<'s, G: Granule> Editor<'s, '_, G> {
         Ok(())
     }
 
-    fn change(&mut self, region: usize, changes: &'s [Change<El1>], is_licensed: bool) -> Result<(), Refusal> {
+    fn change(&mut self, region: usize, changes: &'s [Change<El1>], permit: Permit) -> Result<(), Refusal> {
         let (cpu, page_size) = (self.cpu, self.scenario.parameters.page_size);
         let windows = changes.iter().map(|change| window(&self.scenario.regions[region], change, page_size));
         let around = windows.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
         let before = self.open.iter().rev().find(|open| open.0 == region).map(|open| open.1 + 1);
         let before = before.unwrap_or_else(|| self.settled(region));
-        cpu.software(Software::Begin { region, window: around.filter(|_| is_licensed) });
-        let guard = ();
-        let licence = is_licensed.then(|| Licence::break_before_make(&guard));
+        let permit = permit.at(self.scenario.parameters.bbm);
+        let is_abrupt = permit == Permit::Tolerated && self.scenario.parameters.bbm == 2;
+        cpu.software(Software::Begin {
+            region,
+            window: around.filter(|_| matches!(permit, Permit::Break | Permit::NotCached)),
+            conflict: around.filter(|_| is_abrupt),
+        });
+        let (guard, census) = ((), self.scenario.parameters.census());
+        let licence = match permit {
+            Permit::None => None,
+            Permit::Break => Some(Licence::break_before_make(&guard)),
+            Permit::Tolerated => census.tolerated(),
+            Permit::NotCached => census.not_cached(),
+        };
         let plan = self.table.plan(changes, licence.as_ref())?;
         supply(cpu, &mut self.reserve, plan.tables_needed());
         let gather = self.gather.get_or_insert_with(|| plan.gather());
@@ -198,7 +209,7 @@ impl<'s, G: Granule> Editor<'s, '_, G> {
 
     /// What was taken away is gone: rights are revoked, frames get new owners.
     fn reuse(&self, change: &Change<El1>, before: &Content, now: &Content) {
-        let (first, last) = extent(change, self.scenario.parameters.page_size);
+        let (first, last) = ends(change);
         for old in before.within(first, last) {
             let mut at = old.first;
             for new in now.within(old.first, old.last()) {
@@ -230,7 +241,7 @@ impl<'s, G: Granule> Editor<'s, '_, G> {
     fn permissions(&self, stretch: &Stretch) -> Permissions {
         let has = |bits| stretch.attributes.contains(bits);
         let (has_access_flag, has_dirty_state) = self.scenario.parameters.hardware;
-        if !has(Stage1Attributes::AF) && !has_access_flag {
+        if stretch.is_kept || !has(Stage1Attributes::AF) && !has_access_flag {
             return Permissions::NONE;
         }
         let is_writable = !has(Stage1Attributes::READ_ONLY) || has_dirty_state && has(Stage1Attributes::DBM);

@@ -55,6 +55,8 @@ pub enum Software {
         region: usize,
         /// First and last address of the window, if there is one.
         window: Option<(u64, u64)>,
+        /// Where conflict aborts may come meanwhile, which every CPU handles.
+        conflict: Option<(u64, u64)>,
     },
     /// Every change of `region` is complete.
     Settle(usize),

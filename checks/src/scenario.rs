@@ -3,15 +3,39 @@
 
 use machine::syndrome::AccessKind;
 use pagetable::{Change, El1};
-use vmsa::PageSize;
+use vmsa::{LeafSize, Level, PageSize};
 
-use crate::content::Content;
+use crate::content::{Content, ends};
 use crate::parameters::Parameters;
 
 /// First physical address of the pages that become tables.
 pub const POOL: u64 = 0x10_0000_0000;
 /// First physical address of the frames that leaves map.
 pub const FRAMES: u64 = 0x40_0000_0000;
+
+/// The licence that a change is made with.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Permit {
+    /// None.
+    None,
+    /// Break-before-make.
+    Break,
+    /// What every CPU tolerates; break-before-make if that is nothing.
+    Tolerated,
+    /// The nT protocol; break-before-make at level 0.
+    NotCached,
+}
+
+impl Permit {
+    /// What it comes to on CPUs of level `bbm` that handle conflict aborts.
+    pub const fn at(self, bbm: u8) -> Self {
+        match self {
+            Self::Tolerated if bbm < 2 => Self::Break,
+            Self::NotCached if bbm < 1 => Self::Break,
+            permit => permit,
+        }
+    }
+}
 
 /// One step of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,8 +46,8 @@ pub enum Step {
         region: usize,
         /// The list.
         changes: Vec<Change<El1>>,
-        /// With a licence for break-before-make.
-        is_licensed: bool,
+        /// The licence.
+        permit: Permit,
     },
     /// Finishes the gather: tables and frames that came free are reused from here on.
     Finish,
@@ -134,40 +158,32 @@ impl Scenario {
     }
 }
 
-/// Whether the engine has to accept a change: maps go into holes, protects go where something is mapped throughout.
+/// Whether the engine has to accept a change: maps go into holes, protects go where something is throughout.
 pub fn is_possible(content: &Content, change: &Change<El1>) -> bool {
-    let covered = |first: u64, last: u64| content.within(first, last).map(|it| it.bytes).sum::<u64>();
+    let (first, last) = ends(change);
+    let covered: u64 = content.within(first, last).map(|it| it.bytes).sum();
     match change {
-        Change::Map { from, .. } => covered(from.start.bits(), from.end.bits().wrapping_sub(1)) == 0,
-        Change::Protect { from, .. } => {
-            let (first, last) = (from.start.bits(), from.end.bits().wrapping_sub(1));
-            covered(first, last) == last - first + 1
+        Change::Map { .. } => covered == 0,
+        Change::Protect { .. } | Change::UnmapMapped { .. } | Change::Hide { .. } | Change::Show { .. } => {
+            covered == last - first + 1
         }
-        Change::Unmap { .. } | Change::Split { .. } => true,
+        _ => true,
     }
 }
 
 /// log2 of the bytes of the largest leaf that a change makes.
 fn largest_shift(change: &Change<El1>, page_size: PageSize) -> u32 {
     match change {
-        Change::Map { largest, .. } => largest.shift(page_size),
+        Change::Map { largest, .. } | Change::Remap { largest, .. } => largest.shift(page_size),
+        // Whatever folds may fold as far as groups of level-2 blocks.
+        Change::Collapse { .. } => LeafSize::group(Level::L2).shift(page_size),
         _ => 0,
-    }
-}
-
-/// First and last address of a change.
-pub fn extent(change: &Change<El1>, page_size: PageSize) -> (u64, u64) {
-    match change {
-        Change::Map { from, .. } | Change::Protect { from, .. } | Change::Unmap { from } => {
-            (from.start.bits(), from.end.bits().wrapping_sub(1))
-        }
-        Change::Split { at } => (at.bits(), at.bits() + page_size.size_bytes() - 1),
     }
 }
 
 /// What a break-before-make window may cover: the largest leaves around a change.
 pub fn window(region: &Region, change: &Change<El1>, page_size: PageSize) -> (u64, u64) {
-    let (first, last) = extent(change, page_size);
+    let (first, last) = ends(change);
     let bytes = 1u64 << region.largest_shift.max(page_size.shift());
     (first & !(bytes - 1), last | (bytes - 1))
 }

@@ -28,6 +28,7 @@ struct Progress {
     /// The newest content, which a CPU may see.
     latest: usize,
     window: Option<(u64, u64)>,
+    conflict: Option<(u64, u64)>,
     history: Vec<Settled>,
 }
 
@@ -67,19 +68,18 @@ impl World {
             Software::Give(page) => self.pool.push(*page),
             Software::Lock => self.lock = Some(cpu),
             Software::Unlock => self.lock = None,
-            Software::Begin { region, window } => {
+            Software::Begin { region, window, conflict } => {
                 let it = &mut self.regions[*region];
                 it.latest += 1;
-                it.window = match (it.window, *window) {
-                    (Some((first, last)), Some((from, to))) => Some((first.min(from), last.max(to))),
-                    (one, other) => one.or(other),
-                };
+                it.window = around(it.window, *window);
+                it.conflict = around(it.conflict, *conflict);
             }
             Software::Settle(region) => {
                 let it = &mut self.regions[*region];
                 let since = self.synchronized[usize::from(cpu)];
                 it.history.push(Settled { since, from: it.settled, to: it.latest, window: it.window.take() });
                 it.settled = it.latest;
+                it.conflict = None;
             }
             Software::Settled(region) => return Reply::Word(self.regions[*region].settled as u64),
             Software::Publish(root) => self.root = *root,
@@ -98,18 +98,15 @@ impl World {
     pub(crate) fn tolerates_fault(&self, scenario: &Scenario, cpu: u8, region: usize, address: u64) -> bool {
         let it = &self.regions[region];
         let contents = &scenario.regions[region].contents;
-        let is_within = |window: Option<(u64, u64)>| {
-            window.is_some_and(|(first, last)| first <= address && address <= last)
-        };
         let hardware = scenario.parameters.hardware;
         let has_hole = |from: usize, to: usize| {
             contents[from..=to].iter().any(|it| is_uncacheable(it.expected(address, AccessKind::Read, hardware)))
         };
         let is_late = |settled: &Settled| {
             settled.since > self.synchronized[usize::from(cpu)]
-                && (is_within(settled.window) || has_hole(settled.from, settled.to))
+                && (is_within(settled.window, address) || has_hole(settled.from, settled.to))
         };
-        is_within(it.window) || has_hole(it.settled, it.latest) || it.history.iter().any(is_late)
+        is_within(it.window, address) || has_hole(it.settled, it.latest) || it.history.iter().any(is_late)
     }
 
     /// The first outcome that must not be.
@@ -131,9 +128,22 @@ impl World {
             };
             contents.iter().any(|content| content.expected(address, kind, hardware) == expected)
                 || may_fault && is_uncacheable(expected)
+                || expected == Expected::Fault(FaultKind::Conflict) && is_within(it.conflict, address)
         };
         outcomes.iter().copied().find(|outcome| !is_allowed(outcome))
     }
+}
+
+/// Both stretches, and what is between them.
+fn around(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    match (one, other) {
+        (Some((first, last)), Some((from, to))) => Some((first.min(from), last.max(to))),
+        (one, other) => one.or(other),
+    }
+}
+
+fn is_within(window: Option<(u64, u64)>, address: u64) -> bool {
+    window.is_some_and(|(first, last)| first <= address && address <= last)
 }
 
 /// What no TLB holds: no valid descriptor, or none that was accessed. (IWZCBG)
@@ -147,7 +157,7 @@ impl Hash for World {
         self.pool.hash(state);
         self.lock.hash(state);
         for region in &self.regions {
-            (region.settled, region.latest, region.window).hash(state);
+            (region.settled, region.latest, region.window, region.conflict).hash(state);
             for settled in &region.history {
                 for synchronized in &self.synchronized {
                     (settled.since > *synchronized).hash(state);

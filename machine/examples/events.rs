@@ -19,6 +19,9 @@ fn main() {
         }
         let start = Instant::now();
         let digest = random::run_plain(seed, events, world);
-        println!("{world:?}: {:.0} events per second (digest {digest:#x})", events as f64 / start.elapsed().as_secs_f64());
+        println!(
+            "{world:?}: {:.0} events per second (digest {digest:#x})",
+            events as f64 / start.elapsed().as_secs_f64()
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! What the rules found: data first, and a story in plain words. Who wrote what, what may still be cached where, which
 //! step is missing, which rule that breaks, and what hardware could do.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::barrier::Barrier;
@@ -167,7 +168,8 @@ impl fmt::Display for Finding {
         }
         writeln!(f, " (address {:#x}).", self.address)?;
         if let Some(cached) = &self.cached {
-            writeln!(f, "  May still be cached on CPUs {:#b}: {cached}.", self.cpus)?;
+            let cpus: Vec<_> = (0..64).filter(|cpu| self.cpus >> cpu & 1 == 1).collect();
+            writeln!(f, "  May still be cached on CPUs {cpus:?}: {cached}.")?;
         }
         if let Some(origin) = self.origin {
             write!(f, "  It went out of reach at event {} on CPU {}", origin.event, origin.cpu)?;
@@ -195,7 +197,9 @@ impl Finding {
             Rule::Overlap | Rule::BreakExpected | Rule::Contiguous | Rule::NoTranslation => {
                 "raise a TLB conflict abort, use either entry, or at BBM level 0 a mixture of both"
             }
-            Rule::Reuse => "read or write the memory's next owner through the old entry, or walk its data as descriptors",
+            Rule::Reuse => {
+                "read or write the memory's next owner through the old entry, or walk its data as descriptors"
+            }
             Rule::Revocation => "go on allowing the access",
             Rule::LostUpdate => "set the access flag or the dirty state between the read and the store, which loses it",
             Rule::Encoding => "invalidate nothing",
@@ -282,6 +286,7 @@ impl fmt::Display for Miss {
             Self::Xs => "it is an nXS form, and the memory has the XS attribute",
             Self::Stage2Only => "it removes stage-2 entries only, not those combined with stage 1",
             Self::Scope => "it is local to its CPU",
+            Self::Misencoded => "its operand is an address that is not shifted by 12, or an ASID in the low bits",
         })
     }
 }

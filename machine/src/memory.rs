@@ -81,7 +81,8 @@ impl Memory {
 
     /// True when the `size_bytes` from `left` hold what those from `right` hold. Pages never stored to are equal.
     pub fn is_same(&self, left: u64, right: u64, size_bytes: u64) -> bool {
-        left == right || !self.differs_one_way(left, right, size_bytes) && !self.differs_one_way(right, left, size_bytes)
+        left == right
+            || !self.differs_one_way(left, right, size_bytes) && !self.differs_one_way(right, left, size_bytes)
     }
 
     /// True when a word that was stored to within `from` differs from its counterpart.

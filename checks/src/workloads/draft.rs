@@ -8,7 +8,7 @@ use pagetable::{Change, El1};
 use vmsa::{AddressHalf, Layout, LeafSize, Level, PageSize, PhysAddr, Stage1Attributes, VirtAddr};
 
 use crate::parameters::Parameters;
-use crate::scenario::{FRAMES, Scenario, Step};
+use crate::scenario::{FRAMES, Permit, Scenario, Step};
 
 /// A scenario under way.
 pub struct Draft {
@@ -141,12 +141,12 @@ impl Draft {
 
     /// `cpu` makes changes, which wait for [`Draft::finish`].
     pub fn change(&mut self, cpu: usize, region: usize, changes: Vec<Change<El1>>) {
-        self.scenario.programs[cpu].push(Step::Change { region, changes, is_licensed: false });
+        self.scenario.programs[cpu].push(Step::Change { region, changes, permit: Permit::None });
     }
 
-    /// `cpu` makes changes with a licence for break-before-make.
-    pub fn change_by_licence(&mut self, cpu: usize, region: usize, changes: Vec<Change<El1>>) {
-        self.scenario.programs[cpu].push(Step::Change { region, changes, is_licensed: true });
+    /// `cpu` makes changes with a licence.
+    pub fn change_by(&mut self, permit: Permit, cpu: usize, region: usize, changes: Vec<Change<El1>>) {
+        self.scenario.programs[cpu].push(Step::Change { region, changes, permit });
     }
 
     /// `cpu` finishes its gather.
@@ -177,8 +177,8 @@ impl Draft {
     }
 
     /// Changes, finished; then the editor looks at what it did, and every other CPU looks too, before and after an ISB.
-    pub fn edit(&mut self, region: usize, changes: Vec<Change<El1>>, is_licensed: bool, pages: &[u64]) {
-        self.scenario.programs[0].push(Step::Change { region, changes, is_licensed });
+    pub fn edit(&mut self, region: usize, changes: Vec<Change<El1>>, permit: Permit, pages: &[u64]) {
+        self.scenario.programs[0].push(Step::Change { region, changes, permit });
         self.finish(0);
         for page in pages {
             self.read(0, region, *page);

@@ -5,6 +5,7 @@ use pagetable::{Change, El1};
 use vmsa::{LeafSize, Level, Stage1Attributes};
 
 use super::draft::Draft;
+use crate::scenario::Permit;
 
 /// What a protect plays with. Some change in place, some need break-before-make, one no CPU looks at.
 const PLAYED: [Stage1Attributes; 6] = [
@@ -73,7 +74,8 @@ fn draw_edit(draft: &mut Draft, cpu: usize, region: usize) {
                 end = to;
             }
         }
-        draft.change_by_licence(cpu, region, changes);
+        let permit = *draft.seed.pick(&[Permit::Break, Permit::Tolerated, Permit::NotCached]);
+        draft.change_by(permit, cpu, region, changes);
         batches -= 1;
     }
     draft.finish(cpu);

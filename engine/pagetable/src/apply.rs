@@ -1,26 +1,24 @@
-//! Every store of a descriptor, and the barriers and TLBIs that order it.
+//! Every store of a descriptor that a walker may see, and the barriers and TLBIs that order it.
 //!
 //! ```text
-//! link a table:         fill it · DSB ISHST · store the table descriptor
-//! break-before-make:    clear bit 0 · DSB ISHST · TLBI · DSB ISH · ISB · store the new descriptor · DSB ISHST · ISB
-//! everything else:      store, and let the Gather do the rest
+//! link a table        fill it · DSB ISHST · store its descriptor
+//! break-before-make   clear bit 0 · DSB ISHST · TLBI · DSB ISH · ISB · store · DSB ISHST · ISB
+//! nT                  set nT · DSB ISHST · TLBI · DSB ISH · ISB · store · (the Gather makes TLBs forget again)
+//! in place            store · (the Gather makes TLBs forget)
 //! ```
 
-use vmsa::{Descriptor, Geometry, Granule, Layout, Level, Maintenance, PhysAddr};
+use vmsa::{Descriptor, Geometry, Granule, Level, Maintenance};
 
-use crate::decide::{Decision, Edit, Regroup};
+use crate::decide::{Decision, Edit, Part, Regroup};
+use crate::fill::{build, fill_leaves, gather_hardware_writes, keep_hardware_writes};
 use crate::gather::{Gather, forget};
 use crate::invalidation::{Depth, Invalidation};
+use crate::licence::Method;
 use crate::pieces::{Content, Kind, Pieces};
 use crate::platform::{Platform, Slot};
 use crate::regime::{Attributes, Regime};
 use crate::tables::Reserve;
 use crate::walk::{Next, Visit, next_table};
-
-/// Writes the link of a [`crate::tables::TableList`] into a table that no walker can reach.
-pub(crate) fn thread<P: Platform>(platform: &P, table: PhysAddr, next: PhysAddr) {
-    platform.store(Slot::new(table, 0), Descriptor::new(next.bits()));
-}
 
 /// Carries out decisions.
 pub(crate) struct Editor<'e, G: Granule, R: Regime, P: Platform> {
@@ -29,8 +27,12 @@ pub(crate) struct Editor<'e, G: Granule, R: Regime, P: Platform> {
     pub(crate) regime: R,
     /// Whether hardware may walk the tables: without that no order matters.
     pub(crate) is_live: bool,
+    /// How live leaves change size; the plan has seen to it that none does without a licence.
+    pub(crate) method: Method,
     pub(crate) reserve: &'e mut Reserve,
     pub(crate) gather: &'e mut Gather<G, R>,
+    /// Up to here TLBs may hold a leaf of another size than the tables do, so that a level hint would miss it.
+    pub(crate) unhinted_to: u64,
 }
 
 impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
@@ -43,52 +45,43 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
             Decision::Make(leaf) => self.make(visit.slot, leaf),
             Decision::MakeGroup(content, bytes) => return self.make_group(visit, &content, bytes),
             Decision::Link(pieces) => self.link(visit, &pieces),
-            Decision::Set(leaf) => self.set(visit, leaf),
+            Decision::Set(edit) => self.set(visit, edit),
             Decision::Clear => self.clear(visit),
-            Decision::Unlink => self.unlink(visit),
+            Decision::Unlink => self.unlink(visit, Descriptor::INVALID),
+            Decision::Replace(kept) => self.unlink(visit, kept),
             Decision::Remake(leaf) => self.remake(visit, leaf),
-            Decision::Resize(pieces) => {
-                let table = self.build(visit.level, visit.start, &pieces);
-                self.remake(visit, table);
-            }
-            Decision::Regroup(group) => return self.regroup(visit.level, &group),
+            Decision::Rebuild(pieces) => self.rebuild(visit, &pieces),
+            Decision::Resize(part) => return self.resize(visit, part),
+            Decision::Fold(leaf) => self.fold(visit, leaf),
+            Decision::Regroup(group) => return self.regroup(visit, &group),
         }
         Next::Past(visit.end)
     }
 
-    /// A hole becomes a leaf: TLBs never hold holes, so there is nothing to forget.
-    fn make(&mut self, slot: Slot, leaf: Descriptor) {
-        self.platform.store(slot, leaf);
+    /// What TLBs do not hold becomes a leaf or a table: there is nothing to forget.
+    fn make(&mut self, slot: Slot, new: Descriptor) {
+        self.platform.store(slot, new);
         self.note_store();
     }
 
     /// Holes and members of one group may stand side by side (IPGVGZ).
     fn make_group(&mut self, visit: &Visit, content: &Content, bytes: u64) -> Next {
-        let end = visit.start + bytes;
-        self.fill_leaves(visit.slot, visit.level, visit.start, end, content, Descriptor::CONTIGUOUS);
+        let range = (visit.start, visit.start + bytes);
+        let layout = self.geometry.layout();
+        fill_leaves::<G, P>(self.platform, layout, visit.slot, visit.level, range, content, Descriptor::CONTIGUOUS);
         self.note_store();
-        Next::Past(end)
+        Next::Past(range.1)
     }
 
     fn link(&mut self, visit: &Visit, pieces: &Pieces) {
         let table = self.build(visit.level, visit.start, pieces);
-        if self.is_live {
-            // A walker that saw the table descriptor before the table's content would walk what was there before.
-            self.platform.maintain(Maintenance::DSB_ISHST);
-        }
         self.make(visit.slot, table);
     }
 
-    fn set(&mut self, visit: &Visit, leaf: Descriptor) {
-        let changed = visit.descriptor.bits() ^ leaf.bits();
-        let replaced = if self.is_live && self.regime.has_hardware_updates() {
-            let (set, clear) = (leaf.bits() & changed, visit.descriptor.bits() & changed);
-            self.exchange(visit.slot, visit.descriptor, |old| Descriptor::new(old.bits() & !clear | set))
-        } else {
-            self.platform.store(visit.slot, leaf);
-            visit.descriptor
-        };
+    fn set(&mut self, visit: &Visit, edit: Edit) {
+        let replaced = self.replace(visit.slot, visit.descriptor, |leaf| edit.apply(leaf));
         self.note_store();
+        let changed = replaced.bits() ^ edit.apply(replaced).bits();
         // A leaf without the access flag is in no TLB, and of bits that hardware ignores no TLB holds a copy that matters.
         let is_cached = replaced.bits() & R::Attributes::ACCESS_FLAG != 0 || self.regime.has_hardware_updates();
         if changed & !R::Attributes::IGNORED != 0 && is_cached {
@@ -104,9 +97,10 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         }
     }
 
-    fn unlink(&mut self, visit: &Visit) {
+    /// A table gives way to what TLBs cannot hold.
+    fn unlink(&mut self, visit: &Visit, new: Descriptor) {
         let Some(table) = next_table(self.geometry, visit) else { return };
-        self.platform.store(visit.slot, Descriptor::INVALID);
+        self.platform.store(visit.slot, new);
         self.note_store();
         if self.is_live {
             self.gather.unlink(self.platform, table, visit.end - visit.start);
@@ -115,80 +109,219 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         }
     }
 
-    /// A leaf becomes something else by break-before-make.
-    fn remake(&mut self, visit: &Visit, new: Descriptor) {
-        if !self.is_live {
-            return self.platform.store(visit.slot, new);
-        }
-        self.break_leaf(visit.slot);
-        self.forget_broken(visit.level, visit.start, visit.end);
-        self.platform.store(visit.slot, new);
-        self.close_window();
+    /// A leaf becomes another leaf by break-before-make.
+    fn remake(&mut self, visit: &Visit, leaf: Descriptor) {
+        self.exchange_broken(visit, Depth::LastLevel, |editor, broken| {
+            let bits = R::Attributes::keep_hardware_writes(leaf.bits(), visit.descriptor.bits(), broken.bits());
+            editor.platform.store(visit.slot, Descriptor::new(bits));
+        });
     }
 
-    /// A contiguous group is broken whole, and made again as what its members become.
-    fn regroup(&mut self, level: Level, group: &Regroup) -> Next {
+    /// A leaf or table becomes something else altogether by break-before-make.
+    fn rebuild(&mut self, visit: &Visit, pieces: &Pieces) {
+        let layout = self.geometry.layout();
+        let new = match pieces.segment::<G>(layout, visit.level, visit.start, visit.end).kind {
+            Kind::Leaves(content) => content.leaf(layout, visit.level, visit.start),
+            _ => self.build(visit.level, visit.start, pieces),
+        };
+        let table = next_table(self.geometry, visit);
+        let depth = if table.is_some() { Depth::AllLevels } else { Depth::LastLevel };
+        self.exchange_broken(visit, depth, |editor, _| editor.platform.store(visit.slot, new));
+        if let Some(table) = table {
+            self.gather.retire(self.platform, table);
+        }
+    }
+
+    /// A leaf becomes a table, of which a part is edited. The table is filled before any window opens.
+    fn resize(&mut self, visit: &Visit, part: Part) -> Next {
+        let leaf = visit.descriptor;
+        if !self.is_live {
+            self.link(visit, &part.pieces(self.geometry, leaf, visit.level, visit.start));
+            return Next::Past(visit.end);
+        }
+        if self.method == Method::Break {
+            let pieces = part.pieces(self.geometry, leaf, visit.level, visit.start);
+            let table = self.build(visit.level, visit.start, &pieces);
+            self.exchange_broken(visit, Depth::LastLevel, |editor, broken| {
+                keep_hardware_writes::<G, R, P>(editor.platform, editor.geometry, visit.level, table, leaf, broken);
+                editor.platform.store(visit.slot, table);
+            });
+            return Next::Past(visit.end);
+        }
+        // The table holds what the leaf held: nothing but the size may change at once (RPVTFW).
+        let pieces = part.kept().pieces(self.geometry, leaf, visit.level, visit.start);
+        let table = self.build(visit.level, visit.start, &pieces);
+        if self.method == Method::NotCached {
+            self.replace(visit.slot, leaf, |leaf| Descriptor::new(leaf.bits() | Descriptor::NT));
+            self.forget_now(visit.level, visit.start, visit.end, Depth::LastLevel);
+        }
+        self.resize_in_place(visit, part.edit, table)
+    }
+
+    /// A leaf becomes a table that holds the same. What is to be edited is met again, as leaves of its own.
+    fn resize_in_place(&mut self, visit: &Visit, edit: Edit, table: Descriptor) -> Next {
+        let mut leaf = visit.descriptor;
+        while let Err(actual) = self.swap(visit.slot, leaf, table) {
+            keep_hardware_writes::<G, R, P>(self.platform, self.geometry, visit.level, table, leaf, actual);
+            leaf = actual;
+        }
+        self.note_store();
+        let changed = leaf.bits() ^ edit.apply(leaf).bits();
+        if changed & !R::Attributes::IGNORED == 0 {
+            // Nothing else would make TLBs forget the old leaf, and a level hint would miss it ever after.
+            self.forget(visit);
+        } else {
+            // The TLBIs of the edit, by address and without a hint, forget the old leaf too.
+            self.unhinted_to = visit.end;
+        }
+        if matches!(edit, Edit::Keep) { Next::Past(visit.end) } else { Next::Past(visit.from) }
+    }
+
+    /// A table whose leaves are alike becomes a leaf.
+    fn fold(&mut self, visit: &Visit, leaf: Descriptor) {
+        let Some(table) = next_table(self.geometry, visit) else { return };
+        match self.method {
+            _ if !self.is_live => {
+                self.platform.store(visit.slot, leaf);
+                self.gather.retire(self.platform, table);
+            }
+            Method::Break => {
+                self.exchange_broken(visit, Depth::AllLevels, |editor, _| {
+                    // Walks through the broken table have ended: what hardware wrote below is final.
+                    let gathered = gather_hardware_writes::<G, R, P>(editor.platform, editor.geometry, table, leaf);
+                    editor.platform.store(visit.slot, gathered);
+                });
+                self.gather.retire(self.platform, table);
+            }
+            Method::NotCached => {
+                let gathered = self.written_all_over(leaf);
+                self.make(visit.slot, Descriptor::new(gathered.bits() | Descriptor::NT));
+                self.forget_now(visit.level, visit.start, visit.end, Depth::AllLevels);
+                self.make(visit.slot, gathered);
+                self.forget(visit);
+                self.gather.retire(self.platform, table);
+            }
+            Method::InPlace { .. } => {
+                let gathered = self.written_all_over(leaf);
+                self.make(visit.slot, gathered);
+                self.gather.unlink(self.platform, table, visit.end - visit.start);
+            }
+        }
+    }
+
+    /// A contiguous group is changed, dissolved or made.
+    fn regroup(&mut self, visit: &Visit, group: &Regroup) -> Next {
+        let next = if group.is_met_again { Next::Past(visit.from) } else { Next::Past(group.end.min(group.to)) };
+        match self.method {
+            _ if !self.is_live || !group.is_valid => {
+                let cut = self.build_cut(visit.level, group);
+                self.store_members(visit.level, group, &cut);
+                self.note_store();
+                next
+            }
+            Method::Break => {
+                let cut = self.build_cut(visit.level, group);
+                for number in 0..group.members {
+                    self.break_leaf(group.first.after(number));
+                }
+                self.forget_now(visit.level, group.start, group.end, Depth::LastLevel);
+                self.store_members(visit.level, group, &cut);
+                self.close_window();
+                next
+            }
+            Method::NotCached => self.regroup_in_place(visit, group, true),
+            Method::InPlace { settles } => self.regroup_in_place(visit, group, settles),
+        }
+    }
+
+    /// The Contiguous bit changes first, alone (RKHRBC); then what else is to change, leaf by leaf. Where TLBs that hold
+    /// the group and its members may conflict (`settles`), they forget the whole group.
+    fn regroup_in_place(&mut self, visit: &Visit, group: &Regroup, settles: bool) -> Next {
+        let bit = |is_set: bool| {
+            move |leaf: Descriptor| {
+                Descriptor::new(leaf.bits() & !Descriptor::CONTIGUOUS | if is_set { Descriptor::CONTIGUOUS } else { 0 })
+            }
+        };
+        let is_made = group.becomes_group && matches!(group.edit, Edit::Keep);
+        if !is_made {
+            self.replace_members(group, bit(false));
+        }
+        if group.becomes_group && !is_made {
+            self.replace_members(group, |leaf| group.edit.apply(leaf));
+        }
+        if group.becomes_group {
+            self.replace_members(group, bit(true));
+        }
+        self.note_store();
+        if settles || group.becomes_group && !is_made {
+            self.gather.forget(self.platform, visit.level, group.start, group.end - group.start, true);
+        }
+        if group.becomes_group { Next::Past(group.end) } else { Next::Past(visit.from) }
+    }
+
+    fn replace_members(&self, group: &Regroup, new: impl Fn(Descriptor) -> Descriptor) {
+        for number in 0..group.members {
+            let slot = group.first.after(number);
+            self.replace(slot, self.platform.load(slot), &new);
+        }
+    }
+
+    /// The tables that the members cut by a boundary become: filled before any window opens.
+    fn build_cut(&mut self, level: Level, group: &Regroup) -> [(usize, Descriptor); 2] {
         let mut cut = [(usize::MAX, Descriptor::INVALID); 2];
         let shift = Geometry::<G>::shift(level);
-        // Tables are filled before the window opens.
         for (number, place) in group.cut_members(shift).zip(&mut cut) {
             let start = group.start + ((number as u64) << shift);
-            let (from, to) = (group.from.max(start), group.to.min(start + (1 << shift)));
             let leaf = self.platform.load(group.first.after(number));
-            let pieces = group.edit.pieces(self.geometry, leaf, level, start, from, to);
+            let pieces = group.part(start, start + (1 << shift)).pieces(self.geometry, leaf, level, start);
             *place = (number, self.build(level, start, &pieces));
         }
-        if self.is_live {
-            for number in 0..group.members {
-                self.break_leaf(group.first.after(number));
-            }
-            self.forget_broken(level, group.start, group.end);
-        }
+        cut
+    }
+
+    /// Stores what the members of a group become that no TLB holds any more. Broken ones have kept all but bit 0.
+    fn store_members(&self, level: Level, group: &Regroup, cut: &[(usize, Descriptor)]) {
+        let shift = Geometry::<G>::shift(level);
         for number in 0..group.members {
             let slot = group.first.after(number);
             let start = group.start + ((number as u64) << shift);
-            let new = match cut.iter().find(|(cut, _)| *cut == number) {
-                Some((_, table)) => *table,
-                None => self.member(group, slot, start),
-            };
-            self.platform.store(slot, new);
+            let valid = if group.is_valid { Descriptor::VALID } else { 0 };
+            let contiguous = if group.becomes_group { Descriptor::CONTIGUOUS } else { 0 };
+            let leaf = self.platform.load(slot).bits() & !Descriptor::CONTIGUOUS | valid | contiguous;
+            let is_edited = group.from <= start && start < group.to;
+            let edit = if is_edited { group.edit } else { Edit::Keep };
+            let table = cut.iter().find(|(cut, _)| *cut == number).map(|(_, table)| *table);
+            self.platform.store(slot, table.unwrap_or(edit.apply(Descriptor::new(leaf))));
         }
+    }
+
+    /// Break-before-make of one descriptor: `make` stores what follows, given what was broken.
+    fn exchange_broken(&mut self, visit: &Visit, depth: Depth, make: impl FnOnce(&Self, Descriptor)) {
+        if self.is_live {
+            self.break_leaf(visit.slot);
+            self.forget_now(visit.level, visit.start, visit.end, depth);
+        }
+        make(self, self.platform.load(visit.slot));
         if self.is_live {
             self.close_window();
         }
-        Next::Past(group.end.min(group.to))
     }
 
-    /// What an uncut member of a group becomes. A broken one has kept all but bit 0.
-    fn member(&self, group: &Regroup, slot: Slot, start: u64) -> Descriptor {
-        let leaf = self.platform.load(slot).bits() | Descriptor::VALID;
-        let leaf = Descriptor::new(if group.stays_whole() { leaf } else { leaf & !Descriptor::CONTIGUOUS });
-        let is_edited = group.from <= start && start < group.to;
-        if is_edited { group.edit.apply(leaf) } else { Edit::Keep.apply(leaf) }
-    }
-
-    /// Breaks a leaf by clearing bit 0 alone, so that its other bits, those that hardware wrote included, stay readable.
+    /// Breaks a descriptor by clearing bit 0 alone, so that its other bits, those that hardware wrote included, stay
+    /// readable.
     fn break_leaf(&self, slot: Slot) {
-        let leaf = self.platform.load(slot);
         let broken = |leaf: Descriptor| Descriptor::new(leaf.bits() & !Descriptor::VALID);
-        if self.regime.has_hardware_updates() {
-            self.exchange(slot, leaf, broken);
-        } else {
-            self.platform.store(slot, broken(leaf));
-        }
+        self.replace(slot, self.platform.load(slot), broken);
     }
 
-    /// Makes every TLB forget broken leaves of `level`, before anything is made in their place.
-    fn forget_broken(&mut self, level: Level, start: u64, end: u64) {
+    /// Makes every TLB forget what was broken or made uncacheable, before anything is made in its place.
+    fn forget_now(&mut self, level: Level, start: u64, end: u64, depth: Depth) {
         // Walkers must see the break before TLBs forget, or a walk in between caches the old leaf again.
         self.platform.maintain(Maintenance::DSB_ISHST);
-        let broken = Invalidation {
-            start: self.geometry.input(start),
-            bytes: end - start,
-            stride: level,
-            is_uniform: true,
-            depth: Depth::LastLevel,
-        };
+        let is_leaf = depth == Depth::LastLevel;
+        let stride = if is_leaf { level } else { Level::L3 };
+        let (start, bytes) = (self.geometry.input(start), end - start);
+        let broken = Invalidation { start, bytes, stride, is_uniform: is_leaf, depth };
         self.gather.count(forget(self.platform, self.geometry, self.regime, [&broken].into_iter()));
         // This PE has not forgotten until a context synchronization event (RBLDZX).
         self.platform.maintain(Maintenance::ISB);
@@ -202,12 +335,39 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         self.platform.maintain(Maintenance::ISB);
     }
 
-    /// Replaces a descriptor that hardware may write; returns what was replaced.
-    fn exchange(&self, slot: Slot, mut old: Descriptor, new: impl Fn(Descriptor) -> Descriptor) -> Descriptor {
-        while let Err(actual) = self.platform.exchange(slot, old, new(old)) {
+    /// Replaces a descriptor that hardware may write meanwhile; returns what was replaced.
+    fn replace(&self, slot: Slot, mut old: Descriptor, new: impl Fn(Descriptor) -> Descriptor) -> Descriptor {
+        while let Err(actual) = self.swap(slot, old, new(old)) {
             old = actual;
         }
         old
+    }
+
+    /// Replaces `old`, unless hardware has written it meanwhile.
+    fn swap(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
+        if self.is_live && self.regime.has_hardware_updates() {
+            return self.platform.exchange(slot, old, new);
+        }
+        self.platform.store(slot, new);
+        Ok(())
+    }
+
+    /// A leaf that stands for others which hardware may still be writing: it counts as accessed, and as dirty.
+    fn written_all_over(&self, leaf: Descriptor) -> Descriptor {
+        if !self.regime.has_hardware_updates() {
+            return leaf;
+        }
+        let (untouched, touched) = (R::Attributes::DIRTY, R::Attributes::ACCESS_FLAG);
+        Descriptor::new(R::Attributes::keep_hardware_writes(leaf.bits(), untouched, touched))
+    }
+
+    fn build(&mut self, above: Level, start: u64, pieces: &Pieces) -> Descriptor {
+        let table = build::<G, P>(self.platform, self.geometry.layout(), self.reserve, above, start, pieces);
+        if self.is_live {
+            // A walker that saw the table's descriptor before its content would walk what was in the memory before.
+            self.platform.maintain(Maintenance::DSB_ISHST);
+        }
+        table
     }
 
     fn note_store(&mut self) {
@@ -218,85 +378,8 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
 
     fn forget(&mut self, visit: &Visit) {
         if self.is_live {
-            self.gather.forget(self.platform, visit.level, visit.start, visit.end - visit.start);
-        }
-    }
-
-    /// Fills a new table for one slot of `above` that starts at `start`, and those below it; returns the descriptor that
-    /// will link it.
-    fn build(&mut self, above: Level, start: u64, pieces: &Pieces) -> Descriptor {
-        let (Some(level), Some(table)) = (above.next(), self.reserve.0.pop(self.platform)) else {
-            debug_assert!(false, "the plan counted the tables");
-            return Descriptor::INVALID;
-        };
-        let shift = Geometry::<G>::shift(level);
-        let end = start + ((G::ENTRIES as u64) << shift);
-        let mut at = start;
-        while at < end {
-            let segment = pieces.segment::<G>(self.geometry.layout(), level, at, end);
-            let slot = Slot::new(table, ((at - start) >> shift) as usize);
-            match segment.kind {
-                Kind::Holes => self.fill_holes(slot, (segment.end - at) >> shift),
-                Kind::Leaves(content) => self.fill_segment(slot, level, at, segment.end, &content),
-                Kind::Tables => self.fill_tables(slot, level, at, segment.end, pieces),
-            }
-            at = segment.end;
-        }
-        Descriptor::table(self.geometry.layout(), table, 0)
-    }
-
-    fn fill_holes(&self, slot: Slot, count: u64) {
-        for index in 0..count as usize {
-            self.platform.store(slot.after(index), Descriptor::INVALID);
-        }
-    }
-
-    fn fill_tables(&mut self, slot: Slot, level: Level, start: u64, end: u64, pieces: &Pieces) {
-        let shift = Geometry::<G>::shift(level);
-        for index in 0..(end - start) >> shift {
-            let table = self.build(level, start + (index << shift), pieces);
-            self.platform.store(slot.after(index as usize), table);
-        }
-    }
-
-    /// Leaves from `start` to `end`: contiguous groups wherever a whole one fits.
-    fn fill_segment(&self, slot: Slot, level: Level, start: u64, end: u64, content: &Content) {
-        let shift = Geometry::<G>::shift(level);
-        let (from, to) = match content.group_bytes::<G>(level) {
-            Some(bytes) => {
-                let from = start.next_multiple_of(bytes).min(end);
-                (from, (end & !(bytes - 1)).max(from))
-            }
-            None => (end, end),
-        };
-        let at = |offset: u64| slot.after(((offset - start) >> shift) as usize);
-        self.fill_leaves(slot, level, start, from, content, 0);
-        self.fill_leaves(at(from), level, from, to, content, Descriptor::CONTIGUOUS);
-        self.fill_leaves(at(to), level, to, end, content, 0);
-    }
-
-    fn fill_leaves(&self, slot: Slot, level: Level, start: u64, end: u64, content: &Content, contiguous: u64) {
-        let layout = self.geometry.layout();
-        let shift = Geometry::<G>::shift(level);
-        let count = ((end - start) >> shift) as usize;
-        let first = content.leaf(layout, level, start).bits() | contiguous;
-        if layout == Layout::Bits48 {
-            // The output address is the descriptor's own bits: neighbours differ by what a leaf covers.
-            for index in 0..count {
-                self.platform.store(slot.after(index), Descriptor::new(first + ((index as u64) << shift)));
-            }
-        } else {
-            for index in 0..count {
-                let leaf = content.leaf(layout, level, start + ((index as u64) << shift));
-                self.platform.store(slot.after(index), Descriptor::new(leaf.bits() | contiguous));
-            }
-        }
-    }
-
-    /// Writes a root table that holds nothing.
-    pub(crate) fn clear_root(platform: &P, table: PhysAddr) {
-        for index in 0..G::ENTRIES {
-            platform.store(Slot::new(table, index), Descriptor::INVALID);
+            let is_hinted = visit.start >= self.unhinted_to;
+            self.gather.forget(self.platform, visit.level, visit.start, visit.end - visit.start, is_hinted);
         }
     }
 }

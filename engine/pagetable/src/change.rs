@@ -21,7 +21,18 @@ pub enum Change<R: Regime> {
         /// The largest leaf that may be used.
         largest: LeafSize,
     },
-    /// Changes attributes of a range that is mapped throughout; first `clear`, then `set`.
+    /// The same, whatever the range holds now. A live leaf or table that gives way needs break-before-make.
+    Remap {
+        /// The range.
+        from: Range<R::Input>,
+        /// Where its first byte leads.
+        to: PhysAddr,
+        /// The attributes of every leaf.
+        attributes: R::Attributes,
+        /// The largest leaf that may be used.
+        largest: LeafSize,
+    },
+    /// Changes attributes of a range that is mapped, or kept, throughout; first `clear`, then `set`.
     Protect {
         /// The range.
         from: Range<R::Input>,
@@ -35,10 +46,47 @@ pub enum Change<R: Regime> {
         /// The range.
         from: Range<R::Input>,
     },
+    /// Removes what is mapped in a range, which may not have holes.
+    UnmapMapped {
+        /// The range.
+        from: Range<R::Input>,
+    },
+    /// Makes a range invalid, but keeps what it was: a *kept* leaf differs from a valid one in bit 0 alone. The range is
+    /// mapped, or kept, throughout.
+    Hide {
+        /// The range.
+        from: Range<R::Input>,
+    },
+    /// Makes kept leaves valid again. The range is mapped, or kept, throughout.
+    Show {
+        /// The range.
+        from: Range<R::Input>,
+    },
+    /// Clears the access flag of what is mapped in a range.
+    Age {
+        /// The range.
+        from: Range<R::Input>,
+    },
+    /// Makes what is mapped in a range clean, where hardware manages the dirty state: the next write sets it again.
+    Clean {
+        /// The range.
+        from: Range<R::Input>,
+    },
     /// Makes `at` a boundary between leaves, with the largest leaves that have one there. Nothing else changes.
     Split {
         /// The boundary.
         at: R::Input,
+    },
+    /// Makes every leaf of a range a single page; a leaf that lies partly in the range becomes smaller where it does.
+    SplitToPages {
+        /// The range.
+        from: Range<R::Input>,
+    },
+    /// Makes the leaves of a range as large as they can be: tables whose leaves are alike and lead to neighbours fold into
+    /// blocks, blocks and pages into contiguous groups, and tables that hold nothing go.
+    Collapse {
+        /// The range.
+        from: Range<R::Input>,
     },
 }
 
@@ -61,6 +109,11 @@ pub enum Refusal {
     NotMapped(u64),
     /// A live leaf would change size, grouping or memory type, and no licence was given.
     NeedsLicence(u64),
+    /// A live leaf or table would change output address or memory type, for which the licence is not enough: only
+    /// break-before-make will do.
+    NeedsBreak(u64),
+    /// The leaf there could not be told from a hole if it were kept: none of its bits but the type is set.
+    NotKeepable(u64),
     /// These attribute bits are no attributes: they belong to the type, the output address or the Contiguous bit.
     NotAttributes(u64),
     /// The reserve holds too few tables; it lacks this many.
@@ -78,6 +131,8 @@ impl fmt::Display for Refusal {
             Self::AlreadyMapped(at) => write!(f, "{at:#x} is mapped already"),
             Self::NotMapped(at) => write!(f, "{at:#x} is not mapped"),
             Self::NeedsLicence(at) => write!(f, "the live leaf at {at:#x} may not change without a licence"),
+            Self::NeedsBreak(at) => write!(f, "the live leaf at {at:#x} may not change but by break-before-make"),
+            Self::NotKeepable(at) => write!(f, "the leaf at {at:#x} could not be told from a hole"),
             Self::NotAttributes(bits) => write!(f, "{bits:#x} are no attribute bits"),
             Self::ReserveShortBy(count) => write!(f, "the reserve lacks {count} tables"),
         }

@@ -64,9 +64,10 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     }
 
     /// The translations of `bytes` from offset `start`, in leaves of `level`, are no longer what TLBs may hold.
-    pub(crate) fn forget<P: Platform>(&mut self, platform: &P, level: Level, start: u64, bytes: u64) {
+    /// `is_uniform` tells that no TLB holds them in leaves of another size.
+    pub(crate) fn forget<P: Platform>(&mut self, platform: &P, level: Level, start: u64, bytes: u64, is_uniform: bool) {
         let start = self.geometry.input(start);
-        self.add(platform, Invalidation { start, bytes, stride: level, is_uniform: true, depth: Depth::LastLevel });
+        self.add(platform, Invalidation { start, bytes, stride: level, is_uniform, depth: Depth::LastLevel });
     }
 
     /// The slot that led to `table` is a hole; the table and those below it wait for the TLBs.

@@ -16,6 +16,8 @@ pub(crate) struct Content {
     pub(crate) delta: u64,
     /// Attribute bits, as of a page.
     pub(crate) attributes: u64,
+    /// Its leaves are kept: invalid, but for bit 0 what they would be.
+    pub(crate) is_kept: bool,
     /// The largest leaf that may be used.
     pub(crate) largest: LeafSize,
 }
@@ -49,11 +51,12 @@ impl Content {
     /// The descriptor of the leaf at `offset`, which may stand at `level`.
     #[inline(always)]
     pub(crate) fn leaf(&self, layout: Layout, level: Level, offset: u64) -> Descriptor {
-        Descriptor::leaf(layout, level, PhysAddr::new(offset.wrapping_add(self.delta)), self.attributes)
+        let leaf = Descriptor::leaf(layout, level, PhysAddr::new(offset.wrapping_add(self.delta)), self.attributes);
+        if self.is_kept { Descriptor::new(leaf.bits() & !Descriptor::VALID) } else { leaf }
     }
 
     /// Whether single leaves of `level` may hold it.
-    fn fits<G: Granule>(&self, layout: Layout, level: Level) -> bool {
+    pub(crate) fn fits<G: Granule>(&self, layout: Layout, level: Level) -> bool {
         let size = LeafSize::single(level);
         G::PAGE_SIZE.has_leaf(level, layout) && size <= self.largest && self.is_aligned(size.shift(G::PAGE_SIZE))
     }

@@ -3,15 +3,16 @@
 use core::convert::Infallible;
 use core::ops::ControlFlow;
 
-use vmsa::{Geometry, Granule};
+use vmsa::{Descriptor, Geometry, Granule};
 
 use crate::apply::Editor;
 use crate::change::{Change, Refusal};
-use crate::decide::{Decision, Goal};
+use crate::decide::{Decision, Edit, Goal, goals};
 use crate::gather::Gather;
-use crate::licence::Licence;
+use crate::licence::{Licence, Method};
+use crate::pieces::{Kind, Pieces};
 use crate::platform::Platform;
-use crate::regime::Regime;
+use crate::regime::{Attributes, Regime};
 use crate::table::PageTable;
 use crate::tables::Reserve;
 use crate::walk::{Next, Table, Visit, deepest_table, walk};
@@ -25,6 +26,7 @@ const KEPT: usize = 4;
 pub struct Plan<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> {
     table: &'t mut PageTable<'p, G, R, P>,
     changes: &'c [Change<R>],
+    licence: Option<&'t Licence<'t>>,
     kept: [Option<(Goal, Table)>; KEPT],
     tables_needed: usize,
     /// Where the last change ends, as long as each began at or after the end of the one before.
@@ -43,17 +45,18 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
     pub(crate) fn new(
         table: &'t mut PageTable<'p, G, R, P>,
         changes: &'c [Change<R>],
-        licence: Option<&Licence<'_>>,
+        licence: Option<&'t Licence<'t>>,
     ) -> Result<Self, Refusal> {
-        let may_resize = !table.is_live || licence.is_some();
-        let mut plan = Self { table, changes, kept: [None; KEPT], tables_needed: 0, ascends_to: Some(0) };
+        let mut plan = Self { table, changes, licence, kept: [None; KEPT], tables_needed: 0, ascends_to: Some(0) };
         for (number, change) in changes.iter().enumerate() {
-            let goal = Goal::new(plan.table.geometry, change)?;
+            let (goal, then) = goals(plan.table.geometry, change)?;
             plan.check_overlap(number, &goal)?;
             let start = plan.find_start(&goal);
-            plan.tables_needed += plan.check(&goal, start, may_resize)?;
-            if let Some(place) = plan.kept.get_mut(number) {
-                *place = Some((goal, start));
+            plan.tables_needed += plan.check(&goal, start)?;
+            if let Some(then) = then {
+                plan.check(&then, start)?;
+            } else if let Some(place) = plan.kept.get_mut(number) {
+                *place = Some((goal.checked(), start));
             }
         }
         Ok(plan)
@@ -84,10 +87,9 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
             return Ok(());
         }
         let geometry = self.table.geometry;
-        let before = self.changes[..number].iter().filter_map(|change| Goal::new(geometry, change).ok());
-        let meets = |other: &Goal| other.from < goal.to && goal.from < other.to;
-        match before.into_iter().find(meets) {
-            Some(other) => Err(Refusal::Overlap(geometry.input(other.from.max(goal.from)))),
+        let mut before = self.changes[..number].iter().filter_map(|change| goals(geometry, change).ok());
+        match before.find(|(other, _)| other.from < goal.to && goal.from < other.to) {
+            Some((other, _)) => Err(Refusal::Overlap(geometry.input(other.from.max(goal.from)))),
             None => Ok(()),
         }
     }
@@ -98,23 +100,18 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
         deepest_table(platform, geometry, root, goal.from, goal.to)
     }
 
-    /// Counts the tables that a change takes, or says why it is refused.
-    fn check(&self, goal: &Goal, start: Table, may_resize: bool) -> Result<usize, Refusal> {
-        let PageTable { platform, geometry, .. } = *self.table;
+    /// Counts the tables that a goal takes, or says why it is refused.
+    fn check(&self, goal: &Goal, start: Table) -> Result<usize, Refusal> {
+        let PageTable { platform, geometry, regime, .. } = *self.table;
         let mut tables = 0;
         let end = walk(platform, geometry, start, goal.from, goal.to, &mut |visit| {
-            let decision = goal.decide::<G, R, P>(platform, geometry, visit);
-            match foresee(geometry, visit, &decision) {
-                Outcome { needs_licence: true, .. } if !may_resize => {
-                    ControlFlow::Break(Refusal::NeedsLicence(geometry.input(visit.from)))
+            let foreseen = self.foresee(goal, visit, goal.decide::<G, R, P>(platform, geometry, regime, visit));
+            match foreseen {
+                Ok((next, taken)) => {
+                    tables += taken;
+                    ControlFlow::Continue(next)
                 }
-                outcome => {
-                    tables += outcome.tables;
-                    match decision {
-                        Decision::Refuse(refusal) => ControlFlow::Break(refusal),
-                        _ => ControlFlow::Continue(outcome.next),
-                    }
-                }
+                Err(refusal) => ControlFlow::Break(refusal),
             }
         });
         match end {
@@ -122,38 +119,87 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
             ControlFlow::Continue(()) => Ok(tables),
         }
     }
+
+    /// Where the walk goes on, and the tables that carrying out a decision will take.
+    fn foresee(&self, goal: &Goal, visit: &Visit, decision: Decision) -> Result<(Next, usize), Refusal> {
+        let PageTable { platform, geometry, regime, .. } = *self.table;
+        let past = Next::Past(visit.end);
+        let below = |pieces: &Pieces, start| match visit.level.next() {
+            Some(level) => pieces.tables::<G>(geometry.layout(), level, start),
+            None => 0,
+        };
+        match decision {
+            Decision::Refuse(refusal) => Err(refusal),
+            Decision::Enter => Ok((Next::Enter, 0)),
+            Decision::Link(pieces) => Ok((past, below(&pieces, visit.start))),
+            Decision::MakeGroup(_, bytes) => Ok((Next::Past(visit.start + bytes), 0)),
+            Decision::Remake(_) => self.needs_break(visit).map(|()| (past, 0)),
+            Decision::Rebuild(pieces) => {
+                self.needs_break(visit)?;
+                Ok((past, rebuild_tables::<G>(geometry, visit, &pieces, below(&pieces, visit.start))))
+            }
+            Decision::Fold(_) => self.needs_licence(visit).map(|()| (past, 0)),
+            Decision::Resize(part) => {
+                self.needs_licence_for(visit, part.edit)?;
+                let pieces = part.pieces(geometry, visit.descriptor, visit.level, visit.start);
+                Ok((past, below(&pieces, visit.start)))
+            }
+            Decision::Regroup(group) => {
+                if group.is_valid {
+                    self.needs_licence_for(visit, group.edit)?;
+                }
+                if group.is_met_again {
+                    // The member as it will be met.
+                    let bits = visit.descriptor.bits() & !Descriptor::CONTIGUOUS;
+                    let single = Visit { descriptor: Descriptor::new(bits), ..*visit };
+                    let decision = goal.decide::<G, R, P>(platform, geometry, regime, &single);
+                    return self.foresee(goal, &single, decision);
+                }
+                let shift = Geometry::<G>::shift(visit.level);
+                let tables = group.cut_members(shift).map(|number| {
+                    let start = group.start + ((number as u64) << shift);
+                    let part = group.part(start, start + (1 << shift));
+                    below(&part.pieces(geometry, visit.descriptor, visit.level, start), start)
+                });
+                Ok((Next::Past(group.end.min(group.to)), tables.sum()))
+            }
+            _ => Ok((past, 0)),
+        }
+    }
+
+    fn needs_licence(&self, visit: &Visit) -> Result<(), Refusal> {
+        if !self.table.is_live || self.licence.is_some() {
+            return Ok(());
+        }
+        Err(Refusal::NeedsLicence(self.table.geometry.input(visit.from)))
+    }
+
+    fn needs_break(&self, visit: &Visit) -> Result<(), Refusal> {
+        self.needs_licence(visit)?;
+        match self.licence.map(Licence::method) {
+            Some(Method::InPlace { .. } | Method::NotCached) if self.table.is_live => {
+                Err(Refusal::NeedsBreak(self.table.geometry.input(visit.from)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A leaf changes size, and `edit` is made: if that is one that no CPU tolerates, size and all needs break-before-make.
+    fn needs_licence_for(&self, visit: &Visit, edit: Edit) -> Result<(), Refusal> {
+        let changed = visit.descriptor.bits() ^ edit.apply(visit.descriptor).bits();
+        let is_tolerated = match edit {
+            Edit::Attributes { .. } => changed & !R::Attributes::IN_PLACE == 0,
+            _ => true,
+        };
+        if is_tolerated { self.needs_licence(visit) } else { self.needs_break(visit) }
+    }
 }
 
-/// What carrying out a decision will take.
-struct Outcome {
-    tables: usize,
-    needs_licence: bool,
-    next: Next,
-}
-
-fn foresee<G: Granule>(geometry: Geometry<G>, visit: &Visit, decision: &Decision) -> Outcome {
-    let layout = geometry.layout();
-    let below = visit.level.next().unwrap_or(visit.level);
-    let plain = Outcome { tables: 0, needs_licence: false, next: Next::Past(visit.end) };
-    match decision {
-        Decision::Enter => Outcome { next: Next::Enter, ..plain },
-        Decision::MakeGroup(_, bytes) => Outcome { next: Next::Past(visit.start + bytes), ..plain },
-        Decision::Link(pieces) => Outcome { tables: pieces.tables::<G>(layout, below, visit.start), ..plain },
-        Decision::Remake(_) => Outcome { needs_licence: true, ..plain },
-        Decision::Resize(pieces) => {
-            Outcome { tables: pieces.tables::<G>(layout, below, visit.start), needs_licence: true, ..plain }
-        }
-        Decision::Regroup(group) => {
-            let shift = Geometry::<G>::shift(visit.level);
-            let tables = group.cut_members(shift).map(|number| {
-                let start = group.start + ((number as u64) << shift);
-                let (from, to) = (group.from.max(start), group.to.min(start + (1 << shift)));
-                let pieces = group.edit.pieces(geometry, visit.descriptor, visit.level, start, from, to);
-                pieces.tables::<G>(layout, below, start)
-            });
-            Outcome { tables: tables.sum(), needs_licence: true, next: Next::Past(group.end.min(group.to)) }
-        }
-        _ => plain,
+/// Tables for what takes the place of a whole descriptor: none if a leaf does.
+fn rebuild_tables<G: Granule>(geometry: Geometry<G>, visit: &Visit, pieces: &Pieces, below: usize) -> usize {
+    match pieces.segment::<G>(geometry.layout(), visit.level, visit.start, visit.end).kind {
+        Kind::Leaves(_) => 0,
+        _ => below,
     }
 }
 
@@ -161,21 +207,26 @@ impl<G: Granule, R: Regime, P: Platform> Ready<'_, '_, '_, '_, G, R, P> {
     /// Makes the changes. This cannot fail. They are complete when `gather` is finished.
     pub fn apply(self, gather: &mut Gather<G, R>) {
         let Self { plan, reserve } = self;
-        let PageTable { platform, geometry, regime, is_live, .. } = *plan.table;
         for (number, change) in plan.changes.iter().enumerate() {
-            let (goal, start) = match plan.kept.get(number).copied().flatten() {
-                Some(kept) => kept,
-                None => match Goal::new(geometry, change) {
-                    Ok(goal) => (goal, plan.find_start(&goal)),
-                    Err(_) => continue,
-                },
-            };
-            let mut editor =
-                Editor { platform, geometry, regime, is_live, reserve: &mut *reserve, gather: &mut *gather };
-            let _ = walk::<G, P, Infallible>(platform, geometry, start, goal.from, goal.to, &mut |visit| {
-                let decision = goal.decide::<G, R, P>(platform, geometry, visit);
-                ControlFlow::Continue(editor.carry_out(decision, visit))
-            });
+            if let Some((goal, start)) = plan.kept.get(number).copied().flatten() {
+                plan.pursue(&goal, start, reserve, gather);
+            } else if let Ok((goal, then)) = goals(plan.table.geometry, change) {
+                for goal in [Some(goal), then].into_iter().flatten() {
+                    plan.pursue(&goal.checked(), plan.find_start(&goal), reserve, gather);
+                }
+            }
         }
+    }
+}
+
+impl<G: Granule, R: Regime, P: Platform> Plan<'_, '_, '_, G, R, P> {
+    fn pursue(&self, goal: &Goal, start: Table, reserve: &mut Reserve, gather: &mut Gather<G, R>) {
+        let PageTable { platform, geometry, regime, is_live, .. } = *self.table;
+        let method = self.licence.map_or(Method::Break, Licence::method);
+        let mut editor = Editor { platform, geometry, regime, is_live, method, reserve, gather, unhinted_to: 0 };
+        let _ = walk::<G, P, Infallible>(platform, geometry, start, goal.from, goal.to, &mut |visit| {
+            let decision = goal.decide::<G, R, P>(platform, geometry, regime, visit);
+            ControlFlow::Continue(editor.carry_out(decision, visit))
+        });
     }
 }

@@ -15,6 +15,17 @@ pub trait Attributes: Copy + Eq + core::fmt::Debug + Into<u64> {
     const ACCESS_FLAG: u64;
     /// The shareability field, which LPA2 descriptors do not have.
     const SHAREABILITY: u64;
+    /// Bits that hardware changes when it manages the dirty state.
+    const DIRTY: u64;
+    /// How a leaf becomes clean: leaves that have all bits of the first get those of the second set and of the third
+    /// cleared. The first tells that the dirty state is managed by hardware (DBM).
+    const CLEAN: (u64, u64, u64);
+
+    /// Attribute bits that say both what `one` and what `other` say of accesses and writes.
+    fn gather(one: u64, other: u64) -> u64;
+
+    /// `bits` with what hardware wrote between `before` and `after`: accessed, dirty.
+    fn keep_hardware_writes(bits: u64, before: u64, after: u64) -> u64;
 }
 
 impl Attributes for Stage1Attributes {
@@ -29,6 +40,20 @@ impl Attributes for Stage1Attributes {
         .bits();
     const ACCESS_FLAG: u64 = Self::AF.bits();
     const SHAREABILITY: u64 = Self::INNER_SHAREABLE.bits();
+    const DIRTY: u64 = Self::READ_ONLY.bits();
+    const CLEAN: (u64, u64, u64) = (Self::DBM.bits(), Self::READ_ONLY.bits(), 0);
+
+    fn gather(one: u64, other: u64) -> u64 {
+        // Dirty is READ_ONLY clear.
+        (one | other & Self::ACCESS_FLAG) & !(Self::DIRTY & !other)
+    }
+
+    fn keep_hardware_writes(bits: u64, before: u64, after: u64) -> u64 {
+        let accessed = after & !before & Self::ACCESS_FLAG;
+        let dirtied = before & !after & Self::DIRTY;
+        let is_managed = bits & Self::DBM.bits() != 0;
+        (bits | accessed) & !if is_managed { dirtied } else { 0 }
+    }
 }
 
 /// Who translates. A type and a value, so that impossible calls do not compile.

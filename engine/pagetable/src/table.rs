@@ -2,8 +2,8 @@
 
 use vmsa::{Geometry, Granule, Maintenance, PhysAddr};
 
-use crate::apply::Editor;
 use crate::change::{Change, Refusal};
+use crate::fill::clear_root;
 use crate::gather::Gather;
 use crate::licence::Licence;
 use crate::plan::Plan;
@@ -27,7 +27,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
     /// nothing need be forgotten, until it is published.
     pub fn offline(platform: &'p P, geometry: Geometry<G>, regime: R, reserve: &mut Reserve) -> Result<Self, Refusal> {
         let root = reserve.take(platform).ok_or(Refusal::ReserveShortBy(1))?;
-        Editor::<G, R, P>::clear_root(platform, root);
+        clear_root::<G, P>(platform, root);
         Ok(Self { platform, geometry, regime, root, is_live: false })
     }
 

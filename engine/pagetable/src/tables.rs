@@ -5,7 +5,7 @@
 
 use vmsa::{Descriptor, PhysAddr};
 
-use crate::apply::thread;
+use crate::fill::thread;
 use crate::platform::{Platform, Slot};
 
 /// A list of tables. `first` means something only while `count` is not 0.

@@ -10,15 +10,15 @@ use std::convert::Infallible;
 use std::ops::{ControlFlow, Range};
 
 use common::{KERNEL, Memory, PLAIN_KERNEL};
-use pagetable::{Change, El1, Licence, PageTable, Refusal, Reserve};
+use pagetable::{Census, Change, El1, Licence, PageTable, Refusal, Reserve, Tolerance};
 use proptest::prelude::*;
 use vmsa::{
-    AddressHalf, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level, Meaning,
-    PhysAddr, Stage1Attributes, VirtAddr,
+    AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level,
+    Meaning, PhysAddr, Stage1Attributes, VirtAddr,
 };
 
-/// Output address and attribute bits of a page.
-type Page = Option<(u64, u64)>;
+/// Output address, attribute bits, and whether the page is valid, not kept.
+type Page = Option<(u64, u64, bool)>;
 
 /// A change as drawn: the numbers are bent to the granule later.
 #[derive(Clone, Copy, Debug)]
@@ -33,14 +33,14 @@ struct Draw {
 }
 
 fn draws() -> impl Strategy<Value = Vec<Vec<Draw>>> {
-    let draw = (0..8u8, any::<u16>(), any::<u16>(), 0..5u8, any::<u16>(), any::<u8>(), 0..6u8).prop_map(
+    let draw = (0..16u8, any::<u16>(), any::<u16>(), 0..5u8, any::<u16>(), any::<u8>(), 0..6u8).prop_map(
         |(kind, start, pages, align, output, bits, largest)| Draw { kind, start, pages, align, output, bits, largest },
     );
     prop::collection::vec(prop::collection::vec(draw, 1..4), 1..24)
 }
 
 /// The attributes that the test plays with: some change in place, some need break-before-make, one no CPU knows.
-const PLAYED: [u64; 8] = [1 << 6, 1 << 7, 1 << 10, 1 << 11, 0b100 << 2, 1 << 53, 1 << 54, 1 << 62];
+const PLAYED: [u64; 8] = [1 << 51, 1 << 7, 1 << 10, 1 << 11, 0b100 << 2, 1 << 53, 1 << 54, 1 << 62];
 
 fn attributes(bits: u8) -> Stage1Attributes {
     let played = PLAYED.iter().enumerate().filter(|(index, _)| bits >> index & 1 != 0);
@@ -79,20 +79,33 @@ impl<G: Granule> Model<G> {
         let range = self.range(draw);
         let from = self.address(range.start)..self.address(range.end);
         match draw.kind {
-            0..=2 => {
+            0..=3 => {
                 let high = if geometry.layout() == Layout::Bits48 { 0 } else { 0xb << 48 };
                 // Mostly congruent to the input address, so that blocks and groups fit; else off by some pages.
                 let skew = if draw.output.is_multiple_of(4) { u64::from(draw.output >> 2) * G::SIZE_BYTES } else { 0 };
                 let to = PhysAddr::new(high + 0x4000_0000_0000 + from.start.bits() % (1 << 40) + skew);
                 let sizes: Vec<_> = LeafSize::all(G::PAGE_SIZE, geometry.layout()).collect();
                 let largest = sizes[usize::from(draw.largest) % sizes.len()];
-                (range, Change::Map { from, to, attributes: attributes(draw.bits), largest })
+                let attributes = attributes(draw.bits);
+                let change = if draw.kind < 3 {
+                    Change::Map { from, to, attributes, largest }
+                } else {
+                    Change::Remap { from, to, attributes, largest }
+                };
+                (range, change)
             }
-            3 | 4 => {
+            4 | 5 => {
                 let clear = attributes(draw.bits.rotate_left(3));
                 (range, Change::Protect { from, set: attributes(draw.bits & draw.output as u8), clear })
             }
-            5 | 6 => (range, Change::Unmap { from }),
+            6 => (range, Change::Unmap { from }),
+            7 => (range, Change::UnmapMapped { from }),
+            8 => (range, Change::Hide { from }),
+            9 => (range, Change::Show { from }),
+            10 => (range, Change::Age { from }),
+            11 => (range, Change::Clean { from }),
+            12 => (range, Change::SplitToPages { from }),
+            13 | 14 => (range, Change::Collapse { from }),
             _ => (range.start..range.start + 1, Change::Split { at: from.start }),
         }
     }
@@ -101,25 +114,34 @@ impl<G: Granule> Model<G> {
     fn make(&mut self, geometry: Geometry<G>, range: Range<usize>, change: &Change<El1>) -> Result<(), ()> {
         let mask = geometry.layout().attribute_mask(G::PAGE_SIZE, Level::L3);
         let pages = &mut self.pages[range];
+        let has_hole = pages.iter().any(Option::is_none);
         match change {
-            Change::Map { to, attributes, .. } => {
-                if pages.iter().any(Option::is_some) {
-                    return Err(());
-                }
+            Change::Map { .. } if pages.iter().any(Option::is_some) => return Err(()),
+            Change::Protect { .. } | Change::UnmapMapped { .. } | Change::Hide { .. } | Change::Show { .. }
+                if has_hole =>
+            {
+                return Err(());
+            }
+            Change::Map { to, attributes, .. } | Change::Remap { to, attributes, .. } => {
                 for (page, index) in pages.iter_mut().zip(0..) {
-                    *page = Some((to.bits() + index * G::SIZE_BYTES, attributes.bits() & mask));
+                    *page = Some((to.bits() + index * G::SIZE_BYTES, attributes.bits() & mask, true));
                 }
             }
             Change::Protect { set, clear, .. } => {
-                if pages.iter().any(Option::is_none) {
-                    return Err(());
-                }
-                for (_, bits) in pages.iter_mut().flatten() {
+                for (_, bits, _) in pages.iter_mut().flatten() {
                     *bits = *bits & !clear.bits() | set.bits() & mask;
                 }
             }
-            Change::Unmap { .. } => pages.fill(None),
-            Change::Split { .. } => {}
+            Change::Age { .. } => pages.iter_mut().flatten().for_each(|(_, bits, _)| *bits &= !(1 << 10)),
+            Change::Clean { .. } => {
+                for (_, bits, _) in pages.iter_mut().flatten().filter(|(_, bits, _)| bits >> 51 & 1 != 0) {
+                    *bits |= 1 << 7;
+                }
+            }
+            Change::Hide { .. } => pages.iter_mut().flatten().for_each(|(_, _, is_valid)| *is_valid = false),
+            Change::Show { .. } => pages.iter_mut().flatten().for_each(|(_, _, is_valid)| *is_valid = true),
+            Change::Unmap { .. } | Change::UnmapMapped { .. } => pages.fill(None),
+            Change::Split { .. } | Change::SplitToPages { .. } | Change::Collapse { .. } => {}
         }
         Ok(())
     }
@@ -136,11 +158,17 @@ fn read<G: Granule>(table: &PageTable<'_, G, El1, Memory>, model: &Model<G>) -> 
     let walk = view.for_each::<Infallible>(view.range(), |entry| {
         match entry.lookup.meaning {
             Meaning::Table(next) => assert!(tables.insert(next), "a table is linked twice"),
-            Meaning::Leaf(to, _) => {
-                leaves.push((entry.input, entry.shift, entry.lookup.level, entry.lookup.descriptor, to));
-            }
-            Meaning::Invalid => assert_eq!(entry.lookup.descriptor, Descriptor::INVALID, "a hole is all zeros"),
             Meaning::Reserved => panic!("a reserved descriptor"),
+            _ => {
+                let (level, descriptor) = (entry.lookup.level, entry.lookup.descriptor);
+                let shown = Descriptor::new(descriptor.bits() | Descriptor::VALID);
+                if descriptor != Descriptor::INVALID {
+                    let Meaning::Leaf(to, _) = shown.meaning(G::PAGE_SIZE, geometry.layout(), level) else {
+                        panic!("neither a hole nor a kept leaf");
+                    };
+                    leaves.push((entry.input, entry.shift, level, descriptor, to));
+                }
+            }
         }
         ControlFlow::Continue(())
     });
@@ -149,7 +177,8 @@ fn read<G: Granule>(table: &PageTable<'_, G, El1, Memory>, model: &Model<G>) -> 
         let first = input.bits().wrapping_sub(model.base) / G::SIZE_BYTES;
         for index in 0..1 << (shift - G::SHIFT) {
             let page = pages.get_mut((first + index) as usize).expect("a leaf beyond what was mapped");
-            *page = Some((to.bits() + index * G::SIZE_BYTES, descriptor.bits() & mask));
+            let output = to.bits() + index * G::SIZE_BYTES;
+            *page = Some((output, descriptor.bits() & mask, descriptor.is_valid()));
         }
     }
     check_groups::<G>(&leaves);
@@ -178,14 +207,20 @@ fn check_groups<G: Granule>(leaves: &[(VirtAddr, u32, Level, Descriptor, PhysAdd
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Mode {
     Offline,
-    Licensed,
     Unlicensed,
+    Break,
+    NotCached,
+    InPlace,
+    Settling,
+    /// Break-before-make where hardware manages access flag and dirty state.
+    Hardware,
 }
 
 fn run<G: Granule>(bits: u32, layout: Layout, half: AddressHalf, mode: Mode, lists: &[Vec<Draw>]) {
     let memory = Memory::default();
     let geometry = Geometry::<G>::new(bits, layout, half).unwrap();
-    let regime = if mode == Mode::Licensed { KERNEL } else { PLAIN_KERNEL };
+    let mut regime = if mode == Mode::Break { KERNEL } else { PLAIN_KERNEL };
+    regime.hardware_updates = mode == Mode::Hardware;
     let mut reserve = Reserve::new();
     memory.supply::<G>(&mut reserve, 1);
     let mut table = PageTable::offline(&memory, geometry, regime, &mut reserve).unwrap();
@@ -195,7 +230,15 @@ fn run<G: Granule>(bits: u32, layout: Layout, half: AddressHalf, mode: Mode, lis
     let mut supplied = 1;
     let mut model = Model::<G>::new(geometry);
     let guard = ();
-    let licence = (mode == Mode::Licensed).then(|| Licence::break_before_make(&guard));
+    let census = |level| Census::new(Tolerance::new(level, true));
+    let (third, second, first) = (census(BbmLevel::Level3), census(BbmLevel::Level2), census(BbmLevel::Level1));
+    let licence = match mode {
+        Mode::Offline | Mode::Unlicensed => None,
+        Mode::Break | Mode::Hardware => Some(Licence::break_before_make(&guard)),
+        Mode::NotCached => first.not_cached(),
+        Mode::InPlace => third.tolerated(),
+        Mode::Settling => second.tolerated(),
+    };
     for list in lists {
         let drawn: Vec<_> = list.iter().map(|draw| model.change(geometry, draw)).collect();
         let changes: Vec<_> = drawn.iter().map(|(_, change)| change.clone()).collect();
@@ -208,10 +251,12 @@ fn run<G: Granule>(bits: u32, layout: Layout, half: AddressHalf, mode: Mode, lis
         match table.plan(&changes, licence.as_ref()) {
             Err(refusal) => {
                 let is_deserved = deserved.is_err() || !is_apart;
-                assert!(
-                    is_deserved || mode == Mode::Unlicensed && matches!(refusal, Refusal::NeedsLicence(_)),
-                    "{refusal}"
-                );
+                let is_due = match refusal {
+                    Refusal::NeedsLicence(_) => mode == Mode::Unlicensed,
+                    Refusal::NeedsBreak(_) => matches!(mode, Mode::NotCached | Mode::InPlace | Mode::Settling),
+                    _ => false,
+                };
+                assert!(is_deserved || is_due, "{refusal}");
                 assert_eq!((memory.words(), memory.maintenance.borrow().len()), before, "a refusal changed something");
             }
             Ok(plan) => {
@@ -241,25 +286,26 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn tables_of_4k_hold_what_the_map_holds(lists in draws(), wide in any::<bool>(), upper in any::<bool>(), mode in 0..3) {
+    fn tables_of_4k_hold_what_the_map_holds(lists in draws(), wide in any::<bool>(), upper in any::<bool>(), mode in 0..7) {
         let (bits, layout) = if wide { (52, Layout::Lpa2) } else { (48, Layout::Bits48) };
         run::<Granule4K>(bits, layout, half(upper), MODES[mode as usize], &lists);
     }
 
     #[test]
-    fn tables_of_16k_hold_what_the_map_holds(lists in draws(), wide in any::<bool>(), upper in any::<bool>(), mode in 0..3) {
+    fn tables_of_16k_hold_what_the_map_holds(lists in draws(), wide in any::<bool>(), upper in any::<bool>(), mode in 0..7) {
         let (bits, layout) = if wide { (52, Layout::Lpa2) } else { (47, Layout::Bits48) };
         run::<Granule16K>(bits, layout, half(upper), MODES[mode as usize], &lists[..lists.len().min(8)]);
     }
 
     #[test]
-    fn tables_of_64k_hold_what_the_map_holds(lists in draws(), wide in any::<bool>(), upper in any::<bool>(), mode in 0..3) {
+    fn tables_of_64k_hold_what_the_map_holds(lists in draws(), wide in any::<bool>(), upper in any::<bool>(), mode in 0..7) {
         let (bits, layout) = if wide { (52, Layout::Lpa) } else { (48, Layout::Bits48) };
         run::<Granule64K>(bits, layout, half(upper), MODES[mode as usize], &lists[..lists.len().min(4)]);
     }
 }
 
-const MODES: [Mode; 3] = [Mode::Offline, Mode::Licensed, Mode::Unlicensed];
+const MODES: [Mode; 7] =
+    [Mode::Offline, Mode::Unlicensed, Mode::Break, Mode::NotCached, Mode::InPlace, Mode::Settling, Mode::Hardware];
 
 const fn half(upper: bool) -> AddressHalf {
     if upper { AddressHalf::Upper } else { AddressHalf::Lower }

@@ -9,16 +9,37 @@ use std::ops::ControlFlow;
 
 use common::{GIB, KERNEL, MIB, Memory, PLAIN_KERNEL, map, read_only, unmap};
 use expect_test::{Expect, expect};
-use pagetable::{Change, El1, Licence, PageTable, Rehearsal, Reserve};
+use pagetable::{Census, Change, El1, Licence, PageTable, Rehearsal, Reserve, Tolerance};
 use vmsa::ptdump::{Naming, Ptdump};
 use vmsa::registers::MemoryTypes;
-use vmsa::{AddressHalf, Geometry, Granule4K, Layout, LeafSize, Meaning, Stage1Attributes, VirtAddr};
+use vmsa::{AddressHalf, BbmLevel, Geometry, Granule4K, Layout, LeafSize, Meaning, Stage1Attributes, VirtAddr};
 
 type Table<'m> = PageTable<'m, Granule4K, El1, Memory>;
 
-fn change(table: &mut Table<'_>, memory: &Memory, reserve: &mut Reserve, changes: &[Change<El1>]) -> String {
-    let guard = ();
-    let licence = Licence::break_before_make(&guard);
+/// The licence that a test has.
+#[derive(Clone, Copy)]
+enum Right {
+    Break,
+    First,
+    Second,
+    Third,
+}
+
+fn change(
+    table: &mut Table<'_>,
+    memory: &Memory,
+    reserve: &mut Reserve,
+    changes: &[Change<El1>],
+    right: Right,
+) -> String {
+    let census = |level| Census::new(Tolerance::new(level, true));
+    let (first, second, third) = (census(BbmLevel::Level1), census(BbmLevel::Level2), census(BbmLevel::Level3));
+    let licence = match right {
+        Right::Break => Licence::break_before_make(&first),
+        Right::First => first.not_cached().unwrap(),
+        Right::Second => second.tolerated().unwrap(),
+        Right::Third => third.tolerated().unwrap(),
+    };
     let mut text = String::new();
     let needed = match table.plan(changes, Some(&licence)) {
         Ok(plan) => plan.tables_needed(),
@@ -77,18 +98,34 @@ fn dump(table: &Table<'_>) -> String {
     dump.finish(4 * GIB).unwrap()
 }
 
-/// Maps `setup`, makes `wanted`, and compares what happened with `expected`.
+/// Maps `setup`, makes `wanted` by break-before-make, and compares what happened with `expected`.
 fn check(regime: El1, setup: &[Change<El1>], wanted: &[Change<El1>], expected: Expect) {
+    check_all(regime, setup, &[(wanted, Right::Break)], expected);
+}
+
+/// The same with another licence.
+fn check_with(right: Right, setup: &[Change<El1>], wanted: &[Change<El1>], expected: Expect) {
+    check_all(KERNEL, setup, &[(wanted, right)], expected);
+}
+
+fn check_all(regime: El1, setup: &[Change<El1>], lists: &[(&[Change<El1>], Right)], expected: Expect) {
     let memory = Memory::default();
     let mut reserve = Reserve::new();
     memory.supply::<Granule4K>(&mut reserve, 1);
     let geometry = Geometry::new(39, Layout::Bits48, AddressHalf::Lower).unwrap();
     let mut table = PageTable::offline(&memory, geometry, regime, &mut reserve).unwrap();
-    change(&mut table, &memory, &mut reserve, setup);
+    change(&mut table, &memory, &mut reserve, setup, Right::Break);
     let mut table = table.publish();
-    let before = dump(&table);
-    let steps = change(&mut table, &memory, &mut reserve, wanted);
-    expected.assert_eq(&format!("{before}----\n{steps}----\n{}", dump(&table)));
+    let mut text = dump(&table);
+    for (wanted, right) in lists {
+        let steps = change(&mut table, &memory, &mut reserve, wanted, *right);
+        let _ = write!(text, "----\n{steps}----\n{}", dump(&table));
+    }
+    expected.assert_eq(&text);
+}
+
+fn collapse(from: u64, bytes: u64) -> Change<El1> {
+    Change::Collapse { from: VirtAddr::new(from)..VirtAddr::new(from + bytes) }
 }
 
 #[test]
@@ -139,29 +176,30 @@ fn one_page_of_a_block_becomes_read_only() {
         &[map(0, 2 * MIB, GIB, LeafSize::LARGEST)],
         &[read_only(0x5000, 0x1000)],
         expect![[r#"
-        0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-        ----
-        1 tables
-        0 retired
-          store in 0x80002000 × 512
-          store in 0x80001000
-          dsb ishst
-          tlbi vaale1is, 0x0000600000000000
-          dsb ish
-          isb
-          store in 0x80001000
-          dsb ishst
-          isb
-        ----
-        0x0000000000000000-0x0000000000005000          20K PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000005000-0x0000000000006000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000006000-0x0000000000010000          40K PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000010000-0x0000000000200000        1984K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-    "#]],
+            0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            1 tables
+            0 retired
+              store in 0x80002000 × 512
+              dsb ishst
+              store in 0x80001000
+              dsb ishst
+              tlbi vaale1is, 0x0000600000000000
+              dsb ish
+              isb
+              store in 0x80001000
+              dsb ishst
+              isb
+            ----
+            0x0000000000000000-0x0000000000005000          20K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000005000-0x0000000000006000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000006000-0x0000000000010000          40K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000010000-0x0000000000200000        1984K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+        "#]],
     );
 }
 
@@ -172,32 +210,33 @@ fn one_page_of_a_gibibyte_becomes_read_only_in_one_window() {
         &[map(GIB, GIB, GIB, LeafSize::LARGEST)],
         &[read_only(GIB + 0x5000, 0x1000)],
         expect![[r#"
-        0x0000000000000000-0x0000000040000000           1G PGD
-        0x0000000040000000-0x0000000080000000           1G PGD       RW NX SHD AF        BLK UXN    MEM/NORMAL
-        0x0000000080000000-0x0000000100000000           2G PGD
-        ----
-        2 tables
-        0 retired
-          store in 0x80001000 × 512
-          store in 0x80002000 × 512
-          store in 0x80000000
-          dsb ishst
-          tlbi vaale1is, 0x0000000000040000
-          dsb ish
-          isb
-          store in 0x80000000
-          dsb ishst
-          isb
-        ----
-        0x0000000000000000-0x0000000040000000           1G PGD
-        0x0000000040000000-0x0000000040005000          20K PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000040005000-0x0000000040006000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
-        0x0000000040006000-0x0000000040010000          40K PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000040010000-0x0000000040200000        1984K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
-        0x0000000040200000-0x0000000042000000          30M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
-        0x0000000042000000-0x0000000080000000         992M PMD       RW NX SHD AF    CON BLK UXN    MEM/NORMAL
-        0x0000000080000000-0x0000000100000000           2G PGD
-    "#]],
+            0x0000000000000000-0x0000000040000000           1G PGD
+            0x0000000040000000-0x0000000080000000           1G PGD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000080000000-0x0000000100000000           2G PGD
+            ----
+            2 tables
+            0 retired
+              store in 0x80001000 × 512
+              store in 0x80002000 × 512
+              dsb ishst
+              store in 0x80000000
+              dsb ishst
+              tlbi vaale1is, 0x0000000000040000
+              dsb ish
+              isb
+              store in 0x80000000
+              dsb ishst
+              isb
+            ----
+            0x0000000000000000-0x0000000040000000           1G PGD
+            0x0000000040000000-0x0000000040005000          20K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000040005000-0x0000000040006000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+            0x0000000040006000-0x0000000040010000          40K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000040010000-0x0000000040200000        1984K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+            0x0000000040200000-0x0000000042000000          30M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000042000000-0x0000000080000000         992M PMD       RW NX SHD AF    CON BLK UXN    MEM/NORMAL
+            0x0000000080000000-0x0000000100000000           2G PGD
+        "#]],
     );
 }
 
@@ -372,27 +411,28 @@ fn unmapping_part_of_a_block_keeps_the_rest() {
         &[map(0, 2 * MIB, GIB, LeafSize::LARGEST)],
         &[unmap(0x10_0000, 0x10_0000)],
         expect![[r#"
-        0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-        ----
-        1 tables
-        0 retired
-          store in 0x80002000 × 512
-          store in 0x80001000
-          dsb ishst
-          tlbi vaale1is, 0x0000600000000000
-          dsb ish
-          isb
-          store in 0x80001000
-          dsb ishst
-          isb
-        ----
-        0x0000000000000000-0x0000000000100000           1M PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
-        0x0000000000100000-0x0000000000200000           1M PTE
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-    "#]],
+            0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            1 tables
+            0 retired
+              store in 0x80002000 × 512
+              dsb ishst
+              store in 0x80001000
+              dsb ishst
+              tlbi vaale1is, 0x0000600000000000
+              dsb ish
+              isb
+              store in 0x80001000
+              dsb ishst
+              isb
+            ----
+            0x0000000000000000-0x0000000000100000           1M PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+            0x0000000000100000-0x0000000000200000           1M PTE
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+        "#]],
     );
 }
 
@@ -411,6 +451,7 @@ fn a_split_makes_the_largest_leaves_that_meet_there() {
               store in 0x80002000 × 256
               store in 0x80001000 × 512
               store in 0x80002000 × 256
+              dsb ishst
               store in 0x80000000
               dsb ishst
               tlbi vaale1is, 0x0000500000000000
@@ -437,41 +478,333 @@ fn a_range_and_its_alias_change_together() {
         &setup,
         &[read_only(2 * GIB, 0x1000), read_only(0x3000, 0x1000)],
         expect![[r#"
+            0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000080000000           1G PGD
+            0x0000000080000000-0x0000000080001000           4K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000080001000-0x0000000080200000        2044K PTE
+            0x0000000080200000-0x00000000c0000000        1022M PMD
+            0x00000000c0000000-0x0000000100000000           1G PGD
+            ----
+            1 tables
+            0 retired
+              store in 0x80001000
+              store in 0x80004000 × 512
+              dsb ishst
+              store in 0x80003000
+              dsb ishst
+              tlbi vaale1is, 0x0000000000000000
+              dsb ish
+              isb
+              store in 0x80003000
+              dsb ishst
+              isb
+              dsb ishst
+              tlbi vaale1is, 0x0000000000080000
+              dsb ish
+              isb
+            ----
+            0x0000000000000000-0x0000000000003000          12K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000003000-0x0000000000004000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000004000-0x0000000000010000          48K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000010000-0x0000000000200000        1984K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000080000000           1G PGD
+            0x0000000080000000-0x0000000080001000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+            0x0000000080001000-0x0000000080200000        2044K PTE
+            0x0000000080200000-0x00000000c0000000        1022M PMD
+            0x00000000c0000000-0x0000000100000000           1G PGD
+        "#]],
+    );
+}
+
+#[test]
+fn where_resizing_is_tolerated_a_block_splits_in_place() {
+    check_with(
+        Right::Third,
+        &[map(0, 2 * MIB, GIB, LeafSize::LARGEST)],
+        &[read_only(0x5000, 0x1000)],
+        expect![[r#"
         0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
         0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000080000000           1G PGD
-        0x0000000080000000-0x0000000080001000           4K PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000080001000-0x0000000080200000        2044K PTE
-        0x0000000080200000-0x00000000c0000000        1022M PMD
-        0x00000000c0000000-0x0000000100000000           1G PGD
+        0x0000000040000000-0x0000000100000000           3G PGD
         ----
         1 tables
         0 retired
+          store in 0x80002000 × 512
+          dsb ishst
           store in 0x80001000
-          store in 0x80004000 × 512
-          store in 0x80003000
+          store in 0x80002000
           dsb ishst
-          tlbi vaale1is, 0x0000000000000000
-          dsb ish
-          isb
-          store in 0x80003000
-          dsb ishst
-          isb
-          dsb ishst
-          tlbi vaale1is, 0x0000000000080000
+          tlbi vaale1is, 0x0000000000000005
           dsb ish
           isb
         ----
-        0x0000000000000000-0x0000000000003000          12K PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000003000-0x0000000000004000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000004000-0x0000000000010000          48K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000000000-0x0000000000005000          20K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000005000-0x0000000000006000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000006000-0x0000000000010000          40K PTE       RW NX SHD AF            UXN    MEM/NORMAL
         0x0000000000010000-0x0000000000200000        1984K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
         0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000080000000           1G PGD
-        0x0000000080000000-0x0000000080001000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
-        0x0000000080001000-0x0000000080200000        2044K PTE
-        0x0000000080200000-0x00000000c0000000        1022M PMD
-        0x00000000c0000000-0x0000000100000000           1G PGD
+        0x0000000040000000-0x0000000100000000           3G PGD
+    "#]],
+    );
+}
+
+#[test]
+fn where_conflicts_may_come_the_old_leaf_is_forgotten_too() {
+    check_with(
+        Right::Second,
+        &[map(0, 2 * MIB, GIB, LeafSize::LARGEST)],
+        &[read_only(0x5000, 0x1000)],
+        expect![[r#"
+            0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            1 tables
+            0 retired
+              store in 0x80002000 × 512
+              dsb ishst
+              store in 0x80001000
+              store in 0x80002000
+              dsb ishst
+              tlbi vaale1is, 0x0000000000000005
+              dsb ish
+              isb
+            ----
+            0x0000000000000000-0x0000000000005000          20K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000005000-0x0000000000006000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000006000-0x0000000000010000          40K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000010000-0x0000000000200000        1984K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+        "#]],
+    );
+}
+
+#[test]
+fn at_level_1_a_block_is_made_uncacheable_before_it_splits() {
+    check_with(
+        Right::First,
+        &[map(0, 2 * MIB, GIB, LeafSize::LARGEST)],
+        &[read_only(0x5000, 0x1000)],
+        expect![[r#"
+            0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            1 tables
+            0 retired
+              store in 0x80002000 × 512
+              dsb ishst
+              store in 0x80001000
+              dsb ishst
+              tlbi vaale1is, 0x0000600000000000
+              dsb ish
+              isb
+              store in 0x80001000
+              store in 0x80002000
+              dsb ishst
+              tlbi vaale1is, 0x0000000000000005
+              dsb ish
+              isb
+            ----
+            0x0000000000000000-0x0000000000005000          20K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000005000-0x0000000000006000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000006000-0x0000000000010000          40K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000010000-0x0000000000200000        1984K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+        "#]],
+    );
+}
+
+#[test]
+fn a_group_loses_its_hint_in_place_before_a_page_of_it_changes() {
+    check_with(
+        Right::Third,
+        &[map(0, 0x1_0000, GIB, LeafSize::LARGEST)],
+        &[read_only(0x5000, 0x1000)],
+        expect![[r#"
+        0x0000000000000000-0x0000000000010000          64K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+        0x0000000000010000-0x0000000000200000        1984K PTE
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+        ----
+        0 tables
+        0 retired
+          store in 0x80001000 × 17
+          dsb ishst
+          tlbi vaale1is, 0x0000700000000005
+          dsb ish
+          isb
+        ----
+        0x0000000000000000-0x0000000000005000          20K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000005000-0x0000000000006000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000006000-0x0000000000010000          40K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000010000-0x0000000000200000        1984K PTE
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+    "#]],
+    );
+}
+
+#[test]
+fn pages_fold_into_a_block_in_place() {
+    check_with(
+        Right::Third,
+        &[map(0, 2 * MIB, GIB, LeafSize::PAGE)],
+        &[collapse(0, 2 * MIB)],
+        expect![[r#"
+        0x0000000000000000-0x0000000000200000           2M PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+        ----
+        0 tables
+        1 retired
+          store in 0x80002000
+          dsb ishst
+          tlbi rvaae1is, 0x0000538000000000
+          dsb ish
+          isb
+          store in 0x80001000
+        ----
+        0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+    "#]],
+    );
+}
+
+#[test]
+fn pages_fold_into_a_block_by_nt() {
+    check_with(
+        Right::First,
+        &[map(0, 2 * MIB, GIB, LeafSize::PAGE)],
+        &[collapse(0, 2 * MIB)],
+        expect![[r#"
+        0x0000000000000000-0x0000000000200000           2M PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+        ----
+        0 tables
+        1 retired
+          store in 0x80002000
+          dsb ishst
+          tlbi rvaae1is, 0x0000538000000000
+          dsb ish
+          isb
+          store in 0x80002000
+          store in 0x80001000
+          dsb ishst
+          tlbi vaale1is, 0x0000600000000000
+          dsb ish
+          isb
+        ----
+        0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+    "#]],
+    );
+}
+
+#[test]
+fn pages_fold_into_a_block_by_break_before_make() {
+    check(
+        KERNEL,
+        &[map(0, 2 * MIB, GIB, LeafSize::PAGE)],
+        &[collapse(0, 2 * MIB)],
+        expect![[r#"
+        0x0000000000000000-0x0000000000200000           2M PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+        ----
+        0 tables
+        1 retired
+          store in 0x80002000
+          dsb ishst
+          tlbi rvaae1is, 0x0000538000000000
+          dsb ish
+          isb
+          store in 0x80002000
+          dsb ishst
+          isb
+          store in 0x80001000
+        ----
+        0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+    "#]],
+    );
+}
+
+#[test]
+fn pages_fold_into_a_group_in_place_and_nothing_is_forgotten() {
+    check_with(
+        Right::Third,
+        &[map(0, 0x1_1000, GIB, LeafSize::PAGE)],
+        &[collapse(0, 2 * MIB)],
+        expect![[r#"
+            0x0000000000000000-0x0000000000011000          68K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000011000-0x0000000000200000        1980K PTE
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            0 tables
+            0 retired
+              store in 0x80001000 × 16
+              dsb ishst
+              isb
+            ----
+            0x0000000000000000-0x0000000000010000          64K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+            0x0000000000010000-0x0000000000011000           4K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000011000-0x0000000000200000        1980K PTE
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+        "#]],
+    );
+}
+
+#[test]
+fn a_block_is_hidden_and_splits_without_a_licence() {
+    let hide = Change::Hide { from: VirtAddr::new(0)..VirtAddr::new(2 * MIB) };
+    let show = Change::Show { from: VirtAddr::new(0x5000)..VirtAddr::new(0x6000) };
+    let setup = [map(0, 2 * MIB, GIB, LeafSize::LARGEST)];
+    check_all(
+        KERNEL,
+        &setup,
+        &[(&[hide], Right::Break), (&[show], Right::Break)],
+        expect![[r#"
+        0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+        ----
+        0 tables
+        0 retired
+          store in 0x80001000
+          dsb ishst
+          tlbi vaale1is, 0x0000600000000000
+          dsb ish
+          isb
+        ----
+        0x0000000000000000-0x0000000000200000           2M PMD F     RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
+        ----
+        1 tables
+        0 retired
+          store in 0x80002000 × 512
+          dsb ishst
+          store in 0x80001000
+          dsb ishst
+          isb
+        ----
+        0x0000000000000000-0x0000000000005000          20K PTE F     RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000005000-0x0000000000006000           4K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000006000-0x0000000000010000          40K PTE F     RW NX SHD AF            UXN    MEM/NORMAL
+        0x0000000000010000-0x0000000000200000        1984K PTE F     RW NX SHD AF    CON     UXN    MEM/NORMAL
+        0x0000000000200000-0x0000000040000000        1022M PMD
+        0x0000000040000000-0x0000000100000000           3G PGD
     "#]],
     );
 }

@@ -13,7 +13,7 @@ pub struct MemoryType(pub u8);
 impl MemoryType {
     /// Normal, inner and outer write-back, allocating.
     pub const NORMAL: Self = Self(0xff);
-    /// Normal write-back, with allocation tags (FEAT_MTE2). Without MTE it behaves as [`Self::NORMAL`].
+    /// Normal write-back, with allocation tags: for CPUs with FEAT_MTE2 alone.
     pub const NORMAL_TAGGED: Self = Self(0xf0);
     /// Normal, not cached.
     pub const NORMAL_NC: Self = Self(0x44);

@@ -98,7 +98,9 @@ impl Concrete {
         self.machine.apply(cpu, event);
         match *event {
             Event::Tlbi { .. } => self.send(cpu, known),
-            Event::Barrier(Barrier::Dsb { domain, accesses: Accesses::All, is_nxs }) => self.arrive(cpu, domain, is_nxs),
+            Event::Barrier(Barrier::Dsb { domain, accesses: Accesses::All, is_nxs }) => {
+                self.arrive(cpu, domain, is_nxs)
+            }
             Event::Barrier(Barrier::Isb) | Event::Enter(_) => self.synchronize(cpu),
             _ => {}
         }
@@ -119,7 +121,7 @@ impl Concrete {
             5 if !self.underway[cpu as usize].is_empty() => {
                 let at = self.seed.below(self.underway[cpu as usize].len() as u64) as usize;
                 let arrived = self.underway[cpu as usize].swap_remove(at);
-                self.invalidate(cpu, &arrived.selector, false);
+                self.invalidate(cpu, &arrived.selector, None);
             }
             _ => {}
         }
@@ -152,20 +154,15 @@ impl Concrete {
                     Scope::Inner => domain != Domain::NonShareable,
                     Scope::Outer => matches!(domain, Domain::Outer | Domain::System),
                 };
-                let is_done = it.issuer == cpu
-                    && (is_wide || is_own)
-                    && (!is_nxs || it.selector.operation().is_nxs);
+                let is_done = it.issuer == cpu && (is_wide || is_own) && (!is_nxs || it.selector.operation().is_nxs);
                 if !is_done {
                     self.underway[number].push(it);
                 } else if is_own && self.seed.one_in(2) {
-                    // Without FEAT_ETS2, and for what it executes, the issuer is sure only after it synchronizes.
-                    if has_ets {
-                        self.invalidate(cpu, &it.selector, true);
-                    }
+                    self.invalidate(cpu, &it.selector, Some(has_ets));
                     it.awaits_sync = true;
                     self.underway[number].push(it);
                 } else {
-                    self.invalidate(number as u8, &it.selector, false);
+                    self.invalidate(number as u8, &it.selector, None);
                 }
             }
         }
@@ -174,22 +171,23 @@ impl Concrete {
     fn synchronize(&mut self, cpu: u8) {
         for it in core::mem::take(&mut self.underway[cpu as usize]) {
             if it.issuer == cpu && it.awaits_sync {
-                self.invalidate(cpu, &it.selector, false);
+                self.invalidate(cpu, &it.selector, None);
             } else {
                 self.underway[cpu as usize].push(it);
             }
         }
     }
 
-    /// The TLBI acts on `cpu`: what it selects goes, and nothing else.
-    fn invalidate(&mut self, cpu: u8, selector: &Selector, keeps_executable: bool) {
+    /// The TLBI acts on `cpu`: what it selects goes, and nothing else. `lingering` is given when that CPU issued it and
+    /// has not synchronized: whether it has FEAT_ETS2.
+    fn invalidate(&mut self, cpu: u8, selector: &Selector, lingering: Option<bool>) {
         // Whoever is gone is no stray; who stays is where it was, or further to the front.
         self.checked[cpu as usize] = 0;
         self.tlbs[cpu as usize].retain(|cached| {
             let holders = Holders::of(cached.asid, 1 << cpu);
             match selector.select(&cached.entry, &holders) {
                 Err(_) => true,
-                Ok(_) if keeps_executable && cached.entry.is_executable() => true,
+                Ok(_) if lingering.is_some_and(|has_ets| cached.entry.lingers(has_ets)) => true,
                 Ok((_, 0)) => false,
                 Ok((_, holes)) => cached.entry.members(cached.first, cached.last) & holes == 0,
             }

@@ -11,11 +11,8 @@ const NEVER_EXECUTES: u64 = 1 << 54;
 pub(super) fn attributes(stage1: &Stage1, level: i8, word: u64, hierarchy: Hierarchy) -> Attributes {
     let mair = (stage1.mair >> ((word >> 2 & 7) * 8)) as u8;
     let hardware_dirty = stage1.hardware.dirty_state && word & DIRTY_MODIFIER != 0;
-    let permissions = if stage1.has_el0() {
-        two_levels(stage1, word, hierarchy)
-    } else {
-        one_level(stage1, word, hierarchy)
-    };
+    let permissions =
+        if stage1.has_el0() { two_levels(stage1, word, hierarchy) } else { one_level(stage1, word, hierarchy) };
     Attributes {
         memory: MemoryType::from_mair(mair),
         shareability: Format::Stage1(stage1).shareability(word),

@@ -1,6 +1,8 @@
 //! Barriers: a DSB finishes its CPU's stores and completes its CPU's TLBIs, an ISB takes the last doubt from the CPU
 //! itself. (DDI 0487, D8.17: RPSMWS, RYNJCP, RBLDZX; D8.2.6: RSPVBD)
 
+use alloc::vec::Vec;
+
 use super::Machine;
 use crate::barrier::{Accesses, Barrier, Domain};
 use crate::registers::Ets;
@@ -66,12 +68,16 @@ impl Machine {
         self.may.complete_kept(cpu, &is_done, 0);
     }
 
-    fn end(&mut self, cpu: u8, marked: alloc::vec::Vec<Entry>, is_done: &dyn Fn(&Mark) -> Option<Cpus>, is_dsb: bool) {
+    fn end(&mut self, cpu: u8, marked: Vec<Entry>, is_done: &dyn Fn(&Mark) -> Option<Cpus>, is_dsb: bool) {
         let has_ets = self.cpus[cpu as usize].features.ets != Ets::None;
         for entry in marked {
-            let keeps = if is_dsb && (!has_ets || entry.is_executable()) { 1 << cpu } else { 0 };
+            let keeps = if is_dsb && entry.lingers(has_ets) { 1 << cpu } else { 0 };
             let leads_on = entry.is_table() || entry.tag.regime == crate::context::Regime::Stage2;
-            let before = if leads_on && self.may.stale.will_lose(&entry, cpu, is_done, keeps) { self.may.entries_beyond(&entry) } else { alloc::vec::Vec::new() };
+            let before = if leads_on && self.may.stale.will_lose(&entry, cpu, is_done, keeps) {
+                self.may.entries_beyond(&entry)
+            } else {
+                Vec::new()
+            };
             let lost = self.may.stale.complete(&entry, cpu, is_done, keeps);
             if !lost.is_empty() && !before.is_empty() {
                 self.lose_beyond(cpu, before, &lost);
@@ -80,19 +86,37 @@ impl Machine {
     }
 
     /// A table entry or stage-2 entry is gone: what could be walked through it stays cached, except what the TLBI that
-    /// ended the one also ends.
-    fn lose_beyond(&mut self, cpu: u8, before: alloc::vec::Vec<Held>, lost: &[(Holders, Selector)]) {
+    /// ended the one also ends. On the CPU itself that one may be waiting for its synchronization still.
+    fn lose_beyond(&mut self, cpu: u8, before: Vec<Held>, lost: &[(Holders, Selector)]) {
+        let has_ets = self.cpus[cpu as usize].features.ets != Ets::None;
+        let own: Cpus = 1 << cpu;
         let spared = |entry: &Entry, holders: &Holders| {
             let mut spared = Holders::none();
             for (of, selector) in lost {
                 if let Ok((mut selected, 0)) = selector.select(entry, holders) {
-                    selected.restrict(of.cpus());
+                    selected.restrict(of.cpus() & if entry.lingers(has_ets) { !own } else { !0 });
                     spared.merge(&selected);
                 }
             }
             spared
         };
+        let had = |entry: &Entry| self.may.stale.get(entry).map_or(0, |record| record.holders.cpus());
+        let lingering = before.iter().map(|it| it.0).filter(|it| it.lingers(has_ets));
+        let lingering: Vec<Entry> = lingering.filter(|it| had(it) & own == 0).collect();
         let origin = Origin { event: self.event, cpu, word: None };
         self.may.lose(before, origin, &spared);
+        for entry in lingering {
+            let Some(record) = self.may.stale.get(&entry) else { continue };
+            let marks: Vec<Mark> = lost
+                .iter()
+                .filter_map(|(of, selector)| {
+                    let (mut holders, holes) = selector.select(&entry, &record.holders).ok()?;
+                    holders.restrict(of.cpus() & own);
+                    let mark = Mark { issuer: cpu, selector: *selector, holders, holes, awaits_sync: true };
+                    (!mark.holders.is_empty()).then_some(mark)
+                })
+                .collect();
+            marks.into_iter().for_each(|mark| self.may.stale.mark(&entry, mark));
+        }
     }
 }

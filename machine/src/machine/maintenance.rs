@@ -114,23 +114,26 @@ impl Machine {
         let mut effect = Effect::default();
         let mut selected = alloc::vec::Vec::new();
         let mut missed = alloc::vec::Vec::new();
-        let mut consider = |(entry, record): &(Entry, crate::tlb::stale::Record)| match selector
-            .select(entry, &record.holders)
-        {
-            Ok((mut holders, holes)) => {
-                effect.cpus |= holders.cpus();
-                holders.restrict(reached);
-                if holders.cpus() != record.holders.cpus() && record.holders.cpus() & !reached != 0 {
-                    missed.push((*entry, Miss::Scope));
+        let mut consider =
+            |(entry, record): &(Entry, crate::tlb::stale::Record)| match selector.select(entry, &record.holders) {
+                Ok((mut holders, holes)) => {
+                    effect.cpus |= holders.cpus();
+                    holders.restrict(reached);
+                    if holders.cpus() != record.holders.cpus() && record.holders.cpus() & !reached != 0 {
+                        missed.push((*entry, Miss::Scope));
+                    }
+                    if !holders.is_empty() {
+                        if entry.is_table() {
+                            effect.tables += 1
+                        } else {
+                            effect.leaves += 1
+                        }
+                        selected.push((*entry, holders, holes));
+                    }
                 }
-                if !holders.is_empty() {
-                    if entry.is_table() { effect.tables += 1 } else { effect.leaves += 1 }
-                    selected.push((*entry, holders, holes));
-                }
-            }
-            Err(Miss::Context) => {}
-            Err(miss) => missed.push((*entry, miss)),
-        };
+                Err(Miss::Context) => {}
+                Err(miss) => missed.push((*entry, miss)),
+            };
         let range = &selector.invalidation;
         let tag = Tag { regime: selector.regime, vmid: selector.vmid.unwrap_or(0) };
         match range.operation.what {
@@ -174,11 +177,8 @@ impl Machine {
                 continue;
             }
             let asid = u32::from(selector.invalidation.asid);
-            let mut holders = if is_asid {
-                Holders::of(asid, state.kept.holders.exactly(asid))
-            } else {
-                state.kept.holders.clone()
-            };
+            let mut holders =
+                if is_asid { Holders::of(asid, state.kept.holders.exactly(asid)) } else { state.kept.holders.clone() };
             effect.cpus |= holders.cpus();
             holders.restrict(reached);
             if holders.is_empty() {

@@ -22,7 +22,8 @@ impl Machine {
                 owned == Owned::Frame && output <= last && output.wrapping_add(entry.last() - entry.start) >= address
             }
         };
-        let kept = self.may.stale.iter().find(|(entry, _)| refers(entry)).map(|(entry, it)| (*entry, it.holders.clone()));
+        let kept =
+            self.may.stale.iter().find(|(entry, _)| refers(entry)).map(|(entry, it)| (*entry, it.holders.clone()));
         let kept = kept.or_else(|| self.unfinished_reference(&refers));
         let kept = kept.or_else(|| if owned == Owned::Table { self.link_to(address, last) } else { None });
         if let Some((entry, holders)) = kept {
@@ -36,12 +37,8 @@ impl Machine {
 
     /// An entry that refers to the memory through a value whose replacement is not finished.
     fn unfinished_reference(&self, refers: &dyn Fn(&Entry) -> bool) -> Option<(Entry, Holders)> {
-        let old: alloc::vec::Vec<(u64, u64)> = self
-            .may
-            .visible
-            .words()
-            .flat_map(|(word, old)| old.iter().map(move |it| (word, it.value)))
-            .collect();
+        let old: alloc::vec::Vec<(u64, u64)> =
+            self.may.visible.words().flat_map(|(word, old)| old.iter().map(move |it| (word, it.value))).collect();
         old.into_iter().find_map(|(word, value)| {
             let found = self.may.entries_through(word, value);
             found.into_iter().find(|(entry, _)| refers(entry) && self.may.memory.word(word) != value)
@@ -69,9 +66,9 @@ impl Machine {
 
     fn is_live_root(&self, address: u64, last: u64) -> bool {
         let is_within = |root: u64| root >= address && root <= last;
-        self.may.spaces().any(|(_, it)| {
-            !it.live.is_empty() && is_within(it.space.root()) && !crate::tlb::reach::is_flat(&it.space)
-        })
+        self.may
+            .spaces()
+            .any(|(_, it)| !it.live.is_empty() && is_within(it.space.root()) && !crate::tlb::reach::is_flat(&it.space))
     }
 
     /// `asid` gets another owner: nothing tagged with it may be left.
@@ -111,7 +108,8 @@ impl Machine {
     pub fn reuse_vmid(&mut self, cpu: u8, vmid: u16) {
         self.event += 1;
         let is_its = |tag: Tag| tag.vmid == vmid && matches!(tag.regime, Regime::El10 | Regime::Stage2);
-        let stale = self.may.stale.iter().find(|(it, _)| is_its(it.tag)).map(|(it, record)| (*it, record.holders.clone()));
+        let stale =
+            self.may.stale.iter().find(|(it, _)| is_its(it.tag)).map(|(it, record)| (*it, record.holders.clone()));
         if let Some((entry, holders)) = stale {
             return self.report_reuse(cpu, u64::from(vmid), Some(entry), &holders);
         }

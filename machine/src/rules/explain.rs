@@ -21,7 +21,12 @@ impl Machine {
                 finding.rule = Rule::StageOrder;
                 Missing::Stage1AfterStage2
             }
-            (_, Some(near)) => Missing::BetterTlbi(near),
+            (_, Some(near)) => {
+                if near.why == Miss::Misencoded {
+                    finding.rule = Rule::Encoding;
+                }
+                Missing::BetterTlbi(near)
+            }
             (None, None) => Missing::Tlbi,
         };
         let is_late_loss = record.origin.word.is_none();

@@ -1,12 +1,16 @@
 //! V7, V10 and the lint: TLBIs whose encoding does not say what was meant, that need not resolve a conflict, or that do
 //! more than is needed; barriers with nothing to do.
 
+use alloc::vec::Vec;
+
 use crate::barrier::Barrier;
 use crate::context::Regime;
 use crate::finding::{Finding, Lint, Missing, Rule};
 use crate::machine::{Effect, Machine};
+use crate::tlb::entry::Entry;
 use crate::tlb::reach::{Found, Question};
-use crate::tlbi::{Flaw, Operation, Scope, Selector, What};
+use crate::tlb::stale::{NearMiss, Record};
+use crate::tlbi::{Flaw, Miss, Operation, Scope, Selector, What};
 
 impl Machine {
     /// V7: not a TLBI of this architecture.
@@ -60,11 +64,8 @@ impl Machine {
             return self.report(finding);
         }
         let is_idle = effect.leaves + effect.tables + effect.contexts == 0;
-        if is_idle && self.is_misencoded(selector, operand) {
-            let mut finding = Finding::new(Rule::Encoding, self.events(), cpu, selector.invalidation.first);
-            finding.operation = Some(operation);
-            finding.missing = Missing::Encoding(None);
-            return self.report(finding);
+        if is_idle {
+            self.note_misencoded(selector, operand);
         }
         if self.is_linting() {
             self.lint_tlbi(cpu, selector, effect, is_idle);
@@ -72,29 +73,32 @@ impl Machine {
     }
 
     /// It selects nothing, but would if the operand had been an address that was not shifted, or shifted by the
-    /// granule's size, or had its ASID in the low bits.
-    fn is_misencoded(&self, selector: &Selector, operand: u64) -> bool {
-        let operation = selector.operation();
-        if operation.is_range {
-            return false;
+    /// granule's size, or had its ASID in the low bits. Only what is found later about such an entry says so: a TLBI
+    /// that is not needed may look like this by chance.
+    fn note_misencoded(&mut self, selector: &Selector, operand: u64) {
+        let (event, operation) = (self.events(), *selector.operation());
+        let field = operand & ((1 << 44) - 1);
+        let shifted = |by: u8| (((field << 20) as i64 >> 20) as u64) << by;
+        let mut meant = alloc::vec![shifted(14), shifted(16)];
+        if field.is_multiple_of(0x1000) {
+            meant.push(shifted(0));
         }
-        let meant = |address: u64| {
-            self.may().stale().iter().any(|(entry, _)| {
-                selector.covers_context(entry.tag) && address != 0 && entry.overlaps(address, address)
-            })
-        };
-        match operation.what {
+        let is_meant = |entry: &Entry, record: &Record| match operation.what {
+            _ if operation.is_range || field == 0 && operation.what != What::Asid => false,
+            _ if !selector.covers_context(entry.tag) => false,
+            // Why it was missed is known better.
+            _ if record.near.is_some_and(|near| near.event == event) => false,
             What::Address | What::AddressAllAsids | What::Intermediate => {
-                let shifted = |by: u8| meant(((operand & ((1 << 44) - 1)) << (64 - 44 + 12 - by)) as i64 as u64 >> 20);
-                meant(operand) || shifted(14) || shifted(16)
+                meant.iter().any(|address| entry.own_start <= *address && entry.own_last() >= *address)
             }
-            What::Asid => {
-                let low = u32::from(operand as u16);
-                operand >> 48 == 0
-                    && low != 0
-                    && self.may().spaces().any(|(_, it)| it.kept.holders.exactly(low) != 0)
-            }
+            What::Asid => operand >> 48 == 0 && record.holders.exactly(u32::from(operand as u16)) != 0,
             _ => false,
+        };
+        let stale = self.may().stale().iter();
+        let found: Vec<Entry> = stale.filter(|(entry, record)| is_meant(entry, record)).map(|it| it.0).collect();
+        let near = NearMiss { event, operation, why: Miss::Misencoded };
+        for entry in found {
+            self.may_mut().stale.note_near(&entry, near);
         }
     }
 
@@ -161,8 +165,8 @@ impl Machine {
     }
 
     /// The leaves that walks find for one address now: for tests and tools.
-    pub fn leaves(&self, tag: crate::context::Tag, address: u64) -> alloc::vec::Vec<crate::tlb::entry::Entry> {
-        let mut leaves = alloc::vec::Vec::new();
+    pub fn leaves(&self, tag: crate::context::Tag, address: u64) -> Vec<Entry> {
+        let mut leaves = Vec::new();
         self.may().each_reached(tag, &Question::about(address, address), &mut |seen, _| {
             if let Found::Entry { entry, .. } = seen.found
                 && !entry.is_table()

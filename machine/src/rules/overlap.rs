@@ -83,6 +83,11 @@ impl Machine {
                 near: Some(place.space),
                 ..Question::about(place.start, place.last)
             };
+            // Most stores meet nothing at all, and then what a new table leads to need not be looked at.
+            let (_, others) = self.sides(tag, &Question { deepest: place.level, ..question });
+            if others.is_empty() {
+                continue;
+            }
             let (new, others) = self.sides(tag, &question);
             if let Some(mut finding) = self.first_conflict(cpu, &new, &others, replaced) {
                 finding.store = Some((word, old, value));
@@ -115,7 +120,10 @@ impl Machine {
         }
         let is_risky = |other: SpaceId| {
             let it = self.may().space(other);
-            other != space && it.is_used() && it.space.tag() == tag && self.may().may_meet(space, other)
+            other != space
+                && it.is_used()
+                && it.space.tag() == tag
+                && self.may().may_meet(space, other)
                 && overlap(it.space.bounds(), (first, last))
         };
         if (0..self.may().space_count()).any(is_risky) {
@@ -167,15 +175,7 @@ impl Machine {
         None
     }
 
-    fn conflict(
-        &self,
-        cpu: u8,
-        new: &Side,
-        kept: &Side,
-        cpus: Cpus,
-        reason: Reason,
-        replaced: Option<u64>,
-    ) -> Finding {
+    fn conflict(&self, cpu: u8, new: &Side, kept: &Side, cpus: Cpus, reason: Reason, replaced: Option<u64>) -> Finding {
         let is_direct = replaced == Some(kept.word);
         let is_set = new.entry.attributes().is_some_and(|it| it.is_contiguous)
             || kept.entry.attributes().is_some_and(|it| it.is_contiguous);

@@ -4,9 +4,10 @@
 
 use alloc::vec::Vec;
 
+use super::chunk::Chunk;
 use super::entry::{Body, Entry, Second, SpaceId};
 use super::may::{May, SpaceState};
-use super::reach::{Chunk, Found, Question, Route, Seen, Start, Through};
+use super::reach::{Found, Question, Route, Seen, Start, Through};
 use crate::attributes::Permissions;
 use crate::context::{Regime, Stage1, Stage2, Tag};
 use crate::descriptor::stage2::combine;
@@ -88,14 +89,7 @@ impl May {
         answers
     }
 
-    fn faults_beneath(
-        &self,
-        state: &SpaceState,
-        address: u64,
-        is_on_walk: bool,
-        route: &Route,
-        sink: Sink<'_>,
-    ) {
+    fn faults_beneath(&self, state: &SpaceState, address: u64, is_on_walk: bool, route: &Route, sink: Sink<'_>) {
         let Some(beneath) = state.beneath else { return };
         let question = Question { wants_faults: true, ..Question::about(address, address) };
         let tag = self.space(beneath).space.tag();

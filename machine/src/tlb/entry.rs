@@ -153,12 +153,11 @@ impl Entry {
         }
     }
 
-    /// True when a fetch may use it.
-    pub const fn is_executable(&self) -> bool {
-        match &self.body {
-            Body::Table { .. } => true,
-            Body::Leaf { attributes, .. } => attributes.permissions.is_executable(),
-        }
+    /// True when the CPU that invalidates it is sure of that only after a context synchronization event, and not after
+    /// the DSB: leaves that it may be executing, and without FEAT_ETS2 whatever serves input addresses. (RBLDZX)
+    pub fn lingers(&self, has_ets: bool) -> bool {
+        let is_executable = self.attributes().is_some_and(|it| it.permissions.is_executable());
+        self.tag.regime != Regime::Stage2 && (!has_ets || is_executable)
     }
 
     /// True when it is reached by addresses of the upper half.

@@ -85,6 +85,14 @@ impl Holders {
         }
     }
 
+    /// Keeps only the pairs that `other` has too.
+    pub fn intersect(&mut self, other: &Self) {
+        self.0.retain_mut(|(asid, kept)| {
+            *kept &= other.exactly(*asid);
+            *kept != 0
+        });
+    }
+
     /// Keeps only `cpus`.
     pub fn restrict(&mut self, cpus: Cpus) {
         self.0.retain_mut(|(_, kept)| {

@@ -80,7 +80,7 @@ impl May {
         let uses = self.index.uses(word).iter().filter(|it| it.covers(word));
         uses.map(|it| {
             let shift = self.space(it.space).space.geometry().slot_shift(it.level);
-            let start = it.base + ((word - it.table) / 8 << shift);
+            let start = it.base + (((word - it.table) / 8) << shift);
             Place { space: it.space, level: it.level, start, last: start + ((1 << shift) - 1) }
         })
         .collect()

@@ -2,6 +2,7 @@
 //!  - what walks can reach: from the root of every live context, and from every kept table entry;
 //!  - what was reachable from contexts that the CPU has left without invalidation (`kept`);
 //!  - what no walk reaches any more but no completed TLBI has removed (`stale`).
+//!
 //! Only the last is stored, so a table of any size costs nothing until one of its words changes.
 
 use alloc::collections::{BTreeMap, BTreeSet};

@@ -3,6 +3,7 @@
 //! TLBs, `crate::concrete`, is one seeded choice, and every entry of it must be in this set.
 
 pub(crate) mod beneath;
+pub(crate) mod chunk;
 pub mod entry;
 pub mod holders;
 pub(crate) mod index;

@@ -1,15 +1,13 @@
 //! What walkers may find now: every walk from every root and from every kept table entry, with every value that a word
 //! may still show. Nothing of this is stored; it is computed for the addresses that a question is about.
 
-use alloc::vec::Vec;
-
+use super::chunk::Chunk;
 use super::entry::{Body, Entry, SpaceId, bytes};
 use super::holders::{Cpus, GLOBAL, Holders};
 use super::may::{May, Space, SpaceState};
 use crate::attributes::Attributes;
 use crate::context::Stage1;
 use crate::descriptor::{CONTIGUOUS, Descriptor, Format, Hierarchy, VALID};
-use crate::memory::Page;
 use crate::syndrome::FaultKind;
 
 /// Asks for the entries whose walk used one particular thing.
@@ -74,7 +72,13 @@ pub(crate) enum Found {
         /// nT: used, but not cached.
         is_untranslated: bool,
     },
-    Fault { kind: FaultKind, level: i8, is_stage2: bool, is_on_walk: bool, intermediate: u64 },
+    Fault {
+        kind: FaultKind,
+        level: i8,
+        is_stage2: bool,
+        is_on_walk: bool,
+        intermediate: u64,
+    },
 }
 
 /// A table about to be walked.
@@ -121,8 +125,7 @@ impl May {
         let mut route = Route::from(walkers);
         route.is_current = false;
         route.is_through = matches!(question.through, Some(Through::Record(record)) if record == *entry);
-        let start =
-            Start { table: next, is_located: true, level: entry.level + 1, base: entry.own_start, hierarchy };
+        let start = Start { table: next, is_located: true, level: entry.level + 1, base: entry.own_start, hierarchy };
         if start.level > question.deepest {
             return;
         }
@@ -201,7 +204,8 @@ impl May {
         let mut route = route.clone();
         route.walkers &= walkers;
         route.is_current &= is_current;
-        route.is_through |= matches!(question.through, Some(Through::Word(word, through)) if word == slot.word && through == value);
+        route.is_through |=
+            matches!(question.through, Some(Through::Word(word, through)) if word == slot.word && through == value);
         if let Some(hidden) = slot.state.hidden.get(&(slot.word, value)) {
             route.hidden.merge(hidden);
         }
@@ -362,63 +366,6 @@ pub(crate) fn leaf_entry(
         body: Body::Leaf { output, attributes },
         holes: 0,
         space,
-    }
-}
-
-/// Where 4 KiB of a table are in memory: one place, or as many as stage 2 may say.
-pub(crate) struct Chunk<'a> {
-    page: u64,
-    places: Vec<Place<'a>>,
-    /// All zero, with no old values.
-    is_blank: bool,
-}
-
-/// One such place.
-pub(crate) struct Place<'a> {
-    page: u64,
-    route: Route,
-    words: Option<&'a Page>,
-    has_old: bool,
-}
-
-impl Place<'_> {
-    /// False when the word cannot matter: most words of most tables are invalid, and this is where time goes.
-    fn may_answer(&self, word: u64, is_inside: bool, wants_faults: bool) -> bool {
-        let value = self.words.map_or(0, |words| words.word((word as usize & 0xfff) / 8));
-        let needed = if is_inside { VALID } else { VALID | CONTIGUOUS };
-        self.has_old || value & needed == needed || is_inside && wants_faults
-    }
-}
-
-impl<'a> Chunk<'a> {
-    const fn none() -> Self {
-        Self { page: u64::MAX, places: Vec::new(), is_blank: false }
-    }
-
-    pub(crate) fn new(may: &'a May, page: u64, places: Vec<(u64, Route)>) -> Self {
-        let place = |(page, route): (u64, Route)| Place {
-            page,
-            route,
-            words: may.memory.page(page),
-            has_old: may.visible.any_in(page, page | 0xfff),
-        };
-        let places: Vec<Place<'a>> = places.into_iter().map(place).collect();
-        let is_blank = places.iter().all(|it| it.words.is_none() && !it.has_old);
-        Self { page, places, is_blank }
-    }
-
-    /// How many words from `address` on are invalid, if any are.
-    fn skips(&self, may: &May, address: u64) -> u64 {
-        let slot = (address as usize & 0xfff) / 8;
-        let rest = 512 - slot;
-        let [place] = self.places.as_slice() else { return if self.is_blank { rest as u64 } else { 0 } };
-        let mut next = place.words.and_then(|words| words.next_odd(slot)).unwrap_or(512);
-        if place.has_old && next > slot {
-            let from = place.page + slot as u64 * 8;
-            let old = may.visible.next_in(from, place.page | 0xfff);
-            next = next.min(old.map_or(512, |word| (word as usize & 0xfff) / 8));
-        }
-        (next - slot) as u64
     }
 }
 

@@ -129,7 +129,11 @@ impl Stale {
         if let Some(record) = self.get_mut(entry) {
             // A hole matters only to holders that lose nothing more.
             for other in &record.marks {
-                if mark.holes != 0 && other.holes == 0 && other.selector.scope() == mark.selector.scope() && other.issuer == issuer {
+                if mark.holes != 0
+                    && other.holes == 0
+                    && other.selector.scope() == mark.selector.scope()
+                    && other.issuer == issuer
+                {
                     mark.holders.subtract(&other.holders);
                 }
             }
@@ -186,13 +190,13 @@ impl Stale {
             self.unmark(issuer, entry);
             return lost;
         };
-        let (mut marks, mut parts, origin) = (Vec::new(), Vec::new(), record.origin);
+        let (mut waiting, mut parts, origin) = (Vec::new(), Vec::new(), record.origin);
         // TLBIs of one batch act each by itself: what one takes does not keep another from having taken it too.
         let before = record.holders.clone();
         for mut mark in core::mem::take(&mut record.marks) {
             let done = if mark.issuer == issuer { is_done(&mark) } else { None };
             let Some(cpus) = done else {
-                marks.push(mark);
+                waiting.push(mark);
                 continue;
             };
             let mut going = mark.holders.clone();
@@ -207,11 +211,12 @@ impl Stale {
             lost.push((held, mark.selector));
             if !mark.holders.is_empty() {
                 mark.awaits_sync = keeps != 0;
-                marks.push(mark);
+                waiting.push(mark);
             }
         }
-        let is_waiting = marks.iter().any(|mark| mark.issuer == issuer);
-        record.marks = marks;
+        lost.retain(|(holders, _)| !holders.is_empty());
+        let is_waiting = waiting.iter().any(|mark| mark.issuer == issuer);
+        record.marks = waiting;
         let is_gone = record.holders.is_empty();
         if !is_waiting || is_gone {
             self.unmark(issuer, entry);

@@ -60,12 +60,7 @@ impl Invalidation {
     }
 
     /// `[63:48] ASID, [47:44] TTL, [43:0] VA[55:12]` or `[47:44] TTL, [39:0] IPA[51:12]`.
-    fn single(
-        operation: Operation,
-        operand: u64,
-        has_ds: bool,
-        features: &Features,
-    ) -> (Option<Self>, Option<Flaw>) {
+    fn single(operation: Operation, operand: u64, has_ds: bool, features: &Features) -> (Option<Self>, Option<Flaw>) {
         let first = if operation.what == What::Intermediate {
             (operand & ((1 << 40) - 1)) << 12
         } else {
@@ -102,7 +97,8 @@ impl Invalidation {
         let length = ((num + 1) << (5 * scale + 1)) << granule.shift();
         let end_of_half = if first >> 63 == 1 { u64::MAX } else { (1 << 55) - 1 };
         let last = first.saturating_add(length - 1);
-        let wraps = last > end_of_half || first >> 63 == 1 && last == u64::MAX && first.checked_add(length - 1).is_none();
+        let wraps =
+            last > end_of_half || first >> 63 == 1 && last == u64::MAX && first.checked_add(length - 1).is_none();
         let decoded = Self {
             operation,
             asid: (operand >> 48) as u16,

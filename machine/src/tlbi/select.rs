@@ -25,6 +25,8 @@ pub enum Miss {
     Stage2Only,
     /// A CPU that may hold the entry is out of scope.
     Scope,
+    /// The operand would select it if it were shifted otherwise, or its ASID were where it belongs.
+    Misencoded,
 }
 
 /// A TLBI in the context it was executed in.

@@ -36,8 +36,7 @@ pub fn translate(context: &Stage1, address: u64, reader: &mut impl Reader) -> Re
             Ok(leaf.translate(descriptor))
         }
     };
-    let first =
-        if context.is_flat { None } else { Some(stage1::walk(context, address, reader, &mut locate)?) };
+    let first = if context.is_flat { None } else { Some(stage1::walk(context, address, reader, &mut locate)?) };
     let intermediate = first.map_or(address, |leaf| leaf.translate(address));
     let Some(beneath) = &context.stage2 else {
         let leaf = first.expect("a context without stage 2 has stage 1");

@@ -86,11 +86,7 @@ pub fn tables(machine: &mut Machine) {
 
 pub fn enable_el1(machine: &mut Machine, cpu: u8, asid: u64, root: u64) {
     let ttbr = asid << 48 | root;
-    let writes = [
-        (Register::MairEl1, MAIR),
-        (Register::TcrEl1, TCR_48 | 1 << 23),
-        (Register::Ttbr0El1, ttbr),
-    ];
+    let writes = [(Register::MairEl1, MAIR), (Register::TcrEl1, TCR_48 | 1 << 23), (Register::Ttbr0El1, ttbr)];
     msr(machine, cpu, &writes);
     msr(machine, cpu, &[(Register::SctlrEl1, 1)]);
 }

@@ -83,7 +83,9 @@ impl Run {
         let wrong = self.errors != 0 && self.seed.one_in(self.errors);
         let asid = 1 << 48;
         match self.seed.below(4) {
-            _ if !wrong => *self.seed.pick(&[(VAE1IS, asid | page), (VALE1IS, asid | page), (VAALE1IS, page), (VMALLE1IS, 0)]),
+            _ if !wrong => {
+                *self.seed.pick(&[(VAE1IS, asid | page), (VALE1IS, asid | page), (VAALE1IS, page), (VMALLE1IS, 0)])
+            }
             0 => (VAE1, asid | page),
             1 => (VALE1IS, 2 << 48 | page),
             2 => (VALE1IS, asid | 0b0110 << 44 | page),

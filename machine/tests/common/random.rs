@@ -106,7 +106,9 @@ fn store(seed: &mut Seed, world: World) -> (u64, u64) {
     let slot = seed.below(18);
     let is_stage2 = matches!(world, World::Flat) || world == World::Combined && seed.one_in(2);
     if is_stage2 {
-        let second = |value: u64| if value == 0 { 0 } else { (value & 0xffff_f000) | (S2_PAGE & !0xc0) | (seed_bits(value) << 6) };
+        let second = |value: u64| {
+            if value == 0 { 0 } else { (value & 0xffff_f000) | (S2_PAGE & !0xc0) | (seed_bits(value) << 6) }
+        };
         return match seed.below(8) {
             0 => (S2_L2, *seed.pick(&[0, S2_L3 | TABLE, S2_BLOCK | FRAMES])),
             1 => (S2_FRAMES, *seed.pick(&[0, S2_FRAMES_L3 | TABLE, S2_BLOCK | FRAMES])),
@@ -116,7 +118,10 @@ fn store(seed: &mut Seed, world: World) -> (u64, u64) {
         };
     }
     match seed.below(12) {
-        0 => (L2, *seed.pick(&[0, L3 | TABLE, L3B | TABLE, BLOCK | FRAMES, BLOCK | FRAMES | NT, BLOCK | FRAMES | 1 << 11])),
+        0 => (
+            L2,
+            *seed.pick(&[0, L3 | TABLE, L3B | TABLE, BLOCK | FRAMES, BLOCK | FRAMES | NT, BLOCK | FRAMES | 1 << 11]),
+        ),
         1 => (L3B + slot * 8, page(seed, slot)),
         2 => (L1, *seed.pick(&[L2 | TABLE, L2 | TABLE, 0, BLOCK | FRAMES])),
         _ => (L3 + slot * 8, page(seed, slot)),
@@ -210,14 +215,19 @@ pub fn refine_one(run: u64, tally: &mut Tally) {
     for _ in 0..300 {
         let cpu = seed.below(cpus) as u8;
         let event = event(&mut seed, world);
-        if std::env::var("RUN").is_ok() { println!("{} {cpu} {event:x?} {:x?}", tally.events, concrete.machine().may().memory().word(L1)); }
+        if std::env::var("RUN").is_ok() {
+            println!("{} {cpu} {event:x?} {:x?}", tally.events, concrete.machine().may().memory().word(L1));
+        }
         if let Event::Access { address, kind } = event {
             let answer = concrete.machine_mut().access(cpu, address, kind);
             let outcome = concrete.access(cpu, address, kind);
-            let is_mixed = concrete.machine().cpus()[cpu as usize].features().bbm == 0
-                && answer.may_fault(FaultKind::Conflict);
+            let is_mixed =
+                concrete.machine().cpus()[cpu as usize].features().bbm == 0 && answer.may_fault(FaultKind::Conflict);
             let is_allowed = answer.outcomes.contains(&outcome) || is_mixed;
-            assert!(is_allowed, "run {run:#x} {world:?}: CPU {cpu} {address:#x} {kind:?}: {outcome:x?} not in {answer:x?}");
+            assert!(
+                is_allowed,
+                "run {run:#x} {world:?}: CPU {cpu} {address:#x} {kind:?}: {outcome:x?} not in {answer:x?}"
+            );
             tally.accesses += 1;
             tally.mixed += u64::from(!answer.outcomes.contains(&outcome));
             tally.conflicts += u64::from(matches!(outcome, Outcome::Fault(it) if it.kind == FaultKind::Conflict));

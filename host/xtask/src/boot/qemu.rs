@@ -15,7 +15,6 @@ pub(crate) const PROGRAM: &str = "qemu-system-aarch64";
 pub(crate) fn arguments(options: &Options, image: &Path) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     let mut add = |pair: [&dyn AsRef<OsStr>; 2]| words.extend(pair.map(|word| word.as_ref().to_os_string()));
-    // With `clock=vm` and the seed, nothing of the host's time or randomness reaches the guest.
     let machine = if options.icount { "virt,gic-version=3,dtb-randomness=off" } else { "virt,gic-version=3" };
     add([&"-M", &machine]);
     add([&"-cpu", &cpu(&options.cpu)]);
@@ -27,6 +26,8 @@ pub(crate) fn arguments(options: &Options, image: &Path) -> Vec<OsString> {
     add([&"-nic", &"none"]);
     add([&"-semihosting-config", &"enable=on,target=native"]);
     if options.icount {
+        // Of the host's time and randomness nothing may reach the guest: not by its clock, not by its seed, and (above)
+        // not by its device tree.
         add([&"-icount", &"shift=0,sleep=off"]);
         add([&"-seed", &"1"]);
         add([&"-rtc", &"base=2026-01-01,clock=vm"]);

@@ -122,7 +122,7 @@ mod tests {
         Ended { output: text.into(), complaints: String::new(), end: End::Exited(code) }
     }
 
-    const GOOD: &str = "# detected\nentered at EL1\ncpu 0: x\n# chosen\npage size 4K\n# checks\ncheck a: ok (x)\n\
+    const GOOD: &str = "# detected\nentered at EL1\ncpu 0: x\n# chosen\npage size: 4K (x)\n# checks\ncheck a: ok (x)\n\
                         # verdict\nverdict: passed (1 checks)\n";
 
     fn test() -> Boot {
@@ -140,7 +140,7 @@ mod tests {
         for (good, bad) in [
             ("EL1", "EL2"),
             ("cpu 0: x\n", ""),
-            ("page size 4K", "page size 64K"),
+            ("page size: 4K", "page size: 64K"),
             ("# chosen\n", "# chosen\nwarning: odd\n"),
             ("verdict: passed (1 checks)", ""),
         ] {

@@ -1,5 +1,7 @@
 //! What a boot test expects of the kernel's text.
 
+use std::collections::BTreeSet;
+
 use crate::boot::transcript::Transcript;
 
 /// One expectation.
@@ -24,21 +26,22 @@ impl Expect {
     pub(crate) fn check(&self, transcript: &Transcript) -> Result<(), String> {
         let expect = |is_met: bool, found: String| if is_met { Ok(()) } else { Err(found) };
         match self {
-            Expect::PageSize(size) => expect(
-                has_line(transcript, "chosen", &["page size", size]),
-                format!("no line of # chosen says page size {size}"),
-            ),
-            Expect::EnteredAt(level) => expect(
-                has_line(transcript, "detected", &[&format!("EL{level}")]),
-                format!("no line of # detected says EL{level}"),
-            ),
+            Expect::PageSize(size) => {
+                let start = format!("page size: {} ", size.to_ascii_uppercase());
+                let is_chosen = transcript.section("chosen").any(|line| line.starts_with(&start));
+                expect(is_chosen, format!("no line of # chosen begins with `{start}`"))
+            }
+            Expect::EnteredAt(level) => {
+                let entry = format!("entered at EL{level}");
+                let is_entry = transcript.section("detected").any(|line| line == entry);
+                expect(is_entry, format!("no line of # detected is `{entry}`"))
+            }
             Expect::Cpus(expected) => {
-                let is_cpu = |line: &&str| {
-                    let rest = line.to_ascii_lowercase();
-                    rest.strip_prefix("cpu ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-                };
-                let cpus = transcript.section("detected").filter(is_cpu).count();
-                expect(cpus == *expected, format!("# detected lists {cpus} CPUs, expected {expected}"))
+                let cpus = detected_cpus(transcript);
+                expect(
+                    cpus.len() == *expected,
+                    format!("# detected has the CPUs {cpus:?}, expected {expected} of them"),
+                )
             }
             Expect::FirstCheckWithin { instructions } => {
                 at_most(transcript.instructions_to_first_check(), *instructions, "instructions to the first self-check")
@@ -59,9 +62,10 @@ fn at_most(found: Option<u64>, largest: u64, what: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a line of a section has all these words, in capitals or not.
-fn has_line(transcript: &Transcript, section: &str, words: &[&str]) -> bool {
-    transcript.section(section).any(|line| has_words(line, words))
+/// The numbers of the CPUs that `# detected` describes, in lines that begin with `cpu N: `.
+fn detected_cpus(transcript: &Transcript) -> BTreeSet<u32> {
+    let rests = transcript.section("detected").filter_map(|line| line.strip_prefix("cpu "));
+    rests.filter_map(|rest| rest.split_once(": ")?.0.parse().ok()).collect()
 }
 
 /// Whether a line has all these words, in capitals or not; `4k` is no word of `64k`.
@@ -101,8 +105,8 @@ pub(crate) fn first_difference(one: &[u8], other: &[u8]) -> Option<String> {
 mod tests {
     use super::{Expect::*, *};
 
-    const TEXT: &[u8] = b"# detected\r\nentered at EL2\r\nCPU 0: x\r\nCPU 1: x\r\nCPU features\r\n# chosen\r\n\
-                          Page size: 64K (asked for)\r\n# summary\r\nlinear map tables: 4096 bytes\r\n# times\r\n\
+    const TEXT: &[u8] = b"# detected\r\ncpu 0: x\r\ncpu 0: y\r\ncpu 1: x\r\nentered at EL2\r\n# chosen\r\n\
+                          page size: 64K (asked for)\r\npage size before: 4K\r\n# summary\r\nlinear map tables: 4096 bytes\r\n# times\r\n\
                           first self-check   100 instructions   0.1 s\r\n";
 
     #[test]

@@ -163,12 +163,16 @@ fn engine_statics(source: &Source) -> Vec<(usize, String)> {
 }
 
 fn descriptor_stores(source: &Source) -> Vec<(usize, String)> {
-    let (folder, file) = house::DESCRIPTOR_STORES;
-    if !is_engine_code(source, folder) || source.path == file {
+    let (folder, files) = house::DESCRIPTOR_STORES;
+    if !is_engine_code(source, folder) || files.contains(&source.path.as_str()) {
         return Vec::new();
     }
     let stores = store_calls(source).into_iter().filter(|&index| !source.is_test(index));
-    stores.map(|index| (source.tokens[index].line, format!("store of a descriptor, expected only in {file}"))).collect()
+    stores
+        .map(|index| {
+            (source.tokens[index].line, format!("store of a descriptor, expected only in {}", files.join(" and ")))
+        })
+        .collect()
 }
 
 /// Where `Platform::store` and `Platform::exchange` are called. A platform that hands the call on to another one, in

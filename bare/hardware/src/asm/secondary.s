@@ -1,0 +1,69 @@
+// Where PSCI CPU_ON starts a secondary: MMU off, x0 = physical address of its `StartRecord`, which the boot CPU has
+// cleaned to the point of coherency. x19 keeps it. No stack until the MMU is on: a stack's lines may still be dirty in
+// another CPU's cache.
+
+    .section .text.identity, "ax"
+    .global secondary_entry
+secondary_entry:
+    msr     daifset, #0xf           // no vectors yet
+    mov     x19, x0
+    bl      enter_el1
+
+    // A CPU that lacks what the tables need must not turn its MMU on: a granule or an address size that it does not
+    // know gives it some other translation.
+    mrs     x20, id_aa64mmfr0_el1
+    mrs     x21, S3_0_C0_C7_2       // ID_AA64MMFR2_EL1
+    ldp     x1, x2, [x19, #{START_GRANULE_SHIFT}]
+    ldr     x3, [x19, #{START_GRANULE_MAX}]
+    lsr     x4, x20, x1             // TGran4, TGran16 or TGran64
+    and     x4, x4, #15
+    cmp     x4, x2
+    b.lo    refuse
+    cmp     x4, x3
+    b.hi    refuse
+    ldp     x1, x2, [x19, #{START_PA_RANGE_MIN}]
+    and     x4, x20, #15            // PARange
+    cmp     x4, x1
+    b.lo    refuse
+    ubfx    x4, x21, #16, #4        // VARange
+    cmp     x4, x2
+    b.lo    refuse
+
+    ldp     x0, x1, [x19, #{START_TRANSLATION}]
+    ldp     x2, x3, [x19, #({START_TRANSLATION} + 16)]
+    ldr     x4, [x19, #({START_TRANSLATION} + 32)]
+    ldp     x6, x7, [x19, #{START_STACK}]
+    ldp     x20, x21, [x19, #{START_PER_CPU}]
+    ldp     x22, x23, [x19, #{START_ENTRY}]
+    msr     spsel, #1
+    mov     sp, x7
+    msr     spsel, #0
+    mov     sp, x6
+    msr     tpidr_el1, x20
+    bl      switch_translation      // the record is out of reach from here on
+    msr     vbar_el1, x21
+    isb                             // an exception from here on finds the vectors
+    mov     x0, x23
+    mov     x29, xzr                // frame records end here
+    mov     x30, xzr
+    br      x22
+
+refuse:
+    mrs     x1, midr_el1
+    add     x0, x19, #{START_ANSWER}
+    stp     x20, x21, [x0, #{ANSWER_MMFR0}]
+    str     x1, [x0, #{ANSWER_MIDR}]
+    mov     x1, #1
+    dmb     st                      // the reasons are there before the refusal is
+    str     x1, [x0]
+    add     x1, x0, #64
+    bl      invalidate_to_poc       // the boot CPU's caches may hold the lines as they were before
+    mov     x0, #0x0002             // PSCI CPU_OFF
+    movk    x0, #0x8400, lsl #16
+    ldr     x1, [x19, #{START_CONDUIT}]
+    cbnz    x1, 1f
+    hvc     #0
+    b       2f
+1:  smc     #0
+2:  wfi                             // a firmware that will not switch it off: it touches nothing any more
+    b       2b

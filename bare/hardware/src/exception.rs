@@ -1,0 +1,107 @@
+//! What the vectors do: expected faults go back to their `catch`, interrupts and the rest to the kernel.
+
+use core::arch::asm;
+
+use vmsa::Syndrome;
+
+use crate::catch;
+use crate::registers::read_register;
+
+/// The registers of what was interrupted, as `vectors.s` saves them.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Frame {
+    /// x0 to x30.
+    pub registers: [u64; 31],
+    /// SP_EL0: the thread's stack pointer.
+    pub stack_pointer: u64,
+    /// ELR_EL1.
+    pub return_address: u64,
+    /// SPSR_EL1.
+    pub status: u64,
+    /// ESR_EL1.
+    pub syndrome: u64,
+    /// FAR_EL1.
+    pub fault_address: u64,
+}
+
+/// The four kinds of exception.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Caused by an instruction.
+    Synchronous,
+    /// An IRQ.
+    Irq,
+    /// An FIQ.
+    Fiq,
+    /// An asynchronous error.
+    SError,
+}
+
+/// What was running.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// Kernel code on a thread stack.
+    Thread,
+    /// An exception handler; its stack pointer was this.
+    Handler(u64),
+    /// EL0.
+    Lower,
+}
+
+/// An exception that nothing expected.
+#[derive(Debug)]
+pub struct Exception<'a> {
+    /// What was running.
+    pub origin: Origin,
+    /// Which kind.
+    pub kind: Kind,
+    /// The registers.
+    pub frame: &'a Frame,
+}
+
+impl Exception<'_> {
+    /// ESR_EL1, decoded.
+    pub fn syndrome(&self) -> Syndrome {
+        Syndrome::new(self.frame.syndrome)
+    }
+}
+
+unsafe extern "C" {
+    #[allow(improper_ctypes)]
+    safe fn report_exception(exception: &Exception) -> !;
+    safe fn handle_interrupt();
+}
+
+/// Makes the vectors at their present address this CPU's. Its stacks and [`crate::per_cpu`] data are those of the same
+/// map.
+pub fn install_vectors() {
+    unsafe extern "C" {
+        fn vectors();
+    }
+    let address = vectors as *const () as u64;
+    // SAFETY: the vectors are code of this crate, mapped where this runs. The ISB makes the next exception use them.
+    unsafe { asm!("msr vbar_el1, {}", "isb", in(reg) address, options(nostack, preserves_flags)) };
+}
+
+/// Called by `save_registers`, with the vector's index.
+#[unsafe(no_mangle)]
+extern "C" fn handle_exception(index: u64, frame: &mut Frame) {
+    let kind = match index & 0b11 {
+        0 => Kind::Synchronous,
+        1 => Kind::Irq,
+        2 => Kind::Fiq,
+        _ => Kind::SError,
+    };
+    let origin = match index >> 2 {
+        0 => Origin::Thread,
+        // The emergency vectors keep it there.
+        1 => Origin::Handler(read_register!("tpidr_el0")),
+        _ => Origin::Lower,
+    };
+    match (origin, kind) {
+        (Origin::Thread, Kind::Irq) => handle_interrupt(),
+        (Origin::Thread, Kind::Synchronous) if catch::resume(frame) => {}
+        _ => report_exception(&Exception { origin, kind, frame }),
+    }
+}

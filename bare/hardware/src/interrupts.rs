@@ -1,0 +1,47 @@
+//! PSTATE's masks, and waiting.
+
+use core::arch::asm;
+
+use crate::registers::read_register;
+
+/// The masks as they were, given back by [`mask`] to [`restore`].
+#[derive(Clone, Copy)]
+#[must_use = "interrupts stay masked until the masks are restored"]
+pub struct Masks(u64);
+
+/// Masks every asynchronous exception on this CPU. Also keeps the compiler from moving memory accesses across.
+pub fn mask() -> Masks {
+    let masks = Masks(read_register!("daif"));
+    // SAFETY: masking interrupts delays handlers and has no other effect.
+    unsafe { asm!("msr daifset, #0xf", options(nostack, preserves_flags)) };
+    masks
+}
+
+/// Puts back what [`mask`] found.
+pub fn restore(masks: Masks) {
+    // SAFETY: the value was read from the register on this CPU.
+    unsafe { asm!("msr daif, {}", in(reg) masks.0, options(nostack, preserves_flags)) };
+}
+
+/// Takes IRQs and SErrors from now on.
+///
+/// # Safety
+///
+/// The vectors, this CPU's stacks and the interrupt controller are set up.
+pub unsafe fn unmask() {
+    // SAFETY: the caller's promise. A is bit 2 and I is bit 1 of the immediate.
+    unsafe { asm!("msr daifclr, #6", options(nostack, preserves_flags)) };
+}
+
+/// Waits until an interrupt is pending, masked or not.
+pub fn wait() {
+    // SAFETY: a hint.
+    unsafe { asm!("wfi", options(nomem, nostack, preserves_flags)) };
+}
+
+/// Tells an emulator or a sibling thread that this loop waits for another CPU. `core::hint::spin_loop` is an ISB on
+/// this architecture: it synchronizes this CPU and lets nobody else run.
+pub fn pause() {
+    // SAFETY: a hint.
+    unsafe { asm!("yield", options(nomem, nostack, preserves_flags)) };
+}

@@ -1,0 +1,40 @@
+//! Firmware calls: starting CPUs and ending the machine.
+
+use smccc::error::success_or_error_64;
+pub use smccc::psci::Error as PsciError;
+use smccc::{Call, Hvc, Smc, psci};
+use vmsa::PhysAddr;
+
+/// How firmware is called, by the device tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Conduit {
+    /// HVC.
+    Hvc,
+    /// SMC.
+    Smc,
+}
+
+impl Conduit {
+    /// Starts the CPU with this affinity at a physical address, with `argument` in x0. `function` is CPU_ON's
+    /// identifier.
+    ///
+    /// # Safety
+    ///
+    /// What is at `entry` can run on a CPU with its MMU off, with that argument.
+    pub unsafe fn cpu_on(self, function: u32, affinity: u64, entry: PhysAddr, argument: u64) -> Result<(), PsciError> {
+        let mut arguments = [0; 17];
+        arguments[..3].copy_from_slice(&[affinity, entry.bits(), argument]);
+        success_or_error_64(match self {
+            Self::Hvc => Hvc::call64(function, arguments)[0],
+            Self::Smc => Smc::call64(function, arguments)[0],
+        })
+    }
+
+    /// Ends the machine. Returns only if firmware does not.
+    pub fn system_off(self) {
+        let _refused = match self {
+            Self::Hvc => psci::system_off::<Hvc>(),
+            Self::Smc => psci::system_off::<Smc>(),
+        };
+    }
+}

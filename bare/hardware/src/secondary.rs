@@ -1,0 +1,178 @@
+//! Starting another CPU: the record that it reads with its MMU off, and its answer if it cannot join.
+
+use core::cell::UnsafeCell;
+use core::ptr;
+
+use vmsa::PhysAddr;
+
+use crate::psci::{Conduit, PsciError};
+use crate::translation::Translation;
+use crate::{cache, image};
+
+/// What the CPU must support, in fields of its ID registers, before it may turn its MMU on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Requirements {
+    /// The lowest bit of the granule's field in ID_AA64MMFR0_EL1.
+    pub granule_shift: u64,
+    /// The least value of that field that will do.
+    pub granule_min: u64,
+    /// The greatest; above it the field means that the granule is missing.
+    pub granule_max: u64,
+    /// The least value of ID_AA64MMFR0_EL1.PARange.
+    pub pa_range_min: u64,
+    /// The least value of ID_AA64MMFR2_EL1.VARange.
+    pub va_range_min: u64,
+}
+
+/// Which CPU is to be started, and how firmware is asked to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Call {
+    /// How firmware is called.
+    pub conduit: Conduit,
+    /// The identifier of CPU_ON.
+    pub cpu_on: u32,
+    /// The CPU's affinity.
+    pub affinity: u64,
+}
+
+/// Where the CPU goes once its MMU is on. Addresses are high ones.
+#[derive(Clone, Copy)]
+pub struct Start {
+    /// The function to enter.
+    pub entry: extern "C" fn(u64) -> !,
+    /// Its argument.
+    pub argument: u64,
+    /// The end of its stack.
+    pub stack: u64,
+    /// The end of its exception stack.
+    pub exception_stack: u64,
+    /// From [`crate::per_cpu::prepare`].
+    pub per_cpu: u64,
+}
+
+/// A CPU that cannot join, and what it says of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// MIDR_EL1.
+    pub midr: u64,
+    /// ID_AA64MMFR0_EL1.
+    pub mmfr0: u64,
+    /// ID_AA64MMFR2_EL1.
+    pub mmfr2: u64,
+}
+
+/// Written by the boot CPU through its caches and read by the other past them; the answer goes the other way. Each half
+/// has lines of its own (2 KiB is the largest there is), so that neither's maintenance touches the other's.
+#[repr(C, align(4096))]
+pub(crate) struct StartRecord {
+    pub(crate) translation: Translation,
+    pub(crate) stack: u64,
+    pub(crate) exception_stack: u64,
+    pub(crate) per_cpu: u64,
+    pub(crate) vectors: u64,
+    pub(crate) entry: u64,
+    pub(crate) argument: u64,
+    pub(crate) granule_shift: u64,
+    pub(crate) granule_min: u64,
+    pub(crate) granule_max: u64,
+    pub(crate) pa_range_min: u64,
+    pub(crate) va_range_min: u64,
+    pub(crate) is_smc: u64,
+    pub(crate) answer: Answer,
+}
+
+#[repr(C, align(2048))]
+pub(crate) struct Answer {
+    is_refusal: u64,
+    pub(crate) midr: u64,
+    pub(crate) mmfr0: u64,
+    pub(crate) mmfr2: u64,
+}
+
+struct Shared(UnsafeCell<StartRecord>);
+
+// SAFETY: `start` and `read_refusal` are called by one CPU, one start at a time; the other CPU is not in Rust.
+unsafe impl Sync for Shared {}
+
+static RECORD: Shared = Shared(UnsafeCell::new(StartRecord {
+    translation: Translation::NONE,
+    stack: 0,
+    exception_stack: 0,
+    per_cpu: 0,
+    vectors: 0,
+    entry: 0,
+    argument: 0,
+    granule_shift: 0,
+    granule_min: 0,
+    granule_max: 0,
+    pa_range_min: 0,
+    va_range_min: 0,
+    is_smc: 0,
+    answer: Answer { is_refusal: 0, midr: 0, mmfr0: 0, mmfr2: 0 },
+}));
+
+unsafe extern "C" {
+    fn secondary_entry();
+    fn vectors();
+}
+
+/// Asks firmware to start a CPU. It turns its MMU on with `translation` if it meets `requirements`.
+///
+/// # Safety
+///
+/// This runs in the high half; `load_address` is the image's physical address. `translation` is what this CPU uses, and
+/// maps all that `start` names. The last CPU that was started has entered Rust, refused, or will never read the record.
+pub unsafe fn start(
+    call: Call,
+    load_address: PhysAddr,
+    translation: Translation,
+    requirements: Requirements,
+    start: Start,
+) -> Result<(), PsciError> {
+    let record = RECORD.0.get();
+    let Requirements { granule_shift, granule_min, granule_max, pa_range_min, va_range_min } = requirements;
+    let filled = StartRecord {
+        translation,
+        stack: start.stack,
+        exception_stack: start.exception_stack,
+        per_cpu: start.per_cpu,
+        vectors: vectors as *const () as u64,
+        entry: start.entry as *const () as u64,
+        argument: start.argument,
+        granule_shift,
+        granule_min,
+        granule_max,
+        pa_range_min,
+        va_range_min,
+        is_smc: (call.conduit == Conduit::Smc).into(),
+        answer: Answer { is_refusal: 0, midr: 0, mmfr0: 0, mmfr2: 0 },
+    };
+    // SAFETY: no other CPU uses the record, by the caller's promise.
+    unsafe { record.write(filled) };
+    let bytes = record as usize..record as usize + size_of::<StartRecord>();
+    // The other CPU reads memory past its caches. Invalidated too: no dirty line may later fall on its answer.
+    cache::clean_and_invalidate(bytes);
+    let physical = |address: u64| PhysAddr::new(address - image::whole().start + load_address.bits());
+    let entry = physical(secondary_entry as *const () as u64);
+    let argument = physical(record as u64).bits();
+    // SAFETY: `secondary_entry` expects the record's physical address, and the record is in memory.
+    unsafe { call.conduit.cpu_on(call.cpu_on, call.affinity, entry, argument) }
+}
+
+/// Whether the CPU that was started last has refused to join, and why.
+pub fn read_refusal() -> Option<Refusal> {
+    // SAFETY: the record is a static; only its address is taken.
+    let answer = unsafe { &raw mut (*RECORD.0.get()).answer };
+    // The answer was written past the caches: what is in them is from before.
+    cache::clean_and_invalidate(answer as usize..answer as usize + size_of::<Answer>());
+    // The flag is the first field.
+    let flag = answer.cast::<u64>();
+    // SAFETY: plain data that another CPU may be writing; the flag is written last.
+    if unsafe { ptr::read_volatile(flag) } == 0 {
+        return None;
+    }
+    cache::clean_and_invalidate(answer as usize..answer as usize + size_of::<Answer>());
+    // SAFETY: the other CPU wrote all of it before the flag, and does not write any more.
+    let answer = unsafe { ptr::read_volatile(answer) };
+    Some(Refusal { midr: answer.midr, mmfr0: answer.mmfr0, mmfr2: answer.mmfr2 })
+}

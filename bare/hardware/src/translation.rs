@@ -1,0 +1,63 @@
+//! The registers that make up a CPU's translation, and the assembly that changes them.
+
+use core::arch::asm;
+
+use vmsa::{PhysAddr, VirtAddr};
+
+use crate::registers;
+
+/// SCTLR_EL1 with the MMU on: the RES1 bits of Armv8.0, and M, C, I, SA (the stack pointer must be aligned).
+pub const SCTLR_MMU_ON: u64 = 0x30d0_0800 | 1 << 12 | 1 << 3 | 1 << 2 | 1;
+
+/// What `switch_translation` loads.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Translation {
+    /// MAIR_EL1.
+    pub mair: u64,
+    /// TCR_EL1.
+    pub tcr: u64,
+    /// TTBR0_EL1.
+    pub ttbr0: u64,
+    /// TTBR1_EL1.
+    pub ttbr1: u64,
+    /// SCTLR_EL1.
+    pub sctlr: u64,
+}
+
+impl Translation {
+    /// All zeros.
+    pub const NONE: Self = Self { mair: 0, tcr: 0, ttbr0: 0, ttbr1: 0, sctlr: 0 };
+
+    /// What this CPU has.
+    pub fn read() -> Self {
+        Self {
+            mair: registers::read_mair(),
+            tcr: registers::read_tcr(),
+            ttbr0: registers::read_ttbr0(),
+            ttbr1: registers::read_ttbr1(),
+            sctlr: registers::read_sctlr(),
+        }
+    }
+}
+
+/// Where the MMU of this CPU leads a read of `address` by EL1 (AT S1E1R): a physical address, or the value of PAR_EL1
+/// where it faults.
+pub fn read_translation(address: VirtAddr) -> Result<PhysAddr, u64> {
+    let par: u64;
+    // SAFETY: AT changes PAR_EL1 alone, which nothing else uses; an interrupt between the two would have to use it too.
+    unsafe {
+        asm!(
+            "at s1e1r, {address}",
+            "isb", // PAR_EL1 holds the result only after a context synchronization event
+            "mrs {par}, par_el1",
+            address = in(reg) address.bits(),
+            par = out(reg) par,
+            options(nostack, preserves_flags),
+        );
+    }
+    if par & 1 != 0 {
+        return Err(par);
+    }
+    Ok(PhysAddr::new(par & 0x000f_ffff_ffff_f000 | address.bits() & 0xfff))
+}

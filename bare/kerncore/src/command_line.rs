@@ -1,0 +1,227 @@
+//! The kernel's command line: `name=value` words, of which those that begin with `vellum.` and `arm64.pagesize` are ours.
+//!
+//! Other programs' words share the line and are passed over in silence. What is said here is only what was asked for;
+//! whether this machine can do it, and what holds where nothing was asked, the kernel decides.
+
+mod problem;
+mod words;
+
+pub use problem::Problem;
+pub use words::{Word, Words};
+
+use vmsa::{BbmLevel, PageSize};
+
+use crate::devicetree::MAX_CPUS;
+use crate::finding::Findings;
+use crate::text::Text;
+
+/// What the command line asks for; `None` where it says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// `arm64.pagesize=`: the page size of the kernel.
+    pub page_size: Option<PageSize>,
+    /// `vellum.exit=`: how the machine is ended.
+    pub exit: Option<Exit>,
+    /// `vellum.vabits=`: bits of a virtual address, 36 to 52.
+    pub virtual_bits: Option<u32>,
+    /// `vellum.late=`: how many CPUs start only after boot has settled, below 8.
+    pub late_cpus: Option<u32>,
+    /// `vellum.cpuN.…=`: what CPU N is made to believe of itself, for tests.
+    pub cpus: [CpuOverride; MAX_CPUS],
+}
+
+/// How the machine is ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// By PSCI's SYSTEM_OFF: no status reaches the host.
+    Psci,
+    /// By a semihosting call, which carries an exit status.
+    Semihosting,
+}
+
+/// What replaces a CPU's own ID registers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuOverride {
+    /// `granules=`: the granules that it has.
+    pub granules: Option<PageSizes>,
+    /// `bbm=`: its level of FEAT_BBM.
+    pub bbm: Option<BbmLevel>,
+    /// `pabits=`: bits of its physical addresses.
+    pub physical_bits: Option<u32>,
+}
+
+/// A set of granules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageSizes([bool; 3]);
+
+impl PageSizes {
+    /// Whether `size` is among them.
+    pub fn contains(&self, size: PageSize) -> bool {
+        PageSize::ALL.into_iter().zip(self.0).any(|(other, is_in)| is_in && other == size)
+    }
+
+    /// With `size` among them.
+    pub fn with(self, size: PageSize) -> Self {
+        Self(core::array::from_fn(|index| self.0[index] || PageSize::ALL[index] == size))
+    }
+}
+
+/// Reads a command line, such as the `bootargs` of a device tree. The last of several values for an option wins.
+pub fn parse<'a>(line: &'a str, findings: &mut Findings<'a>) -> Options {
+    let mut options = Options::default();
+    let mut words = Words::new(line);
+    for word in &mut words {
+        if word.name == "arm64.pagesize" || word.name.starts_with("vellum.") {
+            options.take(&word, findings);
+        }
+    }
+    if let Some(word) = words.unclosed_quote() {
+        findings.push(Problem::UnclosedQuote { word: Text::new(word) });
+    }
+    options
+}
+
+/// An option of ours.
+struct Known {
+    /// `N` stands for the number of a CPU.
+    name: &'static str,
+    expected: &'static str,
+    /// What a value that makes no sense leads to.
+    instead: &'static str,
+    set: fn(&mut Options, usize, &str) -> Outcome,
+}
+
+/// What became of a value.
+enum Outcome {
+    Set,
+    Replaced,
+    Bad { stays: bool },
+}
+
+fn set<T>(slot: &mut Option<T>, value: Option<T>) -> Outcome {
+    match (slot.is_some(), value) {
+        (stays, None) => Outcome::Bad { stays },
+        (was_set, value) => {
+            *slot = value;
+            if was_set { Outcome::Replaced } else { Outcome::Set }
+        }
+    }
+}
+
+const BELIEVED: &str = "what the CPU says of itself is believed";
+
+const KNOWN: [Known; 7] = [
+    Known {
+        name: "arm64.pagesize",
+        expected: "4k, 16k or 64k",
+        instead: "4k is used",
+        set: |options, _, value| set(&mut options.page_size, page_size(value)),
+    },
+    Known {
+        name: "vellum.exit",
+        expected: "semihosting or psci",
+        instead: "psci is used",
+        set: |options, _, value| set(&mut options.exit, exit(value)),
+    },
+    Known {
+        name: "vellum.vabits",
+        expected: "a number from 36 to 52",
+        instead: "the largest that is allowed is used",
+        set: |options, _, value| set(&mut options.virtual_bits, number(value, 36, 52)),
+    },
+    Known {
+        name: "vellum.late",
+        expected: "a number of CPUs from 0 to 7",
+        instead: "no CPU is held back",
+        set: |options, _, value| set(&mut options.late_cpus, number(value, 0, MAX_CPUS as u32 - 1)),
+    },
+    Known {
+        name: "vellum.cpuN.granules",
+        expected: "a list of 4k, 16k and 64k",
+        instead: BELIEVED,
+        set: |options, cpu, value| set(&mut options.cpus[cpu].granules, page_sizes(value)),
+    },
+    Known {
+        name: "vellum.cpuN.bbm",
+        expected: "a level from 0 to 3",
+        instead: BELIEVED,
+        set: |options, cpu, value| set(&mut options.cpus[cpu].bbm, bbm_level(value)),
+    },
+    Known {
+        name: "vellum.cpuN.pabits",
+        expected: "32, 36, 40, 42, 44, 48 or 52",
+        instead: BELIEVED,
+        set: |options, cpu, value| set(&mut options.cpus[cpu].physical_bits, physical_bits(value)),
+    },
+];
+
+impl Known {
+    /// The number of the CPU that `name` is about, if it is this option's name; 0 for one that is about no CPU.
+    fn matches(&self, name: &str) -> Option<usize> {
+        match self.name.split_once('N') {
+            None => (name == self.name).then_some(0),
+            Some((before, after)) => digits(name.strip_prefix(before)?.strip_suffix(after)?),
+        }
+    }
+}
+
+impl Options {
+    fn take<'a>(&mut self, word: &Word<'a>, findings: &mut Findings<'a>) {
+        let option = Text::new(word.name);
+        let found = KNOWN.iter().find_map(|known| Some((known, known.matches(word.name)?)));
+        let Some((known, cpu)) = found else {
+            let nearest = problem::nearest(word.name, KNOWN.iter().map(|known| known.name));
+            return findings.push(Problem::Unknown { option, nearest });
+        };
+        if cpu >= MAX_CPUS {
+            return findings.push(Problem::NoSuchCpu { option });
+        }
+        match (known.set)(self, cpu, word.value.unwrap_or("")) {
+            Outcome::Set => {}
+            Outcome::Replaced => findings.push(Problem::Repeated { option }),
+            Outcome::Bad { stays } => {
+                let instead = if stays { "the earlier value stays" } else { known.instead };
+                let value = word.value.map(Text::new);
+                findings.push(Problem::BadValue { option, value, expected: known.expected, instead });
+            }
+        }
+    }
+}
+
+/// A decimal number of digits only (a sign, which `parse` would take, is none); one that is too large is the largest.
+fn digits(text: &str) -> Option<usize> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().unwrap_or(usize::MAX))
+}
+
+fn number(value: &str, least: u32, most: u32) -> Option<u32> {
+    let number = u32::try_from(digits(value)?).ok()?;
+    (least..=most).contains(&number).then_some(number)
+}
+
+fn page_size(value: &str) -> Option<PageSize> {
+    let names = [("4k", PageSize::Size4K), ("16k", PageSize::Size16K), ("64k", PageSize::Size64K)];
+    names.into_iter().find(|(name, _)| value.eq_ignore_ascii_case(name)).map(|(_, size)| size)
+}
+
+fn page_sizes(value: &str) -> Option<PageSizes> {
+    value.split(',').try_fold(PageSizes::default(), |sizes, name| Some(sizes.with(page_size(name)?)))
+}
+
+fn exit(value: &str) -> Option<Exit> {
+    match value {
+        "psci" => Some(Exit::Psci),
+        "semihosting" => Some(Exit::Semihosting),
+        _ => None,
+    }
+}
+
+fn bbm_level(value: &str) -> Option<BbmLevel> {
+    let levels = [BbmLevel::Level0, BbmLevel::Level1, BbmLevel::Level2, BbmLevel::Level3];
+    levels.get(digits(value)?).copied()
+}
+
+/// The values that ID_AA64MMFR0_EL1.PARange can say, up to the largest we map.
+fn physical_bits(value: &str) -> Option<u32> {
+    number(value, 32, 52).filter(|bits| [32, 36, 40, 42, 44, 48, 52].contains(bits))
+}

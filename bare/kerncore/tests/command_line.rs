@@ -1,0 +1,191 @@
+//! What is asked for on a command line, and what is said about it.
+
+use expect_test::{Expect, expect};
+use kerncore::command_line::{CpuOverride, Exit, Options, PageSizes, Word, Words, parse};
+use kerncore::finding::Findings;
+use proptest::prelude::*;
+use vmsa::{BbmLevel, PageSize};
+
+/// The options and the findings of a line.
+fn parsed(line: &str) -> (Options, String) {
+    let mut findings = Findings::new();
+    let options = parse(line, &mut findings);
+    (options, findings.to_string())
+}
+
+/// Lines that ask for nothing that can be had.
+fn check(lines: &[&str], expect: Expect) {
+    let findings: String = lines.iter().map(|line| parsed(line).1).collect();
+    expect.assert_eq(&findings);
+    assert!(lines.iter().all(|line| parsed(line).0 == Options::default()));
+}
+
+#[test]
+fn every_option_is_taken() {
+    let line = "arm64.pagesize=16k vellum.exit=semihosting vellum.vabits=42 vellum.late=3 vellum.cpu2.granules=4k,64k \
+                vellum.cpu7.bbm=1 vellum.cpu0.pabits=40";
+    let mut cpus = [CpuOverride::default(); 8];
+    cpus[2].granules = Some(PageSizes::default().with(PageSize::Size4K).with(PageSize::Size64K));
+    cpus[7].bbm = Some(BbmLevel::Level1);
+    cpus[0].physical_bits = Some(40);
+    let expected = Options {
+        page_size: Some(PageSize::Size16K),
+        exit: Some(Exit::Semihosting),
+        virtual_bits: Some(42),
+        late_cpus: Some(3),
+        cpus,
+    };
+    assert_eq!(parsed(line), (expected, String::new()));
+    let granules = cpus[2].granules.unwrap();
+    assert_eq!(PageSize::ALL.map(|size| granules.contains(size)), [true, false, true]);
+}
+
+#[test]
+fn values_at_the_edges() {
+    for (name, size) in [("4k", PageSize::Size4K), ("16K", PageSize::Size16K), ("64k", PageSize::Size64K)] {
+        assert_eq!(parsed(&format!("arm64.pagesize={name}")).0.page_size, Some(size));
+    }
+    for bits in 0..70 {
+        let expected = (36..=52).contains(&bits).then_some(bits);
+        assert_eq!(parsed(&format!("vellum.vabits={bits}")).0.virtual_bits, expected);
+        let expected = [32, 36, 40, 42, 44, 48, 52].contains(&bits).then_some(bits);
+        assert_eq!(parsed(&format!("vellum.cpu1.pabits={bits}")).0.cpus[1].physical_bits, expected);
+        assert_eq!(parsed(&format!("vellum.late={bits}")).0.late_cpus, (bits < 8).then_some(bits));
+        let expected = (bits < 4).then(|| BbmLevel::Level0 as u32 + bits);
+        let level = parsed(&format!("vellum.cpu1.bbm={bits}")).0.cpus[1].bbm;
+        assert_eq!(level.map(|level| level as u32), expected);
+    }
+}
+
+#[test]
+fn words_of_others_are_passed_over() {
+    let line =
+        "console=ttyAMA0 rodata=full quiet arm64.nopauth arm64.nosve=1 vellum root=\"a b\" vellum- x.vellum.exit=y";
+    check(&[line, "", "   ", "-- vellum.nonsense", "quiet -- vellum.exit=semihosting"], expect![[r#""#]]);
+}
+
+#[test]
+fn what_is_unknown_is_named_with_its_neighbour() {
+    let lines = [
+        "vellum.exits=psci",
+        "vellum.VABITS=48",
+        "vellum.cpu.bbm=1",
+        "vellum.cpu1.granule=4k",
+        "vellum.cpu-1.bbm=1",
+        "vellum.cpu8.bbm=1",
+        "vellum.cpu99999999999999999999.pabits=40",
+        "vellum.",
+        "vellum.an-option-with-a-very-long-name-that-goes-on-and-on-and-is-cut-before-the-screen-ends=1",
+    ];
+    check(
+        &lines,
+        expect![[r#"
+            warning: command line: option vellum.exits is unknown, the nearest that is known is vellum.exit; ignored
+            warning: command line: option vellum.VABITS is unknown, the nearest that is known is vellum.vabits; ignored
+            warning: command line: option vellum.cpu.bbm is unknown, the nearest that is known is vellum.cpuN.bbm; ignored
+            warning: command line: option vellum.cpu1.granule is unknown, the nearest that is known is vellum.cpuN.granules; ignored
+            warning: command line: option vellum.cpu-1.bbm is unknown, the nearest that is known is vellum.cpuN.bbm; ignored
+            warning: command line: option vellum.cpu8.bbm is about no CPU, expected 0 to 7; ignored
+            warning: command line: option vellum.cpu99999999999999999999.pabits is about no CPU, expected 0 to 7; ignored
+            warning: command line: option vellum. is unknown, the nearest that is known is vellum.exit; ignored
+            warning: command line: option vellum.an-option-with-a-very-long-name-that-goes-on-and-on-and-i... is unknown, the nearest that is known is vellum.cpuN.granules; ignored
+        "#]],
+    );
+}
+
+#[test]
+fn values_that_make_no_sense() {
+    let lines = [
+        "arm64.pagesize=8k arm64.pagesize",
+        "vellum.exit=reboot",
+        "vellum.vabits=35 vellum.vabits=+48 vellum.vabits=0x30 vellum.vabits=",
+        "vellum.late=8",
+        "vellum.cpu0.granules=4k,8k vellum.cpu0.granules= vellum.cpu0.granules=,",
+        "vellum.cpu0.bbm=4",
+        "vellum.cpu0.pabits=41",
+    ];
+    check(
+        &lines,
+        expect![[r#"
+        warning: command line: arm64.pagesize=8k makes no sense, expected 4k, 16k or 64k; 4k is used
+        warning: command line: arm64.pagesize has no value, expected 4k, 16k or 64k; 4k is used
+        warning: command line: vellum.exit=reboot makes no sense, expected semihosting or psci; psci is used
+        warning: command line: vellum.vabits=35 makes no sense, expected a number from 36 to 52; the largest that is allowed is used
+        warning: command line: vellum.vabits=+48 makes no sense, expected a number from 36 to 52; the largest that is allowed is used
+        warning: command line: vellum.vabits=0x30 makes no sense, expected a number from 36 to 52; the largest that is allowed is used
+        warning: command line: vellum.vabits= makes no sense, expected a number from 36 to 52; the largest that is allowed is used
+        warning: command line: vellum.late=8 makes no sense, expected a number of CPUs from 0 to 7; no CPU is held back
+        warning: command line: vellum.cpu0.granules=4k,8k makes no sense, expected a list of 4k, 16k and 64k; what the CPU says of itself is believed
+        warning: command line: vellum.cpu0.granules= makes no sense, expected a list of 4k, 16k and 64k; what the CPU says of itself is believed
+        warning: command line: vellum.cpu0.granules=, makes no sense, expected a list of 4k, 16k and 64k; what the CPU says of itself is believed
+        warning: command line: vellum.cpu0.bbm=4 makes no sense, expected a level from 0 to 3; what the CPU says of itself is believed
+        warning: command line: vellum.cpu0.pabits=41 makes no sense, expected 32, 36, 40, 42, 44, 48 or 52; what the CPU says of itself is believed
+    "#]],
+    );
+}
+
+#[test]
+fn the_last_of_several_wins() {
+    let (options, findings) =
+        parsed("vellum.vabits=48 vellum.vabits=39 vellum.vabits=4x vellum.cpu1.bbm=0 vellum.cpu2.bbm=0");
+    assert_eq!(options.virtual_bits, Some(39));
+    expect![[r#"
+        warning: command line: option vellum.vabits is given again, expected once; this value is used
+        warning: command line: vellum.vabits=4x makes no sense, expected a number from 36 to 52; the earlier value stays
+    "#]]
+    .assert_eq(&findings);
+}
+
+#[test]
+fn quotes() {
+    let line = " a=\"b c\"\t\"d e=f g\"  h \"i\" j=k\"l m\"n o=\"\" = p=q=r ";
+    let words: Vec<String> = Words::new(line)
+        .map(|Word { name, value }| format!("<{name}>{}", value.map_or(String::new(), |value| format!("=<{value}>"))))
+        .collect();
+    expect![[r#"<a>=<b c> <d e>=<f g> <h> <i> <j>=<k"l m"n> <o>=<> <>=<> <p>=<q=r>"#]].assert_eq(&words.join(" "));
+    assert_eq!(
+        parsed("\"vellum.vabits=48\" vellum.exit=\"psci\"").0,
+        Options { virtual_bits: Some(48), exit: Some(Exit::Psci), ..Options::default() }
+    );
+    let (options, findings) = parsed("quiet init=\"/bin/sh vellum.vabits=48");
+    assert_eq!(options, Options::default());
+    expect![[r#"
+        warning: command line: the quote in init="/bin/sh vellum.vabits=48 is not closed, expected another; taken up to the end
+    "#]].assert_eq(&findings);
+}
+
+proptest! {
+    /// Whatever stands on the line, each finding is one line of text, and what is asked for is possible.
+    #[test]
+    fn any_line_is_survived(pieces in prop::collection::vec(0..PIECES.len(), 0..40)) {
+        let line: String = pieces.into_iter().map(|piece| PIECES[piece]).collect();
+        let (options, findings) = parsed(&line);
+        prop_assert!(options.virtual_bits.is_none_or(|bits| (36..=52).contains(&bits)));
+        prop_assert!(options.late_cpus.is_none_or(|cpus| cpus < 8));
+        prop_assert!(findings.lines().all(|line| line.starts_with("warning: ") && line.len() < 300));
+        prop_assert!(findings.bytes().all(|byte| byte == b'\n' || (b' '..=b'~').contains(&byte)));
+    }
+}
+
+const PIECES: [&str; 20] = [
+    "vellum.",
+    "arm64.pagesize",
+    "cpu",
+    "0",
+    "3",
+    "9",
+    ".bbm",
+    ".granules",
+    ".pabits",
+    "vabits",
+    "late",
+    "exit",
+    "=",
+    "=",
+    "\"",
+    " ",
+    " ",
+    "4k,",
+    "\u{e9}\u{1b}\n",
+    "--",
+];

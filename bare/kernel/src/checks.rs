@@ -1,0 +1,79 @@
+//! The self-checks of every boot. Each does what must not be possible, or must be, and looks at what happens.
+
+mod memory;
+mod one_page;
+mod protections;
+mod same_map;
+mod stack;
+
+use core::fmt::{self, Write};
+
+use crate::console::say;
+use crate::times::{self, Step};
+
+/// How the checks ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) failed: usize,
+    pub(crate) checks: usize,
+}
+
+/// What a check did and saw: one line of text.
+struct Detail {
+    bytes: [u8; 160],
+    length: usize,
+}
+
+/// A check: whether it passed. What it writes to its detail is printed either way.
+type Check = fn(&mut Detail) -> bool;
+
+/// Writes to a detail, which never fails: what does not fit is cut.
+macro_rules! tell {
+    ($detail:expr, $($argument:tt)*) => {{
+        let _ = core::fmt::Write::write_fmt($detail, format_args!($($argument)*));
+    }};
+}
+use tell;
+
+const CHECKS: [(&str, Check); 8] = [
+    ("a write to read-only data faults", protections::write_to_read_only_data),
+    ("a write to text by its linear alias faults", protections::write_to_text_alias),
+    ("a write to read-only data by its linear alias faults", protections::write_to_read_only_alias),
+    ("data is not executed", protections::execute_data),
+    ("a stack that runs out is caught and named", stack::overflow),
+    ("every page of memory is in the linear map", memory::read_every_page),
+    ("every CPU has the same map", same_map::compare),
+    ("one page of a block is protected alone", one_page::protect),
+];
+
+/// Runs every check and prints its verdict.
+pub(crate) fn run_all() -> Outcome {
+    say!("# checks");
+    let mut failed = 0;
+    for (number, (name, check)) in CHECKS.iter().enumerate() {
+        let mut detail = Detail { bytes: [0; 160], length: 0 };
+        let is_ok = check(&mut detail);
+        if number == 0 {
+            times::record(Step::FirstCheck);
+        }
+        failed += usize::from(!is_ok);
+        say!("check {name}: {} ({detail})", if is_ok { "ok" } else { "FAILED" });
+    }
+    Outcome { failed, checks: CHECKS.len() }
+}
+
+impl Write for Detail {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = self.bytes.len() - self.length;
+        let taken = text.len().min(room);
+        self.bytes[self.length..self.length + taken].copy_from_slice(&text.as_bytes()[..taken]);
+        self.length += taken;
+        Ok(())
+    }
+}
+
+impl fmt::Display for Detail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(core::str::from_utf8(&self.bytes[..self.length]).unwrap_or("text that was cut"))
+    }
+}

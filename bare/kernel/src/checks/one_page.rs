@@ -1,0 +1,171 @@
+//! One page of a block becomes read-only; its neighbours stay what they were.
+
+use core::ops::Range;
+
+use hardware::catch::{Fault, catch};
+use hardware::probe;
+use kerncore::buddy::MAX_ORDER;
+use kerncore::range::Bytes;
+use pagetable::Change;
+use vmsa::{FaultStatus, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
+
+use super::{Detail, tell};
+use crate::high::page_size;
+use crate::tables::{READ_WRITE, map};
+use crate::{kernel_table, layout, memory};
+
+/// A leaf in a range of its own.
+struct Block {
+    size: LeafSize,
+    memory: PhysAddr,
+    order: usize,
+}
+
+pub(super) fn protect(detail: &mut Detail) -> bool {
+    let Some(block) = Block::make() else {
+        tell!(detail, "no memory for a block or a contiguous group");
+        return false;
+    };
+    tell!(detail, "{}", block.size);
+    let is_ok = block.check(detail).is_some();
+    let is_undone = block.unmake();
+    if !is_undone {
+        tell!(detail, "; it could not be unmapped");
+    }
+    is_ok && is_undone
+}
+
+impl Block {
+    /// The largest leaf for which there is memory of its own, and which fits the range.
+    fn make() -> Option<Self> {
+        let layout = kernel_table::read().shape().layout;
+        let room = layout::CHECKS.end - layout::CHECKS.start;
+        LeafSize::all(page_size(), layout)
+            .filter(|size| *size != LeafSize::PAGE && size.size_bytes(page_size()) <= room)
+            .find_map(|size| {
+                let order = (size.shift(page_size()) - page_size().shift()) as usize;
+                let memory = (order <= MAX_ORDER).then(|| memory::allocate(order))??;
+                let block = Self { size, memory, order };
+                match block.map() {
+                    true => Some(block),
+                    false => {
+                        memory::free(memory, order);
+                        None
+                    }
+                }
+            })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.size.size_bytes(page_size())
+    }
+
+    fn range(&self) -> Range<VirtAddr> {
+        let start = VirtAddr::new(layout::CHECKS.start);
+        start..start + self.bytes()
+    }
+
+    fn map(&self) -> bool {
+        let from = self.memory.bits();
+        kernel_table::change(&[map(from..from + self.bytes(), self.range().start.bits(), READ_WRITE)], false).is_ok()
+    }
+
+    fn unmake(self) -> bool {
+        let is_unmapped = kernel_table::change(&[Change::Unmap { from: self.range() }], false).is_ok();
+        if is_unmapped {
+            memory::free(self.memory, self.order);
+        }
+        is_unmapped
+    }
+
+    /// `None` says that the detail tells what is wrong.
+    fn check(&self, detail: &mut Detail) -> Option<()> {
+        let leaf = kernel_table::read().translate(self.range().start);
+        if leaf.map(|leaf| leaf.size) != Some(self.size) {
+            tell!(detail, ": mapped by {leaf:x?}");
+            return None;
+        }
+        self.for_each_page(detail, |page| write(page, value(page)))?;
+        let page = self.range().start + (self.bytes() / 2 + page_size().size_bytes());
+        let (set, clear) = (Stage1Attributes::READ_ONLY, Stage1Attributes::empty());
+        let change = Change::Protect { from: page..page + page_size().size_bytes(), set, clear };
+        if let Err(error) = kernel_table::change(&[change], true) {
+            tell!(detail, ": {error}");
+            return None;
+        }
+        self.check_page(page, detail)?;
+        self.check_neighbours(page, detail)?;
+        let pages = self.bytes() / page_size().size_bytes();
+        tell!(detail, " of {}: page {} of {pages} read-only, the others as before", Bytes(self.bytes()), pages / 2 + 1);
+        Some(())
+    }
+
+    /// The page can be read, and not written.
+    fn check_page(&self, page: VirtAddr, detail: &mut Detail) -> Option<()> {
+        // SAFETY: memory of this check.
+        let read = unsafe { probe::read(page) };
+        // SAFETY: memory of this check.
+        let written = unsafe { probe::write(page, 0) };
+        let is_refused = |fault: &Fault| {
+            let is_permission = matches!(fault.syndrome.fault(), Some(FaultStatus::Permission(_)));
+            is_permission && fault.syndrome.is_write() && fault.address == page
+        };
+        if read == Ok(value(page)) && written.as_ref().is_err_and(is_refused) {
+            return Some(());
+        }
+        tell!(detail, ": the page reads {read:x?}, and a write to it gives {written:x?}");
+        None
+    }
+
+    /// Every other page holds its value, can be written, and has the descriptor bits it had, its place in the block
+    /// apart.
+    fn check_neighbours(&self, changed: VirtAddr, detail: &mut Detail) -> Option<()> {
+        self.for_each_page(detail, |page| page == changed || (read(page) == value(page) && write(page, !value(page))))?;
+        self.for_each_page(detail, |page| page == changed || read(page) == !value(page))?;
+        let table = kernel_table::read();
+        for offset in (0..self.bytes()).step_by(page_size().size_bytes() as usize) {
+            let page = self.range().start + offset;
+            let leaf = table.translate(page);
+            let is_right = leaf.is_some_and(|leaf| {
+                let is_read_only = leaf.descriptor.bits() & Stage1Attributes::READ_ONLY.bits() != 0;
+                leaf.output == self.memory + offset && is_read_only == (page == changed)
+            });
+            if !is_right {
+                tell!(detail, ": {page} is {leaf:x?}");
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    fn for_each_page(&self, detail: &mut Detail, mut holds: impl FnMut(VirtAddr) -> bool) -> Option<()> {
+        let Range { start, end } = self.range();
+        let body = || {
+            let offsets = (0..end - start).step_by(page_size().size_bytes() as usize);
+            offsets.map(|offset| start + offset).find(|page| !holds(*page))
+        };
+        // SAFETY: the loop holds nothing that needs to be dropped.
+        match unsafe { catch(body) } {
+            Ok(None) => return Some(()),
+            Ok(Some(page)) => tell!(detail, ": {page} holds the wrong value"),
+            Err(fault) => tell!(detail, ": {} at {}", fault.syndrome, fault.address),
+        }
+        None
+    }
+}
+
+/// What a page is filled with.
+fn value(page: VirtAddr) -> u64 {
+    page.bits() ^ 0x1234_5678_9abc_def0
+}
+
+fn read(page: VirtAddr) -> u64 {
+    // SAFETY: memory of this check, mapped or faulting within a `catch`.
+    unsafe { (page.bits() as *const u64).read_volatile() }
+}
+
+fn write(page: VirtAddr, value: u64) -> bool {
+    // SAFETY: memory of this check, mapped or faulting within a `catch`.
+    unsafe { (page.bits() as *mut u64).write_volatile(value) };
+    true
+}

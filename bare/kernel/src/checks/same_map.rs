@@ -1,0 +1,63 @@
+//! Whether every CPU translates as this one does.
+
+use core::ptr;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use hardware::image;
+use hardware::per_cpu;
+use hardware::translation::{Translation, read_translation};
+use vmsa::{PhysAddr, VirtAddr};
+
+use super::{Detail, tell};
+use crate::high::{facts, page_size};
+use crate::stacks::{self, Kind};
+use crate::{calls, cpus, layout, memory};
+
+/// How many addresses are compared.
+const SAMPLES: usize = 12;
+
+pub(super) fn compare(detail: &mut Detail) -> bool {
+    let registers = Translation::read();
+    let samples = samples().map(|address| (address, read_translation(address)));
+    let (asked, differing) = (AtomicU32::new(0), AtomicU32::new(0));
+    let wrong_sample = AtomicUsize::new(SAMPLES);
+    calls::on_every_cpu(&|cpu| {
+        asked.fetch_or(1 << cpu, Ordering::Relaxed);
+        let wrong = samples.iter().position(|(address, here)| read_translation(*address) != *here);
+        if wrong.is_some() || Translation::read() != registers || per_cpu::index() != cpu {
+            differing.fetch_or(1 << cpu, Ordering::Relaxed);
+            wrong_sample.store(wrong.unwrap_or(SAMPLES), Ordering::Relaxed);
+        }
+    });
+    let (asked, differing) = (asked.load(Ordering::Relaxed), differing.load(Ordering::Relaxed));
+    let faults = samples.iter().filter(|(_, here)| here.is_err()).count();
+    tell!(detail, "{} CPUs, {SAMPLES} addresses, {faults} of them faulting", asked.count_ones());
+    if differing != 0 {
+        tell!(detail, "; CPUs {differing:#b} differ, in sample {}", wrong_sample.load(Ordering::Relaxed));
+    }
+    // Two samples lie in guards, and the range of the checks is empty now.
+    asked == cpus::running() && differing == 0 && faults == 3
+}
+
+/// Addresses of every kind.
+fn samples() -> [VirtAddr; SAMPLES] {
+    let linear = facts().linear;
+    let edge = |range: Option<PhysAddr>| linear.address(range.unwrap_or(PhysAddr::new(linear.origin))).bits();
+    let thread = stacks::range(0, Kind::Thread, page_size());
+    let exception = stacks::range(0, Kind::Exception, page_size());
+    [
+        image::text().start,
+        image::text().end - 8,
+        image::rodata().start,
+        image::bss().start,
+        ptr::from_ref(facts()) as u64,
+        edge(memory::mapped().next().map(|range| range.start)),
+        edge(memory::mapped().last().map(|range| PhysAddr::new(range.end.bits() - 8))),
+        thread.start,
+        thread.start - 8,
+        exception.start - 8,
+        exception.end - 8,
+        layout::CHECKS.start,
+    ]
+    .map(VirtAddr::new)
+}

@@ -1,0 +1,98 @@
+//! The first identity map, made with the MMU off: the image and the device tree, and nothing else.
+//!
+//! Everything here runs on Device memory: no lock, no compare-and-exchange, no formatting but in a dying machine. The
+//! entry code drops what the caches hold of the tables before it turns the MMU on.
+
+use core::ops::Range;
+
+use hardware::boot::Boot;
+use hardware::platform::Hardware;
+use hardware::{cache, image, probe, registers};
+use kerncore::devicetree;
+use kerncore::range::PhysicalRange;
+use pagetable::{El1, Scope, TlbFeatures};
+use vmsa::{AddressHalf, Layout, PageSize, PhysAddr, VirtAddr};
+
+use super::choose::{LOWER_BITS, default_page_size};
+use crate::console;
+use crate::devices::whole_pages;
+use crate::tables::{AnyTable, Bump, DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, map};
+
+/// How a page table is edited before anything is known of the other CPUs: with no TLBI that one of them might lack, and
+/// with every one repeated, should one of them need it.
+pub(crate) const CAUTIOUS: El1 = El1 {
+    scope: Scope::Global,
+    tlb: TlbFeatures { range: false, level_hints: false, repeat: true },
+    hardware_updates: false,
+};
+
+/// The boot protocol's limit.
+const MOST_DEVICE_TREE_BYTES: u64 = 2 << 20;
+
+/// The shape of the first identity map.
+pub(super) fn early_shape(page_size: PageSize) -> Shape {
+    Shape { page_size, lower_bits: LOWER_BITS, upper_bits: LOWER_BITS, layout: Layout::Bits48 }
+}
+
+/// Makes the map that the entry code will turn on.
+pub(crate) fn build_identity_map(boot: &mut Boot) {
+    let cpu = registers::read_id_registers();
+    let page_size = default_page_size(&cpu);
+    let device_tree = find_device_tree(boot.device_tree);
+    let mut tables = Bump::new(image::early_tables(), page_size);
+    // SAFETY: the MMU is off, so physical addresses are what is accessed; the tables come from memory that is there for
+    // them.
+    let hardware = unsafe { Hardware::new(0) };
+    // Read-only data holds addresses that are written once more on the way to the high half.
+    let image = [
+        (image::text(), EXECUTABLE),
+        (image::rodata(), READ_WRITE),
+        (image::data(), READ_WRITE),
+        (image::bss().start..image::early_tables().end, READ_WRITE),
+    ];
+    // For last words, should something go wrong before the device tree has told where to say them.
+    let guess = PhysicalRange::from_size(PhysAddr::new(console::FALLBACK), page_size.size_bytes());
+    let blob = device_tree.map(|range| (pages(range, page_size), READ_ONLY));
+    let is_free = |range: &PhysicalRange| {
+        let is_tree = |tree: PhysicalRange| whole_pages(tree, page_size).overlaps(range);
+        !image_range().overlaps(range) && !device_tree.is_some_and(is_tree)
+    };
+    let guess = Some(guess).filter(is_free).map(|range| (pages(range, page_size), DEVICE));
+    console::set_guess_mapped(guess.is_some());
+    let parts = image.into_iter().chain(blob).chain(guess).filter(|(range, _)| !range.is_empty());
+    let mut changes = parts.map(|(range, attributes)| map(range.clone(), range.start, attributes));
+    let shape = early_shape(page_size);
+    match AnyTable::build(hardware, shape, AddressHalf::Lower, CAUTIOUS, &mut changes, &mut tables) {
+        Ok(identity) => boot.translation = shape.translation(&cpu, identity.root(), None),
+        Err(error) => panic!("identity map of {:#x?}: {error}", image::whole()),
+    }
+    boot.device_tree_bytes = device_tree.map_or(0, |range| range.size_bytes());
+    boot.early_tables_left = tables.rest().start;
+}
+
+fn pages(range: PhysicalRange, page_size: PageSize) -> Range<u64> {
+    let pages = whole_pages(range, page_size);
+    pages.start.bits()..pages.end.bits()
+}
+
+/// The device tree at an address that may be anything; `None` if there is none that could be.
+fn find_device_tree(address: u64) -> Option<PhysicalRange> {
+    if address == 0 || !address.is_multiple_of(8) || address >> LOWER_BITS != 0 {
+        return None;
+    }
+    // The boot protocol has the image cleaned to memory, not the device tree: a loader may have left it in a cache,
+    // which this read looks past.
+    cache::clean(address as usize..address as usize + 8);
+    // SAFETY: with the MMU off a read of 8 bytes of RAM has no side effect, and of nothing faults. A loader that points
+    // to a device breaks the boot protocol.
+    let header = unsafe { probe::read(VirtAddr::new(address)) }.ok()?;
+    let bytes = devicetree::claimed_size_bytes(&header.to_le_bytes()).ok()?.into();
+    let range = PhysicalRange::from_size(PhysAddr::new(address), bytes);
+    (bytes <= MOST_DEVICE_TREE_BYTES && !range.overlaps(&image_range())).then_some(range)
+}
+
+/// Where the image is.
+pub(super) fn image_range() -> PhysicalRange {
+    let image = image::whole();
+    PhysicalRange::new(PhysAddr::new(image.start), PhysAddr::new(image.end))
+}

@@ -1,0 +1,198 @@
+//! From the first identity map to the high half.
+
+use core::slice;
+
+use hardware::boot::{Boot, Destination, leave_identity_map};
+use hardware::platform::Hardware;
+use hardware::psci::Conduit;
+use hardware::{image, registers};
+use kerncore::command_line::{self, Options};
+use kerncore::devicetree::{self, MachineDescription, Psci};
+use kerncore::finding::{Findings, Severity};
+use kerncore::memory_map::{MemoryMap, Occupants};
+use kerncore::range::PhysicalRange;
+use pagetable::{Change, El1};
+use vmsa::{AddressHalf, IdRegisters, PageSize, PhysAddr, VirtAddr};
+
+use super::choose::{Choice, LOWER_BITS, choose, default_page_size};
+use super::identity::{CAUTIOUS, image_range};
+use super::kernel_map::{EarlyMemory, build_lower, build_upper};
+use crate::console::{self, say};
+use crate::devices::{Placement, whole_pages};
+use crate::finish::{self, refuse};
+use crate::handover::{self, Facts};
+use crate::high;
+use crate::linear::Linear;
+use crate::stacks::{self, Kind};
+use crate::tables::{AnyTable, Bump, DEVICE, READ_WRITE, map};
+use crate::times::{self, Step};
+
+/// The first identity map, to which the console and early memory are added.
+struct Identity {
+    hardware: Hardware,
+    table: AnyTable,
+    page_size: PageSize,
+    tables: Bump,
+}
+
+/// Entered from assembly, in the first identity map.
+pub(crate) fn main(boot: &Boot) -> ! {
+    times::start(boot.counter);
+    times::record(Step::MmuOn);
+    let cpu = registers::read_id_registers();
+    let mut identity = Identity::new(boot, &cpu);
+    let mut findings = Findings::new();
+    let mut machine = MachineDescription::new();
+    devicetree::read(device_tree(boot), &mut machine, &mut findings);
+    identity.open_console(&machine);
+    let options = command_line::parse(machine.bootargs, &mut findings);
+    if boot.device_tree_bytes != 0 {
+        finish::configure(options.exit, machine.psci.map(|psci| conduit(&psci)));
+    }
+    let mut map = MemoryMap::new();
+    map.make(&mut machine, &occupants(boot), &mut findings);
+    let (choice, linear) = choose_map(&cpu, &options, &map);
+    let limit = choice.physical_limit.min(linear.limit());
+    map.keep_below(limit, &mut machine, &mut findings);
+    report(&findings);
+    times::record(Step::DeviceTree);
+    enter_high_half(boot, &cpu, identity, &mut map, &machine, Chosen { choice, linear, options })
+}
+
+struct Chosen {
+    choice: Choice,
+    linear: Linear,
+    options: Options,
+}
+
+fn enter_high_half(
+    boot: &Boot,
+    cpu: &IdRegisters,
+    mut identity: Identity,
+    map: &mut MemoryMap,
+    machine: &MachineDescription,
+    Chosen { choice, linear, options }: Chosen,
+) -> ! {
+    let Some(pool) = identity.map_early_memory(map) else {
+        refuse(format_args!("memory: no free range could be mapped for early use"));
+    };
+    let page_size = choice.shape.page_size;
+    let (placement, devices) = Placement::new(machine, page_size);
+    let mut memory = EarlyMemory::new(map, pool, choice.shape);
+    let upper = build_upper(identity.hardware, linear, &placement, &mut memory);
+    let lower = build_lower(identity.hardware, &mut memory);
+    let (upper, lower) = match (upper, lower) {
+        (Ok(upper), Ok(lower)) => (upper, lower),
+        (Err(error), _) | (_, Err(error)) => refuse(format_args!("{error}")),
+    };
+    let translation = choice.shape.translation(cpu, lower.root(), Some(upper.root()));
+    let facts = Facts {
+        exception_level: boot.exception_level,
+        load_address: PhysAddr::new(boot.load_address),
+        early_page_size: identity.page_size,
+        choice,
+        linear,
+        devices,
+        cpus: machine.cpus,
+        psci: machine.psci,
+        options,
+    };
+    handover::leave(facts, map);
+    times::record(Step::Tables);
+    let stack = |kind| stacks::range(0, kind, page_size).end;
+    let (stack, exception_stack) = (stack(Kind::Thread), stack(Kind::Exception));
+    // SAFETY: the other CPUs are off. The new tables map the image at its link address, its identity text and both
+    // stacks; what the handover holds are plain values, and `high::main` begins with nothing else.
+    unsafe { leave_identity_map(&translation, Destination { entry: high::main, argument: 0, stack, exception_stack }) }
+}
+
+fn device_tree(boot: &Boot) -> &'static [u8] {
+    match boot.device_tree_bytes {
+        0 => &[],
+        // SAFETY: `build_identity_map` found a header with this size there and mapped it read-only; nothing writes it.
+        bytes => unsafe { slice::from_raw_parts(boot.device_tree as *const u8, bytes as usize) },
+    }
+}
+
+fn occupants(boot: &Boot) -> Occupants {
+    Occupants {
+        image: image_range(),
+        device_tree: PhysicalRange::from_size(PhysAddr::new(boot.device_tree), boot.device_tree_bytes),
+    }
+}
+
+/// How firmware is called.
+pub(crate) fn conduit(psci: &Psci) -> Conduit {
+    match psci.conduit {
+        devicetree::Conduit::Hvc => Conduit::Hvc,
+        devicetree::Conduit::Smc => Conduit::Smc,
+    }
+}
+
+fn choose_map(cpu: &IdRegisters, options: &Options, map: &MemoryMap) -> (Choice, Linear) {
+    let ram = || map.ram().map(|range| (range.start, range.end));
+    let (lowest, highest) = (ram().next(), ram().last());
+    let choice = choose(cpu, options, highest.map_or(PhysAddr::new(0), |(_, end)| end));
+    let (page_size, layout, bits) = (choice.shape.page_size, choice.shape.layout, choice.shape.upper_bits);
+    let linear = Linear::new(page_size, layout, bits, lowest.map_or(PhysAddr::new(0), |(start, _)| start));
+    (choice, linear)
+}
+
+/// Says what was wrong with the input; ends the machine if it cannot go on.
+fn report(findings: &Findings) {
+    for finding in findings.iter().filter(|finding| finding.severity() == Severity::Warning) {
+        say!("warning: {finding}");
+    }
+    if findings.dropped() > 0 {
+        say!("warning: {} more findings than could be kept", findings.dropped());
+    }
+    if let Some(fatal) = findings.fatal() {
+        refuse(format_args!("{fatal}"));
+    }
+}
+
+impl Identity {
+    fn new(boot: &Boot, cpu: &IdRegisters) -> Self {
+        // SAFETY: the tables of the first identity map lie in the image, which it maps writable, and later ones in
+        // early memory, which is mapped before it is used. Only `self` edits: it adds mappings, and takes the guess's.
+        let hardware = unsafe { Hardware::new(0) };
+        let table = AnyTable::read_current(hardware, AddressHalf::Lower, CAUTIOUS);
+        let page_size = default_page_size(cpu);
+        let tables = Bump::new(boot.early_tables_left..image::early_tables().end, page_size);
+        Self { hardware, table: table.expect("the entry code loaded what `Shape` encoded"), page_size, tables }
+    }
+
+    /// Maps the console and prints there from now on. Without a device tree a guess is better than silence.
+    fn open_console(&mut self, machine: &MachineDescription) {
+        let guess = PhysicalRange::from_size(PhysAddr::new(console::FALLBACK), self.page_size.size_bytes());
+        // It has served as one for last words; it may be somebody's memory, or the console may be on the same page.
+        if console::set_guess_mapped(false) {
+            let page = whole_pages(guess, self.page_size);
+            self.change(Change::Unmap { from: VirtAddr::new(page.start.bits())..VirtAddr::new(page.end.bits()) });
+        }
+        let registers = match (machine.console, machine.banks.is_empty()) {
+            (Some(console), _) => console.registers,
+            (None, true) => guess,
+            (None, false) => return,
+        };
+        let pages = whole_pages(registers, self.page_size);
+        if self.change(map(pages.start.bits()..pages.end.bits(), pages.start.bits(), DEVICE)) {
+            // SAFETY: just mapped; the device tree says it is a PL011, or there is nothing else to try.
+            unsafe { console::set(registers.start.bits()) };
+        }
+    }
+
+    /// Changes the map. Whether that was possible.
+    fn change(&mut self, change: Change<El1>) -> bool {
+        self.table.change(&[change], None, &mut self.tables).is_ok()
+    }
+
+    /// Maps the largest free range, from which everything early will come.
+    fn map_early_memory(&mut self, memory: &MemoryMap) -> Option<PhysicalRange> {
+        let reach = PhysicalRange::new(PhysAddr::new(0), PhysAddr::new(1 << LOWER_BITS));
+        let free = memory.free(self.page_size).map(|range| range.intersection(&reach));
+        let pool = free.max_by_key(PhysicalRange::size_bytes).filter(|range| !range.is_empty())?;
+        let is_mapped = self.change(map(pool.start.bits()..pool.end.bits(), pool.start.bits(), READ_WRITE));
+        is_mapped.then_some(pool)
+    }
+}

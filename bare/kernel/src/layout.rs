@@ -1,0 +1,28 @@
+//! Where things are in the high half. All of it but the linear map lies in the last 32 GiB, which every number of input
+//! bits from 36 has, so these addresses are the same in every boot.
+//!
+//! ```text
+//! 2^64 - 2^N    the linear map: half of the input space, whatever its width N
+//! -2 GiB        the image, at its link address; above it stacks and devices, within 512 MiB, so that 64 KiB pages need
+//!               one table for all of them
+//! -1 GiB        the self-checks' own range, on a boundary of every block
+//! ```
+
+use core::ops::Range;
+
+use vmsa::VirtAddr;
+
+/// The stacks: see [`crate::stacks`].
+pub(crate) const STACKS: Range<u64> = 0xffff_ffff_8800_0000..0xffff_ffff_8c00_0000;
+/// Device registers: see [`crate::devices`].
+pub(crate) const DEVICES: Range<u64> = 0xffff_ffff_8c00_0000..0xffff_ffff_9000_0000;
+/// What the self-checks map. At most a block of the 64 KiB granule.
+pub(crate) const CHECKS: Range<u64> = 0xffff_ffff_c000_0000..0xffff_ffff_e000_0000;
+
+/// The part of the high half that is not the linear map, in words.
+pub(crate) fn name(address: VirtAddr) -> Option<&'static str> {
+    let address = address.bits();
+    let image = hardware::image::link_address();
+    let places = [(image..STACKS.start, "image"), (STACKS, "stacks"), (DEVICES, "devices"), (CHECKS, "self-checks")];
+    places.into_iter().find(|(range, _)| range.contains(&address)).map(|(_, name)| name)
+}

@@ -1,0 +1,107 @@
+//! Pages, once the linear map leads to all of them.
+
+use core::fmt;
+use core::slice;
+
+use hardware::image;
+use kerncore::buddy::{AddError, Buddy, Layout, WrongLength};
+use kerncore::early::{EarlyAllocator, EarlyError, Request};
+use kerncore::list::List;
+use kerncore::memory_map::{Kind, MAX_RANGES, MemoryMap};
+use kerncore::range::PhysicalRange;
+use spin::Once;
+use vmsa::PhysAddr;
+
+use crate::handover::PAGE_NOTES;
+use crate::high::{facts, page_size};
+use crate::lock::Lock;
+use crate::tables::TableSource;
+
+/// What the linear map covers.
+static MAPPED: Once<List<PhysicalRange, MAX_RANGES>> = Once::new();
+static LAYOUT: Once<Layout> = Once::new();
+static PAGES: Lock<Option<Buddy<'static>>> = Lock::new(None);
+
+/// Why there is no page allocator.
+#[derive(Debug)]
+pub(crate) enum StartError {
+    Notes(EarlyError),
+    Length(WrongLength),
+    Memory(AddError),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Notes(error) => error.fmt(f),
+            Self::Length(error) => write!(f, "page allocator: {error}"),
+            Self::Memory(error) => write!(f, "page allocator: {error}"),
+        }
+    }
+}
+
+/// Frees the room for the tables of the first identity map, which no CPU walks any more.
+pub(crate) fn free_early_tables(map: &mut MemoryMap) {
+    let tables = image::early_tables();
+    let physical = |address: u64| PhysAddr::new(address - image::whole().start + facts().load_address.bits());
+    let range = PhysicalRange::new(physical(tables.start), physical(tables.end));
+    // A map that is too full for one more range keeps it as a part of the image.
+    map.mark(range, Kind::Free).ok();
+}
+
+/// Hands what is free over to the page allocator.
+pub(crate) fn start(mut early: EarlyAllocator) -> Result<(), StartError> {
+    MAPPED.call_once(|| {
+        let mut ranges = List::new(PhysicalRange::EMPTY);
+        early.map().mapped(page_size()).for_each(|range| ranges.push(range).expect("the list is as long as the map"));
+        ranges
+    });
+    let layout = LAYOUT.call_once(|| Layout::new(page_size(), mapped()));
+    let size_bytes = layout.words() as u64 * 8;
+    let request = Request { size_bytes, ..Request::page(page_size(), PAGE_NOTES) };
+    let notes = early.allocate(&request).map_err(StartError::Notes)?;
+    let address = facts().linear.address(notes.start).bits();
+    // SAFETY: the early allocator gives memory out once, the linear map holds it writable, and it is large enough. Any
+    // bits are a u64.
+    let notes = unsafe { slice::from_raw_parts_mut(address as *mut u64, layout.words()) };
+    let mut pages = Buddy::new(layout, notes).map_err(StartError::Length)?;
+    early.hand_over(&mut pages).map_err(StartError::Memory)?;
+    PAGES.with(|slot| *slot = Some(pages));
+    Ok(())
+}
+
+/// The ranges that the linear map covers.
+pub(crate) fn mapped() -> impl Iterator<Item = PhysicalRange> {
+    MAPPED.get().into_iter().flat_map(|ranges| ranges.iter().copied())
+}
+
+/// Runs `body` with the page allocator.
+pub(crate) fn with_pages<R>(body: impl FnOnce(&mut Buddy<'static>) -> R) -> R {
+    PAGES.with(|pages| body(pages.as_mut().expect("the page allocator starts before anyone asks")))
+}
+
+/// Gives out `1 << order` pages.
+pub(crate) fn allocate(order: usize) -> Option<PhysAddr> {
+    with_pages(|pages| pages.allocate(order))
+}
+
+/// Takes back what [`allocate`] gave out.
+pub(crate) fn free(address: PhysAddr, order: usize) {
+    if let Err(error) = with_pages(|pages| pages.free(address, order)) {
+        panic!("{error}");
+    }
+}
+
+/// Tables from the page allocator.
+pub(crate) struct Pages;
+
+impl TableSource for Pages {
+    fn take(&mut self) -> Option<PhysAddr> {
+        allocate(0)
+    }
+
+    fn give(&mut self, table: PhysAddr) {
+        // A table that the early allocator gave out is not the page allocator's: it stays what it was.
+        with_pages(|pages| pages.free(table, 0).ok());
+    }
+}

@@ -1,0 +1,15 @@
+//! Page tables whose granule was chosen at boot.
+//!
+//! [`AnyTable`] is the one place where the choice is made: it takes the functions of its granule, compiled for it, by
+//! one pointer.
+
+mod any;
+mod attributes;
+mod granular;
+mod shape;
+mod source;
+
+pub(crate) use any::{AnyTable, ChangeError};
+pub(crate) use attributes::{DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, map};
+pub(crate) use shape::Shape;
+pub(crate) use source::{Bump, TableSource};

@@ -1,0 +1,38 @@
+//! The attributes that the kernel's mappings have, by what they are for. None is both writable and executable.
+
+use core::ops::Range;
+
+use pagetable::{Change, El1};
+use vmsa::{LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
+
+/// AttrIndx of Normal and of Device-nGnRE memory in [`vmsa::registers::MemoryTypes::COMMON`].
+const NORMAL_INDEX: u8 = 0;
+const DEVICE_INDEX: u8 = 4;
+
+/// Cached memory that all CPUs share. The access flag is set: no CPU's hardware is asked to, and no fault is wanted.
+const NORMAL: Stage1Attributes =
+    Stage1Attributes::memory(NORMAL_INDEX).union(Stage1Attributes::INNER_SHAREABLE).union(Stage1Attributes::AF);
+
+/// Kernel code.
+pub(crate) const EXECUTABLE: Stage1Attributes = NORMAL.union(Stage1Attributes::READ_ONLY).union(Stage1Attributes::UXN);
+/// Constants.
+pub(crate) const READ_ONLY: Stage1Attributes =
+    NORMAL.union(Stage1Attributes::READ_ONLY).union(Stage1Attributes::NO_EXECUTE);
+/// Data.
+pub(crate) const READ_WRITE: Stage1Attributes = NORMAL.union(Stage1Attributes::NO_EXECUTE);
+/// Device registers.
+pub(crate) const DEVICE: Stage1Attributes = Stage1Attributes::memory(DEVICE_INDEX)
+    .union(Stage1Attributes::INNER_SHAREABLE)
+    .union(Stage1Attributes::AF)
+    .union(Stage1Attributes::NO_EXECUTE);
+
+/// The change that maps physical memory at a virtual address with the largest leaves there are.
+pub(crate) fn map(physical: Range<u64>, at: u64, attributes: Stage1Attributes) -> Change<El1> {
+    let bytes = physical.end - physical.start;
+    Change::Map {
+        from: VirtAddr::new(at)..VirtAddr::new(at.wrapping_add(bytes)),
+        to: PhysAddr::new(physical.start),
+        attributes,
+        largest: LeafSize::LARGEST,
+    }
+}

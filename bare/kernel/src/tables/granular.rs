@@ -1,0 +1,171 @@
+//! What is done with a page table, compiled once for each granule.
+
+use core::convert::Infallible;
+use core::marker::PhantomData;
+use core::ops::{ControlFlow, Range};
+
+use hardware::platform::Hardware;
+use pagetable::{Change, El1, Entry, Licence, Lookup, PageTable, Plan, Ready, Refusal, Reserve, Summary, View};
+use vmsa::{Geometry, Granule, LeafSize, Level, PhysAddr, VirtAddr};
+
+use super::any::{AnyTable, ChangeError};
+use super::source::TableSource;
+
+/// What can be done with an [`AnyTable`] whose granule these operations are compiled for. See there.
+pub(super) trait Operations: Sync {
+    fn build(
+        &self,
+        table: &AnyTable,
+        changes: &mut dyn Iterator<Item = Change<El1>>,
+        source: &mut dyn TableSource,
+    ) -> Result<PhysAddr, ChangeError>;
+
+    fn change(
+        &self,
+        table: &AnyTable,
+        changes: &[Change<El1>],
+        licence: Option<&Licence>,
+        source: &mut dyn TableSource,
+    ) -> Result<(), ChangeError>;
+
+    fn start(&self, table: &AnyTable) -> Level;
+    fn range(&self, table: &AnyTable) -> Range<VirtAddr>;
+    fn walk(&self, table: &AnyTable, address: VirtAddr, sink: &mut dyn FnMut(&Lookup));
+    fn translate(&self, table: &AnyTable, address: VirtAddr) -> Option<pagetable::Translation>;
+    fn summary(&self, table: &AnyTable, range: Range<VirtAddr>) -> Result<Summary, Refusal>;
+    fn leaves(&self, summary: &Summary, size: LeafSize) -> usize;
+
+    fn for_each(
+        &self,
+        table: &AnyTable,
+        range: Range<VirtAddr>,
+        sink: &mut dyn FnMut(&Entry<VirtAddr>),
+    ) -> Result<(), Refusal>;
+}
+
+/// The operations of one granule.
+pub(super) struct Granular<G>(pub(super) PhantomData<G>);
+
+impl<G: Granule + Sync> Operations for Granular<G> {
+    fn build(
+        &self,
+        table: &AnyTable,
+        changes: &mut dyn Iterator<Item = Change<El1>>,
+        source: &mut dyn TableSource,
+    ) -> Result<PhysAddr, ChangeError> {
+        let mut reserve = Reserve::new();
+        fill(&table.hardware, &mut reserve, 1, source)?;
+        let mut page_table =
+            PageTable::<G, _, _>::offline(&table.hardware, geometry(table), table.regime, &mut reserve)?;
+        let mut gather = page_table.gather();
+        for change in changes {
+            let changes = [change];
+            let plan = page_table.plan(&changes, None)?;
+            supply(plan, &table.hardware, &mut reserve, source)?.apply(&mut gather);
+        }
+        give_back(&table.hardware, &mut reserve, source);
+        // Nothing was live, so nothing comes free.
+        let retired = gather.finish(&table.hardware);
+        debug_assert_eq!(retired.count(), 0);
+        Ok(page_table.publish().root())
+    }
+
+    fn change(
+        &self,
+        table: &AnyTable,
+        changes: &[Change<El1>],
+        licence: Option<&Licence>,
+        source: &mut dyn TableSource,
+    ) -> Result<(), ChangeError> {
+        let mut page_table = PageTable::<G, _, _>::live(&table.hardware, geometry(table), table.regime, table.root);
+        let mut gather = page_table.gather();
+        let mut reserve = Reserve::new();
+        let plan = page_table.plan(changes, licence)?;
+        supply(plan, &table.hardware, &mut reserve, source)?.apply(&mut gather);
+        give_back(&table.hardware, &mut reserve, source);
+        let mut retired = gather.finish(&table.hardware);
+        while let Some(free) = retired.take(&table.hardware) {
+            source.give(free);
+        }
+        Ok(())
+    }
+
+    fn start(&self, table: &AnyTable) -> Level {
+        geometry::<G>(table).start()
+    }
+
+    fn range(&self, table: &AnyTable) -> Range<VirtAddr> {
+        view::<G>(table).range()
+    }
+
+    fn walk(&self, table: &AnyTable, address: VirtAddr, sink: &mut dyn FnMut(&Lookup)) {
+        view::<G>(table).path(address).for_each(|lookup| sink(&lookup));
+    }
+
+    fn translate(&self, table: &AnyTable, address: VirtAddr) -> Option<pagetable::Translation> {
+        view::<G>(table).translate(address)
+    }
+
+    fn summary(&self, table: &AnyTable, range: Range<VirtAddr>) -> Result<Summary, Refusal> {
+        Summary::read(&view::<G>(table), range)
+    }
+
+    fn leaves(&self, summary: &Summary, size: LeafSize) -> usize {
+        summary.leaves::<G>(size)
+    }
+
+    fn for_each(
+        &self,
+        table: &AnyTable,
+        range: Range<VirtAddr>,
+        sink: &mut dyn FnMut(&Entry<VirtAddr>),
+    ) -> Result<(), Refusal> {
+        let end = view::<G>(table).for_each::<Infallible>(range, |entry| {
+            sink(entry);
+            ControlFlow::Continue(())
+        })?;
+        let ControlFlow::Continue(()) = end;
+        Ok(())
+    }
+}
+
+fn geometry<G: Granule>(table: &AnyTable) -> Geometry<G> {
+    table.shape.geometry(table.half).expect("shapes are chosen from what the granule and the layout have")
+}
+
+fn view<G: Granule>(table: &AnyTable) -> View<'_, G, El1, Hardware> {
+    View::new(&table.hardware, geometry(table), table.regime, table.root)
+}
+
+/// A plan with its tables; if there are too few, all go back.
+fn supply<'t, 'p, 'c, 'r, G: Granule>(
+    plan: Plan<'t, 'p, 'c, G, El1, Hardware>,
+    hardware: &Hardware,
+    reserve: &'r mut Reserve,
+    source: &mut dyn TableSource,
+) -> Result<Ready<'t, 'p, 'c, 'r, G, El1, Hardware>, ChangeError> {
+    fill(hardware, reserve, plan.tables_needed(), source)?;
+    Ok(plan.with(reserve)?)
+}
+
+fn fill(
+    hardware: &Hardware,
+    reserve: &mut Reserve,
+    count: usize,
+    source: &mut dyn TableSource,
+) -> Result<(), ChangeError> {
+    while reserve.count() < count {
+        let Some(table) = source.take() else {
+            give_back(hardware, reserve, source);
+            return Err(ChangeError::NoTables);
+        };
+        reserve.add(hardware, table);
+    }
+    Ok(())
+}
+
+fn give_back(hardware: &Hardware, reserve: &mut Reserve, source: &mut dyn TableSource) {
+    while let Some(table) = reserve.take(hardware) {
+        source.give(table);
+    }
+}

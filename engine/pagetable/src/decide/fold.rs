@@ -1,0 +1,131 @@
+//! Where neighbours can become one larger leaf.
+
+use vmsa::{Geometry, Granule};
+
+use super::edit::content;
+use super::{Decision, Edit, Regroup, State, state};
+use crate::pieces::Content;
+use crate::platform::Platform;
+use crate::regime::{Attributes, Regime};
+use crate::walk::{Table, Visit, next_table};
+
+/// What a table holds, all through.
+#[derive(Clone, Copy)]
+pub(super) enum Uniform {
+    Nothing,
+    Content(Content),
+    Mixed,
+}
+
+/// A table that `visit` leads to, which the range covers whole: it goes if it is empty, and becomes a leaf if it holds what
+/// one leaf could hold.
+pub(super) fn decide_table<G: Granule, R: Regime, P: Platform>(
+    platform: &P,
+    geometry: Geometry<G>,
+    regime: R,
+    visit: &Visit,
+) -> Decision {
+    let Some(table) = next_table(geometry, visit) else { return Decision::Pass };
+    match uniform::<G, R, P>(platform, geometry, regime, table) {
+        Uniform::Nothing => Decision::Unlink,
+        Uniform::Content(content) if content.fits::<G>(geometry.layout(), visit.level) => {
+            let leaf = content.leaf(geometry.layout(), visit.level, visit.start);
+            if content.is_kept { Decision::Replace(leaf) } else { Decision::Fold(leaf) }
+        }
+        _ => Decision::Enter,
+    }
+}
+
+/// A leaf that begins a group: it and its neighbours become one if they are alike.
+pub(super) fn decide_group<G: Granule, R: Regime, P: Platform>(
+    platform: &P,
+    geometry: Geometry<G>,
+    regime: R,
+    to: u64,
+    visit: &Visit,
+) -> Decision {
+    let first = content(geometry, visit.descriptor, visit.level, visit.start);
+    let Some(bytes) = first.group_bytes::<G>(visit.level) else { return Decision::Pass };
+    let is_candidate = !visit.descriptor.is_contiguous() && visit.start & (bytes - 1) == 0 && visit.start + bytes <= to;
+    if !is_candidate {
+        return Decision::Pass;
+    }
+    let shift = Geometry::<G>::shift(visit.level);
+    let members = (bytes >> shift) as usize;
+    let hardware = hardware_bits::<R>(regime);
+    let is_uniform = (1..members).all(|number| {
+        let member = platform.load(visit.slot.after(number));
+        let expected = first.leaf(geometry.layout(), visit.level, visit.start + ((number as u64) << shift));
+        (member.bits() ^ expected.bits()) & !hardware == 0
+    });
+    if !is_uniform {
+        return Decision::Pass;
+    }
+    let (start, end) = (visit.start, visit.start + bytes);
+    Decision::Regroup(Regroup {
+        first: visit.slot,
+        members,
+        start,
+        end,
+        from: start,
+        to: end,
+        edit: Edit::Keep,
+        becomes_group: true,
+        is_met_again: false,
+        is_valid: true,
+    })
+}
+
+/// Bits in which leaves may differ and still be alike: those that hardware writes.
+fn hardware_bits<R: Regime>(regime: R) -> u64 {
+    if regime.has_hardware_updates() { R::Attributes::ACCESS_FLAG | R::Attributes::DIRTY } else { 0 }
+}
+
+fn uniform<G: Granule, R: Regime, P: Platform>(
+    platform: &P,
+    geometry: Geometry<G>,
+    regime: R,
+    table: Table,
+) -> Uniform {
+    let shift = Geometry::<G>::shift(table.level);
+    let mut all = None;
+    for index in 0..geometry.entries(table.level) {
+        let start = table.start + ((index as u64) << shift);
+        let slot = crate::platform::Slot::new(table.address, index);
+        let descriptor = platform.load(slot);
+        let visit = Visit { slot, level: table.level, descriptor, start, end: start + (1 << shift), from: 0, to: 0 };
+        let one = match state(geometry, table.level, descriptor) {
+            State::Hole => Uniform::Nothing,
+            State::Leaf | State::Kept => Uniform::Content(content(geometry, descriptor, table.level, start)),
+            State::Table => match next_table(geometry, &visit) {
+                Some(next) => uniform::<G, R, P>(platform, geometry, regime, next),
+                None => Uniform::Mixed,
+            },
+            State::Foreign => Uniform::Mixed,
+        };
+        all = Some(match all {
+            None => one,
+            Some(all) => join::<R>(regime, all, one),
+        });
+        if matches!(all, Some(Uniform::Mixed)) {
+            return Uniform::Mixed;
+        }
+    }
+    all.unwrap_or(Uniform::Nothing)
+}
+
+/// What two neighbours hold together. Of bits that hardware writes the larger truth is kept: accessed, dirty.
+fn join<R: Regime>(regime: R, all: Uniform, one: Uniform) -> Uniform {
+    match (all, one) {
+        (Uniform::Nothing, Uniform::Nothing) => Uniform::Nothing,
+        (Uniform::Content(all), Uniform::Content(one)) => {
+            let hardware = hardware_bits::<R>(regime);
+            let is_alike = all.delta == one.delta
+                && all.is_kept == one.is_kept
+                && (all.attributes ^ one.attributes) & !hardware == 0;
+            let attributes = R::Attributes::gather(all.attributes, one.attributes);
+            if is_alike { Uniform::Content(Content { attributes, ..all }) } else { Uniform::Mixed }
+        }
+        _ => Uniform::Mixed,
+    }
+}

@@ -1,0 +1,308 @@
+//! What a change means for each descriptor it meets. Planning counts these decisions, applying carries them out.
+
+mod edit;
+mod fold;
+mod goal;
+
+use vmsa::{Descriptor, Geometry, Granule, LeafSize, Level, Meaning};
+
+pub(crate) use edit::{Edit, Part};
+pub(crate) use goal::{Goal, goals};
+
+use crate::change::Refusal;
+use crate::pieces::{Content, Kind, Pieces};
+use crate::platform::{Platform, Slot};
+use crate::regime::{Attributes, Regime};
+use crate::walk::Visit;
+use goal::Wanted;
+
+/// What is to be done at a descriptor.
+pub(crate) enum Decision {
+    Refuse(Refusal),
+    Enter,
+    Pass,
+    /// What TLBs cannot hold becomes a leaf, valid or kept.
+    Make(Descriptor),
+    /// A whole contiguous group of holes becomes leaves.
+    MakeGroup(Content, u64),
+    /// What TLBs cannot hold becomes a table.
+    Link(Pieces),
+    /// A leaf changes in place.
+    Set(Edit),
+    /// A leaf becomes a hole.
+    Clear,
+    /// A table becomes a hole.
+    Unlink,
+    /// A table becomes a kept leaf.
+    Replace(Descriptor),
+    /// A leaf becomes another leaf, in a way that no CPU tolerates while it is live.
+    Remake(Descriptor),
+    /// A leaf or table becomes what these pieces say, in a way that no CPU tolerates while it is live.
+    Rebuild(Pieces),
+    /// A leaf becomes a table, of which a part is edited.
+    Resize(Part),
+    /// A table becomes a leaf.
+    Fold(Descriptor),
+    /// A contiguous group is changed, dissolved or made.
+    Regroup(Regroup),
+}
+
+/// A contiguous group, and what becomes of the part `from..to` of it.
+pub(crate) struct Regroup {
+    pub(crate) first: Slot,
+    pub(crate) members: usize,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) edit: Edit,
+    /// Whether it is a group afterwards.
+    pub(crate) becomes_group: bool,
+    /// Whether its members are to be met again, one by one.
+    pub(crate) is_met_again: bool,
+    /// Whether TLBs may hold it: its members are not kept.
+    pub(crate) is_valid: bool,
+}
+
+/// What stands in a slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Hole,
+    Leaf,
+    /// A leaf but for bit 0.
+    Kept,
+    Table,
+    /// Nothing the engine makes.
+    Foreign,
+}
+
+#[inline(always)]
+fn state<G: Granule>(geometry: Geometry<G>, level: Level, descriptor: Descriptor) -> State {
+    let meaning = |descriptor: Descriptor| descriptor.meaning(G::PAGE_SIZE, geometry.layout(), level);
+    match meaning(descriptor) {
+        Meaning::Table(_) => State::Table,
+        Meaning::Leaf(..) => State::Leaf,
+        Meaning::Reserved => State::Foreign,
+        Meaning::Invalid if descriptor == Descriptor::INVALID => State::Hole,
+        Meaning::Invalid => match meaning(Descriptor::new(descriptor.bits() | Descriptor::VALID)) {
+            Meaning::Leaf(..) => State::Kept,
+            _ => State::Foreign,
+        },
+    }
+}
+
+impl Goal {
+    /// What the change means for the descriptor at `visit`.
+    #[inline(always)]
+    pub(crate) fn decide<G: Granule, R: Regime, P: Platform>(
+        &self,
+        platform: &P,
+        geometry: Geometry<G>,
+        regime: R,
+        visit: &Visit,
+    ) -> Decision {
+        let state = state(geometry, visit.level, visit.descriptor);
+        let at = geometry.input(visit.from);
+        match (self.wanted, state) {
+            (Wanted::Edit(Edit::Remove), State::Table) if visit.is_whole() && !self.refuses_holes => Decision::Unlink,
+            (Wanted::Remap(content), State::Table) if visit.is_whole() => {
+                Decision::Rebuild(self.replacing(content, None))
+            }
+            (Wanted::Fold, State::Table) if visit.is_whole() => {
+                fold::decide_table::<G, R, P>(platform, geometry, regime, visit)
+            }
+            (_, State::Table) => Decision::Enter,
+            (Wanted::Map(content) | Wanted::Remap(content), State::Hole) => {
+                self.decide_hole(platform, geometry, content, visit)
+            }
+            (Wanted::Map(_), _) => Decision::Refuse(Refusal::AlreadyMapped(at)),
+            (Wanted::Remap(content), State::Leaf | State::Kept) => self.decide_remap(geometry, content, visit),
+            (Wanted::Edit(edit), State::Leaf) => self.decide_leaf::<G, R>(geometry, edit, visit),
+            (Wanted::Edit(edit), State::Kept) => self.decide_kept(geometry, edit, visit),
+            (Wanted::Edit(Edit::Remove), State::Foreign) if visit.is_whole() => Decision::Clear,
+            (Wanted::Edit(_), State::Foreign) | (Wanted::Remap(_), _) => Decision::Refuse(Refusal::NotMapped(at)),
+            (Wanted::Edit(_), _) if self.refuses_holes => Decision::Refuse(Refusal::NotMapped(at)),
+            (Wanted::Split, State::Leaf | State::Kept) => self.decide_split(geometry, visit),
+            (Wanted::Pages, State::Leaf | State::Kept) => decide_pages(geometry, visit),
+            (Wanted::Group, State::Leaf) => fold::decide_group::<G, R, P>(platform, geometry, regime, self.to, visit),
+            _ => Decision::Pass,
+        }
+    }
+
+    fn decide_hole<G: Granule, P: Platform>(
+        &self,
+        platform: &P,
+        geometry: Geometry<G>,
+        content: Content,
+        visit: &Visit,
+    ) -> Decision {
+        let pieces = self.replacing(content, None);
+        let segment = pieces.segment::<G>(geometry.layout(), visit.level, visit.start, visit.end);
+        let Kind::Leaves(content) = segment.kind else {
+            return Decision::Link(pieces);
+        };
+        if let Some(bytes) = content.group_bytes::<G>(visit.level)
+            && visit.start & (bytes - 1) == 0
+            && visit.start + bytes <= self.to
+        {
+            let members = (bytes >> Geometry::<G>::shift(visit.level)) as usize;
+            // A member that holds something, be it an empty table, keeps the others from being a group.
+            if (1..members).all(|index| platform.load(visit.slot.after(index)) == Descriptor::INVALID) {
+                return Decision::MakeGroup(content, bytes);
+            }
+        }
+        Decision::Make(content.leaf(geometry.layout(), visit.level, visit.start))
+    }
+
+    /// A leaf gives way to other content: a group is dissolved first, and its members met again one by one.
+    fn decide_remap<G: Granule>(&self, geometry: Geometry<G>, content: Content, visit: &Visit) -> Decision {
+        if let Some((start, end)) = group::<G>(visit) {
+            return Decision::Regroup(dissolve::<G>(visit, start, end));
+        }
+        let old = edit::content(geometry, visit.descriptor, visit.level, visit.start);
+        let pieces = self.replacing(content, (!visit.is_whole()).then_some(old));
+        let is_live = visit.descriptor.is_valid();
+        match pieces.segment::<G>(geometry.layout(), visit.level, visit.start, visit.end).kind {
+            Kind::Leaves(content) => {
+                let leaf = content.leaf(geometry.layout(), visit.level, visit.start);
+                match is_live {
+                    _ if leaf == visit.descriptor => Decision::Pass,
+                    true => Decision::Remake(leaf),
+                    false => Decision::Make(leaf),
+                }
+            }
+            _ if is_live => Decision::Rebuild(pieces),
+            _ => Decision::Link(pieces),
+        }
+    }
+
+    fn decide_leaf<G: Granule, R: Regime>(&self, geometry: Geometry<G>, edit: Edit, visit: &Visit) -> Decision {
+        let edited = edit.apply(visit.descriptor);
+        if edited == visit.descriptor {
+            return Decision::Pass;
+        }
+        let ends = matches!(edit, Edit::Remove | Edit::Hide);
+        match group::<G>(visit) {
+            // A group whose members all end may end member by member, and so may hardware's own bits differ (ICQTNL).
+            Some((start, end)) if !(ends && self.covers(start, end)) => {
+                return Decision::Regroup(regroup::<G>(visit, start, end, (self.from, self.to), edit));
+            }
+            None if !visit.is_whole() => return Decision::Resize(part(visit, edit)),
+            _ => {}
+        }
+        let changed = edited.bits() ^ visit.descriptor.bits();
+        match edit {
+            Edit::Remove => Decision::Clear,
+            Edit::Hide if edited == Descriptor::INVALID => {
+                Decision::Refuse(Refusal::NotKeepable(geometry.input(visit.from)))
+            }
+            _ if changed & !(R::Attributes::IN_PLACE | Descriptor::VALID) == 0 => Decision::Set(edit),
+            _ => Decision::Remake(edited),
+        }
+    }
+
+    /// No TLB holds a kept leaf, so that it changes freely.
+    fn decide_kept<G: Granule>(&self, geometry: Geometry<G>, edit: Edit, visit: &Visit) -> Decision {
+        let edited = edit.apply(visit.descriptor);
+        match group::<G>(visit) {
+            _ if edited == visit.descriptor => Decision::Pass,
+            Some((start, end)) if !self.covers(start, end) => Decision::Regroup(dissolve::<G>(visit, start, end)),
+            _ if visit.is_whole() => Decision::Make(edited),
+            _ => resize(geometry, visit, part(visit, edit)),
+        }
+    }
+
+    fn decide_split<G: Granule>(&self, geometry: Geometry<G>, visit: &Visit) -> Decision {
+        match group::<G>(visit) {
+            Some((start, _)) if start == self.from => Decision::Pass,
+            Some((start, end)) => Decision::Regroup(dissolve::<G>(visit, start, end)),
+            None if visit.start == self.from => Decision::Pass,
+            None => {
+                let rest = Part { from: self.from, to: visit.end, edit: Edit::Keep, largest: LeafSize::LARGEST };
+                resize(geometry, visit, rest)
+            }
+        }
+    }
+
+    fn covers(&self, start: u64, end: u64) -> bool {
+        self.from <= start && end <= self.to
+    }
+
+    /// What a stretch holds when the range has new content.
+    const fn replacing(&self, content: Content, outside: Option<Content>) -> Pieces {
+        Pieces { from: self.from, to: self.to, inside: Some(content), outside }
+    }
+}
+
+/// Pages all through: a group is dissolved, a block becomes pages.
+fn decide_pages<G: Granule>(geometry: Geometry<G>, visit: &Visit) -> Decision {
+    match group::<G>(visit) {
+        Some((start, end)) => Decision::Regroup(dissolve::<G>(visit, start, end)),
+        None if visit.level == Level::L3 => Decision::Pass,
+        None => resize(geometry, visit, Part { largest: LeafSize::PAGE, ..part(visit, Edit::Keep) }),
+    }
+}
+
+/// The part of a leaf that is asked for.
+const fn part(visit: &Visit, edit: Edit) -> Part {
+    Part { from: visit.from, to: visit.to, edit, largest: LeafSize::LARGEST }
+}
+
+/// A leaf becomes a table: freely if it is kept, for then no TLB holds it.
+fn resize<G: Granule>(geometry: Geometry<G>, visit: &Visit, part: Part) -> Decision {
+    if visit.descriptor.is_valid() {
+        Decision::Resize(part)
+    } else {
+        Decision::Link(part.pieces(geometry, visit.descriptor, visit.level, visit.start))
+    }
+}
+
+/// The group from `start` to `end` that `visit` is in, of which the part `from..to` is edited.
+fn regroup<G: Granule>(visit: &Visit, start: u64, end: u64, (from, to): (u64, u64), edit: Edit) -> Regroup {
+    let shift = Geometry::<G>::shift(visit.level);
+    let (from, to) = (from.max(start), to.min(end));
+    Regroup {
+        first: visit.slot.before(((visit.start - start) >> shift) as usize),
+        members: ((end - start) >> shift) as usize,
+        start,
+        end,
+        from,
+        to,
+        edit,
+        becomes_group: from == start && to == end,
+        is_met_again: false,
+        is_valid: visit.descriptor.is_valid(),
+    }
+}
+
+/// The same group, whose members become leaves of their own and are then met again.
+fn dissolve<G: Granule>(visit: &Visit, start: u64, end: u64) -> Regroup {
+    Regroup { is_met_again: true, ..regroup::<G>(visit, start, end, (start, start), Edit::Keep) }
+}
+
+impl Regroup {
+    /// The members that a boundary cuts, by number; both may be the same.
+    pub(crate) fn cut_members(&self, shift: u32) -> impl Iterator<Item = usize> + use<> {
+        let start = self.start;
+        let cut = move |boundary: u64| {
+            let is_inside = boundary & ((1 << shift) - 1) != 0;
+            is_inside.then_some(((boundary - start) >> shift) as usize)
+        };
+        let (first, second) = (cut(self.from), cut(self.to));
+        first.into_iter().chain(second.filter(move |_| first != second))
+    }
+
+    /// The part of the member from `start` to `end` that is edited.
+    pub(crate) fn part(&self, start: u64, end: u64) -> Part {
+        let (from, to) = (self.from.clamp(start, end), self.to.clamp(start, end));
+        Part { from, to, edit: self.edit, largest: LeafSize::LARGEST }
+    }
+}
+
+/// The offsets of the contiguous group that a leaf is one of.
+fn group<G: Granule>(visit: &Visit) -> Option<(u64, u64)> {
+    let shift = G::PAGE_SIZE.contiguous_shift(visit.level).filter(|_| visit.descriptor.is_contiguous())?;
+    let bytes = 1 << (shift + Geometry::<G>::shift(visit.level));
+    let start = visit.start & !(bytes - 1);
+    Some((start, start + bytes))
+}

@@ -1,0 +1,156 @@
+//! Writing tables that no walker can reach yet: new ones, and those on lists.
+
+use core::ops::ControlFlow;
+
+use vmsa::{Descriptor, Geometry, Granule, Layout, Level, Meaning, PhysAddr};
+
+use crate::pieces::{Content, Kind, Pieces};
+use crate::platform::{Platform, Slot};
+use crate::regime::{Attributes, Regime};
+use crate::tables::Reserve;
+use crate::walk::{Next, Table, next_table, walk};
+
+/// Writes the link of a [`crate::tables::TableList`] into a table.
+pub(crate) fn thread<P: Platform>(platform: &P, table: PhysAddr, next: PhysAddr) {
+    platform.store(Slot::new(table, 0), Descriptor::new(next.bits()));
+}
+
+/// Writes a root table that holds nothing.
+pub(crate) fn clear_root<G: Granule, P: Platform>(platform: &P, table: PhysAddr) {
+    fill_holes(platform, Slot::new(table, 0), G::ENTRIES);
+}
+
+/// Fills a new table for one slot of level `above` that starts at `start`, and those below it; returns the descriptor
+/// that will link it. Every descriptor of a table is written, so that what was in the memory does not matter.
+pub(crate) fn build<G: Granule, P: Platform>(
+    platform: &P,
+    layout: Layout,
+    reserve: &mut Reserve,
+    above: Level,
+    start: u64,
+    pieces: &Pieces,
+) -> Descriptor {
+    let (Some(level), Some(table)) = (above.next(), reserve.0.pop(platform)) else {
+        debug_assert!(false, "the plan counted the tables");
+        return Descriptor::INVALID;
+    };
+    let shift = G::PAGE_SIZE.level_shift(level);
+    let end = start + ((G::ENTRIES as u64) << shift);
+    let mut at = start;
+    while at < end {
+        let segment = pieces.segment::<G>(layout, level, at, end);
+        let slot = Slot::new(table, ((at - start) >> shift) as usize);
+        match segment.kind {
+            Kind::Holes => fill_holes(platform, slot, ((segment.end - at) >> shift) as usize),
+            Kind::Leaves(content) => fill_segment::<G, P>(platform, layout, slot, level, (at, segment.end), &content),
+            Kind::Tables => {
+                for index in 0..(segment.end - at) >> shift {
+                    let below = build::<G, P>(platform, layout, reserve, level, at + (index << shift), pieces);
+                    platform.store(slot.after(index as usize), below);
+                }
+            }
+        }
+        at = segment.end;
+    }
+    Descriptor::table(layout, table, 0)
+}
+
+fn fill_holes<P: Platform>(platform: &P, slot: Slot, count: usize) {
+    for index in 0..count {
+        platform.store(slot.after(index), Descriptor::INVALID);
+    }
+}
+
+/// Leaves from `start` to `end`: contiguous groups wherever a whole one fits.
+fn fill_segment<G: Granule, P: Platform>(
+    platform: &P,
+    layout: Layout,
+    slot: Slot,
+    level: Level,
+    (start, end): (u64, u64),
+    content: &Content,
+) {
+    let shift = G::PAGE_SIZE.level_shift(level);
+    let (from, to) = match content.group_bytes::<G>(level) {
+        Some(bytes) => {
+            let from = start.next_multiple_of(bytes).min(end);
+            (from, (end & !(bytes - 1)).max(from))
+        }
+        None => (end, end),
+    };
+    let at = |offset: u64| slot.after(((offset - start) >> shift) as usize);
+    fill_leaves::<G, P>(platform, layout, slot, level, (start, from), content, 0);
+    fill_leaves::<G, P>(platform, layout, at(from), level, (from, to), content, Descriptor::CONTIGUOUS);
+    fill_leaves::<G, P>(platform, layout, at(to), level, (to, end), content, 0);
+}
+
+/// Leaves from `start` to `end`, which in a table that is live are holes.
+pub(crate) fn fill_leaves<G: Granule, P: Platform>(
+    platform: &P,
+    layout: Layout,
+    slot: Slot,
+    level: Level,
+    (start, end): (u64, u64),
+    content: &Content,
+    contiguous: u64,
+) {
+    let shift = G::PAGE_SIZE.level_shift(level);
+    let count = ((end - start) >> shift) as usize;
+    let first = content.leaf(layout, level, start).bits() | contiguous;
+    if layout == Layout::Bits48 {
+        // The output address is the descriptor's own bits: neighbours differ by what a leaf covers.
+        for index in 0..count {
+            platform.store(slot.after(index), Descriptor::new(first + ((index as u64) << shift)));
+        }
+    } else {
+        for index in 0..count {
+            let leaf = content.leaf(layout, level, start + ((index as u64) << shift));
+            platform.store(slot.after(index), Descriptor::new(leaf.bits() | contiguous));
+        }
+    }
+}
+
+/// Adds what hardware wrote to a leaf of level `above`, between `before` and `after`, to every leaf of the table that is to
+/// take its place.
+pub(crate) fn keep_hardware_writes<G: Granule, R: Regime, P: Platform>(
+    platform: &P,
+    geometry: Geometry<G>,
+    above: Level,
+    table: Descriptor,
+    before: Descriptor,
+    after: Descriptor,
+) {
+    let written = (before.bits() ^ after.bits()) & (R::Attributes::ACCESS_FLAG | R::Attributes::DIRTY);
+    let (Meaning::Table(address), Some(level)) = (table.meaning(G::PAGE_SIZE, geometry.layout(), above), above.next())
+    else {
+        return;
+    };
+    for slot in (0..G::ENTRIES).map(|index| Slot::new(address, index)).filter(|_| written != 0) {
+        let entry = platform.load(slot);
+        if entry.is_table(level) {
+            keep_hardware_writes::<G, R, P>(platform, geometry, level, entry, before, after);
+        } else if entry.is_valid() {
+            let bits = R::Attributes::keep_hardware_writes(entry.bits(), before.bits(), after.bits());
+            platform.store(slot, Descriptor::new(bits));
+        }
+    }
+}
+
+/// A leaf that takes the place of all leaves below `table`, which no walker writes any more: it says of accesses and writes
+/// what any of them says.
+pub(crate) fn gather_hardware_writes<G: Granule, R: Regime, P: Platform>(
+    platform: &P,
+    geometry: Geometry<G>,
+    table: Table,
+    leaf: Descriptor,
+) -> Descriptor {
+    let mut bits = leaf.bits();
+    let end = table.start + ((geometry.entries(table.level) as u64) << Geometry::<G>::shift(table.level));
+    let _ = walk::<G, P, ()>(platform, geometry, table, table.start, end, &mut |visit| {
+        if next_table(geometry, visit).is_none() && visit.descriptor.is_valid() {
+            bits = R::Attributes::gather(bits, visit.descriptor.bits());
+        }
+        ControlFlow::Continue(Next::Enter)
+    });
+    Descriptor::new(bits)
+}
