@@ -8,6 +8,7 @@
 //! `cpu.rs` is the only place where the engine and the machine meet.
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod content;
 pub mod cpu;
 mod digest;
@@ -22,7 +23,10 @@ pub mod program;
 pub mod request;
 pub mod run;
 pub mod scenario;
+pub mod schedule;
 mod sharing;
+pub mod shrink;
+pub mod story;
 pub mod explore;
 pub mod workloads;
 pub mod suite;

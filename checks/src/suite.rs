@@ -89,12 +89,16 @@ pub fn survey(prepared: &Prepared) -> (Ran, Sites) {
     (ran, sites)
 }
 
-/// Runs a trial with concrete TLBs under a random schedule.
+/// Runs a trial under a random schedule.
 pub fn run_at_random(prepared: &Prepared, seed: u64, length: usize) -> Ran {
     let mut seed = Seed::new(seed);
-    let prepared = prepared.clone().into_concrete(Seed::new(seed.bits()));
     let switches = seed.below(6) as usize;
-    random::run(&prepared, &mut seed, length, switches)
+    random::run(prepared, &mut seed, length, switches)
+}
+
+/// Runs a trial under a random schedule with concrete TLBs, both drawn from `seed`.
+pub fn run_with_tlbs(prepared: &Prepared, seed: u64, length: usize) -> Ran {
+    run_at_random(&prepared.clone().into_concrete(Seed::new(seed)), seed, length)
 }
 
 /// Explores every interleaving of a trial.
