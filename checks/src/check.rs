@@ -13,7 +13,7 @@ use crate::suite::{self, Trial};
 use crate::workloads::Workload;
 
 /// States after which an exploration gives way to random schedules.
-const STATES: u64 = 30_000;
+const STATES: u64 = 3_000;
 /// Steps that a random schedule is taken to have.
 const LENGTH: usize = 400;
 /// Random runs of one machine.

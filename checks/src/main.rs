@@ -86,7 +86,7 @@ fn bar(length: u64) -> ProgressBar {
 fn run(options: &Options) -> ExitCode {
     let orders = Orders {
         seed: options.seed,
-        drawn: 3,
+        drawn: 2,
         events: options.events.unwrap_or(1_000_000),
         time: options.minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0)),
     };

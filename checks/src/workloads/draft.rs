@@ -94,7 +94,8 @@ impl Draft {
         self.bases[region] + (page << self.page_size().shift())
     }
 
-    fn range(&self, region: usize, pages: Range<u64>) -> Range<VirtAddr> {
+    /// The input addresses of pages.
+    pub fn range(&self, region: usize, pages: Range<u64>) -> Range<VirtAddr> {
         VirtAddr::new(self.address(region, pages.start))..VirtAddr::new(self.address(region, pages.end))
     }
 
@@ -111,6 +112,14 @@ impl Draft {
         let to = high + FRAMES + part + offset + (skew << self.page_size().shift());
         let attributes = self.parameters().data();
         Change::Map { from: self.range(region, pages), to: PhysAddr::new(to), attributes, largest }
+    }
+
+    /// The same, whatever the pages hold now.
+    pub fn remap(&self, region: usize, pages: Range<u64>, largest: LeafSize, skew: u64) -> Change<El1> {
+        match self.map_to(region, pages, largest, skew) {
+            Change::Map { from, to, attributes, largest } => Change::Remap { from, to, attributes, largest },
+            change => change,
+        }
     }
 
     /// Sets and clears attributes of pages.

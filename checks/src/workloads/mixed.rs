@@ -7,7 +7,7 @@ use vmsa::{LeafSize, Level, Stage1Attributes};
 use super::draft::Draft;
 use crate::scenario::Permit;
 
-/// What a protect plays with. Some change in place, some need break-before-make, one no CPU looks at.
+/// What a protect plays with: attributes that change in place, and memory types, for which only break-before-make will do.
 const PLAYED: [Stage1Attributes; 6] = [
     Stage1Attributes::READ_ONLY,
     Stage1Attributes::USER,
@@ -16,6 +16,7 @@ const PLAYED: [Stage1Attributes; 6] = [
     Stage1Attributes::memory(1),
     Stage1Attributes::memory(2),
 ];
+const IN_PLACE: &[Stage1Attributes] = PLAYED.split_at(4).0;
 
 pub(super) fn draw(draft: &mut Draft) {
     let cpus = draft.parameters().cpus;
@@ -64,34 +65,43 @@ fn draw_edit(draft: &mut Draft, cpu: usize, region: usize) {
     let mut batches = 1 + draft.seed.below(2);
     while batches > 0 {
         let count = 1 + draft.seed.below(3);
+        let permit = *draft.seed.pick(&[Permit::Break, Permit::Break, Permit::Tolerated, Permit::NotCached]);
         let mut changes: Vec<Change<El1>> = Vec::new();
         let mut end = 0;
         for _ in 0..count {
             let (from, to) = draw_pages(draft);
             // Changes of one list may not meet.
             if from >= end {
-                changes.push(draw_change(draft, region, from, to));
+                changes.push(draw_change(draft, region, (from, to), permit));
                 end = to;
             }
         }
-        let permit = *draft.seed.pick(&[Permit::Break, Permit::Tolerated, Permit::NotCached]);
         draft.change_by(permit, cpu, region, changes);
         batches -= 1;
     }
     draft.finish(cpu);
 }
 
-fn draw_change(draft: &mut Draft, region: usize, from: u64, to: u64) -> Change<El1> {
+fn draw_change(draft: &mut Draft, region: usize, (from, to): (u64, u64), permit: Permit) -> Change<El1> {
     let sizes = [LeafSize::PAGE, LeafSize::group(Level::L3), LeafSize::single(Level::L2)];
     let largest = *draft.seed.pick(&sizes);
-    match draft.seed.below(8) {
+    let can_break = permit == Permit::Break;
+    let range = draft.range(region, from..to);
+    match draft.seed.below(14) {
         0..=1 => draft.map_to(region, from..to, largest, draft.group()),
         2 => draft.map(region, from..to, largest),
-        3..=4 => {
-            let (set, clear) = (*draft.seed.pick(&PLAYED), *draft.seed.pick(&PLAYED));
+        3 if can_break => draft.remap(region, from..to, largest, 2 * draft.group()),
+        3..=5 => {
+            let played = if can_break { &PLAYED[..] } else { IN_PLACE };
+            let (set, clear) = (*draft.seed.pick(played), *draft.seed.pick(played));
             draft.protect(region, from..to, set, clear)
         }
-        5..=6 => draft.unmap(region, from..to),
+        6..=7 => draft.unmap(region, from..to),
+        8 => Change::Hide { from: range },
+        9 => Change::Show { from: range },
+        10 => Change::Age { from: range },
+        11 => Change::SplitToPages { from: range },
+        12 => Change::Collapse { from: range },
         _ => draft.split(region, from),
     }
 }
