@@ -161,7 +161,10 @@ impl<'s, G: Granule> Editor<'s, '_, G> {
         let before = self.open.iter().rev().find(|open| open.0 == region).map(|open| open.1 + 1);
         let before = before.unwrap_or_else(|| self.settled(region));
         let permit = permit.at(self.scenario.parameters.bbm);
-        let is_abrupt = permit == Permit::Tolerated && self.scenario.parameters.bbm == 2;
+        // In place, below level 3: conflict aborts may come, and the census promises that they are handled. The nT
+        // protocol changes the Contiguous bit in place.
+        let is_in_place = matches!(permit, Permit::Tolerated | Permit::NotCached);
+        let is_abrupt = is_in_place && matches!(self.scenario.parameters.bbm, 1 | 2);
         cpu.software(Software::Begin {
             region,
             window: around.filter(|_| matches!(permit, Permit::Break | Permit::NotCached)),

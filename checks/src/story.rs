@@ -11,6 +11,7 @@ use crate::mutation::Mutation;
 use crate::prepare::Prepared;
 use crate::request::{Reply, Request, Software};
 use crate::run::{Run, Told};
+use crate::scenario::Step;
 use crate::schedule::Schedule;
 use crate::sharing::Sharing;
 use crate::suite::Trial;
@@ -31,6 +32,12 @@ pub fn tell(schedule: &Schedule, trial: Trial, mutation: Option<Mutation>) -> (S
     if let Some(seed) = schedule.tlb {
         prepared = prepared.into_concrete(Seed::new(seed));
     }
+    for (cpu, program) in prepared.start.scenario.programs.iter().enumerate() {
+        program.iter().for_each(|step| {
+            let _ = writeln!(text, "  CPU {cpu} is to: {}", describe_step(step));
+        });
+    }
+    let _ = writeln!(text, "What happens:");
     let mut run: Run = prepared.run(Sharing::default()).tell();
     let mut choices = schedule.choices.iter().copied();
     let mut last = 0;
@@ -50,6 +57,16 @@ pub fn tell(schedule: &Schedule, trial: Trial, mutation: Option<Mutation>) -> (S
         }
     }
     (text, failure)
+}
+
+fn describe_step(step: &Step) -> String {
+    match step {
+        Step::Change { region, changes, permit } => format!("change region {region} by licence {permit:?}: {changes:x?}"),
+        Step::Finish => "finish its gather".to_string(),
+        Step::Access { address, kind, .. } => format!("{kind:?} at {address:#x}"),
+        Step::Synchronize => "synchronize".to_string(),
+        Step::Update(address, kind) => format!("let hardware update the leaf of {address:#x} for a {kind:?}"),
+    }
 }
 
 /// Stores that follow each other are one line, so that a table's filling does not hide the rest.
