@@ -13,7 +13,7 @@ fn main() {
     let seed = arguments.next().unwrap_or(1);
     let events = arguments.next().unwrap_or(1_000_000);
     let only = std::env::args().nth(3);
-    for world in [random::World::El1, random::World::El2, random::World::Combined, random::World::Flat] {
+    for world in random::World::ALL {
         if only.as_ref().is_some_and(|it| *it != format!("{world:?}")) {
             continue;
         }

@@ -8,8 +8,8 @@ mod protocol;
 #[path = "common/random.rs"]
 mod random;
 
-/// Debug builds check every step at about a tenth of the speed.
-const EVENTS: u64 = if cfg!(debug_assertions) { 30_000 } else { 500_000 };
+/// Debug builds check every step too, at about a tenth of the speed.
+const EVENTS: u64 = if cfg!(debug_assertions) { 60_000 } else { 1_000_000 };
 
 #[test]
 fn every_concrete_entry_may_be_cached() {

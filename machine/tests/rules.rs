@@ -273,3 +273,83 @@ fn equal_states_have_equal_digests() {
     assert_eq!(machine.access(0, 1 << 40, AccessKind::Read).outcomes.len(), 1);
     assert!(matches!(machine.access(0, 0, AccessKind::Read).outcomes[0], Outcome::Fault(_)));
 }
+
+#[test]
+fn registers_take_effect_at_a_synchronization() {
+    let mut machine = el1(1, Features::full(0));
+    map(&mut machine, L3, PAGE | PA | NON_GLOBAL);
+    machine.store(0, 0x4100_0000, 0);
+    machine.barrier(0, ISH);
+    // Until the ISB either root may be walked.
+    machine.write_register(0, Register::Ttbr0El1, 2 << 48 | 0x4100_0000);
+    let answer = machine.access(0, 0, AccessKind::Read);
+    assert!(answer.addresses().any(|it| it == PA) && answer.may_fault(FaultKind::Translation));
+    machine.barrier(0, ISB);
+    assert_eq!(machine.access(0, 0, AccessKind::Read).addresses().count(), 0);
+    // And a TLBI under a VMID that is not certain yet may not be relied on.
+    let mut guest = stage2(1, Features::full(0));
+    map(&mut guest, S2_L3, S2_PAGE | PA);
+    guest.store(0, S2_L3, 0);
+    guest.barrier(0, ISH);
+    guest.write_register(0, Register::VttbrEl2, 8 << 48 | S2_ROOT);
+    guest.tlbi(0, VMALLS12E1IS, 0);
+    guest.barrier(0, ISH);
+    guest.barrier(0, ISB);
+    guest.release(0, PA, 4096, Owned::Frame);
+    caught(&guest, Rule::Reuse);
+}
+
+#[test]
+fn with_cnp_a_cpu_uses_what_another_cached() {
+    let run = |common: u64| {
+        let mut machine = el1(2, Features::full(0));
+        for cpu in 0..2 {
+            msr(&mut machine, cpu, &[(Register::Ttbr0El1, 1 << 48 | ROOT | common)]);
+        }
+        map(&mut machine, L3, PAGE | PA | NON_GLOBAL);
+        // CPU 1 has left, and forgot all it had; what CPU 0 caches it may still be given.
+        msr(&mut machine, 1, &[(Register::Ttbr0El1, 2 << 48 | 0x4100_0000 | common)]);
+        machine.tlbi(1, VMALLE1, 0);
+        machine.barrier(1, NSH);
+        machine.barrier(1, ISB);
+        machine.store(0, L3, 0);
+        machine.barrier(0, ISH);
+        machine.tlbi(0, VAE1, ASID);
+        machine.barrier(0, ISH);
+        machine.barrier(0, ISB);
+        machine.release(0, PA, 4096, Owned::Frame);
+        machine
+    };
+    silent(&run(0));
+    caught(&run(1), Rule::Reuse);
+}
+
+#[test]
+fn local_invalidation_is_broadcast_where_the_hypervisor_says_so() {
+    let run = |hcr: u64| {
+        let mut machine = el1(2, Features::full(0));
+        for cpu in 0..2 {
+            msr(&mut machine, cpu, &[(Register::HcrEl2, hcr)]);
+        }
+        map(&mut machine, L3, PAGE | PA);
+        unmap(&mut machine, L3, VAE1, ASID);
+        machine.release(0, PA, 4096, Owned::Frame);
+        machine
+    };
+    caught(&run(0), Rule::Reuse);
+    silent(&run(machine::registers::HCR_FB));
+}
+
+#[test]
+fn nxs_operations_leave_device_memory() {
+    let run = |crn: u32, descriptor: u64| {
+        let mut machine = el1(1, Features::full(0));
+        map(&mut machine, L3, descriptor | PA);
+        unmap(&mut machine, L3, machine::tlbi::Opcode::new(0, crn, 3, 5), ASID);
+        machine.release(0, PA, 4096, Owned::Frame);
+        machine
+    };
+    silent(&run(9, PAGE));
+    silent(&run(8, PAGE | DEVICE));
+    caught(&run(9, PAGE | DEVICE), Rule::Reuse);
+}

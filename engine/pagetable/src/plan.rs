@@ -17,9 +17,6 @@ use crate::table::PageTable;
 use crate::tables::Reserve;
 use crate::walk::{Next, Table, Visit, deepest_table, walk};
 
-/// Plans keep the way to as many changes; those beyond are walked to again.
-const KEPT: usize = 4;
-
 /// Changes that will be made: nothing stands in their way but the tables they need.
 #[derive(Debug)]
 #[must_use = "a plan does nothing until it is applied"]
@@ -27,7 +24,8 @@ pub struct Plan<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> {
     table: &'t mut PageTable<'p, G, R, P>,
     changes: &'c [Change<R>],
     licence: Option<&'t Licence<'t>>,
-    kept: [Option<(Goal, Table)>; KEPT],
+    /// The first change and where its walk starts: most lists are one change long. Others are walked to again.
+    first: Option<(Goal, Table)>,
     tables_needed: usize,
     /// Where the last change ends, as long as each began at or after the end of the one before.
     ascends_to: Option<u64>,
@@ -42,12 +40,13 @@ pub struct Ready<'t, 'p, 'c, 'r, G: Granule, R: Regime, P: Platform> {
 }
 
 impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
+    #[inline]
     pub(crate) fn new(
         table: &'t mut PageTable<'p, G, R, P>,
         changes: &'c [Change<R>],
         licence: Option<&'t Licence<'t>>,
     ) -> Result<Self, Refusal> {
-        let mut plan = Self { table, changes, licence, kept: [None; KEPT], tables_needed: 0, ascends_to: Some(0) };
+        let mut plan = Self { table, changes, licence, first: None, tables_needed: 0, ascends_to: Some(0) };
         for (number, change) in changes.iter().enumerate() {
             let (goal, then) = goals(plan.table.geometry, change)?;
             plan.check_overlap(number, &goal)?;
@@ -55,8 +54,8 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
             plan.tables_needed += plan.check(&goal, start)?;
             if let Some(then) = then {
                 plan.check(&then, start)?;
-            } else if let Some(place) = plan.kept.get_mut(number) {
-                *place = Some((goal.checked(), start));
+            } else if number == 0 {
+                plan.first = Some((goal.checked(), start));
             }
         }
         Ok(plan)
@@ -73,6 +72,7 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
     }
 
     /// Gives the plan its tables; refused if `reserve` holds too few.
+    #[inline]
     pub fn with<'r>(self, reserve: &'r mut Reserve) -> Result<Ready<'t, 'p, 'c, 'r, G, R, P>, Refusal> {
         match self.tables_needed.checked_sub(reserve.count()) {
             None | Some(0) => Ok(Ready { plan: self, reserve }),
@@ -205,10 +205,11 @@ fn rebuild_tables<G: Granule>(geometry: Geometry<G>, visit: &Visit, pieces: &Pie
 
 impl<G: Granule, R: Regime, P: Platform> Ready<'_, '_, '_, '_, G, R, P> {
     /// Makes the changes. This cannot fail. They are complete when `gather` is finished.
+    #[inline]
     pub fn apply(self, gather: &mut Gather<G, R>) {
         let Self { plan, reserve } = self;
         for (number, change) in plan.changes.iter().enumerate() {
-            if let Some((goal, start)) = plan.kept.get(number).copied().flatten() {
+            if let Some((goal, start)) = plan.first.filter(|_| number == 0) {
                 plan.pursue(&goal, start, reserve, gather);
             } else if let Ok((goal, then)) = goals(plan.table.geometry, change) {
                 for goal in [Some(goal), then].into_iter().flatten() {

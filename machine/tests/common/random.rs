@@ -37,6 +37,48 @@ pub enum World {
     El2,
     Combined,
     Flat,
+    /// EL1 with 64 KiB pages and 42 bits.
+    Wide,
+    /// EL1 with 16 KiB pages and 36 bits in the upper half.
+    Upper,
+}
+
+/// Where leaves are and what names them in TLBIs.
+struct Shape {
+    /// First input address.
+    base: u64,
+    page_shift: u8,
+    /// The descriptor that links the last table, and two tables for it.
+    link: u64,
+    last: [u64; 2],
+    /// TG of a hint or range.
+    granule: u64,
+}
+
+impl World {
+    pub const ALL: [Self; 6] = [Self::El1, Self::El2, Self::Combined, Self::Flat, Self::Wide, Self::Upper];
+
+    const fn shape(self) -> Shape {
+        let wide = [0x4100_0000, 0x4102_0000];
+        match self {
+            Self::Wide => Shape { base: 0, page_shift: 16, link: ROOT, last: wide, granule: 3 },
+            Self::Upper => Shape { base: 0xffff_fff0_0000_0000, page_shift: 14, link: ROOT, last: wide, granule: 2 },
+            _ => Shape { base: 0, page_shift: 12, link: L2, last: [L3, L3B], granule: 1 },
+        }
+    }
+
+    const fn has_asid(self) -> bool {
+        matches!(self, Self::El1 | Self::Combined | Self::Wide | Self::Upper)
+    }
+}
+
+/// A leaf's number: the first set, and the border of sets of 16, 32 and 128.
+fn slot(seed: &mut Seed) -> u64 {
+    match seed.below(8) {
+        0 => 30 + seed.below(4),
+        1 => 126 + seed.below(4),
+        _ => seed.below(18),
+    }
 }
 
 pub fn features(seed: &mut Seed) -> Features {
@@ -61,6 +103,9 @@ pub fn machine(seed: &mut Seed, world: World) -> Machine {
     for page in 0..16 {
         machine.store(0, S2_FRAMES_L3 + page * 8, S2_PAGE | FRAMES | page << 12);
     }
+    if let World::Wide | World::Upper = world {
+        machine.store(0, ROOT, world.shape().last[0] | TABLE);
+    }
     machine.barrier(0, ISH);
     let hardware = seed.below(4);
     for cpu in 0..cpus as u8 {
@@ -73,6 +118,18 @@ pub fn machine(seed: &mut Seed, world: World) -> Machine {
             enable_el1(&mut machine, cpu, 1, ROOT);
             let tcr = TCR_48 | 1 << 23 | hardware << 39;
             msr(&mut machine, cpu, &[(Register::TcrEl1, tcr)]);
+        }
+        if let World::Wide | World::Upper = world {
+            let tcr = match world {
+                World::Wide => 22 | 1 << 14 | 1 << 23,
+                _ => 16 | 1 << 7 | 28 << 16 | 1 << 30,
+            } | 5 << 32
+                | 1 << 36
+                | hardware << 39;
+            let ttbr = 1 << 48 | ROOT;
+            let writes = [(Register::MairEl1, MAIR), (Register::TcrEl1, tcr), (Register::Ttbr0El1, ttbr)];
+            msr(&mut machine, cpu, &writes);
+            msr(&mut machine, cpu, &[(Register::Ttbr1El1, ROOT), (Register::SctlrEl1, 1)]);
         }
         if world == World::El2 {
             let tcr = 16 | 5 << 16 | hardware << 21;
@@ -88,8 +145,8 @@ pub fn machine(seed: &mut Seed, world: World) -> Machine {
     machine
 }
 
-fn page(seed: &mut Seed, slot: u64) -> u64 {
-    let frame = FRAMES | seed.below(4) << 12;
+fn page(seed: &mut Seed, slot: u64, shift: u8) -> u64 {
+    let frame = FRAMES | seed.below(4) << shift;
     match seed.below(12) {
         0..=3 => 0,
         4 => PAGE | frame | RO,
@@ -97,34 +154,36 @@ fn page(seed: &mut Seed, slot: u64) -> u64 {
         6 => PAGE & !AF | frame,
         7 => PAGE | frame | RO | 1 << 51,
         8 => PAGE | frame | DEVICE,
-        9 => PAGE | FRAMES | slot << 12 | CONT,
+        9 => PAGE | FRAMES | slot << shift | CONT,
         _ => PAGE | frame | 64,
     }
 }
 
 fn store(seed: &mut Seed, world: World) -> (u64, u64) {
-    let slot = seed.below(18);
+    let shape = world.shape();
+    let slot = slot(seed);
     let is_stage2 = matches!(world, World::Flat) || world == World::Combined && seed.one_in(2);
     if is_stage2 {
         let second = |value: u64| {
-            if value == 0 { 0 } else { (value & 0xffff_f000) | (S2_PAGE & !0xc0) | (seed_bits(value) << 6) }
+            if value == 0 { 0 } else { (value & (CONT | 0xffff_f000)) | (S2_PAGE & !0xc0) | (seed_bits(value) << 6) }
         };
         return match seed.below(8) {
             0 => (S2_L2, *seed.pick(&[0, S2_L3 | TABLE, S2_BLOCK | FRAMES])),
             1 => (S2_FRAMES, *seed.pick(&[0, S2_FRAMES_L3 | TABLE, S2_BLOCK | FRAMES])),
             2 => (S2_TABLES, *seed.pick(&[S2_BLOCK | 0x4000_0000, S2_BLOCK & !AF | 0x4000_0000, 0])),
-            3..=5 => (S2_FRAMES_L3 + seed.below(4) * 8, second(page(seed, slot))),
-            _ => (S2_L3 + slot * 8, second(page(seed, slot))),
+            3..=5 => (S2_FRAMES_L3 + seed.below(4) * 8, second(page(seed, slot, 12))),
+            _ => (S2_L3 + slot * 8, second(page(seed, slot, 12))),
         };
     }
+    let [last, other] = shape.last;
     match seed.below(12) {
-        0 => (
-            L2,
-            *seed.pick(&[0, L3 | TABLE, L3B | TABLE, BLOCK | FRAMES, BLOCK | FRAMES | NT, BLOCK | FRAMES | 1 << 11]),
-        ),
-        1 => (L3B + slot * 8, page(seed, slot)),
-        2 => (L1, *seed.pick(&[L2 | TABLE, L2 | TABLE, 0, BLOCK | FRAMES])),
-        _ => (L3 + slot * 8, page(seed, slot)),
+        0 => {
+            let block = BLOCK | FRAMES;
+            (shape.link, *seed.pick(&[0, last | TABLE, other | TABLE, block, block | NT, block | NON_GLOBAL]))
+        }
+        1 => (other + slot * 8, page(seed, slot, shape.page_shift)),
+        2 if shape.link == L2 => (L1, *seed.pick(&[L2 | TABLE, L2 | TABLE, 0, BLOCK | FRAMES])),
+        _ => (last + slot * 8, page(seed, slot, shape.page_shift)),
     }
 }
 
@@ -132,10 +191,11 @@ fn seed_bits(value: u64) -> u64 {
     (value >> 12 ^ value >> 6) & 3
 }
 
-pub fn address(seed: &mut Seed) -> u64 {
+fn address(seed: &mut Seed, world: World) -> u64 {
+    let shape = world.shape();
     match seed.below(8) {
-        0 => FRAMES | seed.below(4) << 12,
-        _ => seed.below(18) << 12 | seed.below(2) << 9,
+        0 if shape.base == 0 => FRAMES | seed.below(4) << 12,
+        _ => shape.base | slot(seed) << shape.page_shift | seed.below(2) << 9,
     }
 }
 
@@ -152,17 +212,19 @@ pub fn barrier(seed: &mut Seed) -> Barrier {
     }
 }
 
-pub fn tlbi(seed: &mut Seed) -> Event {
+fn tlbi(seed: &mut Seed, world: World) -> Event {
+    let shape = world.shape();
     let op1 = *seed.pick(&[0, 0, 4]);
     let crm = *seed.pick(&[0, 1, 2, 3, 3, 3, 4, 6, 7, 7]);
     let opcode = Opcode::new(op1, 8 + u32::from(seed.one_in(8)), crm, seed.below(8) as u32);
     let asid = (1 + seed.below(2)) << 48;
     let is_range = opcode.decode().is_some_and(|it| it.is_range);
     let operand = if is_range {
-        asid | 1 << 46 | seed.below(2) << 44 | seed.below(4) << 39 | seed.below(18)
+        let base = (shape.base >> shape.page_shift & ((1 << 37) - 1)) + slot(seed);
+        asid | shape.granule << 46 | seed.below(2) << 44 | seed.below(4) << 39 | base
     } else {
-        let hint = *seed.pick(&[0, 0, 0, 0b0111, 0b0110]);
-        asid | hint << 44 | address(seed) >> 12
+        let hint = *seed.pick(&[0, 0, 0, shape.granule << 2 | 3, shape.granule << 2 | 2]);
+        asid | hint << 44 | operand(address(seed, world))
     };
     Event::Tlbi { opcode, operand }
 }
@@ -174,18 +236,18 @@ fn event(seed: &mut Seed, world: World) -> Event {
             Event::Store { address, value, is_release: false }
         }
         6..=9 => Event::Barrier(barrier(seed)),
-        10..=13 => tlbi(seed),
-        14 if matches!(world, World::El1 | World::Combined) => {
+        10..=13 => tlbi(seed, world),
+        14 if world.has_asid() => {
             let asid = 1 + seed.below(2);
             Event::Write { register: Register::Ttbr0El1, value: asid << 48 | ROOT }
         }
         15 if world == World::Combined && seed.one_in(4) => {
             Event::Write { register: Register::VttbrEl2, value: (7 + seed.below(2)) << 48 | S2_ROOT }
         }
-        16 if world == World::El1 => Event::Enter(*seed.pick(&[Level::El0, Level::El1])),
+        16 if world.has_asid() && world != World::Combined => Event::Enter(*seed.pick(&[Level::El0, Level::El1])),
         _ => {
             let kind = *seed.pick(&[AccessKind::Read, AccessKind::Write, AccessKind::Fetch]);
-            Event::Access { address: address(seed), kind }
+            Event::Access { address: address(seed, world), kind }
         }
     }
 }
@@ -204,12 +266,12 @@ pub fn refine(seed: u64, events: u64) -> Tally {
 
 pub fn refine_one(run: u64, tally: &mut Tally) {
     let mut seed = Seed::new(run);
-    let worlds = [World::El1, World::El2, World::El1, World::El2, World::El1, World::El2, World::Flat, World::Combined];
-    let world = *seed.pick(&worlds);
+    let world = if seed.one_in(16) { World::Combined } else { *seed.pick(&World::ALL) };
+    let world = if world == World::Combined && !seed.one_in(3) { World::El1 } else { world };
     let machine = machine(&mut seed, world);
     let cpus = machine.cpus().len() as u64;
     let mut concrete = Concrete::new(machine, Seed::new(seed.bits()), 6);
-    let addresses: Vec<u64> = (0..18).map(|slot| slot << 12).chain([FRAMES]).collect();
+    let addresses: Vec<u64> = (0..24).map(|_| address(&mut seed, world)).collect();
     concrete.speculate_on(&addresses);
     tally.machines += 1;
     for _ in 0..300 {

@@ -9,6 +9,7 @@
 mod boot;
 mod boots;
 mod expect;
+mod guests;
 mod libtest;
 mod report;
 mod skips;

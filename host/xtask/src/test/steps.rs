@@ -2,13 +2,13 @@
 
 use std::{
     io::{self, BufRead, BufReader},
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
 };
 
 use serde_json::Value;
 
-use super::{Outcome, Say, libtest};
+use super::{Outcome, Say, guests, libtest};
 use crate::{cargo, tidy};
 
 /// A step and its work.
@@ -25,6 +25,8 @@ enum Work {
     Cargo(Vec<Vec<String>>),
     /// `cargo test`, whose tests are counted.
     Tests(Vec<String>),
+    /// The tests of `vellum` beside guests.
+    Guests(fn(Say<'_>) -> Outcome),
     Tidy,
 }
 
@@ -50,6 +52,8 @@ pub(crate) fn all(metadata: &Value) -> Vec<Step> {
     add("clippy bare", Work::Cargo(vec![owned(&clippy_bare)]));
     add("host tests", Work::Tests(owned(&tests)));
     add("doc", Work::Cargo(vec![owned(&doc_host), owned(&doc_bare)]));
+    add("linux", Work::Guests(guests::linux));
+    add("outside", Work::Guests(guests::outside));
     steps
 }
 
@@ -57,14 +61,15 @@ pub(crate) fn all(metadata: &Value) -> Vec<Step> {
 pub(crate) fn run(step: &Step, say: Say<'_>) -> Outcome {
     match &step.work {
         Work::Tidy => tidy(),
+        Work::Guests(tests) => tests(say),
         Work::Tests(arguments) => {
-            let (output, has_succeeded) = cargo_output(arguments, say);
+            let (output, has_succeeded) = cargo_output(arguments, &[], say);
             let counted = libtest::count(&output, has_succeeded);
             Outcome { output, ..counted }
         }
         Work::Cargo(calls) => {
             for arguments in calls {
-                let (output, has_succeeded) = cargo_output(arguments, say);
+                let (output, has_succeeded) = cargo_output(arguments, &[], say);
                 if !has_succeeded {
                     return Outcome::failed(output);
                 }
@@ -106,11 +111,12 @@ fn crates_in(metadata: &Value, folders: &[&str]) -> Vec<String> {
     packages.filter_map(|package| package["name"].as_str().map(str::to_string)).collect()
 }
 
-/// Runs cargo, gives each line to `say`, and returns all of them with its success.
-fn cargo_output(arguments: &[String], say: Say<'_>) -> (String, bool) {
+/// Runs cargo with these variables besides its own, gives each line to `say`, and returns all of them with its success.
+pub(super) fn cargo_output(arguments: &[String], variables: &[(&str, PathBuf)], say: Say<'_>) -> (String, bool) {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut command = cargo::cargo(&arguments);
     command.env("CARGO_TERM_COLOR", "never").env("RUSTDOCFLAGS", "-D warnings");
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
     let mut output = String::new();
     let result = read_all(command, &mut |line| {
         say(line);
@@ -171,7 +177,7 @@ mod tests {
         let arguments = |name: &str| match &steps.iter().find(|step| step.name == name).expect("the step").work {
             Work::Cargo(calls) => calls.last().expect("a call").join(" "),
             Work::Tests(arguments) => arguments.join(" "),
-            Work::Tidy => String::new(),
+            Work::Tidy | Work::Guests(_) => String::new(),
         };
         let target = "--target aarch64-unknown-none-softfloat";
         let bare = "--package hardware --package kernel";

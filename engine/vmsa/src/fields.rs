@@ -1,0 +1,210 @@
+//! Registers and descriptors as tables of fields: where each is, what it is called, what its values say.
+//!
+//! For those who print and parse them. Code that acts on a register uses [`crate::registers`] and its neighbours.
+
+mod control;
+mod descriptor;
+mod identification;
+mod translation;
+
+pub use control::{HCR_EL2, PAR_EL1_FAULT, PAR_EL1_SUCCESS, SCTLR_EL1};
+pub use descriptor::{STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF};
+pub use identification::{
+    ID_AA64ISAR0_EL1, ID_AA64MMFR0_EL1, ID_AA64MMFR1_EL1, ID_AA64MMFR2_EL1, ID_AA64MMFR3_EL1, ID_AA64PFR0_EL1, MIDR_EL1,
+};
+pub use translation::{MAIR_EL1, TCR_EL1, TCR_EL2, TTBR0_EL1, TTBR1_EL1, VTCR_EL2, VTTBR_EL2};
+
+/// A register, or another 64-bit word, as its fields.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Register {
+    /// Its name in the manual.
+    pub name: &'static str,
+    /// Where the manual (DDI 0487) defines it.
+    pub section: &'static str,
+    /// Its fields, from the highest bit.
+    pub fields: &'static [Field],
+}
+
+/// Some neighbouring bits with a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Field {
+    /// Its name in the manual.
+    pub name: &'static str,
+    /// Its highest bit.
+    pub high: u8,
+    /// Its lowest bit.
+    pub low: u8,
+    /// What it is for.
+    pub purpose: &'static str,
+    /// What its values say.
+    pub values: Values,
+}
+
+/// What the values of a field say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Values {
+    /// They are numbers.
+    Number,
+    /// 64 minus a number of address bits.
+    Width,
+    /// A byte that encodes a memory type, as in MAIR_ELx.
+    MemoryType,
+    /// They are names; what is not listed is reserved.
+    Names(&'static [(u64, &'static str)]),
+}
+
+impl Field {
+    /// The field's value in `word`.
+    pub const fn get(&self, word: u64) -> u64 {
+        word >> self.low & self.largest()
+    }
+
+    /// `word` with the field set to `value`, or `None` if the field is too narrow for it.
+    pub const fn set(&self, word: u64, value: u64) -> Option<u64> {
+        if value > self.largest() {
+            return None;
+        }
+        Some(word & !self.mask() | value << self.low)
+    }
+
+    /// The largest value that the field can hold.
+    pub const fn largest(&self) -> u64 {
+        !0 >> (63 - (self.high - self.low))
+    }
+
+    /// The bits of the field.
+    pub const fn mask(&self) -> u64 {
+        self.largest() << self.low
+    }
+
+    /// The name of a value, where values have names; `None` for numbers and for reserved values.
+    pub fn value_name(&self, value: u64) -> Option<&'static str> {
+        let Values::Names(names) = self.values else { return None };
+        names.iter().find(|(known, _)| *known == value).map(|(_, name)| *name)
+    }
+}
+
+impl Register {
+    /// Every register here. PAR_EL1 is two: its other fields depend on bit 0.
+    pub const ALL: [&'static Self; 18] = [
+        &TCR_EL1,
+        &TCR_EL2,
+        &VTCR_EL2,
+        &TTBR0_EL1,
+        &TTBR1_EL1,
+        &VTTBR_EL2,
+        &MAIR_EL1,
+        &SCTLR_EL1,
+        &HCR_EL2,
+        &PAR_EL1_SUCCESS,
+        &PAR_EL1_FAULT,
+        &MIDR_EL1,
+        &ID_AA64PFR0_EL1,
+        &ID_AA64ISAR0_EL1,
+        &ID_AA64MMFR0_EL1,
+        &ID_AA64MMFR1_EL1,
+        &ID_AA64MMFR2_EL1,
+        &ID_AA64MMFR3_EL1,
+    ];
+
+    /// The field of this name, in either case.
+    pub fn field(&self, name: &str) -> Option<&'static Field> {
+        self.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name))
+    }
+
+    /// The bits of `word` that belong to no field.
+    pub fn unnamed(&self, word: u64) -> u64 {
+        self.fields.iter().fold(word, |rest, field| rest & !field.mask())
+    }
+}
+
+/// A field of one bit that says yes or no.
+const fn flag(name: &'static str, bit: u8, purpose: &'static str) -> Field {
+    Field { name, high: bit, low: bit, purpose, values: Values::Number }
+}
+
+/// A field of several bits that is a number.
+const fn number(name: &'static str, high: u8, low: u8, purpose: &'static str) -> Field {
+    Field { name, high, low, purpose, values: Values::Number }
+}
+
+/// A field whose values have names.
+const fn named(
+    name: &'static str,
+    high: u8,
+    low: u8,
+    purpose: &'static str,
+    names: &'static [(u64, &'static str)],
+) -> Field {
+    Field { name, high, low, purpose, values: Values::Names(names) }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+
+    fn tables() -> impl Iterator<Item = &'static Register> {
+        Register::ALL.into_iter().chain([&STAGE1_LEAF, &STAGE1_TABLE, &STAGE2_LEAF])
+    }
+
+    #[test]
+    fn fields_descend_and_do_not_overlap() {
+        for register in tables() {
+            for pair in register.fields.windows(2) {
+                assert!(pair[0].low > pair[1].high, "{}: {} and {}", register.name, pair[0].name, pair[1].name);
+            }
+            for field in register.fields {
+                assert!(field.high >= field.low && field.high < 64 && !field.purpose.is_empty());
+                if let Values::Names(names) = field.values {
+                    assert!(names.iter().all(|(value, _)| *value <= field.largest()), "{}", field.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        for register in tables() {
+            for field in register.fields {
+                assert_eq!(register.field(field.name), Some(field), "{}: {}", register.name, field.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_set_is_got() {
+        for field in tables().flat_map(|register| register.fields) {
+            for value in [0, 1, field.largest()] {
+                assert_eq!(field.set(!0, value).map(|word| field.get(word)), Some(value), "{}", field.name);
+            }
+            let beyond = field.largest().checked_add(1).and_then(|beyond| field.set(0, beyond));
+            assert_eq!(beyond, None);
+        }
+    }
+
+    /// The tables agree with the code that acts on the same registers.
+    #[test]
+    fn tables_agree_with_the_registers_module() {
+        use crate::registers::TranslationControl;
+        let tcr = 0x0800_0196_a563_2e99;
+        let control = TranslationControl::decode(tcr).expect("TG1 is not reserved");
+        let get = |name| TCR_EL1.field(name).expect("a field").get(tcr);
+        assert_eq!(64 - get("T0SZ"), u64::from(control.lower_bits));
+        assert_eq!(64 - get("T1SZ"), u64::from(control.upper_bits));
+        assert_eq!(get("IPS"), u64::from(control.output_range));
+        let flags = [
+            ("EPD0", control.is_lower_off),
+            ("EPD1", control.is_upper_off),
+            ("AS", control.has_wide_asids),
+            ("HA", control.sets_access_flag),
+            ("HD", control.manages_dirty_state),
+            ("DS", control.is_lpa2),
+        ];
+        for (name, expected) in flags {
+            assert_eq!(get(name) != 0, expected, "{name}");
+        }
+        assert_eq!(TCR_EL1.unnamed(1 << 6 | 1 << 35 | 3 << 62), 1 << 6 | 1 << 35 | 3 << 62);
+    }
+}

@@ -1,0 +1,85 @@
+//! Descriptor bits that the architecture reserves as zero: RES0 in a valid descriptor (D8.3.1).
+//!
+//! Only bits that no extension of the same layout gives a meaning are listed: bits 50, 51 and 16, which FEAT_BTI,
+//! FEAT_HAFDBS and FEAT_BBM use, are not.
+
+use crate::{Layout, Level, PageSize};
+
+/// Bits `high` to `low`, both included; none if `high` is below `low`.
+const fn bits(high: u32, low: u32) -> u64 {
+    if high < low { 0 } else { (!0 >> (63 - high)) & (!0 << low) }
+}
+
+impl Layout {
+    /// The bits that are RES0 in a leaf at `level`.
+    pub const fn reserved_in_leaf(self, size: PageSize, level: Level) -> u64 {
+        // Below the output address a page of 4 KiB has nothing; bit 16 of a block is nT.
+        let below = match level.number() {
+            3 => bits(size.shift() - 1, 12),
+            _ => bits(size.level_shift(level) - 1, 17) | bits(15, 12),
+        };
+        self.reserved_above(below)
+    }
+
+    /// The bits that are RES0 in a table descriptor. Bits 11:2 and 58:52 of it are ignored, not reserved.
+    pub const fn reserved_in_table(self, size: PageSize) -> u64 {
+        self.reserved_above(bits(size.shift() - 1, 12)) | bits(51, 50)
+    }
+
+    /// `below` without the bits that hold a high output address, and with those that could but do not.
+    const fn reserved_above(self, below: u64) -> u64 {
+        match self {
+            Self::Bits48 => below | bits(49, 48),
+            Self::Lpa => below & !bits(15, 12) | bits(49, 48),
+            Self::Lpa2 => below,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hand-made from the figures of D8.3.1, granule by granule.
+    #[test]
+    fn reserved_bits_match_the_manual() {
+        let leaves = [
+            (PageSize::Size4K, Layout::Bits48, Level::L3, 0x0003_0000_0000_0000),
+            (PageSize::Size4K, Layout::Bits48, Level::L2, 0x0003_0000_001e_f000),
+            (PageSize::Size4K, Layout::Bits48, Level::L1, 0x0003_0000_3ffe_f000),
+            (PageSize::Size4K, Layout::Lpa2, Level::L3, 0),
+            (PageSize::Size4K, Layout::Lpa2, Level::L2, 0x0000_0000_001e_f000),
+            (PageSize::Size16K, Layout::Bits48, Level::L3, 0x0003_0000_0000_3000),
+            (PageSize::Size16K, Layout::Bits48, Level::L2, 0x0003_0000_01fe_f000),
+            (PageSize::Size64K, Layout::Bits48, Level::L3, 0x0003_0000_0000_f000),
+            (PageSize::Size64K, Layout::Lpa, Level::L3, 0x0003_0000_0000_0000),
+            (PageSize::Size64K, Layout::Lpa, Level::L2, 0x0003_0000_1ffe_0000),
+        ];
+        for (size, layout, level, mask) in leaves {
+            assert_eq!(layout.reserved_in_leaf(size, level), mask, "{size} {layout:?} {level}");
+        }
+        let tables = [
+            (PageSize::Size4K, Layout::Bits48, 0x000f_0000_0000_0000),
+            (PageSize::Size4K, Layout::Lpa2, 0x000c_0000_0000_0000),
+            (PageSize::Size16K, Layout::Bits48, 0x000f_0000_0000_3000),
+            (PageSize::Size64K, Layout::Bits48, 0x000f_0000_0000_f000),
+            (PageSize::Size64K, Layout::Lpa, 0x000f_0000_0000_0000),
+        ];
+        for (size, layout, mask) in tables {
+            assert_eq!(layout.reserved_in_table(size), mask, "{size} {layout:?}");
+        }
+    }
+
+    #[test]
+    fn no_reserved_bit_holds_an_output_address_or_a_type() {
+        for size in PageSize::ALL {
+            for layout in [Layout::Bits48, Layout::Lpa, Layout::Lpa2] {
+                for level in Level::ALL.into_iter().filter(|&level| size.has_leaf(level, layout)) {
+                    let used = layout.output_mask(size.level_shift(level)) | 0b11;
+                    assert_eq!(layout.reserved_in_leaf(size, level) & used, 0, "{size} {layout:?} {level}");
+                }
+                assert_eq!(layout.reserved_in_table(size) & (layout.output_mask(size.shift()) | 0b11), 0);
+            }
+        }
+    }
+}

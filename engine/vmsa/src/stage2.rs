@@ -1,0 +1,141 @@
+//! Attributes of stage-2 descriptors (D8.3.2). As with stage 1 they are the descriptor's own bits.
+
+use bitflags::bitflags;
+
+bitflags! {
+    /// Attributes of a stage-2 block or page. Bits that have no name here are kept as they are.
+    ///
+    /// Multi-bit fields have methods: [`Self::memory_attributes`], [`Self::shareability`], [`Self::execute`].
+    #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+    #[repr(transparent)]
+    pub struct Stage2Attributes: u64 {
+        /// Bit 6, S2AP\[0\]: it may be read.
+        const READ = 1 << 6;
+        /// Bit 7, S2AP\[1\]: it may be written.
+        const WRITE = 1 << 7;
+        /// Bits 9:8: inner shareable. In LPA2 descriptors bits 9:8 are output-address bits.
+        const INNER_SHAREABLE = 0b11 << 8;
+        /// Bit 10, AF: the leaf has been accessed; without it an access faults or hardware sets it.
+        const AF = 1 << 10;
+        /// Bit 11, FnXS: accesses do not have the XS attribute (FEAT_XS).
+        const NOT_XS = 1 << 11;
+        /// Bit 16, nT: do not cache the translation (blocks, FEAT_BBM level 1).
+        const NT = 1 << 16;
+        /// Bit 51, DBM: hardware may set WRITE on a write (FEAT_HAFDBS).
+        const DBM = 1 << 51;
+        /// Bit 53, XN\[0\]: with XN\[1\], who may execute it; see [`Self::execute`].
+        const XN0 = 1 << 53;
+        /// Bit 54, XN\[1\]: without FEAT_XNX the only bit, and nobody may execute.
+        const XN1 = 1 << 54;
+        /// Bits 58:55: left to software.
+        const SOFTWARE = 0b1111 << 55;
+        const _ = !0;
+    }
+}
+
+/// Who stage 2 lets execute: XN\[1:0\] with FEAT_XNX (D8.4.6).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Execute {
+    /// XN = 00: EL1 and EL0.
+    Everyone,
+    /// XN = 01: EL0 alone.
+    User,
+    /// XN = 10: nobody.
+    Nobody,
+    /// XN = 11: EL1 alone.
+    Privileged,
+}
+
+/// The memory type that stage 2 gives, or the limit that it sets.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Stage2Memory {
+    /// Device-nGnRnE, nGnRE, nGRE or GRE: the low two bits, 0 to 3.
+    Device(u8),
+    /// Normal, not cached.
+    NonCacheable,
+    /// Normal, write-through (without FEAT_S2FWB only).
+    WriteThrough,
+    /// Normal, write-back.
+    WriteBack,
+    /// Whatever stage 1 says (FEAT_S2FWB only).
+    Stage1,
+    /// An encoding that the manual reserves, or gives different inner and outer cacheability.
+    Other(u8),
+}
+
+impl Stage2Attributes {
+    /// MemAttr\[3:0\], bits 5:2.
+    pub const fn memory_attributes(self) -> u8 {
+        (self.bits() >> 2) as u8 & 0xf
+    }
+
+    /// The field SH, bits 9:8. Not in LPA2 descriptors.
+    pub const fn shareability(self) -> u8 {
+        (self.bits() >> 8) as u8 & 0b11
+    }
+
+    /// Who may execute it, with FEAT_XNX.
+    pub const fn execute(self) -> Execute {
+        match (self.contains(Self::XN1), self.contains(Self::XN0)) {
+            (false, false) => Execute::Everyone,
+            (false, true) => Execute::User,
+            (true, false) => Execute::Nobody,
+            (true, true) => Execute::Privileged,
+        }
+    }
+
+    /// The memory type. `forces_write_back` is HCR_EL2.FWB, which gives MemAttr another meaning (D8.6.6).
+    pub const fn memory(self, forces_write_back: bool) -> Stage2Memory {
+        let field = self.memory_attributes();
+        match (forces_write_back, field) {
+            (_, 0b0000..=0b0011) => Stage2Memory::Device(field),
+            (false, 0b0101) | (true, 0b0101) => Stage2Memory::NonCacheable,
+            (false, 0b1010) => Stage2Memory::WriteThrough,
+            (false, 0b1111) | (true, 0b0110) => Stage2Memory::WriteBack,
+            (true, 0b0111) => Stage2Memory::Stage1,
+            _ => Stage2Memory::Other(field),
+        }
+    }
+}
+
+impl core::fmt::Debug for Stage2Attributes {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:#x}", self.bits())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_where_the_manual_puts_them() {
+        let attributes = Stage2Attributes::from_bits_retain;
+        for field in 0..16 {
+            assert_eq!(u64::from(attributes(field << 2).memory_attributes()), field);
+        }
+        let table = [(0, Execute::Everyone), (1, Execute::User), (2, Execute::Nobody), (3, Execute::Privileged)];
+        for (field, execute) in table {
+            assert_eq!(attributes(field << 53).execute(), execute);
+        }
+        assert_eq!(attributes(0b11 << 8).shareability(), 3);
+    }
+
+    /// MemAttr without and with HCR_EL2.FWB.
+    #[test]
+    fn memory_types_depend_on_fwb() {
+        let table = [
+            (0b0000, Stage2Memory::Device(0), Stage2Memory::Device(0)),
+            (0b0001, Stage2Memory::Device(1), Stage2Memory::Device(1)),
+            (0b0101, Stage2Memory::NonCacheable, Stage2Memory::NonCacheable),
+            (0b0110, Stage2Memory::Other(6), Stage2Memory::WriteBack),
+            (0b0111, Stage2Memory::Other(7), Stage2Memory::Stage1),
+            (0b1010, Stage2Memory::WriteThrough, Stage2Memory::Other(10)),
+            (0b1111, Stage2Memory::WriteBack, Stage2Memory::Other(15)),
+        ];
+        for (field, plain, forced) in table {
+            let attributes = Stage2Attributes::from_bits_retain(field << 2);
+            assert_eq!((attributes.memory(false), attributes.memory(true)), (plain, forced), "{field:#06b}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! The command line. Its help teaches by example.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use image::{Ram, Source, number};
+use vmsa::{Layout, Level, PageSize};
+
+use crate::check::Kind;
+use crate::only::Only;
+
+/// See and check the page tables of any arm64 kernel
+#[derive(Parser, Debug)]
+#[command(name = "vellum", version, max_term_width = 110, after_help = include_str!("help/overview.txt"))]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Print page tables
+    #[command(after_help = include_str!("help/dump.txt"))]
+    Dump(DumpArguments),
+    /// Find what is dangerous, wrong or wasteful
+    #[command(after_help = include_str!("help/check.txt"))]
+    Check(CheckArguments),
+    /// What changed between two dumps, and what it cost
+    #[command(after_help = include_str!("help/diff.txt"))]
+    Diff(DiffArguments),
+    /// A register, descriptor or operand in words
+    #[command(after_help = include_str!("help/decode.txt"))]
+    Decode(DecodeArguments),
+    /// Fields to a register, descriptor or operand
+    #[command(after_help = include_str!("help/encode.txt"))]
+    Encode(EncodeArguments),
+}
+
+/// Where the machine is, and which of its page tables are meant.
+#[derive(Args, Debug)]
+pub(crate) struct MachineArguments {
+    /// qemu:unix:PATH, qemu:HOST:PORT, qmp:PATH, core:FILE, kcore or raw:FILE@BASE
+    #[arg(value_parser = |text: &str| text.parse::<Source>())]
+    pub(crate) source: Source,
+    /// With qemu: and qmp:, read memory from the guest's shared memory file, while it runs
+    #[arg(long, value_name = "FILE[@BASE]", value_parser = |text: &str| text.parse::<Ram>())]
+    pub(crate) ram: Option<Ram>,
+    /// Which part: the kernel's, the user's, EL2's, stage 2, or every distinct root
+    #[arg(long, value_enum, default_value_t = Part::Kernel)]
+    pub(crate) part: Part,
+    /// The page tables of this CPU alone
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu: Option<usize>,
+    /// Search memory for page tables, whatever the source says of registers
+    #[arg(long, conflicts_with_all = ["cpu", "tcr"])]
+    pub(crate) search: bool,
+    /// TTBR1_EL1, where the source has no registers
+    #[arg(long, value_name = "VALUE", value_parser = number, requires = "tcr", help_heading = "Registers by hand")]
+    pub(crate) ttbr1: Option<u64>,
+    /// TTBR0_EL1
+    #[arg(long, value_name = "VALUE", value_parser = number, requires = "tcr", help_heading = "Registers by hand")]
+    pub(crate) ttbr0: Option<u64>,
+    /// TCR_EL1
+    #[arg(long, value_name = "VALUE", value_parser = number, help_heading = "Registers by hand")]
+    pub(crate) tcr: Option<u64>,
+    /// MAIR_EL1 (without it, where the source has none, Linux's order)
+    #[arg(long, value_name = "VALUE", value_parser = number, help_heading = "Registers by hand")]
+    pub(crate) mair: Option<u64>,
+    /// VTTBR_EL2
+    #[arg(long, value_name = "VALUE", value_parser = number, requires = "vtcr", help_heading = "Registers by hand")]
+    pub(crate) vttbr: Option<u64>,
+    /// VTCR_EL2
+    #[arg(long, value_name = "VALUE", value_parser = number, requires = "vttbr", help_heading = "Registers by hand")]
+    pub(crate) vtcr: Option<u64>,
+}
+
+/// A part of what a machine translates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Part {
+    /// The upper half (TTBR1)
+    Kernel,
+    /// The lower half of EL1&0 (TTBR0)
+    User,
+    /// EL2's own
+    El2,
+    /// Stage 2
+    Stage2,
+    /// Every distinct root of every CPU
+    All,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DumpArguments {
+    #[command(flatten)]
+    pub(crate) machine: MachineArguments,
+    #[command(flatten)]
+    pub(crate) how: How,
+    /// Only these input addresses, END not included
+    #[arg(long, value_name = "START-END", value_parser = range)]
+    pub(crate) range: Option<(u64, u64)>,
+}
+
+/// What a dump shows, and how.
+#[derive(Args, Debug, Default)]
+pub(crate) struct How {
+    /// One JSON record a line, for each run of leaves
+    #[arg(long, conflicts_with_all = ["tables", "stats"])]
+    pub(crate) json: bool,
+    /// Every table page, instead of what it maps
+    #[arg(long, conflicts_with = "stats")]
+    pub(crate) tables: bool,
+    /// Leaves and bytes of tables, by size and level
+    #[arg(long)]
+    pub(crate) stats: bool,
+    /// Only leaves of these levels
+    #[arg(long, value_name = "N", value_delimiter = ',', allow_negative_numbers = true, value_parser = level)]
+    pub(crate) level: Vec<Level>,
+    /// Only leaves with all of these properties
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) only: Vec<Only>,
+    /// Section markers in the text: Linux's linear map, or a file of `ADDRESS NAME` lines
+    #[arg(long, value_name = "linux|none|FILE")]
+    pub(crate) markers: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CheckArguments {
+    #[command(flatten)]
+    pub(crate) machine: MachineArguments,
+    /// End with status 1 only for findings of these kinds
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND,…")]
+    pub(crate) fail_on: Vec<Kind>,
+    /// One JSON record a line, for each finding
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Every place, not only the first ten of a kind
+    #[arg(long)]
+    pub(crate) all: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DiffArguments {
+    /// A saved dump (text or JSON), kernel_page_tables of a Linux, or a source
+    pub(crate) before: String,
+    /// The same, later
+    pub(crate) after: String,
+    /// Granule of text dumps, which do not tell it
+    #[arg(long, default_value = "4k", value_parser = page_size)]
+    pub(crate) granule: PageSize,
+    /// How many changes are told
+    #[arg(long, default_value_t = 100)]
+    pub(crate) limit: usize,
+}
+
+impl DiffArguments {
+    /// The kernel half of a source, with nothing by hand.
+    pub(crate) fn machine(&self) -> MachineArguments {
+        MachineArguments {
+            source: Source::Kcore,
+            ram: None,
+            part: Part::Kernel,
+            cpu: None,
+            search: false,
+            ttbr1: None,
+            ttbr0: None,
+            tcr: None,
+            mair: None,
+            vttbr: None,
+            vtcr: None,
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DecodeArguments {
+    /// descriptor, esr, tlbi, midr, tcr, mair, ttbr0_el1, id_aa64mmfr2_el1, par, …
+    pub(crate) what: String,
+    /// Its value; for tlbi the operation and its operand
+    #[arg(required = true)]
+    pub(crate) values: Vec<String>,
+    #[command(flatten)]
+    pub(crate) encoding: EncodingArguments,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct EncodeArguments {
+    /// descriptor, tlbi, tcr, mair, ttbr0_el1, …
+    pub(crate) what: String,
+    /// FIELD=VALUE, by number or by name; FIELD alone is 1
+    pub(crate) fields: Vec<String>,
+    #[command(flatten)]
+    pub(crate) encoding: EncodingArguments,
+}
+
+/// What a descriptor does not tell of itself.
+#[derive(Args, Debug)]
+pub(crate) struct EncodingArguments {
+    /// Level of the descriptor
+    #[arg(long, default_value = "3", allow_negative_numbers = true, value_parser = level)]
+    pub(crate) level: Level,
+    /// Granule: 4k, 16k or 64k
+    #[arg(long, default_value = "4k", value_parser = page_size)]
+    pub(crate) granule: PageSize,
+    /// 52-bit output addresses: LPA2 with 4k and 16k, LPA with 64k
+    #[arg(long)]
+    pub(crate) wide: bool,
+    /// Stage of translation
+    #[arg(long, value_enum, default_value_t = StageChoice::One)]
+    pub(crate) stage: StageChoice,
+    /// MAIR_EL1, to name memory types (without it, Linux's order)
+    #[arg(long, value_name = "VALUE", value_parser = number)]
+    pub(crate) mair: Option<u64>,
+}
+
+/// A stage of translation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum StageChoice {
+    /// From virtual addresses
+    #[value(name = "1")]
+    One,
+    /// From intermediate physical addresses
+    #[value(name = "2")]
+    Two,
+}
+
+impl EncodingArguments {
+    /// How descriptors hold their output address.
+    pub(crate) fn layout(&self) -> Layout {
+        match (self.wide, self.granule) {
+            (false, _) => Layout::Bits48,
+            (true, PageSize::Size64K) => Layout::Lpa,
+            (true, _) => Layout::Lpa2,
+        }
+    }
+}
+
+/// `START-END`, as first and last address. An end of 0, or none, is the end of the upper half.
+pub(crate) fn range(text: &str) -> Result<(u64, u64), String> {
+    let expected = || format!("`{text}` is no range: START-END, such as 0xffff000000000000-0xffff000040000000");
+    let (start, end) = text.split_once('-').ok_or_else(expected)?;
+    let start = number(start).map_err(|_| expected())?;
+    let end = if end.is_empty() { 0 } else { number(end).map_err(|_| expected())? };
+    let last = end.wrapping_sub(1);
+    if start <= last { Ok((start, last)) } else { Err(format!("the range {text} is empty")) }
+}
+
+/// A level, −1 to 3.
+pub(crate) fn level(text: &str) -> Result<Level, String> {
+    text.parse().ok().and_then(Level::new).ok_or_else(|| format!("`{text}` is no level: -1 to 3"))
+}
+
+/// A granule: `4k`, `16k`, `64k`.
+pub(crate) fn page_size(text: &str) -> Result<PageSize, String> {
+    let known = |size: &PageSize| size.to_string().eq_ignore_ascii_case(text.trim_end_matches(['b', 'B', 'i']));
+    PageSize::ALL.into_iter().find(known).ok_or_else(|| format!("`{text}` is no granule: 4k, 16k or 64k"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn ranges_end_at_the_end_of_the_address_space() {
+        assert_eq!(range("0x1000-0x2000"), Ok((0x1000, 0x1fff)));
+        assert_eq!(range("0xffff000000000000-0"), Ok((0xffff_0000_0000_0000, u64::MAX)));
+        assert_eq!(range("0xffff000000000000-"), Ok((0xffff_0000_0000_0000, u64::MAX)));
+        assert!(range("0x2000-0x1000").is_err() && range("5").is_err() && range("a-b").is_err());
+    }
+
+    #[test]
+    fn granules_and_levels_have_their_names() {
+        assert_eq!(page_size("16K"), Ok(PageSize::Size16K));
+        assert_eq!(page_size("64kib"), Ok(PageSize::Size64K));
+        assert!(page_size("8k").is_err() && level("4").is_err());
+        assert_eq!(level("-1"), Ok(Level::MINUS_1));
+    }
+}

@@ -1,0 +1,183 @@
+//! What is mapped more than once: physical pages with two permissions, or two memory types.
+
+use std::collections::BTreeMap;
+
+use image::Root;
+
+use super::finding::{Finding, Findings, Kind};
+use crate::dump::size;
+use crate::leaf::{self, Permissions};
+use crate::runs::Run;
+
+/// A stretch of physical memory, and where a page table maps it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Stretch {
+    output: u64,
+    end: u64,
+    input: u64,
+    root: usize,
+}
+
+/// What stretches have in common as far as caches care: the memory type and shareability.
+type Class = (u8, u8);
+
+/// All that page tables map.
+#[derive(Default)]
+pub(super) struct Mapped {
+    /// Writable and not, of kernels: a process's read-only page is writable in its kernel's linear map by design.
+    writable: Vec<Stretch>,
+    read_only: Vec<(Stretch, bool)>,
+    classes: BTreeMap<Class, Vec<Stretch>>,
+}
+
+impl Mapped {
+    pub(super) fn add(&mut self, root: &Root, number: usize, run: &Run, permissions: Permissions) {
+        let bytes = if run.repeats { 1 << root.shape.shift(run.level) } else { run.bytes(root) };
+        let end = run.output.saturating_add(bytes);
+        let stretch = Stretch { output: run.output, end, input: run.input, root: number };
+        if !root.is_stage1() {
+            return;
+        }
+        if !permissions.user_accesses {
+            match permissions.writes {
+                true => self.writable.push(stretch),
+                false => self.read_only.push((stretch, permissions.executes || permissions.user_executes)),
+            }
+        }
+        self.classes.entry(class(root, run)).or_default().push(stretch);
+    }
+
+    pub(super) fn check(mut self, roots: &[Root], findings: &mut Findings) {
+        self.writable.sort();
+        let writable = Index::new(std::mem::take(&mut self.writable));
+        self.read_only.sort_by_key(|(stretch, _)| (stretch.root, stretch.input));
+        for (stretch, executes) in &self.read_only {
+            let what = if *executes { "executable memory" } else { "read-only memory" };
+            writable.overlaps(stretch, |other, overlap| {
+                if other.root == stretch.root {
+                    let text = format!("{what}, writable {}", seen_from(stretch, other));
+                    findings.add(at(Kind::Alias, roots, stretch, overlap, &text));
+                }
+            });
+        }
+        self.types(roots, findings);
+    }
+
+    fn types(self, roots: &[Root], findings: &mut Findings) {
+        let indexes: Vec<(Class, Index)> =
+            self.classes.into_iter().map(|(class, all)| (class, Index::new(all))).collect();
+        for (place, (class, index)) in indexes.iter().enumerate() {
+            for (other_class, other_index) in &indexes[place + 1..] {
+                let mut all = index.sorted.clone();
+                all.sort_by_key(|stretch| (stretch.root, stretch.input));
+                for stretch in &all {
+                    other_index.overlaps(stretch, |other, overlap| {
+                        let (this, that) = (class_name(*class), class_name(*other_class));
+                        let text = format!("{this} here, {that} {}", seen_from(stretch, other));
+                        findings.add(at(Kind::Types, roots, stretch, overlap, &text));
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Where the other mapping is: as a distance, so that neighbours say the same and are told as one.
+fn seen_from(stretch: &Stretch, other: &Stretch) -> String {
+    let here = stretch.input.wrapping_sub(stretch.output);
+    let there = other.input.wrapping_sub(other.output);
+    let root = if stretch.root == other.root { String::new() } else { format!(" of root {}", other.root) };
+    let distance = there.wrapping_sub(here);
+    match distance as i64 {
+        negative if negative < 0 => format!("{:#x} below{root}", distance.wrapping_neg()),
+        _ => format!("{distance:#x} above{root}"),
+    }
+}
+
+fn at(kind: Kind, roots: &[Root], stretch: &Stretch, overlap: (u64, u64), what: &str) -> Finding {
+    let (from, to) = overlap;
+    let input = stretch.input.wrapping_add(from - stretch.output);
+    let leaves = (to - from) >> roots[stretch.root].shape.page_size.shift();
+    Finding::new(kind, stretch.root, input, to - from, leaves, what)
+}
+
+/// Normal and Normal-Tagged differ in tags alone: to caches they are the same.
+fn class(root: &Root, run: &Run) -> Class {
+    let memory = leaf::memory_type(root, run.descriptor).0;
+    let memory = if memory == 0xf0 { 0xff } else { memory };
+    // Device and non-cacheable memory is outer shareable whatever the field says.
+    let is_cached = memory & 0xf0 != 0 && memory != 0x44;
+    (memory, if is_cached { leaf::shareability(root, run.descriptor) } else { 2 })
+}
+
+fn class_name((memory, shareability): Class) -> String {
+    let name = vmsa::ptdump::memory_name(vmsa::registers::MemoryType(memory));
+    let name = name.map_or_else(|| format!("MAIR {memory:#04x}"), str::to_owned);
+    match shareability {
+        0 => format!("{name}, not shareable"),
+        _ => name,
+    }
+}
+
+/// Stretches by output, with how far any before reaches, so that overlaps are found without looking at all.
+struct Index {
+    sorted: Vec<Stretch>,
+    furthest: Vec<u64>,
+}
+
+/// How many of the overlaps of one stretch are told: a page of zeros has thousands.
+const MOST_OVERLAPS: usize = 4;
+
+impl Index {
+    fn new(mut sorted: Vec<Stretch>) -> Self {
+        sorted.sort();
+        let mut furthest: Vec<u64> = Vec::with_capacity(sorted.len());
+        for stretch in &sorted {
+            furthest.push(furthest.last().copied().unwrap_or(0).max(stretch.end));
+        }
+        Self { sorted, furthest }
+    }
+
+    /// Calls `tell` with a stretch that overlaps, and the overlap.
+    fn overlaps(&self, stretch: &Stretch, mut tell: impl FnMut(&Stretch, (u64, u64))) {
+        let first = self.furthest.partition_point(|reach| *reach <= stretch.output);
+        let rest = self.sorted[first..].iter().take_while(|other| other.output < stretch.end);
+        for other in rest.filter(|other| other.end > stretch.output).take(MOST_OVERLAPS) {
+            tell(other, (stretch.output.max(other.output), stretch.end.min(other.end)));
+        }
+    }
+}
+
+/// Bytes as text, for the report.
+pub(super) fn bytes(bytes: u64) -> String {
+    size(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlaps_are_those_that_a_plain_search_finds() {
+        let mut state = 7u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        for _ in 0..200 {
+            let mut stretch = || {
+                let output = random(64);
+                Stretch { output, end: output + 1 + random(8), input: output, root: 0 }
+            };
+            let all: Vec<Stretch> = (0..20).map(|_| stretch()).collect();
+            let wanted = stretch();
+            let mut found = Vec::new();
+            Index::new(all.clone()).overlaps(&wanted, |other, _| found.push(*other));
+            let mut expected: Vec<Stretch> =
+                all.into_iter().filter(|other| other.output < wanted.end && wanted.output < other.end).collect();
+            expected.sort();
+            expected.truncate(MOST_OVERLAPS);
+            assert_eq!(found, expected);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Reads dumps back: JSON records, or text in the format of `kernel_page_tables`, whoever printed it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use image::number;
+use serde_json::Value;
+use vmsa::registers::MemoryTypes;
+use vmsa::{Descriptor, Layout, Level, PageSize};
+
+use crate::words::words;
+
+/// Neighbouring leaves that print alike.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Region {
+    pub(super) input: u64,
+    pub(super) last: u64,
+    pub(super) entry: Entry,
+}
+
+/// What leaves look like: their size and the words of the text format.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Entry {
+    pub(super) leaf_bytes: u64,
+    pub(super) words: String,
+}
+
+impl Entry {
+    /// The words without those that tell the size.
+    pub(super) fn permissions(&self) -> impl Iterator<Item = &str> {
+        self.words.split(' ').filter(|word| !matches!(*word, "CON" | "BLK"))
+    }
+
+    pub(super) fn is_contiguous(&self) -> bool {
+        self.words.split(' ').any(|word| word == "CON")
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>4} {}", crate::dump::size(self.leaf_bytes), self.words)
+    }
+}
+
+/// One page table of a dump.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Section {
+    pub(super) name: String,
+    pub(super) regions: Vec<Region>,
+    tables: u64,
+    table_bytes: u64,
+}
+
+/// Sums over a page table.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Sums {
+    /// By bytes of a leaf, and whether it is one of a contiguous group.
+    pub(super) leaves: BTreeMap<(u64, bool), u64>,
+    pub(super) mapped: u64,
+    pub(super) tables: u64,
+    pub(super) table_bytes: u64,
+}
+
+impl Section {
+    pub(super) fn totals(&self) -> Sums {
+        let mut sums = Sums { tables: self.tables, table_bytes: self.table_bytes, ..Sums::default() };
+        for region in &self.regions {
+            let bytes = (region.last - region.input).saturating_add(1);
+            let kind = (region.entry.leaf_bytes, region.entry.is_contiguous());
+            *sums.leaves.entry(kind).or_default() += bytes / region.entry.leaf_bytes.max(1);
+            sums.mapped = sums.mapped.saturating_add(bytes);
+        }
+        sums
+    }
+
+    fn add(&mut self, input: u64, last: u64, leaf_bytes: u64, words: String) -> Result<(), String> {
+        if last < input || self.regions.last().is_some_and(|region| region.last >= input) {
+            return Err(format!("the range at {input:#x} is not after the one before"));
+        }
+        self.regions.push(Region { input, last, entry: Entry { leaf_bytes, words } });
+        Ok(())
+    }
+}
+
+/// The page tables of a dump.
+pub(super) fn parse(text: &str, page_size: PageSize) -> Result<Vec<Section>, String> {
+    let sections = if text.trim_start().starts_with('{') { json(text) } else { lines(text, page_size) }?;
+    if sections.iter().all(|section| section.regions.is_empty()) {
+        return Err("no page table in it: expected text of `vellum dump` or kernel_page_tables, or --json".to_owned());
+    }
+    Ok(sections)
+}
+
+fn lines(text: &str, page_size: PageSize) -> Result<Vec<Section>, String> {
+    let start = start(text);
+    let mut sections = vec![Section::default()];
+    let mut counter = Tables::new(page_size, start);
+    for (place, line) in (1..).zip(text.lines()) {
+        if let Some(name) = line.strip_prefix("# ") {
+            if sections.last().is_some_and(|section| !section.regions.is_empty()) {
+                sections.push(Section::default());
+                counter = Tables::new(page_size, start);
+            }
+            sections.last_mut().into_iter().for_each(|section| section.name = name.to_owned());
+        } else if line.starts_with("0x") {
+            let section = sections.last_mut().ok_or("no section")?;
+            self::line(line, section, &mut counter).map_err(|error| format!("line {place}: {error}"))?;
+            (section.tables, section.table_bytes) = counter.sums();
+        }
+    }
+    Ok(sections)
+}
+
+/// `0xSTART-0xEND SIZE LEVEL WORDS…`; a hole has no words.
+fn line(line: &str, section: &mut Section, counter: &mut Tables) -> Result<(), String> {
+    let mut parts = line.split_whitespace();
+    let range = parts.next().unwrap_or("");
+    let (start, end) = range.split_once('-').ok_or_else(|| format!("`{range}` is no range"))?;
+    let address = |text: &str| number(text).map_err(|error| error.to_string());
+    let (input, last) = (address(start)?, address(end)?.wrapping_sub(1));
+    let name = parts.nth(1).ok_or("no level")?;
+    let level = level(name, counter.start).ok_or_else(|| format!("`{name}` is no level"))?;
+    counter.line(input, last, level);
+    let words: Vec<&str> = parts.collect();
+    if words.is_empty() || words[0] == "F" {
+        return Ok(());
+    }
+    section.add(input, last, 1 << counter.page_size.level_shift(level), words.join(" "))
+}
+
+/// The level of a root: names of levels below it tell, for a page table has holes or leaves at each.
+fn start(text: &str) -> Level {
+    let has =
+        |name: &str| text.lines().any(|line| line.starts_with("0x") && line.split_whitespace().nth(2) == Some(name));
+    match () {
+        () if has("P4D") => Level::MINUS_1,
+        () if has("PUD") => Level::L0,
+        () if has("PMD") => Level::L1,
+        () => Level::L2,
+    }
+}
+
+/// The level of a name.
+fn level(name: &str, start: Level) -> Option<Level> {
+    Some(match name {
+        "PTE" => Level::L3,
+        "PMD" => Level::L2,
+        "PUD" => Level::L1,
+        "P4D" => Level::L0,
+        "PGD" => start,
+        _ => return None,
+    })
+}
+
+/// Counts tables by the lines of a dump: whatever is printed at a level stands in a table of that level.
+struct Tables {
+    page_size: PageSize,
+    start: Level,
+    /// For each level below the root: tables so far, and the end of the last one's reach.
+    levels: BTreeMap<Level, (u64, u64)>,
+}
+
+impl Tables {
+    fn new(page_size: PageSize, start: Level) -> Self {
+        Self { page_size, start, levels: BTreeMap::new() }
+    }
+
+    fn line(&mut self, input: u64, last: u64, lowest: Level) {
+        for level in Level::ALL.into_iter().filter(|level| *level > self.start && *level <= lowest) {
+            let shift = self.page_size.level_shift(level) + self.page_size.index_bits();
+            let (count, reached) = self.levels.entry(level).or_default();
+            let (first, end) = (input >> shift, last >> shift);
+            let first = if *count > 0 { first.max(*reached + 1) } else { first };
+            if first <= end {
+                *count += end - first + 1;
+                *reached = end;
+            }
+        }
+    }
+
+    /// Tables, and the bytes they take; the root counts as a whole table.
+    fn sums(&self) -> (u64, u64) {
+        let count = 1 + self.levels.values().map(|(count, _)| count).sum::<u64>();
+        (count, count * self.page_size.size_bytes())
+    }
+}
+
+fn json(text: &str) -> Result<Vec<Section>, String> {
+    let mut sections: Vec<Section> = Vec::new();
+    let mut reader = None;
+    for (place, line) in (1..).zip(text.lines()) {
+        let record: Value = serde_json::from_str(line).map_err(|error| format!("line {place}: {error}"))?;
+        if record["kind"] == "root" {
+            let read = Reader::of(&record).ok_or_else(|| format!("line {place}: no root of a dump"))?;
+            sections.push(Section { name: read.name.clone(), ..Section::default() });
+            reader = Some(read);
+        } else if let (Some(reader), Some(section)) = (&reader, sections.last_mut()) {
+            reader.record(&record, section).ok_or_else(|| format!("line {place}: a record without its fields"))??;
+        }
+    }
+    Ok(sections)
+}
+
+/// What a root's record tells of those after it.
+struct Reader {
+    name: String,
+    page_size: PageSize,
+    layout: Layout,
+    memory: MemoryTypes,
+}
+
+impl Reader {
+    fn of(record: &Value) -> Option<Self> {
+        let page_size = PageSize::ALL.into_iter().find(|size| record["page_size"] == size.to_string().as_str())?;
+        let layouts = [Layout::Bits48, Layout::Lpa, Layout::Lpa2];
+        let layout = layouts.into_iter().find(|layout| record["layout"] == format!("{layout:?}").as_str())?;
+        let memory = hex(&record["mair"]).map_or(MemoryTypes::COMMON, MemoryTypes);
+        let name = format!("{} root at {}", record["register"].as_str()?, record["address"].as_str()?);
+        Some(Self { name, page_size, layout, memory })
+    }
+
+    fn record(&self, record: &Value, section: &mut Section) -> Option<Result<(), String>> {
+        match record["kind"].as_str()? {
+            "leaves" => {
+                let level = Level::new(i8::try_from(record["level"].as_i64()?).ok()?)?;
+                let (input, last) = (hex(&record["input"])?, hex(&record["end"])?.wrapping_sub(1));
+                let descriptor = Descriptor::new(hex(&record["descriptor"])?);
+                let words = words(self.layout, self.memory, level, descriptor);
+                let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+                let stage2 = record["memory"].as_str()?;
+                let words = if words.ends_with(stage2) { words } else { format!("{words} {stage2}") };
+                Some(section.add(input, last, 1 << self.page_size.level_shift(level), words))
+            }
+            "totals" => {
+                section.tables = record["tables"].as_u64()?;
+                section.table_bytes = record["table_bytes"].as_u64()?;
+                Some(Ok(()))
+            }
+            _ => Some(Ok(())),
+        }
+    }
+}
+
+fn hex(value: &Value) -> Option<u64> {
+    number(value.as_str()?).ok()
+}

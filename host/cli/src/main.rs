@@ -1,0 +1,66 @@
+//! `vellum`: see, check and compare the page tables of any arm64 kernel, and read its registers in words.
+#![forbid(unsafe_code)]
+
+mod args;
+mod check;
+mod decode;
+mod diff;
+mod dump;
+mod encode;
+mod leaf;
+mod markers;
+mod only;
+mod progress;
+mod runs;
+mod say;
+mod select;
+mod table;
+mod words;
+
+use std::process::ExitCode;
+
+use args::{Arguments, Command};
+use clap::Parser;
+use select::Failure;
+
+/// What a command ends with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Status {
+    /// Nothing to report.
+    Clean = 0,
+    /// Findings, or differences.
+    Findings = 1,
+    /// The source, or the question, cannot be read.
+    CannotRead = 2,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    // A live guest must be let go: the first signal only makes the next read fail, a second one ends the program.
+    let handled = ctrlc::set_handler(|| {
+        if image::interrupt::request() {
+            std::process::exit(130);
+        }
+    });
+    if let Err(error) = handled {
+        say::note(format!("Ctrl-C leaves a stopped guest stopped: {error}"));
+    }
+    let status = match run(&arguments.command) {
+        Ok(status) => status,
+        Err(Failure(line)) => {
+            say::failure(line);
+            Status::CannotRead
+        }
+    };
+    ExitCode::from(status as u8)
+}
+
+fn run(command: &Command) -> Result<Status, Failure> {
+    match command {
+        Command::Dump(arguments) => dump::run(arguments),
+        Command::Check(arguments) => check::run(arguments),
+        Command::Diff(arguments) => diff::run(arguments),
+        Command::Decode(arguments) => decode::run(arguments),
+        Command::Encode(arguments) => encode::run(arguments),
+    }
+}

@@ -1,0 +1,77 @@
+//! Progress of work that takes more than two seconds, on a terminal alone.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// How long work may take in silence.
+const SILENCE: Duration = Duration::from_secs(2);
+/// Looking at the clock costs more than a table.
+const TABLES_A_LOOK: u64 = 256;
+
+/// Counts tables, and shows them once the work is long.
+pub(crate) struct Progress {
+    start: Instant,
+    tables: u64,
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        Self { start: Instant::now(), tables: 0, bar: None }
+    }
+
+    /// One more table has been read; `input` is how far the walk has come.
+    pub(crate) fn table(&mut self, input: u64) {
+        self.tables += 1;
+        if !self.tables.is_multiple_of(TABLES_A_LOOK) || self.start.elapsed() < SILENCE {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let style = ProgressStyle::with_template("{spinner} {pos} tables in {elapsed}, at {msg}");
+            ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+        });
+        bar.set_message(format!("{input:#018x}"));
+        bar.set_position(self.tables);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Shows how far a search through memory has come.
+pub(crate) struct Search {
+    start: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Search {
+    pub(crate) fn new() -> Self {
+        Self { start: Instant::now(), bar: None }
+    }
+
+    /// `done` of `all` bytes are searched.
+    pub(crate) fn at(&mut self, done: u64, all: u64) {
+        if self.bar.is_none() && self.start.elapsed() < SILENCE {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let style = ProgressStyle::with_template("searching {wide_bar} {bytes}/{total_bytes}, {eta} left");
+            ProgressBar::new(all).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        });
+        bar.set_position(done);
+    }
+}
+
+impl Drop for Search {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

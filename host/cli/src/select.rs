@@ -1,0 +1,123 @@
+//! Opens the machine that the user named, and finds the page tables that are meant.
+
+use image::{Machine, Regime, Registers, Root};
+
+use crate::args::{MachineArguments, Part};
+use crate::progress::Search;
+use crate::say;
+
+/// Why a command ends without a result, in one line.
+#[derive(Debug)]
+pub(crate) struct Failure(pub(crate) String);
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// A machine and those of its page tables that are meant.
+pub(crate) struct Selection {
+    pub(crate) machine: Machine,
+    pub(crate) roots: Vec<Root>,
+}
+
+/// Opens the machine and selects its page tables; at least one.
+pub(crate) fn open(arguments: &MachineArguments) -> Result<Selection, Failure> {
+    let by_hand = registers(arguments);
+    let mut machine = arguments.source.open(arguments.ram.as_ref(), by_hand.is_empty())?;
+    for note in &machine.notes {
+        say::note(note);
+    }
+    if !by_hand.is_empty() {
+        machine.cpus = vec![by_hand];
+    }
+    let mut roots = if arguments.search { Vec::new() } else { known(&mut machine)? };
+    if roots.is_empty() && (machine.cpus.is_empty() || arguments.search) {
+        roots = search(&mut machine)?;
+    }
+    if let Some(mair) = arguments.mair {
+        roots.iter_mut().for_each(|root| root.memory = Some(vmsa::registers::MemoryTypes(mair)));
+    }
+    if roots.is_empty() {
+        return Err(Failure("no page table is known: give --ttbr1 and --tcr".to_owned()));
+    }
+    let roots = choose(roots, arguments)?;
+    if roots.iter().any(|root| root.memory.is_none() && root.is_stage1()) {
+        say::note("MAIR is not known: memory types are named in Linux's order (give --mair)");
+    }
+    Ok(Selection { machine, roots })
+}
+
+/// The page tables that registers or vmcoreinfo name.
+fn known(machine: &mut Machine) -> Result<Vec<Root>, Failure> {
+    let found = machine.roots()?;
+    for note in &found.notes {
+        say::note(note);
+    }
+    Ok(found.roots)
+}
+
+/// Searches all of memory; only the likeliest page table is meant, the others are told.
+fn search(machine: &mut Machine) -> Result<Vec<Root>, Failure> {
+    say::note("searching memory for page tables");
+    let mut progress = Search::new();
+    let found = machine.search(&mut |done, all| progress.at(done, all))?;
+    drop(progress);
+    for root in found.iter().skip(1) {
+        say::note(format!("not chosen: {root}"));
+    }
+    Ok(found.into_iter().take(1).collect())
+}
+
+/// What the user tells of registers.
+fn registers(arguments: &MachineArguments) -> Registers {
+    let mut registers = Registers::default();
+    let values = [
+        ("TTBR1_EL1", arguments.ttbr1),
+        ("TTBR0_EL1", arguments.ttbr0),
+        ("TCR_EL1", arguments.tcr.filter(|_| arguments.ttbr0.or(arguments.ttbr1).is_some())),
+        ("VTTBR_EL2", arguments.vttbr),
+        ("VTCR_EL2", arguments.vtcr),
+        ("HCR_EL2", arguments.vttbr.map(|_| 1)),
+    ];
+    for (name, value) in values {
+        if let Some(value) = value {
+            registers.set(name, value);
+        }
+    }
+    registers
+}
+
+fn choose(roots: Vec<Root>, arguments: &MachineArguments) -> Result<Vec<Root>, Failure> {
+    let of_cpu = |root: &Root| match (&root.origin, arguments.cpu) {
+        (image::Origin::Registers(cpus), Some(cpu)) => cpus.contains(&cpu),
+        _ => true,
+    };
+    let all: Vec<Root> = roots.into_iter().filter(of_cpu).collect();
+    if all.is_empty() {
+        return Err(Failure(format!("CPU {} is not there, or its MMU is off", arguments.cpu.unwrap_or(0))));
+    }
+    let chosen: Vec<Root> = all.iter().filter(|root| is_of(arguments.part, root.regime)).cloned().collect();
+    match (chosen.is_empty(), arguments.part) {
+        (false, _) => Ok(chosen),
+        // A kernel that lives in a lower half, or at EL2, is a kernel too.
+        (true, Part::Kernel) => Ok(vec![all[0].clone()]),
+        (true, part) => {
+            let list: Vec<&str> = all.iter().map(|root| root.regime.register()).collect();
+            Err(Failure(
+                format!("no page table of --part {part:?} is in use; there are {}", list.join(", ")).to_lowercase(),
+            ))
+        }
+    }
+}
+
+fn is_of(part: Part, regime: Regime) -> bool {
+    match part {
+        Part::Kernel => matches!(regime, Regime::El1Upper | Regime::El2Upper),
+        Part::User => regime == Regime::El1Lower,
+        Part::El2 => matches!(regime, Regime::El2Lower | Regime::El2Upper),
+        Part::Stage2 => regime == Regime::Stage2,
+        Part::All => true,
+    }
+}

@@ -1,0 +1,167 @@
+//! An arm64 Linux that no one here wrote: every source gives the same page tables.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::guest::{Guest, Options};
+use crate::report::Report;
+use crate::{text, vellum};
+
+/// One memory order for all: some sources have no MAIR, and the words must be the same.
+const MAIR: [&str; 2] = ["--mair", "0x40044f0ff"];
+
+pub(crate) fn run(kernel: PathBuf, initramfs: PathBuf, inside: Option<PathBuf>, report: &mut Report) {
+    let full = options(&kernel, &initramfs, "rodata=full", "");
+    match Guest::boot(&full) {
+        Ok((guest, _)) => sources(&guest, &full, report),
+        Err(why) => report.add("a guest boots", Err(why)),
+    }
+    report.add("a kernel at EL2", host(&options(&kernel, &initramfs, "rodata=full", ",virtualization=on")));
+    report.add("blocks and pages", blocks_and_pages(&full, &options(&kernel, &initramfs, "rodata=on", "")));
+    match inside {
+        Some(inside) => report.add("kcore", kcore(&options(&kernel, &inside, "rodata=full", ""))),
+        None => report.ignore("kcore", "no static vellum can be built here"),
+    }
+}
+
+fn options(kernel: &Path, initramfs: &Path, rodata: &str, machine: &'static str) -> Options {
+    Options {
+        kernel: kernel.to_path_buf(),
+        initramfs: Some(initramfs.to_path_buf()),
+        append: format!("console=ttyAMA0 nokaslr quiet {rodata}"),
+        cpu: "max,pauth-impdef=on".to_owned(),
+        cpus: 2,
+        machine,
+        is_ready: |line| line == "guest: ready",
+    }
+}
+
+/// The text of a source, in Linux's memory order and without markers.
+fn dump(source: &[&str]) -> Result<String, String> {
+    let words = [&["dump"], source, &MAIR, &["--markers", "none"]].concat();
+    let (text, status) = vellum(&words)?;
+    if status == 0 { Ok(text) } else { Err(format!("vellum {}: findings: {text}", words.join(" "))) }
+}
+
+/// Every source of the same guest, held against its shared memory.
+fn sources(guest: &Guest, options: &Options, report: &mut Report) {
+    let reference = match dump(&["--ram", &guest.ram(), &guest.gdb()]) {
+        Ok(reference) => reference,
+        Err(why) => return report.add("shared memory", Err(why)),
+    };
+    report.add("shared memory", text::has_linear_map(&reference));
+    let image = text::image(&reference, &options.kernel);
+    let mut hold = |name: &str, source: &[&str]| {
+        let result = dump(source).and_then(|text| text::same(&reference, &text, image.clone()?));
+        report.add(name, result);
+    };
+    hold("gdb stub", &[&guest.gdb()]);
+    hold("gdb stub, again", &[&guest.gdb()]);
+    hold("raw memory", &[&guest.raw()]);
+    hold("raw memory, searched", &[&guest.raw(), "--search"]);
+    let core = guest.save_core();
+    match &core {
+        Ok(core) => {
+            hold("dump-guest-memory", &[&format!("core:{core}")]);
+            hold("dump-guest-memory, searched", &[&format!("core:{core}"), "--search"]);
+        }
+        Err(why) => report.add("dump-guest-memory", Err(why.clone())),
+    }
+    report.add("the guest goes on", guest.is_running());
+    report.add("an interrupted reader lets the guest go on", interrupt(guest));
+    report.add("check", check(&guest.raw()));
+    report.add("stats", stats(&guest.raw()));
+    // Last, for QEMU's gdb server of `-gdb` is gone after it.
+    let result = dump(&[&guest.qmp()]).and_then(|text| text::same(&reference, &text, image?));
+    report.add("QMP", result);
+    report.add("the guest still goes on", guest.is_running());
+}
+
+/// A search by the stub takes a minute; Ctrl-C ends it in order, with the guest running.
+fn interrupt(guest: &Guest) -> Result<(), String> {
+    let error = |error: std::io::Error| error.to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vellum"));
+    let mut child = command.args(["dump", &guest.gdb(), "--search"]).stderr(Stdio::piped()).spawn().map_err(error)?;
+    let said = child.stderr.take().ok_or("no standard error")?;
+    let mut lines = BufReader::new(said).lines().map_while(Result::ok);
+    // Once it says that it searches, the guest is stopped.
+    if !lines.any(|line| line.contains("searching")) {
+        return Err("it does not search".to_owned());
+    }
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().map_err(error)?;
+    let rest: Vec<String> = lines.collect();
+    let status = child.wait().map_err(error)?;
+    if status.code() != Some(2) || !rest.iter().any(|line| line.contains("interrupted")) {
+        return Err(format!("{status}: {}", rest.join("\n")));
+    }
+    guest.is_running()
+}
+
+/// A Linux is not clean (its device tree stays writable in the linear map), and nothing in it breaks the architecture.
+fn check(source: &str) -> Result<(), String> {
+    let (text, status) = vellum(&["check", source, "--json"])?;
+    let kinds = ["wx", "contiguous", "reserved", "outside", "loop"];
+    let bad = text.lines().find(|line| kinds.iter().any(|kind| line.contains(&format!("\"kind\":\"{kind}\""))));
+    match (bad, status) {
+        (Some(line), _) => Err(format!("a kernel of a distribution has none of these: {line}")),
+        (None, 1) => Ok(()),
+        (None, status) => Err(format!("status {status}, expected 1: {text}")),
+    }
+}
+
+/// A 2 GiB guest whose linear map is of pages has about 525,000 leaves in about 1,000 tables.
+fn stats(source: &str) -> Result<(), String> {
+    let (text, _) = vellum(&["dump", source, "--json"])?;
+    let totals = text.lines().last().unwrap_or("");
+    let number = |key: &str| {
+        let rest = totals.split_once(&format!("\"{key}\":"))?.1;
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
+    };
+    match (number("leaves"), number("tables")) {
+        (Some(500_000..600_000), Some(1_000..1_200)) => Ok(()),
+        _ => Err(format!("expected about 525,000 leaves in about 1,000 tables: {totals}")),
+    }
+}
+
+/// A kernel that runs at EL2 has its upper half there, with TCR_EL2 as TCR_EL1 has it.
+fn host(options: &Options) -> Result<(), String> {
+    let (guest, _) = Guest::boot(options)?;
+    let (by_stub, by_search) = (dump(&[&guest.gdb()])?, dump(&[&guest.raw(), "--search"])?);
+    let (records, _) = vellum(&["dump", &guest.gdb(), "--json"])?;
+    if !records.lines().next().is_some_and(|root| root.contains("\"TTBR1_EL2\"")) {
+        return Err(format!("expected the root of TTBR1_EL2: {}", records.lines().next().unwrap_or("")));
+    }
+    text::has_linear_map(&by_stub)?;
+    text::same(&by_stub, &by_search, text::image(&by_stub, &options.kernel)?)
+}
+
+/// `rodata=full` maps pages, `rodata=on` blocks; `vellum diff` says what that costs.
+fn blocks_and_pages(full: &Options, on: &Options) -> Result<(), String> {
+    let (pages, _) = Guest::boot(full)?;
+    let (blocks, _) = Guest::boot(on)?;
+    let (one, other) = (dump(&[&pages.raw()])?, dump(&[&blocks.raw()])?);
+    let has_blocks =
+        |text: &str| text::linear_map(text).filter(|line| line.contains(" BLK ") && line.contains(" RW ")).count();
+    if has_blocks(&one) > 0 || has_blocks(&other) == 0 {
+        return Err(format!("rodata=full has {} writable blocks, rodata=on {}", has_blocks(&one), has_blocks(&other)));
+    }
+    let (text, status) = vellum(&["diff", &pages.raw(), &blocks.raw()])?;
+    if status == 1 && text.contains("resized") && text.contains("bytes of tables") {
+        Ok(())
+    } else {
+        Err(format!("status {status}, expected 1 and ranges that are resized: {text}"))
+    }
+}
+
+/// The guest reads itself: what it prints is what its memory shows from outside.
+fn kcore(options: &Options) -> Result<(), String> {
+    let (guest, console) = Guest::boot(options)?;
+    if !console.contains(&"guest: vellum ended with 0".to_owned()) {
+        return Err(format!("vellum in the guest: {}", console.join("\n")));
+    }
+    let dumped: Vec<&str> = console.iter().filter_map(|line| line.strip_prefix("guest: dump ")).collect();
+    let inside = dumped.join("\n") + "\n";
+    let outside = dump(&["--ram", &guest.ram(), &guest.gdb()])?;
+    text::same(&outside, &inside, text::image(&outside, &options.kernel)?)
+}

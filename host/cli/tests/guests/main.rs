@@ -1,0 +1,39 @@
+//! `vellum` beside guests in QEMU: an arm64 Linux that no one here wrote, and this project's own kernel.
+//!
+//! `cargo xtask test linux` and `cargo xtask test outside` name the kernels; without them there is nothing to run. What
+//! this prints is what Rust's own harness would, so that it is counted alike.
+
+mod guest;
+mod linux;
+mod own;
+mod report;
+mod text;
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use report::Report;
+
+fn main() -> ExitCode {
+    let path = |name: &str| env::var_os(name).map(PathBuf::from);
+    let mut report = Report::default();
+    if let Some(kernel) = path("VELLUM_LINUX") {
+        linux::run(kernel, path("VELLUM_INITRAMFS").unwrap_or_default(), path("VELLUM_INITRAMFS_INSIDE"), &mut report);
+    }
+    if let Some(kernel) = path("VELLUM_KERNEL") {
+        own::run(kernel, &mut report);
+    }
+    report.finish()
+}
+
+/// Runs `vellum`; what it prints, and its exit status.
+fn vellum(arguments: &[&str]) -> Result<(String, i32), String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_vellum")).args(arguments).output();
+    let output = output.map_err(|error| format!("vellum: {error}"))?;
+    let status = output.status.code().unwrap_or(-1);
+    if status == 2 || status < 0 {
+        return Err(format!("vellum {}: {status}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)));
+    }
+    Ok((String::from_utf8_lossy(&output.stdout).into_owned(), status))
+}

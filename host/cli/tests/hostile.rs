@@ -1,0 +1,166 @@
+//! Sources that are wrong, broken or made to harm: one clear line or findings, never a crash, never endless.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// 4 KiB pages and 48 bits, the root at the start of a raw image.
+const BY_HAND: [&str; 4] = ["--ttbr1", "0x0", "--tcr", "0x15b5103510"];
+
+struct Ended {
+    status: i32,
+    out: String,
+    said: String,
+}
+
+fn vellum(arguments: &[&str]) -> Ended {
+    let output = Command::new(env!("CARGO_BIN_EXE_vellum")).args(arguments).output().expect("vellum runs");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Ended { status: output.status.code().unwrap_or(-1), out: text(output.stdout), said: text(output.stderr) }
+}
+
+fn file(name: &str, bytes: &[u8]) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("hostile-{}-{name}", std::process::id()));
+    fs::write(&path, bytes).expect("written");
+    path
+}
+
+/// An image of words: (table, index, word).
+fn image(tables: usize, words: &[(usize, usize, u64)]) -> Vec<u8> {
+    let mut bytes = vec![0; tables * 4096];
+    for &(table, index, word) in words {
+        let at = table * 4096 + index * 8;
+        bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+/// What cannot be read ends with status 2 and one line that names the source and says what was expected.
+#[test]
+fn what_cannot_be_read_is_one_line() {
+    let mut elf = vec![0; 64];
+    elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    let mut arm = elf.clone();
+    arm[18] = 183;
+    let mut many = arm.clone();
+    many[32..40].copy_from_slice(&64u64.to_le_bytes());
+    many[54] = 56;
+    many[56..58].copy_from_slice(&0xfff0u16.to_le_bytes());
+    let mut endless = many.clone();
+    endless[56..58].copy_from_slice(&0xffffu16.to_le_bytes());
+    let cases: [(&str, &[u8], &str, &str); 9] = [
+        ("empty", b"", "core:", "not an ELF file"),
+        ("text", b"hello", "core:", "not an ELF file"),
+        ("kdump", b"KDUMP   ", "core:", "makedumpfile"),
+        ("x86", &elf, "core:", "machine 0"),
+        ("headless", &arm, "core:", "program headers of 0 bytes"),
+        ("short", &many, "core:", "its program headers"),
+        ("endless", &endless, "core:", "0 program headers"),
+        ("raw", b"", "raw:", "empty"),
+        ("zeros", &[0; 8192], "raw:", "no page table"),
+    ];
+    for (name, bytes, kind, expected) in cases {
+        let path = file(name, bytes);
+        let base = if kind == "raw:" { "@0x40000000" } else { "" };
+        let ended = vellum(&["dump", &format!("{kind}{}{base}", path.display())]);
+        let line = ended.said.lines().last().unwrap_or("");
+        assert_eq!((ended.status, ended.out.as_str()), (2, ""), "{name}: {}", ended.said);
+        assert!(line.starts_with("vellum: ") && line.contains(expected), "{name}: {}", ended.said);
+        fs::remove_file(path).expect("removed");
+    }
+    for (source, expected) in [
+        ("core:/nonexistent", "No such file"),
+        ("core:/", "directory"),
+        ("qemu:unix:/nonexistent", "No such file"),
+        ("qmp:/nonexistent", "No such file"),
+        ("raw:/dev/null@0", "empty"),
+        ("kcore", if cfg!(target_arch = "aarch64") { "" } else { "arm64" }),
+    ] {
+        if expected.is_empty() {
+            continue;
+        }
+        let ended = vellum(&["dump", source]);
+        assert!(ended.status == 2 && ended.said.contains(expected), "{source}: {} {}", ended.status, ended.said);
+    }
+}
+
+#[test]
+fn what_was_asked_wrongly_says_what_is_right() {
+    for (arguments, expected) in [
+        (&["dump", "file"][..], "expected qemu:unix:PATH"),
+        (&["dump", "raw:file@x"], "no 64-bit number"),
+        (&["dump", "raw:f@0", "--range", "2-1"], "is empty"),
+        (&["dump", "raw:f@0", "--level", "7"], "-1 to 3"),
+        (&["dump", "raw:f@0", "--only", "rw"], "possible values"),
+        (&["dump", "raw:f@0", "--ttbr1", "0"], "--tcr"),
+        (&["dump", "raw:f@0", "--ram", "g"], "No such file|--ram goes with"),
+        (&["check", "raw:f@0", "--fail-on", "all"], "possible values"),
+        (&["decode", "esr", "one"], "no 64-bit number"),
+        (&["encode", "tcr", "t0sz=99"], "does not fit"),
+    ] {
+        let ended = vellum(arguments);
+        let is_told = expected.split('|').any(|words| ended.said.contains(words));
+        assert!(ended.status == 2 && is_told, "{arguments:?}: {} {}", ended.status, ended.said);
+    }
+}
+
+/// Page tables made to harm: they are dumped with findings, or without, and checked, and it ends.
+#[test]
+fn nasty_page_tables_end_with_findings() {
+    let everywhere = |table: usize, word: u64| (0..512).map(move |index| (table, index, word));
+    let amplifier: Vec<_> = (0..3)
+        .flat_map(|table| everywhere(table, (table as u64 + 1) << 12 | 3))
+        .chain((0..512).map(|index| (3, index, (index as u64) << 12 | 0x703)))
+        .collect();
+    let cases: [(&str, Vec<u8>, i32, &str); 7] = [
+        ("self", image(1, &[(0, 0, 3)]), 1, "leads to itself"),
+        ("all-self", image(1, &everywhere(0, 3).collect::<Vec<_>>()), 1, "more tables"),
+        ("up", image(3, &[(0, 0, 0x1003), (1, 0, 0x2003), (2, 7, 0x1003)]), 1, "leads to itself"),
+        ("outside", image(1, &[(0, 511, 0x0000_ffff_ffff_f003)]), 1, "outside memory"),
+        ("amplifier", image(4, &amplifier), 1, "more tables"),
+        ("reserved", image(2, &[(0, 0, 0x1003), (0, 1, 1), (1, 0, 0xffff_ffff_ffff_fffd)]), 0, ""),
+        ("ones", vec![0xff; 4096], 1, "outside memory"),
+    ];
+    for (name, bytes, status, expected) in cases {
+        let path = file(name, &bytes);
+        let source = format!("raw:{}@0", path.display());
+        for how in [&[][..], &["--json"], &["--stats"], &["--tables"], &["--only", "wx"]] {
+            let ended = vellum(&[&["dump", &source], &BY_HAND[..], how].concat());
+            assert_eq!(ended.status, status, "{name} {how:?}: {}", ended.said);
+            assert!(ended.said.contains(expected), "{name} {how:?}: {}", ended.said);
+        }
+        let checked = vellum(&[&["check", &source], &BY_HAND[..]].concat());
+        assert_eq!(checked.status, 1, "{name}: {}", checked.out);
+        fs::remove_file(path).expect("removed");
+    }
+}
+
+/// A root that the image holds only in part, at its very end, or beyond all addresses.
+#[test]
+fn roots_at_the_edge_of_memory_are_findings() {
+    let path = file("edge", &image(2, &[(1, 0, 0x703)]));
+    for ttbr in ["0x1800", "0x2000", "0xfffffffff000", "0x1001"] {
+        let source = format!("raw:{}@0", path.display());
+        let ended = vellum(&["dump", &source, "--ttbr1", ttbr, "--tcr", BY_HAND[3]]);
+        let is_whole = ttbr == "0x1001";
+        assert_eq!(ended.status, i32::from(!is_whole), "{ttbr}: {}", ended.said);
+    }
+    let high = format!("raw:{}@0xfffffffffffff000", path.display());
+    let ended = vellum(&["dump", &high, "--ttbr1", "0", "--tcr", BY_HAND[3]]);
+    assert!(ended.status == 2 && ended.said.contains("do not fit in 64 bits"), "{}", ended.said);
+    fs::remove_file(path).expect("removed");
+}
+
+/// Every TCR with one bit other than a good one's: a dump, or one line.
+#[test]
+fn odd_registers_are_a_dump_or_a_line() {
+    let path = file("registers", &image(2, &[(0, 0, 0x1003), (1, 0, 0x703)]));
+    let source = format!("raw:{}@0", path.display());
+    for bit in 0..64 {
+        let tcr = format!("{:#x}", 0x15_b510_3510u64 ^ 1 << bit);
+        let ended =
+            vellum(&["dump", &source, "--ttbr1", "0", "--ttbr0", "0x8000000000000001", "--tcr", &tcr, "--part", "all"]);
+        assert!((0..=2).contains(&ended.status), "bit {bit}: {} {}", ended.status, ended.said);
+    }
+    fs::remove_file(path).expect("removed");
+}

@@ -1,0 +1,70 @@
+//! A large linear map of pages, in a sparse image: every leaf is read, and nothing is kept that need not be.
+//!
+//! A plain run maps 1 GiB. `VELLUM_SCALE_GIB=64 cargo test --release --test scale` maps 64 GiB, 16 million leaves; the
+//! image stays in `target/tmp` for whoever wants to measure.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const PAGE: u64 = 0x1000;
+const ENTRIES: u64 = 512;
+const GIB: u64 = 1 << 30;
+/// Normal memory, read-write, never executable, accessed, inner shareable.
+const LEAF: u64 = 0x0060_0000_0000_0703;
+const TABLE: u64 = 0b11;
+/// TTBR1 at the start of the image; 4 KiB pages and 48 bits in both halves.
+const TTBR1: &str = "0x40000000";
+const TCR: &str = "0x15b5103510";
+const BASE: u64 = 0x4000_0000;
+
+/// Writes the image: the root, one table for each level below, then all tables of pages.
+fn write_image(path: &Path, gib: u64) {
+    let file = File::create(path).expect("a file");
+    file.set_len(gib * GIB).expect("a sparse file");
+    let put = |table: u64, index: u64, descriptor: u64| {
+        file.write_all_at(&descriptor.to_le_bytes(), table * PAGE + index * 8).expect("written");
+    };
+    let (level1, level2) = (1, 2);
+    let level3 = level2 + gib;
+    put(0, 0, (BASE + level1 * PAGE) | TABLE);
+    for slot in 0..gib {
+        put(level1, slot, (BASE + (level2 + slot) * PAGE) | TABLE);
+        for index in 0..ENTRIES {
+            let table = level3 + slot * ENTRIES + index;
+            put(level2 + slot, index, (BASE + table * PAGE) | TABLE);
+            let first = (slot * ENTRIES + index) * ENTRIES;
+            let pages: Vec<u8> =
+                (first..first + ENTRIES).flat_map(|page| ((BASE + page * PAGE) | LEAF).to_le_bytes()).collect();
+            file.write_all_at(&pages, table * PAGE).expect("written");
+        }
+    }
+}
+
+fn vellum(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_vellum")).args(arguments).output().expect("vellum runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn every_leaf_of_a_large_linear_map_is_seen() {
+    let asked = std::env::var("VELLUM_SCALE_GIB").ok().and_then(|text| text.parse().ok());
+    let gib: u64 = asked.unwrap_or(1);
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("linear-map-{gib}-gib"));
+    write_image(&path, gib);
+    let source = format!("raw:{}@{BASE:#x}", path.display());
+    let machine = ["dump", &source, "--ttbr1", TTBR1, "--tcr", TCR];
+    let text = vellum(&machine);
+    let first = text.lines().next().unwrap_or("");
+    assert!(first.starts_with(&format!("0xffff000000000000-{:#018x} ", 0xffff_0000_0000_0000 + gib * GIB)), "{first}");
+    assert!(first.contains(&format!("{gib}G PTE       RW NX SHD AF            UXN    MEM/NORMAL")), "{first}");
+    let totals = vellum(&[&machine[..], &["--json"]].concat());
+    let expected = format!("\"leaves\":{},", gib * ENTRIES * ENTRIES);
+    assert!(totals.lines().last().is_some_and(|line| line.contains(&expected)), "{totals}");
+    assert_eq!(totals.lines().count(), 3, "a root, one run of leaves, the totals");
+    if asked.is_none() {
+        std::fs::remove_file(path).expect("removed");
+    }
+}

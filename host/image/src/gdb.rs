@@ -1,0 +1,171 @@
+//! A live machine by its gdb stub: registers of each CPU through the target description, physical memory through QEMU's
+//! mode for it. Connecting stops the machine; dropping the session lets it go on.
+
+mod description;
+pub(crate) mod packet;
+
+use std::ops::Range;
+use std::path::Path;
+
+use vmsa::PhysAddr;
+
+use crate::endpoint::Endpoint;
+use crate::file::FileMemory;
+use crate::machine::Machine;
+use crate::memory::{Memory, ReadError};
+use crate::registers::{NAMES, Registers};
+use crate::{Error, interrupt, mtree};
+
+use description::Register;
+use packet::Connection;
+
+/// What a stub sends at most in one reply if it does not say.
+const LEAST_PACKET_BYTES: usize = 400;
+/// More CPUs than a stub has, so that one that lies does not keep us for ever.
+const MOST_CPUS: usize = 4096;
+
+/// A stopped machine.
+pub(crate) struct Session {
+    connection: Connection,
+    packet_bytes: usize,
+    is_multiprocess: bool,
+    reads_physical: bool,
+    ranges: Vec<Range<u64>>,
+}
+
+/// Opens a machine by its stub. With `ram`, the file behind the machine's memory and its first address, memory is read
+/// from there and the machine goes on as soon as its registers are known.
+pub(crate) fn open(endpoint: &Endpoint, ram: Option<(&Path, u64)>) -> Result<Machine, Error> {
+    let mut session = Session::connect(endpoint)?;
+    let cpus = session.read_cpus()?;
+    let is_empty = cpus.iter().all(Registers::is_empty);
+    let mut machine = match ram {
+        Some((path, base)) => Machine::new(Box::new(FileMemory::open(path, base)?)),
+        None => {
+            session.read_physical_from_now_on()?;
+            Machine::new(Box::new(session))
+        }
+    };
+    machine.cpus = cpus;
+    if is_empty {
+        machine.notes.push(format!("{endpoint}: the target description has no system registers"));
+    }
+    Ok(machine)
+}
+
+/// The registers of every CPU, by a stub that is left at once.
+pub(crate) fn read_cpus(endpoint: &Endpoint) -> Result<Vec<Registers>, Error> {
+    Session::connect(endpoint)?.read_cpus()
+}
+
+impl Session {
+    fn connect(endpoint: &Endpoint) -> Result<Self, Error> {
+        Self::over(Connection::open(endpoint)?)
+    }
+
+    /// A session in a conversation that has just begun.
+    pub(crate) fn over(mut connection: Connection) -> Result<Self, Error> {
+        let supported = connection.ask("qSupported:multiprocess+;xmlRegisters=aarch64")?;
+        let supported = String::from_utf8_lossy(&supported).into_owned();
+        let size = supported.split(';').find_map(|word| word.strip_prefix("PacketSize="));
+        let packet_bytes = size.and_then(|digits| usize::from_str_radix(digits, 16).ok()).unwrap_or(0);
+        Ok(Self {
+            connection,
+            packet_bytes: packet_bytes.clamp(LEAST_PACKET_BYTES, 1 << 20),
+            is_multiprocess: supported.contains("multiprocess+"),
+            reads_physical: false,
+            ranges: Vec::new(),
+        })
+    }
+
+    pub(crate) fn read_cpus(&mut self) -> Result<Vec<Registers>, Error> {
+        let description = description::read(&mut self.connection)?;
+        let wanted: Vec<&Register> = description.iter().filter(|register| is_wanted(&register.name)).collect();
+        let threads = self.read_threads()?;
+        threads.iter().map(|thread| self.read_registers(thread, &wanted)).collect()
+    }
+
+    fn read_threads(&mut self) -> Result<Vec<String>, Error> {
+        let mut threads = Vec::new();
+        let mut reply = self.connection.ask("qfThreadInfo")?;
+        while let Some(list) = reply.strip_prefix(b"m") {
+            threads.extend(String::from_utf8_lossy(list).split(',').map(str::to_owned));
+            if threads.len() > MOST_CPUS {
+                return Err(Error::new(format!("the stub lists more than {MOST_CPUS} CPUs")));
+            }
+            reply = self.connection.ask("qsThreadInfo")?;
+        }
+        if threads.is_empty() { Err(Error::new("the stub lists no CPU")) } else { Ok(threads) }
+    }
+
+    fn read_registers(&mut self, thread: &str, wanted: &[&Register]) -> Result<Registers, Error> {
+        self.connection.ask(&format!("Hg{thread}"))?;
+        let mut registers = Registers::default();
+        for register in wanted {
+            let reply = self.connection.ask(&format!("p{:x}", register.number))?;
+            // A stub that has a register's name but not its value says so with an error.
+            if let Some(bytes) = packet::unhex(&reply).filter(|bytes| !bytes.is_empty() && bytes.len() <= 8) {
+                let value = bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
+                registers.set(&register.name, value);
+            }
+        }
+        Ok(registers)
+    }
+
+    pub(crate) fn read_physical_from_now_on(&mut self) -> Result<(), Error> {
+        // Reading a device has effects, so the ranges that are memory come first; QEMU tells them by its monitor.
+        let map = self.connection.monitor("info mtree -f").unwrap_or_default();
+        self.ranges = mtree::memory(&map);
+        if self.connection.ask("Qqemu.PhyMemMode:1")? != b"OK" {
+            let why = "the stub has no mode for physical memory (QEMU 4.1 and later have)";
+            return Err(Error::new(format!("{why}; give the memory with --ram FILE")));
+        }
+        self.reads_physical = true;
+        Ok(())
+    }
+}
+
+/// The stub may call SCTLR_EL1 plain SCTLR.
+fn is_wanted(name: &str) -> bool {
+    name.eq_ignore_ascii_case("SCTLR") || NAMES.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+impl Memory for Session {
+    fn read(&mut self, at: PhysAddr, into: &mut [u8]) -> Result<(), ReadError> {
+        interrupt::check()?;
+        if !self.holds(at, into.len() as u64) {
+            return Err(ReadError::Outside);
+        }
+        let most = self.packet_bytes / 2;
+        let mut requests = Vec::new();
+        for (place, part) in into.chunks(most).enumerate() {
+            requests.push(format!("m{:x},{:x}", at.bits() + (place * most) as u64, part.len()));
+        }
+        let failed = |error: Error| ReadError::Failed(error.to_string());
+        self.connection.send_all(&requests).map_err(failed)?;
+        for part in into.chunks_mut(most) {
+            let reply = self.connection.receive().map_err(failed)?;
+            match packet::unhex(&reply).filter(|bytes| bytes.len() == part.len()) {
+                Some(bytes) => part.copy_from_slice(&bytes),
+                None if reply.starts_with(b"E") => return Err(ReadError::Outside),
+                None => return Err(ReadError::Failed("the stub sent less memory than asked for".to_owned())),
+            }
+        }
+        Ok(())
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        self.ranges.clone()
+    }
+}
+
+impl Drop for Session {
+    /// Leaves the stub as it was, and the machine running: a plain `D` stops QEMU from going on with more than one
+    /// process. Nothing more can be done about a stub that does not answer.
+    fn drop(&mut self) {
+        if self.reads_physical {
+            let _ = self.connection.ask("Qqemu.PhyMemMode:0");
+        }
+        let _ = self.connection.ask(if self.is_multiprocess { "D;1" } else { "D" });
+    }
+}

@@ -1,0 +1,18 @@
+//! A wish to stop. A live guest must be let go before the program ends, so a signal only leaves word here, and the next
+//! read fails.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::memory::ReadError;
+
+static WANTED: AtomicBool = AtomicBool::new(false);
+
+/// Asks every reader to stop at its next read; returns whether that had been asked before.
+pub fn request() -> bool {
+    WANTED.swap(true, Ordering::Relaxed)
+}
+
+/// Whether to go on.
+pub(crate) fn check() -> Result<(), ReadError> {
+    if WANTED.load(Ordering::Relaxed) { Err(ReadError::Interrupted) } else { Ok(()) }
+}

@@ -1,0 +1,85 @@
+//! A machine seen from outside: its memory, what is known of its CPUs, and the page tables they use.
+
+use crate::memory::{Memory, ReadError};
+use crate::nested::Nested;
+use crate::registers::{Registers, Roots};
+use crate::root::{Origin, Regime, Root};
+use crate::search::search;
+use crate::vmcoreinfo::{self, VmcoreInfo};
+use crate::walk::{Visitor, walk};
+
+/// A machine, live or dead. Dropping it lets a live one go on.
+pub struct Machine {
+    /// Its physical memory.
+    pub memory: Box<dyn Memory>,
+    /// The registers of its CPUs; empty where the source has none.
+    pub cpus: Vec<Registers>,
+    /// What its kernel says of itself.
+    pub vmcoreinfo: Option<VmcoreInfo>,
+    /// One line for each thing that the user should know of the source.
+    pub notes: Vec<String>,
+}
+
+impl Machine {
+    /// A machine of which only the memory is known.
+    pub fn new(memory: Box<dyn Memory>) -> Self {
+        Self { memory, cpus: Vec::new(), vmcoreinfo: None, notes: Vec::new() }
+    }
+
+    /// Every distinct page table in use: by registers, or else by vmcoreinfo.
+    pub fn roots(&mut self) -> Result<Roots, ReadError> {
+        let mut all = self.roots_by_registers();
+        if all.roots.is_empty() {
+            if self.vmcoreinfo.is_none() && self.cpus.is_empty() {
+                self.vmcoreinfo = vmcoreinfo::find_in_memory(&mut *self.memory)?;
+            }
+            match self.vmcoreinfo.as_ref().map(|info| info.root(&mut *self.memory)) {
+                Some(Ok(root)) => all.roots.push(root),
+                Some(Err(why)) => all.notes.push(why),
+                None => {}
+            }
+        }
+        Ok(all)
+    }
+
+    /// Page tables found by searching all of memory, the likeliest first. `report` is told how far the search has come and
+    /// how far it goes, in bytes.
+    pub fn search(&mut self, report: &mut dyn FnMut(u64, u64)) -> Result<Vec<Root>, ReadError> {
+        search(&mut *self.memory, report)
+    }
+
+    fn roots_by_registers(&self) -> Roots {
+        let mut all = Roots::default();
+        for (number, registers) in self.cpus.iter().enumerate() {
+            let of_cpu = registers.roots(&Origin::Registers(vec![number]));
+            for note in of_cpu.notes {
+                all.notes.push(format!("CPU {number}: {note}"));
+            }
+            for root in of_cpu.roots {
+                match all.roots.iter_mut().find(|known| known.is_same_table(&root)) {
+                    Some(Root { origin: Origin::Registers(cpus), .. }) => cpus.push(number),
+                    _ => all.roots.push(root),
+                }
+            }
+        }
+        all
+    }
+
+    /// The stage 2 that translates the addresses of `root`'s tables, if any does.
+    pub fn stage2_above(&self, root: &Root) -> Option<Root> {
+        let Origin::Registers(cpus) = &root.origin else { return None };
+        if !root.regime.is_below_stage2() {
+            return None;
+        }
+        let registers = self.cpus.get(*cpus.first()?)?;
+        registers.roots(&root.origin).roots.into_iter().find(|other| other.regime == Regime::Stage2)
+    }
+
+    /// Walks what `root` translates of `first` to `last`, both included, through stage 2 where there is one.
+    pub fn walk<V: Visitor>(&mut self, root: &Root, first: u64, last: u64, visitor: &mut V) -> Result<(), ReadError> {
+        match self.stage2_above(root) {
+            Some(stage2) => walk(&mut Nested::new(&mut *self.memory, &stage2)?, root, first, last, visitor),
+            None => walk(&mut *self.memory, root, first, last, visitor),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! A live machine by QEMU's machine protocol: memory through files that QEMU writes, registers through the gdb server that
+//! it can start for a moment.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use vmsa::PhysAddr;
+
+use crate::endpoint::{Endpoint, Stream};
+use crate::file::FileMemory;
+use crate::machine::Machine;
+use crate::memory::{Memory, ReadError};
+use crate::{Error, gdb, interrupt, mtree};
+
+/// QEMU writes gigabytes to a file in less.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// More than QEMU sends in one line.
+const MOST_BYTES: u64 = 16 << 20;
+
+struct Session {
+    name: String,
+    stream: BufReader<Box<dyn Stream>>,
+    folder: PathBuf,
+    ranges: Vec<Range<u64>>,
+}
+
+/// Opens a machine by QMP. With `ram`, memory is read from that file. Registers come by a gdb server unless the caller
+/// knows what they would tell.
+pub(crate) fn open(path: &Path, ram: Option<(&Path, u64)>, needs_registers: bool) -> Result<Machine, Error> {
+    let mut session = Session::connect(path)?;
+    let cpus = if needs_registers { session.read_cpus() } else { Ok(Vec::new()) };
+    let memory: Box<dyn Memory> = match ram {
+        Some((path, base)) => Box::new(FileMemory::open(path, base)?),
+        None => {
+            let map = session.monitor("info mtree -f")?;
+            session.ranges = mtree::memory(&map);
+            Box::new(session)
+        }
+    };
+    let mut machine = Machine::new(memory);
+    match cpus {
+        Ok(cpus) => machine.cpus = cpus,
+        Err(error) => machine.notes.push(format!("no registers: {error}")),
+    }
+    Ok(machine)
+}
+
+impl Session {
+    fn connect(path: &Path) -> Result<Self, Error> {
+        let stream = BufReader::new(Endpoint::Unix(path.to_owned()).connect(PATIENCE)?);
+        let folder = private_folder()?;
+        let mut session = Self { name: path.display().to_string(), stream, folder, ranges: Vec::new() };
+        let greeting = session.line()?;
+        if greeting.get("QMP").is_none() {
+            return Err(Error::new(format!("{}: no QMP greeting; is that QEMU's -qmp socket?", session.name)));
+        }
+        session.execute("qmp_capabilities", json!({}))?;
+        Ok(session)
+    }
+
+    fn line(&mut self) -> Result<Value, Error> {
+        let mut line = String::new();
+        let reader = &mut self.stream;
+        let bytes =
+            std::io::Read::take(reader, MOST_BYTES).read_line(&mut line).map_err(|e| Error::io(&self.name, &e))?;
+        if bytes == 0 {
+            return Err(Error::new(format!("{}: QEMU closed the connection", self.name)));
+        }
+        serde_json::from_str(&line).map_err(|_| Error::new(format!("{}: a reply that is no JSON", self.name)))
+    }
+
+    /// Runs a command and returns what it returned. Events that come meanwhile are of no interest.
+    fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, Error> {
+        let text = json!({ "execute": command, "arguments": arguments }).to_string() + "\n";
+        self.stream.get_mut().write_all(text.as_bytes()).map_err(|error| Error::io(&self.name, &error))?;
+        loop {
+            let mut reply = self.line()?;
+            if let Some(value) = reply.get_mut("return") {
+                return Ok(value.take());
+            }
+            if let Some(error) = reply.get("error") {
+                let why = error["desc"].as_str().unwrap_or("no reason given").to_owned();
+                return Err(Error::new(format!("{}: {command}: {why}", self.name)));
+            }
+        }
+    }
+
+    fn monitor(&mut self, line: &str) -> Result<String, Error> {
+        let reply = self.execute("human-monitor-command", json!({ "command-line": line }))?;
+        Ok(reply.as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Registers by a gdb server of our own, which ends with the conversation.
+    fn read_cpus(&mut self) -> Result<Vec<crate::Registers>, Error> {
+        let chardevs = self.execute("query-chardev", json!({}))?;
+        let is_taken = chardevs.as_array().is_some_and(|all| all.iter().any(|one| one["label"] == "gdb"));
+        if is_taken {
+            return Err(Error::new("QEMU has a gdb server already; read through it with qemu:HOST:PORT"));
+        }
+        let was_running = self.execute("query-status", json!({}))?["running"] == true;
+        let socket = self.folder.join("gdb");
+        let answer = self.monitor(&format!("gdbserver unix:{},server=on,wait=off", socket.display()))?;
+        let cpus = gdb::read_cpus(&Endpoint::Unix(socket));
+        self.monitor("gdbserver none")?;
+        if !was_running {
+            // Detaching from the gdb server lets the machine go on.
+            self.execute("stop", json!({}))?;
+        }
+        cpus.map_err(|error| Error::new(format!("QEMU's gdb server: {error} {}", answer.trim())))
+    }
+
+    fn read_file(&mut self, at: PhysAddr, into: &mut [u8]) -> Result<(), Error> {
+        let file = self.folder.join("memory");
+        self.execute("pmemsave", json!({ "val": at.bits(), "size": into.len(), "filename": file }))?;
+        let bytes = fs::read(&file).map_err(|error| Error::io(file.display(), &error))?;
+        if bytes.len() != into.len() {
+            return Err(Error::new(format!("QEMU saved {} bytes of memory, not {}", bytes.len(), into.len())));
+        }
+        into.copy_from_slice(&bytes);
+        Ok(())
+    }
+}
+
+/// A folder that nobody else may read: it holds pieces of the machine's memory.
+fn private_folder() -> Result<PathBuf, Error> {
+    use std::os::unix::fs::DirBuilderExt;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("vellum-qmp-{}-{number}", std::process::id()));
+    let made = fs::DirBuilder::new().mode(0o700).create(&folder);
+    made.map_err(|error| Error::io(folder.display(), &error))?;
+    Ok(folder)
+}
+
+impl Memory for Session {
+    fn read(&mut self, at: PhysAddr, into: &mut [u8]) -> Result<(), ReadError> {
+        interrupt::check()?;
+        if !self.holds(at, into.len() as u64) {
+            return Err(ReadError::Outside);
+        }
+        self.read_file(at, into).map_err(|error| ReadError::Failed(error.to_string()))
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        self.ranges.clone()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}

@@ -1,0 +1,196 @@
+//! Finds page tables in memory of which nothing is known.
+//!
+//! A page that could be a table of tables, that no other such page leads to, is a candidate. A candidate is walked, and
+//! scored by how much of memory it maps in straight lines: a kernel's page table maps all of it. The search says how
+//! sure it is, and why.
+
+mod candidate;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use vmsa::{AddressHalf, Descriptor, Level, Meaning, PageSize, PhysAddr, Stage1Attributes};
+
+use crate::memory::{Memory, ReadError};
+use crate::root::{Origin, Regime, Root};
+use crate::walk::{Obstacle, Span, Table, Visitor, walk};
+
+/// Bytes read at once while searching.
+const CHUNK_BYTES: usize = 1 << 20;
+/// More roots than a machine has processes worth telling of.
+const MOST_CANDIDATES: usize = 20_000;
+/// How many of the best are told.
+const MOST_TOLD: usize = 8;
+
+/// Searches all of memory. `report` is told how far the search has come, in bytes, and how far it goes.
+pub(crate) fn search(memory: &mut dyn Memory, report: &mut dyn FnMut(u64, u64)) -> Result<Vec<Root>, ReadError> {
+    let mut scored = Vec::new();
+    for (page_size, pages) in find_tables(memory, report)? {
+        let linked: BTreeSet<u64> = pages.values().flatten().copied().collect();
+        let roots = pages.keys().filter(|page| !linked.contains(page)).take(MOST_CANDIDATES);
+        for &page in roots {
+            for root in candidate::roots(memory, page_size, page)? {
+                scored.push(Score::of(memory, root)?);
+            }
+        }
+    }
+    Ok(rank(scored))
+}
+
+/// Pages that could be tables of tables, and the tables that they lead to.
+type Tables = BTreeMap<PageSize, BTreeMap<u64, Vec<u64>>>;
+
+fn find_tables(memory: &mut dyn Memory, report: &mut dyn FnMut(u64, u64)) -> Result<Tables, ReadError> {
+    let ranges = memory.ranges();
+    let all: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+    let mut done = 0;
+    let mut tables = Tables::new();
+    let mut chunk = vec![0; CHUNK_BYTES];
+    for range in &ranges {
+        let mut at = range.start.next_multiple_of(CHUNK_BYTES as u64).min(range.end);
+        // What lies before the first whole chunk is a chunk of its own.
+        let mut next = range.start.next_multiple_of(0x1000);
+        while next < range.end {
+            if next >= at {
+                at = next.saturating_add(CHUNK_BYTES as u64).min(range.end);
+            }
+            let bytes = &mut chunk[..(at - next) as usize];
+            match memory.read(PhysAddr::new(next), bytes) {
+                Ok(()) => find_in_chunk(memory, next, bytes, &mut tables),
+                Err(ReadError::Interrupted) => return Err(ReadError::Interrupted),
+                Err(_) => {}
+            }
+            done += at - next;
+            report(done, all);
+            next = at;
+        }
+    }
+    Ok(tables)
+}
+
+fn find_in_chunk(memory: &dyn Memory, start: u64, chunk: &[u8], tables: &mut Tables) {
+    for page_size in PageSize::ALL {
+        let bytes = page_size.size_bytes();
+        let first = start.next_multiple_of(bytes);
+        let Some(whole) = chunk.get((first - start) as usize..) else { continue };
+        for (place, page) in (0u64..).zip(whole.chunks_exact(bytes as usize)) {
+            if let Some(links) = candidate::links(memory, page_size, page) {
+                tables.entry(page_size).or_default().insert(first + place * bytes, links);
+            }
+        }
+    }
+}
+
+/// What a candidate maps.
+struct Score {
+    root: Root,
+    leaves: u64,
+    /// Leaves that a kernel would not write: reserved bits, or no access flag.
+    odd: u64,
+    /// Leaves that belong to one ASID.
+    local: u64,
+    /// Tables outside memory, loops.
+    obstacles: u64,
+    /// Bytes of memory that the longest straight line maps.
+    straight: u64,
+    line: Option<(u64, u64, u64)>,
+    memory_bytes: u64,
+}
+
+impl Score {
+    fn of(memory: &mut dyn Memory, root: Root) -> Result<Self, ReadError> {
+        let memory_bytes = memory.ranges().iter().map(|range| range.end - range.start).sum();
+        let zero = Self { root, leaves: 0, odd: 0, local: 0, obstacles: 0, straight: 0, line: None, memory_bytes };
+        let root = zero.root.clone();
+        let mut score = zero;
+        walk(memory, &root, 0, u64::MAX, &mut score)?;
+        score.end_line();
+        if score.local * 2 > score.leaves {
+            score.root.regime = Regime::El1Lower;
+            score.root.shape.half = AddressHalf::Lower;
+        }
+        Ok(score)
+    }
+
+    fn end_line(&mut self) {
+        if let Some((_, _, bytes)) = self.line.take() {
+            self.straight = self.straight.max(bytes.min(self.memory_bytes));
+        }
+    }
+
+    /// How much of memory one straight line maps, in hundredths.
+    fn coverage(&self) -> u64 {
+        (u128::from(self.straight) * 100 / u128::from(self.memory_bytes.max(1))) as u64
+    }
+
+    /// How much of what it holds is as a kernel writes it, in hundredths.
+    fn order(&self) -> u64 {
+        let wrong = self.odd + self.obstacles * 100;
+        100 - (wrong * 100 / self.leaves.max(1)).min(100)
+    }
+}
+
+impl Visitor for Score {
+    fn span(&mut self, span: &Span) {
+        let shape = self.root.shape;
+        let Meaning::Leaf(output, _) = span.descriptor.meaning(shape.page_size, shape.layout, span.level) else {
+            return;
+        };
+        let bits = Stage1Attributes::from_bits_retain(span.descriptor.bits());
+        let reserved = shape.layout.reserved_in_leaf(shape.page_size, span.level);
+        self.leaves += span.count;
+        if span.descriptor.bits() & reserved != 0 || !bits.contains(Stage1Attributes::AF) {
+            self.odd += span.count;
+        }
+        if bits.contains(Stage1Attributes::NOT_GLOBAL) {
+            self.local += span.count;
+        }
+        let bytes = 1u64 << shape.shift(span.level);
+        match &mut self.line {
+            // Holes in a straight line count as part of it: firmware keeps pieces of memory for itself.
+            Some((input, first, length)) if span.input.wrapping_sub(*input) == output.bits().wrapping_sub(*first) => {
+                *length += bytes;
+            }
+            _ => {
+                self.end_line();
+                self.line = Some((span.input, output.bits(), bytes));
+            }
+        }
+    }
+
+    fn obstacle(&mut self, _: &Table, _: Obstacle) {
+        self.obstacles += 1;
+    }
+}
+
+/// The best candidates first, each with how sure it is.
+fn rank(mut scored: Vec<Score>) -> Vec<Root> {
+    scored.retain(|score| score.leaves > 0 && score.order() > 50);
+    scored.sort_by_key(|score| std::cmp::Reverse((score.coverage() * score.order(), score.leaves)));
+    let second = scored.get(1).map_or(0, Score::coverage);
+    let told = scored.iter().take(MOST_TOLD).enumerate();
+    told.map(|(place, score)| {
+        let ahead = if place == 0 { score.coverage().saturating_sub(second) } else { 0 };
+        let sure = (score.coverage() * 6 / 10 + ahead * 3 / 10 + score.order() / 10).min(99);
+        let why = format!(
+            "it maps {} % of memory in a straight line with {} leaves, {} % of them in order",
+            score.coverage(),
+            score.leaves,
+            score.order()
+        );
+        Root { origin: Origin::Search(sure as u8, why), ..score.root.clone() }
+    })
+    .collect()
+}
+
+/// The descriptors of a page of memory.
+fn descriptors(bytes: &[u8]) -> impl Iterator<Item = Descriptor> + '_ {
+    bytes.chunks_exact(8).map(|chunk| Descriptor::new(chunk.try_into().map_or(0, u64::from_le_bytes)))
+}
+
+/// The level that is `height` levels above pages.
+fn level_at(height: u32) -> Option<Level> {
+    Level::new(3 - height as i8)
+}
+
+#[cfg(test)]
+mod tests;

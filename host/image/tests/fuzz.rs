@@ -1,0 +1,223 @@
+//! Feeds the fuzz targets from a seed. `VELLUM_FUZZ_SECONDS=60 cargo test --release --test fuzz` gives each a minute;
+//! `VELLUM_FUZZ_SEED=N` repeats one turn.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use image::fuzz;
+
+/// Turns of a plain run.
+const TURNS: u64 = 300;
+
+/// Numbers that look random, from a seed alone (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end.max(1) as u64) as usize
+    }
+
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        std::iter::repeat_with(|| self.next() as u8).take(count).collect()
+    }
+}
+
+/// Names the seed of a turn that panics.
+struct Turn(&'static str, u64);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("repeat with VELLUM_FUZZ_SEED={} cargo test --test fuzz {}", self.1, self.0);
+        }
+    }
+}
+
+/// Calls `target` with what `make` makes of each seed.
+fn feed(name: &'static str, make: impl Fn(&mut Random) -> Vec<u8>, target: impl Fn(&[u8])) {
+    let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
+    let turn = |seed: u64| {
+        let _turn = Turn(name, seed);
+        target(&make(&mut Random(seed)));
+    };
+    if let Some(seed) = number("VELLUM_FUZZ_SEED") {
+        return turn(seed);
+    }
+    match number("VELLUM_FUZZ_SECONDS") {
+        Some(seconds) => {
+            let end = Instant::now() + Duration::from_secs(seconds);
+            let first = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
+            (first..).take_while(|_| Instant::now() < end).for_each(turn);
+        }
+        None => (0..TURNS).for_each(turn),
+    }
+}
+
+/// Words that are often tables within `size` bytes, often leaves, sometimes anything.
+fn words(random: &mut Random, size: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(size);
+    while bytes.len() < size {
+        let word = random.next();
+        let word = match random.below(8) {
+            0..=2 => (word % size as u64) & !0xfff | 0b11,
+            3..=4 => word & 0x0000_ffff_ffff_f000 | 0x703,
+            5 => 0,
+            6 => word & 0x0000_ffff_ffe0_0000 | 0x701,
+            _ => word,
+        };
+        // Runs of one word, as real tables have.
+        let run = 1 + if random.below(4) == 0 { random.below(64) } else { 0 };
+        for _ in 0..run {
+            bytes.extend(word.to_le_bytes());
+        }
+    }
+    bytes
+}
+
+#[test]
+fn walks_end_and_cover_the_input_space() {
+    let make = |random: &mut Random| {
+        let head = random.bytes(4);
+        let size = 0x1000 << random.below(6);
+        [head, words(random, size)].concat()
+    };
+    feed("walks_end", make, fuzz::walk_any);
+}
+
+#[test]
+fn searches_end() {
+    feed("searches_end", |random| words(random, 0x4_0000), fuzz::search_any);
+}
+
+#[test]
+fn registers_name_roots_or_none() {
+    let make = |random: &mut Random| {
+        // Each register is as a kernel has it, or anything.
+        let mut bytes = words(random, 17 * 8);
+        for at in [64, 128].into_iter().filter(|_| random.below(3) > 0).collect::<Vec<_>>() {
+            bytes[at..at + 8].copy_from_slice(&(0x15_b510_3510u64 ^ 1 << random.below(64)).to_le_bytes());
+        }
+        bytes
+    };
+    feed("registers_name", make, fuzz::registers_any);
+}
+
+/// A core of one segment and one note, with some of its bytes changed.
+#[test]
+fn cores_open_or_say_why() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-core-{}", std::process::id()));
+    let make = |random: &mut Random| {
+        let mut bytes = core();
+        for _ in 0..random.below(8) {
+            let end = 200 + random.below(4000);
+            let at = random.below(end.min(bytes.len()));
+            bytes[at] = random.next() as u8;
+        }
+        let cut = random.below(2) * random.below(bytes.len());
+        bytes.truncate(bytes.len() - cut);
+        bytes
+    };
+    feed("cores_open", make, |bytes| fuzz::core_any(bytes, &path));
+    let _ = std::fs::remove_file(path);
+}
+
+fn core() -> Vec<u8> {
+    let mut bytes = vec![0; 64 + 2 * 56];
+    bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    put(18, &183u16.to_le_bytes());
+    put(32, &64u64.to_le_bytes());
+    put(54, &56u16.to_le_bytes());
+    put(56, &2u16.to_le_bytes());
+    let text = b"OSRELEASE=6\nPAGESIZE=4096\nSYMBOL(swapper_pg_dir)=ffff800008001000\nNUMBER(VA_BITS)=48\n\
+                 NUMBER(kimage_voffset)=0xffff800008000000\nNUMBER(PHYS_OFFSET)=0x0\n";
+    let note_bytes = 24 + text.len().next_multiple_of(4);
+    for (at, kind, offset, size) in [(64, 4u32, 176, note_bytes as u64), (120, 1, 0x1000, 0x4000)] {
+        put(at, &kind.to_le_bytes());
+        put(at + 8, &u64::to_le_bytes(offset));
+        put(at + 32, &size.to_le_bytes());
+        put(at + 40, &size.to_le_bytes());
+    }
+    bytes.extend(11u32.to_le_bytes());
+    bytes.extend((text.len() as u32).to_le_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(b"VMCOREINFO\0\0");
+    bytes.extend(text);
+    bytes.resize(0x1000, 0);
+    bytes.extend(words(&mut Random(1), 0x4000));
+    bytes
+}
+
+#[test]
+fn an_unchanged_core_opens() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("core-{}", std::process::id()));
+    std::fs::write(&path, core()).expect("written");
+    let source: image::Source = format!("core:{}", path.display()).parse().expect("a source");
+    let mut machine = source.open(None, true).unwrap_or_else(|error| panic!("{error}"));
+    let roots = machine.roots().expect("memory").roots;
+    assert_eq!(roots.first().map(|root| root.address.bits()), Some(0x1000));
+    std::fs::remove_file(path).expect("removed");
+}
+
+/// Replies of a stub, right in form, with any content; or any bytes.
+#[test]
+fn stubs_answer_or_do_not() {
+    let make = |random: &mut Random| {
+        let mut bytes = Vec::new();
+        for _ in 0..random.below(12) {
+            let text = match random.below(8) {
+                0 => b"PacketSize=100;multiprocess+".to_vec(),
+                1 => b"l<target><reg name=\"TCR_EL1\"/><xi:include href=\"a\"/></target>".to_vec(),
+                2 => b"mp01.01".to_vec(),
+                3 => b"l".to_vec(),
+                4 => b"OK".to_vec(),
+                5 => b"0011223344556677".to_vec(),
+                _ => {
+                    let count = random.below(40);
+                    random.bytes(count).into_iter().filter(|byte| !b"#$}*".contains(byte)).collect()
+                }
+            };
+            let sum = text.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
+            bytes.extend([b"+$", &text[..], format!("#{sum:02x}").as_bytes()].concat());
+        }
+        bytes
+    };
+    feed("stubs_answer", make, fuzz::stub_any);
+    feed("stubs_answer", |random| random.bytes(200), fuzz::stub_any);
+}
+
+#[test]
+fn texts_parse_or_do_not() {
+    let make = |random: &mut Random| {
+        let parts: [&[u8]; 10] = [
+            b"FlatView #0\n AS \"memory\", root: system\n",
+            b"  0000000040000000-00000000bfffffff (prio 0, ram): r0\n",
+            b"NUMBER(VA_BITS)=48\n",
+            b"NUMBER(VA_BITS)=9999\n",
+            b"SYMBOL(swapper_pg_dir)=ffff800009e21000\n",
+            b"NUMBER(kimage_voffset)=0xffff7fffc7e00000\n",
+            b"NUMBER(TCR_EL1_T1SZ)=0x10\n",
+            b"PAGESIZE=65536\n",
+            b"PAGESIZE=4096\n",
+            b"NUMBER(PHYS_OFFSET)=-1\n",
+        ];
+        let mut bytes = Vec::new();
+        for _ in 0..random.below(12) {
+            bytes.extend(parts[random.below(parts.len())]);
+        }
+        if random.below(2) == 0 && !bytes.is_empty() {
+            let at = random.below(bytes.len());
+            bytes[at] = random.next() as u8;
+        }
+        bytes
+    };
+    feed("texts_parse", make, fuzz::text_any);
+}
