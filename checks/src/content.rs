@@ -93,7 +93,7 @@ impl Content {
                 self.stretches.sort_by_key(|it| it.first);
             }
             Change::Protect { set, clear, .. } => {
-                self.edit(first, last, |it| Some(Stretch { attributes: it.attributes - *clear | *set, ..it }));
+                self.edit(first, last, |it| Some(Stretch { attributes: (it.attributes - *clear) | *set, ..it }));
             }
             Change::Unmap { .. } | Change::UnmapMapped { .. } => self.edit(first, last, |_| None),
             Change::Hide { .. } => self.edit(first, last, |it| Some(Stretch { is_kept: true, ..it })),
@@ -125,17 +125,16 @@ impl Content {
 
     /// What an access at EL1 comes to. `hardware` is TCR.HA and TCR.HD.
     pub fn expected(&self, address: u64, kind: AccessKind, hardware: (bool, bool)) -> Expected {
-        let Some(stretch) = self.find(address).filter(|it| !it.is_kept) else { return Expected::Fault(FaultKind::Translation) };
+        let Some(stretch) = self.find(address).filter(|it| !it.is_kept) else {
+            return Expected::Fault(FaultKind::Translation);
+        };
         let has = |bits| stretch.attributes.contains(bits);
-        let is_writable =
-            !has(Stage1Attributes::READ_ONLY) || (hardware.1 && has(Stage1Attributes::DBM));
+        let is_writable = !has(Stage1Attributes::READ_ONLY) || (hardware.1 && has(Stage1Attributes::DBM));
         let is_permitted = match kind {
             AccessKind::Read => true,
             AccessKind::Write => is_writable,
             // What EL0 may write, EL1 may not execute. (D8.4.1.2)
-            AccessKind::Fetch => {
-                !has(Stage1Attributes::PXN) && !(has(Stage1Attributes::USER) && is_writable)
-            }
+            AccessKind::Fetch => !(has(Stage1Attributes::PXN) || has(Stage1Attributes::USER) && is_writable),
         };
         if !has(Stage1Attributes::AF) && !hardware.0 {
             Expected::Fault(FaultKind::AccessFlag)

@@ -4,7 +4,9 @@
 use machine::event::Event;
 use machine::syndrome::AccessKind;
 use pagetable::{El1, Platform, View};
-use vmsa::{Geometry, Granule, Granule4K, Granule16K, Granule64K, Meaning, PageSize, PhysAddr, Stage1Attributes, VirtAddr};
+use vmsa::{
+    Geometry, Granule, Granule4K, Granule16K, Granule64K, Meaning, PageSize, PhysAddr, Stage1Attributes, VirtAddr,
+};
 
 use crate::program::Peek;
 use crate::request::Reply;

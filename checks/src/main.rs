@@ -79,7 +79,8 @@ fn bad_input(text: &str) -> ExitCode {
 
 fn bar(length: u64) -> ProgressBar {
     let target = if io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let style = ProgressStyle::with_template("{bar:40} {percent}%  {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style =
+        ProgressStyle::with_template("{bar:40} {percent}%  {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::with_draw_target(Some(length), target).with_style(style)
 }
 
@@ -162,7 +163,8 @@ fn repeat(path: &str) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let mutation = match &schedule.mutant {
         None => None,
-        Some(name) => match Survey::new().map(|survey| survey.mutants().into_iter().find(|it| it.to_string() == *name)) {
+        Some(name) => match Survey::new().map(|survey| survey.mutants().into_iter().find(|it| it.to_string() == *name))
+        {
             Ok(Some(mutation)) => Some(mutation),
             Ok(None) => return bad_input(&format!("{path}: no mutant `{name}` (the engine may have changed)")),
             Err(error) => return bad_input(&error),

@@ -59,7 +59,11 @@ impl Survey {
     /// Every mutant.
     pub fn mutants(&self) -> Vec<Mutation> {
         let calls = self.calls.keys();
-        calls.flat_map(|(site, class)| class.changes().into_iter().map(|change| Mutation { site, class: *class, change })).collect()
+        calls
+            .flat_map(|(site, class)| {
+                class.changes().into_iter().map(|change| Mutation { site, class: *class, change })
+            })
+            .collect()
     }
 
     /// How many calls there are.

@@ -154,7 +154,10 @@ impl fmt::Display for Parameters {
         let half = if self.half == AddressHalf::Lower { "lower" } else { "upper" };
         let scope = if self.is_global { "global" } else { "one ASID" };
         let plural = if *cpus == 1 { "" } else { "s" };
-        write!(f, "{cpus} CPU{plural}, {page_size} {layout:?}, {input_bits} bits, {half} half, {scope}, BBM {bbm}, ETS {ets:?}")?;
+        write!(
+            f,
+            "{cpus} CPU{plural}, {page_size} {layout:?}, {input_bits} bits, {half} half, {scope}, BBM {bbm}, ETS {ets:?}"
+        )?;
         let flags = [
             (self.hardware.0, "HA"),
             (self.hardware.1, "HD"),

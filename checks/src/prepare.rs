@@ -70,7 +70,7 @@ impl Prepared {
         };
         if prepared.failure.is_none() {
             let finding = prepared.start.host.take_findings().into_iter().find(|finding| !finding.is_lint());
-            prepared.failure = finding.map(|finding| Failure::of_rule(finding));
+            prepared.failure = finding.map(Failure::of_rule);
         }
         if prepared.failure.is_none() {
             prepared.failure = prepared.check_built();

@@ -252,7 +252,7 @@ impl<'s, G: Granule> Editor<'s, '_, G> {
         let bits = [
             (true, Permissions::READ),
             (is_writable, Permissions::WRITE),
-            (!has(Stage1Attributes::PXN) && !(is_user && is_writable), Permissions::EXECUTE),
+            (!(has(Stage1Attributes::PXN) || is_user && is_writable), Permissions::EXECUTE),
             (is_user, Permissions::USER_READ),
             (is_user && is_writable, Permissions::USER_WRITE),
             (!has(Stage1Attributes::UXN), Permissions::USER_EXECUTE),

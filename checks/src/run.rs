@@ -38,7 +38,8 @@ const STACK_BYTES: usize = 256 << 10;
 
 /// A program under way.
 struct Thread {
-    coroutine: Coroutine<Reply, Asked, ()>,
+    /// None once it has ended for good.
+    coroutine: Option<Coroutine<Reply, Asked, ()>>,
     pending: Option<Asked>,
     /// What it was told so far: programs are deterministic, so this is where it stands.
     replies: Vec<Reply>,
@@ -94,7 +95,8 @@ pub struct Run {
 impl Run {
     /// The programs of all CPUs, each at its first step. `sharing` is what earlier runs found out.
     pub fn new(start: &Start, parts: &[Part], sharing: Sharing) -> Self {
-        let threads = parts.iter().map(|part| Thread::new(&start.scenario, start.mutation, *part)).collect();
+        let threads =
+            parts.iter().map(|part| Thread::new(&start.scenario, start.mutation, *part, new_stack())).collect();
         let mut run = Self {
             scenario: Rc::clone(&start.scenario),
             host: start.host.clone(),
@@ -194,7 +196,8 @@ impl Run {
     pub fn go_back(&mut self, mark: &Mark, start: &Start, parts: &[Part]) {
         for ((thread, part), count) in self.threads.iter_mut().zip(parts).zip(&mark.replies) {
             let replies = std::mem::take(&mut thread.replies);
-            *thread = Thread::new(&start.scenario, start.mutation, *part);
+            let stack = thread.end();
+            *thread = Thread::new(&start.scenario, start.mutation, *part, stack);
             for reply in replies.into_iter().take(*count) {
                 thread.advance(reply);
             }
@@ -293,7 +296,8 @@ impl Run {
                 self.scenario.parameters.hardware,
             );
             let stage = if settled == latest { "" } else { " (a change of the region is under way)" };
-            let text = format!("{kind:?} at {address:#x} may come to {wrong:x?}; the region holds {expected:x?}{stage}");
+            let text =
+                format!("{kind:?} at {address:#x} may come to {wrong:x?}; the region holds {expected:x?}{stage}");
             self.fail(cpu, Wrong::Seen(text));
         }
     }
@@ -334,23 +338,37 @@ impl Run {
     }
 }
 
+fn new_stack() -> DefaultStack {
+    DefaultStack::new(STACK_BYTES).expect("the host has memory for a stack")
+}
+
 impl Thread {
-    fn new(scenario: &Rc<Scenario>, mutation: Option<Mutation>, part: Part) -> Self {
+    fn new(scenario: &Rc<Scenario>, mutation: Option<Mutation>, part: Part, stack: DefaultStack) -> Self {
         let scenario = Rc::clone(scenario);
-        let stack = DefaultStack::new(STACK_BYTES).expect("the host has memory for a stack");
         let coroutine = Coroutine::with_stack(stack, move |yielder, _| {
             program::run(&Cpu::new(yielder, mutation), &scenario, part);
         });
-        Self { coroutine, pending: None, replies: Vec::new(), digest: Digest::new() }
+        Self { coroutine: Some(coroutine), pending: None, replies: Vec::new(), digest: Digest::new() }
     }
 
     /// Gives the program its answer, and takes its next question.
     fn advance(&mut self, reply: Reply) {
         self.replies.push(reply);
         reply.hash(&mut self.digest);
-        self.pending = match self.coroutine.resume(reply) {
-            CoroutineResult::Yield(asked) => Some(asked),
-            CoroutineResult::Return(()) => None,
+        self.pending = match self.coroutine.as_mut().map(|coroutine| coroutine.resume(reply)) {
+            Some(CoroutineResult::Yield(asked)) => Some(asked),
+            Some(CoroutineResult::Return(())) | None => None,
         };
+    }
+
+    /// Ends the program where it stands; its stack can be used again, which saves asking the host for another.
+    fn end(&mut self) -> DefaultStack {
+        match self.coroutine.take() {
+            None => new_stack(),
+            Some(mut coroutine) => {
+                coroutine.force_unwind();
+                coroutine.into_stack()
+            }
+        }
     }
 }

@@ -63,7 +63,10 @@ impl Schedule {
                     has_run = true;
                     for (cpu, count) in parse_pairs(value, 'x').map_err(wrong)? {
                         if cpu > 3 || count > 10_000_000 {
-                            return Err((number, format!("`{cpu}x{count}`, expected CPUs 0 to 3 and at most 10000000 steps")));
+                            return Err((
+                                number,
+                                format!("`{cpu}x{count}`, expected CPUs 0 to 3 and at most 10000000 steps"),
+                            ));
                         }
                         schedule.choices.extend(std::iter::repeat_n(cpu as u8, count));
                     }

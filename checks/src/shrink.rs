@@ -61,7 +61,8 @@ fn straighten(prepared: &Prepared, mut caught: Caught, label: &str) -> Caught {
     let mut at = 0;
     while at < switches(&caught.choices) && replays < REPLAYS {
         let blocks: Vec<&[u8]> = caught.choices.chunk_by(|one, other| one == other).collect();
-        let rest: Vec<u8> = blocks.iter().enumerate().filter(|(number, _)| *number != at).flat_map(|it| it.1.to_vec()).collect();
+        let rest: Vec<u8> =
+            blocks.iter().enumerate().filter(|(number, _)| *number != at).flat_map(|it| it.1.to_vec()).collect();
         replays += 1;
         match random::replay(prepared, &rest).caught {
             Some(better)

@@ -61,7 +61,9 @@ pub fn tell(schedule: &Schedule, trial: Trial, mutation: Option<Mutation>) -> (S
 
 fn describe_step(step: &Step) -> String {
     match step {
-        Step::Change { region, changes, permit } => format!("change region {region} by licence {permit:?}: {changes:x?}"),
+        Step::Change { region, changes, permit } => {
+            format!("change region {region} by licence {permit:?}: {changes:x?}")
+        }
         Step::Finish => "finish its gather".to_string(),
         Step::Access { address, kind, .. } => format!("{kind:?} at {address:#x}"),
         Step::Synchronize => "synchronize".to_string(),
@@ -123,7 +125,9 @@ fn describe_event(event: &Event, reply: Reply) -> String {
             let op = vmsa::TlbiOp::new(op1 as u8, crn as u8, crm as u8, op2 as u8);
             format!("TLBI {} {operand:#x}", op.to_string().to_uppercase())
         }
-        Event::Release { address, size_bytes, owned } => format!("gives away {owned:?} {address:#x}, {size_bytes:#x} bytes"),
+        Event::Release { address, size_bytes, owned } => {
+            format!("gives away {owned:?} {address:#x}, {size_bytes:#x} bytes")
+        }
         Event::Revoked { first, last, allowed, .. } => format!("relies on {first:#x}..={last:#x} being {allowed}"),
         other => format!("{other:?}"),
     }

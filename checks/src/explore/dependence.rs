@@ -10,7 +10,9 @@ use crate::request::Request;
 pub(super) fn are_independent(one: &Request, other: &Request) -> bool {
     match (one, other) {
         (Request::Load(_) | Request::Access { .. }, Request::Load(_) | Request::Access { .. }) => true,
-        (Request::Load(word), event) | (event, Request::Load(word)) => written(event).is_some_and(|it| it != Some(*word)),
+        (Request::Load(word), event) | (event, Request::Load(word)) => {
+            written(event).is_some_and(|it| it != Some(*word))
+        }
         // An ISB synchronizes its own CPU alone.
         (Request::Event(Event::Barrier(Barrier::Isb)), Request::Event(Event::Barrier(Barrier::Isb))) => true,
         (Request::Event(Event::Barrier(Barrier::Isb)), Request::Access { .. })

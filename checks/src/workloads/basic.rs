@@ -190,7 +190,8 @@ pub(super) fn unmap_many(draft: &mut Draft) {
     let leaves: Vec<_> = (0..count).map(|number| (number * block * 2..number * block * 2 + 1, PAGE)).collect();
     draft.is_near = false;
     let region = draft.region(&leaves);
-    let changes = (0..count).map(|number| draft.unmap(region, number * block * 2..number * block * 2 + block)).collect();
+    let changes =
+        (0..count).map(|number| draft.unmap(region, number * block * 2..number * block * 2 + block)).collect();
     draft.edit(region, changes, NONE, &[0, (count - 1) * block * 2]);
 }
 

@@ -41,7 +41,11 @@ pub const ALL: &[Workload] = &[
     small("protect-group", "a contiguous group becomes read-only, whole", basic::protect_group),
     small("protect-part", "a page of a block becomes read-only: break-before-make", basic::protect_part),
     small("protect-member", "a page of a contiguous group becomes read-only: break-before-make", basic::protect_member),
-    small("protect-member-part", "a page of a contiguous group of blocks becomes read-only", basic::protect_member_part),
+    small(
+        "protect-member-part",
+        "a page of a contiguous group of blocks becomes read-only",
+        basic::protect_member_part,
+    ),
     small("device", "a page becomes Device memory: break-before-make", basic::device),
     small("not-global", "pages of a global table become non-global, then read-only", basic::not_global),
     small("age", "a page loses its access flag and gets it back", basic::age),
