@@ -90,7 +90,8 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     }
 
     fn clear(&mut self, visit: &Visit) {
-        self.platform.store(visit.slot, Descriptor::INVALID);
+        // By exchange, where hardware may be writing: what it wrote last must not be overwritten unseen.
+        self.replace(visit.slot, visit.descriptor, |_| Descriptor::INVALID);
         self.note_store();
         if visit.descriptor.is_valid() {
             self.forget(visit);

@@ -80,28 +80,30 @@ impl Machine {
             };
             let lost = self.may.stale.complete(&entry, cpu, is_done, keeps);
             if !lost.is_empty() && !before.is_empty() {
-                self.lose_beyond(cpu, before, &lost);
+                self.lose_beyond(cpu, before, &lost, is_dsb);
             }
         }
     }
 
     /// A table entry or stage-2 entry is gone: what could be walked through it stays cached, except what the TLBI that
     /// ended the one also ends. On the CPU itself that one may be waiting for its synchronization still.
-    fn lose_beyond(&mut self, cpu: u8, before: Vec<Held>, lost: &[(Holders, Selector)]) {
+    fn lose_beyond(&mut self, cpu: u8, before: Vec<Held>, lost: &[(Holders, Selector)], is_dsb: bool) {
+        // At its synchronization nothing is left for the CPU to wait for.
         let has_ets = self.cpus[cpu as usize].features.ets != Ets::None;
         let own: Cpus = 1 << cpu;
+        let lingers = |entry: &Entry| is_dsb && entry.lingers(has_ets);
         let spared = |entry: &Entry, holders: &Holders| {
             let mut spared = Holders::none();
             for (of, selector) in lost {
                 if let Ok((mut selected, 0)) = selector.select(entry, holders) {
-                    selected.restrict(of.cpus() & if entry.lingers(has_ets) { !own } else { !0 });
+                    selected.restrict(of.cpus() & if lingers(entry) { !own } else { !0 });
                     spared.merge(&selected);
                 }
             }
             spared
         };
         let had = |entry: &Entry| self.may.stale.get(entry).map_or(0, |record| record.holders.cpus());
-        let lingering = before.iter().map(|it| it.0).filter(|it| it.lingers(has_ets));
+        let lingering = before.iter().map(|it| it.0).filter(|it| lingers(it));
         let lingering: Vec<Entry> = lingering.filter(|it| had(it) & own == 0).collect();
         let origin = Origin { event: self.event, cpu, word: None };
         self.may.lose(before, origin, &spared);

@@ -116,6 +116,11 @@ impl Machine {
         self.may.memory.word(address)
     }
 
+    /// True when no walk of any CPU reads the word, now or through what it kept: a store to it concerns nobody else.
+    pub fn is_plain(&self, address: u64) -> bool {
+        self.may.index.is_plain(address & !7)
+    }
+
     /// What could be cached.
     pub fn may(&self) -> &May {
         &self.may

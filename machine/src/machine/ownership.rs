@@ -19,7 +19,12 @@ impl Machine {
         let refers = |entry: &Entry| match entry.body {
             Body::Table { next, .. } => next >= address && next <= last,
             Body::Leaf { output, .. } => {
-                owned == Owned::Frame && output <= last && output.wrapping_add(entry.last() - entry.start) >= address
+                let bytes_less_one = entry.last() - entry.start;
+                let is_near = output <= last && output.wrapping_add(bytes_less_one) >= address;
+                // Members of a contiguous set that were taken out refer to nothing.
+                let first = entry.start + address.saturating_sub(output);
+                let end = entry.start + (last - output.min(last)).min(bytes_less_one);
+                owned == Owned::Frame && is_near && entry.overlaps(first, end)
             }
         };
         let kept =

@@ -190,11 +190,10 @@ impl Stale {
             self.unmark(issuer, entry);
             return lost;
         };
-        // Whole ends first: who loses the entry has no use for what is left of a set.
-        let mut marks = core::mem::take(&mut record.marks);
-        marks.sort_by_key(|mark| mark.holes != 0);
-        let (mut waiting, mut pieces, origin) = (Vec::new(), Vec::new(), record.origin);
-        for mut mark in marks {
+        let (mut waiting, mut parts, origin) = (Vec::new(), Vec::new(), record.origin);
+        // TLBIs of one batch act each by itself: what one takes does not keep another from having taken it too.
+        let before = record.holders.clone();
+        for mut mark in core::mem::take(&mut record.marks) {
             let done = if mark.issuer == issuer { is_done(&mark) } else { None };
             let Some(cpus) = done else {
                 waiting.push(mark);
@@ -203,15 +202,12 @@ impl Stale {
             let mut going = mark.holders.clone();
             going.restrict(cpus & !keeps);
             mark.holders.subtract(&going);
-            if mark.holes != 0 {
-                punch(&mut pieces, &going, mark.holes);
+            let mut held = Holders::none();
+            for (asid, cpus) in going.iter() {
+                held.add(asid, cpus & before.exactly(asid));
             }
-            let mut held = going.clone();
-            held.intersect(&record.holders);
             record.holders.subtract(&held);
-            if mark.holes != 0 && !held.is_empty() {
-                pieces.push((held.clone(), mark.holes));
-            }
+            punch(&mut parts, &held, if mark.holes == 0 { u128::MAX } else { mark.holes });
             lost.push((held, mark.selector));
             if !mark.holders.is_empty() {
                 mark.awaits_sync = keeps != 0;
@@ -228,9 +224,9 @@ impl Stale {
         if is_gone {
             self.remove(entry);
         }
-        for (holders, holes) in pieces {
+        for (holders, holes) in parts {
             let rest = Entry { holes: entry.holes | holes, ..*entry };
-            if !is_empty_set(&rest) {
+            if holes != u128::MAX && !is_empty_set(&rest) {
                 self.add(rest, &holders, origin);
             }
         }
@@ -258,18 +254,25 @@ impl Stale {
     }
 }
 
-/// Those of `pieces` whose holders are `going` lose more members of their set.
-fn punch(pieces: &mut Vec<(Holders, u128)>, going: &Holders, holes: u128) {
-    for at in 0..pieces.len() {
-        let mut both = pieces[at].0.clone();
-        both.intersect(going);
-        if !both.is_empty() {
-            pieces[at].0.subtract(&both);
-            let more = pieces[at].1 | holes;
-            pieces.push((both, more));
+/// `held` lose `holes` more members of a set; `parts` says of each holder which it lost so far.
+fn punch(parts: &mut Vec<(Holders, u128)>, held: &Holders, holes: u128) {
+    let mut fresh = held.clone();
+    for (holders, lost) in core::mem::take(parts) {
+        let (mut both, mut rest) = (Holders::none(), holders.clone());
+        for (asid, cpus) in holders.iter() {
+            both.add(asid, cpus & held.exactly(asid));
+        }
+        rest.subtract(&both);
+        fresh.subtract(&both);
+        for (holders, lost) in [(both, lost | holes), (rest, lost)] {
+            if !holders.is_empty() {
+                parts.push((holders, lost));
+            }
         }
     }
-    pieces.retain(|(holders, _)| !holders.is_empty());
+    if !fresh.is_empty() {
+        parts.push((fresh, holes));
+    }
 }
 
 /// True when every member of the contiguous set was taken away.

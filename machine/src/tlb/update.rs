@@ -26,7 +26,7 @@ impl May {
     /// `cpu` stores `value` to `word`. Until it finishes the store, every walker may see the old value or the new.
     pub(crate) fn store(&mut self, cpu: u8, word: u64, value: u64) {
         let old = self.memory.word(word);
-        if self.index.is_plain(word) {
+        if self.index.is_plain(word) && self.visible.old(word).is_empty() {
             if old != value {
                 self.loose.entry((cpu, word)).or_insert(old);
             }

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 use super::{Outcome, Say, guests, libtest};
-use crate::{cargo, tidy};
+use crate::{cargo, check, tidy};
 
 /// A step and its work.
 #[derive(Debug)]
@@ -51,6 +51,7 @@ pub(crate) fn all(metadata: &Value) -> Vec<Step> {
     add("clippy host", Work::Cargo(vec![owned(&clippy_host)]));
     add("clippy bare", Work::Cargo(vec![owned(&clippy_bare)]));
     add("host tests", Work::Tests(owned(&tests)));
+    add("check", Work::Cargo(vec![owned(&check::CARGO)]));
     add("doc", Work::Cargo(vec![owned(&doc_host), owned(&doc_bare)]));
     add("linux", Work::Guests(guests::linux));
     add("outside", Work::Guests(guests::outside));

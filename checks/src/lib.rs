@@ -1,0 +1,33 @@
+//! The engine on the simulated machine: workloads, the explorer of their interleavings, mutants.
+//!
+//! ```text
+//! workloads ─▶ Scenario ─▶ Prepared ─▶ Run ◀── explore: exhaustive, random, replay ──▶ Failure ─▶ shrink ─▶ story
+//!               (data)                  │
+//!                       engine on cpu.rs (Platform) ─▶ machine
+//! ```
+//! `cpu.rs` is the only place where the engine and the machine meet.
+#![forbid(unsafe_code)]
+
+pub mod check;
+pub mod content;
+pub mod cpu;
+mod digest;
+pub mod explore;
+pub mod failure;
+mod hardware;
+pub mod host;
+pub mod mutants;
+pub mod mutation;
+pub mod parameters;
+pub mod prepare;
+pub mod program;
+pub mod request;
+pub mod run;
+pub mod scenario;
+pub mod schedule;
+mod sharing;
+pub mod shrink;
+pub mod story;
+pub mod suite;
+pub mod workloads;
+pub mod world;

@@ -1,0 +1,242 @@
+//! One thing taken from the engine: a call of its platform, known by the line that makes it, left out, weakened, put off, or
+//! given a wrong operand. No rebuild: the platform does it as the call comes by.
+
+use std::fmt;
+use std::panic::Location;
+
+use machine::barrier::{Accesses, Barrier, Domain};
+use machine::event::Event;
+use machine::tlbi::Opcode;
+
+/// A call site: file, line, column.
+pub type Site = &'static Location<'static>;
+
+/// What kind of call a site makes. One site may make several: the TLBIs of a gather, say.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Class {
+    /// A plain store.
+    Store,
+    /// A compare-and-exchange.
+    Exchange,
+    /// A barrier.
+    Barrier(Barrier),
+    /// A TLBI.
+    Tlbi(Opcode),
+}
+
+/// What is done to the call.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Change {
+    /// It is not made.
+    Delete,
+    /// It changes places with its neighbour: the next barrier or TLBI for a store, the barrier for a TLBI.
+    Swap,
+    /// A compare-and-exchange becomes a store.
+    PlainStore,
+    /// A barrier becomes this one.
+    Weaken(Barrier),
+    /// A broadcast TLBI acts on its own CPU only.
+    Local,
+    /// A TLBI for all levels leaves the tables.
+    LastLevel,
+    /// A TLBI for all ASIDs acts on one.
+    OneAsid,
+    /// The level hint is that of another level.
+    Hint,
+    /// The address is not shifted.
+    Unshifted,
+    /// The address is shifted by the granule's size (16 KiB) instead of 12.
+    WrongShift,
+    /// The address is that of the page after.
+    NextPage,
+    /// The ASID is left out.
+    NoAsid,
+    /// The ASID stands in the low bits.
+    LowAsid,
+    /// A range ends one unit sooner.
+    Shorter,
+    /// A range says the wrong granule.
+    WrongGranule,
+}
+
+/// A mutant of the engine.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Mutation {
+    /// Where.
+    pub site: Site,
+    /// Which of the calls made there.
+    pub class: Class,
+    /// What becomes of it.
+    pub change: Change,
+}
+
+/// What becomes of a call.
+pub(crate) enum Deed {
+    Keep,
+    Drop,
+    Become(Event),
+    Hold,
+}
+
+impl Class {
+    /// The class of an event, if it is one that mutations know.
+    pub fn of(event: &Event) -> Option<Self> {
+        match *event {
+            Event::Store { .. } => Some(Self::Store),
+            Event::CompareExchange { .. } => Some(Self::Exchange),
+            Event::Barrier(barrier) => Some(Self::Barrier(barrier)),
+            Event::Tlbi { opcode, .. } => Some(Self::Tlbi(opcode)),
+            _ => None,
+        }
+    }
+
+    /// Everything that can be done to it.
+    pub fn changes(self) -> Vec<Change> {
+        let mut changes = vec![Change::Delete, Change::Swap];
+        match self {
+            Self::Store => {}
+            Self::Exchange => changes.push(Change::PlainStore),
+            Self::Barrier(barrier) => changes.extend(weaker(barrier).into_iter().map(Change::Weaken)),
+            Self::Tlbi(opcode) => changes.extend(weaker_tlbis(opcode)),
+        }
+        changes
+    }
+}
+
+fn weaker(barrier: Barrier) -> Vec<Barrier> {
+    let Barrier::Dsb { domain, accesses, is_nxs } = barrier else { return Vec::new() };
+    let mut weaker = vec![
+        Barrier::Dsb { domain: Domain::NonShareable, accesses, is_nxs },
+        Barrier::Dsb { domain, accesses: Accesses::Loads, is_nxs },
+        Barrier::Dmb { domain, accesses },
+    ];
+    if accesses == Accesses::All {
+        weaker.push(Barrier::Dsb { domain, accesses: Accesses::Stores, is_nxs });
+    }
+    weaker
+}
+
+fn weaker_tlbis(opcode: Opcode) -> Vec<Change> {
+    let (_, _, crm, op2) = opcode.fields();
+    let is_broadcast = matches!(crm, 1 | 2 | 3 | 5);
+    let is_range = matches!(crm, 2 | 5 | 6);
+    let has_address = is_range || matches!(op2, 1 | 3 | 5 | 7);
+    let mut changes = Vec::new();
+    let mut add = |is_possible: bool, change| changes.extend(is_possible.then_some(change));
+    add(is_broadcast, Change::Local);
+    add(has_address && matches!(op2, 1 | 3), Change::LastLevel);
+    add(has_address && matches!(op2, 3 | 7), Change::OneAsid);
+    add(has_address && matches!(op2, 1 | 5) || op2 == 2, Change::NoAsid);
+    add(op2 == 2, Change::LowAsid);
+    add(has_address, Change::Hint);
+    add(has_address, Change::NextPage);
+    add(has_address && !is_range, Change::Unshifted);
+    add(has_address && !is_range, Change::WrongShift);
+    add(is_range, Change::Shorter);
+    add(is_range, Change::WrongGranule);
+    changes
+}
+
+impl Mutation {
+    /// What becomes of `event` at `site`.
+    pub(crate) fn deed(&self, event: &Event, site: Site) -> Deed {
+        if Class::of(event) != Some(self.class) || !is_same(site, self.site) {
+            return Deed::Keep;
+        }
+        match (self.change, *event) {
+            (Change::Delete, _) => Deed::Drop,
+            (Change::Swap, _) => Deed::Hold,
+            (Change::PlainStore, Event::CompareExchange { address, value, .. }) => {
+                Deed::Become(Event::Store { address, value, is_release: false })
+            }
+            (Change::Weaken(barrier), _) => Deed::Become(Event::Barrier(barrier)),
+            (change, Event::Tlbi { opcode, operand }) => {
+                let (opcode, operand) = alter(change, opcode, operand);
+                Deed::Become(Event::Tlbi { opcode, operand })
+            }
+            _ => Deed::Keep,
+        }
+    }
+}
+
+fn is_same(one: Site, other: Site) -> bool {
+    one.line() == other.line() && one.column() == other.column() && one.file() == other.file()
+}
+
+const ADDRESS: u64 = (1 << 44) - 1;
+const ASID: u64 = 0xffff << 48;
+
+fn alter(change: Change, opcode: Opcode, operand: u64) -> (Opcode, u64) {
+    let (op1, crn, crm, op2) = opcode.fields();
+    let is_range = matches!(crm, 2 | 5 | 6);
+    let address = operand & ADDRESS;
+    match change {
+        Change::Local => (Opcode::new(op1, crn, if is_range { 6 } else { 7 }, op2), operand),
+        Change::LastLevel => (Opcode::new(op1, crn, crm, op2 | 4), operand),
+        Change::OneAsid => (Opcode::new(op1, crn, crm, op2 & !2), operand),
+        Change::NoAsid => (opcode, operand & !ASID),
+        Change::LowAsid => (opcode, operand >> 48),
+        Change::Hint => (opcode, wrong_hint(is_range, operand)),
+        Change::NextPage => (opcode, operand & !ADDRESS | (address + 1) & ADDRESS),
+        Change::Unshifted => (opcode, operand & !ADDRESS | (address << 12) & ADDRESS),
+        Change::WrongShift => (opcode, operand & !ADDRESS | address >> 2),
+        // One unit of NUM less, or a single unit of the scale below.
+        Change::Shorter if operand >> 39 & 31 != 0 => (opcode, operand - (1 << 39)),
+        Change::Shorter => (opcode, operand & !(3 << 44)),
+        Change::WrongGranule => (opcode, operand ^ 3 << 46),
+        Change::Delete | Change::Swap | Change::PlainStore | Change::Weaken(_) => (opcode, operand),
+    }
+}
+
+/// Another level than the one that is there; level 1 of 4 KiB where there is none.
+fn wrong_hint(is_range: bool, operand: u64) -> u64 {
+    match is_range {
+        true if operand >> 37 & 3 == 3 => operand ^ 1 << 37,
+        true if operand >> 37 & 3 == 2 => operand ^ 1 << 37,
+        true => operand ^ 2 << 37,
+        false if operand >> 44 & 15 == 0 => operand | 0b0101 << 44,
+        false => operand ^ 1 << 44,
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store => write!(f, "store"),
+            Self::Exchange => write!(f, "exchange"),
+            Self::Barrier(barrier) => write!(f, "{barrier}"),
+            Self::Tlbi(opcode) => {
+                let (op1, crn, crm, op2) = opcode.fields();
+                write!(f, "{}", vmsa::TlbiOp::new(op1 as u8, crn as u8, crm as u8, op2 as u8))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Weaken(barrier) => write!(f, "{barrier} instead"),
+            Self::Delete => write!(f, "deleted"),
+            Self::Swap => write!(f, "swapped"),
+            Self::PlainStore => write!(f, "plain store instead"),
+            Self::Local => write!(f, "local instead"),
+            Self::LastLevel => write!(f, "last level instead"),
+            Self::OneAsid => write!(f, "one ASID instead"),
+            Self::Hint => write!(f, "wrong level hint"),
+            Self::Unshifted => write!(f, "address unshifted"),
+            Self::WrongShift => write!(f, "address shifted by 14"),
+            Self::NextPage => write!(f, "next page's address"),
+            Self::NoAsid => write!(f, "ASID dropped"),
+            Self::LowAsid => write!(f, "ASID in the low bits"),
+            Self::Shorter => write!(f, "range too short"),
+            Self::WrongGranule => write!(f, "wrong granule in the range"),
+        }
+    }
+}
+
+impl fmt::Display for Mutation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{} {} {}", self.site.file(), self.site.line(), self.site.column(), self.class, self.change)
+    }
+}

@@ -1,0 +1,170 @@
+//! What a run is drawn from: the shape of the page table and what the CPUs can do.
+
+use std::fmt;
+
+use machine::registers::{Ets, Features};
+use machine::seed::Seed;
+use pagetable::{Census, El1, Scope, TlbFeatures, Tolerance};
+use vmsa::{AddressHalf, BbmLevel, Layout, PageSize, Stage1Attributes};
+
+/// The ASID of a page table that is not global.
+pub const ASID: u16 = 0x5a;
+
+/// Parameters of a machine and its page table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parameters {
+    /// Granule.
+    pub page_size: PageSize,
+    /// Descriptor layout.
+    pub layout: Layout,
+    /// Half of the input space.
+    pub half: AddressHalf,
+    /// Bits of input address.
+    pub input_bits: u32,
+    /// ID_AA64MMFR2_EL1.BBM.
+    pub bbm: u8,
+    /// ID_AA64MMFR1_EL1.ETS.
+    pub ets: Ets,
+    /// TCR_EL1.HA, and TCR_EL1.HD with it.
+    pub hardware: (bool, bool),
+    /// TLBIs by range, level hints.
+    pub tlb: TlbFeatures,
+    /// Global, or of one address space.
+    pub is_global: bool,
+    /// CPUs, 1 to 4.
+    pub cpus: usize,
+}
+
+impl Parameters {
+    /// Granule 4K, 48 bits, no optional feature, level 0.
+    pub const PLAIN: Self = Self {
+        page_size: PageSize::Size4K,
+        layout: Layout::Bits48,
+        half: AddressHalf::Lower,
+        input_bits: 48,
+        bbm: 0,
+        ets: Ets::None,
+        hardware: (false, false),
+        tlb: TlbFeatures { range: false, level_hints: false, repeat: false },
+        is_global: true,
+        cpus: 2,
+    };
+
+    /// Parameters drawn from a seed.
+    pub fn draw(seed: &mut Seed) -> Self {
+        // 64K tables take 8192 stores to fill: they come up as often as their cost allows.
+        let sizes = [PageSize::Size4K; 6].into_iter().chain([PageSize::Size16K; 2]).chain([PageSize::Size64K]);
+        let page_size = *seed.pick(&sizes.collect::<Vec<_>>());
+        let is_wide = seed.one_in(3);
+        let layout = match page_size {
+            PageSize::Size64K if is_wide => Layout::Lpa,
+            _ if is_wide => Layout::Lpa2,
+            _ => Layout::Bits48,
+        };
+        let input_bits = if layout == Layout::Bits48 { *seed.pick(&[39, 42, 48]) } else { *seed.pick(&[42, 48, 52]) };
+        let is_global = seed.one_in(2);
+        let access_flag = seed.one_in(2);
+        Self {
+            page_size,
+            layout,
+            // A table of one address space is the lower half's.
+            half: if is_global && seed.one_in(2) { AddressHalf::Upper } else { AddressHalf::Lower },
+            input_bits,
+            bbm: seed.below(4) as u8,
+            ets: *seed.pick(&[Ets::None, Ets::Ets2, Ets::Ets3]),
+            hardware: (access_flag, access_flag && seed.one_in(2)),
+            tlb: TlbFeatures { range: seed.one_in(2), level_hints: seed.one_in(2), repeat: seed.one_in(8) },
+            is_global,
+            cpus: 1 + seed.below(4) as usize,
+        }
+    }
+
+    /// The engine's regime.
+    pub fn regime(&self) -> El1 {
+        El1 {
+            scope: if self.is_global { Scope::Global } else { Scope::Asid(ASID) },
+            tlb: self.tlb,
+            hardware_updates: self.hardware.0 || self.hardware.1,
+        }
+    }
+
+    /// What the CPUs tolerate; all of them handle conflict aborts.
+    pub fn census(&self) -> Census {
+        let level = [BbmLevel::Level0, BbmLevel::Level1, BbmLevel::Level2, BbmLevel::Level3][usize::from(self.bbm & 3)];
+        let cpu = Tolerance::new(level, true);
+        let mut census = Census::new(cpu);
+        (1..self.cpus).for_each(|_| census.admit(cpu));
+        census
+    }
+
+    /// What every leaf has: inner shareable, accessed, not global if the table is not, not executable.
+    pub fn data(&self) -> Stage1Attributes {
+        let data = Stage1Attributes::AF.union(Stage1Attributes::NO_EXECUTE);
+        let data = if self.layout == Layout::Lpa2 { data } else { data.union(Stage1Attributes::INNER_SHAREABLE) };
+        if self.is_global { data } else { data.union(Stage1Attributes::NOT_GLOBAL) }
+    }
+
+    /// What the CPUs announce.
+    pub fn features(&self) -> Features {
+        Features {
+            bbm: self.bbm,
+            access_flag: self.hardware.0,
+            dirty_state: self.hardware.1,
+            ets: self.ets,
+            range_tlbi: self.tlb.range,
+            ttl: self.tlb.level_hints,
+            lpa2: self.layout == Layout::Lpa2,
+            lpa: self.layout == Layout::Lpa,
+            output_bits: if self.layout == Layout::Bits48 { 48 } else { 52 },
+            el2: false,
+            ..Features::plain()
+        }
+    }
+
+    /// TCR_EL1 for the half that is used, the other half's walks switched off. (D24.2)
+    pub fn tcr(&self) -> u64 {
+        let size = 64 - u64::from(self.input_bits);
+        let (low, other, granule) = match (self.half, self.page_size) {
+            (AddressHalf::Lower, PageSize::Size4K) => (0, 16, 0),
+            (AddressHalf::Lower, PageSize::Size16K) => (0, 16, 2 << 14),
+            (AddressHalf::Lower, PageSize::Size64K) => (0, 16, 1 << 14),
+            (AddressHalf::Upper, PageSize::Size4K) => (16, 0, 2 << 30),
+            (AddressHalf::Upper, PageSize::Size16K) => (16, 0, 1 << 30),
+            (AddressHalf::Upper, PageSize::Size64K) => (16, 0, 3 << 30),
+        };
+        let output_size = if self.layout == Layout::Bits48 { 5 } else { 6 };
+        let inner_shareable = 3 << (low + 12);
+        let switched_off = 1 << (other + 7);
+        size << low
+            | granule
+            | inner_shareable
+            | switched_off
+            | 16 << other
+            | output_size << 32
+            | 1 << 36
+            | u64::from(self.hardware.0) << 39
+            | u64::from(self.hardware.1) << 40
+            | u64::from(self.layout == Layout::Lpa2) << 59
+    }
+}
+
+impl fmt::Display for Parameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { page_size, layout, input_bits, bbm, ets, cpus, .. } = self;
+        let half = if self.half == AddressHalf::Lower { "lower" } else { "upper" };
+        let scope = if self.is_global { "global" } else { "one ASID" };
+        let plural = if *cpus == 1 { "" } else { "s" };
+        write!(
+            f,
+            "{cpus} CPU{plural}, {page_size} {layout:?}, {input_bits} bits, {half} half, {scope}, BBM {bbm}, ETS {ets:?}"
+        )?;
+        let flags = [
+            (self.hardware.0, "HA"),
+            (self.hardware.1, "HD"),
+            (self.tlb.range, "range TLBIs"),
+            (self.tlb.level_hints, "TTL"),
+            (self.tlb.repeat, "repeated TLBIs"),
+        ];
+        flags.iter().filter(|(is_set, _)| *is_set).try_for_each(|(_, name)| write!(f, ", {name}"))
+    }
+}

@@ -1,0 +1,166 @@
+//! The machine before the CPUs start: a pool full of poison, a page table built by the engine, registers that use it.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use machine::barrier::Barrier;
+use machine::event::Event;
+use machine::machine::Machine;
+use machine::registers::Register;
+use machine::seed::Seed;
+use vmsa::AddressHalf;
+
+use crate::failure::Failure;
+use crate::host::Host;
+use crate::mutation::{Class, Mutation, Site};
+use crate::parameters::{ASID, Parameters};
+use crate::program::{Part, poison};
+use crate::run::{Run, Start};
+use crate::scenario::{POOL, Scenario};
+use crate::sharing::Sharing;
+use crate::world::World;
+
+/// MAIR_EL1: 0 is Normal write-back, 1 Device-nGnRnE, 2 Normal non-cacheable.
+const MAIR: u64 = 0x0044_00ff;
+
+/// A table of zeros, and the ASID that goes with it.
+const EMPTY: u64 = 0x8_0000_0000;
+const RESERVED_ASID: u16 = 0xff;
+
+/// A scenario whose machine is ready.
+#[derive(Clone)]
+pub struct Prepared {
+    /// What each run begins with.
+    pub start: Start,
+    /// One program for each CPU.
+    pub parts: Vec<Part>,
+    /// What went wrong while the page table was built.
+    pub failure: Option<Failure>,
+    /// Call sites that the building passed.
+    pub sites: BTreeSet<(Site, Class)>,
+    /// Events of the building.
+    pub events: u64,
+}
+
+impl Prepared {
+    /// Builds the page table of a scenario, with this mutant of the engine.
+    pub fn new(scenario: Scenario, mutation: Option<Mutation>) -> Self {
+        let scenario = Rc::new(scenario);
+        let mut machine = Machine::new(&vec![scenario.parameters.features(); scenario.parameters.cpus]);
+        let pool = fill_pool(&mut machine, &scenario);
+        enable(&mut machine, &scenario);
+        let world = World::new(&scenario, pool);
+        let start = Start { scenario: Rc::clone(&scenario), mutation, host: Host::May(Box::new(machine)), world };
+        let mut build = Run::new(&start, &[Part::Build], Sharing::default());
+        while build.failure().is_none() && build.ready() != 0 {
+            build.step(0);
+        }
+        let (failure, events) = (build.failure().cloned(), build.events());
+        let (mut host, mut world, _, sites) = build.into_end();
+        if failure.is_none() {
+            follow(&mut host, &mut world, &scenario);
+        }
+        let root = world.root;
+        let mut prepared = Self {
+            start: Start { host, world, ..start },
+            parts: (0..scenario.parameters.cpus).map(|cpu| Part::Steps(cpu, root)).collect(),
+            failure,
+            sites,
+            events,
+        };
+        if prepared.failure.is_none() {
+            let finding = prepared.start.host.take_findings().into_iter().find(|finding| !finding.is_lint());
+            prepared.failure = finding.map(Failure::of_rule);
+        }
+        if prepared.failure.is_none() {
+            prepared.failure = prepared.check_built();
+        }
+        prepared
+    }
+
+    /// The same, with concrete TLBs beside the may-TLB.
+    pub fn into_concrete(mut self, seed: Seed) -> Self {
+        let addresses: Vec<u64> =
+            self.start.scenario.regions.iter().flat_map(|region| region.probes.iter().copied()).collect();
+        self.start.host = self.start.host.into_concrete(seed, &addresses);
+        self
+    }
+
+    /// A run of it.
+    pub fn run(&self, sharing: Sharing) -> Run {
+        Run::new(&self.start, &self.parts, sharing)
+    }
+
+    fn check_built(&self) -> Option<Failure> {
+        let mut run = Run::new(&self.start, &[], Sharing::default());
+        look_everywhere(&mut run, &self.start.scenario);
+        run.failure().cloned()
+    }
+}
+
+/// Looks at every probe of every region from CPU 0: what is there must be what the region holds.
+pub fn look_everywhere(run: &mut Run, scenario: &Scenario) {
+    run.synchronize(0);
+    for (number, region) in scenario.regions.iter().enumerate() {
+        for address in &region.probes {
+            if run.failure().is_none() {
+                run.look(0, number, *address);
+            }
+        }
+    }
+}
+
+fn fill_pool(machine: &mut Machine, scenario: &Scenario) -> Vec<u64> {
+    let bytes = scenario.parameters.page_size.size_bytes();
+    let pages: Vec<u64> = (0..scenario.pool as u64).map(|number| POOL + number * bytes).collect();
+    for page in &pages {
+        for slot in 0..bytes / 8 {
+            machine.store(0, page + slot * 8, poison(slot & 15));
+        }
+    }
+    machine.barrier(0, Barrier::DSB_ISH);
+    // The lowest is taken first.
+    pages.into_iter().rev().collect()
+}
+
+/// Turns the MMU of every CPU on, with an empty table: what the engine builds is switched to later, walkers awake. The half
+/// that is not used has its walks switched off.
+fn enable(machine: &mut Machine, scenario: &Scenario) {
+    let parameters = &scenario.parameters;
+    for cpu in 0..parameters.cpus as u8 {
+        machine.write_register(cpu, Register::MairEl1, MAIR);
+        machine.write_register(cpu, Register::TcrEl1, parameters.tcr());
+        for (register, value) in tables(parameters, EMPTY, RESERVED_ASID) {
+            machine.write_register(cpu, register, value);
+        }
+        machine.barrier(cpu, Barrier::Isb);
+        machine.write_register(cpu, Register::SctlrEl1, 1);
+        machine.barrier(cpu, Barrier::Isb);
+    }
+}
+
+/// The TTBRs of `cpu` for the table at `root`. CPUs differ in their ASIDs where the table is global.
+pub(crate) fn ttbrs(parameters: &Parameters, cpu: u8, root: u64) -> [(Register, u64); 2] {
+    let asid = if parameters.is_global { u16::from(cpu) + 1 } else { ASID };
+    tables(parameters, root, asid)
+}
+
+fn tables(parameters: &Parameters, root: u64, asid: u16) -> [(Register, u64); 2] {
+    let asid = u64::from(asid) << 48;
+    match parameters.half {
+        AddressHalf::Lower => [(Register::Ttbr0El1, asid | root), (Register::Ttbr1El1, 0)],
+        AddressHalf::Upper => [(Register::Ttbr0El1, asid), (Register::Ttbr1El1, root)],
+    }
+}
+
+/// The other CPUs follow the one that built the table, each by its own TTBR write.
+fn follow(host: &mut Host, world: &mut World, scenario: &Scenario) {
+    for cpu in 1..scenario.parameters.cpus as u8 {
+        for (register, value) in ttbrs(&scenario.parameters, cpu, world.root) {
+            host.happen(cpu, &Event::Write { register, value });
+        }
+        host.happen(cpu, &Event::Barrier(Barrier::Isb));
+    }
+    let now = host.machine().events();
+    (0..scenario.parameters.cpus as u8).for_each(|cpu| world.synchronize(cpu, now));
+}

@@ -1,0 +1,279 @@
+//! What runs on the CPUs: the engine itself, driven by the steps of a scenario.
+
+use std::rc::Rc;
+
+use machine::attributes::Permissions;
+use machine::barrier::Barrier;
+use machine::context::Tag;
+use machine::event::{Event, Owned};
+use pagetable::{Change, El1, Gather, Licence, PageTable, Platform, Refusal, Reserve, Retired};
+use vmsa::{Geometry, Granule, Granule4K, Granule16K, Granule64K, PageSize, PhysAddr, Stage1Attributes};
+
+use crate::content::{Content, Stretch, ends};
+use crate::cpu::Cpu;
+use crate::parameters::{ASID, Parameters};
+use crate::prepare::ttbrs;
+use crate::request::{Reply, Request, Software};
+use crate::scenario::{FRAMES, Permit, Scenario, Step, window};
+
+/// Which program a CPU runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Builds the page table, before any CPU walks it.
+    Build,
+    /// The steps of this CPU; the root table is at this address.
+    Steps(usize, u64),
+}
+
+/// Runs a program: the one place where the granule becomes a type.
+pub(crate) fn run(cpu: &Cpu<'_>, scenario: &Scenario, part: Part) {
+    match scenario.parameters.page_size {
+        PageSize::Size4K => run_as::<Granule4K>(cpu, scenario, part),
+        PageSize::Size16K => run_as::<Granule16K>(cpu, scenario, part),
+        PageSize::Size64K => run_as::<Granule64K>(cpu, scenario, part),
+    }
+    cpu.flush();
+}
+
+fn run_as<G: Granule>(cpu: &Cpu<'_>, scenario: &Scenario, part: Part) {
+    let Parameters { input_bits, layout, half, .. } = scenario.parameters;
+    let Ok(geometry) = Geometry::<G>::new(input_bits, layout, half) else {
+        return complain(cpu, "the parameters give no geometry".into());
+    };
+    let result = match part {
+        Part::Build => build(cpu, scenario, geometry),
+        Part::Steps(number, root) => {
+            let table = PageTable::live(cpu, geometry, scenario.parameters.regime(), PhysAddr::new(root));
+            let mut editor = Editor { cpu, scenario, table, gather: None, reserve: Reserve::new(), open: Vec::new() };
+            scenario.programs[number].iter().try_for_each(|step| editor.step(step))
+        }
+    };
+    if let Err(refusal) = result {
+        complain(cpu, format!("the engine refuses what it has to do: {refusal}"));
+    }
+}
+
+fn complain(cpu: &Cpu<'_>, text: String) {
+    cpu.software(Software::Complain(Rc::from(text)));
+}
+
+/// Maps what every region holds at first, into a table that no CPU walks yet.
+fn build<G: Granule>(cpu: &Cpu<'_>, scenario: &Scenario, geometry: Geometry<G>) -> Result<(), Refusal> {
+    let mut reserve = Reserve::new();
+    supply(cpu, &mut reserve, 1);
+    let mut table = PageTable::offline(cpu, geometry, scenario.parameters.regime(), &mut reserve)?;
+    for changes in &scenario.initial {
+        let plan = table.plan(changes, None)?;
+        supply(cpu, &mut reserve, plan.tables_needed());
+        let mut gather = plan.gather();
+        plan.with(&mut reserve)?.apply(&mut gather);
+        free(cpu, gather.finish(cpu), G::SIZE_BYTES);
+        changes.iter().for_each(|change| tag_frames(cpu, change));
+    }
+    give_back(cpu, &mut reserve);
+    let table = table.publish();
+    let root = table.root().bits();
+    for (register, value) in ttbrs(&scenario.parameters, 0, root) {
+        event(cpu, Event::Write { register, value });
+    }
+    event(cpu, Event::Barrier(Barrier::Isb));
+    cpu.software(Software::Publish(root));
+    Ok(())
+}
+
+/// Sees to it that a reserve holds `count` tables.
+fn supply(cpu: &Cpu<'_>, reserve: &mut Reserve, count: usize) {
+    while reserve.count() < count {
+        match cpu.software(Software::Take) {
+            Reply::Word(page) => reserve.add(cpu, PhysAddr::new(page)),
+            Reply::Done | Reply::Refused(_) => return complain(cpu, "the pool is empty".into()),
+        }
+    }
+}
+
+fn give_back(cpu: &Cpu<'_>, reserve: &mut Reserve) {
+    while let Some(page) = reserve.take(cpu) {
+        cpu.software(Software::Give(page.bits()));
+    }
+}
+
+/// Retired tables get new owners, who write what they like: here, what reads as a valid descriptor.
+fn free(cpu: &Cpu<'_>, mut retired: Retired, page_bytes: u64) {
+    while let Some(page) = retired.take(cpu) {
+        let address = page.bits();
+        event(cpu, Event::Release { address, size_bytes: page_bytes, owned: Owned::Table });
+        for slot in [0, 1, 7] {
+            event(cpu, Event::Store { address: address + 8 * slot, value: poison(slot), is_release: false });
+        }
+        cpu.software(Software::Give(address));
+    }
+}
+
+/// What free memory is full of: a descriptor that leads where nothing is.
+pub(crate) const fn poison(slot: u64) -> u64 {
+    0x0000_00de_ad00_0703 + (slot << 16)
+}
+
+/// Different frames hold different data.
+fn tag_frames(cpu: &Cpu<'_>, change: &Change<El1>) {
+    if let Change::Map { to, .. } | Change::Remap { to, .. } = change {
+        let address = to.bits();
+        event(cpu, Event::Store { address, value: address - FRAMES + 1, is_release: false });
+    }
+}
+
+#[track_caller]
+fn event(cpu: &Cpu<'_>, event: Event) {
+    cpu.ask(Request::Event(event));
+}
+
+/// A program that edits its regions and looks at all of them.
+struct Editor<'s, 'y, G: Granule> {
+    cpu: &'s Cpu<'y>,
+    scenario: &'s Scenario,
+    table: PageTable<'s, G, El1, Cpu<'y>>,
+    gather: Option<Gather<G, El1>>,
+    reserve: Reserve,
+    /// Changes that are not complete: region, content before, change.
+    open: Vec<(usize, usize, &'s [Change<El1>])>,
+}
+
+impl<'s, G: Granule> Editor<'s, '_, G> {
+    fn step(&mut self, step: &'s Step) -> Result<(), Refusal> {
+        match step {
+            Step::Change { region, changes, permit } => return self.change(*region, changes, *permit),
+            Step::Finish => self.finish(),
+            Step::Access { region, address, kind } => {
+                self.cpu.ask(Request::Access { region: *region, address: *address, kind: *kind });
+            }
+            Step::Synchronize => event(self.cpu, Event::Barrier(Barrier::Isb)),
+            Step::Update(address, kind) => {
+                self.cpu.ask(Request::Update(*address, *kind));
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, region: usize, changes: &'s [Change<El1>], permit: Permit) -> Result<(), Refusal> {
+        let (cpu, page_size) = (self.cpu, self.scenario.parameters.page_size);
+        let windows = changes.iter().map(|change| window(&self.scenario.regions[region], change, page_size));
+        let around = windows.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+        let before = self.open.iter().rev().find(|open| open.0 == region).map(|open| open.1 + 1);
+        let before = before.unwrap_or_else(|| self.settled(region));
+        let permit = permit.at(self.scenario.parameters.bbm);
+        // In place, below level 3: conflict aborts may come, and the census promises that they are handled. The nT
+        // protocol changes the Contiguous bit in place.
+        let is_in_place = matches!(permit, Permit::Tolerated | Permit::NotCached);
+        let is_abrupt = is_in_place && matches!(self.scenario.parameters.bbm, 1 | 2);
+        cpu.software(Software::Begin {
+            region,
+            window: around.filter(|_| matches!(permit, Permit::Break | Permit::NotCached)),
+            conflict: around.filter(|_| is_abrupt),
+        });
+        let (guard, census) = ((), self.scenario.parameters.census());
+        let licence = match permit {
+            Permit::None => None,
+            Permit::Break => Some(Licence::break_before_make(&guard)),
+            Permit::Tolerated => census.tolerated(),
+            Permit::NotCached => census.not_cached(),
+        };
+        let plan = self.table.plan(changes, licence.as_ref())?;
+        supply(cpu, &mut self.reserve, plan.tables_needed());
+        let gather = self.gather.get_or_insert_with(|| plan.gather());
+        plan.with(&mut self.reserve)?.apply(gather);
+        changes.iter().for_each(|change| tag_frames(cpu, change));
+        self.open.push((region, before, changes));
+        Ok(())
+    }
+
+    /// How many changes of a region this program has completed: it alone changes it.
+    fn settled(&self, region: usize) -> usize {
+        match self.cpu.software(Software::Settled(region)) {
+            Reply::Word(number) => number as usize,
+            Reply::Done | Reply::Refused(_) => 0,
+        }
+    }
+
+    fn finish(&mut self) {
+        let Some(gather) = self.gather.take() else { return };
+        let retired = gather.finish(self.cpu);
+        for (region, ..) in &self.open {
+            self.cpu.software(Software::Settle(*region));
+        }
+        free(self.cpu, retired, G::SIZE_BYTES);
+        for (region, before, changes) in std::mem::take(&mut self.open) {
+            let contents = &self.scenario.regions[region].contents;
+            let newest = self.settled(region);
+            for change in changes {
+                self.reuse(change, &contents[before], &contents[newest]);
+            }
+        }
+    }
+
+    /// What was taken away is gone: rights are revoked, frames get new owners.
+    fn reuse(&self, change: &Change<El1>, before: &Content, now: &Content) {
+        let (first, last) = ends(change);
+        for old in before.within(first, last) {
+            let mut at = old.first;
+            for new in now.within(old.first, old.last()) {
+                self.lose(&old, at, new.first);
+                self.revoke(new.first, new.last(), self.permissions(&new));
+                at = new.last() + 1;
+            }
+            self.lose(&old, at, old.last() + 1);
+        }
+    }
+
+    /// Nothing maps `from..to` any more, which `old` mapped.
+    fn lose(&self, old: &Stretch, from: u64, to: u64) {
+        if from >= to {
+            return;
+        }
+        self.revoke(from, to - 1, Permissions::NONE);
+        let address = old.output + (from - old.first);
+        event(self.cpu, Event::Release { address, size_bytes: to - from, owned: Owned::Frame });
+        event(self.cpu, Event::Store { address, value: poison(0), is_release: false });
+    }
+
+    fn revoke(&self, first: u64, last: u64, allowed: Permissions) {
+        let asid = if self.scenario.parameters.is_global { None } else { Some(ASID) };
+        event(self.cpu, Event::Revoked { tag: Tag::el10(0), asid, first, last, allowed });
+    }
+
+    /// What the attributes grant. (D8.4.1)
+    fn permissions(&self, stretch: &Stretch) -> Permissions {
+        let has = |bits| stretch.attributes.contains(bits);
+        let (has_access_flag, has_dirty_state) = self.scenario.parameters.hardware;
+        if stretch.is_kept || !has(Stage1Attributes::AF) && !has_access_flag {
+            return Permissions::NONE;
+        }
+        let is_writable = !has(Stage1Attributes::READ_ONLY) || has_dirty_state && has(Stage1Attributes::DBM);
+        let is_user = has(Stage1Attributes::USER);
+        let bits = [
+            (true, Permissions::READ),
+            (is_writable, Permissions::WRITE),
+            (!(has(Stage1Attributes::PXN) || is_user && is_writable), Permissions::EXECUTE),
+            (is_user, Permissions::USER_READ),
+            (is_user && is_writable, Permissions::USER_WRITE),
+            (!has(Stage1Attributes::UXN), Permissions::USER_EXECUTE),
+        ];
+        Permissions(bits.iter().filter(|(is_granted, _)| *is_granted).map(|(_, bit)| bit).sum())
+    }
+}
+
+/// The engine reads descriptors where no CPU asks: for hardware's own updates and for stories.
+pub(crate) struct Peek<'m>(pub(crate) &'m machine::machine::Machine);
+
+impl Platform for Peek<'_> {
+    fn load(&self, slot: pagetable::Slot) -> vmsa::Descriptor {
+        vmsa::Descriptor::new(self.0.word(slot.address().bits()))
+    }
+
+    fn store(&self, _: pagetable::Slot, _: vmsa::Descriptor) {}
+
+    fn exchange(&self, _: pagetable::Slot, _: vmsa::Descriptor, _: vmsa::Descriptor) -> Result<(), vmsa::Descriptor> {
+        Ok(())
+    }
+
+    fn maintain(&self, _: vmsa::Maintenance) {}
+}

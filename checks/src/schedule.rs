@@ -1,0 +1,150 @@
+//! A run as text: everything that is needed to repeat it.
+//!
+//! ```text
+//! vellum schedule 1
+//! workload unmap-page
+//! seed 3
+//! mutant engine/pagetable/src/gather.rs:147:22 DSB ISH deleted
+//! without 0.2 1.0
+//! tlb 77
+//! run 0x12 1x3 0x4
+//! ```
+//! `mutant`, `without` (steps left out, as CPU.number) and `tlb` (seed of concrete TLBs) are optional.
+
+use std::fmt;
+
+use crate::suite::Trial;
+use crate::workloads::Workload;
+
+/// A schedule.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Schedule {
+    /// Name of the workload.
+    pub workload: &'static str,
+    /// Its seed.
+    pub seed: u64,
+    /// The mutant, as it prints.
+    pub mutant: Option<String>,
+    /// Steps left out.
+    pub without: Vec<(usize, usize)>,
+    /// Seed of concrete TLBs.
+    pub tlb: Option<u64>,
+    /// Which CPU makes each step.
+    pub choices: Vec<u8>,
+}
+
+const HEAD: &str = "vellum schedule 1";
+
+impl Schedule {
+    /// Reads a schedule; the error says in which line what is wrong.
+    pub fn parse(text: &str) -> Result<Self, (usize, String)> {
+        let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+        match lines.next() {
+            Some((_, line)) if line.trim() == HEAD => {}
+            Some((number, line)) => return Err((number, format!("`{line}`, expected `{HEAD}`"))),
+            None => return Err((1, format!("an empty file, expected `{HEAD}`"))),
+        }
+        let (mut workload, mut has_run) = (None, false);
+        let mut schedule =
+            Self { workload: "", seed: 0, mutant: None, without: Vec::new(), tlb: None, choices: Vec::new() };
+        for (number, line) in lines {
+            let (key, value) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+            let wrong = |what: String| (number, what);
+            match key {
+                "workload" => {
+                    let found = Workload::find(value).ok_or_else(|| wrong(format!("no workload `{value}`")))?;
+                    workload = Some(found.name);
+                }
+                "seed" => schedule.seed = parse_number(value).map_err(wrong)?,
+                "tlb" => schedule.tlb = Some(parse_number(value).map_err(wrong)?),
+                "mutant" => schedule.mutant = Some(value.to_string()),
+                "without" => schedule.without = parse_pairs(value, '.').map_err(wrong)?,
+                "run" => {
+                    has_run = true;
+                    for (cpu, count) in parse_pairs(value, 'x').map_err(wrong)? {
+                        if cpu > 3 || count > 10_000_000 {
+                            return Err((
+                                number,
+                                format!("`{cpu}x{count}`, expected CPUs 0 to 3 and at most 10000000 steps"),
+                            ));
+                        }
+                        schedule.choices.extend(std::iter::repeat_n(cpu as u8, count));
+                    }
+                }
+                _ => return Err((number, format!("`{key}`, expected workload, seed, mutant, without, tlb or run"))),
+            }
+        }
+        let last = text.lines().count().max(1);
+        schedule.workload = workload.ok_or((last, "no line `workload NAME`".to_string()))?;
+        if has_run { Ok(schedule) } else { Err((last, "no line `run CPUxSTEPS…`".to_string())) }
+    }
+
+    /// The trial that it is a schedule of.
+    pub fn trial(&self) -> Option<Trial> {
+        Some(Trial { workload: Workload::find(self.workload)?, seed: self.seed })
+    }
+}
+
+fn parse_number(text: &str) -> Result<u64, String> {
+    text.trim().parse().map_err(|_| format!("`{text}`, expected a number"))
+}
+
+fn parse_pairs(text: &str, between: char) -> Result<Vec<(usize, usize)>, String> {
+    let pair = |word: &str| {
+        let (one, other) = word.split_once(between)?;
+        Some((one.parse().ok()?, other.parse().ok()?))
+    };
+    let words = text.split_whitespace();
+    words.map(|word| pair(word).ok_or_else(|| format!("`{word}`, expected NUMBER{between}NUMBER"))).collect()
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{HEAD}\nworkload {}\nseed {}", self.workload, self.seed)?;
+        if let Some(mutant) = &self.mutant {
+            writeln!(f, "mutant {mutant}")?;
+        }
+        if !self.without.is_empty() {
+            write!(f, "without")?;
+            self.without.iter().try_for_each(|(cpu, number)| write!(f, " {cpu}.{number}"))?;
+            writeln!(f)?;
+        }
+        if let Some(tlb) = self.tlb {
+            writeln!(f, "tlb {tlb}")?;
+        }
+        write!(f, "run")?;
+        for block in self.choices.chunk_by(|one, other| one == other) {
+            write!(f, " {}x{}", block[0], block.len())?;
+        }
+        writeln!(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_can_be_read() {
+        let schedule = Schedule {
+            workload: "unmap-page",
+            seed: 3,
+            mutant: Some("a.rs:1:2 ISB deleted".into()),
+            without: vec![(0, 2), (1, 0)],
+            tlb: Some(77),
+            choices: vec![0, 0, 1, 0],
+        };
+        assert_eq!(Schedule::parse(&schedule.to_string()), Ok(schedule));
+    }
+
+    #[test]
+    fn errors_say_where() {
+        let error = |text: &str| Schedule::parse(text).expect_err("accepted");
+        assert_eq!(error("").0, 1);
+        assert_eq!(error("vellum schedule 2"), (1, "`vellum schedule 2`, expected `vellum schedule 1`".into()));
+        assert_eq!(error("vellum schedule 1\nworkload x").0, 2);
+        assert_eq!(error("vellum schedule 1\nworkload remap\n\nrun 0y1"), (4, "`0y1`, expected NUMBERxNUMBER".into()));
+        assert_eq!(error("vellum schedule 1\nworkload remap\nrun 9x1").0, 3);
+        assert_eq!(error("vellum schedule 1\nworkload remap\n").1, "no line `run CPUxSTEPS…`");
+    }
+}

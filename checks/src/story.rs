@@ -1,0 +1,134 @@
+//! A run in words: what each CPU did, line by line, and what is wrong with it.
+
+use std::fmt::Write;
+
+use machine::event::Event;
+use machine::seed::Seed;
+
+use crate::explore::random;
+use crate::failure::Failure;
+use crate::mutation::Mutation;
+use crate::prepare::Prepared;
+use crate::request::{Reply, Request, Software};
+use crate::run::{Run, Told};
+use crate::scenario::Step;
+use crate::schedule::Schedule;
+use crate::sharing::Sharing;
+use crate::suite::Trial;
+
+/// Runs a schedule and tells it. The failure, if it still fails.
+pub fn tell(schedule: &Schedule, trial: Trial, mutation: Option<Mutation>) -> (String, Option<Failure>) {
+    let mut prepared = Prepared::new(trial.scenario(&schedule.without), mutation);
+    let mut text = String::new();
+    let _ = writeln!(text, "{} (seed {}): {}", trial.workload.name, trial.seed, trial.workload.about);
+    let _ = writeln!(text, "  {}", prepared.start.scenario.parameters);
+    if let Some(mutation) = mutation {
+        let _ = writeln!(text, "  mutant: {mutation}");
+    }
+    if let Some(failure) = &prepared.failure {
+        let _ = writeln!(text, "While the page table was built: {failure}");
+        return (text, prepared.failure.clone());
+    }
+    if let Some(seed) = schedule.tlb {
+        prepared = prepared.into_concrete(Seed::new(seed));
+    }
+    for (cpu, program) in prepared.start.scenario.programs.iter().enumerate() {
+        program.iter().for_each(|step| {
+            let _ = writeln!(text, "  CPU {cpu} is to: {}", describe_step(step));
+        });
+    }
+    let _ = writeln!(text, "What happens:");
+    let mut run: Run = prepared.run(Sharing::default()).tell();
+    let mut choices = schedule.choices.iter().copied();
+    let mut last = 0;
+    let ran = random::drive_run(&prepared, &mut run, |ready| {
+        let wanted = choices.next().map_or(last, usize::from);
+        last = if ready >> wanted & 1 == 1 { wanted } else { ready.trailing_zeros() as usize };
+        Some(last)
+    });
+    write_log(&mut text, &run.take_log());
+    let failure = ran.caught.map(|caught| caught.failure);
+    match &failure {
+        Some(failure) => {
+            let _ = writeln!(text, "{failure}");
+        }
+        None => {
+            let _ = writeln!(text, "Nothing is wrong with this run.");
+        }
+    }
+    (text, failure)
+}
+
+fn describe_step(step: &Step) -> String {
+    match step {
+        Step::Change { region, changes, permit } => {
+            format!("change region {region} by licence {permit:?}: {changes:x?}")
+        }
+        Step::Finish => "finish its gather".to_string(),
+        Step::Access { address, kind, .. } => format!("{kind:?} at {address:#x}"),
+        Step::Synchronize => "synchronize".to_string(),
+        Step::Update(address, kind) => format!("let hardware update the leaf of {address:#x} for a {kind:?}"),
+    }
+}
+
+/// Stores that follow each other are one line, so that a table's filling does not hide the rest.
+fn write_log(text: &mut String, log: &[Told]) {
+    let is_store = |told: &Told| matches!(told.asked.request, Request::Event(Event::Store { .. }));
+    let is_alike = |one: &Told, other: &Told| {
+        is_store(one) && is_store(other) && one.cpu == other.cpu && one.asked.site == other.asked.site
+    };
+    let shown: Vec<&Told> = log.iter().filter(|told| is_worth_telling(told)).collect();
+    for group in shown.chunk_by(|one, other| is_alike(one, other)) {
+        let first = group[0];
+        let file = first.asked.site.file().rsplit('/').next().unwrap_or_default();
+        let more = if group.len() > 1 { format!(" and {} more", group.len() - 1) } else { String::new() };
+        let _ = writeln!(
+            text,
+            "  CPU {}  {:<66} {file}:{}",
+            first.cpu,
+            describe(&first.asked.request, first.reply) + &more,
+            first.asked.site.line()
+        );
+    }
+}
+
+fn is_worth_telling(told: &Told) -> bool {
+    match &told.asked.request {
+        Request::Load(_) => false,
+        Request::Software(what) => matches!(what, Software::Begin { .. } | Software::Settle(_) | Software::Complain(_)),
+        _ => true,
+    }
+}
+
+fn describe(request: &Request, reply: Reply) -> String {
+    match request {
+        Request::Load(address) => format!("loads {address:#x}"),
+        Request::Access { address, kind, .. } => format!("{kind:?} at {address:#x}"),
+        Request::Update(address, kind) => format!("hardware updates the leaf of {address:#x} for a {kind:?}"),
+        Request::Software(Software::Begin { region, .. }) => format!("begins a change of region {region}"),
+        Request::Software(Software::Settle(region)) => format!("has completed its changes of region {region}"),
+        Request::Software(what) => format!("{what:?}"),
+        Request::Event(event) => describe_event(event, reply),
+    }
+}
+
+fn describe_event(event: &Event, reply: Reply) -> String {
+    match event {
+        Event::Store { address, value, .. } => format!("stores {value:#x} to {address:#x}"),
+        Event::CompareExchange { address, expected, value } => match reply {
+            Reply::Refused(found) => format!("finds {found:#x} at {address:#x}, not {expected:#x}"),
+            _ => format!("exchanges {expected:#x} for {value:#x} at {address:#x}"),
+        },
+        Event::Barrier(barrier) => format!("{barrier}"),
+        Event::Tlbi { opcode, operand } => {
+            let (op1, crn, crm, op2) = opcode.fields();
+            let op = vmsa::TlbiOp::new(op1 as u8, crn as u8, crm as u8, op2 as u8);
+            format!("TLBI {} {operand:#x}", op.to_string().to_uppercase())
+        }
+        Event::Release { address, size_bytes, owned } => {
+            format!("gives away {owned:?} {address:#x}, {size_bytes:#x} bytes")
+        }
+        Event::Revoked { first, last, allowed, .. } => format!("relies on {first:#x}..={last:#x} being {allowed}"),
+        other => format!("{other:?}"),
+    }
+}

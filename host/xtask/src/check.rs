@@ -1,0 +1,24 @@
+//! `cargo xtask check`: builds the crate `checks` and hands everything over to it.
+
+use std::{ffi::OsString, process::Stdio};
+
+use crate::{
+    cargo,
+    outcome::{Failure, Status},
+};
+
+/// What runs it. Its profile unwinds, because mutated code is abandoned half-way.
+pub(crate) const CARGO: [&str; 6] = ["run", "--quiet", "--profile", "checks", "--package", "checks"];
+
+/// Entry of `cargo xtask check`. Its help is its own.
+pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
+    let mut command = cargo::cargo(&CARGO);
+    command.arg("--").args(arguments).stdin(Stdio::null());
+    let status =
+        command.status().map_err(|error| Failure::new(Status::HostLacks, format!("cargo cannot be run: {error}")))?;
+    match status.code() {
+        Some(0) => Ok(Status::Passed),
+        Some(2) => Ok(Status::BadInput),
+        _ => Ok(Status::Failed),
+    }
+}
