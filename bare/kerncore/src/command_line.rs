@@ -114,7 +114,7 @@ const KNOWN: [Known; 7] = [
     Known {
         name: "arm64.pagesize",
         expected: "4k, 16k or 64k",
-        instead: "4k is used",
+        instead: "the default is used",
         set: |options, _, value| set(&mut options.page_size, page_size(value)),
     },
     Known {

@@ -18,6 +18,7 @@ use crate::handover::Facts;
 use crate::high::page_size;
 use crate::lock::Lock;
 use crate::stacks::{self, Kind, MakeError};
+use crate::tables::Shape;
 use crate::{calls, early};
 
 /// What a CPU says of itself.
@@ -105,7 +106,7 @@ fn start(psci: &Psci, index: usize, cpu: &Cpu, facts: &Facts) -> Result<(), NotS
 
 /// What a CPU must have to translate as the boot CPU does.
 fn requirements(facts: &Facts) -> Requirements {
-    let shape = facts.choice.shape;
+    let shape = Shape::chosen(&facts.choice);
     let is_lpa2 = shape.layout == Layout::Lpa2;
     let (granule_shift, granule_min) = match shape.page_size {
         PageSize::Size4K => (28, is_lpa2.into()),

@@ -26,7 +26,7 @@ pub(crate) fn known_facts() -> Option<&'static Facts> {
 
 /// The page size of the kernel.
 pub(crate) fn page_size() -> PageSize {
-    facts().choice.shape.page_size
+    facts().choice.page_size
 }
 
 /// Entered from assembly, on the boot CPU's stack in the high half.

@@ -6,15 +6,16 @@ use hardware::boot::{Boot, Destination, leave_identity_map};
 use hardware::platform::Hardware;
 use hardware::psci::Conduit;
 use hardware::{image, registers};
+use kerncore::choice::{Choice, choose, default_page_size};
 use kerncore::command_line::{self, Options};
 use kerncore::devicetree::{self, MachineDescription, Psci};
 use kerncore::finding::{Findings, Severity};
+use kerncore::linear::Linear;
 use kerncore::memory_map::{MemoryMap, Occupants};
 use kerncore::range::PhysicalRange;
 use pagetable::{Change, El1};
 use vmsa::{AddressHalf, IdRegisters, PageSize, PhysAddr, VirtAddr};
 
-use super::choose::{Choice, LOWER_BITS, choose, default_page_size};
 use super::identity::{CAUTIOUS, image_range};
 use super::kernel_map::{EarlyMemory, build_lower, build_upper};
 use crate::console::{self, say};
@@ -22,9 +23,8 @@ use crate::devices::{Placement, whole_pages};
 use crate::finish::{self, refuse};
 use crate::handover::{self, Facts};
 use crate::high;
-use crate::linear::Linear;
 use crate::stacks::{self, Kind};
-use crate::tables::{AnyTable, Bump, DEVICE, READ_WRITE, map};
+use crate::tables::{AnyTable, Bump, DEVICE, LOWER_BITS, READ_WRITE, Shape, map};
 use crate::times::{self, Step};
 
 /// The first identity map, to which the console and early memory are added.
@@ -51,7 +51,7 @@ pub(crate) fn main(boot: &Boot) -> ! {
     }
     let mut map = MemoryMap::new();
     map.make(&mut machine, &occupants(boot), &mut findings);
-    let (choice, linear) = choose_map(&cpu, &options, &map);
+    let (choice, linear) = choose_map(&cpu, &options, &map, &mut findings);
     let limit = choice.physical_limit.min(linear.limit());
     map.keep_below(limit, &mut machine, &mut findings);
     report(&findings);
@@ -76,16 +76,16 @@ fn enter_high_half(
     let Some(pool) = identity.map_early_memory(map) else {
         refuse(format_args!("memory: no free range could be mapped for early use"));
     };
-    let page_size = choice.shape.page_size;
+    let (page_size, shape) = (choice.page_size, Shape::chosen(&choice));
     let (placement, devices) = Placement::new(machine, page_size);
-    let mut memory = EarlyMemory::new(map, pool, choice.shape);
+    let mut memory = EarlyMemory::new(map, pool, shape);
     let upper = build_upper(identity.hardware, linear, &placement, &mut memory);
     let lower = build_lower(identity.hardware, &mut memory);
     let (upper, lower) = match (upper, lower) {
         (Ok(upper), Ok(lower)) => (upper, lower),
         (Err(error), _) | (_, Err(error)) => refuse(format_args!("{error}")),
     };
-    let translation = choice.shape.translation(cpu, lower.root(), Some(upper.root()));
+    let translation = shape.translation(cpu, lower.root(), Some(upper.root()));
     let facts = Facts {
         exception_level: boot.exception_level,
         load_address: PhysAddr::new(boot.load_address),
@@ -129,12 +129,11 @@ pub(crate) fn conduit(psci: &Psci) -> Conduit {
     }
 }
 
-fn choose_map(cpu: &IdRegisters, options: &Options, map: &MemoryMap) -> (Choice, Linear) {
+fn choose_map(cpu: &IdRegisters, options: &Options, map: &MemoryMap, findings: &mut Findings) -> (Choice, Linear) {
     let ram = || map.ram().map(|range| (range.start, range.end));
     let (lowest, highest) = (ram().next(), ram().last());
-    let choice = choose(cpu, options, highest.map_or(PhysAddr::new(0), |(_, end)| end));
-    let (page_size, layout, bits) = (choice.shape.page_size, choice.shape.layout, choice.shape.upper_bits);
-    let linear = Linear::new(page_size, layout, bits, lowest.map_or(PhysAddr::new(0), |(start, _)| start));
+    let choice = choose(cpu, options, highest.map_or(PhysAddr::new(0), |(_, end)| end), findings);
+    let linear = Linear::new(&choice, lowest.map_or(PhysAddr::new(0), |(start, _)| start));
     (choice, linear)
 }
 
