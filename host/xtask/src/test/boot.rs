@@ -85,7 +85,7 @@ fn differences(test: &Boot, ended: &Ended) -> Vec<String> {
         wrong.push(format!("ended with {:?}, expected {:?}", judgement.status, test.ends));
         wrong.extend(judgement.line);
     }
-    wrong.extend(expect::check_warnings(&transcript, test.warning).err());
+    wrong.extend(expect::check_warnings(&transcript, &test.warnings).err());
     wrong.extend(test.expect.iter().filter_map(|expect| expect.check(&transcript).err()));
     wrong
 }

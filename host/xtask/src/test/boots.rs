@@ -1,7 +1,9 @@
 // data: the boots that must be green, as `cargo xtask run` would be asked for them.
 //! The table of boot tests.
 
-use super::expect::{Expect, Expect::*};
+mod matrix;
+
+use super::expect::{Expect, Expect::*, Words};
 use crate::outcome::Status;
 
 /// One boot test.
@@ -11,8 +13,8 @@ pub(crate) struct Boot {
     /// What follows `cargo xtask run`.
     pub(crate) options: String,
     pub(crate) ends: Status,
-    /// Words of the one warning that must come. Without them, none may.
-    pub(crate) warning: &'static [&'static str],
+    /// Words of the warnings that must come, in order. There may be no others.
+    pub(crate) warnings: Vec<Words>,
     pub(crate) expect: Vec<Expect>,
 }
 
@@ -32,14 +34,14 @@ pub(crate) fn all(is_whole_matrix: bool) -> Vec<Boot> {
     boots.push(Boot {
         name: "boot, page size the CPU lacks".into(),
         options: "--cpu cortex-a72 --page-size 16k".into(),
-        warning: &["arm64.pagesize", "16k"],
+        warnings: vec![&["arm64.pagesize", "16k"]],
         expect: vec![PageSize("4k")],
         ..plain("4k", 4, 1, "2G")
     });
     boots.push(Boot {
         name: "boot, page size that is none".into(),
         options: "--append arm64.pagesize=8k".into(),
-        warning: &["arm64.pagesize", "8k"],
+        warnings: vec![&["arm64.pagesize", "8k"]],
         expect: vec![PageSize("4k")],
         ..plain("4k", 4, 1, "2G")
     });
@@ -55,9 +57,9 @@ pub(crate) fn all(is_whole_matrix: bool) -> Vec<Boot> {
         expect: vec![SameTwice],
         ..plain("4k", 4, 1, "2G")
     });
-    if is_whole_matrix {
-        boots.extend(matrix());
-    }
+    boots.extend(widths());
+    boots.extend(matrix::models());
+    boots.extend(if is_whole_matrix { matrix::whole() } else { matrix::pairwise() });
     boots
 }
 
@@ -69,7 +71,7 @@ fn plain(size: &'static str, cpus: usize, level: u8, memory: &str) -> Boot {
         name: format!("boot {size}, {cpus} CPU{plural}, EL{level}, {memory}"),
         options: if level == 2 { format!("{options} -- -M virtualization=on") } else { options },
         ends: Status::Passed,
-        warning: &[],
+        warnings: vec![],
         expect: vec![PageSize(size), Cpus(cpus), EnteredAt(level)],
     }
 }
@@ -84,17 +86,42 @@ fn bounded(size: &'static str) -> Boot {
     }
 }
 
-/// What the default run leaves out.
-fn matrix() -> Vec<Boot> {
-    let mut boots = Vec::new();
-    for size in PAGE_SIZES {
-        for level in [1, 2] {
-            for memory in ["512M", "8G"] {
-                boots.extend([1, 2, 8].map(|cpus| plain(size, cpus, level, memory)));
-            }
-        }
+/// A boot on two CPUs with little memory, under a name and with options of its own.
+fn other(name: &str, options: &str, warnings: &[Words], expect: Vec<Expect>) -> Boot {
+    Boot {
+        name: format!("boot, {name}"),
+        options: format!("--cpus 2 --memory 256M {options}"),
+        ends: Status::Passed,
+        warnings: warnings.to_vec(),
+        expect,
     }
-    boots
+}
+
+/// Widths that are odd, or cannot be had.
+fn widths() -> Vec<Boot> {
+    let asked = |name, options, bits| other(name, options, &[], vec![VirtualBits(bits)]);
+    let refused = |name, options, warning, bits| other(name, options, &[warning], vec![VirtualBits(bits)]);
+    vec![
+        asked("4k, 37 bits", "--page-size 4k --append vellum.vabits=37", 37),
+        asked("16k, 51 bits", "--page-size 16k --append vellum.vabits=51", 51),
+        asked("64k, 49 bits", "--page-size 64k --append vellum.vabits=49", 49),
+        refused(
+            "52 bits without LPA2",
+            "--cpu max,lpa2=off --append vellum.vabits=52",
+            &["vellum.vabits=52", "at most 48 with 4K pages", "48 is used"],
+            48,
+        ),
+        refused(
+            "49 bits without LVA",
+            "--cpu cortex-a72 --page-size 64k --append vellum.vabits=49",
+            &["vellum.vabits=49", "at most 48 with 64K pages"],
+            48,
+        ),
+        refused("35 bits", "--append vellum.vabits=35", &["vellum.vabits=35", "a number from 36 to 52"], 52),
+        refused("53 bits", "--append vellum.vabits=53", &["vellum.vabits=53", "a number from 36 to 52"], 52),
+        refused("bits that are no number", "--append vellum.vabits=4x", &["vellum.vabits=4x", "makes no sense"], 52),
+        refused("bits without a number", "--append vellum.vabits", &["vellum.vabits has no value"], 52),
+    ]
 }
 
 #[cfg(test)]
