@@ -1,8 +1,10 @@
 //! Which page size, how many bits of address, which descriptors: from what was asked for, and what the boot CPU can do.
 
 mod problem;
+mod requirement;
 
 pub use problem::Problem;
+pub use requirement::{GRANULE_MAX, Lack, Requirement};
 
 use vmsa::{IdRegisters, Layout, PageSize, PhysAddr};
 

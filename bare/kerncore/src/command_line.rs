@@ -3,9 +3,11 @@
 //! Other programs' words share the line and are passed over in silence. What is said here is only what was asked for;
 //! whether this machine can do it, and what holds where nothing was asked, the kernel decides.
 
+mod belief;
 mod problem;
 mod words;
 
+pub use belief::Replaced;
 pub use problem::Problem;
 pub use words::{Word, Words};
 
@@ -77,6 +79,9 @@ pub fn parse<'a>(line: &'a str, findings: &mut Findings<'a>) -> Options {
     }
     if let Some(word) = words.unclosed_quote() {
         findings.push(Problem::UnclosedQuote { word: Text::new(word) });
+    }
+    for (cpu, belief) in options.cpus.into_iter().enumerate().filter(|(_, belief)| *belief != CpuOverride::default()) {
+        findings.push(Problem::Test { cpu, belief });
     }
     options
 }

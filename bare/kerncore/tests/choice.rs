@@ -1,11 +1,11 @@
 //! What is chosen for CPUs as QEMU 7.2 has them, and where the linear map goes.
 
 use expect_test::{Expect, expect};
-use kerncore::choice::{Choice, choose};
-use kerncore::command_line::parse;
+use kerncore::choice::{Choice, GRANULE_MAX, Requirement, choose};
+use kerncore::command_line::{CpuOverride, parse};
 use kerncore::finding::Findings;
 use kerncore::linear::Linear;
-use vmsa::{IdRegisters, LeafSize, PageSize, PhysAddr};
+use vmsa::{IdRegisters, Layout, LeafSize, PageSize, PhysAddr};
 
 /// A CPU by ID_AA64MMFR0_EL1 and ID_AA64MMFR2_EL1.
 const fn cpu(mmfr0: u64, mmfr2: u64) -> IdRegisters {
@@ -161,4 +161,79 @@ fn check_linear(choice: &Choice, lowest: PhysAddr) {
     let sizes = LeafSize::all(choice.page_size, choice.layout).map(|leaf| leaf.size_bytes(choice.page_size));
     let worth = sizes.filter(|size| *size <= half / 4).max().unwrap_or_else(|| PageSize::Size4K.size_bytes());
     assert_eq!(linear.offset() % worth, 0, "{what}");
+}
+
+/// What assembly compares on a secondary CPU agrees with what is said about it, and overrides are what they say.
+#[test]
+fn a_cpu_is_refused_for_what_it_lacks() {
+    let mut said = String::new();
+    let boots = [(MAX, "arm64.pagesize=16k"), (MAX, "arm64.pagesize=64k"), (CORTEX_A72, "")];
+    let beliefs = [
+        "",
+        "vellum.cpu1.granules=4k",
+        "vellum.cpu1.granules=16k,64k",
+        "vellum.cpu1.pabits=40",
+        "vellum.cpu1.granules=4k,16k,64k vellum.cpu1.pabits=52",
+        "vellum.cpu1.bbm=0",
+    ];
+    for (boot, line) in boots {
+        let choice = chosen(&boot, line, BELOW_48_BITS).0;
+        let range = boot.physical_range().min(if choice.layout == Layout::Bits48 { 5 } else { 6 });
+        let requirement = Requirement::new(&choice, range);
+        for (name, cpu) in [("max", MAX), ("max,lpa2=off", WITHOUT_LPA2), ("cortex-a72", CORTEX_A72)] {
+            for belief in beliefs {
+                let belief = parse(belief, &mut Findings::new()).cpus[1];
+                let missing = requirement.missing(&belief.believe(cpu));
+                assert_eq!(missing.is_none(), assembly_accepts(&requirement, &belief, &cpu), "{belief} {cpu:x?}");
+                if let Some(missing) = missing {
+                    said.push_str(&format!("{line} on {name} [{belief}]: {missing}\n"));
+                }
+            }
+        }
+    }
+    expect![[r#"
+        arm64.pagesize=16k on max [granules 4K]: it has no 16K granule
+        arm64.pagesize=16k on max [40 bits of physical address]: it has 40 bits of physical address, expected 52 as the boot CPU uses
+        arm64.pagesize=16k on max,lpa2=off []: it has no 52-bit addresses with 16K pages (LPA2), which are in use
+        arm64.pagesize=16k on max,lpa2=off [granules 4K]: it has no 16K granule
+        arm64.pagesize=16k on max,lpa2=off [granules 16K and 64K]: it has no 52-bit addresses with 16K pages (LPA2), which are in use
+        arm64.pagesize=16k on max,lpa2=off [40 bits of physical address]: it has no 52-bit addresses with 16K pages (LPA2), which are in use
+        arm64.pagesize=16k on max,lpa2=off [granules 4K and 16K and 64K, 52 bits of physical address]: it has no 52-bit addresses with 16K pages (LPA2), which are in use
+        arm64.pagesize=16k on max,lpa2=off [BBM level 0]: it has no 52-bit addresses with 16K pages (LPA2), which are in use
+        arm64.pagesize=16k on cortex-a72 []: it has no 16K granule
+        arm64.pagesize=16k on cortex-a72 [granules 4K]: it has no 16K granule
+        arm64.pagesize=16k on cortex-a72 [granules 16K and 64K]: it has no 52-bit addresses with 16K pages (LPA2), which are in use
+        arm64.pagesize=16k on cortex-a72 [40 bits of physical address]: it has no 16K granule
+        arm64.pagesize=16k on cortex-a72 [granules 4K and 16K and 64K, 52 bits of physical address]: it has no 52-bit addresses with 16K pages (LPA2), which are in use
+        arm64.pagesize=16k on cortex-a72 [BBM level 0]: it has no 16K granule
+        arm64.pagesize=64k on max [granules 4K]: it has no 64K granule
+        arm64.pagesize=64k on max [40 bits of physical address]: it has 40 bits of physical address, expected 52 as the boot CPU uses
+        arm64.pagesize=64k on max,lpa2=off [granules 4K]: it has no 64K granule
+        arm64.pagesize=64k on max,lpa2=off [40 bits of physical address]: it has 40 bits of physical address, expected 52 as the boot CPU uses
+        arm64.pagesize=64k on cortex-a72 []: it has 44 bits of physical address, expected 52 as the boot CPU uses
+        arm64.pagesize=64k on cortex-a72 [granules 4K]: it has no 64K granule
+        arm64.pagesize=64k on cortex-a72 [granules 16K and 64K]: it has 44 bits of physical address, expected 52 as the boot CPU uses
+        arm64.pagesize=64k on cortex-a72 [40 bits of physical address]: it has 40 bits of physical address, expected 52 as the boot CPU uses
+        arm64.pagesize=64k on cortex-a72 [granules 4K and 16K and 64K, 52 bits of physical address]: it has no 52 bits of virtual address with 64K pages (LVA), which are in use
+        arm64.pagesize=64k on cortex-a72 [BBM level 0]: it has 44 bits of physical address, expected 52 as the boot CPU uses
+         on max [granules 16K and 64K]: it has no 4K granule
+         on max [40 bits of physical address]: it has 40 bits of physical address, expected 44 as the boot CPU uses
+         on max,lpa2=off [granules 16K and 64K]: it has no 4K granule
+         on max,lpa2=off [40 bits of physical address]: it has 40 bits of physical address, expected 44 as the boot CPU uses
+         on cortex-a72 [granules 16K and 64K]: it has no 4K granule
+         on cortex-a72 [40 bits of physical address]: it has 40 bits of physical address, expected 44 as the boot CPU uses
+    "#]]
+    .assert_eq(&said);
+}
+
+/// What `hardware/src/asm/secondary.s` does with the numbers it is given.
+fn assembly_accepts(requirement: &Requirement, belief: &CpuOverride, cpu: &IdRegisters) -> bool {
+    let mmfr0 = cpu.mmfr0 & !belief.mmfr0().clear | belief.mmfr0().set;
+    let mut granule = (mmfr0 >> requirement.granule_shift) as u8 & 15;
+    if belief.claims(requirement.page_size) && !(requirement.granule_plain..=GRANULE_MAX).contains(&granule) {
+        granule = requirement.granule_plain;
+    }
+    (requirement.granule_min..=GRANULE_MAX).contains(&granule)
+        && mmfr0 as u8 & 15 >= requirement.physical_range_min
+        && (cpu.mmfr2 >> 16) as u8 & 15 >= requirement.virtual_range_min
 }

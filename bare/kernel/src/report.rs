@@ -30,6 +30,7 @@ pub(crate) fn detected() {
         }
         first.get_or_insert(id);
     }
+    say!("BBM level of all CPUs: {}", cpus::bbm());
     say!("entered at EL{}", facts().exception_level);
     say!("loaded at {}", facts().load_address);
 }

@@ -46,6 +46,7 @@ pub(crate) fn main(boot: &Boot) -> ! {
     devicetree::read(device_tree(boot), &mut machine, &mut findings);
     identity.open_console(&machine);
     let options = command_line::parse(machine.bootargs, &mut findings);
+    let cpu = options.cpus[0].believe(cpu);
     if boot.device_tree_bytes != 0 {
         finish::configure(options.exit, machine.psci.map(|psci| conduit(&psci)));
     }

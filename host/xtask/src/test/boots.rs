@@ -2,6 +2,7 @@
 //! The table of boot tests.
 
 mod matrix;
+mod mismatched;
 
 use super::expect::{Expect, Expect::*, Words};
 use crate::outcome::Status;
@@ -58,6 +59,7 @@ pub(crate) fn all(is_whole_matrix: bool) -> Vec<Boot> {
         ..plain("4k", 4, 1, "2G")
     });
     boots.extend(widths());
+    boots.extend(mismatched::all());
     boots.extend(matrix::models());
     boots.extend(if is_whole_matrix { matrix::whole() } else { matrix::pairwise() });
     boots

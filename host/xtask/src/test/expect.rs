@@ -22,6 +22,8 @@ pub(crate) enum Expect {
     FirstCheckWithin { instructions: u64 },
     /// `# summary` counts at most this many bytes of linear-map tables.
     LinearMapTablesAtMost { bytes: u64 },
+    /// Some line has these words.
+    Says(Words),
     /// A second run prints the same, byte for byte.
     SameTwice,
 }
@@ -54,6 +56,10 @@ impl Expect {
             }
             Expect::LinearMapTablesAtMost { bytes } => {
                 at_most(transcript.linear_map_table_bytes(), *bytes, "bytes of linear map tables")
+            }
+            Expect::Says(words) => {
+                let is_said = transcript.lines().any(|line| has_words(line, words));
+                expect(is_said, format!("no line has the words {words:?}"))
             }
             Expect::SameTwice => Ok(()),
         }
@@ -132,6 +138,7 @@ mod tests {
         for met in [
             PageSize("64k"),
             VirtualBits(48),
+            Says(&["page size", "64K"]),
             Cpus(2),
             EnteredAt(2),
             FirstCheckWithin { instructions: 100 },
@@ -144,6 +151,7 @@ mod tests {
             PageSize("16k"),
             VirtualBits(47),
             VirtualBits(52),
+            Says(&["page size", "16K"]),
             Cpus(3),
             EnteredAt(1),
             FirstCheckWithin { instructions: 99 },
