@@ -9,6 +9,8 @@ mod stack;
 
 use core::fmt::{self, Write};
 
+use kerncore::range::Bytes;
+
 use crate::console::say;
 use crate::high::facts;
 use crate::times::{self, Step};
@@ -50,6 +52,25 @@ const CHECKS: [(&str, Check); 8] = [
 
 /// Last of all, where CPUs were held back.
 const LATE: (&str, Check) = ("a CPU that comes late has the same map", late::join);
+
+/// Whether there is memory for the checks: a block, or the smallest contiguous group, of its own.
+pub(crate) fn find_room() -> Result<(), TooLittle> {
+    one_page::find_room()
+}
+
+/// Too little memory is free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TooLittle {
+    free_bytes: u64,
+    wanted_bytes: u64,
+}
+
+impl fmt::Display for TooLittle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (free, wanted) = (Bytes(self.free_bytes), Bytes(self.wanted_bytes));
+        write!(f, "memory: too little, {free} are free, expected {wanted} in one aligned piece for the self-checks")
+    }
+}
 
 /// Runs every check and prints its verdict.
 pub(crate) fn run_all() -> Outcome {

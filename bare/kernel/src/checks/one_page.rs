@@ -9,7 +9,7 @@ use kerncore::range::Bytes;
 use pagetable::Change;
 use vmsa::{FaultStatus, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
 
-use super::{Detail, tell};
+use super::{Detail, TooLittle, tell};
 use crate::high::page_size;
 use crate::tables::{READ_WRITE, map};
 use crate::{kernel_table, layout, memory};
@@ -35,25 +35,39 @@ pub(super) fn protect(detail: &mut Detail) -> bool {
     is_ok && is_undone
 }
 
+/// Whether there will be a block: see [`Block::make`].
+pub(super) fn find_room() -> Result<(), TooLittle> {
+    let smallest = leaves().last().map_or(page_size().size_bytes(), |size| size.size_bytes(page_size()));
+    memory::with_pages(|pages| {
+        let has_room =
+            (0..=MAX_ORDER).any(|order| pages.free_blocks(order) > 0 && pages.block_bytes(order) >= smallest);
+        let too_little = TooLittle { free_bytes: pages.free_bytes(), wanted_bytes: smallest };
+        if has_room { Ok(()) } else { Err(too_little) }
+    })
+}
+
+/// Leaves that fit the checks' range, from the largest, pages left out.
+fn leaves() -> impl Iterator<Item = LeafSize> {
+    let room = layout::CHECKS.end - layout::CHECKS.start;
+    LeafSize::all(page_size(), kernel_table::read().shape().layout)
+        .filter(move |size| *size != LeafSize::PAGE && size.size_bytes(page_size()) <= room)
+}
+
 impl Block {
     /// The largest leaf for which there is memory of its own, and which fits the range.
     fn make() -> Option<Self> {
-        let layout = kernel_table::read().shape().layout;
-        let room = layout::CHECKS.end - layout::CHECKS.start;
-        LeafSize::all(page_size(), layout)
-            .filter(|size| *size != LeafSize::PAGE && size.size_bytes(page_size()) <= room)
-            .find_map(|size| {
-                let order = (size.shift(page_size()) - page_size().shift()) as usize;
-                let memory = (order <= MAX_ORDER).then(|| memory::allocate(order))??;
-                let block = Self { size, memory, order };
-                match block.map() {
-                    true => Some(block),
-                    false => {
-                        memory::free(memory, order);
-                        None
-                    }
+        leaves().find_map(|size| {
+            let order = (size.shift(page_size()) - page_size().shift()) as usize;
+            let memory = (order <= MAX_ORDER).then(|| memory::allocate(order))??;
+            let block = Self { size, memory, order };
+            match block.map() {
+                true => Some(block),
+                false => {
+                    memory::free(memory, order);
+                    None
                 }
-            })
+            }
+        })
     }
 
     fn bytes(&self) -> u64 {

@@ -47,7 +47,7 @@ pub(crate) fn run(test: &Boot, kernel: &Result<Kernel, Failure>) -> Outcome {
     let words: Vec<OsString> = test.options.split(' ').map(OsString::from).collect();
     let outcome = match options::parse(&words) {
         Ok(Asked::Run(options)) => attempt(test, &options, kernel),
-        Ok(Asked::Help) => Outcome::failed("the options of this test ask for help"),
+        Ok(Asked::Help | Asked::Trees) => Outcome::failed("the options of this test ask for help"),
         Err(failure) => Outcome::failed(failure.line),
     };
     Outcome { repeat: Some(format!("cargo xtask run {}", test.options)), ..outcome }
@@ -55,7 +55,9 @@ pub(crate) fn run(test: &Boot, kernel: &Result<Kernel, Failure>) -> Outcome {
 
 fn attempt(test: &Boot, options: &Options, kernel: &Kernel) -> Outcome {
     let boot = || {
-        let ended = guest::run(&mut boot::command(options, &kernel.image), options.timeout, &mut |_| {});
+        let prepared = boot::command(options, &kernel.image);
+        let (mut command, _files) = prepared.map_err(|failure| Outcome::failed(failure.line))?;
+        let ended = guest::run(&mut command, options.timeout, &mut |_| {});
         ended.map_err(|error| Outcome::failed(error.to_string()))
     };
     let ended = match boot() {

@@ -3,6 +3,7 @@
 
 mod matrix;
 mod mismatched;
+mod trees;
 
 use super::expect::{Expect, Expect::*, Words};
 use crate::outcome::Status;
@@ -60,6 +61,8 @@ pub(crate) fn all(is_whole_matrix: bool) -> Vec<Boot> {
     });
     boots.extend(widths());
     boots.extend(mismatched::all());
+    boots.extend(trees::all());
+    boots.extend(inputs());
     boots.extend(matrix::models());
     boots.extend(if is_whole_matrix { matrix::whole() } else { matrix::pairwise() });
     boots
@@ -97,6 +100,45 @@ fn other(name: &str, options: &str, warnings: &[Words], expect: Vec<Expect>) -> 
         warnings: warnings.to_vec(),
         expect,
     }
+}
+
+/// Command lines, machines and numbers of CPUs that are odd.
+fn inputs() -> Vec<Boot> {
+    let odd = |name, options, warnings: &[Words], expect| other(name, options, warnings, expect);
+    vec![
+        odd("an unknown option", "--append vellum.vabit=48", &[&["vellum.vabit", "unknown", "vellum.vabits"]], vec![]),
+        odd("another's options", "--append quiet --append root=/dev/vda", &[], vec![Cpus(2)]),
+        odd(
+            "a value twice",
+            "--append vellum.vabits=42 --append vellum.vabits=39",
+            &[&["given again"]],
+            vec![VirtualBits(39)],
+        ),
+        odd("a quote that is open", "--append \"vellum.vabits=39", &[&["quote", "not closed"]], vec![]),
+        odd("more CPUs than are supported", "-- -smp 9", &[&["9 CPUs", "8"]], vec![Cpus(8)]),
+        odd(
+            "two NUMA nodes",
+            "-- -smp 4 -numa node,memdev=a -numa node,memdev=b -object memory-backend-ram,id=a,size=96M -object memory-backend-ram,id=b,size=160M",
+            &[],
+            vec![Cpus(4), Says(&["256M in"])],
+        ),
+        odd("an initrd", "-- -initrd Cargo.lock", &[], vec![Says(&["initrd"])]),
+        odd("tagged memory", "-- -M mte=on", &[], vec![Cpus(2)]),
+        odd("one thread for all CPUs", "-- -accel tcg,thread=single", &[], vec![Cpus(2)]),
+        odd("entry below a secure world", "--cpus 1 -- -M secure=on", &[], vec![EnteredAt(1)]),
+        odd(
+            "memory from 0",
+            "--machine xlnx-versal-virt --memory 512M --cpus 4",
+            &[],
+            vec![Says(&["512M in 1 ranges"]), Says(&["0x0000000000000000-", "free"])],
+        ),
+        odd(
+            "memory from 0, 64k",
+            "--machine xlnx-versal-virt --memory 512M --cpus 4 --page-size 64k",
+            &[],
+            vec![PageSize("64k")],
+        ),
+    ]
 }
 
 /// Widths that are odd, or cannot be had.
