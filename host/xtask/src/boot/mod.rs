@@ -9,6 +9,7 @@ pub(crate) mod guest;
 pub(crate) mod image;
 pub(crate) mod install;
 pub(crate) mod judge;
+mod loader;
 pub(crate) mod options;
 pub(crate) mod qemu;
 pub(crate) mod transcript;
@@ -18,7 +19,6 @@ mod view;
 use std::{
     ffi::OsString,
     io::{self, IsTerminal, Write},
-    path::Path,
     process::Command,
 };
 
@@ -29,6 +29,7 @@ use crate::{
     terminal,
 };
 use guest::{Chunk, Ended};
+use loader::Loader;
 use options::{Asked, Options};
 use tree::Files;
 use view::View;
@@ -42,7 +43,7 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     };
     install::ensure_qemu()?;
     let kernel = cargo::build_kernel(&mut |line| eprintln!("{line}"))?;
-    let (mut command, _files) = command(&options, &kernel.image)?;
+    let (mut command, _files) = command(&options, &kernel)?;
     if options.verbose {
         eprintln!("{}", qemu::typed(&command));
     }
@@ -64,8 +65,14 @@ fn list_trees() -> Status {
     Status::Passed
 }
 
-/// The command that boots `image`, and the files that must be there meanwhile.
-pub(crate) fn command(options: &Options, image: &Path) -> Result<(Command, Files), Failure> {
+/// The command that boots `kernel`, and the files that must be there meanwhile.
+pub(crate) fn command(options: &Options, kernel: &Kernel) -> Result<(Command, Files), Failure> {
+    let image = &kernel.image;
+    match options.loader {
+        Loader::Qemu => {}
+        Loader::UBoot => return loader::u_boot(options, image),
+        Loader::Gdb => return loader::gdb(options, image, &kernel.elf),
+    }
     if let Some(shape) = options.tree.and_then(tree::shapes::find) {
         return tree::command(options, image, shape);
     }

@@ -5,7 +5,7 @@ use std::{ffi::OsString, fmt, str::FromStr, time::Duration};
 
 use lexopt::prelude::*;
 
-use super::tree::shapes;
+use super::{loader::Loader, tree::shapes};
 use crate::outcome::Failure;
 
 /// CPUs the kernel supports. More of them can be had through `-- -smp N`, to see the kernel refuse them.
@@ -22,6 +22,7 @@ pub(crate) struct Options {
     pub(crate) append: Vec<String>,
     /// QEMU's machine.
     pub(crate) machine: String,
+    pub(crate) loader: Loader,
     /// The name of a device tree of our own.
     pub(crate) tree: Option<&'static str>,
     pub(crate) icount: bool,
@@ -81,6 +82,7 @@ impl Default for Options {
             cpu: "max".into(),
             append: Vec::new(),
             machine: "virt".into(),
+            loader: Loader::Qemu,
             tree: None,
             icount: false,
             gdb: false,
@@ -106,6 +108,7 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Asked, Failure> {
             Long("append") => options.append.push(value(&mut parser)?),
             Long("timeout") => timeout = Some(number("--timeout", &value(&mut parser)?, LONGEST_TIMEOUT_SECONDS)?),
             Long("machine") => options.machine = value(&mut parser)?,
+            Long("loader") => options.loader = value(&mut parser)?.parse().map_err(wrong)?,
             Long("tree") => match value(&mut parser)?.as_str() {
                 "list" => return Ok(Asked::Trees),
                 name => options.tree = Some(tree(name)?),
@@ -198,7 +201,7 @@ mod tests {
 
     #[test]
     fn every_option_is_understood() {
-        let words = "--tree page-hole --machine sbsa-ref --page-size 16k --cpus 8 --memory 3G --cpu max,lpa2=off --append a=b --append c --icount \
+        let words = "--loader gdb --tree page-hole --machine sbsa-ref --page-size 16k --cpus 8 --memory 3G --cpu max,lpa2=off --append a=b --append c --icount \
                      --verbose --timeout 7 -- -smp 9 --page-size 5k";
         let expected = Options {
             page_size: Some(PageSize::Kib16),
@@ -207,6 +210,7 @@ mod tests {
             cpu: "max,lpa2=off".into(),
             append: vec!["a=b".into(), "c".into()],
             machine: "sbsa-ref".into(),
+            loader: Loader::Gdb,
             tree: Some("page-hole"),
             icount: true,
             gdb: false,

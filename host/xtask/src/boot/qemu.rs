@@ -59,7 +59,8 @@ fn cpu(model: &str) -> String {
     if name == "max" && !properties.contains("pauth") { format!("{model},pauth-impdef=on") } else { model.to_string() }
 }
 
-fn kernel_command_line(options: &Options) -> String {
+/// What the kernel is told.
+pub(crate) fn kernel_command_line(options: &Options) -> String {
     let mut line = String::from("vellum.exit=semihosting");
     if let Some(size) = options.page_size {
         line.push_str(&format!(" arm64.pagesize={size}"));

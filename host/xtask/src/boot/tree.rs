@@ -45,7 +45,7 @@ pub(crate) struct Scene {
     pub(crate) damage: Option<fn(&mut Vec<u8>)>,
 }
 
-/// Files for one run; gone afterwards.
+/// Files and folders for one run; gone afterwards.
 #[derive(Debug, Default)]
 pub(crate) struct Files(Vec<PathBuf>);
 
@@ -57,7 +57,7 @@ impl Files {
     }
 
     /// A name beside the Image that no other run has.
-    fn name(&mut self, image: &Path, name: &str) -> PathBuf {
+    pub(crate) fn name(&mut self, image: &Path, name: &str) -> PathBuf {
         static RUNS: AtomicUsize = AtomicUsize::new(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let path = image.with_file_name(format!("{name}.{}.{run}", process::id()));
@@ -69,12 +69,19 @@ impl Files {
 impl Drop for Files {
     fn drop(&mut self) {
         // One that was never written is no loss.
-        self.0.iter().for_each(|path| drop(fs::remove_file(path)));
+        self.0.iter().for_each(|path| drop(fs::remove_file(path).or_else(|_| fs::remove_dir_all(path))));
     }
 }
 
 /// The command that boots `image` by a tree of this shape, and the files it needs.
 pub(crate) fn command(options: &Options, image: &Path, shape: &Shape) -> Result<(Command, Files), Failure> {
+    let (mut command, files, _) = without_image(options, image, shape)?;
+    command.arg("-device").arg(format!("loader,file={},addr={IMAGE:#x},force-raw=on", image.display()));
+    Ok((command, files))
+}
+
+/// The same without the Image in memory, and where the blob is. `image` is read for what it says of itself.
+pub(crate) fn without_image(options: &Options, image: &Path, shape: &Shape) -> Result<(Command, Files, u64), Failure> {
     let mut files = Files::default();
     let dump = files.name(image, "qemu.dtb");
     let bytes = dump_tree(options, image, &dump)?;
@@ -97,12 +104,10 @@ pub(crate) fn command(options: &Options, image: &Path, shape: &Shape) -> Result<
     let stub = files.write(image, "stub.bin", &stub(scene.passed.unwrap_or(scene.blob_at), IMAGE))?;
     let mut command = guest::tied_to_us(qemu::PROGRAM);
     command.args(qemu::machine_arguments(options)).arg("-bios").arg(stub);
-    for (file, at) in [(image, IMAGE), (&blob, scene.blob_at)] {
-        command.arg("-device").arg(format!("loader,file={},addr={at:#x},force-raw=on", file.display()));
-    }
+    command.arg("-device").arg(format!("loader,file={},addr={:#x},force-raw=on", blob.display(), scene.blob_at));
     add_modules(&mut command, options, &scene.modules);
     command.args(&options.qemu);
-    Ok((command, files))
+    Ok((command, files, scene.blob_at))
 }
 
 fn image_bytes(image: &Path) -> Result<u64, Failure> {

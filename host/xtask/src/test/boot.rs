@@ -55,8 +55,8 @@ pub(crate) fn run(test: &Boot, kernel: &Result<Kernel, Failure>) -> Outcome {
 
 fn attempt(test: &Boot, options: &Options, kernel: &Kernel) -> Outcome {
     let boot = || {
-        let prepared = boot::command(options, &kernel.image);
-        let (mut command, _files) = prepared.map_err(|failure| Outcome::failed(failure.line))?;
+        let prepared = boot::command(options, kernel);
+        let (mut command, _files) = prepared.map_err(|failure| Outcome::stopped(&test.name, failure))?;
         let ended = guest::run(&mut command, options.timeout, &mut |_| {});
         ended.map_err(|error| Outcome::failed(error.to_string()))
     };

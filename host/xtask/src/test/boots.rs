@@ -126,6 +126,15 @@ fn inputs() -> Vec<Boot> {
         odd("tagged memory", "-- -M mte=on", &[], vec![Cpus(2)]),
         odd("one thread for all CPUs", "-- -accel tcg,thread=single", &[], vec![Cpus(2)]),
         odd("entry below a secure world", "--cpus 1 -- -M secure=on", &[], vec![EnteredAt(1)]),
+        odd("by U-Boot", "--loader u-boot --page-size 64k --memory 512M", &[], vec![PageSize("64k"), Cpus(2)]),
+        odd(
+            "by U-Boot at EL2",
+            "--loader u-boot --memory 512M -- -M virtualization=on",
+            &[],
+            vec![EnteredAt(2), Cpus(2)],
+        ),
+        odd("as an ELF by a debugger", "--loader gdb --page-size 16k", &[], vec![PageSize("16k"), Cpus(2)]),
+        odd("as an ELF by a debugger at EL2", "--loader gdb -- -M virtualization=on", &[], vec![EnteredAt(2), Cpus(2)]),
         odd(
             "memory from 0",
             "--machine xlnx-versal-virt --memory 512M --cpus 4",

@@ -2,8 +2,6 @@
 //! controller × memory. `--all` boots every point that can be; a default run a selection in which every pair of values
 //! that can meet does.
 
-use std::collections::HashSet;
-
 use super::{Boot, Expect::*, PAGE_SIZES};
 use crate::outcome::Status;
 
@@ -82,10 +80,19 @@ fn points() -> Vec<Point> {
     (0..count).map(point).filter(can_be).collect()
 }
 
-/// The pairs of values in a point.
-fn pairs(point: &Point) -> impl Iterator<Item = [(usize, usize); 2]> {
-    let point = *point;
-    (0..point.len()).flat_map(move |one| (one + 1..point.len()).map(move |two| [(one, point[one]), (two, point[two])]))
+/// How many values there are, those of all factors in one row.
+const ALL_VALUES: usize = 28;
+
+/// The pairs of values in a point, each as one number.
+fn pairs(point: &Point) -> impl Iterator<Item = usize> {
+    let mut first = 0;
+    let values = core::array::from_fn::<_, { VALUES.len() }, _>(|factor| {
+        let value = first + point[factor];
+        first += VALUES[factor];
+        value
+    });
+    let later = move |one: usize| (one + 1..values.len()).map(move |two| values[one] * ALL_VALUES + values[two]);
+    (0..values.len()).flat_map(later)
 }
 
 /// Points that have every pair between them: again and again the one with the most that are new.
@@ -93,17 +100,19 @@ fn select(points: &[Point]) -> Vec<Point> {
     // Between equals chance decides, the same in every run, or all would be alike but for what is new.
     let mut points: Vec<(usize, &Point)> = (0..).map(|number| number * 2_654_435_761 % 4_093).zip(points).collect();
     points.sort();
-    let mut missing: HashSet<_> = points.iter().flat_map(|(_, point)| pairs(point)).collect();
+    let mut is_missing = [false; ALL_VALUES * ALL_VALUES];
+    points.iter().flat_map(|(_, point)| pairs(point)).for_each(|pair| is_missing[pair] = true);
     let mut selected = Vec::new();
-    while !missing.is_empty() {
-        let news = |(_, point): &&(usize, &Point)| pairs(point).filter(|pair| missing.contains(pair)).count();
-        let Some((_, best)) = points.iter().max_by_key(news) else { break };
-        for pair in pairs(best) {
-            missing.remove(&pair);
+    loop {
+        let news = |point: &Point| pairs(point).filter(|pair| is_missing[*pair]).count();
+        match points.iter().map(|(_, point)| (news(point), *point)).max_by_key(|(news, _)| *news) {
+            Some((1.., best)) => {
+                pairs(best).for_each(|pair| is_missing[pair] = false);
+                selected.push(*best);
+            }
+            _ => return selected,
         }
-        selected.push(**best);
     }
-    selected
 }
 
 fn boot(point: &Point) -> Boot {
@@ -143,10 +152,13 @@ pub(super) fn models() -> Vec<Boot> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
     fn a_selection_has_every_pair_and_far_fewer_points() {
+        assert_eq!(VALUES.iter().sum::<usize>(), ALL_VALUES);
         let points = points();
         let selected = select(&points);
         let all: HashSet<_> = points.iter().flat_map(pairs).collect();
