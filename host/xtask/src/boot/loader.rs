@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
     str::FromStr,
+    sync::{Mutex, PoisonError},
     thread,
 };
 
@@ -69,6 +70,9 @@ pub(crate) fn u_boot(options: &Options, image: &Path) -> Result<(Command, Files)
 
 /// U-Boot as installed, or as fetched beside the Image, which needs no privilege.
 fn find_u_boot(image: &Path) -> Result<PathBuf, Failure> {
+    // Two boots at a time fetch it once.
+    static FETCHING: Mutex<()> = Mutex::new(());
+    let _guard = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
     let installed = Path::new("/").join(U_BOOT);
     let folder = image.with_file_name(PACKAGE);
     let fetched = folder.join(U_BOOT);

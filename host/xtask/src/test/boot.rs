@@ -6,6 +6,7 @@ use super::{
     Outcome, Say,
     boots::Boot,
     expect::{self, Expect},
+    table,
 };
 use crate::{
     boot::{
@@ -56,13 +57,13 @@ pub(crate) fn run(test: &Boot, kernel: &Result<Kernel, Failure>) -> Outcome {
 fn attempt(test: &Boot, options: &Options, kernel: &Kernel) -> Outcome {
     let boot = || {
         let prepared = boot::command(options, kernel);
-        let (mut command, _files) = prepared.map_err(|failure| Outcome::stopped(&test.name, failure))?;
+        let (mut command, _files) = prepared.map_err(|failure| Box::new(Outcome::stopped(&test.name, failure)))?;
         let ended = guest::run(&mut command, options.timeout, &mut |_| {});
-        ended.map_err(|error| Outcome::failed(error.to_string()))
+        ended.map_err(|error| Box::new(Outcome::failed(error.to_string())))
     };
     let ended = match boot() {
         Ok(ended) => ended,
-        Err(outcome) => return outcome,
+        Err(outcome) => return *outcome,
     };
     let judgement = judge::judge(&ended);
     if judgement.status == Status::HostLacks {
@@ -72,10 +73,13 @@ fn attempt(test: &Boot, options: &Options, kernel: &Kernel) -> Outcome {
     if wrong.is_empty() && test.expect.contains(&Expect::SameTwice) {
         match boot() {
             Ok(again) => wrong.extend(expect::first_difference(&ended.output, &again.output)),
-            Err(outcome) => return outcome,
+            Err(outcome) => return *outcome,
         }
     }
-    if wrong.is_empty() { Outcome::passed(note(&ended, options)) } else { Outcome::failed(explanation(&wrong, &ended)) }
+    let transcript = Transcript::new(&ended.output);
+    let cell = if options.tree.is_some_and(|tree| tree.starts_with("least")) { table::memory } else { table::cell };
+    let passed = || Outcome { cell: cell(&transcript), ..Outcome::passed(note(&ended, options)) };
+    if wrong.is_empty() { passed() } else { Outcome::failed(explanation(&wrong, &ended)) }
 }
 
 /// All that is not as the test expects.

@@ -3,9 +3,13 @@
 
 mod matrix;
 mod mismatched;
+mod rows;
 mod trees;
 
-use super::expect::{Expect, Expect::*, Words};
+use super::{
+    expect::{Expect, Expect::*, Words},
+    table::Place,
+};
 use crate::outcome::Status;
 
 /// One boot test.
@@ -18,9 +22,12 @@ pub(crate) struct Boot {
     /// Words of the warnings that must come, in order. There may be no others.
     pub(crate) warnings: Vec<Words>,
     pub(crate) expect: Vec<Expect>,
+    /// Where README's table tells of it.
+    pub(crate) place: Option<Place>,
 }
 
-const PAGE_SIZES: [&str; 3] = ["4k", "16k", "64k"];
+/// The page sizes: the columns of README's table.
+pub(crate) const PAGE_SIZES: [&str; 3] = ["4k", "16k", "64k"];
 
 /// The boots of a default run, or the whole matrix.
 pub(crate) fn all(is_whole_matrix: bool) -> Vec<Boot> {
@@ -61,9 +68,9 @@ pub(crate) fn all(is_whole_matrix: bool) -> Vec<Boot> {
     });
     boots.extend(widths());
     boots.extend(mismatched::all());
-    boots.extend(trees::all());
     boots.extend(inputs());
-    boots.extend(matrix::models());
+    boots.extend(rows::all());
+    boots.extend(trees::all());
     boots.extend(if is_whole_matrix { matrix::whole() } else { matrix::pairwise() });
     boots
 }
@@ -78,6 +85,7 @@ fn plain(size: &'static str, cpus: usize, level: u8, memory: &str) -> Boot {
         ends: Status::Passed,
         warnings: vec![],
         expect: vec![PageSize(size), Cpus(cpus), EnteredAt(level)],
+        place: None,
     }
 }
 
@@ -99,6 +107,7 @@ fn other(name: &str, options: &str, warnings: &[Words], expect: Vec<Expect>) -> 
         ends: Status::Passed,
         warnings: warnings.to_vec(),
         expect,
+        place: None,
     }
 }
 

@@ -129,25 +129,8 @@ fn boot(point: &Point) -> Boot {
         ends: Status::Passed,
         warnings: vec![],
         expect: vec![PageSize(size), VirtualBits(bits), Cpus(cpus), EnteredAt(level)],
+        place: None,
     }
-}
-
-/// A boot of each model at each page size with nothing else asked for: what README's table is made of.
-pub(super) fn models() -> Vec<Boot> {
-    let cells = MODELS.iter().flat_map(|model| (0..PAGE_SIZES.len()).map(move |size| (model, size)));
-    cells
-        .map(|(model, size)| {
-            let has = model.has(size);
-            let taken = if has { size } else { 0 };
-            Boot {
-                name: format!("boot {}, {}", model.name, PAGE_SIZES[size]),
-                options: format!("--cpu {} --page-size {} --memory 512M", model.name, PAGE_SIZES[size]),
-                ends: Status::Passed,
-                warnings: if has { vec![] } else { vec![&["arm64.pagesize", "16k", "no 16K granule", "4K is used"]] },
-                expect: vec![PageSize(PAGE_SIZES[taken]), VirtualBits(model.largest_bits(taken)), Cpus(4)],
-            }
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 // data: boots by device trees of our own.
 //! Memory of every shape, and damage of every kind. The trees themselves are in `boot/tree/shapes.rs`.
 
-use super::{Boot, Expect::*, Words};
+use super::{Boot, Expect::*, PAGE_SIZES, Words};
 use crate::outcome::Status::{self, BadInput, Passed};
 
 /// Every boot of this file.
@@ -13,7 +13,10 @@ pub(super) fn all() -> Vec<Boot> {
         let options = format!(" --page-size {size} --cpus 4");
         let too_little: &[Words] =
             if size == "4k" { &[&["image", "not wholly in memory"]] } else { &[&["too little"]] };
-        [boot(least, &options, Passed, &[], &[]), boot(below, &options, BadInput, too_little, &["bad input"])]
+        let column = PAGE_SIZES.iter().position(|column| *column == size).unwrap_or(0);
+        let place = Some((LEAST_ROW.to_string(), column));
+        let below = boot(below, &options, BadInput, too_little, &["bad input"]);
+        [Boot { place, ..boot(least, &options, Passed, &[], &[]) }, below]
     });
     let odd = ODD.iter().map(|&(tree, options, ends, warnings, words)| boot(tree, options, ends, warnings, words));
     shapes.chain(least).chain(odd).collect()
@@ -26,6 +29,7 @@ fn boot(tree: &str, options: &str, ends: Status, warnings: &[Words], words: Word
         ends,
         warnings: warnings.to_vec(),
         expect: if words.is_empty() { vec![] } else { vec![Says(words)] },
+        place: None,
     }
 }
 
@@ -47,6 +51,9 @@ const GOOD: &[(&str, Words)] = &[
     ("blob-high", &["0x000000004fff0000-", "device tree"]),
     ("blob-unaligned-page", &["0x0000000044fffff8-", "device tree"]),
 ];
+
+/// The row of README's table that tells of the least memory.
+pub(crate) const LEAST_ROW: &str = "the least memory";
 
 /// Page size, the tree with the least memory for it, and one with 64 KiB less.
 const LEAST: &[(&str, &str, &str)] =
