@@ -54,6 +54,7 @@ global_asm!(
     START_ENTRY = const offset_of!(StartRecord, entry),
     START_GRANULE_SHIFT = const offset_of!(StartRecord, granule_shift),
     START_GRANULE_MAX = const offset_of!(StartRecord, granule_max),
+    START_MMFR0_CLEAR = const offset_of!(StartRecord, mmfr0_clear),
     START_PA_RANGE_MIN = const offset_of!(StartRecord, pa_range_min),
     START_CONDUIT = const offset_of!(StartRecord, is_smc),
     START_ANSWER = const offset_of!(StartRecord, answer),
@@ -64,6 +65,8 @@ const _: () = assert!(offset_of!(StartRecord, exception_stack) == offset_of!(Sta
 const _: () = assert!(offset_of!(StartRecord, vectors) == offset_of!(StartRecord, per_cpu) + 8);
 const _: () = assert!(offset_of!(StartRecord, argument) == offset_of!(StartRecord, entry) + 8);
 const _: () = assert!(offset_of!(StartRecord, granule_min) == offset_of!(StartRecord, granule_shift) + 8);
+const _: () = assert!(offset_of!(StartRecord, granule_claim) == offset_of!(StartRecord, granule_max) + 8);
+const _: () = assert!(offset_of!(StartRecord, mmfr0_set) == offset_of!(StartRecord, mmfr0_clear) + 8);
 const _: () = assert!(offset_of!(StartRecord, va_range_min) == offset_of!(StartRecord, pa_range_min) + 8);
 const _: () = assert!(offset_of!(Answer, mmfr2) == offset_of!(Answer, mmfr0) + 8);
 

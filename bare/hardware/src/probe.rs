@@ -19,6 +19,21 @@ pub unsafe fn read(address: VirtAddr) -> Result<u64, Fault> {
     unsafe { catch(body) }
 }
 
+/// Reads 4 bytes, as device registers want to be read.
+///
+/// # Safety
+///
+/// If `address`, 4-byte aligned, is mapped at all, reading it does no harm.
+pub unsafe fn read_word(address: VirtAddr) -> Result<u32, Fault> {
+    let pointer = address.bits() as *const u32;
+    let body = || {
+        // SAFETY: the caller vouches for the read; where nothing answers it faults, which is what is asked.
+        unsafe { pointer.read_volatile() }
+    };
+    // SAFETY: the body holds nothing.
+    unsafe { catch(body) }
+}
+
 /// Writes 8 bytes.
 ///
 /// # Safety
@@ -32,6 +47,24 @@ pub unsafe fn write(address: VirtAddr, value: u64) -> Result<(), Fault> {
     };
     // SAFETY: the body holds nothing.
     unsafe { catch(body) }
+}
+
+/// Whether there is memory: what is written to it can be read again. It holds what it held afterwards.
+///
+/// # Safety
+///
+/// If `address`, 8-byte aligned, leads to memory, nobody else uses it.
+pub unsafe fn is_memory(address: VirtAddr) -> bool {
+    const PATTERN: u64 = 0x5a5a_0ff0_a5a5_f00f;
+    // SAFETY: the caller's promise.
+    let Ok(before) = (unsafe { read(address) }) else { return false };
+    // SAFETY: the caller's promise.
+    let is_written = unsafe { write(address, before ^ PATTERN) }.is_ok();
+    // SAFETY: the caller's promise.
+    let after = unsafe { read(address) };
+    // SAFETY: the caller's promise. What was there comes back.
+    let is_restored = unsafe { write(address, before) }.is_ok();
+    is_written && is_restored && after == Ok(before ^ PATTERN)
 }
 
 /// Calls the instructions at `address`.

@@ -18,11 +18,20 @@ pub struct Requirements {
     pub granule_min: u64,
     /// The greatest; above it the field means that the granule is missing.
     pub granule_max: u64,
+    /// What a CPU that lacks the granule is to find in the field instead: [`NOT_CLAIMED`], but in a test.
+    pub granule_claim: u64,
+    /// Bits of ID_AA64MMFR0_EL1 that the CPU is not to believe: none, but in a test.
+    pub mmfr0_clear: u64,
+    /// Bits that it is to believe set.
+    pub mmfr0_set: u64,
     /// The least value of ID_AA64MMFR0_EL1.PARange.
     pub pa_range_min: u64,
     /// The least value of ID_AA64MMFR2_EL1.VARange.
     pub va_range_min: u64,
 }
+
+/// No claim: the CPU has the granules that it says it has.
+pub const NOT_CLAIMED: u64 = u64::MAX;
 
 /// Which CPU is to be started, and how firmware is asked to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +64,7 @@ pub struct Start {
 pub struct Refusal {
     /// MIDR_EL1.
     pub midr: u64,
-    /// ID_AA64MMFR0_EL1.
+    /// ID_AA64MMFR0_EL1, as it is to believe it.
     pub mmfr0: u64,
     /// ID_AA64MMFR2_EL1.
     pub mmfr2: u64,
@@ -75,6 +84,9 @@ pub(crate) struct StartRecord {
     pub(crate) granule_shift: u64,
     pub(crate) granule_min: u64,
     pub(crate) granule_max: u64,
+    pub(crate) granule_claim: u64,
+    pub(crate) mmfr0_clear: u64,
+    pub(crate) mmfr0_set: u64,
     pub(crate) pa_range_min: u64,
     pub(crate) va_range_min: u64,
     pub(crate) is_smc: u64,
@@ -105,6 +117,9 @@ static RECORD: Shared = Shared(UnsafeCell::new(StartRecord {
     granule_shift: 0,
     granule_min: 0,
     granule_max: 0,
+    granule_claim: 0,
+    mmfr0_clear: 0,
+    mmfr0_set: 0,
     pa_range_min: 0,
     va_range_min: 0,
     is_smc: 0,
@@ -130,7 +145,8 @@ pub unsafe fn start(
     start: Start,
 ) -> Result<(), PsciError> {
     let record = RECORD.0.get();
-    let Requirements { granule_shift, granule_min, granule_max, pa_range_min, va_range_min } = requirements;
+    let Requirements { granule_shift, granule_min, granule_max, granule_claim, .. } = requirements;
+    let Requirements { mmfr0_clear, mmfr0_set, pa_range_min, va_range_min, .. } = requirements;
     let filled = StartRecord {
         translation,
         stack: start.stack,
@@ -142,6 +158,9 @@ pub unsafe fn start(
         granule_shift,
         granule_min,
         granule_max,
+        granule_claim,
+        mmfr0_clear,
+        mmfr0_set,
         pa_range_min,
         va_range_min,
         is_smc: (call.conduit == Conduit::Smc).into(),

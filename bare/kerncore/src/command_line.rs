@@ -3,9 +3,11 @@
 //! Other programs' words share the line and are passed over in silence. What is said here is only what was asked for;
 //! whether this machine can do it, and what holds where nothing was asked, the kernel decides.
 
+mod belief;
 mod problem;
 mod words;
 
+pub use belief::Replaced;
 pub use problem::Problem;
 pub use words::{Word, Words};
 
@@ -78,6 +80,9 @@ pub fn parse<'a>(line: &'a str, findings: &mut Findings<'a>) -> Options {
     if let Some(word) = words.unclosed_quote() {
         findings.push(Problem::UnclosedQuote { word: Text::new(word) });
     }
+    for (cpu, belief) in options.cpus.into_iter().enumerate().filter(|(_, belief)| *belief != CpuOverride::default()) {
+        findings.push(Problem::Test { cpu, belief });
+    }
     options
 }
 
@@ -114,7 +119,7 @@ const KNOWN: [Known; 7] = [
     Known {
         name: "arm64.pagesize",
         expected: "4k, 16k or 64k",
-        instead: "4k is used",
+        instead: "the default is used",
         set: |options, _, value| set(&mut options.page_size, page_size(value)),
     },
     Known {

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{command_line, devicetree, list::List, memory_map};
+use crate::{choice, command_line, devicetree, list::List, memory_map};
 
 /// Whether the kernel can go on in spite of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +29,8 @@ pub enum Finding<'a> {
     DeviceTree(devicetree::Problem<'a>),
     /// On the kernel's command line.
     CommandLine(command_line::Problem<'a>),
+    /// In what the CPU was asked for.
+    Choice(choice::Problem),
     /// In the layout of memory.
     Memory(memory_map::Problem),
 }
@@ -38,7 +40,7 @@ impl Finding<'_> {
     pub fn severity(&self) -> Severity {
         match self {
             Self::DeviceTree(problem) => problem.severity(),
-            Self::CommandLine(_) => Severity::Warning,
+            Self::CommandLine(_) | Self::Choice(_) => Severity::Warning,
             Self::Memory(problem) => problem.severity(),
         }
     }
@@ -49,6 +51,7 @@ impl fmt::Display for Finding<'_> {
         match self {
             Self::DeviceTree(problem) => write!(f, "device tree: {problem}"),
             Self::CommandLine(problem) => write!(f, "command line: {problem}"),
+            Self::Choice(problem) => write!(f, "command line: {problem}"),
             Self::Memory(problem) => write!(f, "memory: {problem}"),
         }
     }
@@ -63,6 +66,12 @@ impl<'a> From<devicetree::Problem<'a>> for Finding<'a> {
 impl<'a> From<command_line::Problem<'a>> for Finding<'a> {
     fn from(problem: command_line::Problem<'a>) -> Self {
         Self::CommandLine(problem)
+    }
+}
+
+impl From<choice::Problem> for Finding<'_> {
+    fn from(problem: choice::Problem) -> Self {
+        Self::Choice(problem)
     }
 }
 

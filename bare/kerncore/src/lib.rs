@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! device tree blob ──> devicetree ──> MachineDescription ──> memory_map ──> early ──> buddy
-//!                           └─ bootargs ──> command_line ──> Options
+//!                           └─ bootargs ──> command_line ──> Options ──> choice ──> linear
 //!                  every problem on the way is a Finding
 //! ```
 //!
@@ -14,10 +14,12 @@
 #![forbid(unsafe_code)]
 
 pub mod buddy;
+pub mod choice;
 pub mod command_line;
 pub mod devicetree;
 pub mod early;
 pub mod finding;
+pub mod linear;
 pub mod list;
 pub mod memory_map;
 pub mod range;

@@ -35,7 +35,14 @@ fn every_option_is_taken() {
         late_cpus: Some(3),
         cpus,
     };
-    assert_eq!(parsed(line), (expected, String::new()));
+    let (options, said) = parsed(line);
+    assert_eq!(options, expected);
+    expect![[r#"
+        warning: command line: this is a test: cpu 0 is to believe of itself 40 bits of physical address, whatever it has
+        warning: command line: this is a test: cpu 2 is to believe of itself granules 4K and 64K, whatever it has
+        warning: command line: this is a test: cpu 7 is to believe of itself BBM level 1, whatever it has
+    "#]]
+    .assert_eq(&said);
     let granules = cpus[2].granules.unwrap();
     assert_eq!(PageSize::ALL.map(|size| granules.contains(size)), [true, false, true]);
 }
@@ -107,8 +114,8 @@ fn values_that_make_no_sense() {
     check(
         &lines,
         expect![[r#"
-        warning: command line: arm64.pagesize=8k makes no sense, expected 4k, 16k or 64k; 4k is used
-        warning: command line: arm64.pagesize has no value, expected 4k, 16k or 64k; 4k is used
+        warning: command line: arm64.pagesize=8k makes no sense, expected 4k, 16k or 64k; the default is used
+        warning: command line: arm64.pagesize has no value, expected 4k, 16k or 64k; the default is used
         warning: command line: vellum.exit=reboot makes no sense, expected semihosting or psci; psci is used
         warning: command line: vellum.vabits=35 makes no sense, expected a number from 36 to 52; the largest that is allowed is used
         warning: command line: vellum.vabits=+48 makes no sense, expected a number from 36 to 52; the largest that is allowed is used
@@ -132,6 +139,8 @@ fn the_last_of_several_wins() {
     expect![[r#"
         warning: command line: option vellum.vabits is given again, expected once; this value is used
         warning: command line: vellum.vabits=4x makes no sense, expected a number from 36 to 52; the earlier value stays
+        warning: command line: this is a test: cpu 1 is to believe of itself BBM level 0, whatever it has
+        warning: command line: this is a test: cpu 2 is to believe of itself BBM level 0, whatever it has
     "#]]
     .assert_eq(&findings);
 }

@@ -127,7 +127,7 @@ fn what_is_wrong_is_said() {
     lines += &format!("full:\nfatal: memory: {}\n", Problem::Full);
     expect![[r#"
         image nowhere:
-        warning: memory: image 0x0000000040200000-0x00000000407fffff is not wholly in memory, expected it in a bank; the part outside is not managed
+        fatal: memory: image 0x0000000040200000-0x00000000407fffff is not wholly in memory, expected it in a bank; cannot go on
         blob half outside:
         warning: memory: device tree 0x0000000048000000-0x00000000480fffff is not wholly in memory, expected it in a bank; the part outside is not managed
         nothing free:

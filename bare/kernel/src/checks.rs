@@ -1,5 +1,6 @@
 //! The self-checks of every boot. Each does what must not be possible, or must be, and looks at what happens.
 
+mod late;
 mod memory;
 mod one_page;
 mod protections;
@@ -8,7 +9,10 @@ mod stack;
 
 use core::fmt::{self, Write};
 
+use kerncore::range::Bytes;
+
 use crate::console::say;
+use crate::high::facts;
 use crate::times::{self, Step};
 
 /// How the checks ended.
@@ -46,20 +50,44 @@ const CHECKS: [(&str, Check); 8] = [
     ("one page of a block is protected alone", one_page::protect),
 ];
 
+/// Last of all, where CPUs were held back.
+const LATE: (&str, Check) = ("a CPU that comes late has the same map", late::join);
+
+/// Whether there is memory for the checks: a block, or the smallest contiguous group, of its own.
+pub(crate) fn find_room() -> Result<(), TooLittle> {
+    one_page::find_room()
+}
+
+/// Too little memory is free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TooLittle {
+    free_bytes: u64,
+    wanted_bytes: u64,
+}
+
+impl fmt::Display for TooLittle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (free, wanted) = (Bytes(self.free_bytes), Bytes(self.wanted_bytes));
+        write!(f, "memory: too little, {free} are free, expected {wanted} in one aligned piece for the self-checks")
+    }
+}
+
 /// Runs every check and prints its verdict.
 pub(crate) fn run_all() -> Outcome {
     say!("# checks");
-    let mut failed = 0;
-    for (number, (name, check)) in CHECKS.iter().enumerate() {
+    let has_late = facts().options.late_cpus.is_some_and(|late| late > 0);
+    let (mut failed, mut checks) = (0, 0);
+    for (name, check) in CHECKS.iter().chain(has_late.then_some(&LATE)) {
         let mut detail = Detail { bytes: [0; 160], length: 0 };
         let is_ok = check(&mut detail);
-        if number == 0 {
+        checks += 1;
+        if checks == 1 {
             times::record(Step::FirstCheck);
         }
         failed += usize::from(!is_ok);
         say!("check {name}: {} ({detail})", if is_ok { "ok" } else { "FAILED" });
     }
-    Outcome { failed, checks: CHECKS.len() }
+    Outcome { failed, checks }
 }
 
 impl Write for Detail {

@@ -5,17 +5,18 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use hardware::per_cpu::{self, MAX_CPUS};
 use hardware::psci::PsciError;
-use hardware::secondary::{self, Call, Refusal, Requirements, Start};
+use hardware::secondary::{self, Call, NOT_CLAIMED, Refusal, Requirements, Start};
 use hardware::translation::Translation;
 use hardware::{interrupts, registers, timer};
+use kerncore::choice::{GRANULE_MAX, Lack, Requirement};
 use kerncore::devicetree::{Cpu, EnableMethod, Psci};
 use pagetable::TlbFeatures;
 use vmsa::registers::TranslationControl;
-use vmsa::{IdRegisters, Layout, Midr, PageSize};
+use vmsa::{BbmLevel, IdRegisters, Midr};
 
 use crate::console::say;
 use crate::handover::Facts;
-use crate::high::page_size;
+use crate::high::{facts, page_size};
 use crate::lock::Lock;
 use crate::stacks::{self, Kind, MakeError};
 use crate::{calls, early};
@@ -51,10 +52,15 @@ pub(crate) fn note_this(index: usize) {
     let identity = Identity {
         affinity: registers::read_affinity(),
         midr: Midr::new(registers::read_midr() as u32),
-        id: registers::read_id_registers(),
+        id: facts().options.cpus[index].believe(registers::read_id_registers()),
     };
     IDENTITIES.with(|identities| identities[index] = Some(identity));
     RUNNING.fetch_or(1 << index, Ordering::Release);
+}
+
+/// What every CPU that runs tolerates when a live leaf changes size, by what it says of itself.
+pub(crate) fn bbm() -> BbmLevel {
+    identities().map(|(_, cpu)| cpu.id.bbm()).min().unwrap_or(BbmLevel::Level0)
 }
 
 /// What the TLB maintenance of every CPU that runs can do.
@@ -67,12 +73,34 @@ pub(crate) fn tlb_features() -> TlbFeatures {
     })
 }
 
-/// Starts every CPU of the device tree, one after the other.
+/// Starts the CPUs of the device tree, one after the other, but those that are to come late.
 pub(crate) fn start_all(facts: &Facts) {
-    let Some(psci) = facts.psci.filter(|_| calls::is_possible()) else { return };
+    let late = facts.options.late_cpus.unwrap_or(0) as usize;
+    let others = others(facts).count();
+    if late > others {
+        say!(
+            "warning: command line: vellum.late={late}: there are {others} other CPUs, expected no more; all come late"
+        );
+    }
+    start_from(facts, 0, others.saturating_sub(late));
+}
+
+/// Starts the CPUs that were held back; gives how many there are.
+pub(crate) fn start_late(facts: &Facts) -> usize {
+    let late = others(facts).count().min(facts.options.late_cpus.unwrap_or(0) as usize);
+    start_from(facts, others(facts).count() - late, late);
+    late
+}
+
+/// The CPUs that boot did not start, with their numbers.
+fn others(facts: &Facts) -> impl Iterator<Item = (usize, &Cpu)> {
     let boot = registers::read_affinity();
-    let others = facts.cpus.iter().filter(|cpu| cpu.affinity != boot);
-    for (index, cpu) in (1..MAX_CPUS).zip(others) {
+    (1..MAX_CPUS).zip(facts.cpus.iter().filter(move |cpu| cpu.affinity != boot))
+}
+
+fn start_from(facts: &Facts, first: usize, count: usize) {
+    let Some(psci) = facts.psci.filter(|_| calls::is_possible()) else { return };
+    for (index, cpu) in others(facts).skip(first).take(count) {
         if let Err(reason) = start(&psci, index, cpu, facts) {
             say!("warning: cpu {index} (affinity {:#x}) stays off: {reason}", cpu.affinity);
         }
@@ -95,7 +123,8 @@ fn start(psci: &Psci, index: usize, cpu: &Cpu, facts: &Facts) -> Result<(), NotS
     let call = Call { conduit: early::conduit(psci), cpu_on: psci.cpu_on, affinity: cpu.affinity };
     // SAFETY: this is the high half, and `Translation::read` is what it runs by. The stacks were just mapped. The CPU
     // started before has announced itself, refused, or was given up when it did not answer for long.
-    let called = unsafe { secondary::start(call, facts.load_address, Translation::read(), requirements(facts), start) };
+    let called =
+        unsafe { secondary::start(call, facts.load_address, Translation::read(), requirements(facts, index), start) };
     let answer = called.map_err(NotStarted::Firmware).and_then(|()| wait_for(index));
     if answer.as_ref().is_err_and(NotStarted::is_off) {
         stacks::unmake(index, frames);
@@ -104,25 +133,36 @@ fn start(psci: &Psci, index: usize, cpu: &Cpu, facts: &Facts) -> Result<(), NotS
 }
 
 /// What a CPU must have to translate as the boot CPU does.
-fn requirements(facts: &Facts) -> Requirements {
-    let shape = facts.choice.shape;
-    let is_lpa2 = shape.layout == Layout::Lpa2;
-    let (granule_shift, granule_min) = match shape.page_size {
-        PageSize::Size4K => (28, is_lpa2.into()),
-        PageSize::Size16K => (20, 1 + u64::from(is_lpa2)),
-        PageSize::Size64K => (24, 0),
-    };
-    let is_lva = shape.page_size == PageSize::Size64K && shape.upper_bits > 48;
+fn requirement(facts: &Facts) -> Requirement {
     let control = TranslationControl::decode(Translation::read().tcr);
-    let pa_range_min = control.map_or(0, |control| control.output_range.into());
-    Requirements { granule_shift, granule_min, granule_max: 7, pa_range_min, va_range_min: is_lva.into() }
+    Requirement::new(&facts.choice, control.map_or(0, |control| control.output_range))
+}
+
+/// The same as the numbers that CPU `index` compares, with what it is to believe of itself.
+fn requirements(facts: &Facts, index: usize) -> Requirements {
+    let requirement = requirement(facts);
+    let belief = facts.options.cpus[index];
+    let mmfr0 = belief.mmfr0();
+    let is_claimed = belief.claims(requirement.page_size);
+    Requirements {
+        granule_shift: requirement.granule_shift.into(),
+        granule_min: requirement.granule_min.into(),
+        granule_max: GRANULE_MAX.into(),
+        granule_claim: if is_claimed { requirement.granule_plain.into() } else { NOT_CLAIMED },
+        mmfr0_clear: mmfr0.clear,
+        mmfr0_set: mmfr0.set,
+        pa_range_min: requirement.physical_range_min.into(),
+        va_range_min: requirement.virtual_range_min.into(),
+    }
 }
 
 fn wait_for(index: usize) -> Result<(), NotStarted> {
     let end = timer::read_counter() + PATIENCE * timer::read_frequency();
     while running() & 1 << index == 0 {
         if let Some(refusal) = secondary::read_refusal() {
-            return Err(NotStarted::Refused(refusal));
+            let read = IdRegisters { mmfr0: refusal.mmfr0, mmfr2: refusal.mmfr2, ..IdRegisters::default() };
+            let believed = facts().options.cpus[index].believe(read);
+            return Err(NotStarted::Refused(refusal, requirement(facts()).missing(&believed)));
         }
         if timer::read_counter() > end {
             return Err(NotStarted::Silent);
@@ -148,7 +188,7 @@ enum NotStarted {
     Method,
     Stacks(MakeError),
     Firmware(PsciError),
-    Refused(Refusal),
+    Refused(Refusal, Option<Lack>),
     Silent,
 }
 
@@ -171,9 +211,13 @@ impl fmt::Display for NotStarted {
             Self::Method => f.write_str("its enable-method is not psci"),
             Self::Stacks(error) => write!(f, "no stacks: {error}"),
             Self::Firmware(error) => write!(f, "CPU_ON: {error}"),
-            Self::Refused(Refusal { midr, mmfr0, mmfr2 }) => {
+            Self::Refused(Refusal { midr, mmfr0, mmfr2 }, lack) => {
+                match lack {
+                    Some(lack) => lack.fmt(f)?,
+                    None => f.write_str("it lacks what was chosen")?,
+                }
                 let midr = Midr::new(*midr as u32);
-                write!(f, "{midr} lacks what was chosen (ID_AA64MMFR0_EL1 {mmfr0:#x}, ID_AA64MMFR2_EL1 {mmfr2:#x})")
+                write!(f, " ({midr}, ID_AA64MMFR0_EL1 {mmfr0:#x}, ID_AA64MMFR2_EL1 {mmfr2:#x}); its MMU was never on")
             }
             Self::Silent => write!(f, "it was started but said nothing for {PATIENCE} s"),
         }

@@ -1,10 +1,8 @@
 //! Boot at physical addresses: the first identity map, what the machine is, what to choose, the kernel's own map.
 
-mod choose;
 mod identity;
 mod kernel_map;
 mod start;
 
-pub(crate) use choose::{BitsReason, Choice, PageSizeReason};
 pub(crate) use identity::{CAUTIOUS, build_identity_map};
 pub(crate) use start::{conduit, main};

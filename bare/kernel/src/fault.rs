@@ -123,7 +123,7 @@ impl fmt::Display for Place {
             return write!(f, "image + {:#x}, {}", self.0.bits() - image.start, part_of_image(self.0));
         }
         let Some(facts) = high::known_facts() else { return f.write_str("no place with a name") };
-        if let Some(place) = stacks::find(self.0, facts.choice.shape.page_size) {
+        if let Some(place) = stacks::find(self.0, facts.choice.page_size) {
             return place.fmt(f);
         }
         if facts.linear.contains(self.0) {

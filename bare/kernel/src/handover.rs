@@ -1,16 +1,16 @@
 //! What `early` leaves for the high half: plain values. A reference, a string or a function pointer would hold an
 //! address of the identity map, where nothing is any more.
 
+use kerncore::choice::Choice;
 use kerncore::command_line::Options;
 use kerncore::devicetree::{Cpu, MAX_CPUS, Psci};
+use kerncore::linear::Linear;
 use kerncore::list::List;
 use kerncore::memory_map::{Kind, MAX_RANGES, MapFull, MemoryMap};
 use kerncore::range::PhysicalRange;
 use vmsa::{PageSize, PhysAddr};
 
 use crate::devices::Devices;
-use crate::early::Choice;
-use crate::linear::Linear;
 use crate::lock::Lock;
 
 /// What boot found, chose and built.

@@ -26,7 +26,7 @@ pub(crate) fn known_facts() -> Option<&'static Facts> {
 
 /// The page size of the kernel.
 pub(crate) fn page_size() -> PageSize {
-    facts().choice.shape.page_size
+    facts().choice.page_size
 }
 
 /// Entered from assembly, on the boot CPU's stack in the high half.
@@ -42,6 +42,7 @@ pub(crate) extern "C" fn main(_: u64) -> ! {
     let mut map = MemoryMap::new();
     handover.fill(&mut map).expect("a copy has as many ranges as what it copies");
     memory::free_early_tables(&mut map);
+    memory::forget_what_is_not_there(&mut map);
     if let Err(error) = memory::start(EarlyAllocator::new(&mut map, page_size())) {
         refuse(format_args!("{error}"));
     }
@@ -49,6 +50,9 @@ pub(crate) extern "C" fn main(_: u64) -> ! {
     calls::start(facts);
     cpus::start_all(facts);
     times::record(Step::Cpus);
+    if let Err(error) = checks::find_room() {
+        refuse(format_args!("{error}"));
+    }
     report::detected();
     report::chosen();
     report::memory_map(&map);

@@ -3,15 +3,16 @@
 use core::fmt;
 use core::slice;
 
-use hardware::image;
+use hardware::{image, probe};
 use kerncore::buddy::{AddError, Buddy, Layout, WrongLength};
 use kerncore::early::{EarlyAllocator, EarlyError, Request};
 use kerncore::list::List;
 use kerncore::memory_map::{Kind, MAX_RANGES, MemoryMap};
 use kerncore::range::PhysicalRange;
 use spin::Once;
-use vmsa::PhysAddr;
+use vmsa::{PhysAddr, VirtAddr};
 
+use crate::console::say;
 use crate::handover::PAGE_NOTES;
 use crate::high::{facts, page_size};
 use crate::lock::Lock;
@@ -37,6 +38,28 @@ impl fmt::Display for StartError {
             Self::Length(error) => write!(f, "page allocator: {error}"),
             Self::Memory(error) => write!(f, "page allocator: {error}"),
         }
+    }
+}
+
+/// Whether memory is at both ends of a range that nobody uses, mapped `offset` above its physical address.
+pub(crate) fn answers(range: PhysicalRange, offset: u64) -> bool {
+    let ends = [range.start.bits().next_multiple_of(8), (range.end.bits() - 8) & !7];
+    ends.into_iter().all(|address| {
+        // SAFETY: free memory by the device tree, mapped, and this CPU is alone with it.
+        unsafe { probe::is_memory(VirtAddr::new(address.wrapping_add(offset))) }
+    })
+}
+
+/// Gives up free ranges where no memory answers: a device tree may lie.
+pub(crate) fn forget_what_is_not_there(map: &mut MemoryMap) {
+    let mut absent = List::<_, MAX_RANGES>::new(PhysicalRange::EMPTY);
+    for range in map.free(page_size()).filter(|range| !answers(*range, facts().linear.offset())) {
+        absent.push(range).expect("the list is as long as the map");
+    }
+    for range in absent.iter() {
+        say!("warning: memory: {range} does not answer, expected RAM as the device tree says; unused");
+        // Marking a whole free piece needs no room.
+        map.mark(*range, Kind::Lost).ok();
     }
 }
 

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use kerncore::choice::{BitsReason, Choice, PageSizeReason};
 use kerncore::command_line::Exit;
 use kerncore::memory_map::MemoryMap;
 use kerncore::range::Bytes;
@@ -11,7 +12,6 @@ use vmsa::{IdRegisters, Layout, LeafSize, Meaning, PageSize};
 
 use crate::checks::Outcome;
 use crate::console::{say, write_text};
-use crate::early::{BitsReason, Choice, PageSizeReason};
 use crate::finish::Status;
 use crate::high::{facts, page_size};
 use crate::{cpus, kernel_table, memory, times};
@@ -30,6 +30,7 @@ pub(crate) fn detected() {
         }
         first.get_or_insert(id);
     }
+    say!("BBM level of all CPUs: {}", cpus::bbm());
     say!("entered at EL{}", facts().exception_level);
     say!("loaded at {}", facts().load_address);
 }
@@ -54,25 +55,24 @@ fn features(id: &IdRegisters) {
 /// `# chosen`: what, and why.
 pub(crate) fn chosen() {
     let facts = facts();
-    let Choice { shape, page_size_reason, bits_reason, .. } = facts.choice;
+    let Choice { page_size, page_size_reason, virtual_bits: bits, bits_reason, layout, .. } = facts.choice;
     say!("# chosen");
     match page_size_reason {
-        PageSizeReason::Asked => say!("page size: {} (arm64.pagesize asks for it)", shape.page_size),
-        PageSizeReason::Default => say!("page size: {} (nothing else is asked for)", shape.page_size),
-        PageSizeReason::Instead(asked) => say!("page size: {} (the CPU has no {asked} granule)", shape.page_size),
+        PageSizeReason::Asked => say!("page size: {page_size} (arm64.pagesize asks for it)"),
+        PageSizeReason::Default => say!("page size: {page_size} (nothing else is asked for)"),
+        PageSizeReason::Instead(asked) => say!("page size: {page_size} (the CPU has no {asked} granule)"),
     }
     let early = facts.early_page_size;
-    match early == shape.page_size {
+    match early == page_size {
         true => say!("page size before the command line was read: {early}"),
         false => say!("page size before the command line was read: {early} (switched with the MMU off)"),
     }
-    let bits = shape.upper_bits;
     match bits_reason {
         BitsReason::Asked => say!("virtual addresses: {bits} bits (vellum.vabits asks for it)"),
         BitsReason::Largest => say!("virtual addresses: {bits} bits (the most that the CPU has with this page size)"),
         BitsReason::Instead(asked) => say!("virtual addresses: {bits} bits (the CPU does not have {asked})"),
     }
-    match shape.layout {
+    match layout {
         Layout::Bits48 => say!("descriptors: 48-bit addresses (no address needs more)"),
         Layout::Lpa => say!("descriptors: LPA, 52-bit addresses (more than 48 bits are in use)"),
         Layout::Lpa2 => say!("descriptors: LPA2, 52-bit addresses (more than 48 bits are in use)"),

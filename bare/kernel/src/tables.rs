@@ -11,5 +11,5 @@ mod source;
 
 pub(crate) use any::{AnyTable, ChangeError};
 pub(crate) use attributes::{DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, map};
-pub(crate) use shape::Shape;
+pub(crate) use shape::{LOWER_BITS, Shape};
 pub(crate) use source::{Bump, TableSource};

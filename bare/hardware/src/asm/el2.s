@@ -24,6 +24,10 @@ enter_el1:
     // With E2H = 1 the names of EL1's registers would mean those of EL2, and others would be laid out differently.
     isb
     known_el1_state
+    adrp    x0, el2_vectors
+    add     x0, x0, :lo12:el2_vectors
+    msr     vbar_el2, x0
+    isb                             // an undefined instruction from here on finds the vectors
     mov     x0, #0x0830
     movk    x0, #0x30c5, lsl #16
     msr     sctlr_el2, x0           // RES1 bits: MMU and caches off
@@ -72,18 +76,28 @@ enter_el1:
     cbz     x0, 5f
     msr     S3_4_C1_C2_2, xzr       // HCRX_EL2: EL1's TLBIs and DSBs mean what they say (FnXS = 0)
 
-5:  adrp    x0, el2_vectors
-    add     x0, x0, :lo12:el2_vectors
-    msr     vbar_el2, x0
-    mov     x0, #0x3c5              // EL1 on SP_EL1, DAIF masked
+5:  mov     x0, #0x3c5              // EL1 on SP_EL1, DAIF masked
     msr     spsr_el2, x0
     msr     elr_el2, x30
     eret                            // also the context synchronization that all of the above needs
 
-// Nothing traps to EL2 but an HVC, and this kernel makes none when it was entered here: answer NOT_SUPPORTED.
+// From EL2 itself: a register that an ID register promises and the machine lacks (QEMU's a64fx with a GICv2 has no
+// ICC_SRE_EL2) is passed over, and reads as zero. From EL1 nothing traps but an HVC, and this kernel makes none when it
+// was entered here: answer NOT_SUPPORTED.
     .balign 0x800
 el2_vectors:
-    .rept   16
+    .rept   8
+    .balign 0x80
+    mrs     x0, esr_el2
+    lsr     x0, x0, #26             // EC: 0 for an undefined instruction
+    cbnz    x0, .                   // anything else is beyond help
+    mrs     x0, elr_el2
+    add     x0, x0, #4
+    msr     elr_el2, x0
+    mov     x0, xzr
+    eret
+    .endr
+    .rept   8
     .balign 0x80
     mov     x0, #-1
     eret

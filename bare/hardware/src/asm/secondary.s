@@ -13,11 +13,21 @@ secondary_entry:
     // know gives it some other translation.
     mrs     x20, id_aa64mmfr0_el1
     mrs     x21, S3_0_C0_C7_2       // ID_AA64MMFR2_EL1
+    ldp     x1, x2, [x19, #{START_MMFR0_CLEAR}]
+    bic     x20, x20, x1            // a test has this CPU believe something else of itself
+    orr     x20, x20, x2
     ldp     x1, x2, [x19, #{START_GRANULE_SHIFT}]
-    ldr     x3, [x19, #{START_GRANULE_MAX}]
+    ldp     x3, x5, [x19, #{START_GRANULE_MAX}]
     lsr     x4, x20, x1             // TGran4, TGran16 or TGran64
     and     x4, x4, #15
-    cmp     x4, x2
+    cmn     x5, #1                  // a test claims the granule for a CPU that may lack it
+    b.eq    2f
+    cmp     x4, x5
+    b.lo    1f
+    cmp     x4, x3
+    b.ls    2f
+1:  mov     x4, x5
+2:  cmp     x4, x2
     b.lo    refuse
     cmp     x4, x3
     b.hi    refuse

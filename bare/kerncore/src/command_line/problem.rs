@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::CpuOverride;
 use crate::text::Text;
 
 /// One thing wrong with the command line; all are survived.
@@ -13,6 +14,7 @@ pub enum Problem<'a> {
     BadValue { option: Text<'a>, value: Option<Text<'a>>, expected: &'static str, instead: &'static str },
     Repeated { option: Text<'a> },
     UnclosedQuote { word: Text<'a> },
+    Test { cpu: usize, belief: CpuOverride },
 }
 
 impl fmt::Display for Problem<'_> {
@@ -29,6 +31,9 @@ impl fmt::Display for Problem<'_> {
                 write!(f, "{option} has no value, expected {expected}; {instead}")
             }
             Self::Repeated { option } => write!(f, "option {option} is given again, expected once; this value is used"),
+            Self::Test { cpu, belief } => {
+                write!(f, "this is a test: cpu {cpu} is to believe of itself {belief}, whatever it has")
+            }
             Self::UnclosedQuote { word } => {
                 write!(f, "the quote in {word} is not closed, expected another; taken up to the end")
             }

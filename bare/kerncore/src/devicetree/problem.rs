@@ -8,6 +8,7 @@ use core::fmt;
 use crate::finding::Severity;
 use crate::range::PhysicalRange;
 use crate::text::Text;
+use vmsa::PhysAddr;
 
 use super::description::{MAX_BANKS, MAX_CPUS, MAX_RESERVATIONS};
 
@@ -17,6 +18,7 @@ use super::description::{MAX_BANKS, MAX_CPUS, MAX_RESERVATIONS};
 pub enum Problem<'a> {
     // The blob as a whole: fatal.
     Missing,
+    NotATree { address: u64 },
     BadMagic { found: u32 },
     BadVersion { version: u32, compatible: u32 },
     BadSize { size: usize },
@@ -51,6 +53,7 @@ pub enum Problem<'a> {
     // Console.
     NoSuchConsole { path: Text<'a>, instead: &'static str },
     UnknownConsole { path: Text<'a>, compatible: Text<'a>, instead: &'static str },
+    NoConsole { guess: Option<PhysAddr> },
     // Interrupts.
     InterruptCycle { node: Text<'a>, phandle: u32, instead: &'static str },
     InterruptNowhere { node: Text<'a>, phandle: u32, instead: &'static str },
@@ -62,9 +65,13 @@ impl Problem<'_> {
     pub fn severity(&self) -> Severity {
         use Problem::*;
         match self {
-            Missing | BadMagic { .. } | BadVersion { .. } | BadSize { .. } | Truncated { .. } | BadBlock { .. } => {
-                Severity::Fatal
-            }
+            Missing
+            | NotATree { .. }
+            | BadMagic { .. }
+            | BadVersion { .. }
+            | BadSize { .. }
+            | Truncated { .. }
+            | BadBlock { .. } => Severity::Fatal,
             BadToken { .. } | BadPropertyName { .. } | CutShort { .. } | Unbalanced { .. } => Severity::Fatal,
             MisplacedProperty { .. } | UnterminatedReservations => Severity::Fatal,
             NoMemory | TooManyReservations { .. } => Severity::Fatal,
@@ -76,6 +83,11 @@ impl Problem<'_> {
         use Problem::*;
         match self {
             Missing => write!(f, "none was passed; expected its address in x0 at entry, so no memory is known"),
+            NotATree { address } => write!(
+                f,
+                "x0 was {address:#x} at entry, expected a blob of at most 2 MiB there, on a multiple of 8 and outside \
+                 the kernel, so no memory is known"
+            ),
             BadMagic { found } => write!(f, "begins with {found:#010x}, expected 0xd00dfeed; not read"),
             BadVersion { version, compatible } => {
                 write!(f, "version {version}, compatible down to {compatible}; expected to be readable as 17; not read")
@@ -170,6 +182,12 @@ impl Problem<'_> {
             }
             UnknownConsole { path, compatible, instead } => {
                 write!(f, "console {path} is {compatible}, expected arm,pl011; {instead}")
+            }
+            NoConsole { guess: Some(guess) } => {
+                write!(f, "no PL011 is where it tells of a console, expected one; that at {guess} is used")
+            }
+            NoConsole { guess: None } => {
+                write!(f, "no PL011 is where it tells of a console, expected one; nothing is seen")
             }
             InterruptCycle { node, phandle, instead } => write!(
                 f,

@@ -25,6 +25,10 @@ impl MemoryMap {
         occupants: &Occupants,
         findings: &mut Findings<'a>,
     ) {
+        // What is wrong after something fatal follows from it, and would only hide it.
+        if findings.fatal().is_some() {
+            return;
+        }
         if self.try_make(machine, occupants, findings) == Err(MapFull) {
             findings.push(Problem::Full);
         }

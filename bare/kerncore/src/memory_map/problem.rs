@@ -26,7 +26,10 @@ impl Problem {
     /// Whether the kernel can go on.
     pub fn severity(&self) -> Severity {
         match self {
-            Self::Full | Self::NothingFree | Self::PartOutOfReach { kind: Kind::Image, .. } => Severity::Fatal,
+            Self::Full | Self::NothingFree => Severity::Fatal,
+            Self::NotInMemory { kind: Kind::Image, .. } | Self::PartOutOfReach { kind: Kind::Image, .. } => {
+                Severity::Fatal
+            }
             _ => Severity::Warning,
         }
     }
@@ -44,10 +47,8 @@ impl fmt::Display for Problem {
                 )
             }
             Self::NotInMemory { kind, range } => {
-                write!(
-                    f,
-                    "{kind} {range} is not wholly in memory, expected it in a bank; the part outside is not managed"
-                )
+                let instead = if *kind == Kind::Image { "cannot go on" } else { "the part outside is not managed" };
+                write!(f, "{kind} {range} is not wholly in memory, expected it in a bank; {instead}")
             }
             Self::MustNotBeMapped { kind, range } => {
                 write!(

@@ -9,10 +9,15 @@ use kerncore::range::Bytes;
 use pagetable::Change;
 use vmsa::{FaultStatus, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
 
-use super::{Detail, tell};
+use super::{Detail, TooLittle, tell};
 use crate::high::page_size;
 use crate::tables::{READ_WRITE, map};
 use crate::{kernel_table, layout, memory};
+
+/// Every so many pages one is looked at; no power of two, so that it falls on all places of smaller leaves.
+const SPREAD: u64 = 61;
+/// Pages that are looked at on either side of the one that is protected.
+const NEAR: u64 = 33;
 
 /// A leaf in a range of its own.
 struct Block {
@@ -35,25 +40,39 @@ pub(super) fn protect(detail: &mut Detail) -> bool {
     is_ok && is_undone
 }
 
+/// Whether there will be a block: see [`Block::make`].
+pub(super) fn find_room() -> Result<(), TooLittle> {
+    let smallest = leaves().last().map_or(page_size().size_bytes(), |size| size.size_bytes(page_size()));
+    memory::with_pages(|pages| {
+        let has_room =
+            (0..=MAX_ORDER).any(|order| pages.free_blocks(order) > 0 && pages.block_bytes(order) >= smallest);
+        let too_little = TooLittle { free_bytes: pages.free_bytes(), wanted_bytes: smallest };
+        if has_room { Ok(()) } else { Err(too_little) }
+    })
+}
+
+/// Leaves that fit the checks' range, from the largest, pages left out.
+fn leaves() -> impl Iterator<Item = LeafSize> {
+    let room = layout::CHECKS.end - layout::CHECKS.start;
+    LeafSize::all(page_size(), kernel_table::read().shape().layout)
+        .filter(move |size| *size != LeafSize::PAGE && size.size_bytes(page_size()) <= room)
+}
+
 impl Block {
     /// The largest leaf for which there is memory of its own, and which fits the range.
     fn make() -> Option<Self> {
-        let layout = kernel_table::read().shape().layout;
-        let room = layout::CHECKS.end - layout::CHECKS.start;
-        LeafSize::all(page_size(), layout)
-            .filter(|size| *size != LeafSize::PAGE && size.size_bytes(page_size()) <= room)
-            .find_map(|size| {
-                let order = (size.shift(page_size()) - page_size().shift()) as usize;
-                let memory = (order <= MAX_ORDER).then(|| memory::allocate(order))??;
-                let block = Self { size, memory, order };
-                match block.map() {
-                    true => Some(block),
-                    false => {
-                        memory::free(memory, order);
-                        None
-                    }
+        leaves().find_map(|size| {
+            let order = (size.shift(page_size()) - page_size().shift()) as usize;
+            let memory = (order <= MAX_ORDER).then(|| memory::allocate(order))??;
+            let block = Self { size, memory, order };
+            match block.map() {
+                true => Some(block),
+                false => {
+                    memory::free(memory, order);
+                    None
                 }
-            })
+            }
+        })
     }
 
     fn bytes(&self) -> u64 {
@@ -85,8 +104,8 @@ impl Block {
             tell!(detail, ": mapped by {leaf:x?}");
             return None;
         }
-        self.for_each_page(detail, |page| write(page, value(page)))?;
-        let page = self.range().start + (self.bytes() / 2 + page_size().size_bytes());
+        self.for_sampled_pages(detail, |page| write(page, value(page)))?;
+        let page = self.changed();
         let (set, clear) = (Stage1Attributes::READ_ONLY, Stage1Attributes::empty());
         let change = Change::Protect { from: page..page + page_size().size_bytes(), set, clear };
         if let Err(error) = kernel_table::change(&[change], true) {
@@ -117,11 +136,13 @@ impl Block {
         None
     }
 
-    /// Every other page holds its value, can be written, and has the descriptor bits it had, its place in the block
-    /// apart.
+    /// Of the other pages a sample holds its value and can be written; all have the descriptor bits they had, their place
+    /// in the block apart.
     fn check_neighbours(&self, changed: VirtAddr, detail: &mut Detail) -> Option<()> {
-        self.for_each_page(detail, |page| page == changed || (read(page) == value(page) && write(page, !value(page))))?;
-        self.for_each_page(detail, |page| page == changed || read(page) == !value(page))?;
+        self.for_sampled_pages(detail, |page| {
+            page == changed || (read(page) == value(page) && write(page, !value(page)))
+        })?;
+        self.for_sampled_pages(detail, |page| page == changed || read(page) == !value(page))?;
         let table = kernel_table::read();
         for offset in (0..self.bytes()).step_by(page_size().size_bytes() as usize) {
             let page = self.range().start + offset;
@@ -138,11 +159,28 @@ impl Block {
         Some(())
     }
 
-    fn for_each_page(&self, detail: &mut Detail, mut holds: impl FnMut(VirtAddr) -> bool) -> Option<()> {
+    /// The page that is protected: just beyond the middle, so that the first of a group is not special.
+    fn changed(&self) -> VirtAddr {
+        self.range().start + (self.bytes() / 2 + page_size().size_bytes())
+    }
+
+    /// The ends, the neighbourhood of the page that is protected, and a spread of others: to touch every page of 512 MiB
+    /// would have an emulator's host find all that memory.
+    fn is_sampled(&self, page: VirtAddr) -> bool {
+        let bytes = page_size().size_bytes();
+        let number = |address: VirtAddr| (address - self.range().start) / bytes;
+        let last = self.bytes() / bytes - 1;
+        number(page) == last
+            || number(page).is_multiple_of(SPREAD)
+            || number(page).abs_diff(number(self.changed())) <= NEAR
+    }
+
+    fn for_sampled_pages(&self, detail: &mut Detail, mut holds: impl FnMut(VirtAddr) -> bool) -> Option<()> {
         let Range { start, end } = self.range();
         let body = || {
             let offsets = (0..end - start).step_by(page_size().size_bytes() as usize);
-            offsets.map(|offset| start + offset).find(|page| !holds(*page))
+            let mut pages = offsets.map(|offset| start + offset).filter(|page| self.is_sampled(*page));
+            pages.find(|page| !holds(*page))
         };
         // SAFETY: the loop holds nothing that needs to be dropped.
         match unsafe { catch(body) } {

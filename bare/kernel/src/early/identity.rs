@@ -8,15 +8,15 @@ use core::ops::Range;
 use hardware::boot::Boot;
 use hardware::platform::Hardware;
 use hardware::{cache, image, probe, registers};
+use kerncore::choice::default_page_size;
 use kerncore::devicetree;
 use kerncore::range::PhysicalRange;
 use pagetable::{El1, Scope, TlbFeatures};
 use vmsa::{AddressHalf, Layout, PageSize, PhysAddr, VirtAddr};
 
-use super::choose::{LOWER_BITS, default_page_size};
 use crate::console;
 use crate::devices::whole_pages;
-use crate::tables::{AnyTable, Bump, DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, map};
+use crate::tables::{AnyTable, Bump, DEVICE, EXECUTABLE, LOWER_BITS, READ_ONLY, READ_WRITE, Shape, map};
 
 /// How a page table is edited before anything is known of the other CPUs: with no TLBI that one of them might lack, and
 /// with every one repeated, should one of them need it.

@@ -5,6 +5,7 @@ use core::ops::Range;
 use hardware::image;
 use hardware::platform::Hardware;
 use kerncore::early::{EarlyAllocator, EarlyError, End, Request};
+use kerncore::linear::Linear;
 use kerncore::list::List;
 use kerncore::memory_map::{MAX_RANGES, MemoryMap};
 use kerncore::range::PhysicalRange;
@@ -14,7 +15,6 @@ use vmsa::{AddressHalf, PhysAddr, Stage1Attributes};
 use super::identity::CAUTIOUS;
 use crate::devices::Placement;
 use crate::handover;
-use crate::linear::Linear;
 use crate::stacks::{self, Kind};
 use crate::tables::{AnyTable, ChangeError, DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, TableSource, map};
 

@@ -3,29 +3,31 @@
 use core::slice;
 
 use hardware::boot::{Boot, Destination, leave_identity_map};
+use hardware::pl011::{self, Answer};
 use hardware::platform::Hardware;
 use hardware::psci::Conduit;
 use hardware::{image, registers};
-use kerncore::command_line::{self, Options};
-use kerncore::devicetree::{self, MachineDescription, Psci};
+use kerncore::choice::{Choice, choose, default_page_size};
+use kerncore::command_line::{self, Exit, Options};
+use kerncore::devicetree::{self, Console, MachineDescription, Problem, Psci};
 use kerncore::finding::{Findings, Severity};
-use kerncore::memory_map::{MemoryMap, Occupants};
+use kerncore::linear::Linear;
+use kerncore::memory_map::{Kind, MemoryMap, Occupants};
 use kerncore::range::PhysicalRange;
+use kerncore::text::Text;
 use pagetable::{Change, El1};
 use vmsa::{AddressHalf, IdRegisters, PageSize, PhysAddr, VirtAddr};
 
-use super::choose::{Choice, LOWER_BITS, choose, default_page_size};
 use super::identity::{CAUTIOUS, image_range};
 use super::kernel_map::{EarlyMemory, build_lower, build_upper};
 use crate::console::{self, say};
 use crate::devices::{Placement, whole_pages};
 use crate::finish::{self, refuse};
 use crate::handover::{self, Facts};
-use crate::high;
-use crate::linear::Linear;
-use crate::stacks::{self, Kind};
-use crate::tables::{AnyTable, Bump, DEVICE, READ_WRITE, map};
+use crate::stacks;
+use crate::tables::{AnyTable, Bump, DEVICE, LOWER_BITS, READ_WRITE, Shape, map};
 use crate::times::{self, Step};
+use crate::{high, memory};
 
 /// The first identity map, to which the console and early memory are added.
 struct Identity {
@@ -43,15 +45,20 @@ pub(crate) fn main(boot: &Boot) -> ! {
     let mut identity = Identity::new(boot, &cpu);
     let mut findings = Findings::new();
     let mut machine = MachineDescription::new();
-    devicetree::read(device_tree(boot), &mut machine, &mut findings);
-    identity.open_console(&machine);
+    match (boot.device_tree_bytes, boot.device_tree) {
+        (0, 1..) => findings.push(Problem::NotATree { address: boot.device_tree }),
+        _ => devicetree::read(device_tree(boot), &mut machine, &mut findings),
+    }
     let options = command_line::parse(machine.bootargs, &mut findings);
-    if boot.device_tree_bytes != 0 {
+    identity.open_console(&mut machine, options.exit == Some(Exit::Semihosting), &mut findings);
+    let cpu = options.cpus[0].believe(cpu);
+    // A tree that is damaged may have lost the words that say how to end.
+    if options.exit.is_some() || findings.fatal().is_none() {
         finish::configure(options.exit, machine.psci.map(|psci| conduit(&psci)));
     }
     let mut map = MemoryMap::new();
     map.make(&mut machine, &occupants(boot), &mut findings);
-    let (choice, linear) = choose_map(&cpu, &options, &map);
+    let (choice, linear) = choose_map(&cpu, &options, &map, &mut findings);
     let limit = choice.physical_limit.min(linear.limit());
     map.keep_below(limit, &mut machine, &mut findings);
     report(&findings);
@@ -76,16 +83,16 @@ fn enter_high_half(
     let Some(pool) = identity.map_early_memory(map) else {
         refuse(format_args!("memory: no free range could be mapped for early use"));
     };
-    let page_size = choice.shape.page_size;
+    let (page_size, shape) = (choice.page_size, Shape::chosen(&choice));
     let (placement, devices) = Placement::new(machine, page_size);
-    let mut memory = EarlyMemory::new(map, pool, choice.shape);
+    let mut memory = EarlyMemory::new(map, pool, shape);
     let upper = build_upper(identity.hardware, linear, &placement, &mut memory);
     let lower = build_lower(identity.hardware, &mut memory);
     let (upper, lower) = match (upper, lower) {
         (Ok(upper), Ok(lower)) => (upper, lower),
         (Err(error), _) | (_, Err(error)) => refuse(format_args!("{error}")),
     };
-    let translation = choice.shape.translation(cpu, lower.root(), Some(upper.root()));
+    let translation = shape.translation(cpu, lower.root(), Some(upper.root()));
     let facts = Facts {
         exception_level: boot.exception_level,
         load_address: PhysAddr::new(boot.load_address),
@@ -100,7 +107,7 @@ fn enter_high_half(
     handover::leave(facts, map);
     times::record(Step::Tables);
     let stack = |kind| stacks::range(0, kind, page_size).end;
-    let (stack, exception_stack) = (stack(Kind::Thread), stack(Kind::Exception));
+    let (stack, exception_stack) = (stack(stacks::Kind::Thread), stack(stacks::Kind::Exception));
     // SAFETY: the other CPUs are off. The new tables map the image at its link address, its identity text and both
     // stacks; what the handover holds are plain values, and `high::main` begins with nothing else.
     unsafe { leave_identity_map(&translation, Destination { entry: high::main, argument: 0, stack, exception_stack }) }
@@ -129,12 +136,11 @@ pub(crate) fn conduit(psci: &Psci) -> Conduit {
     }
 }
 
-fn choose_map(cpu: &IdRegisters, options: &Options, map: &MemoryMap) -> (Choice, Linear) {
+fn choose_map(cpu: &IdRegisters, options: &Options, map: &MemoryMap, findings: &mut Findings) -> (Choice, Linear) {
     let ram = || map.ram().map(|range| (range.start, range.end));
     let (lowest, highest) = (ram().next(), ram().last());
-    let choice = choose(cpu, options, highest.map_or(PhysAddr::new(0), |(_, end)| end));
-    let (page_size, layout, bits) = (choice.shape.page_size, choice.shape.layout, choice.shape.upper_bits);
-    let linear = Linear::new(page_size, layout, bits, lowest.map_or(PhysAddr::new(0), |(start, _)| start));
+    let choice = choose(cpu, options, highest.map_or(PhysAddr::new(0), |(_, end)| end), findings);
+    let linear = Linear::new(&choice, lowest.map_or(PhysAddr::new(0), |(start, _)| start));
     (choice, linear)
 }
 
@@ -162,24 +168,53 @@ impl Identity {
         Self { hardware, table: table.expect("the entry code loaded what `Shape` encoded"), page_size, tables }
     }
 
-    /// Maps the console and prints there from now on. Without a device tree a guess is better than silence.
-    fn open_console(&mut self, machine: &MachineDescription) {
+    /// Maps the console and prints there from now on. Where the tree tells of none, or of one that is not there, QEMU's
+    /// place is tried, if an emulator is what this runs on or nothing is known at all.
+    fn open_console(&mut self, machine: &mut MachineDescription, is_emulated: bool, findings: &mut Findings) {
         let guess = PhysicalRange::from_size(PhysAddr::new(console::FALLBACK), self.page_size.size_bytes());
         // It has served as one for last words; it may be somebody's memory, or the console may be on the same page.
         if console::set_guess_mapped(false) {
-            let page = whole_pages(guess, self.page_size);
-            self.change(Change::Unmap { from: VirtAddr::new(page.start.bits())..VirtAddr::new(page.end.bits()) });
+            self.unmap(guess);
         }
-        let registers = match (machine.console, machine.banks.is_empty()) {
-            (Some(console), _) => console.registers,
-            (None, true) => guess,
-            (None, false) => return,
-        };
+        if let Some(console) = machine.console {
+            let needs_name = console.compatible == *"arm,pl011";
+            if self.try_console(console.registers, needs_name, machine) {
+                return;
+            }
+            machine.console = None;
+        }
+        let is_blind = machine.banks.is_empty() || is_emulated;
+        let is_found = is_blind && self.try_console(guess, true, machine);
+        if is_found {
+            machine.console = Some(Console { compatible: Text::new("arm,pl011"), registers: guess });
+        }
+        if findings.fatal().is_none() {
+            findings.push(Problem::NoConsole { guess: is_found.then_some(guess.start) });
+        }
+    }
+
+    /// Prints to this console, if one is there.
+    fn try_console(&mut self, registers: PhysicalRange, needs_name: bool, machine: &MachineDescription) -> bool {
         let pages = whole_pages(registers, self.page_size);
-        if self.change(map(pages.start.bits()..pages.end.bits(), pages.start.bits(), DEVICE)) {
-            // SAFETY: just mapped; the device tree says it is a PL011, or there is nothing else to try.
-            unsafe { console::set(registers.start.bits()) };
+        let is_memory = machine.banks.iter().any(|bank| bank.overlaps(&registers));
+        if is_memory || !self.change(map(pages.start.bits()..pages.end.bits(), pages.start.bits(), DEVICE)) {
+            return false;
         }
+        let address = registers.start.bits();
+        // SAFETY: just mapped; it is where a UART is said to be, or there is nothing else to try.
+        let answer = unsafe { pl011::probe(address) };
+        let is_there = if needs_name { answer == Answer::PrimeCell } else { answer != Answer::Nothing };
+        match is_there {
+            // SAFETY: mapped, and it answers as a PL011 does, as far as it must.
+            true => unsafe { console::set(address) },
+            false => self.unmap(registers),
+        }
+        is_there
+    }
+
+    fn unmap(&mut self, range: PhysicalRange) {
+        let pages = whole_pages(range, self.page_size);
+        self.change(Change::Unmap { from: VirtAddr::new(pages.start.bits())..VirtAddr::new(pages.end.bits()) });
     }
 
     /// Changes the map. Whether that was possible.
@@ -187,12 +222,22 @@ impl Identity {
         self.table.change(&[change], None, &mut self.tables).is_ok()
     }
 
-    /// Maps the largest free range, from which everything early will come.
-    fn map_early_memory(&mut self, memory: &MemoryMap) -> Option<PhysicalRange> {
+    /// Maps the largest free range that is really there, from which everything early will come.
+    fn map_early_memory(&mut self, memory: &mut MemoryMap) -> Option<PhysicalRange> {
         let reach = PhysicalRange::new(PhysAddr::new(0), PhysAddr::new(1 << LOWER_BITS));
-        let free = memory.free(self.page_size).map(|range| range.intersection(&reach));
-        let pool = free.max_by_key(PhysicalRange::size_bytes).filter(|range| !range.is_empty())?;
-        let is_mapped = self.change(map(pool.start.bits()..pool.end.bits(), pool.start.bits(), READ_WRITE));
-        is_mapped.then_some(pool)
+        loop {
+            let free = memory.free(self.page_size).map(|range| range.intersection(&reach));
+            let pool = free.max_by_key(PhysicalRange::size_bytes).filter(|range| !range.is_empty())?;
+            if !self.change(map(pool.start.bits()..pool.end.bits(), pool.start.bits(), READ_WRITE)) {
+                return None;
+            }
+            if memory::answers(pool, 0) {
+                return Some(pool);
+            }
+            self.unmap(pool);
+            say!("warning: memory: {pool} does not answer, expected RAM as the device tree says; unused");
+            // A map that is too full to note it has no early memory either.
+            memory.mark(pool, Kind::Lost).ok()?;
+        }
     }
 }

@@ -1,8 +1,12 @@
 //! The shape of both halves of a translation, as values, and the registers that say it to a CPU.
 
 use hardware::translation::{SCTLR_MMU_ON, Translation};
+use kerncore::choice::Choice;
 use vmsa::registers::{MemoryTypes, TranslationControl, decode_ttbr, encode_ttbr};
 use vmsa::{AddressHalf, Geometry, GeometryError, Granule, IdRegisters, Layout, PageSize, PhysAddr};
+
+/// Input bits of the lower half: enough for the identity map wherever RAM is below 2^48.
+pub(crate) const LOWER_BITS: u32 = 48;
 
 /// What both halves of a translation look like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,6 +18,12 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
+    /// The shape of the kernel's own map.
+    pub(crate) const fn chosen(choice: &Choice) -> Self {
+        let Choice { page_size, virtual_bits, layout, .. } = *choice;
+        Self { page_size, lower_bits: LOWER_BITS, upper_bits: virtual_bits, layout }
+    }
+
     /// The geometry of one half. `G` is the granule of [`Self::page_size`].
     pub(crate) fn geometry<G: Granule>(self, half: AddressHalf) -> Result<Geometry<G>, GeometryError> {
         let bits = match half {

@@ -48,6 +48,12 @@ pub(crate) fn flatten(file: &[u8]) -> Result<Vec<u8>, String> {
     Ok(image)
 }
 
+/// The memory that an Image takes, by its header.
+pub(crate) fn size_bytes(image: &[u8]) -> Option<u64> {
+    let bytes = image.get(IMAGE_SIZE_OFFSET..IMAGE_SIZE_OFFSET + 8)?;
+    Some(u64::from_le_bytes(bytes.try_into().ok()?))
+}
+
 /// Holds what QEMU and boot loaders rely on: without the magic they take the file for something else, and with an
 /// `image_size` of zero they ignore where it wants to lie.
 fn check_header(image: &[u8]) -> Result<(), String> {
@@ -58,9 +64,7 @@ fn check_header(image: &[u8]) -> Result<(), String> {
              found {magic:02x?}"
         ));
     }
-    let mut image_size = [0; 8];
-    image_size.copy_from_slice(&image[IMAGE_SIZE_OFFSET..IMAGE_SIZE_OFFSET + 8]);
-    let image_size = u64::from_le_bytes(image_size);
+    let image_size = size_bytes(image).unwrap_or(0);
     if image_size < image.len() as u64 {
         return Err(format!(
             "has a wrong arm64 Image header: image_size is {image_size}, expected at least the {} bytes of the file",

@@ -9,15 +9,16 @@ pub(crate) mod guest;
 pub(crate) mod image;
 pub(crate) mod install;
 pub(crate) mod judge;
+mod loader;
 pub(crate) mod options;
 pub(crate) mod qemu;
 pub(crate) mod transcript;
+pub(crate) mod tree;
 mod view;
 
 use std::{
     ffi::OsString,
     io::{self, IsTerminal, Write},
-    path::Path,
     process::Command,
 };
 
@@ -28,18 +29,21 @@ use crate::{
     terminal,
 };
 use guest::{Chunk, Ended};
+use loader::Loader;
 use options::{Asked, Options};
+use tree::Files;
 use view::View;
 
 /// Entry of `cargo xtask run`.
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     let options = match options::parse(arguments)? {
         Asked::Help => return Ok(help::show(help::RUN)),
+        Asked::Trees => return Ok(list_trees()),
         Asked::Run(options) => options,
     };
     install::ensure_qemu()?;
     let kernel = cargo::build_kernel(&mut |line| eprintln!("{line}"))?;
-    let mut command = command(&options, &kernel.image);
+    let (mut command, _files) = command(&options, &kernel)?;
     if options.verbose {
         eprintln!("{}", qemu::typed(&command));
     }
@@ -54,11 +58,27 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     Ok(judgement.status)
 }
 
-/// The command that boots `image`.
-pub(crate) fn command(options: &Options, image: &Path) -> Command {
+fn list_trees() -> Status {
+    for shape in tree::shapes::SHAPES {
+        terminal::print(format_args!("{:24} {}\n", shape.name, shape.tells));
+    }
+    Status::Passed
+}
+
+/// The command that boots `kernel`, and the files that must be there meanwhile.
+pub(crate) fn command(options: &Options, kernel: &Kernel) -> Result<(Command, Files), Failure> {
+    let image = &kernel.image;
+    match options.loader {
+        Loader::Qemu => {}
+        Loader::UBoot => return loader::u_boot(options, image),
+        Loader::Gdb => return loader::gdb(options, image, &kernel.elf),
+    }
+    if let Some(shape) = options.tree.and_then(tree::shapes::find) {
+        return tree::command(options, image, shape);
+    }
     let mut command = guest::tied_to_us(qemu::PROGRAM);
     command.args(qemu::arguments(options, image));
-    command
+    Ok((command, Files::default()))
 }
 
 fn explain_gdb(kernel: &Kernel) {

@@ -5,6 +5,7 @@ use std::{ffi::OsString, fmt, str::FromStr, time::Duration};
 
 use lexopt::prelude::*;
 
+use super::{loader::Loader, tree::shapes};
 use crate::outcome::Failure;
 
 /// CPUs the kernel supports. More of them can be had through `-- -smp N`, to see the kernel refuse them.
@@ -19,6 +20,11 @@ pub(crate) struct Options {
     pub(crate) memory_mib: u64,
     pub(crate) cpu: String,
     pub(crate) append: Vec<String>,
+    /// QEMU's machine.
+    pub(crate) machine: String,
+    pub(crate) loader: Loader,
+    /// The name of a device tree of our own.
+    pub(crate) tree: Option<&'static str>,
     pub(crate) icount: bool,
     pub(crate) gdb: bool,
     pub(crate) verbose: bool,
@@ -31,6 +37,8 @@ pub(crate) struct Options {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Asked {
     Help,
+    /// The trees of our own, by name.
+    Trees,
     Run(Options),
 }
 
@@ -73,6 +81,9 @@ impl Default for Options {
             memory_mib: 2048,
             cpu: "max".into(),
             append: Vec::new(),
+            machine: "virt".into(),
+            loader: Loader::Qemu,
+            tree: None,
             icount: false,
             gdb: false,
             verbose: false,
@@ -96,6 +107,12 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Asked, Failure> {
             Long("cpu") => options.cpu = cpu_model(value(&mut parser)?)?,
             Long("append") => options.append.push(value(&mut parser)?),
             Long("timeout") => timeout = Some(number("--timeout", &value(&mut parser)?, LONGEST_TIMEOUT_SECONDS)?),
+            Long("machine") => options.machine = value(&mut parser)?,
+            Long("loader") => options.loader = value(&mut parser)?.parse().map_err(wrong)?,
+            Long("tree") => match value(&mut parser)?.as_str() {
+                "list" => return Ok(Asked::Trees),
+                name => options.tree = Some(tree(name)?),
+            },
             Long("icount") => options.icount = true,
             Long("gdb") => options.gdb = true,
             Long("verbose") => options.verbose = true,
@@ -136,6 +153,11 @@ fn memory_mib(text: &str) -> Result<u64, Failure> {
         Some(mib) if mib > 0 && mib < 1 << 40 => Ok(mib),
         _ => Err(wrong(format!("--memory {text}: expected a size like 512M or 2G, or a number of MiB"))),
     }
+}
+
+fn tree(name: &str) -> Result<&'static str, Failure> {
+    let known = shapes::find(name).map(|shape| shape.name);
+    known.ok_or_else(|| wrong(format!("--tree {name}: expected a name that `cargo xtask run --tree list` shows")))
 }
 
 fn cpu_model(text: String) -> Result<String, Failure> {
@@ -179,7 +201,7 @@ mod tests {
 
     #[test]
     fn every_option_is_understood() {
-        let words = "--page-size 16k --cpus 8 --memory 3G --cpu max,lpa2=off --append a=b --append c --icount \
+        let words = "--loader gdb --tree page-hole --machine sbsa-ref --page-size 16k --cpus 8 --memory 3G --cpu max,lpa2=off --append a=b --append c --icount \
                      --verbose --timeout 7 -- -smp 9 --page-size 5k";
         let expected = Options {
             page_size: Some(PageSize::Kib16),
@@ -187,6 +209,9 @@ mod tests {
             memory_mib: 3072,
             cpu: "max,lpa2=off".into(),
             append: vec!["a=b".into(), "c".into()],
+            machine: "sbsa-ref".into(),
+            loader: Loader::Gdb,
+            tree: Some("page-hole"),
             icount: true,
             gdb: false,
             verbose: true,
@@ -235,6 +260,8 @@ mod tests {
 
     #[test]
     fn what_is_no_option_is_refused() {
+        assert!(refusal(&["--tree", "none-such"]).contains("--tree list"));
+        assert_eq!(parse_words(&["--tree", "list"]), Ok(Asked::Trees));
         for words in [&["--pagesize", "4k"][..], &["4k"], &["-p"], &["--cpus"], &["--icount=yes"]] {
             refusal(words);
         }

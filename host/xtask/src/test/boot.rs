@@ -6,6 +6,7 @@ use super::{
     Outcome, Say,
     boots::Boot,
     expect::{self, Expect},
+    table,
 };
 use crate::{
     boot::{
@@ -47,7 +48,7 @@ pub(crate) fn run(test: &Boot, kernel: &Result<Kernel, Failure>) -> Outcome {
     let words: Vec<OsString> = test.options.split(' ').map(OsString::from).collect();
     let outcome = match options::parse(&words) {
         Ok(Asked::Run(options)) => attempt(test, &options, kernel),
-        Ok(Asked::Help) => Outcome::failed("the options of this test ask for help"),
+        Ok(Asked::Help | Asked::Trees) => Outcome::failed("the options of this test ask for help"),
         Err(failure) => Outcome::failed(failure.line),
     };
     Outcome { repeat: Some(format!("cargo xtask run {}", test.options)), ..outcome }
@@ -55,12 +56,14 @@ pub(crate) fn run(test: &Boot, kernel: &Result<Kernel, Failure>) -> Outcome {
 
 fn attempt(test: &Boot, options: &Options, kernel: &Kernel) -> Outcome {
     let boot = || {
-        let ended = guest::run(&mut boot::command(options, &kernel.image), options.timeout, &mut |_| {});
-        ended.map_err(|error| Outcome::failed(error.to_string()))
+        let prepared = boot::command(options, kernel);
+        let (mut command, _files) = prepared.map_err(|failure| Box::new(Outcome::stopped(&test.name, failure)))?;
+        let ended = guest::run(&mut command, options.timeout, &mut |_| {});
+        ended.map_err(|error| Box::new(Outcome::failed(error.to_string())))
     };
     let ended = match boot() {
         Ok(ended) => ended,
-        Err(outcome) => return outcome,
+        Err(outcome) => return *outcome,
     };
     let judgement = judge::judge(&ended);
     if judgement.status == Status::HostLacks {
@@ -70,10 +73,13 @@ fn attempt(test: &Boot, options: &Options, kernel: &Kernel) -> Outcome {
     if wrong.is_empty() && test.expect.contains(&Expect::SameTwice) {
         match boot() {
             Ok(again) => wrong.extend(expect::first_difference(&ended.output, &again.output)),
-            Err(outcome) => return outcome,
+            Err(outcome) => return *outcome,
         }
     }
-    if wrong.is_empty() { Outcome::passed(note(&ended, options)) } else { Outcome::failed(explanation(&wrong, &ended)) }
+    let transcript = Transcript::new(&ended.output);
+    let cell = if options.tree.is_some_and(|tree| tree.starts_with("least")) { table::memory } else { table::cell };
+    let passed = || Outcome { cell: cell(&transcript), ..Outcome::passed(note(&ended, options)) };
+    if wrong.is_empty() { passed() } else { Outcome::failed(explanation(&wrong, &ended)) }
 }
 
 /// All that is not as the test expects.
@@ -85,7 +91,7 @@ fn differences(test: &Boot, ended: &Ended) -> Vec<String> {
         wrong.push(format!("ended with {:?}, expected {:?}", judgement.status, test.ends));
         wrong.extend(judgement.line);
     }
-    wrong.extend(expect::check_warnings(&transcript, test.warning).err());
+    wrong.extend(expect::check_warnings(&transcript, &test.warnings).err());
     wrong.extend(test.expect.iter().filter_map(|expect| expect.check(&transcript).err()));
     wrong
 }

@@ -1,7 +1,15 @@
 // data: the boots that must be green, as `cargo xtask run` would be asked for them.
 //! The table of boot tests.
 
-use super::expect::{Expect, Expect::*};
+mod matrix;
+mod mismatched;
+mod rows;
+mod trees;
+
+use super::{
+    expect::{Expect, Expect::*, Words},
+    table::Place,
+};
 use crate::outcome::Status;
 
 /// One boot test.
@@ -11,12 +19,15 @@ pub(crate) struct Boot {
     /// What follows `cargo xtask run`.
     pub(crate) options: String,
     pub(crate) ends: Status,
-    /// Words of the one warning that must come. Without them, none may.
-    pub(crate) warning: &'static [&'static str],
+    /// Words of the warnings that must come, in order. There may be no others.
+    pub(crate) warnings: Vec<Words>,
     pub(crate) expect: Vec<Expect>,
+    /// Where README's table tells of it.
+    pub(crate) place: Option<Place>,
 }
 
-const PAGE_SIZES: [&str; 3] = ["4k", "16k", "64k"];
+/// The page sizes: the columns of README's table.
+pub(crate) const PAGE_SIZES: [&str; 3] = ["4k", "16k", "64k"];
 
 /// The boots of a default run, or the whole matrix.
 pub(crate) fn all(is_whole_matrix: bool) -> Vec<Boot> {
@@ -32,14 +43,14 @@ pub(crate) fn all(is_whole_matrix: bool) -> Vec<Boot> {
     boots.push(Boot {
         name: "boot, page size the CPU lacks".into(),
         options: "--cpu cortex-a72 --page-size 16k".into(),
-        warning: &["arm64.pagesize", "16k"],
+        warnings: vec![&["arm64.pagesize", "16k"]],
         expect: vec![PageSize("4k")],
         ..plain("4k", 4, 1, "2G")
     });
     boots.push(Boot {
         name: "boot, page size that is none".into(),
         options: "--append arm64.pagesize=8k".into(),
-        warning: &["arm64.pagesize", "8k"],
+        warnings: vec![&["arm64.pagesize", "8k"]],
         expect: vec![PageSize("4k")],
         ..plain("4k", 4, 1, "2G")
     });
@@ -55,9 +66,12 @@ pub(crate) fn all(is_whole_matrix: bool) -> Vec<Boot> {
         expect: vec![SameTwice],
         ..plain("4k", 4, 1, "2G")
     });
-    if is_whole_matrix {
-        boots.extend(matrix());
-    }
+    boots.extend(widths());
+    boots.extend(mismatched::all());
+    boots.extend(inputs());
+    boots.extend(rows::all());
+    boots.extend(trees::all());
+    boots.extend(if is_whole_matrix { matrix::whole() } else { matrix::pairwise() });
     boots
 }
 
@@ -69,8 +83,9 @@ fn plain(size: &'static str, cpus: usize, level: u8, memory: &str) -> Boot {
         name: format!("boot {size}, {cpus} CPU{plural}, EL{level}, {memory}"),
         options: if level == 2 { format!("{options} -- -M virtualization=on") } else { options },
         ends: Status::Passed,
-        warning: &[],
+        warnings: vec![],
         expect: vec![PageSize(size), Cpus(cpus), EnteredAt(level)],
+        place: None,
     }
 }
 
@@ -84,17 +99,91 @@ fn bounded(size: &'static str) -> Boot {
     }
 }
 
-/// What the default run leaves out.
-fn matrix() -> Vec<Boot> {
-    let mut boots = Vec::new();
-    for size in PAGE_SIZES {
-        for level in [1, 2] {
-            for memory in ["512M", "8G"] {
-                boots.extend([1, 2, 8].map(|cpus| plain(size, cpus, level, memory)));
-            }
-        }
+/// A boot on two CPUs with little memory, under a name and with options of its own.
+fn other(name: &str, options: &str, warnings: &[Words], expect: Vec<Expect>) -> Boot {
+    Boot {
+        name: format!("boot, {name}"),
+        options: format!("--cpus 2 --memory 256M {options}"),
+        ends: Status::Passed,
+        warnings: warnings.to_vec(),
+        expect,
+        place: None,
     }
-    boots
+}
+
+/// Command lines, machines and numbers of CPUs that are odd.
+fn inputs() -> Vec<Boot> {
+    let odd = |name, options, warnings: &[Words], expect| other(name, options, warnings, expect);
+    vec![
+        odd("an unknown option", "--append vellum.vabit=48", &[&["vellum.vabit", "unknown", "vellum.vabits"]], vec![]),
+        odd("another's options", "--append quiet --append root=/dev/vda", &[], vec![Cpus(2)]),
+        odd(
+            "a value twice",
+            "--append vellum.vabits=42 --append vellum.vabits=39",
+            &[&["given again"]],
+            vec![VirtualBits(39)],
+        ),
+        odd("a quote that is open", "--append \"vellum.vabits=39", &[&["quote", "not closed"]], vec![]),
+        odd("more CPUs than are supported", "-- -smp 9", &[&["9 CPUs", "8"]], vec![Cpus(8)]),
+        odd(
+            "two NUMA nodes",
+            "-- -smp 4 -numa node,memdev=a -numa node,memdev=b -object memory-backend-ram,id=a,size=96M -object memory-backend-ram,id=b,size=160M",
+            &[],
+            vec![Cpus(4), Says(&["256M in"])],
+        ),
+        odd("an initrd", "-- -initrd Cargo.lock", &[], vec![Says(&["initrd"])]),
+        odd("tagged memory", "-- -M mte=on", &[], vec![Cpus(2)]),
+        odd("one thread for all CPUs", "-- -accel tcg,thread=single", &[], vec![Cpus(2)]),
+        odd("entry below a secure world", "--cpus 1 -- -M secure=on", &[], vec![EnteredAt(1)]),
+        odd("by U-Boot", "--loader u-boot --page-size 64k --memory 512M", &[], vec![PageSize("64k"), Cpus(2)]),
+        odd(
+            "by U-Boot at EL2",
+            "--loader u-boot --memory 512M -- -M virtualization=on",
+            &[],
+            vec![EnteredAt(2), Cpus(2)],
+        ),
+        odd("as an ELF by a debugger", "--loader gdb --page-size 16k", &[], vec![PageSize("16k"), Cpus(2)]),
+        odd("as an ELF by a debugger at EL2", "--loader gdb -- -M virtualization=on", &[], vec![EnteredAt(2), Cpus(2)]),
+        odd(
+            "memory from 0",
+            "--machine xlnx-versal-virt --memory 512M --cpus 4",
+            &[],
+            vec![Says(&["512M in 1 ranges"]), Says(&["0x0000000000000000-", "free"])],
+        ),
+        odd(
+            "memory from 0, 64k",
+            "--machine xlnx-versal-virt --memory 512M --cpus 4 --page-size 64k",
+            &[],
+            vec![PageSize("64k")],
+        ),
+    ]
+}
+
+/// Widths that are odd, or cannot be had.
+fn widths() -> Vec<Boot> {
+    let asked = |name, options, bits| other(name, options, &[], vec![VirtualBits(bits)]);
+    let refused = |name, options, warning, bits| other(name, options, &[warning], vec![VirtualBits(bits)]);
+    vec![
+        asked("4k, 37 bits", "--page-size 4k --append vellum.vabits=37", 37),
+        asked("16k, 51 bits", "--page-size 16k --append vellum.vabits=51", 51),
+        asked("64k, 49 bits", "--page-size 64k --append vellum.vabits=49", 49),
+        refused(
+            "52 bits without LPA2",
+            "--cpu max,lpa2=off --append vellum.vabits=52",
+            &["vellum.vabits=52", "at most 48 with 4K pages", "48 is used"],
+            48,
+        ),
+        refused(
+            "49 bits without LVA",
+            "--cpu cortex-a72 --page-size 64k --append vellum.vabits=49",
+            &["vellum.vabits=49", "at most 48 with 64K pages"],
+            48,
+        ),
+        refused("35 bits", "--append vellum.vabits=35", &["vellum.vabits=35", "a number from 36 to 52"], 52),
+        refused("53 bits", "--append vellum.vabits=53", &["vellum.vabits=53", "a number from 36 to 52"], 52),
+        refused("bits that are no number", "--append vellum.vabits=4x", &["vellum.vabits=4x", "makes no sense"], 52),
+        refused("bits without a number", "--append vellum.vabits", &["vellum.vabits has no value"], 52),
+    ]
 }
 
 #[cfg(test)]

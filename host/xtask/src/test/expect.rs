@@ -4,11 +4,16 @@ use std::collections::BTreeSet;
 
 use crate::boot::transcript::Transcript;
 
+/// Words that a line must have.
+pub(crate) type Words = &'static [&'static str];
+
 /// One expectation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Expect {
     /// `# chosen` names this page size.
     PageSize(&'static str),
+    /// `# chosen` names this many bits of virtual address, and `# linear map` begins where they do.
+    VirtualBits(u32),
     /// `# detected` lists this many CPUs.
     Cpus(usize),
     /// `# detected` names the exception level of entry.
@@ -17,6 +22,8 @@ pub(crate) enum Expect {
     FirstCheckWithin { instructions: u64 },
     /// `# summary` counts at most this many bytes of linear-map tables.
     LinearMapTablesAtMost { bytes: u64 },
+    /// Some line has these words.
+    Says(Words),
     /// A second run prints the same, byte for byte.
     SameTwice,
 }
@@ -31,6 +38,7 @@ impl Expect {
                 let is_chosen = transcript.section("chosen").any(|line| line.starts_with(&start));
                 expect(is_chosen, format!("no line of # chosen begins with `{start}`"))
             }
+            Expect::VirtualBits(bits) => virtual_bits(transcript, *bits),
             Expect::EnteredAt(level) => {
                 let entry = format!("entered at EL{level}");
                 let is_entry = transcript.section("detected").any(|line| line == entry);
@@ -49,8 +57,24 @@ impl Expect {
             Expect::LinearMapTablesAtMost { bytes } => {
                 at_most(transcript.linear_map_table_bytes(), *bytes, "bytes of linear map tables")
             }
+            Expect::Says(words) => {
+                let is_said = transcript.lines().any(|line| has_words(line, words));
+                expect(is_said, format!("no line has the words {words:?}"))
+            }
             Expect::SameTwice => Ok(()),
         }
+    }
+}
+
+fn virtual_bits(transcript: &Transcript, bits: u32) -> Result<(), String> {
+    let start = format!("virtual addresses: {bits} bits ");
+    if !transcript.section("chosen").any(|line| line.starts_with(&start)) {
+        return Err(format!("no line of # chosen begins with `{start}`"));
+    }
+    let first = format!("{:#018x}-", u64::MAX << bits);
+    match transcript.section("linear map").find(|line| line.starts_with("0x")) {
+        Some(line) if line.starts_with(&first) => Ok(()),
+        other => Err(format!("# linear map begins with {other:?}, expected {first}")),
     }
 }
 
@@ -77,16 +101,13 @@ fn has_words(line: &str, words: &[&str]) -> bool {
     })
 }
 
-/// Exactly one warning with these words; without words, none and no error either.
-pub(crate) fn check_warnings(transcript: &Transcript, words: &[&str]) -> Result<(), String> {
+/// A warning or an error for each of `expected`, in order, and no other.
+pub(crate) fn check_warnings(transcript: &Transcript, expected: &[Words]) -> Result<(), String> {
     let is_warning = |line: &&str| ["warning: ", "error: "].iter().any(|start| line.starts_with(start));
     let warnings: Vec<&str> = transcript.lines().filter(is_warning).collect();
-    match warnings.as_slice() {
-        [] if words.is_empty() => Ok(()),
-        [one] if !words.is_empty() && has_words(one, words) => Ok(()),
-        _ if words.is_empty() => Err(format!("expected no warning, found {warnings:?}")),
-        _ => Err(format!("expected one warning with {words:?}, found {warnings:?}")),
-    }
+    let is_met =
+        warnings.len() == expected.len() && warnings.iter().zip(expected).all(|(line, words)| has_words(line, words));
+    if is_met { Ok(()) } else { Err(format!("expected warnings with {expected:?}, found {warnings:?}")) }
 }
 
 /// The first line at which two texts part.
@@ -106,7 +127,9 @@ mod tests {
     use super::{Expect::*, *};
 
     const TEXT: &[u8] = b"# detected\r\ncpu 0: x\r\ncpu 0: y\r\ncpu 1: x\r\nentered at EL2\r\n# chosen\r\n\
-                          page size: 64K (asked for)\r\npage size before: 4K\r\n# summary\r\nlinear map tables: 4096 bytes\r\n# times\r\n\
+                          page size: 64K (asked for)\r\npage size before: 4K\r\n\
+                          virtual addresses: 48 bits (x)\r\nvirtual addresses: 52 bits (x)\r\n# linear map\r\n---\r\n\
+                          0xffff000000000000-0xx\r\n# summary\r\nlinear map tables: 4096 bytes\r\n# times\r\n\
                           first self-check   100 instructions   0.1 s\r\n";
 
     #[test]
@@ -114,6 +137,8 @@ mod tests {
         let transcript = Transcript::new(TEXT);
         for met in [
             PageSize("64k"),
+            VirtualBits(48),
+            Says(&["page size", "64K"]),
             Cpus(2),
             EnteredAt(2),
             FirstCheckWithin { instructions: 100 },
@@ -124,6 +149,9 @@ mod tests {
         for missed in [
             PageSize("4k"),
             PageSize("16k"),
+            VirtualBits(47),
+            VirtualBits(52),
+            Says(&["page size", "16K"]),
             Cpus(3),
             EnteredAt(1),
             FirstCheckWithin { instructions: 99 },
@@ -141,14 +169,14 @@ mod tests {
     fn warnings_are_expected_or_there_are_none() {
         let with = |lines: &str| Transcript::new(format!("{lines}# chosen\nx\n").as_bytes());
         let one = "warning: arm64.pagesize=8k: expected 4k, 16k or 64k\n";
-        let words = ["arm64.pagesize", "8k"];
+        let words: &[Words] = &[&["arm64.pagesize", "8k"]];
         assert_eq!(check_warnings(&with(""), &[]), Ok(()));
-        assert_eq!(check_warnings(&with(one), &words), Ok(()));
+        assert_eq!(check_warnings(&with(one), words), Ok(()));
         assert!(check_warnings(&with(one), &[]).is_err());
         assert!(check_warnings(&with("error: x\n"), &[]).is_err());
-        assert!(check_warnings(&with(""), &words).is_err());
-        assert!(check_warnings(&with(&one.repeat(2)), &words).is_err());
-        assert!(check_warnings(&with("warning: other\n"), &words).is_err());
+        assert!(check_warnings(&with(""), words).is_err());
+        assert!(check_warnings(&with(&one.repeat(2)), words).is_err());
+        assert!(check_warnings(&with("warning: other\n"), words).is_err());
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod libtest;
 mod report;
 mod skips;
 mod steps;
+mod table;
 
 use std::{
     env,
@@ -43,6 +44,8 @@ struct Options {
     filters: Vec<String>,
     wants_all: bool,
     wants_list: bool,
+    /// Only the boots of README's table, which is written.
+    wants_table: bool,
 }
 
 impl Options {
@@ -67,6 +70,8 @@ struct Outcome {
     output: String,
     /// The command that repeats a failure, where it is not `cargo xtask test NAME`.
     repeat: Option<String>,
+    /// What README's table says of a boot.
+    cell: Option<String>,
 }
 
 impl Outcome {
@@ -97,7 +102,12 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     let mut steps = steps::all(&cargo::metadata()?);
     steps.retain(|step| options.want(&step.name));
     let mut boots = boots::all(options.wants_all);
+    let places = boots.iter().filter(|boot| boot.place.is_some()).count();
     boots.retain(|boot| options.want(&boot.name));
+    if options.wants_table {
+        steps.clear();
+        boots.retain(|boot| boot.place.is_some());
+    }
     if steps.is_empty() && boots.is_empty() {
         let line = format!("no test matches `{}` (see cargo xtask test --list)", options.filters.join("`, `"));
         return Err(Failure::bad_input(line));
@@ -112,13 +122,24 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
         report.run(&step.name, |say| steps::run(&step, say));
     }
     if !boots.is_empty() {
-        run_boots(boots, &report);
+        let mut cells = run_boots(boots, &report);
+        if cells.len() == places {
+            cells.sort_by_key(|(number, _)| *number);
+            let cells: Vec<_> = cells.into_iter().map(|(_, cell)| cell).collect();
+            let table = table::render(&boots::PAGE_SIZES, &cells);
+            let work = if options.wants_table { table::write } else { table::check };
+            report.run("README table", |_| work(table.as_deref()));
+        }
     }
     Ok(report.finish())
 }
 
-/// Builds the kernel once, then boots it as often as asked, side by side.
-fn run_boots(boots: Vec<Boot>, report: &Report) {
+/// What a boot left in its place of the table.
+type Cell = (table::Place, Option<String>);
+
+/// Builds the kernel once, then boots it as often as asked, side by side; gives what came of those that have a place in
+/// README's table, with their numbers.
+fn run_boots(boots: Vec<Boot>, report: &Report) -> Vec<(usize, Cell)> {
     let mut kernel = None;
     report.run("kernel", |say| {
         let built = boot::prepare(say);
@@ -126,18 +147,28 @@ fn run_boots(boots: Vec<Boot>, report: &Report) {
         kernel = Some(built);
         Outcome { repeat: Some("cargo xtask run".into()), ..outcome }
     });
-    let Some(kernel) = kernel else { return };
-    let queue = Mutex::new(boots.into_iter());
+    let Some(kernel) = kernel else { return Vec::new() };
+    let queue = Mutex::new(boots.into_iter().enumerate());
+    let cells = Mutex::new(Vec::new());
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
     thread::scope(|scope| {
         for _ in 0..BOOTS_AT_ONCE {
             scope.spawn(|| {
-                while let Some(boot) = next() {
-                    report.run(&boot.name, |_| boot::run(&boot, &kernel));
+                while let Some((number, boot)) = next() {
+                    let mut cell = None;
+                    report.run(&boot.name, |_| {
+                        let outcome = boot::run(&boot, &kernel);
+                        cell = outcome.cell.clone();
+                        outcome
+                    });
+                    if let Some(place) = boot.place {
+                        cells.lock().unwrap_or_else(PoisonError::into_inner).push((number, (place, cell)));
+                    }
                 }
             });
         }
     });
+    cells.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads the arguments that follow `test`; none if help was asked for.
@@ -149,6 +180,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<Options>, Failure> {
         match argument {
             Long("all") => options.wants_all = true,
             Long("list") => options.wants_list = true,
+            Long("table") => options.wants_table = true,
             Long("help") | Short('h') => return Ok(None),
             Value(filter) => options.filters.push(filter.string().map_err(wrong)?),
             other => return Err(wrong(other.unexpected())),
@@ -178,8 +210,8 @@ mod tests {
     #[test]
     fn arguments() {
         let filters = vec!["boot".to_string(), "tidy".to_string()];
-        let expected = Options { filters, wants_all: true, wants_list: true };
-        assert_eq!(options(&["boot", "--all", "tidy", "--list"]), Ok(Some(expected)));
+        let expected = Options { filters, wants_all: true, wants_list: true, wants_table: true };
+        assert_eq!(options(&["boot", "--all", "tidy", "--list", "--table"]), Ok(Some(expected)));
         assert_eq!(options(&[]), Ok(Some(Options::default())));
         assert_eq!(options(&["x", "--help"]), Ok(None));
         for bad in ["--every", "-a", "--all=1"] {

@@ -2,25 +2,28 @@
 
 use core::ops::Range;
 
-use vmsa::{Layout, LeafSize, PageSize, PhysAddr, VirtAddr};
+use vmsa::{LeafSize, PhysAddr, VirtAddr};
+
+use crate::choice::Choice;
 
 /// Where the linear map begins, and what it can hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Linear {
+pub struct Linear {
     /// Its first virtual address: the lowest of the upper half.
-    pub(crate) base: u64,
+    pub base: u64,
     /// The physical address that is there.
-    pub(crate) origin: u64,
+    pub origin: u64,
     /// How many bytes it can hold.
-    pub(crate) capacity: u64,
+    pub capacity: u64,
 }
 
 impl Linear {
-    /// The linear map of a kernel with this page table, for RAM that starts at `lowest`.
+    /// The linear map of a kernel that chose so, for RAM that starts at `lowest`.
     ///
     /// The origin is rounded down so far that memory keeps its alignment to every leaf; but leaves of more than a
     /// quarter of the capacity are not worth the addresses that this wastes.
-    pub(crate) fn new(page_size: PageSize, layout: Layout, input_bits: u32, lowest: PhysAddr) -> Self {
+    pub fn new(choice: &Choice, lowest: PhysAddr) -> Self {
+        let Choice { page_size, layout, virtual_bits: input_bits, .. } = *choice;
         let capacity = 1 << (input_bits - 1);
         let largest =
             LeafSize::all(page_size, layout).map(|leaf| leaf.size_bytes(page_size)).find(|size| *size <= capacity / 4);
@@ -29,27 +32,27 @@ impl Linear {
     }
 
     /// The first physical address beyond it.
-    pub(crate) fn limit(self) -> PhysAddr {
+    pub fn limit(self) -> PhysAddr {
         PhysAddr::new(self.origin.saturating_add(self.capacity))
     }
 
     /// Virtual minus physical address.
-    pub(crate) fn offset(self) -> u64 {
+    pub fn offset(self) -> u64 {
         self.base.wrapping_sub(self.origin)
     }
 
     /// Where a physical address is.
-    pub(crate) fn address(self, physical: PhysAddr) -> VirtAddr {
+    pub fn address(self, physical: PhysAddr) -> VirtAddr {
         VirtAddr::new(physical.bits().wrapping_add(self.offset()))
     }
 
     /// Every address that it can hold.
-    pub(crate) fn range(self) -> Range<VirtAddr> {
+    pub fn range(self) -> Range<VirtAddr> {
         VirtAddr::new(self.base)..VirtAddr::new(self.base + self.capacity)
     }
 
     /// Whether it can hold something at this address.
-    pub(crate) fn contains(self, address: VirtAddr) -> bool {
+    pub fn contains(self, address: VirtAddr) -> bool {
         self.range().contains(&address)
     }
 }

@@ -1,0 +1,144 @@
+//! Boots by a device tree of our own: QEMU's, with its memory laid out anew, or damaged.
+//!
+//! QEMU rewrites the memory nodes of a tree that it is given (`-dtb`). So it is given none: what it boots is four
+//! instructions of firmware, which enter the kernel as a boot loader does, with the address of our tree in x0.
+//!
+//! ```text
+//! QEMU -dumpdtb─▶ its tree ─shape─▶ our tree ─▶ blob ─damage─▶ -device loader   stub -bios─▶ x0 = blob, pc = Image
+//! ```
+
+mod edit;
+pub(crate) mod shapes;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::{self, Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use dtoolkit::{fdt::Fdt, model::DeviceTree};
+
+use super::{guest, image, options::Options, qemu};
+use crate::outcome::{Failure, Status};
+use shapes::Shape;
+
+/// Where the Image lies: 2 MiB above the start of RAM, as QEMU's own loader has it.
+pub(crate) const IMAGE: u64 = 0x4020_0000;
+/// Where the blob lies unless a shape wants it elsewhere.
+const BLOB: u64 = 0x4400_0000;
+
+/// What a shape may change.
+pub(crate) struct Scene {
+    pub(crate) tree: DeviceTree,
+    /// Bytes of RAM at [`edit::RAM`].
+    pub(crate) ram_bytes: u64,
+    /// Bytes that the Image takes with its bss, by its header.
+    pub(crate) image_bytes: u64,
+    /// Where the blob lies.
+    pub(crate) blob_at: u64,
+    /// What x0 holds at entry, if not that.
+    pub(crate) passed: Option<u64>,
+    /// Memory beside RAM: where, and how many MiB. The tree tells of it only if the shape says so.
+    pub(crate) modules: Vec<(u64, u64)>,
+    /// What is done to the finished blob.
+    pub(crate) damage: Option<fn(&mut Vec<u8>)>,
+}
+
+/// Files and folders for one run; gone afterwards.
+#[derive(Debug, Default)]
+pub(crate) struct Files(Vec<PathBuf>);
+
+impl Files {
+    fn write(&mut self, image: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, Failure> {
+        let path = self.name(image, name);
+        fs::write(&path, bytes).map_err(|error| Failure::file(&path, &error))?;
+        Ok(path)
+    }
+
+    /// A name beside the Image that no other run has.
+    pub(crate) fn name(&mut self, image: &Path, name: &str) -> PathBuf {
+        static RUNS: AtomicUsize = AtomicUsize::new(0);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let path = image.with_file_name(format!("{name}.{}.{run}", process::id()));
+        self.0.push(path.clone());
+        path
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        // One that was never written is no loss.
+        self.0.iter().for_each(|path| drop(fs::remove_file(path).or_else(|_| fs::remove_dir_all(path))));
+    }
+}
+
+/// The command that boots `image` by a tree of this shape, and the files it needs.
+pub(crate) fn command(options: &Options, image: &Path, shape: &Shape) -> Result<(Command, Files), Failure> {
+    let (mut command, files, _) = without_image(options, image, shape)?;
+    command.arg("-device").arg(format!("loader,file={},addr={IMAGE:#x},force-raw=on", image.display()));
+    Ok((command, files))
+}
+
+/// The same without the Image in memory, and where the blob is. `image` is read for what it says of itself.
+pub(crate) fn without_image(options: &Options, image: &Path, shape: &Shape) -> Result<(Command, Files, u64), Failure> {
+    let mut files = Files::default();
+    let dump = files.name(image, "qemu.dtb");
+    let bytes = dump_tree(options, image, &dump)?;
+    let fdt = Fdt::new(&bytes).map_err(|error| Failure::new(Status::Failed, format!("QEMU's device tree: {error}")))?;
+    let mut scene = Scene {
+        tree: DeviceTree::from_fdt(&fdt),
+        ram_bytes: options.memory_mib << 20,
+        image_bytes: image_bytes(image)?,
+        blob_at: BLOB,
+        passed: None,
+        modules: Vec::new(),
+        damage: None,
+    };
+    (shape.make)(&mut scene);
+    let mut blob = scene.tree.to_dtb();
+    if let Some(damage) = scene.damage {
+        damage(&mut blob);
+    }
+    let blob = files.write(image, "tree.dtb", &blob)?;
+    let stub = files.write(image, "stub.bin", &stub(scene.passed.unwrap_or(scene.blob_at), IMAGE))?;
+    let mut command = guest::tied_to_us(qemu::PROGRAM);
+    command.args(qemu::machine_arguments(options)).arg("-bios").arg(stub);
+    command.arg("-device").arg(format!("loader,file={},addr={:#x},force-raw=on", blob.display(), scene.blob_at));
+    add_modules(&mut command, options, &scene.modules);
+    command.args(&options.qemu);
+    Ok((command, files, scene.blob_at))
+}
+
+fn image_bytes(image: &Path) -> Result<u64, Failure> {
+    let file = fs::read(image).map_err(|error| Failure::file(image, &error))?;
+    image::size_bytes(&file).ok_or_else(|| Failure::new(Status::Failed, "the Image has no header"))
+}
+
+/// The tree that QEMU would pass, with the kernel's command line in it.
+fn dump_tree(options: &Options, image: &Path, to: &Path) -> Result<Vec<u8>, Failure> {
+    let mut command = Command::new(qemu::PROGRAM);
+    command.args(qemu::arguments(options, image)).arg("-M").arg(format!("dumpdtb={}", to.display()));
+    let failed = |why: String| Failure::new(Status::Failed, format!("{} -M dumpdtb: {why}", qemu::PROGRAM));
+    let output = command.stdin(Stdio::null()).output().map_err(|error| failed(error.to_string()))?;
+    fs::read(to)
+        .map_err(|error: io::Error| failed(format!("{error}: {}", String::from_utf8_lossy(&output.stderr).trim())))
+}
+
+/// Memory modules, for which the machine must have slots and a range that reaches so far.
+fn add_modules(command: &mut Command, options: &Options, modules: &[(u64, u64)]) {
+    let Some(end) = modules.iter().map(|(at, mib)| at + (mib << 20)).max() else { return };
+    let most = end.next_multiple_of(1 << 40) >> 40;
+    command.arg("-m").arg(format!("{}M,slots={},maxmem={most}T", options.memory_mib, modules.len()));
+    for (number, (at, mib)) in modules.iter().enumerate() {
+        command.arg("-object").arg(format!("memory-backend-ram,id=module{number},size={mib}M"));
+        command.arg("-device").arg(format!("pc-dimm,memdev=module{number},addr={at:#x}"));
+    }
+}
+
+/// `ldr x0, passed; ldr x16, entry; br x16; nop`, and the two numbers.
+fn stub(passed: u64, entry: u64) -> Vec<u8> {
+    let code: [u32; 4] = [0x5800_0000 | 4 << 5, 0x5800_0000 | 5 << 5 | 16, 0xd61f_0200, 0xd503_201f];
+    let code = code.iter().flat_map(|word| word.to_le_bytes());
+    code.chain(passed.to_le_bytes()).chain(entry.to_le_bytes()).collect()
+}
