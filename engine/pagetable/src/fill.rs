@@ -56,9 +56,19 @@ pub(crate) fn build<G: Granule, P: Platform>(
 }
 
 fn fill_holes<P: Platform>(platform: &P, slot: Slot, count: usize) {
-    for index in 0..count {
-        platform.store(slot.after(index), Descriptor::INVALID);
+    for_each(count, |index| platform.store(slot.after(index), Descriptor::INVALID));
+}
+
+/// A loop laid out eight turns at a time: half the instructions for each descriptor.
+#[inline(always)]
+fn for_each(count: usize, mut turn: impl FnMut(usize)) {
+    const TURNS: usize = 8;
+    let mut index = 0;
+    while index + TURNS <= count {
+        (index..index + TURNS).for_each(&mut turn);
+        index += TURNS;
     }
+    (index..count).for_each(turn);
 }
 
 /// Leaves from `start` to `end`: contiguous groups wherever a whole one fits.
@@ -96,17 +106,18 @@ pub(crate) fn fill_leaves<G: Granule, P: Platform>(
 ) {
     let shift = G::PAGE_SIZE.level_shift(level);
     let count = ((end - start) >> shift) as usize;
-    let first = content.leaf(layout, level, start).bits() | contiguous;
-    if layout == Layout::Bits48 {
-        // The output address is the descriptor's own bits: neighbours differ by what a leaf covers.
-        for index in 0..count {
-            platform.store(slot.after(index), Descriptor::new(first + ((index as u64) << shift)));
-        }
+    let leaf = |index: usize| content.leaf(layout, level, start + ((index as u64) << shift)).bits() | contiguous;
+    let (first, last) = (leaf(0), leaf(count.saturating_sub(1)));
+    if last.wrapping_sub(first) == (count as u64).saturating_sub(1) << shift {
+        // The output address stands in the descriptor as it is, so that neighbours differ by what a leaf covers.
+        let mut next = first;
+        for_each(count, |index| {
+            platform.store(slot.after(index), Descriptor::new(next));
+            next = next.wrapping_add(1 << shift);
+        });
     } else {
-        for index in 0..count {
-            let leaf = content.leaf(layout, level, start + ((index as u64) << shift));
-            platform.store(slot.after(index), Descriptor::new(leaf.bits() | contiguous));
-        }
+        // Its high bits change on the way, which stand elsewhere (LPA, LPA2).
+        for_each(count, |index| platform.store(slot.after(index), Descriptor::new(leaf(index))));
     }
 }
 

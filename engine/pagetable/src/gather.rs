@@ -2,16 +2,17 @@
 
 use vmsa::{Geometry, Granule, Level, Maintenance};
 
+use crate::few::Few;
 use crate::invalidation::{Depth, Invalidation};
 use crate::platform::Platform;
 use crate::regime::Regime;
 use crate::tables::{Retired, TableList};
 use crate::walk::{Next, Table, next_table, walk};
 
-/// Ranges kept apart before they are taken together.
-const RANGES: usize = 8;
-/// Unlinked subtrees kept before the TLBs must forget them.
-const SUBTREES: usize = 16;
+/// Ranges kept apart before TLBs must forget them, beside the first.
+const MORE_RANGES: usize = 7;
+/// Unlinked subtrees kept before TLBs must forget them, beside the first.
+const MORE_SUBTREES: usize = 15;
 
 /// Collects what TLBs must forget. Until [`Gather::finish`], stores of the applies may be invisible to walkers, and TLBs
 /// may hold what was there before.
@@ -20,8 +21,8 @@ const SUBTREES: usize = 16;
 pub struct Gather<G: Granule, R: Regime> {
     geometry: Geometry<G>,
     regime: R,
-    ranges: [Option<Invalidation>; RANGES],
-    subtrees: [Option<Table>; SUBTREES],
+    ranges: Few<Invalidation, MORE_RANGES>,
+    subtrees: Few<Table, MORE_SUBTREES>,
     has_stores: bool,
     issued: usize,
     retired: TableList,
@@ -32,8 +33,8 @@ impl<G: Granule, R: Regime> Gather<G, R> {
         Self {
             geometry,
             regime,
-            ranges: [None; RANGES],
-            subtrees: [None; SUBTREES],
+            ranges: Few::NONE,
+            subtrees: Few::NONE,
             has_stores: false,
             issued: 0,
             retired: TableList::default(),
@@ -78,11 +79,9 @@ impl<G: Granule, R: Regime> Gather<G, R> {
             platform,
             Invalidation { start, bytes, stride: Level::L3, is_uniform: false, depth: Depth::AllLevels },
         );
-        if self.subtrees.iter().all(Option::is_some) {
+        if self.subtrees.push(table).is_err() {
             self.settle(platform);
-        }
-        if let Some(free) = self.subtrees.iter_mut().find(|subtree| subtree.is_none()) {
-            *free = Some(table);
+            self.retire(platform, table);
         }
     }
 
@@ -92,27 +91,27 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     }
 
     fn add<P: Platform>(&mut self, platform: &P, what: Invalidation) {
-        if self.ranges.iter_mut().rev().flatten().next().is_some_and(|last| last.absorb(&what)) {
+        if self.ranges.last_mut().is_some_and(|last| last.absorb(&what)) {
             return;
         }
-        if self.ranges.iter().all(Option::is_some) {
+        if self.ranges.push(what).is_err() {
             self.issue(platform);
-        }
-        if let Some(free) = self.ranges.iter_mut().find(|range| range.is_none()) {
-            *free = Some(what);
+            let _ = self.ranges.push(what);
         }
     }
 
     /// Makes TLBs forget the ranges, and frees the tables that waited for that.
     fn settle<P: Platform>(&mut self, platform: &P) {
         self.issue(platform);
-        for table in self.subtrees.iter_mut().filter_map(Option::take) {
-            collect(platform, self.geometry, table, &mut self.retired);
+        if !self.subtrees.is_empty() {
+            for table in core::mem::replace(&mut self.subtrees, Few::NONE).iter() {
+                collect(platform, self.geometry, *table, &mut self.retired);
+            }
         }
     }
 
     fn issue<P: Platform>(&mut self, platform: &P) {
-        let has_ranges = self.ranges[0].is_some();
+        let has_ranges = !self.ranges.is_empty();
         if !has_ranges && !self.has_stores {
             return;
         }
@@ -120,11 +119,11 @@ impl<G: Granule, R: Regime> Gather<G, R> {
         // mapping that was made must be visible before the caller uses it.
         platform.maintain(Maintenance::DSB_ISHST);
         if has_ranges {
-            self.issued += forget(platform, self.geometry, self.regime, self.ranges.iter().flatten());
+            self.issued += forget(platform, self.geometry, self.regime, self.ranges.iter());
         }
         // This PE's own fetches and walks may go on with what they had until a context synchronization event.
         platform.maintain(Maintenance::ISB);
-        self.ranges = [None; RANGES];
+        self.ranges = Few::NONE;
         self.has_stores = false;
     }
 }
@@ -152,6 +151,9 @@ pub(crate) fn forget<'r, G: Granule, R: Regime, P: Platform>(
 
 /// Threads a table and all tables below it onto a list.
 fn collect<G: Granule, P: Platform>(platform: &P, geometry: Geometry<G>, table: Table, list: &mut TableList) {
+    if table.level == Level::L3 {
+        return list.push(platform, table.address);
+    }
     let end = table.start + ((geometry.entries(table.level) as u64) << Geometry::<G>::shift(table.level));
     let _ = walk::<G, P, ()>(platform, geometry, table, table.start, end, &mut |visit| {
         if let Some(below) = next_table(geometry, visit) {

@@ -14,6 +14,7 @@ extern crate alloc;
 mod apply;
 mod change;
 mod decide;
+mod few;
 mod fill;
 mod gather;
 mod invalidation;
