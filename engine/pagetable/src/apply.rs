@@ -10,7 +10,7 @@
 use vmsa::{Descriptor, Geometry, Granule, Level, Maintenance};
 
 use crate::decide::{Decision, Edit, Part, Regroup};
-use crate::fill::{build, fill_leaves, gather_hardware_writes, keep_hardware_writes};
+use crate::fill::{build, fill_segment, gather_hardware_writes, keep_hardware_writes};
 use crate::gather::{Gather, forget};
 use crate::invalidation::{Depth, Invalidation};
 use crate::licence::Method;
@@ -43,9 +43,9 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
             Decision::Enter => return Next::Enter,
             Decision::Pass | Decision::Refuse(_) => {}
             Decision::Make(leaf) => self.make(visit.slot, leaf),
-            Decision::MakeGroup(content, bytes) => return self.make_group(visit, &content, bytes),
+            Decision::Fill(content, end) => return self.fill(visit, &content, end),
             Decision::Link(pieces) => self.link(visit, &pieces),
-            Decision::Set(edit) => self.set(visit, edit),
+            Decision::Set(edit, end) => return self.set(visit, edit, end),
             Decision::Clear => self.clear(visit),
             Decision::Unlink => self.unlink(visit, Descriptor::INVALID),
             Decision::Replace(kept) => self.unlink(visit, kept),
@@ -65,12 +65,11 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     }
 
     /// Holes and members of one group may stand side by side (IPGVGZ).
-    fn make_group(&mut self, visit: &Visit, content: &Content, bytes: u64) -> Next {
-        let range = (visit.start, visit.start + bytes);
+    fn fill(&mut self, visit: &Visit, content: &Content, end: u64) -> Next {
         let layout = self.geometry.layout();
-        fill_leaves::<G, P>(self.platform, layout, visit.slot, visit.level, range, content, Descriptor::CONTIGUOUS);
+        fill_segment::<G, P>(self.platform, layout, visit.slot, visit.level, (visit.start, end), content);
         self.note_store();
-        Next::Past(range.1)
+        Next::Past(end)
     }
 
     fn link(&mut self, visit: &Visit, pieces: &Pieces) {
@@ -78,15 +77,37 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         self.make(visit.slot, table);
     }
 
-    fn set(&mut self, visit: &Visit, edit: Edit) {
-        let replaced = self.replace(visit.slot, visit.descriptor, |leaf| edit.apply(leaf));
-        self.note_store();
-        let changed = replaced.bits() ^ edit.apply(replaced).bits();
-        // A leaf without the access flag is in no TLB, and of bits that hardware ignores no TLB holds a copy that matters.
-        let is_cached = replaced.bits() & R::Attributes::ACCESS_FLAG != 0 || self.regime.has_hardware_updates();
-        if changed & !R::Attributes::IGNORED != 0 && is_cached {
-            self.forget(visit);
+    /// A run of leaves changes in place. What of it TLBs may hold is forgotten as one range.
+    fn set(&mut self, visit: &Visit, edit: Edit, end: u64) -> Next {
+        let bytes = visit.end - visit.start;
+        let (mut slot, mut leaf, mut at) = (visit.slot, visit.descriptor, visit.start);
+        let mut stale_from = at;
+        loop {
+            let replaced = self.replace(slot, leaf, |leaf| edit.apply(leaf));
+            if !self.is_stale(replaced, edit.apply(replaced)) {
+                self.forget(visit.level, stale_from, at);
+                stale_from = at + bytes;
+            }
+            at += bytes;
+            if at >= end {
+                break;
+            }
+            slot = slot.after(1);
+            leaf = self.platform.load(slot);
+            if !edit.is_alike::<R::Attributes>(visit.descriptor, leaf) {
+                break;
+            }
         }
+        self.note_store();
+        self.forget(visit.level, stale_from, at);
+        Next::Past(at)
+    }
+
+    /// Whether TLBs may hold a copy of `old` that matters: not without the access flag, and not of bits that hardware
+    /// ignores.
+    fn is_stale(&self, old: Descriptor, new: Descriptor) -> bool {
+        let is_cached = old.bits() & R::Attributes::ACCESS_FLAG != 0 || self.regime.has_hardware_updates();
+        is_cached && (old.bits() ^ new.bits()) & !R::Attributes::IGNORED != 0
     }
 
     fn clear(&mut self, visit: &Visit) {
@@ -94,7 +115,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         self.replace(visit.slot, visit.descriptor, |_| Descriptor::INVALID);
         self.note_store();
         if visit.descriptor.is_valid() {
-            self.forget(visit);
+            self.forget(visit.level, visit.start, visit.end);
         }
     }
 
@@ -170,7 +191,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         let changed = leaf.bits() ^ edit.apply(leaf).bits();
         if changed & !R::Attributes::IGNORED == 0 {
             // Nothing else would make TLBs forget the old leaf, and a level hint would miss it ever after.
-            self.forget(visit);
+            self.forget(visit.level, visit.start, visit.end);
         } else {
             // The TLBIs of the edit, by address and without a hint, forget the old leaf too.
             self.unhinted_to = visit.end;
@@ -199,7 +220,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
                 self.make(visit.slot, Descriptor::new(gathered.bits() | Descriptor::NT));
                 self.forget_now(visit.level, visit.start, visit.end, Depth::AllLevels);
                 self.make(visit.slot, gathered);
-                self.forget(visit);
+                self.forget(visit.level, visit.start, visit.end);
                 self.gather.retire(self.platform, table);
             }
             Method::InPlace { .. } => {
@@ -377,10 +398,9 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         }
     }
 
-    fn forget(&mut self, visit: &Visit) {
-        if self.is_live {
-            let is_hinted = visit.start >= self.unhinted_to;
-            self.gather.forget(self.platform, visit.level, visit.start, visit.end - visit.start, is_hinted);
+    fn forget(&mut self, level: Level, start: u64, end: u64) {
+        if self.is_live && start < end {
+            self.gather.forget(self.platform, level, start, end - start, start >= self.unhinted_to);
         }
     }
 }

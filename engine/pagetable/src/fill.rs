@@ -71,8 +71,8 @@ fn for_each(count: usize, mut turn: impl FnMut(usize)) {
     (index..count).for_each(turn);
 }
 
-/// Leaves from `start` to `end`: contiguous groups wherever a whole one fits.
-fn fill_segment<G: Granule, P: Platform>(
+/// Leaves from `start` to `end`, which in a table that is live are holes: contiguous groups wherever a whole one fits.
+pub(crate) fn fill_segment<G: Granule, P: Platform>(
     platform: &P,
     layout: Layout,
     slot: Slot,
@@ -94,8 +94,8 @@ fn fill_segment<G: Granule, P: Platform>(
     fill_leaves::<G, P>(platform, layout, at(to), level, (to, end), content, 0);
 }
 
-/// Leaves from `start` to `end`, which in a table that is live are holes.
-pub(crate) fn fill_leaves<G: Granule, P: Platform>(
+/// Leaves from `start` to `end`, each with the bits of `contiguous`.
+fn fill_leaves<G: Granule, P: Platform>(
     platform: &P,
     layout: Layout,
     slot: Slot,

@@ -105,6 +105,9 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
         let PageTable { platform, geometry, regime, .. } = *self.table;
         let mut tables = 0;
         let end = walk(platform, geometry, start, goal.from, goal.to, &mut |visit| {
+            if let Some(end) = goal.certain_to(geometry, visit) {
+                return ControlFlow::Continue(Next::Past(end));
+            }
             let foreseen = self.foresee(goal, visit, goal.decide::<G, R, P>(platform, geometry, regime, visit));
             match foreseen {
                 Ok((next, taken)) => {
@@ -132,7 +135,8 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
             Decision::Refuse(refusal) => Err(refusal),
             Decision::Enter => Ok((Next::Enter, 0)),
             Decision::Link(pieces) => Ok((past, below(&pieces, visit.start))),
-            Decision::MakeGroup(_, bytes) => Ok((Next::Past(visit.start + bytes), 0)),
+            Decision::Set(edit, end) => Ok((Next::Past(self.find_end_of_run(visit, edit, end)), 0)),
+            Decision::Fill(_, end) => Ok((Next::Past(end), 0)),
             Decision::Remake(_) => self.needs_break(visit).map(|()| (past, 0)),
             Decision::Rebuild(pieces) => {
                 self.needs_break(visit)?;
@@ -165,6 +169,19 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
             }
             _ => Ok((past, 0)),
         }
+    }
+
+    /// Where leaves that change in place as the one at `visit` does give way to others.
+    fn find_end_of_run(&self, visit: &Visit, edit: Edit, end: u64) -> u64 {
+        let (mut slot, mut at) = (visit.slot, visit.end);
+        while at < end {
+            slot = slot.after(1);
+            if !edit.is_alike::<R::Attributes>(visit.descriptor, self.table.platform.load(slot)) {
+                break;
+            }
+            at += visit.end - visit.start;
+        }
+        at
     }
 
     fn needs_licence(&self, visit: &Visit) -> Result<(), Refusal> {

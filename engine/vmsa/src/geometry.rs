@@ -145,6 +145,12 @@ impl<G: Granule> Geometry<G> {
         self.base().wrapping_add(offset)
     }
 
+    /// The offset where the table of `level` that holds `offset` ends.
+    pub const fn table_end(self, level: Level, offset: u64) -> u64 {
+        let bytes = (self.entries(level) as u64) << Self::shift(level);
+        (offset & !(bytes - 1)) + bytes
+    }
+
     /// The place of `offset` in its table of `level`.
     pub const fn index(self, level: Level, offset: u64) -> usize {
         (offset >> Self::shift(level)) as usize & (G::ENTRIES - 1)

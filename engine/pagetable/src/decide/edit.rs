@@ -3,6 +3,7 @@
 use vmsa::{Descriptor, Geometry, Granule, LeafSize, Level};
 
 use crate::pieces::{Content, Pieces};
+use crate::regime::Attributes;
 
 /// A function from leaf to leaf, as data.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,21 @@ impl Edit {
             Self::Show => bits | Descriptor::VALID,
             Self::Remove => 0,
         })
+    }
+}
+
+impl Edit {
+    /// Whether `next`, which stands beside `leaf` at the same level, changes in place as `leaf` does.
+    #[inline(always)]
+    pub(crate) const fn is_alike<A: Attributes>(self, leaf: Descriptor, next: Descriptor) -> bool {
+        let edited = self.apply(next);
+        let changed = edited.bits() ^ next.bits();
+        let differs = leaf.bits() ^ next.bits();
+        match self {
+            Self::Remove => differs & Descriptor::TYPE == 0,
+            Self::Hide => differs & Descriptor::TYPE == 0 && edited.bits() != 0,
+            _ => differs & (Descriptor::TYPE | Descriptor::CONTIGUOUS) == 0 && changed != 0 && changed & !A::IN_PLACE == 0,
+        }
     }
 }
 

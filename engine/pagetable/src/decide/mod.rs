@@ -23,13 +23,13 @@ pub(crate) enum Decision {
     Pass,
     /// What TLBs cannot hold becomes a leaf, valid or kept.
     Make(Descriptor),
-    /// A whole contiguous group of holes becomes leaves.
-    MakeGroup(Content, u64),
+    /// Holes, up to this offset, become leaves.
+    Fill(Content, u64),
     /// What TLBs cannot hold becomes a table.
     Link(Pieces),
-    /// A leaf changes in place.
-    Set(Edit),
-    /// A leaf becomes a hole.
+    /// A leaf changes in place, and so do those that follow and are alike, up to this offset.
+    Set(Edit, u64),
+    /// What the engine does not make becomes a hole.
     Clear,
     /// A table becomes a hole.
     Unlink,
@@ -137,21 +137,14 @@ impl Goal {
         visit: &Visit,
     ) -> Decision {
         let pieces = self.replacing(content, None);
-        let segment = pieces.segment::<G>(geometry.layout(), visit.level, visit.start, visit.end);
+        let segment = pieces.segment::<G>(geometry.layout(), visit.level, visit.start, self.to);
         let Kind::Leaves(content) = segment.kind else {
             return Decision::Link(pieces);
         };
-        if let Some(bytes) = content.group_bytes::<G>(visit.level)
-            && visit.start & (bytes - 1) == 0
-            && visit.start + bytes <= self.to
-        {
-            let members = (bytes >> Geometry::<G>::shift(visit.level)) as usize;
-            // A member that holds something, be it an empty table, keeps the others from being a group.
-            if (1..members).all(|index| platform.load(visit.slot.after(index)) == Descriptor::INVALID) {
-                return Decision::MakeGroup(content, bytes);
-            }
-        }
-        Decision::Make(content.leaf(geometry.layout(), visit.level, visit.start))
+        let limit = segment.end.min(geometry.table_end(visit.level, visit.start));
+        let slots = (limit - visit.start) >> Geometry::<G>::shift(visit.level);
+        let holes = count_holes(platform, visit.slot, slots as usize);
+        Decision::Fill(content, visit.start + ((holes as u64) << Geometry::<G>::shift(visit.level)))
     }
 
     /// A leaf gives way to other content: a group is dissolved first, and its members met again one by one.
@@ -192,11 +185,12 @@ impl Goal {
         }
         let changed = edited.bits() ^ visit.descriptor.bits();
         match edit {
-            Edit::Remove => Decision::Clear,
             Edit::Hide if edited == Descriptor::INVALID => {
                 Decision::Refuse(Refusal::NotKeepable(geometry.input(visit.from)))
             }
-            _ if changed & !(R::Attributes::IN_PLACE | Descriptor::VALID) == 0 => Decision::Set(edit),
+            _ if ends || changed & !R::Attributes::IN_PLACE & !Descriptor::VALID == 0 => {
+                Decision::Set(edit, self.whole_to(geometry, visit))
+            }
             _ => Decision::Remake(edited),
         }
     }
@@ -224,6 +218,20 @@ impl Goal {
         }
     }
 
+    /// Up to where neither the range nor the table of `visit` ends amid a leaf, be it a contiguous group.
+    fn whole_to<G: Granule>(&self, geometry: Geometry<G>, visit: &Visit) -> u64 {
+        let group = LeafSize::group(visit.level).size_bytes(G::PAGE_SIZE);
+        (self.to & !(group - 1)).min(geometry.table_end(visit.level, visit.start)).max(visit.end)
+    }
+
+    /// Up to where planning need not look, because nothing stands in the way of removing what the range covers whole.
+    pub(crate) fn certain_to<G: Granule>(&self, geometry: Geometry<G>, visit: &Visit) -> Option<u64> {
+        let removes = matches!(self.wanted, Wanted::Edit(Edit::Remove)) && !self.refuses_holes;
+        let group = LeafSize::group(visit.level).size_bytes(G::PAGE_SIZE);
+        let is_certain = removes && visit.is_whole() && visit.start & !(group - 1) >= self.from;
+        is_certain.then(|| self.whole_to(geometry, visit)).filter(|&end| end > visit.end)
+    }
+
     fn covers(&self, start: u64, end: u64) -> bool {
         self.from <= start && end <= self.to
     }
@@ -232,6 +240,17 @@ impl Goal {
     const fn replacing(&self, content: Content, outside: Option<Content>) -> Pieces {
         Pieces { from: self.from, to: self.to, inside: Some(content), outside }
     }
+}
+
+/// How many of `count` slots hold nothing, up to the first that holds something, be it an empty table.
+fn count_holes<P: Platform>(platform: &P, slot: Slot, count: usize) -> usize {
+    let is_hole = |index: &usize| platform.load(slot.after(*index)) == Descriptor::INVALID;
+    const TURNS: usize = 8;
+    let mut holes = 0;
+    while holes + TURNS <= count && (holes..holes + TURNS).fold(0, |all, index| all | platform.load(slot.after(index)).bits()) == 0 {
+        holes += TURNS;
+    }
+    holes + (holes..count).take_while(is_hole).count()
 }
 
 /// Pages all through: a group is dissolved, a block becomes pages.
