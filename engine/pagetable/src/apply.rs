@@ -10,6 +10,7 @@
 use vmsa::{Descriptor, Geometry, Granule, Level, Maintenance};
 
 use crate::decide::{Decision, Edit, Part, Regroup};
+use crate::few::Few;
 use crate::fill::{build, fill_segment, gather_hardware_writes, keep_hardware_writes};
 use crate::gather::{Gather, forget};
 use crate::invalidation::{Depth, Invalidation};
@@ -17,6 +18,7 @@ use crate::licence::Method;
 use crate::pieces::{Content, Kind, Pieces};
 use crate::platform::{Platform, Slot};
 use crate::regime::{Attributes, Regime};
+use crate::single::Single;
 use crate::tables::Reserve;
 use crate::walk::{Next, Visit, next_table};
 
@@ -45,6 +47,8 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
             Decision::Make(leaf) => self.make(visit.slot, leaf),
             Decision::Fill(content, end) => return self.fill(visit, &content, end),
             Decision::Link(pieces) => self.link(visit, &pieces),
+            // By itself, because it is the most frequent: with no more in its loop than it needs.
+            Decision::Set(Edit::Remove, end) => return self.set(visit, Edit::Remove, end),
             Decision::Set(edit, end) => return self.set(visit, edit, end),
             Decision::Clear => self.clear(visit),
             Decision::Unlink => self.unlink(visit, Descriptor::INVALID),
@@ -78,13 +82,13 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     }
 
     /// A run of leaves changes in place. What of it TLBs may hold is forgotten as one range.
+    #[inline(always)]
     fn set(&mut self, visit: &Visit, edit: Edit, end: u64) -> Next {
         let bytes = visit.end - visit.start;
         let (mut slot, mut leaf, mut at) = (visit.slot, visit.descriptor, visit.start);
         let mut stale_from = at;
         loop {
-            let replaced = self.replace(slot, leaf, |leaf| edit.apply(leaf));
-            if !self.is_stale(replaced, edit.apply(replaced)) {
+            if !self.set_leaf(slot, leaf, edit) {
                 self.forget(visit.level, stale_from, at);
                 stale_from = at + bytes;
             }
@@ -103,11 +107,24 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         Next::Past(at)
     }
 
-    /// Whether TLBs may hold a copy of `old` that matters: not without the access flag, and not of bits that hardware
-    /// ignores.
-    fn is_stale(&self, old: Descriptor, new: Descriptor) -> bool {
-        let is_cached = old.bits() & R::Attributes::ACCESS_FLAG != 0 || self.regime.has_hardware_updates();
-        is_cached && (old.bits() ^ new.bits()) & !R::Attributes::IGNORED != 0
+    /// One page changes in place.
+    #[inline(always)]
+    pub(crate) fn set_single(&mut self, Single { visit, edit }: &Single) {
+        let is_stale = self.set_leaf(visit.slot, visit.descriptor, *edit);
+        self.note_store();
+        if is_stale {
+            self.forget(visit.level, visit.start, visit.end);
+        }
+    }
+
+    /// Changes a leaf in place, and says whether TLBs may hold a copy of it that matters: not without the access flag, and
+    /// not if hardware ignores what changed.
+    #[inline(always)]
+    fn set_leaf(&self, slot: Slot, leaf: Descriptor, edit: Edit) -> bool {
+        let replaced = self.replace(slot, leaf, |leaf| edit.apply(leaf));
+        let changed = replaced.bits() ^ edit.apply(replaced).bits();
+        let is_cached = replaced.bits() & R::Attributes::ACCESS_FLAG != 0 || self.regime.has_hardware_updates();
+        is_cached && changed & !R::Attributes::IGNORED != 0
     }
 
     fn clear(&mut self, visit: &Visit) {
@@ -344,7 +361,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         let stride = if is_leaf { level } else { Level::L3 };
         let (start, bytes) = (self.geometry.input(start), end - start);
         let broken = Invalidation { start, bytes, stride, is_uniform: is_leaf, depth };
-        self.gather.count(forget(self.platform, self.geometry, self.regime, [&broken].into_iter()));
+        self.gather.count(forget(self.platform, self.geometry, self.regime, &Few::of(broken)));
         // This PE has not forgotten until a context synchronization event (RBLDZX).
         self.platform.maintain(Maintenance::ISB);
     }
@@ -358,6 +375,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     }
 
     /// Replaces a descriptor that hardware may write meanwhile; returns what was replaced.
+    #[inline(always)]
     fn replace(&self, slot: Slot, mut old: Descriptor, new: impl Fn(Descriptor) -> Descriptor) -> Descriptor {
         while let Err(actual) = self.swap(slot, old, new(old)) {
             old = actual;
@@ -366,6 +384,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     }
 
     /// Replaces `old`, unless hardware has written it meanwhile.
+    #[inline(always)]
     fn swap(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
         if self.is_live && self.regime.has_hardware_updates() {
             return self.platform.exchange(slot, old, new);
@@ -392,12 +411,14 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         table
     }
 
+    #[inline(always)]
     fn note_store(&mut self) {
         if self.is_live {
             self.gather.note_store();
         }
     }
 
+    #[inline(always)]
     fn forget(&mut self, level: Level, start: u64, end: u64) {
         if self.is_live && start < end {
             self.gather.forget(self.platform, level, start, end - start, start >= self.unhinted_to);

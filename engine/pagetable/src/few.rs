@@ -8,7 +8,15 @@ pub(crate) struct Few<T, const MORE: usize> {
 }
 
 impl<T: Copy, const MORE: usize> Few<T, MORE> {
-    pub(crate) const NONE: Self = Self { first: None, more: None };
+    #[inline(always)]
+    pub(crate) const fn new() -> Self {
+        Self { first: None, more: None }
+    }
+
+    /// One value alone.
+    pub(crate) const fn of(value: T) -> Self {
+        Self { first: Some(value), more: None }
+    }
 
     #[inline(always)]
     pub(crate) const fn is_empty(&self) -> bool {
@@ -42,7 +50,14 @@ impl<T: Copy, const MORE: usize> Few<T, MORE> {
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + Clone {
-        self.first.iter().chain(self.more.iter().flatten().flatten())
+    /// Gives `sink` each value.
+    #[inline(always)]
+    pub(crate) fn for_each(&self, mut sink: impl FnMut(&T)) {
+        if let Some(first) = &self.first {
+            sink(first);
+        }
+        if let Some(more) = &self.more {
+            more.iter().flatten().for_each(sink);
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::tables::{Retired, TableList};
 use crate::walk::{Next, Table, next_table, walk};
 
 /// Ranges kept apart before TLBs must forget them, beside the first.
-const MORE_RANGES: usize = 7;
+pub(crate) const MORE_RANGES: usize = 7;
 /// Unlinked subtrees kept before TLBs must forget them, beside the first.
 const MORE_SUBTREES: usize = 15;
 
@@ -29,12 +29,13 @@ pub struct Gather<G: Granule, R: Regime> {
 }
 
 impl<G: Granule, R: Regime> Gather<G, R> {
+    #[inline(always)]
     pub(crate) fn new(geometry: Geometry<G>, regime: R) -> Self {
         Self {
             geometry,
             regime,
-            ranges: Few::NONE,
-            subtrees: Few::NONE,
+            ranges: Few::new(),
+            subtrees: Few::new(),
             has_stores: false,
             issued: 0,
             retired: TableList::default(),
@@ -49,9 +50,12 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     /// Completes everything: stores become visible, TLBs forget, and the tables that were unlinked come free.
     ///
     /// The caller sees to it that no [`crate::View`] still walks the tables that were unlinked.
-    pub fn finish<P: Platform>(mut self, platform: &P) -> Retired {
-        self.settle(platform);
-        Retired(self.retired)
+    #[inline(always)]
+    pub fn finish<P: Platform>(self, platform: &P) -> Retired {
+        self.complete(platform);
+        let mut retired = self.retired;
+        self.subtrees.for_each(|table| collect(platform, self.geometry, *table, &mut retired));
+        Retired(retired)
     }
 
     /// TLBIs were issued that could not wait.
@@ -60,12 +64,14 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     }
 
     /// Stores were made that a walker must see.
+    #[inline(always)]
     pub(crate) const fn note_store(&mut self) {
         self.has_stores = true;
     }
 
     /// The translations of `bytes` from offset `start`, in leaves of `level`, are no longer what TLBs may hold.
     /// `is_uniform` tells that no TLB holds them in leaves of another size.
+    #[inline(always)]
     pub(crate) fn forget<P: Platform>(&mut self, platform: &P, level: Level, start: u64, bytes: u64, is_uniform: bool) {
         let start = self.geometry.input(start);
         self.add(platform, Invalidation { start, bytes, stride: level, is_uniform, depth: Depth::LastLevel });
@@ -90,59 +96,59 @@ impl<G: Granule, R: Regime> Gather<G, R> {
         collect(platform, self.geometry, table, &mut self.retired);
     }
 
+    #[inline(always)]
     fn add<P: Platform>(&mut self, platform: &P, what: Invalidation) {
         if self.ranges.last_mut().is_some_and(|last| last.absorb(&what)) {
             return;
         }
         if self.ranges.push(what).is_err() {
-            self.issue(platform);
+            self.settle(platform);
             let _ = self.ranges.push(what);
         }
     }
 
     /// Makes TLBs forget the ranges, and frees the tables that waited for that.
+    #[cold]
+    #[inline(never)]
     fn settle<P: Platform>(&mut self, platform: &P) {
-        self.issue(platform);
-        if !self.subtrees.is_empty() {
-            for table in core::mem::replace(&mut self.subtrees, Few::NONE).iter() {
-                collect(platform, self.geometry, *table, &mut self.retired);
-            }
-        }
+        self.issued += self.complete(platform);
+        self.subtrees.for_each(|table| collect(platform, self.geometry, *table, &mut self.retired));
+        (self.ranges, self.subtrees, self.has_stores) = (Few::new(), Few::new(), false);
     }
 
-    fn issue<P: Platform>(&mut self, platform: &P) {
+    /// Makes stores visible and TLBs forget the ranges; returns how many TLBIs that took.
+    #[inline(always)]
+    fn complete<P: Platform>(&self, platform: &P) -> usize {
         let has_ranges = !self.ranges.is_empty();
         if !has_ranges && !self.has_stores {
-            return;
+            return 0;
         }
         // Walkers must see the stores before TLBs forget, or a walk in between caches the old descriptor again; and a
         // mapping that was made must be visible before the caller uses it.
         platform.maintain(Maintenance::DSB_ISHST);
-        if has_ranges {
-            self.issued += forget(platform, self.geometry, self.regime, self.ranges.iter());
-        }
+        let issued = if has_ranges { forget(platform, self.geometry, self.regime, &self.ranges) } else { 0 };
         // This PE's own fetches and walks may go on with what they had until a context synchronization event.
         platform.maintain(Maintenance::ISB);
-        self.ranges = Few::NONE;
-        self.has_stores = false;
+        issued
     }
 }
 
 /// The TLBIs of `ranges` and the barrier that completes them; twice where CPUs need that. How many TLBIs there were.
-pub(crate) fn forget<'r, G: Granule, R: Regime, P: Platform>(
+#[inline(always)]
+pub(crate) fn forget<G: Granule, R: Regime, P: Platform>(
     platform: &P,
     geometry: Geometry<G>,
     regime: R,
-    ranges: impl Iterator<Item = &'r Invalidation> + Clone,
+    ranges: &Few<Invalidation, MORE_RANGES>,
 ) -> usize {
     let mut issued = 0;
     for _ in 0..if regime.must_repeat() { 2 } else { 1 } {
-        for range in ranges.clone() {
+        ranges.for_each(|range| {
             regime.invalidate::<G>(range, geometry.layout(), &mut |operation| {
                 platform.maintain(operation);
                 issued += 1;
             });
-        }
+        });
         // Until the TLBIs are complete on every PE, the old translation is still in use, and its memory and tables with it.
         platform.maintain(Maintenance::DSB_ISH);
     }

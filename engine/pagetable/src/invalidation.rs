@@ -67,6 +67,7 @@ impl Invalidation {
     }
 
     /// Gives `sink` the TLBIs, in order.
+    #[inline(always)]
     pub(crate) fn for_each<G: Granule>(
         &self,
         layout: Layout,
@@ -74,15 +75,31 @@ impl Invalidation {
         sink: &mut impl FnMut(Invalidate),
     ) {
         let leaf_bytes = 1 << G::PAGE_SIZE.level_shift(self.stride);
-        let is_long = self.bytes / leaf_bytes > MOST_SINGLES;
-        if is_long && (!features.range || self.bytes >> G::SHIFT > MOST_SINGLES * RangeOperand::MOST_PAGES) {
-            return sink(Invalidate::Everything);
-        }
         let hint = if self.is_uniform && features.level_hints {
             LevelHint::leaf(G::PAGE_SIZE, layout, self.stride)
         } else {
             LevelHint::NONE
         };
+        if self.bytes == leaf_bytes {
+            return sink(Invalidate::Address(self.start, hint));
+        }
+        self.for_each_of_many::<G>(layout, features, hint, sink);
+    }
+
+    #[inline(never)]
+    fn for_each_of_many<G: Granule>(
+        &self,
+        layout: Layout,
+        features: TlbFeatures,
+        hint: LevelHint,
+        sink: &mut impl FnMut(Invalidate),
+    ) {
+        let leaf_shift = G::PAGE_SIZE.level_shift(self.stride);
+        let leaf_bytes = 1 << leaf_shift;
+        let is_long = self.bytes >> leaf_shift > MOST_SINGLES;
+        if is_long && (!features.range || self.bytes >> G::SHIFT > MOST_SINGLES * RangeOperand::MOST_PAGES) {
+            return sink(Invalidate::Everything);
+        }
         let level = (hint != LevelHint::NONE).then_some(self.stride);
         let mut done = 0;
         while done < self.bytes {

@@ -13,6 +13,7 @@ extern crate alloc;
 
 mod apply;
 mod change;
+mod check;
 mod decide;
 mod few;
 mod fill;
@@ -25,6 +26,7 @@ mod platform;
 mod regime;
 #[cfg(feature = "alloc")]
 mod rehearsal;
+mod single;
 mod summary;
 mod table;
 mod tables;

@@ -105,6 +105,7 @@ impl Regime for El1 {
         self.tlb.repeat
     }
 
+    #[inline(always)]
     fn invalidate<G: Granule>(self, what: &Invalidation, layout: Layout, sink: &mut impl FnMut(Maintenance)) {
         // Kernel tables are walked under every ASID, and walk-cache entries carry the ASID they were made under: what is
         // global goes by the all-ASID forms (RCHVGJ).

@@ -11,6 +11,7 @@ use crate::platform::Platform;
 use crate::regime::Regime;
 use crate::tables::Reserve;
 use crate::view::View;
+use crate::walk::{Table, deepest_table};
 
 /// A page table. Whoever holds it, alone edits it; hardware and any [`View`] read beside.
 #[derive(Debug)]
@@ -64,6 +65,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
     }
 
     /// A gather for its changes.
+    #[inline(always)]
     pub fn gather(&self) -> Gather<G, R> {
         Gather::new(self.geometry, self.regime)
     }
@@ -73,9 +75,16 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
         PageTable { platform, geometry: self.geometry, regime: self.regime, root: self.root, is_live: self.is_live }
     }
 
+    /// The deepest table that a change of the range begins in.
+    pub(crate) fn find_table(&self, from: u64, to: u64) -> Table {
+        let root = Table { address: self.root, level: self.geometry.start(), start: 0 };
+        deepest_table(self.platform, self.geometry, root, from, to)
+    }
+
     /// Checks all of `changes` against what the tables hold. Nothing has been stored, whatever the answer.
     ///
     /// The changes of one list may not overlap. Those that resize a live leaf need a licence.
+    #[inline(always)]
     pub fn plan<'t, 'c>(
         &'t mut self,
         changes: &'c [Change<R>],

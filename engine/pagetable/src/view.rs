@@ -2,12 +2,12 @@
 
 use core::ops::{ControlFlow, Range};
 
-use vmsa::{Address, Descriptor, Geometry, Granule, Layout, LeafSize, Level, Meaning, PhysAddr};
+use vmsa::{Address, Descriptor, Geometry, Granule, LeafSize, Level, Meaning, PhysAddr};
 
 use crate::change::Refusal;
 use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
-use crate::walk::{Next, Table, walk};
+use crate::walk::{Next, Table, descend, walk};
 
 /// A view of a page table. It reads each descriptor once, and believes none of them: what is reserved, or beyond memory,
 /// is up to the platform and the caller.
@@ -82,55 +82,12 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
     #[inline]
     pub fn translate(&self, input: R::Input) -> Option<Translation> {
         let offset = self.geometry.offset(input.bits())?;
-        // Once for each layout, so that where descriptors keep their address is a constant in the loop.
-        match self.geometry.layout() {
-            Layout::Bits48 => self.descend(Layout::Bits48, offset),
-            Layout::Lpa => self.descend(Layout::Lpa, offset),
-            Layout::Lpa2 => self.descend(Layout::Lpa2, offset),
-        }
-    }
-
-    /// A loop over the levels, laid out turn by turn so that each has its numbers as constants: a third of the instructions.
-    #[inline(always)]
-    fn descend(&self, layout: Layout, offset: u64) -> Option<Translation> {
-        let (start, mut table) = (self.geometry.start(), self.root);
-        macro_rules! turn {
-            ($level:expr) => {
-                if start <= $level {
-                    match self.turn(layout, $level, table, offset) {
-                        ControlFlow::Continue(below) => table = below,
-                        ControlFlow::Break(end) => return end,
-                    }
-                }
-            };
-        }
-        turn!(Level::MINUS_1);
-        turn!(Level::L0);
-        turn!(Level::L1);
-        turn!(Level::L2);
-        turn!(Level::L3);
-        let _ = table;
-        None
-    }
-
-    #[inline(always)]
-    fn turn(
-        &self,
-        layout: Layout,
-        level: Level,
-        table: PhysAddr,
-        offset: u64,
-    ) -> ControlFlow<Option<Translation>, PhysAddr> {
-        let descriptor = self.platform.load(Slot::new(table, self.geometry.index(level, offset)));
-        match descriptor.meaning(G::PAGE_SIZE, layout, level) {
-            Meaning::Table(below) => ControlFlow::Continue(below),
-            Meaning::Leaf(to, contiguous) => {
-                let contiguous = contiguous && G::PAGE_SIZE.contiguous_shift(level).is_some();
-                let output = to + (offset & ((1 << Geometry::<G>::shift(level)) - 1));
-                ControlFlow::Break(Some(Translation { output, size: LeafSize { level, contiguous }, descriptor }))
-            }
-            Meaning::Invalid | Meaning::Reserved => ControlFlow::Break(None),
-        }
+        descend(self.platform, self.geometry, self.root, offset, |layout, level, _, descriptor| {
+            let Meaning::Leaf(to, contiguous) = descriptor.meaning(G::PAGE_SIZE, layout, level) else { return None };
+            let contiguous = contiguous && G::PAGE_SIZE.contiguous_shift(level).is_some();
+            let output = to + (offset & ((1 << Geometry::<G>::shift(level)) - 1));
+            Some(Translation { output, size: LeafSize { level, contiguous }, descriptor })
+        })
     }
 
     /// The descriptors that a walk for `input` reads, from the root down. None if the address is not of this half.

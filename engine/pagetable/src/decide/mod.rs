@@ -7,7 +7,7 @@ mod goal;
 use vmsa::{Descriptor, Geometry, Granule, LeafSize, Level, Meaning};
 
 pub(crate) use edit::{Edit, Part};
-pub(crate) use goal::{Goal, goals};
+pub(crate) use goal::{Goal, goal};
 
 use crate::change::Refusal;
 use crate::pieces::{Content, Kind, Pieces};
@@ -117,7 +117,7 @@ impl Goal {
             }
             (Wanted::Map(_), _) => Decision::Refuse(Refusal::AlreadyMapped(at)),
             (Wanted::Remap(content), State::Leaf | State::Kept) => self.decide_remap(geometry, content, visit),
-            (Wanted::Edit(edit), State::Leaf) => self.decide_leaf::<G, R>(geometry, edit, visit),
+            (Wanted::Edit(_), State::Leaf) => self.decide_leaf::<G, R>(geometry, visit),
             (Wanted::Edit(edit), State::Kept) => self.decide_kept(geometry, edit, visit),
             (Wanted::Edit(Edit::Remove), State::Foreign) if visit.is_whole() => Decision::Clear,
             (Wanted::Edit(_), State::Foreign) | (Wanted::Remap(_), _) => Decision::Refuse(Refusal::NotMapped(at)),
@@ -169,7 +169,10 @@ impl Goal {
         }
     }
 
-    fn decide_leaf<G: Granule, R: Regime>(&self, geometry: Geometry<G>, edit: Edit, visit: &Visit) -> Decision {
+    /// What an edit means for a leaf.
+    #[inline(always)]
+    pub(crate) fn decide_leaf<G: Granule, R: Regime>(&self, geometry: Geometry<G>, visit: &Visit) -> Decision {
+        let Wanted::Edit(edit) = self.wanted else { return Decision::Pass };
         let edited = edit.apply(visit.descriptor);
         if edited == visit.descriptor {
             return Decision::Pass;

@@ -1,0 +1,174 @@
+//! What planning checks: each change is walked as it will be applied, and nothing is stored.
+
+use core::ops::ControlFlow;
+
+use vmsa::{Descriptor, Geometry, Granule};
+
+use crate::change::{Change, Refusal};
+use crate::decide::{Decision, Edit, Goal, goal};
+use crate::licence::{Licence, Method};
+use crate::pieces::{Kind, Pieces};
+use crate::plan::Start;
+use crate::platform::Platform;
+use crate::regime::{Attributes, Regime};
+use crate::table::PageTable;
+use crate::walk::{Next, Table, Visit, walk};
+
+/// What changes are checked against.
+pub(crate) struct Check<'t, 'p, G: Granule, R: Regime, P: Platform> {
+    pub(crate) table: &'t PageTable<'p, G, R, P>,
+    pub(crate) licence: Option<&'t Licence<'t>>,
+}
+
+impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
+    /// Where applying `changes` begins and how many tables they take, or why they are refused.
+    pub(crate) fn check_all(&self, changes: &[Change<R>]) -> Result<(Start, usize), Refusal> {
+        let (mut begin, mut tables) = (Start::Root, 0);
+        // Where the last change ends, as long as each began at or after the end of the one before.
+        let mut ascends_to = Some(0);
+        for (number, change) in changes.iter().enumerate() {
+            let goal = goal(self.table.geometry, change)?;
+            ascends_to = ascends_to.filter(|&end| end <= goal.from).map(|_| goal.to);
+            if ascends_to.is_none() {
+                self.check_overlap(&changes[..number], &goal)?;
+            }
+            let start = self.table.find_table(goal.from, goal.to);
+            tables += self.check(&goal, start)?;
+            match goal.then() {
+                Some(then) => tables += self.check(&then, start)?,
+                None if changes.len() == 1 => begin = Start::Table(goal.checked(), start),
+                None => {}
+            }
+        }
+        Ok((begin, tables))
+    }
+
+    /// Lists that ascend cost one comparison a change, others one with each change before.
+    fn check_overlap(&self, before: &[Change<R>], goal: &Goal) -> Result<(), Refusal> {
+        let geometry = self.table.geometry;
+        let mut before = before.iter().filter_map(|change| crate::decide::goal(geometry, change).ok());
+        match before.find(|other| other.from < goal.to && goal.from < other.to) {
+            Some(other) => Err(Refusal::Overlap(geometry.input(other.from.max(goal.from)))),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts the tables that a goal takes, or says why it is refused.
+    fn check(&self, goal: &Goal, start: Table) -> Result<usize, Refusal> {
+        let PageTable { platform, geometry, regime, .. } = *self.table;
+        let mut tables = 0;
+        let end = walk(platform, geometry, start, goal.from, goal.to, &mut |visit| {
+            if let Some(end) = goal.certain_to(geometry, visit) {
+                return ControlFlow::Continue(Next::Past(end));
+            }
+            let foreseen = self.foresee(goal, visit, goal.decide::<G, R, P>(platform, geometry, regime, visit));
+            match foreseen {
+                Ok((next, taken)) => {
+                    tables += taken;
+                    ControlFlow::Continue(next)
+                }
+                Err(refusal) => ControlFlow::Break(refusal),
+            }
+        });
+        match end {
+            ControlFlow::Break(refusal) => Err(refusal),
+            ControlFlow::Continue(()) => Ok(tables),
+        }
+    }
+
+    /// Where the walk goes on, and the tables that carrying out a decision will take.
+    fn foresee(&self, goal: &Goal, visit: &Visit, decision: Decision) -> Result<(Next, usize), Refusal> {
+        let PageTable { platform, geometry, regime, .. } = *self.table;
+        let past = Next::Past(visit.end);
+        let below = |pieces: &Pieces, start| match visit.level.next() {
+            Some(level) => pieces.tables::<G>(geometry.layout(), level, start),
+            None => 0,
+        };
+        match decision {
+            Decision::Refuse(refusal) => Err(refusal),
+            Decision::Enter => Ok((Next::Enter, 0)),
+            Decision::Link(pieces) => Ok((past, below(&pieces, visit.start))),
+            Decision::Set(edit, end) => Ok((Next::Past(self.find_end_of_run(visit, edit, end)), 0)),
+            Decision::Fill(_, end) => Ok((Next::Past(end), 0)),
+            Decision::Remake(_) => self.needs_break(visit).map(|()| (past, 0)),
+            Decision::Rebuild(pieces) => {
+                self.needs_break(visit)?;
+                Ok((past, rebuild_tables::<G>(geometry, visit, &pieces, below(&pieces, visit.start))))
+            }
+            Decision::Fold(_) => self.needs_licence(visit).map(|()| (past, 0)),
+            Decision::Resize(part) => {
+                self.needs_licence_for(visit, part.edit)?;
+                let pieces = part.pieces(geometry, visit.descriptor, visit.level, visit.start);
+                Ok((past, below(&pieces, visit.start)))
+            }
+            Decision::Regroup(group) => {
+                if group.is_valid {
+                    self.needs_licence_for(visit, group.edit)?;
+                }
+                if group.is_met_again {
+                    // The member as it will be met.
+                    let bits = visit.descriptor.bits() & !Descriptor::CONTIGUOUS;
+                    let single = Visit { descriptor: Descriptor::new(bits), ..*visit };
+                    let decision = goal.decide::<G, R, P>(platform, geometry, regime, &single);
+                    return self.foresee(goal, &single, decision);
+                }
+                let shift = Geometry::<G>::shift(visit.level);
+                let tables = group.cut_members(shift).map(|number| {
+                    let start = group.start + ((number as u64) << shift);
+                    let part = group.part(start, start + (1 << shift));
+                    below(&part.pieces(geometry, visit.descriptor, visit.level, start), start)
+                });
+                Ok((Next::Past(group.end.min(group.to)), tables.sum()))
+            }
+            _ => Ok((past, 0)),
+        }
+    }
+
+    /// Where leaves that change in place as the one at `visit` does give way to others.
+    fn find_end_of_run(&self, visit: &Visit, edit: Edit, end: u64) -> u64 {
+        let (mut slot, mut at) = (visit.slot, visit.end);
+        while at < end {
+            slot = slot.after(1);
+            if !edit.is_alike::<R::Attributes>(visit.descriptor, self.table.platform.load(slot)) {
+                break;
+            }
+            at += visit.end - visit.start;
+        }
+        at
+    }
+
+    fn needs_licence(&self, visit: &Visit) -> Result<(), Refusal> {
+        if !self.table.is_live || self.licence.is_some() {
+            return Ok(());
+        }
+        Err(Refusal::NeedsLicence(self.table.geometry.input(visit.from)))
+    }
+
+    fn needs_break(&self, visit: &Visit) -> Result<(), Refusal> {
+        self.needs_licence(visit)?;
+        match self.licence.map(Licence::method) {
+            Some(Method::InPlace { .. } | Method::NotCached) if self.table.is_live => {
+                Err(Refusal::NeedsBreak(self.table.geometry.input(visit.from)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A leaf changes size, and `edit` is made: if that is one that no CPU tolerates, size and all needs break-before-make.
+    fn needs_licence_for(&self, visit: &Visit, edit: Edit) -> Result<(), Refusal> {
+        let changed = visit.descriptor.bits() ^ edit.apply(visit.descriptor).bits();
+        let is_tolerated = match edit {
+            Edit::Attributes { .. } => changed & !R::Attributes::IN_PLACE == 0,
+            _ => true,
+        };
+        if is_tolerated { self.needs_licence(visit) } else { self.needs_break(visit) }
+    }
+}
+
+/// Tables for what takes the place of a whole descriptor: none if a leaf does.
+fn rebuild_tables<G: Granule>(geometry: Geometry<G>, visit: &Visit, pieces: &Pieces, below: usize) -> usize {
+    match pieces.segment::<G>(geometry.layout(), visit.level, visit.start, visit.end).kind {
+        Kind::Leaves(_) => 0,
+        _ => below,
+    }
+}
