@@ -19,6 +19,7 @@ use crate::pieces::{Content, Kind, Pieces};
 use crate::platform::{Platform, Slot};
 use crate::regime::{Attributes, Regime};
 use crate::single::Single;
+use crate::table::PageTable;
 use crate::tables::Reserve;
 use crate::walk::{Next, Visit, next_table};
 
@@ -37,7 +38,19 @@ pub(crate) struct Editor<'e, G: Granule, R: Regime, P: Platform> {
     pub(crate) unhinted_to: u64,
 }
 
-impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
+impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
+    /// An editor of `table`.
+    #[inline(always)]
+    pub(crate) const fn new(
+        table: &PageTable<'e, G, R, P>,
+        method: Method,
+        reserve: &'e mut Reserve,
+        gather: &'e mut Gather<G, R>,
+    ) -> Self {
+        let PageTable { platform, geometry, regime, is_live, .. } = *table;
+        Self { platform, geometry, regime, is_live, method, reserve, gather, unhinted_to: 0 }
+    }
+
     /// Does what was decided for `visit`, and says where to go on.
     #[inline(always)]
     pub(crate) fn carry_out(&mut self, decision: Decision, visit: &Visit) -> Next {
@@ -88,7 +101,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         let (mut slot, mut leaf, mut at) = (visit.slot, visit.descriptor, visit.start);
         let mut stale_from = at;
         loop {
-            if !self.set_leaf(slot, leaf, edit) {
+            if !self.set_leaf(slot, leaf, edit.apply(leaf), edit) {
                 self.forget(visit.level, stale_from, at);
                 stale_from = at + bytes;
             }
@@ -109,22 +122,23 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
 
     /// One page changes in place.
     #[inline(always)]
-    pub(crate) fn set_single(&mut self, Single { visit, edit }: &Single) {
-        let is_stale = self.set_leaf(visit.slot, visit.descriptor, *edit);
+    pub(crate) fn set_single(&mut self, single: &Single) {
+        let is_stale = self.set_leaf(single.slot, single.old, single.new, single.edit);
         self.note_store();
-        if is_stale {
-            self.forget(visit.level, visit.start, visit.end);
+        if self.is_live && is_stale {
+            self.gather.forget(self.platform, Level::L3, single.start, G::SIZE_BYTES, true);
         }
     }
 
-    /// Changes a leaf in place, and says whether TLBs may hold a copy of it that matters: not without the access flag, and
-    /// not if hardware ignores what changed.
+    /// Makes `new` of the leaf `old` by `edit`, or what `edit` makes of what hardware has written meanwhile. Says whether TLBs
+    /// may hold a copy that matters: not without the access flag, and not if hardware ignores what changed.
     #[inline(always)]
-    fn set_leaf(&self, slot: Slot, leaf: Descriptor, edit: Edit) -> bool {
-        let replaced = self.replace(slot, leaf, |leaf| edit.apply(leaf));
-        let changed = replaced.bits() ^ edit.apply(replaced).bits();
-        let is_cached = replaced.bits() & R::Attributes::ACCESS_FLAG != 0 || self.regime.has_hardware_updates();
-        is_cached && changed & !R::Attributes::IGNORED != 0
+    fn set_leaf(&self, slot: Slot, mut old: Descriptor, mut new: Descriptor, edit: Edit) -> bool {
+        while let Err(actual) = self.swap(slot, old, new) {
+            (old, new) = (actual, edit.apply(actual));
+        }
+        let is_cached = old.bits() & R::Attributes::ACCESS_FLAG != 0 || self.regime.has_hardware_updates();
+        is_cached && (old.bits() ^ new.bits()) & !R::Attributes::IGNORED != 0
     }
 
     fn clear(&mut self, visit: &Visit) {

@@ -50,11 +50,10 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     /// Completes everything: stores become visible, TLBs forget, and the tables that were unlinked come free.
     ///
     /// The caller sees to it that no [`crate::View`] still walks the tables that were unlinked.
-    #[inline(always)]
     pub fn finish<P: Platform>(self, platform: &P) -> Retired {
         self.complete(platform);
         let mut retired = self.retired;
-        self.subtrees.for_each(|table| collect(platform, self.geometry, *table, &mut retired));
+        self.subtrees.for_each(|table| collect(platform, self.geometry, table, &mut retired));
         Retired(retired)
     }
 
@@ -98,7 +97,7 @@ impl<G: Granule, R: Regime> Gather<G, R> {
 
     #[inline(always)]
     fn add<P: Platform>(&mut self, platform: &P, what: Invalidation) {
-        if self.ranges.last_mut().is_some_and(|last| last.absorb(&what)) {
+        if self.ranges.latest_mut().is_some_and(|last| last.absorb(&what)) {
             return;
         }
         if self.ranges.push(what).is_err() {
@@ -107,13 +106,20 @@ impl<G: Granule, R: Regime> Gather<G, R> {
         }
     }
 
-    /// Makes TLBs forget the ranges, and frees the tables that waited for that.
+    #[inline(always)]
+    fn settle<P: Platform>(&mut self, platform: &P) {
+        *self = core::mem::replace(self, Self::new(self.geometry, self.regime)).settled(platform);
+    }
+
+    /// Makes TLBs forget the ranges, and frees the tables that waited for that. By value, so that a gather that never needs
+    /// it stays in registers.
     #[cold]
     #[inline(never)]
-    fn settle<P: Platform>(&mut self, platform: &P) {
-        self.issued += self.complete(platform);
-        self.subtrees.for_each(|table| collect(platform, self.geometry, *table, &mut self.retired));
-        (self.ranges, self.subtrees, self.has_stores) = (Few::new(), Few::new(), false);
+    fn settled<P: Platform>(self, platform: &P) -> Self {
+        let issued = self.issued + self.complete(platform);
+        let mut retired = self.retired;
+        self.subtrees.for_each(|table| collect(platform, self.geometry, table, &mut retired));
+        Self { issued, retired, ..Self::new(self.geometry, self.regime) }
     }
 
     /// Makes stores visible and TLBs forget the ranges; returns how many TLBIs that took.
@@ -141,17 +147,52 @@ pub(crate) fn forget<G: Granule, R: Regime, P: Platform>(
     regime: R,
     ranges: &Few<Invalidation, MORE_RANGES>,
 ) -> usize {
+    let issued = forget_once(platform, geometry, regime, ranges);
+    if regime.must_repeat() { issued + forget_once(platform, geometry, regime, ranges) } else { issued }
+}
+
+#[inline(always)]
+fn forget_once<G: Granule, R: Regime, P: Platform>(
+    platform: &P,
+    geometry: Geometry<G>,
+    regime: R,
+    ranges: &Few<Invalidation, MORE_RANGES>,
+) -> usize {
     let mut issued = 0;
-    for _ in 0..if regime.must_repeat() { 2 } else { 1 } {
-        ranges.for_each(|range| {
-            regime.invalidate::<G>(range, geometry.layout(), &mut |operation| {
-                platform.maintain(operation);
-                issued += 1;
-            });
-        });
-        // Until the TLBIs are complete on every PE, the old translation is still in use, and its memory and tables with it.
-        platform.maintain(Maintenance::DSB_ISH);
+    if let Some(earlier) = ranges.earlier() {
+        issued += forget_earlier(platform, geometry, regime, earlier);
     }
+    if let Some(range) = ranges.latest() {
+        issued += forget_range(platform, geometry, regime, range);
+    }
+    // Until the TLBIs are complete on every PE, the old translation is still in use, and its memory and tables with it.
+    platform.maintain(Maintenance::DSB_ISH);
+    issued
+}
+
+#[cold]
+#[inline(never)]
+fn forget_earlier<G: Granule, R: Regime, P: Platform>(
+    platform: &P,
+    geometry: Geometry<G>,
+    regime: R,
+    ranges: [Option<Invalidation>; MORE_RANGES],
+) -> usize {
+    ranges.into_iter().flatten().map(|range| forget_range(platform, geometry, regime, range)).sum()
+}
+
+#[inline(always)]
+fn forget_range<G: Granule, R: Regime, P: Platform>(
+    platform: &P,
+    geometry: Geometry<G>,
+    regime: R,
+    range: Invalidation,
+) -> usize {
+    let mut issued = 0;
+    regime.invalidate::<G>(&range, geometry.layout(), &mut |operation| {
+        platform.maintain(operation);
+        issued += 1;
+    });
     issued
 }
 

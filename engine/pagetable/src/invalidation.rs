@@ -88,7 +88,7 @@ impl Invalidation {
 
     #[inline(never)]
     fn for_each_of_many<G: Granule>(
-        &self,
+        self,
         layout: Layout,
         features: TlbFeatures,
         hint: LevelHint,

@@ -87,37 +87,46 @@ impl<G: Granule, R: Regime, P: Platform> Ready<'_, '_, '_, '_, G, R, P> {
     #[inline(always)]
     pub fn apply(self, gather: &mut Gather<G, R>) {
         let Self { plan: Plan { table, changes, licence, start, .. }, reserve } = self;
-        let PageTable { platform, geometry, regime, is_live, .. } = *table;
         let method = licence.map_or(Method::Break, Licence::method);
-        let mut editor = Editor { platform, geometry, regime, is_live, method, reserve, gather, unhinted_to: 0 };
-        match start {
-            Start::Single(single) => editor.set_single(&single),
-            Start::Table(goal, start) => pursue(&mut editor, &goal, start),
-            Start::Root => apply_all(table, changes, &mut editor),
-        }
+        let begin = match start {
+            Start::Single(single) => return Editor::new(table, method, reserve, gather).set_single(&single),
+            Start::Table(goal, table) => Some((goal, table)),
+            Start::Root => None,
+        };
+        let taken = core::mem::replace(gather, table.gather());
+        *gather = apply_walking(table, changes, method, begin, reserve, taken);
     }
 }
 
-/// Changes that were checked, one after the other.
+/// Changes that were checked, one after the other. The gather goes by value, so that one that does not come here stays in
+/// registers.
 #[inline(never)]
-fn apply_all<G: Granule, R: Regime, P: Platform>(
+fn apply_walking<G: Granule, R: Regime, P: Platform>(
     table: &PageTable<'_, G, R, P>,
     changes: &[Change<R>],
-    editor: &mut Editor<'_, G, R, P>,
-) {
+    method: Method,
+    begin: Option<(Goal, Table)>,
+    reserve: &mut Reserve,
+    mut gather: Gather<G, R>,
+) -> Gather<G, R> {
+    let mut pursue = |goal: &Goal, start: Table| {
+        pursue(Editor::new(table, method, reserve, &mut gather), goal, start);
+    };
+    if let Some((goal, start)) = begin {
+        pursue(&goal, start);
+        return gather;
+    }
     for goal in changes.iter().filter_map(|change| goal(table.geometry, change).ok()) {
         for goal in [Some(goal), goal.then()].into_iter().flatten() {
-            let start = table.find_table(goal.from, goal.to);
-            pursue(editor, &goal.checked(), start);
+            pursue(&goal.checked(), table.find_table(goal.from, goal.to));
         }
     }
+    gather
 }
 
 /// Walks a goal that was checked, and carries out what is decided.
-#[inline(never)]
-fn pursue<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P>, goal: &Goal, start: Table) {
-    let Editor { platform, geometry, regime, .. } = *editor;
-    editor.unhinted_to = 0;
+fn pursue<G: Granule, R: Regime, P: Platform>(mut editor: Editor<'_, G, R, P>, goal: &Goal, start: Table) {
+    let Editor { platform, geometry, regime, .. } = editor;
     let _ = walk::<G, P, Infallible>(platform, geometry, start, goal.from, goal.to, &mut |visit| {
         let decision = goal.decide::<G, R, P>(platform, geometry, regime, visit);
         ControlFlow::Continue(editor.carry_out(decision, visit))

@@ -1,10 +1,10 @@
 //! One page that changes in place: the most frequent change by far. Its plan is one descent, and keeps where that ended.
 
-use vmsa::{Granule, Level};
+use vmsa::{Descriptor, Granule, Level};
 
 use crate::change::Change;
 use crate::decide::{Decision, Edit, goal};
-use crate::platform::Platform;
+use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
 use crate::table::PageTable;
 use crate::walk::{Visit, descend};
@@ -12,7 +12,12 @@ use crate::walk::{Visit, descend};
 /// A page, and what becomes of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Single {
-    pub(crate) visit: Visit,
+    pub(crate) slot: Slot,
+    /// The offset where it starts.
+    pub(crate) start: u64,
+    pub(crate) old: Descriptor,
+    /// What `edit` makes of `old`.
+    pub(crate) new: Descriptor,
     pub(crate) edit: Edit,
 }
 
@@ -29,14 +34,14 @@ impl Single {
         if goal.to - goal.from != G::SIZE_BYTES {
             return None;
         }
-        descend(table.platform, geometry, table.root, goal.from, |_, level, slot, descriptor| {
-            if level != Level::L3 || !descriptor.is_page() {
+        descend(table.platform, geometry, table.root, goal.from, |_, level, slot, old| {
+            if level != Level::L3 || !old.is_page() {
                 return None;
             }
-            let (from, to) = (goal.from, goal.to);
-            let visit = Visit { slot, level, descriptor, start: from, end: to, from, to };
+            let (start, end) = (goal.from, goal.to);
+            let visit = Visit { slot, level, descriptor: old, start, end, from: start, to: end };
             match goal.decide_leaf::<G, R>(geometry, &visit) {
-                Decision::Set(edit, _) => Some(Self { visit, edit }),
+                Decision::Set(edit, _) => Some(Self { slot, start, old, new: edit.apply(old), edit }),
                 _ => None,
             }
         })

@@ -21,6 +21,8 @@ pub struct Geometry<G: Granule> {
     start: Level,
     layout: Layout,
     half: AddressHalf,
+    /// The lowest address of the half: offsets count from here.
+    base: u64,
     granule: PhantomData<G>,
 }
 
@@ -71,7 +73,11 @@ impl<G: Granule> Geometry<G> {
         let Some(start) = Level::new(4 - levels as i8) else {
             return Err(GeometryError::InputBits { asked: input_bits, largest });
         };
-        Ok(Self { input_bits: input_bits as u8, start, layout, half, granule: PhantomData })
+        let base = match half {
+            AddressHalf::Lower => 0,
+            AddressHalf::Upper => !0 << input_bits,
+        };
+        Ok(Self { input_bits: input_bits as u8, start, layout, half, base, granule: PhantomData })
     }
 
     /// Bits of input address that are translated: 64 − TnSZ.
@@ -116,10 +122,7 @@ impl<G: Granule> Geometry<G> {
 
     /// The lowest address of the half.
     pub const fn base(self) -> u64 {
-        match self.half {
-            AddressHalf::Lower => 0,
-            AddressHalf::Upper => !0 << self.input_bits,
-        }
+        self.base
     }
 
     /// How far into the input space an address is, or `None` if it is not in it.
