@@ -53,24 +53,24 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
 
     /// Does what was decided for `visit`, and says where to go on.
     #[inline(always)]
-    pub(crate) fn carry_out(&mut self, decision: Decision, visit: &Visit) -> Next {
+    pub(crate) fn carry_out(&mut self, decision: &Decision, visit: &Visit) -> Next {
         match decision {
             Decision::Enter => return Next::Enter,
             Decision::Pass | Decision::Refuse(_) => {}
-            Decision::Make(leaf) => self.make(visit.slot, leaf),
-            Decision::Fill(content, end) => return self.fill(visit, &content, end),
-            Decision::Link(pieces) => self.link(visit, &pieces),
+            Decision::Make(leaf) => self.make(visit.slot, *leaf),
+            Decision::Fill(content, end) => return self.fill(visit, content, *end),
+            Decision::Link(pieces) => self.link(visit, pieces),
             // By itself, because it is the most frequent: with no more in its loop than it needs.
-            Decision::Set(Edit::Remove, end) => return self.set(visit, Edit::Remove, end),
-            Decision::Set(edit, end) => return self.set(visit, edit, end),
+            Decision::Set(Edit::Remove, end) => return self.set(visit, Edit::Remove, *end),
+            Decision::Set(edit, end) => return self.set(visit, *edit, *end),
             Decision::Clear => self.clear(visit),
             Decision::Unlink => self.unlink(visit, Descriptor::INVALID),
-            Decision::Replace(kept) => self.unlink(visit, kept),
-            Decision::Remake(leaf) => self.remake(visit, leaf),
-            Decision::Rebuild(pieces) => self.rebuild(visit, &pieces),
+            Decision::Replace(kept) => self.unlink(visit, *kept),
+            Decision::Remake(leaf) => self.remake(visit, *leaf),
+            Decision::Rebuild(pieces) => self.rebuild(visit, pieces),
             Decision::Resize(part) => return self.resize(visit, part),
-            Decision::Fold(leaf) => self.fold(visit, leaf),
-            Decision::Regroup(group) => return self.regroup(visit, &group),
+            Decision::Fold(leaf) => self.fold(visit, *leaf),
+            Decision::Regroup(group) => return self.regroup(visit, group),
         }
         Next::Past(visit.end)
     }
@@ -186,7 +186,7 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
     }
 
     /// A leaf becomes a table, of which a part is edited. The table is filled before any window opens.
-    fn resize(&mut self, visit: &Visit, part: Part) -> Next {
+    fn resize(&mut self, visit: &Visit, part: &Part) -> Next {
         let leaf = visit.descriptor;
         if !self.is_live {
             self.link(visit, &part.pieces(self.geometry, leaf, visit.level, visit.start));

@@ -61,7 +61,7 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
             if let Some(end) = goal.certain_to(geometry, visit) {
                 return ControlFlow::Continue(Next::Past(end));
             }
-            let foreseen = self.foresee(goal, visit, goal.decide::<G, R, P>(platform, geometry, regime, visit));
+            let foreseen = self.foresee(goal, visit, &goal.decide::<G, R, P>(platform, geometry, regime, visit));
             match foreseen {
                 Ok((next, taken)) => {
                     tables += taken;
@@ -77,7 +77,7 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
     }
 
     /// Where the walk goes on, and the tables that carrying out a decision will take.
-    fn foresee(&self, goal: &Goal, visit: &Visit, decision: Decision) -> Result<(Next, usize), Refusal> {
+    fn foresee(&self, goal: &Goal, visit: &Visit, decision: &Decision) -> Result<(Next, usize), Refusal> {
         let PageTable { platform, geometry, regime, .. } = *self.table;
         let past = Next::Past(visit.end);
         let below = |pieces: &Pieces, start| match visit.level.next() {
@@ -85,11 +85,11 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
             None => 0,
         };
         match decision {
-            Decision::Refuse(refusal) => Err(refusal),
+            Decision::Refuse(refusal) => Err(*refusal),
             Decision::Enter => Ok((Next::Enter, 0)),
-            Decision::Link(pieces) => Ok((past, below(&pieces, visit.start))),
-            Decision::Set(edit, end) => Ok((Next::Past(self.find_end_of_run(visit, edit, end)), 0)),
-            Decision::Fill(_, end) => Ok((Next::Past(end), 0)),
+            Decision::Link(pieces) => Ok((past, below(pieces, visit.start))),
+            Decision::Set(edit, end) => Ok((Next::Past(self.find_end_of_run(visit, *edit, *end)), 0)),
+            Decision::Fill(_, end) => Ok((Next::Past(*end), 0)),
             Decision::Remake(_) => self.needs_break(visit).map(|()| (past, 0)),
             Decision::Rebuild(pieces) => {
                 self.needs_break(visit)?;
@@ -110,7 +110,7 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
                     let bits = visit.descriptor.bits() & !Descriptor::CONTIGUOUS;
                     let single = Visit { descriptor: Descriptor::new(bits), ..*visit };
                     let decision = goal.decide::<G, R, P>(platform, geometry, regime, &single);
-                    return self.foresee(goal, &single, decision);
+                    return self.foresee(goal, &single, &decision);
                 }
                 let shift = Geometry::<G>::shift(visit.level);
                 let tables = group.cut_members(shift).map(|number| {

@@ -59,16 +59,16 @@ fn fill_holes<P: Platform>(platform: &P, slot: Slot, count: usize) {
     for_each(count, |index| platform.store(slot.after(index), Descriptor::INVALID));
 }
 
-/// A loop laid out eight turns at a time: half the instructions for each descriptor.
+/// A loop laid out sixteen turns at a time: half the instructions for each descriptor.
 #[inline(always)]
 fn for_each(count: usize, mut turn: impl FnMut(usize)) {
-    const TURNS: usize = 8;
-    let mut index = 0;
-    while index + TURNS <= count {
-        (index..index + TURNS).for_each(&mut turn);
-        index += TURNS;
+    const TURNS: usize = 16;
+    let mut done = 0;
+    while done + TURNS <= count {
+        (0..TURNS).for_each(|index| turn(done + index));
+        done += TURNS;
     }
-    (index..count).for_each(turn);
+    (done..count).for_each(turn);
 }
 
 /// Leaves from `start` to `end`, which in a table that is live are holes: contiguous groups wherever a whole one fits.
@@ -81,43 +81,31 @@ pub(crate) fn fill_segment<G: Granule, P: Platform>(
     content: &Content,
 ) {
     let shift = G::PAGE_SIZE.level_shift(level);
-    let (from, to) = match content.group_bytes::<G>(level) {
+    let count = ((end - start) >> shift) as usize;
+    let (head, groups) = match content.group_bytes::<G>(level) {
         Some(bytes) => {
             let from = start.next_multiple_of(bytes).min(end);
-            (from, (end & !(bytes - 1)).max(from))
+            (((from - start) >> shift) as usize, (((end & !(bytes - 1)).max(from) - from) >> shift) as usize)
         }
-        None => (end, end),
+        None => (count, 0),
     };
-    let at = |offset: u64| slot.after(((offset - start) >> shift) as usize);
-    fill_leaves::<G, P>(platform, layout, slot, level, (start, from), content, 0);
-    fill_leaves::<G, P>(platform, layout, at(from), level, (from, to), content, Descriptor::CONTIGUOUS);
-    fill_leaves::<G, P>(platform, layout, at(to), level, (to, end), content, 0);
-}
-
-/// Leaves from `start` to `end`, each with the bits of `contiguous`.
-fn fill_leaves<G: Granule, P: Platform>(
-    platform: &P,
-    layout: Layout,
-    slot: Slot,
-    level: Level,
-    (start, end): (u64, u64),
-    content: &Content,
-    contiguous: u64,
-) {
-    let shift = G::PAGE_SIZE.level_shift(level);
-    let count = ((end - start) >> shift) as usize;
-    let leaf = |index: usize| content.leaf(layout, level, start + ((index as u64) << shift)).bits() | contiguous;
-    let (first, last) = (leaf(0), leaf(count.saturating_sub(1)));
-    if last.wrapping_sub(first) == (count as u64).saturating_sub(1) << shift {
-        // The output address stands in the descriptor as it is, so that neighbours differ by what a leaf covers.
-        let mut next = first;
-        for_each(count, |index| {
-            platform.store(slot.after(index), Descriptor::new(next));
-            next = next.wrapping_add(1 << shift);
-        });
-    } else {
-        // Its high bits change on the way, which stand elsewhere (LPA, LPA2).
-        for_each(count, |index| platform.store(slot.after(index), Descriptor::new(leaf(index))));
+    let leaf = |index: usize| content.leaf(layout, level, start + ((index as u64) << shift)).bits();
+    let (first, last) = (leaf(0), leaf(count - 1));
+    // Neighbours differ by what a leaf covers, unless bits that stand elsewhere change on the way (LPA, LPA2).
+    let is_linear = last.wrapping_sub(first) == (count as u64 - 1) << shift;
+    let mut done = 0;
+    for (count, contiguous) in [(head, 0), (groups, Descriptor::CONTIGUOUS), (count - head - groups, 0)] {
+        let slot = slot.after(done);
+        if is_linear {
+            let mut next = first.wrapping_add((done as u64) << shift) | contiguous;
+            for_each(count, |index| {
+                platform.store(slot.after(index), Descriptor::new(next));
+                next = next.wrapping_add(1 << shift);
+            });
+        } else {
+            for_each(count, |index| platform.store(slot.after(index), Descriptor::new(leaf(done + index) | contiguous)));
+        }
+        done += count;
     }
 }
 

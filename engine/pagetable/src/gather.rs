@@ -47,14 +47,13 @@ impl<G: Granule, R: Regime> Gather<G, R> {
         self.issued
     }
 
-    /// Completes everything: stores become visible, TLBs forget, and the tables that were unlinked come free.
+    /// Completes everything so far: stores become visible, TLBs forget, and the tables that were unlinked come free. The
+    /// gather is empty then, and may collect again.
     ///
     /// The caller sees to it that no [`crate::View`] still walks the tables that were unlinked.
-    pub fn finish<P: Platform>(self, platform: &P) -> Retired {
-        self.complete(platform);
-        let mut retired = self.retired;
-        self.subtrees.for_each(|table| collect(platform, self.geometry, table, &mut retired));
-        Retired(retired)
+    pub fn finish<P: Platform>(&mut self, platform: &P) -> Retired {
+        self.settle(platform);
+        Retired(core::mem::take(&mut self.retired))
     }
 
     /// TLBIs were issued that could not wait.
@@ -106,36 +105,21 @@ impl<G: Granule, R: Regime> Gather<G, R> {
         }
     }
 
-    #[inline(always)]
+    /// Makes stores visible and TLBs forget the ranges, and frees the tables that waited for that.
     fn settle<P: Platform>(&mut self, platform: &P) {
-        *self = core::mem::replace(self, Self::new(self.geometry, self.regime)).settled(platform);
-    }
-
-    /// Makes TLBs forget the ranges, and frees the tables that waited for that. By value, so that a gather that never needs
-    /// it stays in registers.
-    #[cold]
-    #[inline(never)]
-    fn settled<P: Platform>(self, platform: &P) -> Self {
-        let issued = self.issued + self.complete(platform);
-        let mut retired = self.retired;
-        self.subtrees.for_each(|table| collect(platform, self.geometry, table, &mut retired));
-        Self { issued, retired, ..Self::new(self.geometry, self.regime) }
-    }
-
-    /// Makes stores visible and TLBs forget the ranges; returns how many TLBIs that took.
-    #[inline(always)]
-    fn complete<P: Platform>(&self, platform: &P) -> usize {
         let has_ranges = !self.ranges.is_empty();
-        if !has_ranges && !self.has_stores {
-            return 0;
+        if has_ranges || self.has_stores {
+            // Walkers must see the stores before TLBs forget, or a walk in between caches the old descriptor again; and a
+            // mapping that was made must be visible before the caller uses it.
+            platform.maintain(Maintenance::DSB_ISHST);
+            if has_ranges {
+                self.issued += forget(platform, self.geometry, self.regime, &self.ranges);
+            }
+            // This PE's own fetches and walks may go on with what they had until a context synchronization event.
+            platform.maintain(Maintenance::ISB);
         }
-        // Walkers must see the stores before TLBs forget, or a walk in between caches the old descriptor again; and a
-        // mapping that was made must be visible before the caller uses it.
-        platform.maintain(Maintenance::DSB_ISHST);
-        let issued = if has_ranges { forget(platform, self.geometry, self.regime, &self.ranges) } else { 0 };
-        // This PE's own fetches and walks may go on with what they had until a context synchronization event.
-        platform.maintain(Maintenance::ISB);
-        issued
+        self.subtrees.for_each(|&table| collect(platform, self.geometry, table, &mut self.retired));
+        (self.ranges, self.subtrees, self.has_stores) = (Few::new(), Few::new(), false);
     }
 }
 
@@ -159,40 +143,14 @@ fn forget_once<G: Granule, R: Regime, P: Platform>(
     ranges: &Few<Invalidation, MORE_RANGES>,
 ) -> usize {
     let mut issued = 0;
-    if let Some(earlier) = ranges.earlier() {
-        issued += forget_earlier(platform, geometry, regime, earlier);
-    }
-    if let Some(range) = ranges.latest() {
-        issued += forget_range(platform, geometry, regime, range);
-    }
+    ranges.for_each(|range| {
+        regime.invalidate::<G>(range, geometry.layout(), &mut |operation| {
+            platform.maintain(operation);
+            issued += 1;
+        });
+    });
     // Until the TLBIs are complete on every PE, the old translation is still in use, and its memory and tables with it.
     platform.maintain(Maintenance::DSB_ISH);
-    issued
-}
-
-#[cold]
-#[inline(never)]
-fn forget_earlier<G: Granule, R: Regime, P: Platform>(
-    platform: &P,
-    geometry: Geometry<G>,
-    regime: R,
-    ranges: [Option<Invalidation>; MORE_RANGES],
-) -> usize {
-    ranges.into_iter().flatten().map(|range| forget_range(platform, geometry, regime, range)).sum()
-}
-
-#[inline(always)]
-fn forget_range<G: Granule, R: Regime, P: Platform>(
-    platform: &P,
-    geometry: Geometry<G>,
-    regime: R,
-    range: Invalidation,
-) -> usize {
-    let mut issued = 0;
-    regime.invalidate::<G>(&range, geometry.layout(), &mut |operation| {
-        platform.maintain(operation);
-        issued += 1;
-    });
     issued
 }
 

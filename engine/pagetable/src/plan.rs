@@ -88,47 +88,39 @@ impl<G: Granule, R: Regime, P: Platform> Ready<'_, '_, '_, '_, G, R, P> {
     pub fn apply(self, gather: &mut Gather<G, R>) {
         let Self { plan: Plan { table, changes, licence, start, .. }, reserve } = self;
         let method = licence.map_or(Method::Break, Licence::method);
-        let begin = match start {
+        let only = match start {
             Start::Single(single) => return Editor::new(table, method, reserve, gather).set_single(&single),
             Start::Table(goal, table) => Some((goal, table)),
             Start::Root => None,
         };
-        let taken = core::mem::replace(gather, table.gather());
-        *gather = apply_walking(table, changes, method, begin, reserve, taken);
+        apply_walking(only, changes, Editor::new(table, method, reserve, gather), table);
     }
 }
 
-/// Changes that were checked, one after the other. The gather goes by value, so that one that does not come here stays in
-/// registers.
+/// Changes that were checked, one after the other; or the goal of the only one, where its walk begins.
 #[inline(never)]
 fn apply_walking<G: Granule, R: Regime, P: Platform>(
-    table: &PageTable<'_, G, R, P>,
+    only: Option<(Goal, Table)>,
     changes: &[Change<R>],
-    method: Method,
-    begin: Option<(Goal, Table)>,
-    reserve: &mut Reserve,
-    mut gather: Gather<G, R>,
-) -> Gather<G, R> {
-    let mut pursue = |goal: &Goal, start: Table| {
-        pursue(Editor::new(table, method, reserve, &mut gather), goal, start);
-    };
-    if let Some((goal, start)) = begin {
-        pursue(&goal, start);
-        return gather;
+    mut editor: Editor<'_, G, R, P>,
+    table: &PageTable<'_, G, R, P>,
+) {
+    if let Some((goal, start)) = only {
+        return pursue(&mut editor, &goal, start);
     }
     for goal in changes.iter().filter_map(|change| goal(table.geometry, change).ok()) {
         for goal in [Some(goal), goal.then()].into_iter().flatten() {
-            pursue(&goal.checked(), table.find_table(goal.from, goal.to));
+            pursue(&mut editor, &goal.checked(), table.find_table(goal.from, goal.to));
         }
     }
-    gather
 }
 
 /// Walks a goal that was checked, and carries out what is decided.
-fn pursue<G: Granule, R: Regime, P: Platform>(mut editor: Editor<'_, G, R, P>, goal: &Goal, start: Table) {
-    let Editor { platform, geometry, regime, .. } = editor;
+fn pursue<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P>, goal: &Goal, start: Table) {
+    let Editor { platform, geometry, regime, .. } = *editor;
+    editor.unhinted_to = 0;
     let _ = walk::<G, P, Infallible>(platform, geometry, start, goal.from, goal.to, &mut |visit| {
         let decision = goal.decide::<G, R, P>(platform, geometry, regime, visit);
-        ControlFlow::Continue(editor.carry_out(decision, visit))
+        ControlFlow::Continue(editor.carry_out(&decision, visit))
     });
 }

@@ -62,8 +62,8 @@ pub(crate) struct Part {
 
 impl Part {
     /// A part that stays as it is, with a boundary on either side.
-    pub(crate) const fn kept(self) -> Self {
-        Self { edit: Edit::Keep, ..self }
+    pub(crate) const fn kept(&self) -> Self {
+        Self { edit: Edit::Keep, ..*self }
     }
 
     /// The pieces of a leaf of `level` at `start`, of which this part is edited.
