@@ -93,7 +93,7 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
             Decision::Remake(_) => self.needs_break(visit).map(|()| (past, 0)),
             Decision::Rebuild(pieces) => {
                 self.needs_break(visit)?;
-                Ok((past, rebuild_tables::<G>(geometry, visit, &pieces, below(&pieces, visit.start))))
+                Ok((past, rebuild_tables::<G>(geometry, visit, pieces, below(pieces, visit.start))))
             }
             Decision::Fold(_) => self.needs_licence(visit).map(|()| (past, 0)),
             Decision::Resize(part) => {

@@ -103,7 +103,9 @@ pub(crate) fn fill_segment<G: Granule, P: Platform>(
                 next = next.wrapping_add(1 << shift);
             });
         } else {
-            for_each(count, |index| platform.store(slot.after(index), Descriptor::new(leaf(done + index) | contiguous)));
+            for_each(count, |index| {
+                platform.store(slot.after(index), Descriptor::new(leaf(done + index) | contiguous))
+            });
         }
         done += count;
     }

@@ -45,7 +45,11 @@ impl Edit {
         match self {
             Self::Remove => differs & Descriptor::TYPE == 0,
             Self::Hide => differs & Descriptor::TYPE == 0 && edited.bits() != 0,
-            _ => differs & (Descriptor::TYPE | Descriptor::CONTIGUOUS) == 0 && changed != 0 && changed & !A::IN_PLACE == 0,
+            _ => {
+                differs & (Descriptor::TYPE | Descriptor::CONTIGUOUS) == 0
+                    && changed != 0
+                    && changed & !A::IN_PLACE == 0
+            }
         }
     }
 }

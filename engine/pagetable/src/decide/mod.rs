@@ -250,7 +250,9 @@ fn count_holes<P: Platform>(platform: &P, slot: Slot, count: usize) -> usize {
     let is_hole = |index: &usize| platform.load(slot.after(*index)) == Descriptor::INVALID;
     const TURNS: usize = 8;
     let mut holes = 0;
-    while holes + TURNS <= count && (holes..holes + TURNS).fold(0, |all, index| all | platform.load(slot.after(index)).bits()) == 0 {
+    while holes + TURNS <= count
+        && (holes..holes + TURNS).fold(0, |all, index| all | platform.load(slot.after(index)).bits()) == 0
+    {
         holes += TURNS;
     }
     holes + (holes..count).take_while(is_hole).count()

@@ -105,7 +105,7 @@ pub(crate) fn check() -> Result<Report, Failure> {
     }
     // Of a file that is not there, or stores nothing, the rule would say nothing.
     for file in house::DESCRIPTOR_STORES.1.into_iter().filter(|file| !storing.iter().any(|name| name == file)) {
-        let text = "no store of a descriptor, expected one of the two files that have them".to_string();
+        let text = "no store of a descriptor, expected one of the files that have them".to_string();
         findings.push(Finding { path: file.to_string(), line: 1, text });
     }
     findings.sort();

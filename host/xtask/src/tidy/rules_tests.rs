@@ -125,7 +125,7 @@ fn the_engine_has_no_statics() {
 }
 
 #[test]
-fn descriptors_are_stored_in_two_files() {
+fn descriptors_are_stored_where_the_house_says() {
     let (folder, files) = house::DESCRIPTOR_STORES;
     let other = format!("{folder}walk.rs");
     for bad in ["fn f() { p.store(s, d) }", "fn f() { Platform::exchange(p, s, o, n) }"] {

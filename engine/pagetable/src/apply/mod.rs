@@ -1,0 +1,184 @@
+//! Every store of a descriptor that a walker may see, and the barriers and TLBIs that order it.
+//!
+//! ```text
+//! link a table        fill it · DSB ISHST · store its descriptor
+//! break-before-make   clear bit 0 · DSB ISHST · TLBI · DSB ISH · ISB · store · DSB ISHST · ISB
+//! nT                  set nT · DSB ISHST · TLBI · DSB ISH · ISB · store · (the Gather makes TLBs forget again)
+//! in place            store · (the Gather makes TLBs forget)
+//! ```
+
+mod group;
+mod resize;
+mod steps;
+
+use vmsa::{Descriptor, Geometry, Granule, Level};
+
+use crate::decide::{Decision, Edit};
+use crate::fill::fill_segment;
+use crate::gather::Gather;
+use crate::invalidation::Depth;
+use crate::licence::Method;
+use crate::pieces::{Content, Kind, Pieces};
+use crate::platform::{Platform, Slot};
+use crate::regime::{Attributes, Regime};
+use crate::single::Single;
+use crate::table::PageTable;
+use crate::tables::Reserve;
+use crate::walk::{Next, Visit, next_table};
+
+/// Carries out decisions.
+pub(crate) struct Editor<'e, G: Granule, R: Regime, P: Platform> {
+    pub(crate) platform: &'e P,
+    pub(crate) geometry: Geometry<G>,
+    pub(crate) regime: R,
+    /// Whether hardware may walk the tables: without that no order matters.
+    pub(crate) is_live: bool,
+    /// How live leaves change size; the plan has seen to it that none does without a licence.
+    pub(crate) method: Method,
+    pub(crate) reserve: &'e mut Reserve,
+    pub(crate) gather: &'e mut Gather<G, R>,
+    /// Up to here TLBs may hold a leaf of another size than the tables do, so that a level hint would miss it.
+    pub(crate) unhinted_to: u64,
+}
+
+impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
+    /// An editor of `table`.
+    #[inline(always)]
+    pub(crate) const fn new(
+        table: &PageTable<'e, G, R, P>,
+        method: Method,
+        reserve: &'e mut Reserve,
+        gather: &'e mut Gather<G, R>,
+    ) -> Self {
+        let PageTable { platform, geometry, regime, is_live, .. } = *table;
+        Self { platform, geometry, regime, is_live, method, reserve, gather, unhinted_to: 0 }
+    }
+
+    /// Does what was decided for `visit`, and says where to go on.
+    #[inline(always)]
+    pub(crate) fn carry_out(&mut self, decision: &Decision, visit: &Visit) -> Next {
+        match decision {
+            Decision::Enter => return Next::Enter,
+            Decision::Pass | Decision::Refuse(_) => {}
+            Decision::Make(leaf) => self.make(visit.slot, *leaf),
+            Decision::Fill(content, end) => return self.fill(visit, content, *end),
+            Decision::Link(pieces) => self.link(visit, pieces),
+            // By itself, because it is the most frequent: with no more in its loop than it needs.
+            Decision::Set(Edit::Remove, end) => return self.set(visit, Edit::Remove, *end),
+            Decision::Set(edit, end) => return self.set(visit, *edit, *end),
+            Decision::Clear => self.clear(visit),
+            Decision::Unlink => self.unlink(visit, Descriptor::INVALID),
+            Decision::Replace(kept) => self.unlink(visit, *kept),
+            Decision::Remake(leaf) => self.remake(visit, *leaf),
+            Decision::Rebuild(pieces) => self.rebuild(visit, pieces),
+            Decision::Resize(part) => return self.resize(visit, part),
+            Decision::Fold(leaf) => self.fold(visit, *leaf),
+            Decision::Regroup(group) => return self.regroup(visit, group),
+        }
+        Next::Past(visit.end)
+    }
+
+    /// Holes and members of one group may stand side by side (IPGVGZ).
+    fn fill(&mut self, visit: &Visit, content: &Content, end: u64) -> Next {
+        let layout = self.geometry.layout();
+        fill_segment::<G, P>(self.platform, layout, visit.slot, visit.level, (visit.start, end), content);
+        self.note_store();
+        Next::Past(end)
+    }
+
+    fn link(&mut self, visit: &Visit, pieces: &Pieces) {
+        let table = self.build(visit.level, visit.start, pieces);
+        self.make(visit.slot, table);
+    }
+
+    /// A run of leaves changes in place. What of it TLBs may hold is forgotten as one range.
+    #[inline(always)]
+    fn set(&mut self, visit: &Visit, edit: Edit, end: u64) -> Next {
+        let bytes = visit.end - visit.start;
+        let (mut slot, mut leaf, mut at) = (visit.slot, visit.descriptor, visit.start);
+        let mut stale_from = at;
+        loop {
+            if !self.set_leaf(slot, leaf, edit.apply(leaf), edit) {
+                self.forget(visit.level, stale_from, at);
+                stale_from = at + bytes;
+            }
+            at += bytes;
+            if at >= end {
+                break;
+            }
+            slot = slot.after(1);
+            leaf = self.platform.load(slot);
+            if !edit.is_alike::<R::Attributes>(visit.descriptor, leaf) {
+                break;
+            }
+        }
+        self.note_store();
+        self.forget(visit.level, stale_from, at);
+        Next::Past(at)
+    }
+
+    /// One page changes in place.
+    #[inline(always)]
+    pub(crate) fn set_single(&mut self, single: &Single) {
+        let is_stale = self.set_leaf(single.slot, single.old, single.new, single.edit);
+        self.note_store();
+        if self.is_live && is_stale {
+            self.gather.forget(self.platform, Level::L3, single.start, G::SIZE_BYTES, true);
+        }
+    }
+
+    /// Makes `new` of the leaf `old` by `edit`, or what `edit` makes of what hardware has written meanwhile. Says whether TLBs
+    /// may hold a copy that matters: not without the access flag, and not if hardware ignores what changed.
+    #[inline(always)]
+    fn set_leaf(&self, slot: Slot, mut old: Descriptor, mut new: Descriptor, edit: Edit) -> bool {
+        while let Err(actual) = self.swap(slot, old, new) {
+            (old, new) = (actual, edit.apply(actual));
+        }
+        let is_cached = old.bits() & R::Attributes::ACCESS_FLAG != 0 || self.regime.has_hardware_updates();
+        is_cached && (old.bits() ^ new.bits()) & !R::Attributes::IGNORED != 0
+    }
+
+    fn clear(&mut self, visit: &Visit) {
+        // By exchange, where hardware may be writing: what it wrote last must not be overwritten unseen.
+        self.replace(visit.slot, visit.descriptor, |_| Descriptor::INVALID);
+        self.note_store();
+        if visit.descriptor.is_valid() {
+            self.forget(visit.level, visit.start, visit.end);
+        }
+    }
+
+    /// A table gives way to what TLBs cannot hold.
+    fn unlink(&mut self, visit: &Visit, new: Descriptor) {
+        let Some(table) = next_table(self.geometry, visit) else { return };
+        self.platform.store(visit.slot, new);
+        self.note_store();
+        if self.is_live {
+            self.gather.unlink(self.platform, table, visit.end - visit.start);
+        } else {
+            self.gather.retire(self.platform, table);
+        }
+    }
+
+    /// A leaf becomes another leaf by break-before-make.
+    fn remake(&mut self, visit: &Visit, leaf: Descriptor) {
+        self.exchange_broken(visit, Depth::LastLevel, |editor, broken| {
+            let bits = R::Attributes::keep_hardware_writes(leaf.bits(), visit.descriptor.bits(), broken.bits());
+            editor.platform.store(visit.slot, Descriptor::new(bits));
+        });
+    }
+
+    /// A leaf or table becomes something else altogether by break-before-make.
+    fn rebuild(&mut self, visit: &Visit, pieces: &Pieces) {
+        let layout = self.geometry.layout();
+        let new = match pieces.segment::<G>(layout, visit.level, visit.start, visit.end).kind {
+            Kind::Leaves(content) => content.leaf(layout, visit.level, visit.start),
+            _ => self.build(visit.level, visit.start, pieces),
+        };
+        let table = next_table(self.geometry, visit);
+        let depth = if table.is_some() { Depth::AllLevels } else { Depth::LastLevel };
+        self.exchange_broken(visit, depth, |editor, _| editor.platform.store(visit.slot, new));
+        if let Some(table) = table {
+            self.gather.retire(self.platform, table);
+        }
+    }
+}

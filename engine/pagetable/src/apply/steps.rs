@@ -1,0 +1,108 @@
+//! The sequences that everything else is made of: a store, an exchange, a break and its window, and what is forgotten when.
+
+use vmsa::{Descriptor, Granule, Level, Maintenance};
+
+use super::Editor;
+use crate::few::Few;
+use crate::fill::build;
+use crate::gather::forget;
+use crate::invalidation::{Depth, Invalidation};
+use crate::pieces::Pieces;
+use crate::platform::{Platform, Slot};
+use crate::regime::Regime;
+use crate::walk::Visit;
+
+impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
+    /// What TLBs do not hold becomes a leaf or a table: there is nothing to forget.
+    pub(super) fn make(&mut self, slot: Slot, new: Descriptor) {
+        self.platform.store(slot, new);
+        self.note_store();
+    }
+
+    /// Break-before-make of one descriptor: `make` stores what follows, given what was broken.
+    pub(super) fn exchange_broken(&mut self, visit: &Visit, depth: Depth, make: impl FnOnce(&Self, Descriptor)) {
+        if self.is_live {
+            self.break_leaf(visit.slot);
+            self.forget_now(visit.level, visit.start, visit.end, depth);
+        }
+        make(self, self.platform.load(visit.slot));
+        if self.is_live {
+            self.close_window();
+        }
+    }
+
+    /// Breaks a descriptor by clearing bit 0 alone, so that its other bits, those that hardware wrote included, stay
+    /// readable.
+    pub(super) fn break_leaf(&self, slot: Slot) {
+        let broken = |leaf: Descriptor| Descriptor::new(leaf.bits() & !Descriptor::VALID);
+        self.replace(slot, self.platform.load(slot), broken);
+    }
+
+    /// Makes every TLB forget what was broken or made uncacheable, before anything is made in its place.
+    pub(super) fn forget_now(&mut self, level: Level, start: u64, end: u64, depth: Depth) {
+        // Walkers must see the break before TLBs forget, or a walk in between caches the old leaf again.
+        self.platform.maintain(Maintenance::DSB_ISHST);
+        let is_leaf = depth == Depth::LastLevel;
+        let stride = if is_leaf { level } else { Level::L3 };
+        let (start, bytes) = (self.geometry.input(start), end - start);
+        let broken = Invalidation { start, bytes, stride, is_uniform: is_leaf, depth };
+        self.gather.count(forget(self.platform, self.geometry, self.regime, &Few::of(broken)));
+        // This PE has not forgotten until a context synchronization event (RBLDZX).
+        self.platform.maintain(Maintenance::ISB);
+    }
+
+    /// Ends a break-before-make window.
+    pub(super) fn close_window(&self) {
+        // Until walkers see what was made, every access to it faults.
+        self.platform.maintain(Maintenance::DSB_ISHST);
+        // Without it this PE may still act on the fault that a fetch from the broken leaf would have taken.
+        self.platform.maintain(Maintenance::ISB);
+    }
+
+    /// Replaces a descriptor that hardware may write meanwhile; returns what was replaced.
+    #[inline(always)]
+    pub(super) fn replace(
+        &self,
+        slot: Slot,
+        mut old: Descriptor,
+        new: impl Fn(Descriptor) -> Descriptor,
+    ) -> Descriptor {
+        while let Err(actual) = self.swap(slot, old, new(old)) {
+            old = actual;
+        }
+        old
+    }
+
+    /// Replaces `old`, unless hardware has written it meanwhile.
+    #[inline(always)]
+    pub(super) fn swap(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
+        if self.is_live && self.regime.has_hardware_updates() {
+            return self.platform.exchange(slot, old, new);
+        }
+        self.platform.store(slot, new);
+        Ok(())
+    }
+
+    pub(super) fn build(&mut self, above: Level, start: u64, pieces: &Pieces) -> Descriptor {
+        let table = build::<G, P>(self.platform, self.geometry.layout(), self.reserve, above, start, pieces);
+        if self.is_live {
+            // A walker that saw the table's descriptor before its content would walk what was in the memory before.
+            self.platform.maintain(Maintenance::DSB_ISHST);
+        }
+        table
+    }
+
+    #[inline(always)]
+    pub(super) fn note_store(&mut self) {
+        if self.is_live {
+            self.gather.note_store();
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn forget(&mut self, level: Level, start: u64, end: u64) {
+        if self.is_live && start < end {
+            self.gather.forget(self.platform, level, start, end - start, start >= self.unhinted_to);
+        }
+    }
+}
