@@ -195,7 +195,7 @@ impl<'s, G: Granule> Editor<'s, '_, G> {
     }
 
     fn finish(&mut self) {
-        let Some(gather) = self.gather.take() else { return };
+        let Some(mut gather) = self.gather.take() else { return };
         let retired = gather.finish(self.cpu);
         for (region, ..) in &self.open {
             self.cpu.software(Software::Settle(*region));
