@@ -77,7 +77,11 @@ pub(crate) struct TooLittle {
 impl fmt::Display for TooLittle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (free, wanted) = (Bytes(self.free_bytes), Bytes(self.wanted_bytes));
-        write!(f, "memory: too little, {free} are free, expected {wanted} in one aligned piece for the self-checks")
+        write!(
+            f,
+            "memory: too little: {free} are free, but no aligned {wanted} in one piece, as the self-checks expect; "
+        )?;
+        f.write_str("cannot go on")
     }
 }
 

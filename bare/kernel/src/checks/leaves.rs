@@ -39,7 +39,7 @@ fn find_wrong(table: &AnyTable, range: Range<VirtAddr>, mut is_right: impl FnMut
 }
 
 fn tell_wrong(leaf: &Leaf, detail: &mut Detail) -> bool {
-    tell!(detail, "; {} of {} at {} is {:?}", leaf.output, Bytes(leaf.bytes), leaf.input, leaf.attributes);
+    tell!(detail, "{} of {} at {} is {:?}", leaf.output, Bytes(leaf.bytes), leaf.input, leaf.attributes);
     false
 }
 
@@ -55,8 +55,11 @@ pub(super) fn linear_map(detail: &mut Detail) -> bool {
         is_memory && linear.address(leaf.output) == leaf.input && leads(0) && leads(leaf.bytes - 8)
     });
     let expected: u64 = memory::mapped().map(|range| range.size_bytes()).sum();
+    if let Some(leaf) = wrong {
+        return tell_wrong(&leaf, detail);
+    }
     tell!(detail, "{leaves} leaves of {} in all, of {} that may be mapped", Bytes(bytes), Bytes(expected));
-    wrong.is_none_or(|leaf| tell_wrong(&leaf, detail)) && bytes == expected
+    bytes == expected
 }
 
 /// What EL1 may execute is text, at its link address and, for the little that needs it, at its physical one; it cannot be
