@@ -82,16 +82,19 @@ pub(crate) fn command(options: &Options, kernel: &Kernel) -> Result<(Command, Fi
     Ok((command, Files::default()))
 }
 
-/// QEMU puts its device tree on the first 2 MiB boundary behind the Image, which starts 2 MiB above the start of RAM.
+/// QEMU puts its device tree on the first 2 MiB boundary behind the Image, which starts 2 MiB above the start of RAM. Ours
+/// lies 64 MiB above it, and so does what U-Boot loads.
 fn check_memory(options: &Options, image_bytes: u64) -> Result<(), Failure> {
     const BOUNDARY: u64 = 2 << 20;
-    let least_mib = ((BOUNDARY + image_bytes).next_multiple_of(BOUNDARY) >> 20) + 1;
-    if options.machine != "virt" || options.memory_mib >= least_mib {
+    let least_mib = match (options.loader, options.tree) {
+        (Loader::Qemu, None) => ((BOUNDARY + image_bytes).next_multiple_of(BOUNDARY) >> 20) + 1,
+        _ => 66,
+    };
+    if !options.is_virt() || options.memory_mib >= least_mib {
         return Ok(());
     }
     let line = format!(
-        "--memory {}M: too little for QEMU to load the kernel, expected {least_mib}M or more; nothing was booted \
-         (README says the least that each page size needs)",
+        "--memory {}M: too little to load the kernel in this way, expected {least_mib}M or more; nothing was booted",
         options.memory_mib
     );
     Err(Failure::new(Status::BadInput, line))
@@ -141,6 +144,8 @@ mod tests {
         let image_bytes = 0x17_0000;
         assert_eq!(check_memory(&with(5, "virt"), image_bytes), Ok(()));
         assert_eq!(check_memory(&with(1, "xlnx-versal-virt"), image_bytes), Ok(()));
+        let loaded = Options { loader: Loader::UBoot, ..with(65, "virt-7.2") };
+        assert!(check_memory(&loaded, image_bytes).is_err_and(|refused| refused.line.contains("expected 66M")));
         let refused = check_memory(&with(4, "virt"), image_bytes).expect_err("it does not fit");
         assert!(refused.status == Status::BadInput && refused.line.contains("expected 5M or more"), "{refused}");
         // An Image that ends on a boundary, and one byte more.

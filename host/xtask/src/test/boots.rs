@@ -133,6 +133,7 @@ fn inputs() -> Vec<Boot> {
         ),
         odd("an initrd", "-- -initrd Cargo.lock", &[], vec![Says(&["initrd"])]),
         odd("tagged memory", "-- -M mte=on", &[], vec![Cpus(2)]),
+        odd("an older machine", "--machine virt-6.0", &[], vec![Cpus(2)]),
         odd("one thread for all CPUs", "-- -accel tcg,thread=single", &[], vec![Cpus(2)]),
         odd("entry below a secure world", "--cpus 1 -- -M secure=on", &[], vec![EnteredAt(1)]),
         odd(
