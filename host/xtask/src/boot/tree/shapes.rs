@@ -219,6 +219,21 @@ pub(crate) const SHAPES: &[Shape] = &[
         let parent = dtoolkit::model::DeviceTreeProperty::new_unchecked("interrupt-parent", &[0x7777u32][..]);
         scene.tree.root.add_property(parent);
     }),
+    shape("controller-huge", "an interrupt controller of a TiB", |scene| {
+        scene.set("intc", "reg", &[0, 0x0800_0000, 0x100, 0, 0, 0x080a_0000, 0x100, 0]);
+    }),
+    shape("controller-absent", "an interrupt controller where nothing is", |scene| {
+        scene.set("intc", "reg", &[0, 0x0f00_0000, 0, 0x1_0000, 0, 0x0f0a_0000, 0, 0xf6_0000]);
+    }),
+    shape("controller-in-memory", "an interrupt controller that is RAM", |scene| {
+        scene.set("intc", "reg", &[0, 0x4a00_0000, 0, 0x1_0000, 0, 0x4a0a_0000, 0, 0xf6_0000]);
+    }),
+    shape("controller-is-console", "an interrupt controller that is the console", |scene| {
+        scene.set("intc", "reg", &[0, 0x0900_0000, 0, 0x1_0000, 0, 0x0900_0000, 0, 0xf6_0000]);
+    }),
+    shape("console-huge", "a console of a TiB", |scene| {
+        scene.set("pl011", "reg", &[0, 0x0900_0000, 0x100, 0]);
+    }),
     shape("no-controller", "no interrupt controller", |scene| scene.remove("intc")),
     shape("no-cpus", "no CPUs", |scene| scene.remove("cpus")),
     shape("boot-cpu-last", "eleven CPUs that are not there, and those of the machine behind them", |scene| {

@@ -63,6 +63,7 @@ const LEAST: &[(&str, &str, &str)] =
 type Row = (&'static str, &'static str, Status, &'static [Words], Words);
 
 const MISSING: &[Words] = &[&["x0 was", "expected a blob"]];
+const NO_GIC: Words = &["interrupt controller", "answers", "only the boot CPU runs"];
 const OFF: Words = &["stays off", "CPU_ON"];
 const ONE_CPU: Words = &["1 CPUs, 12 addresses"];
 
@@ -111,6 +112,11 @@ const ODD: &[Row] = &[
     ("blob-on-image", "", BadInput, MISSING, &["bad input", "0x40200000"]),
     ("phandle-cycle", "", Passed, &[&["intc@8000000", "circle"]], &["2 CPUs, 12 addresses"]),
     ("phandle-nowhere", "", Passed, &[&["0x7777", "not the GIC"]], &["2 CPUs, 12 addresses"]),
+    ("controller-huge", "", Passed, &[], &["2 CPUs, 12 addresses"]),
+    ("controller-absent", "", Passed, &[NO_GIC], ONE_CPU),
+    ("controller-absent", " -- -M gic-version=2", Passed, &[NO_GIC], ONE_CPU),
+    ("controller-in-memory", "", Passed, &[NO_GIC], ONE_CPU),
+    ("controller-is-console", "", Passed, &[NO_GIC], ONE_CPU),
     ("no-controller", "", Passed, &[&["no interrupt controller"]], ONE_CPU),
     ("no-cpus", "", Passed, &[&["no CPU", "only the CPU that booted"]], ONE_CPU),
     (
@@ -126,6 +132,7 @@ const ODD: &[Row] = &[
     ("console-path", "", Passed, &[&["/serial@1", "first PL011"]], &[]),
     ("console-gone", "", Passed, &[&["stdout-path", "no console"], &["no PL011", "0x0000000009000000 is used"]], &[]),
     ("console-absent", "", Passed, &[&["no PL011", "0x0000000009000000 is used"]], &[]),
+    ("console-huge", "", Passed, &[], &["2 CPUs, 12 addresses"]),
     ("console-in-memory", "", Passed, &[&["no PL011", "0x0000000009000000 is used"]], &[]),
 ];
 
