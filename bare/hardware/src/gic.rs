@@ -8,10 +8,11 @@ use arm_gic::gicv2::{GicV2, SgiTarget as SgiTargetV2, SgiTargetListFilter};
 use arm_gic::gicv3::registers::GicrSgi;
 use arm_gic::gicv3::{GicCpuInterface, GicError, GicV3, HIGHEST_NS_PRIORITY, SgiTarget, SgiTargetGroup};
 use arm_gic::{IntId, InterruptGroup, UniqueMmioPointer};
-use vmsa::Maintenance;
+use vmsa::{Maintenance, VirtAddr};
 
 use crate::maintenance::maintain;
 use crate::per_cpu::MAX_CPUS;
+use crate::probe::read_word;
 
 /// The interrupt that calls a CPU.
 const CALL: IntId = IntId::sgi(0);
@@ -32,6 +33,8 @@ pub enum InterruptController {
 pub enum GicProblem {
     /// An address is zero.
     NoAddress,
+    /// What is at an address, if anything, does not say that it is a part of such a controller.
+    NotThere(&'static str),
     /// The driver's own words.
     Driver(GicError),
     /// No redistributor belongs to the CPU with this affinity.
@@ -44,6 +47,7 @@ impl fmt::Display for GicProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoAddress => f.write_str("no address"),
+            Self::NotThere(part) => write!(f, "no {part} answers where the device tree has one, expected one"),
             Self::Driver(error) => error.fmt(f),
             Self::NoRedistributor(affinity) => write!(f, "no redistributor for the CPU with affinity {affinity:#x}"),
             Self::NoCall => f.write_str("software-generated interrupt 0 cannot be enabled"),
@@ -51,14 +55,34 @@ impl fmt::Display for GicProblem {
     }
 }
 
+/// GICD_PIDR2 and GICR_PIDR2 of a GICv3 (IHI 0069), and GICD_PIDR2 of a GICv2 (IHI 0048, ICPIDR2), from their frame.
+const IDENTIFICATION_V3: usize = 0xffe8;
+const IDENTIFICATION_V2: usize = 0xfe8;
+
+/// ArchRev of an identification register; none where nothing answers.
+///
+/// # Safety
+///
+/// Reading the 4 bytes at `address` does no harm.
+unsafe fn read_version(address: usize) -> Option<u32> {
+    // SAFETY: the caller's promise.
+    let word = unsafe { read_word(VirtAddr::new(address as u64)) };
+    word.ok().map(|word| word >> 4 & 15)
+}
+
 impl InterruptController {
     /// A GICv3 whose registers are mapped at these addresses.
     ///
     /// # Safety
     ///
-    /// Both lead to such registers, mapped as Device memory for ever and used by nobody else. The redistributors, one
-    /// after the other, end with one that says so.
+    /// If such registers are there, they are mapped as Device memory for ever and used by nobody else, and the
+    /// redistributors, one after the other, end with one that says so.
     pub unsafe fn new_v3(distributor: usize, redistributors: usize) -> Result<Self, GicProblem> {
+        for (part, base) in [("distributor", distributor), ("redistributor", redistributors)] {
+            // SAFETY: reading an identification register has no side effect.
+            let version = unsafe { read_version(base + IDENTIFICATION_V3) };
+            version.filter(|version| *version >= 3).ok_or(GicProblem::NotThere(part))?;
+        }
         let distributor = NonNull::new(distributor as *mut _).ok_or(GicProblem::NoAddress)?;
         let redistributors = NonNull::new(redistributors as *mut GicrSgi).ok_or(GicProblem::NoAddress)?;
         // SAFETY: the caller's promise.
@@ -72,11 +96,17 @@ impl InterruptController {
     ///
     /// # Safety
     ///
-    /// Both lead to such registers, mapped as Device memory for ever and used by nobody else.
+    /// If such registers are there, they are mapped as Device memory for ever and used by nobody else.
     pub unsafe fn new_v2(distributor: usize, cpu_interface: usize) -> Result<Self, GicProblem> {
         if distributor == 0 || cpu_interface == 0 {
             return Err(GicProblem::NoAddress);
         }
+        // SAFETY: reading an identification register has no side effect.
+        let version = unsafe { read_version(distributor + IDENTIFICATION_V2) };
+        version.filter(|version| *version == 2).ok_or(GicProblem::NotThere("distributor"))?;
+        // SAFETY: reading the control register has no side effect.
+        let control = unsafe { read_word(VirtAddr::new(cpu_interface as u64)) };
+        control.map_err(|_| GicProblem::NotThere("CPU interface"))?;
         // SAFETY: the caller's promise.
         Ok(Self::V2(unsafe { GicV2::new(distributor as *mut _, cpu_interface as *mut _) }))
     }

@@ -41,23 +41,36 @@ impl Translation {
     }
 }
 
+/// Asks the MMU with an AT instruction.
+macro_rules! translate {
+    ($instruction:literal, $address:expr) => {{
+        let par: u64;
+        // SAFETY: AT changes PAR_EL1 alone, which nothing else uses; an interrupt between the two would have to use it
+        // too.
+        unsafe {
+            asm!(
+                concat!("at ", $instruction, ", {address}"),
+                "isb", // PAR_EL1 holds the result only after a context synchronization event
+                "mrs {par}, par_el1",
+                address = in(reg) $address.bits(),
+                par = out(reg) par,
+                options(nostack, preserves_flags),
+            );
+        }
+        match par & 1 {
+            0 => Ok(PhysAddr::new(par & 0x000f_ffff_ffff_f000 | $address.bits() & 0xfff)),
+            _ => Err(par),
+        }
+    }};
+}
+
 /// Where the MMU of this CPU leads a read of `address` by EL1 (AT S1E1R): a physical address, or the value of PAR_EL1
 /// where it faults.
 pub fn read_translation(address: VirtAddr) -> Result<PhysAddr, u64> {
-    let par: u64;
-    // SAFETY: AT changes PAR_EL1 alone, which nothing else uses; an interrupt between the two would have to use it too.
-    unsafe {
-        asm!(
-            "at s1e1r, {address}",
-            "isb", // PAR_EL1 holds the result only after a context synchronization event
-            "mrs {par}, par_el1",
-            address = in(reg) address.bits(),
-            par = out(reg) par,
-            options(nostack, preserves_flags),
-        );
-    }
-    if par & 1 != 0 {
-        return Err(par);
-    }
-    Ok(PhysAddr::new(par & 0x000f_ffff_ffff_f000 | address.bits() & 0xfff))
+    translate!("s1e1r", address)
+}
+
+/// The same for a write (AT S1E1W), which is not made.
+pub fn read_translation_to_write(address: VirtAddr) -> Result<PhysAddr, u64> {
+    translate!("s1e1w", address)
 }

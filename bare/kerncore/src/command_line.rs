@@ -230,3 +230,15 @@ fn bbm_level(value: &str) -> Option<BbmLevel> {
 fn physical_bits(value: &str) -> Option<u32> {
     number(value, 32, 52).filter(|bits| [32, 36, 40, 42, 44, 48, 52].contains(bits))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::KNOWN;
+
+    #[test]
+    fn every_option_is_documented() {
+        let page = include_str!("../../../docs/options.md");
+        let listed = page.lines().filter_map(|line| line.strip_prefix("| `")?.split("=`").next());
+        assert!(listed.eq(KNOWN.iter().map(|known| known.name)));
+    }
+}

@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use kerncore::command_line::{CpuOverride, Exit, Options, PageSizes, Word, Words, parse};
 use kerncore::finding::Findings;
 use proptest::prelude::*;
-use vmsa::{BbmLevel, PageSize};
+use vmsa::{BbmLevel, IdRegisters, PageSize};
 
 /// The options and the findings of a line.
 fn parsed(line: &str) -> (Options, String) {
@@ -198,3 +198,27 @@ const PIECES: [&str; 20] = [
     "\u{e9}\u{1b}\n",
     "--",
 ];
+
+/// What nobody can believe: the CPU that boots translates by one of its granules.
+#[test]
+fn the_boot_cpu_claims_no_granule_that_it_lacks() {
+    // Granules of 4K and 64K, as Cortex-A72 has them.
+    let cpu = IdRegisters { mmfr0: 0x1124, ..IdRegisters::default() };
+    let limited = |line| {
+        let (mut options, _) = parsed(line);
+        let mut findings = Findings::new();
+        options.limit_boot_cpu(&cpu, &mut findings);
+        (options.cpus[0].granules, findings.to_string())
+    };
+    let sizes = |sizes: &[PageSize]| Some(sizes.iter().fold(PageSizes::default(), |set, size| set.with(*size)));
+    let quiet = |granules| (granules, String::new());
+    assert_eq!(limited("vellum.cpu1.granules=16k"), quiet(None));
+    assert_eq!(limited("vellum.cpu0.granules=64k"), quiet(sizes(&[PageSize::Size64K])));
+    let (granules, said) = limited("vellum.cpu0.granules=16k,64k");
+    assert_eq!(granules, sizes(&[PageSize::Size64K]));
+    expect![[r#"
+        warning: command line: vellum.cpu0.granules claims 16K, expected granules that cpu 0 has, as it translates by one of them; those that it lacks are not believed
+    "#]]
+    .assert_eq(&said);
+    assert_eq!(limited("vellum.cpu0.granules=16k"), (None, said));
+}

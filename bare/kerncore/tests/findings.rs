@@ -4,10 +4,11 @@ mod support;
 
 use dtoolkit::model::DeviceTreeNode;
 use expect_test::expect;
+use kerncore::finding::Findings;
 use support::tree::{
     self, cells, flag, node, parent, reg, set, text, texts, virt_but, virt_with_property, virt_without,
 };
-use support::{MIB, lines};
+use support::{MIB, lines, read};
 
 #[test]
 fn memory() {
@@ -251,6 +252,33 @@ fn cpus() {
 }
 
 /// An interrupt controller that is no GIC.
+/// The CPU that booted is one of the eight, listed or not.
+#[test]
+fn the_boot_cpu() {
+    let after = |count, affinity| {
+        let blob = tree::virt_with(3, count).to_dtb();
+        let (mut machine, _) = read(&blob);
+        let mut findings = Findings::new();
+        machine.keep_boot_cpu(affinity, &mut findings);
+        (machine.cpus.len(), findings.to_string())
+    };
+    assert_eq!(after(4, 3), (4, String::new()));
+    assert_eq!(after(8, 7), (8, String::new()));
+    let (four, said) = after(4, 0x100);
+    expect![[r#"
+        warning: device tree: no CPU of affinity 0x100, which booted, expected it among the first 8; it runs, with 7 others at most
+    "#]]
+    .assert_eq(&said);
+    assert_eq!(
+        (four, after(8, 8), after(9, 8)),
+        (4, (7, said.replace("0x100", "0x8")), (7, said.replace("0x100", "0x8")))
+    );
+    let blob = virt_without("cpus");
+    let mut findings = Findings::new();
+    read(&blob).0.keep_boot_cpu(0, &mut findings);
+    assert_eq!(findings.to_string(), "");
+}
+
 fn controller(name: &str, phandle: u32, parent: u32) -> DeviceTreeNode {
     node(name, [cells("phandle", &[phandle]), cells("interrupt-parent", &[parent]), flag("interrupt-controller")])
 }

@@ -1,7 +1,9 @@
 //! The self-checks of every boot. Each does what must not be possible, or must be, and looks at what happens.
 
 mod late;
+mod leaves;
 mod memory;
+mod moved_page;
 mod one_page;
 mod protections;
 mod same_map;
@@ -10,10 +12,13 @@ mod stack;
 use core::fmt::{self, Write};
 
 use kerncore::range::Bytes;
+use pagetable::Change;
+use vmsa::VirtAddr;
 
 use crate::console::say;
 use crate::high::facts;
 use crate::times::{self, Step};
+use crate::{kernel_table, layout};
 
 /// How the checks ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,14 +44,18 @@ macro_rules! tell {
 }
 use tell;
 
-const CHECKS: [(&str, Check); 8] = [
+const CHECKS: [(&str, Check); 12] = [
     ("a write to read-only data faults", protections::write_to_read_only_data),
     ("a write to text by its linear alias faults", protections::write_to_text_alias),
     ("a write to read-only data by its linear alias faults", protections::write_to_read_only_alias),
+    ("no page of text or read-only data can be written", leaves::read_only),
     ("data is not executed", protections::execute_data),
+    ("nothing but text can be executed", leaves::executable),
     ("a stack that runs out is caught and named", stack::overflow),
     ("every page of memory is in the linear map", memory::read_every_page),
+    ("nothing else is in the linear map", leaves::linear_map),
     ("every CPU has the same map", same_map::compare),
+    ("a page that moves is found by every CPU", moved_page::follow),
     ("one page of a block is protected alone", one_page::protect),
 ];
 
@@ -68,8 +77,19 @@ pub(crate) struct TooLittle {
 impl fmt::Display for TooLittle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (free, wanted) = (Bytes(self.free_bytes), Bytes(self.wanted_bytes));
-        write!(f, "memory: too little, {free} are free, expected {wanted} in one aligned piece for the self-checks")
+        write!(
+            f,
+            "memory: too little: {free} are free, but no aligned {wanted} in one piece, as the self-checks expect; "
+        )?;
+        f.write_str("cannot go on")
     }
+}
+
+/// Unmaps the checks' own range, all of it, so that no empty table stays there. Whether that was possible.
+fn clear_range(detail: &mut Detail) -> bool {
+    let from = VirtAddr::new(layout::CHECKS.start)..VirtAddr::new(layout::CHECKS.end);
+    let unmapped = kernel_table::change(&[Change::Unmap { from }], false);
+    unmapped.inspect_err(|error| tell!(detail, "; it could not be unmapped: {error}")).is_ok()
 }
 
 /// Runs every check and prints its verdict.

@@ -26,8 +26,12 @@ pub(crate) enum Gic {
     V2 { distributor: u64, cpu_interface: u64 },
 }
 
-/// The most that a redistributor takes: four frames of 64 KiB (GICv4).
+/// The most that a redistributor takes: four frames of 64 KiB (GICv4). Whatever a tree tells, no more than this is mapped.
 const REDISTRIBUTOR_BYTES: u64 = 256 << 10;
+/// The same for a distributor.
+const DISTRIBUTOR_BYTES: u64 = 64 << 10;
+/// The same for the CPU interface of a GICv2, whose second page some machines have 64 KiB after the first.
+const CPU_INTERFACE_BYTES: u64 = 128 << 10;
 const ALIGNMENT: u64 = 2 << 20;
 
 /// Gives each region its place.
@@ -42,18 +46,21 @@ impl Placement {
     /// Places the devices of a machine.
     pub(crate) fn new(machine: &MachineDescription, page_size: PageSize) -> (Self, Devices) {
         let mut placement = Self { next: DEVICES.start, page_size, regions: List::new((PhysicalRange::EMPTY, 0)) };
+        let first = |range: PhysicalRange, most| PhysicalRange::from_size(range.start, range.size_bytes().min(most));
         let console = machine.console.map(|console| placement.place(console.registers));
         let gic = match machine.interrupt_controller {
             None => None,
             Some(InterruptController::GicV3 { distributor, redistributors, .. }) => {
                 // Those of as many CPUs as may run: a machine with more has them further on.
-                let bytes = redistributors[0].size_bytes().min(MAX_CPUS as u64 * REDISTRIBUTOR_BYTES);
-                let first = PhysicalRange::from_size(redistributors[0].start, bytes);
-                Some(Gic::V3 { distributor: placement.place(distributor), redistributors: placement.place(first) })
+                let redistributors = first(redistributors[0], MAX_CPUS as u64 * REDISTRIBUTOR_BYTES);
+                Some(Gic::V3 {
+                    distributor: placement.place(first(distributor, DISTRIBUTOR_BYTES)),
+                    redistributors: placement.place(redistributors),
+                })
             }
             Some(InterruptController::GicV2 { distributor, cpu_interface }) => Some(Gic::V2 {
-                distributor: placement.place(distributor),
-                cpu_interface: placement.place(cpu_interface),
+                distributor: placement.place(first(distributor, DISTRIBUTOR_BYTES)),
+                cpu_interface: placement.place(first(cpu_interface, CPU_INTERFACE_BYTES)),
             }),
         };
         (placement, Devices { console, gic })

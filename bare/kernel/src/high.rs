@@ -42,9 +42,12 @@ pub(crate) extern "C" fn main(_: u64) -> ! {
     let mut map = MemoryMap::new();
     handover.fill(&mut map).expect("a copy has as many ranges as what it copies");
     memory::free_early_tables(&mut map);
-    memory::forget_what_is_not_there(&mut map);
+    let absent = memory::forget_what_is_not_there(&mut map);
     if let Err(error) = memory::start(EarlyAllocator::new(&mut map, page_size())) {
         refuse(format_args!("{error}"));
+    }
+    if let Err((range, error)) = memory::unmap(&absent) {
+        refuse(format_args!("memory: {range}, where none answers, cannot be unmapped: {error}"));
     }
     times::record(Step::PageAllocator);
     calls::start(facts);

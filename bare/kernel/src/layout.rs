@@ -5,7 +5,8 @@
 //! 2^64 - 2^N    the linear map: half of the input space, whatever its width N
 //! -2 GiB        the image, at its link address; above it stacks and devices, within 512 MiB, so that 64 KiB pages need
 //!               one table for all of them
-//! -1 GiB        the self-checks' own range, on a boundary of every block
+//! -1.5 GiB      the self-checks' own range, on a boundary of every block that fits, and with 4 KiB pages in the image's
+//!               own level 2 table
 //! ```
 
 use core::ops::Range;
@@ -17,7 +18,7 @@ pub(crate) const STACKS: Range<u64> = 0xffff_ffff_8800_0000..0xffff_ffff_8c00_00
 /// Device registers: see [`crate::devices`].
 pub(crate) const DEVICES: Range<u64> = 0xffff_ffff_8c00_0000..0xffff_ffff_9000_0000;
 /// What the self-checks map. At most a block of the 64 KiB granule.
-pub(crate) const CHECKS: Range<u64> = 0xffff_ffff_c000_0000..0xffff_ffff_e000_0000;
+pub(crate) const CHECKS: Range<u64> = 0xffff_ffff_a000_0000..0xffff_ffff_c000_0000;
 
 /// The part of the high half that is not the linear map, in words.
 pub(crate) fn name(address: VirtAddr) -> Option<&'static str> {

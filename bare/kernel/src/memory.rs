@@ -9,14 +9,16 @@ use kerncore::early::{EarlyAllocator, EarlyError, Request};
 use kerncore::list::List;
 use kerncore::memory_map::{Kind, MAX_RANGES, MemoryMap};
 use kerncore::range::PhysicalRange;
+use pagetable::Change;
 use spin::Once;
 use vmsa::{PhysAddr, VirtAddr};
 
 use crate::console::say;
 use crate::handover::PAGE_NOTES;
 use crate::high::{facts, page_size};
+use crate::kernel_table;
 use crate::lock::Lock;
-use crate::tables::TableSource;
+use crate::tables::{ChangeError, TableSource};
 
 /// What the linear map covers.
 static MAPPED: Once<List<PhysicalRange, MAX_RANGES>> = Once::new();
@@ -50,9 +52,12 @@ pub(crate) fn answers(range: PhysicalRange, offset: u64) -> bool {
     })
 }
 
-/// Gives up free ranges where no memory answers: a device tree may lie.
-pub(crate) fn forget_what_is_not_there(map: &mut MemoryMap) {
-    let mut absent = List::<_, MAX_RANGES>::new(PhysicalRange::EMPTY);
+/// Free ranges where no memory answers: a device tree may lie.
+pub(crate) type Absent = List<PhysicalRange, MAX_RANGES>;
+
+/// Gives up free ranges where no memory answers. They are still mapped.
+pub(crate) fn forget_what_is_not_there(map: &mut MemoryMap) -> Absent {
+    let mut absent = Absent::new(PhysicalRange::EMPTY);
     for range in map.free(page_size()).filter(|range| !answers(*range, facts().linear.offset())) {
         absent.push(range).expect("the list is as long as the map");
     }
@@ -61,6 +66,16 @@ pub(crate) fn forget_what_is_not_there(map: &mut MemoryMap) {
         // Marking a whole free piece needs no room.
         map.mark(*range, Kind::Lost).ok();
     }
+    absent
+}
+
+/// Unmaps what is not there, lest speculation reads it. An error has the range that shares a leaf with memory in use.
+pub(crate) fn unmap(absent: &Absent) -> Result<(), (PhysicalRange, ChangeError)> {
+    let linear = facts().linear;
+    absent.iter().try_for_each(|range| {
+        let from = linear.address(range.start)..linear.address(range.end);
+        kernel_table::change(&[Change::Unmap { from }], false).map_err(|error| (*range, error))
+    })
 }
 
 /// Frees the room for the tables of the first identity map, which no CPU walks any more.

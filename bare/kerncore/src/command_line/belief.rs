@@ -4,7 +4,8 @@ use core::fmt;
 
 use vmsa::{IdRegisters, PageSize};
 
-use super::{CpuOverride, PageSizes};
+use super::{CpuOverride, Options, PageSizes, Problem};
+use crate::finding::Findings;
 
 /// Where ID_AA64MMFR0_EL1 has a granule's field, and what stands there for a granule that is missing, or there with
 /// nothing more.
@@ -73,6 +74,24 @@ impl CpuOverride {
             believed.mmfr2 = Replaced::default().with_field(BBM, level as u64).of(believed.mmfr2);
         }
         believed
+    }
+}
+
+impl Options {
+    /// Takes back what nobody can believe: a granule that the CPU that boots, with these registers, lacks. It translates by
+    /// what it chooses, and there would be nobody left to say what went wrong.
+    pub fn limit_boot_cpu(&mut self, cpu: &IdRegisters, findings: &mut Findings<'_>) {
+        let Some(claimed) = self.cpus[0].granules else { return };
+        let chosen = |has: bool| {
+            let sizes =
+                PageSize::ALL.into_iter().filter(|size| claimed.contains(*size) && cpu.has_granule(*size) == has);
+            sizes.fold(PageSizes::default(), PageSizes::with)
+        };
+        let (there, lacking) = (chosen(true), chosen(false));
+        if lacking != PageSizes::default() {
+            findings.push(Problem::BootCpuLacks { granules: lacking });
+            self.cpus[0].granules = Some(there).filter(|there| *there != PageSizes::default());
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::CpuOverride;
+use super::{CpuOverride, PageSizes};
 use crate::text::Text;
 
 /// One thing wrong with the command line; all are survived.
@@ -15,6 +15,7 @@ pub enum Problem<'a> {
     Repeated { option: Text<'a> },
     UnclosedQuote { word: Text<'a> },
     Test { cpu: usize, belief: CpuOverride },
+    BootCpuLacks { granules: PageSizes },
 }
 
 impl fmt::Display for Problem<'_> {
@@ -34,6 +35,11 @@ impl fmt::Display for Problem<'_> {
             Self::Test { cpu, belief } => {
                 write!(f, "this is a test: cpu {cpu} is to believe of itself {belief}, whatever it has")
             }
+            Self::BootCpuLacks { granules } => write!(
+                f,
+                "vellum.cpu0.granules claims {granules}, expected granules that cpu 0 has, as it translates by one of them; \
+                 those that it lacks are not believed"
+            ),
             Self::UnclosedQuote { word } => {
                 write!(f, "the quote in {word} is not closed, expected another; taken up to the end")
             }

@@ -1,5 +1,6 @@
 //! The console: from `stdout-path`, perhaps by an alias, to the registers of a UART.
 
+use crate::range::PhysicalRange;
 use crate::text::Text;
 
 use super::blob::Blob;
@@ -10,6 +11,9 @@ use super::walk::{MAX_DEPTH, Node, Walk};
 
 /// What the kernel can print to: the PL011, and the part of it that the Base System Architecture asks for.
 pub(super) const UART: &[&str] = &["arm,pl011", "arm,sbsa-uart"];
+
+/// What a PL011 has; a tree that tells of more is not followed there.
+const REGISTER_BYTES: u64 = 4 << 10;
 
 /// Longer paths are taken for damage, as every node is held against the path.
 const MAX_PATH_BYTES: usize = 256;
@@ -29,7 +33,9 @@ pub(super) struct ConsoleNotes<'a> {
 pub(super) fn console_at<'a>(walk: &Walk<'a>, node: &Node<'a>) -> Option<Console<'a>> {
     let reg = node.reg().filter(|_| node.is_enabled())?.next()?;
     let compatible = strings(node.property("compatible")?).next()?;
-    Some(Console { compatible, registers: walk.translate(node, reg)? })
+    let registers = walk.translate(node, reg)?;
+    let size_bytes = registers.size_bytes().min(REGISTER_BYTES);
+    Some(Console { compatible, registers: PhysicalRange::from_size(registers.start, size_bytes) })
 }
 
 /// Finds the console, once the whole tree was walked; walks it once more. Returns what is wrong with it.

@@ -46,6 +46,20 @@ pub(super) fn read_cpu<'a>(node: &Node<'a>, machine: &mut MachineDescription<'a>
     true
 }
 
+impl MachineDescription<'_> {
+    /// Makes room for the CPU that booted, of this affinity, where the CPUs that were kept lack it. A tree without any CPU
+    /// has been told of.
+    pub fn keep_boot_cpu(&mut self, affinity: u64, findings: &mut Findings<'_>) {
+        if self.cpus.is_empty() || self.cpus.iter().any(|cpu| cpu.affinity == affinity) {
+            return;
+        }
+        findings.push(Problem::BootCpuAbsent { affinity });
+        if self.cpus.room() == 0 {
+            self.cpus.remove(self.cpus.len() - 1);
+        }
+    }
+}
+
 /// The function identifier of CPU_ON in its 64-bit form since PSCI 0.2 (Arm DEN 0022, 5.1.4).
 const CPU_ON: u32 = 0xc400_0003;
 

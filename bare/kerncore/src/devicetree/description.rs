@@ -26,7 +26,7 @@ pub struct MachineDescription<'a> {
     pub initrd: Option<PhysicalRange>,
     /// Where to print: the `stdout-path` of `/chosen` if it is a PL011, else the first PL011.
     pub console: Option<Console<'a>>,
-    /// The CPUs, in the blob's order, failed ones left out.
+    /// The CPUs, in the blob's order, failed ones left out; perhaps without the one that booted.
     pub cpus: List<Cpu, MAX_CPUS>,
     /// How CPUs are started.
     pub psci: Option<Psci>,

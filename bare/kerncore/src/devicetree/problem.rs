@@ -47,6 +47,7 @@ pub enum Problem<'a> {
     // CPUs.
     TooManyCpus { found: u32 },
     DuplicateCpu { node: Text<'a>, affinity: u64 },
+    BootCpuAbsent { affinity: u64 },
     // Initrd.
     InitrdReversed { start: u64, end: u64 },
     InitrdOutside { start: u64, end: u64 },
@@ -177,6 +178,12 @@ impl Problem<'_> {
             DuplicateCpu { node, affinity } => {
                 write!(f, "node {node}: affinity {affinity:#x} is taken, expected one CPU for each; ignored")
             }
+            BootCpuAbsent { affinity } => write!(
+                f,
+                "no CPU of affinity {affinity:#x}, which booted, expected it among the first {MAX_CPUS}; it runs, with {} \
+                 others at most",
+                MAX_CPUS - 1
+            ),
             NoSuchConsole { path, instead } => {
                 write!(f, "stdout-path \"{path}\" leads to no enabled node with an address, expected one; {instead}")
             }

@@ -9,7 +9,7 @@ use kerncore::range::Bytes;
 use pagetable::Change;
 use vmsa::{FaultStatus, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
 
-use super::{Detail, TooLittle, tell};
+use super::{Detail, TooLittle, clear_range, tell};
 use crate::high::page_size;
 use crate::tables::{READ_WRITE, map};
 use crate::{kernel_table, layout, memory};
@@ -33,9 +33,9 @@ pub(super) fn protect(detail: &mut Detail) -> bool {
     };
     tell!(detail, "{}", block.size);
     let is_ok = block.check(detail).is_some();
-    let is_undone = block.unmake();
-    if !is_undone {
-        tell!(detail, "; it could not be unmapped");
+    let is_undone = clear_range(detail);
+    if is_undone {
+        memory::free(block.memory, block.order);
     }
     is_ok && is_undone
 }
@@ -87,14 +87,6 @@ impl Block {
     fn map(&self) -> bool {
         let from = self.memory.bits();
         kernel_table::change(&[map(from..from + self.bytes(), self.range().start.bits(), READ_WRITE)], false).is_ok()
-    }
-
-    fn unmake(self) -> bool {
-        let is_unmapped = kernel_table::change(&[Change::Unmap { from: self.range() }], false).is_ok();
-        if is_unmapped {
-            memory::free(self.memory, self.order);
-        }
-        is_unmapped
     }
 
     /// `None` says that the detail tells what is wrong.

@@ -33,11 +33,18 @@ pub(super) fn write_to_text_alias(detail: &mut Detail) -> bool {
     is_write_refused(alias(image::text().start), detail)
 }
 
+/// By either of its addresses.
 pub(super) fn execute_data(detail: &mut Detail) -> bool {
     let start = ptr::from_ref(&DATA) as usize;
     // If it could be executed the check must see that, not whatever the instruction cache held.
     cache::synchronize_instructions(start..start + 4);
-    let address = VirtAddr::new(start as u64);
+    is_fetch_refused(VirtAddr::new(start as u64), detail) && {
+        tell!(detail, "; ");
+        is_fetch_refused(alias(start as u64), detail)
+    }
+}
+
+fn is_fetch_refused(address: VirtAddr, detail: &mut Detail) -> bool {
     // SAFETY: it is a function that returns.
     match unsafe { probe::execute(address) } {
         Ok(()) => {
@@ -49,7 +56,7 @@ pub(super) fn execute_data(detail: &mut Detail) -> bool {
 }
 
 /// Where the linear map has an address of the image.
-fn alias(address: u64) -> VirtAddr {
+pub(super) fn alias(address: u64) -> VirtAddr {
     let physical = address - image::whole().start + facts().load_address.bits();
     facts().linear.address(PhysAddr::new(physical))
 }

@@ -49,7 +49,9 @@ pub(crate) fn main(boot: &Boot) -> ! {
         (0, 1..) => findings.push(Problem::NotATree { address: boot.device_tree }),
         _ => devicetree::read(device_tree(boot), &mut machine, &mut findings),
     }
-    let options = command_line::parse(machine.bootargs, &mut findings);
+    machine.keep_boot_cpu(registers::read_affinity(), &mut findings);
+    let mut options = command_line::parse(machine.bootargs, &mut findings);
+    options.limit_boot_cpu(&cpu, &mut findings);
     identity.open_console(&mut machine, options.exit == Some(Exit::Semihosting), &mut findings);
     let cpu = options.cpus[0].believe(cpu);
     // A tree that is damaged may have lost the words that say how to end.

@@ -68,6 +68,7 @@ fn list_trees() -> Status {
 /// The command that boots `kernel`, and the files that must be there meanwhile.
 pub(crate) fn command(options: &Options, kernel: &Kernel) -> Result<(Command, Files), Failure> {
     let image = &kernel.image;
+    check_memory(options, tree::image_bytes(image)?)?;
     match options.loader {
         Loader::Qemu => {}
         Loader::UBoot => return loader::u_boot(options, image),
@@ -79,6 +80,24 @@ pub(crate) fn command(options: &Options, kernel: &Kernel) -> Result<(Command, Fi
     let mut command = guest::tied_to_us(qemu::PROGRAM);
     command.args(qemu::arguments(options, image));
     Ok((command, Files::default()))
+}
+
+/// QEMU puts its device tree on the first 2 MiB boundary behind the Image, which starts 2 MiB above the start of RAM. Ours
+/// lies 64 MiB above it, and so does what U-Boot loads.
+fn check_memory(options: &Options, image_bytes: u64) -> Result<(), Failure> {
+    const BOUNDARY: u64 = 2 << 20;
+    let least_mib = match (options.loader, options.tree) {
+        (Loader::Qemu, None) => ((BOUNDARY + image_bytes).next_multiple_of(BOUNDARY) >> 20) + 1,
+        _ => 66,
+    };
+    if !options.is_virt() || options.memory_mib >= least_mib {
+        return Ok(());
+    }
+    let line = format!(
+        "--memory {}M: too little to load the kernel in this way, expected {least_mib}M or more; nothing was booted",
+        options.memory_mib
+    );
+    Err(Failure::new(Status::BadInput, line))
 }
 
 fn explain_gdb(kernel: &Kernel) {
@@ -113,4 +132,24 @@ fn pass_through(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_memory_is_told_with_the_least() {
+        let with = |memory_mib, machine: &str| Options { memory_mib, machine: machine.into(), ..Options::default() };
+        let image_bytes = 0x17_0000;
+        assert_eq!(check_memory(&with(5, "virt"), image_bytes), Ok(()));
+        assert_eq!(check_memory(&with(1, "xlnx-versal-virt"), image_bytes), Ok(()));
+        let loaded = Options { loader: Loader::UBoot, ..with(65, "virt-7.2") };
+        assert!(check_memory(&loaded, image_bytes).is_err_and(|refused| refused.line.contains("expected 66M")));
+        let refused = check_memory(&with(4, "virt"), image_bytes).expect_err("it does not fit");
+        assert!(refused.status == Status::BadInput && refused.line.contains("expected 5M or more"), "{refused}");
+        // An Image that ends on a boundary, and one byte more.
+        assert_eq!(check_memory(&with(5, "virt"), 2 << 20), Ok(()));
+        assert!(check_memory(&with(6, "virt"), (2 << 20) + 1).is_err());
+    }
 }

@@ -73,6 +73,13 @@ impl fmt::Display for PageSize {
     }
 }
 
+impl Options {
+    /// Whether the machine is QEMU's virt, of whatever version: `virt`, `virt-7.2`.
+    pub(crate) fn is_virt(&self) -> bool {
+        self.machine == "virt" || self.machine.starts_with("virt-")
+    }
+}
+
 impl Default for Options {
     fn default() -> Options {
         Options {

@@ -24,12 +24,12 @@ pub(crate) fn machine_arguments(options: &Options) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     let mut add = |pair: [&dyn AsRef<OsStr>; 2]| words.extend(pair.map(|word| word.as_ref().to_os_string()));
     let machine = match (options.machine.as_str(), options.icount) {
-        ("virt", false) => "virt,gic-version=3",
-        ("virt", true) => "virt,gic-version=3,dtb-randomness=off",
-        (other, _) => other,
+        (virt, false) if options.is_virt() => format!("{virt},gic-version=3"),
+        (virt, true) if options.is_virt() => format!("{virt},gic-version=3,dtb-randomness=off"),
+        (other, _) => other.to_string(),
     };
     add([&"-M", &machine]);
-    if options.machine == "virt" {
+    if options.is_virt() {
         // Other machines have CPUs of their own.
         add([&"-cpu", &cpu(&options.cpu)]);
     }

@@ -110,7 +110,8 @@ pub(crate) fn without_image(options: &Options, image: &Path, shape: &Shape) -> R
     Ok((command, files, scene.blob_at))
 }
 
-fn image_bytes(image: &Path) -> Result<u64, Failure> {
+/// Bytes that the Image takes with its bss.
+pub(crate) fn image_bytes(image: &Path) -> Result<u64, Failure> {
     let file = fs::read(image).map_err(|error| Failure::file(image, &error))?;
     image::size_bytes(&file).ok_or_else(|| Failure::new(Status::Failed, "the Image has no header"))
 }

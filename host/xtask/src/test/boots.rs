@@ -133,8 +133,15 @@ fn inputs() -> Vec<Boot> {
         ),
         odd("an initrd", "-- -initrd Cargo.lock", &[], vec![Says(&["initrd"])]),
         odd("tagged memory", "-- -M mte=on", &[], vec![Cpus(2)]),
+        odd("an older machine", "--machine virt-6.0", &[], vec![Cpus(2)]),
         odd("one thread for all CPUs", "-- -accel tcg,thread=single", &[], vec![Cpus(2)]),
         odd("entry below a secure world", "--cpus 1 -- -M secure=on", &[], vec![EnteredAt(1)]),
+        odd(
+            "entry at EL2 below a secure world",
+            "--cpu cortex-a76 -- -M secure=on,virtualization=on",
+            &[],
+            vec![EnteredAt(2), Cpus(2)],
+        ),
         odd("by U-Boot", "--loader u-boot --page-size 64k --memory 512M", &[], vec![PageSize("64k"), Cpus(2)]),
         odd(
             "by U-Boot at EL2",
@@ -159,14 +166,16 @@ fn inputs() -> Vec<Boot> {
     ]
 }
 
-/// Widths that are odd, or cannot be had.
+/// Every width there is, and some that cannot be had.
 fn widths() -> Vec<Boot> {
-    let asked = |name, options, bits| other(name, options, &[], vec![VirtualBits(bits)]);
+    let asked = PAGE_SIZES.into_iter().flat_map(|size| {
+        (36..=52).map(move |bits| {
+            let options = format!("--page-size {size} --append vellum.vabits={bits}");
+            other(&format!("{size}, {bits} bits"), &options, &[], vec![PageSize(size), VirtualBits(bits)])
+        })
+    });
     let refused = |name, options, warning, bits| other(name, options, &[warning], vec![VirtualBits(bits)]);
-    vec![
-        asked("4k, 37 bits", "--page-size 4k --append vellum.vabits=37", 37),
-        asked("16k, 51 bits", "--page-size 16k --append vellum.vabits=51", 51),
-        asked("64k, 49 bits", "--page-size 64k --append vellum.vabits=49", 49),
+    let refused = [
         refused(
             "52 bits without LPA2",
             "--cpu max,lpa2=off --append vellum.vabits=52",
@@ -183,7 +192,8 @@ fn widths() -> Vec<Boot> {
         refused("53 bits", "--append vellum.vabits=53", &["vellum.vabits=53", "a number from 36 to 52"], 52),
         refused("bits that are no number", "--append vellum.vabits=4x", &["vellum.vabits=4x", "makes no sense"], 52),
         refused("bits without a number", "--append vellum.vabits", &["vellum.vabits has no value"], 52),
-    ]
+    ];
+    asked.chain(refused).collect()
 }
 
 #[cfg(test)]

@@ -81,6 +81,22 @@ impl Scene {
         }
     }
 
+    /// Puts CPUs of these affinities before those of the machine.
+    pub(super) fn add_cpus_before(&mut self, affinities: &[u32]) {
+        let cpus = self.node("cpus");
+        let is_cpu = |name: &String| name.starts_with("cpu@");
+        let names: Vec<String> = cpus.children().map(|child| child.name().to_string()).filter(is_cpu).collect();
+        let there: Vec<DeviceTreeNode> = names.iter().filter_map(|name| cpus.remove_child(name)).collect();
+        for affinity in affinities {
+            let mut cpu = DeviceTreeNode::new_unchecked(format!("cpu@{affinity:x}"));
+            cpu.add_property(cells("reg", &[*affinity]));
+            cpu.add_property(DeviceTreeProperty::new_unchecked("device_type", "cpu"));
+            cpu.add_property(DeviceTreeProperty::new_unchecked("enable-method", "psci"));
+            cpus.add_child(cpu);
+        }
+        there.into_iter().for_each(|cpu| cpus.add_child(cpu));
+    }
+
     /// Sets a property of a child of the root to these cells.
     pub(super) fn set(&mut self, node: &str, name: &str, value: &[u32]) {
         let node = self.node(node);

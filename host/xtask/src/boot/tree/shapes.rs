@@ -126,6 +126,14 @@ pub(crate) const SHAPES: &[Shape] = &[
         scene.banks(&[(RAM, scene.ram_bytes), (0xffff_ffff_ffff_f000, 0x10_0000)]);
     }),
     shape("beyond-the-cpu", "a bank at 2^45", |scene| scene.banks(&[(RAM, scene.ram_bytes), (1 << 45, GIB)])),
+    shape("bank-absent", "a small bank where nothing is", |scene| {
+        scene.banks(&[(RAM, scene.ram_bytes), (1 << 45, 16 * MIB)]);
+    }),
+    shape("bank-half-absent", "a small bank where nothing is, behind a reservation in the same block", |scene| {
+        let end = scene.ram_end();
+        scene.banks(&[(RAM, scene.ram_bytes), (end, 64 * MIB)]);
+        scene.reserve(end - 64 * KIB, 64 * KIB);
+    }),
     shape("image-outside", "no bank has the kernel", |scene| scene.banks(&[(RAM + 32 * MIB, 128 * MIB)])),
     shape("image-no-map", "the kernel must not be mapped", |scene| scene.reserve_node(RAM + 2 * MIB, MIB, true)),
     shape("everything-reserved", "no memory is free", |scene| scene.reserve(RAM, scene.ram_bytes)),
@@ -138,6 +146,27 @@ pub(crate) const SHAPES: &[Shape] = &[
         let child = parent.children_mut().next().expect("it was just made");
         child.remove_property("reg");
         child.add_property(dtoolkit::model::DeviceTreeProperty::new_unchecked("reg", &[0u32, 0x4700_0000, 0][..]));
+    }),
+    shape("reservation-beyond", "reservations where no memory is, and over the end of numbers", |scene| {
+        scene.reserve(0xffff_ffff_ffff_f000, 0x10_0000);
+        scene.reserve(0, MIB);
+        scene.reserve(1 << 52, GIB);
+        scene.reserve_node(u64::MAX - 7, 16, true);
+        scene.reserve_node(RAM + 0x700_0000, 0, true);
+    }),
+    shape("reservation-cells", "reservations whose addresses have five cells", |scene| {
+        scene.reserve_node(RAM + 0x700_0000, 0x1000, true);
+        scene.set("reserved-memory", "#address-cells", &[5]);
+    }),
+    shape("reservation-endless", "the /memreserve/ list has no end", |scene| {
+        scene.damage = Some(|blob| {
+            let list = u32::from_be_bytes([blob[16], blob[17], blob[18], blob[19]]) as usize;
+            blob.splice(list..list, [0, 0, 0, 0, 0x47, 0, 0, 0].repeat(160));
+            for field in [4, 8, 12] {
+                let old = u32::from_be_bytes([blob[field], blob[field + 1], blob[field + 2], blob[field + 3]]);
+                blob[field..field + 4].copy_from_slice(&(old + 1280).to_be_bytes());
+            }
+        });
     }),
     shape("initrd-beyond", "an initrd that ends beyond RAM", |scene| {
         let end = scene.ram_end();
@@ -190,8 +219,30 @@ pub(crate) const SHAPES: &[Shape] = &[
         let parent = dtoolkit::model::DeviceTreeProperty::new_unchecked("interrupt-parent", &[0x7777u32][..]);
         scene.tree.root.add_property(parent);
     }),
+    shape("controller-huge", "an interrupt controller of a TiB", |scene| {
+        scene.set("intc", "reg", &[0, 0x0800_0000, 0x100, 0, 0, 0x080a_0000, 0x100, 0]);
+    }),
+    shape("controller-absent", "an interrupt controller where nothing is", |scene| {
+        scene.set("intc", "reg", &[0, 0x0f00_0000, 0, 0x1_0000, 0, 0x0f0a_0000, 0, 0xf6_0000]);
+    }),
+    shape("controller-in-memory", "an interrupt controller that is RAM", |scene| {
+        scene.set("intc", "reg", &[0, 0x4a00_0000, 0, 0x1_0000, 0, 0x4a0a_0000, 0, 0xf6_0000]);
+    }),
+    shape("controller-is-console", "an interrupt controller that is the console", |scene| {
+        scene.set("intc", "reg", &[0, 0x0900_0000, 0, 0x1_0000, 0, 0x0900_0000, 0, 0xf6_0000]);
+    }),
+    shape("console-huge", "a console of a TiB", |scene| {
+        scene.set("pl011", "reg", &[0, 0x0900_0000, 0x100, 0]);
+    }),
     shape("no-controller", "no interrupt controller", |scene| scene.remove("intc")),
     shape("no-cpus", "no CPUs", |scene| scene.remove("cpus")),
+    shape("boot-cpu-last", "eleven CPUs that are not there, and those of the machine behind them", |scene| {
+        scene.add_cpus_before(&[0x100, 0x101, 0x102, 0x103, 0x104, 0x105, 0x106, 0x107, 0x108, 0x109, 0x10a]);
+    }),
+    shape("boot-cpu-absent", "the CPU that boots is not among the CPUs", |scene| {
+        let boot = scene.node("cpus").remove_child("cpu@0");
+        boot.expect("QEMU's first CPU");
+    }),
     shape("no-psci", "no firmware that starts CPUs", |scene| scene.remove("psci")),
     shape("no-chosen", "no /chosen, and so no command line", |scene| scene.remove("chosen")),
     shape("console-path", "stdout-path leads nowhere", |scene| scene.set_text("chosen", "stdout-path", "/serial@1")),

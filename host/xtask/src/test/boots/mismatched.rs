@@ -14,6 +14,8 @@ pub(super) fn all() -> Vec<Boot> {
     ROWS.iter().map(boot).collect()
 }
 
+const SMALL: Words = &["stays off", "40 bits of physical address", "expected 44", "never on"];
+
 const ROWS: &[Row] = &[
     (
         "cpu 1 lacks the granule",
@@ -56,6 +58,27 @@ const ROWS: &[Row] = &[
         &[&["test", "cpu 2"]],
         4,
         &["16K granule: 48 bits"],
+    ),
+    (
+        "the boot CPU claims a granule",
+        "--cpu cortex-a72 --page-size 16k --append vellum.cpu0.granules=4k,16k,64k",
+        &[&["test", "cpu 0"], &["vellum.cpu0.granules claims 16K"], &["arm64.pagesize=16K", "4K is used"]],
+        4,
+        &["page size: 4K"],
+    ),
+    (
+        "the boot CPU has small physical addresses",
+        "--append vellum.cpu0.pabits=36",
+        &[&["test", "cpu 0", "36 bits"]],
+        4,
+        &["physical addresses: 36 bits"],
+    ),
+    (
+        "the boot CPU claims large physical addresses",
+        "--cpu cortex-a53 --append vellum.cpu0.pabits=44",
+        &[&["test", "cpu 0", "44 bits"], SMALL, SMALL, SMALL],
+        1,
+        &["physical addresses: 44 bits"],
     ),
     ("BBM differs downwards", "--append vellum.cpu2.bbm=0", &[&["test"]], 4, &["BBM level of all CPUs: 0"]),
     (

@@ -63,6 +63,8 @@ const LEAST: &[(&str, &str, &str)] =
 type Row = (&'static str, &'static str, Status, &'static [Words], Words);
 
 const MISSING: &[Words] = &[&["x0 was", "expected a blob"]];
+const NO_GIC: Words = &["interrupt controller", "answers", "only the boot CPU runs"];
+const OFF: Words = &["stays off", "CPU_ON"];
 const ONE_CPU: Words = &["1 CPUs, 12 addresses"];
 
 const ODD: &[Row] = &[
@@ -79,11 +81,22 @@ const ODD: &[Row] = &[
     ("beyond-64-bits", "", Passed, &[&["beyond the address range"]], &["256M in 1 ranges"]),
     ("beyond-the-cpu", "", Passed, &[&["does not answer", "0x0000200000000000"]], &["out of reach"]),
     ("beyond-the-cpu", " --cpu cortex-a53", Passed, &[&["1G", "out of reach"]], &["256M in 1 ranges"]),
+    ("bank-absent", "", Passed, &[&["does not answer", "0x0000200000000000"]], &["256M in 1 ranges"]),
+    (
+        "bank-half-absent",
+        " --page-size 64k --memory 255M",
+        BadInput,
+        &[&["does not answer"], &["cannot be unmapped"]],
+        &["bad input", "cannot be unmapped"],
+    ),
     ("image-outside", "", BadInput, &[&["image", "not wholly in memory"]], &["bad input", "image"]),
     ("image-no-map", "", Passed, &[&["image", "no-map"]], &["256M in 1 ranges"]),
     ("everything-reserved", "", BadInput, &[&["nothing is free"]], &["bad input", "nothing is free"]),
     ("too-many-reservations", "", BadInput, &[&["more than 64 reservations"]], &["bad input", "64 reservations"]),
     ("reservation-odd", "", Passed, &[&["region@47000000", "reg"]], &["256M in 1 ranges"]),
+    ("reservation-beyond", "", Passed, &[], &["256M in 1 ranges"]),
+    ("reservation-cells", "", Passed, &[&["reserved-memory", "5 address or size cells"]], &["4K", "no-map"]),
+    ("reservation-endless", "", BadInput, &[&["more than 64 reservations"]], &["bad input", "64 reservations"]),
     ("initrd-beyond", "", Passed, &[&["initrd", "not wholly in memory", "ignored"]], &[]),
     ("initrd-nowhere", "", Passed, &[&["initrd", "not wholly in memory", "ignored"]], &[]),
     ("initrd-reversed", "", Passed, &[&["initrd", "end after the start", "ignored"]], &[]),
@@ -99,13 +112,27 @@ const ODD: &[Row] = &[
     ("blob-on-image", "", BadInput, MISSING, &["bad input", "0x40200000"]),
     ("phandle-cycle", "", Passed, &[&["intc@8000000", "circle"]], &["2 CPUs, 12 addresses"]),
     ("phandle-nowhere", "", Passed, &[&["0x7777", "not the GIC"]], &["2 CPUs, 12 addresses"]),
+    ("controller-huge", "", Passed, &[], &["2 CPUs, 12 addresses"]),
+    ("controller-absent", "", Passed, &[NO_GIC], ONE_CPU),
+    ("controller-absent", " -- -M gic-version=2", Passed, &[NO_GIC], ONE_CPU),
+    ("controller-in-memory", "", Passed, &[NO_GIC], ONE_CPU),
+    ("controller-is-console", "", Passed, &[NO_GIC], ONE_CPU),
     ("no-controller", "", Passed, &[&["no interrupt controller"]], ONE_CPU),
     ("no-cpus", "", Passed, &[&["no CPU", "only the CPU that booted"]], ONE_CPU),
+    (
+        "boot-cpu-last",
+        " --cpus 3",
+        Passed,
+        &[&["14 CPUs", "8 at most"], &["affinity 0x0", "which booted"], OFF, OFF, OFF, OFF, OFF, OFF, OFF],
+        ONE_CPU,
+    ),
+    ("boot-cpu-absent", " --cpus 3", Passed, &[&["affinity 0x0", "which booted"]], &["3 CPUs, 12 addresses"]),
     ("no-psci", "", Passed, &[&["no usable PSCI", "only the CPU that booted"]], ONE_CPU),
     ("no-chosen", "", Passed, &[&["no stdout-path", "first PL011"]], &["end: by PSCI"]),
     ("console-path", "", Passed, &[&["/serial@1", "first PL011"]], &[]),
     ("console-gone", "", Passed, &[&["stdout-path", "no console"], &["no PL011", "0x0000000009000000 is used"]], &[]),
     ("console-absent", "", Passed, &[&["no PL011", "0x0000000009000000 is used"]], &[]),
+    ("console-huge", "", Passed, &[], &["2 CPUs, 12 addresses"]),
     ("console-in-memory", "", Passed, &[&["no PL011", "0x0000000009000000 is used"]], &[]),
 ];
 

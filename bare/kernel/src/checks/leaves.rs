@@ -1,0 +1,118 @@
+//! Every leaf of the kernel's page table, held against what it is for. The tables say where the leaves are, the MMU where
+//! they lead.
+
+use core::ops::Range;
+
+use hardware::image;
+use hardware::translation::{read_translation, read_translation_to_write};
+use kerncore::range::{Bytes, PhysicalRange};
+use vmsa::{FaultStatus, Meaning, PhysAddr, Stage1Attributes, VirtAddr};
+
+use super::protections::alias;
+use super::{Detail, tell};
+use crate::high::{facts, page_size};
+use crate::tables::AnyTable;
+use crate::{kernel_table, memory};
+
+/// A leaf as the tables have it.
+struct Leaf {
+    input: VirtAddr,
+    bytes: u64,
+    output: PhysAddr,
+    attributes: Stage1Attributes,
+}
+
+/// The first leaf of a range that is not as it must be.
+fn find_wrong(table: &AnyTable, range: Range<VirtAddr>, mut is_right: impl FnMut(&Leaf) -> bool) -> Option<Leaf> {
+    let mut wrong = None;
+    let walked = table.for_each(range.clone(), &mut |entry| {
+        let Meaning::Leaf(output, _) = entry.lookup.meaning else { return };
+        let attributes = Stage1Attributes::from_bits_retain(entry.lookup.descriptor.bits());
+        let leaf = Leaf { input: entry.input, bytes: 1 << entry.shift, output, attributes };
+        if wrong.is_none() && !is_right(&leaf) {
+            wrong = Some(leaf);
+        }
+    });
+    let nothing = Stage1Attributes::empty();
+    let unwalked = Leaf { input: range.start, bytes: 0, output: PhysAddr::new(0), attributes: nothing };
+    wrong.or(walked.is_err().then_some(unwalked))
+}
+
+fn tell_wrong(leaf: &Leaf, detail: &mut Detail) -> bool {
+    tell!(detail, "{} of {} at {} is {:?}", leaf.output, Bytes(leaf.bytes), leaf.input, leaf.attributes);
+    false
+}
+
+/// Each leaf of the linear map leads to its own memory, by the tables and by the MMU, and together they are all there is.
+pub(super) fn linear_map(detail: &mut Detail) -> bool {
+    let linear = facts().linear;
+    let (mut leaves, mut bytes) = (0, 0);
+    let wrong = find_wrong(&kernel_table::read(), linear.range(), |leaf| {
+        (leaves, bytes) = (leaves + 1, bytes + leaf.bytes);
+        let physical = PhysicalRange::from_size(leaf.output, leaf.bytes);
+        let leads = |offset| read_translation(leaf.input + offset) == Ok(leaf.output + offset);
+        let is_memory = memory::mapped().any(|range| range.covers(&physical));
+        is_memory && linear.address(leaf.output) == leaf.input && leads(0) && leads(leaf.bytes - 8)
+    });
+    let expected: u64 = memory::mapped().map(|range| range.size_bytes()).sum();
+    if let Some(leaf) = wrong {
+        return tell_wrong(&leaf, detail);
+    }
+    tell!(detail, "{leaves} leaves of {} in all, of {} that may be mapped", Bytes(bytes), Bytes(expected));
+    bytes == expected
+}
+
+/// What EL1 may execute is text, at its link address and, for the little that needs it, at its physical one; it cannot be
+/// written. EL0 gets nothing.
+pub(super) fn executable(detail: &mut Detail) -> bool {
+    let physical = |range: Range<u64>| {
+        let to = |address| facts().load_address.bits() + (address - image::whole().start);
+        to(range.start)..to(range.end)
+    };
+    let (upper, lower) = (kernel_table::read(), kernel_table::read_lower());
+    let mut leaves = 0;
+    for (table, text) in [(&upper, image::text()), (&lower, physical(image::identity_text()))] {
+        let mut executable_bytes = 0;
+        let wrong = find_wrong(table, table.range(), |leaf| {
+            leaves += 1;
+            let Leaf { input, bytes, attributes, .. } = leaf;
+            if attributes.contains(Stage1Attributes::USER) || !attributes.contains(Stage1Attributes::UXN) {
+                return false;
+            }
+            let is_text = text.start <= input.bits() && input.bits() + (bytes - 1) < text.end;
+            executable_bytes += if attributes.contains(Stage1Attributes::PXN) { 0 } else { *bytes };
+            attributes.contains(Stage1Attributes::PXN) || is_text && attributes.contains(Stage1Attributes::READ_ONLY)
+        });
+        if let Some(leaf) = wrong {
+            return tell_wrong(&leaf, detail);
+        }
+        tell!(detail, "{} at {:#x}, ", Bytes(executable_bytes), text.start);
+        if executable_bytes != text.end - text.start {
+            return false;
+        }
+    }
+    tell!(detail, "of {leaves} leaves");
+    true
+}
+
+/// The MMU refuses a write to each page of text and constants, by both of its addresses, and allows one to data.
+pub(super) fn read_only(detail: &mut Detail) -> bool {
+    let is_refused = |address| {
+        let fault = read_translation_to_write(address).err().map(|par| FaultStatus::decode((par >> 1) as u8));
+        matches!(fault, Some(FaultStatus::Permission(_)))
+    };
+    let mut pages = 0;
+    for (range, is_constant) in [(image::text().start..image::rodata().end, true), (image::data(), false)] {
+        for address in range.step_by(page_size().size_bytes() as usize) {
+            let both = [VirtAddr::new(address), alias(address)];
+            let is_one_page = read_translation(both[0]).is_ok_and(|one| read_translation(both[1]) == Ok(one));
+            if !is_one_page || both.iter().any(|address| is_refused(*address) != is_constant) {
+                tell!(detail, "{} and {} are not as they must be", both[0], both[1]);
+                return false;
+            }
+            pages += u64::from(is_constant);
+        }
+    }
+    tell!(detail, "{pages} pages, each at its link address and in the linear map");
+    pages > 0
+}
