@@ -4,6 +4,7 @@
 
 use alloc::vec::Vec;
 
+use super::answers::Answer;
 use super::chunk::Chunk;
 use super::entry::{Body, Entry, Second, SpaceId};
 use super::may::{May, SpaceState};
@@ -14,13 +15,6 @@ use crate::descriptor::stage2::combine;
 use crate::syndrome::FaultKind;
 
 type Sink<'s> = &'s mut dyn FnMut(&Seen<'_>);
-
-/// Stage 2's answer for some intermediate addresses.
-struct Answer {
-    entry: Entry,
-    is_untranslated: bool,
-    route: Route,
-}
 
 impl May {
     /// Finds the physical place of the 4 KiB around `address`, part of the table at `start`; where stage 2 has none, a walk
@@ -56,37 +50,25 @@ impl May {
         question: &Question,
     ) -> Vec<(u64, Route)> {
         let page = address & !0xfff;
-        let mut places = Vec::new();
-        for answer in self.answers(state, page, page | 0xfff, question.through) {
+        let mut places: Vec<(u64, Route)> = Vec::new();
+        let Some(beneath) = state.beneath else { return places };
+        for answer in &*self.answers(beneath, page, page | 0xfff, question.through) {
             let readable = answer.entry.attributes().is_some_and(|it| it.permissions.has(Permissions::READ));
-            let mut both = answer.route;
-            both.walkers &= route.walkers;
+            let both = route.and(answer);
             if !readable || both.walkers == 0 {
                 continue;
             }
-            both.hidden = route.hidden.clone();
-            both.is_current &= route.is_current;
-            both.is_through |= route.is_through;
-            places.push((answer.entry.output_at(page), both));
+            // Ways to one page that differ in their walkers alone are one way.
+            let at = answer.entry.output_at(page);
+            let is_same = |it: &Route| {
+                it.is_through == both.is_through && (it.is_current == both.is_current || !question.wants_faults)
+            };
+            match places.iter_mut().find(|(page, known)| *page == at && is_same(known)) {
+                Some((_, known)) => known.walkers |= both.walkers,
+                None => places.push((at, both)),
+            }
         }
         places
-    }
-
-    /// Stage 2's leaves for intermediate addresses `first..=last`: walked, or kept. Its holders become walkers, for
-    /// stage 2 has no ASIDs.
-    fn answers(&self, state: &SpaceState, first: u64, last: u64, through: Option<Through>) -> Vec<Answer> {
-        let Some(beneath) = state.beneath else { return Vec::new() };
-        let mut answers = Vec::new();
-        let question = Question { through, ..Question::about(first, last) };
-        self.each_seen(self.space(beneath).space.tag(), &question, &mut |seen, holders| {
-            if let Found::Entry { entry, is_untranslated, .. } = seen.found
-                && !entry.is_table()
-            {
-                let route = Route { walkers: holders.cpus(), ..seen.route.clone() };
-                answers.push(Answer { entry, is_untranslated, route });
-            }
-        });
-        answers
     }
 
     fn faults_beneath(&self, state: &SpaceState, address: u64, is_on_walk: bool, route: &Route, sink: Sink<'_>) {
@@ -123,7 +105,7 @@ impl May {
         question: &Question,
         sink: Sink<'_>,
     ) {
-        let Some(stage2) = state.space.stage2() else { return };
+        let (Some(stage2), Some(beneath)) = (state.space.stage2(), state.beneath) else { return };
         let (first, last) = (question.first.max(leaf.start), question.last.min(leaf.last()));
         let (from, to) = (leaf.output_at(first), leaf.output_at(last));
         // Asked for what comes through one stage-2 entry, only its addresses matter.
@@ -134,12 +116,8 @@ impl May {
         {
             return;
         }
-        for answer in self.answers(state, from, to, question.through) {
-            let mut both = answer.route.clone();
-            both.walkers &= route.walkers;
-            both.hidden = route.hidden.clone();
-            both.is_current &= route.is_current;
-            both.is_through |= route.is_through;
+        for answer in &*self.answers(beneath, from, to, question.through) {
+            let both = route.and(answer);
             if both.walkers == 0 {
                 continue;
             }
@@ -166,6 +144,7 @@ impl May {
         sink: Sink<'_>,
     ) {
         let state = self.space(space);
+        let Some(beneath) = state.beneath else { return };
         let (mut first, mut last) = (question.first, question.last.min(stage1.bounds().1));
         if let Some(Through::Record(record)) = question.through
             && record.tag.regime == Regime::Stage2
@@ -176,11 +155,8 @@ impl May {
         if first > last {
             return;
         }
-        for answer in self.answers(state, first, last, question.through) {
-            let mut both = answer.route.clone();
-            both.walkers &= route.walkers;
-            both.is_current &= route.is_current;
-            both.is_through |= route.is_through;
+        for answer in &*self.answers(beneath, first, last, question.through) {
+            let both = route.and(answer);
             if both.walkers == 0 {
                 continue;
             }
@@ -190,6 +166,18 @@ impl May {
         }
         if question.wants_faults && question.first == question.last {
             self.faults_beneath(state, question.first, false, route, sink);
+        }
+    }
+}
+
+impl Route {
+    /// This way, and stage 2's answer for one step of it.
+    fn and(&self, answer: &Answer) -> Self {
+        Self {
+            walkers: self.walkers & answer.walkers,
+            hidden: self.hidden.clone(),
+            is_current: self.is_current && answer.is_current,
+            is_through: self.is_through || answer.is_through,
         }
     }
 }

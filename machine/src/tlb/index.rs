@@ -52,7 +52,7 @@ impl Index {
         !self.0.contains_key(&(word >> 12))
     }
 
-    fn uses(&self, word: u64) -> &[Use] {
+    pub(crate) fn uses(&self, word: u64) -> &[Use] {
         self.0.get(&(word >> 12)).map_or(&[], |uses| uses)
     }
 }

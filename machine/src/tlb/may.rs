@@ -8,6 +8,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use super::answers::Answers;
 use super::entry::{Entry, SpaceId};
 use super::holders::{Cpus, Holders};
 use super::index::Index;
@@ -111,6 +112,7 @@ pub struct May {
     spaces: Vec<SpaceState>,
     pub(crate) stale: Stale,
     pub(crate) index: Index,
+    pub(super) answers: Answers,
     /// Per CPU: stores since its last barrier that orders stores, with what they replaced.
     pub(crate) loose: BTreeMap<(u8, u64), u64>,
     /// Words whose faulting value went out of sight, and when.

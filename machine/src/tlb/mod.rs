@@ -2,6 +2,7 @@
 //! when asked and never stored; what they no longer can but may have kept (`stale`) is stored. The other view of the
 //! TLBs, `crate::concrete`, is one seeded choice, and every entry of it must be in this set.
 
+mod answers;
 pub(crate) mod beneath;
 pub(crate) mod chunk;
 pub mod entry;

@@ -11,7 +11,7 @@ use crate::descriptor::{CONTIGUOUS, Descriptor, Format, Hierarchy, VALID};
 use crate::syndrome::FaultKind;
 
 /// Asks for the entries whose walk used one particular thing.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Through {
     /// This value of this word.
     Word(u64, u64),

@@ -39,6 +39,7 @@ impl May {
         self.hide_from_kept(word, value);
         self.visible.store(cpu, word, old);
         self.memory.set_word(word, value);
+        self.forget_answers_of_word(word);
         for place in self.places_of(word) {
             self.index_value(place.space, place.level, value, place.start, Hierarchy::default());
         }
@@ -47,6 +48,7 @@ impl May {
     /// Hardware sets the access flag or the dirty state: at once, for everybody, and entries stay as they are.
     pub(crate) fn store_by_hardware(&mut self, word: u64, value: u64) {
         self.memory.set_word(word, value);
+        self.forget_answers_of_word(word);
     }
 
     /// Contexts that a CPU has left cannot be walked by it: what is stored now is out of its reach.
@@ -124,6 +126,7 @@ impl May {
             if !holders.is_empty() {
                 holders.subtract(&spared(&entry, &holders));
                 self.stale.add(entry, &holders, origin);
+                self.forget_answers_of_entry(&entry);
             }
         }
     }
@@ -145,6 +148,7 @@ impl May {
                     self.faulted.insert(word, event);
                 }
             }
+            self.forget_answers_of_word(word);
             self.lose(before, Origin { event, cpu, word: Some(word) }, &spare_none);
             self.forget_hidden(word);
         }
@@ -173,6 +177,7 @@ impl May {
         for (word, old) in &words {
             self.loose.remove(&(cpu, *word));
             self.visible.store(cpu, *word, *old);
+            self.forget_answers_of_word(*word);
             for place in self.places_of(*word) {
                 self.index_value(place.space, place.level, *old, place.start, Hierarchy::default());
             }
@@ -204,6 +209,7 @@ impl May {
             hidden.subtract(&come);
         }
         state.hidden.retain(|_, hidden| !hidden.is_empty());
+        self.forget_answers_of_space(space);
         if is_unknown && !come.is_empty() {
             self.index_space(space);
             // Without it, tables of contexts above could not be found.
@@ -243,6 +249,7 @@ impl May {
             if !state.is_used() {
                 state.hidden.clear();
             }
+            self.forget_answers_of_space(id);
         }
     }
 

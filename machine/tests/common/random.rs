@@ -229,7 +229,7 @@ fn tlbi(seed: &mut Seed, world: World) -> Event {
     Event::Tlbi { opcode, operand }
 }
 
-fn event(seed: &mut Seed, world: World) -> Event {
+pub fn event(seed: &mut Seed, world: World) -> Event {
     match seed.below(20) {
         0..=5 => {
             let (address, value) = store(seed, world);
