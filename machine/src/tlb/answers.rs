@@ -11,7 +11,9 @@ use super::entry::{Entry, SpaceId};
 use super::holders::Cpus;
 use super::may::{May, Space};
 use super::reach::{Found, Question, Through};
+use crate::attributes::Permissions;
 use crate::context::{Regime, Tag};
+use crate::syndrome::FaultKind;
 
 /// One of stage 2's answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,8 +26,20 @@ pub(crate) struct Answer {
     pub(crate) is_through: bool,
 }
 
-/// Answers by VMID and intermediate page.
-type Pages = BTreeMap<(u16, u64), Arc<[Answer]>>;
+/// A fault that stage 2 may answer with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FaultBeneath {
+    pub(crate) kind: FaultKind,
+    pub(crate) level: i8,
+    /// Physical address of the descriptor.
+    pub(crate) word: u64,
+    pub(crate) walkers: Cpus,
+    /// A leaf that walks may not read through; accesses have permissions of their own.
+    pub(crate) is_of_walks: bool,
+}
+
+/// What is known of each intermediate page of each VMID.
+type Pages<T> = BTreeMap<(u16, u64), Arc<[T]>>;
 
 /// Answers that are known. A clone knows none, so that snapshots stay small.
 #[derive(Debug, Default)]
@@ -33,9 +47,10 @@ pub(crate) struct Answers(RefCell<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    plain: Pages,
+    plain: Pages<Answer>,
+    faults: Pages<FaultBeneath>,
     /// Answers to questions about one thing that walks of stage 2 may pass.
-    about: Option<(Through, Pages)>,
+    about: Option<(Through, Pages<Answer>)>,
 }
 
 /// More pages than this are not kept.
@@ -48,7 +63,7 @@ impl Clone for Answers {
 }
 
 impl Known {
-    fn pages(&mut self, through: Option<Through>) -> &mut Pages {
+    fn pages(&mut self, through: Option<Through>) -> &mut Pages<Answer> {
         let Some(through) = through else { return &mut self.plain };
         if self.about.as_ref().is_none_or(|(known, _)| *known != through) {
             self.about = None;
@@ -62,10 +77,22 @@ impl Answers {
     pub(crate) fn forget(&mut self, vmid: u16, first: u64, last: u64) {
         let known = self.0.get_mut();
         known.about = None;
-        while let Some((&key, _)) = known.plain.range((vmid, first >> 12)..=(vmid, last >> 12)).next() {
-            known.plain.remove(&key);
-        }
+        forget(&mut known.plain, vmid, first, last);
+        forget(&mut known.faults, vmid, first, last);
     }
+}
+
+fn forget<T>(pages: &mut Pages<T>, vmid: u16, first: u64, last: u64) {
+    while let Some((&key, _)) = pages.range((vmid, first >> 12)..=(vmid, last >> 12)).next() {
+        pages.remove(&key);
+    }
+}
+
+fn learn<T>(pages: &mut Pages<T>, key: (u16, u64), found: &Arc<[T]>) {
+    if pages.len() >= MOST_PAGES {
+        pages.clear();
+    }
+    pages.insert(key, found.clone());
 }
 
 impl May {
@@ -83,13 +110,42 @@ impl May {
             return known;
         }
         let answers: Arc<[Answer]> = self.ask(tag, first & !0xfff, last | 0xfff, through).into();
-        let mut known = self.answers.0.borrow_mut();
-        let pages = known.pages(through);
-        if pages.len() >= MOST_PAGES {
-            pages.clear();
-        }
-        pages.insert(key, answers.clone());
+        learn(self.answers.0.borrow_mut().pages(through), key, &answers);
         answers
+    }
+
+    /// How stage 2 may fault at intermediate `address`.
+    pub(crate) fn faults(&self, beneath: SpaceId, address: u64) -> Arc<[FaultBeneath]> {
+        let tag = self.space(beneath).space.tag();
+        let key = (tag.vmid, address >> 12);
+        let known = self.answers.0.borrow().faults.get(&key).cloned();
+        if let Some(known) = known {
+            debug_assert!(*known == *self.ask_faults(tag, address), "what is known of {address:#x} is true");
+            return known;
+        }
+        let faults: Arc<[FaultBeneath]> = self.ask_faults(tag, address).into();
+        learn(&mut self.answers.0.borrow_mut().faults, key, &faults);
+        faults
+    }
+
+    fn ask_faults(&self, tag: Tag, address: u64) -> Vec<FaultBeneath> {
+        let mut faults: Vec<FaultBeneath> = Vec::new();
+        let question = Question { wants_faults: true, ..Question::about(address, address) };
+        self.each_seen(tag, &question, &mut |seen, holders| {
+            let (kind, level, is_of_walks) = match seen.found {
+                Found::Fault { kind, level, .. } => (kind, level, false),
+                Found::Entry { entry, .. } => match entry.attributes() {
+                    Some(it) if !it.permissions.has(Permissions::READ) => (FaultKind::Permission, entry.level, true),
+                    _ => return,
+                },
+            };
+            let fault = FaultBeneath { kind, level, word: seen.word, walkers: holders.cpus(), is_of_walks };
+            match faults.iter_mut().find(|it| FaultBeneath { walkers: fault.walkers, ..**it } == fault) {
+                Some(known) => known.walkers |= fault.walkers,
+                None => faults.push(fault),
+            }
+        });
+        faults
     }
 
     /// False when no walk of stage 2 for `first..=last` can pass the thing.
@@ -113,7 +169,10 @@ impl May {
             }
             let (is_current, is_through) = (seen.route.is_current, seen.route.is_through);
             let answer = Answer { entry, is_untranslated, walkers: holders.cpus(), is_current, is_through };
-            match answers.iter_mut().find(|it| Answer { walkers: answer.walkers, ..**it } == answer) {
+            let is_same = |it: &&mut Answer| Answer { walkers: answer.walkers, ..**it } == answer;
+            // In more than one page there is too much to look for.
+            let is_page = first >> 12 == last >> 12;
+            match answers.iter_mut().filter(|_| is_page).find(is_same) {
                 Some(known) => known.walkers |= answer.walkers,
                 None => answers.push(answer),
             }

@@ -12,7 +12,6 @@ use super::reach::{Found, Question, Route, Seen, Start, Through};
 use crate::attributes::Permissions;
 use crate::context::{Regime, Stage1, Stage2, Tag};
 use crate::descriptor::stage2::combine;
-use crate::syndrome::FaultKind;
 
 type Sink<'s> = &'s mut dyn FnMut(&Seen<'_>);
 
@@ -73,24 +72,16 @@ impl May {
 
     fn faults_beneath(&self, state: &SpaceState, address: u64, is_on_walk: bool, route: &Route, sink: Sink<'_>) {
         let Some(beneath) = state.beneath else { return };
-        let question = Question { wants_faults: true, ..Question::about(address, address) };
-        let tag = self.space(beneath).space.tag();
-        self.each_seen(tag, &question, &mut |seen, holders| {
-            let (kind, level) = match seen.found {
-                Found::Fault { kind, level, .. } => (kind, level),
-                Found::Entry { entry, .. } if is_on_walk => match entry.attributes() {
-                    Some(it) if !it.permissions.has(Permissions::READ) => (FaultKind::Permission, entry.level),
-                    _ => return,
-                },
-                Found::Entry { .. } => return,
-            };
+        for fault in &*self.faults(beneath, address) {
             let mut both = route.clone();
-            both.walkers &= holders.cpus();
-            let found = Found::Fault { kind, level, is_stage2: true, is_on_walk, intermediate: address };
-            if both.walkers != 0 {
-                sink(&Seen { found, word: seen.word, route: &both });
+            both.walkers &= fault.walkers;
+            if both.walkers == 0 || fault.is_of_walks && !is_on_walk {
+                continue;
             }
-        });
+            let (kind, level) = (fault.kind, fault.level);
+            let found = Found::Fault { kind, level, is_stage2: true, is_on_walk, intermediate: address };
+            sink(&Seen { found, word: fault.word, route: &both });
+        }
     }
 
     /// Splits a stage-1 leaf into what stage 2 makes of it: the smaller of both sizes.
@@ -107,14 +98,17 @@ impl May {
     ) {
         let (Some(stage2), Some(beneath)) = (state.space.stage2(), state.beneath) else { return };
         let (first, last) = (question.first.max(leaf.start), question.last.min(leaf.last()));
-        let (from, to) = (leaf.output_at(first), leaf.output_at(last));
+        let (mut from, mut to) = (leaf.output_at(first), leaf.output_at(last));
         // Asked for what comes through one stage-2 entry, only its addresses matter.
         if let Some(Through::Record(record)) = question.through
             && record.tag.regime == Regime::Stage2
             && !route.is_through
-            && (record.start.min(record.own_start) > to || record.last().max(record.own_last()) < from)
         {
-            return;
+            from = from.max(record.start.min(record.own_start));
+            to = to.min(record.last().max(record.own_last()));
+            if from > to {
+                return;
+            }
         }
         for answer in &*self.answers(beneath, from, to, question.through) {
             let both = route.and(answer);

@@ -22,13 +22,17 @@ pub(crate) struct Place<'a> {
     pub(crate) page: u64,
     pub(crate) route: Route,
     words: Option<&'a Page>,
-    has_old: bool,
+    pub(crate) has_old: bool,
 }
 
 impl Place<'_> {
+    /// The newest value of `word`.
+    pub(crate) fn value(&self, word: u64) -> u64 {
+        self.words.map_or(0, |words| words.word((word as usize & 0xfff) / 8))
+    }
+
     /// False when the word cannot matter: most words of most tables are invalid, and this is where time goes.
-    pub(crate) fn may_answer(&self, word: u64, is_inside: bool, wants_faults: bool) -> bool {
-        let value = self.words.map_or(0, |words| words.word((word as usize & 0xfff) / 8));
+    pub(crate) fn may_answer(&self, value: u64, is_inside: bool, wants_faults: bool) -> bool {
         let needed = if is_inside { VALID } else { VALID | CONTIGUOUS };
         self.has_old || value & needed == needed || is_inside && wants_faults
     }

@@ -167,18 +167,20 @@ impl May {
             }
             for place in &chunk.places {
                 let word = place.page | (address & 0xfff);
-                if place.may_answer(word, is_inside, question.wants_faults) {
+                let value = place.value(word);
+                if place.may_answer(value, is_inside, question.wants_faults) {
                     let slot = Slot { space, state, start, index, word, is_inside };
-                    self.reach_word(&slot, &place.route, question, sink);
+                    self.reach_value(&slot, value, !0, true, &place.route, question, sink);
+                    if place.has_old {
+                        self.reach_old(&slot, value, &place.route, question, sink);
+                    }
                 }
             }
             index += 1;
         }
     }
 
-    fn reach_word(&self, slot: &Slot<'_>, route: &Route, question: &Question, sink: Sink<'_>) {
-        let current = self.memory.word(slot.word);
-        self.reach_value(slot, current, !0, true, route, question, sink);
+    fn reach_old(&self, slot: &Slot<'_>, current: u64, route: &Route, question: &Question, sink: Sink<'_>) {
         for old in self.visible.old(slot.word) {
             if old.value != current {
                 self.reach_value(slot, old.value, old.walkers, false, route, question, sink);
