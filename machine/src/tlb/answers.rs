@@ -38,23 +38,58 @@ pub(crate) struct FaultBeneath {
     pub(crate) is_of_walks: bool,
 }
 
-/// What is known of each intermediate page of each VMID.
-type Pages<T> = BTreeMap<(u16, u64), Arc<[T]>>;
+/// VMID, first and last page.
+type Key = (u16, u64, u64);
+
+/// What is known, by addresses: of single pages, and of longer ranges, which are few.
+#[derive(Debug)]
+struct Known<T> {
+    pages: BTreeMap<Key, Arc<[T]>>,
+    ranges: BTreeMap<Key, Arc<[T]>>,
+}
+
+/// More than this is not kept.
+const MOST_PAGES: usize = 1 << 14;
+const MOST_RANGES: usize = 1 << 6;
+
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Self { pages: BTreeMap::new(), ranges: BTreeMap::new() }
+    }
+}
+
+impl<T> Known<T> {
+    fn get(&self, key: Key) -> Option<Arc<[T]>> {
+        let known = if key.1 == key.2 { &self.pages } else { &self.ranges };
+        known.get(&key).cloned()
+    }
+
+    fn learn(&mut self, key: Key, found: &Arc<[T]>) {
+        let (known, most) =
+            if key.1 == key.2 { (&mut self.pages, MOST_PAGES) } else { (&mut self.ranges, MOST_RANGES) };
+        if known.len() >= most {
+            known.clear();
+        }
+        known.insert(key, found.clone());
+    }
+
+    fn forget(&mut self, vmid: u16, first: u64, last: u64) {
+        let overlaps = |key: &Key| key.0 == vmid && key.1 <= last && key.2 >= first;
+        self.ranges.retain(|key, _| !overlaps(key));
+        while let Some((&key, _)) = self.pages.range((vmid, first, 0)..=(vmid, last, u64::MAX)).next() {
+            self.pages.remove(&key);
+        }
+    }
+}
 
 /// Answers that are known. A clone knows none, so that snapshots stay small.
 #[derive(Debug, Default)]
-pub(crate) struct Answers(RefCell<Known>);
-
-#[derive(Debug, Default)]
-struct Known {
-    plain: Pages<Answer>,
-    faults: Pages<FaultBeneath>,
+pub(crate) struct Answers {
+    plain: RefCell<Known<Answer>>,
+    faults: RefCell<Known<FaultBeneath>>,
     /// Answers to questions about one thing that walks of stage 2 may pass.
-    about: Option<(Through, Pages<Answer>)>,
+    about: RefCell<Option<(Through, Known<Answer>)>>,
 }
-
-/// More pages than this are not kept.
-const MOST_PAGES: usize = 1 << 14;
 
 impl Clone for Answers {
     fn clone(&self) -> Self {
@@ -62,37 +97,28 @@ impl Clone for Answers {
     }
 }
 
-impl Known {
-    fn pages(&mut self, through: Option<Through>) -> &mut Pages<Answer> {
-        let Some(through) = through else { return &mut self.plain };
-        if self.about.as_ref().is_none_or(|(known, _)| *known != through) {
-            self.about = None;
-        }
-        &mut self.about.get_or_insert_with(|| (through, Pages::new())).1
-    }
-}
-
 impl Answers {
     /// Stage 2 of `vmid` may answer differently for `first..=last`.
-    pub(crate) fn forget(&mut self, vmid: u16, first: u64, last: u64) {
-        let known = self.0.get_mut();
-        known.about = None;
-        forget(&mut known.plain, vmid, first, last);
-        forget(&mut known.faults, vmid, first, last);
+    fn forget(&mut self, vmid: u16, first: u64, last: u64) {
+        *self.about.get_mut() = None;
+        self.plain.get_mut().forget(vmid, first >> 12, last >> 12);
+        self.faults.get_mut().forget(vmid, first >> 12, last >> 12);
     }
-}
 
-fn forget<T>(pages: &mut Pages<T>, vmid: u16, first: u64, last: u64) {
-    while let Some((&key, _)) = pages.range((vmid, first >> 12)..=(vmid, last >> 12)).next() {
-        pages.remove(&key);
+    fn known(&self, key: Key, through: Option<Through>) -> Option<Arc<[Answer]>> {
+        let Some(through) = through else { return self.plain.borrow().get(key) };
+        let about = self.about.borrow();
+        about.as_ref().filter(|(thing, _)| *thing == through).and_then(|(_, known)| known.get(key))
     }
-}
 
-fn learn<T>(pages: &mut Pages<T>, key: (u16, u64), found: &Arc<[T]>) {
-    if pages.len() >= MOST_PAGES {
-        pages.clear();
+    fn learn(&self, key: Key, through: Option<Through>, answers: &Arc<[Answer]>) {
+        let Some(through) = through else { return self.plain.borrow_mut().learn(key, answers) };
+        let mut about = self.about.borrow_mut();
+        if about.as_ref().is_none_or(|(thing, _)| *thing != through) {
+            *about = None;
+        }
+        about.get_or_insert_with(|| (through, Known::default())).1.learn(key, answers);
     }
-    pages.insert(key, found.clone());
 }
 
 impl May {
@@ -100,31 +126,26 @@ impl May {
     pub(crate) fn answers(&self, beneath: SpaceId, first: u64, last: u64, through: Option<Through>) -> Arc<[Answer]> {
         let tag = self.space(beneath).space.tag();
         let through = through.filter(|it| self.is_through_stage2(tag, it, first, last));
-        if first >> 12 != last >> 12 {
-            return self.ask(tag, first, last, through).into();
-        }
-        let key = (tag.vmid, first >> 12);
-        let known = self.answers.0.borrow_mut().pages(through).get(&key).cloned();
-        if let Some(known) = known {
+        let key = (tag.vmid, first >> 12, last >> 12);
+        if let Some(known) = self.answers.known(key, through) {
             debug_assert!(*known == *self.ask(tag, first, last, through), "what is known of {first:#x} is true");
             return known;
         }
-        let answers: Arc<[Answer]> = self.ask(tag, first & !0xfff, last | 0xfff, through).into();
-        learn(self.answers.0.borrow_mut().pages(through), key, &answers);
+        let answers: Arc<[Answer]> = self.ask(tag, first, last, through).into();
+        self.answers.learn(key, through, &answers);
         answers
     }
 
     /// How stage 2 may fault at intermediate `address`.
     pub(crate) fn faults(&self, beneath: SpaceId, address: u64) -> Arc<[FaultBeneath]> {
         let tag = self.space(beneath).space.tag();
-        let key = (tag.vmid, address >> 12);
-        let known = self.answers.0.borrow().faults.get(&key).cloned();
-        if let Some(known) = known {
+        let key = (tag.vmid, address >> 12, address >> 12);
+        if let Some(known) = self.answers.faults.borrow().get(key) {
             debug_assert!(*known == *self.ask_faults(tag, address), "what is known of {address:#x} is true");
             return known;
         }
         let faults: Arc<[FaultBeneath]> = self.ask_faults(tag, address).into();
-        learn(&mut self.answers.0.borrow_mut().faults, key, &faults);
+        self.answers.faults.borrow_mut().learn(key, &faults);
         faults
     }
 
