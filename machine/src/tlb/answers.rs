@@ -15,15 +15,64 @@ use crate::attributes::Permissions;
 use crate::context::{Regime, Tag};
 use crate::syndrome::FaultKind;
 
-/// One of stage 2's answers.
+/// One way through stage 2.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Answer {
-    pub(crate) entry: Entry,
-    pub(crate) is_untranslated: bool,
-    /// Whose walkers may get it; stage 2 has no ASIDs.
+pub(crate) struct Way {
+    /// Where it leads: the physical page of the first intermediate address.
+    pub(crate) page: u64,
+    /// Whose walkers may take it; stage 2 has no ASIDs.
     pub(crate) walkers: Cpus,
     pub(crate) is_current: bool,
     pub(crate) is_through: bool,
+}
+
+/// One of stage 2's answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Leaf {
+    pub(crate) entry: Entry,
+    pub(crate) is_untranslated: bool,
+    pub(crate) way: Way,
+}
+
+/// All of stage 2's answers for some addresses.
+#[derive(PartialEq, Eq, Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) leaves: Vec<Leaf>,
+    /// The ways that walks of stage 1 may take to a table there: those that differ in their walkers alone are one.
+    ways: Vec<Way>,
+    /// The same for who does not ask what is current.
+    ways_by_place: Vec<Way>,
+}
+
+impl Answer {
+    fn add(&mut self, leaf: Leaf, is_page: bool) {
+        let is_same = |it: &&mut Leaf| {
+            let walkers = leaf.way.walkers;
+            it.is_untranslated == leaf.is_untranslated
+                && Way { walkers, ..it.way } == leaf.way
+                && it.entry == leaf.entry
+        };
+        // In more than one page there is too much to look for.
+        match self.leaves.iter_mut().filter(|_| is_page).find(is_same) {
+            Some(known) => known.way.walkers |= leaf.way.walkers,
+            None => self.leaves.push(leaf),
+        }
+        if is_page && leaf.entry.attributes().is_some_and(|it| it.permissions.has(Permissions::READ)) {
+            merge(&mut self.ways, leaf.way);
+            merge(&mut self.ways_by_place, Way { is_current: true, ..leaf.way });
+        }
+    }
+
+    pub(crate) fn ways(&self, is_current_asked: bool) -> &[Way] {
+        if is_current_asked { &self.ways } else { &self.ways_by_place }
+    }
+}
+
+fn merge(ways: &mut Vec<Way>, way: Way) {
+    match ways.iter_mut().find(|it| Way { walkers: way.walkers, ..**it } == way) {
+        Some(known) => known.walkers |= way.walkers,
+        None => ways.push(way),
+    }
 }
 
 /// A fault that stage 2 may answer with.
@@ -44,8 +93,8 @@ type Key = (u16, u64, u64);
 /// What is known, by addresses: of single pages, and of longer ranges, which are few.
 #[derive(Debug)]
 struct Known<T> {
-    pages: BTreeMap<Key, Arc<[T]>>,
-    ranges: BTreeMap<Key, Arc<[T]>>,
+    pages: BTreeMap<Key, Arc<T>>,
+    ranges: BTreeMap<Key, Arc<T>>,
 }
 
 /// More than this is not kept.
@@ -59,12 +108,12 @@ impl<T> Default for Known<T> {
 }
 
 impl<T> Known<T> {
-    fn get(&self, key: Key) -> Option<Arc<[T]>> {
+    fn get(&self, key: Key) -> Option<Arc<T>> {
         let known = if key.1 == key.2 { &self.pages } else { &self.ranges };
         known.get(&key).cloned()
     }
 
-    fn learn(&mut self, key: Key, found: &Arc<[T]>) {
+    fn learn(&mut self, key: Key, found: &Arc<T>) {
         let (known, most) =
             if key.1 == key.2 { (&mut self.pages, MOST_PAGES) } else { (&mut self.ranges, MOST_RANGES) };
         if known.len() >= most {
@@ -86,7 +135,7 @@ impl<T> Known<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     plain: RefCell<Known<Answer>>,
-    faults: RefCell<Known<FaultBeneath>>,
+    faults: RefCell<Known<Vec<FaultBeneath>>>,
     /// Answers to questions about one thing that walks of stage 2 may pass.
     about: RefCell<Option<(Through, Known<Answer>)>>,
 }
@@ -105,46 +154,46 @@ impl Answers {
         self.faults.get_mut().forget(vmid, first >> 12, last >> 12);
     }
 
-    fn known(&self, key: Key, through: Option<Through>) -> Option<Arc<[Answer]>> {
+    fn known(&self, key: Key, through: Option<Through>) -> Option<Arc<Answer>> {
         let Some(through) = through else { return self.plain.borrow().get(key) };
         let about = self.about.borrow();
         about.as_ref().filter(|(thing, _)| *thing == through).and_then(|(_, known)| known.get(key))
     }
 
-    fn learn(&self, key: Key, through: Option<Through>, answers: &Arc<[Answer]>) {
-        let Some(through) = through else { return self.plain.borrow_mut().learn(key, answers) };
+    fn learn(&self, key: Key, through: Option<Through>, answer: &Arc<Answer>) {
+        let Some(through) = through else { return self.plain.borrow_mut().learn(key, answer) };
         let mut about = self.about.borrow_mut();
         if about.as_ref().is_none_or(|(thing, _)| *thing != through) {
             *about = None;
         }
-        about.get_or_insert_with(|| (through, Known::default())).1.learn(key, answers);
+        about.get_or_insert_with(|| (through, Known::default())).1.learn(key, answer);
     }
 }
 
 impl May {
     /// Stage 2's leaves for intermediate addresses `first..=last`.
-    pub(crate) fn answers(&self, beneath: SpaceId, first: u64, last: u64, through: Option<Through>) -> Arc<[Answer]> {
+    pub(crate) fn answers(&self, beneath: SpaceId, first: u64, last: u64, through: Option<Through>) -> Arc<Answer> {
         let tag = self.space(beneath).space.tag();
         let through = through.filter(|it| self.is_through_stage2(tag, it, first, last));
         let key = (tag.vmid, first >> 12, last >> 12);
         if let Some(known) = self.answers.known(key, through) {
-            debug_assert!(*known == *self.ask(tag, first, last, through), "what is known of {first:#x} is true");
+            debug_assert!(*known == self.ask(tag, first, last, through), "what is known of {first:#x} is true");
             return known;
         }
-        let answers: Arc<[Answer]> = self.ask(tag, first, last, through).into();
-        self.answers.learn(key, through, &answers);
-        answers
+        let answer = Arc::new(self.ask(tag, first, last, through));
+        self.answers.learn(key, through, &answer);
+        answer
     }
 
     /// How stage 2 may fault at intermediate `address`.
-    pub(crate) fn faults(&self, beneath: SpaceId, address: u64) -> Arc<[FaultBeneath]> {
+    pub(crate) fn faults(&self, beneath: SpaceId, address: u64) -> Arc<Vec<FaultBeneath>> {
         let tag = self.space(beneath).space.tag();
         let key = (tag.vmid, address >> 12, address >> 12);
         if let Some(known) = self.answers.faults.borrow().get(key) {
-            debug_assert!(*known == *self.ask_faults(tag, address), "what is known of {address:#x} is true");
+            debug_assert!(*known == self.ask_faults(tag, address), "what is known of {address:#x} is true");
             return known;
         }
-        let faults: Arc<[FaultBeneath]> = self.ask_faults(tag, address).into();
+        let faults = Arc::new(self.ask_faults(tag, address));
         self.answers.faults.borrow_mut().learn(key, &faults);
         faults
     }
@@ -180,25 +229,19 @@ impl May {
         }
     }
 
-    fn ask(&self, tag: Tag, first: u64, last: u64, through: Option<Through>) -> Vec<Answer> {
-        let mut answers: Vec<Answer> = Vec::new();
+    fn ask(&self, tag: Tag, first: u64, last: u64, through: Option<Through>) -> Answer {
+        let mut answer = Answer::default();
         let question = Question { through, ..Question::about(first, last) };
         self.each_seen(tag, &question, &mut |seen, holders| {
             let Found::Entry { entry, is_untranslated, .. } = seen.found else { return };
             if entry.is_table() {
                 return;
             }
-            let (is_current, is_through) = (seen.route.is_current, seen.route.is_through);
-            let answer = Answer { entry, is_untranslated, walkers: holders.cpus(), is_current, is_through };
-            let is_same = |it: &&mut Answer| Answer { walkers: answer.walkers, ..**it } == answer;
-            // In more than one page there is too much to look for.
-            let is_page = first >> 12 == last >> 12;
-            match answers.iter_mut().filter(|_| is_page).find(is_same) {
-                Some(known) => known.walkers |= answer.walkers,
-                None => answers.push(answer),
-            }
+            let (page, walkers) = (entry.output_at(first) & !0xfff, holders.cpus());
+            let way = Way { page, walkers, is_current: seen.route.is_current, is_through: seen.route.is_through };
+            answer.add(Leaf { entry, is_untranslated, way }, first >> 12 == last >> 12);
         });
-        answers
+        answer
     }
 
     /// A word of a stage-2 table changed, or who may see what of it.

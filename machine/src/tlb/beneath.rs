@@ -2,13 +2,10 @@
 //! A stale stage-2 entry serves both, which is why stage 2 must be invalidated before stage 1 and not after.
 //! (DDI 0487, D8.17.5: order of stage-2 and stage-1 invalidation)
 
-use alloc::vec::Vec;
-
-use super::answers::Answer;
-use super::chunk::Chunk;
+use super::answers::Way;
 use super::entry::{Body, Entry, Second, SpaceId};
 use super::may::{May, SpaceState};
-use super::reach::{Found, Question, Route, Seen, Start, Through};
+use super::reach::{Found, Question, Route, Seen, Through};
 use crate::attributes::Permissions;
 use crate::context::{Regime, Stage1, Stage2, Tag};
 use crate::descriptor::stage2::combine;
@@ -16,61 +13,33 @@ use crate::descriptor::stage2::combine;
 type Sink<'s> = &'s mut dyn FnMut(&Seen<'_>);
 
 impl May {
-    /// Finds the physical place of the 4 KiB around `address`, part of the table at `start`; where stage 2 has none, a walk
-    /// of the descriptor at `fault` faults.
-    #[expect(clippy::too_many_arguments, reason = "one piece of one table on one route")]
-    pub(crate) fn locate(
+    /// Each place that stage 2 has for intermediate `address`, and the way there.
+    pub(super) fn each_way(
         &self,
         state: &SpaceState,
-        start: &Start,
         address: u64,
-        fault: Option<u64>,
         route: &Route,
         question: &Question,
+        sink: &mut dyn FnMut(u64, &Route),
+    ) {
+        let Some(beneath) = state.beneath else { return };
+        let answers = self.answers(beneath, address, address, question.through);
+        for way in answers.ways(question.wants_faults) {
+            let both = route.and(way);
+            if both.walkers != 0 {
+                sink(way.page | (address & 0xfff), &both);
+            }
+        }
+    }
+
+    pub(super) fn faults_beneath(
+        &self,
+        state: &SpaceState,
+        address: u64,
+        is_on_walk: bool,
+        route: &Route,
         sink: Sink<'_>,
-    ) -> Chunk<'_> {
-        let page = address & !0xfff;
-        if state.beneath.is_none() || start.is_located {
-            return Chunk::new(self, page >> 12, alloc::vec![(page, route.clone())]);
-        }
-        let places = self.places(state, page, route, question);
-        if let Some(fault) = fault {
-            self.faults_beneath(state, fault, true, route, sink);
-        }
-        Chunk::new(self, page >> 12, places)
-    }
-
-    /// The physical pages that the intermediate page of `address` may be.
-    pub(crate) fn places(
-        &self,
-        state: &SpaceState,
-        address: u64,
-        route: &Route,
-        question: &Question,
-    ) -> Vec<(u64, Route)> {
-        let page = address & !0xfff;
-        let mut places: Vec<(u64, Route)> = Vec::new();
-        let Some(beneath) = state.beneath else { return places };
-        for answer in &*self.answers(beneath, page, page | 0xfff, question.through) {
-            let readable = answer.entry.attributes().is_some_and(|it| it.permissions.has(Permissions::READ));
-            let both = route.and(answer);
-            if !readable || both.walkers == 0 {
-                continue;
-            }
-            // Ways to one page that differ in their walkers alone are one way.
-            let at = answer.entry.output_at(page);
-            let is_same = |it: &Route| {
-                it.is_through == both.is_through && (it.is_current == both.is_current || !question.wants_faults)
-            };
-            match places.iter_mut().find(|(page, known)| *page == at && is_same(known)) {
-                Some((_, known)) => known.walkers |= both.walkers,
-                None => places.push((at, both)),
-            }
-        }
-        places
-    }
-
-    fn faults_beneath(&self, state: &SpaceState, address: u64, is_on_walk: bool, route: &Route, sink: Sink<'_>) {
+    ) {
         let Some(beneath) = state.beneath else { return };
         for fault in &*self.faults(beneath, address) {
             let mut both = route.clone();
@@ -110,8 +79,8 @@ impl May {
                 return;
             }
         }
-        for answer in &*self.answers(beneath, from, to, question.through) {
-            let both = route.and(answer);
+        for answer in &self.answers(beneath, from, to, question.through).leaves {
+            let both = route.and(&answer.way);
             if both.walkers == 0 {
                 continue;
             }
@@ -149,8 +118,8 @@ impl May {
         if first > last {
             return;
         }
-        for answer in &*self.answers(beneath, first, last, question.through) {
-            let both = route.and(answer);
+        for answer in &self.answers(beneath, first, last, question.through).leaves {
+            let both = route.and(&answer.way);
             if both.walkers == 0 {
                 continue;
             }
@@ -166,12 +135,12 @@ impl May {
 
 impl Route {
     /// This way, and stage 2's answer for one step of it.
-    fn and(&self, answer: &Answer) -> Self {
+    fn and(&self, way: &Way) -> Self {
         Self {
-            walkers: self.walkers & answer.walkers,
+            walkers: self.walkers & way.walkers,
             hidden: self.hidden.clone(),
-            is_current: self.is_current && answer.is_current,
-            is_through: self.is_through || answer.is_through,
+            is_current: self.is_current && way.is_current,
+            is_through: self.is_through || way.is_through,
         }
     }
 }

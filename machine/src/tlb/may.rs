@@ -190,9 +190,13 @@ impl May {
             if state.space.tag() != tag || !state.is_used() || question.near.is_some_and(|it| !self.may_meet(it, id)) {
                 continue;
             }
+            if question.only.is_some_and(|only| only.space != id) {
+                continue;
+            }
             let walkers = state.live.cpus() | state.kept.holders.cpus();
             self.reach_root(id, walkers, question, &mut |seen| {
                 let holders = match &seen.found {
+                    Found::Entry { entry, .. } if question.only.is_some_and(|only| only != *entry) => return,
                     Found::Entry { entry, .. } => self.root_holders(id, entry, seen.route),
                     Found::Fault { .. } => restricted(&state.live, seen.route.walkers),
                 };
@@ -202,9 +206,10 @@ impl May {
             });
         }
         for (kept, record) in self.stale.overlapping(tag, question.first, question.last) {
-            if kept.is_table() {
+            if kept.is_table() && question.only.is_none_or(|only| only.space == kept.space) {
                 self.reach_kept(kept, record.holders.cpus(), question, &mut |seen| {
                     let holders = match &seen.found {
+                        Found::Entry { entry, .. } if question.only.is_some_and(|only| only != *entry) => return,
                         Found::Entry { entry, .. } => Self::tagged(entry, &record.holders, seen.route.walkers),
                         Found::Fault { .. } => restricted(&record.holders, seen.route.walkers),
                     };
@@ -238,15 +243,9 @@ impl May {
 
     /// Who may walk to `entry` now, or could when it left.
     pub(crate) fn reachable_holders(&self, entry: &Entry) -> Holders {
-        let (first, last) = if entry.size_log2 < entry.own_log2 {
-            (entry.start, entry.last())
-        } else {
-            (entry.own_start, entry.own_last())
-        };
         let mut holders = Holders::none();
-        let question = Question { deepest: entry.level, ..Question::about(first, last) };
-        self.each_reached(entry.tag, &question, &mut |seen, who| {
-            if matches!(seen.found, Found::Entry { entry: other, is_untranslated: false, .. } if other == *entry) {
+        self.each_reached(entry.tag, &Question::of(entry), &mut |seen, who| {
+            if let Found::Entry { is_untranslated: false, .. } = seen.found {
                 holders.merge(who);
             }
         });

@@ -4,11 +4,11 @@
 
 mod answers;
 pub(crate) mod beneath;
-pub(crate) mod chunk;
 pub mod entry;
 pub mod holders;
 pub(crate) mod index;
 pub mod may;
+pub(crate) mod pieces;
 pub(crate) mod reach;
 pub mod stale;
 pub(crate) mod update;

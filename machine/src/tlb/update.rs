@@ -77,6 +77,7 @@ impl May {
                 through: Some(Through::Word(word, value)),
                 deepest: place.level,
                 near: Some(place.space),
+                is_exact: true,
                 ..Question::about(place.start, place.last)
             };
             self.each_reached(tag, &question, &mut |seen, holders| {
