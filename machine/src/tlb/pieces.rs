@@ -70,18 +70,19 @@ impl May {
     fn reach_piece(&self, piece: &Piece<'_>, address: u64, route: &Route, question: &Question, sink: Sink<'_>) {
         let end = address + (piece.count - 1) * 8;
         let words = self.memory.page(address);
-        let has_old = self.visible.any_in(address, end);
-        if words.is_none() && !has_old && !question.wants_faults {
+        let mut old = self.visible.next_in(address, end);
+        if words.is_none() && old.is_none() && !question.wants_faults {
             return;
         }
         let mut word = address;
         while word <= end {
             let number = (word as usize & 0xfff) / 8;
+            if old.is_some_and(|old| old < word) {
+                old = self.visible.next_in(word, end);
+            }
             if !question.wants_faults {
-                let odd = words
-                    .and_then(|words| words.next_odd(number))
-                    .map_or(end + 8, |odd| word + (odd - number) as u64 * 8);
-                let old = if has_old && odd > word { self.visible.next_in(word, end) } else { None };
+                let odd = words.and_then(|words| words.next_odd(number)).unwrap_or(512);
+                let odd = word + (odd - number) as u64 * 8;
                 let next = old.map_or(odd, |old| old.min(odd));
                 if next > word {
                     word = next;
@@ -95,7 +96,7 @@ impl May {
             if is_inside && question.wants_faults || value & VALID != 0 && (is_inside || value & CONTIGUOUS != 0) {
                 self.reach_value(&slot, value, !0, true, route, question, sink);
             }
-            if has_old {
+            if old == Some(word) {
                 self.reach_old(&slot, value, route, question, sink);
             }
             word += 8;

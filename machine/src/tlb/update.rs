@@ -196,6 +196,9 @@ impl May {
     /// From now on `live` may walk `space`; whoever may not any more has left it. Returns who is new.
     pub(crate) fn set_live(&mut self, space: SpaceId, live: Holders) -> Holders {
         let state = self.space_mut(space);
+        if live == state.live {
+            return Holders::none();
+        }
         let is_unknown = !state.is_used();
         let (mut gone, mut come) = (state.live.clone(), live.clone());
         gone.subtract(&live);
