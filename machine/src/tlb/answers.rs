@@ -10,7 +10,7 @@ use core::cell::RefCell;
 use super::entry::{Entry, SpaceId};
 use super::holders::Cpus;
 use super::may::{May, Space};
-use super::reach::{Found, Question, Through};
+use super::reach::{Found, Question, Route, Through};
 use crate::attributes::Permissions;
 use crate::context::{Regime, Tag};
 use crate::syndrome::FaultKind;
@@ -42,10 +42,12 @@ pub(crate) struct Answer {
     ways: Vec<Way>,
     /// The same for who does not ask what is current.
     ways_by_place: Vec<Way>,
+    /// How it may fault instead; for a single page only.
+    pub(crate) faults: Vec<FaultBeneath>,
 }
 
 impl Answer {
-    fn add(&mut self, leaf: Leaf, is_page: bool) {
+    fn add(&mut self, leaf: Leaf, word: u64, is_page: bool) {
         let is_same = |it: &&mut Leaf| {
             let walkers = leaf.way.walkers;
             it.is_untranslated == leaf.is_untranslated
@@ -57,9 +59,22 @@ impl Answer {
             Some(known) => known.way.walkers |= leaf.way.walkers,
             None => self.leaves.push(leaf),
         }
-        if is_page && leaf.entry.attributes().is_some_and(|it| it.permissions.has(Permissions::READ)) {
+        if !is_page {
+            return;
+        }
+        if leaf.entry.attributes().is_some_and(|it| it.permissions.has(Permissions::READ)) {
             merge(&mut self.ways, leaf.way);
             merge(&mut self.ways_by_place, Way { is_current: true, ..leaf.way });
+        } else {
+            let (kind, level, walkers) = (FaultKind::Permission, leaf.entry.level, leaf.way.walkers);
+            self.add_fault(FaultBeneath { kind, level, word, walkers, is_of_walks: true });
+        }
+    }
+
+    fn add_fault(&mut self, fault: FaultBeneath) {
+        match self.faults.iter_mut().find(|it| FaultBeneath { walkers: fault.walkers, ..**it } == fault) {
+            Some(known) => known.walkers |= fault.walkers,
+            None => self.faults.push(fault),
         }
     }
 
@@ -135,7 +150,6 @@ impl<T> Known<T> {
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     plain: RefCell<Known<Answer>>,
-    faults: RefCell<Known<Vec<FaultBeneath>>>,
     /// Answers to questions about one thing that walks of stage 2 may pass.
     about: RefCell<Option<(Through, Known<Answer>)>>,
 }
@@ -151,7 +165,6 @@ impl Answers {
     fn forget(&mut self, vmid: u16, first: u64, last: u64) {
         *self.about.get_mut() = None;
         self.plain.get_mut().forget(vmid, first >> 12, last >> 12);
-        self.faults.get_mut().forget(vmid, first >> 12, last >> 12);
     }
 
     fn known(&self, key: Key, through: Option<Through>) -> Option<Arc<Answer>> {
@@ -185,39 +198,6 @@ impl May {
         answer
     }
 
-    /// How stage 2 may fault at intermediate `address`.
-    pub(crate) fn faults(&self, beneath: SpaceId, address: u64) -> Arc<Vec<FaultBeneath>> {
-        let tag = self.space(beneath).space.tag();
-        let key = (tag.vmid, address >> 12, address >> 12);
-        if let Some(known) = self.answers.faults.borrow().get(key) {
-            debug_assert!(*known == self.ask_faults(tag, address), "what is known of {address:#x} is true");
-            return known;
-        }
-        let faults = Arc::new(self.ask_faults(tag, address));
-        self.answers.faults.borrow_mut().learn(key, &faults);
-        faults
-    }
-
-    fn ask_faults(&self, tag: Tag, address: u64) -> Vec<FaultBeneath> {
-        let mut faults: Vec<FaultBeneath> = Vec::new();
-        let question = Question { wants_faults: true, ..Question::about(address, address) };
-        self.each_seen(tag, &question, &mut |seen, holders| {
-            let (kind, level, is_of_walks) = match seen.found {
-                Found::Fault { kind, level, .. } => (kind, level, false),
-                Found::Entry { entry, .. } => match entry.attributes() {
-                    Some(it) if !it.permissions.has(Permissions::READ) => (FaultKind::Permission, entry.level, true),
-                    _ => return,
-                },
-            };
-            let fault = FaultBeneath { kind, level, word: seen.word, walkers: holders.cpus(), is_of_walks };
-            match faults.iter_mut().find(|it| FaultBeneath { walkers: fault.walkers, ..**it } == fault) {
-                Some(known) => known.walkers |= fault.walkers,
-                None => faults.push(fault),
-            }
-        });
-        faults
-    }
-
     /// False when no walk of stage 2 for `first..=last` can pass the thing.
     fn is_through_stage2(&self, tag: Tag, through: &Through, first: u64, last: u64) -> bool {
         match through {
@@ -231,15 +211,21 @@ impl May {
 
     fn ask(&self, tag: Tag, first: u64, last: u64, through: Option<Through>) -> Answer {
         let mut answer = Answer::default();
-        let question = Question { through, ..Question::about(first, last) };
+        let is_page = first >> 12 == last >> 12;
+        let question = Question { through, wants_faults: is_page, ..Question::about(first, last) };
         self.each_seen(tag, &question, &mut |seen, holders| {
-            let Found::Entry { entry, is_untranslated, .. } = seen.found else { return };
-            if entry.is_table() {
-                return;
+            let walkers = holders.cpus();
+            match seen.found {
+                Found::Fault { kind, level, .. } => {
+                    answer.add_fault(FaultBeneath { kind, level, word: seen.word, walkers, is_of_walks: false });
+                }
+                Found::Entry { entry, .. } if entry.is_table() => {}
+                Found::Entry { entry, is_untranslated } => {
+                    let Route { is_current, is_through, .. } = *seen.route;
+                    let way = Way { page: entry.output_at(first) & !0xfff, walkers, is_current, is_through };
+                    answer.add(Leaf { entry, is_untranslated, way }, seen.word, is_page);
+                }
             }
-            let (page, walkers) = (entry.output_at(first) & !0xfff, holders.cpus());
-            let way = Way { page, walkers, is_current: seen.route.is_current, is_through: seen.route.is_through };
-            answer.add(Leaf { entry, is_untranslated, way }, first >> 12 == last >> 12);
         });
         answer
     }

@@ -41,7 +41,7 @@ impl May {
         sink: Sink<'_>,
     ) {
         let Some(beneath) = state.beneath else { return };
-        for fault in &*self.faults(beneath, address) {
+        for fault in &self.answers(beneath, address, address, None).faults {
             let mut both = route.clone();
             both.walkers &= fault.walkers;
             if both.walkers == 0 || fault.is_of_walks && !is_on_walk {

@@ -187,16 +187,14 @@ impl May {
     /// Like [`Self::each_seen`], without the entries that are stale themselves.
     pub(crate) fn each_reached(&self, tag: Tag, question: &Question, sink: &mut dyn FnMut(&Seen<'_>, &Holders)) {
         for (id, state) in self.spaces() {
-            if state.space.tag() != tag || !state.is_used() || question.near.is_some_and(|it| !self.may_meet(it, id)) {
-                continue;
-            }
-            if question.only.is_some_and(|only| only.space != id) {
+            let is_asked = state.space.tag() == tag && state.is_used() && question.is_about(id);
+            if !is_asked || question.near.is_some_and(|it| !self.may_meet(it, id)) {
                 continue;
             }
             let walkers = state.live.cpus() | state.kept.holders.cpus();
             self.reach_root(id, walkers, question, &mut |seen| {
                 let holders = match &seen.found {
-                    Found::Entry { entry, .. } if question.only.is_some_and(|only| only != *entry) => return,
+                    _ if !question.takes(seen) => return,
                     Found::Entry { entry, .. } => self.root_holders(id, entry, seen.route),
                     Found::Fault { .. } => restricted(&state.live, seen.route.walkers),
                 };
@@ -206,10 +204,10 @@ impl May {
             });
         }
         for (kept, record) in self.stale.overlapping(tag, question.first, question.last) {
-            if kept.is_table() && question.only.is_none_or(|only| only.space == kept.space) {
+            if kept.is_table() && question.is_about(kept.space) {
                 self.reach_kept(kept, record.holders.cpus(), question, &mut |seen| {
                     let holders = match &seen.found {
-                        Found::Entry { entry, .. } if question.only.is_some_and(|only| only != *entry) => return,
+                        _ if !question.takes(seen) => return,
                         Found::Entry { entry, .. } => Self::tagged(entry, &record.holders, seen.route.walkers),
                         Found::Fault { .. } => restricted(&record.holders, seen.route.walkers),
                     };

@@ -18,6 +18,15 @@ pub(crate) enum Through {
     Record(Entry),
 }
 
+/// Asks for nothing else.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Only {
+    /// This entry.
+    Entry(Entry),
+    /// Entries whose descriptor is this word.
+    Word(u64),
+}
+
 /// Which addresses a question is about, and how much it wants to know.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
@@ -31,8 +40,8 @@ pub(crate) struct Question {
     pub(crate) near: Option<SpaceId>,
     /// Only descriptors of the addresses themselves, not those of their contiguous sets.
     pub(crate) is_exact: bool,
-    /// Only this entry.
-    pub(crate) only: Option<Entry>,
+    /// Tells who asks for nothing else from the rest.
+    pub(crate) only: Option<Only>,
 }
 
 impl Question {
@@ -49,14 +58,32 @@ impl Question {
         } else {
             (entry.own_start, entry.own_last())
         };
-        Self { deepest: entry.level, is_exact: true, only: Some(*entry), ..Self::about(first, last) }
+        Self { deepest: entry.level, is_exact: true, only: Some(Only::Entry(*entry)), ..Self::about(first, last) }
     }
 
-    /// True when an entry of this descriptor and level may be asked for.
-    const fn wants(&self, level: i8, descriptor: u64) -> bool {
+    /// True when an entry may be asked for that comes from `descriptor` at `word` of a table of `level`.
+    const fn wants(&self, level: i8, word: u64, descriptor: u64) -> bool {
         match &self.only {
-            Some(only) => only.level == level && only.descriptor == descriptor,
+            Some(Only::Entry(only)) => only.level == level && only.descriptor == descriptor,
+            Some(Only::Word(only)) => *only == word,
             None => true,
+        }
+    }
+
+    /// False when what was found is not asked for.
+    pub(super) fn takes(&self, seen: &Seen<'_>) -> bool {
+        match (&self.only, &seen.found) {
+            (Some(Only::Entry(only)), Found::Entry { entry, .. }) => only == entry,
+            (Some(Only::Word(word)), _) => *word == seen.word,
+            _ => true,
+        }
+    }
+
+    /// False when nothing of `space` is asked for.
+    pub(super) const fn is_about(&self, space: SpaceId) -> bool {
+        match &self.only {
+            Some(Only::Entry(only)) => only.space == space,
+            _ => true,
         }
     }
 }
@@ -187,7 +214,7 @@ impl May {
                 return self.reach_next(slot, own_start, next, hierarchy, descriptor, &route, question, sink);
             }
             Descriptor::Leaf { output, attributes, is_untranslated } => {
-                if !question.wants(level, descriptor) {
+                if !question.wants(level, slot.word, descriptor) {
                     return;
                 }
                 let entry = leaf_entry(slot.state, slot.space, level, own_start, descriptor, output, attributes);
@@ -224,7 +251,7 @@ impl May {
         sink: Sink<'_>,
     ) {
         let below = Start { table: next, is_located: false, level: slot.start.level + 1, base: own_start, hierarchy };
-        if question.wants(slot.start.level, descriptor) {
+        if question.wants(slot.start.level, slot.word, descriptor) {
             self.reach_table_entry(slot, &below, descriptor, route, question, sink);
         }
         if below.level <= question.deepest {

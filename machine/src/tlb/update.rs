@@ -7,8 +7,9 @@ use alloc::vec::Vec;
 use super::entry::{Entry, SpaceId};
 use super::holders::{Cpus, GLOBAL, Holders};
 use super::may::May;
-use super::reach::{Found, Question, Through};
+use super::reach::{Found, Only, Question, Through};
 use super::stale::{Mark, Origin};
+use crate::context::{Regime, Tag};
 use crate::descriptor::{Hierarchy, VALID};
 
 /// An entry and whoever could hold it.
@@ -78,12 +79,10 @@ impl May {
                 deepest: place.level,
                 near: Some(place.space),
                 is_exact: true,
+                only: Some(Only::Word(word)),
                 ..Question::about(place.start, place.last)
             };
             self.each_reached(tag, &question, &mut |seen, holders| {
-                if seen.word != word {
-                    return;
-                }
                 if let Found::Entry { entry, is_untranslated: false, .. } = seen.found
                     && seen.route.is_through
                     && entry.space == place.space
@@ -98,9 +97,8 @@ impl May {
     /// Entries of every context above a stage 2 whose walk used the stale stage-2 `record`, and those below a kept table.
     pub(crate) fn entries_beyond(&self, record: &Entry) -> Vec<Held> {
         let mut found = Vec::new();
-        let through = Some(Through::Record(*record));
         let mut gather = |tag, first, last| {
-            let question = Question { through, ..Question::about(first, last) };
+            let question = Question { through: Some(Through::Record(*record)), ..Question::about(first, last) };
             self.each_reached(tag, &question, &mut |seen, holders| {
                 if let Found::Entry { entry, is_untranslated: false, .. } = seen.found
                     && seen.route.is_through
@@ -112,10 +110,8 @@ impl May {
         if record.is_table() {
             gather(record.tag, record.own_start, record.own_last());
         }
-        for (_, state) in self.spaces() {
-            if state.beneath.is_some_and(|beneath| self.space(beneath).space.tag() == record.tag) {
-                gather(state.space.tag(), state.space.bounds().0, state.space.bounds().1);
-            }
+        if record.tag.regime == Regime::Stage2 {
+            gather(Tag::el10(record.tag.vmid), 0, u64::MAX);
         }
         found
     }
