@@ -10,9 +10,10 @@ use core::cell::RefCell;
 use super::entry::{Entry, SpaceId};
 use super::holders::Cpus;
 use super::may::{May, Space};
-use super::reach::{Found, Question, Route, Through};
+use super::reach::{Found, Only, Question, Route, Through};
 use crate::attributes::Permissions;
 use crate::context::{Regime, Tag};
+use crate::descriptor::CONTIGUOUS;
 use crate::syndrome::FaultKind;
 
 /// One way through stage 2.
@@ -212,7 +213,8 @@ impl May {
     fn ask(&self, tag: Tag, first: u64, last: u64, through: Option<Through>) -> Answer {
         let mut answer = Answer::default();
         let is_page = first >> 12 == last >> 12;
-        let question = Question { through, wants_faults: is_page, ..Question::about(first, last) };
+        let only = Some(Only::Leaves);
+        let question = Question { through, wants_faults: is_page, only, ..Question::about(first, last) };
         self.each_seen(tag, &question, &mut |seen, holders| {
             let walkers = holders.cpus();
             match seen.found {
@@ -230,12 +232,17 @@ impl May {
         answer
     }
 
-    /// A word of a stage-2 table changed, or who may see what of it.
-    pub(crate) fn forget_answers_of_word(&mut self, word: u64) {
+    /// A word of a stage-2 table changed, or who may see which of `values` there.
+    pub(crate) fn forget_answers_of_word(&mut self, word: u64, values: &[u64]) {
+        // Each member of a contiguous set may answer for every other.
+        let is_in_set = values.iter().any(|value| value & CONTIGUOUS != 0);
         for place in self.places_of(word) {
             if let Space::Two(stage2) = &self.space(place.space).space {
                 let (vmid, geometry) = (stage2.vmid, stage2.geometry);
-                // Each member of a contiguous set may answer for every other.
+                if !is_in_set {
+                    self.answers.forget(vmid, place.start, place.last);
+                    continue;
+                }
                 let set = geometry.contiguous_log2(place.level).unwrap_or(0) + geometry.slot_shift(place.level);
                 self.answers.forget(vmid, place.start >> set << set, place.last | ((1 << set) - 1));
             }

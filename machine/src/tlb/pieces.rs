@@ -80,17 +80,20 @@ impl May {
             if old.is_some_and(|old| old < word) {
                 old = self.visible.next_in(word, end);
             }
-            if !question.wants_faults {
+            let index = piece.index + (word - address) / 8;
+            let is_inside = index >= piece.inside.0 && index <= piece.inside.1;
+            if !(is_inside && question.wants_faults) {
                 let odd = words.and_then(|words| words.next_odd(number)).unwrap_or(512);
                 let odd = word + (odd - number) as u64 * 8;
-                let next = old.map_or(odd, |old| old.min(odd));
+                let mut next = old.map_or(odd, |old| old.min(odd));
+                if question.wants_faults && index < piece.inside.0 {
+                    next = next.min(word + (piece.inside.0 - index) * 8);
+                }
                 if next > word {
                     word = next;
                     continue;
                 }
             }
-            let index = piece.index + (word - address) / 8;
-            let is_inside = index >= piece.inside.0 && index <= piece.inside.1;
             let value = words.map_or(0, |words| words.word(number));
             let slot = Slot { space: piece.space, state: piece.state, start: piece.start, index, word, is_inside };
             if is_inside && question.wants_faults || value & VALID != 0 && (is_inside || value & CONTIGUOUS != 0) {

@@ -25,6 +25,8 @@ pub(crate) enum Only {
     Entry(Entry),
     /// Entries whose descriptor is this word.
     Word(u64),
+    /// Leaves, and faults in their place.
+    Leaves,
 }
 
 /// Which addresses a question is about, and how much it wants to know.
@@ -66,7 +68,7 @@ impl Question {
         match &self.only {
             Some(Only::Entry(only)) => only.level == level && only.descriptor == descriptor,
             Some(Only::Word(only)) => *only == word,
-            None => true,
+            Some(Only::Leaves) | None => true,
         }
     }
 
@@ -251,7 +253,7 @@ impl May {
         sink: Sink<'_>,
     ) {
         let below = Start { table: next, is_located: false, level: slot.start.level + 1, base: own_start, hierarchy };
-        if question.wants(slot.start.level, slot.word, descriptor) {
+        if question.only != Some(Only::Leaves) && question.wants(slot.start.level, slot.word, descriptor) {
             self.reach_table_entry(slot, &below, descriptor, route, question, sink);
         }
         if below.level <= question.deepest {

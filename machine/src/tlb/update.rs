@@ -40,7 +40,7 @@ impl May {
         self.hide_from_kept(word, value);
         self.visible.store(cpu, word, old);
         self.memory.set_word(word, value);
-        self.forget_answers_of_word(word);
+        self.forget_answers_of_word(word, &[old, value]);
         for place in self.places_of(word) {
             self.index_value(place.space, place.level, value, place.start, Hierarchy::default());
         }
@@ -48,8 +48,8 @@ impl May {
 
     /// Hardware sets the access flag or the dirty state: at once, for everybody, and entries stay as they are.
     pub(crate) fn store_by_hardware(&mut self, word: u64, value: u64) {
-        self.memory.set_word(word, value);
-        self.forget_answers_of_word(word);
+        let old = self.memory.set_word(word, value);
+        self.forget_answers_of_word(word, &[old, value]);
     }
 
     /// Contexts that a CPU has left cannot be walked by it: what is stored now is out of its reach.
@@ -132,20 +132,21 @@ impl May {
     pub(crate) fn finish_stores(&mut self, cpu: u8, walkers: Cpus, event: u64) {
         for word in self.visible.unfinished_by(cpu) {
             let current = self.memory.word(word);
-            let old: Vec<u64> = self.visible.old(word).iter().map(|old| old.value).collect();
+            let mut values: Vec<u64> = self.visible.old(word).iter().map(|old| old.value).collect();
             let mut before = Vec::new();
-            for value in old {
+            for &value in &values {
                 for (entry, mut holders) in self.entries_through(word, value) {
                     holders.restrict(walkers);
                     before.push((entry, holders));
                 }
             }
+            values.push(current);
             for (value, _) in self.visible.finish(cpu, word, walkers) {
                 if value & VALID == 0 && current & VALID != 0 {
                     self.faulted.insert(word, event);
                 }
             }
-            self.forget_answers_of_word(word);
+            self.forget_answers_of_word(word, &values);
             self.lose(before, Origin { event, cpu, word: Some(word) }, &spare_none);
             self.forget_hidden(word);
         }
@@ -174,7 +175,7 @@ impl May {
         for (word, old) in &words {
             self.loose.remove(&(cpu, *word));
             self.visible.store(cpu, *word, *old);
-            self.forget_answers_of_word(*word);
+            self.forget_answers_of_word(*word, &[*old, self.memory.word(*word)]);
             for place in self.places_of(*word) {
                 self.index_value(place.space, place.level, *old, place.start, Hierarchy::default());
             }
