@@ -134,7 +134,8 @@ impl May {
             let current = self.memory.word(word);
             let mut values: Vec<u64> = self.visible.old(word).iter().map(|old| old.value).collect();
             let mut before = Vec::new();
-            for &value in &values {
+            let lost = self.visible.finishing(cpu, word, walkers).filter(|value| *value != current);
+            for value in lost {
                 for (entry, mut holders) in self.entries_through(word, value) {
                     holders.restrict(walkers);
                     before.push((entry, holders));

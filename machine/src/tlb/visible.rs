@@ -67,6 +67,13 @@ impl Visible {
         self.unfinished.range((cpu, 0)..=(cpu, u64::MAX)).map(|(_, word)| *word).collect()
     }
 
+    /// Values of `word` that `walkers` will no longer see once `cpu` finishes its stores.
+    pub(crate) fn finishing(&self, cpu: u8, word: u64, walkers: Cpus) -> impl Iterator<Item = u64> {
+        let old = self.old(word);
+        let newest = old.iter().rposition(|old| old.writer == cpu).map_or(0, |at| at + 1);
+        old[..newest].iter().filter(move |old| old.walkers & walkers != 0).map(|old| old.value)
+    }
+
     /// `cpu`'s stores to `word` are now visible to `walkers`. Returns what those can no longer see.
     /// A store that came later in coherence order hides every earlier one, whoever made it.
     pub(crate) fn finish(&mut self, cpu: u8, word: u64, walkers: Cpus) -> Vec<(u64, Cpus)> {
