@@ -11,7 +11,8 @@ use crate::rules::compatible;
 use crate::syndrome::{AccessKind, Fault, FaultKind};
 use crate::tlb::entry::Entry;
 use crate::tlb::holders::{GLOBAL, Holders};
-use crate::tlb::reach::{Found, Only, Question, Seen};
+use crate::tlb::question::{Only, Question};
+use crate::tlb::reach::{Found, Seen};
 use crate::walker::combined::needed;
 
 /// One possible answer.

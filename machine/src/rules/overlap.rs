@@ -12,7 +12,8 @@ use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::tlb::entry::{Entry, SpaceId};
 use crate::tlb::holders::{Cpus, Holders};
-use crate::tlb::reach::{Found, Question, Through};
+use crate::tlb::question::{Question, Through};
+use crate::tlb::reach::Found;
 
 /// One side of a comparison.
 struct Side {

@@ -10,7 +10,8 @@ use core::cell::RefCell;
 use super::entry::{Entry, SpaceId};
 use super::holders::Cpus;
 use super::may::{May, Space};
-use super::reach::{Found, Only, Question, Route, Through};
+use super::question::{Only, Question, Through};
+use super::reach::{Found, Route};
 use crate::attributes::Permissions;
 use crate::context::{Regime, Tag};
 use crate::descriptor::CONTIGUOUS;
@@ -185,9 +186,13 @@ impl Answers {
 }
 
 impl May {
-    /// Stage 2's leaves for intermediate addresses `first..=last`.
-    pub(crate) fn answers(&self, beneath: SpaceId, first: u64, last: u64, through: Option<Through>) -> Arc<Answer> {
+    /// Stage 2's answers to the part of `question` that is about intermediate addresses `first..=last`.
+    pub(crate) fn answers(&self, beneath: SpaceId, first: u64, last: u64, question: &Question) -> Arc<Answer> {
         let tag = self.space(beneath).space.tag();
+        if question.is_naive {
+            return Arc::new(self.ask_naively(tag, first, last, question.through));
+        }
+        let through = question.through;
         let through = through.filter(|it| self.is_through_stage2(tag, it, first, last));
         let key = (tag.vmid, first >> 12, last >> 12);
         if let Some(known) = self.answers.known(key, through) {
@@ -226,6 +231,25 @@ impl May {
                     let Route { is_current, is_through, .. } = *seen.route;
                     let way = Way { page: entry.output_at(first) & !0xfff, walkers, is_current, is_through };
                     answer.add(Leaf { entry, is_untranslated, way }, seen.word, is_page);
+                }
+            }
+        });
+        answer
+    }
+
+    /// Without merging any ways; faults are nobody's question here.
+    fn ask_naively(&self, tag: Tag, first: u64, last: u64, through: Option<Through>) -> Answer {
+        let mut answer = Answer::default();
+        self.each_seen(tag, &Question { through, ..Question::about(first, last) }, &mut |seen, holders| {
+            if let Found::Entry { entry, is_untranslated } = seen.found
+                && let Some(attributes) = entry.attributes()
+            {
+                let Route { is_current, is_through, .. } = *seen.route;
+                let (page, walkers) = (entry.output_at(first) & !0xfff, holders.cpus());
+                let way = Way { page, walkers, is_current, is_through };
+                answer.leaves.push(Leaf { entry, is_untranslated, way });
+                if attributes.permissions.has(Permissions::READ) {
+                    answer.ways_by_place.push(way);
                 }
             }
         });

@@ -5,7 +5,8 @@
 use super::answers::Way;
 use super::entry::{Body, Entry, Second, SpaceId};
 use super::may::{May, SpaceState};
-use super::reach::{Found, Question, Route, Seen, Through};
+use super::question::{Question, Through};
+use super::reach::{Found, Route, Seen};
 use crate::attributes::Permissions;
 use crate::context::{Regime, Stage1, Stage2, Tag};
 use crate::descriptor::stage2::combine;
@@ -23,7 +24,7 @@ impl May {
         sink: &mut dyn FnMut(u64, &Route),
     ) {
         let Some(beneath) = state.beneath else { return };
-        let answers = self.answers(beneath, address, address, question.through);
+        let answers = self.answers(beneath, address, address, question);
         for way in answers.ways(question.wants_faults) {
             let both = route.and(way);
             if both.walkers != 0 {
@@ -41,7 +42,7 @@ impl May {
         sink: Sink<'_>,
     ) {
         let Some(beneath) = state.beneath else { return };
-        for fault in &self.answers(beneath, address, address, None).faults {
+        for fault in &self.answers(beneath, address, address, &Question::about(address, address)).faults {
             let mut both = route.clone();
             both.walkers &= fault.walkers;
             if both.walkers == 0 || fault.is_of_walks && !is_on_walk {
@@ -72,6 +73,7 @@ impl May {
         if let Some(Through::Record(record)) = question.through
             && record.tag.regime == Regime::Stage2
             && !route.is_through
+            && !question.is_naive
         {
             from = from.max(record.start.min(record.own_start));
             to = to.min(record.last().max(record.own_last()));
@@ -79,7 +81,7 @@ impl May {
                 return;
             }
         }
-        for answer in &self.answers(beneath, from, to, question.through).leaves {
+        for answer in &self.answers(beneath, from, to, question).leaves {
             let both = route.and(&answer.way);
             if both.walkers == 0 {
                 continue;
@@ -118,7 +120,7 @@ impl May {
         if first > last {
             return;
         }
-        for answer in &self.answers(beneath, first, last, question.through).leaves {
+        for answer in &self.answers(beneath, first, last, question).leaves {
             let both = route.and(&answer.way);
             if both.walkers == 0 {
                 continue;

@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 
 use super::entry::SpaceId;
 use super::may::{May, Space};
-use super::reach::{Found, Question};
+use super::question::Question;
+use super::reach::Found;
 use crate::descriptor::{Descriptor, Hierarchy};
 
 /// A table, or 4 KiB of one.
@@ -158,7 +159,7 @@ impl May {
             if word > last {
                 return;
             }
-            let base = base + ((word - table) / 8 << shift);
+            let base = base + (((word - table) / 8) << shift);
             self.index_value(space, level, self.memory.word(word), base, above);
             for at in 0..self.visible.old(word).len() {
                 self.index_value(space, level, self.visible.old(word)[at].value, base, above);

@@ -12,7 +12,8 @@ use super::answers::Answers;
 use super::entry::{Entry, SpaceId};
 use super::holders::{Cpus, Holders};
 use super::index::Index;
-use super::reach::{Found, Question, Route, Seen};
+use super::question::Question;
+use super::reach::{Found, Route, Seen};
 use super::stale::{Mark, Stale};
 use super::visible::Visible;
 use crate::context::{Regime, Stage1, Stage2, Tag};
@@ -177,7 +178,8 @@ impl May {
             if entry.overlaps(question.first, question.last) {
                 let mut route = Route::from(record.holders.cpus());
                 route.is_current = false;
-                route.is_through = matches!(question.through, Some(super::reach::Through::Record(it)) if it == *entry);
+                route.is_through =
+                    matches!(question.through, Some(super::question::Through::Record(it)) if it == *entry);
                 let found = Found::Entry { entry: *entry, is_untranslated: false };
                 sink(&Seen { found, word: u64::MAX, route: &route }, &record.holders);
             }
@@ -241,9 +243,16 @@ impl May {
 
     /// Who may walk to `entry` now, or could when it left.
     pub(crate) fn reachable_holders(&self, entry: &Entry) -> Holders {
+        let question = Question::of(entry);
+        let holders = self.holders_by(entry, &question);
+        debug_assert!(holders == self.holders_by(entry, &question.naive()), "whoever may walk to {entry} is found");
+        holders
+    }
+
+    fn holders_by(&self, entry: &Entry, question: &Question) -> Holders {
         let mut holders = Holders::none();
-        self.each_reached(entry.tag, &Question::of(entry), &mut |seen, who| {
-            if let Found::Entry { is_untranslated: false, .. } = seen.found {
+        self.each_reached(entry.tag, question, &mut |seen, who| {
+            if matches!(seen.found, Found::Entry { entry: other, is_untranslated: false, .. } if other == *entry) {
                 holders.merge(who);
             }
         });

@@ -9,6 +9,7 @@ pub mod holders;
 pub(crate) mod index;
 pub mod may;
 pub(crate) mod pieces;
+pub(crate) mod question;
 pub(crate) mod reach;
 pub mod stale;
 pub(crate) mod update;

@@ -3,7 +3,8 @@
 
 use super::entry::SpaceId;
 use super::may::{May, SpaceState};
-use super::reach::{Question, Route, Sink, Slot, Start};
+use super::question::Question;
+use super::reach::{Route, Sink, Slot, Start};
 use crate::descriptor::{CONTIGUOUS, VALID};
 
 /// Neighbouring slots of a table, in 4 KiB.

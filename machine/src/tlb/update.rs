@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 use super::entry::{Entry, SpaceId};
 use super::holders::{Cpus, GLOBAL, Holders};
 use super::may::May;
-use super::reach::{Found, Only, Question, Through};
+use super::question::{Only, Question, Through};
+use super::reach::Found;
 use super::stale::{Mark, Origin};
 use crate::context::{Regime, Tag};
 use crate::descriptor::{Hierarchy, VALID};
@@ -73,7 +74,6 @@ impl May {
             return found;
         }
         for place in self.places_of(word) {
-            let tag = self.space(place.space).space.tag();
             let question = Question {
                 through: Some(Through::Word(word, value)),
                 deepest: place.level,
@@ -82,24 +82,50 @@ impl May {
                 only: Some(Only::Word(word)),
                 ..Question::about(place.start, place.last)
             };
-            self.each_reached(tag, &question, &mut |seen, holders| {
-                if let Found::Entry { entry, is_untranslated: false, .. } = seen.found
-                    && seen.route.is_through
-                    && entry.space == place.space
-                {
-                    merge_into(&mut found, entry, holders);
-                }
-            });
+            let before = found.len();
+            self.gather_word(word, place.space, &question, &mut found);
+            debug_assert!(before != 0 || self.is_gathered(word, place.space, &question, &found), "{word:#x} is found");
         }
         found
     }
 
+    fn gather_word(&self, word: u64, space: SpaceId, question: &Question, found: &mut Vec<Held>) {
+        self.each_reached(self.space(space).space.tag(), question, &mut |seen, holders| {
+            if let Found::Entry { entry, is_untranslated: false, .. } = seen.found
+                && seen.word == word
+                && seen.route.is_through
+                && entry.space == space
+            {
+                merge_into(found, entry, holders);
+            }
+        });
+    }
+
+    /// True when the naive question finds the same.
+    fn is_gathered(&self, word: u64, space: SpaceId, question: &Question, found: &[Held]) -> bool {
+        let mut naive = Vec::new();
+        self.gather_word(word, space, &question.naive(), &mut naive);
+        naive.len() == found.len() && naive.iter().all(|held| found.contains(held))
+    }
+
     /// Entries of every context above a stage 2 whose walk used the stale stage-2 `record`, and those below a kept table.
     pub(crate) fn entries_beyond(&self, record: &Entry) -> Vec<Held> {
+        let question = Question { through: Some(Through::Record(*record)), ..Question::about(0, u64::MAX) };
+        let found = self.gather_beyond(record, &question);
+        debug_assert!(
+            {
+                let naive = self.gather_beyond(record, &question.naive());
+                naive.len() == found.len() && naive.iter().all(|held| found.contains(held))
+            },
+            "all beyond {record} is found"
+        );
+        found
+    }
+
+    fn gather_beyond(&self, record: &Entry, question: &Question) -> Vec<Held> {
         let mut found = Vec::new();
         let mut gather = |tag, first, last| {
-            let question = Question { through: Some(Through::Record(*record)), ..Question::about(first, last) };
-            self.each_reached(tag, &question, &mut |seen, holders| {
+            self.each_reached(tag, &Question { first, last, ..*question }, &mut |seen, holders| {
                 if let Found::Entry { entry, is_untranslated: false, .. } = seen.found
                     && seen.route.is_through
                 {
