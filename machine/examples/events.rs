@@ -1,5 +1,5 @@
-//! How many events per second the machine takes without concrete TLBs:
-//! `cargo run --release --example events -- [SEED] [EVENTS] [WORLD]`.
+//! How many random events per second one core takes, for each kind of machine; the concrete TLBs are not run.
+//! `cargo run --release -p machine --example events -- [SEED] [EVENTS] [WORLD]`: 1, a million, all of them.
 
 use std::time::Instant;
 
@@ -7,21 +7,46 @@ use std::time::Instant;
 mod common;
 #[path = "../tests/common/random.rs"]
 mod random;
+use random::World;
+
+fn name(world: World) -> &'static str {
+    match world {
+        World::El1 => "EL1&0, stage 1",
+        World::El2 => "EL2",
+        World::Host => "EL2&0",
+        World::Combined => "EL1&0, both stages",
+        World::Flat => "EL1&0, stage 2 alone",
+        World::Wide => "EL1&0, 64 KiB pages",
+        World::Upper => "EL1&0, 16 KiB pages, upper half",
+    }
+}
+
+fn number(argument: Option<String>, default: u64) -> u64 {
+    argument.map_or(default, |it| {
+        it.parse().unwrap_or_else(|_| {
+            eprintln!("events: {it:?} is no number; expected [SEED] [EVENTS] [WORLD]");
+            std::process::exit(2)
+        })
+    })
+}
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).take(2).map(|it| it.parse().expect("a number"));
-    let seed = arguments.next().unwrap_or(1);
-    let events = arguments.next().unwrap_or(1_000_000);
-    let only = std::env::args().nth(3);
-    for world in random::World::ALL {
-        if only.as_ref().is_some_and(|it| *it != format!("{world:?}")) {
-            continue;
-        }
+    let mut arguments = std::env::args().skip(1);
+    let seed = number(arguments.next(), 1);
+    let events = number(arguments.next(), 1_000_000);
+    let only = arguments.next();
+    let is_asked = |world: &World| only.as_ref().is_none_or(|only| *only == format!("{world:?}"));
+    let worlds: Vec<World> = World::ALL.into_iter().filter(is_asked).collect();
+    if worlds.is_empty() {
+        eprintln!("events: no such world; expected one of {:?}", World::ALL);
+        std::process::exit(2);
+    }
+    println!("seed {seed}, at least {events} events each; wall time of one core");
+    println!("{:<9} {:<32} {:>10} {:>13}  digest", "world", "", "events", "per second");
+    for world in worlds {
         let start = Instant::now();
-        let digest = random::run_plain(seed, events, world);
-        println!(
-            "{world:?}: {:.0} events per second (digest {digest:#x})",
-            events as f64 / start.elapsed().as_secs_f64()
-        );
+        let (done, digest) = random::run_plain(seed, events, world);
+        let per_second = done as f64 / start.elapsed().as_secs_f64();
+        println!("{:<9} {:<32} {done:>10} {per_second:>13.0}  {digest:016x}", format!("{world:?}"), name(world));
     }
 }

@@ -314,3 +314,23 @@ fn misencodings_are_named() {
     assert_eq!(Opcode::new(0, 8, 3, 1).decode().unwrap().scope, Scope::Inner);
     assert_eq!(Opcode::new(0, 8, 3, 1).decode().unwrap().what, What::Address);
 }
+
+/// A table is cached under two ASIDs, and two TLBIs of one batch take it from both: the first, of ASID 1, with a global
+/// leaf below it, the second, of every ASID, without. Between the two the leaf can be cached anew through the table of
+/// ASID 2, whether or not the CPU must synchronize before it is sure.
+#[test]
+fn a_global_leaf_outlives_the_table_that_another_asid_kept() {
+    for (leaf, is_both) in [(PAGE, true), (PAGE, false), (PAGE & !(3 << 53), true), (PAGE & !(3 << 53), false)] {
+        let mut machine = el1(1, Features::full(3));
+        map(&mut machine, L3 + 8, leaf | 0x8000_0000);
+        machine.write_register(0, Register::Ttbr0El1, 2 << 48 | ROOT);
+        machine.store(0, L2, 0);
+        machine.barrier(0, ISHST);
+        machine.tlbi(0, VAE1IS, 1 << 48 | 1);
+        machine.tlbi(0, VAAE1IS, if is_both { 1 } else { 0 });
+        machine.barrier(0, ISH);
+        machine.barrier(0, ISB);
+        let is_left = machine.may().stale().iter().any(|(entry, _)| entry.start == 0x1000 && !entry.is_table());
+        assert_eq!(is_left, !is_both, "{:#?}", machine.may().stale());
+    }
+}

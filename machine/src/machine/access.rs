@@ -11,7 +11,8 @@ use crate::rules::compatible;
 use crate::syndrome::{AccessKind, Fault, FaultKind};
 use crate::tlb::entry::Entry;
 use crate::tlb::holders::{GLOBAL, Holders};
-use crate::tlb::reach::{Found, Question, Seen};
+use crate::tlb::question::{Only, Question};
+use crate::tlb::reach::{Found, Seen};
 use crate::walker::combined::needed;
 
 /// One possible answer.
@@ -93,7 +94,8 @@ impl Machine {
         let is_user = self.cpus[cpu as usize].level == Level::El0;
         let lookup = Lookup { cpu, needed: needed(kind, is_user), address, asids };
         let mut hits = Hits::default();
-        let question = Question { wants_faults: true, ..Question::about(address, address) };
+        let only = Some(Only::Leaves);
+        let question = Question { wants_faults: true, only, ..Question::about(address, address) };
         self.may.each_seen(tag, &question, &mut |seen, holders| self.hit(&lookup, seen, holders, &mut hits));
         self.add_conflict(cpu, &mut hits);
         if hits.answer.outcomes.is_empty() {

@@ -7,7 +7,7 @@ use super::Machine;
 use crate::barrier::{Accesses, Barrier, Domain};
 use crate::registers::Ets;
 use crate::tlb::entry::Entry;
-use crate::tlb::holders::{Cpus, Holders};
+use crate::tlb::holders::{Cpus, GLOBAL, Holders};
 use crate::tlb::stale::{Mark, Origin};
 use crate::tlb::update::Held;
 use crate::tlbi::{Scope, Selector};
@@ -79,6 +79,7 @@ impl Machine {
                 Vec::new()
             };
             let lost = self.may.stale.complete(&entry, cpu, is_done, keeps);
+            self.may.forget_answers_of_entry(&entry);
             if !lost.is_empty() && !before.is_empty() {
                 self.lose_beyond(cpu, before, &lost, is_dsb);
             }
@@ -92,28 +93,24 @@ impl Machine {
         let has_ets = self.cpus[cpu as usize].features.ets != Ets::None;
         let own: Cpus = 1 << cpu;
         let lingers = |entry: &Entry| is_dsb && entry.lingers(has_ets);
-        let spared = |entry: &Entry, holders: &Holders| {
-            let mut spared = Holders::none();
-            for (of, selector) in lost {
-                if let Ok((mut selected, 0)) = selector.select(entry, holders) {
-                    selected.restrict(of.cpus() & if lingers(entry) { !own } else { !0 });
-                    spared.merge(&selected);
-                }
-            }
-            spared
-        };
+        let is_spared =
+            |entry: &Entry, holders: &Holders| spared(entry, holders, lost, if lingers(entry) { !own } else { !0 });
         let had = |entry: &Entry| self.may.stale.get(entry).map_or(0, |record| record.holders.cpus());
         let lingering = before.iter().map(|it| it.0).filter(|it| lingers(it));
         let lingering: Vec<Entry> = lingering.filter(|it| had(it) & own == 0).collect();
         let origin = Origin { event: self.event, cpu, word: None };
-        self.may.lose(before, origin, &spared);
+        self.may.lose(before, origin, &is_spared);
         for entry in lingering {
             let Some(record) = self.may.stale.get(&entry) else { continue };
+            let spared = spared(&entry, &record.holders, lost, own);
             let marks: Vec<Mark> = lost
                 .iter()
                 .filter_map(|(of, selector)| {
                     let (mut holders, holes) = selector.select(&entry, &record.holders).ok()?;
                     holders.restrict(of.cpus() & own);
+                    if holes == 0 {
+                        holders.intersect(&spared);
+                    }
                     let mark = Mark { issuer: cpu, selector: *selector, holders, holes, awaits_sync: true };
                     (!mark.holders.is_empty()).then_some(mark)
                 })
@@ -121,4 +118,32 @@ impl Machine {
             marks.into_iter().for_each(|mark| self.may.stale.mark(&entry, mark));
         }
     }
+}
+
+/// The part of `holders` that lost `entry` by the same TLBI as the way to it. A global leaf may have been reached through
+/// tables of any ASID: it is spared only where each of those fell to a TLBI that selects the leaf as well.
+fn spared(entry: &Entry, holders: &Holders, lost: &[(Holders, Selector)], waits: Cpus) -> Holders {
+    let selected: Vec<Holders> = lost
+        .iter()
+        .map(|(_, selector)| match selector.select(entry, holders) {
+            Ok((selected, 0)) => selected,
+            _ => Holders::none(),
+        })
+        .collect();
+    let mut spared = Holders::none();
+    for (key, cpus) in holders.iter() {
+        let (mut gone, mut left) = (0, 0);
+        let leads_here = |asid: u32| key == GLOBAL || asid == GLOBAL || asid == key;
+        for asid in lost.iter().flat_map(|(of, _)| of.iter()).map(|(asid, _)| asid).filter(|asid| leads_here(*asid)) {
+            let (mut ways, mut covered) = (0, 0);
+            for ((of, _), selected) in lost.iter().zip(&selected) {
+                ways |= of.exactly(asid);
+                covered |= of.exactly(asid) & selected.exactly(key);
+            }
+            gone |= ways;
+            left |= ways & !covered;
+        }
+        spared.add(key, cpus & gone & !left & waits);
+    }
+    spared
 }

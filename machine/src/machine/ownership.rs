@@ -8,7 +8,8 @@ use crate::event::Owned;
 use crate::finding::{Finding, Rule};
 use crate::tlb::entry::{Body, Entry};
 use crate::tlb::holders::{GLOBAL, Holders};
-use crate::tlb::reach::{Found, Question};
+use crate::tlb::question::Question;
+use crate::tlb::reach::Found;
 
 impl Machine {
     /// Physical memory gets another owner. A leaf that is still linked is no finding: the linear map has one for every

@@ -5,7 +5,8 @@ use crate::descriptor::{ACCESS_FLAG, DIRTY_MODIFIER, Descriptor, Hierarchy, READ
 use crate::finding::{Finding, Missing, Rule};
 use crate::machine::Machine;
 use crate::tlb::may::Space;
-use crate::tlb::reach::{Found, Question};
+use crate::tlb::question::Question;
+use crate::tlb::reach::Found;
 
 impl Machine {
     /// V5: hardware may be setting the access flag or the dirty state of what `cpu` is about to store over. (IGXGZY)
@@ -60,7 +61,7 @@ impl Machine {
 
     /// True when walks through `value` at `word` find a readable leaf for every address from `first` to `last`.
     fn is_mapped(&self, space: u32, first: u64, last: u64, word: u64, value: u64) -> bool {
-        let through = Some(crate::tlb::reach::Through::Word(word, value));
+        let through = Some(crate::tlb::question::Through::Word(word, value));
         let question = Question { through, near: Some(space), ..Question::about(first, last) };
         let mut bytes = 0;
         self.may().each_reached(self.may().space(space).space.tag(), &question, &mut |seen, _| {

@@ -12,7 +12,8 @@ use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::tlb::entry::{Entry, SpaceId};
 use crate::tlb::holders::{Cpus, Holders};
-use crate::tlb::reach::{Found, Question, Through};
+use crate::tlb::question::{Question, Through};
+use crate::tlb::reach::Found;
 
 /// One side of a comparison.
 struct Side {
@@ -84,11 +85,13 @@ impl Machine {
                 ..Question::about(place.start, place.last)
             };
             // Most stores meet nothing at all, and then what a new table leads to need not be looked at.
-            let (_, others) = self.sides(tag, &Question { deepest: place.level, ..question });
+            let (mut new, mut others) = self.sides(tag, &Question { deepest: place.level, ..question });
             if others.is_empty() {
                 continue;
             }
-            let (new, others) = self.sides(tag, &question);
+            if place.level < question.deepest {
+                (new, others) = self.sides(tag, &question);
+            }
             if let Some(mut finding) = self.first_conflict(cpu, &new, &others, replaced) {
                 finding.store = Some((word, old, value));
                 self.report(finding);

@@ -2,113 +2,56 @@
 //! A stale stage-2 entry serves both, which is why stage 2 must be invalidated before stage 1 and not after.
 //! (DDI 0487, D8.17.5: order of stage-2 and stage-1 invalidation)
 
-use alloc::vec::Vec;
-
-use super::chunk::Chunk;
+use super::answers::Way;
 use super::entry::{Body, Entry, Second, SpaceId};
 use super::may::{May, SpaceState};
-use super::reach::{Found, Question, Route, Seen, Start, Through};
+use super::question::{Question, Through};
+use super::reach::{Found, Route, Seen};
 use crate::attributes::Permissions;
 use crate::context::{Regime, Stage1, Stage2, Tag};
 use crate::descriptor::stage2::combine;
-use crate::syndrome::FaultKind;
 
 type Sink<'s> = &'s mut dyn FnMut(&Seen<'_>);
 
-/// Stage 2's answer for some intermediate addresses.
-struct Answer {
-    entry: Entry,
-    is_untranslated: bool,
-    route: Route,
-}
-
 impl May {
-    /// Finds the physical place of the 4 KiB around `address`, part of the table at `start`; where stage 2 has none, a walk
-    /// of the descriptor at `fault` faults.
-    #[expect(clippy::too_many_arguments, reason = "one piece of one table on one route")]
-    pub(crate) fn locate(
+    /// Each place that stage 2 has for intermediate `address`, and the way there.
+    pub(super) fn each_way(
         &self,
         state: &SpaceState,
-        start: &Start,
         address: u64,
-        fault: Option<u64>,
         route: &Route,
         question: &Question,
-        sink: Sink<'_>,
-    ) -> Chunk<'_> {
-        let page = address & !0xfff;
-        if state.beneath.is_none() || start.is_located {
-            return Chunk::new(self, page >> 12, alloc::vec![(page, route.clone())]);
+        sink: &mut dyn FnMut(u64, &Route),
+    ) {
+        let Some(beneath) = state.beneath else { return };
+        let answers = self.answers(beneath, address, address, question);
+        for way in answers.ways(question.wants_faults) {
+            let both = route.and(way);
+            if both.walkers != 0 {
+                sink(way.page | (address & 0xfff), &both);
+            }
         }
-        let places = self.places(state, page, route, question);
-        if let Some(fault) = fault {
-            self.faults_beneath(state, fault, true, route, sink);
-        }
-        Chunk::new(self, page >> 12, places)
     }
 
-    /// The physical pages that the intermediate page of `address` may be.
-    pub(crate) fn places(
+    pub(super) fn faults_beneath(
         &self,
         state: &SpaceState,
         address: u64,
+        is_on_walk: bool,
         route: &Route,
-        question: &Question,
-    ) -> Vec<(u64, Route)> {
-        let page = address & !0xfff;
-        let mut places = Vec::new();
-        for answer in self.answers(state, page, page | 0xfff, question.through) {
-            let readable = answer.entry.attributes().is_some_and(|it| it.permissions.has(Permissions::READ));
-            let mut both = answer.route;
-            both.walkers &= route.walkers;
-            if !readable || both.walkers == 0 {
+        sink: Sink<'_>,
+    ) {
+        let Some(beneath) = state.beneath else { return };
+        for fault in &self.answers(beneath, address, address, &Question::about(address, address)).faults {
+            let mut both = route.clone();
+            both.walkers &= fault.walkers;
+            if both.walkers == 0 || fault.is_of_walks && !is_on_walk {
                 continue;
             }
-            both.hidden = route.hidden.clone();
-            both.is_current &= route.is_current;
-            both.is_through |= route.is_through;
-            places.push((answer.entry.output_at(page), both));
-        }
-        places
-    }
-
-    /// Stage 2's leaves for intermediate addresses `first..=last`: walked, or kept. Its holders become walkers, for
-    /// stage 2 has no ASIDs.
-    fn answers(&self, state: &SpaceState, first: u64, last: u64, through: Option<Through>) -> Vec<Answer> {
-        let Some(beneath) = state.beneath else { return Vec::new() };
-        let mut answers = Vec::new();
-        let question = Question { through, ..Question::about(first, last) };
-        self.each_seen(self.space(beneath).space.tag(), &question, &mut |seen, holders| {
-            if let Found::Entry { entry, is_untranslated, .. } = seen.found
-                && !entry.is_table()
-            {
-                let route = Route { walkers: holders.cpus(), ..seen.route.clone() };
-                answers.push(Answer { entry, is_untranslated, route });
-            }
-        });
-        answers
-    }
-
-    fn faults_beneath(&self, state: &SpaceState, address: u64, is_on_walk: bool, route: &Route, sink: Sink<'_>) {
-        let Some(beneath) = state.beneath else { return };
-        let question = Question { wants_faults: true, ..Question::about(address, address) };
-        let tag = self.space(beneath).space.tag();
-        self.each_seen(tag, &question, &mut |seen, holders| {
-            let (kind, level) = match seen.found {
-                Found::Fault { kind, level, .. } => (kind, level),
-                Found::Entry { entry, .. } if is_on_walk => match entry.attributes() {
-                    Some(it) if !it.permissions.has(Permissions::READ) => (FaultKind::Permission, entry.level),
-                    _ => return,
-                },
-                Found::Entry { .. } => return,
-            };
-            let mut both = route.clone();
-            both.walkers &= holders.cpus();
+            let (kind, level) = (fault.kind, fault.level);
             let found = Found::Fault { kind, level, is_stage2: true, is_on_walk, intermediate: address };
-            if both.walkers != 0 {
-                sink(&Seen { found, word: seen.word, route: &both });
-            }
-        });
+            sink(&Seen { found, word: fault.word, route: &both });
+        }
     }
 
     /// Splits a stage-1 leaf into what stage 2 makes of it: the smaller of both sizes.
@@ -123,23 +66,23 @@ impl May {
         question: &Question,
         sink: Sink<'_>,
     ) {
-        let Some(stage2) = state.space.stage2() else { return };
+        let (Some(stage2), Some(beneath)) = (state.space.stage2(), state.beneath) else { return };
         let (first, last) = (question.first.max(leaf.start), question.last.min(leaf.last()));
-        let (from, to) = (leaf.output_at(first), leaf.output_at(last));
+        let (mut from, mut to) = (leaf.output_at(first), leaf.output_at(last));
         // Asked for what comes through one stage-2 entry, only its addresses matter.
         if let Some(Through::Record(record)) = question.through
             && record.tag.regime == Regime::Stage2
             && !route.is_through
-            && (record.start.min(record.own_start) > to || record.last().max(record.own_last()) < from)
+            && !question.is_naive
         {
-            return;
+            from = from.max(record.start.min(record.own_start));
+            to = to.min(record.last().max(record.own_last()));
+            if from > to {
+                return;
+            }
         }
-        for answer in self.answers(state, from, to, question.through) {
-            let mut both = answer.route.clone();
-            both.walkers &= route.walkers;
-            both.hidden = route.hidden.clone();
-            both.is_current &= route.is_current;
-            both.is_through |= route.is_through;
+        for answer in &self.answers(beneath, from, to, question).leaves {
+            let both = route.and(&answer.way);
             if both.walkers == 0 {
                 continue;
             }
@@ -166,6 +109,7 @@ impl May {
         sink: Sink<'_>,
     ) {
         let state = self.space(space);
+        let Some(beneath) = state.beneath else { return };
         let (mut first, mut last) = (question.first, question.last.min(stage1.bounds().1));
         if let Some(Through::Record(record)) = question.through
             && record.tag.regime == Regime::Stage2
@@ -176,11 +120,8 @@ impl May {
         if first > last {
             return;
         }
-        for answer in self.answers(state, first, last, question.through) {
-            let mut both = answer.route.clone();
-            both.walkers &= route.walkers;
-            both.is_current &= route.is_current;
-            both.is_through |= route.is_through;
+        for answer in &self.answers(beneath, first, last, question).leaves {
+            let both = route.and(&answer.way);
             if both.walkers == 0 {
                 continue;
             }
@@ -190,6 +131,18 @@ impl May {
         }
         if question.wants_faults && question.first == question.last {
             self.faults_beneath(state, question.first, false, route, sink);
+        }
+    }
+}
+
+impl Route {
+    /// This way, and stage 2's answer for one step of it.
+    fn and(&self, way: &Way) -> Self {
+        Self {
+            walkers: self.walkers & way.walkers,
+            hidden: self.hidden.clone(),
+            is_current: self.is_current && way.is_current,
+            is_through: self.is_through || way.is_through,
         }
     }
 }

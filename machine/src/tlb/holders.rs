@@ -1,6 +1,8 @@
 //! Who may hold an entry: a set of (ASID, CPU) pairs, small and sorted, so that equal sets are equal values.
 
 use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::hash::{Hash, Hasher};
 
 /// A set of CPUs, one bit each.
 pub type Cpus = u64;
@@ -8,41 +10,56 @@ pub type Cpus = u64;
 /// Stands for every ASID: the key of global entries.
 pub const GLOBAL: u32 = 0x1_0000;
 
+/// Nearly every set has no more pairs than this, and needs no allocation.
+const FEW: usize = 2;
+
 /// A set of (ASID or [`GLOBAL`], CPU) pairs.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Holders(Vec<(u32, Cpus)>);
+#[derive(Clone, Debug)]
+pub struct Holders(Pairs);
+
+/// Sorted by ASID, no CPUs empty.
+#[derive(Clone, Debug)]
+enum Pairs {
+    Few(usize, [(u32, Cpus); FEW]),
+    Many(Vec<(u32, Cpus)>),
+}
 
 impl Holders {
     /// Nobody.
     pub const fn none() -> Self {
-        Self(Vec::new())
+        Self(Pairs::Few(0, [(0, 0); FEW]))
     }
 
     /// `cpus`, tagged with `asid`.
     pub fn of(asid: u32, cpus: Cpus) -> Self {
-        let mut holders = Self::none();
-        holders.add(asid, cpus);
-        holders
+        Self(Pairs::Few(usize::from(cpus != 0), [(asid, cpus), (0, 0)]))
+    }
+
+    fn pairs(&self) -> &[(u32, Cpus)] {
+        match &self.0 {
+            Pairs::Few(count, pairs) => &pairs[..*count],
+            Pairs::Many(pairs) => pairs,
+        }
     }
 
     /// True when there is no pair.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.pairs().is_empty()
     }
 
     /// The pairs, by ASID.
     pub fn iter(&self) -> impl Iterator<Item = (u32, Cpus)> + '_ {
-        self.0.iter().copied()
+        self.pairs().iter().copied()
     }
 
     /// CPUs of every ASID.
     pub fn cpus(&self) -> Cpus {
-        self.0.iter().fold(0, |all, (_, cpus)| all | cpus)
+        self.iter().fold(0, |all, (_, cpus)| all | cpus)
     }
 
     /// CPUs tagged with exactly `asid`.
     pub fn exactly(&self, asid: u32) -> Cpus {
-        self.0.iter().find(|(key, _)| *key == asid).map_or(0, |(_, cpus)| *cpus)
+        self.iter().find(|(key, _)| *key == asid).map_or(0, |(_, cpus)| cpus)
     }
 
     /// CPUs on which a lookup with `asid` may hit.
@@ -55,27 +72,53 @@ impl Holders {
         if cpus == 0 {
             return;
         }
-        match self.0.binary_search_by_key(&asid, |(key, _)| *key) {
-            Ok(at) => self.0[at].1 |= cpus,
-            Err(at) => self.0.insert(at, (asid, cpus)),
+        let at = self.pairs().partition_point(|(key, _)| *key < asid);
+        match &mut self.0 {
+            Pairs::Few(count, pairs) if at < *count && pairs[at].0 == asid => pairs[at].1 |= cpus,
+            Pairs::Many(pairs) if at < pairs.len() && pairs[at].0 == asid => pairs[at].1 |= cpus,
+            Pairs::Few(count, pairs) if *count < FEW => {
+                pairs.copy_within(at..*count, at + 1);
+                pairs[at] = (asid, cpus);
+                *count += 1;
+            }
+            Pairs::Few(_, pairs) => {
+                let mut many = pairs.to_vec();
+                many.insert(at, (asid, cpus));
+                self.0 = Pairs::Many(many);
+            }
+            Pairs::Many(pairs) => pairs.insert(at, (asid, cpus)),
+        }
+    }
+
+    /// Keeps of each pair what `kept` says.
+    fn keep(&mut self, kept: impl Fn(u32, Cpus) -> Cpus) {
+        match &mut self.0 {
+            Pairs::Few(count, pairs) => {
+                let before = core::mem::take(count);
+                for at in 0..before {
+                    let (asid, cpus) = pairs[at];
+                    let cpus = kept(asid, cpus);
+                    if cpus != 0 {
+                        pairs[*count] = (asid, cpus);
+                        *count += 1;
+                    }
+                }
+            }
+            Pairs::Many(pairs) => pairs.retain_mut(|(asid, cpus)| {
+                *cpus = kept(*asid, *cpus);
+                *cpus != 0
+            }),
         }
     }
 
     /// Takes `cpus` away from `asid`.
     pub fn remove(&mut self, asid: u32, cpus: Cpus) {
-        if let Ok(at) = self.0.binary_search_by_key(&asid, |(key, _)| *key) {
-            self.0[at].1 &= !cpus;
-            if self.0[at].1 == 0 {
-                self.0.remove(at);
-            }
-        }
+        self.keep(|key, kept| if key == asid { kept & !cpus } else { kept });
     }
 
     /// Takes every pair of `other` away.
     pub fn subtract(&mut self, other: &Self) {
-        for (asid, cpus) in other.iter() {
-            self.remove(asid, cpus);
-        }
+        self.keep(|asid, kept| kept & !other.exactly(asid));
     }
 
     /// Adds every pair of `other`.
@@ -87,18 +130,12 @@ impl Holders {
 
     /// Keeps only the pairs that `other` has too.
     pub fn intersect(&mut self, other: &Self) {
-        self.0.retain_mut(|(asid, kept)| {
-            *kept &= other.exactly(*asid);
-            *kept != 0
-        });
+        self.keep(|asid, kept| kept & other.exactly(asid));
     }
 
     /// Keeps only `cpus`.
     pub fn restrict(&mut self, cpus: Cpus) {
-        self.0.retain_mut(|(_, kept)| {
-            *kept &= cpus;
-            *kept != 0
-        });
+        self.keep(|_, kept| kept & cpus);
     }
 
     /// CPUs on which entries of both sets may answer the same lookup.
@@ -108,5 +145,37 @@ impl Holders {
             meeting |= cpus & other.usable_by(asid);
         }
         meeting
+    }
+}
+
+impl Default for Holders {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
+impl PartialEq for Holders {
+    fn eq(&self, other: &Self) -> bool {
+        self.pairs() == other.pairs()
+    }
+}
+
+impl Eq for Holders {}
+
+impl PartialOrd for Holders {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Holders {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.pairs().cmp(other.pairs())
+    }
+}
+
+impl Hash for Holders {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.pairs().hash(state);
     }
 }

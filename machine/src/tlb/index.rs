@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 
 use super::entry::SpaceId;
 use super::may::{May, Space};
-use super::reach::{Found, Question};
+use super::question::Question;
+use super::reach::Found;
 use crate::descriptor::{Descriptor, Hierarchy};
 
 /// A table, or 4 KiB of one.
@@ -52,7 +53,7 @@ impl Index {
         !self.0.contains_key(&(word >> 12))
     }
 
-    fn uses(&self, word: u64) -> &[Use] {
+    pub(crate) fn uses(&self, word: u64) -> &[Use] {
         self.0.get(&(word >> 12)).map_or(&[], |uses| uses)
     }
 }
@@ -147,27 +148,23 @@ impl May {
 
     fn index_words(&mut self, space: SpaceId, level: i8, table: u64, count: u64, base: u64, above: Hierarchy) {
         let last = table + count * 8 - 1;
-        if self.memory.page(table).is_none() && !self.visible.any_in(table, last) {
-            return;
-        }
         let shift = self.space(space).space.geometry().slot_shift(level);
-        let has_old = self.visible.any_in(table, last);
-        let mut slot = 0;
-        while slot < count {
-            let word = table + slot * 8;
+        let mut word = table;
+        while word <= last {
             let number = (word as usize & 0xfff) / 8;
-            let next = self.memory.page(word).and_then(|page| page.next_odd(number));
-            if !has_old && next != Some(number) {
-                let Some(next) = next else { return };
-                slot += (next - number) as u64;
-                continue;
+            let odd = self.memory.page(word).and_then(|page| page.next_odd(number));
+            let odd = odd.map_or(last + 1, |odd| word + (odd - number) as u64 * 8);
+            let old = self.visible.next_in(word, last);
+            word = old.map_or(odd, |old| old.min(odd));
+            if word > last {
+                return;
             }
-            let mut values: Vec<u64> = self.visible.old(word).iter().map(|old| old.value).collect();
-            values.push(self.memory.word(word));
-            for value in values {
-                self.index_value(space, level, value, base + (slot << shift), above);
+            let base = base + (((word - table) / 8) << shift);
+            self.index_value(space, level, self.memory.word(word), base, above);
+            for at in 0..self.visible.old(word).len() {
+                self.index_value(space, level, self.visible.old(word)[at].value, base, above);
             }
-            slot += 1;
+            word += 8;
         }
     }
 

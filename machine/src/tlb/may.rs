@@ -8,10 +8,12 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use super::answers::Answers;
 use super::entry::{Entry, SpaceId};
 use super::holders::{Cpus, Holders};
 use super::index::Index;
-use super::reach::{Found, Question, Route, Seen};
+use super::question::Question;
+use super::reach::{Found, Route, Seen};
 use super::stale::{Mark, Stale};
 use super::visible::Visible;
 use crate::context::{Regime, Stage1, Stage2, Tag};
@@ -111,6 +113,7 @@ pub struct May {
     spaces: Vec<SpaceState>,
     pub(crate) stale: Stale,
     pub(crate) index: Index,
+    pub(super) answers: Answers,
     /// Per CPU: stores since its last barrier that orders stores, with what they replaced.
     pub(crate) loose: BTreeMap<(u8, u64), u64>,
     /// Words whose faulting value went out of sight, and when.
@@ -175,7 +178,8 @@ impl May {
             if entry.overlaps(question.first, question.last) {
                 let mut route = Route::from(record.holders.cpus());
                 route.is_current = false;
-                route.is_through = matches!(question.through, Some(super::reach::Through::Record(it)) if it == *entry);
+                route.is_through =
+                    matches!(question.through, Some(super::question::Through::Record(it)) if it == *entry);
                 let found = Found::Entry { entry: *entry, is_untranslated: false };
                 sink(&Seen { found, word: u64::MAX, route: &route }, &record.holders);
             }
@@ -185,12 +189,14 @@ impl May {
     /// Like [`Self::each_seen`], without the entries that are stale themselves.
     pub(crate) fn each_reached(&self, tag: Tag, question: &Question, sink: &mut dyn FnMut(&Seen<'_>, &Holders)) {
         for (id, state) in self.spaces() {
-            if state.space.tag() != tag || !state.is_used() || question.near.is_some_and(|it| !self.may_meet(it, id)) {
+            let is_asked = state.space.tag() == tag && state.is_used() && question.is_about(id);
+            if !is_asked || question.near.is_some_and(|it| !self.may_meet(it, id)) {
                 continue;
             }
             let walkers = state.live.cpus() | state.kept.holders.cpus();
             self.reach_root(id, walkers, question, &mut |seen| {
                 let holders = match &seen.found {
+                    _ if !question.takes(seen) => return,
                     Found::Entry { entry, .. } => self.root_holders(id, entry, seen.route),
                     Found::Fault { .. } => restricted(&state.live, seen.route.walkers),
                 };
@@ -200,9 +206,10 @@ impl May {
             });
         }
         for (kept, record) in self.stale.overlapping(tag, question.first, question.last) {
-            if kept.is_table() {
+            if kept.is_table() && question.is_about(kept.space) {
                 self.reach_kept(kept, record.holders.cpus(), question, &mut |seen| {
                     let holders = match &seen.found {
+                        _ if !question.takes(seen) => return,
                         Found::Entry { entry, .. } => Self::tagged(entry, &record.holders, seen.route.walkers),
                         Found::Fault { .. } => restricted(&record.holders, seen.route.walkers),
                     };
@@ -236,14 +243,15 @@ impl May {
 
     /// Who may walk to `entry` now, or could when it left.
     pub(crate) fn reachable_holders(&self, entry: &Entry) -> Holders {
-        let (first, last) = if entry.size_log2 < entry.own_log2 {
-            (entry.start, entry.last())
-        } else {
-            (entry.own_start, entry.own_last())
-        };
+        let question = Question::of(entry);
+        let holders = self.holders_by(entry, &question);
+        debug_assert!(holders == self.holders_by(entry, &question.naive()), "whoever may walk to {entry} is found");
+        holders
+    }
+
+    fn holders_by(&self, entry: &Entry, question: &Question) -> Holders {
         let mut holders = Holders::none();
-        let question = Question { deepest: entry.level, ..Question::about(first, last) };
-        self.each_reached(entry.tag, &question, &mut |seen, who| {
+        self.each_reached(entry.tag, question, &mut |seen, who| {
             if matches!(seen.found, Found::Entry { entry: other, is_untranslated: false, .. } if other == *entry) {
                 holders.merge(who);
             }

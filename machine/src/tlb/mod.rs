@@ -2,12 +2,14 @@
 //! when asked and never stored; what they no longer can but may have kept (`stale`) is stored. The other view of the
 //! TLBs, `crate::concrete`, is one seeded choice, and every entry of it must be in this set.
 
+mod answers;
 pub(crate) mod beneath;
-pub(crate) mod chunk;
 pub mod entry;
 pub mod holders;
 pub(crate) mod index;
 pub mod may;
+pub(crate) mod pieces;
+pub(crate) mod question;
 pub(crate) mod reach;
 pub mod stale;
 pub(crate) mod update;

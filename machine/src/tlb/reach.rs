@@ -1,43 +1,14 @@
 //! What walkers may find now: every walk from every root and from every kept table entry, with every value that a word
 //! may still show. Nothing of this is stored; it is computed for the addresses that a question is about.
 
-use super::chunk::Chunk;
 use super::entry::{Body, Entry, SpaceId, bytes};
 use super::holders::{Cpus, GLOBAL, Holders};
 use super::may::{May, Space, SpaceState};
+use super::question::{Only, Question, Through};
 use crate::attributes::Attributes;
 use crate::context::Stage1;
 use crate::descriptor::{CONTIGUOUS, Descriptor, Format, Hierarchy, VALID};
 use crate::syndrome::FaultKind;
-
-/// Asks for the entries whose walk used one particular thing.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Through {
-    /// This value of this word.
-    Word(u64, u64),
-    /// This stale entry.
-    Record(Entry),
-}
-
-/// Which addresses a question is about, and how much it wants to know.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Question {
-    pub(crate) first: u64,
-    pub(crate) last: u64,
-    pub(crate) through: Option<Through>,
-    pub(crate) wants_faults: bool,
-    /// Tables below this level are not walked.
-    pub(crate) deepest: i8,
-    /// Only page tables whose entries may answer the same lookups as those of this one.
-    pub(crate) near: Option<SpaceId>,
-}
-
-impl Question {
-    /// Which entries may answer for `first..=last`?
-    pub(crate) const fn about(first: u64, last: u64) -> Self {
-        Self { first, last, through: None, wants_faults: false, deepest: 3, near: None }
-    }
-}
 
 /// How far a walk has come.
 #[derive(Clone, Debug)]
@@ -93,7 +64,7 @@ pub(crate) struct Start {
     pub(crate) hierarchy: Hierarchy,
 }
 
-type Sink<'s> = &'s mut dyn FnMut(&Seen<'_>);
+pub(super) type Sink<'s> = &'s mut dyn FnMut(&Seen<'_>);
 
 impl May {
     /// Everything that walks of `space` from its root find.
@@ -132,62 +103,8 @@ impl May {
         self.reach_table(entry.space, &start, &route, question, sink);
     }
 
-    fn reach_table(&self, space: SpaceId, start: &Start, route: &Route, question: &Question, sink: Sink<'_>) {
-        let state = self.space(space);
-        let geometry = state.space.geometry();
-        let shift = geometry.slot_shift(start.level);
-        let slots = geometry.slots(start.level);
-        let end = start.base + ((slots << shift) - 1);
-        if question.first > end || question.last < start.base {
-            return;
-        }
-        let first = (question.first.max(start.base) - start.base) >> shift;
-        let last = (question.last.min(end) - start.base) >> shift;
-        // A member of a contiguous set may translate for every other member.
-        let group = geometry.contiguous_log2(start.level).unwrap_or(0);
-        let (from, to) = (first >> group << group, (last >> group << group | ((1 << group) - 1)).min(slots - 1));
-        let mut chunk = Chunk::none();
-        let mut index = from;
-        while index <= to {
-            let address = start.table + index * 8;
-            if chunk.page != address >> 12 {
-                // The descriptor of the address itself is what a fault is about, not the others of its contiguous set.
-                let wanted = start.table + index.max(first) * 8;
-                let is_wanted = question.wants_faults && wanted >> 12 == address >> 12;
-                let fault = is_wanted.then_some(wanted);
-                chunk = self.locate(state, start, address, fault, route, question, sink);
-            }
-            let is_inside = index >= first && index <= last;
-            if !question.wants_faults {
-                let skipped = chunk.skips(self, address);
-                index += skipped;
-                if skipped != 0 {
-                    continue;
-                }
-            }
-            for place in &chunk.places {
-                let word = place.page | (address & 0xfff);
-                if place.may_answer(word, is_inside, question.wants_faults) {
-                    let slot = Slot { space, state, start, index, word, is_inside };
-                    self.reach_word(&slot, &place.route, question, sink);
-                }
-            }
-            index += 1;
-        }
-    }
-
-    fn reach_word(&self, slot: &Slot<'_>, route: &Route, question: &Question, sink: Sink<'_>) {
-        let current = self.memory.word(slot.word);
-        self.reach_value(slot, current, !0, true, route, question, sink);
-        for old in self.visible.old(slot.word) {
-            if old.value != current {
-                self.reach_value(slot, old.value, old.walkers, false, route, question, sink);
-            }
-        }
-    }
-
     #[expect(clippy::too_many_arguments, reason = "one value of one word on one route")]
-    fn reach_value(
+    pub(super) fn reach_value(
         &self,
         slot: &Slot<'_>,
         value: u64,
@@ -219,6 +136,9 @@ impl May {
                 return self.reach_next(slot, own_start, next, hierarchy, descriptor, &route, question, sink);
             }
             Descriptor::Leaf { output, attributes, is_untranslated } => {
+                if !question.wants(level, slot.word, descriptor) {
+                    return;
+                }
                 let entry = leaf_entry(slot.state, slot.space, level, own_start, descriptor, output, attributes);
                 if slot.is_inside || attributes.is_contiguous {
                     self.reach_leaf(slot, entry, is_untranslated, &route, question, sink);
@@ -252,13 +172,33 @@ impl May {
         question: &Question,
         sink: Sink<'_>,
     ) {
+        let below = Start { table: next, is_located: false, level: slot.start.level + 1, base: own_start, hierarchy };
+        if question.only != Some(Only::Leaves) && question.wants(slot.start.level, slot.word, descriptor) {
+            self.reach_table_entry(slot, &below, descriptor, route, question, sink);
+        }
+        if below.level <= question.deepest {
+            self.reach_table(slot.space, &below, route, question, sink);
+        }
+    }
+
+    /// The table entry itself.
+    fn reach_table_entry(
+        &self,
+        slot: &Slot<'_>,
+        below: &Start,
+        descriptor: u64,
+        route: &Route,
+        question: &Question,
+        sink: Sink<'_>,
+    ) {
         let geometry = slot.state.space.geometry();
         let own_log2 = geometry.slot_shift(slot.start.level);
+        let (next, hierarchy) = (below.table, below.hierarchy);
         let mut entry = Entry {
             tag: slot.state.space.tag(),
             size_log2: own_log2,
-            start: own_start,
-            own_start,
+            start: below.base,
+            own_start: below.base,
             own_log2,
             level: slot.start.level,
             granule: geometry.granule,
@@ -269,20 +209,15 @@ impl May {
             holes: 0,
             space: slot.space,
         };
-        let below = Start { table: next, is_located: false, level: entry.level + 1, base: own_start, hierarchy };
         if slot.state.beneath.is_none() {
             let found = Found::Entry { entry, is_untranslated: false };
+            return sink(&Seen { found, word: slot.word, route });
+        }
+        self.each_way(slot.state, next, route, question, &mut |place, route| {
+            entry.body = Body::Table { next: place, hierarchy };
+            let found = Found::Entry { entry, is_untranslated: false };
             sink(&Seen { found, word: slot.word, route });
-        } else {
-            for (page, beneath) in self.places(slot.state, next, route, question) {
-                entry.body = Body::Table { next: page | (next & 0xfff), hierarchy };
-                let found = Found::Entry { entry, is_untranslated: false };
-                sink(&Seen { found, word: slot.word, route: &beneath });
-            }
-        }
-        if below.level <= question.deepest {
-            self.reach_table(slot.space, &below, route, question, sink);
-        }
+        });
     }
 
     fn reach_leaf(
@@ -307,11 +242,18 @@ impl May {
     /// Whoever may hold what `route` found, walking from the root of `space`.
     pub(crate) fn root_holders(&self, space: SpaceId, entry: &Entry, route: &Route) -> Holders {
         let state = self.space(space);
-        let mut kept = state.kept.holders.clone();
-        kept.subtract(&route.hidden);
-        let mut holders = state.live.clone();
-        holders.merge(&kept);
-        Self::tagged(entry, &holders, route.walkers)
+        let visible = |asid, kept: Cpus| kept & !route.hidden.exactly(asid);
+        if entry.is_global() {
+            let kept = state.kept.holders.iter().fold(0, |all, (asid, kept)| all | visible(asid, kept));
+            return Holders::of(GLOBAL, (state.live.cpus() | kept) & route.walkers);
+        }
+        let mut holders = Self::tagged(entry, &state.live, route.walkers);
+        for (asid, kept) in state.kept.holders.iter() {
+            if asid != GLOBAL {
+                holders.add(asid, visible(asid, kept) & route.walkers);
+            }
+        }
+        holders
     }
 
     /// `holders` as they hold `entry`: global entries lose their ASIDs, others are not kept by who kept only globals.
@@ -327,13 +269,13 @@ impl May {
 }
 
 /// One entry of one table, somewhere in memory.
-struct Slot<'a> {
-    space: SpaceId,
-    state: &'a SpaceState,
-    start: &'a Start,
-    index: u64,
-    word: u64,
-    is_inside: bool,
+pub(super) struct Slot<'a> {
+    pub(super) space: SpaceId,
+    pub(super) state: &'a SpaceState,
+    pub(super) start: &'a Start,
+    pub(super) index: u64,
+    pub(super) word: u64,
+    pub(super) is_inside: bool,
 }
 
 /// The entry of a leaf of `level` for input addresses from `own_start`; with the Contiguous bit, of its whole set.

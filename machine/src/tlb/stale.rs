@@ -2,6 +2,7 @@
 //! been completed by a DSB of the CPU that issued it, and on that CPU perhaps until a context synchronization event.
 //! (DDI 0487, D8.17, RPSMWS, RYNJCP, RBLDZX)
 
+use alloc::collections::btree_map::Range;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -62,7 +63,7 @@ type Key = (Tag, u8, u64);
 #[derive(Clone, Debug, Default)]
 pub struct Stale {
     records: BTreeMap<Key, Vec<(Entry, Record)>>,
-    sizes: BTreeMap<(Tag, u8), u32>,
+    sizes: BTreeMap<Tag, Sizes>,
     marked: BTreeMap<u8, BTreeSet<Entry>>,
     count: usize,
 }
@@ -85,11 +86,8 @@ impl Stale {
 
     /// Entries of `tag` that span an address from `first` to `last`.
     pub fn overlapping(&self, tag: Tag, first: u64, last: u64) -> impl Iterator<Item = &(Entry, Record)> {
-        let sizes = if self.count == 0 { None } else { Some(self.sizes.range((tag, 0)..=(tag, 63))) };
-        sizes.into_iter().flatten().flat_map(move |(&(_, size), _)| {
-            let low = first & !(bytes(size) - 1);
-            self.records.range((tag, size, low)..=(tag, size, last)).flat_map(|(_, found)| found)
-        })
+        let sizes = if self.count == 0 { 0 } else { self.sizes.get(&tag).map_or(0, |sizes| sizes.used) };
+        Overlapping { stale: self, tag, first, last, sizes, range: None, found: [].iter() }
     }
 
     /// The record of `entry`.
@@ -119,7 +117,7 @@ impl Stale {
         let at = self.records.entry(key(&entry)).or_default();
         let place = at.partition_point(|(other, _)| *other < entry);
         at.insert(place, (entry, Record { holders: holders.clone(), marks: Vec::new(), origin, near: None }));
-        *self.sizes.entry((entry.tag, entry.span().1)).or_default() += 1;
+        self.sizes.entry(entry.tag).or_default().add(entry.span().1);
         self.count += 1;
     }
 
@@ -244,11 +242,76 @@ impl Stale {
             self.records.remove(&key(entry));
         }
         self.count -= 1;
-        let size = (entry.tag, entry.span().1);
-        if let Some(count) = self.sizes.get_mut(&size) {
-            *count -= 1;
-            if *count == 0 {
-                self.sizes.remove(&size);
+        if let Some(sizes) = self.sizes.get_mut(&entry.tag) {
+            sizes.remove(entry.span().1);
+        }
+    }
+}
+
+/// How many entries there are of each size.
+#[derive(Clone, Debug)]
+struct Sizes {
+    /// Bit n: `counts[n]` is not zero.
+    used: u64,
+    counts: [u32; 64],
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { used: 0, counts: [0; 64] }
+    }
+}
+
+impl Sizes {
+    fn add(&mut self, size: u8) {
+        self.counts[size as usize] += 1;
+        self.used |= 1 << size;
+    }
+
+    fn remove(&mut self, size: u8) {
+        self.counts[size as usize] -= 1;
+        if self.counts[size as usize] == 0 {
+            self.used &= !(1 << size);
+        }
+    }
+}
+
+/// See [`Stale::overlapping`].
+struct Overlapping<'a> {
+    stale: &'a Stale,
+    tag: Tag,
+    first: u64,
+    last: u64,
+    /// Sizes that were not looked at yet, as bits.
+    sizes: u64,
+    range: Option<Range<'a, Key, Vec<(Entry, Record)>>>,
+    found: core::slice::Iter<'a, (Entry, Record)>,
+}
+
+impl<'a> Iterator for Overlapping<'a> {
+    type Item = &'a (Entry, Record);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(found) = self.found.next() {
+                return Some(found);
+            }
+            if let Some((_, found)) = self.range.as_mut().and_then(Iterator::next) {
+                self.found = found.iter();
+                continue;
+            }
+            if self.sizes == 0 {
+                return None;
+            }
+            let size = self.sizes.trailing_zeros() as u8;
+            self.sizes &= self.sizes - 1;
+            let (low, high) = (self.first & !(bytes(size) - 1), self.last & !(bytes(size) - 1));
+            if low == high {
+                let found = self.stale.records.get(&(self.tag, size, low));
+                self.found = found.map_or([].iter(), |found| found.iter());
+                self.range = None;
+            } else {
+                self.range = Some(self.stale.records.range((self.tag, size, low)..=(self.tag, size, high)));
             }
         }
     }

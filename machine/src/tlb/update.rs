@@ -7,8 +7,10 @@ use alloc::vec::Vec;
 use super::entry::{Entry, SpaceId};
 use super::holders::{Cpus, GLOBAL, Holders};
 use super::may::May;
-use super::reach::{Found, Question, Through};
+use super::question::{Only, Question, Through};
+use super::reach::Found;
 use super::stale::{Mark, Origin};
+use crate::context::{Regime, Tag};
 use crate::descriptor::{Hierarchy, VALID};
 
 /// An entry and whoever could hold it.
@@ -39,6 +41,7 @@ impl May {
         self.hide_from_kept(word, value);
         self.visible.store(cpu, word, old);
         self.memory.set_word(word, value);
+        self.forget_answers_of_word(word, &[old, value]);
         for place in self.places_of(word) {
             self.index_value(place.space, place.level, value, place.start, Hierarchy::default());
         }
@@ -46,7 +49,8 @@ impl May {
 
     /// Hardware sets the access flag or the dirty state: at once, for everybody, and entries stay as they are.
     pub(crate) fn store_by_hardware(&mut self, word: u64, value: u64) {
-        self.memory.set_word(word, value);
+        let old = self.memory.set_word(word, value);
+        self.forget_answers_of_word(word, &[old, value]);
     }
 
     /// Contexts that a CPU has left cannot be walked by it: what is stored now is out of its reach.
@@ -70,35 +74,58 @@ impl May {
             return found;
         }
         for place in self.places_of(word) {
-            let tag = self.space(place.space).space.tag();
             let question = Question {
                 through: Some(Through::Word(word, value)),
                 deepest: place.level,
                 near: Some(place.space),
+                is_exact: true,
+                only: Some(Only::Word(word)),
                 ..Question::about(place.start, place.last)
             };
-            self.each_reached(tag, &question, &mut |seen, holders| {
-                if seen.word != word {
-                    return;
-                }
-                if let Found::Entry { entry, is_untranslated: false, .. } = seen.found
-                    && seen.route.is_through
-                    && entry.space == place.space
-                {
-                    merge_into(&mut found, entry, holders);
-                }
-            });
+            let before = found.len();
+            self.gather_word(word, place.space, &question, &mut found);
+            debug_assert!(before != 0 || self.is_gathered(word, place.space, &question, &found), "{word:#x} is found");
         }
         found
     }
 
+    fn gather_word(&self, word: u64, space: SpaceId, question: &Question, found: &mut Vec<Held>) {
+        self.each_reached(self.space(space).space.tag(), question, &mut |seen, holders| {
+            if let Found::Entry { entry, is_untranslated: false, .. } = seen.found
+                && seen.word == word
+                && seen.route.is_through
+                && entry.space == space
+            {
+                merge_into(found, entry, holders);
+            }
+        });
+    }
+
+    /// True when the naive question finds the same.
+    fn is_gathered(&self, word: u64, space: SpaceId, question: &Question, found: &[Held]) -> bool {
+        let mut naive = Vec::new();
+        self.gather_word(word, space, &question.naive(), &mut naive);
+        naive.len() == found.len() && naive.iter().all(|held| found.contains(held))
+    }
+
     /// Entries of every context above a stage 2 whose walk used the stale stage-2 `record`, and those below a kept table.
     pub(crate) fn entries_beyond(&self, record: &Entry) -> Vec<Held> {
+        let question = Question { through: Some(Through::Record(*record)), ..Question::about(0, u64::MAX) };
+        let found = self.gather_beyond(record, &question);
+        debug_assert!(
+            {
+                let naive = self.gather_beyond(record, &question.naive());
+                naive.len() == found.len() && naive.iter().all(|held| found.contains(held))
+            },
+            "all beyond {record} is found"
+        );
+        found
+    }
+
+    fn gather_beyond(&self, record: &Entry, question: &Question) -> Vec<Held> {
         let mut found = Vec::new();
-        let through = Some(Through::Record(*record));
         let mut gather = |tag, first, last| {
-            let question = Question { through, ..Question::about(first, last) };
-            self.each_reached(tag, &question, &mut |seen, holders| {
+            self.each_reached(tag, &Question { first, last, ..*question }, &mut |seen, holders| {
                 if let Found::Entry { entry, is_untranslated: false, .. } = seen.found
                     && seen.route.is_through
                 {
@@ -109,10 +136,8 @@ impl May {
         if record.is_table() {
             gather(record.tag, record.own_start, record.own_last());
         }
-        for (_, state) in self.spaces() {
-            if state.beneath.is_some_and(|beneath| self.space(beneath).space.tag() == record.tag) {
-                gather(state.space.tag(), state.space.bounds().0, state.space.bounds().1);
-            }
+        if record.tag.regime == Regime::Stage2 {
+            gather(Tag::el10(record.tag.vmid), 0, u64::MAX);
         }
         found
     }
@@ -124,6 +149,7 @@ impl May {
             if !holders.is_empty() {
                 holders.subtract(&spared(&entry, &holders));
                 self.stale.add(entry, &holders, origin);
+                self.forget_answers_of_entry(&entry);
             }
         }
     }
@@ -132,19 +158,22 @@ impl May {
     pub(crate) fn finish_stores(&mut self, cpu: u8, walkers: Cpus, event: u64) {
         for word in self.visible.unfinished_by(cpu) {
             let current = self.memory.word(word);
-            let old: Vec<u64> = self.visible.old(word).iter().map(|old| old.value).collect();
+            let mut values: Vec<u64> = self.visible.old(word).iter().map(|old| old.value).collect();
             let mut before = Vec::new();
-            for value in old {
+            let lost = self.visible.finishing(cpu, word, walkers).filter(|value| *value != current);
+            for value in lost {
                 for (entry, mut holders) in self.entries_through(word, value) {
                     holders.restrict(walkers);
                     before.push((entry, holders));
                 }
             }
+            values.push(current);
             for (value, _) in self.visible.finish(cpu, word, walkers) {
                 if value & VALID == 0 && current & VALID != 0 {
                     self.faulted.insert(word, event);
                 }
             }
+            self.forget_answers_of_word(word, &values);
             self.lose(before, Origin { event, cpu, word: Some(word) }, &spare_none);
             self.forget_hidden(word);
         }
@@ -173,6 +202,7 @@ impl May {
         for (word, old) in &words {
             self.loose.remove(&(cpu, *word));
             self.visible.store(cpu, *word, *old);
+            self.forget_answers_of_word(*word, &[*old, self.memory.word(*word)]);
             for place in self.places_of(*word) {
                 self.index_value(place.space, place.level, *old, place.start, Hierarchy::default());
             }
@@ -190,6 +220,9 @@ impl May {
     /// From now on `live` may walk `space`; whoever may not any more has left it. Returns who is new.
     pub(crate) fn set_live(&mut self, space: SpaceId, live: Holders) -> Holders {
         let state = self.space_mut(space);
+        if live == state.live {
+            return Holders::none();
+        }
         let is_unknown = !state.is_used();
         let (mut gone, mut come) = (state.live.clone(), live.clone());
         gone.subtract(&live);
@@ -204,6 +237,7 @@ impl May {
             hidden.subtract(&come);
         }
         state.hidden.retain(|_, hidden| !hidden.is_empty());
+        self.forget_answers_of_space(space);
         if is_unknown && !come.is_empty() {
             self.index_space(space);
             // Without it, tables of contexts above could not be found.
@@ -243,6 +277,7 @@ impl May {
             if !state.is_used() {
                 state.hidden.clear();
             }
+            self.forget_answers_of_space(id);
         }
     }
 

@@ -3,6 +3,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
 use super::holders::Cpus;
 
@@ -17,10 +18,19 @@ pub(crate) struct Old {
 }
 
 /// For each word with unfinished stores, its old values, oldest first.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Visible {
     old: BTreeMap<u64, Vec<Old>>,
     unfinished: BTreeSet<(u8, u64)>,
+    /// Where there may be old values: bit n for every page whose number is n modulo 64. A hint that may say too much.
+    pages: u64,
+}
+
+impl Hash for Visible {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.old.hash(state);
+        self.unfinished.hash(state);
+    }
 }
 
 impl Visible {
@@ -28,24 +38,23 @@ impl Visible {
     pub(crate) fn store(&mut self, cpu: u8, word: u64, value: u64) {
         self.old.entry(word).or_default().push(Old { value, walkers: !0, writer: cpu });
         self.unfinished.insert((cpu, word));
+        self.pages |= page_bit(word);
     }
 
     /// Old values of `word`.
     pub(crate) fn old(&self, word: u64) -> &[Old] {
-        if self.old.is_empty() {
+        if self.pages & page_bit(word) == 0 {
             return &[];
         }
         self.old.get(&word).map_or(&[], |old| old)
     }
 
-    /// True when a word from `first` to `last` has an old value.
-    pub(crate) fn any_in(&self, first: u64, last: u64) -> bool {
-        !self.old.is_empty() && self.old.range(first..=last).next().is_some()
-    }
-
-    /// The first word from `first` to `last` that has an old value.
+    /// The first word from `first` to `last`, both of one page, that has an old value.
     pub(crate) fn next_in(&self, first: u64, last: u64) -> Option<u64> {
-        if self.old.is_empty() { None } else { self.old.range(first..=last).next().map(|(word, _)| *word) }
+        if self.pages & page_bit(first) == 0 {
+            return None;
+        }
+        self.old.range(first..=last).next().map(|(word, _)| *word)
     }
 
     /// Every word with old values.
@@ -56,6 +65,13 @@ impl Visible {
     /// Words that `cpu` stored to since its last DSB.
     pub(crate) fn unfinished_by(&self, cpu: u8) -> Vec<u64> {
         self.unfinished.range((cpu, 0)..=(cpu, u64::MAX)).map(|(_, word)| *word).collect()
+    }
+
+    /// Values of `word` that `walkers` will no longer see once `cpu` finishes its stores.
+    pub(crate) fn finishing(&self, cpu: u8, word: u64, walkers: Cpus) -> impl Iterator<Item = u64> {
+        let old = self.old(word);
+        let newest = old.iter().rposition(|old| old.writer == cpu).map_or(0, |at| at + 1);
+        old[..newest].iter().filter(move |old| old.walkers & walkers != 0).map(|old| old.value)
     }
 
     /// `cpu`'s stores to `word` are now visible to `walkers`. Returns what those can no longer see.
@@ -81,6 +97,13 @@ impl Visible {
         if old.is_empty() {
             self.old.remove(&word);
         }
+        if self.old.is_empty() {
+            self.pages = 0;
+        }
         lost
     }
+}
+
+const fn page_bit(word: u64) -> u64 {
+    1 << (word >> 12 & 63)
 }

@@ -6,7 +6,7 @@ use machine::barrier::{Accesses, Barrier, Domain};
 use machine::concrete::Concrete;
 use machine::event::{Event, Level};
 use machine::machine::{Machine, Outcome};
-use machine::registers::{Ets, Features, Register};
+use machine::registers::{Ets, Features, HCR_E2H, HCR_TGE, Register};
 use machine::seed::Seed;
 use machine::syndrome::{AccessKind, FaultKind};
 use machine::tlbi::Opcode;
@@ -35,7 +35,10 @@ pub struct Tally {
 pub enum World {
     El1,
     El2,
+    /// EL2&0: EL2 with E2H and TGE.
+    Host,
     Combined,
+    /// Stage 2 alone.
     Flat,
     /// EL1 with 64 KiB pages and 42 bits.
     Wide,
@@ -56,7 +59,7 @@ struct Shape {
 }
 
 impl World {
-    pub const ALL: [Self; 6] = [Self::El1, Self::El2, Self::Combined, Self::Flat, Self::Wide, Self::Upper];
+    pub const ALL: [Self; 7] = [Self::El1, Self::El2, Self::Host, Self::Combined, Self::Flat, Self::Wide, Self::Upper];
 
     const fn shape(self) -> Shape {
         let wide = [0x4100_0000, 0x4102_0000];
@@ -68,7 +71,7 @@ impl World {
     }
 
     const fn has_asid(self) -> bool {
-        matches!(self, Self::El1 | Self::Combined | Self::Wide | Self::Upper)
+        matches!(self, Self::El1 | Self::Host | Self::Combined | Self::Wide | Self::Upper)
     }
 }
 
@@ -134,6 +137,13 @@ pub fn machine(seed: &mut Seed, world: World) -> Machine {
         if world == World::El2 {
             let tcr = 16 | 5 << 16 | hardware << 21;
             msr(&mut machine, cpu, &[(Register::MairEl2, MAIR), (Register::TcrEl2, tcr), (Register::Ttbr0El2, ROOT)]);
+            msr(&mut machine, cpu, &[(Register::SctlrEl2, 1)]);
+            machine.enter(cpu, Level::El2);
+        }
+        if world == World::Host {
+            msr(&mut machine, cpu, &[(Register::HcrEl2, HCR_E2H | HCR_TGE)]);
+            let (tcr, ttbr) = (TCR_48 | 1 << 23 | hardware << 39, 1 << 48 | ROOT);
+            msr(&mut machine, cpu, &[(Register::MairEl2, MAIR), (Register::TcrEl2, tcr), (Register::Ttbr0El2, ttbr)]);
             msr(&mut machine, cpu, &[(Register::SctlrEl2, 1)]);
             machine.enter(cpu, Level::El2);
         }
@@ -229,7 +239,7 @@ fn tlbi(seed: &mut Seed, world: World) -> Event {
     Event::Tlbi { opcode, operand }
 }
 
-fn event(seed: &mut Seed, world: World) -> Event {
+pub fn event(seed: &mut Seed, world: World) -> Event {
     match seed.below(20) {
         0..=5 => {
             let (address, value) = store(seed, world);
@@ -239,12 +249,16 @@ fn event(seed: &mut Seed, world: World) -> Event {
         10..=13 => tlbi(seed, world),
         14 if world.has_asid() => {
             let asid = 1 + seed.below(2);
-            Event::Write { register: Register::Ttbr0El1, value: asid << 48 | ROOT }
+            let register = if world == World::Host { Register::Ttbr0El2 } else { Register::Ttbr0El1 };
+            Event::Write { register, value: asid << 48 | ROOT }
         }
         15 if world == World::Combined && seed.one_in(4) => {
             Event::Write { register: Register::VttbrEl2, value: (7 + seed.below(2)) << 48 | S2_ROOT }
         }
-        16 if world.has_asid() && world != World::Combined => Event::Enter(*seed.pick(&[Level::El0, Level::El1])),
+        16 if world.has_asid() && world != World::Combined => {
+            let kernel = if world == World::Host { Level::El2 } else { Level::El1 };
+            Event::Enter(*seed.pick(&[Level::El0, kernel]))
+        }
         _ => {
             let kind = *seed.pick(&[AccessKind::Read, AccessKind::Write, AccessKind::Fetch]);
             Event::Access { address: address(seed, world), kind }
@@ -305,19 +319,20 @@ pub fn refine_one(run: u64, tally: &mut Tally) {
     tally.findings += concrete.machine_mut().take_findings().len() as u64;
 }
 
-/// The machine alone, without concrete TLBs; returns a digest so that no event can be left out.
-pub fn run_plain(seed: u64, events: u64, world: World) -> u64 {
+/// The machine alone, without concrete TLBs. The digest says that no event was left out, and what they led to.
+pub fn run_plain(seed: u64, events: u64, world: World) -> (u64, u64) {
     let mut seed = Seed::new(seed);
     let (mut done, mut digest) = (0, 0_u64);
     while done < events {
         let mut machine = machine(&mut seed, world);
+        let before = machine.events();
         let cpus = machine.cpus().len() as u64;
         for _ in 0..300 {
             let event = event(&mut seed, world);
             machine.apply(seed.below(cpus) as u8, &event);
-            done += 1;
         }
+        done += machine.events() - before;
         digest = digest.rotate_left(1) ^ machine.digest();
     }
-    digest
+    (done, digest)
 }

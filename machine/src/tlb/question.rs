@@ -1,0 +1,93 @@
+//! What is asked of the walks, and what may be left out of an answer. Every event asks several questions, and a question
+//! that is precise visits a few words; its naive form visits all and must find the same, which debug builds check.
+
+use super::entry::{Entry, SpaceId};
+use super::reach::{Found, Seen};
+
+/// Asks for the entries whose walk used one particular thing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Through {
+    /// This value of this word.
+    Word(u64, u64),
+    /// This stale entry.
+    Record(Entry),
+}
+
+/// Asks for nothing else.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Only {
+    /// This entry.
+    Entry(Entry),
+    /// Entries whose descriptor is this word.
+    Word(u64),
+    /// Leaves, and faults in their place.
+    Leaves,
+}
+
+/// Which addresses a question is about, and how much it wants to know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) through: Option<Through>,
+    pub(crate) wants_faults: bool,
+    /// Tables below this level are not walked.
+    pub(crate) deepest: i8,
+    /// Only page tables whose entries may answer the same lookups as those of this one.
+    pub(crate) near: Option<SpaceId>,
+    /// Only descriptors of the addresses themselves, not those of their contiguous sets.
+    pub(crate) is_exact: bool,
+    /// Nothing but this.
+    pub(crate) only: Option<Only>,
+    /// Each walk and each answer of stage 2 by itself, nothing remembered: what quick answers are held against.
+    pub(crate) is_naive: bool,
+}
+
+impl Question {
+    /// Which entries may answer for `first..=last`?
+    pub(crate) const fn about(first: u64, last: u64) -> Self {
+        let (through, near, only) = (None, None, None);
+        Self { first, last, through, wants_faults: false, deepest: 3, near, is_exact: false, only, is_naive: false }
+    }
+
+    /// Who may walk to `entry`?
+    pub(crate) const fn of(entry: &Entry) -> Self {
+        let (first, last) = if entry.size_log2 < entry.own_log2 {
+            (entry.start, entry.last())
+        } else {
+            (entry.own_start, entry.own_last())
+        };
+        Self { deepest: entry.level, is_exact: true, only: Some(Only::Entry(*entry)), ..Self::about(first, last) }
+    }
+
+    /// The same, with nothing left out that the answer does not need.
+    pub(crate) const fn naive(&self) -> Self {
+        Self { is_exact: false, only: None, is_naive: true, ..*self }
+    }
+
+    /// True when an entry may be asked for that comes from `descriptor` at `word` of a table of `level`.
+    pub(super) const fn wants(&self, level: i8, word: u64, descriptor: u64) -> bool {
+        match &self.only {
+            Some(Only::Entry(only)) => only.level == level && only.descriptor == descriptor,
+            Some(Only::Word(only)) => *only == word,
+            Some(Only::Leaves) | None => true,
+        }
+    }
+
+    /// False when what was found is not asked for.
+    pub(super) fn takes(&self, seen: &Seen<'_>) -> bool {
+        match (&self.only, &seen.found) {
+            (Some(Only::Entry(only)), Found::Entry { entry, .. }) => only == entry,
+            (Some(Only::Word(word)), _) => *word == seen.word,
+            _ => true,
+        }
+    }
+
+    /// False when nothing of `space` is asked for.
+    pub(super) const fn is_about(&self, space: SpaceId) -> bool {
+        match &self.only {
+            Some(Only::Entry(only)) => only.space == space,
+            _ => true,
+        }
+    }
+}
