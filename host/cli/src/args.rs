@@ -70,6 +70,9 @@ pub(crate) struct MachineArguments {
     /// VTCR_EL2
     #[arg(long, value_name = "VALUE", value_parser = number, requires = "vttbr", help_heading = "Registers by hand")]
     pub(crate) vtcr: Option<u64>,
+    /// HCR_EL2: its FWB changes the memory types of stage 2
+    #[arg(long, value_name = "VALUE", value_parser = number, requires = "vttbr", help_heading = "Registers by hand")]
+    pub(crate) hcr: Option<u64>,
 }
 
 /// A part of what a machine translates.
@@ -165,6 +168,7 @@ impl DiffArguments {
             mair: None,
             vttbr: None,
             vtcr: None,
+            hcr: None,
         }
     }
 }

@@ -88,7 +88,7 @@ fn registers(arguments: &MachineArguments) -> Result<Registers, Failure> {
         ("TCR_EL1", arguments.tcr),
         ("VTTBR_EL2", arguments.vttbr),
         ("VTCR_EL2", arguments.vtcr),
-        ("HCR_EL2", arguments.vttbr.map(|_| 1)),
+        ("HCR_EL2", arguments.vttbr.map(|_| arguments.hcr.unwrap_or(0) | 1)),
     ];
     for (name, value) in values {
         if let Some(value) = value {

@@ -157,13 +157,25 @@ fn greeting(stream: &mut UnixStream, name: &str) -> Result<(), Error> {
     if serde_json::from_slice::<Value>(&line).is_ok_and(|greeting| greeting.get("QMP").is_some()) {
         return Ok(());
     }
-    // A gdb stub stops the machine for whoever connects: a detach lets it go on. To anything else these are odd bytes.
-    let _ = stream.write_all(b"+$D#44");
+    let_go(stream);
     let why = match ended {
         Some(error) if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => format!(" ({error})"),
         _ => String::new(),
     };
     Err(Error::new(format!("{name}: no QMP greeting; is that QEMU's -qmp socket?{why}")))
+}
+
+/// A gdb stub stops the machine for whoever connects: a detach lets it go on, once it has been read, which a reply tells. To
+/// anything else these are odd bytes.
+fn let_go(stream: &mut UnixStream) {
+    let asked = stream.write_all(b"+$D#44").and_then(|()| stream.set_read_timeout(Some(Duration::from_secs(2))));
+    let mut reply = [0; 64];
+    while asked.is_ok() {
+        match stream.read(&mut reply) {
+            Ok(bytes) if bytes > 0 && !reply[..bytes].ends_with(b"$OK#9a") => {}
+            _ => return,
+        }
+    }
 }
 
 /// A folder that nobody else may read: it holds pieces of the machine's memory.
