@@ -81,8 +81,8 @@ fn every_kind_of_root_is_walked_to_its_ends() {
         let mut take = |image: &mut Image| image.take(1 << granule);
         let attributes = if has_ds { LEAF } else { LEAF | SHARED };
         // The first and last page of each table of the root, and a block where there can be one.
-        let ends =
-            (0..side_by_side).flat_map(|table: u64| [table << table_bits, (table + 1 << table_bits) - (1 << granule)]);
+        let ends = (0..side_by_side)
+            .flat_map(|table: u64| [table << table_bits, ((table + 1) << table_bits) - (1 << granule)]);
         for input in ends {
             output += 3 << granule;
             tree.map(&mut image, &mut take, (input, output), 3, attributes);
@@ -150,7 +150,7 @@ fn a_guests_tables_are_read_through_its_stage_2() {
     let mut image = Image::new(BASE);
     let stage2 = Tree::new(&mut image, 12, 1, 40);
     let memory = image.take(PAGES << 12);
-    let place = |page: u64| memory + (page * 29 % PAGES << 12);
+    let place = |page: u64| memory + ((page * 29 % PAGES) << 12);
     let mut take = |image: &mut Image| image.take(0x1000);
     for page in 0..PAGES {
         stage2.map(&mut image, &mut take, (0x80_0000_0000 + (page << 12), place(page)), 3, LEAF | SHARED);

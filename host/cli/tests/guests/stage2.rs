@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 
 use crate::guest::{Guest, Options};
 use crate::report::Report;
@@ -38,9 +38,9 @@ fn live() -> Result<(), String> {
     held
 }
 
-fn hold(kernel: &PathBuf) -> Result<(), String> {
+fn hold(kernel: &Path) -> Result<(), String> {
     let options = Options {
-        kernel: kernel.clone(),
+        kernel: kernel.to_path_buf(),
         initramfs: None,
         append: String::new(),
         cpu: "max,pauth-impdef=on".to_owned(),
@@ -80,7 +80,7 @@ fn tables(image: &mut Image) -> (Tree, Tree) {
     let stage2 = Tree::new(image, 12, 1, 40);
     let memory = image.take(PAGES << 12);
     let behind: BTreeMap<u64, u64> =
-        (0..PAGES).map(|page| (GUEST + (page << 12), memory + (page * 29 % PAGES << 12))).collect();
+        (0..PAGES).map(|page| (GUEST + (page << 12), memory + ((page * 29 % PAGES) << 12))).collect();
     let mut take = |image: &mut Image| image.take(0x1000);
     for (&input, &output) in &behind {
         stage2.map(image, &mut take, (input, output), 3, LEAF);
