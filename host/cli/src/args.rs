@@ -61,8 +61,8 @@ pub(crate) struct MachineArguments {
     /// TCR_EL1
     #[arg(long, value_name = "VALUE", value_parser = number, help_heading = "Registers by hand")]
     pub(crate) tcr: Option<u64>,
-    /// MAIR_EL1 (without it, where the source has none, Linux's order)
-    #[arg(long, value_name = "VALUE", value_parser = number, help_heading = "Registers by hand")]
+    /// MAIR_EL1 (without it, where the source has none, or with `linux`, Linux's order)
+    #[arg(long, value_name = "VALUE", value_parser = mair, help_heading = "Registers by hand")]
     pub(crate) mair: Option<u64>,
     /// VTTBR_EL2
     #[arg(long, value_name = "VALUE", value_parser = number, requires = "vtcr", help_heading = "Registers by hand")]
@@ -195,7 +195,7 @@ pub(crate) struct EncodeArguments {
 }
 
 /// What a descriptor does not tell of itself.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct EncodingArguments {
     /// Level of the descriptor
     #[arg(long, default_value = "3", allow_negative_numbers = true, value_parser = level)]
@@ -209,9 +209,12 @@ pub(crate) struct EncodingArguments {
     /// Stage of translation
     #[arg(long, value_enum, default_value_t = StageChoice::One)]
     pub(crate) stage: StageChoice,
-    /// MAIR_EL1, to name memory types (without it, Linux's order)
-    #[arg(long, value_name = "VALUE", value_parser = number)]
+    /// MAIR_EL1, to name memory types (without it, or with `linux`, Linux's order)
+    #[arg(long, value_name = "VALUE", value_parser = mair)]
     pub(crate) mair: Option<u64>,
+    /// HCR_EL2.FWB is set, which gives MemAttr of stage 2 another meaning
+    #[arg(long)]
+    pub(crate) fwb: bool,
 }
 
 /// A stage of translation.
@@ -246,6 +249,14 @@ pub(crate) fn range(text: &str) -> Result<(u64, u64), String> {
     if start <= last { Ok((start, last)) } else { Err(format!("the range {text} is empty")) }
 }
 
+/// A number, or `linux`: the order in which Linux numbers memory types, whose names its own dump prints by number alone.
+pub(crate) fn mair(text: &str) -> Result<u64, String> {
+    if text.eq_ignore_ascii_case("linux") {
+        return Ok(vmsa::registers::MemoryTypes::COMMON.0);
+    }
+    number(text).map_err(|error| error.to_string())
+}
+
 /// A level, −1 to 3.
 pub(crate) fn level(text: &str) -> Result<Level, String> {
     text.parse().ok().and_then(Level::new).ok_or_else(|| format!("`{text}` is no level: -1 to 3"))
@@ -277,7 +288,9 @@ mod tests {
     }
 
     #[test]
-    fn granules_and_levels_have_their_names() {
+    fn granules_levels_and_memory_orders_have_their_names() {
+        assert_eq!((mair("linux"), mair("0xff")), (Ok(0x0000_0004_0044_f0ff), Ok(0xff)));
+        assert!(mair("windows").is_err());
         assert_eq!(page_size("16K"), Ok(PageSize::Size16K));
         assert_eq!(page_size("64kib"), Ok(PageSize::Size64K));
         assert!(page_size("8k").is_err() && level("4").is_err());

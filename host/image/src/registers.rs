@@ -134,11 +134,7 @@ impl Registers {
         if !flag(sctlr, SCTLR_M) {
             return;
         }
-        let shape = lower_page_size(field(tcr, 14, 2)).and_then(|size| {
-            let layout = layout(size, flag(tcr, 32), field(tcr, 16, 3));
-            Shape::stage1(size, layout, 64 - field(tcr, 0, 6) as u32, AddressHalf::Lower)
-        });
-        match shape {
+        match shape_of_el2(tcr) {
             Ok(shape) => found.roots.push(Root {
                 memory: self.get("MAIR_EL2").map(MemoryTypes),
                 shareability: field(tcr, 12, 2) as u8,
@@ -195,6 +191,13 @@ pub fn shape_of_half(tcr: u64, half: AddressHalf) -> Result<Shape, ShapeError> {
         AddressHalf::Upper => (upper_page_size(field(tcr, 30, 2))?, field(tcr, 16, 6)),
     };
     Shape::stage1(page_size, layout(page_size, flag(tcr, 59), field(tcr, 32, 3)), 64 - width as u32, half)
+}
+
+/// The shape that TCR_EL2 gives where HCR_EL2.E2H is 0.
+pub fn shape_of_el2(tcr: u64) -> Result<Shape, ShapeError> {
+    let page_size = lower_page_size(field(tcr, 14, 2))?;
+    let layout = layout(page_size, flag(tcr, 32), field(tcr, 16, 3));
+    Shape::stage1(page_size, layout, 64 - field(tcr, 0, 6) as u32, AddressHalf::Lower)
 }
 
 /// The shape that VTCR_EL2 gives (D23.2.188): the start level is SL0, with SL2 for level −1.

@@ -79,7 +79,10 @@ fn conclusions(root: &Root, descriptor: Descriptor, encoding: &EncodingArguments
             text += &format!("  {el1}; {el0}; memory {}\n", leaf::memory_name(root, descriptor));
             text += &format!("  as text:{}\n", words(shape.layout, root.memory_or_common(), level, descriptor));
         } else {
-            text += &format!("  memory {}\n", leaf::memory_name(root, descriptor));
+            let el1 = list("EL1", permissions.user_accesses, permissions.writes, permissions.executes);
+            let el0 = list("EL0", permissions.user_accesses, permissions.user_writes, permissions.user_executes);
+            let by = if root.forces_write_back { "FWB" } else { "no FWB" };
+            text += &format!("  {el1}; {el0}; memory {} ({by})\n", leaf::memory_name(root, descriptor));
         }
     }
     text
@@ -98,5 +101,6 @@ fn root(encoding: &EncodingArguments) -> Result<Root, Failure> {
     };
     let mut root = Root::bare(regime, PhysAddr::new(0), shape, Origin::Flags);
     root.memory = encoding.mair.map(MemoryTypes);
+    root.forces_write_back = encoding.fwb;
     Ok(root)
 }
