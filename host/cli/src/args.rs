@@ -9,7 +9,7 @@ use crate::only::Only;
 
 /// See and check the page tables of any arm64 kernel
 #[derive(Parser, Debug)]
-#[command(name = "vellum", version, max_term_width = 110, after_help = include_str!("help/overview.txt"))]
+#[command(name = "vellum", version, term_width = 120, after_help = include_str!("help/overview.txt"))]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -277,6 +277,24 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    /// An example that wraps is no line to copy.
+    #[test]
+    fn examples_are_shown_as_they_are_written() {
+        let mut command = Arguments::command();
+        command.build();
+        for (name, text) in [
+            ("dump", include_str!("help/dump.txt")),
+            ("check", include_str!("help/check.txt")),
+            ("diff", include_str!("help/diff.txt")),
+            ("decode", include_str!("help/decode.txt")),
+            ("encode", include_str!("help/encode.txt")),
+        ] {
+            let of = command.find_subcommand_mut(name).expect("a command");
+            assert!(of.render_long_help().to_string().contains(text.trim()), "{name}");
+        }
+        assert!(command.render_long_help().to_string().contains(include_str!("help/overview.txt").trim()));
     }
 
     #[test]

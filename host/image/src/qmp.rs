@@ -166,9 +166,10 @@ fn greeting(stream: &mut UnixStream, name: &str) -> Result<(), Error> {
 }
 
 /// A gdb stub stops the machine for whoever connects: a detach lets it go on, once it has been read, which a reply tells. To
-/// anything else these are odd bytes.
+/// anything else these are odd bytes. The process is named, for QEMU refuses a bare `D` if an earlier debugger spoke of more
+/// than one.
 fn let_go(stream: &mut UnixStream) {
-    let asked = stream.write_all(b"+$D#44").and_then(|()| stream.set_read_timeout(Some(Duration::from_secs(2))));
+    let asked = stream.write_all(b"+$D;1#b0").and_then(|()| stream.set_read_timeout(Some(Duration::from_secs(2))));
     let mut reply = [0; 64];
     while asked.is_ok() {
         match stream.read(&mut reply) {
