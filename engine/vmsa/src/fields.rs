@@ -8,7 +8,7 @@ mod identification;
 mod translation;
 
 pub use control::{HCR_EL2, PAR_EL1_FAULT, PAR_EL1_SUCCESS, SCTLR_EL1};
-pub use descriptor::{STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF};
+pub use descriptor::{STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF, STAGE2_TABLE};
 pub use identification::{
     ID_AA64ISAR0_EL1, ID_AA64MMFR0_EL1, ID_AA64MMFR1_EL1, ID_AA64MMFR2_EL1, ID_AA64MMFR3_EL1, ID_AA64MMFR4_EL1,
     ID_AA64PFR0_EL1, MIDR_EL1,
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     fn tables() -> impl Iterator<Item = &'static Register> {
-        Register::ALL.into_iter().chain([&STAGE1_LEAF, &STAGE1_TABLE, &STAGE2_LEAF])
+        Register::ALL.into_iter().chain([&STAGE1_LEAF, &STAGE1_TABLE, &STAGE2_LEAF, &STAGE2_TABLE])
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! `vellum encode`: fields to a register, a descriptor or an operand. What decodes must encode to the same bits.
 
 use image::number;
-use vmsa::fields::{Field, Register, STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF, Values};
+use vmsa::fields::{Field, Register, STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF, STAGE2_TABLE, Values};
 use vmsa::maintenance::{LevelHint, RangeOperand, operand_by_address, operand_by_asid, operand_by_intermediate};
-use vmsa::registers::MemoryType;
+use vmsa::registers::{MemoryType, encode_ttbr};
 use vmsa::{Descriptor, Granule, Granule4K, Granule16K, Granule64K, Layout, Level, PageSize, PhysAddr, TlbiOp};
 
 use crate::args::{EncodeArguments, EncodingArguments, StageChoice};
@@ -24,9 +24,19 @@ fn encode(what: &str, fields: &[String], encoding: &EncodingArguments) -> Result
         "descriptor" | "pte" => descriptor(fields, encoding),
         name => {
             let register = find(name).ok_or_else(|| Failure(format!("nothing known of `{what}`")))?;
-            fields.iter().try_fold(0, |word, text| assign(register, word, text))
+            fields.iter().try_fold(0, |word, text| match split(text) {
+                ("root", address) if register.field("BADDR").is_some() => Ok(word | root(number(address)?, encoding)?),
+                _ => assign(register, word, text),
+            })
         }
     }
+}
+
+/// `root=ADDRESS` of a TTBR: BADDR, whose bits 5:2 are address bits 51:48 with `--wide`.
+fn root(address: u64, encoding: &EncodingArguments) -> Result<u64, Failure> {
+    let layout = encoding.layout();
+    check_address(address, 6, layout.output_bits())?;
+    Ok(encode_ttbr(layout, PhysAddr::new(address), 0, false))
 }
 
 /// `FIELD=VALUE`, or `FIELD` alone for 1.
@@ -98,7 +108,8 @@ fn descriptor(fields: &[String], encoding: &EncodingArguments) -> Result<u64, Fa
         }
         (None, Some(next)) if encoding.level != Level::L3 => {
             check_address(next, encoding.granule.shift(), layout.output_bits())?;
-            (&STAGE1_TABLE, Descriptor::table(layout, PhysAddr::new(next), 0))
+            let table = if encoding.stage == StageChoice::One { &STAGE1_TABLE } else { &STAGE2_TABLE };
+            (table, Descriptor::table(layout, PhysAddr::new(next), 0))
         }
         (None, Some(_)) => return Err(Failure("level 3 has no tables".to_owned())),
         _ => return Err(Failure("a descriptor needs to=ADDRESS (leaf) or next=ADDRESS (table)".to_owned())),

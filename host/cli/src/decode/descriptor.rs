@@ -1,7 +1,7 @@
 //! A descriptor: what it is at its level, where it leads, its attributes, and how the text format prints it.
 
 use image::{Origin, Regime, Root, Shape};
-use vmsa::fields::{Register, STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF};
+use vmsa::fields::{Register, STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF, STAGE2_TABLE};
 use vmsa::registers::MemoryTypes;
 use vmsa::{AddressHalf, Descriptor, Level, Meaning, PhysAddr, TableAttributes};
 
@@ -18,7 +18,8 @@ pub(super) fn decode(value: u64, encoding: &EncodingArguments) -> Result<String,
     let descriptor = Descriptor::new(value);
     let meaning = descriptor.meaning(size, layout, level);
     let table = match (meaning, root.is_stage1()) {
-        (Meaning::Table(_), _) => &STAGE1_TABLE,
+        (Meaning::Table(_), true) => &STAGE1_TABLE,
+        (Meaning::Table(_), false) => &STAGE2_TABLE,
         (_, true) => &STAGE1_LEAF,
         (_, false) => &STAGE2_LEAF,
     };

@@ -70,7 +70,7 @@ fn leaves_of_every_shape() {
     let (small, wide) = (PLAIN, EncodingArguments { wide: true, ..PLAIN });
     let of = |level, granule| EncodingArguments { level, granule, ..PLAIN };
     let stage2 = EncodingArguments { stage: StageChoice::Two, level: Level::L2, ..PLAIN };
-    let rows: [(u64, EncodingArguments); 9] = [
+    let rows: [(u64, EncodingArguments); 10] = [
         (0x00e8_0000_4000_0f43, small),
         (0x0060_0000_4001_0711, EncodingArguments { level: Level::L2, ..PLAIN }),
         (0x0060_0000_4000_0701, of(Level::L0, PageSize::Size4K)),
@@ -80,6 +80,7 @@ fn leaves_of_every_shape() {
         (0x0060_0000_4000_0701, small),
         (0x0040_0000_4000_07fd, stage2),
         (0x0020_0000_4000_07d9, EncodingArguments { fwb: true, ..stage2 }),
+        (0x6000_0000_4100_3003, EncodingArguments { level: Level::L1, ..stage2 }),
     ];
     let text: String = rows
         .iter()
@@ -118,6 +119,7 @@ fn leaves_of_every_shape() {
         0x00200000400007d9 at level 2, 4K granule, Bits48: 2M block to 0x40000000 (DDI 0487, D8.3.2)
           MemAttr     [5:2]    0x6  memory type, by HCR_EL2.FWB: 6
           EL1 reads, writes; EL0 reads, writes, executes; memory MEM/NORMAL (FWB)
+        0x6000000041003003 at level 1, 4K granule, Bits48: table of level 2 at 0x41003000 (DDI 0487, D8.3.2)
     "#]].assert_eq(&text);
 }
 

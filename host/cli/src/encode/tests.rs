@@ -27,6 +27,9 @@ fn registers_encode_by_number_and_by_name() {
     let tcr = "t0sz=16 t1sz=16 tg0=4K tg1=4K ips=5 as=1 sh0=3 orgn0=1 irgn0=1 sh1=3 orgn1=1 irgn1=1";
     assert_eq!(of("tcr_el1", tcr), Ok(0x0000_0015_b510_3510));
     assert_eq!(of("ttbr1", "asid=0x42 baddr=0x21800000 cnp"), Ok(0x0042_0000_4300_0001));
+    assert_eq!(of("ttbr1", "asid=0x42 root=0x43000000 cnp"), Ok(0x0042_0000_4300_0001));
+    let wide = encode("vttbr_el2", &words("vmid=0x42 root=0xa123456780000"), &encoding(3, PageSize::Size64K, true));
+    assert_eq!(wide.ok(), Some(0x0042_1234_5678_0028));
 }
 
 #[test]
@@ -67,6 +70,8 @@ fn mistakes_say_what_was_expected() {
         ("tlbi", "rvae1is va=0x1000 pages=1", "two pages or more"),
         ("tlbi", "rvae1is va=0x1000 pages=65", "encode 64, then the rest from 0x41000"),
         ("tlbi", "rvae1is va=0x1001 pages=2", "not a multiple of 0x1000"),
+        ("ttbr0", "root=0x43000020", "not a multiple of 0x40"),
+        ("ttbr0", "root=0xa123456780000", "more than 48 bits"),
         ("nonsense", "", "nothing known"),
     ];
     for (what, fields, expected) in table {
