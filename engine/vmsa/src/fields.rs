@@ -8,11 +8,12 @@ mod identification;
 mod translation;
 
 pub use control::{HCR_EL2, PAR_EL1_FAULT, PAR_EL1_SUCCESS, SCTLR_EL1};
-pub use descriptor::{STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF};
+pub use descriptor::{STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF, STAGE2_TABLE};
 pub use identification::{
-    ID_AA64ISAR0_EL1, ID_AA64MMFR0_EL1, ID_AA64MMFR1_EL1, ID_AA64MMFR2_EL1, ID_AA64MMFR3_EL1, ID_AA64PFR0_EL1, MIDR_EL1,
+    ID_AA64ISAR0_EL1, ID_AA64MMFR0_EL1, ID_AA64MMFR1_EL1, ID_AA64MMFR2_EL1, ID_AA64MMFR3_EL1, ID_AA64MMFR4_EL1,
+    ID_AA64PFR0_EL1, MIDR_EL1,
 };
-pub use translation::{MAIR_EL1, TCR_EL1, TCR_EL2, TTBR0_EL1, TTBR1_EL1, VTCR_EL2, VTTBR_EL2};
+pub use translation::{MAIR_EL1, TCR_EL1, TCR_EL2, TCR2_EL1, TTBR0_EL1, TTBR1_EL1, VTCR_EL2, VTTBR_EL2};
 
 /// A register, or another 64-bit word, as its fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,8 +87,9 @@ impl Field {
 
 impl Register {
     /// Every register here. PAR_EL1 is two: its other fields depend on bit 0.
-    pub const ALL: [&'static Self; 18] = [
+    pub const ALL: [&'static Self; 20] = [
         &TCR_EL1,
+        &TCR2_EL1,
         &TCR_EL2,
         &VTCR_EL2,
         &TTBR0_EL1,
@@ -105,6 +107,7 @@ impl Register {
         &ID_AA64MMFR1_EL1,
         &ID_AA64MMFR2_EL1,
         &ID_AA64MMFR3_EL1,
+        &ID_AA64MMFR4_EL1,
     ];
 
     /// The field of this name, in either case.
@@ -146,7 +149,7 @@ mod tests {
     use super::*;
 
     fn tables() -> impl Iterator<Item = &'static Register> {
-        Register::ALL.into_iter().chain([&STAGE1_LEAF, &STAGE1_TABLE, &STAGE2_LEAF])
+        Register::ALL.into_iter().chain([&STAGE1_LEAF, &STAGE1_TABLE, &STAGE2_LEAF, &STAGE2_TABLE])
     }
 
     #[test]

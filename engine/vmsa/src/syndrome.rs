@@ -141,9 +141,61 @@ impl fmt::Display for FaultStatus {
             Self::Alignment => f.write_str("alignment fault"),
             Self::TlbConflict => f.write_str("TLB conflict abort"),
             Self::UnsupportedAtomicUpdate => f.write_str("unsupported atomic hardware update"),
-            Self::Other(status) => write!(f, "fault status {status:#04x}"),
+            Self::Other(status) => match rare_status(*status) {
+                Some(name) => f.write_str(name),
+                None => write!(f, "fault status {status:#04x}"),
+            },
         }
     }
+}
+
+/// The statuses that memory management does not act on, in words.
+const fn rare_status(status: u8) -> Option<&'static str> {
+    Some(match status {
+        0b01_0001 => "synchronous tag check fault",
+        0b01_0010 => "synchronous external abort on the walk, level -2",
+        0b01_1000 => "synchronous parity or ECC error",
+        0b01_1011 => "synchronous parity or ECC error on the walk, level -1",
+        0b01_1100 => "synchronous parity or ECC error on the walk, level 0",
+        0b01_1101 => "synchronous parity or ECC error on the walk, level 1",
+        0b01_1110 => "synchronous parity or ECC error on the walk, level 2",
+        0b01_1111 => "synchronous parity or ECC error on the walk, level 3",
+        0b10_0010 => "granule protection fault on the walk, level -2",
+        0b10_1010 => "translation fault, level -2",
+        0b10_1100 => "address size fault, level -2",
+        0b11_0100 => "lockdown abort (IMPLEMENTATION DEFINED)",
+        0b11_0101 => "unsupported exclusive or atomic access (IMPLEMENTATION DEFINED)",
+        _ => return None,
+    })
+}
+
+/// The classes that memory management does not act on, in words (D17.2.37, EC).
+const fn rare_class(class: u8) -> Option<&'static str> {
+    Some(match class {
+        0x03 | 0x05 => "trapped MCR or MRC (AArch32)",
+        0x04 | 0x0c => "trapped MCRR or MRRC (AArch32)",
+        0x06 => "trapped LDC or STC (AArch32)",
+        0x08 => "trapped VMRS (AArch32)",
+        0x09 => "trapped pointer authentication",
+        0x0a => "trapped LD64B or ST64B, or others of its class",
+        0x11 => "SVC (AArch32)",
+        0x12 => "HVC (AArch32)",
+        0x13 => "SMC (AArch32)",
+        0x14 => "trapped 128-bit system register or instruction",
+        0x19 => "trapped SVE",
+        0x1a => "trapped ERET",
+        0x1c => "pointer authentication failure",
+        0x1d => "trapped SME",
+        0x1e => "granule protection check",
+        0x27 => "memory copy or set",
+        0x28 => "floating point exception (AArch32)",
+        0x2c => "floating point exception",
+        0x2d => "guarded control stack",
+        0x38 => "BKPT instruction (AArch32)",
+        0x3a => "vector catch (AArch32)",
+        0x3d => "profiling exception",
+        _ => return None,
+    })
 }
 
 impl Syndrome {
@@ -214,6 +266,11 @@ impl Syndrome {
         self.is_data_abort() && self.0 & 1 << 6 != 0
     }
 
+    /// CM, ISS bit 8: the data abort was on cache maintenance or address translation, for which WnR is always 1.
+    pub const fn is_maintenance(self) -> bool {
+        self.is_data_abort() && self.0 & 1 << 8 != 0
+    }
+
     /// S1PTW, ISS bit 7: the fault was at stage 2, on a stage-1 walk.
     pub const fn is_on_stage1_walk(self) -> bool {
         (self.is_data_abort() || self.is_instruction_abort()) && self.0 & 1 << 7 != 0
@@ -248,7 +305,10 @@ impl fmt::Display for ExceptionClass {
             Self::SoftwareStep => "software step",
             Self::Watchpoint => "watchpoint",
             Self::BreakpointInstruction => "BRK instruction",
-            Self::Other(class) => return write!(f, "exception class {class:#04x}"),
+            Self::Other(class) => match rare_class(*class) {
+                Some(name) => name,
+                None => return write!(f, "exception class {class:#04x}"),
+            },
         })
     }
 }
@@ -260,7 +320,11 @@ impl fmt::Display for Syndrome {
             write!(f, ", {fault}")?;
         }
         if self.is_data_abort() {
-            f.write_str(if self.is_write() { ", on a write" } else { ", on a read" })?;
+            f.write_str(match (self.is_maintenance(), self.is_write()) {
+                (true, _) => ", on cache maintenance or address translation",
+                (false, true) => ", on a write",
+                (false, false) => ", on a read",
+            })?;
         }
         f.write_str(if self.is_on_stage1_walk() { ", on a stage-1 walk" } else { "" })
     }
@@ -313,6 +377,15 @@ mod tests {
                 "data abort from a lower exception level, permission fault, level 3, on a read, on a stage-1 walk",
             ),
             (0x5600_0000, "SVC"),
+            (0x9600_0145, "data abort, translation fault, level 1, on cache maintenance or address translation"),
+            (0x9600_0011, "data abort, synchronous tag check fault, on a read"),
+            (0x8600_002b, "instruction abort, translation fault, level -1"),
+            (
+                0x9200_0035,
+                "data abort from a lower exception level, unsupported exclusive or atomic access \
+              (IMPLEMENTATION DEFINED), on a read",
+            ),
+            (0x7200_0001, "pointer authentication failure"),
             (0xffff_ffff, "exception class 0x3f"),
         ];
         for (esr, text) in table {

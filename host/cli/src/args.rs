@@ -9,7 +9,7 @@ use crate::only::Only;
 
 /// See and check the page tables of any arm64 kernel
 #[derive(Parser, Debug)]
-#[command(name = "vellum", version, max_term_width = 110, after_help = include_str!("help/overview.txt"))]
+#[command(name = "vellum", version, term_width = 120, after_help = include_str!("help/overview.txt"))]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -61,8 +61,8 @@ pub(crate) struct MachineArguments {
     /// TCR_EL1
     #[arg(long, value_name = "VALUE", value_parser = number, help_heading = "Registers by hand")]
     pub(crate) tcr: Option<u64>,
-    /// MAIR_EL1 (without it, where the source has none, Linux's order)
-    #[arg(long, value_name = "VALUE", value_parser = number, help_heading = "Registers by hand")]
+    /// MAIR_EL1 (without it, where the source has none, or with `linux`, Linux's order)
+    #[arg(long, value_name = "VALUE", value_parser = mair, help_heading = "Registers by hand")]
     pub(crate) mair: Option<u64>,
     /// VTTBR_EL2
     #[arg(long, value_name = "VALUE", value_parser = number, requires = "vtcr", help_heading = "Registers by hand")]
@@ -70,6 +70,9 @@ pub(crate) struct MachineArguments {
     /// VTCR_EL2
     #[arg(long, value_name = "VALUE", value_parser = number, requires = "vttbr", help_heading = "Registers by hand")]
     pub(crate) vtcr: Option<u64>,
+    /// HCR_EL2: its FWB changes the memory types of stage 2
+    #[arg(long, value_name = "VALUE", value_parser = number, requires = "vttbr", help_heading = "Registers by hand")]
+    pub(crate) hcr: Option<u64>,
 }
 
 /// A part of what a machine translates.
@@ -165,6 +168,7 @@ impl DiffArguments {
             mair: None,
             vttbr: None,
             vtcr: None,
+            hcr: None,
         }
     }
 }
@@ -191,7 +195,7 @@ pub(crate) struct EncodeArguments {
 }
 
 /// What a descriptor does not tell of itself.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct EncodingArguments {
     /// Level of the descriptor
     #[arg(long, default_value = "3", allow_negative_numbers = true, value_parser = level)]
@@ -205,9 +209,12 @@ pub(crate) struct EncodingArguments {
     /// Stage of translation
     #[arg(long, value_enum, default_value_t = StageChoice::One)]
     pub(crate) stage: StageChoice,
-    /// MAIR_EL1, to name memory types (without it, Linux's order)
-    #[arg(long, value_name = "VALUE", value_parser = number)]
+    /// MAIR_EL1, to name memory types (without it, or with `linux`, Linux's order)
+    #[arg(long, value_name = "VALUE", value_parser = mair)]
     pub(crate) mair: Option<u64>,
+    /// HCR_EL2.FWB is set, which gives MemAttr of stage 2 another meaning
+    #[arg(long)]
+    pub(crate) fwb: bool,
 }
 
 /// A stage of translation.
@@ -242,6 +249,14 @@ pub(crate) fn range(text: &str) -> Result<(u64, u64), String> {
     if start <= last { Ok((start, last)) } else { Err(format!("the range {text} is empty")) }
 }
 
+/// A number, or `linux`: the order in which Linux numbers memory types, whose names its own dump prints by number alone.
+pub(crate) fn mair(text: &str) -> Result<u64, String> {
+    if text.eq_ignore_ascii_case("linux") {
+        return Ok(vmsa::registers::MemoryTypes::COMMON.0);
+    }
+    number(text).map_err(|error| error.to_string())
+}
+
 /// A level, −1 to 3.
 pub(crate) fn level(text: &str) -> Result<Level, String> {
     text.parse().ok().and_then(Level::new).ok_or_else(|| format!("`{text}` is no level: -1 to 3"))
@@ -264,6 +279,24 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
+    /// An example that wraps is no line to copy.
+    #[test]
+    fn examples_are_shown_as_they_are_written() {
+        let mut command = Arguments::command();
+        command.build();
+        for (name, text) in [
+            ("dump", include_str!("help/dump.txt")),
+            ("check", include_str!("help/check.txt")),
+            ("diff", include_str!("help/diff.txt")),
+            ("decode", include_str!("help/decode.txt")),
+            ("encode", include_str!("help/encode.txt")),
+        ] {
+            let of = command.find_subcommand_mut(name).expect("a command");
+            assert!(of.render_long_help().to_string().contains(text.trim()), "{name}");
+        }
+        assert!(command.render_long_help().to_string().contains(include_str!("help/overview.txt").trim()));
+    }
+
     #[test]
     fn ranges_end_at_the_end_of_the_address_space() {
         assert_eq!(range("0x1000-0x2000"), Ok((0x1000, 0x1fff)));
@@ -273,7 +306,9 @@ mod tests {
     }
 
     #[test]
-    fn granules_and_levels_have_their_names() {
+    fn granules_levels_and_memory_orders_have_their_names() {
+        assert_eq!((mair("linux"), mair("0xff")), (Ok(0x0000_0004_0044_f0ff), Ok(0xff)));
+        assert!(mair("windows").is_err());
         assert_eq!(page_size("16K"), Ok(PageSize::Size16K));
         assert_eq!(page_size("64kib"), Ok(PageSize::Size64K));
         assert!(page_size("8k").is_err() && level("4").is_err());

@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &DecodeArguments) -> Result<Status, Failure> {
 }
 
 /// The words for a value, or for an operation and its operand.
-fn decode(what: &str, values: &[String], encoding: &EncodingArguments) -> Result<String, Failure> {
+pub(crate) fn decode(what: &str, values: &[String], encoding: &EncodingArguments) -> Result<String, Failure> {
     if what.eq_ignore_ascii_case("tlbi") {
         return tlbi::decode(values);
     }

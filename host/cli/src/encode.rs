@@ -1,10 +1,10 @@
 //! `vellum encode`: fields to a register, a descriptor or an operand. What decodes must encode to the same bits.
 
 use image::number;
-use vmsa::fields::{Field, Register, STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF, Values};
-use vmsa::maintenance::{LevelHint, operand_by_address, operand_by_asid, operand_by_intermediate};
-use vmsa::registers::MemoryType;
-use vmsa::{Descriptor, Level, PhysAddr, TlbiOp};
+use vmsa::fields::{Field, Register, STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF, STAGE2_TABLE, Values};
+use vmsa::maintenance::{LevelHint, RangeOperand, operand_by_address, operand_by_asid, operand_by_intermediate};
+use vmsa::registers::{MemoryType, encode_ttbr};
+use vmsa::{Descriptor, Granule, Granule4K, Granule16K, Granule64K, Layout, Level, PageSize, PhysAddr, TlbiOp};
 
 use crate::args::{EncodeArguments, EncodingArguments, StageChoice};
 use crate::decode::find;
@@ -24,9 +24,19 @@ fn encode(what: &str, fields: &[String], encoding: &EncodingArguments) -> Result
         "descriptor" | "pte" => descriptor(fields, encoding),
         name => {
             let register = find(name).ok_or_else(|| Failure(format!("nothing known of `{what}`")))?;
-            fields.iter().try_fold(0, |word, text| assign(register, word, text))
+            fields.iter().try_fold(0, |word, text| match split(text) {
+                ("root", address) if register.field("BADDR").is_some() => Ok(word | root(number(address)?, encoding)?),
+                _ => assign(register, word, text),
+            })
         }
     }
+}
+
+/// `root=ADDRESS` of a TTBR: BADDR, whose bits 5:2 are address bits 51:48 with `--wide`.
+fn root(address: u64, encoding: &EncodingArguments) -> Result<u64, Failure> {
+    let layout = encoding.layout();
+    check_address(address, 6, layout.output_bits())?;
+    Ok(encode_ttbr(layout, PhysAddr::new(address), 0, false))
 }
 
 /// `FIELD=VALUE`, or `FIELD` alone for 1.
@@ -98,14 +108,15 @@ fn descriptor(fields: &[String], encoding: &EncodingArguments) -> Result<u64, Fa
         }
         (None, Some(next)) if encoding.level != Level::L3 => {
             check_address(next, encoding.granule.shift(), layout.output_bits())?;
-            (&STAGE1_TABLE, Descriptor::table(layout, PhysAddr::new(next), 0))
+            let table = if encoding.stage == StageChoice::One { &STAGE1_TABLE } else { &STAGE2_TABLE };
+            (table, Descriptor::table(layout, PhysAddr::new(next), 0))
         }
         (None, Some(_)) => return Err(Failure("level 3 has no tables".to_owned())),
         _ => return Err(Failure("a descriptor needs to=ADDRESS (leaf) or next=ADDRESS (table)".to_owned())),
     };
     let rest = fields.iter().filter(|text| !matches!(split(text).0.to_ascii_lowercase().as_str(), "to" | "next"));
     let attributes = rest.into_iter().try_fold(0, |word, text| assign(table, word, text))?;
-    if attributes & empty.bits() & !Descriptor::TYPE != 0 && layout == vmsa::Layout::Lpa2 {
+    if attributes & empty.bits() & !Descriptor::TYPE != 0 && layout == Layout::Lpa2 {
         return Err(Failure("with LPA2 bits 9:8 are output address: SH comes from TCR".to_owned()));
     }
     Ok(empty.bits() | attributes)
@@ -121,30 +132,94 @@ fn check_address(address: u64, shift: u32, bits: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The operand of a TLBI: `vae1is asid=3 va=0x…`. A level hint needs `ttl`, for a wrong one invalidates nothing.
+/// What the operand of a TLBI is made of.
+struct Operand {
+    asid: u16,
+    address: u64,
+    pages: Option<u64>,
+    /// The level of the leaves, if a hint is wanted: a wrong one invalidates nothing.
+    level: Option<Level>,
+}
+
+/// The operand of a TLBI: `vae1is asid=3 va=0x…`, `rvae1is va=0x… pages=32`.
 fn tlbi(fields: &[String], encoding: &EncodingArguments) -> Result<u64, Failure> {
     let (name, fields) =
         fields.split_first().ok_or_else(|| Failure("which TLBI? encode tlbi vae1is asid=3 va=0x…".to_owned()))?;
     let op = TlbiOp::find(name).ok_or_else(|| Failure(format!("no TLBI `{name}`; one is vae1is")))?;
-    let mut values = [("asid", 0), ("va", 0), ("ipa", 0), ("ttl", 0)];
+    let name = op.name().unwrap_or("");
+    let known: &[&str] = match name {
+        _ if !op.takes_operand() => &[],
+        _ if name.starts_with("ASID") => &["asid"],
+        _ if name.starts_with("RIPAS2") => &["ipa", "pages", "ttl"],
+        _ if name.starts_with("IPAS2") => &["ipa", "ttl"],
+        _ if name.starts_with("RVAA") => &["va", "pages", "ttl"],
+        _ if name.starts_with("VAA") => &["va", "ttl"],
+        _ if name.starts_with('R') => &["asid", "va", "pages", "ttl"],
+        _ => &["asid", "va", "ttl"],
+    };
+    let operand = operand(op, known, fields, encoding)?;
+    Ok(match name {
+        _ if known.is_empty() => 0,
+        _ if known.contains(&"pages") => by_range(&operand, encoding)?,
+        _ if known == ["asid"] => operand_by_asid(operand.asid),
+        _ if known.contains(&"ipa") => operand_by_intermediate(hint(&operand, encoding), operand.address),
+        _ => operand_by_address(operand.asid, hint(&operand, encoding), operand.address),
+    })
+}
+
+fn hint(operand: &Operand, encoding: &EncodingArguments) -> LevelHint {
+    operand.level.map_or(LevelHint::NONE, |level| LevelHint::leaf(encoding.granule, encoding.layout(), level))
+}
+
+fn operand(op: TlbiOp, known: &[&str], fields: &[String], encoding: &EncodingArguments) -> Result<Operand, Failure> {
+    let mut operand = Operand { asid: 0, address: 0, pages: None, level: None };
     for text in fields {
         let (key, value) = split(text);
-        let slot = values.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(key));
-        let slot = slot.ok_or_else(|| Failure(format!("`{key}` is none of asid, va, ipa, ttl")))?;
-        slot.1 = number(value)?;
+        let key = key.to_ascii_lowercase();
+        if !known.contains(&key.as_str()) {
+            let expected = if known.is_empty() { "none: it has no operand".to_owned() } else { known.join(", ") };
+            return Err(Failure(format!("tlbi {op} has no field `{key}`: expected {expected}")));
+        }
+        let value = number(value)?;
+        match key.as_str() {
+            "asid" => {
+                let too_wide = |_| Failure(format!("ASID {value:#x} has more than 16 bits"));
+                operand.asid = u16::try_from(value).map_err(too_wide)?;
+            }
+            "pages" => operand.pages = Some(value),
+            "ttl" => operand.level = (value != 0).then_some(encoding.level),
+            _ => operand.address = value,
+        }
     }
-    let [(_, asid), (_, va), (_, ipa), (_, ttl)] = values;
-    let asid = u16::try_from(asid).map_err(|_| Failure(format!("ASID {asid:#x} has more than 16 bits")))?;
-    let hint =
-        if ttl == 0 { LevelHint::NONE } else { LevelHint::leaf(encoding.granule, encoding.layout(), encoding.level) };
-    let name = op.name().unwrap_or("");
-    match name {
-        _ if !op.takes_operand() => Ok(0),
-        _ if name.starts_with('R') => Err(Failure("operands by range depend on a range: not encoded here".to_owned())),
-        _ if name.contains("IPAS2") => Ok(operand_by_intermediate(hint, ipa)),
-        _ if name.starts_with("ASID") => Ok(operand_by_asid(asid)),
-        _ => Ok(operand_by_address(asid, hint, va)),
+    Ok(operand)
+}
+
+fn by_range(operand: &Operand, encoding: &EncodingArguments) -> Result<u64, Failure> {
+    match encoding.granule {
+        PageSize::Size4K => by_range_of::<Granule4K>(operand, encoding.layout()),
+        PageSize::Size16K => by_range_of::<Granule16K>(operand, encoding.layout()),
+        PageSize::Size64K => by_range_of::<Granule64K>(operand, encoding.layout()),
     }
+}
+
+/// One operand covers (NUM + 1) << (5 × SCALE + 1) pages: what none covers exactly is refused, for less would leave
+/// translations behind.
+fn by_range_of<G: Granule>(operand: &Operand, layout: Layout) -> Result<u64, Failure> {
+    let address = operand.address;
+    let pages = operand.pages.ok_or_else(|| Failure("a range needs pages=N".to_owned()))?;
+    let unit = if layout == Layout::Lpa2 { 1 << 16 } else { G::PAGE_SIZE.size_bytes() };
+    if !address.is_multiple_of(unit) {
+        return Err(Failure(format!("{address:#x} is not a multiple of {unit:#x}")));
+    }
+    let range = RangeOperand::largest::<G>(layout, address, pages);
+    let range = range.ok_or_else(|| Failure(format!("a range has two pages or more, not {pages}")))?;
+    if range.pages() != pages {
+        let covered = range.pages();
+        let rest = address.wrapping_add(covered << G::SHIFT);
+        let line = format!("no one operand covers {pages} pages: encode {covered}, then the rest from {rest:#x}");
+        return Err(Failure(line));
+    }
+    Ok(range.encode::<G>(layout, operand.asid, operand.level, address))
 }
 
 #[cfg(test)]

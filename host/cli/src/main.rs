@@ -36,7 +36,8 @@ enum Status {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // A live guest must be let go: the first signal only makes the next read fail, a second one ends the program.
+    // A live guest must be let go: the first signal (of Ctrl-C, of `timeout`, of a terminal that closes) only makes the next
+    // read fail, a second one ends the program.
     let handled = ctrlc::set_handler(|| {
         if image::interrupt::request() {
             std::process::exit(130);

@@ -1,5 +1,6 @@
 //! Opens the machine that the user named, and finds the page tables that are meant.
 
+use clap::ValueEnum;
 use image::{Machine, Regime, Registers, Root};
 
 use crate::args::{MachineArguments, Part};
@@ -24,13 +25,14 @@ pub(crate) struct Selection {
 
 /// Opens the machine and selects its page tables; at least one.
 pub(crate) fn open(arguments: &MachineArguments) -> Result<Selection, Failure> {
-    let by_hand = registers(arguments);
+    let by_hand = registers(arguments)?;
     let mut machine = arguments.source.open(arguments.ram.as_ref(), by_hand.is_empty())?;
     for note in &machine.notes {
         say::note(note);
     }
-    if !by_hand.is_empty() {
-        machine.cpus = vec![by_hand];
+    let is_by_hand = !by_hand.is_empty();
+    if is_by_hand {
+        machine.give(by_hand);
     }
     let mut roots = if arguments.search { Vec::new() } else { known(&mut machine)? };
     if roots.is_empty() && (machine.cpus.is_empty() || arguments.search) {
@@ -40,7 +42,11 @@ pub(crate) fn open(arguments: &MachineArguments) -> Result<Selection, Failure> {
         roots.iter_mut().for_each(|root| root.memory = Some(vmsa::registers::MemoryTypes(mair)));
     }
     if roots.is_empty() {
-        return Err(Failure("no page table is known: give --ttbr1 and --tcr".to_owned()));
+        let line = match is_by_hand {
+            true => "the registers given name no page table",
+            false => "no page table is known: give --ttbr1 and --tcr",
+        };
+        return Err(Failure(line.to_owned()));
     }
     let roots = choose(roots, arguments)?;
     if roots.iter().any(|root| root.memory.is_none() && root.is_stage1()) {
@@ -70,23 +76,26 @@ fn search(machine: &mut Machine) -> Result<Vec<Root>, Failure> {
     Ok(found.into_iter().take(1).collect())
 }
 
-/// What the user tells of registers.
-fn registers(arguments: &MachineArguments) -> Registers {
+/// What the user tells of registers. A TCR without a TTBR would be left out, so it is refused.
+fn registers(arguments: &MachineArguments) -> Result<Registers, Failure> {
+    if arguments.tcr.is_some() && arguments.ttbr0.or(arguments.ttbr1).is_none() {
+        return Err(Failure("--tcr alone says nothing: give --ttbr1 or --ttbr0 too".to_owned()));
+    }
     let mut registers = Registers::default();
     let values = [
         ("TTBR1_EL1", arguments.ttbr1),
         ("TTBR0_EL1", arguments.ttbr0),
-        ("TCR_EL1", arguments.tcr.filter(|_| arguments.ttbr0.or(arguments.ttbr1).is_some())),
+        ("TCR_EL1", arguments.tcr),
         ("VTTBR_EL2", arguments.vttbr),
         ("VTCR_EL2", arguments.vtcr),
-        ("HCR_EL2", arguments.vttbr.map(|_| 1)),
+        ("HCR_EL2", arguments.vttbr.map(|_| arguments.hcr.unwrap_or(0) | 1)),
     ];
     for (name, value) in values {
         if let Some(value) = value {
             registers.set(name, value);
         }
     }
-    registers
+    Ok(registers)
 }
 
 fn choose(roots: Vec<Root>, arguments: &MachineArguments) -> Result<Vec<Root>, Failure> {
@@ -104,10 +113,10 @@ fn choose(roots: Vec<Root>, arguments: &MachineArguments) -> Result<Vec<Root>, F
         // A kernel that lives in a lower half, or at EL2, is a kernel too.
         (true, Part::Kernel) => Ok(vec![all[0].clone()]),
         (true, part) => {
-            let list: Vec<&str> = all.iter().map(|root| root.regime.register()).collect();
-            Err(Failure(
-                format!("no page table of --part {part:?} is in use; there are {}", list.join(", ")).to_lowercase(),
-            ))
+            let mut list: Vec<&str> = all.iter().map(|root| root.regime.register()).collect();
+            list.dedup();
+            let part = part.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+            Err(Failure(format!("no page table of --part {part} is in use; there is that of {}", list.join(", "))))
         }
     }
 }

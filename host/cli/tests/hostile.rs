@@ -74,6 +74,7 @@ fn what_cannot_be_read_is_one_line() {
         ("qemu:unix:/nonexistent", "No such file"),
         ("qmp:/nonexistent", "No such file"),
         ("raw:/dev/null@0", "empty"),
+        ("raw:/@0", "a folder"),
         ("kcore", if cfg!(target_arch = "aarch64") { "" } else { "arm64" }),
     ] {
         if expected.is_empty() {
@@ -93,6 +94,7 @@ fn what_was_asked_wrongly_says_what_is_right() {
         (&["dump", "raw:f@0", "--level", "7"], "-1 to 3"),
         (&["dump", "raw:f@0", "--only", "rw"], "possible values"),
         (&["dump", "raw:f@0", "--ttbr1", "0"], "--tcr"),
+        (&["dump", "raw:f@0", "--tcr", "0"], "--tcr alone says nothing"),
         (&["dump", "raw:f@0", "--ram", "g"], "No such file|--ram goes with"),
         (&["check", "raw:f@0", "--fail-on", "all"], "possible values"),
         (&["decode", "esr", "one"], "no 64-bit number"),

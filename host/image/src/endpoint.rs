@@ -24,13 +24,14 @@ pub(crate) trait Stream: Read + Write {}
 impl<S: Read + Write> Stream for S {}
 
 impl Endpoint {
-    /// Connects; a read that waits longer than `patience` fails.
+    /// Connects; a read or a write that waits longer than `patience` fails.
     pub(crate) fn connect(&self, patience: Duration) -> Result<Box<dyn Stream>, Error> {
         let about = |error: std::io::Error| Error::new(format!("{self}: {error}"));
         match self {
             Self::Unix(path) => {
                 let stream = UnixStream::connect(path).map_err(about)?;
                 stream.set_read_timeout(Some(patience)).map_err(about)?;
+                stream.set_write_timeout(Some(patience)).map_err(about)?;
                 Ok(Box::new(stream))
             }
             Self::Tcp(name) => {
@@ -38,6 +39,7 @@ impl Endpoint {
                 let address = addresses.next().ok_or_else(|| Error::new(format!("{self}: no such host")))?;
                 let stream = TcpStream::connect_timeout(&address, patience).map_err(about)?;
                 stream.set_read_timeout(Some(patience)).map_err(about)?;
+                stream.set_write_timeout(Some(patience)).map_err(about)?;
                 // Requests are small, and each waits for its reply.
                 stream.set_nodelay(true).map_err(about)?;
                 Ok(Box::new(stream))

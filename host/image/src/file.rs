@@ -51,7 +51,11 @@ impl FileMemory {
     pub fn open(path: &Path, base: u64) -> Result<Self, Error> {
         let what = path.display();
         let file = File::open(path).map_err(|error| Error::io(&what, &error))?;
-        let size_bytes = file.metadata().map_err(|error| Error::io(&what, &error))?.len();
+        let metadata = file.metadata().map_err(|error| Error::io(&what, &error))?;
+        if metadata.is_dir() {
+            return Err(Error::new(format!("{what}: a folder, expected a memory image")));
+        }
+        let size_bytes = metadata.len();
         if size_bytes == 0 {
             return Err(Error::new(format!("{what}: the file is empty, expected a memory image")));
         }
@@ -140,6 +144,13 @@ mod tests {
         assert_eq!(memory.read(PhysAddr::new(0x1001), &mut bytes), Err(ReadError::Outside));
         assert_eq!(memory.ranges().first(), Some(&(0x1000..0x1008)));
         assert!(memory.holds(PhysAddr::new(0x1002), 6) && !memory.holds(PhysAddr::new(0x1002), 7));
+    }
+
+    #[test]
+    fn what_is_no_image_is_refused_in_one_line() {
+        let refused = |path: &str, base| FileMemory::open(Path::new(path), base).err().map(|error| error.to_string());
+        assert_eq!(refused("/", 0).as_deref(), Some("/: a folder, expected a memory image"));
+        assert_eq!(refused("/dev/null", 0).as_deref(), Some("/dev/null: the file is empty, expected a memory image"));
     }
 
     #[test]

@@ -21,6 +21,9 @@ use packet::Connection;
 
 /// What a stub sends at most in one reply if it does not say.
 const LEAST_PACKET_BYTES: usize = 400;
+/// Requests that wait for their replies at once. A stub that is busy writing reads nothing: with more, it would wait for us
+/// to read, and we, for our acknowledgements fill its socket, for it to.
+const MOST_IN_FLIGHT: usize = 32;
 /// More CPUs than a stub has, so that one that lies does not keep us for ever.
 const MOST_CPUS: usize = 4096;
 
@@ -136,10 +139,24 @@ impl Memory for Session {
         if !self.holds(at, into.len() as u64) {
             return Err(ReadError::Outside);
         }
+        let at_once = self.packet_bytes / 2 * MOST_IN_FLIGHT;
+        for (place, part) in into.chunks_mut(at_once).enumerate() {
+            self.read_at_once(at.bits() + (place * at_once) as u64, part)?;
+        }
+        Ok(())
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        self.ranges.clone()
+    }
+}
+
+impl Session {
+    fn read_at_once(&mut self, at: u64, into: &mut [u8]) -> Result<(), ReadError> {
         let most = self.packet_bytes / 2;
         let mut requests = Vec::new();
         for (place, part) in into.chunks(most).enumerate() {
-            requests.push(format!("m{:x},{:x}", at.bits() + (place * most) as u64, part.len()));
+            requests.push(format!("m{:x},{:x}", at + (place * most) as u64, part.len()));
         }
         let failed = |error: Error| ReadError::Failed(error.to_string());
         self.connection.send_all(&requests).map_err(failed)?;
@@ -153,10 +170,6 @@ impl Memory for Session {
         }
         Ok(())
     }
-
-    fn ranges(&self) -> Vec<Range<u64>> {
-        self.ranges.clone()
-    }
 }
 
 impl Drop for Session {
@@ -167,5 +180,67 @@ impl Drop for Session {
             let _ = self.connection.ask("Qqemu.PhyMemMode:0");
         }
         let _ = self.connection.ask(if self.is_multiprocess { "D;1" } else { "D" });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::io::{self, Read, Write};
+
+    use super::*;
+
+    /// A stub of memory that holds the low byte of each address, and that stops reading when too much is asked at once.
+    #[derive(Default)]
+    struct Stub {
+        asked: VecDeque<u8>,
+        replies: VecDeque<Vec<u8>>,
+    }
+
+    impl Write for Stub {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.asked.extend(bytes);
+            while let Some(end) =
+                self.asked.iter().position(|byte| *byte == b'#').filter(|end| end + 2 < self.asked.len())
+            {
+                let packet: Vec<u8> = self.asked.drain(..end + 3).collect();
+                let text = String::from_utf8_lossy(&packet).into_owned();
+                let text =
+                    text.trim_start_matches('+').trim_start_matches('$').split('#').next().unwrap_or("").to_owned();
+                let reply = match text.strip_prefix('m').and_then(|text| text.split_once(',')) {
+                    Some((at, size)) => {
+                        let number = |text| u64::from_str_radix(text, 16).expect("hexadecimal");
+                        (number(at)..number(at) + number(size)).map(|at| format!("{:02x}", at as u8)).collect()
+                    }
+                    None if text.starts_with("qSupported") => "PacketSize=1000".to_owned(),
+                    None => "OK".to_owned(),
+                };
+                let sum = reply.bytes().fold(0u8, |sum, byte| sum.wrapping_add(byte));
+                self.replies.push_back(format!("${reply}#{sum:02x}").into_bytes());
+                assert!(self.replies.len() <= MOST_IN_FLIGHT, "a real stub would write, and read no more");
+            }
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Read for Stub {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let Some(reply) = self.replies.pop_front() else { return Ok(0) };
+            into[..reply.len()].copy_from_slice(&reply);
+            Ok(reply.len())
+        }
+    }
+
+    #[test]
+    fn a_large_read_asks_for_a_little_at_a_time() {
+        let connection = Connection::over("stub".to_owned(), Box::new(Stub::default()));
+        let mut session = Session::over(connection).expect("a session");
+        let mut bytes = vec![0; 1 << 20];
+        assert_eq!(session.read(PhysAddr::new(0x4000_0003), &mut bytes), Ok(()));
+        assert!(bytes.iter().enumerate().all(|(place, byte)| *byte == (place + 3) as u8));
     }
 }

@@ -18,12 +18,20 @@ pub struct Machine {
     pub vmcoreinfo: Option<VmcoreInfo>,
     /// One line for each thing that the user should know of the source.
     pub notes: Vec<String>,
+    /// The registers are not the machine's own, but what the user said.
+    is_given: bool,
 }
 
 impl Machine {
     /// A machine of which only the memory is known.
     pub fn new(memory: Box<dyn Memory>) -> Self {
-        Self { memory, cpus: Vec::new(), vmcoreinfo: None, notes: Vec::new() }
+        Self { memory, cpus: Vec::new(), vmcoreinfo: None, notes: Vec::new(), is_given: false }
+    }
+
+    /// Takes the registers that the user gives instead of the machine's own.
+    pub fn give(&mut self, registers: Registers) {
+        self.cpus = vec![registers];
+        self.is_given = true;
     }
 
     /// Every distinct page table in use: by registers, or else by vmcoreinfo.
@@ -49,6 +57,9 @@ impl Machine {
     }
 
     fn roots_by_registers(&self) -> Roots {
+        if self.is_given {
+            return self.cpus.iter().map(|registers| registers.roots(&Origin::Flags)).next().unwrap_or_default();
+        }
         let mut all = Roots::default();
         for (number, registers) in self.cpus.iter().enumerate() {
             let of_cpu = registers.roots(&Origin::Registers(vec![number]));
@@ -67,11 +78,12 @@ impl Machine {
 
     /// The stage 2 that translates the addresses of `root`'s tables, if any does.
     pub fn stage2_above(&self, root: &Root) -> Option<Root> {
-        let Origin::Registers(cpus) = &root.origin else { return None };
-        if !root.regime.is_below_stage2() {
-            return None;
-        }
-        let registers = self.cpus.get(*cpus.first()?)?;
+        let cpu = match &root.origin {
+            Origin::Registers(cpus) => *cpus.first()?,
+            Origin::Flags => 0,
+            _ => return None,
+        };
+        let registers = self.cpus.get(cpu).filter(|_| root.regime.is_below_stage2())?;
         registers.roots(&root.origin).roots.into_iter().find(|other| other.regime == Regime::Stage2)
     }
 

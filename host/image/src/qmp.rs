@@ -1,21 +1,28 @@
 //! A live machine by QEMU's machine protocol: memory through files that QEMU writes, registers through the gdb server that
-//! it can start for a moment.
+//! it has, or else through one that it starts for a moment.
+
+mod server;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::ops::Range;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use vmsa::PhysAddr;
 
-use crate::endpoint::{Endpoint, Stream};
+use crate::endpoint::Endpoint;
 use crate::file::FileMemory;
 use crate::machine::Machine;
 use crate::memory::{Memory, ReadError};
 use crate::{Error, gdb, interrupt, mtree};
 
+use server::Server;
+
+/// QEMU greets at once.
+const GREETING_PATIENCE: Duration = Duration::from_secs(10);
 /// QEMU writes gigabytes to a file in less.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// More than QEMU sends in one line.
@@ -23,7 +30,7 @@ const MOST_BYTES: u64 = 16 << 20;
 
 struct Session {
     name: String,
-    stream: BufReader<Box<dyn Stream>>,
+    stream: BufReader<UnixStream>,
     folder: PathBuf,
     ranges: Vec<Range<u64>>,
 }
@@ -51,13 +58,13 @@ pub(crate) fn open(path: &Path, ram: Option<(&Path, u64)>, needs_registers: bool
 
 impl Session {
     fn connect(path: &Path) -> Result<Self, Error> {
-        let stream = BufReader::new(Endpoint::Unix(path.to_owned()).connect(PATIENCE)?);
+        let name = path.display().to_string();
+        let about = |error: std::io::Error| Error::io(&name, &error);
+        let mut stream = UnixStream::connect(path).map_err(about)?;
+        greeting(&mut stream, &name)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(about)?;
         let folder = private_folder()?;
-        let mut session = Self { name: path.display().to_string(), stream, folder, ranges: Vec::new() };
-        let greeting = session.line()?;
-        if greeting.get("QMP").is_none() {
-            return Err(Error::new(format!("{}: no QMP greeting; is that QEMU's -qmp socket?", session.name)));
-        }
+        let mut session = Self { name, stream: BufReader::new(stream), folder, ranges: Vec::new() };
         session.execute("qmp_capabilities", json!({}))?;
         Ok(session)
     }
@@ -65,8 +72,7 @@ impl Session {
     fn line(&mut self) -> Result<Value, Error> {
         let mut line = String::new();
         let reader = &mut self.stream;
-        let bytes =
-            std::io::Read::take(reader, MOST_BYTES).read_line(&mut line).map_err(|e| Error::io(&self.name, &e))?;
+        let bytes = Read::take(reader, MOST_BYTES).read_line(&mut line).map_err(|e| Error::io(&self.name, &e))?;
         if bytes == 0 {
             return Err(Error::new(format!("{}: QEMU closed the connection", self.name)));
         }
@@ -94,23 +100,32 @@ impl Session {
         Ok(reply.as_str().unwrap_or_default().to_owned())
     }
 
-    /// Registers by a gdb server of our own, which ends with the conversation.
+    /// Registers by the gdb server that is there, or by one of our own, which ends with the conversation.
     fn read_cpus(&mut self) -> Result<Vec<crate::Registers>, Error> {
         let chardevs = self.execute("query-chardev", json!({}))?;
-        let is_taken = chardevs.as_array().is_some_and(|all| all.iter().any(|one| one["label"] == "gdb"));
-        if is_taken {
-            return Err(Error::new("QEMU has a gdb server already; read through it with qemu:HOST:PORT"));
-        }
         let was_running = self.execute("query-status", json!({}))?["running"] == true;
+        let cpus = match server::find(&chardevs, &self.name) {
+            Server::Idle(endpoint) => gdb::read_cpus(&endpoint),
+            Server::Absent => self.read_cpus_by_our_server(),
+            Server::Taken => return Err(Error::new("a debugger is at QEMU's gdb server, which serves one at a time")),
+            Server::Perhaps(sockets) => {
+                let sockets = sockets.join(" or ");
+                return Err(Error::new(format!("starting a gdb server may end one that is there: try {sockets}")));
+            }
+        };
+        if !was_running {
+            // Detaching from a gdb server lets the machine go on.
+            self.execute("stop", json!({}))?;
+        }
+        cpus.map_err(|error| Error::new(format!("QEMU's gdb server: {error}")))
+    }
+
+    fn read_cpus_by_our_server(&mut self) -> Result<Vec<crate::Registers>, Error> {
         let socket = self.folder.join("gdb");
         let answer = self.monitor(&format!("gdbserver unix:{},server=on,wait=off", socket.display()))?;
         let cpus = gdb::read_cpus(&Endpoint::Unix(socket));
         self.monitor("gdbserver none")?;
-        if !was_running {
-            // Detaching from the gdb server lets the machine go on.
-            self.execute("stop", json!({}))?;
-        }
-        cpus.map_err(|error| Error::new(format!("QEMU's gdb server: {error} {}", answer.trim())))
+        cpus.map_err(|error| Error::new(format!("{error} {}", answer.trim())))
     }
 
     fn read_file(&mut self, at: PhysAddr, into: &mut [u8]) -> Result<(), Error> {
@@ -122,6 +137,45 @@ impl Session {
         }
         into.copy_from_slice(&bytes);
         Ok(())
+    }
+}
+
+/// Waits for QEMU's greeting, one line. It is read byte by byte, so that nothing behind it is taken.
+fn greeting(stream: &mut UnixStream, name: &str) -> Result<(), Error> {
+    stream.set_read_timeout(Some(GREETING_PATIENCE)).map_err(|error| Error::io(name, &error))?;
+    let mut line = Vec::new();
+    let ended = loop {
+        let mut byte = [0];
+        match stream.read(&mut byte) {
+            Ok(1) if byte[0] == b'\n' => break None,
+            Ok(1) if line.len() < 1 << 16 => line.push(byte[0]),
+            Ok(_) => break None,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => break Some(error),
+        }
+    };
+    if serde_json::from_slice::<Value>(&line).is_ok_and(|greeting| greeting.get("QMP").is_some()) {
+        return Ok(());
+    }
+    let_go(stream);
+    let why = match ended {
+        Some(error) if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => format!(" ({error})"),
+        _ => String::new(),
+    };
+    Err(Error::new(format!("{name}: no QMP greeting; is that QEMU's -qmp socket?{why}")))
+}
+
+/// A gdb stub stops the machine for whoever connects: a detach lets it go on, once it has been read, which a reply tells. To
+/// anything else these are odd bytes. The process is named, for QEMU refuses a bare `D` if an earlier debugger spoke of more
+/// than one.
+fn let_go(stream: &mut UnixStream) {
+    let asked = stream.write_all(b"+$D;1#b0").and_then(|()| stream.set_read_timeout(Some(Duration::from_secs(2))));
+    let mut reply = [0; 64];
+    while asked.is_ok() {
+        match stream.read(&mut reply) {
+            Ok(bytes) if bytes > 0 && !reply[..bytes].ends_with(b"$OK#9a") => {}
+            _ => return,
+        }
     }
 }
 

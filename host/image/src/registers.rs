@@ -13,7 +13,7 @@ use crate::shape::{Shape, ShapeError};
 pub struct Registers(BTreeMap<&'static str, u64>);
 
 /// The registers that tell where page tables are and how they are to be read.
-pub const NAMES: [&str; 17] = [
+pub const NAMES: [&str; 19] = [
     "HCR_EL2",
     "ID_AA64MMFR0_EL1",
     "ID_AA64MMFR1_EL1",
@@ -22,6 +22,8 @@ pub const NAMES: [&str; 17] = [
     "MAIR_EL2",
     "SCTLR_EL1",
     "SCTLR_EL2",
+    "TCR2_EL1",
+    "TCR2_EL2",
     "TCR_EL1",
     "TCR_EL2",
     "TTBR0_EL1",
@@ -59,6 +61,11 @@ const SCTLR_EE: u32 = 25;
 const HCR_VM: u32 = 0;
 const HCR_E2H: u32 = 34;
 const HCR_FWB: u32 = 46;
+/// TCR2_ELx.PIE and .D128; VTCR_EL2.S2PIE and .D128.
+const TCR2_PIE: u32 = 1;
+const TCR2_D128: u32 = 5;
+const VTCR_S2PIE: u32 = 36;
+const VTCR_D128: u32 = 38;
 
 impl Registers {
     /// Sets a register by name; `false` if it is not one that counts here. QEMU calls SCTLR_EL1 plain SCTLR.
@@ -106,6 +113,14 @@ impl Registers {
             found.notes.push(format!("stage 1 of EL{el}&0 is off (SCTLR_EL{el}.M = 0)"));
             return;
         }
+        let tcr2 = of("TCR2").unwrap_or(0);
+        if flag(tcr2, TCR2_D128) {
+            found.notes.push(format!("EL{el}&0 has 128-bit descriptors (TCR2_EL{el}.D128), which are not read here"));
+            return;
+        }
+        if flag(tcr2, TCR2_PIE) {
+            found.notes.push(indirect(&format!("TCR2_EL{el}.PIE")));
+        }
         for half in [AddressHalf::Upper, AddressHalf::Lower] {
             let regime = regime(el, half);
             let name = regime.register();
@@ -134,11 +149,7 @@ impl Registers {
         if !flag(sctlr, SCTLR_M) {
             return;
         }
-        let shape = lower_page_size(field(tcr, 14, 2)).and_then(|size| {
-            let layout = layout(size, flag(tcr, 32), field(tcr, 16, 3));
-            Shape::stage1(size, layout, 64 - field(tcr, 0, 6) as u32, AddressHalf::Lower)
-        });
-        match shape {
+        match shape_of_el2(tcr) {
             Ok(shape) => found.roots.push(Root {
                 memory: self.get("MAIR_EL2").map(MemoryTypes),
                 shareability: field(tcr, 12, 2) as u8,
@@ -156,6 +167,9 @@ impl Registers {
             found.notes.push("stage 2 is on, but the source has no VTCR_EL2 and VTTBR_EL2".to_owned());
             return;
         };
+        if flag(vtcr, VTCR_S2PIE) {
+            found.notes.push(indirect("VTCR_EL2.S2PIE"));
+        }
         match shape_of_stage2(vtcr) {
             Ok(shape) => found.roots.push(Root {
                 shareability: field(vtcr, 12, 2) as u8,
@@ -166,6 +180,10 @@ impl Registers {
             Err(error) => found.notes.push(format!("VTTBR_EL2 with VTCR_EL2 {vtcr:#x}: {error}; left out")),
         }
     }
+}
+
+fn indirect(what: &str) -> String {
+    format!("{what} = 1: permissions are indirect, which is not decoded here: those shown are not true")
 }
 
 /// A root with what its TTBR and SCTLR say.
@@ -197,8 +215,18 @@ pub fn shape_of_half(tcr: u64, half: AddressHalf) -> Result<Shape, ShapeError> {
     Shape::stage1(page_size, layout(page_size, flag(tcr, 59), field(tcr, 32, 3)), 64 - width as u32, half)
 }
 
+/// The shape that TCR_EL2 gives where HCR_EL2.E2H is 0.
+pub fn shape_of_el2(tcr: u64) -> Result<Shape, ShapeError> {
+    let page_size = lower_page_size(field(tcr, 14, 2))?;
+    let layout = layout(page_size, flag(tcr, 32), field(tcr, 16, 3));
+    Shape::stage1(page_size, layout, 64 - field(tcr, 0, 6) as u32, AddressHalf::Lower)
+}
+
 /// The shape that VTCR_EL2 gives (D23.2.188): the start level is SL0, with SL2 for level −1.
 pub fn shape_of_stage2(vtcr: u64) -> Result<Shape, ShapeError> {
+    if flag(vtcr, VTCR_D128) {
+        return Err(ShapeError::new("VTCR_EL2.D128 = 1: 128-bit descriptors are not read here"));
+    }
     let page_size = lower_page_size(field(vtcr, 14, 2))?;
     let layout = layout(page_size, flag(vtcr, 32), field(vtcr, 16, 3));
     let start = match (page_size, field(vtcr, 6, 2), flag(vtcr, 33)) {
@@ -282,6 +310,19 @@ mod tests {
         let wrong = registers(&[("TCR_EL1", tcr), ("TTBR0_EL1", 0), ("TTBR1_EL1", 0)]).roots(&Origin::Flags);
         assert!(wrong.roots.is_empty() && wrong.notes.len() == 2, "{wrong:?}");
         assert!(wrong.notes[0].contains("TG1 = 00 is reserved"), "{wrong:?}");
+    }
+
+    #[test]
+    fn what_is_not_decoded_is_said() {
+        let tcr = [("TCR_EL1", 0x15_b510_3510), ("TTBR1_EL1", 0x4000_0000)];
+        let with = |more: &[(&str, u64)]| registers(&[&tcr[..], more].concat()).roots(&Origin::Flags);
+        let indirect = with(&[("TCR2_EL1", 1 << 1)]);
+        assert!(indirect.roots.len() == 1 && indirect.notes[0].contains("PIE = 1"), "{indirect:?}");
+        let wide = with(&[("TCR2_EL1", 1 << 5)]);
+        assert!(wide.roots.is_empty() && wide.notes[0].contains("128-bit"), "{wide:?}");
+        let stage2 = [("HCR_EL2", 1), ("VTTBR_EL2", 0), ("VTCR_EL2", 1 << 36 | 0x8002_3558)];
+        assert!(with(&stage2).notes[0].contains("S2PIE"));
+        assert!(shape_of_stage2(1 << 38 | 0x8002_3558).is_err());
     }
 
     /// VTCR_EL2 of a monitor: 39 bits of intermediate address, level 1, one table.

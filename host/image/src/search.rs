@@ -56,8 +56,8 @@ fn find_tables(memory: &mut dyn Memory, report: &mut dyn FnMut(u64, u64)) -> Res
             let bytes = &mut chunk[..(at - next) as usize];
             match memory.read(PhysAddr::new(next), bytes) {
                 Ok(()) => find_in_chunk(memory, next, bytes, &mut tables),
-                Err(ReadError::Interrupted) => return Err(ReadError::Interrupted),
-                Err(_) => {}
+                Err(ReadError::Outside) => {}
+                Err(error) => return Err(error),
             }
             done += at - next;
             report(done, all);

@@ -99,8 +99,8 @@ pub(crate) fn find_in_memory(memory: &mut dyn Memory) -> Result<Option<VmcoreInf
             let bytes = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(chunk.len());
             match memory.read(PhysAddr::new(at), &mut chunk[..bytes]) {
                 Ok(()) => {}
-                Err(ReadError::Interrupted) => return Err(ReadError::Interrupted),
-                Err(_) => chunk[..bytes].fill(0),
+                Err(ReadError::Outside) => chunk[..bytes].fill(0),
+                Err(error) => return Err(error),
             }
             for (page, head) in (0u64..).zip(chunk[..bytes].chunks(0x1000)) {
                 if let Some(size) = note_bytes(head) {

@@ -5,6 +5,7 @@
 
 mod apt;
 mod cpio;
+mod image;
 
 use std::{
     ffi::OsString,
@@ -72,6 +73,7 @@ fn fetch() -> Result<Linux, Failure> {
     // The package's name comes last: without it, nothing counts as fetched.
     let _ = fs::remove_file(folder.join("package"));
     take(&unpacked.join("boot"), "vmlinuz-", &folder.join("vmlinuz"))?;
+    image::unpack(&folder.join("vmlinuz"))?;
     let busybox = ["bin", "usr/bin"].map(|bin| unpacked.join(bin)).into_iter().find(|bin| bin.join("busybox").exists());
     take(&busybox.unwrap_or(unpacked), "busybox", &folder.join("busybox"))?;
     let package = folder.join("package");

@@ -54,6 +54,16 @@ pub const STAGE1_TABLE: Register = Register {
     ],
 };
 
+/// A stage-2 table descriptor: it limits nothing below.
+pub const STAGE2_TABLE: Register = Register {
+    name: "stage-2 table",
+    section: "D8.3.2",
+    fields: &[
+        flag("AF", 10, "accessed (FEAT_HAFT)"),
+        named("Type", 1, 0, "type", &[(0, "invalid"), (2, "invalid"), (3, "table")]),
+    ],
+};
+
 /// A stage-2 block or page, without LPA2.
 pub const STAGE2_LEAF: Register = Register {
     name: "stage-2 leaf",

@@ -95,8 +95,8 @@ pub const ID_AA64MMFR0_EL1: Register = Register {
     name: "ID_AA64MMFR0_EL1",
     section: "D23.2, ID_AA64MMFR0_EL1",
     fields: &[
-        number("ECV", 63, 60, "enhanced counter virtualisation"),
-        number("FGT", 59, 56, "fine-grained traps"),
+        named("ECV", 63, 60, "enhanced counter virtualisation", &[(0, "no"), (1, "yes"), (2, "yes, with an offset")]),
+        named("FGT", 59, 56, "fine-grained traps", &[(0, "no"), (1, "yes"), (2, "yes, FGT2")]),
         named("ExS", 47, 44, "exceptions that do not synchronise context", NO_YES),
         named("TGran4_2", 43, 40, "4K at stage 2", STAGE2_GRANULE),
         named("TGran64_2", 39, 36, "64K at stage 2", &[(0, "as stage 1"), (1, "no"), (2, "yes")]),
@@ -223,5 +223,20 @@ pub const ID_AA64MMFR3_EL1: Register = Register {
         named("S1PIE", 11, 8, "permission indirection at stage 1", NO_YES),
         named("SCTLRX", 7, 4, "SCTLR2", NO_YES),
         named("TCRX", 3, 0, "TCR2", NO_YES),
+    ],
+};
+
+/// ID_AA64MMFR4_EL1, the fields that concern translation and EL2.
+pub const ID_AA64MMFR4_EL1: Register = Register {
+    name: "ID_AA64MMFR4_EL1",
+    section: "D23.2, ID_AA64MMFR4_EL1",
+    fields: &[
+        number("TLBID", 43, 40, "TLBI domains (FEAT_TLBID)"),
+        named("E2H0", 27, 24, "HCR_EL2.E2H can be 0", &[(0, "yes"), (14, "no, and NV1 is reserved"), (15, "no")]),
+        number("NV_frac", 23, 20, "nested virtualisation, in part"),
+        named("FGWTE3", 19, 16, "write traps of EL3", NO_YES),
+        named("HACDBS", 15, 12, "hardware cleans dirty state", NO_YES),
+        named("ASID2", 11, 8, "an ASID for each half", NO_YES),
+        number("EIESB", 7, 4, "SErrors synchronised before exceptions"),
     ],
 };

@@ -69,6 +69,24 @@ pub const TCR_EL1: Register = Register {
     ],
 };
 
+/// TCR2_EL1, the fields that change what descriptors mean.
+pub const TCR2_EL1: Register = Register {
+    name: "TCR2_EL1",
+    section: "D23.2, TCR2_EL1",
+    fields: &[
+        flag("DisCH1", 15, "upper half: the Contiguous bit of the root is off (FEAT_D128)"),
+        flag("DisCH0", 14, "lower half: the Contiguous bit of the root is off (FEAT_D128)"),
+        flag("HAFT", 11, "hardware sets the access flag of tables (FEAT_HAFT)"),
+        flag("PTTWI", 10, "permits incoherent walks (FEAT_THE)"),
+        flag("D128", 5, "128-bit descriptors (FEAT_D128)"),
+        flag("AIE", 4, "bit 59 of a descriptor extends AttrIndx (FEAT_AIE)"),
+        flag("POE", 3, "permission overlays for EL1 (FEAT_S1POE)"),
+        flag("E0POE", 2, "permission overlays for EL0 (FEAT_S1POE)"),
+        flag("PIE", 1, "permissions are indirect, by PIR_EL1 (FEAT_S1PIE)"),
+        flag("PnCH", 0, "bit 52 of a descriptor is Protected (FEAT_THE)"),
+    ],
+};
+
 /// TCR_EL2 with HCR_EL2.E2H = 0.
 pub const TCR_EL2: Register = Register {
     name: "TCR_EL2",
@@ -99,6 +117,15 @@ pub const VTCR_EL2: Register = Register {
     name: "VTCR_EL2",
     section: "D23.2, VTCR_EL2",
     fields: &[
+        flag("HDBSS", 45, "hardware keeps a list of what it made dirty (FEAT_HDBSS)"),
+        flag("HAFT", 44, "hardware sets the access flag of tables (FEAT_HAFT)"),
+        flag("TL0", 41, "TopLevel of the lower half is checked (FEAT_THE)"),
+        flag("GCSH", 40, "guarded control stacks are AssuredOnly (FEAT_THE)"),
+        flag("D128", 38, "128-bit descriptors (FEAT_D128)"),
+        flag("S2POE", 37, "permission overlays (FEAT_S2POE)"),
+        flag("S2PIE", 36, "permissions are indirect, by S2PIR_EL2 (FEAT_S2PIE)"),
+        flag("TL1", 35, "TopLevel of the upper half is checked (FEAT_THE)"),
+        flag("AssuredOnly", 34, "AssuredOnly is checked (FEAT_THE)"),
         flag("SL2", 33, "with DS and SL0 = 00, lookup starts at level -1"),
         flag("DS", 32, "LPA2 descriptors and 52-bit addresses with 4K and 16K (FEAT_LPA2)"),
         flag("RES1_31", 31, "reserved, one"),

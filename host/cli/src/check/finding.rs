@@ -164,15 +164,23 @@ pub(crate) struct Finding {
     /// How many leaves, groups or tables it is about.
     pub(super) count: u64,
     pub(super) what: String,
+    /// Where the same memory is mapped otherwise: how far above, and in which of the roots. Neighbours that are as far from
+    /// theirs are one finding.
+    pub(super) other: Option<(u64, usize)>,
 }
 
 impl Finding {
     pub(super) fn new(kind: Kind, root: usize, input: u64, bytes: u64, count: u64, what: &str) -> Self {
-        Self { kind, root, input, bytes, count, what: what.to_owned() }
+        Self { kind, root, input, bytes, count, what: what.to_owned(), other: None }
+    }
+
+    /// The address of the other mapping of its first byte.
+    pub(super) fn other_input(&self) -> Option<u64> {
+        self.other.map(|(distance, _)| self.input.wrapping_add(distance))
     }
 
     fn ends_where(&self, next: &Self) -> bool {
-        self.input.wrapping_add(self.bytes) == next.input && self.what == next.what
+        self.input.wrapping_add(self.bytes) == next.input && self.what == next.what && self.other == next.other
     }
 }
 

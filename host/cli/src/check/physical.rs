@@ -55,8 +55,8 @@ impl Mapped {
             let what = if *executes { "executable memory" } else { "read-only memory" };
             writable.overlaps(stretch, |other, overlap| {
                 if other.root == stretch.root {
-                    let text = format!("{what}, writable {}", seen_from(stretch, other));
-                    findings.add(at(Kind::Alias, roots, stretch, overlap, &text));
+                    let text = format!("{what}, writable");
+                    findings.add(at(Kind::Alias, roots, (stretch, other), overlap, &text));
                 }
             });
         }
@@ -73,8 +73,8 @@ impl Mapped {
                 for stretch in &all {
                     other_index.overlaps(stretch, |other, overlap| {
                         let (this, that) = (class_name(*class), class_name(*other_class));
-                        let text = format!("{this} here, {that} {}", seen_from(stretch, other));
-                        findings.add(at(Kind::Types, roots, stretch, overlap, &text));
+                        let text = format!("{this} here, {that}");
+                        findings.add(at(Kind::Types, roots, (stretch, other), overlap, &text));
                     });
                 }
             }
@@ -82,23 +82,15 @@ impl Mapped {
     }
 }
 
-/// Where the other mapping is: as a distance, so that neighbours say the same and are told as one.
-fn seen_from(stretch: &Stretch, other: &Stretch) -> String {
-    let here = stretch.input.wrapping_sub(stretch.output);
-    let there = other.input.wrapping_sub(other.output);
-    let root = if stretch.root == other.root { String::new() } else { format!(" of root {}", other.root) };
-    let distance = there.wrapping_sub(here);
-    match distance as i64 {
-        negative if negative < 0 => format!("{:#x} below{root}", distance.wrapping_neg()),
-        _ => format!("{distance:#x} above{root}"),
-    }
-}
-
-fn at(kind: Kind, roots: &[Root], stretch: &Stretch, overlap: (u64, u64), what: &str) -> Finding {
-    let (from, to) = overlap;
+/// A finding about the memory from `overlap.0` to `overlap.1`, mapped by both stretches; its text is ended by the address of
+/// the other.
+fn at(kind: Kind, roots: &[Root], stretches: (&Stretch, &Stretch), overlap: (u64, u64), what: &str) -> Finding {
+    let ((stretch, other), (from, to)) = (stretches, overlap);
     let input = stretch.input.wrapping_add(from - stretch.output);
     let leaves = (to - from) >> roots[stretch.root].shape.page_size.shift();
-    Finding::new(kind, stretch.root, input, to - from, leaves, what)
+    let distance = other.input.wrapping_add(from - other.output).wrapping_sub(input);
+    let finding = Finding::new(kind, stretch.root, input, to - from, leaves, what);
+    Finding { other: Some((distance, other.root)), ..finding }
 }
 
 /// Normal and Normal-Tagged differ in tags alone: to caches they are the same.

@@ -42,8 +42,13 @@ fn place(finding: &Finding, roots: &[Root], out: &mut dyn Write) -> io::Result<(
         String::new()
     };
     let count = if finding.count > 1 { format!(" ({}×)", finding.count) } else { String::new() };
+    let other = match (finding.other_input(), finding.other) {
+        (Some(input), Some((_, root))) if root != finding.root => format!(" at {input:#x} of root {root}"),
+        (Some(input), _) => format!(" at {input:#x}"),
+        (None, _) => String::new(),
+    };
     let size = bytes(finding.bytes);
-    writeln!(out, "  {:#018x}-{end:#018x} {size:>9}  {}{count}{root}", finding.input, finding.what)
+    writeln!(out, "  {:#018x}-{end:#018x} {size:>9}  {}{other}{count}{root}", finding.input, finding.what)
 }
 
 fn summary(findings: &[Finding], out: &mut dyn Write) -> io::Result<()> {
@@ -69,6 +74,7 @@ pub(super) fn json(findings: &[Finding], roots: &[Root], out: &mut dyn Write) ->
             "end": format!("{:#x}", finding.input.wrapping_add(finding.bytes)),
             "count": finding.count,
             "what": finding.what,
+            "other": finding.other_input().map(|input| format!("{input:#x}")),
             "risk": about.risk,
             "read": about.read,
         });

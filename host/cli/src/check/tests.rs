@@ -68,6 +68,27 @@ fn a_writable_alias_of_read_only_memory_is_found() {
     );
 }
 
+/// The report tells both addresses; pages that follow one another in both places are one line.
+#[test]
+fn an_alias_is_told_with_both_addresses() {
+    let pages = pages([0, 1].into_iter().flat_map(|page| {
+        let output = 0x4000_1000 + page as u64 * 0x1000;
+        [(page, PAGE | READ_ONLY | output), (page + 8, PAGE | output)]
+    }));
+    let (mut machine, root) = machine(&pages);
+    let roots = [root];
+    let found = check(&mut machine, &roots).unwrap_or_else(|Failure(line)| panic!("{line}"));
+    let mut text = Vec::new();
+    report::text(&found, &roots, true, &mut text).expect("written");
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let expected =
+        "0xffffff8000000000-0xffffff8000002000        8K  read-only memory, writable at 0xffffff8000008000 (2×)";
+    assert!(text.contains(expected), "{text}");
+    let mut record = Vec::new();
+    report::json(&found, &roots, &mut record).expect("written");
+    assert!(String::from_utf8_lossy(&record).contains("\"other\":\"0xffffff8000008000\""));
+}
+
 #[test]
 fn different_memory_types_are_found() {
     let device = PAGE | 4 << 2;

@@ -1,7 +1,7 @@
 //! A descriptor: what it is at its level, where it leads, its attributes, and how the text format prints it.
 
 use image::{Origin, Regime, Root, Shape};
-use vmsa::fields::{Register, STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF};
+use vmsa::fields::{Register, STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF, STAGE2_TABLE};
 use vmsa::registers::MemoryTypes;
 use vmsa::{AddressHalf, Descriptor, Level, Meaning, PhysAddr, TableAttributes};
 
@@ -18,7 +18,8 @@ pub(super) fn decode(value: u64, encoding: &EncodingArguments) -> Result<String,
     let descriptor = Descriptor::new(value);
     let meaning = descriptor.meaning(size, layout, level);
     let table = match (meaning, root.is_stage1()) {
-        (Meaning::Table(_), _) => &STAGE1_TABLE,
+        (Meaning::Table(_), true) => &STAGE1_TABLE,
+        (Meaning::Table(_), false) => &STAGE2_TABLE,
         (_, true) => &STAGE1_LEAF,
         (_, false) => &STAGE2_LEAF,
     };
@@ -79,7 +80,10 @@ fn conclusions(root: &Root, descriptor: Descriptor, encoding: &EncodingArguments
             text += &format!("  {el1}; {el0}; memory {}\n", leaf::memory_name(root, descriptor));
             text += &format!("  as text:{}\n", words(shape.layout, root.memory_or_common(), level, descriptor));
         } else {
-            text += &format!("  memory {}\n", leaf::memory_name(root, descriptor));
+            let el1 = list("EL1", permissions.user_accesses, permissions.writes, permissions.executes);
+            let el0 = list("EL0", permissions.user_accesses, permissions.user_writes, permissions.user_executes);
+            let by = if root.forces_write_back { "FWB" } else { "no FWB" };
+            text += &format!("  {el1}; {el0}; memory {} ({by})\n", leaf::memory_name(root, descriptor));
         }
     }
     text
@@ -98,5 +102,6 @@ fn root(encoding: &EncodingArguments) -> Result<Root, Failure> {
     };
     let mut root = Root::bare(regime, PhysAddr::new(0), shape, Origin::Flags);
     root.memory = encoding.mair.map(MemoryTypes);
+    root.forces_write_back = encoding.fwb;
     Ok(root)
 }

@@ -69,15 +69,14 @@ fn yes_or_no(field: &Field, value: u64) -> String {
 pub(crate) fn memory_type(memory: MemoryType) -> String {
     let name = ptdump::memory_name(memory).map(|name| format!("{name}, ")).unwrap_or_default();
     let says = match (memory.0 >> 4, memory.0 & 0xf) {
-        (0, low) => match low {
-            0x0 => "Device-nGnRnE".to_owned(),
-            0x4 => "Device-nGnRE".to_owned(),
-            0x8 => "Device-nGRE".to_owned(),
-            0xc => "Device-GRE".to_owned(),
-            0x1 | 0x5 | 0x9 | 0xd => "Device, without the XS attribute (FEAT_XS)".to_owned(),
-            _ => "unpredictable".to_owned(),
-        },
+        (0, low) if low & 0b10 != 0 => "unpredictable".to_owned(),
+        (0, low) => {
+            let kind = ["nGnRnE", "nGnRE", "nGRE", "GRE"][usize::from(low >> 2)];
+            let xs = if low & 1 != 0 { ", without the XS attribute (FEAT_XS)" } else { "" };
+            format!("Device-{kind}{xs}")
+        }
         (0xf, 0) => "Normal write-back, tagged (FEAT_MTE2)".to_owned(),
+        (0xe, 0) => "Normal write-back, tags not accessible (FEAT_MTE_PERM)".to_owned(),
         (0xa, 0) => "Normal write-through, without the XS attribute (FEAT_XS)".to_owned(),
         (0x4, 0) => "Normal non-cacheable, without the XS attribute (FEAT_XS)".to_owned(),
         (_, 0) => "unpredictable".to_owned(),
@@ -112,6 +111,13 @@ fn conclusions(register: &Register, value: u64) -> Vec<String> {
             Ok(shape) => format!("stage 2: {shape}, {} descriptors there", shape.entries(shape.start)),
             Err(error) => format!("stage 2: {error}"),
         }],
+        "TCR_EL2" => vec![
+            match image::shape_of_el2(value) {
+                Ok(shape) => format!("{shape}, {:#x} to {:#x}", shape.base(), shape.last()),
+                Err(error) => error.to_string(),
+            },
+            "with HCR_EL2.E2H = 1 it has the fields of TCR_EL1: decode tcr_el1".to_owned(),
+        ],
         "TTBR0_EL1" | "TTBR1_EL1" | "VTTBR_EL2" => {
             let narrow = registers::decode_ttbr(Layout::Bits48, value).bits();
             let wide = registers::decode_ttbr(Layout::Lpa, value).bits();

@@ -6,16 +6,20 @@ use vmsa::{Level, PageSize};
 use super::*;
 use crate::args::StageChoice;
 
+mod syndromes;
+
+const PLAIN: EncodingArguments = EncodingArguments {
+    level: Level::L3,
+    granule: PageSize::Size4K,
+    wide: false,
+    stage: StageChoice::One,
+    mair: None,
+    fwb: false,
+};
+
 fn check(what: &str, values: &[&str], expected: Expect) {
-    let encoding = EncodingArguments {
-        level: Level::L3,
-        granule: PageSize::Size4K,
-        wide: false,
-        stage: StageChoice::One,
-        mair: None,
-    };
     let values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
-    let text = decode(what, &values, &encoding).unwrap_or_else(|Failure(line)| line);
+    let text = decode(what, &values, &PLAIN).unwrap_or_else(|Failure(line)| line);
     expected.assert_eq(&text);
 }
 
@@ -48,13 +52,7 @@ fn a_clean_page() {
 
 #[test]
 fn a_table() {
-    let encoding = EncodingArguments {
-        level: Level::L1,
-        granule: PageSize::Size4K,
-        wide: false,
-        stage: StageChoice::One,
-        mair: None,
-    };
+    let encoding = EncodingArguments { level: Level::L1, ..PLAIN };
     let text = decode("descriptor", &["0x1800000041003003".to_owned()], &encoding).unwrap_or_else(|Failure(line)| line);
     expect![[r#"
         0x1800000041003003 at level 1, 4K granule, Bits48: table of level 2 at 0x41003000 (DDI 0487, D8.3.1)
@@ -68,56 +66,63 @@ fn a_table() {
     .assert_eq(&text);
 }
 
+/// Blocks and pages at other granules, layouts and levels; both stages; each bit that could be misread.
 #[test]
-fn a_data_abort() {
-    check(
-        "esr",
-        &["0x96000044"],
-        expect![[r#"
-            ESR = 0x0000000096000044: data abort, translation fault, level 0, on a write (DDI 0487, D23.2, ESR_EL1)
-              ISS2     [55:32]  0x0   more of the syndrome
-              EC       [31:26]  0x25  data abort
-              IL       [25]     0x1   32-bit instruction
-              ISS      [24:0]   0x44  by class, as follows
-              ISV      [24]     0x0   no: the next fields describe the access
-              SAS      [23:22]  0x0   1 bytes
-              SSE      [21]     0x0   no: sign-extended
-              SRT      [20:16]  0x0   register 0
-              SF       [15]     0x0   no: 64-bit register
-              AR       [14]     0x0   no: acquire or release
-              VNCR     [13]     0x0   no: through VNCR_EL2
-              LST/SET  [12:11]  0x0   kind of load or store, or of error: 0
-              FnV      [10]     0x0   no: FAR does not hold the address
-              EA       [9]      0x0   no: external abort type 1
-              CM       [8]      0x0   no: cache maintenance or address translation
-              S1PTW    [7]      0x0   no: fault of stage 2 on a stage-1 walk
-              WnR      [6]      0x1   write
-              DFSC     [5:0]    0x4   translation fault, level 0
-        "#]],
-    );
-}
-
-#[test]
-fn a_trapped_tlbi() {
-    check(
-        "esr",
-        &["0x62122006"],
-        expect![[r#"
-            ESR = 0x0000000062122006: trapped system instruction (DDI 0487, D23.2, ESR_EL1)
-              ISS2       [55:32]  0x0       more of the syndrome
-              EC         [31:26]  0x18      trapped system instruction
-              IL         [25]     0x1       32-bit instruction
-              ISS        [24:0]   0x122006  by class, as follows
-              Op0        [21:20]  0x1       1
-              Op2        [19:17]  0x1       1
-              Op1        [16:14]  0x0       0
-              CRn        [13:10]  0x8       8
-              Rt         [9:5]    0x0       x0
-              CRm        [4:1]    0x3       3
-              Direction  [0]      0x0       write (MSR or SYS)
-              the instruction is tlbi vae1is
-        "#]],
-    );
+fn leaves_of_every_shape() {
+    let (small, wide) = (PLAIN, EncodingArguments { wide: true, ..PLAIN });
+    let of = |level, granule| EncodingArguments { level, granule, ..PLAIN };
+    let stage2 = EncodingArguments { stage: StageChoice::Two, level: Level::L2, ..PLAIN };
+    let rows: [(u64, EncodingArguments); 10] = [
+        (0x00e8_0000_4000_0f43, small),
+        (0x0060_0000_4001_0711, EncodingArguments { level: Level::L2, ..PLAIN }),
+        (0x0060_0000_4000_0701, of(Level::L0, PageSize::Size4K)),
+        (0x0060_0000_4000_0701, of(Level::L1, PageSize::Size16K)),
+        (0x0061_2340_0000_4703, wide),
+        (0x0060_1234_0000_f703, EncodingArguments { granule: PageSize::Size64K, wide: true, ..PLAIN }),
+        (0x0060_0000_4000_0701, small),
+        (0x0040_0000_4000_07fd, stage2),
+        (0x0020_0000_4000_07d9, EncodingArguments { fwb: true, ..stage2 }),
+        (0x6000_0000_4100_3003, EncodingArguments { level: Level::L1, ..stage2 }),
+    ];
+    let text: String = rows
+        .iter()
+        .map(|(value, encoding)| {
+            let text = decode("descriptor", &[format!("{value:#x}")], encoding).unwrap_or_else(|Failure(line)| line);
+            let is_kept = |line: &&str| !line.contains("  [") || line.contains("MemAttr") || line.contains("AttrIndx");
+            text.lines().filter(is_kept).flat_map(|line| [line, "\n"]).collect::<String>()
+        })
+        .collect();
+    expect![[r#"
+        0x00e8000040000f43 at level 3, 4K granule, Bits48: 4K page to 0x40000000 (DDI 0487, D8.3.1)
+          AttrIndx    [4:2]    0x0  memory type, by MAIR: 0
+          EL1 reads, writes; EL0 reads, writes; memory MEM/NORMAL
+          as text:   USR RW NX SHD AF NG         UXN    MEM/NORMAL
+        0x0060000040010711 at level 2, 4K granule, Bits48: 2M block to 0x40000000 (DDI 0487, D8.3.1)
+          AttrIndx    [4:2]    0x4  memory type, by MAIR: 4
+          EL1 reads, writes; EL0 nothing; memory DEVICE/nGnRE
+          as text:       RW NX SHD AF        BLK UXN    DEVICE/nGnRE
+        0x0060000040000701 at level 0, 4K granule, Bits48: reserved: 4K pages have no block at level 0 (DDI 0487, D8.3.1)
+          AttrIndx    [4:2]    0x0  memory type, by MAIR: 0
+        0x0060000040000701 at level 1, 16K granule, Bits48: reserved: 16K pages have no block at level 1 (DDI 0487, D8.3.1)
+          AttrIndx    [4:2]    0x0  memory type, by MAIR: 0
+        0x0061234000004703 at level 3, 4K granule, Lpa2: 4K page to 0xd234000004000 (DDI 0487, D8.3.1)
+          AttrIndx    [4:2]    0x0  memory type, by MAIR: 0
+          EL1 reads, writes; EL0 nothing; memory MEM/NORMAL
+          as text:       RW NX SHD AF            UXN    MEM/NORMAL
+        0x006012340000f703 at level 3, 64K granule, Lpa: 64K page to 0xf123400000000 (DDI 0487, D8.3.1)
+          AttrIndx    [4:2]    0x0  memory type, by MAIR: 0
+          EL1 reads, writes; EL0 nothing; memory MEM/NORMAL
+          as text:       RW NX SHD AF            UXN    MEM/NORMAL
+        0x0060000040000701 at level 3, 4K granule, Bits48: reserved: 4K pages have no block at level 3 (DDI 0487, D8.3.1)
+          AttrIndx    [4:2]    0x0  memory type, by MAIR: 0
+        0x00400000400007fd at level 2, 4K granule, Bits48: 2M block to 0x40000000 (DDI 0487, D8.3.2)
+          MemAttr     [5:2]    0xf  memory type, by HCR_EL2.FWB: 15
+          EL1 reads, writes; EL0 reads, writes; memory MEM/NORMAL (no FWB)
+        0x00200000400007d9 at level 2, 4K granule, Bits48: 2M block to 0x40000000 (DDI 0487, D8.3.2)
+          MemAttr     [5:2]    0x6  memory type, by HCR_EL2.FWB: 6
+          EL1 reads, writes; EL0 reads, writes, executes; memory MEM/NORMAL (FWB)
+        0x6000000041003003 at level 1, 4K granule, Bits48: table of level 2 at 0x41003000 (DDI 0487, D8.3.2)
+    "#]].assert_eq(&text);
 }
 
 #[test]
@@ -160,35 +165,88 @@ fn operations() {
         "tlbi",
         &["vae1is", "0x00037ff800012340"],
         expect![[r#"
-        tlbi vae1is (sys #0, c8, c3, #1; DDI 0487, C5.5)
-          all levels, one ASID; every PE of the inner shareable domain
-          ASID  [63:48]  0x3            3
-          TTL   [47:44]  0x7            4K leaves of level 3: any other leaf may stay
-          VA    [43:0]   0xff800012340  0xffff800012340000
-    "#]],
+            tlbi vae1is (sys #0, c8, c3, #1; DDI 0487, C5.5)
+              EL1&0: all levels, one ASID; every PE of the inner shareable domain
+              ASID  [63:48]  0x3            3
+              TTL   [47:44]  0x7            4K leaves of level 3: any other leaf may stay
+              VA    [43:0]   0xff800012340  0xffff800012340000
+        "#]],
     );
     check(
         "tlbi",
         &["rvale1is", "0x0003_b0c0_0001_0000"],
         expect![[r#"
-        tlbi rvale1is (sys #0, c8, c2, #5; DDI 0487, C5.5)
-          last level, one ASID, by range; every PE of the inner shareable domain
-          ASID      [63:48]  0x3      3
-          TG        [47:46]  0x2      16K
-          SCALE     [45:44]  0x3      3
-          NUM       [43:39]  0x1      131072 pages
-          TTL       [38:37]  0x2      leaves of level 2
-          BaseADDR  [36:0]   0x10000  0x40000000 (with LPA2 0x100000000)
-    "#]],
+            tlbi rvale1is (sys #0, c8, c2, #5; DDI 0487, C5.5)
+              EL1&0: last level, one ASID, by range; every PE of the inner shareable domain
+              ASID      [63:48]  0x3      3
+              TG        [47:46]  0x2      16K
+              SCALE     [45:44]  0x3      units of 65536 pages
+              NUM       [43:39]  0x1      2 units, 131072 pages
+              TTL       [38:37]  0x2      leaves of level 2: others may stay
+              BaseADDR  [36:0]   0x10000  0x40000000 to 0xbfffffff; with LPA2 0x100000000 to 0x17fffffff
+        "#]],
     );
     check(
         "tlbi",
         &["vmalls12e1is"],
         expect![[r#"
-        tlbi vmalls12e1is (sys #4, c8, c3, #6; DDI 0487, C5.5)
-          everything of both stages, current VMID; every PE of the inner shareable domain
-    "#]],
+            tlbi vmalls12e1is (sys #4, c8, c3, #6; DDI 0487, C5.5)
+              EL1&0: everything of both stages, current VMID; every PE of the inner shareable domain
+        "#]],
     );
+}
+
+/// LPA2 level 0, a hint that is reserved, a range of EL2 at 16K, and one of intermediate addresses.
+#[test]
+fn operands_of_every_kind() {
+    let mut print = String::new();
+    for (op, operand) in [
+        ("vaae1is", "0xffff_4000_0000_0001"),
+        ("vale2", "0x0000_8000_0000_0001"),
+        ("rvae2is", "0x0000_8018_0000_0001"),
+        ("ripas2e1is", "0x0000_401f_ffff_ffff"),
+        ("ipas2le1is", "0x0000_7000_0000_0010"),
+        ("alle2is", "0"),
+    ] {
+        let text = decode("tlbi", &[op.to_owned(), operand.to_owned()], &PLAIN).unwrap_or_else(|Failure(line)| line);
+        print.push_str(&text);
+    }
+    expect![[r#"
+        tlbi vaae1is (sys #0, c8, c3, #3; DDI 0487, C5.5)
+          EL1&0: all levels, any ASID; every PE of the inner shareable domain
+          ASID  [63:48]  0xffff  ignored: any ASID
+          TTL   [47:44]  0x4     4K leaves of level 0: any other leaf may stay
+          VA    [43:0]   0x1     0x1000
+        tlbi vale2 (sys #4, c8, c7, #5; DDI 0487, C5.5)
+          EL2: last level, one ASID if EL2 has them (E2H); this PE alone
+          ASID  [63:48]  0x0  0
+          TTL   [47:44]  0x8  reserved: as none
+          VA    [43:0]   0x1  0x1000
+        tlbi rvae2is (sys #4, c8, c2, #1; DDI 0487, C5.5)
+          EL2: all levels, one ASID if EL2 has them (E2H), by range; every PE of the inner shareable domain
+          ASID      [63:48]  0x0           0
+          TG        [47:46]  0x2           16K
+          SCALE     [45:44]  0x0           units of 2 pages
+          NUM       [43:39]  0x0           1 units, 2 pages
+          TTL       [38:37]  0x0           leaves of any level
+          BaseADDR  [36:0]   0x1800000001  0xfffe000000004000 to 0xfffe00000000bfff; with LPA2 0xfff8000000010000 to 0xfff8000000017fff
+        tlbi ripas2e1is (sys #4, c8, c0, #2; DDI 0487, C5.5)
+          EL1&0: stage 2, all levels, by range; every PE of the inner shareable domain
+          NS        [63]     0x0           counts in Secure state alone
+          TG        [47:46]  0x1           4K
+          SCALE     [45:44]  0x0           units of 2 pages
+          NUM       [43:39]  0x0           1 units, 2 pages
+          TTL       [38:37]  0x0           leaves of any level
+          BaseADDR  [36:0]   0x1fffffffff  0x1fffffffff000 to 0x2000000000fff; with LPA2 0x1fffffffff0000 to 0x1fffffffff1fff
+        tlbi ipas2le1is (sys #4, c8, c0, #5; DDI 0487, C5.5)
+          EL1&0: stage 2, last level; every PE of the inner shareable domain
+          NS   [63]     0x0   counts in Secure state alone
+          TTL  [47:44]  0x7   4K leaves of level 3: any other leaf may stay
+          IPA  [39:0]   0x10  0x10000
+        tlbi alle2is (sys #4, c8, c3, #0; DDI 0487, C5.5)
+          EL2: everything; every PE of the inner shareable domain
+          its operand is ignored
+    "#]].assert_eq(&print);
 }
 
 #[test]
@@ -218,7 +276,7 @@ fn translations() {
             PAR_EL1 = 0xff00000044000b80 (DDI 0487, D23.2, PAR_EL1, F = 0)
               ATTR  [63:56]  0xff     MEM/NORMAL, Normal write-back with read and write allocation
               PA    [51:12]  0x44000  output address, from bit 12
-              NSE   [11]     0x1      yes: with NS, the physical address space (FEAT_RME)
+              NSE   [11]     0x1      yes: with NS, the physical address space (FEAT_RME); reserved as one without
               NS    [9]      0x1      yes: Non-secure
               SH    [8:7]    0x3      shareability: inner shareable
               F     [0]      0x0      no: the translation failed
@@ -230,11 +288,15 @@ fn translations() {
         &["0x80f"],
         expect![[r#"
             PAR_EL1 = 0x000000000000080f (DDI 0487, D23.2, PAR_EL1, F = 1)
-              RES1_11  [11]   0x1  yes: reserved, one
-              S        [9]    0x0  no: the fault was at stage 2
-              PTW      [8]    0x0  no: the fault was at stage 2, on a stage-1 walk
-              FST      [6:1]  0x7  fault status, as DFSC of a data abort: 7
-              F        [0]    0x1  yes: the translation failed
+              DirtyBit     [15]   0x0  no: the dirty state refused the access (FEAT_S1PIE, FEAT_S2PIE)
+              Overlay      [14]   0x0  no: an overlay refused the access (FEAT_S1POE, FEAT_S2POE)
+              TopLevel     [13]   0x0  no: stage 2: TopLevel refused the access (FEAT_THE)
+              AssuredOnly  [12]   0x0  no: stage 2: AssuredOnly refused the access (FEAT_THE)
+              RES1_11      [11]   0x1  yes: reserved, one
+              S            [9]    0x0  no: the fault was at stage 2
+              PTW          [8]    0x0  no: the fault was at stage 2, on a stage-1 walk
+              FST          [6:1]  0x7  fault status, as DFSC of a data abort: 7
+              F            [0]    0x1  yes: the translation failed
               translation fault, level 3
         "#]],
     );
@@ -246,7 +308,7 @@ fn what_is_unknown_is_one_line() {
         "ttbr9",
         &["1"],
         expect![
-            "nothing known of `ttbr9`: expected descriptor, esr, tlbi, tcr_el1, tcr_el2, vtcr_el2, ttbr0_el1, ttbr1_el1, vttbr_el2, mair_el1, sctlr_el1, hcr_el2, par_el1, midr_el1, id_aa64pfr0_el1, id_aa64isar0_el1, id_aa64mmfr0_el1, id_aa64mmfr1_el1, id_aa64mmfr2_el1, id_aa64mmfr3_el1"
+            "nothing known of `ttbr9`: expected descriptor, esr, tlbi, tcr_el1, tcr2_el1, tcr_el2, vtcr_el2, ttbr0_el1, ttbr1_el1, vttbr_el2, mair_el1, sctlr_el1, hcr_el2, par_el1, midr_el1, id_aa64pfr0_el1, id_aa64isar0_el1, id_aa64mmfr0_el1, id_aa64mmfr1_el1, id_aa64mmfr2_el1, id_aa64mmfr3_el1, id_aa64mmfr4_el1"
         ],
     );
     check("tcr", &["x"], expect!["`x` is no 64-bit number (0x… or decimal)"]);

@@ -31,15 +31,23 @@ fn in_words(op: TlbiOp) -> String {
         Some(_) => (true, &name[1..]),
         None => name.strip_prefix('R').map_or((false, name), |rest| (true, rest)),
     };
+    let regime = match name {
+        name if name.contains("IPAS2") || name.contains("S12") => "EL1&0",
+        name if name.contains("E2") => "EL2",
+        _ => "EL1&0",
+    };
     let what = match rest {
         rest if rest.starts_with("VMALLS12") => "everything of both stages, current VMID",
         rest if rest.starts_with("VMALL") => "everything of stage 1, current VMID",
-        rest if rest.starts_with("ALL") => "everything, every VMID",
+        rest if rest.starts_with("ALLE2") => "everything",
+        rest if rest.starts_with("ALL") => "everything of both stages, every VMID",
         rest if rest.starts_with("ASID") => "non-global entries of one ASID",
         rest if rest.starts_with("IPAS2LE") => "stage 2, last level",
         rest if rest.starts_with("IPAS2") => "stage 2, all levels",
         rest if rest.starts_with("VAALE") => "last level, any ASID",
         rest if rest.starts_with("VAAE") => "all levels, any ASID",
+        rest if rest.starts_with("VALE2") => "last level, one ASID if EL2 has them (E2H)",
+        rest if rest.starts_with("VAE2") => "all levels, one ASID if EL2 has them (E2H)",
         rest if rest.starts_with("VALE") => "last level, one ASID",
         _ => "all levels, one ASID",
     };
@@ -50,7 +58,12 @@ fn in_words(op: TlbiOp) -> String {
     };
     let range = if is_range { ", by range" } else { "" };
     let xs = if op.is_without_xs() { ", not waiting for accesses with XS" } else { "" };
-    format!("{what}{range}; {where_to}{xs}")
+    format!("{regime}: {what}{range}; {where_to}{xs}")
+}
+
+/// log2 of the page that TG stands for.
+fn granule_shift(field: u64) -> u32 {
+    [12, 12, 14, 16][field as usize & 0b11]
 }
 
 /// What TTL or TG says of the granule.
@@ -63,34 +76,45 @@ fn fields(op: TlbiOp, operand: u64) -> String {
     let mut table = Table::new();
     let mut row = |name: &str, high: u32, low: u32, says: &dyn Fn(u64) -> String| {
         let field = operand >> low & (!0 >> (63 - (high - low)));
-        table.row([name.to_owned(), format!("[{high}:{low}]"), format!("{field:#x}"), says(field)]);
+        let bits = if high == low { format!("[{low}]") } else { format!("[{high}:{low}]") };
+        table.row([name.to_owned(), bits, format!("{field:#x}"), says(field)]);
     };
     let is_stage2 = name.contains("IPAS2");
-    if !is_stage2 {
-        row("ASID", 63, 48, &|asid| asid.to_string());
+    match is_stage2 {
+        true => row("NS", 63, 63, &|_| "counts in Secure state alone".to_owned()),
+        false if name.contains("VAA") => row("ASID", 63, 48, &|_| "ignored: any ASID".to_owned()),
+        false => row("ASID", 63, 48, &|asid| asid.to_string()),
     }
     if name.starts_with("ASID") {
         return table.to_string();
     }
     if name.starts_with('R') {
-        row("TG", 47, 46, &|tg| granule(tg).to_owned());
-        row("SCALE", 45, 44, &|scale| scale.to_string());
-        row("NUM", 43, 39, &|num| format!("{} pages", (num + 1) << (5 * (operand >> 44 & 3) + 1)));
+        let (scale, num) = (operand >> 44 & 3, operand >> 39 & 31);
+        let pages = (num + 1) << (5 * scale + 1);
+        row("TG", 47, 46, &|tg| if tg == 0 { "reserved".to_owned() } else { granule(tg).to_owned() });
+        row("SCALE", 45, 44, &|_| format!("units of {} pages", 2u64 << (5 * scale)));
+        row("NUM", 43, 39, &|_| format!("{} units, {pages} pages", num + 1));
         row("TTL", 38, 37, &|level| {
-            if level == 0 { "any level".to_owned() } else { format!("leaves of level {level}") }
+            if level == 0 {
+                "leaves of any level".to_owned()
+            } else {
+                format!("leaves of level {level}: others may stay")
+            }
         });
-        let shift = match operand >> 46 & 3 {
-            2 => 14,
-            3 => 16,
-            _ => 12,
+        let shift = granule_shift(operand >> 46 & 3);
+        let range = |unit: u32| {
+            let base = (operand & ((1 << 37) - 1)) << unit;
+            let base = if is_stage2 { base } else { extend(base, 37 + unit) };
+            format!("{base:#x} to {:#x}", base.wrapping_add((pages << shift) - 1))
         };
-        row("BaseADDR", 36, 0, &|base| {
-            format!("{:#x} (with LPA2 {:#x})", extend(base << shift, 37 + shift), base << 16)
+        row("BaseADDR", 36, 0, &|_| {
+            if shift == 16 { range(16) } else { format!("{}; with LPA2 {}", range(shift), range(16)) }
         });
         return table.to_string();
     }
     row("TTL", 47, 44, &|ttl| match ttl {
         0..=3 => "leaves of any level".to_owned(),
+        0b1000 | 0b1100 => "reserved: as none".to_owned(),
         _ => format!("{} leaves of level {}: any other leaf may stay", granule(ttl >> 2), ttl & 3),
     });
     match is_stage2 {

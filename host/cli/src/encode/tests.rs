@@ -2,8 +2,15 @@
 
 use super::*;
 
-fn encoding(level: i8, granule: vmsa::PageSize, wide: bool) -> EncodingArguments {
-    EncodingArguments { level: Level::new(level).expect("a level"), granule, wide, stage: StageChoice::One, mair: None }
+fn encoding(level: i8, granule: PageSize, wide: bool) -> EncodingArguments {
+    EncodingArguments {
+        level: Level::new(level).expect("a level"),
+        granule,
+        wide,
+        stage: StageChoice::One,
+        mair: None,
+        fwb: false,
+    }
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -11,7 +18,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 fn of(what: &str, fields: &str) -> Result<u64, String> {
-    encode(what, &words(fields), &encoding(3, vmsa::PageSize::Size4K, false)).map_err(|Failure(line)| line)
+    encode(what, &words(fields), &encoding(3, PageSize::Size4K, false)).map_err(|Failure(line)| line)
 }
 
 #[test]
@@ -20,6 +27,9 @@ fn registers_encode_by_number_and_by_name() {
     let tcr = "t0sz=16 t1sz=16 tg0=4K tg1=4K ips=5 as=1 sh0=3 orgn0=1 irgn0=1 sh1=3 orgn1=1 irgn1=1";
     assert_eq!(of("tcr_el1", tcr), Ok(0x0000_0015_b510_3510));
     assert_eq!(of("ttbr1", "asid=0x42 baddr=0x21800000 cnp"), Ok(0x0042_0000_4300_0001));
+    assert_eq!(of("ttbr1", "asid=0x42 root=0x43000000 cnp"), Ok(0x0042_0000_4300_0001));
+    let wide = encode("vttbr_el2", &words("vmid=0x42 root=0xa123456780000"), &encoding(3, PageSize::Size64K, true));
+    assert_eq!(wide.ok(), Some(0x0042_1234_5678_0028));
 }
 
 #[test]
@@ -27,10 +37,10 @@ fn descriptors_encode_as_the_engine_does() {
     let page = "to=0x44000000 pxn uxn af sh=3";
     assert_eq!(of("descriptor", page), Ok(0x0060_0000_4400_0703));
     assert_eq!(
-        encode("descriptor", &words("next=0x41000000"), &encoding(0, vmsa::PageSize::Size4K, false)).ok(),
+        encode("descriptor", &words("next=0x41000000"), &encoding(0, PageSize::Size4K, false)).ok(),
         Some(0x4100_0003)
     );
-    let wide = encode("descriptor", &words("to=0xe123400004000 af"), &encoding(3, vmsa::PageSize::Size4K, true));
+    let wide = encode("descriptor", &words("to=0xe123400004000 af"), &encoding(3, PageSize::Size4K, true));
     assert_eq!(wide.ok(), Some(0x0002_1234_0000_4703));
 }
 
@@ -52,13 +62,79 @@ fn mistakes_say_what_was_expected() {
         ("descriptor", "to=0x10000000000000", "more than 48 bits"),
         ("descriptor", "next=0x1000", "level 3 has no tables"),
         ("tlbi", "vae9", "no TLBI"),
-        ("tlbi", "vae1 vmid=1", "none of asid"),
+        ("tlbi", "vae1 vmid=1", "no field `vmid`: expected asid, va, ttl"),
+        ("tlbi", "vmalle1is va=0x1000", "it has no operand"),
+        ("tlbi", "vaae1 asid=1 va=0x1000", "no field `asid`"),
+        ("tlbi", "vae1 asid=0x10000", "more than 16 bits"),
+        ("tlbi", "rvae1is va=0x1000", "pages=N"),
+        ("tlbi", "rvae1is va=0x1000 pages=1", "two pages or more"),
+        ("tlbi", "rvae1is va=0x1000 pages=65", "encode 64, then the rest from 0x41000"),
+        ("tlbi", "rvae1is va=0x1001 pages=2", "not a multiple of 0x1000"),
+        ("ttbr0", "root=0x43000020", "not a multiple of 0x40"),
+        ("ttbr0", "root=0xa123456780000", "more than 48 bits"),
         ("nonsense", "", "nothing known"),
     ];
     for (what, fields, expected) in table {
         let line = of(what, fields).expect_err("a mistake");
         assert!(line.contains(expected), "{what} {fields}: {line}");
     }
+}
+
+/// Every operation, granule and layout, at addresses of both halves: what is encoded decodes to what was asked.
+#[test]
+fn every_operand_decodes_to_what_was_asked() {
+    use PageSize::{Size4K, Size16K, Size64K};
+    let operations = (0..8u8).flat_map(|op1| (0..16u8).flat_map(move |crm| (0..8u8).map(move |op2| (op1, crm, op2))));
+    let operations: Vec<String> = operations
+        .map(|(op1, crm, op2)| TlbiOp::new(op1, 8, crm, op2))
+        .filter(|op| op.name().is_some() && op.takes_operand())
+        .map(|op| op.to_string())
+        .collect();
+    assert_eq!(operations.len(), 51);
+    for name in &operations {
+        for (granule, wide) in
+            [(Size4K, false), (Size16K, false), (Size64K, false), (Size4K, true), (Size16K, true), (Size64K, true)]
+        {
+            for level in [2, 3] {
+                let encoding = encoding(level, granule, wide);
+                for address in [0u64, 0x4000_0000, 0xffff_4000_0000, 0xffff_0000_6000_0000] {
+                    round_trip(name, address, &encoding);
+                }
+            }
+        }
+    }
+}
+
+fn round_trip(name: &str, address: u64, encoding: &EncodingArguments) {
+    let is_intermediate = name.contains("ipas2");
+    if is_intermediate && address >> 48 != 0 {
+        return;
+    }
+    let (place, range) = (if is_intermediate { "ipa" } else { "va" }, name.starts_with('r'));
+    let has_asid = !is_intermediate && !name.contains("vaa");
+    let mut fields = format!("{name} ");
+    if has_asid {
+        fields += "asid=0x1234 ";
+    }
+    if !name.starts_with("asid") {
+        fields += &format!("{place}={address:#x} ttl ");
+    }
+    if range {
+        fields += "pages=1536";
+    }
+    let word = encode("tlbi", &words(&fields), encoding).unwrap_or_else(|Failure(line)| panic!("{fields}: {line}"));
+    let text = crate::decode::decode("tlbi", &[name.to_owned(), format!("{word:#x}")], encoding)
+        .unwrap_or_else(|Failure(line)| panic!("{fields}: {line}"));
+    let says = |what: &str| assert!(text.contains(what), "{fields} is {word:#x}, which lacks {what}: {text}");
+    if has_asid {
+        says("0x1234");
+    }
+    if name.starts_with("asid") {
+        return;
+    }
+    says(&format!("level {}", encoding.level.number()));
+    let last = address.wrapping_add((1536 << encoding.granule.shift()) - 1);
+    says(&if range { format!("{address:#x} to {last:#x}") } else { format!(" {address:#x}") });
 }
 
 /// Every register × field × value that fits: what encodes alone decodes to the same.

@@ -52,34 +52,37 @@ fn sources(guest: &Guest, options: &Options, report: &mut Report) {
     };
     report.add("shared memory", text::has_linear_map(&reference));
     let image = text::image(&reference, &options.kernel);
-    let mut hold = |name: &str, source: &[&str]| {
+    let hold = |report: &mut Report, name: &str, source: &[&str]| {
         let result = dump(source).and_then(|text| text::same(&reference, &text, image.clone()?));
         report.add(name, result);
     };
-    hold("gdb stub", &[&guest.gdb()]);
-    hold("gdb stub, again", &[&guest.gdb()]);
-    hold("raw memory", &[&guest.raw()]);
-    hold("raw memory, searched", &[&guest.raw(), "--search"]);
+    hold(report, "gdb stub", &[&guest.gdb()]);
+    hold(report, "gdb stub, again", &[&guest.gdb()]);
+    hold(report, "raw memory", &[&guest.raw()]);
+    hold(report, "raw memory, searched", &[&guest.raw(), "--search"]);
     let core = guest.save_core();
     match &core {
         Ok(core) => {
-            hold("dump-guest-memory", &[&format!("core:{core}")]);
-            hold("dump-guest-memory, searched", &[&format!("core:{core}"), "--search"]);
+            hold(report, "dump-guest-memory", &[&format!("core:{core}")]);
+            hold(report, "dump-guest-memory, searched", &[&format!("core:{core}"), "--search"]);
         }
         Err(why) => report.add("dump-guest-memory", Err(why.clone())),
     }
     report.add("the guest goes on", guest.is_running());
-    report.add("an interrupted reader lets the guest go on", interrupt(guest));
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        report.add(&format!("a reader that gets {signal} lets the guest go on"), interrupt(guest, signal));
+    }
     report.add("check", check(&guest.raw()));
     report.add("stats", stats(&guest.raw()));
-    // Last, for QEMU's gdb server of `-gdb` is gone after it.
-    let result = dump(&[&guest.qmp()]).and_then(|text| text::same(&reference, &text, image?));
-    report.add("QMP", result);
+    hold(report, "QMP", &[&guest.qmp()]);
+    report.add("QMP reads registers", has_registers(&guest.qmp(), &guest.ram()));
+    hold(report, "the gdb stub is there after QMP", &[&guest.gdb()]);
+    report.add("a gdb stub taken for QMP", no_greeting(guest));
     report.add("the guest still goes on", guest.is_running());
 }
 
-/// A search by the stub takes a minute; Ctrl-C ends it in order, with the guest running.
-fn interrupt(guest: &Guest) -> Result<(), String> {
+/// A search by the stub takes a minute; a signal ends it in order, with the guest running.
+fn interrupt(guest: &Guest, signal: &str) -> Result<(), String> {
     let error = |error: std::io::Error| error.to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_vellum"));
     let mut child = command.args(["dump", &guest.gdb(), "--search"]).stderr(Stdio::piped()).spawn().map_err(error)?;
@@ -89,13 +92,28 @@ fn interrupt(guest: &Guest) -> Result<(), String> {
     if !lines.any(|line| line.contains("searching")) {
         return Err("it does not search".to_owned());
     }
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().map_err(error)?;
+    Command::new("kill").args([signal, &child.id().to_string()]).status().map_err(error)?;
     let rest: Vec<String> = lines.collect();
     let status = child.wait().map_err(error)?;
     if status.code() != Some(2) || !rest.iter().any(|line| line.contains("interrupted")) {
         return Err(format!("{status}: {}", rest.join("\n")));
     }
     guest.is_running()
+}
+
+/// Registers tell the root; without them it would be vmcoreinfo.
+fn has_registers(source: &str, ram: &str) -> Result<(), String> {
+    let (records, _) = vellum(&["dump", source, "--ram", ram, "--json", "--range", "0-0x1000"])?;
+    if records.contains("\"origin\":\"registers of CPU 0, 1\"") { Ok(()) } else { Err(records) }
+}
+
+/// Whoever connects to a stub stops the guest: one that was looking for QMP lets it go on.
+fn no_greeting(guest: &Guest) -> Result<(), String> {
+    let source = guest.gdb().replace("qemu:unix:", "qmp:");
+    match vellum(&["dump", &source]) {
+        Err(line) if line.contains("no QMP greeting") => guest.is_running(),
+        other => Err(format!("expected that no QMP greets: {other:?}")),
+    }
 }
 
 /// A Linux is not clean (its device tree stays writable in the linear map), and nothing in it breaks the architecture.

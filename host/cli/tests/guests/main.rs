@@ -7,6 +7,9 @@ mod guest;
 mod linux;
 mod own;
 mod report;
+mod stage2;
+#[path = "../tables/mod.rs"]
+mod tables;
 mod text;
 
 use std::env;
@@ -23,6 +26,7 @@ fn main() -> ExitCode {
     }
     if let Some(kernel) = path("VELLUM_KERNEL") {
         own::run(kernel, &mut report);
+        stage2::run(&mut report);
     }
     report.finish()
 }

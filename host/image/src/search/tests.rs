@@ -79,6 +79,26 @@ fn a_linear_map_is_found_in_every_granule() {
     }
 }
 
+/// A machine that goes away while it is searched.
+struct Gone;
+
+impl Memory for Gone {
+    fn read(&mut self, _: PhysAddr, _: &mut [u8]) -> Result<(), ReadError> {
+        Err(ReadError::Failed("the stub closed the connection".to_owned()))
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        Vec::from_iter(std::iter::once(BASE..BASE + 0x20_0000))
+    }
+}
+
+#[test]
+fn a_machine_that_goes_away_is_an_error_not_a_machine_without_tables() {
+    let gone = Err(ReadError::Failed("the stub closed the connection".to_owned()));
+    assert_eq!(search(&mut Gone, &mut |_, _| {}), gone);
+    assert_eq!(crate::vmcoreinfo::find_in_memory(&mut Gone).map(|_| Vec::new()), gone);
+}
+
 #[test]
 fn noise_has_no_page_table() {
     assert_eq!(search(&mut noise(), &mut |_, _| {}), Ok(Vec::new()));
