@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::{
     boot::image,
     outcome::{Failure, Status},
+    toolchain::ensure_target,
 };
 
 /// The target of everything in `bare/`.
@@ -52,6 +53,7 @@ pub(crate) fn metadata() -> Result<Value, Failure> {
 
 /// Builds the kernel and flattens it. Cargo's lines go to `say`; of a fresh build it says nothing.
 pub(crate) fn build_kernel(say: &mut dyn FnMut(&str)) -> Result<Kernel, Failure> {
+    ensure_target(BARE_TARGET)?;
     let mut command = cargo(&["build", "--release", "--package", "kernel", "--target", BARE_TARGET]);
     command.args(["--message-format", "json-render-diagnostics"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(no_cargo)?;
@@ -70,7 +72,7 @@ pub(crate) fn build_kernel(say: &mut dyn FnMut(&str)) -> Result<Kernel, Failure>
     let status = child.wait().map_err(no_cargo)?;
     let messages = messages.and_then(|thread| thread.join().ok()?.ok()).unwrap_or_default();
     if !status.success() {
-        return Err(why_not_built());
+        return Err(Failure::new(Status::Failed, "the kernel does not build (the reason stands above)"));
     }
     let elf = executable(&messages)
         .ok_or_else(|| Failure::new(Status::Failed, "cargo built no executable named `kernel`"))?;
@@ -99,19 +101,6 @@ fn write_image(elf: &Path) -> Result<PathBuf, Failure> {
     fs::write(&unfinished, image).map_err(|error| Failure::file(&unfinished, &error))?;
     fs::rename(&unfinished, &path).map_err(|error| Failure::file(&path, &error))?;
     Ok(path)
-}
-
-/// The bare-metal target comes through `rust-toolchain.toml`, but only where rustup is in charge.
-fn why_not_built() -> Failure {
-    let rustc = env::var_os("RUSTC").unwrap_or("rustc".into());
-    let mut command = Command::new(rustc);
-    command.args(["--print", "target-libdir", "--target", BARE_TARGET]).current_dir(workspace());
-    let library = command.output().ok().and_then(|output| String::from_utf8(output.stdout).ok());
-    if library.is_some_and(|folder| Path::new(folder.trim()).exists()) {
-        return Failure::new(Status::Failed, "the kernel does not build (the reason stands above)");
-    }
-    let line = format!("Rust's target {BARE_TARGET} is needed: rustup target add {BARE_TARGET}");
-    Failure::new(Status::HostLacks, line)
 }
 
 fn no_cargo(error: std::io::Error) -> Failure {

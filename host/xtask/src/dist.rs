@@ -2,18 +2,13 @@
 //!
 //! Built with Rust's own linker and C runtime for musl: no C compiler is needed, and it runs on any distribution.
 
-use std::{
-    env,
-    ffi::OsString,
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{ffi::OsString, fs, path::PathBuf};
 
 use crate::{
     cargo, help,
     outcome::{Failure, Status},
     terminal,
+    toolchain::ensure_target,
 };
 
 const TARGET: &str = "aarch64-unknown-linux-musl";
@@ -36,7 +31,7 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
 
 /// Builds the static program and returns where it is.
 pub(crate) fn build() -> Result<PathBuf, Failure> {
-    ensure_target()?;
+    ensure_target(TARGET)?;
     let mut command = cargo::cargo(&["build", "--quiet", "--release", "--package", "cli", "--target", TARGET]);
     command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");
     let flags = "-Clink-self-contained=yes -Ctarget-feature=+crt-static -Cstrip=symbols";
@@ -53,25 +48,4 @@ fn target_folder() -> Result<PathBuf, Failure> {
     let metadata = cargo::metadata()?;
     let folder = metadata["target_directory"].as_str().map(PathBuf::from);
     folder.ok_or_else(|| Failure::new(Status::Failed, "cargo metadata names no target directory"))
-}
-
-/// Sees that Rust's library for the target is there; rustup may fetch it.
-fn ensure_target() -> Result<(), Failure> {
-    if has_target() {
-        return Ok(());
-    }
-    eprintln!("cargo xtask: fetching Rust's library for {TARGET}");
-    let added = Command::new("rustup").args(["target", "add", TARGET]).current_dir(cargo::workspace()).status();
-    if added.is_ok_and(|status| status.success()) && has_target() {
-        return Ok(());
-    }
-    Err(Failure::new(Status::HostLacks, format!("Rust's target {TARGET} is needed: rustup target add {TARGET}")))
-}
-
-fn has_target() -> bool {
-    let rustc = env::var_os("RUSTC").unwrap_or("rustc".into());
-    let mut command = Command::new(rustc);
-    command.args(["--print", "target-libdir", "--target", TARGET]).current_dir(cargo::workspace());
-    let folder = command.output().ok().and_then(|output| String::from_utf8(output.stdout).ok());
-    folder.is_some_and(|folder| Path::new(folder.trim()).exists())
 }

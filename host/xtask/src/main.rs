@@ -14,6 +14,7 @@ mod outcome;
 mod terminal;
 mod test;
 mod tidy;
+mod toolchain;
 
 use std::{ffi::OsString, process::ExitCode};
 

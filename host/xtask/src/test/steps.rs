@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 
 use super::{Outcome, Say, guests, libtest};
-use crate::{cargo, check, tidy};
+use crate::{cargo, check, tidy, toolchain::ensure_target};
 
 /// A step and its work.
 #[derive(Debug)]
@@ -70,6 +70,11 @@ pub(crate) fn run(step: &Step, say: Say<'_>) -> Outcome {
         }
         Work::Cargo(calls) => {
             for arguments in calls {
+                if arguments.iter().any(|argument| argument == cargo::BARE_TARGET)
+                    && let Err(failure) = ensure_target(cargo::BARE_TARGET)
+                {
+                    return Outcome::stopped("cargo", failure);
+                }
                 let (output, has_succeeded) = cargo_output(arguments, &[], say);
                 if !has_succeeded {
                     return Outcome::failed(output);
