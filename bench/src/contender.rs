@@ -20,8 +20,8 @@ pub(crate) trait Contender {
     /// Makes one page read-only, or writable.
     fn protect(&mut self, page: u64, is_read_only: bool);
 
-    /// The output address, or none.
-    fn translate(&self, input: u64) -> Option<u64>;
+    /// The output addresses of all these, by exclusive or; 0 for one that is not mapped.
+    fn translate(&self, inputs: &[u64]) -> u64;
 
     /// Removes all that is mapped in a range, and the tables that hold nothing then.
     fn unmap(&mut self, from: u64, bytes: u64);

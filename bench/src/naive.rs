@@ -75,15 +75,49 @@ impl<G: Granule> Naive<G> {
     }
 
     /// A table of `level` that says what the block descriptor above it said.
+    #[inline(never)]
     fn split(block: u64, level: i32) -> u64 {
         let table = take_frame(G::SIZE_BYTES);
-        let kind = if level == 3 { TABLE } else { VALID };
-        let descriptor = block & !TABLE | kind;
+        let count = G::ENTRIES as u64;
         match level {
-            3 => fill(table, G::ENTRIES as u64, descriptor, 1 << Self::shift(3)),
-            _ => fill(table, G::ENTRIES as u64, descriptor, 1 << Self::shift(level)),
+            3 => fill(table, count, block | TABLE, 1 << Self::shift(3)),
+            _ => fill(table, count, block, 1 << Self::shift(2)),
         };
         table
+    }
+
+    /// The table below, on the way to the page at `input`; what was a block is split.
+    #[inline(always)]
+    fn descend(table: u64, level: i32, input: u64) -> u64 {
+        let slot = Self::slot(table, level, input);
+        let descriptor = load(slot);
+        if descriptor & TABLE == TABLE {
+            return descriptor & ADDRESS;
+        }
+        let below = Self::split(descriptor, level + 1);
+        store(slot, below | TABLE);
+        below
+    }
+
+    /// The leaf at `input` with its level: a loop over the levels, turn by turn.
+    #[inline(always)]
+    fn leaf(&self, input: u64) -> Option<(u64, i32)> {
+        let mut descriptor = self.root;
+        macro_rules! turn {
+            ($level:literal) => {
+                if Self::START <= $level {
+                    descriptor = load(Self::slot(descriptor & ADDRESS, $level, input));
+                    if $level == 3 || descriptor & 0b10 == 0 {
+                        return if descriptor & VALID != 0 { Some((descriptor, $level)) } else { None };
+                    }
+                }
+            };
+        }
+        turn!(0);
+        turn!(1);
+        turn!(2);
+        turn!(3);
+        None
     }
 
     /// Empties the part of a table that is asked for, and frees what is below it.
@@ -145,36 +179,26 @@ impl<G: Granule> Contender for Naive<G> {
 
     fn protect(&mut self, page: u64, is_read_only: bool) {
         let mut table = self.root;
-        for level in Self::START..3 {
-            let slot = Self::slot(table, level, page);
-            let descriptor = load(slot);
-            table = if descriptor & TABLE == TABLE {
-                descriptor & ADDRESS
-            } else {
-                let below = Self::split(descriptor, level + 1);
-                store(slot, below | TABLE);
-                below
-            };
+        if Self::START <= 0 {
+            table = Self::descend(table, 0, page);
         }
+        table = Self::descend(table, 1, page);
+        table = Self::descend(table, 2, page);
         let slot = Self::slot(table, 3, page);
         store(slot, load(slot) & !READ_ONLY | if is_read_only { READ_ONLY } else { 0 });
     }
 
-    fn translate(&self, input: u64) -> Option<u64> {
-        let mut table = self.root;
-        let mut level = Self::START;
-        loop {
-            let descriptor = load(Self::slot(table, level, input));
-            if descriptor & VALID == 0 {
-                return None;
-            }
-            if level == 3 || descriptor & TABLE != TABLE {
-                let within = (1 << Self::shift(level)) - 1;
-                return Some(descriptor & ADDRESS & !within | input & within);
-            }
-            table = descriptor & ADDRESS;
-            level += 1;
-        }
+    fn translate(&self, inputs: &[u64]) -> u64 {
+        inputs.iter().fold(0, |mixed, &input| {
+            mixed
+                ^ match self.leaf(input) {
+                    Some((descriptor, level)) => {
+                        let within = (1 << Self::shift(level)) - 1;
+                        descriptor & ADDRESS & !within | input & within
+                    }
+                    None => 0,
+                }
+        })
     }
 
     fn unmap(&mut self, from: u64, bytes: u64) {
@@ -186,15 +210,7 @@ impl<G: Granule> Contender for Naive<G> {
     }
 
     fn find(&self, input: u64) -> Option<Found> {
-        let output = self.translate(input)?;
-        let mut table = self.root;
-        let mut level = Self::START;
-        loop {
-            let descriptor = load(Self::slot(table, level, input));
-            if level == 3 || descriptor & TABLE != TABLE {
-                return Some(Found { output, is_read_only: descriptor & READ_ONLY != 0 });
-            }
-            (table, level) = (descriptor & ADDRESS, level + 1);
-        }
+        let (descriptor, _) = self.leaf(input)?;
+        Some(Found { output: self.translate(&[input]), is_read_only: descriptor & READ_ONLY != 0 })
     }
 }

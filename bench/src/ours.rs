@@ -80,8 +80,11 @@ impl<G: Granule, M: Machine> Contender for Ours<G, M> {
         });
     }
 
-    fn translate(&self, input: u64) -> Option<u64> {
-        Some(self.table.view().translate(VirtAddr::new(input))?.output.bits())
+    fn translate(&self, inputs: &[u64]) -> u64 {
+        let view = self.table.view();
+        inputs.iter().fold(0, |mixed, &input| {
+            mixed ^ view.translate(VirtAddr::new(input)).map_or(0, |translation| translation.output.bits())
+        })
     }
 
     fn unmap(&mut self, from: u64, bytes: u64) {
