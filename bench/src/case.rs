@@ -57,6 +57,17 @@ impl Row {
         }
     }
 
+    /// What its instructions are counted per.
+    pub(crate) const fn unit(self) -> &'static str {
+        match self {
+            MapLargest | MapBlock | UnmapLargest => "leaf",
+            MapPage | UnmapPage => "page",
+            ProtectSplit | ProtectPage => "change",
+            TranslateLargest | TranslateSplit | TranslatePage => "translation",
+            Collapse => "changed page",
+        }
+    }
+
     /// Whether it changes nothing, so that it is the same for a page table that hardware walks.
     pub(crate) const fn is_reading(self) -> bool {
         matches!(self, TranslateLargest | TranslateSplit | TranslatePage)
@@ -82,6 +93,34 @@ impl Case {
             }
         }
         cases
+    }
+
+    /// The case with this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::all().into_iter().find(|case| case.to_string() == name)
+    }
+
+    /// The operation in words.
+    pub(crate) fn title(&self) -> String {
+        let page = self.page_size;
+        let (block, largest) = match page {
+            PageSize::Size4K => ("2 MiB", "1 GiB"),
+            PageSize::Size16K => ("32 MiB", "32 MiB"),
+            PageSize::Size64K => ("512 MiB", "512 MiB"),
+        };
+        match self.row {
+            MapLargest => format!("map 256 GiB by {largest} blocks"),
+            MapBlock => format!("map 256 GiB by {block} blocks"),
+            MapPage => format!("map 1 GiB by {page} pages"),
+            ProtectSplit => format!("10,000 random pages read-only, in 64 GiB of {largest} blocks"),
+            ProtectPage => format!("the same writable again, {page} leaves already"),
+            TranslateLargest => format!("translate in {largest} blocks"),
+            TranslateSplit => "translate after those splits".to_string(),
+            TranslatePage => format!("translate in {page} pages"),
+            UnmapLargest => format!("unmap 256 GiB of {largest} blocks"),
+            UnmapPage => format!("unmap 1 GiB of {page} pages"),
+            Collapse => "those 64 GiB, writable again, collapsed".to_string(),
+        }
     }
 
     fn is_one(&self) -> bool {

@@ -11,6 +11,9 @@ pub(crate) struct Found {
 
 /// A page table of one contender, empty when made. What it refuses is a bug of the bench, so it panics.
 pub(crate) trait Contender {
+    /// Whether protecting a page of a block splits the block.
+    const SPLITS: bool = true;
+
     /// An empty page table.
     fn new() -> Self;
 
@@ -23,11 +26,13 @@ pub(crate) trait Contender {
     /// The output addresses of all these, by exclusive or; 0 for one that is not mapped.
     fn translate(&self, inputs: &[u64]) -> u64;
 
-    /// Removes all that is mapped in a range, and the tables that hold nothing then.
-    fn unmap(&mut self, from: u64, bytes: u64);
+    /// Removes what is mapped in a range, in leaves of `leaf_bytes`, and the tables that hold nothing then.
+    fn unmap(&mut self, from: u64, bytes: u64, leaf_bytes: u64);
 
     /// Makes the leaves of a range as large as they can be.
-    fn collapse(&mut self, from: u64, bytes: u64);
+    fn collapse(&mut self, from: u64, bytes: u64) {
+        unreachable!("{bytes:#x} bytes at {from:#x} are to be collapsed, which the roster says it cannot");
+    }
 
     /// Where an address leads, as the rows' check asks.
     fn find(&self, input: u64) -> Option<Found>;

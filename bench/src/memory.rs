@@ -30,11 +30,12 @@ thread_local! {
 
 /// Reserves the arena. A run does so once, before anything is measured.
 pub(crate) fn reserve_arena() {
-    let layout = Layout::from_size_align(ARENA_BYTES, ALIGNMENT).expect("a layout");
+    // Aligned by hand: memory of a large alignment would be cleared at once, and all of it be touched.
+    let layout = Layout::from_size_align(ARENA_BYTES + ALIGNMENT, 1).expect("a layout");
     // SAFETY: the layout has a size. What is allocated is never freed.
     let base = unsafe { alloc_zeroed(layout) };
     assert!(!base.is_null(), "no memory for {ARENA_BYTES} bytes of tables");
-    ARENA.with(|arena| arena.next.set(base.expose_provenance() as u64));
+    ARENA.with(|arena| arena.next.set(base.expose_provenance().next_multiple_of(ALIGNMENT) as u64));
 }
 
 /// A frame, with whatever it held before.

@@ -42,6 +42,11 @@ pub(crate) struct Naive<G: Granule> {
 }
 
 impl<G: Granule> Naive<G> {
+    /// The address of the root table.
+    pub(crate) const fn root(&self) -> u64 {
+        self.root
+    }
+
     /// The level of a 48-bit page table's root.
     const START: i32 = 4 - (48 - G::SHIFT).div_ceil(G::INDEX_BITS) as i32;
 
@@ -86,17 +91,42 @@ impl<G: Granule> Naive<G> {
         table
     }
 
-    /// The table below, on the way to the page at `input`; what was a block is split.
+    /// The slot of the page at `input`, unless a block stands above it.
     #[inline(always)]
-    fn descend(table: u64, level: i32, input: u64) -> u64 {
-        let slot = Self::slot(table, level, input);
-        let descriptor = load(slot);
-        if descriptor & TABLE == TABLE {
-            return descriptor & ADDRESS;
+    fn page_slot(&self, input: u64) -> Option<u64> {
+        let mut table = self.root;
+        macro_rules! turn {
+            ($level:literal) => {
+                if Self::START <= $level {
+                    let descriptor = load(Self::slot(table, $level, input));
+                    if descriptor & 0b10 == 0 {
+                        return None;
+                    }
+                    table = descriptor & ADDRESS;
+                }
+            };
         }
-        let below = Self::split(descriptor, level + 1);
-        store(slot, below | TABLE);
-        below
+        turn!(0);
+        turn!(1);
+        turn!(2);
+        Some(Self::slot(table, 3, input))
+    }
+
+    /// Splits the blocks above the page at `input`. Its slot.
+    #[inline(never)]
+    fn split_above(&self, input: u64) -> u64 {
+        let mut table = self.root;
+        for level in Self::START..3 {
+            let slot = Self::slot(table, level, input);
+            let descriptor = load(slot);
+            if descriptor & TABLE == TABLE {
+                table = descriptor & ADDRESS;
+            } else {
+                table = Self::split(descriptor, level + 1);
+                store(slot, table | TABLE);
+            }
+        }
+        Self::slot(table, 3, input)
     }
 
     /// The leaf at `input` with its level: a loop over the levels, turn by turn.
@@ -178,13 +208,7 @@ impl<G: Granule> Contender for Naive<G> {
     }
 
     fn protect(&mut self, page: u64, is_read_only: bool) {
-        let mut table = self.root;
-        if Self::START <= 0 {
-            table = Self::descend(table, 0, page);
-        }
-        table = Self::descend(table, 1, page);
-        table = Self::descend(table, 2, page);
-        let slot = Self::slot(table, 3, page);
+        let slot = self.page_slot(page).unwrap_or_else(|| self.split_above(page));
         store(slot, load(slot) & !READ_ONLY | if is_read_only { READ_ONLY } else { 0 });
     }
 
@@ -201,12 +225,8 @@ impl<G: Granule> Contender for Naive<G> {
         })
     }
 
-    fn unmap(&mut self, from: u64, bytes: u64) {
+    fn unmap(&mut self, from: u64, bytes: u64, _: u64) {
         Self::clear(self.root, Self::START, from, from + bytes);
-    }
-
-    fn collapse(&mut self, _: u64, _: u64) {
-        unreachable!("the plain loop collapses nothing");
     }
 
     fn find(&self, input: u64) -> Option<Found> {

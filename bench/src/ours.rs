@@ -87,7 +87,7 @@ impl<G: Granule, M: Machine> Contender for Ours<G, M> {
         })
     }
 
-    fn unmap(&mut self, from: u64, bytes: u64) {
+    fn unmap(&mut self, from: u64, bytes: u64, _: u64) {
         self.change(Change::Unmap { from: range(from, bytes) });
     }
 

@@ -1,6 +1,8 @@
 //! The rows: what each prepares, measures and checks, the same code for every contender.
 
+use std::fmt;
 use std::hint::black_box;
+use std::mem::ManuallyDrop;
 
 use vmsa::{Level, PageSize};
 
@@ -37,7 +39,7 @@ impl Scale {
         Self { blocks: 256 * GIB, pages: GIB, protected: 64 * GIB, changes: 10_000, translations: 100_000 };
     /// The scale of a test.
     pub(crate) const QUICK: Self =
-        Self { blocks: 4 * GIB, pages: 1 << 26, protected: 2 * GIB, changes: 40, translations: 100 };
+        Self { blocks: 4 * GIB, pages: 1 << 26, protected: GIB, changes: 40, translations: 100 };
 }
 
 /// What a run tells.
@@ -52,6 +54,25 @@ pub(crate) struct Outcome {
     pub(crate) frames: u64,
     /// TLBIs in the measured region.
     pub(crate) tlbis: u64,
+}
+
+impl Outcome {
+    /// Reads what [`Outcome`] displays.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let words: Vec<&str> = text.split(' ').collect();
+        let [units, found, checksum, frames, tlbis] = words[..] else { return None };
+        let number = |word: &str| word.parse().ok();
+        let checksum = u64::from_str_radix(checksum, 16).ok()?;
+        let (units, found) = (number(units)?, number(found)?);
+        Some(Self { units, found, checksum, frames: number(frames)?, tlbis: number(tlbis)? })
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { units, found, checksum, frames, tlbis } = self;
+        write!(f, "{units} {found} {checksum:x} {frames} {tlbis}")
+    }
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
@@ -94,7 +115,9 @@ pub(crate) fn run<C: Contender>(case: Case, scale: Scale) -> Outcome {
     let block = 1 << size.level_shift(Level::L2);
     let largest = if size == PageSize::Size4K { GIB } else { block };
     let contender = C::new();
-    let mut bench = Bench { contender, page: size.size_bytes(), block, largest, scale, probes: Vec::new() };
+    let probes = Vec::new();
+    // What is left of the page table goes with the process: one peer panics when a live one is dropped.
+    let mut bench = ManuallyDrop::new(Bench { contender, page: size.size_bytes(), block, largest, scale, probes });
     let mut translated = 0;
     let (units, tlbis) = bench.row(case.row, &mut translated);
     let mut outcome = Outcome { units, found: 0, checksum: translated, frames: frames_in_use(), tlbis };
@@ -120,7 +143,7 @@ impl<C: Contender> Bench<C> {
                 self.protect(true)
             }
             Row::ProtectPage => {
-                self.contender.map(INPUT, scale.protected, OUTPUT, largest);
+                self.contender.map(INPUT, scale.protected, OUTPUT, if C::SPLITS { largest } else { page });
                 self.pages().iter().for_each(|&page| self.contender.protect(page, true));
                 self.protect(false)
             }
@@ -134,7 +157,7 @@ impl<C: Contender> Bench<C> {
                 self.translate(scale.protected, translated)
             }
             Row::TranslatePage => {
-                self.contender.map(INPUT, scale.pages, OUTPUT, page);
+                self.contender.map(INPUT, scale.pages, self.output(page), page);
                 self.translate(scale.pages, translated)
             }
             Row::UnmapLargest => self.unmap(scale.blocks, largest),
@@ -146,6 +169,11 @@ impl<C: Contender> Bench<C> {
                 self.collapse()
             }
         }
+    }
+
+    /// Where a range leads that is mapped by leaves of `leaf` bytes, so that larger ones do not fit.
+    fn output(&self, leaf: u64) -> u64 {
+        OUTPUT + leaf % self.largest
     }
 
     fn pages(&self) -> Vec<u64> {
@@ -162,19 +190,20 @@ impl<C: Contender> Bench<C> {
 
     fn map(&mut self, bytes: u64, leaf: u64) -> (u64, u64) {
         self.probes = (0..=bytes / leaf).map(|number| INPUT + number * leaf).collect();
+        let output = self.output(leaf);
         let tlbis = self.measure(|contender| {
-            let (input, bytes, output, leaf) = black_box((INPUT, bytes, OUTPUT, leaf));
+            let (input, bytes, output, leaf) = black_box((INPUT, bytes, output, leaf));
             contender.map(input, bytes, output, leaf);
         });
         (bytes / leaf, tlbis)
     }
 
     fn unmap(&mut self, bytes: u64, leaf: u64) -> (u64, u64) {
-        self.contender.map(INPUT, bytes, OUTPUT, leaf);
+        self.contender.map(INPUT, bytes, self.output(leaf), leaf);
         self.probes = (0..bytes / leaf).map(|number| INPUT + number * leaf).collect();
         let tlbis = self.measure(|contender| {
-            let (input, bytes) = black_box((INPUT, bytes));
-            contender.unmap(input, bytes);
+            let (input, bytes, leaf) = black_box((INPUT, bytes, leaf));
+            contender.unmap(input, bytes, leaf);
         });
         (bytes / leaf, tlbis)
     }
