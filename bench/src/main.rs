@@ -123,3 +123,22 @@ fn agree(measured: &[Measurement]) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::Outcome;
+
+    #[test]
+    fn contenders_that_find_something_else_are_told() {
+        let outcome = Outcome { units: 4, found: 4, checksum: 0xa, frames: 2, tlbis: 0 };
+        let one = |case: &str, checksum| {
+            let case = Case::named(case).expect("a case");
+            Measurement { case, contender: Contender::Ours, instructions: 0, outcome: Outcome { checksum, ..outcome } }
+        };
+        assert_eq!(agree(&[one("map-page/4k", 0xa), one("map-page/4k/live", 0xa), one("map-page/16k", 0xb)]), Ok(()));
+        let differing = agree(&[one("map-page/4k", 0xa), one("map-page/4k/live", 0xb)]);
+        let expected = "map-page/4k ours finds 4 4 a 2 0, but map-page/4k/live ours finds 4 4 b 2 0";
+        assert_eq!(differing, Err(expected.to_string()));
+    }
+}
