@@ -1,9 +1,10 @@
-//! Every developer command: `cargo xtask run`, `test`, `check`, `tidy`, `fetch`, `dist`.
+//! Every developer command: `cargo xtask run`, `test`, `check`, `bench`, `tidy`, `fetch`, `dist`.
 //!
 //! Standard output carries only what was asked for (the kernel's text, a test's result); whatever else there is to
 //! say goes to standard error, one line each.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod boot;
 mod cargo;
 mod check;
@@ -35,19 +36,20 @@ fn main() -> ExitCode {
 fn dispatch(arguments: &[OsString]) -> Result<Status, Failure> {
     let Some((command, rest)) = arguments.split_first() else {
         return Err(Failure::bad_input(
-            "no command given; commands are run, test, check, tidy, fetch and dist (see cargo xtask --help)",
+            "no command given; commands are run, test, check, bench, tidy, fetch and dist (see cargo xtask --help)",
         ));
     };
     match command.to_str() {
         Some("run") => boot::main(rest),
         Some("test") => test::main(rest),
         Some("check") => check::main(rest),
+        Some("bench") => bench::main(rest),
         Some("tidy") => tidy::main(rest),
         Some("fetch") => fetch::main(rest),
         Some("dist") => dist::main(rest),
         Some("--help" | "-h" | "help") => Ok(help::show(help::OVERVIEW)),
         _ => Err(Failure::bad_input(format!(
-            "no command `{}`; commands are run, test, check, tidy, fetch and dist (see cargo xtask --help)",
+            "no command `{}`; commands are run, test, check, bench, tidy, fetch and dist (see cargo xtask --help)",
             command.display()
         ))),
     }

@@ -98,22 +98,25 @@ fn tidy() -> Outcome {
     }
 }
 
-/// Members that a plain `cargo build` leaves out: those are for the bare-metal target.
+/// Members of `bare/` that a plain `cargo build` leaves out: those are for the bare-metal target.
 fn bare_crates(metadata: &Value) -> Vec<String> {
-    let ids = |key: &str| metadata[key].as_array().cloned().unwrap_or_default();
-    let default = ids("workspace_default_members");
-    let packages = metadata["packages"].as_array().into_iter().flatten();
-    let bare = packages.filter(|package| !default.contains(&package["id"]));
-    bare.filter_map(|package| package["name"].as_str().map(str::to_string)).collect()
+    let default = metadata["workspace_default_members"].as_array().cloned().unwrap_or_default();
+    names(metadata, |package| is_in(package, &["bare"]) && !default.contains(&package["id"]))
 }
 
 /// Members that the kernel is made of, by their folders: what lints as a host library may not lint as it really runs.
 fn crates_in(metadata: &Value, folders: &[&str]) -> Vec<String> {
-    let is_in = |package: &&Value| {
-        let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
-        manifest.ancestors().nth(2).is_some_and(|folder| folders.iter().any(|name| folder.ends_with(name)))
-    };
-    let packages = metadata["packages"].as_array().into_iter().flatten().filter(is_in);
+    names(metadata, |package| is_in(package, folders))
+}
+
+fn is_in(package: &Value, folders: &[&str]) -> bool {
+    let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
+    manifest.ancestors().nth(2).is_some_and(|folder| folders.iter().any(|name| folder.ends_with(name)))
+}
+
+/// The names of the members that `is_wanted`.
+fn names(metadata: &Value, is_wanted: impl Fn(&Value) -> bool) -> Vec<String> {
+    let packages = metadata["packages"].as_array().into_iter().flatten().filter(|package| is_wanted(package));
     packages.filter_map(|package| package["name"].as_str().map(str::to_string)).collect()
 }
 
@@ -172,6 +175,7 @@ mod tests {
                 {"name": "hardware", "id": "h", "manifest_path": "/v/bare/hardware/Cargo.toml"},
                 {"name": "kernel", "id": "k", "manifest_path": "/v/bare/kernel/Cargo.toml"},
                 {"name": "xtask", "id": "x", "manifest_path": "/v/host/xtask/Cargo.toml"},
+                {"name": "bench", "id": "b", "manifest_path": "/v/bench/Cargo.toml"},
             ],
             "workspace_default_members": ["v", "x"],
         })

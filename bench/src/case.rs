@@ -1,0 +1,138 @@
+//! What is measured: the rows, at each granule, of page tables that hardware walks and of others.
+
+use std::fmt;
+
+use vmsa::PageSize;
+
+/// One operation of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Row {
+    MapLargest,
+    MapBlock,
+    MapPage,
+    ProtectSplit,
+    ProtectPage,
+    TranslateLargest,
+    TranslateSplit,
+    TranslatePage,
+    UnmapLargest,
+    UnmapPage,
+    Collapse,
+}
+
+use Row::{
+    Collapse, MapBlock, MapLargest, MapPage, ProtectPage, ProtectSplit, TranslateLargest, TranslatePage,
+    TranslateSplit, UnmapLargest, UnmapPage,
+};
+
+impl Row {
+    pub(crate) const ALL: [Self; 11] = [
+        MapLargest,
+        MapBlock,
+        MapPage,
+        ProtectSplit,
+        ProtectPage,
+        TranslateLargest,
+        TranslateSplit,
+        TranslatePage,
+        UnmapLargest,
+        UnmapPage,
+        Collapse,
+    ];
+
+    /// The name on the command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            MapLargest => "map-largest",
+            MapBlock => "map-block",
+            MapPage => "map-page",
+            ProtectSplit => "protect-split",
+            ProtectPage => "protect-page",
+            TranslateLargest => "translate-largest",
+            TranslateSplit => "translate-split",
+            TranslatePage => "translate-page",
+            UnmapLargest => "unmap-largest",
+            UnmapPage => "unmap-page",
+            Collapse => "collapse",
+        }
+    }
+
+    /// What its instructions are counted per.
+    pub(crate) const fn unit(self) -> &'static str {
+        match self {
+            MapLargest | MapBlock | UnmapLargest => "leaf",
+            MapPage | UnmapPage => "page",
+            ProtectSplit | ProtectPage => "change",
+            TranslateLargest | TranslateSplit | TranslatePage => "translation",
+            Collapse => "changed page",
+        }
+    }
+
+    /// Whether it changes nothing, so that it is the same for a page table that hardware walks.
+    pub(crate) const fn is_reading(self) -> bool {
+        matches!(self, TranslateLargest | TranslateSplit | TranslatePage)
+    }
+}
+
+/// A row at a granule, of a page table that is live or is not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Case {
+    pub(crate) row: Row,
+    pub(crate) page_size: PageSize,
+    pub(crate) is_live: bool,
+}
+
+impl Case {
+    /// Every case there is.
+    pub(crate) fn all() -> Vec<Self> {
+        let mut cases = Vec::new();
+        for page_size in PageSize::ALL {
+            for is_live in [false, true] {
+                let rows = Row::ALL.into_iter().map(|row| Self { row, page_size, is_live });
+                cases.extend(rows.filter(|case| case.is_one()));
+            }
+        }
+        cases
+    }
+
+    /// The case with this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::all().into_iter().find(|case| case.to_string() == name)
+    }
+
+    /// The operation in words.
+    pub(crate) fn title(&self) -> String {
+        let page = self.page_size;
+        let (block, largest) = match page {
+            PageSize::Size4K => ("2 MiB", "1 GiB"),
+            PageSize::Size16K => ("32 MiB", "32 MiB"),
+            PageSize::Size64K => ("512 MiB", "512 MiB"),
+        };
+        match self.row {
+            MapLargest => format!("map 256 GiB by {largest} blocks"),
+            MapBlock => format!("map 256 GiB by {block} blocks"),
+            MapPage => format!("map 1 GiB by {page} pages"),
+            ProtectSplit => format!("10,000 random pages read-only, in 64 GiB of {largest} blocks"),
+            ProtectPage => format!("the same writable again, {page} leaves already"),
+            TranslateLargest => format!("translate in {largest} blocks"),
+            TranslateSplit => "translate after those splits".to_string(),
+            TranslatePage => format!("translate in {page} pages"),
+            UnmapLargest => format!("unmap 256 GiB of {largest} blocks"),
+            UnmapPage => format!("unmap 1 GiB of {page} pages"),
+            Collapse => "those 64 GiB, writable again, collapsed".to_string(),
+        }
+    }
+
+    fn is_one(&self) -> bool {
+        // Only 4K has two sizes of blocks.
+        let has_row = self.row != MapBlock || self.page_size == PageSize::Size4K;
+        has_row && !(self.is_live && self.row.is_reading())
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let live = if self.is_live { "/live" } else { "" };
+        f.pad(&format!("{}/{}{live}", self.row.name(), self.page_size).to_lowercase())
+    }
+}
