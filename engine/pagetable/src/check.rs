@@ -10,7 +10,7 @@ use crate::licence::{Licence, Method};
 use crate::pieces::{Kind, Pieces};
 use crate::plan::Start;
 use crate::platform::Platform;
-use crate::regime::{Attributes, Regime};
+use crate::regime::Regime;
 use crate::table::PageTable;
 use crate::walk::{Next, Table, Visit, walk};
 
@@ -156,11 +156,7 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
 
     /// A leaf changes size, and `edit` is made: if that is one that no CPU tolerates, size and all needs break-before-make.
     fn needs_licence_for(&self, visit: &Visit, edit: Edit) -> Result<(), Refusal> {
-        let changed = visit.descriptor.bits() ^ edit.apply(visit.descriptor).bits();
-        let is_tolerated = match edit {
-            Edit::Attributes { .. } => changed & !R::Attributes::IN_PLACE == 0,
-            _ => true,
-        };
+        let is_tolerated = edit.is_in_place::<R::Attributes>(visit.descriptor, edit.apply(visit.descriptor));
         if is_tolerated { self.needs_licence(visit) } else { self.needs_break(visit) }
     }
 }

@@ -44,7 +44,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
                 Descriptor::new(leaf.bits() & !Descriptor::CONTIGUOUS | if is_set { Descriptor::CONTIGUOUS } else { 0 })
             }
         };
-        let is_made = group.becomes_group && matches!(group.edit, Edit::Keep);
+        let is_made = group.becomes_group && group.edit == Edit::KEEP;
         if !is_made {
             self.replace_members(group, bit(false));
         }
@@ -91,7 +91,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
             let contiguous = if group.becomes_group { Descriptor::CONTIGUOUS } else { 0 };
             let leaf = self.platform.load(slot).bits() & !Descriptor::CONTIGUOUS | valid | contiguous;
             let is_edited = group.from <= start && start < group.to;
-            let edit = if is_edited { group.edit } else { Edit::Keep };
+            let edit = if is_edited { group.edit } else { Edit::KEEP };
             let table = cut.iter().find(|(cut, _)| *cut == number).map(|(_, table)| *table);
             self.platform.store(slot, table.unwrap_or(edit.apply(Descriptor::new(leaf))));
         }

@@ -64,7 +64,7 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
             Decision::Fill(content, end) => return self.fill(visit, content, *end),
             Decision::Link(pieces) => self.link(visit, pieces),
             // By itself, because it is the most frequent: with no more in its loop than it needs.
-            Decision::Set(Edit::Remove, end) => return self.set(visit, Edit::Remove, *end),
+            Decision::Set(Edit::REMOVE, end) => return self.set(visit, Edit::REMOVE, *end),
             Decision::Set(edit, end) => return self.set(visit, *edit, *end),
             Decision::Clear => self.clear(visit),
             Decision::Unlink => self.unlink(visit, Descriptor::INVALID),

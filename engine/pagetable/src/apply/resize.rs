@@ -54,7 +54,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
             // The TLBIs of the edit, by address and without a hint, forget the old leaf too.
             self.unhinted_to = visit.end;
         }
-        if matches!(edit, Edit::Keep) { Next::Past(visit.end) } else { Next::Past(visit.from) }
+        if edit == Edit::KEEP { Next::Past(visit.end) } else { Next::Past(visit.from) }
     }
 
     /// A table whose leaves are alike becomes a leaf.

@@ -5,52 +5,58 @@ use vmsa::{Descriptor, Geometry, Granule, LeafSize, Level};
 use crate::pieces::{Content, Pieces};
 use crate::regime::Attributes;
 
-/// A function from leaf to leaf, as data.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Edit {
-    /// Nothing: only its size may change.
-    Keep,
-    /// Bits are cleared, then set, in leaves that have all of `only`.
-    Attributes { only: u64, set: u64, clear: u64 },
-    /// It becomes invalid, and keeps all but bit 0.
-    Hide,
-    /// It becomes valid again.
-    Show,
-    /// It becomes a hole.
-    Remove,
+/// A function from leaf to leaf, as data: in leaves that have all bits of `only`, bits are cleared, then set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Edit {
+    pub(super) only: u64,
+    pub(super) clear: u64,
+    pub(super) set: u64,
 }
 
 impl Edit {
+    /// Nothing: only its size may change.
+    pub(crate) const KEEP: Self = Self { only: 0, clear: 0, set: 0 };
+    /// It becomes invalid, and keeps all but bit 0.
+    pub(crate) const HIDE: Self = Self { clear: Descriptor::VALID, ..Self::KEEP };
+    /// It becomes valid again.
+    pub(crate) const SHOW: Self = Self { set: Descriptor::VALID, ..Self::KEEP };
+    /// It becomes a hole.
+    pub(crate) const REMOVE: Self = Self { clear: !0, ..Self::KEEP };
+
     /// The descriptor that a leaf becomes.
     #[inline(always)]
     pub(crate) const fn apply(self, leaf: Descriptor) -> Descriptor {
         let bits = leaf.bits();
-        Descriptor::new(match self {
-            Self::Attributes { only, set, clear } if bits & only == only => bits & !clear | set,
-            Self::Keep | Self::Attributes { .. } => bits,
-            Self::Hide => bits & !Descriptor::VALID,
-            Self::Show => bits | Descriptor::VALID,
-            Self::Remove => 0,
-        })
+        if bits & self.only == self.only { Descriptor::new(bits & !self.clear | self.set) } else { leaf }
     }
-}
 
-impl Edit {
+    /// Whether leaves become holes.
+    #[inline(always)]
+    pub(crate) const fn removes(self) -> bool {
+        self.clear == !0
+    }
+
+    /// Whether valid leaves become invalid.
+    #[inline(always)]
+    pub(crate) const fn ends(self) -> bool {
+        self.clear & Descriptor::VALID != 0
+    }
+
+    /// Whether a live leaf may change from `old` to `new`, which it made, without a break (RWHZWS).
+    #[inline(always)]
+    pub(crate) const fn is_in_place<A: Attributes>(self, old: Descriptor, new: Descriptor) -> bool {
+        self.removes() || (old.bits() ^ new.bits()) & !A::IN_PLACE & !Descriptor::VALID == 0
+    }
+
     /// Whether `next`, which stands beside `leaf` at the same level, changes in place as `leaf` does.
     #[inline(always)]
-    pub(crate) const fn is_alike<A: Attributes>(self, leaf: Descriptor, next: Descriptor) -> bool {
+    pub(crate) fn is_alike<A: Attributes>(self, leaf: Descriptor, next: Descriptor) -> bool {
+        let grouping = if self.ends() { 0 } else { Descriptor::CONTIGUOUS };
         let edited = self.apply(next);
-        let changed = edited.bits() ^ next.bits();
-        let differs = leaf.bits() ^ next.bits();
-        match self {
-            Self::Remove => differs & Descriptor::TYPE == 0,
-            Self::Hide => differs & Descriptor::TYPE == 0 && edited.bits() != 0,
-            _ => {
-                differs & (Descriptor::TYPE | Descriptor::CONTIGUOUS) == 0
-                    && changed != 0
-                    && changed & !A::IN_PLACE == 0
-            }
-        }
+        (leaf.bits() ^ next.bits()) & (Descriptor::TYPE | grouping) == 0
+            && edited != next
+            && self.is_in_place::<A>(next, edited)
+            && (self.removes() || edited != Descriptor::INVALID)
     }
 }
 
@@ -67,7 +73,7 @@ pub(crate) struct Part {
 impl Part {
     /// A part that stays as it is, with a boundary on either side.
     pub(crate) const fn kept(&self) -> Self {
-        Self { edit: Edit::Keep, ..*self }
+        Self { edit: Edit::KEEP, ..*self }
     }
 
     /// The pieces of a leaf of `level` at `start`, of which this part is edited.
@@ -78,10 +84,8 @@ impl Part {
         level: Level,
         start: u64,
     ) -> Pieces {
-        let inside = match self.edit {
-            Edit::Remove => None,
-            edit => Some(Content { largest: self.largest, ..content(geometry, edit.apply(leaf), level, start) }),
-        };
+        let edited = || Content { largest: self.largest, ..content(geometry, self.edit.apply(leaf), level, start) };
+        let inside = (!self.edit.removes()).then(edited);
         Pieces { from: self.from, to: self.to, inside, outside: Some(content(geometry, leaf, level, start)) }
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn decide_group<G: Granule, R: Regime, P: Platform>(
         end,
         from: start,
         to: end,
-        edit: Edit::Keep,
+        edit: Edit::KEEP,
         becomes_group: true,
         is_met_again: false,
         is_valid: true,

@@ -45,19 +45,19 @@ pub(crate) fn goal<G: Granule, R: Regime>(geometry: Geometry<G>, change: &Change
             (from, Wanted::Remap(content(geometry, from, *to, *attributes, *largest)?), false)
         }
         Change::Protect { from, set, clear } => {
-            (from, Wanted::Edit(Edit::Attributes { only: 0, set: bits(*set)?, clear: bits(*clear)? }), true)
+            (from, Wanted::Edit(Edit { only: 0, set: bits(*set)?, clear: bits(*clear)? }), true)
         }
         Change::Age { from } => {
-            (from, Wanted::Edit(Edit::Attributes { only: 0, set: 0, clear: R::Attributes::ACCESS_FLAG }), false)
+            (from, Wanted::Edit(Edit { only: 0, set: 0, clear: R::Attributes::ACCESS_FLAG }), false)
         }
         Change::Clean { from } => {
             let (only, set, clear) = R::Attributes::CLEAN;
-            (from, Wanted::Edit(Edit::Attributes { only, set, clear }), false)
+            (from, Wanted::Edit(Edit { only, set, clear }), false)
         }
-        Change::Hide { from } => (from, Wanted::Edit(Edit::Hide), true),
-        Change::Show { from } => (from, Wanted::Edit(Edit::Show), true),
-        Change::Unmap { from } => (from, Wanted::Edit(Edit::Remove), false),
-        Change::UnmapMapped { from } => (from, Wanted::Edit(Edit::Remove), true),
+        Change::Hide { from } => (from, Wanted::Edit(Edit::HIDE), true),
+        Change::Show { from } => (from, Wanted::Edit(Edit::SHOW), true),
+        Change::Unmap { from } => (from, Wanted::Edit(Edit::REMOVE), false),
+        Change::UnmapMapped { from } => (from, Wanted::Edit(Edit::REMOVE), true),
         Change::Split { at } => {
             let (from, _) = offsets(geometry, at.bits(), at.bits())?;
             return Ok(Goal { from, to: from + G::SIZE_BYTES, wanted: Wanted::Split, refuses_holes: false });

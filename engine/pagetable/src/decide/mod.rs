@@ -12,7 +12,7 @@ pub(crate) use goal::{Goal, goal};
 use crate::change::Refusal;
 use crate::pieces::{Content, Kind, Pieces};
 use crate::platform::{Platform, Slot};
-use crate::regime::{Attributes, Regime};
+use crate::regime::Regime;
 use crate::walk::Visit;
 use goal::Wanted;
 
@@ -104,7 +104,9 @@ impl Goal {
         let state = state(geometry, visit.level, visit.descriptor);
         let at = geometry.input(visit.from);
         match (self.wanted, state) {
-            (Wanted::Edit(Edit::Remove), State::Table) if visit.is_whole() && !self.refuses_holes => Decision::Unlink,
+            (Wanted::Edit(edit), State::Table) if edit.removes() && visit.is_whole() && !self.refuses_holes => {
+                Decision::Unlink
+            }
             (Wanted::Remap(content), State::Table) if visit.is_whole() => {
                 Decision::Rebuild(self.replacing(content, None))
             }
@@ -119,7 +121,7 @@ impl Goal {
             (Wanted::Remap(content), State::Leaf | State::Kept) => self.decide_remap(geometry, content, visit),
             (Wanted::Edit(_), State::Leaf) => self.decide_leaf::<G, R>(geometry, visit),
             (Wanted::Edit(edit), State::Kept) => self.decide_kept(geometry, edit, visit),
-            (Wanted::Edit(Edit::Remove), State::Foreign) if visit.is_whole() => Decision::Clear,
+            (Wanted::Edit(edit), State::Foreign) if edit.removes() && visit.is_whole() => Decision::Clear,
             (Wanted::Edit(_), State::Foreign) | (Wanted::Remap(_), _) => Decision::Refuse(Refusal::NotMapped(at)),
             (Wanted::Edit(_), _) if self.refuses_holes => Decision::Refuse(Refusal::NotMapped(at)),
             (Wanted::Split, State::Leaf | State::Kept) => self.decide_split(geometry, visit),
@@ -177,23 +179,21 @@ impl Goal {
         if edited == visit.descriptor {
             return Decision::Pass;
         }
-        let ends = matches!(edit, Edit::Remove | Edit::Hide);
         match group::<G>(visit) {
             // A group whose members all end may end member by member, and so may hardware's own bits differ (ICQTNL).
-            Some((start, end)) if !(ends && self.covers(start, end)) => {
+            Some((start, end)) if !(edit.ends() && self.covers(start, end)) => {
                 return Decision::Regroup(regroup::<G>(visit, start, end, (self.from, self.to), edit));
             }
             None if !visit.is_whole() => return Decision::Resize(part(visit, edit)),
             _ => {}
         }
-        let changed = edited.bits() ^ visit.descriptor.bits();
-        match edit {
-            Edit::Hide if edited == Descriptor::INVALID => {
-                Decision::Refuse(Refusal::NotKeepable(geometry.input(visit.from)))
-            }
-            _ if ends || changed & !R::Attributes::IN_PLACE & !Descriptor::VALID == 0 => {
-                Decision::Set(edit, self.whole_to(geometry, visit))
-            }
+        if edit.removes()
+            || edited != Descriptor::INVALID && edit.is_in_place::<R::Attributes>(visit.descriptor, edited)
+        {
+            return Decision::Set(edit, self.whole_to(geometry, visit));
+        }
+        match edited {
+            Descriptor::INVALID => Decision::Refuse(Refusal::NotKeepable(geometry.input(visit.from))),
             _ => Decision::Remake(edited),
         }
     }
@@ -215,7 +215,7 @@ impl Goal {
             Some((start, end)) => Decision::Regroup(dissolve::<G>(visit, start, end)),
             None if visit.start == self.from => Decision::Pass,
             None => {
-                let rest = Part { from: self.from, to: visit.end, edit: Edit::Keep, largest: LeafSize::LARGEST };
+                let rest = Part { from: self.from, to: visit.end, edit: Edit::KEEP, largest: LeafSize::LARGEST };
                 resize(geometry, visit, rest)
             }
         }
@@ -229,7 +229,7 @@ impl Goal {
 
     /// Up to where planning need not look, because nothing stands in the way of removing what the range covers whole.
     pub(crate) fn certain_to<G: Granule>(&self, geometry: Geometry<G>, visit: &Visit) -> Option<u64> {
-        let removes = matches!(self.wanted, Wanted::Edit(Edit::Remove)) && !self.refuses_holes;
+        let removes = matches!(self.wanted, Wanted::Edit(edit) if edit.removes()) && !self.refuses_holes;
         let group = LeafSize::group(visit.level).size_bytes(G::PAGE_SIZE);
         let is_certain = removes && visit.is_whole() && visit.start & !(group - 1) >= self.from;
         is_certain.then(|| self.whole_to(geometry, visit)).filter(|&end| end > visit.end)
@@ -263,7 +263,7 @@ fn decide_pages<G: Granule>(geometry: Geometry<G>, visit: &Visit) -> Decision {
     match group::<G>(visit) {
         Some((start, end)) => Decision::Regroup(dissolve::<G>(visit, start, end)),
         None if visit.level == Level::L3 => Decision::Pass,
-        None => resize(geometry, visit, Part { largest: LeafSize::PAGE, ..part(visit, Edit::Keep) }),
+        None => resize(geometry, visit, Part { largest: LeafSize::PAGE, ..part(visit, Edit::KEEP) }),
     }
 }
 
@@ -301,7 +301,7 @@ fn regroup<G: Granule>(visit: &Visit, start: u64, end: u64, (from, to): (u64, u6
 
 /// The same group, whose members become leaves of their own and are then met again.
 fn dissolve<G: Granule>(visit: &Visit, start: u64, end: u64) -> Regroup {
-    Regroup { is_met_again: true, ..regroup::<G>(visit, start, end, (start, start), Edit::Keep) }
+    Regroup { is_met_again: true, ..regroup::<G>(visit, start, end, (start, start), Edit::KEEP) }
 }
 
 impl Regroup {
