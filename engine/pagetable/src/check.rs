@@ -35,7 +35,9 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
             let start = self.table.find_table(goal.from, goal.to);
             tables += self.check(&goal, start)?;
             match goal.then() {
-                Some(then) => tables += self.check(&then, start)?,
+                // It takes no tables, and a licence for some of it is one for all.
+                Some(then) if self.is_unlicensed() => tables += self.check(&then, start)?,
+                Some(_) => {}
                 None if changes.len() == 1 => begin = Start::Table(goal.checked(), start),
                 None => {}
             }
@@ -138,10 +140,15 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
     }
 
     fn needs_licence(&self, visit: &Visit) -> Result<(), Refusal> {
-        if !self.table.is_live || self.licence.is_some() {
-            return Ok(());
+        if self.is_unlicensed() {
+            return Err(Refusal::NeedsLicence(self.table.geometry.input(visit.from)));
         }
-        Err(Refusal::NeedsLicence(self.table.geometry.input(visit.from)))
+        Ok(())
+    }
+
+    /// Whether live leaves may not change size.
+    const fn is_unlicensed(&self) -> bool {
+        self.table.is_live && self.licence.is_none()
     }
 
     fn needs_break(&self, visit: &Visit) -> Result<(), Refusal> {

@@ -34,16 +34,15 @@ impl Single {
         if goal.to - goal.from != G::SIZE_BYTES {
             return None;
         }
-        descend(table.platform, geometry, table.root, goal.from, |_, level, slot, old| {
-            if level != Level::L3 || !old.is_page() {
-                return None;
-            }
-            let (start, end) = (goal.from, goal.to);
-            let visit = Visit { slot, level, descriptor: old, start, end, from: start, to: end };
-            match goal.decide_leaf::<G, R>(geometry, &visit) {
-                Decision::Set(edit, _) => Some(Self { slot, start, old, new: edit.apply(old), edit }),
-                _ => None,
-            }
-        })
+        let page = descend(table.platform, geometry, table.root, goal.from, |_, level, slot, descriptor| {
+            (level == Level::L3).then_some((slot, descriptor))
+        });
+        let (slot, old) = page.filter(|(_, descriptor)| descriptor.is_page())?;
+        let (start, end) = (goal.from, goal.to);
+        let visit = Visit { slot, level: Level::L3, descriptor: old, start, end, from: start, to: end };
+        match goal.decide_leaf::<G, R>(geometry, &visit) {
+            Decision::Set(edit, _) => Some(Self { slot, start, old, new: edit.apply(old), edit }),
+            _ => None,
+        }
     }
 }

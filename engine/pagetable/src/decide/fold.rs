@@ -1,11 +1,11 @@
 //! Where neighbours can become one larger leaf.
 
-use vmsa::{Geometry, Granule};
+use vmsa::{Descriptor, Geometry, Granule};
 
 use super::edit::content;
 use super::{Decision, Edit, Regroup, State, state};
 use crate::pieces::Content;
-use crate::platform::Platform;
+use crate::platform::{Platform, Slot};
 use crate::regime::{Attributes, Regime};
 use crate::walk::{Table, Visit, next_table};
 
@@ -87,22 +87,23 @@ fn uniform<G: Granule, R: Regime, P: Platform>(
     regime: R,
     table: Table,
 ) -> Uniform {
-    let shift = Geometry::<G>::shift(table.level);
+    let (layout, shift) = (geometry.layout(), Geometry::<G>::shift(table.level));
+    let hardware = hardware_bits::<R>(regime);
     let mut all = None;
     for index in 0..geometry.entries(table.level) {
         let start = table.start + ((index as u64) << shift);
-        let slot = crate::platform::Slot::new(table.address, index);
+        let slot = Slot::new(table.address, index);
         let descriptor = platform.load(slot);
+        // By far the most frequent: one more leaf of what the leaves before were.
+        if let Some(Uniform::Content(content)) = &mut all
+            && let leaf = content.leaf(layout, table.level, start).bits()
+            && (descriptor.bits() ^ leaf) & !(hardware | Descriptor::CONTIGUOUS) == 0
+        {
+            content.attributes = R::Attributes::gather(content.attributes, descriptor.bits());
+            continue;
+        }
         let visit = Visit { slot, level: table.level, descriptor, start, end: start + (1 << shift), from: 0, to: 0 };
-        let one = match state(geometry, table.level, descriptor) {
-            State::Hole => Uniform::Nothing,
-            State::Leaf | State::Kept => Uniform::Content(content(geometry, descriptor, table.level, start)),
-            State::Table => match next_table(geometry, &visit) {
-                Some(next) => uniform::<G, R, P>(platform, geometry, regime, next),
-                None => Uniform::Mixed,
-            },
-            State::Foreign => Uniform::Mixed,
-        };
+        let one = uniform_slot::<G, R, P>(platform, geometry, regime, &visit);
         all = Some(match all {
             None => one,
             Some(all) => join::<R>(regime, all, one),
@@ -112,6 +113,24 @@ fn uniform<G: Granule, R: Regime, P: Platform>(
         }
     }
     all.unwrap_or(Uniform::Nothing)
+}
+
+/// What one slot holds, be it a table.
+fn uniform_slot<G: Granule, R: Regime, P: Platform>(
+    platform: &P,
+    geometry: Geometry<G>,
+    regime: R,
+    visit: &Visit,
+) -> Uniform {
+    match state(geometry, visit.level, visit.descriptor) {
+        State::Hole => Uniform::Nothing,
+        State::Leaf | State::Kept => Uniform::Content(content(geometry, visit.descriptor, visit.level, visit.start)),
+        State::Table => match next_table(geometry, visit) {
+            Some(next) => uniform::<G, R, P>(platform, geometry, regime, next),
+            None => Uniform::Mixed,
+        },
+        State::Foreign => Uniform::Mixed,
+    }
 }
 
 /// What two neighbours hold together. Of bits that hardware writes the larger truth is kept: accessed, dirty.
