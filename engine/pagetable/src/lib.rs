@@ -27,6 +27,7 @@ mod rehearsal;
 mod summary;
 mod table;
 mod tables;
+pub mod trace;
 mod view;
 mod walk;
 
@@ -42,4 +43,5 @@ pub use rehearsal::{Rehearsal, Step};
 pub use summary::Summary;
 pub use table::PageTable;
 pub use tables::{Reserve, Retired};
+pub use trace::Traced;
 pub use view::{Entry, Lookup, Translation, View};
