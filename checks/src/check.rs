@@ -10,7 +10,7 @@ use machine::seed::Seed;
 
 use crate::explore::{Caught, Tally};
 use crate::suite::{self, Trial};
-use crate::workloads::Workload;
+use crate::workloads::{Size, Workload};
 
 /// States after which an exploration gives way to random schedules.
 const STATES: u64 = 3_000;
@@ -123,7 +123,7 @@ fn share(next: &AtomicU64, work: &(dyn Fn(u64) -> Option<Option<Found>> + Sync))
 }
 
 fn explore_all(orders: &Orders, progress: &Progress, sum: &mut Sum) -> Option<Found> {
-    let trials = suite::small_trials(orders.drawn);
+    let trials = suite::trials(Size::Small, orders.drawn);
     let sums = Mutex::new(&mut *sum);
     share(&AtomicU64::new(0), &|number| {
         let trial = *trials.get(number as usize)?;
@@ -144,17 +144,19 @@ fn explore_all(orders: &Orders, progress: &Progress, sum: &mut Sum) -> Option<Fo
 
 fn run_at_random(orders: &Orders, progress: &Progress, sum: &mut Sum) -> Option<Found> {
     let workload = Workload::find("mixed")?;
+    let long = suite::trials(Size::Long, orders.drawn);
     let start = Instant::now();
     let sums = Mutex::new(&mut *sum);
     share(&AtomicU64::new(0), &|number| {
         let done = sums.lock().unwrap_or_else(PoisonError::into_inner).random.events;
         let is_late = orders.time.is_some_and(|time| start.elapsed() >= time);
-        if is_late || (orders.time.is_none() && done >= orders.events) {
+        let mixed = Trial { workload, seed: orders.seed + number + 100 };
+        let trial = long.get(number as usize).copied().unwrap_or(mixed);
+        if is_late || trial.workload.size == Size::Random && (orders.time.is_none() && done >= orders.events) {
             return None;
         }
         progress.thousandths.store(500 + share_done(orders, done, start), Ordering::Relaxed);
         let begin = Instant::now();
-        let trial = Trial { workload, seed: orders.seed + number + 100 };
         let (tally, found) = run_trial(trial);
         progress.add(tally);
         let mut sum = sums.lock().unwrap_or_else(PoisonError::into_inner);

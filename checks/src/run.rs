@@ -323,6 +323,11 @@ impl Run {
         self.failure.get_or_insert(Failure { wrong, cpu, event });
     }
 
+    /// Hardware has marked a leaf.
+    pub(crate) fn mark_leaf(&mut self, address: u64, is_dirty: bool) {
+        self.world.mark(address, is_dirty);
+    }
+
     /// The world and the machine, for what hardware does by itself.
     pub(crate) fn parts_mut(&mut self) -> (&Scenario, &World, &mut Host) {
         (&self.scenario, &self.world, &mut self.host)

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
-const TESTS: [(&str, fn() -> Result<(), String>); 4] = [
+type Test = (&'static str, fn() -> Result<(), String>);
+
+const TESTS: [Test; 4] = [
     ("statuses_say_what_was_found", statuses),
     ("json_is_one_record_a_finding", json),
     ("a_malformed_trace_is_one_line", malformed),
