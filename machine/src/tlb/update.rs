@@ -205,7 +205,8 @@ impl May {
         let blind = self.unseen.iter().filter(|(_, blind)| **blind & cpus != 0).map(|(key, _)| *key);
         let mut keys = self.loose.keys().copied().chain(blind);
         let key = keys.find(|key| self.places_of(key.1).iter().any(|place| place.space == space))?;
-        (self.loose.remove(&key), self.unseen.remove(&key));
+        self.loose.remove(&key);
+        self.unseen.remove(&key);
         Some(key.1)
     }
 
