@@ -37,7 +37,7 @@ pub fn tell(schedule: &Schedule, trial: Trial, mutation: Option<Mutation>) -> (S
             let _ = writeln!(text, "  CPU {cpu} is to: {}", describe_step(step));
         });
     }
-    let _ = writeln!(text, "What happens:");
+    let _ = writeln!(text, "What happens, by event of the machine:");
     let mut run: Run = prepared.run(Sharing::default()).tell();
     let ran = random::replay_run(&prepared, &mut run, &schedule.choices);
     write_log(&mut text, &run.take_log());
@@ -84,7 +84,8 @@ fn write_log(text: &mut String, log: &[Told]) {
         let more = if group.len() > 1 { format!(" and {} more", group.len() - 1) } else { String::new() };
         let _ = writeln!(
             text,
-            "  CPU {}  {:<66} {file}:{}",
+            "{:>7}  CPU {}  {:<62} {file}:{}",
+            first.event,
             first.cpu,
             describe(&first.asked.request, first.reply) + &more,
             first.asked.site.line()
