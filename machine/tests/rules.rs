@@ -128,13 +128,7 @@ fn a_new_mapping_needs_its_barriers() {
     };
     for ets in [Ets::None, Ets::Ets2, Ets::Ets3] {
         assert_eq!(use_after(&[], ets), (true, true));
-        assert_eq!(
-            use_after(
-                &[Barrier::Dmb { domain: machine::barrier::Domain::Inner, accesses: machine::barrier::Accesses::All }],
-                ets
-            ),
-            (true, true)
-        );
+        assert_eq!(use_after(&[Barrier::Dmb { domain: Domain::Inner, accesses: Accesses::All }], ets), (true, true));
         assert_eq!(use_after(&[ISHST, ISB], ets), (false, false));
         assert_eq!(use_after(&[ISHST], ets), (ets == Ets::None, ets == Ets::None));
     }
