@@ -43,6 +43,8 @@ pub struct Sum {
     pub given_up: u64,
     /// What they took.
     pub explored: Tally,
+    /// What random schedules of the long workloads took.
+    pub long: Tally,
     /// What random runs took.
     pub random: Tally,
     /// Time of the random part, all threads together.
@@ -160,8 +162,12 @@ fn run_at_random(orders: &Orders, progress: &Progress, sum: &mut Sum) -> Option<
         let (tally, found) = run_trial(trial);
         progress.add(tally);
         let mut sum = sums.lock().unwrap_or_else(PoisonError::into_inner);
-        sum.random.add(tally);
-        sum.random_time += begin.elapsed();
+        if trial.workload.size == Size::Long {
+            sum.long.add(tally);
+        } else {
+            sum.random.add(tally);
+            sum.random_time += begin.elapsed();
+        }
         Some(found)
     })
 }

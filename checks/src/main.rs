@@ -118,11 +118,14 @@ fn show(bar: &ProgressBar, progress: &Progress) {
 }
 
 fn summary(sum: &Sum, time: Duration) -> String {
-    let Sum { explored, random, .. } = sum;
+    let Sum { explored, long, random, .. } = sum;
     let mut text = format!(
         "every interleaving of {} scenarios ({} more were too large): {} schedules, {} states, {} events\n",
         sum.covered, sum.given_up, explored.schedules, explored.states, explored.events,
     );
+    if long.schedules > 0 {
+        text += &format!("long ones at random: {} schedules, {} events\n", long.schedules, long.events);
+    }
     if random.schedules > 0 {
         let speed = random.events as f64 / sum.random_time.as_secs_f64().max(1e-9);
         text += &format!(

@@ -161,15 +161,15 @@ fn nonsense(seed: &mut Seed) -> String {
         let bits = seed.bits();
         // A table in one of the pages, a leaf, or anything.
         let value = match seed.below(4) {
-            0 => PAGES + seed.below(4) * 0x1000 | 3,
-            1 => seed.below(1 << 36) << 12 | bits & 0xfff | 1,
+            0 => (PAGES + seed.below(4) * 0x1000) | 3,
+            1 => (seed.below(1 << 36) << 12) | (bits & 0xfff) | 1,
             2 => 0,
             _ => bits,
         };
         let registers = ["ttbr0_el1", "ttbr1_el1", "tcr_el1", "mair_el1", "sctlr_el1", "ttbr0_el2", "tcr_el2"];
         let more = ["sctlr_el2", "vttbr_el2", "vtcr_el2", "hcr_el2", "hcrx_el2", "ttbr1_el2", "mair_el2"];
         let register = seed.pick(&[registers, more].concat()).to_string();
-        let setting = if register.contains("ttbr") { PAGES | seed.below(4) << 48 } else { bits >> seed.below(64) };
+        let setting = if register.contains("ttbr") { PAGES | (seed.below(4) << 48) } else { bits >> seed.below(64) };
         let tlbi =
             seed.pick(&["vae1is", "vmalle1", "aside1is", "ipas2e1is", "rvae1is", "alle1", "vale2is"]).to_string();
         let line = match seed.below(12) {
