@@ -10,7 +10,7 @@ use machine::seed::Seed;
 
 use crate::explore::{Caught, Tally};
 use crate::suite::{self, Trial};
-use crate::workloads::Workload;
+use crate::workloads::{Size, Workload};
 
 /// States after which an exploration gives way to random schedules.
 const STATES: u64 = 3_000;
@@ -43,6 +43,8 @@ pub struct Sum {
     pub given_up: u64,
     /// What they took.
     pub explored: Tally,
+    /// What random schedules of the long workloads took.
+    pub long: Tally,
     /// What random runs took.
     pub random: Tally,
     /// Time of the random part, all threads together.
@@ -123,7 +125,7 @@ fn share(next: &AtomicU64, work: &(dyn Fn(u64) -> Option<Option<Found>> + Sync))
 }
 
 fn explore_all(orders: &Orders, progress: &Progress, sum: &mut Sum) -> Option<Found> {
-    let trials = suite::small_trials(orders.drawn);
+    let trials = suite::trials(Size::Small, orders.drawn);
     let sums = Mutex::new(&mut *sum);
     share(&AtomicU64::new(0), &|number| {
         let trial = *trials.get(number as usize)?;
@@ -144,22 +146,28 @@ fn explore_all(orders: &Orders, progress: &Progress, sum: &mut Sum) -> Option<Fo
 
 fn run_at_random(orders: &Orders, progress: &Progress, sum: &mut Sum) -> Option<Found> {
     let workload = Workload::find("mixed")?;
+    let long = suite::trials(Size::Long, orders.drawn);
     let start = Instant::now();
     let sums = Mutex::new(&mut *sum);
     share(&AtomicU64::new(0), &|number| {
         let done = sums.lock().unwrap_or_else(PoisonError::into_inner).random.events;
         let is_late = orders.time.is_some_and(|time| start.elapsed() >= time);
-        if is_late || (orders.time.is_none() && done >= orders.events) {
+        let mixed = Trial { workload, seed: orders.seed + number + 100 };
+        let trial = long.get(number as usize).copied().unwrap_or(mixed);
+        if is_late || trial.workload.size == Size::Random && (orders.time.is_none() && done >= orders.events) {
             return None;
         }
         progress.thousandths.store(500 + share_done(orders, done, start), Ordering::Relaxed);
         let begin = Instant::now();
-        let trial = Trial { workload, seed: orders.seed + number + 100 };
         let (tally, found) = run_trial(trial);
         progress.add(tally);
         let mut sum = sums.lock().unwrap_or_else(PoisonError::into_inner);
-        sum.random.add(tally);
-        sum.random_time += begin.elapsed();
+        if trial.workload.size == Size::Long {
+            sum.long.add(tally);
+        } else {
+            sum.random.add(tally);
+            sum.random_time += begin.elapsed();
+        }
         Some(found)
     })
 }

@@ -93,6 +93,8 @@ fn ends_wait(waiting: &Request, next: &Request) -> bool {
     let is_tlbi = |it: &Request| matches!(it, Request::Event(Event::Tlbi { .. }));
     match next {
         Request::Load(_) | Request::Software(_) => false,
+        // What the program says of memory and rights is no instruction.
+        Request::Event(Event::Release { .. } | Event::Revoked { .. }) => false,
         _ if is_store(waiting) => !is_store(next),
         _ if is_tlbi(waiting) => !is_tlbi(next),
         _ => true,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use machine::finding::{Finding, Rule};
+use machine::finding::Finding;
 
 /// What is wrong.
 #[derive(Clone, PartialEq, Debug)]
@@ -40,30 +40,12 @@ impl Failure {
     /// In a few characters: the number of the rule, or what else it is.
     pub fn label(&self) -> &'static str {
         match &self.wrong {
-            Wrong::Rule(finding) => label(finding.rule),
+            Wrong::Rule(finding) => finding.rule.label(),
             Wrong::Seen(_) => "seen",
             Wrong::Program(_) => "program",
             Wrong::Endless(_) => "endless",
             Wrong::Machine(_) => "machine",
         }
-    }
-}
-
-const fn label(rule: Rule) -> &'static str {
-    match rule {
-        Rule::Overlap => "V1",
-        Rule::BreakExpected => "V2",
-        Rule::Reuse => "V3",
-        Rule::Revocation => "V4",
-        Rule::LostUpdate => "V5",
-        Rule::Contiguous => "V6",
-        Rule::Encoding => "V7",
-        Rule::OwnGround => "V8",
-        Rule::NotVisible => "V9",
-        Rule::Recovery => "V10",
-        Rule::NoTranslation => "V11",
-        Rule::StageOrder => "V12",
-        Rule::Lint(_) => "lint",
     }
 }
 

@@ -3,15 +3,17 @@
 
 use machine::event::Event;
 use machine::syndrome::AccessKind;
-use pagetable::{El1, Platform, View};
+use pagetable::{Change, El1, Platform, View};
 use vmsa::{
     Geometry, Granule, Granule4K, Granule16K, Granule64K, Meaning, PageSize, PhysAddr, Stage1Attributes, VirtAddr,
 };
 
+use crate::content::ends;
+use crate::failure::Wrong;
 use crate::program::Peek;
 use crate::request::Reply;
 use crate::run::Run;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Step};
 
 /// The walker of `cpu` walks for `address`, and sets what it may set of the leaf it finds.
 pub(crate) fn update(run: &mut Run, cpu: u8, address: u64, kind: AccessKind) -> Reply {
@@ -28,9 +30,42 @@ pub(crate) fn update(run: &mut Run, cpu: u8, address: u64, kind: AccessKind) -> 
     }
     if new != old {
         host.happen(cpu, &Event::CompareExchange { address: word, expected: old, value: new });
+        let is_dirty = (old ^ new) & Stage1Attributes::READ_ONLY.bits() != 0;
+        run.mark_leaf(address, is_dirty);
         run.sharing_mut().note(cpu, word, true);
     }
     Reply::Done
+}
+
+/// What hardware marked must still be marked where leaves did but change size: the engine may not lose it.
+pub(crate) fn check_marks(run: &mut Run) {
+    let (scenario, world, host) = run.parts_mut();
+    let lost = world.marked().iter().find(|(address, is_dirty)| {
+        let is_resized = is_resized_only(scenario, *address);
+        let Some((_, leaf)) = find(scenario, Peek(host.machine()), world.root, *address) else { return false };
+        let is_clean = leaf & Stage1Attributes::READ_ONLY.bits() != 0;
+        is_resized && (leaf & Stage1Attributes::AF.bits() == 0 || *is_dirty && is_clean)
+    });
+    if let Some((address, is_dirty)) = lost.copied() {
+        let what = if is_dirty { "written" } else { "accessed" };
+        run.fail(0, Wrong::Program(format!("hardware marked {address:#x} as {what}, and the mark is lost")));
+    }
+}
+
+/// Whether nothing but the size of the leaf at `address` was ever to change.
+fn is_resized_only(scenario: &Scenario, address: u64) -> bool {
+    let is_its = |change: &&Change<El1>| {
+        let (first, last) = ends(change);
+        first <= address && address <= last
+    };
+    let steps = scenario.programs.iter().flatten();
+    let changes = steps.flat_map(|step| match step {
+        Step::Change { changes, .. } => changes.as_slice(),
+        _ => &[],
+    });
+    changes
+        .filter(is_its)
+        .all(|it| matches!(it, Change::Split { .. } | Change::SplitToPages { .. } | Change::Collapse { .. }))
 }
 
 fn find(scenario: &Scenario, peek: Peek<'_>, root: u64, address: u64) -> Option<(u64, u64)> {

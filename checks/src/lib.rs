@@ -25,7 +25,7 @@ pub mod request;
 pub mod run;
 pub mod scenario;
 pub mod schedule;
-mod sharing;
+pub mod sharing;
 pub mod shrink;
 pub mod story;
 pub mod suite;

@@ -118,20 +118,22 @@ fn show(bar: &ProgressBar, progress: &Progress) {
 }
 
 fn summary(sum: &Sum, time: Duration) -> String {
-    let speed = sum.random.events as f64 / sum.random_time.as_secs_f64().max(1e-9);
-    format!(
-        "every interleaving of {} scenarios ({} more were too large): {} schedules, {} states, {} events\n\
-         random, with concrete TLBs: {} schedules, {} events, {speed:.0} events per second and core\n\
-         {:.1} s\n",
-        sum.covered,
-        sum.given_up,
-        sum.explored.schedules,
-        sum.explored.states,
-        sum.explored.events,
-        sum.random.schedules,
-        sum.random.events,
-        time.as_secs_f64(),
-    )
+    let Sum { explored, long, random, .. } = sum;
+    let mut text = format!(
+        "every interleaving of {} scenarios ({} more were too large): {} schedules, {} states, {} events\n",
+        sum.covered, sum.given_up, explored.schedules, explored.states, explored.events,
+    );
+    if long.schedules > 0 {
+        text += &format!("long ones at random: {} schedules, {} events\n", long.schedules, long.events);
+    }
+    if random.schedules > 0 {
+        let speed = random.events as f64 / sum.random_time.as_secs_f64().max(1e-9);
+        text += &format!(
+            "random, with concrete TLBs: {} schedules, {} events, {speed:.0} events per second and core\n",
+            random.schedules, random.events
+        );
+    }
+    text + &format!("{:.1} s\n", time.as_secs_f64())
 }
 
 /// Shrinks a failure, tells it, writes its schedule, and prints the command that repeats it.

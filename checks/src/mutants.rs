@@ -10,6 +10,7 @@ use std::thread;
 use crate::explore::random;
 use crate::mutation::{Class, Mutation, Site};
 use crate::suite::{self, Trial};
+use crate::workloads::Size;
 
 /// Drawn parameters beside the fixed ones.
 const DRAWN: u64 = 6;
@@ -40,7 +41,8 @@ pub struct Survey {
 impl Survey {
     /// Runs every trial once, without a mutant. The error is a trial that fails so.
     pub fn new() -> Result<Self, String> {
-        let trials = suite::small_trials(DRAWN);
+        let mut trials = suite::trials(Size::Small, DRAWN);
+        trials.extend(suite::trials(Size::Long, DRAWN));
         let mut calls: BTreeMap<(Site, Class), Vec<usize>> = BTreeMap::new();
         for (number, trial) in trials.iter().enumerate() {
             let (ran, sites) = suite::survey(&trial.prepare(None));
@@ -102,6 +104,7 @@ impl Survey {
                 let caught = match round {
                     0 => random::replay(&prepared, &[]).caught,
                     _ if prepared.failure.is_some() => None,
+                    2 if trial.workload.size != Size::Small => None,
                     1 => (0..SCHEDULES).find_map(|seed| suite::run_at_random(&prepared, seed, 40).caught),
                     _ => suite::explore(&prepared, STATES).caught,
                 };

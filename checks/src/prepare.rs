@@ -11,6 +11,7 @@ use machine::seed::Seed;
 use vmsa::AddressHalf;
 
 use crate::failure::Failure;
+use crate::hardware;
 use crate::host::Host;
 use crate::mutation::{Class, Mutation, Site};
 use crate::parameters::{ASID, Parameters};
@@ -57,7 +58,7 @@ impl Prepared {
         }
         let (failure, events) = (build.failure().cloned(), build.events());
         let (mut host, mut world, _, sites) = build.into_end();
-        if failure.is_none() {
+        if failure.is_none() && !scenario.is_parked {
             follow(&mut host, &mut world, &scenario);
         }
         let root = world.root;
@@ -101,6 +102,7 @@ impl Prepared {
 /// Looks at every probe of every region from CPU 0: what is there must be what the region holds.
 pub fn look_everywhere(run: &mut Run, scenario: &Scenario) {
     run.synchronize(0);
+    hardware::check_marks(run);
     for (number, region) in scenario.regions.iter().enumerate() {
         for address in &region.probes {
             if run.failure().is_none() {

@@ -1,6 +1,7 @@
 //! What runs on the CPUs: the engine itself, driven by the steps of a scenario.
 
 use std::rc::Rc;
+use std::slice;
 
 use machine::attributes::Permissions;
 use machine::barrier::Barrier;
@@ -44,7 +45,8 @@ fn run_as<G: Granule>(cpu: &Cpu<'_>, scenario: &Scenario, part: Part) {
         Part::Build => build(cpu, scenario, geometry),
         Part::Steps(number, root) => {
             let table = PageTable::live(cpu, geometry, scenario.parameters.regime(), PhysAddr::new(root));
-            let mut editor = Editor { cpu, scenario, table, gather: None, reserve: Reserve::new(), open: Vec::new() };
+            let (reserve, open) = (Reserve::new(), Vec::new());
+            let mut editor = Editor { cpu, number, scenario, table, gather: None, reserve, open };
             scenario.programs[number].iter().try_for_each(|step| editor.step(step))
         }
     };
@@ -62,13 +64,13 @@ fn build<G: Granule>(cpu: &Cpu<'_>, scenario: &Scenario, geometry: Geometry<G>) 
     let mut reserve = Reserve::new();
     supply(cpu, &mut reserve, 1);
     let mut table = PageTable::offline(cpu, geometry, scenario.parameters.regime(), &mut reserve)?;
-    for changes in &scenario.initial {
-        let plan = table.plan(changes, None)?;
+    for change in scenario.initial.iter().flatten() {
+        let plan = table.plan(slice::from_ref(change), None)?;
         supply(cpu, &mut reserve, plan.tables_needed());
         let mut gather = plan.gather();
         plan.with(&mut reserve)?.apply(&mut gather);
         free(cpu, gather.finish(cpu), G::SIZE_BYTES);
-        changes.iter().for_each(|change| tag_frames(cpu, change));
+        tag_frames(cpu, change);
     }
     give_back(cpu, &mut reserve);
     let table = table.publish();
@@ -130,6 +132,7 @@ fn event(cpu: &Cpu<'_>, event: Event) {
 /// A program that edits its regions and looks at all of them.
 struct Editor<'s, 'y, G: Granule> {
     cpu: &'s Cpu<'y>,
+    number: usize,
     scenario: &'s Scenario,
     table: PageTable<'s, G, El1, Cpu<'y>>,
     gather: Option<Gather<G, El1>>,
@@ -147,6 +150,7 @@ impl<'s, G: Granule> Editor<'s, '_, G> {
                 self.cpu.ask(Request::Access { region: *region, address: *address, kind: *kind });
             }
             Step::Synchronize => event(self.cpu, Event::Barrier(Barrier::Isb)),
+            Step::Join(region) => self.join(*region),
             Step::Update(address, kind) => {
                 self.cpu.ask(Request::Update(*address, *kind));
             }
@@ -160,15 +164,12 @@ impl<'s, G: Granule> Editor<'s, '_, G> {
         let around = windows.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
         let before = self.open.iter().rev().find(|open| open.0 == region).map(|open| open.1 + 1);
         let before = before.unwrap_or_else(|| self.settled(region));
-        let permit = permit.at(self.scenario.parameters.bbm);
-        // In place, below level 3: conflict aborts may come, and the census promises that they are handled. The nT
-        // protocol changes the Contiguous bit in place.
-        let is_in_place = matches!(permit, Permit::Tolerated | Permit::NotCached);
-        let is_abrupt = is_in_place && matches!(self.scenario.parameters.bbm, 1 | 2);
+        let bbm = self.scenario.parameters.bbm;
+        let permit = permit.at(bbm);
         cpu.software(Software::Begin {
             region,
-            window: around.filter(|_| matches!(permit, Permit::Break | Permit::NotCached)),
-            conflict: around.filter(|_| is_abrupt),
+            window: around.filter(|_| permit.has_window(bbm)),
+            conflict: around.filter(|_| permit.is_abrupt(bbm)),
         });
         let (guard, census) = ((), self.scenario.parameters.census());
         let licence = match permit {
@@ -176,6 +177,7 @@ impl<'s, G: Granule> Editor<'s, '_, G> {
             Permit::Break => Some(Licence::break_before_make(&guard)),
             Permit::Tolerated => census.tolerated(),
             Permit::NotCached => census.not_cached(),
+            Permit::Parked => Some(Licence::parked(&guard, census.weakest())),
         };
         let plan = self.table.plan(changes, licence.as_ref())?;
         supply(cpu, &mut self.reserve, plan.tables_needed());
@@ -184,6 +186,16 @@ impl<'s, G: Granule> Editor<'s, '_, G> {
         changes.iter().for_each(|change| tag_frames(cpu, change));
         self.open.push((region, before, changes));
         Ok(())
+    }
+
+    /// Comes onto the page table. What this CPU held before was of another ASID, or of no page table at all.
+    fn join(&self, region: usize) {
+        let changes = self.scenario.regions[region].contents.len() - 1;
+        self.cpu.software(Software::Await(region, changes));
+        for (register, value) in ttbrs(&self.scenario.parameters, self.number as u8, self.table.root().bits()) {
+            event(self.cpu, Event::Write { register, value });
+        }
+        event(self.cpu, Event::Barrier(Barrier::Isb));
     }
 
     /// How many changes of a region this program has completed: it alone changes it.

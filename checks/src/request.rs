@@ -62,6 +62,8 @@ pub enum Software {
     Settle(usize),
     /// How many changes of a region are complete.
     Settled(usize),
+    /// Waits until this many changes of a region are complete.
+    Await(usize, usize),
     /// The root table of the page table.
     Publish(u64),
     /// Something is wrong that only the program knows.

@@ -70,6 +70,8 @@ pub struct Mark {
 /// What happened at a step.
 #[derive(Clone, Debug)]
 pub struct Told {
+    /// Number of the machine's event, as findings have it.
+    pub event: u64,
     /// CPU.
     pub cpu: u8,
     /// What it asked for.
@@ -223,7 +225,8 @@ impl Run {
         let number = cpu as u8;
         let reply = self.happen(number, &asked);
         if let Some(log) = &mut self.log {
-            log.push(Told { cpu: number, asked: asked.clone(), reply });
+            let event = self.host.machine().events();
+            log.push(Told { event, cpu: number, asked: asked.clone(), reply });
         }
         self.note_findings(number, &asked.request);
         if self.events() > MOST_EVENTS {
@@ -321,6 +324,11 @@ impl Run {
     pub(crate) fn fail(&mut self, cpu: u8, wrong: Wrong) {
         let event = self.host.machine().events();
         self.failure.get_or_insert(Failure { wrong, cpu, event });
+    }
+
+    /// Hardware has marked a leaf.
+    pub(crate) fn mark_leaf(&mut self, address: u64, is_dirty: bool) {
+        self.world.mark(address, is_dirty);
     }
 
     /// The world and the machine, for what hardware does by itself.

@@ -24,6 +24,8 @@ pub enum Permit {
     Tolerated,
     /// The nT protocol; break-before-make at level 0.
     NotCached,
+    /// Every other CPU is off the page table; what the changing one tolerates, or break-before-make.
+    Parked,
 }
 
 impl Permit {
@@ -33,6 +35,25 @@ impl Permit {
             Self::Tolerated if bbm < 2 => Self::Break,
             Self::NotCached if bbm < 1 => Self::Break,
             permit => permit,
+        }
+    }
+
+    /// Whether an access may fault for a while.
+    pub const fn has_window(self, bbm: u8) -> bool {
+        match self {
+            Self::Break | Self::NotCached => true,
+            Self::Parked => bbm < 2,
+            Self::None | Self::Tolerated => false,
+        }
+    }
+
+    /// Whether conflict aborts may come for a while, which the census promises to handle: in place below level 3. The nT
+    /// protocol changes the Contiguous bit in place.
+    pub const fn is_abrupt(self, bbm: u8) -> bool {
+        match self {
+            Self::Tolerated | Self::NotCached => matches!(bbm, 1 | 2),
+            Self::Parked => bbm == 2,
+            Self::None | Self::Break => false,
         }
     }
 }
@@ -62,6 +83,8 @@ pub enum Step {
     },
     /// An ISB.
     Synchronize,
+    /// Waits until every change of a region is complete, then walks the page table from then on.
+    Join(usize),
     /// Hardware sets the access flag or the dirty state for an access to this address.
     Update(u64, AccessKind),
 }
@@ -96,6 +119,8 @@ pub struct Scenario {
     pub without: Vec<(usize, usize)>,
     /// Pages in the pool.
     pub pool: usize,
+    /// Every CPU but the first begins off the page table.
+    pub is_parked: bool,
 }
 
 impl Scenario {
@@ -103,7 +128,7 @@ impl Scenario {
     pub fn new(workload: &'static str, seed: u64, parameters: Parameters) -> Self {
         let programs = vec![Vec::new(); parameters.cpus];
         let (initial, regions) = (Vec::new(), Vec::new());
-        Self { workload, seed, parameters, initial, regions, programs, without: Vec::new(), pool: 24 }
+        Self { workload, seed, parameters, initial, regions, programs, without: Vec::new(), pool: 24, is_parked: false }
     }
 
     /// Leaves steps out, and with them those that make no sense any more; then works out what the regions hold.

@@ -37,15 +37,9 @@ pub fn tell(schedule: &Schedule, trial: Trial, mutation: Option<Mutation>) -> (S
             let _ = writeln!(text, "  CPU {cpu} is to: {}", describe_step(step));
         });
     }
-    let _ = writeln!(text, "What happens:");
+    let _ = writeln!(text, "What happens, by event of the machine:");
     let mut run: Run = prepared.run(Sharing::default()).tell();
-    let mut choices = schedule.choices.iter().copied();
-    let mut last = 0;
-    let ran = random::drive_run(&prepared, &mut run, |ready| {
-        let wanted = choices.next().map_or(last, usize::from);
-        last = if ready >> wanted & 1 == 1 { wanted } else { ready.trailing_zeros() as usize };
-        Some(last)
-    });
+    let ran = random::replay_run(&prepared, &mut run, &schedule.choices);
     write_log(&mut text, &run.take_log());
     let failure = ran.caught.map(|caught| caught.failure);
     match &failure {
@@ -67,15 +61,21 @@ fn describe_step(step: &Step) -> String {
         Step::Finish => "finish its gather".to_string(),
         Step::Access { address, kind, .. } => format!("{kind:?} at {address:#x}"),
         Step::Synchronize => "synchronize".to_string(),
+        Step::Join(region) => format!("join the page table once region {region} is changed"),
         Step::Update(address, kind) => format!("let hardware update the leaf of {address:#x} for a {kind:?}"),
     }
 }
 
-/// Stores that follow each other are one line, so that a table's filling does not hide the rest.
+/// Stores that follow each other are one line, and so are TLBIs, so that a table's filling does not hide the rest.
 fn write_log(text: &mut String, log: &[Told]) {
-    let is_store = |told: &Told| matches!(told.asked.request, Request::Event(Event::Store { .. }));
+    let kind = |told: &Told| match told.asked.request {
+        Request::Event(Event::Store { .. }) => Some(None),
+        Request::Event(Event::Tlbi { opcode, .. }) => Some(Some(opcode)),
+        _ => None,
+    };
     let is_alike = |one: &Told, other: &Told| {
-        is_store(one) && is_store(other) && one.cpu == other.cpu && one.asked.site == other.asked.site
+        let is_same_kind = kind(one).is_some() && kind(one) == kind(other);
+        is_same_kind && one.cpu == other.cpu && one.asked.site == other.asked.site
     };
     let shown: Vec<&Told> = log.iter().filter(|told| is_worth_telling(told)).collect();
     for group in shown.chunk_by(|one, other| is_alike(one, other)) {
@@ -84,7 +84,8 @@ fn write_log(text: &mut String, log: &[Told]) {
         let more = if group.len() > 1 { format!(" and {} more", group.len() - 1) } else { String::new() };
         let _ = writeln!(
             text,
-            "  CPU {}  {:<66} {file}:{}",
+            "{:>7}  CPU {}  {:<62} {file}:{}",
+            first.event,
             first.cpu,
             describe(&first.asked.request, first.reply) + &more,
             first.asked.site.line()

@@ -9,12 +9,15 @@ use crate::explore::random::{self, Ran};
 use crate::mutation::{Class, Mutation, Site};
 use crate::parameters::Parameters;
 use crate::prepare::Prepared;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Step};
 use crate::sharing::Sharing;
-use crate::workloads::{ALL, Workload};
+use crate::workloads::{ALL, Size, Workload};
 
 /// Parameters that every small workload is tried with, beside drawn ones: seeds below this number stand for them.
 const FIXED: u64 = 3;
+
+/// Fewer changes of priority than this in a random schedule.
+const MOST_SWITCHES: u64 = 6;
 
 /// One scenario of the suite.
 #[derive(Clone, Copy)]
@@ -63,36 +66,49 @@ fn fixed(seed: u64) -> Option<Parameters> {
     Some(parameters)
 }
 
-/// Every small workload with the fixed parameters and `drawn` drawn ones.
-pub fn small_trials(drawn: u64) -> Vec<Trial> {
+/// Every workload of `size` with the fixed parameters and `drawn` drawn ones.
+pub fn trials(size: Size, drawn: u64) -> Vec<Trial> {
     let seeds = 0..FIXED + drawn;
-    let small = ALL.iter().filter(|workload| workload.is_small);
-    seeds.flat_map(|seed| small.clone().map(move |workload| Trial { workload, seed })).collect()
+    let chosen = ALL.iter().filter(|workload| workload.size == size);
+    seeds.flat_map(|seed| chosen.clone().map(move |workload| Trial { workload, seed })).collect()
 }
 
 /// A trial's call sites.
 pub type Sites = BTreeSet<(Site, Class)>;
 
-/// Runs a trial in its plainest schedule, and says which call sites it passed.
+/// Random schedules of a trial in which hardware writes descriptors: some calls are made only if it comes in between.
+const RACES: u64 = 12;
+/// Steps that they are taken to have.
+const RACE_LENGTH: usize = 40;
+
+/// Runs a trial in its plainest schedule, and where hardware writes descriptors in some random ones; says which call sites
+/// they passed. The first failure ends it.
 pub fn survey(prepared: &Prepared) -> (Ran, Sites) {
     let mut sites = prepared.sites.clone();
     if prepared.failure.is_some() {
         return (random::replay(prepared, &[]), sites);
     }
     let mut run = prepared.run(Sharing::default());
-    let mut last = 0;
-    let ran = random::drive_run(prepared, &mut run, |ready| {
-        last = if ready >> last & 1 == 1 { last } else { ready.trailing_zeros() };
-        Some(last as usize)
-    });
+    let mut ran = random::replay_run(prepared, &mut run, &[]);
     sites.extend(run.into_end().3);
+    let has_races = prepared.start.scenario.programs.iter().flatten().any(|it| matches!(it, Step::Update(..)));
+    for seed in 0..if has_races { RACES } else { 0 } {
+        if ran.caught.is_some() {
+            break;
+        }
+        let mut run = prepared.run(Sharing::default());
+        let mut seed = Seed::new(seed);
+        let switches = seed.below(MOST_SWITCHES) as usize;
+        ran = random::drive_at_random(prepared, &mut run, &mut seed, RACE_LENGTH, switches);
+        sites.extend(run.into_end().3);
+    }
     (ran, sites)
 }
 
 /// Runs a trial under a random schedule.
 pub fn run_at_random(prepared: &Prepared, seed: u64, length: usize) -> Ran {
     let mut seed = Seed::new(seed);
-    let switches = seed.below(6) as usize;
+    let switches = seed.below(MOST_SWITCHES) as usize;
     random::run(prepared, &mut seed, length, switches)
 }
 

@@ -42,23 +42,39 @@ pub struct World {
     regions: Vec<Progress>,
     /// For each CPU the number of its last context synchronization event.
     synchronized: Vec<u64>,
+    /// What hardware marked: address, and whether by a write.
+    marked: Vec<(u64, bool)>,
 }
 
 impl World {
     /// A world with these free pages.
     pub(crate) fn new(scenario: &Scenario, pool: Vec<u64>) -> Self {
         let regions = vec![Progress::default(); scenario.initial.len()];
-        Self { pool, lock: None, root: 0, regions, synchronized: vec![0; scenario.parameters.cpus] }
+        Self { pool, lock: None, root: 0, regions, synchronized: vec![0; scenario.parameters.cpus], marked: Vec::new() }
     }
 
     /// Whether `cpu` can go on with `what`.
     pub(crate) fn is_ready(&self, cpu: u8, what: &Software) -> bool {
-        !matches!(what, Software::Lock) || self.lock.is_none_or(|holder| holder == cpu)
+        match what {
+            Software::Lock => self.lock.is_none_or(|holder| holder == cpu),
+            Software::Await(region, count) => self.regions[*region].settled >= *count,
+            _ => true,
+        }
     }
 
     /// `cpu` passes a context synchronization event, the `event`th event of the machine.
     pub(crate) fn synchronize(&mut self, cpu: u8, event: u64) {
         self.synchronized[usize::from(cpu)] = event;
+    }
+
+    /// Hardware has marked the leaf of `address` as accessed, and after a write as dirty.
+    pub(crate) fn mark(&mut self, address: u64, is_dirty: bool) {
+        self.marked.push((address, is_dirty));
+    }
+
+    /// What hardware marked so far.
+    pub(crate) fn marked(&self) -> &[(u64, bool)] {
+        &self.marked
     }
 
     /// Lets something happen in the world.
@@ -83,7 +99,7 @@ impl World {
             }
             Software::Settled(region) => return Reply::Word(self.regions[*region].settled as u64),
             Software::Publish(root) => self.root = *root,
-            Software::Complain(_) => {}
+            Software::Await(..) | Software::Complain(_) => {}
         }
         Reply::Done
     }
@@ -156,6 +172,7 @@ impl Hash for World {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.pool.hash(state);
         self.lock.hash(state);
+        self.marked.hash(state);
         for region in &self.regions {
             (region.settled, region.latest, region.window, region.conflict).hash(state);
             for settled in &region.history {

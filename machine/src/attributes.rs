@@ -147,6 +147,27 @@ impl core::fmt::Display for Permissions {
     }
 }
 
+impl core::fmt::Display for MemoryType {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        const DEVICES: [&str; 4] = ["nGnRnE", "nGnRE", "nGRE", "GRE"];
+        match *self {
+            Self::Device(kind) => write!(f, "Device-{}", DEVICES[usize::from(kind & 3)]),
+            Self::Normal { inner, outer } if inner == outer => write!(f, "Normal {inner}"),
+            Self::Normal { inner, outer } => write!(f, "Normal inner {inner} outer {outer}"),
+        }
+    }
+}
+
+impl core::fmt::Display for Cacheability {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::NonCacheable => "non-cacheable",
+            Self::WriteThrough => "write-through",
+            Self::WriteBack => "write-back",
+        })
+    }
+}
+
 /// Everything a leaf says but its address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Attributes {

@@ -1,6 +1,8 @@
 //! What the rules found: data first, and a story in plain words. Who wrote what, what may still be cached where, which
 //! step is missing, which rule that breaks, and what hardware could do.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -157,22 +159,64 @@ impl Finding {
     }
 }
 
+/// What a story calls things: events by their number, unless whoever tells it knows more of them.
+pub trait Names {
+    /// Names an event.
+    ///
+    /// # Errors
+    /// What writing reports.
+    fn event(&self, f: &mut fmt::Formatter<'_>, event: u64) -> fmt::Result {
+        write!(f, "event {event}")
+    }
+
+    /// Says who wrote the word at `address` before the event of `finding`, on a line that ends; nothing if that is unknown.
+    ///
+    /// # Errors
+    /// What writing reports.
+    fn writer(&self, _f: &mut fmt::Formatter<'_>, _finding: &Finding, _address: u64) -> fmt::Result {
+        Ok(())
+    }
+}
+
+/// Events by their numbers.
+struct Numbers;
+
+impl Names for Numbers {}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} At event {}, CPU {}", self.rule, self.event, self.cpu)?;
+        self.tell(f, &Numbers)
+    }
+}
+
+impl Finding {
+    /// The story, with the names that `names` gives.
+    ///
+    /// # Errors
+    /// What writing reports.
+    pub fn tell(&self, f: &mut fmt::Formatter<'_>, names: &dyn Names) -> fmt::Result {
+        write!(f, "{} At ", self.rule)?;
+        names.event(f, self.event)?;
+        write!(f, ", CPU {} ", self.cpu)?;
         match (self.store, self.operation, self.barrier) {
-            (Some((word, old, new)), ..) => write!(f, " stored {new:#x} over {old:#x} at {word:#x}")?,
-            (_, Some(operation), _) => write!(f, " executed {operation}")?,
-            (.., Some(barrier)) => write!(f, " executed {barrier}")?,
-            _ => {}
+            (Some((word, old, new)), ..) => write!(f, "stored {new:#x} over {old:#x} at {word:#x}")?,
+            (_, Some(operation), _) => write!(f, "executed {operation}")?,
+            (.., Some(barrier)) => write!(f, "executed {barrier}")?,
+            _ => write!(f, "{}", self.act())?,
         }
         writeln!(f, " (address {:#x}).", self.address)?;
         if let Some(cached) = &self.cached {
             let cpus: Vec<_> = (0..64).filter(|cpu| self.cpus >> cpu & 1 == 1).collect();
-            writeln!(f, "  May still be cached on CPUs {cpus:?}: {cached}.")?;
+            let holders = if cpus.is_empty() { String::new() } else { format!(" on CPUs {cpus:?}") };
+            writeln!(f, "  May still be cached{holders}: {cached}.")?;
         }
         if let Some(origin) = self.origin {
-            write!(f, "  It went out of reach at event {} on CPU {}", origin.event, origin.cpu)?;
+            if let Some(word) = origin.word {
+                names.writer(f, self, word)?;
+            }
+            write!(f, "  It went out of reach at ")?;
+            names.event(f, origin.event)?;
+            write!(f, " on CPU {}", origin.cpu)?;
             match origin.word {
                 Some(word) => writeln!(f, ", when the store to {word:#x} was complete.")?,
                 None => writeln!(f, ".")?,
@@ -185,13 +229,46 @@ impl fmt::Display for Finding {
             writeln!(f, "  They differ in {reason}.")?;
         }
         if self.missing != Missing::None {
-            writeln!(f, "  Missing: {}.", self.missing)?;
+            write!(f, "  Missing: ")?;
+            self.missing.tell(f, names)?;
+            writeln!(f, ".")?;
         }
         write!(f, "  Hardware could: {}.", self.consequence())
     }
 }
 
+impl Rule {
+    /// Its number in a few characters: `V1` to `V12`, or `lint`.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Overlap => "V1",
+            Self::BreakExpected => "V2",
+            Self::Reuse => "V3",
+            Self::Revocation => "V4",
+            Self::LostUpdate => "V5",
+            Self::Contiguous => "V6",
+            Self::Encoding => "V7",
+            Self::OwnGround => "V8",
+            Self::NotVisible => "V9",
+            Self::Recovery => "V10",
+            Self::NoTranslation => "V11",
+            Self::StageOrder => "V12",
+            Self::Lint(_) => "lint",
+        }
+    }
+}
+
 impl Finding {
+    /// What the CPU did, where it was no instruction.
+    const fn act(&self) -> &'static str {
+        match self.rule {
+            Rule::Reuse | Rule::StageOrder => "gave it away",
+            Rule::Revocation => "took it to be revoked",
+            Rule::NotVisible => "used it",
+            _ => "went on",
+        }
+    }
+
     const fn consequence(&self) -> &'static str {
         match self.rule {
             Rule::Overlap | Rule::BreakExpected | Rule::Contiguous | Rule::NoTranslation => {
@@ -249,15 +326,17 @@ impl fmt::Display for Reason {
     }
 }
 
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Missing {
+    fn tell(&self, f: &mut fmt::Formatter<'_>, names: &dyn Names) -> fmt::Result {
         match self {
             Self::None => write!(f, "nothing known"),
             Self::Break => write!(f, "an invalid descriptor in between, a DSB, a TLBI and a DSB"),
             Self::DsbAfterStore(cpu) => write!(f, "a DSB by CPU {cpu} after its store and before the TLBI"),
             Self::Tlbi => write!(f, "a TLBI that reaches the entry"),
             Self::BetterTlbi(near) => {
-                write!(f, "the {} of event {} did not do it: {}", near.operation, near.event, near.why)
+                write!(f, "the {} of ", near.operation)?;
+                names.event(f, near.event)?;
+                write!(f, " did not do it: {}", near.why)
             }
             Self::DsbAfterTlbi(cpu) => {
                 write!(f, "a DSB for loads and stores, of the TLBI's domain, by CPU {cpu} that issued it")

@@ -23,6 +23,7 @@ pub mod seed;
 pub mod syndrome;
 pub mod tlb;
 pub mod tlbi;
+pub mod trace;
 pub mod walker;
 
 pub use descriptor::Hierarchy;

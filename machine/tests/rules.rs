@@ -2,7 +2,7 @@
 
 mod common;
 use common::*;
-use machine::barrier::Barrier;
+use machine::barrier::{Accesses, Barrier, Domain};
 use machine::context::Tag;
 use machine::event::Owned;
 use machine::finding::{Lint, Missing, Rule};
@@ -128,13 +128,7 @@ fn a_new_mapping_needs_its_barriers() {
     };
     for ets in [Ets::None, Ets::Ets2, Ets::Ets3] {
         assert_eq!(use_after(&[], ets), (true, true));
-        assert_eq!(
-            use_after(
-                &[Barrier::Dmb { domain: machine::barrier::Domain::Inner, accesses: machine::barrier::Accesses::All }],
-                ets
-            ),
-            (true, true)
-        );
+        assert_eq!(use_after(&[Barrier::Dmb { domain: Domain::Inner, accesses: Accesses::All }], ets), (true, true));
         assert_eq!(use_after(&[ISHST, ISB], ets), (false, false));
         assert_eq!(use_after(&[ISHST], ets), (ets == Ets::None, ets == Ets::None));
     }
@@ -352,4 +346,29 @@ fn nxs_operations_leave_device_memory() {
     silent(&run(9, PAGE));
     silent(&run(8, PAGE | DEVICE));
     caught(&run(9, PAGE | DEVICE), Rule::Reuse);
+}
+
+/// A register that names a table is ordered after the table's stores by a DSB, and by nothing less.
+#[test]
+fn a_root_is_named_when_every_walker_can_see_it() {
+    let run = |barrier: Option<Barrier>, cpu: u8| {
+        let mut machine = Machine::new(&[Features::full(3); 2]);
+        machine.store(0, ROOT, L1 | TABLE);
+        if let Some(barrier) = barrier {
+            machine.barrier(0, barrier);
+        }
+        enable_el1(&mut machine, cpu, 1, ROOT);
+        machine
+    };
+    let (nshst, dmb) = (
+        Barrier::Dsb { domain: Domain::NonShareable, accesses: Accesses::Stores, is_nxs: false },
+        Barrier::Dmb { domain: Domain::Inner, accesses: Accesses::Stores },
+    );
+    for cpu in 0..2 {
+        silent(&run(Some(ISHST), cpu));
+        caught(&run(None, cpu), Rule::NotVisible);
+        caught(&run(Some(dmb), cpu), Rule::NotVisible);
+    }
+    silent(&run(Some(nshst), 0));
+    caught(&run(Some(nshst), 1), Rule::NotVisible);
 }

@@ -23,6 +23,14 @@ pub struct Ran {
 
 /// Runs a random schedule. `length` is about how many steps it will be, `switches` how often priorities change.
 pub fn run(prepared: &Prepared, seed: &mut Seed, length: usize, switches: usize) -> Ran {
+    if let Some(ran) = failed(prepared) {
+        return ran;
+    }
+    drive_at_random(prepared, &mut prepared.run(Sharing::default()), seed, length, switches)
+}
+
+/// The same for a run that is under way.
+pub fn drive_at_random(prepared: &Prepared, run: &mut Run, seed: &mut Seed, length: usize, switches: usize) -> Ran {
     let cpus = prepared.parts.len();
     let mut order: Vec<usize> = (0..cpus).collect();
     for at in (1..cpus).rev() {
@@ -32,7 +40,7 @@ pub fn run(prepared: &Prepared, seed: &mut Seed, length: usize, switches: usize)
     moments.sort_unstable();
     let mut next = moments.into_iter().peekable();
     let mut number = 0;
-    drive(prepared, |ready| {
+    drive_run(prepared, run, |ready| {
         while next.next_if(|moment| *moment <= number).is_some() {
             // Whoever would be next falls to the end.
             if let Some(at) = order.iter().position(|cpu| ready >> cpu & 1 == 1) {
@@ -47,26 +55,28 @@ pub fn run(prepared: &Prepared, seed: &mut Seed, length: usize, switches: usize)
 
 /// Runs a given schedule; where it ends, or names a CPU that cannot go on, the lowest that can goes on as long as it can.
 pub fn replay(prepared: &Prepared, choices: &[u8]) -> Ran {
+    failed(prepared).unwrap_or_else(|| replay_run(prepared, &mut prepared.run(Sharing::default()), choices))
+}
+
+/// The same for a run that is under way.
+pub fn replay_run(prepared: &Prepared, run: &mut Run, choices: &[u8]) -> Ran {
     let mut choices = choices.iter().copied();
     let mut last = 0;
-    drive(prepared, |ready| {
+    drive_run(prepared, run, |ready| {
         let wanted = choices.next().map_or(last, usize::from);
         last = if ready >> wanted & 1 == 1 { wanted } else { ready.trailing_zeros() as usize };
         Some(last)
     })
 }
 
-/// Steps the CPU that `choose` names among those that are ready, to the end.
-fn drive(prepared: &Prepared, choose: impl FnMut(u8) -> Option<usize>) -> Ran {
-    if let Some(failure) = &prepared.failure {
-        let caught = Some(Caught { failure: failure.clone(), choices: Vec::new() });
-        return Ran { caught, tally: Tally::default(), steps: 0 };
-    }
-    let mut run = prepared.run(Sharing::default());
-    drive_run(prepared, &mut run, choose)
+/// What comes of a scenario whose page table could not even be built.
+fn failed(prepared: &Prepared) -> Option<Ran> {
+    let failure = prepared.failure.clone()?;
+    let caught = Some(Caught { failure, choices: Vec::new() });
+    Some(Ran { caught, tally: Tally::default(), steps: 0 })
 }
 
-/// The same for a run that is under way.
+/// Steps the CPU that `choose` names among those that are ready, to the end.
 pub fn drive_run(prepared: &Prepared, run: &mut Run, mut choose: impl FnMut(u8) -> Option<usize>) -> Ran {
     let mut choices = Vec::new();
     let mut failure: Option<Failure> = None;

@@ -275,3 +275,19 @@ pub(super) fn table_reuse(draft: &mut Draft) {
         draft.read(2, two, 0);
     }
 }
+
+/// Every CPU edits a page of its own in one table, and looks at those of the others.
+pub(super) fn all_edit(draft: &mut Draft) {
+    draft.is_near = true;
+    let cpus = draft.parameters().cpus;
+    let regions: Vec<usize> = (0..cpus).map(|_| draft.region(&[(0..4, PAGE)])).collect();
+    for cpu in 0..cpus {
+        let change = draft.read_only(regions[cpu], 1..2);
+        draft.change(cpu, regions[cpu], vec![change]);
+        draft.finish(cpu);
+        for region in &regions {
+            draft.read(cpu, *region, 1);
+            draft.access(cpu, *region, 2, AccessKind::Write);
+        }
+    }
+}

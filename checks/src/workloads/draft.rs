@@ -143,6 +143,26 @@ impl Draft {
         Change::Unmap { from: self.range(region, pages) }
     }
 
+    /// Makes the leaves of pages as large as they can be.
+    pub fn collapse(&self, region: usize, pages: Range<u64>) -> Change<El1> {
+        Change::Collapse { from: self.range(region, pages) }
+    }
+
+    /// One more change of a region before any CPU walks it.
+    pub fn begin_with(&mut self, region: usize, change: Change<El1>) {
+        self.scenario.initial[region].push(change);
+    }
+
+    /// Every CPU but the first begins off the page table, until it joins.
+    pub fn park(&mut self) {
+        self.scenario.is_parked = true;
+    }
+
+    /// `cpu` waits until every change of a region is complete, and walks the page table from then on.
+    pub fn join(&mut self, cpu: usize, region: usize) {
+        self.scenario.programs[cpu].push(Step::Join(region));
+    }
+
     /// Splits at a page.
     pub fn split(&self, region: usize, page: u64) -> Change<El1> {
         Change::Split { at: VirtAddr::new(self.address(region, page)) }
@@ -198,11 +218,16 @@ impl Draft {
     /// Every CPU but the first looks at pages.
     pub fn readers(&mut self, region: usize, pages: &[u64]) {
         for cpu in 1..self.parameters().cpus {
-            let page = pages[cpu % pages.len()];
-            let kind = if cpu == 2 { AccessKind::Write } else { AccessKind::Read };
-            self.access(cpu, region, page, kind);
-            self.synchronize(cpu);
-            self.access(cpu, region, page, kind);
+            self.readers_of(cpu, region, pages);
         }
+    }
+
+    /// `cpu` looks at one of the pages, before and after an ISB.
+    pub fn readers_of(&mut self, cpu: usize, region: usize, pages: &[u64]) {
+        let page = pages[cpu % pages.len()];
+        let kind = if cpu == 2 { AccessKind::Write } else { AccessKind::Read };
+        self.access(cpu, region, page, kind);
+        self.synchronize(cpu);
+        self.access(cpu, region, page, kind);
     }
 }

@@ -5,6 +5,7 @@
 mod basic;
 mod draft;
 mod mixed;
+mod resize;
 
 use machine::seed::Seed;
 
@@ -21,12 +22,27 @@ pub struct Workload {
     /// What the engine does.
     pub about: &'static str,
     draw: fn(&mut Draft),
-    /// Small enough for every interleaving of three CPUs to be tried.
-    pub is_small: bool,
+    /// How it is run.
+    pub size: Size,
+}
+
+/// How many interleavings a workload has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Size {
+    /// Few enough for all of them to be tried, on three CPUs.
+    Small,
+    /// One operation of many steps: random schedules only.
+    Long,
+    /// Random operations under random schedules.
+    Random,
 }
 
 const fn small(name: &'static str, about: &'static str, draw: fn(&mut Draft)) -> Workload {
-    Workload { name, about, draw, is_small: true }
+    Workload { name, about, draw, size: Size::Small }
+}
+
+const fn long(name: &'static str, about: &'static str, draw: fn(&mut Draft)) -> Workload {
+    Workload { name, about, draw, size: Size::Long }
 }
 
 /// Every workload.
@@ -65,8 +81,41 @@ pub const ALL: &[Workload] = &[
     small("table-to-block", "a table goes, and a block takes its place", basic::table_to_block),
     small("batch", "several changes share one gather", basic::batch),
     small("two-editors", "two CPUs edit neighbours of one table", basic::two_editors),
+    long("all-edit", "every CPU edits a page of one table, and looks at the others'", basic::all_edit),
     small("table-reuse", "a table that one CPU frees is built with by another", basic::table_reuse),
-    Workload { name: "mixed", about: "random changes on every CPU", draw: mixed::draw, is_small: false },
+    small("split-in-place", "a block is split in place, where CPUs tolerate it", resize::split_in_place),
+    small("split-with-conflicts", "the same where conflict aborts may come", resize::split_with_conflicts),
+    small("split-not-cached", "a block is split by the nT protocol", resize::split_not_cached),
+    small("split-to-pages", "a block's first pages become single ones", resize::split_to_pages),
+    small("split-marked", "hardware marks a block dirty while it is split in place", resize::split_marked),
+    small("protect-part-in-place", "a page of a block becomes read-only, in place", resize::protect_part_in_place),
+    small("protect-part-not-cached", "the same by the nT protocol", resize::protect_part_not_cached),
+    small("protect-member-in-place", "a page of a group becomes read-only, in place", resize::protect_member_in_place),
+    small(
+        "protect-member-with-conflicts",
+        "the same where conflict aborts may come",
+        resize::protect_member_with_conflicts,
+    ),
+    long("fold-table", "pages fold into a block: break-before-make", resize::fold_table),
+    small(
+        "fold-table-in-place",
+        "pages fold into a block in place, where CPUs tolerate it",
+        resize::fold_table_in_place,
+    ),
+    long("fold-table-with-conflicts", "the same where conflict aborts may come", resize::fold_table_with_conflicts),
+    long("fold-table-not-cached", "pages fold into a block by the nT protocol", resize::fold_table_not_cached),
+    small("fold-group", "pages fold into a contiguous group", resize::fold_group),
+    long("fold-offline", "a table folds before any CPU walks it", resize::fold_offline),
+    long("fold-marked", "hardware marks a page dirty while its table folds", resize::fold_marked),
+    small("remap-live", "a page leads elsewhere: break-before-make", resize::remap_live),
+    small("remap-part", "a page of a block leads elsewhere", resize::remap_part),
+    long("remap-table", "a block takes a live table's place", resize::remap_table),
+    small("unmap-mapped", "pages go, which must be there", resize::unmap_mapped),
+    small("hide-and-show", "a page is hidden, and shown again", resize::hide_and_show),
+    small("age-leaves", "pages lose their access flag", resize::age_leaves),
+    small("clean-leaves", "pages become clean while hardware manages their dirty state", resize::clean_leaves),
+    long("parked", "a block is split and a table folds while every other CPU is off the tables", resize::parked),
+    Workload { name: "mixed", about: "random changes on every CPU", draw: mixed::draw, size: Size::Random },
 ];
 
 impl Workload {

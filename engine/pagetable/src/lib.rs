@@ -30,6 +30,7 @@ mod single;
 mod summary;
 mod table;
 mod tables;
+pub mod trace;
 mod view;
 mod walk;
 
@@ -45,4 +46,5 @@ pub use rehearsal::{Rehearsal, Step};
 pub use summary::Summary;
 pub use table::PageTable;
 pub use tables::{Reserve, Retired};
+pub use trace::Traced;
 pub use view::{Entry, Lookup, Translation, View};

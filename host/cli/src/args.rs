@@ -26,6 +26,9 @@ pub(crate) enum Command {
     /// What changed between two dumps, and what it cost
     #[command(after_help = include_str!("help/diff.txt"))]
     Diff(DiffArguments),
+    /// Rule on what a kernel logged of its stores, barriers and TLBIs
+    #[command(after_help = include_str!("help/judge.txt"))]
+    Judge(JudgeArguments),
     /// A register, descriptor or operand in words
     #[command(after_help = include_str!("help/decode.txt"))]
     Decode(DecodeArguments),
@@ -171,6 +174,24 @@ impl DiffArguments {
             hcr: None,
         }
     }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct JudgeArguments {
+    /// A file with one line for each event; `-`, or none, is standard input
+    pub(crate) trace: Option<String>,
+    /// Every finding, not only the first
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Also barriers and TLBIs that were not needed; they do not change the exit status
+    #[arg(long)]
+    pub(crate) lint: bool,
+    /// One JSON record a line, for each finding
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the C header that writes traces, and do nothing else
+    #[arg(long, exclusive = true)]
+    pub(crate) header: bool,
 }
 
 #[derive(Args, Debug)]

@@ -7,6 +7,7 @@ mod decode;
 mod diff;
 mod dump;
 mod encode;
+mod judge;
 mod leaf;
 mod markers;
 mod only;
@@ -61,6 +62,7 @@ fn run(command: &Command) -> Result<Status, Failure> {
         Command::Dump(arguments) => dump::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Diff(arguments) => diff::run(arguments),
+        Command::Judge(arguments) => judge::run(arguments),
         Command::Decode(arguments) => decode::run(arguments),
         Command::Encode(arguments) => encode::run(arguments),
     }

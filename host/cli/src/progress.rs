@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// How long work may take in silence.
 const SILENCE: Duration = Duration::from_secs(2);
-/// Looking at the clock costs more than a table.
+/// Looking at the clock costs more than a table, or an event.
 const TABLES_A_LOOK: u64 = 256;
 
 /// Counts tables, and shows them once the work is long.
@@ -69,6 +69,41 @@ impl Search {
 }
 
 impl Drop for Search {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Shows how far a trace has been judged.
+pub(crate) struct Lines {
+    start: Instant,
+    done: u64,
+    all: u64,
+    bar: Option<ProgressBar>,
+}
+
+impl Lines {
+    pub(crate) fn new(all: u64) -> Self {
+        Self { start: Instant::now(), done: 0, all, bar: None }
+    }
+
+    /// One more event has been judged.
+    pub(crate) fn line(&mut self) {
+        self.done += 1;
+        if !self.done.is_multiple_of(TABLES_A_LOOK) || self.start.elapsed() < SILENCE {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let style = ProgressStyle::with_template("judging {wide_bar} {pos}/{len} events, {eta} left");
+            ProgressBar::new(self.all).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        });
+        bar.set_position(self.done);
+    }
+}
+
+impl Drop for Lines {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

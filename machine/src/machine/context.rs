@@ -94,6 +94,7 @@ impl Machine {
         for space in order {
             let come = self.may.set_live(space, self.live_holders(space));
             if !come.is_empty() {
+                self.check_seen(cpu, space, &come);
                 self.check_entered(cpu, space, &come);
             }
         }

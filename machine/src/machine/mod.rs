@@ -211,7 +211,7 @@ impl Machine {
         let rank = |id: SpaceId| order.iter().position(|(_, other)| *other == id).unwrap_or(0) as SpaceId;
         may.memory.digest().hash(&mut state);
         may.visible.hash(&mut state);
-        may.loose.hash(&mut state);
+        (&may.loose, &may.unseen).hash(&mut state);
         for (space, id) in &order {
             let it = may.space(*id);
             if it.is_used() {

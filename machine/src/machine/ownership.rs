@@ -23,9 +23,12 @@ impl Machine {
                 let bytes_less_one = entry.last() - entry.start;
                 let is_near = output <= last && output.wrapping_add(bytes_less_one) >= address;
                 // Members of a contiguous set that were taken out refer to nothing.
-                let first = entry.start + address.saturating_sub(output);
-                let end = entry.start + (last - output.min(last)).min(bytes_less_one);
-                owned == Owned::Frame && is_near && entry.overlaps(first, end)
+                let is_member = || {
+                    let first = entry.start + address.saturating_sub(output);
+                    let end = entry.start + (last - output).min(bytes_less_one);
+                    entry.overlaps(first, end)
+                };
+                owned == Owned::Frame && is_near && is_member()
             }
         };
         let kept =

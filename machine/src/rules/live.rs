@@ -4,6 +4,8 @@ use crate::attributes::Permissions;
 use crate::descriptor::{ACCESS_FLAG, DIRTY_MODIFIER, Descriptor, Hierarchy, READ_ONLY, STAGE2_WRITE, VALID};
 use crate::finding::{Finding, Missing, Rule};
 use crate::machine::Machine;
+use crate::tlb::entry::SpaceId;
+use crate::tlb::holders::Holders;
 use crate::tlb::may::Space;
 use crate::tlb::question::Question;
 use crate::tlb::reach::Found;
@@ -26,7 +28,9 @@ impl Machine {
             };
             let may_set_access = hardware.access_flag && old & ACCESS_FLAG == 0;
             let may_set_dirty = hardware.dirty_state && old & DIRTY_MODIFIER != 0 && is_clean;
-            if is_leaf && !state.live.is_empty() && (may_set_access || may_set_dirty) {
+            let is_updated = is_leaf && !state.live.is_empty() && (may_set_access || may_set_dirty);
+            // A table that no walk finds any more keeps its place in the index until its memory is given away.
+            if is_updated && !self.may().entries_through(word, old).is_empty() {
                 let mut finding = Finding::new(Rule::LostUpdate, self.events(), cpu, place.start);
                 finding.store = Some((word, old, value));
                 finding.cpus = state.live.cpus();
@@ -85,6 +89,17 @@ impl Machine {
             let start = self.may().places_of(late).first().map_or(0, |place| place.start);
             let mut finding = Finding::new(Rule::NotVisible, self.events(), cpu, start);
             finding.store = Some((word, 0, value));
+            finding.missing = Missing::Visibility;
+            self.report(finding);
+        }
+    }
+
+    /// V9: `come` may walk `space` from now on, but somebody's stores to its tables are not finished. A register is no
+    /// store: to order it after them takes a DSB.
+    pub(crate) fn check_seen(&mut self, cpu: u8, space: SpaceId, come: &Holders) {
+        if let Some(late) = self.may_mut().unseen_in(space, come.cpus()) {
+            let start = self.may().places_of(late).first().map_or(0, |place| place.start);
+            let mut finding = Finding::new(Rule::NotVisible, self.events(), cpu, start);
             finding.missing = Missing::Visibility;
             self.report(finding);
         }

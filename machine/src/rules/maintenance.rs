@@ -140,7 +140,8 @@ impl Machine {
             return;
         }
         let has_stores = !self.may().visible.unfinished_by(cpu).is_empty()
-            || self.may().loose.range((cpu, 0)..=(cpu, u64::MAX)).next().is_some();
+            || self.may().loose.range((cpu, 0)..=(cpu, u64::MAX)).next().is_some()
+            || self.may().unseen.range((cpu, 0)..=(cpu, u64::MAX)).next().is_some();
         if !has_stores && self.cpus()[cpu as usize].open_tlbis == 0 {
             self.report_barrier(cpu, barrier, Lint::NothingToComplete);
         }

@@ -188,10 +188,12 @@ impl core::fmt::Display for Entry {
             Body::Leaf { output, attributes } => {
                 let scope = if attributes.is_global { "global" } else { "non-global" };
                 let contiguous = if attributes.is_contiguous { " contiguous" } else { "" };
+                let shareability = ["non-shareable", "reserved", "outer shareable", "inner shareable"];
+                let shareability = shareability[usize::from(attributes.shareability & 3)];
                 write!(
                     f,
-                    "{regime} level-{} leaf {start:#x}..={last:#x} -> {output:#x} {} {:?} SH{} {scope}{contiguous}",
-                    self.level, attributes.permissions, attributes.memory, attributes.shareability
+                    "{regime} level-{} leaf {start:#x}..={last:#x} -> {output:#x} {} {} {shareability} {scope}{contiguous}",
+                    self.level, attributes.permissions, attributes.memory
                 )
             }
         }

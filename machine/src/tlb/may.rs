@@ -116,6 +116,9 @@ pub struct May {
     pub(super) answers: Answers,
     /// Per CPU: stores since its last barrier that orders stores, with what they replaced.
     pub(crate) loose: BTreeMap<(u8, u64), u64>,
+    /// Per CPU: stores to memory that is no table yet, ordered but not finished by its DSB, and whose walkers may not see
+    /// them. For a table that is linked by a store order is enough; for one that a register names it is not.
+    pub(crate) unseen: BTreeMap<(u8, u64), Cpus>,
     /// Words whose faulting value went out of sight, and when.
     pub(crate) faulted: BTreeMap<u64, u64>,
 }

@@ -156,6 +156,7 @@ impl May {
 
     /// A DSB of `cpu` makes its stores visible to `walkers`.
     pub(crate) fn finish_stores(&mut self, cpu: u8, walkers: Cpus, event: u64) {
+        self.show(cpu, walkers);
         for word in self.visible.unfinished_by(cpu) {
             let current = self.memory.word(word);
             let mut values: Vec<u64> = self.visible.old(word).iter().map(|old| old.value).collect();
@@ -214,7 +215,29 @@ impl May {
     pub(crate) fn order_stores(&mut self, cpu: u8) {
         while let Some((&key, _)) = self.loose.range((cpu, 0)..=(cpu, u64::MAX)).next() {
             self.loose.remove(&key);
+            self.unseen.insert(key, !0);
         }
+    }
+
+    /// A DSB of `cpu` has made what it stored to memory that is no table yet visible to `walkers`.
+    fn show(&mut self, cpu: u8, walkers: Cpus) {
+        let keys: Vec<(u8, u64)> = self.unseen.range((cpu, 0)..=(cpu, u64::MAX)).map(|(&key, _)| key).collect();
+        for key in keys {
+            match self.unseen.get_mut(&key) {
+                Some(blind) if *blind & !walkers != 0 => *blind &= !walkers,
+                _ => drop(self.unseen.remove(&key)),
+            }
+        }
+    }
+
+    /// A word of a table of `space` that walkers of `cpus` need not see yet.
+    pub(crate) fn unseen_in(&mut self, space: SpaceId, cpus: Cpus) -> Option<u64> {
+        let blind = self.unseen.iter().filter(|(_, blind)| **blind & cpus != 0).map(|(key, _)| *key);
+        let mut keys = self.loose.keys().copied().chain(blind);
+        let key = keys.find(|key| self.places_of(key.1).iter().any(|place| place.space == space))?;
+        self.loose.remove(&key);
+        self.unseen.remove(&key);
+        Some(key.1)
     }
 
     /// From now on `live` may walk `space`; whoever may not any more has left it. Returns who is new.

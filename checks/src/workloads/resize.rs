@@ -1,0 +1,223 @@
+//! Leaves that change size, place or validity while others look at them, by every licence there is.
+
+use machine::syndrome::AccessKind;
+use pagetable::{Change, El1};
+use vmsa::{LeafSize, Level, Stage1Attributes};
+
+use super::draft::Draft;
+use crate::scenario::Permit;
+
+const PAGE: LeafSize = LeafSize::PAGE;
+const GROUP: LeafSize = LeafSize::group(Level::L3);
+const BLOCK: LeafSize = LeafSize::single(Level::L2);
+
+/// A block is split by `permit`, on CPUs of level `bbm`.
+fn split(draft: &mut Draft, permit: Permit, bbm: u8) {
+    draft.parameters_mut().bbm = bbm;
+    let block = draft.block();
+    let region = draft.region(&[(0..block, BLOCK)]);
+    let change = draft.split(region, 5);
+    draft.edit(region, vec![change], permit, &[5, 4]);
+}
+
+pub(super) fn split_in_place(draft: &mut Draft) {
+    split(draft, Permit::Tolerated, 3);
+}
+
+pub(super) fn split_with_conflicts(draft: &mut Draft) {
+    split(draft, Permit::Tolerated, 2);
+}
+
+pub(super) fn split_not_cached(draft: &mut Draft) {
+    split(draft, Permit::NotCached, 1);
+}
+
+/// A page of a block becomes read-only by `permit`.
+fn protect_part(draft: &mut Draft, permit: Permit, bbm: u8) {
+    draft.parameters_mut().bbm = bbm;
+    let block = draft.block();
+    let region = draft.region(&[(0..block, BLOCK)]);
+    let change = draft.read_only(region, 3..4);
+    draft.edit(region, vec![change], permit, &[3, 4]);
+}
+
+pub(super) fn protect_part_in_place(draft: &mut Draft) {
+    protect_part(draft, Permit::Tolerated, 3);
+}
+
+pub(super) fn protect_part_not_cached(draft: &mut Draft) {
+    protect_part(draft, Permit::NotCached, 1);
+}
+
+/// A page of a contiguous group becomes read-only by `permit`.
+fn protect_member(draft: &mut Draft, permit: Permit, bbm: u8) {
+    draft.parameters_mut().bbm = bbm;
+    let group = draft.group();
+    let region = draft.region(&[(0..group, GROUP)]);
+    let change = draft.read_only(region, 3..4);
+    draft.edit(region, vec![change], permit, &[3, 4]);
+}
+
+pub(super) fn protect_member_in_place(draft: &mut Draft) {
+    protect_member(draft, Permit::Tolerated, 3);
+}
+
+pub(super) fn protect_member_with_conflicts(draft: &mut Draft) {
+    protect_member(draft, Permit::Tolerated, 2);
+}
+
+/// Pages fold into a block by `permit`.
+fn fold(draft: &mut Draft, permit: Permit, bbm: u8) {
+    draft.parameters_mut().bbm = bbm;
+    let block = draft.block();
+    let region = draft.region(&[(0..block, PAGE)]);
+    let change = draft.collapse(region, 0..block);
+    draft.edit(region, vec![change], permit, &[0, block - 1]);
+}
+
+pub(super) fn fold_table(draft: &mut Draft) {
+    fold(draft, Permit::Break, 0);
+}
+
+pub(super) fn fold_table_in_place(draft: &mut Draft) {
+    fold(draft, Permit::Tolerated, 3);
+}
+
+pub(super) fn fold_table_with_conflicts(draft: &mut Draft) {
+    fold(draft, Permit::Tolerated, 2);
+}
+
+pub(super) fn fold_table_not_cached(draft: &mut Draft) {
+    fold(draft, Permit::NotCached, 1);
+}
+
+pub(super) fn fold_group(draft: &mut Draft) {
+    let group = draft.group();
+    let region = draft.region(&[(0..group, PAGE)]);
+    let change = draft.collapse(region, 0..group);
+    draft.edit(region, vec![change], Permit::Break, &[0, group - 1]);
+}
+
+/// A table folds before any CPU walks it.
+pub(super) fn fold_offline(draft: &mut Draft) {
+    let block = draft.block();
+    let region = draft.region(&[(0..block, PAGE)]);
+    let change = draft.collapse(region, 0..block);
+    draft.begin_with(region, change);
+    let change = draft.read_only(region, 0..block);
+    draft.edit(region, vec![change], Permit::None, &[0, block - 1]);
+}
+
+pub(super) fn split_to_pages(draft: &mut Draft) {
+    let (block, group) = (draft.block(), draft.group());
+    let region = draft.region(&[(0..block, BLOCK)]);
+    let change = Change::SplitToPages { from: draft.range(region, 0..group) };
+    draft.edit(region, vec![change], Permit::Break, &[0, group]);
+}
+
+/// A page leads elsewhere, and so does a block with a table in its place.
+pub(super) fn remap_live(draft: &mut Draft) {
+    let region = draft.region(&[(0..4, PAGE)]);
+    let change = draft.remap(region, 1..2, PAGE, 5);
+    draft.edit(region, vec![change], Permit::Break, &[1, 2]);
+}
+
+pub(super) fn remap_part(draft: &mut Draft) {
+    let block = draft.block();
+    let region = draft.region(&[(0..block, BLOCK)]);
+    let change = draft.remap(region, 3..4, PAGE, 5);
+    draft.edit(region, vec![change], Permit::Break, &[3, 4]);
+}
+
+pub(super) fn remap_table(draft: &mut Draft) {
+    let block = draft.block();
+    let region = draft.region(&[(0..3, PAGE)]);
+    let change = draft.remap(region, 0..block, BLOCK, block);
+    draft.edit(region, vec![change], Permit::Break, &[1, block - 1]);
+}
+
+pub(super) fn unmap_mapped(draft: &mut Draft) {
+    let region = draft.region(&[(0..4, PAGE)]);
+    let change = Change::UnmapMapped { from: draft.range(region, 1..3) };
+    draft.edit(region, vec![change], Permit::None, &[1, 2]);
+}
+
+/// A page is hidden, and shown again.
+pub(super) fn hide_and_show(draft: &mut Draft) {
+    let region = draft.region(&[(0..4, PAGE)]);
+    let range = draft.range(region, 1..2);
+    draft.change(0, region, vec![Change::Hide { from: range.clone() }]);
+    draft.finish(0);
+    draft.edit(region, vec![Change::Show { from: range }], Permit::None, &[1]);
+}
+
+pub(super) fn age_leaves(draft: &mut Draft) {
+    let region = draft.region(&[(0..4, PAGE)]);
+    let change = Change::Age { from: draft.range(region, 0..2) };
+    draft.edit(region, vec![change], Permit::None, &[0, 1]);
+}
+
+/// Pages whose dirty state hardware manages become clean, and the next write makes them dirty again.
+pub(super) fn clean_leaves(draft: &mut Draft) {
+    draft.parameters_mut().hardware = (true, true);
+    let region = draft.region(&[]);
+    draft.begin_with(region, with(draft.map(region, 0..4, PAGE), Stage1Attributes::DBM));
+    let change = Change::Clean { from: draft.range(region, 0..2) };
+    draft.edit(region, vec![change], Permit::None, &[0, 1]);
+    let last = draft.parameters().cpus - 1;
+    draft.update(last, region, 0, AccessKind::Write);
+}
+
+/// Hardware marks a block as accessed or dirty at the moment it is split in place: no page below may lose the mark.
+pub(super) fn split_marked(draft: &mut Draft) {
+    draft.parameters_mut().bbm = 3;
+    draft.parameters_mut().hardware = (true, true);
+    let block = draft.block();
+    let region = draft.region(&[]);
+    let clean = Stage1Attributes::DBM.union(Stage1Attributes::READ_ONLY);
+    draft.begin_with(region, with(draft.map(region, 0..block, BLOCK), clean));
+    let last = draft.parameters().cpus - 1;
+    draft.update(last, region, 5, AccessKind::Write);
+    let change = draft.split(region, 5);
+    draft.edit(region, vec![change], Permit::Tolerated, &[5, 4]);
+}
+
+/// The same for a table that folds.
+pub(super) fn fold_marked(draft: &mut Draft) {
+    draft.parameters_mut().hardware = (true, true);
+    let block = draft.block();
+    let region = draft.region(&[]);
+    let clean = Stage1Attributes::DBM.union(Stage1Attributes::READ_ONLY);
+    draft.begin_with(region, with(draft.map(region, 0..block, PAGE), clean));
+    let last = draft.parameters().cpus - 1;
+    draft.update(last, region, 5, AccessKind::Write);
+    let change = draft.collapse(region, 0..block);
+    draft.edit(region, vec![change], Permit::Break, &[5, 4]);
+}
+
+/// Every other CPU is off the tables while a block is split and a table folds; then they join.
+pub(super) fn parked(draft: &mut Draft) {
+    draft.park();
+    let block = draft.block();
+    let region = draft.region(&[(0..block, BLOCK), (2 * block..3 * block, PAGE)]);
+    let (split, fold) = (draft.split(region, 5), draft.collapse(region, 2 * block..3 * block));
+    draft.change_by(Permit::Parked, 0, region, vec![split, fold]);
+    draft.finish(0);
+    for page in [5, 2 * block] {
+        draft.read(0, region, page);
+    }
+    for cpu in 1..draft.parameters().cpus {
+        draft.join(cpu, region);
+        draft.readers_of(cpu, region, &[4, 2 * block + 1]);
+    }
+}
+
+/// The same mapping with more attributes.
+fn with(map: Change<El1>, more: Stage1Attributes) -> Change<El1> {
+    match map {
+        Change::Map { from, to, attributes, largest } => {
+            Change::Map { from, to, attributes: attributes | more, largest }
+        }
+        other => other,
+    }
+}

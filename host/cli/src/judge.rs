@@ -1,0 +1,64 @@
+//! `vellum judge`: the rules of the simulated machine, applied to what another kernel logged.
+
+mod report;
+
+use std::io::{self, BufWriter, IsTerminal, Read, Write};
+
+use machine::trace::{Judge, Malformed, Trace};
+
+use crate::Status;
+use crate::args::JudgeArguments;
+use crate::progress::Lines;
+use crate::select::Failure;
+
+/// What writes traces, in C.
+const HEADER: &str = include_str!("../../../docs/trace/vellum_trace.h");
+
+/// Runs the command.
+pub(crate) fn run(arguments: &JudgeArguments) -> Result<Status, Failure> {
+    if arguments.header {
+        return print(|out| out.write_all(HEADER.as_bytes())).map(|()| Status::Clean);
+    }
+    let path = arguments.trace.as_deref().unwrap_or("-");
+    let text = read(path).map_err(|error| Failure(format!("{path}: {error}")))?;
+    let malformed = |Malformed { line, what }| Failure(format!("{path}:{line}: {what}"));
+    let trace = Trace::read(&text).map_err(malformed)?;
+    let mut judge = Judge::new(&trace, arguments.lint);
+    let mut lines = Lines::new(trace.lines.len() as u64);
+    // A line that cannot have happened ends the trace there; what was found before it is told all the same.
+    let ended = loop {
+        match judge.step() {
+            Ok(true) => lines.line(),
+            Ok(false) => break Ok(()),
+            Err(what) => break Err(malformed(what)),
+        }
+    };
+    drop(lines);
+    print(|out| match arguments.json {
+        true => report::json(&judge, path, arguments.all, out),
+        false => report::text(&judge, path, arguments.all, out),
+    })?;
+    ended?;
+    let is_violated = judge.findings().iter().any(|it| !it.is_lint());
+    Ok(if is_violated { Status::Findings } else { Status::Clean })
+}
+
+fn read(path: &str) -> io::Result<String> {
+    if path != "-" {
+        return std::fs::read_to_string(path);
+    }
+    if io::stdin().is_terminal() {
+        return Err(io::Error::other("a trace is expected there; name a file, or pipe one in"));
+    }
+    let mut text = String::new();
+    io::stdin().read_to_string(&mut text).map(|_| text)
+}
+
+/// Prints; a reader that has gone away is no error.
+fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match write(&mut out).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
+}

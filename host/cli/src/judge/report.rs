@@ -1,0 +1,53 @@
+//! A verdict as text, and as JSON, one record a line.
+
+use std::io::{self, Write};
+
+use machine::finding::Finding;
+use machine::trace::Judge;
+use serde_json::json;
+
+/// The first finding, or all, and a line that sums up.
+pub(super) fn text(judge: &Judge<'_>, path: &str, is_all: bool, out: &mut dyn Write) -> io::Result<()> {
+    for finding in shown(judge, is_all) {
+        let line = judge.line_of(finding.event).unwrap_or_default();
+        writeln!(out, "{path}:{line}: {}\n", judge.story(finding))?;
+    }
+    let (lints, violations): (Vec<&Finding>, Vec<&Finding>) = judge.findings().iter().partition(|it| it.is_lint());
+    let counted = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    let lines = counted(judge.steps(), "event");
+    let needless = if lints.is_empty() { String::new() } else { format!(", {} not needed", lints.len()) };
+    let hidden = violations.len().saturating_sub(1);
+    let more = if hidden == 0 || is_all { "" } else { "; the first is told, --all tells every one" };
+    match violations.len() {
+        0 => writeln!(out, "{path}: {lines}, no rule is broken{needless}"),
+        count => writeln!(out, "{path}: {lines}, {}{needless}{more}", counted(count, "violation")),
+    }
+}
+
+/// One record for each finding.
+pub(super) fn json(judge: &Judge<'_>, path: &str, is_all: bool, out: &mut dyn Write) -> io::Result<()> {
+    shown(judge, is_all).try_for_each(|finding| writeln!(out, "{}", record(judge, path, finding)))
+}
+
+fn record(judge: &Judge<'_>, path: &str, finding: &Finding) -> serde_json::Value {
+    let cpus: Vec<u8> = (0..64).filter(|cpu| finding.cpus >> cpu & 1 == 1).collect();
+    json!({
+        "file": path,
+        "line": judge.line_of(finding.event),
+        "cpu": finding.cpu,
+        "rule": finding.rule.label(),
+        "title": finding.rule.to_string(),
+        "is_lint": finding.is_lint(),
+        "address": format!("{:#x}", finding.address),
+        "cached": finding.cached.map(|entry| entry.to_string()),
+        "cached_on": cpus,
+        "story": judge.story(finding).to_string(),
+    })
+}
+
+/// Every finding, or the first violation and everything that was not needed.
+fn shown<'j>(judge: &'j Judge<'_>, is_all: bool) -> impl Iterator<Item = &'j Finding> {
+    let first = judge.findings().iter().position(|it| !it.is_lint());
+    let is_shown = move |at: usize, it: &Finding| is_all || it.is_lint() || Some(at) == first;
+    judge.findings().iter().enumerate().filter(move |(at, it)| is_shown(*at, it)).map(|(_, it)| it)
+}

@@ -1,0 +1,244 @@
+//! A trace happens again on the simulated machine, line by line, and the rules watch.
+//!
+//! Words that the trace reads before it writes them hold from the start what it found there. What hardware writes by itself
+//! (access flag, dirty state) shows as a difference in those bits alone, and is made up for.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::line::{Act, Of};
+use super::{Line, Malformed, Story, Trace};
+use crate::barrier::Barrier;
+use crate::context::{self, Tag};
+use crate::event::Event;
+use crate::finding::Finding;
+use crate::machine::Machine;
+use crate::registers::{HCR_E2H, HCR_VM, Register};
+
+const ACCESS_FLAG: u64 = 1 << 10;
+/// AP\[2\] of stage 1, S2AP\[1\] of stage 2: what hardware changes when it sets the dirty state.
+const WRITE: u64 = 1 << 7;
+const DBM: u64 = 1 << 51;
+/// Concatenated root tables of a stage 2 at most. (D8.2.2)
+const CONCATENATED: u64 = 16;
+
+/// One word of memory, as the trace tells it.
+#[derive(Clone, Debug, Default)]
+struct Word {
+    /// Every value so far: a load may be logged later than a store that it did not see.
+    values: Vec<u64>,
+    /// The lines that wrote it.
+    writers: Vec<usize>,
+}
+
+/// A trace and how far it has been judged.
+#[derive(Clone, Debug)]
+pub struct Judge<'t> {
+    trace: &'t Trace<'t>,
+    machine: Machine,
+    next: usize,
+    /// Events that were spent on the initial memory.
+    start: u64,
+    /// The machine's event count after each line so far.
+    ends: Vec<u64>,
+    words: BTreeMap<u64, Word>,
+}
+
+impl<'t> Judge<'t> {
+    /// The machine as it is before the first event. `is_linting` finds work that was not needed, too.
+    pub fn new(trace: &'t Trace<'t>, is_linting: bool) -> Self {
+        let mut machine = Machine::new(&trace.cpus);
+        let mut words: BTreeMap<u64, Word> = BTreeMap::new();
+        for (address, value) in initial(trace) {
+            machine.store(0, address, value);
+            words.entry(address).or_default().values.push(value);
+        }
+        machine.barrier(0, Barrier::DSB_SY);
+        if is_linting {
+            machine.lint();
+        }
+        let start = machine.events();
+        Self { trace, machine, next: 0, start, ends: Vec::new(), words }
+    }
+
+    /// Lets the next line happen; false at the end.
+    ///
+    /// # Errors
+    /// A line that cannot have happened after those before it.
+    pub fn step(&mut self) -> Result<bool, Malformed> {
+        let Some(line) = self.trace.lines.get(self.next).copied() else { return Ok(false) };
+        self.happen(&line).map_err(|what| Malformed { line: line.number, what })?;
+        self.next += 1;
+        self.ends.push(self.machine.events());
+        Ok(true)
+    }
+
+    /// How many lines have happened.
+    pub fn steps(&self) -> usize {
+        self.next
+    }
+
+    /// What was found so far, oldest first.
+    pub fn findings(&self) -> &[Finding] {
+        self.machine.findings()
+    }
+
+    /// The number of the line that an event of the machine belongs to; `None` before the first.
+    pub fn line_of(&self, event: u64) -> Option<usize> {
+        let at = self.ends.partition_point(|end| *end < event);
+        self.trace.lines.get(at).filter(|_| event > self.start).map(|line| line.number)
+    }
+
+    /// A finding in words, with lines of the trace where the machine has events.
+    pub fn story<'j>(&'j self, finding: &'j Finding) -> Story<'j, 't> {
+        Story::new(self, finding)
+    }
+
+    /// The trace.
+    pub(super) fn trace(&self) -> &'t Trace<'t> {
+        self.trace
+    }
+
+    /// The last line before `line` that wrote the word at `address`.
+    pub(super) fn writer(&self, address: u64, line: usize) -> Option<usize> {
+        let writers = &self.words.get(&address)?.writers;
+        writers.iter().rev().copied().find(|it| *it < line)
+    }
+
+    fn happen(&mut self, line: &Line) -> Result<(), String> {
+        let cpu = line.cpu;
+        match line.act {
+            Act::Load { address, value } => self.load(cpu, address, value, line.number),
+            Act::Exchange { address, expected, value, found } if expected == found => {
+                self.reconcile(cpu, address, found, line.number)?;
+                self.note(address, value, line.number);
+                self.machine.exchange(cpu, address, value);
+                Ok(())
+            }
+            Act::Exchange { address, found, .. } => self.load(cpu, address, found, line.number),
+            Act::FreeAsid(asid) => {
+                let tag = self.tag(cpu);
+                self.machine.reuse_asid(cpu, tag, asid);
+                Ok(())
+            }
+            Act::Revoked { first, last, allowed, of } => {
+                let (tag, asid) = match of {
+                    Of::Everyone => (self.tag(cpu), None),
+                    Of::Asid(asid) => (self.tag(cpu), Some(asid)),
+                    Of::Stage2(vmid) => (Tag::stage2(vmid), None),
+                };
+                self.machine.revoked(cpu, tag, asid, first, last, allowed);
+                Ok(())
+            }
+            Act::Event(event) => self.apply(cpu, &event, line.number),
+        }
+    }
+
+    fn apply(&mut self, cpu: u8, event: &Event, number: usize) -> Result<(), String> {
+        if let Event::Store { address, value, .. } = *event {
+            self.note(address, value, number);
+        }
+        if let Event::Write { register, value } = *event {
+            self.check_register(cpu, register, value)?;
+        }
+        self.machine.apply(cpu, event);
+        Ok(())
+    }
+
+    fn note(&mut self, address: u64, value: u64, number: usize) {
+        let word = self.words.entry(address).or_default();
+        word.values.push(value);
+        word.writers.push(number);
+    }
+
+    /// A load that saw `value`: what is there now, what was there before, or that with a bit more from hardware.
+    fn load(&mut self, cpu: u8, address: u64, value: u64, number: usize) -> Result<(), String> {
+        let was_there = self.words.get(&address).is_some_and(|word| word.values.contains(&value));
+        if !was_there {
+            self.reconcile(cpu, address, value, number)?;
+        }
+        self.machine.load(cpu, address);
+        Ok(())
+    }
+
+    /// Memory must hold `found`, or become that by what hardware writes.
+    fn reconcile(&mut self, cpu: u8, address: u64, found: u64, number: usize) -> Result<(), String> {
+        let now = self.machine.word(address);
+        if now == found {
+            return Ok(());
+        }
+        if !self.is_hardware_update(now, found) {
+            let who = match self.words.get(&address).and_then(|word| word.writers.last()) {
+                Some(writer) => alloc::format!("since line {writer}"),
+                None => String::from("since before the trace"),
+            };
+            return Err(alloc::format!(
+                "{found:#x} was found at {address:#x}, expected {now:#x}, which is there {who}: a store is missing from \
+                 the trace, or lines are out of order"
+            ));
+        }
+        self.note(address, found, number);
+        self.machine.exchange(cpu, address, found);
+        Ok(())
+    }
+
+    /// Whether hardware may have made `new` of a valid descriptor by setting the access flag or the dirty state.
+    fn is_hardware_update(&self, old: u64, new: u64) -> bool {
+        let has = |able: fn(&crate::registers::Features) -> bool| self.trace.cpus.iter().any(able);
+        let changed = old ^ new;
+        old & 1 == 1
+            && changed & !(ACCESS_FLAG | WRITE) == 0
+            && (changed & ACCESS_FLAG == 0 || new & ACCESS_FLAG != 0 && has(|it| it.access_flag))
+            && (changed & WRITE == 0 || old & DBM != 0 && has(|it| it.dirty_state))
+    }
+
+    /// The regime and VMID whose ASIDs and input addresses `cpu` means now.
+    fn tag(&self, cpu: u8) -> Tag {
+        let it = &self.machine.cpus()[usize::from(cpu)];
+        let registers = it.newest_registers();
+        match it.level() {
+            crate::event::Level::El2 if registers.get(Register::HcrEl2) & HCR_E2H != 0 => Tag::EL20,
+            crate::event::Level::El2 => Tag::EL2,
+            _ if context::is_host(&registers) => Tag::EL20,
+            _ => Tag::el10(context::current_vmid(&registers, it.features())),
+        }
+    }
+
+    /// A root that stage 2 cannot have would be walked for ever.
+    fn check_register(&self, cpu: u8, register: Register, value: u64) -> Result<(), String> {
+        if !matches!(register, Register::VtcrEl2 | Register::HcrEl2) {
+            return Ok(());
+        }
+        let it = &self.machine.cpus()[usize::from(cpu)];
+        let mut registers = it.newest_registers();
+        registers.set(register, value);
+        registers.set(Register::HcrEl2, HCR_VM);
+        let Some(stage2) = context::stage2(&registers, it.features()) else { return Ok(()) };
+        let tables = stage2.geometry.root_bytes() >> stage2.geometry.granule.shift();
+        if tables <= CONCATENATED {
+            return Ok(());
+        }
+        Err(alloc::format!("VTCR_EL2 asks for {tables} root tables side by side, expected {CONCATENATED} at most"))
+    }
+}
+
+/// What memory holds before the first event: what the trace says, and what it finds in words that it did not write.
+fn initial(trace: &Trace<'_>) -> BTreeMap<u64, u64> {
+    let mut memory = trace.memory.clone();
+    let mut met: alloc::collections::BTreeSet<u64> = memory.keys().copied().collect();
+    for line in &trace.lines {
+        let (address, found) = match line.act {
+            Act::Load { address, value } => (address, Some(value)),
+            Act::Exchange { address, found, .. } => (address, Some(found)),
+            Act::Event(Event::Store { address, .. }) => (address, None),
+            _ => continue,
+        };
+        if met.insert(address)
+            && let Some(found) = found
+        {
+            memory.insert(address, found);
+        }
+    }
+    memory
+}

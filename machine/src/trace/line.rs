@@ -1,0 +1,249 @@
+//! One line of a trace: `CPU VERB ARGUMENT…`, with commas as good as blanks, and a comment from `#` on.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::HEAD;
+use super::names::{self, ACCESSES, LEVELS, REGISTERS, find};
+use crate::attributes::Permissions;
+use crate::event::{Event, Owned};
+use crate::registers::{Ets, Features};
+
+/// Addresses of memory are below this.
+const MEMORY_END: u64 = 1 << 52;
+/// Bytes of a table at most: sixteen concatenated ones of 64 KiB.
+const LARGEST_TABLE: u64 = 16 << 16;
+
+/// What a CPU does in one line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// An event of the machine.
+    Event(Event),
+    /// A load by physical address, and what it saw.
+    Load {
+        /// Physical address.
+        address: u64,
+        /// What was there.
+        value: u64,
+    },
+    /// A compare-and-exchange, and what it found. With `found` = `expected` it has stored.
+    Exchange {
+        /// Physical address.
+        address: u64,
+        /// What must be there.
+        expected: u64,
+        /// What is stored then.
+        value: u64,
+        /// What was there.
+        found: u64,
+    },
+    /// An ASID of the CPU's current regime and VMID gets another owner.
+    FreeAsid(u16),
+    /// Nobody may do more than this at these input addresses any more, in the CPU's current regime and VMID.
+    Revoked {
+        /// First input address.
+        first: u64,
+        /// Last input address.
+        last: u64,
+        /// What may be left.
+        allowed: Permissions,
+        /// Whose addresses they are.
+        of: Of,
+    },
+}
+
+/// Whose input addresses are meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Of {
+    /// Every ASID's, in the CPU's current regime and VMID.
+    Everyone,
+    /// One ASID's there.
+    Asid(u16),
+    /// They are intermediate addresses of this VMID.
+    Stage2(u16),
+}
+
+/// The words of a line.
+pub(super) fn words(line: &str) -> Vec<&str> {
+    let line = line.split('#').next().unwrap_or_default();
+    line.split([' ', '\t', ',', '\r']).filter(|word| !word.is_empty()).collect()
+}
+
+pub(super) fn head(words: &[&str]) -> Result<(), String> {
+    if words.join(" ") == HEAD { Ok(()) } else { Err(alloc::format!("`{}`, expected `{HEAD}`", words.join(" "))) }
+}
+
+/// A number, in hexadecimal after `0x`.
+pub(super) fn number(word: &str) -> Result<u64, String> {
+    let parsed = match word.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => word.parse(),
+    };
+    parsed.map_err(|_| alloc::format!("`{word}`, expected a number of 64 bits, in hexadecimal after 0x"))
+}
+
+/// The physical address of a 64-bit word.
+pub(super) fn word_address(word: &str) -> Result<u64, String> {
+    let address = number(word)?;
+    if address & 7 == 0 && address < MEMORY_END {
+        return Ok(address);
+    }
+    Err(alloc::format!("`{word}`, expected a physical address below 2^52 that is a multiple of 8"))
+}
+
+fn asid(word: &str) -> Result<u16, String> {
+    let it = number(word)?;
+    u16::try_from(it).map_err(|_| alloc::format!("`{word}`, expected an ASID or VMID of 16 bits"))
+}
+
+/// `N FIELD=VALUE…`, the fields being those of the ID registers; a field that is not named is 0.
+pub(super) fn cpu(words: &[&str]) -> Result<(u64, Features), String> {
+    let [cpu, fields @ ..] = words else { return Err(String::from("`cpu`, expected `cpu NUMBER FIELD=VALUE…`")) };
+    let mut features = Features::plain();
+    for field in fields {
+        let (name, value) =
+            field.split_once('=').ok_or_else(|| alloc::format!("`{field}`, expected FIELD=VALUE, such as bbm=2"))?;
+        set_field(&mut features, name, number(value)?)?;
+    }
+    Ok((number(cpu)?, features))
+}
+
+fn set_field(features: &mut Features, name: &str, value: u64) -> Result<(), String> {
+    let most = match name {
+        "bbm" | "hafdbs" | "ets" => 3,
+        "tlb" => 2,
+        "parange" => 6,
+        _ => 1,
+    };
+    match name {
+        "bbm" => features.bbm = value as u8,
+        "hafdbs" => (features.access_flag, features.dirty_state) = (value >= 1, value >= 2),
+        "ets" => features.ets = [Ets::None, Ets::None, Ets::Ets2, Ets::Ets3][value.min(3) as usize],
+        "tlb" => features.range_tlbi = value == 2,
+        "ttl" => features.ttl = value == 1,
+        "xs" => features.xs = value == 1,
+        "cnp" => features.common_not_private = value == 1,
+        "lpa" => features.lpa = value == 1,
+        "lpa2" => features.lpa2 = value == 1,
+        "parange" => features.output_bits = [32, 36, 40, 42, 44, 48, 52][value.min(6) as usize],
+        _ => {
+            let known = "bbm, hafdbs, ets, tlb, ttl, xs, cnp, lpa, lpa2 or parange";
+            return Err(alloc::format!("`{name}`, expected {known}"));
+        }
+    }
+    if value <= most { Ok(()) } else { Err(alloc::format!("`{name}={value}`, expected 0 to {most}")) }
+}
+
+/// `CPU VERB ARGUMENT…`
+pub(super) fn event(words: &[&str]) -> Result<(u64, Act), String> {
+    let [cpu, verb, rest @ ..] = words else {
+        return Err(alloc::format!("`{}`, expected `CPU VERB …`, `cpu …` or `memory …`", words.join(" ")));
+    };
+    let cpu = cpu.parse().map_err(|_| alloc::format!("`{cpu}`, expected the number of a CPU, `cpu` or `memory`"))?;
+    Ok((cpu, act(&verb.to_ascii_lowercase(), rest)?))
+}
+
+fn act(verb: &str, words: &[&str]) -> Result<Act, String> {
+    let event = match (verb, words) {
+        ("load", [address, value]) => {
+            return Ok(Act::Load { address: word_address(address)?, value: number(value)? });
+        }
+        ("exchange", [address, expected, value, found]) => {
+            let (address, expected) = (word_address(address)?, number(expected)?);
+            return Ok(Act::Exchange { address, expected, value: number(value)?, found: number(found)? });
+        }
+        ("store" | "store-release", [address, value]) => {
+            let (address, value) = (word_address(address)?, number(value)?);
+            Event::Store { address, value, is_release: verb == "store-release" }
+        }
+        ("dsb" | "dmb", [limit]) => Event::Barrier(names::barrier(verb, Some(limit))?),
+        ("isb", []) => Event::Barrier(names::barrier(verb, None)?),
+        ("isb", [limit]) => Event::Barrier(names::barrier(verb, Some(limit))?),
+        ("tlbi", [name]) => Event::Tlbi { opcode: operandless(name)?, operand: 0 },
+        ("tlbi", [name, operand]) => Event::Tlbi { opcode: names::opcode(name)?, operand: number(operand)? },
+        ("msr", [register, value]) => Event::Write { register: find(&REGISTERS, register)?, value: number(value)? },
+        ("enter", [level]) => Event::Enter(find(&LEVELS, level)?),
+        ("access", [kind, address]) => Event::Access { address: number(address)?, kind: find(&ACCESSES, kind)? },
+        ("conflict", []) => Event::ConflictAbort,
+        ("free", words) => return free(words),
+        ("revoked", words) => return revoked(words),
+        ("needs", ["nothing"]) => Event::NeedsNothing,
+        ("needs", [first, last]) => {
+            let (first, last) = ordered(first, last)?;
+            Event::Needs { first, last }
+        }
+        _ => return Err(expected(verb, words)),
+    };
+    Ok(Act::Event(event))
+}
+
+/// Without an operand stand only the ALL and VMALL forms.
+fn operandless(name: &str) -> Result<crate::tlbi::Opcode, String> {
+    use crate::tlbi::What;
+    let opcode = names::opcode(name)?;
+    match opcode.decode().map(|it| it.what) {
+        None | Some(What::Vmall | What::VmallS12 | What::All) => Ok(opcode),
+        Some(_) => Err(alloc::format!("`tlbi {name}` without an operand, expected the 64 bits of its register")),
+    }
+}
+
+fn free(words: &[&str]) -> Result<Act, String> {
+    let event = match *words {
+        ["asid", it] => return Ok(Act::FreeAsid(asid(it)?)),
+        ["vmid", it] => Event::ReuseVmid(asid(it)?),
+        [what @ ("frame" | "table"), address, bytes] => {
+            let owned = if what == "table" { Owned::Table } else { Owned::Frame };
+            let (address, size_bytes) = (word_address(address)?, number(bytes)?);
+            let most = if owned == Owned::Table { LARGEST_TABLE } else { MEMORY_END - address };
+            if size_bytes == 0 || size_bytes > most {
+                return Err(alloc::format!("`{bytes}` bytes, expected 1 to {most:#x}"));
+            }
+            Event::Release { address, size_bytes, owned }
+        }
+        _ => return Err(expected("free", words)),
+    };
+    Ok(Act::Event(event))
+}
+
+fn revoked(words: &[&str]) -> Result<Act, String> {
+    let (words, of) = match *words {
+        [ref range @ .., "asid", it] => (range, Of::Asid(asid(it)?)),
+        [ref range @ .., "vmid", it] => (range, Of::Stage2(asid(it)?)),
+        _ => (words, Of::Everyone),
+    };
+    let [first, last, allowed] = words else { return Err(expected("revoked", words)) };
+    let (first, last) = ordered(first, last)?;
+    Ok(Act::Revoked { first, last, allowed: names::permissions(allowed)?, of })
+}
+
+fn ordered(first: &str, last: &str) -> Result<(u64, u64), String> {
+    let (from, to) = (number(first)?, number(last)?);
+    if from <= to { Ok((from, to)) } else { Err(alloc::format!("`{first} {last}`, expected FIRST not above LAST")) }
+}
+
+/// What `verb` asks for, or which verbs there are.
+fn expected(verb: &str, words: &[&str]) -> String {
+    let forms: &[&str] = match verb {
+        "load" => &["load ADDRESS VALUE"],
+        "exchange" => &["exchange ADDRESS EXPECTED NEW FOUND"],
+        "store" | "store-release" => &["store ADDRESS VALUE"],
+        "dsb" | "dmb" => &["dsb ish", "dmb ishld"],
+        "isb" => &["isb"],
+        "tlbi" => &["tlbi NAME OPERAND"],
+        "msr" => &["msr REGISTER VALUE"],
+        "enter" => &["enter el0|el1|el2"],
+        "access" => &["access read|write|fetch ADDRESS"],
+        "conflict" => &["conflict"],
+        "free" => &["free frame|table ADDRESS BYTES", "free asid|vmid NUMBER"],
+        "revoked" => &["revoked FIRST LAST rwx/rwx [asid NUMBER|vmid NUMBER]"],
+        "needs" => &["needs FIRST LAST", "needs nothing"],
+        _ => {
+            let verbs = "load, store, store-release, exchange, dsb, dmb, isb, tlbi, msr, enter, access, free, revoked, \
+                         needs or conflict";
+            return alloc::format!("`{verb}`, expected {verbs}");
+        }
+    };
+    let forms: Vec<String> = forms.iter().map(|form| alloc::format!("`{form}`")).collect();
+    let found: String = [&[verb], words].concat().join(" ").to_string();
+    alloc::format!("`{found}`, expected {}", forms.join(" or "))
+}

@@ -1,0 +1,154 @@
+//! Traces: what the CPUs of somebody else's machine did, line by line, and the rules' verdict on it.
+//!
+//! ```text
+//! text ──Trace::read──▶ Trace ──Judge::step──▶ Machine ──▶ Finding ──Judge::story──▶ words
+//!            (line)               (replay)
+//! ```
+//! `docs/trace-format.md` is the reference of the format. Nothing a trace holds makes this panic: what makes no sense is
+//! [`Malformed`], with its line.
+
+mod judge;
+mod line;
+mod names;
+mod story;
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::registers::Features;
+
+pub use judge::Judge;
+pub use line::Act;
+pub use story::Story;
+
+/// The first line of every trace.
+pub const HEAD: &str = "vellum trace 1";
+/// CPUs of a machine at most.
+const MOST_CPUS: usize = 64;
+
+/// A line that makes no sense.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Malformed {
+    /// Its number, from 1.
+    pub line: usize,
+    /// What stands there, and what was expected.
+    pub what: String,
+}
+
+/// One event of a trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// Number of the line, from 1.
+    pub number: usize,
+    /// The CPU that acts.
+    pub cpu: u8,
+    /// What it does.
+    pub act: Act,
+}
+
+/// A trace that was read.
+#[derive(Clone, Debug)]
+pub struct Trace<'t> {
+    /// The text's lines.
+    text: Vec<&'t str>,
+    /// What the ID registers of each CPU announce.
+    pub cpus: Vec<Features>,
+    /// What memory holds before the first event.
+    pub memory: BTreeMap<u64, u64>,
+    /// The events, in order.
+    pub lines: Vec<Line>,
+}
+
+impl<'t> Trace<'t> {
+    /// Reads a trace.
+    ///
+    /// # Errors
+    /// The first line that makes no sense.
+    pub fn read(text: &'t str) -> Result<Self, Malformed> {
+        let text: Vec<&str> = text.lines().collect();
+        let mut trace = Self { text, cpus: Vec::new(), memory: BTreeMap::new(), lines: Vec::new() };
+        let mut seen_head = false;
+        for number in 1..=trace.text.len() {
+            let words = line::words(trace.text[number - 1]);
+            let result = match words.as_slice() {
+                [] => Ok(()),
+                _ if !seen_head => {
+                    seen_head = true;
+                    line::head(&words)
+                }
+                ["cpu", rest @ ..] => trace.add_cpu(rest),
+                ["memory", rest @ ..] => trace.add_memory(rest),
+                _ => trace.add_event(number, &words),
+            };
+            result.map_err(|what| Malformed { line: number, what })?;
+        }
+        let last = trace.text.len().max(1);
+        let at_end = |what: String| Err(Malformed { line: last, what });
+        match (seen_head, trace.cpus.is_empty()) {
+            (false, _) => at_end(alloc::format!("an empty trace, expected `{HEAD}`")),
+            (_, true) => at_end(String::from("no line `cpu 0 …`, expected one for each CPU")),
+            _ => Ok(trace),
+        }
+    }
+
+    /// The text of a line, without its comment.
+    pub fn quote(&self, number: usize) -> &'t str {
+        let line = self.text.get(number.wrapping_sub(1)).copied().unwrap_or_default();
+        line.split('#').next().unwrap_or_default().trim()
+    }
+
+    /// The comment of a line, if it has one: where in the source it comes from, say.
+    pub fn comment(&self, number: usize) -> Option<&'t str> {
+        let line = self.text.get(number.wrapping_sub(1)).copied().unwrap_or_default();
+        line.split_once('#').map(|(_, comment)| comment.trim()).filter(|it| !it.is_empty())
+    }
+
+    fn add_cpu(&mut self, words: &[&str]) -> Result<(), String> {
+        if !self.lines.is_empty() {
+            return Err(String::from("a `cpu` line after the first event, expected it before"));
+        }
+        let (number, features) = line::cpu(words)?;
+        if number != self.cpus.len() as u64 || self.cpus.len() == MOST_CPUS {
+            let next = self.cpus.len();
+            return Err(alloc::format!(
+                "CPU {number}, expected CPU {next} (they are told in order, {MOST_CPUS} at most)"
+            ));
+        }
+        self.cpus.push(features);
+        Ok(())
+    }
+
+    /// `memory ADDRESS VALUE…`: consecutive words.
+    fn add_memory(&mut self, words: &[&str]) -> Result<(), String> {
+        if !self.lines.is_empty() {
+            return Err(String::from("a `memory` line after the first event, expected it before"));
+        }
+        let [first, values @ ..] = words else {
+            return Err(String::from("`memory`, expected `memory ADDRESS VALUE…`"));
+        };
+        if values.is_empty() {
+            return Err(String::from("`memory` without a value, expected `memory ADDRESS VALUE…`"));
+        }
+        let mut address = line::word_address(first)?;
+        for value in values {
+            if self.memory.insert(address, line::number(value)?).is_some() {
+                return Err(alloc::format!("the word at {address:#x} is told twice, expected once"));
+            }
+            address += 8;
+        }
+        Ok(())
+    }
+
+    fn add_event(&mut self, number: usize, words: &[&str]) -> Result<(), String> {
+        let (cpu, act) = line::event(words)?;
+        if cpu >= self.cpus.len() as u64 {
+            return Err(match self.cpus.len() {
+                0 => String::from("an event before any `cpu` line, expected `cpu 0 …` first"),
+                count => alloc::format!("CPU {cpu}, expected one of the {count} that have a `cpu` line"),
+            });
+        }
+        self.lines.push(Line { number, cpu: cpu as u8, act });
+        Ok(())
+    }
+}

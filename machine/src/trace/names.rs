@@ -1,0 +1,127 @@
+//! The words of the trace format, each beside what it means: one list for each kind.
+
+use alloc::string::{String, ToString};
+
+use crate::attributes::Permissions;
+use crate::barrier::{Accesses, Barrier, Domain};
+use crate::event::Level;
+use crate::registers::Register;
+use crate::syndrome::AccessKind;
+use crate::tlbi::Opcode;
+
+/// System registers, by the manual's names.
+pub(super) const REGISTERS: [(&str, Register); 14] = [
+    ("ttbr0_el1", Register::Ttbr0El1),
+    ("ttbr1_el1", Register::Ttbr1El1),
+    ("tcr_el1", Register::TcrEl1),
+    ("mair_el1", Register::MairEl1),
+    ("sctlr_el1", Register::SctlrEl1),
+    ("ttbr0_el2", Register::Ttbr0El2),
+    ("ttbr1_el2", Register::Ttbr1El2),
+    ("tcr_el2", Register::TcrEl2),
+    ("mair_el2", Register::MairEl2),
+    ("sctlr_el2", Register::SctlrEl2),
+    ("vttbr_el2", Register::VttbrEl2),
+    ("vtcr_el2", Register::VtcrEl2),
+    ("hcr_el2", Register::HcrEl2),
+    ("hcrx_el2", Register::HcrxEl2),
+];
+
+/// Exception levels.
+pub(super) const LEVELS: [(&str, Level); 3] = [("el0", Level::El0), ("el1", Level::El1), ("el2", Level::El2)];
+
+/// Accesses by virtual address.
+pub(super) const ACCESSES: [(&str, AccessKind); 3] =
+    [("read", AccessKind::Read), ("write", AccessKind::Write), ("fetch", AccessKind::Fetch)];
+
+const DOMAINS: [Domain; 4] = [Domain::NonShareable, Domain::Inner, Domain::Outer, Domain::System];
+const ORDERED: [Accesses; 3] = [Accesses::All, Accesses::Loads, Accesses::Stores];
+
+/// What stands beside `word` in a list of names.
+pub(super) fn find<T: Copy>(list: &[(&str, T)], word: &str) -> Result<T, String> {
+    let found = list.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
+    found.map(|(_, it)| *it).ok_or_else(|| alloc::format!("`{word}`, expected {}", any_of(list)))
+}
+
+fn any_of<T>(list: &[(&str, T)]) -> String {
+    let names: alloc::vec::Vec<&str> = list.iter().map(|(name, _)| *name).collect();
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => alloc::format!("{} or {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// `dsb ish`, `dsb synxs`, `dmb ishld`, `isb` (or `isb sy`).
+pub(super) fn barrier(kind: &str, limit: Option<&str>) -> Result<Barrier, String> {
+    if kind.eq_ignore_ascii_case("isb") {
+        return match limit {
+            None => Ok(Barrier::Isb),
+            Some(limit) if limit.eq_ignore_ascii_case("sy") => Ok(Barrier::Isb),
+            Some(limit) => Err(alloc::format!("`isb {limit}`, expected `isb`")),
+        };
+    }
+    let wanted = alloc::format!("{kind} {}", limit.unwrap_or_default());
+    let known = |it: &Barrier| it.to_string().eq_ignore_ascii_case(&wanted);
+    all_barriers().find(known).ok_or_else(|| {
+        alloc::format!(
+            "`{}`, expected {kind} with nsh, ish, osh or sy, their ld and st forms, or `ld`, `st`",
+            wanted.trim()
+        )
+    })
+}
+
+fn all_barriers() -> impl Iterator<Item = Barrier> {
+    DOMAINS.into_iter().flat_map(|domain| {
+        ORDERED.into_iter().flat_map(move |accesses| {
+            [
+                Barrier::Dsb { domain, accesses, is_nxs: false },
+                Barrier::Dsb { domain, accesses, is_nxs: true },
+                Barrier::Dmb { domain, accesses },
+            ]
+        })
+    })
+}
+
+/// `vae1is`, or the instruction's 32 bits: those of an UNDEFINED TLBI too, which is a finding and not a mistake in the
+/// trace.
+pub(super) fn opcode(word: &str) -> Result<Opcode, String> {
+    if let Some(digits) = word.strip_prefix("0x") {
+        let instruction = u32::from_str_radix(digits, 16).ok().and_then(Opcode::from_instruction);
+        let known = instruction.filter(|it| matches!(it.fields().1, 8 | 9));
+        return known
+            .ok_or_else(|| alloc::format!("`{word}`, expected the 32 bits of a TLBI, 0xd508_8000 to 0xd50c_9fff"));
+    }
+    let known = |it: &Opcode| opcode_name(*it).is_some_and(|name| name.eq_ignore_ascii_case(word));
+    let expected = "expected the name of a TLBI of EL1&0 or EL2, such as vae1is, or the instruction's 32 bits";
+    all_opcodes().find(known).ok_or_else(|| alloc::format!("`{word}`, {expected}"))
+}
+
+fn all_opcodes() -> impl Iterator<Item = Opcode> {
+    let places = [0, 4].into_iter().flat_map(|op1| [8, 9].into_iter().map(move |crn| (op1, crn)));
+    places.flat_map(|(op1, crn)| (0..128).map(move |low| Opcode::new(op1, crn, low >> 3, low & 7)))
+}
+
+/// The name of a TLBI in lower case, if it has one.
+pub(super) fn opcode_name(opcode: Opcode) -> Option<String> {
+    let name = opcode.decode()?.to_string();
+    name.strip_prefix("TLBI ").map(str::to_ascii_lowercase)
+}
+
+/// `rwx/rwx` with `-` for what is not granted: the privileged level, then EL0.
+pub(super) fn permissions(word: &str) -> Result<Permissions, String> {
+    let wrong =
+        || alloc::format!("`{word}`, expected permissions such as `rw-/r--`: the privileged level's, then EL0's");
+    let mut bits = 0;
+    let letters: alloc::vec::Vec<char> = word.chars().filter(|it| *it != '/').collect();
+    if letters.len() != 6 || word.len() != 7 || word.as_bytes()[3] != b'/' {
+        return Err(wrong());
+    }
+    for (bit, (letter, granted)) in letters.into_iter().zip("rwxrwx".chars()).enumerate() {
+        match letter {
+            '-' => {}
+            _ if letter == granted => bits |= 1 << bit,
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(Permissions(bits))
+}

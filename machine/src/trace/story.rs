@@ -1,0 +1,49 @@
+//! A finding in words, with the lines of the trace in place of the machine's events.
+
+use core::fmt;
+
+use super::Judge;
+use crate::finding::{Finding, Names};
+
+/// A finding in words. It names no file: whoever prints it knows that.
+#[derive(Clone, Copy, Debug)]
+pub struct Story<'j, 't> {
+    judge: &'j Judge<'t>,
+    finding: &'j Finding,
+}
+
+impl<'j, 't> Story<'j, 't> {
+    pub(super) const fn new(judge: &'j Judge<'t>, finding: &'j Finding) -> Self {
+        Self { judge, finding }
+    }
+
+    /// `line 12 (`0 dsb ish`) [mm/tlb.c:40]`
+    fn write_line(&self, f: &mut fmt::Formatter<'_>, line: usize) -> fmt::Result {
+        let trace = self.judge.trace();
+        write!(f, "line {line} (`{}`)", trace.quote(line))?;
+        trace.comment(line).map_or(Ok(()), |comment| write!(f, " [{comment}]"))
+    }
+}
+
+impl Names for Story<'_, '_> {
+    fn event(&self, f: &mut fmt::Formatter<'_>, event: u64) -> fmt::Result {
+        match self.judge.line_of(event) {
+            Some(line) => self.write_line(f, line),
+            None => write!(f, "the start"),
+        }
+    }
+
+    fn writer(&self, f: &mut fmt::Formatter<'_>, finding: &Finding, address: u64) -> fmt::Result {
+        let own = self.judge.line_of(finding.event).unwrap_or_default();
+        let Some(line) = self.judge.writer(address, own) else { return Ok(()) };
+        write!(f, "  What it came from was stored over at ")?;
+        self.write_line(f, line)?;
+        writeln!(f, ".")
+    }
+}
+
+impl fmt::Display for Story<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.finding.tell(f, self)
+    }
+}
