@@ -20,6 +20,8 @@ mod fill;
 mod gather;
 mod invalidation;
 mod licence;
+#[cfg(feature = "alloc")]
+mod memory;
 mod pieces;
 mod plan;
 mod platform;
@@ -38,6 +40,8 @@ pub use change::{Change, Refusal};
 pub use gather::Gather;
 pub use invalidation::{Depth, Invalidation, TlbFeatures};
 pub use licence::{Census, Licence, Tolerance};
+#[cfg(feature = "alloc")]
+pub use memory::Memory;
 pub use plan::{Plan, Ready};
 pub use platform::{Platform, Slot};
 pub use regime::{Attributes, El1, Regime, Scope};

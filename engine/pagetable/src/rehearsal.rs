@@ -54,6 +54,16 @@ impl<'p, P: Platform> Rehearsal<'p, P> {
     pub fn into_steps(self) -> Vec<Step> {
         self.steps.into_inner()
     }
+
+    /// The steps so far, which are forgotten.
+    pub(crate) fn take_steps(&self) -> Vec<Step> {
+        self.steps.take()
+    }
+
+    /// A copy of what was stored.
+    pub(crate) fn descriptors(&self) -> BTreeMap<Slot, Descriptor> {
+        self.stored.borrow().clone()
+    }
 }
 
 impl<P: Platform> Platform for Rehearsal<'_, P> {

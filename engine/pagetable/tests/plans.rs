@@ -7,9 +7,9 @@ use std::convert::Infallible;
 use std::fmt::Write;
 use std::ops::ControlFlow;
 
-use common::{GIB, KERNEL, MIB, Memory, PLAIN_KERNEL, map, read_only, unmap};
+use common::{GIB, KERNEL, MIB, PLAIN_KERNEL, TABLES, map, read_only, unmap};
 use expect_test::{Expect, expect};
-use pagetable::{Census, Change, El1, Licence, PageTable, Rehearsal, Reserve, Tolerance};
+use pagetable::{Census, Change, El1, Licence, Memory, PageTable, Rehearsal, Reserve, Tolerance};
 use vmsa::ptdump::{Naming, Ptdump};
 use vmsa::registers::MemoryTypes;
 use vmsa::{AddressHalf, BbmLevel, Geometry, Granule4K, Layout, LeafSize, Meaning, Stage1Attributes, VirtAddr};
@@ -61,7 +61,7 @@ fn change(
     for step in &steps {
         // Long fills are told by their first store and their count.
         let line = match step {
-            pagetable::Step::Store(slot, _) if slot.address().bits() >= common::TABLES => {
+            pagetable::Step::Store(slot, _) if slot.address().bits() >= TABLES => {
                 format!("store in {:#x}", slot.address().bits() & !0xfff)
             }
             step => step.to_string(),

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{GIB, KERNEL, MIB, Memory, map, read_only, unmap};
+use common::{GIB, KERNEL, MIB, map, read_only, unmap};
 use expect_test::{Expect, expect};
-use pagetable::{Change, El1, PageTable, Platform, Reserve, Slot};
+use pagetable::{Change, El1, Memory, PageTable, Platform, Reserve, Slot};
 use vmsa::{
     AddressHalf, Descriptor, Geometry, Granule4K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr,
 };
@@ -32,9 +32,9 @@ fn what_cannot_be_is_refused_before_the_first_store() {
         let setup = [map(0, 2 * MIB, GIB, LeafSize::LARGEST), map(2 * MIB, 0x1_0000, GIB, LeafSize::LARGEST)];
         change(&mut table, &memory, &setup);
         let mut table = table.publish();
-        let stores = memory.stores.get();
+        let _ = memory.take_steps();
         let refusal = table.plan(wanted, None).map(|plan| plan.tables_needed()).unwrap_err();
-        assert_eq!(memory.stores.get(), stores);
+        assert_eq!(memory.take_steps(), []);
         expected.assert_eq(&refusal.to_string());
     };
     refused(&[map(0x1000, 0x1000, 0, LeafSize::PAGE)], expect!["0x1000 is mapped already"]);
@@ -83,18 +83,18 @@ fn a_reserve_that_is_too_small_is_refused_before_the_first_store() {
     let mut table = common::offline::<Granule4K>(&memory, 48, Layout::Bits48);
     let mut reserve = Reserve::new();
     memory.supply::<Granule4K>(&mut reserve, 2);
-    let stores = memory.stores.get();
+    let _ = memory.take_steps();
     let changes = [map(0, 0x1000, 0, LeafSize::PAGE)];
     let refusal = table.plan(&changes, None).unwrap().with(&mut reserve).map(drop).unwrap_err();
     expect!["the reserve lacks 1 tables"].assert_eq(&refusal.to_string());
-    assert_eq!((memory.stores.get(), reserve.count()), (stores, 2));
+    assert_eq!((memory.take_steps(), reserve.count()), (vec![], 2));
 }
 
 #[test]
 fn a_hole_with_anything_in_it_is_not_mapped_over() {
     let memory = Memory::default();
     let mut table = common::offline::<Granule4K>(&memory, 39, Layout::Bits48);
-    memory.poke(Slot::new(table.root(), 3), 0xfff0);
+    memory.store(Slot::new(table.root(), 3), Descriptor::new(0xfff0));
     let changes = [map(3 * GIB, GIB, GIB, LeafSize::LARGEST)];
     let refusal = table.plan(&changes, None).map(|plan| plan.tables_needed()).unwrap_err();
     expect!["0xc0000000 is mapped already"].assert_eq(&refusal.to_string());

@@ -151,20 +151,22 @@ impl Goal {
 
     /// A leaf gives way to other content: a group is dissolved first, and its members met again one by one.
     fn decide_remap<G: Granule>(&self, geometry: Geometry<G>, content: Content, visit: &Visit) -> Decision {
-        if let Some((start, end)) = group::<G>(visit) {
+        let (layout, group) = (geometry.layout(), group::<G>(visit));
+        let single = Descriptor::new(visit.descriptor.bits() & !Descriptor::CONTIGUOUS);
+        let size = LeafSize { level: visit.level, contiguous: group.is_some() };
+        if single == content.leaf(layout, visit.level, visit.start) && size <= content.largest {
+            return Decision::Pass;
+        }
+        if let Some((start, end)) = group {
             return Decision::Regroup(dissolve::<G>(visit, start, end));
         }
         let old = edit::content(geometry, visit.descriptor, visit.level, visit.start);
         let pieces = self.replacing(content, (!visit.is_whole()).then_some(old));
         let is_live = visit.descriptor.is_valid();
-        match pieces.segment::<G>(geometry.layout(), visit.level, visit.start, visit.end).kind {
+        match pieces.segment::<G>(layout, visit.level, visit.start, visit.end).kind {
             Kind::Leaves(content) => {
-                let leaf = content.leaf(geometry.layout(), visit.level, visit.start);
-                match is_live {
-                    _ if leaf == visit.descriptor => Decision::Pass,
-                    true => Decision::Remake(leaf),
-                    false => Decision::Make(leaf),
-                }
+                let leaf = content.leaf(layout, visit.level, visit.start);
+                if is_live { Decision::Remake(leaf) } else { Decision::Make(leaf) }
             }
             _ if is_live => Decision::Rebuild(pieces),
             _ => Decision::Link(pieces),

@@ -1,71 +1,17 @@
-//! A machine made of a map: memory for descriptors, and a record of what was done.
+//! Page tables and changes to begin with.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::ops::ControlFlow;
 
-use pagetable::{Change, El1, PageTable, Platform, Reserve, Scope, Slot, TlbFeatures};
+use pagetable::{Census, Change, El1, Licence, Memory, PageTable, Reserve, Scope, Step, TlbFeatures, Tolerance};
 use vmsa::{
-    AddressHalf, Descriptor, Geometry, Granule, Layout, LeafSize, Maintenance, PhysAddr, Stage1Attributes, VirtAddr,
+    AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Layout, LeafSize, Meaning, PhysAddr, Stage1Attributes,
+    VirtAddr,
 };
 
 /// Where tables come from.
 pub(crate) const TABLES: u64 = 0x8000_0000;
-
-/// Memory that remembers every descriptor stored, and poisons what was never stored.
-#[derive(Default)]
-pub(crate) struct Memory {
-    words: RefCell<BTreeMap<u64, u64>>,
-    pub(crate) stores: Cell<usize>,
-    pub(crate) maintenance: RefCell<Vec<Maintenance>>,
-    next_table: Cell<u64>,
-}
-
-impl Platform for Memory {
-    fn load(&self, slot: Slot) -> Descriptor {
-        let address = slot.address().bits();
-        Descriptor::new(*self.words.borrow().get(&address).unwrap_or(&0xdead_beef_dead_beef))
-    }
-
-    fn store(&self, slot: Slot, descriptor: Descriptor) {
-        self.words.borrow_mut().insert(slot.address().bits(), descriptor.bits());
-        self.stores.set(self.stores.get() + 1);
-    }
-
-    fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
-        let held = self.load(slot);
-        if held != old {
-            return Err(held);
-        }
-        self.store(slot, new);
-        Ok(())
-    }
-
-    fn maintain(&self, operation: Maintenance) {
-        self.maintenance.borrow_mut().push(operation);
-    }
-}
-
-impl Memory {
-    /// All that was ever stored.
-    pub(crate) fn words(&self) -> BTreeMap<u64, u64> {
-        self.words.borrow().clone()
-    }
-
-    /// Puts a descriptor there behind the engine's back.
-    pub(crate) fn poke(&self, slot: Slot, bits: u64) {
-        self.words.borrow_mut().insert(slot.address().bits(), bits);
-    }
-
-    /// Adds `count` fresh tables, full of poison, to a reserve.
-    pub(crate) fn supply<G: Granule>(&self, reserve: &mut Reserve, count: usize) {
-        for _ in 0..count {
-            let number = self.next_table.get();
-            self.next_table.set(number + 1);
-            reserve.add(self, PhysAddr::new(TABLES + number * G::SIZE_BYTES));
-        }
-    }
-}
 
 /// The kernel's regime, with every feature of TLB maintenance.
 pub(crate) const KERNEL: El1 = El1 {
@@ -108,4 +54,62 @@ pub(crate) fn read_only(from: u64, bytes: u64) -> Change<El1> {
 
 pub(crate) fn unmap(from: u64, bytes: u64) -> Change<El1> {
     Change::Unmap { from: VirtAddr::new(from)..VirtAddr::new(from + bytes) }
+}
+
+pub(crate) type Table<'m, G> = PageTable<'m, G, El1, Memory>;
+
+/// A live page table of the lower half that holds `setup`.
+pub(crate) fn live<'m, G: Granule>(
+    memory: &'m Memory,
+    (bits, layout): (u32, Layout),
+    regime: El1,
+    setup: &[Change<El1>],
+) -> Table<'m, G> {
+    let mut reserve = Reserve::new();
+    memory.supply::<G>(&mut reserve, 1);
+    let geometry = Geometry::new(bits, layout, AddressHalf::Lower).unwrap();
+    let mut table = PageTable::offline(memory, geometry, regime, &mut reserve).unwrap();
+    change(&mut table, memory, setup, None);
+    table.publish()
+}
+
+/// Makes changes, to the end of their gather; the steps, and how many tables came free.
+pub(crate) fn change<G: Granule>(
+    table: &mut Table<'_, G>,
+    memory: &Memory,
+    changes: &[Change<El1>],
+    licence: Option<&Licence<'_>>,
+) -> (Vec<Step>, usize) {
+    let mut reserve = Reserve::new();
+    let plan = table.plan(changes, licence).unwrap();
+    memory.supply::<G>(&mut reserve, plan.tables_needed());
+    let _ = memory.take_steps();
+    let mut gather = plan.gather();
+    plan.with(&mut reserve).unwrap().apply(&mut gather);
+    let retired = gather.finish(memory);
+    (memory.take_steps(), retired.count())
+}
+
+/// Every licence there is, the one without a window last.
+pub(crate) fn each_licence(mut turn: impl FnMut(&Licence<'_>)) {
+    let census = |level| Census::new(Tolerance::new(level, true));
+    turn(&Licence::break_before_make(&()));
+    turn(&census(BbmLevel::Level1).not_cached().unwrap());
+    turn(&census(BbmLevel::Level2).tolerated().unwrap());
+    turn(&census(BbmLevel::Level3).tolerated().unwrap());
+}
+
+/// Start, bytes and descriptor of every valid leaf.
+pub(crate) fn leaves<G: Granule>(table: &Table<'_, G>) -> Vec<(u64, u64, Descriptor)> {
+    let view = table.view();
+    let mut leaves = Vec::new();
+    let _ = view
+        .for_each::<Infallible>(view.range(), |entry| {
+            if let Meaning::Leaf(..) = entry.lookup.meaning {
+                leaves.push((entry.input.bits(), 1 << entry.shift, entry.lookup.descriptor));
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    leaves
 }
