@@ -47,15 +47,15 @@ impl Goal {
         })
     }
 
-    /// Whether the engine has reached it, beside all that was measured of one case.
-    pub(crate) fn is_met(self, ours: &Measurement, all: &[Measurement]) -> bool {
-        let each = |wanted: Contender| all.iter().find(|one| one.contender == wanted).map(Measurement::each);
+    /// Whether the engine has reached it, beside all that was measured of one case; `None` if those that it is to beat were
+    /// not measured.
+    pub(crate) fn is_met(self, ours: &Measurement, all: &[Measurement]) -> Option<bool> {
         match self {
-            Self::Each(most) => ours.each() <= most,
-            Self::Bytes(most) => ours.table_bytes() <= most,
+            Self::Each(most) => Some(ours.each() <= most),
+            Self::Bytes(most) => Some(ours.table_bytes() <= most),
             Self::Ahead(ratio) => {
-                let is_ahead = best_peer(all).is_none_or(|peer| ours.each() < peer.each());
-                is_ahead && each(Contender::Careful).is_none_or(|careful| ours.each() <= ratio * careful)
+                let careful = all.iter().find(|one| one.contender == Contender::Careful)?;
+                Some(ours.each() < best_peer(all)?.each() && ours.each() <= ratio * careful.each())
             }
         }
     }
@@ -84,17 +84,19 @@ mod tests {
             let ours = measured(Contender::Ours, ours);
             let slow = measured(Contender::Generic, peer + 100);
             let all = [ours, slow, measured(Contender::X86_64, peer), measured(Contender::Careful, careful)];
+            assert_eq!(Goal::Ahead(1.1).is_met(&ours, &[ours, slow]), None, "there is no loop beside it");
             Goal::Ahead(1.1).is_met(&ours, &all)
         };
-        assert!(is_met(109, 110, 100));
-        assert!(!is_met(110, 110, 100), "no better than the best peer");
-        assert!(!is_met(111, 200, 100), "more than 1.1 times the loop");
+        assert_eq!(is_met(109, 110, 100), Some(true));
+        assert_eq!(is_met(110, 110, 100), Some(false), "no better than the best peer");
+        assert_eq!(is_met(111, 200, 100), Some(false), "more than 1.1 times the loop");
     }
 
     #[test]
     fn goals_of_numbers_are_bounds() {
         let ours = measured(Contender::Ours, 40);
-        assert!(Goal::Each(4.0).is_met(&ours, &[ours]) && !Goal::Each(3.9).is_met(&ours, &[ours]));
-        assert!(Goal::Bytes(12 << 10).is_met(&ours, &[ours]) && !Goal::Bytes(8 << 10).is_met(&ours, &[ours]));
+        let is_met = |goal: Goal| goal.is_met(&ours, &[ours]);
+        assert_eq!((is_met(Goal::Each(4.0)), is_met(Goal::Each(3.9))), (Some(true), Some(false)));
+        assert_eq!((is_met(Goal::Bytes(12 << 10)), is_met(Goal::Bytes(8 << 10))), (Some(true), Some(false)));
     }
 }

@@ -92,7 +92,11 @@ fn beside(case: Case, here: &[Measurement], all: &[Measurement]) -> Vec<Vec<Stri
 
 fn verdict(ours: &Measurement, here: &[Measurement]) -> String {
     let Some(goal) = Goal::of(ours.case) else { return String::new() };
-    format!("{goal}: {}", if goal.is_met(ours, here) { "met" } else { "not met" })
+    match goal.is_met(ours, here) {
+        Some(true) => format!("{goal}: met"),
+        Some(false) => format!("{goal}: not met"),
+        None => goal.to_string(),
+    }
 }
 
 /// The line of what tables take after a collapse, beside what they take for who does not collapse.
