@@ -36,8 +36,9 @@ fn above_image(scene: &Scene) -> u64 {
 pub(crate) const SHAPES: &[Shape] = &[
     // Memory.
     shape("as-it-is", "QEMU's own", |_| {}),
-    shape("many-banks", "60 banks of 3.5 MiB, 0.5 MiB apart", |scene| {
-        let banks: Vec<(u64, u64)> = (0..60).map(|number| (RAM + number * 4 * MIB, 3 * MIB + 512 * KIB)).collect();
+    shape("many-banks", "60 banks, 0.5 MiB apart: one of 7.5 MiB, for the image, and others of 3.5 MiB", |scene| {
+        let mut banks = vec![(RAM, 7 * MIB + 512 * KIB)];
+        banks.extend((2..61).map(|number| (RAM + number * 4 * MIB, 3 * MIB + 512 * KIB)));
         scene.banks(&banks);
     }),
     shape("many-nodes", "30 memory nodes, from the highest to the lowest", |scene| {
