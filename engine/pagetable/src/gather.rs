@@ -16,6 +16,9 @@ const MORE_SUBTREES: usize = 15;
 
 /// Collects what TLBs must forget. Until [`Gather::finish`], stores of the applies may be invisible to walkers, and TLBs
 /// may hold what was there before.
+///
+/// Of two gathers over one range, the first is finished before the second collects: only then does a leaf without the access
+/// flag tell that no TLB holds it.
 #[derive(Debug)]
 #[must_use = "what was changed is not complete until `finish`"]
 pub struct Gather<G: Granule, R: Regime> {
