@@ -6,6 +6,7 @@
 //! tables that came free. A [`View`] reads beside all this, without a lock.
 //!
 //! The engine does no I/O, has no statics, no assembly and no `unsafe`.
+#![cfg_attr(feature = "alloc", doc = include_str!("../docs/tour.md"))]
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(feature = "alloc")]

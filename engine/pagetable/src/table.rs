@@ -70,7 +70,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
         Gather::new(self.geometry, self.regime)
     }
 
-    /// The same page table on another platform: a [`crate::Rehearsal`], a recorder.
+    /// The same page table on another platform: a `Rehearsal`, a recorder.
     pub const fn over<'q, Q: Platform>(&self, platform: &'q Q) -> PageTable<'q, G, R, Q> {
         PageTable { platform, geometry: self.geometry, regime: self.regime, root: self.root, is_live: self.is_live }
     }
