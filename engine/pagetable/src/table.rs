@@ -84,6 +84,10 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
     /// Checks all of `changes` against what the tables hold. Nothing has been stored, whatever the answer.
     ///
     /// The changes of one list may not overlap. Those that resize a live leaf need a licence.
+    ///
+    /// Planning and applying read and write a few times as many descriptors as map the ranges by pages alone, at every level,
+    /// and as a few tables hold: no more, whatever the tables hold, loops included. Of tables that others wrote nothing is
+    /// believed; but those that come free are what their descriptors said.
     #[inline(always)]
     pub fn plan<'t, 'c>(
         &'t mut self,

@@ -9,8 +9,8 @@ use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
 use crate::walk::{Next, Table, descend, walk};
 
-/// A view of a page table. It reads each descriptor once, and believes none of them: what is reserved, or beyond memory,
-/// is up to the platform and the caller.
+/// A view of a page table. It reads each descriptor once, and believes none of them: tables may lead in a circle or beyond
+/// memory. A walk ends at level 3 as hardware's does, so that the range bounds it: one turn for a page at most.
 #[derive(Debug)]
 pub struct View<'p, G: Granule, R: Regime, P: Platform> {
     platform: &'p P,
