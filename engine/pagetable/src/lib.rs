@@ -51,3 +51,8 @@ pub use summary::Summary;
 pub use table::PageTable;
 pub use tables::{Reserve, Retired};
 pub use view::{Entry, Lookup, Translation, View};
+
+/// The examples of the README are run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
