@@ -24,8 +24,8 @@ pub struct PageTable<'p, G: Granule, R: Regime, P: Platform> {
 }
 
 impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
-    /// A new page table that maps nothing, with a root from `reserve`. No hardware walks it, so nothing is ordered and
-    /// nothing need be forgotten, until it is published.
+    /// A new page table that maps nothing, with a root from `reserve`; refused by [`Refusal::ReserveShortBy`] if there is
+    /// none. No hardware walks it, so nothing is ordered and nothing need be forgotten, until it is published.
     pub fn offline(platform: &'p P, geometry: Geometry<G>, regime: R, reserve: &mut Reserve) -> Result<Self, Refusal> {
         let root = reserve.take(platform).ok_or(Refusal::ReserveShortBy(1))?;
         clear_root::<G, P>(platform, root);
@@ -64,7 +64,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
         View::new(self.platform, self.geometry, self.regime, self.root)
     }
 
-    /// A gather for its changes.
+    /// A gather for its changes. One page table's gather is of no use to another: it knows its geometry and its regime.
     #[inline(always)]
     pub fn gather(&self) -> Gather<G, R> {
         Gather::new(self.geometry, self.regime)

@@ -106,7 +106,8 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
     }
 
     /// Gives `sink` every descriptor whose span meets the range, tables before what is below them, in order of address.
-    /// Stops when `sink` breaks.
+    /// Stops when `sink` breaks, and gives what it broke with. Refused by [`Refusal::OutOfRange`] alone; the range need not
+    /// be aligned.
     pub fn for_each<B>(
         &self,
         range: Range<R::Input>,
