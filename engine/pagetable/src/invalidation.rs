@@ -19,14 +19,15 @@ pub enum Depth {
     AllLevels,
 }
 
-/// What the TLB maintenance instructions of *every* CPU of the system can do.
+/// What the TLB maintenance instructions of *every* CPU of the system can do. The default is nothing, which is right for
+/// all but CPUs that must repeat.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TlbFeatures {
-    /// TLBIs by range (FEAT_TLBIRANGE).
+    /// TLBIs by range (FEAT_TLBIRANGE): [`vmsa::IdRegisters::has_range_invalidation`].
     pub range: bool,
-    /// Level hints (FEAT_TTL).
+    /// Level hints (FEAT_TTL): [`vmsa::IdRegisters::has_level_hints`].
     pub level_hints: bool,
-    /// Every TLBI and its DSB must be issued twice (CVE-2025-10263).
+    /// Every TLBI and its DSB must be issued twice (CVE-2025-10263): [`vmsa::Midr::must_repeat_tlbi`] of *any* CPU.
     pub repeat: bool,
 }
 

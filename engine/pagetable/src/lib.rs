@@ -5,7 +5,9 @@
 //! applied, which cannot fail ([`Ready::apply`]). What TLBs must forget goes into a [`Gather`], which alone yields the
 //! tables that came free. A [`View`] reads beside all this, without a lock.
 //!
-//! The engine does no I/O, has no statics, no assembly and no `unsafe`.
+//! The engine does no I/O, has no statics, no assembly and no `unsafe`. The feature `alloc` adds what needs an allocator:
+//! `Rehearsal` and `Memory`.
+#![cfg_attr(feature = "alloc", doc = include_str!("../docs/tour.md"))]
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(feature = "alloc")]
@@ -52,3 +54,8 @@ pub use table::PageTable;
 pub use tables::{Reserve, Retired};
 pub use trace::Traced;
 pub use view::{Entry, Lookup, Translation, View};
+
+/// The examples of the README are run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

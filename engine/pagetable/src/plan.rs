@@ -67,12 +67,12 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
         self.tables_needed
     }
 
-    /// A gather for it.
+    /// A gather for it: a new one. Changes of several plans go into one gather if it is kept.
     pub fn gather(&self) -> Gather<G, R> {
         self.table.gather()
     }
 
-    /// Gives the plan its tables; refused if `reserve` holds too few.
+    /// Gives the plan its tables; refused by [`Refusal::ReserveShortBy`] if `reserve` holds too few, which stays as it was.
     #[inline(always)]
     pub fn with<'r>(self, reserve: &'r mut Reserve) -> Result<Ready<'t, 'p, 'c, 'r, G, R, P>, Refusal> {
         match self.tables_needed.checked_sub(reserve.count()) {

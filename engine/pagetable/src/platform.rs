@@ -40,6 +40,9 @@ impl fmt::Debug for Slot {
 ///
 /// Each operation is single-copy atomic on one descriptor. The engine asks for every barrier it needs through
 /// [`Platform::maintain`], so loads and stores need be no stronger than relaxed.
+///
+/// A load gives what was stored last, or what hardware wrote since. Tables that others wrote may lead outside memory: a slot
+/// there reads as [`Descriptor::INVALID`], and what is stored there is dropped.
 pub trait Platform {
     /// Reads a descriptor.
     fn load(&self, slot: Slot) -> Descriptor;

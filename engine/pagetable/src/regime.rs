@@ -89,7 +89,7 @@ pub struct El1 {
     pub scope: Scope,
     /// What the TLB maintenance of every CPU can do.
     pub tlb: TlbFeatures,
-    /// TCR_EL1.HA or HD is set on some CPU.
+    /// TCR_EL1.HA or HD is set on some CPU, so that walkers write descriptors.
     pub hardware_updates: bool,
 }
 

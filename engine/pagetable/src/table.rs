@@ -24,8 +24,8 @@ pub struct PageTable<'p, G: Granule, R: Regime, P: Platform> {
 }
 
 impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
-    /// A new page table that maps nothing, with a root from `reserve`. No hardware walks it, so nothing is ordered and
-    /// nothing need be forgotten, until it is published.
+    /// A new page table that maps nothing, with a root from `reserve`; refused by [`Refusal::ReserveShortBy`] if there is
+    /// none. No hardware walks it, so nothing is ordered and nothing need be forgotten, until it is published.
     pub fn offline(platform: &'p P, geometry: Geometry<G>, regime: R, reserve: &mut Reserve) -> Result<Self, Refusal> {
         let root = reserve.take(platform).ok_or(Refusal::ReserveShortBy(1))?;
         clear_root::<G, P>(platform, root);
@@ -64,7 +64,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
         View::new(self.platform, self.geometry, self.regime, self.root)
     }
 
-    /// A gather for its changes.
+    /// A gather for its changes. One page table's gather is of no use to another: it knows its geometry and its regime.
     #[inline(always)]
     pub fn gather(&self) -> Gather<G, R> {
         Gather::new(self.geometry, self.regime)
@@ -84,6 +84,10 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
     /// Checks all of `changes` against what the tables hold. Nothing has been stored, whatever the answer.
     ///
     /// The changes of one list may not overlap. Those that resize a live leaf need a licence.
+    ///
+    /// Planning and applying read and write a few times as many descriptors as map the ranges by pages alone, at every level,
+    /// and as a few tables hold: no more, whatever the tables hold, loops included. Of tables that others wrote nothing is
+    /// believed; but those that come free are what their descriptors said.
     #[inline(always)]
     pub fn plan<'t, 'c>(
         &'t mut self,

@@ -9,8 +9,8 @@ use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
 use crate::walk::{Next, Table, descend, walk};
 
-/// A view of a page table. It reads each descriptor once, and believes none of them: what is reserved, or beyond memory,
-/// is up to the platform and the caller.
+/// A view of a page table. It reads each descriptor once, and believes none of them: tables may lead in a circle or beyond
+/// memory. A walk ends at level 3 as hardware's does, so that the range bounds it: one turn for a page at most.
 #[derive(Debug)]
 pub struct View<'p, G: Granule, R: Regime, P: Platform> {
     platform: &'p P,
@@ -106,7 +106,8 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
     }
 
     /// Gives `sink` every descriptor whose span meets the range, tables before what is below them, in order of address.
-    /// Stops when `sink` breaks.
+    /// Stops when `sink` breaks, and gives what it broke with. Refused by [`Refusal::OutOfRange`] alone; the range need not
+    /// be aligned.
     pub fn for_each<B>(
         &self,
         range: Range<R::Input>,

@@ -58,6 +58,16 @@ impl<G: Granule> Geometry<G> {
     /// The shape that translates `input_bits` bits of input address.
     ///
     /// More than 48 bits need LPA2 descriptors at 4 KiB and 16 KiB, and FEAT_LVA at 64 KiB, which the caller has checked.
+    ///
+    /// ```
+    /// use vmsa::{AddressHalf, Geometry, GeometryError, Granule4K, Layout, Level};
+    ///
+    /// let kernel = Geometry::<Granule4K>::new(48, Layout::Bits48, AddressHalf::Upper)?;
+    /// assert_eq!((kernel.start(), kernel.base()), (Level::L0, 0xffff_0000_0000_0000));
+    /// let wide = Geometry::<Granule4K>::new(52, Layout::Bits48, AddressHalf::Upper);
+    /// assert_eq!(wide, Err(GeometryError::InputBits { asked: 52, largest: 48 }));
+    /// # Ok::<(), GeometryError>(())
+    /// ```
     pub const fn new(input_bits: u32, layout: Layout, half: AddressHalf) -> Result<Self, GeometryError> {
         let is_64k = matches!(G::PAGE_SIZE, PageSize::Size64K);
         let largest = match layout {

@@ -19,8 +19,7 @@ pub struct LeafSize {
 impl LeafSize {
     /// One page.
     pub const PAGE: Self = Self::single(Level::L3);
-    /// A contiguous group of level-1 blocks: no granule has a larger leaf that every layout knows, so as a bound it
-    /// means "the largest that there is".
+    /// Larger than any leaf: as a bound it means "the largest that there is".
     pub const LARGEST: Self = Self { level: Level::MINUS_1, contiguous: true };
 
     /// One descriptor of `level`.

@@ -35,3 +35,8 @@ pub use maintenance::{Barrier, Maintenance, TlbiOp};
 pub use midr::Midr;
 pub use stage2::{Execute, Stage2Attributes, Stage2Memory};
 pub use syndrome::{ExceptionClass, FaultStatus, Syndrome};
+
+/// The examples of the README are run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -164,6 +164,16 @@ const fn address_field(address: u64) -> u64 {
 }
 
 /// The operand of a TLBI by virtual address: ASID 63:48, TTL 47:44, VA\[55:12\] 43:0.
+///
+/// ```
+/// use vmsa::maintenance::{LevelHint, Maintenance, TlbiOp, operand_by_address};
+/// use vmsa::{Layout, Level, PageSize};
+///
+/// let hint = LevelHint::leaf(PageSize::Size64K, Layout::Bits48, Level::L3);
+/// let operand = operand_by_address(7, hint, 0x1_2345_0000);
+/// let tlbi = Maintenance::Invalidate(TlbiOp::VALE1IS, operand);
+/// assert_eq!(tlbi.to_string(), "tlbi vale1is, 0x0007f00000123450");
+/// ```
 pub const fn operand_by_address(asid: u16, hint: LevelHint, address: u64) -> u64 {
     (asid as u64) << 48 | (hint.0 as u64) << 44 | address_field(address)
 }

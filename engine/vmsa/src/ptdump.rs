@@ -34,6 +34,19 @@ pub struct Naming {
 }
 
 /// Merges entries into lines and writes them to `out`.
+///
+/// ```
+/// use vmsa::ptdump::{Naming, Ptdump};
+/// use vmsa::{Descriptor, Layout, Level, registers::MemoryTypes};
+///
+/// let naming = Naming { start: Level::L1, layout: Layout::Bits48, memory: MemoryTypes::COMMON, shareability: 3 };
+/// let mut dump = Ptdump::new(String::new(), naming, &[]);
+/// dump.entry(0, Level::L1, Descriptor::INVALID)?;
+/// dump.entry(0x4000_0000, Level::L1, Descriptor::new(0x0060_0000_4000_0701))?;
+/// let text = dump.finish(0x8000_0000)?;
+/// assert!(text.ends_with("1G PGD       RW NX SHD AF        BLK UXN    MEM/NORMAL\n"));
+/// # Ok::<(), std::fmt::Error>(())
+/// ```
 pub struct Ptdump<'a, W: fmt::Write> {
     out: W,
     naming: Naming,

@@ -5,6 +5,11 @@ use core::fmt;
 use crate::Level;
 
 /// The value of ESR_ELx.
+///
+/// ```
+/// let syndrome = vmsa::Syndrome::new(0x9600_004f);
+/// assert_eq!(syndrome.to_string(), "data abort, permission fault, level 3, on a write");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Syndrome(u64);
 

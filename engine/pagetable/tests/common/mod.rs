@@ -1,6 +1,8 @@
 //! Page tables and changes to begin with.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub(crate) mod random;
+
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
