@@ -4,10 +4,10 @@ mod report;
 
 use std::io::{self, BufWriter, IsTerminal, Read, Write};
 
-use machine::trace::{Judge, Malformed, Trace};
+use machine::trace::{Assumed, Judge, Malformed, Trace, is_casemate};
 
 use crate::Status;
-use crate::args::JudgeArguments;
+use crate::args::{JudgeArguments, TraceFormat};
 use crate::progress::Lines;
 use crate::select::Failure;
 
@@ -22,7 +22,12 @@ pub(crate) fn run(arguments: &JudgeArguments) -> Result<Status, Failure> {
     let path = arguments.trace.as_deref().unwrap_or("-");
     let text = read(path).map_err(|error| Failure(format!("{path}: {error}")))?;
     let malformed = |Malformed { line, what }| Failure(format!("{path}:{line}: {what}"));
-    let trace = Trace::read(&text).map_err(malformed)?;
+    let assumed = assumed(arguments)?;
+    let trace = match format(arguments, &text)? {
+        TraceFormat::Vellum => Trace::read(&text),
+        TraceFormat::Casemate => Trace::read_casemate(&text, &assumed),
+    };
+    let trace = trace.map_err(malformed)?;
     let mut judge = Judge::new(&trace, arguments.lint);
     let mut lines = Lines::new(trace.lines.len() as u64);
     // A line that cannot have happened ends the trace there; what was found before it is told all the same.
@@ -36,11 +41,34 @@ pub(crate) fn run(arguments: &JudgeArguments) -> Result<Status, Failure> {
     drop(lines);
     print(|out| match arguments.json {
         true => report::json(&judge, path, arguments.all, out),
-        false => report::text(&judge, path, arguments.all, out),
+        false => report::text(&judge, &trace, path, arguments.all, out),
     })?;
     ended?;
     let is_violated = judge.findings().iter().any(|it| !it.is_lint());
     Ok(if is_violated { Status::Findings } else { Status::Clean })
+}
+
+/// The format that was asked for, or that the text begins in.
+fn format(arguments: &JudgeArguments, text: &str) -> Result<TraceFormat, Failure> {
+    let begun = if is_casemate(text) { TraceFormat::Casemate } else { TraceFormat::Vellum };
+    let format = arguments.format.unwrap_or(begun);
+    let is_overridden = arguments.cpu.is_some() || !arguments.register.is_empty();
+    if format == TraceFormat::Vellum && is_overridden {
+        let own = "--cpu and --register are for logs of casemate: a trace says both itself, in `cpu` and `msr` lines";
+        return Err(Failure(own.into()));
+    }
+    Ok(format)
+}
+
+/// What a log of casemate's does not say.
+fn assumed(arguments: &JudgeArguments) -> Result<Assumed, Failure> {
+    let mut assumed = Assumed::default();
+    let fields = arguments.cpu.as_deref().unwrap_or_default();
+    assumed.set_features(fields).map_err(|what| Failure(format!("--cpu: {what}")))?;
+    for register in &arguments.register {
+        assumed.set_register(register).map_err(|what| Failure(format!("--register: {what}")))?;
+    }
+    Ok(assumed)
 }
 
 fn read(path: &str) -> io::Result<String> {

@@ -76,7 +76,7 @@ impl<'t> Judge<'t> {
 
     /// How many lines have happened.
     pub fn steps(&self) -> usize {
-        self.next
+        self.trace.lines[..self.next].chunk_by(|one, next| one.number == next.number).count()
     }
 
     /// What was found so far, oldest first.

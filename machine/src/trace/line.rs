@@ -10,9 +10,9 @@ use crate::event::{Event, Owned};
 use crate::registers::{Ets, Features};
 
 /// Addresses of memory are below this.
-const MEMORY_END: u64 = 1 << 52;
+pub(super) const MEMORY_END: u64 = 1 << 52;
 /// Bytes of a table at most: sixteen concatenated ones of 64 KiB.
-const LARGEST_TABLE: u64 = 16 << 16;
+pub(super) const LARGEST_TABLE: u64 = 16 << 16;
 
 /// What a CPU does in one line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,7 +108,8 @@ pub(super) fn cpu(words: &[&str]) -> Result<(u64, Features), String> {
     Ok((number(cpu)?, features))
 }
 
-fn set_field(features: &mut Features, name: &str, value: u64) -> Result<(), String> {
+/// Sets one field, or says which there are.
+pub(super) fn set_field(features: &mut Features, name: &str, value: u64) -> Result<(), String> {
     let most = match name {
         "bbm" | "hafdbs" | "ets" => 3,
         "tlb" => 2,
@@ -178,7 +179,7 @@ fn act(verb: &str, words: &[&str]) -> Result<Act, String> {
 }
 
 /// Without an operand stand only the ALL and VMALL forms.
-fn operandless(name: &str) -> Result<crate::tlbi::Opcode, String> {
+pub(super) fn operandless(name: &str) -> Result<crate::tlbi::Opcode, String> {
     use crate::tlbi::What;
     let opcode = names::opcode(name)?;
     match opcode.decode().map(|it| it.what) {

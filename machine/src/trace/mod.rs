@@ -7,9 +7,11 @@
 //! `docs/trace-format.md` is the reference of the format. Nothing a trace holds makes this panic: what makes no sense is
 //! [`Malformed`], with its line.
 
+mod casemate;
 mod judge;
 mod line;
 mod names;
+mod record;
 mod story;
 
 use alloc::collections::BTreeMap;
@@ -18,6 +20,7 @@ use alloc::vec::Vec;
 
 use crate::registers::Features;
 
+pub use casemate::{Assumed, is_casemate};
 pub use judge::Judge;
 pub use line::Act;
 pub use story::Story;
@@ -47,17 +50,33 @@ pub struct Line {
     pub act: Act,
 }
 
+/// A line as a story quotes it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told<'t> {
+    quote: &'t str,
+    comment: Option<&'t str>,
+}
+
+impl<'t> Told<'t> {
+    fn of(line: &'t str) -> Self {
+        let (quote, comment) = line.split_once('#').map_or((line, None), |(quote, it)| (quote, Some(it.trim())));
+        Self { quote: quote.trim(), comment: comment.filter(|it| !it.is_empty()) }
+    }
+}
+
 /// A trace that was read.
 #[derive(Clone, Debug)]
 pub struct Trace<'t> {
     /// The text's lines.
-    text: Vec<&'t str>,
+    text: Vec<Told<'t>>,
     /// What the ID registers of each CPU announce.
     pub cpus: Vec<Features>,
     /// What memory holds before the first event.
     pub memory: BTreeMap<u64, u64>,
     /// The events, in order.
     pub lines: Vec<Line>,
+    /// What whoever reads the verdict should know of the reading.
+    pub notes: Vec<String>,
 }
 
 impl<'t> Trace<'t> {
@@ -66,11 +85,12 @@ impl<'t> Trace<'t> {
     /// # Errors
     /// The first line that makes no sense.
     pub fn read(text: &'t str) -> Result<Self, Malformed> {
-        let text: Vec<&str> = text.lines().collect();
-        let mut trace = Self { text, cpus: Vec::new(), memory: BTreeMap::new(), lines: Vec::new() };
+        let told = text.lines().map(Told::of).collect();
+        let (cpus, memory) = (Vec::new(), BTreeMap::new());
+        let mut trace = Self { text: told, cpus, memory, lines: Vec::new(), notes: Vec::new() };
         let mut seen_head = false;
-        for number in 1..=trace.text.len() {
-            let words = line::words(trace.text[number - 1]);
+        for (number, line) in (1..).zip(text.lines()) {
+            let words = line::words(line);
             let result = match words.as_slice() {
                 [] => Ok(()),
                 _ if !seen_head => {
@@ -92,16 +112,26 @@ impl<'t> Trace<'t> {
         }
     }
 
+    /// Reads a log of casemate's; what it does not say of the machine is `assumed`.
+    ///
+    /// # Errors
+    /// The first line that makes no sense.
+    pub fn read_casemate(text: &'t str, assumed: &Assumed) -> Result<Self, Malformed> {
+        casemate::read(text, assumed)
+    }
+
     /// The text of a line, without its comment.
     pub fn quote(&self, number: usize) -> &'t str {
-        let line = self.text.get(number.wrapping_sub(1)).copied().unwrap_or_default();
-        line.split('#').next().unwrap_or_default().trim()
+        self.told(number).quote
     }
 
     /// The comment of a line, if it has one: where in the source it comes from, say.
     pub fn comment(&self, number: usize) -> Option<&'t str> {
-        let line = self.text.get(number.wrapping_sub(1)).copied().unwrap_or_default();
-        line.split_once('#').map(|(_, comment)| comment.trim()).filter(|it| !it.is_empty())
+        self.told(number).comment
+    }
+
+    fn told(&self, number: usize) -> Told<'t> {
+        self.text.get(number.wrapping_sub(1)).copied().unwrap_or_default()
     }
 
     fn add_cpu(&mut self, words: &[&str]) -> Result<(), String> {

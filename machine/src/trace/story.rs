@@ -20,7 +20,11 @@ impl<'j, 't> Story<'j, 't> {
     /// `line 12 (`0 dsb ish`) [mm/tlb.c:40]`
     fn write_line(&self, f: &mut fmt::Formatter<'_>, line: usize) -> fmt::Result {
         let trace = self.judge.trace();
-        write!(f, "line {line} (`{}`)", trace.quote(line))?;
+        write!(f, "line {line} (`")?;
+        for (at, part) in trace.quote(line).lines().enumerate() {
+            write!(f, "{}{}", if at == 0 { "" } else { " " }, part.trim())?;
+        }
+        write!(f, "`)")?;
         trace.comment(line).map_or(Ok(()), |comment| write!(f, " [{comment}]"))
     }
 }

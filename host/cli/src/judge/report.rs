@@ -3,11 +3,17 @@
 use std::io::{self, Write};
 
 use machine::finding::Finding;
-use machine::trace::Judge;
+use machine::trace::{Judge, Trace};
 use serde_json::json;
 
-/// The first finding, or all, and a line that sums up.
-pub(super) fn text(judge: &Judge<'_>, path: &str, is_all: bool, out: &mut dyn Write) -> io::Result<()> {
+/// The first finding, or all, a line that sums up, and what is to be known of the reading.
+pub(super) fn text(
+    judge: &Judge<'_>,
+    trace: &Trace<'_>,
+    path: &str,
+    is_all: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     for finding in shown(judge, is_all) {
         let line = judge.line_of(finding.event).unwrap_or_default();
         writeln!(out, "{path}:{line}: {}\n", judge.story(finding))?;
@@ -21,7 +27,8 @@ pub(super) fn text(judge: &Judge<'_>, path: &str, is_all: bool, out: &mut dyn Wr
     match violations.len() {
         0 => writeln!(out, "{path}: {lines}, no rule is broken{needless}"),
         count => writeln!(out, "{path}: {lines}, {}{needless}{more}", counted(count, "violation")),
-    }
+    }?;
+    trace.notes.iter().try_for_each(|note| writeln!(out, "  {note}"))
 }
 
 /// One record for each finding.
