@@ -10,6 +10,7 @@ use std::convert::Infallible;
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
+use common::DATA;
 use common::random::{Bytes, Random};
 use pagetable::{
     Census, Change, El1, Licence, PageTable, Platform, Refusal, Reserve, Scope, Slot, Summary, TlbFeatures, Tolerance,
@@ -76,13 +77,21 @@ fn range<G: Granule>(bytes: &mut Bytes<'_>, geometry: Geometry<G>, most: u64) ->
     if bytes.below(16) == 0 {
         return VirtAddr::new(bytes.word())..VirtAddr::new(bytes.word());
     }
-    let all = geometry.input_bytes() >> G::SHIFT;
-    let align = bytes.pick(&[1, 1, 16, 128, G::ENTRIES as u64]);
-    let start = bytes.word() % all;
-    // Beginnings and ends of the input space, and the middle, where levels meet, come more often.
-    let start =
-        bytes.pick(&[start, start % (4 * align), all / 2 - (all / 2).min(start % (2 * align)), 0]) / align * align;
-    let count = (1 + bytes.word() % most).div_ceil(align) * align;
+    let (all, table) = (geometry.input_bytes() >> G::SHIFT, G::ENTRIES as u64);
+    let align = bytes.pick(&[1, 16, 128, table, table]).min(all);
+    // Changes meet at the beginning of the input space and at its middle, where levels meet.
+    let near = bytes.word() % (4 * table).min(all);
+    let start = match bytes.below(16) {
+        0 => bytes.word() % all,
+        1..=4 => all / 2 - (all / 2).min(2 * table) + near.min(all / 2),
+        _ => near,
+    };
+    let start = start.min(all - 1) / align * align;
+    let count = match bytes.below(4) {
+        0 => 1 + bytes.word() % most,
+        1 => align,
+        _ => most,
+    };
     let at = |page: u64| VirtAddr::new(geometry.base().wrapping_add(page << G::SHIFT));
     at(start)..at((start + count.min(most)).min(all))
 }
@@ -91,9 +100,10 @@ fn change<G: Granule>(bytes: &mut Bytes<'_>, geometry: Geometry<G>, most: u64) -
     let from = range(bytes, geometry, most);
     let bits = |bytes: &mut Bytes<'_>| match bytes.below(8) {
         0 => bytes.word(),
-        _ => bytes.word() & geometry.layout().attribute_mask(G::PAGE_SIZE, Level::L3) & bytes.word(),
+        1..=3 => bytes.word() & geometry.layout().attribute_mask(G::PAGE_SIZE, Level::L3) & bytes.word(),
+        _ => DATA.bits(),
     };
-    let kind = bytes.below(14);
+    let kind = bytes.below(15);
     match kind {
         0..=3 => {
             let to = match bytes.below(8) {
@@ -119,7 +129,7 @@ fn change<G: Granule>(bytes: &mut Bytes<'_>, geometry: Geometry<G>, most: u64) -
         9 => Change::Clean { from },
         10 => Change::Split { at: from.start },
         11 => Change::SplitToPages { from },
-        12 => Change::Collapse { from },
+        12 | 13 => Change::Collapse { from },
         _ => Change::Protect {
             from,
             set: Stage1Attributes::from_bits_retain(bits(bytes)),

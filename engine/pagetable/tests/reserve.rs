@@ -42,13 +42,16 @@ fn beginnings<G: Granule>() -> Vec<Vec<Change<El1>>> {
     beginnings
 }
 
-/// Every kind of change, of two pages amid what may be mapped, and of two that may be a hole.
+/// Every kind of change, of two pages amid what may be mapped, and of two that may be a hole; and pages where blocks would do.
 fn wishes<G: Granule>() -> Vec<Change<El1>> {
     let range = |start: u64| {
         let start = base::<G>() + start * G::SIZE_BYTES;
         start..start + 2 * G::SIZE_BYTES
     };
     let mut wishes = vec![map(base::<G>() / 2 - G::SIZE_BYTES..base::<G>() / 2 + G::SIZE_BYTES, LeafSize::LARGEST)];
+    let blocks = base::<G>()..base::<G>() + 2 * LeafSize::single(Level::L2).size_bytes(G::PAGE_SIZE);
+    wishes.push(map(blocks.clone(), LeafSize::PAGE));
+    wishes.push(Change::SplitToPages { from: VirtAddr::new(blocks.start)..VirtAddr::new(blocks.end) });
     for range in [range(5), range(8 * G::ENTRIES as u64 - 1)] {
         let from = VirtAddr::new(range.start)..VirtAddr::new(range.end);
         let (set, clear) = (Stage1Attributes::READ_ONLY, Stage1Attributes::empty());
