@@ -107,6 +107,20 @@ fn what_a_log_does_not_say_can_be_given() {
     assert!(Assumed::default().set_features("sve=1").expect_err("accepted").contains("expected bbm,"));
 }
 
+/// What is assumed of a log is not called needless, nor does it make what stands there needless.
+#[test]
+fn what_is_assumed_is_no_finding() {
+    let isb = "(barrier (id 0) (tid 0) isb)\n";
+    let empty = "(sysreg-write (id 0) (tid 0) (sysreg vttbr_el2) (value 50000000))\n";
+    let needless = "(barrier (id 0) (tid 0) dsb (kind ish))\n";
+    for (text, lints) in [(BLOCK.to_owned() + isb, 0), (empty.to_owned() + isb, 0), (needless.to_owned() + empty, 1)] {
+        let trace = Trace::read_casemate(&text, &Assumed::default()).expect("a log");
+        let mut judge = Judge::new(&trace, true);
+        while judge.step().expect("it makes sense") {}
+        assert_eq!(judge.findings().len(), lints, "{text}: {:?}", judge.findings());
+    }
+}
+
 /// A log that writes its registers means them; T0SZ alone gets the start level that casemate reads out of it.
 #[test]
 fn logged_registers_are_meant() {

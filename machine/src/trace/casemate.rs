@@ -22,8 +22,8 @@ const READ_OF_TCR: u64 = 0b1100_0000_0011_1111;
 const OUTPUT_48_BITS: u64 = 5 << 16;
 /// VTCR_EL2.SL0 for a start level of 0 to 3, with 4 KiB pages.
 const START_LEVELS: [u64; 4] = [2, 1, 0, 3];
-/// What makes writes of registers take effect.
-const SYNCHRONIZED: Event = Event::Barrier(Barrier::Isb);
+/// What makes writes of registers take effect, and is no barrier of the log's that could be called needless.
+const SYNCHRONIZED: Event = Event::Enter(Level::El2);
 /// casemate's tables have one page each.
 const TABLE_BYTES: u64 = 0x1000;
 
@@ -114,6 +114,8 @@ struct Translation<'t, 'a> {
     zeroed: Vec<(u64, u64)>,
     /// CPUs on which translation was turned on with the first write of VTTBR_EL2, and of TTBR0_EL2.
     turned_on: [u64; 2],
+    /// CPUs that stored since their last DSB.
+    unfinished: u64,
     locks: usize,
     hints: usize,
 }
@@ -133,7 +135,7 @@ impl<'t, 'a> Translation<'t, 'a> {
         let known = Assumed::REGISTERS.iter().copied();
         let silent = known.filter(|(it, _)| !assumed.given.contains_key(it) && !is_written(*it)).collect();
         let (words, zeroed) = (BTreeMap::new(), Vec::new());
-        Self { trace, assumed, silent, words, zeroed, turned_on: [0; 2], locks: 0, hints: 0 }
+        Self { trace, assumed, silent, words, zeroed, turned_on: [0; 2], unfinished: 0, locks: 0, hints: 0 }
     }
 
     fn record(&mut self, record: &mut Record<'t>) -> Result<(), String> {
@@ -152,7 +154,6 @@ impl<'t, 'a> Translation<'t, 'a> {
     fn add_cpus(&mut self, cpu: u8, line: usize) {
         for new in self.trace.cpus.len() as u8..=cpu {
             self.trace.cpus.push(self.assumed.features);
-            self.push(new, line, Event::Enter(Level::El2));
             for register in [Register::TcrEl2, Register::VtcrEl2, Register::MairEl2] {
                 if let Some(value) = self.held(register) {
                     self.push(new, line, Event::Write { register, value });
@@ -203,7 +204,9 @@ impl<'t, 'a> Translation<'t, 'a> {
             "barrier" => {
                 let kind = record.word("dsb or isb")?;
                 let limit = if kind == "dsb" || kind == "dmb" { Some(record.word("kind")?) } else { None };
-                self.push(cpu, line, Event::Barrier(names::barrier(kind, limit)?));
+                let barrier = names::barrier(kind, limit)?;
+                self.unfinished &= !(u64::from(matches!(barrier, Barrier::Dsb { .. })) << cpu);
+                self.push(cpu, line, Event::Barrier(barrier));
             }
             "tlbi" => {
                 let name = record.word("name of a TLBI")?;
@@ -236,6 +239,7 @@ impl<'t, 'a> Translation<'t, 'a> {
 
     fn store(&mut self, cpu: u8, line: usize, address: u64, value: u64, is_release: bool) {
         self.words.insert(address, value);
+        self.unfinished |= 1 << cpu;
         self.push(cpu, line, Event::Store { address, value, is_release });
     }
 
@@ -286,8 +290,10 @@ impl<'t, 'a> Translation<'t, 'a> {
                 self.turned_on[at] |= 1 << cpu;
                 let on = Event::Write { register: switch, value };
                 // The log does not tell how translation was turned on: it is taken to have been done well.
-                let done_well = [Event::Barrier(Barrier::DSB_SY), write, SYNCHRONIZED, on, SYNCHRONIZED];
-                done_well.into_iter().for_each(|event| self.push(cpu, line, event));
+                if self.unfinished >> cpu & 1 == 1 {
+                    self.push(cpu, line, Event::Barrier(Barrier::DSB_SY));
+                }
+                [write, SYNCHRONIZED, on].into_iter().for_each(|event| self.push(cpu, line, event));
             }
             _ => self.push(cpu, line, write),
         }
