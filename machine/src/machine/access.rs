@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::Machine;
 use crate::context::{Regime, Tag, current_vmid, is_host};
+use crate::descriptor::ACCESS_FLAG;
 use crate::event::Level;
 use crate::finding::{Finding, Missing, Rule};
 use crate::registers::{Ets, HCR_E2H, HCR_VM, Register, Registers, SCTLR_M};
@@ -21,6 +22,26 @@ pub enum Outcome {
     Translated(u64),
     /// A fault.
     Fault(Fault),
+}
+
+/// What hardware writes to a descriptor so that an access may be made: the access flag, the dirty state. (D8.5)
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Update {
+    /// Physical address of the descriptor.
+    pub word: u64,
+    /// What it holds now.
+    pub from: u64,
+    /// What it will hold.
+    pub to: u64,
+}
+
+/// One way in which an access may go.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Way {
+    /// Where it ends.
+    pub outcome: Outcome,
+    /// What hardware must write first.
+    pub update: Option<Update>,
 }
 
 /// Every possible answer to one access, each once, in order.
@@ -54,6 +75,7 @@ impl Answer {
 /// What an access looks for.
 struct Lookup {
     cpu: u8,
+    kind: AccessKind,
     needed: u8,
     address: u64,
     asids: Vec<u32>,
@@ -63,6 +85,7 @@ struct Lookup {
 #[derive(Default)]
 struct Hits {
     answer: Answer,
+    ways: Vec<Way>,
     cached: Vec<Entry>,
     is_new_valid: bool,
     late_fault: Option<u64>,
@@ -84,15 +107,38 @@ impl Machine {
 
     /// An access by virtual address; the top byte is taken as part of the address.
     pub fn access(&mut self, cpu: u8, address: u64, kind: AccessKind) -> Answer {
+        self.lookup(cpu, address, kind).answer
+    }
+
+    /// The same access, with what hardware must write to descriptors of stage 1 for each of its answers, in order.
+    /// An answer that needs an update of a descriptor which has changed since is left out: hardware walks again.
+    pub fn ways(&mut self, cpu: u8, address: u64, kind: AccessKind) -> Vec<Way> {
+        let Hits { answer, mut ways, .. } = self.lookup(cpu, address, kind);
+        let faults = answer.outcomes.into_iter().filter(|it| matches!(it, Outcome::Fault(_)));
+        ways.extend(faults.map(|outcome| Way { outcome, update: None }));
+        ways.sort_unstable();
+        ways.dedup();
+        ways
+    }
+
+    /// Hardware sets the access flag or the dirty state in a descriptor.
+    pub fn update_by_hardware(&mut self, update: &Update) {
         self.event += 1;
+        self.may.store_by_hardware(update.word, update.to);
+    }
+
+    fn lookup(&mut self, cpu: u8, address: u64, kind: AccessKind) -> Hits {
+        self.event += 1;
+        let mut hits = Hits::default();
         let registers = self.cpus[cpu as usize].newest_registers();
         let Some(tag) = self.regime(cpu, &registers) else {
-            return Answer { outcomes: alloc::vec![Outcome::Translated(address)] };
+            hits.ways.push(Way { outcome: Outcome::Translated(address), update: None });
+            hits.answer.add(Outcome::Translated(address));
+            return hits;
         };
         let asids = self.usable_asids(cpu, tag, address >> 63 == 1);
         let is_user = self.cpus[cpu as usize].level == Level::El0;
-        let lookup = Lookup { cpu, needed: needed(kind, is_user), address, asids };
-        let mut hits = Hits::default();
+        let lookup = Lookup { cpu, kind, needed: needed(kind, is_user), address, asids };
         let question = Question { wants_faults: true, ..Question::about(address, address) };
         self.may.each_seen(tag, &question, &mut |seen, holders| self.hit(&lookup, seen, holders, &mut hits));
         self.add_conflict(cpu, &mut hits);
@@ -106,7 +152,7 @@ impl Machine {
             finding.missing = Missing::Visibility;
             self.report(finding);
         }
-        hits.answer
+        hits
     }
 
     pub(crate) fn usable_asids(&self, cpu: u8, tag: Tag, is_upper: bool) -> Vec<u32> {
@@ -146,7 +192,11 @@ impl Machine {
                     hits.answer.add(Outcome::Fault(Fault::stage1(FaultKind::Translation, entry.level)));
                 }
                 hits.is_new_valid |= seen.route.is_current;
-                hits.answer.add(outcome(lookup, &entry));
+                let outcome = outcome(lookup, &entry);
+                hits.answer.add(outcome);
+                if let (Outcome::Translated(_), Ok(update)) = (outcome, self.update(lookup, seen.word, &entry)) {
+                    hits.ways.push(Way { outcome, update });
+                }
                 if is_untranslated {
                     // nT: the implementation may fault instead. (RMRRPW)
                     hits.answer.add(Outcome::Fault(Fault::stage1(FaultKind::Translation, entry.level)));
@@ -154,6 +204,31 @@ impl Machine {
                     hits.cached.push(entry);
                 }
             }
+        }
+    }
+
+    /// What hardware must write to `word` so that the access may be made through `entry`.
+    ///
+    /// # Errors
+    /// It must write, but the word shows something else by now.
+    fn update(&self, lookup: &Lookup, word: u64, entry: &Entry) -> Result<Option<Update>, ()> {
+        if word == u64::MAX || entry.is_combined {
+            return Ok(None);
+        }
+        let format = self.may.space(entry.space).space.format();
+        let updated = |value: u64| match lookup.kind {
+            AccessKind::Write => format.settled(entry.level, value),
+            _ if format.hardware().access_flag => value | ACCESS_FLAG,
+            _ => value,
+        };
+        let is_source = |value: u64| format.settled(entry.level, value) == entry.descriptor;
+        let now = self.may.memory.word(word);
+        let old = self.may.visible.old(word).iter().map(|it| it.value);
+        match (is_source(now), updated(now) == now) {
+            (true, true) => Ok(None),
+            (true, false) => Ok(Some(Update { word, from: now, to: updated(now) })),
+            _ if old.into_iter().any(|it| is_source(it) && updated(it) == it) => Ok(None),
+            _ => Err(()),
         }
     }
 

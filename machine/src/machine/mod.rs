@@ -12,7 +12,7 @@ mod stores;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
-pub use access::{Answer, Outcome};
+pub use access::{Answer, Outcome, Update, Way};
 pub(crate) use maintenance::Effect;
 
 use crate::event::{Event, Level};
