@@ -42,6 +42,11 @@ pub struct Way {
     pub outcome: Outcome,
     /// What hardware must write first.
     pub update: Option<Update>,
+    /// A word whose newest value, of another CPU, it has seen: see [`Machine::observe`].
+    pub observed: Option<u64>,
+    /// For a fault that a walk brings which has not seen the newest value: the event since which that is settled. An access
+    /// that is ordered behind that event does not go this way.
+    pub settled: Option<u64>,
 }
 
 /// Every possible answer to one access, each once, in order.
@@ -91,6 +96,17 @@ struct Hits {
     late_fault: Option<u64>,
 }
 
+impl Hits {
+    fn add(&mut self, outcome: Outcome, update: Option<Update>, observed: Option<u64>, settled: Option<u64>) {
+        self.answer.add(outcome);
+        self.ways.push(Way { outcome, update, observed, settled });
+    }
+
+    fn add_fault(&mut self, fault: Fault, settled: Option<u64>) {
+        self.add(Outcome::Fault(fault), None, None, settled);
+    }
+}
+
 impl Machine {
     /// The regime that `cpu` translates with at its exception level, or `None` where its MMU is off.
     pub(crate) fn regime(&self, cpu: u8, registers: &Registers) -> Option<Tag> {
@@ -113,9 +129,7 @@ impl Machine {
     /// The same access, with what hardware must write to descriptors of stage 1 for each of its answers, in order.
     /// An answer that needs an update of a descriptor which has changed since is left out: hardware walks again.
     pub fn ways(&mut self, cpu: u8, address: u64, kind: AccessKind) -> Vec<Way> {
-        let Hits { answer, mut ways, .. } = self.lookup(cpu, address, kind);
-        let faults = answer.outcomes.into_iter().filter(|it| matches!(it, Outcome::Fault(_)));
-        ways.extend(faults.map(|outcome| Way { outcome, update: None }));
+        let mut ways = self.lookup(cpu, address, kind).ways;
         ways.sort_unstable();
         ways.dedup();
         ways
@@ -127,13 +141,38 @@ impl Machine {
         self.may.store_by_hardware(update.word, update.to);
     }
 
+    /// A walk of `cpu` has seen the newest value of `word`.
+    pub fn observe(&mut self, cpu: u8, word: u64) {
+        self.event += 1;
+        self.may.visible.observe(cpu, word, self.event);
+    }
+
+    /// Words with a value that a walk may still miss, and since when that is settled: what decides about
+    /// [`Way::settled`].
+    pub fn unseen(&self) -> impl Iterator<Item = (u64, Option<u64>)> + '_ {
+        let old = self.may.visible.words().flat_map(|(word, old)| old.iter().map(move |it| (word, it.settled)));
+        old.chain(self.may.late.iter().map(|(word, late)| (word, Some(late.settled))))
+    }
+
+    /// Since when every store over an old value of `word` is settled, if the walker of `cpu` may see one.
+    fn settled(&self, cpu: u8, word: u64) -> Option<u64> {
+        let seen = self.may.visible.old(word).iter().filter(|old| old.walkers >> cpu & 1 == 1);
+        seen.map(|old| old.settled).reduce(|one, other| Some(one?.max(other?))).flatten()
+    }
+
+    /// The word of `seen`, if that shows its newest value, which is not settled yet and of another CPU.
+    fn news(&self, cpu: u8, seen: &Seen<'_>) -> Option<u64> {
+        let newest = self.may.visible.old(seen.word).last();
+        let is_news = newest.is_some_and(|old| old.writer != cpu && old.settled.is_none());
+        (is_news && seen.route.is_current).then_some(seen.word)
+    }
+
     fn lookup(&mut self, cpu: u8, address: u64, kind: AccessKind) -> Hits {
         self.event += 1;
         let mut hits = Hits::default();
         let registers = self.cpus[cpu as usize].newest_registers();
         let Some(tag) = self.regime(cpu, &registers) else {
-            hits.ways.push(Way { outcome: Outcome::Translated(address), update: None });
-            hits.answer.add(Outcome::Translated(address));
+            hits.add(Outcome::Translated(address), None, None, None);
             return hits;
         };
         let asids = self.usable_asids(cpu, tag, address >> 63 == 1);
@@ -143,7 +182,7 @@ impl Machine {
         self.may.each_seen(tag, &question, &mut |seen, holders| self.hit(&lookup, seen, holders, &mut hits));
         self.add_conflict(cpu, &mut hits);
         if hits.answer.outcomes.is_empty() {
-            hits.answer.add(Outcome::Fault(Fault::stage1(FaultKind::Translation, 0)));
+            hits.add_fault(Fault::stage1(FaultKind::Translation, 0), None);
         }
         if let (true, Some(word)) = (hits.is_new_valid, hits.late_fault) {
             let mut finding = Finding::new(Rule::NotVisible, self.event, cpu, address);
@@ -181,25 +220,29 @@ impl Machine {
                     hits.late_fault.get_or_insert(seen.word);
                 }
                 let fault = Fault { kind, level, is_stage2, is_on_walk, intermediate };
-                hits.answer.add(Outcome::Fault(fault));
+                match seen.route.is_current {
+                    true => hits.add(Outcome::Fault(fault), None, self.news(lookup.cpu, seen), None),
+                    false => hits.add_fault(fault, self.settled(lookup.cpu, seen.word)),
+                }
             }
             Found::Entry { entry, .. } if entry.is_table() => {}
             Found::Entry { entry, is_untranslated } => {
-                let is_late = self.may.faulted.get(&seen.word).is_some_and(|event| *event > it.synchronized);
-                if is_late && it.features.ets == Ets::None {
+                let late = self.may.late.get(seen.word).filter(|late| late.event > it.synchronized);
+                if let (Some(late), Ets::None) = (late, it.features.ets) {
                     // A walk begun before the store was visible may still bring its fault.
                     hits.late_fault.get_or_insert(seen.word);
-                    hits.answer.add(Outcome::Fault(Fault::stage1(FaultKind::Translation, entry.level)));
+                    let fault = Fault::stage1(FaultKind::Translation, entry.level);
+                    hits.add_fault(fault, Some(late.settled));
                 }
                 hits.is_new_valid |= seen.route.is_current;
                 let outcome = outcome(lookup, &entry);
-                hits.answer.add(outcome);
-                if let (Outcome::Translated(_), Ok(update)) = (outcome, self.update(lookup, seen.word, &entry)) {
-                    hits.ways.push(Way { outcome, update });
+                match self.update(lookup, seen.word, &entry) {
+                    Ok(update) => hits.add(outcome, update, self.news(lookup.cpu, seen), None),
+                    Err(()) => hits.answer.add(outcome),
                 }
                 if is_untranslated {
                     // nT: the implementation may fault instead. (RMRRPW)
-                    hits.answer.add(Outcome::Fault(Fault::stage1(FaultKind::Translation, entry.level)));
+                    hits.add_fault(Fault::stage1(FaultKind::Translation, entry.level), None);
                 } else {
                     hits.cached.push(entry);
                 }
@@ -242,7 +285,7 @@ impl Machine {
         let differ = |one, two| compatible(one, two, 0, memory).is_some() || compatible(two, one, 0, memory).is_some();
         let may_abort = pairs.into_iter().any(|(one, two)| one.size_log2 != two.size_log2 || differ(one, two));
         if bbm < 3 && may_abort {
-            hits.answer.add(Outcome::Fault(Fault::stage1(FaultKind::Conflict, 0)));
+            hits.add_fault(Fault::stage1(FaultKind::Conflict, 0), None);
         }
     }
 }

@@ -39,6 +39,7 @@ impl Machine {
         let selector = self.selector(cpu, invalidation);
         self.check_recovery(cpu, &selector);
         let reached = self.reached(cpu, &operation);
+        self.mark_late(cpu, &selector);
         let mut effect = self.mark_stale(cpu, &selector, reached);
         self.mark_kept(cpu, &selector, reached, &mut effect);
         self.check_effect(cpu, &selector, operand, &effect);
@@ -108,6 +109,26 @@ impl Machine {
         };
         let cpus = self.cpus.iter().enumerate();
         cpus.filter(|(_, it)| able(&it.features)).fold(0, |all, (number, _)| all | 1 << number)
+    }
+
+    /// A broadcast TLBI waits for accesses that were begun before it, also for those that fault. (RWWQZZ)
+    fn mark_late(&mut self, cpu: u8, selector: &Selector) {
+        if selector.scope() == Scope::Local || selector.operation().is_nxs {
+            return;
+        }
+        let range = &selector.invalidation;
+        let is_its = |word: u64| {
+            self.may.places_of(word).iter().any(|place| {
+                let state = self.may.space(place.space);
+                let needs_asid = matches!(range.operation.what, What::Address | What::Asid) && state.space.has_asid();
+                selector.covers_context(state.space.tag())
+                    && (range.is_whole() || place.start <= range.last && place.last >= range.first)
+                    && (!needs_asid || state.live.exactly(u32::from(range.asid)) != 0)
+            })
+        };
+        let its: alloc::vec::Vec<u64> =
+            self.may.late.iter().map(|(word, _)| word).filter(|word| is_its(*word)).collect();
+        its.into_iter().for_each(|word| self.may.late.mark(cpu, word));
     }
 
     fn mark_stale(&mut self, cpu: u8, selector: &Selector, reached: Cpus) -> Effect {

@@ -106,8 +106,9 @@ impl Machine {
     }
 
     /// A 64-bit load by physical address: always the newest value, for explicit accesses are in order here.
-    pub fn load(&mut self, _cpu: u8, address: u64) -> u64 {
+    pub fn load(&mut self, cpu: u8, address: u64) -> u64 {
         self.event += 1;
+        self.may.visible.observe(cpu, address & !7, self.event);
         self.word(address)
     }
 
@@ -225,10 +226,8 @@ impl Machine {
         }
         for cpu in &self.cpus {
             (cpu.registers, &cpu.written, cpu.level, &cpu.needs, cpu.conflict).hash(&mut state);
-            for (word, event) in &may.faulted {
-                if *event > cpu.synchronized {
-                    word.hash(&mut state);
-                }
+            for (word, late) in may.late.iter().filter(|(_, late)| late.event > cpu.synchronized) {
+                (word, late.ending).hash(&mut state);
             }
         }
         state.finish()

@@ -17,7 +17,7 @@ impl Machine {
 
     /// A 64-bit store-release: ordered after every earlier store of `cpu`.
     pub fn store_release(&mut self, cpu: u8, address: u64, value: u64) {
-        self.may.order_stores(cpu);
+        self.may.order_stores(cpu, self.event);
         self.store(cpu, address, value);
     }
 
@@ -30,6 +30,7 @@ impl Machine {
         let found = self.may.memory.word(address);
         if found != expected {
             self.event += 1;
+            self.may.visible.observe(cpu, address, self.event);
             return Err(found);
         }
         self.exchange(cpu, address, value);
@@ -40,7 +41,8 @@ impl Machine {
     pub fn exchange(&mut self, cpu: u8, address: u64, value: u64) -> u64 {
         self.event += 1;
         let address = address & !7;
-        self.may.order_stores(cpu);
+        self.may.order_stores(cpu, self.event);
+        self.may.visible.observe(cpu, address, self.event);
         let found = self.may.memory.word(address);
         if self.may.index.is_plain(address) {
             self.may.store(cpu, address, value);

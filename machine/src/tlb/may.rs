@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use super::entry::{Entry, SpaceId};
 use super::holders::{Cpus, Holders};
 use super::index::Index;
+use super::late::LateFaults;
 use super::reach::{Found, Question, Route, Seen};
 use super::stale::{Mark, Stale};
 use super::visible::Visible;
@@ -113,8 +114,7 @@ pub struct May {
     pub(crate) index: Index,
     /// Per CPU: stores since its last barrier that orders stores, with what they replaced.
     pub(crate) loose: BTreeMap<(u8, u64), u64>,
-    /// Words whose faulting value went out of sight, and when.
-    pub(crate) faulted: BTreeMap<u64, u64>,
+    pub(crate) late: LateFaults,
 }
 
 impl May {

@@ -9,6 +9,7 @@ use super::holders::{Cpus, GLOBAL, Holders};
 use super::may::May;
 use super::reach::{Found, Question, Through};
 use super::stale::{Mark, Origin};
+use super::visible::{Lost, Visible};
 use crate::descriptor::{Hierarchy, VALID};
 
 /// An entry and whoever could hold it.
@@ -131,23 +132,42 @@ impl May {
     /// A DSB of `cpu` makes its stores visible to `walkers`.
     pub(crate) fn finish_stores(&mut self, cpu: u8, walkers: Cpus, event: u64) {
         for word in self.visible.unfinished_by(cpu) {
-            let current = self.memory.word(word);
-            let old: Vec<u64> = self.visible.old(word).iter().map(|old| old.value).collect();
-            let mut before = Vec::new();
-            for value in old {
-                for (entry, mut holders) in self.entries_through(word, value) {
-                    holders.restrict(walkers);
-                    before.push((entry, holders));
-                }
-            }
-            for (value, _) in self.visible.finish(cpu, word, walkers) {
-                if value & VALID == 0 && current & VALID != 0 {
-                    self.faulted.insert(word, event);
-                }
-            }
-            self.lose(before, Origin { event, cpu, word: Some(word) }, &spare_none);
-            self.forget_hidden(word);
+            self.hide_old(cpu, word, walkers, event, |visible| visible.finish(cpu, word, walkers));
         }
+    }
+
+    /// A DSB of `cpu` comes after stores that are settled: its own walker sees them.
+    pub(crate) fn finish_settled(&mut self, cpu: u8, event: u64) {
+        for word in self.visible.settled_for(cpu) {
+            self.hide_old(cpu, word, 1 << cpu, event, |visible| visible.finish_settled(word, 1 << cpu));
+        }
+    }
+
+    /// `finish` takes old values of `word` out of sight of `walkers`: what was derived from them becomes stale.
+    fn hide_old(
+        &mut self,
+        cpu: u8,
+        word: u64,
+        walkers: Cpus,
+        event: u64,
+        finish: impl FnOnce(&mut Visible) -> Vec<Lost>,
+    ) {
+        let current = self.memory.word(word);
+        let old: Vec<u64> = self.visible.old(word).iter().map(|old| old.value).collect();
+        let mut before = Vec::new();
+        for value in old {
+            for (entry, mut holders) in self.entries_through(word, value) {
+                holders.restrict(walkers);
+                before.push((entry, holders));
+            }
+        }
+        for lost in finish(&mut self.visible) {
+            if lost.value & VALID == 0 && current & VALID != 0 {
+                self.late.add(word, event, lost.settled.unwrap_or(event));
+            }
+        }
+        self.lose(before, Origin { event, cpu, word: Some(word) }, &spare_none);
+        self.forget_hidden(word);
     }
 
     fn forget_hidden(&mut self, word: u64) {
@@ -181,7 +201,8 @@ impl May {
     }
 
     /// A barrier that orders `cpu`'s stores.
-    pub(crate) fn order_stores(&mut self, cpu: u8) {
+    pub(crate) fn order_stores(&mut self, cpu: u8, event: u64) {
+        self.visible.settle_stores(cpu, event);
         while let Some((&key, _)) = self.loose.range((cpu, 0)..=(cpu, u64::MAX)).next() {
             self.loose.remove(&key);
         }

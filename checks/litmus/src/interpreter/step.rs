@@ -160,6 +160,9 @@ impl State {
         let is_choice = ways.len() > 1;
         let lead = |way: &Way| {
             let mut state = asked.clone();
+            if let Some(word) = way.observed {
+                state.machine.observe(cpu as u8, word);
+            }
             if let Some(update) = &way.update {
                 state.machine.update_by_hardware(update);
             }

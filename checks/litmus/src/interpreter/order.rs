@@ -1,0 +1,148 @@
+//! Which of a CPU's accesses come after which loads: an access that is ordered behind a load walks no earlier than that, so
+//! it cannot miss what was settled then. Moments are the machine's event numbers.
+//! (DDI 0487, B2.3 dependencies; D8.2.6 for walks; FEAT_ETS2 extends barriers and other orders to faults)
+
+use machine::barrier::{Accesses, Barrier};
+use machine::registers::Ets;
+
+use crate::instruction::{Address, General, Instruction, Operand, When};
+
+/// The orders of one CPU.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Order {
+    /// For each register, the latest load that its value depends on.
+    registers: [u64; 31],
+    flags: u64,
+    /// The latest load that a branch or an address depended on: an ISB comes after it.
+    controlled: u64,
+    /// What every walk from now on comes after.
+    floor: u64,
+    /// What a fault of a load or store from now on comes after, with FEAT_ETS2.
+    ordered: u64,
+    /// The same for stores alone.
+    ordered_stores: u64,
+}
+
+impl Order {
+    fn of(&self, register: General) -> u64 {
+        self.registers.get(usize::from(register.0)).copied().unwrap_or(0)
+    }
+
+    fn of_operand(&self, operand: &Operand) -> u64 {
+        match operand {
+            Operand::Immediate(_) => 0,
+            Operand::Register { from, .. } => self.of(*from),
+        }
+    }
+
+    fn of_address(&self, address: &Address) -> u64 {
+        self.of(address.base).max(self.of_operand(&address.offset))
+    }
+
+    fn set(&mut self, register: General, moment: u64) {
+        if let Some(place) = self.registers.get_mut(usize::from(register.0)) {
+            *place = moment;
+        }
+    }
+
+    /// An instruction that concerns registers alone.
+    pub(super) fn follow(&mut self, instruction: &Instruction) {
+        match instruction {
+            Instruction::Compute { to, left, right, sets_flags, .. } => {
+                let moment = self.of(*left).max(self.of_operand(right));
+                self.set(*to, moment);
+                if *sets_flags {
+                    self.flags = moment;
+                }
+            }
+            Instruction::Select { to, yes, no, .. } => self.set(*to, self.of(*yes).max(self.of(*no)).max(self.flags)),
+            Instruction::Locate { to, .. } => self.set(*to, 0),
+            Instruction::Branch { when, .. } => {
+                let tested = match when {
+                    When::Always => 0,
+                    When::Flag(_) => self.flags,
+                    When::Zero(register, _) | When::NotZero(register, _) => self.of(*register),
+                };
+                self.controlled = self.controlled.max(tested);
+            }
+            _ => {}
+        }
+    }
+
+    /// The moment before which `instruction` does not walk (without FEAT_ETS2: unless it hits).
+    pub(super) fn walk_floor(&self, instruction: &Instruction, ets: Ets) -> u64 {
+        let (address, data, is_store) = parts(instruction);
+        let floor = self.floor.max(address.map_or(0, |address| self.of_address(address)));
+        if ets == Ets::None {
+            return floor;
+        }
+        let stores = if is_store { self.ordered_stores.max(self.controlled) } else { 0 };
+        let data = data.iter().flatten().map(|register| self.of(*register)).max().unwrap_or(0);
+        floor.max(self.ordered).max(stores).max(data)
+    }
+
+    /// `instruction` has accessed memory; the machine's event is `now`.
+    pub(super) fn accessed(&mut self, instruction: &Instruction, now: u64) {
+        if let (Some(address), ..) = parts(instruction) {
+            self.controlled = self.controlled.max(self.of_address(address));
+        }
+        let (to, ordering) = match instruction {
+            Instruction::Load { to, ordering, .. } | Instruction::Atomic { to, ordering, .. } => (*to, ordering),
+            Instruction::CompareAndSwap { expected, ordering, .. } => (*expected, ordering),
+            Instruction::StoreExclusive { status, .. } => return self.set(*status, 0),
+            _ => return,
+        };
+        self.set(to, now);
+        if ordering.is_acquire {
+            self.ordered = now;
+        }
+    }
+
+    /// MRS gives a value that depends on no load.
+    pub(super) fn read_system(&mut self, to: General) {
+        self.set(to, 0);
+    }
+
+    /// A barrier; the machine's event is `now`.
+    pub(super) fn barrier(&mut self, barrier: Barrier, now: u64) {
+        match barrier {
+            Barrier::Isb => self.synchronize(),
+            Barrier::Dsb { accesses: Accesses::Stores, .. } | Barrier::Dmb { accesses: Accesses::Stores, .. } => {
+                self.ordered_stores = now;
+            }
+            Barrier::Dsb { .. } | Barrier::Dmb { .. } => self.ordered = now,
+        }
+    }
+
+    /// A context synchronization event: what was decided before it is certain.
+    pub(super) fn synchronize(&mut self) {
+        self.floor = self.floor.max(self.controlled);
+    }
+
+    /// Every moment in it, by what it comes after of `settled`: all that can still matter.
+    pub(super) fn digest(&self, settled: &[u64]) -> Vec<u64> {
+        let others = [self.flags, self.controlled, self.floor, self.ordered, self.ordered_stores];
+        let after = |moment: u64| {
+            settled.iter().enumerate().filter(|(_, it)| **it <= moment).fold(0, |all, (at, _)| all | 1 << (at % 64))
+        };
+        if settled.is_empty() {
+            return Vec::new();
+        }
+        self.registers.iter().chain(&others).map(|moment| after(*moment)).collect()
+    }
+}
+
+/// The address of an access, the registers whose values it stores or compares, and whether it is a store.
+fn parts(instruction: &Instruction) -> (Option<&Address>, [Option<General>; 2], bool) {
+    match instruction {
+        Instruction::Load { address, .. } => (Some(address), [None, None], false),
+        Instruction::Store { from, address, .. } | Instruction::StoreExclusive { from, address, .. } => {
+            (Some(address), [Some(*from), None], true)
+        }
+        Instruction::Atomic { with, address, .. } => (Some(address), [Some(*with), None], true),
+        Instruction::CompareAndSwap { expected, new, address, .. } => {
+            (Some(address), [Some(*expected), Some(*new)], true)
+        }
+        _ => (None, [None, None], false),
+    }
+}
