@@ -19,6 +19,8 @@ pub struct Explored {
     pub states: u64,
     /// Different final states.
     pub finals: u64,
+    /// Final states that say nothing, because a thread took an exception for which there is no handler.
+    pub lost: u64,
     /// A way to a final state that fulfils the condition.
     pub holds: Option<Vec<Taken>>,
     /// A way to a final state that does not.
@@ -69,6 +71,10 @@ impl Explorer<'_> {
     }
 
     fn end(&mut self, state: &State) {
+        if state.is_lost(self.test) {
+            self.explored.lost += 1;
+            return;
+        }
         self.explored.finals += 1;
         let holds = state.with_end(|end| self.test.condition.holds(end));
         let known = if holds { &mut self.explored.holds } else { &mut self.explored.fails };

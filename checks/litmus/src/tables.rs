@@ -22,10 +22,10 @@ pub enum Stage {
 pub struct Leaf(pub u64);
 
 impl Leaf {
-    /// Stage 1: access flag, inner shareable, non-global, read-write at EL1 and EL0, MAIR attribute 0.
-    pub const STAGE1: Self = Self(1 << 10 | 3 << 8 | 1 << 11 | 1 << 6);
-    /// Stage 2: access flag, inner shareable, read-write, Normal write-back.
-    pub const STAGE2: Self = Self(1 << 10 | 3 << 8 | 3 << 6 | 15 << 2);
+    /// Stage 1: access flag, inner shareable, non-global, read-write at EL1 and EL0, never executed, MAIR attribute 0.
+    pub const STAGE1: Self = Self(3 << 53 | 1 << 10 | 3 << 8 | 1 << 11 | 1 << 6);
+    /// Stage 2: access flag, inner shareable, read-write, never executed, Normal write-back.
+    pub const STAGE2: Self = Self(2 << 53 | 1 << 10 | 3 << 8 | 3 << 6 | 15 << 2);
 
     /// What data has by default at `stage`.
     pub const fn data(stage: Stage) -> Self {

@@ -1,6 +1,6 @@
 //! A test, read whole: what memory, registers and code are at the start, and what is asked at the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use machine::barrier::Barrier;
 use machine::event::Level;
@@ -60,6 +60,10 @@ pub struct Test {
     pub memory: BTreeMap<u64, u64>,
     /// Code by address.
     pub code: BTreeMap<u64, Instruction>,
+    /// How the code was written, for stories.
+    pub source: BTreeMap<u64, String>,
+    /// Where a thread may end: behind its code. Anywhere else it is lost, and what it was to show remains open.
+    pub ends: BTreeSet<u64>,
     /// Threads.
     pub threads: Vec<Thread>,
     /// What is asked.

@@ -16,6 +16,8 @@ use crate::instruction::Instruction;
 pub struct Assembled {
     /// Instructions by address.
     pub instructions: BTreeMap<u64, Instruction>,
+    /// How they were written.
+    pub source: BTreeMap<u64, String>,
     /// Addresses by label, without numeric labels.
     pub labels: BTreeMap<String, u64>,
     /// Address behind the last instruction.
@@ -51,6 +53,14 @@ fn is_number(text: &str) -> bool {
 /// # Errors
 /// An unknown mnemonic, label, register or operand, with its line.
 pub fn assemble(base: u64, lines: &[(usize, &str)]) -> Result<Assembled, At> {
+    assemble_with(base, lines, &BTreeMap::new())
+}
+
+/// Assembles code that also sees the labels of `others`.
+///
+/// # Errors
+/// As [`assemble`].
+pub fn assemble_with(base: u64, lines: &[(usize, &str)], others: &BTreeMap<String, u64>) -> Result<Assembled, At> {
     let mut labels = Labels(Vec::new());
     let mut statements = Vec::new();
     let mut place = base;
@@ -65,14 +75,16 @@ pub fn assemble(base: u64, lines: &[(usize, &str)]) -> Result<Assembled, At> {
             place += 4;
         }
     }
-    let mut instructions = BTreeMap::new();
+    let (mut instructions, mut source) = (BTreeMap::new(), BTreeMap::new());
     for (line, place, text) in statements {
-        let label = |name: &str| labels.find(name, place);
+        let label = |name: &str| labels.find(name, place).or_else(|| others.get(name).copied());
         let instruction = statement::parse(text, &label).map_err(|what| At::line(line, what))?;
         instructions.insert(place, instruction);
+        source.insert(place, text.to_owned());
     }
     let named = labels.0.iter().filter(|it| !is_number(it.0));
-    Ok(Assembled { instructions, labels: named.map(|(name, at)| ((*name).to_owned(), *at)).collect(), end: place })
+    let labels = named.map(|(name, at)| ((*name).to_owned(), *at)).collect();
+    Ok(Assembled { instructions, source, labels, end: place })
 }
 
 fn without_comment(text: &str) -> &str {

@@ -3,6 +3,7 @@
 
 mod core;
 mod memory;
+mod order;
 mod step;
 
 pub use core::Core;

@@ -7,10 +7,12 @@ use std::hash::{Hash, Hasher};
 use machine::event::Level;
 use machine::finding::Finding;
 use machine::machine::{Machine, Outcome, Way};
+use machine::registers::Ets;
 use machine::syndrome::{AccessKind, Fault};
 
 use super::core::Core;
 use super::memory;
+use super::order::Order;
 use crate::condition::{End, Taken};
 use crate::instruction::{Instruction, System, Width};
 use crate::test::{OnFault, Profile, Test};
@@ -23,6 +25,8 @@ const REGISTERS_ONLY: usize = 10_000;
 pub struct State {
     pub(super) machine: Machine,
     pub(super) cores: Vec<Core>,
+    orders: Vec<Order>,
+    ets: Ets,
 }
 
 /// What a step led to.
@@ -37,7 +41,9 @@ pub struct Next {
 impl State {
     /// The system at the start of `test`.
     pub fn new(test: &Test, profile: Profile) -> Self {
-        let mut state = Self { machine: test.machine(profile), cores: test.threads.iter().map(Core::new).collect() };
+        let cores: Vec<Core> = test.threads.iter().map(Core::new).collect();
+        let orders = vec![Order::default(); cores.len()];
+        let mut state = Self { machine: test.machine(profile), cores, orders, ets: profile.ets };
         for cpu in 0..state.cores.len() {
             state.settle(cpu, &test.code);
         }
@@ -63,12 +69,20 @@ impl State {
     pub fn digest(&self) -> u128 {
         let mut hasher = DefaultHasher::new();
         self.cores.hash(&mut hasher);
+        let settled: Vec<u64> = self.machine.unseen().filter_map(|(_, settled)| settled).collect();
+        self.orders.iter().for_each(|order| order.digest(&settled).hash(&mut hasher));
         u128::from(self.machine.digest()) << 64 | u128::from(hasher.finish())
     }
 
     /// True when every thread has ended.
     pub fn is_final(&self) -> bool {
         self.cores.iter().all(|core| core.has_ended)
+    }
+
+    /// True when a thread has ended where the test has no code for it: in a vector without handler, most of all.
+    pub fn is_lost(&self, test: &Test) -> bool {
+        let is_lost = |core: &Core| core.on_fault == OnFault::Vectors && !test.ends.contains(&core.place());
+        self.cores.iter().any(is_lost)
     }
 
     /// The final state, for a condition.
@@ -81,7 +95,7 @@ impl State {
         let core = &mut self.cores[cpu];
         for _ in 0..REGISTERS_ONLY {
             match code.get(&core.place()) {
-                Some(instruction) if core.execute(instruction) => {}
+                Some(instruction) if core.execute(instruction) => self.orders[cpu].follow(instruction),
                 Some(_) => return,
                 None => break,
             }
@@ -105,7 +119,10 @@ impl State {
         let mut next = self.clone();
         let (machine, core, number) = (&mut next.machine, &mut next.cores[cpu], cpu as u8);
         match *instruction {
-            Instruction::Barrier(barrier) => machine.barrier(number, barrier),
+            Instruction::Barrier(barrier) => {
+                machine.barrier(number, barrier);
+                next.orders[cpu].barrier(barrier, next.machine.events());
+            }
             Instruction::Tlbi { opcode, operand } => machine.tlbi(number, opcode, core.general(operand)),
             Instruction::ReadSystem { to, register } => {
                 let value = match register {
@@ -113,6 +130,7 @@ impl State {
                     other => core.system(other),
                 };
                 core.set_general(to, Width::Double, value);
+                next.orders[cpu].read_system(to);
             }
             Instruction::WriteSystem { register: System::Translation(register), from } => {
                 machine.write_register(number, register, core.general(from));
@@ -129,6 +147,7 @@ impl State {
                 core.set_state_bits(core.system(System::SavedState(level)));
                 core.go_to(core.system(System::Return(level)));
                 machine.enter(number, core.level);
+                next.orders[cpu].synchronize();
                 return next;
             }
             _ => {}
@@ -151,12 +170,15 @@ impl State {
         core.go_to(core.system(System::VectorBase(level)) + offset);
         (core.level, core.has_own_stack) = (level, true);
         self.machine.enter(cpu as u8, level);
+        self.orders[cpu].synchronize();
     }
 
     fn access(&self, cpu: usize, instruction: &Instruction, address: u64, kind: AccessKind) -> Vec<Next> {
         let mut asked = self.clone();
         let ways = asked.machine.ways(cpu as u8, address, kind);
-        let ways: Vec<Way> = ways.into_iter().filter(|way| !is_conflict(way)).collect();
+        let floor = self.orders[cpu].walk_floor(instruction, self.ets);
+        let is_too_early = |way: &Way| way.settled.is_some_and(|settled| settled <= floor);
+        let ways: Vec<Way> = ways.into_iter().filter(|way| !is_conflict(way) && !is_too_early(way)).collect();
         let is_choice = ways.len() > 1;
         let lead = |way: &Way| {
             let mut state = asked.clone();
@@ -167,7 +189,11 @@ impl State {
                 state.machine.update_by_hardware(update);
             }
             match way.outcome {
-                Outcome::Translated(physical) => memory::perform(&mut state, cpu, instruction, physical),
+                Outcome::Translated(physical) => {
+                    memory::perform(&mut state, cpu, instruction, physical);
+                    let now = state.machine.events();
+                    state.orders[cpu].accessed(instruction, now);
+                }
                 Outcome::Fault(fault) => state.fault(cpu, address, kind, fault),
             }
             Next { state, way: is_choice.then_some(way.outcome) }
@@ -187,6 +213,7 @@ impl State {
                 core.go_to(handler);
                 let level = core.level;
                 self.machine.enter(cpu as u8, level);
+                self.orders[cpu].synchronize();
             }
             OnFault::Vectors => {
                 let level = if fault.is_stage2 || core.level == Level::El2 { Level::El2 } else { Level::El1 };

@@ -73,6 +73,17 @@ impl<'a> Document<'a> {
         list.iter().map(|it| it.get_ref().as_str().map(str::to_owned).ok_or_else(wrong)).collect()
     }
 
+    /// A list of numbers; empty if there is none.
+    pub(super) fn numbers(&self, path: &str) -> Result<Vec<u64>, At> {
+        let Some(found) = self.find(path) else { return Ok(Vec::new()) };
+        let wrong = || At::line(line_of(self.text, found.span().start), format!("`{path}` is no list of numbers"));
+        let list = found.get_ref().as_array().ok_or_else(wrong)?;
+        let number = |it: &Spanned<DeValue<'a>>| {
+            self.text_of(it).and_then(|text| super::expression::number(&text.value)).ok_or_else(wrong)
+        };
+        list.iter().map(number).collect()
+    }
+
     fn keys(&self, path: &str) -> Vec<String> {
         let table = self.find(path).and_then(|it| it.get_ref().as_table());
         table.map(|table| table.keys().map(|key| format!("{path}.{}", key.get_ref())).collect()).unwrap_or_default()

@@ -7,7 +7,7 @@ mod expression;
 mod setup;
 mod statements;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use machine::event::Level;
 use machine::registers::Register;
@@ -39,9 +39,13 @@ fn read(text: &str) -> Result<Test, At> {
     let world = setup::build(&statements, &document.strings("symbolic")?)?;
     let mut code = BTreeMap::new();
     let (mut threads, mut labels) = (Vec::new(), Vec::new());
+    let (mut ends, mut source) = (BTreeSet::new(), BTreeMap::new());
     for (number, key) in document.threads().iter().enumerate() {
         let assembled = assemble(&document.string(&format!("{key}.code"))?, thread_base(number))?;
         code.extend(assembled.instructions.iter().map(|(at, instruction)| (*at, *instruction)));
+        source.extend(assembled.source.clone());
+        ends.insert(assembled.end);
+        ends.extend(document.numbers(&format!("{key}.breakpoints"))?);
         threads.push(thread(&document, key, number, &assembled, &world)?);
         labels.push(assembled.labels);
     }
@@ -49,7 +53,12 @@ fn read(text: &str) -> Result<Test, At> {
         let address = document.string(&format!("{section}.address"))?;
         let base = expression::number(address.value.trim());
         let base = base.ok_or_else(|| At::line(address.line, format!("`{}` is no address", address.value)))?;
-        code.extend(assemble(&document.string(&format!("{section}.code"))?, base)?.instructions);
+        let assembled = assemble(&document.string(&format!("{section}.code"))?, base)?;
+        if !assembled.instructions.is_empty() {
+            ends.insert(assembled.end);
+        }
+        code.extend(assembled.instructions);
+        source.extend(assembled.source);
     }
     let assertion = document.string("final.assertion")?;
     let condition =
@@ -58,8 +67,11 @@ fn read(text: &str) -> Result<Test, At> {
         return Err(At::line(0, "there is no [thread.0]"));
     }
     let name = document.string("name")?.value;
-    Ok(Test { name, memory: world.memory, code, threads, condition, quantifier: Quantifier::Exists })
+    Ok(Test { name, memory: world.memory, code, source, ends, threads, condition, quantifier: Quantifier::Exists })
 }
+
+/// What a register holds that the file leaves open: no condition asks for it.
+const UNKNOWN: u64 = 0x0bad_0bad_0bad_0b00;
 
 fn thread_base(number: usize) -> u64 {
     layout::CODE + number as u64 * layout::CODE_STRIDE
@@ -74,7 +86,7 @@ fn assemble(code: &Text, base: u64) -> Result<Assembled, At> {
 fn thread(document: &Document<'_>, key: &str, number: usize, code: &Assembled, world: &World) -> Result<Thread, At> {
     let mut thread = Thread {
         entry: thread_base(number),
-        general: [0; 31],
+        general: std::array::from_fn(|number| UNKNOWN | number as u64),
         system: Vec::new(),
         translation: Vec::new(),
         level: Level::El0,
