@@ -4,7 +4,7 @@
 mod common;
 use common::*;
 use machine::barrier::{Accesses, Barrier, Domain};
-use machine::machine::Machine;
+use machine::machine::{Machine, Outcome};
 use machine::registers::{Ets, Features};
 use machine::syndrome::{AccessKind, FaultKind};
 
@@ -98,5 +98,48 @@ fn a_broadcast_tlbi_ends_faults_that_are_late() {
         assert!(may_fault(&machine));
         machine.barrier(0, ISH);
         assert_eq!(may_fault(&machine), !ends, "{opcode:?} {operand:#x}");
+    }
+}
+
+/// What CPU 1 did before its DSB and TLBI was ordered by CPU 0 before, so the TLBI ends what CPU 2 may still walk of it.
+#[test]
+fn a_broadcast_tlbi_behind_a_settled_break_ends_it_everywhere() {
+    for is_settled in [true, false] {
+        let mut machine = el1(3, Features::full(3));
+        map(&mut machine, L3, PAGE | PA);
+        machine.store(0, L3, 0);
+        if is_settled {
+            machine.barrier(0, DMB_ST);
+        }
+        machine.barrier(1, ISH);
+        machine.tlbi(1, VAE1IS, 1 << 48);
+        assert_eq!(machine.access(2, 0, AccessKind::Read).addresses().count(), 1);
+        machine.barrier(1, ISH);
+        assert_eq!(machine.access(2, 0, AccessKind::Read).addresses().count(), usize::from(!is_settled));
+    }
+    // Without a DSB before it the TLBI is ordered behind nothing.
+    let mut machine = el1(2, Features::full(3));
+    map(&mut machine, L3, PAGE | PA);
+    machine.store(0, L3, 0);
+    machine.barrier(0, DMB_ST);
+    machine.tlbi(0, VAE1IS, 1 << 48);
+    machine.barrier(0, ISH);
+    assert_eq!(machine.access(1, 0, AccessKind::Read).addresses().count(), 1);
+}
+
+/// FEAT_ETS2 orders a fault behind what its CPU did before. The rules ask for a DSB all the same; only who asks for single
+/// ways learns that this one does not exist.
+#[test]
+fn with_ets2_a_fault_for_ones_own_past_is_settled() {
+    for ets in [Ets::None, Ets::Ets2, Ets::Ets3] {
+        let mut machine = two_cpus(ets);
+        machine.store(0, L3, PAGE | PA);
+        let mut settled = |cpu| {
+            let ways = machine.ways(cpu, 0, AccessKind::Read);
+            let fault = ways.iter().find(|way| matches!(way.outcome, Outcome::Fault(_))).expect("a fault");
+            fault.settled
+        };
+        assert_eq!(settled(0), (ets != Ets::None).then_some(0));
+        assert_eq!(settled(1), None);
     }
 }

@@ -98,7 +98,7 @@ fn mistakes_in_herds_format_are_refused_with_their_line() {
     for (good, bad, line, word) in [
         ("AArch64", "X86", 1, "AArch64"),
         ("P0:HA", "P0:HB", 2, "HB"),
-        ("nested *)", "nested", 14, "comment"),
+        ("nested *)", "nested", 13, "comment"),
         ("(af:0)", "(ag:0)", 5, "ag"),
         ("(af:0)", "(af:2)", 5, "af:2"),
         (" P0  ", " Q0  ", 8, "Q0"),

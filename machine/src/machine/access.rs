@@ -154,10 +154,13 @@ impl Machine {
         old.chain(self.may.late.iter().map(|(word, late)| (word, Some(late.settled))))
     }
 
-    /// Since when every store over an old value of `word` is settled, if the walker of `cpu` may see one.
+    /// Since when every store over an old value of `word` is settled, if the walker of `cpu` may see one. With FEAT_ETS2 the
+    /// CPU's own stores come before its faults without more; the rules ask for its DSB all the same. (RSPVBD)
     fn settled(&self, cpu: u8, word: u64) -> Option<u64> {
+        let has_ets = self.cpus[cpu as usize].features.ets != Ets::None;
         let seen = self.may.visible.old(word).iter().filter(|old| old.walkers >> cpu & 1 == 1);
-        seen.map(|old| old.settled).reduce(|one, other| Some(one?.max(other?))).flatten()
+        let settled = seen.map(|old| if has_ets && old.writer == cpu { Some(0) } else { old.settled });
+        settled.reduce(|one, other| Some(one?.max(other?))).flatten()
     }
 
     /// The word of `seen`, if that shows its newest value, which is not settled yet and of another CPU.
@@ -222,7 +225,8 @@ impl Machine {
                 let fault = Fault { kind, level, is_stage2, is_on_walk, intermediate };
                 match seen.route.is_current {
                     true => hits.add(Outcome::Fault(fault), None, self.news(lookup.cpu, seen), None),
-                    false => hits.add_fault(fault, self.settled(lookup.cpu, seen.word)),
+                    false if seen.is_old => hits.add_fault(fault, self.settled(lookup.cpu, seen.word)),
+                    false => hits.add_fault(fault, None),
                 }
             }
             Found::Entry { entry, .. } if entry.is_table() => {}

@@ -27,6 +27,7 @@ impl Machine {
                 self.lint_dsb(cpu, barrier);
                 if accesses == Accesses::All {
                     self.complete_tlbis(cpu, domain, is_nxs);
+                    self.cpus[cpu as usize].completed = self.event;
                 }
                 if accesses != Accesses::Loads {
                     self.may.order_stores(cpu, self.event);
@@ -44,6 +45,7 @@ impl Machine {
     fn complete_tlbis(&mut self, cpu: u8, domain: Domain, is_nxs: bool) {
         self.cpus[cpu as usize].open_tlbis = 0;
         if domain != Domain::NonShareable && !is_nxs {
+            self.may.finish_sweeps(cpu, self.event);
             self.may.late.complete(cpu);
         }
         let own: Cpus = 1 << cpu;

@@ -1,11 +1,14 @@
 //! TLBIs: decoded from opcode and operand, they mark what they select; a DSB of the same CPU completes them.
 
+use alloc::vec::Vec;
+
 use super::Machine;
 use crate::context::{Regime, Tag, is_host};
 use crate::event::Level;
 use crate::registers::{HCR_E2H, HCR_FB, HCRX_FNXS, Register};
 use crate::tlb::entry::Entry;
 use crate::tlb::holders::{Cpus, GLOBAL, Holders};
+use crate::tlb::late::Sweep;
 use crate::tlb::stale::{Mark, NearMiss};
 use crate::tlbi::{Invalidation, Miss, Opcode, Operation, Scope, Selector, What};
 
@@ -111,7 +114,8 @@ impl Machine {
         cpus.filter(|(_, it)| able(&it.features)).fold(0, |all, (number, _)| all | 1 << number)
     }
 
-    /// A broadcast TLBI waits for accesses that were begun before it, also for those that fault. (RWWQZZ)
+    /// A broadcast TLBI waits for accesses that were begun before it, also for those that fault, and for those whose walk
+    /// missed a store that comes before it. (RWWQZZ)
     fn mark_late(&mut self, cpu: u8, selector: &Selector) {
         if selector.scope() == Scope::Local || selector.operation().is_nxs {
             return;
@@ -126,15 +130,22 @@ impl Machine {
                     && (!needs_asid || state.live.exactly(u32::from(range.asid)) != 0)
             })
         };
-        let its: alloc::vec::Vec<u64> =
-            self.may.late.iter().map(|(word, _)| word).filter(|word| is_its(*word)).collect();
-        its.into_iter().for_each(|word| self.may.late.mark(cpu, word));
+        // Only what comes before the TLBI: a DSB of this CPU is between.
+        let until = self.cpus[cpu as usize].completed;
+        let is_before = |settled: Option<u64>| settled.is_some_and(|settled| settled <= until);
+        let late = self.may.late.iter().filter(|(_, late)| is_before(Some(late.settled))).map(|(word, _)| word);
+        let late: Vec<u64> = late.filter(|word| is_its(*word)).collect();
+        let old = self.may.visible.words().filter(|(_, old)| old.iter().any(|it| is_before(it.settled)));
+        let old: Vec<u64> = old.map(|(word, _)| word).filter(|word| is_its(*word)).collect();
+        late.into_iter().for_each(|word| self.may.late.mark(cpu, word));
+        let sweep = |word| Sweep { issuer: cpu, selector: *selector, word, event: until };
+        self.may.sweeps.extend(old.into_iter().map(sweep));
     }
 
     fn mark_stale(&mut self, cpu: u8, selector: &Selector, reached: Cpus) -> Effect {
         let mut effect = Effect::default();
-        let mut selected = alloc::vec::Vec::new();
-        let mut missed = alloc::vec::Vec::new();
+        let mut selected = Vec::new();
+        let mut missed = Vec::new();
         let mut consider =
             |(entry, record): &(Entry, crate::tlb::stale::Record)| match selector.select(entry, &record.holders) {
                 Ok((mut holders, holes)) => {

@@ -22,6 +22,7 @@ use crate::seed::Digest;
 use crate::tlb::entry::SpaceId;
 use crate::tlb::holders::Cpus;
 use crate::tlb::may::{May, Space};
+use crate::tlb::visible::Old;
 
 /// A CPU of the machine.
 #[derive(Clone, Debug)]
@@ -36,6 +37,8 @@ pub struct Cpu {
     pub(crate) contexts: Vec<(SpaceId, u32, bool)>,
     /// Event of the last context synchronization event.
     pub(crate) synchronized: u64,
+    /// Event of the last DSB for loads and stores: what was settled by then comes before its TLBIs.
+    pub(crate) completed: u64,
     /// TLBIs of this CPU that no DSB has completed: the widest scope is what matters to the lint.
     pub(crate) open_tlbis: u32,
     /// Input addresses it cannot do without.
@@ -87,6 +90,7 @@ impl Machine {
             level: Level::El1,
             contexts: Vec::new(),
             synchronized: 0,
+            completed: 0,
             open_tlbis: 0,
             needs: Vec::new(),
             conflict: false,
@@ -224,10 +228,19 @@ impl Machine {
             entry.space = rank(entry.space);
             (entry, &record.holders, &record.marks).hash(&mut state);
         }
+        for sweep in &may.sweeps {
+            let is_before = |it: &&Old| it.settled.is_some_and(|settled| settled <= sweep.event);
+            let count = may.visible.old(sweep.word).iter().filter(is_before).count();
+            (sweep.issuer, sweep.selector, sweep.word, count).hash(&mut state);
+        }
         for cpu in &self.cpus {
             (cpu.registers, &cpu.written, cpu.level, &cpu.needs, cpu.conflict).hash(&mut state);
             for (word, late) in may.late.iter().filter(|(_, late)| late.event > cpu.synchronized) {
-                (word, late.ending).hash(&mut state);
+                (word, late.ending, late.settled <= cpu.completed).hash(&mut state);
+            }
+            for (_, old) in may.visible.words() {
+                let count = |event| old.iter().filter(|it| it.settled.is_some_and(|settled| settled <= event)).count();
+                count(cpu.completed).hash(&mut state);
             }
         }
         state.finish()

@@ -106,7 +106,7 @@ impl May {
             both.walkers &= holders.cpus();
             let found = Found::Fault { kind, level, is_stage2: true, is_on_walk, intermediate: address };
             if both.walkers != 0 {
-                sink(&Seen { found, word: seen.word, route: &both });
+                sink(&Seen { found, word: seen.word, is_old: seen.is_old, route: &both });
             }
         });
     }
@@ -149,7 +149,7 @@ impl May {
                 continue;
             }
             let is_untranslated = is_untranslated || answer.is_untranslated;
-            sink(&Seen { found: Found::Entry { entry, is_untranslated }, word, route: &both });
+            sink(&Seen { found: Found::Entry { entry, is_untranslated }, word, is_old: false, route: &both });
         }
         if question.wants_faults && question.first == question.last {
             self.faults_beneath(state, from, false, route, sink);
@@ -186,7 +186,7 @@ impl May {
             }
             let entry = flat(stage1.tag, space, &answer.entry);
             let found = Found::Entry { entry, is_untranslated: answer.is_untranslated };
-            sink(&Seen { found, word: 0, route: &both });
+            sink(&Seen { found, word: 0, is_old: false, route: &both });
         }
         if question.wants_faults && question.first == question.last {
             self.faults_beneath(state, question.first, false, route, sink);

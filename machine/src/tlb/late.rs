@@ -1,9 +1,24 @@
+//! What a broadcast TLBI does beside removing entries: it waits for walks that were begun before it.
+//!
 //! Faults that are late: the value that gave them went out of sight, but a walk begun before may still bring them, to a
 //! CPU that has not synchronized since and lacks FEAT_ETS2. (DDI 0487, D8.2.6)
 
 use alloc::collections::BTreeMap;
 
 use super::holders::Cpus;
+use crate::tlbi::Selector;
+
+/// A broadcast TLBI underway that comes after a settled store: no walk that is begun before its end misses the store, or it
+/// waits for the access. (RWWQZZ)
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sweep {
+    pub(crate) issuer: u8,
+    pub(crate) selector: Selector,
+    /// What was stored to.
+    pub(crate) word: u64,
+    /// Stores settled until then come before the TLBI: the last DSB of its CPU before it.
+    pub(crate) event: u64,
+}
 
 /// A word whose faulting value went out of sight.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use super::entry::{Entry, SpaceId};
 use super::holders::{Cpus, Holders};
 use super::index::Index;
-use super::late::LateFaults;
+use super::late::{LateFaults, Sweep};
 use super::reach::{Found, Question, Route, Seen};
 use super::stale::{Mark, Stale};
 use super::visible::Visible;
@@ -115,6 +115,7 @@ pub struct May {
     /// Per CPU: stores since its last barrier that orders stores, with what they replaced.
     pub(crate) loose: BTreeMap<(u8, u64), u64>,
     pub(crate) late: LateFaults,
+    pub(crate) sweeps: Vec<Sweep>,
 }
 
 impl May {
@@ -177,7 +178,7 @@ impl May {
                 route.is_current = false;
                 route.is_through = matches!(question.through, Some(super::reach::Through::Record(it)) if it == *entry);
                 let found = Found::Entry { entry: *entry, is_untranslated: false };
-                sink(&Seen { found, word: u64::MAX, route: &route }, &record.holders);
+                sink(&Seen { found, word: u64::MAX, is_old: false, route: &route }, &record.holders);
             }
         }
     }

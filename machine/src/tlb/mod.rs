@@ -7,7 +7,7 @@ pub(crate) mod chunk;
 pub mod entry;
 pub mod holders;
 pub(crate) mod index;
-mod late;
+pub(crate) mod late;
 pub mod may;
 pub(crate) mod reach;
 pub mod stale;

@@ -61,6 +61,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) found: Found,
     /// Physical address of the descriptor.
     pub(crate) word: u64,
+    /// A fault that comes from an old value of that very descriptor.
+    pub(crate) is_old: bool,
     pub(crate) route: &'a Route,
 }
 
@@ -234,7 +236,7 @@ impl May {
             let is_stage2 = matches!(slot.state.space, Space::Two(_));
             let intermediate = if is_stage2 { question.first } else { 0 };
             let found = Found::Fault { kind, level, is_stage2, is_on_walk: false, intermediate };
-            sink(&Seen { found, word: slot.word, route: &route });
+            sink(&Seen { found, word: slot.word, is_old: !is_current, route: &route });
         }
     }
 
@@ -272,12 +274,12 @@ impl May {
         let below = Start { table: next, is_located: false, level: entry.level + 1, base: own_start, hierarchy };
         if slot.state.beneath.is_none() {
             let found = Found::Entry { entry, is_untranslated: false };
-            sink(&Seen { found, word: slot.word, route });
+            sink(&Seen { found, word: slot.word, is_old: false, route });
         } else {
             for (page, beneath) in self.places(slot.state, next, route, question) {
                 entry.body = Body::Table { next: page | (next & 0xfff), hierarchy };
                 let found = Found::Entry { entry, is_untranslated: false };
-                sink(&Seen { found, word: slot.word, route: &beneath });
+                sink(&Seen { found, word: slot.word, is_old: false, route: &beneath });
             }
         }
         if below.level <= question.deepest {
@@ -299,7 +301,7 @@ impl May {
         }
         if slot.state.beneath.is_none() {
             let found = Found::Entry { entry, is_untranslated };
-            return sink(&Seen { found, word: slot.word, route });
+            return sink(&Seen { found, word: slot.word, is_old: false, route });
         }
         self.reach_combined(slot.state, &entry, slot.word, is_untranslated, route, question, sink);
     }

@@ -6,11 +6,12 @@ use alloc::vec::Vec;
 
 use super::entry::{Entry, SpaceId};
 use super::holders::{Cpus, GLOBAL, Holders};
+use super::late::Sweep;
 use super::may::May;
 use super::reach::{Found, Question, Through};
 use super::stale::{Mark, Origin};
 use super::visible::{Lost, Visible};
-use crate::descriptor::{Hierarchy, VALID};
+use crate::descriptor::{ACCESS_FLAG, Hierarchy, VALID};
 
 /// An entry and whoever could hold it.
 pub(crate) type Held = (Entry, Holders);
@@ -43,6 +44,20 @@ impl May {
         for place in self.places_of(word) {
             self.index_value(place.space, place.level, value, place.start, Hierarchy::default());
         }
+    }
+
+    /// `old` was at `word` until a compare-and-exchange found it there. If it is a leaf whose access flag hardware had to set
+    /// before it could keep it, then hardware has not kept it, and now it finds it no more. (D8.5.1)
+    pub(crate) fn forget_unset(&mut self, word: u64, old: u64) {
+        let mut walkers = 0;
+        for place in self.places_of(word) {
+            let state = self.space(place.space);
+            let is_leaf = old & VALID != 0 && (place.level == 3) == (old & 2 != 0);
+            if is_leaf && old & ACCESS_FLAG == 0 && state.space.format().hardware().access_flag {
+                walkers |= state.live.cpus() | state.kept.holders.cpus();
+            }
+        }
+        self.visible.forget_newest(word, walkers);
     }
 
     /// Hardware sets the access flag or the dirty state: at once, for everybody, and entries stay as they are.
@@ -118,40 +133,62 @@ impl May {
         found
     }
 
-    /// Whatever of `before` can no longer be reached becomes stale, except what is spared.
-    pub(crate) fn lose(&mut self, before: Vec<Held>, origin: Origin, spared: Spared<'_>) {
+    /// Whatever of `before` can no longer be reached becomes stale, except what is spared. Returns what did.
+    pub(crate) fn lose(&mut self, before: Vec<Held>, origin: Origin, spared: Spared<'_>) -> Vec<Held> {
+        let mut lost = Vec::new();
         for (entry, mut holders) in before {
             holders.subtract(&self.reachable_holders(&entry));
             if !holders.is_empty() {
                 holders.subtract(&spared(&entry, &holders));
                 self.stale.add(entry, &holders, origin);
+                lost.push((entry, holders));
             }
         }
+        lost
     }
 
     /// A DSB of `cpu` makes its stores visible to `walkers`.
     pub(crate) fn finish_stores(&mut self, cpu: u8, walkers: Cpus, event: u64) {
         for word in self.visible.unfinished_by(cpu) {
-            self.hide_old(cpu, word, walkers, event, |visible| visible.finish(cpu, word, walkers));
+            let origin = Origin { event, cpu, word: Some(word) };
+            self.hide_old(origin, word, walkers, |visible| visible.finish(cpu, word, walkers));
         }
     }
 
     /// A DSB of `cpu` comes after stores that are settled: its own walker sees them.
     pub(crate) fn finish_settled(&mut self, cpu: u8, event: u64) {
         for word in self.visible.settled_for(cpu) {
-            self.hide_old(cpu, word, 1 << cpu, event, |visible| visible.finish_settled(word, 1 << cpu));
+            let origin = Origin { event, cpu, word: Some(word) };
+            self.hide_old(origin, word, 1 << cpu, |visible| visible.finish_settled(word, 1 << cpu));
         }
     }
 
-    /// `finish` takes old values of `word` out of sight of `walkers`: what was derived from them becomes stale.
+    /// The broadcast TLBIs of `cpu` are about to be complete: no walk misses a store that was settled before them, and they
+    /// end what such walks had found.
+    pub(crate) fn finish_sweeps(&mut self, cpu: u8, event: u64) {
+        let (done, open): (Vec<Sweep>, Vec<Sweep>) =
+            core::mem::take(&mut self.sweeps).into_iter().partition(|it| it.issuer == cpu);
+        self.sweeps = open;
+        for Sweep { selector, word, event: until, .. } in done {
+            let origin = Origin { event, cpu, word: Some(word) };
+            for (entry, lost) in self.hide_old(origin, word, !0, |visible| visible.finish_swept(word, until)) {
+                if let Ok((holders, holes)) = selector.select(&entry, &lost) {
+                    let mark = Mark { issuer: cpu, selector, holders, holes, awaits_sync: false };
+                    self.stale.mark(&entry, mark);
+                }
+            }
+        }
+    }
+
+    /// `finish` takes old values of `word` out of sight of `walkers`: what was derived from them becomes stale, and is
+    /// returned.
     fn hide_old(
         &mut self,
-        cpu: u8,
+        origin: Origin,
         word: u64,
         walkers: Cpus,
-        event: u64,
         finish: impl FnOnce(&mut Visible) -> Vec<Lost>,
-    ) {
+    ) -> Vec<Held> {
         let current = self.memory.word(word);
         let old: Vec<u64> = self.visible.old(word).iter().map(|old| old.value).collect();
         let mut before = Vec::new();
@@ -163,11 +200,12 @@ impl May {
         }
         for lost in finish(&mut self.visible) {
             if lost.value & VALID == 0 && current & VALID != 0 {
-                self.late.add(word, event, lost.settled.unwrap_or(event));
+                self.late.add(word, origin.event, lost.settled.unwrap_or(origin.event));
             }
         }
-        self.lose(before, Origin { event, cpu, word: Some(word) }, &spare_none);
+        let lost = self.lose(before, origin, &spare_none);
         self.forget_hidden(word);
+        lost
     }
 
     fn forget_hidden(&mut self, word: u64) {

@@ -45,7 +45,8 @@ pub(crate) struct Visible {
 impl Visible {
     /// `cpu` stored over `value` at `word`.
     pub(crate) fn store(&mut self, cpu: u8, word: u64, value: u64) {
-        self.old.entry(word).or_default().push(Old { value, walkers: !0, writer: cpu, settled: None });
+        let old = Old { value, walkers: !0, writer: cpu, settled: None };
+        self.old.entry(word).or_default().push(old);
         self.unfinished.insert((cpu, word));
     }
 
@@ -111,6 +112,19 @@ impl Visible {
     pub(crate) fn finish_settled(&mut self, word: u64, walkers: Cpus) -> Vec<Lost> {
         let newest = self.old(word).iter().rposition(|old| old.settled.is_some());
         self.hide(word, newest, walkers)
+    }
+
+    /// A TLBI of `event`, now complete, came after the settled stores to `word`. Returns what no walker can see any longer.
+    pub(crate) fn finish_swept(&mut self, word: u64, event: u64) -> Vec<Lost> {
+        let newest = self.old(word).iter().rposition(|old| old.settled.is_some_and(|settled| settled <= event));
+        self.hide(word, newest, !0)
+    }
+
+    /// `walkers` could do nothing with the value of `word` that was stored over last.
+    pub(crate) fn forget_newest(&mut self, word: u64, walkers: Cpus) {
+        if let Some(old) = self.old.get_mut(&word).and_then(|old| old.last_mut()) {
+            old.walkers &= !walkers;
+        }
     }
 
     /// A store that came later in coherence order hides every earlier one, whoever made it.

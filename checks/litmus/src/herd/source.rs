@@ -165,13 +165,14 @@ fn header(text: &str, threads: usize) -> Result<Header, At> {
             continue;
         }
         let Some((key, value)) = line.split_once('=') else { continue };
-        match key.to_ascii_lowercase().as_str() {
-            "tthm" => header.hardware = hardware(value, threads).map_err(|what| At::line(line_number, what))?,
-            "variant" => {
+        // A key in other letters means nothing to herd.
+        match key {
+            "TTHM" => header.hardware = hardware(value, threads).map_err(|what| At::line(line_number, what))?,
+            "Variant" => {
                 let skips = |word: &str| matches!(word.to_ascii_lowercase().as_str(), "imprecise" | "handled" | "skip");
                 header.skips_faults = value.split(',').any(|word| skips(word.trim()));
             }
-            "el0" => {
+            "EL0" => {
                 let users = value.split(',').map(|word| word.trim().strip_prefix('P')?.parse().ok());
                 let users: Option<BTreeSet<usize>> = users.collect();
                 header.users = users.ok_or_else(|| At::line(line_number, format!("`{value}` are no threads")))?;

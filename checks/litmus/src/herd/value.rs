@@ -8,9 +8,9 @@ const READ_ONLY: u64 = 1 << 7;
 const ACCESS_FLAG: u64 = 1 << 10;
 const DIRTY_MODIFIER: u64 = 1 << 51;
 
-/// Names that stand for the descriptor of a variable: `pte_x`, `PTE(x)`.
+/// Names that stand for the descriptor of a variable: `pte_x`, `PTE(x)`, `TTD(x)`.
 pub(super) fn descriptor_of(text: &str) -> Option<&str> {
-    text.strip_prefix("pte_").or_else(|| inside(text, "PTE"))
+    text.strip_prefix("pte_").or_else(|| inside(text, "PTE")).or_else(|| inside(text, "TTD"))
 }
 
 /// Names that stand for the physical address of a variable: `phy_x`, `PA(x)`.
@@ -45,7 +45,8 @@ pub(super) fn variables(text: &str) -> Vec<&str> {
         return fields.filter_map(name).collect();
     }
     let name = descriptor_of(text).or_else(|| physical_of(text)).unwrap_or(text);
-    let is_name = name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_');
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let is_name = name.chars().all(is_part) && name.starts_with(|letter: char| !letter.is_ascii_digit());
     if is_name { vec![name] } else { Vec::new() }
 }
 

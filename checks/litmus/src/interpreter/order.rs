@@ -1,8 +1,7 @@
 //! Which of a CPU's accesses come after which loads: an access that is ordered behind a load walks no earlier than that, so
 //! it cannot miss what was settled then. Moments are the machine's event numbers.
-//! (DDI 0487, B2.3 dependencies; D8.2.6 for walks; FEAT_ETS2 extends barriers and other orders to faults)
+//! (DDI 0487, B2.3 dependencies; D8.2.6 for walks; FEAT_ETS2 orders faults behind all that is before them)
 
-use machine::barrier::{Accesses, Barrier};
 use machine::registers::Ets;
 
 use crate::instruction::{Address, General, Instruction, Operand, When};
@@ -17,10 +16,8 @@ pub(super) struct Order {
     controlled: u64,
     /// What every walk from now on comes after.
     floor: u64,
-    /// What a fault of a load or store from now on comes after, with FEAT_ETS2.
-    ordered: u64,
-    /// The same for stores alone.
-    ordered_stores: u64,
+    /// The latest access: with FEAT_ETS2, faults come after everything that is before them in program order.
+    accessed: u64,
 }
 
 impl Order {
@@ -71,47 +68,27 @@ impl Order {
 
     /// The moment before which `instruction` does not walk (without FEAT_ETS2: unless it hits).
     pub(super) fn walk_floor(&self, instruction: &Instruction, ets: Ets) -> u64 {
-        let (address, data, is_store) = parts(instruction);
-        let floor = self.floor.max(address.map_or(0, |address| self.of_address(address)));
-        if ets == Ets::None {
-            return floor;
-        }
-        let stores = if is_store { self.ordered_stores.max(self.controlled) } else { 0 };
-        let data = data.iter().flatten().map(|register| self.of(*register)).max().unwrap_or(0);
-        floor.max(self.ordered).max(stores).max(data)
+        let floor = self.floor.max(address_of(instruction).map_or(0, |address| self.of_address(address)));
+        if ets == Ets::None { floor } else { floor.max(self.accessed) }
     }
 
     /// `instruction` has accessed memory; the machine's event is `now`.
     pub(super) fn accessed(&mut self, instruction: &Instruction, now: u64) {
-        if let (Some(address), ..) = parts(instruction) {
+        if let Some(address) = address_of(instruction) {
             self.controlled = self.controlled.max(self.of_address(address));
         }
-        let (to, ordering) = match instruction {
-            Instruction::Load { to, ordering, .. } | Instruction::Atomic { to, ordering, .. } => (*to, ordering),
-            Instruction::CompareAndSwap { expected, ordering, .. } => (*expected, ordering),
-            Instruction::StoreExclusive { status, .. } => return self.set(*status, 0),
-            _ => return,
-        };
-        self.set(to, now);
-        if ordering.is_acquire {
-            self.ordered = now;
+        self.accessed = now;
+        match instruction {
+            Instruction::Load { to, .. } | Instruction::Atomic { to, .. } => self.set(*to, now),
+            Instruction::CompareAndSwap { expected, .. } => self.set(*expected, now),
+            Instruction::StoreExclusive { status, .. } => self.set(*status, 0),
+            _ => {}
         }
     }
 
     /// MRS gives a value that depends on no load.
     pub(super) fn read_system(&mut self, to: General) {
         self.set(to, 0);
-    }
-
-    /// A barrier; the machine's event is `now`.
-    pub(super) fn barrier(&mut self, barrier: Barrier, now: u64) {
-        match barrier {
-            Barrier::Isb => self.synchronize(),
-            Barrier::Dsb { accesses: Accesses::Stores, .. } | Barrier::Dmb { accesses: Accesses::Stores, .. } => {
-                self.ordered_stores = now;
-            }
-            Barrier::Dsb { .. } | Barrier::Dmb { .. } => self.ordered = now,
-        }
     }
 
     /// A context synchronization event: what was decided before it is certain.
@@ -121,7 +98,7 @@ impl Order {
 
     /// Every moment in it, by what it comes after of `settled`: all that can still matter.
     pub(super) fn digest(&self, settled: &[u64]) -> Vec<u64> {
-        let others = [self.flags, self.controlled, self.floor, self.ordered, self.ordered_stores];
+        let others = [self.flags, self.controlled, self.floor, self.accessed];
         let after = |moment: u64| {
             settled.iter().enumerate().filter(|(_, it)| **it <= moment).fold(0, |all, (at, _)| all | 1 << (at % 64))
         };
@@ -132,17 +109,13 @@ impl Order {
     }
 }
 
-/// The address of an access, the registers whose values it stores or compares, and whether it is a store.
-fn parts(instruction: &Instruction) -> (Option<&Address>, [Option<General>; 2], bool) {
+fn address_of(instruction: &Instruction) -> Option<&Address> {
     match instruction {
-        Instruction::Load { address, .. } => (Some(address), [None, None], false),
-        Instruction::Store { from, address, .. } | Instruction::StoreExclusive { from, address, .. } => {
-            (Some(address), [Some(*from), None], true)
-        }
-        Instruction::Atomic { with, address, .. } => (Some(address), [Some(*with), None], true),
-        Instruction::CompareAndSwap { expected, new, address, .. } => {
-            (Some(address), [Some(*expected), Some(*new)], true)
-        }
-        _ => (None, [None, None], false),
+        Instruction::Load { address, .. }
+        | Instruction::Store { address, .. }
+        | Instruction::StoreExclusive { address, .. }
+        | Instruction::Atomic { address, .. }
+        | Instruction::CompareAndSwap { address, .. } => Some(address),
+        _ => None,
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
+use machine::barrier::Barrier;
 use machine::event::Level;
 use machine::finding::Finding;
 use machine::machine::{Machine, Outcome, Way};
@@ -121,7 +122,9 @@ impl State {
         match *instruction {
             Instruction::Barrier(barrier) => {
                 machine.barrier(number, barrier);
-                next.orders[cpu].barrier(barrier, next.machine.events());
+                if barrier == Barrier::Isb {
+                    next.orders[cpu].synchronize();
+                }
             }
             Instruction::Tlbi { opcode, operand } => machine.tlbi(number, opcode, core.general(operand)),
             Instruction::ReadSystem { to, register } => {
