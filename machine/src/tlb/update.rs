@@ -11,7 +11,7 @@ use super::may::May;
 use super::reach::{Found, Question, Through};
 use super::stale::{Mark, Origin};
 use super::visible::{Lost, Visible};
-use crate::descriptor::{ACCESS_FLAG, Hierarchy, VALID};
+use crate::descriptor::{Hierarchy, VALID};
 
 /// An entry and whoever could hold it.
 pub(crate) type Held = (Entry, Holders);
@@ -44,20 +44,6 @@ impl May {
         for place in self.places_of(word) {
             self.index_value(place.space, place.level, value, place.start, Hierarchy::default());
         }
-    }
-
-    /// `old` was at `word` until a compare-and-exchange found it there. If it is a leaf whose access flag hardware had to set
-    /// before it could keep it, then hardware has not kept it, and now it finds it no more. (D8.5.1)
-    pub(crate) fn forget_unset(&mut self, word: u64, old: u64) {
-        let mut walkers = 0;
-        for place in self.places_of(word) {
-            let state = self.space(place.space);
-            let is_leaf = old & VALID != 0 && (place.level == 3) == (old & 2 != 0);
-            if is_leaf && old & ACCESS_FLAG == 0 && state.space.format().hardware().access_flag {
-                walkers |= state.live.cpus() | state.kept.holders.cpus();
-            }
-        }
-        self.visible.forget_newest(word, walkers);
     }
 
     /// Hardware sets the access flag or the dirty state: at once, for everybody, and entries stay as they are.

@@ -47,10 +47,12 @@ pub(super) fn perform(state: &mut State, cpu: usize, instruction: &Instruction, 
             swap(machine, number, physical, width, new, ordering);
             core.set_general(to, width, old);
         }
-        Instruction::CompareAndSwap { expected, new, width, ordering, .. } => {
+        Instruction::CompareAndSwap { expected, new, width, .. } => {
             let old = load(machine, number, physical, width);
             if old == core.general(expected) & width.mask() {
-                swap(machine, number, physical, width, core.general(new), ordering);
+                let (was, word) = (machine.word(physical & !7), merged(machine, physical, width, core.general(new)));
+                // It finds what was just loaded.
+                let _ = machine.compare_exchange(number, physical & !7, was, word);
             }
             core.set_general(expected, width, old);
         }
