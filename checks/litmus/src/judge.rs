@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use machine::machine::Outcome;
 use machine::registers::Ets;
 
 use crate::explore::{Explored, Taken, explore};
@@ -97,8 +98,15 @@ pub fn run(test: &Test, ets: Ets) -> Ran {
 pub fn tell(test: &Test, story: &[Taken]) -> String {
     let line = |(cpu, place, way): &Taken| {
         let text = test.source.get(place).map_or("?", String::as_str);
-        let way = way.map(|it| format!("   {it:x?}")).unwrap_or_default();
-        format!("    CPU {cpu}  {text}{way}\n")
+        let way = match way {
+            None => String::new(),
+            Some(Outcome::Translated(output)) => format!("at {output:#x}"),
+            Some(Outcome::Fault(fault)) => {
+                let stage = if fault.is_stage2 { " of stage 2" } else { "" };
+                format!("{:?} fault, level {}{stage}", fault.kind, fault.level)
+            }
+        };
+        format!("{}\n", format!("    CPU {cpu}  {text:<24}  {way}").trim_end())
     };
     story.iter().map(line).collect()
 }

@@ -10,7 +10,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lexopt::prelude::*;
 use litmus::judge;
 use litmus::suite::{self, Done, Item, Sum};
-use machine::seed::Seed;
 
 const HELP: &str = include_str!("help.txt");
 /// Exit status for a command line or a file that makes no sense.
@@ -20,8 +19,6 @@ const BAD_INPUT: u8 = 2;
 #[derive(Default)]
 struct Options {
     paths: Vec<PathBuf>,
-    seed: u64,
-    share: Option<u64>,
     story: bool,
 }
 
@@ -37,7 +34,7 @@ fn main() -> ExitCode {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
     let paths = if options.paths.is_empty() { vec![ours] } else { options.paths.clone() };
     match suite::collect(&paths) {
-        Ok(items) => run(&options, &chosen(items, &options)),
+        Ok(items) => run(&options, &items),
         Err(error) => bad_input(&error.to_string()),
     }
 }
@@ -48,16 +45,11 @@ fn parse() -> Result<Option<Options>, lexopt::Error> {
     while let Some(argument) = parser.next()? {
         match argument {
             Long("litmus") => {}
-            Long("seed") => options.seed = parser.value()?.parse()?,
-            Long("share") => options.share = Some(parser.value()?.parse()?),
             Long("story") => options.story = true,
             Long("help") | Short('h') => return Ok(None),
             Value(path) => options.paths.push(path.into()),
             other => return Err(other.unexpected()),
         }
-    }
-    if options.share == Some(0) {
-        return Err("--share is 1 or more".into());
     }
     Ok(Some(options))
 }
@@ -70,13 +62,6 @@ fn say(text: impl std::fmt::Display) {
 fn bad_input(text: &str) -> ExitCode {
     eprintln!("litmus: {text}");
     ExitCode::from(BAD_INPUT)
-}
-
-/// One in `--share` of the tests, by the seed.
-fn chosen(items: Vec<Item>, options: &Options) -> Vec<Item> {
-    let Some(share) = options.share else { return items };
-    let mut seed = Seed::new(options.seed);
-    items.into_iter().filter(|_| seed.one_in(share)).collect()
 }
 
 fn bar(length: usize) -> ProgressBar {
@@ -100,7 +85,7 @@ fn run(options: &Options, items: &[Item]) -> ExitCode {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    say(summary(&sum, options, start.elapsed().as_secs_f64()));
+    say(summary(&sum, start.elapsed().as_secs_f64()));
     match sum.wrong {
         0 => ExitCode::SUCCESS,
         _ if is_unreadable => ExitCode::from(BAD_INPUT),
@@ -127,17 +112,17 @@ fn report(options: &Options, item: &Item, done: &Done, width: Option<usize>) {
             say(format_args!("  {kind}: {}\n{}", ran.result, judge::tell(test, story)));
         }
     }
-    if let Some(finding) = ran.iter().find_map(|ran| ran.explored.unbroken.as_ref()) {
+    if let Some(finding) = ran[1].explored.unbroken.as_ref() {
         say(format_args!("{finding}\n"));
     }
 }
 
-fn summary(sum: &Sum, options: &Options, seconds: f64) -> String {
+fn summary(sum: &Sum, seconds: f64) -> String {
     let Sum { run, unread, verdicts: [forbidden, required, reached, weaker], contradicted, wrong, states } = sum;
-    let share = options.share.map(|share| format!(", one in {share} by seed {}", options.seed)).unwrap_or_default();
     format!(
-        "litmus: {run} tests run{share}, {unread} not; verdicts: {forbidden} forbidden and never reached, {required} \
-         required and always so, {reached} allowed and reached, {weaker} allowed and never; {contradicted} contradicted; \
-         {wrong} not as their table says; {states} states, {seconds:.1} s\n"
+        "{run} litmus tests run, {unread} not; {states} states, {seconds:.1} s\n\
+         published verdicts: {forbidden} forbidden and never reached, {required} required and always so, {reached} allowed \
+         and reached, {weaker} allowed and never reached, {contradicted} contradicted\n\
+         {wrong} tests are not as their table says\n"
     )
 }

@@ -31,6 +31,9 @@ pub fn collect(paths: &[PathBuf]) -> Result<Vec<Item>, Error> {
     let mut items = Vec::new();
     for path in paths {
         let before = items.len();
+        if !path.exists() {
+            return Err(whole(path, "there is no such file or folder"));
+        }
         if path.is_dir() {
             collect_folder(path, &mut items)?;
         } else {
