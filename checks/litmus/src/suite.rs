@@ -156,7 +156,9 @@ fn wrong(item: &Item, done: &Done) -> Vec<String> {
     if let [_, Some(listed)] = row.flags
         && listed != done.has_flag()
     {
-        wrong.push(format!("{place}: break-before-make flag: the table says {listed}, and it is {}", done.has_flag()));
+        let word = |has_flag| if has_flag { "flag" } else { "silent" };
+        let (listed, ours) = (word(listed), word(done.has_flag()));
+        wrong.push(format!("{place}: break-before-make: the table says {listed}, and it is {ours}"));
     }
     if let (true, Err(error)) = (!wrong.is_empty(), &done.test) {
         wrong.push(error.to_string());

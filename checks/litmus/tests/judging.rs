@@ -78,7 +78,7 @@ fn each_kind_of_lie_is_noticed() {
             "unmapped.toml\tF\tnever\tF\tnever\tsilent\tsilent\t\n",
             "forbidden by its authors, reached by us",
         ),
-        ("flag", "unmapped.toml\tA\treached\tF\tnever\tflag\tflag\t\n", "break-before-make flag"),
+        ("flag", "unmapped.toml\tA\treached\tF\tnever\tflag\tflag\t\n", "break-before-make: the table says flag"),
         ("unlisted", "# nothing\n", "no row of"),
         ("unread", "unmapped.toml\tA\treached\tF\tunread\tsilent\tsilent\tx\n", "the table says unread"),
     ] {

@@ -137,9 +137,11 @@ impl Machine {
         let late: Vec<u64> = late.filter(|word| is_its(*word)).collect();
         let old = self.may.visible.words().filter(|(_, old)| old.iter().any(|it| is_before(it.settled)));
         let old: Vec<u64> = old.map(|(word, _)| word).filter(|word| is_its(*word)).collect();
-        late.into_iter().for_each(|word| self.may.late.mark(cpu, word));
+        let unset = self.may.unset.iter().filter(|(word, it)| self.may.sweeps_unset(**word, it, selector, until));
+        let unset: Vec<u64> = unset.map(|(word, _)| *word).filter(|word| is_its(*word)).collect();
         let sweep = |word| Sweep { issuer: cpu, selector: *selector, word, event: until };
-        self.may.sweeps.extend(old.into_iter().map(sweep));
+        late.into_iter().for_each(|word| self.may.late.mark(cpu, word));
+        self.may.sweeps.extend(old.into_iter().chain(unset).map(sweep));
     }
 
     fn mark_stale(&mut self, cpu: u8, selector: &Selector, reached: Cpus) -> Effect {

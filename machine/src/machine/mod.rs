@@ -228,6 +228,11 @@ impl Machine {
             entry.space = rank(entry.space);
             (entry, &record.holders, &record.marks).hash(&mut state);
         }
+        for (word, unset) in &may.unset {
+            let is_before = |cpu: &Cpu| unset.stored <= cpu.completed;
+            (word, unset.is_swept).hash(&mut state);
+            self.cpus.iter().for_each(|cpu| is_before(cpu).hash(&mut state));
+        }
         for sweep in &may.sweeps {
             let is_before = |it: &&Old| it.settled.is_some_and(|settled| settled <= sweep.event);
             let count = may.visible.old(sweep.word).iter().filter(is_before).count();

@@ -60,3 +60,13 @@ impl LateFaults {
         self.0.retain(|_, late| late.ending >> cpu & 1 == 0);
     }
 }
+
+/// A leaf whose access flag software has cleared, where hardware may set it. To keep the leaf hardware must set the flag
+/// first: while that is clear, a TLB can have it only from before. (D8.5.1)
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unset {
+    /// When it was stored.
+    pub(crate) stored: u64,
+    /// A broadcast TLBI has ended what was there from before.
+    pub(crate) is_swept: bool,
+}

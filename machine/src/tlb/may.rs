@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use super::entry::{Entry, SpaceId};
 use super::holders::{Cpus, Holders};
 use super::index::Index;
-use super::late::{LateFaults, Sweep};
+use super::late::{LateFaults, Sweep, Unset};
 use super::reach::{Found, Question, Route, Seen};
 use super::stale::{Mark, Stale};
 use super::visible::Visible;
@@ -116,6 +116,8 @@ pub struct May {
     pub(crate) loose: BTreeMap<(u8, u64), u64>,
     pub(crate) late: LateFaults,
     pub(crate) sweeps: Vec<Sweep>,
+    /// By word.
+    pub(crate) unset: BTreeMap<u64, Unset>,
 }
 
 impl May {

@@ -6,12 +6,13 @@ use alloc::vec::Vec;
 
 use super::entry::{Entry, SpaceId};
 use super::holders::{Cpus, GLOBAL, Holders};
-use super::late::Sweep;
+use super::late::{Sweep, Unset};
 use super::may::May;
 use super::reach::{Found, Question, Through};
 use super::stale::{Mark, Origin};
 use super::visible::{Lost, Visible};
-use crate::descriptor::{Hierarchy, VALID};
+use crate::descriptor::{ACCESS_FLAG, Hierarchy, VALID};
+use crate::tlbi::Selector;
 
 /// An entry and whoever could hold it.
 pub(crate) type Held = (Entry, Holders);
@@ -46,8 +47,49 @@ impl May {
         }
     }
 
+    /// `value` has been stored to `word`: notes whether it is a leaf whose access flag hardware has yet to set.
+    pub(crate) fn note_unset(&mut self, word: u64, value: u64, event: u64) {
+        if value & (VALID | ACCESS_FLAG) == VALID && self.setters(word, value) != 0 {
+            self.unset.insert(word, Unset { stored: event, is_swept: false });
+        } else if !self.unset.is_empty() {
+            self.unset.remove(&word);
+        }
+    }
+
+    /// CPUs whose hardware sets the access flag of `value`, a leaf at `word`.
+    fn setters(&self, word: u64, value: u64) -> Cpus {
+        self.places_of(word).iter().fold(0, |all, place| {
+            let state = self.space(place.space);
+            let is_leaf = (place.level == 3) == (value & 2 != 0);
+            let sets = is_leaf && state.space.format().hardware().access_flag;
+            if sets { all | state.live.cpus() | state.kept.holders.cpus() } else { all }
+        })
+    }
+
+    /// True when `selector`, issued by a CPU with a DSB at `until` before it, ends every entry of the leaf at `word`, whose
+    /// access flag was cleared by then.
+    pub(crate) fn sweeps_unset(&self, word: u64, unset: &Unset, selector: &Selector, until: u64) -> bool {
+        let is_whole = |(entry, holders): &Held| {
+            let selected = selector.select(entry, holders);
+            !entry.lingers(true) && selected.is_ok_and(|(selected, holes)| holes == 0 && selected == *holders)
+        };
+        unset.stored <= until
+            && self.visible.old(word).is_empty()
+            && self.entries_through(word, self.memory.word(word)).iter().all(is_whole)
+    }
+
+    /// A compare-and-exchange found `old` at `word`, its access flag still clear: if no TLB has it from before, none has it,
+    /// and hardware that would set the flag now does not find it.
+    pub(crate) fn forget_unset(&mut self, word: u64, old: u64) {
+        if self.unset.get(&word).is_some_and(|unset| unset.is_swept) {
+            let setters = self.setters(word, old);
+            self.visible.forget_newest(word, setters);
+        }
+    }
+
     /// Hardware sets the access flag or the dirty state: at once, for everybody, and entries stay as they are.
     pub(crate) fn store_by_hardware(&mut self, word: u64, value: u64) {
+        self.unset.remove(&word);
         self.memory.set_word(word, value);
     }
 
@@ -156,6 +198,9 @@ impl May {
             core::mem::take(&mut self.sweeps).into_iter().partition(|it| it.issuer == cpu);
         self.sweeps = open;
         for Sweep { selector, word, event: until, .. } in done {
+            if let Some(unset) = self.unset.get_mut(&word) {
+                unset.is_swept |= unset.stored <= until;
+            }
             let origin = Origin { event, cpu, word: Some(word) };
             for (entry, lost) in self.hide_old(origin, word, !0, |visible| visible.finish_swept(word, until)) {
                 if let Ok((holders, holes)) = selector.select(&entry, &lost) {

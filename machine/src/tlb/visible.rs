@@ -120,6 +120,13 @@ impl Visible {
         self.hide(word, newest, !0)
     }
 
+    /// `walkers` could do nothing with the value of `word` that was stored over last.
+    pub(crate) fn forget_newest(&mut self, word: u64, walkers: Cpus) {
+        if let Some(old) = self.old.get_mut(&word).and_then(|old| old.last_mut()) {
+            old.walkers &= !walkers;
+        }
+    }
+
     /// A store that came later in coherence order hides every earlier one, whoever made it.
     fn hide(&mut self, word: u64, newest: Option<usize>, walkers: Cpus) -> Vec<Lost> {
         let mut lost = Vec::new();
