@@ -124,3 +124,49 @@ fn one_tlbi_at_the_only_leaf_lets_a_table_become_a_block() {
     machine.store(0, L2, BLOCK | PA);
     caught(&machine, Rule::Overlap);
 }
+
+/// Hardware must set the flag before it keeps a leaf: who clears it, invalidates, and still finds it clear by
+/// compare-and-exchange, replaces what nobody has.
+#[test]
+fn a_leaf_whose_access_flag_is_still_clear_is_replaced_by_compare_and_exchange() {
+    let with_hardware = || {
+        let mut machine = el2(2, Features::full(0));
+        for cpu in 0..2 {
+            msr(&mut machine, cpu, &[(machine::registers::Register::TcrEl2, 16 | 5 << 16 | 1 << 21)]);
+        }
+        machine.tlbi(1, ALLE2IS, 0);
+        machine.barrier(1, ISH);
+        for cpu in 0..2 {
+            machine.barrier(cpu, ISB);
+        }
+        machine.take_findings();
+        map(&mut machine, L3, PAGE | PA);
+        machine.store(0, L3, PAGE & !AF | PA);
+        machine.barrier(0, ISH);
+        machine
+    };
+    let invalidated = || {
+        let mut machine = with_hardware();
+        machine.tlbi(0, VAE2IS, 0);
+        machine.barrier(0, ISH);
+        machine
+    };
+    // From before the flag was cleared, somebody may have it.
+    let mut machine = with_hardware();
+    assert!(machine.compare_exchange(0, L3, PAGE & !AF | PA, PAGE | OTHER).is_ok());
+    caught(&machine, Rule::BreakExpected);
+    let mut machine = invalidated();
+    assert!(machine.compare_exchange(0, L3, PAGE & !AF | PA, PAGE | OTHER).is_ok());
+    silent(&machine);
+    let mut answers = machine.access(1, 0, machine::syndrome::AccessKind::Read);
+    answers.outcomes.retain(|it| *it != machine::machine::Outcome::Translated(OTHER));
+    assert_eq!(answers.outcomes, []);
+    // An exchange may come after the flag was set, and a leaf with the flag may be kept.
+    let mut machine = invalidated();
+    machine.exchange(0, L3, PAGE | OTHER);
+    caught(&machine, Rule::BreakExpected);
+    let mut machine = invalidated();
+    assert!(machine.compare_exchange(0, L3, PAGE & !AF | PA, PAGE | PA).is_ok());
+    assert!(machine.compare_exchange(0, L3, PAGE | PA, PAGE | OTHER).is_ok());
+    caught(&machine, Rule::BreakExpected);
+}

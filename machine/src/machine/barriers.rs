@@ -22,16 +22,20 @@ impl Machine {
                 self.synchronize(cpu);
             }
             Barrier::Dmb { accesses: Accesses::Loads, .. } => {}
-            Barrier::Dmb { .. } => self.may.order_stores(cpu),
+            Barrier::Dmb { .. } => self.may.order_stores(cpu, self.event),
             Barrier::Dsb { domain, accesses, is_nxs } => {
                 self.lint_dsb(cpu, barrier);
                 if accesses == Accesses::All {
                     self.complete_tlbis(cpu, domain, is_nxs);
+                    self.cpus[cpu as usize].completed = self.event;
                 }
                 if accesses != Accesses::Loads {
-                    self.may.order_stores(cpu);
+                    self.may.order_stores(cpu, self.event);
                     let walkers = if domain == Domain::NonShareable { 1 << cpu } else { !0 };
                     self.may.finish_stores(cpu, walkers, self.event);
+                }
+                if accesses != Accesses::Stores {
+                    self.may.finish_settled(cpu, self.event);
                 }
             }
         }
@@ -40,6 +44,10 @@ impl Machine {
     /// TLBIs of `cpu` are complete on the CPUs that `domain` reaches.
     fn complete_tlbis(&mut self, cpu: u8, domain: Domain, is_nxs: bool) {
         self.cpus[cpu as usize].open_tlbis = 0;
+        if domain != Domain::NonShareable && !is_nxs {
+            self.may.finish_sweeps(cpu, self.event);
+            self.may.late.complete(cpu);
+        }
         let own: Cpus = 1 << cpu;
         let is_done = |mark: &Mark| {
             // A DSB nXS does not wait for a TLBI without nXS.
