@@ -96,7 +96,9 @@ impl Concrete {
     pub fn step(&mut self, cpu: u8, event: &Event) {
         self.misbehave();
         let known = self.known_tlbi(cpu, event);
-        self.may_have_ended |= matches!(event, Event::Barrier(_) | Event::Enter(_) | Event::Write { .. });
+        let may_end =
+            matches!(event, Event::Barrier(_) | Event::Enter(_) | Event::Write { .. } | Event::CompareExchange { .. });
+        self.may_have_ended |= may_end;
         self.machine.apply(cpu, event);
         match *event {
             Event::Tlbi { .. } => self.send(cpu, known),

@@ -42,7 +42,7 @@ impl Machine {
         let selector = self.selector(cpu, invalidation);
         self.check_recovery(cpu, &selector);
         let reached = self.reached(cpu, &operation);
-        self.mark_late(cpu, &selector);
+        self.mark_late(cpu, &selector, reached);
         let mut effect = self.mark_stale(cpu, &selector, reached);
         self.mark_kept(cpu, &selector, reached, &mut effect);
         self.check_effect(cpu, &selector, operand, &effect);
@@ -116,8 +116,10 @@ impl Machine {
 
     /// A broadcast TLBI waits for accesses that were begun before it, also for those that fault, and for those whose walk
     /// missed a store that comes before it. (RWWQZZ)
-    fn mark_late(&mut self, cpu: u8, selector: &Selector) {
-        if selector.scope() == Scope::Local || selector.operation().is_nxs {
+    fn mark_late(&mut self, cpu: u8, selector: &Selector, reached: Cpus) {
+        // A CPU that need not act on the TLBI waits for nothing.
+        let is_everywhere = self.cpus.len() as u32 == reached.count_ones();
+        if selector.scope() == Scope::Local || selector.operation().is_nxs || !is_everywhere {
             return;
         }
         let range = &selector.invalidation;
@@ -139,9 +141,10 @@ impl Machine {
         let old: Vec<u64> = old.map(|(word, _)| word).filter(|word| is_its(*word)).collect();
         let unset = self.may.unset.iter().filter(|(word, it)| self.may.sweeps_unset(**word, it, selector, until));
         let unset: Vec<u64> = unset.map(|(word, _)| *word).filter(|word| is_its(*word)).collect();
-        let sweep = |word| Sweep { issuer: cpu, selector: *selector, word, event: until };
+        let sweep = |word, ends_unset| Sweep { issuer: cpu, selector: *selector, word, event: until, ends_unset };
         late.into_iter().for_each(|word| self.may.late.mark(cpu, word));
-        self.may.sweeps.extend(old.into_iter().chain(unset).map(sweep));
+        self.may.sweeps.extend(old.into_iter().map(|word| sweep(word, false)));
+        self.may.sweeps.extend(unset.into_iter().map(|word| sweep(word, true)));
     }
 
     fn mark_stale(&mut self, cpu: u8, selector: &Selector, reached: Cpus) -> Effect {

@@ -236,7 +236,7 @@ impl Machine {
         for sweep in &may.sweeps {
             let is_before = |it: &&Old| it.settled.is_some_and(|settled| settled <= sweep.event);
             let count = may.visible.old(sweep.word).iter().filter(is_before).count();
-            (sweep.issuer, sweep.selector, sweep.word, count).hash(&mut state);
+            (sweep.issuer, sweep.selector, sweep.word, sweep.ends_unset, count).hash(&mut state);
         }
         for cpu in &self.cpus {
             (cpu.registers, &cpu.written, cpu.level, &cpu.needs, cpu.conflict).hash(&mut state);

@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::holders::Cpus;
-use super::may::May;
+use super::may::{May, Space};
 use super::stale::{Mark, Origin};
 use super::update::Held;
 use crate::descriptor::{ACCESS_FLAG, VALID};
@@ -23,6 +23,8 @@ pub(crate) struct Sweep {
     pub(crate) word: u64,
     /// Stores settled until then come before the TLBI: the last DSB of its CPU before it.
     pub(crate) event: u64,
+    /// It ends every entry of what was stored there, a leaf whose access flag hardware has yet to set.
+    pub(crate) ends_unset: bool,
 }
 
 /// A word whose faulting value went out of sight.
@@ -86,9 +88,14 @@ impl May {
         }
     }
 
-    /// CPUs whose hardware sets the access flag of `value`, a leaf at `word`.
+    /// CPUs whose hardware sets the access flag of `value`, a leaf of stage 1 at `word`.
     fn setters(&self, word: u64, value: u64) -> Cpus {
-        self.places_of(word).iter().fold(0, |all, place| {
+        let places = self.places_of(word);
+        // A TLBI for a leaf of stage 2 does not end what stage 1 has made of it.
+        if places.iter().any(|place| matches!(self.space(place.space).space, Space::Two(_))) {
+            return 0;
+        }
+        places.iter().fold(0, |all, place| {
             let state = self.space(place.space);
             let is_leaf = (place.level == 3) == (value & 2 != 0);
             let sets = is_leaf && state.space.format().hardware().access_flag;
@@ -124,9 +131,9 @@ impl May {
         let (done, open): (Vec<Sweep>, Vec<Sweep>) =
             core::mem::take(&mut self.sweeps).into_iter().partition(|it| it.issuer == cpu);
         self.sweeps = open;
-        for Sweep { selector, word, event: until, .. } in done {
+        for Sweep { selector, word, event: until, ends_unset, .. } in done {
             if let Some(unset) = self.unset.get_mut(&word) {
-                unset.is_swept |= unset.stored <= until;
+                unset.is_swept |= ends_unset && unset.stored <= until;
             }
             let origin = Origin { event, cpu, word: Some(word) };
             for (entry, lost) in self.hide_old(origin, word, self.visible.newest_settled(word, until), !0) {
