@@ -61,6 +61,7 @@ fn mistakes_are_refused_with_their_line() {
         ("AArch64", "x86", 2, "AArch64"),
         ("x |-> pa1", "x |- pa1", 7, "|->"),
         ("x |-> pa1;", "x |-> pa1", 8, "expected `;`"),
+        ("physical pa1;", "option wide = true;", 6, "wide"),
         ("pa1;\n    *", "pa1 at level 7;\n    *", 7, "level"),
         ("LDR X0", "LDRR X0", 12, "LDRR"),
         ("R1 = \"x\"", "R1 = \"pte3(x, nowhere)\"", 15, "nowhere"),

@@ -105,7 +105,6 @@ fn thread(document: &Document<'_>, key: &str, number: usize, code: &Assembled, w
         let value = value(&text, &code.labels, world).map_err(|what| At::line(text.line, what))?;
         set(&mut thread, &mut translation, &name, value).map_err(|what| At::line(text.line, what))?;
     }
-    // A stack pointer of its own is what an exception level above 0 has unless PSTATE.SP says otherwise.
     thread.translation = translation.writes();
     Ok(thread)
 }
