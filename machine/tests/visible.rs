@@ -13,7 +13,9 @@ const DMB_ST: Barrier = Barrier::Dmb { domain: Domain::Inner, accesses: Accesses
 const DSB_LD: Barrier = Barrier::Dsb { domain: Domain::Inner, accesses: Accesses::Loads, is_nxs: false };
 
 fn two_cpus(ets: Ets) -> Machine {
-    el1(2, Features { ets, ..Features::full(3) })
+    let mut machine = el1(2, Features { ets, ..Features::full(3) });
+    machine.settle_stores();
+    machine
 }
 
 /// CPU 0 makes a page valid by a plain store; may the other one still fault?
@@ -48,9 +50,29 @@ fn who_has_read_a_descriptor_walks_it_after_dsb_and_isb() {
     }
 }
 
+/// What the rules hold software to: without settling, the DSB must be that of the CPU that stored.
+#[test]
+fn by_default_only_the_storing_cpus_dsb_counts() {
+    let mut machine = el1(2, Features::full(3));
+    machine.store(0, L3, PAGE | PA);
+    machine.barrier(0, DMB_ST);
+    machine.load(1, L3);
+    machine.barrier(1, ISH);
+    machine.barrier(1, ISB);
+    let may_fault = |machine: &mut Machine| machine.access(1, 0, AccessKind::Read).may_fault(FaultKind::Translation);
+    assert!(may_fault(&mut machine));
+    machine.barrier(0, ISHST);
+    assert!(!may_fault(&mut machine));
+}
+
 #[test]
 fn a_store_ordered_by_its_cpu_is_seen_after_a_dsb_of_the_other() {
     for ets in [Ets::None, Ets::Ets2] {
+        assert!(may_fault(ets, |machine| {
+            machine.barrier(0, Barrier::Dmb { domain: Domain::NonShareable, accesses: Accesses::Stores });
+            machine.barrier(1, ISH);
+            machine.barrier(1, ISB);
+        }));
         assert!(!may_fault(ets, |machine| {
             machine.barrier(0, DMB_ST);
             machine.barrier(1, ISH);
@@ -106,6 +128,7 @@ fn a_broadcast_tlbi_ends_faults_that_are_late() {
 fn a_broadcast_tlbi_behind_a_settled_break_ends_it_everywhere() {
     for is_settled in [true, false] {
         let mut machine = el1(3, Features::full(3));
+        machine.settle_stores();
         map(&mut machine, L3, PAGE | PA);
         machine.store(0, L3, 0);
         if is_settled {
@@ -118,7 +141,7 @@ fn a_broadcast_tlbi_behind_a_settled_break_ends_it_everywhere() {
         assert_eq!(machine.access(2, 0, AccessKind::Read).addresses().count(), usize::from(!is_settled));
     }
     // Without a DSB before it the TLBI is ordered behind nothing.
-    let mut machine = el1(2, Features::full(3));
+    let mut machine = two_cpus(Ets::Ets2);
     map(&mut machine, L3, PAGE | PA);
     machine.store(0, L3, 0);
     machine.barrier(0, DMB_ST);
@@ -141,5 +164,24 @@ fn with_ets2_a_fault_for_ones_own_past_is_settled() {
         };
         assert_eq!(settled(0), (ets != Ets::None).then_some(0));
         assert_eq!(settled(1), None);
+    }
+}
+
+/// A CPU without range TLBIs need not act on a broadcast one, and nobody waits for its walks.
+#[test]
+fn a_range_tlbi_ends_nothing_where_it_does_not_reach() {
+    for range_tlbi in [true, false] {
+        let full = Features::full(3);
+        let mut machine = Machine::new(&[full, full, Features { range_tlbi, ..full }]);
+        machine.settle_stores();
+        tables(&mut machine);
+        (0..3).for_each(|cpu| enable_el1(&mut machine, cpu, 1, ROOT));
+        map(&mut machine, L3, PAGE | PA);
+        machine.store(0, L3, 0);
+        machine.barrier(0, DMB_ST);
+        machine.barrier(1, ISH);
+        machine.tlbi(1, RVAE1IS, 1 << 48 | 1 << 46);
+        machine.barrier(1, ISH);
+        assert_eq!(machine.access(2, 0, AccessKind::Read).addresses().count(), usize::from(!range_tlbi));
     }
 }

@@ -6,7 +6,7 @@ use machine::finding::{Finding, Rule};
 use machine::machine::Outcome;
 
 use crate::interpreter::State;
-use crate::test::{Profile, Test};
+use crate::test::{Profile, Quantifier, Test};
 
 /// One step on the way to a final state: CPU, address of the instruction, and what its access came to where it could
 /// have come to something else.
@@ -73,6 +73,9 @@ impl Explorer<'_> {
     fn end(&mut self, state: &State) {
         if state.is_lost(self.test) {
             self.explored.lost += 1;
+            if self.test.quantifier == Quantifier::Forall {
+                self.explored.fails.get_or_insert_with(|| self.path.clone());
+            }
             return;
         }
         self.explored.finals += 1;

@@ -19,6 +19,7 @@ pub mod interpreter;
 pub mod isla;
 pub mod judge;
 pub mod layout;
+pub mod machine_code;
 pub mod suite;
 pub mod tables;
 pub mod test;

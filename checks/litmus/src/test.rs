@@ -86,6 +86,7 @@ impl Test {
     pub fn machine(&self, profile: Profile) -> Machine {
         let features = Features { ets: profile.ets, lpa2: false, lpa: false, ..Features::full(profile.bbm) };
         let mut machine = Machine::new(&vec![features; self.threads.len()]);
+        machine.settle_stores();
         for (word, value) in &self.memory {
             machine.store(0, *word, *value);
         }

@@ -25,6 +25,20 @@ fn every_test_with_page_table_setup_is_read() {
 }
 
 #[test]
+fn tests_in_machine_code_are_read() {
+    let files = files("archsem", "toml");
+    assert_eq!(files.len(), 4);
+    for (file, text) in files {
+        let test = isla::parse(&file, &text).unwrap_or_else(|error| panic!("{error}"));
+        assert!(!test.code.is_empty(), "{file}");
+        if let Some(bad) = ["0xd5033b9f", "0xf8606820", "\"0:R5\""].iter().find(|it| text.contains(**it)) {
+            let error = isla::parse(&file, &text.replace(bad, "0")).expect_err(bad);
+            assert!(!error.what.is_empty(), "{error}");
+        }
+    }
+}
+
+#[test]
 fn every_test_of_herd_is_read() {
     let all = [files("herd-vmsa", "litmus"), files("herd-bbm", "litmus")].concat();
     assert_eq!(all.len(), 311);
@@ -61,6 +75,7 @@ fn mistakes_are_refused_with_their_line() {
         ("AArch64", "x86", 2, "AArch64"),
         ("x |-> pa1", "x |- pa1", 7, "|->"),
         ("x |-> pa1;", "x |-> pa1", 8, "expected `;`"),
+        ("physical pa1;", "option wide = true;", 6, "wide"),
         ("pa1;\n    *", "pa1 at level 7;\n    *", 7, "level"),
         ("LDR X0", "LDRR X0", 12, "LDRR"),
         ("R1 = \"x\"", "R1 = \"pte3(x, nowhere)\"", 15, "nowhere"),

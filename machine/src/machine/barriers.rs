@@ -22,7 +22,7 @@ impl Machine {
                 self.synchronize(cpu);
             }
             Barrier::Dmb { accesses: Accesses::Loads, .. } => {}
-            Barrier::Dmb { .. } => self.may.order_stores(cpu, self.event),
+            Barrier::Dmb { domain, .. } => self.order_stores(cpu, domain),
             Barrier::Dsb { domain, accesses, is_nxs } => {
                 self.lint_dsb(cpu, barrier);
                 if accesses == Accesses::All {
@@ -30,7 +30,7 @@ impl Machine {
                     self.cpus[cpu as usize].completed = self.event;
                 }
                 if accesses != Accesses::Loads {
-                    self.may.order_stores(cpu, self.event);
+                    self.order_stores(cpu, domain);
                     let walkers = if domain == Domain::NonShareable { 1 << cpu } else { !0 };
                     self.may.finish_stores(cpu, walkers, self.event);
                 }
@@ -38,6 +38,14 @@ impl Machine {
                     self.may.finish_settled(cpu, self.event);
                 }
             }
+        }
+    }
+
+    /// Other CPUs see a barrier's order only in a domain that they are in.
+    fn order_stores(&mut self, cpu: u8, domain: Domain) {
+        self.may.order_stores(cpu);
+        if domain != Domain::NonShareable {
+            self.may.visible.settle_stores(cpu, self.event);
         }
     }
 

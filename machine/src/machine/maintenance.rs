@@ -122,6 +122,7 @@ impl Machine {
         if selector.scope() == Scope::Local || selector.operation().is_nxs || !is_everywhere {
             return;
         }
+        let settles = self.may.visible.settles;
         let range = &selector.invalidation;
         let is_its = |word: u64| {
             self.may.places_of(word).iter().any(|place| {
@@ -135,7 +136,8 @@ impl Machine {
         // Only what comes before the TLBI: a DSB of this CPU is between.
         let until = self.cpus[cpu as usize].completed;
         let is_before = |settled: Option<u64>| settled.is_some_and(|settled| settled <= until);
-        let late = self.may.late.iter().filter(|(_, late)| is_before(Some(late.settled))).map(|(word, _)| word);
+        let late =
+            self.may.late.iter().filter(|(_, late)| settles && is_before(Some(late.settled))).map(|(word, _)| word);
         let late: Vec<u64> = late.filter(|word| is_its(*word)).collect();
         let old = self.may.visible.words().filter(|(_, old)| old.iter().any(|it| is_before(it.settled)));
         let old: Vec<u64> = old.map(|(word, _)| word).filter(|word| is_its(*word)).collect();

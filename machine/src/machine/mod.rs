@@ -104,6 +104,13 @@ impl Machine {
         }
     }
 
+    /// Stores settle: once one is ordered by a barrier of its CPU, or observed by another CPU, the DSB of whoever comes after it
+    /// counts too, and so does a TLBI behind that. This is all that the architecture promises. Without it, as here by
+    /// default, software must have the DSB of the CPU that stored (RSPVBD), which is what the rules are to hold it to.
+    pub fn settle_stores(&mut self) {
+        self.may.visible.settles = true;
+    }
+
     /// Also reports work that was not needed.
     pub fn lint(&mut self) {
         self.is_linting = true;

@@ -17,7 +17,8 @@ impl Machine {
 
     /// A 64-bit store-release: ordered after every earlier store of `cpu`.
     pub fn store_release(&mut self, cpu: u8, address: u64, value: u64) {
-        self.may.order_stores(cpu, self.event);
+        self.may.order_stores(cpu);
+        self.may.visible.settle_stores(cpu, self.event);
         self.store(cpu, address, value);
     }
 
@@ -46,7 +47,8 @@ impl Machine {
     fn replace(&mut self, cpu: u8, address: u64, value: u64, is_compared: bool) -> u64 {
         self.event += 1;
         let address = address & !7;
-        self.may.order_stores(cpu, self.event);
+        self.may.order_stores(cpu);
+        self.may.visible.settle_stores(cpu, self.event);
         self.may.visible.observe(cpu, address, self.event);
         let found = self.may.memory.word(address);
         if self.may.index.is_plain(address) {

@@ -232,8 +232,7 @@ impl May {
     }
 
     /// A barrier that orders `cpu`'s stores.
-    pub(crate) fn order_stores(&mut self, cpu: u8, event: u64) {
-        self.visible.settle_stores(cpu, event);
+    pub(crate) fn order_stores(&mut self, cpu: u8) {
         while let Some((&key, _)) = self.loose.range((cpu, 0)..=(cpu, u64::MAX)).next() {
             self.loose.remove(&key);
             self.unseen.insert(key, !0);

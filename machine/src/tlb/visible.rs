@@ -1,7 +1,8 @@
 //! Stores that not every walker has seen: until the storing CPU's DSB, the old value of a word may still be walked.
 //! (DDI 0487, D8.2.6, RSPVBD: the DSB must be the writer's own; RTGRMW: before it, the new value may be seen)
-//! Or until another CPU has a DSB, for its own walker, after the store was *settled*: ordered by a barrier of the storing
-//! CPU, or observed by another one. Stores are multi-copy atomic: who has seen one comes after it for everybody. (B2.3)
+//! Where stores settle, also until another CPU has a DSB, for its own walker, after the store was *settled*: ordered by a
+//! barrier of the storing CPU, or observed by another one. Stores are multi-copy atomic: who has seen one comes after it for
+//! everybody. (B2.3)
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -42,6 +43,8 @@ pub(crate) struct Visible {
     unfinished: BTreeSet<(u8, u64)>,
     /// Where there may be old values: bit n for every page whose number is n modulo 64. A hint that may say too much.
     pages: u64,
+    /// Stores settle; else only the storing CPU's DSB counts.
+    pub(crate) settles: bool,
 }
 
 impl Hash for Visible {
@@ -88,6 +91,9 @@ impl Visible {
 
     /// A barrier orders what `cpu` stored before it.
     pub(crate) fn settle_stores(&mut self, cpu: u8, event: u64) {
+        if !self.settles {
+            return;
+        }
         for word in self.unfinished_by(cpu) {
             let old = self.old.get_mut(&word).map_or(&mut [][..], Vec::as_mut_slice);
             let newest = old.iter().rposition(|old| old.writer == cpu).map_or(0, |newest| newest + 1);
@@ -97,7 +103,8 @@ impl Visible {
 
     /// `cpu` observes the newest value of `word`. If it is its own, that tells nothing of the others.
     pub(crate) fn observe(&mut self, cpu: u8, word: u64, event: u64) {
-        if self.old(word).last().is_some_and(|old| old.writer != cpu)
+        if self.settles
+            && self.old(word).last().is_some_and(|old| old.writer != cpu)
             && let Some(old) = self.old.get_mut(&word)
         {
             settle(old, event);

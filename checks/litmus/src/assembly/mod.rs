@@ -6,7 +6,7 @@ mod statement;
 
 use std::collections::BTreeMap;
 
-pub use names::{barrier, flag, system, tlbi};
+pub use names::system;
 
 use crate::error::At;
 use crate::instruction::Instruction;

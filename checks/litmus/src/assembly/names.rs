@@ -8,7 +8,7 @@ use machine::tlbi::Opcode;
 use crate::instruction::{Flag, System};
 
 /// The opcode of a TLBI by its name, in capitals: `VAE1IS`, `RVALE1ISNXS`.
-pub fn tlbi(name: &str) -> Option<Opcode> {
+pub(super) fn tlbi(name: &str) -> Option<Opcode> {
     let (name, crn) = name.strip_suffix("NXS").map_or((name, 8), |name| (name, 9));
     let (name, scope) = if let Some(name) = name.strip_suffix("IS") {
         (name, Scope::Inner)
@@ -74,7 +74,7 @@ fn intermediate(name: &str, scope: Scope, is_range: bool) -> Option<(u32, u32)> 
 }
 
 /// A DSB or DMB by its operand, in capitals: `ISHST`, `SY`, `LD`; with nXS for DSB.
-pub fn barrier(is_dsb: bool, name: &str) -> Option<Barrier> {
+pub(super) fn barrier(is_dsb: bool, name: &str) -> Option<Barrier> {
     let (name, is_nxs) = name.strip_suffix("NXS").map_or((name, false), |name| (name, true));
     let (name, accesses) = if let Some(name) = name.strip_suffix("LD") {
         (name, Accesses::Loads)
@@ -99,7 +99,7 @@ pub fn barrier(is_dsb: bool, name: &str) -> Option<Barrier> {
 }
 
 /// A condition by its name, in capitals.
-pub fn flag(name: &str) -> Option<Flag> {
+pub(super) fn flag(name: &str) -> Option<Flag> {
     Some(match name {
         "EQ" => Flag::Eq,
         "NE" => Flag::Ne,

@@ -36,9 +36,7 @@ impl<'a> Entry<'a> {
             None => (piece.text.as_str(), None),
         };
         let (type_name, place) = match place.rsplit_once(char::is_whitespace) {
-            Some((type_name, place)) if !place.ends_with(')') || !type_name.contains('[') => {
-                (Some(type_name.trim()), place)
-            }
+            Some((type_name, place)) if !type_name.starts_with('[') => (Some(type_name.trim()), place),
             _ => (None, place),
         };
         let place = place.strip_prefix('[').and_then(|place| place.strip_suffix(']')).unwrap_or(place).trim();

@@ -30,24 +30,18 @@ pub(super) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// The variables that `text` speaks of.
+/// The variables that `text`, a value or a place, speaks of.
 pub(super) fn variables(text: &str) -> Vec<&str> {
     let text = text.trim();
-    if text.starts_with('(') {
-        let fields = text.trim_start_matches('(').split(',').filter_map(|field| field.trim().strip_prefix("oa:"));
-        // `oa:PA(y))` may have lost a parenthesis to the field before, or kept one too many.
-        let name = |output: &str| {
-            let start = output.find('(').map_or_else(|| output.find('_'), Some)? + 1;
-            let name = output.get(start..)?.trim();
-            let end = name.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').unwrap_or(name.len());
-            Some(&text[name.as_ptr() as usize - text.as_ptr() as usize..][..end])
-        };
-        return fields.filter_map(name).collect();
-    }
-    let name = descriptor_of(text).or_else(|| physical_of(text)).unwrap_or(text);
+    let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
+    let parts = match inner {
+        Some(inner) => fields(inner).into_iter().filter_map(|field| field.strip_prefix("oa:")).collect(),
+        None => vec![text],
+    };
+    let name = |part| descriptor_of(part).or_else(|| physical_of(part)).unwrap_or(part);
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    let is_name = name.chars().all(is_part) && name.starts_with(|letter: char| !letter.is_ascii_digit());
-    if is_name { vec![name] } else { Vec::new() }
+    let is_name = |name: &&str| name.chars().all(is_part) && name.starts_with(|letter: char| !letter.is_ascii_digit());
+    parts.into_iter().map(str::trim).map(name).filter(is_name).collect()
 }
 
 /// The value of `text`; a descriptor that names no output address has that of `owner`.

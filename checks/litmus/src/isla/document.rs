@@ -47,12 +47,7 @@ impl<'a> Document<'a> {
         let line = line_of(self.text, start) + usize::from(begins_below);
         let value = match value.get_ref() {
             DeValue::String(text) => text.to_string(),
-            DeValue::Integer(number) => match number.radix() {
-                16 => format!("0x{}", number.as_str()),
-                2 => format!("0b{}", number.as_str()),
-                _ => number.as_str().to_owned(),
-            },
-            _ => return None,
+            other => integer(other)?,
         };
         Some(Text { value, line })
     }
@@ -84,6 +79,41 @@ impl<'a> Document<'a> {
         list.iter().map(number).collect()
     }
 
+    /// The value at `path`.
+    pub(super) fn value(&self, path: &str) -> Result<&Spanned<DeValue<'a>>, At> {
+        self.find(path).ok_or_else(|| At::line(0, format!("there is no `{path}`")))
+    }
+
+    /// The line of a value.
+    pub(super) fn line(&self, value: &Spanned<DeValue<'a>>) -> usize {
+        line_of(self.text, value.span().start)
+    }
+
+    /// `[[memory]]`: physical address, value, and whether it is code, for each word.
+    pub(super) fn memory(&self) -> Result<Vec<(u64, u64, bool)>, At> {
+        let found = self.value("memory")?;
+        let wrong = |at: &Spanned<DeValue<'a>>| At::line(self.line(at), "expected addr, step and data".to_owned());
+        let number =
+            |it: &Spanned<DeValue<'a>>| integer(it.get_ref()).and_then(|text| super::expression::number(&text));
+        let mut words = Vec::new();
+        for block in found.get_ref().as_array().ok_or_else(|| wrong(found))? {
+            let table = block.get_ref().as_table().ok_or_else(|| wrong(block))?;
+            let field = |name: &str| table.get(name).ok_or_else(|| wrong(block));
+            let address = number(field("addr")?).ok_or_else(|| wrong(block))?;
+            let step = number(field("step")?).ok_or_else(|| wrong(block))?;
+            let is_code = table.get("kind").is_some_and(|kind| kind.get_ref().as_str() == Some("code"));
+            let data = field("data")?;
+            let list: Vec<&Spanned<DeValue<'a>>> = match data.get_ref().as_array() {
+                Some(list) => list.iter().collect(),
+                None => vec![data],
+            };
+            for (at, value) in list.into_iter().enumerate() {
+                words.push((address + step * at as u64, number(value).ok_or_else(|| wrong(value))?, is_code));
+            }
+        }
+        Ok(words)
+    }
+
     fn keys(&self, path: &str) -> Vec<String> {
         let table = self.find(path).and_then(|it| it.get_ref().as_table());
         table.map(|table| table.keys().map(|key| format!("{path}.{}", key.get_ref())).collect()).unwrap_or_default()
@@ -103,7 +133,7 @@ impl<'a> Document<'a> {
     /// Registers of a thread at the start: what `reset` and `init` say.
     pub(super) fn registers(&self, thread: &str) -> Result<Vec<(String, Text)>, At> {
         let mut registers = Vec::new();
-        for part in ["reset", "init"] {
+        for part in ["reset", "init", "regs"] {
             let Some(table) = self.find(&format!("{thread}.{part}")).and_then(|it| it.get_ref().as_table()) else {
                 continue;
             };
@@ -120,6 +150,16 @@ impl<'a> Document<'a> {
         registers.retain(|(name, _)| !name.starts_with("__"));
         Ok(registers)
     }
+}
+
+/// A number as it is written, with its prefix.
+pub(super) fn integer(value: &DeValue<'_>) -> Option<String> {
+    let DeValue::Integer(number) = value else { return None };
+    Some(match number.radix() {
+        16 => format!("0x{}", number.as_str()),
+        2 => format!("0b{}", number.as_str()),
+        _ => number.as_str().to_owned(),
+    })
 }
 
 fn line_of(text: &str, offset: usize) -> usize {

@@ -1,6 +1,7 @@
 //! Tests as TOML, in the format of the isla tool: page tables are set up by a small language, code is assembly, the final
-//! state is asked about by an assertion.
+//! state is asked about by an assertion. Or in that of archsem, with machine code and words of memory.
 
+mod archsem;
 mod condition;
 mod document;
 mod expression;
@@ -31,8 +32,14 @@ pub fn parse(file: &str, text: &str) -> Result<Test, Error> {
 fn read(text: &str) -> Result<Test, At> {
     let document = Document::parse(text)?;
     let arch = document.string("arch")?;
+    if arch.value == "Arm" {
+        return archsem::read(&document);
+    }
     if arch.value != "AArch64" {
-        return Err(At::line(arch.line, format!("arch is `{}`, expected `AArch64`", arch.value)));
+        return Err(At::line(
+            arch.line,
+            format!("arch is `{}`, expected `AArch64`, or `Arm` for machine code", arch.value),
+        ));
     }
     let setup = document.string("page_table_setup")?;
     let statements = statements::parse(&setup.value, setup.line)?;
@@ -105,7 +112,6 @@ fn thread(document: &Document<'_>, key: &str, number: usize, code: &Assembled, w
         let value = value(&text, &code.labels, world).map_err(|what| At::line(text.line, what))?;
         set(&mut thread, &mut translation, &name, value).map_err(|what| At::line(text.line, what))?;
     }
-    // A stack pointer of its own is what an exception level above 0 has unless PSTATE.SP says otherwise.
     thread.translation = translation.writes();
     Ok(thread)
 }

@@ -150,6 +150,9 @@ impl World {
                 self.reach(scope, name);
             }
             Statement::Pages(name) => self.reach(scope, name),
+            Statement::Option { name, .. } if name != "default_tables" => {
+                return Err(format!("option `{name}` is not known"));
+            }
             Statement::Identity(place) => {
                 let place = self.value(place)?;
                 match scope {
