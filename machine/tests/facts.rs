@@ -124,3 +124,109 @@ fn one_tlbi_at_the_only_leaf_lets_a_table_become_a_block() {
     machine.store(0, L2, BLOCK | PA);
     caught(&machine, Rule::Overlap);
 }
+
+/// Hardware must set the flag before it keeps a leaf: who clears it, invalidates, and still finds it clear by
+/// compare-and-exchange, replaces what nobody has.
+#[test]
+fn a_leaf_whose_access_flag_is_still_clear_is_replaced_by_compare_and_exchange() {
+    let with_hardware = || {
+        let mut machine = el2(2, Features::full(0));
+        for cpu in 0..2 {
+            msr(&mut machine, cpu, &[(machine::registers::Register::TcrEl2, 16 | 5 << 16 | 1 << 21)]);
+        }
+        machine.tlbi(1, ALLE2IS, 0);
+        machine.barrier(1, ISH);
+        for cpu in 0..2 {
+            machine.barrier(cpu, ISB);
+        }
+        machine.take_findings();
+        map(&mut machine, L3, PAGE | PA);
+        machine.store(0, L3, PAGE & !AF | PA);
+        machine.barrier(0, ISH);
+        machine
+    };
+    let invalidated = || {
+        let mut machine = with_hardware();
+        machine.tlbi(0, VAE2IS, 0);
+        machine.barrier(0, ISH);
+        machine
+    };
+    // From before the flag was cleared, somebody may have it.
+    let mut machine = with_hardware();
+    assert!(machine.compare_exchange(0, L3, PAGE & !AF | PA, PAGE | OTHER).is_ok());
+    caught(&machine, Rule::BreakExpected);
+    let mut machine = invalidated();
+    assert!(machine.compare_exchange(0, L3, PAGE & !AF | PA, PAGE | OTHER).is_ok());
+    silent(&machine);
+    let mut answers = machine.access(1, 0, machine::syndrome::AccessKind::Read);
+    answers.outcomes.retain(|it| *it != machine::machine::Outcome::Translated(OTHER));
+    assert_eq!(answers.outcomes, []);
+    // An exchange may come after the flag was set, and a leaf with the flag may be kept.
+    let mut machine = invalidated();
+    machine.exchange(0, L3, PAGE | OTHER);
+    caught(&machine, Rule::BreakExpected);
+    let mut machine = invalidated();
+    assert!(machine.compare_exchange(0, L3, PAGE & !AF | PA, PAGE | PA).is_ok());
+    assert!(machine.compare_exchange(0, L3, PAGE | PA, PAGE | OTHER).is_ok());
+    caught(&machine, Rule::BreakExpected);
+}
+
+/// A TLBI for stage 2 leaves what stage 1 has made of its leaf, so a compare-and-exchange must not take that away.
+#[test]
+fn a_leaf_of_stage_2_outlives_its_access_flag_in_combined_entries() {
+    let mut machine = stage2(2, Features::full(0));
+    for cpu in 0..2 {
+        msr(&mut machine, cpu, &[(machine::registers::Register::VtcrEl2, 25 | 1 << 6 | 5 << 16 | 1 << 21)]);
+    }
+    map(&mut machine, S2_L3, S2_PAGE | PA);
+    machine.store(0, S2_L3, S2_PAGE & !AF | PA);
+    machine.barrier(0, ISH);
+    machine.tlbi(0, IPAS2E1IS, 0);
+    machine.barrier(0, ISH);
+    assert!(machine.compare_exchange(0, S2_L3, S2_PAGE & !AF | PA, 0).is_ok());
+    machine.barrier(0, ISH);
+    machine.tlbi(0, IPAS2E1IS, 0);
+    machine.barrier(0, ISH);
+    let mut reaches = || machine.access(1, 0, machine::syndrome::AccessKind::Read).addresses().count();
+    assert_eq!(reaches(), 1);
+    machine.tlbi(0, VMALLE1IS, 0);
+    machine.barrier(0, ISH);
+    let mut reaches = || machine.access(1, 0, machine::syndrome::AccessKind::Read).addresses().count();
+    assert_eq!(reaches(), 0);
+}
+
+/// A TLBI for one of two ASIDs does not end what the other has of a leaf, flag or no flag.
+#[test]
+fn a_leaf_outlives_its_access_flag_under_another_asid() {
+    for asids in [[1, 1], [1, 2]] {
+        let mut machine = el1(2, Features::full(0));
+        machine.settle_stores();
+        for cpu in 0..2 {
+            msr(&mut machine, cpu, &[(machine::registers::Register::TcrEl1, TCR_48 | 1 << 23 | 1 << 39)]);
+            let root = asids[cpu as usize] << 48 | ROOT;
+            msr(&mut machine, cpu, &[(machine::registers::Register::Ttbr0El1, root)]);
+        }
+        for cpu in 0..2 {
+            machine.tlbi(cpu, VMALLE1IS, 0);
+            machine.barrier(cpu, ISH);
+            machine.barrier(cpu, ISB);
+        }
+        map(&mut machine, L3, PAGE | NON_GLOBAL | PA);
+        machine.store(0, L3, PAGE & !AF | NON_GLOBAL | PA);
+        machine.barrier(
+            0,
+            machine::barrier::Barrier::Dmb {
+                domain: machine::barrier::Domain::Inner,
+                accesses: machine::barrier::Accesses::Stores,
+            },
+        );
+        machine.barrier(1, ISH);
+        machine.tlbi(1, VAE1IS, 1 << 48);
+        machine.barrier(1, ISH);
+        machine.tlbi(1, VAE1IS, 1 << 48);
+        machine.barrier(1, ISH);
+        assert!(machine.compare_exchange(0, L3, PAGE & !AF | NON_GLOBAL | PA, 0).is_ok());
+        let reached = machine.access(1, 0, machine::syndrome::AccessKind::Read).addresses().count();
+        assert_eq!(reached, usize::from(asids[1] == 2));
+    }
+}

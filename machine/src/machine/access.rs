@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::Machine;
 use crate::context::{Regime, Tag, current_vmid, is_host};
+use crate::descriptor::ACCESS_FLAG;
 use crate::event::Level;
 use crate::finding::{Finding, Missing, Rule};
 use crate::registers::{Ets, HCR_E2H, HCR_VM, Register, Registers, SCTLR_M};
@@ -22,6 +23,31 @@ pub enum Outcome {
     Translated(u64),
     /// A fault.
     Fault(Fault),
+}
+
+/// What hardware writes to a descriptor so that an access may be made: the access flag, the dirty state. (D8.5)
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Update {
+    /// Physical address of the descriptor.
+    pub word: u64,
+    /// What it holds now.
+    pub from: u64,
+    /// What it will hold.
+    pub to: u64,
+}
+
+/// One way in which an access may go.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Way {
+    /// Where it ends.
+    pub outcome: Outcome,
+    /// What hardware must write first.
+    pub update: Option<Update>,
+    /// A word whose newest value, of another CPU, it has seen: see [`Machine::observe`].
+    pub observed: Option<u64>,
+    /// For a fault that a walk brings which has not seen the newest value: the event since which that is settled. An access
+    /// that is ordered behind that event does not go this way.
+    pub settled: Option<u64>,
 }
 
 /// Every possible answer to one access, each once, in order.
@@ -55,6 +81,7 @@ impl Answer {
 /// What an access looks for.
 struct Lookup {
     cpu: u8,
+    kind: AccessKind,
     needed: u8,
     address: u64,
     asids: Vec<u32>,
@@ -64,9 +91,21 @@ struct Lookup {
 #[derive(Default)]
 struct Hits {
     answer: Answer,
+    ways: Vec<Way>,
     cached: Vec<Entry>,
     is_new_valid: bool,
     late_fault: Option<u64>,
+}
+
+impl Hits {
+    fn add(&mut self, outcome: Outcome, update: Option<Update>, observed: Option<u64>, settled: Option<u64>) {
+        self.answer.add(outcome);
+        self.ways.push(Way { outcome, update, observed, settled });
+    }
+
+    fn add_fault(&mut self, fault: Fault, settled: Option<u64>) {
+        self.add(Outcome::Fault(fault), None, None, settled);
+    }
 }
 
 impl Machine {
@@ -85,21 +124,70 @@ impl Machine {
 
     /// An access by virtual address; the top byte is taken as part of the address.
     pub fn access(&mut self, cpu: u8, address: u64, kind: AccessKind) -> Answer {
+        self.lookup(cpu, address, kind).answer
+    }
+
+    /// The same access, with what hardware must write to descriptors of stage 1 for each of its answers, in order.
+    /// An answer that needs an update of a descriptor which has changed since is left out: hardware walks again.
+    pub fn ways(&mut self, cpu: u8, address: u64, kind: AccessKind) -> Vec<Way> {
+        let mut ways = self.lookup(cpu, address, kind).ways;
+        ways.sort_unstable();
+        ways.dedup();
+        ways
+    }
+
+    /// Hardware sets the access flag or the dirty state in a descriptor.
+    pub fn update_by_hardware(&mut self, update: &Update) {
         self.event += 1;
+        self.may.store_by_hardware(update.word, update.to);
+    }
+
+    /// A walk of `cpu` has seen the newest value of `word`.
+    pub fn observe(&mut self, cpu: u8, word: u64) {
+        self.event += 1;
+        self.may.visible.observe(cpu, word, self.event);
+    }
+
+    /// Words with a value that a walk may still miss, and since when that is settled: what decides about
+    /// [`Way::settled`].
+    pub fn unseen(&self) -> impl Iterator<Item = (u64, Option<u64>)> + '_ {
+        let old = self.may.visible.words().flat_map(|(word, old)| old.iter().map(move |it| (word, it.settled)));
+        old.chain(self.may.late.iter().map(|(word, late)| (word, Some(late.settled))))
+    }
+
+    /// Since when every store over an old value of `word` is settled, if the walker of `cpu` may see one. With FEAT_ETS2 the
+    /// CPU's own stores come before its faults without more; the rules ask for its DSB all the same. (RSPVBD)
+    fn settled(&self, cpu: u8, word: u64) -> Option<u64> {
+        let has_ets = self.cpus[cpu as usize].features.ets != Ets::None;
+        let seen = self.may.visible.old(word).iter().filter(|old| old.walkers >> cpu & 1 == 1);
+        let settled = seen.map(|old| if has_ets && old.writer == cpu { Some(0) } else { old.settled });
+        settled.reduce(|one, other| Some(one?.max(other?))).flatten()
+    }
+
+    /// The word of `seen`, if that shows its newest value, which is not settled yet and of another CPU.
+    fn news(&self, cpu: u8, seen: &Seen<'_>) -> Option<u64> {
+        let newest = self.may.visible.old(seen.word).last();
+        let is_news = newest.is_some_and(|old| old.writer != cpu && old.settled.is_none());
+        (is_news && seen.route.is_current).then_some(seen.word)
+    }
+
+    fn lookup(&mut self, cpu: u8, address: u64, kind: AccessKind) -> Hits {
+        self.event += 1;
+        let mut hits = Hits::default();
         let registers = self.cpus[cpu as usize].newest_registers();
         let Some(tag) = self.regime(cpu, &registers) else {
-            return Answer { outcomes: alloc::vec![Outcome::Translated(address)] };
+            hits.add(Outcome::Translated(address), None, None, None);
+            return hits;
         };
         let asids = self.usable_asids(cpu, tag, address >> 63 == 1);
         let is_user = self.cpus[cpu as usize].level == Level::El0;
-        let lookup = Lookup { cpu, needed: needed(kind, is_user), address, asids };
-        let mut hits = Hits::default();
+        let lookup = Lookup { cpu, kind, needed: needed(kind, is_user), address, asids };
         let only = Some(Only::Leaves);
         let question = Question { wants_faults: true, only, ..Question::about(address, address) };
         self.may.each_seen(tag, &question, &mut |seen, holders| self.hit(&lookup, seen, holders, &mut hits));
         self.add_conflict(cpu, &mut hits);
         if hits.answer.outcomes.is_empty() {
-            hits.answer.add(Outcome::Fault(Fault::stage1(FaultKind::Translation, 0)));
+            hits.add_fault(Fault::stage1(FaultKind::Translation, 0), None);
         }
         if let (true, Some(word)) = (hits.is_new_valid, hits.late_fault) {
             let mut finding = Finding::new(Rule::NotVisible, self.event, cpu, address);
@@ -108,7 +196,7 @@ impl Machine {
             finding.missing = Missing::Visibility;
             self.report(finding);
         }
-        hits.answer
+        hits
     }
 
     pub(crate) fn usable_asids(&self, cpu: u8, tag: Tag, is_upper: bool) -> Vec<u32> {
@@ -137,25 +225,59 @@ impl Machine {
                     hits.late_fault.get_or_insert(seen.word);
                 }
                 let fault = Fault { kind, level, is_stage2, is_on_walk, intermediate };
-                hits.answer.add(Outcome::Fault(fault));
+                match seen.route.is_current {
+                    true => hits.add(Outcome::Fault(fault), None, self.news(lookup.cpu, seen), None),
+                    false if seen.is_old => hits.add_fault(fault, self.settled(lookup.cpu, seen.word)),
+                    false => hits.add_fault(fault, None),
+                }
             }
             Found::Entry { entry, .. } if entry.is_table() => {}
             Found::Entry { entry, is_untranslated } => {
-                let is_late = self.may.faulted.get(&seen.word).is_some_and(|event| *event > it.synchronized);
-                if is_late && it.features.ets == Ets::None {
+                let late = self.may.late.get(seen.word).filter(|late| late.event > it.synchronized);
+                if let (Some(late), Ets::None) = (late, it.features.ets) {
                     // A walk begun before the store was visible may still bring its fault.
                     hits.late_fault.get_or_insert(seen.word);
-                    hits.answer.add(Outcome::Fault(Fault::stage1(FaultKind::Translation, entry.level)));
+                    let fault = Fault::stage1(FaultKind::Translation, entry.level);
+                    hits.add_fault(fault, Some(late.settled));
                 }
                 hits.is_new_valid |= seen.route.is_current;
-                hits.answer.add(outcome(lookup, &entry));
+                let outcome = outcome(lookup, &entry);
+                match self.update(lookup, seen.word, &entry) {
+                    Ok(update) => hits.add(outcome, update, self.news(lookup.cpu, seen), None),
+                    Err(()) => hits.answer.add(outcome),
+                }
                 if is_untranslated {
                     // nT: the implementation may fault instead. (RMRRPW)
-                    hits.answer.add(Outcome::Fault(Fault::stage1(FaultKind::Translation, entry.level)));
+                    hits.add_fault(Fault::stage1(FaultKind::Translation, entry.level), None);
                 } else {
                     hits.cached.push(entry);
                 }
             }
+        }
+    }
+
+    /// What hardware must write to `word` so that the access may be made through `entry`.
+    ///
+    /// # Errors
+    /// It must write, but the word shows something else by now.
+    fn update(&self, lookup: &Lookup, word: u64, entry: &Entry) -> Result<Option<Update>, ()> {
+        if word == u64::MAX || entry.is_combined {
+            return Ok(None);
+        }
+        let format = self.may.space(entry.space).space.format();
+        let updated = |value: u64| match lookup.kind {
+            AccessKind::Write => format.settled(entry.level, value),
+            _ if format.hardware().access_flag => value | ACCESS_FLAG,
+            _ => value,
+        };
+        let is_source = |value: u64| format.settled(entry.level, value) == entry.descriptor;
+        let now = self.may.memory.word(word);
+        let old = self.may.visible.old(word).iter().map(|it| it.value);
+        match (is_source(now), updated(now) == now) {
+            (true, true) => Ok(None),
+            (true, false) => Ok(Some(Update { word, from: now, to: updated(now) })),
+            _ if old.into_iter().any(|it| is_source(it) && updated(it) == it) => Ok(None),
+            _ => Err(()),
         }
     }
 
@@ -169,7 +291,7 @@ impl Machine {
         let differ = |one, two| compatible(one, two, 0, memory).is_some() || compatible(two, one, 0, memory).is_some();
         let may_abort = pairs.into_iter().any(|(one, two)| one.size_log2 != two.size_log2 || differ(one, two));
         if bbm < 3 && may_abort {
-            hits.answer.add(Outcome::Fault(Fault::stage1(FaultKind::Conflict, 0)));
+            hits.add_fault(Fault::stage1(FaultKind::Conflict, 0), None);
         }
     }
 }

@@ -22,24 +22,40 @@ impl Machine {
                 self.synchronize(cpu);
             }
             Barrier::Dmb { accesses: Accesses::Loads, .. } => {}
-            Barrier::Dmb { .. } => self.may.order_stores(cpu),
+            Barrier::Dmb { domain, .. } => self.order_stores(cpu, domain),
             Barrier::Dsb { domain, accesses, is_nxs } => {
                 self.lint_dsb(cpu, barrier);
                 if accesses == Accesses::All {
                     self.complete_tlbis(cpu, domain, is_nxs);
+                    self.cpus[cpu as usize].completed = self.event;
                 }
                 if accesses != Accesses::Loads {
-                    self.may.order_stores(cpu);
+                    self.order_stores(cpu, domain);
                     let walkers = if domain == Domain::NonShareable { 1 << cpu } else { !0 };
                     self.may.finish_stores(cpu, walkers, self.event);
                 }
+                if accesses != Accesses::Stores {
+                    self.may.finish_settled(cpu, self.event);
+                }
             }
+        }
+    }
+
+    /// Other CPUs see a barrier's order only in a domain that they are in.
+    fn order_stores(&mut self, cpu: u8, domain: Domain) {
+        self.may.order_stores(cpu);
+        if domain != Domain::NonShareable {
+            self.may.visible.settle_stores(cpu, self.event);
         }
     }
 
     /// TLBIs of `cpu` are complete on the CPUs that `domain` reaches.
     fn complete_tlbis(&mut self, cpu: u8, domain: Domain, is_nxs: bool) {
         self.cpus[cpu as usize].open_tlbis = 0;
+        if domain != Domain::NonShareable && !is_nxs {
+            self.may.finish_sweeps(cpu, self.event);
+            self.may.late.complete(cpu);
+        }
         let own: Cpus = 1 << cpu;
         let is_done = |mark: &Mark| {
             // A DSB nXS does not wait for a TLBI without nXS.

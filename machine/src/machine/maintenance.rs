@@ -1,11 +1,14 @@
 //! TLBIs: decoded from opcode and operand, they mark what they select; a DSB of the same CPU completes them.
 
+use alloc::vec::Vec;
+
 use super::Machine;
 use crate::context::{Regime, Tag, is_host};
 use crate::event::Level;
 use crate::registers::{HCR_E2H, HCR_FB, HCRX_FNXS, Register};
 use crate::tlb::entry::Entry;
 use crate::tlb::holders::{Cpus, GLOBAL, Holders};
+use crate::tlb::late::Sweep;
 use crate::tlb::stale::{Mark, NearMiss};
 use crate::tlbi::{Invalidation, Miss, Opcode, Operation, Scope, Selector, What};
 
@@ -39,6 +42,7 @@ impl Machine {
         let selector = self.selector(cpu, invalidation);
         self.check_recovery(cpu, &selector);
         let reached = self.reached(cpu, &operation);
+        self.mark_late(cpu, &selector, reached);
         let mut effect = self.mark_stale(cpu, &selector, reached);
         self.mark_kept(cpu, &selector, reached, &mut effect);
         self.check_effect(cpu, &selector, operand, &effect);
@@ -110,10 +114,45 @@ impl Machine {
         cpus.filter(|(_, it)| able(&it.features)).fold(0, |all, (number, _)| all | 1 << number)
     }
 
+    /// A broadcast TLBI waits for accesses that were begun before it, also for those that fault, and for those whose walk
+    /// missed a store that comes before it. (RWWQZZ)
+    fn mark_late(&mut self, cpu: u8, selector: &Selector, reached: Cpus) {
+        // A CPU that need not act on the TLBI waits for nothing.
+        let is_everywhere = self.cpus.len() as u32 == reached.count_ones();
+        if selector.scope() == Scope::Local || selector.operation().is_nxs || !is_everywhere {
+            return;
+        }
+        let settles = self.may.visible.settles;
+        let range = &selector.invalidation;
+        let is_its = |word: u64| {
+            self.may.places_of(word).iter().any(|place| {
+                let state = self.may.space(place.space);
+                let needs_asid = matches!(range.operation.what, What::Address | What::Asid) && state.space.has_asid();
+                selector.covers_context(state.space.tag())
+                    && (range.is_whole() || place.start <= range.last && place.last >= range.first)
+                    && (!needs_asid || state.live.exactly(u32::from(range.asid)) != 0)
+            })
+        };
+        // Only what comes before the TLBI: a DSB of this CPU is between.
+        let until = self.cpus[cpu as usize].completed;
+        let is_before = |settled: Option<u64>| settled.is_some_and(|settled| settled <= until);
+        let late =
+            self.may.late.iter().filter(|(_, late)| settles && is_before(Some(late.settled))).map(|(word, _)| word);
+        let late: Vec<u64> = late.filter(|word| is_its(*word)).collect();
+        let old = self.may.visible.words().filter(|(_, old)| old.iter().any(|it| is_before(it.settled)));
+        let old: Vec<u64> = old.map(|(word, _)| word).filter(|word| is_its(*word)).collect();
+        let unset = self.may.unset.iter().filter(|(word, it)| self.may.sweeps_unset(**word, it, selector, until));
+        let unset: Vec<u64> = unset.map(|(word, _)| *word).filter(|word| is_its(*word)).collect();
+        let sweep = |word, ends_unset| Sweep { issuer: cpu, selector: *selector, word, event: until, ends_unset };
+        late.into_iter().for_each(|word| self.may.late.mark(cpu, word));
+        self.may.sweeps.extend(old.into_iter().map(|word| sweep(word, false)));
+        self.may.sweeps.extend(unset.into_iter().map(|word| sweep(word, true)));
+    }
+
     fn mark_stale(&mut self, cpu: u8, selector: &Selector, reached: Cpus) -> Effect {
         let mut effect = Effect::default();
-        let mut selected = alloc::vec::Vec::new();
-        let mut missed = alloc::vec::Vec::new();
+        let mut selected = Vec::new();
+        let mut missed = Vec::new();
         let mut consider =
             |(entry, record): &(Entry, crate::tlb::stale::Record)| match selector.select(entry, &record.holders) {
                 Ok((mut holders, holes)) => {

@@ -12,7 +12,7 @@ mod stores;
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
-pub use access::{Answer, Outcome};
+pub use access::{Answer, Outcome, Update, Way};
 pub(crate) use maintenance::Effect;
 
 use crate::event::{Event, Level};
@@ -22,6 +22,7 @@ use crate::seed::Digest;
 use crate::tlb::entry::SpaceId;
 use crate::tlb::holders::Cpus;
 use crate::tlb::may::{May, Space};
+use crate::tlb::visible::Old;
 
 /// A CPU of the machine.
 #[derive(Clone, Debug)]
@@ -36,6 +37,8 @@ pub struct Cpu {
     pub(crate) contexts: Vec<(SpaceId, u32, bool)>,
     /// Event of the last context synchronization event.
     pub(crate) synchronized: u64,
+    /// Event of the last DSB for loads and stores: what was settled by then comes before its TLBIs.
+    pub(crate) completed: u64,
     /// TLBIs of this CPU that no DSB has completed: the widest scope is what matters to the lint.
     pub(crate) open_tlbis: u32,
     /// Input addresses it cannot do without.
@@ -87,6 +90,7 @@ impl Machine {
             level: Level::El1,
             contexts: Vec::new(),
             synchronized: 0,
+            completed: 0,
             open_tlbis: 0,
             needs: Vec::new(),
             conflict: false,
@@ -100,14 +104,22 @@ impl Machine {
         }
     }
 
+    /// Stores settle: once one is ordered by a barrier of its CPU, or observed by another CPU, the DSB of whoever comes after it
+    /// counts too, and so does a TLBI behind that. This is all that the architecture promises. Without it, as here by
+    /// default, software must have the DSB of the CPU that stored (RSPVBD), which is what the rules are to hold it to.
+    pub fn settle_stores(&mut self) {
+        self.may.visible.settles = true;
+    }
+
     /// Also reports work that was not needed.
     pub fn lint(&mut self) {
         self.is_linting = true;
     }
 
     /// A 64-bit load by physical address: always the newest value, for explicit accesses are in order here.
-    pub fn load(&mut self, _cpu: u8, address: u64) -> u64 {
+    pub fn load(&mut self, cpu: u8, address: u64) -> u64 {
         self.event += 1;
+        self.may.visible.observe(cpu, address & !7, self.event);
         self.word(address)
     }
 
@@ -223,12 +235,24 @@ impl Machine {
             entry.space = rank(entry.space);
             (entry, &record.holders, &record.marks).hash(&mut state);
         }
+        for (word, unset) in &may.unset {
+            let is_before = |cpu: &Cpu| unset.stored <= cpu.completed;
+            (word, unset.is_swept).hash(&mut state);
+            self.cpus.iter().for_each(|cpu| is_before(cpu).hash(&mut state));
+        }
+        for sweep in &may.sweeps {
+            let is_before = |it: &&Old| it.settled.is_some_and(|settled| settled <= sweep.event);
+            let count = may.visible.old(sweep.word).iter().filter(is_before).count();
+            (sweep.issuer, sweep.selector, sweep.word, sweep.ends_unset, count).hash(&mut state);
+        }
         for cpu in &self.cpus {
             (cpu.registers, &cpu.written, cpu.level, &cpu.needs, cpu.conflict).hash(&mut state);
-            for (word, event) in &may.faulted {
-                if *event > cpu.synchronized {
-                    word.hash(&mut state);
-                }
+            for (word, late) in may.late.iter().filter(|(_, late)| late.event > cpu.synchronized) {
+                (word, late.ending, late.settled <= cpu.completed).hash(&mut state);
+            }
+            for (_, old) in may.visible.words() {
+                let count = |event| old.iter().filter(|it| it.settled.is_some_and(|settled| settled <= event)).count();
+                count(cpu.completed).hash(&mut state);
             }
         }
         state.finish()

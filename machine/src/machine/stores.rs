@@ -12,12 +12,13 @@ impl Machine {
             return self.may.store(cpu, address, value);
         }
         self.check_lost_update(cpu, address, value);
-        self.store_descriptor(cpu, address, value);
+        self.store_descriptor(cpu, address, value, false);
     }
 
     /// A 64-bit store-release: ordered after every earlier store of `cpu`.
     pub fn store_release(&mut self, cpu: u8, address: u64, value: u64) {
         self.may.order_stores(cpu);
+        self.may.visible.settle_stores(cpu, self.event);
         self.store(cpu, address, value);
     }
 
@@ -30,32 +31,44 @@ impl Machine {
         let found = self.may.memory.word(address);
         if found != expected {
             self.event += 1;
+            self.may.visible.observe(cpu, address, self.event);
             return Err(found);
         }
-        self.exchange(cpu, address, value);
+        self.replace(cpu, address, value, true);
         Ok(found)
     }
 
     /// A 64-bit exchange; returns what was there.
     pub fn exchange(&mut self, cpu: u8, address: u64, value: u64) -> u64 {
+        self.replace(cpu, address, value, false)
+    }
+
+    /// An exchange; `is_compared` when it is sure what it replaces.
+    fn replace(&mut self, cpu: u8, address: u64, value: u64, is_compared: bool) -> u64 {
         self.event += 1;
         let address = address & !7;
         self.may.order_stores(cpu);
+        self.may.visible.settle_stores(cpu, self.event);
+        self.may.visible.observe(cpu, address, self.event);
         let found = self.may.memory.word(address);
         if self.may.index.is_plain(address) {
             self.may.store(cpu, address, value);
         } else {
-            self.store_descriptor(cpu, address, value);
+            self.store_descriptor(cpu, address, value, is_compared);
         }
         found
     }
 
-    fn store_descriptor(&mut self, cpu: u8, word: u64, value: u64) {
+    fn store_descriptor(&mut self, cpu: u8, word: u64, value: u64, is_compared: bool) {
         let old = self.may.memory.word(word);
         if old == value {
             return;
         }
         self.may.store(cpu, word, value);
+        if is_compared {
+            self.may.forget_unset(word, old);
+        }
+        self.may.note_unset(word, value, self.event);
         self.check_linked(cpu, word, value);
         self.index_above(word, value);
         self.check_ground(cpu, word, old, value);

@@ -69,7 +69,7 @@ impl Answer {
             merge(&mut self.ways_by_place, Way { is_current: true, ..leaf.way });
         } else {
             let (kind, level, walkers) = (FaultKind::Permission, leaf.entry.level, leaf.way.walkers);
-            self.add_fault(FaultBeneath { kind, level, word, walkers, is_of_walks: true });
+            self.add_fault(FaultBeneath { kind, level, word, walkers, is_old: false, is_of_walks: true });
         }
     }
 
@@ -100,6 +100,8 @@ pub(crate) struct FaultBeneath {
     /// Physical address of the descriptor.
     pub(crate) word: u64,
     pub(crate) walkers: Cpus,
+    /// It comes from an old value of that descriptor.
+    pub(crate) is_old: bool,
     /// A leaf that walks may not read through; accesses have permissions of their own.
     pub(crate) is_of_walks: bool,
 }
@@ -224,7 +226,8 @@ impl May {
             let walkers = holders.cpus();
             match seen.found {
                 Found::Fault { kind, level, .. } => {
-                    answer.add_fault(FaultBeneath { kind, level, word: seen.word, walkers, is_of_walks: false });
+                    let (word, is_old) = (seen.word, seen.is_old);
+                    answer.add_fault(FaultBeneath { kind, level, word, walkers, is_old, is_of_walks: false });
                 }
                 Found::Entry { entry, .. } if entry.is_table() => {}
                 Found::Entry { entry, is_untranslated } => {

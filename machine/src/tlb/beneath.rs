@@ -50,7 +50,7 @@ impl May {
             }
             let (kind, level) = (fault.kind, fault.level);
             let found = Found::Fault { kind, level, is_stage2: true, is_on_walk, intermediate: address };
-            sink(&Seen { found, word: fault.word, route: &both });
+            sink(&Seen { found, word: fault.word, is_old: fault.is_old, route: &both });
         }
     }
 
@@ -92,7 +92,7 @@ impl May {
                 continue;
             }
             let is_untranslated = is_untranslated || answer.is_untranslated;
-            sink(&Seen { found: Found::Entry { entry, is_untranslated }, word, route: &both });
+            sink(&Seen { found: Found::Entry { entry, is_untranslated }, word, is_old: false, route: &both });
         }
         if question.wants_faults && question.first == question.last {
             self.faults_beneath(state, from, false, route, sink);
@@ -127,7 +127,7 @@ impl May {
             }
             let entry = flat(stage1.tag, space, &answer.entry);
             let found = Found::Entry { entry, is_untranslated: answer.is_untranslated };
-            sink(&Seen { found, word: 0, route: &both });
+            sink(&Seen { found, word: 0, is_old: false, route: &both });
         }
         if question.wants_faults && question.first == question.last {
             self.faults_beneath(state, question.first, false, route, sink);

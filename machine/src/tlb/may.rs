@@ -12,6 +12,7 @@ use super::answers::Answers;
 use super::entry::{Entry, SpaceId};
 use super::holders::{Cpus, Holders};
 use super::index::Index;
+use super::late::{LateFaults, Sweep, Unset};
 use super::question::Question;
 use super::reach::{Found, Route, Seen};
 use super::stale::{Mark, Stale};
@@ -119,8 +120,10 @@ pub struct May {
     /// Per CPU: stores to memory that is no table yet, ordered but not finished by its DSB, and whose walkers may not see
     /// them. For a table that is linked by a store order is enough; for one that a register names it is not.
     pub(crate) unseen: BTreeMap<(u8, u64), Cpus>,
-    /// Words whose faulting value went out of sight, and when.
-    pub(crate) faulted: BTreeMap<u64, u64>,
+    pub(crate) late: LateFaults,
+    pub(crate) sweeps: Vec<Sweep>,
+    /// By word.
+    pub(crate) unset: BTreeMap<u64, Unset>,
 }
 
 impl May {
@@ -184,7 +187,7 @@ impl May {
                 route.is_through =
                     matches!(question.through, Some(super::question::Through::Record(it)) if it == *entry);
                 let found = Found::Entry { entry: *entry, is_untranslated: false };
-                sink(&Seen { found, word: u64::MAX, route: &route }, &record.holders);
+                sink(&Seen { found, word: u64::MAX, is_old: false, route: &route }, &record.holders);
             }
         }
     }

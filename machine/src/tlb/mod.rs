@@ -7,6 +7,7 @@ pub(crate) mod beneath;
 pub mod entry;
 pub mod holders;
 pub(crate) mod index;
+pub(crate) mod late;
 pub mod may;
 pub(crate) mod pieces;
 pub(crate) mod question;

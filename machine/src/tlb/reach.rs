@@ -32,6 +32,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) found: Found,
     /// Physical address of the descriptor.
     pub(crate) word: u64,
+    /// A fault that comes from an old value of that very descriptor.
+    pub(crate) is_old: bool,
     pub(crate) route: &'a Route,
 }
 
@@ -154,7 +156,7 @@ impl May {
             let is_stage2 = matches!(slot.state.space, Space::Two(_));
             let intermediate = if is_stage2 { question.first } else { 0 };
             let found = Found::Fault { kind, level, is_stage2, is_on_walk: false, intermediate };
-            sink(&Seen { found, word: slot.word, route: &route });
+            sink(&Seen { found, word: slot.word, is_old: !is_current, route: &route });
         }
     }
 
@@ -211,12 +213,12 @@ impl May {
         };
         if slot.state.beneath.is_none() {
             let found = Found::Entry { entry, is_untranslated: false };
-            return sink(&Seen { found, word: slot.word, route });
+            return sink(&Seen { found, word: slot.word, is_old: false, route });
         }
         self.each_way(slot.state, next, route, question, &mut |place, route| {
             entry.body = Body::Table { next: place, hierarchy };
             let found = Found::Entry { entry, is_untranslated: false };
-            sink(&Seen { found, word: slot.word, route });
+            sink(&Seen { found, word: slot.word, is_old: false, route });
         });
     }
 
@@ -234,7 +236,7 @@ impl May {
         }
         if slot.state.beneath.is_none() {
             let found = Found::Entry { entry, is_untranslated };
-            return sink(&Seen { found, word: slot.word, route });
+            return sink(&Seen { found, word: slot.word, is_old: false, route });
         }
         self.reach_combined(slot.state, &entry, slot.word, is_untranslated, route, question, sink);
     }

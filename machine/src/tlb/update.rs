@@ -10,6 +10,7 @@ use super::may::May;
 use super::question::{Only, Question, Through};
 use super::reach::Found;
 use super::stale::{Mark, Origin};
+use super::visible::Lost;
 use crate::context::{Regime, Tag};
 use crate::descriptor::{Hierarchy, VALID};
 
@@ -49,6 +50,7 @@ impl May {
 
     /// Hardware sets the access flag or the dirty state: at once, for everybody, and entries stay as they are.
     pub(crate) fn store_by_hardware(&mut self, word: u64, value: u64) {
+        self.unset.remove(&word);
         let old = self.memory.set_word(word, value);
         self.forget_answers_of_word(word, &[old, value]);
     }
@@ -142,42 +144,60 @@ impl May {
         found
     }
 
-    /// Whatever of `before` can no longer be reached becomes stale, except what is spared.
-    pub(crate) fn lose(&mut self, before: Vec<Held>, origin: Origin, spared: Spared<'_>) {
+    /// Whatever of `before` can no longer be reached becomes stale, except what is spared. Returns what did.
+    pub(crate) fn lose(&mut self, before: Vec<Held>, origin: Origin, spared: Spared<'_>) -> Vec<Held> {
+        let mut lost = Vec::new();
         for (entry, mut holders) in before {
             holders.subtract(&self.reachable_holders(&entry));
             if !holders.is_empty() {
                 holders.subtract(&spared(&entry, &holders));
                 self.stale.add(entry, &holders, origin);
                 self.forget_answers_of_entry(&entry);
+                lost.push((entry, holders));
             }
         }
+        lost
     }
 
     /// A DSB of `cpu` makes its stores visible to `walkers`.
     pub(crate) fn finish_stores(&mut self, cpu: u8, walkers: Cpus, event: u64) {
         self.show(cpu, walkers);
         for word in self.visible.unfinished_by(cpu) {
-            let current = self.memory.word(word);
-            let mut values: Vec<u64> = self.visible.old(word).iter().map(|old| old.value).collect();
-            let mut before = Vec::new();
-            let lost = self.visible.finishing(cpu, word, walkers).filter(|value| *value != current);
-            for value in lost {
-                for (entry, mut holders) in self.entries_through(word, value) {
-                    holders.restrict(walkers);
-                    before.push((entry, holders));
-                }
-            }
-            values.push(current);
-            for (value, _) in self.visible.finish(cpu, word, walkers) {
-                if value & VALID == 0 && current & VALID != 0 {
-                    self.faulted.insert(word, event);
-                }
-            }
-            self.forget_answers_of_word(word, &values);
-            self.lose(before, Origin { event, cpu, word: Some(word) }, &spare_none);
-            self.forget_hidden(word);
+            let origin = Origin { event, cpu, word: Some(word) };
+            self.hide_old(origin, word, self.visible.newest_by(cpu, word), walkers);
         }
+    }
+
+    /// A DSB of `cpu` comes after stores that are settled: its own walker sees them.
+    pub(crate) fn finish_settled(&mut self, cpu: u8, event: u64) {
+        for word in self.visible.settled_for(cpu) {
+            let origin = Origin { event, cpu, word: Some(word) };
+            self.hide_old(origin, word, self.visible.newest_settled(word, event), 1 << cpu);
+        }
+    }
+
+    /// Old values of `word`, up to the one at `newest`, go out of sight of `walkers`: what was derived from them becomes
+    /// stale, and is returned.
+    pub(super) fn hide_old(&mut self, origin: Origin, word: u64, newest: Option<usize>, walkers: Cpus) -> Vec<Held> {
+        let current = self.memory.word(word);
+        let mut values: Vec<u64> = self.visible.old(word).iter().map(|old| old.value).collect();
+        values.push(current);
+        let hidden = self.visible.hidden_by(word, newest, walkers);
+        let mut before = Vec::new();
+        for Lost { value, settled } in hidden.into_iter().filter(|lost| lost.value != current) {
+            for (entry, mut holders) in self.entries_through(word, value) {
+                holders.restrict(walkers);
+                before.push((entry, holders));
+            }
+            if value & VALID == 0 && current & VALID != 0 {
+                self.late.add(word, origin.event, settled.unwrap_or(origin.event));
+            }
+        }
+        self.visible.hide(word, newest, walkers);
+        self.forget_answers_of_word(word, &values);
+        let lost = self.lose(before, origin, &spare_none);
+        self.forget_hidden(word);
+        lost
     }
 
     fn forget_hidden(&mut self, word: u64) {

@@ -1,5 +1,8 @@
 //! Stores that not every walker has seen: until the storing CPU's DSB, the old value of a word may still be walked.
 //! (DDI 0487, D8.2.6, RSPVBD: the DSB must be the writer's own; RTGRMW: before it, the new value may be seen)
+//! Where stores settle, also until another CPU has a DSB, for its own walker, after the store was *settled*: ordered by a
+//! barrier of the storing CPU, or observed by another one. Stores are multi-copy atomic: who has seen one comes after it for
+//! everybody. (B2.3)
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -8,13 +11,29 @@ use core::hash::{Hash, Hasher};
 use super::holders::Cpus;
 
 /// A value that was stored over.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Old {
     pub(crate) value: u64,
     /// CPUs whose walkers may still see it.
     pub(crate) walkers: Cpus,
     /// The CPU that stored the value after it.
     pub(crate) writer: u8,
+    /// Since when that store is settled.
+    pub(crate) settled: Option<u64>,
+}
+
+impl Hash for Old {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.value, self.walkers, self.writer, self.settled.is_some()).hash(state);
+    }
+}
+
+/// What some walkers no longer see.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lost {
+    pub(crate) value: u64,
+    /// Since when the store over it was settled; now, if only its own CPU has finished it.
+    pub(crate) settled: Option<u64>,
 }
 
 /// For each word with unfinished stores, its old values, oldest first.
@@ -24,6 +43,8 @@ pub(crate) struct Visible {
     unfinished: BTreeSet<(u8, u64)>,
     /// Where there may be old values: bit n for every page whose number is n modulo 64. A hint that may say too much.
     pages: u64,
+    /// Stores settle; else only the storing CPU's DSB counts.
+    pub(crate) settles: bool,
 }
 
 impl Hash for Visible {
@@ -36,7 +57,8 @@ impl Hash for Visible {
 impl Visible {
     /// `cpu` stored over `value` at `word`.
     pub(crate) fn store(&mut self, cpu: u8, word: u64, value: u64) {
-        self.old.entry(word).or_default().push(Old { value, walkers: !0, writer: cpu });
+        let old = Old { value, walkers: !0, writer: cpu, settled: None };
+        self.old.entry(word).or_default().push(old);
         self.unfinished.insert((cpu, word));
         self.pages |= page_bit(word);
     }
@@ -67,26 +89,63 @@ impl Visible {
         self.unfinished.range((cpu, 0)..=(cpu, u64::MAX)).map(|(_, word)| *word).collect()
     }
 
-    /// Values of `word` that `walkers` will no longer see once `cpu` finishes its stores.
-    pub(crate) fn finishing(&self, cpu: u8, word: u64, walkers: Cpus) -> impl Iterator<Item = u64> {
-        let old = self.old(word);
-        let newest = old.iter().rposition(|old| old.writer == cpu).map_or(0, |at| at + 1);
-        old[..newest].iter().filter(move |old| old.walkers & walkers != 0).map(|old| old.value)
+    /// A barrier orders what `cpu` stored before it.
+    pub(crate) fn settle_stores(&mut self, cpu: u8, event: u64) {
+        if !self.settles {
+            return;
+        }
+        for word in self.unfinished_by(cpu) {
+            let old = self.old.get_mut(&word).map_or(&mut [][..], Vec::as_mut_slice);
+            let newest = old.iter().rposition(|old| old.writer == cpu).map_or(0, |newest| newest + 1);
+            settle(&mut old[..newest], event);
+        }
     }
 
-    /// `cpu`'s stores to `word` are now visible to `walkers`. Returns what those can no longer see.
-    /// A store that came later in coherence order hides every earlier one, whoever made it.
-    pub(crate) fn finish(&mut self, cpu: u8, word: u64, walkers: Cpus) -> Vec<(u64, Cpus)> {
-        let mut lost = Vec::new();
-        let Some(old) = self.old.get_mut(&word) else { return lost };
-        if let Some(newest) = old.iter().rposition(|old| old.writer == cpu) {
-            for old in &mut old[..=newest] {
-                if old.walkers & walkers != 0 {
-                    lost.push((old.value, old.walkers & walkers));
-                }
-                old.walkers &= !walkers;
-            }
+    /// `cpu` observes the newest value of `word`. If it is its own, that tells nothing of the others.
+    pub(crate) fn observe(&mut self, cpu: u8, word: u64, event: u64) {
+        if self.settles
+            && self.old(word).last().is_some_and(|old| old.writer != cpu)
+            && let Some(old) = self.old.get_mut(&word)
+        {
+            settle(old, event);
         }
+    }
+
+    /// Words with settled stores over values that the walker of `cpu` may still see.
+    pub(crate) fn settled_for(&self, cpu: u8) -> Vec<u64> {
+        let is_hidden_by_dsb = |old: &Old| old.settled.is_some() && old.walkers >> cpu & 1 == 1;
+        self.old.iter().filter(|(_, old)| old.iter().any(is_hidden_by_dsb)).map(|(word, _)| *word).collect()
+    }
+
+    /// The place among the old values of `word` of the one that `cpu` stored over last.
+    pub(crate) fn newest_by(&self, cpu: u8, word: u64) -> Option<usize> {
+        self.old(word).iter().rposition(|old| old.writer == cpu)
+    }
+
+    /// The place of the one whose store was the last to be settled at event `until` or before.
+    pub(crate) fn newest_settled(&self, word: u64, until: u64) -> Option<usize> {
+        self.old(word).iter().rposition(|old| old.settled.is_some_and(|settled| settled <= until))
+    }
+
+    /// What `walkers` will no longer see of `word` once the store over the value at `newest` is visible to them: a store
+    /// that came later in coherence order hides every earlier one, whoever made it.
+    pub(crate) fn hidden_by(&self, word: u64, newest: Option<usize>, walkers: Cpus) -> Vec<Lost> {
+        let earlier = newest.map_or(&[][..], |newest| &self.old(word)[..=newest]);
+        let lost = earlier.iter().filter(|old| old.walkers & walkers != 0);
+        lost.map(|old| Lost { value: old.value, settled: old.settled }).collect()
+    }
+
+    /// `walkers` could do nothing with the value of `word` that was stored over last.
+    pub(crate) fn forget_newest(&mut self, word: u64, walkers: Cpus) {
+        if let Some(old) = self.old.get_mut(&word).and_then(|old| old.last_mut()) {
+            old.walkers &= !walkers;
+        }
+    }
+
+    /// The store over the value at `newest` is now visible to `walkers`.
+    pub(crate) fn hide(&mut self, word: u64, newest: Option<usize>, walkers: Cpus) {
+        let (Some(newest), Some(old)) = (newest, self.old.get_mut(&word)) else { return };
+        old[..=newest].iter_mut().for_each(|old| old.walkers &= !walkers);
         let writers: Vec<u8> = old.iter().map(|old| old.writer).collect();
         old.retain(|old| old.walkers != 0);
         for writer in writers {
@@ -100,10 +159,13 @@ impl Visible {
         if self.old.is_empty() {
             self.pages = 0;
         }
-        lost
     }
 }
 
 const fn page_bit(word: u64) -> u64 {
     1 << (word >> 12 & 63)
+}
+
+fn settle(old: &mut [Old], event: u64) {
+    old.iter_mut().for_each(|old| old.settled = old.settled.or(Some(event)));
 }

@@ -266,6 +266,19 @@ pub fn event(seed: &mut Seed, world: World) -> Event {
     }
 }
 
+/// Some stores become compare-and-exchanges, and some of what is stored over is loaded first.
+fn exchanged(seed: &mut Seed, cpu: u8, event: Event, machine: &mut Machine) -> Event {
+    let Event::Store { address, value, .. } = event else { return event };
+    match seed.below(4) {
+        0 => Event::CompareExchange { address, expected: machine.may().memory().word(address), value },
+        1 => {
+            machine.load(cpu, address);
+            event
+        }
+        _ => event,
+    }
+}
+
 /// Runs `events` events from `seed`, on a new machine every few hundred; panics on the first entry or answer that the
 /// may-TLB does not allow.
 pub fn refine(seed: u64, events: u64) -> Tally {
@@ -282,8 +295,11 @@ pub fn refine_one(run: u64, tally: &mut Tally) {
     let mut seed = Seed::new(run);
     let world = if seed.one_in(16) { World::Combined } else { *seed.pick(&World::ALL) };
     let world = if world == World::Combined && !seed.one_in(3) { World::El1 } else { world };
-    let machine = machine(&mut seed, world);
+    let mut machine = machine(&mut seed, world);
     let cpus = machine.cpus().len() as u64;
+    if seed.one_in(2) {
+        machine.settle_stores();
+    }
     let mut concrete = Concrete::new(machine, Seed::new(seed.bits()), 6);
     let addresses: Vec<u64> = (0..24).map(|_| address(&mut seed, world)).collect();
     concrete.speculate_on(&addresses);
@@ -291,6 +307,7 @@ pub fn refine_one(run: u64, tally: &mut Tally) {
     for _ in 0..300 {
         let cpu = seed.below(cpus) as u8;
         let event = event(&mut seed, world);
+        let event = exchanged(&mut seed, cpu, event, concrete.machine_mut());
         if std::env::var("RUN").is_ok() {
             println!("{} {cpu} {event:x?} {:x?}", tally.events, concrete.machine().may().memory().word(L1));
         }

@@ -18,6 +18,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("machine", &[]),
     // Layer 1.
     room("pagetable", &["vmsa"]),
+    room("litmus", &["machine"]),
     // Layer 2.
     room("linearmap", &["vmsa", "pagetable"]),
     room("userspace", &["vmsa", "pagetable"]),

@@ -1,0 +1,247 @@
+//! The language of `page_table_setup`: statements as data.
+
+use super::expression::{Expression, Reader};
+use crate::error::At;
+use crate::tables::Stage;
+
+/// What kind of address a name stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Virtual,
+    Intermediate,
+    Physical,
+}
+
+/// What an address is mapped to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Target {
+    Invalid,
+    To(Expression),
+    Table(Expression),
+    Raw(Expression),
+}
+
+/// One mapping.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Mapping {
+    pub(super) from: Expression,
+    pub(super) target: Target,
+    /// AP or S2AP, where it is not the default.
+    pub(super) access: Option<u64>,
+    pub(super) level: u8,
+    /// The name of the walk.
+    pub(super) walk: Option<String>,
+    /// `?->`: it may come to be, but is not so at the start.
+    pub(super) is_maybe: bool,
+}
+
+/// A statement.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Statement {
+    Declare {
+        kind: Kind,
+        names: Vec<String>,
+        align: u64,
+    },
+    Option {
+        name: String,
+        value: String,
+    },
+    Same(String, String),
+    Identity(Expression),
+    Map(Mapping),
+    Memory {
+        place: Expression,
+        value: Expression,
+    },
+    Table {
+        stage: Stage,
+        name: String,
+        place: Expression,
+        statements: Vec<(usize, Statement)>,
+    },
+    /// The pages of a table that stands elsewhere.
+    Pages(String),
+}
+
+/// Reads all statements; `line` is that of the first letter.
+pub(super) fn parse(text: &str, line: usize) -> Result<Vec<(usize, Statement)>, At> {
+    let without: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    let text = without.join("\n");
+    let mut source = Source { all: &text, reader: Reader(&text), first: line };
+    let statements = source.block(false)?;
+    Ok(statements)
+}
+
+struct Source<'a> {
+    all: &'a str,
+    reader: Reader<'a>,
+    first: usize,
+}
+
+impl Source<'_> {
+    fn line(&self) -> usize {
+        let read = &self.all[..self.all.len() - self.reader.0.len()];
+        self.first + read.matches('\n').count()
+    }
+
+    fn block(&mut self, is_inner: bool) -> Result<Vec<(usize, Statement)>, At> {
+        let mut statements = Vec::new();
+        loop {
+            while self.reader.take(";") {}
+            self.reader.skip_space();
+            let line = self.line();
+            if is_inner && self.reader.take("}") {
+                return Ok(statements);
+            }
+            if self.reader.0.is_empty() {
+                return if is_inner { Err(At::line(line, "a `}` is missing")) } else { Ok(statements) };
+            }
+            let statement = self.statement()?;
+            let needs_end = !matches!(statement, Statement::Table { .. });
+            statements.push((line, statement));
+            if needs_end && !self.reader.take(";") {
+                return Err(At::line(self.line(), format!("expected `;` before `{}`", self.rest())));
+            }
+        }
+    }
+
+    fn rest(&self) -> &str {
+        self.reader.0.lines().next().unwrap_or_default()
+    }
+
+    fn statement(&mut self) -> Result<Statement, At> {
+        let line = self.line();
+        let wrong = |what: String| At::line(line, what);
+        if self.reader.take("*") {
+            let place = self.reader.expression().map_err(wrong)?;
+            return match self.reader.take("=") {
+                true => Ok(Statement::Memory { place, value: self.reader.expression().map_err(wrong)? }),
+                false => Err(wrong("expected `=`".to_owned())),
+            };
+        }
+        let mut ahead = self.reader;
+        let keyword = ahead.word();
+        let before = std::mem::replace(&mut self.reader, ahead);
+        match keyword {
+            "virtual" | "physical" | "intermediate" => self.declare(keyword, 1),
+            "aligned" => {
+                let align = self.reader.word();
+                let align = super::expression::number(align).ok_or_else(|| wrong(format!("`{align}` is no number")))?;
+                let kind = self.reader.word();
+                self.declare(kind, align)
+            }
+            "option" => {
+                let name = self.reader.word().to_owned();
+                self.reader.take("=");
+                Ok(Statement::Option { name, value: self.reader.word().to_owned() })
+            }
+            "assert" => {
+                let left = self.reader.word().to_owned();
+                let is_equality = self.reader.take("==");
+                let right = self.reader.word().to_owned();
+                if is_equality { Ok(Statement::Same(left, right)) } else { Err(wrong("expected `==`".to_owned())) }
+            }
+            "identity" => {
+                let place = self.reader.expression().map_err(wrong)?;
+                if self.reader.take("with") {
+                    self.reader.word();
+                }
+                Ok(Statement::Identity(place))
+            }
+            "s1table" => self.table(Stage::One),
+            "s2table" => self.table(Stage::Two),
+            _ => {
+                self.reader = before;
+                self.mapping().map_err(wrong)
+            }
+        }
+    }
+
+    fn declare(&mut self, keyword: &str, align: u64) -> Result<Statement, At> {
+        let kind = match keyword {
+            "virtual" => Kind::Virtual,
+            "intermediate" => Kind::Intermediate,
+            "physical" => Kind::Physical,
+            _ => return Err(At::line(self.line(), format!("`{keyword}` is no kind of address"))),
+        };
+        let mut names = Vec::new();
+        loop {
+            match self.reader.word() {
+                "" => return Ok(Statement::Declare { kind, names, align }),
+                name => names.push(name.to_owned()),
+            }
+        }
+    }
+
+    fn table(&mut self, stage: Stage) -> Result<Statement, At> {
+        let line = self.line();
+        let name = self.reader.word().to_owned();
+        self.reader.skip_space();
+        if self.reader.0.starts_with(';') {
+            return Ok(Statement::Pages(name));
+        }
+        let place = self.reader.expression().map_err(|what| At::line(line, what))?;
+        if !self.reader.take("{") {
+            return Err(At::line(line, "expected `{`"));
+        }
+        Ok(Statement::Table { stage, name, place, statements: self.block(true)? })
+    }
+
+    fn mapping(&mut self) -> Result<Statement, String> {
+        let from = self.reader.expression()?;
+        let is_maybe = self.reader.take("?->");
+        if !is_maybe && !self.reader.take("|->") {
+            return Err(format!("expected `|->` or `?->` at `{}`", self.rest()));
+        }
+        let target = match self.reader.expression()? {
+            Expression::Name(name) if name == "invalid" => Target::Invalid,
+            Expression::Call { name, mut arguments } if name == "table" && arguments.len() == 1 => {
+                Target::Table(arguments.remove(0).1)
+            }
+            Expression::Call { name, mut arguments } if name == "raw" && arguments.len() == 1 => {
+                Target::Raw(arguments.remove(0).1)
+            }
+            other => Target::To(other),
+        };
+        let mut mapping = Mapping { from, target, access: None, level: 3, walk: None, is_maybe };
+        loop {
+            let mut ahead = self.reader;
+            match ahead.word() {
+                "with" => {
+                    self.reader = ahead;
+                    mapping.access = self.attributes()?;
+                }
+                "at" => {
+                    self.reader = ahead;
+                    self.reader.word();
+                    let level = self.reader.word();
+                    mapping.level = level.parse().ok().filter(|it| (1..=3).contains(it)).ok_or("a level is 1 to 3")?;
+                }
+                "as" => {
+                    self.reader = ahead;
+                    mapping.walk = Some(self.reader.word().to_owned());
+                }
+                _ => return Ok(Statement::Map(mapping)),
+            }
+        }
+    }
+
+    /// `[AP = 0b11] and default`, or `default`.
+    fn attributes(&mut self) -> Result<Option<u64>, String> {
+        if !self.reader.take("[") {
+            return match self.reader.word() {
+                "default" | "code" => Ok(None),
+                other => Err(format!("attributes `{other}` are not known")),
+            };
+        }
+        let name = self.reader.word();
+        let is_access = matches!(name, "AP" | "S2AP") && self.reader.take("=");
+        let value = super::expression::number(self.reader.word()).filter(|_| is_access && self.reader.take("]"));
+        let value = value.ok_or_else(|| format!("attribute `{name}` is not known"))?;
+        if self.reader.take("and") {
+            self.reader.word();
+        }
+        Ok(Some(value))
+    }
+}

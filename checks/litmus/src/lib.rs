@@ -1,0 +1,26 @@
+//! Published litmus tests of arm64 virtual memory, run on the simulated machine in every way that it allows.
+//!
+//! ```text
+//! isla (.toml) ─┐
+//! herd (.litmus)┼─▶ Test ──explore──▶ which final states are reached ──verdict──▶ as published, or not
+//! archsem       ┘   code, tables, registers, condition
+//! ```
+//!
+//! Only walks and TLBs are weak here: explicit accesses of one CPU are in program order.
+#![forbid(unsafe_code)]
+
+pub mod assembly;
+pub mod condition;
+pub mod error;
+pub mod explore;
+pub mod herd;
+pub mod instruction;
+pub mod interpreter;
+pub mod isla;
+pub mod judge;
+pub mod layout;
+pub mod machine_code;
+pub mod suite;
+pub mod tables;
+pub mod test;
+pub mod verdicts;

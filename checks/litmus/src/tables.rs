@@ -1,0 +1,124 @@
+//! Page tables of a test's beginning: 4 KiB granule, 48 bits, from level 0. The encoding is spelled out here, so that a
+//! test does not depend on the decoder that it is to check. (DDI 0487, D8.3)
+
+use std::collections::BTreeMap;
+
+/// 4 KiB.
+pub const PAGE: u64 = 4096;
+/// Output address bits of a descriptor.
+pub const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
+
+/// Which stage a table is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// Stage 1.
+    One,
+    /// Stage 2.
+    Two,
+}
+
+/// Attributes of a leaf: every bit but those that say where it leads and of what kind it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Leaf(pub u64);
+
+impl Leaf {
+    /// Stage 1: access flag, inner shareable, non-global, read-write at EL1 and EL0, never executed, MAIR attribute 0.
+    pub const STAGE1: Self = Self(3 << 53 | 1 << 10 | 3 << 8 | 1 << 11 | 1 << 6);
+    /// Stage 2: access flag, inner shareable, read-write, never executed, Normal write-back.
+    pub const STAGE2: Self = Self(2 << 53 | 1 << 10 | 3 << 8 | 3 << 6 | 15 << 2);
+
+    /// What data has by default at `stage`.
+    pub const fn data(stage: Stage) -> Self {
+        match stage {
+            Stage::One => Self::STAGE1,
+            Stage::Two => Self::STAGE2,
+        }
+    }
+
+    /// The same with AP\[2:1\] or S2AP.
+    #[must_use]
+    pub const fn with_access(self, access: u64) -> Self {
+        Self(self.0 & !(3 << 6) | (access & 3) << 6)
+    }
+
+    /// The descriptor of `level` for `output`.
+    pub const fn descriptor(self, level: u8, output: u64) -> u64 {
+        let kind = if level == 3 { 3 } else { 1 };
+        output & ADDRESS & !(size(level) - 1) | self.0 | kind
+    }
+}
+
+/// Bytes that a descriptor of `level` covers.
+pub const fn size(level: u8) -> u64 {
+    PAGE << (9 * (3 - level as u32))
+}
+
+/// A page table under construction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Table {
+    /// Stage.
+    pub stage: Stage,
+    /// Physical address of the root; further tables follow it.
+    pub root: u64,
+    next: u64,
+}
+
+impl Table {
+    /// An empty table at `root`, which goes to `memory`.
+    pub fn new(stage: Stage, root: u64) -> Self {
+        Self { stage, root, next: root + PAGE }
+    }
+
+    /// Its pages: those that are in use now.
+    pub fn pages(&self) -> impl Iterator<Item = u64> + use<> {
+        (self.root..self.next).step_by(PAGE as usize)
+    }
+
+    /// The address of the descriptor of `level` for `input`, or `None` if there is no such table.
+    pub fn slot(&self, memory: &BTreeMap<u64, u64>, input: u64, level: u8) -> Option<u64> {
+        let mut table = self.root;
+        for above in 0..level {
+            let descriptor = memory.get(&place(table, input, above)).copied().unwrap_or(0);
+            if descriptor & 3 != 3 {
+                return None;
+            }
+            table = descriptor & ADDRESS;
+        }
+        Some(place(table, input, level))
+    }
+
+    /// Sets the descriptor of `level` for `input`, and makes the tables above it. False if a block is in the way.
+    pub fn set(&mut self, memory: &mut BTreeMap<u64, u64>, input: u64, level: u8, descriptor: u64) -> bool {
+        let mut table = self.root;
+        for above in 0..level {
+            let slot = place(table, input, above);
+            let found = memory.get(&slot).copied().unwrap_or(0);
+            table = match found & 3 {
+                3 => found & ADDRESS,
+                1 => return false,
+                _ => {
+                    let made = self.next;
+                    self.next += PAGE;
+                    memory.insert(slot, made | 3);
+                    made
+                }
+            };
+        }
+        memory.insert(place(table, input, level), descriptor);
+        true
+    }
+
+    /// Where `input` leads: output address and level of the leaf.
+    pub fn translate(&self, memory: &BTreeMap<u64, u64>, input: u64) -> Option<u64> {
+        (1..=3).find_map(|level| {
+            let descriptor = memory.get(&self.slot(memory, input, level)?).copied().unwrap_or(0);
+            let is_leaf = descriptor & 3 == if level == 3 { 3 } else { 1 };
+            let inside = size(level) - 1;
+            is_leaf.then_some(descriptor & ADDRESS & !inside | input & inside)
+        })
+    }
+}
+
+const fn place(table: u64, input: u64, level: u8) -> u64 {
+    table + (input >> (12 + 9 * (3 - level as u32)) & 511) * 8
+}

@@ -1,0 +1,100 @@
+//! What a table says is held against what is found: each kind of lie is noticed.
+
+use std::fs;
+use std::path::PathBuf;
+
+use litmus::suite::{self, Sum};
+
+const TEST: &str = r#"
+arch = "AArch64"
+name = "unmapped"
+symbolic = ["x"]
+page_table_setup = """
+    physical pa1;
+    x |-> pa1;
+    x ?-> invalid;
+    *pa1 = 7;
+    identity 0x1000 with code;
+"""
+[thread.0]
+code = """
+    STR XZR,[X2]
+    DSB SY
+    TLBI VAE1IS,X3
+    DSB SY
+    LDR X0,[X1]
+"""
+[thread.0.reset]
+R1 = "x"
+R2 = "pte3(x, page_table_base)"
+R3 = "page(x)"
+VBAR_EL1 = "0x1000"
+"PSTATE.EL" = "0b01"
+[section.handler]
+address = "0x1000"
+code = "MOV X0,#1"
+[final]
+assertion = "0:X0 = 7"
+"#;
+
+/// A folder of its own with the test and a table.
+fn folder(name: &str, table: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("judging").join(name);
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::write(folder.join("unmapped.toml"), TEST).expect("a test");
+    fs::write(folder.join(suite::TABLE), table).expect("a table");
+    folder
+}
+
+fn wrong(name: &str, row: &str) -> (Vec<String>, Sum) {
+    let items = suite::collect(&[folder(name, row)]).expect("a good folder");
+    let (mut sum, mut wrong) = (Sum::default(), Vec::new());
+    for item in &items {
+        let done = suite::run(item);
+        sum.add(item, &done);
+        wrong.extend(done.wrong);
+    }
+    (wrong, sum)
+}
+
+/// Without FEAT_ETS2 a TLBI is complete for its own CPU only after a context synchronization event.
+#[test]
+fn a_table_that_tells_the_truth_is_silent() {
+    let (wrong, sum) = wrong("true", "unmapped.toml\tA\treached\tF\tnever\tsilent\tsilent\t\n");
+    assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!((sum.run, sum.unread, sum.verdicts, sum.contradicted, sum.wrong), (1, 0, [1, 0, 1, 0], 0, 0));
+}
+
+#[test]
+fn each_kind_of_lie_is_noticed() {
+    for (name, row, word) in [
+        (
+            "never",
+            "unmapped.toml\tA\treached\tA\treached\tsilent\tsilent\t\n",
+            "with FEAT_ETS2: the table says reached",
+        ),
+        (
+            "forbidden",
+            "unmapped.toml\tF\tnever\tF\tnever\tsilent\tsilent\t\n",
+            "forbidden by its authors, reached by us",
+        ),
+        ("flag", "unmapped.toml\tA\treached\tF\tnever\tflag\tflag\t\n", "break-before-make: the table says flag"),
+        ("unlisted", "# nothing\n", "no row of"),
+        ("unread", "unmapped.toml\tA\treached\tF\tunread\tsilent\tsilent\tx\n", "the table says unread"),
+    ] {
+        let (wrong, sum) = wrong(name, row);
+        assert_eq!((wrong.len(), sum.wrong), (1, 1), "{name}: {wrong:?}");
+        assert!(wrong[0].contains(word), "{name}: {}", wrong[0]);
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_refused() {
+    let absent = folder("absent", "gone.toml\tF\tnever\tF\tnever\t-\t-\t\n");
+    let error = suite::collect(&[absent]).expect_err("a row about nothing");
+    assert!(error.to_string().ends_with("verdicts.tsv:1: `gone.toml` is not there"), "{error}");
+    let garbled = folder("garbled", "one field\n");
+    assert!(suite::collect(&[garbled]).expect_err("no row").to_string().contains("8 fields"));
+    let nowhere = suite::collect(&[PathBuf::from("/nowhere/at/all")]).expect_err("no folder");
+    assert!(nowhere.to_string().contains("no such file"), "{nowhere}");
+}

@@ -1,0 +1,147 @@
+//! What a broadcast TLBI does beside removing entries: it waits for walks that were begun before it.
+//!
+//! Faults that are late: the value that gave them went out of sight, but a walk begun before may still bring them, to a
+//! CPU that has not synchronized since and lacks FEAT_ETS2. (DDI 0487, D8.2.6)
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::holders::Cpus;
+use super::may::{May, Space};
+use super::stale::{Mark, Origin};
+use super::update::Held;
+use crate::descriptor::{ACCESS_FLAG, VALID};
+use crate::tlbi::Selector;
+
+/// A broadcast TLBI underway that comes after a settled store: no walk that is begun before its end misses the store, or it
+/// waits for the access. (RWWQZZ)
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sweep {
+    pub(crate) issuer: u8,
+    pub(crate) selector: Selector,
+    /// What was stored to.
+    pub(crate) word: u64,
+    /// Stores settled until then come before the TLBI: the last DSB of its CPU before it.
+    pub(crate) event: u64,
+    /// It ends every entry of what was stored there, a leaf whose access flag hardware has yet to set.
+    pub(crate) ends_unset: bool,
+}
+
+/// A word whose faulting value went out of sight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Late {
+    /// When.
+    pub(crate) event: u64,
+    /// Since when the store over that value was settled: whatever is ordered behind that does not fault.
+    pub(crate) settled: u64,
+    /// CPUs with a broadcast TLBI for it underway: once complete, no access begun before it is left. (RWWQZZ)
+    pub(crate) ending: Cpus,
+}
+
+/// Every such word.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LateFaults(BTreeMap<u64, Late>);
+
+impl LateFaults {
+    pub(crate) fn add(&mut self, word: u64, event: u64, settled: u64) {
+        self.0.insert(word, Late { event, settled, ending: 0 });
+    }
+
+    pub(crate) fn get(&self, word: u64) -> Option<&Late> {
+        if self.0.is_empty() { None } else { self.0.get(&word) }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Late)> {
+        self.0.iter().map(|(word, late)| (*word, late))
+    }
+
+    /// `cpu` has issued a broadcast TLBI that covers `word`.
+    pub(crate) fn mark(&mut self, cpu: u8, word: u64) {
+        if let Some(late) = self.0.get_mut(&word) {
+            late.ending |= 1 << cpu;
+        }
+    }
+
+    /// The broadcast TLBIs of `cpu` are complete.
+    pub(crate) fn complete(&mut self, cpu: u8) {
+        self.0.retain(|_, late| late.ending >> cpu & 1 == 0);
+    }
+}
+
+/// A leaf whose access flag software has cleared, where hardware may set it. To keep the leaf hardware must set the flag
+/// first: while that is clear, a TLB can have it only from before. (D8.5.1)
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unset {
+    /// When it was stored.
+    pub(crate) stored: u64,
+    /// A broadcast TLBI has ended what was there from before.
+    pub(crate) is_swept: bool,
+}
+
+impl May {
+    /// `value` has been stored to `word`: notes whether it is a leaf whose access flag hardware has yet to set.
+    pub(crate) fn note_unset(&mut self, word: u64, value: u64, event: u64) {
+        if value & (VALID | ACCESS_FLAG) == VALID && self.setters(word, value) != 0 {
+            self.unset.insert(word, Unset { stored: event, is_swept: false });
+        } else if !self.unset.is_empty() {
+            self.unset.remove(&word);
+        }
+    }
+
+    /// CPUs whose hardware sets the access flag of `value`, a leaf of stage 1 at `word`.
+    fn setters(&self, word: u64, value: u64) -> Cpus {
+        let places = self.places_of(word);
+        // A TLBI for a leaf of stage 2 does not end what stage 1 has made of it.
+        if places.iter().any(|place| matches!(self.space(place.space).space, Space::Two(_))) {
+            return 0;
+        }
+        places.iter().fold(0, |all, place| {
+            let state = self.space(place.space);
+            let is_leaf = (place.level == 3) == (value & 2 != 0);
+            let sets = is_leaf && state.space.format().hardware().access_flag;
+            if sets { all | state.live.cpus() | state.kept.holders.cpus() } else { all }
+        })
+    }
+
+    /// True when `selector`, issued by a CPU with a DSB at `until` before it, ends every entry of the leaf at `word`, whose
+    /// access flag was cleared by then.
+    pub(crate) fn sweeps_unset(&self, word: u64, unset: &Unset, selector: &Selector, until: u64) -> bool {
+        let is_whole = |(entry, holders): &Held| {
+            let selected = selector.select(entry, holders);
+            !entry.lingers(true) && selected.is_ok_and(|(selected, holes)| holes == 0 && selected == *holders)
+        };
+        unset.stored <= until
+            && self.visible.old(word).is_empty()
+            && self.entries_through(word, self.memory.word(word)).iter().all(is_whole)
+    }
+
+    /// A compare-and-exchange found `old` at `word`, its access flag still clear: if no TLB has it from before, none has it,
+    /// and hardware that would set the flag now does not find it.
+    pub(crate) fn forget_unset(&mut self, word: u64, old: u64) {
+        if self.unset.get(&word).is_some_and(|unset| unset.is_swept) {
+            let setters = self.setters(word, old);
+            self.visible.forget_newest(word, setters);
+            self.forget_answers_of_word(word, &[old, self.memory.word(word)]);
+        }
+    }
+
+    /// The broadcast TLBIs of `cpu` are about to be complete: no walk misses a store that was settled before them, and they
+    /// end what such walks had found.
+    pub(crate) fn finish_sweeps(&mut self, cpu: u8, event: u64) {
+        let (done, open): (Vec<Sweep>, Vec<Sweep>) =
+            core::mem::take(&mut self.sweeps).into_iter().partition(|it| it.issuer == cpu);
+        self.sweeps = open;
+        for Sweep { selector, word, event: until, ends_unset, .. } in done {
+            if let Some(unset) = self.unset.get_mut(&word) {
+                unset.is_swept |= ends_unset && unset.stored <= until;
+            }
+            let origin = Origin { event, cpu, word: Some(word) };
+            for (entry, lost) in self.hide_old(origin, word, self.visible.newest_settled(word, until), !0) {
+                if let Ok((holders, holes)) = selector.select(&entry, &lost) {
+                    let mark = Mark { issuer: cpu, selector, holders, holes, awaits_sync: false };
+                    self.stale.mark(&entry, mark);
+                }
+            }
+        }
+    }
+}
