@@ -1,4 +1,4 @@
-//! `cargo xtask check`: builds the crate `checks`, or `litmus`, and hands everything over to it.
+//! `cargo xtask check`: builds the crate `checks`, `litmus` or `zoo`, and hands everything over to it.
 
 use std::{ffi::OsString, process::Stdio};
 
@@ -13,14 +13,19 @@ pub(crate) const CARGO: [&str; 6] = ["run", "--quiet", "--profile", "checks", "-
 /// What runs the litmus tests, which are a crate of their own.
 pub(crate) const LITMUS: [&str; 8] = ["run", "--quiet", "--profile", "checks", "--package", "litmus", "--", "--litmus"];
 
+/// What runs the zoo, which is one too.
+pub(crate) const ZOO: [&str; 8] = ["run", "--quiet", "--profile", "checks", "--package", "zoo", "--", "--zoo"];
+
 /// Entry of `cargo xtask check`. Its help is its own.
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    let is_litmus = |argument: &&OsString| *argument == "--litmus";
-    let mut command = match arguments.iter().find(is_litmus) {
-        Some(_) => cargo::cargo(&LITMUS),
-        None => cargo::cargo(&[&CARGO[..], &["--"]].concat()),
+    let asks = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    let (call, flag) = match () {
+        () if asks("--litmus") => (LITMUS.to_vec(), "--litmus"),
+        () if asks("--zoo") => (ZOO.to_vec(), "--zoo"),
+        () => ([&CARGO[..], &["--"]].concat(), ""),
     };
-    command.args(arguments.iter().filter(|it| !is_litmus(it))).stdin(Stdio::null());
+    let mut command = cargo::cargo(&call);
+    command.args(arguments.iter().filter(|it| *it != flag)).stdin(Stdio::null());
     let status =
         command.status().map_err(|error| Failure::new(Status::HostLacks, format!("cargo cannot be run: {error}")))?;
     match status.code() {

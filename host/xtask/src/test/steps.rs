@@ -53,6 +53,7 @@ pub(crate) fn all(metadata: &Value) -> Vec<Step> {
     add("host tests", Work::Tests(owned(&tests)));
     add("check", Work::Cargo(vec![owned(&check::CARGO)]));
     add("litmus", Work::Cargo(vec![owned(&check::LITMUS)]));
+    add("zoo", Work::Cargo(vec![owned(&check::ZOO)]));
     add("doc", Work::Cargo(vec![owned(&doc_host), owned(&doc_bare)]));
     add("linux", Work::Guests(guests::linux));
     add("outside", Work::Guests(guests::outside));

@@ -28,10 +28,11 @@ pub(crate) const ROOMS: &[Room] = &[
     room("image", &["vmsa", "pagetable"]),
     room("capi", &["vmsa", "pagetable", "linearmap", "userspace"]),
     room("checks", &["vmsa", "pagetable", "linearmap", "userspace", "machine"]),
-    // Layer 4. The monitor audits with the machine's rules, and `vellum judge` rules on traces with them.
+    // Layer 4. The zoo makes historical bugs in traces, and in the engine. The monitor audits with the machine's rules, and `vellum judge` rules on traces with them.
     room("kernel", &["vmsa", "pagetable", "linearmap", "userspace", "kerncore", "hardware"]),
     room("monitor", &["vmsa", "pagetable", "kerncore", "hardware", "machine"]),
     room("cli", &["vmsa", "pagetable", "image", "machine"]),
+    room("zoo", &["checks", "machine"]),
     room("xtask", &[]),
     room("bench", &["vmsa", "pagetable"]),
 ];
