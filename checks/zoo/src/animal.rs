@@ -1,5 +1,6 @@
 //! An animal: a bug and its repair as one program, in which some steps belong to one version alone.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -7,6 +8,7 @@ use crate::cell::{Cell, Cells};
 use crate::engine::Counterpart;
 use crate::error::Error;
 use crate::read;
+use crate::verdict::summary;
 
 /// Which of the two programs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -35,6 +37,8 @@ impl Version {
 pub enum Act {
     /// A line of the trace's machine: `cpu …`.
     Cpu(Vec<String>),
+    /// What every CPU announces, beside what its own line says.
+    Cpus(Vec<String>),
     /// Words that are in memory at first: `memory …`.
     Memory(Vec<String>),
     /// An event of a CPU, as a trace has it.
@@ -143,6 +147,17 @@ impl Animal {
     /// The first line that makes no sense.
     pub fn read(name: &str, file: &str, text: &str) -> Result<Self, Error> {
         read::animal(name, file, text)
+    }
+
+    /// By what it must be found, in one line: `V2 bbm 0, V11 bbm 1, legal bbm 2 3`.
+    pub fn summary(&self) -> String {
+        let told = |cell| {
+            let rules: BTreeSet<&str> =
+                self.expected(cell).filter(|(_, it)| !it.is_hole).map(|(_, it)| it.rule.as_str()).collect();
+            let is_hole = rules.is_empty() && self.expected(cell).next().is_some();
+            (cell, if is_hole { String::from("hole") } else { rules.into_iter().collect::<Vec<_>>().join(" or ") })
+        };
+        summary(Cell::all().map(told))
     }
 
     /// What must be found in `cell`: lines of the file and rules, with those that are holes.

@@ -14,6 +14,7 @@ pub mod engine;
 mod error;
 pub mod expression;
 pub mod orders;
+pub mod page;
 mod read;
 pub mod verdict;
 

@@ -11,6 +11,7 @@ use zoo::Error;
 use zoo::animal::{self, Animal, Version};
 use zoo::cell::{Cell, Cells};
 use zoo::orders::Program;
+use zoo::page;
 use zoo::verdict::{self, Verdict};
 
 const HELP: &str = include_str!("help.txt");
@@ -24,6 +25,7 @@ struct Options {
     cells: Cells,
     trace: Option<Version>,
     list: bool,
+    page: bool,
 }
 
 fn main() -> ExitCode {
@@ -37,6 +39,10 @@ fn main() -> ExitCode {
     };
     let done = animal::find(&options.names).and_then(|animals| match options.trace {
         _ if options.list => Ok(list(&animals)),
+        _ if options.page => {
+            say(page::page(&animals));
+            Ok(ExitCode::SUCCESS)
+        }
         Some(version) => print_trace(&animals, version, &options.cells),
         None => run(&options, &animals),
     });
@@ -50,6 +56,7 @@ fn parse() -> Result<Option<Options>, lexopt::Error> {
         match argument {
             Long("zoo") => {}
             Long("list") => options.list = true,
+            Long("page") => options.page = true,
             Long("bbm") => options.cells.narrow(&format!("bbm={}", parser.value()?.string()?))?,
             Long("ets") => options.cells.narrow(&format!("ets={}", parser.value()?.string()?.replace("none", "0")))?,
             Long("trace") => {
@@ -100,13 +107,12 @@ fn run(options: &Options, animals: &[Animal]) -> Result<ExitCode, Error> {
     std::panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();
     let bar = bar(animals.len());
-    let mut done = Vec::new();
-    for animal in animals {
+    let verdicts = verdict::run_all(animals, &options.cells, &|animal| {
         bar.set_message(animal.name.clone());
-        done.push((animal, verdict::run(animal, &options.cells)?));
         bar.inc(1);
-    }
+    })?;
     bar.finish_and_clear();
+    let done: Vec<(&Animal, Verdict)> = animals.iter().zip(verdicts).collect();
     say(table(&done));
     let misses = done.iter().flat_map(|(animal, verdict)| verdict.misses().into_iter().map(|it| (&animal.name, it)));
     let misses: Vec<(&String, String)> = misses.collect();
@@ -145,9 +151,7 @@ fn rows(animal: &Animal, verdict: &Verdict) -> Vec<[String; 4]> {
     let fixed = |is_silent| if is_silent { String::from("silent") } else { String::from("MISS") };
     let own = [animal.name.clone(), verdict.summary(), fixed(verdict.is_silent), verdict.runs.to_string()];
     let engine = verdict.engine.iter().map(|killed| {
-        let sites: Vec<&str> = killed.sites.iter().map(String::as_str).collect();
-        let found = format!("{} by {} at {}", killed.rule, killed.change, sites.join(" "));
-        [format!("  our engine: {}", killed.work), found, fixed(killed.is_silent), killed.runs.to_string()]
+        [format!("  our engine: {}", killed.work), killed.summary(), fixed(killed.is_silent), killed.runs.to_string()]
     });
     [own].into_iter().chain(engine).collect()
 }

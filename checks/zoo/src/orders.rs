@@ -65,10 +65,11 @@ impl<'a> Program<'a> {
         let head = vec![(HEAD.to_owned(), None), (title, None)];
         let mut program = Self { animal, head, names: Names::new(), stretches: Vec::new() };
         let steps = animal.steps.iter().filter(|step| step.only.is_none_or(|only| only == version));
-        let (mut cpus, mut memory, mut events) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut cpus, mut common, mut memory, mut events) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for step in steps {
             match &step.act {
-                Act::Cpu(words) => cpus.push((format!("cpu {} {cell}", words.join(" ")), Some(step))),
+                Act::Cpu(words) => cpus.push((format!("cpu {}", words.join(" ")), Some(step))),
+                Act::Cpus(words) => common.push(words.join(" ")),
                 Act::Memory(_) => memory.append(&mut lines(step, &program.names)?),
                 Act::Let(None, name, value) => {
                     let value = evaluate(value, &program.names).map_err(|what| error(step, what))?;
@@ -77,6 +78,8 @@ impl<'a> Program<'a> {
                 _ => events.push(step),
             }
         }
+        common.push(cell.to_string());
+        cpus.iter_mut().for_each(|(line, _): &mut (String, _)| *line += &format!(" {}", common.join(" ")));
         program.head.append(&mut cpus);
         program.head.append(&mut memory);
         program.stretches = stretches(&events)?;

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! world NAME                      lines of worlds/NAME.world
+//! cpus FIELD=VALUE…               what every CPU announces beside what its own line says
 //! let NAME = VALUE                a name; with a CPU before it, when that CPU comes here
 //! CPU await VALUE                 waits until it is not zero
 //! together … then                 between these lines CPUs go on independently
@@ -22,6 +23,8 @@ use crate::expression::is_name;
 
 /// The numbers of rules.
 const RULES: u32 = 12;
+/// What only programs on the engine find: an access sees what it must not.
+const SEEN: &str = "seen";
 
 pub(crate) fn animal(name: &str, file: &str, text: &str) -> Result<Animal, Error> {
     let mut reader = Reader { file, animal: empty(name), key: String::new(), is_head: true };
@@ -110,7 +113,7 @@ fn body(line: &str, at: Place, steps: &mut Vec<Step>) -> Result<(), String> {
         _ => (None, line),
     };
     let (line, expected) = match line.split_once('!') {
-        Some((line, expected)) => (line, expected.split(';').map(expectation).collect::<Result<_, _>>()?),
+        Some((line, expected)) => (line, expectations(expected)?),
         None => (line, Vec::new()),
     };
     let (line, repeated) = repetition(line)?;
@@ -137,9 +140,10 @@ fn act(words: &[&str]) -> Result<Act, String> {
     match words {
         ["together"] => Ok(Act::Together),
         ["then"] => Ok(Act::Then),
-        ["cpu", rest @ ..] => match rest.iter().find(|it| it.starts_with("bbm=") || it.starts_with("ets=")) {
+        ["cpu" | "cpus", rest @ ..] => match rest.iter().find(|it| it.starts_with("bbm=") || it.starts_with("ets=")) {
             Some(field) => Err(format!("`{field}`, expected none: the cell says it")),
-            None => Ok(Act::Cpu(owned(rest))),
+            None if words[0] == "cpu" => Ok(Act::Cpu(owned(rest))),
+            None => Ok(Act::Cpus(owned(rest))),
         },
         ["memory", rest @ ..] => Ok(Act::Memory(owned(rest))),
         ["let", name, "=", value] => Ok(Act::Let(None, named(name)?, (*value).to_owned())),
@@ -169,12 +173,16 @@ fn repetition(line: &str) -> Result<(&str, Option<Repetition>), String> {
     Err(format!("`for {}`, expected `for NAME in FIRST..END`", counted.trim()))
 }
 
-/// `RULE [bbm=…] [ets=…] [hole]`
+/// `RULE [bbm=…] [ets=…] [hole]; …`
+pub(crate) fn expectations(text: &str) -> Result<Vec<Expected>, String> {
+    text.split(';').map(expectation).collect()
+}
+
 fn expectation(text: &str) -> Result<Expected, String> {
     let mut words = text.split_whitespace();
     let rule = words.next().unwrap_or_default().to_owned();
     let number = rule.strip_prefix('V').and_then(|it| it.parse::<u32>().ok());
-    if !number.is_some_and(|it| (1..=RULES).contains(&it)) {
+    if !number.is_some_and(|it| (1..=RULES).contains(&it)) && rule != SEEN {
         return Err(format!("`{rule}`, expected a rule, V1 to V{RULES}"));
     }
     let mut expected = Expected { rule, cells: Cells::default(), is_hole: false };

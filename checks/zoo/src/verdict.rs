@@ -1,6 +1,9 @@
 //! Whether an animal is caught where its file says so, and silent where it was repaired.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use crate::animal::{Animal, Version};
 use crate::cell::{Cell, Cells, describe};
@@ -74,6 +77,34 @@ pub fn run(animal: &Animal, cells: &Cells) -> Result<Verdict, Error> {
     Ok(verdict)
 }
 
+/// Threads that run animals.
+const KEEPERS: usize = 2;
+
+/// Runs animals, in their order; `tell` hears of each that is done.
+///
+/// # Errors
+/// A line that makes no sense.
+pub fn run_all(animals: &[Animal], cells: &Cells, tell: &(dyn Fn(&Animal) + Sync)) -> Result<Vec<Verdict>, Error> {
+    let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    thread::scope(|scope| {
+        for _ in 0..KEEPERS {
+            scope.spawn(|| {
+                while let Some((number, animal)) = take(&next, animals) {
+                    let verdict = run(animal, cells);
+                    tell(animal);
+                    verdicts.lock().unwrap_or_else(PoisonError::into_inner).insert(number, verdict);
+                }
+            });
+        }
+    });
+    verdicts.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+}
+
+fn take<'a>(next: &AtomicUsize, animals: &'a [Animal]) -> Option<(usize, &'a Animal)> {
+    let number = next.fetch_add(1, Ordering::Relaxed);
+    animals.get(number).map(|animal| (number, animal))
+}
+
 impl Verdict {
     fn add(&mut self, animal: &Animal, version: Version, cell: Cell, explored: Explored) {
         self.runs += 1;
@@ -108,24 +139,30 @@ impl Verdict {
 
     /// By what the buggy version was found, in one line: `V2 bbm 0, V11 bbm 1, legal bbm 2 3`.
     pub fn summary(&self) -> String {
-        let mut kinds: Vec<(String, Vec<Cell>)> = Vec::new();
-        for (cell, found) in &self.found {
+        let told = |(cell, found): (&Cell, &BTreeSet<Found>)| {
             let rules: BTreeSet<&str> = found.iter().map(|it| it.rule.as_str()).collect();
-            let name = match rules.is_empty() {
-                true if self.holes.contains(cell) => String::from("hole"),
-                true => String::from("legal"),
-                false => rules.into_iter().collect::<Vec<_>>().join(" or "),
-            };
-            match kinds.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, cells)) => cells.push(*cell),
-                None => kinds.push((name, vec![*cell])),
-            }
-        }
-        let all: Vec<Cell> = self.found.keys().copied().collect();
-        let told = |(name, cells): &(String, Vec<Cell>)| match *cells == all {
-            true => name.clone(),
-            false => format!("{name}{}", describe(cells)),
+            let is_hole = rules.is_empty() && self.holes.contains(cell);
+            let rules = rules.into_iter().collect::<Vec<_>>().join(" or ");
+            (*cell, if is_hole { String::from("hole") } else { rules })
         };
-        kinds.iter().map(told).collect::<Vec<_>>().join(", ")
+        summary(self.found.iter().map(told))
     }
+}
+
+/// What was found in which cells, in one line; nothing found is legal.
+pub(crate) fn summary(found: impl Iterator<Item = (Cell, String)>) -> String {
+    let mut kinds: Vec<(String, Vec<Cell>)> = Vec::new();
+    for (cell, name) in found {
+        let name = if name.is_empty() { String::from("legal") } else { name };
+        match kinds.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, cells)) => cells.push(cell),
+            None => kinds.push((name, vec![cell])),
+        }
+    }
+    let is_one = kinds.len() == 1;
+    let told = |(name, cells): &(String, Vec<Cell>)| match is_one {
+        true => name.clone(),
+        false => format!("{name}{}", describe(cells)),
+    };
+    kinds.iter().map(told).collect::<Vec<_>>().join(", ")
 }

@@ -95,6 +95,17 @@ fn each_step_of_a_repair_is_needed() {
     assert_eq!(idle, NOT_ASKED_FOR, "{}", idle.join("\n"));
 }
 
+/// `docs/zoo.md` tells what the files tell.
+#[test]
+fn the_page_is_up_to_date() {
+    let text = include_str!("../../../docs/zoo.md");
+    let animals =
+        text.split_once("<!-- animals -->\n").and_then(|(_, rest)| rest.split_once("<!-- end of animals -->"));
+    let told = animals.map(|(animals, _)| animals.trim()).expect("the marks");
+    let command = "what `cargo xtask check --zoo --page` prints is to stand between the marks of docs/zoo.md";
+    assert!(told == zoo::page::page(&all()).trim(), "{command}");
+}
+
 #[test]
 fn a_trace_of_it_is_judged_alike() {
     for animal in all() {
