@@ -63,12 +63,10 @@ fn fill_holes<P: Platform>(platform: &P, slot: Slot, count: usize) {
 #[inline(always)]
 fn for_each(count: usize, mut turn: impl FnMut(usize)) {
     const TURNS: usize = 16;
-    let mut done = 0;
-    while done + TURNS <= count {
-        (0..TURNS).for_each(|index| turn(done + index));
-        done += TURNS;
+    for round in 0..count / TURNS {
+        (0..TURNS).for_each(|index| turn(round * TURNS + index));
     }
-    (done..count).for_each(turn);
+    (count / TURNS * TURNS..count).for_each(turn);
 }
 
 /// Leaves from `start` to `end`, which in a table that is live are holes: contiguous groups wherever a whole one fits.

@@ -54,8 +54,11 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     /// gather is empty then, and may collect again.
     ///
     /// The caller sees to it that no [`crate::View`] still walks the tables that were unlinked.
+    #[inline]
     pub fn finish<P: Platform>(&mut self, platform: &P) -> Retired {
-        self.settle(platform);
+        if self.has_stores || !self.ranges.is_empty() || !self.subtrees.is_empty() {
+            self.settle(platform);
+        }
         Retired(core::mem::take(&mut self.retired))
     }
 

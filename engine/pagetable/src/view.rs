@@ -79,7 +79,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
     }
 
     /// Translates an input address; `None` where hardware would take a translation fault.
-    #[inline]
+    #[inline(always)]
     pub fn translate(&self, input: R::Input) -> Option<Translation> {
         let offset = self.geometry.offset(input.bits())?;
         descend(self.platform, self.geometry, self.root, offset, |layout, level, _, descriptor| {
