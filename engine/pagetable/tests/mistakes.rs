@@ -118,7 +118,7 @@ fn bits_without_a_name_survive_a_split() {
             let block_bytes = LeafSize::single(Level::L2).size_bytes(G::PAGE_SIZE);
             let largest = LeafSize::single(Level::L2);
             let mut table =
-                live::<G>(&memory, (bits, layout), PLAIN_KERNEL, &[map(0, block_bytes, block_bytes, largest)]);
+                live::<G, _>(&memory, (bits, layout), PLAIN_KERNEL, &[map(0, block_bytes, block_bytes, largest)]);
             let block = table.view().path(VirtAddr::new(0)).last().unwrap();
             memory.store(block.slot, Descriptor::new(block.descriptor.bits() | bit));
             let old = block.descriptor.bits() & attributes | bit;
@@ -145,7 +145,7 @@ fn one_read_only_page_ends_its_contiguous_group() {
         each_licence(|licence| {
             let memory = Memory::new();
             let setup = [map(0, bytes, bytes, LeafSize::LARGEST)];
-            let mut table = live::<G>(&memory, (bits, Layout::Bits48), PLAIN_KERNEL, &setup);
+            let mut table = live::<G, _>(&memory, (bits, Layout::Bits48), PLAIN_KERNEL, &setup);
             let group: BTreeMap<_, _> = (0..members)
                 .map(|page| table.view().path(VirtAddr::new(page * G::SIZE_BYTES)).last().unwrap())
                 .map(|lookup| (lookup.slot, lookup.descriptor))
@@ -176,7 +176,7 @@ fn one_read_only_page_ends_its_contiguous_group() {
 fn an_output_address_too_wide_is_refused_and_not_cut_off() {
     fn check<G: Granule>(bits: u32, layout: Layout) {
         let memory = Memory::new();
-        let mut table = live::<G>(&memory, (bits, layout), KERNEL, &[]);
+        let mut table = live::<G, _>(&memory, (bits, layout), KERNEL, &[]);
         let (page, end) = (G::SIZE_BYTES, 1u64 << layout.output_bits());
         for (bytes, to) in [(page, end), (2 * page, end - page), (page, 1 << 63), (2 * page, !(page - 1))] {
             let refusal = table.plan(&[map(0, bytes, to, LeafSize::PAGE)], None).map(|plan| plan.tables_needed());
@@ -309,7 +309,7 @@ fn a_table_is_filled_before_it_is_linked() {
         each_licence(|licence| {
             let memory = Memory::new();
             let mut table =
-                live::<Granule4K>(&memory, (48, Layout::Bits48), KERNEL, &[map(GIB, GIB, GIB, LeafSize::LARGEST)]);
+                live::<Granule4K, _>(&memory, (48, Layout::Bits48), KERNEL, &[map(GIB, GIB, GIB, LeafSize::LARGEST)]);
             let mut reached = BTreeSet::from([table.root()]);
             let view = table.view();
             let _ = view.for_each::<Infallible>(view.range(), |entry| {
@@ -362,7 +362,7 @@ fn a_tlbi_operand_is_shifted_by_12_at_every_granule() {
                 let memory = Memory::new();
                 let regime = El1 { scope, tlb, ..KERNEL };
                 let setup = [map(address, 4 * G::SIZE_BYTES, 0, LeafSize::PAGE)];
-                let mut table = live::<G>(&memory, (bits, layout), regime, &setup);
+                let mut table = live::<G, _>(&memory, (bits, layout), regime, &setup);
                 let (steps, _) = change(&mut table, &memory, &[unmap(address, G::SIZE_BYTES)], None);
                 let operand = asid << 48 | ttl << 44 | 0x12_3450;
                 let tlbis: Vec<_> = steps.iter().filter(|step| is_tlbi(step)).collect();
