@@ -375,3 +375,26 @@ fn a_tlbi_operand_is_shifted_by_12_at_every_granule() {
     check::<Granule16K>(47, Layout::Bits48, 0b1011);
     check::<Granule64K>(42, Layout::Lpa, 0b1111);
 }
+
+/// The dirty state is hardware's where DBM is set alone: a writable page does not make read-only neighbours writable.
+#[test]
+fn folding_gives_no_right_to_write_that_was_not_there() {
+    let regime = El1 { hardware_updates: true, ..KERNEL };
+    for dbm in [Stage1Attributes::empty(), Stage1Attributes::DBM] {
+        let memory = Memory::default();
+        let from = VirtAddr::new(0)..VirtAddr::new(2 * MIB);
+        let attributes = DATA | Stage1Attributes::READ_ONLY | dbm;
+        let map = Change::Map { from: from.clone(), to: PhysAddr::new(GIB), attributes, largest: LeafSize::PAGE };
+        let mut table = live::<Granule4K, El1>(&memory, (39, Layout::Bits48), regime, &[map]);
+        let writable = Change::Protect {
+            from: VirtAddr::new(0x5000)..VirtAddr::new(0x6000),
+            set: Stage1Attributes::empty(),
+            clear: Stage1Attributes::READ_ONLY,
+        };
+        change(&mut table, &memory, &[writable], None);
+        let collapse = [Change::Collapse { from: from.clone() }];
+        change(&mut table, &memory, &collapse, Some(&Licence::break_before_make(&())));
+        let bytes = bytes_where(&table, |leaf| !is_read_only(leaf));
+        assert_eq!(bytes, if dbm.is_empty() { 0x1000 } else { 2 * MIB });
+    }
+}
