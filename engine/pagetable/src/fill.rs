@@ -15,9 +15,9 @@ pub(crate) fn thread<P: Platform>(platform: &P, table: PhysAddr, next: PhysAddr)
     platform.store(Slot::new(table, 0), Descriptor::new(next.bits()));
 }
 
-/// Writes a root table that holds nothing.
-pub(crate) fn clear_root<G: Granule, P: Platform>(platform: &P, table: PhysAddr) {
-    fill_holes(platform, Slot::new(table, 0), G::ENTRIES);
+/// Writes a root of `entries` descriptors that holds nothing.
+pub(crate) fn clear_root<P: Platform>(platform: &P, root: PhysAddr, entries: usize) {
+    fill_holes(platform, Slot::new(root, 0), entries);
 }
 
 /// Fills a new table for one slot of level `above` that starts at `start`, and those below it; returns the descriptor

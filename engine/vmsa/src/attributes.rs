@@ -56,6 +56,11 @@ pub enum Access {
 }
 
 impl Stage1Attributes {
+    /// XN, bit 54, of regimes with one privilege level, such as EL2: it may not be executed. They have no PXN.
+    pub const XN: Self = Self::UXN;
+    /// AP\[1\], bit 6, of regimes with one privilege level: RES1, so that it belongs into every leaf of EL2.
+    pub const ONE_PRIVILEGE: Self = Self::USER;
+
     /// Neither EL1 nor EL0 may execute it.
     pub const NO_EXECUTE: Self = Self::PXN.union(Self::UXN);
 
