@@ -80,6 +80,10 @@ pub(crate) fn fill_segment<G: Granule, P: Platform>(
 ) {
     let shift = G::PAGE_SIZE.level_shift(level);
     let count = ((end - start) >> shift) as usize;
+    let leaf = |index: usize| content.leaf(layout, level, start + ((index as u64) << shift)).bits();
+    if count == 1 {
+        return platform.store(slot, Descriptor::new(leaf(0)));
+    }
     let (head, groups) = match content.group_bytes::<G>(level) {
         Some(bytes) => {
             let from = start.next_multiple_of(bytes).min(end);
@@ -87,7 +91,6 @@ pub(crate) fn fill_segment<G: Granule, P: Platform>(
         }
         None => (count, 0),
     };
-    let leaf = |index: usize| content.leaf(layout, level, start + ((index as u64) << shift)).bits();
     let (first, last) = (leaf(0), leaf(count - 1));
     // Neighbours differ by what a leaf covers, unless bits that stand elsewhere change on the way (LPA, LPA2).
     let is_linear = last.wrapping_sub(first) == (count as u64 - 1) << shift;
