@@ -1,6 +1,6 @@
 //! Where neighbours can become one larger leaf.
 
-use vmsa::{Descriptor, Geometry, Granule};
+use vmsa::{Bits, Descriptor, Geometry, Granule};
 
 use super::edit::content;
 use super::{Decision, Edit, Regroup, State, state};
@@ -78,7 +78,7 @@ pub(super) fn decide_group<G: Granule, R: Regime, P: Platform>(
 
 /// Bits in which a leaf with these bits may differ from others and still be alike: those that hardware writes. Where it does
 /// not manage the dirty state, what it would write is the right to write, which no leaf gets from a neighbour.
-fn hardware_bits<R: Regime>(regime: R, bits: u64) -> u64 {
+fn hardware_bits<R: Regime>(regime: R, bits: Bits) -> Bits {
     let (managed, ..) = R::Attributes::CLEAN;
     match regime.has_hardware_updates() {
         false => 0,
