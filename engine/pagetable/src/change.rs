@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use vmsa::{LeafSize, PhysAddr};
+use vmsa::{Bits, LeafSize, PhysAddr};
 
 use crate::regime::Regime;
 
@@ -115,9 +115,21 @@ pub enum Refusal {
     /// The leaf there could not be told from a hole if it were kept: none of its bits but the type is set.
     NotKeepable(u64),
     /// These attribute bits are no attributes: they belong to the type, the output address or the Contiguous bit.
-    NotAttributes(u64),
+    NotAttributes(Bits),
     /// The reserve holds too few tables; it lacks this many.
     ReserveShortBy(usize),
+    /// The regime has no page tables of that geometry, or none with a root of so many tables out of a reserve.
+    Shape {
+        /// Tables of the root.
+        root_tables: usize,
+    },
+    /// The root's memory is not aligned as hardware wants it.
+    MisalignedRoot {
+        /// Where it is.
+        root: PhysAddr,
+        /// What its address is to be a multiple of, in bytes.
+        align: u64,
+    },
 }
 
 impl fmt::Display for Refusal {
@@ -135,6 +147,9 @@ impl fmt::Display for Refusal {
             Self::NotKeepable(at) => write!(f, "the leaf at {at:#x} could not be told from a hole"),
             Self::NotAttributes(bits) => write!(f, "{bits:#x} are no attribute bits"),
             Self::ReserveShortBy(count) => write!(f, "the reserve lacks {count} tables"),
+            Self::Shape { root_tables: 1 } => f.write_str("the regime has no page tables of that geometry"),
+            Self::Shape { root_tables } => write!(f, "a root of {root_tables} tables side by side cannot be had so"),
+            Self::MisalignedRoot { root, align } => write!(f, "a root at {root:?}, expected a multiple of {align:#x}"),
         }
     }
 }

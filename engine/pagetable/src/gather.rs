@@ -5,7 +5,7 @@ use vmsa::{Geometry, Granule, Level, Maintenance};
 use crate::few::Few;
 use crate::invalidation::{Depth, Invalidation};
 use crate::platform::Platform;
-use crate::regime::Regime;
+use crate::regime::{Regime, Rest};
 use crate::tables::{Retired, TableList};
 use crate::walk::{Next, Table, next_table, walk};
 
@@ -54,8 +54,11 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     /// gather is empty then, and may collect again.
     ///
     /// The caller sees to it that no [`crate::View`] still walks the tables that were unlinked.
+    #[inline]
     pub fn finish<P: Platform>(&mut self, platform: &P) -> Retired {
-        self.settle(platform);
+        if self.has_stores || !self.ranges.is_empty() || !self.subtrees.is_empty() {
+            self.settle(platform);
+        }
         Retired(core::mem::take(&mut self.retired))
     }
 
@@ -145,13 +148,15 @@ fn forget_once<G: Granule, R: Regime, P: Platform>(
     regime: R,
     ranges: &Few<Invalidation, MORE_RANGES>,
 ) -> usize {
-    let mut issued = 0;
-    ranges.for_each(|range| {
-        regime.invalidate::<G>(range, geometry.layout(), &mut |operation| {
-            platform.maintain(operation);
-            issued += 1;
-        });
-    });
+    let (mut issued, mut rest) = (0, Rest::Nothing);
+    let mut maintain = |operation| {
+        platform.maintain(operation);
+        issued += usize::from(matches!(operation, Maintenance::Invalidate(..)));
+    };
+    ranges.for_each(|range| rest = rest.max(regime.invalidate::<G>(range, geometry.layout(), &mut maintain)));
+    if rest == Rest::Combined {
+        regime.invalidate_combined(&mut maintain);
+    }
     // Until the TLBIs are complete on every PE, the old translation is still in use, and its memory and tables with it.
     platform.maintain(Maintenance::DSB_ISH);
     issued

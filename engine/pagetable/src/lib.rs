@@ -2,7 +2,8 @@
 //!
 //! A [`PageTable`] edits the tables of one regime through a [`Platform`] of four operations. A list of [`Change`]s is
 //! checked whole before the first store ([`PageTable::plan`]), gets the tables it needs ([`Plan::with`]), and is then
-//! applied, which cannot fail ([`Ready::apply`]). What TLBs must forget goes into a [`Gather`], which alone yields the
+//! applied, which cannot fail ([`Ready::apply`]). The regimes are EL1&0 ([`El1`]), EL2 ([`El2`]), EL2&0 ([`El2And0`]) and
+//! stage 2 ([`Stage2`]). What TLBs must forget goes into a [`Gather`], which alone yields the
 //! tables that came free. A [`View`] reads beside all this, without a lock.
 //!
 //! The engine does no I/O, has no statics, no assembly and no `unsafe`. The feature `alloc` adds what needs an allocator:
@@ -46,7 +47,7 @@ pub use licence::{Census, Licence, Tolerance};
 pub use memory::Memory;
 pub use plan::{Plan, Ready};
 pub use platform::{Platform, Slot};
-pub use regime::{Attributes, El1, Regime, Scope};
+pub use regime::{Attributes, El1, El2, El2And0, Regime, Rest, Scope, Stage2};
 #[cfg(feature = "alloc")]
 pub use rehearsal::{Rehearsal, Step};
 pub use summary::Summary;

@@ -43,6 +43,20 @@ impl fmt::Debug for Slot {
 ///
 /// A load gives what was stored last, or what hardware wrote since. Tables that others wrote may lead outside memory: a slot
 /// there reads as [`Descriptor::INVALID`], and what is stored there is dropped.
+///
+/// # Where maintenance runs
+///
+/// What a TLBI means depends on the registers of the CPU that executes it. While changes of a page table are applied and
+/// while its gathers are finished, that CPU is, for the regime
+///
+/// | regime | at | HCR_EL2.{E2H, TGE} | and |
+/// |---|---|---|---|
+/// | [`crate::El1`] | EL1 | | |
+/// | [`crate::El2`] | EL2 | {0, x} | |
+/// | [`crate::El2And0`] | EL2 | {1, 1} | |
+/// | [`crate::Stage2`] | EL2 | not {1, 1} | VTTBR_EL2 holds its VMID |
+///
+/// with an ISB since any of it was written. The engine cannot see this; a platform may check it.
 pub trait Platform {
     /// Reads a descriptor.
     fn load(&self, slot: Slot) -> Descriptor;

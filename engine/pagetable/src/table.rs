@@ -13,6 +13,9 @@ use crate::tables::Reserve;
 use crate::view::View;
 use crate::walk::{Table, deepest_table};
 
+/// What a root is aligned to at the least, whatever its size.
+const LEAST_ROOT_BYTES: u64 = 64;
+
 /// A page table. Whoever holds it, alone edits it; hardware and any [`View`] read beside.
 #[derive(Debug)]
 pub struct PageTable<'p, G: Granule, R: Regime, P: Platform> {
@@ -25,14 +28,37 @@ pub struct PageTable<'p, G: Granule, R: Regime, P: Platform> {
 
 impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
     /// A new page table that maps nothing, with a root from `reserve`; refused by [`Refusal::ReserveShortBy`] if there is
-    /// none. No hardware walks it, so nothing is ordered and nothing need be forgotten, until it is published.
+    /// none, and by [`Refusal::Shape`] if the regime has no such geometry, or the root is more than one table, which takes
+    /// [`Self::offline_at`]. No hardware walks it, so nothing is ordered and nothing need be forgotten, until it is published.
     pub fn offline(platform: &'p P, geometry: Geometry<G>, regime: R, reserve: &mut Reserve) -> Result<Self, Refusal> {
+        if !regime.accepts(geometry) || geometry.root_tables() > 1 {
+            return Err(Refusal::Shape { root_tables: geometry.root_tables() });
+        }
         let root = reserve.take(platform).ok_or(Refusal::ReserveShortBy(1))?;
-        clear_root::<G, P>(platform, root);
+        clear_root(platform, root, G::ENTRIES);
         Ok(Self { platform, geometry, regime, root, is_live: false })
     }
 
-    /// A page table that hardware may be walking, whose root table is at `root`.
+    /// The same, with the [`Geometry::root_bytes`] at `root` as its root: writable through `platform`, and in no other use. It
+    /// is the one way to a root of several tables (stage 2). Refused by [`Refusal::Shape`], by [`Refusal::MisalignedRoot`]
+    /// unless `root` is aligned to as many bytes, and by [`Refusal::OutputTooWide`] if it has more bits than a TTBR holds.
+    pub fn offline_at(platform: &'p P, geometry: Geometry<G>, regime: R, root: PhysAddr) -> Result<Self, Refusal> {
+        if !regime.accepts(geometry) {
+            return Err(Refusal::Shape { root_tables: geometry.root_tables() });
+        }
+        // With 52-bit addresses a TTBR keeps the highest four of the root's bits where its lowest would be.
+        let align = geometry.root_bytes().max(LEAST_ROOT_BYTES);
+        if !root.is_aligned(align) {
+            return Err(Refusal::MisalignedRoot { root, align });
+        }
+        if root.bits() >> geometry.layout().output_bits() != 0 {
+            return Err(Refusal::OutputTooWide(root));
+        }
+        clear_root(platform, root, geometry.root_entries());
+        Ok(Self { platform, geometry, regime, root, is_live: false })
+    }
+
+    /// A page table that hardware may be walking, whose root is at `root`; the regime [accepts](Regime::accepts) its geometry.
     pub const fn live(platform: &'p P, geometry: Geometry<G>, regime: R, root: PhysAddr) -> Self {
         Self { platform, geometry, regime, root, is_live: true }
     }

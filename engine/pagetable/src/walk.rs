@@ -5,6 +5,7 @@ use core::ops::ControlFlow;
 use vmsa::{Descriptor, Geometry, Granule, Layout, Level, Meaning, PhysAddr};
 
 use crate::platform::{Platform, Slot};
+use crate::regime::Regime;
 
 /// A table, and where in the input space it begins.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,23 @@ pub(crate) struct Visit {
     /// The part of it that is asked for.
     pub(crate) from: u64,
     pub(crate) to: u64,
+}
+
+impl Table {
+    /// The place of `at` in it, which lies in its span: of a concatenated root, in all of it.
+    #[inline(always)]
+    const fn index<G: Granule>(&self, at: u64) -> usize {
+        ((at - self.start) >> Geometry::<G>::shift(self.level)) as usize
+    }
+}
+
+/// The table of the root that `offset` is in: one of several side by side, in regimes that concatenate (D8.2.10).
+#[inline(always)]
+pub(crate) fn root_table<G: Granule, R: Regime>(geometry: Geometry<G>, root: PhysAddr, offset: u64) -> PhysAddr {
+    if !R::CONCATENATES {
+        return root;
+    }
+    root + (offset >> (Geometry::<G>::shift(geometry.start()) + G::INDEX_BITS) << G::SHIFT)
 }
 
 impl Visit {
@@ -58,7 +76,7 @@ pub(crate) fn walk<G: Granule, P: Platform, B>(
     let span = 1 << Geometry::<G>::shift(table.level);
     let mut at = from;
     while at < to {
-        let slot = Slot::new(table.address, geometry.index(table.level, at));
+        let slot = Slot::new(table.address, table.index::<G>(at));
         let start = at & !(span - 1);
         let end = start + span;
         let descriptor = platform.load(slot);
@@ -75,7 +93,7 @@ pub(crate) fn walk<G: Granule, P: Platform, B>(
     ControlFlow::Continue(())
 }
 
-/// Descends towards `offset` for as long as there are tables, and gives `end` the descriptor that is none.
+/// Descends from `root`, the one table of it, towards `offset` for as long as there are tables, and gives `end` the descriptor that is none.
 #[inline(always)]
 pub(crate) fn descend<G: Granule, P: Platform, T>(
     platform: &P,
@@ -105,7 +123,7 @@ fn descend_in<G: Granule, P: Platform, T>(
     macro_rules! turn {
         ($level:expr) => {
             if start <= $level {
-                let slot = Slot::new(table, geometry.index($level, offset));
+                let slot = Slot::new(table, Geometry::<G>::index_in_table($level, offset));
                 let descriptor = platform.load(slot);
                 if !descriptor.is_table($level) {
                     return end(layout, $level, slot, descriptor);
@@ -118,7 +136,7 @@ fn descend_in<G: Granule, P: Platform, T>(
     turn!(Level::L0);
     turn!(Level::L1);
     turn!(Level::L2);
-    let slot = Slot::new(table, geometry.index(Level::L3, offset));
+    let slot = Slot::new(table, Geometry::<G>::index_in_table(Level::L3, offset));
     end(layout, Level::L3, slot, platform.load(slot))
 }
 
@@ -146,7 +164,7 @@ pub(crate) fn deepest_table<G: Granule, P: Platform>(
         if to > start + span || (from == start && to == start + span) {
             return table;
         }
-        let slot = Slot::new(table.address, geometry.index(table.level, from));
+        let slot = Slot::new(table.address, table.index::<G>(from));
         let descriptor = platform.load(slot);
         let visit = Visit { slot, level: table.level, descriptor, start, end: start + span, from, to };
         match next_table(geometry, &visit) {

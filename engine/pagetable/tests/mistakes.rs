@@ -118,7 +118,7 @@ fn bits_without_a_name_survive_a_split() {
             let block_bytes = LeafSize::single(Level::L2).size_bytes(G::PAGE_SIZE);
             let largest = LeafSize::single(Level::L2);
             let mut table =
-                live::<G>(&memory, (bits, layout), PLAIN_KERNEL, &[map(0, block_bytes, block_bytes, largest)]);
+                live::<G, _>(&memory, (bits, layout), PLAIN_KERNEL, &[map(0, block_bytes, block_bytes, largest)]);
             let block = table.view().path(VirtAddr::new(0)).last().unwrap();
             memory.store(block.slot, Descriptor::new(block.descriptor.bits() | bit));
             let old = block.descriptor.bits() & attributes | bit;
@@ -145,7 +145,7 @@ fn one_read_only_page_ends_its_contiguous_group() {
         each_licence(|licence| {
             let memory = Memory::new();
             let setup = [map(0, bytes, bytes, LeafSize::LARGEST)];
-            let mut table = live::<G>(&memory, (bits, Layout::Bits48), PLAIN_KERNEL, &setup);
+            let mut table = live::<G, _>(&memory, (bits, Layout::Bits48), PLAIN_KERNEL, &setup);
             let group: BTreeMap<_, _> = (0..members)
                 .map(|page| table.view().path(VirtAddr::new(page * G::SIZE_BYTES)).last().unwrap())
                 .map(|lookup| (lookup.slot, lookup.descriptor))
@@ -176,7 +176,7 @@ fn one_read_only_page_ends_its_contiguous_group() {
 fn an_output_address_too_wide_is_refused_and_not_cut_off() {
     fn check<G: Granule>(bits: u32, layout: Layout) {
         let memory = Memory::new();
-        let mut table = live::<G>(&memory, (bits, layout), KERNEL, &[]);
+        let mut table = live::<G, _>(&memory, (bits, layout), KERNEL, &[]);
         let (page, end) = (G::SIZE_BYTES, 1u64 << layout.output_bits());
         for (bytes, to) in [(page, end), (2 * page, end - page), (page, 1 << 63), (2 * page, !(page - 1))] {
             let refusal = table.plan(&[map(0, bytes, to, LeafSize::PAGE)], None).map(|plan| plan.tables_needed());
@@ -309,7 +309,7 @@ fn a_table_is_filled_before_it_is_linked() {
         each_licence(|licence| {
             let memory = Memory::new();
             let mut table =
-                live::<Granule4K>(&memory, (48, Layout::Bits48), KERNEL, &[map(GIB, GIB, GIB, LeafSize::LARGEST)]);
+                live::<Granule4K, _>(&memory, (48, Layout::Bits48), KERNEL, &[map(GIB, GIB, GIB, LeafSize::LARGEST)]);
             let mut reached = BTreeSet::from([table.root()]);
             let view = table.view();
             let _ = view.for_each::<Infallible>(view.range(), |entry| {
@@ -362,7 +362,7 @@ fn a_tlbi_operand_is_shifted_by_12_at_every_granule() {
                 let memory = Memory::new();
                 let regime = El1 { scope, tlb, ..KERNEL };
                 let setup = [map(address, 4 * G::SIZE_BYTES, 0, LeafSize::PAGE)];
-                let mut table = live::<G>(&memory, (bits, layout), regime, &setup);
+                let mut table = live::<G, _>(&memory, (bits, layout), regime, &setup);
                 let (steps, _) = change(&mut table, &memory, &[unmap(address, G::SIZE_BYTES)], None);
                 let operand = asid << 48 | ttl << 44 | 0x12_3450;
                 let tlbis: Vec<_> = steps.iter().filter(|step| is_tlbi(step)).collect();
@@ -374,4 +374,27 @@ fn a_tlbi_operand_is_shifted_by_12_at_every_granule() {
     check::<Granule4K>(52, Layout::Lpa2, 0b0111);
     check::<Granule16K>(47, Layout::Bits48, 0b1011);
     check::<Granule64K>(42, Layout::Lpa, 0b1111);
+}
+
+/// The dirty state is hardware's where DBM is set alone: a writable page does not make read-only neighbours writable.
+#[test]
+fn folding_gives_no_right_to_write_that_was_not_there() {
+    let regime = El1 { hardware_updates: true, ..KERNEL };
+    for dbm in [Stage1Attributes::empty(), Stage1Attributes::DBM] {
+        let memory = Memory::default();
+        let from = VirtAddr::new(0)..VirtAddr::new(2 * MIB);
+        let attributes = DATA | Stage1Attributes::READ_ONLY | dbm;
+        let map = Change::Map { from: from.clone(), to: PhysAddr::new(GIB), attributes, largest: LeafSize::PAGE };
+        let mut table = live::<Granule4K, El1>(&memory, (39, Layout::Bits48), regime, &[map]);
+        let writable = Change::Protect {
+            from: VirtAddr::new(0x5000)..VirtAddr::new(0x6000),
+            set: Stage1Attributes::empty(),
+            clear: Stage1Attributes::READ_ONLY,
+        };
+        change(&mut table, &memory, &[writable], None);
+        let collapse = [Change::Collapse { from: from.clone() }];
+        change(&mut table, &memory, &collapse, Some(&Licence::break_before_make(&())));
+        let bytes = bytes_where(&table, |leaf| !is_read_only(leaf));
+        assert_eq!(bytes, if dbm.is_empty() { 0x1000 } else { 2 * MIB });
+    }
 }

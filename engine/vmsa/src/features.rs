@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::PageSize;
+use crate::{Geometry, Granule, Layout, PageSize};
 
 /// What a CPU tolerates when a live leaf changes size: FEAT_BBM (ID_AA64MMFR2_EL1.BBM, D8.17.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -56,6 +56,71 @@ impl IdRegisters {
             PageSize::Size16K => self.has_granule(size) && field(self.mmfr0, 20) >= 2,
             PageSize::Size64K => false,
         }
+    }
+
+    /// Whether stage 2 knows the granule: TGran4_2, TGran16_2, TGran64_2, where 0 means "as stage 1".
+    pub const fn has_stage2_granule(self, size: PageSize) -> bool {
+        match self.stage2_granule(size) {
+            0 => self.has_granule(size),
+            field => field >= 2,
+        }
+    }
+
+    /// Whether the granule has LPA2 descriptors at stage 2 (FEAT_LPA2).
+    pub const fn has_stage2_lpa2(self, size: PageSize) -> bool {
+        match (size, self.stage2_granule(size)) {
+            (PageSize::Size64K, _) => false,
+            (_, 0) => self.has_lpa2(size),
+            (_, field) => field >= 3,
+        }
+    }
+
+    const fn stage2_granule(self, size: PageSize) -> u8 {
+        let low = match size {
+            PageSize::Size4K => 40,
+            PageSize::Size16K => 32,
+            PageSize::Size64K => 36,
+        };
+        field(self.mmfr0, low)
+    }
+
+    /// Whether stage 2 can have this shape: the granule and layout, no more input bits than physical address bits, and a root
+    /// level that the physical address size permits (D8.2.10; level 3 at 4 KiB needs FEAT_TTST). A guest at EL1 in AArch32
+    /// may want 40 bits where there are fewer: that is not looked at.
+    pub const fn has_stage2_shape<G: Granule>(self, geometry: Geometry<G>) -> bool {
+        let has_layout = match geometry.layout() {
+            Layout::Bits48 => self.has_stage2_granule(G::PAGE_SIZE),
+            Layout::Lpa => self.has_stage2_granule(G::PAGE_SIZE) && self.output_bits() >= 52,
+            Layout::Lpa2 => self.has_stage2_lpa2(G::PAGE_SIZE),
+        };
+        let has_start = match (G::PAGE_SIZE, geometry.start().number()) {
+            (PageSize::Size4K, -1) | (PageSize::Size16K, 0) => self.output_bits() >= 52,
+            (PageSize::Size4K, 0) | (PageSize::Size64K, 1) => self.output_bits() >= 44,
+            (PageSize::Size16K, 1) => self.output_bits() >= 42,
+            (PageSize::Size4K, 3) => field(self.mmfr2, 28) >= 1,
+            _ => true,
+        };
+        has_layout && has_start && geometry.input_bits() <= self.output_bits()
+    }
+
+    /// Bits of a VMID, 8 or 16 (FEAT_VMID16).
+    pub const fn vmid_bits(self) -> u32 {
+        if field(self.mmfr1, 4) == 0b0010 { 16 } else { 8 }
+    }
+
+    /// Whether stage 2 can tell EL0 from EL1 when it forbids execution (FEAT_XNX).
+    pub const fn has_stage2_user_execute(self) -> bool {
+        field(self.mmfr1, 28) >= 1
+    }
+
+    /// Whether stage 2 can force memory to be write-back (HCR_EL2.FWB, FEAT_S2FWB).
+    pub const fn has_forced_write_back(self) -> bool {
+        field(self.mmfr2, 40) >= 1
+    }
+
+    /// Whether EL2 can have two ranges of addresses and ASIDs (HCR_EL2.E2H, FEAT_VHE).
+    pub const fn has_host_extensions(self) -> bool {
+        field(self.mmfr1, 8) >= 1
     }
 
     /// The most input bits that stage 1 translates with this granule: 48, or 52 by FEAT_LPA2 or FEAT_LVA.
@@ -212,5 +277,48 @@ mod tests {
         assert_eq!(levels, [0, 1, 2, 3]);
         let ets: [u8; 4] = core::array::from_fn(|value| mmfr(0, (value as u64) << 36, 0).ets());
         assert_eq!(ets, [0, 0, 2, 3]);
+    }
+
+    /// What each CPU of the table above can do at stage 2.
+    #[test]
+    fn stage_2_shapes_depend_on_the_physical_address_size() {
+        use crate::{Granule4K, Granule16K, Granule64K, Level};
+        fn has<G: Granule>(cpu: usize, bits: u32, layout: Layout, start: Level) -> bool {
+            CPUS[cpu].1.has_stage2_shape(Geometry::<G>::stage2(bits, start, layout).unwrap())
+        }
+        // 52 bits of physical address, and TGran4_2 and TGran16_2 that say so; 44 bits and no 16K; 48 bits.
+        let (max, narrow, a72, n1) = (0, 1, 2, 3);
+        assert!(has::<Granule4K>(max, 52, Layout::Lpa2, Level::MINUS_1));
+        assert!(has::<Granule4K>(max, 52, Layout::Lpa2, Level::L0));
+        assert!(has::<Granule16K>(max, 52, Layout::Lpa2, Level::L0));
+        assert!(has::<Granule64K>(max, 52, Layout::Lpa, Level::L1));
+        assert!(!has::<Granule4K>(narrow, 48, Layout::Lpa2, Level::L0));
+        assert!(has::<Granule4K>(a72, 44, Layout::Bits48, Level::L0));
+        assert!(!has::<Granule4K>(a72, 45, Layout::Bits48, Level::L0));
+        assert!(has::<Granule64K>(a72, 44, Layout::Bits48, Level::L1));
+        assert!(!has::<Granule16K>(a72, 40, Layout::Bits48, Level::L2));
+        assert!(has::<Granule16K>(n1, 48, Layout::Bits48, Level::L1));
+        assert!(!has::<Granule64K>(n1, 48, Layout::Lpa, Level::L1));
+        // 40 bits of physical address: too few for level 0 at 4K and level 1 at 16K, and 4K level 3 needs FEAT_TTST.
+        let small = mmfr(0x0010_0002, 0, 0);
+        let shape = |start| Geometry::<Granule4K>::stage2(40, start, Layout::Bits48).unwrap();
+        assert!(small.has_stage2_shape(shape(Level::L1)) && !small.has_stage2_shape(shape(Level::L0)));
+        let shape = |start| Geometry::<Granule16K>::stage2(40, start, Layout::Bits48).unwrap();
+        assert!(small.has_stage2_shape(shape(Level::L2)) && !small.has_stage2_shape(shape(Level::L1)));
+        let pages = Geometry::<Granule4K>::stage2(25, Level::L3, Layout::Bits48).unwrap();
+        assert!(!small.has_stage2_shape(pages) && mmfr(0x2, 0, 1 << 28).has_stage2_shape(pages));
+    }
+
+    #[test]
+    fn features_of_stage_2_decode() {
+        let max = CPUS[0].1;
+        assert_eq!((max.vmid_bits(), max.has_stage2_user_execute(), max.has_forced_write_back()), (16, true, true));
+        assert!(max.has_host_extensions());
+        let a72 = CPUS[2].1;
+        assert_eq!((a72.vmid_bits(), a72.has_stage2_user_execute(), a72.has_forced_write_back()), (8, false, false));
+        assert!(!a72.has_host_extensions());
+        // TGran4_2 = 1: not at stage 2, though at stage 1.
+        assert!(!mmfr(1 << 40, 0, 0).has_stage2_granule(PageSize::Size4K));
+        assert!(mmfr(2 << 40, 0, 0).has_stage2_granule(PageSize::Size4K));
     }
 }

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use crate::{Granule, Layout, Level, PageSize};
+use crate::{DESCRIPTOR_SHIFT, Granule, Layout, Level, PageSize};
 
 /// Which part of the 64-bit input space a page table translates (D8.2.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -38,6 +38,15 @@ pub enum GeometryError {
     },
     /// The layout is not one of this granule: LPA is for 64 KiB, LPA2 for 4 KiB and 16 KiB.
     Layout(PageSize, Layout),
+    /// A stage-2 root at this level does not translate that many bits.
+    StartLevel {
+        /// What was asked for.
+        asked: u32,
+        /// The level of the root.
+        start: Level,
+        /// The fewest and the most input bits of a root at that level; `None` if granule and layout have none there.
+        translates: Option<(u32, u32)>,
+    },
 }
 
 impl fmt::Display for GeometryError {
@@ -45,6 +54,10 @@ impl fmt::Display for GeometryError {
         match self {
             Self::InputBits { asked, largest } => write!(f, "{asked} input bits, expected 25 to {largest}"),
             Self::Layout(size, layout) => write!(f, "{layout:?} descriptors with {size} pages, which have none"),
+            Self::StartLevel { asked, start, translates: Some((least, most)) } => {
+                write!(f, "{asked} input bits, expected {least} to {most} with a root at {start}")
+            }
+            Self::StartLevel { start, .. } => write!(f, "a root at {start}, where these pages have none"),
         }
     }
 }
@@ -53,6 +66,8 @@ impl core::error::Error for GeometryError {}
 
 /// The fewest input bits of any stage 1 without FEAT_TTST (TCR_ELx.TnSZ = 39, D8.2.9).
 const LEAST_INPUT_BITS: u32 = 25;
+/// log2 of the tables that a stage-2 root may be made of (D8.2.10).
+const MOST_CONCATENATED_SHIFT: u32 = 4;
 
 impl<G: Granule> Geometry<G> {
     /// The shape that translates `input_bits` bits of input address.
@@ -69,15 +84,10 @@ impl<G: Granule> Geometry<G> {
     /// # Ok::<(), GeometryError>(())
     /// ```
     pub const fn new(input_bits: u32, layout: Layout, half: AddressHalf) -> Result<Self, GeometryError> {
-        let is_64k = matches!(G::PAGE_SIZE, PageSize::Size64K);
-        let largest = match layout {
-            Layout::Bits48 if !is_64k => 48,
-            Layout::Lpa if !is_64k => return Err(GeometryError::Layout(G::PAGE_SIZE, layout)),
-            Layout::Lpa2 if is_64k => return Err(GeometryError::Layout(G::PAGE_SIZE, layout)),
-            _ => 52,
-        };
-        if input_bits < LEAST_INPUT_BITS || input_bits > largest {
-            return Err(GeometryError::InputBits { asked: input_bits, largest });
+        let is_wide = matches!(G::PAGE_SIZE, PageSize::Size64K) || !matches!(layout, Layout::Bits48);
+        let largest = if is_wide { 52 } else { 48 };
+        if let Err(error) = Self::check(input_bits, layout, largest) {
+            return Err(error);
         }
         let levels = (input_bits - G::SHIFT).div_ceil(G::INDEX_BITS);
         let Some(start) = Level::new(4 - levels as i8) else {
@@ -88,6 +98,61 @@ impl<G: Granule> Geometry<G> {
             AddressHalf::Upper => !0 << input_bits,
         };
         Ok(Self { input_bits: input_bits as u8, start, layout, half, base, granule: PhantomData })
+    }
+
+    /// The shape of a stage-2 page table that translates `input_bits` bits of intermediate address from a root at `start`:
+    /// where a root table would hold no more than 16 descriptors, the level below may hold its tables side by side, as one
+    /// *concatenated* root (D8.2.10).
+    ///
+    /// A root may stand at any level that translates between 1 and 4 bits more than a whole table's, except for what
+    /// granules lack: level −1 is for 4 KiB, level 0 for 4 KiB and for 16 KiB, with LPA2 descriptors at 4 KiB level −1 and
+    /// 16 KiB level 0. Which of these a CPU has is told by [`crate::IdRegisters::has_stage2_shape`].
+    ///
+    /// ```
+    /// use vmsa::{Geometry, Granule4K, GeometryError, Layout, Level};
+    ///
+    /// let guest = Geometry::<Granule4K>::stage2(40, Level::L1, Layout::Bits48)?;
+    /// assert_eq!((guest.root_tables(), guest.root_bytes()), (2, 0x2000));
+    /// assert_eq!(Geometry::<Granule4K>::stage2(40, Level::L0, Layout::Bits48)?.root_bytes(), 16);
+    /// let error = Geometry::<Granule4K>::stage2(44, Level::L1, Layout::Bits48).unwrap_err();
+    /// assert_eq!(error.to_string(), "44 input bits, expected 31 to 43 with a root at level 1");
+    /// # Ok::<(), GeometryError>(())
+    /// ```
+    pub const fn stage2(input_bits: u32, start: Level, layout: Layout) -> Result<Self, GeometryError> {
+        let largest = if matches!(layout, Layout::Bits48) { 48 } else { 52 };
+        if let Err(error) = Self::check(input_bits, layout, largest) {
+            return Err(error);
+        }
+        let has_start = match (G::PAGE_SIZE, start.number()) {
+            (PageSize::Size4K, -1) | (PageSize::Size16K, 0) => matches!(layout, Layout::Lpa2),
+            (_, -1) | (PageSize::Size64K, 0) => false,
+            _ => true,
+        };
+        let (least, most) = (Self::shift(start) + 1, Self::shift(start) + G::INDEX_BITS + MOST_CONCATENATED_SHIFT);
+        if !has_start || input_bits < least || input_bits > most {
+            let translates = if has_start { Some((least, if most < largest { most } else { largest })) } else { None };
+            return Err(GeometryError::StartLevel { asked: input_bits, start, translates });
+        }
+        let half = AddressHalf::Lower;
+        Ok(Self { input_bits: input_bits as u8, start, layout, half, base: 0, granule: PhantomData })
+    }
+
+    /// Whether a stage-2 page table can have this shape.
+    pub const fn is_stage2(self) -> bool {
+        let is_lower = matches!(self.half, AddressHalf::Lower);
+        is_lower && Self::stage2(self.input_bits(), self.start, self.layout).is_ok()
+    }
+
+    const fn check(input_bits: u32, layout: Layout, largest: u32) -> Result<(), GeometryError> {
+        let is_64k = matches!(G::PAGE_SIZE, PageSize::Size64K);
+        match layout {
+            Layout::Lpa if !is_64k => Err(GeometryError::Layout(G::PAGE_SIZE, layout)),
+            Layout::Lpa2 if is_64k => Err(GeometryError::Layout(G::PAGE_SIZE, layout)),
+            _ if input_bits < LEAST_INPUT_BITS || input_bits > largest => {
+                Err(GeometryError::InputBits { asked: input_bits, largest })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Bits of input address that are translated: 64 − TnSZ.
@@ -120,7 +185,18 @@ impl<G: Granule> Geometry<G> {
         1 << (self.input_bits as u32 - Self::shift(self.start))
     }
 
-    /// Descriptors in a table of `level`: the root's may be fewer than a whole table's.
+    /// Tables that the root is made of, side by side: more than one in stage 2 alone, 16 at most.
+    pub const fn root_tables(self) -> usize {
+        self.root_entries().div_ceil(G::ENTRIES)
+    }
+
+    /// Bytes of the root's descriptors. Hardware wants it aligned to as many, and to 64 bytes at least where output
+    /// addresses have 52 bits.
+    pub const fn root_bytes(self) -> u64 {
+        (self.root_entries() as u64) << DESCRIPTOR_SHIFT
+    }
+
+    /// Descriptors in a table of `level`: the root's may be fewer than a whole table's, or several tables'.
     pub const fn entries(self, level: Level) -> usize {
         if level.number() == self.start.number() { self.root_entries() } else { G::ENTRIES }
     }
@@ -164,78 +240,16 @@ impl<G: Granule> Geometry<G> {
         (offset & !(bytes - 1)) + bytes
     }
 
-    /// The place of `offset` in its table of `level`.
+    /// The place of `offset` in its table of `level`, or in all of the root.
     pub const fn index(self, level: Level, offset: u64) -> usize {
+        (offset >> Self::shift(level)) as usize & (self.entries(level) - 1)
+    }
+
+    /// The place of `offset` in its table of `level`, of which a concatenated root is several.
+    pub const fn index_in_table(level: Level, offset: u64) -> usize {
         (offset >> Self::shift(level)) as usize & (G::ENTRIES - 1)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Granule4K, Granule16K, Granule64K};
-
-    fn shape<G: Granule>(bits: u32, layout: Layout) -> (i8, usize) {
-        let geometry = Geometry::<G>::new(bits, layout, AddressHalf::Upper).unwrap();
-        (geometry.start().number(), geometry.root_entries())
-    }
-
-    /// TCR_ELx.TnSZ and the initial lookup level: D8.2.9 and its tables.
-    #[test]
-    fn start_levels_match_the_manual() {
-        assert_eq!(shape::<Granule4K>(39, Layout::Bits48), (1, 512));
-        assert_eq!(shape::<Granule4K>(48, Layout::Bits48), (0, 512));
-        assert_eq!(shape::<Granule4K>(52, Layout::Lpa2), (-1, 16));
-        assert_eq!(shape::<Granule16K>(36, Layout::Bits48), (2, 2048));
-        assert_eq!(shape::<Granule16K>(47, Layout::Bits48), (1, 2048));
-        assert_eq!(shape::<Granule16K>(48, Layout::Bits48), (0, 2));
-        assert_eq!(shape::<Granule16K>(52, Layout::Lpa2), (0, 32));
-        assert_eq!(shape::<Granule64K>(42, Layout::Bits48), (2, 8192));
-        assert_eq!(shape::<Granule64K>(48, Layout::Bits48), (1, 64));
-        assert_eq!(shape::<Granule64K>(52, Layout::Lpa), (1, 1024));
-    }
-
-    #[test]
-    fn every_width_has_a_root_that_covers_it_exactly() {
-        fn check<G: Granule>(layout: Layout, largest: u32) {
-            for bits in 25..=largest {
-                let geometry = Geometry::<G>::new(bits, layout, AddressHalf::Lower).unwrap();
-                let covered = (geometry.root_entries() as u64) << Geometry::<G>::shift(geometry.start());
-                assert_eq!(covered, geometry.input_bytes());
-                assert!((2..=G::ENTRIES).contains(&geometry.root_entries()));
-            }
-            let error = Geometry::<G>::new(largest + 1, layout, AddressHalf::Lower).unwrap_err();
-            assert_eq!(error, GeometryError::InputBits { asked: largest + 1, largest });
-        }
-        check::<Granule4K>(Layout::Bits48, 48);
-        check::<Granule4K>(Layout::Lpa2, 52);
-        check::<Granule16K>(Layout::Bits48, 48);
-        check::<Granule16K>(Layout::Lpa2, 52);
-        check::<Granule64K>(Layout::Bits48, 52);
-        check::<Granule64K>(Layout::Lpa, 52);
-    }
-
-    #[test]
-    fn layouts_belong_to_granules() {
-        assert!(Geometry::<Granule4K>::new(48, Layout::Lpa, AddressHalf::Lower).is_err());
-        assert!(Geometry::<Granule64K>::new(48, Layout::Lpa2, AddressHalf::Lower).is_err());
-        assert!(Geometry::<Granule16K>::new(24, Layout::Bits48, AddressHalf::Lower).is_err());
-    }
-
-    #[test]
-    fn offsets_cover_the_half_to_its_last_byte() {
-        let upper = Geometry::<Granule4K>::new(39, Layout::Bits48, AddressHalf::Upper).unwrap();
-        assert_eq!(upper.base(), 0xffff_ff80_0000_0000);
-        assert_eq!(upper.offset(0xffff_ff80_0000_1000), Some(0x1000));
-        assert_eq!(upper.offset(0xffff_ff7f_ffff_f000), None);
-        assert_eq!(upper.offsets(0xffff_ffff_ffff_f000, 0), Some((0x7f_ffff_f000, 0x80_0000_0000)));
-        assert_eq!(upper.offsets(0xffff_ffff_ffff_f000, 0x1000), None);
-        let lower = Geometry::<Granule4K>::new(39, Layout::Bits48, AddressHalf::Lower).unwrap();
-        assert_eq!(lower.offsets(0, 0x80_0000_0000), Some((0, 0x80_0000_0000)));
-        assert_eq!(lower.offsets(0, 0x80_0000_1000), None);
-        assert_eq!(lower.offsets(0x2000, 0x1000), None);
-        assert_eq!(lower.offsets(0x80_0000_0000, 0x80_0000_0000), None);
-        assert_eq!(lower.index(Level::L1, 0x7f_ffff_ffff), 511);
-        assert_eq!(lower.index(Level::L3, 0x20_3000), 3);
-    }
-}
+mod tests;

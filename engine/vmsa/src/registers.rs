@@ -1,4 +1,8 @@
-//! The registers that turn a page table into a translation: MAIR, TCR and TTBR of EL1.
+//! The registers that turn a page table into a translation: MAIR, TCR and TTBR of EL1 and EL2, VTCR and VTTBR.
+
+mod hypervisor;
+
+pub use hypervisor::{El2Control, Stage2Control, encode_vttbr};
 
 use crate::{Layout, PageSize, PhysAddr};
 
@@ -43,7 +47,7 @@ impl MemoryTypes {
     }
 }
 
-/// The fields of TCR_EL1 that this project sets and reads (D23.2.173). Cacheability of walks is always write-back.
+/// The fields of TCR_EL1, and of TCR_EL2 with HCR_EL2.E2H = 1, that this project sets and reads (D23.2.173). Cacheability of walks is always write-back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TranslationControl {
     /// Input bits of the lower half (64 − T0SZ).

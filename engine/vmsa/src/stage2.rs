@@ -2,13 +2,15 @@
 
 use bitflags::bitflags;
 
+use crate::Bits;
+
 bitflags! {
     /// Attributes of a stage-2 block or page. Bits that have no name here are kept as they are.
     ///
     /// Multi-bit fields have methods: [`Self::memory_attributes`], [`Self::shareability`], [`Self::execute`].
     #[derive(Clone, Copy, PartialEq, Eq, Hash)]
     #[repr(transparent)]
-    pub struct Stage2Attributes: u64 {
+    pub struct Stage2Attributes: Bits {
         /// Bit 6, S2AP\[0\]: it may be read.
         const READ = 1 << 6;
         /// Bit 7, S2AP\[1\]: it may be written.
@@ -64,6 +66,49 @@ pub enum Stage2Memory {
 }
 
 impl Stage2Attributes {
+    /// It may be read and written.
+    pub const READ_WRITE: Self = Self::READ.union(Self::WRITE);
+    /// XN\[1:0\], bits 54:53.
+    pub const EXECUTE: Self = Self::XN0.union(Self::XN1);
+    /// MemAttr\[3:0\], bits 5:2.
+    pub const MEMORY: Self = Self::from_bits_retain(0xf << 2);
+
+    /// The bits of MemAttr that give `memory`; `None` if there are none that do. `forces_write_back` is HCR_EL2.FWB (D8.6.6).
+    ///
+    /// ```
+    /// use vmsa::{Stage2Attributes, Stage2Memory};
+    ///
+    /// let bits = |memory, fwb| Stage2Attributes::with_memory(memory, fwb).map(|attributes| attributes.bits());
+    /// assert_eq!(bits(Stage2Memory::WriteBack, false), Some(0b1111 << 2));
+    /// assert_eq!(bits(Stage2Memory::WriteBack, true), Some(0b0110 << 2));
+    /// assert_eq!(bits(Stage2Memory::Stage1, false), None);
+    /// ```
+    pub const fn with_memory(memory: Stage2Memory, forces_write_back: bool) -> Option<Self> {
+        let field = match (memory, forces_write_back) {
+            (Stage2Memory::Device(kind @ 0..=3), _) => kind,
+            (Stage2Memory::NonCacheable, _) => 0b0101,
+            (Stage2Memory::WriteThrough, false) => 0b1010,
+            (Stage2Memory::WriteBack, false) => 0b1111,
+            (Stage2Memory::WriteBack, true) => 0b0110,
+            (Stage2Memory::Stage1, true) => 0b0111,
+            (Stage2Memory::Other(field @ 0..=15), _) => field,
+            _ => return None,
+        };
+        Some(Self::from_bits_retain((field as Bits) << 2))
+    }
+
+    /// The bits of XN that let `who` execute. Without FEAT_XNX (`has_xnx`), which alone tells EL0 from EL1, `None` for what
+    /// only it can say: XN\[0\] is RES0 then.
+    pub const fn with_execute(who: Execute, has_xnx: bool) -> Option<Self> {
+        match who {
+            Execute::Everyone => Some(Self::empty()),
+            Execute::Nobody => Some(Self::XN1),
+            Execute::User if has_xnx => Some(Self::XN0),
+            Execute::Privileged if has_xnx => Some(Self::EXECUTE),
+            _ => None,
+        }
+    }
+
     /// MemAttr\[3:0\], bits 5:2.
     pub const fn memory_attributes(self) -> u8 {
         (self.bits() >> 2) as u8 & 0xf
@@ -95,6 +140,12 @@ impl Stage2Attributes {
             (true, 0b0111) => Stage2Memory::Stage1,
             _ => Stage2Memory::Other(field),
         }
+    }
+}
+
+impl From<Stage2Attributes> for Bits {
+    fn from(attributes: Stage2Attributes) -> Self {
+        attributes.bits()
     }
 }
 
@@ -136,6 +187,28 @@ mod tests {
         for (field, plain, forced) in table {
             let attributes = Stage2Attributes::from_bits_retain(field << 2);
             assert_eq!((attributes.memory(false), attributes.memory(true)), (plain, forced), "{field:#06b}");
+        }
+    }
+
+    /// What is made is what is read; what cannot be said is refused.
+    #[test]
+    fn memory_and_execution_are_made_as_they_are_read() {
+        for field in 0..16 {
+            for forced in [false, true] {
+                let memory = Stage2Attributes::from_bits_retain(field << 2).memory(forced);
+                let made = Stage2Attributes::with_memory(memory, forced).unwrap();
+                assert_eq!(made.bits(), field << 2, "{memory:?} {forced}");
+            }
+        }
+        for refused in [Stage2Memory::Device(4), Stage2Memory::Other(16), Stage2Memory::WriteThrough] {
+            assert_eq!(Stage2Attributes::with_memory(refused, true), None);
+        }
+        assert_eq!(Stage2Attributes::with_memory(Stage2Memory::Stage1, false), None);
+        for who in [Execute::Everyone, Execute::User, Execute::Nobody, Execute::Privileged] {
+            let made = Stage2Attributes::with_execute(who, true).unwrap();
+            assert_eq!((made.execute(), made.difference(Stage2Attributes::EXECUTE).is_empty()), (who, true));
+            let plain = Stage2Attributes::with_execute(who, false);
+            assert_eq!(plain, (!made.contains(Stage2Attributes::XN0)).then_some(made));
         }
     }
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::Machine;
 use crate::barrier::{Accesses, Barrier, Domain};
-use crate::registers::Ets;
+use crate::context::Regime;
 use crate::tlb::entry::Entry;
 use crate::tlb::holders::{Cpus, GLOBAL, Holders};
 use crate::tlb::stale::{Mark, Origin};
@@ -85,10 +85,9 @@ impl Machine {
     }
 
     fn end(&mut self, cpu: u8, marked: Vec<Entry>, is_done: &dyn Fn(&Mark) -> Option<Cpus>, is_dsb: bool) {
-        let has_ets = self.cpus[cpu as usize].features.ets != Ets::None;
         for entry in marked {
-            let keeps = if is_dsb && entry.lingers(has_ets) { 1 << cpu } else { 0 };
-            let leads_on = entry.is_table() || entry.tag.regime == crate::context::Regime::Stage2;
+            let keeps = if is_dsb && self.cpus[cpu as usize].keeps(&entry) { 1 << cpu } else { 0 };
+            let leads_on = entry.is_table() || entry.tag.regime == Regime::Stage2;
             let before = if leads_on && self.may.stale.will_lose(&entry, cpu, is_done, keeps) {
                 self.may.entries_beyond(&entry)
             } else {
@@ -106,9 +105,9 @@ impl Machine {
     /// ended the one also ends. On the CPU itself that one may be waiting for its synchronization still.
     fn lose_beyond(&mut self, cpu: u8, before: Vec<Held>, lost: &[(Holders, Selector)], is_dsb: bool) {
         // At its synchronization nothing is left for the CPU to wait for.
-        let has_ets = self.cpus[cpu as usize].features.ets != Ets::None;
         let own: Cpus = 1 << cpu;
-        let lingers = |entry: &Entry| is_dsb && entry.lingers(has_ets);
+        let issuer = &self.cpus[cpu as usize];
+        let lingers = |entry: &Entry| is_dsb && issuer.keeps(entry);
         let is_spared =
             |entry: &Entry, holders: &Holders| spared(entry, holders, lost, if lingers(entry) { !own } else { !0 });
         let had = |entry: &Entry| self.may.stale.get(entry).map_or(0, |record| record.holders.cpus());

@@ -8,9 +8,15 @@ use crate::tlbi::{Miss, What};
 impl Machine {
     /// Fills in `origin` and `missing` from `cached`, and recognizes V12.
     pub(crate) fn explain(&self, finding: &mut Finding) {
-        let Some(cached) = finding.cached else { return };
-        let Some(record) = self.may().stale.get(&cached) else {
-            finding.missing = self.missing_of_reachable(&cached);
+        if let Some(cached) = finding.cached {
+            self.explain_by(finding, &cached);
+        }
+    }
+
+    /// The same where `cached` is what led to the finding's own entry.
+    pub(super) fn explain_by(&self, finding: &mut Finding, cached: &Entry) {
+        let Some(record) = self.may().stale.get(cached) else {
+            finding.missing = self.missing_of_reachable(cached);
             return;
         };
         finding.origin = Some(record.origin);

@@ -94,7 +94,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         if !self.regime.has_hardware_updates() {
             return leaf;
         }
-        let (untouched, touched) = (R::Attributes::DIRTY, R::Attributes::ACCESS_FLAG);
-        Descriptor::new(R::Attributes::keep_hardware_writes(leaf.bits(), untouched, touched))
+        let (_, clean, dirty) = R::Attributes::CLEAN;
+        Descriptor::new(R::Attributes::keep_hardware_writes(leaf.bits(), clean, R::Attributes::ACCESS_FLAG | dirty))
     }
 }

@@ -1,6 +1,6 @@
 //! Where neighbours can become one larger leaf.
 
-use vmsa::{Descriptor, Geometry, Granule};
+use vmsa::{Bits, Descriptor, Geometry, Granule};
 
 use super::edit::content;
 use super::{Decision, Edit, Regroup, State, state};
@@ -52,7 +52,7 @@ pub(super) fn decide_group<G: Granule, R: Regime, P: Platform>(
     }
     let shift = Geometry::<G>::shift(visit.level);
     let members = (bytes >> shift) as usize;
-    let hardware = hardware_bits::<R>(regime);
+    let hardware = hardware_bits::<R>(regime, first.attributes);
     let is_uniform = (1..members).all(|number| {
         let member = platform.load(visit.slot.after(number));
         let expected = first.leaf(geometry.layout(), visit.level, visit.start + ((number as u64) << shift));
@@ -76,9 +76,15 @@ pub(super) fn decide_group<G: Granule, R: Regime, P: Platform>(
     })
 }
 
-/// Bits in which leaves may differ and still be alike: those that hardware writes.
-fn hardware_bits<R: Regime>(regime: R) -> u64 {
-    if regime.has_hardware_updates() { R::Attributes::ACCESS_FLAG | R::Attributes::DIRTY } else { 0 }
+/// Bits in which a leaf with these bits may differ from others and still be alike: those that hardware writes. Where it does
+/// not manage the dirty state, what it would write is the right to write, which no leaf gets from a neighbour.
+fn hardware_bits<R: Regime>(regime: R, bits: Bits) -> Bits {
+    let (managed, ..) = R::Attributes::CLEAN;
+    match regime.has_hardware_updates() {
+        false => 0,
+        true if bits & managed == managed => R::Attributes::ACCESS_FLAG | R::Attributes::DIRTY,
+        true => R::Attributes::ACCESS_FLAG,
+    }
 }
 
 fn uniform<G: Granule, R: Regime, P: Platform>(
@@ -88,8 +94,7 @@ fn uniform<G: Granule, R: Regime, P: Platform>(
     table: Table,
 ) -> Uniform {
     let (layout, shift) = (geometry.layout(), Geometry::<G>::shift(table.level));
-    let hardware = hardware_bits::<R>(regime);
-    let mut all = None;
+    let (mut all, mut hardware) = (None, 0);
     for index in 0..geometry.entries(table.level) {
         let start = table.start + ((index as u64) << shift);
         let slot = Slot::new(table.address, index);
@@ -108,8 +113,10 @@ fn uniform<G: Granule, R: Regime, P: Platform>(
             None => one,
             Some(all) => join::<R>(regime, all, one),
         });
-        if matches!(all, Some(Uniform::Mixed)) {
-            return Uniform::Mixed;
+        match all {
+            Some(Uniform::Mixed) => return Uniform::Mixed,
+            Some(Uniform::Content(content)) => hardware = hardware_bits::<R>(regime, content.attributes),
+            _ => {}
         }
     }
     all.unwrap_or(Uniform::Nothing)
@@ -138,7 +145,7 @@ fn join<R: Regime>(regime: R, all: Uniform, one: Uniform) -> Uniform {
     match (all, one) {
         (Uniform::Nothing, Uniform::Nothing) => Uniform::Nothing,
         (Uniform::Content(all), Uniform::Content(one)) => {
-            let hardware = hardware_bits::<R>(regime);
+            let hardware = hardware_bits::<R>(regime, all.attributes);
             let is_alike = all.delta == one.delta
                 && all.is_kept == one.is_kept
                 && (all.attributes ^ one.attributes) & !hardware == 0;

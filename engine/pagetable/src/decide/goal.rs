@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use vmsa::{Address, Geometry, Granule, LeafSize, Level, PhysAddr};
+use vmsa::{Address, Bits, Geometry, Granule, LeafSize, Level, PhysAddr};
 
 use super::Edit;
 use crate::change::{Change, Refusal};
@@ -36,13 +36,13 @@ pub(super) enum Wanted {
 /// The first walk that a change takes, or why its arguments are refused.
 #[inline(always)]
 pub(crate) fn goal<G: Granule, R: Regime>(geometry: Geometry<G>, change: &Change<R>) -> Result<Goal, Refusal> {
-    let bits = |attributes| attribute_bits::<G, _>(geometry, attributes);
+    let bits = |attributes| attribute_bits::<G, R>(geometry, attributes);
     let (range, wanted, refuses_holes) = match change {
         Change::Map { from, to, attributes, largest } => {
-            (from, Wanted::Map(content(geometry, from, *to, *attributes, *largest)?), false)
+            (from, Wanted::Map(content::<G, R>(geometry, from, *to, *attributes, *largest)?), false)
         }
         Change::Remap { from, to, attributes, largest } => {
-            (from, Wanted::Remap(content(geometry, from, *to, *attributes, *largest)?), false)
+            (from, Wanted::Remap(content::<G, R>(geometry, from, *to, *attributes, *largest)?), false)
         }
         Change::Protect { from, set, clear } => {
             (from, Wanted::Edit(Edit { only: 0, set: bits(*set)?, clear: bits(*clear)? }), true)
@@ -92,23 +92,23 @@ fn offsets<G: Granule>(geometry: Geometry<G>, start: u64, end: u64) -> Result<(u
 
 /// The bits that a descriptor of this geometry can hold. LPA2 has no shareability in descriptors, so it is left out.
 #[inline(always)]
-fn attribute_bits<G: Granule, A: Attributes>(geometry: Geometry<G>, attributes: A) -> Result<u64, Refusal> {
-    let allowed = geometry.layout().attribute_mask(G::PAGE_SIZE, Level::L3);
+fn attribute_bits<G: Granule, R: Regime>(geometry: Geometry<G>, attributes: R::Attributes) -> Result<Bits, Refusal> {
+    let allowed = geometry.layout().attribute_mask(G::PAGE_SIZE, Level::L3) & !R::ABSENT;
     let bits = attributes.into();
-    let foreign = bits & !allowed & !A::SHAREABILITY;
+    let foreign = bits & !allowed & !R::Attributes::SHAREABILITY;
     if foreign == 0 { Ok(bits & allowed) } else { Err(Refusal::NotAttributes(foreign)) }
 }
 
 /// What a range is to hold, if there is room for its output addresses.
-fn content<G: Granule, A: Address, B: Attributes>(
+fn content<G: Granule, R: Regime>(
     geometry: Geometry<G>,
-    range: &Range<A>,
+    range: &Range<R::Input>,
     to: PhysAddr,
-    attributes: B,
+    attributes: R::Attributes,
     largest: LeafSize,
 ) -> Result<Content, Refusal> {
     let (from, end) = offsets(geometry, range.start.bits(), range.end.bits())?;
-    let attributes = attribute_bits::<G, _>(geometry, attributes)?;
+    let attributes = attribute_bits::<G, R>(geometry, attributes)?;
     check_output::<G>(geometry, to, end - from)?;
     Ok(Content { delta: to.bits().wrapping_sub(from), attributes, is_kept: false, largest })
 }

@@ -1,15 +1,18 @@
 //! Page tables and changes to begin with.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub(crate) mod guest;
 pub(crate) mod random;
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
-use pagetable::{Census, Change, El1, Licence, Memory, PageTable, Reserve, Scope, Step, TlbFeatures, Tolerance};
+use pagetable::{
+    Census, Change, El1, Licence, Memory, PageTable, Regime, Reserve, Scope, Step, TlbFeatures, Tolerance,
+};
 use vmsa::{
-    AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Layout, LeafSize, Meaning, PhysAddr, Stage1Attributes,
-    VirtAddr,
+    Address, AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Layout, LeafSize, Meaning, PhysAddr,
+    Stage1Attributes, VirtAddr,
 };
 
 /// Where tables come from.
@@ -58,28 +61,44 @@ pub(crate) fn unmap(from: u64, bytes: u64) -> Change<El1> {
     Change::Unmap { from: VirtAddr::new(from)..VirtAddr::new(from + bytes) }
 }
 
-pub(crate) type Table<'m, G> = PageTable<'m, G, El1, Memory>;
+pub(crate) type Table<'m, G, R = El1> = PageTable<'m, G, R, Memory>;
 
 /// A live page table of the lower half that holds `setup`.
-pub(crate) fn live<'m, G: Granule>(
+pub(crate) fn live<'m, G: Granule, R: Regime>(
     memory: &'m Memory,
     (bits, layout): (u32, Layout),
-    regime: El1,
-    setup: &[Change<El1>],
-) -> Table<'m, G> {
+    regime: R,
+    setup: &[Change<R>],
+) -> Table<'m, G, R> {
+    live_at(memory, Geometry::new(bits, layout, AddressHalf::Lower).unwrap(), regime, setup)
+}
+
+/// Where roots of several tables lie.
+pub(crate) const ROOT: PhysAddr = PhysAddr::new(0x7000_0000);
+
+/// A live page table of this shape that holds `setup`.
+pub(crate) fn live_at<'m, G: Granule, R: Regime>(
+    memory: &'m Memory,
+    geometry: Geometry<G>,
+    regime: R,
+    setup: &[Change<R>],
+) -> Table<'m, G, R> {
     let mut reserve = Reserve::new();
     memory.supply::<G>(&mut reserve, 1);
-    let geometry = Geometry::new(bits, layout, AddressHalf::Lower).unwrap();
-    let mut table = PageTable::offline(memory, geometry, regime, &mut reserve).unwrap();
+    let table = match geometry.root_tables() {
+        1 => PageTable::offline(memory, geometry, regime, &mut reserve),
+        _ => PageTable::offline_at(memory, geometry, regime, ROOT),
+    };
+    let mut table = table.unwrap();
     change(&mut table, memory, setup, None);
     table.publish()
 }
 
 /// Makes changes, to the end of their gather; the steps, and how many tables came free.
-pub(crate) fn change<G: Granule>(
-    table: &mut Table<'_, G>,
+pub(crate) fn change<G: Granule, R: Regime>(
+    table: &mut Table<'_, G, R>,
     memory: &Memory,
-    changes: &[Change<El1>],
+    changes: &[Change<R>],
     licence: Option<&Licence<'_>>,
 ) -> (Vec<Step>, usize) {
     let mut reserve = Reserve::new();
@@ -102,7 +121,7 @@ pub(crate) fn each_licence(mut turn: impl FnMut(&Licence<'_>)) {
 }
 
 /// Start, bytes and descriptor of every valid leaf.
-pub(crate) fn leaves<G: Granule>(table: &Table<'_, G>) -> Vec<(u64, u64, Descriptor)> {
+pub(crate) fn leaves<G: Granule, R: Regime>(table: &Table<'_, G, R>) -> Vec<(u64, u64, Descriptor)> {
     let view = table.view();
     let mut leaves = Vec::new();
     let _ = view

@@ -1,0 +1,264 @@
+//! The registers of a hypervisor: VTCR_EL2 and VTTBR_EL2 of stage 2, TCR_EL2 of EL2 with one range of addresses.
+//!
+//! ```text
+//!        33  32  31 22 21 19 18  16 15 14 13   8 7   6 5    0
+//! VTCR  |SL2|DS | 1|HD|HA|VS|  PS  | TG0 | walks | SL0 | T0SZ |
+//! TCR_EL2   |DS | 1|HD|HA| 0|  PS  | TG0 | walks |     | T0SZ |     and bit 23, which is 1
+//! ```
+
+use super::{WALKS, decode_tg0, encode_tg0, encode_ttbr};
+use crate::{Geometry, Granule, Layout, Level, PageSize, PhysAddr};
+
+/// The fields of VTCR_EL2 that this project sets and reads (D23.2.220). Walks are inner shareable and write-back.
+///
+/// ```
+/// use vmsa::registers::{Stage2Control, encode_vttbr};
+/// use vmsa::{Geometry, Granule4K, Layout, Level, PhysAddr};
+///
+/// // 40 bits of intermediate address from two tables at level 1; outputs of 48 bits, VMIDs of 16.
+/// let geometry = Geometry::<Granule4K>::stage2(40, Level::L1, Layout::Bits48).unwrap();
+/// let control = Stage2Control { has_wide_vmids: true, ..Stage2Control::new(geometry, 5) };
+/// assert_eq!(control.encode(), Some(0x800d_3558));
+/// assert_eq!(encode_vttbr(Layout::Bits48, PhysAddr::new(0x8000_2000), 7, false), 0x0007_0000_8000_2000);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stage2Control {
+    /// Bits of intermediate address (64 − T0SZ).
+    pub input_bits: u32,
+    /// The level of the root (SL0, SL2).
+    pub start: Level,
+    /// The granule (TG0).
+    pub page_size: PageSize,
+    /// The field PS: the size of output addresses, as ID_AA64MMFR0_EL1.PARange encodes it.
+    pub output_range: u8,
+    /// VS: VMIDs have 16 bits.
+    pub has_wide_vmids: bool,
+    /// HA: hardware sets the access flag.
+    pub sets_access_flag: bool,
+    /// HD: hardware manages the dirty state.
+    pub manages_dirty_state: bool,
+    /// DS: LPA2 descriptors.
+    pub is_lpa2: bool,
+}
+
+impl Stage2Control {
+    /// For page tables of this shape, with outputs of `output_range` (as ID_AA64MMFR0_EL1.PARange encodes it, where 48-bit
+    /// layouts want 5 at most), 8-bit VMIDs, and no updates by hardware.
+    pub const fn new<G: Granule>(geometry: Geometry<G>, output_range: u8) -> Self {
+        Self {
+            input_bits: geometry.input_bits(),
+            start: geometry.start(),
+            page_size: G::PAGE_SIZE,
+            output_range,
+            has_wide_vmids: false,
+            sets_access_flag: false,
+            manages_dirty_state: false,
+            is_lpa2: matches!(geometry.layout(), Layout::Lpa2),
+        }
+    }
+
+    /// The value of VTCR_EL2; `None` if the granule has no root at that level.
+    pub const fn encode(self) -> Option<u64> {
+        let Some((sl2, sl0)) = encode_start(self.page_size, self.start) else { return None };
+        Some(
+            (64 - self.input_bits as u64) & 0x3f
+                | sl0 << 6
+                | WALKS << 8
+                | encode_tg0(self.page_size) << 14
+                | (self.output_range as u64 & 0b111) << 16
+                | (self.has_wide_vmids as u64) << 19
+                | (self.sets_access_flag as u64) << 21
+                | (self.manages_dirty_state as u64) << 22
+                | 1 << 31
+                | (self.is_lpa2 as u64) << 32
+                | sl2 << 33,
+        )
+    }
+
+    /// The fields of a value of VTCR_EL2; `None` if TG0, SL0 or SL2 hold a reserved value.
+    pub const fn decode(vtcr: u64) -> Option<Self> {
+        let Some(page_size) = decode_tg0(vtcr >> 14) else { return None };
+        let is_lpa2 = vtcr >> 32 & 1 != 0;
+        // SL2 counts with DS alone.
+        let Some(start) = decode_start(page_size, (is_lpa2 as u64) & vtcr >> 33, vtcr >> 6 & 0b11) else { return None };
+        Some(Self {
+            input_bits: 64 - (vtcr & 0x3f) as u32,
+            start,
+            page_size,
+            output_range: (vtcr >> 16) as u8 & 0b111,
+            has_wide_vmids: vtcr >> 19 & 1 != 0,
+            sets_access_flag: vtcr >> 21 & 1 != 0,
+            manages_dirty_state: vtcr >> 22 & 1 != 0,
+            is_lpa2,
+        })
+    }
+}
+
+/// SL2 and SL0: 4 KiB counts from level 2, its level 3 being an afterthought (FEAT_TTST), the others from level 3.
+const fn encode_start(size: PageSize, start: Level) -> Option<(u64, u64)> {
+    match (size, start.number()) {
+        (PageSize::Size4K, -1) => Some((1, 0b00)),
+        (PageSize::Size4K, 3) => Some((0, 0b11)),
+        (PageSize::Size4K, level @ 0..=2) => Some((0, 2 - level as u64)),
+        (PageSize::Size16K, level @ 0..=3) | (PageSize::Size64K, level @ 1..=3) => Some((0, 3 - level as u64)),
+        _ => None,
+    }
+}
+
+const fn decode_start(size: PageSize, sl2: u64, sl0: u64) -> Option<Level> {
+    let mut number = -1;
+    while let Some(level) = Level::new(number) {
+        if let Some((two, zero)) = encode_start(size, level)
+            && two == sl2
+            && zero == sl0
+        {
+            return Some(level);
+        }
+        number += 1;
+    }
+    None
+}
+
+/// VTTBR_EL2: VMID 63:48, BADDR 47:1, CnP 0. With 52-bit addresses BADDR\[5:2\] holds root\[51:48\].
+pub const fn encode_vttbr(layout: Layout, root: PhysAddr, vmid: u16, is_common: bool) -> u64 {
+    encode_ttbr(layout, root, vmid, is_common)
+}
+
+/// The fields of TCR_EL2 with HCR_EL2.E2H = 0 that this project sets (D23.2.174): one range of addresses, no ASIDs. With
+/// E2H = 1 the register has the fields of TCR_EL1: [`super::TranslationControl`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct El2Control {
+    /// Bits of virtual address (64 − T0SZ).
+    pub input_bits: u32,
+    /// The granule (TG0).
+    pub page_size: PageSize,
+    /// The field PS: the size of output addresses, as ID_AA64MMFR0_EL1.PARange encodes it.
+    pub output_range: u8,
+    /// HA: hardware sets the access flag.
+    pub sets_access_flag: bool,
+    /// HD: hardware manages the dirty state.
+    pub manages_dirty_state: bool,
+    /// DS: LPA2 descriptors.
+    pub is_lpa2: bool,
+}
+
+impl El2Control {
+    /// The value of TCR_EL2. Walks are inner shareable and write-back.
+    pub const fn encode(self) -> u64 {
+        (64 - self.input_bits as u64) & 0x3f
+            | WALKS << 8
+            | encode_tg0(self.page_size) << 14
+            | (self.output_range as u64 & 0b111) << 16
+            | (self.sets_access_flag as u64) << 21
+            | (self.manages_dirty_state as u64) << 22
+            | 1 << 23
+            | 1 << 31
+            | (self.is_lpa2 as u64) << 32
+    }
+
+    /// The fields of a value of TCR_EL2; `None` if TG0 holds a reserved value.
+    pub const fn decode(tcr: u64) -> Option<Self> {
+        let Some(page_size) = decode_tg0(tcr >> 14) else { return None };
+        Some(Self {
+            input_bits: 64 - (tcr & 0x3f) as u32,
+            page_size,
+            output_range: (tcr >> 16) as u8 & 0b111,
+            sets_access_flag: tcr >> 21 & 1 != 0,
+            manages_dirty_state: tcr >> 22 & 1 != 0,
+            is_lpa2: tcr >> 32 & 1 != 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Granule4K, Granule16K, Granule64K};
+
+    /// SL2:SL0 of every start level: the tables of VTCR_EL2.SL0 and SL2.
+    #[test]
+    fn start_levels_are_encoded_as_the_manual_says() {
+        let none = None;
+        let table = [
+            (PageSize::Size4K, [Some(0b100), Some(0b010), Some(0b001), Some(0b000), Some(0b011)]),
+            (PageSize::Size16K, [none, Some(0b011), Some(0b010), Some(0b001), Some(0b000)]),
+            (PageSize::Size64K, [none, none, Some(0b010), Some(0b001), Some(0b000)]),
+        ];
+        for (size, fields) in table {
+            for (level, field) in Level::ALL.into_iter().zip(fields) {
+                let encoded = encode_start(size, level).map(|(sl2, sl0)| sl2 << 2 | sl0);
+                assert_eq!(encoded, field, "{size} {level}");
+                if let Some(field) = field {
+                    assert_eq!(decode_start(size, field >> 2, field & 0b11), Some(level), "{size} {level}");
+                }
+            }
+        }
+        assert_eq!(decode_start(PageSize::Size64K, 0, 0b11), None);
+        assert_eq!(decode_start(PageSize::Size4K, 1, 0b01), None);
+    }
+
+    #[test]
+    fn stage_2_control_survives_a_round_trip() {
+        fn check<G: Granule>(layout: Layout) {
+            for (bits, start) in (0..64).flat_map(|bits| Level::ALL.map(|start| (bits, start))) {
+                let Ok(geometry) = Geometry::<G>::stage2(bits, start, layout) else { continue };
+                for flags in 0..8 {
+                    let control = Stage2Control {
+                        has_wide_vmids: flags & 1 != 0,
+                        sets_access_flag: flags & 2 != 0,
+                        manages_dirty_state: flags & 4 != 0,
+                        ..Stage2Control::new(geometry, 5)
+                    };
+                    assert_eq!(Stage2Control::decode(control.encode().unwrap()), Some(control));
+                }
+            }
+        }
+        check::<Granule4K>(Layout::Bits48);
+        check::<Granule4K>(Layout::Lpa2);
+        check::<Granule16K>(Layout::Bits48);
+        check::<Granule16K>(Layout::Lpa2);
+        check::<Granule64K>(Layout::Bits48);
+        check::<Granule64K>(Layout::Lpa);
+    }
+
+    /// Values made by hand from the figures of the register.
+    #[test]
+    fn stage_2_control_matches_the_manual() {
+        let geometry = Geometry::<Granule4K>::stage2(40, Level::L1, Layout::Bits48).unwrap();
+        assert_eq!(Stage2Control::new(geometry, 2).encode(), Some(0x8002_3558));
+        let geometry = Geometry::<Granule4K>::stage2(52, Level::MINUS_1, Layout::Lpa2).unwrap();
+        assert_eq!(Stage2Control::new(geometry, 6).encode(), Some(0x3_8006_350c));
+        let geometry = Geometry::<Granule16K>::stage2(48, Level::L1, Layout::Bits48).unwrap();
+        assert_eq!(Stage2Control::new(geometry, 5).encode(), Some(0x8005_b590));
+        let geometry = Geometry::<Granule64K>::stage2(42, Level::L2, Layout::Bits48).unwrap();
+        assert_eq!(Stage2Control::new(geometry, 3).encode(), Some(0x8003_7556));
+        let none = Stage2Control { start: Level::L0, ..Stage2Control::new(geometry, 3) };
+        assert_eq!(none.encode(), None);
+    }
+
+    #[test]
+    fn el2_control_survives_a_round_trip() {
+        for page_size in PageSize::ALL {
+            for flags in 0..8 {
+                let control = El2Control {
+                    input_bits: 39 + flags,
+                    page_size,
+                    output_range: 5,
+                    sets_access_flag: flags & 1 != 0,
+                    manages_dirty_state: flags & 2 != 0,
+                    is_lpa2: flags & 4 != 0,
+                };
+                assert_eq!(El2Control::decode(control.encode()), Some(control));
+            }
+        }
+        let control = El2Control {
+            input_bits: 48,
+            page_size: PageSize::Size4K,
+            output_range: 2,
+            sets_access_flag: false,
+            manages_dirty_state: false,
+            is_lpa2: false,
+        };
+        assert_eq!(control.encode(), 0x8082_3510);
+    }
+}
