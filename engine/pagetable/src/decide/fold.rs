@@ -36,6 +36,23 @@ pub(super) fn decide_table<G: Granule, R: Regime, P: Platform>(
     }
 }
 
+/// Whether all leaves below the table that `visit` leads to hold this content, but for what hardware writes.
+pub(super) fn holds<G: Granule, R: Regime, P: Platform>(
+    platform: &P,
+    geometry: Geometry<G>,
+    regime: R,
+    visit: &Visit,
+    content: &Content,
+) -> bool {
+    let Some(table) = next_table(geometry, visit) else { return false };
+    match uniform::<G, R, P>(platform, geometry, regime, table) {
+        Uniform::Content(held) => {
+            (held.delta, held.attributes, held.is_kept) == (content.delta, content.attributes, content.is_kept)
+        }
+        _ => false,
+    }
+}
+
 /// A leaf that begins a group: it and its neighbours become one if they are alike.
 pub(super) fn decide_group<G: Granule, R: Regime, P: Platform>(
     platform: &P,
