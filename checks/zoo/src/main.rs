@@ -170,12 +170,21 @@ fn summary(done: &[(&Animal, Verdict)], misses: usize, seconds: f64) -> String {
     let sum = |of: fn(&Verdict) -> u64| done.iter().map(|(_, verdict)| of(verdict)).sum::<u64>();
     let (runs, traces) = (sum(|it| it.runs), sum(|it| it.traces));
     let mutants = sum(|it| it.engine.iter().map(|killed| killed.runs / 2).sum());
-    let holes = done.iter().filter(|(_, verdict)| !verdict.holes.is_empty()).count();
-    let holes =
-        if holes == 0 { String::new() } else { format!("{holes} animals live where the rules have a known hole\n") };
+    let holes = done.iter().filter(|(_, verdict)| !verdict.holes.is_empty()).count() as u64;
+    let holes = match holes {
+        0 => String::new(),
+        _ => format!("{} where the rules have a known hole\n", counted(holes, "animal")),
+    };
     format!(
-        "\n{} animals, {runs} cells of buggy and fixed, {traces} traces; {mutants} runs of the engine's mutants\n{holes}\
-         {misses} misses, {seconds:.1} s\n",
-        done.len()
+        "\n{}, {} of buggy and fixed, {}; {} of the engine's mutants\n{holes}misses: {misses}, {seconds:.1} s\n",
+        counted(done.len() as u64, "animal"),
+        counted(runs, "cell"),
+        counted(traces, "trace"),
+        counted(mutants, "run"),
     )
+}
+
+/// `1 animal`, `2 animals`
+fn counted(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
