@@ -28,6 +28,17 @@ pub struct Cached {
     /// Last input address that this copy translates.
     pub last: u64,
     word: u64,
+    /// A broadcast TLBI has passed it by, on a CPU where it takes two.
+    passed: Option<Pass>,
+}
+
+/// Where it takes two TLBIs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pass {
+    /// The first is passing.
+    Now,
+    /// It has passed.
+    Before,
 }
 
 /// A TLBI on its way to one CPU.
@@ -167,8 +178,22 @@ impl Concrete {
                     it.awaits_sync = true;
                     self.underway[number].push(it);
                 } else {
+                    self.pass_by(number, cpu, &it.selector);
                     self.invalidate(number as u8, &it.selector, false);
                 }
+            }
+        }
+    }
+
+    /// Where it takes two TLBIs of another CPU, some entries may go on after the first.
+    fn pass_by(&mut self, cpu: usize, issuer: u8, selector: &Selector) {
+        if cpu == usize::from(issuer) || !self.machine.cpus()[cpu].features().repeat_tlbi {
+            return;
+        }
+        for cached in &mut self.tlbs[cpu] {
+            let holders = Holders::of(cached.asid, 1 << cpu);
+            if cached.passed.is_none() && selector.select(&cached.entry, &holders).is_ok() && self.seed.one_in(2) {
+                cached.passed = Some(Pass::Now);
             }
         }
     }
@@ -189,8 +214,12 @@ impl Concrete {
         let issuer = &self.machine.cpus()[cpu as usize];
         // Whoever is gone is no stray; who stays is where it was, or further to the front.
         self.checked[cpu as usize] = 0;
-        self.tlbs[cpu as usize].retain(|cached| {
+        self.tlbs[cpu as usize].retain_mut(|cached| {
             let holders = Holders::of(cached.asid, 1 << cpu);
+            if cached.passed == Some(Pass::Now) {
+                cached.passed = Some(Pass::Before);
+                return true;
+            }
             match selector.select(&cached.entry, &holders) {
                 Err(_) => true,
                 Ok(_) if is_unsynchronized && issuer.keeps(&cached.entry) => true,
@@ -213,7 +242,8 @@ impl Concrete {
     }
 
     fn insert(&mut self, cpu: u8, cached: Cached) {
-        if self.tlbs[cpu as usize].contains(&cached) {
+        let is_same = |it: &Cached| Cached { passed: None, ..*it } == cached;
+        if self.tlbs[cpu as usize].iter().any(is_same) {
             return;
         }
         if self.tlbs[cpu as usize].len() >= self.capacity {

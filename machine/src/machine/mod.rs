@@ -235,13 +235,13 @@ impl Machine {
         for (space, id) in &order {
             let it = may.space(*id);
             if it.is_used() {
-                (space, &it.live, &it.kept.holders, &it.kept.marks, &it.hidden).hash(&mut state);
+                (space, &it.live, &it.kept.holders, &it.kept.marks, &it.kept.passed, &it.hidden).hash(&mut state);
             }
         }
         for (entry, record) in may.stale.iter() {
             let mut entry = *entry;
             entry.space = rank(entry.space);
-            (entry, &record.holders, &record.marks).hash(&mut state);
+            (entry, &record.holders, &record.marks, &record.passed).hash(&mut state);
         }
         for (word, unset) in &may.unset {
             let is_before = |cpu: &Cpu| unset.stored <= cpu.completed;

@@ -23,6 +23,7 @@ impl Machine {
         finding.missing = match (record.marks.first(), record.near) {
             (Some(mark), _) if mark.awaits_sync => Missing::Synchronization(mark.issuer),
             (Some(mark), None) => Missing::DsbAfterTlbi(mark.issuer),
+            _ if !record.passed.is_empty() => Missing::Repetition,
             (_, Some(near)) if cached.is_combined && near.why == Miss::Stage2Only => {
                 finding.rule = Rule::StageOrder;
                 Missing::Stage1AfterStage2

@@ -143,7 +143,7 @@ impl Machine {
     }
 
     /// What is found through the question's word, and what is found otherwise.
-    pub(super) fn sides(&self, tag: Tag, question: &Question) -> (Vec<Side>, Vec<Side>) {
+    fn sides(&self, tag: Tag, question: &Question) -> (Vec<Side>, Vec<Side>) {
         let (mut through, mut others) = (Vec::new(), Vec::new());
         self.may().each_seen(tag, question, &mut |seen, holders| {
             let Found::Entry { entry, is_untranslated: false, .. } = seen.found else { return };
