@@ -1,8 +1,12 @@
 //! What a region of the input space holds, as a naive model: stretches of pages, each with an output address and attributes.
 
+use machine::attributes::Permissions;
 use machine::syndrome::{AccessKind, FaultKind};
 use pagetable::{Change, El1};
 use vmsa::Stage1Attributes;
+
+use crate::edited::granted;
+use crate::parameters::Parameters;
 
 /// A stretch of consecutive input that leads to consecutive output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,22 +127,19 @@ impl Content {
         self.stretches = edited;
     }
 
-    /// What an access at EL1 comes to. `hardware` is TCR.HA and TCR.HD.
-    pub fn expected(&self, address: u64, kind: AccessKind, hardware: (bool, bool)) -> Expected {
+    /// What an access at the privileged level comes to.
+    pub fn expected(&self, address: u64, kind: AccessKind, parameters: &Parameters) -> Expected {
         let Some(stretch) = self.find(address).filter(|it| !it.is_kept) else {
             return Expected::Fault(FaultKind::Translation);
         };
-        let has = |bits| stretch.attributes.contains(bits);
-        let is_writable = !has(Stage1Attributes::READ_ONLY) || (hardware.1 && has(Stage1Attributes::DBM));
-        let is_permitted = match kind {
-            AccessKind::Read => true,
-            AccessKind::Write => is_writable,
-            // What EL0 may write, EL1 may not execute. (D8.4.1.2)
-            AccessKind::Fetch => !(has(Stage1Attributes::PXN) || has(Stage1Attributes::USER) && is_writable),
+        let needed = match kind {
+            AccessKind::Read => Permissions::READ,
+            AccessKind::Write => Permissions::WRITE,
+            AccessKind::Fetch => Permissions::EXECUTE,
         };
-        if !has(Stage1Attributes::AF) && !hardware.0 {
+        if !stretch.attributes.contains(Stage1Attributes::AF) && !parameters.hardware.0 {
             Expected::Fault(FaultKind::AccessFlag)
-        } else if is_permitted {
+        } else if granted(parameters, stretch).has(needed) {
             Expected::Output(stretch.output + (address - stretch.first))
         } else {
             Expected::Fault(FaultKind::Permission)

@@ -4,16 +4,18 @@
 use machine::event::Event;
 use machine::syndrome::AccessKind;
 use pagetable::{Change, El1, Platform, View};
-use vmsa::{
-    Geometry, Granule, Granule4K, Granule16K, Granule64K, Meaning, PageSize, PhysAddr, Stage1Attributes, VirtAddr,
-};
+use vmsa::{Granule, Granule4K, Granule16K, Granule64K, Meaning, PageSize, PhysAddr, Stage1Attributes};
 
 use crate::content::ends;
+use crate::edited::{Edited, as_regime};
 use crate::failure::Wrong;
 use crate::program::Peek;
 use crate::request::Reply;
 use crate::run::Run;
 use crate::scenario::{Scenario, Step};
+
+/// Bit 7 of a leaf: AP[2] of stage 1, where it forbids writing, S2AP[1] of stage 2, where it grants it.
+const WRITE: u64 = 1 << 7;
 
 /// The walker of `cpu` walks for `address`, and sets what it may set of the leaf it finds.
 pub(crate) fn update(run: &mut Run, cpu: u8, address: u64, kind: AccessKind) -> Reply {
@@ -26,11 +28,11 @@ pub(crate) fn update(run: &mut Run, cpu: u8, address: u64, kind: AccessKind) -> 
         new |= Stage1Attributes::AF.bits();
     }
     if has_dirty_state && kind == AccessKind::Write && old & Stage1Attributes::DBM.bits() != 0 {
-        new &= !Stage1Attributes::READ_ONLY.bits();
+        new = new & !WRITE | if scenario.parameters.setting.is_stage2() { WRITE } else { 0 };
     }
     if new != old {
         host.happen(cpu, &Event::CompareExchange { address: word, expected: old, value: new });
-        let is_dirty = (old ^ new) & Stage1Attributes::READ_ONLY.bits() != 0;
+        let is_dirty = (old ^ new) & WRITE != 0;
         run.mark_leaf(address, is_dirty);
         run.sharing_mut().note(cpu, word, true);
     }
@@ -43,7 +45,7 @@ pub(crate) fn check_marks(run: &mut Run) {
     let lost = world.marked().iter().find(|(address, is_dirty)| {
         let is_resized = is_resized_only(scenario, *address);
         let Some((_, leaf)) = find(scenario, Peek(host.machine()), world.root, *address) else { return false };
-        let is_clean = leaf & Stage1Attributes::READ_ONLY.bits() != 0;
+        let is_clean = (leaf & WRITE == 0) == scenario.parameters.setting.is_stage2();
         is_resized && (leaf & Stage1Attributes::AF.bits() == 0 || *is_dirty && is_clean)
     });
     if let Some((address, is_dirty)) = lost.copied() {
@@ -69,17 +71,22 @@ fn is_resized_only(scenario: &Scenario, address: u64) -> bool {
 }
 
 fn find(scenario: &Scenario, peek: Peek<'_>, root: u64, address: u64) -> Option<(u64, u64)> {
-    match scenario.parameters.page_size {
-        PageSize::Size4K => find_as::<Granule4K>(scenario, &peek, root, address),
-        PageSize::Size16K => find_as::<Granule16K>(scenario, &peek, root, address),
-        PageSize::Size64K => find_as::<Granule64K>(scenario, &peek, root, address),
-    }
+    as_regime!(scenario.parameters.setting, R => match scenario.parameters.page_size {
+        PageSize::Size4K => find_as::<Granule4K, R>(scenario, &peek, root, address),
+        PageSize::Size16K => find_as::<Granule16K, R>(scenario, &peek, root, address),
+        PageSize::Size64K => find_as::<Granule64K, R>(scenario, &peek, root, address),
+    })
 }
 
-fn find_as<G: Granule>(scenario: &Scenario, peek: &impl Platform, root: u64, address: u64) -> Option<(u64, u64)> {
+fn find_as<G: Granule, R: Edited>(
+    scenario: &Scenario,
+    peek: &impl Platform,
+    root: u64,
+    address: u64,
+) -> Option<(u64, u64)> {
     let parameters = &scenario.parameters;
-    let geometry = Geometry::<G>::new(parameters.input_bits, parameters.layout, parameters.half).ok()?;
-    let view: View<'_, G, El1, _> = View::new(peek, geometry, parameters.regime(), PhysAddr::new(root));
-    let leaf = view.path(VirtAddr::new(address)).last()?;
+    let geometry = R::geometry::<G>(parameters).ok()?;
+    let view: View<'_, G, R, _> = View::new(peek, geometry, R::of(parameters), PhysAddr::new(root));
+    let leaf = view.path(address.into()).last()?;
     matches!(leaf.meaning, Meaning::Leaf(..)).then(|| (leaf.slot.address().bits(), leaf.descriptor.bits()))
 }

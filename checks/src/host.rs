@@ -1,5 +1,6 @@
 //! The machine that a run happens on: the may-TLB alone, or with concrete TLBs beside it.
 
+use machine::barrier::Barrier;
 use machine::concrete::Concrete;
 use machine::event::Event;
 use machine::finding::Finding;
@@ -8,6 +9,7 @@ use machine::seed::Seed;
 use machine::syndrome::AccessKind;
 
 use crate::request::Reply;
+use crate::scenario::Scenario;
 
 /// Entries of a concrete TLB.
 const CAPACITY: usize = 24;
@@ -47,6 +49,14 @@ impl Host {
             Self::May(machine) => machine,
             Self::Concrete(concrete) => concrete.machine_mut(),
         }
+    }
+
+    /// Writes the page table of a guest that has one.
+    pub(crate) fn write_guest(&mut self, scenario: &Scenario) {
+        let frame = scenario.first_frame();
+        let machine = self.machine_mut();
+        scenario.parameters.setting.write_guest(machine, frame);
+        machine.barrier(0, Barrier::DSB_ISH);
     }
 
     /// A load by physical address.

@@ -4,8 +4,10 @@ use std::fmt;
 
 use machine::registers::{Ets, Features};
 use machine::seed::Seed;
-use pagetable::{Census, El1, Scope, TlbFeatures, Tolerance};
-use vmsa::{AddressHalf, BbmLevel, Layout, PageSize, Stage1Attributes};
+use pagetable::{Census, TlbFeatures, Tolerance};
+use vmsa::{AddressHalf, BbmLevel, Layout, Level, PageSize, Stage1Attributes};
+
+use crate::setting::Setting;
 
 /// The ASID of a page table that is not global.
 pub const ASID: u16 = 0x5a;
@@ -33,6 +35,10 @@ pub struct Parameters {
     pub is_global: bool,
     /// CPUs, 1 to 4.
     pub cpus: usize,
+    /// The regime, and who looks through it.
+    pub setting: Setting,
+    /// The level of a stage-2 root.
+    pub start: Option<Level>,
 }
 
 impl Parameters {
@@ -48,6 +54,8 @@ impl Parameters {
         tlb: TlbFeatures { range: false, level_hints: false, repeat: false },
         is_global: true,
         cpus: 2,
+        setting: Setting::El1,
+        start: None,
     };
 
     /// Parameters drawn from a seed.
@@ -64,7 +72,7 @@ impl Parameters {
         let input_bits = if layout == Layout::Bits48 { *seed.pick(&[39, 42, 48]) } else { *seed.pick(&[42, 48, 52]) };
         let is_global = seed.one_in(2);
         let access_flag = seed.one_in(2);
-        Self {
+        let drawn = Self {
             page_size,
             layout,
             // A table of one address space is the lower half's.
@@ -76,16 +84,11 @@ impl Parameters {
             tlb: TlbFeatures { range: seed.one_in(2), level_hints: seed.one_in(2), repeat: seed.one_in(8) },
             is_global,
             cpus: 1 + seed.below(4) as usize,
-        }
-    }
-
-    /// The engine's regime.
-    pub fn regime(&self) -> El1 {
-        El1 {
-            scope: if self.is_global { Scope::Global } else { Scope::Asid(ASID) },
-            tlb: self.tlb,
-            hardware_updates: self.hardware.0 || self.hardware.1,
-        }
+            setting: Setting::El1,
+            start: None,
+        };
+        let settings = [&[Setting::El1; 4][..], &Setting::ALL[1..]].concat();
+        drawn.in_setting(*seed.pick(&settings), seed.below(8))
     }
 
     /// What the CPUs tolerate; all of them handle conflict aborts.
@@ -116,12 +119,12 @@ impl Parameters {
             lpa2: self.layout == Layout::Lpa2,
             lpa: self.layout == Layout::Lpa,
             output_bits: if self.layout == Layout::Bits48 { 48 } else { 52 },
-            el2: false,
+            el2: self.setting != Setting::El1,
             ..Features::plain()
         }
     }
 
-    /// TCR_EL1 for the half that is used, the other half's walks switched off. (D24.2)
+    /// TCR_EL1, or TCR_EL2 of EL2&0, for the half that is used, the other half's walks switched off. (D24.2)
     pub fn tcr(&self) -> u64 {
         let size = 64 - u64::from(self.input_bits);
         let (low, other, granule) = match (self.half, self.page_size) {
@@ -150,14 +153,17 @@ impl Parameters {
 
 impl fmt::Display for Parameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { page_size, layout, input_bits, bbm, ets, cpus, .. } = self;
+        let Self { page_size, layout, input_bits, bbm, ets, cpus, setting, .. } = self;
         let half = if self.half == AddressHalf::Lower { "lower" } else { "upper" };
         let scope = if self.is_global { "global" } else { "one ASID" };
         let plural = if *cpus == 1 { "" } else { "s" };
-        write!(
-            f,
-            "{cpus} CPU{plural}, {page_size} {layout:?}, {input_bits} bits, {half} half, {scope}, BBM {bbm}, ETS {ets:?}"
-        )?;
+        write!(f, "{setting}, {cpus} CPU{plural}, {page_size} {layout:?}, {input_bits} bits, ")?;
+        match self.start {
+            Some(start) => write!(f, "root at {start}, ")?,
+            None if setting.has_el0() => write!(f, "{half} half, {scope}, ")?,
+            None => {}
+        }
+        write!(f, "BBM {bbm}, ETS {ets:?}")?;
         let flags = [
             (self.hardware.0, "HA"),
             (self.hardware.1, "HD"),

@@ -6,27 +6,21 @@ use std::rc::Rc;
 use machine::barrier::Barrier;
 use machine::event::Event;
 use machine::machine::Machine;
-use machine::registers::Register;
 use machine::seed::Seed;
-use vmsa::AddressHalf;
 
 use crate::failure::Failure;
 use crate::hardware;
 use crate::host::Host;
 use crate::mutation::{Class, Mutation, Site};
-use crate::parameters::{ASID, Parameters};
 use crate::program::{Part, poison};
 use crate::run::{Run, Start};
 use crate::scenario::{POOL, Scenario};
 use crate::sharing::Sharing;
 use crate::world::World;
 
-/// MAIR_EL1: 0 is Normal write-back, 1 Device-nGnRnE, 2 Normal non-cacheable.
-const MAIR: u64 = 0x0044_00ff;
-
-/// A table of zeros, and the ASID that goes with it.
+/// A table of zeros, and the ASID or VMID that goes with it.
 const EMPTY: u64 = 0x8_0000_0000;
-const RESERVED_ASID: u16 = 0xff;
+const RESERVED_TAG: u16 = 0xff;
 
 /// A scenario whose machine is ready.
 #[derive(Clone)]
@@ -58,9 +52,13 @@ impl Prepared {
         }
         let (failure, events) = (build.failure().cloned(), build.events());
         let (mut host, mut world, _, sites) = build.into_end();
+        if failure.is_none() {
+            host.write_guest(&scenario);
+        }
         if failure.is_none() && !scenario.is_parked {
             follow(&mut host, &mut world, &scenario);
         }
+        leave(&mut host, &mut world, &scenario);
         let root = world.root;
         let mut prepared = Self {
             start: Start { host, world, ..start },
@@ -102,6 +100,7 @@ impl Prepared {
 /// Looks at every probe of every region from CPU 0: what is there must be what the region holds.
 pub fn look_everywhere(run: &mut Run, scenario: &Scenario) {
     run.synchronize(0);
+    run.go_to_look(0);
     hardware::check_marks(run);
     for (number, region) in scenario.regions.iter().enumerate() {
         for address in &region.probes {
@@ -130,39 +129,36 @@ fn fill_pool(machine: &mut Machine, scenario: &Scenario) -> Vec<u64> {
 fn enable(machine: &mut Machine, scenario: &Scenario) {
     let parameters = &scenario.parameters;
     for cpu in 0..parameters.cpus as u8 {
-        machine.write_register(cpu, Register::MairEl1, MAIR);
-        machine.write_register(cpu, Register::TcrEl1, parameters.tcr());
-        for (register, value) in tables(parameters, EMPTY, RESERVED_ASID) {
+        machine.enter(cpu, parameters.setting.edits_at());
+        for (register, value) in parameters.controls().into_iter().chain(parameters.roots(EMPTY, RESERVED_TAG)) {
             machine.write_register(cpu, register, value);
         }
         machine.barrier(cpu, Barrier::Isb);
-        machine.write_register(cpu, Register::SctlrEl1, 1);
-        machine.barrier(cpu, Barrier::Isb);
-    }
-}
-
-/// The TTBRs of `cpu` for the table at `root`. CPUs differ in their ASIDs where the table is global.
-pub(crate) fn ttbrs(parameters: &Parameters, cpu: u8, root: u64) -> [(Register, u64); 2] {
-    let asid = if parameters.is_global { u16::from(cpu) + 1 } else { ASID };
-    tables(parameters, root, asid)
-}
-
-fn tables(parameters: &Parameters, root: u64, asid: u16) -> [(Register, u64); 2] {
-    let asid = u64::from(asid) << 48;
-    match parameters.half {
-        AddressHalf::Lower => [(Register::Ttbr0El1, asid | root), (Register::Ttbr1El1, 0)],
-        AddressHalf::Upper => [(Register::Ttbr0El1, asid), (Register::Ttbr1El1, root)],
+        for (register, value) in parameters.switches() {
+            machine.write_register(cpu, register, value);
+            machine.barrier(cpu, Barrier::Isb);
+        }
     }
 }
 
 /// The other CPUs follow the one that built the table, each by its own TTBR write.
 fn follow(host: &mut Host, world: &mut World, scenario: &Scenario) {
-    for cpu in 1..scenario.parameters.cpus as u8 {
-        for (register, value) in ttbrs(&scenario.parameters, cpu, world.root) {
+    let parameters = &scenario.parameters;
+    for cpu in 1..parameters.cpus as u8 {
+        for (register, value) in parameters.roots(world.root, parameters.tag(cpu)) {
             host.happen(cpu, &Event::Write { register, value });
         }
         host.happen(cpu, &Event::Barrier(Barrier::Isb));
     }
     let now = host.machine().events();
-    (0..scenario.parameters.cpus as u8).for_each(|cpu| world.synchronize(cpu, now));
+    (0..parameters.cpus as u8).for_each(|cpu| world.synchronize(cpu, now));
+}
+
+/// CPUs that edit nothing go to where one looks.
+fn leave(host: &mut Host, world: &mut World, scenario: &Scenario) {
+    let looks_at = scenario.parameters.setting.looks_at();
+    for cpu in (0..scenario.parameters.cpus as u8).filter(|cpu| !scenario.edits(usize::from(*cpu))) {
+        host.happen(cpu, &Event::Enter(looks_at));
+        world.synchronize(cpu, host.machine().events());
+    }
 }

@@ -1,21 +1,22 @@
 //! What runs on the CPUs: the engine itself, driven by the steps of a scenario.
 
 use std::rc::Rc;
-use std::slice;
 
 use machine::attributes::Permissions;
 use machine::barrier::Barrier;
-use machine::context::Tag;
-use machine::event::{Event, Owned};
+use machine::event::{Event, Level, Owned};
 use pagetable::{Change, El1, Gather, Licence, PageTable, Platform, Refusal, Reserve, Retired};
 use vmsa::{Geometry, Granule, Granule4K, Granule16K, Granule64K, PageSize, PhysAddr, Stage1Attributes};
 
 use crate::content::{Content, Stretch, ends};
 use crate::cpu::Cpu;
-use crate::parameters::{ASID, Parameters};
-use crate::prepare::ttbrs;
+use crate::edited::{Edited, as_regime, granted, translate};
+use crate::parameters::ASID;
 use crate::request::{Reply, Request, Software};
 use crate::scenario::{FRAMES, Permit, Scenario, Step, window};
+
+/// Where a root of several tables lies.
+const CONCATENATED: PhysAddr = PhysAddr::new(0x9_0000_0000);
 
 /// Which program a CPU runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,25 +27,24 @@ pub enum Part {
     Steps(usize, u64),
 }
 
-/// Runs a program: the one place where the granule becomes a type.
+/// Runs a program: the one place where granule and regime become types.
 pub(crate) fn run(cpu: &Cpu<'_>, scenario: &Scenario, part: Part) {
-    match scenario.parameters.page_size {
-        PageSize::Size4K => run_as::<Granule4K>(cpu, scenario, part),
-        PageSize::Size16K => run_as::<Granule16K>(cpu, scenario, part),
-        PageSize::Size64K => run_as::<Granule64K>(cpu, scenario, part),
-    }
+    as_regime!(scenario.parameters.setting, R => match scenario.parameters.page_size {
+        PageSize::Size4K => run_as::<Granule4K, R>(cpu, scenario, part),
+        PageSize::Size16K => run_as::<Granule16K, R>(cpu, scenario, part),
+        PageSize::Size64K => run_as::<Granule64K, R>(cpu, scenario, part),
+    });
     cpu.flush();
 }
 
-fn run_as<G: Granule>(cpu: &Cpu<'_>, scenario: &Scenario, part: Part) {
-    let Parameters { input_bits, layout, half, .. } = scenario.parameters;
-    let Ok(geometry) = Geometry::<G>::new(input_bits, layout, half) else {
+fn run_as<G: Granule, R: Edited>(cpu: &Cpu<'_>, scenario: &Scenario, part: Part) {
+    let Ok(geometry) = R::geometry::<G>(&scenario.parameters) else {
         return complain(cpu, "the parameters give no geometry".into());
     };
     let result = match part {
-        Part::Build => build(cpu, scenario, geometry),
+        Part::Build => build::<G, R>(cpu, scenario, geometry),
         Part::Steps(number, root) => {
-            let table = PageTable::live(cpu, geometry, scenario.parameters.regime(), PhysAddr::new(root));
+            let table = PageTable::live(cpu, geometry, R::of(&scenario.parameters), PhysAddr::new(root));
             let (reserve, open) = (Reserve::new(), Vec::new());
             let mut editor = Editor { cpu, number, scenario, table, gather: None, reserve, open };
             scenario.programs[number].iter().try_for_each(|step| editor.step(step))
@@ -60,12 +60,18 @@ fn complain(cpu: &Cpu<'_>, text: String) {
 }
 
 /// Maps what every region holds at first, into a table that no CPU walks yet.
-fn build<G: Granule>(cpu: &Cpu<'_>, scenario: &Scenario, geometry: Geometry<G>) -> Result<(), Refusal> {
+fn build<G: Granule, R: Edited>(cpu: &Cpu<'_>, scenario: &Scenario, geometry: Geometry<G>) -> Result<(), Refusal> {
     let mut reserve = Reserve::new();
-    supply(cpu, &mut reserve, 1);
-    let mut table = PageTable::offline(cpu, geometry, scenario.parameters.regime(), &mut reserve)?;
+    let regime = R::of(&scenario.parameters);
+    let mut table = if geometry.root_tables() == 1 {
+        supply(cpu, &mut reserve, 1);
+        PageTable::offline(cpu, geometry, regime, &mut reserve)?
+    } else {
+        PageTable::offline_at(cpu, geometry, regime, CONCATENATED)?
+    };
     for change in scenario.initial.iter().flatten() {
-        let plan = table.plan(slice::from_ref(change), None)?;
+        let changes = [translate::<R>(change)];
+        let plan = table.plan(&changes, None)?;
         supply(cpu, &mut reserve, plan.tables_needed());
         let mut gather = plan.gather();
         plan.with(&mut reserve)?.apply(&mut gather);
@@ -75,7 +81,8 @@ fn build<G: Granule>(cpu: &Cpu<'_>, scenario: &Scenario, geometry: Geometry<G>) 
     give_back(cpu, &mut reserve);
     let table = table.publish();
     let root = table.root().bits();
-    for (register, value) in ttbrs(&scenario.parameters, 0, root) {
+    let parameters = &scenario.parameters;
+    for (register, value) in parameters.roots(root, parameters.tag(0)) {
         event(cpu, Event::Write { register, value });
     }
     event(cpu, Event::Barrier(Barrier::Isb));
@@ -130,24 +137,27 @@ fn event(cpu: &Cpu<'_>, event: Event) {
 }
 
 /// A program that edits its regions and looks at all of them.
-struct Editor<'s, 'y, G: Granule> {
+struct Editor<'s, 'y, G: Granule, R: Edited> {
     cpu: &'s Cpu<'y>,
     number: usize,
     scenario: &'s Scenario,
-    table: PageTable<'s, G, El1, Cpu<'y>>,
-    gather: Option<Gather<G, El1>>,
+    table: PageTable<'s, G, R, Cpu<'y>>,
+    gather: Option<Gather<G, R>>,
     reserve: Reserve,
     /// Changes that are not complete: region, content before, change.
     open: Vec<(usize, usize, &'s [Change<El1>])>,
 }
 
-impl<'s, G: Granule> Editor<'s, '_, G> {
+impl<'s, G: Granule, R: Edited> Editor<'s, '_, G, R> {
     fn step(&mut self, step: &'s Step) -> Result<(), Refusal> {
         match step {
             Step::Change { region, changes, permit } => return self.change(*region, changes, *permit),
             Step::Finish => self.finish(),
             Step::Access { region, address, kind } => {
-                self.cpu.ask(Request::Access { region: *region, address: *address, kind: *kind });
+                let request = Request::Access { region: *region, address: *address, kind: *kind };
+                self.at(self.scenario.parameters.setting.looks_at(), || {
+                    self.cpu.ask(request);
+                });
             }
             Step::Synchronize => event(self.cpu, Event::Barrier(Barrier::Isb)),
             Step::Join(region) => self.join(*region),
@@ -156,6 +166,18 @@ impl<'s, G: Granule> Editor<'s, '_, G> {
             }
         }
         Ok(())
+    }
+
+    /// Does something at an exception level, and comes back from there.
+    fn at(&self, level: Level, deed: impl FnOnce()) {
+        let setting = self.scenario.parameters.setting;
+        let here = if self.scenario.edits(self.number) { setting.edits_at() } else { setting.looks_at() };
+        if level == here {
+            return deed();
+        }
+        event(self.cpu, Event::Enter(level));
+        deed();
+        event(self.cpu, Event::Enter(here));
     }
 
     fn change(&mut self, region: usize, changes: &'s [Change<El1>], permit: Permit) -> Result<(), Refusal> {
@@ -179,7 +201,8 @@ impl<'s, G: Granule> Editor<'s, '_, G> {
             Permit::NotCached => census.not_cached(),
             Permit::Parked => Some(Licence::parked(&guard, census.weakest())),
         };
-        let plan = self.table.plan(changes, licence.as_ref())?;
+        let translated: Vec<Change<R>> = changes.iter().map(translate).collect();
+        let plan = self.table.plan(&translated, licence.as_ref())?;
         supply(cpu, &mut self.reserve, plan.tables_needed());
         let gather = self.gather.get_or_insert_with(|| plan.gather());
         plan.with(&mut self.reserve)?.apply(gather);
@@ -192,10 +215,13 @@ impl<'s, G: Granule> Editor<'s, '_, G> {
     fn join(&self, region: usize) {
         let changes = self.scenario.regions[region].contents.len() - 1;
         self.cpu.software(Software::Await(region, changes));
-        for (register, value) in ttbrs(&self.scenario.parameters, self.number as u8, self.table.root().bits()) {
-            event(self.cpu, Event::Write { register, value });
-        }
-        event(self.cpu, Event::Barrier(Barrier::Isb));
+        let parameters = &self.scenario.parameters;
+        self.at(parameters.setting.edits_at(), || {
+            for (register, value) in parameters.roots(self.table.root().bits(), parameters.tag(self.number as u8)) {
+                event(self.cpu, Event::Write { register, value });
+            }
+            event(self.cpu, Event::Barrier(Barrier::Isb));
+        });
     }
 
     /// How many changes of a region this program has completed: it alone changes it.
@@ -248,28 +274,18 @@ impl<'s, G: Granule> Editor<'s, '_, G> {
     }
 
     fn revoke(&self, first: u64, last: u64, allowed: Permissions) {
-        let asid = if self.scenario.parameters.is_global { None } else { Some(ASID) };
-        event(self.cpu, Event::Revoked { tag: Tag::el10(0), asid, first, last, allowed });
+        let parameters = &self.scenario.parameters;
+        let asid = if parameters.is_global { None } else { Some(ASID) };
+        for tag in parameters.setting.tags() {
+            event(self.cpu, Event::Revoked { tag, asid, first, last, allowed });
+        }
     }
 
-    /// What the attributes grant. (D8.4.1)
+    /// What the attributes grant.
     fn permissions(&self, stretch: &Stretch) -> Permissions {
-        let has = |bits| stretch.attributes.contains(bits);
-        let (has_access_flag, has_dirty_state) = self.scenario.parameters.hardware;
-        if stretch.is_kept || !has(Stage1Attributes::AF) && !has_access_flag {
-            return Permissions::NONE;
-        }
-        let is_writable = !has(Stage1Attributes::READ_ONLY) || has_dirty_state && has(Stage1Attributes::DBM);
-        let is_user = has(Stage1Attributes::USER);
-        let bits = [
-            (true, Permissions::READ),
-            (is_writable, Permissions::WRITE),
-            (!(has(Stage1Attributes::PXN) || is_user && is_writable), Permissions::EXECUTE),
-            (is_user, Permissions::USER_READ),
-            (is_user && is_writable, Permissions::USER_WRITE),
-            (!has(Stage1Attributes::UXN), Permissions::USER_EXECUTE),
-        ];
-        Permissions(bits.iter().filter(|(is_granted, _)| *is_granted).map(|(_, bit)| bit).sum())
+        let parameters = &self.scenario.parameters;
+        let is_accessed = stretch.attributes.contains(Stage1Attributes::AF) || parameters.hardware.0;
+        if stretch.is_kept || !is_accessed { Permissions::NONE } else { granted(parameters, stretch) }
     }
 }
 

@@ -252,8 +252,9 @@ impl Run {
                 {
                     self.sharing.note(cpu, *address, true);
                 }
+                self.check_maintenance(cpu, event);
                 let reply = self.host.happen(cpu, event);
-                if *event == Event::Barrier(Barrier::Isb) {
+                if matches!(event, Event::Barrier(Barrier::Isb) | Event::Enter(_)) {
                     self.world.synchronize(cpu, self.host.machine().events());
                 }
                 reply
@@ -279,6 +280,24 @@ impl Run {
         self.world.synchronize(cpu, self.host.machine().events());
     }
 
+    /// TLB maintenance must act on the page table that is edited: what the engine asks of its platform.
+    fn check_maintenance(&mut self, cpu: u8, event: &Event) {
+        if let Event::Tlbi { .. } = event
+            && let Err(text) = self.scenario.parameters.setting.check_maintenance(self.host.machine(), cpu)
+        {
+            self.fail(cpu, Wrong::Program(text));
+        }
+    }
+
+    /// `cpu` goes to the exception level where one looks through the page table, if it is not there.
+    pub fn go_to_look(&mut self, cpu: u8) {
+        let looks_at = self.scenario.parameters.setting.looks_at();
+        if self.host.machine().cpus()[usize::from(cpu)].level() != looks_at {
+            self.host.happen(cpu, &Event::Enter(looks_at));
+            self.world.synchronize(cpu, self.host.machine().events());
+        }
+    }
+
     /// Looks at one address as `cpu` does, and judges what it may see.
     pub fn look(&mut self, cpu: u8, region: usize, address: u64) {
         let (outcomes, came) = self.host.access(cpu, address, AccessKind::Read);
@@ -293,11 +312,8 @@ impl Run {
         if let Some(wrong) = self.world.judge(&self.scenario, cpu, access, outcomes) {
             let (region, address, kind) = access;
             let (settled, latest) = self.world.contents(region);
-            let expected = self.scenario.regions[region].contents[settled].expected(
-                address,
-                kind,
-                self.scenario.parameters.hardware,
-            );
+            let content = &self.scenario.regions[region].contents[settled];
+            let expected = content.expected(address, kind, &self.scenario.parameters);
             let stage = if settled == latest { "" } else { " (a change of the region is under way)" };
             let text =
                 format!("{kind:?} at {address:#x} may come to {wrong:x?}; the region holds {expected:x?}{stage}");

@@ -131,6 +131,17 @@ impl Scenario {
         Self { workload, seed, parameters, initial, regions, programs, without: Vec::new(), pool: 24, is_parked: false }
     }
 
+    /// Whether a CPU edits page tables, as the first always does.
+    pub fn edits(&self, cpu: usize) -> bool {
+        cpu == 0 || self.programs[cpu].iter().any(|step| matches!(step, Step::Change { .. } | Step::Finish))
+    }
+
+    /// Where the first page of the first region leads, which no step touches.
+    pub(crate) fn first_frame(&self) -> u64 {
+        let stretch = self.regions.first().and_then(|region| region.contents.first()?.stretches().first());
+        stretch.map_or(FRAMES, |stretch| stretch.output)
+    }
+
     /// Leaves steps out, and with them those that make no sense any more; then works out what the regions hold.
     pub fn settle(mut self, without: &[(usize, usize)]) -> Self {
         self.without = without.to_vec();

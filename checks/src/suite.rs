@@ -10,11 +10,12 @@ use crate::mutation::{Class, Mutation, Site};
 use crate::parameters::Parameters;
 use crate::prepare::Prepared;
 use crate::scenario::{Scenario, Step};
+use crate::setting::Setting;
 use crate::sharing::Sharing;
 use crate::workloads::{ALL, Size, Workload};
 
 /// Parameters that every small workload is tried with, beside drawn ones: seeds below this number stand for them.
-const FIXED: u64 = 3;
+const FIXED: u64 = 7;
 
 /// Fewer changes of priority than this in a random schedule.
 const MOST_SWITCHES: u64 = 6;
@@ -43,7 +44,8 @@ impl Trial {
     }
 }
 
-/// The parameters that a low seed stands for: one, two and three CPUs, from no optional feature to most of them.
+/// The parameters that a low seed stands for: EL1&0 on two and three CPUs, from no optional feature to most of them; then two
+/// CPUs in each other setting.
 fn fixed(seed: u64) -> Option<Parameters> {
     let mut parameters = Parameters::PLAIN;
     match seed {
@@ -60,6 +62,19 @@ fn fixed(seed: u64) -> Option<Parameters> {
             parameters.tlb.level_hints = true;
             parameters.ets = machine::registers::Ets::Ets2;
             parameters.bbm = 2;
+        }
+        3 => parameters = parameters.in_setting(Setting::Stage2, 0),
+        4 => {
+            parameters.tlb.range = true;
+            parameters.tlb.level_hints = true;
+            parameters.bbm = 1;
+            parameters = parameters.in_setting(Setting::Guest, 1);
+        }
+        5 => parameters = parameters.in_setting(Setting::El2, 0),
+        6 => {
+            parameters.is_global = false;
+            parameters.bbm = 3;
+            parameters = parameters.in_setting(Setting::El2And0, 0);
         }
         _ => return None,
     }

@@ -114,9 +114,9 @@ impl World {
     pub(crate) fn tolerates_fault(&self, scenario: &Scenario, cpu: u8, region: usize, address: u64) -> bool {
         let it = &self.regions[region];
         let contents = &scenario.regions[region].contents;
-        let hardware = scenario.parameters.hardware;
+        let parameters = &scenario.parameters;
         let has_hole = |from: usize, to: usize| {
-            contents[from..=to].iter().any(|it| is_uncacheable(it.expected(address, AccessKind::Read, hardware)))
+            contents[from..=to].iter().any(|it| is_uncacheable(it.expected(address, AccessKind::Read, parameters)))
         };
         let is_late = |settled: &Settled| {
             settled.since > self.synchronized[usize::from(cpu)]
@@ -135,14 +135,14 @@ impl World {
     ) -> Option<Outcome> {
         let it = &self.regions[region];
         let contents = &scenario.regions[region].contents[it.settled..=it.latest];
-        let hardware = scenario.parameters.hardware;
+        let parameters = &scenario.parameters;
         let may_fault = self.tolerates_fault(scenario, cpu, region, address);
         let is_allowed = |outcome: &Outcome| {
             let expected = match outcome {
                 Outcome::Translated(output) => Expected::Output(*output),
                 Outcome::Fault(fault) => Expected::Fault(fault.kind),
             };
-            contents.iter().any(|content| content.expected(address, kind, hardware) == expected)
+            contents.iter().any(|content| content.expected(address, kind, parameters) == expected)
                 || may_fault && is_uncacheable(expected)
                 || expected == Expected::Fault(FaultKind::Conflict) && is_within(it.conflict, address)
         };
