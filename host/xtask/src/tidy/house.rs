@@ -18,8 +18,9 @@ pub(crate) const ROOMS: &[Room] = &[
     room("machine", &[]),
     // Layer 1.
     room("pagetable", &["vmsa"]),
-    room("litmus", &["machine"]),
+    room("a64", &["machine"]),
     // Layer 2.
+    room("litmus", &["a64", "machine"]),
     room("linearmap", &["vmsa", "pagetable"]),
     room("userspace", &["vmsa", "pagetable"]),
     // Layer 3. `checks` is where the engine and the machine meet, and the only place.
