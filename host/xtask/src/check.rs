@@ -1,4 +1,4 @@
-//! `cargo xtask check`: builds the crate `checks`, or `litmus`, and hands everything over to it.
+//! `cargo xtask check`: builds the crate `checks`, `litmus` or `code`, and hands everything over to it.
 
 use std::{ffi::OsString, process::Stdio};
 
@@ -13,14 +13,23 @@ pub(crate) const CARGO: [&str; 6] = ["run", "--quiet", "--profile", "checks", "-
 /// What runs the litmus tests, which are a crate of their own.
 pub(crate) const LITMUS: [&str; 8] = ["run", "--quiet", "--profile", "checks", "--package", "litmus", "--", "--litmus"];
 
+/// What runs the kernel's machine code, likewise. It needs the kernel.
+pub(crate) const CODE: [&str; 8] = ["run", "--quiet", "--profile", "checks", "--package", "code", "--", "--code"];
+
 /// Entry of `cargo xtask check`. Its help is its own.
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    let is_litmus = |argument: &&OsString| *argument == "--litmus";
-    let mut command = match arguments.iter().find(is_litmus) {
-        Some(_) => cargo::cargo(&LITMUS),
-        None => cargo::cargo(&[&CARGO[..], &["--"]].concat()),
+    let has = |name: &str| arguments.iter().any(|argument| argument == name);
+    let mut command = match (has("--litmus"), has("--code")) {
+        (true, true) => return Err(Failure::bad_input("--litmus and --code are two different checks")),
+        (true, false) => cargo::cargo(&LITMUS),
+        (false, true) => cargo::cargo(&CODE),
+        (false, false) => cargo::cargo(&[&CARGO[..], &["--"]].concat()),
     };
-    command.args(arguments.iter().filter(|it| !is_litmus(it))).stdin(Stdio::null());
+    if has("--code") && !["--kernel", "--help", "-h"].into_iter().any(has) {
+        let kernel = cargo::build_kernel(&mut |line| eprintln!("{line}"))?;
+        command.arg("--kernel").arg(kernel.elf);
+    }
+    command.args(arguments.iter().filter(|it| *it != "--litmus" && *it != "--code")).stdin(Stdio::null());
     let status =
         command.status().map_err(|error| Failure::new(Status::HostLacks, format!("cargo cannot be run: {error}")))?;
     match status.code() {

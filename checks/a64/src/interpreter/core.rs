@@ -147,7 +147,8 @@ impl Core {
         &self.taken
     }
 
-    pub(super) fn go_to(&mut self, place: u64) {
+    /// The next instruction is at `place`.
+    pub fn go_to(&mut self, place: u64) {
         self.place = place;
     }
 

@@ -28,6 +28,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("hardware", &["vmsa", "pagetable"]),
     room("image", &["vmsa", "pagetable"]),
     room("capi", &["vmsa", "pagetable", "linearmap", "userspace"]),
+    room("code", &["vmsa", "pagetable", "machine", "a64"]),
     room("checks", &["vmsa", "pagetable", "linearmap", "userspace", "machine"]),
     // Layer 4. The monitor audits with the machine's rules, and `vellum judge` rules on traces with them.
     room("kernel", &["vmsa", "pagetable", "linearmap", "userspace", "kerncore", "hardware"]),
