@@ -9,14 +9,13 @@ use machine::event::Level;
 use machine::finding::Finding;
 use machine::machine::{Machine, Outcome, Way};
 use machine::registers::Ets;
-use machine::syndrome::{AccessKind, Fault};
+use machine::syndrome::Fault;
 
-use super::core::Core;
-use super::memory;
+use super::core::{Core, OnFault, Taken};
+use super::memory::{self, Access};
 use super::order::Order;
-use crate::condition::{End, Taken};
-use crate::instruction::{Instruction, System, Width};
-use crate::test::{OnFault, Profile, Test};
+use crate::instruction::{Instruction, Width};
+use crate::registers::System;
 
 /// Instructions that concern registers alone, at most so many in a row: more is an endless loop.
 const REGISTERS_ONLY: usize = 10_000;
@@ -40,15 +39,10 @@ pub struct Next {
 }
 
 impl State {
-    /// The system at the start of `test`.
-    pub fn new(test: &Test, profile: Profile) -> Self {
-        let cores: Vec<Core> = test.threads.iter().map(Core::new).collect();
+    /// These cores on this machine, whose CPUs have FEAT_ETS2 or have not.
+    pub fn new(machine: Machine, cores: Vec<Core>, ets: Ets) -> Self {
         let orders = vec![Order::default(); cores.len()];
-        let mut state = Self { machine: test.machine(profile), cores, orders, ets: profile.ets };
-        for cpu in 0..state.cores.len() {
-            state.settle(cpu, &test.code);
-        }
-        state
+        Self { machine, cores, orders, ets }
     }
 
     /// The CPUs.
@@ -59,6 +53,16 @@ impl State {
     /// The machine.
     pub fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// The machine, for what is no instruction.
+    pub fn machine_mut(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+
+    /// A CPU, for what is no instruction.
+    pub fn core_mut(&mut self, cpu: usize) -> &mut Core {
+        &mut self.cores[cpu]
     }
 
     /// What the rules found since the last call.
@@ -80,19 +84,8 @@ impl State {
         self.cores.iter().all(|core| core.has_ended)
     }
 
-    /// True when a thread has ended where the test has no code for it: in a vector without handler, most of all.
-    pub fn is_lost(&self, test: &Test) -> bool {
-        let is_lost = |core: &Core| core.on_fault == OnFault::Vectors && !test.ends.contains(&core.place());
-        self.cores.iter().any(is_lost)
-    }
-
-    /// The final state, for a condition.
-    pub fn with_end<T>(&self, use_it: impl FnOnce(&End<'_>) -> T) -> T {
-        use_it(&End { cores: &self.cores, word: &|address| self.machine.word(address) })
-    }
-
     /// Executes what concerns registers alone. A thread whose next instruction does not exist has ended.
-    pub(super) fn settle(&mut self, cpu: usize, code: &BTreeMap<u64, Instruction>) {
+    pub fn settle(&mut self, cpu: usize, code: &BTreeMap<u64, Instruction>) {
         let core = &mut self.cores[cpu];
         for _ in 0..REGISTERS_ONLY {
             match code.get(&core.place()) {
@@ -109,21 +102,33 @@ impl State {
         let core = &self.cores[cpu];
         let Some(instruction) = code.get(&core.place()).filter(|_| !core.has_ended) else { return Vec::new() };
         let mut nexts = match memory::target(core, instruction) {
-            Some((address, kind)) => self.access(cpu, instruction, address, kind),
-            None => vec![Next { state: self.without_access(cpu, instruction), way: None }],
+            Some(access) => self.access(cpu, instruction, &access),
+            None => {
+                let mut state = self.clone();
+                state.execute(cpu, instruction);
+                vec![Next { state, way: None }]
+            }
         };
         nexts.iter_mut().for_each(|next| next.state.settle(cpu, code));
         nexts
     }
 
-    fn without_access(&self, cpu: usize, instruction: &Instruction) -> Self {
-        let mut next = self.clone();
-        let (machine, core, number) = (&mut next.machine, &mut next.cores[cpu], cpu as u8);
+    /// The access that `instruction` would make on `cpu`, if it makes one.
+    pub fn target(&self, cpu: usize, instruction: &Instruction) -> Option<Access> {
+        memory::target(&self.cores[cpu], instruction)
+    }
+
+    /// Executes an instruction that accesses no memory.
+    pub fn execute(&mut self, cpu: usize, instruction: &Instruction) {
+        let (machine, core, number) = (&mut self.machine, &mut self.cores[cpu], cpu as u8);
+        if core.execute(instruction) {
+            return self.orders[cpu].follow(instruction);
+        }
         match *instruction {
             Instruction::Barrier(barrier) => {
                 machine.barrier(number, barrier);
                 if barrier == Barrier::Isb {
-                    next.orders[cpu].synchronize();
+                    self.orders[cpu].synchronize();
                 }
             }
             Instruction::Tlbi { opcode, operand } => machine.tlbi(number, opcode, core.general(operand)),
@@ -133,7 +138,7 @@ impl State {
                     other => core.system(other),
                 };
                 core.set_general(to, Width::Double, value);
-                next.orders[cpu].read_system(to);
+                self.orders[cpu].read_system(to);
             }
             Instruction::WriteSystem { register: System::Translation(register), from } => {
                 machine.write_register(number, register, core.general(from));
@@ -142,21 +147,18 @@ impl State {
             Instruction::Call { level, number } => {
                 let class = if level == Level::El2 { 0x16 } else { 0x15 };
                 core.go_on();
-                next.take(cpu, level, class << 26 | 1 << 25 | u64::from(number));
-                return next;
+                return self.take(cpu, level, class << 26 | 1 << 25 | u64::from(number));
             }
             Instruction::Return => {
                 let level = core.level;
                 core.set_state_bits(core.system(System::SavedState(level)));
                 core.go_to(core.system(System::Return(level)));
                 machine.enter(number, core.level);
-                next.orders[cpu].synchronize();
-                return next;
+                return self.orders[cpu].synchronize();
             }
             _ => {}
         }
-        next.cores[cpu].go_on();
-        next
+        self.cores[cpu].go_on();
     }
 
     /// An exception to `level`; the address to return to is the program counter.
@@ -172,39 +174,53 @@ impl State {
         core.set_system(System::Syndrome(level), syndrome);
         core.go_to(core.system(System::VectorBase(level)) + offset);
         (core.level, core.has_own_stack) = (level, true);
+        core.mask_all();
         self.machine.enter(cpu as u8, level);
         self.orders[cpu].synchronize();
     }
 
-    fn access(&self, cpu: usize, instruction: &Instruction, address: u64, kind: AccessKind) -> Vec<Next> {
-        let mut asked = self.clone();
-        let ways = asked.machine.ways(cpu as u8, address, kind);
+    /// Every way that `access` of `instruction` may go.
+    pub fn ways(&mut self, cpu: usize, instruction: &Instruction, access: &Access) -> Vec<Way> {
         let floor = self.orders[cpu].walk_floor(instruction, self.ets);
         let is_too_early = |way: &Way| way.settled.is_some_and(|settled| settled <= floor);
-        let ways: Vec<Way> = ways.into_iter().filter(|way| !is_conflict(way) && !is_too_early(way)).collect();
+        let ways = self.machine.ways(cpu as u8, access.address, access.kind);
+        ways.into_iter().filter(|way| !is_too_early(way)).collect()
+    }
+
+    /// Executes `instruction`, whose `access` goes this way.
+    pub fn go(&mut self, cpu: usize, instruction: &Instruction, access: &Access, way: &Way) {
+        if let Some(word) = way.observed {
+            self.machine.observe(cpu as u8, word);
+        }
+        if let Some(update) = &way.update {
+            self.machine.update_by_hardware(update);
+        }
+        match way.outcome {
+            Outcome::Translated(physical) => {
+                memory::perform(self, cpu, instruction, physical);
+                let now = self.machine.events();
+                self.orders[cpu].accessed(instruction, now);
+            }
+            Outcome::Fault(fault) => self.fault(cpu, access, fault),
+        }
+    }
+
+    fn access(&self, cpu: usize, instruction: &Instruction, access: &Access) -> Vec<Next> {
+        let mut asked = self.clone();
+        let ways = asked.ways(cpu, instruction, access);
+        let ways: Vec<Way> = ways.into_iter().filter(|way| !is_conflict(way)).collect();
         let is_choice = ways.len() > 1;
         let lead = |way: &Way| {
             let mut state = asked.clone();
-            if let Some(word) = way.observed {
-                state.machine.observe(cpu as u8, word);
-            }
-            if let Some(update) = &way.update {
-                state.machine.update_by_hardware(update);
-            }
-            match way.outcome {
-                Outcome::Translated(physical) => {
-                    memory::perform(&mut state, cpu, instruction, physical);
-                    let now = state.machine.events();
-                    state.orders[cpu].accessed(instruction, now);
-                }
-                Outcome::Fault(fault) => state.fault(cpu, address, kind, fault),
-            }
+            state.go(cpu, instruction, access, way);
             Next { state, way: is_choice.then_some(way.outcome) }
         };
         ways.iter().map(lead).collect()
     }
 
-    fn fault(&mut self, cpu: usize, address: u64, kind: AccessKind, fault: Fault) {
+    /// A fault of `access`, by whatever that is to do.
+    pub fn fault(&mut self, cpu: usize, access: &Access, fault: Fault) {
+        let Access { address, kind, .. } = *access;
         let core = &mut self.cores[cpu];
         core.note_fault(Taken { place: core.place(), address, kind: fault.kind });
         match core.on_fault {

@@ -53,12 +53,16 @@ impl Order {
                 }
             }
             Instruction::Select { to, yes, no, .. } => self.set(*to, self.of(*yes).max(self.of(*no)).max(self.flags)),
+            Instruction::Extract { to, from, .. } => self.set(*to, self.of(*from)),
             Instruction::Locate { to, .. } => self.set(*to, 0),
+            Instruction::BranchWithLink { .. } => self.set(General::LINK, 0),
+            Instruction::BranchTo { target, .. } => self.controlled = self.controlled.max(self.of(*target)),
             Instruction::Branch { when, .. } => {
                 let tested = match when {
                     When::Always => 0,
                     When::Flag(_) => self.flags,
                     When::Zero(register, _) | When::NotZero(register, _) => self.of(*register),
+                    When::Set(register, _) | When::Unset(register, _) => self.of(*register),
                 };
                 self.controlled = self.controlled.max(tested);
             }
@@ -79,7 +83,13 @@ impl Order {
         }
         self.accessed = now;
         match instruction {
-            Instruction::Load { to, .. } | Instruction::Atomic { to, .. } => self.set(*to, now),
+            Instruction::Load { to, .. } | Instruction::LoadLiteral { to, .. } | Instruction::Atomic { to, .. } => {
+                self.set(*to, now);
+            }
+            Instruction::LoadPair { first, second, .. } => {
+                self.set(*first, now);
+                self.set(*second, now);
+            }
             Instruction::CompareAndSwap { expected, .. } => self.set(*expected, now),
             Instruction::StoreExclusive { status, .. } => self.set(*status, 0),
             _ => {}
@@ -113,6 +123,8 @@ fn address_of(instruction: &Instruction) -> Option<&Address> {
     match instruction {
         Instruction::Load { address, .. }
         | Instruction::Store { address, .. }
+        | Instruction::LoadPair { address, .. }
+        | Instruction::StorePair { address, .. }
         | Instruction::StoreExclusive { address, .. }
         | Instruction::Atomic { address, .. }
         | Instruction::CompareAndSwap { address, .. } => Some(address),

@@ -4,9 +4,34 @@ use std::collections::BTreeMap;
 
 use machine::event::Level;
 
-use crate::condition::Taken;
-use crate::instruction::{Flag, General, Instruction, Operand, Operation, System, When, Width};
-use crate::test::{OnFault, Thread};
+use machine::syndrome::FaultKind;
+
+use crate::instruction::{Flag, General, Instruction, Operand, Operation, StateField, When, Width};
+use crate::registers::System;
+
+/// A fault that a CPU took.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Taken {
+    /// Address of the instruction.
+    pub place: u64,
+    /// Input address of the access.
+    pub address: u64,
+    /// Why.
+    pub kind: FaultKind,
+}
+
+/// What happens when an access faults.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OnFault {
+    /// An exception to the vectors in VBAR.
+    Vectors,
+    /// The thread goes on at this address; ERET returns.
+    Handler(u64),
+    /// The thread ends.
+    End,
+    /// The thread goes on with the next instruction.
+    Skip,
+}
 
 /// Negative, zero, carry, overflow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -26,6 +51,8 @@ pub struct Core {
     system: BTreeMap<System, u64>,
     pub(super) level: Level,
     pub(super) has_own_stack: bool,
+    /// PSTATE.DAIF.
+    masks: u8,
     pub(super) on_fault: OnFault,
     /// Physical address and value of the last exclusive load.
     pub(super) exclusive: Option<u64>,
@@ -34,25 +61,53 @@ pub struct Core {
 }
 
 impl Core {
-    /// The CPU of `thread` before its first instruction.
-    pub(super) fn new(thread: &Thread) -> Self {
+    /// A CPU whose first instruction is at `entry`, with its own stack pointer; every other register is zero.
+    pub fn new(entry: u64, level: Level, on_fault: OnFault) -> Self {
         Self {
-            general: thread.general,
-            place: thread.entry,
+            general: [0; 31],
+            place: entry,
             flags: Flags::default(),
-            system: thread.system.iter().copied().collect(),
-            level: thread.level,
-            has_own_stack: thread.has_own_stack,
-            on_fault: thread.on_fault,
+            system: BTreeMap::new(),
+            level,
+            has_own_stack: true,
+            masks: 0,
+            on_fault,
             exclusive: None,
             taken: Vec::new(),
             has_ended: false,
         }
     }
 
-    /// The value of a general-purpose register.
+    /// The value of a general-purpose register, or of the stack pointer.
     pub fn general(&self, register: General) -> u64 {
-        self.general.get(usize::from(register.0)).copied().unwrap_or(0)
+        match register {
+            General::STACK => self.system(System::Stack(self.stack_level())),
+            _ => self.general.get(usize::from(register.0)).copied().unwrap_or(0),
+        }
+    }
+
+    /// Sets a general-purpose register, or the stack pointer.
+    pub fn set_general(&mut self, register: General, width: Width, value: u64) {
+        if register == General::STACK {
+            self.set_system(System::Stack(self.stack_level()), value & width.mask());
+        } else if let Some(place) = self.general.get_mut(usize::from(register.0)) {
+            *place = value & width.mask();
+        }
+    }
+
+    /// Whose stack pointer SP is.
+    fn stack_level(&self) -> Level {
+        if self.has_own_stack { self.level } else { Level::El0 }
+    }
+
+    /// Sets PSTATE.SP: whether SP is the stack pointer of the exception level or SP_EL0.
+    pub fn select_stack(&mut self, is_own: bool) {
+        self.has_own_stack = is_own;
+    }
+
+    /// The exception level.
+    pub fn level(&self) -> Level {
+        self.level
     }
 
     /// The program counter.
@@ -62,7 +117,29 @@ impl Core {
 
     /// The value of a system register that is not the machine's.
     pub fn system(&self, register: System) -> u64 {
-        self.system.get(&register).copied().unwrap_or(0)
+        match register {
+            System::CurrentLevel => level_bits(self.level),
+            System::Masks => u64::from(self.masks) << 6,
+            System::StackSelect => u64::from(self.has_own_stack),
+            _ => self.system.get(&register).copied().unwrap_or(0),
+        }
+    }
+
+    /// False for a register that nobody has written: what it holds is not known.
+    pub fn knows(&self, register: System) -> bool {
+        let is_state = matches!(register, System::CurrentLevel | System::Masks | System::StackSelect);
+        is_state || matches!(register, System::Translation(_)) || self.system.contains_key(&register)
+    }
+
+    /// Sets a system register that is not the machine's.
+    pub fn set_system(&mut self, register: System, value: u64) {
+        match register {
+            System::Masks => self.masks = (value >> 6 & 15) as u8,
+            System::StackSelect => self.has_own_stack = value & 1 == 1,
+            _ => {
+                self.system.insert(register, value);
+            }
+        }
     }
 
     /// Faults that it took, each once, in order.
@@ -70,17 +147,8 @@ impl Core {
         &self.taken
     }
 
-    pub(super) fn set_general(&mut self, register: General, width: Width, value: u64) {
-        if let Some(place) = self.general.get_mut(usize::from(register.0)) {
-            *place = value & width.mask();
-        }
-    }
-
-    pub(super) fn set_system(&mut self, register: System, value: u64) {
-        self.system.insert(register, value);
-    }
-
-    pub(super) fn go_to(&mut self, place: u64) {
+    /// The next instruction is at `place`.
+    pub fn go_to(&mut self, place: u64) {
         self.place = place;
     }
 
@@ -94,14 +162,15 @@ impl Core {
         }
     }
 
-    /// PSTATE as SPSR keeps it: N, Z, C, V, M\[3:0\].
+    /// An exception masks all others.
+    pub(super) fn mask_all(&mut self) {
+        self.masks = 15;
+    }
+
+    /// PSTATE as SPSR keeps it: N, Z, C, V, D, A, I, F, M\[3:0\].
     pub(super) fn state_bits(&self) -> u64 {
         let Flags { n, z, c, v } = self.flags;
-        let level = match self.level {
-            Level::El0 => 0,
-            Level::El1 => 4,
-            Level::El2 => 8,
-        };
+        let level = level_bits(self.level) | u64::from(self.masks) << 6;
         let flags = u64::from(n) << 31 | u64::from(z) << 30 | u64::from(c) << 29 | u64::from(v) << 28;
         flags | level | u64::from(self.has_own_stack && self.level != Level::El0)
     }
@@ -115,6 +184,7 @@ impl Core {
             _ => Level::El2,
         };
         self.has_own_stack = bit(0);
+        self.masks = (bits >> 6 & 15) as u8;
     }
 
     pub(super) fn operand(&self, operand: &Operand) -> u64 {
@@ -135,7 +205,7 @@ impl Core {
     /// Executes `instruction` if it concerns nothing but this CPU's registers.
     pub(super) fn execute(&mut self, instruction: &Instruction) -> bool {
         match *instruction {
-            Instruction::Nothing => {}
+            Instruction::Nothing | Instruction::Wait | Instruction::Wake | Instruction::Cache { .. } => {}
             Instruction::Compute { operation, to, left, right, width, sets_flags } => {
                 let (left, right) = (self.general(left), self.operand(&right));
                 let value = compute(operation, left, right, width);
@@ -147,6 +217,29 @@ impl Core {
             Instruction::Select { to, yes, no, adds, flag, width } => {
                 let value = if self.has(flag) { self.general(yes) } else { self.general(no).wrapping_add(adds) };
                 self.set_general(to, width, value);
+            }
+            Instruction::Insert { to, value, shift, width } => {
+                let kept = self.general(to) & !(0xffff << shift);
+                self.set_general(to, width, kept | u64::from(value) << shift);
+            }
+            Instruction::Extract { to, from, low, bits, at, width } => {
+                let field = self.general(from) & width.mask();
+                let mask = u64::MAX >> (64 - u32::from(bits));
+                self.set_general(to, width, (field >> low & mask) << at);
+            }
+            Instruction::SetState { field, value } => self.set_state(field, value),
+            Instruction::BranchWithLink { target } => {
+                self.link();
+                self.place = target;
+                return true;
+            }
+            Instruction::BranchTo { target, links } => {
+                let target = self.general(target);
+                if links {
+                    self.link();
+                }
+                self.place = target;
+                return true;
             }
             Instruction::Locate { to, address } => self.set_general(to, Width::Double, address),
             Instruction::Branch { when, target } => {
@@ -161,12 +254,26 @@ impl Core {
         true
     }
 
+    fn link(&mut self) {
+        self.set_general(General::LINK, Width::Double, self.place + 4);
+    }
+
+    fn set_state(&mut self, field: StateField, value: u8) {
+        match field {
+            StateField::StackSelect => self.has_own_stack = value & 1 == 1,
+            StateField::Mask => self.masks |= value & 15,
+            StateField::Unmask => self.masks &= !value,
+        }
+    }
+
     fn goes(&self, when: When) -> bool {
         match when {
             When::Always => true,
             When::Flag(flag) => self.has(flag),
             When::Zero(register, width) => self.general(register) & width.mask() == 0,
             When::NotZero(register, width) => self.general(register) & width.mask() != 0,
+            When::Set(register, bit) => self.general(register) >> bit & 1 == 1,
+            When::Unset(register, bit) => self.general(register) >> bit & 1 == 0,
         }
     }
 
@@ -181,6 +288,15 @@ impl Core {
             Flag::Gt => n == v && !z,
             Flag::Ne | Flag::Lo | Flag::Pl | Flag::Ls | Flag::Lt | Flag::Le => !self.has(flag.inverted()),
         }
+    }
+}
+
+/// M\[3:2\] of PSTATE, as CurrentEL shows it.
+const fn level_bits(level: Level) -> u64 {
+    match level {
+        Level::El0 => 0,
+        Level::El1 => 4,
+        Level::El2 => 8,
     }
 }
 
@@ -229,21 +345,12 @@ mod tests {
         ] {
             let value = compute(Operation::Subtract, left, right, width);
             let set = flags(Operation::Subtract, left, right, value, width);
-            let thread = Thread {
-                entry: 0,
-                general: [0; 31],
-                system: Vec::new(),
-                translation: Vec::new(),
-                level: Level::El1,
-                has_own_stack: true,
-                on_fault: OnFault::End,
-            };
-            let core = Core { flags: set, ..Core::new(&thread) };
+            let core = Core { flags: set, ..Core::new(0, Level::El1, OnFault::End) };
             for flag in expected {
                 assert!(core.has(flag), "{left:#x} against {right:#x}: {flag:?}");
                 assert!(!core.has(flag.inverted()), "{left:#x} against {right:#x}: not {flag:?}");
             }
-            let mut other = Core::new(&thread);
+            let mut other = Core::new(0, Level::El0, OnFault::End);
             other.set_state_bits(core.state_bits());
             assert_eq!((other.flags, other.level, other.has_own_stack), (core.flags, Level::El1, true));
         }
