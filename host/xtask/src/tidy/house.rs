@@ -22,6 +22,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // Layer 2.
     room("linearmap", &["vmsa", "pagetable"]),
     room("userspace", &["vmsa", "pagetable"]),
+    room("moncore", &["vmsa", "kerncore"]),
     // Layer 3. `checks` is where the engine and the machine meet, and the only place.
     room("kerncore", &["vmsa"]),
     room("hardware", &["vmsa", "pagetable"]),
@@ -30,7 +31,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("checks", &["vmsa", "pagetable", "linearmap", "userspace", "machine"]),
     // Layer 4. The monitor audits with the machine's rules, and `vellum judge` rules on traces with them.
     room("kernel", &["vmsa", "pagetable", "linearmap", "userspace", "kerncore", "hardware"]),
-    room("monitor", &["vmsa", "pagetable", "kerncore", "hardware", "machine"]),
+    room("monitor", &["vmsa", "pagetable", "kerncore", "moncore", "hardware", "machine"]),
     room("cli", &["vmsa", "pagetable", "image", "machine"]),
     room("xtask", &[]),
     room("bench", &["vmsa", "pagetable"]),
