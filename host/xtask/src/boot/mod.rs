@@ -5,6 +5,7 @@
 //!                   image ^                       '--view--> the terminal
 //! ```
 
+mod description;
 pub(crate) mod guest;
 pub(crate) mod image;
 pub(crate) mod install;

@@ -8,7 +8,7 @@
 
 use std::{path::Path, process::Command};
 
-use super::{guest, options::Options, qemu, tree};
+use super::{description, guest, options::Options, qemu, tree};
 use crate::outcome::Failure;
 
 /// What an Image is aligned to.
@@ -22,8 +22,11 @@ const INITRD_OFFSET: u64 = 128 << 20;
 pub(crate) fn command(options: &Options, monitor: &Path, kernel: &Path) -> Result<Command, Failure> {
     let at = (tree::IMAGE + tree::image_bytes(monitor)?).next_multiple_of(BOUNDARY);
     check_memory(options, at + tree::image_bytes(kernel)?)?;
-    let own = format!("monitor.guest={at:#x} monitor.exit=semihosting");
-    let line = format!("{own} -- {}", qemu::kernel_command_line(options));
+    let mut own = vec![format!("monitor.guest={at:#x}"), "monitor.exit=semihosting".to_string()];
+    if let Some(path) = &options.description {
+        own.extend(description::words(path, options.cpus)?);
+    }
+    let line = format!("{} -- {}", own.join(" "), qemu::kernel_command_line(options));
     let mut command = guest::tied_to_us(qemu::PROGRAM);
     command.args(qemu::arguments_with(options, monitor, &line));
     command.arg("-device").arg(format!("loader,file={},addr={at:#x},force-raw=on", kernel.display()));

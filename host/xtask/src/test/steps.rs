@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Outcome, Say, guests, libtest};
+use super::{Outcome, Say, guests, libtest, linux};
 use crate::{cargo, check, tidy, toolchain::ensure_target};
 
 /// A step and its work.
@@ -55,6 +55,7 @@ pub(crate) fn all(metadata: &Value) -> Vec<Step> {
     add("litmus", Work::Cargo(vec![owned(&check::LITMUS)]));
     add("doc", Work::Cargo(vec![owned(&doc_host), owned(&doc_bare)]));
     add("linux", Work::Guests(guests::linux));
+    add("monitored linux", Work::Guests(linux::monitored));
     add("outside", Work::Guests(guests::outside));
     steps
 }
