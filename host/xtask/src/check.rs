@@ -32,7 +32,7 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
         }
     };
     if flag == "--code" && !["--kernel", "--help", "-h"].into_iter().any(has) {
-        let kernel = cargo::build_kernel(&mut |line| eprintln!("{line}"))?;
+        let kernel = cargo::build(cargo::Program::Kernel, &mut |line| eprintln!("{line}"))?;
         command.arg("--kernel").arg(kernel.elf);
     }
     command.args(arguments.iter().filter(|it| *it != flag)).stdin(Stdio::null());

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Outcome, Say, guests, libtest};
+use super::{Outcome, Say, guests, libtest, linux};
 use crate::{cargo, check, tidy, toolchain::ensure_target};
 
 /// A step and its work.
@@ -59,6 +59,7 @@ pub(crate) fn all(metadata: &Value) -> Vec<Step> {
     add("code", Work::Code);
     add("doc", Work::Cargo(vec![owned(&doc_host), owned(&doc_bare)]));
     add("linux", Work::Guests(guests::linux));
+    add("monitored linux", Work::Guests(linux::monitored));
     add("outside", Work::Guests(guests::outside));
     steps
 }
@@ -93,7 +94,7 @@ pub(crate) fn run(step: &Step, say: Say<'_>) -> Outcome {
 
 /// Builds the kernel, and runs its code and the mutants of it.
 fn code(say: Say<'_>) -> Outcome {
-    let kernel = match cargo::build_kernel(&mut *say) {
+    let kernel = match cargo::build(cargo::Program::Kernel, &mut *say) {
         Ok(kernel) => kernel,
         Err(failure) => return Outcome::stopped("code", failure),
     };

@@ -1,11 +1,12 @@
-//! The kernel's lock. Interrupts are masked while it is held, so that a handler may take the same lock.
+//! A lock. Interrupts are masked while it is held, so that a handler may take the same lock.
 
-use hardware::interrupts;
 use spin::RelaxStrategy;
 use spin::mutex::SpinMutex;
 
+use crate::interrupts;
+
 /// Waits by telling emulators to run somebody else.
-pub(crate) struct Pause;
+pub struct Pause;
 
 impl RelaxStrategy for Pause {
     fn relax() {
@@ -14,15 +15,16 @@ impl RelaxStrategy for Pause {
 }
 
 /// A value that one CPU at a time works with.
-pub(crate) struct Lock<T>(SpinMutex<T, Pause>);
+pub struct Lock<T>(SpinMutex<T, Pause>);
 
 impl<T> Lock<T> {
-    pub(crate) const fn new(value: T) -> Self {
+    /// Nobody has it.
+    pub const fn new(value: T) -> Self {
         Self(SpinMutex::new(value))
     }
 
     /// Runs `body` with the value, interrupts masked.
-    pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+    pub fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         let masks = interrupts::mask();
         let result = body(&mut self.0.lock());
         interrupts::restore(masks);
@@ -30,7 +32,7 @@ impl<T> Lock<T> {
     }
 
     /// As [`Self::with`], for a machine that is coming to its end: who holds the lock for long may never let go.
-    pub(crate) fn with_at_the_end<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+    pub fn with_at_the_end<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         let _masks = interrupts::mask();
         for _ in 0..1 << 22 {
             if let Some(mut value) = self.0.try_lock() {
