@@ -90,6 +90,8 @@ pub enum Missing {
     DsbAfterTlbi(u8),
     /// A context synchronization event on this CPU.
     Synchronization(u8),
+    /// The TLBI and its DSB once more: a CPU that may hold the entry needs both twice.
+    Repetition,
     /// A DSB by the CPU that stored, and on a CPU without FEAT_ETS2 an ISB.
     Visibility,
     /// A stage-1 invalidation after the stage-2 one.
@@ -342,6 +344,7 @@ impl Missing {
                 write!(f, "a DSB for loads and stores, of the TLBI's domain, by CPU {cpu} that issued it")
             }
             Self::Synchronization(cpu) => write!(f, "an ISB (or exception) on CPU {cpu}"),
+            Self::Repetition => write!(f, "the TLBI and its DSB once more: one of these CPUs needs both twice"),
             Self::Visibility => write!(f, "a DSB by the CPU that stored, and an ISB where FEAT_ETS2 is missing"),
             Self::Stage1AfterStage2 => write!(f, "a stage-1 invalidation after the stage-2 one and its DSB"),
             Self::Exchange => write!(f, "a compare-and-exchange"),

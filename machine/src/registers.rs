@@ -124,6 +124,8 @@ pub struct Features {
     pub output_bits: u8,
     /// EL2 is implemented.
     pub el2: bool,
+    /// A broadcast TLBI of another CPU may be over too early here: it takes two, each with its DSB. (CVE-2025-10263)
+    pub repeat_tlbi: bool,
 }
 
 impl Features {
@@ -143,6 +145,7 @@ impl Features {
             common_not_private: true,
             output_bits: 52,
             el2: true,
+            repeat_tlbi: false,
         }
     }
 
@@ -162,6 +165,7 @@ impl Features {
             common_not_private: false,
             output_bits: 48,
             el2: true,
+            repeat_tlbi: false,
         }
     }
 }

@@ -1,28 +1,46 @@
-//! Every instruction of the kernel that is not Rust, and every register and device: boot, exceptions, translation,
-//! caches.
+//! Every instruction of the kernel and the monitor that is not Rust, and every register and device: boot, exceptions,
+//! translation, caches.
 //!
 //! This is the only crate with `asm!`, and nearly all of the workspace's `unsafe` is here. It decides nothing: what to
-//! map, what to print and when to stop is the kernel's, which hands its functions over with [`entry_points!`].
+//! map, what to print and when to stop is the kernel's, which hands its functions over with [`entry_points!`], and the
+//! monitor's, which does with [`monitor_entry_points!`]. Each is a feature, with an entry of its own; what stands
+//! outside them both use.
 #![no_std]
 
-pub mod assembly;
-pub mod boot;
+mod assembly;
 pub mod cache;
-pub mod catch;
-pub mod exception;
-pub mod gic;
+pub mod hypercall;
 pub mod image;
 pub mod interrupts;
+pub mod lock;
 pub mod maintenance;
-pub mod per_cpu;
 pub mod pl011;
 pub mod platform;
-pub mod pmu;
-pub mod probe;
 pub mod psci;
 pub mod registers;
-pub mod secondary;
 pub mod semihosting;
-pub mod stack;
 pub mod timer;
+
+#[cfg(feature = "monitor")]
+pub mod el2;
+
+#[cfg(feature = "kernel")]
+pub mod boot;
+#[cfg(feature = "kernel")]
+pub mod catch;
+#[cfg(feature = "kernel")]
+pub mod exception;
+#[cfg(feature = "kernel")]
+pub mod gic;
+#[cfg(feature = "kernel")]
+pub mod per_cpu;
+#[cfg(feature = "kernel")]
+pub mod pmu;
+#[cfg(feature = "kernel")]
+pub mod probe;
+#[cfg(feature = "kernel")]
+pub mod secondary;
+#[cfg(feature = "kernel")]
+pub mod stack;
+#[cfg(feature = "kernel")]
 pub mod translation;

@@ -4,9 +4,11 @@
 //! A driver of its own, because a report must get out while another context is in the middle of a line, and because its
 //! address changes when the kernel leaves the identity map.
 
-use vmsa::VirtAddr;
+#[cfg(feature = "kernel")]
+mod probe;
 
-use crate::probe::read_word;
+#[cfg(feature = "kernel")]
+pub use probe::{Answer, probe};
 
 /// UARTDR, the data register.
 const DATA: usize = 0x00;
@@ -16,40 +18,6 @@ const FLAGS: usize = 0x18;
 const TRANSMIT_FULL: u32 = 1 << 5;
 /// BUSY: not everything has left the UART.
 const BUSY: u32 = 1 << 3;
-
-/// UARTPCellID0 to 3: one byte in each of four words, the same for every PrimeCell.
-const CELL_IDENTIFICATION: [usize; 4] = [0xff0, 0xff4, 0xff8, 0xffc];
-const PRIME_CELL: [u32; 4] = [0x0d, 0xf0, 0x05, 0xb1];
-
-/// What answers at an address where a UART is said to be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answer {
-    /// Nothing: the read is refused.
-    Nothing,
-    /// Something that does not say it is a PrimeCell: an SBSA UART need not.
-    Something,
-    /// A PrimeCell.
-    PrimeCell,
-}
-
-/// Asks what is there.
-///
-/// # Safety
-///
-/// The page at `base` is mapped as Device memory, and reading it does no harm.
-pub unsafe fn probe(base: u64) -> Answer {
-    let read = |offset: usize| {
-        // SAFETY: the caller's promise.
-        unsafe { read_word(VirtAddr::new(base + offset as u64)) }
-    };
-    if read(FLAGS).is_err() {
-        return Answer::Nothing;
-    }
-    match CELL_IDENTIFICATION.map(|offset| read(offset).unwrap_or(0) & 0xff) == PRIME_CELL {
-        true => Answer::PrimeCell,
-        false => Answer::Something,
-    }
-}
 
 /// A UART at a mapped address.
 #[derive(Clone, Copy, Debug)]

@@ -30,6 +30,32 @@ impl Conduit {
         })
     }
 
+    /// Switches this CPU off. Returns only if firmware refuses.
+    pub fn cpu_off(self) -> PsciError {
+        let refused = match self {
+            Self::Hvc => psci::cpu_off::<Hvc>(),
+            Self::Smc => psci::cpu_off::<Smc>(),
+        };
+        refused.err().unwrap_or(PsciError::InternalFailure)
+    }
+
+    /// What firmware says of a CPU: 0 on, 1 off, 2 about to be on.
+    pub fn affinity_info(self, affinity: u64) -> Result<u64, PsciError> {
+        let state = match self {
+            Self::Hvc => psci::affinity_info::<Hvc>(affinity, psci::LowestAffinityLevel::All),
+            Self::Smc => psci::affinity_info::<Smc>(affinity, psci::LowestAffinityLevel::All),
+        };
+        state.map(|state| state as u64)
+    }
+
+    /// Resets the machine. Returns only if firmware does not.
+    pub fn system_reset(self) {
+        let _refused = match self {
+            Self::Hvc => psci::system_reset::<Hvc>(),
+            Self::Smc => psci::system_reset::<Smc>(),
+        };
+    }
+
     /// Ends the machine. Returns only if firmware does not.
     pub fn system_off(self) {
         let _refused = match self {

@@ -4,7 +4,7 @@ use vmsa::IdRegisters;
 
 /// The value of a system register, by the assembler's name.
 macro_rules! read_register {
-    ($name:literal) => {{
+    ($name:expr) => {{
         let value: u64;
         // SAFETY: reading this register has no effect on the machine.
         unsafe {

@@ -39,6 +39,8 @@ pub enum Exit {
     Psci,
     /// By a semihosting call, which carries an exit status.
     Semihosting,
+    /// By a call to the monitor beneath, which reports what it saw and carries the exit status on.
+    Monitor,
 }
 
 /// What replaces a CPU's own ID registers.
@@ -124,7 +126,7 @@ const KNOWN: [Known; 7] = [
     },
     Known {
         name: "vellum.exit",
-        expected: "semihosting or psci",
+        expected: "semihosting, psci or monitor",
         instead: "psci is used",
         set: |options, _, value| set(&mut options.exit, exit(value)),
     },
@@ -217,6 +219,7 @@ fn exit(value: &str) -> Option<Exit> {
     match value {
         "psci" => Some(Exit::Psci),
         "semihosting" => Some(Exit::Semihosting),
+        "monitor" => Some(Exit::Monitor),
         _ => None,
     }
 }

@@ -7,6 +7,7 @@
 mod blob;
 mod cells;
 mod console;
+mod copy;
 mod cpus;
 mod description;
 mod interrupts;
@@ -17,6 +18,7 @@ mod walk;
 
 use core::str;
 
+pub use copy::{CopyError, Edits, MAX_HIDDEN, copy};
 pub use description::*;
 pub use problem::Problem;
 
@@ -86,7 +88,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn visit_device(&mut self, walk: &Walk<'a>, node: &Node<'a>) {
-        if node.depth == 1 && memory::is_memory(node) {
+        if node.depth == 1 && memory::is_memory(node.name, node.property("device_type")) {
             return memory::read_memory(node, self.machine, self.findings);
         }
         self.interrupts.note(walk, node, self.machine, self.findings);

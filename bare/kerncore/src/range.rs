@@ -61,6 +61,24 @@ impl PhysicalRange {
         Self::new(self.start.max(other.start), self.end.min(other.end))
     }
 
+    /// What is left of it without `holes`, from the bottom.
+    pub fn without<'h>(&self, holes: &'h [Self]) -> impl Iterator<Item = Self> + use<'h> {
+        let mut rest = *self;
+        core::iter::from_fn(move || {
+            while !rest.is_empty() {
+                let within = holes.iter().filter(|hole| hole.overlaps(&rest));
+                let hole = within.min_by_key(|hole| hole.start).copied();
+                let hole = hole.unwrap_or(Self { start: rest.end, end: rest.end });
+                let below = Self::new(rest.start, hole.start);
+                rest = Self::new(hole.end.min(rest.end), rest.end);
+                if !below.is_empty() {
+                    return Some(below);
+                }
+            }
+            None
+        })
+    }
+
     /// The whole pages inside it.
     pub fn shrink_to_pages(&self, page_size: PageSize) -> Self {
         let start = self.start.align_up(page_size.size_bytes()).unwrap_or(PHYSICAL_END);

@@ -116,7 +116,7 @@ fn values_that_make_no_sense() {
         expect![[r#"
         warning: command line: arm64.pagesize=8k makes no sense, expected 4k, 16k or 64k; the default is used
         warning: command line: arm64.pagesize has no value, expected 4k, 16k or 64k; the default is used
-        warning: command line: vellum.exit=reboot makes no sense, expected semihosting or psci; psci is used
+        warning: command line: vellum.exit=reboot makes no sense, expected semihosting, psci or monitor; psci is used
         warning: command line: vellum.vabits=35 makes no sense, expected a number from 36 to 52; the largest that is allowed is used
         warning: command line: vellum.vabits=+48 makes no sense, expected a number from 36 to 52; the largest that is allowed is used
         warning: command line: vellum.vabits=0x30 makes no sense, expected a number from 36 to 52; the largest that is allowed is used

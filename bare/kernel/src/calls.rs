@@ -4,12 +4,12 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use hardware::gic::{self, InterruptController};
+use hardware::lock::{Lock, Pause};
 use hardware::{interrupts, per_cpu, registers, timer};
 use spin::mutex::SpinMutex;
 
 use crate::console::say;
 use crate::handover::Facts;
-use crate::lock::{Lock, Pause};
 use crate::{cpus, devices};
 
 static CONTROLLER: Lock<Option<InterruptController>> = Lock::new(None);

@@ -3,10 +3,9 @@
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use hardware::lock::Lock;
 use hardware::pl011::Pl011;
 use hardware::registers;
-
-use crate::lock::Lock;
 
 /// Where QEMU's virt machine has its UART: tried for last words before the device tree has told of one.
 pub(crate) const FALLBACK: u64 = 0x0900_0000;

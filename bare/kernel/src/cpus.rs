@@ -3,6 +3,7 @@
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use hardware::lock::Lock;
 use hardware::per_cpu::{self, MAX_CPUS};
 use hardware::psci::PsciError;
 use hardware::secondary::{self, Call, NOT_CLAIMED, Refusal, Requirements, Start};
@@ -17,7 +18,6 @@ use vmsa::{BbmLevel, IdRegisters, Midr};
 use crate::console::say;
 use crate::handover::Facts;
 use crate::high::{facts, page_size};
-use crate::lock::Lock;
 use crate::stacks::{self, Kind, MakeError};
 use crate::{calls, early};
 

@@ -4,7 +4,7 @@ use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use hardware::psci::Conduit;
-use hardware::{interrupts, per_cpu, registers, semihosting};
+use hardware::{hypercall, interrupts, per_cpu, registers, semihosting};
 use kerncore::command_line::Exit;
 
 use crate::console::{self, say};
@@ -33,6 +33,7 @@ static SPEAKER: AtomicU32 = AtomicU32::new(0);
 pub(crate) fn configure(exit: Option<Exit>, conduit: Option<Conduit>) {
     let exit = match exit {
         Some(Exit::Semihosting) => 2,
+        Some(Exit::Monitor) => 3,
         Some(Exit::Psci) | None => 1,
     };
     EXIT.store(exit, Ordering::Relaxed);
@@ -78,10 +79,12 @@ pub(crate) fn finish(status: Status) -> ! {
         TRIED.store(step.saturating_add(1), Ordering::Relaxed);
         let (exit, conduit) = (EXIT.load(Ordering::Relaxed), CONDUIT.load(Ordering::Relaxed));
         match step {
-            0 if exit != 1 => semihosting::exit(status as u32),
-            1 if conduit != 2 => Conduit::Hvc.system_off(),
-            2 if conduit != 1 => Conduit::Smc.system_off(),
-            0..=2 => {}
+            // A monitor sees nothing of a semihosting call, so it is asked first where there is one.
+            0 if exit == 3 => hypercall::exit(status as u32),
+            1 if exit != 1 => semihosting::exit(status as u32),
+            2 if conduit != 2 => Conduit::Hvc.system_off(),
+            3 if conduit != 1 => Conduit::Smc.system_off(),
+            0..=3 => {}
             _ => interrupts::wait(),
         }
     }

@@ -1,6 +1,7 @@
 //! What `early` leaves for the high half: plain values. A reference, a string or a function pointer would hold an
 //! address of the identity map, where nothing is any more.
 
+use hardware::lock::Lock;
 use kerncore::choice::Choice;
 use kerncore::command_line::Options;
 use kerncore::devicetree::{Cpu, MAX_CPUS, Psci};
@@ -11,7 +12,6 @@ use kerncore::range::PhysicalRange;
 use vmsa::{PageSize, PhysAddr};
 
 use crate::devices::Devices;
-use crate::lock::Lock;
 
 /// What boot found, chose and built.
 #[derive(Clone, Copy)]

@@ -1,11 +1,11 @@
 //! The live upper half: the one place where it is edited.
 
+use hardware::lock::Lock;
 use hardware::platform::Hardware;
 use pagetable::{Change, Licence};
 use vmsa::AddressHalf;
 
 use crate::high::facts;
-use crate::lock::Lock;
 use crate::memory::Pages;
 use crate::tables::{AnyTable, ChangeError};
 use crate::{cpus, early};

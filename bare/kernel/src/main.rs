@@ -22,7 +22,6 @@ mod handover;
 mod high;
 mod kernel_table;
 mod layout;
-mod lock;
 mod memory;
 mod report;
 mod stacks;

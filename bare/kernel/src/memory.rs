@@ -3,6 +3,7 @@
 use core::fmt;
 use core::slice;
 
+use hardware::lock::Lock;
 use hardware::{image, probe};
 use kerncore::buddy::{AddError, Buddy, Layout, WrongLength};
 use kerncore::early::{EarlyAllocator, EarlyError, Request};
@@ -17,7 +18,6 @@ use crate::console::say;
 use crate::handover::PAGE_NOTES;
 use crate::high::{facts, page_size};
 use crate::kernel_table;
-use crate::lock::Lock;
 use crate::tables::{ChangeError, TableSource};
 
 /// What the linear map covers.

@@ -2,10 +2,9 @@
 
 use core::fmt;
 
+use hardware::lock::Lock;
 use hardware::{pmu, timer};
 use kerncore::list::List;
-
-use crate::lock::Lock;
 
 /// How far boot has come. A number, not a name: it must survive the way to the high half.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

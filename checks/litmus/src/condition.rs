@@ -1,9 +1,9 @@
 //! What a test asks of its final states.
 
+use a64::instruction::{General, Width};
+use a64::interpreter::Core;
+use a64::registers::System;
 use machine::syndrome::FaultKind;
-
-use crate::instruction::{General, System, Width};
-use crate::interpreter::Core;
 
 /// Something with a value in a final state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -18,17 +18,6 @@ pub enum Term {
     System(usize, System),
     /// Memory, by physical address.
     Memory(u64, Width),
-}
-
-/// A fault that a thread took.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Taken {
-    /// Address of the instruction.
-    pub place: u64,
-    /// Input address of the access.
-    pub address: u64,
-    /// Why.
-    pub kind: FaultKind,
 }
 
 /// A predicate over final states.

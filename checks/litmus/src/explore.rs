@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
+use a64::interpreter::State;
 use machine::finding::{Finding, Rule};
 use machine::machine::Outcome;
 
-use crate::interpreter::State;
 use crate::test::{Profile, Quantifier, Test};
 
 /// One step on the way to a final state: CPU, address of the instruction, and what its access came to where it could
@@ -42,7 +42,7 @@ struct Explorer<'a> {
 /// Explores `test` on CPUs of `profile`, at most `limit` states.
 pub fn explore(test: &Test, profile: Profile, limit: u64) -> Explored {
     let mut explorer = Explorer { test, limit, seen: HashSet::new(), path: Vec::new(), explored: Explored::default() };
-    explorer.visit(State::new(test, profile));
+    explorer.visit(test.state(profile));
     explorer.explored
 }
 
@@ -71,7 +71,7 @@ impl Explorer<'_> {
     }
 
     fn end(&mut self, state: &State) {
-        if state.is_lost(self.test) {
+        if self.test.is_lost(state) {
             self.explored.lost += 1;
             if self.test.quantifier == Quantifier::Forall {
                 self.explored.fails.get_or_insert_with(|| self.path.clone());
@@ -79,7 +79,7 @@ impl Explorer<'_> {
             return;
         }
         self.explored.finals += 1;
-        let holds = state.with_end(|end| self.test.condition.holds(end));
+        let holds = self.test.holds(state);
         let known = if holds { &mut self.explored.holds } else { &mut self.explored.fails };
         known.get_or_insert_with(|| self.path.clone());
     }

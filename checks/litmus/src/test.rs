@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use a64::instruction::{General, Instruction, Width};
+use a64::interpreter::{Core, OnFault, State};
+use a64::registers::System;
 use machine::barrier::Barrier;
 use machine::event::Level;
 use machine::machine::Machine;
 use machine::registers::{Ets, Features, Register};
 
-use crate::condition::Condition;
-use crate::instruction::{Instruction, System};
+use crate::condition::{Condition, End};
 
 /// What the final condition is said to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,19 +19,6 @@ pub enum Quantifier {
     Exists,
     /// Every final state fulfils it.
     Forall,
-}
-
-/// What happens when an access faults.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum OnFault {
-    /// An exception to the vectors in VBAR.
-    Vectors,
-    /// The thread goes on at this address; ERET returns.
-    Handler(u64),
-    /// The thread ends.
-    End,
-    /// The thread goes on with the next instruction.
-    Skip,
 }
 
 /// A thread at the start; each has a CPU of its own.
@@ -101,5 +90,38 @@ impl Test {
         }
         machine.take_findings();
         machine
+    }
+
+    /// Machine and CPUs at the start.
+    pub fn state(&self, profile: Profile) -> State {
+        let cores = self.threads.iter().map(Thread::core).collect();
+        let mut state = State::new(self.machine(profile), cores, profile.ets);
+        for cpu in 0..self.threads.len() {
+            state.settle(cpu, &self.code);
+        }
+        state
+    }
+
+    /// True when a thread has ended where the test has no code for it: in a vector without handler, most of all.
+    pub fn is_lost(&self, state: &State) -> bool {
+        let mut ends = self.threads.iter().zip(state.cores());
+        ends.any(|(thread, core)| thread.on_fault == OnFault::Vectors && !self.ends.contains(&core.place()))
+    }
+
+    /// True when the condition holds in `state`, which is final.
+    pub fn holds(&self, state: &State) -> bool {
+        self.condition.holds(&End { cores: state.cores(), word: &|address| state.machine().word(address) })
+    }
+}
+
+impl Thread {
+    fn core(&self) -> Core {
+        let mut core = Core::new(self.entry, self.level, self.on_fault);
+        for (number, value) in self.general.iter().enumerate() {
+            core.set_general(General(number as u8), Width::Double, *value);
+        }
+        self.system.iter().for_each(|(register, value)| core.set_system(*register, *value));
+        core.select_stack(self.has_own_stack);
+        core
     }
 }

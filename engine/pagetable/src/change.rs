@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use vmsa::{LeafSize, PhysAddr};
+use vmsa::{Bits, LeafSize, PhysAddr};
 
 use crate::regime::Regime;
 
@@ -115,7 +115,7 @@ pub enum Refusal {
     /// The leaf there could not be told from a hole if it were kept: none of its bits but the type is set.
     NotKeepable(u64),
     /// These attribute bits are no attributes: they belong to the type, the output address or the Contiguous bit.
-    NotAttributes(u64),
+    NotAttributes(Bits),
     /// The reserve holds too few tables; it lacks this many.
     ReserveShortBy(usize),
     /// The regime has no page tables of that geometry, or none with a root of so many tables out of a reserve.

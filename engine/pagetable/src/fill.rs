@@ -2,7 +2,7 @@
 
 use core::ops::ControlFlow;
 
-use vmsa::{Descriptor, Geometry, Granule, Layout, Level, Meaning, PhysAddr};
+use vmsa::{Bits, Descriptor, Geometry, Granule, Layout, Level, Meaning, PhysAddr};
 
 use crate::pieces::{Content, Kind, Pieces};
 use crate::platform::{Platform, Slot};
@@ -12,7 +12,7 @@ use crate::walk::{Next, Table, next_table, walk};
 
 /// Writes the link of a [`crate::tables::TableList`] into a table.
 pub(crate) fn thread<P: Platform>(platform: &P, table: PhysAddr, next: PhysAddr) {
-    platform.store(Slot::new(table, 0), Descriptor::new(next.bits()));
+    platform.store(Slot::new(table, 0), Descriptor::note(next));
 }
 
 /// Writes a root of `entries` descriptors that holds nothing.
@@ -80,6 +80,10 @@ pub(crate) fn fill_segment<G: Granule, P: Platform>(
 ) {
     let shift = G::PAGE_SIZE.level_shift(level);
     let count = ((end - start) >> shift) as usize;
+    let leaf = |index: usize| content.leaf(layout, level, start + ((index as u64) << shift)).bits();
+    if count == 1 {
+        return platform.store(slot, Descriptor::new(leaf(0)));
+    }
     let (head, groups) = match content.group_bytes::<G>(level) {
         Some(bytes) => {
             let from = start.next_multiple_of(bytes).min(end);
@@ -87,15 +91,14 @@ pub(crate) fn fill_segment<G: Granule, P: Platform>(
         }
         None => (count, 0),
     };
-    let leaf = |index: usize| content.leaf(layout, level, start + ((index as u64) << shift)).bits();
     let (first, last) = (leaf(0), leaf(count - 1));
     // Neighbours differ by what a leaf covers, unless bits that stand elsewhere change on the way (LPA, LPA2).
-    let is_linear = last.wrapping_sub(first) == (count as u64 - 1) << shift;
+    let is_linear = last.wrapping_sub(first) == (count as Bits - 1) << shift;
     let mut done = 0;
     for (count, contiguous) in [(head, 0), (groups, Descriptor::CONTIGUOUS), (count - head - groups, 0)] {
         let slot = slot.after(done);
         if is_linear {
-            let mut next = first.wrapping_add((done as u64) << shift) | contiguous;
+            let mut next = first.wrapping_add((done as Bits) << shift) | contiguous;
             for_each(count, |index| {
                 platform.store(slot.after(index), Descriptor::new(next));
                 next = next.wrapping_add(1 << shift);

@@ -7,7 +7,7 @@
 //!                          from                to                     splitting a leaf: outside is the old leaf
 //! ```
 
-use vmsa::{Descriptor, Granule, Layout, LeafSize, Level, PhysAddr};
+use vmsa::{Bits, Descriptor, Granule, Layout, LeafSize, Level, PhysAddr};
 
 /// A mapping of consecutive input to consecutive output.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct Content {
     /// Output address minus offset, modulo 2^64.
     pub(crate) delta: u64,
     /// Attribute bits, as of a page.
-    pub(crate) attributes: u64,
+    pub(crate) attributes: Bits,
     /// Its leaves are kept: invalid, but for bit 0 what they would be.
     pub(crate) is_kept: bool,
     /// The largest leaf that may be used.

@@ -3,7 +3,7 @@
 mod stage1;
 mod stage2;
 
-use vmsa::{Address, Geometry, Granule, Layout, Maintenance};
+use vmsa::{Address, Bits, Geometry, Granule, Layout, Maintenance};
 
 use crate::invalidation::Invalidation;
 
@@ -11,27 +11,27 @@ pub use stage1::{El1, El2, El2And0, Scope};
 pub use stage2::Stage2;
 
 /// Attributes of a leaf: descriptor bits, whatever they mean.
-pub trait Attributes: Copy + Eq + core::fmt::Debug + Into<u64> {
+pub trait Attributes: Copy + Eq + core::fmt::Debug + Into<Bits> {
     /// Bits that hardware does not look at: a change of these needs no TLB maintenance.
-    const IGNORED: u64;
+    const IGNORED: Bits;
     /// Bits that may change in a live leaf without break-before-make, with a TLBI afterwards (DDI 0487, RWHZWS).
-    const IN_PLACE: u64;
+    const IN_PLACE: Bits;
     /// The access flag: setting it needs no TLB maintenance, because a leaf without it is never cached.
-    const ACCESS_FLAG: u64;
+    const ACCESS_FLAG: Bits;
     /// The shareability field, which LPA2 descriptors do not have.
-    const SHAREABILITY: u64;
+    const SHAREABILITY: Bits;
     /// Bits that hardware changes when it manages the dirty state.
-    const DIRTY: u64;
+    const DIRTY: Bits;
     /// How a leaf becomes clean: leaves that have all bits of the first get those of the second set and of the third
     /// cleared. The first tells that the dirty state is managed by hardware (DBM). A leaf that becomes dirty gets the
     /// opposite.
-    const CLEAN: (u64, u64, u64);
+    const CLEAN: (Bits, Bits, Bits);
 
     /// Attribute bits that say both what `one` and what `other` say of accesses and writes.
-    fn gather(one: u64, other: u64) -> u64;
+    fn gather(one: Bits, other: Bits) -> Bits;
 
     /// `bits` with what hardware wrote between `before` and `after`: accessed, dirty.
-    fn keep_hardware_writes(bits: u64, before: u64, after: u64) -> u64;
+    fn keep_hardware_writes(bits: Bits, before: Bits, after: Bits) -> Bits;
 }
 
 /// Who translates. A type and a value, so that impossible calls do not compile.
@@ -43,7 +43,7 @@ pub trait Regime: Copy {
     /// Whether a root may be several tables side by side.
     const CONCATENATES: bool = false;
     /// Attribute bits that the regime's leaves do not have: a change that names them is refused.
-    const ABSENT: u64 = 0;
+    const ABSENT: Bits = 0;
 
     /// Whether page tables of the regime can have this shape.
     fn accepts<G: Granule>(self, geometry: Geometry<G>) -> bool;

@@ -3,7 +3,7 @@
 //! A list is threaded through its tables: the first descriptor of each holds the address of the next, which reads as an
 //! invalid descriptor, because tables are aligned and bit 0 stays clear.
 
-use vmsa::{Descriptor, PhysAddr};
+use vmsa::PhysAddr;
 
 use crate::fill::thread;
 use crate::platform::{Platform, Slot};
@@ -25,7 +25,7 @@ impl TableList {
     pub(crate) fn pop<P: Platform>(&mut self, platform: &P) -> Option<PhysAddr> {
         self.count = self.count.checked_sub(1)?;
         let table = self.first;
-        self.first = PhysAddr::new(platform.load(Slot::new(table, 0)).bits() & !Descriptor::VALID);
+        self.first = platform.load(Slot::new(table, 0)).noted();
         Some(table)
     }
 }

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
-use common::{DATA, GIB, KERNEL, MIB, PLAIN_KERNEL, Table, change, each_licence, leaves, live, map, read_only, unmap};
+use common::{
+    DATA, GIB, KERNEL, MIB, PLAIN_KERNEL, Table, change, each_licence, leaves, live, live_4k, map, read_only, unmap,
+};
 use pagetable::{
     Census, Change, El1, Licence, Memory, Platform, Refusal, Reserve, Scope, Slot, Step, Summary, Tolerance,
 };
@@ -15,11 +17,6 @@ use vmsa::{
     BbmLevel, Descriptor, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level, Maintenance, Meaning,
     PhysAddr, Stage1Attributes, TlbiOp, VirtAddr,
 };
-
-/// A live page table of 39 bits and 4 KiB pages in the kernel's regime, which holds `setup`.
-fn live_4k<'m>(memory: &'m Memory, setup: &[Change<El1>]) -> Table<'m, Granule4K> {
-    live(memory, (39, Layout::Bits48), KERNEL, setup)
-}
 
 /// How many bytes are mapped by leaves that `choose` chooses.
 fn bytes_where<G: Granule>(table: &Table<'_, G>, choose: impl Fn(Descriptor) -> bool) -> u64 {
@@ -49,37 +46,6 @@ fn in_order(steps: &[Step], wanted: &[&dyn Fn(&Step) -> bool]) -> Vec<usize> {
         at = place + 1;
     }
     places
-}
-
-/// A change that changes nothing on part of a live block must not resize it.
-#[test]
-fn a_change_of_nothing_leaves_a_live_block_whole() {
-    let part = VirtAddr::new(GIB + 5 * 0x1000)..VirtAddr::new(GIB + 7 * 0x1000);
-    let none = Stage1Attributes::empty();
-    let largest = LeafSize::LARGEST;
-    let nothings = [
-        Change::Protect { from: part.clone(), set: DATA, clear: none },
-        Change::Protect { from: part.clone(), set: none, clear: Stage1Attributes::READ_ONLY },
-        Change::Show { from: part.clone() },
-        Change::Clean { from: part.clone() },
-        Change::Split { at: VirtAddr::new(GIB) },
-        Change::Collapse { from: part.clone() },
-        Change::Remap { from: part.clone(), to: PhysAddr::new(GIB + 5 * 0x1000), attributes: DATA, largest },
-    ];
-    // A page of a block, of a group of pages, of a group of blocks.
-    for bytes in [GIB, 2 * MIB, 0x1_0000, 32 * MIB] {
-        for nothing in &nothings {
-            let memory = Memory::new();
-            let mut table = live_4k(&memory, &[map(GIB, bytes, GIB, largest)]);
-            let before = leaves(&table);
-            assert_eq!(change(&mut table, &memory, std::slice::from_ref(nothing), None), (vec![], 0), "{nothing:?}");
-            each_licence(|licence| {
-                let done = change(&mut table, &memory, std::slice::from_ref(nothing), Some(licence));
-                assert_eq!(done, (vec![], 0), "{nothing:?} with {licence:?}");
-            });
-            assert_eq!(leaves(&table), before);
-        }
-    }
 }
 
 /// Part of a live block may lead elsewhere only by break-before-make, and the rest of it stays what it was.

@@ -3,13 +3,15 @@
 
 use bitflags::bitflags;
 
+use crate::Bits;
+
 bitflags! {
     /// Attributes of a stage-1 block or page (D8.3.1.2). Bits that have no name here are kept as they are.
     ///
     /// Multi-bit fields have methods: [`Self::memory_index`], [`Self::access`], [`Self::shareability`].
     #[derive(Clone, Copy, PartialEq, Eq, Hash)]
     #[repr(transparent)]
-    pub struct Stage1Attributes: u64 {
+    pub struct Stage1Attributes: Bits {
         /// Bit 5, NS: the output address is in the Non-secure space.
         const NS = 1 << 5;
         /// Bit 6, AP\[1\]: EL0 may access it.
@@ -66,7 +68,7 @@ impl Stage1Attributes {
 
     /// The field AttrIndx, bits 4:2, with this value, 0 to 7: which byte of MAIR_ELx tells the memory type.
     pub const fn memory(index: u8) -> Self {
-        Self::from_bits_retain((index as u64 & 0b111) << 2)
+        Self::from_bits_retain((index as Bits & 0b111) << 2)
     }
 
     /// AttrIndx, 0 to 7.
@@ -90,7 +92,7 @@ impl Stage1Attributes {
     }
 }
 
-impl From<Stage1Attributes> for u64 {
+impl From<Stage1Attributes> for Bits {
     fn from(attributes: Stage1Attributes) -> Self {
         attributes.bits()
     }
@@ -107,7 +109,7 @@ bitflags! {
     /// have no name here are kept.
     #[derive(Clone, Copy, PartialEq, Eq, Hash)]
     #[repr(transparent)]
-    pub struct TableAttributes: u64 {
+    pub struct TableAttributes: Bits {
         /// Bit 10, AF of a table (FEAT_HAFT).
         const AF = 1 << 10;
         /// Bit 59, PXNTable: EL1 may not execute anything below.

@@ -13,6 +13,12 @@ use crate::{Level, PageSize, PhysAddr};
 /// log2 of the bytes of a descriptor: a level resolves [`PageSize::shift`] minus this many bits of input address.
 pub const DESCRIPTOR_SHIFT: u32 = 3;
 
+/// Bytes of a descriptor.
+pub const DESCRIPTOR_BYTES: usize = 1 << DESCRIPTOR_SHIFT;
+
+/// The bits of a descriptor, as one integer.
+pub type Bits = u64;
+
 /// Where descriptors keep the output-address bits above 47.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Layout {
@@ -25,8 +31,8 @@ pub enum Layout {
 }
 
 /// Bits `high` to `low`, both included.
-const fn bits(high: u32, low: u32) -> u64 {
-    (!0 >> (63 - high)) & (!0 << low)
+const fn bits(high: u32, low: u32) -> Bits {
+    (!0 >> (Bits::BITS - 1 - high)) & (!0 << low)
 }
 
 impl Layout {
@@ -39,7 +45,7 @@ impl Layout {
     }
 
     /// The descriptor bits that hold an output address aligned to `1 << shift`.
-    pub const fn output_mask(self, shift: u32) -> u64 {
+    pub const fn output_mask(self, shift: u32) -> Bits {
         match self {
             Self::Bits48 => bits(47, shift),
             Self::Lpa => bits(47, shift) | bits(15, 12),
@@ -49,8 +55,8 @@ impl Layout {
 
     /// The descriptor bits that hold `output`, which is aligned to a page and fits in [`Self::output_bits`].
     #[inline(always)]
-    pub const fn encode_output(self, output: PhysAddr) -> u64 {
-        let output = output.bits();
+    pub const fn encode_output(self, output: PhysAddr) -> Bits {
+        let output = output.bits() as Bits;
         match self {
             Self::Bits48 => output & bits(47, 12),
             Self::Lpa => (output & bits(47, 16)) | (output >> 48 & 0xf) << 12,
@@ -62,20 +68,21 @@ impl Layout {
     #[inline(always)]
     pub const fn output(self, descriptor: Descriptor, shift: u32) -> PhysAddr {
         let raw = descriptor.0;
-        PhysAddr::new(match self {
+        let output = match self {
             Self::Bits48 => raw & bits(47, shift),
             Self::Lpa => (raw & bits(47, shift)) | (raw >> 12 & 0xf) << 48,
             Self::Lpa2 => (raw & bits(49, shift)) | (raw >> 8 & 0b11) << 50,
-        })
+        };
+        PhysAddr::new(output as u64)
     }
 
     /// The bits of a leaf at `level` that are attributes: all but the type, the output address and the Contiguous bit.
-    pub const fn attribute_mask(self, size: PageSize, level: Level) -> u64 {
+    pub const fn attribute_mask(self, size: PageSize, level: Level) -> Bits {
         !(self.output_mask(size.level_shift(level)) | Descriptor::TYPE | Descriptor::CONTIGUOUS)
     }
 
     /// The bits of a table descriptor that are attributes.
-    pub const fn table_attribute_mask(self, size: PageSize) -> u64 {
+    pub const fn table_attribute_mask(self, size: PageSize) -> Bits {
         !(self.output_mask(size.shift()) | Descriptor::TYPE)
     }
 }
@@ -83,7 +90,7 @@ impl Layout {
 /// One 64-bit descriptor, as it stands in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(transparent)]
-pub struct Descriptor(u64);
+pub struct Descriptor(Bits);
 
 /// What kind of descriptor it is at its level, and where it leads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,35 +109,58 @@ impl Descriptor {
     /// All zeros.
     pub const INVALID: Self = Self(0);
     /// Bit 0: the descriptor is valid.
-    pub const VALID: u64 = 1;
+    pub const VALID: Bits = 1;
     /// Bits 1:0, which make up the type.
-    pub const TYPE: u64 = 0b11;
+    pub const TYPE: Bits = 0b11;
     /// Bit 52 of a leaf: one of a contiguous group (D8.7.1).
-    pub const CONTIGUOUS: u64 = 1 << 52;
+    pub const CONTIGUOUS: Bits = 1 << 52;
     /// Bit 16 of a block: do not cache the translation (nT, FEAT_BBM level 1, D8.7.3).
-    pub const NT: u64 = 1 << 16;
+    pub const NT: Bits = 1 << 16;
 
     /// The descriptor with these bits.
-    pub const fn new(bits: u64) -> Self {
+    pub const fn new(bits: Bits) -> Self {
         Self(bits)
     }
 
     /// The bits.
-    pub const fn bits(self) -> u64 {
+    pub const fn bits(self) -> Bits {
         self.0
+    }
+
+    /// The descriptor that stands in memory as these bytes, seen by a walker that reads little-endian (SCTLR_ELx.EE = 0).
+    pub const fn from_le_bytes(bytes: [u8; DESCRIPTOR_BYTES]) -> Self {
+        Self(Bits::from_le_bytes(bytes))
+    }
+
+    /// The descriptor that stands in memory as these bytes, seen by a walker that reads big-endian (SCTLR_ELx.EE = 1).
+    pub const fn from_be_bytes(bytes: [u8; DESCRIPTOR_BYTES]) -> Self {
+        Self(Bits::from_be_bytes(bytes))
     }
 
     /// A table descriptor that leads to `next` and carries `attributes` (bits of [`Layout::table_attribute_mask`]).
     #[inline(always)]
-    pub const fn table(layout: Layout, next: PhysAddr, attributes: u64) -> Self {
+    pub const fn table(layout: Layout, next: PhysAddr, attributes: Bits) -> Self {
         Self(layout.encode_output(next) | attributes | 0b11)
     }
 
     /// A leaf of `level` that leads to `to` and carries `attributes` (bits of [`Layout::attribute_mask`]).
     #[inline(always)]
-    pub const fn leaf(layout: Layout, level: Level, to: PhysAddr, attributes: u64) -> Self {
+    pub const fn leaf(layout: Layout, level: Level, to: PhysAddr, attributes: Bits) -> Self {
         let kind = if level.number() == Level::L3.number() { 0b11 } else { 0b01 };
         Self(layout.encode_output(to) | attributes | kind)
+    }
+
+    /// An invalid descriptor that holds the address of a page: hardware ignores all of it, software may use it as it likes.
+    #[inline(always)]
+    pub const fn note(page: PhysAddr) -> Self {
+        Self(page.bits() as Bits & !Self::VALID)
+    }
+
+    /// The address in a descriptor that [`Self::note`] made.
+    #[inline(always)]
+    #[expect(clippy::unnecessary_cast, reason = "Bits may be wider")]
+    pub const fn noted(self) -> PhysAddr {
+        PhysAddr::new((self.0 & !Self::VALID) as u64)
     }
 
     /// Whether bit 0 is set.

@@ -25,7 +25,7 @@ mod syndrome;
 
 pub use address::{Address, IntermediateAddr, PhysAddr, VirtAddr};
 pub use attributes::{Access, Stage1Attributes, TableAttributes};
-pub use descriptor::{DESCRIPTOR_SHIFT, Descriptor, Layout, Meaning};
+pub use descriptor::{Bits, DESCRIPTOR_BYTES, DESCRIPTOR_SHIFT, Descriptor, Layout, Meaning};
 pub use features::{BbmLevel, IdRegisters};
 pub use geometry::{AddressHalf, Geometry, GeometryError};
 pub use granule::{Granule, Granule4K, Granule16K, Granule64K, PageSize};

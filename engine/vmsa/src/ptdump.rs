@@ -9,7 +9,7 @@
 use core::fmt;
 
 use crate::registers::{MemoryType, MemoryTypes};
-use crate::{Descriptor, Layout, Level, Stage1Attributes};
+use crate::{Bits, Descriptor, Layout, Level, Stage1Attributes};
 
 /// A line such as `---[ Linear Mapping start ]---`, printed when the dump reaches `address`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,11 +59,11 @@ pub struct Ptdump<'a, W: fmt::Write> {
 struct Run {
     start: u64,
     level: Level,
-    printed: u64,
+    printed: Bits,
 }
 
 /// The bits that are printed; neighbours that differ in others alone share a line.
-const PRINTED: u64 = Descriptor::TYPE
+const PRINTED: Bits = Descriptor::TYPE
     | Descriptor::CONTIGUOUS
     | 0b111 << 2
     | Stage1Attributes::USER
@@ -103,13 +103,13 @@ impl<'a, W: fmt::Write> Ptdump<'a, W> {
         Ok(self.out)
     }
 
-    fn printed(&self, descriptor: Descriptor) -> u64 {
+    fn printed(&self, descriptor: Descriptor) -> Bits {
         let bits = descriptor.bits() & PRINTED;
         if self.naming.layout != Layout::Lpa2 || bits == 0 {
             return bits;
         }
         // With LPA2 bits 9:8 are output-address bits, and shareability comes from TCR_EL1 (D8.3.1).
-        let shareability = u64::from(self.naming.shareability) << 8;
+        let shareability = Bits::from(self.naming.shareability) << 8;
         bits & !Stage1Attributes::INNER_SHAREABLE.bits() | shareability & Stage1Attributes::INNER_SHAREABLE.bits()
     }
 

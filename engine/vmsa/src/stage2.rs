@@ -2,13 +2,15 @@
 
 use bitflags::bitflags;
 
+use crate::Bits;
+
 bitflags! {
     /// Attributes of a stage-2 block or page. Bits that have no name here are kept as they are.
     ///
     /// Multi-bit fields have methods: [`Self::memory_attributes`], [`Self::shareability`], [`Self::execute`].
     #[derive(Clone, Copy, PartialEq, Eq, Hash)]
     #[repr(transparent)]
-    pub struct Stage2Attributes: u64 {
+    pub struct Stage2Attributes: Bits {
         /// Bit 6, S2AP\[0\]: it may be read.
         const READ = 1 << 6;
         /// Bit 7, S2AP\[1\]: it may be written.
@@ -92,7 +94,7 @@ impl Stage2Attributes {
             (Stage2Memory::Other(field @ 0..=15), _) => field,
             _ => return None,
         };
-        Some(Self::from_bits_retain((field as u64) << 2))
+        Some(Self::from_bits_retain((field as Bits) << 2))
     }
 
     /// The bits of XN that let `who` execute. Without FEAT_XNX (`has_xnx`), which alone tells EL0 from EL1, `None` for what
@@ -141,7 +143,7 @@ impl Stage2Attributes {
     }
 }
 
-impl From<Stage2Attributes> for u64 {
+impl From<Stage2Attributes> for Bits {
     fn from(attributes: Stage2Attributes) -> Self {
         attributes.bits()
     }

@@ -8,7 +8,7 @@ mod candidate;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vmsa::{AddressHalf, Descriptor, Level, Meaning, PageSize, PhysAddr, Stage1Attributes};
+use vmsa::{AddressHalf, DESCRIPTOR_BYTES, Descriptor, Level, Meaning, PageSize, PhysAddr, Stage1Attributes};
 
 use crate::memory::{Memory, ReadError};
 use crate::root::{Origin, Regime, Root};
@@ -184,7 +184,7 @@ fn rank(mut scored: Vec<Score>) -> Vec<Root> {
 
 /// The descriptors of a page of memory.
 fn descriptors(bytes: &[u8]) -> impl Iterator<Item = Descriptor> + '_ {
-    bytes.chunks_exact(8).map(|chunk| Descriptor::new(chunk.try_into().map_or(0, u64::from_le_bytes)))
+    bytes.chunks_exact(DESCRIPTOR_BYTES).map(|chunk| Descriptor::from_le_bytes(chunk.try_into().unwrap_or_default()))
 }
 
 /// The level that is `height` levels above pages.

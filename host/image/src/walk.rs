@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use vmsa::{Descriptor, Level, Meaning, PhysAddr, TableAttributes};
+use vmsa::{DESCRIPTOR_BYTES, Descriptor, Level, Meaning, PhysAddr, TableAttributes};
 
 use crate::memory::{Memory, ReadError};
 use crate::root::Root;
@@ -157,13 +157,13 @@ impl<V: Visitor> Walk<'_, V> {
 
     /// Reads a whole table at once, so that what a live machine changes is seen before or after, not both.
     fn read(&mut self, table: &Table, descriptors: &mut Vec<Descriptor>) -> Result<(), ReadError> {
-        self.bytes.resize(self.root.shape.entries(table.level) * 8, 0);
+        self.bytes.resize(self.root.shape.entries(table.level) * DESCRIPTOR_BYTES, 0);
         self.memory.read(table.address, &mut self.bytes)?;
         let is_big_endian = self.root.is_big_endian;
         descriptors.clear();
-        descriptors.extend(self.bytes.chunks_exact(8).map(|chunk| {
+        descriptors.extend(self.bytes.chunks_exact(DESCRIPTOR_BYTES).map(|chunk| {
             let word = chunk.try_into().unwrap_or_default();
-            Descriptor::new(if is_big_endian { u64::from_be_bytes(word) } else { u64::from_le_bytes(word) })
+            if is_big_endian { Descriptor::from_be_bytes(word) } else { Descriptor::from_le_bytes(word) }
         }));
         Ok(())
     }

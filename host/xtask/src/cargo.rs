@@ -19,7 +19,25 @@ use crate::{
 /// The target of everything in `bare/`.
 pub(crate) const BARE_TARGET: &str = "aarch64-unknown-none-softfloat";
 
-/// A kernel that can be booted.
+/// What is built for bare metal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Program {
+    Kernel,
+    /// Runs beneath a kernel.
+    Monitor,
+}
+
+impl Program {
+    /// The name of its package, and of its flat Image beside the ELF file.
+    const fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Program::Kernel => ("kernel", "Image"),
+            Program::Monitor => ("monitor", "Monitor"),
+        }
+    }
+}
+
+/// A kernel, or a monitor, that can be booted.
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
     pub(crate) elf: PathBuf,
@@ -51,10 +69,11 @@ pub(crate) fn metadata() -> Result<Value, Failure> {
         .map_err(|error| Failure::new(Status::Failed, format!("cargo metadata: {error}")))
 }
 
-/// Builds the kernel and flattens it. Cargo's lines go to `say`; of a fresh build it says nothing.
-pub(crate) fn build_kernel(say: &mut dyn FnMut(&str)) -> Result<Kernel, Failure> {
+/// Builds a program and flattens it. Cargo's lines go to `say`; of a fresh build it says nothing.
+pub(crate) fn build(program: Program, say: &mut dyn FnMut(&str)) -> Result<Kernel, Failure> {
+    let (name, image) = program.names();
     ensure_target(BARE_TARGET)?;
-    let mut command = cargo(&["build", "--release", "--package", "kernel", "--target", BARE_TARGET]);
+    let mut command = cargo(&["build", "--release", "--package", name, "--target", BARE_TARGET]);
     command.args(["--message-format", "json-render-diagnostics"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(no_cargo)?;
     let messages = child.stdout.take().map(|mut pipe| {
@@ -72,32 +91,32 @@ pub(crate) fn build_kernel(say: &mut dyn FnMut(&str)) -> Result<Kernel, Failure>
     let status = child.wait().map_err(no_cargo)?;
     let messages = messages.and_then(|thread| thread.join().ok()?.ok()).unwrap_or_default();
     if !status.success() {
-        return Err(Failure::new(Status::Failed, "the kernel does not build (the reason stands above)"));
+        return Err(Failure::new(Status::Failed, format!("the {name} does not build (the reason stands above)")));
     }
-    let elf = executable(&messages)
-        .ok_or_else(|| Failure::new(Status::Failed, "cargo built no executable named `kernel`"))?;
-    write_image(&elf).map(|image| Kernel { elf, image })
+    let elf = executable(&messages, name)
+        .ok_or_else(|| Failure::new(Status::Failed, format!("cargo built no executable named `{name}`")))?;
+    write_image(&elf, image).map(|image| Kernel { elf, image })
 }
 
-/// The path of the kernel among cargo's messages, one JSON object a line.
-fn executable(messages: &str) -> Option<PathBuf> {
+/// The path of a program among cargo's messages, one JSON object a line.
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find_map(|message| {
-        let is_kernel = message["reason"] == "compiler-artifact" && message["target"]["name"] == "kernel";
-        message["executable"].as_str().filter(|_| is_kernel).map(PathBuf::from)
+        let is_it = message["reason"] == "compiler-artifact" && message["target"]["name"] == name;
+        message["executable"].as_str().filter(|_| is_it).map(PathBuf::from)
     })
 }
 
 /// Writes the flat Image beside the ELF file, unless the one there is the same.
-fn write_image(elf: &Path) -> Result<PathBuf, Failure> {
+fn write_image(elf: &Path, name: &str) -> Result<PathBuf, Failure> {
     let file = fs::read(elf).map_err(|error| Failure::file(elf, &error))?;
-    let image = image::flatten(&file)
-        .map_err(|what| Failure::new(Status::Failed, format!("the kernel {} {what}", elf.display())))?;
-    let path = elf.with_file_name("Image");
+    let image =
+        image::flatten(&file).map_err(|what| Failure::new(Status::Failed, format!("{} {what}", elf.display())))?;
+    let path = elf.with_file_name(name);
     if fs::read(&path).is_ok_and(|old| old == image) {
         return Ok(path);
     }
     // A QEMU that starts meanwhile must see the old Image or the new one, never half of it.
-    let unfinished = elf.with_file_name(format!("Image.{}", std::process::id()));
+    let unfinished = elf.with_file_name(format!("{name}.{}", std::process::id()));
     fs::write(&unfinished, image).map_err(|error| Failure::file(&unfinished, &error))?;
     fs::rename(&unfinished, &path).map_err(|error| Failure::file(&path, &error))?;
     Ok(path)
@@ -125,7 +144,7 @@ mod tests {
             "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"kernel\"},\"executable\":\"/t/kernel\"}\n",
             "{\"reason\":\"build-finished\",\"success\":true}\n",
         );
-        assert_eq!(executable(messages), Some(PathBuf::from("/t/kernel")));
-        assert_eq!(executable("{\"reason\":\"build-finished\"}"), None);
+        assert_eq!(executable(messages, "kernel"), Some(PathBuf::from("/t/kernel")));
+        assert_eq!(executable("{\"reason\":\"build-finished\"}", "kernel"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask check`: builds the crate `checks`, or `litmus`, and hands everything over to it.
+//! `cargo xtask check`: builds the crate `checks`, `litmus`, `zoo` or `code`, and hands everything over to it.
 
 use std::{ffi::OsString, process::Stdio};
 
@@ -13,14 +13,29 @@ pub(crate) const CARGO: [&str; 6] = ["run", "--quiet", "--profile", "checks", "-
 /// What runs the litmus tests, which are a crate of their own.
 pub(crate) const LITMUS: [&str; 8] = ["run", "--quiet", "--profile", "checks", "--package", "litmus", "--", "--litmus"];
 
+/// What runs the zoo, which is one too.
+pub(crate) const ZOO: [&str; 8] = ["run", "--quiet", "--profile", "checks", "--package", "zoo", "--", "--zoo"];
+
+/// What runs the kernel's machine code, likewise. It needs the kernel.
+pub(crate) const CODE: [&str; 8] = ["run", "--quiet", "--profile", "checks", "--package", "code", "--", "--code"];
+
 /// Entry of `cargo xtask check`. Its help is its own.
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    let is_litmus = |argument: &&OsString| *argument == "--litmus";
-    let mut command = match arguments.iter().find(is_litmus) {
-        Some(_) => cargo::cargo(&LITMUS),
-        None => cargo::cargo(&[&CARGO[..], &["--"]].concat()),
+    let has = |name: &str| arguments.iter().any(|argument| argument == name);
+    let others = [("--litmus", &LITMUS), ("--zoo", &ZOO), ("--code", &CODE)];
+    let asked: Vec<_> = others.into_iter().filter(|(flag, _)| has(flag)).collect();
+    let (mut command, flag) = match asked[..] {
+        [] => (cargo::cargo(&[&CARGO[..], &["--"]].concat()), ""),
+        [(flag, call)] => (cargo::cargo(call), flag),
+        [(one, _), (other, _), ..] => {
+            return Err(Failure::bad_input(format!("{one} and {other} are two different checks")));
+        }
     };
-    command.args(arguments.iter().filter(|it| !is_litmus(it))).stdin(Stdio::null());
+    if flag == "--code" && !["--kernel", "--help", "-h"].into_iter().any(has) {
+        let kernel = cargo::build(cargo::Program::Kernel, &mut |line| eprintln!("{line}"))?;
+        command.arg("--kernel").arg(kernel.elf);
+    }
+    command.args(arguments.iter().filter(|it| *it != flag)).stdin(Stdio::null());
     let status =
         command.status().map_err(|error| Failure::new(Status::HostLacks, format!("cargo cannot be run: {error}")))?;
     match status.code() {

@@ -25,13 +25,16 @@ use cpio::Archive;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Linux {
     pub(crate) kernel: PathBuf,
-    busybox: PathBuf,
+    pub(crate) busybox: PathBuf,
     /// The package of the kernel.
     pub(crate) name: String,
 }
 
 /// The guest mounts what a reader of its memory needs, runs vellum if it has one, says that it is ready, and idles.
 const INIT: &str = include_str!("fetch/init.sh");
+
+/// The guest of a monitor tells what it sees, and ends the machine.
+const MONITORED: &str = include_str!("fetch/monitored.sh");
 
 /// Entry of `cargo xtask fetch`.
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
@@ -99,14 +102,23 @@ fn create(folder: &Path) -> Result<(), Failure> {
 impl Linux {
     /// Writes a guest's initial file system to `to`: busybox, an init that idles, and `vellum` if there is one.
     pub(crate) fn write_initramfs(&self, vellum: Option<&Path>, to: &Path) -> Result<(), Failure> {
+        self.write_with(INIT, vellum, to)
+    }
+
+    /// Writes the initial file system of a monitor's guest to `to`.
+    pub(crate) fn write_monitored(&self, to: &Path) -> Result<(), Failure> {
+        self.write_with(MONITORED, None, to)
+    }
+
+    fn write_with(&self, init: &str, vellum: Option<&Path>, to: &Path) -> Result<(), Failure> {
         let read = |path: &Path| fs::read(path).map_err(|error| Failure::file(path, &error));
         let mut archive = Archive::new();
-        for folder in ["bin", "dev", "proc", "tmp"] {
+        for folder in ["bin", "dev", "proc", "sys", "tmp"] {
             archive.folder(folder);
         }
         archive.console("dev/console");
         archive.program("bin/busybox", &read(&self.busybox)?);
-        archive.program("init", INIT.as_bytes());
+        archive.program("init", init.as_bytes());
         if let Some(vellum) = vellum {
             archive.program("bin/vellum", &read(vellum)?);
         }

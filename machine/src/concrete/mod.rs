@@ -11,7 +11,6 @@ use alloc::vec::Vec;
 use crate::barrier::{Accesses, Barrier, Domain};
 use crate::event::{Event, Level};
 use crate::machine::Machine;
-use crate::registers::Ets;
 use crate::seed::Seed;
 use crate::tlb::entry::Entry;
 use crate::tlb::holders::{Cpus, GLOBAL, Holders};
@@ -29,6 +28,17 @@ pub struct Cached {
     /// Last input address that this copy translates.
     pub last: u64,
     word: u64,
+    /// A broadcast TLBI has passed it by, on a CPU where it takes two.
+    passed: Option<Pass>,
+}
+
+/// Where it takes two TLBIs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pass {
+    /// The first is passing.
+    Now,
+    /// It has passed.
+    Before,
 }
 
 /// A TLBI on its way to one CPU.
@@ -126,7 +136,7 @@ impl Concrete {
                 let at = self.seed.below(self.underway[cpu as usize].len() as u64) as usize;
                 self.underway[cpu as usize][at].has_acted = true;
                 let arrived = self.underway[cpu as usize][at];
-                self.invalidate(cpu, &arrived.selector, None);
+                self.invalidate(cpu, &arrived.selector, false);
             }
             _ => {}
         }
@@ -150,7 +160,6 @@ impl Concrete {
 
     /// A DSB of `cpu`: its TLBIs have arrived, except that it may itself go on with what it had.
     fn arrive(&mut self, cpu: u8, domain: Domain, is_nxs: bool) {
-        let has_ets = self.machine.cpus()[cpu as usize].features().ets != Ets::None;
         for number in 0..self.underway.len() {
             let is_own = number == cpu as usize;
             for mut it in core::mem::take(&mut self.underway[number]) {
@@ -165,12 +174,26 @@ impl Concrete {
                 } else if it.has_acted {
                     self.sweep(number as u8, &it.selector);
                 } else if is_own && self.seed.one_in(2) {
-                    self.invalidate(cpu, &it.selector, Some(has_ets));
+                    self.invalidate(cpu, &it.selector, true);
                     it.awaits_sync = true;
                     self.underway[number].push(it);
                 } else {
-                    self.invalidate(number as u8, &it.selector, None);
+                    self.pass_by(number, cpu, &it.selector);
+                    self.invalidate(number as u8, &it.selector, false);
                 }
+            }
+        }
+    }
+
+    /// Where it takes two TLBIs of another CPU, some entries may go on after the first.
+    fn pass_by(&mut self, cpu: usize, issuer: u8, selector: &Selector) {
+        if cpu == usize::from(issuer) || !self.machine.cpus()[cpu].features().repeat_tlbi {
+            return;
+        }
+        for cached in &mut self.tlbs[cpu] {
+            let holders = Holders::of(cached.asid, 1 << cpu);
+            if cached.passed.is_none() && selector.select(&cached.entry, &holders).is_ok() && self.seed.one_in(2) {
+                cached.passed = Some(Pass::Now);
             }
         }
     }
@@ -178,23 +201,28 @@ impl Concrete {
     fn synchronize(&mut self, cpu: u8) {
         for it in core::mem::take(&mut self.underway[cpu as usize]) {
             if it.issuer == cpu && it.awaits_sync {
-                self.invalidate(cpu, &it.selector, None);
+                self.invalidate(cpu, &it.selector, false);
             } else {
                 self.underway[cpu as usize].push(it);
             }
         }
     }
 
-    /// The TLBI acts on `cpu`: what it selects goes, and nothing else. `lingering` is given when that CPU issued it and
-    /// has not synchronized: whether it has FEAT_ETS2.
-    fn invalidate(&mut self, cpu: u8, selector: &Selector, lingering: Option<bool>) {
+    /// The TLBI acts on `cpu`: what it selects goes, and nothing else. `is_unsynchronized` when that CPU issued
+    /// it and has not synchronized since.
+    fn invalidate(&mut self, cpu: u8, selector: &Selector, is_unsynchronized: bool) {
+        let issuer = &self.machine.cpus()[cpu as usize];
         // Whoever is gone is no stray; who stays is where it was, or further to the front.
         self.checked[cpu as usize] = 0;
-        self.tlbs[cpu as usize].retain(|cached| {
+        self.tlbs[cpu as usize].retain_mut(|cached| {
             let holders = Holders::of(cached.asid, 1 << cpu);
+            if cached.passed == Some(Pass::Now) {
+                cached.passed = Some(Pass::Before);
+                return true;
+            }
             match selector.select(&cached.entry, &holders) {
                 Err(_) => true,
-                Ok(_) if lingering.is_some_and(|has_ets| cached.entry.lingers(has_ets)) => true,
+                Ok(_) if is_unsynchronized && issuer.keeps(&cached.entry) => true,
                 Ok((_, 0)) => false,
                 Ok((_, holes)) => cached.entry.members(cached.first, cached.last) & holes == 0,
             }
@@ -214,7 +242,8 @@ impl Concrete {
     }
 
     fn insert(&mut self, cpu: u8, cached: Cached) {
-        if self.tlbs[cpu as usize].contains(&cached) {
+        let is_same = |it: &Cached| Cached { passed: None, ..*it } == cached;
+        if self.tlbs[cpu as usize].iter().any(is_same) {
             return;
         }
         if self.tlbs[cpu as usize].len() >= self.capacity {

@@ -101,11 +101,11 @@ impl Concrete {
         }
     }
 
-    /// The root, or a table entry that `cpu` has kept.
+    /// The root, or a table entry that `cpu` has kept. What a TLBI has passed by serves what is underway, and no new walk.
     fn start(&mut self, cpu: u8, space: SpaceId, asid: u32, address: u64) -> At {
         let kept: Vec<At> = self.tlbs[cpu as usize]
             .iter()
-            .filter(|it| it.entry.space == space && it.asid == Self::asid_key(&it.entry, asid))
+            .filter(|it| it.entry.space == space && it.asid == Self::asid_key(&it.entry, asid) && it.passed.is_none())
             .filter(|it| it.first <= address && address <= it.last)
             .filter_map(|it| match it.entry.body {
                 Body::Table { next, hierarchy } => Some(At {
@@ -173,7 +173,7 @@ impl Concrete {
             space,
         };
         let asid = Self::asid_key(&entry, asid);
-        self.insert(cpu, Cached { entry, asid, first: entry.start, last: entry.last(), word });
+        self.insert(cpu, Cached { entry, asid, first: entry.start, last: entry.last(), word, passed: None });
     }
 
     /// Keeps all of a leaf, a piece of it, or nothing.
@@ -187,7 +187,7 @@ impl Concrete {
         is_untranslated: bool,
     ) -> Cached {
         let asid = Self::asid_key(&entry, asid);
-        let whole = Cached { entry, asid, first: entry.start, last: entry.last(), word };
+        let whole = Cached { entry, asid, first: entry.start, last: entry.last(), word, passed: None };
         if is_untranslated {
             return whole;
         }
@@ -215,7 +215,7 @@ impl Concrete {
     fn locate(&mut self, cpu: u8, beneath: SpaceId, address: u64, is_on_walk: bool) -> Result<(Entry, u64), Fault> {
         let kept: Vec<Cached> = self.tlbs[cpu as usize]
             .iter()
-            .filter(|it| it.entry.space == beneath && !it.entry.is_table())
+            .filter(|it| it.entry.space == beneath && !it.entry.is_table() && it.passed.is_none())
             .filter(|it| it.first <= address && address <= it.last)
             .copied()
             .collect();

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 
 use super::Machine;
 use crate::barrier::{Accesses, Barrier, Domain};
-use crate::registers::Ets;
+use crate::context::Regime;
 use crate::tlb::entry::Entry;
 use crate::tlb::holders::{Cpus, GLOBAL, Holders};
-use crate::tlb::stale::{Mark, Origin};
+use crate::tlb::stale::{Lost, Mark, Origin};
 use crate::tlb::update::Held;
 use crate::tlbi::{Scope, Selector};
 
@@ -85,10 +85,9 @@ impl Machine {
     }
 
     fn end(&mut self, cpu: u8, marked: Vec<Entry>, is_done: &dyn Fn(&Mark) -> Option<Cpus>, is_dsb: bool) {
-        let has_ets = self.cpus[cpu as usize].features.ets != Ets::None;
         for entry in marked {
-            let keeps = if is_dsb && entry.lingers(has_ets) { 1 << cpu } else { 0 };
-            let leads_on = entry.is_table() || entry.tag.regime == crate::context::Regime::Stage2;
+            let keeps = if is_dsb && self.cpus[cpu as usize].keeps(&entry) { 1 << cpu } else { 0 };
+            let leads_on = entry.is_table() || entry.tag.regime == Regime::Stage2;
             let before = if leads_on && self.may.stale.will_lose(&entry, cpu, is_done, keeps) {
                 self.may.entries_beyond(&entry)
             } else {
@@ -104,11 +103,11 @@ impl Machine {
 
     /// A table entry or stage-2 entry is gone: what could be walked through it stays cached, except what the TLBI that
     /// ended the one also ends. On the CPU itself that one may be waiting for its synchronization still.
-    fn lose_beyond(&mut self, cpu: u8, before: Vec<Held>, lost: &[(Holders, Selector)], is_dsb: bool) {
+    fn lose_beyond(&mut self, cpu: u8, before: Vec<Held>, lost: &[Lost], is_dsb: bool) {
         // At its synchronization nothing is left for the CPU to wait for.
-        let has_ets = self.cpus[cpu as usize].features.ets != Ets::None;
         let own: Cpus = 1 << cpu;
-        let lingers = |entry: &Entry| is_dsb && entry.lingers(has_ets);
+        let issuer = &self.cpus[cpu as usize];
+        let lingers = |entry: &Entry| is_dsb && issuer.keeps(entry);
         let is_spared =
             |entry: &Entry, holders: &Holders| spared(entry, holders, lost, if lingers(entry) { !own } else { !0 });
         let had = |entry: &Entry| self.may.stale.get(entry).map_or(0, |record| record.holders.cpus());
@@ -121,13 +120,14 @@ impl Machine {
             let spared = spared(&entry, &record.holders, lost, own);
             let marks: Vec<Mark> = lost
                 .iter()
-                .filter_map(|(of, selector)| {
+                .filter_map(|Lost { holders: of, selector, .. }| {
                     let (mut holders, holes) = selector.select(&entry, &record.holders).ok()?;
                     holders.restrict(of.cpus() & own);
                     if holes == 0 {
                         holders.intersect(&spared);
                     }
-                    let mark = Mark { issuer: cpu, selector: *selector, holders, holes, awaits_sync: true };
+                    let mark =
+                        Mark { issuer: cpu, selector: *selector, holders, holes, awaits_sync: true, is_first: false };
                     (!mark.holders.is_empty()).then_some(mark)
                 })
                 .collect();
@@ -138,21 +138,30 @@ impl Machine {
 
 /// The part of `holders` that lost `entry` by the same TLBI as the way to it. A global leaf may have been reached through
 /// tables of any ASID: it is spared only where each of those fell to a TLBI that selects the leaf as well.
-fn spared(entry: &Entry, holders: &Holders, lost: &[(Holders, Selector)], waits: Cpus) -> Holders {
-    let selected: Vec<Holders> = lost
-        .iter()
-        .map(|(_, selector)| match selector.select(entry, holders) {
-            Ok((selected, 0)) => selected,
-            _ => Holders::none(),
-        })
-        .collect();
+fn spared(entry: &Entry, holders: &Holders, lost: &[Lost], waits: Cpus) -> Holders {
+    let whole = |selector: &Selector| match selector.select(entry, holders) {
+        Ok((selected, 0)) => selected,
+        _ => Holders::none(),
+    };
+    // Where it took two TLBIs, one of each round must have selected it.
+    let both = |it: &Lost| {
+        let mut selected = whole(&it.selector);
+        if !it.first.is_empty() {
+            let mut first = Holders::none();
+            it.first.iter().for_each(|selector| first.merge(&whole(selector)));
+            selected.intersect(&first);
+        }
+        selected
+    };
+    let selected: Vec<Holders> = lost.iter().map(both).collect();
     let mut spared = Holders::none();
     for (key, cpus) in holders.iter() {
         let (mut gone, mut left) = (0, 0);
         let leads_here = |asid: u32| key == GLOBAL || asid == GLOBAL || asid == key;
-        for asid in lost.iter().flat_map(|(of, _)| of.iter()).map(|(asid, _)| asid).filter(|asid| leads_here(*asid)) {
+        for asid in lost.iter().flat_map(|it| it.holders.iter()).map(|(asid, _)| asid).filter(|asid| leads_here(*asid))
+        {
             let (mut ways, mut covered) = (0, 0);
-            for ((of, _), selected) in lost.iter().zip(&selected) {
+            for (Lost { holders: of, .. }, selected) in lost.iter().zip(&selected) {
                 ways |= of.exactly(asid);
                 covered |= of.exactly(asid) & selected.exactly(key);
             }

@@ -9,6 +9,7 @@ use crate::registers::{HCR_E2H, HCR_FB, HCRX_FNXS, Register};
 use crate::tlb::entry::Entry;
 use crate::tlb::holders::{Cpus, GLOBAL, Holders};
 use crate::tlb::late::Sweep;
+use crate::tlb::passed::Passed;
 use crate::tlb::stale::{Mark, NearMiss};
 use crate::tlbi::{Invalidation, Miss, Opcode, Operation, Scope, Selector, What};
 
@@ -117,8 +118,8 @@ impl Machine {
     /// A broadcast TLBI waits for accesses that were begun before it, also for those that fault, and for those whose walk
     /// missed a store that comes before it. (RWWQZZ)
     fn mark_late(&mut self, cpu: u8, selector: &Selector, reached: Cpus) {
-        // A CPU that need not act on the TLBI waits for nothing.
-        let is_everywhere = self.cpus.len() as u32 == reached.count_ones();
+        // A CPU that need not act on the TLBI waits for nothing, nor does one where it takes two.
+        let is_everywhere = self.cpus.len() as u32 == reached.count_ones() && self.repeating(cpu, selector) == 0;
         if selector.scope() == Scope::Local || selector.operation().is_nxs || !is_everywhere {
             return;
         }
@@ -197,11 +198,25 @@ impl Machine {
                 self.may.stale.note_near(&entry, near);
             }
         }
-        for (entry, holders, holes) in selected {
-            let mark = Mark { issuer: cpu, selector: *selector, holders, holes, awaits_sync: false };
-            self.may.stale.mark(&entry, mark);
+        let repeating = self.repeating(cpu, selector);
+        for (entry, mut holders, holes) in selected {
+            let passed = self.may.stale.get(&entry).map(|it| &it.passed);
+            let first = take_first(&mut holders, holes, repeating, passed);
+            for (holders, is_first) in [(holders, false), (first, true)] {
+                let mark = Mark { issuer: cpu, selector: *selector, holders, holes, awaits_sync: false, is_first };
+                self.may.stale.mark(&entry, mark);
+            }
         }
         effect
+    }
+
+    /// CPUs on which a TLBI of `cpu` must be repeated.
+    fn repeating(&self, cpu: u8, selector: &Selector) -> Cpus {
+        if selector.scope() == Scope::Local {
+            return 0;
+        }
+        let others = self.cpus.iter().enumerate().filter(|(number, _)| *number != usize::from(cpu));
+        others.filter(|(_, it)| it.features.repeat_tlbi).fold(0, |all, (number, _)| all | 1 << number)
     }
 
     /// A whole-context operation also ends what CPUs kept of contexts they left.
@@ -210,6 +225,7 @@ impl Machine {
             return;
         }
         let is_asid = selector.operation().what == What::Asid;
+        let repeating = self.repeating(cpu, selector);
         for id in 0..self.may.space_count() {
             let state = self.may.space_mut(id);
             if !selector.covers_context(state.space.tag()) || state.kept.holders.is_empty() {
@@ -226,7 +242,24 @@ impl Machine {
             effect.contexts += 1;
             // Global leaves survive an ASID operation; `holes` says so here.
             let holes = u128::from(is_asid && asid != GLOBAL);
-            state.kept.marks.push(Mark { issuer: cpu, selector: *selector, holders, holes, awaits_sync: false });
+            let first = take_first(&mut holders, holes, repeating, Some(&state.kept.passed));
+            for (holders, is_first) in [(holders, false), (first, true)] {
+                if !holders.is_empty() {
+                    let mark = Mark { issuer: cpu, selector: *selector, holders, holes, awaits_sync: false, is_first };
+                    state.kept.marks.push(mark);
+                }
+            }
         }
     }
+}
+
+/// Takes those of `holders` away for whom this is but the first of two TLBIs, being on `repeating` CPUs.
+fn take_first(holders: &mut Holders, holes: u128, repeating: Cpus, passed: Option<&Passed>) -> Holders {
+    let mut first = holders.clone();
+    first.restrict(repeating);
+    if let (false, Some(passed)) = (first.is_empty(), passed) {
+        first.subtract(&passed.known(&first, holes));
+    }
+    holders.subtract(&first);
+    first
 }

@@ -15,11 +15,12 @@ use core::hash::{Hash, Hasher};
 pub use access::{Answer, Outcome, Update, Way};
 pub(crate) use maintenance::Effect;
 
+use crate::context::Regime;
 use crate::event::{Event, Level};
 use crate::finding::Finding;
-use crate::registers::{Features, Register, Registers};
+use crate::registers::{Ets, Features, Register, Registers};
 use crate::seed::Digest;
-use crate::tlb::entry::SpaceId;
+use crate::tlb::entry::{Entry, SpaceId};
 use crate::tlb::holders::Cpus;
 use crate::tlb::may::{May, Space};
 use crate::tlb::visible::Old;
@@ -60,6 +61,13 @@ impl Cpu {
             registers.set(*register, *value);
         }
         registers
+    }
+
+    /// True when it is sure of what its own TLBI did to `entry` only after a context synchronization event. At EL2 it uses
+    /// nothing of EL1&0 before it returns there, and that is one. (RBLDZX)
+    pub(crate) fn keeps(&self, entry: &Entry) -> bool {
+        let is_used = self.level != Level::El2 || entry.tag.regime != Regime::El10;
+        is_used && entry.lingers(self.features.ets != Ets::None)
     }
 
     /// The exception level it runs at.
@@ -227,13 +235,13 @@ impl Machine {
         for (space, id) in &order {
             let it = may.space(*id);
             if it.is_used() {
-                (space, &it.live, &it.kept.holders, &it.kept.marks, &it.hidden).hash(&mut state);
+                (space, &it.live, &it.kept.holders, &it.kept.marks, &it.kept.passed, &it.hidden).hash(&mut state);
             }
         }
         for (entry, record) in may.stale.iter() {
             let mut entry = *entry;
             entry.space = rank(entry.space);
-            (entry, &record.holders, &record.marks).hash(&mut state);
+            (entry, &record.holders, &record.marks, &record.passed).hash(&mut state);
         }
         for (word, unset) in &may.unset {
             let is_before = |cpu: &Cpu| unset.stored <= cpu.completed;

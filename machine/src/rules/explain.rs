@@ -8,15 +8,22 @@ use crate::tlbi::{Miss, What};
 impl Machine {
     /// Fills in `origin` and `missing` from `cached`, and recognizes V12.
     pub(crate) fn explain(&self, finding: &mut Finding) {
-        let Some(cached) = finding.cached else { return };
-        let Some(record) = self.may().stale.get(&cached) else {
-            finding.missing = self.missing_of_reachable(&cached);
+        if let Some(cached) = finding.cached {
+            self.explain_by(finding, &cached);
+        }
+    }
+
+    /// The same where `cached` is what led to the finding's own entry.
+    pub(super) fn explain_by(&self, finding: &mut Finding, cached: &Entry) {
+        let Some(record) = self.may().stale.get(cached) else {
+            finding.missing = self.missing_of_reachable(cached);
             return;
         };
         finding.origin = Some(record.origin);
         finding.missing = match (record.marks.first(), record.near) {
             (Some(mark), _) if mark.awaits_sync => Missing::Synchronization(mark.issuer),
             (Some(mark), None) => Missing::DsbAfterTlbi(mark.issuer),
+            _ if !record.passed.is_empty() => Missing::Repetition,
             (_, Some(near)) if cached.is_combined && near.why == Miss::Stage2Only => {
                 finding.rule = Rule::StageOrder;
                 Missing::Stage1AfterStage2

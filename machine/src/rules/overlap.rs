@@ -16,11 +16,11 @@ use crate::tlb::question::{Question, Through};
 use crate::tlb::reach::Found;
 
 /// One side of a comparison.
-struct Side {
-    entry: Entry,
-    holders: Holders,
+pub(super) struct Side {
+    pub(super) entry: Entry,
+    pub(super) holders: Holders,
     /// Its descriptor, where a walk finds it; `u64::MAX` for what only a TLB holds.
-    word: u64,
+    pub(super) word: u64,
 }
 
 /// Why `kept`, which may be cached, and `new`, which a walk may find, must not meet where the lowest BBM level is `bbm`;
@@ -41,10 +41,11 @@ pub fn compatible(kept: &Entry, new: &Entry, bbm: u8, memory: &Memory) -> Option
     if now.is_global && !old.is_global {
         return Some(Reason::Global);
     }
-    if kept.own_log2 != new.own_log2 {
+    if kept.own_log2 != new.own_log2 || kept.stage2_log2() != new.stage2_log2() && kept.size_log2 != new.size_log2 {
         return (bbm < 2).then_some(Reason::Size);
     }
-    (old.is_contiguous != now.is_contiguous && bbm == 0).then_some(Reason::Contiguous)
+    let is_same_set = old.is_contiguous == now.is_contiguous && kept.size_log2 == new.size_log2;
+    (!is_same_set && bbm == 0).then_some(Reason::Contiguous)
 }
 
 /// A table entry and a leaf differ in size if the table is at the leaf's place or below it; two tables are compared by
@@ -98,6 +99,7 @@ impl Machine {
                 return;
             }
         }
+        self.check_combined(cpu, word, old, value);
     }
 
     /// `come` may from now on walk `space`: what they kept from elsewhere, or from before, must not meet it.
@@ -156,7 +158,13 @@ impl Machine {
         (through, others)
     }
 
-    fn first_conflict(&self, cpu: u8, new: &[Side], others: &[Side], replaced: Option<u64>) -> Option<Finding> {
+    pub(super) fn first_conflict(
+        &self,
+        cpu: u8,
+        new: &[Side],
+        others: &[Side],
+        replaced: Option<u64>,
+    ) -> Option<Finding> {
         for kept in others {
             for new in new {
                 if !new.entry.overlaps(kept.entry.start, kept.entry.last()) || new.entry == kept.entry {

@@ -213,7 +213,7 @@ impl May {
                 let (from, to) = (record.start.min(record.own_start), record.last().max(record.own_last()));
                 record.tag == tag && from <= last && to >= first
             }
-            Through::Word(word, _) => self.index.uses(*word).iter().any(|it| self.space(it.space).space.tag() == tag),
+            Through::Word(word, _) => self.may_decide(*word, tag, first, last),
         }
     }
 

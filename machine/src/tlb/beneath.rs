@@ -160,13 +160,15 @@ pub(crate) fn join(stage2: &Stage2, first: &Entry, second: &Entry) -> Entry {
     };
     let output = second.output_at(first.output_at(start));
     let intermediate = first.output_at(start);
-    let second = Some(Second { level: second.level, permissions: lower.permissions, intermediate });
+    let Entry { level, own_log2, .. } = *second;
+    let second = Some(Second { level, own_log2, permissions: lower.permissions, intermediate });
     Entry { start, size_log2, second, body: Body::Leaf { output, attributes }, ..*first }
 }
 
 /// The combined entry of a stage 2 with stage 1 off.
 pub(crate) fn flat(tag: Tag, space: SpaceId, second: &Entry) -> Entry {
     let permissions = second.attributes().map_or(Permissions::NONE, |it| it.permissions);
-    let half = Second { level: second.level, permissions, intermediate: second.start };
+    let Entry { level, own_log2, start: intermediate, .. } = *second;
+    let half = Second { level, own_log2, permissions, intermediate };
     Entry { tag, is_combined: true, second: Some(half), space, ..*second }
 }

@@ -33,6 +33,8 @@ pub enum Body {
 pub struct Second {
     /// Level of stage 2's leaf.
     pub level: i8,
+    /// Base-2 logarithm of what stage 2's descriptor covers.
+    pub own_log2: u8,
     /// What stage 2 permits.
     pub permissions: Permissions,
     /// Intermediate physical address of [`Entry::start`].
@@ -79,6 +81,11 @@ impl Entry {
     /// Last input address of its descriptor.
     pub const fn own_last(&self) -> u64 {
         self.own_start + (bytes(self.own_log2) - 1)
+    }
+
+    /// Base-2 logarithm of what stage 2's descriptor covers, if it is combined with one.
+    pub(crate) fn stage2_log2(&self) -> Option<u8> {
+        self.second.map(|it| it.own_log2)
     }
 
     /// The larger of what it translates and what its descriptor covers.

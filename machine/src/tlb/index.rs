@@ -9,6 +9,7 @@ use super::entry::SpaceId;
 use super::may::{May, Space};
 use super::question::Question;
 use super::reach::Found;
+use crate::context::Tag;
 use crate::descriptor::{Descriptor, Hierarchy};
 
 /// A table, or 4 KiB of one.
@@ -85,6 +86,18 @@ impl May {
             Place { space: it.space, level: it.level, start, last: start + ((1 << shift) - 1) }
         })
         .collect()
+    }
+
+    /// False when `word` says nothing of input addresses `first..=last` in any page table of `tag`.
+    pub(crate) fn may_decide(&self, word: u64, tag: Tag, first: u64, last: u64) -> bool {
+        self.index.uses(word).iter().filter(|it| it.covers(word)).any(|it| {
+            let space = &self.space(it.space).space;
+            let shift = space.geometry().slot_shift(it.level);
+            // Each member of a contiguous set may answer for every other.
+            let set = shift + space.geometry().contiguous_log2(it.level).unwrap_or(0);
+            let start = (it.base + (((word - it.table) / 8) << shift)) >> set << set;
+            space.tag() == tag && start <= last && start + ((1 << set) - 1) >= first
+        })
     }
 
     /// True when 4 KiB of memory at `page` are, as far as is known, part of a table.

@@ -138,7 +138,7 @@ impl May {
             let origin = Origin { event, cpu, word: Some(word) };
             for (entry, lost) in self.hide_old(origin, word, self.visible.newest_settled(word, until), !0) {
                 if let Ok((holders, holes)) = selector.select(&entry, &lost) {
-                    let mark = Mark { issuer: cpu, selector, holders, holes, awaits_sync: false };
+                    let mark = Mark { issuer: cpu, selector, holders, holes, awaits_sync: false, is_first: false };
                     self.stale.mark(&entry, mark);
                 }
             }

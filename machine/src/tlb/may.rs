@@ -13,6 +13,7 @@ use super::entry::{Entry, SpaceId};
 use super::holders::{Cpus, Holders};
 use super::index::Index;
 use super::late::{LateFaults, Sweep, Unset};
+use super::passed::Passed;
 use super::question::Question;
 use super::reach::{Found, Route, Seen};
 use super::stale::{Mark, Stale};
@@ -82,6 +83,7 @@ impl Space {
 pub(crate) struct Kept {
     pub(crate) holders: Holders,
     pub(crate) marks: Vec<Mark>,
+    pub(crate) passed: Passed,
 }
 
 /// A page table and who uses it.

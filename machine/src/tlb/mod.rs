@@ -9,6 +9,7 @@ pub mod holders;
 pub(crate) mod index;
 pub(crate) mod late;
 pub mod may;
+pub(crate) mod passed;
 pub(crate) mod pieces;
 pub(crate) mod question;
 pub(crate) mod reach;

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use super::entry::{Entry, bytes};
 use super::holders::{Cpus, Holders};
+use super::passed::Passed;
 use crate::context::Tag;
 use crate::tlbi::{Miss, Operation, Selector};
 
@@ -43,6 +44,8 @@ pub(crate) struct Mark {
     pub(crate) holes: u128,
     /// The DSB is done; only the issuer's context synchronization event is missing.
     pub(crate) awaits_sync: bool,
+    /// Its holders need another such TLBI behind it.
+    pub(crate) is_first: bool,
 }
 
 /// A stale entry's holders and its pending ends.
@@ -51,10 +54,20 @@ pub struct Record {
     /// Who may hold it.
     pub holders: Holders,
     pub(crate) marks: Vec<Mark>,
+    pub(crate) passed: Passed,
     /// How it came to be.
     pub origin: Origin,
     /// TLBIs that were not enough.
     pub near: Option<NearMiss>,
+}
+
+/// Who lost an entry, and to which TLBI.
+#[derive(Clone, Debug)]
+pub(crate) struct Lost {
+    pub(crate) holders: Holders,
+    pub(crate) selector: Selector,
+    /// The TLBIs before, where it took two.
+    pub(crate) first: Vec<Selector>,
 }
 
 type Key = (Tag, u8, u64);
@@ -112,11 +125,13 @@ impl Stale {
                 mark.holders.subtract(holders);
             }
             record.marks.retain(|mark| !mark.holders.is_empty());
+            record.passed.forget(holders);
             return;
         }
         let at = self.records.entry(key(&entry)).or_default();
         let place = at.partition_point(|(other, _)| *other < entry);
-        at.insert(place, (entry, Record { holders: holders.clone(), marks: Vec::new(), origin, near: None }));
+        let (holders, passed) = (holders.clone(), Passed::default());
+        at.insert(place, (entry, Record { holders, marks: Vec::new(), passed, origin, near: None }));
         self.sizes.entry(entry.tag).or_default().add(entry.span().1);
         self.count += 1;
     }
@@ -131,6 +146,7 @@ impl Stale {
                     && other.holes == 0
                     && other.selector.scope() == mark.selector.scope()
                     && other.issuer == issuer
+                    && (mark.is_first || !other.is_first)
                 {
                     mark.holders.subtract(&other.holders);
                 }
@@ -168,7 +184,7 @@ impl Stale {
         keeps: Cpus,
     ) -> bool {
         let Some(record) = self.get(entry) else { return false };
-        record.marks.iter().filter(|mark| mark.issuer == issuer).any(|mark| {
+        record.marks.iter().filter(|mark| mark.issuer == issuer && !mark.is_first).any(|mark| {
             let cpus = is_done(mark).unwrap_or(0) & !keeps;
             mark.holders.iter().any(|(asid, held)| held & cpus & record.holders.exactly(asid) != 0)
         })
@@ -182,13 +198,13 @@ impl Stale {
         issuer: u8,
         is_done: &dyn Fn(&Mark) -> Option<Cpus>,
         keeps: Cpus,
-    ) -> Vec<(Holders, Selector)> {
+    ) -> Vec<Lost> {
         let mut lost = Vec::new();
         let Some(record) = self.get_mut(entry) else {
             self.unmark(issuer, entry);
             return lost;
         };
-        let (mut waiting, mut parts, origin) = (Vec::new(), Vec::new(), record.origin);
+        let (mut waiting, mut parts, mut passing, origin) = (Vec::new(), Vec::new(), Vec::new(), record.origin);
         // TLBIs of one batch act each by itself: what one takes does not keep another from having taken it too.
         let before = record.holders.clone();
         for mut mark in core::mem::take(&mut record.marks) {
@@ -204,15 +220,22 @@ impl Stale {
             for (asid, cpus) in going.iter() {
                 held.add(asid, cpus & before.exactly(asid));
             }
-            record.holders.subtract(&held);
-            punch(&mut parts, &held, if mark.holes == 0 { u128::MAX } else { mark.holes });
-            lost.push((held, mark.selector));
+            if mark.is_first {
+                passing.push((held, mark.holes, mark.selector));
+            } else {
+                record.holders.subtract(&held);
+                punch(&mut parts, &held, if mark.holes == 0 { u128::MAX } else { mark.holes });
+                let first = record.passed.selectors(&held);
+                lost.push(Lost { holders: held, selector: mark.selector, first });
+            }
             if !mark.holders.is_empty() {
                 mark.awaits_sync = keeps != 0;
                 waiting.push(mark);
             }
         }
-        lost.retain(|(holders, _)| !holders.is_empty());
+        lost.retain(|lost| !lost.holders.is_empty());
+        passing.into_iter().for_each(|(holders, holes, selector)| record.passed.note(holders, holes, selector));
+        let passed = record.passed.clone();
         let is_waiting = waiting.iter().any(|mark| mark.issuer == issuer);
         record.marks = waiting;
         let is_gone = record.holders.is_empty();
@@ -226,9 +249,17 @@ impl Stale {
             let rest = Entry { holes: entry.holes | holes, ..*entry };
             if holes != u128::MAX && !is_empty_set(&rest) {
                 self.add(rest, &holders, origin);
+                self.pass(&rest, &holders, &passed);
             }
         }
         lost
+    }
+
+    /// `entry` is what is left of one that `holders` were passed by for.
+    fn pass(&mut self, entry: &Entry, holders: &Holders, passed: &Passed) {
+        if let Some(record) = self.get_mut(entry) {
+            record.passed.merge(passed, holders);
+        }
     }
 
     fn remove(&mut self, entry: &Entry) {

@@ -274,6 +274,7 @@ impl May {
         for mark in &mut state.kept.marks {
             mark.holders.subtract(&gone);
         }
+        state.kept.passed.forget(&gone);
         state.kept.holders.merge(&gone);
         state.kept.holders.subtract(&come);
         for hidden in state.hidden.values_mut() {
@@ -303,6 +304,12 @@ impl May {
                 if let Some(cpus) = done {
                     let mut going = mark.holders.clone();
                     going.restrict(cpus & !keeps);
+                    if mark.is_first {
+                        mark.holders.subtract(&going);
+                        state.kept.passed.note(going, mark.holes, mark.selector);
+                        marks.extend((!mark.holders.is_empty()).then_some(mark));
+                        continue;
+                    }
                     // Holes stand for "all but global entries" here.
                     let globals = going.cpus() & state.kept.holders.cpus();
                     state.kept.holders.subtract(&going);

@@ -79,6 +79,11 @@ impl<'t> Judge<'t> {
         self.trace.lines[..self.next].chunk_by(|one, next| one.number == next.number).count()
     }
 
+    /// The machine as it is now.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
     /// What was found so far, oldest first.
     pub fn findings(&self) -> &[Finding] {
         self.machine.findings()

@@ -126,9 +126,10 @@ pub(super) fn set_field(features: &mut Features, name: &str, value: u64) -> Resu
         "cnp" => features.common_not_private = value == 1,
         "lpa" => features.lpa = value == 1,
         "lpa2" => features.lpa2 = value == 1,
+        "repeat" => features.repeat_tlbi = value == 1,
         "parange" => features.output_bits = [32, 36, 40, 42, 44, 48, 52][value.min(6) as usize],
         _ => {
-            let known = "bbm, hafdbs, ets, tlb, ttl, xs, cnp, lpa, lpa2 or parange";
+            let known = "bbm, hafdbs, ets, tlb, ttl, xs, cnp, lpa, lpa2, repeat or parange";
             return Err(alloc::format!("`{name}`, expected {known}"));
         }
     }

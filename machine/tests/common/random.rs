@@ -88,6 +88,7 @@ pub fn features(seed: &mut Seed) -> Features {
     Features {
         ets: *seed.pick(&[Ets::None, Ets::Ets2, Ets::Ets3]),
         range_tlbi: !seed.one_in(4),
+        repeat_tlbi: seed.one_in(8),
         ..Features::full(seed.below(4) as u8)
     }
 }

@@ -1,5 +1,5 @@
-// Entered at EL2 or EL1 with the MMU off, returns at EL1 with a known SCTLR_EL1. Every EL2 register that changes what
-// EL1 sees has an UNKNOWN reset value, so each is written. The values are for HCR_EL2.E2H = 0. Clobbers x0-x2.
+// What EL1 finds. Every EL2 register that changes what EL1 sees has an UNKNOWN reset value, so each is written. The
+// values are for HCR_EL2.E2H = 0.
 
     .macro  known_el1_state
     // RES1 bits of Armv8.0: MMU, caches and alignment checks off, little-endian.
@@ -10,6 +10,7 @@
     .endm
 
     .section .text.identity, "ax"
+// Entered at EL2 or EL1 with the MMU off, returns at EL1. Clobbers x0-x3.
     .global enter_el1
 enter_el1:
     mrs     x0, CurrentEL
@@ -19,7 +20,17 @@ enter_el1:
     isb                             // what follows runs by the new values
     ret
 
-1:  mov     x0, #(1 << 31)          // RW: EL1 is AArch64. No traps, no stage 2, E2H = 0.
+1:  mov     x3, x30
+    bl      prepare_el1
+    mov     x0, #0x3c5              // EL1 on SP_EL1, DAIF masked
+    msr     spsr_el2, x0
+    msr     elr_el2, x3
+    eret                            // also the context synchronization that all of the above needs
+
+// At EL2 with the MMU off: an EL1 as it is without an EL2, and this EL2 in a known state. Clobbers x0-x2.
+    .global prepare_el1
+prepare_el1:
+    mov     x0, #(1 << 31)          // RW: EL1 is AArch64. No traps, no stage 2, E2H = 0.
     msr     hcr_el2, x0
     // With E2H = 1 the names of EL1's registers would mean those of EL2, and others would be laid out differently.
     isb
@@ -76,10 +87,7 @@ enter_el1:
     cbz     x0, 5f
     msr     S3_4_C1_C2_2, xzr       // HCRX_EL2: EL1's TLBIs and DSBs mean what they say (FnXS = 0)
 
-5:  mov     x0, #0x3c5              // EL1 on SP_EL1, DAIF masked
-    msr     spsr_el2, x0
-    msr     elr_el2, x30
-    eret                            // also the context synchronization that all of the above needs
+5:  ret
 
 // From EL2 itself: a register that an ID register promises and the machine lacks (QEMU's a64fx with a GICv2 has no
 // ICC_SRE_EL2) is passed over, and reads as zero. From EL1 nothing traps but an HVC, and this kernel makes none when it

@@ -6,8 +6,6 @@
     .section .text.identity, "ax"
     .global switch_translation
 switch_translation:
-    // The new tables were written by ordinary stores, maybe with the MMU off. Without this a walk could miss them.
-    dsb     sy
     mrs     x5, sctlr_el1
     bic     x5, x5, #1
     msr     sctlr_el1, x5
@@ -21,7 +19,9 @@ switch_translation:
     // Whatever the TLBs hold comes from other tables, or from before reset, with the ASID that the new ones use. Local
     // is enough: every CPU comes through here by itself.
     tlbi    vmalle1
-    dsb     nsh                     // the invalidation is complete, or an old entry could be hit once the MMU is on
+    // The invalidation is complete, or an old entry could be hit once the MMU is on. So are this CPU's stores to the new
+    // tables, or a walk could miss them; those of another CPU are its own to complete.
+    dsb     nsh
     isb                             // the registers above have their values before the first walk
     msr     sctlr_el1, x4
     isb                             // the next instruction is fetched through the new translation

@@ -12,12 +12,14 @@ use super::problem::Problem;
 
 pub(super) const HEADER_BYTES: usize = 40;
 pub(super) const MAGIC: u32 = 0xd00d_feed;
-const VERSION: u32 = 17;
-const BEGIN_NODE: u32 = 1;
-const END_NODE: u32 = 2;
-const PROPERTY: u32 = 3;
+pub(super) const VERSION: u32 = 17;
+/// The oldest version that a reader of [`VERSION`] may have been written for and still read it.
+pub(super) const OLDEST: u32 = 16;
+pub(super) const BEGIN_NODE: u32 = 1;
+pub(super) const END_NODE: u32 = 2;
+pub(super) const PROPERTY: u32 = 3;
 const NOP: u32 = 4;
-const END: u32 = 9;
+pub(super) const END: u32 = 9;
 
 /// The big-endian 32-bit word at `offset`.
 pub(super) fn word(bytes: &[u8], offset: usize) -> Option<u32> {
@@ -32,6 +34,7 @@ pub(super) struct Blob<'a> {
     structure_offset: usize,
     strings: &'a [u8],
     reservations: &'a [u8],
+    boot_cpu: u32,
 }
 
 impl<'a> Blob<'a> {
@@ -73,7 +76,18 @@ impl<'a> Blob<'a> {
             structure_offset: structure as usize,
             strings: bytes.get(strings as usize..strings_end).unwrap_or(&[]),
             reservations: bytes.get(reservations as usize..).unwrap_or(&[]),
+            boot_cpu: field(7),
         })
+    }
+
+    /// The names of properties, one after the other.
+    pub(super) fn strings(&self) -> &'a [u8] {
+        self.strings
+    }
+
+    /// The physical identifier of the CPU that boots.
+    pub(super) fn boot_cpu(&self) -> u32 {
+        self.boot_cpu
     }
 
     /// The structure from its beginning.
@@ -121,6 +135,23 @@ pub(super) struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
+    /// Where the name of a property of this blob starts in the strings block.
+    pub(super) fn name_offset(&self, property: &Property<'_>) -> u32 {
+        (self.blob.strings.len() - property.name.len()) as u32
+    }
+
+    /// The value of the first property called `name` among those that come next.
+    pub(super) fn find_property(mut self, name: &str) -> Option<&'a [u8]> {
+        while self.at_property() {
+            match self.next() {
+                Ok(Token::Property(property)) if property.is_called(name.as_bytes()) => return Some(property.value),
+                Ok(_) => {}
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
     /// Whether the next token, no-operations skipped, is a property.
     pub(super) fn at_property(&mut self) -> bool {
         while word(self.blob.structure, self.offset) == Some(NOP) {

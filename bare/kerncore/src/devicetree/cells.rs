@@ -2,6 +2,8 @@
 
 use crate::text::Text;
 
+use super::blob::Tokens;
+
 /// How many cells an address and a size take on a bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CellCounts {
@@ -12,7 +14,20 @@ pub(super) struct CellCounts {
 impl CellCounts {
     /// Where a node says nothing (Devicetree Specification 0.4, 2.3.5).
     pub(super) const DEFAULT: Self = Self { address: 2, size: 1 };
+
+    /// What a node, of which `properties` come next, says of its children.
+    pub(super) fn of_children(properties: &Tokens<'_>) -> Self {
+        let cells = |name, default| {
+            let cell = properties.find_property(name).and_then(|value| <[u8; 4]>::try_from(value).ok());
+            cell.map(u32::from_be_bytes).filter(|&cells| cells <= MAX_CELLS).unwrap_or(default)
+        };
+        let Self { address, size } = Self::DEFAULT;
+        Self { address: cells("#address-cells", address), size: cells("#size-cells", size) }
+    }
 }
+
+/// PCI has 3; nothing has more than 4.
+pub(super) const MAX_CELLS: u32 = 4;
 
 /// Big-endian 32-bit cells, read from the front.
 #[derive(Clone, Copy)]

@@ -13,11 +13,11 @@ use super::description::{MachineDescription, Reservation};
 use super::problem::Problem;
 use super::walk::Node;
 
-/// Whether a child of the root is memory: by its type, or by its name if it has no type.
-pub(super) fn is_memory(node: &Node<'_>) -> bool {
-    match node.property("device_type") {
+/// Whether a child of the root with this name and `device_type` is memory: by its type, or by its name if it has none.
+pub(super) fn is_memory(name: Text<'_>, device_type: Option<&[u8]>) -> bool {
+    match device_type {
         Some(device_type) => device_type == b"memory\0",
-        None => node.name.0.split(|&byte| byte == b'@').next() == Some(b"memory"),
+        None => name.0.split(|&byte| byte == b'@').next() == Some(b"memory"),
     }
 }
 

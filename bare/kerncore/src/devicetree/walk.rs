@@ -9,7 +9,7 @@ use crate::range::PhysicalRange;
 use crate::text::Text;
 
 use super::blob::{Blob, Token, Tokens};
-use super::cells::{CellCounts, Cells, Reg, strings};
+use super::cells::{CellCounts, Cells, MAX_CELLS, Reg, strings};
 use super::problem::Problem;
 
 /// Nodes of this depth or deeper are given out, but know nothing of their place; the trees of real machines have 8 levels.
@@ -60,15 +60,7 @@ pub(super) struct Node<'a> {
 impl<'a> Node<'a> {
     /// The value of the first property called `name`.
     pub(super) fn property(&self, name: &str) -> Option<&'a [u8]> {
-        let mut tokens = self.properties;
-        while tokens.at_property() {
-            match tokens.next() {
-                Ok(Token::Property(property)) if property.is_called(name.as_bytes()) => return Some(property.value),
-                Ok(_) => {}
-                Err(_) => return None,
-            }
-        }
-        None
+        self.properties.find_property(name)
     }
 
     /// A property of one cell.
@@ -105,17 +97,7 @@ impl<'a> Node<'a> {
             .filter_map(|name| self.cell(name))
             .find(|&cells| cells > MAX_CELLS)
     }
-
-    /// The cells of its children's `reg`.
-    fn child_counts(&self) -> CellCounts {
-        let cells = |name, default| self.cell(name).filter(|&cells| cells <= MAX_CELLS).unwrap_or(default);
-        let CellCounts { address, size } = CellCounts::DEFAULT;
-        CellCounts { address: cells("#address-cells", address), size: cells("#size-cells", size) }
-    }
 }
-
-/// PCI has 3; nothing has more than 4.
-const MAX_CELLS: u32 = 4;
 
 /// What an open node tells its children.
 #[derive(Clone, Copy)]
@@ -186,7 +168,7 @@ impl<'a> Walk<'a> {
         node.interrupt_parent = node.cell("interrupt-parent").unwrap_or(above.interrupt_parent);
         if let Some(level) = self.levels.get_mut(depth) {
             let (interrupt_parent, ranges) = (node.interrupt_parent, node.property("ranges"));
-            *level = Level { place, counts: node.child_counts(), interrupt_parent, ranges };
+            *level = Level { place, counts: CellCounts::of_children(&node.properties), interrupt_parent, ranges };
         }
         Ok(node)
     }

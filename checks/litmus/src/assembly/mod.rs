@@ -6,10 +6,9 @@ mod statement;
 
 use std::collections::BTreeMap;
 
-pub use names::system;
+use a64::instruction::Instruction;
 
 use crate::error::At;
-use crate::instruction::Instruction;
 
 /// Assembled code.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -101,7 +100,7 @@ fn split_label(text: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::instruction::When;
+    use a64::instruction::When;
 
     fn code(text: &str) -> Result<Assembled, At> {
         let lines: Vec<(usize, &str)> = text.lines().enumerate().map(|(at, text)| (at + 1, text)).collect();

@@ -1,11 +1,8 @@
-//! Names of TLBIs, barriers, conditions and system registers, as assemblers spell them. (DDI 0487, C5.5, C6.2, D24.2)
+//! Names of TLBIs, barriers and conditions, as assemblers spell them. (DDI 0487, C5.5, C6.2)
 
+use a64::instruction::Flag;
 use machine::barrier::{Accesses, Barrier, Domain};
-use machine::event::Level;
-use machine::registers::Register;
 use machine::tlbi::Opcode;
-
-use crate::instruction::{Flag, System};
 
 /// The opcode of a TLBI by its name, in capitals: `VAE1IS`, `RVALE1ISNXS`.
 pub(super) fn tlbi(name: &str) -> Option<Opcode> {
@@ -113,36 +110,6 @@ pub(super) fn flag(name: &str) -> Option<Flag> {
         "LT" => Flag::Lt,
         "GT" => Flag::Gt,
         "LE" => Flag::Le,
-        _ => return None,
-    })
-}
-
-/// A system register by its name, in capitals.
-pub fn system(name: &str) -> Option<System> {
-    let level = if name.ends_with("_EL2") { Level::El2 } else { Level::El1 };
-    Some(match name {
-        "TTBR0_EL1" => System::Translation(Register::Ttbr0El1),
-        "TTBR1_EL1" => System::Translation(Register::Ttbr1El1),
-        "TCR_EL1" => System::Translation(Register::TcrEl1),
-        "MAIR_EL1" => System::Translation(Register::MairEl1),
-        "SCTLR_EL1" => System::Translation(Register::SctlrEl1),
-        "TTBR0_EL2" => System::Translation(Register::Ttbr0El2),
-        "TTBR1_EL2" => System::Translation(Register::Ttbr1El2),
-        "TCR_EL2" => System::Translation(Register::TcrEl2),
-        "MAIR_EL2" => System::Translation(Register::MairEl2),
-        "SCTLR_EL2" => System::Translation(Register::SctlrEl2),
-        "VTTBR_EL2" => System::Translation(Register::VttbrEl2),
-        "VTCR_EL2" => System::Translation(Register::VtcrEl2),
-        "HCR_EL2" => System::Translation(Register::HcrEl2),
-        "ELR_EL1" | "ELR_EL2" => System::Return(level),
-        "SPSR_EL1" | "SPSR_EL2" => System::SavedState(level),
-        "ESR_EL1" | "ESR_EL2" => System::Syndrome(level),
-        "FAR_EL1" | "FAR_EL2" => System::FaultAddress(level),
-        "VBAR_EL1" | "VBAR_EL2" => System::VectorBase(level),
-        "HPFAR_EL2" => System::FaultIntermediate,
-        "TPIDR_EL0" => System::Scratch(0),
-        "TPIDR_EL1" => System::Scratch(1),
-        "TPIDR_EL2" => System::Scratch(2),
         _ => return None,
     })
 }

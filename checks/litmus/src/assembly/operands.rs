@@ -1,6 +1,6 @@
 //! Operands: registers, constants, addresses.
 
-use crate::instruction::{Address, General, Operand, Width};
+use a64::instruction::{Address, General, Operand, Width, WriteBack};
 
 /// A number: decimal, `0x`, `0b`, with or without `#`, or negative.
 pub(super) fn immediate(text: &str) -> Option<u64> {
@@ -37,26 +37,30 @@ pub(super) fn either(text: &str) -> Option<Operand> {
     }
 }
 
+const fn at(base: General, offset: Operand) -> Address {
+    Address { base, offset, write_back: WriteBack::No }
+}
+
 /// `[X1]`, `[X1,#8]`, `[X1,X2]`, `[X1,W2,SXTW]`, `[X1,X2,LSL #3]`.
 pub(super) fn address(text: &str) -> Option<Address> {
     let inner = text.strip_prefix('[')?.strip_suffix(']')?;
     let mut parts = inner.split(',').map(str::trim);
     let (base, Width::Double) = register(parts.next()?)? else { return None };
-    let Some(offset) = parts.next() else { return Some(Address { base, offset: Operand::Immediate(0) }) };
+    let Some(offset) = parts.next() else { return Some(at(base, Operand::Immediate(0))) };
     let modifier = parts.next();
     if parts.next().is_some() {
         return None;
     }
     let Some((from, width)) = register(offset) else {
         let offset = immediate(offset).filter(|_| modifier.is_none())?;
-        return Some(Address { base, offset: Operand::Immediate(offset) });
+        return Some(at(base, Operand::Immediate(offset)));
     };
     let (extend, shift) = match (width, modifier) {
         (Width::Double, None) => (None, 0),
         (_, Some(modifier)) => extension(width, modifier)?,
-        (Width::Word, None) => return None,
+        (_, None) => return None,
     };
-    Some(Address { base, offset: Operand::Register { from, extend, shift } })
+    Some(at(base, Operand::Register { from, extend, shift }))
 }
 
 /// `SXTW`, `UXTW #3`, `LSL #3`: signedness of a W register, and a shift.

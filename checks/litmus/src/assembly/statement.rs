@@ -1,10 +1,11 @@
 //! One statement: a mnemonic and its operands.
 
+use a64::instruction::{Cache, General, Instruction, Operand, Operation, Ordering, When};
+use a64::registers::System;
 use machine::event::Level;
 
 use super::names;
 use super::operands::{address, either, immediate, register};
-use crate::instruction::{General, Instruction, Operand, Operation, Ordering, When};
 
 type Find<'a> = &'a dyn Fn(&str) -> Option<u64>;
 
@@ -61,7 +62,7 @@ fn tlbi(operands: &[&str]) -> Result<Instruction, String> {
 fn system(mnemonic: &str, operands: &[&str]) -> Result<Instruction, String> {
     let &[first, second] = operands else { return Err(format!("{mnemonic} has two operands")) };
     let (name, general) = if mnemonic == "MRS" { (second, first) } else { (first, second) };
-    let system = names::system(&name.to_ascii_uppercase());
+    let system = System::named(name);
     let system = system.ok_or_else(|| format!("system register `{name}` is not known here"))?;
     let (general, _) = register(general).ok_or_else(|| format!("`{general}` is no register"))?;
     Ok(match mnemonic {
@@ -97,7 +98,12 @@ fn other(mnemonic: &str, operands: &[&str]) -> Option<Instruction> {
             names::barrier(mnemonic == "DSB", &name.to_ascii_uppercase()).map(Instruction::Barrier)
         }
         ("ISB", [] | ["SY" | "sy"]) => Some(Instruction::Barrier(machine::barrier::Barrier::Isb)),
-        ("NOP", []) | ("DC" | "IC", [_, _]) => Some(Instruction::Nothing),
+        ("NOP", []) => Some(Instruction::Nothing),
+        ("DC" | "IC", [name, operand]) => {
+            let name = format!("{mnemonic} {}", name.to_ascii_uppercase());
+            let (_, operation) = Cache::ALL.into_iter().find(|it| it.0 == name)?;
+            Some(Instruction::Cache { operation, operand: register(operand)?.0 })
+        }
         ("SVC", [number]) => {
             Some(Instruction::Call { level: Level::El1, number: u16::try_from(immediate(number)?).ok()? })
         }

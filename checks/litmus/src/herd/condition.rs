@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use a64::instruction::{General, Width};
 use machine::syndrome::FaultKind;
 
 use super::init::World;
@@ -9,7 +10,6 @@ use super::source::Piece;
 use super::value::{descriptor_of, value};
 use crate::condition::{Condition, Term};
 use crate::error::At;
-use crate::instruction::{General, Width};
 use crate::test::Quantifier;
 
 /// Reads what follows the code; `labels` are those of each thread.

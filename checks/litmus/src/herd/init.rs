@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use a64::instruction::Width;
+
 use super::source::{Piece, Source};
 use super::value::{descriptor_of, value, variables};
 use crate::error::At;
-use crate::instruction::Width;
 use crate::layout;
 use crate::tables::{Leaf, PAGE, Stage, Table};
 

@@ -16,12 +16,13 @@ mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use a64::interpreter::OnFault;
 use machine::event::Level;
 
 use crate::assembly::{self, Assembled};
 use crate::error::{At, Error};
 use crate::layout::{self, Translation};
-use crate::test::{OnFault, Test, Thread};
+use crate::test::{Test, Thread};
 use init::World;
 use source::{Column, Source};
 

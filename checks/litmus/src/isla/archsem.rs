@@ -2,6 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use a64::decode::decode;
+use a64::instruction::{General, Instruction};
+use a64::interpreter::OnFault;
+use a64::registers::System;
 use machine::event::Level;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -10,11 +14,9 @@ use super::document::Document;
 use super::expression::number;
 use crate::condition::{Condition, Term};
 use crate::error::At;
-use crate::instruction::{General, Instruction, System};
 use crate::layout::Translation;
 use crate::tables::{Stage, Table};
-use crate::test::{OnFault, Quantifier, Test, Thread};
-use crate::{assembly, machine_code};
+use crate::test::{Quantifier, Test, Thread};
 
 /// TTBR1 is not walked. The tests leave T0SZ at 0, and a CPU then takes the most it has: 48 bits here.
 const TCR_EPD1: u64 = 1 << 23;
@@ -64,7 +66,7 @@ fn thread(document: &Document<'_>, key: &str) -> Result<Thread, At> {
     for (name, text) in document.registers(key)? {
         let wrong = |what: String| At::line(text.line, what);
         let value = number(&text.value).ok_or_else(|| wrong(format!("`{}` is no number", text.value)))?;
-        match (name.as_str(), assembly::system(&name)) {
+        match (name.as_str(), System::named(&name)) {
             ("_PC", _) => thread.entry = value,
             ("CurrentEL", _) if value == 0 => thread.level = Level::El0,
             ("CurrentEL", _) if value == 1 => thread.level = Level::El1,
@@ -96,7 +98,7 @@ fn code_of(thread: &Thread, memory: &BTreeMap<u64, u64>, words: &BTreeMap<u64, u
     for step in 0.. {
         let Some(word) = words.get(&(physical + step * 4)) else { break };
         let place = thread.entry + step * 4;
-        let instruction = u32::try_from(*word).ok().and_then(|word| machine_code::decode(word, place));
+        let instruction = u32::try_from(*word).ok().and_then(|word| decode(word, place));
         code.insert(place, instruction.ok_or_else(|| At::line(0, format!("{word:#x} is no instruction known here")))?);
         source.insert(place, format!("{word:#010x}"));
     }

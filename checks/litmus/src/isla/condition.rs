@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use a64::instruction::{General, Width};
+use a64::registers::System;
+
 use super::expression::{Expression, Reader};
 use super::setup::World;
-use crate::assembly;
 use crate::condition::{Condition, Term};
-use crate::instruction::{General, Width};
 
 /// Reads a condition; `labels` are those of each thread.
 pub(super) fn parse(text: &str, world: &World, labels: &[BTreeMap<String, u64>]) -> Result<Condition, String> {
@@ -89,5 +90,5 @@ fn register(thread: usize, name: &str) -> Option<Term> {
     if let Some(number) = name.strip_prefix(['X', 'R']).and_then(|number| number.parse::<u8>().ok()) {
         return (number < 31).then_some(Term::Register(thread, General(number)));
     }
-    assembly::system(name).map(|system| Term::System(thread, system))
+    System::named(name).map(|system| Term::System(thread, system))
 }

@@ -10,14 +10,15 @@ mod statements;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use a64::interpreter::OnFault;
+use a64::registers::System;
 use machine::event::Level;
 use machine::registers::Register;
 
 use crate::assembly::{self, Assembled};
 use crate::error::{At, Error};
-use crate::instruction::System;
 use crate::layout::{self, Translation};
-use crate::test::{OnFault, Quantifier, Test, Thread};
+use crate::test::{Quantifier, Test, Thread};
 use document::{Document, Text};
 use setup::{BASE, BASE2, World};
 
@@ -128,7 +129,7 @@ fn set(thread: &mut Thread, translation: &mut Translation, name: &str, value: u6
         *thread.general.get_mut(number).ok_or_else(|| format!("there is no register {name}"))? = value;
         return Ok(());
     }
-    match (name, assembly::system(name)) {
+    match (name, System::named(name)) {
         ("PSTATE.EL" | "CurrentEL", _) => {
             thread.level = match value {
                 0 => Level::El0,

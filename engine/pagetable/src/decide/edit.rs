@@ -1,6 +1,6 @@
 //! What becomes of a leaf, or of a part of it.
 
-use vmsa::{Descriptor, Geometry, Granule, LeafSize, Level};
+use vmsa::{Bits, Descriptor, Geometry, Granule, LeafSize, Level};
 
 use crate::pieces::{Content, Pieces};
 use crate::regime::Attributes;
@@ -8,9 +8,9 @@ use crate::regime::Attributes;
 /// A function from leaf to leaf, as data: in leaves that have all bits of `only`, bits are cleared, then set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Edit {
-    pub(super) only: u64,
-    pub(super) clear: u64,
-    pub(super) set: u64,
+    pub(super) only: Bits,
+    pub(super) clear: Bits,
+    pub(super) set: Bits,
 }
 
 impl Edit {

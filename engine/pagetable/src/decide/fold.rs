@@ -1,6 +1,6 @@
 //! Where neighbours can become one larger leaf.
 
-use vmsa::{Descriptor, Geometry, Granule};
+use vmsa::{Bits, Descriptor, Geometry, Granule};
 
 use super::edit::content;
 use super::{Decision, Edit, Regroup, State, state};
@@ -33,6 +33,23 @@ pub(super) fn decide_table<G: Granule, R: Regime, P: Platform>(
             if content.is_kept { Decision::Replace(leaf) } else { Decision::Fold(leaf) }
         }
         _ => Decision::Enter,
+    }
+}
+
+/// Whether all leaves below the table that `visit` leads to hold this content, but for what hardware writes.
+pub(super) fn holds<G: Granule, R: Regime, P: Platform>(
+    platform: &P,
+    geometry: Geometry<G>,
+    regime: R,
+    visit: &Visit,
+    content: &Content,
+) -> bool {
+    let Some(table) = next_table(geometry, visit) else { return false };
+    match uniform::<G, R, P>(platform, geometry, regime, table) {
+        Uniform::Content(held) => {
+            (held.delta, held.attributes, held.is_kept) == (content.delta, content.attributes, content.is_kept)
+        }
+        _ => false,
     }
 }
 
@@ -78,7 +95,7 @@ pub(super) fn decide_group<G: Granule, R: Regime, P: Platform>(
 
 /// Bits in which a leaf with these bits may differ from others and still be alike: those that hardware writes. Where it does
 /// not manage the dirty state, what it would write is the right to write, which no leaf gets from a neighbour.
-fn hardware_bits<R: Regime>(regime: R, bits: u64) -> u64 {
+fn hardware_bits<R: Regime>(regime: R, bits: Bits) -> Bits {
     let (managed, ..) = R::Attributes::CLEAN;
     match regime.has_hardware_updates() {
         false => 0,

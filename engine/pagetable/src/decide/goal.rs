@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use vmsa::{Address, Geometry, Granule, LeafSize, Level, PhysAddr};
+use vmsa::{Address, Bits, Geometry, Granule, LeafSize, Level, PhysAddr};
 
 use super::Edit;
 use crate::change::{Change, Refusal};
@@ -92,7 +92,7 @@ fn offsets<G: Granule>(geometry: Geometry<G>, start: u64, end: u64) -> Result<(u
 
 /// The bits that a descriptor of this geometry can hold. LPA2 has no shareability in descriptors, so it is left out.
 #[inline(always)]
-fn attribute_bits<G: Granule, R: Regime>(geometry: Geometry<G>, attributes: R::Attributes) -> Result<u64, Refusal> {
+fn attribute_bits<G: Granule, R: Regime>(geometry: Geometry<G>, attributes: R::Attributes) -> Result<Bits, Refusal> {
     let allowed = geometry.layout().attribute_mask(G::PAGE_SIZE, Level::L3) & !R::ABSENT;
     let bits = attributes.into();
     let foreign = bits & !allowed & !R::Attributes::SHAREABILITY;

@@ -108,6 +108,12 @@ impl Goal {
                 Decision::Unlink
             }
             (Wanted::Remap(content), State::Table) if visit.is_whole() => {
+                // Leaf by leaf nothing may be left to do, where a new table would need break-before-make.
+                if !content.fits::<G>(geometry.layout(), visit.level)
+                    && fold::holds::<G, R, P>(platform, geometry, regime, visit, &content)
+                {
+                    return Decision::Enter;
+                }
                 Decision::Rebuild(self.replacing(content, None))
             }
             (Wanted::Fold, State::Table) if visit.is_whole() => {

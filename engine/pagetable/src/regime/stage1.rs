@@ -1,14 +1,14 @@
 //! The stage-1 regimes: EL1&0, EL2&0 and EL2.
 
 use vmsa::maintenance::{Maintenance, TlbiOp, operand_by_address, operand_by_asid};
-use vmsa::{AddressHalf, Geometry, Granule, Layout, Stage1Attributes, VirtAddr};
+use vmsa::{AddressHalf, Bits, Geometry, Granule, Layout, Stage1Attributes, VirtAddr};
 
 use super::{Attributes, Regime, Rest};
 use crate::invalidation::{Depth, Invalidate, Invalidation, TlbFeatures};
 
 impl Attributes for Stage1Attributes {
-    const IGNORED: u64 = Self::SOFTWARE.bits();
-    const IN_PLACE: u64 = Self::USER
+    const IGNORED: Bits = Self::SOFTWARE.bits();
+    const IN_PLACE: Bits = Self::USER
         .union(Self::READ_ONLY)
         .union(Self::AF)
         .union(Self::DBM)
@@ -16,17 +16,17 @@ impl Attributes for Stage1Attributes {
         .union(Self::GUARDED)
         .union(Self::SOFTWARE)
         .bits();
-    const ACCESS_FLAG: u64 = Self::AF.bits();
-    const SHAREABILITY: u64 = Self::INNER_SHAREABLE.bits();
-    const DIRTY: u64 = Self::READ_ONLY.bits();
-    const CLEAN: (u64, u64, u64) = (Self::DBM.bits(), Self::READ_ONLY.bits(), 0);
+    const ACCESS_FLAG: Bits = Self::AF.bits();
+    const SHAREABILITY: Bits = Self::INNER_SHAREABLE.bits();
+    const DIRTY: Bits = Self::READ_ONLY.bits();
+    const CLEAN: (Bits, Bits, Bits) = (Self::DBM.bits(), Self::READ_ONLY.bits(), 0);
 
-    fn gather(one: u64, other: u64) -> u64 {
+    fn gather(one: Bits, other: Bits) -> Bits {
         // Dirty is READ_ONLY clear.
         (one | other & Self::ACCESS_FLAG) & !(Self::DIRTY & !other)
     }
 
-    fn keep_hardware_writes(bits: u64, before: u64, after: u64) -> u64 {
+    fn keep_hardware_writes(bits: Bits, before: Bits, after: Bits) -> Bits {
         let accessed = after & !before & Self::ACCESS_FLAG;
         let dirtied = before & !after & Self::DIRTY;
         let is_managed = bits & Self::DBM.bits() != 0;
@@ -176,7 +176,7 @@ two_ranges!(El2And0);
 impl Regime for El2 {
     type Input = VirtAddr;
     type Attributes = Stage1Attributes;
-    const ABSENT: u64 = Stage1Attributes::PXN.union(Stage1Attributes::NOT_GLOBAL).bits();
+    const ABSENT: Bits = Stage1Attributes::PXN.union(Stage1Attributes::NOT_GLOBAL).bits();
 
     fn accepts<G: Granule>(self, geometry: Geometry<G>) -> bool {
         geometry.root_tables() == 1 && geometry.half() == AddressHalf::Lower

@@ -8,26 +8,26 @@
 //! Where everything is to be forgotten, VMALLS12E1IS does all of it.
 
 use vmsa::maintenance::{Maintenance, TlbiOp, operand_by_intermediate};
-use vmsa::{Geometry, Granule, IntermediateAddr, Layout, Stage2Attributes};
+use vmsa::{Bits, Geometry, Granule, IntermediateAddr, Layout, Stage2Attributes};
 
 use super::{Attributes, Regime, Rest};
 use crate::invalidation::{Depth, Invalidate, Invalidation, TlbFeatures};
 
 impl Attributes for Stage2Attributes {
-    const IGNORED: u64 = Self::SOFTWARE.bits();
-    const IN_PLACE: u64 =
+    const IGNORED: Bits = Self::SOFTWARE.bits();
+    const IN_PLACE: Bits =
         Self::READ_WRITE.union(Self::AF).union(Self::DBM).union(Self::EXECUTE).union(Self::SOFTWARE).bits();
-    const ACCESS_FLAG: u64 = Self::AF.bits();
-    const SHAREABILITY: u64 = Self::INNER_SHAREABLE.bits();
-    const DIRTY: u64 = Self::WRITE.bits();
-    const CLEAN: (u64, u64, u64) = (Self::DBM.bits(), 0, Self::WRITE.bits());
+    const ACCESS_FLAG: Bits = Self::AF.bits();
+    const SHAREABILITY: Bits = Self::INNER_SHAREABLE.bits();
+    const DIRTY: Bits = Self::WRITE.bits();
+    const CLEAN: (Bits, Bits, Bits) = (Self::DBM.bits(), 0, Self::WRITE.bits());
 
-    fn gather(one: u64, other: u64) -> u64 {
+    fn gather(one: Bits, other: Bits) -> Bits {
         // Dirty is WRITE set.
         one | other & (Self::ACCESS_FLAG | Self::DIRTY)
     }
 
-    fn keep_hardware_writes(bits: u64, before: u64, after: u64) -> u64 {
+    fn keep_hardware_writes(bits: Bits, before: Bits, after: Bits) -> Bits {
         let written = after & !before;
         let is_managed = bits & Self::DBM.bits() != 0;
         bits | written & Self::ACCESS_FLAG | if is_managed { written & Self::DIRTY } else { 0 }

@@ -11,7 +11,7 @@ use pagetable::{
     Census, Change, El1, Licence, Memory, PageTable, Regime, Reserve, Scope, Step, TlbFeatures, Tolerance,
 };
 use vmsa::{
-    Address, AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Layout, LeafSize, Meaning, PhysAddr,
+    Address, AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Layout, LeafSize, Meaning, PhysAddr,
     Stage1Attributes, VirtAddr,
 };
 
@@ -71,6 +71,11 @@ pub(crate) fn live<'m, G: Granule, R: Regime>(
     setup: &[Change<R>],
 ) -> Table<'m, G, R> {
     live_at(memory, Geometry::new(bits, layout, AddressHalf::Lower).unwrap(), regime, setup)
+}
+
+/// A live page table of 39 bits and 4 KiB pages in the kernel's regime, which holds `setup`.
+pub(crate) fn live_4k<'m>(memory: &'m Memory, setup: &[Change<El1>]) -> Table<'m, Granule4K> {
+    live(memory, (39, Layout::Bits48), KERNEL, setup)
 }
 
 /// Where roots of several tables lie.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use image::{Root, Span, Table};
 use serde_json::{Value, json};
-use vmsa::{Descriptor, Level, ptdump};
+use vmsa::{DESCRIPTOR_BYTES, Descriptor, Level, ptdump};
 
 use super::Format;
 use crate::only::Filter;
@@ -35,7 +35,7 @@ impl Totals {
     pub(crate) fn table(&mut self, root: &Root, table: &Table) {
         if !table.is_repeated {
             *self.tables.entry(table.level).or_default() += 1;
-            self.table_bytes += root.shape.entries(table.level) as u64 * 8;
+            self.table_bytes += root.shape.entries(table.level) as u64 * DESCRIPTOR_BYTES as u64;
         }
     }
 
@@ -78,7 +78,7 @@ impl Totals {
         writeln!(out, "  {:<24} {:>12}", "all", self.leaf_count())?;
         writeln!(out, "{:<26} {:>12} {:>14}", "tables", "count", "take")?;
         for (level, count) in &self.tables {
-            let bytes = count * root.shape.entries(*level) as u64 * 8;
+            let bytes = count * root.shape.entries(*level) as u64 * DESCRIPTOR_BYTES as u64;
             writeln!(out, "  {:<24} {count:>12} {:>14}", level.to_string(), bytes_as_text(bytes))?;
         }
         writeln!(out, "  {:<24} {:>12} {:>14}", "all", self.table_count(), bytes_as_text(self.table_bytes))?;

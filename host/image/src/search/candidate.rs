@@ -1,6 +1,6 @@
 //! Whether a page of memory could be a table of tables, and which shapes a page table that begins there could have.
 
-use vmsa::{AddressHalf, Descriptor, Layout, Level, PageSize, PhysAddr};
+use vmsa::{AddressHalf, Bits, Descriptor, Layout, Level, PageSize, PhysAddr};
 
 use super::{descriptors, level_at};
 use crate::memory::{Memory, ReadError};
@@ -8,7 +8,7 @@ use crate::root::{Origin, Regime, Root};
 use crate::shape::Shape;
 
 /// Bits of a table descriptor that kernels leave zero: attributes of leaves, and what is reserved or ignored.
-const CLEAR_IN_TABLES: u64 = 0x07ff_0000_0000_0bfc;
+const CLEAR_IN_TABLES: Bits = 0x07ff_0000_0000_0bfc;
 /// AF: every leaf in use has it.
 const AF: u64 = 1 << 10;
 /// How many of a table's links are followed to see how deep it is.

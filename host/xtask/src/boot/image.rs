@@ -48,8 +48,11 @@ pub(crate) fn flatten(file: &[u8]) -> Result<Vec<u8>, String> {
     Ok(image)
 }
 
-/// The memory that an Image takes, by its header.
+/// The memory that an Image takes, by its header; none if it has no header.
 pub(crate) fn size_bytes(image: &[u8]) -> Option<u64> {
+    if image.get(MAGIC_OFFSET..MAGIC_OFFSET + MAGIC.len()) != Some(MAGIC) {
+        return None;
+    }
     let bytes = image.get(IMAGE_SIZE_OFFSET..IMAGE_SIZE_OFFSET + 8)?;
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }

@@ -24,6 +24,9 @@ pub(crate) fn judge(ended: &Ended) -> Judgement {
     if ended.output.is_empty() && code == 1 && !ended.complaints.is_empty() {
         return refused_by_qemu(&ended.complaints);
     }
+    if code == 2 && has_refused(&transcript) {
+        return Judgement { status: Status::BadInput, line: None };
+    }
     match (transcript.verdict(), code) {
         (Some(Verdict::Passed { checks }), 0) => passed(&transcript, checks),
         (Some(Verdict::Failed { .. }), 1) => Judgement { status: Status::Failed, line: None },
@@ -36,6 +39,24 @@ pub(crate) fn judge(ended: &Ended) -> Judgement {
         }
         (None, _) => judgement(Status::Failed, format!("the machine ended without a verdict line, with status {code}")),
     }
+}
+
+/// Judges the run of a kernel that is not ours and gives no verdict: the machine ended, or it did not.
+pub(crate) fn judge_other(ended: &Ended) -> Judgement {
+    let transcript = Transcript::new(&ended.output);
+    match ended.end {
+        End::Exited(0) => Judgement { status: Status::Passed, line: None },
+        End::Exited(2) if has_refused(&transcript) => Judgement { status: Status::BadInput, line: None },
+        End::Exited(1) if ended.output.is_empty() && !ended.complaints.is_empty() => refused_by_qemu(&ended.complaints),
+        End::Exited(code) => judgement(Status::Failed, format!("the machine ended with status {code}")),
+        End::Signalled => judgement(Status::Failed, "a signal ended QEMU"),
+        End::TimedOut => judgement(Status::TimedOut, "no end in time (--timeout SECONDS waits longer)"),
+    }
+}
+
+/// Whether the monitor has said that it starts no guest.
+fn has_refused(transcript: &Transcript) -> bool {
+    transcript.lines().any(|line| line.starts_with("monitor: ") && line.ends_with("the guest was not started"))
 }
 
 fn judgement(status: Status, line: impl Into<String>) -> Judgement {
@@ -146,6 +167,24 @@ mod tests {
         assert_eq!(status, Status::TimedOut);
         assert!(line.contains("did not end"), "{line}");
         assert_eq!(judged(CHECKS, End::Signalled).0, Status::Failed);
+    }
+
+    #[test]
+    fn a_monitor_may_refuse() {
+        let refusal = "monitor: command line: x: unknown; the guest was not started\n";
+        assert_eq!(judged(refusal, End::Exited(2)), (Status::BadInput, String::new()));
+        assert_eq!(judged(refusal, End::Exited(0)).0, Status::Failed);
+    }
+
+    #[test]
+    fn another_kernel_only_has_to_end() {
+        let judged =
+            |output: &str, end| judge_other(&Ended { output: output.into(), complaints: String::new(), end }).status;
+        assert_eq!(judged("reboot: Power down\n", End::Exited(0)), Status::Passed);
+        assert_eq!(judged("monitor: panic\n", End::Exited(1)), Status::Failed);
+        assert_eq!(judged("x\n", End::Exited(2)), Status::Failed);
+        assert_eq!(judged("monitor: x; the guest was not started\n", End::Exited(2)), Status::BadInput);
+        assert_eq!(judged("", End::TimedOut), Status::TimedOut);
     }
 
     #[test]

@@ -5,11 +5,13 @@
 //!                   image ^                       '--view--> the terminal
 //! ```
 
+mod description;
 pub(crate) mod guest;
 pub(crate) mod image;
 pub(crate) mod install;
 pub(crate) mod judge;
 mod loader;
+mod monitor;
 pub(crate) mod options;
 pub(crate) mod qemu;
 pub(crate) mod transcript;
@@ -23,7 +25,7 @@ use std::{
 };
 
 use crate::{
-    cargo::{self, Kernel},
+    cargo::{self, Kernel, Program},
     help,
     outcome::{Failure, Status},
     terminal,
@@ -42,16 +44,19 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
         Asked::Run(options) => options,
     };
     install::ensure_qemu()?;
-    let kernel = cargo::build_kernel(&mut |line| eprintln!("{line}"))?;
-    let (mut command, _files) = command(&options, &kernel)?;
+    let programs = Programs::build(options.kernel.is_none(), options.monitor, &mut |line| eprintln!("{line}"))?;
+    let (mut command, _files) = command(&options, &programs)?;
     if options.verbose {
         eprintln!("{}", qemu::typed(&command));
     }
-    if options.gdb {
-        explain_gdb(&kernel);
+    if let (true, Some(program)) = (options.gdb, programs.kernel.as_ref().or(programs.monitor.as_ref())) {
+        explain_gdb(program);
     }
     let ended = run_shown(&mut command, &options)?;
-    let judgement = judge::judge(&ended);
+    let judgement = match options.kernel {
+        None => judge::judge(&ended),
+        Some(_) => judge::judge_other(&ended),
+    };
     if let Some(line) = judgement.line {
         eprintln!("cargo xtask run: {line}");
     }
@@ -65,9 +70,37 @@ fn list_trees() -> Status {
     Status::Passed
 }
 
-/// The command that boots `kernel`, and the files that must be there meanwhile.
-pub(crate) fn command(options: &Options, kernel: &Kernel) -> Result<(Command, Files), Failure> {
+/// What was built to be booted.
+#[derive(Clone, Debug)]
+pub(crate) struct Programs {
+    /// Ours, unless another one is to be booted.
+    pub(crate) kernel: Option<Kernel>,
+    monitor: Option<Kernel>,
+}
+
+impl Programs {
+    pub(crate) fn build(
+        wants_kernel: bool,
+        wants_monitor: bool,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Programs, Failure> {
+        let mut build = |is_wanted: bool, program| is_wanted.then(|| cargo::build(program, say)).transpose();
+        Ok(Programs { kernel: build(wants_kernel, Program::Kernel)?, monitor: build(wants_monitor, Program::Monitor)? })
+    }
+}
+
+/// The command that boots what `options` ask for, and the files that must be there meanwhile.
+pub(crate) fn command(options: &Options, programs: &Programs) -> Result<(Command, Files), Failure> {
+    let not_built = || Failure::new(Status::Failed, "what is to be booted was not built");
+    let kernel = match &options.kernel {
+        Some(image) => &Kernel { elf: image.clone(), image: image.clone() },
+        None => programs.kernel.as_ref().ok_or_else(not_built)?,
+    };
     let image = &kernel.image;
+    if options.monitor {
+        let monitor = programs.monitor.as_ref().ok_or_else(not_built)?;
+        return Ok((monitor::command(options, &monitor.image, image)?, Files::default()));
+    }
     check_memory(options, tree::image_bytes(image)?)?;
     match options.loader {
         Loader::Qemu => {}

@@ -1,7 +1,7 @@
 //! The options of `cargo xtask run`. A boot test is described by the same options, so that a failing one can be
 //! repeated by hand.
 
-use std::{ffi::OsString, fmt, str::FromStr, time::Duration};
+use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use lexopt::prelude::*;
 
@@ -22,6 +22,13 @@ pub(crate) struct Options {
     pub(crate) append: Vec<String>,
     /// QEMU's machine.
     pub(crate) machine: String,
+    /// Whether the monitor runs beneath the kernel.
+    pub(crate) monitor: bool,
+    /// What the monitor is to make of the machine.
+    pub(crate) description: Option<PathBuf>,
+    /// Another kernel than ours.
+    pub(crate) kernel: Option<PathBuf>,
+    pub(crate) initrd: Option<PathBuf>,
     pub(crate) loader: Loader,
     /// The name of a device tree of our own.
     pub(crate) tree: Option<&'static str>,
@@ -39,7 +46,7 @@ pub(crate) enum Asked {
     Help,
     /// The trees of our own, by name.
     Trees,
-    Run(Options),
+    Run(Box<Options>),
 }
 
 /// The page sizes there are.
@@ -89,6 +96,10 @@ impl Default for Options {
             cpu: "max".into(),
             append: Vec::new(),
             machine: "virt".into(),
+            monitor: false,
+            description: None,
+            kernel: None,
+            initrd: None,
             loader: Loader::Qemu,
             tree: None,
             icount: false,
@@ -114,7 +125,13 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Asked, Failure> {
             Long("cpu") => options.cpu = cpu_model(value(&mut parser)?)?,
             Long("append") => options.append.push(value(&mut parser)?),
             Long("timeout") => timeout = Some(number("--timeout", &value(&mut parser)?, LONGEST_TIMEOUT_SECONDS)?),
-            Long("machine") => options.machine = value(&mut parser)?,
+            Long("machine") => match value(&mut parser)? {
+                file if file.ends_with(".toml") => options.description = Some(file.into()),
+                name => options.machine = name,
+            },
+            Long("monitor") => options.monitor = true,
+            Long("kernel") => options.kernel = Some(parser.value().map_err(wrong)?.into()),
+            Long("initrd") => options.initrd = Some(parser.value().map_err(wrong)?.into()),
             Long("loader") => options.loader = value(&mut parser)?.parse().map_err(wrong)?,
             Long("tree") => match value(&mut parser)?.as_str() {
                 "list" => return Ok(Asked::Trees),
@@ -127,13 +144,32 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Asked, Failure> {
             other => return Err(wrong(other.unexpected())),
         }
     }
+    refuse_what_does_not_go_together(&options)?;
     options.timeout = match (options.gdb, timeout) {
         (true, Some(_)) => return Err(wrong("--timeout: has no meaning with --gdb, which waits for a person")),
         (true, None) => None,
         (false, Some(seconds)) => Some(Duration::from_secs(seconds)),
         (false, None) => options.timeout,
     };
-    Ok(Asked::Run(options))
+    Ok(Asked::Run(Box::new(options)))
+}
+
+fn refuse_what_does_not_go_together(options: &Options) -> Result<(), Failure> {
+    let is_plain = options.loader == Loader::Qemu && options.tree.is_none();
+    let refused = match options {
+        Options { description: Some(_), monitor: false, .. } => {
+            "--machine FILE.toml: a description is carried out by the monitor, expected --monitor beside it"
+        }
+        Options { kernel: Some(_), page_size: Some(_), .. } => {
+            "--page-size: an option of our kernel's, expected --append with the other kernel's own"
+        }
+        Options { monitor: true, .. } if !options.is_virt() => "--monitor: expected QEMU's virt as --machine",
+        Options { monitor: true, .. } | Options { kernel: Some(_), .. } if !is_plain => {
+            "--monitor, --kernel: loaded by QEMU alone, expected neither --loader nor --tree"
+        }
+        _ => return Ok(()),
+    };
+    Err(wrong(refused))
 }
 
 /// The value of the option just read.
@@ -189,7 +225,7 @@ mod tests {
 
     fn options(words: &[&str]) -> Options {
         match parse_words(words) {
-            Ok(Asked::Run(options)) => options,
+            Ok(Asked::Run(options)) => *options,
             other => panic!("{words:?} gave {other:?}"),
         }
     }
@@ -209,7 +245,7 @@ mod tests {
     #[test]
     fn every_option_is_understood() {
         let words = "--loader gdb --tree page-hole --machine sbsa-ref --page-size 16k --cpus 8 --memory 3G --cpu max,lpa2=off --append a=b --append c --icount \
-                     --verbose --timeout 7 -- -smp 9 --page-size 5k";
+                     --verbose --initrd i --timeout 7 -- -smp 9 --page-size 5k";
         let expected = Options {
             page_size: Some(PageSize::Kib16),
             cpus: 8,
@@ -217,6 +253,7 @@ mod tests {
             cpu: "max,lpa2=off".into(),
             append: vec!["a=b".into(), "c".into()],
             machine: "sbsa-ref".into(),
+            initrd: Some("i".into()),
             loader: Loader::Gdb,
             tree: Some("page-hole"),
             icount: true,
@@ -224,8 +261,29 @@ mod tests {
             verbose: true,
             timeout: Some(Duration::from_secs(7)),
             qemu: ["-smp", "9", "--page-size", "5k"].map(OsString::from).to_vec(),
+            ..Options::default()
         };
         assert_eq!(options(&words.split_whitespace().collect::<Vec<_>>()), expected);
+    }
+
+    #[test]
+    fn a_monitor_and_other_kernels() {
+        let expected = Options {
+            monitor: true,
+            description: Some("mixed.toml".into()),
+            kernel: Some("vmlinuz".into()),
+            ..Options::default()
+        };
+        assert_eq!(options(&["--monitor", "--machine", "mixed.toml", "--kernel", "vmlinuz"]), expected);
+        for (words, part) in [
+            (&["--machine", "mixed.toml"][..], "expected --monitor"),
+            (&["--monitor", "--machine", "sbsa-ref"], "expected QEMU's virt"),
+            (&["--monitor", "--tree", "page-hole"], "neither --loader nor --tree"),
+            (&["--kernel", "k", "--loader", "gdb"], "neither --loader nor --tree"),
+            (&["--kernel", "k", "--page-size", "4k"], "expected --append"),
+        ] {
+            assert!(refusal(words).contains(part), "{words:?}: {}", refusal(words));
+        }
     }
 
     #[test]

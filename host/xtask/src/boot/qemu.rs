@@ -13,8 +13,16 @@ pub(crate) const PROGRAM: &str = "qemu-system-aarch64";
 
 /// The arguments that boot `image` as `options` ask. A person's own arguments come last, so that they win.
 pub(crate) fn arguments(options: &Options, image: &Path) -> Vec<OsString> {
+    arguments_with(options, image, &kernel_command_line(options))
+}
+
+/// The same with another command line than the kernel's alone.
+pub(crate) fn arguments_with(options: &Options, image: &Path, command_line: &str) -> Vec<OsString> {
     let mut words = machine_arguments(options);
-    words.extend(["-kernel".into(), image.into(), "-append".into(), kernel_command_line(options).into()]);
+    words.extend(["-kernel".into(), image.into(), "-append".into(), command_line.into()]);
+    if let Some(initrd) = &options.initrd {
+        words.extend(["-initrd".into(), initrd.into()]);
+    }
     words.extend(options.qemu.iter().cloned());
     words
 }
@@ -23,11 +31,16 @@ pub(crate) fn arguments(options: &Options, image: &Path) -> Vec<OsString> {
 pub(crate) fn machine_arguments(options: &Options) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     let mut add = |pair: [&dyn AsRef<OsStr>; 2]| words.extend(pair.map(|word| word.as_ref().to_os_string()));
-    let machine = match (options.machine.as_str(), options.icount) {
-        (virt, false) if options.is_virt() => format!("{virt},gic-version=3"),
-        (virt, true) if options.is_virt() => format!("{virt},gic-version=3,dtb-randomness=off"),
-        (other, _) => other.to_string(),
-    };
+    let mut machine = options.machine.clone();
+    if options.is_virt() {
+        machine.push_str(",gic-version=3");
+    }
+    if options.is_virt() && options.icount {
+        machine.push_str(",dtb-randomness=off");
+    }
+    if options.monitor {
+        machine.push_str(",virtualization=on");
+    }
     add([&"-M", &machine]);
     if options.is_virt() {
         // Other machines have CPUs of their own.
@@ -59,17 +72,18 @@ fn cpu(model: &str) -> String {
     if name == "max" && !properties.contains("pauth") { format!("{model},pauth-impdef=on") } else { model.to_string() }
 }
 
-/// What the kernel is told.
+/// What the kernel is told; another one than ours only what a person says.
 pub(crate) fn kernel_command_line(options: &Options) -> String {
-    let mut line = String::from("vellum.exit=semihosting");
-    if let Some(size) = options.page_size {
-        line.push_str(&format!(" arm64.pagesize={size}"));
+    let mut words = Vec::new();
+    match (&options.kernel, options.monitor) {
+        (Some(_), _) => {}
+        (None, false) => words.push("vellum.exit=semihosting".to_string()),
+        // The monitor is told, so that its report comes before the end.
+        (None, true) => words.push("vellum.exit=monitor".to_string()),
     }
-    for text in &options.append {
-        line.push(' ');
-        line.push_str(text);
-    }
-    line
+    words.extend(options.page_size.map(|size| format!("arm64.pagesize={size}")));
+    words.extend(options.append.iter().cloned());
+    words.join(" ")
 }
 
 /// A command as a person would type it.
@@ -128,6 +142,12 @@ mod tests {
         ] {
             assert!(line.contains(part), "{line}");
         }
+    }
+
+    #[test]
+    fn another_kernel_is_told_what_a_person_says() {
+        let line = line("--kernel vmlinuz --initrd rootfs --append quiet");
+        assert!(line.ends_with("-kernel Image -append quiet -initrd rootfs"), "{line}");
     }
 
     #[test]

@@ -110,10 +110,11 @@ pub(crate) fn without_image(options: &Options, image: &Path, shape: &Shape) -> R
     Ok((command, files, scene.blob_at))
 }
 
-/// Bytes that the Image takes with its bss.
+/// Bytes that an Image takes with its bss.
 pub(crate) fn image_bytes(image: &Path) -> Result<u64, Failure> {
-    let file = fs::read(image).map_err(|error| Failure::file(image, &error))?;
-    image::size_bytes(&file).ok_or_else(|| Failure::new(Status::Failed, "the Image has no header"))
+    let file = fs::read(image).map_err(|error| Failure::bad_input(format!("{}: {error}", image.display())))?;
+    let no_image = || Failure::bad_input(format!("{}: expected an arm64 Image, uncompressed", image.display()));
+    image::size_bytes(&file).ok_or_else(no_image)
 }
 
 /// The tree that QEMU would pass, with the kernel's command line in it.

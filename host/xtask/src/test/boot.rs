@@ -10,24 +10,23 @@ use super::{
 };
 use crate::{
     boot::{
-        self,
+        self, Programs,
         guest::{self, Ended},
         install, judge,
         options::{self, Asked, Options},
         transcript::Transcript,
     },
-    cargo::{self, Kernel},
     outcome::{Failure, Status},
 };
 
 /// How much of the kernel's text is shown of a boot that failed.
 const TAIL_LINES: usize = 40;
 
-/// Sees that there is a QEMU and a kernel.
-pub(crate) fn prepare(say: Say<'_>) -> Result<Kernel, Failure> {
+/// Sees that there is a QEMU, a kernel and a monitor.
+pub(crate) fn prepare(say: Say<'_>) -> Result<Programs, Failure> {
     install::ensure_qemu()?;
     let mut lines = String::new();
-    let built = cargo::build_kernel(&mut |line| {
+    let built = Programs::build(true, true, &mut |line| {
         say(line);
         lines.push_str(line);
         lines.push('\n');
@@ -39,24 +38,24 @@ pub(crate) fn prepare(say: Say<'_>) -> Result<Kernel, Failure> {
 }
 
 /// Runs one boot test.
-pub(crate) fn run(test: &Boot, kernel: &Result<Kernel, Failure>) -> Outcome {
-    let kernel = match kernel {
-        Ok(kernel) => kernel,
+pub(crate) fn run(test: &Boot, programs: &Result<Programs, Failure>) -> Outcome {
+    let programs = match programs {
+        Ok(programs) => programs,
         Err(why) if why.status == Status::HostLacks => return Outcome::skipped(&test.name, why.line.clone()),
         Err(_) => return Outcome::failed("there is no kernel to boot"),
     };
     let words: Vec<OsString> = test.options.split(' ').map(OsString::from).collect();
     let outcome = match options::parse(&words) {
-        Ok(Asked::Run(options)) => attempt(test, &options, kernel),
+        Ok(Asked::Run(options)) => attempt(test, &options, programs),
         Ok(Asked::Help | Asked::Trees) => Outcome::failed("the options of this test ask for help"),
         Err(failure) => Outcome::failed(failure.line),
     };
     Outcome { repeat: Some(format!("cargo xtask run {}", test.options)), ..outcome }
 }
 
-fn attempt(test: &Boot, options: &Options, kernel: &Kernel) -> Outcome {
+fn attempt(test: &Boot, options: &Options, programs: &Programs) -> Outcome {
     let boot = || {
-        let prepared = boot::command(options, kernel);
+        let prepared = boot::command(options, programs);
         let (mut command, _files) = prepared.map_err(|failure| Box::new(Outcome::stopped(&test.name, failure)))?;
         let ended = guest::run(&mut command, options.timeout, &mut |_| {});
         ended.map_err(|error| Box::new(Outcome::failed(error.to_string())))

@@ -3,6 +3,7 @@
 
 mod matrix;
 mod mismatched;
+mod monitored;
 mod rows;
 mod trees;
 
@@ -68,6 +69,7 @@ pub(crate) fn all(is_whole_matrix: bool) -> Vec<Boot> {
     });
     boots.extend(widths());
     boots.extend(mismatched::all());
+    boots.extend(monitored::all());
     boots.extend(inputs());
     boots.extend(rows::all());
     boots.extend(trees::all());

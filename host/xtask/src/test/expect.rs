@@ -24,6 +24,8 @@ pub(crate) enum Expect {
     LinearMapTablesAtMost { bytes: u64 },
     /// Some line has these words.
     Says(Words),
+    /// The monitor's report counts something of this name.
+    MonitorCounts(&'static str),
     /// A second run prints the same, byte for byte.
     SameTwice,
 }
@@ -60,6 +62,11 @@ impl Expect {
             Expect::Says(words) => {
                 let is_said = transcript.lines().any(|line| has_words(line, words));
                 expect(is_said, format!("no line has the words {words:?}"))
+            }
+            Expect::MonitorCounts(name) => {
+                let mut counts = transcript.section("monitor").filter_map(|line| line.strip_prefix(name));
+                let is_counted = counts.any(|rest| rest.split_whitespace().any(|count| count != "0"));
+                expect(is_counted, format!("# monitor has no line that counts {name}"))
             }
             Expect::SameTwice => Ok(()),
         }
@@ -130,7 +137,8 @@ mod tests {
                           page size: 64K (asked for)\r\npage size before: 4K\r\n\
                           virtual addresses: 48 bits (x)\r\nvirtual addresses: 52 bits (x)\r\n# linear map\r\n---\r\n\
                           0xffff000000000000-0xx\r\n# summary\r\nlinear map tables: 4096 bytes\r\n# times\r\n\
-                          first self-check   100 instructions   0.1 s\r\n";
+                          first self-check   100 instructions   0.1 s\r\n# monitor\r\n   cpu 0  cpu 1\r\n\
+                          reads   0   3\r\nwrites   0   0\r\n";
 
     #[test]
     fn each_expectation_can_be_met_and_missed() {
@@ -142,6 +150,7 @@ mod tests {
             Cpus(2),
             EnteredAt(2),
             FirstCheckWithin { instructions: 100 },
+            MonitorCounts("reads"),
             LinearMapTablesAtMost { bytes: 4096 },
         ] {
             assert_eq!(met.check(&transcript), Ok(()), "{met:?}");
@@ -155,6 +164,8 @@ mod tests {
             Cpus(3),
             EnteredAt(1),
             FirstCheckWithin { instructions: 99 },
+            MonitorCounts("writes"),
+            MonitorCounts("stores"),
             LinearMapTablesAtMost { bytes: 4095 },
         ] {
             assert!(missed.check(&transcript).is_err(), "{missed:?}");

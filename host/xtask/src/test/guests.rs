@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::{Outcome, Say, boot, libtest, steps};
 use crate::{
-    boot::install,
+    boot::{Programs, install},
     dist, fetch,
     outcome::{Failure, Status},
 };
@@ -24,7 +24,8 @@ pub(super) fn linux(say: Say<'_>) -> Outcome {
 /// `vellum` and our kernel: what it prints of itself, and what is seen from outside.
 pub(super) fn outside(say: Say<'_>) -> Outcome {
     match boot::prepare(&mut *say) {
-        Ok(kernel) => run(&[("VELLUM_KERNEL", kernel.image)], say),
+        Ok(Programs { kernel: Some(kernel), .. }) => run(&[("VELLUM_KERNEL", kernel.image)], say),
+        Ok(Programs { kernel: None, .. }) => Outcome::failed("no kernel was built"),
         Err(failure) => Outcome::stopped("outside", failure),
     }
 }

@@ -11,6 +11,7 @@ mod boots;
 mod expect;
 mod guests;
 mod libtest;
+mod linux;
 mod report;
 mod skips;
 mod steps;

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Outcome, Say, guests, libtest};
+use super::{Outcome, Say, guests, libtest, linux};
 use crate::{cargo, check, tidy, toolchain::ensure_target};
 
 /// A step and its work.
@@ -27,6 +27,8 @@ enum Work {
     Tests(Vec<String>),
     /// The tests of `vellum` beside guests.
     Guests(fn(Say<'_>) -> Outcome),
+    /// The kernel's machine code on the simulated machine.
+    Code,
     Tidy,
 }
 
@@ -53,8 +55,11 @@ pub(crate) fn all(metadata: &Value) -> Vec<Step> {
     add("host tests", Work::Tests(owned(&tests)));
     add("check", Work::Cargo(vec![owned(&check::CARGO)]));
     add("litmus", Work::Cargo(vec![owned(&check::LITMUS)]));
+    add("zoo", Work::Cargo(vec![owned(&check::ZOO)]));
+    add("code", Work::Code);
     add("doc", Work::Cargo(vec![owned(&doc_host), owned(&doc_bare)]));
     add("linux", Work::Guests(guests::linux));
+    add("monitored linux", Work::Guests(linux::monitored));
     add("outside", Work::Guests(guests::outside));
     steps
 }
@@ -64,6 +69,7 @@ pub(crate) fn run(step: &Step, say: Say<'_>) -> Outcome {
     match &step.work {
         Work::Tidy => tidy(),
         Work::Guests(tests) => tests(say),
+        Work::Code => code(say),
         Work::Tests(arguments) => {
             let (output, has_succeeded) = cargo_output(arguments, &[], say);
             let counted = libtest::count(&output, has_succeeded);
@@ -84,6 +90,17 @@ pub(crate) fn run(step: &Step, say: Say<'_>) -> Outcome {
             Outcome::passed("")
         }
     }
+}
+
+/// Builds the kernel, and runs its code and the mutants of it.
+fn code(say: Say<'_>) -> Outcome {
+    let kernel = match cargo::build(cargo::Program::Kernel, &mut *say) {
+        Ok(kernel) => kernel,
+        Err(failure) => return Outcome::stopped("code", failure),
+    };
+    let elf = kernel.elf.to_string_lossy();
+    let (output, has_succeeded) = cargo_output(&owned(&[&check::CODE[..], &["--kernel", &elf]].concat()), &[], say);
+    if has_succeeded { Outcome::passed("") } else { Outcome::failed(output) }
 }
 
 fn tidy() -> Outcome {
@@ -188,7 +205,7 @@ mod tests {
         let arguments = |name: &str| match &steps.iter().find(|step| step.name == name).expect("the step").work {
             Work::Cargo(calls) => calls.last().expect("a call").join(" "),
             Work::Tests(arguments) => arguments.join(" "),
-            Work::Tidy | Work::Guests(_) => String::new(),
+            Work::Tidy | Work::Code | Work::Guests(_) => String::new(),
         };
         let target = "--target aarch64-unknown-none-softfloat";
         let bare = "--package hardware --package kernel";

@@ -18,20 +18,24 @@ pub(crate) const ROOMS: &[Room] = &[
     room("machine", &[]),
     // Layer 1.
     room("pagetable", &["vmsa"]),
-    room("litmus", &["machine"]),
+    room("a64", &["machine"]),
     // Layer 2.
+    room("litmus", &["a64", "machine"]),
     room("linearmap", &["vmsa", "pagetable"]),
     room("userspace", &["vmsa", "pagetable"]),
+    room("moncore", &["vmsa", "kerncore"]),
     // Layer 3. `checks` is where the engine and the machine meet, and the only place.
     room("kerncore", &["vmsa"]),
     room("hardware", &["vmsa", "pagetable"]),
     room("image", &["vmsa", "pagetable"]),
     room("capi", &["vmsa", "pagetable", "linearmap", "userspace"]),
+    room("code", &["vmsa", "pagetable", "machine", "a64"]),
     room("checks", &["vmsa", "pagetable", "linearmap", "userspace", "machine"]),
-    // Layer 4. The monitor audits with the machine's rules, and `vellum judge` rules on traces with them.
+    // Layer 4. The zoo makes historical bugs in traces, and in the engine. The monitor audits with the machine's rules, and `vellum judge` rules on traces with them.
     room("kernel", &["vmsa", "pagetable", "linearmap", "userspace", "kerncore", "hardware"]),
-    room("monitor", &["vmsa", "pagetable", "kerncore", "hardware", "machine"]),
+    room("monitor", &["vmsa", "pagetable", "kerncore", "moncore", "hardware", "machine"]),
     room("cli", &["vmsa", "pagetable", "image", "machine"]),
+    room("zoo", &["checks", "machine"]),
     room("xtask", &[]),
     room("bench", &["vmsa", "pagetable"]),
 ];

@@ -1,0 +1,48 @@
+//! A lock. Interrupts are masked while it is held, so that a handler may take the same lock.
+
+use spin::RelaxStrategy;
+use spin::mutex::SpinMutex;
+
+use crate::interrupts;
+
+/// Waits by telling emulators to run somebody else.
+pub struct Pause;
+
+impl RelaxStrategy for Pause {
+    fn relax() {
+        interrupts::pause();
+    }
+}
+
+/// A value that one CPU at a time works with.
+pub struct Lock<T>(SpinMutex<T, Pause>);
+
+impl<T> Lock<T> {
+    /// Nobody has it.
+    pub const fn new(value: T) -> Self {
+        Self(SpinMutex::new(value))
+    }
+
+    /// Runs `body` with the value, interrupts masked.
+    pub fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        let masks = interrupts::mask();
+        let result = body(&mut self.0.lock());
+        interrupts::restore(masks);
+        result
+    }
+
+    /// As [`Self::with`], for a machine that is coming to its end: who holds the lock for long may never let go.
+    pub fn with_at_the_end<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        let _masks = interrupts::mask();
+        for _ in 0..1 << 22 {
+            if let Some(mut value) = self.0.try_lock() {
+                return body(&mut value);
+            }
+            interrupts::pause();
+        }
+        // SAFETY: whoever holds it is this CPU, interrupted for good, or one that is stuck; the machine ends with this
+        // report.
+        unsafe { self.0.force_unlock() };
+        body(&mut self.0.lock())
+    }
+}

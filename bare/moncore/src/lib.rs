@@ -1,0 +1,16 @@
+//! What the monitor decides without a machine, so that it tests on a host.
+//!
+//! ```text
+//! command line ──> options ──> identity: what each CPU's ID registers read as
+//! SMC, HVC ──────> call: which function of whose interface, and what is answered to the rest
+//! every exit ────> counts ──> the report at the end
+//! ```
+//!
+//! No allocator, no `unsafe`, no statics.
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod call;
+pub mod counts;
+pub mod identity;
+pub mod options;

@@ -1,0 +1,215 @@
+//! The monitor's command line: the words up to a lone `--`. What follows it is the guest's.
+//!
+//! The first word that is wrong ends the machine: whoever describes a machine wants that one, or none.
+
+use core::fmt;
+
+use kerncore::command_line::Words;
+use kerncore::text::Text;
+use vmsa::PhysAddr;
+
+use crate::identity::{Identity, Overlay};
+
+/// CPUs that are supported.
+pub const MAX_CPUS: usize = 8;
+
+/// What the command line asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Options {
+    /// `monitor.guest=`: where the guest's Image lies.
+    pub guest: Option<PhysAddr>,
+    /// `monitor.exit=semihosting`: the machine is ended by a semihosting call, which carries an exit status.
+    pub has_semihosting: bool,
+    /// `monitor.cpuN.…=`: what CPU N says of itself.
+    pub cpus: [Identity; MAX_CPUS],
+}
+
+/// What is wrong with a word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Problem<'a> {
+    /// No such option.
+    Unknown(Text<'a>),
+    /// A value that is none, and what is expected.
+    BadValue(Text<'a>, Option<Text<'a>>, &'static str),
+    /// An option about a CPU that cannot be.
+    NoSuchCpu(Text<'a>),
+    /// No `monitor.guest=`.
+    NoGuest,
+}
+
+impl fmt::Display for Problem<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name) => write!(f, "{name}: unknown, expected one of the monitor's options, or -- before it"),
+            Self::BadValue(name, Some(value), expected) => write!(f, "{name}={value}: expected {expected}"),
+            Self::BadValue(name, None, expected) => write!(f, "{name}: expected {expected}"),
+            Self::NoSuchCpu(name) => write!(f, "{name}: about no CPU, expected a number from 0 to {}", MAX_CPUS - 1),
+            Self::NoGuest => f.write_str("no monitor.guest=, expected the address of the guest's Image"),
+        }
+    }
+}
+
+/// Reads the monitor's part of a command line.
+pub fn parse(line: &str) -> Result<Options, Problem<'_>> {
+    let mut options = Options::default();
+    for word in Words::new(own_part(line)) {
+        options.take(word.name, word.value)?;
+    }
+    if options.guest.is_none() {
+        return Err(Problem::NoGuest);
+    }
+    Ok(options)
+}
+
+/// What stands before a lone `--`; nothing where there is none, for then no word is the monitor's.
+fn own_part(line: &str) -> &str {
+    split(line).0
+}
+
+/// The guest's part of a command line: what follows the first lone `--`, and all of it where there is none.
+pub fn guest_part(line: &str) -> &str {
+    split(line).1
+}
+
+fn split(line: &str) -> (&str, &str) {
+    match (line.strip_prefix("-- "), line.split_once(" -- ")) {
+        (Some(guest), _) => ("", guest),
+        (None, Some(parts)) => parts,
+        (None, None) => line.strip_suffix(" --").map_or(("", line), |own| (own, "")),
+    }
+}
+
+impl Options {
+    fn take<'a>(&mut self, name: &'a str, value: Option<&'a str>) -> Result<(), Problem<'a>> {
+        let shown = Text::new(name);
+        let bad = |expected| Problem::BadValue(shown, value.map(Text::new), expected);
+        match name {
+            "monitor.guest" => {
+                let address = value.and_then(hexadecimal).filter(|address| address.is_multiple_of(2 << 20));
+                self.guest = Some(PhysAddr::new(address.ok_or(bad("0x and an address on a 2 MiB boundary"))?));
+            }
+            "monitor.exit" => match value {
+                Some("semihosting") => self.has_semihosting = true,
+                Some("psci") => self.has_semihosting = false,
+                _ => return Err(bad("semihosting or psci")),
+            },
+            _ => {
+                let (cpu, part) = cpu_option(name).ok_or(Problem::Unknown(shown))?;
+                let identity = self.cpus.get_mut(cpu).ok_or(Problem::NoSuchCpu(shown))?;
+                take_identity(identity, part, value, shown)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The parts of `monitor.cpuN.part`.
+fn cpu_option(name: &str) -> Option<(usize, &str)> {
+    let (number, part) = name.strip_prefix("monitor.cpu")?.split_once('.')?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| (number.parse().unwrap_or(usize::MAX), part))
+}
+
+fn take_identity<'a>(
+    identity: &mut Identity,
+    part: &str,
+    value: Option<&'a str>,
+    shown: Text<'a>,
+) -> Result<(), Problem<'a>> {
+    let bad = |expected| Problem::BadValue(shown, value.map(Text::new), expected);
+    let word = || value.and_then(hexadecimal).filter(|word| word >> 32 == 0).ok_or(bad("0x and up to 8 digits"));
+    let overlay = || value.and_then(overlay).ok_or(bad("0xVALUE/0xMASK, no bit outside the mask"));
+    match (part, value) {
+        ("midr", _) => identity.midr = Some(word()?),
+        ("revidr", _) => identity.revidr = Some(word()?),
+        ("mmfr0", _) => identity.mmfr[0] = overlay()?,
+        ("mmfr1", _) => identity.mmfr[1] = overlay()?,
+        ("mmfr2", _) => identity.mmfr[2] = overlay()?,
+        ("late", None) => identity.is_late = true,
+        ("late", Some(_)) => return Err(bad("no value")),
+        _ => return Err(Problem::Unknown(shown)),
+    }
+    Ok(())
+}
+
+fn overlay(text: &str) -> Option<Overlay> {
+    let (value, mask) = text.split_once('/')?;
+    let overlay = Overlay { value: hexadecimal(value)?, mask: hexadecimal(mask)? };
+    (overlay.value & !overlay.mask == 0).then_some(overlay)
+}
+
+/// `0x` and 1 to 16 digits. A sign, which `from_str_radix` would take, is none.
+fn hexadecimal(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix("0x")?;
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_number.then(|| u64::from_str_radix(digits, 16).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn every_option_is_read() {
+        let options = parse(
+            "monitor.guest=0x44000000 monitor.exit=semihosting monitor.cpu0.midr=0x410fd4f0 monitor.cpu7.revidr=0x1 \
+             monitor.cpu1.mmfr0=0x1/0xf monitor.cpu1.mmfr1=0x0/0xf monitor.cpu1.mmfr2=0x20000000000000/0xf0000000000000 \
+             monitor.cpu1.late -- monitor.nonsense",
+        )
+        .unwrap();
+        assert_eq!(options.guest, Some(PhysAddr::new(0x4400_0000)));
+        assert!(options.has_semihosting);
+        assert_eq!((options.cpus[0].midr, options.cpus[7].revidr), (Some(0x410f_d4f0), Some(1)));
+        let mmfr = [(1, 0xf), (0, 0xf), (2 << 52, 0xf << 52)].map(|(value, mask)| Overlay { value, mask });
+        assert_eq!(options.cpus[1], Identity { mmfr, is_late: true, ..Identity::default() });
+    }
+
+    #[test]
+    fn the_guests_part_is_its_own() {
+        for (line, guest) in [
+            ("monitor.guest=0x0 -- quiet -- single", "quiet -- single"),
+            ("monitor.guest=0x0 --", ""),
+            ("-- a b", "a b"),
+            ("a --b", "a --b"),
+            ("", ""),
+        ] {
+            assert_eq!(guest_part(line), guest, "{line}");
+        }
+        assert_eq!(parse("quiet monitor.guest=0x0"), Err(Problem::NoGuest), "no word is the monitor's without --");
+    }
+
+    #[test]
+    fn what_is_wrong_is_one_line() {
+        let with = |word: &str| {
+            let line = std::format!("monitor.guest=0x44000000 {word} -- x");
+            parse(&line).expect_err(word).to_string()
+        };
+        for (word, line) in [
+            ("monitor.gest=1", "monitor.gest: unknown, expected one of the monitor's options, or -- before it"),
+            ("quiet", "quiet: unknown, expected one of the monitor's options, or -- before it"),
+            ("monitor.guest=0x1000", "monitor.guest=0x1000: expected 0x and an address on a 2 MiB boundary"),
+            ("monitor.guest", "monitor.guest: expected 0x and an address on a 2 MiB boundary"),
+            ("monitor.exit=now", "monitor.exit=now: expected semihosting or psci"),
+            ("monitor.cpu8.late", "monitor.cpu8.late: about no CPU, expected a number from 0 to 7"),
+            ("monitor.cpu1.late=1", "monitor.cpu1.late=1: expected no value"),
+            (
+                "monitor.cpu+1.late",
+                "monitor.cpu+1.late: unknown, expected one of the monitor's options, or -- before it",
+            ),
+            ("monitor.cpu1.midr=0x100000000", "monitor.cpu1.midr=0x100000000: expected 0x and up to 8 digits"),
+            (
+                "monitor.cpu1.mmfr2=0x3/0x1",
+                "monitor.cpu1.mmfr2=0x3/0x1: expected 0xVALUE/0xMASK, no bit outside the mask",
+            ),
+            (
+                "monitor.cpu1.mmfr2=0x+1/0xf",
+                "monitor.cpu1.mmfr2=0x+1/0xf: expected 0xVALUE/0xMASK, no bit outside the mask",
+            ),
+        ] {
+            assert_eq!(with(word), line);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! From entry to the guest's first instruction.
+
+use core::slice;
+
+use hardware::el2::boot::Boot;
+use hardware::image;
+use hardware::registers;
+use kerncore::devicetree::{self, MachineDescription, Problem};
+use kerncore::finding::{Findings, Severity};
+use kerncore::range::PhysicalRange;
+use moncore::options::{self, Options};
+use vmsa::PhysAddr;
+
+use crate::console::{self, say};
+use crate::finish::{self, refuse};
+use crate::guest::{self, Guest};
+use crate::map::{self, pages};
+use crate::memory::{self, Occupied};
+use crate::tables::PAGE_BYTES;
+use crate::{cpus, tables};
+
+/// The boot protocol's limit.
+const MOST_DEVICE_TREE_BYTES: u64 = 2 << 20;
+
+/// Makes the map that the entry code will turn on. The MMU is off: no lock, and no formatting but in a dying machine.
+pub(crate) fn build_map(boot: &mut Boot) {
+    if boot.exception_level != 2 {
+        let level = boot.exception_level;
+        refuse(format_args!("entered at EL{level}, expected EL2 (QEMU: -M virt,virtualization=on)"));
+    }
+    let tree = find_device_tree(boot.device_tree);
+    boot.device_tree_bytes = tree.map_or(0, |range| range.size_bytes());
+    let console = (console::FALLBACK..console::FALLBACK + PAGE_BYTES, map::DEVICE);
+    let mut more = [console.clone(), console];
+    let more = match tree {
+        Some(range) => {
+            more[1] = (pages(range.start.bits()..range.end.bits()), map::READ_ONLY);
+            &more[..]
+        }
+        None => &more[..1],
+    };
+    if let Err(error) = map::build(boot, more) {
+        refuse(format_args!("the monitor's map: {error}"));
+    }
+}
+
+/// The device tree at an address that may be anything; `None` if there is none that could be.
+fn find_device_tree(address: u64) -> Option<PhysicalRange> {
+    if address == 0 || !address.is_multiple_of(8) || address >> 48 != 0 {
+        return None;
+    }
+    // A loader may have left it in a cache, which this read looks past.
+    hardware::cache::clean(address as usize..address as usize + 8);
+    // SAFETY: with the MMU off a read of 8 bytes of RAM has no side effect. A loader that points to something else breaks
+    // the boot protocol; where nothing is, the exception is reported.
+    let header = unsafe { (address as *const u64).read_volatile() };
+    let bytes = devicetree::claimed_size_bytes(&header.to_le_bytes()).ok()?.into();
+    let range = PhysicalRange::from_size(PhysAddr::new(address), bytes);
+    (bytes <= MOST_DEVICE_TREE_BYTES && !range.overlaps(&image_range())).then_some(range)
+}
+
+/// Where the monitor is.
+fn image_range() -> PhysicalRange {
+    let image = image::whole();
+    PhysicalRange::new(PhysAddr::new(image.start), PhysAddr::new(image.end))
+}
+
+/// Entered from assembly, in the monitor's map.
+pub(crate) fn main(boot: &Boot) -> ! {
+    finish::note_mmu_on();
+    map::start(boot);
+    // SAFETY: `build_map` mapped it. Where no PL011 is the words are lost, and nothing else.
+    unsafe { console::set(console::FALLBACK) };
+    let guest = prepare(boot);
+    // SAFETY: nothing of the device tree is borrowed any more: `Guest` holds plain values.
+    if let Err(error) = unsafe { guest::hand_over_tree(&guest) } {
+        refuse(format_args!("{error}"));
+    }
+    say!("monitor: {} CPUs, {}; the guest starts at {}", cpus::count(), guest.memory, guest.entry);
+    cpus::enter_first(guest.entry, guest.tree.start)
+}
+
+/// Reads what the machine is, and makes all that the guest will run in.
+fn prepare(boot: &Boot) -> Guest {
+    let mut findings = Findings::new();
+    let mut machine = MachineDescription::new();
+    let blob = device_tree(boot);
+    if blob.is_empty() && boot.device_tree != 0 {
+        findings.push(Problem::NotATree { address: boot.device_tree });
+    } else {
+        devicetree::read(blob, &mut machine, &mut findings);
+    }
+    let options = report(&findings, options::parse(machine.bootargs));
+    finish::configure(options.has_semihosting);
+    open_console(&machine);
+    let cpu = registers::read_id_registers();
+    for (index, identity) in options.cpus.iter().enumerate() {
+        if let Some(what) = identity.false_claim([cpu.mmfr0, cpu.mmfr1, cpu.mmfr2]) {
+            refuse(format_args!("cpu {index}: {what}: claimed, but this machine's CPUs do not have it"));
+        }
+    }
+    let tree = PhysicalRange::from_size(PhysAddr::new(boot.device_tree), boot.device_tree_bytes);
+    let result = guest::find(&options).and_then(|image| {
+        let occupied = Occupied { image: image_range(), device_tree: tree, guest: image };
+        let memory = memory::lay_out(&mut machine, &occupied, &mut findings)?;
+        let stage2 = memory.build_stage2(&cpu)?;
+        guest::write_tree(blob, &machine, &memory)?;
+        cpus::set_up(&machine, &options, boot.translation, stage2);
+        Ok(Guest { entry: image.start, tree, memory: memory.summary() })
+    });
+    result.unwrap_or_else(|problem| refuse(format_args!("{problem}")))
+}
+
+/// Says what was wrong with the input; ends the machine if it cannot go on.
+fn report(findings: &Findings, options: Result<Options, options::Problem>) -> Options {
+    for finding in findings.iter().filter(|finding| finding.severity() == Severity::Warning) {
+        say!("monitor: warning: {finding}");
+    }
+    if let Some(fatal) = findings.fatal() {
+        refuse(format_args!("{fatal}"));
+    }
+    options.unwrap_or_else(|problem| refuse(format_args!("command line: {problem}")))
+}
+
+fn device_tree(boot: &Boot) -> &'static [u8] {
+    match boot.device_tree_bytes {
+        0 => &[],
+        // SAFETY: `build_map` found a header with this size there and mapped it read-only; nothing writes it before
+        // `main` has dropped what is borrowed from it.
+        bytes => unsafe { slice::from_raw_parts(boot.device_tree as *const u8, bytes as usize) },
+    }
+}
+
+/// Speaks where the device tree says from now on, if that is another place.
+fn open_console(machine: &MachineDescription) {
+    let Some(console) = machine.console else { return };
+    let address = console.registers.start.bits();
+    if address == console::FALLBACK {
+        return;
+    }
+    let registers = pages(address..console.registers.end.bits());
+    match map::add(registers, map::DEVICE) {
+        // SAFETY: just mapped; the device tree says that a UART is there.
+        Ok(()) => unsafe { console::set(address) },
+        Err(error) => say!("monitor: warning: the console at {address:#x}: {error}; QEMU's is used"),
+    }
+}
+
+/// Why the guest cannot be started.
+pub(crate) enum NotStarted {
+    /// A table of the monitor or of stage 2 could not be made.
+    Tables(&'static str, tables::TableError),
+    /// What is in memory where the guest's Image should be.
+    Image(&'static str, PhysAddr),
+    /// The monitor's memory would be where something else is.
+    Occupied(PhysicalRange, kerncore::memory_map::Kind),
+    /// No room for the tables of stage 2.
+    NoRoom(kerncore::early::EarlyError),
+    /// The layout of memory cannot be used.
+    Memory,
+    /// The guest's device tree could not be made.
+    Tree(devicetree::CopyError<'static>),
+}
+
+impl core::fmt::Display for NotStarted {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Tables(whose, error) => write!(f, "{whose}: {error}"),
+            Self::Image(what, address) => write!(f, "monitor.guest={:#x}: {what}", address.bits()),
+            Self::Occupied(range, kind) => write!(f, "memory: the monitor needs {range}, but there is: {kind}"),
+            Self::NoRoom(error) => write!(f, "memory: {error}"),
+            Self::Memory => f.write_str("memory: its layout is too complicated"),
+            Self::Tree(error) => write!(f, "device tree: {error}"),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The guest's calls to firmware, by SMC or HVC: the monitor is the firmware.
+
+use hardware::el2::exit::{Exit, cpu_index};
+use hardware::interrupts;
+use moncore::call::{self, Call, Monitor, Psci};
+use moncore::counts::Event;
+
+use crate::cpus::{self, COUNTS};
+use crate::finish;
+
+/// Answers a call. The guest goes on behind it.
+pub(crate) fn handle(exit: &mut Exit, immediate: u32) {
+    let arguments = core::array::from_fn(|index| exit.frame.registers[index]);
+    let decoded = Call::decode(immediate, &arguments);
+    let event = if decoded == Call::Unknown { Event::UnknownCall } else { Event::Call };
+    COUNTS.add(cpu_index(), event);
+    let answer: &[u64] = match decoded {
+        Call::Psci(function) => &[psci(function)],
+        Call::ConventionVersion => &[call::CONVENTION_VERSION],
+        Call::ConventionFeatures(function) => &[Call::convention_feature(function)],
+        Call::Monitor(Monitor::Uid) => &call::UID,
+        Call::Monitor(Monitor::Revision) => &call::REVISION,
+        Call::Monitor(Monitor::Exit(status)) => finish::power_off(status),
+        Call::Unknown => &[call::NOT_SUPPORTED],
+    };
+    exit.frame.registers[..answer.len()].copy_from_slice(answer);
+}
+
+fn psci(function: Psci) -> u64 {
+    match function {
+        Psci::Version => call::PSCI_VERSION,
+        Psci::CpuSuspend => {
+            // A state that keeps everything is what any request may be lowered to (DEN 0022, 5.4.4).
+            interrupts::wait();
+            call::SUCCESS
+        }
+        Psci::CpuOff => cpus::switch_off(),
+        Psci::CpuOn { affinity, entry, argument } => cpus::switch_on(affinity, entry, argument),
+        Psci::AffinityInfo { affinity, level } => cpus::info(affinity, level),
+        Psci::MigrateInfoType => call::NO_TRUSTED_OS,
+        Psci::SystemOff => finish::power_off(0),
+        Psci::SystemReset => finish::reset(),
+        Psci::Features(function) => Call::psci_feature(function),
+    }
+}

@@ -1,0 +1,90 @@
+//! The end of the machine, and what the monitor says then. It does not end in silence.
+
+use core::panic::PanicInfo;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use hardware::el2::exit::OwnException;
+use hardware::psci::Conduit;
+use hardware::{interrupts, semihosting};
+
+use crate::console;
+use crate::cpus;
+
+/// Whether the host takes an exit status by semihosting.
+static HAS_SEMIHOSTING: AtomicBool = AtomicBool::new(false);
+/// Whether EL2's MMU is on, without which a lock may not work.
+static IS_MMU_ON: AtomicBool = AtomicBool::new(false);
+
+/// The exit status of a monitor that failed, or that cannot run what it was given.
+const FAILED: u32 = 1;
+const BAD_INPUT: u32 = 2;
+
+/// From now on locks work.
+pub(crate) fn note_mmu_on() {
+    IS_MMU_ON.store(true, Ordering::Relaxed);
+}
+
+/// Chooses how the machine will be ended.
+pub(crate) fn configure(has_semihosting: bool) {
+    HAS_SEMIHOSTING.store(has_semihosting, Ordering::Relaxed);
+}
+
+fn say_last(text: core::fmt::Arguments) {
+    console::write_last(text, IS_MMU_ON.load(Ordering::Relaxed));
+}
+
+/// Ends the machine for a guest that asked for it, with the report of what it did.
+pub(crate) fn power_off(status: u32) -> ! {
+    tell_counts();
+    end(status)
+}
+
+/// Resets the machine for a guest that asked for it, with the report of what it did.
+pub(crate) fn reset() -> ! {
+    tell_counts();
+    Conduit::Smc.system_reset();
+    end(FAILED)
+}
+
+fn tell_counts() {
+    say_last(format_args!("\n# monitor\n{}", cpus::COUNTS.table(cpus::count())));
+}
+
+/// Ends the machine because of what it was given, with the one line that says so.
+pub(crate) fn refuse(reason: core::fmt::Arguments) -> ! {
+    say_last(format_args!("monitor: {reason}; the guest was not started\n"));
+    end(BAD_INPUT)
+}
+
+fn end(status: u32) -> ! {
+    let _masks = interrupts::mask();
+    if HAS_SEMIHOSTING.load(Ordering::Relaxed) {
+        semihosting::exit(status);
+    }
+    Conduit::Smc.system_off();
+    // Entered at EL1 there is firmware that HVC calls, or none at all.
+    Conduit::Hvc.system_off();
+    loop {
+        interrupts::wait();
+    }
+}
+
+/// Called by the vectors: a mistake of the monitor's.
+pub(crate) fn report_own_exception(exception: &OwnException) -> ! {
+    let OwnException { kind, syndrome, instruction, address } = exception;
+    say_last(format_args!(
+        "\nmonitor: exception at EL2: {kind:?}, {syndrome} (ESR_EL2 {:#x}), instruction {instruction:#x}, address \
+         {address:#x}\n",
+        syndrome.bits(),
+    ));
+    end(FAILED)
+}
+
+#[panic_handler]
+fn panic(info: &PanicInfo) -> ! {
+    match info.location() {
+        Some(place) => say_last(format_args!("\nmonitor: panic: {} at {place}\n", info.message())),
+        None => say_last(format_args!("\nmonitor: panic: {}\n", info.message())),
+    }
+    end(FAILED)
+}

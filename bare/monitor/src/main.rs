@@ -1,0 +1,32 @@
+//! The Vellum monitor: runs at EL2 beneath a kernel that it did not write, and gives it a machine that does not exist yet.
+//!
+//! ```text
+//! entry (assembly) ─> boot::build_map ─> boot::main ─> guest at EL1 ─> exits::handle ─> guest …
+//!                     MMU off            MMU on             │
+//!                                                           └─ CPU_ON ─> cpus::secondary ─> guest
+//! ```
+//! It stays at its physical address. Once the guest runs, its map has nothing of the guest's memory, and the guest's
+//! stage 2 has nothing of the monitor's: [`memory`] makes both from the same list.
+#![no_std]
+#![no_main]
+
+mod abort;
+mod boot;
+mod calls;
+mod console;
+mod cpus;
+mod exits;
+mod finish;
+mod guest;
+mod map;
+mod memory;
+mod registers;
+mod tables;
+
+hardware::monitor_entry_points! {
+    build_map: boot::build_map,
+    main: boot::main,
+    secondary: cpus::secondary,
+    handle_exit: exits::handle,
+    report_own: finish::report_own_exception,
+}

@@ -1,0 +1,61 @@
+//! The pieces of the kernel's code, and for each the cases in which it is run.
+
+mod switch;
+
+use std::collections::BTreeSet;
+
+use crate::finding::Found;
+use crate::lab::{Lab, Patch};
+use crate::run::Run;
+
+/// Runs a piece in one case.
+type Work = Box<dyn Fn(&Lab, Option<Patch>) -> Result<Ran, Found>>;
+
+/// One case of a piece.
+pub struct Case {
+    /// What is particular about it.
+    pub name: String,
+    work: Work,
+}
+
+/// What a run that found nothing came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ran {
+    /// Physical addresses of the instructions that were executed.
+    pub visited: BTreeSet<u64>,
+    /// Instructions that were executed.
+    pub steps: u64,
+}
+
+/// A piece of code.
+pub struct Piece {
+    /// The symbol that it begins at.
+    pub name: &'static str,
+    /// Cases.
+    pub cases: Vec<Case>,
+}
+
+impl Case {
+    fn new(name: String, work: impl Fn(&Lab, Option<Patch>) -> Result<Ran, Found> + 'static) -> Self {
+        Self { name, work: Box::new(work) }
+    }
+
+    /// Runs it, with one word of the image replaced.
+    ///
+    /// # Errors
+    /// The first finding.
+    pub fn run(&self, lab: &Lab, patch: Option<Patch>) -> Result<Ran, Found> {
+        (self.work)(lab, patch)
+    }
+}
+
+impl Ran {
+    fn of(run: Run<'_>) -> Self {
+        Self { visited: run.visited, steps: run.steps }
+    }
+}
+
+/// Every piece.
+pub fn all() -> Vec<Piece> {
+    vec![switch::piece()]
+}

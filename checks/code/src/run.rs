@@ -1,0 +1,266 @@
+//! Executes the kernel's machine code on the simulated machine, one CPU at a time. Each fetch, load and store translates
+//! through what TLBs may hold, and must have one answer only; after each instruction the rules must be silent.
+
+use std::collections::BTreeSet;
+
+use a64::decode::decode;
+use a64::instruction::{General, Instruction, Width};
+use a64::interpreter::{Access, State};
+use a64::registers::System;
+use machine::barrier::Barrier;
+use machine::event::Level;
+use machine::machine::{Machine, Outcome, Way};
+use machine::registers::Register;
+use machine::syndrome::{AccessKind, Fault, FaultKind};
+
+use crate::finding::{self, Finding, Found};
+use crate::kernel::Kernel;
+use crate::pending::Pending;
+
+/// Instructions of one run, at most: more is an endless loop.
+const MOST_STEPS: u64 = 1_000_000;
+
+/// Where a run came to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// At one of the addresses that it was to stop at.
+    Reached(u64),
+    /// At WFI or WFE.
+    Waits,
+    /// At HVC or SMC.
+    Calls,
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct Run<'k> {
+    kernel: &'k Kernel,
+    /// CPUs and machine.
+    pub state: State,
+    pending: Vec<Pending>,
+    /// Physical addresses of the instructions that were executed.
+    pub visited: BTreeSet<u64>,
+    /// Instructions that were executed.
+    pub steps: u64,
+}
+
+impl<'k> Run<'k> {
+    /// A run of `kernel` on these CPUs.
+    pub fn new(kernel: &'k Kernel, state: State) -> Self {
+        let pending = vec![Pending::default(); state.cores().len()];
+        Self { kernel, state, pending, visited: BTreeSet::new(), steps: 0 }
+    }
+
+    /// Sets a general-purpose register.
+    pub fn set(&mut self, cpu: usize, register: u8, value: u64) {
+        self.state.core_mut(cpu).set_general(General(register), Width::Double, value);
+    }
+
+    /// A general-purpose register.
+    pub fn get(&self, cpu: usize, register: u8) -> u64 {
+        self.state.cores()[cpu].general(General(register))
+    }
+
+    /// A translation register, newest value.
+    pub fn register(&self, cpu: usize, register: Register) -> u64 {
+        self.machine().cpus()[cpu].newest_registers().get(register)
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &Machine {
+        self.state.machine()
+    }
+
+    /// Runs `cpu` from `entry` until one of `ends`, which can be fetched but is not executed.
+    ///
+    /// # Errors
+    /// The first finding.
+    pub fn run(&mut self, cpu: usize, entry: u64, ends: &[u64]) -> Result<Stop, Found> {
+        self.state.core_mut(cpu).go_to(entry);
+        loop {
+            let place = self.state.cores()[cpu].place();
+            if let Some(stop) = self.step(cpu, ends).map_err(|finding| self.found(cpu, place, finding))? {
+                return Ok(stop);
+            }
+        }
+    }
+
+    /// A finding of `cpu` at `place`.
+    pub fn found(&self, cpu: usize, place: u64, finding: Finding) -> Found {
+        let (name, offset) = self.kernel.name(place);
+        let name = if offset == 0 { name.to_owned() } else { format!("{name}+{offset:#x}") };
+        Found { cpu, place, name, finding }
+    }
+
+    fn step(&mut self, cpu: usize, ends: &[u64]) -> Result<Option<Stop>, Finding> {
+        let place = self.state.cores()[cpu].place();
+        let physical = self.translate(cpu, place, AccessKind::Fetch).map_err(Finding::Fetch)?;
+        if ends.contains(&place) {
+            return Ok(Some(Stop::Reached(place)));
+        }
+        let word = (self.machine().word(physical & !7) >> (8 * (physical & 4))) as u32;
+        let unknown = || Finding::Unknown(format!("{word:#010x} is no instruction that is known here"));
+        let instruction = decode(word, place).ok_or_else(unknown)?;
+        self.steps += 1;
+        self.visited.insert(physical);
+        if self.steps > MOST_STEPS {
+            return Err(Finding::End(format!("no end after {MOST_STEPS} instructions")));
+        }
+        match instruction {
+            Instruction::Wait => return Ok(Some(Stop::Waits)),
+            Instruction::MonitorCall { .. } | Instruction::Call { .. } => {
+                self.state.execute(cpu, &Instruction::Nothing);
+                return Ok(Some(Stop::Calls));
+            }
+            Instruction::Break { number } => return Err(Finding::End(format!("BRK #{number}"))),
+            _ => self.execute(cpu, &instruction)?,
+        }
+        match self.state.take_findings().into_iter().find(|finding| !finding.is_lint()) {
+            Some(finding) => Err(Finding::Rule(Box::new(finding))),
+            None => Ok(None),
+        }
+    }
+
+    fn execute(&mut self, cpu: usize, instruction: &Instruction) -> Result<(), Finding> {
+        self.check_registers(cpu, instruction)?;
+        if let Some(access) = self.state.target(cpu, instruction) {
+            let way = self.way(cpu, &access)?;
+            self.state.go(cpu, instruction, &access, &way);
+            return Ok(());
+        }
+        match instruction {
+            Instruction::WriteSystem { register, from } => {
+                let (before, after) = (self.system(cpu, *register), self.state.cores()[cpu].general(*from));
+                self.pending[cpu].write(*register, before, after);
+            }
+            Instruction::Barrier(Barrier::Isb) | Instruction::Return => self.pending[cpu].synchronize(),
+            _ => {}
+        }
+        self.state.execute(cpu, instruction);
+        Ok(())
+    }
+
+    fn system(&self, cpu: usize, register: System) -> u64 {
+        match register {
+            System::Translation(register) => self.register(cpu, register),
+            other => self.state.cores()[cpu].system(other),
+        }
+    }
+
+    /// What an instruction takes from registers must be there, and certain.
+    fn check_registers(&self, cpu: usize, instruction: &Instruction) -> Result<(), Finding> {
+        let core = &self.state.cores()[cpu];
+        match *instruction {
+            Instruction::ReadSystem { register, .. } if !core.knows(register) => {
+                Err(Finding::Unknown(format!("{register} is read, and has no value here")))
+            }
+            Instruction::WriteSystem { register, .. } | Instruction::ReadSystem { register, .. } => {
+                let is_ours = core.level() == Level::El2 && register.to_string().ends_with("_EL1");
+                match is_ours && self.pending[cpu].may_redirect(self.register(cpu, Register::HcrEl2)) {
+                    true => Err(unsynchronized(format!("with HCR_EL2.E2H {register} means a register of EL2"))),
+                    false => Ok(()),
+                }
+            }
+            _ if self.state.target(cpu, instruction).is_some() => {
+                let sctlr = self.register(cpu, Register::SctlrEl1);
+                match core.level() == Level::El1 && self.pending[cpu].has_uncertain_data(sctlr) {
+                    true => Err(unsynchronized("data is accessed while SCTLR_EL1.A or EE is not certain".to_owned())),
+                    false => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The one way that an access may go; the machine is asked for each page of it.
+    fn way(&mut self, cpu: usize, access: &Access) -> Result<Way, Finding> {
+        let address = access.address;
+        if address & 0xfff > 0x1000 - access.bytes {
+            return Err(Finding::Unknown(format!("an access to {address:#x} that crosses 4 KiB is not known here")));
+        }
+        if !address.is_multiple_of(access.bytes.min(8)) {
+            return Err(Finding::Unknown(format!("an unaligned access to {address:#x} is not known here")));
+        }
+        let physical = self.translate(cpu, address, access.kind).map_err(Finding::Access)?;
+        let ways = if self.is_translated(cpu) {
+            self.state.machine_mut().ways(cpu as u8, address, access.kind)
+        } else {
+            Vec::new()
+        };
+        let outcome = Outcome::Translated(physical);
+        Ok(ways.into_iter().next().unwrap_or(Way { outcome, update: None, observed: None, settled: None }))
+    }
+
+    /// True when the newest registers of `cpu` have its MMU on.
+    fn is_translated(&self, cpu: usize) -> bool {
+        self.state.cores()[cpu].level() != Level::El2 && self.register(cpu, Register::SctlrEl1) & 1 == 1
+    }
+
+    /// The physical address of an access, if there is no doubt.
+    ///
+    /// # Errors
+    /// Several answers, or a fault.
+    pub fn translate(&mut self, cpu: usize, address: u64, kind: AccessKind) -> Result<u64, finding::Access> {
+        let outcomes = self.outcomes(cpu, address, kind);
+        match outcomes.as_slice() {
+            [Outcome::Translated(physical)] => Ok(*physical),
+            _ => Err(finding::Access { address, outcomes }),
+        }
+    }
+
+    /// Everything that an access may come to: through the MMU, and past it, where either may be.
+    pub fn outcomes(&mut self, cpu: usize, address: u64, kind: AccessKind) -> Vec<Outcome> {
+        let now = self.register(cpu, Register::SctlrEl1);
+        let (may_be_on, may_be_off) = match self.state.cores()[cpu].level() {
+            Level::El2 => (true, false),
+            _ => self.pending[cpu].mmu(now),
+        };
+        let mut outcomes = BTreeSet::new();
+        if may_be_off {
+            let is_too_wide = address >> self.machine().cpus()[cpu].features().output_bits != 0;
+            let fault = Outcome::Fault(Fault::stage1(FaultKind::AddressSize, 0));
+            outcomes.insert(if is_too_wide { fault } else { Outcome::Translated(address) });
+        }
+        if may_be_on {
+            outcomes.extend(self.through_mmu(cpu, address, kind, now));
+        }
+        outcomes.into_iter().collect()
+    }
+
+    fn through_mmu(&mut self, cpu: usize, address: u64, kind: AccessKind, now: u64) -> Vec<Outcome> {
+        let number = cpu as u8;
+        let with_mmu = self.pending[cpu].with_mmu(now).unwrap_or(now);
+        if with_mmu & 1 == now & 1 {
+            return self.state.machine_mut().access(number, address, kind).outcomes;
+        }
+        // It was switched off without a context synchronization event, so that walks and hits go on.
+        let mut machine = self.machine().clone();
+        machine.write_register(number, Register::SctlrEl1, with_mmu);
+        machine.access(number, address, kind).outcomes
+    }
+
+    /// At an end nothing may be left to wait for: what follows takes every register for what was written.
+    ///
+    /// # Errors
+    /// The first register that is not certain.
+    pub fn check_certain(&self, cpu: usize) -> Result<(), Found> {
+        let Some(register) = self.pending[cpu].first() else { return Ok(()) };
+        let finding = unsynchronized(format!("{register} is not certain to have the value that was written"));
+        Err(self.found(cpu, self.state.cores()[cpu].place(), finding))
+    }
+
+    /// The end is not what it should be, unless it `is_right`.
+    ///
+    /// # Errors
+    /// What is said.
+    pub fn expect(&self, cpu: usize, is_right: bool, what: impl FnOnce() -> String) -> Result<(), Found> {
+        match is_right {
+            true => Ok(()),
+            false => Err(self.found(cpu, self.state.cores()[cpu].place(), Finding::End(what()))),
+        }
+    }
+}
+
+fn unsynchronized(what: String) -> Finding {
+    Finding::Unsynchronized(what)
+}

@@ -1,0 +1,190 @@
+//! `cargo xtask check --zoo`. See `help.txt`.
+#![forbid(unsafe_code)]
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lexopt::prelude::*;
+use zoo::Error;
+use zoo::animal::{self, Animal, Version};
+use zoo::cell::{Cell, Cells};
+use zoo::orders::Program;
+use zoo::page;
+use zoo::verdict::{self, Verdict};
+
+const HELP: &str = include_str!("help.txt");
+/// Exit status for a command line or a file that makes no sense.
+const BAD_INPUT: u8 = 2;
+
+/// What a person asked for.
+#[derive(Default)]
+struct Options {
+    names: Vec<String>,
+    cells: Cells,
+    trace: Option<Version>,
+    list: bool,
+    page: bool,
+}
+
+fn main() -> ExitCode {
+    let options = match parse() {
+        Ok(Some(options)) => options,
+        Ok(None) => {
+            say(HELP);
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => return bad_input(&format!("{error} (see --help)")),
+    };
+    let done = animal::find(&options.names).and_then(|animals| match options.trace {
+        _ if options.list => Ok(list(&animals)),
+        _ if options.page => {
+            say(page::page(&animals));
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(version) => print_trace(&animals, version, &options.cells),
+        None => run(&options, &animals),
+    });
+    done.unwrap_or_else(|error| bad_input(&error.to_string()))
+}
+
+fn parse() -> Result<Option<Options>, lexopt::Error> {
+    let mut options = Options::default();
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("zoo") => {}
+            Long("list") => options.list = true,
+            Long("page") => options.page = true,
+            Long("bbm") => options.cells.narrow(&format!("bbm={}", parser.value()?.string()?))?,
+            Long("ets") => options.cells.narrow(&format!("ets={}", parser.value()?.string()?.replace("none", "0")))?,
+            Long("trace") => {
+                let name = parser.value()?.string()?;
+                let version = Version::BOTH.into_iter().find(|it| it.name() == name);
+                options.trace = Some(version.ok_or_else(|| format!("--trace `{name}`, expected buggy or fixed"))?);
+            }
+            Long("help") | Short('h') => return Ok(None),
+            Value(name) => options.names.push(name.string()?),
+            other => return Err(other.unexpected()),
+        }
+    }
+    if options.trace.is_some() && options.names.len() != 1 {
+        return Err("--trace, expected with the name of one animal".into());
+    }
+    Ok(Some(options))
+}
+
+/// Prints; a reader that has gone away is no error.
+fn say(text: impl std::fmt::Display) {
+    let _ = write!(io::stdout(), "{text}");
+}
+
+fn bad_input(text: &str) -> ExitCode {
+    eprintln!("zoo: {text}");
+    ExitCode::from(BAD_INPUT)
+}
+
+fn list(animals: &[Animal]) -> ExitCode {
+    let width = width(animals.iter().map(|it| it.name.as_str()));
+    animals.iter().for_each(|it| say(format_args!("{:width$}  {}\n", it.name, it.happened)));
+    ExitCode::SUCCESS
+}
+
+/// Prints one animal as a trace: of a buggy one an order in which something is found, if there is one.
+fn print_trace(animals: &[Animal], version: Version, cells: &Cells) -> Result<ExitCode, Error> {
+    let cell = Cell::all().find(|cell| cells.contains(*cell));
+    if let (Some(animal), Some(cell)) = (animals.first(), cell) {
+        let explored = Program::new(animal, version, cell)?.explore()?;
+        let found = explored.found.into_values().next().map(|(trace, _)| trace);
+        say(found.or(explored.silent).unwrap_or_default());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run(options: &Options, animals: &[Animal]) -> Result<ExitCode, Error> {
+    // A mutant of the engine may panic, which is a finding: the default hook would print it across the table.
+    std::panic::set_hook(Box::new(|_| {}));
+    let start = Instant::now();
+    let bar = bar(animals.len());
+    let verdicts = verdict::run_all(animals, &options.cells, &|animal| {
+        bar.set_message(animal.name.clone());
+        bar.inc(1);
+    })?;
+    bar.finish_and_clear();
+    let done: Vec<(&Animal, Verdict)> = animals.iter().zip(verdicts).collect();
+    say(table(&done));
+    let misses = done.iter().flat_map(|(animal, verdict)| verdict.misses().into_iter().map(|it| (&animal.name, it)));
+    let misses: Vec<(&String, String)> = misses.collect();
+    for (animal, verdict) in done.iter().filter(|_| !options.names.is_empty()) {
+        tell(animal, verdict);
+    }
+    misses.iter().for_each(|(name, miss)| say(format_args!("\nMISS {name}, {miss}\n")));
+    say(summary(&done, misses.len(), start.elapsed().as_secs_f64()));
+    Ok(if misses.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn bar(length: usize) -> ProgressBar {
+    let target = if io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let style =
+        ProgressStyle::with_template("{bar:40} {pos}/{len}  {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::with_draw_target(Some(length as u64), target).with_style(style)
+}
+
+fn width<'a>(column: impl Iterator<Item = &'a str>) -> usize {
+    column.map(|it| it.chars().count()).max().unwrap_or(0)
+}
+
+fn table(done: &[(&Animal, Verdict)]) -> String {
+    let rows: Vec<[String; 4]> = done.iter().flat_map(|(animal, verdict)| rows(animal, verdict)).collect();
+    let head = ["animal", "buggy, found by", "fixed", "cells"].map(String::from);
+    let widths = [0, 1, 2].map(|column| width(rows.iter().chain([&head]).map(|row| row[column].as_str())));
+    let line = |[name, found, fixed, cells]: &[String; 4]| {
+        let [first, second, third] = widths;
+        format!("{name:first$}  {found:second$}  {fixed:third$}  {cells:>5}\n")
+    };
+    [&head].into_iter().chain(&rows).map(line).collect()
+}
+
+/// A row about an animal, and one for each of its counterparts in the engine.
+fn rows(animal: &Animal, verdict: &Verdict) -> Vec<[String; 4]> {
+    let fixed = |is_silent| if is_silent { String::from("silent") } else { String::from("MISS") };
+    let own = [animal.name.clone(), verdict.summary(), fixed(verdict.is_silent), verdict.runs.to_string()];
+    let engine = verdict.engine.iter().map(|killed| {
+        [format!("  our engine: {}", killed.work), killed.summary(), fixed(killed.is_silent), killed.runs.to_string()]
+    });
+    [own].into_iter().chain(engine).collect()
+}
+
+fn tell(animal: &Animal, verdict: &Verdict) {
+    say(format_args!("\n{}: {}\n{}\n", animal.name, animal.happened, animal.story));
+    if let Some(legal) = &animal.legal {
+        say(format_args!("Legal elsewhere: {legal}\n"));
+    }
+    if let Some(story) = &verdict.story {
+        say(format_args!("{story}\n"));
+    }
+}
+
+fn summary(done: &[(&Animal, Verdict)], misses: usize, seconds: f64) -> String {
+    let sum = |of: fn(&Verdict) -> u64| done.iter().map(|(_, verdict)| of(verdict)).sum::<u64>();
+    let (runs, traces) = (sum(|it| it.runs), sum(|it| it.traces));
+    let mutants = sum(|it| it.engine.iter().map(|killed| killed.runs / 2).sum());
+    let holes = done.iter().filter(|(_, verdict)| !verdict.holes.is_empty()).count() as u64;
+    let holes = match holes {
+        0 => String::new(),
+        _ => format!("{} where the rules have a known hole\n", counted(holes, "animal")),
+    };
+    format!(
+        "\n{}, {} of buggy and fixed, {}; {} of the engine's mutants\n{holes}misses: {misses}, {seconds:.1} s\n",
+        counted(done.len() as u64, "animal"),
+        counted(runs, "cell"),
+        counted(traces, "trace"),
+        counted(mutants, "run"),
+    )
+}
+
+/// `1 animal`, `2 animals`
+fn counted(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}

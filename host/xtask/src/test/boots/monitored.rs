@@ -1,0 +1,59 @@
+// data: boots of our kernel with the monitor beneath it.
+//! The machines of the monitor.
+
+use super::{Boot, Expect::*, PAGE_SIZES, Words, other, plain};
+
+const LACKS_16K: Words = &["stays off", "no 16K granule", "MMU was never on"];
+
+/// Name, a file of `bare/monitor/machines` and options, the warnings that must come, the CPUs that run, words of a line.
+const MIXED: &[(&str, &str, &[Words], usize, Words)] = &[
+    ("all resize", "all-resize.toml", &[], 4, &["BBM level of all CPUs: 3"]),
+    ("all resize with conflicts", "all-resize-with-conflicts.toml", &[], 4, &["BBM level of all CPUs: 2"]),
+    ("the boot CPU does not resize", "boot-cpu-does-not.toml", &[], 4, &["BBM level of all CPUs: 0"]),
+    ("the secondaries do not resize", "secondaries-do-not.toml", &[], 4, &["BBM level of all CPUs: 0"]),
+    ("Cortex-X4 with Cortex-A720", "cortex-x4-a720.toml", &[], 4, &["Cortex-A720 r0p1"]),
+    ("a late CPU", "late-and-lesser.toml", &[&["cpu 3", "stays off", "denied"]], 3, &["BBM level of all CPUs: 2"]),
+    ("16K where there is none", "no-16k-on-secondaries.toml --page-size 16k", &[LACKS_16K; 3], 1, &["page size: 16K"]),
+    ("64K where there is no 16K", "no-16k-on-secondaries.toml --page-size 64k", &[], 4, &["page size: 64K"]),
+];
+
+/// Every boot of this file.
+pub(super) fn all() -> Vec<Boot> {
+    let mut boots = Vec::new();
+    for size in PAGE_SIZES {
+        for cpus in [1, 4, 8] {
+            let bare = plain(size, cpus, 1, "512M");
+            boots.push(Boot {
+                name: format!("monitor {size}, {cpus} CPUs"),
+                options: format!("--monitor {}", bare.options),
+                expect: [bare.expect, vec![MonitorCounts("ID registers read")]].concat(),
+                ..bare
+            });
+        }
+    }
+    let monitored = |name: &str, options: &str, expect| Boot {
+        name: format!("monitor, {name}"),
+        ..other(name, &format!("--monitor {options}"), &[], expect)
+    };
+    boots.extend(MIXED.iter().map(|&(name, options, warnings, cpus, says)| Boot {
+        name: format!("monitor, {name}"),
+        ..other(
+            name,
+            &format!("--monitor --cpus 4 --machine bare/monitor/machines/{options}"),
+            warnings,
+            vec![Cpus(cpus), Says(says)],
+        )
+    }));
+    boots.extend([
+        monitored("CPUs of 40 bits", "--cpu cortex-a53", vec![Cpus(2)]),
+        monitored("CPUs of 44 bits", "--cpu cortex-a72", vec![Cpus(2)]),
+        monitored("CPUs of 48 bits", "--cpu neoverse-n1 --page-size 16k", vec![PageSize("16k"), Cpus(2)]),
+        monitored("a GICv2", "-- -M gic-version=2", vec![Cpus(2)]),
+        monitored("an initrd", "--initrd Cargo.lock", vec![Says(&["initrd"])]),
+        monitored("one thread for all CPUs", "-- -accel tcg,thread=single", vec![Cpus(2)]),
+        monitored("late CPUs of the kernel's", "--append vellum.late=1", vec![Says(&["comes late", "1 of 1"])]),
+        monitored("the same twice", "--icount", vec![SameTwice]),
+        monitored("8 GiB", "--memory 8G", vec![Cpus(2)]),
+    ]);
+    boots
+}

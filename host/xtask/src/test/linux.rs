@@ -1,0 +1,158 @@
+//! A Linux above the monitor: it boots, sees the machine that was described, and ends it.
+
+use std::{ffi::OsString, path::Path};
+
+use super::{
+    Outcome, Say,
+    expect::Expect::{self, *},
+};
+use crate::{
+    boot::{
+        self, Programs,
+        guest::{self, Ended},
+        install, judge,
+        options::{self, Asked, Options},
+        transcript::Transcript,
+    },
+    cargo,
+    fetch::{self, Linux},
+    outcome::{Failure, Status},
+};
+
+const NAME: &str = "monitored linux";
+
+/// What follows `cargo xtask run --monitor`, the parts of the CPUs that Linux sees, and what else is expected.
+type Row = (&'static str, &'static [&'static str], &'static [Expect]);
+
+const PLAIN: &str = "0x051";
+const X4: &str = "0xd82";
+const A720: &str = "0xd81";
+
+/// Files of `bare/monitor/machines` stand without their folder.
+const ROWS: &[Row] = &[
+    (
+        "--cpus 1",
+        &[PLAIN],
+        &[Says(&["guest", "memory 40000000-401fffff"]), Says(&["guest", "memory 40400000-bf9fffff"])],
+    ),
+    ("--cpus 4", &[PLAIN; 4], &[MonitorCounts("ID registers read")]),
+    ("--cpus 8 --memory 1G", &[PLAIN; 8], &[]),
+    ("--cpus 2 --cpu cortex-a57", &["0xd07"; 2], &[]),
+    ("--cpus 2 --cpu neoverse-n1", &["0xd0c"; 2], &[]),
+    ("--cpus 4 --machine cortex-x4-a720.toml", &[X4, A720, A720, A720], &[]),
+    (
+        "--cpus 3 --machine secondaries-do-not.toml",
+        &[PLAIN; 3],
+        &[Says(&["SANITY CHECK", "SYS_ID_AA64MMFR2_EL1", "CPU1"]), Says(&["SANITY CHECK", "CPU2"])],
+    ),
+    ("--cpus 4 --machine late-and-lesser.toml", &[PLAIN; 4], &[Says(&["CPU3", "failed to boot"])]),
+];
+
+/// The step.
+pub(super) fn monitored(say: Say<'_>) -> Outcome {
+    let Some(linux) = fetch::find() else {
+        return Outcome::skipped(NAME, "there is no arm64 Linux here: cargo xtask fetch");
+    };
+    match run_rows(&linux, say) {
+        Ok(outcome) => Outcome { note: linux.name, ..outcome },
+        Err(failure) => Outcome::stopped(NAME, failure),
+    }
+}
+
+fn run_rows(linux: &Linux, say: Say<'_>) -> Result<Outcome, Failure> {
+    install::ensure_qemu()?;
+    let programs = Programs::build(false, true, say)?;
+    let initrd = linux.kernel.with_file_name("monitored.cpio");
+    linux.write_monitored(&initrd)?;
+    let mut outcome = Outcome::default();
+    for (words, parts, expects) in ROWS {
+        say(words);
+        let ended = run(&options(words, linux, &initrd)?, &programs)?;
+        let wrong = differences(&ended, parts, expects);
+        if wrong.is_empty() {
+            outcome.passed += 1;
+            continue;
+        }
+        outcome.failed += 1;
+        let text = String::from_utf8_lossy(&ended.output);
+        outcome.output.push_str(&format!("{words}\n{}\n{text}\n", wrong.join("\n")));
+    }
+    Ok(outcome)
+}
+
+fn options(words: &str, linux: &Linux, initrd: &Path) -> Result<Options, Failure> {
+    let machines = cargo::workspace().join("bare/monitor/machines");
+    let word = |word: &str| if word.ends_with(".toml") { machines.join(word).into() } else { OsString::from(word) };
+    let mut arguments: Vec<OsString> = words.split(' ').map(word).collect();
+    let own: [OsString; 7] = [
+        "--monitor".into(),
+        "--kernel".into(),
+        linux.kernel.clone().into(),
+        "--initrd".into(),
+        initrd.into(),
+        "--append".into(),
+        "console=ttyAMA0".into(),
+    ];
+    arguments.extend(own);
+    match options::parse(&arguments)? {
+        Asked::Run(options) => Ok(*options),
+        Asked::Help | Asked::Trees => Err(Failure::new(Status::Failed, "the options of this test ask for help")),
+    }
+}
+
+fn run(options: &Options, programs: &Programs) -> Result<Ended, Failure> {
+    let (mut command, _files) = boot::command(options, programs)?;
+    let ended = guest::run(&mut command, options.timeout, &mut |_| {});
+    ended.map_err(|error| Failure::new(Status::Failed, error.to_string()))
+}
+
+/// All that is not as a row expects.
+fn differences(ended: &Ended, parts: &[&str], expects: &[Expect]) -> Vec<String> {
+    let judgement = judge::judge_other(ended);
+    let transcript = Transcript::new(&ended.output);
+    let mut wrong = Vec::new();
+    if judgement.status != Status::Passed {
+        wrong.push(format!("ended with {:?}, expected {:?}", judgement.status, Status::Passed));
+        wrong.extend(judgement.line);
+    }
+    let seen: Vec<&str> = transcript.lines().filter_map(|line| line.strip_prefix("guest: part ")).collect();
+    if seen != parts {
+        wrong.push(format!("the guest sees CPUs of the parts {seen:?}, expected {parts:?}"));
+    }
+    if !transcript.lines().any(|line| line == "guest: ready") {
+        wrong.push("no line is `guest: ready`".into());
+    }
+    wrong.extend(expects.iter().filter_map(|expect| expect.check(&transcript).err()));
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::guest::End;
+
+    const GOOD: &str = "[0.1] CPU1: failed to boot\r\nguest: part 0x051\r\nguest: ready\r\n# monitor\r\n";
+
+    fn wrong(text: &str, code: i32) -> Vec<String> {
+        let ended = Ended { output: text.into(), complaints: String::new(), end: End::Exited(code) };
+        differences(&ended, &[PLAIN], &[Says(&["CPU1", "failed"])])
+    }
+
+    #[test]
+    fn each_difference_is_seen() {
+        assert_eq!(wrong(GOOD, 0), [""; 0]);
+        assert_eq!(wrong(GOOD, 1).len(), 2);
+        for (good, bad) in [("0x051", "0xd0c"), ("guest: ready", ""), ("CPU1", "CPU2")] {
+            assert_eq!(wrong(&GOOD.replace(good, bad), 0).len(), 1, "{bad} instead of {good}");
+        }
+    }
+
+    #[test]
+    fn every_row_can_be_asked_for() {
+        let linux = Linux { kernel: "vmlinuz".into(), busybox: "busybox".into(), name: "linux".into() };
+        for (words, parts, _) in ROWS {
+            let options = options(words, &linux, Path::new("initrd")).expect(words);
+            assert!(options.monitor && options.cpus as usize == parts.len(), "{words}");
+        }
+    }
+}
