@@ -43,6 +43,11 @@ impl Survey {
     pub fn new() -> Result<Self, String> {
         let mut trials = suite::trials(Size::Small, DRAWN);
         trials.extend(suite::trials(Size::Long, DRAWN));
+        Self::of(trials)
+    }
+
+    /// The same for some trials alone.
+    pub fn of(trials: Vec<Trial>) -> Result<Self, String> {
         let mut calls: BTreeMap<(Site, Class), Vec<usize>> = BTreeMap::new();
         for (number, trial) in trials.iter().enumerate() {
             let (ran, sites) = suite::survey(&trial.prepare(None));

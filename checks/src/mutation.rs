@@ -37,6 +37,8 @@ pub enum Change {
     Weaken(Barrier),
     /// A broadcast TLBI acts on its own CPU only.
     Local,
+    /// A TLBI for both stages leaves stage 2.
+    OneStage,
     /// A TLBI for all levels leaves the tables.
     LastLevel,
     /// A TLBI for all ASIDs acts on one.
@@ -116,25 +118,72 @@ fn weaker(barrier: Barrier) -> Vec<Barrier> {
     weaker
 }
 
+/// What an operation's fields say of it: one table for all, as the manual's encodings differ between stages.
+#[derive(Clone, Copy)]
+struct Shape {
+    is_range: bool,
+    has_address: bool,
+    /// For tables too.
+    is_all_levels: bool,
+    /// By address for every ASID.
+    is_every_asid: bool,
+    /// Its operand holds an ASID.
+    has_asid: bool,
+    /// The same on its own CPU alone.
+    local: Option<Opcode>,
+}
+
+impl Shape {
+    const fn of(opcode: Opcode) -> Self {
+        let (op1, crn, crm, op2) = opcode.fields();
+        let is_stage2 = op1 == 4 && matches!(crm, 0 | 4);
+        let is_range = if is_stage2 { matches!(op2, 2 | 6) } else { matches!(crm, 2 | 5 | 6) };
+        let has_address = is_stage2 || is_range || matches!(op2, 1 | 3 | 5 | 7);
+        let is_el1 = op1 == 0;
+        let local = match crm {
+            0 if is_stage2 => Some(Opcode::new(op1, crn, 4, op2)),
+            1 | 3 => Some(Opcode::new(op1, crn, 7, op2)),
+            2 | 5 => Some(Opcode::new(op1, crn, 6, op2)),
+            _ => None,
+        };
+        Self {
+            is_range,
+            has_address,
+            is_all_levels: has_address && op2 < 4,
+            is_every_asid: is_el1 && has_address && matches!(op2, 3 | 7),
+            has_asid: is_el1 && (has_address && matches!(op2, 1 | 5) || op2 == 2),
+            local,
+        }
+    }
+}
+
+/// ASIDE1 and its kin: by ASID alone.
+fn is_by_asid(opcode: Opcode) -> bool {
+    let (op1, _, _, op2) = opcode.fields();
+    op1 == 0 && op2 == 2
+}
+
+/// VMALLS12E1IS, and VMALLE1IS, which leaves stage 2.
+const BOTH_STAGES: Opcode = Opcode::new(4, 8, 3, 6);
+const STAGE_1: Opcode = Opcode::new(0, 8, 3, 0);
+
 fn weaker_tlbis(opcode: Opcode) -> Vec<Change> {
-    let (_, _, crm, op2) = opcode.fields();
-    let is_broadcast = matches!(crm, 1 | 2 | 3 | 5);
-    let is_range = matches!(crm, 2 | 5 | 6);
-    let has_address = is_range || matches!(op2, 1 | 3 | 5 | 7);
-    let mut changes = Vec::new();
-    let mut add = |is_possible: bool, change| changes.extend(is_possible.then_some(change));
-    add(is_broadcast, Change::Local);
-    add(has_address && matches!(op2, 1 | 3), Change::LastLevel);
-    add(has_address && matches!(op2, 3 | 7), Change::OneAsid);
-    add(has_address && matches!(op2, 1 | 5) || op2 == 2, Change::NoAsid);
-    add(op2 == 2, Change::LowAsid);
-    add(has_address, Change::Hint);
-    add(has_address, Change::NextPage);
-    add(has_address && !is_range, Change::Unshifted);
-    add(has_address && !is_range, Change::WrongShift);
-    add(is_range, Change::Shorter);
-    add(is_range, Change::WrongGranule);
-    changes
+    let shape = Shape::of(opcode);
+    let changes = [
+        (shape.local.is_some(), Change::Local),
+        (opcode == BOTH_STAGES, Change::OneStage),
+        (shape.is_all_levels, Change::LastLevel),
+        (shape.is_every_asid, Change::OneAsid),
+        (shape.has_asid, Change::NoAsid),
+        (is_by_asid(opcode), Change::LowAsid),
+        (shape.has_address, Change::Hint),
+        (shape.has_address, Change::NextPage),
+        (shape.has_address && !shape.is_range, Change::Unshifted),
+        (shape.has_address && !shape.is_range, Change::WrongShift),
+        (shape.is_range, Change::Shorter),
+        (shape.is_range, Change::WrongGranule),
+    ];
+    changes.into_iter().filter(|(is_possible, _)| *is_possible).map(|(_, change)| change).collect()
 }
 
 impl Mutation {
@@ -168,10 +217,11 @@ const ASID: u64 = 0xffff << 48;
 
 fn alter(change: Change, opcode: Opcode, operand: u64) -> (Opcode, u64) {
     let (op1, crn, crm, op2) = opcode.fields();
-    let is_range = matches!(crm, 2 | 5 | 6);
+    let Shape { is_range, local, .. } = Shape::of(opcode);
     let address = operand & ADDRESS;
     match change {
-        Change::Local => (Opcode::new(op1, crn, if is_range { 6 } else { 7 }, op2), operand),
+        Change::Local => (local.unwrap_or(opcode), operand),
+        Change::OneStage => (STAGE_1, operand),
         Change::LastLevel => (Opcode::new(op1, crn, crm, op2 | 4), operand),
         Change::OneAsid => (Opcode::new(op1, crn, crm, op2 & !2), operand),
         Change::NoAsid => (opcode, operand & !ASID),
@@ -221,6 +271,7 @@ impl fmt::Display for Change {
             Self::Swap => write!(f, "swapped"),
             Self::PlainStore => write!(f, "plain store instead"),
             Self::Local => write!(f, "local instead"),
+            Self::OneStage => write!(f, "stage 1 alone instead"),
             Self::LastLevel => write!(f, "last level instead"),
             Self::OneAsid => write!(f, "one ASID instead"),
             Self::Hint => write!(f, "wrong level hint"),

@@ -91,6 +91,9 @@ impl Setting {
             return Err(format!("TLB maintenance at {:?}, expected {:?}", it.level(), self.edits_at()));
         }
         match self {
+            Self::El2 if registers.get(Register::HcrEl2) & HCR_E2H != 0 => {
+                Err("TLB maintenance of EL2 with HCR_EL2.E2H = 1, which is EL2&0".into())
+            }
             Self::El2And0 if !is_host => Err("TLB maintenance of EL2&0 without HCR_EL2.{E2H, TGE} = {1, 1}".into()),
             Self::Stage2 | Self::Guest if is_host => Err("stage-2 maintenance would act on EL2&0".into()),
             Self::Stage2 | Self::Guest if vmid != u64::from(VMID) => {

@@ -155,7 +155,10 @@ fn forget_once<G: Granule, R: Regime, P: Platform>(
     };
     ranges.for_each(|range| rest = rest.max(regime.invalidate::<G>(range, geometry.layout(), &mut maintain)));
     if rest == Rest::Combined {
-        regime.invalidate_combined(&mut maintain);
+        regime.invalidate_combined(&mut |operation| {
+            platform.maintain(operation);
+            issued += usize::from(matches!(operation, Maintenance::Invalidate(..)));
+        });
     }
     // Until the TLBIs are complete on every PE, the old translation is still in use, and its memory and tables with it.
     platform.maintain(Maintenance::DSB_ISH);

@@ -49,6 +49,7 @@ impl Attributes for Stage2Attributes {
 ///
 /// A VMID that is given to another machine is first forgotten by the caller (VMALLS12E1IS), as is everything when
 /// HCR_EL2.FWB changes, which gives descriptors that TLBs hold another meaning.
+#[cfg_attr(feature = "alloc", doc = include_str!("../../docs/dirty-logging.md"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stage2 {
     /// Whose tables they are. The engine's maintenance acts on the VMID that VTTBR_EL2 holds: the platform can check it
