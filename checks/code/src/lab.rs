@@ -137,7 +137,7 @@ impl Lab {
         Run::new(&self.kernel, State::new(machine, vec![core; 2], Ets::None))
     }
 
-    /// The physical address of a symbol; [`Lab::new`] has seen that each in [`SYMBOLS`] is there.
+    /// The physical address of a symbol; [`Lab::new`] has seen that each one that is named is there.
     pub fn physical(&self, name: &str) -> u64 {
         self.kernel.physical(name).unwrap_or(0)
     }

@@ -131,6 +131,10 @@ fn refuse(lab: &Lab, patch: Option<Patch>, level: Level, is_smc: bool) -> Result
     let place = run.state.cores()[1].place();
     let waits = run.run(1, place, &[])?;
     run.expect(1, waits == Stop::Waits, || format!("it does not wait: {waits:?}"))?;
+    let (place, before) = (run.state.cores()[1].place(), run.steps);
+    let again = run.run(1, place + 4, &[])?;
+    let is_loop = again == Stop::Waits && run.state.cores()[1].place() == place && run.steps == before + 2;
+    run.expect(1, is_loop, || "woken, it does something other than to wait again".to_owned())?;
     let answer = [1, 0x410f_d0f0, MMFR0, 1 << 16];
     for (place, word) in (record + ANSWER..).step_by(8).zip(answer) {
         let found = run.load(0, place, true)?;
