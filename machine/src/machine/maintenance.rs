@@ -146,7 +146,7 @@ impl Machine {
         let unset = self.may.unset.iter().filter(|(word, it)| self.may.sweeps_unset(**word, it, selector, until));
         let unset: Vec<u64> = unset.map(|(word, _)| *word).filter(|word| is_its(*word)).collect();
         let sweep = |word, ends_unset| Sweep { issuer: cpu, selector: *selector, word, event: until, ends_unset };
-        late.into_iter().for_each(|word| self.may.late.mark(cpu, word));
+        late.into_iter().for_each(|word| self.may.late.mark(cpu, word, selector.scope()));
         self.may.sweeps.extend(old.into_iter().map(|word| sweep(word, false)));
         self.may.sweeps.extend(unset.into_iter().map(|word| sweep(word, true)));
     }
