@@ -5,7 +5,7 @@
 //!               (data)                  │
 //!                       engine on cpu.rs (Platform) ─▶ machine
 //! ```
-//! `cpu.rs` is the only place where the engine and the machine meet.
+//! `cpu.rs` is the only place here where the engine and the machine meet.
 #![forbid(unsafe_code)]
 
 pub mod check;

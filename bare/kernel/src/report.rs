@@ -81,7 +81,8 @@ pub(crate) fn chosen() {
     say!("linear map: {:#018x} is physical {:#x}, room for {}", linear.base, linear.origin, Bytes(linear.capacity));
     match facts.options.exit {
         Some(Exit::Semihosting) => say!("end: by semihosting (vellum.exit asks for it)"),
-        _ => say!("end: by PSCI SYSTEM_OFF"),
+        Some(Exit::Monitor) => say!("end: by a call to the monitor (vellum.exit asks for it)"),
+        Some(Exit::Psci) | None => say!("end: by PSCI SYSTEM_OFF"),
     }
 }
 

@@ -59,6 +59,11 @@ pub enum Monitor {
     Revision,
     /// Ends the machine with this exit status.
     Exit(u32),
+    /// Announces that leaves of a range of virtual addresses, start and end, change size while they are live: until the
+    /// end is announced, TLB conflict aborts may come there.
+    BeginResize(u64, u64),
+    /// Announces that every TLB has forgotten what such a range was.
+    EndResize(u64, u64),
 }
 
 /// The version of PSCI that is answered: 1.1.
@@ -107,6 +112,8 @@ impl Call {
             0x8600_ff01 => Self::Monitor(Monitor::Uid),
             0x8600_ff03 => Self::Monitor(Monitor::Revision),
             0xc600_0001 => Self::Monitor(Monitor::Exit(argument(1) as u32)),
+            0xc600_0002 => Self::Monitor(Monitor::BeginResize(argument(1), argument(2))),
+            0xc600_0003 => Self::Monitor(Monitor::EndResize(argument(1), argument(2))),
             _ => Psci::decode(function, argument).map_or(Self::Unknown, Self::Psci),
         }
     }

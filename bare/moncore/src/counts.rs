@@ -18,14 +18,38 @@ pub enum Event {
     UnknownRegister,
     /// An access that stage 2 refused: memory of the monitor, or nothing at all.
     Refused,
+    /// A TLBI, where they trap.
+    Tlbi,
+    /// A TLB conflict abort put into EL1, on an access to data.
+    ConflictData,
+    /// The same on an instruction fetch.
+    ConflictFetch,
+    /// A TLB conflict abort of EL0, on an access to data.
+    ConflictUserData,
+    /// The same on an instruction fetch.
+    ConflictUserFetch,
+    /// A conflict of stage 2, handled here.
+    ConflictStage2,
     /// Any other exception that came to EL2 and was given to the guest as an undefined instruction.
     Other,
 }
 
 impl Event {
     /// Every event, in the order of the report.
-    pub const ALL: [Self; 6] =
-        [Self::IdRegister, Self::Call, Self::UnknownCall, Self::UnknownRegister, Self::Refused, Self::Other];
+    pub const ALL: [Self; 12] = [
+        Self::IdRegister,
+        Self::Call,
+        Self::UnknownCall,
+        Self::UnknownRegister,
+        Self::Refused,
+        Self::Tlbi,
+        Self::ConflictData,
+        Self::ConflictFetch,
+        Self::ConflictUserData,
+        Self::ConflictUserFetch,
+        Self::ConflictStage2,
+        Self::Other,
+    ];
 
     /// The words of the report.
     pub const fn name(self) -> &'static str {
@@ -35,6 +59,12 @@ impl Event {
             Self::UnknownCall => "unknown firmware calls",
             Self::UnknownRegister => "unknown registers",
             Self::Refused => "accesses refused",
+            Self::Tlbi => "TLBIs",
+            Self::ConflictData => "conflicts, EL1 data",
+            Self::ConflictFetch => "conflicts, EL1 fetch",
+            Self::ConflictUserData => "conflicts, EL0 data",
+            Self::ConflictUserFetch => "conflicts, EL0 fetch",
+            Self::ConflictStage2 => "conflicts, stage 2",
             Self::Other => "other exceptions",
         }
     }

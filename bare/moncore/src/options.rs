@@ -8,6 +8,7 @@ use kerncore::command_line::Words;
 use kerncore::text::Text;
 use vmsa::PhysAddr;
 
+use crate::conflicts::Settings;
 use crate::identity::{Identity, Overlay};
 
 /// CPUs that are supported.
@@ -22,6 +23,8 @@ pub struct Options {
     pub has_semihosting: bool,
     /// `monitor.cpuN.…=`: what CPU N says of itself.
     pub cpus: [Identity; MAX_CPUS],
+    /// `monitor.conflicts.…=`: TLB conflict aborts, if there are to be any.
+    pub conflicts: Option<Settings>,
 }
 
 /// What is wrong with a word.
@@ -93,6 +96,9 @@ impl Options {
                 Some("psci") => self.has_semihosting = false,
                 _ => return Err(bad("semihosting or psci")),
             },
+            _ if let Some(part) = name.strip_prefix("monitor.conflicts.") => {
+                take_conflicts(self.conflicts.get_or_insert(Settings::DEFAULT), part, value, shown)?;
+            }
             _ => {
                 let (cpu, part) = cpu_option(name).ok_or(Problem::Unknown(shown))?;
                 let identity = self.cpus.get_mut(cpu).ok_or(Problem::NoSuchCpu(shown))?;
@@ -132,6 +138,32 @@ fn take_identity<'a>(
     Ok(())
 }
 
+fn take_conflicts<'a>(
+    settings: &mut Settings,
+    part: &str,
+    value: Option<&'a str>,
+    shown: Text<'a>,
+) -> Result<(), Problem<'a>> {
+    let bad = |expected| Problem::BadValue(shown, value.map(Text::new), expected);
+    let number = || value.and_then(hexadecimal).ok_or(bad("0x and up to 16 digits"));
+    let count = || number().and_then(|count| if count == 0 { Err(bad("more than 0")) } else { Ok(count) });
+    match (part, value) {
+        ("seed", _) => settings.seed = number()?,
+        ("rate", _) => settings.rate = count()?,
+        ("after", _) => settings.after = number()?,
+        ("burst", _) => settings.burst = count()?,
+        ("address", _) => {
+            let address = number()?;
+            settings.addresses.push(address).map_err(|_| bad("no more than 8 addresses"))?;
+        }
+        ("merciless", None) => settings.is_merciless = true,
+        ("stage2", None) => settings.is_stage2 = true,
+        ("merciless" | "stage2", Some(_)) => return Err(bad("no value")),
+        _ => return Err(Problem::Unknown(shown)),
+    }
+    Ok(())
+}
+
 fn overlay(text: &str) -> Option<Overlay> {
     let (value, mask) = text.split_once('/')?;
     let overlay = Overlay { value: hexadecimal(value)?, mask: hexadecimal(mask)? };
@@ -165,6 +197,31 @@ mod tests {
         assert_eq!((options.cpus[0].midr, options.cpus[7].revidr), (Some(0x410f_d4f0), Some(1)));
         let mmfr = [(1, 0xf), (0, 0xf), (2 << 52, 0xf << 52)].map(|(value, mask)| Overlay { value, mask });
         assert_eq!(options.cpus[1], Identity { mmfr, is_late: true, ..Identity::default() });
+    }
+
+    #[test]
+    fn conflicts_are_asked_for_by_any_of_their_options() {
+        let conflicts = |words: &str| {
+            let line = std::format!("monitor.guest=0x0 {words} --");
+            parse(&line).map(|options| options.conflicts).map_err(|problem| problem.to_string())
+        };
+        assert_eq!(conflicts(""), Ok(None));
+        assert_eq!(conflicts("monitor.conflicts.seed=0x1"), Ok(Some(Settings::DEFAULT)));
+        let mut asked =
+            Settings { seed: 9, rate: 2, after: 4, burst: 3, is_merciless: true, is_stage2: true, ..Settings::DEFAULT };
+        asked.addresses.push(0xffff_8000_0000_0000).unwrap();
+        let words =
+            ["seed=0x9", "rate=0x2", "after=0x4", "burst=0x3", "merciless", "stage2", "address=0xffff800000000000"];
+        let words = words.map(|word| std::format!("monitor.conflicts.{word}")).join(" ");
+        assert_eq!(conflicts(&words), Ok(Some(asked)));
+        for (word, line) in [
+            ("rate=0x0", "monitor.conflicts.rate=0x0: expected more than 0"),
+            ("burst=2", "monitor.conflicts.burst=2: expected 0x and up to 16 digits"),
+            ("merciless=1", "monitor.conflicts.merciless=1: expected no value"),
+        ] {
+            assert_eq!(conflicts(&std::format!("monitor.conflicts.{word}")), Err(line.to_string()));
+        }
+        assert!(conflicts(&"monitor.conflicts.address=0x0 ".repeat(9)).is_err());
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use hardware::el2::exit::{Exit, cpu_index};
 use hardware::el2::guest::{Injected, inject};
 use moncore::counts::Event;
+use vmsa::{FaultStatus, PhysAddr};
 
 use crate::console::say;
 use crate::cpus::COUNTS;
+use crate::{conflicts, memory};
 
 /// Refusals of one CPU that are reported; all are counted.
 const REPORTED: u64 = 8;
@@ -18,10 +20,18 @@ const WRITE_AND_MAINTENANCE: u32 = 1 << 6 | 1 << 8;
 /// Answers a stage-2 abort.
 pub(crate) fn handle(exit: &mut Exit) {
     let syndrome = exit.syndrome();
+    let page = exit.fault_page();
+    match syndrome.fault() {
+        Some(FaultStatus::TlbConflict) => return conflicts::handle_stage2(),
+        // Only what is armed is refused of the guest's own memory.
+        Some(FaultStatus::Translation(_)) if memory::is_guests(PhysAddr::new(page)) => {
+            return conflicts::handle(exit, page);
+        }
+        _ => {}
+    }
     let address = exit.frame.fault_address;
     let cpu = cpu_index();
     if COUNTS.add(cpu, Event::Refused) < REPORTED {
-        let page = exit.fault_page();
         let instruction = exit.frame.return_address;
         say!(
             "\nmonitor: cpu {cpu}: refused: {syndrome} (ESR_EL2 {:#x}), address {address:#x}, in the page at \

@@ -17,7 +17,7 @@ use crate::guest::{self, Guest};
 use crate::map::{self, pages};
 use crate::memory::{self, Occupied};
 use crate::tables::PAGE_BYTES;
-use crate::{cpus, tables};
+use crate::{conflicts, cpus, tables};
 
 /// The boot protocol's limit.
 const MOST_DEVICE_TREE_BYTES: u64 = 2 << 20;
@@ -105,6 +105,7 @@ fn prepare(boot: &Boot) -> Guest {
         let memory = memory::lay_out(&mut machine, &occupied, &mut findings)?;
         let stage2 = memory.build_stage2(&cpu)?;
         guest::write_tree(blob, &machine, &memory)?;
+        conflicts::set_up(options.conflicts);
         cpus::set_up(&machine, &options, boot.translation, stage2);
         Ok(Guest { entry: image.start, tree, memory: memory.summary() })
     });

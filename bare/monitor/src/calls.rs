@@ -6,7 +6,7 @@ use moncore::call::{self, Call, Monitor, Psci};
 use moncore::counts::Event;
 
 use crate::cpus::{self, COUNTS};
-use crate::finish;
+use crate::{conflicts, finish};
 
 /// Answers a call. The guest goes on behind it.
 pub(crate) fn handle(exit: &mut Exit, immediate: u32) {
@@ -20,10 +20,16 @@ pub(crate) fn handle(exit: &mut Exit, immediate: u32) {
         Call::ConventionFeatures(function) => &[Call::convention_feature(function)],
         Call::Monitor(Monitor::Uid) => &call::UID,
         Call::Monitor(Monitor::Revision) => &call::REVISION,
+        Call::Monitor(Monitor::BeginResize(start, end)) => &[noted(conflicts::note_resize(start, end, true))],
+        Call::Monitor(Monitor::EndResize(start, end)) => &[noted(conflicts::note_resize(start, end, false))],
         Call::Monitor(Monitor::Exit(status)) => finish::power_off(status),
         Call::Unknown => &[call::NOT_SUPPORTED],
     };
     exit.frame.registers[..answer.len()].copy_from_slice(answer);
+}
+
+fn noted(is_noted: bool) -> u64 {
+    if is_noted { call::SUCCESS } else { call::INVALID_PARAMETERS }
 }
 
 fn psci(function: Psci) -> u64 {

@@ -51,6 +51,7 @@ struct Machine {
     identities: [Identity; MAX_CPUS],
     translation: Translation,
     stage2: Stage2Registers,
+    traps_tlbi: bool,
     count: usize,
 }
 
@@ -76,7 +77,8 @@ pub(crate) fn set_up(
         }
         cpus.len()
     });
-    MACHINE.call_once(|| Machine { identities: options.cpus, translation, stage2, count });
+    let traps_tlbi = options.conflicts.is_some();
+    MACHINE.call_once(|| Machine { identities: options.cpus, translation, stage2, traps_tlbi, count });
 }
 
 /// How many CPUs there are; 0 before they are known.
@@ -101,9 +103,9 @@ pub(crate) fn secondary(index: usize) -> ! {
 }
 
 fn enter(index: usize) -> ! {
-    let Machine { identities, stage2, .. } = machine();
+    let Machine { identities, stage2, traps_tlbi, .. } = machine();
     let midr = identities[index].midr.unwrap_or_else(registers::read_midr);
-    let settings = Settings { midr, vtcr: stage2.vtcr, vttbr: stage2.vttbr };
+    let settings = Settings { midr, vtcr: stage2.vtcr, vttbr: stage2.vttbr, traps_tlbi: *traps_tlbi };
     // SAFETY: stage 2 maps what `memory` gives the guest: nothing of the monitor's.
     unsafe { guest::configure(settings) };
     let (entry, argument) = CPUS.with(|cpus| (cpus[index].entry, cpus[index].argument));

@@ -13,6 +13,7 @@
 mod abort;
 mod boot;
 mod calls;
+mod conflicts;
 mod console;
 mod cpus;
 mod exits;

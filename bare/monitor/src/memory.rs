@@ -49,6 +49,35 @@ const fn memory(kind: Stage2Memory) -> Stage2Attributes {
 type Ranges = List<PhysicalRange, MAX_RANGES>;
 static GUEST: Once<Ranges> = Once::new();
 
+/// The guest's stage 2: its shape and its root.
+static STAGE2: Once<(Geometry<Granule4K>, PhysAddr)> = Once::new();
+
+/// Stage 2 while the guest runs, changed under VMID [`VMID`] with HCR_EL2.{E2H, TGE} = {0, 0}: no TLBI that a CPU might lack,
+/// and every one repeated, should one need it.
+const REGIME: Stage2 =
+    Stage2 { vmid: VMID, tlb: TlbFeatures { range: false, level_hints: false, repeat: true }, hardware_updates: false };
+
+/// Has a page of the guest's memory fault at stage 2, on every CPU. One caller at a time, as for [`show`].
+pub(crate) fn hide(page: PhysAddr) {
+    edit(|from| Change::Hide { from }, page);
+}
+
+/// Has a page that was hidden be there again.
+pub(crate) fn show(page: PhysAddr) {
+    edit(|from| Change::Show { from }, page);
+}
+
+fn edit(change: impl FnOnce(Range<IntermediateAddr>) -> Change<Stage2>, page: PhysAddr) {
+    let Some((geometry, root)) = STAGE2.get() else { return };
+    let from = IntermediateAddr::new(page.bits())..IntermediateAddr::new(page.bits() + PAGE_BYTES);
+    let mut table = Table::live(&HARDWARE, *geometry, REGIME, *root);
+    let mut gather = table.gather();
+    // A page changes in place: no table is needed, and none comes free.
+    let changed = tables::change(&mut table, change(from), &mut gather, &mut Pool::new(0..0));
+    let retired = gather.finish(&HARDWARE);
+    debug_assert!(changed.is_ok() && retired.count() == 0);
+}
+
 /// Whether `address` is in the guest's memory. Not before it is laid out.
 pub(crate) fn is_guests(address: PhysAddr) -> bool {
     GUEST.get().is_some_and(|ranges| ranges.iter().any(|range| range.contains(address)))
@@ -166,13 +195,8 @@ impl GuestMemory {
         let geometry = geometry(cpu);
         let limit = 1 << geometry.input_bits();
         let root = pool.take(geometry.root_bytes(), geometry.root_bytes().max(PAGE_BYTES)).map_err(failed)?;
-        let regime = Stage2 {
-            vmid: VMID,
-            tlb: TlbFeatures { range: false, level_hints: false, repeat: true },
-            hardware_updates: false,
-        };
         let mut table =
-            Table::offline_at(&HARDWARE, geometry, regime, root).map_err(|refusal| failed(refusal.into()))?;
+            Table::offline_at(&HARDWARE, geometry, REGIME, root).map_err(|refusal| failed(refusal.into()))?;
         let mut gather = table.gather();
         let reach = PhysicalRange::new(PhysAddr::new(0), PhysAddr::new(limit));
         let mut guest = Ranges::new(PhysicalRange::EMPTY);
@@ -197,6 +221,7 @@ impl GuestMemory {
         GUEST.call_once(|| guest);
         let range = cpu.physical_range().min(5);
         let root = table.publish().root();
+        STAGE2.call_once(|| (geometry, root));
         Ok(Stage2Registers {
             vtcr: Stage2Control::new(geometry, range).encode().expect("the root is at level 0 or 1"),
             vttbr: encode_vttbr(Layout::Bits48, root, VMID, false),

@@ -3,9 +3,12 @@
 use hardware::el2::exit::{Exit, cpu_index};
 use hardware::el2::guest::{Injected, inject};
 use hardware::el2::identification;
+use hardware::maintenance::maintain;
 use moncore::counts::Event;
 use moncore::identity::Register;
+use vmsa::{Maintenance, TlbiOp};
 
+use crate::conflicts;
 use crate::cpus::{self, COUNTS};
 
 /// The fields of a trapped MSR, MRS or system instruction: ISS of EC 0x18 (D17.2.37).
@@ -22,11 +25,26 @@ impl Access {
             (specific >> 20 & 3, specific >> 14 & 7, specific >> 10 & 15, specific >> 1 & 15, specific >> 17 & 7);
         Self { is_read: specific & 1 == 1, target: specific >> 5 & 31, name }
     }
+
+    /// The TLBI of EL1 that was trapped.
+    fn tlbi(&self) -> Option<TlbiOp> {
+        let (1, 0, crn @ 8..=9, crm, op2) = self.name else { return None };
+        let op = TlbiOp::new(0, crn as u8, crm as u8, op2 as u8);
+        op.name().map(|_| op)
+    }
 }
 
 /// Answers a trapped access.
 pub(crate) fn handle(exit: &mut Exit) {
     let access = Access::decode(exit.syndrome().specific());
+    if let Some(op) = access.tlbi() {
+        COUNTS.add(cpu_index(), Event::Tlbi);
+        // With HCR_EL2.{E2H, TGE} = {0, 0} it means EL1&0 here too, under the guest's VMID; the guest's own DSB waits for
+        // it, for it is the same CPU's.
+        maintain(Maintenance::Invalidate(op, exit.register(access.target)));
+        exit.skip_instruction();
+        return conflicts::note_tlbi(exit);
+    }
     let value = match access.name {
         _ if !access.is_read => None,
         (3, 0, 0, crm @ 1..=7, op2) => Some(cpus::id_register(Register { crm, op2 })),

@@ -92,6 +92,19 @@ impl Kernel {
         self.symbols.get(name).copied().ok_or_else(|| format!("has no symbol `{name}`"))
     }
 
+    /// The link address of a symbol whose name holds `part`, the compiler having made the rest.
+    ///
+    /// # Errors
+    /// There is none, or more than one.
+    pub fn symbol_with(&self, part: &str) -> Result<u64, String> {
+        let mut found = self.symbols.iter().filter(|(name, _)| name.contains(part));
+        match (found.next(), found.next()) {
+            (Some((_, address)), None) => Ok(*address),
+            (None, _) => Err(format!("has no symbol with `{part}` in its name")),
+            (Some(_), Some(_)) => Err(format!("has several symbols with `{part}` in their names")),
+        }
+    }
+
     /// The physical address of a symbol, where the image is loaded at [`LOAD`].
     ///
     /// # Errors

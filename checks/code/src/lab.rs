@@ -2,17 +2,16 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::caches::CTR;
+use crate::finding::Found;
+use crate::kernel::Kernel;
+use crate::run::Run;
+use crate::shape::{CHOSEN, EARLY, SCTLR_MMU_OFF, Shape, Tables, Translation, written};
 use a64::interpreter::{Core, OnFault, State};
-use a64::registers::System;
 use machine::barrier::Barrier;
 use machine::event::Level;
 use machine::machine::Machine;
-use machine::registers::{Ets, Features, Register};
-use pagetable::Memory;
-
-use crate::kernel::Kernel;
-use crate::run::Run;
-use crate::shape::{CHOSEN, EARLY, SCTLR_MMU_OFF, Shape, Translation, written};
+use machine::registers::{Ets, Features, HCR_E2H, Register};
 
 /// An instruction word in place of another, by its physical address.
 pub type Patch = (u64, u32);
@@ -21,9 +20,66 @@ pub type Patch = (u64, u32);
 pub const REGISTERS: [Register; 5] =
     [Register::MairEl1, Register::TcrEl1, Register::Ttbr0El1, Register::Ttbr1El1, Register::SctlrEl1];
 
+/// What to load, and descriptors by physical address.
+type Map = (Translation, Vec<(u64, u64)>);
+
+/// Where page tables begin that are not in the image.
+const TABLES: u64 = 0x8000_0000;
+
 /// Symbols that the pieces name.
-const SYMBOLS: [&str; 6] =
-    ["image_start", "identity_end", "switch_translation", "leave_identity_map", "boot_record", "handle_exception"];
+const SYMBOLS: [&str; 27] = [
+    "relocate",
+    "entry",
+    "enter_el1",
+    "image_start",
+    "image_header",
+    "image_end",
+    "identity_end",
+    "text_end",
+    "rodata_start",
+    "bss_start",
+    "early_tables_start",
+    "boot_stack_end",
+    "boot_exception_stack_end",
+    "boot_emergency_stack_end",
+    "boot_record",
+    "per_cpu",
+    "vectors",
+    "switch_translation",
+    "leave_identity_map",
+    "secondary_entry",
+    "clean_to_poc",
+    "clean_and_invalidate_to_poc",
+    "make_fetchable",
+    "build_identity_map",
+    "identity_main",
+    "handle_exception",
+    "catch_faults",
+];
+
+/// SCTLR_EL1.EE: data is big-endian.
+const SCTLR_EE: u64 = 1 << 25;
+
+/// A CPU with all that the assembly asks about: LPA2, fine-grained traps, HCRX_EL2, a GICv3, a PMU with six counters. What
+/// has no value out of reset has one here that would do harm.
+const ID_REGISTERS: [(&str, u64); 13] = [
+    ("ID_AA64PFR0_EL1", 1 << 24),
+    ("ID_AA64DFR0_EL1", 6 << 8),
+    ("ID_AA64MMFR0_EL1", MMFR0),
+    ("ID_AA64MMFR1_EL1", 1 << 40),
+    ("ID_AA64MMFR2_EL1", 1 << 16),
+    ("MIDR_EL1", 0x410f_d0f0),
+    ("MPIDR_EL1", 0x8000_0001),
+    ("CTR_EL0", CTR),
+    ("PMCR_EL0", 6 << 11),
+    ("CNTVCT_EL0", 12345),
+    ("CPACR_EL1", !0),
+    ("VBAR_EL1", 0xdead_0000),
+    ("VBAR_EL2", 0xdead_0000),
+];
+
+/// ID_AA64MMFR0_EL1: 52-bit addresses, 4 and 16 KiB granules with LPA2, 64 KiB, fine-grained traps.
+pub const MMFR0: u64 = 1 << 56 | 1 << 28 | 2 << 20 | 6;
 
 /// Everything that runs share.
 #[derive(Clone, Debug)]
@@ -31,7 +87,9 @@ pub struct Lab {
     /// The kernel.
     pub kernel: Kernel,
     machine: Machine,
-    maps: HashMap<Shape, (Translation, Vec<(u64, u64)>)>,
+    maps: HashMap<Shape, Map>,
+    /// The first identity maps, their tables in the image.
+    boot_maps: HashMap<Shape, Map>,
 }
 
 impl Lab {
@@ -40,19 +98,26 @@ impl Lab {
     /// # Errors
     /// What the kernel lacks, or the engine refuses.
     pub fn new(kernel: Kernel) -> Result<Self, String> {
+        kernel.symbol_with("9secondary6RECORD")?;
         SYMBOLS.iter().try_for_each(|name| kernel.symbol(name).map(|_| ()))?;
         // The least that a CPU may promise: no BBM level, no FEAT_ETS2.
         let features = Features { ets: Ets::None, ..Features::full(0) };
         let mut machine = Machine::new(&[features; 2]);
         kernel.words.iter().for_each(|(address, word)| machine.store(0, *address, *word));
         machine.barrier(0, Barrier::DSB_SY);
-        let (memory, mut before, mut maps) = (Memory::new(), BTreeSet::new(), HashMap::new());
+        let mut lab = Self { kernel, machine, maps: HashMap::new(), boot_maps: HashMap::new() };
+        let (tables, mut before) = (Tables::new(TABLES), BTreeSet::new());
         for shape in EARLY.into_iter().chain(CHOSEN) {
-            let translation = shape.build(&kernel, &memory)?;
-            maps.insert(shape, (translation, written(&memory, &before)));
-            before.extend(memory.descriptors().keys().map(|slot| slot.address().bits()));
+            let translation = shape.build(&lab.kernel, &tables)?;
+            lab.maps.insert(shape, (translation, written(&tables.memory, &before)));
+            before.extend(tables.memory.descriptors().keys().map(|slot| slot.address().bits()));
         }
-        Ok(Self { kernel, machine, maps })
+        for shape in EARLY {
+            let tables = Tables::new(lab.physical("early_tables_start"));
+            let translation = shape.build(&lab.kernel, &tables)?;
+            lab.boot_maps.insert(shape, (translation, written(&tables.memory, &BTreeSet::new())));
+        }
+        Ok(lab)
     }
 
     /// Two CPUs at reset, at EL1 with the MMU off, and the image in memory, one word of it replaced.
@@ -68,13 +133,18 @@ impl Lab {
             machine.write_register(cpu, Register::SctlrEl1, SCTLR_MMU_OFF);
             machine.barrier(cpu, Barrier::Isb);
         }
-        let core = Core::new(0, Level::El1, OnFault::End);
+        let core = Core::new(0, Level::El1, OnFault::Vectors);
         Run::new(&self.kernel, State::new(machine, vec![core; 2], Ets::None))
     }
 
-    /// The physical address of a symbol; [`Lab::new`] has seen that each in [`SYMBOLS`] is there.
+    /// The physical address of a symbol; [`Lab::new`] has seen that each one that is named is there.
     pub fn physical(&self, name: &str) -> u64 {
         self.kernel.physical(name).unwrap_or(0)
+    }
+
+    /// The physical address of `hardware::secondary::RECORD`, whose symbol the compiler makes.
+    pub fn record(&self) -> u64 {
+        self.kernel.symbol_with("9secondary6RECORD").map_or(0, |link| self.kernel.to_physical(link))
     }
 
     /// What to load for a map.
@@ -82,10 +152,29 @@ impl Lab {
         self.maps[&shape].0
     }
 
-    /// CPU 0 stores the page tables of a map; nothing orders the stores.
+    /// What to load for a first identity map whose tables are in the image.
+    pub fn boot_translation(&self, shape: Shape) -> Translation {
+        self.boot_maps[&shape].0
+    }
+
+    /// CPU 0 stores the page tables of a map, through its caches; nothing orders the stores.
     pub fn store(&self, run: &mut Run<'_>, shape: Shape) {
-        let machine = run.state.machine_mut();
-        self.maps[&shape].1.iter().for_each(|(address, value)| machine.store(0, *address, *value));
+        for (address, value) in &self.maps[&shape].1 {
+            run.state.machine_mut().store(0, *address, *value);
+            run.caches.note_table(*address);
+        }
+    }
+
+    /// The same for a first identity map whose tables are in the image, past the caches.
+    ///
+    /// # Errors
+    /// A cache is in the way.
+    pub fn store_past_caches(&self, run: &mut Run<'_>, shape: Shape) -> Result<(), Found> {
+        for (address, value) in &self.boot_maps[&shape].1 {
+            run.store(0, *address, *value, false)?;
+            run.caches.note_table(*address);
+        }
+        Ok(())
     }
 
     /// `cpu` runs with a map whose tables have been stored, since long ago.
@@ -108,10 +197,24 @@ impl Lab {
         machine.barrier(cpu, Barrier::Isb);
     }
 
-    /// Gives `cpu` the value of a system register that has no effect on translation.
-    pub fn set_system(&self, run: &mut Run<'_>, cpu: usize, name: &str, value: u64) {
-        if let Some(system) = System::named(name) {
-            run.state.core_mut(cpu).set_system(system, value);
+    /// `cpu` comes out of reset at an exception level, its system registers as it likes, its MMU off; its TLBs hold what
+    /// they got from the map `before`.
+    pub fn reset(&self, run: &mut Run<'_>, cpu: u8, level: Level, before: Shape) {
+        self.store(run, before);
+        self.enter(run, cpu, before);
+        let machine = run.state.machine_mut();
+        machine.write_register(cpu, Register::SctlrEl1, SCTLR_MMU_OFF | SCTLR_EE);
+        machine.barrier(cpu, Barrier::Isb);
+        machine.enter(cpu, level);
+        if level == Level::El2 {
+            machine.write_register(cpu, Register::HcrEl2, HCR_E2H);
+            machine.write_register(cpu, Register::VttbrEl2, 7 << 48);
+            machine.barrier(cpu, Barrier::Isb);
+        }
+        let core = Core::new(0, level, OnFault::Vectors);
+        *run.state.core_mut(cpu.into()) = core;
+        for (name, value) in ID_REGISTERS {
+            run.set_system(cpu.into(), name, value);
         }
     }
 }

@@ -7,6 +7,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod caches;
 pub mod finding;
 pub mod kernel;
 pub mod lab;

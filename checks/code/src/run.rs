@@ -10,15 +10,16 @@ use a64::registers::System;
 use machine::barrier::Barrier;
 use machine::event::Level;
 use machine::machine::{Machine, Outcome, Way};
-use machine::registers::Register;
+use machine::registers::{Register, SCTLR_M};
 use machine::syndrome::{AccessKind, Fault, FaultKind};
 
+use crate::caches::Caches;
 use crate::finding::{self, Finding, Found};
 use crate::kernel::Kernel;
 use crate::pending::Pending;
 
 /// Instructions of one run, at most: more is an endless loop.
-const MOST_STEPS: u64 = 1_000_000;
+const MOST_STEPS: u64 = 200_000;
 
 /// Where a run came to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +39,10 @@ pub struct Run<'k> {
     /// CPUs and machine.
     pub state: State,
     pending: Vec<Pending>,
+    /// Caches, as far as they can be in the way.
+    pub caches: Caches,
+    /// Registers that the CPUs lack: an access to one is undefined.
+    pub lacking: Vec<System>,
     /// Physical addresses of the instructions that were executed.
     pub visited: BTreeSet<u64>,
     /// Instructions that were executed.
@@ -48,7 +53,15 @@ impl<'k> Run<'k> {
     /// A run of `kernel` on these CPUs.
     pub fn new(kernel: &'k Kernel, state: State) -> Self {
         let pending = vec![Pending::default(); state.cores().len()];
-        Self { kernel, state, pending, visited: BTreeSet::new(), steps: 0 }
+        Self {
+            kernel,
+            state,
+            pending,
+            caches: Caches::default(),
+            lacking: Vec::new(),
+            visited: BTreeSet::new(),
+            steps: 0,
+        }
     }
 
     /// Sets a general-purpose register.
@@ -59,6 +72,61 @@ impl<'k> Run<'k> {
     /// A general-purpose register.
     pub fn get(&self, cpu: usize, register: u8) -> u64 {
         self.state.cores()[cpu].general(General(register))
+    }
+
+    /// Gives `cpu` the value of a system register that has no effect on translation.
+    pub fn set_system(&mut self, cpu: usize, name: &str, value: u64) {
+        if let Some(system) = System::named(name) {
+            self.state.core_mut(cpu).set_system(system, value);
+        }
+    }
+
+    /// A system register that has no effect on translation.
+    pub fn get_system(&self, cpu: usize, name: &str) -> u64 {
+        System::named(name).map_or(0, |system| self.state.cores()[cpu].system(system))
+    }
+
+    /// What Rust would store: a word at a physical address, through the caches or past them.
+    ///
+    /// # Errors
+    /// A cache is in the way.
+    pub fn store(&mut self, cpu: usize, physical: u64, value: u64, is_through: bool) -> Result<(), Found> {
+        let seen = self.caches.store(physical, is_through);
+        self.state.machine_mut().store(cpu as u8, physical, value);
+        seen.map_err(|what| self.found(cpu, self.state.cores()[cpu].place(), Finding::Cache(what)))
+    }
+
+    /// What Rust would load.
+    ///
+    /// # Errors
+    /// A cache is in the way.
+    pub fn load(&self, cpu: usize, physical: u64, is_through: bool) -> Result<u64, Found> {
+        let seen = self.caches.load(physical, is_through);
+        seen.map_err(|what| self.found(cpu, self.state.cores()[cpu].place(), Finding::Cache(what)))?;
+        Ok(self.machine().word(physical))
+    }
+
+    /// Words from a physical address on must be these.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn expect_words(&self, cpu: usize, first: u64, words: &[u64]) -> Result<(), Found> {
+        for (place, word) in (first..).step_by(8).zip(words) {
+            let found = self.machine().word(place);
+            self.expect(cpu, found == *word, || format!("{place:#x} holds {found:#x}, expected {word:#x}"))?;
+        }
+        Ok(())
+    }
+
+    /// General-purpose registers must have these values.
+    ///
+    /// # Errors
+    /// The first that has not.
+    pub fn expect_registers(&self, cpu: usize, values: &[(u8, u64)]) -> Result<(), Found> {
+        values.iter().try_for_each(|(register, value)| {
+            let found = self.get(cpu, *register);
+            self.expect(cpu, found == *value, || format!("x{register} is {found:#x}, expected {value:#x}"))
+        })
     }
 
     /// A translation register, newest value.
@@ -95,6 +163,7 @@ impl<'k> Run<'k> {
     fn step(&mut self, cpu: usize, ends: &[u64]) -> Result<Option<Stop>, Finding> {
         let place = self.state.cores()[cpu].place();
         let physical = self.translate(cpu, place, AccessKind::Fetch).map_err(Finding::Fetch)?;
+        self.caches.fetch(physical).map_err(Finding::Cache)?;
         if ends.contains(&place) {
             return Ok(Some(Stop::Reached(place)));
         }
@@ -122,9 +191,15 @@ impl<'k> Run<'k> {
     }
 
     fn execute(&mut self, cpu: usize, instruction: &Instruction) -> Result<(), Finding> {
+        if let Instruction::ReadSystem { register, .. } | Instruction::WriteSystem { register, .. } = instruction
+            && self.lacking.contains(register)
+        {
+            return self.undefined(cpu, *register);
+        }
         self.check_registers(cpu, instruction)?;
         if let Some(access) = self.state.target(cpu, instruction) {
             let way = self.way(cpu, &access)?;
+            self.look_up(cpu, &access, &way)?;
             self.state.go(cpu, instruction, &access, &way);
             return Ok(());
         }
@@ -132,11 +207,43 @@ impl<'k> Run<'k> {
             Instruction::WriteSystem { register, from } => {
                 let (before, after) = (self.system(cpu, *register), self.state.cores()[cpu].general(*from));
                 self.pending[cpu].write(*register, before, after);
+                if *register == System::Translation(Register::SctlrEl1) && after & SCTLR_M != 0 {
+                    self.caches.walk().map_err(Finding::Cache)?;
+                }
             }
-            Instruction::Barrier(Barrier::Isb) | Instruction::Return => self.pending[cpu].synchronize(),
+            Instruction::Barrier(barrier) => {
+                self.caches.barrier(cpu, *barrier).map_err(Finding::Cache)?;
+                if *barrier == Barrier::Isb {
+                    self.pending[cpu].synchronize();
+                }
+            }
+            Instruction::Return => {
+                self.caches.barrier(cpu, Barrier::Isb).map_err(Finding::Cache)?;
+                self.pending[cpu].synchronize();
+            }
+            Instruction::Cache { operation, operand } => {
+                let address = self.state.cores()[cpu].general(*operand);
+                let physical = match operation.has_address() {
+                    true => self.translate(cpu, address, AccessKind::Read).map_err(Finding::Access)?,
+                    false => 0,
+                };
+                self.caches.maintain(cpu, *operation, physical);
+            }
             _ => {}
         }
         self.state.execute(cpu, instruction);
+        Ok(())
+    }
+
+    /// An exception to the vectors of the same level, if it is certain where they are.
+    fn undefined(&mut self, cpu: usize, register: System) -> Result<(), Finding> {
+        let base = System::VectorBase(self.state.cores()[cpu].level());
+        if self.pending[cpu].has(base) {
+            return Err(unsynchronized(format!("{register} is undefined while {base} is not certain")));
+        }
+        self.caches.barrier(cpu, Barrier::Isb).map_err(Finding::Cache)?;
+        self.pending[cpu].synchronize();
+        self.state.undefined(cpu);
         Ok(())
     }
 
@@ -172,16 +279,17 @@ impl<'k> Run<'k> {
         }
     }
 
-    /// The one way that an access may go; the machine is asked for each page of it.
+    /// The one way that an access may go. Its last byte is asked for too: it may be on another page.
     fn way(&mut self, cpu: usize, access: &Access) -> Result<Way, Finding> {
         let address = access.address;
-        if address & 0xfff > 0x1000 - access.bytes {
-            return Err(Finding::Unknown(format!("an access to {address:#x} that crosses 4 KiB is not known here")));
-        }
         if !address.is_multiple_of(access.bytes.min(8)) {
             return Err(Finding::Unknown(format!("an unaligned access to {address:#x} is not known here")));
         }
         let physical = self.translate(cpu, address, access.kind).map_err(Finding::Access)?;
+        let beyond = access.bytes - 1;
+        if self.translate(cpu, address + beyond, access.kind).map_err(Finding::Access)? != physical + beyond {
+            return Err(Finding::Unknown(format!("an access to {address:#x} in two places is not known here")));
+        }
         let ways = if self.is_translated(cpu) {
             self.state.machine_mut().ways(cpu as u8, address, access.kind)
         } else {
@@ -191,9 +299,24 @@ impl<'k> Run<'k> {
         Ok(ways.into_iter().next().unwrap_or(Way { outcome, update: None, observed: None, settled: None }))
     }
 
+    /// What caches could do to an access.
+    fn look_up(&mut self, cpu: usize, access: &Access, way: &Way) -> Result<(), Finding> {
+        let Outcome::Translated(physical) = way.outcome else { return Ok(()) };
+        let is_through = self.is_translated(cpu);
+        // Accesses are aligned to 8 bytes, and lines are longer.
+        for address in [physical, physical + access.bytes - 1] {
+            let seen = match access.kind {
+                AccessKind::Write => self.caches.store(address, is_through),
+                _ => self.caches.load(address, is_through),
+            };
+            seen.map_err(Finding::Cache)?;
+        }
+        Ok(())
+    }
+
     /// True when the newest registers of `cpu` have its MMU on.
     fn is_translated(&self, cpu: usize) -> bool {
-        self.state.cores()[cpu].level() != Level::El2 && self.register(cpu, Register::SctlrEl1) & 1 == 1
+        self.state.cores()[cpu].level() != Level::El2 && self.register(cpu, Register::SctlrEl1) & SCTLR_M != 0
     }
 
     /// The physical address of an access, if there is no doubt.

@@ -1,6 +1,7 @@
 //! The translations that the kernel switches between, made by the engine as the kernel makes them: the first identity map
 //! with the lower half alone, and the kernel's own map with both halves.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use pagetable::{Change, El1, Memory, PageTable, Refusal, Reserve, Scope, TlbFeatures};
@@ -84,6 +85,29 @@ impl std::fmt::Display for Shape {
     }
 }
 
+/// Where page tables are built, and where the next one goes.
+#[derive(Debug)]
+pub struct Tables {
+    /// Descriptors.
+    pub memory: Memory,
+    next: Cell<u64>,
+}
+
+impl Tables {
+    /// Tables from a physical address on.
+    pub fn new(first: u64) -> Self {
+        Self { memory: Memory::new(), next: Cell::new(first) }
+    }
+
+    fn supply<G: Granule>(&self, reserve: &mut Reserve, count: usize) {
+        for _ in 0..count {
+            let table = self.next.get().next_multiple_of(G::SIZE_BYTES);
+            self.next.set(table + G::SIZE_BYTES);
+            reserve.add(&self.memory, PhysAddr::new(table));
+        }
+    }
+}
+
 /// What `switch_translation` loads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Translation {
@@ -92,15 +116,15 @@ pub struct Translation {
 }
 
 impl Shape {
-    /// Builds the map of this shape in `memory`.
+    /// Builds the map of this shape.
     ///
     /// # Errors
     /// What the engine refuses.
-    pub fn build(self, kernel: &Kernel, memory: &Memory) -> Result<Translation, String> {
+    pub fn build(self, kernel: &Kernel, tables: &Tables) -> Result<Translation, String> {
         let built = match self.page_size {
-            PageSize::Size4K => self.build_as::<Granule4K>(kernel, memory),
-            PageSize::Size16K => self.build_as::<Granule16K>(kernel, memory),
-            PageSize::Size64K => self.build_as::<Granule64K>(kernel, memory),
+            PageSize::Size4K => self.build_as::<Granule4K>(kernel, tables),
+            PageSize::Size16K => self.build_as::<Granule16K>(kernel, tables),
+            PageSize::Size64K => self.build_as::<Granule64K>(kernel, tables),
         };
         let (lower, upper) = built?;
         let control = TranslationControl {
@@ -121,7 +145,7 @@ impl Shape {
         Ok(Translation { registers })
     }
 
-    fn build_as<G: Granule>(self, kernel: &Kernel, memory: &Memory) -> Result<(PhysAddr, Option<PhysAddr>), String> {
+    fn build_as<G: Granule>(self, kernel: &Kernel, tables: &Tables) -> Result<(PhysAddr, Option<PhysAddr>), String> {
         let at = |name| kernel.physical(name);
         let parts = [
             (at("image_start")?, at("text_end")?, EXECUTABLE),
@@ -131,7 +155,7 @@ impl Shape {
         ];
         let root = |half, changes: &[_], scope| {
             let bits = if half == AddressHalf::Lower { LOWER_BITS } else { self.upper_bits };
-            build::<G>(memory, bits, self.layout, half, scope, changes)
+            build::<G>(tables, bits, self.layout, half, scope, changes)
         };
         if self.upper_bits == 0 {
             // Read-only data holds addresses that are written once more on the way to the high half.
@@ -161,7 +185,7 @@ fn map(physical: std::ops::Range<u64>, at: u64, attributes: Stage1Attributes) ->
 }
 
 fn build<G: Granule>(
-    memory: &Memory,
+    tables: &Tables,
     bits: u32,
     layout: Layout,
     half: AddressHalf,
@@ -173,18 +197,18 @@ fn build<G: Granule>(
     let tlb = TlbFeatures { range: false, level_hints: false, repeat: true };
     let regime = El1 { scope, tlb, hardware_updates: false };
     let mut reserve = Reserve::new();
-    memory.supply::<G>(&mut reserve, 1);
-    let mut table = PageTable::<G, _, _>::offline(memory, geometry, regime, &mut reserve).map_err(refused)?;
+    tables.supply::<G>(&mut reserve, 1);
+    let mut table = PageTable::<G, _, _>::offline(&tables.memory, geometry, regime, &mut reserve).map_err(refused)?;
     let mut gather = table.gather();
     for change in changes {
         let changes = [change.clone()];
         let plan = table.plan(&changes, None).map_err(refused)?;
         let missing = plan.tables_needed().saturating_sub(reserve.count());
-        memory.supply::<G>(&mut reserve, missing);
+        tables.supply::<G>(&mut reserve, missing);
         plan.with(&mut reserve).map_err(refused)?.apply(&mut gather);
     }
     // Nothing was live, so nothing comes free.
-    let _ = gather.finish(memory);
+    let _ = gather.finish(&tables.memory);
     Ok(table.publish().root())
 }
 

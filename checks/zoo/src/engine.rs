@@ -7,6 +7,7 @@ use checks::explore::random;
 use checks::mutation::{Class, Mutation, Site};
 use checks::parameters::Parameters;
 use checks::prepare::Prepared;
+use checks::setting::Setting;
 use checks::suite;
 use checks::workloads::Workload;
 use machine::registers::Ets;
@@ -16,7 +17,7 @@ use crate::cell::{Cell, Cells};
 use crate::read;
 use crate::verdict::{Misses, summary};
 
-/// A fault of the engine's that is an animal's: `WORKLOAD [asid] [range] [hints] [hardware] | [FILE] CALL CHANGE | RULE [bbm=…] [ets=…]; …`.
+/// A fault of the engine's that is an animal's: `WORKLOAD [FLAG…] | [FILE] CALL CHANGE | RULE [bbm=…] [ets=…]; …`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Counterpart {
     workload: &'static str,
@@ -27,6 +28,10 @@ pub struct Counterpart {
     change: String,
     rules: Vec<Expected>,
 }
+
+/// What it may say of the page table and the CPUs: one ASID, TLBIs by range, level hints, hardware that writes descriptors; and the
+/// regime, if it is not EL1&0 without stage 2.
+const FLAGS: [&str; 7] = ["asid", "range", "hints", "hardware", "stage2", "guest", "el2"];
 
 /// What came of it.
 #[derive(Clone, Debug, Default)]
@@ -65,8 +70,8 @@ impl Counterpart {
         let name = words.next().unwrap_or_default();
         let workload = Workload::find(name).ok_or_else(|| format!("`{name}` is no workload of the checks"))?.name;
         let flags: Vec<String> = words.map(str::to_owned).collect();
-        match flags.iter().find(|flag| !["asid", "range", "hints", "hardware"].contains(&flag.as_str())) {
-            Some(flag) => Err(format!("`{flag}`, expected asid, range, hints or hardware")),
+        match flags.iter().find(|flag| !FLAGS.contains(&flag.as_str())) {
+            Some(flag) => Err(format!("`{flag}`, expected one of {}", FLAGS.join(", "))),
             None => Ok(Self { workload, flags, file, change, rules: read::expectations(rule)? }),
         }
     }
@@ -93,7 +98,11 @@ impl Counterpart {
         parameters.is_global = !has("asid");
         (parameters.tlb.range, parameters.tlb.level_hints) = (has("range"), has("hints"));
         parameters.hardware = (has("hardware"), has("hardware"));
-        parameters
+        let settings = [("stage2", Setting::Stage2), ("guest", Setting::Guest), ("el2", Setting::El2)];
+        match settings.into_iter().find(|(flag, _)| has(flag)) {
+            Some((_, setting)) => parameters.in_setting(setting, 0),
+            None => parameters,
+        }
     }
 
     fn prepare(&self, cell: Cell, mutation: Option<Mutation>) -> Option<Prepared> {

@@ -81,7 +81,7 @@ fn what_makes_no_sense_is_told_with_its_line() {
     let engine = |text: &str| format!("{}engine: {text}\n\n{BODY}", HEAD.trim_end().to_owned() + "\n");
     malformed(&engine("unmap-page"), "expected `WORKLOAD [FLAG…] | CALL CHANGE | RULE`");
     malformed(&engine("no-such | x | V3"), "`no-such` is no workload of the checks");
-    malformed(&engine("unmap-page often | x | V3"), "expected asid, range, hints or hardware");
+    malformed(&engine("unmap-page often | x | V3"), "expected one of asid, range, hints, hardware, stage2, guest, el2");
 }
 
 #[test]

@@ -27,6 +27,8 @@ mod hcr {
     pub(super) const TRAP_SMC: u64 = 1 << 19;
     /// TIDCP: IMPLEMENTATION DEFINED registers trap.
     pub(super) const TRAP_IMPLEMENTATION: u64 = 1 << 20;
+    /// TTLB: TLBIs of EL1 trap.
+    pub(super) const TRAP_TLBI: u64 = 1 << 25;
     /// RW: EL1 is AArch64.
     pub(super) const EL1_IS_64: u64 = 1 << 31;
     /// APK and API: pointer authentication does not trap.
@@ -46,6 +48,8 @@ pub struct Settings {
     pub vtcr: u64,
     /// VTTBR_EL2.
     pub vttbr: u64,
+    /// Whether TLBIs come to the monitor.
+    pub traps_tlbi: bool,
 }
 
 /// Sets this CPU's EL2 so that EL1 runs as `settings` say, behind what `prepare_el1` has written: calls to firmware and
@@ -73,6 +77,7 @@ pub unsafe fn configure(settings: Settings) {
     write_register!("vtcr_el2", settings.vtcr);
     write_register!("vttbr_el2", settings.vttbr);
     let tags = if has_tags { hcr::TAGS } else { 0 };
+    let tlbi = if settings.traps_tlbi { hcr::TRAP_TLBI } else { 0 };
     let hcr = hcr::STAGE2
         | hcr::CLEAN_BY_SET_WAY
         | hcr::TRAP_ID
@@ -81,7 +86,8 @@ pub unsafe fn configure(settings: Settings) {
         | hcr::EL1_IS_64
         | hcr::POINTER_AUTHENTICATION
         | hcr::SOFTWARE_CONTEXT
-        | tags;
+        | tags
+        | tlbi;
     write_register!("hcr_el2", hcr);
     // What the TLBs hold of the guest is from before reset, or from a run of this CPU that PSCI has ended. The first ISB
     // makes the invalidation use the new VMID, the DSB waits for it, and the second ISB drops what was fetched by the old
@@ -186,4 +192,32 @@ fn status_on_exception(before: u64, is_32_bit: bool) -> u64 {
 /// SCTLR_EL1, the guest's.
 pub fn read_control() -> u64 {
     read_register!("sctlr_el1")
+}
+
+/// SP_EL0, the guest's.
+pub fn read_user_stack() -> u64 {
+    read_register!("sp_el0")
+}
+
+/// SP_EL1, the guest's.
+pub fn read_stack() -> u64 {
+    read_register!("sp_el1")
+}
+
+/// Where the guest's stage 1 leads a read by EL1 of `address` (AT S1E1R): an intermediate physical address, or `None` where
+/// it faults.
+pub fn translate(address: u64) -> Option<u64> {
+    // The guest's own result of an AT instruction is not to be lost.
+    let before = read_register!("par_el1");
+    let result: u64;
+    // SAFETY: AT changes PAR_EL1 alone, which is put back; a fault of stage 1 or 2 is told there. PAR_EL1 holds the result
+    // only after a context synchronization event.
+    unsafe {
+        asm!(
+            "at s1e1r, {address}", "isb", "mrs {result}, par_el1",
+            address = in(reg) address, result = out(reg) result, options(nostack, preserves_flags),
+        );
+    }
+    write_register!("par_el1", before);
+    (result & 1 == 0).then_some(result & 0x000f_ffff_ffff_f000 | address & 0xfff)
 }

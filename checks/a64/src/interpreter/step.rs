@@ -161,6 +161,12 @@ impl State {
         self.cores[cpu].go_on();
     }
 
+    /// The next instruction is undefined: an exception to the vectors of the same level.
+    pub fn undefined(&mut self, cpu: usize) {
+        let level = self.cores[cpu].level;
+        self.take(cpu, level, 1 << 25);
+    }
+
     /// An exception to `level`; the address to return to is the program counter.
     fn take(&mut self, cpu: usize, level: Level, syndrome: u64) {
         let core = &mut self.cores[cpu];

@@ -1,6 +1,11 @@
 //! The pieces of the kernel's code, and for each the cases in which it is run.
 
+mod cache;
+mod entry;
+mod leave;
+mod secondary;
 mod switch;
+mod vectors;
 
 use std::collections::BTreeSet;
 
@@ -57,5 +62,13 @@ impl Ran {
 
 /// Every piece.
 pub fn all() -> Vec<Piece> {
-    vec![switch::piece()]
+    vec![
+        switch::piece(),
+        leave::piece(),
+        secondary::piece(),
+        entry::piece(),
+        vectors::piece(),
+        cache::clean(),
+        cache::fetchable(),
+    ]
 }

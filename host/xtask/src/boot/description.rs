@@ -17,6 +17,8 @@ use crate::outcome::Failure;
 
 /// CPUs that the monitor supports.
 const MAX_CPUS: usize = 8;
+/// Addresses that may be listed for conflicts.
+const MAX_ADDRESSES: usize = 8;
 
 /// What one CPU is to say of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -35,11 +37,12 @@ type Fault = (Range<usize>, String);
 pub(crate) fn words(path: &Path, cpus: u32) -> Result<Vec<String>, Failure> {
     let refused = |what: String| Failure::bad_input(format!("{}{what}; nothing was booted", path.display()));
     let text = fs::read_to_string(path).map_err(|error| refused(format!(": {error}")))?;
-    let described = parse(&text).map_err(|(at, what)| {
+    let (described, conflicts) = parse(&text).map_err(|(at, what)| {
         let line = 1 + text[..at.start.min(text.len())].matches('\n').count();
         refused(format!(":{line}: {what}"))
     })?;
-    Ok(described.iter().take(cpus as usize).enumerate().flat_map(|(number, cpu)| cpu.words(number)).collect())
+    let of_cpus = described.iter().take(cpus as usize).enumerate().flat_map(|(number, cpu)| cpu.words(number));
+    Ok(of_cpus.chain(conflicts).collect())
 }
 
 impl Cpu {
@@ -69,15 +72,22 @@ impl Cpu {
     }
 }
 
-fn parse(text: &str) -> Result<[Cpu; MAX_CPUS], Fault> {
+/// The CPUs, and the words for the conflicts.
+fn parse(text: &str) -> Result<([Cpu; MAX_CPUS], Vec<String>), Fault> {
     let document = DeTable::parse(text)
         .map_err(|error| (error.span().unwrap_or(0..0), format!("{}, expected TOML", error.message())))?;
     let mut cpus = [Cpu::default(); MAX_CPUS];
+    let mut conflicts = Vec::new();
     for (key, value) in document.get_ref().iter() {
         let tables = match (key.get_ref().as_ref(), value.get_ref()) {
             ("cpu", DeValue::Array(tables)) => tables,
             ("cpu", _) => return Err((value.span(), "`cpu`: expected tables, each under [[cpu]]".into())),
-            (other, _) => return Err((key.span(), format!("`{other}`: unknown, expected [[cpu]]"))),
+            ("conflicts", DeValue::Table(entries)) => {
+                conflicts = conflict_words(entries)?;
+                continue;
+            }
+            ("conflicts", _) => return Err((value.span(), "`conflicts`: expected a table under [conflicts]".into())),
+            (other, _) => return Err((key.span(), format!("`{other}`: unknown, expected [[cpu]] or [conflicts]"))),
         };
         for table in tables.iter() {
             let DeValue::Table(entries) = table.get_ref() else {
@@ -94,7 +104,45 @@ fn parse(text: &str) -> Result<[Cpu; MAX_CPUS], Fault> {
             }
         }
     }
-    Ok(cpus)
+    Ok((cpus, conflicts))
+}
+
+/// The words for TLB conflict aborts. The seed always stands there: without any word there are no conflicts.
+fn conflict_words(entries: &DeTable) -> Result<Vec<String>, Fault> {
+    let word = |name: &str, number: u64| format!("monitor.conflicts.{name}={number:#x}");
+    let mut words = Vec::new();
+    if entries.get("seed").is_none() {
+        words.push("monitor.conflicts.seed=0x1".to_string());
+    }
+    for (key, value) in entries.iter() {
+        let name = key.get_ref().as_ref();
+        let wrong = |what: &str| (value.span(), format!("`{name}`: expected {what}"));
+        let number = |value: &Spanned<DeValue>| integer(value.get_ref());
+        match name {
+            "seed" | "after" => words.push(word(name, number(value).ok_or_else(|| wrong("a number"))?)),
+            "rate" | "burst" => {
+                let count = number(value).filter(|count| *count > 0);
+                words.push(word(name, count.ok_or_else(|| wrong("a number above 0"))?));
+            }
+            "merciless" | "stage2" => {
+                if value.get_ref().as_bool().ok_or_else(|| wrong("true or false"))? {
+                    words.push(format!("monitor.conflicts.{name}"));
+                }
+            }
+            "addresses" => {
+                let list = value.get_ref().as_array().filter(|list| list.len() <= MAX_ADDRESSES);
+                let list = list.ok_or_else(|| wrong("a list of at most 8 addresses"))?;
+                for address in list.iter() {
+                    words.push(word("address", number(address).ok_or_else(|| wrong("a list of addresses"))?));
+                }
+            }
+            other => {
+                let expected = "expected seed, rate, after, burst, merciless, stage2, addresses";
+                return Err((key.span(), format!("`{other}`: unknown, {expected}")));
+            }
+        }
+    }
+    Ok(words)
 }
 
 /// The CPUs that a table is about.
@@ -176,8 +224,9 @@ mod tests {
     use crate::cargo;
 
     fn line(text: &str) -> String {
-        let cpus = parse(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
-        cpus.iter().enumerate().flat_map(|(number, cpu)| cpu.words(number)).collect::<Vec<_>>().join(" ")
+        let (cpus, conflicts) = parse(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
+        let of_cpus = cpus.iter().enumerate().flat_map(|(number, cpu)| cpu.words(number));
+        of_cpus.chain(conflicts).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -198,6 +247,18 @@ mod tests {
         ] {
             assert_eq!(line(&format!("[[cpu]]\ncpus = [3]\n{entry}\n")), format!("monitor.cpu3{words}"), "{entry}");
         }
+    }
+
+    #[test]
+    fn conflicts_become_words() {
+        assert_eq!(line("[conflicts]\n"), "monitor.conflicts.seed=0x1");
+        assert_eq!(
+            line(
+                "[conflicts]\nseed = 9\nrate = 100\nburst = 2\nmerciless = true\nstage2 = false\naddresses = [0x1000]\n"
+            ),
+            "monitor.conflicts.address=0x1000 monitor.conflicts.burst=0x2 monitor.conflicts.merciless \
+             monitor.conflicts.rate=0x64 monitor.conflicts.seed=0x9"
+        );
     }
 
     #[test]
@@ -225,7 +286,11 @@ mod tests {
             ("[[cpu]]\ncpus = []\n", 2, "`cpus`: expected"),
             ("[[cpu]]\nbbm = 2\n", 1, "[[cpu]] without `cpus`"),
             ("[cpu]\ncpus = [0]\n", 1, "expected tables, each under [[cpu]]"),
-            ("[machine]\n", 1, "`machine`: unknown, expected [[cpu]]"),
+            ("[machine]\n", 1, "`machine`: unknown, expected [[cpu]] or [conflicts]"),
+            ("[[conflicts]]\n", 1, "`conflicts`: expected a table"),
+            ("[conflicts]\nrate = 0\n", 2, "`rate`: expected a number above 0"),
+            ("[conflicts]\nmercy = 0\n", 2, "`mercy`: unknown, expected seed, rate"),
+            ("[conflicts]\naddresses = [\"x\"]\n", 2, "expected a list of addresses"),
             ("[[cpu]]\ncpus = \"all\"\ngranules = [\"8k\"]\n", 3, "expected a list of \"4k\", \"16k\" and \"64k\""),
             ("[[cpu]]\ncpus = [0]\nphysical_bits = 43\n", 3, "expected one of [32, 36,"),
             ("[[cpu]]\ncpus = [0]\nlate = 1\n", 3, "`late`: expected true or false"),

@@ -24,7 +24,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("linearmap", &["vmsa", "pagetable"]),
     room("userspace", &["vmsa", "pagetable"]),
     room("moncore", &["vmsa", "kerncore"]),
-    // Layer 3. `checks` is where the engine and the machine meet, and the only place.
+    // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
     room("kerncore", &["vmsa"]),
     room("hardware", &["vmsa", "pagetable"]),
     room("image", &["vmsa", "pagetable"]),

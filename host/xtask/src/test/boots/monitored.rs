@@ -1,7 +1,7 @@
 // data: boots of our kernel with the monitor beneath it.
 //! The machines of the monitor.
 
-use super::{Boot, Expect::*, PAGE_SIZES, Words, other, plain};
+use super::{Boot, Expect::*, PAGE_SIZES, Status, Words, other, plain};
 
 const LACKS_16K: Words = &["stays off", "no 16K granule", "MMU was never on"];
 
@@ -44,6 +44,18 @@ pub(super) fn all() -> Vec<Boot> {
             vec![Cpus(cpus), Says(says)],
         )
     }));
+    boots.push(Boot {
+        ends: Status::Failed,
+        ..monitored(
+            "a conflict on a stack",
+            "--machine bare/monitor/machines/conflict-on-a-stack.toml",
+            vec![
+                Says(&["exception", "data abort", "TLB conflict abort"]),
+                Says(&["the thread stack of cpu 0"]),
+                MonitorCounts("conflicts, EL1 data"),
+            ],
+        )
+    });
     boots.extend([
         monitored("CPUs of 40 bits", "--cpu cortex-a53", vec![Cpus(2)]),
         monitored("CPUs of 44 bits", "--cpu cortex-a72", vec![Cpus(2)]),
@@ -53,6 +65,11 @@ pub(super) fn all() -> Vec<Boot> {
         monitored("one thread for all CPUs", "-- -accel tcg,thread=single", vec![Cpus(2)]),
         monitored("late CPUs of the kernel's", "--append vellum.late=1", vec![Says(&["comes late", "1 of 1"])]),
         monitored("the same twice", "--icount", vec![SameTwice]),
+        monitored(
+            "conflicts at stage 2",
+            "--machine bare/monitor/machines/conflicts-at-stage-2.toml",
+            vec![Cpus(2), MonitorCounts("conflicts, stage 2")],
+        ),
         monitored("8 GiB", "--memory 8G", vec![Cpus(2)]),
     ]);
     boots

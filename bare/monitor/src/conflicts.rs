@@ -1,0 +1,109 @@
+//! TLB conflict aborts, which QEMU never raises: what [`moncore::conflicts`] chooses is carried out here, through stage 2.
+
+use hardware::el2::exit::{Exit, cpu_index};
+use hardware::el2::guest::{self, Injected, inject};
+use hardware::lock::Lock;
+use hardware::maintenance::maintain;
+use moncore::conflicts::{Conflicts, Settings, Strike};
+use moncore::counts::Event;
+use vmsa::{Maintenance, PhysAddr, TlbiOp};
+
+use crate::cpus::COUNTS;
+use crate::memory;
+use crate::tables::PAGE_BYTES;
+
+/// Edits stage 2, so that this lock is that of the guest's page table too.
+static CONFLICTS: Lock<Option<Conflicts>> = Lock::new(None);
+
+/// DFSC and IFSC of a TLB conflict abort.
+const CONFLICT: u32 = 0b11_0000;
+/// WnR and CM of a data abort's ISS.
+const WRITE_AND_MAINTENANCE: u32 = 1 << 6 | 1 << 8;
+
+/// Chooses what is to come. Without settings nothing does.
+pub(crate) fn set_up(settings: Option<Settings>) {
+    CONFLICTS.with(|conflicts| *conflicts = settings.map(Conflicts::new));
+}
+
+/// The guest announces a resize, or its end. Whether that could be noted; where no conflicts are to come it need not be.
+pub(crate) fn note_resize(start: u64, end: u64, is_begin: bool) -> bool {
+    CONFLICTS.with(|conflicts| match conflicts {
+        Some(conflicts) if is_begin => conflicts.begin_resize(start..end),
+        Some(conflicts) => conflicts.end_resize(start..end),
+        None => true,
+    })
+}
+
+/// The guest has executed a TLBI: a conflict may be over, and another one may begin.
+pub(crate) fn note_tlbi(exit: &Exit) {
+    CONFLICTS.with(|conflicts| {
+        let Some(conflicts) = conflicts else { return };
+        if let Some(page) = conflicts.note_tlbi() {
+            memory::show(PhysAddr::new(page));
+        }
+        // With the guest's MMU off there are no TLB entries to conflict.
+        if guest::read_control() & 1 == 0 {
+            return;
+        }
+        let mut pointers = [0; 34];
+        pointers[..31].copy_from_slice(&exit.frame.registers);
+        pointers[31..].copy_from_slice(&[exit.frame.return_address, guest::read_user_stack(), guest::read_stack()]);
+        let Some(address) = conflicts.choose(&pointers) else { return };
+        let Some(page) = guest::translate(address).map(|at| at & !(PAGE_BYTES - 1)) else { return };
+        if !memory::is_guests(PhysAddr::new(page)) {
+            return;
+        }
+        let before = conflicts.arm(page, address);
+        if let Some(before) = before {
+            memory::show(PhysAddr::new(before));
+        }
+        memory::hide(PhysAddr::new(page));
+    });
+}
+
+/// Answers an access to the guest's own memory that stage 2 refused: the page is armed, or was until a moment ago.
+pub(crate) fn handle(exit: &mut Exit, page: u64) {
+    let syndrome = exit.syndrome();
+    let address = exit.frame.fault_address;
+    let struck = CONFLICTS.with(|conflicts| {
+        let conflicts = conflicts.as_mut().filter(|conflicts| conflicts.is_armed(page))?;
+        let strike = conflicts.strike(address, syndrome.is_on_stage1_walk());
+        if strike != (Strike::Guest { is_last: false }) {
+            memory::show(PhysAddr::new(page));
+        }
+        Some(strike)
+    });
+    match struck {
+        Some(Strike::Guest { .. }) => abort(exit),
+        Some(Strike::Stage2) => handle_stage2(),
+        // The access is made again, and finds the page.
+        Some(Strike::Spared) | None => {}
+    }
+}
+
+fn abort(exit: &mut Exit) {
+    let syndrome = exit.syndrome();
+    let is_fetch = syndrome.is_instruction_abort();
+    // M[3:2] of the guest's PSTATE: its exception level.
+    let event = match (exit.frame.status >> 2 & 3 == 0, is_fetch) {
+        (false, false) => Event::ConflictData,
+        (false, true) => Event::ConflictFetch,
+        (true, false) => Event::ConflictUserData,
+        (true, true) => Event::ConflictUserFetch,
+    };
+    COUNTS.add(cpu_index(), event);
+    let specific = CONFLICT | if is_fetch { 0 } else { syndrome.specific() & WRITE_AND_MAINTENANCE };
+    let address = exit.frame.fault_address;
+    inject(exit, Injected::Abort { is_fetch, specific, address });
+}
+
+/// Answers a conflict that EL2 takes: hardware takes those of a guest's two stages there where stage 2 is on (D8.17.2). All
+/// that the TLBs of this CPU hold of the guest is forgotten, as nobody knows which entries conflict, and the access is made
+/// again.
+pub(crate) fn handle_stage2() {
+    COUNTS.add(cpu_index(), Event::ConflictStage2);
+    // The conflicting entries are this CPU's own. The DSB waits for the invalidation; the exception return to the guest
+    // synchronizes the context.
+    maintain(Maintenance::Invalidate(TlbiOp::VMALLS12E1, 0));
+    maintain(Maintenance::DSB_NSH);
+}

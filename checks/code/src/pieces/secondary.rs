@@ -1,0 +1,144 @@
+//! `secondary_entry`: a CPU that is started by another one, out of reset at EL1 or EL2. The boot CPU cleans the record with
+//! the kernel's own routine; the other reads it past its caches, and either joins or refuses and waits.
+
+use machine::event::Level;
+
+use super::switch::check_translation;
+use super::{Case, Piece, Ran};
+use crate::finding::Found;
+use crate::lab::{Lab, MMFR0, Patch};
+use crate::run::{Run, Stop};
+use crate::shape::{CHOSEN, EARLY, Shape};
+
+/// `hardware::secondary::StartRecord` begins with the translation; then come, word by word: stack, exception stack, per-CPU
+/// data, vectors, entry, argument, granule's shift, minimum, maximum and claim, bits of MMFR0 to clear and to set, minimal
+/// PA range, minimal VA range, SMC. The answer has lines of its own.
+const ANSWER: u64 = 2048;
+/// Bytes of the record.
+const RECORD: u64 = 4096;
+const ARGUMENT: u64 = 0x77;
+const NOT_CLAIMED: u64 = u64::MAX;
+
+pub(super) fn piece() -> Piece {
+    let mut cases = Vec::new();
+    for (level, name) in [(Level::El1, "EL1"), (Level::El2, "EL2")] {
+        for to in CHOSEN {
+            cases.push(Case::new(format!("joins {to}, from {name}"), move |lab, patch| join(lab, patch, level, to)));
+        }
+        for is_smc in [false, true] {
+            let conduit = if is_smc { "SMC" } else { "HVC" };
+            let work = move |lab: &Lab, patch| refuse(lab, patch, level, is_smc);
+            cases.push(Case::new(format!("refuses, from {name}, by {conduit}"), work));
+        }
+    }
+    Piece { name: "secondary_entry", cases }
+}
+
+/// What the boot CPU asks of another one.
+struct Asked {
+    granule_min: u64,
+    is_smc: bool,
+}
+
+/// The boot CPU writes the record and cleans it; the other one starts. Gives the record's physical address.
+fn start<'l>(
+    lab: &'l Lab,
+    patch: Option<Patch>,
+    level: Level,
+    to: Shape,
+    asked: &Asked,
+) -> Result<(Run<'l>, u64), Found> {
+    let mut run = lab.run(patch);
+    lab.store(&mut run, to);
+    lab.enter(&mut run, 0, to);
+    run.set_system(0, "CTR_EL0", crate::caches::CTR);
+    let before = *EARLY.iter().find(|shape| shape.page_size != to.page_size).unwrap_or(&EARLY[0]);
+    lab.reset(&mut run, 1, level, before);
+    let record = lab.record();
+    let link = |name| lab.kernel.to_link(lab.physical(name));
+    let shift = match to.page_size.size_bytes() >> 10 {
+        4 => 28,
+        16 => 20,
+        _ => 24,
+    };
+    let rest = [
+        link("boot_stack_end"),
+        link("boot_exception_stack_end"),
+        link("per_cpu"),
+        link("vectors"),
+        link("handle_exception"),
+        ARGUMENT,
+        shift,
+        asked.granule_min,
+        14,
+        NOT_CLAIMED,
+        0,
+        0,
+        6,
+        1,
+        asked.is_smc.into(),
+    ];
+    let words = lab.translation(to).registers.into_iter().chain(rest);
+    // Rust writes the record whole, the answer too.
+    let all = words.chain(std::iter::repeat(0));
+    for (place, word) in (record..record + RECORD).step_by(8).zip(all) {
+        run.store(0, place, word, true)?;
+    }
+    let back = link("handle_exception");
+    [(0, lab.kernel.to_link(record)), (1, lab.kernel.to_link(record) + RECORD), (30, back)]
+        .into_iter()
+        .for_each(|(register, value)| run.set(0, register, value));
+    let stop = run.run(0, link("clean_and_invalidate_to_poc"), &[back])?;
+    run.expect(0, stop == Stop::Reached(back), || "it does not return".to_owned())?;
+    run.set(1, 0, record);
+    Ok((run, record))
+}
+
+fn join(lab: &Lab, patch: Option<Patch>, level: Level, to: Shape) -> Result<Ran, Found> {
+    let (mut run, _) = start(lab, patch, level, to, &Asked { granule_min: 0, is_smc: false })?;
+    let link = |name| lab.kernel.to_link(lab.physical(name));
+    let entry = link("handle_exception");
+    let stop = run.run(1, lab.physical("secondary_entry"), &[entry])?;
+    run.expect(1, stop == Stop::Reached(entry), || format!("it does not join: {stop:?}"))?;
+    run.check_certain(1)?;
+    run.expect_registers(1, &[(0, ARGUMENT), (29, 0), (30, 0)])?;
+    let expected = [
+        ("SP_EL0", link("boot_stack_end")),
+        ("SP_EL1", link("boot_exception_stack_end")),
+        ("TPIDR_EL1", link("per_cpu")),
+        ("VBAR_EL1", link("vectors")),
+        ("CurrentEL", 1 << 2),
+        ("SPSel", 0),
+        ("DAIF", 0x3c0),
+        ("CPACR_EL1", 0),
+    ];
+    for (name, value) in expected {
+        let found = run.get_system(1, name);
+        run.expect(1, found == value, || format!("{name} is {found:#x}, expected {value:#x}"))?;
+    }
+    check_translation(&mut run, lab, 1, to, to)?;
+    Ok(Ran::of(run))
+}
+
+fn refuse(lab: &Lab, patch: Option<Patch>, level: Level, is_smc: bool) -> Result<Ran, Found> {
+    let to = CHOSEN[2];
+    let (mut run, record) = start(lab, patch, level, to, &Asked { granule_min: 2, is_smc })?;
+    run.caches.set_flag(record + ANSWER);
+    let called = run.run(1, lab.physical("secondary_entry"), &[])?;
+    run.expect(1, called == Stop::Calls, || format!("it does not call firmware: {called:?}"))?;
+    // CPU_OFF does not return, and here it does: then the CPU waits, and what it executes touches no memory.
+    run.expect_registers(1, &[(0, 0x8400_0002)])?;
+    let place = run.state.cores()[1].place();
+    let waits = run.run(1, place, &[])?;
+    run.expect(1, waits == Stop::Waits, || format!("it does not wait: {waits:?}"))?;
+    let (place, before) = (run.state.cores()[1].place(), run.steps);
+    let again = run.run(1, place + 4, &[])?;
+    let is_loop = again == Stop::Waits && run.state.cores()[1].place() == place && run.steps == before + 2;
+    run.expect(1, is_loop, || "woken, it does something other than to wait again".to_owned())?;
+    let answer = [1, 0x410f_d0f0, MMFR0, 1 << 16];
+    for (place, word) in (record + ANSWER..).step_by(8).zip(answer) {
+        let found = run.load(0, place, true)?;
+        run.expect(0, found == word, || format!("the answer at {place:#x} is {found:#x}, expected {word:#x}"))?;
+    }
+    Ok(Ran::of(run))
+}
