@@ -1,5 +1,6 @@
 //! Who takes part in which case, and why not in the others.
 
+use pagetable::Stage2;
 use vmsa::{Granule4K, Granule16K, Granule64K, PageSize};
 
 use crate::careful::Careful;
@@ -17,8 +18,10 @@ use crate::rows::{Outcome, Scale, run};
 /// One who is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Contender {
-    /// The engine.
+    /// The engine, stage 1 of EL1&0.
     Ours,
+    /// The engine, stage 2.
+    Stage2,
     /// The plain loop.
     Naive,
     /// The plain loop that makes the engine's tests when it translates.
@@ -34,8 +37,9 @@ pub(crate) enum Contender {
 }
 
 impl Contender {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Ours,
+        Self::Stage2,
         Self::Naive,
         Self::Careful,
         Self::Fixed,
@@ -53,6 +57,7 @@ impl Contender {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
+            Self::Stage2 => "stage2",
             Self::Naive => "naive",
             Self::Careful => "careful",
             Self::Fixed => "fixed",
@@ -74,7 +79,7 @@ impl Contender {
         let is_4k = case.page_size == PageSize::Size4K;
         let splits = matches!(case.row, Row::ProtectSplit | Row::TranslateSplit);
         match self {
-            Self::Ours => None,
+            Self::Ours | Self::Stage2 => None,
             _ if case.row == Row::Collapse => Some("cannot collapse"),
             Self::Generic if case.is_live && matches!(case.row, Row::MapLargest | Row::MapBlock | Row::MapPage) => {
                 Some("maps the same, live or not")
@@ -104,6 +109,12 @@ impl Contender {
             (Self::Ours, Size4K, true) => run::<Ours<Granule4K, Counting>>,
             (Self::Ours, Size16K, true) => run::<Ours<Granule16K, Counting>>,
             (Self::Ours, Size64K, true) => run::<Ours<Granule64K, Counting>>,
+            (Self::Stage2, Size4K, false) => run::<Ours<Granule4K, Silent, Stage2>>,
+            (Self::Stage2, Size16K, false) => run::<Ours<Granule16K, Silent, Stage2>>,
+            (Self::Stage2, Size64K, false) => run::<Ours<Granule64K, Silent, Stage2>>,
+            (Self::Stage2, Size4K, true) => run::<Ours<Granule4K, Counting, Stage2>>,
+            (Self::Stage2, Size16K, true) => run::<Ours<Granule16K, Counting, Stage2>>,
+            (Self::Stage2, Size64K, true) => run::<Ours<Granule64K, Counting, Stage2>>,
             (Self::Naive, Size4K, _) => run::<Naive<Granule4K>>,
             (Self::Naive, Size16K, _) => run::<Naive<Granule16K>>,
             (Self::Naive, Size64K, _) => run::<Naive<Granule64K>>,

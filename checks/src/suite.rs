@@ -63,7 +63,10 @@ fn fixed(seed: u64) -> Option<Parameters> {
             parameters.ets = machine::registers::Ets::Ets2;
             parameters.bbm = 2;
         }
-        3 => parameters = parameters.in_setting(Setting::Stage2, 0),
+        3 => {
+            parameters.tlb.level_hints = true;
+            parameters = parameters.in_setting(Setting::Stage2, 0);
+        }
         4 => {
             parameters.tlb.range = true;
             parameters.tlb.level_hints = true;

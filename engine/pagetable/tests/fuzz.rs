@@ -10,14 +10,15 @@ use std::convert::Infallible;
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
-use common::DATA;
 use common::random::{Bytes, Random};
+use common::regimes::Drawn;
 use pagetable::{
-    Census, Change, El1, Licence, PageTable, Platform, Refusal, Reserve, Scope, Slot, Summary, TlbFeatures, Tolerance,
+    Census, Change, El1, El2, El2And0, Licence, PageTable, Platform, Refusal, Reserve, Slot, Stage2, Summary,
+    TlbFeatures, Tolerance,
 };
 use vmsa::{
-    AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level,
-    Maintenance, PhysAddr, Stage1Attributes, VirtAddr,
+    Address, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level,
+    Maintenance, PhysAddr,
 };
 
 /// Turns of a plain run.
@@ -55,27 +56,25 @@ fn feed(name: &'static str, target: impl Fn(&mut Bytes<'_>)) {
 }
 
 /// A shape; every one that there is can come.
-fn geometry<G: Granule>(bytes: &mut Bytes<'_>) -> Geometry<G> {
+fn geometry<G: Granule, R: Drawn>(bytes: &mut Bytes<'_>) -> Geometry<G> {
     let layout = bytes.pick(&[Layout::Bits48, Layout::Bits48, Layout::Lpa, Layout::Lpa2]);
-    let half = bytes.pick(&[AddressHalf::Lower, AddressHalf::Upper]);
-    let bits = 25 + bytes.below(28) as u32;
-    Geometry::new(bits, layout, half)
-        .or_else(|_| Geometry::new(bits, Layout::Bits48, half))
-        .unwrap_or_else(|_| Geometry::new(36, Layout::Bits48, half).unwrap())
+    let (choice, bits) = (bytes.byte(), 25 + bytes.below(28) as u32);
+    let shapes = [(bits, layout), (bits, Layout::Bits48), (36, Layout::Bits48)];
+    let mut shapes = shapes.into_iter().filter_map(|(bits, layout)| R::shape(bits, layout, choice));
+    shapes.next().expect("36 bits are any regime's")
 }
 
-fn regime(bytes: &mut Bytes<'_>) -> El1 {
+fn regime<R: Drawn>(bytes: &mut Bytes<'_>) -> R {
     let flags = bytes.byte();
     let has = |bit: u8| flags >> bit & 1 != 0;
     let tlb = TlbFeatures { range: has(0), level_hints: has(1), repeat: has(2) };
-    let scope = if has(3) { Scope::Global } else { Scope::Asid(u16::from(bytes.byte()) << 8) };
-    El1 { scope, tlb, hardware_updates: has(4) }
+    R::drawn(tlb, has(4), if has(3) { 0 } else { u16::from(bytes.byte()) << 8 | 1 })
 }
 
 /// A range of the input space of at most `most` pages, mostly; else anything.
-fn range<G: Granule>(bytes: &mut Bytes<'_>, geometry: Geometry<G>, most: u64) -> Range<VirtAddr> {
+fn range<G: Granule, A: Address>(bytes: &mut Bytes<'_>, geometry: Geometry<G>, most: u64) -> Range<A> {
     if bytes.below(16) == 0 {
-        return VirtAddr::new(bytes.word())..VirtAddr::new(bytes.word());
+        return bytes.word().into()..bytes.word().into();
     }
     let (all, table) = (geometry.input_bytes() >> G::SHIFT, G::ENTRIES as u64);
     let align = bytes.pick(&[1, 16, 128, table, table]).min(all);
@@ -92,16 +91,16 @@ fn range<G: Granule>(bytes: &mut Bytes<'_>, geometry: Geometry<G>, most: u64) ->
         1 => align,
         _ => most,
     };
-    let at = |page: u64| VirtAddr::new(geometry.base().wrapping_add(page << G::SHIFT));
+    let at = |page: u64| A::from(geometry.base().wrapping_add(page << G::SHIFT));
     at(start)..at((start + count.min(most)).min(all))
 }
 
-fn change<G: Granule>(bytes: &mut Bytes<'_>, geometry: Geometry<G>, most: u64) -> Change<El1> {
-    let from = range(bytes, geometry, most);
+fn change<G: Granule, R: Drawn>(bytes: &mut Bytes<'_>, geometry: Geometry<G>, most: u64) -> Change<R> {
+    let from: Range<R::Input> = range(bytes, geometry, most);
     let bits = |bytes: &mut Bytes<'_>| match bytes.below(8) {
         0 => bytes.word(),
         1..=3 => bytes.word() & geometry.layout().attribute_mask(G::PAGE_SIZE, Level::L3) & bytes.word(),
-        _ => DATA.bits(),
+        _ => R::PLAYED[2] | R::PLAYED[6],
     };
     let kind = bytes.below(15);
     match kind {
@@ -111,7 +110,7 @@ fn change<G: Granule>(bytes: &mut Bytes<'_>, geometry: Geometry<G>, most: u64) -
                 1 => bytes.word() >> 16 & !(G::SIZE_BYTES - 1),
                 _ => from.start.bits() & 0xff_ffff_ffff,
             };
-            let attributes = Stage1Attributes::from_bits_retain(bits(bytes));
+            let attributes = R::attributes(bits(bytes));
             let level = bytes.pick(&Level::ALL);
             let largest = LeafSize { level, contiguous: bytes.below(2) == 0 };
             let to = PhysAddr::new(to);
@@ -130,11 +129,7 @@ fn change<G: Granule>(bytes: &mut Bytes<'_>, geometry: Geometry<G>, most: u64) -
         10 => Change::Split { at: from.start },
         11 => Change::SplitToPages { from },
         12 | 13 => Change::Collapse { from },
-        _ => Change::Protect {
-            from,
-            set: Stage1Attributes::from_bits_retain(bits(bytes)),
-            clear: Stage1Attributes::from_bits_retain(bits(bytes)),
-        },
+        _ => Change::Protect { from, set: R::attributes(bits(bytes)), clear: R::attributes(bits(bytes)) },
     }
 }
 
@@ -214,19 +209,23 @@ fn bound<G: Granule>(geometry: Geometry<G>, pages: u64) -> u64 {
 }
 
 /// Changes nobody would ask for, one list after the other: what is refused has stored nothing, and no table is lost.
-fn operations<G: Granule>(bytes: &mut Bytes<'_>) {
+fn operations<G: Granule, R: Drawn>(bytes: &mut Bytes<'_>) {
     const TABLES: u64 = 32;
-    let (geometry, regime) = (geometry::<G>(bytes), regime(bytes));
-    let memory = Pool::new(vec![0xdead_beef_dead_beef; TABLES as usize * G::ENTRIES]);
+    let (geometry, regime) = (geometry::<G, R>(bytes), regime::<R>(bytes));
+    let roots = geometry.root_tables() as u64;
+    let memory = Pool::new(vec![0xdead_beef_dead_beef; (TABLES + roots) as usize * G::ENTRIES]);
     let mut reserve = Reserve::new();
-    memory.supply::<G>(&mut reserve, 0..TABLES);
-    let mut table = PageTable::offline(&memory, geometry, regime, &mut reserve).unwrap();
+    memory.supply::<G>(&mut reserve, roots..TABLES + roots);
+    let refused = PageTable::offline(&memory, geometry, regime, &mut Reserve::new()).map(drop);
+    let expected = if roots == 1 { Refusal::ReserveShortBy(1) } else { Refusal::Shape { root_tables: roots as usize } };
+    assert_eq!(refused, Err(expected));
+    let mut table = PageTable::offline_at(&memory, geometry, regime, PhysAddr::new(BASE)).unwrap();
     if bytes.below(4) != 0 {
         table = table.publish();
     }
     while !bytes.is_empty() {
         let count = 1 + bytes.below(3);
-        let changes: Vec<_> = (0..count).map(|_| change(bytes, geometry, 3 * G::ENTRIES as u64)).collect();
+        let changes: Vec<_> = (0..count).map(|_| change::<G, R>(bytes, geometry, 3 * G::ENTRIES as u64)).collect();
         let stores = memory.stores.get();
         with_licence(bytes, |licence| {
             let made = table.plan(&changes, licence).and_then(|plan| {
@@ -245,7 +244,7 @@ fn operations<G: Granule>(bytes: &mut Bytes<'_>) {
         });
         let view = table.view();
         let tables = Summary::read(&view, view.range()).unwrap().tables();
-        assert_eq!(tables + reserve.count(), TABLES as usize, "tables are lost or used twice after {changes:?}");
+        assert_eq!(tables + reserve.count(), 1 + TABLES as usize, "tables are lost or used twice after {changes:?}");
     }
 }
 
@@ -274,9 +273,9 @@ fn hostile_words<G: Granule>(bytes: &mut Bytes<'_>, tables: u64) -> Vec<u64> {
 }
 
 /// Any tables under any operation and any reader: each ends within a bound that only the range sets.
-fn hostile<G: Granule>(bytes: &mut Bytes<'_>) {
-    let (geometry, regime) = (geometry::<G>(bytes), regime(bytes));
-    let (tables, spare) = (1 + bytes.below(6) as u64, 24);
+fn hostile<G: Granule, R: Drawn>(bytes: &mut Bytes<'_>) {
+    let (geometry, regime) = (geometry::<G, R>(bytes), regime::<R>(bytes));
+    let (tables, spare) = (geometry.root_tables() as u64 + bytes.below(6) as u64, 24);
     let known = if bytes.below(4) == 0 { tables + spare } else { tables };
     let mut words = hostile_words::<G>(bytes, known);
     words.resize((tables + spare) as usize * G::ENTRIES, 0xdead_beef_dead_beef);
@@ -286,7 +285,7 @@ fn hostile<G: Granule>(bytes: &mut Bytes<'_>) {
     let mut table = PageTable::live(&memory, geometry, regime, PhysAddr::new(BASE));
     let most = 3 * G::ENTRIES as u64;
     for _ in 0..1 + bytes.below(6) {
-        let wanted: Vec<_> = (0..1 + bytes.below(2)).map(|_| change(bytes, geometry, most)).collect();
+        let wanted: Vec<_> = (0..1 + bytes.below(2)).map(|_| change::<G, R>(bytes, geometry, most)).collect();
         memory.allow(2 * bound(geometry, most));
         let _ = with_licence(bytes, |licence| {
             let plan = table.plan(&wanted, licence)?;
@@ -296,29 +295,40 @@ fn hostile<G: Granule>(bytes: &mut Bytes<'_>) {
             Ok::<(), Refusal>(())
         });
         memory.allow(bound(geometry, most));
-        let (view, range) = (table.view(), range(bytes, geometry, most));
+        let (view, range) = (table.view(), range::<G, R::Input>(bytes, geometry, most));
         let _ = view.translate(range.start);
         assert!(view.path(range.start).count() <= Level::ALL.len());
         let _ = view.for_each::<Infallible>(range.clone(), |_| ControlFlow::Continue(()));
-        if (range.end - range.start) >> G::SHIFT <= most {
+        if range.end.bits().wrapping_sub(range.start.bits()) >> G::SHIFT <= most {
             let _ = Summary::read(&view, range);
         }
     }
 }
 
+/// A target for each regime, EL1 most often.
+macro_rules! any_regime {
+    ($target:ident, $granule:ty, $bytes:expr) => {{
+        let stage1 = $target::<$granule, El1>;
+        let targets = [stage1, stage1, stage1, $target::<$granule, Stage2>, $target::<$granule, Stage2>];
+        $bytes.pick(&[&targets[..], &[$target::<$granule, El2>, $target::<$granule, El2And0>]].concat())($bytes)
+    }};
+}
+
 #[test]
 fn operations_end_and_lose_no_table() {
-    feed("operations_end", |bytes| {
+    feed("operations_end", |bytes| match bytes.below(7) {
         // Small tables make quick turns.
-        let small = operations::<Granule4K>;
-        bytes.pick(&[small, small, small, small, small, operations::<Granule16K>, operations::<Granule64K>])(bytes);
+        0..=4 => any_regime!(operations, Granule4K, bytes),
+        5 => any_regime!(operations, Granule16K, bytes),
+        _ => any_regime!(operations, Granule64K, bytes),
     });
 }
 
 #[test]
 fn hostile_tables_are_survived() {
-    feed("hostile_tables", |bytes| {
-        let small = hostile::<Granule4K>;
-        bytes.pick(&[small, small, hostile::<Granule16K>, hostile::<Granule64K>])(bytes);
+    feed("hostile_tables", |bytes| match bytes.below(4) {
+        0 | 1 => any_regime!(hostile, Granule4K, bytes),
+        2 => any_regime!(hostile, Granule16K, bytes),
+        _ => any_regime!(hostile, Granule64K, bytes),
     });
 }

@@ -9,12 +9,15 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::ops::{ControlFlow, Range};
 
-use common::{KERNEL, PLAIN_KERNEL};
-use pagetable::{Census, Change, El1, Licence, Memory, PageTable, Refusal, Reserve, Step, Tolerance};
+use common::regimes::Drawn;
+use pagetable::{
+    Census, Change, El1, El2, El2And0, Licence, Memory, PageTable, Refusal, Regime, Reserve, Stage2, Step, TlbFeatures,
+    Tolerance,
+};
 use proptest::prelude::*;
 use vmsa::{
-    AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level,
-    Meaning, PhysAddr, Stage1Attributes, VirtAddr,
+    Address, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level,
+    Meaning, PhysAddr,
 };
 
 /// Output address, attribute bits, and whether the page is valid, not kept.
@@ -39,12 +42,8 @@ fn draws() -> impl Strategy<Value = Vec<Vec<Draw>>> {
     prop::collection::vec(prop::collection::vec(draw, 1..4), 1..24)
 }
 
-/// The attributes that the test plays with: some change in place, some need break-before-make, one no CPU knows.
-const PLAYED: [u64; 8] = [1 << 51, 1 << 7, 1 << 10, 1 << 11, 0b100 << 2, 1 << 53, 1 << 54, 1 << 62];
-
-fn attributes(bits: u8) -> Stage1Attributes {
-    let played = PLAYED.iter().enumerate().filter(|(index, _)| bits >> index & 1 != 0);
-    Stage1Attributes::from_bits_retain(played.map(|(_, bit)| bit).sum())
+fn attributes<R: Drawn>(bits: u8) -> u64 {
+    R::PLAYED.iter().enumerate().filter(|(index, _)| bits >> index & 1 != 0).map(|(_, bit)| bit).sum()
 }
 
 /// What the test knows: a few level-2 blocks' worth of pages around a level-1 boundary.
@@ -71,13 +70,13 @@ impl<G: Granule> Model<G> {
         start..start + wanted.max(1)
     }
 
-    fn address(&self, page: usize) -> VirtAddr {
-        VirtAddr::new(self.base.wrapping_add(page as u64 * G::SIZE_BYTES))
+    fn address<A: Address>(&self, page: usize) -> A {
+        self.base.wrapping_add(page as u64 * G::SIZE_BYTES).into()
     }
 
-    fn change(&self, geometry: Geometry<G>, draw: &Draw) -> (Range<usize>, Change<El1>) {
+    fn change<R: Drawn>(&self, geometry: Geometry<G>, draw: &Draw) -> (Range<usize>, Change<R>) {
         let range = self.range(draw);
-        let from = self.address(range.start)..self.address(range.end);
+        let from: Range<R::Input> = self.address(range.start)..self.address(range.end);
         match draw.kind {
             0..=3 => {
                 let high = if geometry.layout() == Layout::Bits48 { 0 } else { 0xb << 48 };
@@ -86,7 +85,7 @@ impl<G: Granule> Model<G> {
                 let to = PhysAddr::new(high + 0x4000_0000_0000 + from.start.bits() % (1 << 40) + skew);
                 let sizes: Vec<_> = LeafSize::all(G::PAGE_SIZE, geometry.layout()).collect();
                 let largest = sizes[usize::from(draw.largest) % sizes.len()];
-                let attributes = attributes(draw.bits);
+                let attributes = R::attributes(attributes::<R>(draw.bits));
                 let change = if draw.kind < 3 {
                     Change::Map { from, to, attributes, largest }
                 } else {
@@ -95,8 +94,9 @@ impl<G: Granule> Model<G> {
                 (range, change)
             }
             4 | 5 => {
-                let clear = attributes(draw.bits.rotate_left(3));
-                (range, Change::Protect { from, set: attributes(draw.bits & draw.output as u8), clear })
+                let clear = R::attributes(attributes::<R>(draw.bits.rotate_left(3)));
+                let set = R::attributes(attributes::<R>(draw.bits & draw.output as u8));
+                (range, Change::Protect { from, set, clear })
             }
             6 => (range, Change::Unmap { from }),
             7 => (range, Change::UnmapMapped { from }),
@@ -111,7 +111,7 @@ impl<G: Granule> Model<G> {
     }
 
     /// The error that a change deserves, if any; else the change is made.
-    fn make(&mut self, geometry: Geometry<G>, range: Range<usize>, change: &Change<El1>) -> Result<(), ()> {
+    fn make<R: Drawn>(&mut self, geometry: Geometry<G>, range: Range<usize>, change: &Change<R>) -> Result<(), ()> {
         let mask = geometry.layout().attribute_mask(G::PAGE_SIZE, Level::L3);
         let pages = &mut self.pages[range];
         let has_hole = pages.iter().any(Option::is_none);
@@ -124,19 +124,17 @@ impl<G: Granule> Model<G> {
             }
             Change::Map { to, attributes, .. } | Change::Remap { to, attributes, .. } => {
                 for (page, index) in pages.iter_mut().zip(0..) {
-                    *page = Some((to.bits() + index * G::SIZE_BYTES, attributes.bits() & mask, true));
+                    let bits: u64 = (*attributes).into();
+                    *page = Some((to.bits() + index * G::SIZE_BYTES, bits & mask, true));
                 }
             }
             Change::Protect { set, clear, .. } => {
-                for (_, bits, _) in pages.iter_mut().flatten() {
-                    *bits = *bits & !clear.bits() | set.bits() & mask;
-                }
+                let (set, clear): (u64, u64) = ((*set).into(), (*clear).into());
+                pages.iter_mut().flatten().for_each(|(_, bits, _)| *bits = *bits & !clear | set & mask);
             }
             Change::Age { .. } => pages.iter_mut().flatten().for_each(|(_, bits, _)| *bits &= !(1 << 10)),
             Change::Clean { .. } => {
-                for (_, bits, _) in pages.iter_mut().flatten().filter(|(_, bits, _)| bits >> 51 & 1 != 0) {
-                    *bits |= 1 << 7;
-                }
+                pages.iter_mut().flatten().for_each(|(_, bits, _)| *bits = R::clean(*bits));
             }
             Change::Hide { .. } => pages.iter_mut().flatten().for_each(|(_, _, is_valid)| *is_valid = false),
             Change::Show { .. } => pages.iter_mut().flatten().for_each(|(_, _, is_valid)| *is_valid = true),
@@ -148,7 +146,7 @@ impl<G: Granule> Model<G> {
 }
 
 /// Reads the tables: pages as the model keeps them, and the number of tables.
-fn read<G: Granule>(table: &PageTable<'_, G, El1, Memory>, model: &Model<G>) -> (Vec<Page>, usize) {
+fn read<G: Granule, R: Regime>(table: &PageTable<'_, G, R, Memory>, model: &Model<G>) -> (Vec<Page>, usize) {
     let geometry = table.geometry();
     let mask = geometry.layout().attribute_mask(G::PAGE_SIZE, Level::L3);
     let mut pages = vec![None; model.pages.len()];
@@ -166,7 +164,7 @@ fn read<G: Granule>(table: &PageTable<'_, G, El1, Memory>, model: &Model<G>) -> 
                     let Meaning::Leaf(to, _) = shown.meaning(G::PAGE_SIZE, geometry.layout(), level) else {
                         panic!("neither a hole nor a kept leaf");
                     };
-                    leaves.push((entry.input, entry.shift, level, descriptor, to));
+                    leaves.push((entry.input.bits(), entry.shift, level, descriptor, to));
                 }
             }
         }
@@ -174,7 +172,7 @@ fn read<G: Granule>(table: &PageTable<'_, G, El1, Memory>, model: &Model<G>) -> 
     });
     assert!(walk.unwrap().is_continue());
     for &(input, shift, _, descriptor, to) in &leaves {
-        let first = input.bits().wrapping_sub(model.base) / G::SIZE_BYTES;
+        let first = input.wrapping_sub(model.base) / G::SIZE_BYTES;
         for index in 0..1 << (shift - G::SHIFT) {
             let page = pages.get_mut((first + index) as usize).expect("a leaf beyond what was mapped");
             let output = to.bits() + index * G::SIZE_BYTES;
@@ -185,7 +183,7 @@ fn read<G: Granule>(table: &PageTable<'_, G, El1, Memory>, model: &Model<G>) -> 
     (pages, tables.len())
 }
 
-fn check_groups<G: Granule>(leaves: &[(VirtAddr, u32, Level, Descriptor, PhysAddr)]) {
+fn check_groups<G: Granule>(leaves: &[(u64, u32, Level, Descriptor, PhysAddr)]) {
     let mut index = 0;
     while let Some((input, shift, level, first, to)) = leaves.get(index) {
         let Some(group) = G::PAGE_SIZE.contiguous_shift(*level).filter(|_| first.is_contiguous()) else {
@@ -193,7 +191,7 @@ fn check_groups<G: Granule>(leaves: &[(VirtAddr, u32, Level, Descriptor, PhysAdd
             continue;
         };
         let bytes = 1u64 << (group + shift);
-        assert!(input.is_aligned(bytes) && to.is_aligned(bytes), "a group is aligned in both addresses");
+        assert!(input & (bytes - 1) == 0 && to.is_aligned(bytes), "a group is aligned in both addresses");
         for member in 0..1 << group {
             let (_, _, level_of, descriptor, leads) = leaves[index + member];
             assert_eq!((level_of, leads), (*level, *to + ((member as u64) << shift)), "a group leads to neighbours");
@@ -216,18 +214,22 @@ enum Mode {
     Hardware,
 }
 
-fn run<G: Granule>(bits: u32, layout: Layout, half: AddressHalf, mode: Mode, lists: &[Vec<Draw>]) {
+fn run<G: Granule, R: Drawn>(bits: u32, layout: Layout, choice: u8, mode: Mode, lists: &[Vec<Draw>]) {
     let memory = Memory::default();
-    let geometry = Geometry::<G>::new(bits, layout, half).unwrap();
-    let mut regime = if mode == Mode::Break { KERNEL } else { PLAIN_KERNEL };
-    regime.hardware_updates = mode == Mode::Hardware;
+    let geometry = R::shape::<G>(bits, layout, choice).unwrap();
+    let tlb = TlbFeatures { range: mode == Mode::Break, level_hints: mode == Mode::Break, repeat: false };
+    let regime = R::drawn(tlb, mode == Mode::Hardware, u16::from(choice));
     let mut reserve = Reserve::new();
     memory.supply::<G>(&mut reserve, 1);
-    let mut table = PageTable::offline(&memory, geometry, regime, &mut reserve).unwrap();
+    let mut table = match geometry.root_tables() {
+        1 => PageTable::offline(&memory, geometry, regime, &mut reserve).unwrap(),
+        // What the reserve got stays there.
+        _ => PageTable::offline_at(&memory, geometry, regime, common::ROOT).unwrap(),
+    };
     if mode != Mode::Offline {
         table = table.publish();
     }
-    let mut supplied = 1;
+    let mut supplied = 1 + usize::from(reserve.count() == 1);
     let mut model = Model::<G>::new(geometry);
     let guard = ();
     let census = |level| Census::new(Tolerance::new(level, true));
@@ -240,7 +242,7 @@ fn run<G: Granule>(bits: u32, layout: Layout, half: AddressHalf, mode: Mode, lis
         Mode::Settling => second.tolerated(),
     };
     for list in lists {
-        let drawn: Vec<_> = list.iter().map(|draw| model.change(geometry, draw)).collect();
+        let drawn: Vec<_> = list.iter().map(|draw| model.change::<R>(geometry, draw)).collect();
         let changes: Vec<_> = drawn.iter().map(|(_, change)| change.clone()).collect();
         let _ = memory.take_steps();
         let mut wanted = Model::<G> { base: model.base, pages: model.pages.clone(), granule: model.granule };
@@ -283,31 +285,56 @@ fn run<G: Granule>(bits: u32, layout: Layout, half: AddressHalf, mode: Mode, lis
     }
 }
 
+/// The regime that a number stands for: half of them EL1.
+fn run_any<G: Granule>((bits, layout): (u32, Layout), regime: u8, choice: u8, mode: u8, lists: &[Vec<Draw>]) {
+    let run = match regime {
+        0 => run::<G, El2>,
+        1 => run::<G, El2And0>,
+        2 | 3 => run::<G, Stage2>,
+        _ => run::<G, El1>,
+    };
+    run(bits, layout, choice, MODES[usize::from(mode)], lists);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn tables_of_4k_hold_what_the_map_holds(lists in draws(), wide in any::<bool>(), upper in any::<bool>(), mode in 0..7) {
-        let (bits, layout) = if wide { (52, Layout::Lpa2) } else { (48, Layout::Bits48) };
-        run::<Granule4K>(bits, layout, half(upper), MODES[mode as usize], &lists);
+    fn tables_of_4k_hold_what_the_map_holds(
+        lists in draws(), wide in any::<bool>(), choice in 0..4u8, regime in 0..8u8, mode in 0..7u8,
+    ) {
+        let shape = match (wide, regime) {
+            (true, _) => (52, Layout::Lpa2),
+            (false, 2) => (40, Layout::Bits48),
+            _ => (48, Layout::Bits48),
+        };
+        run_any::<Granule4K>(shape, regime, choice, mode, &lists);
     }
 
     #[test]
-    fn tables_of_16k_hold_what_the_map_holds(lists in draws(), wide in any::<bool>(), upper in any::<bool>(), mode in 0..7) {
-        let (bits, layout) = if wide { (52, Layout::Lpa2) } else { (47, Layout::Bits48) };
-        run::<Granule16K>(bits, layout, half(upper), MODES[mode as usize], &lists[..lists.len().min(8)]);
+    fn tables_of_16k_hold_what_the_map_holds(
+        lists in draws(), wide in any::<bool>(), choice in 0..4u8, regime in 0..8u8, mode in 0..7u8,
+    ) {
+        let shape = match (wide, regime) {
+            (true, _) => (52, Layout::Lpa2),
+            (false, 2 | 3) => (48, Layout::Bits48),
+            _ => (47, Layout::Bits48),
+        };
+        run_any::<Granule16K>(shape, regime, choice, mode, &lists[..lists.len().min(8)]);
     }
 
     #[test]
-    fn tables_of_64k_hold_what_the_map_holds(lists in draws(), wide in any::<bool>(), upper in any::<bool>(), mode in 0..7) {
-        let (bits, layout) = if wide { (52, Layout::Lpa) } else { (48, Layout::Bits48) };
-        run::<Granule64K>(bits, layout, half(upper), MODES[mode as usize], &lists[..lists.len().min(4)]);
+    fn tables_of_64k_hold_what_the_map_holds(
+        lists in draws(), wide in any::<bool>(), choice in 0..4u8, regime in 0..8u8, mode in 0..7u8,
+    ) {
+        let shape = match (wide, regime) {
+            (true, _) => (52, Layout::Lpa),
+            (false, 2) => (43, Layout::Bits48),
+            _ => (48, Layout::Bits48),
+        };
+        run_any::<Granule64K>(shape, regime, choice, mode, &lists[..lists.len().min(4)]);
     }
 }
 
 const MODES: [Mode; 7] =
     [Mode::Offline, Mode::Unlicensed, Mode::Break, Mode::NotCached, Mode::InPlace, Mode::Settling, Mode::Hardware];
-
-const fn half(upper: bool) -> AddressHalf {
-    if upper { AddressHalf::Upper } else { AddressHalf::Lower }
-}

@@ -47,6 +47,9 @@ impl Attributes for Stage2Attributes {
 /// them stage-2 faults, which the hypervisor retries. The CPU that makes the change never translates by these tables, so that
 /// of [`crate::Licence::break_before_make`] the second promise is kept without doing anything.
 ///
+/// In-place resizing below BBM level 3 may bring conflict aborts, which hardware may report to EL2, or to the guest as of its
+/// stage 1: the promise of [`crate::Tolerance::read`] is then about both, and EL2 answers with VMALLS12E1.
+///
 /// A VMID that is given to another machine is first forgotten by the caller (VMALLS12E1IS), as is everything when
 /// HCR_EL2.FWB changes, which gives descriptors that TLBs hold another meaning.
 #[cfg_attr(feature = "alloc", doc = include_str!("../../docs/dirty-logging.md"))]

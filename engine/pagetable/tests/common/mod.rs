@@ -3,6 +3,7 @@
 
 pub(crate) mod guest;
 pub(crate) mod random;
+pub(crate) mod regimes;
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;

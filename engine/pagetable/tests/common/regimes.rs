@@ -1,0 +1,104 @@
+//! What tests that draw at random must know of each regime.
+
+use pagetable::{El1, El2, El2And0, Regime, Scope, Stage2, TlbFeatures};
+use vmsa::{AddressHalf, Geometry, Granule, Layout, Level, Stage1Attributes, Stage2Attributes};
+
+/// A regime that tests draw.
+pub(crate) trait Drawn: Regime + std::fmt::Debug {
+    /// Attributes that a test plays with: some change in place, some need break-before-make, one no CPU knows.
+    const PLAYED: [u64; 8];
+
+    /// The regime with these features; `choice` decides whatever else it has.
+    fn drawn(tlb: TlbFeatures, hardware_updates: bool, choice: u16) -> Self;
+
+    /// A shape with so many input bits, if there is one; `choice` decides whatever else it has.
+    fn shape<G: Granule>(bits: u32, layout: Layout, choice: u8) -> Option<Geometry<G>>;
+
+    /// Attributes of these bits.
+    fn attributes(bits: u64) -> Self::Attributes;
+
+    /// The bits of a leaf that was made clean.
+    fn clean(bits: u64) -> u64;
+}
+
+const DBM: u64 = 1 << 51;
+/// Bit 7: of stage 1 it forbids writing, of stage 2 it permits it.
+const WRITE: u64 = 1 << 7;
+
+const fn half(choice: u8) -> AddressHalf {
+    if choice & 1 != 0 { AddressHalf::Upper } else { AddressHalf::Lower }
+}
+
+const fn scope(choice: u16) -> Scope {
+    if choice & 1 == 0 { Scope::Global } else { Scope::Asid(choice) }
+}
+
+macro_rules! two_ranges {
+    ($name:ident) => {
+        impl Drawn for $name {
+            const PLAYED: [u64; 8] = [DBM, WRITE, 1 << 10, 1 << 11, 0b100 << 2, 1 << 53, 1 << 54, 1 << 62];
+
+            fn drawn(tlb: TlbFeatures, hardware_updates: bool, choice: u16) -> Self {
+                Self { scope: scope(choice), tlb, hardware_updates }
+            }
+
+            fn shape<G: Granule>(bits: u32, layout: Layout, choice: u8) -> Option<Geometry<G>> {
+                Geometry::new(bits, layout, half(choice)).ok()
+            }
+
+            fn attributes(bits: u64) -> Stage1Attributes {
+                Stage1Attributes::from_bits_retain(bits)
+            }
+
+            fn clean(bits: u64) -> u64 {
+                if bits & DBM != 0 { bits | WRITE } else { bits }
+            }
+        }
+    };
+}
+
+two_ranges!(El1);
+two_ranges!(El2And0);
+
+impl Drawn for El2 {
+    const PLAYED: [u64; 8] = [DBM, WRITE, 1 << 10, 1 << 5, 0b100 << 2, 1 << 50, 1 << 54, 1 << 62];
+
+    fn drawn(tlb: TlbFeatures, hardware_updates: bool, _: u16) -> Self {
+        Self { tlb, hardware_updates }
+    }
+
+    fn shape<G: Granule>(bits: u32, layout: Layout, _: u8) -> Option<Geometry<G>> {
+        Geometry::new(bits, layout, AddressHalf::Lower).ok()
+    }
+
+    fn attributes(bits: u64) -> Stage1Attributes {
+        Stage1Attributes::from_bits_retain(bits)
+    }
+
+    fn clean(bits: u64) -> u64 {
+        El1::clean(bits)
+    }
+}
+
+impl Drawn for Stage2 {
+    const PLAYED: [u64; 8] = [DBM, WRITE, 1 << 10, 1 << 11, 0b100 << 2, 1 << 53, 1 << 54, 1 << 62];
+
+    fn drawn(tlb: TlbFeatures, hardware_updates: bool, vmid: u16) -> Self {
+        Self { vmid, tlb, hardware_updates }
+    }
+
+    /// The lowest root, of the most tables; or one level up, if `choice` says so.
+    fn shape<G: Granule>(bits: u32, layout: Layout, choice: u8) -> Option<Geometry<G>> {
+        let mut shapes = Level::ALL.into_iter().rev().filter_map(|start| Geometry::stage2(bits, start, layout).ok());
+        let lowest = shapes.next()?;
+        Some(shapes.next().filter(|_| choice & 1 != 0).unwrap_or(lowest))
+    }
+
+    fn attributes(bits: u64) -> Stage2Attributes {
+        Stage2Attributes::from_bits_retain(bits)
+    }
+
+    fn clean(bits: u64) -> u64 {
+        if bits & DBM != 0 { bits & !WRITE } else { bits }
+    }
+}
