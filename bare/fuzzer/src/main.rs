@@ -28,7 +28,7 @@ hardware::fuzzer_entry_points! {
 }
 
 static SEED: AtomicU64 = AtomicU64::new(1);
-static ROUNDS: AtomicU64 = AtomicU64::new(100_000);
+static ROUNDS: AtomicU64 = AtomicU64::new(20_000);
 /// CPUs that have made all their rounds, and times that something answered that must not.
 static DONE: AtomicUsize = AtomicUsize::new(0);
 static REACHED: AtomicU64 = AtomicU64::new(0);

@@ -93,3 +93,30 @@ fn a_copy_that_does_not_fit_and_an_original_that_is_none() {
     }
     assert_eq!(PhysAddr::new(RAM), read(&blob).0.banks[0].start);
 }
+
+#[test]
+fn damaged_trees_are_copied_or_refused() {
+    let seed = 0x5eed_c0de;
+    let mut random = support::random::Random(seed);
+    let blob = tree::soc().to_dtb();
+    let edits = edits("quiet", &[range(RAM, 4 * MIB)]);
+    let (mut copies, mut refusals) = (0, 0);
+    for round in 0..5000 {
+        let mut damaged = blob.clone();
+        for _ in 0..=random.below(8) {
+            let at = random.below(damaged.len());
+            damaged[at] = random.next() as u8;
+        }
+        let mut to = vec![0; blob.len() + 256];
+        match copy(&damaged, &edits, &mut to) {
+            Ok(length) => {
+                // Whatever became of it, it can be read as far as the original.
+                read(&to[..length]);
+                copies += 1;
+            }
+            Err(_) => refusals += 1,
+        }
+        assert_eq!(copies + refusals, round + 1, "seed {seed:#x}");
+    }
+    assert!(copies > 100 && refusals > 100, "seed {seed:#x}: {copies} copies, {refusals} refusals");
+}

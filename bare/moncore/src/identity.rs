@@ -87,14 +87,13 @@ impl Identity {
     pub fn seen(&self, register: Register, real: u64, physical_range: u64) -> u64 {
         let Register { crm, op2 } = register;
         let hidden = HIDDEN.iter().filter(|(hidden_crm, hidden_op2, _)| (*hidden_crm, *hidden_op2) == (crm, op2));
-        let mut seen = hidden.fold(real, |value, (_, _, low)| value & !(0xf << low));
-        if register == Register::MMFR0 {
-            seen = seen & !0xf | (seen & 0xf).min(physical_range);
-        }
-        match (crm, op2) {
+        let seen = hidden.fold(real, |value, (_, _, low)| value & !(0xf << low));
+        let seen = match (crm, op2) {
             (7, 0..=2) => self.mmfr[op2 as usize].over(seen),
             _ => seen,
-        }
+        };
+        // Whatever is claimed, stage 2 has no more.
+        if register == Register::MMFR0 { seen & !0xf | (seen & 0xf).min(physical_range) } else { seen }
     }
 
     /// The first thing that is claimed of a CPU and that it cannot do, in words: what a guest would use and not find.
@@ -148,6 +147,7 @@ mod tests {
         assert_eq!(truth.seen(Register { crm: 4, op2: 0 }, 0x110_222, 6), 0x110_022);
         assert_eq!(truth.seen(Register::MMFR0, MAX[0], 5) & 0xf, 5);
         assert_eq!(truth.seen(Register::MMFR0, MAX[0] & !0xf | 2, 5) & 0xf, 2);
+        assert_eq!(with_mmfr(0, 6, 0xf).seen(Register::MMFR0, MAX[0], 5) & 0xf, 5, "whatever is claimed");
     }
 
     #[test]

@@ -97,9 +97,8 @@ fn abort(exit: &mut Exit) {
     inject(exit, Injected::Abort { is_fetch, specific, address });
 }
 
-/// Answers a conflict that EL2 takes: hardware takes those of a guest's two stages there where stage 2 is on (D8.17.2). All
-/// that the TLBs of this CPU hold of the guest is forgotten, as nobody knows which entries conflict, and the access is made
-/// again.
+/// Answers a conflict at stage 2, which comes to EL2. All that the TLBs of this CPU hold of the guest is forgotten, as nobody
+/// knows which entries conflict, and the access is made again.
 pub(crate) fn handle_stage2() {
     COUNTS.add(cpu_index(), Event::ConflictStage2);
     // The conflicting entries are this CPU's own. The DSB waits for the invalidation; the exception return to the guest

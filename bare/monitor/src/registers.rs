@@ -49,6 +49,8 @@ pub(crate) fn handle(exit: &mut Exit) {
         _ if !access.is_read => None,
         (3, 0, 0, crm @ 1..=7, op2) => Some(cpus::id_register(Register { crm, op2 })),
         (3, 0, 0, 0, 6) => Some(cpus::revision()),
+        // SAFETY: what a CPU does not have is undefined at EL1 and does not trap.
+        (3, 1, 0, 0, 6) => Some(unsafe { identification::read_streaming() }),
         (3, 1, 0, 0, 7) => Some(identification::read_auxiliary()),
         _ => None,
     };

@@ -32,3 +32,12 @@ pub fn read_revision() -> u64 {
 pub fn read_auxiliary() -> u64 {
     read_register!("aidr_el1")
 }
+
+/// SMIDR_EL1 of this CPU.
+///
+/// # Safety
+///
+/// The CPU has FEAT_SME: otherwise the read is undefined.
+pub unsafe fn read_streaming() -> u64 {
+    read_register!("S3_1_C0_C0_6")
+}
