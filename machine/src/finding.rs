@@ -345,7 +345,9 @@ impl Missing {
             }
             Self::Synchronization(cpu) => write!(f, "an ISB (or exception) on CPU {cpu}"),
             Self::Repetition => write!(f, "the TLBI and its DSB once more: one of these CPUs needs both twice"),
-            Self::Visibility => write!(f, "a DSB by the CPU that stored, and an ISB where FEAT_ETS2 is missing"),
+            Self::Visibility => {
+                write!(f, "a DSB by the CPU that stored, and an ISB for fetches, or where FEAT_ETS2 is missing")
+            }
             Self::Stage1AfterStage2 => write!(f, "a stage-1 invalidation after the stage-2 one and its DSB"),
             Self::Exchange => write!(f, "a compare-and-exchange"),
             Self::WholeInvalidation => write!(f, "an ALL or VMALL form for the regime"),

@@ -348,6 +348,22 @@ fn nxs_operations_leave_device_memory() {
     caught(&run(9, PAGE | DEVICE), Rule::Reuse);
 }
 
+/// One register may bring two page tables whose stores are not finished: that is told once.
+#[test]
+fn a_register_that_comes_too_early_is_told_once() {
+    let mut machine = Machine::new(&[Features::full(3)]);
+    machine.store(0, S2_ROOT + 8, S2_BLOCK | 0x4000_0000);
+    machine.store(0, ROOT, L1 | TABLE);
+    let writes = [(Register::VtcrEl2, 25 | 1 << 6 | 5 << 16), (Register::VttbrEl2, 7 << 48 | S2_ROOT)];
+    msr(&mut machine, 0, &writes);
+    enable_el1(&mut machine, 0, 1, ROOT);
+    machine.take_findings();
+    machine.store(0, ROOT + 8, L1 | TABLE);
+    machine.store(0, S2_ROOT + 16, S2_BLOCK | 0x8000_0000);
+    machine.write_register(0, Register::HcrEl2, 1);
+    assert_eq!(rules(&machine), [Rule::NotVisible]);
+}
+
 /// A register that names a table is ordered after the table's stores by a DSB, and by nothing less.
 #[test]
 fn a_root_is_named_when_every_walker_can_see_it() {

@@ -225,7 +225,7 @@ fn scope_table() {
             .iter()
             .map(|(entry, holders)| {
                 let regime = if operation.is_el2 { Regime::El2 } else { Regime::El10 };
-                let selector = Selector { invalidation, regime, vmid: Some(entry.tag.vmid) };
+                let selector = Selector { invalidation, regime: Some(regime), vmid: Some(entry.tag.vmid) };
                 if selector.select(entry, holders).is_ok() { 'y' } else { '-' }
             })
             .collect();
@@ -234,7 +234,7 @@ fn scope_table() {
     // Another VMID, and the forms that do not care.
     let other = |opcode: Opcode, entry: &Entry, holders: &Holders| {
         let invalidation = decode(opcode, 5, false).0.unwrap();
-        Selector { invalidation, regime: Regime::El10, vmid: Some(9) }.select(entry, holders).is_ok()
+        Selector { invalidation, regime: Some(Regime::El10), vmid: Some(9) }.select(entry, holders).is_ok()
     };
     for (entry, holders) in &entries[..6] {
         assert!(!other(vmalls12, entry, holders) && !other(VMALLE1, entry, holders), "{entry}");
@@ -243,7 +243,7 @@ fn scope_table() {
     let why = |opcode: Opcode, entry: &Entry| {
         let invalidation = decode(opcode, 5, false).0.unwrap();
         let holders = Holders::of(machine::tlb::holders::GLOBAL, 1);
-        Selector { invalidation, regime: Regime::El10, vmid: Some(7) }.select(entry, &holders)
+        Selector { invalidation, regime: Some(Regime::El10), vmid: Some(7) }.select(entry, &holders)
     };
     assert_eq!(why(IPAS2E1IS, &kinds.combined).unwrap_err(), Miss::Stage2Only);
     assert_eq!(kinds.combined.tag, Tag::el10(7));

@@ -24,6 +24,9 @@ pub mod timer;
 #[cfg(feature = "monitor")]
 pub mod el2;
 
+#[cfg(feature = "fuzzer")]
+pub mod fuzzer;
+
 #[cfg(feature = "kernel")]
 pub mod boot;
 #[cfg(feature = "kernel")]

@@ -88,6 +88,8 @@ pub struct Lab {
     pub kernel: Kernel,
     machine: Machine,
     maps: HashMap<Shape, Map>,
+    /// Machines whose CPU 0 runs with a map.
+    running: HashMap<Shape, Machine>,
     /// The first identity maps, their tables in the image.
     boot_maps: HashMap<Shape, Map>,
 }
@@ -105,12 +107,20 @@ impl Lab {
         let mut machine = Machine::new(&[features; 2]);
         kernel.words.iter().for_each(|(address, word)| machine.store(0, *address, *word));
         machine.barrier(0, Barrier::DSB_SY);
-        let mut lab = Self { kernel, machine, maps: HashMap::new(), boot_maps: HashMap::new() };
+        let mut lab =
+            Self { kernel, machine, maps: HashMap::new(), running: HashMap::new(), boot_maps: HashMap::new() };
         let (tables, mut before) = (Tables::new(TABLES), BTreeSet::new());
         for shape in EARLY.into_iter().chain(CHOSEN) {
             let translation = shape.build(&lab.kernel, &tables)?;
             lab.maps.insert(shape, (translation, written(&tables.memory, &before)));
             before.extend(tables.memory.descriptors().keys().map(|slot| slot.address().bits()));
+        }
+        for shape in EARLY.into_iter().chain(CHOSEN) {
+            let mut run = lab.run(None);
+            lab.store(&mut run, shape);
+            lab.enter(&mut run, 0, shape);
+            let machine = run.machine().clone();
+            lab.running.insert(shape, machine);
         }
         for shape in EARLY {
             let tables = Tables::new(lab.physical("early_tables_start"));
@@ -120,19 +130,27 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Two CPUs at reset, at EL1 with the MMU off, and the image in memory, one word of it replaced.
+    /// Two CPUs at EL1 with the MMU off, and the image in memory, one word of it replaced.
     pub fn run(&self, patch: Option<Patch>) -> Run<'_> {
         let mut machine = self.machine.clone();
-        if let Some((place, code)) = patch {
-            let shift = 8 * (place & 4);
-            let word = machine.word(place & !7) & !(0xffff_ffff << shift) | u64::from(code) << shift;
-            machine.store(0, place & !7, word);
-            machine.barrier(0, Barrier::DSB_SY);
-        }
+        replace(&mut machine, patch);
         for cpu in 0..2 {
             machine.write_register(cpu, Register::SctlrEl1, SCTLR_MMU_OFF);
             machine.barrier(cpu, Barrier::Isb);
         }
+        self.on(machine)
+    }
+
+    /// The same, but CPU 0 runs with a map.
+    pub fn running(&self, shape: Shape, patch: Option<Patch>) -> Run<'_> {
+        let mut machine = self.running[&shape].clone();
+        replace(&mut machine, patch);
+        let mut run = self.on(machine);
+        self.maps[&shape].1.iter().for_each(|(address, _)| run.caches.note_table(*address));
+        run
+    }
+
+    fn on(&self, machine: Machine) -> Run<'_> {
         let core = Core::new(0, Level::El1, OnFault::Vectors);
         Run::new(&self.kernel, State::new(machine, vec![core; 2], Ets::None))
     }
@@ -217,4 +235,13 @@ impl Lab {
             run.set_system(cpu.into(), name, value);
         }
     }
+}
+
+/// Puts one instruction in the place of another.
+fn replace(machine: &mut Machine, patch: Option<Patch>) {
+    let Some((place, code)) = patch else { return };
+    let shift = 8 * (place & 4);
+    let word = machine.word(place & !7) & !(0xffff_ffff << shift) | u64::from(code) << shift;
+    machine.store(0, place & !7, word);
+    machine.barrier(0, Barrier::DSB_SY);
 }

@@ -14,6 +14,7 @@ pub mod lab;
 pub mod mutant;
 pub mod pending;
 pub mod pieces;
+mod promise;
 pub mod run;
 pub mod shape;
 pub mod suite;

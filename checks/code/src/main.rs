@@ -27,6 +27,12 @@ struct Options {
     list: bool,
 }
 
+impl Options {
+    fn wants(&self, piece: &Piece) -> bool {
+        self.pieces.is_empty() || self.pieces.iter().any(|it| it == piece.name)
+    }
+}
+
 fn main() -> ExitCode {
     let options = match parse() {
         Ok(Some(options)) => options,
@@ -131,6 +137,7 @@ fn run(options: &Options, lab: &Lab, pieces: &[Piece], rows: &[Row]) -> ExitCode
     let mut hunt = Hunt { options, lab, rows, ran: &ran, tallies: BTreeMap::new(), used: BTreeSet::new(), wrong };
     hunt.run();
     let Hunt { tallies, wrong, .. } = hunt;
+    ran.retain(|(piece, _)| options.wants(piece));
     say(table(&ran, &tallies));
     wrong.iter().for_each(|line| say(format_args!("{line}\n")));
     let [mutants, listed] =
@@ -156,8 +163,7 @@ struct Hunt<'a> {
 
 impl Hunt<'_> {
     fn run(&mut self) {
-        let is_wanted =
-            |piece: &Piece| self.options.pieces.is_empty() || self.options.pieces.iter().any(|it| it == piece.name);
+        let options = self.options;
         let sites = suite::all_sites(self.lab);
         let bar = bar(sites.len());
         for site in &sites {
@@ -166,7 +172,7 @@ impl Hunt<'_> {
             let those: Vec<&Piece> =
                 self.ran.iter().filter(|(_, ran)| ran.visited.contains(&site.place)).map(|it| it.0).collect();
             match those.first() {
-                Some(owner) if is_wanted(owner) => bar.suspend(|| self.site(owner.name, site, &those)),
+                Some(owner) if options.wants(owner) => bar.suspend(|| self.site(owner.name, site, &those)),
                 Some(_) => {}
                 None if suite::listed(self.rows, site, "never run").is_some() => {
                     self.note_listed(site, "never run");
@@ -235,7 +241,7 @@ fn line(site: &Site, weakened: &str, killed: Option<&Killed>, row: Option<&Row>)
         (None, Some(row)) => format!("{:8} {}", "listed", row.reason),
         (None, None) => "SURVIVES".to_owned(),
     };
-    format!("{:32} {:14} to {weakened:16} {what}\n", site.title(), site.name)
+    format!("{:44} to {weakened:16} {what}\n", site.title())
 }
 
 fn table(ran: &[(&Piece, Ran)], tallies: &BTreeMap<&'static str, Tally>) -> String {

@@ -38,7 +38,7 @@ pub struct Run<'k> {
     kernel: &'k Kernel,
     /// CPUs and machine.
     pub state: State,
-    pending: Vec<Pending>,
+    pub(crate) pending: Vec<Pending>,
     /// Caches, as far as they can be in the way.
     pub caches: Caches,
     /// Registers that the CPUs lack: an access to one is undefined.
@@ -86,49 +86,6 @@ impl<'k> Run<'k> {
         System::named(name).map_or(0, |system| self.state.cores()[cpu].system(system))
     }
 
-    /// What Rust would store: a word at a physical address, through the caches or past them.
-    ///
-    /// # Errors
-    /// A cache is in the way.
-    pub fn store(&mut self, cpu: usize, physical: u64, value: u64, is_through: bool) -> Result<(), Found> {
-        let seen = self.caches.store(physical, is_through);
-        self.state.machine_mut().store(cpu as u8, physical, value);
-        seen.map_err(|what| self.found(cpu, self.state.cores()[cpu].place(), Finding::Cache(what)))
-    }
-
-    /// What Rust would load.
-    ///
-    /// # Errors
-    /// A cache is in the way.
-    pub fn load(&self, cpu: usize, physical: u64, is_through: bool) -> Result<u64, Found> {
-        let seen = self.caches.load(physical, is_through);
-        seen.map_err(|what| self.found(cpu, self.state.cores()[cpu].place(), Finding::Cache(what)))?;
-        Ok(self.machine().word(physical))
-    }
-
-    /// Words from a physical address on must be these.
-    ///
-    /// # Errors
-    /// The first that is not.
-    pub fn expect_words(&self, cpu: usize, first: u64, words: &[u64]) -> Result<(), Found> {
-        for (place, word) in (first..).step_by(8).zip(words) {
-            let found = self.machine().word(place);
-            self.expect(cpu, found == *word, || format!("{place:#x} holds {found:#x}, expected {word:#x}"))?;
-        }
-        Ok(())
-    }
-
-    /// General-purpose registers must have these values.
-    ///
-    /// # Errors
-    /// The first that has not.
-    pub fn expect_registers(&self, cpu: usize, values: &[(u8, u64)]) -> Result<(), Found> {
-        values.iter().try_for_each(|(register, value)| {
-            let found = self.get(cpu, *register);
-            self.expect(cpu, found == *value, || format!("x{register} is {found:#x}, expected {value:#x}"))
-        })
-    }
-
     /// A translation register, newest value.
     pub fn register(&self, cpu: usize, register: Register) -> u64 {
         self.machine().cpus()[cpu].newest_registers().get(register)
@@ -145,12 +102,28 @@ impl<'k> Run<'k> {
     /// The first finding.
     pub fn run(&mut self, cpu: usize, entry: u64, ends: &[u64]) -> Result<Stop, Found> {
         self.state.core_mut(cpu).go_to(entry);
+        self.go_on(cpu, ends)
+    }
+
+    /// The same, from where `cpu` is.
+    ///
+    /// # Errors
+    /// The first finding.
+    pub fn go_on(&mut self, cpu: usize, ends: &[u64]) -> Result<Stop, Found> {
         loop {
-            let place = self.state.cores()[cpu].place();
-            if let Some(stop) = self.step(cpu, ends).map_err(|finding| self.found(cpu, place, finding))? {
+            if let Some(stop) = self.step(cpu, ends)? {
                 return Ok(stop);
             }
         }
+    }
+
+    /// Executes one instruction, unless it is one to stop at: so that CPUs can take turns.
+    ///
+    /// # Errors
+    /// A finding.
+    pub fn step(&mut self, cpu: usize, ends: &[u64]) -> Result<Option<Stop>, Found> {
+        let place = self.state.cores()[cpu].place();
+        self.try_step(cpu, ends).map_err(|finding| self.found(cpu, place, finding))
     }
 
     /// A finding of `cpu` at `place`.
@@ -160,7 +133,7 @@ impl<'k> Run<'k> {
         Found { cpu, place, name, finding }
     }
 
-    fn step(&mut self, cpu: usize, ends: &[u64]) -> Result<Option<Stop>, Finding> {
+    fn try_step(&mut self, cpu: usize, ends: &[u64]) -> Result<Option<Stop>, Finding> {
         let place = self.state.cores()[cpu].place();
         let physical = self.translate(cpu, place, AccessKind::Fetch).map_err(Finding::Fetch)?;
         self.caches.fetch(physical).map_err(Finding::Cache)?;
@@ -361,29 +334,8 @@ impl<'k> Run<'k> {
         machine.write_register(number, Register::SctlrEl1, with_mmu);
         machine.access(number, address, kind).outcomes
     }
-
-    /// At an end nothing may be left to wait for: what follows takes every register for what was written.
-    ///
-    /// # Errors
-    /// The first register that is not certain.
-    pub fn check_certain(&self, cpu: usize) -> Result<(), Found> {
-        let Some(register) = self.pending[cpu].first() else { return Ok(()) };
-        let finding = unsynchronized(format!("{register} is not certain to have the value that was written"));
-        Err(self.found(cpu, self.state.cores()[cpu].place(), finding))
-    }
-
-    /// The end is not what it should be, unless it `is_right`.
-    ///
-    /// # Errors
-    /// What is said.
-    pub fn expect(&self, cpu: usize, is_right: bool, what: impl FnOnce() -> String) -> Result<(), Found> {
-        match is_right {
-            true => Ok(()),
-            false => Err(self.found(cpu, self.state.cores()[cpu].place(), Finding::End(what()))),
-        }
-    }
 }
 
-fn unsynchronized(what: String) -> Finding {
+pub(crate) fn unsynchronized(what: String) -> Finding {
     Finding::Unsynchronized(what)
 }

@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use a64::decode::NOP;
+use a64::instruction::Instruction;
+
 use crate::finding::Found;
 use crate::lab::Lab;
 use crate::mutant::{self, Mutant};
@@ -86,14 +89,24 @@ fn sites(lab: &Lab, first: u64, end: u64) -> Vec<Site> {
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut sites = Vec::new();
     for (place, instruction) in lab.kernel.instructions(first, end) {
-        let Some(name) = mutant::name(&instruction) else { continue };
+        let mutants = match call(lab, &instruction) {
+            Some(name) => vec![Mutant { word: NOP, original: name, weakened: "nothing".to_owned() }],
+            None => lab.kernel.instruction_word(place).map_or_else(Vec::new, mutant::mutants),
+        };
+        let Some(name) = mutants.first().map(|mutant| mutant.original.clone()) else { continue };
         let symbol = lab.kernel.name(place).0.to_owned();
         let number = counts.entry((symbol.clone(), name.clone())).or_default();
         *number += 1;
-        let mutants = lab.kernel.instruction_word(place).map_or_else(Vec::new, mutant::mutants);
         sites.push(Site { place, symbol, number: *number, name, mutants });
     }
     sites
+}
+
+/// What a call of a routine that maintains caches is called.
+fn call(lab: &Lab, instruction: &Instruction) -> Option<String> {
+    let Instruction::BranchWithLink { target } = instruction else { return None };
+    let (name, offset) = lab.kernel.name(*target);
+    (offset == 0 && name.ends_with("_to_poc")).then(|| format!("BL {name}"))
 }
 
 /// The first of `pieces` that notices a mutant.

@@ -25,6 +25,8 @@ pub(crate) enum Program {
     Kernel,
     /// Runs beneath a kernel.
     Monitor,
+    /// A guest that tries what it must not.
+    Fuzzer,
 }
 
 impl Program {
@@ -33,6 +35,7 @@ impl Program {
         match self {
             Program::Kernel => ("kernel", "Image"),
             Program::Monitor => ("monitor", "Monitor"),
+            Program::Fuzzer => ("fuzzer", "Fuzzer"),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::seed::Seed;
 use crate::tlb::entry::Entry;
 use crate::tlb::holders::{Cpus, GLOBAL, Holders};
-use crate::tlbi::{Scope, Selector};
+use crate::tlbi::Selector;
 
 /// An entry in one TLB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -163,11 +163,7 @@ impl Concrete {
         for number in 0..self.underway.len() {
             let is_own = number == cpu as usize;
             for mut it in core::mem::take(&mut self.underway[number]) {
-                let is_wide = match it.selector.scope() {
-                    Scope::Local => true,
-                    Scope::Inner => domain != Domain::NonShareable,
-                    Scope::Outer => matches!(domain, Domain::Outer | Domain::System),
-                };
+                let is_wide = it.selector.scope().is_within(domain);
                 let is_done = it.issuer == cpu && (is_wide || is_own) && (!is_nxs || it.selector.operation().is_nxs);
                 if !is_done {
                     self.underway[number].push(it);

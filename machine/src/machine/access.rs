@@ -157,11 +157,17 @@ impl Machine {
 
     /// Since when every store over an old value of `word` is settled, if the walker of `cpu` may see one. With FEAT_ETS2 the
     /// CPU's own stores come before its faults without more; the rules ask for its DSB all the same. (RSPVBD)
-    fn settled(&self, cpu: u8, word: u64) -> Option<u64> {
-        let has_ets = self.cpus[cpu as usize].features.ets != Ets::None;
+    fn settled(&self, lookup: &Lookup, word: u64) -> Option<u64> {
+        let (cpu, has_ets) = (lookup.cpu, self.is_ordered(lookup));
         let seen = self.may.visible.old(word).iter().filter(|old| old.walkers >> cpu & 1 == 1);
         let settled = seen.map(|old| if has_ets && old.writer == cpu { Some(0) } else { old.settled });
         settled.reduce(|one, other| Some(one?.max(other?))).flatten()
+    }
+
+    /// Whether FEAT_ETS2 orders the walk of an access after what comes before that: not of a fetch, which is no explicit one.
+    /// (RNNFPF)
+    fn is_ordered(&self, lookup: &Lookup) -> bool {
+        self.cpus[lookup.cpu as usize].features.ets != Ets::None && lookup.kind != AccessKind::Fetch
     }
 
     /// The word of `seen`, if that shows its newest value, which is not settled yet and of another CPU.
@@ -227,14 +233,14 @@ impl Machine {
                 let fault = Fault { kind, level, is_stage2, is_on_walk, intermediate };
                 match seen.route.is_current {
                     true => hits.add(Outcome::Fault(fault), None, self.news(lookup.cpu, seen), None),
-                    false if seen.is_old => hits.add_fault(fault, self.settled(lookup.cpu, seen.word)),
+                    false if seen.is_old => hits.add_fault(fault, self.settled(lookup, seen.word)),
                     false => hits.add_fault(fault, None),
                 }
             }
             Found::Entry { entry, .. } if entry.is_table() => {}
             Found::Entry { entry, is_untranslated } => {
                 let late = self.may.late.get(seen.word).filter(|late| late.event > it.synchronized);
-                if let (Some(late), Ets::None) = (late, it.features.ets) {
+                if let (Some(late), false) = (late, self.is_ordered(lookup)) {
                     // A walk begun before the store was visible may still bring its fault.
                     hits.late_fault.get_or_insert(seen.word);
                     let fault = Fault::stage1(FaultKind::Translation, entry.level);

@@ -10,7 +10,7 @@ use crate::tlb::entry::Entry;
 use crate::tlb::holders::{Cpus, GLOBAL, Holders};
 use crate::tlb::stale::{Lost, Mark, Origin};
 use crate::tlb::update::Held;
-use crate::tlbi::{Scope, Selector};
+use crate::tlbi::Selector;
 
 impl Machine {
     /// A barrier.
@@ -53,8 +53,8 @@ impl Machine {
     fn complete_tlbis(&mut self, cpu: u8, domain: Domain, is_nxs: bool) {
         self.cpus[cpu as usize].open_tlbis = 0;
         if domain != Domain::NonShareable && !is_nxs {
-            self.may.finish_sweeps(cpu, self.event);
-            self.may.late.complete(cpu);
+            self.may.finish_sweeps(cpu, self.event, domain);
+            self.may.late.complete(cpu, domain);
         }
         let own: Cpus = 1 << cpu;
         let is_done = |mark: &Mark| {
@@ -62,10 +62,7 @@ impl Machine {
             if is_nxs && !mark.selector.operation().is_nxs {
                 return None;
             }
-            match (mark.selector.scope(), domain) {
-                (Scope::Local, _) | (_, Domain::Outer | Domain::System) | (Scope::Inner, Domain::Inner) => Some(!0),
-                _ => Some(own),
-            }
+            Some(if mark.selector.scope().is_within(domain) { !0 } else { own })
         };
         let marked = self.may.stale.marked_by(cpu);
         self.end(cpu, marked, &is_done, true);

@@ -63,9 +63,14 @@ impl Machine {
     /// The VMID that a TLBI of `cpu` acts on, if that is certain.
     pub(super) fn certain_vmid(&self, cpu: u8) -> Option<u16> {
         let features = &self.cpus[cpu as usize].features;
-        let mut vmids = self.possible_registers(cpu).into_iter().map(|it| current_vmid(&it, features));
-        let first = vmids.next();
-        if vmids.all(|it| Some(it) == first) { first } else { None }
+        self.certain(cpu, |registers| current_vmid(registers, features))
+    }
+
+    /// What `read` says of the registers of `cpu`, if writes that are not synchronized make no difference to it.
+    pub(super) fn certain<T: PartialEq>(&self, cpu: u8, read: impl Fn(&Registers) -> T) -> Option<T> {
+        let mut possible = self.possible_registers(cpu).into_iter();
+        let first = read(&possible.next()?);
+        possible.all(|it| read(&it) == first).then_some(first)
     }
 
     /// Reads off which page tables `cpu` may walk, and tells the may-TLB what changed.

@@ -89,17 +89,18 @@ impl Machine {
 
     /// The regime and VMID that the operation acts on here.
     fn selector(&self, cpu: u8, invalidation: Invalidation) -> Selector {
-        let it = &self.cpus[cpu as usize];
-        let registers = it.newest_registers();
+        let is_el2 = self.cpus[cpu as usize].level == Level::El2;
         let operation = invalidation.operation;
         let is_guest_only = matches!(operation.what, What::All | What::VmallS12 | What::Intermediate);
-        let regime = if operation.is_el2 {
-            if registers.get(Register::HcrEl2) & HCR_E2H != 0 { Regime::El20 } else { Regime::El2 }
-        } else if !is_guest_only && it.level == Level::El2 && is_host(&registers) {
-            Regime::El20
-        } else {
-            Regime::El10
-        };
+        let regime = self.certain(cpu, |registers| {
+            if operation.is_el2 {
+                if registers.get(Register::HcrEl2) & HCR_E2H != 0 { Regime::El20 } else { Regime::El2 }
+            } else if !is_guest_only && is_el2 && is_host(registers) {
+                Regime::El20
+            } else {
+                Regime::El10
+            }
+        });
         Selector { invalidation, regime, vmid: self.certain_vmid(cpu) }
     }
 
@@ -145,7 +146,7 @@ impl Machine {
         let unset = self.may.unset.iter().filter(|(word, it)| self.may.sweeps_unset(**word, it, selector, until));
         let unset: Vec<u64> = unset.map(|(word, _)| *word).filter(|word| is_its(*word)).collect();
         let sweep = |word, ends_unset| Sweep { issuer: cpu, selector: *selector, word, event: until, ends_unset };
-        late.into_iter().for_each(|word| self.may.late.mark(cpu, word));
+        late.into_iter().for_each(|word| self.may.late.mark(cpu, word, selector.scope()));
         self.may.sweeps.extend(old.into_iter().map(|word| sweep(word, false)));
         self.may.sweeps.extend(unset.into_iter().map(|word| sweep(word, true)));
     }
@@ -175,7 +176,7 @@ impl Machine {
                 Err(miss) => missed.push((*entry, miss)),
             };
         let range = &selector.invalidation;
-        let tag = Tag { regime: selector.regime, vmid: selector.vmid.unwrap_or(0) };
+        let tag = Tag { regime: selector.regime.unwrap_or(Regime::El10), vmid: selector.vmid.unwrap_or(0) };
         match range.operation.what {
             _ if range.is_whole() => self.may.stale.iter().for_each(&mut consider),
             What::Intermediate => {

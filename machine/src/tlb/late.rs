@@ -10,8 +10,9 @@ use super::holders::Cpus;
 use super::may::{May, Space};
 use super::stale::{Mark, Origin};
 use super::update::Held;
+use crate::barrier::Domain;
 use crate::descriptor::{ACCESS_FLAG, VALID};
-use crate::tlbi::Selector;
+use crate::tlbi::{Scope, Selector};
 
 /// A broadcast TLBI underway that comes after a settled store: no walk that is begun before its end misses the store, or it
 /// waits for the access. (RWWQZZ)
@@ -34,8 +35,9 @@ pub(crate) struct Late {
     pub(crate) event: u64,
     /// Since when the store over that value was settled: whatever is ordered behind that does not fault.
     pub(crate) settled: u64,
-    /// CPUs with a broadcast TLBI for it underway: once complete, no access begun before it is left. (RWWQZZ)
-    pub(crate) ending: Cpus,
+    /// CPUs with a broadcast TLBI for it underway, inner and outer shareable: once complete, no access begun before it is
+    /// left. (RWWQZZ)
+    pub(crate) ending: [Cpus; 2],
 }
 
 /// Every such word.
@@ -44,7 +46,7 @@ pub(crate) struct LateFaults(BTreeMap<u64, Late>);
 
 impl LateFaults {
     pub(crate) fn add(&mut self, word: u64, event: u64, settled: u64) {
-        self.0.insert(word, Late { event, settled, ending: 0 });
+        self.0.insert(word, Late { event, settled, ending: [0; 2] });
     }
 
     pub(crate) fn get(&self, word: u64) -> Option<&Late> {
@@ -55,16 +57,17 @@ impl LateFaults {
         self.0.iter().map(|(word, late)| (*word, late))
     }
 
-    /// `cpu` has issued a broadcast TLBI that covers `word`.
-    pub(crate) fn mark(&mut self, cpu: u8, word: u64) {
+    /// `cpu` has issued a broadcast TLBI of this scope that covers `word`.
+    pub(crate) fn mark(&mut self, cpu: u8, word: u64, scope: Scope) {
         if let Some(late) = self.0.get_mut(&word) {
-            late.ending |= 1 << cpu;
+            late.ending[usize::from(scope == Scope::Outer)] |= 1 << cpu;
         }
     }
 
-    /// The broadcast TLBIs of `cpu` are complete.
-    pub(crate) fn complete(&mut self, cpu: u8) {
-        self.0.retain(|_, late| late.ending >> cpu & 1 == 0);
+    /// The broadcast TLBIs of `cpu` are complete that a DSB of `domain` completes.
+    pub(crate) fn complete(&mut self, cpu: u8, domain: Domain) {
+        let is_ended = |scope: Scope, ending: Cpus| scope.is_within(domain) && ending >> cpu & 1 == 1;
+        self.0.retain(|_, late| !is_ended(Scope::Inner, late.ending[0]) && !is_ended(Scope::Outer, late.ending[1]));
     }
 }
 
@@ -125,11 +128,11 @@ impl May {
         }
     }
 
-    /// The broadcast TLBIs of `cpu` are about to be complete: no walk misses a store that was settled before them, and they
+    /// The broadcast TLBIs of `cpu` that a DSB of `domain` completes are about to be complete: no walk misses a store that was settled before them, and they
     /// end what such walks had found.
-    pub(crate) fn finish_sweeps(&mut self, cpu: u8, event: u64) {
-        let (done, open): (Vec<Sweep>, Vec<Sweep>) =
-            core::mem::take(&mut self.sweeps).into_iter().partition(|it| it.issuer == cpu);
+    pub(crate) fn finish_sweeps(&mut self, cpu: u8, event: u64, domain: Domain) {
+        let is_done = |it: &Sweep| it.issuer == cpu && it.selector.scope().is_within(domain);
+        let (done, open): (Vec<Sweep>, Vec<Sweep>) = core::mem::take(&mut self.sweeps).into_iter().partition(is_done);
         self.sweeps = open;
         for Sweep { selector, word, event: until, ends_unset, .. } in done {
             if let Some(unset) = self.unset.get_mut(&word) {

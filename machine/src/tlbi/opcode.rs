@@ -1,5 +1,7 @@
 //! Which TLBI an opcode is. (DDI 0487, C5.5; the op0 = 1, CRn = 8 and 9 space of SYS)
 
+use crate::barrier::Domain;
+
 /// The op1, CRn, CRm and op2 of a SYS instruction, in the places they have in its 32 bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Opcode(u32);
@@ -30,6 +32,17 @@ pub enum Scope {
     Inner,
     /// Every CPU of the outer shareable domain: here, all of them.
     Outer,
+}
+
+impl Scope {
+    /// True when a DSB of `domain` completes such a TLBI on every CPU that it acts on. (RPSMWS)
+    pub const fn is_within(self, domain: Domain) -> bool {
+        match self {
+            Self::Local => true,
+            Self::Inner => !matches!(domain, Domain::NonShareable),
+            Self::Outer => matches!(domain, Domain::Outer | Domain::System),
+        }
+    }
 }
 
 /// What a TLBI selects by.

@@ -34,8 +34,8 @@ pub enum Miss {
 pub struct Selector {
     /// What was executed.
     pub invalidation: Invalidation,
-    /// Its regime.
-    pub regime: Regime,
+    /// Its regime: `None` when a write of HCR_EL2 that decides it was not yet synchronized, so that nothing may be relied on.
+    pub regime: Option<Regime>,
     /// The VMID it acts on: `None` when a write of VTTBR_EL2 was not yet synchronized, so that nothing may be relied on.
     pub vmid: Option<u16>,
 }
@@ -54,7 +54,8 @@ impl Selector {
     /// True when it acts on entries tagged `tag`.
     pub fn covers_context(&self, tag: Tag) -> bool {
         let is_vmid = self.vmid == Some(tag.vmid);
-        match (self.operation().what, self.regime) {
+        let Some(regime) = self.regime else { return false };
+        match (self.operation().what, regime) {
             (What::All, Regime::El10) => matches!(tag.regime, Regime::El10 | Regime::Stage2),
             (What::VmallS12, _) => matches!(tag.regime, Regime::El10 | Regime::Stage2) && is_vmid,
             (What::Intermediate, _) => tag.regime == Regime::Stage2 && is_vmid,

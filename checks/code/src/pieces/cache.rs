@@ -40,9 +40,7 @@ pub(super) fn fetchable() -> Piece {
 }
 
 fn make_fetchable(lab: &Lab, patch: Option<Patch>, shape: Shape) -> Result<Ran, Found> {
-    let mut run = lab.run(patch);
-    lab.store(&mut run, shape);
-    lab.enter(&mut run, 0, shape);
+    let mut run = lab.running(shape, patch);
     run.set_system(0, "CTR_EL0", CTR);
     let written = lab.physical("build_identity_map");
     let (code, back) = (lab.kernel.to_link(written), lab.kernel.to_link(lab.physical("handle_exception")));

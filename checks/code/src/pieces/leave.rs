@@ -16,9 +16,7 @@ pub(super) fn piece() -> Piece {
 }
 
 fn leave(lab: &Lab, patch: Option<Patch>, from: Shape, to: Shape) -> Result<Ran, Found> {
-    let mut run = lab.run(patch);
-    lab.store(&mut run, from);
-    lab.enter(&mut run, 0, from);
+    let mut run = lab.running(from, patch);
     lab.store(&mut run, to);
     // The structure is on the stack of whoever calls.
     let stack = lab.physical("boot_stack_end") - 0x100;

@@ -48,9 +48,7 @@ fn start<'l>(
     to: Shape,
     asked: &Asked,
 ) -> Result<(Run<'l>, u64), Found> {
-    let mut run = lab.run(patch);
-    lab.store(&mut run, to);
-    lab.enter(&mut run, 0, to);
+    let mut run = lab.running(to, patch);
     run.set_system(0, "CTR_EL0", crate::caches::CTR);
     let before = *EARLY.iter().find(|shape| shape.page_size != to.page_size).unwrap_or(&EARLY[0]);
     lab.reset(&mut run, 1, level, before);
@@ -128,8 +126,7 @@ fn refuse(lab: &Lab, patch: Option<Patch>, level: Level, is_smc: bool) -> Result
     run.expect(1, called == Stop::Calls, || format!("it does not call firmware: {called:?}"))?;
     // CPU_OFF does not return, and here it does: then the CPU waits, and what it executes touches no memory.
     run.expect_registers(1, &[(0, 0x8400_0002)])?;
-    let place = run.state.cores()[1].place();
-    let waits = run.run(1, place, &[])?;
+    let waits = run.go_on(1, &[])?;
     run.expect(1, waits == Stop::Waits, || format!("it does not wait: {waits:?}"))?;
     let (place, before) = (run.state.cores()[1].place(), run.steps);
     let again = run.run(1, place + 4, &[])?;

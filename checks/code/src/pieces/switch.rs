@@ -24,9 +24,7 @@ pub(super) fn piece() -> Piece {
 }
 
 fn switch(lab: &Lab, patch: Option<Patch>, from: Shape, to: Shape, is_on: bool) -> Result<Ran, Found> {
-    let mut run = lab.run(patch);
-    lab.store(&mut run, from);
-    lab.enter(&mut run, 0, from);
+    let mut run = lab.running(from, patch);
     if !is_on {
         lab.leave(&mut run, 0);
     }

@@ -28,9 +28,7 @@ pub(super) fn piece() -> Piece {
 
 /// A CPU that runs high code whose load faults; gives the run and the code's address.
 fn fault<'l>(lab: &'l Lab, patch: Option<Patch>, to: Shape, kind: FaultKind, is_own_stack: bool) -> (Run<'l>, u64) {
-    let mut run = lab.run(patch);
-    lab.store(&mut run, to);
-    lab.enter(&mut run, 0, to);
+    let mut run = lab.running(to, patch);
     let link = |name| lab.kernel.to_link(lab.physical(name));
     (0..31).for_each(|register| run.set(0, register, 0x1000 + u64::from(register)));
     for (name, value) in [

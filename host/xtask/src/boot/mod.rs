@@ -44,19 +44,16 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
         Asked::Run(options) => options,
     };
     install::ensure_qemu()?;
-    let programs = Programs::build(options.kernel.is_none(), options.monitor, &mut |line| eprintln!("{line}"))?;
+    let programs = Programs::build(&options.programs(), &mut |line| eprintln!("{line}"))?;
     let (mut command, _files) = command(&options, &programs)?;
     if options.verbose {
         eprintln!("{}", qemu::typed(&command));
     }
-    if let (true, Some(program)) = (options.gdb, programs.kernel.as_ref().or(programs.monitor.as_ref())) {
-        explain_gdb(program);
+    if options.gdb {
+        programs.all().for_each(explain_gdb);
     }
     let ended = run_shown(&mut command, &options)?;
-    let judgement = match options.kernel {
-        None => judge::judge(&ended),
-        Some(_) => judge::judge_other(&ended),
-    };
+    let judgement = if options.has_verdict() { judge::judge(&ended) } else { judge::judge_other(&ended) };
     if let Some(line) = judgement.line {
         eprintln!("cargo xtask run: {line}");
     }
@@ -71,21 +68,29 @@ fn list_trees() -> Status {
 }
 
 /// What was built to be booted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Programs {
-    /// Ours, unless another one is to be booted.
     pub(crate) kernel: Option<Kernel>,
     monitor: Option<Kernel>,
+    fuzzer: Option<Kernel>,
 }
 
 impl Programs {
-    pub(crate) fn build(
-        wants_kernel: bool,
-        wants_monitor: bool,
-        say: &mut dyn FnMut(&str),
-    ) -> Result<Programs, Failure> {
-        let mut build = |is_wanted: bool, program| is_wanted.then(|| cargo::build(program, say)).transpose();
-        Ok(Programs { kernel: build(wants_kernel, Program::Kernel)?, monitor: build(wants_monitor, Program::Monitor)? })
+    pub(crate) fn build(wanted: &[Program], say: &mut dyn FnMut(&str)) -> Result<Programs, Failure> {
+        let mut programs = Programs::default();
+        for program in wanted {
+            let built = Some(cargo::build(*program, say)?);
+            match program {
+                Program::Kernel => programs.kernel = built,
+                Program::Monitor => programs.monitor = built,
+                Program::Fuzzer => programs.fuzzer = built,
+            }
+        }
+        Ok(programs)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Kernel> {
+        [&self.kernel, &self.monitor, &self.fuzzer].into_iter().flatten()
     }
 }
 
@@ -93,6 +98,7 @@ impl Programs {
 pub(crate) fn command(options: &Options, programs: &Programs) -> Result<(Command, Files), Failure> {
     let not_built = || Failure::new(Status::Failed, "what is to be booted was not built");
     let kernel = match &options.kernel {
+        Some(_) if options.is_fuzzer() => programs.fuzzer.as_ref().ok_or_else(not_built)?,
         Some(image) => &Kernel { elf: image.clone(), image: image.clone() },
         None => programs.kernel.as_ref().ok_or_else(not_built)?,
     };
@@ -133,8 +139,8 @@ fn check_memory(options: &Options, image_bytes: u64) -> Result<(), Failure> {
     Err(Failure::new(Status::BadInput, line))
 }
 
-fn explain_gdb(kernel: &Kernel) {
-    let elf = qemu::quoted(kernel.elf.as_os_str());
+fn explain_gdb(program: &Kernel) {
+    let elf = qemu::quoted(program.elf.as_os_str());
     eprintln!("QEMU waits for a debugger on port 1234. In another terminal:");
     eprintln!("    gdb-multiarch {elf} -ex 'target remote :1234'");
 }

@@ -6,7 +6,7 @@ use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, time::Duration};
 use lexopt::prelude::*;
 
 use super::{loader::Loader, tree::shapes};
-use crate::outcome::Failure;
+use crate::{cargo::Program, outcome::Failure};
 
 /// CPUs the kernel supports. More of them can be had through `-- -smp N`, to see the kernel refuse them.
 const MAX_CPUS: u32 = 8;
@@ -80,7 +80,28 @@ impl fmt::Display for PageSize {
     }
 }
 
+/// What `--kernel` calls our own guest that tries what it must not.
+const FUZZER: &str = "fuzzer";
+
 impl Options {
+    /// Whether the guest is our own that tries what it must not.
+    pub(crate) fn is_fuzzer(&self) -> bool {
+        self.kernel.as_ref().is_some_and(|kernel| kernel.as_os_str() == FUZZER)
+    }
+
+    /// Whether what is booted ends with a verdict.
+    pub(crate) fn has_verdict(&self) -> bool {
+        self.kernel.is_none() || self.is_fuzzer()
+    }
+
+    /// What must be built.
+    pub(crate) fn programs(&self) -> Vec<Program> {
+        let kernel = self.kernel.is_none().then_some(Program::Kernel);
+        let monitor = self.monitor.then_some(Program::Monitor);
+        let fuzzer = self.is_fuzzer().then_some(Program::Fuzzer);
+        kernel.into_iter().chain(monitor).chain(fuzzer).collect()
+    }
+
     /// Whether the machine is QEMU's virt, of whatever version: `virt`, `virt-7.2`.
     pub(crate) fn is_virt(&self) -> bool {
         self.machine == "virt" || self.machine.starts_with("virt-")
@@ -162,6 +183,9 @@ fn refuse_what_does_not_go_together(options: &Options) -> Result<(), Failure> {
         }
         Options { kernel: Some(_), page_size: Some(_), .. } => {
             "--page-size: an option of our kernel's, expected --append with the other kernel's own"
+        }
+        Options { monitor: false, .. } if options.is_fuzzer() => {
+            "--kernel fuzzer: tries to reach a monitor, expected --monitor beside it"
         }
         Options { monitor: true, .. } if !options.is_virt() => "--monitor: expected QEMU's virt as --machine",
         Options { monitor: true, .. } | Options { kernel: Some(_), .. } if !is_plain => {
@@ -281,9 +305,21 @@ mod tests {
             (&["--monitor", "--tree", "page-hole"], "neither --loader nor --tree"),
             (&["--kernel", "k", "--loader", "gdb"], "neither --loader nor --tree"),
             (&["--kernel", "k", "--page-size", "4k"], "expected --append"),
+            (&["--kernel", "fuzzer"], "expected --monitor"),
         ] {
             assert!(refusal(words).contains(part), "{words:?}: {}", refusal(words));
         }
+    }
+
+    #[test]
+    fn what_is_booted_is_what_is_built() {
+        let programs = |words: &[&str]| options(words).programs();
+        assert_eq!(programs(&[]), [Program::Kernel]);
+        assert_eq!(programs(&["--monitor"]), [Program::Kernel, Program::Monitor]);
+        assert_eq!(programs(&["--monitor", "--kernel", "vmlinuz"]), [Program::Monitor]);
+        assert_eq!(programs(&["--monitor", "--kernel", "fuzzer"]), [Program::Monitor, Program::Fuzzer]);
+        assert!(!options(&["--kernel", "vmlinuz"]).has_verdict());
+        assert!(options(&["--monitor", "--kernel", "fuzzer"]).has_verdict());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::{
         options::{self, Asked, Options},
         transcript::Transcript,
     },
-    cargo,
+    cargo::{self, Program},
     fetch::{self, Linux},
     outcome::{Failure, Status},
 };
@@ -66,7 +66,7 @@ pub(super) fn monitored(say: Say<'_>) -> Outcome {
 
 fn run_rows(linux: &Linux, say: Say<'_>) -> Result<Outcome, Failure> {
     install::ensure_qemu()?;
-    let programs = Programs::build(false, true, say)?;
+    let programs = Programs::build(&[Program::Monitor], say)?;
     let initrd = linux.kernel.with_file_name("monitored.cpio");
     linux.write_monitored(&initrd)?;
     let mut outcome = Outcome::default();

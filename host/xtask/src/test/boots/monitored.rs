@@ -44,6 +44,16 @@ pub(super) fn all() -> Vec<Boot> {
             vec![Cpus(cpus), Says(says)],
         )
     }));
+    boots.extend([1, 4].map(|cpus| {
+        let options = format!("--monitor --kernel fuzzer --memory 256M --cpus {cpus} --append fuzz.rounds=20000");
+        let counts = ["unknown firmware calls", "accesses refused"];
+        Boot {
+            name: format!("monitor, a guest that tries everything, {cpus} CPUs"),
+            options,
+            expect: counts.map(MonitorCounts).to_vec(),
+            ..other("", "", &[], vec![])
+        }
+    }));
     boots.push(Boot {
         ends: Status::Failed,
         ..monitored(
