@@ -73,7 +73,10 @@ fn fixed(seed: u64) -> Option<Parameters> {
             parameters.bbm = 1;
             parameters = parameters.in_setting(Setting::Guest, 1);
         }
-        5 => parameters = parameters.in_setting(Setting::El2, 0),
+        5 => {
+            parameters.tlb.level_hints = true;
+            parameters = parameters.in_setting(Setting::El2, 0);
+        }
         6 => {
             parameters.is_global = false;
             parameters.bbm = 3;

@@ -20,8 +20,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Counts what lies in `range`. Tables count where their first byte is, the root always. Refused by
-    /// [`Refusal::OutOfRange`].
+    /// Counts what lies in `range`. Tables count where their first byte is, the root always, as one. Refused
+    /// by [`Refusal::OutOfRange`].
     pub fn read<G: Granule, R: Regime, P: Platform>(
         view: &View<'_, G, R, P>,
         range: Range<R::Input>,
