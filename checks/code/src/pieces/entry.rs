@@ -16,6 +16,10 @@ use crate::shape::{EARLY, Shape};
 const DEVICE_TREE: u64 = 0x4800_0000;
 /// `hardware::boot::Boot` has six words before the translation: device tree, exception level, counter, load address.
 const TRANSLATION: u64 = 48;
+/// Of the flat Image (arm64 boot protocol).
+const HEADER_BYTES: u64 = 64;
+/// Of sixteen vectors.
+const VECTORS_BYTES: u64 = 0x800;
 
 pub(super) fn piece() -> Piece {
     let levels = [(Level::El1, "EL1"), (Level::El2, "EL2")].into_iter();
@@ -28,16 +32,21 @@ pub(super) fn piece() -> Piece {
     Piece { name: "image_header", cases: pairs.map(case).chain([without]).collect() }
 }
 
-/// Code of which an instruction cache may hold something older: all but the entry code until it
-/// drops that, with `enter_el1` and its vectors. Of those
-/// few instructions nothing else can be hoped for.
+/// Code of which an instruction cache may hold something older: all but the header, the entry code until it drops that, and
+/// `enter_el1` with its vectors. Of those few instructions nothing else can be hoped for.
 fn leave_old_code(run: &mut Run<'_>, lab: &Lab) {
     let at = |name| lab.physical(name);
-    let entered = lab.kernel.instructions(at("entry"), at("identity_end"));
+    let entered = lab.kernel.instructions(at("entry"), at("text_end"));
     let dropped = entered.filter(|it| it.1 == Instruction::Barrier(Barrier::Isb)).map(|it| it.0 + 4).next();
-    let first = at("enter_el1");
-    run.caches.leave_old_code(dropped.unwrap_or(first)..first);
-    run.caches.leave_old_code(at("relocate")..at("text_end"));
+    let mut first = [
+        at("image_header")..at("image_header") + HEADER_BYTES,
+        at("entry")..dropped.unwrap_or(at("text_end")),
+        at("enter_el1")..at("el2_vectors") + VECTORS_BYTES,
+    ];
+    first.sort_by_key(|it| it.start);
+    let starts = first.iter().map(|it| it.end);
+    let ends = first.iter().skip(1).map(|it| it.start).chain([at("text_end")]);
+    starts.zip(ends).for_each(|(start, end)| run.caches.leave_old_code(start..end));
 }
 
 fn enter(lab: &Lab, patch: Option<Patch>, level: Level, shape: Shape, lacking: &[&str]) -> Result<Ran, Found> {
