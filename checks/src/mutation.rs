@@ -35,6 +35,8 @@ pub enum Change {
     PlainStore,
     /// A barrier becomes this one.
     Weaken(Barrier),
+    /// It is not repeated where it must be.
+    Once,
     /// A broadcast TLBI acts on its own CPU only.
     Local,
     /// A TLBI for all levels leaves the tables.
@@ -96,11 +98,19 @@ impl Class {
         match self {
             Self::Store => {}
             Self::Exchange => changes.push(Change::PlainStore),
-            Self::Barrier(barrier) => changes.extend(weaker(barrier).into_iter().map(Change::Weaken)),
+            Self::Barrier(barrier) => {
+                changes.extend(weaker(barrier).into_iter().map(Change::Weaken));
+                changes.extend(completes_tlbis(barrier).then_some(Change::Once));
+            }
             Self::Tlbi(opcode) => changes.extend(weaker_tlbis(opcode)),
         }
         changes
     }
+}
+
+/// True for the barrier that stands behind TLBIs, and behind their repetition.
+fn completes_tlbis(barrier: Barrier) -> bool {
+    matches!(barrier, Barrier::Dsb { accesses: Accesses::All, .. })
 }
 
 fn weaker(barrier: Barrier) -> Vec<Barrier> {
@@ -124,6 +134,7 @@ fn weaker_tlbis(opcode: Opcode) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut add = |is_possible: bool, change| changes.extend(is_possible.then_some(change));
     add(is_broadcast, Change::Local);
+    add(is_broadcast, Change::Once);
     add(has_address && matches!(op2, 1 | 3), Change::LastLevel);
     add(has_address && matches!(op2, 3 | 7), Change::OneAsid);
     add(has_address && matches!(op2, 1 | 5) || op2 == 2, Change::NoAsid);
@@ -138,13 +149,15 @@ fn weaker_tlbis(opcode: Opcode) -> Vec<Change> {
 }
 
 impl Mutation {
-    /// What becomes of `event` at `site`.
-    pub(crate) fn deed(&self, event: &Event, site: Site) -> Deed {
+    /// What becomes of `event` at `site`; `is_repeated` if it was made since the last store already.
+    pub(crate) fn deed(&self, event: &Event, site: Site, is_repeated: bool) -> Deed {
         if Class::of(event) != Some(self.class) || !is_same(site, self.site) {
             return Deed::Keep;
         }
         match (self.change, *event) {
             (Change::Delete, _) => Deed::Drop,
+            (Change::Once, _) if is_repeated => Deed::Drop,
+            (Change::Once, _) => Deed::Keep,
             (Change::Swap, _) => Deed::Hold,
             (Change::PlainStore, Event::CompareExchange { address, value, .. }) => {
                 Deed::Become(Event::Store { address, value, is_release: false })
@@ -184,7 +197,7 @@ fn alter(change: Change, opcode: Opcode, operand: u64) -> (Opcode, u64) {
         Change::Shorter if operand >> 39 & 31 != 0 => (opcode, operand - (1 << 39)),
         Change::Shorter => (opcode, operand & !(3 << 44)),
         Change::WrongGranule => (opcode, operand ^ 3 << 46),
-        Change::Delete | Change::Swap | Change::PlainStore | Change::Weaken(_) => (opcode, operand),
+        Change::Delete | Change::Swap | Change::Once | Change::PlainStore | Change::Weaken(_) => (opcode, operand),
     }
 }
 
@@ -220,6 +233,7 @@ impl fmt::Display for Change {
             Self::Delete => write!(f, "deleted"),
             Self::Swap => write!(f, "swapped"),
             Self::PlainStore => write!(f, "plain store instead"),
+            Self::Once => write!(f, "not repeated"),
             Self::Local => write!(f, "local instead"),
             Self::LastLevel => write!(f, "last level instead"),
             Self::OneAsid => write!(f, "one ASID instead"),
