@@ -12,7 +12,7 @@ use pagetable::{Platform, Slot};
 use vmsa::maintenance::{self, BarrierAccess};
 use vmsa::{Descriptor, Maintenance, TlbiOp};
 
-use crate::mutation::{Deed, Mutation};
+use crate::mutation::{Deed, Mutation, Site};
 use crate::request::{Asked, Reply, Request, Software};
 
 /// One CPU, as its program sees it.
@@ -21,12 +21,14 @@ pub struct Cpu<'y> {
     mutation: Option<Mutation>,
     /// Events that a mutation puts off.
     held: RefCell<Vec<Asked>>,
+    /// TLBIs and barriers of the engine since its last store.
+    made: RefCell<Vec<(Event, Site)>>,
 }
 
 impl<'y> Cpu<'y> {
     /// The CPU that asks through `yielder`, whose engine has `mutation`.
     pub(crate) fn new(yielder: &'y Yielder<Reply, Asked>, mutation: Option<Mutation>) -> Self {
-        Self { yielder, mutation, held: RefCell::new(Vec::new()) }
+        Self { yielder, mutation, held: RefCell::new(Vec::new()), made: RefCell::new(Vec::new()) }
     }
 
     /// Asks for anything.
@@ -50,7 +52,8 @@ impl<'y> Cpu<'y> {
 
     /// An event of the engine, which a mutation may change.
     fn issue(&self, event: Event, site: &'static Location<'static>) -> Reply {
-        let deed = self.mutation.as_ref().map_or(Deed::Keep, |mutation| mutation.deed(&event, site));
+        let is_repeated = self.is_repeated(event, site);
+        let deed = self.mutation.as_ref().map_or(Deed::Keep, |mutation| mutation.deed(&event, site, is_repeated));
         match deed {
             Deed::Keep => self.pass(Asked { request: Request::Event(event), site }),
             Deed::Drop => Reply::Done,
@@ -60,6 +63,17 @@ impl<'y> Cpu<'y> {
                 Reply::Done
             }
         }
+    }
+
+    /// Whether the engine made the same TLBI or barrier by the same call since its last store.
+    fn is_repeated(&self, event: Event, site: Site) -> bool {
+        let mut made = self.made.borrow_mut();
+        match event {
+            Event::Tlbi { .. } | Event::Barrier(_) if made.contains(&(event, site)) => return true,
+            Event::Tlbi { .. } | Event::Barrier(_) => made.push((event, site)),
+            _ => made.clear(),
+        }
+        false
     }
 
     /// Lets something happen, and then what waited for it.

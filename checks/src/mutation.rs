@@ -35,6 +35,8 @@ pub enum Change {
     PlainStore,
     /// A barrier becomes this one.
     Weaken(Barrier),
+    /// It is not repeated where it must be.
+    Once,
     /// A broadcast TLBI acts on its own CPU only.
     Local,
     /// A TLBI for both stages leaves stage 2.
@@ -98,11 +100,19 @@ impl Class {
         match self {
             Self::Store => {}
             Self::Exchange => changes.push(Change::PlainStore),
-            Self::Barrier(barrier) => changes.extend(weaker(barrier).into_iter().map(Change::Weaken)),
+            Self::Barrier(barrier) => {
+                changes.extend(weaker(barrier).into_iter().map(Change::Weaken));
+                changes.extend(completes_tlbis(barrier).then_some(Change::Once));
+            }
             Self::Tlbi(opcode) => changes.extend(weaker_tlbis(opcode)),
         }
         changes
     }
+}
+
+/// True for the barrier that stands behind TLBIs, and behind their repetition.
+fn completes_tlbis(barrier: Barrier) -> bool {
+    matches!(barrier, Barrier::Dsb { accesses: Accesses::All, .. })
 }
 
 fn weaker(barrier: Barrier) -> Vec<Barrier> {
@@ -171,6 +181,7 @@ fn weaker_tlbis(opcode: Opcode) -> Vec<Change> {
     let shape = Shape::of(opcode);
     let changes = [
         (shape.local.is_some(), Change::Local),
+        (shape.local.is_some(), Change::Once),
         (opcode == BOTH_STAGES, Change::OneStage),
         (shape.is_all_levels, Change::LastLevel),
         (shape.is_every_asid, Change::OneAsid),
@@ -187,13 +198,15 @@ fn weaker_tlbis(opcode: Opcode) -> Vec<Change> {
 }
 
 impl Mutation {
-    /// What becomes of `event` at `site`.
-    pub(crate) fn deed(&self, event: &Event, site: Site) -> Deed {
+    /// What becomes of `event` at `site`; `is_repeated` if it was made since the last store already.
+    pub(crate) fn deed(&self, event: &Event, site: Site, is_repeated: bool) -> Deed {
         if Class::of(event) != Some(self.class) || !is_same(site, self.site) {
             return Deed::Keep;
         }
         match (self.change, *event) {
             (Change::Delete, _) => Deed::Drop,
+            (Change::Once, _) if is_repeated => Deed::Drop,
+            (Change::Once, _) => Deed::Keep,
             (Change::Swap, _) => Deed::Hold,
             (Change::PlainStore, Event::CompareExchange { address, value, .. }) => {
                 Deed::Become(Event::Store { address, value, is_release: false })
@@ -234,7 +247,7 @@ fn alter(change: Change, opcode: Opcode, operand: u64) -> (Opcode, u64) {
         Change::Shorter if operand >> 39 & 31 != 0 => (opcode, operand - (1 << 39)),
         Change::Shorter => (opcode, operand & !(3 << 44)),
         Change::WrongGranule => (opcode, operand ^ 3 << 46),
-        Change::Delete | Change::Swap | Change::PlainStore | Change::Weaken(_) => (opcode, operand),
+        Change::Delete | Change::Swap | Change::Once | Change::PlainStore | Change::Weaken(_) => (opcode, operand),
     }
 }
 
@@ -270,6 +283,7 @@ impl fmt::Display for Change {
             Self::Delete => write!(f, "deleted"),
             Self::Swap => write!(f, "swapped"),
             Self::PlainStore => write!(f, "plain store instead"),
+            Self::Once => write!(f, "not repeated"),
             Self::Local => write!(f, "local instead"),
             Self::OneStage => write!(f, "stage 1 alone instead"),
             Self::LastLevel => write!(f, "last level instead"),

@@ -120,6 +120,7 @@ impl Parameters {
             lpa: self.layout == Layout::Lpa,
             output_bits: if self.layout == Layout::Bits48 { 48 } else { 52 },
             el2: self.setting != Setting::El1,
+            repeat_tlbi: self.tlb.repeat,
             ..Features::plain()
         }
     }

@@ -11,7 +11,7 @@ use machine::seed::Seed;
 use crate::failure::Failure;
 use crate::hardware;
 use crate::host::Host;
-use crate::mutation::{Class, Mutation, Site};
+use crate::mutation::{Change, Class, Mutation, Site};
 use crate::program::{Part, poison};
 use crate::run::{Run, Start};
 use crate::scenario::{POOL, Scenario};
@@ -39,7 +39,9 @@ pub struct Prepared {
 
 impl Prepared {
     /// Builds the page table of a scenario, with this mutant of the engine.
-    pub fn new(scenario: Scenario, mutation: Option<Mutation>) -> Self {
+    pub fn new(mut scenario: Scenario, mutation: Option<Mutation>) -> Self {
+        // What is not repeated matters only to CPUs that need it.
+        scenario.parameters.tlb.repeat |= mutation.is_some_and(|it| it.change == Change::Once);
         let scenario = Rc::new(scenario);
         let mut machine = Machine::new(&vec![scenario.parameters.features(); scenario.parameters.cpus]);
         let pool = fill_pool(&mut machine, &scenario);
