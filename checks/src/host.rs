@@ -10,6 +10,7 @@ use machine::syndrome::AccessKind;
 
 use crate::request::Reply;
 use crate::scenario::Scenario;
+use crate::setting::Setting;
 
 /// Entries of a concrete TLB.
 const CAPACITY: usize = 24;
@@ -51,8 +52,12 @@ impl Host {
         }
     }
 
-    /// Writes the page table of a guest that has one.
+    /// Writes the page table of a guest, if there is one. The barrier completes what the engine left unordered too, so that
+    /// without a guest there is none.
     pub(crate) fn write_guest(&mut self, scenario: &Scenario) {
+        if scenario.parameters.setting != Setting::Guest {
+            return;
+        }
         let frame = scenario.first_frame();
         let machine = self.machine_mut();
         scenario.parameters.setting.write_guest(machine, frame);
