@@ -129,20 +129,12 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     }
 }
 
-/// The TLBIs of `ranges` and the barrier that completes them; twice where CPUs need that. How many TLBIs there were.
+/// The TLBIs of `ranges` and the barriers that complete them; each twice where CPUs need that. How many TLBIs there were.
+///
+/// What both stages translate at once is forgotten when stage 2 is forgotten for good, its repetition included: until then a
+/// walk may combine stage 1 with it once more.
 #[inline(always)]
 pub(crate) fn forget<G: Granule, R: Regime, P: Platform>(
-    platform: &P,
-    geometry: Geometry<G>,
-    regime: R,
-    ranges: &Few<Invalidation, MORE_RANGES>,
-) -> usize {
-    let issued = forget_once(platform, geometry, regime, ranges);
-    if regime.must_repeat() { issued + forget_once(platform, geometry, regime, ranges) } else { issued }
-}
-
-#[inline(always)]
-fn forget_once<G: Granule, R: Regime, P: Platform>(
     platform: &P,
     geometry: Geometry<G>,
     regime: R,
@@ -151,17 +143,21 @@ fn forget_once<G: Granule, R: Regime, P: Platform>(
     let (mut issued, mut rest) = (0, Rest::Nothing);
     let mut maintain = |operation| {
         platform.maintain(operation);
-        issued += usize::from(matches!(operation, Maintenance::Invalidate(..)));
+        issued += 1;
     };
-    ranges.for_each(|range| rest = rest.max(regime.invalidate::<G>(range, geometry.layout(), &mut maintain)));
-    if rest == Rest::Combined {
-        regime.invalidate_combined(&mut |operation| {
-            platform.maintain(operation);
-            issued += usize::from(matches!(operation, Maintenance::Invalidate(..)));
-        });
+    let rounds = if regime.must_repeat() { 2 } else { 1 };
+    for _ in 0..rounds {
+        ranges.for_each(|range| rest = rest.max(regime.invalidate::<G>(range, geometry.layout(), &mut maintain)));
+        // Until the TLBIs are complete on every PE, the old translation is still in use, and its memory and tables with it.
+        platform.maintain(Maintenance::DSB_ISH);
     }
-    // Until the TLBIs are complete on every PE, the old translation is still in use, and its memory and tables with it.
-    platform.maintain(Maintenance::DSB_ISH);
+    if rest == Rest::Combined {
+        for _ in 0..rounds {
+            regime.invalidate_combined(&mut maintain);
+            // The same of what both stages translate at once.
+            platform.maintain(Maintenance::DSB_ISH);
+        }
+    }
     issued
 }
 

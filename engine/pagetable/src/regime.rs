@@ -54,11 +54,12 @@ pub trait Regime: Copy {
     /// Whether each TLBI and its DSB must be issued twice.
     fn must_repeat(self) -> bool;
 
-    /// Gives `sink` the TLBIs that make every TLB forget, and says what that leaves. The caller has a DSB before; one after,
-    /// when nothing is left.
+    /// Gives `sink` the TLBIs that make every TLB forget, and says what that leaves. The caller has a DSB before, and one
+    /// after.
     fn invalidate<G: Granule>(self, what: &Invalidation, layout: Layout, sink: &mut impl FnMut(Maintenance)) -> Rest;
 
-    /// Gives `sink` what makes every TLB forget what [`Rest::Combined`] leaves, be it of many invalidations.
+    /// Gives `sink` what makes every TLB forget what [`Rest::Combined`] leaves, be it of many invalidations. A DSB stands
+    /// before, so that what they are of is complete, and one after.
     fn invalidate_combined(self, sink: &mut impl FnMut(Maintenance)) {
         let _ = sink;
     }

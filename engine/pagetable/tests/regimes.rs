@@ -108,7 +108,7 @@ fn where_everything_goes_one_tlbi_does_for_both_stages() {
 }
 
 #[test]
-fn cpus_that_must_repeat_get_the_whole_sequence_twice() {
+fn cpus_that_must_repeat_forget_stage_2_for_good_before_what_was_combined_with_it() {
     stage2(
         Stage2 { tlb: TlbFeatures { repeat: true, ..FULL }, ..GUEST },
         &[map(GIB, 0x1000, 2 * GIB)],
@@ -118,9 +118,9 @@ fn cpus_that_must_repeat_get_the_whole_sequence_twice() {
             dsb ishst
             tlbi ipas2le1is, 0x0000700000040000
             dsb ish
-            tlbi vmalle1is
-            dsb ish
             tlbi ipas2le1is, 0x0000700000040000
+            dsb ish
+            tlbi vmalle1is
             dsb ish
             tlbi vmalle1is
             dsb ish

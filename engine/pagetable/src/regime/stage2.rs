@@ -105,8 +105,6 @@ impl Regime for Stage2 {
 
     #[inline(always)]
     fn invalidate_combined(self, sink: &mut impl FnMut(Maintenance)) {
-        // Until stage 2 is forgotten everywhere, a walk may combine stage 1 with it once more.
-        sink(Maintenance::DSB_ISH);
         sink(Maintenance::Invalidate(TlbiOp::VMALLE1IS, 0));
     }
 }
