@@ -40,7 +40,7 @@ pub enum Event {
         /// Store-release: ordered after every earlier store.
         is_release: bool,
     },
-    /// A 64-bit compare-and-exchange.
+    /// A 64-bit compare-and-exchange, which orders nothing.
     CompareExchange {
         /// Physical address.
         address: u64,
@@ -49,7 +49,7 @@ pub enum Event {
         /// What is stored then.
         value: u64,
     },
-    /// A 64-bit exchange.
+    /// A 64-bit exchange, which orders nothing.
     Exchange {
         /// Physical address.
         address: u64,

@@ -17,12 +17,18 @@ impl Machine {
 
     /// A 64-bit store-release: ordered after every earlier store of `cpu`.
     pub fn store_release(&mut self, cpu: u8, address: u64, value: u64) {
-        self.may.order_stores(cpu);
-        self.may.visible.settle_stores(cpu, self.event);
+        self.make_release(cpu);
         self.store(cpu, address, value);
     }
 
-    /// A 64-bit compare-and-exchange. Single-copy atomic with hardware's updates, ordered like a release.
+    /// Makes what `cpu` stores next a release: ordered after every earlier store of `cpu`.
+    pub fn make_release(&mut self, cpu: u8) {
+        self.may.order_stores(cpu);
+        self.may.visible.settle_stores(cpu, self.event);
+    }
+
+    /// A 64-bit compare-and-exchange. Single-copy atomic with hardware's updates; it orders nothing but after
+    /// [`Machine::make_release`].
     ///
     /// # Errors
     /// What was there instead; nothing is stored then.
@@ -38,7 +44,7 @@ impl Machine {
         Ok(found)
     }
 
-    /// A 64-bit exchange; returns what was there.
+    /// A 64-bit exchange; returns what was there. It orders nothing but after [`Machine::make_release`].
     pub fn exchange(&mut self, cpu: u8, address: u64, value: u64) -> u64 {
         self.replace(cpu, address, value, false)
     }
@@ -47,8 +53,6 @@ impl Machine {
     fn replace(&mut self, cpu: u8, address: u64, value: u64, is_compared: bool) -> u64 {
         self.event += 1;
         let address = address & !7;
-        self.may.order_stores(cpu);
-        self.may.visible.settle_stores(cpu, self.event);
         self.may.visible.observe(cpu, address, self.event);
         let found = self.may.memory.word(address);
         if self.may.index.is_plain(address) {

@@ -115,9 +115,12 @@ impl<'t> Judge<'t> {
         let cpu = line.cpu;
         match line.act {
             Act::Load { address, value } => self.load(cpu, address, value, line.number),
-            Act::Exchange { address, expected, value, found } if expected == found => {
+            Act::Exchange { address, expected, value, found, is_release } if expected == found => {
                 self.reconcile(cpu, address, found, line.number)?;
                 self.note(address, value, line.number);
+                if is_release {
+                    self.machine.make_release(cpu);
+                }
                 self.machine.exchange(cpu, address, value);
                 Ok(())
             }

@@ -36,6 +36,8 @@ pub enum Act {
         value: u64,
         /// What was there.
         found: u64,
+        /// Ordered after every earlier store.
+        is_release: bool,
     },
     /// An ASID of the CPU's current regime and VMID gets another owner.
     FreeAsid(u16),
@@ -150,9 +152,9 @@ fn act(verb: &str, words: &[&str]) -> Result<Act, String> {
         ("load", [address, value]) => {
             return Ok(Act::Load { address: word_address(address)?, value: number(value)? });
         }
-        ("exchange", [address, expected, value, found]) => {
-            let (address, expected) = (word_address(address)?, number(expected)?);
-            return Ok(Act::Exchange { address, expected, value: number(value)?, found: number(found)? });
+        ("exchange" | "exchange-release", [address, expected, value, found]) => {
+            let (address, expected, is_release) = (word_address(address)?, number(expected)?, verb == "exchange-release");
+            return Ok(Act::Exchange { address, expected, value: number(value)?, found: number(found)?, is_release });
         }
         ("store" | "store-release", [address, value]) => {
             let (address, value) = (word_address(address)?, number(value)?);
@@ -227,7 +229,7 @@ fn ordered(first: &str, last: &str) -> Result<(u64, u64), String> {
 fn expected(verb: &str, words: &[&str]) -> String {
     let forms: &[&str] = match verb {
         "load" => &["load ADDRESS VALUE"],
-        "exchange" => &["exchange ADDRESS EXPECTED NEW FOUND"],
+        "exchange" | "exchange-release" => &["exchange ADDRESS EXPECTED NEW FOUND"],
         "store" | "store-release" => &["store ADDRESS VALUE"],
         "dsb" | "dmb" => &["dsb ish", "dmb ishld"],
         "isb" => &["isb"],
@@ -240,8 +242,8 @@ fn expected(verb: &str, words: &[&str]) -> String {
         "revoked" => &["revoked FIRST LAST rwx/rwx [asid NUMBER|vmid NUMBER]"],
         "needs" => &["needs FIRST LAST", "needs nothing"],
         _ => {
-            let verbs = "load, store, store-release, exchange, dsb, dmb, isb, tlbi, msr, enter, access, free, revoked, \
-                         needs or conflict";
+            let verbs = "load, store, store-release, exchange, exchange-release, dsb, dmb, isb, tlbi, msr, enter, access, \
+                         free, revoked, needs or conflict";
             return alloc::format!("`{verb}`, expected {verbs}");
         }
     };

@@ -99,10 +99,13 @@ pub(super) fn perform(state: &mut State, cpu: usize, instruction: &Instruction, 
             swap(machine, number, physical, width, new, ordering);
             core.set_general(to, width, old);
         }
-        Instruction::CompareAndSwap { expected, new, width, .. } => {
+        Instruction::CompareAndSwap { expected, new, width, ordering, .. } => {
             let old = load(machine, number, physical, width);
             if old == core.general(expected) & width.mask() {
                 let (was, word) = (machine.word(physical & !7), merged(machine, physical, width, core.general(new)));
+                if ordering.is_release {
+                    machine.make_release(number);
+                }
                 // It finds what was just loaded.
                 let _ = machine.compare_exchange(number, physical & !7, was, word);
             }
@@ -145,8 +148,7 @@ fn store(machine: &mut Machine, cpu: u8, physical: u64, width: Width, value: u64
 fn swap(machine: &mut Machine, cpu: u8, physical: u64, width: Width, value: u64, ordering: Ordering) {
     let word = merged(machine, physical, width, value);
     if ordering.is_release {
-        machine.exchange(cpu, physical & !7, word);
-    } else {
-        machine.store(cpu, physical & !7, word);
+        machine.make_release(cpu);
     }
+    machine.exchange(cpu, physical & !7, word);
 }
