@@ -113,7 +113,7 @@ pub(crate) fn fill_segment<G: Granule, P: Platform>(
 }
 
 /// Adds what hardware wrote to a leaf of level `above`, between `before` and `after`, to every leaf of the table that is to
-/// take its place.
+/// take its place. No barrier follows: a walker that sees a leaf without the marks makes them itself.
 pub(crate) fn keep_hardware_writes<G: Granule, R: Regime, P: Platform>(
     platform: &P,
     geometry: Geometry<G>,

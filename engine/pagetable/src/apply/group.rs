@@ -1,13 +1,17 @@
 //! Live contiguous groups: changed whole, dissolved, made.
+//!
+//! Hardware marks any member of a group as accessed or written, and then lets all of it be accessed or written (ICQTNL). So
+//! what one member says is said of all of them before they are anything but that group.
 
-use vmsa::{Descriptor, Geometry, Granule, Level};
+use vmsa::{Bits, Descriptor, Geometry, Granule, Level};
 
 use super::Editor;
 use crate::decide::{Edit, Regroup};
+use crate::fill::keep_hardware_writes;
 use crate::invalidation::Depth;
 use crate::licence::Method;
 use crate::platform::Platform;
-use crate::regime::Regime;
+use crate::regime::{Attributes, Regime};
 use crate::walk::{Next, Visit};
 
 impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
@@ -47,6 +51,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         let is_made = group.becomes_group && group.edit == Edit::KEEP;
         if !is_made {
             self.replace_members(group, bit(false));
+            self.share_marks(group);
         }
         if group.becomes_group && !is_made {
             self.replace_members(group, |leaf| group.edit.apply(leaf));
@@ -68,32 +73,75 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         }
     }
 
+    /// What any member says of accesses and writes, all of them say.
+    fn share_marks(&self, group: &Regroup) {
+        if self.regime.has_hardware_updates() {
+            let marks = self.marks(group);
+            self.replace_members(group, |leaf| marked::<R>(leaf, marks));
+        }
+    }
+
+    /// What any member says of accesses and writes, where hardware says that: as attribute bits for [`marked`].
+    fn marks(&self, group: &Regroup) -> Bits {
+        let members = if self.regime.has_hardware_updates() { group.members } else { 0 };
+        let bits = (0..members).map(|number| self.platform.load(group.first.after(number)).bits());
+        bits.fold(unmarked::<R>(), R::Attributes::gather)
+    }
+
     /// The tables that the members cut by a boundary become: filled before any window opens.
-    fn build_cut(&mut self, level: Level, group: &Regroup) -> [(usize, Descriptor); 2] {
-        let mut cut = [(usize::MAX, Descriptor::INVALID); 2];
+    fn build_cut(&mut self, level: Level, group: &Regroup) -> [Cut; 2] {
+        let mut cut = [Cut { member: usize::MAX, leaf: Descriptor::INVALID, table: Descriptor::INVALID }; 2];
         let shift = Geometry::<G>::shift(level);
-        for (number, place) in group.cut_members(shift).zip(&mut cut) {
-            let start = group.start + ((number as u64) << shift);
-            let leaf = self.platform.load(group.first.after(number));
+        let marks = self.marks(group);
+        for (member, place) in group.cut_members(shift).zip(&mut cut) {
+            let start = group.start + ((member as u64) << shift);
+            let leaf = marked::<R>(self.platform.load(group.first.after(member)), marks);
             let pieces = group.part(start, start + (1 << shift)).pieces(self.geometry, leaf, level, start);
-            *place = (number, self.build(level, start, &pieces));
+            *place = Cut { member, leaf, table: self.build(level, start, &pieces) };
         }
         cut
     }
 
     /// Stores what the members of a group become that no TLB holds any more. Broken ones have kept all but bit 0.
-    fn store_members(&self, level: Level, group: &Regroup, cut: &[(usize, Descriptor)]) {
+    fn store_members(&self, level: Level, group: &Regroup, cut: &[Cut]) {
         let shift = Geometry::<G>::shift(level);
+        let marks = self.marks(group);
         for number in 0..group.members {
             let slot = group.first.after(number);
             let start = group.start + ((number as u64) << shift);
             let valid = if group.is_valid { Descriptor::VALID } else { 0 };
             let contiguous = if group.becomes_group { Descriptor::CONTIGUOUS } else { 0 };
-            let leaf = self.platform.load(slot).bits() & !Descriptor::CONTIGUOUS | valid | contiguous;
-            let is_edited = group.from <= start && start < group.to;
-            let edit = if is_edited { group.edit } else { Edit::KEEP };
-            let table = cut.iter().find(|(cut, _)| *cut == number).map(|(_, table)| *table);
-            self.platform.store(slot, table.unwrap_or(edit.apply(Descriptor::new(leaf))));
+            let bits = self.platform.load(slot).bits() & !Descriptor::CONTIGUOUS | valid | contiguous;
+            let leaf = marked::<R>(Descriptor::new(bits), marks);
+            let new = match cut.iter().find(|cut| cut.member == number) {
+                Some(cut) => {
+                    let Cut { leaf: before, table, .. } = *cut;
+                    keep_hardware_writes::<G, R, P>(self.platform, self.geometry, level, table, before, leaf);
+                    table
+                }
+                None if group.from <= start && start < group.to => group.edit.apply(leaf),
+                None => leaf,
+            };
+            self.platform.store(slot, new);
         }
     }
+}
+
+/// A member that becomes a table, and the leaf that it was when the table was filled.
+#[derive(Clone, Copy)]
+struct Cut {
+    member: usize,
+    leaf: Descriptor,
+    table: Descriptor,
+}
+
+/// `leaf` with these marks, but for that of a write where hardware does not make it: there it is the right to write.
+fn marked<R: Regime>(leaf: Descriptor, marks: Bits) -> Descriptor {
+    Descriptor::new(R::Attributes::keep_hardware_writes(leaf.bits(), unmarked::<R>(), marks))
+}
+
+/// Attribute bits that say that nobody has accessed or written.
+fn unmarked<R: Regime>() -> Bits {
+    let (_, clean, _) = R::Attributes::CLEAN;
+    clean
 }

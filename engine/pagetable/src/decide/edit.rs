@@ -42,6 +42,17 @@ impl Edit {
         self.clear & Descriptor::VALID != 0
     }
 
+    /// Whether nothing that leaves say of their translation changes.
+    pub(crate) const fn is_of_validity(self) -> bool {
+        self.removes() || (self.clear | self.set) & !Descriptor::VALID == 0
+    }
+
+    /// Whether what hardware marked as written becomes what may be written.
+    pub(crate) const fn makes_rights_of_marks<A: Attributes>(self) -> bool {
+        let (managed, ..) = A::CLEAN;
+        self.clear & managed != 0 && (self.clear | self.set) & A::DIRTY == 0
+    }
+
     /// Whether a live leaf may change from `old` to `new`, which it made, without a break (RWHZWS).
     #[inline(always)]
     pub(crate) const fn is_in_place<A: Attributes>(self, old: Descriptor, new: Descriptor) -> bool {

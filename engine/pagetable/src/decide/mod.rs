@@ -190,7 +190,10 @@ impl Goal {
         match group::<G>(visit) {
             // A group whose members all end may end member by member, and so may hardware's own bits differ (ICQTNL).
             Some((start, end)) if !(edit.ends() && self.covers(start, end)) => {
-                return Decision::Regroup(regroup::<G>(visit, start, end, (self.from, self.to), edit));
+                let group = regroup::<G>(visit, start, end, (self.from, self.to), edit);
+                // Members that hardware marks until the moment of the edit may differ by it ever after.
+                let becomes_group = group.becomes_group && !edit.makes_rights_of_marks::<R::Attributes>();
+                return Decision::Regroup(Regroup { becomes_group, ..group });
             }
             None if !visit.is_whole() => return Decision::Resize(part(visit, edit)),
             _ => {}
@@ -212,6 +215,10 @@ impl Goal {
         match group::<G>(visit) {
             _ if edited == visit.descriptor => Decision::Pass,
             Some((start, end)) if !self.covers(start, end) => Decision::Regroup(dissolve::<G>(visit, start, end)),
+            // Members may differ in what hardware marked, which is uniform no longer if it comes to mean something else.
+            Some((start, end)) if !edit.is_of_validity() => {
+                Decision::Regroup(regroup::<G>(visit, start, end, (self.from, self.to), edit))
+            }
             _ if visit.is_whole() => Decision::Make(edited),
             _ => resize(geometry, visit, part(visit, edit)),
         }

@@ -19,8 +19,20 @@ pub(crate) trait Drawn: Regime + std::fmt::Debug {
 
     /// The bits of a leaf that was made clean.
     fn clean(bits: u64) -> u64;
+
+    /// What a leaf says: whether it was accessed, and written.
+    fn says(bits: u64) -> u64 {
+        bits & ACCESS_FLAG | if Self::clean(bits) == bits { 0 } else { WRITE }
+    }
+
+    /// Bits of a leaf that hardware may write.
+    fn marks(self, bits: u64) -> u64 {
+        let written = if bits & DBM != 0 { WRITE } else { 0 };
+        if self.has_hardware_updates() { ACCESS_FLAG | written } else { 0 }
+    }
 }
 
+const ACCESS_FLAG: u64 = 1 << 10;
 const DBM: u64 = 1 << 51;
 /// Bit 7: of stage 1 it forbids writing, of stage 2 it permits it.
 const WRITE: u64 = 1 << 7;
@@ -36,7 +48,7 @@ const fn scope(choice: u16) -> Scope {
 macro_rules! two_ranges {
     ($name:ident) => {
         impl Drawn for $name {
-            const PLAYED: [u64; 8] = [DBM, WRITE, 1 << 10, 1 << 11, 0b100 << 2, 1 << 53, 1 << 54, 1 << 62];
+            const PLAYED: [u64; 8] = [DBM, WRITE, ACCESS_FLAG, 1 << 11, 0b100 << 2, 1 << 53, 1 << 54, 1 << 62];
 
             fn drawn(tlb: TlbFeatures, hardware_updates: bool, choice: u16) -> Self {
                 Self { scope: scope(choice), tlb, hardware_updates }
@@ -61,7 +73,7 @@ two_ranges!(El1);
 two_ranges!(El2And0);
 
 impl Drawn for El2 {
-    const PLAYED: [u64; 8] = [DBM, WRITE, 1 << 10, 1 << 5, 0b100 << 2, 1 << 50, 1 << 54, 1 << 62];
+    const PLAYED: [u64; 8] = [DBM, WRITE, ACCESS_FLAG, 1 << 5, 0b100 << 2, 1 << 50, 1 << 54, 1 << 62];
 
     fn drawn(tlb: TlbFeatures, hardware_updates: bool, _: u16) -> Self {
         Self { tlb, hardware_updates }
@@ -81,7 +93,7 @@ impl Drawn for El2 {
 }
 
 impl Drawn for Stage2 {
-    const PLAYED: [u64; 8] = [DBM, WRITE, 1 << 10, 1 << 11, 0b100 << 2, 1 << 53, 1 << 54, 1 << 62];
+    const PLAYED: [u64; 8] = [DBM, WRITE, ACCESS_FLAG, 1 << 11, 0b100 << 2, 1 << 53, 1 << 54, 1 << 62];
 
     fn drawn(tlb: TlbFeatures, hardware_updates: bool, vmid: u16) -> Self {
         Self { vmid, tlb, hardware_updates }
