@@ -1,10 +1,12 @@
 //! What hardware writes by itself: the access flag and the dirty state, by an atomic update of the descriptor that a walk
 //! finds. (DDI 0487, D8.5)
 
+use std::ops::Range;
+
 use machine::event::Event;
 use machine::syndrome::AccessKind;
 use pagetable::{Change, El1, Platform, View};
-use vmsa::{Granule, Granule4K, Granule16K, Granule64K, Meaning, PageSize, PhysAddr, Stage1Attributes};
+use vmsa::{Granule, Granule4K, Granule16K, Granule64K, LeafSize, Meaning, PageSize, PhysAddr, Stage1Attributes};
 
 use crate::content::ends;
 use crate::edited::{Edited, as_regime};
@@ -21,7 +23,7 @@ const WRITE: u64 = 1 << 7;
 pub(crate) fn update(run: &mut Run, cpu: u8, address: u64, kind: AccessKind) -> Reply {
     let (scenario, world, host) = run.parts_mut();
     let found = find(scenario, Peek(host.machine()), world.root, address);
-    let Some((word, old)) = found else { return Reply::Done };
+    let Some(Found { word, descriptor: old, covered, .. }) = found else { return Reply::Done };
     let (has_access_flag, has_dirty_state) = scenario.parameters.hardware;
     let mut new = old;
     if has_access_flag {
@@ -33,20 +35,26 @@ pub(crate) fn update(run: &mut Run, cpu: u8, address: u64, kind: AccessKind) -> 
     if new != old {
         host.happen(cpu, &Event::CompareExchange { address: word, expected: old, value: new });
         let is_dirty = (old ^ new) & WRITE != 0;
-        run.mark_leaf(address, is_dirty);
+        // TLBs that hold the marked leaf, or its contiguous group, let all of it be written from now on.
+        for marked in [covered.start, address, covered.end - 1] {
+            run.mark_leaf(marked, is_dirty);
+        }
         run.sharing_mut().note(cpu, word, true);
     }
     Reply::Done
 }
 
-/// What hardware marked must still be marked where leaves did but change size: the engine may not lose it.
+/// What hardware marked must still be marked where leaves did but change size: the engine may not lose it. What a member of a
+/// contiguous group says is said of all of them.
 pub(crate) fn check_marks(run: &mut Run) {
     let (scenario, world, host) = run.parts_mut();
+    let find = |address| find(scenario, Peek(host.machine()), world.root, address);
     let lost = world.marked().iter().find(|(address, is_dirty)| {
-        let is_resized = is_resized_only(scenario, *address);
-        let Some((_, leaf)) = find(scenario, Peek(host.machine()), world.root, *address) else { return false };
-        let is_clean = (leaf & WRITE == 0) == scenario.parameters.setting.is_stage2();
-        is_resized && (leaf & Stage1Attributes::AF.bits() == 0 || *is_dirty && is_clean)
+        let Some(found) = find(*address).filter(|_| is_resized_only(scenario, *address)) else { return false };
+        let members = || found.covered.clone().step_by(found.bytes).filter_map(find);
+        let is_accessed = members().any(|it| it.descriptor & Stage1Attributes::AF.bits() != 0);
+        let is_written = members().any(|it| (it.descriptor & WRITE != 0) == scenario.parameters.setting.is_stage2());
+        !is_accessed || *is_dirty && !is_written
     });
     if let Some((address, is_dirty)) = lost.copied() {
         let what = if is_dirty { "written" } else { "accessed" };
@@ -70,7 +78,18 @@ fn is_resized_only(scenario: &Scenario, address: u64) -> bool {
         .all(|it| matches!(it, Change::Split { .. } | Change::SplitToPages { .. } | Change::Collapse { .. }))
 }
 
-fn find(scenario: &Scenario, peek: Peek<'_>, root: u64, address: u64) -> Option<(u64, u64)> {
+/// A leaf.
+struct Found {
+    /// Where its descriptor stands.
+    word: u64,
+    descriptor: u64,
+    /// The addresses that it translates, or its contiguous group does.
+    covered: Range<u64>,
+    /// How many of them are its own.
+    bytes: usize,
+}
+
+fn find(scenario: &Scenario, peek: Peek<'_>, root: u64, address: u64) -> Option<Found> {
     as_regime!(scenario.parameters.setting, R => match scenario.parameters.page_size {
         PageSize::Size4K => find_as::<Granule4K, R>(scenario, &peek, root, address),
         PageSize::Size16K => find_as::<Granule16K, R>(scenario, &peek, root, address),
@@ -83,10 +102,18 @@ fn find_as<G: Granule, R: Edited>(
     peek: &impl Platform,
     root: u64,
     address: u64,
-) -> Option<(u64, u64)> {
+) -> Option<Found> {
     let parameters = &scenario.parameters;
     let geometry = R::geometry::<G>(parameters).ok()?;
     let view: View<'_, G, R, _> = View::new(peek, geometry, R::of(parameters), PhysAddr::new(root));
     let leaf = view.path(address.into()).last()?;
-    matches!(leaf.meaning, Meaning::Leaf(..)).then(|| (leaf.slot.address().bits(), leaf.descriptor.bits()))
+    let Meaning::Leaf(_, contiguous) = leaf.meaning else { return None };
+    let bytes = LeafSize { level: leaf.level, contiguous }.size_bytes(G::PAGE_SIZE);
+    let start = address & !(bytes - 1);
+    Some(Found {
+        word: leaf.slot.address().bits(),
+        descriptor: leaf.descriptor.bits(),
+        covered: start..start + bytes,
+        bytes: LeafSize::single(leaf.level).size_bytes(G::PAGE_SIZE) as usize,
+    })
 }

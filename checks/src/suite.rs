@@ -6,6 +6,7 @@ use machine::seed::Seed;
 
 use crate::explore::exhaustive::{self, Explored, Limits};
 use crate::explore::random::{self, Ran};
+use crate::explore::{Caught, Tally};
 use crate::mutation::{Class, Mutation, Site};
 use crate::parameters::Parameters;
 use crate::prepare::Prepared;
@@ -97,7 +98,8 @@ pub fn trials(size: Size, drawn: u64) -> Vec<Trial> {
 /// A trial's call sites.
 pub type Sites = BTreeSet<(Site, Class)>;
 
-/// Random schedules of a trial in which hardware writes descriptors: some calls are made only if it comes in between.
+/// Random schedules of a trial in which hardware writes descriptors, where some calls are made only if it comes in between;
+/// and of one that is too large to be explored whole.
 const RACES: u64 = 12;
 /// Steps that they are taken to have.
 const RACE_LENGTH: usize = 40;
@@ -136,6 +138,19 @@ pub fn run_at_random(prepared: &Prepared, seed: u64, length: usize) -> Ran {
 /// Runs a trial under a random schedule with concrete TLBs, both drawn from `seed`.
 pub fn run_with_tlbs(prepared: &Prepared, seed: u64, length: usize) -> Ran {
     run_at_random(&prepared.clone().into_concrete(Seed::new(seed)), seed, length)
+}
+
+/// Runs a trial under a few random schedules, up to the first that fails.
+pub fn sample(prepared: &Prepared) -> (Tally, Option<Caught>) {
+    let mut tally = Tally::default();
+    for seed in 0..RACES {
+        let ran = run_at_random(prepared, seed, RACE_LENGTH);
+        tally.add(ran.tally);
+        if ran.caught.is_some() {
+            return (tally, ran.caught);
+        }
+    }
+    (tally, None)
 }
 
 /// Explores every interleaving of a trial.

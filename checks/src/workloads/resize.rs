@@ -10,6 +10,7 @@ use crate::scenario::Permit;
 const PAGE: LeafSize = LeafSize::PAGE;
 const GROUP: LeafSize = LeafSize::group(Level::L3);
 const BLOCK: LeafSize = LeafSize::single(Level::L2);
+const BLOCK_GROUP: LeafSize = LeafSize::group(Level::L2);
 
 /// A block is split by `permit`, on CPUs of level `bbm`.
 fn split(draft: &mut Draft, permit: Permit, bbm: u8) {
@@ -193,6 +194,44 @@ pub(super) fn fold_marked(draft: &mut Draft) {
     draft.update(last, region, 5, AccessKind::Write);
     let change = draft.collapse(region, 0..block);
     draft.edit(region, vec![change], Permit::Break, &[5, 4]);
+}
+
+/// Hardware marks a member of a contiguous group while the group is dissolved: a TLB's entry for the group may have let any
+/// member be written since, so that none may be without the mark.
+pub(super) fn dissolve_marked(draft: &mut Draft) {
+    marked_group(draft, Permit::Break);
+}
+
+/// The same, in place.
+pub(super) fn dissolve_marked_in_place(draft: &mut Draft) {
+    draft.parameters_mut().bbm = 3;
+    marked_group(draft, Permit::Tolerated);
+}
+
+fn marked_group(draft: &mut Draft, permit: Permit) {
+    let group = draft.group();
+    let region = marked(draft, group, GROUP, 2);
+    let change = draft.split(region, 5);
+    draft.edit(region, vec![change], permit, &[5, 4]);
+}
+
+/// The same of a group of blocks, one of which becomes a table.
+pub(super) fn cut_marked(draft: &mut Draft) {
+    let (blocks, block) = (draft.block_group(), draft.block());
+    let region = marked(draft, blocks, BLOCK_GROUP, block + 3);
+    let change = draft.split(region, block + 5);
+    draft.edit(region, vec![change], Permit::Break, &[block + 5, 0]);
+}
+
+/// Clean pages in such leaves, one of which the last CPU's hardware marks as written.
+fn marked(draft: &mut Draft, pages: u64, size: LeafSize, written: u64) -> usize {
+    draft.parameters_mut().hardware = (true, true);
+    let region = draft.region(&[]);
+    let clean = Stage1Attributes::DBM.union(Stage1Attributes::READ_ONLY);
+    draft.begin_with(region, with(draft.map(region, 0..pages, size), clean));
+    let last = draft.parameters().cpus - 1;
+    draft.update(last, region, written, AccessKind::Write);
+    region
 }
 
 /// Every other CPU is off the tables while a block is split and a table folds; then they join.
