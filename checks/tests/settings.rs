@@ -43,11 +43,7 @@ fn survivors(setting: Setting, seed: u64) -> (Vec<Mutation>, Vec<String>) {
         let is_order = matches!(it.class, Class::Barrier(_) | Class::Tlbi(_));
         is_order && it.site.file().ends_with("gather.rs") && it.class != Class::Barrier(Barrier::Isb)
     };
-    let mutants = survey.mutants();
-    let last = mutants.iter().filter(is_its).map(|it| it.site.line()).max();
-    // At EL2 no ISB is needed for what only EL1 and EL0 use: the last DSB may come after it.
-    let is_harmless = |it: &Mutation| Some(it.site.line()) == last && it.change == Change::Swap;
-    let mutants: Vec<Mutation> = mutants.iter().filter(is_its).copied().filter(|it| !is_harmless(it)).collect();
+    let mutants: Vec<Mutation> = survey.mutants().iter().filter(is_its).copied().collect();
     let verdicts = mutants.iter().map(|mutation| survey.hunt(*mutation));
     let alive = verdicts.filter(|verdict| verdict.killer.is_none()).map(|verdict| verdict.to_string()).collect();
     (mutants, alive)

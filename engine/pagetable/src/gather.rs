@@ -122,14 +122,14 @@ impl<G: Granule, R: Regime> Gather<G, R> {
                 self.issued += forget(platform, self.geometry, self.regime, &self.ranges);
             }
             // This PE's own fetches and walks may go on with what they had until a context synchronization event.
-            platform.maintain(Maintenance::ISB);
+            R::synchronize(platform);
         }
         self.subtrees.for_each(|&table| collect(platform, self.geometry, table, &mut self.retired));
         (self.ranges, self.subtrees, self.has_stores) = (Few::new(), Few::new(), false);
     }
 }
 
-/// The TLBIs of `ranges` and the barriers that complete them; each twice where CPUs need that. How many TLBIs there were.
+/// The TLBIs of `ranges` and the barriers that complete them; how many TLBIs there were.
 ///
 /// What both stages translate at once is forgotten when stage 2 is forgotten for good, its repetition included: until then a
 /// walk may combine stage 1 with it once more.
@@ -145,20 +145,24 @@ pub(crate) fn forget<G: Granule, R: Regime, P: Platform>(
         platform.maintain(operation);
         issued += 1;
     };
-    let rounds = if regime.must_repeat() { 2 } else { 1 };
-    for _ in 0..rounds {
+    complete(platform, regime, || {
         ranges.for_each(|range| rest = rest.max(regime.invalidate::<G>(range, geometry.layout(), &mut maintain)));
+    });
+    if rest == Rest::Combined {
+        complete(platform, regime, || regime.invalidate_combined(&mut maintain));
+    }
+    issued
+}
+
+/// Issues TLBIs and the barrier that completes them; twice where CPUs need that.
+#[track_caller]
+#[inline(always)]
+fn complete<R: Regime, P: Platform>(platform: &P, regime: R, mut invalidate: impl FnMut()) {
+    for _ in 0..if regime.must_repeat() { 2 } else { 1 } {
+        invalidate();
         // Until the TLBIs are complete on every PE, the old translation is still in use, and its memory and tables with it.
         platform.maintain(Maintenance::DSB_ISH);
     }
-    if rest == Rest::Combined {
-        for _ in 0..rounds {
-            regime.invalidate_combined(&mut maintain);
-            // The same of what both stages translate at once.
-            platform.maintain(Maintenance::DSB_ISH);
-        }
-    }
-    issued
 }
 
 /// Threads a table and all tables below it onto a list.

@@ -6,6 +6,7 @@ mod stage2;
 use vmsa::{Address, Bits, Geometry, Granule, Layout, Maintenance};
 
 use crate::invalidation::Invalidation;
+use crate::platform::Platform;
 
 pub use stage1::{El1, El2, El2And0, Scope};
 pub use stage2::Stage2;
@@ -42,6 +43,8 @@ pub trait Regime: Copy {
     type Attributes: Attributes;
     /// Whether a root may be several tables side by side.
     const CONCATENATES: bool = false;
+    /// Whether the CPU that changes a page table may be translating by it.
+    const IS_OWN: bool = true;
     /// Attribute bits that the regime's leaves do not have: a change that names them is refused.
     const ABSENT: Bits = 0;
 
@@ -57,6 +60,15 @@ pub trait Regime: Copy {
     /// Gives `sink` the TLBIs that make every TLB forget, and says what that leaves. The caller has a DSB before, and one
     /// after.
     fn invalidate<G: Granule>(self, what: &Invalidation, layout: Layout, sink: &mut impl FnMut(Maintenance)) -> Rest;
+
+    /// Makes the CPU that has changed a page table forget what it fetched and walked by it.
+    #[track_caller]
+    #[inline(always)]
+    fn synchronize(platform: &impl Platform) {
+        if Self::IS_OWN {
+            platform.maintain(Maintenance::ISB);
+        }
+    }
 
     /// Gives `sink` what makes every TLB forget what [`Rest::Combined`] leaves, be it of many invalidations. A DSB stands
     /// before, so that what they are of is complete, and one after.

@@ -45,8 +45,7 @@ fn a_stage_2_page_is_forgotten_by_address_and_with_all_that_stage_1_combined() {
             tlbi ipas2le1is, 0x0000700000040000
             dsb ish
             tlbi vmalle1is
-            dsb ish
-            isb"#]],
+            dsb ish"#]],
     );
 }
 
@@ -68,8 +67,7 @@ fn many_stage_2_ranges_share_one_invalidation_of_stage_1() {
             tlbi ipas2le1is, 0x0000700000140000
             dsb ish
             tlbi vmalle1is
-            dsb ish
-            isb"#]],
+            dsb ish"#]],
     );
 }
 
@@ -86,7 +84,6 @@ fn a_stage_2_table_goes_with_what_walks_kept_of_it() {
             dsb ish
             tlbi vmalle1is
             dsb ish
-            isb
             store"#]],
     );
 }
@@ -102,7 +99,6 @@ fn where_everything_goes_one_tlbi_does_for_both_stages() {
             dsb ishst
             tlbi vmalls12e1is
             dsb ish
-            isb
             store"#]],
     );
 }
@@ -123,8 +119,7 @@ fn cpus_that_must_repeat_forget_stage_2_for_good_before_what_was_combined_with_i
             tlbi vmalle1is
             dsb ish
             tlbi vmalle1is
-            dsb ish
-            isb"#]],
+            dsb ish"#]],
     );
 }
 
@@ -143,10 +138,8 @@ fn a_live_stage_2_block_is_broken_and_forgotten_whole_before_it_is_a_table() {
             dsb ish
             tlbi vmalle1is
             dsb ish
-            isb
             store
-            dsb ishst
-            isb"#]],
+            dsb ishst"#]],
     );
 }
 

@@ -48,7 +48,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         let broken = Invalidation { start, bytes, stride, is_uniform: is_leaf, depth };
         self.gather.count(forget(self.platform, self.geometry, self.regime, &Few::of(broken)));
         // This PE has not forgotten until a context synchronization event (RBLDZX).
-        self.platform.maintain(Maintenance::ISB);
+        R::synchronize(self.platform);
     }
 
     /// Ends a break-before-make window.
@@ -56,7 +56,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         // Until walkers see what was made, every access to it faults.
         self.platform.maintain(Maintenance::DSB_ISHST);
         // Without it this PE may still act on the fault that a fetch from the broken leaf would have taken.
-        self.platform.maintain(Maintenance::ISB);
+        R::synchronize(self.platform);
     }
 
     /// Replaces a descriptor that hardware may write meanwhile; returns what was replaced.

@@ -45,7 +45,8 @@ impl Attributes for Stage2Attributes {
 ///
 /// The virtual machine may run on other CPUs meanwhile: what they hold is forgotten, and a window of break-before-make gives
 /// them stage-2 faults, which the hypervisor retries. The CPU that makes the change never translates by these tables, so that
-/// of [`crate::Licence::break_before_make`] the second promise is kept without doing anything.
+/// of [`crate::Licence::break_before_make`] the second promise is kept without doing anything, and no ISB is issued: the
+/// exception return to the virtual machine synchronizes.
 ///
 /// In-place resizing below BBM level 3 may bring conflict aborts, which hardware may report to EL2, or to the guest as of its
 /// stage 1: the promise of [`crate::Tolerance::read`] is then about both, and EL2 answers with VMALLS12E1.
@@ -68,6 +69,7 @@ impl Regime for Stage2 {
     type Input = IntermediateAddr;
     type Attributes = Stage2Attributes;
     const CONCATENATES: bool = true;
+    const IS_OWN: bool = false;
 
     fn accepts<G: Granule>(self, geometry: Geometry<G>) -> bool {
         geometry.is_stage2()
