@@ -95,12 +95,13 @@ impl Pieces {
 
     /// How many tables it takes to hold all this beneath one slot of the level above `level`, which starts at `start`.
     pub(crate) fn tables<G: Granule>(&self, layout: Layout, level: Level, start: u64) -> usize {
+        let Some(next) = level.next() else { return 1 };
         let end = start + ((G::ENTRIES as u64) << G::PAGE_SIZE.level_shift(level));
         let mut count = 1;
         let mut at = start;
         while at < end {
             let segment = self.segment::<G>(layout, level, at, end);
-            if let (Kind::Tables, Some(next)) = (segment.kind, level.next()) {
+            if matches!(segment.kind, Kind::Tables) {
                 // Slots of one segment are alike, so that one stands for all.
                 let slots = (segment.end - at) >> G::PAGE_SIZE.level_shift(level);
                 count += slots as usize * self.tables::<G>(layout, next, at);
