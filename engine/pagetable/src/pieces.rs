@@ -32,17 +32,17 @@ pub(crate) struct Pieces {
 }
 
 /// Neighbouring slots of one table that are written in the same way.
-pub(crate) struct Segment {
+pub(crate) struct Segment<'p> {
     pub(crate) end: u64,
-    pub(crate) kind: Kind,
+    pub(crate) kind: Kind<'p>,
 }
 
 /// How.
-pub(crate) enum Kind {
+pub(crate) enum Kind<'p> {
     /// Invalid descriptors.
     Holes,
     /// Leaves of this level.
-    Leaves(Content),
+    Leaves(&'p Content),
     /// A table for each slot.
     Tables,
 }
@@ -77,12 +77,13 @@ impl Content {
 
 impl Pieces {
     /// The segment of a table of `level` that begins at `at`, the start of a slot, and ends at or before `end`.
-    pub(crate) fn segment<G: Granule>(&self, layout: Layout, level: Level, at: u64, end: u64) -> Segment {
+    #[inline(always)]
+    pub(crate) fn segment<G: Granule>(&self, layout: Layout, level: Level, at: u64, end: u64) -> Segment<'_> {
         let slot_bytes = 1 << G::PAGE_SIZE.level_shift(level);
         let (content, limit) = match at {
-            _ if at < self.from => (self.outside, self.from),
-            _ if at < self.to => (self.inside, self.to),
-            _ => (self.outside, end),
+            _ if at < self.from => (&self.outside, self.from),
+            _ if at < self.to => (&self.inside, self.to),
+            _ => (&self.outside, end),
         };
         let whole = limit.min(end) & !(slot_bytes - 1);
         match content {
