@@ -82,6 +82,7 @@ pub(crate) struct Ours<G: Granule, M: Machine, R: Measured = El1> {
 }
 
 impl<G: Granule, M: Machine, R: Measured> Ours<G, M, R> {
+    #[inline(always)]
     fn change(&mut self, change: Change<R>) {
         let Self { machine, table, reserve, census } = self;
         let licence = if M::IS_LIVE { census.tolerated() } else { None };

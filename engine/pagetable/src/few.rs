@@ -14,6 +14,7 @@ impl<T: Copy, const MORE: usize> Few<T, MORE> {
     }
 
     /// One value alone.
+    #[inline(always)]
     pub(crate) const fn of(value: T) -> Self {
         Self { latest: Some(value), earlier: None }
     }

@@ -42,7 +42,7 @@ pub(crate) fn build<G: Granule, P: Platform>(
         let slot = Slot::new(table, ((at - start) >> shift) as usize);
         match segment.kind {
             Kind::Holes => fill_holes(platform, slot, ((segment.end - at) >> shift) as usize),
-            Kind::Leaves(content) => fill_segment::<G, P>(platform, layout, slot, level, (at, segment.end), &content),
+            Kind::Leaves(content) => fill_segment::<G, P>(platform, layout, slot, level, (at, segment.end), content),
             Kind::Tables => {
                 for index in 0..(segment.end - at) >> shift {
                     let below = build::<G, P>(platform, layout, reserve, level, at + (index << shift), pieces);

@@ -26,7 +26,8 @@ pub struct Gather<G: Granule, R: Regime> {
     regime: R,
     ranges: Few<Invalidation, MORE_RANGES>,
     subtrees: Few<Table, MORE_SUBTREES>,
-    has_stores: bool,
+    /// Stores were made that walkers must see. Without one nothing is to be forgotten, and no subtree waits.
+    is_pending: bool,
     issued: usize,
     retired: TableList,
 }
@@ -39,7 +40,7 @@ impl<G: Granule, R: Regime> Gather<G, R> {
             regime,
             ranges: Few::new(),
             subtrees: Few::new(),
-            has_stores: false,
+            is_pending: false,
             issued: 0,
             retired: TableList::default(),
         }
@@ -56,7 +57,7 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     /// The caller sees to it that no [`crate::View`] still walks the tables that were unlinked.
     #[inline]
     pub fn finish<P: Platform>(&mut self, platform: &P) -> Retired {
-        if self.has_stores || !self.ranges.is_empty() || !self.subtrees.is_empty() {
+        if self.is_pending {
             self.settle(platform);
         }
         Retired(core::mem::take(&mut self.retired))
@@ -70,7 +71,7 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     /// Stores were made that a walker must see.
     #[inline(always)]
     pub(crate) const fn note_store(&mut self) {
-        self.has_stores = true;
+        self.is_pending = true;
     }
 
     /// The translations of `bytes` from offset `start`, in leaves of `level`, are no longer what TLBs may hold.
@@ -102,30 +103,26 @@ impl<G: Granule, R: Regime> Gather<G, R> {
 
     #[inline(always)]
     fn add<P: Platform>(&mut self, platform: &P, what: Invalidation) {
-        if self.ranges.latest_mut().is_some_and(|last| last.absorb(&what)) {
-            return;
-        }
-        if self.ranges.push(what).is_err() {
+        let is_absorbed = self.ranges.latest_mut().is_some_and(|last| last.absorb(&what));
+        if !is_absorbed && self.ranges.push(what).is_err() {
             self.settle(platform);
-            let _ = self.ranges.push(what);
+            self.ranges = Few::of(what);
         }
+        self.is_pending = true;
     }
 
     /// Makes stores visible and TLBs forget the ranges, and frees the tables that waited for that.
     fn settle<P: Platform>(&mut self, platform: &P) {
-        let has_ranges = !self.ranges.is_empty();
-        if has_ranges || self.has_stores {
-            // Walkers must see the stores before TLBs forget, or a walk in between caches the old descriptor again; and a
-            // mapping that was made must be visible before the caller uses it.
-            platform.maintain(Maintenance::DSB_ISHST);
-            if has_ranges {
-                self.issued += forget(platform, self.geometry, self.regime, &self.ranges);
-            }
-            // This PE's own fetches and walks may go on with what they had until a context synchronization event.
-            R::synchronize(platform);
+        // Walkers must see the stores before TLBs forget, or a walk in between caches the old descriptor again; and a
+        // mapping that was made must be visible before the caller uses it.
+        platform.maintain(Maintenance::DSB_ISHST);
+        if !self.ranges.is_empty() {
+            self.issued += forget(platform, self.geometry, self.regime, &self.ranges);
         }
+        // This PE's own fetches and walks may go on with what they had until a context synchronization event.
+        R::synchronize(platform);
         self.subtrees.for_each(|&table| collect(platform, self.geometry, table, &mut self.retired));
-        (self.ranges, self.subtrees, self.has_stores) = (Few::new(), Few::new(), false);
+        (self.ranges, self.subtrees, self.is_pending) = (Few::new(), Few::new(), false);
     }
 }
 

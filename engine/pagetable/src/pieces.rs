@@ -32,17 +32,17 @@ pub(crate) struct Pieces {
 }
 
 /// Neighbouring slots of one table that are written in the same way.
-pub(crate) struct Segment {
+pub(crate) struct Segment<'p> {
     pub(crate) end: u64,
-    pub(crate) kind: Kind,
+    pub(crate) kind: Kind<'p>,
 }
 
 /// How.
-pub(crate) enum Kind {
+pub(crate) enum Kind<'p> {
     /// Invalid descriptors.
     Holes,
     /// Leaves of this level.
-    Leaves(Content),
+    Leaves(&'p Content),
     /// A table for each slot.
     Tables,
 }
@@ -77,12 +77,13 @@ impl Content {
 
 impl Pieces {
     /// The segment of a table of `level` that begins at `at`, the start of a slot, and ends at or before `end`.
-    pub(crate) fn segment<G: Granule>(&self, layout: Layout, level: Level, at: u64, end: u64) -> Segment {
+    #[inline(always)]
+    pub(crate) fn segment<G: Granule>(&self, layout: Layout, level: Level, at: u64, end: u64) -> Segment<'_> {
         let slot_bytes = 1 << G::PAGE_SIZE.level_shift(level);
         let (content, limit) = match at {
-            _ if at < self.from => (self.outside, self.from),
-            _ if at < self.to => (self.inside, self.to),
-            _ => (self.outside, end),
+            _ if at < self.from => (&self.outside, self.from),
+            _ if at < self.to => (&self.inside, self.to),
+            _ => (&self.outside, end),
         };
         let whole = limit.min(end) & !(slot_bytes - 1);
         match content {
@@ -95,12 +96,13 @@ impl Pieces {
 
     /// How many tables it takes to hold all this beneath one slot of the level above `level`, which starts at `start`.
     pub(crate) fn tables<G: Granule>(&self, layout: Layout, level: Level, start: u64) -> usize {
+        let Some(next) = level.next() else { return 1 };
         let end = start + ((G::ENTRIES as u64) << G::PAGE_SIZE.level_shift(level));
         let mut count = 1;
         let mut at = start;
         while at < end {
             let segment = self.segment::<G>(layout, level, at, end);
-            if let (Kind::Tables, Some(next)) = (segment.kind, level.next()) {
+            if matches!(segment.kind, Kind::Tables) {
                 // Slots of one segment are alike, so that one stands for all.
                 let slots = (segment.end - at) >> G::PAGE_SIZE.level_shift(level);
                 count += slots as usize * self.tables::<G>(layout, next, at);

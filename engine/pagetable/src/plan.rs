@@ -88,34 +88,30 @@ impl<G: Granule, R: Regime, P: Platform> Ready<'_, '_, '_, '_, G, R, P> {
     pub fn apply(self, gather: &mut Gather<G, R>) {
         let Self { plan: Plan { table, changes, licence, start, .. }, reserve } = self;
         let method = licence.map_or(Method::Break, Licence::method);
-        let only = match start {
-            Start::Single(single) => return Editor::new(table, method, reserve, gather).set_single(&single),
-            Start::Table(goal, table) => Some((goal, table)),
-            Start::Root => None,
-        };
-        apply_walking(only, changes, Editor::new(table, method, reserve, gather), table);
+        match start {
+            Start::Single(single) => Editor::new(table, method, reserve, gather).set_single(&single),
+            Start::Table(goal, start) => pursue(&mut Editor::new(table, method, reserve, gather), &goal, start),
+            Start::Root => pursue_all(&mut Editor::new(table, method, reserve, gather), changes, table),
+        }
     }
 }
 
-/// Changes that were checked, one after the other; or the goal of the only one, where its walk begins.
+/// Changes that were checked, one after the other.
 #[inline(never)]
-fn apply_walking<G: Granule, R: Regime, P: Platform>(
-    only: Option<(Goal, Table)>,
+fn pursue_all<G: Granule, R: Regime, P: Platform>(
+    editor: &mut Editor<'_, G, R, P>,
     changes: &[Change<R>],
-    mut editor: Editor<'_, G, R, P>,
     table: &PageTable<'_, G, R, P>,
 ) {
-    if let Some((goal, start)) = only {
-        return pursue(&mut editor, &goal, start);
-    }
     for goal in changes.iter().filter_map(|change| goal(table.geometry, change).ok()) {
         for goal in [Some(goal), goal.then()].into_iter().flatten() {
-            pursue(&mut editor, &goal.checked(), table.find_table(goal.from, goal.to));
+            pursue(editor, &goal.checked(), table.find_table(goal.from, goal.to));
         }
     }
 }
 
 /// Walks a goal that was checked, and carries out what is decided.
+#[inline(never)]
 fn pursue<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P>, goal: &Goal, start: Table) {
     let Editor { platform, geometry, regime, .. } = *editor;
     editor.unhinted_to = 0;

@@ -98,7 +98,8 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
         let (mut slot, mut leaf, mut at) = (visit.slot, visit.descriptor, visit.start);
         let mut stale_from = at;
         loop {
-            if !self.set_leaf(slot, leaf, edit.apply(leaf), edit) {
+            let (old, new) = self.set_leaf(slot, leaf, edit.apply(leaf), edit);
+            if !self.is_stale(old, new) {
                 self.forget(visit.level, stale_from, at);
                 stale_from = at + bytes;
             }
@@ -120,20 +121,26 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
     /// One page changes in place.
     #[inline(always)]
     pub(crate) fn set_single(&mut self, single: &Single) {
-        let is_stale = self.set_leaf(single.slot, single.old, single.new, single.edit);
+        let (old, new) = self.set_leaf(single.slot, single.old, single.new, single.edit);
         self.note_store();
-        if self.is_live && is_stale {
+        if self.is_live && self.is_stale(old, new) {
             self.gather.forget(self.platform, Level::L3, single.start, G::SIZE_BYTES, true);
         }
     }
 
-    /// Makes `new` of the leaf `old` by `edit`, or what `edit` makes of what hardware has written meanwhile. Says whether TLBs
-    /// may hold a copy that matters: not without the access flag, and not if hardware ignores what changed.
+    /// Makes `new` of the leaf `old` by `edit`, or what `edit` makes of what hardware has written meanwhile: what it was, and is.
     #[inline(always)]
-    fn set_leaf(&self, slot: Slot, mut old: Descriptor, mut new: Descriptor, edit: Edit) -> bool {
+    fn set_leaf(&self, slot: Slot, mut old: Descriptor, mut new: Descriptor, edit: Edit) -> (Descriptor, Descriptor) {
         while let Err(actual) = self.swap(slot, old, new) {
             (old, new) = (actual, edit.apply(actual));
         }
+        (old, new)
+    }
+
+    /// Whether TLBs may hold a copy of the leaf `old`, now `new`, that matters: not without the access flag, and not if hardware
+    /// ignores what changed.
+    #[inline(always)]
+    fn is_stale(&self, old: Descriptor, new: Descriptor) -> bool {
         let is_cached = old.bits() & R::Attributes::ACCESS_FLAG != 0 || self.regime.has_hardware_updates();
         is_cached && (old.bits() ^ new.bits()) & !R::Attributes::IGNORED != 0
     }

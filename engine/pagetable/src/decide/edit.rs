@@ -88,6 +88,7 @@ impl Part {
     }
 
     /// The pieces of a leaf of `level` at `start`, of which this part is edited.
+    #[inline(always)]
     pub(crate) fn pieces<G: Granule>(
         &self,
         geometry: Geometry<G>,

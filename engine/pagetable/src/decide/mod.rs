@@ -152,7 +152,7 @@ impl Goal {
         let limit = segment.end.min(geometry.table_end(visit.level, visit.start));
         let slots = (limit - visit.start) >> Geometry::<G>::shift(visit.level);
         let holes = count_holes(platform, visit.slot, slots as usize);
-        Decision::Fill(content, visit.start + ((holes as u64) << Geometry::<G>::shift(visit.level)))
+        Decision::Fill(*content, visit.start + ((holes as u64) << Geometry::<G>::shift(visit.level)))
     }
 
     /// A leaf gives way to other content: a group is dissolved first, and its members met again one by one.
