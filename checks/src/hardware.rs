@@ -97,12 +97,7 @@ fn find(scenario: &Scenario, peek: Peek<'_>, root: u64, address: u64) -> Option<
     })
 }
 
-fn find_as<G: Granule, R: Edited>(
-    scenario: &Scenario,
-    peek: &impl Platform,
-    root: u64,
-    address: u64,
-) -> Option<Found> {
+fn find_as<G: Granule, R: Edited>(scenario: &Scenario, peek: &impl Platform, root: u64, address: u64) -> Option<Found> {
     let parameters = &scenario.parameters;
     let geometry = R::geometry::<G>(parameters).ok()?;
     let view: View<'_, G, R, _> = View::new(peek, geometry, R::of(parameters), PhysAddr::new(root));

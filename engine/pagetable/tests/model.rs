@@ -12,7 +12,7 @@ use std::ops::{ControlFlow, Range};
 
 use common::regimes::Drawn;
 use pagetable::{
-    Census, Change, El1, El2, El2And0, Licence, Memory, PageTable, Refusal, Regime, Reserve, Stage2, Step, TlbFeatures,
+    Census, Change, El1, El2, El2And0, Licence, Memory, PageTable, Refusal, Reserve, Stage2, Step, TlbFeatures,
     Tolerance,
 };
 use proptest::prelude::*;
@@ -159,8 +159,8 @@ impl<G: Granule> Model<G> {
     }
 }
 
-/// Reads the tables: pages as the model keeps them, and the number of tables.
-fn read<G: Granule, R: Drawn>(table: &PageTable<'_, G, R, Memory>, model: &Model<G>) -> (Vec<Page>, usize) {
+/// Reads the tables: pages as the model keeps them, and the number of tables. The model adopts the marks it finds.
+fn read<G: Granule, R: Drawn>(table: &PageTable<'_, G, R, Memory>, model: &mut Model<G>) -> (Vec<Page>, usize) {
     let geometry = table.geometry();
     let mask = geometry.layout().attribute_mask(G::PAGE_SIZE, Level::L3);
     let mut pages = vec![None; model.pages.len()];
@@ -194,6 +194,7 @@ fn read<G: Granule, R: Drawn>(table: &PageTable<'_, G, R, Memory>, model: &Model
         }
     }
     check_groups::<G, R>(table.regime(), &leaves);
+    model.adopt_marks(table.regime(), &pages);
     (pages, tables.len())
 }
 
@@ -290,8 +291,7 @@ fn run<G: Granule, R: Drawn>(bits: u32, layout: Layout, choice: u8, mode: Mode, 
                 model = wanted;
             }
         }
-        let (pages, tables) = read(&table, &model);
-        model.adopt_marks(regime, &pages);
+        let (pages, tables) = read(&table, &mut model);
         assert!(pages == model.pages, "pages differ after {changes:?}");
         assert_eq!(tables + reserve.count(), supplied, "tables are lost or used twice");
         if mode == Mode::Offline {

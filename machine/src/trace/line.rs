@@ -153,7 +153,8 @@ fn act(verb: &str, words: &[&str]) -> Result<Act, String> {
             return Ok(Act::Load { address: word_address(address)?, value: number(value)? });
         }
         ("exchange" | "exchange-release", [address, expected, value, found]) => {
-            let (address, expected, is_release) = (word_address(address)?, number(expected)?, verb == "exchange-release");
+            let (address, expected, is_release) =
+                (word_address(address)?, number(expected)?, verb == "exchange-release");
             return Ok(Act::Exchange { address, expected, value: number(value)?, found: number(found)?, is_release });
         }
         ("store" | "store-release", [address, value]) => {
