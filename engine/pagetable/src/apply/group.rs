@@ -104,25 +104,29 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
 
     /// Stores what the members of a group become that no TLB holds any more. Broken ones have kept all but bit 0.
     fn store_members(&self, level: Level, group: &Regroup, cut: &[Cut]) {
-        let shift = Geometry::<G>::shift(level);
+        let bytes = 1 << Geometry::<G>::shift(level);
         let marks = self.marks(group);
-        for number in 0..group.members {
+        let valid = if group.is_valid { Descriptor::VALID } else { 0 };
+        let contiguous = if group.becomes_group { Descriptor::CONTIGUOUS } else { 0 };
+        let member = |number: usize| {
             let slot = group.first.after(number);
-            let start = group.start + ((number as u64) << shift);
-            let valid = if group.is_valid { Descriptor::VALID } else { 0 };
-            let contiguous = if group.becomes_group { Descriptor::CONTIGUOUS } else { 0 };
             let bits = self.platform.load(slot).bits() & !Descriptor::CONTIGUOUS | valid | contiguous;
-            let leaf = marked::<R>(Descriptor::new(bits), marks);
-            let new = match cut.iter().find(|cut| cut.member == number) {
-                Some(cut) => {
-                    let Cut { leaf: before, table, .. } = *cut;
-                    keep_hardware_writes::<G, R, P>(self.platform, self.geometry, level, table, before, leaf);
-                    table
-                }
-                None if group.from <= start && start < group.to => group.edit.apply(leaf),
-                None => leaf,
-            };
-            self.platform.store(slot, new);
+            (slot, marked::<R>(Descriptor::new(bits), marks))
+        };
+        let (from, to) = (group.from - group.start, group.to - group.start);
+        let before = 0..(from / bytes) as usize;
+        let edited = from.div_ceil(bytes) as usize..(to / bytes) as usize;
+        let after = to.div_ceil(bytes) as usize..group.members;
+        for (slot, leaf) in before.chain(after).map(member) {
+            self.platform.store(slot, leaf);
+        }
+        for (slot, leaf) in edited.map(member) {
+            self.platform.store(slot, group.edit.apply(leaf));
+        }
+        for cut in cut.iter().filter(|cut| cut.member < group.members) {
+            let (slot, leaf) = member(cut.member);
+            keep_hardware_writes::<G, R, P>(self.platform, self.geometry, level, cut.table, cut.leaf, leaf);
+            self.platform.store(slot, cut.table);
         }
     }
 }
