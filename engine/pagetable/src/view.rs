@@ -34,7 +34,8 @@ pub struct Translation {
     pub output: PhysAddr,
     /// The leaf that holds the translation.
     pub size: LeafSize,
-    /// The leaf's descriptor.
+    /// The leaf's descriptor. Of a contiguous group hardware marks any member as accessed or written, and each mark is true of
+    /// all of them.
     pub descriptor: Descriptor,
 }
 
