@@ -27,15 +27,18 @@ pub(crate) enum Program {
     Monitor,
     /// A guest that tries what it must not.
     Fuzzer,
+    /// A guest that is a realm.
+    Realm,
 }
 
 impl Program {
-    /// The name of its package, and of its flat Image beside the ELF file.
-    const fn names(self) -> (&'static str, &'static str) {
+    /// The names of its package, of itself, and of its flat Image beside the ELF file.
+    const fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Program::Kernel => ("kernel", "Image"),
-            Program::Monitor => ("monitor", "Monitor"),
-            Program::Fuzzer => ("fuzzer", "Fuzzer"),
+            Program::Kernel => ("kernel", "kernel", "Image"),
+            Program::Monitor => ("monitor", "monitor", "Monitor"),
+            Program::Fuzzer => ("guests", "fuzzer", "Fuzzer"),
+            Program::Realm => ("guests", "realm", "Realm"),
         }
     }
 }
@@ -74,9 +77,9 @@ pub(crate) fn metadata() -> Result<Value, Failure> {
 
 /// Builds a program and flattens it. Cargo's lines go to `say`; of a fresh build it says nothing.
 pub(crate) fn build(program: Program, say: &mut dyn FnMut(&str)) -> Result<Kernel, Failure> {
-    let (name, image) = program.names();
+    let (package, name, image) = program.names();
     ensure_target(BARE_TARGET)?;
-    let mut command = cargo(&["build", "--release", "--package", name, "--target", BARE_TARGET]);
+    let mut command = cargo(&["build", "--release", "--package", package, "--bin", name, "--target", BARE_TARGET]);
     command.args(["--message-format", "json-render-diagnostics"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(no_cargo)?;
     let messages = child.stdout.take().map(|mut pipe| {

@@ -2,9 +2,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use hardware::fuzzer::{execute, fetch, read_exceptions};
-
-use crate::random::Random;
+use guests::random::Random;
+use hardware::guest::{execute, fetch, read_exceptions};
 
 /// Where 2 MiB of the monitor's memory start: its image, and its tables.
 pub(crate) static HIDDEN_BELOW: AtomicU64 = AtomicU64::new(0);
