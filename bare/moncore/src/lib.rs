@@ -3,6 +3,7 @@
 //! ```text
 //! command line ──> options ──> identity: what each CPU's ID registers read as
 //! SMC, HVC ──────> call: which function of whose interface, and what is answered to the rest
+//! SMC ────────────> realm: what RSI answers, and what a realm's host does to a request
 //! a TLBI ────────> conflicts: whether a TLB conflict abort is to come, and where
 //! every exit ────> counts ──> the report at the end
 //! ```
@@ -16,3 +17,5 @@ pub mod conflicts;
 pub mod counts;
 pub mod identity;
 pub mod options;
+mod random;
+pub mod realm;

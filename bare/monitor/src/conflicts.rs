@@ -9,10 +9,9 @@ use moncore::counts::Event;
 use vmsa::{Maintenance, PhysAddr, TlbiOp};
 
 use crate::cpus::COUNTS;
-use crate::memory;
 use crate::tables::PAGE_BYTES;
+use crate::{memory, stage2};
 
-/// Edits stage 2, so that this lock is that of the guest's page table too.
 static CONFLICTS: Lock<Option<Conflicts>> = Lock::new(None);
 
 /// DFSC and IFSC of a TLB conflict abort.
@@ -39,7 +38,7 @@ pub(crate) fn note_tlbi(exit: &Exit) {
     CONFLICTS.with(|conflicts| {
         let Some(conflicts) = conflicts else { return };
         if let Some(page) = conflicts.note_tlbi() {
-            memory::show(PhysAddr::new(page));
+            stage2::show(PhysAddr::new(page));
         }
         // With the guest's MMU off there are no TLB entries to conflict.
         if guest::read_control() & 1 == 0 {
@@ -55,9 +54,9 @@ pub(crate) fn note_tlbi(exit: &Exit) {
         }
         let before = conflicts.arm(page, address);
         if let Some(before) = before {
-            memory::show(PhysAddr::new(before));
+            stage2::show(PhysAddr::new(before));
         }
-        memory::hide(PhysAddr::new(page));
+        stage2::hide(PhysAddr::new(page));
     });
 }
 
@@ -69,7 +68,7 @@ pub(crate) fn handle(exit: &mut Exit, page: u64) {
         let conflicts = conflicts.as_mut().filter(|conflicts| conflicts.is_armed(page))?;
         let strike = conflicts.strike(address, syndrome.is_on_stage1_walk());
         if strike != (Strike::Guest { is_last: false }) {
-            memory::show(PhysAddr::new(page));
+            stage2::show(PhysAddr::new(page));
         }
         Some(strike)
     });

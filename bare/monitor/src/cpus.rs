@@ -16,7 +16,8 @@ use moncore::options::{MAX_CPUS, Options};
 use spin::Once;
 use vmsa::PhysAddr;
 
-use crate::memory::{self, Stage2Registers};
+use crate::memory;
+use crate::stage2::Stage2Registers;
 
 /// What every CPU's guest did.
 pub(crate) static COUNTS: Counts = Counts::new();
