@@ -65,6 +65,11 @@ pub fn read_exceptions() -> u64 {
     unsafe { count.read_volatile() }
 }
 
+/// ESR_EL1 and FAR_EL1: what the last exception of this CPU was about.
+pub fn read_fault() -> (u64, u64) {
+    (read_register!("esr_el1"), read_register!("far_el1"))
+}
+
 /// Starts another CPU, with the number `cpu`, below [`CPUS`]: it enters `guest_secondary`.
 ///
 /// # Safety

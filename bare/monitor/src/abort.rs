@@ -33,7 +33,7 @@ pub(crate) fn handle(exit: &mut Exit) {
             Meaning::Private => refuse(exit, Event::Private, "private memory, by its unprotected address"),
             Meaning::Other => refuse(exit, Event::Refused, "nothing of the guest's"),
         },
-        _ => refuse(exit, Event::Refused, "not for this"),
+        _ => refuse(exit, Event::Refused, "what may not be done there"),
     }
 }
 
