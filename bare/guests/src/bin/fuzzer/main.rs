@@ -1,5 +1,5 @@
-//! The fuzzer: a guest at EL1 without an MMU that makes random calls to firmware, runs random system instructions and tries
-//! to reach memory that is not its own. It passes if none of that memory answers; that the monitor still runs at the end is
+//! The fuzzer: a guest at EL1 without an MMU that makes random calls to firmware, of RSI too, runs random system instructions
+//! and tries to reach memory that is not its own. It passes if none of that memory answers; that the monitor still runs at the end is
 //! the other half of the test.
 //!
 //! `fuzz.seed=` and `fuzz.rounds=`, in decimal, stand on its command line. The same seed gives the same rounds.
@@ -10,7 +10,8 @@ mod attempts;
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use guests::{machine, say};
+use guests::rsi::{self, Granule};
+use guests::{console, machine, say};
 use hardware::{image, interrupts};
 use kerncore::command_line::Words;
 
@@ -31,6 +32,11 @@ static REACHED: AtomicU64 = AtomicU64::new(0);
 const PIECE_BYTES: u64 = 2 << 20;
 
 fn main(device_tree: u64) -> ! {
+    static CONFIGURATION: Granule = Granule::new();
+    if let Some(unprotected) = rsi::find_unprotected(&CONFIGURATION) {
+        console::set_offset(unprotected);
+        attempts::UNPROTECTED.store(unprotected, Ordering::Relaxed);
+    }
     // SAFETY: the boot protocol has one in x0; nothing writes it while this runs.
     let machine = unsafe { machine::read(device_tree) };
     for word in Words::new(machine.bootargs) {

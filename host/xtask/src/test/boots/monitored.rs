@@ -17,6 +17,25 @@ const MIXED: &[(&str, &str, &[Words], usize, Words)] = &[
     ("64K where there is no 16K", "no-16k-on-secondaries.toml --page-size 64k", &[], 4, &["page size: 64K"]),
 ];
 
+/// The same of the guest that is a realm, with what the monitor's report must count.
+const REALMS: &[(&str, &str, Words)] = &[
+    ("a realm, 1 CPU", "realm.toml --kernel realm --cpus 1", &["RSI calls", "shared, as protected"]),
+    ("a realm, 4 CPUs", "realm.toml --kernel realm --cpus 4", &["private, as shared"]),
+    (
+        "a realm that is refused",
+        "realm-that-is-refused.toml --kernel realm --cpus 4 --append realm.step=5",
+        &["RSI requests refused", "RSI requests in part"],
+    ),
+    ("a realm with errors", "realm-with-errors.toml --kernel realm --cpus 4", &["RSI calls, errors"]),
+    ("a realm of 48 bits", "realm-of-48-bits.toml --kernel realm --cpus 2", &["RSI calls"]),
+    (
+        "a realm that tries everything",
+        "realm.toml --kernel fuzzer --cpus 4 --append fuzz.rounds=5000",
+        &["RSI calls", "shared, as protected", "private, as shared"],
+    ),
+    ("a realm that does not know it", "realm-in-disguise.toml --cpus 2", &["ID registers read"]),
+];
+
 /// Every boot of this file.
 pub(super) fn all() -> Vec<Boot> {
     let mut boots = Vec::new();
@@ -42,6 +61,15 @@ pub(super) fn all() -> Vec<Boot> {
             &format!("--monitor --cpus 4 --machine bare/monitor/machines/{options}"),
             warnings,
             vec![Cpus(cpus), Says(says)],
+        )
+    }));
+    boots.extend(REALMS.iter().map(|&(name, options, counts)| Boot {
+        name: format!("monitor, {name}"),
+        ..other(
+            name,
+            &format!("--monitor --memory 256M --machine bare/monitor/machines/{options}"),
+            &[],
+            counts.iter().map(|count| MonitorCounts(count)).collect(),
         )
     }));
     boots.extend([1, 4].map(|cpus| {
