@@ -8,6 +8,8 @@
 //! ```
 
 use core::ops::Range;
+use core::slice;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::el2::boot::{Boot, SCTLR_MMU_ON, Translation};
 use hardware::el2::stack;
@@ -140,27 +142,20 @@ pub(crate) const WINDOW_PAGES: u64 = 256;
 const WINDOW: u64 = (1 << INPUT_BITS) - (2 << 20);
 
 /// Pages of the guest's in the monitor's map. The guest may be writing them.
-pub(crate) struct Window {
-    words: *mut u64,
-    count: usize,
-}
+pub(crate) struct Window<'w>(&'w [AtomicU64]);
 
-impl Window {
+impl Window<'_> {
     /// The word at `index`.
     pub(crate) fn read(&self, index: usize) -> u64 {
-        assert!(index < self.count);
-        // SAFETY: within the pages that `with_window` has mapped, which no reference leads to.
-        unsafe { self.words.add(index).read_volatile() }
+        self.0[index].load(Ordering::Relaxed)
     }
 
     pub(crate) fn write(&self, index: usize, word: u64) {
-        assert!(index < self.count);
-        // SAFETY: as for `read`; `with_window` takes pages of the guest's alone.
-        unsafe { self.words.add(index).write_volatile(word) };
+        self.0[index].store(word, Ordering::Relaxed);
     }
 
     pub(crate) fn fill(&self, word: u64) {
-        (0..self.count).for_each(|index| self.write(index, word));
+        self.0.iter().for_each(|place| place.store(word, Ordering::Relaxed));
     }
 }
 
@@ -173,7 +168,10 @@ pub(crate) fn with_window<R>(pages: PhysicalRange, body: impl FnOnce(&Window) ->
     let lines = WINDOW as usize..(WINDOW + bytes) as usize;
     // A guest may have written past the caches, where a clean line would hide it.
     cache::clean_and_invalidate(lines.clone());
-    let result = body(&Window { words: WINDOW as *mut u64, count: (bytes / 8) as usize });
+    // SAFETY: mapped just now, of the guest's memory, to which the monitor has no other way; what the guest does there
+    // meanwhile is to atomic words. The borrow ends before the pages go.
+    let words = unsafe { slice::from_raw_parts(WINDOW as *const AtomicU64, (bytes / 8) as usize) };
+    let result = body(&Window(words));
     // It may read past the caches, too.
     cache::clean_and_invalidate(lines);
     edit(Change::Unmap { from })?;

@@ -32,7 +32,7 @@ const CPUS: usize = hardware::guest::CPUS;
 /// What the command line says.
 static STEP: AtomicU64 = AtomicU64::new(0);
 static SEED: AtomicU64 = AtomicU64::new(1);
-static ROUNDS: AtomicU64 = AtomicU64::new(200);
+static ROUNDS: AtomicU64 = AtomicU64::new(60);
 /// The number of CPUs, once it is known, and of those that have made all checks.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static DONE: AtomicUsize = AtomicUsize::new(0);

@@ -63,15 +63,7 @@ pub(super) fn all() -> Vec<Boot> {
             vec![Cpus(cpus), Says(says)],
         )
     }));
-    boots.extend(REALMS.iter().map(|&(name, options, counts)| Boot {
-        name: format!("monitor, {name}"),
-        ..other(
-            name,
-            &format!("--monitor --memory 256M --machine bare/monitor/machines/{options}"),
-            &[],
-            counts.iter().map(|count| MonitorCounts(count)).collect(),
-        )
-    }));
+    boots.extend(REALMS.iter().map(realm));
     boots.extend([1, 4].map(|cpus| {
         let options = format!("--monitor --kernel fuzzer --memory 256M --cpus {cpus} --append fuzz.rounds=20000");
         let counts = ["unknown firmware calls", "accesses refused"];
@@ -111,4 +103,10 @@ pub(super) fn all() -> Vec<Boot> {
         monitored("8 GiB", "--memory 8G", vec![Cpus(2)]),
     ]);
     boots
+}
+
+fn realm(&(name, options, counts): &(&str, &str, Words)) -> Boot {
+    let options = format!("--monitor --memory 256M --machine bare/monitor/machines/{options}");
+    let counts = counts.iter().map(|count| MonitorCounts(count)).collect();
+    Boot { name: format!("monitor, {name}"), ..other(name, &options, &[], counts) }
 }
