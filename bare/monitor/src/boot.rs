@@ -9,6 +9,7 @@ use kerncore::devicetree::{self, MachineDescription, Problem};
 use kerncore::finding::{Findings, Severity};
 use kerncore::range::PhysicalRange;
 use moncore::options::{self, Options};
+use moncore::realm::Space;
 use vmsa::PhysAddr;
 
 use crate::console::{self, say};
@@ -159,8 +160,10 @@ pub(crate) enum NotStarted {
     Occupied(PhysicalRange, kerncore::memory_map::Kind),
     /// No room for the tables of stage 2.
     NoRoom(kerncore::early::EarlyError),
-    /// Addresses of so many bits cannot be the realm's.
-    Realm(u32, &'static str),
+    /// The realm's addresses have more bits than the CPUs, which have so many.
+    RealmTooWide(Space, u32),
+    /// Memory that ends here has addresses that are not protected ones of the realm.
+    RealmTooNarrow(Space, u64),
     /// The layout of memory cannot be used.
     Memory,
     /// The guest's device tree could not be made.
@@ -174,7 +177,13 @@ impl core::fmt::Display for NotStarted {
             Self::Image(what, address) => write!(f, "monitor.guest={:#x}: {what}", address.bits()),
             Self::Occupied(range, kind) => write!(f, "memory: the monitor needs {range}, but there is: {kind}"),
             Self::NoRoom(error) => write!(f, "memory: {error}"),
-            Self::Realm(bits, what) => write!(f, "monitor.realm.bits={bits:#x}: {what}"),
+            Self::RealmTooWide(space, most) => {
+                write!(f, "a realm of {} bits: this machine's CPUs have {most}, expected no more", space.bits())
+            }
+            Self::RealmTooNarrow(space, end) => {
+                let (bits, protected) = (space.bits(), space.protected_end());
+                write!(f, "a realm of {bits} bits: memory ends at {end:#x}, expected no more than {protected:#x}")
+            }
             Self::Memory => f.write_str("memory: its layout is too complicated"),
             Self::Tree(error) => write!(f, "device tree: {error}"),
         }

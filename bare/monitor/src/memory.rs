@@ -120,7 +120,7 @@ pub(crate) fn lay_out(
     if let Some(space) = realm {
         let end = ram.iter().map(|range| range.end.bits()).max().unwrap_or(0);
         if end > space.protected_end() {
-            return Err(NotStarted::Realm(space.bits(), "memory has higher addresses than the protected ones"));
+            return Err(NotStarted::RealmTooNarrow(space, end));
         }
         // Everything a second time at its unprotected address, and the states of pages.
         bytes = 2 * bytes + 8 * States::words(end) as u64;

@@ -159,9 +159,9 @@ fn all_ram(memory: &GuestMemory, pool: &mut Pool) -> Result<States<'static>, Not
 /// As many bits as the CPU's physical addresses have, up to 48, or as the realm's have.
 fn input_bits(cpu: &IdRegisters, realm: Option<Settings>) -> Result<u32, NotStarted> {
     let most = cpu.output_bits().min(48);
-    match realm.map(|realm| realm.space.bits()) {
-        Some(bits) if bits > most => Err(NotStarted::Realm(bits, "this machine's CPUs have fewer")),
-        bits => Ok(bits.unwrap_or(most)),
+    match realm.map(|realm| realm.space) {
+        Some(space) if space.bits() > most => Err(NotStarted::RealmTooWide(space, most)),
+        space => Ok(space.map_or(most, Space::bits)),
     }
 }
 

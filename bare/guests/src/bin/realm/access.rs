@@ -54,11 +54,13 @@ impl Outcome {
         Self::Fault { class: INSTRUCTION_ABORT, status: EXTERNAL, address }
     }
 
-    /// A number that tells outcomes apart in a report.
+    /// A number that tells outcomes apart in a report: of a fault 0xfa, 40 bits of the address, EC and the status.
     pub(crate) const fn number(self) -> u64 {
         match self {
             Self::Done(value) => value,
-            Self::Fault { class, status, .. } => 0xfa << 56 | class << 8 | status,
+            Self::Fault { class, status, address } => {
+                0xfa << 56 | (address & 0xff_ffff_ffff) << 16 | class << 8 | status
+            }
         }
     }
 }
