@@ -9,6 +9,7 @@ use moncore::realm::{GRANULE_BYTES, Space, State, error};
 use spin::Once;
 
 use crate::cpus::COUNTS;
+use crate::tables::TableError;
 use crate::{memory, stage2};
 
 static HOST: Lock<Option<Host>> = Lock::new(None);
@@ -51,6 +52,15 @@ fn count(event: Event) {
     COUNTS.add(cpu_index(), event);
 }
 
+/// The answer to a call about a page: it was none, it could not be shown, or all is done.
+fn done(result: Option<Result<(), TableError>>) -> Answer {
+    match result {
+        None => error(ERROR_INPUT),
+        Some(Err(_)) => error(ERROR_UNKNOWN),
+        Some(Ok(())) => [SUCCESS, 0, 0, 0],
+    }
+}
+
 /// RSI_REALM_CONFIG: a granule that begins with the bits of an address. The hash algorithm is SHA-256, whose number is 0,
 /// and so is the personalization value.
 fn configuration(address: u64, space: Space) -> Answer {
@@ -58,7 +68,7 @@ fn configuration(address: u64, space: Space) -> Answer {
         page.fill(0);
         page.write(0, space.bits().into());
     });
-    written.map_or(error(ERROR_INPUT), |()| [SUCCESS, 0, 0, 0])
+    done(written)
 }
 
 /// RSI_HOST_CALL, to which this host answers in registers of the structure: to the immediate 0 with the monitor's UID in
@@ -72,7 +82,7 @@ fn host_call(address: u64) -> Answer {
             page.write(start + 1 + register, *value);
         }
     });
-    answered.map_or(error(ERROR_INPUT), |()| [SUCCESS, 0, 0, 0])
+    done(answered)
 }
 
 /// RSI_IPA_STATE_SET.

@@ -303,11 +303,11 @@ pub(crate) fn set_state(range: Range<u64>, state: State) -> u64 {
 
 /// Runs `body` with the private page of a realm's that holds an address; `None` if that is none. The page stays private
 /// meanwhile.
-pub(crate) fn with_private_page<R>(address: u64, body: impl FnOnce(&Window) -> R) -> Option<R> {
+pub(crate) fn with_private_page<R>(address: u64, body: impl FnOnce(&Window) -> R) -> Option<Result<R, TableError>> {
     let page = address & !(PAGE_BYTES - 1);
     if !memory::is_guests(PhysAddr::new(page)) {
         return None;
     }
     let pages = PhysicalRange::from_size(PhysAddr::new(page), PAGE_BYTES);
-    with_live(|live| live.is_private(page).then(|| map::with_window(pages, body).ok()).flatten()).flatten()
+    with_live(|live| live.is_private(page).then(|| map::with_window(pages, body))).flatten()
 }
