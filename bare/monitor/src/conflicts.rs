@@ -4,7 +4,7 @@ use hardware::el2::exit::{Exit, cpu_index};
 use hardware::el2::guest::{self, Injected, inject};
 use hardware::lock::Lock;
 use hardware::maintenance::maintain;
-use moncore::conflicts::{Conflicts, Settings, Strike};
+use moncore::conflicts::{Access, Conflicts, MAX_ARMED, Settings, Strike};
 use moncore::counts::Event;
 use vmsa::{Maintenance, PhysAddr, TlbiOp};
 
@@ -27,47 +27,66 @@ pub(crate) fn set_up(settings: Option<Settings>) {
 
 /// The guest announces a resize, or its end. Whether that could be noted; where no conflicts are to come it need not be.
 pub(crate) fn note_resize(start: u64, end: u64, is_begin: bool) -> bool {
-    CONFLICTS.with(|conflicts| match conflicts {
-        Some(conflicts) if is_begin => conflicts.begin_resize(start..end),
-        Some(conflicts) => conflicts.end_resize(start..end),
-        None => true,
+    let range = start..end;
+    CONFLICTS.with(|conflicts| {
+        let Some(conflicts) = conflicts else { return true };
+        let is_noted =
+            if is_begin { conflicts.begin_resize(range.clone()) } else { conflicts.end_resize(range.clone()) };
+        while let Some(page) = conflicts.take_ended() {
+            memory::show(PhysAddr::new(page));
+        }
+        if is_begin && is_noted && is_translating() && conflicts.is_moment() {
+            for _ in 0..MAX_ARMED {
+                let address = conflicts.choose_in(&range);
+                arm(conflicts, address);
+            }
+        }
+        is_noted
     })
 }
 
-/// The guest has executed a TLBI: a conflict may be over, and another one may begin.
-pub(crate) fn note_tlbi(exit: &Exit) {
+/// The guest has executed a TLBI: conflicts may be over, and another one may begin.
+pub(crate) fn note_tlbi(exit: &Exit, op: TlbiOp) {
     CONFLICTS.with(|conflicts| {
         let Some(conflicts) = conflicts else { return };
-        if let Some(page) = conflicts.note_tlbi() {
+        while let Some(page) = conflicts.note_tlbi(op, cpu_index()) {
             memory::show(PhysAddr::new(page));
         }
-        // With the guest's MMU off there are no TLB entries to conflict.
-        if guest::read_control() & 1 == 0 {
+        if !is_translating() {
             return;
         }
         let mut pointers = [0; 34];
         pointers[..31].copy_from_slice(&exit.frame.registers);
         pointers[31..].copy_from_slice(&[exit.frame.return_address, guest::read_user_stack(), guest::read_stack()]);
-        let Some(address) = conflicts.choose(&pointers) else { return };
-        let Some(page) = guest::translate(address).map(|at| at & !(PAGE_BYTES - 1)) else { return };
-        if !memory::is_guests(PhysAddr::new(page)) {
-            return;
+        if let Some(address) = conflicts.choose(&pointers) {
+            arm(conflicts, address);
         }
-        let before = conflicts.arm(page, address);
-        if let Some(before) = before {
-            memory::show(PhysAddr::new(before));
-        }
-        memory::hide(PhysAddr::new(page));
     });
+}
+
+/// Whether this CPU's guest has its MMU on: with it off there are no TLB entries to conflict.
+fn is_translating() -> bool {
+    guest::read_control() & 1 == 1
+}
+
+/// Has the page at a virtual address conflict, if the guest has memory there.
+fn arm(conflicts: &mut Conflicts, address: u64) {
+    let Some(page) = guest::translate(address).map(|at| at & !(PAGE_BYTES - 1)) else { return };
+    if !memory::is_guests(PhysAddr::new(page)) {
+        return;
+    }
+    if let Some(before) = conflicts.arm(page, address) {
+        memory::show(PhysAddr::new(before));
+    }
+    memory::hide(PhysAddr::new(page));
 }
 
 /// Answers an access to the guest's own memory that stage 2 refused: the page is armed, or was until a moment ago.
 pub(crate) fn handle(exit: &mut Exit, page: u64) {
-    let syndrome = exit.syndrome();
-    let address = exit.frame.fault_address;
+    let access =
+        Access { address: exit.frame.fault_address, is_walk: exit.syndrome().is_on_stage1_walk(), cpu: cpu_index() };
     let struck = CONFLICTS.with(|conflicts| {
-        let conflicts = conflicts.as_mut().filter(|conflicts| conflicts.is_armed(page))?;
-        let strike = conflicts.strike(address, syndrome.is_on_stage1_walk());
+        let strike = conflicts.as_mut()?.strike(page, access)?;
         if strike != (Strike::Guest { is_last: false }) {
             memory::show(PhysAddr::new(page));
         }
