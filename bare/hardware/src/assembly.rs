@@ -12,3 +12,5 @@ mod fuzzer;
 mod kernel;
 #[cfg(feature = "monitor")]
 mod monitor;
+#[cfg(feature = "resizer")]
+mod resizer;

@@ -41,6 +41,10 @@ ranges! {
     bss = boot_guard_end..early_tables_start;
     /// Room for the tables of the first identity map: not cleared, and free once the high half is reached.
     early_tables = early_tables_start..image_end;
+    /// Where the resizer's tables lie.
+    tables = tables_start..tables_end;
+    /// What the resizer resizes: whole blocks of 2 MiB.
+    arena = arena_start..arena_end;
 }
 
 /// The address the image was linked for: where it runs in the high half.

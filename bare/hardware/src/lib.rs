@@ -26,6 +26,8 @@ pub mod el2;
 
 #[cfg(feature = "fuzzer")]
 pub mod fuzzer;
+#[cfg(feature = "resizer")]
+pub mod resizer;
 
 #[cfg(feature = "kernel")]
 pub mod boot;
@@ -45,5 +47,5 @@ pub mod probe;
 pub mod secondary;
 #[cfg(feature = "kernel")]
 pub mod stack;
-#[cfg(feature = "kernel")]
+#[cfg(any(feature = "kernel", feature = "resizer"))]
 pub mod translation;

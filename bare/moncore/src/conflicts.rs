@@ -9,6 +9,8 @@ use core::ops::Range;
 use kerncore::list::List;
 use vmsa::TlbiOp;
 
+use crate::random::Random;
+
 /// Addresses that can be listed, and resizes that can be under way at a time.
 pub const MAX_ADDRESSES: usize = 8;
 const MAX_RESIZES: usize = 16;
@@ -38,24 +40,6 @@ impl Settings {
     /// Faithful, one moment in 16 TLBIs, one abort each.
     pub const DEFAULT: Self =
         Self { seed: 1, rate: 16, after: 0, burst: 1, is_merciless: false, is_stage2: false, addresses: List::new(0) };
-}
-
-/// Choices that look random and are the same in every run: SplitMix64.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Random(u64);
-
-impl Random {
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Below `limit`, which is not 0.
-    fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
-    }
 }
 
 /// A page that is armed.
@@ -125,7 +109,7 @@ impl Conflicts {
     pub const fn new(settings: Settings) -> Self {
         Self {
             settings,
-            random: Random(settings.seed),
+            random: Random::new(settings.seed),
             to_pass: settings.after,
             resizes: List::new((0, 0)),
             struck_addresses: 0,

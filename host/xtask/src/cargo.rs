@@ -1,7 +1,9 @@
 //! Cargo, and what it knows: where the workspace is, what it holds, where it puts the kernel.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -27,15 +29,28 @@ pub(crate) enum Program {
     Monitor,
     /// A guest that tries what it must not.
     Fuzzer,
+    /// A guest that resizes what it uses.
+    Resizer,
 }
 
 impl Program {
+    /// Every program.
+    pub(crate) const ALL: [Program; 4] = [Program::Kernel, Program::Monitor, Program::Fuzzer, Program::Resizer];
+    /// The guests of the monitor's that are our own and not the kernel; `--kernel` knows them by their package.
+    const GUESTS: [Program; 2] = [Program::Fuzzer, Program::Resizer];
+
+    /// The guest of this name.
+    pub(crate) fn guest(name: &OsStr) -> Option<Program> {
+        Program::GUESTS.into_iter().find(|guest| guest.names().0 == name)
+    }
+
     /// The name of its package, and of its flat Image beside the ELF file.
     const fn names(self) -> (&'static str, &'static str) {
         match self {
             Program::Kernel => ("kernel", "Image"),
             Program::Monitor => ("monitor", "Monitor"),
             Program::Fuzzer => ("fuzzer", "Fuzzer"),
+            Program::Resizer => ("resizer", "Resizer"),
         }
     }
 }

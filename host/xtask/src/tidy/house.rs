@@ -35,6 +35,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("kernel", &["vmsa", "pagetable", "linearmap", "userspace", "kerncore", "hardware"]),
     room("monitor", &["vmsa", "pagetable", "kerncore", "moncore", "hardware", "machine"]),
     room("fuzzer", &["vmsa", "kerncore", "hardware"]),
+    room("resizer", &["vmsa", "pagetable", "kerncore", "moncore", "hardware"]),
     room("cli", &["vmsa", "pagetable", "image", "machine"]),
     room("zoo", &["checks", "machine"]),
     room("xtask", &[]),

@@ -1,0 +1,254 @@
+//! The resizer: a guest that splits and collapses the blocks in which all of its CPUs read, write and execute, at EL1 and EL0,
+//! as FEAT_BBM level 2 lets it: in place. It announces each resize to the monitor, answers TLB conflict aborts by forgetting
+//! everything, and passes if no word of its data is lost and no conflict came where none was announced.
+//!
+//! `resizer.seed=`, `resizer.count=` (of resizes) and `resizer.announces=0` (resize, and tell the monitor nothing) stand on its
+//! command line, in decimal.
+#![no_std]
+#![no_main]
+
+mod conflicts;
+mod console;
+mod finish;
+mod map;
+mod work;
+
+use core::slice;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use hardware::fuzzer::{self, CPUS};
+use hardware::resizer::turn_on;
+use hardware::translation::Translation;
+use hardware::{image, interrupts, registers};
+use kerncore::command_line::Words;
+use kerncore::devicetree::{self, MachineDescription};
+use kerncore::finding::Findings;
+use kerncore::list::List;
+use moncore::random::Random;
+use pagetable::{Census, Change, El1, Licence, Tolerance};
+use vmsa::{BbmLevel, Midr, VirtAddr};
+
+use console::say;
+use finish::{Check, WHERE_ANNOUNCED};
+use map::{BLOCK_PAGES, BLOCKS, Map, PAGE_BYTES, block};
+use work::Worker;
+
+hardware::fuzzer_entry_points! {
+    main: main,
+    secondary: secondary,
+}
+hardware::resizer_exception_handler!(conflicts::handle);
+
+/// What every CPU loads when it turns its MMU on: MAIR, TCR, TTBR0. Written before any other CPU runs.
+static TRANSLATION: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+static SEED: AtomicU64 = AtomicU64::new(1);
+/// For each CPU that has its MMU on, 1 more than its level of FEAT_BBM.
+static LEVELS: [AtomicU64; CPUS] = [const { AtomicU64::new(0) }; CPUS];
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+static IDLE: [AtomicBool; CPUS] = [const { AtomicBool::new(false) }; CPUS];
+
+/// Rounds of the boot CPU between the store and the TLBI of a resize.
+const ROUNDS_MEANWHILE: usize = 32;
+/// Rounds that every CPU ends while a resize is under way, and between two: the first of them may have begun before.
+const ROUNDS_OF_OTHERS: u64 = 4;
+
+/// What the command line asks for.
+struct Options {
+    seed: u64,
+    resizes: u64,
+    is_told: bool,
+}
+
+fn read_options(line: &str) -> Options {
+    let mut options = Options { seed: 1, resizes: 200, is_told: true };
+    for word in Words::new(line) {
+        match (word.name, word.value.and_then(|value| value.parse().ok())) {
+            ("resizer.seed", Some(seed)) => options.seed = seed,
+            ("resizer.count", Some(count)) => options.resizes = count,
+            ("resizer.announces", Some(number)) => options.is_told = number != 0,
+            _ => {}
+        }
+    }
+    options
+}
+
+fn main(device_tree: u64) -> ! {
+    // SAFETY: the boot protocol has the address of a device tree in x0, whose header says how long it is.
+    let header = unsafe { (device_tree as *const [u8; 8]).read() };
+    let bytes = devicetree::claimed_size_bytes(&header).unwrap_or(0);
+    // SAFETY: as above; nothing writes it while this runs.
+    let blob = unsafe { slice::from_raw_parts(device_tree as *const u8, bytes as usize) };
+    let (mut machine, mut findings) = (MachineDescription::new(), Findings::new());
+    devicetree::read(blob, &mut machine, &mut findings);
+    let options = read_options(machine.bootargs);
+    SEED.store(options.seed, Ordering::Relaxed);
+    work::write_code();
+    let map = Map::build();
+    if let Ok(map) = &map {
+        let translation = map.translation();
+        let values = [translation.mair, translation.tcr, translation.ttbr0];
+        TRANSLATION.iter().zip(values).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+        // SAFETY: the map has the image at its own address; the image is all that was written.
+        unsafe { turn_on(0, &translation, Some(image::rodata().start..image::whole().end)) };
+    }
+    let map = map.unwrap_or_else(|refusal| finish::fail("the map is made", format_args!("{refusal}")));
+    let mut cpus = List::<usize, CPUS>::new(0);
+    let others = machine.cpus.iter().map(|cpu| cpu.affinity).filter(|affinity| *affinity != registers::read_affinity());
+    for (cpu, affinity) in (1..CPUS).zip(others) {
+        // SAFETY: the number is new.
+        if unsafe { fuzzer::start(cpu, affinity) }.is_ok() {
+            cpus.push(cpu).expect("there is room for all");
+        }
+    }
+    run(map, &cpus, &options)
+}
+
+fn secondary(cpu: usize) -> ! {
+    let [mair, tcr, ttbr0] = [0, 1, 2].map(|index: usize| TRANSLATION[index].load(Ordering::Relaxed));
+    let translation = Translation { mair, tcr, ttbr0, sctlr: hardware::translation::SCTLR_MMU_ON, ..Translation::NONE };
+    // SAFETY: as on the boot CPU, which has the map on; this one has written nothing but its stack.
+    unsafe { turn_on(cpu, &translation, None) };
+    LEVELS[cpu].store(1 + read_level() as u64, Ordering::SeqCst);
+    let mut worker = Worker::new(cpu, SEED.load(Ordering::Relaxed));
+    while !IS_OVER.load(Ordering::SeqCst) {
+        worker.make_round();
+    }
+    IDLE[cpu].store(true, Ordering::SeqCst);
+    loop {
+        interrupts::wait();
+    }
+}
+
+/// This CPU's level of FEAT_BBM.
+fn read_level() -> BbmLevel {
+    Tolerance::read(&registers::read_id_registers(), Midr::new(registers::read_midr() as u32), true).level()
+}
+
+/// What is promised of every CPU here: the vectors, the stacks and all that the handler uses are mapped by pages that are
+/// never resized, and it forgets everything.
+const HANDLES_CONFLICTS: bool = true;
+
+/// The tolerance of every CPU, each of which has its MMU on by then.
+fn take_census(others: &[usize]) -> Census {
+    const LEVELS_IN_ORDER: [BbmLevel; 4] = [BbmLevel::Level0, BbmLevel::Level1, BbmLevel::Level2, BbmLevel::Level3];
+    let mut census = Census::new(Tolerance::new(read_level(), HANDLES_CONFLICTS));
+    for cpu in others {
+        let level = loop {
+            match LEVELS[*cpu].load(Ordering::SeqCst).checked_sub(1) {
+                Some(level) => break LEVELS_IN_ORDER[level as usize],
+                None => interrupts::pause(),
+            }
+        };
+        census.admit(Tolerance::new(level, HANDLES_CONFLICTS));
+    }
+    census
+}
+
+/// What the resizes came to.
+#[derive(Default)]
+struct Tally {
+    resizes: u64,
+    /// Those after which a block had another number of leaves.
+    changed: u64,
+    /// Those that met a conflict, and the most that one of them met.
+    met: u64,
+    most: u64,
+}
+
+fn run(mut map: Map, others: &[usize], options: &Options) -> ! {
+    let census = take_census(others);
+    let level = census.weakest().level();
+    say!("# resizing");
+    say!("{} CPUs, BBM level of all: {level}, resizer.seed={}", census.cpus(), options.seed);
+    let mut worker = Worker::new(0, options.seed);
+    let mut tally = Tally::default();
+    match census.tolerated() {
+        None => say!("nothing is resized: not every CPU tolerates it"),
+        Some(licence) => {
+            let mut random = Random::new(!options.seed);
+            for _ in 0..options.resizes {
+                resize(&mut map, &mut random, &licence, &mut worker, others, options.is_told, &mut tally);
+            }
+        }
+    }
+    IS_OVER.store(true, Ordering::SeqCst);
+    others.iter().for_each(|cpu| {
+        while !IDLE[*cpu].load(Ordering::SeqCst) {
+            interrupts::pause();
+        }
+    });
+    report(&tally, others.len() + 1)
+}
+
+/// Resizes a block: splits one that is whole, makes one whole that is not.
+fn resize(
+    map: &mut Map,
+    random: &mut Random,
+    licence: &Licence,
+    worker: &mut Worker,
+    others: &[usize],
+    is_told: bool,
+    tally: &mut Tally,
+) {
+    let index = random.below(BLOCKS as u64) as usize;
+    let range = block(index);
+    let page = |number: u64| VirtAddr::new(range.start + number * PAGE_BYTES);
+    let (before, met) = (map.leaves(index), conflicts::count());
+    let change: Change<El1> = match (before, random.below(2)) {
+        (1, 0) => Change::Split { at: page(1 + random.below(BLOCK_PAGES as u64 - 1)) },
+        (1, _) => Change::SplitToPages { from: page(0)..page(BLOCK_PAGES as u64) },
+        _ => Change::Collapse { from: page(0)..page(BLOCK_PAGES as u64) },
+    };
+    let meanwhile = || {
+        (0..ROUNDS_MEANWHILE).for_each(|_| worker.make_round());
+        wait_for(others);
+    };
+    let made =
+        map.resize(change, licence, || conflicts::begin(index, is_told), meanwhile, || conflicts::end(index, is_told));
+    if let Err(refusal) = made {
+        finish::fail("the engine makes what is asked for", format_args!("{refusal}"));
+    }
+    // What any CPU takes from here on, once it has ended what it was at, is where nothing is announced.
+    wait_for(others);
+    (0..ROUNDS_OF_OTHERS).for_each(|_| worker.make_round());
+    let met = conflicts::count() - met;
+    tally.resizes += 1;
+    tally.changed += u64::from(map.leaves(index) != before);
+    tally.met += u64::from(met != 0);
+    tally.most = tally.most.max(met);
+}
+
+/// Waits until each of these CPUs has ended a few rounds.
+fn wait_for(cpus: &[usize]) {
+    let mut ends = [0; CPUS];
+    cpus.iter().for_each(|cpu| ends[*cpu] = work::rounds(*cpu) + ROUNDS_OF_OTHERS);
+    cpus.iter().for_each(|cpu| {
+        while work::rounds(*cpu) < ends[*cpu] {
+            interrupts::pause();
+        }
+    });
+}
+
+fn report(tally: &Tally, cpus: usize) -> ! {
+    let Tally { resizes, changed, met, most } = tally;
+    let conflicts = conflicts::count();
+    say!("{changed} of {resizes} resizes changed leaves; {met} met conflicts, at most {most}");
+    say!("# conflicts");
+    say!("{}", conflicts::COUNTS.table(cpus));
+    let ((rounds, wrong), lost) = (work::totals(), work::lost_words());
+    finish::conclude(&[
+        Check {
+            name: "every word is what was written last",
+            is_passed: wrong == 0 && lost == 0,
+            found: format_args!("{rounds} exchanges, {wrong} wrong; {lost} words lost"),
+        },
+        Check { name: "every resize changes leaves", is_passed: changed == resizes, found: format_args!("{changed}") },
+        // One elsewhere would have ended the run.
+        Check { name: WHERE_ANNOUNCED, is_passed: true, found: format_args!("{conflicts}") },
+    ])
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo) -> ! {
+    finish::fail("nothing panics", format_args!("{}", info.message()))
+}
