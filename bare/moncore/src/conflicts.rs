@@ -77,7 +77,7 @@ pub struct Access {
 pub enum Strike {
     /// The guest takes a conflict abort; then the page is armed no more if `is_last`.
     Guest {
-        /// Whether stage 2 is to map the page again.
+        /// Whether stage 2 is to map the page again: it has aborted [`Settings::burst`] times.
         is_last: bool,
     },
     /// The conflict is the monitor's to handle, and the page is armed no more.
@@ -115,6 +115,11 @@ impl Conflicts {
             struck_addresses: 0,
             armed: List::new(Armed::NONE),
         }
+    }
+
+    /// What was asked for.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Notes that the guest begins to resize a range. Whether there was room to note it.

@@ -10,7 +10,7 @@ use crate::cpus::COUNTS;
 use crate::{conflicts, memory};
 
 /// Refusals of one CPU that are reported; all are counted.
-const REPORTED: u64 = 8;
+pub(crate) const REPORTED: u64 = 8;
 
 /// DFSC and IFSC of a synchronous external abort, not on a walk.
 const EXTERNAL_ABORT: u32 = 0b01_0000;

@@ -4,16 +4,22 @@ use hardware::el2::exit::{Exit, cpu_index};
 use hardware::el2::guest::{self, Injected, inject};
 use hardware::lock::Lock;
 use hardware::maintenance::maintain;
+use kerncore::list::List;
 use moncore::conflicts::{Access, Conflicts, MAX_ARMED, Settings, Strike};
 use moncore::counts::Event;
 use vmsa::{Maintenance, PhysAddr, TlbiOp};
 
+use crate::abort::REPORTED;
+use crate::console::say;
 use crate::cpus::COUNTS;
 use crate::memory;
 use crate::tables::PAGE_BYTES;
 
 /// Edits stage 2, so that this lock is that of the guest's page table too.
 static CONFLICTS: Lock<Option<Conflicts>> = Lock::new(None);
+
+/// Pages by their intermediate physical addresses.
+type Pages = List<u64, MAX_ARMED>;
 
 /// DFSC and IFSC of a TLB conflict abort.
 const CONFLICT: u32 = 0b11_0000;
@@ -30,28 +36,36 @@ pub(crate) fn note_resize(start: u64, end: u64, is_begin: bool) -> bool {
     let range = start..end;
     CONFLICTS.with(|conflicts| {
         let Some(conflicts) = conflicts else { return true };
-        let is_noted =
-            if is_begin { conflicts.begin_resize(range.clone()) } else { conflicts.end_resize(range.clone()) };
-        while let Some(page) = conflicts.take_ended() {
-            memory::show(PhysAddr::new(page));
+        if !is_begin {
+            let is_noted = conflicts.end_resize(range);
+            memory::show(&all(|| conflicts.take_ended()));
+            return is_noted;
         }
-        if is_begin && is_noted && is_translating() && conflicts.is_moment() {
-            for _ in 0..MAX_ARMED {
-                let address = conflicts.choose_in(&range);
-                arm(conflicts, address);
-            }
+        let is_noted = conflicts.begin_resize(range.clone());
+        if is_noted && is_translating() && conflicts.is_moment() {
+            let chosen: [u64; MAX_ARMED] = core::array::from_fn(|_| conflicts.choose_in(&range));
+            arm(conflicts, &chosen);
         }
         is_noted
     })
+}
+
+/// Pages that are given one by one, as many as can be armed.
+fn all(mut next: impl FnMut() -> Option<u64>) -> Pages {
+    let mut pages = Pages::new(0);
+    while pages.room() != 0
+        && let Some(page) = next()
+    {
+        pages.push(page).expect("there is room");
+    }
+    pages
 }
 
 /// The guest has executed a TLBI: conflicts may be over, and another one may begin.
 pub(crate) fn note_tlbi(exit: &Exit, op: TlbiOp) {
     CONFLICTS.with(|conflicts| {
         let Some(conflicts) = conflicts else { return };
-        while let Some(page) = conflicts.note_tlbi(op, cpu_index()) {
-            memory::show(PhysAddr::new(page));
-        }
+        memory::show(&all(|| conflicts.note_tlbi(op, cpu_index())));
         if !is_translating() {
             return;
         }
@@ -59,7 +73,7 @@ pub(crate) fn note_tlbi(exit: &Exit, op: TlbiOp) {
         pointers[..31].copy_from_slice(&exit.frame.registers);
         pointers[31..].copy_from_slice(&[exit.frame.return_address, guest::read_user_stack(), guest::read_stack()]);
         if let Some(address) = conflicts.choose(&pointers) {
-            arm(conflicts, address);
+            arm(conflicts, &[address]);
         }
     });
 }
@@ -69,16 +83,19 @@ fn is_translating() -> bool {
     guest::read_control() & 1 == 1
 }
 
-/// Has the page at a virtual address conflict, if the guest has memory there.
-fn arm(conflicts: &mut Conflicts, address: u64) {
-    let Some(page) = guest::translate(address).map(|at| at & !(PAGE_BYTES - 1)) else { return };
-    if !memory::is_guests(PhysAddr::new(page)) {
-        return;
+/// Has the pages at these virtual addresses conflict, where the guest has memory. No more than can be armed at a time.
+fn arm(conflicts: &mut Conflicts, addresses: &[u64]) {
+    let (mut hidden, mut shown) = (Pages::new(0), Pages::new(0));
+    for address in addresses {
+        let page = guest::translate(*address).map(|at| at & !(PAGE_BYTES - 1));
+        if let Some(page) = page.filter(|page| memory::is_guests(PhysAddr::new(*page))) {
+            conflicts.arm(page, *address).into_iter().for_each(|before| shown.push(before).expect("one for each"));
+            hidden.push(page).expect("one for each");
+        }
     }
-    if let Some(before) = conflicts.arm(page, address) {
-        memory::show(PhysAddr::new(before));
-    }
-    memory::hide(PhysAddr::new(page));
+    // In this order, as what gave way may have been chosen again.
+    memory::show(&shown);
+    memory::hide(&hidden);
 }
 
 /// Answers an access to the guest's own memory that stage 2 refused: the page is armed, or was until a moment ago.
@@ -86,17 +103,34 @@ pub(crate) fn handle(exit: &mut Exit, page: u64) {
     let access =
         Access { address: exit.frame.fault_address, is_walk: exit.syndrome().is_on_stage1_walk(), cpu: cpu_index() };
     let struck = CONFLICTS.with(|conflicts| {
-        let strike = conflicts.as_mut()?.strike(page, access)?;
+        let conflicts = conflicts.as_mut()?;
+        let strike = conflicts.strike(page, access)?;
         if strike != (Strike::Guest { is_last: false }) {
-            memory::show(PhysAddr::new(page));
+            memory::show(&[page]);
         }
-        Some(strike)
+        Some((strike, conflicts.settings().burst))
     });
     match struck {
-        Some(Strike::Guest { .. }) => abort(exit),
-        Some(Strike::Stage2) => handle_stage2(),
+        Some((Strike::Guest { is_last }, burst)) => {
+            if is_last && burst > 1 {
+                note_unanswered(&access, burst);
+            }
+            abort(exit);
+        }
+        Some((Strike::Stage2, _)) => handle_stage2(),
         // The access is made again, and finds the page.
-        Some(Strike::Spared) | None => {}
+        Some((Strike::Spared, _)) | None => {}
+    }
+}
+
+/// A conflict has gone on for as long as it may. Hardware would let it go on.
+fn note_unanswered(access: &Access, burst: u64) {
+    let Access { address, cpu, .. } = access;
+    if COUNTS.add(*cpu, Event::ConflictUnanswered) < REPORTED {
+        say!(
+            "\nmonitor: cpu {cpu}: the TLB conflict at address {address:#x} has aborted {burst} times, and no TLBI VMALLE1 or \
+             VMALLE1IS has ended it"
+        );
     }
 }
 

@@ -57,25 +57,28 @@ static STAGE2: Once<(Geometry<Granule4K>, PhysAddr)> = Once::new();
 const REGIME: Stage2 =
     Stage2 { vmid: VMID, tlb: TlbFeatures { range: false, level_hints: false, repeat: true }, hardware_updates: false };
 
-/// Has a page of the guest's memory fault at stage 2, on every CPU. One caller at a time, as for [`show`].
-pub(crate) fn hide(page: PhysAddr) {
-    edit(|from| Change::Hide { from }, page);
+/// Has pages of the guest's memory fault at stage 2, on every CPU. One caller at a time, as for [`show`].
+pub(crate) fn hide(pages: &[u64]) {
+    edit(|from| Change::Hide { from }, pages);
 }
 
-/// Has a page that was hidden be there again.
-pub(crate) fn show(page: PhysAddr) {
-    edit(|from| Change::Show { from }, page);
+/// Has pages that were hidden be there again.
+pub(crate) fn show(pages: &[u64]) {
+    edit(|from| Change::Show { from }, pages);
 }
 
-fn edit(change: impl FnOnce(Range<IntermediateAddr>) -> Change<Stage2>, page: PhysAddr) {
+fn edit(change: impl Fn(Range<IntermediateAddr>) -> Change<Stage2>, pages: &[u64]) {
     let Some((geometry, root)) = STAGE2.get() else { return };
-    let from = IntermediateAddr::new(page.bits())..IntermediateAddr::new(page.bits() + PAGE_BYTES);
     let mut table = Table::live(&HARDWARE, *geometry, REGIME, *root);
     let mut gather = table.gather();
-    // A page changes in place: no table is needed, and none comes free.
-    let changed = tables::change(&mut table, change(from), &mut gather, &mut Pool::new(0..0));
+    for page in pages {
+        let from = IntermediateAddr::new(*page)..IntermediateAddr::new(page + PAGE_BYTES);
+        // A page changes in place: no table is needed, and none comes free.
+        let changed = tables::change(&mut table, change(from), &mut gather, &mut Pool::new(0..0));
+        debug_assert!(changed.is_ok());
+    }
     let retired = gather.finish(&HARDWARE);
-    debug_assert!(changed.is_ok() && retired.count() == 0);
+    debug_assert!(retired.count() == 0);
 }
 
 /// Whether `address` is in the guest's memory. Not before it is laid out.

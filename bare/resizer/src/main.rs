@@ -2,8 +2,8 @@
 //! as FEAT_BBM level 2 lets it: in place. It announces each resize to the monitor, answers TLB conflict aborts by forgetting
 //! everything, and passes if no word of its data is lost and no conflict came where none was announced.
 //!
-//! `resizer.seed=`, `resizer.count=` (of resizes) and `resizer.announces=0` (resize, and tell the monitor nothing) stand on its
-//! command line, in decimal.
+//! `resizer.seed=`, `resizer.count=` (of resizes), `resizer.announces=0` (resize, and tell the monitor nothing) and
+//! `resizer.forgets=0` (answer a conflict by nothing) stand on its command line, in decimal.
 #![no_std]
 #![no_main]
 
@@ -25,8 +25,8 @@ use kerncore::devicetree::{self, MachineDescription};
 use kerncore::finding::Findings;
 use kerncore::list::List;
 use moncore::random::Random;
-use pagetable::{Census, Change, El1, Licence, Tolerance};
-use vmsa::{BbmLevel, Midr, VirtAddr};
+use pagetable::{Census, Change, El1, Licence, TlbFeatures, Tolerance};
+use vmsa::{IdRegisters, Midr, VirtAddr};
 
 use console::say;
 use finish::{Check, WHERE_ANNOUNCED};
@@ -42,8 +42,8 @@ hardware::resizer_exception_handler!(conflicts::handle);
 /// What every CPU loads when it turns its MMU on: MAIR, TCR, TTBR0. Written before any other CPU runs.
 static TRANSLATION: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 static SEED: AtomicU64 = AtomicU64::new(1);
-/// For each CPU that has its MMU on, 1 more than its level of FEAT_BBM.
-static LEVELS: [AtomicU64; CPUS] = [const { AtomicU64::new(0) }; CPUS];
+/// What each CPU says of itself: ID_AA64ISAR0_EL1, ID_AA64MMFR2_EL1 and MIDR_EL1, the last never 0.
+static IDENTITIES: [[AtomicU64; 3]; CPUS] = [const { [const { AtomicU64::new(0) }; 3] }; CPUS];
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 static IDLE: [AtomicBool; CPUS] = [const { AtomicBool::new(false) }; CPUS];
 
@@ -65,6 +65,7 @@ fn read_options(line: &str) -> Options {
         match (word.name, word.value.and_then(|value| value.parse().ok())) {
             ("resizer.seed", Some(seed)) => options.seed = seed,
             ("resizer.count", Some(count)) => options.resizes = count,
+            ("resizer.forgets", Some(0)) => conflicts::FORGETS.store(false, Ordering::Relaxed),
             ("resizer.announces", Some(number)) => options.is_told = number != 0,
             _ => {}
         }
@@ -108,10 +109,12 @@ fn secondary(cpu: usize) -> ! {
     let translation = Translation { mair, tcr, ttbr0, sctlr: hardware::translation::SCTLR_MMU_ON, ..Translation::NONE };
     // SAFETY: as on the boot CPU, which has the map on; this one has written nothing but its stack.
     unsafe { turn_on(cpu, &translation, None) };
-    LEVELS[cpu].store(1 + read_level() as u64, Ordering::SeqCst);
+    tell_identity(cpu);
     let mut worker = Worker::new(cpu, SEED.load(Ordering::Relaxed));
     while !IS_OVER.load(Ordering::SeqCst) {
         worker.make_round();
+        // Where an emulator runs one CPU at a time, the others are to come to theirs.
+        interrupts::pause();
     }
     IDLE[cpu].store(true, Ordering::SeqCst);
     loop {
@@ -119,29 +122,46 @@ fn secondary(cpu: usize) -> ! {
     }
 }
 
-/// This CPU's level of FEAT_BBM.
-fn read_level() -> BbmLevel {
-    Tolerance::read(&registers::read_id_registers(), Midr::new(registers::read_midr() as u32), true).level()
-}
-
 /// What is promised of every CPU here: the vectors, the stacks and all that the handler uses are mapped by pages that are
 /// never resized, and it forgets everything.
 const HANDLES_CONFLICTS: bool = true;
 
-/// The tolerance of every CPU, each of which has its MMU on by then.
-fn take_census(others: &[usize]) -> Census {
-    const LEVELS_IN_ORDER: [BbmLevel; 4] = [BbmLevel::Level0, BbmLevel::Level1, BbmLevel::Level2, BbmLevel::Level3];
-    let mut census = Census::new(Tolerance::new(read_level(), HANDLES_CONFLICTS));
-    for cpu in others {
-        let level = loop {
-            match LEVELS[*cpu].load(Ordering::SeqCst).checked_sub(1) {
-                Some(level) => break LEVELS_IN_ORDER[level as usize],
-                None => interrupts::pause(),
-            }
-        };
-        census.admit(Tolerance::new(level, HANDLES_CONFLICTS));
+fn tell_identity(cpu: usize) {
+    let registers = registers::read_id_registers();
+    let values = [registers.isar0, registers.mmfr2, registers::read_midr()];
+    IDENTITIES[cpu].iter().zip(values).for_each(|(word, value)| word.store(value, Ordering::SeqCst));
+}
+
+/// What a CPU tolerates, and what its TLB maintenance can do, once it has told.
+fn wait_for_identity(cpu: usize) -> (Tolerance, TlbFeatures) {
+    while IDENTITIES[cpu][2].load(Ordering::SeqCst) == 0 {
+        interrupts::pause();
     }
-    census
+    let [isar0, mmfr2, midr] = [0, 1, 2].map(|index: usize| IDENTITIES[cpu][index].load(Ordering::SeqCst));
+    let registers = IdRegisters { isar0, mmfr2, ..IdRegisters::default() };
+    let midr = Midr::new(midr as u32);
+    let tlb = TlbFeatures {
+        range: registers.has_range_invalidation(),
+        level_hints: registers.has_level_hints(),
+        repeat: midr.must_repeat_tlbi(),
+    };
+    (Tolerance::read(&registers, midr, HANDLES_CONFLICTS), tlb)
+}
+
+/// What all CPUs tolerate, and what all can do.
+fn take_census(others: &[usize]) -> (Census, TlbFeatures) {
+    tell_identity(0);
+    let (first, mut features) = wait_for_identity(0);
+    let mut census = Census::new(first);
+    for (tolerance, tlb) in others.iter().map(|cpu| wait_for_identity(*cpu)) {
+        census.admit(tolerance);
+        features = TlbFeatures {
+            range: features.range && tlb.range,
+            level_hints: features.level_hints && tlb.level_hints,
+            repeat: features.repeat || tlb.repeat,
+        };
+    }
+    (census, features)
 }
 
 /// What the resizes came to.
@@ -156,7 +176,8 @@ struct Tally {
 }
 
 fn run(mut map: Map, others: &[usize], options: &Options) -> ! {
-    let census = take_census(others);
+    let (census, features) = take_census(others);
+    map.use_features(features);
     let level = census.weakest().level();
     say!("# resizing");
     say!("{} CPUs, BBM level of all: {level}, resizer.seed={}", census.cpus(), options.seed);

@@ -25,12 +25,12 @@ pub(crate) type Table = PageTable<'static, Granule4K, El1, Hardware>;
 // address; the boot CPU alone edits; what changes while it is live is the size of the arena's leaves, and nothing more.
 static HARDWARE: Hardware = unsafe { Hardware::new(0) };
 
-/// No TLBI that a CPU might lack, and every one repeated, should one need it.
-const REGIME: El1 = El1 {
-    scope: Scope::Global,
-    tlb: TlbFeatures { range: false, level_hints: false, repeat: true },
-    hardware_updates: false,
-};
+const fn regime(tlb: TlbFeatures) -> El1 {
+    El1 { scope: Scope::Global, tlb, hardware_updates: false }
+}
+
+/// Of CPUs that nothing is known of: no TLBI that one might lack, and every one repeated, should one need it.
+const CAUTIOUS: TlbFeatures = TlbFeatures { range: false, level_hints: false, repeat: true };
 
 /// Where the arena is mapped.
 pub(crate) const ARENA: u64 = 1 << 39;
@@ -68,7 +68,7 @@ fn geometry() -> Geometry<Granule4K> {
     Geometry::new(INPUT_BITS, Layout::Bits48, AddressHalf::Lower).expect("4 KiB pages have 48 bits")
 }
 
-/// The page table, what it is built with, and what turns it on.
+/// The page table, and what it is built with.
 pub(crate) struct Map {
     pub(crate) table: Table,
     reserve: Reserve,
@@ -79,7 +79,7 @@ impl Map {
     pub(crate) fn build() -> Result<Self, Refusal> {
         let mut reserve = Reserve::new();
         image::tables().step_by(PAGE_BYTES as usize).for_each(|table| reserve.add(&HARDWARE, PhysAddr::new(table)));
-        let mut table = Table::offline(&HARDWARE, geometry(), REGIME, &mut reserve)?;
+        let mut table = Table::offline(&HARDWARE, geometry(), regime(CAUTIOUS), &mut reserve)?;
         let mut gather = table.gather();
         let own = |range: Range<u64>, attributes| (range.clone(), range.start, attributes, LeafSize::PAGE);
         let uart = UART as u64;
@@ -129,6 +129,11 @@ impl Map {
             ttbr1: 0,
             sctlr: SCTLR_MMU_ON,
         }
+    }
+
+    /// From now on TLBs are told to forget by what every CPU has.
+    pub(crate) fn use_features(&mut self, tlb: TlbFeatures) {
+        self.table = Table::live(&HARDWARE, geometry(), regime(tlb), self.table.root());
     }
 
     /// How many leaves a block of the arena has.
