@@ -70,6 +70,9 @@ pub struct Access {
     pub is_walk: bool,
     /// Whose it was; below 64.
     pub cpu: usize,
+    /// Whether that CPU never raises a conflict abort (FEAT_BBM level 3): only a merciless one, or one that was listed, comes
+    /// to it.
+    pub is_immune: bool,
 }
 
 /// What becomes of an access to an armed page.
@@ -207,7 +210,7 @@ impl Conflicts {
         let armed = self.armed[index];
         let may_conflict = match armed.is_listed {
             true => access.address & !PAGE_MASK == armed.address & !PAGE_MASK,
-            false => self.may_conflict(access.address),
+            false => self.may_conflict(access.address) && (self.settings.is_merciless || !access.is_immune),
         };
         if access.is_walk || !may_conflict {
             self.armed.remove(index);
@@ -265,7 +268,7 @@ mod tests {
     const EVERY: TlbiOp = TlbiOp::VMALLE1IS;
 
     const fn at(address: u64) -> Access {
-        Access { address, is_walk: false, cpu: 0 }
+        Access { address, is_walk: false, cpu: 0, is_immune: false }
     }
 
     fn strike(is_last: bool) -> Option<Strike> {
@@ -361,6 +364,16 @@ mod tests {
             conflicts.arm(0x8000, 0x1000);
             assert_eq!(conflicts.strike(0x8000, Access { is_walk, ..at(0x1000) }), Some(strike));
             assert_eq!(conflicts.strike(0x8000, at(0x1000)), None);
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_never_conflicts_is_spared_by_the_faithful() {
+        for (is_merciless, struck) in [(false, Some(Strike::Spared)), (true, strike(true))] {
+            let mut conflicts = Conflicts::new(Settings { is_merciless, ..Settings::DEFAULT });
+            assert!(conflicts.begin_resize(0..0x1000));
+            conflicts.arm(0x8000, 0);
+            assert_eq!(conflicts.strike(0x8000, Access { is_immune: true, ..at(0) }), struck);
         }
     }
 

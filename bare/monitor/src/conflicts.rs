@@ -11,7 +11,7 @@ use vmsa::{Maintenance, PhysAddr, TlbiOp};
 
 use crate::abort::REPORTED;
 use crate::console::say;
-use crate::cpus::COUNTS;
+use crate::cpus::{self, COUNTS};
 use crate::memory;
 use crate::tables::PAGE_BYTES;
 
@@ -100,8 +100,12 @@ fn arm(conflicts: &mut Conflicts, addresses: &[u64]) {
 
 /// Answers an access to the guest's own memory that stage 2 refused: the page is armed, or was until a moment ago.
 pub(crate) fn handle(exit: &mut Exit, page: u64) {
-    let access =
-        Access { address: exit.frame.fault_address, is_walk: exit.syndrome().is_on_stage1_walk(), cpu: cpu_index() };
+    let access = Access {
+        address: exit.frame.fault_address,
+        is_walk: exit.syndrome().is_on_stage1_walk(),
+        cpu: cpu_index(),
+        is_immune: cpus::is_immune(),
+    };
     let struck = CONFLICTS.with(|conflicts| {
         let conflicts = conflicts.as_mut()?;
         let strike = conflicts.strike(page, access)?;

@@ -28,6 +28,8 @@ pub(crate) enum Expect {
     MonitorCounts(&'static str),
     /// The monitor's report has no line that begins so.
     MonitorNeverCounts(&'static str),
+    /// The monitor's report counts no conflict on this CPU, but on others.
+    NoConflictOn(usize),
     /// The guest's own counts of conflicts, in `# conflicts`, are the monitor's, CPU by CPU.
     SameConflicts,
     /// A second run prints the same, byte for byte.
@@ -76,6 +78,16 @@ impl Expect {
                 let counted = transcript.section("monitor").find(|line| line.starts_with(name));
                 let has_report = transcript.section("monitor").any(|line| line.contains("cpu 0"));
                 expect(has_report && counted.is_none(), format!("# monitor counts {counted:?}, expected no {name}"))
+            }
+            Expect::NoConflictOn(cpu) => {
+                let lines = transcript.section("monitor").filter(|line| line.starts_with("conflicts, EL"));
+                let counts: Vec<&str> =
+                    lines.map(|line| line.split_whitespace().skip(3 + cpu).next().unwrap_or("none")).collect();
+                let is_none = !counts.is_empty() && counts.iter().all(|count| *count == "0");
+                expect(
+                    is_none,
+                    format!("# monitor counts the conflicts {counts:?} on CPU {cpu}, expected some on others"),
+                )
             }
             Expect::SameConflicts => {
                 let counts = |section| transcript.section(section).filter(|line| line.starts_with("conflicts, EL"));
@@ -171,6 +183,7 @@ mod tests {
             MonitorCounts("reads"),
             MonitorNeverCounts("stores"),
             SameConflicts,
+            NoConflictOn(0),
             LinearMapTablesAtMost { bytes: 4096 },
         ] {
             assert_eq!(met.check(&transcript), Ok(()), "{met:?}");
@@ -187,6 +200,8 @@ mod tests {
             MonitorCounts("writes"),
             MonitorCounts("stores"),
             MonitorNeverCounts("writes"),
+            NoConflictOn(1),
+            NoConflictOn(2),
             LinearMapTablesAtMost { bytes: 4095 },
         ] {
             assert!(missed.check(&transcript).is_err(), "{missed:?}");
@@ -194,7 +209,11 @@ mod tests {
         let other = String::from_utf8_lossy(TEXT).replacen("0   2", "1   1", 1);
         assert!(SameConflicts.check(&Transcript::new(other.as_bytes())).is_err());
         let empty = Transcript::new(b"");
-        assert!([SameConflicts, MonitorNeverCounts("stores")].iter().all(|missed| missed.check(&empty).is_err()));
+        assert!(
+            [SameConflicts, NoConflictOn(0), MonitorNeverCounts("stores")]
+                .iter()
+                .all(|missed| missed.check(&empty).is_err())
+        );
         for missed in [FirstCheckWithin { instructions: 99 }, LinearMapTablesAtMost { bytes: 4095 }] {
             assert!(missed.check(&empty).is_err_and(|error| error.contains("no line")), "{missed:?}");
         }

@@ -46,6 +46,11 @@ const RESIZING: &[(&str, &str, &[Expect])] = &[
         "all-resize.toml --cpus 2 --icount",
         &[Says(&["200 of 200 resizes"]), MonitorNeverCounts("conflicts")],
     ),
+    (
+        "where one CPU never conflicts",
+        "cortex-x4-a720-with-conflicts.toml --cpus 4 --icount --append resizer.count=100",
+        &[NoConflictOn(0), SameConflicts],
+    ),
     ("where one CPU does not", "boot-cpu-does-not.toml --cpus 2", &[Says(&["nothing is resized"])]),
     (
         "above conflicts at stage 2",
