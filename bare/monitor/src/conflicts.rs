@@ -85,16 +85,17 @@ fn is_translating() -> bool {
 
 /// Has the pages at these virtual addresses conflict, where the guest has memory. No more than can be armed at a time.
 fn arm(conflicts: &mut Conflicts, addresses: &[u64]) {
-    let (mut hidden, mut shown) = (Pages::new(0), Pages::new(0));
+    let (mut chosen, mut shown, mut hidden) = (Pages::new(0), Pages::new(0), Pages::new(0));
     for address in addresses {
         let page = guest::translate(*address).map(|at| at & !(PAGE_BYTES - 1));
         if let Some(page) = page.filter(|page| memory::is_guests(PhysAddr::new(*page))) {
             conflicts.arm(page, *address).into_iter().for_each(|before| shown.push(before).expect("one for each"));
-            hidden.push(page).expect("one for each");
+            chosen.push(page).expect("one for each");
         }
     }
-    // In this order, as what gave way may have been chosen again.
+    // In this order, as what gave way may have been chosen again; and what was chosen may have given way.
     memory::show(&shown);
+    chosen.iter().filter(|page| conflicts.is_armed(**page)).for_each(|page| hidden.push(*page).expect("one for each"));
     memory::hide(&hidden);
 }
 
@@ -148,9 +149,17 @@ fn abort(exit: &mut Exit) {
         (true, false) => Event::ConflictUserData,
         (true, true) => Event::ConflictUserFetch,
     };
-    COUNTS.add(cpu_index(), event);
-    let specific = CONFLICT | if is_fetch { 0 } else { syndrome.specific() & WRITE_AND_MAINTENANCE };
     let address = exit.frame.fault_address;
+    let cpu = cpu_index();
+    // A kernel may die of it without a word.
+    if COUNTS.add(cpu, event) == 0 {
+        let instruction = exit.frame.return_address;
+        say!(
+            "\nmonitor: cpu {cpu}: the first of its {}: address {address:#x}, by the instruction at {instruction:#x}",
+            event.name()
+        );
+    }
+    let specific = CONFLICT | if is_fetch { 0 } else { syndrome.specific() & WRITE_AND_MAINTENANCE };
     inject(exit, Injected::Abort { is_fetch, specific, address });
 }
 
