@@ -82,7 +82,7 @@ impl Expect {
             Expect::NoConflictOn(cpu) => {
                 let lines = transcript.section("monitor").filter(|line| line.starts_with("conflicts, EL"));
                 let counts: Vec<&str> =
-                    lines.map(|line| line.split_whitespace().skip(3 + cpu).next().unwrap_or("none")).collect();
+                    lines.map(|line| line.split_whitespace().nth(3 + cpu).unwrap_or("none")).collect();
                 let is_none = !counts.is_empty() && counts.iter().all(|count| *count == "0");
                 expect(
                     is_none,
