@@ -3,8 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::fuzzer::{execute, fetch, read_exceptions};
-
-use crate::random::Random;
+use moncore::random::Random;
 
 /// Where 2 MiB of the monitor's memory start: its image, and its tables.
 pub(crate) static HIDDEN_BELOW: AtomicU64 = AtomicU64::new(0);
@@ -70,7 +69,7 @@ pub(crate) struct Attempts {
 
 impl Attempts {
     pub(crate) const fn new(cpu: usize, seed: u64) -> Self {
-        Self { cpu, random: Random::new(seed, cpu) }
+        Self { cpu, random: Random::of_cpu(seed, cpu) }
     }
 
     /// Makes one attempt. Whether something answered that must not.

@@ -8,7 +8,6 @@
 
 mod attempts;
 mod console;
-mod random;
 
 use core::slice;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -10,6 +10,11 @@ impl Random {
         Self(seed)
     }
 
+    /// A generator of its own for each CPU.
+    pub const fn of_cpu(seed: u64, cpu: usize) -> Self {
+        Self(seed.wrapping_add((cpu as u64) << 56))
+    }
+
     /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -21,5 +26,10 @@ impl Random {
     /// A number below `limit`, which is not 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
+    }
+
+    /// One of `choices`, which are not none.
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u64) as usize]
     }
 }

@@ -64,7 +64,7 @@ pub(crate) struct Worker {
 impl Worker {
     /// A worker with choices of its own.
     pub(crate) const fn new(cpu: usize, seed: u64) -> Self {
-        Self { cpu, random: Random::new(seed.wrapping_add((cpu as u64) << 56)) }
+        Self { cpu, random: Random::of_cpu(seed, cpu) }
     }
 
     /// Does one thing: if a block is announced, in that block.
