@@ -178,76 +178,75 @@ struct Tally {
 fn run(mut map: Map, others: &[usize], options: &Options) -> ! {
     let (census, features) = take_census(others);
     map.use_features(features);
-    let level = census.weakest().level();
     say!("# resizing");
+    let level = census.weakest().level();
     say!("{} CPUs, BBM level of all: {level}, resizer.seed={}", census.cpus(), options.seed);
-    let mut worker = Worker::new(0, options.seed);
-    let mut tally = Tally::default();
+    let (random, worker) = (Random::new(!options.seed), Worker::new(0, options.seed));
+    let mut resizer = Resizer { map, random, worker, others, is_told: options.is_told, tally: Tally::default() };
     match census.tolerated() {
         None => say!("nothing is resized: not every CPU tolerates it"),
-        Some(licence) => {
-            let mut random = Random::new(!options.seed);
-            for _ in 0..options.resizes {
-                resize(&mut map, &mut random, &licence, &mut worker, others, options.is_told, &mut tally);
-            }
-        }
+        Some(licence) => (0..options.resizes).for_each(|_| resizer.resize_one(&licence)),
     }
     IS_OVER.store(true, Ordering::SeqCst);
-    others.iter().for_each(|cpu| {
+    for cpu in others {
         while !IDLE[*cpu].load(Ordering::SeqCst) {
             interrupts::pause();
         }
-    });
-    report(&tally, others.len() + 1)
+    }
+    report(&resizer.tally, others.len() + 1)
 }
 
-/// Resizes a block: splits one that is whole, makes one whole that is not.
-fn resize(
-    map: &mut Map,
-    random: &mut Random,
-    licence: &Licence,
-    worker: &mut Worker,
-    others: &[usize],
+/// The boot CPU's work.
+struct Resizer<'a> {
+    map: Map,
+    random: Random,
+    worker: Worker,
+    others: &'a [usize],
     is_told: bool,
-    tally: &mut Tally,
-) {
-    let index = random.below(BLOCKS as u64) as usize;
-    let range = block(index);
-    let page = |number: u64| VirtAddr::new(range.start + number * PAGE_BYTES);
-    let (before, met) = (map.leaves(index), conflicts::count());
-    let change: Change<El1> = match (before, random.below(2)) {
-        (1, 0) => Change::Split { at: page(1 + random.below(BLOCK_PAGES as u64 - 1)) },
-        (1, _) => Change::SplitToPages { from: page(0)..page(BLOCK_PAGES as u64) },
-        _ => Change::Collapse { from: page(0)..page(BLOCK_PAGES as u64) },
-    };
-    let meanwhile = || {
-        (0..ROUNDS_MEANWHILE).for_each(|_| worker.make_round());
-        wait_for(others);
-    };
-    let made =
-        map.resize(change, licence, || conflicts::begin(index, is_told), meanwhile, || conflicts::end(index, is_told));
-    if let Err(refusal) = made {
-        finish::fail("the engine makes what is asked for", format_args!("{refusal}"));
+    tally: Tally,
+}
+
+impl Resizer<'_> {
+    /// Resizes a block: splits one that is whole, makes one whole that is not.
+    fn resize_one(&mut self, licence: &Licence) {
+        let index = self.random.below(BLOCKS as u64) as usize;
+        let range = block(index);
+        let page = |number: u64| VirtAddr::new(range.start + number * PAGE_BYTES);
+        let (before, met) = (self.map.leaves(index), conflicts::count());
+        let change: Change<El1> = match (before, self.random.below(2)) {
+            (1, 0) => Change::Split { at: page(1 + self.random.below(BLOCK_PAGES as u64 - 1)) },
+            (1, _) => Change::SplitToPages { from: page(0)..page(BLOCK_PAGES as u64) },
+            _ => Change::Collapse { from: page(0)..page(BLOCK_PAGES as u64) },
+        };
+        let Self { map, worker, others, is_told, .. } = self;
+        let meanwhile = || {
+            (0..ROUNDS_MEANWHILE).for_each(|_| worker.make_round());
+            wait_for(others);
+        };
+        let (begin, end) = (|| conflicts::begin(index, *is_told), || conflicts::end(index, *is_told));
+        if let Err(refusal) = map.resize(change, licence, begin, meanwhile, end) {
+            finish::fail("the engine makes what is asked for", format_args!("{refusal}"));
+        }
+        // What any CPU takes from here on, once it has ended what it was at, is where nothing is announced.
+        wait_for(self.others);
+        (0..ROUNDS_OF_OTHERS).for_each(|_| self.worker.make_round());
+        let met = conflicts::count() - met;
+        self.tally.resizes += 1;
+        self.tally.changed += u64::from(self.map.leaves(index) != before);
+        self.tally.met += u64::from(met != 0);
+        self.tally.most = self.tally.most.max(met);
     }
-    // What any CPU takes from here on, once it has ended what it was at, is where nothing is announced.
-    wait_for(others);
-    (0..ROUNDS_OF_OTHERS).for_each(|_| worker.make_round());
-    let met = conflicts::count() - met;
-    tally.resizes += 1;
-    tally.changed += u64::from(map.leaves(index) != before);
-    tally.met += u64::from(met != 0);
-    tally.most = tally.most.max(met);
 }
 
 /// Waits until each of these CPUs has ended a few rounds.
 fn wait_for(cpus: &[usize]) {
     let mut ends = [0; CPUS];
     cpus.iter().for_each(|cpu| ends[*cpu] = work::rounds(*cpu) + ROUNDS_OF_OTHERS);
-    cpus.iter().for_each(|cpu| {
+    for cpu in cpus {
         while work::rounds(*cpu) < ends[*cpu] {
             interrupts::pause();
         }
-    });
+    }
 }
 
 fn report(tally: &Tally, cpus: usize) -> ! {
