@@ -32,7 +32,7 @@ pub unsafe fn read(device_tree: u64) -> MachineDescription<'static> {
 /// No other CPU has been started.
 pub unsafe fn start_others(machine: &MachineDescription) -> usize {
     let mut cpus = 1;
-    for cpu in machine.cpus.iter().filter(|cpu| cpu.affinity != read_affinity()) {
+    for cpu in machine.cpus.iter().filter(|cpu| cpu.affinity != read_affinity()).take(guest::CPUS - 1) {
         // SAFETY: the number is new.
         cpus += usize::from(unsafe { guest::start(cpus, cpu.affinity) }.is_ok());
     }

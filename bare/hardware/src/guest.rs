@@ -1,4 +1,6 @@
-//! The part of our own guests: the MMU stays off; they run any instruction, and pass over what it does.
+//! The part of our own guests: they begin with the MMU off, run any instruction, and pass over what it does.
+
+pub mod translating;
 
 use core::cell::UnsafeCell;
 use core::ptr;

@@ -1,10 +1,14 @@
 //! Calls to the monitor beneath: functions of the vendor-specific hypervisor service (Arm DEN 0028), and any others.
 
+use core::ops::Range;
+
 use smccc::{Call, Hvc, Smc};
 
 use crate::psci::Conduit;
 
 const EXIT: u32 = 0xc600_0001;
+const BEGIN_RESIZE: u32 = 0xc600_0002;
+const END_RESIZE: u32 = 0xc600_0003;
 
 /// Ends the machine with an exit status. Returns if what is beneath does not know the call; with nothing beneath, HVC is
 /// undefined.
@@ -21,4 +25,19 @@ pub fn call(conduit: Conduit, function: u32, arguments: [u64; 4]) -> [u64; 4] {
         Conduit::Smc => Smc::call64(function, all),
     };
     [x0, x1, x2, x3]
+}
+
+/// Announces that live leaves of a range of virtual addresses change size from now on, so that TLB conflict aborts may come
+/// there. Whether that was noted.
+pub fn begin_resize(range: Range<u64>) -> bool {
+    announce(BEGIN_RESIZE, range)
+}
+
+/// Announces that every TLB has forgotten what such a range was. Whether its beginning had been announced.
+pub fn end_resize(range: Range<u64>) -> bool {
+    announce(END_RESIZE, range)
+}
+
+fn announce(function: u32, range: Range<u64>) -> bool {
+    call(Conduit::Hvc, function, [range.start, range.end, 0, 0])[0] == 0
 }

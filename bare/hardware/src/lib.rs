@@ -45,5 +45,5 @@ pub mod probe;
 pub mod secondary;
 #[cfg(feature = "kernel")]
 pub mod stack;
-#[cfg(feature = "kernel")]
+#[cfg(any(feature = "kernel", feature = "guest"))]
 pub mod translation;

@@ -40,6 +40,8 @@ pub enum Event {
     ConflictUserData,
     /// The same on an instruction fetch.
     ConflictUserFetch,
+    /// A conflict that aborted as often as was asked for, and that no invalidation of everything has ended.
+    ConflictUnanswered,
     /// A conflict of stage 2, handled here.
     ConflictStage2,
     /// Any other exception that came to EL2 and was given to the guest as an undefined instruction.
@@ -48,7 +50,7 @@ pub enum Event {
 
 impl Event {
     /// Every event, in the order of the report.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::IdRegister,
         Self::Call,
         Self::UnknownCall,
@@ -65,6 +67,7 @@ impl Event {
         Self::ConflictFetch,
         Self::ConflictUserData,
         Self::ConflictUserFetch,
+        Self::ConflictUnanswered,
         Self::ConflictStage2,
         Self::Other,
     ];
@@ -88,6 +91,7 @@ impl Event {
             Self::ConflictFetch => "conflicts, EL1 fetch",
             Self::ConflictUserData => "conflicts, EL0 data",
             Self::ConflictUserFetch => "conflicts, EL0 fetch",
+            Self::ConflictUnanswered => "conflicts, not ended",
             Self::ConflictStage2 => "conflicts, stage 2",
             Self::Other => "other exceptions",
         }

@@ -4,7 +4,7 @@
 //! command line ──> options ──> identity: what each CPU's ID registers read as
 //! SMC, HVC ──────> call: which function of whose interface, and what is answered to the rest
 //! SMC ────────────> realm: what RSI answers, and what a realm's host does to a request
-//! a TLBI ────────> conflicts: whether a TLB conflict abort is to come, and where
+//! a TLBI, a resize > conflicts: whether TLB conflict aborts are to come, and where
 //! every exit ────> counts ──> the report at the end
 //! ```
 //!
@@ -17,5 +17,5 @@ pub mod conflicts;
 pub mod counts;
 pub mod identity;
 pub mod options;
-mod random;
+pub mod random;
 pub mod realm;

@@ -11,7 +11,7 @@ use crate::cpus::COUNTS;
 use crate::stage2::{self, Meaning};
 
 /// Refusals of one kind and CPU that are reported; all are counted.
-const REPORTED: u64 = 8;
+pub(crate) const REPORTED: u64 = 8;
 
 /// DFSC and IFSC of a synchronous external abort, not on a walk.
 const EXTERNAL_ABORT: u32 = 0b01_0000;

@@ -176,11 +176,13 @@ fn inputs(range: Range<u64>) -> Range<IntermediateAddr> {
 }
 
 impl Live {
-    /// Makes a change of pages in place, for which no table is needed; every CPU knows of it when this returns.
-    fn edit(&mut self, change: Change<Stage2>) -> Result<(), TableError> {
+    /// Makes changes of pages in place, for which no table is needed, up to the first that fails; every CPU knows of them when
+    /// this returns.
+    fn edit(&self, changes: impl IntoIterator<Item = Change<Stage2>>) -> Result<(), TableError> {
         let mut table: Table<Stage2> = Table::live(&HARDWARE, self.geometry, REGIME, self.root);
         let mut gather = table.gather();
-        let changed = tables::change(&mut table, change, &mut gather, &mut Pool::new(0..0));
+        let make = |change| tables::change(&mut table, change, &mut gather, &mut Pool::new(0..0));
+        let changed = changes.into_iter().try_for_each(make);
         let retired = gather.finish(&HARDWARE);
         debug_assert_eq!(retired.count(), 0);
         changed
@@ -198,13 +200,13 @@ impl Live {
         let distance = space.protected_end();
         let (protected, alias) = (inputs(run.clone()), inputs(run.start + distance..run.end + distance));
         let (hidden, shown) = if state == State::Ram { (alias, protected) } else { (protected, alias) };
-        self.edit(Change::Hide { from: hidden.clone() })?;
+        self.edit([Change::Hide { from: hidden.clone() }])?;
         let pages = PhysicalRange::new(PhysAddr::new(run.start), PhysAddr::new(run.end));
         if let Err(error) = map::with_window(pages, |window| window.fill(SCRUBBED)) {
-            self.edit(Change::Show { from: hidden })?;
+            self.edit([Change::Show { from: hidden }])?;
             return Err(error);
         }
-        self.edit(Change::Show { from: shown })
+        self.edit([Change::Show { from: shown }])
     }
 
     /// The same for any range of pages of the guest's memory that is not longer than the window.
@@ -230,22 +232,21 @@ fn with_live<R>(body: impl FnOnce(&mut Live) -> R) -> Option<R> {
     STAGE2.with(|stage2| stage2.as_mut().map(body))
 }
 
-/// Has a page of the guest's memory fault at stage 2, on every CPU.
-pub(crate) fn hide(page: PhysAddr) {
-    change_private(page, |from| Change::Hide { from });
+/// Has pages of the guest's memory fault at stage 2, on every CPU.
+pub(crate) fn hide(pages: &[u64]) {
+    change_private(pages, |from| Change::Hide { from });
 }
 
-/// Has a page that was hidden be there again, unless the guest has shared it meanwhile.
-pub(crate) fn show(page: PhysAddr) {
-    change_private(page, |from| Change::Show { from });
+/// Has pages that were hidden be there again, unless the guest has shared them meanwhile.
+pub(crate) fn show(pages: &[u64]) {
+    change_private(pages, |from| Change::Show { from });
 }
 
-fn change_private(page: PhysAddr, change: impl FnOnce(Range<IntermediateAddr>) -> Change<Stage2>) {
+fn change_private(pages: &[u64], change: impl Fn(Range<IntermediateAddr>) -> Change<Stage2>) {
     with_live(|live| {
-        if live.is_private(page.bits()) {
-            let changed = live.edit(change(inputs(page.bits()..page.bits() + PAGE_BYTES)));
-            debug_assert!(changed.is_ok());
-        }
+        let private = pages.iter().filter(|page| live.is_private(**page));
+        let changed = live.edit(private.map(|page| change(inputs(*page..page + PAGE_BYTES))));
+        debug_assert!(changed.is_ok());
     });
 }
 

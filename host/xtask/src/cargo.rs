@@ -1,7 +1,9 @@
 //! Cargo, and what it knows: where the workspace is, what it holds, where it puts the kernel.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -29,9 +31,20 @@ pub(crate) enum Program {
     Fuzzer,
     /// A guest that is a realm.
     Realm,
+    /// A guest that resizes what it uses.
+    Resizer,
 }
 
 impl Program {
+    /// Every program.
+    pub(crate) const ALL: [Program; 5] =
+        [Program::Kernel, Program::Monitor, Program::Fuzzer, Program::Realm, Program::Resizer];
+
+    /// The guest of the monitor's that has this name, which is not the kernel.
+    pub(crate) fn guest(name: &OsStr) -> Option<Program> {
+        Program::ALL.into_iter().find(|program| program.names().0 == "guests" && program.names().1 == name)
+    }
+
     /// The names of its package, of itself, and of its flat Image beside the ELF file.
     const fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
@@ -39,6 +52,7 @@ impl Program {
             Program::Monitor => ("monitor", "monitor", "Monitor"),
             Program::Fuzzer => ("guests", "fuzzer", "Fuzzer"),
             Program::Realm => ("guests", "realm", "Realm"),
+            Program::Resizer => ("guests", "resizer", "Resizer"),
         }
     }
 }

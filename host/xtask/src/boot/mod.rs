@@ -77,6 +77,7 @@ impl Programs {
         built.collect::<Result<_, _>>().map(Programs)
     }
 
+    /// What was built of a program.
     pub(crate) fn find(&self, wanted: Program) -> Result<&Kernel, Failure> {
         let found = self.0.iter().find(|(program, _)| *program == wanted).map(|(_, kernel)| kernel);
         found.ok_or_else(|| Failure::new(Status::Failed, "what is to be booted was not built"))

@@ -80,14 +80,10 @@ impl fmt::Display for PageSize {
     }
 }
 
-/// What `--kernel` calls our own guests.
-const GUESTS: [(&str, Program); 2] = [("fuzzer", Program::Fuzzer), ("realm", Program::Realm)];
-
 impl Options {
     /// What is booted, if it is ours.
     pub(crate) fn own_program(&self) -> Option<Program> {
-        let Some(kernel) = &self.kernel else { return Some(Program::Kernel) };
-        GUESTS.iter().find(|(name, _)| kernel.as_os_str() == *name).map(|(_, program)| *program)
+        self.kernel.as_ref().map_or(Some(Program::Kernel), |kernel| Program::guest(kernel.as_os_str()))
     }
 
     /// Whether what is booted ends with a verdict.
@@ -183,7 +179,7 @@ fn refuse_what_does_not_go_together(options: &Options) -> Result<(), Failure> {
             "--page-size: an option of our kernel's, expected --append with the other kernel's own"
         }
         Options { monitor: false, kernel: Some(_), .. } if options.own_program().is_some() => {
-            "--kernel fuzzer, --kernel realm: guests of the monitor's, expected --monitor beside it"
+            "--kernel: a guest of the monitor's, expected --monitor beside it"
         }
         Options { monitor: true, .. } if !options.is_virt() => "--monitor: expected QEMU's virt as --machine",
         Options { monitor: true, .. } | Options { kernel: Some(_), .. } if !is_plain => {
@@ -318,6 +314,7 @@ mod tests {
         assert_eq!(programs(&["--monitor", "--kernel", "vmlinuz"]), [Program::Monitor]);
         assert_eq!(programs(&["--monitor", "--kernel", "fuzzer"]), [Program::Monitor, Program::Fuzzer]);
         assert_eq!(programs(&["--monitor", "--kernel", "realm"]), [Program::Monitor, Program::Realm]);
+        assert_eq!(programs(&["--monitor", "--kernel", "resizer"]), [Program::Monitor, Program::Resizer]);
         assert!(!options(&["--kernel", "vmlinuz"]).has_verdict());
         assert!(options(&["--monitor", "--kernel", "fuzzer"]).has_verdict());
     }

@@ -27,8 +27,7 @@ const TAIL_LINES: usize = 40;
 pub(crate) fn prepare(say: Say<'_>) -> Result<Programs, Failure> {
     install::ensure_qemu()?;
     let mut lines = String::new();
-    let all = [Program::Kernel, Program::Monitor, Program::Fuzzer, Program::Realm];
-    let built = Programs::build(&all, &mut |line| {
+    let built = Programs::build(&Program::ALL, &mut |line| {
         say(line);
         lines.push_str(line);
         lines.push('\n');

@@ -47,6 +47,11 @@ const ROWS: &[Row] = &[
     ),
     ("--cpus 2 --memory 512M --machine conflicts-at-stage-2.toml", &[PLAIN; 2], &[MonitorCounts("conflicts, stage 2")]),
     ("--cpus 4 --machine realm-in-disguise.toml", &[PLAIN; 4], &[MonitorCounts("ID registers read")]),
+    (
+        "--cpus 2 --memory 512M --machine conflicts-in-resizes.toml",
+        &[PLAIN; 2],
+        &[MonitorCounts("TLBIs"), MonitorNeverCounts("conflicts")],
+    ),
     ("--cpus 4 --machine late-and-lesser.toml", &[PLAIN; 4], &[Says(&["CPU3", "failed to boot"])]),
 ];
 

@@ -2,10 +2,10 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use guests::random::Random;
 use guests::rsi;
 use hardware::guest::{execute, fetch, read_exceptions};
 use hardware::image;
+use moncore::random::Random;
 
 /// Where 2 MiB of the monitor's memory start: its image, and its tables.
 pub(crate) static HIDDEN_BELOW: AtomicU64 = AtomicU64::new(0);
@@ -84,7 +84,7 @@ pub(crate) struct Attempts {
 
 impl Attempts {
     pub(crate) const fn new(cpu: usize, seed: u64) -> Self {
-        Self { cpu, random: Random::new(seed, cpu) }
+        Self { cpu, random: Random::of_cpu(seed, cpu) }
     }
 
     /// Makes one attempt. Whether something answered that must not.
