@@ -6,8 +6,8 @@ global_asm!(include_str!("asm/cache.s"));
 global_asm!(include_str!("asm/el2.s"));
 global_asm!(include_str!("asm/relocate.s"));
 
-#[cfg(feature = "fuzzer")]
-mod fuzzer;
+#[cfg(feature = "guest")]
+mod guest;
 #[cfg(feature = "kernel")]
 mod kernel;
 #[cfg(feature = "monitor")]

@@ -24,8 +24,8 @@ pub mod timer;
 #[cfg(feature = "monitor")]
 pub mod el2;
 
-#[cfg(feature = "fuzzer")]
-pub mod fuzzer;
+#[cfg(feature = "guest")]
+pub mod guest;
 
 #[cfg(feature = "kernel")]
 pub mod boot;
@@ -45,5 +45,5 @@ pub mod probe;
 pub mod secondary;
 #[cfg(feature = "kernel")]
 pub mod stack;
-#[cfg(feature = "kernel")]
+#[cfg(any(feature = "kernel", feature = "guest"))]
 pub mod translation;

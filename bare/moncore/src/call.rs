@@ -70,6 +70,8 @@ pub enum Monitor {
 pub const PSCI_VERSION: u64 = 0x1_0001;
 /// The version of the calling convention that is answered: 1.1.
 pub const CONVENTION_VERSION: u64 = 0x1_0001;
+/// The same where the guest is a realm: 1.2.
+pub const CONVENTION_VERSION_OF_REALMS: u64 = 0x1_0002;
 /// The revision of the monitor's own functions, major and minor.
 pub const REVISION: [u64; 2] = [0, 1];
 /// The UID of the monitor's own functions, as the registers W0 to W3 carry it (RFC 4122, version 4):

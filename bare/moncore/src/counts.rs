@@ -18,6 +18,18 @@ pub enum Event {
     UnknownRegister,
     /// An access that stage 2 refused: memory of the monitor, or nothing at all.
     Refused,
+    /// A call of RSI.
+    Rsi,
+    /// One that was answered with an error.
+    RsiError,
+    /// A request that the realm's host rejected, or got nowhere with.
+    RsiRefused,
+    /// A request that was carried out in part.
+    RsiPartial,
+    /// An access to shared memory by its protected address.
+    Shared,
+    /// An access to private memory by its unprotected address.
+    Private,
     /// A TLBI, where they trap.
     Tlbi,
     /// A TLB conflict abort put into EL1, on an access to data.
@@ -28,6 +40,8 @@ pub enum Event {
     ConflictUserData,
     /// The same on an instruction fetch.
     ConflictUserFetch,
+    /// A conflict that aborted as often as was asked for, and that no invalidation of everything has ended.
+    ConflictUnanswered,
     /// A conflict of stage 2, handled here.
     ConflictStage2,
     /// Any other exception that came to EL2 and was given to the guest as an undefined instruction.
@@ -36,17 +50,24 @@ pub enum Event {
 
 impl Event {
     /// Every event, in the order of the report.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 19] = [
         Self::IdRegister,
         Self::Call,
         Self::UnknownCall,
         Self::UnknownRegister,
         Self::Refused,
+        Self::Rsi,
+        Self::RsiError,
+        Self::RsiRefused,
+        Self::RsiPartial,
+        Self::Shared,
+        Self::Private,
         Self::Tlbi,
         Self::ConflictData,
         Self::ConflictFetch,
         Self::ConflictUserData,
         Self::ConflictUserFetch,
+        Self::ConflictUnanswered,
         Self::ConflictStage2,
         Self::Other,
     ];
@@ -59,11 +80,18 @@ impl Event {
             Self::UnknownCall => "unknown firmware calls",
             Self::UnknownRegister => "unknown registers",
             Self::Refused => "accesses refused",
+            Self::Rsi => "RSI calls",
+            Self::RsiError => "RSI calls, errors",
+            Self::RsiRefused => "RSI requests refused",
+            Self::RsiPartial => "RSI requests in part",
+            Self::Shared => "shared, as protected",
+            Self::Private => "private, as shared",
             Self::Tlbi => "TLBIs",
             Self::ConflictData => "conflicts, EL1 data",
             Self::ConflictFetch => "conflicts, EL1 fetch",
             Self::ConflictUserData => "conflicts, EL0 data",
             Self::ConflictUserFetch => "conflicts, EL0 fetch",
+            Self::ConflictUnanswered => "conflicts, not ended",
             Self::ConflictStage2 => "conflicts, stage 2",
             Self::Other => "other exceptions",
         }

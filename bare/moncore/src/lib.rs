@@ -3,7 +3,8 @@
 //! ```text
 //! command line ──> options ──> identity: what each CPU's ID registers read as
 //! SMC, HVC ──────> call: which function of whose interface, and what is answered to the rest
-//! a TLBI ────────> conflicts: whether a TLB conflict abort is to come, and where
+//! SMC ────────────> realm: what RSI answers, and what a realm's host does to a request
+//! a TLBI, a resize > conflicts: whether TLB conflict aborts are to come, and where
 //! every exit ────> counts ──> the report at the end
 //! ```
 //!
@@ -16,3 +17,5 @@ pub mod conflicts;
 pub mod counts;
 pub mod identity;
 pub mod options;
+pub mod random;
+pub mod realm;

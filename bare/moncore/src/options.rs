@@ -10,6 +10,7 @@ use vmsa::PhysAddr;
 
 use crate::conflicts::Settings;
 use crate::identity::{Identity, Overlay};
+use crate::realm::{self, Space};
 
 /// CPUs that are supported.
 pub const MAX_CPUS: usize = 8;
@@ -25,6 +26,8 @@ pub struct Options {
     pub cpus: [Identity; MAX_CPUS],
     /// `monitor.conflicts.…=`: TLB conflict aborts, if there are to be any.
     pub conflicts: Option<Settings>,
+    /// `monitor.realm.…=`: the guest is a realm, and this is its host.
+    pub realm: Option<realm::Settings>,
 }
 
 /// What is wrong with a word.
@@ -99,6 +102,9 @@ impl Options {
             _ if let Some(part) = name.strip_prefix("monitor.conflicts.") => {
                 take_conflicts(self.conflicts.get_or_insert(Settings::DEFAULT), part, value, shown)?;
             }
+            _ if let Some(part) = name.strip_prefix("monitor.realm.") => {
+                take_realm(self.realm.get_or_insert(realm::Settings::DEFAULT), part, value, shown)?;
+            }
             _ => {
                 let (cpu, part) = cpu_option(name).ok_or(Problem::Unknown(shown))?;
                 let identity = self.cpus.get_mut(cpu).ok_or(Problem::NoSuchCpu(shown))?;
@@ -164,6 +170,35 @@ fn take_conflicts<'a>(
     Ok(())
 }
 
+fn take_realm<'a>(
+    settings: &mut realm::Settings,
+    part: &str,
+    value: Option<&'a str>,
+    shown: Text<'a>,
+) -> Result<(), Problem<'a>> {
+    let bad = |expected| Problem::BadValue(shown, value.map(Text::new), expected);
+    let number = || value.and_then(hexadecimal).ok_or(bad("0x and up to 16 digits"));
+    match (part, value) {
+        ("bits", _) => {
+            let space = number()?.try_into().ok().and_then(Space::new);
+            settings.space = space.ok_or(bad("0x21 to 0x30"))?;
+        }
+        ("step", _) => settings.step = number()?,
+        ("seed", _) => settings.seed = number()?,
+        ("refuse", _) => settings.rate = number()?,
+        ("after", _) => settings.after = number()?,
+        ("address", _) => {
+            let address = number()?;
+            settings.addresses.push(address).map_err(|_| bad("no more than 8 addresses"))?;
+        }
+        ("error", None) => settings.is_error = true,
+        ("protected-devices", None) => settings.has_protected_devices = true,
+        ("error" | "protected-devices", Some(_)) => return Err(bad("no value")),
+        _ => return Err(Problem::Unknown(shown)),
+    }
+    Ok(())
+}
+
 fn overlay(text: &str) -> Option<Overlay> {
     let (value, mask) = text.split_once('/')?;
     let overlay = Overlay { value: hexadecimal(value)?, mask: hexadecimal(mask)? };
@@ -222,6 +257,39 @@ mod tests {
             assert_eq!(conflicts(&std::format!("monitor.conflicts.{word}")), Err(line.to_string()));
         }
         assert!(conflicts(&"monitor.conflicts.address=0x0 ".repeat(9)).is_err());
+    }
+
+    #[test]
+    fn a_realm_is_asked_for_by_any_of_its_options() {
+        let realm = |words: &str| {
+            let line = std::format!("monitor.guest=0x0 {words} --");
+            parse(&line).map(|options| options.realm).map_err(|problem| problem.to_string())
+        };
+        assert_eq!(realm(""), Ok(None));
+        assert_eq!(realm("monitor.realm.seed=0x1"), Ok(Some(realm::Settings::DEFAULT)));
+        let mut asked = realm::Settings {
+            space: Space::new(48).unwrap(),
+            has_protected_devices: true,
+            step: 2,
+            seed: 3,
+            rate: 4,
+            after: 5,
+            is_error: true,
+            ..realm::Settings::DEFAULT
+        };
+        asked.addresses.push(0x4000_0000).unwrap();
+        let words = ["bits=0x30", "protected-devices", "step=0x2", "seed=0x3", "refuse=0x4", "after=0x5", "error"];
+        let words = words.map(|word| std::format!("monitor.realm.{word}")).join(" ");
+        assert_eq!(realm(&std::format!("{words} monitor.realm.address=0x40000000")), Ok(Some(asked)));
+        for (word, line) in [
+            ("bits=0x20", "monitor.realm.bits=0x20: expected 0x21 to 0x30"),
+            ("bits=0x100000029", "monitor.realm.bits=0x100000029: expected 0x21 to 0x30"),
+            ("step=1", "monitor.realm.step=1: expected 0x and up to 16 digits"),
+            ("error=1", "monitor.realm.error=1: expected no value"),
+        ] {
+            assert_eq!(realm(&std::format!("monitor.realm.{word}")), Err(line.to_string()));
+        }
+        assert!(realm(&"monitor.realm.address=0x0 ".repeat(9)).is_err());
     }
 
     #[test]

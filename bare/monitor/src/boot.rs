@@ -9,6 +9,7 @@ use kerncore::devicetree::{self, MachineDescription, Problem};
 use kerncore::finding::{Findings, Severity};
 use kerncore::range::PhysicalRange;
 use moncore::options::{self, Options};
+use moncore::realm::Space;
 use vmsa::PhysAddr;
 
 use crate::console::{self, say};
@@ -17,7 +18,7 @@ use crate::guest::{self, Guest};
 use crate::map::{self, pages};
 use crate::memory::{self, Occupied};
 use crate::tables::PAGE_BYTES;
-use crate::{conflicts, cpus, tables};
+use crate::{conflicts, cpus, realm, stage2, tables};
 
 /// The boot protocol's limit.
 const MOST_DEVICE_TREE_BYTES: u64 = 2 << 20;
@@ -102,10 +103,12 @@ fn prepare(boot: &Boot) -> Guest {
     let tree = PhysicalRange::from_size(PhysAddr::new(boot.device_tree), boot.device_tree_bytes);
     let result = guest::find(&options).and_then(|image| {
         let occupied = Occupied { image: image_range(), device_tree: tree, guest: image };
-        let memory = memory::lay_out(&mut machine, &occupied, &mut findings)?;
-        let stage2 = memory.build_stage2(&cpu)?;
+        let space = options.realm.map(|realm| realm.space);
+        let memory = memory::lay_out(&mut machine, &occupied, space, &mut findings)?;
+        let stage2 = stage2::build(&memory, &cpu, options.realm)?;
         guest::write_tree(blob, &machine, &memory)?;
         conflicts::set_up(options.conflicts);
+        realm::set_up(options.realm);
         cpus::set_up(&machine, &options, boot.translation, stage2);
         Ok(Guest { entry: image.start, tree, memory: memory.summary() })
     });
@@ -157,6 +160,10 @@ pub(crate) enum NotStarted {
     Occupied(PhysicalRange, kerncore::memory_map::Kind),
     /// No room for the tables of stage 2.
     NoRoom(kerncore::early::EarlyError),
+    /// The realm's addresses have more bits than the CPUs, which have so many.
+    RealmTooWide(Space, u32),
+    /// Memory that ends here has addresses that are not protected ones of the realm.
+    RealmTooNarrow(Space, u64),
     /// The layout of memory cannot be used.
     Memory,
     /// The guest's device tree could not be made.
@@ -170,6 +177,13 @@ impl core::fmt::Display for NotStarted {
             Self::Image(what, address) => write!(f, "monitor.guest={:#x}: {what}", address.bits()),
             Self::Occupied(range, kind) => write!(f, "memory: the monitor needs {range}, but there is: {kind}"),
             Self::NoRoom(error) => write!(f, "memory: {error}"),
+            Self::RealmTooWide(space, most) => {
+                write!(f, "a realm of {} bits: this machine's CPUs have {most}, expected no more", space.bits())
+            }
+            Self::RealmTooNarrow(space, end) => {
+                let (bits, protected) = (space.bits(), space.protected_end());
+                write!(f, "a realm of {bits} bits: memory ends at {end:#x}, expected no more than {protected:#x}")
+            }
             Self::Memory => f.write_str("memory: its layout is too complicated"),
             Self::Tree(error) => write!(f, "device tree: {error}"),
         }

@@ -2,21 +2,29 @@
 
 use hardware::el2::exit::{Exit, cpu_index};
 use hardware::interrupts;
+use hardware::psci::Conduit;
 use moncore::call::{self, Call, Monitor, Psci};
 use moncore::counts::Event;
 
 use crate::cpus::{self, COUNTS};
-use crate::{conflicts, finish};
+use crate::{conflicts, finish, realm};
 
 /// Answers a call. The guest goes on behind it.
-pub(crate) fn handle(exit: &mut Exit, immediate: u32) {
+pub(crate) fn handle(exit: &mut Exit, immediate: u32, conduit: Conduit) {
+    if conduit == Conduit::Smc
+        && immediate == 0
+        && let Some(answer) = realm::answer(&exit.frame.registers)
+    {
+        exit.frame.registers[..answer.len()].copy_from_slice(&answer);
+        return;
+    }
     let arguments = core::array::from_fn(|index| exit.frame.registers[index]);
     let decoded = Call::decode(immediate, &arguments);
     let event = if decoded == Call::Unknown { Event::UnknownCall } else { Event::Call };
     COUNTS.add(cpu_index(), event);
     let answer: &[u64] = match decoded {
         Call::Psci(function) => &[psci(function)],
-        Call::ConventionVersion => &[call::CONVENTION_VERSION],
+        Call::ConventionVersion => &[realm::convention_version()],
         Call::ConventionFeatures(function) => &[Call::convention_feature(function)],
         Call::Monitor(Monitor::Uid) => &call::UID,
         Call::Monitor(Monitor::Revision) => &call::REVISION,

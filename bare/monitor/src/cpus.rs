@@ -14,9 +14,10 @@ use moncore::counts::Counts;
 use moncore::identity::{Identity, Register};
 use moncore::options::{MAX_CPUS, Options};
 use spin::Once;
-use vmsa::PhysAddr;
+use vmsa::{BbmLevel, IdRegisters, Midr, PhysAddr};
 
-use crate::memory::{self, Stage2Registers};
+use crate::memory;
+use crate::stage2::Stage2Registers;
 
 /// What every CPU's guest did.
 pub(crate) static COUNTS: Counts = Counts::new();
@@ -183,6 +184,14 @@ pub(crate) fn id_register(register: Register) -> u64 {
     let Machine { identities, stage2, .. } = machine();
     let real = identification::read_id_register(register.crm, register.op2);
     identities[cpu_index()].seen(register, real, stage2.physical_range)
+}
+
+/// Whether this CPU never raises TLB conflict aborts, by what it says of itself: level 3 of FEAT_BBM, or a model that is known
+/// for it.
+pub(crate) fn is_immune() -> bool {
+    let says = IdRegisters { mmfr2: id_register(Register::MMFR2), ..IdRegisters::default() };
+    let midr = machine().identities[cpu_index()].midr.unwrap_or_else(registers::read_midr);
+    says.bbm() == BbmLevel::Level3 || Midr::new(midr as u32).tolerates_resizing()
 }
 
 /// What REVIDR_EL1 reads as on this CPU.

@@ -2,6 +2,7 @@
 
 use hardware::el2::exit::{Exit, Kind, cpu_index};
 use hardware::el2::guest::{Injected, inject};
+use hardware::psci::Conduit;
 use moncore::counts::Event;
 use vmsa::ExceptionClass;
 
@@ -18,11 +19,11 @@ pub(crate) fn handle(exit: &mut Exit) {
     let syndrome = exit.syndrome();
     let immediate = syndrome.specific() & 0xffff;
     match syndrome.class() {
-        ExceptionClass::HypervisorCall => calls::handle(exit, immediate),
+        ExceptionClass::HypervisorCall => calls::handle(exit, immediate, Conduit::Hvc),
         ExceptionClass::SecureMonitorCall => {
             // Unlike after an HVC, the return address is that of the SMC.
             exit.skip_instruction();
-            calls::handle(exit, immediate);
+            calls::handle(exit, immediate, Conduit::Smc);
         }
         ExceptionClass::TrappedSystemInstruction => registers::handle(exit),
         ExceptionClass::DataAbortLowerEl | ExceptionClass::InstructionAbortLowerEl => abort::handle(exit),

@@ -5,8 +5,9 @@
 //!                     MMU off            MMU on             │
 //!                                                           └─ CPU_ON ─> cpus::secondary ─> guest
 //! ```
-//! It stays at its physical address. Once the guest runs, its map has nothing of the guest's memory, and the guest's
-//! stage 2 has nothing of the monitor's: [`memory`] makes both from the same list.
+//! It stays at its physical address. Once the guest runs, its map has nothing of the guest's memory, but for the pages that
+//! a realm asks about while it is answered, and the guest's stage 2 has nothing of the monitor's: [`memory`] has the one
+//! list that both follow.
 #![no_std]
 #![no_main]
 
@@ -21,7 +22,9 @@ mod finish;
 mod guest;
 mod map;
 mod memory;
+mod realm;
 mod registers;
+mod stage2;
 mod tables;
 
 hardware::monitor_entry_points! {

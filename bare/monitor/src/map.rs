@@ -4,15 +4,18 @@
 //! text       read-only, executable          │ tables of both page tables   read-write
 //! constants  read-only                      │ UART                         device
 //! data       read-write                     │ device tree, guest's header  until the guest runs
-//! stacks     read-write, a gap below each   │
+//! stacks     read-write, a gap below each   │ window  pages of a realm's, while it is answered
 //! ```
 
 use core::ops::Range;
+use core::slice;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::el2::boot::{Boot, SCTLR_MMU_ON, Translation};
 use hardware::el2::stack;
 use hardware::lock::Lock;
-use hardware::{image, registers};
+use hardware::{cache, image, registers};
+use kerncore::range::PhysicalRange;
 use pagetable::{Change, El2, Reserve, TlbFeatures};
 use vmsa::registers::{El2Control, MemoryTypes, encode_ttbr};
 use vmsa::{AddressHalf, Geometry, Granule4K, Layout, LeafSize, PageSize, PhysAddr, Stage1Attributes, VirtAddr};
@@ -131,4 +134,46 @@ pub(crate) fn add(range: Range<u64>, attributes: Stage1Attributes) -> Result<(),
 /// Nothing holds a reference into them, and no CPU's monitor uses them.
 pub(crate) unsafe fn remove(range: Range<u64>) -> Result<(), TableError> {
     edit(Change::Unmap { from: VirtAddr::new(range.start)..VirtAddr::new(range.end) })
+}
+
+/// Pages that the window can show at a time: half of what a table maps, so that its table stays when they go.
+pub(crate) const WINDOW_PAGES: u64 = 256;
+/// Where the window is: in the last 2 MiB that the map can hold, where no memory is that it maps at itself.
+const WINDOW: u64 = (1 << INPUT_BITS) - (2 << 20);
+
+/// Pages of the guest's in the monitor's map. The guest may be writing them.
+pub(crate) struct Window<'w>(&'w [AtomicU64]);
+
+impl Window<'_> {
+    /// The word at `index`.
+    pub(crate) fn read(&self, index: usize) -> u64 {
+        self.0[index].load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn write(&self, index: usize, word: u64) {
+        self.0[index].store(word, Ordering::Relaxed);
+    }
+
+    pub(crate) fn fill(&self, word: u64) {
+        self.0.iter().for_each(|place| place.store(word, Ordering::Relaxed));
+    }
+}
+
+/// Runs `body` with pages of the guest's, [`WINDOW_PAGES`] at most. One caller at a time, who sees that they are the guest's.
+pub(crate) fn with_window<R>(pages: PhysicalRange, body: impl FnOnce(&Window) -> R) -> Result<R, TableError> {
+    let bytes = pages.size_bytes();
+    assert!(bytes <= WINDOW_PAGES * PAGE_BYTES);
+    let from = VirtAddr::new(WINDOW)..VirtAddr::new(WINDOW + bytes);
+    edit(Change::Map { from: from.clone(), to: pages.start, attributes: READ_WRITE, largest: LeafSize::PAGE })?;
+    let lines = WINDOW as usize..(WINDOW + bytes) as usize;
+    // A guest may have written past the caches, where a clean line would hide it.
+    cache::clean_and_invalidate(lines.clone());
+    // SAFETY: mapped just now, of the guest's memory, to which the monitor has no other way; what the guest does there
+    // meanwhile is to atomic words. The borrow ends before the pages go.
+    let words = unsafe { slice::from_raw_parts(WINDOW as *const AtomicU64, (bytes / 8) as usize) };
+    let result = body(&Window(words));
+    // It may read past the caches, too.
+    cache::clean_and_invalidate(lines);
+    edit(Change::Unmap { from })?;
+    Ok(result)
 }

@@ -43,7 +43,7 @@ pub(crate) fn handle(exit: &mut Exit) {
         // it, for it is the same CPU's.
         maintain(Maintenance::Invalidate(op, exit.register(access.target)));
         exit.skip_instruction();
-        return conflicts::note_tlbi(exit);
+        return conflicts::note_tlbi(exit, op);
     }
     let value = match access.name {
         _ if !access.is_read => None,

@@ -15,7 +15,7 @@ pub(crate) type Table<R> = PageTable<'static, Granule4K, R, Hardware>;
 
 /// This machine. Tables are mapped at their physical addresses, or the MMU is off.
 ///
-/// One value for all: only [`crate::map`] and [`crate::memory`] edit with it, each its own page table, on one CPU at a time.
+/// One value for all: only [`crate::map`] and [`crate::stage2`] edit with it, each its own page table, on one CPU at a time.
 // SAFETY: tables come from the image's early tables and from the pool, which nothing else uses and which the monitor's map
 // holds writable at their physical addresses; the two modules above see that each page table has one editor, and that no
 // change takes memory from under the monitor.

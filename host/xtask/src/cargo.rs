@@ -1,7 +1,9 @@
 //! Cargo, and what it knows: where the workspace is, what it holds, where it puts the kernel.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsStr,
+    fs,
     io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -27,15 +29,30 @@ pub(crate) enum Program {
     Monitor,
     /// A guest that tries what it must not.
     Fuzzer,
+    /// A guest that is a realm.
+    Realm,
+    /// A guest that resizes what it uses.
+    Resizer,
 }
 
 impl Program {
-    /// The name of its package, and of its flat Image beside the ELF file.
-    const fn names(self) -> (&'static str, &'static str) {
+    /// Every program.
+    pub(crate) const ALL: [Program; 5] =
+        [Program::Kernel, Program::Monitor, Program::Fuzzer, Program::Realm, Program::Resizer];
+
+    /// The guest of the monitor's that has this name, which is not the kernel.
+    pub(crate) fn guest(name: &OsStr) -> Option<Program> {
+        Program::ALL.into_iter().find(|program| program.names().0 == "guests" && program.names().1 == name)
+    }
+
+    /// The names of its package, of itself, and of its flat Image beside the ELF file.
+    const fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Program::Kernel => ("kernel", "Image"),
-            Program::Monitor => ("monitor", "Monitor"),
-            Program::Fuzzer => ("fuzzer", "Fuzzer"),
+            Program::Kernel => ("kernel", "kernel", "Image"),
+            Program::Monitor => ("monitor", "monitor", "Monitor"),
+            Program::Fuzzer => ("guests", "fuzzer", "Fuzzer"),
+            Program::Realm => ("guests", "realm", "Realm"),
+            Program::Resizer => ("guests", "resizer", "Resizer"),
         }
     }
 }
@@ -74,9 +91,9 @@ pub(crate) fn metadata() -> Result<Value, Failure> {
 
 /// Builds a program and flattens it. Cargo's lines go to `say`; of a fresh build it says nothing.
 pub(crate) fn build(program: Program, say: &mut dyn FnMut(&str)) -> Result<Kernel, Failure> {
-    let (name, image) = program.names();
+    let (package, name, image) = program.names();
     ensure_target(BARE_TARGET)?;
-    let mut command = cargo(&["build", "--release", "--package", name, "--target", BARE_TARGET]);
+    let mut command = cargo(&["build", "--release", "--package", package, "--bin", name, "--target", BARE_TARGET]);
     command.args(["--message-format", "json-render-diagnostics"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(no_cargo)?;
     let messages = child.stdout.take().map(|mut pipe| {

@@ -5,19 +5,7 @@
 // built with strict-align), and no cache is looked up. x19-x23 live through this file:
 //   x19 device tree   x20 exception level of entry   x21 counter at entry   x22 load address   x23 the `Boot` record
 
-    .section .text.header, "ax"
-    .global image_header
-image_header:
-    b       entry
-    .long   0
-    .quad   0                       // text_offset: the image may start on any 2 MiB boundary
-    .quad   image_size              // with bss and the boot stacks, so that nothing is put over them
-    .quad   1 << 3                  // little-endian; page size unspecified; anywhere in memory
-    .quad   0
-    .quad   0
-    .quad   0
-    .ascii  "ARM\x64"
-    .long   0
+    image_header image_header, .text.header, entry
 
     .section .text.identity, "ax"
 entry:

@@ -11,6 +11,7 @@ use crate::secondary::{Answer, StartRecord};
 use crate::stack;
 
 global_asm!(
+    include_str!("../asm/header.s"),
     include_str!("../asm/entry.s"),
     PER_CPU_EMERGENCY_STACK = const offset_of!(PerCpu, emergency_stack),
     BOOT_DEVICE_TREE = const offset_of!(Boot, device_tree),

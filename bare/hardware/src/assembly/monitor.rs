@@ -9,6 +9,7 @@ use crate::el2::secondary::StartRecord;
 use crate::el2::stack;
 
 global_asm!(
+    include_str!("../asm/header.s"),
     include_str!("../asm/monitor/entry.s"),
     STACK_STRIDE = const stack::STRIDE_BYTES,
     BOOT_DEVICE_TREE = const offset_of!(Boot, device_tree),

@@ -1,4 +1,4 @@
-//! A machine from a text: what each CPU is to say of itself, for the monitor's command line.
+//! A machine from a text: what each CPU is to say of itself, and what else the monitor is to make, for its command line.
 //!
 //! ```text
 //! [[cpu]] cpus = [1, 2]  bbm = 0   ─▶  monitor.cpu1.mmfr2=0x0/0xf0000000000000 monitor.cpu2.mmfr2=…
@@ -13,12 +13,13 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
+mod tables;
+
 use crate::outcome::Failure;
+use tables::{conflict_words, integer, realm_words};
 
 /// CPUs that the monitor supports.
 const MAX_CPUS: usize = 8;
-/// Addresses that may be listed for conflicts.
-const MAX_ADDRESSES: usize = 8;
 
 /// What one CPU is to say of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -37,12 +38,12 @@ type Fault = (Range<usize>, String);
 pub(crate) fn words(path: &Path, cpus: u32) -> Result<Vec<String>, Failure> {
     let refused = |what: String| Failure::bad_input(format!("{}{what}; nothing was booted", path.display()));
     let text = fs::read_to_string(path).map_err(|error| refused(format!(": {error}")))?;
-    let (described, conflicts) = parse(&text).map_err(|(at, what)| {
+    let (described, more) = parse(&text).map_err(|(at, what)| {
         let line = 1 + text[..at.start.min(text.len())].matches('\n').count();
         refused(format!(":{line}: {what}"))
     })?;
     let of_cpus = described.iter().take(cpus as usize).enumerate().flat_map(|(number, cpu)| cpu.words(number));
-    Ok(of_cpus.chain(conflicts).collect())
+    Ok(of_cpus.chain(more).collect())
 }
 
 impl Cpu {
@@ -72,22 +73,26 @@ impl Cpu {
     }
 }
 
-/// The CPUs, and the words for the conflicts.
+/// The CPUs, and the words for everything else.
 fn parse(text: &str) -> Result<([Cpu; MAX_CPUS], Vec<String>), Fault> {
     let document = DeTable::parse(text)
         .map_err(|error| (error.span().unwrap_or(0..0), format!("{}, expected TOML", error.message())))?;
     let mut cpus = [Cpu::default(); MAX_CPUS];
-    let mut conflicts = Vec::new();
+    let mut more = Vec::new();
     for (key, value) in document.get_ref().iter() {
         let tables = match (key.get_ref().as_ref(), value.get_ref()) {
             ("cpu", DeValue::Array(tables)) => tables,
             ("cpu", _) => return Err((value.span(), "`cpu`: expected tables, each under [[cpu]]".into())),
-            ("conflicts", DeValue::Table(entries)) => {
-                conflicts = conflict_words(entries)?;
+            (name @ ("conflicts" | "realm"), entries) => {
+                let DeValue::Table(entries) = entries else {
+                    return Err((value.span(), format!("`{name}`: expected a table under [{name}]")));
+                };
+                more.extend(if name == "realm" { realm_words(entries)? } else { conflict_words(entries)? });
                 continue;
             }
-            ("conflicts", _) => return Err((value.span(), "`conflicts`: expected a table under [conflicts]".into())),
-            (other, _) => return Err((key.span(), format!("`{other}`: unknown, expected [[cpu]] or [conflicts]"))),
+            (other, _) => {
+                return Err((key.span(), format!("`{other}`: unknown, expected [[cpu]], [conflicts] or [realm]")));
+            }
         };
         for table in tables.iter() {
             let DeValue::Table(entries) = table.get_ref() else {
@@ -104,45 +109,7 @@ fn parse(text: &str) -> Result<([Cpu; MAX_CPUS], Vec<String>), Fault> {
             }
         }
     }
-    Ok((cpus, conflicts))
-}
-
-/// The words for TLB conflict aborts. The seed always stands there: without any word there are no conflicts.
-fn conflict_words(entries: &DeTable) -> Result<Vec<String>, Fault> {
-    let word = |name: &str, number: u64| format!("monitor.conflicts.{name}={number:#x}");
-    let mut words = Vec::new();
-    if entries.get("seed").is_none() {
-        words.push("monitor.conflicts.seed=0x1".to_string());
-    }
-    for (key, value) in entries.iter() {
-        let name = key.get_ref().as_ref();
-        let wrong = |what: &str| (value.span(), format!("`{name}`: expected {what}"));
-        let number = |value: &Spanned<DeValue>| integer(value.get_ref());
-        match name {
-            "seed" | "after" => words.push(word(name, number(value).ok_or_else(|| wrong("a number"))?)),
-            "rate" | "burst" => {
-                let count = number(value).filter(|count| *count > 0);
-                words.push(word(name, count.ok_or_else(|| wrong("a number above 0"))?));
-            }
-            "merciless" | "stage2" => {
-                if value.get_ref().as_bool().ok_or_else(|| wrong("true or false"))? {
-                    words.push(format!("monitor.conflicts.{name}"));
-                }
-            }
-            "addresses" => {
-                let list = value.get_ref().as_array().filter(|list| list.len() <= MAX_ADDRESSES);
-                let list = list.ok_or_else(|| wrong("a list of at most 8 addresses"))?;
-                for address in list.iter() {
-                    words.push(word("address", number(address).ok_or_else(|| wrong("a list of addresses"))?));
-                }
-            }
-            other => {
-                let expected = "expected seed, rate, after, burst, merciless, stage2, addresses";
-                return Err((key.span(), format!("`{other}`: unknown, {expected}")));
-            }
-        }
-    }
-    Ok(words)
+    Ok((cpus, more))
 }
 
 /// The CPUs that a table is about.
@@ -205,14 +172,6 @@ fn take(cpu: &mut Cpu, key: &str, value: &Spanned<DeValue>) -> Result<(), String
     Ok(())
 }
 
-/// A number that is not negative, in any base.
-fn integer(value: &DeValue) -> Option<u64> {
-    match value {
-        DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
-        _ => None,
-    }
-}
-
 fn sizes<'v>(value: &'v DeValue) -> Option<Vec<&'v str>> {
     let known = |item: &'v Spanned<DeValue>| item.get_ref().as_str().filter(|text| ["4k", "16k", "64k"].contains(text));
     value.as_array().filter(|list| !list.is_empty())?.iter().map(known).collect()
@@ -224,9 +183,9 @@ mod tests {
     use crate::cargo;
 
     fn line(text: &str) -> String {
-        let (cpus, conflicts) = parse(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
+        let (cpus, more) = parse(text).unwrap_or_else(|fault| panic!("{text}: {fault:?}"));
         let of_cpus = cpus.iter().enumerate().flat_map(|(number, cpu)| cpu.words(number));
-        of_cpus.chain(conflicts).collect::<Vec<_>>().join(" ")
+        of_cpus.chain(more).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -262,6 +221,21 @@ mod tests {
     }
 
     #[test]
+    fn a_realm_becomes_words() {
+        assert_eq!(line("[realm]\n"), "monitor.realm.seed=0x1");
+        assert_eq!(line("[realm]\nseed = 0x2\ndevices = \"unprotected\"\nerror = false"), "monitor.realm.seed=0x2");
+        assert_eq!(
+            line(
+                "[realm]\nseed = 3\nipa_bits = 48\ndevices = \"both\"\nstep = 4\nrefuse = 5\nafter = 6\nerror = true\n\
+                 addresses = [0x1000, 0x2000]\n"
+            ),
+            "monitor.realm.address=0x1000 monitor.realm.address=0x2000 monitor.realm.after=0x6 \
+             monitor.realm.protected-devices monitor.realm.error monitor.realm.bits=0x30 monitor.realm.refuse=0x5 \
+             monitor.realm.seed=0x3 monitor.realm.step=0x4"
+        );
+    }
+
+    #[test]
     fn later_tables_change_what_earlier_ones_said() {
         let text = "[[cpu]]\ncpus = \"all\"\nbbm = 2\n[[cpu]]\ncpus = [0]\nbbm = 0\ngranules = [\"4k\", \"64k\"]\n\
                     [[cpu]]\ncpus = [0]\nlpa2 = false\n";
@@ -286,7 +260,12 @@ mod tests {
             ("[[cpu]]\ncpus = []\n", 2, "`cpus`: expected"),
             ("[[cpu]]\nbbm = 2\n", 1, "[[cpu]] without `cpus`"),
             ("[cpu]\ncpus = [0]\n", 1, "expected tables, each under [[cpu]]"),
-            ("[machine]\n", 1, "`machine`: unknown, expected [[cpu]] or [conflicts]"),
+            ("[machine]\n", 1, "`machine`: unknown, expected [[cpu]], [conflicts] or [realm]"),
+            ("[[realm]]\n", 1, "`realm`: expected a table under [realm]"),
+            ("[realm]\nipa_bits = 32\n", 2, "`ipa_bits`: expected a number from 33 to 48"),
+            ("[realm]\nstep = 0\n", 2, "`step`: expected a number above 0"),
+            ("[realm]\ndevices = \"none\"\n", 2, "`devices`: expected \"unprotected\" or \"both\""),
+            ("[realm]\nrate = 3\n", 2, "`rate`: unknown, expected ipa_bits, devices, step, refuse"),
             ("[[conflicts]]\n", 1, "`conflicts`: expected a table"),
             ("[conflicts]\nrate = 0\n", 2, "`rate`: expected a number above 0"),
             ("[conflicts]\nmercy = 0\n", 2, "`mercy`: unknown, expected seed, rate"),

@@ -69,42 +69,34 @@ fn list_trees() -> Status {
 
 /// What was built to be booted.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Programs {
-    pub(crate) kernel: Option<Kernel>,
-    monitor: Option<Kernel>,
-    fuzzer: Option<Kernel>,
-}
+pub(crate) struct Programs(Vec<(Program, Kernel)>);
 
 impl Programs {
     pub(crate) fn build(wanted: &[Program], say: &mut dyn FnMut(&str)) -> Result<Programs, Failure> {
-        let mut programs = Programs::default();
-        for program in wanted {
-            let built = Some(cargo::build(*program, say)?);
-            match program {
-                Program::Kernel => programs.kernel = built,
-                Program::Monitor => programs.monitor = built,
-                Program::Fuzzer => programs.fuzzer = built,
-            }
-        }
-        Ok(programs)
+        let built = wanted.iter().map(|program| cargo::build(*program, say).map(|kernel| (*program, kernel)));
+        built.collect::<Result<_, _>>().map(Programs)
+    }
+
+    /// What was built of a program.
+    pub(crate) fn find(&self, wanted: Program) -> Result<&Kernel, Failure> {
+        let found = self.0.iter().find(|(program, _)| *program == wanted).map(|(_, kernel)| kernel);
+        found.ok_or_else(|| Failure::new(Status::Failed, "what is to be booted was not built"))
     }
 
     fn all(&self) -> impl Iterator<Item = &Kernel> {
-        [&self.kernel, &self.monitor, &self.fuzzer].into_iter().flatten()
+        self.0.iter().map(|(_, kernel)| kernel)
     }
 }
 
 /// The command that boots what `options` ask for, and the files that must be there meanwhile.
 pub(crate) fn command(options: &Options, programs: &Programs) -> Result<(Command, Files), Failure> {
-    let not_built = || Failure::new(Status::Failed, "what is to be booted was not built");
-    let kernel = match &options.kernel {
-        Some(_) if options.is_fuzzer() => programs.fuzzer.as_ref().ok_or_else(not_built)?,
-        Some(image) => &Kernel { elf: image.clone(), image: image.clone() },
-        None => programs.kernel.as_ref().ok_or_else(not_built)?,
+    let kernel = match (options.own_program(), &options.kernel) {
+        (None, Some(image)) => &Kernel { elf: image.clone(), image: image.clone() },
+        (own, _) => programs.find(own.unwrap_or(Program::Kernel))?,
     };
     let image = &kernel.image;
     if options.monitor {
-        let monitor = programs.monitor.as_ref().ok_or_else(not_built)?;
+        let monitor = programs.find(Program::Monitor)?;
         return Ok((monitor::command(options, &monitor.image, image)?, Files::default()));
     }
     check_memory(options, tree::image_bytes(image)?)?;

@@ -80,26 +80,20 @@ impl fmt::Display for PageSize {
     }
 }
 
-/// What `--kernel` calls our own guest that tries what it must not.
-const FUZZER: &str = "fuzzer";
-
 impl Options {
-    /// Whether the guest is our own that tries what it must not.
-    pub(crate) fn is_fuzzer(&self) -> bool {
-        self.kernel.as_ref().is_some_and(|kernel| kernel.as_os_str() == FUZZER)
+    /// What is booted, if it is ours.
+    pub(crate) fn own_program(&self) -> Option<Program> {
+        self.kernel.as_ref().map_or(Some(Program::Kernel), |kernel| Program::guest(kernel.as_os_str()))
     }
 
     /// Whether what is booted ends with a verdict.
     pub(crate) fn has_verdict(&self) -> bool {
-        self.kernel.is_none() || self.is_fuzzer()
+        self.own_program().is_some()
     }
 
     /// What must be built.
     pub(crate) fn programs(&self) -> Vec<Program> {
-        let kernel = self.kernel.is_none().then_some(Program::Kernel);
-        let monitor = self.monitor.then_some(Program::Monitor);
-        let fuzzer = self.is_fuzzer().then_some(Program::Fuzzer);
-        kernel.into_iter().chain(monitor).chain(fuzzer).collect()
+        self.monitor.then_some(Program::Monitor).into_iter().chain(self.own_program()).collect()
     }
 
     /// Whether the machine is QEMU's virt, of whatever version: `virt`, `virt-7.2`.
@@ -184,8 +178,8 @@ fn refuse_what_does_not_go_together(options: &Options) -> Result<(), Failure> {
         Options { kernel: Some(_), page_size: Some(_), .. } => {
             "--page-size: an option of our kernel's, expected --append with the other kernel's own"
         }
-        Options { monitor: false, .. } if options.is_fuzzer() => {
-            "--kernel fuzzer: tries to reach a monitor, expected --monitor beside it"
+        Options { monitor: false, kernel: Some(_), .. } if options.own_program().is_some() => {
+            "--kernel: a guest of the monitor's, expected --monitor beside it"
         }
         Options { monitor: true, .. } if !options.is_virt() => "--monitor: expected QEMU's virt as --machine",
         Options { monitor: true, .. } | Options { kernel: Some(_), .. } if !is_plain => {
@@ -306,6 +300,7 @@ mod tests {
             (&["--kernel", "k", "--loader", "gdb"], "neither --loader nor --tree"),
             (&["--kernel", "k", "--page-size", "4k"], "expected --append"),
             (&["--kernel", "fuzzer"], "expected --monitor"),
+            (&["--kernel", "realm"], "expected --monitor"),
         ] {
             assert!(refusal(words).contains(part), "{words:?}: {}", refusal(words));
         }
@@ -315,9 +310,11 @@ mod tests {
     fn what_is_booted_is_what_is_built() {
         let programs = |words: &[&str]| options(words).programs();
         assert_eq!(programs(&[]), [Program::Kernel]);
-        assert_eq!(programs(&["--monitor"]), [Program::Kernel, Program::Monitor]);
+        assert_eq!(programs(&["--monitor"]), [Program::Monitor, Program::Kernel]);
         assert_eq!(programs(&["--monitor", "--kernel", "vmlinuz"]), [Program::Monitor]);
         assert_eq!(programs(&["--monitor", "--kernel", "fuzzer"]), [Program::Monitor, Program::Fuzzer]);
+        assert_eq!(programs(&["--monitor", "--kernel", "realm"]), [Program::Monitor, Program::Realm]);
+        assert_eq!(programs(&["--monitor", "--kernel", "resizer"]), [Program::Monitor, Program::Resizer]);
         assert!(!options(&["--kernel", "vmlinuz"]).has_verdict());
         assert!(options(&["--monitor", "--kernel", "fuzzer"]).has_verdict());
     }

@@ -27,7 +27,7 @@ const TAIL_LINES: usize = 40;
 pub(crate) fn prepare(say: Say<'_>) -> Result<Programs, Failure> {
     install::ensure_qemu()?;
     let mut lines = String::new();
-    let built = Programs::build(&[Program::Kernel, Program::Monitor, Program::Fuzzer], &mut |line| {
+    let built = Programs::build(&Program::ALL, &mut |line| {
         say(line);
         lines.push_str(line);
         lines.push('\n');

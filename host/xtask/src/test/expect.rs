@@ -26,6 +26,12 @@ pub(crate) enum Expect {
     Says(Words),
     /// The monitor's report counts something of this name.
     MonitorCounts(&'static str),
+    /// The monitor's report has no line that begins so.
+    MonitorNeverCounts(&'static str),
+    /// The monitor's report counts no conflict on this CPU, but on others.
+    NoConflictOn(usize),
+    /// The guest's own counts of conflicts, in `# conflicts`, are the monitor's, CPU by CPU.
+    SameConflicts,
     /// A second run prints the same, byte for byte.
     SameTwice,
 }
@@ -67,6 +73,29 @@ impl Expect {
                 let mut counts = transcript.section("monitor").filter_map(|line| line.strip_prefix(name));
                 let is_counted = counts.any(|rest| rest.split_whitespace().any(|count| count != "0"));
                 expect(is_counted, format!("# monitor has no line that counts {name}"))
+            }
+            Expect::MonitorNeverCounts(name) => {
+                let counted = transcript.section("monitor").find(|line| line.starts_with(name));
+                let has_report = transcript.section("monitor").any(|line| line.contains("cpu 0"));
+                expect(has_report && counted.is_none(), format!("# monitor counts {counted:?}, expected no {name}"))
+            }
+            Expect::NoConflictOn(cpu) => {
+                let lines = transcript.section("monitor").filter(|line| line.starts_with("conflicts, EL"));
+                let counts: Vec<&str> =
+                    lines.map(|line| line.split_whitespace().nth(3 + cpu).unwrap_or("none")).collect();
+                let is_none = !counts.is_empty() && counts.iter().all(|count| *count == "0");
+                expect(
+                    is_none,
+                    format!("# monitor counts the conflicts {counts:?} on CPU {cpu}, expected some on others"),
+                )
+            }
+            Expect::SameConflicts => {
+                let counts = |section| transcript.section(section).filter(|line| line.starts_with("conflicts, EL"));
+                let (guest, monitor): (Vec<_>, Vec<_>) = (counts("conflicts").collect(), counts("monitor").collect());
+                expect(
+                    guest == monitor && !guest.is_empty(),
+                    format!("the guest has counted {guest:?}, and the monitor {monitor:?}"),
+                )
             }
             Expect::SameTwice => Ok(()),
         }
@@ -138,7 +167,8 @@ mod tests {
                           virtual addresses: 48 bits (x)\r\nvirtual addresses: 52 bits (x)\r\n# linear map\r\n---\r\n\
                           0xffff000000000000-0xx\r\n# summary\r\nlinear map tables: 4096 bytes\r\n# times\r\n\
                           first self-check   100 instructions   0.1 s\r\n# monitor\r\n   cpu 0  cpu 1\r\n\
-                          reads   0   3\r\nwrites   0   0\r\n";
+                          reads   0   3\r\nwrites   0   0\r\nconflicts, EL1 data   0   2\r\n# conflicts\r\n\
+                          conflicts, EL1 data   0   2\r\n";
 
     #[test]
     fn each_expectation_can_be_met_and_missed() {
@@ -151,6 +181,9 @@ mod tests {
             EnteredAt(2),
             FirstCheckWithin { instructions: 100 },
             MonitorCounts("reads"),
+            MonitorNeverCounts("stores"),
+            SameConflicts,
+            NoConflictOn(0),
             LinearMapTablesAtMost { bytes: 4096 },
         ] {
             assert_eq!(met.check(&transcript), Ok(()), "{met:?}");
@@ -166,11 +199,21 @@ mod tests {
             FirstCheckWithin { instructions: 99 },
             MonitorCounts("writes"),
             MonitorCounts("stores"),
+            MonitorNeverCounts("writes"),
+            NoConflictOn(1),
+            NoConflictOn(2),
             LinearMapTablesAtMost { bytes: 4095 },
         ] {
             assert!(missed.check(&transcript).is_err(), "{missed:?}");
         }
+        let other = String::from_utf8_lossy(TEXT).replacen("0   2", "1   1", 1);
+        assert!(SameConflicts.check(&Transcript::new(other.as_bytes())).is_err());
         let empty = Transcript::new(b"");
+        assert!(
+            [SameConflicts, NoConflictOn(0), MonitorNeverCounts("stores")]
+                .iter()
+                .all(|missed| missed.check(&empty).is_err())
+        );
         for missed in [FirstCheckWithin { instructions: 99 }, LinearMapTablesAtMost { bytes: 4095 }] {
             assert!(missed.check(&empty).is_err_and(|error| error.contains("no line")), "{missed:?}");
         }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use super::{Outcome, Say, boot, libtest, steps};
 use crate::{
-    boot::{Programs, install},
+    boot::install,
+    cargo::Program,
     dist, fetch,
     outcome::{Failure, Status},
 };
@@ -23,9 +24,8 @@ pub(super) fn linux(say: Say<'_>) -> Outcome {
 
 /// `vellum` and our kernel: what it prints of itself, and what is seen from outside.
 pub(super) fn outside(say: Say<'_>) -> Outcome {
-    match boot::prepare(&mut *say) {
-        Ok(Programs { kernel: Some(kernel), .. }) => run(&[("VELLUM_KERNEL", kernel.image)], say),
-        Ok(Programs { kernel: None, .. }) => Outcome::failed("no kernel was built"),
+    match boot::prepare(&mut *say).and_then(|programs| programs.find(Program::Kernel).cloned()) {
+        Ok(kernel) => run(&[("VELLUM_KERNEL", kernel.image)], say),
         Err(failure) => Outcome::stopped("outside", failure),
     }
 }

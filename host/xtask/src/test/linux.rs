@@ -46,6 +46,12 @@ const ROWS: &[Row] = &[
         &[Says(&["SANITY CHECK", "SYS_ID_AA64MMFR2_EL1", "CPU1"]), Says(&["SANITY CHECK", "CPU2"])],
     ),
     ("--cpus 2 --memory 512M --machine conflicts-at-stage-2.toml", &[PLAIN; 2], &[MonitorCounts("conflicts, stage 2")]),
+    ("--cpus 4 --machine realm-in-disguise.toml", &[PLAIN; 4], &[MonitorCounts("ID registers read")]),
+    (
+        "--cpus 2 --memory 512M --machine conflicts-in-resizes.toml",
+        &[PLAIN; 2],
+        &[MonitorCounts("TLBIs"), MonitorNeverCounts("conflicts")],
+    ),
     ("--cpus 4 --machine late-and-lesser.toml", &[PLAIN; 4], &[Says(&["CPU3", "failed to boot"])]),
 ];
 

@@ -34,7 +34,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. The monitor audits with the machine's rules, and `vellum judge` rules on traces with them.
     room("kernel", &["vmsa", "pagetable", "linearmap", "userspace", "kerncore", "hardware"]),
     room("monitor", &["vmsa", "pagetable", "kerncore", "moncore", "hardware", "machine"]),
-    room("fuzzer", &["vmsa", "kerncore", "hardware"]),
+    room("guests", &["vmsa", "pagetable", "kerncore", "moncore", "hardware"]),
     room("cli", &["vmsa", "pagetable", "image", "machine"]),
     room("zoo", &["checks", "machine"]),
     room("xtask", &[]),

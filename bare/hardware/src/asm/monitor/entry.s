@@ -4,19 +4,7 @@
 // x19-x23 live through this file:
 //   x19 device tree   x20 exception level of entry   x22 load address   x23 the `Boot` record
 
-    .section .text.monitor_header, "ax"
-    .global monitor_header
-monitor_header:
-    b       monitor_entry
-    .long   0
-    .quad   0                       // text_offset: the image may start on any 2 MiB boundary
-    .quad   image_size              // with bss and the stacks, so that nothing is put over them
-    .quad   1 << 3                  // little-endian; page size unspecified; anywhere in memory
-    .quad   0
-    .quad   0
-    .quad   0
-    .ascii  "ARM\x64"
-    .long   0
+    image_header monitor_header, .text.monitor_header, monitor_entry
 
     .section .text.identity, "ax"
 monitor_entry:

@@ -1,7 +1,7 @@
 // data: boots of our kernel with the monitor beneath it.
 //! The machines of the monitor.
 
-use super::{Boot, Expect::*, PAGE_SIZES, Status, Words, other, plain};
+use super::{Boot, Expect, Expect::*, PAGE_SIZES, Status, Words, other, plain};
 
 const LACKS_16K: Words = &["stays off", "no 16K granule", "MMU was never on"];
 
@@ -16,6 +16,101 @@ const MIXED: &[(&str, &str, &[Words], usize, Words)] = &[
     ("16K where there is none", "no-16k-on-secondaries.toml --page-size 16k", &[LACKS_16K; 3], 1, &["page size: 16K"]),
     ("64K where there is no 16K", "no-16k-on-secondaries.toml --page-size 64k", &[], 4, &["page size: 64K"]),
 ];
+
+/// The same of the guest that is a realm, with what the monitor's report must count.
+const REALMS: &[(&str, &str, Words)] = &[
+    ("a realm, 1 CPU", "realm.toml --kernel realm --cpus 1", &["RSI calls", "shared, as protected"]),
+    ("a realm, 4 CPUs", "realm.toml --kernel realm --cpus 4", &["private, as shared"]),
+    (
+        "a realm that is refused",
+        "realm-that-is-refused.toml --kernel realm --cpus 4 --append realm.step=5",
+        &["RSI requests refused", "RSI requests in part"],
+    ),
+    ("a realm with errors", "realm-with-errors.toml --kernel realm --cpus 4", &["RSI calls, errors"]),
+    ("a realm of 48 bits", "realm-of-48-bits.toml --kernel realm --cpus 2", &["RSI calls"]),
+    (
+        "a realm that tries everything",
+        "realm.toml --kernel fuzzer --cpus 4 --append fuzz.rounds=5000",
+        &["RSI calls", "shared, as protected", "private, as shared"],
+    ),
+    ("a realm that does not know it", "realm-in-disguise.toml --cpus 2", &["ID registers read"]),
+];
+
+const MET: &[Expect] = &[
+    MonitorCounts("conflicts, EL1 data"),
+    MonitorCounts("conflicts, EL1 fetch"),
+    MonitorCounts("conflicts, EL0 data"),
+    MonitorCounts("conflicts, EL0 fetch"),
+    MonitorNeverCounts("conflicts, not ended"),
+    SameConflicts,
+];
+
+/// Of the guest that resizes: name, a file of `bare/monitor/machines` and options, and what is expected.
+const RESIZING: &[(&str, &str, &[Expect])] = &[
+    ("1 CPU", "conflicts-in-resizes.toml --cpus 1", MET),
+    ("4 CPUs", "conflicts-in-resizes.toml --cpus 4 --append resizer.count=100", MET),
+    ("another seed", "conflicts-in-resizes.toml --cpus 2 --icount --append resizer.seed=2", MET),
+    (
+        "and tells nobody",
+        "conflicts-in-resizes.toml --cpus 2 --icount --append resizer.announces=0",
+        &[MonitorCounts("TLBIs"), MonitorNeverCounts("conflicts")],
+    ),
+    (
+        "and answers no conflict",
+        "conflicts-in-resizes.toml --cpus 1 --append resizer.forgets=0",
+        &[Says(&["conflict", "has aborted 100 times"]), MonitorCounts("conflicts, not ended"), SameConflicts],
+    ),
+    (
+        "at level 3",
+        "all-resize.toml --cpus 2 --icount",
+        &[Says(&["200 of 200 resizes"]), MonitorNeverCounts("conflicts")],
+    ),
+    (
+        "where one CPU never conflicts",
+        "cortex-x4-a720-with-conflicts.toml --cpus 4 --icount --append resizer.count=100",
+        &[NoConflictOn(0), SameConflicts],
+    ),
+    ("where one CPU does not", "boot-cpu-does-not.toml --cpus 2", &[Says(&["nothing is resized"])]),
+    (
+        "above conflicts at stage 2",
+        "conflicts-at-stage-2.toml --cpus 2 --icount --append resizer.count=50",
+        &[MonitorCounts("conflicts, stage 2"), MonitorNeverCounts("conflicts, EL")],
+    ),
+];
+
+fn resizing(name: &str, options: &str, expect: &[Expect]) -> Boot {
+    let options = format!("--monitor --kernel resizer --memory 256M --machine bare/monitor/machines/{options}");
+    let name = format!("monitor, a guest that resizes, {name}");
+    Boot { name, options, expect: expect.to_vec(), ..other("", "", &[], vec![]) }
+}
+
+/// Boots of our guests that are not the kernel.
+fn of_other_guests() -> Vec<Boot> {
+    let mut boots = Vec::new();
+    boots.extend([1, 4].map(|cpus| {
+        let options = format!("--monitor --kernel fuzzer --memory 256M --cpus {cpus} --append fuzz.rounds=20000");
+        let counts = ["unknown firmware calls", "accesses refused"];
+        Boot {
+            name: format!("monitor, a guest that tries everything, {cpus} CPUs"),
+            options,
+            expect: counts.map(MonitorCounts).to_vec(),
+            ..other("", "", &[], vec![])
+        }
+    }));
+    boots.extend(RESIZING.iter().map(|(name, options, expect)| resizing(name, options, expect)));
+    let deterministic = [MET, &[SameTwice]].concat();
+    boots.push(resizing("the same twice", "conflicts-in-resizes.toml --cpus 4 --icount", &deterministic));
+    boots.push(Boot {
+        ends: Status::Failed,
+        // Without TLBIs by range there are enough of them.
+        ..resizing(
+            "and nobody survives",
+            "conflicts-anywhere.toml --cpus 2 --icount --cpu cortex-a72",
+            &[Says(&["conflicts come only where a resize is announced: FAILED"]), MonitorCounts("conflicts, EL")],
+        )
+    });
+    boots
+}
 
 /// Every boot of this file.
 pub(super) fn all() -> Vec<Boot> {
@@ -44,16 +139,8 @@ pub(super) fn all() -> Vec<Boot> {
             vec![Cpus(cpus), Says(says)],
         )
     }));
-    boots.extend([1, 4].map(|cpus| {
-        let options = format!("--monitor --kernel fuzzer --memory 256M --cpus {cpus} --append fuzz.rounds=20000");
-        let counts = ["unknown firmware calls", "accesses refused"];
-        Boot {
-            name: format!("monitor, a guest that tries everything, {cpus} CPUs"),
-            options,
-            expect: counts.map(MonitorCounts).to_vec(),
-            ..other("", "", &[], vec![])
-        }
-    }));
+    boots.extend(REALMS.iter().map(realm));
+    boots.extend(of_other_guests());
     boots.push(Boot {
         ends: Status::Failed,
         ..monitored(
@@ -83,4 +170,10 @@ pub(super) fn all() -> Vec<Boot> {
         monitored("8 GiB", "--memory 8G", vec![Cpus(2)]),
     ]);
     boots
+}
+
+fn realm(&(name, options, counts): &(&str, &str, Words)) -> Boot {
+    let options = format!("--monitor --memory 256M --machine bare/monitor/machines/{options}");
+    let counts = counts.iter().map(|count| MonitorCounts(count)).collect();
+    Boot { name: format!("monitor, {name}"), ..other(name, &options, &[], counts) }
 }

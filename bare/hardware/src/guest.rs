@@ -1,4 +1,6 @@
-//! The fuzzer's part of this crate: a guest with its MMU off that runs any instruction and passes over what it does.
+//! The part of our own guests: they begin with the MMU off, run any instruction, and pass over what it does.
+
+pub mod translating;
 
 use core::cell::UnsafeCell;
 use core::ptr;
@@ -26,8 +28,8 @@ static CODE: Code = Code(UnsafeCell::new([[0; 1024]; CPUS]));
 const RET: u32 = 0xd65f_03c0;
 
 unsafe extern "C" {
-    fn fuzzer_execute(x0: u64, x1: u64, x2: u64, x3: u64, code: u64) -> u64;
-    fn fuzzer_secondary_entry();
+    fn guest_execute(x0: u64, x1: u64, x2: u64, x3: u64, code: u64) -> u64;
+    fn guest_secondary_entry();
 }
 
 /// Runs one instruction on CPU `cpu` with these values in x0 to x3; gives what is in x0 then. An exception passes it over.
@@ -45,7 +47,7 @@ pub unsafe fn execute(cpu: usize, instruction: u32, registers: [u64; 4]) -> u64 
     cache::synchronize_instructions(page as usize..page as usize + 8);
     let [x0, x1, x2, x3] = registers;
     // SAFETY: the caller's promise; every CPU's fetches see the code.
-    unsafe { fuzzer_execute(x0, x1, x2, x3, page as u64) }
+    unsafe { guest_execute(x0, x1, x2, x3, page as u64) }
 }
 
 /// Calls what is at `address`, which is to refuse the fetch.
@@ -55,7 +57,7 @@ pub unsafe fn execute(cpu: usize, instruction: u32, registers: [u64; 4]) -> u64 
 /// If it does not, this program is lost.
 pub unsafe fn fetch(address: u64) {
     // SAFETY: the caller's promise.
-    unsafe { fuzzer_execute(0, 0, 0, 0, address) };
+    unsafe { guest_execute(0, 0, 0, 0, address) };
 }
 
 /// Synchronous exceptions of this CPU so far.
@@ -65,31 +67,36 @@ pub fn read_exceptions() -> u64 {
     unsafe { count.read_volatile() }
 }
 
-/// Starts another CPU, with the number `cpu`, below [`CPUS`]: it enters `fuzzer_secondary`.
+/// ESR_EL1 and FAR_EL1: what the last exception of this CPU was about.
+pub fn read_fault() -> (u64, u64) {
+    (read_register!("esr_el1"), read_register!("far_el1"))
+}
+
+/// Starts another CPU, with the number `cpu`, below [`CPUS`]: it enters `guest_secondary`.
 ///
 /// # Safety
 ///
 /// No CPU runs with that number.
 pub unsafe fn start(cpu: usize, affinity: u64) -> Result<(), PsciError> {
     const CPU_ON: u32 = 0xc400_0003;
-    let entry = PhysAddr::new(fuzzer_secondary_entry as *const () as u64);
+    let entry = PhysAddr::new(guest_secondary_entry as *const () as u64);
     // SAFETY: the program runs at physical addresses, and the entry expects the number.
     unsafe { Conduit::Hvc.cpu_on(CPU_ON, affinity, entry, cpu as u64) }
 }
 
-/// Hands the fuzzer's functions to the assembly: `main` with the address of the device tree, `secondary` with the number of
+/// Hands a guest's functions to the assembly: `main` with the address of the device tree, `secondary` with the number of
 /// the CPU.
 #[macro_export]
-macro_rules! fuzzer_entry_points {
+macro_rules! guest_entry_points {
     (main: $main:path, secondary: $secondary:path $(,)?) => {
         const _: () = {
             #[unsafe(no_mangle)]
-            extern "C" fn fuzzer_main(device_tree: u64) -> ! {
+            extern "C" fn guest_main(device_tree: u64) -> ! {
                 let main: fn(u64) -> ! = $main;
                 main(device_tree)
             }
             #[unsafe(no_mangle)]
-            extern "C" fn fuzzer_secondary(cpu: usize) -> ! {
+            extern "C" fn guest_secondary(cpu: usize) -> ! {
                 let secondary: fn(usize) -> ! = $secondary;
                 secondary(cpu)
             }

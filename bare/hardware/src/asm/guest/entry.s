@@ -1,22 +1,10 @@
 // A guest without an MMU: the flat Image header, the way to Rust, and vectors that pass over whatever went wrong. With the
 // MMU off all memory is Device-nGnRnE memory, at its physical address.
 
-    .section .text.fuzzer_header, "ax"
-    .global fuzzer_header
-fuzzer_header:
-    b       fuzzer_entry
-    .long   0
-    .quad   0                       // text_offset: the image may start on any 2 MiB boundary
-    .quad   image_size
-    .quad   1 << 3                  // little-endian; page size unspecified; anywhere in memory
-    .quad   0
-    .quad   0
-    .quad   0
-    .ascii  "ARM\x64"
-    .long   0
+    image_header guest_header, .text.guest_header, guest_entry
 
     .section .text.identity, "ax"
-fuzzer_entry:
+guest_entry:
     msr     daifset, #0xf
     mov     x19, x0
     bl      enter_el1
@@ -36,42 +24,42 @@ fuzzer_entry:
     mov     x1, x0
     bl      relocate
     mov     x0, xzr
-    bl      set_up_fuzzer_cpu
+    bl      set_up_guest_cpu
     mov     x0, x19
-    bl      fuzzer_main             // does not return
+    bl      guest_main              // does not return
     brk     #0
 
 // Where PSCI CPU_ON starts another CPU, with its number in x0.
-    .global fuzzer_secondary_entry
-fuzzer_secondary_entry:
+    .global guest_secondary_entry
+guest_secondary_entry:
     msr     daifset, #0xf
     mov     x19, x0
     bl      enter_el1
     mov     x0, x19
-    bl      set_up_fuzzer_cpu
+    bl      set_up_guest_cpu
     mov     x0, x19
-    bl      fuzzer_secondary        // does not return
+    bl      guest_secondary         // does not return
     brk     #0
 
 // x0 the CPU's number. Its record stands at the top of its stack.
-set_up_fuzzer_cpu:
+set_up_guest_cpu:
     msr     spsel, #1
-    adrp    x1, fuzzer_stacks
+    adrp    x1, guest_stacks
     add     x0, x0, #1
     add     x0, x1, x0, lsl #{STACK_SHIFT}
     sub     x0, x0, #16
     mov     sp, x0
     msr     tpidr_el1, x0           // the count of its exceptions
-    adrp    x0, fuzzer_vectors
-    add     x0, x0, :lo12:fuzzer_vectors
+    adrp    x0, guest_vectors
+    add     x0, x0, :lo12:guest_vectors
     msr     vbar_el1, x0
     isb                             // an exception from here on finds the vectors
     ret
 
 // fn(x0 to x3, x4 the instruction's address) -> (x0, x1): runs one instruction, which a RET follows.
     .text
-    .global fuzzer_execute
-fuzzer_execute:
+    .global guest_execute
+guest_execute:
     stp     x29, x30, [sp, #-16]!
     blr     x4
     ldp     x29, x30, [sp], #16
@@ -85,7 +73,7 @@ fuzzer_execute:
     .endm
 
     .balign 0x800
-fuzzer_vectors:
+guest_vectors:
     .rept   4
     passing_vector 1
     passing_vector 0
@@ -116,8 +104,8 @@ pass_over:
     ldp     x0, x1, [sp], #16
     eret
 
-    .section .bss.fuzzer_stacks, "aw", %nobits
+    .section .bss.guest_stacks, "aw", %nobits
     .balign 4096
-    .global fuzzer_stacks
-fuzzer_stacks:
+    .global guest_stacks
+guest_stacks:
     .space  {CPUS} << {STACK_SHIFT}

@@ -2,16 +2,21 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use hardware::fuzzer::{execute, fetch, read_exceptions};
-
-use crate::random::Random;
+use guests::rsi;
+use hardware::guest::{execute, fetch, read_exceptions};
+use hardware::image;
+use moncore::random::Random;
 
 /// Where 2 MiB of the monitor's memory start: its image, and its tables.
 pub(crate) static HIDDEN_BELOW: AtomicU64 = AtomicU64::new(0);
 pub(crate) static HIDDEN_ABOVE: AtomicU64 = AtomicU64::new(0);
+/// Where unprotected addresses begin, or 0 where this guest is no realm.
+pub(crate) static UNPROTECTED: AtomicU64 = AtomicU64::new(0);
 /// Where nothing is: above devices, and above every physical address.
 const NOWHERE: [u64; 3] = [1 << 41, 1 << 47, 1 << 52];
 const HIDDEN_BYTES: u64 = 2 << 20;
+/// The last bytes of this guest's memory, which nothing uses.
+const PLAYGROUND_BYTES: u64 = 4 << 20;
 
 /// HVC #0 and SMC #0; the immediate is bits 20:5.
 const HVC: u32 = 0xd400_0002;
@@ -62,6 +67,15 @@ const ACCESSES: [u32; 16] = [
     0xd50b_7421, // dc zva, x1
 ];
 
+/// Whether a page or the range between two addresses has something of this program's, by its protected or unprotected
+/// address.
+fn is_own(first: u64, second: u64) -> bool {
+    let bit = UNPROTECTED.load(Ordering::Relaxed);
+    let image = image::whole();
+    let has = |from: u64, to: u64| from & !0xfff < image.end && to | 0xfff >= image.start;
+    has(first, first.max(second)) || has(first & !bit, first & !bit) || has(second & !bit, second & !bit)
+}
+
 /// The attempts of one CPU.
 pub(crate) struct Attempts {
     cpu: usize,
@@ -70,15 +84,16 @@ pub(crate) struct Attempts {
 
 impl Attempts {
     pub(crate) const fn new(cpu: usize, seed: u64) -> Self {
-        Self { cpu, random: Random::new(seed, cpu) }
+        Self { cpu, random: Random::of_cpu(seed, cpu) }
     }
 
     /// Makes one attempt. Whether something answered that must not.
     pub(crate) fn make_one(&mut self) -> bool {
-        match self.random.bits() % 4 {
+        match self.random.bits() % 5 {
             0 => self.call(),
             1 => self.system_instruction(),
-            2 => return self.access(),
+            2 => self.ask_realm(),
+            3 => return self.access(),
             _ => return self.fetch(),
         }
         false
@@ -97,6 +112,49 @@ impl Attempts {
         let arguments = [function.into(), self.address(), self.random.bits(), self.address()];
         // SAFETY: a call changes x0 to x17 at most, and none of these ends anything.
         unsafe { execute(self.cpu, instruction, arguments) };
+    }
+
+    /// A call of RSI or of what is numbered beside it, with arguments that are right or nearly so: memory that this program
+    /// does not use changes hands all the time, on every CPU.
+    fn ask_realm(&mut self) {
+        let function = match self.random.bits() % 2 {
+            0 => rsi::VERSION + self.random.bits() as u32 % 32,
+            _ => self.random.pick(&[rsi::IPA_STATE_SET, rsi::IPA_STATE_GET, rsi::REALM_CONFIG, rsi::HOST_CALL]),
+        };
+        let (one, other) = (self.argument(), self.argument());
+        let is_ordered = !self.random.bits().is_multiple_of(8);
+        let (x1, x2) = if is_ordered { (one.min(other), one.max(other)) } else { (one, other) };
+        if is_own(x1, x2) {
+            return;
+        }
+        let x3 = if self.random.bits().is_multiple_of(8) { self.random.bits() } else { self.random.bits() % 3 };
+        // SAFETY: a call changes x0 to x17 at most, and memory of the page or the range that its arguments name: not this
+        // program's.
+        unsafe { execute(self.cpu, SMC, [function.into(), x1, x2, x3]) };
+        // Whether it is there depends on who shared it last.
+        let address = self.argument();
+        if !is_own(address, address) {
+            let access = self.random.pick(&ACCESSES);
+            // SAFETY: it writes nothing but x0 to x3, and memory that is not this program's.
+            unsafe { execute(self.cpu, access, [self.random.bits(), address | 8, 0, 0]) };
+        }
+    }
+
+    /// An address that is mostly one of memory that nothing uses, and mostly the start of something.
+    fn argument(&mut self) -> u64 {
+        const MASKS: [u64; 8] = [0xfff, 0xfff, 0xfff, 0xfff, 0xfff, 0xff, 7, 0];
+        let start = match self.random.bits() % 8 {
+            0 => self.address(),
+            1 => self.random.bits(),
+            2 => self.playground() + UNPROTECTED.load(Ordering::Relaxed),
+            _ => self.playground(),
+        };
+        start & !self.random.pick(&MASKS)
+    }
+
+    /// An address of memory that this program does not use.
+    fn playground(&mut self) -> u64 {
+        HIDDEN_ABOVE.load(Ordering::Relaxed) - 1 - self.random.bits() % PLAYGROUND_BYTES
     }
 
     /// Any MSR, MRS or SYS but those with which this program would lose itself.
@@ -145,9 +203,12 @@ impl Attempts {
 
     /// An address at which nothing may answer.
     fn address(&mut self) -> u64 {
-        let start = match self.random.bits() % 4 {
+        let unprotected = UNPROTECTED.load(Ordering::Relaxed);
+        let start = match self.random.bits() % 6 {
             0 => HIDDEN_BELOW.load(Ordering::Relaxed),
             1 => HIDDEN_ABOVE.load(Ordering::Relaxed),
+            2 => HIDDEN_BELOW.load(Ordering::Relaxed) + unprotected,
+            3 => HIDDEN_ABOVE.load(Ordering::Relaxed) + unprotected,
             _ => self.random.pick(&NOWHERE),
         };
         start + ((self.random.bits() % (HIDDEN_BYTES - 64)) & !7)

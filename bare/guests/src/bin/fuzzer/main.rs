@@ -1,5 +1,5 @@
-//! The fuzzer: a guest at EL1 without an MMU that makes random calls to firmware, runs random system instructions and tries
-//! to reach memory that is not its own. It passes if none of that memory answers; that the monitor still runs at the end is
+//! The fuzzer: a guest at EL1 without an MMU that makes random calls to firmware, of RSI too, runs random system instructions
+//! and tries to reach memory that is not its own. It passes if none of that memory answers; that the monitor still runs at the end is
 //! the other half of the test.
 //!
 //! `fuzz.seed=` and `fuzz.rounds=`, in decimal, stand on its command line. The same seed gives the same rounds.
@@ -7,22 +7,17 @@
 #![no_main]
 
 mod attempts;
-mod console;
-mod random;
 
-use core::slice;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use hardware::registers::read_affinity;
-use hardware::{fuzzer, hypercall, image, interrupts};
+use guests::rsi::{self, Granule};
+use guests::{console, machine, say};
+use hardware::{image, interrupts};
 use kerncore::command_line::Words;
-use kerncore::devicetree::{self, MachineDescription};
-use kerncore::finding::Findings;
 
 use attempts::Attempts;
-use console::say;
 
-hardware::fuzzer_entry_points! {
+hardware::guest_entry_points! {
     main: main,
     secondary: secondary,
 }
@@ -37,13 +32,13 @@ static REACHED: AtomicU64 = AtomicU64::new(0);
 const PIECE_BYTES: u64 = 2 << 20;
 
 fn main(device_tree: u64) -> ! {
-    // SAFETY: the boot protocol has the address of a device tree in x0, whose header says how long it is.
-    let header = unsafe { (device_tree as *const [u8; 8]).read() };
-    let bytes = devicetree::claimed_size_bytes(&header).unwrap_or(0);
-    // SAFETY: as above; nothing writes it while this runs.
-    let blob = unsafe { slice::from_raw_parts(device_tree as *const u8, bytes as usize) };
-    let (mut machine, mut findings) = (MachineDescription::new(), Findings::new());
-    devicetree::read(blob, &mut machine, &mut findings);
+    static CONFIGURATION: Granule = Granule::new();
+    if let Some(unprotected) = rsi::find_unprotected(&CONFIGURATION) {
+        console::set_offset(unprotected);
+        attempts::UNPROTECTED.store(unprotected, Ordering::Relaxed);
+    }
+    // SAFETY: the boot protocol has one in x0; nothing writes it while this runs.
+    let machine = unsafe { machine::read(device_tree) };
     for word in Words::new(machine.bootargs) {
         let number = word.value.and_then(|value| value.parse().ok());
         match (word.name, number) {
@@ -57,11 +52,8 @@ fn main(device_tree: u64) -> ! {
     let end = machine.banks.last().map_or(0, |bank| bank.end.bits());
     attempts::HIDDEN_ABOVE.store(end, Ordering::Relaxed);
     attempts::HIDDEN_BELOW.store(image::whole().start - PIECE_BYTES, Ordering::Relaxed);
-    let mut cpus = 1;
-    for cpu in machine.cpus.iter().filter(|cpu| cpu.affinity != read_affinity()) {
-        // SAFETY: the number is new.
-        cpus += usize::from(unsafe { fuzzer::start(cpus, cpu.affinity) }.is_ok());
-    }
+    // SAFETY: none was before.
+    let cpus = unsafe { machine::start_others(&machine) };
     say!("# fuzzing");
     say!("{cpus} CPUs, {rounds} rounds each, fuzz.seed={seed}");
     work(0);
@@ -72,22 +64,12 @@ fn main(device_tree: u64) -> ! {
     let verdict = if reached == 0 { "ok" } else { "FAILED" };
     say!("# checks");
     say!("check nothing of the monitor answers: {verdict} ({reached} of its addresses and of those beyond memory did)");
-    say!("# verdict");
-    match reached {
-        0 => say!("verdict: passed (1 checks)"),
-        _ => say!("verdict: failed (1 of 1 checks)"),
-    }
-    hypercall::exit((reached != 0).into());
-    loop {
-        interrupts::wait();
-    }
+    machine::end(1, (reached != 0).into())
 }
 
 fn secondary(cpu: usize) -> ! {
     work(cpu);
-    loop {
-        interrupts::wait();
-    }
+    machine::rest()
 }
 
 fn work(cpu: usize) {
@@ -98,13 +80,4 @@ fn work(cpu: usize) {
         }
     }
     DONE.fetch_add(1, Ordering::Relaxed);
-}
-
-#[panic_handler]
-fn panic(info: &core::panic::PanicInfo) -> ! {
-    say!("panic: {}", info.message());
-    hypercall::exit(1);
-    loop {
-        interrupts::wait();
-    }
 }
