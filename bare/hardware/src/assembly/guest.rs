@@ -14,6 +14,7 @@ global_asm!(
     STACK_SHIFT = const STACK_BYTES.ilog2(),
 );
 global_asm!(
+    include_str!("../asm/frame.s"),
     include_str!("../asm/guest/translating.s"),
     FRAME_BYTES = const size_of::<Frame>(),
     TRANSLATION_SCTLR = const offset_of!(Translation, sctlr),

@@ -24,6 +24,7 @@ const _: () = assert!(offset_of!(Boot, load_address) == offset_of!(Boot, counter
 global_asm!(include_str!("../asm/switch.s"));
 
 global_asm!(
+    include_str!("../asm/frame.s"),
     include_str!("../asm/vectors.s"),
     PER_CPU_EMERGENCY_STACK = const offset_of!(PerCpu, emergency_stack),
     FRAME_SIZE = const size_of::<Frame>(),

@@ -22,6 +22,7 @@ const _: () = assert!(offset_of!(Boot, exception_level) == offset_of!(Boot, devi
 const _: () = assert!(offset_of!(StartRecord, index) == offset_of!(StartRecord, stack) + 8);
 
 global_asm!(
+    include_str!("../asm/frame.s"),
     include_str!("../asm/monitor/vectors.s"),
     EMERGENCY_SHIFT = const stack::EMERGENCY_BYTES.ilog2(),
     FRAME_SIZE = const size_of::<Frame>(),
