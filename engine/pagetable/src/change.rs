@@ -32,7 +32,8 @@ pub enum Change<R: Regime> {
         /// The largest leaf that may be used.
         largest: LeafSize,
     },
-    /// Changes attributes of a range that is mapped, or kept, throughout; first `clear`, then `set`.
+    /// Changes attributes of a range that is mapped, or kept, throughout; first `clear`, then `set`. A contiguous group whose
+    /// dirty state hardware manages no longer becomes single leaves, for their marks may differ.
     Protect {
         /// The range.
         from: Range<R::Input>,

@@ -10,7 +10,7 @@ use crate::licence::{Licence, Method};
 use crate::pieces::{Kind, Pieces};
 use crate::plan::Start;
 use crate::platform::Platform;
-use crate::regime::Regime;
+use crate::regime::{Attributes, Regime};
 use crate::table::PageTable;
 use crate::walk::{Next, Table, Visit, walk};
 
@@ -122,7 +122,25 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
                 });
                 Ok((Next::Past(group.end.min(group.to)), tables.sum()))
             }
+            Decision::Pass => Ok((past, self.tables_if_marked(goal, visit))),
             _ => Ok((past, 0)),
+        }
+    }
+
+    /// The tables that a leaf takes if hardware marks it before the change is made, so that there is something to change.
+    fn tables_if_marked(&self, goal: &Goal, visit: &Visit) -> usize {
+        let PageTable { platform, geometry, regime, .. } = *self.table;
+        let held = visit.descriptor;
+        let is_leaf = held != Descriptor::INVALID && !held.is_table(visit.level);
+        if !is_leaf || visit.is_whole() || !regime.has_hardware_updates() {
+            return 0;
+        }
+        // Of a group, as the member that it will be.
+        let marked = R::Attributes::marked_all_over(held.bits() & !Descriptor::CONTIGUOUS);
+        let single = Visit { descriptor: Descriptor::new(marked), ..*visit };
+        match goal.decide::<G, R, P>(platform, geometry, regime, &single) {
+            Decision::Pass => 0,
+            decision => self.foresee(goal, &single, &decision).map_or(0, |(_, tables)| tables),
         }
     }
 

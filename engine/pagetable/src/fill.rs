@@ -2,7 +2,7 @@
 
 use core::ops::ControlFlow;
 
-use vmsa::{Bits, Descriptor, Geometry, Granule, Layout, Level, Meaning, PhysAddr};
+use vmsa::{Bits, Descriptor, Geometry, Granule, Layout, Level, PhysAddr};
 
 use crate::pieces::{Content, Kind, Pieces};
 use crate::platform::{Platform, Slot};
@@ -109,32 +109,6 @@ pub(crate) fn fill_segment<G: Granule, P: Platform>(
             });
         }
         done += count;
-    }
-}
-
-/// Adds what hardware wrote to a leaf of level `above`, between `before` and `after`, to every leaf of the table that is to
-/// take its place. No barrier follows: a walker that sees a leaf without the marks makes them itself.
-pub(crate) fn keep_hardware_writes<G: Granule, R: Regime, P: Platform>(
-    platform: &P,
-    geometry: Geometry<G>,
-    above: Level,
-    table: Descriptor,
-    before: Descriptor,
-    after: Descriptor,
-) {
-    let written = (before.bits() ^ after.bits()) & (R::Attributes::ACCESS_FLAG | R::Attributes::DIRTY);
-    let (Meaning::Table(address), Some(level)) = (table.meaning(G::PAGE_SIZE, geometry.layout(), above), above.next())
-    else {
-        return;
-    };
-    for slot in (0..G::ENTRIES).map(|index| Slot::new(address, index)).filter(|_| written != 0) {
-        let entry = platform.load(slot);
-        if entry.is_table(level) {
-            keep_hardware_writes::<G, R, P>(platform, geometry, level, entry, before, after);
-        } else if entry.is_valid() {
-            let bits = R::Attributes::keep_hardware_writes(entry.bits(), before.bits(), after.bits());
-            platform.store(slot, Descriptor::new(bits));
-        }
     }
 }
 

@@ -163,7 +163,12 @@ fn complete<R: Regime, P: Platform>(platform: &P, regime: R, mut invalidate: imp
 }
 
 /// Threads a table and all tables below it onto a list.
-fn collect<G: Granule, P: Platform>(platform: &P, geometry: Geometry<G>, table: Table, list: &mut TableList) {
+pub(crate) fn collect<G: Granule, P: Platform>(
+    platform: &P,
+    geometry: Geometry<G>,
+    table: Table,
+    list: &mut TableList,
+) {
     if table.level == Level::L3 {
         return list.push(platform, table.address);
     }

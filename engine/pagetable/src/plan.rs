@@ -10,7 +10,7 @@ use crate::change::{Change, Refusal};
 use crate::check::Check;
 use crate::decide::{Goal, goal};
 use crate::gather::Gather;
-use crate::licence::{Licence, Method};
+use crate::licence::Licence;
 use crate::platform::Platform;
 use crate::regime::Regime;
 use crate::single::Single;
@@ -87,11 +87,10 @@ impl<G: Granule, R: Regime, P: Platform> Ready<'_, '_, '_, '_, G, R, P> {
     #[inline(always)]
     pub fn apply(self, gather: &mut Gather<G, R>) {
         let Self { plan: Plan { table, changes, licence, start, .. }, reserve } = self;
-        let method = licence.map_or(Method::Break, Licence::method);
         match start {
-            Start::Single(single) => Editor::new(table, method, reserve, gather).set_single(&single),
-            Start::Table(goal, start) => pursue(&mut Editor::new(table, method, reserve, gather), &goal, start),
-            Start::Root => pursue_all(&mut Editor::new(table, method, reserve, gather), changes, table),
+            Start::Single(single) => Editor::new(table, licence, reserve, gather).set_single(&single),
+            Start::Table(goal, start) => pursue(&mut Editor::new(table, licence, reserve, gather), &goal, start),
+            Start::Root => pursue_all(&mut Editor::new(table, licence, reserve, gather), changes, table),
         }
     }
 }

@@ -31,6 +31,12 @@ pub trait Attributes: Copy + Eq + core::fmt::Debug + Into<Bits> {
     /// Attribute bits that say both what `one` and what `other` say of accesses and writes.
     fn gather(one: Bits, other: Bits) -> Bits;
 
+    /// `bits` with all that hardware may write: accessed, and dirty where it manages that.
+    fn marked_all_over(bits: Bits) -> Bits {
+        let (_, clean, dirty) = Self::CLEAN;
+        Self::keep_hardware_writes(bits, clean, Self::ACCESS_FLAG | dirty)
+    }
+
     /// `bits` with what hardware wrote between `before` and `after`: accessed, dirty.
     fn keep_hardware_writes(bits: Bits, before: Bits, after: Bits) -> Bits;
 }

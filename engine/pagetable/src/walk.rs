@@ -142,8 +142,18 @@ fn descend_in<G: Granule, P: Platform, T>(
 
 /// The table that a visited descriptor leads to.
 pub(crate) fn next_table<G: Granule>(geometry: Geometry<G>, visit: &Visit) -> Option<Table> {
-    match (visit.descriptor.meaning(G::PAGE_SIZE, geometry.layout(), visit.level), visit.level.next()) {
-        (Meaning::Table(address), Some(level)) => Some(Table { address, level, start: visit.start }),
+    table_below(geometry, visit.level, visit.start, visit.descriptor)
+}
+
+/// The table that a descriptor of `above`, whose span begins at `start`, leads to.
+pub(crate) fn table_below<G: Granule>(
+    geometry: Geometry<G>,
+    above: Level,
+    start: u64,
+    descriptor: Descriptor,
+) -> Option<Table> {
+    match (descriptor.meaning(G::PAGE_SIZE, geometry.layout(), above), above.next()) {
+        (Meaning::Table(address), Some(level)) => Some(Table { address, level, start }),
         _ => None,
     }
 }

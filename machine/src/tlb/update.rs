@@ -212,7 +212,7 @@ impl May {
     }
 
     /// A table just linked by `cpu`: what it stored there without a barrier may be seen later than the link.
-    /// Returns such a word, unless hardware could have made what was stored of what was there.
+    /// Returns such a word.
     pub(crate) fn link_loose(&mut self, cpu: u8) -> Option<u64> {
         let words: Vec<(u64, u64)> = self
             .loose
@@ -228,13 +228,7 @@ impl May {
                 self.index_value(place.space, place.level, *old, place.start, Hierarchy::default());
             }
         }
-        let is_remade = |&&(word, old): &&(u64, u64)| {
-            self.places_of(word).iter().any(|place| {
-                let format = self.space(place.space).space.format();
-                format.settled(place.level, old) != format.settled(place.level, self.memory.word(word))
-            })
-        };
-        words.iter().find(is_remade).map(|(word, _)| *word)
+        words.first().map(|(word, _)| *word)
     }
 
     /// A barrier that orders `cpu`'s stores.

@@ -1,4 +1,4 @@
-//! Live contiguous groups: changed whole, dissolved, made.
+//! Contiguous groups: changed whole, dissolved, made.
 //!
 //! Hardware marks any member of a group as accessed or written, and then lets all of it be accessed or written (ICQTNL). So
 //! what one member says is said of all of them before they are anything but that group.
@@ -6,8 +6,8 @@
 use vmsa::{Bits, Descriptor, Geometry, Granule, Level};
 
 use super::Editor;
+use super::steps::Built;
 use crate::decide::{Edit, Regroup};
-use crate::fill::keep_hardware_writes;
 use crate::invalidation::Depth;
 use crate::licence::Method;
 use crate::platform::Platform;
@@ -17,7 +17,7 @@ use crate::walk::{Next, Visit};
 impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     /// A contiguous group is changed, dissolved or made.
     pub(super) fn regroup(&mut self, visit: &Visit, group: &Regroup) -> Next {
-        let next = if group.is_met_again { Next::Past(visit.from) } else { Next::Past(group.end.min(group.to)) };
+        let next = if group.is_met_again { Next::Past(group.met_from) } else { Next::Past(group.end.min(group.to)) };
         match self.method {
             _ if !self.is_live || !group.is_valid => {
                 let cut = self.build_cut(visit.level, group);
@@ -63,7 +63,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         if settles || group.becomes_group && !is_made {
             self.gather.forget(self.platform, visit.level, group.start, group.end - group.start, true);
         }
-        if group.becomes_group { Next::Past(group.end) } else { Next::Past(visit.from) }
+        if group.becomes_group { Next::Past(group.end) } else { Next::Past(group.met_from) }
     }
 
     fn replace_members(&self, group: &Regroup, new: impl Fn(Descriptor) -> Descriptor) {
@@ -89,28 +89,29 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     }
 
     /// The tables that the members cut by a boundary become: filled before any window opens.
-    fn build_cut(&mut self, level: Level, group: &Regroup) -> [Cut; 2] {
-        let mut cut = [Cut { member: usize::MAX, leaf: Descriptor::INVALID, table: Descriptor::INVALID }; 2];
-        let shift = Geometry::<G>::shift(level);
+    fn build_cut(&mut self, level: Level, group: &Regroup) -> [Option<(usize, Built)>; 2] {
+        let mut cut = [None; 2];
+        let bytes: u64 = 1 << Geometry::<G>::shift(level);
         let marks = self.marks(group);
-        for (member, place) in group.cut_members(shift).zip(&mut cut) {
-            let start = group.start + ((member as u64) << shift);
-            let leaf = marked::<R>(self.platform.load(group.first.after(member)), marks);
-            let pieces = group.part(start, start + (1 << shift)).pieces(self.geometry, leaf, level, start);
-            *place = Cut { member, leaf, table: self.build(level, start, &pieces) };
+        for (number, place) in group.cut_members(bytes.ilog2()).zip(&mut cut) {
+            let start = group.start + number as u64 * bytes;
+            let leaf = marked::<R>(self.platform.load(group.first.after(number)), marks);
+            let pieces = group.part(start, start + bytes).pieces(self.geometry, leaf, level, start);
+            *place = Some((number, Built { leaf, table: self.build(level, start, &pieces) }));
         }
         cut
     }
 
     /// Stores what the members of a group become that no TLB holds any more. Broken ones have kept all but bit 0.
-    fn store_members(&self, level: Level, group: &Regroup, cut: &[Cut]) {
-        let bytes = 1 << Geometry::<G>::shift(level);
+    fn store_members(&mut self, level: Level, group: &Regroup, cut: &[Option<(usize, Built)>]) {
+        let (platform, geometry) = (self.platform, self.geometry);
+        let bytes: u64 = 1 << Geometry::<G>::shift(level);
         let marks = self.marks(group);
         let valid = if group.is_valid { Descriptor::VALID } else { 0 };
         let contiguous = if group.becomes_group { Descriptor::CONTIGUOUS } else { 0 };
         let member = |number: usize| {
             let slot = group.first.after(number);
-            let bits = self.platform.load(slot).bits() & !Descriptor::CONTIGUOUS | valid | contiguous;
+            let bits = platform.load(slot).bits() & !Descriptor::CONTIGUOUS | valid | contiguous;
             (slot, marked::<R>(Descriptor::new(bits), marks))
         };
         let (from, to) = (group.from - group.start, group.to - group.start);
@@ -118,25 +119,19 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         let edited = from.div_ceil(bytes) as usize..(to / bytes) as usize;
         let after = to.div_ceil(bytes) as usize..group.members;
         for (slot, leaf) in before.chain(after).map(member) {
-            self.platform.store(slot, leaf);
+            platform.store(slot, leaf);
         }
         for (slot, leaf) in edited.map(member) {
-            self.platform.store(slot, group.edit.apply(leaf));
+            platform.store(slot, group.edit.apply(leaf));
         }
-        for cut in cut.iter().filter(|cut| cut.member < group.members) {
-            let (slot, leaf) = member(cut.member);
-            keep_hardware_writes::<G, R, P>(self.platform, self.geometry, level, cut.table, cut.leaf, leaf);
-            self.platform.store(slot, cut.table);
+        for &(number, built) in cut.iter().flatten() {
+            let (slot, leaf) = member(number);
+            let start = group.start + number as u64 * bytes;
+            let pieces = |leaf| group.part(start, start + bytes).pieces(geometry, leaf, level, start);
+            let table = self.build_again((level, start), built, leaf, pieces);
+            platform.store(slot, table);
         }
     }
-}
-
-/// A member that becomes a table, and the leaf that it was when the table was filled.
-#[derive(Clone, Copy)]
-struct Cut {
-    member: usize,
-    leaf: Descriptor,
-    table: Descriptor,
 }
 
 /// `leaf` with these marks, but for that of a write where hardware does not make it: there it is the right to write.

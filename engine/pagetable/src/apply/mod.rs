@@ -6,18 +6,20 @@
 //! nT                  set nT · DSB ISHST · TLBI · DSB ISH · ISB · store · (the Gather makes TLBs forget again)
 //! in place            store · (the Gather makes TLBs forget)
 //! ```
+//! No ISB where the CPU translates by other tables than these.
 
 mod group;
 mod resize;
 mod steps;
 
+use steps::Built;
 use vmsa::{Descriptor, Geometry, Granule, Level};
 
-use crate::decide::{Decision, Edit};
+use crate::decide::{Decision, Edit, content};
 use crate::fill::fill_segment;
 use crate::gather::Gather;
 use crate::invalidation::Depth;
-use crate::licence::Method;
+use crate::licence::{Licence, Method};
 use crate::pieces::{Content, Kind, Pieces};
 use crate::platform::{Platform, Slot};
 use crate::regime::{Attributes, Regime};
@@ -33,7 +35,9 @@ pub(crate) struct Editor<'e, G: Granule, R: Regime, P: Platform> {
     pub(crate) regime: R,
     /// Whether hardware may walk the tables: without that no order matters.
     pub(crate) is_live: bool,
-    /// How live leaves change size; the plan has seen to it that none does without a licence.
+    /// Whether live leaves may change size at all.
+    pub(crate) is_licensed: bool,
+    /// How they do.
     pub(crate) method: Method,
     pub(crate) reserve: &'e mut Reserve,
     pub(crate) gather: &'e mut Gather<G, R>,
@@ -44,14 +48,15 @@ pub(crate) struct Editor<'e, G: Granule, R: Regime, P: Platform> {
 impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
     /// An editor of `table`.
     #[inline(always)]
-    pub(crate) const fn new(
+    pub(crate) fn new(
         table: &PageTable<'e, G, R, P>,
-        method: Method,
+        licence: Option<&Licence<'_>>,
         reserve: &'e mut Reserve,
         gather: &'e mut Gather<G, R>,
     ) -> Self {
         let PageTable { platform, geometry, regime, is_live, .. } = *table;
-        Self { platform, geometry, regime, is_live, method, reserve, gather, unhinted_to: 0 }
+        let (is_licensed, method) = (licence.is_some(), licence.map_or(Method::Break, Licence::method));
+        Self { platform, geometry, regime, is_live, is_licensed, method, reserve, gather, unhinted_to: 0 }
     }
 
     /// Does what was decided for `visit`, and says where to go on.
@@ -67,6 +72,8 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
             Decision::Set(Edit::REMOVE, end) => return self.set(visit, Edit::REMOVE, *end),
             Decision::Set(edit, end) => return self.set(visit, *edit, *end),
             Decision::Clear => self.clear(visit),
+            // Hardware has marked what was not to change, and to the change the mark comes after it.
+            decision if !self.is_permitted(decision) => {}
             Decision::Unlink => self.unlink(visit, Descriptor::INVALID),
             Decision::Replace(kept) => self.unlink(visit, *kept),
             Decision::Remake(leaf) => self.remake(visit, *leaf),
@@ -76,6 +83,17 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
             Decision::Regroup(group) => return self.regroup(visit, group),
         }
         Next::Past(visit.end)
+    }
+
+    /// Whether the licence is for this, as it is for all that was planned.
+    fn is_permitted(&self, decision: &Decision) -> bool {
+        match decision {
+            _ if !self.is_live => true,
+            Decision::Resize(_) | Decision::Fold(_) => self.is_licensed,
+            Decision::Regroup(group) => self.is_licensed || !group.is_valid,
+            Decision::Remake(_) | Decision::Rebuild(_) => self.is_licensed && self.method == Method::Break,
+            _ => true,
+        }
     }
 
     /// Holes and members of one group may stand side by side (IPGVGZ).
@@ -176,14 +194,22 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
 
     /// A leaf or table becomes something else altogether by break-before-make.
     fn rebuild(&mut self, visit: &Visit, pieces: &Pieces) {
-        let layout = self.geometry.layout();
+        let (geometry, layout) = (self.geometry, self.geometry.layout());
         let new = match pieces.segment::<G>(layout, visit.level, visit.start, visit.end).kind {
             Kind::Leaves(content) => content.leaf(layout, visit.level, visit.start),
             _ => self.build(visit.level, visit.start, pieces),
         };
         let table = next_table(self.geometry, visit);
         let depth = if table.is_some() { Depth::AllLevels } else { Depth::LastLevel };
-        self.exchange_broken(visit, depth, |editor, _| editor.platform.store(visit.slot, new));
+        self.exchange_broken(visit, depth, |editor, broken| {
+            let built = Built { leaf: visit.descriptor, table: new };
+            let pieces_of = |leaf| {
+                let outside = pieces.outside.map(|_| content(geometry, leaf, visit.level, visit.start));
+                Pieces { outside, ..*pieces }
+            };
+            let new = editor.build_again((visit.level, visit.start), built, broken, pieces_of);
+            editor.platform.store(visit.slot, new);
+        });
         if let Some(table) = table {
             self.gather.retire(self.platform, table);
         }

@@ -3,8 +3,9 @@
 use vmsa::{Descriptor, Granule};
 
 use super::Editor;
+use super::steps::{Built, marked_as};
 use crate::decide::{Edit, Part};
-use crate::fill::{gather_hardware_writes, keep_hardware_writes};
+use crate::fill::gather_hardware_writes;
 use crate::invalidation::Depth;
 use crate::licence::Method;
 use crate::platform::Platform;
@@ -20,33 +21,41 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
             return Next::Past(visit.end);
         }
         if self.method == Method::Break {
-            let pieces = part.pieces(self.geometry, leaf, visit.level, visit.start);
-            let table = self.build(visit.level, visit.start, &pieces);
+            let built = self.build_part(visit, part, leaf);
             self.exchange_broken(visit, Depth::LastLevel, |editor, broken| {
-                keep_hardware_writes::<G, R, P>(editor.platform, editor.geometry, visit.level, table, leaf, broken);
+                let table = editor.build_part_again(visit, part, built, broken);
                 editor.platform.store(visit.slot, table);
             });
             return Next::Past(visit.end);
         }
         // The table holds what the leaf held: nothing but the size may change at once (RPVTFW).
-        let pieces = part.kept().pieces(self.geometry, leaf, visit.level, visit.start);
-        let table = self.build(visit.level, visit.start, &pieces);
+        let built = self.build_part(visit, &part.kept(), leaf);
         if self.method == Method::NotCached {
             self.replace(visit.slot, leaf, |leaf| Descriptor::new(leaf.bits() | Descriptor::NT));
             self.forget_now(visit.level, visit.start, visit.end, Depth::LastLevel);
         }
-        self.resize_in_place(visit, part.edit, table)
+        self.resize_in_place(visit, part, built)
+    }
+
+    fn build_part(&mut self, visit: &Visit, part: &Part, leaf: Descriptor) -> Built {
+        let pieces = part.pieces(self.geometry, leaf, visit.level, visit.start);
+        Built { leaf, table: self.build(visit.level, visit.start, &pieces) }
+    }
+
+    fn build_part_again(&mut self, visit: &Visit, part: &Part, built: Built, now: Descriptor) -> Descriptor {
+        let (geometry, level, start) = (self.geometry, visit.level, visit.start);
+        self.build_again((level, start), built, now, |leaf| part.pieces(geometry, leaf, level, start))
     }
 
     /// A leaf becomes a table that holds the same. What is to be edited is met again, as leaves of its own.
-    fn resize_in_place(&mut self, visit: &Visit, edit: Edit, table: Descriptor) -> Next {
+    fn resize_in_place(&mut self, visit: &Visit, part: &Part, mut built: Built) -> Next {
         let mut leaf = visit.descriptor;
-        while let Err(actual) = self.swap(visit.slot, leaf, table) {
-            keep_hardware_writes::<G, R, P>(self.platform, self.geometry, visit.level, table, leaf, actual);
-            leaf = actual;
+        while let Err(actual) = self.swap(visit.slot, leaf, built.table) {
+            let table = self.build_part_again(visit, &part.kept(), built, actual);
+            (leaf, built) = (actual, Built { leaf: marked_as::<R>(built.leaf, actual), table });
         }
         self.note_store();
-        let changed = leaf.bits() ^ edit.apply(leaf).bits();
+        let changed = leaf.bits() ^ part.edit.apply(leaf).bits();
         if changed & !R::Attributes::IGNORED == 0 {
             // Nothing else would make TLBs forget the old leaf, and a level hint would miss it ever after.
             self.forget(visit.level, visit.start, visit.end);
@@ -54,7 +63,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
             // The TLBIs of the edit, by address and without a hint, forget the old leaf too.
             self.unhinted_to = visit.end;
         }
-        if edit == Edit::KEEP { Next::Past(visit.end) } else { Next::Past(visit.from) }
+        if part.edit == Edit::KEEP { Next::Past(visit.end) } else { Next::Past(visit.from) }
     }
 
     /// A table whose leaves are alike becomes a leaf.
@@ -94,7 +103,6 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         if !self.regime.has_hardware_updates() {
             return leaf;
         }
-        let (_, clean, dirty) = R::Attributes::CLEAN;
-        Descriptor::new(R::Attributes::keep_hardware_writes(leaf.bits(), clean, R::Attributes::ACCESS_FLAG | dirty))
+        Descriptor::new(R::Attributes::marked_all_over(leaf.bits()))
     }
 }

@@ -5,12 +5,24 @@ use vmsa::{Descriptor, Granule, Level, Maintenance};
 use super::Editor;
 use crate::few::Few;
 use crate::fill::build;
-use crate::gather::forget;
+use crate::gather::{collect, forget};
 use crate::invalidation::{Depth, Invalidation};
 use crate::pieces::Pieces;
 use crate::platform::{Platform, Slot};
-use crate::regime::Regime;
-use crate::walk::Visit;
+use crate::regime::{Attributes, Regime};
+use crate::walk::{Visit, table_below};
+
+/// A table that is to take the place of a leaf, and the leaf that it was built of.
+#[derive(Clone, Copy)]
+pub(super) struct Built {
+    pub(super) leaf: Descriptor,
+    pub(super) table: Descriptor,
+}
+
+/// `leaf` with what hardware has marked in `now`.
+pub(super) fn marked_as<R: Regime>(leaf: Descriptor, now: Descriptor) -> Descriptor {
+    Descriptor::new(R::Attributes::keep_hardware_writes(leaf.bits(), leaf.bits(), now.bits()))
+}
 
 impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     /// What TLBs do not hold becomes a leaf or a table: there is nothing to forget.
@@ -20,7 +32,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     }
 
     /// Break-before-make of one descriptor: `make` stores what follows, given what was broken.
-    pub(super) fn exchange_broken(&mut self, visit: &Visit, depth: Depth, make: impl FnOnce(&Self, Descriptor)) {
+    pub(super) fn exchange_broken(&mut self, visit: &Visit, depth: Depth, make: impl FnOnce(&mut Self, Descriptor)) {
         if self.is_live {
             self.break_leaf(visit.slot);
             self.forget_now(visit.level, visit.start, visit.end, depth);
@@ -90,6 +102,25 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
             self.platform.maintain(Maintenance::DSB_ISHST);
         }
         table
+    }
+
+    /// The table that was built of a leaf at `start`, built anew if hardware has marked the leaf since, which is `now`. It is
+    /// not patched: what is yet to land in it would land on what walkers mark in it from then on.
+    pub(super) fn build_again(
+        &mut self,
+        (above, start): (Level, u64),
+        built: Built,
+        now: Descriptor,
+        pieces: impl FnOnce(Descriptor) -> Pieces,
+    ) -> Descriptor {
+        let leaf = marked_as::<R>(built.leaf, now);
+        match table_below(self.geometry, above, start, built.table) {
+            Some(table) if leaf != built.leaf => {
+                collect(self.platform, self.geometry, table, &mut self.reserve.0);
+                self.build(above, start, &pieces(leaf))
+            }
+            _ => built.table,
+        }
     }
 
     #[inline(always)]

@@ -50,7 +50,7 @@ impl Edit {
     /// Whether what hardware marked as written becomes what may be written.
     pub(crate) const fn makes_rights_of_marks<A: Attributes>(self) -> bool {
         let (managed, ..) = A::CLEAN;
-        self.clear & managed != 0 && (self.clear | self.set) & A::DIRTY == 0
+        self.clear & !self.set & managed != 0 && (self.clear | self.set) & A::DIRTY == 0
     }
 
     /// Whether a live leaf may change from `old` to `new`, which it made, without a break (RWHZWS).

@@ -47,7 +47,9 @@ pub(super) fn holds<G: Granule, R: Regime, P: Platform>(
     let Some(table) = next_table(geometry, visit) else { return false };
     match uniform::<G, R, P>(platform, geometry, regime, table) {
         Uniform::Content(held) => {
-            (held.delta, held.attributes, held.is_kept) == (content.delta, content.attributes, content.is_kept)
+            let marks = hardware_bits::<R>(regime, content.attributes);
+            (held.delta, held.attributes & !marks, held.is_kept)
+                == (content.delta, content.attributes & !marks, content.is_kept)
         }
         _ => false,
     }
@@ -86,6 +88,7 @@ pub(super) fn decide_group<G: Granule, R: Regime, P: Platform>(
         end,
         from: start,
         to: end,
+        met_from: start,
         edit: Edit::KEEP,
         becomes_group: true,
         is_met_again: false,

@@ -6,7 +6,7 @@ mod goal;
 
 use vmsa::{Descriptor, Geometry, Granule, LeafSize, Level, Meaning};
 
-pub(crate) use edit::{Edit, Part};
+pub(crate) use edit::{Edit, Part, content};
 pub(crate) use goal::{Goal, goal};
 
 use crate::change::Refusal;
@@ -55,6 +55,8 @@ pub(crate) struct Regroup {
     pub(crate) end: u64,
     pub(crate) from: u64,
     pub(crate) to: u64,
+    /// Where members that are met again are met from: those that were passed may have got marks of others.
+    pub(crate) met_from: u64,
     pub(crate) edit: Edit,
     /// Whether it is a group afterwards.
     pub(crate) becomes_group: bool,
@@ -164,7 +166,7 @@ impl Goal {
             return Decision::Pass;
         }
         if let Some((start, end)) = group {
-            return Decision::Regroup(dissolve::<G>(visit, start, end));
+            return Decision::Regroup(dissolve::<G>(visit, start, end, self.from));
         }
         let old = edit::content(geometry, visit.descriptor, visit.level, visit.start);
         let pieces = self.replacing(content, (!visit.is_whole()).then_some(old));
@@ -214,7 +216,9 @@ impl Goal {
         let edited = edit.apply(visit.descriptor);
         match group::<G>(visit) {
             _ if edited == visit.descriptor => Decision::Pass,
-            Some((start, end)) if !self.covers(start, end) => Decision::Regroup(dissolve::<G>(visit, start, end)),
+            Some((start, end)) if !self.covers(start, end) => {
+                Decision::Regroup(dissolve::<G>(visit, start, end, self.from))
+            }
             // Members may differ in what hardware marked, which is uniform no longer if it comes to mean something else.
             Some((start, end)) if !edit.is_of_validity() => {
                 Decision::Regroup(regroup::<G>(visit, start, end, (self.from, self.to), edit))
@@ -227,7 +231,7 @@ impl Goal {
     fn decide_split<G: Granule>(&self, geometry: Geometry<G>, visit: &Visit) -> Decision {
         match group::<G>(visit) {
             Some((start, _)) if start == self.from => Decision::Pass,
-            Some((start, end)) => Decision::Regroup(dissolve::<G>(visit, start, end)),
+            Some((start, end)) => Decision::Regroup(dissolve::<G>(visit, start, end, self.from)),
             None if visit.start == self.from => Decision::Pass,
             None => {
                 let rest = Part { from: self.from, to: visit.end, edit: Edit::KEEP, largest: LeafSize::LARGEST };
@@ -276,7 +280,7 @@ fn count_holes<P: Platform>(platform: &P, slot: Slot, count: usize) -> usize {
 /// Pages all through: a group is dissolved, a block becomes pages.
 fn decide_pages<G: Granule>(geometry: Geometry<G>, visit: &Visit) -> Decision {
     match group::<G>(visit) {
-        Some((start, end)) => Decision::Regroup(dissolve::<G>(visit, start, end)),
+        Some((start, end)) => Decision::Regroup(dissolve::<G>(visit, start, end, visit.from)),
         None if visit.level == Level::L3 => Decision::Pass,
         None => resize(geometry, visit, Part { largest: LeafSize::PAGE, ..part(visit, Edit::KEEP) }),
     }
@@ -300,6 +304,7 @@ fn resize<G: Granule>(geometry: Geometry<G>, visit: &Visit, part: Part) -> Decis
 fn regroup<G: Granule>(visit: &Visit, start: u64, end: u64, (from, to): (u64, u64), edit: Edit) -> Regroup {
     let shift = Geometry::<G>::shift(visit.level);
     let (from, to) = (from.max(start), to.min(end));
+    let met_from = from;
     Regroup {
         first: visit.slot.before(((visit.start - start) >> shift) as usize),
         members: ((end - start) >> shift) as usize,
@@ -307,6 +312,7 @@ fn regroup<G: Granule>(visit: &Visit, start: u64, end: u64, (from, to): (u64, u6
         end,
         from,
         to,
+        met_from,
         edit,
         becomes_group: from == start && to == end,
         is_met_again: false,
@@ -314,9 +320,10 @@ fn regroup<G: Granule>(visit: &Visit, start: u64, end: u64, (from, to): (u64, u6
     }
 }
 
-/// The same group, whose members become leaves of their own and are then met again.
-fn dissolve<G: Granule>(visit: &Visit, start: u64, end: u64) -> Regroup {
-    Regroup { is_met_again: true, ..regroup::<G>(visit, start, end, (start, start), Edit::KEEP) }
+/// The same group, whose members become leaves of their own and are then met again, from offset `met_from` on.
+fn dissolve<G: Granule>(visit: &Visit, start: u64, end: u64, met_from: u64) -> Regroup {
+    let met_from = met_from.max(start);
+    Regroup { is_met_again: true, met_from, ..regroup::<G>(visit, start, end, (start, start), Edit::KEEP) }
 }
 
 impl Regroup {

@@ -46,7 +46,8 @@ impl Attributes for Stage2Attributes {
 /// The virtual machine may run on other CPUs meanwhile: what they hold is forgotten, and a window of break-before-make gives
 /// them stage-2 faults, which the hypervisor retries. The CPU that makes the change never translates by these tables, so that
 /// of [`crate::Licence::break_before_make`] the second promise is kept without doing anything, and no ISB is issued: the
-/// exception return to the virtual machine synchronizes.
+/// exception return to the virtual machine synchronizes (with FEAT_ExS, only if SCTLR_EL2.EOS is set; and a caller that executes
+/// AT for EL1&0 before has an ISB before that).
 ///
 /// In-place resizing below BBM level 3 may bring conflict aborts, which hardware may report to EL2, or to the guest as of its
 /// stage 1: the promise of [`crate::Tolerance::read`] is then about both, and EL2 answers with VMALLS12E1.
