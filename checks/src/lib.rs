@@ -17,6 +17,7 @@ pub mod explore;
 pub mod failure;
 mod hardware;
 pub mod host;
+pub mod levels;
 pub mod mutants;
 pub mod mutation;
 pub mod parameters;

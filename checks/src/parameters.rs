@@ -5,8 +5,9 @@ use std::fmt;
 use machine::registers::{Ets, Features};
 use machine::seed::Seed;
 use pagetable::{Census, TlbFeatures, Tolerance};
-use vmsa::{AddressHalf, BbmLevel, Layout, Level, PageSize, Stage1Attributes};
+use vmsa::{AddressHalf, Layout, Level, PageSize, Stage1Attributes};
 
+use crate::levels::{Levels, MOST_CPUS};
 use crate::setting::Setting;
 
 /// The ASID of a page table that is not global.
@@ -24,7 +25,7 @@ pub struct Parameters {
     /// Bits of input address.
     pub input_bits: u32,
     /// ID_AA64MMFR2_EL1.BBM.
-    pub bbm: u8,
+    pub bbm: Levels,
     /// ID_AA64MMFR1_EL1.ETS.
     pub ets: Ets,
     /// TCR_EL1.HA, and TCR_EL1.HD with it.
@@ -48,7 +49,7 @@ impl Parameters {
         layout: Layout::Bits48,
         half: AddressHalf::Lower,
         input_bits: 48,
-        bbm: 0,
+        bbm: Levels::all(0),
         ets: Ets::None,
         hardware: (false, false),
         tlb: TlbFeatures { range: false, level_hints: false, repeat: false },
@@ -78,12 +79,12 @@ impl Parameters {
             // A table of one address space is the lower half's.
             half: if is_global && seed.one_in(2) { AddressHalf::Upper } else { AddressHalf::Lower },
             input_bits,
-            bbm: seed.below(4) as u8,
+            bbm: Levels::draw(seed),
             ets: *seed.pick(&[Ets::None, Ets::Ets2, Ets::Ets3]),
             hardware: (access_flag, access_flag && seed.one_in(2)),
             tlb: TlbFeatures { range: seed.one_in(2), level_hints: seed.one_in(2), repeat: seed.one_in(8) },
             is_global,
-            cpus: 1 + seed.below(4) as usize,
+            cpus: 1 + seed.below(MOST_CPUS as u64) as usize,
             setting: Setting::El1,
             start: None,
         };
@@ -93,11 +94,14 @@ impl Parameters {
 
     /// What the CPUs tolerate; all of them handle conflict aborts.
     pub fn census(&self) -> Census {
-        let level = [BbmLevel::Level0, BbmLevel::Level1, BbmLevel::Level2, BbmLevel::Level3][usize::from(self.bbm & 3)];
-        let cpu = Tolerance::new(level, true);
-        let mut census = Census::new(cpu);
-        (1..self.cpus).for_each(|_| census.admit(cpu));
+        let mut census = Census::new(self.tolerance(0));
+        (1..self.cpus).for_each(|cpu| census.admit(self.tolerance(cpu)));
         census
+    }
+
+    /// What a CPU tolerates.
+    pub fn tolerance(&self, cpu: usize) -> Tolerance {
+        Tolerance::new(self.bbm.announced(cpu), true)
     }
 
     /// What every leaf has: inner shareable, accessed, not global if the table is not, not executable.
@@ -107,10 +111,14 @@ impl Parameters {
         if self.is_global { data } else { data.union(Stage1Attributes::NOT_GLOBAL) }
     }
 
-    /// What the CPUs announce.
-    pub fn features(&self) -> Features {
+    /// What each CPU announces.
+    pub fn features(&self) -> Vec<Features> {
+        (0..self.cpus).map(|cpu| self.features_of(cpu)).collect()
+    }
+
+    fn features_of(&self, cpu: usize) -> Features {
         Features {
-            bbm: self.bbm,
+            bbm: self.bbm.of(cpu),
             access_flag: self.hardware.0,
             dirty_state: self.hardware.1,
             ets: self.ets,
@@ -164,7 +172,7 @@ impl fmt::Display for Parameters {
             None if setting.has_el0() => write!(f, "{half} half, {scope}, ")?,
             None => {}
         }
-        write!(f, "BBM {bbm}, ETS {ets:?}")?;
+        write!(f, "BBM {}, ETS {ets:?}", bbm.describe(*cpus))?;
         let flags = [
             (self.hardware.0, "HA"),
             (self.hardware.1, "HD"),

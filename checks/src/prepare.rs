@@ -43,7 +43,7 @@ impl Prepared {
         // What is not repeated matters only to CPUs that need it.
         scenario.parameters.tlb.repeat |= mutation.is_some_and(|it| it.change == Change::Once);
         let scenario = Rc::new(scenario);
-        let mut machine = Machine::new(&vec![scenario.parameters.features(); scenario.parameters.cpus]);
+        let mut machine = Machine::new(&scenario.parameters.features());
         let pool = fill_pool(&mut machine, &scenario);
         enable(&mut machine, &scenario);
         let world = World::new(&scenario, pool);

@@ -186,20 +186,25 @@ impl<'s, G: Granule, R: Edited> Editor<'s, '_, G, R> {
         let around = windows.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
         let before = self.open.iter().rev().find(|open| open.0 == region).map(|open| open.1 + 1);
         let before = before.unwrap_or_else(|| self.settled(region));
-        let bbm = self.scenario.parameters.bbm;
+        let parameters = &self.scenario.parameters;
+        let bbm = match permit {
+            // Nobody else is there to bear it.
+            Permit::Parked => parameters.bbm.of(self.number),
+            _ => parameters.bbm.weakest(parameters.cpus),
+        };
         let permit = permit.at(bbm);
         cpu.software(Software::Begin {
             region,
             window: around.filter(|_| permit.has_window(bbm)),
             conflict: around.filter(|_| permit.is_abrupt(bbm)),
         });
-        let (guard, census) = ((), self.scenario.parameters.census());
+        let (guard, census) = ((), parameters.census());
         let licence = match permit {
             Permit::None => None,
             Permit::Break => Some(Licence::break_before_make(&guard)),
             Permit::Tolerated => census.tolerated(),
             Permit::NotCached => census.not_cached(),
-            Permit::Parked => Some(Licence::parked(&guard, census.weakest())),
+            Permit::Parked => Some(Licence::parked(&guard, parameters.tolerance(self.number))),
         };
         let translated: Vec<Change<R>> = changes.iter().map(translate).collect();
         let plan = self.table.plan(&translated, licence.as_ref())?;

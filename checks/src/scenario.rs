@@ -29,7 +29,7 @@ pub enum Permit {
 }
 
 impl Permit {
-    /// What it comes to on CPUs of level `bbm` that handle conflict aborts.
+    /// What it comes to where the CPUs that it concerns have level `bbm` at least and handle conflict aborts.
     pub const fn at(self, bbm: u8) -> Self {
         match self {
             Self::Tolerated if bbm < 2 => Self::Break,

@@ -7,6 +7,7 @@ use machine::seed::Seed;
 use crate::explore::exhaustive::{self, Explored, Limits};
 use crate::explore::random::{self, Ran};
 use crate::explore::{Caught, Tally};
+use crate::levels::Levels;
 use crate::mutation::{Class, Mutation, Site};
 use crate::parameters::Parameters;
 use crate::prepare::Prepared;
@@ -62,7 +63,7 @@ fn fixed(seed: u64) -> Option<Parameters> {
             parameters.tlb.range = true;
             parameters.tlb.level_hints = true;
             parameters.ets = machine::registers::Ets::Ets2;
-            parameters.bbm = 2;
+            parameters.bbm = Levels::all(2);
         }
         3 => {
             parameters.tlb.level_hints = true;
@@ -71,7 +72,7 @@ fn fixed(seed: u64) -> Option<Parameters> {
         4 => {
             parameters.tlb.range = true;
             parameters.tlb.level_hints = true;
-            parameters.bbm = 1;
+            parameters.bbm = Levels::all(1);
             parameters = parameters.in_setting(Setting::Guest, 1);
         }
         5 => {
@@ -80,7 +81,7 @@ fn fixed(seed: u64) -> Option<Parameters> {
         }
         6 => {
             parameters.is_global = false;
-            parameters.bbm = 3;
+            parameters.bbm = Levels::all(3);
             parameters = parameters.in_setting(Setting::El2And0, 0);
         }
         _ => return None,

@@ -1,5 +1,6 @@
 //! The engine in each regime: silent as it is, and with a barrier or TLBI of its invalidation taken from it, noticed.
 
+use checks::levels::Levels;
 use checks::mutants::Survey;
 use checks::mutation::{Change, Class, Mutation};
 use checks::parameters::Parameters;
@@ -20,7 +21,7 @@ fn every_workload_is_silent_in_every_setting() {
     for (number, workload) in (0..).zip(small) {
         for (turn, setting) in (0..).zip(Setting::ALL) {
             let tlb = TlbFeatures { range: number % 2 == 0, level_hints: number % 3 == 0, repeat: false };
-            let parameters = Parameters { bbm: (number + turn) % 4, tlb, ..Parameters::PLAIN };
+            let parameters = Parameters { bbm: Levels::all((number + turn) % 4), tlb, ..Parameters::PLAIN };
             let parameters = parameters.in_setting(setting, u64::from(number));
             let prepared = Prepared::new(workload.scenario_with(u64::from(number), parameters, &[]), None);
             if let Some(caught) = suite::survey(&prepared).0.caught {

@@ -86,6 +86,13 @@ pub const ALL: &[Workload] = &[
     small("split-in-place", "a block is split in place, where CPUs tolerate it", resize::split_in_place),
     small("split-with-conflicts", "the same where conflict aborts may come", resize::split_with_conflicts),
     small("split-not-cached", "a block is split by the nT protocol", resize::split_not_cached),
+    small(
+        "split-on-mixed",
+        "a block is split in place on CPUs that differ, none under level 2",
+        resize::split_on_mixed,
+    ),
+    small("split-not-cached-on-mixed", "the same by the nT protocol, none under 1", resize::split_not_cached_on_mixed),
+    small("split-on-one-at-0", "the same where one CPU tolerates nothing", resize::split_on_one_at_0),
     small("split-to-pages", "a block's first pages become single ones", resize::split_to_pages),
     small("split-marked", "hardware marks a block dirty while it is split in place", resize::split_marked),
     small("dissolve-marked", "hardware marks a member of a group while it is dissolved", resize::dissolve_marked),
@@ -93,6 +100,7 @@ pub const ALL: &[Workload] = &[
     small("cut-marked", "hardware marks a member of a group of blocks that becomes a table", resize::cut_marked),
     small("protect-part-in-place", "a page of a block becomes read-only, in place", resize::protect_part_in_place),
     small("protect-part-not-cached", "the same by the nT protocol", resize::protect_part_not_cached),
+    small("protect-part-on-mixed", "the same in place, on CPUs that differ", resize::protect_part_on_mixed),
     small("protect-member-in-place", "a page of a group becomes read-only, in place", resize::protect_member_in_place),
     small(
         "protect-member-with-conflicts",
@@ -106,6 +114,7 @@ pub const ALL: &[Workload] = &[
         resize::fold_table_in_place,
     ),
     long("fold-table-with-conflicts", "the same where conflict aborts may come", resize::fold_table_with_conflicts),
+    long("fold-table-on-mixed", "the same on CPUs that differ", resize::fold_table_on_mixed),
     long("fold-table-not-cached", "pages fold into a block by the nT protocol", resize::fold_table_not_cached),
     small("fold-group", "pages fold into a contiguous group", resize::fold_group),
     long("fold-offline", "a table folds before any CPU walks it", resize::fold_offline),
@@ -118,6 +127,7 @@ pub const ALL: &[Workload] = &[
     small("age-leaves", "pages lose their access flag", resize::age_leaves),
     small("clean-leaves", "pages become clean while hardware manages their dirty state", resize::clean_leaves),
     long("parked", "a block is split and a table folds while every other CPU is off the tables", resize::parked),
+    long("parked-on-mixed", "the same by the one CPU that tolerates every size", resize::parked_on_mixed),
     Workload { name: "mixed", about: "random changes on every CPU", draw: mixed::draw, size: Size::Random },
 ];
 

@@ -5,6 +5,7 @@ use pagetable::{Change, El1};
 use vmsa::{LeafSize, Level, Stage1Attributes};
 
 use super::draft::Draft;
+use crate::levels::Levels;
 use crate::scenario::Permit;
 
 const PAGE: LeafSize = LeafSize::PAGE;
@@ -12,8 +13,18 @@ const GROUP: LeafSize = LeafSize::group(Level::L3);
 const BLOCK: LeafSize = LeafSize::single(Level::L2);
 const BLOCK_GROUP: LeafSize = LeafSize::group(Level::L2);
 
-/// A block is split by `permit`, on CPUs of level `bbm`.
-fn split(draft: &mut Draft, permit: Permit, bbm: u8) {
+const EVERY_0: Levels = Levels::all(0);
+const EVERY_1: Levels = Levels::all(1);
+const EVERY_2: Levels = Levels::all(2);
+const EVERY_3: Levels = Levels::all(3);
+/// Level 3 for the CPU that changes the page table, less for others.
+const NOT_UNDER_2: Levels = Levels::mixed([3, 2, 3, 2]);
+const NOT_UNDER_1: Levels = Levels::mixed([3, 1, 2, 1]);
+const ONE_3: Levels = Levels::mixed([3, 0, 1, 2]);
+const ALL_BUT_ONE_3: Levels = Levels::mixed([0, 3, 3, 3]);
+
+/// A block is split by `permit`.
+fn split(draft: &mut Draft, permit: Permit, bbm: Levels) {
     draft.parameters_mut().bbm = bbm;
     let block = draft.block();
     let region = draft.region(&[(0..block, BLOCK)]);
@@ -22,19 +33,32 @@ fn split(draft: &mut Draft, permit: Permit, bbm: u8) {
 }
 
 pub(super) fn split_in_place(draft: &mut Draft) {
-    split(draft, Permit::Tolerated, 3);
+    split(draft, Permit::Tolerated, EVERY_3);
 }
 
 pub(super) fn split_with_conflicts(draft: &mut Draft) {
-    split(draft, Permit::Tolerated, 2);
+    split(draft, Permit::Tolerated, EVERY_2);
 }
 
 pub(super) fn split_not_cached(draft: &mut Draft) {
-    split(draft, Permit::NotCached, 1);
+    split(draft, Permit::NotCached, EVERY_1);
+}
+
+pub(super) fn split_on_mixed(draft: &mut Draft) {
+    split(draft, Permit::Tolerated, NOT_UNDER_2);
+}
+
+pub(super) fn split_not_cached_on_mixed(draft: &mut Draft) {
+    split(draft, Permit::NotCached, NOT_UNDER_1);
+}
+
+/// Where one CPU tolerates nothing, it makes no difference whose the change is.
+pub(super) fn split_on_one_at_0(draft: &mut Draft) {
+    split(draft, Permit::Tolerated, ALL_BUT_ONE_3);
 }
 
 /// A page of a block becomes read-only by `permit`.
-fn protect_part(draft: &mut Draft, permit: Permit, bbm: u8) {
+fn protect_part(draft: &mut Draft, permit: Permit, bbm: Levels) {
     draft.parameters_mut().bbm = bbm;
     let block = draft.block();
     let region = draft.region(&[(0..block, BLOCK)]);
@@ -43,15 +67,19 @@ fn protect_part(draft: &mut Draft, permit: Permit, bbm: u8) {
 }
 
 pub(super) fn protect_part_in_place(draft: &mut Draft) {
-    protect_part(draft, Permit::Tolerated, 3);
+    protect_part(draft, Permit::Tolerated, EVERY_3);
 }
 
 pub(super) fn protect_part_not_cached(draft: &mut Draft) {
-    protect_part(draft, Permit::NotCached, 1);
+    protect_part(draft, Permit::NotCached, EVERY_1);
+}
+
+pub(super) fn protect_part_on_mixed(draft: &mut Draft) {
+    protect_part(draft, Permit::Tolerated, NOT_UNDER_2);
 }
 
 /// A page of a contiguous group becomes read-only by `permit`.
-fn protect_member(draft: &mut Draft, permit: Permit, bbm: u8) {
+fn protect_member(draft: &mut Draft, permit: Permit, bbm: Levels) {
     draft.parameters_mut().bbm = bbm;
     let group = draft.group();
     let region = draft.region(&[(0..group, GROUP)]);
@@ -60,15 +88,15 @@ fn protect_member(draft: &mut Draft, permit: Permit, bbm: u8) {
 }
 
 pub(super) fn protect_member_in_place(draft: &mut Draft) {
-    protect_member(draft, Permit::Tolerated, 3);
+    protect_member(draft, Permit::Tolerated, EVERY_3);
 }
 
 pub(super) fn protect_member_with_conflicts(draft: &mut Draft) {
-    protect_member(draft, Permit::Tolerated, 2);
+    protect_member(draft, Permit::Tolerated, EVERY_2);
 }
 
 /// Pages fold into a block by `permit`.
-fn fold(draft: &mut Draft, permit: Permit, bbm: u8) {
+fn fold(draft: &mut Draft, permit: Permit, bbm: Levels) {
     draft.parameters_mut().bbm = bbm;
     let block = draft.block();
     let region = draft.region(&[(0..block, PAGE)]);
@@ -77,19 +105,23 @@ fn fold(draft: &mut Draft, permit: Permit, bbm: u8) {
 }
 
 pub(super) fn fold_table(draft: &mut Draft) {
-    fold(draft, Permit::Break, 0);
+    fold(draft, Permit::Break, EVERY_0);
 }
 
 pub(super) fn fold_table_in_place(draft: &mut Draft) {
-    fold(draft, Permit::Tolerated, 3);
+    fold(draft, Permit::Tolerated, EVERY_3);
 }
 
 pub(super) fn fold_table_with_conflicts(draft: &mut Draft) {
-    fold(draft, Permit::Tolerated, 2);
+    fold(draft, Permit::Tolerated, EVERY_2);
 }
 
 pub(super) fn fold_table_not_cached(draft: &mut Draft) {
-    fold(draft, Permit::NotCached, 1);
+    fold(draft, Permit::NotCached, EVERY_1);
+}
+
+pub(super) fn fold_table_on_mixed(draft: &mut Draft) {
+    fold(draft, Permit::Tolerated, NOT_UNDER_2);
 }
 
 pub(super) fn fold_group(draft: &mut Draft) {
@@ -171,7 +203,7 @@ pub(super) fn clean_leaves(draft: &mut Draft) {
 
 /// Hardware marks a block as accessed or dirty at the moment it is split in place: no page below may lose the mark.
 pub(super) fn split_marked(draft: &mut Draft) {
-    draft.parameters_mut().bbm = 3;
+    draft.parameters_mut().bbm = EVERY_3;
     draft.parameters_mut().hardware = (true, true);
     let block = draft.block();
     let region = draft.region(&[]);
@@ -204,7 +236,7 @@ pub(super) fn dissolve_marked(draft: &mut Draft) {
 
 /// The same, in place.
 pub(super) fn dissolve_marked_in_place(draft: &mut Draft) {
-    draft.parameters_mut().bbm = 3;
+    draft.parameters_mut().bbm = EVERY_3;
     marked_group(draft, Permit::Tolerated);
 }
 
@@ -249,6 +281,12 @@ pub(super) fn parked(draft: &mut Draft) {
         draft.join(cpu, region);
         draft.readers_of(cpu, region, &[4, 2 * block + 1]);
     }
+}
+
+/// The same, by the one CPU that tolerates every size.
+pub(super) fn parked_on_mixed(draft: &mut Draft) {
+    draft.parameters_mut().bbm = ONE_3;
+    parked(draft);
 }
 
 /// The same mapping with more attributes.
