@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use vmsa::{Bits, Geometry, Granule, LeafSize, PhysAddr};
+use vmsa::{Address, Bits, Geometry, Granule, LeafSize, PhysAddr};
 
 use crate::regime::Regime;
 
@@ -90,6 +90,27 @@ pub enum Change<R: Regime> {
         /// The range.
         from: Range<R::Input>,
     },
+}
+
+impl<R: Regime> Change<R> {
+    /// Where the range of a change that is sound lies in the input space. A boundary is a page.
+    pub(crate) fn offsets<G: Granule>(&self, geometry: Geometry<G>) -> (u64, u64) {
+        let (start, end) = match self {
+            Self::Map { from, .. }
+            | Self::Remap { from, .. }
+            | Self::Protect { from, .. }
+            | Self::Unmap { from }
+            | Self::UnmapMapped { from }
+            | Self::Hide { from }
+            | Self::Show { from }
+            | Self::Age { from }
+            | Self::Clean { from }
+            | Self::SplitToPages { from }
+            | Self::Collapse { from } => (from.start.bits(), from.end.bits()),
+            Self::Split { at } => (at.bits(), at.bits().wrapping_add(G::SIZE_BYTES)),
+        };
+        (start.wrapping_sub(geometry.base()), end.wrapping_sub(geometry.base()))
+    }
 }
 
 /// Why a change is refused: always before the first store, with the address that caused it.
