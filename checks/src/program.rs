@@ -43,12 +43,12 @@ fn run_as<G: Granule, R: Edited>(cpu: &Cpu<'_>, scenario: &Scenario, part: Part)
     };
     let result = match part {
         Part::Build => build::<G, R>(cpu, scenario, geometry),
-        Part::Steps(number, root) => {
-            let table = PageTable::live(cpu, geometry, R::of(&scenario.parameters), PhysAddr::new(root));
-            let (reserve, open) = (Reserve::new(), Vec::new());
-            let mut editor = Editor { cpu, number, scenario, table, gather: None, reserve, open };
-            scenario.programs[number].iter().try_for_each(|step| editor.step(step))
-        }
+        Part::Steps(number, root) => PageTable::live(cpu, geometry, R::of(&scenario.parameters), PhysAddr::new(root))
+            .and_then(|table| {
+                let (reserve, open) = (Reserve::new(), Vec::new());
+                let mut editor = Editor { cpu, number, scenario, table, gather: None, reserve, open };
+                scenario.programs[number].iter().try_for_each(|step| editor.step(step))
+            }),
     };
     if let Err(refusal) = result {
         complain(cpu, format!("the engine refuses what it has to do: {refusal}"));

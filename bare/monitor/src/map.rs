@@ -113,7 +113,7 @@ pub(crate) fn start(boot: &Boot) {
 fn edit(change: Change<El2>) -> Result<(), TableError> {
     MAP.with(|map| {
         let (root, pool) = map.as_mut().expect("the map is started before it is edited");
-        let mut table = Table::live(&HARDWARE, geometry(), REGIME, *root);
+        let mut table = Table::live(&HARDWARE, geometry(), REGIME, *root)?;
         let mut gather = table.gather();
         let changed = tables::change(&mut table, change, &mut gather, pool);
         // Tables that come free stay unused: what is mapped for a while is little.

@@ -179,7 +179,7 @@ impl Live {
     /// Makes changes of pages in place, for which no table is needed, up to the first that fails; every CPU knows of them when
     /// this returns.
     fn edit(&self, changes: impl IntoIterator<Item = Change<Stage2>>) -> Result<(), TableError> {
-        let mut table: Table<Stage2> = Table::live(&HARDWARE, self.geometry, REGIME, self.root);
+        let mut table: Table<Stage2> = Table::live(&HARDWARE, self.geometry, REGIME, self.root)?;
         let mut gather = table.gather();
         let make = |change| tables::change(&mut table, change, &mut gather, &mut Pool::new(0..0));
         let changed = changes.into_iter().try_for_each(make);

@@ -3,11 +3,12 @@
 use core::fmt;
 use core::ops::Range;
 
-use vmsa::{Bits, LeafSize, PhysAddr};
+use vmsa::{Address, Bits, Geometry, Granule, LeafSize, PhysAddr};
 
 use crate::regime::Regime;
 
-/// A change to a page table, as data. A range's end of 0 after a start that is not 0 is the end of the upper half.
+/// A change to a page table, as data. A range's end of 0 after a start that is not 0 is the end of the upper half; a range
+/// that is empty asks for nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change<R: Regime> {
     /// Maps a range that holds no mapping, with the largest leaves that fit and are no larger than `largest`.
@@ -91,11 +92,34 @@ pub enum Change<R: Regime> {
     },
 }
 
+impl<R: Regime> Change<R> {
+    /// Where the range of a change that is sound lies in the input space. A boundary is a page.
+    pub(crate) fn offsets<G: Granule>(&self, geometry: Geometry<G>) -> (u64, u64) {
+        let (start, end) = match self {
+            Self::Map { from, .. }
+            | Self::Remap { from, .. }
+            | Self::Protect { from, .. }
+            | Self::Unmap { from }
+            | Self::UnmapMapped { from }
+            | Self::Hide { from }
+            | Self::Show { from }
+            | Self::Age { from }
+            | Self::Clean { from }
+            | Self::SplitToPages { from }
+            | Self::Collapse { from } => (from.start.bits(), from.end.bits()),
+            Self::Split { at } => (at.bits(), at.bits().wrapping_add(G::SIZE_BYTES)),
+        };
+        (start.wrapping_sub(geometry.base()), end.wrapping_sub(geometry.base()))
+    }
+}
+
 /// Why a change is refused: always before the first store, with the address that caused it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// The range is not in the part of the input space that this page table translates, or ends before it starts.
+    /// The range is not in the part of the input space that this page table translates: its first address that is outside.
     OutOfRange(u64),
+    /// The range ends at this address, before it starts.
+    Backward(u64),
     /// The input address is not the start of a page.
     Misaligned(u64),
     /// The output address is not the start of a page.
@@ -133,10 +157,23 @@ pub enum Refusal {
     },
 }
 
+impl Refusal {
+    /// Why a page table of this shape has no such range.
+    #[cold]
+    pub(crate) const fn of_range<G: Granule>(geometry: Geometry<G>, start: u64, end: u64) -> Self {
+        match geometry.offset(start) {
+            None => Self::OutOfRange(start),
+            Some(_) if end != 0 && end < start => Self::Backward(end),
+            Some(_) => Self::OutOfRange(geometry.input(geometry.input_bytes())),
+        }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OutOfRange(at) => write!(f, "{at:#x} is outside the page table's input addresses"),
+            Self::Backward(end) => write!(f, "the range ends at {end:#x}, before it starts"),
             Self::Misaligned(at) => write!(f, "{at:#x} is not the start of a page"),
             Self::MisalignedOutput(at) => write!(f, "output address {at:?} is not the start of a page"),
             Self::OutputTooWide(at) => write!(f, "output address {at:?} has more bits than a descriptor holds"),

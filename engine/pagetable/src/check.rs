@@ -24,14 +24,14 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
     /// Where applying `changes` begins and how many tables they take, or why they are refused.
     pub(crate) fn check_all(&self, changes: &[Change<R>]) -> Result<(Start, usize), Refusal> {
         let (mut begin, mut tables) = (Start::Root, 0);
-        // Where the last change ends, as long as each began at or after the end of the one before.
-        let mut ascends_to = Some(0);
+        // What the changes so far lie between.
+        let (mut lowest, mut highest) = (u64::MAX, 0);
         for (number, change) in changes.iter().enumerate() {
             let goal = goal(self.table.geometry, change)?;
-            ascends_to = ascends_to.filter(|&end| end <= goal.from).map(|_| goal.to);
-            if ascends_to.is_none() {
+            if goal.from < highest && lowest < goal.to {
                 self.check_overlap(&changes[..number], &goal)?;
             }
+            (lowest, highest) = (lowest.min(goal.from), highest.max(goal.to));
             let start = self.table.find_table(goal.from, goal.to);
             tables += self.check(&goal, start)?;
             match goal.then() {
@@ -45,12 +45,12 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
         Ok((begin, tables))
     }
 
-    /// Lists that ascend cost one comparison a change, others one with each change before.
+    /// Lists that ascend or descend cost a comparison a change, others one with each change before, which are sound.
     fn check_overlap(&self, before: &[Change<R>], goal: &Goal) -> Result<(), Refusal> {
         let geometry = self.table.geometry;
-        let mut before = before.iter().filter_map(|change| crate::decide::goal(geometry, change).ok());
-        match before.find(|other| other.from < goal.to && goal.from < other.to) {
-            Some(other) => Err(Refusal::Overlap(geometry.input(other.from.max(goal.from)))),
+        let mut before = before.iter().map(|change| change.offsets(geometry));
+        match before.find(|(from, to)| *from < goal.to && goal.from < *to) {
+            Some((from, _)) => Err(Refusal::Overlap(geometry.input(from.max(goal.from)))),
             None => Ok(()),
         }
     }

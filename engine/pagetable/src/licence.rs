@@ -16,6 +16,7 @@ use vmsa::{BbmLevel, IdRegisters, Midr};
 /// Why a live leaf may change size, memory type or grouping. Without one such a change is refused.
 ///
 /// A licence borrows what makes it true, so it cannot outlive it.
+#[cfg_attr(feature = "alloc", doc = include_str!("../docs/licences.md"))]
 #[derive(Debug)]
 pub struct Licence<'guard> {
     method: Method,

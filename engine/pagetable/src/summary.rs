@@ -21,7 +21,7 @@ pub struct Summary {
 
 impl Summary {
     /// Counts what lies in `range`. Tables count where their first byte is, the root always, as one. Refused
-    /// by [`Refusal::OutOfRange`].
+    /// as [`View::for_each`] is.
     pub fn read<G: Granule, R: Regime, P: Platform>(
         view: &View<'_, G, R, P>,
         range: Range<R::Input>,

@@ -13,8 +13,9 @@ use crate::tables::Reserve;
 use crate::view::View;
 use crate::walk::{Table, deepest_table};
 
-/// What a root is aligned to at the least, whatever its size.
-const LEAST_ROOT_BYTES: u64 = 64;
+/// What a root is aligned to at the least, whatever its size, where output addresses have 52 bits: a TTBR keeps the highest
+/// four of the root's bits where its lowest would be.
+const LEAST_WIDE_ROOT_BYTES: u64 = 64;
 
 /// A page table. Whoever holds it, alone edits it; hardware and any [`View`] read beside.
 #[derive(Debug)]
@@ -43,24 +44,16 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
     /// is the one way to a root of several tables (stage 2). Refused by [`Refusal::Shape`], by [`Refusal::MisalignedRoot`]
     /// unless `root` is aligned to as many bytes, and by [`Refusal::OutputTooWide`] if it has more bits than a TTBR holds.
     pub fn offline_at(platform: &'p P, geometry: Geometry<G>, regime: R, root: PhysAddr) -> Result<Self, Refusal> {
-        if !regime.accepts(geometry) {
-            return Err(Refusal::Shape { root_tables: geometry.root_tables() });
-        }
-        // With 52-bit addresses a TTBR keeps the highest four of the root's bits where its lowest would be.
-        let align = geometry.root_bytes().max(LEAST_ROOT_BYTES);
-        if !root.is_aligned(align) {
-            return Err(Refusal::MisalignedRoot { root, align });
-        }
-        if root.bits() >> geometry.layout().output_bits() != 0 {
-            return Err(Refusal::OutputTooWide(root));
-        }
+        check_root(geometry, regime, root)?;
         clear_root(platform, root, geometry.root_entries());
         Ok(Self { platform, geometry, regime, root, is_live: false })
     }
 
-    /// A page table that hardware may be walking, whose root is at `root`; the regime [accepts](Regime::accepts) its geometry.
-    pub const fn live(platform: &'p P, geometry: Geometry<G>, regime: R, root: PhysAddr) -> Self {
-        Self { platform, geometry, regime, root, is_live: true }
+    /// A page table that hardware may be walking, whose root is at `root`: one that was made before, be it by others. Refused as
+    /// [`Self::offline_at`] is; nothing is stored.
+    pub fn live(platform: &'p P, geometry: Geometry<G>, regime: R, root: PhysAddr) -> Result<Self, Refusal> {
+        check_root(geometry, regime, root)?;
+        Ok(Self { platform, geometry, regime, root, is_live: true })
     }
 
     /// The page table, ready to be walked: its root may be written to a TTBR from now on.
@@ -122,4 +115,21 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
     ) -> Result<Plan<'t, 'p, 'c, G, R, P>, Refusal> {
         Plan::new(self, changes, licence)
     }
+}
+
+/// Whether a TTBR can hold a root at `root`, and the regime has such page tables.
+fn check_root<G: Granule, R: Regime>(geometry: Geometry<G>, regime: R, root: PhysAddr) -> Result<(), Refusal> {
+    if !regime.accepts(geometry) {
+        return Err(Refusal::Shape { root_tables: geometry.root_tables() });
+    }
+    let output_bits = geometry.layout().output_bits();
+    let least = if output_bits > 48 { LEAST_WIDE_ROOT_BYTES } else { 1 };
+    let align = geometry.root_bytes().max(least);
+    if !root.is_aligned(align) {
+        return Err(Refusal::MisalignedRoot { root, align });
+    }
+    if root.bits() >> output_bits != 0 {
+        return Err(Refusal::OutputTooWide(root));
+    }
+    Ok(())
 }

@@ -109,15 +109,16 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
     }
 
     /// Gives `sink` every descriptor whose span meets the range, tables before what is below them, in order of address.
-    /// Stops when `sink` breaks, and gives what it broke with. Refused by [`Refusal::OutOfRange`] alone; the range need not
-    /// be aligned.
+    /// Stops when `sink` breaks, and gives what it broke with. Refused by [`Refusal::OutOfRange`] and [`Refusal::Backward`]
+    /// alone; the range need not be aligned.
     pub fn for_each<B>(
         &self,
         range: Range<R::Input>,
         mut sink: impl FnMut(&Entry<R::Input>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, Refusal> {
         let (start, end) = (range.start.bits(), range.end.bits());
-        let (from, to) = self.geometry.offsets(start, end).ok_or(Refusal::OutOfRange(start))?;
+        let (from, to) =
+            self.geometry.offsets(start, end).ok_or_else(|| Refusal::of_range(self.geometry, start, end))?;
         let root = Table { address: self.root, level: self.geometry.start(), start: 0 };
         Ok(walk(self.platform, self.geometry, root, from, to, &mut |visit| {
             let lookup = self.lookup(visit.slot, visit.level, visit.descriptor);

@@ -282,7 +282,7 @@ fn hostile<G: Granule, R: Drawn>(bytes: &mut Bytes<'_>) {
     let memory = Pool::new(words);
     let mut reserve = Reserve::new();
     memory.supply::<G>(&mut reserve, tables..tables + spare);
-    let mut table = PageTable::live(&memory, geometry, regime, PhysAddr::new(BASE));
+    let mut table = PageTable::live(&memory, geometry, regime, PhysAddr::new(BASE)).unwrap();
     let most = 3 * G::ENTRIES as u64;
     for _ in 0..1 + bytes.below(6) {
         let wanted: Vec<_> = (0..1 + bytes.below(2)).map(|_| change::<G, R>(bytes, geometry, most)).collect();

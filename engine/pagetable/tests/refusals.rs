@@ -60,7 +60,14 @@ fn what_cannot_be_is_refused_before_the_first_store() {
         &[map(1 << 39, 0x1000, 0, LeafSize::PAGE)],
         expect!["0x8000000000 is outside the page table's input addresses"],
     );
-    refused(&[unmap((1 << 39) - 0x1000, 0x2000)], expect!["0x7ffffff000 is outside the page table's input addresses"]);
+    refused(&[unmap((1 << 39) - 0x1000, 0x2000)], expect!["0x8000000000 is outside the page table's input addresses"]);
+    let backward = VirtAddr::new(0x5000)..VirtAddr::new(0x4000);
+    refused(&[Change::Unmap { from: backward }], expect!["the range ends at 0x4000, before it starts"]);
+    let from_the_end = VirtAddr::new(0x5000)..VirtAddr::new(0);
+    refused(
+        &[Change::Unmap { from: from_the_end }],
+        expect!["0x8000000000 is outside the page table's input addresses"],
+    );
     refused(&[read_only(0x1000, 0x1000)], expect!["the live leaf at 0x1000 may not change without a licence"]);
     refused(&[read_only(2 * MIB, 0x1_0000)], expect!["the live leaf at 0x200000 may not change without a licence"]);
     refused(&[read_only(2 * MIB + 0x1_0000, 0x1000)], expect!["0x210000 is not mapped"]);

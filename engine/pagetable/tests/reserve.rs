@@ -133,7 +133,7 @@ fn check<G: Granule>(bits: u32, layout: Layout) {
             offline.plan(&[change], None).unwrap().with(&mut reserve).unwrap().apply(&mut gather);
             let _ = gather.finish(&memory);
         }
-        let mut live = PageTable::live(&memory, geometry, KERNEL, offline.root());
+        let mut live = PageTable::live(&memory, geometry, KERNEL, offline.root()).unwrap();
         let before = memory.descriptors();
         let wishes = wishes::<G>();
         // Each alone, and each with one that fits beside it.

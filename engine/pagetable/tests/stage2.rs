@@ -95,7 +95,16 @@ fn roots_and_shapes_that_cannot_be_are_refused_before_the_first_store() {
     expect!["a root at 0x1000, expected a multiple of 0x2000"].assert_eq(&misaligned.to_string());
     assert_eq!(at(shape(), 1 << 48), Err(Refusal::OutputTooWide(PhysAddr::new(1 << 48))));
     let small = Geometry::stage2(40, Level::L0, Layout::Bits48).unwrap();
-    assert_eq!(at(small, 0x20), Err(Refusal::MisalignedRoot { root: PhysAddr::new(0x20), align: 64 }));
+    assert_eq!(at(small, 8), Err(Refusal::MisalignedRoot { root: PhysAddr::new(8), align: 16 }));
+    let wide = Geometry::stage2(40, Level::L0, Layout::Lpa2).unwrap();
+    assert_eq!(at(wide, 0x20), Err(Refusal::MisalignedRoot { root: PhysAddr::new(0x20), align: 64 }));
+    // A root that is walked already is held against the same, and not written.
+    let live = |geometry, root| PageTable::live(&memory, geometry, GUEST, PhysAddr::new(root)).map(drop);
+    for (geometry, root) in [(shape(), 0x1000), (shape(), 1 << 48), (small, 8), (wide, 0x20), (upper, 0x2000)] {
+        assert_eq!(live(geometry, root), at(geometry, root));
+        assert!(live(geometry, root).is_err());
+    }
+    assert_eq!((live(shape(), 0x2000), live(small, 0x20)), (Ok(()), Ok(())));
     let el2 = |geometry: Geometry<Granule4K>, root: PhysAddr| {
         PageTable::offline_at(&memory, geometry, HYPERVISOR, root).map(drop)
     };

@@ -77,7 +77,7 @@ impl<G: Granule + Sync> Operations for Granular<G> {
         licence: Option<&Licence>,
         source: &mut dyn TableSource,
     ) -> Result<(), ChangeError> {
-        let mut page_table = PageTable::<G, _, _>::live(&table.hardware, geometry(table), table.regime, table.root);
+        let mut page_table = PageTable::<G, _, _>::live(&table.hardware, geometry(table), table.regime, table.root)?;
         let mut gather = page_table.gather();
         let mut reserve = Reserve::new();
         let plan = page_table.plan(changes, licence)?;

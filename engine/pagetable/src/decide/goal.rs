@@ -87,7 +87,7 @@ fn offsets<G: Granule>(geometry: Geometry<G>, start: u64, end: u64) -> Result<(u
         let is_start = start & (G::SIZE_BYTES - 1) != 0;
         return Err(Refusal::Misaligned(if is_start { start } else { end }));
     }
-    geometry.offsets(start, end).ok_or(Refusal::OutOfRange(start))
+    geometry.offsets(start, end).ok_or_else(|| Refusal::of_range(geometry, start, end))
 }
 
 /// The bits that a descriptor of this geometry can hold. LPA2 has no shareability in descriptors, so it is left out.

@@ -159,7 +159,7 @@ impl Goal {
 
     /// A leaf gives way to other content: a group is dissolved first, and its members met again one by one.
     fn decide_remap<G: Granule>(&self, geometry: Geometry<G>, content: Content, visit: &Visit) -> Decision {
-        let (layout, group) = (geometry.layout(), group::<G>(visit));
+        let (layout, group) = (geometry.layout(), group(geometry, visit));
         let single = Descriptor::new(visit.descriptor.bits() & !Descriptor::CONTIGUOUS);
         let size = LeafSize { level: visit.level, contiguous: group.is_some() };
         if single == content.leaf(layout, visit.level, visit.start) && size <= content.largest {
@@ -189,7 +189,7 @@ impl Goal {
         if edited == visit.descriptor {
             return Decision::Pass;
         }
-        match group::<G>(visit) {
+        match group(geometry, visit) {
             // A group whose members all end may end member by member, and so may hardware's own bits differ (ICQTNL).
             Some((start, end)) if !(edit.ends() && self.covers(start, end)) => {
                 let group = regroup::<G>(visit, start, end, (self.from, self.to), edit);
@@ -214,7 +214,7 @@ impl Goal {
     /// No TLB holds a kept leaf, so that it changes freely.
     fn decide_kept<G: Granule>(&self, geometry: Geometry<G>, edit: Edit, visit: &Visit) -> Decision {
         let edited = edit.apply(visit.descriptor);
-        match group::<G>(visit) {
+        match group(geometry, visit) {
             _ if edited == visit.descriptor => Decision::Pass,
             Some((start, end)) if !self.covers(start, end) => {
                 Decision::Regroup(dissolve::<G>(visit, start, end, self.from))
@@ -229,7 +229,7 @@ impl Goal {
     }
 
     fn decide_split<G: Granule>(&self, geometry: Geometry<G>, visit: &Visit) -> Decision {
-        match group::<G>(visit) {
+        match group(geometry, visit) {
             Some((start, _)) if start == self.from => Decision::Pass,
             Some((start, end)) => Decision::Regroup(dissolve::<G>(visit, start, end, self.from)),
             None if visit.start == self.from => Decision::Pass,
@@ -279,7 +279,7 @@ fn count_holes<P: Platform>(platform: &P, slot: Slot, count: usize) -> usize {
 
 /// Pages all through: a group is dissolved, a block becomes pages.
 fn decide_pages<G: Granule>(geometry: Geometry<G>, visit: &Visit) -> Decision {
-    match group::<G>(visit) {
+    match group(geometry, visit) {
         Some((start, end)) => Decision::Regroup(dissolve::<G>(visit, start, end, visit.from)),
         None if visit.level == Level::L3 => Decision::Pass,
         None => resize(geometry, visit, Part { largest: LeafSize::PAGE, ..part(visit, Edit::KEEP) }),
@@ -345,9 +345,13 @@ impl Regroup {
     }
 }
 
-/// The offsets of the contiguous group that a leaf is one of.
-fn group<G: Granule>(visit: &Visit) -> Option<(u64, u64)> {
+/// The offsets of the contiguous group that a leaf is one of. A root too small for one holds none, whatever its leaves say:
+/// what stands beside it is not the page table's.
+fn group<G: Granule>(geometry: Geometry<G>, visit: &Visit) -> Option<(u64, u64)> {
     let shift = G::PAGE_SIZE.contiguous_shift(visit.level).filter(|_| visit.descriptor.is_contiguous())?;
+    if geometry.entries(visit.level) < 1 << shift {
+        return None;
+    }
     let bytes = 1 << (shift + Geometry::<G>::shift(visit.level));
     let start = visit.start & !(bytes - 1);
     Some((start, start + bytes))

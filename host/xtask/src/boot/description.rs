@@ -100,12 +100,24 @@ fn parse(text: &str) -> Result<([Cpu; MAX_CPUS], Vec<String>), Fault> {
             };
             let whom = entries.get("cpus").ok_or((table.span(), "[[cpu]] without `cpus`".to_string()))?;
             for number in numbers(whom)? {
-                for (key, value) in entries.iter().filter(|(key, _)| key.get_ref() != "cpus") {
+                // Whole registers first: a field beside one is in it.
+                let is_register = |key: &str| key.starts_with("mmfr");
+                let (registers, fields): (Vec<_>, Vec<_>) = entries
+                    .iter()
+                    .filter(|(key, _)| key.get_ref() != "cpus")
+                    .partition(|(key, _)| is_register(key.get_ref()));
+                for (key, value) in registers.into_iter().chain(fields) {
                     take(&mut cpus[number], key.get_ref(), value).map_err(|what| {
                         let at = if what.starts_with("unknown") { key.span() } else { value.span() };
                         (at, format!("`{}`: {what}", key.get_ref()))
                     })?;
                 }
+            }
+            if let (Some(late), DeValue::Array(list)) = (entries.get("late"), whom.get_ref())
+                && late.get_ref().as_bool() == Some(true)
+                && list.iter().any(|number| integer(number.get_ref()) == Some(0))
+            {
+                return Err((late.span(), "`late`: CPU 0 boots, expected another one".into()));
             }
         }
     }
@@ -248,6 +260,14 @@ mod tests {
     }
 
     #[test]
+    fn a_field_counts_beside_the_register_that_it_is_in() {
+        for entries in ["bbm = 2\nmmfr2 = 0xf0000000000001", "mmfr2 = 0xf0000000000001\nbbm = 2"] {
+            let expected = "monitor.cpu1.mmfr2=0x20000000000001/0xffffffffffffffff";
+            assert_eq!(line(&format!("[[cpu]]\ncpus = [1]\n{entries}\n")), expected, "{entries}");
+        }
+    }
+
+    #[test]
     fn faults_have_their_line_and_what_was_expected() {
         let folder = std::env::temp_dir().join(format!("vellum-description-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder for the test");
@@ -273,6 +293,7 @@ mod tests {
             ("[[cpu]]\ncpus = \"all\"\ngranules = [\"8k\"]\n", 3, "expected a list of \"4k\", \"16k\" and \"64k\""),
             ("[[cpu]]\ncpus = [0]\nphysical_bits = 43\n", 3, "expected one of [32, 36,"),
             ("[[cpu]]\ncpus = [0]\nlate = 1\n", 3, "`late`: expected true or false"),
+            ("[[cpu]]\ncpus = [1, 0]\nlate = true\n", 3, "`late`: CPU 0 boots, expected another one"),
             ("[[cpu]\n", 1, "expected TOML"),
         ] {
             fs::write(&path, text).expect("a file for the test");

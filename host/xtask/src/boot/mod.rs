@@ -20,6 +20,7 @@ mod view;
 
 use std::{
     ffi::OsString,
+    fs,
     io::{self, IsTerminal, Write},
     process::Command,
 };
@@ -43,6 +44,7 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
         Asked::Trees => return Ok(list_trees()),
         Asked::Run(options) => options,
     };
+    check_files(&options)?;
     install::ensure_qemu()?;
     let programs = Programs::build(&options.programs(), &mut |line| eprintln!("{line}"))?;
     let (mut command, _files) = command(&options, &programs)?;
@@ -58,6 +60,23 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
         eprintln!("cargo xtask run: {line}");
     }
     Ok(judgement.status)
+}
+
+/// Looks at the files that were named, before anything is built: building takes longer than reading what is wrong.
+fn check_files(options: &Options) -> Result<(), Failure> {
+    if let Some(path) = &options.description {
+        description::words(path, options.cpus)?;
+    }
+    if let (None, Some(image)) = (options.own_program(), &options.kernel) {
+        tree::image_bytes(image)?;
+    }
+    let Some(initrd) = &options.initrd else { return Ok(()) };
+    let refused = |why: String| Err(Failure::bad_input(format!("{}: {why}; nothing was booted", initrd.display())));
+    match fs::metadata(initrd) {
+        Err(error) => refused(error.to_string()),
+        Ok(found) if !found.is_file() => refused("expected a file".into()),
+        Ok(_) => Ok(()),
+    }
 }
 
 fn list_trees() -> Status {

@@ -110,11 +110,19 @@ pub(crate) fn without_image(options: &Options, image: &Path, shape: &Shape) -> R
     Ok((command, files, scene.blob_at))
 }
 
+/// More than any machine of ours has.
+const LARGEST_IMAGE_BYTES: u64 = 1 << 40;
+
 /// Bytes that an Image takes with its bss.
 pub(crate) fn image_bytes(image: &Path) -> Result<u64, Failure> {
-    let file = fs::read(image).map_err(|error| Failure::bad_input(format!("{}: {error}", image.display())))?;
-    let no_image = || Failure::bad_input(format!("{}: expected an arm64 Image, uncompressed", image.display()));
-    image::size_bytes(&file).ok_or_else(no_image)
+    let refused = |what: String| Failure::bad_input(format!("{}: {what}; nothing was booted", image.display()));
+    let file = fs::read(image).map_err(|error| refused(error.to_string()))?;
+    let bytes = image::size_bytes(&file).ok_or_else(|| refused("expected an arm64 Image, uncompressed".into()))?;
+    if bytes > LARGEST_IMAGE_BYTES {
+        return Err(refused(format!("an Image of {bytes:#x} bytes by its header, expected one that memory can hold")));
+    }
+    // Before Linux 3.17 the header said nothing.
+    Ok(bytes.max(file.len() as u64))
 }
 
 /// The tree that QEMU would pass, with the kernel's command line in it.

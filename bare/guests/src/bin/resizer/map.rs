@@ -158,7 +158,8 @@ impl Map {
 
     /// From now on TLBs are told to forget by what every CPU has.
     pub(crate) fn use_features(&mut self, tlb: TlbFeatures) {
-        self.table = Table::live(&HARDWARE, geometry(), regime(tlb), self.table.root());
+        let table = Table::live(&HARDWARE, geometry(), regime(tlb), self.table.root());
+        self.table = table.expect("the root and the geometry are those that there were");
     }
 
     /// How many leaves a block of the arena has.
