@@ -47,8 +47,6 @@ pub trait Regime: Copy {
     type Input: Address;
     /// What a leaf can say.
     type Attributes: Attributes;
-    /// Whether a root may be several tables side by side.
-    const CONCATENATES: bool = false;
     /// Whether the CPU that changes a page table may be translating by it.
     const IS_OWN: bool = true;
     /// Attribute bits that the regime's leaves do not have: a change that names them is refused.

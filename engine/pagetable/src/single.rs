@@ -7,7 +7,7 @@ use crate::decide::{Decision, Edit, goal};
 use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
 use crate::table::PageTable;
-use crate::walk::{Visit, descend, root_table};
+use crate::walk::{Visit, descend};
 
 /// A page, and what becomes of it.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +34,7 @@ impl Single {
         if goal.to - goal.from != G::SIZE_BYTES {
             return None;
         }
-        let root = root_table::<G, R>(geometry, table.root, goal.from);
-        let page = descend(table.platform, geometry, root, goal.from, |_, level, slot, descriptor| {
+        let page = descend(table.platform, geometry, table.root, goal.from, |_, level, slot, descriptor| {
             (level == Level::L3).then_some((slot, descriptor))
         });
         let (slot, old) = page.filter(|(_, descriptor)| descriptor.is_page())?;

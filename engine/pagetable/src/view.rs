@@ -7,7 +7,7 @@ use vmsa::{Address, Descriptor, Geometry, Granule, LeafSize, Level, Meaning, Phy
 use crate::change::Refusal;
 use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
-use crate::walk::{Next, Table, descend, root_table, walk};
+use crate::walk::{Next, Table, descend, walk};
 
 /// A view of a page table. It reads each descriptor once, and believes none of them: tables may lead in a circle or beyond
 /// memory. A walk ends at level 3 as hardware's does, so that the range bounds it: one turn for a page at most.
@@ -83,8 +83,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
     #[inline(always)]
     pub fn translate(&self, input: R::Input) -> Option<Translation> {
         let offset = self.geometry.offset(input.bits())?;
-        let root = root_table::<G, R>(self.geometry, self.root, offset);
-        descend(self.platform, self.geometry, root, offset, |layout, level, _, descriptor| {
+        descend(self.platform, self.geometry, self.root, offset, |layout, level, _, descriptor| {
             let Meaning::Leaf(to, contiguous) = descriptor.meaning(G::PAGE_SIZE, layout, level) else { return None };
             let contiguous = contiguous && G::PAGE_SIZE.contiguous_shift(level).is_some();
             let output = to + (offset & ((1 << Geometry::<G>::shift(level)) - 1));
@@ -95,11 +94,10 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
     /// The descriptors that a walk for `input` reads, from the root down. None if the address is not of this half.
     pub fn path(self, input: R::Input) -> impl Iterator<Item = Lookup> + use<'p, G, R, P> {
         let offset = self.geometry.offset(input.bits());
-        let mut next =
-            offset.map(|offset| (root_table::<G, R>(self.geometry, self.root, offset), self.geometry.start(), offset));
+        let mut next = offset.map(|offset| (self.root, self.geometry.start(), offset));
         core::iter::from_fn(move || {
             let (table, level, offset) = next.take()?;
-            let slot = Slot::new(table, Geometry::<G>::index_in_table(level, offset));
+            let slot = Slot::new(table, self.geometry.index(level, offset));
             let lookup = self.lookup(slot, level, self.platform.load(slot));
             if let (Meaning::Table(below), Some(level)) = (lookup.meaning, level.next()) {
                 next = Some((below, level, offset));

@@ -5,7 +5,6 @@ use core::ops::ControlFlow;
 use vmsa::{Descriptor, Geometry, Granule, Layout, Level, Meaning, PhysAddr};
 
 use crate::platform::{Platform, Slot};
-use crate::regime::Regime;
 
 /// A table, and where in the input space it begins.
 #[derive(Clone, Copy, Debug)]
@@ -37,15 +36,6 @@ impl Table {
     const fn index<G: Granule>(&self, at: u64) -> usize {
         ((at - self.start) >> Geometry::<G>::shift(self.level)) as usize
     }
-}
-
-/// The table of the root that `offset` is in: one of several side by side, in regimes that concatenate (D8.2.10).
-#[inline(always)]
-pub(crate) fn root_table<G: Granule, R: Regime>(geometry: Geometry<G>, root: PhysAddr, offset: u64) -> PhysAddr {
-    if !R::CONCATENATES {
-        return root;
-    }
-    root + (offset >> (Geometry::<G>::shift(geometry.start()) + G::INDEX_BITS) << G::SHIFT)
 }
 
 impl Visit {
@@ -93,7 +83,7 @@ pub(crate) fn walk<G: Granule, P: Platform, B>(
     ControlFlow::Continue(())
 }
 
-/// Descends from `root`, the one table of it, towards `offset` for as long as there are tables, and gives `end` the descriptor that is none.
+/// Descends from `root` towards `offset`, which lies in its span, for as long as there are tables, and gives `end` the descriptor that is none.
 #[inline(always)]
 pub(crate) fn descend<G: Granule, P: Platform, T>(
     platform: &P,
@@ -119,24 +109,27 @@ fn descend_in<G: Granule, P: Platform, T>(
     offset: u64,
     end: impl Fn(Layout, Level, Slot, Descriptor) -> T,
 ) -> T {
-    let (start, mut table) = (geometry.start(), root);
+    let (start, highest) = (geometry.start(), G::PAGE_SIZE.highest_root(layout));
+    // In the root, be it several tables side by side (D8.2.10), nothing of an offset is above its place.
+    let (mut table, mut index) = (root, (offset >> Geometry::<G>::shift(start)) as usize);
     macro_rules! turn {
-        ($level:expr) => {
-            if start <= $level {
-                let slot = Slot::new(table, Geometry::<G>::index_in_table($level, offset));
+        ($level:expr, $next:expr) => {
+            if highest <= $level && start <= $level {
+                let slot = Slot::new(table, index);
                 let descriptor = platform.load(slot);
                 if !descriptor.is_table($level) {
                     return end(layout, $level, slot, descriptor);
                 }
                 table = layout.output(descriptor, G::SHIFT);
+                index = Geometry::<G>::index_in_table($next, offset);
             }
         };
     }
-    turn!(Level::MINUS_1);
-    turn!(Level::L0);
-    turn!(Level::L1);
-    turn!(Level::L2);
-    let slot = Slot::new(table, Geometry::<G>::index_in_table(Level::L3, offset));
+    turn!(Level::MINUS_1, Level::L0);
+    turn!(Level::L0, Level::L1);
+    turn!(Level::L1, Level::L2);
+    turn!(Level::L2, Level::L3);
+    let slot = Slot::new(table, index);
     end(layout, Level::L3, slot, platform.load(slot))
 }
 

@@ -17,12 +17,13 @@ pub enum AddressHalf {
 /// The shape of a page table. The granule is a type; what boot learns is values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry<G: Granule> {
-    input_bits: u8,
     start: Level,
     layout: Layout,
     half: AddressHalf,
     /// The lowest address of the half: offsets count from here.
     base: u64,
+    /// Every offset is below this power of two.
+    input_bytes: u64,
     granule: PhantomData<G>,
 }
 
@@ -97,7 +98,7 @@ impl<G: Granule> Geometry<G> {
             AddressHalf::Lower => 0,
             AddressHalf::Upper => !0 << input_bits,
         };
-        Ok(Self { input_bits: input_bits as u8, start, layout, half, base, granule: PhantomData })
+        Ok(Self { start, layout, half, base, input_bytes: 1 << input_bits, granule: PhantomData })
     }
 
     /// The shape of a stage-2 page table that translates `input_bits` bits of intermediate address from a root at `start`:
@@ -134,7 +135,7 @@ impl<G: Granule> Geometry<G> {
             return Err(GeometryError::StartLevel { asked: input_bits, start, translates });
         }
         let half = AddressHalf::Lower;
-        Ok(Self { input_bits: input_bits as u8, start, layout, half, base: 0, granule: PhantomData })
+        Ok(Self { start, layout, half, base: 0, input_bytes: 1 << input_bits, granule: PhantomData })
     }
 
     /// Whether a stage-2 page table can have this shape.
@@ -157,7 +158,7 @@ impl<G: Granule> Geometry<G> {
 
     /// Bits of input address that are translated: 64 − TnSZ.
     pub const fn input_bits(self) -> u32 {
-        self.input_bits as u32
+        self.input_bytes.ilog2()
     }
 
     /// The level of the root table.
@@ -177,12 +178,12 @@ impl<G: Granule> Geometry<G> {
 
     /// Bytes of input space: every offset is below this.
     pub const fn input_bytes(self) -> u64 {
-        1 << self.input_bits
+        self.input_bytes
     }
 
     /// Descriptors in the root table.
     pub const fn root_entries(self) -> usize {
-        1 << (self.input_bits as u32 - Self::shift(self.start))
+        (self.input_bytes >> Self::shift(self.start)) as usize
     }
 
     /// Tables that the root is made of, side by side: more than one in stage 2 alone, 16 at most.
@@ -220,10 +221,9 @@ impl<G: Granule> Geometry<G> {
     /// The offsets of a range of addresses. An end of 0 after a start that is not 0 means 2^64, the end of the upper
     /// half. `None` if any of it is outside, or the end lies before the start.
     pub const fn offsets(self, start: u64, end: u64) -> Option<(u64, u64)> {
-        let first = start.wrapping_sub(self.base());
-        let last = end.wrapping_sub(self.base());
-        if first <= last && last <= self.input_bytes() && first < self.input_bytes() {
-            Some((first, last))
+        let (first, bytes) = (start.wrapping_sub(self.base()), end.wrapping_sub(start));
+        if first < self.input_bytes() && bytes <= self.input_bytes() - first {
+            Some((first, first + bytes))
         } else {
             None
         }

@@ -51,6 +51,15 @@ impl PageSize {
         self.shift() + level.below() * self.index_bits()
     }
 
+    /// The highest level that a root may stand at: what a layout's input addresses take at the most (D8.2.8).
+    pub const fn highest_root(self, layout: Layout) -> Level {
+        match (self, layout) {
+            (Self::Size4K, Layout::Lpa2) => Level::MINUS_1,
+            (Self::Size4K | Self::Size16K, _) => Level::L0,
+            (Self::Size64K, _) => Level::L1,
+        }
+    }
+
     /// Whether a leaf may stand at `level`: pages at level 3, blocks where the granule and the layout have them
     /// (D8.3.1, tables of block sizes).
     pub const fn has_leaf(self, level: Level, layout: Layout) -> bool {

@@ -69,7 +69,6 @@ pub struct Stage2 {
 impl Regime for Stage2 {
     type Input = IntermediateAddr;
     type Attributes = Stage2Attributes;
-    const CONCATENATES: bool = true;
     const IS_OWN: bool = false;
 
     fn accepts<G: Granule>(self, geometry: Geometry<G>) -> bool {

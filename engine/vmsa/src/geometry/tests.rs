@@ -42,6 +42,23 @@ fn every_width_has_a_root_that_covers_it_exactly() {
 }
 
 #[test]
+fn no_root_stands_higher_than_the_highest() {
+    fn check<G: Granule>(layout: Layout) {
+        let stage1 = (25..=52).filter_map(|bits| Geometry::<G>::new(bits, layout, AddressHalf::Lower).ok());
+        let shapes = (25..=52).flat_map(|bits| Level::ALL.map(|start| (bits, start)));
+        let stage2 = shapes.filter_map(|(bits, start)| Geometry::<G>::stage2(bits, start, layout).ok());
+        let highest = stage1.chain(stage2).map(Geometry::start).min();
+        assert_eq!(highest, Some(G::PAGE_SIZE.highest_root(layout)), "{} {layout:?}", G::PAGE_SIZE);
+    }
+    check::<Granule4K>(Layout::Bits48);
+    check::<Granule4K>(Layout::Lpa2);
+    check::<Granule16K>(Layout::Bits48);
+    check::<Granule16K>(Layout::Lpa2);
+    check::<Granule64K>(Layout::Bits48);
+    check::<Granule64K>(Layout::Lpa);
+}
+
+#[test]
 fn layouts_belong_to_granules() {
     assert!(Geometry::<Granule4K>::new(48, Layout::Lpa, AddressHalf::Lower).is_err());
     assert!(Geometry::<Granule64K>::new(48, Layout::Lpa2, AddressHalf::Lower).is_err());
