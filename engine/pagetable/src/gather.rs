@@ -2,6 +2,7 @@
 
 use vmsa::{Geometry, Granule, Level, Maintenance};
 
+use crate::change::Change;
 use crate::few::Few;
 use crate::invalidation::{Depth, Invalidation};
 use crate::platform::Platform;
@@ -17,8 +18,8 @@ const MORE_SUBTREES: usize = 15;
 /// Collects what TLBs must forget. Until [`Gather::finish`], stores of the applies may be invisible to walkers, and TLBs
 /// may hold what was there before.
 ///
-/// Of two gathers over one range, the first is finished before the second collects: only then does a leaf without the access
-/// flag tell that no TLB holds it.
+/// Where changes meet what an earlier plan of the same gather has left to forget, that is forgotten first. Of two gathers over
+/// one range, the first is finished before the second collects: it knows nothing of what the first left.
 #[derive(Debug)]
 #[must_use = "what was changed is not complete until `finish`"]
 pub struct Gather<G: Granule, R: Regime> {
@@ -26,6 +27,8 @@ pub struct Gather<G: Granule, R: Regime> {
     regime: R,
     ranges: Few<Invalidation, MORE_RANGES>,
     subtrees: Few<Table, MORE_SUBTREES>,
+    /// Between these offsets TLBs may hold leaves of another size than the tables do, so that a level hint would miss them.
+    resized: Option<(u64, u64)>,
     /// Stores were made that walkers must see. Without one nothing is to be forgotten, and no subtree waits.
     is_pending: bool,
     issued: usize,
@@ -40,6 +43,7 @@ impl<G: Granule, R: Regime> Gather<G, R> {
             regime,
             ranges: Few::new(),
             subtrees: Few::new(),
+            resized: None,
             is_pending: false,
             issued: 0,
             retired: TableList::default(),
@@ -74,12 +78,44 @@ impl<G: Granule, R: Regime> Gather<G, R> {
         self.is_pending = true;
     }
 
-    /// The translations of `bytes` from offset `start`, in leaves of `level`, are no longer what TLBs may hold.
-    /// `is_uniform` tells that no TLB holds them in leaves of another size.
+    /// Leaves from offset `start` to `end` have changed size, and TLBs have not forgotten.
+    pub(crate) fn note_resize(&mut self, start: u64, end: u64) {
+        let (from, to) = self.resized.unwrap_or((start, end));
+        self.resized = Some((from.min(start), to.max(end)));
+    }
+
+    /// Whether TLBs hold leaves from offset `start` to `end` in the size that they have, so that a level hint finds them.
     #[inline(always)]
-    pub(crate) fn forget<P: Platform>(&mut self, platform: &P, level: Level, start: u64, bytes: u64, is_uniform: bool) {
+    pub(crate) fn is_uniform(&self, start: u64, end: u64) -> bool {
+        self.resized.is_none_or(|(from, to)| end <= from || to <= start)
+    }
+
+    /// The translations of `bytes` from offset `start`, in leaves of `level`, are no longer what TLBs may hold.
+    #[inline(always)]
+    pub(crate) fn forget<P: Platform>(&mut self, platform: &P, level: Level, start: u64, bytes: u64) {
+        let is_uniform = self.is_uniform(start, start + bytes);
         let start = self.geometry.input(start);
         self.add(platform, Invalidation { start, bytes, stride: level, is_uniform, depth: Depth::LastLevel });
+    }
+
+    /// Changes are about to be made: what TLBs have yet to forget where they are made is forgotten before. What is made in its
+    /// place would be live beside it, and a leaf that is invalid by now would be taken for one that no TLB holds.
+    #[inline(always)]
+    pub(crate) fn make_way<P: Platform>(&mut self, platform: &P, changes: &[Change<R>]) {
+        if !self.ranges.is_empty() && changes.iter().any(|change| self.waits_for(change)) {
+            self.settle(platform);
+        }
+    }
+
+    #[inline(never)]
+    fn waits_for(&self, change: &Change<R>) -> bool {
+        let (from, to) = change.offsets(self.geometry);
+        let mut waits = false;
+        self.ranges.for_each(|range| {
+            let start = range.start.wrapping_sub(self.geometry.base());
+            waits |= start < to && from < start + range.bytes;
+        });
+        waits
     }
 
     /// The slot that led to `table` is a hole; the table and those below it wait for the TLBs.
@@ -122,7 +158,7 @@ impl<G: Granule, R: Regime> Gather<G, R> {
         // This PE's own fetches and walks may go on with what they had until a context synchronization event.
         R::synchronize(platform);
         self.subtrees.for_each(|&table| collect(platform, self.geometry, table, &mut self.retired));
-        (self.ranges, self.subtrees, self.is_pending) = (Few::new(), Few::new(), false);
+        (self.ranges, self.subtrees, self.resized, self.is_pending) = (Few::new(), Few::new(), None, false);
     }
 }
 

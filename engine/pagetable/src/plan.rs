@@ -87,6 +87,7 @@ impl<G: Granule, R: Regime, P: Platform> Ready<'_, '_, '_, '_, G, R, P> {
     #[inline(always)]
     pub fn apply(self, gather: &mut Gather<G, R>) {
         let Self { plan: Plan { table, changes, licence, start, .. }, reserve } = self;
+        gather.make_way(table.platform, changes);
         match start {
             Start::Single(single) => Editor::new(table, licence, reserve, gather).set_single(&single),
             Start::Table(goal, start) => pursue(&mut Editor::new(table, licence, reserve, gather), &goal, start),
@@ -113,7 +114,6 @@ fn pursue_all<G: Granule, R: Regime, P: Platform>(
 #[inline(never)]
 fn pursue<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P>, goal: &Goal, start: Table) {
     let Editor { platform, geometry, regime, .. } = *editor;
-    editor.unhinted_to = 0;
     let _ = walk::<G, P, Infallible>(platform, geometry, start, goal.from, goal.to, &mut |visit| {
         let decision = goal.decide::<G, R, P>(platform, geometry, regime, visit);
         ControlFlow::Continue(editor.carry_out(&decision, visit))

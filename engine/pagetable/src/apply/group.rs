@@ -18,6 +18,8 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     /// A contiguous group is changed, dissolved or made.
     pub(super) fn regroup(&mut self, visit: &Visit, group: &Regroup) -> Next {
         let next = if group.is_met_again { Next::Past(group.met_from) } else { Next::Past(group.end.min(group.to)) };
+        // Members that are not to change as one are met again: in place, one by one.
+        let next_in_place = if group.becomes_group { Next::Past(group.end) } else { Next::Past(group.met_from) };
         match self.method {
             _ if !self.is_live || !group.is_valid => {
                 let cut = self.build_cut(visit.level, group);
@@ -35,14 +37,26 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
                 self.close_window();
                 next
             }
-            Method::NotCached => self.regroup_in_place(visit, group, true),
-            Method::InPlace { settles } => self.regroup_in_place(visit, group, settles),
+            Method::NotCached => {
+                self.regroup_in_place(group);
+                // Until TLBs have forgotten the group or its members they may conflict (RFCPSG), in this window alone.
+                self.forget_now(visit.level, group.start, group.end, Depth::LastLevel);
+                next_in_place
+            }
+            Method::InPlace { settles } => {
+                self.regroup_in_place(group);
+                self.note_store();
+                // Where TLBs that hold the group and its members may conflict, they forget the whole group.
+                if settles || group.becomes_group && group.edit != Edit::KEEP {
+                    self.forget(visit.level, group.start, group.end);
+                }
+                next_in_place
+            }
         }
     }
 
-    /// The Contiguous bit changes first, alone (RKHRBC); then what else is to change, leaf by leaf. Where TLBs that hold
-    /// the group and its members may conflict (`settles`), they forget the whole group.
-    fn regroup_in_place(&mut self, visit: &Visit, group: &Regroup, settles: bool) -> Next {
+    /// The Contiguous bit changes first, alone (RKHRBC); then what else is to change, leaf by leaf.
+    fn regroup_in_place(&mut self, group: &Regroup) {
         let bit = |is_set: bool| {
             move |leaf: Descriptor| {
                 Descriptor::new(leaf.bits() & !Descriptor::CONTIGUOUS | if is_set { Descriptor::CONTIGUOUS } else { 0 })
@@ -59,11 +73,6 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         if group.becomes_group {
             self.replace_members(group, bit(true));
         }
-        self.note_store();
-        if settles || group.becomes_group && !is_made {
-            self.gather.forget(self.platform, visit.level, group.start, group.end - group.start, true);
-        }
-        if group.becomes_group { Next::Past(group.end) } else { Next::Past(group.met_from) }
     }
 
     fn replace_members(&self, group: &Regroup, new: impl Fn(Descriptor) -> Descriptor) {

@@ -41,8 +41,6 @@ pub(crate) struct Editor<'e, G: Granule, R: Regime, P: Platform> {
     pub(crate) method: Method,
     pub(crate) reserve: &'e mut Reserve,
     pub(crate) gather: &'e mut Gather<G, R>,
-    /// Up to here TLBs may hold a leaf of another size than the tables do, so that a level hint would miss it.
-    pub(crate) unhinted_to: u64,
 }
 
 impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
@@ -56,7 +54,7 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
     ) -> Self {
         let PageTable { platform, geometry, regime, is_live, .. } = *table;
         let (is_licensed, method) = (licence.is_some(), licence.map_or(Method::Break, Licence::method));
-        Self { platform, geometry, regime, is_live, is_licensed, method, reserve, gather, unhinted_to: 0 }
+        Self { platform, geometry, regime, is_live, is_licensed, method, reserve, gather }
     }
 
     /// Does what was decided for `visit`, and says where to go on.
@@ -142,7 +140,7 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
         let (old, new) = self.set_leaf(single.slot, single.old, single.new, single.edit);
         self.note_store();
         if self.is_live && self.is_stale(old, new) {
-            self.gather.forget(self.platform, Level::L3, single.start, G::SIZE_BYTES, true);
+            self.gather.forget(self.platform, Level::L3, single.start, G::SIZE_BYTES);
         }
     }
 

@@ -4,7 +4,7 @@ use vmsa::{Descriptor, Granule};
 
 use super::Editor;
 use super::steps::{Built, marked_as};
-use crate::decide::{Edit, Part};
+use crate::decide::{Edit, Part, hardware_bits};
 use crate::fill::gather_hardware_writes;
 use crate::invalidation::Depth;
 use crate::licence::Method;
@@ -56,12 +56,14 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         }
         self.note_store();
         let changed = leaf.bits() ^ part.edit.apply(leaf).bits();
-        if changed & !R::Attributes::IGNORED == 0 {
-            // Nothing else would make TLBs forget the old leaf, and a level hint would miss it ever after.
+        let marks = hardware_bits::<R>(self.regime, leaf.bits());
+        if changed & !R::Attributes::IGNORED & !marks == 0 {
+            // Nothing else is sure to make TLBs forget the old leaf (hardware may do what the edit would have done), and a level
+            // hint would miss it ever after.
             self.forget(visit.level, visit.start, visit.end);
         } else {
             // The TLBIs of the edit, by address and without a hint, forget the old leaf too.
-            self.unhinted_to = visit.end;
+            self.gather.note_resize(visit.start, visit.end);
         }
         if part.edit == Edit::KEEP { Next::Past(visit.end) } else { Next::Past(visit.from) }
     }

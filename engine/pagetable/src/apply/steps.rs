@@ -56,8 +56,9 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         self.platform.maintain(Maintenance::DSB_ISHST);
         let is_leaf = depth == Depth::LastLevel;
         let stride = if is_leaf { level } else { Level::L3 };
+        let is_uniform = is_leaf && self.gather.is_uniform(start, end);
         let (start, bytes) = (self.geometry.input(start), end - start);
-        let broken = Invalidation { start, bytes, stride, is_uniform: is_leaf, depth };
+        let broken = Invalidation { start, bytes, stride, is_uniform, depth };
         self.gather.count(forget(self.platform, self.geometry, self.regime, &Few::of(broken)));
         // This PE has not forgotten until a context synchronization event (RBLDZX).
         R::synchronize(self.platform);
@@ -133,7 +134,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     #[inline(always)]
     pub(super) fn forget(&mut self, level: Level, start: u64, end: u64) {
         if self.is_live && start < end {
-            self.gather.forget(self.platform, level, start, end - start, start >= self.unhinted_to);
+            self.gather.forget(self.platform, level, start, end - start);
         }
     }
 }

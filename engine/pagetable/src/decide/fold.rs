@@ -98,7 +98,7 @@ pub(super) fn decide_group<G: Granule, R: Regime, P: Platform>(
 
 /// Bits in which a leaf with these bits may differ from others and still be alike: those that hardware writes. Where it does
 /// not manage the dirty state, what it would write is the right to write, which no leaf gets from a neighbour.
-fn hardware_bits<R: Regime>(regime: R, bits: Bits) -> Bits {
+pub(crate) fn hardware_bits<R: Regime>(regime: R, bits: Bits) -> Bits {
     let (managed, ..) = R::Attributes::CLEAN;
     match regime.has_hardware_updates() {
         false => 0,

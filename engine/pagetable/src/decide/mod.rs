@@ -7,6 +7,7 @@ mod goal;
 use vmsa::{Descriptor, Geometry, Granule, LeafSize, Level, Meaning};
 
 pub(crate) use edit::{Edit, Part, content};
+pub(crate) use fold::hardware_bits;
 pub(crate) use goal::{Goal, goal};
 
 use crate::change::Refusal;
