@@ -104,6 +104,10 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
                 Ok((past, below(&pieces, visit.start)))
             }
             Decision::Regroup(group) => {
+                let group = group.found(platform, visit);
+                if group.is_lost(geometry, visit) {
+                    return Err(Refusal::NotKeepable(geometry.input(group.start)));
+                }
                 if group.is_valid {
                     self.needs_licence_for(visit, group.edit)?;
                 }

@@ -126,6 +126,11 @@ bitflags! {
     }
 }
 
+impl TableAttributes {
+    /// What limits leaves, PXN to NS: without a bit of these a table adds nothing to what its leaves say.
+    pub const LIMITS: Self = Self::PXN.union(Self::UXN).union(Self::NO_USER).union(Self::READ_ONLY).union(Self::NS);
+}
+
 impl core::fmt::Debug for TableAttributes {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{:#x}", self.bits())

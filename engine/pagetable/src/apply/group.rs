@@ -17,6 +17,7 @@ use crate::walk::{Next, Visit};
 impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     /// A contiguous group is changed, dissolved or made.
     pub(super) fn regroup(&mut self, visit: &Visit, group: &Regroup) -> Next {
+        let group = &group.found(self.platform, visit);
         let next = if group.is_met_again { Next::Past(group.met_from) } else { Next::Past(group.end.min(group.to)) };
         // Members that are not to change as one are met again: in place, one by one.
         let next_in_place = if group.becomes_group { Next::Past(group.end) } else { Next::Past(group.met_from) };
@@ -29,7 +30,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
             }
             Method::Break => {
                 let cut = self.build_cut(visit.level, group);
-                for number in 0..group.members {
+                for number in group.present() {
                     self.break_leaf(group.first.after(number));
                 }
                 self.forget_now(visit.level, group.start, group.end, Depth::LastLevel);
@@ -76,7 +77,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     }
 
     fn replace_members(&self, group: &Regroup, new: impl Fn(Descriptor) -> Descriptor) {
-        for number in 0..group.members {
+        for number in group.present() {
             let slot = group.first.after(number);
             self.replace(slot, self.platform.load(slot), &new);
         }
@@ -92,8 +93,8 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
 
     /// What any member says of accesses and writes, where hardware says that: as attribute bits for [`marked`].
     fn marks(&self, group: &Regroup) -> Bits {
-        let members = if self.regime.has_hardware_updates() { group.members } else { 0 };
-        let bits = (0..members).map(|number| self.platform.load(group.first.after(number)).bits());
+        let members = if self.regime.has_hardware_updates() { usize::MAX } else { 0 };
+        let bits = group.present().take(members).map(|number| self.platform.load(group.first.after(number)).bits());
         bits.fold(unmarked::<R>(), R::Attributes::gather)
     }
 
@@ -127,7 +128,8 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         let before = 0..(from / bytes) as usize;
         let edited = from.div_ceil(bytes) as usize..(to / bytes) as usize;
         let after = to.div_ceil(bytes) as usize..group.members;
-        for (slot, leaf) in before.chain(after).map(member) {
+        let is_present = |number: &usize| group.present >> number & 1 != 0;
+        for (slot, leaf) in before.chain(after).filter(is_present).map(member) {
             platform.store(slot, leaf);
         }
         for (slot, leaf) in edited.map(member) {

@@ -1,6 +1,6 @@
 //! Where neighbours can become one larger leaf.
 
-use vmsa::{Bits, Descriptor, Geometry, Granule};
+use vmsa::{Bits, Descriptor, Geometry, Granule, TableAttributes};
 
 use super::edit::content;
 use super::{Decision, Edit, Regroup, State, state};
@@ -28,9 +28,12 @@ pub(super) fn decide_table<G: Granule, R: Regime, P: Platform>(
     let Some(table) = next_table(geometry, visit) else { return Decision::Pass };
     match uniform::<G, R, P>(platform, geometry, regime, table) {
         Uniform::Nothing => Decision::Unlink,
-        Uniform::Content(content) if content.fits::<G>(geometry.layout(), visit.level) => {
-            let leaf = content.leaf(geometry.layout(), visit.level, visit.start);
-            if content.is_kept { Decision::Replace(leaf) } else { Decision::Fold(leaf) }
+        Uniform::Content(content) if content.fits::<G>(geometry.layout(), visit.level) && !is_limited(visit) => {
+            match content.leaf(geometry.layout(), visit.level, visit.start) {
+                Descriptor::INVALID => Decision::Enter,
+                leaf if content.is_kept => Decision::Replace(leaf),
+                leaf => Decision::Fold(leaf),
+            }
         }
         _ => Decision::Enter,
     }
@@ -44,7 +47,7 @@ pub(super) fn holds<G: Granule, R: Regime, P: Platform>(
     visit: &Visit,
     content: &Content,
 ) -> bool {
-    let Some(table) = next_table(geometry, visit) else { return false };
+    let Some(table) = next_table(geometry, visit).filter(|_| !is_limited(visit)) else { return false };
     match uniform::<G, R, P>(platform, geometry, regime, table) {
         Uniform::Content(held) => {
             let marks = hardware_bits::<R>(regime, content.attributes);
@@ -84,6 +87,7 @@ pub(super) fn decide_group<G: Granule, R: Regime, P: Platform>(
     Decision::Regroup(Regroup {
         first: visit.slot,
         members,
+        present: !0,
         start,
         end,
         from: start,
@@ -142,6 +146,12 @@ fn uniform<G: Granule, R: Regime, P: Platform>(
     all.unwrap_or(Uniform::Nothing)
 }
 
+/// Whether the table that `visit` leads to has limits of its own, which others made: what it holds means less there than as a
+/// leaf in its place.
+const fn is_limited(visit: &Visit) -> bool {
+    visit.descriptor.bits() & TableAttributes::LIMITS.bits() != 0
+}
+
 /// What one slot holds, be it a table.
 fn uniform_slot<G: Granule, R: Regime, P: Platform>(
     platform: &P,
@@ -152,8 +162,9 @@ fn uniform_slot<G: Granule, R: Regime, P: Platform>(
     match state(geometry, visit.level, visit.descriptor) {
         State::Hole => Uniform::Nothing,
         State::Leaf | State::Kept => Uniform::Content(content(geometry, visit.descriptor, visit.level, visit.start)),
-        State::Table => match next_table(geometry, visit) {
-            Some(next) => uniform::<G, R, P>(platform, geometry, regime, next),
+        State::Table => match next_table(geometry, visit).map(|next| uniform::<G, R, P>(platform, geometry, regime, next)) {
+            Some(Uniform::Content(_)) if is_limited(visit) => Uniform::Mixed,
+            Some(uniform) => uniform,
             None => Uniform::Mixed,
         },
         State::Foreign => Uniform::Mixed,

@@ -49,9 +49,12 @@ pub(crate) enum Decision {
 }
 
 /// A contiguous group, and what becomes of the part `from..to` of it.
+#[derive(Clone, Copy)]
 pub(crate) struct Regroup {
     pub(crate) first: Slot,
     pub(crate) members: usize,
+    /// A bit for each member: of a group that others made some may be holes, or no leaves of it.
+    pub(crate) present: u128,
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) from: u64,
@@ -217,6 +220,9 @@ impl Goal {
         let edited = edit.apply(visit.descriptor);
         match group(geometry, visit) {
             _ if edited == visit.descriptor => Decision::Pass,
+            _ if edited == Descriptor::INVALID && !edit.removes() => {
+                Decision::Refuse(Refusal::NotKeepable(geometry.input(visit.from)))
+            }
             Some((start, end)) if !self.covers(start, end) => {
                 Decision::Regroup(dissolve::<G>(visit, start, end, self.from))
             }
@@ -309,6 +315,7 @@ fn regroup<G: Granule>(visit: &Visit, start: u64, end: u64, (from, to): (u64, u6
     Regroup {
         first: visit.slot.before(((visit.start - start) >> shift) as usize),
         members: ((end - start) >> shift) as usize,
+        present: !0,
         start,
         end,
         from,
@@ -328,6 +335,32 @@ fn dissolve<G: Granule>(visit: &Visit, start: u64, end: u64, met_from: u64) -> R
 }
 
 impl Regroup {
+    /// The group that is found there, as `visit` was: if not all of it is, what is becomes leaves of their own, met again.
+    pub(crate) fn found<P: Platform>(&self, platform: &P, visit: &Visit) -> Self {
+        let alike = Descriptor::TYPE | Descriptor::CONTIGUOUS;
+        let differs = |number: usize| (platform.load(self.first.after(number)).bits() ^ visit.descriptor.bits()) & alike != 0;
+        if !(0..self.members).fold(false, |any, number| any | differs(number)) {
+            return *self;
+        }
+        let present = (0..self.members).fold(0, |present, number| present | u128::from(!differs(number)) << number);
+        let (from, met_from) = (self.start, visit.from.max(self.start));
+        let edit = Edit::KEEP;
+        Self { present, from, to: from, met_from, edit, becomes_group: false, is_met_again: true, ..*self }
+    }
+
+    /// The members that are there, by number.
+    pub(crate) fn present(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        let present = self.present;
+        (0..self.members).filter(move |number| present >> number & 1 != 0)
+    }
+
+    /// Whether the first member, a kept leaf, would have no bit left if it were one of its own.
+    pub(crate) fn is_lost<G: Granule>(&self, geometry: Geometry<G>, visit: &Visit) -> bool {
+        let single = Descriptor::new(visit.descriptor.bits() & !Descriptor::CONTIGUOUS);
+        let first = content(geometry, single, visit.level, visit.start).leaf(geometry.layout(), visit.level, self.start);
+        !self.is_valid && !self.becomes_group && first == Descriptor::INVALID
+    }
+
     /// The members that a boundary cuts, by number; both may be the same.
     pub(crate) fn cut_members(&self, shift: u32) -> impl Iterator<Item = usize> + use<> {
         let start = self.start;
