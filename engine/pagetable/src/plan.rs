@@ -72,12 +72,24 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
         self.table.gather()
     }
 
-    /// Gives the plan its tables; refused by [`Refusal::ReserveShortBy`] if `reserve` holds too few, which stays as it was.
+    /// Gives the plan its tables; refused by [`Refusal::ReserveShortBy`] if `reserve` holds too few, and by
+    /// [`Refusal::OutputTooWide`] if it would take one that no descriptor can lead to. The reserve stays as it was.
     #[inline(always)]
     pub fn with<'r>(self, reserve: &'r mut Reserve) -> Result<Ready<'t, 'p, 'c, 'r, G, R, P>, Refusal> {
-        match self.tables_needed.checked_sub(reserve.count()) {
-            None | Some(0) => Ok(Ready { plan: self, reserve }),
-            Some(lacking) => Err(Refusal::ReserveShortBy(lacking)),
+        if self.tables_needed > 0 {
+            self.check_reserve(reserve)?;
+        }
+        Ok(Ready { plan: self, reserve })
+    }
+
+    #[inline(never)]
+    fn check_reserve(&self, reserve: &Reserve) -> Result<(), Refusal> {
+        let lacking = self.tables_needed.saturating_sub(reserve.count());
+        let bits = self.table.geometry.layout().output_bits();
+        match reserve.0.find_wider(self.table.platform, self.tables_needed, bits) {
+            _ if lacking > 0 => Err(Refusal::ReserveShortBy(lacking)),
+            Some(table) => Err(Refusal::OutputTooWide(table)),
+            None => Ok(()),
         }
     }
 }

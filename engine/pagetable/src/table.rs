@@ -29,11 +29,14 @@ pub struct PageTable<'p, G: Granule, R: Regime, P: Platform> {
 
 impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
     /// A new page table that maps nothing, with a root from `reserve`; refused by [`Refusal::ReserveShortBy`] if there is
-    /// none, and by [`Refusal::Shape`] if the regime has no such geometry, or the root is more than one table, which takes
+    /// none, by [`Refusal::OutputTooWide`] if no TTBR can hold its address, and by [`Refusal::Shape`] if the regime has no such geometry, or the root is more than one table, which takes
     /// [`Self::offline_at`]. No hardware walks it, so nothing is ordered and nothing need be forgotten, until it is published.
     pub fn offline(platform: &'p P, geometry: Geometry<G>, regime: R, reserve: &mut Reserve) -> Result<Self, Refusal> {
         if !regime.accepts(geometry) || geometry.root_tables() > 1 {
             return Err(Refusal::Shape { root_tables: geometry.root_tables() });
+        }
+        if let Some(root) = reserve.0.find_wider(platform, 1, geometry.layout().output_bits()) {
+            return Err(Refusal::OutputTooWide(root));
         }
         let root = reserve.take(platform).ok_or(Refusal::ReserveShortBy(1))?;
         clear_root(platform, root, G::ENTRIES);

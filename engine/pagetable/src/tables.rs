@@ -13,13 +13,26 @@ use crate::platform::{Platform, Slot};
 pub(crate) struct TableList {
     first: PhysAddr,
     count: usize,
+    /// No table in the list has an address above this one.
+    highest: PhysAddr,
 }
 
 impl TableList {
     pub(crate) fn push<P: Platform>(&mut self, platform: &P, table: PhysAddr) {
         thread(platform, table, self.first);
         self.first = table;
+        self.highest = self.highest.max(table);
         self.count += 1;
+    }
+
+    /// A table among the first `count` whose address has more than `bits` bits.
+    pub(crate) fn find_wider<P: Platform>(&self, platform: &P, count: usize, bits: u32) -> Option<PhysAddr> {
+        if self.highest.bits() >> bits == 0 {
+            return None;
+        }
+        let next = |table: &PhysAddr| Some(platform.load(Slot::new(*table, 0)).noted());
+        let mut tables = core::iter::successors(Some(self.first), next).take(count.min(self.count));
+        tables.find(|table| table.bits() >> bits != 0)
     }
 
     pub(crate) fn pop<P: Platform>(&mut self, platform: &P) -> Option<PhysAddr> {
@@ -38,7 +51,7 @@ pub struct Reserve(pub(crate) TableList);
 impl Reserve {
     /// A reserve without tables.
     pub const fn new() -> Self {
-        Self(TableList { first: PhysAddr::new(0), count: 0 })
+        Self(TableList { first: PhysAddr::new(0), count: 0, highest: PhysAddr::new(0) })
     }
 
     /// Adds the page at `table`: aligned to the granule, writable through `platform`, and in no other use from now on.
@@ -59,7 +72,7 @@ impl Reserve {
     /// The same tables, for use on a platform that keeps its stores to itself.
     #[cfg(feature = "alloc")]
     pub(crate) const fn alias(&self) -> Self {
-        Self(TableList { first: self.0.first, count: self.0.count })
+        Self(TableList { ..self.0 })
     }
 }
 

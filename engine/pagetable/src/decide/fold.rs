@@ -162,11 +162,13 @@ fn uniform_slot<G: Granule, R: Regime, P: Platform>(
     match state(geometry, visit.level, visit.descriptor) {
         State::Hole => Uniform::Nothing,
         State::Leaf | State::Kept => Uniform::Content(content(geometry, visit.descriptor, visit.level, visit.start)),
-        State::Table => match next_table(geometry, visit).map(|next| uniform::<G, R, P>(platform, geometry, regime, next)) {
-            Some(Uniform::Content(_)) if is_limited(visit) => Uniform::Mixed,
-            Some(uniform) => uniform,
-            None => Uniform::Mixed,
-        },
+        State::Table => {
+            match next_table(geometry, visit).map(|next| uniform::<G, R, P>(platform, geometry, regime, next)) {
+                Some(Uniform::Content(_)) if is_limited(visit) => Uniform::Mixed,
+                Some(uniform) => uniform,
+                None => Uniform::Mixed,
+            }
+        }
         State::Foreign => Uniform::Mixed,
     }
 }

@@ -338,7 +338,8 @@ impl Regroup {
     /// The group that is found there, as `visit` was: if not all of it is, what is becomes leaves of their own, met again.
     pub(crate) fn found<P: Platform>(&self, platform: &P, visit: &Visit) -> Self {
         let alike = Descriptor::TYPE | Descriptor::CONTIGUOUS;
-        let differs = |number: usize| (platform.load(self.first.after(number)).bits() ^ visit.descriptor.bits()) & alike != 0;
+        let differs =
+            |number: usize| (platform.load(self.first.after(number)).bits() ^ visit.descriptor.bits()) & alike != 0;
         if !(0..self.members).fold(false, |any, number| any | differs(number)) {
             return *self;
         }
@@ -357,7 +358,8 @@ impl Regroup {
     /// Whether the first member, a kept leaf, would have no bit left if it were one of its own.
     pub(crate) fn is_lost<G: Granule>(&self, geometry: Geometry<G>, visit: &Visit) -> bool {
         let single = Descriptor::new(visit.descriptor.bits() & !Descriptor::CONTIGUOUS);
-        let first = content(geometry, single, visit.level, visit.start).leaf(geometry.layout(), visit.level, self.start);
+        let first =
+            content(geometry, single, visit.level, visit.start).leaf(geometry.layout(), visit.level, self.start);
         !self.is_valid && !self.becomes_group && first == Descriptor::INVALID
     }
 
