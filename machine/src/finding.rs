@@ -267,6 +267,7 @@ impl Finding {
             Rule::Reuse | Rule::StageOrder => "gave it away",
             Rule::Revocation => "took it to be revoked",
             Rule::NotVisible => "used it",
+            Rule::Encoding => "executed no TLBI of the architecture",
             _ => "went on",
         }
     }
@@ -281,12 +282,25 @@ impl Finding {
             }
             Rule::Revocation => "go on allowing the access",
             Rule::LostUpdate => "set the access flag or the dirty state between the read and the store, which loses it",
-            Rule::Encoding => "invalidate nothing",
+            Rule::Encoding => self.misencoded(),
             Rule::OwnGround => "fault on the next instruction, or on the access that would repair it",
             Rule::NotVisible => "fault, or walk what was there before",
             Rule::Recovery => "raise the conflict abort again, for ever",
             Rule::StageOrder => "use a combined entry made from the old stage 2",
             Rule::Lint(_) => "do the same without it, in less time",
+        }
+    }
+}
+
+impl Finding {
+    /// What hardware makes of a TLBI that is wrong.
+    const fn misencoded(&self) -> &'static str {
+        match self.missing {
+            Missing::Encoding(Some(Flaw::Undefined)) => "take an exception, because the instruction is UNDEFINED",
+            Missing::Encoding(Some(Flaw::ReservedHint)) => "take it for no hint, or for one of a later architecture",
+            Missing::Encoding(Some(Flaw::MisalignedBase)) => "invalidate nothing, or any other range",
+            Missing::Encoding(Some(Flaw::Wraps)) => "leave what lies beyond the end as it was",
+            _ => "invalidate nothing",
         }
     }
 }
@@ -352,8 +366,10 @@ impl Missing {
             Self::Exchange => write!(f, "a compare-and-exchange"),
             Self::WholeInvalidation => write!(f, "an ALL or VMALL form for the regime"),
             Self::Encoding(flaw) => match flaw {
-                Some(flaw) => write!(f, "a correct encoding ({flaw:?})"),
-                None => write!(f, "a correct encoding"),
+                Some(flaw) => write!(f, "a correct encoding: {flaw}"),
+                None => {
+                    write!(f, "a correct encoding: its level or granule hint is not that of any leaf it would meet")
+                }
             },
         }
     }
