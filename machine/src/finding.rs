@@ -35,7 +35,7 @@ pub enum Rule {
     NotVisible,
     /// V10: a conflict abort was answered with an operation that need not resolve it. (RBLRKC)
     Recovery,
-    /// V11: the order of the nT protocol. (RMRRPW)
+    /// V11: at BBM level 1, a new size with neither break-before-make nor the nT protocol in its order. (RMRRPW)
     NoTranslation,
     /// V12: stage 2 invalidated without stage 1 after it.
     StageOrder,
@@ -318,7 +318,7 @@ impl fmt::Display for Rule {
             Self::OwnGround => "V8: a CPU took away what it needs.",
             Self::NotVisible => "V9: used before it was visible.",
             Self::Recovery => "V10: this does not resolve a conflict abort.",
-            Self::NoTranslation => "V11: order of the nT protocol.",
+            Self::NoTranslation => "V11: a new size at BBM level 1, with neither break-before-make nor the nT protocol.",
             Self::StageOrder => "V12: stage 2 without stage 1 after it.",
             Self::Lint(Lint::NothingCached) => "Not needed: no TLB can hold what this removes.",
             Self::Lint(Lint::LastLevelSuffices) => "More than needed: only leaves can be cached.",
