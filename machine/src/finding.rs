@@ -318,7 +318,9 @@ impl fmt::Display for Rule {
             Self::OwnGround => "V8: a CPU took away what it needs.",
             Self::NotVisible => "V9: used before it was visible.",
             Self::Recovery => "V10: this does not resolve a conflict abort.",
-            Self::NoTranslation => "V11: a new size at BBM level 1, with neither break-before-make nor the nT protocol.",
+            Self::NoTranslation => {
+                "V11: a new size at BBM level 1, with neither break-before-make nor the nT protocol."
+            }
             Self::StageOrder => "V12: stage 2 without stage 1 after it.",
             Self::Lint(Lint::NothingCached) => "Not needed: no TLB can hold what this removes.",
             Self::Lint(Lint::LastLevelSuffices) => "More than needed: only leaves can be cached.",
@@ -386,6 +388,7 @@ impl fmt::Display for Miss {
             Self::Xs => "it is an nXS form, and the memory has the XS attribute",
             Self::Stage2Only => "it removes stage-2 entries only, not those combined with stage 1",
             Self::Scope => "it is local to its CPU",
+            Self::Feature => "a CPU without its feature (FEAT_TLBIRANGE, FEAT_XS) need not act on it",
             Self::Misencoded => "its operand is an address that is not shifted by 12, or an ASID in the low bits",
         })
     }

@@ -176,6 +176,20 @@ fn a_story_names_lines() {
     }
 }
 
+/// What keeps a broadcast TLBI from another CPU is told apart from a TLBI that is local.
+#[test]
+fn a_cpu_without_range_tlbis_is_named() {
+    let trace = include_str!("../../docs/trace/range-not-everywhere.trace");
+    let local = trace.replace("rvaale1is 0x400000000000", "vaale1 0");
+    for (text, why) in [(trace, "CPU without its feature"), (&local, "it is local to its CPU")] {
+        let trace = Trace::read(text).expect("a trace");
+        let mut judge = Judge::new(&trace, false);
+        while judge.step().expect("it makes sense") {}
+        let story = judge.story(&judge.findings()[0]).to_string();
+        assert!(story.contains(why) && story.contains("on CPUs [1]"), "{story}");
+    }
+}
+
 /// A TLBI that is wrong in itself is told in words.
 #[test]
 fn a_wrong_encoding_is_told_in_words() {
