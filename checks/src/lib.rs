@@ -32,5 +32,19 @@ pub mod sharing;
 pub mod shrink;
 pub mod story;
 pub mod suite;
+pub mod watch;
 pub mod workloads;
 pub mod world;
+
+/// Refuses a build in which a panic ends the program: mutated code is abandoned half-way, by unwinding.
+///
+/// # Errors
+/// What to build instead.
+pub const fn require_unwinding() -> Result<(), &'static str> {
+    if cfg!(panic = "unwind") {
+        return Ok(());
+    }
+    Err(
+        "this build ends at the first panic, and mutated code panics: run `cargo xtask check`, which builds with --profile checks",
+    )
+}

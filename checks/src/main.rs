@@ -1,10 +1,12 @@
 //! `cargo xtask check`: the engine on the simulated machine. See `help.txt`.
 #![forbid(unsafe_code)]
 
+use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,8 +15,9 @@ use checks::check::{self, Found, Orders, Progress, Sum};
 use checks::mutants::Survey;
 use checks::mutation::Mutation;
 use checks::schedule::Schedule;
+use checks::suite::Trial;
+use checks::watch::Watch;
 use checks::{shrink, story};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lexopt::prelude::*;
 
 const HELP: &str = include_str!("help.txt");
@@ -24,7 +27,7 @@ const BAD_INPUT: u8 = 2;
 /// What a person asked for.
 #[derive(Default)]
 struct Options {
-    seed: u64,
+    seed: Option<u64>,
     minutes: Option<f64>,
     events: Option<u64>,
     schedule: Option<String>,
@@ -40,10 +43,17 @@ fn main() -> ExitCode {
         }
         Err(error) => return bad_input(&format!("{error} (see --help)")),
     };
-    match &options.schedule {
-        Some(path) => repeat(path),
-        None if options.mutants => hunt(),
-        None => run(&options),
+    let schedule = match options.schedule.as_deref().map(read).transpose() {
+        Ok(schedule) => schedule,
+        Err(error) => return bad_input(&error),
+    };
+    if let Err(error) = checks::require_unwinding() {
+        return bad_input(error);
+    }
+    match (schedule, &options.schedule) {
+        (Some((schedule, trial)), Some(path)) => repeat(path, &schedule, trial),
+        _ if options.mutants => hunt(),
+        _ => run(&options),
     }
 }
 
@@ -52,9 +62,9 @@ fn parse() -> Result<Option<Options>, lexopt::Error> {
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
-            Long("seed") => options.seed = parser.value()?.parse()?,
-            Long("minutes") => options.minutes = Some(parser.value()?.parse()?),
-            Long("events") => options.events = Some(parser.value()?.parse()?),
+            Long("seed") => options.seed = Some(number("--seed", &parser.value()?, "a number of 64 bits")?),
+            Long("minutes") => options.minutes = Some(number("--minutes", &parser.value()?, "a number of minutes")?),
+            Long("events") => options.events = Some(number("--events", &parser.value()?, "a number of 64 bits")?),
             Long("schedule") => options.schedule = Some(parser.value()?.string()?),
             Long("mutants") => options.mutants = true,
             Long("help") | Short('h') => return Ok(None),
@@ -64,7 +74,23 @@ fn parse() -> Result<Option<Options>, lexopt::Error> {
     if options.minutes.is_some_and(|minutes| !(0.0..=1e6).contains(&minutes)) {
         return Err("--minutes is 0 to 1000000".into());
     }
-    Ok(Some(options))
+    if options.minutes.is_some() && options.events.is_some() {
+        return Err("--minutes and --events both say how long the random runs are, expected one".into());
+    }
+    let is_whole = options.minutes.is_none() && options.events.is_none() && options.seed.is_none();
+    match (options.schedule.is_some(), options.mutants) {
+        (true, true) => Err("--schedule and --mutants are two different checks".into()),
+        (true, false) | (false, true) if !is_whole => {
+            Err("--seed, --minutes and --events go with neither --schedule nor --mutants".into())
+        }
+        _ => Ok(Some(options)),
+    }
+}
+
+/// The value of an option.
+fn number<T: FromStr>(option: &str, value: &OsStr, expected: &str) -> Result<T, lexopt::Error> {
+    let parsed = value.to_str().and_then(|text| text.parse().ok());
+    parsed.ok_or_else(|| format!("{option} `{}`, expected {expected}", value.to_string_lossy()).into())
 }
 
 /// Prints; a reader that has gone away is no error.
@@ -77,32 +103,25 @@ fn bad_input(text: &str) -> ExitCode {
     ExitCode::from(BAD_INPUT)
 }
 
-fn bar(length: u64) -> ProgressBar {
-    let target = if io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let style =
-        ProgressStyle::with_template("{bar:40} {percent}%  {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::with_draw_target(Some(length), target).with_style(style)
-}
-
 fn run(options: &Options) -> ExitCode {
     let orders = Orders {
-        seed: options.seed,
+        seed: options.seed.unwrap_or_default(),
         drawn: 2,
         events: options.events.unwrap_or(1_000_000),
         time: options.minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0)),
     };
     let start = Instant::now();
     let progress = Progress::default();
-    let bar = bar(1000);
+    let watch = Watch::new("checks", 1000);
     let (sum, found) = thread::scope(|scope| {
         let worker = scope.spawn(|| check::check(&orders, &progress));
         while !worker.is_finished() {
-            show(&bar, &progress);
+            show(&watch, &progress);
             thread::park_timeout(Duration::from_millis(100));
         }
         worker.join().unwrap_or_else(|cause| std::panic::resume_unwind(cause))
     });
-    bar.finish_and_clear();
+    watch.finish();
     say(summary(&sum, start.elapsed()));
     match found {
         None => ExitCode::SUCCESS,
@@ -110,11 +129,11 @@ fn run(options: &Options) -> ExitCode {
     }
 }
 
-fn show(bar: &ProgressBar, progress: &Progress) {
-    bar.set_position(progress.thousandths.load(Ordering::Relaxed));
+fn show(watch: &Watch, progress: &Progress) {
     let [schedules, states, events] =
         [&progress.schedules, &progress.states, &progress.events].map(|count| count.load(Ordering::Relaxed));
-    bar.set_message(format!("{schedules} schedules, {states} states, {events} events"));
+    let message = format!("{schedules} schedules, {states} states, {events} events");
+    watch.at(progress.thousandths.load(Ordering::Relaxed), message);
 }
 
 fn summary(sum: &Sum, time: Duration) -> String {
@@ -151,17 +170,17 @@ fn report(found: &Found, mutation: Option<Mutation>) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Reads a schedule.
+fn read(path: &str) -> Result<(Schedule, Trial), String> {
+    let bytes = fs::read(Path::new(path)).map_err(|error| format!("{path}: {error}"))?;
+    let parsed = Schedule::parse(&String::from_utf8_lossy(&bytes));
+    let schedule = parsed.map_err(|(line, what)| format!("{path}:{line}: {what}"))?;
+    let trial = schedule.trial().ok_or_else(|| format!("{path}: no such workload"))?;
+    Ok((schedule, trial))
+}
+
 /// Repeats a schedule.
-fn repeat(path: &str) -> ExitCode {
-    let text = match fs::read_to_string(Path::new(path)) {
-        Ok(text) => text,
-        Err(error) => return bad_input(&format!("{path}: {error}")),
-    };
-    let schedule = match Schedule::parse(&text) {
-        Ok(schedule) => schedule,
-        Err((line, what)) => return bad_input(&format!("{path}:{line}: {what}")),
-    };
-    let Some(trial) = schedule.trial() else { return bad_input(&format!("{path}: no such workload")) };
+fn repeat(path: &str, schedule: &Schedule, trial: Trial) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let mutation = match &schedule.mutant {
         None => None,
@@ -172,7 +191,7 @@ fn repeat(path: &str) -> ExitCode {
             Err(error) => return bad_input(&error),
         },
     };
-    let (text, failure) = story::tell(&schedule, trial, mutation);
+    let (text, failure) = story::tell(schedule, trial, mutation);
     say(text);
     if failure.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
@@ -188,13 +207,12 @@ fn hunt() -> ExitCode {
         }
     };
     let count = survey.mutants().len();
-    let (bar, alive) = (bar(count as u64), AtomicUsize::new(0));
+    let (watch, alive) = (Watch::new("mutants", count as u64), AtomicUsize::new(0));
     let verdicts = survey.hunt_all(&|verdict| {
         alive.fetch_add(usize::from(verdict.killer.is_none()), Ordering::Relaxed);
-        bar.set_message(format!("{count} mutants, {} alive", alive.load(Ordering::Relaxed)));
-        bar.inc(1);
+        watch.step(format!("{count} mutants, {} alive", alive.load(Ordering::Relaxed)));
     });
-    bar.finish_and_clear();
+    watch.finish();
     verdicts.iter().for_each(|verdict| say(format_args!("{verdict}\n")));
     let killed = verdicts.iter().filter(|verdict| verdict.killer.is_some()).count();
     say(format_args!("{killed} of {count} mutants killed, of {} calls\n", survey.count_calls()));

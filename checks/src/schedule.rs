@@ -14,7 +14,7 @@
 use std::fmt;
 
 use crate::suite::Trial;
-use crate::workloads::Workload;
+use crate::workloads::{self, Workload};
 
 /// A schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,6 +34,8 @@ pub struct Schedule {
 }
 
 const HEAD: &str = "vellum schedule 1";
+/// Steps of a run at most.
+const MOST_STEPS: usize = 10_000_000;
 
 impl Schedule {
     /// Reads a schedule; the error says in which line what is wrong.
@@ -41,18 +43,23 @@ impl Schedule {
         let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
         match lines.next() {
             Some((_, line)) if line.trim() == HEAD => {}
-            Some((number, line)) => return Err((number, format!("`{line}`, expected `{HEAD}`"))),
+            Some((number, line)) => return Err((number, format!("`{}`, expected `{HEAD}`", shortened(line)))),
             None => return Err((1, format!("an empty file, expected `{HEAD}`"))),
         }
         let (mut workload, mut has_run) = (None, false);
         let mut schedule =
             Self { workload: "", seed: 0, mutant: None, without: Vec::new(), tlb: None, choices: Vec::new() };
+        let mut told: Vec<&str> = Vec::new();
         for (number, line) in lines {
-            let (key, value) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+            let (key, value) = line.trim().split_once(char::is_whitespace).unwrap_or((line.trim(), ""));
             let wrong = |what: String| (number, what);
+            if told.contains(&key) {
+                return Err((number, format!("a second line `{key}`, expected one")));
+            }
+            told.push(key);
             match key {
                 "workload" => {
-                    let found = Workload::find(value).ok_or_else(|| wrong(format!("no workload `{value}`")))?;
+                    let found = Workload::find(value.trim()).ok_or_else(|| wrong(no_workload(value)))?;
                     workload = Some(found.name);
                 }
                 "seed" => schedule.seed = parse_number(value).map_err(wrong)?,
@@ -62,16 +69,17 @@ impl Schedule {
                 "run" => {
                     has_run = true;
                     for (cpu, count) in parse_pairs(value, 'x').map_err(wrong)? {
-                        if cpu > 3 || count > 10_000_000 {
-                            return Err((
-                                number,
-                                format!("`{cpu}x{count}`, expected CPUs 0 to 3 and at most 10000000 steps"),
-                            ));
+                        if cpu > 3 || count > MOST_STEPS - schedule.choices.len() {
+                            let most = format!("expected CPUs 0 to 3 and at most {MOST_STEPS} steps in all");
+                            return Err((number, format!("`{cpu}x{count}`, {most}")));
                         }
                         schedule.choices.extend(std::iter::repeat_n(cpu as u8, count));
                     }
                 }
-                _ => return Err((number, format!("`{key}`, expected workload, seed, mutant, without, tlb or run"))),
+                _ => {
+                    let known = "expected workload, seed, mutant, without, tlb or run";
+                    return Err((number, format!("`{}`, {known}", shortened(key))));
+                }
             }
         }
         let last = text.lines().count().max(1);
@@ -85,8 +93,18 @@ impl Schedule {
     }
 }
 
+fn no_workload(name: &str) -> String {
+    let known: Vec<&str> = workloads::ALL.iter().map(|it| it.name).collect();
+    format!("no workload `{}`, expected one of {}", shortened(name), known.join(", "))
+}
+
+/// What a message quotes of a line that anybody may have written.
+fn shortened(text: &str) -> String {
+    text.chars().take(60).flat_map(char::escape_debug).collect()
+}
+
 fn parse_number(text: &str) -> Result<u64, String> {
-    text.trim().parse().map_err(|_| format!("`{text}`, expected a number"))
+    text.trim().parse().map_err(|_| format!("`{}`, expected a number of 64 bits", shortened(text)))
 }
 
 fn parse_pairs(text: &str, between: char) -> Result<Vec<(usize, usize)>, String> {
@@ -95,7 +113,9 @@ fn parse_pairs(text: &str, between: char) -> Result<Vec<(usize, usize)>, String>
         Some((one.parse().ok()?, other.parse().ok()?))
     };
     let words = text.split_whitespace();
-    words.map(|word| pair(word).ok_or_else(|| format!("`{word}`, expected NUMBER{between}NUMBER"))).collect()
+    words
+        .map(|word| pair(word).ok_or_else(|| format!("`{}`, expected NUMBER{between}NUMBER", shortened(word))))
+        .collect()
 }
 
 impl fmt::Display for Schedule {
@@ -146,5 +166,12 @@ mod tests {
         assert_eq!(error("vellum schedule 1\nworkload remap\n\nrun 0y1"), (4, "`0y1`, expected NUMBERxNUMBER".into()));
         assert_eq!(error("vellum schedule 1\nworkload remap\nrun 9x1").0, 3);
         assert_eq!(error("vellum schedule 1\nworkload remap\n").1, "no line `run CPUxSTEPS…`");
+        assert!(error("vellum schedule 1\nworkload x").1.contains("no workload `x`, expected one of map-page, "));
+        let twice = "vellum schedule 1\nworkload remap\nseed 1\nseed 2\nrun 0x1";
+        assert_eq!(error(twice), (4, "a second line `seed`, expected one".into()));
+        let long = "vellum schedule 1\nworkload remap\nrun 0x6000000 1x6000000";
+        assert_eq!(error(long), (3, "`1x6000000`, expected CPUs 0 to 3 and at most 10000000 steps in all".into()));
+        assert!(error(&format!("vellum schedule 1\n\u{1b}{}", "x".repeat(1 << 20))).1.starts_with(r"`\u{1b}x"));
+        assert!(error(&"x".repeat(1 << 20)).1.len() < 120);
     }
 }

@@ -35,7 +35,7 @@ pub enum Rule {
     NotVisible,
     /// V10: a conflict abort was answered with an operation that need not resolve it. (RBLRKC)
     Recovery,
-    /// V11: the order of the nT protocol. (RMRRPW)
+    /// V11: at BBM level 1, a new size with neither break-before-make nor the nT protocol in its order. (RMRRPW)
     NoTranslation,
     /// V12: stage 2 invalidated without stage 1 after it.
     StageOrder,
@@ -267,6 +267,7 @@ impl Finding {
             Rule::Reuse | Rule::StageOrder => "gave it away",
             Rule::Revocation => "took it to be revoked",
             Rule::NotVisible => "used it",
+            Rule::Encoding => "executed no TLBI of the architecture",
             _ => "went on",
         }
     }
@@ -281,12 +282,25 @@ impl Finding {
             }
             Rule::Revocation => "go on allowing the access",
             Rule::LostUpdate => "set the access flag or the dirty state between the read and the store, which loses it",
-            Rule::Encoding => "invalidate nothing",
+            Rule::Encoding => self.misencoded(),
             Rule::OwnGround => "fault on the next instruction, or on the access that would repair it",
             Rule::NotVisible => "fault, or walk what was there before",
             Rule::Recovery => "raise the conflict abort again, for ever",
             Rule::StageOrder => "use a combined entry made from the old stage 2",
             Rule::Lint(_) => "do the same without it, in less time",
+        }
+    }
+}
+
+impl Finding {
+    /// What hardware makes of a TLBI that is wrong.
+    const fn misencoded(&self) -> &'static str {
+        match self.missing {
+            Missing::Encoding(Some(Flaw::Undefined)) => "take an exception, because the instruction is UNDEFINED",
+            Missing::Encoding(Some(Flaw::ReservedHint)) => "take it for no hint, or for one of a later architecture",
+            Missing::Encoding(Some(Flaw::MisalignedBase)) => "invalidate nothing, or any other range",
+            Missing::Encoding(Some(Flaw::Wraps)) => "leave what lies beyond the end as it was",
+            _ => "invalidate nothing",
         }
     }
 }
@@ -304,7 +318,9 @@ impl fmt::Display for Rule {
             Self::OwnGround => "V8: a CPU took away what it needs.",
             Self::NotVisible => "V9: used before it was visible.",
             Self::Recovery => "V10: this does not resolve a conflict abort.",
-            Self::NoTranslation => "V11: order of the nT protocol.",
+            Self::NoTranslation => {
+                "V11: a new size at BBM level 1, with neither break-before-make nor the nT protocol."
+            }
             Self::StageOrder => "V12: stage 2 without stage 1 after it.",
             Self::Lint(Lint::NothingCached) => "Not needed: no TLB can hold what this removes.",
             Self::Lint(Lint::LastLevelSuffices) => "More than needed: only leaves can be cached.",
@@ -352,8 +368,10 @@ impl Missing {
             Self::Exchange => write!(f, "a compare-and-exchange"),
             Self::WholeInvalidation => write!(f, "an ALL or VMALL form for the regime"),
             Self::Encoding(flaw) => match flaw {
-                Some(flaw) => write!(f, "a correct encoding ({flaw:?})"),
-                None => write!(f, "a correct encoding"),
+                Some(flaw) => write!(f, "a correct encoding: {flaw}"),
+                None => {
+                    write!(f, "a correct encoding: its level or granule hint is not that of any leaf it would meet")
+                }
             },
         }
     }
@@ -370,6 +388,7 @@ impl fmt::Display for Miss {
             Self::Xs => "it is an nXS form, and the memory has the XS attribute",
             Self::Stage2Only => "it removes stage-2 entries only, not those combined with stage 1",
             Self::Scope => "it is local to its CPU",
+            Self::Feature => "a CPU without its feature (FEAT_TLBIRANGE, FEAT_XS) need not act on it",
             Self::Misencoded => "its operand is an address that is not shifted by 12, or an ASID in the low bits",
         })
     }

@@ -83,6 +83,45 @@ fn what_makes_no_sense_is_told_with_its_line() {
     malformed("0 revoked 0x1000 0x2000 xwr/---", 4, "expected permissions");
     malformed("cpu 2 bbm=4", 4, "expected 0 to 3");
     malformed("cpu 2 sve=1", 4, "expected bbm,");
+    malformed("cpu 2 bbm=1 ets=2 BBM=2", 4, "`BBM` is told twice");
+    malformed("memory 0xffffffffffff0 1 2 3", 4, "`3` would lie at 0x10000000000000, expected");
+    for number in ["+1", "0x+1", "-1", "0x", "1_000", "18446744073709551616"] {
+        malformed(&format!("0 store 0x1000 {number}"), 4, "expected a number of 64 bits");
+    }
+    malformed("+0 isb", 4, "expected the number of a CPU");
+    let many: String = (2..65).map(|cpu| format!("cpu {cpu}\n")).collect();
+    malformed(&many, 66, "CPU 64, expected 64 CPUs at most");
+}
+
+/// What a message quotes is short, and nothing of it moves a terminal's cursor.
+#[test]
+fn what_is_quoted_is_harmless() {
+    let quoted = |rest: &str| verdict(&format!("{START}{rest}")).expect_err("accepted").what;
+    assert!(quoted("0 isb\0").contains(r"`isb\u{0}`, expected"), "{}", quoted("0 isb\0"));
+    assert!(quoted("0 \u{1b}[2Jstore 0 0").contains(r"`\u{1b}[2jstore`, expected load"));
+    for long in ["9".repeat(1 << 20), "x ".repeat(1 << 20)] {
+        for line in [format!("0 store 0x1000 {long}"), format!("0 {long}"), long.clone(), format!("cpu 2 {long}")] {
+            assert!(quoted(&line).len() < 300, "{:.400}", quoted(&line));
+        }
+    }
+    let text = include_str!("../../docs/trace/live-change.trace")
+        .replace("0x60000090000703", "0x60000090000703 # \u{1b}[2J\ta\u{7}");
+    let trace = Trace::read(&text).expect("a trace");
+    let mut judge = Judge::new(&trace, false);
+    while judge.step().expect("it makes sense") {}
+    let story = judge.story(&judge.findings()[0]).to_string();
+    assert!(story.contains(r"[\u{1b}[2J a\u{7}  # set_pte]"), "{story:?}");
+}
+
+/// Whatever wrote the file: blanks, commas, ends of lines and case are free, and a byte order mark is none of the text.
+#[test]
+fn form_is_free() {
+    let odd = "\u{feff}# a comment\r\n\r\nVellum  trace,1\r\nCPU 0x0 BBM=0x2,Ets=2\r\n\tcpu 1\r\nMEMORY 0X1000 0x5, 0X6 # five\r\n\
+               0X1 DSB ISH\r\n1 Free FRAME 0x2000 4096\r\n0 needs NOTHING\r\n0 free Asid 3\r\n0 free VMID 3\r\n\
+               0 revoked 0 1 RW-/--- ASID 3\r\n0 tlbi 0Xd508831f";
+    let read = Trace::read(odd).expect("a trace");
+    assert_eq!((read.cpus.len(), read.cpus[0].bbm, read.memory[&0x1008], read.lines.len()), (2, 2, 6, 7));
+    assert_eq!((read.lines[0].number, read.lines[0].cpu, read.comment(6)), (7, 1, Some("five")));
 }
 
 #[test]
@@ -134,6 +173,47 @@ fn a_story_names_lines() {
         "What it came from was stored over at line 28 (`0 store 0x40003000 0x0`) [pte_clear, mm/memory.c:1432]",
     ] {
         assert!(story.contains(part), "{part}\nis not in\n{story}");
+    }
+}
+
+/// What keeps a broadcast TLBI from another CPU is told apart from a TLBI that is local.
+#[test]
+fn a_cpu_without_range_tlbis_is_named() {
+    let trace = include_str!("../../docs/trace/range-not-everywhere.trace");
+    let local = trace.replace("rvaale1is 0x400000000000", "vaale1 0");
+    for (text, why) in [(trace, "CPU without its feature"), (&local, "it is local to its CPU")] {
+        let trace = Trace::read(text).expect("a trace");
+        let mut judge = Judge::new(&trace, false);
+        while judge.step().expect("it makes sense") {}
+        let story = judge.story(&judge.findings()[0]).to_string();
+        assert!(story.contains(why) && story.contains("on CPUs [1]"), "{story}");
+    }
+}
+
+/// A TLBI that is wrong in itself is told in words.
+#[test]
+fn a_wrong_encoding_is_told_in_words() {
+    let told = |line: &str| {
+        let text = format!("vellum trace 1\ncpu 0 ttl=1 tlb=2\n{line}\n");
+        let trace = Trace::read(&text).expect("a trace");
+        let mut judge = Judge::new(&trace, false);
+        while judge.step().expect("it makes sense") {}
+        judge.story(&judge.findings()[0]).to_string()
+    };
+    let all = [
+        ("0 tlbi 0xd50883df 0", ["executed no TLBI of the architecture", "there is no such TLBI", "UNDEFINED"]),
+        ("0 tlbi vae1isnxs 0", ["executed TLBI VAE1ISnXS", "this CPU lacks the feature", "take an exception"]),
+        ("0 tlbi rvae1is 0", ["executed TLBI RVAE1IS", "TG is 0, which is reserved", "invalidate nothing"]),
+        (
+            "0 tlbi rvae1is 0x404000000001",
+            ["RVAE1IS", "base is not aligned to a block of the level", "any other range"],
+        ),
+        ("0 tlbi vae1is 0x300000000000", ["VAE1IS", "the level hint is reserved", "no hint"]),
+        ("0 tlbi rvae1is 0x7f9fffffffff", ["RVAE1IS", "runs past the end of its half", "leave what lies beyond"]),
+    ];
+    for (line, parts) in all {
+        let story = told(line);
+        assert!(parts.iter().all(|part| story.contains(part)), "{line}: {parts:?} is not in\n{story}");
     }
 }
 

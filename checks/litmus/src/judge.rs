@@ -46,6 +46,11 @@ impl Result {
         Self::ALL.iter().find(|it| it.1 == word).map(|it| it.0)
     }
 
+    /// Every word, as a message lists them.
+    pub fn words() -> String {
+        Self::ALL.map(|it| it.1).join(", ")
+    }
+
     /// True when something was found out.
     pub fn has_run(self) -> bool {
         !matches!(self, Self::TooLarge | Self::Lost | Self::Unread)

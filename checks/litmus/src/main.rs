@@ -119,10 +119,18 @@ fn report(options: &Options, item: &Item, done: &Done, width: Option<usize>) {
 
 fn summary(sum: &Sum, seconds: f64) -> String {
     let Sum { run, unread, verdicts: [forbidden, required, reached, weaker], contradicted, wrong, states } = sum;
-    format!(
-        "{run} litmus tests run, {unread} not; {states} states, {seconds:.1} s\n\
-         published verdicts: {forbidden} forbidden and never reached, {required} required and always so, {reached} allowed \
-         and reached, {weaker} allowed and never reached, {contradicted} contradicted\n\
-         {wrong} tests are not as their table says\n"
-    )
+    let counted = |count: usize| format!("{count} litmus test{}", if count == 1 { "" } else { "s" });
+    let published = forbidden + required + reached + weaker + contradicted;
+    let verdicts = format!(
+        "published verdicts: {forbidden} forbidden and never reached, {required} required and always so, {reached} allowed \
+         and reached, {weaker} allowed and never reached, {contradicted} contradicted\n"
+    );
+    let verdicts = if published == 0 { "" } else { &verdicts };
+    let wrong = match (wrong, published) {
+        (0, 0) => "no verdicts.tsv says what they should be\n".to_owned(),
+        (0, _) => "all are as their table says\n".to_owned(),
+        (1, _) => "1 cannot be read, or is not as its table says\n".to_owned(),
+        _ => format!("{wrong} cannot be read, or are not as their table says\n"),
+    };
+    format!("{} run, {unread} not; {states} states, {seconds:.1} s\n{verdicts}{wrong}", counted(*run))
 }

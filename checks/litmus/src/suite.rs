@@ -83,9 +83,19 @@ fn table_of(folder: &Path) -> Result<Option<(PathBuf, Table)>, Error> {
     if !path.is_file() {
         return Ok(None);
     }
-    let text = fs::read_to_string(&path).map_err(|error| whole(&path, error))?;
+    let text = text(&path)?;
     let table = verdicts::parse(&text).map_err(|at| at.of(&path.display().to_string()))?;
     Ok(Some((path, table)))
+}
+
+/// The text of a file, or the line that holds something else.
+fn text(path: &Path) -> Result<String, Error> {
+    let bytes = fs::read(path).map_err(|error| whole(path, error))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + good.iter().filter(|it| **it == b'\n').count();
+        At::line(line, "a byte that is not text, expected UTF-8".to_owned()).of(&path.display().to_string())
+    })
 }
 
 /// Reads a test of either format.
@@ -94,7 +104,7 @@ fn table_of(folder: &Path) -> Result<Option<(PathBuf, Table)>, Error> {
 /// What is not understood, with its line.
 pub fn read(path: &Path) -> Result<Test, Error> {
     let file = path.display().to_string();
-    let text = fs::read_to_string(path).map_err(|error| whole(path, error))?;
+    let text = text(path)?;
     match path.extension() {
         Some(extension) if extension == "litmus" => herd::parse(&file, &text),
         _ => isla::parse(&file, &text),
@@ -147,13 +157,17 @@ fn wrong(item: &Item, done: &Done) -> Vec<String> {
     for (kind, (published, listed), ours) in
         KINDS.iter().zip(row.verdicts).zip(done.results()).map(|((kind, row), ours)| (kind, row, ours))
     {
-        if published.contradicts(ours) && listed != ours {
+        let is_listed = listed.is_none_or(|listed| listed == ours);
+        let is_run = ours.has_run() || listed.is_some() || published == Published::Open;
+        if published.contradicts(ours) && listed != Some(ours) {
             wrong.push(format!("{place}: {kind}: {published} by its authors, {ours} by us"));
-        } else if listed != ours {
+        } else if !is_run {
+            wrong.push(format!("{place}: {kind}: {published} by its authors, and not run by us ({ours})"));
+        } else if let (false, Some(listed)) = (is_listed, listed) {
             wrong.push(format!("{place}: {kind}: the table says {listed}, and it is {ours}"));
         }
     }
-    if let [_, Some(listed)] = row.flags
+    if let [_, Some(listed)] | [Some(listed), None] = row.flags
         && listed != done.has_flag()
     {
         let word = |has_flag| if has_flag { "flag" } else { "silent" };
@@ -177,7 +191,7 @@ pub struct Sum {
     pub verdicts: [usize; 4],
     /// Forbidden and reached, or required and not always so.
     pub contradicted: usize,
-    /// Tests that are not as their table says.
+    /// Tests that are not as their table says, or could not be read without one saying so.
     pub wrong: usize,
     /// States of all explorations.
     pub states: u64,

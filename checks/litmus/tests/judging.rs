@@ -98,3 +98,36 @@ fn what_cannot_be_run_is_refused() {
     let nowhere = suite::collect(&[PathBuf::from("/nowhere/at/all")]).expect_err("no folder");
     assert!(nowhere.to_string().contains("no such file"), "{nowhere}");
 }
+
+/// A table may say what is published alone.
+#[test]
+fn a_row_need_not_say_what_we_find() {
+    assert_eq!(wrong("bare-good", "unmapped.toml\tA\t\tF\n").0, Vec::<String>::new());
+    let (bad, sum) = wrong("bare-bad", "unmapped.toml\tF\n");
+    assert!(
+        bad.len() == 1 && bad[0].contains("verdicts.tsv:1: ") && bad[0].contains("forbidden by its authors"),
+        "{bad:?}"
+    );
+    assert_eq!((sum.contradicted, sum.wrong), (1, 1));
+    let (bad, _) = wrong("bare-flag", "unmapped.toml\tA\t\tF\t\tflag\n");
+    assert!(bad.len() == 1 && bad[0].contains("the table says flag"), "{bad:?}");
+}
+
+/// A published verdict of a file that is not run is not kept.
+#[test]
+fn what_is_not_run_is_not_as_published() {
+    let folder = folder("bare-unread", "unmapped.toml\tF\n");
+    fs::write(folder.join("unmapped.toml"), TEST.replace("LDR X0,[X1]", "FADD D0,D1,D2")).expect("a test");
+    let items = suite::collect(&[folder]).expect("a good folder");
+    let wrong = suite::run(&items[0]).wrong;
+    assert!(wrong[0].contains("forbidden by its authors, and not run") && wrong[1].contains("FADD"), "{wrong:?}");
+}
+
+/// A file that is no text is refused with the line.
+#[test]
+fn what_is_no_text_is_refused_with_its_line() {
+    let folder = folder("bytes", "unmapped.toml\tF\n");
+    fs::write(folder.join("unmapped.toml"), b"arch = \"AArch64\"\n# \xff\n").expect("a test");
+    let error = suite::read(&folder.join("unmapped.toml")).expect_err("accepted");
+    assert_eq!((error.line, error.what.as_str()), (2, "a byte that is not text, expected UTF-8"));
+}

@@ -81,6 +81,7 @@ fn mistakes_are_refused_with_their_line() {
         ("R1 = \"x\"", "R1 = \"pte3(x, nowhere)\"", 15, "nowhere"),
         ("R1 = \"x\"", "R99 = \"x\"", 15, "R99"),
         ("0:X0 = 7", "0:X0 ! 7", 17, "="),
+        ("0:X0 = 7", "0:X0 = 7 &", 17, "the condition ends early"),
         ("0:X0 = 7", "3:X0 = 7", 17, "thread 3"),
         ("name = \"small\"", "name = small", 3, ""),
         ("[final]", "[finally]", 0, "final.assertion"),
@@ -90,6 +91,24 @@ fn mistakes_are_refused_with_their_line() {
         let error = isla::parse("bad.toml", &text).expect_err(bad);
         assert_eq!((error.file.as_str(), error.line), ("bad.toml", line), "{bad}: {error}");
         assert!(error.what.contains(word), "{bad}: {error}");
+    }
+}
+
+/// What herd takes, too: registers in lower case, numbers below zero, variants that mean nothing here.
+#[test]
+fn herds_freedoms_are_taken() {
+    for (good, other) in [
+        ("0:X0=x", "0:x0=x"),
+        ("(0:X1=1", "(0:w1=1"),
+        ("0:X0=x;", "0:X0=x; 0:X9=-1; 0:X8=-0x10;"),
+        ("0:X1=1", "0:X9=-1 /\\ 0:X1=1"),
+        ("TTHM=P0:HA", "TTHM=P0:HA\nVariant=vmsa, fatal,ETS2"),
+        (" int x=1;", " int x=-1;"),
+        ("0:X1=1", "[x]=-1 /\\ 0:X1=1"),
+    ] {
+        let text = GOOD_HERD.replace(good, other);
+        assert_ne!(text, GOOD_HERD, "{good} is not there");
+        herd::parse("good.litmus", &text).unwrap_or_else(|error| panic!("{other}: {error}"));
     }
 }
 
@@ -123,6 +142,10 @@ fn mistakes_in_herds_format_are_refused_with_their_line() {
         ("P0:L0,x", "P0:L7,x", 12, "L7"),
         ("P0:L0,x", "P0:L0,w", 12, "`w`"),
         ("exists", "perhaps", 0, "condition"),
+        ("exists", "filter (0:X1=1)\nexists", 12, "`filter` is not supported"),
+        ("TTHM=P0:HA", "Variant=vmsa,memtag", 2, "variant `memtag` is not supported"),
+        ("int x=1", "int x[2]={1,2}", 5, "arrays are not supported"),
+        ("exists (0:X1=1", "exists ( /\\ 0:X1=1", 12, "expected `PLACE=VALUE`"),
     ] {
         let text = GOOD_HERD.replace(good, bad);
         assert_ne!(text, GOOD_HERD, "{good} is not there");

@@ -1,11 +1,11 @@
 //! `cargo xtask check --zoo`. See `help.txt`.
 #![forbid(unsafe_code)]
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use checks::watch::Watch;
 use lexopt::prelude::*;
 use zoo::Error;
 use zoo::animal::{self, Animal, Version};
@@ -37,6 +37,9 @@ fn main() -> ExitCode {
         }
         Err(error) => return bad_input(&format!("{error} (see --help)")),
     };
+    if let Err(error) = checks::require_unwinding() {
+        return bad_input(error);
+    }
     let done = animal::find(&options.names).and_then(|animals| match options.trace {
         _ if options.list => Ok(list(&animals)),
         _ if options.page => {
@@ -106,12 +109,11 @@ fn run(options: &Options, animals: &[Animal]) -> Result<ExitCode, Error> {
     // A mutant of the engine may panic, which is a finding: the default hook would print it across the table.
     std::panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();
-    let bar = bar(animals.len());
+    let watch = Watch::new("zoo", animals.len() as u64);
     let verdicts = verdict::run_all(animals, &options.cells, &|animal| {
-        bar.set_message(animal.name.clone());
-        bar.inc(1);
+        watch.step(animal.name.clone());
     })?;
-    bar.finish_and_clear();
+    watch.finish();
     let done: Vec<(&Animal, Verdict)> = animals.iter().zip(verdicts).collect();
     say(table(&done));
     let misses = done.iter().flat_map(|(animal, verdict)| verdict.misses().into_iter().map(|it| (&animal.name, it)));
@@ -122,13 +124,6 @@ fn run(options: &Options, animals: &[Animal]) -> Result<ExitCode, Error> {
     misses.iter().for_each(|(name, miss)| say(format_args!("\nMISS {name}, {miss}\n")));
     say(summary(&done, misses.len(), start.elapsed().as_secs_f64()));
     Ok(if misses.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn bar(length: usize) -> ProgressBar {
-    let target = if io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let style =
-        ProgressStyle::with_template("{bar:40} {pos}/{len}  {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::with_draw_target(Some(length as u64), target).with_style(style)
 }
 
 fn width<'a>(column: impl Iterator<Item = &'a str>) -> usize {

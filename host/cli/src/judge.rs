@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &JudgeArguments) -> Result<Status, Failure> {
         return print(|out| out.write_all(HEADER.as_bytes())).map(|()| Status::Clean);
     }
     let path = arguments.trace.as_deref().unwrap_or("-");
-    let text = read(path).map_err(|error| Failure(format!("{path}: {error}")))?;
+    let text = text(path, read(path).map_err(|error| Failure(format!("{path}: {error}")))?)?;
     let malformed = |Malformed { line, what }| Failure(format!("{path}:{line}: {what}"));
     let assumed = assumed(arguments)?;
     let trace = match format(arguments, &text)? {
@@ -71,15 +71,25 @@ fn assumed(arguments: &JudgeArguments) -> Result<Assumed, Failure> {
     Ok(assumed)
 }
 
-fn read(path: &str) -> io::Result<String> {
+/// The bytes as text, or the line that holds something else.
+fn text(path: &str, bytes: Vec<u8>) -> Result<String, Failure> {
+    String::from_utf8(bytes).map_err(|error| {
+        let good = error.utf8_error().valid_up_to();
+        let bytes = error.as_bytes();
+        let line = 1 + bytes[..good].iter().filter(|it| **it == b'\n').count();
+        Failure(format!("{path}:{line}: the byte {:#04x} is not text, expected UTF-8", bytes[good]))
+    })
+}
+
+fn read(path: &str) -> io::Result<Vec<u8>> {
     if path != "-" {
-        return std::fs::read_to_string(path);
+        return std::fs::read(path);
     }
     if io::stdin().is_terminal() {
         return Err(io::Error::other("a trace is expected there; name a file, or pipe one in"));
     }
-    let mut text = String::new();
-    io::stdin().read_to_string(&mut text).map(|_| text)
+    let mut bytes = Vec::new();
+    io::stdin().read_to_end(&mut bytes).map(|_| bytes)
 }
 
 /// Prints; a reader that has gone away is no error.

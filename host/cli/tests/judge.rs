@@ -105,11 +105,19 @@ fn malformed() -> Result<(), String> {
     expect(&[&path], 2, &["malformed.trace:4: `flush`, expected load, store"])?;
     let path = temporary("binary.trace", "\u{0}\u{1}\u{2}")?;
     expect(&[&path], 2, &["binary.trace:1: ", "expected `vellum trace 1`"])?;
+    let path = temporary_bytes("latin1.trace", b"vellum trace 1\ncpu 0\n0 isb # caf\xe9\n0 isb\n")?;
+    expect(&[&path], 2, &["latin1.trace:3: the byte 0xe9 is not text, expected UTF-8"])?;
     expect(&["/nowhere/a.trace"], 2, &["/nowhere/a.trace: No such file"])?;
     // What was found before the line that cannot have happened is told.
     let text = fs::read_to_string(example("live-change.trace")).map_err(|error| error.to_string())?;
     let path = temporary("contradiction.trace", &(text + "0 load 0x40003000 0x5\n"))?;
     expect(&[&path], 2, &["contradiction.trace:28: V2", "contradiction.trace:31: 0x5 was found", "since line 28"])?;
+    let path = temporary("cut.trace", "vellum trace 1\ncpu 0\n0 store 0 1\n0 load 0 2\n0 isb\n")?;
+    expect(
+        &[&path],
+        2,
+        &["cut.trace: judged only as far as it makes sense: 1 event, no rule is broken", "cut.trace:4: 0x2 was found"],
+    )?;
     Ok(())
 }
 
@@ -172,6 +180,10 @@ fn header() -> Result<(), String> {
 }
 
 fn temporary(name: &str, text: &str) -> Result<String, String> {
+    temporary_bytes(name, text.as_bytes())
+}
+
+fn temporary_bytes(name: &str, text: &[u8]) -> Result<String, String> {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("judge-{}-{name}", std::process::id()));
     fs::write(&path, text).map_err(|error| error.to_string())?;
     Ok(path.display().to_string())

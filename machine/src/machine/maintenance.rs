@@ -138,8 +138,8 @@ impl Machine {
         // Only what comes before the TLBI: a DSB of this CPU is between.
         let until = self.cpus[cpu as usize].completed;
         let is_before = |settled: Option<u64>| settled.is_some_and(|settled| settled <= until);
-        let late =
-            self.may.late.iter().filter(|(_, late)| settles && is_before(Some(late.settled))).map(|(word, _)| word);
+        let late = settles.then(|| self.may.late.iter()).into_iter().flatten();
+        let late = late.filter(|(_, late)| is_before(Some(late.settled))).map(|(word, _)| word);
         let late: Vec<u64> = late.filter(|word| is_its(*word)).collect();
         let old = self.may.visible.words().filter(|(_, old)| old.iter().any(|it| is_before(it.settled)));
         let old: Vec<u64> = old.map(|(word, _)| word).filter(|word| is_its(*word)).collect();
@@ -155,13 +155,14 @@ impl Machine {
         let mut effect = Effect::default();
         let mut selected = Vec::new();
         let mut missed = Vec::new();
+        let is_local = selector.scope() == Scope::Local;
         let mut consider =
             |(entry, record): &(Entry, crate::tlb::stale::Record)| match selector.select(entry, &record.holders) {
                 Ok((mut holders, holes)) => {
                     effect.cpus |= holders.cpus();
                     holders.restrict(reached);
                     if holders.cpus() != record.holders.cpus() && record.holders.cpus() & !reached != 0 {
-                        missed.push((*entry, Miss::Scope));
+                        missed.push((*entry, if is_local { Miss::Scope } else { Miss::Feature }));
                     }
                     if !holders.is_empty() {
                         if entry.is_table() {

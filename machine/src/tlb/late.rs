@@ -3,7 +3,7 @@
 //! Faults that are late: the value that gave them went out of sight, but a walk begun before may still bring them, to a
 //! CPU that has not synchronized since and lacks FEAT_ETS2. (DDI 0487, D8.2.6)
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::holders::Cpus;
@@ -42,24 +42,29 @@ pub(crate) struct Late {
 
 /// Every such word.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LateFaults(BTreeMap<u64, Late>);
+pub(crate) struct LateFaults {
+    words: BTreeMap<u64, Late>,
+    /// Those with a TLBI underway are among these, so that a barrier asks no other.
+    underway: BTreeSet<u64>,
+}
 
 impl LateFaults {
     pub(crate) fn add(&mut self, word: u64, event: u64, settled: u64) {
-        self.0.insert(word, Late { event, settled, ending: [0; 2] });
+        self.words.insert(word, Late { event, settled, ending: [0; 2] });
     }
 
     pub(crate) fn get(&self, word: u64) -> Option<&Late> {
-        if self.0.is_empty() { None } else { self.0.get(&word) }
+        if self.words.is_empty() { None } else { self.words.get(&word) }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Late)> {
-        self.0.iter().map(|(word, late)| (*word, late))
+        self.words.iter().map(|(word, late)| (*word, late))
     }
 
     /// `cpu` has issued a broadcast TLBI of this scope that covers `word`.
     pub(crate) fn mark(&mut self, cpu: u8, word: u64, scope: Scope) {
-        if let Some(late) = self.0.get_mut(&word) {
+        if let Some(late) = self.words.get_mut(&word) {
+            self.underway.insert(word);
             late.ending[usize::from(scope == Scope::Outer)] |= 1 << cpu;
         }
     }
@@ -67,7 +72,15 @@ impl LateFaults {
     /// The broadcast TLBIs of `cpu` are complete that a DSB of `domain` completes.
     pub(crate) fn complete(&mut self, cpu: u8, domain: Domain) {
         let is_ended = |scope: Scope, ending: Cpus| scope.is_within(domain) && ending >> cpu & 1 == 1;
-        self.0.retain(|_, late| !is_ended(Scope::Inner, late.ending[0]) && !is_ended(Scope::Outer, late.ending[1]));
+        let words = &mut self.words;
+        self.underway.retain(|word| {
+            let ending = words.get(word).map_or([0; 2], |late| late.ending);
+            if is_ended(Scope::Inner, ending[0]) || is_ended(Scope::Outer, ending[1]) {
+                words.remove(word);
+                return false;
+            }
+            ending != [0; 2]
+        });
     }
 }
 

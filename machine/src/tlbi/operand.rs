@@ -1,5 +1,7 @@
 //! What the 64 bits of a TLBI's operand select. (DDI 0487, C5.5 and D8.17; range forms: FEAT_TLBIRANGE)
 
+use core::fmt;
+
 use super::opcode::{Operation, What};
 use crate::geometry::Granule;
 use crate::registers::Features;
@@ -17,6 +19,18 @@ pub enum Flaw {
     ReservedHint,
     /// A range that runs past the end of its half of the address space.
     Wraps,
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Undefined => "there is no such TLBI, or this CPU lacks the feature that has it",
+            Self::ReservedGranule => "the range's TG is 0, which is reserved",
+            Self::MisalignedBase => "the range's base is not aligned to a block of the level in its TTL",
+            Self::ReservedHint => "the level hint is reserved for its granule",
+            Self::Wraps => "the range runs past the end of its half of the address space",
+        })
+    }
 }
 
 /// A decoded operand.

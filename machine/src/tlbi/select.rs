@@ -25,6 +25,8 @@ pub enum Miss {
     Stage2Only,
     /// A CPU that may hold the entry is out of scope.
     Scope,
+    /// A CPU that may hold the entry lacks the operation's feature, and need not act on it. (RXMZFH)
+    Feature,
     /// The operand would select it if it were shifted otherwise, or its ASID were where it belongs.
     Misencoded,
 }

@@ -8,9 +8,10 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::line::{Act, LARGEST_TABLE, MEMORY_END, operandless, set_field};
+use super::line::{Act, LARGEST_TABLE, MEMORY_END, operandless};
 use super::names::{self, REGISTERS, find};
 use super::record::{Log, Record};
+use super::story::printable;
 use super::{Line, MOST_CPUS, Malformed, Told, Trace, line};
 use crate::barrier::Barrier;
 use crate::event::{Event, Level, Owned};
@@ -59,11 +60,7 @@ impl Assumed {
     /// # Errors
     /// The word that makes no sense.
     pub fn set_features(&mut self, text: &str) -> Result<(), String> {
-        line::words(text).into_iter().try_for_each(|word| {
-            let (name, value) =
-                word.split_once('=').ok_or_else(|| alloc::format!("`{word}`, expected FIELD=VALUE, such as bbm=2"))?;
-            set_field(&mut self.features, name, line::number(value)?)
-        })
+        line::set_fields(&mut self.features, &line::words(text))
     }
 
     /// Gives a register a value for the whole log: `vtcr_el2=0x50098`.
@@ -84,16 +81,17 @@ impl Assumed {
 
 /// True for the text of a casemate log: its first record, or casemate's own word, stands where a trace has its head.
 pub fn is_casemate(text: &str) -> bool {
-    matches!(text.trim_start().bytes().next(), Some(b'(' | b'!'))
+    matches!(line::without_mark(text).trim_start().bytes().next(), Some(b'(' | b'!'))
 }
 
 /// Reads a log.
 pub(super) fn read<'t>(text: &'t str, assumed: &Assumed) -> Result<Trace<'t>, Malformed> {
+    let text = line::without_mark(text);
     let log = Log::read(text)?;
     let mut translation = Translation::new(text, assumed, &log.records);
     for mut record in log.records {
         let line = record.line;
-        translation.record(&mut record).map_err(|what| Malformed { line, what })?;
+        translation.record(&mut record).map_err(|what| Malformed::new(line, &what))?;
     }
     if translation.trace.cpus.is_empty() {
         let what = String::from("a log without a record, expected `(mem-write (id 0) (tid 0) …)` or another");
@@ -340,6 +338,7 @@ impl<'t, 'a> Translation<'t, 'a> {
             self.trace.notes.push(note);
         }
         if let Some(said) = said {
+            let said: String = printable(said).collect();
             self.trace.notes.push(alloc::format!("casemate's own verdict there: {said}"));
         }
         self.trace

@@ -79,6 +79,11 @@ impl<'t> Judge<'t> {
         self.trace.lines[..self.next].chunk_by(|one, next| one.number == next.number).count()
     }
 
+    /// True when every line has happened.
+    pub fn is_over(&self) -> bool {
+        self.next == self.trace.lines.len()
+    }
+
     /// The machine as it is now.
     pub fn machine(&self) -> &Machine {
         &self.machine

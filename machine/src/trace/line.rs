@@ -1,6 +1,6 @@
 //! One line of a trace: `CPU VERB ARGUMENT…`, with commas as good as blanks, and a comment from `#` on.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::HEAD;
@@ -65,6 +65,31 @@ pub enum Of {
     Stage2(u16),
 }
 
+/// Characters of the longest word that a message quotes; those of the format are shorter.
+const LONGEST_WORD: usize = 64;
+/// Words of a line that a message quotes.
+const QUOTED_WORDS: usize = 8;
+
+/// Without the byte order mark that some editors put first.
+pub(super) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// A word that no line can have is refused before any message quotes it whole.
+pub(super) fn short(words: &[&str]) -> Result<(), String> {
+    let long = words.iter().find(|word| word.chars().nth(LONGEST_WORD).is_some());
+    long.map_or(Ok(()), |word| {
+        let begin: String = word.chars().take(16).collect();
+        Err(alloc::format!("`{begin}…`, a word of {} bytes, expected {LONGEST_WORD} at most", word.len()))
+    })
+}
+
+/// Some words as a message quotes them.
+fn quoted(words: &[&str]) -> String {
+    let more = if words.len() > QUOTED_WORDS { " …" } else { "" };
+    words[..words.len().min(QUOTED_WORDS)].join(" ") + more
+}
+
 /// The words of a line.
 pub(super) fn words(line: &str) -> Vec<&str> {
     let line = line.split('#').next().unwrap_or_default();
@@ -72,16 +97,18 @@ pub(super) fn words(line: &str) -> Vec<&str> {
 }
 
 pub(super) fn head(words: &[&str]) -> Result<(), String> {
-    if words.join(" ") == HEAD { Ok(()) } else { Err(alloc::format!("`{}`, expected `{HEAD}`", words.join(" "))) }
+    let is_head = words.join(" ").eq_ignore_ascii_case(HEAD);
+    if is_head { Ok(()) } else { Err(alloc::format!("`{}`, expected `{HEAD}`", quoted(words))) }
 }
 
 /// A number, in hexadecimal after `0x`.
 pub(super) fn number(word: &str) -> Result<u64, String> {
-    let parsed = match word.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => word.parse(),
+    let (digits, radix) = match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None => (word, 10),
     };
-    parsed.map_err(|_| alloc::format!("`{word}`, expected a number of 64 bits, in hexadecimal after 0x"))
+    let parsed = u64::from_str_radix(digits, radix).ok().filter(|_| !digits.starts_with('+'));
+    parsed.ok_or_else(|| alloc::format!("`{word}`, expected a number of 64 bits, in hexadecimal after 0x"))
 }
 
 /// The physical address of a 64-bit word.
@@ -102,16 +129,28 @@ fn asid(word: &str) -> Result<u16, String> {
 pub(super) fn cpu(words: &[&str]) -> Result<(u64, Features), String> {
     let [cpu, fields @ ..] = words else { return Err(String::from("`cpu`, expected `cpu NUMBER FIELD=VALUE…`")) };
     let mut features = Features::plain();
-    for field in fields {
-        let (name, value) =
-            field.split_once('=').ok_or_else(|| alloc::format!("`{field}`, expected FIELD=VALUE, such as bbm=2"))?;
-        set_field(&mut features, name, number(value)?)?;
-    }
+    set_fields(&mut features, fields)?;
     Ok((number(cpu)?, features))
 }
 
+/// Sets fields of the ID registers, each once: `bbm=2`, `ttl=0`.
+pub(super) fn set_fields(features: &mut Features, fields: &[&str]) -> Result<(), String> {
+    let mut told: Vec<String> = Vec::new();
+    fields.iter().try_for_each(|field| {
+        let (name, value) =
+            field.split_once('=').ok_or_else(|| alloc::format!("`{field}`, expected FIELD=VALUE, such as bbm=2"))?;
+        let known = name.to_ascii_lowercase();
+        set_field(features, &known, number(value)?)?;
+        if told.contains(&known) {
+            return Err(alloc::format!("`{name}` is told twice, expected once"));
+        }
+        told.push(known);
+        Ok(())
+    })
+}
+
 /// Sets one field, or says which there are.
-pub(super) fn set_field(features: &mut Features, name: &str, value: u64) -> Result<(), String> {
+fn set_field(features: &mut Features, name: &str, value: u64) -> Result<(), String> {
     let most = match name {
         "bbm" | "hafdbs" | "ets" => 3,
         "tlb" => 2,
@@ -141,9 +180,9 @@ pub(super) fn set_field(features: &mut Features, name: &str, value: u64) -> Resu
 /// `CPU VERB ARGUMENT…`
 pub(super) fn event(words: &[&str]) -> Result<(u64, Act), String> {
     let [cpu, verb, rest @ ..] = words else {
-        return Err(alloc::format!("`{}`, expected `CPU VERB …`, `cpu …` or `memory …`", words.join(" ")));
+        return Err(alloc::format!("`{}`, expected `CPU VERB …`, `cpu …` or `memory …`", quoted(words)));
     };
-    let cpu = cpu.parse().map_err(|_| alloc::format!("`{cpu}`, expected the number of a CPU, `cpu` or `memory`"))?;
+    let cpu = number(cpu).map_err(|_| alloc::format!("`{cpu}`, expected the number of a CPU, `cpu` or `memory`"))?;
     Ok((cpu, act(&verb.to_ascii_lowercase(), rest)?))
 }
 
@@ -172,7 +211,7 @@ fn act(verb: &str, words: &[&str]) -> Result<Act, String> {
         ("conflict", []) => Event::ConflictAbort,
         ("free", words) => return free(words),
         ("revoked", words) => return revoked(words),
-        ("needs", ["nothing"]) => Event::NeedsNothing,
+        ("needs", [nothing]) if nothing.eq_ignore_ascii_case("nothing") => Event::NeedsNothing,
         ("needs", [first, last]) => {
             let (first, last) = ordered(first, last)?;
             Event::Needs { first, last }
@@ -193,10 +232,11 @@ pub(super) fn operandless(name: &str) -> Result<crate::tlbi::Opcode, String> {
 }
 
 fn free(words: &[&str]) -> Result<Act, String> {
-    let event = match *words {
-        ["asid", it] => return Ok(Act::FreeAsid(asid(it)?)),
-        ["vmid", it] => Event::ReuseVmid(asid(it)?),
-        [what @ ("frame" | "table"), address, bytes] => {
+    let what = words.first().unwrap_or(&"").to_ascii_lowercase();
+    let event = match (what.as_str(), words) {
+        ("asid", [_, it]) => return Ok(Act::FreeAsid(asid(it)?)),
+        ("vmid", [_, it]) => Event::ReuseVmid(asid(it)?),
+        ("frame" | "table", [_, address, bytes]) => {
             let owned = if what == "table" { Owned::Table } else { Owned::Frame };
             let (address, size_bytes) = (word_address(address)?, number(bytes)?);
             let most = if owned == Owned::Table { LARGEST_TABLE } else { MEMORY_END - address };
@@ -212,13 +252,13 @@ fn free(words: &[&str]) -> Result<Act, String> {
 
 fn revoked(words: &[&str]) -> Result<Act, String> {
     let (words, of) = match *words {
-        [ref range @ .., "asid", it] => (range, Of::Asid(asid(it)?)),
-        [ref range @ .., "vmid", it] => (range, Of::Stage2(asid(it)?)),
+        [ref range @ .., of, it] if of.eq_ignore_ascii_case("asid") => (range, Of::Asid(asid(it)?)),
+        [ref range @ .., of, it] if of.eq_ignore_ascii_case("vmid") => (range, Of::Stage2(asid(it)?)),
         _ => (words, Of::Everyone),
     };
     let [first, last, allowed] = words else { return Err(expected("revoked", words)) };
     let (first, last) = ordered(first, last)?;
-    Ok(Act::Revoked { first, last, allowed: names::permissions(allowed)?, of })
+    Ok(Act::Revoked { first, last, allowed: names::permissions(&allowed.to_ascii_lowercase())?, of })
 }
 
 fn ordered(first: &str, last: &str) -> Result<(u64, u64), String> {
@@ -249,6 +289,5 @@ fn expected(verb: &str, words: &[&str]) -> String {
         }
     };
     let forms: Vec<String> = forms.iter().map(|form| alloc::format!("`{form}`")).collect();
-    let found: String = [&[verb], words].concat().join(" ").to_string();
-    alloc::format!("`{found}`, expected {}", forms.join(" or "))
+    alloc::format!("`{}`, expected {}", quoted(&[&[verb], words].concat()), forms.join(" or "))
 }

@@ -35,8 +35,14 @@ const MOST_CPUS: usize = 64;
 pub struct Malformed {
     /// Its number, from 1.
     pub line: usize,
-    /// What stands there, and what was expected.
+    /// What stands there, and what was expected: one line without control characters.
     pub what: String,
+}
+
+impl Malformed {
+    fn new(line: usize, what: &str) -> Self {
+        Self { line, what: story::printable(what).collect() }
+    }
 }
 
 /// One event of a trace.
@@ -85,23 +91,24 @@ impl<'t> Trace<'t> {
     /// # Errors
     /// The first line that makes no sense.
     pub fn read(text: &'t str) -> Result<Self, Malformed> {
+        let text = line::without_mark(text);
         let told = text.lines().map(Told::of).collect();
         let (cpus, memory) = (Vec::new(), BTreeMap::new());
         let mut trace = Self { text: told, cpus, memory, lines: Vec::new(), notes: Vec::new() };
         let mut seen_head = false;
         for (number, line) in (1..).zip(text.lines()) {
             let words = line::words(line);
-            let result = match words.as_slice() {
+            let result = line::short(&words).and_then(|()| match words.as_slice() {
                 [] => Ok(()),
                 _ if !seen_head => {
                     seen_head = true;
                     line::head(&words)
                 }
-                ["cpu", rest @ ..] => trace.add_cpu(rest),
-                ["memory", rest @ ..] => trace.add_memory(rest),
+                [word, rest @ ..] if word.eq_ignore_ascii_case("cpu") => trace.add_cpu(rest),
+                [word, rest @ ..] if word.eq_ignore_ascii_case("memory") => trace.add_memory(rest),
                 _ => trace.add_event(number, &words),
-            };
-            result.map_err(|what| Malformed { line: number, what })?;
+            });
+            result.map_err(|what| Malformed::new(number, &what))?;
         }
         let last = trace.text.len().max(1);
         let at_end = |what: String| Err(Malformed { line: last, what });
@@ -139,11 +146,12 @@ impl<'t> Trace<'t> {
             return Err(String::from("a `cpu` line after the first event, expected it before"));
         }
         let (number, features) = line::cpu(words)?;
-        if number != self.cpus.len() as u64 || self.cpus.len() == MOST_CPUS {
-            let next = self.cpus.len();
-            return Err(alloc::format!(
-                "CPU {number}, expected CPU {next} (they are told in order, {MOST_CPUS} at most)"
-            ));
+        let next = self.cpus.len();
+        if next == MOST_CPUS {
+            return Err(alloc::format!("CPU {number}, expected {MOST_CPUS} CPUs at most"));
+        }
+        if number != next as u64 {
+            return Err(alloc::format!("CPU {number}, expected CPU {next}: they are told in order"));
         }
         self.cpus.push(features);
         Ok(())
@@ -162,6 +170,9 @@ impl<'t> Trace<'t> {
         }
         let mut address = line::word_address(first)?;
         for value in values {
+            if address >= line::MEMORY_END {
+                return Err(alloc::format!("`{value}` would lie at {address:#x}, expected words below 2^52"));
+            }
             if self.memory.insert(address, line::number(value)?).is_some() {
                 return Err(alloc::format!("the word at {address:#x} is told twice, expected once"));
             }

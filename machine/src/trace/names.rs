@@ -85,8 +85,8 @@ fn all_barriers() -> impl Iterator<Item = Barrier> {
 /// `vae1is`, or the instruction's 32 bits: those of an UNDEFINED TLBI too, which is a finding and not a mistake in the
 /// trace.
 pub(super) fn opcode(word: &str) -> Result<Opcode, String> {
-    if let Some(digits) = word.strip_prefix("0x") {
-        let instruction = u32::from_str_radix(digits, 16).ok().and_then(Opcode::from_instruction);
+    if let Ok(bits) = super::line::number(word) {
+        let instruction = u32::try_from(bits).ok().and_then(Opcode::from_instruction);
         let known = instruction.filter(|it| matches!(it.fields().1, 8 | 9));
         return known
             .ok_or_else(|| alloc::format!("`{word}`, expected the 32 bits of a TLBI, 0xd508_8000 to 0xd50c_9fff"));

@@ -6,6 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::Malformed;
+use super::line::short;
 
 /// A field: its name, unless it stands there bare, and its value.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +104,7 @@ impl<'t> Log<'t> {
                 }
                 _ => reader.record().map(|record| log.records.push(record)),
             };
-            result.map_err(|what| Malformed { line: reader.line, what })?;
+            result.map_err(|what| Malformed::new(reader.line, &what))?;
         }
         Ok(log)
     }
@@ -175,13 +176,17 @@ impl<'t> Reader<'t> {
         let Token::Word(name) = self.token()? else {
             return Err(alloc::format!("`{}`, expected the name of a record after `(`", shortened(found)));
         };
+        short(&[name])?;
         let mut record = Record { line, quote: "", source: None, name, fields: Vec::new(), next: 0 };
         let mut end = self.at;
         loop {
             match self.token()? {
                 Token::Close => break,
                 Token::Open => self.field(&mut record)?,
-                Token::Word(value) => record.fields.push(Field { name: None, value }),
+                Token::Word(value) => {
+                    short(&[value])?;
+                    record.fields.push(Field { name: None, value });
+                }
                 Token::Quoted(source) => record.source = Some(source),
             }
             // The source stands last: what is quoted ends before it.
@@ -199,6 +204,7 @@ impl<'t> Reader<'t> {
                 record.source = Some(source);
             }
             (Token::Word(name), Token::Word(value), Token::Close) => {
+                short(&[name, value])?;
                 record.fields.push(Field { name: Some(name), value });
             }
             _ => return Err(alloc::format!("a field of `{}` that is no (NAME VALUE), expected one", record.name)),

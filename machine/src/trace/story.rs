@@ -1,9 +1,19 @@
 //! A finding in words, with the lines of the trace in place of the machine's events.
 
-use core::fmt;
+use core::fmt::{self, Write};
 
 use super::Judge;
 use crate::finding::{Finding, Names};
+
+/// What a terminal shows and does not obey: control characters stand as escapes, blanks as blanks.
+pub(super) fn printable(text: &str) -> impl Iterator<Item = char> {
+    text.chars().flat_map(|it| {
+        let shown = if it.is_ascii_whitespace() { ' ' } else { it };
+        let (plain, escaped) =
+            if shown.is_control() { (None, Some(shown.escape_default())) } else { (Some(shown), None) };
+        plain.into_iter().chain(escaped.into_iter().flatten())
+    })
+}
 
 /// A finding in words. It names no file: whoever prints it knows that.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +32,14 @@ impl<'j, 't> Story<'j, 't> {
         let trace = self.judge.trace();
         write!(f, "line {line} (`")?;
         for (at, part) in trace.quote(line).lines().enumerate() {
-            write!(f, "{}{}", if at == 0 { "" } else { " " }, part.trim())?;
+            f.write_str(if at == 0 { "" } else { " " })?;
+            printable(part.trim()).try_for_each(|it| f.write_char(it))?;
         }
-        write!(f, "`)")?;
-        trace.comment(line).map_or(Ok(()), |comment| write!(f, " [{comment}]"))
+        f.write_str("`)")?;
+        let Some(comment) = trace.comment(line) else { return Ok(()) };
+        f.write_str(" [")?;
+        printable(comment).try_for_each(|it| f.write_char(it))?;
+        f.write_str("]")
     }
 }
 

@@ -72,7 +72,8 @@ impl<'a> Source<'a> {
         } else if self.take("forall") {
             Quantifier::Forall
         } else {
-            return Err("expected `exists`, `~exists` or `forall`".to_owned());
+            let found = self.rest.split_whitespace().next().unwrap_or("nothing");
+            return Err(format!("`{found}` is not supported here, expected `exists`, `~exists` or `forall`"));
         };
         let condition = self.either()?;
         if !self.rest.trim().is_empty() {
@@ -113,7 +114,10 @@ impl<'a> Source<'a> {
         }
         let place = self.until(&['=', ')']);
         if !self.take("=") {
-            return Err(format!("expected `=` after `{place}`"));
+            return Err(match place {
+                "" => "expected `PLACE=VALUE` or `fault(…)`".to_owned(),
+                _ => format!("expected `=` after `{place}`"),
+            });
         }
         self.rest = self.rest.trim_start();
         let text = self.until(&[')']);
@@ -129,15 +133,19 @@ impl<'a> Source<'a> {
         };
         let right = Term::Constant(right.ok_or_else(|| format!("`{text}` names no label"))?);
         if let Some((thread, register)) = place.split_once(':') {
-            let number = register.strip_prefix(['X', 'W']).and_then(|number| number.parse().ok());
+            let number = register.strip_prefix(['X', 'x', 'W', 'w']).and_then(|number| number.parse().ok());
             let number: u8 = number.filter(|it| *it < 31).ok_or_else(|| format!("`{register}` is no register"))?;
             return Ok(Condition::Equal(Term::Register(self.thread(thread)?, General(number)), right));
         }
-        let unknown = |name: &str| format!("`{name}` is no variable");
+        let (unknown, mut right) = (|name: &str| format!("`{name}` is no variable"), right);
         let left = match owner {
             Some(name) => Term::Memory(self.world.slot(name).ok_or_else(|| unknown(name))?, Width::Double),
             None => {
                 let physical = self.world.physical(place).ok_or_else(|| unknown(place))?;
+                // A number below zero is one of the variable's own width.
+                if let (Width::Word, Term::Constant(it)) = (self.world.width(place), right) {
+                    right = Term::Constant(it & u64::from(u32::MAX));
+                }
                 Term::Memory(physical, self.world.width(place))
             }
         };

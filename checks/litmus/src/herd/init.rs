@@ -103,12 +103,13 @@ impl World {
             self.memory.insert(slot, descriptor);
             return Ok(());
         }
+        let is_below_zero = entry.value.is_some_and(|text| text.starts_with('-'));
         let place = self.physical(entry.place).ok_or_else(|| format!("`{}` is no variable", entry.place))?;
         let value = entry.value.map_or(Ok(0), |text| value(text, self, None))?;
         if is_double {
             self.doubles.insert(entry.place.to_owned());
         }
-        self.memory.insert(place, value);
+        self.memory.insert(place, if is_double || !is_below_zero { value } else { value & u64::from(u32::MAX) });
         Ok(())
     }
 

@@ -61,6 +61,9 @@ impl Source {
         let line_at = |offset: usize| 1 + text[..offset].matches('\n').count();
         let open = text.find('{').ok_or_else(|| At::line(0, "there is no `{`"))?;
         let close = open + text[open..].find('}').ok_or_else(|| At::line(line_at(open), "there is no `}`"))?;
+        if let Some(inner) = text[open + 1..close].find('{') {
+            return Err(At::line(line_at(open + 1 + inner), "`{` among initial values: arrays are not supported"));
+        }
         let init = pieces(&text[open + 1..close], line_at(open), ';');
         let body_line = line_at(close);
         let body = &text[close + 1..];
@@ -169,8 +172,7 @@ fn header(text: &str, threads: usize) -> Result<Header, At> {
         match key {
             "TTHM" => header.hardware = hardware(value, threads).map_err(|what| At::line(line_number, what))?,
             "Variant" => {
-                let skips = |word: &str| matches!(word.to_ascii_lowercase().as_str(), "imprecise" | "handled" | "skip");
-                header.skips_faults = value.split(',').any(|word| skips(word.trim()));
+                header.skips_faults = skips_faults(value).map_err(|what| At::line(line_number, what))?;
             }
             "EL0" => {
                 let users = value.split(',').map(|word| word.trim().strip_prefix('P')?.parse().ok());
@@ -181,6 +183,18 @@ fn header(text: &str, threads: usize) -> Result<Header, At> {
         }
     }
     Ok(header)
+}
+
+/// Whether a fault is passed over. A variant that means another machine is refused; each test runs with and without ETS2.
+fn skips_faults(variants: &str) -> Result<bool, String> {
+    let words = variants.split([',', ' ']).map(|word| word.trim().to_ascii_lowercase()).filter(|word| !word.is_empty());
+    words.into_iter().try_fold(false, |skips, word| match word.as_str() {
+        "imprecise" | "handled" | "skip" => Ok(true),
+        "vmsa" | "kvm" | "precise" | "fatal" | "faulttohandler" | "ets2" => Ok(skips),
+        _ => {
+            Err(format!("variant `{word}` is not supported, expected vmsa, fatal, handled, precise, imprecise or ets2"))
+        }
+    })
 }
 
 /// `HA`, `HA HD`, `P0:HA P1:HD`.

@@ -22,8 +22,11 @@ fn inside<'a>(text: &'a str, function: &str) -> Option<&'a str> {
     text.strip_prefix(function)?.trim_start().strip_prefix('(')?.strip_suffix(')').map(str::trim)
 }
 
-/// A number: decimal or `0x`.
+/// A number: decimal or `0x`, and below zero in two's complement.
 pub(super) fn number(text: &str) -> Option<u64> {
+    if let Some(rest) = text.strip_prefix('-') {
+        return number(rest.trim_start()).filter(|_| !rest.starts_with('-')).map(u64::wrapping_neg);
+    }
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),

@@ -67,6 +67,9 @@ impl Source<'_> {
             _ => match word {
                 "true" => Ok(Condition::Constant(true)),
                 "false" => Ok(Condition::Constant(false)),
+                _ if word.is_empty() && self.reader.0.trim().is_empty() => {
+                    Err("the condition ends early, expected `THREAD:REGISTER = VALUE` or another".to_owned())
+                }
                 _ => Err(format!("expected a condition at `{word}{}`", self.reader.0)),
             },
         }

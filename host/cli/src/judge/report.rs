@@ -20,7 +20,9 @@ pub(super) fn text(
     }
     let (lints, violations): (Vec<&Finding>, Vec<&Finding>) = judge.findings().iter().partition(|it| it.is_lint());
     let counted = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
-    let lines = counted(judge.steps(), "event");
+    let judged = counted(judge.steps(), "event");
+    // What comes after a line that cannot have happened is not judged.
+    let lines = if judge.is_over() { judged } else { format!("judged only as far as it makes sense: {judged}") };
     let needless = if lints.is_empty() { String::new() } else { format!(", {} not needed", lints.len()) };
     let hidden = violations.len().saturating_sub(1);
     let more = if hidden == 0 || is_all { "" } else { "; the first is told, --all tells every one" };

@@ -1,0 +1,65 @@
+//! The command line of `cargo xtask check`: what makes no sense is one line that says what was expected, and status 2.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn checks(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_checks")).args(arguments).output().expect("the command")
+}
+
+#[track_caller]
+fn refused(arguments: &[&str], parts: &[&str]) {
+    let output = checks(arguments);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+    assert!(output.stdout.is_empty() && text.lines().count() == 1, "{arguments:?}: {text}");
+    assert!(parts.iter().all(|part| text.contains(part)), "{arguments:?}: {parts:?} is not in {text}");
+}
+
+#[test]
+fn options_that_make_no_sense_are_refused() {
+    refused(&["--seed", "x"], &["--seed `x`, expected a number"]);
+    refused(&["--seed", "18446744073709551616"], &["--seed"]);
+    refused(&["--events", "-1"], &["--events `-1`, expected a number"]);
+    refused(&["--minutes", "soon"], &["--minutes `soon`, expected a number of minutes"]);
+    refused(&["--minutes", "NaN"], &["--minutes is 0 to 1000000"]);
+    refused(&["--minutes", "1", "--events", "5"], &["both say how long"]);
+    refused(&["--mutants", "--seed", "3"], &["--seed, --minutes and --events go with neither"]);
+    refused(&["--schedule", "x", "--mutants"], &["two different checks"]);
+    refused(&["--schedule", "x", "--events", "5"], &["go with neither"]);
+    refused(&["--fast"], &["--fast", "see --help"]);
+    refused(&["remap"], &["remap", "see --help"]);
+}
+
+#[test]
+fn schedules_that_make_no_sense_are_refused_with_their_line() {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.schedule", std::process::id()));
+    let name = path.display().to_string();
+    let bad = |bytes: &[u8], parts: &[&str]| {
+        std::fs::write(&path, bytes).expect("a file");
+        refused(&["--schedule", &name], parts);
+    };
+    bad(b"", &[":1: an empty file"]);
+    bad(b"\xff\xfe", &[":1: ", "expected `vellum schedule 1`"]);
+    bad(b"vellum schedule 1\nworkload remap\nrun 0x", &[":3: `0x`, expected NUMBERxNUMBER"]);
+    bad(b"vellum schedule 1\nworkload remap\n", &[":2: no line `run"]);
+    bad(b"vellum schedule 1\nworkload nothing\nrun 0x1", &[":2: no workload `nothing`, expected one of"]);
+    std::fs::remove_file(&path).expect("the file");
+    refused(&["--schedule", &name], &["No such file"]);
+}
+
+/// Mutated code is abandoned by unwinding. This binary is built as a release is: a panic ends it.
+#[test]
+fn a_build_that_cannot_unwind_says_so() {
+    for arguments in [&["--events", "0"][..], &["--mutants"], &[]] {
+        refused(arguments, &["ends at the first panic", "run `cargo xtask check`"]);
+    }
+}
+
+#[test]
+fn help_teaches_by_example() {
+    let output = checks(&["--help"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text.contains("Examples:") && text.contains("--schedule target/checks/"), "{text}");
+}
