@@ -21,9 +21,10 @@ const FRAMES: u64 = 0x4000_0000;
 const COUNT: usize = 3;
 const PAGE: u64 = Granule4K::SIZE_BYTES;
 const BLOCK: u64 = 2 << 20;
-/// What is mapped: one block. The reader looks up this page of it, whose output address is this.
-const AT: VirtAddr = VirtAddr::new(BLOCK + 7 * PAGE);
-const TO: PhysAddr = PhysAddr::new(0x8000_0000 + 7 * PAGE);
+/// What is mapped: one block. The reader looks up this page of it, whose output address is this: the first, whose descriptor
+/// stands where a table on a list keeps its link.
+const AT: VirtAddr = VirtAddr::new(BLOCK);
+const TO: PhysAddr = PhysAddr::new(0x8000_0000);
 /// What whoever uses a freed table next writes into it: as a page, it would lead elsewhere.
 const REUSED: Descriptor = Descriptor::new(0xdead_b003);
 
@@ -43,12 +44,16 @@ struct Memory {
     plain: Vec<Plain>,
     /// Whether barriers do anything: without them some order must show a wrong translation.
     has_barriers: bool,
+    /// Whether tables that come free wait for readers: without that some order must show a wrong translation.
+    waits_for_views: bool,
+    handshake: Handshake,
 }
 
 impl Memory {
-    fn new(has_barriers: bool) -> Self {
+    fn new(has_barriers: bool, waits_for_views: bool) -> Self {
         let plain = (0..COUNT * Granule4K::ENTRIES).map(|_| Plain::new(REUSED.bits())).collect();
-        Self { shared: std::array::from_fn(|_| AtomicU64::new(REUSED.bits())), plain, has_barriers }
+        let shared = std::array::from_fn(|_| AtomicU64::new(REUSED.bits()));
+        Self { shared, plain, has_barriers, waits_for_views, handshake: Handshake::default() }
     }
 
     /// The place of a slot that walks for [`AT`] load: in the root one, in each table the page's.
@@ -56,7 +61,7 @@ impl Memory {
         let number = ((slot.address().bits() - FRAMES) / 8) as usize;
         let (frame, index) = (number / Granule4K::ENTRIES, number % Granule4K::ENTRIES);
         match (frame, index) {
-            (_, 7) => Ok(&self.shared[frame]),
+            (1.., 0) => Ok(&self.shared[frame]),
             (0, 1) => Ok(&self.shared[COUNT]),
             _ => Err(&self.plain[number]),
         }
@@ -84,6 +89,12 @@ impl Platform for Memory {
     fn maintain(&self, operation: Maintenance) {
         if self.has_barriers && matches!(operation, Maintenance::DSB_ISHST | Maintenance::DSB_ISH) {
             fence(Release);
+        }
+    }
+
+    fn wait_for_views(&self) {
+        if self.waits_for_views {
+            self.handshake.wait();
         }
     }
 }
@@ -151,48 +162,44 @@ fn protect(is_read_only: bool) -> Change<El1> {
 }
 
 /// Translates the page twice. It has been mapped all the time, and must be found where it is.
-fn read(memory: &Memory, root: PhysAddr, handshake: &Handshake) {
+fn read(memory: &Memory, root: PhysAddr) {
     let view = View::new(memory, geometry(), REGIME, root);
     for _ in 0..2 {
         assert_eq!(view.translate(AT).map(|found| found.output), Some(TO));
-        handshake.answer();
+        memory.handshake.answer();
     }
-    handshake.leave();
+    memory.handshake.leave();
 }
 
 /// The reader beside an editor that splits the block, in every order.
 fn explore_split(has_barriers: bool) {
     loom::model(move || {
-        let shared = Arc::new((Memory::new(has_barriers), Handshake::default()));
+        let memory = Arc::new(Memory::new(has_barriers, true));
         let mut reserve = Reserve::new();
-        let mut table = mapped(&shared.0, &mut reserve);
-        let (reader, root) = (Arc::clone(&shared), table.root());
-        let reader = thread::spawn(move || read(&reader.0, root, &reader.1));
-        let retired = change(&shared.0, &mut table, &mut reserve, protect(true));
+        let mut table = mapped(&memory, &mut reserve);
+        let (reader, root) = (Arc::clone(&memory), table.root());
+        let reader = thread::spawn(move || read(&reader, root));
+        let retired = change(&memory, &mut table, &mut reserve, protect(true));
         assert_eq!((retired.count(), reserve.count()), (0, COUNT - 2), "the block was split");
         reader.join().expect("the reader reads right");
     });
 }
 
 /// The reader beside an editor that folds a split block again and gives its table to somebody else, in every order.
-fn explore_fold(waits_for_walkers: bool) {
+fn explore_fold(waits_for_views: bool) {
     loom::model(move || {
-        let shared = Arc::new((Memory::new(true), Handshake::default()));
-        let (memory, handshake) = &*shared;
+        let memory = Arc::new(Memory::new(true, waits_for_views));
         let mut reserve = Reserve::new();
-        let mut table = mapped(memory, &mut reserve);
+        let mut table = mapped(&memory, &mut reserve);
         for is_read_only in [true, false] {
-            assert_eq!(change(memory, &mut table, &mut reserve, protect(is_read_only)).count(), 0);
+            assert_eq!(change(&memory, &mut table, &mut reserve, protect(is_read_only)).count(), 0);
         }
-        let (reader, root) = (Arc::clone(&shared), table.root());
-        let reader = thread::spawn(move || read(&reader.0, root, &reader.1));
+        let (reader, root) = (Arc::clone(&memory), table.root());
+        let reader = thread::spawn(move || read(&reader, root));
         let from = VirtAddr::new(BLOCK)..VirtAddr::new(2 * BLOCK);
-        let mut retired = change(memory, &mut table, &mut reserve, Change::Collapse { from });
-        if waits_for_walkers {
-            handshake.wait();
-        }
-        let freed = retired.take(memory).expect("the table of pages comes free");
-        memory.store(Slot::new(freed, 7), REUSED);
+        let mut retired = change(&memory, &mut table, &mut reserve, Change::Collapse { from });
+        let freed = retired.take(&*memory).expect("the table of pages comes free");
+        memory.store(Slot::new(freed, 0), REUSED);
         reader.join().expect("the reader reads right");
     });
 }

@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use pagetable::{Change, El1, Licence, PageTable, Platform, Rehearsal, Reserve, Scope, Slot, Step, TlbFeatures};
+use pagetable::{Change, El1, Licence, PageTable, Platform, Reserve, Scope, Slot, TlbFeatures};
 use vmsa::{
     AddressHalf, Descriptor, Geometry, Granule, Granule4K, Layout, LeafSize, Maintenance, PhysAddr, Stage1Attributes,
     VirtAddr,
@@ -41,49 +41,17 @@ impl Platform for Machine {
     }
 
     fn maintain(&self, operation: Maintenance) {
+        // No TLB holds this pool, so that it is enough to tell what a kernel would execute.
+        println!("  {operation}");
         match operation {
             // In a kernel: `Barrier::DSB_ISHST => asm!("dsb ishst")`, `DSB_ISH => asm!("dsb ish")`, `Isb => asm!("isb")`,
             // and `asm!("dsb sy")` for any other. None may be left out, or merged with the next.
             Maintenance::Barrier(_) => fence(Ordering::SeqCst),
             // In a kernel: `TlbiOp::VAALE1IS => asm!("tlbi vaale1is, {}", in(reg) operand)` and so on for VAAE1IS and
-            // RVAALE1IS, RVAAE1IS (with FEAT_TLBIRANGE); `asm!("tlbi vmalle1is")` for any other. No TLB holds this pool.
+            // RVAALE1IS, RVAAE1IS (with FEAT_TLBIRANGE); `asm!("tlbi vmalle1is")` for any other.
             Maintenance::Invalidate(_operation, _operand) => {}
         }
     }
-}
-
-/// Tells what the changes would do, then makes them.
-fn change(
-    title: &str,
-    table: &mut PageTable<'_, Granule4K, El1, Machine>,
-    machine: &Machine,
-    reserve: &mut Reserve,
-    changes: &[Change<El1>],
-) -> Result<(), Box<dyn Error>> {
-    // The promise: nobody needs what is broken while it is. A kernel gives what makes this true, such as a lock's guard.
-    let licence = Licence::break_before_make(&());
-    println!("{title}");
-    let rehearsal = Rehearsal::new(machine);
-    let mut rehearsed = table.over(&rehearsal);
-    let mut gather = rehearsed.gather();
-    rehearsed.plan(changes, Some(&licence))?.with(&mut rehearsal.reserve(reserve))?.apply(&mut gather);
-    let _ = gather.finish(&rehearsal);
-    let steps = rehearsal.into_steps();
-    let page = |step: &Step| match step {
-        Step::Store(slot, _) => Some(slot.address().align_down(Granule4K::SIZE_BYTES)),
-        _ => None,
-    };
-    for run in steps.chunk_by(|one, next| page(one).is_some() && page(one) == page(next)) {
-        let more = if run.len() > 1 { format!(" and {} more", run.len() - 1) } else { String::new() };
-        println!("  {}{more}", run[0]);
-    }
-    let mut gather = table.gather();
-    table.plan(changes, Some(&licence))?.with(reserve)?.apply(&mut gather);
-    let mut retired = gather.finish(machine);
-    while let Some(page) = retired.take(machine) {
-        reserve.add(machine, page);
-    }
-    Ok(())
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -91,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let machine = Machine { base, pool: (0..8 * Granule4K::ENTRIES).map(|_| AtomicU64::new(!0)).collect() };
     let mut reserve = Reserve::new();
     (0..8).for_each(|page| reserve.add(&machine, base + page * Granule4K::SIZE_BYTES));
-    let geometry = Geometry::new(39, Layout::Bits48, AddressHalf::Upper)?;
+    let geometry = Geometry::<Granule4K>::new(39, Layout::Bits48, AddressHalf::Upper)?;
     // From the ID registers of every CPU: `IdRegisters::has_range_invalidation` and its neighbours.
     let tlb = TlbFeatures { range: true, level_hints: false, repeat: false };
     let regime = El1 { scope: Scope::Global, tlb, hardware_updates: false };
@@ -109,8 +77,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("make the page writable again", Change::Protect { from: page, set: nothing, clear: read_only }),
         ("collapse", Change::Collapse { from: blocks }),
     ];
-    for (title, step) in steps {
-        change(title, &mut table, &machine, &mut reserve, &[step])?;
+    // The promise: nobody needs what is broken while it is. A kernel gives what makes this true, such as a lock's guard.
+    let licence = Licence::break_before_make(&());
+    for (title, change) in steps {
+        println!("{title}");
+        let mut gather = table.gather();
+        table.plan(&[change], Some(&licence))?.with(&mut reserve)?.apply(&mut gather);
+        let mut retired = gather.finish(&machine);
+        while let Some(page) = retired.take(&machine) {
+            reserve.add(&machine, page);
+        }
     }
     let found = table.view().translate(start + 0x5678).ok_or("not mapped")?;
     println!("{} leads to {} by a {}", start + 0x5678, found.output, found.size);

@@ -58,7 +58,8 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     /// Completes everything so far: stores become visible, TLBs forget, and the tables that were unlinked come free. The
     /// gather is empty then, and may collect again.
     ///
-    /// The caller sees to it that no [`crate::View`] still walks the tables that were unlinked.
+    /// The platform is asked to wait for every [`crate::View`] that may be in a table that comes free
+    /// ([`Platform::wait_for_views`]).
     #[inline]
     pub fn finish<P: Platform>(&mut self, platform: &P) -> Retired {
         if self.is_pending {
@@ -134,6 +135,8 @@ impl<G: Granule, R: Regime> Gather<G, R> {
 
     /// A table came free that was never live.
     pub(crate) fn retire<P: Platform>(&mut self, platform: &P, table: Table) {
+        // A view that came before the table was unlinked may be in it, and is not to meet the links of a list.
+        platform.wait_for_views();
         collect(platform, self.geometry, table, &mut self.retired);
     }
 
@@ -157,6 +160,9 @@ impl<G: Granule, R: Regime> Gather<G, R> {
         }
         // This PE's own fetches and walks may go on with what they had until a context synchronization event.
         R::synchronize(platform);
+        if !self.subtrees.is_empty() {
+            platform.wait_for_views();
+        }
         self.subtrees.for_each(|&table| collect(platform, self.geometry, table, &mut self.retired));
         (self.ranges, self.subtrees, self.resized, self.is_pending) = (Few::new(), Few::new(), None, false);
     }

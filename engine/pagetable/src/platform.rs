@@ -69,6 +69,11 @@ pub trait Platform {
 
     /// Executes a barrier or a TLBI.
     fn maintain(&self, operation: Maintenance);
+
+    /// Returns when every walk of a [`crate::View`] that has begun by now has ended, on every CPU. The engine asks before it
+    /// writes into a table that it has unlinked, for such a walk may still be in it. Where no view walks beside a change
+    /// there is nothing to wait for, as in what is given here.
+    fn wait_for_views(&self) {}
 }
 
 impl<P: Platform> Platform for &P {
@@ -86,5 +91,9 @@ impl<P: Platform> Platform for &P {
 
     fn maintain(&self, operation: Maintenance) {
         (**self).maintain(operation)
+    }
+
+    fn wait_for_views(&self) {
+        (**self).wait_for_views()
     }
 }

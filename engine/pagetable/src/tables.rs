@@ -76,7 +76,7 @@ impl Reserve {
     }
 }
 
-/// Tables that no TLB, walk cache or walker of hardware can reach any more. Only [`crate::Gather::finish`] makes them.
+/// Tables that no TLB, walk cache or walker can reach any more, be it of hardware or a [`crate::View`]. Only [`crate::Gather::finish`] makes them.
 #[derive(Debug, Default)]
 #[must_use = "retired tables leak unless they go back to where tables come from"]
 pub struct Retired(pub(crate) TableList);

@@ -101,4 +101,8 @@ impl<P: Platform, S: Fn(Line)> Platform for Traced<P, S> {
         self.tell(Act::Maintain(operation));
         self.platform.maintain(operation);
     }
+
+    fn wait_for_views(&self) {
+        self.platform.wait_for_views();
+    }
 }

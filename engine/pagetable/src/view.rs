@@ -11,6 +11,8 @@ use crate::walk::{Next, Table, descend, walk};
 
 /// A view of a page table. It reads each descriptor once, and believes none of them: tables may lead in a circle or beyond
 /// memory. A walk ends at level 3 as hardware's does, so that the range bounds it: one turn for a page at most.
+///
+/// Where views walk beside changes, [`Platform::wait_for_views`] keeps the tables that they are in from being used again.
 #[derive(Debug)]
 pub struct View<'p, G: Granule, R: Regime, P: Platform> {
     platform: &'p P,

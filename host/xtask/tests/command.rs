@@ -61,7 +61,8 @@ fn a_file_that_will_not_do_is_told_at_once() {
         path.to_str().expect("a name in UTF-8").to_string()
     };
     let missing = folder.join("missing").to_str().expect("a name in UTF-8").to_string();
-    let (short, image) = (file("short", b"MZ"), file("image", &[0x5a; 4096]));
+    let header = |bytes: usize| [&[0; 56][..], b"ARM\x64", &[0; 4]].concat()[..bytes].to_vec();
+    let (short, image) = (file("short", &header(60)), file("image", &[0x5a; 4096]));
     let (wrong, folder_itself) =
         (file("wrong.toml", b"[[cpu]]\ncpus = 9"), folder.to_str().expect("UTF-8").to_string());
     for arguments in [

@@ -39,7 +39,8 @@ impl Attributes for Stage1Attributes {
 pub enum Scope {
     /// Every address space's: global leaves, of the kernel.
     Global,
-    /// One address space's: non-global leaves, with this ASID.
+    /// One address space's, with this ASID. Every leaf has [`Stage1Attributes::NOT_GLOBAL`]: a TLB keeps one without it when
+    /// it forgets all of an ASID (ASIDE1IS).
     Asid(u16),
 }
 

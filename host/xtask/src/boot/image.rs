@@ -14,6 +14,7 @@ use elf::{
 /// Where the header of the Linux arm64 boot protocol keeps `image_size` and its magic, in bytes from the start.
 const IMAGE_SIZE_OFFSET: usize = 16;
 const MAGIC_OFFSET: usize = 56;
+const HEADER_BYTES: usize = 64;
 const MAGIC: &[u8; 4] = b"ARM\x64";
 /// An Image larger than this is a segment that went astray.
 const LARGEST_BYTES: u64 = 256 << 20;
@@ -50,7 +51,7 @@ pub(crate) fn flatten(file: &[u8]) -> Result<Vec<u8>, String> {
 
 /// The memory that an Image takes, by its header; none if it has no header.
 pub(crate) fn size_bytes(image: &[u8]) -> Option<u64> {
-    if image.get(MAGIC_OFFSET..MAGIC_OFFSET + MAGIC.len()) != Some(MAGIC) {
+    if image.len() < HEADER_BYTES || image.get(MAGIC_OFFSET..MAGIC_OFFSET + MAGIC.len()) != Some(MAGIC) {
         return None;
     }
     let bytes = image.get(IMAGE_SIZE_OFFSET..IMAGE_SIZE_OFFSET + 8)?;
