@@ -78,7 +78,7 @@ impl Machine {
         }
         // Straight from one valid descriptor to another, with no break in between.
         let replaced = (old & VALID != 0).then_some(word);
-        for place in self.may().places_of(word) {
+        for place in self.may().places_of(word).iter() {
             let tag = self.may().space(place.space).space.tag();
             let question = Question {
                 through: Some(Through::Word(word, value)),

@@ -207,7 +207,7 @@ impl May {
     }
 
     /// False when no walk of stage 2 for `first..=last` can pass the thing.
-    fn is_through_stage2(&self, tag: Tag, through: &Through, first: u64, last: u64) -> bool {
+    pub(super) fn is_through_stage2(&self, tag: Tag, through: &Through, first: u64, last: u64) -> bool {
         match through {
             Through::Record(record) => {
                 let (from, to) = (record.start.min(record.own_start), record.last().max(record.own_last()));
@@ -259,19 +259,26 @@ impl May {
         answer
     }
 
+    /// Stage 2 of `vmid` may answer differently for `first..=last`.
+    fn forget_answers(&mut self, vmid: u16, first: u64, last: u64) {
+        self.answers.forget(vmid, first, last);
+        self.paths.forget_beneath(first >> 12, last >> 12);
+    }
+
     /// A word of a stage-2 table changed, or who may see which of `values` there.
     pub(crate) fn forget_answers_of_word(&mut self, word: u64, values: &[u64]) {
+        self.forget_paths_of_word(word);
         // Each member of a contiguous set may answer for every other.
         let is_in_set = values.iter().any(|value| value & CONTIGUOUS != 0);
-        for place in self.places_of(word) {
+        for place in self.places_of(word).iter() {
             if let Space::Two(stage2) = &self.space(place.space).space {
                 let (vmid, geometry) = (stage2.vmid, stage2.geometry);
                 if !is_in_set {
-                    self.answers.forget(vmid, place.start, place.last);
+                    self.forget_answers(vmid, place.start, place.last);
                     continue;
                 }
                 let set = geometry.contiguous_log2(place.level).unwrap_or(0) + geometry.slot_shift(place.level);
-                self.answers.forget(vmid, place.start >> set << set, place.last | ((1 << set) - 1));
+                self.forget_answers(vmid, place.start >> set << set, place.last | ((1 << set) - 1));
             }
         }
     }
@@ -280,15 +287,16 @@ impl May {
     pub(crate) fn forget_answers_of_entry(&mut self, entry: &Entry) {
         if entry.tag.regime == Regime::Stage2 {
             let (first, last) = (entry.start.min(entry.own_start), entry.last().max(entry.own_last()));
-            self.answers.forget(entry.tag.vmid, first, last);
+            self.forget_answers(entry.tag.vmid, first, last);
         }
     }
 
     /// Who may walk the page table changed.
     pub(crate) fn forget_answers_of_space(&mut self, space: SpaceId) {
+        self.paths.forget_way(space, 0, u64::MAX);
         if let Space::Two(stage2) = &self.space(space).space {
             let vmid = stage2.vmid;
-            self.answers.forget(vmid, 0, u64::MAX);
+            self.forget_answers(vmid, 0, u64::MAX);
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Deref;
 
 use super::entry::SpaceId;
 use super::may::{May, Space};
@@ -25,12 +26,46 @@ pub(crate) struct Use {
 }
 
 /// A descriptor's place in a page table.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Place {
     pub(crate) space: SpaceId,
     pub(crate) level: i8,
     pub(crate) start: u64,
     pub(crate) last: u64,
+}
+
+/// Nearly every descriptor has no more places than this, and needs no allocation.
+const FEW: usize = 4;
+
+/// All places of a descriptor.
+#[derive(Default, Debug)]
+pub(crate) struct Places {
+    count: usize,
+    few: [Place; FEW],
+    /// All of them, once they are more.
+    many: Vec<Place>,
+}
+
+impl Places {
+    fn push(&mut self, place: Place) {
+        if self.count < FEW {
+            self.few[self.count] = place;
+        } else {
+            if self.many.is_empty() {
+                self.many.extend_from_slice(&self.few);
+            }
+            self.many.push(place);
+        }
+        self.count += 1;
+    }
+}
+
+impl Deref for Places {
+    type Target = [Place];
+
+    fn deref(&self) -> &[Place] {
+        if self.count <= FEW { &self.few[..self.count] } else { &self.many }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -74,18 +109,19 @@ impl May {
         let is_root = self.spaces().any(|(_, it)| it.is_used() && it.space.root() & !0xfff == page);
         if !is_held && !is_root {
             self.index.forget(page);
+            self.paths.forget_all();
         }
     }
 
     /// Everywhere that `word` is a descriptor.
-    pub(crate) fn places_of(&self, word: u64) -> Vec<Place> {
-        let uses = self.index.uses(word).iter().filter(|it| it.covers(word));
-        uses.map(|it| {
+    pub(crate) fn places_of(&self, word: u64) -> Places {
+        let mut places = Places::default();
+        for it in self.index.uses(word).iter().filter(|it| it.covers(word)) {
             let shift = self.space(it.space).space.geometry().slot_shift(it.level);
             let start = it.base + (((word - it.table) / 8) << shift);
-            Place { space: it.space, level: it.level, start, last: start + ((1 << shift) - 1) }
-        })
-        .collect()
+            places.push(Place { space: it.space, level: it.level, start, last: start + ((1 << shift) - 1) });
+        }
+        places
     }
 
     /// False when `word` says nothing of input addresses `first..=last` in any page table of `tag`.

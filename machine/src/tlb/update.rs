@@ -43,7 +43,7 @@ impl May {
         self.visible.store(cpu, word, old);
         self.memory.set_word(word, value);
         self.forget_answers_of_word(word, &[old, value]);
-        for place in self.places_of(word) {
+        for place in self.places_of(word).iter() {
             self.index_value(place.space, place.level, value, place.start, Hierarchy::default());
         }
     }
@@ -60,7 +60,7 @@ impl May {
         if self.visible.old(word).iter().any(|old| old.value == value) {
             return;
         }
-        for place in self.places_of(word) {
+        for place in self.places_of(word).iter() {
             let state = self.space_mut(place.space);
             if !state.kept.holders.is_empty() {
                 let kept = state.kept.holders.clone();
@@ -75,7 +75,7 @@ impl May {
         if value & VALID == 0 {
             return found;
         }
-        for place in self.places_of(word) {
+        for place in self.places_of(word).iter() {
             let question = Question {
                 through: Some(Through::Word(word, value)),
                 deepest: place.level,
@@ -203,7 +203,7 @@ impl May {
     fn forget_hidden(&mut self, word: u64) {
         let mut values: Vec<u64> = self.visible.old(word).iter().map(|old| old.value).collect();
         values.push(self.memory.word(word));
-        for place in self.places_of(word) {
+        for place in self.places_of(word).iter() {
             let state = self.space_mut(place.space);
             if !state.hidden.is_empty() {
                 state.hidden.retain(|(other, value), _| *other != word || values.contains(value));
@@ -224,7 +224,7 @@ impl May {
             self.loose.remove(&(cpu, *word));
             self.visible.store(cpu, *word, *old);
             self.forget_answers_of_word(*word, &[*old, self.memory.word(*word)]);
-            for place in self.places_of(*word) {
+            for place in self.places_of(*word).iter() {
                 self.index_value(place.space, place.level, *old, place.start, Hierarchy::default());
             }
         }

@@ -41,8 +41,8 @@ pub(crate) struct Lost {
 pub(crate) struct Visible {
     old: BTreeMap<u64, Vec<Old>>,
     unfinished: BTreeSet<(u8, u64)>,
-    /// Where there may be old values: bit n for every page whose number is n modulo 64. A hint that may say too much.
-    pages: u64,
+    /// Where there may be old values: one bit for every sixteen words, by `line_bit`. A hint that may say too much.
+    lines: u64,
     /// Stores settle; else only the storing CPU's DSB counts.
     pub(crate) settles: bool,
 }
@@ -60,12 +60,12 @@ impl Visible {
         let old = Old { value, walkers: !0, writer: cpu, settled: None };
         self.old.entry(word).or_default().push(old);
         self.unfinished.insert((cpu, word));
-        self.pages |= page_bit(word);
+        self.lines |= line_bit(word >> 7);
     }
 
     /// Old values of `word`.
     pub(crate) fn old(&self, word: u64) -> &[Old] {
-        if self.pages & page_bit(word) == 0 {
+        if self.lines & line_bit(word >> 7) == 0 {
             return &[];
         }
         self.old.get(&word).map_or(&[], |old| old)
@@ -73,7 +73,8 @@ impl Visible {
 
     /// The first word from `first` to `last`, both of one page, that has an old value.
     pub(crate) fn next_in(&self, first: u64, last: u64) -> Option<u64> {
-        if self.pages & page_bit(first) == 0 {
+        let (low, high) = (first >> 7, last >> 7);
+        if high - low < 4 && (low..=high).all(|line| self.lines & line_bit(line) == 0) || self.lines == 0 {
             return None;
         }
         self.old.range(first..=last).next().map(|(word, _)| *word)
@@ -157,13 +158,14 @@ impl Visible {
             self.old.remove(&word);
         }
         if self.old.is_empty() {
-            self.pages = 0;
+            self.lines = 0;
         }
     }
 }
 
-const fn page_bit(word: u64) -> u64 {
-    1 << (word >> 12 & 63)
+/// Lines that are near each other, and the same lines of neighbouring tables, have bits of their own.
+const fn line_bit(line: u64) -> u64 {
+    1 << ((line ^ line >> 5) & 63)
 }
 
 fn settle(old: &mut [Old], event: u64) {
