@@ -77,7 +77,7 @@ impl Machine {
     fn through(&self, tag: Tag, through: Through, group: &Group) -> Vec<Side> {
         let mut found = Vec::new();
         let about = Question::about(group.first, group.last);
-        let question = Question { through: Some(through), near: Some(group.space), ..about };
+        let question = Question { through: Some(through), is_only_through: true, near: Some(group.space), ..about };
         self.may().each_reached(tag, &question, &mut |seen, holders| {
             if let (true, Found::Entry { entry, is_untranslated: false, .. }) = (seen.route.is_through, seen.found) {
                 found.push(Side { entry, holders: holders.clone(), word: seen.word });

@@ -293,7 +293,6 @@ impl May {
 
     /// Who may walk the page table changed.
     pub(crate) fn forget_answers_of_space(&mut self, space: SpaceId) {
-        self.paths.forget_way(space, 0, u64::MAX);
         if let Space::Two(stage2) = &self.space(space).space {
             let vmid = stage2.vmid;
             self.forget_answers(vmid, 0, u64::MAX);

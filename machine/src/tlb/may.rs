@@ -207,7 +207,7 @@ impl May {
             self.reach_root(id, walkers, question, &mut |seen| {
                 let holders = match &seen.found {
                     _ if !question.takes(seen) => return,
-                    Found::Entry { entry, .. } => self.root_holders(id, entry, seen.route),
+                    Found::Entry { entry, .. } => Self::root_holders(state, entry, seen.route),
                     Found::Fault { .. } => restricted(&state.live, seen.route.walkers),
                 };
                 if !holders.is_empty() {

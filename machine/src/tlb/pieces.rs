@@ -121,8 +121,14 @@ impl May {
         let Part { piece, is_inside, end, .. } = *part;
         let is_every_asked = is_inside && question.wants_faults;
         let mut word = part.word;
+        if word >= end {
+            return;
+        }
+        let mut old = self.visible.next_in(word, end - 8);
         while word < end {
-            let old = self.visible.next_in(word, end - 8);
+            if old.is_some_and(|old| old < word) {
+                old = self.visible.next_in(word, end - 8);
+            }
             if !is_every_asked {
                 let next = part.next_valid(word);
                 word = old.map_or(next, |old| old.min(next));

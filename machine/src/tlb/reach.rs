@@ -266,18 +266,17 @@ impl May {
         });
     }
 
-    /// Whoever may hold what `route` found, walking from the root of `space`.
-    pub(crate) fn root_holders(&self, space: SpaceId, entry: &Entry, route: &Route) -> Holders {
-        let state = self.space(space);
-        let visible = |asid, kept: Cpus| kept & !route.hidden.exactly(asid);
+    /// Whoever may hold what `route` found, walking from the root of `state`.
+    pub(crate) fn root_holders(state: &SpaceState, entry: &Entry, route: &Route) -> Holders {
+        let visible = |asid, kept: Cpus| kept & !route.hidden.exactly(asid) & route.walkers;
         if entry.is_global() {
             let kept = state.kept.holders.iter().fold(0, |all, (asid, kept)| all | visible(asid, kept));
-            return Holders::of(GLOBAL, (state.live.cpus() | kept) & route.walkers);
+            return Holders::of(GLOBAL, state.live.cpus() & route.walkers | kept);
         }
         let mut holders = Self::tagged(entry, &state.live, route.walkers);
         for (asid, kept) in state.kept.holders.iter() {
             if asid != GLOBAL {
-                holders.add(asid, visible(asid, kept) & route.walkers);
+                holders.add(asid, visible(asid, kept));
             }
         }
         holders
@@ -288,9 +287,8 @@ impl May {
         if entry.is_global() {
             return Holders::of(GLOBAL, holders.cpus() & walkers);
         }
-        let mut tagged = holders.clone();
-        tagged.restrict(walkers);
-        tagged.remove(GLOBAL, !0);
+        let mut tagged = Holders::none();
+        holders.iter().filter(|(asid, _)| *asid != GLOBAL).for_each(|(asid, cpus)| tagged.add(asid, cpus & walkers));
         tagged
     }
 }

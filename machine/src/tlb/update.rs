@@ -78,6 +78,7 @@ impl May {
         for place in self.places_of(word).iter() {
             let question = Question {
                 through: Some(Through::Word(word, value)),
+                is_only_through: true,
                 deepest: place.level,
                 near: Some(place.space),
                 is_exact: true,
@@ -112,7 +113,8 @@ impl May {
 
     /// Entries of every context above a stage 2 whose walk used the stale stage-2 `record`, and those below a kept table.
     pub(crate) fn entries_beyond(&self, record: &Entry) -> Vec<Held> {
-        let question = Question { through: Some(Through::Record(*record)), ..Question::about(0, u64::MAX) };
+        let through = Some(Through::Record(*record));
+        let question = Question { through, is_only_through: true, ..Question::about(0, u64::MAX) };
         let found = self.gather_beyond(record, &question);
         debug_assert!(
             {
@@ -277,10 +279,11 @@ impl May {
         state.kept.passed.forget(&gone);
         state.kept.holders.merge(&gone);
         state.kept.holders.subtract(&come);
-        for hidden in state.hidden.values_mut() {
-            hidden.subtract(&come);
+        if !state.hidden.is_empty() {
+            state.hidden.values_mut().for_each(|hidden| hidden.subtract(&come));
+            state.hidden.retain(|_, hidden| !hidden.is_empty());
+            self.paths.forget_way(space, 0, u64::MAX);
         }
-        state.hidden.retain(|_, hidden| !hidden.is_empty());
         self.forget_answers_of_space(space);
         if is_unknown && !come.is_empty() {
             self.index_space(space);
@@ -324,8 +327,9 @@ impl May {
                 }
             }
             state.kept.marks = marks;
-            if !state.is_used() {
+            if !state.is_used() && !state.hidden.is_empty() {
                 state.hidden.clear();
+                self.paths.forget_way(id, 0, u64::MAX);
             }
             self.forget_answers_of_space(id);
         }
