@@ -41,6 +41,11 @@ impl Page {
         next(&self.odd, slot)
     }
 
+    /// True when there are words with the Contiguous bit.
+    pub(crate) fn has_contiguous(&self) -> bool {
+        self.contiguous != Bits::default()
+    }
+
     /// The first of them that has the Contiguous bit too.
     pub(crate) fn next_contiguous(&self, slot: usize) -> Option<usize> {
         next(&self.contiguous, slot)

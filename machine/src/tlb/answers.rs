@@ -109,10 +109,16 @@ pub(crate) struct FaultBeneath {
 /// VMID, first and last page.
 type Key = (u16, u64, u64);
 
+/// A single page: the VMID above its number.
+const fn page_key(vmid: u16, page: u64) -> u64 {
+    const MOST: u64 = (1 << 48) - 1;
+    (vmid as u64) << 48 | if page < MOST { page } else { MOST }
+}
+
 /// What is known, by addresses: of single pages, and of longer ranges, which are few.
 #[derive(Debug)]
 struct Known<T> {
-    pages: BTreeMap<Key, Arc<T>>,
+    pages: BTreeMap<u64, Arc<T>>,
     ranges: BTreeMap<Key, Arc<T>>,
 }
 
@@ -128,23 +134,27 @@ impl<T> Default for Known<T> {
 
 impl<T> Known<T> {
     fn get(&self, key: Key) -> Option<Arc<T>> {
-        let known = if key.1 == key.2 { &self.pages } else { &self.ranges };
-        known.get(&key).cloned()
+        if key.1 == key.2 { self.pages.get(&page_key(key.0, key.1)) } else { self.ranges.get(&key) }.cloned()
     }
 
     fn learn(&mut self, key: Key, found: &Arc<T>) {
-        let (known, most) =
-            if key.1 == key.2 { (&mut self.pages, MOST_PAGES) } else { (&mut self.ranges, MOST_RANGES) };
-        if known.len() >= most {
-            known.clear();
+        if key.1 == key.2 {
+            if self.pages.len() >= MOST_PAGES {
+                self.pages.clear();
+            }
+            self.pages.insert(page_key(key.0, key.1), found.clone());
+        } else {
+            if self.ranges.len() >= MOST_RANGES {
+                self.ranges.clear();
+            }
+            self.ranges.insert(key, found.clone());
         }
-        known.insert(key, found.clone());
     }
 
     fn forget(&mut self, vmid: u16, first: u64, last: u64) {
         let overlaps = |key: &Key| key.0 == vmid && key.1 <= last && key.2 >= first;
         self.ranges.retain(|key, _| !overlaps(key));
-        while let Some((&key, _)) = self.pages.range((vmid, first, 0)..=(vmid, last, u64::MAX)).next() {
+        while let Some((&key, _)) = self.pages.range(page_key(vmid, first)..=page_key(vmid, last)).next() {
             self.pages.remove(&key);
         }
     }
@@ -267,10 +277,11 @@ impl May {
 
     /// A word of a stage-2 table changed, or who may see which of `values` there.
     pub(crate) fn forget_answers_of_word(&mut self, word: u64, values: &[u64]) {
-        self.forget_paths_of_word(word);
+        let places = self.places_of(word);
+        self.forget_paths_of_word(&places);
         // Each member of a contiguous set may answer for every other.
         let is_in_set = values.iter().any(|value| value & CONTIGUOUS != 0);
-        for place in self.places_of(word).iter() {
+        for place in places.iter() {
             if let Space::Two(stage2) = &self.space(place.space).space {
                 let (vmid, geometry) = (stage2.vmid, stage2.geometry);
                 if !is_in_set {

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 
 use super::entry::SpaceId;
+use super::index::Place;
 use super::may::{May, Space};
 use super::question::{Only, Question, Through};
 use super::reach::{Found, Route, Sink, Start, Step, Taken};
@@ -182,13 +183,26 @@ impl May {
                 self.note_pages(path, start.table, start.is_located, start.level);
                 self.each_step(path.space, &start, route, question, &mut |taken| self.follow(path, question, taken));
             }
-            _ => {
-                if let Step::Below(start) = step {
-                    self.note_pages(path, start.table, start.is_located, start.level);
-                }
-                path.steps.push(Kept { step, level, word, is_inside, route: route.clone() });
+            Step::Below(start) => {
+                self.note_pages(path, start.table, start.is_located, start.level);
+                self.locate(path, question, &start, taken);
             }
+            _ => path.steps.push(Kept { step, level, word, is_inside, route: route.clone() }),
         }
+    }
+
+    /// Adds a table of the last level: where it is, if it is but one page and nobody asks how stage 2 may fault instead.
+    fn locate(&self, path: &mut Path, question: &Question, start: &Start, taken: &Taken<'_>) {
+        let Taken { step, level, word, is_inside, route } = *taken;
+        let state = self.space(path.space);
+        let is_page = state.space.geometry().slots(start.level) * 8 == 0x1000;
+        if state.beneath.is_none() || start.is_located || !is_page || question.wants_faults {
+            return path.steps.push(Kept { step, level, word, is_inside, route: route.clone() });
+        }
+        self.each_way(state, start.table, route, question, &mut |table, route| {
+            let step = Step::Below(Start { table, is_located: true, ..*start });
+            path.steps.push(Kept { step, level, word, is_inside, route: route.clone() });
+        });
     }
 
     /// Where the table is, and the part of it that is asked about, stage 2 says.
@@ -219,9 +233,9 @@ impl May {
         self.places_of(word).iter().any(|place| place.space == path.space && place.level < LAST)
     }
 
-    /// A word of a table changed, or who may see which value there: it is on the way to the addresses of its whole set.
-    pub(super) fn forget_paths_of_word(&mut self, word: u64) {
-        for place in self.places_of(word).iter() {
+    /// What is, or may be seen, at `places` changed: each is on the way to the addresses of its whole set.
+    pub(super) fn forget_paths_of_word(&mut self, places: &[Place]) {
+        for place in places {
             if place.level < LAST {
                 let geometry = self.space(place.space).space.geometry();
                 let set = geometry.contiguous_log2(place.level).unwrap_or(0) + geometry.slot_shift(place.level);

@@ -21,6 +21,7 @@ struct Piece<'a> {
 }
 
 /// A run of its slots that are all asked about, or none of them.
+#[derive(Clone, Copy)]
 struct Part<'a> {
     piece: &'a Piece<'a>,
     /// Where the piece is.
@@ -111,10 +112,16 @@ impl May {
         let border = |index: u64| address + (index.clamp(piece.index, piece.index + piece.count) - piece.index) * 8;
         let (first, end) = (border(piece.inside.0), border(piece.inside.1.saturating_add(1)));
         let last = border(piece.index + piece.count);
-        for (word, end, is_inside) in [(address, first, false), (first, end, true), (end, last, false)] {
-            let part = Part { piece, address, words, word, end, is_inside };
-            self.step_in_part(&part, route, question, steps);
+        let part = Part { piece, address, words, word: first, end, is_inside: true };
+        // Most sets are none.
+        let has_others = last - address > end - first
+            && (words.is_some_and(Page::has_contiguous) || self.visible.next_in(address, last - 8).is_some());
+        if !has_others {
+            return self.step_in_part(&part, route, question, steps);
         }
+        self.step_in_part(&Part { word: address, end: first, is_inside: false, ..part }, route, question, steps);
+        self.step_in_part(&part, route, question, steps);
+        self.step_in_part(&Part { word: end, end: last, is_inside: false, ..part }, route, question, steps);
     }
 
     fn step_in_part(&self, part: &Part<'_>, route: &Route, question: &Question, steps: Steps<'_>) {

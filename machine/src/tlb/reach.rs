@@ -170,6 +170,13 @@ impl May {
         if !slot.is_inside && !is_set || route.walkers & walkers == 0 {
             return;
         }
+        let format = slot.state.space.format();
+        let level = slot.start.level;
+        let descriptor = format.settled(level, value);
+        // Nothing lies beyond the last level.
+        if level == 3 && !question.wants_faults && !question.wants(level, slot.word, descriptor) {
+            return;
+        }
         let mut route = route.clone();
         route.walkers &= walkers;
         route.is_current &= is_current;
@@ -178,9 +185,6 @@ impl May {
         if let Some(hidden) = slot.state.hidden.get(&(slot.word, value)) {
             route.hidden.merge(hidden);
         }
-        let format = slot.state.space.format();
-        let level = slot.start.level;
-        let descriptor = format.settled(level, value);
         let shift = slot.state.space.geometry().slot_shift(level);
         let own_start = slot.start.base + (slot.index << shift);
         let kind = match format.decode(level, descriptor, slot.start.hierarchy) {
