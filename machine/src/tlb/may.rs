@@ -128,6 +128,8 @@ pub struct May {
     pub(crate) sweeps: Vec<Sweep>,
     /// By word.
     pub(crate) unset: BTreeMap<u64, Unset>,
+    /// A table that a page table uses at too many places: nothing is walked any more.
+    pub(crate) overrun: Option<u64>,
 }
 
 impl May {

@@ -62,7 +62,7 @@ impl May {
         let shift = geometry.slot_shift(start.level);
         let slots = geometry.slots(start.level);
         let end = start.base + ((slots << shift) - 1);
-        if question.first > end || question.last < start.base {
+        if question.first > end || question.last < start.base || self.overrun.is_some() {
             return;
         }
         let first = (question.first.max(start.base) - start.base) >> shift;
