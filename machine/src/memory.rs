@@ -3,25 +3,33 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
+use crate::descriptor::CONTIGUOUS;
 use crate::seed::mix;
 
 const WORDS: usize = 512;
 const PAGE_BYTES: u64 = 4096;
 
-/// 4 KiB, and which of its words have bit 0 set: walks look at those alone, and tables are mostly empty.
+/// One bit for each word of a page.
+pub(crate) type Bits = [u64; WORDS / 64];
+
+/// 4 KiB, and which of its words have bit 0 set, and which beside it the Contiguous bit: walks look at those alone, and
+/// tables are mostly empty.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Page {
     words: [u64; WORDS],
-    odd: [u64; WORDS / 64],
+    odd: Bits,
+    contiguous: Bits,
 }
 
 impl Page {
-    const ZERO: Self = Self { words: [0; WORDS], odd: [0; WORDS / 64] };
+    const ZERO: Self = Self { words: [0; WORDS], odd: [0; WORDS / 64], contiguous: [0; WORDS / 64] };
 
     fn set(&mut self, slot: usize, value: u64) {
         self.words[slot] = value;
-        let bit = 1 << (slot % 64);
-        self.odd[slot / 64] = if value & 1 == 1 { self.odd[slot / 64] | bit } else { self.odd[slot / 64] & !bit };
+        let is_odd = value & 1 == 1;
+        for (bits, is_set) in [(&mut self.odd, is_odd), (&mut self.contiguous, is_odd && value & CONTIGUOUS != 0)] {
+            bits[slot / 64] = bits[slot / 64] & !(1 << (slot % 64)) | u64::from(is_set) << (slot % 64);
+        }
     }
 
     pub(crate) const fn word(&self, slot: usize) -> u64 {
@@ -30,16 +38,31 @@ impl Page {
 
     /// The first word from `slot` on that has bit 0 set.
     pub(crate) fn next_odd(&self, slot: usize) -> Option<usize> {
-        let mut mask = !0 << (slot % 64);
-        for group in slot / 64..WORDS / 64 {
-            let found = self.odd[group] & mask;
-            if found != 0 {
-                return Some(group * 64 + found.trailing_zeros() as usize);
-            }
-            mask = !0;
-        }
-        None
+        next(&self.odd, slot)
     }
+
+    /// True when there are words with the Contiguous bit.
+    pub(crate) fn has_contiguous(&self) -> bool {
+        self.contiguous != Bits::default()
+    }
+
+    /// The first of them that has the Contiguous bit too.
+    pub(crate) fn next_contiguous(&self, slot: usize) -> Option<usize> {
+        next(&self.contiguous, slot)
+    }
+}
+
+/// The first bit from `slot` on.
+pub(crate) fn next(bits: &Bits, slot: usize) -> Option<usize> {
+    let mut mask = !0 << (slot % 64);
+    for (group, bits) in bits.iter().enumerate().skip(slot / 64) {
+        let found = bits & mask;
+        if found != 0 {
+            return Some(group * 64 + found.trailing_zeros() as usize);
+        }
+        mask = !0;
+    }
+    None
 }
 
 /// Sparse memory of 64-bit words. A clone shares its pages with the original until either writes to them.

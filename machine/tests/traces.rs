@@ -280,3 +280,27 @@ fn a_recursive_table_is_walked() {
                 0 store 0x40001000 0x40002003\n0 dsb ish\n0 isb\n0 access read 0xffffffffff08\n";
     assert_eq!(verdict(text), Ok("clean".into()));
 }
+
+/// The root at 0x1000 leads to itself by its first `slots` slots, and is walked with 48 bits of 4 KiB pages.
+fn recursive(slots: u64) -> String {
+    let links: String = (0..slots).map(|slot| format!("0 store {:#x} 0x1003\n", 0x1000 + slot * 8)).collect();
+    let registers = "0 msr tcr_el1 0x10\n0 msr ttbr0_el1 0x1000\n0 msr sctlr_el1 0x1\n0 isb\n";
+    format!("{START}{links}0 dsb ish\n{registers}0 store 0x1ff8 0x80000000000703\n0 dsb ish\n")
+}
+
+#[test]
+fn tables_that_lead_to_themselves_are_judged_or_refused_in_time() {
+    assert_eq!(verdict(&recursive(1)), Ok("clean".into()), "a recursive mapping");
+    assert_eq!(verdict(&recursive(3)), Ok("clean".into()));
+    let refused = verdict(&recursive(511)).expect_err("a walk without end");
+    assert!(refused.what.contains("0x1000 is reached by too many ways"), "{refused:?}");
+    assert_eq!(refused.line, 3 + 511 + 1 + 3, "where the MMU is switched on");
+}
+
+#[test]
+fn tables_that_come_to_lead_to_themselves_are_refused_at_that_line() {
+    let links: String = (1..511).map(|slot| format!("0 store {:#x} 0x1003\n", 0x1000 + slot * 8)).collect();
+    let text = format!("{}{links}", recursive(1));
+    let refused = verdict(&text).expect_err("a walk without end");
+    assert!(refused.line > recursive(1).lines().count() + 8, "{refused:?}");
+}

@@ -91,7 +91,9 @@ impl Machine {
                 Vec::new()
             };
             let lost = self.may.stale.complete(&entry, cpu, is_done, keeps);
-            self.may.forget_answers_of_entry(&entry);
+            if !lost.is_empty() {
+                self.may.forget_answers_of_entry(&entry);
+            }
             if !lost.is_empty() && !before.is_empty() {
                 self.lose_beyond(cpu, before, &lost, is_dsb);
             }

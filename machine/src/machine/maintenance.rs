@@ -143,8 +143,9 @@ impl Machine {
         let late: Vec<u64> = late.filter(|word| is_its(*word)).collect();
         let old = self.may.visible.words().filter(|(_, old)| old.iter().any(|it| is_before(it.settled)));
         let old: Vec<u64> = old.map(|(word, _)| word).filter(|word| is_its(*word)).collect();
-        let unset = self.may.unset.iter().filter(|(word, it)| self.may.sweeps_unset(**word, it, selector, until));
-        let unset: Vec<u64> = unset.map(|(word, _)| *word).filter(|word| is_its(*word)).collect();
+        let unset = self.may.unset.iter().filter(|(word, _)| is_its(**word));
+        let unset = unset.filter(|(word, it)| self.may.sweeps_unset(**word, it, selector, until));
+        let unset: Vec<u64> = unset.map(|(word, _)| *word).collect();
         let sweep = |word, ends_unset| Sweep { issuer: cpu, selector: *selector, word, event: until, ends_unset };
         late.into_iter().for_each(|word| self.may.late.mark(cpu, word, selector.scope()));
         self.may.sweeps.extend(old.into_iter().map(|word| sweep(word, false)));

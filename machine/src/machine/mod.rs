@@ -141,6 +141,13 @@ impl Machine {
         self.may.index.is_plain(address & !7)
     }
 
+    /// The address of a table that some page table uses at too many places, if there is one: it leads to itself, or its
+    /// tables to each other, by many of their slots. No walk finds anything from then on, and no rule says anything that
+    /// counts.
+    pub fn overrun(&self) -> Option<u64> {
+        self.may.overrun
+    }
+
     /// What could be cached.
     pub fn may(&self) -> &May {
         &self.may

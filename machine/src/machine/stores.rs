@@ -84,7 +84,7 @@ impl Machine {
         if value & VALID == 0 {
             return;
         }
-        for place in self.may.places_of(word) {
+        for place in self.may.places_of(word).iter() {
             self.may.index_above(place.space, place.start, place.last);
         }
     }

@@ -24,7 +24,8 @@ struct Group {
 impl Machine {
     /// `cpu` stored `value` over `old` at `word`, perhaps a descriptor of stage 2.
     pub(super) fn check_combined(&mut self, cpu: u8, word: u64, old: u64, value: u64) {
-        let tags = self.may().places_of(word).into_iter().map(|it| self.may().space(it.space).space.tag());
+        let places = self.may().places_of(word);
+        let tags = places.iter().map(|it| self.may().space(it.space).space.tag());
         let mut tags: Vec<Tag> = tags.filter(|tag| tag.regime == Regime::Stage2).collect();
         tags.dedup();
         for tag in tags.iter().map(|it| Tag::el10(it.vmid)) {
@@ -76,7 +77,7 @@ impl Machine {
     fn through(&self, tag: Tag, through: Through, group: &Group) -> Vec<Side> {
         let mut found = Vec::new();
         let about = Question::about(group.first, group.last);
-        let question = Question { through: Some(through), near: Some(group.space), ..about };
+        let question = Question { through: Some(through), is_only_through: true, near: Some(group.space), ..about };
         self.may().each_reached(tag, &question, &mut |seen, holders| {
             if let (true, Found::Entry { entry, is_untranslated: false, .. }) = (seen.route.is_through, seen.found) {
                 found.push(Side { entry, holders: holders.clone(), word: seen.word });

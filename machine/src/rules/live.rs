@@ -17,7 +17,7 @@ impl Machine {
         if old & VALID == 0 || old == value {
             return;
         }
-        for place in self.may().places_of(word) {
+        for place in self.may().places_of(word).iter() {
             let state = self.may().space(place.space);
             let format = state.space.format();
             let hardware = format.hardware();
@@ -45,7 +45,7 @@ impl Machine {
         if self.cpus().iter().all(|it| it.needs.is_empty()) || old & VALID == 0 {
             return;
         }
-        for place in self.may().places_of(word) {
+        for place in self.may().places_of(word).iter() {
             let state = self.may().space(place.space);
             for (number, it) in self.cpus().iter().enumerate() {
                 let is_here = state.live.cpus() >> number & 1 == 1;

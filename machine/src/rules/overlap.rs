@@ -23,6 +23,9 @@ pub(super) struct Side {
     pub(super) word: u64,
 }
 
+/// Room for what most questions find.
+const SIDES: usize = 12;
+
 /// Why `kept`, which may be cached, and `new`, which a walk may find, must not meet where the lowest BBM level is `bbm`;
 /// or `None` if they may.
 pub fn compatible(kept: &Entry, new: &Entry, bbm: u8, memory: &Memory) -> Option<Reason> {
@@ -78,7 +81,7 @@ impl Machine {
         }
         // Straight from one valid descriptor to another, with no break in between.
         let replaced = (old & VALID != 0).then_some(word);
-        for place in self.may().places_of(word) {
+        for place in self.may().places_of(word).iter() {
             let tag = self.may().space(place.space).space.tag();
             let question = Question {
                 through: Some(Through::Word(word, value)),
@@ -144,7 +147,7 @@ impl Machine {
 
     /// What is found through the question's word, and what is found otherwise.
     fn sides(&self, tag: Tag, question: &Question) -> (Vec<Side>, Vec<Side>) {
-        let (mut through, mut others) = (Vec::new(), Vec::new());
+        let (mut through, mut others): (Vec<Side>, Vec<Side>) = (Vec::new(), Vec::new());
         self.may().each_seen(tag, question, &mut |seen, holders| {
             let Found::Entry { entry, is_untranslated: false, .. } = seen.found else { return };
             // Table entries on the way to the word are common to both sides.
@@ -152,8 +155,11 @@ impl Machine {
             if is_above && !seen.route.is_through {
                 return;
             }
-            let side = Side { entry, holders: holders.clone(), word: seen.word };
-            if seen.route.is_through { through.push(side) } else { others.push(side) }
+            let sides = if seen.route.is_through { &mut through } else { &mut others };
+            if sides.is_empty() {
+                sides.reserve(SIDES);
+            }
+            sides.push(Side { entry, holders: holders.clone(), word: seen.word });
         });
         (through, others)
     }

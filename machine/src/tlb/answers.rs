@@ -109,10 +109,16 @@ pub(crate) struct FaultBeneath {
 /// VMID, first and last page.
 type Key = (u16, u64, u64);
 
+/// A single page: the VMID above its number.
+const fn page_key(vmid: u16, page: u64) -> u64 {
+    const MOST: u64 = (1 << 48) - 1;
+    (vmid as u64) << 48 | if page < MOST { page } else { MOST }
+}
+
 /// What is known, by addresses: of single pages, and of longer ranges, which are few.
 #[derive(Debug)]
 struct Known<T> {
-    pages: BTreeMap<Key, Arc<T>>,
+    pages: BTreeMap<u64, Arc<T>>,
     ranges: BTreeMap<Key, Arc<T>>,
 }
 
@@ -128,23 +134,27 @@ impl<T> Default for Known<T> {
 
 impl<T> Known<T> {
     fn get(&self, key: Key) -> Option<Arc<T>> {
-        let known = if key.1 == key.2 { &self.pages } else { &self.ranges };
-        known.get(&key).cloned()
+        if key.1 == key.2 { self.pages.get(&page_key(key.0, key.1)) } else { self.ranges.get(&key) }.cloned()
     }
 
     fn learn(&mut self, key: Key, found: &Arc<T>) {
-        let (known, most) =
-            if key.1 == key.2 { (&mut self.pages, MOST_PAGES) } else { (&mut self.ranges, MOST_RANGES) };
-        if known.len() >= most {
-            known.clear();
+        if key.1 == key.2 {
+            if self.pages.len() >= MOST_PAGES {
+                self.pages.clear();
+            }
+            self.pages.insert(page_key(key.0, key.1), found.clone());
+        } else {
+            if self.ranges.len() >= MOST_RANGES {
+                self.ranges.clear();
+            }
+            self.ranges.insert(key, found.clone());
         }
-        known.insert(key, found.clone());
     }
 
     fn forget(&mut self, vmid: u16, first: u64, last: u64) {
         let overlaps = |key: &Key| key.0 == vmid && key.1 <= last && key.2 >= first;
         self.ranges.retain(|key, _| !overlaps(key));
-        while let Some((&key, _)) = self.pages.range((vmid, first, 0)..=(vmid, last, u64::MAX)).next() {
+        while let Some((&key, _)) = self.pages.range(page_key(vmid, first)..=page_key(vmid, last)).next() {
             self.pages.remove(&key);
         }
     }
@@ -207,7 +217,7 @@ impl May {
     }
 
     /// False when no walk of stage 2 for `first..=last` can pass the thing.
-    fn is_through_stage2(&self, tag: Tag, through: &Through, first: u64, last: u64) -> bool {
+    pub(super) fn is_through_stage2(&self, tag: Tag, through: &Through, first: u64, last: u64) -> bool {
         match through {
             Through::Record(record) => {
                 let (from, to) = (record.start.min(record.own_start), record.last().max(record.own_last()));
@@ -259,19 +269,27 @@ impl May {
         answer
     }
 
+    /// Stage 2 of `vmid` may answer differently for `first..=last`.
+    fn forget_answers(&mut self, vmid: u16, first: u64, last: u64) {
+        self.answers.forget(vmid, first, last);
+        self.paths.forget_beneath(first >> 12, last >> 12);
+    }
+
     /// A word of a stage-2 table changed, or who may see which of `values` there.
     pub(crate) fn forget_answers_of_word(&mut self, word: u64, values: &[u64]) {
+        let places = self.places_of(word);
+        self.forget_paths_of_word(&places);
         // Each member of a contiguous set may answer for every other.
         let is_in_set = values.iter().any(|value| value & CONTIGUOUS != 0);
-        for place in self.places_of(word) {
+        for place in places.iter() {
             if let Space::Two(stage2) = &self.space(place.space).space {
                 let (vmid, geometry) = (stage2.vmid, stage2.geometry);
                 if !is_in_set {
-                    self.answers.forget(vmid, place.start, place.last);
+                    self.forget_answers(vmid, place.start, place.last);
                     continue;
                 }
                 let set = geometry.contiguous_log2(place.level).unwrap_or(0) + geometry.slot_shift(place.level);
-                self.answers.forget(vmid, place.start >> set << set, place.last | ((1 << set) - 1));
+                self.forget_answers(vmid, place.start >> set << set, place.last | ((1 << set) - 1));
             }
         }
     }
@@ -280,7 +298,7 @@ impl May {
     pub(crate) fn forget_answers_of_entry(&mut self, entry: &Entry) {
         if entry.tag.regime == Regime::Stage2 {
             let (first, last) = (entry.start.min(entry.own_start), entry.last().max(entry.own_last()));
-            self.answers.forget(entry.tag.vmid, first, last);
+            self.forget_answers(entry.tag.vmid, first, last);
         }
     }
 
@@ -288,7 +306,7 @@ impl May {
     pub(crate) fn forget_answers_of_space(&mut self, space: SpaceId) {
         if let Space::Two(stage2) = &self.space(space).space {
             let vmid = stage2.vmid;
-            self.answers.forget(vmid, 0, u64::MAX);
+            self.forget_answers(vmid, 0, u64::MAX);
         }
     }
 }

@@ -70,20 +70,25 @@ impl May {
         let (first, last) = (question.first.max(leaf.start), question.last.min(leaf.last()));
         let (mut from, mut to) = (leaf.output_at(first), leaf.output_at(last));
         // Asked for what comes through one stage-2 entry, only its addresses matter.
-        if let Some(Through::Record(record)) = question.through
-            && record.tag.regime == Regime::Stage2
-            && !route.is_through
-            && !question.is_naive
-        {
-            from = from.max(record.start.min(record.own_start));
-            to = to.min(record.last().max(record.own_last()));
-            if from > to {
-                return;
+        if question.is_only_through && !route.is_through {
+            match question.through {
+                Some(Through::Record(record)) if record.tag.regime == Regime::Stage2 => {
+                    from = from.max(record.start.min(record.own_start));
+                    to = to.min(record.last().max(record.own_last()));
+                    if from > to {
+                        return;
+                    }
+                }
+                Some(through) if !self.is_through_stage2(Tag::stage2(stage2.vmid), &through, from, to) => return,
+                _ => {}
             }
         }
         for answer in &self.answers(beneath, from, to, question).leaves {
             let both = route.and(&answer.way);
             if both.walkers == 0 {
+                continue;
+            }
+            if !question.wants_joined(&answer.entry) {
                 continue;
             }
             let entry = join(stage2, leaf, &answer.entry);
@@ -111,7 +116,8 @@ impl May {
         let state = self.space(space);
         let Some(beneath) = state.beneath else { return };
         let (mut first, mut last) = (question.first, question.last.min(stage1.bounds().1));
-        if let Some(Through::Record(record)) = question.through
+        if question.is_only_through
+            && let Some(Through::Record(record)) = question.through
             && record.tag.regime == Regime::Stage2
         {
             first = first.max(record.start.min(record.own_start));

@@ -4,7 +4,9 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Deref;
 
+use super::answers::Answers;
 use super::entry::SpaceId;
 use super::may::{May, Space};
 use super::question::Question;
@@ -25,7 +27,7 @@ pub(crate) struct Use {
 }
 
 /// A descriptor's place in a page table.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Place {
     pub(crate) space: SpaceId,
     pub(crate) level: i8,
@@ -33,29 +35,82 @@ pub(crate) struct Place {
     pub(crate) last: u64,
 }
 
+/// Nearly every descriptor has no more places than this, and needs no allocation.
+const FEW: usize = 2;
+
+/// All places of a descriptor.
+#[derive(Default, Debug)]
+pub(crate) struct Places {
+    count: usize,
+    few: [Place; FEW],
+    /// All of them, once they are more.
+    many: Vec<Place>,
+}
+
+impl Places {
+    fn push(&mut self, place: Place) {
+        if self.count < FEW {
+            self.few[self.count] = place;
+        } else {
+            if self.many.is_empty() {
+                self.many.extend_from_slice(&self.few);
+            }
+            self.many.push(place);
+        }
+        self.count += 1;
+    }
+}
+
+impl Deref for Places {
+    type Target = [Place];
+
+    fn deref(&self) -> &[Place] {
+        if self.count <= FEW { &self.few[..self.count] } else { &self.many }
+    }
+}
+
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Index(BTreeMap<u64, Vec<Use>>);
+pub(crate) struct Index {
+    pages: BTreeMap<u64, Vec<Use>>,
+    /// How many uses there are in each page table.
+    counts: BTreeMap<SpaceId, usize>,
+}
+
+/// A page table may use tables at this many places more than sixteen times the pages that hold tables. A recursive slot
+/// needs one more place for each level. One that leads to itself by many of its slots would have a place for each way
+/// round: a walk of it would not end in anybody's lifetime.
+const MOST_PLACES: usize = 4096;
+const PLACES_PER_PAGE: usize = 16;
 
 impl Index {
-    fn add(&mut self, table: Use) {
-        let uses = self.0.entry(table.table >> 12).or_default();
-        if !uses.contains(&table) {
-            uses.push(table);
+    /// False when that is one use too many.
+    #[must_use]
+    fn add(&mut self, table: Use) -> bool {
+        let most = MOST_PLACES + PLACES_PER_PAGE * self.pages.len();
+        let uses = self.pages.entry(table.table >> 12).or_default();
+        if uses.contains(&table) {
+            return true;
         }
+        let count = self.counts.entry(table.space).or_default();
+        *count += 1;
+        uses.push(table);
+        *count <= most
     }
 
     /// The 4 KiB at `page` are no table any more.
     fn forget(&mut self, page: u64) {
-        self.0.remove(&(page >> 12));
+        for table in self.pages.remove(&(page >> 12)).into_iter().flatten() {
+            self.counts.entry(table.space).and_modify(|count| *count -= 1);
+        }
     }
 
     /// True when `word` is no descriptor.
     pub(crate) fn is_plain(&self, word: u64) -> bool {
-        !self.0.contains_key(&(word >> 12))
+        !self.pages.contains_key(&(word >> 12))
     }
 
     pub(crate) fn uses(&self, word: u64) -> &[Use] {
-        self.0.get(&(word >> 12)).map_or(&[], |uses| uses)
+        self.pages.get(&(word >> 12)).map_or(&[], |uses| uses)
     }
 }
 
@@ -74,18 +129,19 @@ impl May {
         let is_root = self.spaces().any(|(_, it)| it.is_used() && it.space.root() & !0xfff == page);
         if !is_held && !is_root {
             self.index.forget(page);
+            self.paths.forget_all();
         }
     }
 
     /// Everywhere that `word` is a descriptor.
-    pub(crate) fn places_of(&self, word: u64) -> Vec<Place> {
-        let uses = self.index.uses(word).iter().filter(|it| it.covers(word));
-        uses.map(|it| {
+    pub(crate) fn places_of(&self, word: u64) -> Places {
+        let mut places = Places::default();
+        for it in self.index.uses(word).iter().filter(|it| it.covers(word)) {
             let shift = self.space(it.space).space.geometry().slot_shift(it.level);
             let start = it.base + (((word - it.table) / 8) << shift);
-            Place { space: it.space, level: it.level, start, last: start + ((1 << shift) - 1) }
-        })
-        .collect()
+            places.push(Place { space: it.space, level: it.level, start, last: start + ((1 << shift) - 1) });
+        }
+        places
     }
 
     /// False when `word` says nothing of input addresses `first..=last` in any page table of `tag`.
@@ -122,6 +178,9 @@ impl May {
         let geometry = *state.space.geometry();
         let shift = geometry.slot_shift(level);
         let (mut slot, slots) = (0, geometry.slots(level));
+        if self.overrun.is_some() {
+            return;
+        }
         if state.beneath.is_some() {
             self.space_mut(space).tables.insert(table >> 12);
         }
@@ -130,11 +189,20 @@ impl May {
             let count = ((0x1000 - (address & 0xfff)) / 8).min(slots - slot);
             for place in self.physical(space, address) {
                 let base = base + (slot << shift);
-                self.index.add(Use { space, level, table: place, slots: count as u32, base });
+                if !self.index.add(Use { space, level, table: place, slots: count as u32, base }) {
+                    return self.give_up(place);
+                }
                 self.index_words(space, level, place, count, base, above);
             }
             slot += count;
         }
+    }
+
+    /// Walks would have no end: from now on there are none.
+    fn give_up(&mut self, table: u64) {
+        self.overrun.get_or_insert(table);
+        self.answers = Answers::default();
+        self.paths.forget_all();
     }
 
     /// Where the table at `address` may be: whoever may, or may later, see the way there.

@@ -14,6 +14,7 @@ use super::holders::{Cpus, Holders};
 use super::index::Index;
 use super::late::{LateFaults, Sweep, Unset};
 use super::passed::Passed;
+use super::paths::Paths;
 use super::question::Question;
 use super::reach::{Found, Route, Seen};
 use super::stale::{Mark, Stale};
@@ -117,6 +118,7 @@ pub struct May {
     pub(crate) stale: Stale,
     pub(crate) index: Index,
     pub(super) answers: Answers,
+    pub(super) paths: Paths,
     /// Per CPU: stores since its last barrier that orders stores, with what they replaced.
     pub(crate) loose: BTreeMap<(u8, u64), u64>,
     /// Per CPU: stores to memory that is no table yet, ordered but not finished by its DSB, and whose walkers may not see
@@ -126,6 +128,8 @@ pub struct May {
     pub(crate) sweeps: Vec<Sweep>,
     /// By word.
     pub(crate) unset: BTreeMap<u64, Unset>,
+    /// A table that a page table uses at too many places: nothing is walked any more.
+    pub(crate) overrun: Option<u64>,
 }
 
 impl May {
@@ -205,7 +209,7 @@ impl May {
             self.reach_root(id, walkers, question, &mut |seen| {
                 let holders = match &seen.found {
                     _ if !question.takes(seen) => return,
-                    Found::Entry { entry, .. } => self.root_holders(id, entry, seen.route),
+                    Found::Entry { entry, .. } => Self::root_holders(state, entry, seen.route),
                     Found::Fault { .. } => restricted(&state.live, seen.route.walkers),
                 };
                 if !holders.is_empty() {
@@ -213,8 +217,8 @@ impl May {
                 }
             });
         }
-        for (kept, record) in self.stale.overlapping(tag, question.first, question.last) {
-            if kept.is_table() && question.is_about(kept.space) {
+        for (kept, record) in self.stale.tables(tag, question.first, question.last) {
+            if question.is_about(kept.space) {
                 self.reach_kept(kept, record.holders.cpus(), question, &mut |seen| {
                     let holders = match &seen.found {
                         _ if !question.takes(seen) => return,

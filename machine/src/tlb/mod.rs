@@ -10,6 +10,7 @@ pub(crate) mod index;
 pub(crate) mod late;
 pub mod may;
 pub(crate) mod passed;
+mod paths;
 pub(crate) mod pieces;
 pub(crate) mod question;
 pub(crate) mod reach;

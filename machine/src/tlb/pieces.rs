@@ -4,8 +4,9 @@
 use super::entry::SpaceId;
 use super::may::{May, SpaceState};
 use super::question::Question;
-use super::reach::{Route, Sink, Slot, Start};
+use super::reach::{Route, Slot, Start, Step, Steps, Taken};
 use crate::descriptor::{CONTIGUOUS, VALID};
+use crate::memory::Page;
 
 /// Neighbouring slots of a table, in 4 KiB.
 struct Piece<'a> {
@@ -19,22 +20,49 @@ struct Piece<'a> {
     inside: (u64, u64),
 }
 
+/// A run of its slots that are all asked about, or none of them.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    piece: &'a Piece<'a>,
+    /// Where the piece is.
+    address: u64,
+    words: Option<&'a Page>,
+    word: u64,
+    end: u64,
+    is_inside: bool,
+}
+
+impl Part<'_> {
+    /// The first word from `word` on that may say something here: of those not asked about, only members of sets.
+    fn next_valid(&self, word: u64) -> u64 {
+        let next = self.words.and_then(|words| match self.is_inside {
+            true => words.next_odd(number(word)),
+            false => words.next_contiguous(number(word)),
+        });
+        next.map_or(self.end, |next| word + (next - number(word)) as u64 * 8)
+    }
+}
+
+const fn number(word: u64) -> usize {
+    (word as usize & 0xfff) / 8
+}
+
 impl May {
-    /// Everything that walks find which go on at the table at `start`.
-    pub(super) fn reach_table(
+    /// Every step that walks take at the table at `start`, and none beyond.
+    pub(super) fn each_step(
         &self,
         space: SpaceId,
         start: &Start,
         route: &Route,
         question: &Question,
-        sink: Sink<'_>,
+        steps: Steps<'_>,
     ) {
         let state = self.space(space);
         let geometry = state.space.geometry();
         let shift = geometry.slot_shift(start.level);
         let slots = geometry.slots(start.level);
         let end = start.base + ((slots << shift) - 1);
-        if question.first > end || question.last < start.base {
+        if question.first > end || question.last < start.base || self.overrun.is_some() {
             return;
         }
         let first = (question.first.max(start.base) - start.base) >> shift;
@@ -48,69 +76,90 @@ impl May {
             let count = ((0x1000 - (address & 0xfff)) / 8).min(to - index + 1);
             let piece = Piece { space, state, start, index, count, inside: (first, last) };
             if state.beneath.is_none() || start.is_located {
-                self.reach_piece(&piece, address, route, question, sink);
+                self.step_in_piece(&piece, address, route, question, steps);
             } else {
-                self.reach_piece_beneath(&piece, address, route, question, sink);
+                self.step_in_piece_beneath(&piece, address, route, question, steps);
             }
             index += count;
         }
     }
 
     /// The piece at each place that stage 2 has for it; where it has none, a walk faults.
-    fn reach_piece_beneath(&self, piece: &Piece<'_>, address: u64, route: &Route, question: &Question, sink: Sink<'_>) {
+    fn step_in_piece_beneath(
+        &self,
+        piece: &Piece<'_>,
+        address: u64,
+        route: &Route,
+        question: &Question,
+        steps: Steps<'_>,
+    ) {
         self.each_way(piece.state, address, route, question, &mut |place, route| {
-            self.reach_piece(piece, place, route, question, sink);
+            self.step_in_piece(piece, place, route, question, steps);
         });
         // The descriptor of the address itself is what a fault is about, not the others of its contiguous set.
         let wanted = piece.inside.0;
         if question.wants_faults && wanted >= piece.index && wanted < piece.index + piece.count {
-            self.faults_beneath(piece.state, piece.start.table + wanted * 8, true, route, sink);
+            self.faults_beneath(piece.state, piece.start.table + wanted * 8, true, route, &mut |seen| {
+                let step = Step::Fault(seen.found, seen.is_old);
+                let (level, word, route) = (piece.start.level, seen.word, seen.route);
+                steps(&Taken { step, level, word, is_inside: true, route });
+            });
         }
     }
 
-    fn reach_piece(&self, piece: &Piece<'_>, address: u64, route: &Route, question: &Question, sink: Sink<'_>) {
-        let end = address + (piece.count - 1) * 8;
+    fn step_in_piece(&self, piece: &Piece<'_>, address: u64, route: &Route, question: &Question, steps: Steps<'_>) {
         let words = self.memory.page(address);
-        let mut old = self.visible.next_in(address, end);
-        if words.is_none() && old.is_none() && !question.wants_faults {
+        let border = |index: u64| address + (index.clamp(piece.index, piece.index + piece.count) - piece.index) * 8;
+        let (first, end) = (border(piece.inside.0), border(piece.inside.1.saturating_add(1)));
+        let last = border(piece.index + piece.count);
+        let part = Part { piece, address, words, word: first, end, is_inside: true };
+        // Most sets are none.
+        let has_others = last - address > end - first
+            && (words.is_some_and(Page::has_contiguous) || self.visible.next_in(address, last - 8).is_some());
+        if !has_others {
+            return self.step_in_part(&part, route, question, steps);
+        }
+        self.step_in_part(&Part { word: address, end: first, is_inside: false, ..part }, route, question, steps);
+        self.step_in_part(&part, route, question, steps);
+        self.step_in_part(&Part { word: end, end: last, is_inside: false, ..part }, route, question, steps);
+    }
+
+    fn step_in_part(&self, part: &Part<'_>, route: &Route, question: &Question, steps: Steps<'_>) {
+        let Part { piece, is_inside, end, .. } = *part;
+        let is_every_asked = is_inside && question.wants_faults;
+        let mut word = part.word;
+        if word >= end {
             return;
         }
-        let mut word = address;
-        while word <= end {
-            let number = (word as usize & 0xfff) / 8;
+        let mut old = self.visible.next_in(word, end - 8);
+        while word < end {
             if old.is_some_and(|old| old < word) {
-                old = self.visible.next_in(word, end);
+                old = self.visible.next_in(word, end - 8);
             }
-            let index = piece.index + (word - address) / 8;
-            let is_inside = index >= piece.inside.0 && index <= piece.inside.1;
-            if !(is_inside && question.wants_faults) {
-                let odd = words.and_then(|words| words.next_odd(number)).unwrap_or(512);
-                let odd = word + (odd - number) as u64 * 8;
-                let mut next = old.map_or(odd, |old| old.min(odd));
-                if question.wants_faults && index < piece.inside.0 {
-                    next = next.min(word + (piece.inside.0 - index) * 8);
-                }
-                if next > word {
-                    word = next;
-                    continue;
+            if !is_every_asked {
+                let next = part.next_valid(word);
+                word = old.map_or(next, |old| old.min(next));
+                if word >= end {
+                    return;
                 }
             }
-            let value = words.map_or(0, |words| words.word(number));
+            let value = part.words.map_or(0, |words| words.word(number(word)));
+            let index = piece.index + (word - part.address) / 8;
             let slot = Slot { space: piece.space, state: piece.state, start: piece.start, index, word, is_inside };
-            if is_inside && question.wants_faults || value & VALID != 0 && (is_inside || value & CONTIGUOUS != 0) {
-                self.reach_value(&slot, value, !0, true, route, question, sink);
+            if is_every_asked || value & VALID != 0 && (is_inside || value & CONTIGUOUS != 0) {
+                self.step_from(&slot, value, !0, true, route, question, steps);
             }
             if old == Some(word) {
-                self.reach_old(&slot, value, route, question, sink);
+                self.step_from_old(&slot, value, route, question, steps);
             }
             word += 8;
         }
     }
 
-    fn reach_old(&self, slot: &Slot<'_>, current: u64, route: &Route, question: &Question, sink: Sink<'_>) {
+    fn step_from_old(&self, slot: &Slot<'_>, current: u64, route: &Route, question: &Question, steps: Steps<'_>) {
         for old in self.visible.old(slot.word) {
             if old.value != current {
-                self.reach_value(slot, old.value, old.walkers, false, route, question, sink);
+                self.step_from(slot, old.value, old.walkers, false, route, question, steps);
             }
         }
     }

@@ -30,6 +30,8 @@ pub(crate) struct Question {
     pub(crate) first: u64,
     pub(crate) last: u64,
     pub(crate) through: Option<Through>,
+    /// What does not come through it is not asked for.
+    pub(crate) is_only_through: bool,
     pub(crate) wants_faults: bool,
     /// Tables below this level are not walked.
     pub(crate) deepest: i8,
@@ -47,7 +49,8 @@ impl Question {
     /// Which entries may answer for `first..=last`?
     pub(crate) const fn about(first: u64, last: u64) -> Self {
         let (through, near, only) = (None, None, None);
-        Self { first, last, through, wants_faults: false, deepest: 3, near, is_exact: false, only, is_naive: false }
+        let (wants_faults, is_only_through, is_exact, is_naive) = (false, false, false, false);
+        Self { first, last, through, is_only_through, wants_faults, deepest: 3, near, is_exact, only, is_naive }
     }
 
     /// Who may walk to `entry`?
@@ -62,7 +65,7 @@ impl Question {
 
     /// The same, with nothing left out that the answer does not need.
     pub(crate) const fn naive(&self) -> Self {
-        Self { is_exact: false, only: None, is_naive: true, ..*self }
+        Self { is_exact: false, only: None, is_only_through: false, is_naive: true, ..*self }
     }
 
     /// True when an entry may be asked for that comes from `descriptor` at `word` of a table of `level`.
@@ -71,6 +74,16 @@ impl Question {
             Some(Only::Entry(only)) => only.level == level && only.descriptor == descriptor,
             Some(Only::Word(only)) => *only == word,
             Some(Only::Leaves) | None => true,
+        }
+    }
+
+    /// False when stage 2's `second` cannot be part of the one entry that is asked for.
+    pub(super) fn wants_joined(&self, second: &Entry) -> bool {
+        match &self.only {
+            Some(Only::Entry(only)) => {
+                only.second.is_some_and(|it| it.level == second.level && it.own_log2 == second.own_log2)
+            }
+            _ => true,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::descriptor::{CONTIGUOUS, Descriptor, Format, Hierarchy, VALID};
 use crate::syndrome::FaultKind;
 
 /// How far a walk has come.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Route {
     /// CPUs whose walkers may see every value on the way.
     pub(crate) walkers: Cpus,
@@ -55,7 +55,7 @@ pub(crate) enum Found {
 }
 
 /// A table about to be walked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Start {
     /// Address of its first entry: intermediate physical beneath a stage 2.
     pub(crate) table: u64,
@@ -66,7 +66,31 @@ pub(crate) struct Start {
     pub(crate) hierarchy: Hierarchy,
 }
 
+/// What one descriptor leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// What a walk cache may hold.
+    Table(Entry),
+    /// A leaf of this stage alone, and whether its nT bit keeps it out of the TLBs.
+    Leaf(Entry, bool),
+    /// A fault in their place, and whether it comes from an old value of the very descriptor.
+    Fault(Found, bool),
+    /// Where the walk goes on.
+    Below(Start),
+}
+
+/// A step, and where it was taken.
+pub(super) struct Taken<'a> {
+    pub(super) step: Step,
+    pub(super) level: i8,
+    pub(super) word: u64,
+    /// Its descriptor is one of the addresses asked about, and not only of their contiguous set.
+    pub(super) is_inside: bool,
+    pub(super) route: &'a Route,
+}
+
 pub(super) type Sink<'s> = &'s mut dyn FnMut(&Seen<'_>);
+pub(super) type Steps<'s> = &'s mut dyn FnMut(&Taken<'_>);
 
 impl May {
     /// Everything that walks of `space` from its root find.
@@ -81,15 +105,40 @@ impl May {
         {
             return self.reach_flat(space, stage1, &Route::from(walkers), question, sink);
         }
-        let geometry = state.space.geometry();
-        let root = Start {
-            table: state.space.root(),
-            is_located: false,
-            level: geometry.start_level,
-            base: first,
-            hierarchy: Hierarchy::default(),
-        };
-        self.reach_table(space, &root, &Route::from(walkers), question, sink);
+        self.reach_from(space, &state.space.start(), &Route::from(walkers), question, sink);
+    }
+
+    /// Everything that walks find which go on at the table at `start`.
+    pub(super) fn reach_table(
+        &self,
+        space: SpaceId,
+        start: &Start,
+        route: &Route,
+        question: &Question,
+        sink: Sink<'_>,
+    ) {
+        self.each_step(space, start, route, question, &mut |taken| self.reach_step(space, taken, question, sink));
+    }
+
+    /// What `question` is told of a step, and everything that lies beyond.
+    pub(super) fn reach_step(&self, space: SpaceId, taken: &Taken<'_>, question: &Question, sink: Sink<'_>) {
+        let Taken { word, route, .. } = *taken;
+        match taken.step {
+            Step::Table(entry) => {
+                let found = Found::Entry { entry, is_untranslated: false };
+                sink(&Seen { found, word, is_old: false, route });
+            }
+            Step::Leaf(entry, _) if !entry.overlaps(question.first, question.last) => {}
+            Step::Leaf(entry, is_untranslated) => {
+                let state = self.space(space);
+                if state.beneath.is_some() {
+                    return self.reach_combined(state, &entry, word, is_untranslated, route, question, sink);
+                }
+                sink(&Seen { found: Found::Entry { entry, is_untranslated }, word, is_old: false, route });
+            }
+            Step::Fault(found, is_old) => sink(&Seen { found, word, is_old, route }),
+            Step::Below(start) => self.reach_table(space, &start, route, question, sink),
+        }
     }
 
     /// Everything that walks find which go on from `entry`, a table entry.
@@ -102,11 +151,12 @@ impl May {
         if start.level > question.deepest {
             return;
         }
-        self.reach_table(entry.space, &start, &route, question, sink);
+        self.reach_from(entry.space, &start, &route, question, sink);
     }
 
+    /// The steps from one value of one word.
     #[expect(clippy::too_many_arguments, reason = "one value of one word on one route")]
-    pub(super) fn reach_value(
+    pub(super) fn step_from(
         &self,
         slot: &Slot<'_>,
         value: u64,
@@ -114,10 +164,17 @@ impl May {
         is_current: bool,
         route: &Route,
         question: &Question,
-        sink: Sink<'_>,
+        steps: Steps<'_>,
     ) {
         let is_set = value & (CONTIGUOUS | VALID) == CONTIGUOUS | VALID;
         if !slot.is_inside && !is_set || route.walkers & walkers == 0 {
+            return;
+        }
+        let format = slot.state.space.format();
+        let level = slot.start.level;
+        let descriptor = format.settled(level, value);
+        // Nothing lies beyond the last level.
+        if level == 3 && !question.wants_faults && !question.wants(level, slot.word, descriptor) {
             return;
         }
         let mut route = route.clone();
@@ -128,22 +185,16 @@ impl May {
         if let Some(hidden) = slot.state.hidden.get(&(slot.word, value)) {
             route.hidden.merge(hidden);
         }
-        let format = slot.state.space.format();
-        let level = slot.start.level;
-        let descriptor = format.settled(level, value);
         let shift = slot.state.space.geometry().slot_shift(level);
         let own_start = slot.start.base + (slot.index << shift);
         let kind = match format.decode(level, descriptor, slot.start.hierarchy) {
             Descriptor::Table { next, hierarchy } if slot.is_inside => {
-                return self.reach_next(slot, own_start, next, hierarchy, descriptor, &route, question, sink);
+                return self.step_down(slot, own_start, next, hierarchy, descriptor, &route, question, steps);
             }
             Descriptor::Leaf { output, attributes, is_untranslated } => {
-                if !question.wants(level, slot.word, descriptor) {
-                    return;
-                }
-                let entry = leaf_entry(slot.state, slot.space, level, own_start, descriptor, output, attributes);
-                if slot.is_inside || attributes.is_contiguous {
-                    self.reach_leaf(slot, entry, is_untranslated, &route, question, sink);
+                if question.wants(level, slot.word, descriptor) && (slot.is_inside || attributes.is_contiguous) {
+                    let entry = leaf_entry(slot.state, slot.space, level, own_start, descriptor, output, attributes);
+                    steps(&slot.taken(Step::Leaf(entry, is_untranslated), &route));
                 }
                 return;
             }
@@ -156,14 +207,13 @@ impl May {
             let is_stage2 = matches!(slot.state.space, Space::Two(_));
             let intermediate = if is_stage2 { question.first } else { 0 };
             let found = Found::Fault { kind, level, is_stage2, is_on_walk: false, intermediate };
-            sink(&Seen { found, word: slot.word, is_old: !is_current, route: &route });
+            steps(&slot.taken(Step::Fault(found, !is_current), &route));
         }
     }
 
-    /// A table descriptor: an entry of its own, and more to walk. Beneath a stage 2, a walk cache may hold where the
-    /// next table really is.
+    /// A table descriptor: an entry of its own, and more to walk.
     #[expect(clippy::too_many_arguments, reason = "the decoded fields of one descriptor")]
-    fn reach_next(
+    fn step_down(
         &self,
         slot: &Slot<'_>,
         own_start: u64,
@@ -172,26 +222,26 @@ impl May {
         descriptor: u64,
         route: &Route,
         question: &Question,
-        sink: Sink<'_>,
+        steps: Steps<'_>,
     ) {
         let below = Start { table: next, is_located: false, level: slot.start.level + 1, base: own_start, hierarchy };
         if question.only != Some(Only::Leaves) && question.wants(slot.start.level, slot.word, descriptor) {
-            self.reach_table_entry(slot, &below, descriptor, route, question, sink);
+            self.step_on_table(slot, &below, descriptor, route, question, steps);
         }
         if below.level <= question.deepest {
-            self.reach_table(slot.space, &below, route, question, sink);
+            steps(&slot.taken(Step::Below(below), route));
         }
     }
 
-    /// The table entry itself.
-    fn reach_table_entry(
+    /// The table entry itself. Beneath a stage 2, a walk cache may hold where the next table really is.
+    fn step_on_table(
         &self,
         slot: &Slot<'_>,
         below: &Start,
         descriptor: u64,
         route: &Route,
         question: &Question,
-        sink: Sink<'_>,
+        steps: Steps<'_>,
     ) {
         let geometry = slot.state.space.geometry();
         let own_log2 = geometry.slot_shift(slot.start.level);
@@ -212,47 +262,25 @@ impl May {
             space: slot.space,
         };
         if slot.state.beneath.is_none() {
-            let found = Found::Entry { entry, is_untranslated: false };
-            return sink(&Seen { found, word: slot.word, is_old: false, route });
+            return steps(&slot.taken(Step::Table(entry), route));
         }
         self.each_way(slot.state, next, route, question, &mut |place, route| {
             entry.body = Body::Table { next: place, hierarchy };
-            let found = Found::Entry { entry, is_untranslated: false };
-            sink(&Seen { found, word: slot.word, is_old: false, route });
+            steps(&slot.taken(Step::Table(entry), route));
         });
     }
 
-    fn reach_leaf(
-        &self,
-        slot: &Slot<'_>,
-        entry: Entry,
-        is_untranslated: bool,
-        route: &Route,
-        question: &Question,
-        sink: Sink<'_>,
-    ) {
-        if !entry.overlaps(question.first, question.last) {
-            return;
-        }
-        if slot.state.beneath.is_none() {
-            let found = Found::Entry { entry, is_untranslated };
-            return sink(&Seen { found, word: slot.word, is_old: false, route });
-        }
-        self.reach_combined(slot.state, &entry, slot.word, is_untranslated, route, question, sink);
-    }
-
-    /// Whoever may hold what `route` found, walking from the root of `space`.
-    pub(crate) fn root_holders(&self, space: SpaceId, entry: &Entry, route: &Route) -> Holders {
-        let state = self.space(space);
-        let visible = |asid, kept: Cpus| kept & !route.hidden.exactly(asid);
+    /// Whoever may hold what `route` found, walking from the root of `state`.
+    pub(crate) fn root_holders(state: &SpaceState, entry: &Entry, route: &Route) -> Holders {
+        let visible = |asid, kept: Cpus| kept & !route.hidden.exactly(asid) & route.walkers;
         if entry.is_global() {
             let kept = state.kept.holders.iter().fold(0, |all, (asid, kept)| all | visible(asid, kept));
-            return Holders::of(GLOBAL, (state.live.cpus() | kept) & route.walkers);
+            return Holders::of(GLOBAL, state.live.cpus() & route.walkers | kept);
         }
         let mut holders = Self::tagged(entry, &state.live, route.walkers);
         for (asid, kept) in state.kept.holders.iter() {
             if asid != GLOBAL {
-                holders.add(asid, visible(asid, kept) & route.walkers);
+                holders.add(asid, visible(asid, kept));
             }
         }
         holders
@@ -263,9 +291,8 @@ impl May {
         if entry.is_global() {
             return Holders::of(GLOBAL, holders.cpus() & walkers);
         }
-        let mut tagged = holders.clone();
-        tagged.restrict(walkers);
-        tagged.remove(GLOBAL, !0);
+        let mut tagged = Holders::none();
+        holders.iter().filter(|(asid, _)| *asid != GLOBAL).for_each(|(asid, cpus)| tagged.add(asid, cpus & walkers));
         tagged
     }
 }
@@ -278,6 +305,12 @@ pub(super) struct Slot<'a> {
     pub(super) index: u64,
     pub(super) word: u64,
     pub(super) is_inside: bool,
+}
+
+impl Slot<'_> {
+    fn taken<'a>(&self, step: Step, route: &'a Route) -> Taken<'a> {
+        Taken { step, level: self.start.level, word: self.word, is_inside: self.is_inside, route }
+    }
 }
 
 /// The entry of a leaf of `level` for input addresses from `own_start`; with the Contiguous bit, of its whole set.
@@ -314,6 +347,12 @@ pub(crate) fn leaf_entry(
 }
 
 impl Space {
+    /// The root, about to be walked.
+    pub(super) fn start(&self) -> Start {
+        let (table, level, base) = (self.root(), self.geometry().start_level, self.bounds().0);
+        Start { table, is_located: false, level, base, hierarchy: Hierarchy::default() }
+    }
+
     pub(crate) const fn format(&self) -> Format<'_> {
         match self {
             Self::One(stage1) => Format::Stage1(stage1),

@@ -70,7 +70,8 @@ pub(crate) struct Lost {
     pub(crate) first: Vec<Selector>,
 }
 
-type Key = (Tag, u8, u64);
+/// Tag, size and first address, in this order.
+type Key = u128;
 
 /// Every stale entry, found by the addresses it spans.
 #[derive(Clone, Debug, Default)]
@@ -100,6 +101,16 @@ impl Stale {
     /// Entries of `tag` that span an address from `first` to `last`.
     pub fn overlapping(&self, tag: Tag, first: u64, last: u64) -> impl Iterator<Item = &(Entry, Record)> {
         let sizes = if self.count == 0 { 0 } else { self.sizes.get(&tag).map_or(0, |sizes| sizes.used) };
+        self.overlapping_of(tag, first, last, sizes)
+    }
+
+    /// The tables among them.
+    pub(crate) fn tables(&self, tag: Tag, first: u64, last: u64) -> impl Iterator<Item = &(Entry, Record)> {
+        let sizes = if self.count == 0 { 0 } else { self.sizes.get(&tag).map_or(0, |sizes| sizes.used_by_tables) };
+        self.overlapping_of(tag, first, last, sizes).filter(|(entry, _)| entry.is_table())
+    }
+
+    fn overlapping_of(&self, tag: Tag, first: u64, last: u64, sizes: u64) -> Overlapping<'_> {
         Overlapping { stale: self, tag, first, last, sizes, range: None, found: [].iter() }
     }
 
@@ -132,7 +143,7 @@ impl Stale {
         let place = at.partition_point(|(other, _)| *other < entry);
         let (holders, passed) = (holders.clone(), Passed::default());
         at.insert(place, (entry, Record { holders, marks: Vec::new(), passed, origin, near: None }));
-        self.sizes.entry(entry.tag).or_default().add(entry.span().1);
+        self.sizes.entry(entry.tag).or_default().add(&entry);
         self.count += 1;
     }
 
@@ -274,7 +285,7 @@ impl Stale {
         }
         self.count -= 1;
         if let Some(sizes) = self.sizes.get_mut(&entry.tag) {
-            sizes.remove(entry.span().1);
+            sizes.remove(entry);
         }
     }
 }
@@ -285,24 +296,39 @@ struct Sizes {
     /// Bit n: `counts[n]` is not zero.
     used: u64,
     counts: [u32; 64],
+    /// The same for tables alone.
+    used_by_tables: u64,
+    tables: [u32; 64],
 }
 
 impl Default for Sizes {
     fn default() -> Self {
-        Self { used: 0, counts: [0; 64] }
+        Self { used: 0, counts: [0; 64], used_by_tables: 0, tables: [0; 64] }
     }
 }
 
 impl Sizes {
-    fn add(&mut self, size: u8) {
+    fn add(&mut self, entry: &Entry) {
+        let size = entry.span().1;
         self.counts[size as usize] += 1;
         self.used |= 1 << size;
+        if entry.is_table() {
+            self.tables[size as usize] += 1;
+            self.used_by_tables |= 1 << size;
+        }
     }
 
-    fn remove(&mut self, size: u8) {
+    fn remove(&mut self, entry: &Entry) {
+        let size = entry.span().1;
         self.counts[size as usize] -= 1;
         if self.counts[size as usize] == 0 {
             self.used &= !(1 << size);
+        }
+        if entry.is_table() {
+            self.tables[size as usize] -= 1;
+            if self.tables[size as usize] == 0 {
+                self.used_by_tables &= !(1 << size);
+            }
         }
     }
 }
@@ -338,11 +364,11 @@ impl<'a> Iterator for Overlapping<'a> {
             self.sizes &= self.sizes - 1;
             let (low, high) = (self.first & !(bytes(size) - 1), self.last & !(bytes(size) - 1));
             if low == high {
-                let found = self.stale.records.get(&(self.tag, size, low));
+                let found = self.stale.records.get(&key_of(self.tag, size, low));
                 self.found = found.map_or([].iter(), |found| found.iter());
                 self.range = None;
             } else {
-                self.range = Some(self.stale.records.range((self.tag, size, low)..=(self.tag, size, high)));
+                self.range = Some(self.stale.records.range(key_of(self.tag, size, low)..=key_of(self.tag, size, high)));
             }
         }
     }
@@ -376,5 +402,9 @@ fn is_empty_set(entry: &Entry) -> bool {
 
 const fn key(entry: &Entry) -> Key {
     let (start, size) = entry.span();
-    (entry.tag, size, start)
+    key_of(entry.tag, size, start)
+}
+
+const fn key_of(tag: Tag, size: u8, start: u64) -> Key {
+    (tag.regime as u128) << 88 | (tag.vmid as u128) << 72 | (size as u128) << 64 | start as u128
 }

@@ -43,7 +43,7 @@ impl May {
         self.visible.store(cpu, word, old);
         self.memory.set_word(word, value);
         self.forget_answers_of_word(word, &[old, value]);
-        for place in self.places_of(word) {
+        for place in self.places_of(word).iter() {
             self.index_value(place.space, place.level, value, place.start, Hierarchy::default());
         }
     }
@@ -60,7 +60,7 @@ impl May {
         if self.visible.old(word).iter().any(|old| old.value == value) {
             return;
         }
-        for place in self.places_of(word) {
+        for place in self.places_of(word).iter() {
             let state = self.space_mut(place.space);
             if !state.kept.holders.is_empty() {
                 let kept = state.kept.holders.clone();
@@ -75,9 +75,10 @@ impl May {
         if value & VALID == 0 {
             return found;
         }
-        for place in self.places_of(word) {
+        for place in self.places_of(word).iter() {
             let question = Question {
                 through: Some(Through::Word(word, value)),
+                is_only_through: true,
                 deepest: place.level,
                 near: Some(place.space),
                 is_exact: true,
@@ -112,7 +113,8 @@ impl May {
 
     /// Entries of every context above a stage 2 whose walk used the stale stage-2 `record`, and those below a kept table.
     pub(crate) fn entries_beyond(&self, record: &Entry) -> Vec<Held> {
-        let question = Question { through: Some(Through::Record(*record)), ..Question::about(0, u64::MAX) };
+        let through = Some(Through::Record(*record));
+        let question = Question { through, is_only_through: true, ..Question::about(0, u64::MAX) };
         let found = self.gather_beyond(record, &question);
         debug_assert!(
             {
@@ -203,7 +205,7 @@ impl May {
     fn forget_hidden(&mut self, word: u64) {
         let mut values: Vec<u64> = self.visible.old(word).iter().map(|old| old.value).collect();
         values.push(self.memory.word(word));
-        for place in self.places_of(word) {
+        for place in self.places_of(word).iter() {
             let state = self.space_mut(place.space);
             if !state.hidden.is_empty() {
                 state.hidden.retain(|(other, value), _| *other != word || values.contains(value));
@@ -224,7 +226,7 @@ impl May {
             self.loose.remove(&(cpu, *word));
             self.visible.store(cpu, *word, *old);
             self.forget_answers_of_word(*word, &[*old, self.memory.word(*word)]);
-            for place in self.places_of(*word) {
+            for place in self.places_of(*word).iter() {
                 self.index_value(place.space, place.level, *old, place.start, Hierarchy::default());
             }
         }
@@ -277,10 +279,11 @@ impl May {
         state.kept.passed.forget(&gone);
         state.kept.holders.merge(&gone);
         state.kept.holders.subtract(&come);
-        for hidden in state.hidden.values_mut() {
-            hidden.subtract(&come);
+        if !state.hidden.is_empty() {
+            state.hidden.values_mut().for_each(|hidden| hidden.subtract(&come));
+            state.hidden.retain(|_, hidden| !hidden.is_empty());
+            self.paths.forget_way(space, 0, u64::MAX);
         }
-        state.hidden.retain(|_, hidden| !hidden.is_empty());
         self.forget_answers_of_space(space);
         if is_unknown && !come.is_empty() {
             self.index_space(space);
@@ -324,8 +327,9 @@ impl May {
                 }
             }
             state.kept.marks = marks;
-            if !state.is_used() {
+            if !state.is_used() && !state.hidden.is_empty() {
                 state.hidden.clear();
+                self.paths.forget_way(id, 0, u64::MAX);
             }
             self.forget_answers_of_space(id);
         }

@@ -68,7 +68,8 @@ impl<'t> Judge<'t> {
     /// A line that cannot have happened after those before it.
     pub fn step(&mut self) -> Result<bool, Malformed> {
         let Some(line) = self.trace.lines.get(self.next).copied() else { return Ok(false) };
-        self.happen(&line).map_err(|what| Malformed { line: line.number, what })?;
+        let what = self.happen(&line).and_then(|()| self.machine.overrun().map_or(Ok(()), too_many_ways));
+        what.map_err(|what| Malformed { line: line.number, what })?;
         self.next += 1;
         self.ends.push(self.machine.events());
         Ok(true)
@@ -234,6 +235,13 @@ impl<'t> Judge<'t> {
         }
         Err(alloc::format!("VTCR_EL2 asks for {tables} root tables side by side, expected {CONCATENATED} at most"))
     }
+}
+
+fn too_many_ways(table: u64) -> Result<(), String> {
+    Err(alloc::format!(
+        "from here on the table at {table:#x} is reached by too many ways, expected few more than there are tables: \
+         tables lead to themselves or each other by many of their slots, and what follows is not judged"
+    ))
 }
 
 /// What memory holds before the first event: what the trace says, and what it finds in words that it did not write.
