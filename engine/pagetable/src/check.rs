@@ -45,6 +45,24 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
         Ok((begin, tables))
     }
 
+    /// The same for one change that is about a part of one descriptor.
+    #[inline(never)]
+    pub(crate) fn check_visit(
+        &self,
+        changes: &[Change<R>],
+        goal: Goal,
+        visit: Visit,
+    ) -> Result<(Start, usize), Refusal> {
+        let PageTable { platform, geometry, regime, .. } = *self.table;
+        let decision = goal.decide::<G, R, P>(platform, geometry, regime, &visit);
+        match self.foresee(&goal, &visit, &decision)? {
+            (Next::Past(end), tables) if end >= goal.to && goal.then().is_none() => {
+                Ok((Start::Visit(goal.checked(), visit), tables))
+            }
+            _ => self.check_all(changes),
+        }
+    }
+
     /// Lists that ascend cost one comparison a change, others one with each change before.
     fn check_overlap(&self, before: &[Change<R>], goal: &Goal) -> Result<(), Refusal> {
         let geometry = self.table.geometry;
@@ -115,7 +133,7 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
                     return self.foresee(goal, &single, &decision);
                 }
                 let shift = Geometry::<G>::shift(visit.level);
-                let tables = group.cut_members(shift).map(|number| {
+                let tables = group.cut_members(shift).into_iter().flatten().map(|number| {
                     let start = group.start + ((number as u64) << shift);
                     let part = group.part(start, start + (1 << shift));
                     below(&part.pieces(geometry, visit.descriptor, visit.level, start), start)

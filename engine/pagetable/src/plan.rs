@@ -13,10 +13,10 @@ use crate::gather::Gather;
 use crate::licence::Licence;
 use crate::platform::Platform;
 use crate::regime::Regime;
-use crate::single::Single;
+use crate::single::{Found, Single};
 use crate::table::PageTable;
 use crate::tables::Reserve;
-use crate::walk::{Table, walk};
+use crate::walk::{Next, Table, Visit, walk};
 
 /// Where applying begins.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub(crate) enum Start {
     Root,
     /// At this table, for the one change that there is.
     Table(Goal, Table),
+    /// At this descriptor, for the one change that there is.
+    Visit(Goal, Visit),
     /// At the only slot there is.
     Single(Single),
 }
@@ -55,9 +57,11 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
         changes: &'c [Change<R>],
         licence: Option<&'t Licence<'t>>,
     ) -> Result<Self, Refusal> {
-        let (start, tables_needed) = match Single::find(table, changes) {
-            Some(single) => (Start::Single(single), 0),
-            None => Check { table, licence }.check_all(changes)?,
+        let check = Check { table, licence };
+        let (start, tables_needed) = match Found::find(table, changes) {
+            Some(Found::Single(single)) => (Start::Single(single), 0),
+            Some(Found::Other(goal, visit)) => check.check_visit(changes, goal, visit)?,
+            None => check.check_all(changes)?,
         };
         Ok(Self { table, changes, licence, start, tables_needed })
     }
@@ -89,6 +93,9 @@ impl<G: Granule, R: Regime, P: Platform> Ready<'_, '_, '_, '_, G, R, P> {
         let Self { plan: Plan { table, changes, licence, start, .. }, reserve } = self;
         match start {
             Start::Single(single) => Editor::new(table, licence, reserve, gather).set_single(&single),
+            Start::Visit(goal, visit) => {
+                pursue_at(&mut Editor::new(table, licence, reserve, gather), &goal, visit, table);
+            }
             Start::Table(goal, start) => pursue(&mut Editor::new(table, licence, reserve, gather), &goal, start),
             Start::Root => pursue_all(&mut Editor::new(table, licence, reserve, gather), changes, table),
         }
@@ -112,9 +119,36 @@ fn pursue_all<G: Granule, R: Regime, P: Platform>(
 /// Walks a goal that was checked, and carries out what is decided.
 #[inline(never)]
 fn pursue<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P>, goal: &Goal, start: Table) {
-    let Editor { platform, geometry, regime, .. } = *editor;
     editor.unhinted_to = 0;
-    let _ = walk::<G, P, Infallible>(platform, geometry, start, goal.from, goal.to, &mut |visit| {
+    pursue_on(editor, goal, start, goal.from);
+}
+
+/// Carries out what is decided for one descriptor, as it is now, and what is to be met again for it.
+#[inline(never)]
+fn pursue_at<G: Granule, R: Regime, P: Platform>(
+    editor: &mut Editor<'_, G, R, P>,
+    goal: &Goal,
+    mut visit: Visit,
+    table: &PageTable<'_, G, R, P>,
+) {
+    visit.descriptor = editor.platform.load(visit.slot);
+    let decision = goal.decide::<G, R, P>(editor.platform, editor.geometry, editor.regime, &visit);
+    match editor.carry_out(&decision, &visit) {
+        Next::Past(at) if at >= goal.to => {}
+        Next::Past(at) => pursue_on(editor, goal, table.find_table(at, goal.to), at),
+        Next::Enter => pursue_on(editor, goal, table.find_table(goal.from, goal.to), goal.from),
+    }
+}
+
+/// Walks the rest of a goal, from offset `from`.
+fn pursue_on<G: Granule, R: Regime, P: Platform>(
+    editor: &mut Editor<'_, G, R, P>,
+    goal: &Goal,
+    start: Table,
+    from: u64,
+) {
+    let Editor { platform, geometry, regime, .. } = *editor;
+    let _ = walk::<G, P, Infallible>(platform, geometry, start, from, goal.to, &mut |visit| {
         let decision = goal.decide::<G, R, P>(platform, geometry, regime, visit);
         ControlFlow::Continue(editor.carry_out(&decision, visit))
     });
