@@ -24,26 +24,23 @@ const MORE_SUBTREES: usize = 15;
 pub struct Gather<G: Granule, R: Regime> {
     geometry: Geometry<G>,
     regime: R,
-    ranges: Few<Invalidation, MORE_RANGES>,
-    subtrees: Few<Table, MORE_SUBTREES>,
-    /// Stores were made that walkers must see. Without one nothing is to be forgotten, and no subtree waits.
-    is_pending: bool,
+    /// What stores that walkers must see have left to be forgotten, once one was made.
+    waiting: Option<Waiting>,
     issued: usize,
     retired: TableList,
+}
+
+/// What waits for the TLBs.
+#[derive(Debug)]
+struct Waiting {
+    ranges: Few<Invalidation, MORE_RANGES>,
+    subtrees: Few<Table, MORE_SUBTREES>,
 }
 
 impl<G: Granule, R: Regime> Gather<G, R> {
     #[inline(always)]
     pub(crate) fn new(geometry: Geometry<G>, regime: R) -> Self {
-        Self {
-            geometry,
-            regime,
-            ranges: Few::new(),
-            subtrees: Few::new(),
-            is_pending: false,
-            issued: 0,
-            retired: TableList::default(),
-        }
+        Self { geometry, regime, waiting: None, issued: 0, retired: TableList::default() }
     }
 
     /// TLBIs issued so far.
@@ -57,7 +54,7 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     /// The caller sees to it that no [`crate::View`] still walks the tables that were unlinked.
     #[inline]
     pub fn finish<P: Platform>(&mut self, platform: &P) -> Retired {
-        if self.is_pending {
+        if self.waiting.is_some() {
             self.settle(platform);
         }
         Retired(core::mem::take(&mut self.retired))
@@ -70,8 +67,13 @@ impl<G: Granule, R: Regime> Gather<G, R> {
 
     /// Stores were made that a walker must see.
     #[inline(always)]
-    pub(crate) const fn note_store(&mut self) {
-        self.is_pending = true;
+    pub(crate) fn note_store(&mut self) {
+        self.wait();
+    }
+
+    #[inline(always)]
+    fn wait(&mut self) -> &mut Waiting {
+        self.waiting.get_or_insert_with(|| Waiting { ranges: Few::new(), subtrees: Few::new() })
     }
 
     /// The translations of `bytes` from offset `start`, in leaves of `level`, are no longer what TLBs may hold.
@@ -90,7 +92,7 @@ impl<G: Granule, R: Regime> Gather<G, R> {
             platform,
             Invalidation { start, bytes, stride: Level::L3, is_uniform: false, depth: Depth::AllLevels },
         );
-        if self.subtrees.push(table).is_err() {
+        if self.wait().subtrees.push(table).is_err() {
             self.settle(platform);
             self.retire(platform, table);
         }
@@ -103,26 +105,27 @@ impl<G: Granule, R: Regime> Gather<G, R> {
 
     #[inline(always)]
     fn add<P: Platform>(&mut self, platform: &P, what: Invalidation) {
-        let is_absorbed = self.ranges.latest_mut().is_some_and(|last| last.absorb(&what));
-        if !is_absorbed && self.ranges.push(what).is_err() {
+        let ranges = &mut self.wait().ranges;
+        let is_absorbed = ranges.latest_mut().is_some_and(|last| last.absorb(&what));
+        if !is_absorbed && ranges.push(what).is_err() {
             self.settle(platform);
-            self.ranges = Few::of(what);
+            self.wait().ranges = Few::of(what);
         }
-        self.is_pending = true;
     }
 
     /// Makes stores visible and TLBs forget the ranges, and frees the tables that waited for that.
     fn settle<P: Platform>(&mut self, platform: &P) {
+        let Some(Waiting { ranges, subtrees }) = &self.waiting else { return };
         // Walkers must see the stores before TLBs forget, or a walk in between caches the old descriptor again; and a
         // mapping that was made must be visible before the caller uses it.
         platform.maintain(Maintenance::DSB_ISHST);
-        if !self.ranges.is_empty() {
-            self.issued += forget(platform, self.geometry, self.regime, &self.ranges);
+        if !ranges.is_empty() {
+            self.issued += forget(platform, self.geometry, self.regime, ranges);
         }
         // This PE's own fetches and walks may go on with what they had until a context synchronization event.
         R::synchronize(platform);
-        self.subtrees.for_each(|&table| collect(platform, self.geometry, table, &mut self.retired));
-        (self.ranges, self.subtrees, self.is_pending) = (Few::new(), Few::new(), false);
+        subtrees.for_each(|&table| collect(platform, self.geometry, table, &mut self.retired));
+        self.waiting = None;
     }
 }
 

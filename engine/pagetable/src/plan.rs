@@ -13,7 +13,7 @@ use crate::gather::Gather;
 use crate::licence::Licence;
 use crate::platform::Platform;
 use crate::regime::Regime;
-use crate::single::{Found, Single};
+use crate::single::Single;
 use crate::table::PageTable;
 use crate::tables::Reserve;
 use crate::walk::{Next, Table, Visit, walk};
@@ -27,8 +27,6 @@ pub(crate) enum Start {
     Table(Goal, Table),
     /// At this descriptor, for the one change that there is.
     Visit(Goal, Visit),
-    /// At the only slot there is.
-    Single(Single),
 }
 
 /// Changes that will be made: nothing stands in their way but the tables they need.
@@ -38,6 +36,8 @@ pub struct Plan<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> {
     table: &'t mut PageTable<'p, G, R, P>,
     changes: &'c [Change<R>],
     licence: Option<&'t Licence<'t>>,
+    /// The page that is all there is to change. Nothing begins elsewhere then.
+    single: Option<Single>,
     start: Start,
     tables_needed: usize,
 }
@@ -57,13 +57,12 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
         changes: &'c [Change<R>],
         licence: Option<&'t Licence<'t>>,
     ) -> Result<Self, Refusal> {
-        let check = Check { table, licence };
-        let (start, tables_needed) = match Found::find(table, changes) {
-            Some(Found::Single(single)) => (Start::Single(single), 0),
-            Some(Found::Other(goal, visit)) => check.check_visit(changes, goal, visit)?,
-            None => check.check_all(changes)?,
+        let single = Single::find(table, changes);
+        let (start, tables_needed) = match single {
+            Some(_) => (Start::Root, 0),
+            None => Check { table, licence }.check_all(changes)?,
         };
-        Ok(Self { table, changes, licence, start, tables_needed })
+        Ok(Self { table, changes, licence, single, start, tables_needed })
     }
 
     /// How many tables the changes take at most. What is not used stays in the reserve.
@@ -90,9 +89,11 @@ impl<G: Granule, R: Regime, P: Platform> Ready<'_, '_, '_, '_, G, R, P> {
     /// Makes the changes. This cannot fail. They are complete when `gather` is finished.
     #[inline(always)]
     pub fn apply(self, gather: &mut Gather<G, R>) {
-        let Self { plan: Plan { table, changes, licence, start, .. }, reserve } = self;
+        let Self { plan: Plan { table, changes, licence, single, start, .. }, reserve } = self;
+        if let Some(single) = single {
+            return Editor::new(table, licence, reserve, gather).set_single(&single);
+        }
         match start {
-            Start::Single(single) => Editor::new(table, licence, reserve, gather).set_single(&single),
             Start::Visit(goal, visit) => {
                 pursue_at(&mut Editor::new(table, licence, reserve, gather), &goal, visit, table);
             }

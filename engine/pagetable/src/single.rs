@@ -1,15 +1,15 @@
-//! One page that changes: the most frequent change by far. Its plan is one descent, and keeps where that ended.
+//! One page that changes in place: the most frequent change by far. Its plan is one descent, and keeps where that ended.
 
-use vmsa::{Descriptor, Geometry, Granule, Level};
+use vmsa::{Descriptor, Granule, Level};
 
 use crate::change::Change;
-use crate::decide::{Decision, Edit, Goal, goal};
+use crate::decide::{Decision, Edit, goal};
 use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
 use crate::table::PageTable;
 use crate::walk::{Visit, descend};
 
-/// A page that changes in place, and what becomes of it.
+/// A page, and what becomes of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Single {
     pub(crate) slot: Slot,
@@ -21,16 +21,8 @@ pub(crate) struct Single {
     pub(crate) edit: Edit,
 }
 
-/// Where a change of one page leads.
-pub(crate) enum Found {
-    /// To a page that changes in place: nothing is needed, and nothing refused.
-    Single(Single),
-    /// To this descriptor.
-    Other(Goal, Visit),
-}
-
-impl Found {
-    /// What `changes` lead to, if they are about one page alone.
+impl Single {
+    /// The page that `changes` are about, if they are about one alone, need nothing and are not refused.
     #[inline(always)]
     pub(crate) fn find<G: Granule, R: Regime, P: Platform>(
         table: &PageTable<'_, G, R, P>,
@@ -39,26 +31,18 @@ impl Found {
         let [change] = changes else { return None };
         let geometry = table.geometry;
         let goal = goal(geometry, change).ok()?;
-        let (from, to) = (goal.from, goal.to);
-        if to - from != G::SIZE_BYTES {
+        if goal.to - goal.from != G::SIZE_BYTES {
             return None;
         }
-        let (level, slot, descriptor) =
-            descend(table.platform, geometry, table.root, from, |_, level, slot, descriptor| (level, slot, descriptor));
-        if level == Level::L3 && descriptor.is_page() {
-            let visit = Visit { slot, level: Level::L3, descriptor, start: from, end: to, from, to };
-            if let Decision::Set(edit, _) = goal.decide_leaf::<G, R>(geometry, &visit) {
-                return Some(Self::Single(Single {
-                    slot,
-                    start: from,
-                    old: descriptor,
-                    new: edit.apply(descriptor),
-                    edit,
-                }));
-            }
+        let page = descend(table.platform, geometry, table.root, goal.from, |_, level, slot, descriptor| {
+            (level == Level::L3).then_some((slot, descriptor))
+        });
+        let (slot, old) = page.filter(|(_, descriptor)| descriptor.is_page())?;
+        let (start, end) = (goal.from, goal.to);
+        let visit = Visit { slot, level: Level::L3, descriptor: old, start, end, from: start, to: end };
+        match goal.decide_leaf::<G, R>(geometry, &visit) {
+            Decision::Set(edit, _) => Some(Self { slot, start, old, new: edit.apply(old), edit }),
+            _ => None,
         }
-        let span = 1 << Geometry::<G>::shift(level);
-        let start = from & !(span - 1);
-        Some(Self::Other(goal, Visit { slot, level, descriptor, start, end: start + span, from, to }))
     }
 }
