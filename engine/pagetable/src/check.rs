@@ -2,7 +2,7 @@
 
 use core::ops::ControlFlow;
 
-use vmsa::{Descriptor, Geometry, Granule};
+use vmsa::{Descriptor, Geometry, Granule, Level};
 
 use crate::change::{Change, Refusal};
 use crate::decide::{Decision, Edit, Goal, goal};
@@ -23,7 +23,10 @@ pub(crate) struct Check<'t, 'p, G: Granule, R: Regime, P: Platform> {
 impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
     /// Where applying `changes` begins and how many tables they take, or why they are refused.
     pub(crate) fn check_all(&self, changes: &[Change<R>]) -> Result<(Start, usize), Refusal> {
-        let (mut begin, mut tables) = (Start::Root, 0);
+        if let [change] = changes {
+            return self.check_one(goal(self.table.geometry, change)?);
+        }
+        let mut tables = 0;
         // What the changes so far lie between.
         let (mut lowest, mut highest) = (u64::MAX, 0);
         for (number, change) in changes.iter().enumerate() {
@@ -32,17 +35,33 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
                 self.check_overlap(&changes[..number], &goal)?;
             }
             (lowest, highest) = (lowest.min(goal.from), highest.max(goal.to));
-            let start = self.table.find_table(goal.from, goal.to);
-            tables += self.check(&goal, start)?;
-            match goal.then() {
-                // It takes no tables, and a licence for some of it is one for all.
-                Some(then) if self.is_unlicensed() => tables += self.check(&then, start)?,
-                Some(_) => {}
-                None if changes.len() == 1 => begin = Start::Table(goal.checked(), start),
-                None => {}
-            }
+            tables += self.check_one(goal)?.1;
         }
-        Ok((begin, tables))
+        Ok((Start::Root, tables))
+    }
+
+    /// The same for one change alone.
+    fn check_one(&self, goal: Goal) -> Result<(Start, usize), Refusal> {
+        let PageTable { platform, geometry, regime, .. } = *self.table;
+        let then = goal.then();
+        // Mostly a change is about one descriptor, or a part of it: that where a walk for its first byte ends.
+        let visit = self.table.find_end(goal.from, goal.to);
+        if then.is_none()
+            && (goal.from + 1..=visit.end).contains(&goal.to)
+            && let decision = goal.decide::<G, R, P>(platform, geometry, regime, &visit)
+            && let (Next::Past(end), tables) = self.foresee(&goal, &visit, &decision)?
+            && end >= goal.to
+        {
+            return Ok((Start::Visit(goal.checked(), visit), tables));
+        }
+        let table = self.table.find_table(goal.from, goal.to);
+        let tables = self.check(&goal, table)?;
+        match then {
+            // It takes no tables, and a licence for some of it is one for all.
+            Some(then) if self.is_unlicensed() => Ok((Start::Root, tables + self.check(&then, table)?)),
+            Some(_) => Ok((Start::Root, tables)),
+            None => Ok((Start::Table(goal.checked(), table), tables)),
+        }
     }
 
     /// Lists that ascend or descend cost a comparison a change, others one with each change before, which are sound.
@@ -86,6 +105,8 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
             Some(level) => pieces.tables::<G>(geometry.layout(), level, start),
             None => 0,
         };
+        // A table of pages is one, whatever they hold.
+        let is_above_pages = visit.level == Level::L2;
         match decision {
             Decision::Refuse(refusal) => Err(*refusal),
             Decision::Enter => Ok((Next::Enter, 0)),
@@ -100,6 +121,9 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
             Decision::Fold(_) => self.needs_licence(visit).map(|()| (past, 0)),
             Decision::Resize(part) => {
                 self.needs_licence_for(visit, part.edit)?;
+                if is_above_pages {
+                    return Ok((past, 1));
+                }
                 let pieces = part.pieces(geometry, visit.descriptor, visit.level, visit.start);
                 Ok((past, below(&pieces, visit.start)))
             }
@@ -119,7 +143,7 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
                     return self.foresee(goal, &single, &decision);
                 }
                 let shift = Geometry::<G>::shift(visit.level);
-                let tables = group.cut_members(shift).map(|number| {
+                let tables = group.cut_members(shift).into_iter().flatten().map(|number| {
                     let start = group.start + ((number as u64) << shift);
                     let part = group.part(start, start + (1 << shift));
                     below(&part.pieces(geometry, visit.descriptor, visit.level, start), start)

@@ -63,10 +63,15 @@ fn fill_holes<P: Platform>(platform: &P, slot: Slot, count: usize) {
 #[inline(always)]
 fn for_each(count: usize, mut turn: impl FnMut(usize)) {
     const TURNS: usize = 16;
-    for round in 0..count / TURNS {
-        (0..TURNS).for_each(|index| turn(round * TURNS + index));
+    let rounds = count / TURNS;
+    for round in 0..rounds {
+        for index in 0..TURNS {
+            turn(round * TURNS + index);
+        }
     }
-    (count / TURNS * TURNS..count).for_each(turn);
+    for index in rounds * TURNS..count {
+        turn(index);
+    }
 }
 
 /// Leaves from `start` to `end`, which in a table that is live are holes: contiguous groups wherever a whole one fits.
@@ -79,36 +84,44 @@ pub(crate) fn fill_segment<G: Granule, P: Platform>(
     content: &Content,
 ) {
     let shift = G::PAGE_SIZE.level_shift(level);
-    let count = ((end - start) >> shift) as usize;
-    let leaf = |index: usize| content.leaf(layout, level, start + ((index as u64) << shift)).bits();
-    if count == 1 {
-        return platform.store(slot, Descriptor::new(leaf(0)));
+    let first = content.leaf(layout, level, start);
+    if end - start == 1 << shift {
+        return platform.store(slot, first);
     }
-    let (head, groups) = match content.group_bytes::<G>(level) {
-        Some(bytes) => {
-            let from = start.next_multiple_of(bytes).min(end);
-            (((from - start) >> shift) as usize, (((end & !(bytes - 1)).max(from) - from) >> shift) as usize)
-        }
-        None => (count, 0),
+    let (from, to) = content.groups::<G>(level, start, end);
+    if !content.is_linear(layout, start, end - (1 << shift)) {
+        return fill_one_by_one::<G, P>(platform, layout, slot, level, (start, end), (from, to), content);
+    }
+    // By value, so that nothing but the descriptors is written to memory.
+    let run = move |at: u64, end: u64, contiguous: Bits| {
+        let slot = slot.after(((at - start) >> shift) as usize);
+        let mut leaf = first.bits().wrapping_add(at - start) | contiguous;
+        for_each(((end - at) >> shift) as usize, |index| {
+            platform.store(slot.after(index), Descriptor::new(leaf));
+            leaf = leaf.wrapping_add(1 << shift);
+        });
     };
-    let (first, last) = (leaf(0), leaf(count - 1));
-    // Neighbours differ by what a leaf covers, unless bits that stand elsewhere change on the way (LPA, LPA2).
-    let is_linear = last.wrapping_sub(first) == (count as Bits - 1) << shift;
-    let mut done = 0;
-    for (count, contiguous) in [(head, 0), (groups, Descriptor::CONTIGUOUS), (count - head - groups, 0)] {
-        let slot = slot.after(done);
-        if is_linear {
-            let mut next = first.wrapping_add((done as Bits) << shift) | contiguous;
-            for_each(count, |index| {
-                platform.store(slot.after(index), Descriptor::new(next));
-                next = next.wrapping_add(1 << shift);
-            });
-        } else {
-            for_each(count, |index| {
-                platform.store(slot.after(index), Descriptor::new(leaf(done + index) | contiguous))
-            });
-        }
-        done += count;
+    run(start, from, 0);
+    run(from, to, Descriptor::CONTIGUOUS);
+    run(to, end, 0);
+}
+
+/// The same where bits that stand elsewhere change on the way (LPA, LPA2). What `groups` covers becomes groups.
+#[cold]
+fn fill_one_by_one<G: Granule, P: Platform>(
+    platform: &P,
+    layout: Layout,
+    slot: Slot,
+    level: Level,
+    (start, end): (u64, u64),
+    groups: (u64, u64),
+    content: &Content,
+) {
+    let shift = G::PAGE_SIZE.level_shift(level);
+    for index in 0..((end - start) >> shift) as usize {
+        let at = start + ((index as u64) << shift);
+        let contiguous = if (groups.0..groups.1).contains(&at) { Descriptor::CONTIGUOUS } else { 0 };
+        platform.store(slot.after(index), Descriptor::new(content.leaf(layout, level, at).bits() | contiguous));
     }
 }
 

@@ -25,29 +25,25 @@ const MORE_SUBTREES: usize = 15;
 pub struct Gather<G: Granule, R: Regime> {
     geometry: Geometry<G>,
     regime: R,
+    /// What stores that walkers must see have left to be forgotten, once one was made.
+    waiting: Option<Waiting>,
+    issued: usize,
+    retired: TableList,
+}
+
+/// What waits for the TLBs.
+#[derive(Debug)]
+struct Waiting {
     ranges: Few<Invalidation, MORE_RANGES>,
     subtrees: Few<Table, MORE_SUBTREES>,
     /// Between these offsets TLBs may hold leaves of another size than the tables do, so that a level hint would miss them.
     resized: Option<(u64, u64)>,
-    /// Stores were made that walkers must see. Without one nothing is to be forgotten, and no subtree waits.
-    is_pending: bool,
-    issued: usize,
-    retired: TableList,
 }
 
 impl<G: Granule, R: Regime> Gather<G, R> {
     #[inline(always)]
     pub(crate) fn new(geometry: Geometry<G>, regime: R) -> Self {
-        Self {
-            geometry,
-            regime,
-            ranges: Few::new(),
-            subtrees: Few::new(),
-            resized: None,
-            is_pending: false,
-            issued: 0,
-            retired: TableList::default(),
-        }
+        Self { geometry, regime, waiting: None, issued: 0, retired: TableList::default() }
     }
 
     /// TLBIs issued so far.
@@ -62,7 +58,7 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     /// ([`Platform::wait_for_views`]).
     #[inline]
     pub fn finish<P: Platform>(&mut self, platform: &P) -> Retired {
-        if self.is_pending {
+        if self.waiting.is_some() {
             self.settle(platform);
         }
         Retired(core::mem::take(&mut self.retired))
@@ -75,20 +71,27 @@ impl<G: Granule, R: Regime> Gather<G, R> {
 
     /// Stores were made that a walker must see.
     #[inline(always)]
-    pub(crate) const fn note_store(&mut self) {
-        self.is_pending = true;
+    pub(crate) fn note_store(&mut self) {
+        self.wait();
+    }
+
+    #[inline(always)]
+    fn wait(&mut self) -> &mut Waiting {
+        self.waiting.get_or_insert_with(|| Waiting { ranges: Few::new(), subtrees: Few::new(), resized: None })
     }
 
     /// Leaves from offset `start` to `end` have changed size, and TLBs have not forgotten.
     pub(crate) fn note_resize(&mut self, start: u64, end: u64) {
-        let (from, to) = self.resized.unwrap_or((start, end));
-        self.resized = Some((from.min(start), to.max(end)));
+        let resized = &mut self.wait().resized;
+        let (from, to) = resized.unwrap_or((start, end));
+        *resized = Some((from.min(start), to.max(end)));
     }
 
     /// Whether TLBs hold leaves from offset `start` to `end` in the size that they have, so that a level hint finds them.
     #[inline(always)]
     pub(crate) fn is_uniform(&self, start: u64, end: u64) -> bool {
-        self.resized.is_none_or(|(from, to)| end <= from || to <= start)
+        let resized = self.waiting.as_ref().and_then(|waiting| waiting.resized);
+        resized.is_none_or(|(from, to)| end <= from || to <= start)
     }
 
     /// The translations of `bytes` from offset `start`, in leaves of `level`, are no longer what TLBs may hold.
@@ -103,16 +106,17 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     /// place would be live beside it, and a leaf that is invalid by now would be taken for one that no TLB holds.
     #[inline(always)]
     pub(crate) fn make_way<P: Platform>(&mut self, platform: &P, changes: &[Change<R>]) {
-        if !self.ranges.is_empty() && changes.iter().any(|change| self.waits_for(change)) {
+        if self.waiting.is_some() && changes.iter().any(|change| self.waits_for(change)) {
             self.settle(platform);
         }
     }
 
     #[inline(never)]
     fn waits_for(&self, change: &Change<R>) -> bool {
+        let Some(waiting) = &self.waiting else { return false };
         let (from, to) = change.offsets(self.geometry);
         let mut waits = false;
-        self.ranges.for_each(|range| {
+        waiting.ranges.for_each(|range| {
             let start = range.start.wrapping_sub(self.geometry.base());
             waits |= start < to && from < start + range.bytes;
         });
@@ -127,7 +131,7 @@ impl<G: Granule, R: Regime> Gather<G, R> {
             platform,
             Invalidation { start, bytes, stride: Level::L3, is_uniform: false, depth: Depth::AllLevels },
         );
-        if self.subtrees.push(table).is_err() {
+        if self.wait().subtrees.push(table).is_err() {
             self.settle(platform);
             self.retire(platform, table);
         }
@@ -142,29 +146,30 @@ impl<G: Granule, R: Regime> Gather<G, R> {
 
     #[inline(always)]
     fn add<P: Platform>(&mut self, platform: &P, what: Invalidation) {
-        let is_absorbed = self.ranges.latest_mut().is_some_and(|last| last.absorb(&what));
-        if !is_absorbed && self.ranges.push(what).is_err() {
+        let ranges = &mut self.wait().ranges;
+        let is_absorbed = ranges.latest_mut().is_some_and(|last| last.absorb(&what));
+        if !is_absorbed && ranges.push(what).is_err() {
             self.settle(platform);
-            self.ranges = Few::of(what);
+            self.wait().ranges = Few::of(what);
         }
-        self.is_pending = true;
     }
 
     /// Makes stores visible and TLBs forget the ranges, and frees the tables that waited for that.
     fn settle<P: Platform>(&mut self, platform: &P) {
+        let Some(Waiting { ranges, subtrees, .. }) = &self.waiting else { return };
         // Walkers must see the stores before TLBs forget, or a walk in between caches the old descriptor again; and a
         // mapping that was made must be visible before the caller uses it.
         platform.maintain(Maintenance::DSB_ISHST);
-        if !self.ranges.is_empty() {
-            self.issued += forget(platform, self.geometry, self.regime, &self.ranges);
+        if !ranges.is_empty() {
+            self.issued += forget(platform, self.geometry, self.regime, ranges);
         }
         // This PE's own fetches and walks may go on with what they had until a context synchronization event.
         R::synchronize(platform);
-        if !self.subtrees.is_empty() {
+        if !subtrees.is_empty() {
             platform.wait_for_views();
         }
-        self.subtrees.for_each(|&table| collect(platform, self.geometry, table, &mut self.retired));
-        (self.ranges, self.subtrees, self.resized, self.is_pending) = (Few::new(), Few::new(), None, false);
+        subtrees.for_each(|&table| collect(platform, self.geometry, table, &mut self.retired));
+        self.waiting = None;
     }
 }
 

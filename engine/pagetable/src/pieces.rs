@@ -69,6 +69,21 @@ impl Content {
         (has_groups && size <= self.largest && self.is_aligned(shift)).then_some(1 << shift)
     }
 
+    /// From where to where the leaves of `level` from `start` to `end` are contiguous groups: nowhere, both at `end`.
+    #[inline(always)]
+    pub(crate) fn groups<G: Granule>(&self, level: Level, start: u64, end: u64) -> (u64, u64) {
+        let Some(bytes) = self.group_bytes::<G>(level) else { return (end, end) };
+        let from = (start + (bytes - 1) & !(bytes - 1)).min(end);
+        (from, (end & !(bytes - 1)).max(from))
+    }
+
+    /// Whether the descriptors of leaves from `first` to `last` differ by no more than what lies between.
+    #[inline(always)]
+    pub(crate) fn is_linear(&self, layout: Layout, first: u64, last: u64) -> bool {
+        let output = |offset: u64| layout.encode_output(PhysAddr::new(offset.wrapping_add(self.delta)));
+        output(last).wrapping_sub(output(first)) == last - first
+    }
+
     /// Whether input and output addresses agree in their low `shift` bits.
     const fn is_aligned(&self, shift: u32) -> bool {
         self.delta & ((1 << shift) - 1) == 0

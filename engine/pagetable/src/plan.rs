@@ -16,7 +16,7 @@ use crate::regime::Regime;
 use crate::single::Single;
 use crate::table::PageTable;
 use crate::tables::Reserve;
-use crate::walk::{Table, walk};
+use crate::walk::{Next, Table, Visit, walk};
 
 /// Where applying begins.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub(crate) enum Start {
     Root,
     /// At this table, for the one change that there is.
     Table(Goal, Table),
-    /// At the only slot there is.
-    Single(Single),
+    /// At this descriptor, for the one change that there is.
+    Visit(Goal, Visit),
 }
 
 /// Changes that will be made: nothing stands in their way but the tables they need.
@@ -36,6 +36,8 @@ pub struct Plan<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> {
     table: &'t mut PageTable<'p, G, R, P>,
     changes: &'c [Change<R>],
     licence: Option<&'t Licence<'t>>,
+    /// The page that is all there is to change. Nothing begins elsewhere then.
+    single: Option<Single>,
     start: Start,
     tables_needed: usize,
 }
@@ -55,11 +57,12 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
         changes: &'c [Change<R>],
         licence: Option<&'t Licence<'t>>,
     ) -> Result<Self, Refusal> {
-        let (start, tables_needed) = match Single::find(table, changes) {
-            Some(single) => (Start::Single(single), 0),
+        let single = Single::find(table, changes);
+        let (start, tables_needed) = match single {
+            Some(_) => (Start::Root, 0),
             None => Check { table, licence }.check_all(changes)?,
         };
-        Ok(Self { table, changes, licence, start, tables_needed })
+        Ok(Self { table, changes, licence, single, start, tables_needed })
     }
 
     /// How many tables the changes take at most. What is not used stays in the reserve.
@@ -98,10 +101,15 @@ impl<G: Granule, R: Regime, P: Platform> Ready<'_, '_, '_, '_, G, R, P> {
     /// Makes the changes. This cannot fail. They are complete when `gather` is finished.
     #[inline(always)]
     pub fn apply(self, gather: &mut Gather<G, R>) {
-        let Self { plan: Plan { table, changes, licence, start, .. }, reserve } = self;
+        let Self { plan: Plan { table, changes, licence, single, start, .. }, reserve } = self;
         gather.make_way(table.platform, changes);
+        if let Some(single) = single {
+            return Editor::new(table, licence, reserve, gather).set_single(&single);
+        }
         match start {
-            Start::Single(single) => Editor::new(table, licence, reserve, gather).set_single(&single),
+            Start::Visit(goal, visit) => {
+                pursue_at(&mut Editor::new(table, licence, reserve, gather), &goal, visit, table);
+            }
             Start::Table(goal, start) => pursue(&mut Editor::new(table, licence, reserve, gather), &goal, start),
             Start::Root => pursue_all(&mut Editor::new(table, licence, reserve, gather), changes, table),
         }
@@ -125,8 +133,35 @@ fn pursue_all<G: Granule, R: Regime, P: Platform>(
 /// Walks a goal that was checked, and carries out what is decided.
 #[inline(never)]
 fn pursue<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P>, goal: &Goal, start: Table) {
+    pursue_on(editor, goal, start, goal.from);
+}
+
+/// Carries out what is decided for one descriptor, as it is now, and what is to be met again for it.
+#[inline(never)]
+fn pursue_at<G: Granule, R: Regime, P: Platform>(
+    editor: &mut Editor<'_, G, R, P>,
+    goal: &Goal,
+    mut visit: Visit,
+    table: &PageTable<'_, G, R, P>,
+) {
+    visit.descriptor = editor.platform.load(visit.slot);
+    let decision = goal.decide::<G, R, P>(editor.platform, editor.geometry, editor.regime, &visit);
+    match editor.carry_out(&decision, &visit) {
+        Next::Past(at) if at >= goal.to => {}
+        Next::Past(at) => pursue_on(editor, goal, table.find_table(at, goal.to), at),
+        Next::Enter => pursue_on(editor, goal, table.find_table(goal.from, goal.to), goal.from),
+    }
+}
+
+/// Walks the rest of a goal, from offset `from`.
+fn pursue_on<G: Granule, R: Regime, P: Platform>(
+    editor: &mut Editor<'_, G, R, P>,
+    goal: &Goal,
+    start: Table,
+    from: u64,
+) {
     let Editor { platform, geometry, regime, .. } = *editor;
-    let _ = walk::<G, P, Infallible>(platform, geometry, start, goal.from, goal.to, &mut |visit| {
+    let _ = walk::<G, P, Infallible>(platform, geometry, start, from, goal.to, &mut |visit| {
         let decision = goal.decide::<G, R, P>(platform, geometry, regime, visit);
         ControlFlow::Continue(editor.carry_out(&decision, visit))
     });

@@ -11,7 +11,7 @@ use crate::platform::Platform;
 use crate::regime::Regime;
 use crate::tables::Reserve;
 use crate::view::View;
-use crate::walk::{Table, deepest_table};
+use crate::walk::{Table, Visit, deepest_table, descend};
 
 /// What a root is aligned to at the least, whatever its size, where output addresses have 52 bits: a TTBR keeps the highest
 /// four of the root's bits where its lowest would be.
@@ -95,6 +95,16 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
     /// The same page table on another platform: a `Rehearsal`, a recorder.
     pub const fn over<'q, Q: Platform>(&self, platform: &'q Q) -> PageTable<'q, G, R, Q> {
         PageTable { platform, geometry: self.geometry, regime: self.regime, root: self.root, is_live: self.is_live }
+    }
+
+    /// The descriptor that ends a walk for `from`, and the part of `from..to` that it covers.
+    pub(crate) fn find_end(&self, from: u64, to: u64) -> Visit {
+        descend(self.platform, self.geometry, self.root, from, |_, level, slot, descriptor| {
+            let span = 1 << Geometry::<G>::shift(level);
+            let start = from & !(span - 1);
+            let end = start + span;
+            Visit { slot, level, descriptor, start, end, from, to: to.min(end) }
+        })
     }
 
     /// The deepest table that a change of the range begins in.

@@ -10,7 +10,7 @@ use super::steps::Built;
 use crate::decide::{Edit, Regroup};
 use crate::invalidation::Depth;
 use crate::licence::Method;
-use crate::platform::Platform;
+use crate::platform::{Platform, Slot};
 use crate::regime::{Attributes, Regime};
 use crate::walk::{Next, Visit};
 
@@ -85,55 +85,57 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
 
     /// What any member says of accesses and writes, all of them say.
     fn share_marks(&self, group: &Regroup) {
-        if self.regime.has_hardware_updates() {
-            let marks = self.marks(group);
-            self.replace_members(group, |leaf| marked::<R>(leaf, marks));
+        if let Some(marks) = self.marks(group) {
+            self.replace_members(group, |leaf| marked::<R>(leaf, Some(marks)));
         }
     }
 
-    /// What any member says of accesses and writes, where hardware says that: as attribute bits for [`marked`].
-    fn marks(&self, group: &Regroup) -> Bits {
-        let members = if self.regime.has_hardware_updates() { usize::MAX } else { 0 };
-        let bits = group.present().take(members).map(|number| self.platform.load(group.first.after(number)).bits());
-        bits.fold(unmarked::<R>(), R::Attributes::gather)
+    /// What any member says of accesses and writes, if hardware says that: as attribute bits for [`marked`].
+    fn marks(&self, group: &Regroup) -> Option<Bits> {
+        if !self.regime.has_hardware_updates() {
+            return None;
+        }
+        let bits = group.present().map(|number| self.platform.load(group.first.after(number)).bits());
+        Some(bits.fold(unmarked::<R>(), R::Attributes::gather))
     }
 
     /// The tables that the members cut by a boundary become: filled before any window opens.
     fn build_cut(&mut self, level: Level, group: &Regroup) -> [Option<(usize, Built)>; 2] {
-        let mut cut = [None; 2];
         let bytes: u64 = 1 << Geometry::<G>::shift(level);
         let marks = self.marks(group);
-        for (number, place) in group.cut_members(bytes.ilog2()).zip(&mut cut) {
+        let mut build = |number: usize| {
             let start = group.start + number as u64 * bytes;
             let leaf = marked::<R>(self.platform.load(group.first.after(number)), marks);
             let pieces = group.part(start, start + bytes).pieces(self.geometry, leaf, level, start);
-            *place = Some((number, Built { leaf, table: self.build(level, start, &pieces) }));
-        }
-        cut
+            (number, Built { leaf, table: self.build(level, start, &pieces) })
+        };
+        group.cut_members(bytes.ilog2()).map(|cut| cut.map(&mut build))
     }
 
     /// Stores what the members of a group become that no TLB holds any more. Broken ones have kept all but bit 0.
     fn store_members(&mut self, level: Level, group: &Regroup, cut: &[Option<(usize, Built)>]) {
-        let (platform, geometry) = (self.platform, self.geometry);
+        let (platform, geometry, first) = (self.platform, self.geometry, group.first);
         let bytes: u64 = 1 << Geometry::<G>::shift(level);
         let marks = self.marks(group);
         let valid = if group.is_valid { Descriptor::VALID } else { 0 };
-        let contiguous = if group.becomes_group { Descriptor::CONTIGUOUS } else { 0 };
-        let member = |number: usize| {
-            let slot = group.first.after(number);
-            let bits = platform.load(slot).bits() & !Descriptor::CONTIGUOUS | valid | contiguous;
+        let set = valid | if group.becomes_group { Descriptor::CONTIGUOUS } else { 0 };
+        let member = move |number: usize| {
+            let slot = first.after(number);
+            let bits = platform.load(slot).bits() & !Descriptor::CONTIGUOUS | set;
             (slot, marked::<R>(Descriptor::new(bits), marks))
         };
         let (from, to) = (group.from - group.start, group.to - group.start);
-        let before = 0..(from / bytes) as usize;
         let edited = from.div_ceil(bytes) as usize..(to / bytes) as usize;
-        let after = to.div_ceil(bytes) as usize..group.members;
         let is_present = |number: &usize| group.present >> number & 1 != 0;
-        for (slot, leaf) in before.chain(after).filter(is_present).map(member) {
-            platform.store(slot, leaf);
+        for number in (0..(from / bytes) as usize).filter(is_present) {
+            store(platform, member(number));
         }
-        for (slot, leaf) in edited.map(member) {
-            platform.store(slot, group.edit.apply(leaf));
+        for number in edited {
+            let (slot, leaf) = member(number);
+            store(platform, (slot, group.edit.apply(leaf)));
+        }
+        for number in (to.div_ceil(bytes) as usize..group.members).filter(is_present) {
+            store(platform, member(number));
         }
         for &(number, built) in cut.iter().flatten() {
             let (slot, leaf) = member(number);
@@ -145,8 +147,14 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     }
 }
 
+/// A member that no TLB holds any more.
+fn store<P: Platform>(platform: &P, (slot, leaf): (Slot, Descriptor)) {
+    platform.store(slot, leaf);
+}
+
 /// `leaf` with these marks, but for that of a write where hardware does not make it: there it is the right to write.
-fn marked<R: Regime>(leaf: Descriptor, marks: Bits) -> Descriptor {
+fn marked<R: Regime>(leaf: Descriptor, marks: Option<Bits>) -> Descriptor {
+    let Some(marks) = marks else { return leaf };
     Descriptor::new(R::Attributes::keep_hardware_writes(leaf.bits(), unmarked::<R>(), marks))
 }
 

@@ -363,15 +363,14 @@ impl Regroup {
         !self.is_valid && !self.becomes_group && first == Descriptor::INVALID
     }
 
-    /// The members that a boundary cuts, by number; both may be the same.
-    pub(crate) fn cut_members(&self, shift: u32) -> impl Iterator<Item = usize> + use<> {
-        let start = self.start;
-        let cut = move |boundary: u64| {
+    /// The members that a boundary cuts, by number.
+    pub(crate) fn cut_members(&self, shift: u32) -> [Option<usize>; 2] {
+        let cut = |boundary: u64| {
             let is_inside = boundary & ((1 << shift) - 1) != 0;
-            is_inside.then_some(((boundary - start) >> shift) as usize)
+            is_inside.then_some(((boundary - self.start) >> shift) as usize)
         };
         let (first, second) = (cut(self.from), cut(self.to));
-        first.into_iter().chain(second.filter(move |_| first != second))
+        [first, second.filter(|_| first != second)]
     }
 
     /// The part of the member from `start` to `end` that is edited.
