@@ -19,10 +19,6 @@ const MORE_SUBTREES: usize = 15;
 ///
 /// Of two gathers over one range, the first is finished before the second collects: only then does a leaf without the access
 /// flag tell that no TLB holds it.
-///
-/// A range costs a TLBI for each leaf, or a few by range (FEAT_TLBIRANGE); where that would be more than 512, refilling every
-/// TLB is taken to be cheaper, and everything of the ASID or regime is forgotten. Each range is weighed by itself: of many
-/// that are scattered, each takes its own, and every eight a round of barriers.
 #[derive(Debug)]
 #[must_use = "what was changed is not complete until `finish`"]
 pub struct Gather<G: Granule, R: Regime> {
