@@ -184,6 +184,7 @@ impl fmt::Display for Refusal {
             Self::NeedsBreak(at) => write!(f, "the live leaf at {at:#x} may not change but by break-before-make"),
             Self::NotKeepable(at) => write!(f, "the leaf at {at:#x} could not be told from a hole"),
             Self::NotAttributes(bits) => write!(f, "{bits:#x} are no attribute bits"),
+            Self::ReserveShortBy(1) => f.write_str("the reserve lacks 1 table"),
             Self::ReserveShortBy(count) => write!(f, "the reserve lacks {count} tables"),
             Self::Shape { root_tables: 1 } => f.write_str("the regime has no page tables of that geometry"),
             Self::Shape { root_tables } => write!(f, "a root of {root_tables} tables side by side cannot be had so"),

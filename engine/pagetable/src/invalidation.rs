@@ -21,6 +21,10 @@ pub enum Depth {
 
 /// What the TLB maintenance instructions of *every* CPU of the system can do. The default is nothing, which is right for
 /// all but CPUs that must repeat.
+///
+/// A range costs a TLBI for each leaf, or a few by range; where that would be more than 512, refilling every TLB is taken to be
+/// cheaper, and everything of the ASID or regime is forgotten. Each range is weighed by itself: of many that are scattered in
+/// one [`crate::Gather`] each takes its own, and every eight a round of barriers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TlbFeatures {
     /// TLBIs by range (FEAT_TLBIRANGE): [`vmsa::IdRegisters::has_range_invalidation`].

@@ -93,7 +93,7 @@ fn a_reserve_that_is_too_small_is_refused_before_the_first_store() {
     let _ = memory.take_steps();
     let changes = [map(0, 0x1000, 0, LeafSize::PAGE)];
     let refusal = table.plan(&changes, None).unwrap().with(&mut reserve).map(drop).unwrap_err();
-    expect!["the reserve lacks 1 tables"].assert_eq(&refusal.to_string());
+    expect!["the reserve lacks 1 table"].assert_eq(&refusal.to_string());
     assert_eq!((memory.take_steps(), reserve.count()), (vec![], 2));
 }
 
