@@ -62,15 +62,14 @@ fn draw_pages(draft: &mut Draft) -> (u64, u64) {
 }
 
 fn draw_edit(draft: &mut Draft, cpu: usize, region: usize) {
-    let mut end = 0;
     let mut batches = 1 + draft.seed.below(2);
     while batches > 0 {
         let count = 1 + draft.seed.below(3);
         let permit = *draft.seed.pick(&[Permit::Break, Permit::Break, Permit::Tolerated, Permit::NotCached]);
-        let mut changes: Vec<Change<El1>> = Vec::new();
+        // Changes of one list may not meet.
+        let (mut changes, mut end): (Vec<Change<El1>>, u64) = (Vec::new(), 0);
         for _ in 0..count {
             let (from, to) = draw_pages(draft);
-            // Changes of one list may not meet; nor may those of one gather, for until it is finished TLBs hold what was.
             if from >= end {
                 changes.push(draw_change(draft, region, (from, to), permit));
                 end = to;

@@ -100,7 +100,21 @@ pub const ALL: &[Workload] = &[
     small("cut-marked", "hardware marks a member of a group of blocks that becomes a table", resize::cut_marked),
     small("protect-part-in-place", "a page of a block becomes read-only, in place", resize::protect_part_in_place),
     small("protect-part-not-cached", "the same by the nT protocol", resize::protect_part_not_cached),
-    small("protect-part-on-mixed", "the same in place, on CPUs that differ", resize::protect_part_on_mixed),
+    small(
+        "protect-group-of-block",
+        "a group's worth of a block becomes read-only, in place",
+        resize::protect_group_of_block_in_place,
+    ),
+    small(
+        "protect-group-of-block-with-conflicts",
+        "the same where conflict aborts may come",
+        resize::protect_group_of_block_with_conflicts,
+    ),
+    small(
+        "protect-part-on-mixed",
+        "a page of a block becomes read-only, in place, on CPUs that differ",
+        resize::protect_part_on_mixed,
+    ),
     small("protect-member-in-place", "a page of a group becomes read-only, in place", resize::protect_member_in_place),
     small(
         "protect-member-with-conflicts",
@@ -123,6 +137,17 @@ pub const ALL: &[Workload] = &[
     small("remap-part", "a page of a block leads elsewhere", resize::remap_part),
     long("remap-table", "a block takes a live table's place", resize::remap_table),
     small("unmap-mapped", "pages go, which must be there", resize::unmap_mapped),
+    small("unmap-and-map", "a page goes, and one gather maps its place elsewhere", resize::unmap_and_map),
+    small(
+        "split-and-remap",
+        "a block is split in place, and by one gather a page of it leads elsewhere",
+        resize::split_and_remap,
+    ),
+    small(
+        "hide-and-alter",
+        "a page is hidden, becomes Device memory and is shown by one gather",
+        resize::hide_and_alter,
+    ),
     small("hide-and-show", "a page is hidden, and shown again", resize::hide_and_show),
     small("age-leaves", "pages lose their access flag", resize::age_leaves),
     small("clean-leaves", "pages become clean while hardware manages their dirty state", resize::clean_leaves),

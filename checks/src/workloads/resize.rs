@@ -78,6 +78,23 @@ pub(super) fn protect_part_on_mixed(draft: &mut Draft) {
     protect_part(draft, Permit::Tolerated, NOT_UNDER_2);
 }
 
+/// Pages of a block that are to be a contiguous group become read-only in place.
+fn protect_group_of_block(draft: &mut Draft, bbm: Levels) {
+    draft.parameters_mut().bbm = bbm;
+    let (block, group) = (draft.block(), draft.group());
+    let region = draft.region(&[(0..block, BLOCK)]);
+    let change = draft.read_only(region, group..2 * group);
+    draft.edit(region, vec![change], Permit::Tolerated, &[group + 1, 2 * group]);
+}
+
+pub(super) fn protect_group_of_block_in_place(draft: &mut Draft) {
+    protect_group_of_block(draft, EVERY_3);
+}
+
+pub(super) fn protect_group_of_block_with_conflicts(draft: &mut Draft) {
+    protect_group_of_block(draft, EVERY_2);
+}
+
 /// A page of a contiguous group becomes read-only by `permit`.
 fn protect_member(draft: &mut Draft, permit: Permit, bbm: Levels) {
     draft.parameters_mut().bbm = bbm;
@@ -173,6 +190,35 @@ pub(super) fn unmap_mapped(draft: &mut Draft) {
     let region = draft.region(&[(0..4, PAGE)]);
     let change = Change::UnmapMapped { from: draft.range(region, 1..3) };
     draft.edit(region, vec![change], Permit::None, &[1, 2]);
+}
+
+/// What one gather has hidden is made Device memory and shown again before it is finished.
+pub(super) fn hide_and_alter(draft: &mut Draft) {
+    let region = draft.region(&[(0..4, PAGE)]);
+    let range = draft.range(region, 1..2);
+    let device = draft.protect(region, 1..2, Stage1Attributes::memory(1), Stage1Attributes::empty());
+    draft.change(0, region, vec![Change::Hide { from: range.clone() }]);
+    draft.change(0, region, vec![device]);
+    draft.edit(region, vec![Change::Show { from: range }], Permit::None, &[1]);
+}
+
+/// What one gather has unmapped is mapped elsewhere before it is finished.
+pub(super) fn unmap_and_map(draft: &mut Draft) {
+    let region = draft.region(&[(0..4, PAGE)]);
+    let gone = draft.unmap(region, 1..2);
+    let elsewhere = draft.map_to(region, 1..2, PAGE, 5);
+    draft.change(0, region, vec![gone]);
+    draft.edit(region, vec![elsewhere], Permit::None, &[1, 2]);
+}
+
+/// A page of a block that one gather has split in place leads elsewhere by break-before-make before it is finished.
+pub(super) fn split_and_remap(draft: &mut Draft) {
+    draft.parameters_mut().bbm = EVERY_3;
+    let block = draft.block();
+    let region = draft.region(&[(0..block, BLOCK)]);
+    let (first, second) = (draft.read_only(region, 3..4), draft.remap(region, 5..6, PAGE, 5));
+    draft.change_by(Permit::Tolerated, 0, region, vec![first]);
+    draft.edit(region, vec![second], Permit::Break, &[5, 4]);
 }
 
 /// A page is hidden, and shown again.
