@@ -190,6 +190,18 @@ fn a_cpu_without_range_tlbis_is_named() {
     }
 }
 
+/// Of many stores, the one that is not sure to be visible is named.
+#[test]
+fn what_is_not_visible_is_named() {
+    let text = "vellum trace 1\ncpu 0 ets=2\n0 store 0x40001000 0\n0 store 0x40000000 0x40001003\n0 msr tcr_el1 0x1500900010\n\
+                0 msr ttbr0_el1 0x40000000\n0 isb\n0 msr sctlr_el1 1\n0 isb\n";
+    let trace = Trace::read(text).expect("a trace");
+    let mut judge = Judge::new(&trace, false);
+    while judge.step().expect("it makes sense") {}
+    let story = judge.story(&judge.findings()[0]).to_string();
+    assert!(story.starts_with("V9") && story.contains("a DSB by the CPU that stored to 0x4000"), "{story}");
+}
+
 /// A TLBI that is wrong in itself is told in words.
 #[test]
 fn a_wrong_encoding_is_told_in_words() {

@@ -199,7 +199,7 @@ impl Machine {
             let mut finding = Finding::new(Rule::NotVisible, self.event, cpu, address);
             let value = self.may.memory.word(word);
             finding.store = (word != u64::MAX).then_some((word, 0, value));
-            finding.missing = Missing::Visibility;
+            finding.missing = Missing::Visibility((word != u64::MAX).then_some(word));
             self.report(finding);
         }
         hits

@@ -89,7 +89,7 @@ impl Machine {
             let start = self.may().places_of(late).first().map_or(0, |place| place.start);
             let mut finding = Finding::new(Rule::NotVisible, self.events(), cpu, start);
             finding.store = Some((word, 0, value));
-            finding.missing = Missing::Visibility;
+            finding.missing = Missing::Visibility(Some(late));
             self.report(finding);
         }
     }
@@ -100,7 +100,7 @@ impl Machine {
         if let Some(late) = self.may_mut().unseen_in(space, come.cpus()) {
             let start = self.may().places_of(late).first().map_or(0, |place| place.start);
             let mut finding = Finding::new(Rule::NotVisible, self.events(), cpu, start);
-            finding.missing = Missing::Visibility;
+            finding.missing = Missing::Visibility(Some(late));
             self.report(finding);
         }
     }
