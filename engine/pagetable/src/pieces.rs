@@ -73,7 +73,7 @@ impl Content {
     #[inline(always)]
     pub(crate) fn groups<G: Granule>(&self, level: Level, start: u64, end: u64) -> (u64, u64) {
         let Some(bytes) = self.group_bytes::<G>(level) else { return (end, end) };
-        let from = (start + (bytes - 1) & !(bytes - 1)).min(end);
+        let from = start.next_multiple_of(bytes).min(end);
         (from, (end & !(bytes - 1)).max(from))
     }
 
