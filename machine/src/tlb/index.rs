@@ -79,7 +79,7 @@ pub(crate) struct Index {
 /// A page table may use tables at this many places more than sixteen times the pages that hold tables. A recursive slot
 /// needs one more place for each level. One that leads to itself by many of its slots would have a place for each way
 /// round: a walk of it would not end in anybody's lifetime.
-const MOST_PLACES: usize = 4096;
+const MOST_PLACES: usize = 1024;
 const PLACES_PER_PAGE: usize = 16;
 
 impl Index {

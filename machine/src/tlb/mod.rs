@@ -14,6 +14,7 @@ mod paths;
 pub(crate) mod pieces;
 pub(crate) mod question;
 pub(crate) mod reach;
+mod sizes;
 pub mod stale;
 pub(crate) mod update;
 pub(crate) mod visible;

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use super::entry::{Entry, bytes};
 use super::holders::{Cpus, Holders};
 use super::passed::Passed;
+use super::sizes::Sizes;
 use crate::context::Tag;
 use crate::tlbi::{Miss, Operation, Selector};
 
@@ -100,13 +101,13 @@ impl Stale {
 
     /// Entries of `tag` that span an address from `first` to `last`.
     pub fn overlapping(&self, tag: Tag, first: u64, last: u64) -> impl Iterator<Item = &(Entry, Record)> {
-        let sizes = if self.count == 0 { 0 } else { self.sizes.get(&tag).map_or(0, |sizes| sizes.used) };
+        let sizes = if self.count == 0 { 0 } else { self.sizes.get(&tag).map_or(0, Sizes::used) };
         self.overlapping_of(tag, first, last, sizes)
     }
 
     /// The tables among them.
     pub(crate) fn tables(&self, tag: Tag, first: u64, last: u64) -> impl Iterator<Item = &(Entry, Record)> {
-        let sizes = if self.count == 0 { 0 } else { self.sizes.get(&tag).map_or(0, |sizes| sizes.used_by_tables) };
+        let sizes = if self.count == 0 { 0 } else { self.sizes.get(&tag).map_or(0, Sizes::used_by_tables) };
         self.overlapping_of(tag, first, last, sizes).filter(|(entry, _)| entry.is_table())
     }
 
@@ -286,49 +287,6 @@ impl Stale {
         self.count -= 1;
         if let Some(sizes) = self.sizes.get_mut(&entry.tag) {
             sizes.remove(entry);
-        }
-    }
-}
-
-/// How many entries there are of each size.
-#[derive(Clone, Debug)]
-struct Sizes {
-    /// Bit n: `counts[n]` is not zero.
-    used: u64,
-    counts: [u32; 64],
-    /// The same for tables alone.
-    used_by_tables: u64,
-    tables: [u32; 64],
-}
-
-impl Default for Sizes {
-    fn default() -> Self {
-        Self { used: 0, counts: [0; 64], used_by_tables: 0, tables: [0; 64] }
-    }
-}
-
-impl Sizes {
-    fn add(&mut self, entry: &Entry) {
-        let size = entry.span().1;
-        self.counts[size as usize] += 1;
-        self.used |= 1 << size;
-        if entry.is_table() {
-            self.tables[size as usize] += 1;
-            self.used_by_tables |= 1 << size;
-        }
-    }
-
-    fn remove(&mut self, entry: &Entry) {
-        let size = entry.span().1;
-        self.counts[size as usize] -= 1;
-        if self.counts[size as usize] == 0 {
-            self.used &= !(1 << size);
-        }
-        if entry.is_table() {
-            self.tables[size as usize] -= 1;
-            if self.tables[size as usize] == 0 {
-                self.used_by_tables &= !(1 << size);
-            }
         }
     }
 }

@@ -82,7 +82,7 @@ impl Visible {
             return None;
         }
         let found = next(self.pages.get(&(first >> 12))?, number(first))?;
-        Some(first >> 12 << 12 | found as u64 * 8).filter(|word| *word <= last)
+        Some((first & !0xfff) + found as u64 * 8).filter(|word| *word <= last)
     }
 
     /// Every word with old values.
