@@ -40,6 +40,8 @@ impl MemoryTypes {
     /// The order that Linux uses too, so that tools for either read the other: 0 Normal, 1 Normal-Tagged, 2 Normal-NC,
     /// 3 Device-nGnRnE, 4 Device-nGnRE.
     pub const COMMON: Self = Self(0x0000_0004_0044_f0ff);
+    /// The same with Normal in the place of Normal-Tagged, whose encoding is reserved without FEAT_MTE2.
+    pub const WITHOUT_TAGS: Self = Self(Self::COMMON.0 | (MemoryType::NORMAL.0 as u64) << 8);
 
     /// The type that AttrIndx `index`, 0 to 7, chooses.
     pub const fn get(self, index: u8) -> MemoryType {
@@ -194,6 +196,8 @@ mod tests {
         for (index, memory) in (0..).zip(expected) {
             assert_eq!(MemoryTypes::COMMON.get(index), memory);
             assert_eq!(memory.is_device(), index >= 3);
+            let untagged = if index == 1 { MemoryType::NORMAL } else { memory };
+            assert_eq!(MemoryTypes::WITHOUT_TAGS.get(index), untagged);
         }
     }
 
