@@ -5,6 +5,7 @@ use core::ptr;
 
 use vmsa::PhysAddr;
 
+use crate::per_cpu::MAX_CPUS;
 use crate::psci::{Conduit, PsciError};
 use crate::translation::Translation;
 use crate::{cache, image};
@@ -36,6 +37,8 @@ pub const NOT_CLAIMED: u64 = u64::MAX;
 /// Which CPU is to be started, and how firmware is asked to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Call {
+    /// The CPU's number, below [`MAX_CPUS`].
+    pub index: usize,
     /// How firmware is called.
     pub conduit: Conduit,
     /// The identifier of CPU_ON.
@@ -101,30 +104,35 @@ pub(crate) struct Answer {
     pub(crate) mmfr2: u64,
 }
 
-struct Shared(UnsafeCell<StartRecord>);
+impl StartRecord {
+    const NONE: Self = Self {
+        translation: Translation::NONE,
+        stack: 0,
+        exception_stack: 0,
+        per_cpu: 0,
+        vectors: 0,
+        entry: 0,
+        argument: 0,
+        granule_shift: 0,
+        granule_min: 0,
+        granule_max: 0,
+        granule_claim: 0,
+        mmfr0_clear: 0,
+        mmfr0_set: 0,
+        pa_range_min: 0,
+        va_range_min: 0,
+        is_smc: 0,
+        answer: Answer { is_refusal: 0, midr: 0, mmfr0: 0, mmfr2: 0 },
+    };
+}
 
-// SAFETY: `start` and `read_refusal` are called by one CPU, one start at a time; the other CPU is not in Rust.
+/// A record for each CPU: one that firmware starts long after it was asked to finds its own, whoever was started since.
+struct Shared([UnsafeCell<StartRecord>; MAX_CPUS]);
+
+// SAFETY: `start` and `read_refusal` are called by one CPU, one start at a time; the other CPUs are not in Rust.
 unsafe impl Sync for Shared {}
 
-static RECORD: Shared = Shared(UnsafeCell::new(StartRecord {
-    translation: Translation::NONE,
-    stack: 0,
-    exception_stack: 0,
-    per_cpu: 0,
-    vectors: 0,
-    entry: 0,
-    argument: 0,
-    granule_shift: 0,
-    granule_min: 0,
-    granule_max: 0,
-    granule_claim: 0,
-    mmfr0_clear: 0,
-    mmfr0_set: 0,
-    pa_range_min: 0,
-    va_range_min: 0,
-    is_smc: 0,
-    answer: Answer { is_refusal: 0, midr: 0, mmfr0: 0, mmfr2: 0 },
-}));
+static RECORDS: Shared = Shared([const { UnsafeCell::new(StartRecord::NONE) }; MAX_CPUS]);
 
 unsafe extern "C" {
     fn secondary_entry();
@@ -136,7 +144,7 @@ unsafe extern "C" {
 /// # Safety
 ///
 /// This runs in the high half; `load_address` is the image's physical address. `translation` is what this CPU uses, and
-/// maps all that `start` names. The last CPU that was started has entered Rust, refused, or will never read the record.
+/// maps all that `start` names, which no other CPU uses. No CPU was started by this number before, unless it refused.
 pub unsafe fn start(
     call: Call,
     load_address: PhysAddr,
@@ -144,7 +152,7 @@ pub unsafe fn start(
     requirements: Requirements,
     start: Start,
 ) -> Result<(), PsciError> {
-    let record = RECORD.0.get();
+    let record = RECORDS.0[call.index].get();
     let Requirements { granule_shift, granule_min, granule_max, granule_claim, .. } = requirements;
     let Requirements { mmfr0_clear, mmfr0_set, pa_range_min, va_range_min, .. } = requirements;
     let filled = StartRecord {
@@ -166,7 +174,7 @@ pub unsafe fn start(
         is_smc: (call.conduit == Conduit::Smc).into(),
         answer: Answer { is_refusal: 0, midr: 0, mmfr0: 0, mmfr2: 0 },
     };
-    // SAFETY: no other CPU uses the record, by the caller's promise.
+    // SAFETY: no other CPU uses this number's record, by the caller's promise.
     unsafe { record.write(filled) };
     let bytes = record as usize..record as usize + size_of::<StartRecord>();
     // The other CPU reads memory past its caches. Invalidated too: no dirty line may later fall on its answer.
@@ -178,10 +186,10 @@ pub unsafe fn start(
     unsafe { call.conduit.cpu_on(call.cpu_on, call.affinity, entry, argument) }
 }
 
-/// Whether the CPU that was started last has refused to join, and why.
-pub fn read_refusal() -> Option<Refusal> {
+/// Whether the CPU that was started as number `index`, below [`MAX_CPUS`], has refused to join, and why.
+pub fn read_refusal(index: usize) -> Option<Refusal> {
     // SAFETY: the record is a static; only its address is taken.
-    let answer = unsafe { &raw mut (*RECORD.0.get()).answer };
+    let answer = unsafe { &raw mut (*RECORDS.0[index].get()).answer };
     // The answer was written past the caches: what is in them is from before.
     cache::clean_and_invalidate(answer as usize..answer as usize + size_of::<Answer>());
     // The flag is the first field.

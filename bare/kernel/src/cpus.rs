@@ -120,9 +120,9 @@ fn start(psci: &Psci, index: usize, cpu: &Cpu, facts: &Facts) -> Result<(), NotS
         exception_stack: stack(Kind::Exception),
         per_cpu: per_cpu::prepare(index, stack(Kind::Emergency)),
     };
-    let call = Call { conduit: early::conduit(psci), cpu_on: psci.cpu_on, affinity: cpu.affinity };
-    // SAFETY: this is the high half, and `Translation::read` is what it runs by. The stacks were just mapped. The CPU
-    // started before has announced itself, refused, or was given up when it did not answer for long.
+    let call = Call { index, conduit: early::conduit(psci), cpu_on: psci.cpu_on, affinity: cpu.affinity };
+    // SAFETY: this is the high half, and `Translation::read` is what it runs by. The stacks were just mapped, for this number
+    // alone. Each number is started once.
     let called =
         unsafe { secondary::start(call, facts.load_address, Translation::read(), requirements(facts, index), start) };
     let answer = called.map_err(NotStarted::Firmware).and_then(|()| wait_for(index));
@@ -159,7 +159,7 @@ fn requirements(facts: &Facts, index: usize) -> Requirements {
 fn wait_for(index: usize) -> Result<(), NotStarted> {
     let end = timer::read_counter() + PATIENCE * timer::read_frequency();
     while running() & 1 << index == 0 {
-        if let Some(refusal) = secondary::read_refusal() {
+        if let Some(refusal) = secondary::read_refusal(index) {
             let read = IdRegisters { mmfr0: refusal.mmfr0, mmfr2: refusal.mmfr2, ..IdRegisters::default() };
             let believed = facts().options.cpus[index].believe(read);
             return Err(NotStarted::Refused(refusal, requirement(facts()).missing(&believed)));

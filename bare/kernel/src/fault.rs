@@ -107,7 +107,7 @@ impl fmt::Display for Said {
             Access::UserReadOnly => "read-only for EL0 too",
         };
         let execute = if attributes.contains(Stage1Attributes::PXN) { "not executable" } else { "executable" };
-        let memory = memory_name(MemoryTypes::COMMON.get(attributes.memory_index())).unwrap_or("other memory");
+        let memory = memory_name(MemoryTypes::WITHOUT_TAGS.get(attributes.memory_index())).unwrap_or("other memory");
         write!(f, "leads to {to}, {access}, {execute}, {memory}")?;
         f.write_str(if is_contiguous { ", contiguous" } else { "" })
     }

@@ -110,7 +110,7 @@ impl fmt::Display for LinearMap {
         let naming = Naming {
             start: table.start(),
             layout: table.shape().layout,
-            memory: MemoryTypes::COMMON,
+            memory: MemoryTypes::WITHOUT_TAGS,
             shareability: INNER_SHAREABLE,
         };
         let mut dump = Ptdump::new(f, naming, &markers);

@@ -3,7 +3,7 @@
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use hardware::el2::exit::OwnException;
+use hardware::el2::exit::{self, OwnException};
 use hardware::psci::Conduit;
 use hardware::{interrupts, semihosting};
 
@@ -12,14 +12,14 @@ use crate::cpus;
 
 /// Whether the host takes an exit status by semihosting.
 static HAS_SEMIHOSTING: AtomicBool = AtomicBool::new(false);
-/// Whether EL2's MMU is on, without which a lock may not work.
+/// Whether the first CPU has come to EL2 with its MMU on: one that starts later may not have.
 static IS_MMU_ON: AtomicBool = AtomicBool::new(false);
 
 /// The exit status of a monitor that failed, or that cannot run what it was given.
 const FAILED: u32 = 1;
 const BAD_INPUT: u32 = 2;
 
-/// From now on locks work.
+/// From now on locks work, where the MMU is on.
 pub(crate) fn note_mmu_on() {
     IS_MMU_ON.store(true, Ordering::Relaxed);
 }
@@ -30,7 +30,8 @@ pub(crate) fn configure(has_semihosting: bool) {
 }
 
 fn say_last(text: core::fmt::Arguments) {
-    console::write_last(text, IS_MMU_ON.load(Ordering::Relaxed));
+    // Without the MMU a lock may not work.
+    console::write_last(text, IS_MMU_ON.load(Ordering::Relaxed) && exit::is_mmu_on());
 }
 
 /// Ends the machine for a guest that asked for it, with the report of what it did.

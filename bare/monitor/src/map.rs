@@ -26,7 +26,7 @@ use crate::tables::{self, HARDWARE, PAGE_BYTES, Pool, Table, TableError};
 const REGIME: El2 =
     El2 { tlb: TlbFeatures { range: false, level_hints: false, repeat: true }, hardware_updates: false };
 
-/// AttrIndx of Normal and of Device-nGnRE memory in [`MemoryTypes::COMMON`].
+/// AttrIndx of Normal and of Device-nGnRE memory in [`MemoryTypes::WITHOUT_TAGS`].
 const NORMAL_INDEX: u8 = 0;
 const DEVICE_INDEX: u8 = 4;
 
@@ -94,7 +94,7 @@ pub(crate) fn build(boot: &mut Boot, more: &[(Range<u64>, Stage1Attributes)]) ->
         is_lpa2: false,
     };
     boot.translation = Translation {
-        mair: MemoryTypes::COMMON.0,
+        mair: MemoryTypes::WITHOUT_TAGS.0,
         tcr: control.encode(),
         ttbr0: encode_ttbr(Layout::Bits48, root, 0, false),
         sctlr: SCTLR_MMU_ON,

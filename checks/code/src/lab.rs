@@ -100,7 +100,7 @@ impl Lab {
     /// # Errors
     /// What the kernel lacks, or the engine refuses.
     pub fn new(kernel: Kernel) -> Result<Self, String> {
-        kernel.symbol_with("9secondary6RECORD")?;
+        kernel.symbol_with("9secondary7RECORDS")?;
         SYMBOLS.iter().try_for_each(|name| kernel.symbol(name).map(|_| ()))?;
         // The least that a CPU may promise: no BBM level, no FEAT_ETS2.
         let features = Features { ets: Ets::None, ..Features::full(0) };
@@ -160,9 +160,9 @@ impl Lab {
         self.kernel.physical(name).unwrap_or(0)
     }
 
-    /// The physical address of `hardware::secondary::RECORD`, whose symbol the compiler makes.
+    /// The physical address of the first of `hardware::secondary::RECORDS`, whose symbol the compiler makes.
     pub fn record(&self) -> u64 {
-        self.kernel.symbol_with("9secondary6RECORD").map_or(0, |link| self.kernel.to_physical(link))
+        self.kernel.symbol_with("9secondary7RECORDS").map_or(0, |link| self.kernel.to_physical(link))
     }
 
     /// What to load for a map.

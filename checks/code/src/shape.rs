@@ -141,7 +141,8 @@ impl Shape {
             is_lpa2: self.layout == Layout::Lpa2,
         };
         let ttbr = |root| encode_ttbr(self.layout, root, 0, false);
-        let registers = [MemoryTypes::COMMON.0, control.encode(), ttbr(lower), upper.map_or(0, ttbr), SCTLR_MMU_ON];
+        let registers =
+            [MemoryTypes::WITHOUT_TAGS.0, control.encode(), ttbr(lower), upper.map_or(0, ttbr), SCTLR_MMU_ON];
         Ok(Translation { registers })
     }
 

@@ -40,6 +40,8 @@ impl MemoryTypes {
     /// The order that Linux uses too, so that tools for either read the other: 0 Normal, 1 Normal-Tagged, 2 Normal-NC,
     /// 3 Device-nGnRnE, 4 Device-nGnRE.
     pub const COMMON: Self = Self(0x0000_0004_0044_f0ff);
+    /// The same with Normal in the place of Normal-Tagged, whose encoding is reserved without FEAT_MTE2.
+    pub const WITHOUT_TAGS: Self = Self(Self::COMMON.0 | (MemoryType::NORMAL.0 as u64) << 8);
 
     /// The type that AttrIndx `index`, 0 to 7, chooses.
     pub const fn get(self, index: u8) -> MemoryType {
@@ -50,9 +52,9 @@ impl MemoryTypes {
 /// The fields of TCR_EL1, and of TCR_EL2 with HCR_EL2.E2H = 1, that this project sets and reads (D23.2.173). Cacheability of walks is always write-back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TranslationControl {
-    /// Input bits of the lower half (64 − T0SZ).
+    /// Input bits of the lower half (64 − T0SZ), 1 to 64.
     pub lower_bits: u32,
-    /// Input bits of the upper half (64 − T1SZ).
+    /// Input bits of the upper half (64 − T1SZ), 1 to 64.
     pub upper_bits: u32,
     /// The granule of the lower half (TG0).
     pub lower_page_size: PageSize,
@@ -78,13 +80,13 @@ pub struct TranslationControl {
 const WALKS: u64 = 0b11 << 4 | 0b01 << 2 | 0b01;
 
 impl TranslationControl {
-    /// The value of TCR_EL1.
+    /// The value of TCR_EL1. Input bits beyond what TxSZ holds, 1 to 64, are taken for the nearest that it does.
     pub const fn encode(self) -> u64 {
-        (64 - self.lower_bits as u64)
+        encode_size(self.lower_bits)
             | (self.is_lower_off as u64) << 7
             | WALKS << 8
             | encode_tg0(self.lower_page_size) << 14
-            | (64 - self.upper_bits as u64) << 16
+            | encode_size(self.upper_bits) << 16
             | (self.is_upper_off as u64) << 23
             | WALKS << 24
             | encode_tg1(self.upper_page_size) << 30
@@ -113,6 +115,14 @@ impl TranslationControl {
             manages_dirty_state: tcr >> 40 & 1 != 0,
             is_lpa2: tcr >> 59 & 1 != 0,
         })
+    }
+}
+
+/// TxSZ: 64 − input bits. The field holds 1 to 64 of them: none is taken for 1, more for 64.
+const fn encode_size(input_bits: u32) -> u64 {
+    match input_bits {
+        0 => 63,
+        bits => 64u64.saturating_sub(bits as u64),
     }
 }
 
@@ -186,6 +196,8 @@ mod tests {
         for (index, memory) in (0..).zip(expected) {
             assert_eq!(MemoryTypes::COMMON.get(index), memory);
             assert_eq!(memory.is_device(), index >= 3);
+            let untagged = if index == 1 { MemoryType::NORMAL } else { memory };
+            assert_eq!(MemoryTypes::WITHOUT_TAGS.get(index), untagged);
         }
     }
 
@@ -232,6 +244,17 @@ mod tests {
             is_lpa2: false,
         };
         assert_eq!(control.encode(), 0x0000_0015_b510_3510);
+    }
+
+    #[test]
+    fn input_bits_beyond_the_field_are_the_nearest_and_leave_other_fields_alone() {
+        let whole = TranslationControl::decode(0x0000_0015_b500_3500).unwrap();
+        assert_eq!((whole.lower_bits, whole.upper_bits), (64, 64));
+        for (bits, nearest) in [(0, 1), (1, 1), (64, 64), (65, 64), (u32::MAX, 64)] {
+            let control = TranslationControl { lower_bits: bits, upper_bits: bits, ..whole };
+            let expected = TranslationControl { lower_bits: nearest, upper_bits: nearest, ..whole };
+            assert_eq!(TranslationControl::decode(control.encode()), Some(expected), "{bits}");
+        }
     }
 
     #[test]

@@ -122,3 +122,8 @@ extern "C" fn handle_own_exception(index: u64, syndrome: u64, instruction: u64, 
 pub fn cpu_index() -> usize {
     read_register!("tpidr_el2") as usize
 }
+
+/// Whether this CPU's EL2 translates (SCTLR_EL2.M); for EL2 alone.
+pub fn is_mmu_on() -> bool {
+    read_register!("sctlr_el2") & 1 == 1
+}

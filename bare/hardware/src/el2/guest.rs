@@ -62,20 +62,25 @@ pub unsafe fn configure(settings: Settings) {
     let pfr0 = read_register!("id_aa64pfr0_el1");
     let pfr1 = read_register!("id_aa64pfr1_el1");
     let has = |register: u64, field: u32, least: u64| register >> field & 15 >= least;
-    let (has_sve, has_sme, has_tags) = (has(pfr0, 32, 1), has(pfr1, 24, 1), has(pfr1, 8, 2));
+    let (has_sve, has_sme, has_sme2) = (has(pfr0, 32, 1), has(pfr1, 24, 1), has(pfr1, 24, 2));
+    let has_tags = has(pfr1, 8, 2);
     // RES1 bits, of which TZ and TSM stay set where they are not RES1 but would trap what is not there.
     let traps = 0x33ff & !(u64::from(has_sve) << 8) & !(u64::from(has_sme) << 12);
     write_register!("cptr_el2", traps);
-    // The longest vectors there are: LEN of all ones, and of SME also FA64.
+    write_register!("vpidr_el2", settings.midr);
+    write_register!("vtcr_el2", settings.vtcr);
+    write_register!("vttbr_el2", settings.vttbr);
+    // TZ and TSM, as `prepare_el1` left them, trap ZCR_EL2 and SMCR_EL2 at EL2 too; and a walk by stage 2 must not come
+    // before the registers that it goes by.
+    // SAFETY: an ISB only waits.
+    unsafe { asm!("isb", options(nostack, preserves_flags)) };
+    // The longest vectors there are: LEN of all ones; of SME also FA64, and with SME2 EZT0.
     if has_sve {
         write_register!("S3_4_C1_C2_0", 0xf); // ZCR_EL2
     }
     if has_sme {
-        write_register!("S3_4_C1_C2_6", 1 << 31 | 0xf); // SMCR_EL2
+        write_register!("S3_4_C1_C2_6", 1 << 31 | u64::from(has_sme2) << 30 | 0xf); // SMCR_EL2
     }
-    write_register!("vpidr_el2", settings.midr);
-    write_register!("vtcr_el2", settings.vtcr);
-    write_register!("vttbr_el2", settings.vttbr);
     let tags = if has_tags { hcr::TAGS } else { 0 };
     let tlbi = if settings.traps_tlbi { hcr::TRAP_TLBI } else { 0 };
     let hcr = hcr::STAGE2

@@ -5,7 +5,7 @@ use core::ops::Range;
 use pagetable::{Change, El1};
 use vmsa::{LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
 
-/// AttrIndx of Normal and of Device-nGnRE memory in [`vmsa::registers::MemoryTypes::COMMON`].
+/// AttrIndx of Normal and of Device-nGnRE memory in [`vmsa::registers::MemoryTypes::WITHOUT_TAGS`].
 const NORMAL_INDEX: u8 = 0;
 const DEVICE_INDEX: u8 = 4;
 

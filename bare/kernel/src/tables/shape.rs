@@ -52,7 +52,7 @@ impl Shape {
             is_lpa2: self.layout == Layout::Lpa2,
         };
         Translation {
-            mair: MemoryTypes::COMMON.0,
+            mair: MemoryTypes::WITHOUT_TAGS.0,
             tcr: control.encode(),
             ttbr0: encode_ttbr(self.layout, lower, 0, false),
             ttbr1: upper.map_or(0, |root| encode_ttbr(self.layout, root, 0, false)),

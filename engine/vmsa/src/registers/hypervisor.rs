@@ -6,7 +6,7 @@
 //! TCR_EL2   |DS | 1|HD|HA| 0|  PS  | TG0 | walks |     | T0SZ |     and bit 23, which is 1
 //! ```
 
-use super::{WALKS, decode_tg0, encode_tg0, encode_ttbr};
+use super::{WALKS, decode_tg0, encode_size, encode_tg0, encode_ttbr};
 use crate::{Geometry, Granule, Layout, Level, PageSize, PhysAddr};
 
 /// The fields of VTCR_EL2 that this project sets and reads (D23.2.220). Walks are inner shareable and write-back.
@@ -23,7 +23,7 @@ use crate::{Geometry, Granule, Layout, Level, PageSize, PhysAddr};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stage2Control {
-    /// Bits of intermediate address (64 − T0SZ).
+    /// Bits of intermediate address (64 − T0SZ), 1 to 64.
     pub input_bits: u32,
     /// The level of the root (SL0, SL2).
     pub start: Level,
@@ -57,11 +57,12 @@ impl Stage2Control {
         }
     }
 
-    /// The value of VTCR_EL2; `None` if the granule has no root at that level.
+    /// The value of VTCR_EL2; `None` if the granule has no root at that level. Input bits beyond what T0SZ holds, 1 to 64,
+    /// are taken for the nearest that it does.
     pub const fn encode(self) -> Option<u64> {
         let Some((sl2, sl0)) = encode_start(self.page_size, self.start) else { return None };
         Some(
-            (64 - self.input_bits as u64) & 0x3f
+            encode_size(self.input_bits)
                 | sl0 << 6
                 | WALKS << 8
                 | encode_tg0(self.page_size) << 14
@@ -128,7 +129,7 @@ pub const fn encode_vttbr(layout: Layout, root: PhysAddr, vmid: u16, is_common: 
 /// E2H = 1 the register has the fields of TCR_EL1: [`super::TranslationControl`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct El2Control {
-    /// Bits of virtual address (64 − T0SZ).
+    /// Bits of virtual address (64 − T0SZ), 1 to 64.
     pub input_bits: u32,
     /// The granule (TG0).
     pub page_size: PageSize,
@@ -143,9 +144,10 @@ pub struct El2Control {
 }
 
 impl El2Control {
-    /// The value of TCR_EL2. Walks are inner shareable and write-back.
+    /// The value of TCR_EL2. Walks are inner shareable and write-back. Input bits beyond what T0SZ holds, 1 to 64, are taken
+    /// for the nearest that it does.
     pub const fn encode(self) -> u64 {
-        (64 - self.input_bits as u64) & 0x3f
+        encode_size(self.input_bits)
             | WALKS << 8
             | encode_tg0(self.page_size) << 14
             | (self.output_range as u64 & 0b111) << 16
@@ -260,5 +262,17 @@ mod tests {
             is_lpa2: false,
         };
         assert_eq!(control.encode(), 0x8082_3510);
+    }
+
+    #[test]
+    fn input_bits_beyond_the_field_are_the_nearest_and_leave_other_fields_alone() {
+        let el2 = El2Control::decode(0x8082_3510).unwrap();
+        let stage2 = Stage2Control::decode(0x8002_3558).unwrap();
+        for (bits, nearest) in [(0, 1), (1, 1), (64, 64), (65, 64), (u32::MAX, 64)] {
+            let encoded = El2Control { input_bits: bits, ..el2 }.encode();
+            assert_eq!(El2Control::decode(encoded), Some(El2Control { input_bits: nearest, ..el2 }), "{bits}");
+            let encoded = Stage2Control { input_bits: bits, ..stage2 }.encode().unwrap();
+            assert_eq!(Stage2Control::decode(encoded), Some(Stage2Control { input_bits: nearest, ..stage2 }), "{bits}");
+        }
     }
 }

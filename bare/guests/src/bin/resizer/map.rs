@@ -66,7 +66,7 @@ pub(crate) fn arena() -> Range<u64> {
 }
 
 const INPUT_BITS: u32 = 48;
-/// AttrIndx of Normal and of Device-nGnRE memory in [`MemoryTypes::COMMON`].
+/// AttrIndx of Normal and of Device-nGnRE memory in [`MemoryTypes::WITHOUT_TAGS`].
 const NORMAL_INDEX: u8 = 0;
 const DEVICE_INDEX: u8 = 4;
 
@@ -148,7 +148,7 @@ impl Map {
             is_lpa2: false,
         };
         Translation {
-            mair: MemoryTypes::COMMON.0,
+            mair: MemoryTypes::WITHOUT_TAGS.0,
             tcr: control.encode(),
             ttbr0: encode_ttbr(Layout::Bits48, self.table.root(), 0, false),
             ttbr1: 0,

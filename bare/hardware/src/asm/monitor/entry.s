@@ -43,8 +43,8 @@ monitor_entry:
     add     sp, x1, x2              // the first CPU's
     cmp     x20, #2
     b.ne    3f
-    bl      install_monitor
     msr     tpidr_el2, xzr          // CPU 0
+    bl      install_monitor
 3:  adrp    x23, monitor_boot_record
     add     x23, x23, :lo12:monitor_boot_record
     stp     x19, x20, [x23, #{BOOT_DEVICE_TREE}]
@@ -78,13 +78,13 @@ monitor_secondary_entry:
     msr     spsel, #1
     mov     x19, x0
     bl      prepare_el1
+    ldp     x20, x21, [x19, #{START_STACK}]
+    msr     tpidr_el2, x21          // by which the vectors find this CPU's emergency stack
     bl      install_monitor
     ldp     x0, x1, [x19, #{START_TRANSLATION}]
     ldp     x2, x3, [x19, #({START_TRANSLATION} + 16)]
-    ldp     x20, x21, [x19, #{START_STACK}]
     bl      switch_el2
     mov     sp, x20
-    msr     tpidr_el2, x21
     mov     x0, x21
     mov     x29, xzr                // frame records end here
     mov     x30, xzr
