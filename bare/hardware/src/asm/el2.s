@@ -126,7 +126,7 @@ el2_vectors:
     .balign 0x80
     mrs     x0, esr_el2
     lsr     x0, x0, #26             // EC: 0 for an undefined instruction
-    cbnz    x0, .                   // anything else is beyond help
+    cbnz    x0, unexpected_at_el2   // anything else is beyond help
     mrs     x0, elr_el2
     add     x0, x0, #4
     msr     elr_el2, x0
@@ -139,3 +139,10 @@ el2_vectors:
     eret
     .endr
     .balign 0x80
+
+unexpected_at_el2:
+    adr     x0, unexpected_at_el2_text
+    b       say_and_stop
+unexpected_at_el2_text:
+    .asciz  "\nvellum: an exception at EL2 that entry has no answer to; the machine stops\n"
+    .balign 4
