@@ -10,12 +10,15 @@ mod probe;
 #[cfg(feature = "kernel")]
 pub use probe::{Answer, probe};
 
+/// Where QEMU's virt machine has its UART: tried for last words before the device tree has told of one.
+pub const FALLBACK: u64 = 0x0900_0000;
+
 /// UARTDR, the data register.
-const DATA: usize = 0x00;
+pub(crate) const DATA: usize = 0x00;
 /// UARTFR, the flag register.
-const FLAGS: usize = 0x18;
+pub(crate) const FLAGS: usize = 0x18;
 /// TXFF: the transmit FIFO is full.
-const TRANSMIT_FULL: u32 = 1 << 5;
+pub(crate) const TRANSMIT_FULL: u32 = 1 << 5;
 /// BUSY: not everything has left the UART.
 const BUSY: u32 = 1 << 3;
 

@@ -4,11 +4,9 @@ use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use hardware::lock::Lock;
+pub(crate) use hardware::pl011::FALLBACK;
 use hardware::pl011::Pl011;
 use hardware::registers;
-
-/// Where QEMU's virt machine has its UART: tried for last words before the device tree has told of one.
-pub(crate) const FALLBACK: u64 = 0x0900_0000;
 
 /// Whether the identity map has [`FALLBACK`].
 static IS_GUESS_MAPPED: AtomicBool = AtomicBool::new(false);

@@ -55,14 +55,30 @@ const HIDDEN: &[(u32, u32, u32)] = &[
     (4, 1, 16), // PFR1.MPAM_frac
     (4, 1, 36), // PFR1.NMI
     (4, 1, 44), // PFR1.GCS
+    (4, 1, 48), // PFR1.THE
+    (4, 1, 60), // PFR1.PFAR
     (5, 0, 4),  // DFR0.TraceVer
+    (5, 0, 16), // DFR0.PMSS
+    (5, 0, 24), // DFR0.SEBEP
     (5, 0, 32), // DFR0.PMSVer
     (5, 0, 40), // DFR0.TraceFilt
     (5, 0, 44), // DFR0.TraceBuffer
     (5, 0, 52), // DFR0.BRBE
     (5, 0, 60), // DFR0.HPMN0
+    (5, 1, 8),  // DFR1.BRPs, where DFR0 has its most: those above need MDSELR_EL1
+    (5, 1, 12), // DFR1.BRPs
+    (5, 1, 16), // DFR1.WRPs
+    (5, 1, 20), // DFR1.WRPs
+    (5, 1, 24), // DFR1.CTX_CMPs
+    (5, 1, 28), // DFR1.CTX_CMPs
+    (5, 1, 32), // DFR1.SPMU
+    (5, 1, 36), // DFR1.PMICNTR
+    (5, 1, 44), // DFR1.ITE
+    (5, 1, 48), // DFR1.EBEP
     (6, 1, 60), // ISAR1.LS64
     (6, 2, 16), // ISAR2.MOPS
+    (6, 2, 32), // ISAR2.SYSREG_128
+    (6, 2, 36), // ISAR2.SYSINSTR_128
     (7, 0, 56), // MMFR0.FGT
     (7, 1, 8),  // MMFR1.VH
     (7, 1, 28), // MMFR1.XNX
@@ -79,6 +95,7 @@ const HIDDEN: &[(u32, u32, u32)] = &[
     (7, 3, 20), // MMFR3.S2POE
     (7, 3, 24), // MMFR3.AIE
     (7, 3, 32), // MMFR3.D128
+    (7, 4, 0),  // MMFR4.PoPS
 ];
 
 impl Identity {
@@ -148,6 +165,19 @@ mod tests {
         assert_eq!(truth.seen(Register::MMFR0, MAX[0], 5) & 0xf, 5);
         assert_eq!(truth.seen(Register::MMFR0, MAX[0] & !0xf | 2, 5) & 0xf, 2);
         assert_eq!(with_mmfr(0, 6, 0xf).seen(Register::MMFR0, MAX[0], 5) & 0xf, 5, "whatever is claimed");
+    }
+
+    /// SME and FPMR are the guest's: `prepare_el1` and `configure` leave them no trap. GCS, THE and PFAR have theirs.
+    #[test]
+    fn what_el2_lets_pass_is_seen_and_what_it_traps_is_not() {
+        let truth = Identity::default();
+        let (gcs, the, pfar, sme) = (1 << 44, 1 << 48, 1 << 60, 2 << 24);
+        assert_eq!(truth.seen(Register { crm: 4, op2: 1 }, pfar | the | gcs | sme, 6), sme);
+        let fpmr = 1 << 32;
+        assert_eq!(truth.seen(Register { crm: 4, op2: 2 }, fpmr, 6), fpmr);
+        let counting = 9 << 8;
+        assert_eq!(truth.seen(Register { crm: 5, op2: 0 }, counting | 1 << 16 | 1 << 24, 6), counting);
+        assert_eq!(truth.seen(Register { crm: 5, op2: 1 }, !0, 6), 0xfff0_0f00_0000_00ff);
     }
 
     #[test]

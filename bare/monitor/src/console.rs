@@ -5,10 +5,8 @@
 use core::fmt::{self, Write};
 
 use hardware::lock::Lock;
+pub(crate) use hardware::pl011::FALLBACK;
 use hardware::pl011::Pl011;
-
-/// Where QEMU's virt machine has its UART: used before the device tree has told of one.
-pub(crate) const FALLBACK: u64 = 0x0900_0000;
 
 static CONSOLE: Lock<Option<Pl011>> = Lock::new(None);
 

@@ -112,6 +112,8 @@ const TABLE: &[Row] = &[
     other("MIDR_EL1", [3, 0, 0, 0, 0]),
     other("MPIDR_EL1", [3, 0, 0, 0, 5]),
     other("ID_AA64PFR0_EL1", [3, 0, 0, 4, 0]),
+    other("ID_AA64PFR1_EL1", [3, 0, 0, 4, 1]),
+    other("ID_AA64PFR2_EL1", [3, 0, 0, 4, 2]),
     other("ID_AA64DFR0_EL1", [3, 0, 0, 5, 0]),
     other("ID_AA64MMFR0_EL1", [3, 0, 0, 7, 0]),
     other("ID_AA64MMFR1_EL1", [3, 0, 0, 7, 1]),
@@ -121,6 +123,17 @@ const TABLE: &[Row] = &[
     other("PMCNTENSET_EL0", [3, 3, 9, 12, 1]),
     other("CNTVCT_EL0", [3, 3, 14, 0, 2]),
     other("ICC_SRE_EL2", [3, 4, 12, 9, 5]),
+    other("HFGRTR_EL2", [3, 4, 1, 1, 4]),
+    other("HFGWTR_EL2", [3, 4, 1, 1, 5]),
+    other("HFGITR_EL2", [3, 4, 1, 1, 6]),
+    other("HDFGRTR2_EL2", [3, 4, 3, 1, 0]),
+    other("HDFGWTR2_EL2", [3, 4, 3, 1, 1]),
+    other("HFGRTR2_EL2", [3, 4, 3, 1, 2]),
+    other("HFGWTR2_EL2", [3, 4, 3, 1, 3]),
+    other("HDFGRTR_EL2", [3, 4, 3, 1, 4]),
+    other("HDFGWTR_EL2", [3, 4, 3, 1, 5]),
+    other("HAFGRTR_EL2", [3, 4, 3, 1, 6]),
+    other("HFGITR2_EL2", [3, 4, 3, 1, 7]),
 ];
 
 impl System {
@@ -157,7 +170,7 @@ mod tests {
             assert_eq!(system.to_string(), *name);
             assert!(TABLE[..at].iter().all(|it| it.0 != *name && it.1 != *encoding && it.2 != *system), "{name}");
         }
-        let unnamed = Encoding::new(3, 4, 1, 1, 4);
-        assert_eq!((System::encoded(unnamed), unnamed.to_string().as_str()), (System::Other(unnamed), "S3_4_C1_C1_4"));
+        let unnamed = Encoding::new(3, 4, 1, 1, 7);
+        assert_eq!((System::encoded(unnamed), unnamed.to_string().as_str()), (System::Other(unnamed), "S3_4_C1_C1_7"));
     }
 }

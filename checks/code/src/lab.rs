@@ -60,11 +60,13 @@ const SYMBOLS: [&str; 27] = [
 /// SCTLR_EL1.EE: data is big-endian.
 const SCTLR_EE: u64 = 1 << 25;
 
-/// A CPU with all that the assembly asks about: LPA2, fine-grained traps, HCRX_EL2, a GICv3, a PMU with six counters. What
-/// has no value out of reset has one here that would do harm.
-const ID_REGISTERS: [(&str, u64); 13] = [
-    ("ID_AA64PFR0_EL1", 1 << 24),
-    ("ID_AA64DFR0_EL1", 6 << 8),
+/// A CPU with all that the assembly asks about: LPA2, both sets of fine-grained traps, AMU, SME, HCRX_EL2, FPMR, a GICv3, a
+/// PMUv3p9 with six counters. What has no value out of reset has one here that would do harm.
+const ID_REGISTERS: [(&str, u64); 23] = [
+    ("ID_AA64PFR0_EL1", 1 << 44 | 1 << 24),
+    ("ID_AA64PFR1_EL1", 2 << 24),
+    ("ID_AA64PFR2_EL1", 1 << 32),
+    ("ID_AA64DFR0_EL1", 9 << 8),
     ("ID_AA64MMFR0_EL1", MMFR0),
     ("ID_AA64MMFR1_EL1", 1 << 40),
     ("ID_AA64MMFR2_EL1", 1 << 16),
@@ -76,10 +78,21 @@ const ID_REGISTERS: [(&str, u64); 13] = [
     ("CPACR_EL1", !0),
     ("VBAR_EL1", 0xdead_0000),
     ("VBAR_EL2", 0xdead_0000),
+    ("HFGRTR_EL2", HARM),
+    ("HFGWTR_EL2", HARM),
+    ("HFGITR_EL2", HARM),
+    ("HDFGRTR_EL2", HARM),
+    ("HDFGWTR_EL2", HARM),
+    ("HAFGRTR_EL2", HARM),
+    ("HDFGRTR2_EL2", HARM),
+    ("HDFGWTR2_EL2", HARM),
 ];
 
+/// Bits that no fine-grained trap may have.
+const HARM: u64 = 0xf;
+
 /// ID_AA64MMFR0_EL1: 52-bit addresses, 4 and 16 KiB granules with LPA2, 64 KiB, fine-grained traps.
-pub const MMFR0: u64 = 1 << 56 | 1 << 28 | 2 << 20 | 6;
+pub const MMFR0: u64 = 2 << 56 | 1 << 28 | 2 << 20 | 6;
 
 /// Everything that runs share.
 #[derive(Clone, Debug)]

@@ -74,20 +74,48 @@ prepare_el1:
     tbz     x0, #0, 3f              // firmware at EL3 keeps it for itself
     msr     ich_hcr_el2, xzr        // no virtual interrupts, no traps
 
+    // No fine-grained traps. Of the bits that trap when they are clear, those are set whose registers EL1 may find in use.
 3:  mrs     x0, id_aa64mmfr0_el1
     ubfx    x0, x0, #56, #4         // FGT
-    cbz     x0, 4f
-    msr     S3_4_C1_C1_4, xzr       // HFGRTR_EL2: no fine-grained traps
-    msr     S3_4_C1_C1_5, xzr       // HFGWTR_EL2
+    cbz     x0, 5f
+    mrs     x1, id_aa64pfr1_el1
+    tst     x1, #(0xf << 24)        // SME
+    mov     x1, #(3 << 54)          // nTPIDR2_EL0, nSMPRI_EL1
+    csel    x1, xzr, x1, eq
+    msr     S3_4_C1_C1_4, x1        // HFGRTR_EL2
+    msr     S3_4_C1_C1_5, x1        // HFGWTR_EL2
     msr     S3_4_C1_C1_6, xzr       // HFGITR_EL2
     msr     S3_4_C3_C1_4, xzr       // HDFGRTR_EL2
     msr     S3_4_C3_C1_5, xzr       // HDFGWTR_EL2
-4:  mrs     x0, id_aa64mmfr1_el1
-    ubfx    x0, x0, #40, #4         // HCX
-    cbz     x0, 5f
-    msr     S3_4_C1_C2_2, xzr       // HCRX_EL2: EL1's TLBIs and DSBs mean what they say (FnXS = 0)
+    mrs     x1, id_aa64pfr0_el1
+    tst     x1, #(0xf << 44)        // AMU
+    b.eq    4f
+    msr     S3_4_C3_C1_6, xzr       // HAFGRTR_EL2
+4:  cmp     x0, #2                  // FEAT_FGT2
+    b.lo    5f
+    msr     S3_4_C3_C1_2, xzr       // HFGRTR2_EL2
+    msr     S3_4_C3_C1_3, xzr       // HFGWTR2_EL2
+    msr     S3_4_C3_C1_7, xzr       // HFGITR2_EL2
+    mrs     x1, id_aa64dfr0_el1
+    ubfx    x1, x1, #8, #4          // PMUVer: 9 to 14 have FEAT_PMUv3p9
+    sub     x1, x1, #9
+    cmp     x1, #(15 - 9)
+    mov     x1, #(1 << 4)           // nPMUACR_EL1
+    csel    x1, x1, xzr, lo
+    msr     S3_4_C3_C1_0, x1        // HDFGRTR2_EL2
+    orr     x1, x1, x1, lsl #17     // nPMZR_EL0
+    msr     S3_4_C3_C1_1, x1        // HDFGWTR2_EL2
 
-5:  ret
+5:  mrs     x0, id_aa64mmfr1_el1
+    ubfx    x0, x0, #40, #4         // HCX
+    cbz     x0, 6f
+    mrs     x1, S3_0_C0_C4_2        // ID_AA64PFR2_EL1
+    tst     x1, #(0xf << 32)        // FPMR
+    mov     x1, #(1 << 23)          // EnFPM
+    csel    x1, xzr, x1, eq
+    msr     S3_4_C1_C2_2, x1        // HCRX_EL2: EL1's TLBIs and DSBs mean what they say (FnXS = 0)
+
+6:  ret
 
 // From EL2 itself: a register that an ID register promises and the machine lacks (QEMU's a64fx with a GICv2 has no
 // ICC_SRE_EL2) is passed over, and reads as zero. From EL1 nothing traps but an HVC, and this kernel makes none when it
@@ -98,7 +126,7 @@ el2_vectors:
     .balign 0x80
     mrs     x0, esr_el2
     lsr     x0, x0, #26             // EC: 0 for an undefined instruction
-    cbnz    x0, .                   // anything else is beyond help
+    cbnz    x0, unexpected_at_el2   // anything else is beyond help
     mrs     x0, elr_el2
     add     x0, x0, #4
     msr     elr_el2, x0
@@ -111,3 +139,10 @@ el2_vectors:
     eret
     .endr
     .balign 0x80
+
+unexpected_at_el2:
+    adr     x0, unexpected_at_el2_text
+    b       say_and_stop
+unexpected_at_el2_text:
+    .asciz  "\nvellum: an exception at EL2 that entry has no answer to; the machine stops\n"
+    .balign 4

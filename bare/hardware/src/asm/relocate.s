@@ -25,8 +25,10 @@ relocate:
 2:  ret
 
 unexpected_relocation:              // a mistake of the build, seen by its first boot
-    brk     #1
-    b       .
+    adr     x0, unexpected_relocation_text
+    b       say_and_stop
+unexpected_relocation_text:
+    .asciz  "\nvellum: the image has a relocation other than R_AARCH64_RELATIVE; the machine stops\n"
 
     .balign 8
     .global link_address

@@ -4,6 +4,7 @@ use a64::instruction::Instruction;
 use a64::registers::System;
 use machine::barrier::Barrier;
 use machine::event::Level;
+use machine::registers::Register;
 
 use super::leave::check_relocated;
 use super::{Case, Piece, Ran};
@@ -87,10 +88,33 @@ fn enter(lab: &Lab, patch: Option<Patch>, level: Level, shape: Shape, lacking: &
     Ok(Ran::of(run))
 }
 
+/// What EL2 traps of EL1 is nothing that the CPU has and EL1 may use: bits that trap when they are clear are set.
+fn check_traps(run: &Run<'_>) -> Result<(), Found> {
+    let expected = [
+        ("HFGRTR_EL2", 0b11 << 54), // nTPIDR2_EL0, nSMPRI_EL1
+        ("HFGWTR_EL2", 0b11 << 54),
+        ("HFGITR_EL2", 0),
+        ("HDFGRTR_EL2", 0),
+        ("HDFGWTR_EL2", 0),
+        ("HAFGRTR_EL2", 0),
+        ("HDFGRTR2_EL2", 1 << 4),           // nPMUACR_EL1
+        ("HDFGWTR2_EL2", 1 << 4 | 1 << 21), // nPMZR_EL0
+    ];
+    for (name, value) in expected {
+        let found = run.get_system(0, name);
+        run.expect(0, found == value, || format!("{name} is {found:#x}, expected {value:#x}"))?;
+    }
+    let found = run.register(0, Register::HcrxEl2);
+    run.expect(0, found == 1 << 23, || format!("HCRX_EL2 is {found:#x}, expected EnFPM alone"))
+}
+
 /// What the first function of Rust finds.
 fn check_first(run: &Run<'_>, lab: &Lab, level: Level) -> Result<(), Found> {
     let at = |name| lab.physical(name);
     let (record, per_cpu) = (at("boot_record"), at("per_cpu"));
+    if level == Level::El2 {
+        check_traps(run)?;
+    }
     let level = if level == Level::El2 { 2 } else { 1 };
     run.expect_registers(0, &[(0, record), (29, 0)])?;
     run.expect_words(0, record, &[DEVICE_TREE, level, 12345, LOAD])?;
