@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use checks::explore::random;
+use checks::levels::Levels;
 use checks::mutation::{Class, Mutation, Site};
 use checks::parameters::Parameters;
 use checks::prepare::Prepared;
@@ -93,7 +94,7 @@ impl Counterpart {
     fn parameters(&self, cell: Cell) -> Parameters {
         let has = |flag: &str| self.flags.iter().any(|it| it == flag);
         let mut parameters = Parameters::PLAIN;
-        parameters.bbm = cell.bbm;
+        parameters.bbm = Levels::all(cell.bbm);
         parameters.ets = [Ets::None, Ets::None, Ets::Ets2, Ets::Ets3][usize::from(cell.ets)];
         parameters.is_global = !has("asid");
         (parameters.tlb.range, parameters.tlb.level_hints) = (has("range"), has("hints"));
