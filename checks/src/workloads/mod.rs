@@ -74,7 +74,7 @@ pub const ALL: &[Workload] = &[
     small("unmap-group", "a contiguous group goes whole", basic::unmap_group),
     small("unmap-part", "a page of a block goes: break-before-make", basic::unmap_part),
     small("unmap-table", "all of a table goes, and the table is reused", basic::unmap_table),
-    small("unmap-many", "more tables go than a gather keeps", basic::unmap_many),
+    long("unmap-many", "more tables go than a gather keeps", basic::unmap_many),
     small("unmap-scattered", "more scattered pages go than a gather keeps ranges", basic::unmap_scattered),
     small("unmap-all", "more goes than single TLBIs are worth", basic::unmap_all),
     small("remap", "a page goes, and its place is mapped to another frame", basic::remap),
@@ -122,7 +122,7 @@ pub const ALL: &[Workload] = &[
         resize::protect_member_with_conflicts,
     ),
     long("fold-table", "pages fold into a block: break-before-make", resize::fold_table),
-    small(
+    long(
         "fold-table-in-place",
         "pages fold into a block in place, where CPUs tolerate it",
         resize::fold_table_in_place,
