@@ -46,12 +46,15 @@ impl Trial {
     }
 }
 
-/// The parameters that a low seed stands for: EL1&0 on two and three CPUs, from no optional feature to most of them; then two
+/// The parameters that a low seed stands for: EL1&0 on two and three CPUs, from level hints alone to most features; then two
 /// CPUs in each other setting.
 fn fixed(seed: u64) -> Option<Parameters> {
     let mut parameters = Parameters::PLAIN;
     match seed {
-        0 => parameters.cpus = 2,
+        0 => {
+            parameters.cpus = 2;
+            parameters.tlb.level_hints = true;
+        }
         1 => {
             parameters.is_global = false;
             parameters.cpus = 3;
@@ -81,6 +84,7 @@ fn fixed(seed: u64) -> Option<Parameters> {
         }
         6 => {
             parameters.is_global = false;
+            parameters.tlb.range = true;
             parameters.bbm = Levels::all(3);
             parameters = parameters.in_setting(Setting::El2And0, 0);
         }

@@ -5,7 +5,7 @@ use core::ops::ControlFlow;
 use vmsa::{Descriptor, Geometry, Granule, Level};
 
 use crate::change::{Change, Refusal};
-use crate::decide::{Decision, Edit, Goal, goal};
+use crate::decide::{Decision, Edit, Goal, goal, part};
 use crate::licence::{Licence, Method};
 use crate::pieces::{Kind, Pieces};
 use crate::plan::Start;
@@ -31,7 +31,7 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
         let (mut lowest, mut highest) = (u64::MAX, 0);
         for (number, change) in changes.iter().enumerate() {
             let goal = goal(self.table.geometry, change)?;
-            if goal.from < highest && lowest < goal.to {
+            if goal.from < goal.to && goal.from < highest && lowest < goal.to {
                 self.check_overlap(&changes[..number], &goal)?;
             }
             (lowest, highest) = (lowest.min(goal.from), highest.max(goal.to));
@@ -68,7 +68,7 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
     fn check_overlap(&self, before: &[Change<R>], goal: &Goal) -> Result<(), Refusal> {
         let geometry = self.table.geometry;
         let mut before = before.iter().map(|change| change.offsets(geometry));
-        match before.find(|(from, to)| *from < goal.to && goal.from < *to) {
+        match before.find(|(from, to)| from < to && *from < goal.to && goal.from < *to) {
             Some((from, _)) => Err(Refusal::Overlap(geometry.input(from.max(goal.from)))),
             None => Ok(()),
         }
@@ -128,7 +128,7 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
                 Ok((past, below(&pieces, visit.start)))
             }
             Decision::Regroup(group) => {
-                let group = group.found(platform, visit);
+                let group = if group.is_met_again { *group } else { group.found(platform, visit) };
                 if group.is_lost(geometry, visit) {
                     return Err(Refusal::NotKeepable(geometry.input(group.start)));
                 }
@@ -167,6 +167,10 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
         let marked = R::Attributes::marked_all_over(held.bits() & !Descriptor::CONTIGUOUS);
         let single = Visit { descriptor: Descriptor::new(marked), ..*visit };
         match goal.decide::<G, R, P>(platform, geometry, regime, &single) {
+            // It stays, but is cut if a mark on another member has the group dissolved.
+            Decision::Pass if held.is_contiguous() => self
+                .foresee(goal, &single, &Decision::Resize(part(&single, Edit::KEEP)))
+                .map_or(0, |(_, tables)| tables),
             Decision::Pass => 0,
             decision => self.foresee(goal, &single, &decision).map_or(0, |(_, tables)| tables),
         }

@@ -118,7 +118,7 @@ impl<G: Granule, R: Regime> Gather<G, R> {
         let mut waits = false;
         waiting.ranges.for_each(|range| {
             let start = range.start.wrapping_sub(self.geometry.base());
-            waits |= start < to && from < start + range.bytes;
+            waits |= from < to && start < to && from < start + range.bytes;
         });
         waits
     }

@@ -71,8 +71,9 @@ pub trait Platform {
     fn maintain(&self, operation: Maintenance);
 
     /// Returns when every walk of a [`crate::View`] that has begun by now has ended, on every CPU. The engine asks before it
-    /// writes into a table that it has unlinked, for such a walk may still be in it. Where no view walks beside a change
-    /// there is nothing to wait for, as in what is given here.
+    /// writes into a table that it has unlinked, for such a walk may still be in it. Stores made before are to be seen by every
+    /// walk that begins after: it is a full barrier. It may be asked amid an apply, so that a view may not walk on a CPU that
+    /// interrupted one there. Where no view walks beside a change there is nothing to wait for, as in what is given here.
     fn wait_for_views(&self) {}
 }
 

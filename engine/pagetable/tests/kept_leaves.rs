@@ -3,7 +3,7 @@
 mod common;
 
 use common::{MIB, PLAIN_KERNEL, change, live};
-use pagetable::{Change, Licence, Memory, Reserve};
+use pagetable::{Change, Licence, Memory, Refusal, Reserve};
 use vmsa::{Granule4K, Layout, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
 
 fn range(from: u64, bytes: u64) -> core::ops::Range<VirtAddr> {
@@ -47,4 +47,20 @@ fn kept_pages_do_not_become_a_hole_by_folding() {
         Some(&Licence::break_before_make(&())),
     );
     assert!(table.plan(&[Change::Show { from: range(0, 2 * MIB) }], None).is_ok(), "the kept pages are lost");
+}
+
+/// A part that would be a leaf of its own and have no bit left is not hidden, in a block and in a contiguous group.
+#[test]
+fn a_part_that_would_be_a_hole_is_not_hidden() {
+    const GIB: u64 = 1 << 30;
+    for bytes in [32 * MIB, GIB] {
+        let memory = Memory::new();
+        let attributes = Stage1Attributes::empty();
+        let setup =
+            [Change::Map { from: range(0, bytes), to: PhysAddr::new(0), attributes, largest: LeafSize::LARGEST }];
+        let mut table = live::<Granule4K, _>(&memory, (39, Layout::Bits48), PLAIN_KERNEL, &setup);
+        let licence = Licence::break_before_make(&());
+        let hidden = table.plan(&[Change::Hide { from: range(0, 2 * MIB) }], Some(&licence)).map(|_| ());
+        assert_eq!(hidden, Err(Refusal::NotKeepable(0)), "{bytes:#x} bytes");
+    }
 }

@@ -193,6 +193,10 @@ impl Goal {
         if edited == visit.descriptor {
             return Decision::Pass;
         }
+        // It could not be told from a hole, nor could a part of it that is a leaf of its own.
+        if edited.bits() & !Descriptor::CONTIGUOUS == 0 && !edit.removes() {
+            return Decision::Refuse(Refusal::NotKeepable(geometry.input(visit.from)));
+        }
         match group(geometry, visit) {
             // A group whose members all end may end member by member, and so may hardware's own bits differ (ICQTNL).
             Some((start, end)) if !(edit.ends() && self.covers(start, end)) => {
@@ -204,15 +208,10 @@ impl Goal {
             None if !visit.is_whole() => return Decision::Resize(part(visit, edit)),
             _ => {}
         }
-        if edit.removes()
-            || edited != Descriptor::INVALID && edit.is_in_place::<R::Attributes>(visit.descriptor, edited)
-        {
+        if edit.is_in_place::<R::Attributes>(visit.descriptor, edited) {
             return Decision::Set(edit, self.whole_to(geometry, visit));
         }
-        match edited {
-            Descriptor::INVALID => Decision::Refuse(Refusal::NotKeepable(geometry.input(visit.from))),
-            _ => Decision::Remake(edited),
-        }
+        Decision::Remake(edited)
     }
 
     /// No TLB holds a kept leaf, so that it changes freely.
@@ -294,7 +293,7 @@ fn decide_pages<G: Granule>(geometry: Geometry<G>, visit: &Visit) -> Decision {
 }
 
 /// The part of a leaf that is asked for.
-const fn part(visit: &Visit, edit: Edit) -> Part {
+pub(crate) const fn part(visit: &Visit, edit: Edit) -> Part {
     Part { from: visit.from, to: visit.to, edit, largest: LeafSize::LARGEST }
 }
 
@@ -344,9 +343,8 @@ impl Regroup {
             return *self;
         }
         let present = (0..self.members).fold(0, |present, number| present | u128::from(!differs(number)) << number);
-        let (from, met_from) = (self.start, visit.from.max(self.start));
-        let edit = Edit::KEEP;
-        Self { present, from, to: from, met_from, edit, becomes_group: false, is_met_again: true, ..*self }
+        let (from, to, edit) = (self.start, self.start, Edit::KEEP);
+        Self { present, from, to, edit, becomes_group: false, is_met_again: true, ..*self }
     }
 
     /// The members that are there, by number.
