@@ -3,11 +3,21 @@
 mod common;
 
 use common::{DATA, MIB, live_4k, map, unmap};
-use pagetable::{Census, Change, Licence, Memory, Reserve, Step, Tolerance};
+use pagetable::{Census, Change, Licence, Memory, Reserve, Slot, Step, Tolerance};
 use vmsa::{BbmLevel, Granule4K, LeafSize, Maintenance, PhysAddr, Stage1Attributes, VirtAddr};
 
 fn range(from: u64, bytes: u64) -> core::ops::Range<VirtAddr> {
     VirtAddr::new(from)..VirtAddr::new(from + bytes)
+}
+
+/// A TLBI stands between the store that makes `slot` invalid and the one that makes it valid again.
+fn assert_forgotten_in_between(steps: &[Step], slot: Slot) {
+    let stores = |valid| {
+        steps.iter().position(|step| matches!(step, Step::Store(at, new) if *at == slot && new.is_valid() == valid))
+    };
+    let (broken, made) = (stores(false).unwrap(), stores(true).unwrap());
+    let is_tlbi = |step: &Step| matches!(step, Step::Maintain(Maintenance::Invalidate(..)));
+    assert!(steps[broken..made].iter().any(is_tlbi), "invalid and valid again without a TLBI: {steps:#?}");
 }
 
 /// Break-before-make: between the hole and what is mapped there next, TLBs forget.
@@ -22,13 +32,7 @@ fn what_one_gather_unmaps_and_maps_again_is_forgotten_in_between() {
         table.plan(&[change], None).unwrap().with(&mut reserve).unwrap().apply(&mut gather);
     }
     let _ = gather.finish(&memory);
-    let steps = memory.take_steps();
-    let stores = |valid| {
-        steps.iter().position(|step| matches!(step, Step::Store(at, new) if *at == slot && new.is_valid() == valid))
-    };
-    let (broken, made) = (stores(false).unwrap(), stores(true).unwrap());
-    let is_tlbi = |step: &Step| matches!(step, Step::Maintain(Maintenance::Invalidate(..)));
-    assert!(steps[broken..made].iter().any(is_tlbi), "valid, invalid, valid elsewhere without a TLBI: {steps:#?}");
+    assert_forgotten_in_between(&memory.take_steps(), slot);
 }
 
 /// The same, with a kept leaf that gets another memory type.
@@ -45,13 +49,7 @@ fn what_one_gather_hides_changes_and_shows_is_forgotten_in_between() {
         table.plan(&[change], None).unwrap().with(&mut reserve).unwrap().apply(&mut gather);
     }
     let _ = gather.finish(&memory);
-    let steps = memory.take_steps();
-    let stores = |valid| {
-        steps.iter().position(|step| matches!(step, Step::Store(at, new) if *at == slot && new.is_valid() == valid))
-    };
-    let (broken, made) = (stores(false).unwrap(), stores(true).unwrap());
-    let is_tlbi = |step: &Step| matches!(step, Step::Maintain(Maintenance::Invalidate(..)));
-    assert!(steps[broken..made].iter().any(is_tlbi), "another memory type without a TLBI: {steps:#?}");
+    assert_forgotten_in_between(&memory.take_steps(), slot);
 }
 
 /// A block is split in place, and before the gather is finished one of its pages moves by break-before-make: the TLBI in
