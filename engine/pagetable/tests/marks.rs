@@ -194,3 +194,39 @@ fn members_that_were_passed_are_cleaned_of_the_marks_of_others() {
         assert_eq!([0, BLOCK, 2 * BLOCK].map(|at| says(table, at)), [cleaned, cleaned, written]);
     });
 }
+
+/// Others left the first member of a group without DBM. A clean that begins inside it has nothing to do, until hardware marks
+/// the next member: then the group is dissolved, and the first is cut.
+#[test]
+fn a_member_that_a_mark_on_another_cuts_has_its_table() {
+    with_group(|machine, table| {
+        let (first, second) = (slot(table, 0), slot(table, BLOCK));
+        let without = machine.memory.load(first).bits() & !Stage2Attributes::DBM.bits();
+        machine.memory.store(first, Descriptor::new(without));
+        let clean = [Change::Clean { from: pages(PAGE, 2 * BLOCK) }];
+        let licence = Licence::break_before_make(&());
+        let mut reserve = Reserve::new();
+        let plan = table.plan(&clean, Some(&licence)).unwrap();
+        machine.memory.supply::<Granule4K>(&mut reserve, plan.tables_needed());
+        machine.mark(second, MARKED);
+        let mut gather = plan.gather();
+        plan.with(&mut reserve).unwrap().apply(&mut gather);
+        let _ = gather.finish(machine);
+        assert_ne!(says(table, 0) & VALID, 0, "the first member is gone");
+        while reserve.take(machine).is_some() {}
+    });
+}
+
+/// Others left a hole in a group. What is aged of it ends without the access flag, whichever member had it.
+#[test]
+fn members_before_the_one_that_has_a_group_with_a_hole_dissolved_get_no_mark_of_it() {
+    with_group(|machine, table| {
+        machine.memory.store(slot(table, 5 * BLOCK), Descriptor::INVALID);
+        machine.mark(slot(table, BLOCK), Stage2Attributes::AF.bits());
+        let licence = Licence::break_before_make(&());
+        change(machine, table, &[Change::Age { from: pages(0, 4 * BLOCK) }], Some(&licence)).unwrap();
+        for number in 0..4 {
+            assert_eq!(says(table, number * BLOCK), VALID, "member {number}");
+        }
+    });
+}
