@@ -21,8 +21,8 @@ const WRITE: u64 = 1 << 7;
 
 /// The walker of `cpu` walks for `address`, and sets what it may set of the leaf it finds.
 pub(crate) fn update(run: &mut Run, cpu: u8, address: u64, kind: AccessKind) -> Reply {
-    let (scenario, world, host) = run.parts_mut();
-    let found = find(scenario, Peek(host.machine()), world.root, address);
+    let (scenario, ledger, host) = run.parts_mut();
+    let found = find(scenario, Peek(host.machine()), ledger.root, address);
     let Some(Found { word, descriptor: old, covered, .. }) = found else { return Reply::Done };
     let (has_access_flag, has_dirty_state) = scenario.parameters.hardware;
     let mut new = old;
@@ -47,9 +47,9 @@ pub(crate) fn update(run: &mut Run, cpu: u8, address: u64, kind: AccessKind) -> 
 /// What hardware marked must still be marked where leaves did but change size: the engine may not lose it. What a member of a
 /// contiguous group says is said of all of them.
 pub(crate) fn check_marks(run: &mut Run) {
-    let (scenario, world, host) = run.parts_mut();
-    let find = |address| find(scenario, Peek(host.machine()), world.root, address);
-    let lost = world.marked().iter().find(|(address, is_dirty)| {
+    let (scenario, ledger, host) = run.parts_mut();
+    let find = |address| find(scenario, Peek(host.machine()), ledger.root, address);
+    let lost = ledger.marked().iter().find(|(address, is_dirty)| {
         let Some(found) = find(*address).filter(|_| is_resized_only(scenario, *address)) else { return false };
         let members = || found.covered.clone().step_by(found.bytes).filter_map(find);
         let is_accessed = members().any(|it| it.descriptor & Stage1Attributes::AF.bits() != 0);

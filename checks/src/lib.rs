@@ -17,6 +17,7 @@ pub mod explore;
 pub mod failure;
 mod hardware;
 pub mod host;
+pub mod ledger;
 pub mod levels;
 pub mod mutants;
 pub mod mutation;
@@ -34,7 +35,6 @@ pub mod story;
 pub mod suite;
 pub mod watch;
 pub mod workloads;
-pub mod world;
 
 /// Refuses a build in which a panic ends the program: mutated code is abandoned half-way, by unwinding.
 ///

@@ -11,12 +11,12 @@ use machine::seed::Seed;
 use crate::failure::Failure;
 use crate::hardware;
 use crate::host::Host;
+use crate::ledger::Ledger;
 use crate::mutation::{Change, Class, Mutation, Site};
 use crate::program::{Part, poison};
 use crate::run::{Run, Start};
 use crate::scenario::{POOL, Scenario};
 use crate::sharing::Sharing;
-use crate::world::World;
 
 /// A table of zeros, and the ASID or VMID that goes with it.
 const EMPTY: u64 = 0x8_0000_0000;
@@ -46,24 +46,24 @@ impl Prepared {
         let mut machine = Machine::new(&scenario.parameters.features());
         let pool = fill_pool(&mut machine, &scenario);
         enable(&mut machine, &scenario);
-        let world = World::new(&scenario, pool);
-        let start = Start { scenario: Rc::clone(&scenario), mutation, host: Host::May(Box::new(machine)), world };
+        let ledger = Ledger::new(&scenario, pool);
+        let start = Start { scenario: Rc::clone(&scenario), mutation, host: Host::May(Box::new(machine)), ledger };
         let mut build = Run::new(&start, &[Part::Build], Sharing::default());
         while build.failure().is_none() && build.ready() != 0 {
             build.step(0);
         }
         let (failure, events) = (build.failure().cloned(), build.events());
-        let (mut host, mut world, _, sites) = build.into_end();
+        let (mut host, mut ledger, _, sites) = build.into_end();
         if failure.is_none() {
             host.write_guest(&scenario);
         }
         if failure.is_none() && !scenario.is_parked {
-            follow(&mut host, &mut world, &scenario);
+            follow(&mut host, &mut ledger, &scenario);
         }
-        leave(&mut host, &mut world, &scenario);
-        let root = world.root;
+        leave(&mut host, &mut ledger, &scenario);
+        let root = ledger.root;
         let mut prepared = Self {
-            start: Start { host, world, ..start },
+            start: Start { host, ledger, ..start },
             parts: (0..scenario.parameters.cpus).map(|cpu| Part::Steps(cpu, root)).collect(),
             failure,
             sites,
@@ -144,23 +144,23 @@ fn enable(machine: &mut Machine, scenario: &Scenario) {
 }
 
 /// The other CPUs follow the one that built the table, each by its own TTBR write.
-fn follow(host: &mut Host, world: &mut World, scenario: &Scenario) {
+fn follow(host: &mut Host, ledger: &mut Ledger, scenario: &Scenario) {
     let parameters = &scenario.parameters;
     for cpu in 1..parameters.cpus as u8 {
-        for (register, value) in parameters.roots(world.root, parameters.tag(cpu)) {
+        for (register, value) in parameters.roots(ledger.root, parameters.tag(cpu)) {
             host.happen(cpu, &Event::Write { register, value });
         }
         host.happen(cpu, &Event::Barrier(Barrier::Isb));
     }
     let now = host.machine().events();
-    (0..parameters.cpus as u8).for_each(|cpu| world.synchronize(cpu, now));
+    (0..parameters.cpus as u8).for_each(|cpu| ledger.synchronize(cpu, now));
 }
 
 /// CPUs that edit nothing go to where one looks.
-fn leave(host: &mut Host, world: &mut World, scenario: &Scenario) {
+fn leave(host: &mut Host, ledger: &mut Ledger, scenario: &Scenario) {
     let looks_at = scenario.parameters.setting.looks_at();
     for cpu in (0..scenario.parameters.cpus as u8).filter(|cpu| !scenario.edits(usize::from(*cpu))) {
         host.happen(cpu, &Event::Enter(looks_at));
-        world.synchronize(cpu, host.machine().events());
+        ledger.synchronize(cpu, host.machine().events());
     }
 }

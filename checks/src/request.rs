@@ -23,7 +23,7 @@ pub enum Request {
     Load(u64),
     /// Anything else that a CPU does.
     Event(Event),
-    /// An access by virtual address to `region`, whose answers the world judges.
+    /// An access by virtual address to `region`, whose answers the ledger judges.
     Access {
         /// Region.
         region: usize,
@@ -38,7 +38,7 @@ pub enum Request {
     Software(Software),
 }
 
-/// What happens in the world of the programs, at no cost in machine events.
+/// What programs do among themselves, at no cost in machine events.
 #[derive(Clone, Debug)]
 pub enum Software {
     /// A page from the pool of free pages.

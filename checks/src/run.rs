@@ -1,7 +1,7 @@
 //! One run: programs on coroutines, one machine, one event at a time. Whoever holds the run says which CPU is next.
 //!
 //! ```text
-//!   program ── Asked ──▶ pending ── step(cpu) ──▶ machine, world ── Reply ──▶ program
+//!   program ── Asked ──▶ pending ── step(cpu) ──▶ machine, ledger ── Reply ──▶ program
 //! ```
 //! Loads of words that one CPU alone uses, and stores to memory that no walker reads, concern nobody else: they happen at
 //! once, so that a step is one event which others can notice.
@@ -24,12 +24,12 @@ use crate::digest::Digest;
 use crate::failure::{Failure, Wrong};
 use crate::hardware;
 use crate::host::Host;
+use crate::ledger::Ledger;
 use crate::mutation::{Class, Mutation, Site};
 use crate::program::{self, Part};
 use crate::request::{Asked, Reply, Request, Software};
 use crate::scenario::Scenario;
 use crate::sharing::Sharing;
-use crate::world::World;
 
 /// More events than any program needs: a mutant that turns in circles ends here.
 const MOST_EVENTS: u64 = 600_000;
@@ -56,14 +56,14 @@ pub struct Start {
     /// The machine.
     pub host: Host,
     /// What the programs know.
-    pub world: World,
+    pub ledger: Ledger,
 }
 
 /// Where a run stands, so that it can be taken up again there.
 #[derive(Clone)]
 pub struct Mark {
     host: Host,
-    world: World,
+    ledger: Ledger,
     replies: Vec<usize>,
 }
 
@@ -84,7 +84,7 @@ pub struct Told {
 pub struct Run {
     scenario: Rc<Scenario>,
     host: Host,
-    world: World,
+    ledger: Ledger,
     threads: Vec<Thread>,
     failure: Option<Failure>,
     first_event: u64,
@@ -102,7 +102,7 @@ impl Run {
         let mut run = Self {
             scenario: Rc::clone(&start.scenario),
             host: start.host.clone(),
-            world: start.world.clone(),
+            ledger: start.ledger.clone(),
             threads,
             failure: None,
             first_event: start.host.machine().events(),
@@ -145,9 +145,9 @@ impl Run {
         &self.host
     }
 
-    /// Machine and world, once the programs have ended.
-    pub fn into_end(self) -> (Host, World, Sharing, BTreeSet<(Site, Class)>) {
-        (self.host, self.world, self.sharing, self.sites)
+    /// Machine and ledger, once the programs have ended.
+    pub fn into_end(self) -> (Host, Ledger, Sharing, BTreeSet<(Site, Class)>) {
+        (self.host, self.ledger, self.sharing, self.sites)
     }
 
     /// What is known of shared words.
@@ -163,7 +163,7 @@ impl Run {
     /// CPUs that can go on, as bits.
     pub fn ready(&self) -> u8 {
         let is_ready = |(cpu, thread): &(usize, &Thread)| match &thread.pending {
-            Some(Asked { request: Request::Software(what), .. }) => self.world.is_ready(*cpu as u8, what),
+            Some(Asked { request: Request::Software(what), .. }) => self.ledger.is_ready(*cpu as u8, what),
             pending => pending.is_some(),
         };
         self.threads.iter().enumerate().filter(is_ready).fold(0, |bits, (cpu, _)| bits | 1 << cpu)
@@ -181,7 +181,7 @@ impl Run {
     pub fn digest(&self) -> u64 {
         let mut state = Digest::new();
         state.write_u64(self.host.machine().digest());
-        self.world.hash(&mut state);
+        self.ledger.hash(&mut state);
         for thread in &self.threads {
             state.write_u64(thread.digest.finish());
         }
@@ -191,7 +191,7 @@ impl Run {
     /// Where the run stands.
     pub fn mark(&self) -> Mark {
         let replies = self.threads.iter().map(|thread| thread.replies.len()).collect();
-        Mark { host: self.host.clone(), world: self.world.clone(), replies }
+        Mark { host: self.host.clone(), ledger: self.ledger.clone(), replies }
     }
 
     /// Programs at their first step again, and then led to where `mark` was made, by the replies of this run.
@@ -205,7 +205,7 @@ impl Run {
             }
         }
         self.host = mark.host.clone();
-        self.world = mark.world.clone();
+        self.ledger = mark.ledger.clone();
         self.failure = None;
     }
 
@@ -255,7 +255,7 @@ impl Run {
                 self.check_maintenance(cpu, event);
                 let reply = self.host.happen(cpu, event);
                 if matches!(event, Event::Barrier(Barrier::Isb) | Event::Enter(_)) {
-                    self.world.synchronize(cpu, self.host.machine().events());
+                    self.ledger.synchronize(cpu, self.host.machine().events());
                 }
                 reply
             }
@@ -269,7 +269,7 @@ impl Run {
                 if let Software::Complain(text) = what {
                     self.fail(cpu, Wrong::Program(text.to_string()));
                 }
-                self.world.happen(cpu, what)
+                self.ledger.happen(cpu, what)
             }
         }
     }
@@ -277,7 +277,7 @@ impl Run {
     /// A context synchronization event of `cpu`, outside of any program.
     pub fn synchronize(&mut self, cpu: u8) {
         self.host.happen(cpu, &Event::Barrier(Barrier::Isb));
-        self.world.synchronize(cpu, self.host.machine().events());
+        self.ledger.synchronize(cpu, self.host.machine().events());
     }
 
     /// TLB maintenance must act on the page table that is edited: what the engine asks of its platform.
@@ -294,7 +294,7 @@ impl Run {
         let looks_at = self.scenario.parameters.setting.looks_at();
         if self.host.machine().cpus()[usize::from(cpu)].level() != looks_at {
             self.host.happen(cpu, &Event::Enter(looks_at));
-            self.world.synchronize(cpu, self.host.machine().events());
+            self.ledger.synchronize(cpu, self.host.machine().events());
         }
     }
 
@@ -309,9 +309,9 @@ impl Run {
         if let Some(came) = came.filter(|came| !outcomes.contains(came)) {
             self.fail(cpu, Wrong::Machine(format!("{came:?} came about, which is not among {outcomes:x?}")));
         }
-        if let Some(wrong) = self.world.judge(&self.scenario, cpu, access, outcomes) {
+        if let Some(wrong) = self.ledger.judge(&self.scenario, cpu, access, outcomes) {
             let (region, address, kind) = access;
-            let (settled, latest) = self.world.contents(region);
+            let (settled, latest) = self.ledger.contents(region);
             let content = &self.scenario.regions[region].contents[settled];
             let expected = content.expected(address, kind, &self.scenario.parameters);
             let stage = if settled == latest { "" } else { " (a change of the region is under way)" };
@@ -326,7 +326,7 @@ impl Run {
             let is_tolerated = match request {
                 Request::Access { region, address, .. } => {
                     finding.rule == Rule::NotVisible
-                        && self.world.tolerates_fault(&self.scenario, cpu, *region, *address)
+                        && self.ledger.tolerates_fault(&self.scenario, cpu, *region, *address)
                 }
                 _ => false,
             };
@@ -344,12 +344,12 @@ impl Run {
 
     /// Hardware has marked a leaf.
     pub(crate) fn mark_leaf(&mut self, address: u64, is_dirty: bool) {
-        self.world.mark(address, is_dirty);
+        self.ledger.mark(address, is_dirty);
     }
 
-    /// The world and the machine, for what hardware does by itself.
-    pub(crate) fn parts_mut(&mut self) -> (&Scenario, &World, &mut Host) {
-        (&self.scenario, &self.world, &mut self.host)
+    /// The ledger and the machine, for what hardware does by itself.
+    pub(crate) fn parts_mut(&mut self) -> (&Scenario, &Ledger, &mut Host) {
+        (&self.scenario, &self.ledger, &mut self.host)
     }
 
     fn resume(&mut self, cpu: usize, reply: Reply) {

@@ -1,5 +1,5 @@
 //! Workloads: what the engine is asked to do, on which machines, and what others may see meanwhile. Each states what it
-//! allows (`scenario`, `world`), so that a failure is always a bug. A new change of the engine becomes a workload by one
+//! allows (`scenario`, `ledger`), so that a failure is always a bug. A new change of the engine becomes a workload by one
 //! function in `basic` and its line in [`ALL`].
 
 mod basic;

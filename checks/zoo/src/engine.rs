@@ -13,12 +13,12 @@ use checks::suite;
 use checks::workloads::Workload;
 use machine::registers::Ets;
 
-use crate::animal::Expected;
-use crate::cell::{Cell, Cells};
+use crate::case::Expected;
+use crate::configuration::{Configuration, Configurations};
 use crate::read;
 use crate::verdict::{Misses, summary};
 
-/// A fault of the engine's that is an animal's: `WORKLOAD [FLAG…] | [FILE] CALL CHANGE | RULE [bbm=…] [ets=…]; …`.
+/// A fault of the engine's that is a case's: `WORKLOAD [FLAG…] | [FILE] CALL CHANGE | RULE [bbm=…] [ets=…]; …`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Counterpart {
     workload: &'static str,
@@ -42,10 +42,10 @@ pub struct Killed {
     /// The call and what was done to it.
     pub change: String,
     /// What it was caught by.
-    pub found: BTreeMap<Cell, BTreeSet<&'static str>>,
+    pub found: BTreeMap<Configuration, BTreeSet<&'static str>>,
     /// Call sites of the engine that were changed.
     pub sites: BTreeSet<String>,
-    /// Cells and call sites, each run with the fault and without.
+    /// Configurations and call sites, each run with the fault and without.
     pub runs: u64,
     /// Nothing is found without the fault.
     pub is_silent: bool,
@@ -77,25 +77,28 @@ impl Counterpart {
         }
     }
 
-    /// The rule that is expected in `cell`.
-    fn expected(&self, cell: Cell) -> Option<&str> {
-        self.rules.iter().find(|it| it.cells.contains(cell)).map(|it| it.rule.as_str())
+    /// The rule that is expected in `configuration`.
+    fn expected(&self, configuration: Configuration) -> Option<&str> {
+        self.rules.iter().find(|it| it.configurations.contains(configuration)).map(|it| it.rule.as_str())
     }
 
     /// By what it must be caught, in one line.
     pub fn summary(&self) -> String {
-        summary(Cell::all().map(|cell| (cell, self.expected(cell).unwrap_or_default().to_owned())))
+        summary(
+            Configuration::all()
+                .map(|configuration| (configuration, self.expected(configuration).unwrap_or_default().to_owned())),
+        )
     }
 
     fn work(&self) -> String {
         [self.workload].into_iter().chain(self.flags.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
     }
 
-    fn parameters(&self, cell: Cell) -> Parameters {
+    fn parameters(&self, configuration: Configuration) -> Parameters {
         let has = |flag: &str| self.flags.iter().any(|it| it == flag);
         let mut parameters = Parameters::PLAIN;
-        parameters.bbm = Levels::all(cell.bbm);
-        parameters.ets = [Ets::None, Ets::None, Ets::Ets2, Ets::Ets3][usize::from(cell.ets)];
+        parameters.bbm = Levels::all(configuration.bbm);
+        parameters.ets = [Ets::None, Ets::None, Ets::Ets2, Ets::Ets3][usize::from(configuration.ets)];
         parameters.is_global = !has("asid");
         (parameters.tlb.range, parameters.tlb.level_hints) = (has("range"), has("hints"));
         parameters.hardware = (has("hardware"), has("hardware"));
@@ -106,14 +109,14 @@ impl Counterpart {
         }
     }
 
-    fn prepare(&self, cell: Cell, mutation: Option<Mutation>) -> Option<Prepared> {
+    fn prepare(&self, configuration: Configuration, mutation: Option<Mutation>) -> Option<Prepared> {
         let workload = Workload::find(self.workload)?;
-        Some(Prepared::new(workload.scenario_with(0, self.parameters(cell), &[]), mutation))
+        Some(Prepared::new(workload.scenario_with(0, self.parameters(configuration), &[]), mutation))
     }
 
-    /// The mutants of the engine that it means in `cell`; the engine itself must be silent there.
-    fn mutants(&self, cell: Cell) -> Result<Vec<Mutation>, String> {
-        let prepared = self.prepare(cell, None).ok_or("no such workload")?;
+    /// The mutants of the engine that it means in `configuration`; the engine itself must be silent there.
+    fn mutants(&self, configuration: Configuration) -> Result<Vec<Mutation>, String> {
+        let prepared = self.prepare(configuration, None).ok_or("no such workload")?;
         let (ran, calls) = suite::survey(&prepared);
         if let Some(caught) = ran.caught {
             return Err(format!("the engine itself fails: {}", caught.failure));
@@ -134,8 +137,10 @@ impl Killed {
     /// By what it was caught, in one line, and where in the engine.
     pub fn summary(&self) -> String {
         let sites: Vec<&str> = self.sites.iter().map(String::as_str).collect();
-        let found =
-            self.found.iter().map(|(cell, found)| (*cell, found.iter().copied().collect::<Vec<_>>().join(" or ")));
+        let found = self
+            .found
+            .iter()
+            .map(|(configuration, found)| (*configuration, found.iter().copied().collect::<Vec<_>>().join(" or ")));
         format!("{}: {} {}", summary(found), sites.join(" "), self.change)
     }
 }
@@ -146,29 +151,29 @@ impl fmt::Display for Counterpart {
     }
 }
 
-/// Runs the mutants of a counterpart in each of `cells`.
-pub fn hunt(counterpart: &Counterpart, cells: &Cells) -> Killed {
+/// Runs the mutants of a counterpart in each of `configurations`.
+pub fn hunt(counterpart: &Counterpart, configurations: &Configurations) -> Killed {
     let (work, change) = (counterpart.work(), counterpart.change.clone());
     let mut killed = Killed { work, change, is_silent: true, ..Killed::default() };
-    for cell in Cell::all().filter(|cell| cells.contains(*cell)) {
-        killed.found.insert(cell, BTreeSet::new());
-        if let Err(what) = hunt_in(counterpart, cell, &mut killed) {
-            killed.misses.add(format!("engine, {counterpart}: {what}"), cell);
+    for configuration in Configuration::all().filter(|it| configurations.contains(*it)) {
+        killed.found.insert(configuration, BTreeSet::new());
+        if let Err(what) = hunt_in(counterpart, configuration, &mut killed) {
+            killed.misses.add(format!("engine, {counterpart}: {what}"), configuration);
         }
     }
     killed
 }
 
-fn hunt_in(counterpart: &Counterpart, cell: Cell, killed: &mut Killed) -> Result<(), String> {
-    let mutants = counterpart.mutants(cell).inspect_err(|_| killed.is_silent = false)?;
+fn hunt_in(counterpart: &Counterpart, configuration: Configuration, killed: &mut Killed) -> Result<(), String> {
+    let mutants = counterpart.mutants(configuration).inspect_err(|_| killed.is_silent = false)?;
     for mutation in mutants {
         killed.sites.insert(place(mutation.site));
         killed.runs += 2;
-        let prepared = counterpart.prepare(cell, Some(mutation)).ok_or("no such workload")?;
+        let prepared = counterpart.prepare(configuration, Some(mutation)).ok_or("no such workload")?;
         let caught = random::replay(&prepared, &[]).caught;
         let label = caught.as_ref().map(|it| it.failure.label());
-        killed.found.entry(cell).or_default().extend(label);
-        let expected = counterpart.expected(cell);
+        killed.found.entry(configuration).or_default().extend(label);
+        let expected = counterpart.expected(configuration);
         if label != expected {
             let [expected, found] = [expected, label].map(|it| it.unwrap_or("nothing"));
             return Err(format!("{}: {expected} expected, {found} found", place(mutation.site)));

@@ -1,4 +1,4 @@
-//! What is wrong with an animal's file, in one line.
+//! What is wrong with a case's file, in one line.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Words of an animal: numbers, and names that begin with a capital, joined by `*`, `<<` and `>>`, `+`, `|`, of which the
+//! Words of a case: numbers, and names that begin with a capital, joined by `*`, `<<` and `>>`, `+`, `|`, of which the
 //! first bind closest. `Asid<<48|Pages+1` is `(Asid << 48) | (Pages + 1)`.
 
 use std::collections::BTreeMap;

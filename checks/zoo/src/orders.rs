@@ -8,21 +8,21 @@ use std::hash::{Hash, Hasher};
 
 use machine::trace::{HEAD, Judge, Trace};
 
-use crate::animal::{Act, Animal, Place, Repetition, Step, Version};
-use crate::cell::Cell;
+use crate::case::{Act, Case, Place, Repetition, Step, Version};
+use crate::configuration::Configuration;
 use crate::error::Error;
 use crate::expression::{Names, evaluate, expand};
 
 /// What is found first in some order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Found {
-    /// The line of the animal.
+    /// The line of the case.
     pub at: Place,
     /// The rule's label.
     pub rule: String,
 }
 
-/// What came of one version in one cell.
+/// What came of one version in one configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Explored {
     /// What is found first in each order in which anything is, with a trace that shows it and the story.
@@ -33,9 +33,9 @@ pub struct Explored {
     pub traces: u64,
 }
 
-/// One version of an animal in one cell.
+/// One version of a case in one configuration.
 pub struct Program<'a> {
-    animal: &'a Animal,
+    case: &'a Case,
     /// The lines before the first event.
     head: Vec<(String, Option<&'a Step>)>,
     names: Names,
@@ -56,15 +56,15 @@ struct State<'a> {
 }
 
 impl<'a> Program<'a> {
-    /// A version of `animal` on CPUs of `cell`.
+    /// A version of `case` on CPUs of `configuration`.
     ///
     /// # Errors
     /// An expression that has no value.
-    pub fn new(animal: &'a Animal, version: Version, cell: Cell) -> Result<Self, Error> {
-        let title = format!("# {}, {}, {cell}", animal.name, version.name());
+    pub fn new(case: &'a Case, version: Version, configuration: Configuration) -> Result<Self, Error> {
+        let title = format!("# {}, {}, {configuration}", case.name, version.name());
         let head = vec![(HEAD.to_owned(), None), (title, None)];
-        let mut program = Self { animal, head, names: Names::new(), stretches: Vec::new() };
-        let steps = animal.steps.iter().filter(|step| step.only.is_none_or(|only| only == version));
+        let mut program = Self { case, head, names: Names::new(), stretches: Vec::new() };
+        let steps = case.steps.iter().filter(|step| step.only.is_none_or(|only| only == version));
         let (mut cpus, mut common, mut memory, mut events) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for step in steps {
             match &step.act {
@@ -78,7 +78,7 @@ impl<'a> Program<'a> {
                 _ => events.push(step),
             }
         }
-        common.push(cell.to_string());
+        common.push(configuration.to_string());
         cpus.iter_mut().for_each(|(line, _): &mut (String, _)| *line += &format!(" {}", common.join(" ")));
         program.head.append(&mut cpus);
         program.head.append(&mut memory);
@@ -133,7 +133,7 @@ impl<'a> Program<'a> {
         let what = String::from("every CPU waits for ever, expected one that goes on");
         match waiting {
             Some(step) => error(step, what),
-            None => Error { file: self.animal.name.clone(), line: 0, what },
+            None => Error { file: self.case.name.clone(), line: 0, what },
         }
     }
 }
@@ -243,7 +243,7 @@ impl<'a> Search<'a, '_> {
         let place = |number: usize| state.lines.get(number.wrapping_sub(1)).and_then(|(_, step)| *step);
         let malformed = |it: machine::trace::Malformed| match place(it.line) {
             Some(step) => error(step, it.what),
-            None => Error { file: self.program.animal.name.clone(), line: 0, what: it.what },
+            None => Error { file: self.program.case.name.clone(), line: 0, what: it.what },
         };
         let trace = Trace::read(&text).map_err(malformed)?;
         let mut judge = Judge::new(&trace, false);

@@ -1,21 +1,21 @@
-//! The animals as `docs/zoo.md` tells them: made from their files, so that the two cannot differ.
+//! The cases as `docs/zoo.md` tells them: made from their files, so that the two cannot differ.
 
-use crate::animal::Animal;
+use crate::case::Case;
 
 /// Characters of a line at most.
 const WIDTH: usize = 120;
 
 /// A paragraph for each.
-pub fn page(animals: &[Animal]) -> String {
-    animals.iter().map(|animal| format!("{}\n", wrapped(&paragraph(animal)))).collect()
+pub fn page(cases: &[Case]) -> String {
+    cases.iter().map(|case| format!("{}\n", wrapped(&paragraph(case)))).collect()
 }
 
-fn paragraph(animal: &Animal) -> String {
-    let Animal { name, happened, story, legal, engine, .. } = animal;
+fn paragraph(case: &Case) -> String {
+    let Case { name, happened, story, legal, engine, .. } = case;
     let legal = legal.as_ref().map_or(String::new(), |why| format!(" Legal elsewhere: {why}"));
     let engine: Vec<String> = engine.iter().map(|it| format!("`{it}` ({})", it.summary())).collect();
     let engine = if engine.is_empty() { String::new() } else { format!(" In our engine: {}.", engine.join("; ")) };
-    format!("**{name}** · {happened}. {story} *{}.*{legal}{engine}", animal.summary())
+    format!("**{name}** · {happened}. {story} *{}.*{legal}{engine}", case.summary())
 }
 
 fn wrapped(text: &str) -> String {

@@ -1,8 +1,8 @@
-//! Reads animals. First `KEY: text` with indented lines that go on, then lines of a trace in which words may be
+//! Reads cases. First `KEY: text` with indented lines that go on, then lines of a trace in which words may be
 //! expressions, and these:
 //!
 //! ```text
-//! world NAME                      lines of worlds/NAME.world
+//! setup NAME                      lines of setups/NAME.setup
 //! cpus FIELD=VALUE…               what every CPU announces beside what its own line says
 //! let NAME = VALUE                a name; with a CPU before it, when that CPU comes here
 //! CPU await VALUE                 waits until it is not zero
@@ -15,8 +15,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::animal::{Act, Animal, Expected, Place, Repetition, Step, Version};
-use crate::cell::{Cell, Cells};
+use crate::case::{Act, Case, Expected, Place, Repetition, Step, Version};
+use crate::configuration::{Configuration, Configurations};
 use crate::engine::Counterpart;
 use crate::error::Error;
 use crate::expression::is_name;
@@ -26,33 +26,33 @@ const RULES: u32 = 12;
 /// What only programs on the engine find: an access sees what it must not.
 const SEEN: &str = "seen";
 
-pub(crate) fn animal(name: &str, file: &str, text: &str) -> Result<Animal, Error> {
-    let mut reader = Reader { file, animal: empty(name), key: String::new(), is_head: true };
+pub(crate) fn case(name: &str, file: &str, text: &str) -> Result<Case, Error> {
+    let mut reader = Reader { file, case: empty(name), key: String::new(), is_head: true };
     for (number, line) in (1..).zip(text.lines()) {
         reader.line(line, number).map_err(|what| Error { file: file.to_owned(), line: number, what })?;
     }
     let whole = |what| Error { file: file.to_owned(), line: 0, what };
-    check(&reader.animal).map_err(whole)?;
-    Ok(reader.animal)
+    check(&reader.case).map_err(whole)?;
+    Ok(reader.case)
 }
 
-fn empty(name: &str) -> Animal {
+fn empty(name: &str) -> Case {
     let (happened, story, legal) = (String::new(), String::new(), None);
-    Animal { name: name.to_owned(), happened, story, legal, engine: Vec::new(), steps: Vec::new() }
+    Case { name: name.to_owned(), happened, story, legal, engine: Vec::new(), steps: Vec::new() }
 }
 
-/// An animal that nothing could ever catch, or that has no reason where nothing is caught, is none.
-fn check(animal: &Animal) -> Result<(), String> {
-    if animal.happened.is_empty() || animal.story.is_empty() {
+/// A case that nothing could ever catch, or that has no reason where nothing is caught, is none.
+fn check(case: &Case) -> Result<(), String> {
+    if case.happened.is_empty() || case.story.is_empty() {
         return Err(String::from("expected `where: …` and `story: …` at the beginning"));
     }
-    let expects = |cell: &Cell| animal.expected(*cell).next().is_some();
-    let silent = Cell::all().filter(|cell| !expects(cell)).count();
-    match (silent, &animal.legal) {
+    let expects = |configuration: &Configuration| case.expected(*configuration).next().is_some();
+    let silent = Configuration::all().filter(|it| !expects(it)).count();
+    match (silent, &case.legal) {
         (12, _) => Err(String::from("nothing is expected of it anywhere, expected `! RULE` on some line")),
-        (0, Some(_)) => Err(String::from("`legal: …`, but something is expected in every cell")),
-        (1.., None) => Err(format!("nothing is expected in {silent} cells, expected `legal: …` to say why")),
-        _ if animal.steps.iter().all(|step| step.only.is_none()) => {
+        (0, Some(_)) => Err(String::from("`legal: …`, but something is expected in every configuration")),
+        (1.., None) => Err(format!("nothing is expected in {silent} configurations, expected `legal: …` to say why")),
+        _ if case.steps.iter().all(|step| step.only.is_none()) => {
             Err(String::from("both versions are the same, expected lines that begin with `-` or `+`"))
         }
         _ => Ok(()),
@@ -61,7 +61,7 @@ fn check(animal: &Animal) -> Result<(), String> {
 
 struct Reader<'t> {
     file: &'t str,
-    animal: Animal,
+    case: Case,
     key: String,
     is_head: bool,
 }
@@ -73,7 +73,7 @@ impl Reader<'_> {
         }
         self.is_head = false;
         let place = Place { file: self.file.to_owned(), line: number };
-        body(line, place, &mut self.animal.steps)
+        body(line, place, &mut self.case.steps)
     }
 
     fn head(&mut self, line: &str) -> Result<(), String> {
@@ -84,12 +84,12 @@ impl Reader<'_> {
             }
         };
         let is_more = line.starts_with(' ');
-        let animal = &mut self.animal;
+        let case = &mut self.case;
         match key.as_str() {
-            "where" => join(&mut animal.happened, text),
-            "story" => join(&mut animal.story, text),
-            "legal" => join(animal.legal.get_or_insert_default(), text),
-            "engine" if !is_more => animal.engine.push(Counterpart::read(text)?),
+            "where" => join(&mut case.happened, text),
+            "story" => join(&mut case.story, text),
+            "legal" => join(case.legal.get_or_insert_default(), text),
+            "engine" if !is_more => case.engine.push(Counterpart::read(text)?),
             _ => return Err(format!("`{key}`, expected where, story, legal or engine")),
         }
         self.key = key;
@@ -121,8 +121,8 @@ fn body(line: &str, at: Place, steps: &mut Vec<Step>) -> Result<(), String> {
     if words.is_empty() {
         return Ok(());
     }
-    if let ["world", name] = words[..] {
-        return world(name, steps);
+    if let ["setup", name] = words[..] {
+        return setup(name, steps);
     }
     if only == Some(Version::Fixed) && !expected.is_empty() {
         return Err(String::from("a finding is expected in the fixed version, which must be silent"));
@@ -141,7 +141,7 @@ fn act(words: &[&str]) -> Result<Act, String> {
         ["together"] => Ok(Act::Together),
         ["then"] => Ok(Act::Then),
         ["cpu" | "cpus", rest @ ..] => match rest.iter().find(|it| it.starts_with("bbm=") || it.starts_with("ets=")) {
-            Some(field) => Err(format!("`{field}`, expected none: the cell says it")),
+            Some(field) => Err(format!("`{field}`, expected none: the configuration says it")),
             None if words[0] == "cpu" => Ok(Act::Cpu(owned(rest))),
             None => Ok(Act::Cpus(owned(rest))),
         },
@@ -149,7 +149,7 @@ fn act(words: &[&str]) -> Result<Act, String> {
         ["let", name, "=", value] => Ok(Act::Let(None, named(name)?, (*value).to_owned())),
         [cpu, rest @ ..] => {
             let number =
-                cpu.parse().map_err(|_| format!("`{cpu}`, expected a CPU's number, world, let, cpu or memory"))?;
+                cpu.parse().map_err(|_| format!("`{cpu}`, expected a CPU's number, setup, let, cpu or memory"))?;
             match rest {
                 ["let", name, "=", value] => Ok(Act::Let(Some(number), named(name)?, (*value).to_owned())),
                 ["await", value] => Ok(Act::Await(number, (*value).to_owned())),
@@ -185,19 +185,19 @@ fn expectation(text: &str) -> Result<Expected, String> {
     if !number.is_some_and(|it| (1..=RULES).contains(&it)) && rule != SEEN {
         return Err(format!("`{rule}`, expected a rule, V1 to V{RULES}"));
     }
-    let mut expected = Expected { rule, cells: Cells::default(), is_hole: false };
+    let mut expected = Expected { rule, configurations: Configurations::default(), is_hole: false };
     for word in words {
         match word {
             "hole" => expected.is_hole = true,
-            _ => expected.cells.narrow(word)?,
+            _ => expected.configurations.narrow(word)?,
         }
     }
     Ok(expected)
 }
 
-/// The lines of a world.
-fn world(name: &str, steps: &mut Vec<Step>) -> Result<(), String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("worlds").join(format!("{name}.world"));
+/// The lines of a setup.
+fn setup(name: &str, steps: &mut Vec<Step>) -> Result<(), String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("setups").join(format!("{name}.setup"));
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     for (number, line) in (1..).zip(text.lines()) {
         let place = Place { file: path.display().to_string(), line: number };

@@ -32,7 +32,7 @@ pub struct Tally {
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum World {
+pub enum Setting {
     El1,
     El2,
     /// EL2&0: EL2 with E2H and TGE.
@@ -58,7 +58,7 @@ struct Shape {
     granule: u64,
 }
 
-impl World {
+impl Setting {
     pub const ALL: [Self; 7] = [Self::El1, Self::El2, Self::Host, Self::Combined, Self::Flat, Self::Wide, Self::Upper];
 
     const fn shape(self) -> Shape {
@@ -93,7 +93,7 @@ pub fn features(seed: &mut Seed) -> Features {
     }
 }
 
-pub fn machine(seed: &mut Seed, world: World) -> Machine {
+pub fn machine(seed: &mut Seed, setting: Setting) -> Machine {
     let cpus = 1 + seed.below(4) as usize;
     let features: Vec<Features> = (0..cpus).map(|_| features(seed)).collect();
     let mut machine = Machine::new(&features);
@@ -107,25 +107,25 @@ pub fn machine(seed: &mut Seed, world: World) -> Machine {
     for page in 0..16 {
         machine.store(0, S2_FRAMES_L3 + page * 8, S2_PAGE | FRAMES | page << 12);
     }
-    if let World::Wide | World::Upper = world {
-        machine.store(0, ROOT, world.shape().last[0] | TABLE);
+    if let Setting::Wide | Setting::Upper = setting {
+        machine.store(0, ROOT, setting.shape().last[0] | TABLE);
     }
     machine.barrier(0, ISH);
     let hardware = seed.below(4);
     for cpu in 0..cpus as u8 {
-        if matches!(world, World::Combined | World::Flat) {
+        if matches!(setting, Setting::Combined | Setting::Flat) {
             let vtcr = 25 | 1 << 6 | 5 << 16 | hardware << 21;
             msr(&mut machine, cpu, &[(Register::VtcrEl2, vtcr), (Register::VttbrEl2, 7 << 48 | S2_ROOT)]);
             msr(&mut machine, cpu, &[(Register::HcrEl2, 1)]);
         }
-        if matches!(world, World::El1 | World::Combined) {
+        if matches!(setting, Setting::El1 | Setting::Combined) {
             enable_el1(&mut machine, cpu, 1, ROOT);
             let tcr = TCR_48 | 1 << 23 | hardware << 39;
             msr(&mut machine, cpu, &[(Register::TcrEl1, tcr)]);
         }
-        if let World::Wide | World::Upper = world {
-            let tcr = match world {
-                World::Wide => 22 | 1 << 14 | 1 << 23,
+        if let Setting::Wide | Setting::Upper = setting {
+            let tcr = match setting {
+                Setting::Wide => 22 | 1 << 14 | 1 << 23,
                 _ => 16 | 1 << 7 | 28 << 16 | 1 << 30,
             } | 5 << 32
                 | 1 << 36
@@ -135,13 +135,13 @@ pub fn machine(seed: &mut Seed, world: World) -> Machine {
             msr(&mut machine, cpu, &writes);
             msr(&mut machine, cpu, &[(Register::Ttbr1El1, ROOT), (Register::SctlrEl1, 1)]);
         }
-        if world == World::El2 {
+        if setting == Setting::El2 {
             let tcr = 16 | 5 << 16 | hardware << 21;
             msr(&mut machine, cpu, &[(Register::MairEl2, MAIR), (Register::TcrEl2, tcr), (Register::Ttbr0El2, ROOT)]);
             msr(&mut machine, cpu, &[(Register::SctlrEl2, 1)]);
             machine.enter(cpu, Level::El2);
         }
-        if world == World::Host {
+        if setting == Setting::Host {
             msr(&mut machine, cpu, &[(Register::HcrEl2, HCR_E2H | HCR_TGE)]);
             let (tcr, ttbr) = (TCR_48 | 1 << 23 | hardware << 39, 1 << 48 | ROOT);
             msr(&mut machine, cpu, &[(Register::MairEl2, MAIR), (Register::TcrEl2, tcr), (Register::Ttbr0El2, ttbr)]);
@@ -170,10 +170,10 @@ fn page(seed: &mut Seed, slot: u64, shift: u8) -> u64 {
     }
 }
 
-fn store(seed: &mut Seed, world: World) -> (u64, u64) {
-    let shape = world.shape();
+fn store(seed: &mut Seed, setting: Setting) -> (u64, u64) {
+    let shape = setting.shape();
     let slot = slot(seed);
-    let is_stage2 = matches!(world, World::Flat) || world == World::Combined && seed.one_in(2);
+    let is_stage2 = matches!(setting, Setting::Flat) || setting == Setting::Combined && seed.one_in(2);
     if is_stage2 {
         let second = |value: u64| {
             if value == 0 { 0 } else { (value & (CONT | 0xffff_f000)) | (S2_PAGE & !0xc0) | (seed_bits(value) << 6) }
@@ -202,8 +202,8 @@ fn seed_bits(value: u64) -> u64 {
     (value >> 12 ^ value >> 6) & 3
 }
 
-fn address(seed: &mut Seed, world: World) -> u64 {
-    let shape = world.shape();
+fn address(seed: &mut Seed, setting: Setting) -> u64 {
+    let shape = setting.shape();
     match seed.below(8) {
         0 if shape.base == 0 => FRAMES | seed.below(4) << 12,
         _ => shape.base | slot(seed) << shape.page_shift | seed.below(2) << 9,
@@ -223,8 +223,8 @@ pub fn barrier(seed: &mut Seed) -> Barrier {
     }
 }
 
-fn tlbi(seed: &mut Seed, world: World) -> Event {
-    let shape = world.shape();
+fn tlbi(seed: &mut Seed, setting: Setting) -> Event {
+    let shape = setting.shape();
     let op1 = *seed.pick(&[0, 0, 4]);
     let crm = *seed.pick(&[0, 1, 2, 3, 3, 3, 4, 6, 7, 7]);
     let opcode = Opcode::new(op1, 8 + u32::from(seed.one_in(8)), crm, seed.below(8) as u32);
@@ -235,34 +235,34 @@ fn tlbi(seed: &mut Seed, world: World) -> Event {
         asid | shape.granule << 46 | seed.below(2) << 44 | seed.below(4) << 39 | base
     } else {
         let hint = *seed.pick(&[0, 0, 0, shape.granule << 2 | 3, shape.granule << 2 | 2]);
-        asid | hint << 44 | operand(address(seed, world))
+        asid | hint << 44 | operand(address(seed, setting))
     };
     Event::Tlbi { opcode, operand }
 }
 
-pub fn event(seed: &mut Seed, world: World) -> Event {
+pub fn event(seed: &mut Seed, setting: Setting) -> Event {
     match seed.below(20) {
         0..=5 => {
-            let (address, value) = store(seed, world);
+            let (address, value) = store(seed, setting);
             Event::Store { address, value, is_release: false }
         }
         6..=9 => Event::Barrier(barrier(seed)),
-        10..=13 => tlbi(seed, world),
-        14 if world.has_asid() => {
+        10..=13 => tlbi(seed, setting),
+        14 if setting.has_asid() => {
             let asid = 1 + seed.below(2);
-            let register = if world == World::Host { Register::Ttbr0El2 } else { Register::Ttbr0El1 };
+            let register = if setting == Setting::Host { Register::Ttbr0El2 } else { Register::Ttbr0El1 };
             Event::Write { register, value: asid << 48 | ROOT }
         }
-        15 if world == World::Combined && seed.one_in(4) => {
+        15 if setting == Setting::Combined && seed.one_in(4) => {
             Event::Write { register: Register::VttbrEl2, value: (7 + seed.below(2)) << 48 | S2_ROOT }
         }
-        16 if world.has_asid() && world != World::Combined => {
-            let kernel = if world == World::Host { Level::El2 } else { Level::El1 };
+        16 if setting.has_asid() && setting != Setting::Combined => {
+            let kernel = if setting == Setting::Host { Level::El2 } else { Level::El1 };
             Event::Enter(*seed.pick(&[Level::El0, kernel]))
         }
         _ => {
             let kind = *seed.pick(&[AccessKind::Read, AccessKind::Write, AccessKind::Fetch]);
-            Event::Access { address: address(seed, world), kind }
+            Event::Access { address: address(seed, setting), kind }
         }
     }
 }
@@ -294,20 +294,20 @@ pub fn refine(seed: u64, events: u64) -> Tally {
 
 pub fn refine_one(run: u64, tally: &mut Tally) {
     let mut seed = Seed::new(run);
-    let world = if seed.one_in(16) { World::Combined } else { *seed.pick(&World::ALL) };
-    let world = if world == World::Combined && !seed.one_in(3) { World::El1 } else { world };
-    let mut machine = machine(&mut seed, world);
+    let setting = if seed.one_in(16) { Setting::Combined } else { *seed.pick(&Setting::ALL) };
+    let setting = if setting == Setting::Combined && !seed.one_in(3) { Setting::El1 } else { setting };
+    let mut machine = machine(&mut seed, setting);
     let cpus = machine.cpus().len() as u64;
     if seed.one_in(2) {
         machine.settle_stores();
     }
     let mut concrete = Concrete::new(machine, Seed::new(seed.bits()), 6);
-    let addresses: Vec<u64> = (0..24).map(|_| address(&mut seed, world)).collect();
+    let addresses: Vec<u64> = (0..24).map(|_| address(&mut seed, setting)).collect();
     concrete.speculate_on(&addresses);
     tally.machines += 1;
     for _ in 0..300 {
         let cpu = seed.below(cpus) as u8;
-        let event = event(&mut seed, world);
+        let event = event(&mut seed, setting);
         let event = exchanged(&mut seed, cpu, event, concrete.machine_mut());
         if std::env::var("RUN").is_ok() {
             println!("{} {cpu} {event:x?} {:x?}", tally.events, concrete.machine().may().memory().word(L1));
@@ -320,7 +320,7 @@ pub fn refine_one(run: u64, tally: &mut Tally) {
             let is_allowed = answer.outcomes.contains(&outcome) || is_mixed;
             assert!(
                 is_allowed,
-                "run {run:#x} {world:?}: CPU {cpu} {address:#x} {kind:?}: {outcome:x?} not in {answer:x?}"
+                "run {run:#x} {setting:?}: CPU {cpu} {address:#x} {kind:?}: {outcome:x?} not in {answer:x?}"
             );
             tally.accesses += 1;
             tally.mixed += u64::from(!answer.outcomes.contains(&outcome));
@@ -329,7 +329,7 @@ pub fn refine_one(run: u64, tally: &mut Tally) {
             concrete.step(cpu, &event);
         }
         if let Some((cpu, stray)) = concrete.stray() {
-            panic!("run {run:#x} {world:?}: after {event:x?} CPU {cpu} holds {stray:x?}");
+            panic!("run {run:#x} {setting:?}: after {event:x?} CPU {cpu} holds {stray:x?}");
         }
         tally.events += 1;
         tally.most_stale = tally.most_stale.max(concrete.machine().may().stale().len());
@@ -338,15 +338,15 @@ pub fn refine_one(run: u64, tally: &mut Tally) {
 }
 
 /// The machine alone, without concrete TLBs. The digest says that no event was left out, and what they led to.
-pub fn run_plain(seed: u64, events: u64, world: World) -> (u64, u64) {
+pub fn run_plain(seed: u64, events: u64, setting: Setting) -> (u64, u64) {
     let mut seed = Seed::new(seed);
     let (mut done, mut digest) = (0, 0_u64);
     while done < events {
-        let mut machine = machine(&mut seed, world);
+        let mut machine = machine(&mut seed, setting);
         let before = machine.events();
         let cpus = machine.cpus().len() as u64;
         for _ in 0..300 {
-            let event = event(&mut seed, world);
+            let event = event(&mut seed, setting);
             machine.apply(seed.below(cpus) as u8, &event);
         }
         done += machine.events() - before;
