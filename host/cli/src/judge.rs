@@ -1,15 +1,17 @@
 //! `vellum judge`: the rules of the simulated machine, applied to what another kernel logged.
 
+mod casemate;
 mod report;
 
 use std::io::{self, BufWriter, IsTerminal, Read, Write};
 
-use machine::trace::{Assumed, Judge, Malformed, Trace, is_casemate};
+use machine::trace::{Judge, Malformed, Trace};
 
 use crate::Status;
 use crate::args::{JudgeArguments, TraceFormat};
 use crate::progress::Lines;
 use crate::select::Failure;
+use casemate::{Assumed, is_casemate};
 
 /// What writes traces, in C.
 const HEADER: &str = include_str!("../../../docs/trace/vellum_trace.h");
@@ -25,7 +27,7 @@ pub(crate) fn run(arguments: &JudgeArguments) -> Result<Status, Failure> {
     let assumed = assumed(arguments)?;
     let trace = match format(arguments, &text)? {
         TraceFormat::Vellum => Trace::read(&text),
-        TraceFormat::Casemate => Trace::read_casemate(&text, &assumed),
+        TraceFormat::Casemate => casemate::read(&text, &assumed),
     };
     let trace = trace.map_err(malformed)?;
     let mut judge = Judge::new(&trace, arguments.lint);

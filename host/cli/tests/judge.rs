@@ -123,7 +123,7 @@ fn malformed() -> Result<(), String> {
 
 fn casemate() -> Result<(), String> {
     let log = |name: &str| {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machine/tests/casemate");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/casemate");
         folder.join(name).display().to_string()
     };
     let freed = log("bad_free_page_without_clean.log");

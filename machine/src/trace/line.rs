@@ -10,9 +10,9 @@ use crate::event::{Event, Owned};
 use crate::registers::{Ets, Features};
 
 /// Addresses of memory are below this.
-pub(super) const MEMORY_END: u64 = 1 << 52;
+pub const MEMORY_END: u64 = 1 << 52;
 /// Bytes of a table at most: sixteen concatenated ones of 64 KiB.
-pub(super) const LARGEST_TABLE: u64 = 16 << 16;
+pub const LARGEST_TABLE: u64 = 16 << 16;
 
 /// What a CPU does in one line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,8 +75,11 @@ pub(super) fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// A word that no line can have is refused before any message quotes it whole.
-pub(super) fn short(words: &[&str]) -> Result<(), String> {
+/// Refuses a word that no line can have, before any message quotes it whole.
+///
+/// # Errors
+/// How the longest word begins.
+pub fn short(words: &[&str]) -> Result<(), String> {
     let long = words.iter().find(|word| word.chars().nth(LONGEST_WORD).is_some());
     long.map_or(Ok(()), |word| {
         let begin: String = word.chars().take(16).collect();
@@ -101,8 +104,11 @@ pub(super) fn head(words: &[&str]) -> Result<(), String> {
     if is_head { Ok(()) } else { Err(alloc::format!("`{}`, expected `{HEAD}`", quoted(words))) }
 }
 
-/// A number, in hexadecimal after `0x`.
-pub(super) fn number(word: &str) -> Result<u64, String> {
+/// Reads a number of 64 bits, in hexadecimal after `0x`.
+///
+/// # Errors
+/// What stands there instead.
+pub fn number(word: &str) -> Result<u64, String> {
     let (digits, radix) = match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
         Some(digits) => (digits, 16),
         None => (word, 10),
@@ -133,8 +139,16 @@ pub(super) fn cpu(words: &[&str]) -> Result<(u64, Features), String> {
     Ok((number(cpu)?, features))
 }
 
+/// Sets fields of the ID registers: `bbm=2 ttl=0`, as in a `cpu` line.
+///
+/// # Errors
+/// The word that makes no sense.
+pub fn set_features(features: &mut Features, text: &str) -> Result<(), String> {
+    set_fields(features, &words(text))
+}
+
 /// Sets fields of the ID registers, each once: `bbm=2`, `ttl=0`.
-pub(super) fn set_fields(features: &mut Features, fields: &[&str]) -> Result<(), String> {
+fn set_fields(features: &mut Features, fields: &[&str]) -> Result<(), String> {
     let mut told: Vec<String> = Vec::new();
     fields.iter().try_for_each(|field| {
         let (name, value) =
@@ -186,6 +200,17 @@ pub(super) fn event(words: &[&str]) -> Result<(u64, Act), String> {
     Ok((cpu, act(&verb.to_ascii_lowercase(), rest)?))
 }
 
+impl Act {
+    /// Reads what stands after the CPU's number: `VERB ARGUMENT…`.
+    ///
+    /// # Errors
+    /// What stands there, and what was expected.
+    pub fn read(words: &[&str]) -> Result<Self, String> {
+        let [verb, rest @ ..] = words else { return Err(expected("", words)) };
+        act(&verb.to_ascii_lowercase(), rest)
+    }
+}
+
 fn act(verb: &str, words: &[&str]) -> Result<Act, String> {
     let event = match (verb, words) {
         ("load", [address, value]) => {
@@ -222,7 +247,7 @@ fn act(verb: &str, words: &[&str]) -> Result<Act, String> {
 }
 
 /// Without an operand stand only the ALL and VMALL forms.
-pub(super) fn operandless(name: &str) -> Result<crate::tlbi::Opcode, String> {
+fn operandless(name: &str) -> Result<crate::tlbi::Opcode, String> {
     use crate::tlbi::What;
     let opcode = names::opcode(name)?;
     match opcode.decode().map(|it| it.what) {

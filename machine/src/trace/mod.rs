@@ -4,14 +4,12 @@
 //! text ──Trace::read──▶ Trace ──Judge::step──▶ Machine ──▶ Finding ──Judge::story──▶ words
 //!            (line)               (replay)
 //! ```
-//! `docs/trace-format.md` is the reference of the format. Nothing a trace holds makes this panic: what makes no sense is
+//! `docs/trace-format.md` is the reference of the format. Readers of other formats make a [`Trace`] of what they read. Nothing a trace holds makes this panic: what makes no sense is
 //! [`Malformed`], with its line.
 
-mod casemate;
 mod judge;
 mod line;
 mod names;
-mod record;
 mod story;
 
 use alloc::collections::BTreeMap;
@@ -20,15 +18,15 @@ use alloc::vec::Vec;
 
 use crate::registers::Features;
 
-pub use casemate::{Assumed, is_casemate};
 pub use judge::Judge;
-pub use line::Act;
-pub use story::Story;
+pub use line::{Act, LARGEST_TABLE, MEMORY_END, number, set_features, short};
+pub use names::{REGISTERS, find};
+pub use story::{Story, printable};
 
 /// The first line of every trace.
 pub const HEAD: &str = "vellum trace 1";
 /// CPUs of a machine at most.
-const MOST_CPUS: usize = 64;
+pub const MOST_CPUS: usize = 64;
 
 /// A line that makes no sense.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,8 +38,9 @@ pub struct Malformed {
 }
 
 impl Malformed {
-    fn new(line: usize, what: &str) -> Self {
-        Self { line, what: story::printable(what).collect() }
+    /// A message for that line, with control characters as escapes.
+    pub fn new(line: usize, what: &str) -> Self {
+        Self { line, what: printable(what).collect() }
     }
 }
 
@@ -58,9 +57,11 @@ pub struct Line {
 
 /// A line as a story quotes it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told<'t> {
-    quote: &'t str,
-    comment: Option<&'t str>,
+pub struct Told<'t> {
+    /// What stands there, without its comment.
+    pub quote: &'t str,
+    /// Its comment: where in the source it comes from, say.
+    pub comment: Option<&'t str>,
 }
 
 impl<'t> Told<'t> {
@@ -74,7 +75,7 @@ impl<'t> Told<'t> {
 #[derive(Clone, Debug)]
 pub struct Trace<'t> {
     /// The text's lines.
-    text: Vec<Told<'t>>,
+    pub text: Vec<Told<'t>>,
     /// What the ID registers of each CPU announce.
     pub cpus: Vec<Features>,
     /// What memory holds before the first event.
@@ -98,7 +99,7 @@ impl<'t> Trace<'t> {
         let mut seen_head = false;
         for (number, line) in (1..).zip(text.lines()) {
             let words = line::words(line);
-            let result = line::short(&words).and_then(|()| match words.as_slice() {
+            let result = short(&words).and_then(|()| match words.as_slice() {
                 [] => Ok(()),
                 _ if !seen_head => {
                     seen_head = true;
@@ -117,14 +118,6 @@ impl<'t> Trace<'t> {
             (_, true) => at_end(String::from("no line `cpu 0 …`, expected one for each CPU")),
             _ => Ok(trace),
         }
-    }
-
-    /// Reads a log of casemate's; what it does not say of the machine is `assumed`.
-    ///
-    /// # Errors
-    /// The first line that makes no sense.
-    pub fn read_casemate(text: &'t str, assumed: &Assumed) -> Result<Self, Malformed> {
-        casemate::read(text, assumed)
     }
 
     /// The text of a line, without its comment.
@@ -170,10 +163,10 @@ impl<'t> Trace<'t> {
         }
         let mut address = line::word_address(first)?;
         for value in values {
-            if address >= line::MEMORY_END {
+            if address >= MEMORY_END {
                 return Err(alloc::format!("`{value}` would lie at {address:#x}, expected words below 2^52"));
             }
-            if self.memory.insert(address, line::number(value)?).is_some() {
+            if self.memory.insert(address, number(value)?).is_some() {
                 return Err(alloc::format!("the word at {address:#x} is told twice, expected once"));
             }
             address += 8;

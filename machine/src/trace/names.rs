@@ -10,7 +10,7 @@ use crate::syndrome::AccessKind;
 use crate::tlbi::Opcode;
 
 /// System registers, by the manual's names.
-pub(super) const REGISTERS: [(&str, Register); 14] = [
+pub const REGISTERS: [(&str, Register); 14] = [
     ("ttbr0_el1", Register::Ttbr0El1),
     ("ttbr1_el1", Register::Ttbr1El1),
     ("tcr_el1", Register::TcrEl1),
@@ -38,7 +38,10 @@ const DOMAINS: [Domain; 4] = [Domain::NonShareable, Domain::Inner, Domain::Outer
 const ORDERED: [Accesses; 3] = [Accesses::All, Accesses::Loads, Accesses::Stores];
 
 /// What stands beside `word` in a list of names.
-pub(super) fn find<T: Copy>(list: &[(&str, T)], word: &str) -> Result<T, String> {
+///
+/// # Errors
+/// The word, and the names that were expected.
+pub fn find<T: Copy>(list: &[(&str, T)], word: &str) -> Result<T, String> {
     let found = list.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
     found.map(|(_, it)| *it).ok_or_else(|| alloc::format!("`{word}`, expected {}", any_of(list)))
 }

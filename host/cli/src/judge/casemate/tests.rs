@@ -4,10 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use machine::seed::Seed;
-use machine::trace::{Assumed, Judge, Malformed, Trace, is_casemate};
+use machine::trace::{Judge, Malformed};
+
+use super::{Assumed, is_casemate, read};
 
 fn judged(text: &str, assumed: &Assumed) -> Result<(String, Vec<String>), Malformed> {
-    let trace = Trace::read_casemate(text, assumed)?;
+    let trace = read(text, assumed)?;
     let mut judge = Judge::new(&trace, false);
     while judge.step()? {}
     let told = judge.findings().iter().map(|it| {
@@ -114,7 +116,7 @@ fn what_is_assumed_is_no_finding() {
     let empty = "(sysreg-write (id 0) (tid 0) (sysreg vttbr_el2) (value 50000000))\n";
     let needless = "(barrier (id 0) (tid 0) dsb (kind ish))\n";
     for (text, lints) in [(BLOCK.to_owned() + isb, 0), (empty.to_owned() + isb, 0), (needless.to_owned() + empty, 1)] {
-        let trace = Trace::read_casemate(&text, &Assumed::default()).expect("a log");
+        let trace = read(&text, &Assumed::default()).expect("a log");
         let mut judge = Judge::new(&trace, true);
         while judge.step().expect("it makes sense") {}
         assert_eq!(judge.findings().len(), lints, "{text}: {:?}", judge.findings());
@@ -175,7 +177,7 @@ fn every_form_is_read() {
     assert!(error.line == 15 && error.what.contains("expected (name of a TLBI"), "{error:?}");
     let text = text.lines().take(14).collect::<Vec<_>>().join("\n")
         + "\n(enter-context 9 1 (el 1))\n(exit-context 10 1)\n(hint 11 1 set_owner_root 1000 2000)\n! stopped";
-    let trace = Trace::read_casemate(&text, &Assumed::default()).expect("a log");
+    let trace = read(&text, &Assumed::default()).expect("a log");
     assert_eq!(trace.cpus.len(), 2);
     assert_eq!(trace.comment(2), Some("a.c:1"));
     assert!(trace.quote(2).starts_with("mem-write\n  (id 1)") && trace.quote(2).ends_with("(value 0x93)"));

@@ -2,11 +2,7 @@
 //!
 //! A field may stand without its name and brackets. A line that begins with `!` is what casemate itself said.
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
-use super::Malformed;
-use super::line::short;
+use machine::trace::{Malformed, short};
 
 /// A field: its name, unless it stands there bare, and its value.
 #[derive(Clone, Copy, Debug)]
@@ -34,11 +30,11 @@ impl<'t> Record<'t> {
     /// The next field, which must be called `name` or stand there bare.
     pub(super) fn word(&mut self, name: &str) -> Result<&'t str, String> {
         let field = self.fields.get(self.next).copied();
-        let expected = |found: String| alloc::format!("{found} in `{}`, expected ({name} …)", self.name);
+        let expected = |found: String| format!("{found} in `{}`, expected ({name} …)", self.name);
         let value = match field {
             None => return Err(expected("nothing more".to_string())),
             Some(Field { name: Some(other), value }) if other != name => {
-                return Err(expected(alloc::format!("`({other} {value})`")));
+                return Err(expected(format!("`({other} {value})`")));
             }
             Some(field) => field.value,
         };
@@ -50,15 +46,14 @@ impl<'t> Record<'t> {
     pub(super) fn hexadecimal(&mut self, name: &str) -> Result<u64, String> {
         let word = self.word(name)?;
         let digits = word.strip_prefix("0x").unwrap_or(word);
-        u64::from_str_radix(digits, 16).map_err(|_| {
-            alloc::format!("`({name} {word})` in `{}`, expected a hexadecimal number of 64 bits", self.name)
-        })
+        u64::from_str_radix(digits, 16)
+            .map_err(|_| format!("`({name} {word})` in `{}`, expected a hexadecimal number of 64 bits", self.name))
     }
 
     /// The next field as a decimal number.
     pub(super) fn decimal(&mut self, name: &str) -> Result<u64, String> {
         let word = self.word(name)?;
-        word.parse().map_err(|_| alloc::format!("`({name} {word})` in `{}`, expected a decimal number", self.name))
+        word.parse().map_err(|_| format!("`({name} {word})` in `{}`, expected a decimal number", self.name))
     }
 
     /// True when every field has been read.
@@ -70,7 +65,7 @@ impl<'t> Record<'t> {
     pub(super) fn end(&self) -> Result<(), String> {
         match self.fields.get(self.next) {
             None => Ok(()),
-            Some(field) => Err(alloc::format!("`{}` in `{}`, expected nothing more", field.value, self.name)),
+            Some(field) => Err(format!("`{}` in `{}`, expected nothing more", field.value, self.name)),
         }
     }
 }
@@ -170,11 +165,11 @@ impl<'t> Reader<'t> {
         let line = self.line;
         let found = self.text[self.at..].lines().next().unwrap_or_default();
         if self.token()? != Token::Open {
-            return Err(alloc::format!("`{}`, expected a record `(NAME (id …) (tid …) …)`", shortened(found)));
+            return Err(format!("`{}`, expected a record `(NAME (id …) (tid …) …)`", shortened(found)));
         }
         let begin = self.at;
         let Token::Word(name) = self.token()? else {
-            return Err(alloc::format!("`{}`, expected the name of a record after `(`", shortened(found)));
+            return Err(format!("`{}`, expected the name of a record after `(`", shortened(found)));
         };
         short(&[name])?;
         let mut record = Record { line, quote: "", source: None, name, fields: Vec::new(), next: 0 };
@@ -207,7 +202,7 @@ impl<'t> Reader<'t> {
                 short(&[name, value])?;
                 record.fields.push(Field { name: Some(name), value });
             }
-            _ => return Err(alloc::format!("a field of `{}` that is no (NAME VALUE), expected one", record.name)),
+            _ => return Err(format!("a field of `{}` that is no (NAME VALUE), expected one", record.name)),
         }
         Ok(())
     }

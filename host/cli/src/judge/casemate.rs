@@ -4,18 +4,21 @@
 //! its own, not the architecture's: they are counted, and not judged. `docs/trace-format.md` says what is assumed where a log
 //! is silent.
 
-use alloc::collections::BTreeMap;
-use alloc::string::String;
-use alloc::vec::Vec;
+mod record;
+#[cfg(test)]
+mod tests;
 
-use super::line::{Act, LARGEST_TABLE, MEMORY_END, operandless};
-use super::names::{self, REGISTERS, find};
-use super::record::{Log, Record};
-use super::story::printable;
-use super::{Line, MOST_CPUS, Malformed, Told, Trace, line};
-use crate::barrier::Barrier;
-use crate::event::{Event, Level, Owned};
-use crate::registers::{Ets, Features, HCR_VM, Register, SCTLR_M};
+use std::collections::BTreeMap;
+
+use machine::barrier::Barrier;
+use machine::event::{Event, Level, Owned};
+use machine::registers::{Ets, Features, HCR_VM, Register, SCTLR_M};
+use machine::trace::{
+    Act, LARGEST_TABLE, Line, MEMORY_END, MOST_CPUS, Malformed, REGISTERS, Told, Trace, find, number, printable,
+    set_features,
+};
+
+use record::{Log, Record};
 
 /// T0SZ and TG0: all that casemate reads of TCR_EL2 and VTCR_EL2.
 const READ_OF_TCR: u64 = 0b1100_0000_0011_1111;
@@ -30,9 +33,9 @@ const TABLE_BYTES: u64 = 0x1000;
 
 /// What is taken for granted of a machine whose log does not say it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Assumed {
+pub(crate) struct Assumed {
     /// What the ID registers of every CPU announce.
-    pub features: Features,
+    features: Features,
     /// Registers that hold this, whatever the log writes to them.
     given: BTreeMap<Register, u64>,
 }
@@ -59,34 +62,39 @@ impl Assumed {
     ///
     /// # Errors
     /// The word that makes no sense.
-    pub fn set_features(&mut self, text: &str) -> Result<(), String> {
-        line::set_fields(&mut self.features, &line::words(text))
+    pub(crate) fn set_features(&mut self, text: &str) -> Result<(), String> {
+        set_features(&mut self.features, text)
     }
 
     /// Gives a register a value for the whole log: `vtcr_el2=0x50098`.
     ///
     /// # Errors
     /// What makes no sense.
-    pub fn set_register(&mut self, text: &str) -> Result<(), String> {
-        let expected = || alloc::format!("`{text}`, expected tcr_el2, vtcr_el2, mair_el2, sctlr_el2 or hcr_el2 =VALUE");
+    pub(crate) fn set_register(&mut self, text: &str) -> Result<(), String> {
+        let expected = || format!("`{text}`, expected tcr_el2, vtcr_el2, mair_el2, sctlr_el2 or hcr_el2 =VALUE");
         let (name, value) = text.split_once('=').ok_or_else(expected)?;
         let register = find(&REGISTERS, name).map_err(|_| expected())?;
         if !Self::REGISTERS.iter().any(|(known, _)| *known == register) {
             return Err(expected());
         }
-        self.given.insert(register, line::number(value)?);
+        self.given.insert(register, number(value)?);
         Ok(())
     }
 }
 
 /// True for the text of a casemate log: its first record, or casemate's own word, stands where a trace has its head.
-pub fn is_casemate(text: &str) -> bool {
-    matches!(line::without_mark(text).trim_start().bytes().next(), Some(b'(' | b'!'))
+pub(crate) fn is_casemate(text: &str) -> bool {
+    matches!(without_mark(text).trim_start().bytes().next(), Some(b'(' | b'!'))
 }
 
-/// Reads a log.
-pub(super) fn read<'t>(text: &'t str, assumed: &Assumed) -> Result<Trace<'t>, Malformed> {
-    let text = line::without_mark(text);
+/// Without the byte order mark that some editors put first.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// Reads a log; what it does not say of the machine is `assumed`.
+pub(crate) fn read<'t>(text: &'t str, assumed: &Assumed) -> Result<Trace<'t>, Malformed> {
+    let text = without_mark(text);
     let log = Log::read(text)?;
     let mut translation = Translation::new(text, assumed, &log.records);
     for mut record in log.records {
@@ -94,8 +102,7 @@ pub(super) fn read<'t>(text: &'t str, assumed: &Assumed) -> Result<Trace<'t>, Ma
         translation.record(&mut record).map_err(|what| Malformed::new(line, &what))?;
     }
     if translation.trace.cpus.is_empty() {
-        let what = String::from("a log without a record, expected `(mem-write (id 0) (tid 0) …)` or another");
-        return Err(Malformed { line: 1, what });
+        return Err(Malformed::new(1, "a log without a record, expected `(mem-write (id 0) (tid 0) …)` or another"));
     }
     Ok(translation.finish(log.said))
 }
@@ -141,7 +148,7 @@ impl<'t, 'a> Translation<'t, 'a> {
         record.decimal("id")?;
         let cpu = record.decimal("tid")?;
         if cpu >= MOST_CPUS as u64 {
-            return Err(alloc::format!("thread {cpu}, expected one below {MOST_CPUS}"));
+            return Err(format!("thread {cpu}, expected one below {MOST_CPUS}"));
         }
         self.add_cpus(cpu as u8, record.line);
         self.act(cpu as u8, record)?;
@@ -201,19 +208,20 @@ impl<'t, 'a> Translation<'t, 'a> {
             }
             "barrier" => {
                 let kind = record.word("dsb or isb")?;
-                let limit = if kind == "dsb" || kind == "dmb" { Some(record.word("kind")?) } else { None };
-                let barrier = names::barrier(kind, limit)?;
+                let is_limited = kind == "dsb" || kind == "dmb";
+                let act = if is_limited { Act::read(&[kind, record.word("kind")?])? } else { Act::read(&[kind])? };
+                let Act::Event(Event::Barrier(barrier)) = act else {
+                    return Err(format!("`{kind}`, expected dsb, dmb or isb"));
+                };
                 self.unfinished &= !(u64::from(matches!(barrier, Barrier::Dsb { .. })) << cpu);
                 self.push(cpu, line, Event::Barrier(barrier));
             }
             "tlbi" => {
                 let name = record.word("name of a TLBI")?;
-                let event = if record.is_read() {
-                    Event::Tlbi { opcode: operandless(name)?, operand: 0 }
-                } else {
-                    Event::Tlbi { opcode: names::opcode(name)?, operand: record.hexadecimal("value")? }
-                };
-                self.push(cpu, line, event);
+                let operand =
+                    if record.is_read() { None } else { Some(format!("{:#x}", record.hexadecimal("value")?)) };
+                let words: Vec<&str> = ["tlbi", name].into_iter().chain(operand.as_deref()).collect();
+                self.trace.lines.push(Line { number: line, cpu, act: Act::read(&words)? });
             }
             "enter-context" => {
                 let levels = [("0", Level::El0), ("1", Level::El1)];
@@ -229,7 +237,7 @@ impl<'t, 'a> Translation<'t, 'a> {
             other => {
                 let known = "mem-write, mem-read, mem-init, mem-set, mem-free, sysreg-write, barrier, tlbi, enter-context, \
                              exit-context, lock, trylock, unlock or hint";
-                return Err(alloc::format!("`{other}`, expected {known}"));
+                return Err(format!("`{other}`, expected {known}"));
             }
         }
         Ok(())
@@ -263,7 +271,7 @@ impl<'t, 'a> Translation<'t, 'a> {
     fn set(&mut self, cpu: u8, record: &mut Record<'t>) -> Result<(), String> {
         let (address, size) = range(record)?;
         let byte = record.hexadecimal("value")?;
-        let byte = u8::try_from(byte).map_err(|_| alloc::format!("`(value {byte:x})`, expected a byte"))?;
+        let byte = u8::try_from(byte).map_err(|_| format!("`(value {byte:x})`, expected a byte"))?;
         if byte == 0 {
             self.zero(cpu, record.line, address, size);
             return Ok(());
@@ -320,26 +328,22 @@ impl<'t, 'a> Translation<'t, 'a> {
     fn finish(mut self, said: Option<&str>) -> Trace<'t> {
         let name = |register: Register| REGISTERS.iter().find(|(_, it)| *it == register).map_or("", |(name, _)| *name);
         let assumed: Vec<String> =
-            self.silent.iter().map(|(register, value)| alloc::format!("{} {value:#x}", name(*register))).collect();
+            self.silent.iter().map(|(register, value)| format!("{} {value:#x}", name(*register))).collect();
         if !assumed.is_empty() {
-            let note = alloc::format!("assumed, because the log never writes it: {}", assumed.join(", "));
+            let note = format!("assumed, because the log never writes it: {}", assumed.join(", "));
             self.trace.notes.push(note);
         }
         let kinds = [(self.locks, "lock"), (self.hints, "ownership-hint")];
-        let unjudged: Vec<String> = kinds
-            .iter()
-            .filter(|(count, _)| *count != 0)
-            .map(|(count, kind)| alloc::format!("{count} {kind}"))
-            .collect();
+        let unjudged: Vec<String> =
+            kinds.iter().filter(|(count, _)| *count != 0).map(|(count, kind)| format!("{count} {kind}")).collect();
         if !unjudged.is_empty() {
             let records = unjudged.join(" and ");
-            let note =
-                alloc::format!("not judged: {records} records; their rules are casemate's, not the architecture's");
+            let note = format!("not judged: {records} records; their rules are casemate's, not the architecture's");
             self.trace.notes.push(note);
         }
         if let Some(said) = said {
             let said: String = printable(said).collect();
-            self.trace.notes.push(alloc::format!("casemate's own verdict there: {said}"));
+            self.trace.notes.push(format!("casemate's own verdict there: {said}"));
         }
         self.trace
     }
@@ -367,14 +371,14 @@ fn aligned(address: u64, name: &str) -> Result<u64, String> {
     if address & 7 == 0 && address < MEMORY_END {
         return Ok(address);
     }
-    Err(alloc::format!("`({name} {address:#x})`, expected a physical address below 2^52 that is a multiple of 8"))
+    Err(format!("`({name} {address:#x})`, expected a physical address below 2^52 that is a multiple of 8"))
 }
 
 /// `(address …) (size …)`, words that exist.
 fn range(record: &mut Record<'_>) -> Result<(u64, u64), String> {
     let (address, size) = (word_address(record)?, record.hexadecimal("size")?);
     if size == 0 || size & 7 != 0 || size > MEMORY_END - address {
-        return Err(alloc::format!("`(size {size:#x})`, expected a multiple of 8 that ends below 2^52"));
+        return Err(format!("`(size {size:#x})`, expected a multiple of 8 that ends below 2^52"));
     }
     Ok((address, size))
 }
@@ -384,5 +388,5 @@ fn limit(size: u64) -> Result<(), String> {
     if size <= LARGEST_TABLE {
         return Ok(());
     }
-    Err(alloc::format!("`(size {size:#x})`, expected {LARGEST_TABLE:#x} at most"))
+    Err(format!("`(size {size:#x})`, expected {LARGEST_TABLE:#x} at most"))
 }
