@@ -21,6 +21,7 @@ pub mod ledger;
 pub mod levels;
 pub mod mutants;
 pub mod mutation;
+pub mod parallel;
 pub mod parameters;
 pub mod prepare;
 pub mod program;
@@ -33,7 +34,6 @@ pub mod sharing;
 pub mod shrink;
 pub mod story;
 pub mod suite;
-pub mod watch;
 pub mod workloads;
 
 /// Refuses a build in which a panic ends the program: mutated code is abandoned half-way, by unwinding.

@@ -3,12 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use crate::explore::random;
 use crate::mutation::{Class, Mutation, Site};
+use crate::parallel;
 use crate::suite::{self, Trial};
 use crate::workloads::Size;
 
@@ -18,8 +16,6 @@ const DRAWN: u64 = 6;
 const SCHEDULES: u64 = 12;
 /// States after which an exploration for a mutant gives up.
 const STATES: u64 = 4_000;
-/// Threads that hunt.
-const HUNTERS: usize = 2;
 
 /// What came of a mutant.
 #[derive(Clone, Debug)]
@@ -80,20 +76,7 @@ impl Survey {
 
     /// Hunts every mutant; `tell` hears of each verdict as it comes. In the order of [`Survey::mutants`].
     pub fn hunt_all(&self, tell: &(dyn Fn(&Verdict) + Sync)) -> Vec<Verdict> {
-        let mutants = self.mutants();
-        let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-        thread::scope(|scope| {
-            for _ in 0..HUNTERS {
-                scope.spawn(|| {
-                    while let Some((number, mutation)) = take(&next, &mutants) {
-                        let verdict = self.hunt(*mutation);
-                        tell(&verdict);
-                        verdicts.lock().unwrap_or_else(PoisonError::into_inner).insert(number, verdict);
-                    }
-                });
-            }
-        });
-        verdicts.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+        parallel::each(&self.mutants(), |mutation| self.hunt(*mutation), |_, verdict| tell(verdict)).collect()
     }
 
     /// Tries everything on one mutant: the plainest schedule of each trial that passes its call, then random ones, then all.
@@ -122,11 +105,6 @@ impl Survey {
         }
         verdict(None)
     }
-}
-
-fn take<'m>(next: &AtomicUsize, mutants: &'m [Mutation]) -> Option<(usize, &'m Mutation)> {
-    let number = next.fetch_add(1, Ordering::Relaxed);
-    mutants.get(number).map(|mutation| (number, mutation))
 }
 
 impl fmt::Display for Verdict {

@@ -1,95 +1,52 @@
 //! `cargo xtask check --litmus`. See `help.txt`.
 #![forbid(unsafe_code)]
 
-use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lexopt::prelude::*;
+use clap::Parser;
 use litmus::judge;
 use litmus::suite::{self, Done, Item, Sum};
-
-const HELP: &str = include_str!("help.txt");
-/// Exit status for a command line or a file that makes no sense.
-const BAD_INPUT: u8 = 2;
+use terminal::{Ending, Watch, counted, print};
 
 /// What a person asked for.
-#[derive(Default)]
+#[derive(Parser)]
+#[command(name = "litmus", override_help = include_str!("help.txt"))]
 struct Options {
+    #[arg(value_name = "FILE or FOLDER")]
     paths: Vec<PathBuf>,
+    #[arg(long)]
     story: bool,
 }
 
 fn main() -> ExitCode {
-    let options = match parse() {
-        Ok(Some(options)) => options,
-        Ok(None) => {
-            say(HELP);
-            return ExitCode::SUCCESS;
-        }
-        Err(error) => return bad_input(&format!("{error} (see --help)")),
-    };
-    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
-    let paths = if options.paths.is_empty() { vec![ours] } else { options.paths.clone() };
-    match suite::collect(&paths) {
-        Ok(items) => run(&options, &items),
-        Err(error) => bad_input(&error.to_string()),
-    }
+    terminal::run(|options: Options| {
+        let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
+        let paths = if options.paths.is_empty() { vec![ours] } else { options.paths.clone() };
+        let items = suite::collect(&paths).map_err(|error| error.to_string())?;
+        Ok(run(&options, &items))
+    })
 }
 
-fn parse() -> Result<Option<Options>, lexopt::Error> {
-    let mut options = Options::default();
-    let mut parser = lexopt::Parser::from_env();
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Long("litmus") => {}
-            Long("story") => options.story = true,
-            Long("help") | Short('h') => return Ok(None),
-            Value(path) => options.paths.push(path.into()),
-            other => return Err(other.unexpected()),
-        }
-    }
-    Ok(Some(options))
-}
-
-/// Prints; a reader that has gone away is no error.
-fn say(text: impl std::fmt::Display) {
-    let _ = write!(io::stdout(), "{text}");
-}
-
-fn bad_input(text: &str) -> ExitCode {
-    eprintln!("litmus: {text}");
-    ExitCode::from(BAD_INPUT)
-}
-
-fn bar(length: usize) -> ProgressBar {
-    let target = if io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let style =
-        ProgressStyle::with_template("{bar:40} {pos}/{len}  {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::with_draw_target(Some(length as u64), target).with_style(style)
-}
-
-fn run(options: &Options, items: &[Item]) -> ExitCode {
+fn run(options: &Options, items: &[Item]) -> Ending {
     let start = Instant::now();
-    let (bar, mut sum, mut is_unreadable) = (bar(items.len()), Sum::default(), false);
+    let (watch, mut sum, mut is_unreadable) = (Watch::new("litmus", items.len() as u64), Sum::default(), false);
     let width = items.iter().map(|item| name(item).chars().count()).max().unwrap_or(0);
     for item in items {
-        bar.set_message(name(item));
         let done = suite::run(item);
         let shows = !options.paths.is_empty();
-        bar.suspend(|| report(options, item, &done, shows.then_some(width)));
+        watch.suspend(|| report(options, item, &done, shows.then_some(width)));
         is_unreadable |= done.test.is_err() && item.listed.is_none();
         sum.add(item, &done);
-        bar.inc(1);
+        watch.step(name(item));
     }
-    bar.finish_and_clear();
-    say(summary(&sum, start.elapsed().as_secs_f64()));
+    watch.finish();
+    print(summary(&sum, start.elapsed().as_secs_f64()));
     match sum.wrong {
-        0 => ExitCode::SUCCESS,
-        _ if is_unreadable => ExitCode::from(BAD_INPUT),
-        _ => ExitCode::FAILURE,
+        0 => Ending::Clean,
+        _ if is_unreadable => Ending::BadInput,
+        _ => Ending::Wrong,
     }
 }
 
@@ -103,23 +60,22 @@ fn report(options: &Options, item: &Item, done: &Done, width: Option<usize>) {
         let flag = if done.has_flag() { "   break-before-make expected" } else { "" };
         let states = ran[0].explored.states + ran[1].explored.states;
         let [without, with] = done.results();
-        say(format_args!("{:width$}   {without:10} with ETS2: {with:10} {states:>8} states{flag}\n", name(item)));
+        print(format_args!("{:width$}   {without:10} with ETS2: {with:10} {states:>8} states{flag}\n", name(item)));
     }
-    done.wrong.iter().for_each(|line| say(format_args!("{line}\n")));
+    done.wrong.iter().for_each(|line| print(format_args!("{line}\n")));
     let (true, Ok(test), Some(ran)) = (options.story, &done.test, &done.ran) else { return };
     for (kind, ran) in ["without FEAT_ETS2", "with FEAT_ETS2"].iter().zip(ran) {
         if let Some(story) = ran.story() {
-            say(format_args!("  {kind}: {}\n{}", ran.result, judge::tell(test, story)));
+            print(format_args!("  {kind}: {}\n{}", ran.result, judge::tell(test, story)));
         }
     }
     if let Some(finding) = ran[1].explored.unbroken.as_ref() {
-        say(format_args!("{finding}\n"));
+        print(format_args!("{finding}\n"));
     }
 }
 
 fn summary(sum: &Sum, seconds: f64) -> String {
     let Sum { run, unread, verdicts: [forbidden, required, reached, weaker], contradicted, wrong, states } = sum;
-    let counted = |count: usize| format!("{count} litmus test{}", if count == 1 { "" } else { "s" });
     let published = forbidden + required + reached + weaker + contradicted;
     let verdicts = format!(
         "published verdicts: {forbidden} forbidden and never reached, {required} required and always so, {reached} allowed \
@@ -132,5 +88,8 @@ fn summary(sum: &Sum, seconds: f64) -> String {
         (1, _) => "1 cannot be read, or is not as its table says\n".to_owned(),
         _ => format!("{wrong} cannot be read, or are not as their table says\n"),
     };
-    format!("{} run, {unread} not; {states} states, {seconds:.1} s\n{verdicts}{wrong}", counted(*run))
+    format!(
+        "{} run, {unread} not; {states} states, {seconds:.1} s\n{verdicts}{wrong}",
+        counted(*run as u64, "litmus test")
+    )
 }

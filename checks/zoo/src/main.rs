@@ -1,12 +1,11 @@
 //! `cargo xtask check --zoo`. See `help.txt`.
 #![forbid(unsafe_code)]
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use checks::watch::Watch;
-use lexopt::prelude::*;
+use clap::Parser;
+use terminal::{Ending, Table, Watch, counted, print};
 use zoo::Error;
 use zoo::case::{self, Case, Version};
 use zoo::configuration::{Configuration, Configurations};
@@ -14,133 +13,104 @@ use zoo::orders::Program;
 use zoo::page;
 use zoo::verdict::{self, Verdict};
 
-const HELP: &str = include_str!("help.txt");
-/// Exit status for a command line or a file that makes no sense.
-const BAD_INPUT: u8 = 2;
-
 /// What a person asked for.
-#[derive(Default)]
+#[derive(Parser)]
+#[command(name = "zoo", override_help = include_str!("help.txt"))]
 struct Options {
+    #[arg(value_name = "NAME")]
     names: Vec<String>,
-    configurations: Configurations,
+    #[arg(long, value_name = "N")]
+    bbm: Option<String>,
+    #[arg(long, value_name = "N")]
+    ets: Option<String>,
+    #[arg(long, value_name = "VERSION", value_parser = version, requires = "names")]
     trace: Option<Version>,
+    #[arg(long)]
     list: bool,
+    #[arg(long)]
     page: bool,
 }
 
 fn main() -> ExitCode {
-    let options = match parse() {
-        Ok(Some(options)) => options,
-        Ok(None) => {
-            say(HELP);
-            return ExitCode::SUCCESS;
-        }
-        Err(error) => return bad_input(&format!("{error} (see --help)")),
-    };
-    if let Err(error) = checks::require_unwinding() {
-        return bad_input(error);
-    }
-    let done = case::find(&options.names).and_then(|cases| match options.trace {
-        _ if options.list => Ok(list(&cases)),
-        _ if options.page => {
-            say(page::page(&cases));
-            Ok(ExitCode::SUCCESS)
-        }
-        Some(version) => print_trace(&cases, version, &options.configurations),
-        None => run(&options, &cases),
-    });
-    done.unwrap_or_else(|error| bad_input(&error.to_string()))
-}
-
-fn parse() -> Result<Option<Options>, lexopt::Error> {
-    let mut options = Options::default();
-    let mut parser = lexopt::Parser::from_env();
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Long("zoo") => {}
-            Long("list") => options.list = true,
-            Long("page") => options.page = true,
-            Long("bbm") => options.configurations.narrow(&format!("bbm={}", parser.value()?.string()?))?,
-            Long("ets") => {
-                options.configurations.narrow(&format!("ets={}", parser.value()?.string()?.replace("none", "0")))?
+    terminal::run(|options: Options| {
+        checks::require_unwinding()?;
+        let cases = case::find(&options.names).map_err(|error| error.to_string())?;
+        let configurations = configurations(&options)?;
+        let done = match options.trace {
+            _ if options.list => Ok(list(&cases)),
+            _ if options.page => {
+                print(page::page(&cases));
+                Ok(Ending::Clean)
             }
-            Long("trace") => {
-                let name = parser.value()?.string()?;
-                let version = Version::BOTH.into_iter().find(|it| it.name() == name);
-                options.trace = Some(version.ok_or_else(|| format!("--trace `{name}`, expected buggy or fixed"))?);
-            }
-            Long("help") | Short('h') => return Ok(None),
-            Value(name) => options.names.push(name.string()?),
-            other => return Err(other.unexpected()),
-        }
+            Some(version) => match &cases[..] {
+                [case] => print_trace(case, version, &configurations),
+                _ => return Err("--trace, expected with the name of one case (see --help)".into()),
+            },
+            None => run(&options, &cases, &configurations),
+        };
+        done.map_err(|error| error.to_string())
+    })
+}
+
+/// The value of `--trace`.
+fn version(name: &str) -> Result<Version, String> {
+    Version::BOTH.into_iter().find(|it| it.name() == name).ok_or_else(|| "expected buggy or fixed".into())
+}
+
+fn configurations(options: &Options) -> Result<Configurations, String> {
+    let mut configurations = Configurations::default();
+    if let Some(bbm) = &options.bbm {
+        configurations.narrow(&format!("bbm={bbm}"))?;
     }
-    if options.trace.is_some() && options.names.len() != 1 {
-        return Err("--trace, expected with the name of one case".into());
+    if let Some(ets) = &options.ets {
+        configurations.narrow(&format!("ets={}", ets.replace("none", "0")))?;
     }
-    Ok(Some(options))
+    Ok(configurations)
 }
 
-/// Prints; a reader that has gone away is no error.
-fn say(text: impl std::fmt::Display) {
-    let _ = write!(io::stdout(), "{text}");
-}
-
-fn bad_input(text: &str) -> ExitCode {
-    eprintln!("zoo: {text}");
-    ExitCode::from(BAD_INPUT)
-}
-
-fn list(cases: &[Case]) -> ExitCode {
-    let width = width(cases.iter().map(|it| it.name.as_str()));
-    cases.iter().for_each(|it| say(format_args!("{:width$}  {}\n", it.name, it.happened)));
-    ExitCode::SUCCESS
+fn list(cases: &[Case]) -> Ending {
+    let mut table = Table::new("");
+    cases.iter().for_each(|it| table.row([&it.name, &it.happened]));
+    print(table);
+    Ending::Clean
 }
 
 /// Prints one case as a trace: of a buggy one an order in which something is found, if there is one.
-fn print_trace(cases: &[Case], version: Version, configurations: &Configurations) -> Result<ExitCode, Error> {
-    let configuration = Configuration::all().find(|it| configurations.contains(*it));
-    if let (Some(case), Some(configuration)) = (cases.first(), configuration) {
+fn print_trace(case: &Case, version: Version, configurations: &Configurations) -> Result<Ending, Error> {
+    if let Some(configuration) = Configuration::all().find(|it| configurations.contains(*it)) {
         let explored = Program::new(case, version, configuration)?.explore()?;
         let found = explored.found.into_values().next().map(|(trace, _)| trace);
-        say(found.or(explored.silent).unwrap_or_default());
+        print(found.or(explored.silent).unwrap_or_default());
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Ending::Clean)
 }
 
-fn run(options: &Options, cases: &[Case]) -> Result<ExitCode, Error> {
+fn run(options: &Options, cases: &[Case], configurations: &Configurations) -> Result<Ending, Error> {
     // A mutant of the engine may panic, which is a finding: the default hook would print it across the table.
     std::panic::set_hook(Box::new(|_| {}));
     let start = Instant::now();
     let watch = Watch::new("zoo", cases.len() as u64);
-    let verdicts = verdict::run_all(cases, &options.configurations, &|case| {
+    let verdicts = verdict::run_all(cases, configurations, &|case| {
         watch.step(case.name.clone());
     })?;
     watch.finish();
     let done: Vec<(&Case, Verdict)> = cases.iter().zip(verdicts).collect();
-    say(table(&done));
+    print(table(&done));
     let misses = done.iter().flat_map(|(case, verdict)| verdict.misses().into_iter().map(|it| (&case.name, it)));
     let misses: Vec<(&String, String)> = misses.collect();
     for (case, verdict) in done.iter().filter(|_| !options.names.is_empty()) {
         tell(case, verdict);
     }
-    misses.iter().for_each(|(name, miss)| say(format_args!("\nMISS {name}, {miss}\n")));
-    say(summary(&done, misses.len(), start.elapsed().as_secs_f64()));
-    Ok(if misses.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    misses.iter().for_each(|(name, miss)| print(format_args!("\nMISS {name}, {miss}\n")));
+    print(summary(&done, misses.len(), start.elapsed().as_secs_f64()));
+    Ok(Ending::of(misses.is_empty()))
 }
 
-fn width<'a>(column: impl Iterator<Item = &'a str>) -> usize {
-    column.map(|it| it.chars().count()).max().unwrap_or(0)
-}
-
-fn table(done: &[(&Case, Verdict)]) -> String {
-    let rows: Vec<[String; 4]> = done.iter().flat_map(|(case, verdict)| rows(case, verdict)).collect();
-    let head = ["case", "buggy, found by", "fixed", "runs"].map(String::from);
-    let widths = [0, 1, 2].map(|column| width(rows.iter().chain([&head]).map(|row| row[column].as_str())));
-    let line = |[name, found, fixed, runs]: &[String; 4]| {
-        let [first, second, third] = widths;
-        format!("{name:first$}  {found:second$}  {fixed:third$}  {runs:>5}\n")
-    };
-    [&head].into_iter().chain(&rows).map(line).collect()
+fn table(done: &[(&Case, Verdict)]) -> Table {
+    let mut table = Table::new("").right(&[3]);
+    table.row(["case", "buggy, found by", "fixed", "runs"]);
+    done.iter().flat_map(|(case, verdict)| rows(case, verdict)).for_each(|row| table.row(row));
+    table
 }
 
 /// A row about a case, and one for each of its counterparts in the engine.
@@ -154,12 +124,12 @@ fn rows(case: &Case, verdict: &Verdict) -> Vec<[String; 4]> {
 }
 
 fn tell(case: &Case, verdict: &Verdict) {
-    say(format_args!("\n{}: {}\n{}\n", case.name, case.happened, case.story));
+    print(format_args!("\n{}: {}\n{}\n", case.name, case.happened, case.story));
     if let Some(legal) = &case.legal {
-        say(format_args!("Legal elsewhere: {legal}\n"));
+        print(format_args!("Legal elsewhere: {legal}\n"));
     }
     if let Some(story) = &verdict.story {
-        say(format_args!("{story}\n"));
+        print(format_args!("{story}\n"));
     }
 }
 
@@ -179,9 +149,4 @@ fn summary(done: &[(&Case, Verdict)], misses: usize, seconds: f64) -> String {
         counted(traces, "trace"),
         counted(mutants, "run"),
     )
-}
-
-/// `1 case`, `2 cases`
-fn counted(number: u64, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }

@@ -1,9 +1,8 @@
 //! Whether a case is caught where its file says so, and silent where it was repaired.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
+
+use checks::parallel;
 
 use crate::case::{Case, Version};
 use crate::configuration::{Configuration, Configurations, describe};
@@ -77,9 +76,6 @@ pub fn run(case: &Case, configurations: &Configurations) -> Result<Verdict, Erro
     Ok(verdict)
 }
 
-/// Threads that run cases.
-const KEEPERS: usize = 2;
-
 /// Runs cases, in their order; `tell` hears of each that is done.
 ///
 /// # Errors
@@ -89,24 +85,7 @@ pub fn run_all(
     configurations: &Configurations,
     tell: &(dyn Fn(&Case) + Sync),
 ) -> Result<Vec<Verdict>, Error> {
-    let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    thread::scope(|scope| {
-        for _ in 0..KEEPERS {
-            scope.spawn(|| {
-                while let Some((number, case)) = take(&next, cases) {
-                    let verdict = run(case, configurations);
-                    tell(case);
-                    verdicts.lock().unwrap_or_else(PoisonError::into_inner).insert(number, verdict);
-                }
-            });
-        }
-    });
-    verdicts.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
-}
-
-fn take<'a>(next: &AtomicUsize, cases: &'a [Case]) -> Option<(usize, &'a Case)> {
-    let number = next.fetch_add(1, Ordering::Relaxed);
-    cases.get(number).map(|case| (number, case))
+    parallel::each(cases, |case| run(case, configurations), |case, _| tell(case)).collect()
 }
 
 impl Verdict {

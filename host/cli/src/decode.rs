@@ -9,16 +9,16 @@ use image::number;
 use vmsa::Midr;
 use vmsa::fields::{self, Register};
 
+use crate::Status;
 use crate::args::{DecodeArguments, EncodingArguments};
 use crate::select::Failure;
-use crate::{Status, table};
 
 pub(crate) use register::find;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &DecodeArguments) -> Result<Status, Failure> {
     let text = decode(&arguments.what, &arguments.values, &arguments.encoding)?;
-    table::print(&text)?;
+    terminal::try_print(&text)?;
     Ok(Status::Clean)
 }
 

@@ -12,8 +12,8 @@ use image::Source;
 use crate::args::{DiffArguments, MachineArguments};
 use crate::dump::{bytes_as_text, size};
 use crate::select::Failure;
-use crate::table::{self, Table};
 use crate::{Status, dump};
+use terminal::Table;
 
 use compare::{Change, compare};
 use parse::{Section, parse};
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<Status, Failure> {
         }
         text += &report(one, other, &changes, arguments.limit);
     }
-    table::print(&text)?;
+    terminal::try_print(&text)?;
     Ok(if differs { Status::Findings } else { Status::Clean })
 }
 
@@ -83,7 +83,7 @@ fn report(before: &Section, after: &Section, changes: &[Change], limit: usize) -
 /// Leaves and tables before and after.
 fn costs(before: &Section, after: &Section) -> String {
     let (one, other) = (before.totals(), after.totals());
-    let mut table = Table::new();
+    let mut table = Table::new("  ");
     table.row(["", "before", "after", "change"].map(str::to_owned));
     let mut row = |name: String, before: u64, after: u64, show: fn(u64) -> String| {
         let sign = if after < before { "-" } else { "+" };

@@ -6,15 +6,15 @@ use vmsa::maintenance::{LevelHint, RangeOperand, operand_by_address, operand_by_
 use vmsa::registers::{MemoryType, encode_ttbr};
 use vmsa::{Descriptor, Granule, Granule4K, Granule16K, Granule64K, Layout, Level, PageSize, PhysAddr, TlbiOp};
 
+use crate::Status;
 use crate::args::{EncodeArguments, EncodingArguments, StageChoice};
 use crate::decode::find;
 use crate::select::Failure;
-use crate::{Status, table};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &EncodeArguments) -> Result<Status, Failure> {
     let word = encode(&arguments.what, &arguments.fields, &arguments.encoding)?;
-    table::print(&format!("{word:#018x}\n"))?;
+    terminal::try_print(format_args!("{word:#018x}\n"))?;
     Ok(Status::Clean)
 }
 

@@ -15,7 +15,6 @@ mod progress;
 mod runs;
 mod say;
 mod select;
-mod table;
 mod words;
 
 use std::process::ExitCode;

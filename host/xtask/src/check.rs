@@ -7,35 +7,45 @@ use crate::{
     outcome::{Failure, Status},
 };
 
-/// What runs it. Its profile unwinds, because mutated code is abandoned half-way.
-pub(crate) const CARGO: [&str; 6] = ["run", "--quiet", "--profile", "checks", "--package", "checks"];
+/// A check: the flag that asks for it, and the crate whose program makes it.
+pub(crate) struct Check {
+    flag: &'static str,
+    package: &'static str,
+}
 
-/// What runs the litmus tests, which are a crate of their own.
-pub(crate) const LITMUS: [&str; 8] = ["run", "--quiet", "--profile", "checks", "--package", "litmus", "--", "--litmus"];
+/// The engine, which needs no flag.
+pub(crate) const ENGINE: Check = Check { flag: "", package: "checks" };
+/// The litmus tests.
+pub(crate) const LITMUS: Check = Check { flag: "--litmus", package: "litmus" };
+/// The zoo.
+pub(crate) const ZOO: Check = Check { flag: "--zoo", package: "zoo" };
+/// The kernel's machine code. It needs the kernel.
+pub(crate) const CODE: Check = Check { flag: "--code", package: "code" };
 
-/// What runs the zoo, which is one too.
-pub(crate) const ZOO: [&str; 8] = ["run", "--quiet", "--profile", "checks", "--package", "zoo", "--", "--zoo"];
-
-/// What runs the kernel's machine code, likewise. It needs the kernel.
-pub(crate) const CODE: [&str; 8] = ["run", "--quiet", "--profile", "checks", "--package", "code", "--", "--code"];
+impl Check {
+    /// What cargo is asked for. The profile unwinds, because mutated code is abandoned half-way.
+    pub(crate) const fn call(&self) -> [&'static str; 7] {
+        ["run", "--quiet", "--profile", "checks", "--package", self.package, "--"]
+    }
+}
 
 /// Entry of `cargo xtask check`. Its help is its own.
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     let has = |name: &str| arguments.iter().any(|argument| argument == name);
-    let others = [("--litmus", &LITMUS), ("--zoo", &ZOO), ("--code", &CODE)];
-    let asked: Vec<_> = others.into_iter().filter(|(flag, _)| has(flag)).collect();
-    let (mut command, flag) = match asked[..] {
-        [] => (cargo::cargo(&[&CARGO[..], &["--"]].concat()), ""),
-        [(flag, call)] => (cargo::cargo(call), flag),
-        [(one, _), (other, _), ..] => {
-            return Err(Failure::bad_input(format!("{one} and {other} are two different checks")));
+    let asked: Vec<Check> = [LITMUS, ZOO, CODE].into_iter().filter(|check| has(check.flag)).collect();
+    let check = match &asked[..] {
+        [] => &ENGINE,
+        [check] => check,
+        [one, other, ..] => {
+            return Err(Failure::bad_input(format!("{} and {} are two different checks", one.flag, other.flag)));
         }
     };
-    if flag == "--code" && !["--kernel", "--help", "-h"].into_iter().any(has) {
+    let mut command = cargo::cargo(&check.call());
+    if check.flag == CODE.flag && !["--kernel", "--help", "-h"].into_iter().any(has) {
         let kernel = cargo::build(cargo::Program::Kernel, &mut |line| eprintln!("{line}"))?;
         command.arg("--kernel").arg(kernel.elf);
     }
-    command.args(arguments.iter().filter(|it| *it != flag)).stdin(Stdio::null());
+    command.args(arguments.iter().filter(|it| *it != check.flag)).stdin(Stdio::null());
     let status =
         command.status().map_err(|error| Failure::new(Status::HostLacks, format!("cargo cannot be run: {error}")))?;
     match status.code() {

@@ -4,7 +4,7 @@ use vmsa::fields::{Field, Register, Values};
 use vmsa::registers::MemoryType;
 use vmsa::{AddressHalf, Layout, ptdump, registers};
 
-use crate::table::Table;
+use terminal::Table;
 
 /// A register by its name, with or without `_EL1`, in either case.
 pub(crate) fn find(name: &str) -> Option<&'static Register> {
@@ -36,7 +36,7 @@ pub(super) fn decode(register: &Register, value: u64) -> String {
 
 /// The fields as aligned lines.
 pub(super) fn fields(register: &Register, value: u64) -> String {
-    let mut table = Table::new();
+    let mut table = Table::new("  ");
     for field in register.fields {
         let this = field.get(value);
         table.row([field.name.to_owned(), bits(field), format!("{this:#x}"), meaning(field, this)]);

@@ -3,14 +3,14 @@
 use vmsa::fields::PAR_EL1_FAULT;
 use vmsa::{ExceptionClass, FaultStatus, Syndrome, TlbiOp};
 
-use crate::table::Table;
+use terminal::Table;
 
 use super::register;
 
 pub(super) fn decode(value: u64) -> String {
     let syndrome = Syndrome::new(value);
     let mut text = format!("ESR = {value:#018x}: {syndrome} (DDI 0487, D23.2, ESR_EL1)\n");
-    let mut table = Table::new();
+    let mut table = Table::new("  ");
     let mut row = |name: &str, bits: &str, value: u64, says: String| {
         table.row([name.to_owned(), format!("[{bits}]"), format!("{value:#x}"), says]);
     };

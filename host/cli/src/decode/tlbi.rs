@@ -4,7 +4,7 @@ use image::number;
 use vmsa::TlbiOp;
 
 use crate::select::Failure;
-use crate::table::Table;
+use terminal::Table;
 
 pub(super) fn decode(values: &[String]) -> Result<String, Failure> {
     let (name, operand) = match values {
@@ -73,7 +73,7 @@ fn granule(field: u64) -> &'static str {
 
 fn fields(op: TlbiOp, operand: u64) -> String {
     let name = op.name().unwrap_or("");
-    let mut table = Table::new();
+    let mut table = Table::new("  ");
     let mut row = |name: &str, high: u32, low: u32, says: &dyn Fn(u64) -> String| {
         let field = operand >> low & (!0 >> (63 - (high - low)));
         let bits = if high == low { format!("[{low}]") } else { format!("[{high}:{low}]") };

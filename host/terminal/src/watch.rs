@@ -47,6 +47,11 @@ impl Watch {
         self.at(self.bar.position() + 1, message);
     }
 
+    /// Takes the bar away while `work` prints.
+    pub fn suspend<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.bar.suspend(work)
+    }
+
     /// Takes the bar away.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
