@@ -270,7 +270,10 @@ impl fmt::Display for Class {
             Self::Barrier(barrier) => write!(f, "{barrier}"),
             Self::Tlbi(opcode) => {
                 let (op1, crn, crm, op2) = opcode.fields();
-                write!(f, "{}", vmsa::TlbiOp::new(op1 as u8, crn as u8, crm as u8, op2 as u8))
+                match vmsa::TlbiOp::decode(op1 as u8, crn as u8, crm as u8, op2 as u8) {
+                    Some(op) => write!(f, "{op}"),
+                    None => write!(f, "{opcode:?}"),
+                }
             }
         }
     }

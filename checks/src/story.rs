@@ -122,9 +122,8 @@ fn describe_event(event: &Event, reply: Reply) -> String {
         },
         Event::Barrier(barrier) => format!("{barrier}"),
         Event::Tlbi { opcode, operand } => {
-            let (op1, crn, crm, op2) = opcode.fields();
-            let op = vmsa::TlbiOp::new(op1 as u8, crn as u8, crm as u8, op2 as u8);
-            format!("TLBI {} {operand:#x}", op.to_string().to_uppercase())
+            let op = opcode.decode().map_or_else(|| format!("{opcode:?}"), |op| op.to_string());
+            format!("{op} {operand:#x}")
         }
         Event::Release { address, size_bytes, owned } => {
             format!("gives away {owned:?} {address:#x}, {size_bytes:#x} bytes")

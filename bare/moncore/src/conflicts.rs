@@ -8,6 +8,7 @@ use core::ops::Range;
 
 use kerncore::list::List;
 use vmsa::TlbiOp;
+use vmsa::maintenance::TlbiName;
 
 use crate::random::Random;
 
@@ -159,8 +160,8 @@ impl Conflicts {
     /// Gives a page to take out of arms, and is to be asked until there is none.
     pub fn note_tlbi(&mut self, op: TlbiOp, cpu: usize) -> Option<u64> {
         let cpus = match op.name() {
-            Some("VMALLE1") => 1 << cpu,
-            Some("VMALLE1IS" | "VMALLE1OS") => u64::MAX,
+            TlbiName::VMALLE1 => 1 << cpu,
+            TlbiName::VMALLE1IS | TlbiName::VMALLE1OS => u64::MAX,
             _ => 0,
         };
         let index = self.armed.iter().position(|armed| armed.struck & cpus != 0)?;

@@ -4,6 +4,7 @@ use hardware::el2::exit::{Exit, cpu_index};
 use hardware::el2::guest::{Injected, inject};
 use hardware::el2::identification;
 use hardware::maintenance::maintain;
+use hardware::registers;
 use moncore::counts::Event;
 use moncore::identity::Register;
 use vmsa::{Maintenance, TlbiOp};
@@ -29,15 +30,16 @@ impl Access {
     /// The TLBI of EL1 that was trapped.
     fn tlbi(&self) -> Option<TlbiOp> {
         let (1, 0, crn @ 8..=9, crm, op2) = self.name else { return None };
-        let op = TlbiOp::new(0, crn as u8, crm as u8, op2 as u8);
-        op.name().map(|_| op)
+        TlbiOp::decode(0, crn as u8, crm as u8, op2 as u8)
     }
 }
 
 /// Answers a trapped access.
 pub(crate) fn handle(exit: &mut Exit) {
     let access = Access::decode(exit.syndrome().specific());
-    if let Some(op) = access.tlbi() {
+    // What a CPU does not have is undefined at EL1 and does not trap; should it trap all the same, executing it here must not
+    // be this CPU's end.
+    if let Some(op) = access.tlbi().filter(|op| registers::read_id_registers().has_tlbi(*op)) {
         COUNTS.add(cpu_index(), Event::Tlbi);
         // With HCR_EL2.{E2H, TGE} = {0, 0} it means EL1&0 here too, under the guest's VMID; the guest's own DSB waits for
         // it, for it is the same CPU's.
@@ -49,8 +51,7 @@ pub(crate) fn handle(exit: &mut Exit) {
         _ if !access.is_read => None,
         (3, 0, 0, crm @ 1..=7, op2) => Some(cpus::id_register(Register { crm, op2 })),
         (3, 0, 0, 0, 6) => Some(cpus::revision()),
-        // SAFETY: what a CPU does not have is undefined at EL1 and does not trap.
-        (3, 1, 0, 0, 6) => Some(unsafe { identification::read_streaming() }),
+        (3, 1, 0, 0, 6) => identification::read_streaming(),
         (3, 1, 0, 0, 7) => Some(identification::read_auxiliary()),
         _ => None,
     };

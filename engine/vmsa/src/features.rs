@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use crate::{Geometry, Granule, Layout, PageSize};
+use crate::maintenance::Domain;
+use crate::{Geometry, Granule, Layout, PageSize, TlbiOp};
 
 /// What a CPU tolerates when a live leaf changes size: FEAT_BBM (ID_AA64MMFR2_EL1.BBM, D8.17.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -205,6 +206,16 @@ impl IdRegisters {
         field(self.isar0, 56) >= 2
     }
 
+    /// Whether there is this TLBI: FEAT_TLBIOS and FEAT_TLBIRANGE (ID_AA64ISAR0_EL1.TLB), FEAT_XS (ID_AA64ISAR1_EL1.XS).
+    pub const fn has_tlbi(self, op: TlbiOp) -> bool {
+        let level = match (op.operand().is_range(), op.domain()) {
+            (true, _) => 2,
+            (false, Domain::OuterShareable) => 1,
+            _ => 0,
+        };
+        field(self.isar0, 56) >= level && (!op.is_without_xs() || field(self.isar1, 56) >= 1)
+    }
+
     /// Whether the LSE atomics exist (FEAT_LSE).
     pub const fn has_atomics(self) -> bool {
         field(self.isar0, 20) >= 2
@@ -269,6 +280,21 @@ mod tests {
         assert!(mmfr(1 << 20, 0, 0).has_granule(PageSize::Size16K));
         assert!(!mmfr(1 << 20, 0, 0).has_lpa2(PageSize::Size16K));
         assert!(!mmfr(0xf << 28, 0, 0).has_lpa2(PageSize::Size4K));
+    }
+
+    #[test]
+    fn tlbis_are_features_of_their_own() {
+        let has = |isar0: u64, isar1: u64| {
+            let cpu = IdRegisters { isar0: isar0 << 56, isar1: isar1 << 56, ..IdRegisters::default() };
+            let range = TlbiOp::RVAE1;
+            [TlbiOp::VAE1IS, TlbiOp::VAE1OS, range, TlbiOp::VAE1.without_xs(), range.without_xs()]
+                .map(|op| cpu.has_tlbi(op))
+        };
+        assert_eq!(has(0, 0), [true, false, false, false, false]);
+        assert_eq!(has(1, 0), [true, true, false, false, false]);
+        assert_eq!(has(2, 0), [true, true, true, false, false]);
+        assert_eq!(has(1, 1), [true, true, false, true, false]);
+        assert_eq!(has(2, 1), [true; 5]);
     }
 
     #[test]

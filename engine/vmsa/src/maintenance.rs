@@ -12,7 +12,7 @@ mod range;
 mod tlbi;
 
 pub use range::RangeOperand;
-pub use tlbi::TlbiOp;
+pub use tlbi::{TlbiName, TlbiOp, TlbiOperand};
 
 /// Which accesses a barrier orders.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -2,7 +2,9 @@
 
 use image::number;
 use vmsa::fields::{Field, Register, STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF, STAGE2_TABLE, Values};
-use vmsa::maintenance::{LevelHint, RangeOperand, operand_by_address, operand_by_asid, operand_by_intermediate};
+use vmsa::maintenance::{
+    LevelHint, RangeOperand, TlbiOperand, operand_by_address, operand_by_asid, operand_by_intermediate,
+};
 use vmsa::registers::{MemoryType, encode_ttbr};
 use vmsa::{Descriptor, Granule, Granule4K, Granule16K, Granule64K, Layout, Level, PageSize, PhysAddr, TlbiOp};
 
@@ -146,24 +148,27 @@ fn tlbi(fields: &[String], encoding: &EncodingArguments) -> Result<u64, Failure>
     let (name, fields) =
         fields.split_first().ok_or_else(|| Failure("which TLBI? encode tlbi vae1is asid=3 va=0x…".to_owned()))?;
     let op = TlbiOp::find(name).ok_or_else(|| Failure(format!("no TLBI `{name}`; one is vae1is")))?;
-    let name = op.name().unwrap_or("");
-    let known: &[&str] = match name {
-        _ if !op.takes_operand() => &[],
-        _ if name.starts_with("ASID") => &["asid"],
-        _ if name.starts_with("RIPAS2") => &["ipa", "pages", "ttl"],
-        _ if name.starts_with("IPAS2") => &["ipa", "ttl"],
-        _ if name.starts_with("RVAA") => &["va", "pages", "ttl"],
-        _ if name.starts_with("VAA") => &["va", "ttl"],
-        _ if name.starts_with('R') => &["asid", "va", "pages", "ttl"],
-        _ => &["asid", "va", "ttl"],
+    let known: &[&str] = match op.operand() {
+        TlbiOperand::Nothing => &[],
+        TlbiOperand::Asid => &["asid"],
+        TlbiOperand::Address => &["asid", "va", "ttl"],
+        TlbiOperand::AddressAnyAsid => &["va", "ttl"],
+        TlbiOperand::Range => &["asid", "va", "pages", "ttl"],
+        TlbiOperand::RangeAnyAsid => &["va", "pages", "ttl"],
+        TlbiOperand::Intermediate => &["ipa", "ttl"],
+        TlbiOperand::IntermediateRange => &["ipa", "pages", "ttl"],
     };
     let operand = operand(op, known, fields, encoding)?;
-    Ok(match name {
-        _ if known.is_empty() => 0,
-        _ if known.contains(&"pages") => by_range(&operand, encoding)?,
-        _ if known == ["asid"] => operand_by_asid(operand.asid),
-        _ if known.contains(&"ipa") => operand_by_intermediate(hint(&operand, encoding), operand.address),
-        _ => operand_by_address(operand.asid, hint(&operand, encoding), operand.address),
+    Ok(match op.operand() {
+        TlbiOperand::Nothing => 0,
+        TlbiOperand::Asid => operand_by_asid(operand.asid),
+        TlbiOperand::Address | TlbiOperand::AddressAnyAsid => {
+            operand_by_address(operand.asid, hint(&operand, encoding), operand.address)
+        }
+        TlbiOperand::Range | TlbiOperand::RangeAnyAsid | TlbiOperand::IntermediateRange => {
+            by_range(&operand, encoding)?
+        }
+        TlbiOperand::Intermediate => operand_by_intermediate(hint(&operand, encoding), operand.address),
     })
 }
 

@@ -33,11 +33,8 @@ pub fn read_auxiliary() -> u64 {
     read_register!("aidr_el1")
 }
 
-/// SMIDR_EL1 of this CPU.
-///
-/// # Safety
-///
-/// The CPU has FEAT_SME: otherwise the read is undefined.
-pub unsafe fn read_streaming() -> u64 {
-    read_register!("S3_1_C0_C0_6")
+/// SMIDR_EL1 of this CPU, if it has FEAT_SME (ID_AA64PFR1_EL1.SME): otherwise the read would be undefined.
+pub fn read_streaming() -> Option<u64> {
+    let has_sme = read_register!("id_aa64pfr1_el1") >> 24 & 15 != 0;
+    has_sme.then(|| read_register!("S3_1_C0_C0_6"))
 }

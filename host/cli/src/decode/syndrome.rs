@@ -163,8 +163,8 @@ fn flag(value: u64, what: &str) -> String {
 fn trapped(value: u64) -> String {
     let field = |low: u32, bits: u32| (value >> low & ((1 << bits) - 1)) as u8;
     let (op0, op1, crn, crm, op2) = (field(20, 2), field(14, 3), field(10, 4), field(1, 4), field(17, 3));
-    match TlbiOp::new(op1, crn, crm, op2) {
-        op if op0 == 1 && op.name().is_some() => format!("tlbi {op}"),
+    match TlbiOp::decode(op1, crn, crm, op2) {
+        Some(op) if op0 == 1 => format!("tlbi {op}"),
         _ => format!("S{op0}_{op1}_C{crn}_C{crm}_{op2}"),
     }
 }

@@ -2,6 +2,7 @@
 
 use image::number;
 use vmsa::TlbiOp;
+use vmsa::maintenance::{Domain, TlbiOperand};
 
 use crate::select::Failure;
 use terminal::Table;
@@ -26,11 +27,8 @@ pub(super) fn decode(values: &[String]) -> Result<String, Failure> {
 
 /// What an operation invalidates, read off its name.
 fn in_words(op: TlbiOp) -> String {
-    let name = op.name().unwrap_or("");
-    let (is_range, rest) = match name.strip_prefix("RIPAS2") {
-        Some(_) => (true, &name[1..]),
-        None => name.strip_prefix('R').map_or((false, name), |rest| (true, rest)),
-    };
+    let name = op.name().as_str();
+    let rest = if op.operand().is_range() { &name[1..] } else { name };
     let regime = match name {
         name if name.contains("IPAS2") || name.contains("S12") => "EL1&0",
         name if name.contains("E2") => "EL2",
@@ -51,12 +49,12 @@ fn in_words(op: TlbiOp) -> String {
         rest if rest.starts_with("VALE") => "last level, one ASID",
         _ => "all levels, one ASID",
     };
-    let where_to = match name {
-        name if name.ends_with("IS") => "every PE of the inner shareable domain",
-        name if name.ends_with("OS") => "every PE of the outer shareable domain",
-        _ => "this PE alone",
+    let where_to = match op.domain() {
+        Domain::InnerShareable => "every PE of the inner shareable domain",
+        Domain::OuterShareable => "every PE of the outer shareable domain",
+        Domain::NonShareable | Domain::FullSystem => "this PE alone",
     };
-    let range = if is_range { ", by range" } else { "" };
+    let range = if op.operand().is_range() { ", by range" } else { "" };
     let xs = if op.is_without_xs() { ", not waiting for accesses with XS" } else { "" };
     format!("{regime}: {what}{range}; {where_to}{xs}")
 }
@@ -72,23 +70,25 @@ fn granule(field: u64) -> &'static str {
 }
 
 fn fields(op: TlbiOp, operand: u64) -> String {
-    let name = op.name().unwrap_or("");
+    let kind = op.operand();
     let mut table = Table::new("  ");
     let mut row = |name: &str, high: u32, low: u32, says: &dyn Fn(u64) -> String| {
         let field = operand >> low & (!0 >> (63 - (high - low)));
         let bits = if high == low { format!("[{low}]") } else { format!("[{high}:{low}]") };
         table.row([name.to_owned(), bits, format!("{field:#x}"), says(field)]);
     };
-    let is_stage2 = name.contains("IPAS2");
-    match is_stage2 {
-        true => row("NS", 63, 63, &|_| "counts in Secure state alone".to_owned()),
-        false if name.contains("VAA") => row("ASID", 63, 48, &|_| "ignored: any ASID".to_owned()),
-        false => row("ASID", 63, 48, &|asid| asid.to_string()),
+    let is_stage2 = matches!(kind, TlbiOperand::Intermediate | TlbiOperand::IntermediateRange);
+    match kind {
+        _ if is_stage2 => row("NS", 63, 63, &|_| "counts in Secure state alone".to_owned()),
+        TlbiOperand::AddressAnyAsid | TlbiOperand::RangeAnyAsid => {
+            row("ASID", 63, 48, &|_| "ignored: any ASID".to_owned());
+        }
+        _ => row("ASID", 63, 48, &|asid| asid.to_string()),
     }
-    if name.starts_with("ASID") {
+    if kind == TlbiOperand::Asid {
         return table.to_string();
     }
-    if name.starts_with('R') {
+    if kind.is_range() {
         let (scale, num) = (operand >> 44 & 3, operand >> 39 & 31);
         let pages = (num + 1) << (5 * scale + 1);
         row("TG", 47, 46, &|tg| if tg == 0 { "reserved".to_owned() } else { granule(tg).to_owned() });

@@ -178,10 +178,15 @@ impl Attempts {
         }
         // Rt is x0.
         let instruction = 0xd500_0000 | bits & 0x003f_ffe0;
-        let value = if bits >> 31 == 0 { self.address() } else { self.random.bits() };
+        let value = self.value();
         // SAFETY: what would change this program is left out; maintenance by address, zeroing too, is of memory that is
         // not its own, or of one random address in 2^64.
         unsafe { execute(self.cpu, instruction, [value, 0, 0, 0]) };
+    }
+
+    /// What an instruction may be given: an address at which nothing may answer, or anything.
+    pub(crate) fn value(&mut self) -> u64 {
+        if self.random.bits() >> 31 & 1 == 0 { self.address() } else { self.random.bits() }
     }
 
     fn access(&mut self) -> bool {

@@ -3,17 +3,21 @@
 //! the other half of the test.
 //!
 //! `fuzz.seed=` and `fuzz.rounds=`, in decimal, stand on its command line. The same seed gives the same rounds.
+//! `fuzz.opcodes=all` has it try every encoding of the system instructions and registers first, a number one in so many.
 #![no_std]
 #![no_main]
 
 mod attempts;
+mod encodings;
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use guests::rsi::{self, Granule};
 use guests::{console, machine, say};
-use hardware::{image, interrupts};
+use hardware::psci::Conduit;
+use hardware::{hypercall, image, interrupts};
 use kerncore::command_line::Words;
+use moncore::call;
 
 use attempts::Attempts;
 
@@ -30,6 +34,8 @@ static REACHED: AtomicU64 = AtomicU64::new(0);
 
 /// What is where the monitor's memory is: just below this image, and in the last bytes of RAM.
 const PIECE_BYTES: u64 = 2 << 20;
+/// The call by which the monitor tells who it is.
+const UID_FUNCTION: u32 = 0x8600_ff01;
 
 fn main(device_tree: u64) -> ! {
     static CONFIGURATION: Granule = Granule::new();
@@ -40,10 +46,14 @@ fn main(device_tree: u64) -> ! {
     // SAFETY: the boot protocol has one in x0; nothing writes it while this runs.
     let machine = unsafe { machine::read(device_tree) };
     for word in Words::new(machine.bootargs) {
-        let number = word.value.and_then(|value| value.parse().ok());
+        let number = match word.value {
+            Some("all") => Some(1),
+            value => value.and_then(|value| value.parse().ok()),
+        };
         match (word.name, number) {
             ("fuzz.seed", Some(seed)) => SEED.store(seed, Ordering::Relaxed),
             ("fuzz.rounds", Some(rounds)) => ROUNDS.store(rounds, Ordering::Relaxed),
+            ("fuzz.opcodes", Some(step)) => encodings::STEP.store(step, Ordering::Relaxed),
             _ => {}
         }
     }
@@ -64,7 +74,11 @@ fn main(device_tree: u64) -> ! {
     let verdict = if reached == 0 { "ok" } else { "FAILED" };
     say!("# checks");
     say!("check nothing of the monitor answers: {verdict} ({reached} of its addresses and of those beyond memory did)");
-    machine::end(1, (reached != 0).into())
+    let answers = hypercall::call(Conduit::Hvc, UID_FUNCTION, [0; 4]) == call::UID;
+    let verdict = if answers { "ok" } else { "FAILED" };
+    let (tried, refused) = (encodings::TRIED.load(Ordering::Relaxed), encodings::REFUSED.load(Ordering::Relaxed));
+    say!("check the monitor answers to the end: {verdict} ({tried} encodings tried, {refused} of them no instruction)");
+    machine::end(2, usize::from(reached != 0) + usize::from(!answers))
 }
 
 fn secondary(cpu: usize) -> ! {
@@ -74,6 +88,7 @@ fn secondary(cpu: usize) -> ! {
 
 fn work(cpu: usize) {
     let mut attempts = Attempts::new(cpu, SEED.load(Ordering::Relaxed));
+    encodings::try_share(&mut attempts, cpu);
     for _ in 0..ROUNDS.load(Ordering::Relaxed) {
         if attempts.make_one() {
             REACHED.fetch_add(1, Ordering::Relaxed);

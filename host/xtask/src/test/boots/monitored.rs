@@ -36,6 +36,13 @@ const REALMS: &[(&str, &str, Words)] = &[
     ("a realm that does not know it", "realm-in-disguise.toml --cpus 2", &["ID registers read"]),
 ];
 
+/// Of the guest that tries every encoding of the system instructions and registers: name, options, and what must be counted.
+const ENCODINGS: &[(&str, &str, &str)] = &[
+    ("1 CPU", "--cpus 1", "ID registers read"),
+    ("4 CPUs of 44 bits", "--cpus 4 --cpu cortex-a72", "ID registers read"),
+    ("TLBIs too", "--cpus 2 --machine bare/monitor/machines/conflicts-anywhere.toml", "TLBIs"),
+];
+
 const MET: &[Expect] = &[
     MonitorCounts("conflicts, EL1 data"),
     MonitorCounts("conflicts, EL1 fetch"),
@@ -96,6 +103,14 @@ fn of_other_guests() -> Vec<Boot> {
             expect: counts.map(MonitorCounts).to_vec(),
             ..other("", "", &[], vec![])
         }
+    }));
+    boots.extend(ENCODINGS.iter().map(|&(name, options, counts)| Boot {
+        name: format!("monitor, every encoding, {name}"),
+        options: format!(
+            "--monitor --kernel fuzzer --memory 256M --append fuzz.opcodes=all --append fuzz.rounds=0 {options}"
+        ),
+        expect: vec![Says(&["131036 encodings tried"]), MonitorCounts(counts)],
+        ..other("", "", &[], vec![])
     }));
     boots.extend(RESIZING.iter().map(|(name, options, expect)| resizing(name, options, expect)));
     let deterministic = [MET, &[SameTwice]].concat();
