@@ -61,14 +61,25 @@ pub(crate) enum Invalidate {
 }
 
 impl Invalidation {
-    /// The next invalidation continues this one: both become one.
+    /// Takes in the next invalidation, if both are one.
     pub(crate) fn absorb(&mut self, next: &Self) -> bool {
-        let is_next = self.start.wrapping_add(self.bytes) == next.start;
-        let is_alike = (self.stride, self.is_uniform, self.depth) == (next.stride, next.is_uniform, next.depth);
-        if is_next && is_alike {
+        let is_one = self.is_continued_by(next);
+        if is_one {
             self.bytes += next.bytes;
         }
-        is_next && is_alike
+        is_one
+    }
+
+    /// Whether one invalidation forgets what this one and the next forget. It can say each thing once, for all of it: where
+    /// one TLBI by address stands from the next (`stride`, or leaves in between stay), that a level hint finds every leaf
+    /// (`is_uniform`, or those of another size stay), and that tables go too (`depth`, or they stay). And it covers what lies
+    /// between its ends, so that the next begins where this one ends.
+    fn is_continued_by(&self, next: &Self) -> bool {
+        let Self { start, bytes, stride, is_uniform, depth } = *self;
+        start.wrapping_add(bytes) == next.start
+            && stride == next.stride
+            && is_uniform == next.is_uniform
+            && depth == next.depth
     }
 
     /// Gives `sink` the TLBIs, in order.
@@ -124,5 +135,53 @@ impl Invalidation {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGES: Invalidation = Invalidation {
+        start: 0xffff_8000_0000_0000,
+        bytes: 0x20_0000,
+        stride: Level::L3,
+        is_uniform: true,
+        depth: Depth::LastLevel,
+    };
+    const NEXT: Invalidation = Invalidation { start: PAGES.start + PAGES.bytes, ..PAGES };
+
+    /// What becomes of [`PAGES`] when `next` comes, if both are one.
+    fn absorbed(next: Invalidation) -> Option<Invalidation> {
+        let mut pages = PAGES;
+        pages.absorb(&next).then_some(pages)
+    }
+
+    #[test]
+    fn neighbours_that_are_alike_are_one() {
+        assert_eq!(absorbed(NEXT), Some(Invalidation { bytes: 2 * PAGES.bytes, ..PAGES }));
+    }
+
+    #[test]
+    fn what_lies_apart_or_before_stays_apart() {
+        let apart = Invalidation { start: NEXT.start + 0x1000, ..NEXT };
+        let before = Invalidation { start: PAGES.start - PAGES.bytes, ..NEXT };
+        let again = PAGES;
+        assert_eq!([apart, before, again].map(absorbed), [None; 3]);
+    }
+
+    #[test]
+    fn a_block_beside_pages_stays_apart() {
+        assert_eq!(absorbed(Invalidation { stride: Level::L2, ..NEXT }), None);
+    }
+
+    #[test]
+    fn leaves_that_no_hint_finds_beside_those_that_one_does_stay_apart() {
+        assert_eq!(absorbed(Invalidation { is_uniform: false, ..NEXT }), None);
+    }
+
+    #[test]
+    fn tables_beside_leaves_stay_apart() {
+        assert_eq!(absorbed(Invalidation { depth: Depth::AllLevels, ..NEXT }), None);
     }
 }
