@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-use pagetable::{Census, Change, El1, PageTable, Regime, Reserve, Scope, Stage2, TlbFeatures, Tolerance};
+use pagetable::{
+    Census, Change, El1, HardwareUpdates, PageTable, Regime, Reserve, Scope, Stage2, TlbFeatures, Tolerance,
+};
 use vmsa::{
     Address, AddressHalf, BbmLevel, Geometry, Granule, Layout, LeafSize, Level, PageSize, PhysAddr, Stage1Attributes,
     Stage2Attributes, Stage2Memory,
@@ -32,7 +34,7 @@ pub(crate) trait Measured: Regime + fmt::Debug + 'static {
 }
 
 impl Measured for El1 {
-    const REGIME: Self = Self { scope: Scope::Global, tlb: FULL, hardware_updates: false };
+    const REGIME: Self = Self { scope: Scope::Global, tlb: FULL, hardware_updates: HardwareUpdates::None };
     const FORBIDS: bool = true;
 
     fn geometry<G: Granule>() -> Geometry<G> {
@@ -49,7 +51,7 @@ impl Measured for El1 {
 }
 
 impl Measured for Stage2 {
-    const REGIME: Self = Self { vmid: 1, tlb: FULL, hardware_updates: false };
+    const REGIME: Self = Self { vmid: 1, tlb: FULL, hardware_updates: HardwareUpdates::None };
     const FORBIDS: bool = false;
 
     /// 16K has no level 0 here: its root is two tables at level 1.

@@ -4,7 +4,7 @@
 use aarch64_paging::descriptor::El1Attributes;
 use aarch64_paging::idmap::IdMap;
 use aarch64_paging::paging::{El1And0, MemoryRegion};
-use pagetable::{Change, El1, Licence, Memory, PageTable, Reserve, Scope, TlbFeatures};
+use pagetable::{Change, El1, HardwareUpdates, Licence, Memory, PageTable, Reserve, Scope, TlbFeatures};
 use vmsa::{AddressHalf, Geometry, Granule4K, Layout, LeafSize, Level, PageSize, PhysAddr, Stage1Attributes, VirtAddr};
 
 const PAGE: usize = 0x1000;
@@ -63,7 +63,7 @@ fn both_halves_of_the_migration_page_make_the_same_leaves() {
     let mut reserve = Reserve::new();
     machine.supply::<Granule4K>(&mut reserve, 8);
     let geometry = Geometry::<Granule4K>::new(39, Layout::Bits48, AddressHalf::Lower).expect("39 bits");
-    let regime = El1 { scope: Scope::Asid(1), tlb: TlbFeatures::default(), hardware_updates: false };
+    let regime = El1 { scope: Scope::Asid(1), tlb: TlbFeatures::default(), hardware_updates: HardwareUpdates::None };
     let mut table = PageTable::offline(&machine, geometry, regime, &mut reserve).expect("a root");
     let mut change = |table: &mut PageTable<'_, Granule4K, El1, Memory>, change| {
         let (changes, licence) = ([change], Licence::break_before_make(&()));

@@ -46,7 +46,7 @@ const fn scope(parameters: &Parameters) -> Scope {
 
 impl Edited for El1 {
     fn of(parameters: &Parameters) -> Self {
-        Self { scope: scope(parameters), tlb: parameters.tlb, hardware_updates: parameters.hardware.0 }
+        Self { scope: scope(parameters), tlb: parameters.tlb, hardware_updates: parameters.hardware_updates() }
     }
 
     fn leaf(attributes: Stage1Attributes) -> Stage1Attributes {
@@ -60,7 +60,7 @@ impl Edited for El1 {
 
 impl Edited for El2And0 {
     fn of(parameters: &Parameters) -> Self {
-        Self { scope: scope(parameters), tlb: parameters.tlb, hardware_updates: parameters.hardware.0 }
+        Self { scope: scope(parameters), tlb: parameters.tlb, hardware_updates: parameters.hardware_updates() }
     }
 
     fn leaf(attributes: Stage1Attributes) -> Stage1Attributes {
@@ -74,7 +74,7 @@ impl Edited for El2And0 {
 
 impl Edited for El2 {
     fn of(parameters: &Parameters) -> Self {
-        Self { tlb: parameters.tlb, hardware_updates: parameters.hardware.0 }
+        Self { tlb: parameters.tlb, hardware_updates: parameters.hardware_updates() }
     }
 
     fn leaf(attributes: Stage1Attributes) -> Stage1Attributes {
@@ -94,7 +94,7 @@ fn one_privilege(attributes: Stage1Attributes) -> Stage1Attributes {
 
 impl Edited for Stage2 {
     fn of(parameters: &Parameters) -> Self {
-        Self { vmid: VMID, tlb: parameters.tlb, hardware_updates: parameters.hardware.0 }
+        Self { vmid: VMID, tlb: parameters.tlb, hardware_updates: parameters.hardware_updates() }
     }
 
     fn geometry<G: Granule>(parameters: &Parameters) -> Result<Geometry<G>, GeometryError> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use machine::registers::{Ets, Features};
 use machine::seed::Seed;
-use pagetable::{Census, TlbFeatures, Tolerance};
+use pagetable::{Census, HardwareUpdates, TlbFeatures, Tolerance};
 use vmsa::{AddressHalf, Layout, Level, PageSize, Stage1Attributes};
 
 use crate::levels::{Levels, MOST_CPUS};
@@ -102,6 +102,15 @@ impl Parameters {
     /// What a CPU tolerates.
     pub fn tolerance(&self, cpu: usize) -> Tolerance {
         Tolerance::new(self.bbm.announced(cpu), true)
+    }
+
+    /// What hardware writes into leaves.
+    pub const fn hardware_updates(&self) -> HardwareUpdates {
+        match self.hardware {
+            (false, _) => HardwareUpdates::None,
+            (true, false) => HardwareUpdates::AccessFlag,
+            (true, true) => HardwareUpdates::DirtyState,
+        }
     }
 
     /// What every leaf has: inner shareable, accessed, not global if the table is not, not executable.

@@ -70,6 +70,7 @@ fn fixed(seed: u64) -> Option<Parameters> {
         }
         3 => {
             parameters.tlb.level_hints = true;
+            parameters.hardware = (true, false);
             parameters = parameters.in_setting(Setting::Stage2, 0);
         }
         4 => {

@@ -11,7 +11,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Release, fence};
 use loom::thread;
 use pagetable::{
-    Census, Change, El1, PageTable, Platform, Reserve, Retired, Scope, Slot, TlbFeatures, Tolerance, View,
+    Census, Change, El1, HardwareUpdates, PageTable, Platform, Reserve, Retired, Scope, Slot, TlbFeatures, Tolerance,
+    View,
 };
 use vmsa::{
     AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Layout, LeafSize, Maintenance, PhysAddr,
@@ -32,7 +33,7 @@ const REUSED: Descriptor = Descriptor::new(0xdead_b003);
 const REGIME: El1 = El1 {
     scope: Scope::Global,
     tlb: TlbFeatures { range: true, level_hints: true, repeat: false },
-    hardware_updates: false,
+    hardware_updates: HardwareUpdates::None,
 };
 
 fn geometry() -> Geometry<Granule4K> {

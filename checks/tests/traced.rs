@@ -7,7 +7,8 @@ use std::fmt::{Display, Write};
 
 use machine::trace::{Judge, Trace};
 use pagetable::{
-    Change, El1, Licence, PageTable, Platform, Reserve, Retired, Scope, Slot, TlbFeatures, Traced, trace::Line,
+    Change, El1, HardwareUpdates, Licence, PageTable, Platform, Reserve, Retired, Scope, Slot, TlbFeatures, Traced,
+    trace::Line,
 };
 use vmsa::{
     AddressHalf, Descriptor, Geometry, Granule4K, Layout, LeafSize, Level, Maintenance, PhysAddr, Stage1Attributes,
@@ -121,7 +122,7 @@ fn run(work: &Work, forgotten: Option<usize>, scope: Scope) -> (String, usize) {
     let tlb = TlbFeatures { range: false, level_hints: false, repeat: false };
     let mut reserve = Reserve::new();
     (0..16).for_each(|page| reserve.add(&platform, PhysAddr::new(POOL + page * 0x1000)));
-    let regime = El1 { scope, tlb, hardware_updates: false };
+    let regime = El1 { scope, tlb, hardware_updates: HardwareUpdates::None };
     let mut table = PageTable::offline(&platform, geometry, regime, &mut reserve).expect("a root");
     let attributes = if matches!(scope, Scope::Global) { DATA } else { DATA | Stage1Attributes::NOT_GLOBAL };
     for (from, bytes, largest) in [(0, 0x3000, LeafSize::PAGE), (BLOCK, BLOCK, LeafSize::single(Level::L2))] {

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-use pagetable::{Change, El1, Memory, PageTable, Refusal, Reserve, Scope, TlbFeatures};
+use pagetable::{Change, El1, HardwareUpdates, Memory, PageTable, Refusal, Reserve, Scope, TlbFeatures};
 use vmsa::registers::{MemoryTypes, TranslationControl, encode_ttbr};
 use vmsa::{
     AddressHalf, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, PageSize, PhysAddr,
@@ -196,7 +196,7 @@ fn build<G: Granule>(
     let refused = |refusal: Refusal| format!("page table of {bits} bits: {refusal}");
     let geometry = Geometry::<G>::new(bits, layout, half).map_err(|error| format!("{bits} bits: {error:?}"))?;
     let tlb = TlbFeatures { range: false, level_hints: false, repeat: true };
-    let regime = El1 { scope, tlb, hardware_updates: false };
+    let regime = El1 { scope, tlb, hardware_updates: HardwareUpdates::None };
     let mut reserve = Reserve::new();
     tables.supply::<G>(&mut reserve, 1);
     let mut table = PageTable::<G, _, _>::offline(&tables.memory, geometry, regime, &mut reserve).map_err(refused)?;

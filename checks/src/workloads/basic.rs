@@ -114,9 +114,6 @@ pub(super) fn age(draft: &mut Draft) {
 }
 
 pub(super) fn clean(draft: &mut Draft) {
-    if draft.parameters().hardware.0 {
-        draft.parameters_mut().hardware.1 = true;
-    }
     let region = draft.region(&[(0..4, PAGE)]);
     let dirty_managed = Stage1Attributes::DBM.union(Stage1Attributes::READ_ONLY);
     let clean = draft.protect(region, 1..2, dirty_managed, Stage1Attributes::empty());

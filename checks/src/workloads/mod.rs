@@ -133,6 +133,8 @@ pub const ALL: &[Workload] = &[
     small("fold-group", "pages fold into a contiguous group", resize::fold_group),
     long("fold-offline", "a table folds before any CPU walks it", resize::fold_offline),
     long("fold-marked", "hardware marks a page dirty while its table folds", resize::fold_marked),
+    long("fold-read-only", "pages that forbid writing fold, whose DBM means nothing", resize::fold_read_only),
+    long("fold-read-only-in-place", "the same in place", resize::fold_read_only_in_place),
     small("remap-live", "a page leads elsewhere: break-before-make", resize::remap_live),
     small("remap-part", "a page of a block leads elsewhere", resize::remap_part),
     long("remap-table", "a block takes a live table's place", resize::remap_table),

@@ -274,6 +274,28 @@ pub(super) fn fold_marked(draft: &mut Draft) {
     draft.edit(region, vec![change], Permit::Break, &[5, 4]);
 }
 
+/// Pages that forbid writing, with a bit that means nothing where hardware manages the access flag alone: their block forbids
+/// it too.
+pub(super) fn fold_read_only(draft: &mut Draft) {
+    read_only_with_dbm(draft, Permit::Break);
+}
+
+/// The same in place.
+pub(super) fn fold_read_only_in_place(draft: &mut Draft) {
+    draft.parameters_mut().bbm = EVERY_3;
+    read_only_with_dbm(draft, Permit::Tolerated);
+}
+
+fn read_only_with_dbm(draft: &mut Draft, permit: Permit) {
+    draft.parameters_mut().hardware = (true, false);
+    let block = draft.block();
+    let region = draft.region(&[]);
+    let read_only = Stage1Attributes::DBM.union(Stage1Attributes::READ_ONLY);
+    draft.begin_with(region, with(draft.map(region, 0..block, PAGE), read_only));
+    let change = draft.collapse(region, 0..block);
+    draft.edit(region, vec![change], permit, &[5, 4]);
+}
+
 /// Hardware marks a member of a contiguous group while the group is dissolved: a TLB's entry for the group may have let any
 /// member be written since, so that none may be without the mark.
 pub(super) fn dissolve_marked(draft: &mut Draft) {

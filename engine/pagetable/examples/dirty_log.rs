@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::ops::Range;
 
-use pagetable::{Change, Licence, PageTable, Platform, Refusal, Reserve, Slot, Stage2, TlbFeatures};
+use pagetable::{Change, HardwareUpdates, Licence, PageTable, Platform, Refusal, Reserve, Slot, Stage2, TlbFeatures};
 use vmsa::{
     Descriptor, Geometry, Granule, Granule4K, IntermediateAddr, Layout, LeafSize, Level, Maintenance, PhysAddr,
     Stage2Attributes, Stage2Memory, TlbiOp,
@@ -140,7 +140,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Two tables at level 1 translate 40 bits. `IdRegisters::has_stage2_shape` tells whether every CPU can.
     let geometry = Geometry::<Granule4K>::stage2(40, Level::L1, Layout::Bits48)?;
     let tlb = TlbFeatures { range: true, level_hints: false, repeat: false };
-    let regime = Stage2 { vmid: VMID, tlb, hardware_updates: false };
+    let regime = Stage2 { vmid: VMID, tlb, hardware_updates: HardwareUpdates::None };
     let mut reserve = Reserve::new();
     (geometry.root_tables()..TABLES).for_each(|page| reserve.add(&machine, BASE + page as u64 * PAGE));
     let table = PageTable::offline_at(&machine, geometry, regime, BASE)?.publish();

@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::ops::ControlFlow;
 
-use pagetable::{Change, El1, Licence, Memory, PageTable, Reserve, Scope, TlbFeatures};
+use pagetable::{Change, El1, HardwareUpdates, Licence, Memory, PageTable, Reserve, Scope, TlbFeatures};
 use vmsa::{AddressHalf, Geometry, Granule4K, Layout, LeafSize, Meaning, PhysAddr, Stage1Attributes, VirtAddr};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut reserve = Reserve::new();
     machine.supply::<Granule4K>(&mut reserve, 8);
     let geometry = Geometry::<Granule4K>::new(39, Layout::Bits48, AddressHalf::Lower)?;
-    let regime = El1 { scope: Scope::Asid(1), tlb: TlbFeatures::default(), hardware_updates: false };
+    let regime = El1 { scope: Scope::Asid(1), tlb: TlbFeatures::default(), hardware_updates: HardwareUpdates::None };
     let mut table = PageTable::offline(&machine, geometry, regime, &mut reserve)?;
 
     let normal = Stage1Attributes::memory(1) | Stage1Attributes::INNER_SHAREABLE;

@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use pagetable::{Change, El1, Licence, PageTable, Platform, Reserve, Scope, Slot, TlbFeatures};
+use pagetable::{Change, El1, HardwareUpdates, Licence, PageTable, Platform, Reserve, Scope, Slot, TlbFeatures};
 use vmsa::{
     AddressHalf, Descriptor, Geometry, Granule, Granule4K, Layout, LeafSize, Maintenance, PhysAddr, Stage1Attributes,
     VirtAddr,
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let geometry = Geometry::<Granule4K>::new(39, Layout::Bits48, AddressHalf::Upper)?;
     // From the ID registers of every CPU: `IdRegisters::has_range_invalidation` and its neighbours.
     let tlb = TlbFeatures { range: true, level_hints: false, repeat: false };
-    let regime = El1 { scope: Scope::Global, tlb, hardware_updates: false };
+    let regime = El1 { scope: Scope::Global, tlb, hardware_updates: HardwareUpdates::None };
     // Its root goes to TTBR1_EL1 once it is published.
     let mut table = PageTable::offline(&machine, geometry, regime, &mut reserve)?.publish();
 

@@ -22,7 +22,8 @@ pub enum Change<R: Regime> {
         /// The largest leaf that may be used.
         largest: LeafSize,
     },
-    /// The same, whatever the range holds now. A live leaf or table that gives way needs break-before-make.
+    /// The same, whatever the range holds now. A live leaf or table that gives way needs break-before-make; a leaf stays that is
+    /// what it would become, but for what hardware marked.
     Remap {
         /// The range.
         from: Range<R::Input>,
@@ -69,7 +70,8 @@ pub enum Change<R: Regime> {
         /// The range.
         from: Range<R::Input>,
     },
-    /// Makes what is mapped in a range clean, where hardware manages the dirty state: the next write sets it again.
+    /// Makes what is mapped in a range and has DBM clean. The next write sets it again, where hardware manages the dirty state;
+    /// else the next write faults.
     Clean {
         /// The range.
         from: Range<R::Input>,

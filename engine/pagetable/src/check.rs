@@ -10,7 +10,7 @@ use crate::licence::{Licence, Method};
 use crate::pieces::{Kind, Pieces};
 use crate::plan::Start;
 use crate::platform::Platform;
-use crate::regime::{Attributes, Regime};
+use crate::regime::{HardwareUpdates, Regime, marks};
 use crate::table::PageTable;
 use crate::walk::{Next, Table, Visit, walk};
 
@@ -160,11 +160,11 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
         let PageTable { platform, geometry, regime, .. } = *self.table;
         let held = visit.descriptor;
         let is_leaf = held != Descriptor::INVALID && !held.is_table(visit.level);
-        if !is_leaf || visit.is_whole() || !regime.has_hardware_updates() {
+        if !is_leaf || visit.is_whole() || regime.hardware_updates() == HardwareUpdates::None {
             return 0;
         }
         // Of a group, as the member that it will be.
-        let marked = R::Attributes::marked_all_over(held.bits() & !Descriptor::CONTIGUOUS);
+        let marked = marks::with(regime, held.bits() & !Descriptor::CONTIGUOUS, marks::all::<R::Attributes>());
         let single = Visit { descriptor: Descriptor::new(marked), ..*visit };
         match goal.decide::<G, R, P>(platform, geometry, regime, &single) {
             // It stays, but is cut if a mark on another member has the group dissolved.

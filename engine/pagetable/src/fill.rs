@@ -6,7 +6,7 @@ use vmsa::{Bits, Descriptor, Geometry, Granule, Layout, Level, PhysAddr};
 
 use crate::pieces::{Content, Kind, Pieces};
 use crate::platform::{Platform, Slot};
-use crate::regime::{Attributes, Regime};
+use crate::regime::{Regime, marks};
 use crate::tables::Reserve;
 use crate::walk::{Next, Table, next_table, walk};
 
@@ -30,9 +30,10 @@ pub(crate) fn build<G: Granule, P: Platform>(
     start: u64,
     pieces: &Pieces,
 ) -> Descriptor {
+    // The plan counted the tables. Were one lacking, a hole in its place would take away what is mapped: better to end here,
+    // where nothing is stored yet that a walker may see.
     let (Some(level), Some(table)) = (above.next(), reserve.0.pop(platform)) else {
-        debug_assert!(false, "the plan counted the tables");
-        return Descriptor::INVALID;
+        unreachable!("the plan counted too few tables");
     };
     let shift = G::PAGE_SIZE.level_shift(level);
     let end = start + ((G::ENTRIES as u64) << shift);
@@ -125,21 +126,44 @@ fn fill_one_by_one<G: Granule, P: Platform>(
     }
 }
 
-/// A leaf that takes the place of all leaves below `table`, which no walker writes any more: it says of accesses and writes
-/// what any of them says.
-pub(crate) fn gather_hardware_writes<G: Granule, R: Regime, P: Platform>(
+/// A leaf that takes the place of all leaves below `table`, which no walker writes any more: it has the marks that any of them
+/// has.
+pub(crate) fn gather_marks<G: Granule, R: Regime, P: Platform>(
     platform: &P,
     geometry: Geometry<G>,
+    regime: R,
     table: Table,
     leaf: Descriptor,
 ) -> Descriptor {
-    let mut bits = leaf.bits();
+    let mut marks = 0;
     let end = table.start + ((geometry.entries(table.level) as u64) << Geometry::<G>::shift(table.level));
     let _ = walk::<G, P, ()>(platform, geometry, table, table.start, end, &mut |visit| {
         if next_table(geometry, visit).is_none() && visit.descriptor.is_valid() {
-            bits = R::Attributes::gather(bits, visit.descriptor.bits());
+            marks |= marks::of::<R::Attributes>(visit.descriptor.bits());
         }
         ControlFlow::Continue(Next::Enter)
     });
-    Descriptor::new(bits)
+    Descriptor::new(marks::with(regime, leaf.bits(), marks))
+}
+
+#[cfg(all(test, feature = "alloc"))]
+mod tests {
+    extern crate std;
+
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use vmsa::Granule4K;
+
+    use super::*;
+    use crate::memory::Memory;
+
+    /// Whatever made a plan count too few tables: nobody is given a descriptor to link.
+    #[test]
+    fn an_empty_reserve_gives_no_descriptor() {
+        let (memory, mut reserve) = (Memory::new(), Reserve::new());
+        let pieces = Pieces { from: 0, to: 0, inside: None, outside: None };
+        let build = || build::<Granule4K, _>(&memory, Layout::Bits48, &mut reserve, Level::L2, 0, &pieces);
+        assert!(catch_unwind(AssertUnwindSafe(build)).is_err());
+        assert!(memory.take_steps().is_empty());
+    }
 }

@@ -47,7 +47,7 @@ pub use licence::{Census, Licence, Tolerance};
 pub use memory::Memory;
 pub use plan::{Plan, Ready};
 pub use platform::{Platform, Slot};
-pub use regime::{Attributes, El1, El2, El2And0, Regime, Rest, Scope, Stage2};
+pub use regime::{Attributes, El1, El2, El2And0, HardwareUpdates, Regime, Rest, Scope, Stage2};
 #[cfg(feature = "alloc")]
 pub use rehearsal::{Rehearsal, Step};
 pub use summary::Summary;

@@ -1,5 +1,6 @@
 //! Translation regimes: whose addresses they are, what attributes mean, and how TLBs are made to forget.
 
+pub(crate) mod marks;
 mod stage1;
 mod stage2;
 
@@ -8,6 +9,7 @@ use vmsa::{Address, Bits, Geometry, Granule, Layout, Maintenance};
 use crate::invalidation::Invalidation;
 use crate::platform::Platform;
 
+pub use marks::HardwareUpdates;
 pub use stage1::{El1, El2, El2And0, Scope};
 pub use stage2::Stage2;
 
@@ -21,24 +23,12 @@ pub trait Attributes: Copy + Eq + core::fmt::Debug + Into<Bits> {
     const ACCESS_FLAG: Bits;
     /// The shareability field, which LPA2 descriptors do not have.
     const SHAREABILITY: Bits;
-    /// Bits that hardware changes when it manages the dirty state.
+    /// Hardware may manage the dirty state of a leaf with this bit.
+    const DBM: Bits;
+    /// The bit by which such a leaf says whether it was written.
     const DIRTY: Bits;
-    /// How a leaf becomes clean: leaves that have all bits of the first get those of the second set and of the third
-    /// cleared. The first tells that the dirty state is managed by hardware (DBM). A leaf that becomes dirty gets the
-    /// opposite.
-    const CLEAN: (Bits, Bits, Bits);
-
-    /// Attribute bits that say both what `one` and what `other` say of accesses and writes.
-    fn gather(one: Bits, other: Bits) -> Bits;
-
-    /// `bits` with all that hardware may write: accessed, and dirty where it manages that.
-    fn marked_all_over(bits: Bits) -> Bits {
-        let (_, clean, dirty) = Self::CLEAN;
-        Self::keep_hardware_writes(bits, clean, Self::ACCESS_FLAG | dirty)
-    }
-
-    /// `bits` with what hardware wrote between `before` and `after`: accessed, dirty.
-    fn keep_hardware_writes(bits: Bits, before: Bits, after: Bits) -> Bits;
+    /// What that bit is while nobody has written.
+    const CLEAN: Bits;
 }
 
 /// Who translates. A type and a value, so that impossible calls do not compile.
@@ -55,8 +45,8 @@ pub trait Regime: Copy {
     /// Whether page tables of the regime can have this shape.
     fn accepts<G: Granule>(self, geometry: Geometry<G>) -> bool;
 
-    /// Whether hardware writes the access flag or the dirty state of descriptors on its own.
-    fn has_hardware_updates(self) -> bool;
+    /// What hardware writes into leaves on its own.
+    fn hardware_updates(self) -> HardwareUpdates;
 
     /// Whether each TLBI and its DSB must be issued twice.
     fn must_repeat(self) -> bool;

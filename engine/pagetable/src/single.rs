@@ -40,7 +40,7 @@ impl Single {
         let (slot, old) = page.filter(|(_, descriptor)| descriptor.is_page())?;
         let (start, end) = (goal.from, goal.to);
         let visit = Visit { slot, level: Level::L3, descriptor: old, start, end, from: start, to: end };
-        match goal.decide_leaf::<G, R>(geometry, &visit) {
+        match goal.decide_leaf(geometry, table.regime, &visit) {
             Decision::Set(edit, _) => Some(Self { slot, start, old, new: edit.apply(old), edit }),
             _ => None,
         }

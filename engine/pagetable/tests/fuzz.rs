@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use common::random::{Bytes, Random};
 use common::regimes::Drawn;
 use pagetable::{
-    Census, Change, El1, El2, El2And0, Licence, PageTable, Platform, Refusal, Reserve, Slot, Stage2, Summary,
-    TlbFeatures, Tolerance,
+    Census, Change, El1, El2, El2And0, HardwareUpdates, Licence, PageTable, Platform, Refusal, Reserve, Slot, Stage2,
+    Summary, TlbFeatures, Tolerance,
 };
 use vmsa::{
     Address, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level,
@@ -68,7 +68,12 @@ fn regime<R: Drawn>(bytes: &mut Bytes<'_>) -> R {
     let flags = bytes.byte();
     let has = |bit: u8| flags >> bit & 1 != 0;
     let tlb = TlbFeatures { range: has(0), level_hints: has(1), repeat: has(2) };
-    R::drawn(tlb, has(4), if has(3) { 0 } else { u16::from(bytes.byte()) << 8 | 1 })
+    let updates = match (has(4), has(5)) {
+        (false, _) => HardwareUpdates::None,
+        (true, false) => HardwareUpdates::AccessFlag,
+        (true, true) => HardwareUpdates::DirtyState,
+    };
+    R::drawn(tlb, updates, if has(3) { 0 } else { u16::from(bytes.byte()) << 8 | 1 })
 }
 
 /// A range of the input space of at most `most` pages, mostly; else anything.

@@ -5,7 +5,8 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use pagetable::{
-    Census, Change, Licence, Memory, PageTable, Platform, Refusal, Reserve, Slot, Stage2, TlbFeatures, Tolerance,
+    Census, Change, HardwareUpdates, Licence, Memory, PageTable, Platform, Refusal, Reserve, Slot, Stage2, TlbFeatures,
+    Tolerance,
 };
 use vmsa::{
     BbmLevel, Descriptor, Geometry, Granule4K, IntermediateAddr, Layout, LeafSize, Level, Maintenance, PhysAddr,
@@ -69,7 +70,7 @@ fn clean() -> Stage2Attributes {
 fn with_group(test: impl FnOnce(&Machine, &mut Table<'_>)) {
     let machine = Machine { memory: Memory::default(), armed: Cell::new(None) };
     let geometry = Geometry::stage2(40, Level::L1, Layout::Bits48).unwrap();
-    let regime = Stage2 { vmid: 7, tlb: TlbFeatures::default(), hardware_updates: true };
+    let regime = Stage2 { vmid: 7, tlb: TlbFeatures::default(), hardware_updates: HardwareUpdates::DirtyState };
     let table = PageTable::offline_at(&machine, geometry, regime, PhysAddr::new(0x7000_0000)).unwrap();
     let (from, to) = (pages(0, BLOCKS * BLOCK), PhysAddr::new(0x8_0000_0000));
     let map = Change::Map { from, to, attributes: clean(), largest: LeafSize::LARGEST };

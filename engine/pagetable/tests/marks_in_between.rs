@@ -2,7 +2,10 @@
 
 use std::cell::Cell;
 
-use pagetable::{Census, Change, El1, Memory, PageTable, Platform, Reserve, Scope, Slot, Step, TlbFeatures, Tolerance};
+use pagetable::{
+    Census, Change, El1, HardwareUpdates, Memory, PageTable, Platform, Reserve, Scope, Slot, Step, TlbFeatures,
+    Tolerance,
+};
 use vmsa::{
     AddressHalf, BbmLevel, Descriptor, Geometry, Granule4K, Layout, LeafSize, Level, Maintenance, PhysAddr,
     Stage1Attributes, VirtAddr,
@@ -50,7 +53,7 @@ fn a_block_is_forgotten_though_hardware_did_what_the_edit_was_to_do() {
     machine.memory.supply::<Granule4K>(&mut reserve, 8);
     let geometry = Geometry::new(39, Layout::Bits48, AddressHalf::Lower).unwrap();
     let tlb = TlbFeatures { range: true, level_hints: true, repeat: false };
-    let regime = El1 { scope: Scope::Global, tlb, hardware_updates: true };
+    let regime = El1 { scope: Scope::Global, tlb, hardware_updates: HardwareUpdates::DirtyState };
     let mut table = PageTable::<Granule4K, _, _>::offline(&machine, geometry, regime, &mut reserve).unwrap();
     // Clean: the first write clears READ_ONLY.
     let attributes = Stage1Attributes::INNER_SHAREABLE

@@ -11,7 +11,8 @@ use common::{
     DATA, GIB, KERNEL, MIB, PLAIN_KERNEL, Table, change, each_licence, leaves, live, live_4k, map, read_only, unmap,
 };
 use pagetable::{
-    Census, Change, El1, Licence, Memory, Platform, Refusal, Reserve, Scope, Slot, Step, Summary, Tolerance,
+    Census, Change, El1, HardwareUpdates, Licence, Memory, Platform, Refusal, Reserve, Scope, Slot, Step, Summary,
+    Tolerance,
 };
 use vmsa::{
     BbmLevel, Descriptor, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level, Maintenance, Meaning,
@@ -345,7 +346,7 @@ fn a_tlbi_operand_is_shifted_by_12_at_every_granule() {
 /// The dirty state is hardware's where DBM is set alone: a writable page does not make read-only neighbours writable.
 #[test]
 fn folding_gives_no_right_to_write_that_was_not_there() {
-    let regime = El1 { hardware_updates: true, ..KERNEL };
+    let regime = El1 { hardware_updates: HardwareUpdates::DirtyState, ..KERNEL };
     for dbm in [Stage1Attributes::empty(), Stage1Attributes::DBM] {
         let memory = Memory::default();
         let from = VirtAddr::new(0)..VirtAddr::new(2 * MIB);

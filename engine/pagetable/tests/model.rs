@@ -12,8 +12,8 @@ use std::ops::{ControlFlow, Range};
 
 use common::regimes::Drawn;
 use pagetable::{
-    Census, Change, El1, El2, El2And0, Licence, Memory, PageTable, Refusal, Reserve, Stage2, Step, TlbFeatures,
-    Tolerance,
+    Census, Change, El1, El2, El2And0, HardwareUpdates, Licence, Memory, PageTable, Refusal, Reserve, Stage2, Step,
+    TlbFeatures, Tolerance,
 };
 use proptest::prelude::*;
 use vmsa::{
@@ -226,15 +226,27 @@ enum Mode {
     NotCached,
     InPlace,
     Settling,
+    /// Break-before-make where hardware manages the access flag.
+    AccessFlag,
     /// Break-before-make where hardware manages access flag and dirty state.
-    Hardware,
+    DirtyState,
+}
+
+impl Mode {
+    fn hardware_updates(self) -> HardwareUpdates {
+        match self {
+            Self::AccessFlag => HardwareUpdates::AccessFlag,
+            Self::DirtyState => HardwareUpdates::DirtyState,
+            _ => HardwareUpdates::None,
+        }
+    }
 }
 
 fn run<G: Granule, R: Drawn>(bits: u32, layout: Layout, choice: u8, mode: Mode, lists: &[Vec<Draw>]) {
     let memory = Memory::default();
     let geometry = R::shape::<G>(bits, layout, choice).unwrap();
     let tlb = TlbFeatures { range: mode == Mode::Break, level_hints: mode == Mode::Break, repeat: false };
-    let regime = R::drawn(tlb, mode == Mode::Hardware, u16::from(choice));
+    let regime = R::drawn(tlb, mode.hardware_updates(), u16::from(choice));
     let mut reserve = Reserve::new();
     memory.supply::<G>(&mut reserve, 1);
     let mut table = match geometry.root_tables() {
@@ -252,7 +264,7 @@ fn run<G: Granule, R: Drawn>(bits: u32, layout: Layout, choice: u8, mode: Mode, 
     let (third, second, first) = (census(BbmLevel::Level3), census(BbmLevel::Level2), census(BbmLevel::Level1));
     let licence = match mode {
         Mode::Offline | Mode::Unlicensed => None,
-        Mode::Break | Mode::Hardware => Some(Licence::break_before_make(&guard)),
+        Mode::Break | Mode::AccessFlag | Mode::DirtyState => Some(Licence::break_before_make(&guard)),
         Mode::NotCached => first.not_cached(),
         Mode::InPlace => third.tolerated(),
         Mode::Settling => second.tolerated(),
@@ -317,7 +329,7 @@ proptest! {
 
     #[test]
     fn tables_of_4k_hold_what_the_map_holds(
-        lists in draws(), wide in any::<bool>(), choice in 0..4u8, regime in 0..8u8, mode in 0..7u8,
+        lists in draws(), wide in any::<bool>(), choice in 0..4u8, regime in 0..8u8, mode in 0..8u8,
     ) {
         let shape = match (wide, regime) {
             (true, _) => (52, Layout::Lpa2),
@@ -329,7 +341,7 @@ proptest! {
 
     #[test]
     fn tables_of_16k_hold_what_the_map_holds(
-        lists in draws(), wide in any::<bool>(), choice in 0..4u8, regime in 0..8u8, mode in 0..7u8,
+        lists in draws(), wide in any::<bool>(), choice in 0..4u8, regime in 0..8u8, mode in 0..8u8,
     ) {
         let shape = match (wide, regime) {
             (true, _) => (52, Layout::Lpa2),
@@ -341,7 +353,7 @@ proptest! {
 
     #[test]
     fn tables_of_64k_hold_what_the_map_holds(
-        lists in draws(), wide in any::<bool>(), choice in 0..4u8, regime in 0..8u8, mode in 0..7u8,
+        lists in draws(), wide in any::<bool>(), choice in 0..4u8, regime in 0..8u8, mode in 0..8u8,
     ) {
         let shape = match (wide, regime) {
             (true, _) => (52, Layout::Lpa),
@@ -352,5 +364,13 @@ proptest! {
     }
 }
 
-const MODES: [Mode; 7] =
-    [Mode::Offline, Mode::Unlicensed, Mode::Break, Mode::NotCached, Mode::InPlace, Mode::Settling, Mode::Hardware];
+const MODES: [Mode; 8] = [
+    Mode::Offline,
+    Mode::Unlicensed,
+    Mode::Break,
+    Mode::NotCached,
+    Mode::InPlace,
+    Mode::Settling,
+    Mode::AccessFlag,
+    Mode::DirtyState,
+];

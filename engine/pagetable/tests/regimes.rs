@@ -5,10 +5,12 @@ mod common;
 use common::guest::{FULL, GUEST, map, range, shape, write_protect};
 use common::{DATA, GIB, KERNEL, MIB, change, live, live_at};
 use expect_test::{Expect, expect};
-use pagetable::{Change, El2, El2And0, Licence, Memory, Refusal, Regime, Scope, Stage2, Step, TlbFeatures};
+use pagetable::{
+    Change, El2, El2And0, HardwareUpdates, Licence, Memory, Refusal, Regime, Scope, Stage2, Step, TlbFeatures,
+};
 use vmsa::{Granule4K, Layout, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
 
-const HYPERVISOR: El2 = El2 { tlb: FULL, hardware_updates: false };
+const HYPERVISOR: El2 = El2 { tlb: FULL, hardware_updates: HardwareUpdates::None };
 
 /// The barriers and TLBIs of `steps`, a store or exchange as one word.
 fn maintenance(steps: &[Step]) -> String {
@@ -212,7 +214,7 @@ fn el2_has_operations_of_its_own() {
 
 #[test]
 fn el2_and_0_has_the_operations_of_el1_and_0() {
-    let host = El2And0 { scope: Scope::Asid(3), tlb: FULL, hardware_updates: false };
+    let host = El2And0 { scope: Scope::Asid(3), tlb: FULL, hardware_updates: HardwareUpdates::None };
     expect![[r#"
         store
         dsb ishst

@@ -5,13 +5,13 @@ mod common;
 use common::guest::{FULL, GUEST, guest_memory, map, range, shape, write_protect};
 use common::{GIB, KERNEL, MIB, ROOT, change, each_licence, leaves, live_at};
 use expect_test::expect;
-use pagetable::{Change, El2, Licence, Memory, PageTable, Platform, Refusal, Reserve, Slot, Stage2};
+use pagetable::{Change, El2, HardwareUpdates, Licence, Memory, PageTable, Platform, Refusal, Reserve, Slot, Stage2};
 use vmsa::{
     AddressHalf, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, IntermediateAddr, Layout, LeafSize,
     Level, PhysAddr, Stage2Attributes, Stage2Memory,
 };
 
-const HYPERVISOR: El2 = El2 { tlb: FULL, hardware_updates: false };
+const HYPERVISOR: El2 = El2 { tlb: FULL, hardware_updates: HardwareUpdates::None };
 
 /// Every shape with a root of several tables, and some with one: what lies on either side of each border between two tables of
 /// the root is mapped, found, changed and removed, and nothing beside the root and its tables is written.
@@ -156,7 +156,7 @@ fn stage_2_attributes_change_in_place_but_for_the_memory_type() {
 /// A clean leaf of stage 2 has DBM and no write permission: hardware gives it back, and no fold or split loses it.
 #[test]
 fn dirty_state_of_stage_2_is_gathered_and_kept() {
-    let regime = Stage2 { hardware_updates: true, ..GUEST };
+    let regime = Stage2 { hardware_updates: HardwareUpdates::DirtyState, ..GUEST };
     let managed = guest_memory() | Stage2Attributes::DBM;
     let memory = Memory::default();
     let block = 2 * MIB;

@@ -11,7 +11,7 @@ use hardware::{cache, image, probe, registers};
 use kerncore::choice::default_page_size;
 use kerncore::devicetree;
 use kerncore::range::PhysicalRange;
-use pagetable::{El1, Scope, TlbFeatures};
+use pagetable::{El1, HardwareUpdates, Scope, TlbFeatures};
 use vmsa::{AddressHalf, Layout, PageSize, PhysAddr, VirtAddr};
 
 use crate::console;
@@ -23,7 +23,7 @@ use crate::tables::{AnyTable, Bump, DEVICE, EXECUTABLE, LOWER_BITS, READ_ONLY, R
 pub(crate) const CAUTIOUS: El1 = El1 {
     scope: Scope::Global,
     tlb: TlbFeatures { range: false, level_hints: false, repeat: true },
-    hardware_updates: false,
+    hardware_updates: HardwareUpdates::None,
 };
 
 /// The boot protocol's limit.

@@ -11,7 +11,7 @@ use crate::decide::{Edit, Regroup};
 use crate::invalidation::Depth;
 use crate::licence::Method;
 use crate::platform::{Platform, Slot};
-use crate::regime::{Attributes, Regime};
+use crate::regime::{Regime, marks};
 use crate::walk::{Next, Visit};
 
 impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
@@ -85,18 +85,19 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
 
     /// What any member says of accesses and writes, all of them say.
     fn share_marks(&self, group: &Regroup) {
-        if let Some(marks) = self.marks(group) {
-            self.replace_members(group, |leaf| marked::<R>(leaf, Some(marks)));
+        let (regime, marks) = (self.regime, self.marks(group));
+        if marks != 0 {
+            self.replace_members(group, |leaf| marked(regime, leaf, marks));
         }
     }
 
-    /// What any member says of accesses and writes, if hardware says that: as attribute bits for [`marked`].
-    fn marks(&self, group: &Regroup) -> Option<Bits> {
-        if !self.regime.has_hardware_updates() {
-            return None;
+    /// The marks that any member has, if hardware writes them.
+    fn marks(&self, group: &Regroup) -> Bits {
+        if !self.is_marked() {
+            return 0;
         }
         let bits = group.present().map(|number| self.platform.load(group.first.after(number)).bits());
-        Some(bits.fold(unmarked::<R>(), R::Attributes::gather))
+        bits.fold(0, |marks, bits| marks | marks::of::<R::Attributes>(bits))
     }
 
     /// The tables that the members cut by a boundary become: filled before any window opens.
@@ -105,7 +106,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         let marks = self.marks(group);
         let mut build = |number: usize| {
             let start = group.start + number as u64 * bytes;
-            let leaf = marked::<R>(self.platform.load(group.first.after(number)), marks);
+            let leaf = marked(self.regime, self.platform.load(group.first.after(number)), marks);
             let pieces = group.part(start, start + bytes).pieces(self.geometry, leaf, level, start);
             (number, Built { leaf, table: self.build(level, start, &pieces) })
         };
@@ -114,7 +115,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
 
     /// Stores what the members of a group become that no TLB holds any more. Broken ones have kept all but bit 0.
     fn store_members(&mut self, level: Level, group: &Regroup, cut: &[Option<(usize, Built)>]) {
-        let (platform, geometry, first) = (self.platform, self.geometry, group.first);
+        let (platform, geometry, regime, first) = (self.platform, self.geometry, self.regime, group.first);
         let bytes: u64 = 1 << Geometry::<G>::shift(level);
         let marks = self.marks(group);
         let valid = if group.is_valid { Descriptor::VALID } else { 0 };
@@ -122,7 +123,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         let member = move |number: usize| {
             let slot = first.after(number);
             let bits = platform.load(slot).bits() & !Descriptor::CONTIGUOUS | set;
-            (slot, marked::<R>(Descriptor::new(bits), marks))
+            (slot, marked(regime, Descriptor::new(bits), marks))
         };
         let (from, to) = (group.from - group.start, group.to - group.start);
         let edited = from.div_ceil(bytes) as usize..(to / bytes) as usize;
@@ -152,14 +153,7 @@ fn store<P: Platform>(platform: &P, (slot, leaf): (Slot, Descriptor)) {
     platform.store(slot, leaf);
 }
 
-/// `leaf` with these marks, but for that of a write where hardware does not make it: there it is the right to write.
-fn marked<R: Regime>(leaf: Descriptor, marks: Option<Bits>) -> Descriptor {
-    let Some(marks) = marks else { return leaf };
-    Descriptor::new(R::Attributes::keep_hardware_writes(leaf.bits(), unmarked::<R>(), marks))
-}
-
-/// Attribute bits that say that nobody has accessed or written.
-fn unmarked<R: Regime>() -> Bits {
-    let (_, clean, _) = R::Attributes::CLEAN;
-    clean
+/// `leaf` with these marks.
+fn marked<R: Regime>(regime: R, leaf: Descriptor, marks: Bits) -> Descriptor {
+    Descriptor::new(marks::with(regime, leaf.bits(), marks))
 }

@@ -22,7 +22,7 @@ use crate::invalidation::Depth;
 use crate::licence::{Licence, Method};
 use crate::pieces::{Content, Kind, Pieces};
 use crate::platform::{Platform, Slot};
-use crate::regime::{Attributes, Regime};
+use crate::regime::{Attributes, Regime, marks};
 use crate::single::Single;
 use crate::table::PageTable;
 use crate::tables::Reserve;
@@ -157,7 +157,7 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
     /// ignores what changed.
     #[inline(always)]
     fn is_stale(&self, old: Descriptor, new: Descriptor) -> bool {
-        let is_cached = old.bits() & R::Attributes::ACCESS_FLAG != 0 || self.regime.has_hardware_updates();
+        let is_cached = old.bits() & R::Attributes::ACCESS_FLAG != 0 || self.is_marked();
         is_cached && (old.bits() ^ new.bits()) & !R::Attributes::IGNORED != 0
     }
 
@@ -185,8 +185,8 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
     /// A leaf becomes another leaf by break-before-make.
     fn remake(&mut self, visit: &Visit, leaf: Descriptor) {
         self.exchange_broken(visit, Depth::LastLevel, |editor, broken| {
-            let bits = R::Attributes::keep_hardware_writes(leaf.bits(), visit.descriptor.bits(), broken.bits());
-            editor.platform.store(visit.slot, Descriptor::new(bits));
+            let leaf = marks::marked_since(editor.regime, leaf, visit.descriptor, broken);
+            editor.platform.store(visit.slot, leaf);
         });
     }
 

@@ -3,13 +3,13 @@
 use vmsa::{Descriptor, Granule};
 
 use super::Editor;
-use super::steps::{Built, marked_as};
-use crate::decide::{Edit, Part, hardware_bits};
-use crate::fill::gather_hardware_writes;
+use super::steps::Built;
+use crate::decide::{Edit, Part};
+use crate::fill::gather_marks;
 use crate::invalidation::Depth;
 use crate::licence::Method;
 use crate::platform::Platform;
-use crate::regime::{Attributes, Regime};
+use crate::regime::{Attributes, Regime, marks};
 use crate::walk::{Next, Visit, next_table};
 
 impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
@@ -52,17 +52,19 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         let mut leaf = visit.descriptor;
         while let Err(actual) = self.swap(visit.slot, leaf, built.table) {
             let table = self.build_part_again(visit, &part.kept(), built, actual);
-            (leaf, built) = (actual, Built { leaf: marked_as::<R>(built.leaf, actual), table });
+            (leaf, built) = (actual, Built { leaf: self.marked_as(built.leaf, actual), table });
         }
         self.note_store();
         let changed = leaf.bits() ^ part.edit.apply(leaf).bits();
-        let marks = hardware_bits::<R>(self.regime, leaf.bits());
-        if changed & !R::Attributes::IGNORED & !marks == 0 {
+        if changed & !R::Attributes::IGNORED & !marks::writable(self.regime, leaf.bits()) == 0 {
             // Nothing else is sure to make TLBs forget the old leaf (hardware may do what the edit would have done), and a level
             // hint would miss it ever after.
             self.forget(visit.level, visit.start, visit.end);
         } else {
-            // The TLBIs of the edit, by address and without a hint, forget the old leaf too.
+            // The TLBIs of the edit, by address and without a level hint, forget the old leaf too, all of it. A block takes one
+            // TLBI by any address in it, be it cached as many entries (RLGSCG, RLQLSD): the TLBI does not know what the tables
+            // hold by now, and where there are no hints (no FEAT_TTL) every TLBI of a block is one like this. So from then on
+            // no TLB holds a piece of the block, and later TLBIs may name the level of the pages.
             self.gather.note_resize(visit.start, visit.end);
         }
         if part.edit == Edit::KEEP { Next::Past(visit.end) } else { Next::Past(visit.from) }
@@ -79,7 +81,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
             Method::Break => {
                 self.exchange_broken(visit, Depth::AllLevels, |editor, _| {
                     // Walks through the broken table have ended: what hardware wrote below is final.
-                    let gathered = gather_hardware_writes::<G, R, P>(editor.platform, editor.geometry, table, leaf);
+                    let gathered = gather_marks(editor.platform, editor.geometry, editor.regime, table, leaf);
                     editor.platform.store(visit.slot, gathered);
                 });
                 self.gather.retire(self.platform, table);
@@ -102,9 +104,6 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
 
     /// A leaf that stands for others which hardware may still be writing: it counts as accessed, and as dirty.
     fn written_all_over(&self, leaf: Descriptor) -> Descriptor {
-        if !self.regime.has_hardware_updates() {
-            return leaf;
-        }
-        Descriptor::new(R::Attributes::marked_all_over(leaf.bits()))
+        Descriptor::new(marks::with(self.regime, leaf.bits(), marks::all::<R::Attributes>()))
     }
 }

@@ -9,7 +9,7 @@ use crate::gather::{collect, forget};
 use crate::invalidation::{Depth, Invalidation};
 use crate::pieces::Pieces;
 use crate::platform::{Platform, Slot};
-use crate::regime::{Attributes, Regime};
+use crate::regime::{HardwareUpdates, Regime, marks};
 use crate::walk::{Visit, table_below};
 
 /// A table that is to take the place of a leaf, and the leaf that it was built of.
@@ -19,12 +19,18 @@ pub(super) struct Built {
     pub(super) table: Descriptor,
 }
 
-/// `leaf` with what hardware has marked in `now`.
-pub(super) fn marked_as<R: Regime>(leaf: Descriptor, now: Descriptor) -> Descriptor {
-    Descriptor::new(R::Attributes::keep_hardware_writes(leaf.bits(), leaf.bits(), now.bits()))
-}
-
 impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
+    /// Whether hardware writes into leaves.
+    #[inline(always)]
+    pub(super) fn is_marked(&self) -> bool {
+        self.regime.hardware_updates() > HardwareUpdates::None
+    }
+
+    /// `leaf` with what hardware has marked in `now`.
+    pub(super) fn marked_as(&self, leaf: Descriptor, now: Descriptor) -> Descriptor {
+        marks::marked_since(self.regime, leaf, leaf, now)
+    }
+
     /// What TLBs do not hold becomes a leaf or a table: there is nothing to forget.
     pub(super) fn make(&mut self, slot: Slot, new: Descriptor) {
         self.platform.store(slot, new);
@@ -89,7 +95,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     /// Replaces `old`, unless hardware has written it meanwhile.
     #[inline(always)]
     pub(super) fn swap(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
-        if self.is_live && self.regime.has_hardware_updates() {
+        if self.is_live && self.is_marked() {
             return self.platform.exchange(slot, old, new);
         }
         self.platform.store(slot, new);
@@ -114,7 +120,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         now: Descriptor,
         pieces: impl FnOnce(Descriptor) -> Pieces,
     ) -> Descriptor {
-        let leaf = marked_as::<R>(built.leaf, now);
+        let leaf = self.marked_as(built.leaf, now);
         match table_below(self.geometry, above, start, built.table) {
             Some(table) if leaf != built.leaf => {
                 collect(self.platform, self.geometry, table, &mut self.reserve.0);

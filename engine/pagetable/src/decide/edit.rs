@@ -3,7 +3,7 @@
 use vmsa::{Bits, Descriptor, Geometry, Granule, LeafSize, Level};
 
 use crate::pieces::{Content, Pieces};
-use crate::regime::Attributes;
+use crate::regime::{Attributes, HardwareUpdates, Regime};
 
 /// A function from leaf to leaf, as data: in leaves that have all bits of `only`, bits are cleared, then set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,9 +48,10 @@ impl Edit {
     }
 
     /// Whether what hardware marked as written becomes what may be written.
-    pub(crate) const fn makes_rights_of_marks<A: Attributes>(self) -> bool {
-        let (managed, ..) = A::CLEAN;
-        self.clear & !self.set & managed != 0 && (self.clear | self.set) & A::DIRTY == 0
+    pub(crate) fn makes_rights_of_marks<R: Regime>(self, regime: R) -> bool {
+        let is_managed_no_longer = self.clear & !self.set & R::Attributes::DBM != 0;
+        let stays = (self.clear | self.set) & R::Attributes::DIRTY == 0;
+        regime.hardware_updates() == HardwareUpdates::DirtyState && is_managed_no_longer && stays
     }
 
     /// Whether a live leaf may change from `old` to `new`, which it made, without a break (RWHZWS).

@@ -1,12 +1,12 @@
 //! Where neighbours can become one larger leaf.
 
-use vmsa::{Bits, Descriptor, Geometry, Granule, TableAttributes};
+use vmsa::{Descriptor, Geometry, Granule, TableAttributes};
 
 use super::edit::content;
 use super::{Decision, Edit, Regroup, State, state};
 use crate::pieces::Content;
 use crate::platform::{Platform, Slot};
-use crate::regime::{Attributes, Regime};
+use crate::regime::{Regime, marks};
 use crate::walk::{Table, Visit, next_table};
 
 /// What a table holds, all through.
@@ -50,7 +50,7 @@ pub(super) fn holds<G: Granule, R: Regime, P: Platform>(
     let Some(table) = next_table(geometry, visit).filter(|_| !is_limited(visit)) else { return false };
     match uniform::<G, R, P>(platform, geometry, regime, table) {
         Uniform::Content(held) => {
-            let marks = hardware_bits::<R>(regime, content.attributes);
+            let marks = marks::writable(regime, content.attributes);
             (held.delta, held.attributes & !marks, held.is_kept)
                 == (content.delta, content.attributes & !marks, content.is_kept)
         }
@@ -74,7 +74,7 @@ pub(super) fn decide_group<G: Granule, R: Regime, P: Platform>(
     }
     let shift = Geometry::<G>::shift(visit.level);
     let members = (bytes >> shift) as usize;
-    let hardware = hardware_bits::<R>(regime, first.attributes);
+    let hardware = marks::writable(regime, first.attributes);
     let is_uniform = (1..members).all(|number| {
         let member = platform.load(visit.slot.after(number));
         let expected = first.leaf(geometry.layout(), visit.level, visit.start + ((number as u64) << shift));
@@ -100,17 +100,6 @@ pub(super) fn decide_group<G: Granule, R: Regime, P: Platform>(
     })
 }
 
-/// Bits in which a leaf with these bits may differ from others and still be alike: those that hardware writes. Where it does
-/// not manage the dirty state, what it would write is the right to write, which no leaf gets from a neighbour.
-pub(crate) fn hardware_bits<R: Regime>(regime: R, bits: Bits) -> Bits {
-    let (managed, ..) = R::Attributes::CLEAN;
-    match regime.has_hardware_updates() {
-        false => 0,
-        true if bits & managed == managed => R::Attributes::ACCESS_FLAG | R::Attributes::DIRTY,
-        true => R::Attributes::ACCESS_FLAG,
-    }
-}
-
 fn uniform<G: Granule, R: Regime, P: Platform>(
     platform: &P,
     geometry: Geometry<G>,
@@ -128,7 +117,8 @@ fn uniform<G: Granule, R: Regime, P: Platform>(
             && let leaf = content.leaf(layout, table.level, start).bits()
             && (descriptor.bits() ^ leaf) & !(hardware | Descriptor::CONTIGUOUS) == 0
         {
-            content.attributes = R::Attributes::gather(content.attributes, descriptor.bits());
+            let marks = marks::of::<R::Attributes>(descriptor.bits());
+            content.attributes = marks::with(regime, content.attributes, marks);
             continue;
         }
         let visit = Visit { slot, level: table.level, descriptor, start, end: start + (1 << shift), from: 0, to: 0 };
@@ -139,7 +129,7 @@ fn uniform<G: Granule, R: Regime, P: Platform>(
         });
         match all {
             Some(Uniform::Mixed) => return Uniform::Mixed,
-            Some(Uniform::Content(content)) => hardware = hardware_bits::<R>(regime, content.attributes),
+            Some(Uniform::Content(content)) => hardware = marks::writable(regime, content.attributes),
             _ => {}
         }
     }
@@ -178,11 +168,11 @@ fn join<R: Regime>(regime: R, all: Uniform, one: Uniform) -> Uniform {
     match (all, one) {
         (Uniform::Nothing, Uniform::Nothing) => Uniform::Nothing,
         (Uniform::Content(all), Uniform::Content(one)) => {
-            let hardware = hardware_bits::<R>(regime, all.attributes);
+            let hardware = marks::writable(regime, all.attributes);
             let is_alike = all.delta == one.delta
                 && all.is_kept == one.is_kept
                 && (all.attributes ^ one.attributes) & !hardware == 0;
-            let attributes = R::Attributes::gather(all.attributes, one.attributes);
+            let attributes = marks::with(regime, all.attributes, marks::of::<R::Attributes>(one.attributes));
             if is_alike { Uniform::Content(Content { attributes, ..all }) } else { Uniform::Mixed }
         }
         _ => Uniform::Mixed,

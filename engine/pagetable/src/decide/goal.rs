@@ -51,8 +51,8 @@ pub(crate) fn goal<G: Granule, R: Regime>(geometry: Geometry<G>, change: &Change
             (from, Wanted::Edit(Edit { only: 0, set: 0, clear: R::Attributes::ACCESS_FLAG }), false)
         }
         Change::Clean { from } => {
-            let (only, set, clear) = R::Attributes::CLEAN;
-            (from, Wanted::Edit(Edit { only, set, clear }), false)
+            let (set, clear) = (R::Attributes::CLEAN, R::Attributes::DIRTY & !R::Attributes::CLEAN);
+            (from, Wanted::Edit(Edit { only: R::Attributes::DBM, set, clear }), false)
         }
         Change::Hide { from } => (from, Wanted::Edit(Edit::HIDE), true),
         Change::Show { from } => (from, Wanted::Edit(Edit::SHOW), true),

@@ -3,19 +3,21 @@
 mod edit;
 mod fold;
 mod goal;
+mod group;
 
 use vmsa::{Descriptor, Geometry, Granule, LeafSize, Level, Meaning};
 
 pub(crate) use edit::{Edit, Part, content};
-pub(crate) use fold::hardware_bits;
 pub(crate) use goal::{Goal, goal};
+pub(crate) use group::Regroup;
 
 use crate::change::Refusal;
 use crate::pieces::{Content, Kind, Pieces};
 use crate::platform::{Platform, Slot};
-use crate::regime::Regime;
+use crate::regime::{Regime, marks};
 use crate::walk::Visit;
 use goal::Wanted;
+use group::{dissolve, group, regroup};
 
 /// What is to be done at a descriptor.
 pub(crate) enum Decision {
@@ -46,28 +48,6 @@ pub(crate) enum Decision {
     Fold(Descriptor),
     /// A contiguous group is changed, dissolved or made.
     Regroup(Regroup),
-}
-
-/// A contiguous group, and what becomes of the part `from..to` of it.
-#[derive(Clone, Copy)]
-pub(crate) struct Regroup {
-    pub(crate) first: Slot,
-    pub(crate) members: usize,
-    /// A bit for each member: of a group that others made some may be holes, or no leaves of it.
-    pub(crate) present: u128,
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    pub(crate) from: u64,
-    pub(crate) to: u64,
-    /// Where members that are met again are met from: those that were passed may have got marks of others.
-    pub(crate) met_from: u64,
-    pub(crate) edit: Edit,
-    /// Whether it is a group afterwards.
-    pub(crate) becomes_group: bool,
-    /// Whether its members are to be met again, one by one.
-    pub(crate) is_met_again: bool,
-    /// Whether TLBs may hold it: its members are not kept.
-    pub(crate) is_valid: bool,
 }
 
 /// What stands in a slot.
@@ -130,8 +110,8 @@ impl Goal {
                 self.decide_hole(platform, geometry, content, visit)
             }
             (Wanted::Map(_), _) => Decision::Refuse(Refusal::AlreadyMapped(at)),
-            (Wanted::Remap(content), State::Leaf | State::Kept) => self.decide_remap(geometry, content, visit),
-            (Wanted::Edit(_), State::Leaf) => self.decide_leaf::<G, R>(geometry, visit),
+            (Wanted::Remap(content), State::Leaf | State::Kept) => self.decide_remap(geometry, regime, content, visit),
+            (Wanted::Edit(_), State::Leaf) => self.decide_leaf(geometry, regime, visit),
             (Wanted::Edit(edit), State::Kept) => self.decide_kept(geometry, edit, visit),
             (Wanted::Edit(edit), State::Foreign) if edit.removes() && visit.is_whole() => Decision::Clear,
             (Wanted::Edit(_), State::Foreign) | (Wanted::Remap(_), _) => Decision::Refuse(Refusal::NotMapped(at)),
@@ -161,12 +141,20 @@ impl Goal {
         Decision::Fill(*content, visit.start + ((holes as u64) << Geometry::<G>::shift(visit.level)))
     }
 
-    /// A leaf gives way to other content: a group is dissolved first, and its members met again one by one.
-    fn decide_remap<G: Granule>(&self, geometry: Geometry<G>, content: Content, visit: &Visit) -> Decision {
+    /// A leaf gives way to other content, unless it differs by marks alone, which come when they come. A group is dissolved
+    /// first, and its members met again one by one.
+    fn decide_remap<G: Granule, R: Regime>(
+        &self,
+        geometry: Geometry<G>,
+        regime: R,
+        content: Content,
+        visit: &Visit,
+    ) -> Decision {
         let (layout, group) = (geometry.layout(), group(geometry, visit));
         let single = Descriptor::new(visit.descriptor.bits() & !Descriptor::CONTIGUOUS);
         let size = LeafSize { level: visit.level, contiguous: group.is_some() };
-        if single == content.leaf(layout, visit.level, visit.start) && size <= content.largest {
+        let other = single.bits() ^ content.leaf(layout, visit.level, visit.start).bits();
+        if other & !marks::writable(regime, content.attributes) == 0 && size <= content.largest {
             return Decision::Pass;
         }
         if let Some((start, end)) = group {
@@ -187,7 +175,12 @@ impl Goal {
 
     /// What an edit means for a leaf.
     #[inline(always)]
-    pub(crate) fn decide_leaf<G: Granule, R: Regime>(&self, geometry: Geometry<G>, visit: &Visit) -> Decision {
+    pub(crate) fn decide_leaf<G: Granule, R: Regime>(
+        &self,
+        geometry: Geometry<G>,
+        regime: R,
+        visit: &Visit,
+    ) -> Decision {
         let Wanted::Edit(edit) = self.wanted else { return Decision::Pass };
         let edited = edit.apply(visit.descriptor);
         if edited == visit.descriptor {
@@ -202,7 +195,7 @@ impl Goal {
             Some((start, end)) if !(edit.ends() && self.covers(start, end)) => {
                 let group = regroup::<G>(visit, start, end, (self.from, self.to), edit);
                 // Members that hardware marks until the moment of the edit may differ by it ever after.
-                let becomes_group = group.becomes_group && !edit.makes_rights_of_marks::<R::Attributes>();
+                let becomes_group = group.becomes_group && !edit.makes_rights_of_marks(regime);
                 return Decision::Regroup(Regroup { becomes_group, ..group });
             }
             None if !visit.is_whole() => return Decision::Resize(part(visit, edit)),
@@ -304,88 +297,4 @@ fn resize<G: Granule>(geometry: Geometry<G>, visit: &Visit, part: Part) -> Decis
     } else {
         Decision::Link(part.pieces(geometry, visit.descriptor, visit.level, visit.start))
     }
-}
-
-/// The group from `start` to `end` that `visit` is in, of which the part `from..to` is edited.
-fn regroup<G: Granule>(visit: &Visit, start: u64, end: u64, (from, to): (u64, u64), edit: Edit) -> Regroup {
-    let shift = Geometry::<G>::shift(visit.level);
-    let (from, to) = (from.max(start), to.min(end));
-    let met_from = from;
-    Regroup {
-        first: visit.slot.before(((visit.start - start) >> shift) as usize),
-        members: ((end - start) >> shift) as usize,
-        present: !0,
-        start,
-        end,
-        from,
-        to,
-        met_from,
-        edit,
-        becomes_group: from == start && to == end,
-        is_met_again: false,
-        is_valid: visit.descriptor.is_valid(),
-    }
-}
-
-/// The same group, whose members become leaves of their own and are then met again, from offset `met_from` on.
-fn dissolve<G: Granule>(visit: &Visit, start: u64, end: u64, met_from: u64) -> Regroup {
-    let met_from = met_from.max(start);
-    Regroup { is_met_again: true, met_from, ..regroup::<G>(visit, start, end, (start, start), Edit::KEEP) }
-}
-
-impl Regroup {
-    /// The group that is found there, as `visit` was: if not all of it is, what is becomes leaves of their own, met again.
-    pub(crate) fn found<P: Platform>(&self, platform: &P, visit: &Visit) -> Self {
-        let alike = Descriptor::TYPE | Descriptor::CONTIGUOUS;
-        let differs =
-            |number: usize| (platform.load(self.first.after(number)).bits() ^ visit.descriptor.bits()) & alike != 0;
-        if !(0..self.members).fold(false, |any, number| any | differs(number)) {
-            return *self;
-        }
-        let present = (0..self.members).fold(0, |present, number| present | u128::from(!differs(number)) << number);
-        let (from, to, edit) = (self.start, self.start, Edit::KEEP);
-        Self { present, from, to, edit, becomes_group: false, is_met_again: true, ..*self }
-    }
-
-    /// The members that are there, by number.
-    pub(crate) fn present(&self) -> impl Iterator<Item = usize> + Clone + use<> {
-        let present = self.present;
-        (0..self.members).filter(move |number| present >> number & 1 != 0)
-    }
-
-    /// Whether the first member, a kept leaf, would have no bit left if it were one of its own.
-    pub(crate) fn is_lost<G: Granule>(&self, geometry: Geometry<G>, visit: &Visit) -> bool {
-        let single = Descriptor::new(visit.descriptor.bits() & !Descriptor::CONTIGUOUS);
-        let first =
-            content(geometry, single, visit.level, visit.start).leaf(geometry.layout(), visit.level, self.start);
-        !self.is_valid && !self.becomes_group && first == Descriptor::INVALID
-    }
-
-    /// The members that a boundary cuts, by number.
-    pub(crate) fn cut_members(&self, shift: u32) -> [Option<usize>; 2] {
-        let cut = |boundary: u64| {
-            let is_inside = boundary & ((1 << shift) - 1) != 0;
-            is_inside.then_some(((boundary - self.start) >> shift) as usize)
-        };
-        let (first, second) = (cut(self.from), cut(self.to));
-        [first, second.filter(|_| first != second)]
-    }
-
-    /// The part of the member from `start` to `end` that is edited.
-    pub(crate) fn part(&self, start: u64, end: u64) -> Part {
-        let (from, to) = (self.from.clamp(start, end), self.to.clamp(start, end));
-        Part { from, to, edit: self.edit, largest: LeafSize::LARGEST }
-    }
-}
-
-/// The offsets of the contiguous group that a leaf is one of. A root too small for one holds none, whatever its leaves say:
-/// what stands beside it is not the page table's.
-fn group<G: Granule>(geometry: Geometry<G>, visit: &Visit) -> Option<(u64, u64)> {
-    let shift = G::PAGE_SIZE.contiguous_shift(visit.level).filter(|_| visit.descriptor.is_contiguous())?;
-    if geometry.entries(visit.level) < 1 << shift {
-        return None;
-    }
-    let bytes = 1 << (shift + Geometry::<G>::shift(visit.level));
-    let start = visit.start & !(bytes - 1);
-    Some((start, start + bytes))
 }

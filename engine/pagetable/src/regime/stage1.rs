@@ -3,7 +3,7 @@
 use vmsa::maintenance::{Maintenance, TlbiOp, operand_by_address, operand_by_asid};
 use vmsa::{AddressHalf, Bits, Geometry, Granule, Layout, Stage1Attributes, VirtAddr};
 
-use super::{Attributes, Regime, Rest};
+use super::{Attributes, HardwareUpdates, Regime, Rest};
 use crate::invalidation::{Depth, Invalidate, Invalidation, TlbFeatures};
 
 impl Attributes for Stage1Attributes {
@@ -18,20 +18,9 @@ impl Attributes for Stage1Attributes {
         .bits();
     const ACCESS_FLAG: Bits = Self::AF.bits();
     const SHAREABILITY: Bits = Self::INNER_SHAREABLE.bits();
+    const DBM: Bits = Self::DBM.bits();
     const DIRTY: Bits = Self::READ_ONLY.bits();
-    const CLEAN: (Bits, Bits, Bits) = (Self::DBM.bits(), Self::READ_ONLY.bits(), 0);
-
-    fn gather(one: Bits, other: Bits) -> Bits {
-        // Dirty is READ_ONLY clear.
-        (one | other & Self::ACCESS_FLAG) & !(Self::DIRTY & !other)
-    }
-
-    fn keep_hardware_writes(bits: Bits, before: Bits, after: Bits) -> Bits {
-        let accessed = after & !before & Self::ACCESS_FLAG;
-        let dirtied = before & !after & Self::DIRTY;
-        let is_managed = bits & Self::DBM.bits() != 0;
-        (bits | accessed) & !if is_managed { dirtied } else { 0 }
-    }
+    const CLEAN: Bits = Self::READ_ONLY.bits();
 }
 
 /// Whose translations a stage-1 page table of EL1&0 or EL2&0 holds.
@@ -51,8 +40,8 @@ pub struct El1 {
     pub scope: Scope,
     /// What the TLB maintenance of every CPU can do.
     pub tlb: TlbFeatures,
-    /// TCR_EL1.HA or HD is set on some CPU, so that walkers write descriptors.
-    pub hardware_updates: bool,
+    /// What walkers write into leaves: the most that TCR_EL1.{HA, HD} let those of any CPU write.
+    pub hardware_updates: HardwareUpdates,
 }
 
 /// The EL2&0 regime: a kernel at EL2 with the virtualization host extensions (HCR_EL2.{E2H, TGE} = {1, 1}), with two ranges of
@@ -67,8 +56,8 @@ pub struct El2And0 {
     pub scope: Scope,
     /// What the TLB maintenance of every CPU can do.
     pub tlb: TlbFeatures,
-    /// TCR_EL2.HA or HD is set on some CPU, so that walkers write descriptors.
-    pub hardware_updates: bool,
+    /// What walkers write into leaves: the most that TCR_EL2.{HA, HD} let those of any CPU write.
+    pub hardware_updates: HardwareUpdates,
 }
 
 /// The EL2 regime (HCR_EL2.E2H = 0): a hypervisor's or monitor's own addresses, in one range from 0 up, without ASIDs. Its
@@ -80,8 +69,8 @@ pub struct El2And0 {
 pub struct El2 {
     /// What the TLB maintenance of every CPU can do.
     pub tlb: TlbFeatures,
-    /// TCR_EL2.HA or HD is set on some CPU, so that walkers write descriptors.
-    pub hardware_updates: bool,
+    /// What walkers write into leaves: the most that TCR_EL2.{HA, HD} let those of any CPU write.
+    pub hardware_updates: HardwareUpdates,
 }
 
 /// The operations that forget, and the ASID that stands in their operands.
@@ -150,7 +139,7 @@ macro_rules! two_ranges {
                 geometry.root_tables() == 1
             }
 
-            fn has_hardware_updates(self) -> bool {
+            fn hardware_updates(self) -> HardwareUpdates {
                 self.hardware_updates
             }
 
@@ -183,7 +172,7 @@ impl Regime for El2 {
         geometry.root_tables() == 1 && geometry.half() == AddressHalf::Lower
     }
 
-    fn has_hardware_updates(self) -> bool {
+    fn hardware_updates(self) -> HardwareUpdates {
         self.hardware_updates
     }
 

@@ -10,7 +10,7 @@
 use vmsa::maintenance::{Maintenance, TlbiOp, operand_by_intermediate};
 use vmsa::{Bits, Geometry, Granule, IntermediateAddr, Layout, Stage2Attributes};
 
-use super::{Attributes, Regime, Rest};
+use super::{Attributes, HardwareUpdates, Regime, Rest};
 use crate::invalidation::{Depth, Invalidate, Invalidation, TlbFeatures};
 
 impl Attributes for Stage2Attributes {
@@ -19,19 +19,9 @@ impl Attributes for Stage2Attributes {
         Self::READ_WRITE.union(Self::AF).union(Self::DBM).union(Self::EXECUTE).union(Self::SOFTWARE).bits();
     const ACCESS_FLAG: Bits = Self::AF.bits();
     const SHAREABILITY: Bits = Self::INNER_SHAREABLE.bits();
+    const DBM: Bits = Self::DBM.bits();
     const DIRTY: Bits = Self::WRITE.bits();
-    const CLEAN: (Bits, Bits, Bits) = (Self::DBM.bits(), 0, Self::WRITE.bits());
-
-    fn gather(one: Bits, other: Bits) -> Bits {
-        // Dirty is WRITE set.
-        one | other & (Self::ACCESS_FLAG | Self::DIRTY)
-    }
-
-    fn keep_hardware_writes(bits: Bits, before: Bits, after: Bits) -> Bits {
-        let written = after & !before;
-        let is_managed = bits & Self::DBM.bits() != 0;
-        bits | written & Self::ACCESS_FLAG | if is_managed { written & Self::DIRTY } else { 0 }
-    }
+    const CLEAN: Bits = 0;
 }
 
 /// Stage 2 of one virtual machine, changed from EL2.
@@ -62,8 +52,8 @@ pub struct Stage2 {
     pub vmid: u16,
     /// What the TLB maintenance of every CPU can do.
     pub tlb: TlbFeatures,
-    /// VTCR_EL2.HA or HD is set on some CPU, so that walkers write descriptors.
-    pub hardware_updates: bool,
+    /// What walkers write into leaves: the most that VTCR_EL2.{HA, HD} let those of any CPU write.
+    pub hardware_updates: HardwareUpdates,
 }
 
 impl Regime for Stage2 {
@@ -75,7 +65,7 @@ impl Regime for Stage2 {
         geometry.is_stage2()
     }
 
-    fn has_hardware_updates(self) -> bool {
+    fn hardware_updates(self) -> HardwareUpdates {
         self.hardware_updates
     }
 

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use pagetable::{Change, Stage2, TlbFeatures};
+use pagetable::{Change, HardwareUpdates, Stage2, TlbFeatures};
 use vmsa::{Geometry, Granule4K, IntermediateAddr, Layout, LeafSize, Level, PhysAddr, Stage2Attributes, Stage2Memory};
 
 pub(crate) const FULL: TlbFeatures = TlbFeatures { range: true, level_hints: true, repeat: false };
-pub(crate) const GUEST: Stage2 = Stage2 { vmid: 7, tlb: FULL, hardware_updates: false };
+pub(crate) const GUEST: Stage2 = Stage2 { vmid: 7, tlb: FULL, hardware_updates: HardwareUpdates::None };
 
 /// Memory of a guest: read, written, executed, write-back, accessed.
 pub(crate) fn guest_memory() -> Stage2Attributes {

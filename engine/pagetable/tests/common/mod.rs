@@ -9,7 +9,8 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use pagetable::{
-    Census, Change, El1, Licence, Memory, PageTable, Regime, Reserve, Scope, Step, TlbFeatures, Tolerance,
+    Census, Change, El1, HardwareUpdates, Licence, Memory, PageTable, Regime, Reserve, Scope, Step, TlbFeatures,
+    Tolerance,
 };
 use vmsa::{
     Address, AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Layout, LeafSize, Meaning, PhysAddr,
@@ -23,14 +24,14 @@ pub(crate) const TABLES: u64 = 0x8000_0000;
 pub(crate) const KERNEL: El1 = El1 {
     scope: Scope::Global,
     tlb: TlbFeatures { range: true, level_hints: true, repeat: false },
-    hardware_updates: false,
+    hardware_updates: HardwareUpdates::None,
 };
 
 /// The kernel's regime on a CPU without any.
 pub(crate) const PLAIN_KERNEL: El1 = El1 {
     scope: Scope::Global,
     tlb: TlbFeatures { range: false, level_hints: false, repeat: false },
-    hardware_updates: false,
+    hardware_updates: HardwareUpdates::None,
 };
 
 /// An empty page table of the lower half, not live.

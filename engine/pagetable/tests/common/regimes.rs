@@ -1,6 +1,6 @@
 //! What tests that draw at random must know of each regime.
 
-use pagetable::{El1, El2, El2And0, Regime, Scope, Stage2, TlbFeatures};
+use pagetable::{El1, El2, El2And0, HardwareUpdates, Regime, Scope, Stage2, TlbFeatures};
 use vmsa::{AddressHalf, Geometry, Granule, Layout, Level, Stage1Attributes, Stage2Attributes};
 
 /// A regime that tests draw.
@@ -9,7 +9,7 @@ pub(crate) trait Drawn: Regime + std::fmt::Debug {
     const PLAYED: [u64; 8];
 
     /// The regime with these features; `choice` decides whatever else it has.
-    fn drawn(tlb: TlbFeatures, hardware_updates: bool, choice: u16) -> Self;
+    fn drawn(tlb: TlbFeatures, hardware_updates: HardwareUpdates, choice: u16) -> Self;
 
     /// A shape with so many input bits, if there is one; `choice` decides whatever else it has.
     fn shape<G: Granule>(bits: u32, layout: Layout, choice: u8) -> Option<Geometry<G>>;
@@ -27,8 +27,11 @@ pub(crate) trait Drawn: Regime + std::fmt::Debug {
 
     /// Bits of a leaf that hardware may write.
     fn marks(self, bits: u64) -> u64 {
-        let written = if bits & DBM != 0 { WRITE } else { 0 };
-        if self.has_hardware_updates() { ACCESS_FLAG | written } else { 0 }
+        match self.hardware_updates() {
+            HardwareUpdates::None => 0,
+            HardwareUpdates::DirtyState if bits & DBM != 0 => ACCESS_FLAG | WRITE,
+            _ => ACCESS_FLAG,
+        }
     }
 }
 
@@ -50,7 +53,7 @@ macro_rules! two_ranges {
         impl Drawn for $name {
             const PLAYED: [u64; 8] = [DBM, WRITE, ACCESS_FLAG, 1 << 11, 0b100 << 2, 1 << 53, 1 << 54, 1 << 62];
 
-            fn drawn(tlb: TlbFeatures, hardware_updates: bool, choice: u16) -> Self {
+            fn drawn(tlb: TlbFeatures, hardware_updates: HardwareUpdates, choice: u16) -> Self {
                 Self { scope: scope(choice), tlb, hardware_updates }
             }
 
@@ -75,7 +78,7 @@ two_ranges!(El2And0);
 impl Drawn for El2 {
     const PLAYED: [u64; 8] = [DBM, WRITE, ACCESS_FLAG, 1 << 5, 0b100 << 2, 1 << 50, 1 << 54, 1 << 62];
 
-    fn drawn(tlb: TlbFeatures, hardware_updates: bool, _: u16) -> Self {
+    fn drawn(tlb: TlbFeatures, hardware_updates: HardwareUpdates, _: u16) -> Self {
         Self { tlb, hardware_updates }
     }
 
@@ -95,7 +98,7 @@ impl Drawn for El2 {
 impl Drawn for Stage2 {
     const PLAYED: [u64; 8] = [DBM, WRITE, ACCESS_FLAG, 1 << 11, 0b100 << 2, 1 << 53, 1 << 54, 1 << 62];
 
-    fn drawn(tlb: TlbFeatures, hardware_updates: bool, vmid: u16) -> Self {
+    fn drawn(tlb: TlbFeatures, hardware_updates: HardwareUpdates, vmid: u16) -> Self {
         Self { vmid, tlb, hardware_updates }
     }
 

@@ -13,7 +13,7 @@ use guests::console::UART;
 use hardware::platform::Hardware;
 use hardware::translation::{SCTLR_MMU_ON, Translation};
 use hardware::{image, registers};
-use pagetable::{Change, El1, PageTable, Refusal, Reserve, Scope, TlbFeatures};
+use pagetable::{Change, El1, HardwareUpdates, PageTable, Refusal, Reserve, Scope, TlbFeatures};
 use vmsa::registers::{MemoryTypes, TranslationControl, encode_ttbr};
 use vmsa::{AddressHalf, Geometry, Granule4K, Layout, LeafSize, PageSize, PhysAddr, Stage1Attributes, VirtAddr};
 
@@ -25,7 +25,7 @@ pub(crate) type Table = PageTable<'static, Granule4K, El1, Hardware>;
 static HARDWARE: Hardware = unsafe { Hardware::new(0) };
 
 const fn regime(tlb: TlbFeatures) -> El1 {
-    El1 { scope: Scope::Global, tlb, hardware_updates: false }
+    El1 { scope: Scope::Global, tlb, hardware_updates: HardwareUpdates::None }
 }
 
 /// Of CPUs that nothing is known of: no TLBI that one might lack, and every one repeated, should one need it.
