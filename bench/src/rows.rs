@@ -4,6 +4,7 @@ use std::fmt;
 use std::hint::black_box;
 use std::mem::ManuallyDrop;
 
+use seed::{Seed, mix};
 use vmsa::{Level, PageSize};
 
 use crate::case::{Case, Row};
@@ -75,26 +76,10 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// SplitMix64 (Steele, Lea and Flood, 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
-    }
-}
-
-fn mix(mut bits: u64) -> u64 {
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
-}
-
 /// `count` random addresses of a range of `bytes`, at multiples of `step`.
 fn addresses(count: usize, bytes: u64, step: u64) -> Vec<u64> {
-    let mut random = Random(SEED);
-    (0..count).map(|_| INPUT + random.next() % (bytes / step) * step).collect()
+    let mut random = Seed::new(SEED);
+    (0..count).map(|_| INPUT + random.bits() % (bytes / step) * step).collect()
 }
 
 /// A contender at work on one case.

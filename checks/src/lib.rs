@@ -11,7 +11,6 @@
 pub mod check;
 pub mod content;
 pub mod cpu;
-mod digest;
 mod edited;
 pub mod explore;
 pub mod failure;

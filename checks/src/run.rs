@@ -17,10 +17,10 @@ use machine::barrier::Barrier;
 use machine::event::Event;
 use machine::finding::Rule;
 use machine::machine::Outcome;
+use machine::seed::Digest;
 use machine::syndrome::AccessKind;
 
 use crate::cpu::Cpu;
-use crate::digest::Digest;
 use crate::failure::{Failure, Wrong};
 use crate::hardware;
 use crate::host::Host;

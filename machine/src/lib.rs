@@ -19,11 +19,11 @@ pub mod machine;
 pub mod memory;
 pub mod registers;
 pub mod rules;
-pub mod seed;
 pub mod syndrome;
 pub mod tlb;
 pub mod tlbi;
 pub mod trace;
 pub mod walker;
 
+pub use ::seed;
 pub use descriptor::Hierarchy;

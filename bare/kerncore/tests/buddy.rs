@@ -8,7 +8,7 @@ use expect_test::expect;
 use kerncore::buddy::{AddError, Buddy, FreeError, Layout, MAX_ORDER};
 use kerncore::range::PhysicalRange;
 use proptest::prelude::*;
-use support::random::Random;
+use seed::Seed;
 use support::{GIB, KIB, MIB, TIB, range};
 use vmsa::{PageSize, PhysAddr};
 
@@ -181,20 +181,20 @@ proptest! {
     fn blocks_never_overlap_and_all_join_again(seed: u64, size in 0..3usize, steps in 0..600usize) {
         let page_size = PageSize::ALL[size];
         let banks = banks(page_size);
-        let mut random = Random(seed);
+        let mut random = Seed::new(seed);
         let mut given = Given::new();
         with_buddy(page_size, &banks, |buddy| -> Result<(), TestCaseError> {
             let fresh = buddy.to_string();
             let total = buddy.free_bytes();
             for _ in 0..steps {
-                let order = random.below(random_limit(&mut Random(seed)));
-                if random.below(5) < 3 {
+                let order = random.index(random_limit(&mut Seed::new(seed)));
+                if random.index(5) < 3 {
                     let Some(start) = buddy.allocate(order) else { continue };
                     let block = range(start.bits(), buddy.block_bytes(order));
                     prop_assert!(start.is_aligned(buddy.block_bytes(order)));
                     check_new(&given, &banks, block)?;
                     given.insert(start.bits(), (block.end.bits(), order));
-                } else if let Some((&start, &(_, order))) = given.range(random.next() % (1 << 52)..).next() {
+                } else if let Some((&start, &(_, order))) = given.range(random.bits() % (1 << 52)..).next() {
                     given.remove(&start);
                     prop_assert_eq!(buddy.free(PhysAddr::new(start), order), Ok(()));
                     prop_assert!(buddy.free(PhysAddr::new(start), order).is_err());
@@ -217,8 +217,8 @@ proptest! {
         let mut ends: Vec<u64> = cuts.into_iter().chain([0, 40_000]).map(|page| 0x1234_5000 + page * 4096).collect();
         ends.sort();
         let mut pieces: Vec<_> = ends.windows(2).map(|pair| range(pair[0], pair[1] - pair[0])).collect();
-        let mut random = Random(seed);
-        (1..pieces.len()).for_each(|index| pieces.swap(index, random.below(index + 1)));
+        let mut random = Seed::new(seed);
+        (1..pieces.len()).for_each(|index| pieces.swap(index, random.index(index + 1)));
         let layout = Layout::new(PageSize::Size4K, [bank].into_iter());
         let mut notes = vec![0; layout.words()];
         let mut buddy = Buddy::new(&layout, &mut notes).unwrap();
@@ -232,6 +232,6 @@ proptest! {
 }
 
 /// Some runs ask for small blocks only, some for all.
-fn random_limit(random: &mut Random) -> usize {
-    1 + random.below(MAX_ORDER + 2)
+fn random_limit(random: &mut Seed) -> usize {
+    1 + random.index(MAX_ORDER + 2)
 }

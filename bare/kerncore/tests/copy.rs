@@ -97,15 +97,15 @@ fn a_copy_that_does_not_fit_and_an_original_that_is_none() {
 #[test]
 fn damaged_trees_are_copied_or_refused() {
     let seed = 0x5eed_c0de;
-    let mut random = support::random::Random(seed);
+    let mut random = seed::Seed::new(seed);
     let blob = tree::soc().to_dtb();
     let edits = edits("quiet", &[range(RAM, 4 * MIB)]);
     let (mut copies, mut refusals) = (0, 0);
     for round in 0..5000 {
         let mut damaged = blob.clone();
-        for _ in 0..=random.below(8) {
-            let at = random.below(damaged.len());
-            damaged[at] = random.next() as u8;
+        for _ in 0..=random.index(8) {
+            let at = random.index(damaged.len());
+            damaged[at] = random.bits() as u8;
         }
         let mut to = vec![0; blob.len() + 256];
         match copy(&damaged, &edits, &mut to) {

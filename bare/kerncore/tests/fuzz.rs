@@ -2,8 +2,8 @@
 
 mod support;
 
+use seed::Seed;
 use support::fuzz::{damage, fuzz_device_tree, seeds};
-use support::random::Random;
 use support::{hostile, read};
 
 #[test]
@@ -25,9 +25,9 @@ fn every_truncation_is_survived() {
 
 #[test]
 fn noise_is_survived() {
-    let mut random = Random(1);
+    let mut random = Seed::new(1);
     for length in 0..500 {
-        let mut bytes: Vec<u8> = (0..length * 4).map(|_| random.next() as u8).collect();
+        let mut bytes: Vec<u8> = (0..length * 4).map(|_| random.bits() as u8).collect();
         fuzz_device_tree(&bytes);
         if let Some(magic) = bytes.first_chunk_mut() {
             *magic = 0xd00d_feed_u32.to_be_bytes();

@@ -7,10 +7,9 @@
 use core::ops::Range;
 
 use kerncore::list::List;
+use seed::Seed;
 use vmsa::TlbiOp;
 use vmsa::maintenance::TlbiName;
-
-use crate::random::Random;
 
 /// Addresses that can be listed, and resizes that can be under way at a time.
 pub const MAX_ADDRESSES: usize = 8;
@@ -94,7 +93,7 @@ pub enum Strike {
 #[derive(Clone, Copy, Debug)]
 pub struct Conflicts {
     settings: Settings,
-    random: Random,
+    random: Seed,
     /// TLBIs that are still to pass before the first moment.
     to_pass: u64,
     /// What the guest is resizing, as it has announced: start and end.
@@ -113,7 +112,7 @@ impl Conflicts {
     pub const fn new(settings: Settings) -> Self {
         Self {
             settings,
-            random: Random::new(settings.seed),
+            random: Seed::new(settings.seed),
             to_pass: settings.after,
             resizes: List::new((0, 0)),
             struck_addresses: 0,

@@ -17,5 +17,4 @@ pub mod conflicts;
 pub mod counts;
 pub mod identity;
 pub mod options;
-pub mod random;
 pub mod realm;

@@ -10,12 +10,13 @@ use std::convert::Infallible;
 use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 
-use common::random::{Bytes, Random};
+use common::random::Bytes;
 use common::regimes::Drawn;
 use pagetable::{
     Census, Change, El1, El2, El2And0, HardwareUpdates, Licence, PageTable, Platform, Refusal, Reserve, Slot, Stage2,
     Summary, TlbFeatures, Tolerance,
 };
+use seed::Seed;
 use vmsa::{
     Address, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level,
     Maintenance, PhysAddr,
@@ -40,9 +41,9 @@ fn feed(name: &'static str, target: impl Fn(&mut Bytes<'_>)) {
     let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
     let turn = |seed: u64| {
         let _turn = Turn(name, seed);
-        let mut random = Random(seed);
+        let mut random = Seed::new(seed);
         let length = 64 << random.below(5);
-        target(&mut Bytes(&random.bytes(length)));
+        target(&mut Bytes(&random.bytes().take(length).collect::<Vec<u8>>()));
     };
     match (number("VELLUM_FUZZ_SEED"), number("VELLUM_FUZZ_SECONDS")) {
         (Some(seed), _) => turn(seed),

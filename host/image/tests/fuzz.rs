@@ -5,30 +5,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use image::fuzz;
+use seed::Seed;
 
 /// Turns of a plain run.
 const TURNS: u64 = 300;
-
-/// Numbers that look random, from a seed alone (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-
-    fn bytes(&mut self, count: usize) -> Vec<u8> {
-        std::iter::repeat_with(|| self.next() as u8).take(count).collect()
-    }
-}
 
 /// Names the seed of a turn that panics.
 struct Turn(&'static str, u64);
@@ -42,11 +22,11 @@ impl Drop for Turn {
 }
 
 /// Calls `target` with what `make` makes of each seed.
-fn feed(name: &'static str, make: impl Fn(&mut Random) -> Vec<u8>, target: impl Fn(&[u8])) {
+fn feed(name: &'static str, make: impl Fn(&mut Seed) -> Vec<u8>, target: impl Fn(&[u8])) {
     let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
     let turn = |seed: u64| {
         let _turn = Turn(name, seed);
-        target(&make(&mut Random(seed)));
+        target(&make(&mut Seed::new(seed)));
     };
     if let Some(seed) = number("VELLUM_FUZZ_SEED") {
         return turn(seed);
@@ -62,11 +42,11 @@ fn feed(name: &'static str, make: impl Fn(&mut Random) -> Vec<u8>, target: impl 
 }
 
 /// Words that are often tables within `size` bytes, often leaves, sometimes anything.
-fn words(random: &mut Random, size: usize) -> Vec<u8> {
+fn words(random: &mut Seed, size: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(size);
     while bytes.len() < size {
-        let word = random.next();
-        let word = match random.below(8) {
+        let word = random.bits();
+        let word = match random.index(8) {
             0..=2 => (word % size as u64) & !0xfff | 0b11,
             3..=4 => word & 0x0000_ffff_ffff_f000 | 0x703,
             5 => 0,
@@ -74,7 +54,7 @@ fn words(random: &mut Random, size: usize) -> Vec<u8> {
             _ => word,
         };
         // Runs of one word, as real tables have.
-        let run = 1 + if random.below(4) == 0 { random.below(64) } else { 0 };
+        let run = 1 + if random.index(4) == 0 { random.index(64) } else { 0 };
         for _ in 0..run {
             bytes.extend(word.to_le_bytes());
         }
@@ -84,9 +64,9 @@ fn words(random: &mut Random, size: usize) -> Vec<u8> {
 
 #[test]
 fn walks_end_and_cover_the_input_space() {
-    let make = |random: &mut Random| {
-        let head = random.bytes(4);
-        let size = 0x1000 << random.below(6);
+    let make = |random: &mut Seed| {
+        let head: Vec<u8> = random.bytes().take(4).collect();
+        let size = 0x1000 << random.index(6);
         [head, words(random, size)].concat()
     };
     feed("walks_end", make, fuzz::walk_any);
@@ -99,11 +79,11 @@ fn searches_end() {
 
 #[test]
 fn registers_name_roots_or_none() {
-    let make = |random: &mut Random| {
+    let make = |random: &mut Seed| {
         // Each register is as a kernel has it, or anything.
         let mut bytes = words(random, 17 * 8);
-        for at in [64, 128].into_iter().filter(|_| random.below(3) > 0).collect::<Vec<_>>() {
-            bytes[at..at + 8].copy_from_slice(&(0x15_b510_3510u64 ^ 1 << random.below(64)).to_le_bytes());
+        for at in [64, 128].into_iter().filter(|_| random.index(3) > 0).collect::<Vec<_>>() {
+            bytes[at..at + 8].copy_from_slice(&(0x15_b510_3510u64 ^ 1 << random.index(64)).to_le_bytes());
         }
         bytes
     };
@@ -114,14 +94,14 @@ fn registers_name_roots_or_none() {
 #[test]
 fn cores_open_or_say_why() {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-core-{}", std::process::id()));
-    let make = |random: &mut Random| {
+    let make = |random: &mut Seed| {
         let mut bytes = core();
-        for _ in 0..random.below(8) {
-            let end = 200 + random.below(4000);
-            let at = random.below(end.min(bytes.len()));
-            bytes[at] = random.next() as u8;
+        for _ in 0..random.index(8) {
+            let end = 200 + random.index(4000);
+            let at = random.index(end.min(bytes.len()));
+            bytes[at] = random.bits() as u8;
         }
-        let cut = random.below(2) * random.below(bytes.len());
+        let cut = random.index(2) * random.index(bytes.len());
         bytes.truncate(bytes.len() - cut);
         bytes
     };
@@ -152,7 +132,7 @@ fn core() -> Vec<u8> {
     bytes.extend(b"VMCOREINFO\0\0");
     bytes.extend(text);
     bytes.resize(0x1000, 0);
-    bytes.extend(words(&mut Random(1), 0x4000));
+    bytes.extend(words(&mut Seed::new(1), 0x4000));
     bytes
 }
 
@@ -170,10 +150,10 @@ fn an_unchanged_core_opens() {
 /// Replies of a stub, right in form, with any content; or any bytes.
 #[test]
 fn stubs_answer_or_do_not() {
-    let make = |random: &mut Random| {
+    let make = |random: &mut Seed| {
         let mut bytes = Vec::new();
-        for _ in 0..random.below(12) {
-            let text = match random.below(8) {
+        for _ in 0..random.index(12) {
+            let text = match random.index(8) {
                 0 => b"PacketSize=100;multiprocess+".to_vec(),
                 1 => b"l<target><reg name=\"TCR_EL1\"/><xi:include href=\"a\"/></target>".to_vec(),
                 2 => b"mp01.01".to_vec(),
@@ -181,8 +161,8 @@ fn stubs_answer_or_do_not() {
                 4 => b"OK".to_vec(),
                 5 => b"0011223344556677".to_vec(),
                 _ => {
-                    let count = random.below(40);
-                    random.bytes(count).into_iter().filter(|byte| !b"#$}*".contains(byte)).collect()
+                    let count = random.index(40);
+                    random.bytes().take(count).filter(|byte| !b"#$}*".contains(byte)).collect()
                 }
             };
             let sum = text.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
@@ -191,12 +171,12 @@ fn stubs_answer_or_do_not() {
         bytes
     };
     feed("stubs_answer", make, fuzz::stub_any);
-    feed("stubs_answer", |random| random.bytes(200), fuzz::stub_any);
+    feed("stubs_answer", |random| random.bytes().take(200).collect(), fuzz::stub_any);
 }
 
 #[test]
 fn texts_parse_or_do_not() {
-    let make = |random: &mut Random| {
+    let make = |random: &mut Seed| {
         let parts: [&[u8]; 10] = [
             b"FlatView #0\n AS \"memory\", root: system\n",
             b"  0000000040000000-00000000bfffffff (prio 0, ram): r0\n",
@@ -210,12 +190,12 @@ fn texts_parse_or_do_not() {
             b"NUMBER(PHYS_OFFSET)=-1\n",
         ];
         let mut bytes = Vec::new();
-        for _ in 0..random.below(12) {
-            bytes.extend(parts[random.below(parts.len())]);
+        for _ in 0..random.index(12) {
+            bytes.extend(parts[random.index(parts.len())]);
         }
-        if random.below(2) == 0 && !bytes.is_empty() {
-            let at = random.below(bytes.len());
-            bytes[at] = random.next() as u8;
+        if random.index(2) == 0 && !bytes.is_empty() {
+            let at = random.index(bytes.len());
+            bytes[at] = random.bits() as u8;
         }
         bytes
     };

@@ -9,8 +9,8 @@ use kerncore::memory_map::{MAX_RANGES, MemoryMap, Occupants};
 use kerncore::range::{PHYSICAL_END, PhysicalRange};
 use vmsa::{PageSize, PhysAddr};
 
-use super::random::Random;
 use super::{MIB, read, tree};
+use seed::Seed;
 
 /// Takes `bytes` all the way from a blob to an allocator, and checks what must hold on the way.
 pub(crate) fn fuzz_device_tree(bytes: &[u8]) {
@@ -94,38 +94,38 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
 
 /// A few damages to one of `seeds`, all chosen by `seed`.
 pub(crate) fn damage(seeds: &[Vec<u8>], seed: u64) -> Vec<u8> {
-    let mut random = Random(seed);
-    let mut blob = seeds[random.below(seeds.len())].clone();
-    for _ in 0..=random.below(6) {
+    let mut random = Seed::new(seed);
+    let mut blob = seeds[random.index(seeds.len())].clone();
+    for _ in 0..=random.index(6) {
         damage_once(&mut blob, &mut random);
     }
     blob
 }
 
-fn damage_once(blob: &mut Vec<u8>, random: &mut Random) {
+fn damage_once(blob: &mut Vec<u8>, random: &mut Seed) {
     if blob.len() < 64 {
         return;
     }
     let words = blob.len() / 4;
-    let [one, other] = [4 * random.below(words), 4 * random.below(words)];
-    let lies = [0, 1, 2, 3, 4, 5, 8, 9, 0x20, 0x7fff_ffff, 0x8000_0000, u32::MAX, u32::MAX - 3, random.next() as u32];
+    let [one, other] = [4 * random.index(words), 4 * random.index(words)];
+    let lies = [0, 1, 2, 3, 4, 5, 8, 9, 0x20, 0x7fff_ffff, 0x8000_0000, u32::MAX, u32::MAX - 3, random.bits() as u32];
     let lie = random.pick(&lies).to_be_bytes();
-    match random.below(9) {
-        0 => blob[one] ^= 1 << random.below(8),
-        1 => blob[one + 3] = random.next() as u8,
+    match random.index(9) {
+        0 => blob[one] ^= 1 << random.index(8),
+        1 => blob[one + 3] = random.bits() as u8,
         2 => blob[one..one + 4].copy_from_slice(&lie),
         // A header field, the magic and the version left alone most of the time.
         3 => {
-            let field = 4 * random.pick(&[1, 2, 3, 4, 8, 9, 9, 8, 1]);
+            let field = 4 * *random.pick(&[1, 2, 3, 4, 8, 9, 9, 8, 1]);
             blob[field..field + 4].copy_from_slice(&lie);
         }
-        4 => blob.truncate(random.below(blob.len())),
+        4 => blob.truncate(random.index(blob.len())),
         5 => (0..4).for_each(|index| blob.swap(one + index, other + index)),
         6 => {
-            let length = random.below(64).min(blob.len() - one.max(other));
+            let length = random.index(64).min(blob.len() - one.max(other));
             blob.copy_within(one..one + length, other);
         }
-        7 => drop(blob.drain(one..(one + 4 * random.below(16)).min(words * 4))),
+        7 => drop(blob.drain(one..(one + 4 * random.index(16)).min(words * 4))),
         _ => {
             let token = find_token(blob, one);
             blob[token..token + 4].copy_from_slice(&lie);

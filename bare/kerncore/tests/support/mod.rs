@@ -3,7 +3,6 @@
 
 pub(crate) mod fuzz;
 pub(crate) mod hostile;
-pub(crate) mod random;
 pub(crate) mod tree;
 
 use kerncore::devicetree::{self, MachineDescription};

@@ -3,9 +3,9 @@
 use core::ops::Range;
 
 use kerncore::list::List;
+use seed::Seed;
 
 use super::{ACCEPT, Answer, ERROR_UNKNOWN, GRANULE_BYTES, REJECT, SUCCESS, Space, State, error};
-use crate::random::Random;
 
 /// Addresses that can be listed.
 pub const MAX_ADDRESSES: usize = 8;
@@ -61,7 +61,7 @@ pub enum Decision {
 #[derive(Clone, Copy, Debug)]
 pub struct Host {
     settings: Settings,
-    random: Random,
+    random: Seed,
     /// Requests that are still to pass.
     to_pass: u64,
     /// Listed addresses whose request is still to be refused.
@@ -71,7 +71,7 @@ pub struct Host {
 impl Host {
     /// Nothing was asked of it.
     pub const fn new(settings: Settings) -> Self {
-        let random = Random::new(settings.seed);
+        let random = Seed::new(settings.seed);
         Self { settings, random, to_pass: settings.after, listed: settings.addresses }
     }
 

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use guests::rsi;
 use hardware::guest::{execute, fetch, read_exceptions};
 use hardware::image;
-use moncore::random::Random;
+use seed::Seed;
 
 /// Where 2 MiB of the monitor's memory start: its image, and its tables.
 pub(crate) static HIDDEN_BELOW: AtomicU64 = AtomicU64::new(0);
@@ -79,12 +79,12 @@ fn is_own(first: u64, second: u64) -> bool {
 /// The attempts of one CPU.
 pub(crate) struct Attempts {
     cpu: usize,
-    random: Random,
+    random: Seed,
 }
 
 impl Attempts {
     pub(crate) const fn new(cpu: usize, seed: u64) -> Self {
-        Self { cpu, random: Random::of_cpu(seed, cpu) }
+        Self { cpu, random: Seed::of_cpu(seed, cpu) }
     }
 
     /// Makes one attempt. Whether something answered that must not.
@@ -108,7 +108,7 @@ impl Attempts {
             return;
         }
         let immediate = if self.random.bits().is_multiple_of(16) { self.random.bits() as u32 & 0xffff } else { 0 };
-        let instruction = self.random.pick(&[HVC, SMC]) | immediate << 5;
+        let instruction = *self.random.pick(&[HVC, SMC]) | immediate << 5;
         let arguments = [function.into(), self.address(), self.random.bits(), self.address()];
         // SAFETY: a call changes x0 to x17 at most, and none of these ends anything.
         unsafe { execute(self.cpu, instruction, arguments) };
@@ -119,7 +119,7 @@ impl Attempts {
     fn ask_realm(&mut self) {
         let function = match self.random.bits() % 2 {
             0 => rsi::VERSION + self.random.bits() as u32 % 32,
-            _ => self.random.pick(&[rsi::IPA_STATE_SET, rsi::IPA_STATE_GET, rsi::REALM_CONFIG, rsi::HOST_CALL]),
+            _ => *self.random.pick(&[rsi::IPA_STATE_SET, rsi::IPA_STATE_GET, rsi::REALM_CONFIG, rsi::HOST_CALL]),
         };
         let (one, other) = (self.argument(), self.argument());
         let is_ordered = !self.random.bits().is_multiple_of(8);
@@ -134,7 +134,7 @@ impl Attempts {
         // Whether it is there depends on who shared it last.
         let address = self.argument();
         if !is_own(address, address) {
-            let access = self.random.pick(&ACCESSES);
+            let access = *self.random.pick(&ACCESSES);
             // SAFETY: it writes nothing but x0 to x3, and memory that is not this program's.
             unsafe { execute(self.cpu, access, [self.random.bits(), address | 8, 0, 0]) };
         }
@@ -149,7 +149,7 @@ impl Attempts {
             2 => self.playground() + UNPROTECTED.load(Ordering::Relaxed),
             _ => self.playground(),
         };
-        start & !self.random.pick(&MASKS)
+        start & !*self.random.pick(&MASKS)
     }
 
     /// An address of memory that this program does not use.
@@ -191,7 +191,7 @@ impl Attempts {
 
     fn access(&mut self) -> bool {
         let address = self.address();
-        let instruction = self.random.pick(&ACCESSES);
+        let instruction = *self.random.pick(&ACCESSES);
         let before = read_exceptions();
         // SAFETY: it writes nothing but x0 to x3, and memory that is not this program's.
         unsafe { execute(self.cpu, instruction, [self.random.bits(), address + 8, 0, 0]) };
@@ -214,7 +214,7 @@ impl Attempts {
             1 => HIDDEN_ABOVE.load(Ordering::Relaxed),
             2 => HIDDEN_BELOW.load(Ordering::Relaxed) + unprotected,
             3 => HIDDEN_ABOVE.load(Ordering::Relaxed) + unprotected,
-            _ => self.random.pick(&NOWHERE),
+            _ => *self.random.pick(&NOWHERE),
         };
         start + ((self.random.bits() % (HIDDEN_BYTES - 64)) & !7)
     }

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use guests::rsi::{self, EMPTY, IPA_STATE_GET, RAM, SUCCESS};
-use moncore::random::Random;
+use seed::Seed;
 
 use crate::access::{Outcome, PAGES, range, read, unprotected, write};
 use crate::checks::{Found, SCRUBBED, expect, expect_outcome};
@@ -13,7 +13,7 @@ use crate::{ROUNDS, SEED, refusals};
 type Model = [(u64, u64); PAGES];
 
 pub(crate) fn at_random(cpu: usize) -> Result<(), Found> {
-    let mut random = Random::of_cpu(SEED.load(Ordering::Relaxed), cpu);
+    let mut random = Seed::of_cpu(SEED.load(Ordering::Relaxed), cpu);
     let (base, top) = range(cpu, 0, PAGES);
     refusals::set(base, top, RAM)?;
     let mut model = [(RAM, 0); PAGES];

@@ -21,8 +21,8 @@ use hardware::guest::translating::turn_on;
 use hardware::translation::Translation;
 use hardware::{image, interrupts, registers};
 use kerncore::command_line::Words;
-use moncore::random::Random;
 use pagetable::{Census, Change, El1, Licence, TlbFeatures, Tolerance};
+use seed::Seed;
 use vmsa::{IdRegisters, Midr, VirtAddr};
 
 use finish::{Check, WHERE_ANNOUNCED};
@@ -162,7 +162,7 @@ fn run(mut map: Map, cpus: usize, options: &Options) -> ! {
     say!("# resizing");
     let level = census.weakest().level();
     say!("{} CPUs, BBM level of all: {level}, resizer.seed={}", census.cpus(), options.seed);
-    let (random, worker) = (Random::new(!options.seed), Worker::new(0, options.seed));
+    let (random, worker) = (Seed::new(!options.seed), Worker::new(0, options.seed));
     let mut resizer = Resizer { map, random, worker, cpus, is_told: options.is_told, tally: Tally::default() };
     match census.tolerated() {
         None => say!("nothing is resized: not every CPU tolerates it"),
@@ -180,7 +180,7 @@ fn run(mut map: Map, cpus: usize, options: &Options) -> ! {
 /// The boot CPU's work.
 struct Resizer {
     map: Map,
-    random: Random,
+    random: Seed,
     worker: Worker,
     /// How many CPUs there are; the others have the numbers from 1 on.
     cpus: usize,

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::guest::CPUS;
 use hardware::guest::translating::{call_at_el0, call_at_el1};
-use moncore::random::Random;
+use seed::Seed;
 
 use crate::conflicts;
 use crate::map::{self, ARENA, BLOCK_BYTES, BLOCK_PAGES, CODE_BLOCKS, DATA_BLOCKS, PAGE_BYTES, block};
@@ -57,13 +57,13 @@ pub(crate) fn totals() -> (u64, u64) {
 /// One CPU's work.
 pub(crate) struct Worker {
     cpu: usize,
-    random: Random,
+    random: Seed,
 }
 
 impl Worker {
     /// A worker with choices of its own.
     pub(crate) const fn new(cpu: usize, seed: u64) -> Self {
-        Self { cpu, random: Random::of_cpu(seed, cpu) }
+        Self { cpu, random: Seed::of_cpu(seed, cpu) }
     }
 
     /// Does one thing: if a block is announced, in that block.
