@@ -299,4 +299,8 @@ pub enum Instruction {
     Wake,
     /// BRK.
     Break { number: u16 },
+    /// UDF.
+    Undefined,
+    /// AT of stage 1: the translation of an address for an access at `level`, to PAR_EL1.
+    Translate { level: Level, is_write: bool, address: General },
 }

@@ -21,6 +21,8 @@ pub enum System {
     VectorBase(Level),
     /// HPFAR_EL2.
     FaultIntermediate,
+    /// PAR_EL1.
+    Translated,
     /// SP_EL0, SP_EL1, SP_EL2.
     Stack(Level),
     /// CurrentEL.
@@ -104,6 +106,7 @@ const TABLE: &[Row] = &[
     row("SPSel", [3, 0, 4, 2, 0], System::StackSelect),
     row("CurrentEL", [3, 0, 4, 2, 2], System::CurrentLevel),
     row("DAIF", [3, 3, 4, 2, 1], System::Masks),
+    row("PAR_EL1", [3, 0, 7, 4, 0], System::Translated),
     other("TPIDR_EL0", [3, 3, 13, 0, 2]),
     other("TPIDRRO_EL0", [3, 3, 13, 0, 3]),
     other("TPIDR_EL1", [3, 0, 13, 0, 4]),

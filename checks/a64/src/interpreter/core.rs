@@ -9,28 +9,41 @@ use machine::syndrome::FaultKind;
 use crate::instruction::{Flag, General, Instruction, Operand, Operation, StateField, When, Width};
 use crate::registers::System;
 
-/// A fault that a CPU took.
+/// Why a CPU took a synchronous exception.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Cause {
+    /// An access that is not translated, or not permitted.
+    Access(FaultKind),
+    /// SVC.
+    Call,
+    /// An instruction that is undefined.
+    Undefined,
+}
+
+/// An exception that a CPU took.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Taken {
     /// Address of the instruction.
     pub place: u64,
-    /// Input address of the access.
-    pub address: u64,
+    /// Input address of the access, if there was one.
+    pub address: Option<u64>,
     /// Why.
-    pub kind: FaultKind,
+    pub cause: Cause,
 }
 
-/// What happens when an access faults.
+/// What happens at an access that faults, an SVC and an undefined instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OnFault {
     /// An exception to the vectors in VBAR.
     Vectors,
-    /// The thread goes on at this address; ERET returns.
+    /// An exception to EL1, whose handler is at this address; ERET returns.
     Handler(u64),
     /// The thread ends.
     End,
     /// The thread goes on with the next instruction.
     Skip,
+    /// Something mends what it can and returns: the instruction is executed again.
+    Retry,
 }
 
 /// Negative, zero, carry, overflow.
@@ -142,7 +155,7 @@ impl Core {
         }
     }
 
-    /// Faults that it took, each once, in order.
+    /// Exceptions that it took, each once, in order; an HVC is none of them.
     pub fn taken(&self) -> &[Taken] {
         &self.taken
     }
@@ -156,7 +169,7 @@ impl Core {
         self.place += 4;
     }
 
-    pub(super) fn note_fault(&mut self, taken: Taken) {
+    pub(super) fn note(&mut self, taken: Taken) {
         if let Err(at) = self.taken.binary_search(&taken) {
             self.taken.insert(at, taken);
         }

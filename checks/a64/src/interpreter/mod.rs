@@ -6,6 +6,6 @@ mod memory;
 mod order;
 mod step;
 
-pub use core::{Core, OnFault, Taken};
+pub use core::{Cause, Core, OnFault, Taken};
 pub use memory::Access;
 pub use step::{Next, State};

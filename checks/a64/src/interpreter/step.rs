@@ -9,9 +9,9 @@ use machine::event::Level;
 use machine::finding::Finding;
 use machine::machine::{Machine, Outcome, Way};
 use machine::registers::Ets;
-use machine::syndrome::Fault;
+use machine::syndrome::{AccessKind, Fault};
 
-use super::core::{Core, OnFault, Taken};
+use super::core::{Cause, Core, OnFault, Taken};
 use super::memory::{self, Access};
 use super::order::Order;
 use crate::instruction::{Instruction, Width};
@@ -101,9 +101,12 @@ impl State {
     pub fn step(&self, cpu: usize, code: &BTreeMap<u64, Instruction>) -> Vec<Next> {
         let core = &self.cores[cpu];
         let Some(instruction) = code.get(&core.place()).filter(|_| !core.has_ended) else { return Vec::new() };
-        let mut nexts = match memory::target(core, instruction) {
-            Some(access) => self.access(cpu, instruction, &access),
-            None => {
+        let mut nexts = match (memory::target(core, instruction), *instruction) {
+            (Some(access), _) => self.access(cpu, instruction, &access),
+            (None, Instruction::Translate { level, is_write, address }) => {
+                self.translate(cpu, level, is_write, core.general(address))
+            }
+            (None, _) => {
                 let mut state = self.clone();
                 state.execute(cpu, instruction);
                 vec![Next { state, way: None }]
@@ -111,6 +114,35 @@ impl State {
         };
         nexts.iter_mut().for_each(|next| next.state.settle(cpu, code));
         nexts
+    }
+
+    /// AT, by every way that an access could go. Hardware may leave the access flag alone, and does so here.
+    fn translate(&self, cpu: usize, level: Level, is_write: bool, address: u64) -> Vec<Next> {
+        let mut asked = self.machine.clone();
+        if self.cores[cpu].level != level {
+            asked.enter(cpu as u8, level);
+        }
+        let kind = if is_write { AccessKind::Write } else { AccessKind::Read };
+        let mut outcomes: Vec<Outcome> = asked.ways(cpu as u8, address, kind).iter().map(|way| way.outcome).collect();
+        outcomes.sort_unstable();
+        outcomes.dedup();
+        let is_choice = outcomes.len() > 1;
+        let lead = |outcome: Outcome| {
+            let mut state = self.clone();
+            let core = &mut state.cores[cpu];
+            core.set_system(
+                System::Translated,
+                match outcome {
+                    Outcome::Translated(physical) => physical & !0xfff,
+                    Outcome::Fault(fault) => {
+                        1 | (fault.esr(kind, true) & 0x3f) << 1 | u64::from(fault.is_stage2) << 9 | 1 << 11
+                    }
+                },
+            );
+            core.go_on();
+            Next { state, way: is_choice.then_some(outcome) }
+        };
+        outcomes.into_iter().map(lead).collect()
     }
 
     /// The access that `instruction` would make on `cpu`, if it makes one.
@@ -144,11 +176,14 @@ impl State {
                 machine.write_register(number, register, core.general(from));
             }
             Instruction::WriteSystem { register, from } => core.set_system(register, core.general(from)),
-            Instruction::Call { level, number } => {
-                let class = if level == Level::El2 { 0x16 } else { 0x15 };
+            Instruction::Call { level: Level::El2, number } => {
                 core.go_on();
-                return self.take(cpu, level, class << 26 | 1 << 25 | u64::from(number));
+                return self.take(cpu, Level::El2, 0x16 << 26 | 1 << 25 | u64::from(number));
             }
+            Instruction::Call { number, .. } => {
+                return self.exception(cpu, Cause::Call, 4, 0x15 << 26 | 1 << 25 | u64::from(number));
+            }
+            Instruction::Undefined => return self.undefined(cpu),
             Instruction::Return => {
                 let level = core.level;
                 core.set_state_bits(core.system(System::SavedState(level)));
@@ -161,10 +196,39 @@ impl State {
         self.cores[cpu].go_on();
     }
 
-    /// The next instruction is undefined: an exception to the vectors of the same level.
+    /// The next instruction is undefined.
     pub fn undefined(&mut self, cpu: usize) {
-        let level = self.cores[cpu].level;
-        self.take(cpu, level, 1 << 25);
+        self.exception(cpu, Cause::Undefined, 0, 1 << 25);
+    }
+
+    /// An exception that is no fault of an access, by whatever that is to do; the address to return to is `beyond` the
+    /// instruction.
+    fn exception(&mut self, cpu: usize, cause: Cause, beyond: u64, syndrome: u64) {
+        let core = &mut self.cores[cpu];
+        core.note(Taken { place: core.place(), address: None, cause });
+        if !self.goes_around(cpu) {
+            let core = &mut self.cores[cpu];
+            core.go_to(core.place() + beyond);
+            let level = core.level.max(Level::El1);
+            self.take(cpu, level, syndrome);
+        }
+    }
+
+    /// True when nobody handles exceptions of `cpu`, and the thread has done what stands in the place of a handler.
+    fn goes_around(&mut self, cpu: usize) -> bool {
+        let core = &mut self.cores[cpu];
+        match core.on_fault {
+            OnFault::End => core.has_ended = true,
+            OnFault::Skip => core.go_on(),
+            // Entry and return of an exception are context synchronization events.
+            OnFault::Retry => {
+                let level = core.level;
+                self.machine.enter(cpu as u8, level);
+                self.orders[cpu].synchronize();
+            }
+            OnFault::Handler(_) | OnFault::Vectors => return false,
+        }
+        true
     }
 
     /// An exception to `level`; the address to return to is the program counter.
@@ -178,7 +242,10 @@ impl State {
         core.set_system(System::Return(level), core.place());
         core.set_system(System::SavedState(level), core.state_bits());
         core.set_system(System::Syndrome(level), syndrome);
-        core.go_to(core.system(System::VectorBase(level)) + offset);
+        core.go_to(match core.on_fault {
+            OnFault::Handler(handler) => handler,
+            _ => core.system(System::VectorBase(level)) + offset,
+        });
         (core.level, core.has_own_stack) = (level, true);
         core.mask_all();
         self.machine.enter(cpu as u8, level);
@@ -228,25 +295,14 @@ impl State {
     pub fn fault(&mut self, cpu: usize, access: &Access, fault: Fault) {
         let Access { address, kind, .. } = *access;
         let core = &mut self.cores[cpu];
-        core.note_fault(Taken { place: core.place(), address, kind: fault.kind });
-        match core.on_fault {
-            OnFault::End => core.has_ended = true,
-            OnFault::Skip => core.go_on(),
-            OnFault::Handler(handler) => {
-                core.set_system(System::Return(core.level), core.place());
-                core.set_system(System::SavedState(core.level), core.state_bits());
-                core.go_to(handler);
-                let level = core.level;
-                self.machine.enter(cpu as u8, level);
-                self.orders[cpu].synchronize();
-            }
-            OnFault::Vectors => {
-                let level = if fault.is_stage2 || core.level == Level::El2 { Level::El2 } else { Level::El1 };
-                core.set_system(System::FaultAddress(level), address);
-                core.set_system(System::FaultIntermediate, fault.hpfar());
-                let syndrome = fault.esr(kind, core.level == level);
-                self.take(cpu, level, syndrome);
-            }
+        core.note(Taken { place: core.place(), address: Some(address), cause: Cause::Access(fault.kind) });
+        if !self.goes_around(cpu) {
+            let core = &mut self.cores[cpu];
+            let level = if fault.is_stage2 || core.level == Level::El2 { Level::El2 } else { Level::El1 };
+            core.set_system(System::FaultAddress(level), address);
+            core.set_system(System::FaultIntermediate, fault.hpfar());
+            let syndrome = fault.esr(kind, core.level == level);
+            self.take(cpu, level, syndrome);
         }
     }
 }
