@@ -1,9 +1,8 @@
 //! What a test asks of its final states.
 
 use a64::instruction::{General, Width};
-use a64::interpreter::Core;
+use a64::interpreter::{Cause, Core};
 use a64::registers::System;
-use machine::syndrome::FaultKind;
 
 /// Something with a value in a final state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -12,6 +11,8 @@ pub enum Term {
     Constant(u64),
     /// A general-purpose register of a thread.
     Register(usize, General),
+    /// Some of its bits.
+    Part(usize, General, u64),
     /// Where a thread ended.
     Place(usize),
     /// A system register of a thread.
@@ -27,16 +28,16 @@ pub enum Condition {
     Constant(bool),
     /// Equality.
     Equal(Term, Term),
-    /// A thread took a fault: at this instruction, for this page, of this kind, where given.
+    /// A thread took an exception: at this instruction, for this address, for this cause, where given.
     Fault {
         /// Thread.
         thread: usize,
         /// Address of the instruction.
         place: Option<u64>,
-        /// An address in the page.
-        address: Option<u64>,
+        /// An address, and the bits of it that count.
+        address: Option<(u64, u64)>,
         /// Why.
-        kind: Option<FaultKind>,
+        cause: Option<Cause>,
     },
     /// Not.
     Not(Box<Self>),
@@ -60,6 +61,7 @@ impl Term {
         match *self {
             Self::Constant(value) => value,
             Self::Register(thread, register) => end.cores[thread].general(register),
+            Self::Part(thread, register, mask) => end.cores[thread].general(register) & mask,
             Self::Place(thread) => end.cores[thread].place(),
             Self::System(thread, register) => end.cores[thread].system(register),
             Self::Memory(address, width) => (end.word)(address & !7) >> ((address & 7) * 8) & width.mask(),
@@ -73,10 +75,11 @@ impl Condition {
         match self {
             Self::Constant(value) => *value,
             Self::Equal(left, right) => left.value(end) == right.value(end),
-            Self::Fault { thread, place, address, kind } => end.cores[*thread].taken().iter().any(|taken| {
+            Self::Fault { thread, place, address, cause } => end.cores[*thread].taken().iter().any(|taken| {
+                let is_there = |(address, mask)| taken.address.is_some_and(|it| it & mask == address & mask);
                 place.is_none_or(|place| place == taken.place)
-                    && address.is_none_or(|address| address >> 12 == taken.address >> 12)
-                    && kind.is_none_or(|kind| kind == taken.kind)
+                    && address.is_none_or(is_there)
+                    && cause.is_none_or(|cause| cause == taken.cause)
             }),
             Self::Not(inner) => !inner.holds(end),
             Self::And(left, right) => left.holds(end) && right.holds(end),
@@ -87,7 +90,9 @@ impl Condition {
     /// The greatest thread that it speaks of.
     pub fn last_thread(&self) -> usize {
         let of_term = |term: &Term| match term {
-            Term::Register(thread, _) | Term::Place(thread) | Term::System(thread, _) => *thread,
+            Term::Register(thread, _) | Term::Part(thread, ..) | Term::Place(thread) | Term::System(thread, _) => {
+                *thread
+            }
             Term::Constant(_) | Term::Memory(..) => 0,
         };
         match self {

@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Parser;
 use litmus::judge;
 use litmus::suite::{self, Done, Item, Sum};
-use terminal::{Ending, Watch, counted, print};
+use terminal::{Ending, Watch, print};
 
 /// What a person asked for.
 #[derive(Parser)]
@@ -75,7 +75,7 @@ fn report(options: &Options, item: &Item, done: &Done, width: Option<usize>) {
 }
 
 fn summary(sum: &Sum, seconds: f64) -> String {
-    let Sum { run, unread, verdicts: [forbidden, required, reached, weaker], contradicted, wrong, states } = sum;
+    let Sum { verdicts: [forbidden, required, reached, weaker], contradicted, wrong, states, .. } = sum;
     let published = forbidden + required + reached + weaker + contradicted;
     let verdicts = format!(
         "published verdicts: {forbidden} forbidden and never reached, {required} required and always so, {reached} allowed \
@@ -88,8 +88,5 @@ fn summary(sum: &Sum, seconds: f64) -> String {
         (1, _) => "1 cannot be read, or is not as its table says\n".to_owned(),
         _ => format!("{wrong} cannot be read, or are not as their table says\n"),
     };
-    format!(
-        "{} run, {unread} not; {states} states, {seconds:.1} s\n{verdicts}{wrong}",
-        counted(*run as u64, "litmus test")
-    )
+    format!("litmus tests: {states} states, {seconds:.1} s\n{verdicts}{wrong}{sum}\n")
 }

@@ -102,10 +102,14 @@ impl Test {
         state
     }
 
-    /// True when a thread has ended where the test has no code for it: in a vector without handler, most of all.
+    /// True when a thread has ended neither behind its code nor by a fault that ends it: in a vector without handler, most
+    /// of all.
     pub fn is_lost(&self, state: &State) -> bool {
         let mut ends = self.threads.iter().zip(state.cores());
-        ends.any(|(thread, core)| thread.on_fault == OnFault::Vectors && !self.ends.contains(&core.place()))
+        ends.any(|(thread, core)| {
+            let has_faulted = || core.taken().iter().any(|taken| taken.place == core.place());
+            !(self.ends.contains(&core.place()) || thread.on_fault == OnFault::End && has_faulted())
+        })
     }
 
     /// True when the condition holds in `state`, which is final.

@@ -143,7 +143,7 @@ mod tests {
             ("a\tF\tunread\tF\tunread\t-\t-\t", "reason"),
             ("a\tF\tnever\tF\tnever\tmaybe\t-\t", "`maybe`"),
         ] {
-            assert!(parse(text).expect_err(text).what.contains(word), "{text}");
+            assert!(parse(text).expect_err(text).what().contains(word), "{text}");
         }
     }
 

@@ -62,7 +62,8 @@ fn wrong(name: &str, row: &str) -> (Vec<String>, Sum) {
 fn a_table_that_tells_the_truth_is_silent() {
     let (wrong, sum) = wrong("true", "unmapped.toml\tA\treached\tF\tnever\tsilent\tsilent\t\n");
     assert_eq!(wrong, Vec::<String>::new());
-    assert_eq!((sum.run, sum.unread, sum.verdicts, sum.contradicted, sum.wrong), (1, 0, [1, 0, 1, 0], 0, 0));
+    assert_eq!((sum.run, sum.verdicts, sum.contradicted, sum.wrong), (1, [1, 0, 1, 0], 0, 0));
+    assert_eq!(sum.to_string(), "1 run, 0 refused");
 }
 
 #[test]
@@ -121,6 +122,37 @@ fn what_is_not_run_is_not_as_published() {
     let items = suite::collect(&[folder]).expect("a good folder");
     let wrong = suite::run(&items[0]).wrong;
     assert!(wrong[0].contains("forbidden by its authors, and not run") && wrong[1].contains("FADD"), "{wrong:?}");
+}
+
+/// What is refused is counted by what stood in the way.
+#[test]
+fn what_is_refused_is_counted_by_construct() {
+    let folder = folder("refused", "");
+    fs::remove_file(folder.join(suite::TABLE)).expect("no table");
+    for (name, code) in
+        [("one", "FADD D0,D1,D2"), ("two", "FADD D0,D1,D2"), ("three", "TLBI FOO"), ("four", "LDR X0 X1")]
+    {
+        fs::write(folder.join(name).with_extension("toml"), TEST.replace("LDR X0,[X1]", code)).expect("a test");
+    }
+    let mut sum = Sum::default();
+    for item in suite::collect(&[folder]).expect("a good folder") {
+        sum.add(&item, &suite::run(&item));
+    }
+    assert_eq!(sum.to_string(), "1 run, 4 refused (instruction FADD: 2, TLBI FOO: 1, instruction LDR: 1)");
+}
+
+/// A test that asks whether its condition always holds shows that it may hold, when it does.
+#[test]
+fn what_always_holds_is_reached() {
+    let folder = folder("always", "unmapped.toml\tA\treached\tF\tnever\ncalls.litmus\tA\nnever.litmus\tA\n");
+    let text = |value: u8| format!("AArch64 calls\n{{\n0:X0=1;\n}}\n P0  ;\n NOP ;\nforall (0:X0={value})\n");
+    fs::write(folder.join("calls.litmus"), text(1)).expect("a test");
+    fs::write(folder.join("never.litmus"), text(2)).expect("a test");
+    let mut sum = Sum::default();
+    for item in suite::collect(&[folder]).expect("a good folder") {
+        sum.add(&item, &suite::run(&item));
+    }
+    assert_eq!((sum.verdicts, sum.contradicted), ([1, 0, 2, 1], 0));
 }
 
 /// A file that is no text is refused with the line.

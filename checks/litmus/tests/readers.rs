@@ -142,10 +142,10 @@ fn mistakes_in_herds_format_are_refused_with_their_line() {
         ("P0:L0,x", "P0:L7,x", 12, "L7"),
         ("P0:L0,x", "P0:L0,w", 12, "`w`"),
         ("exists", "perhaps", 0, "condition"),
-        ("exists", "filter (0:X1=1)\nexists", 12, "`filter` is not supported"),
+        ("exists", "filter (0:X1=1)\nobserved", 13, "`observed` is not supported"),
         ("TTHM=P0:HA", "Variant=vmsa,memtag", 2, "variant `memtag` is not supported"),
-        ("int x=1", "int x[2]={1,2}", 5, "arrays are not supported"),
-        ("exists (0:X1=1", "exists ( /\\ 0:X1=1", 12, "expected `PLACE=VALUE`"),
+        ("int x=1", "int x[2]={1}", 5, "not as many values"),
+        ("exists (0:X1=1", "exists ( /\\ 0:X1=1", 12, "expected `PLACE=VALUE` or `fault(…)` at `/\\`"),
     ] {
         let text = GOOD_HERD.replace(good, bad);
         assert_ne!(text, GOOD_HERD, "{good} is not there");

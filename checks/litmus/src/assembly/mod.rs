@@ -1,5 +1,6 @@
 //! Assembly text to instructions: labels get addresses first, then each statement is decoded by its mnemonic.
 
+mod memory;
 mod names;
 mod operands;
 mod statement;
@@ -77,7 +78,7 @@ pub fn assemble_with(base: u64, lines: &[(usize, &str)], others: &BTreeMap<Strin
     let (mut instructions, mut source) = (BTreeMap::new(), BTreeMap::new());
     for (line, place, text) in statements {
         let label = |name: &str| labels.find(name, place).or_else(|| others.get(name).copied());
-        let instruction = statement::parse(text, &label).map_err(|what| At::line(line, what))?;
+        let instruction = statement::parse(text, &label).map_err(|wrong| At::line(line, wrong))?;
         instructions.insert(place, instruction);
         source.insert(place, text.to_owned());
     }
@@ -134,7 +135,7 @@ mod tests {
         ] {
             let error = code(text).expect_err(text);
             assert_eq!(error.line, line, "{text}");
-            assert!(error.what.contains(word), "{text}: {}", error.what);
+            assert!(error.what().contains(word), "{text}: {}", error.what());
         }
     }
 }

@@ -57,18 +57,19 @@ pub(super) fn address(text: &str) -> Option<Address> {
     };
     let (extend, shift) = match (width, modifier) {
         (Width::Double, None) => (None, 0),
-        (_, Some(modifier)) => extension(width, modifier)?,
+        (_, Some(modifier)) => extension(width, modifier).filter(|it| it.1 < 4)?,
         (_, None) => return None,
     };
     Some(at(base, Operand::Register { from, extend, shift }))
 }
 
 /// `SXTW`, `UXTW #3`, `LSL #3`: signedness of a W register, and a shift.
-fn extension(width: Width, text: &str) -> Option<(Option<bool>, u8)> {
+pub(super) fn extension(width: Width, text: &str) -> Option<(Option<bool>, u8)> {
     let (name, amount) = text.split_once(' ').unwrap_or((text, "#0"));
-    let shift = u8::try_from(immediate(amount.trim())?).ok().filter(|shift| *shift < 4)?;
+    let shift = u8::try_from(immediate(amount.trim())?).ok().filter(|shift| *shift < 64)?;
     match (name.to_ascii_uppercase().as_str(), width) {
-        ("LSL" | "SXTX", Width::Double) => Some((None, shift)),
+        ("LSL" | "SXTX" | "UXTX", Width::Double) => Some((None, shift)),
+        ("LSL", Width::Word) if shift < 32 => Some((None, shift)),
         ("SXTW", Width::Word) => Some((Some(true), shift)),
         ("UXTW", Width::Word) => Some((Some(false), shift)),
         _ => None,

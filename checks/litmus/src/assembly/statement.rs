@@ -1,16 +1,17 @@
 //! One statement: a mnemonic and its operands.
 
-use a64::instruction::{Cache, General, Instruction, Operand, Operation, Ordering, When};
+use a64::instruction::{Cache, General, Instruction, Operand, Operation, StateField, When};
 use a64::registers::System;
 use machine::event::Level;
 
-use super::names;
-use super::operands::{address, either, immediate, register};
+use super::operands::{either, extension, immediate, register};
+use super::{memory, names};
+use crate::error::{Wrong, refused};
 
 type Find<'a> = &'a dyn Fn(&str) -> Option<u64>;
 
 /// Decodes one statement; `label` finds addresses.
-pub(super) fn parse(text: &str, label: Find<'_>) -> Result<Instruction, String> {
+pub(super) fn parse(text: &str, label: Find<'_>) -> Result<Instruction, Wrong> {
     let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let (mnemonic, suffix) = mnemonic.split_once('.').unwrap_or((mnemonic, ""));
     let mnemonic = mnemonic.to_ascii_uppercase();
@@ -19,12 +20,18 @@ pub(super) fn parse(text: &str, label: Find<'_>) -> Result<Instruction, String> 
     let parsed = match mnemonic.as_str() {
         "TLBI" => return tlbi(&operands),
         "MRS" | "MSR" => return system(&mnemonic, &operands),
-        "B" | "CBZ" | "CBNZ" | "ADR" => return jump(&mnemonic, &operands, label),
-        "DSB" | "DMB" | "ISB" | "NOP" | "DC" | "IC" | "SVC" | "HVC" | "ERET" => other(&mnemonic, &operands),
-        "CSEL" | "CSET" | "CSINC" => select(&mnemonic, &operands),
-        _ => memory(&mnemonic, &operands).or_else(|| compute(&mnemonic, &operands)),
+        "B" | "BL" | "CBZ" | "CBNZ" | "TBZ" | "TBNZ" | "ADR" => return jump(&mnemonic, &operands, label),
+        "DSB" | "DMB" | "ISB" | "NOP" | "DC" | "IC" | "SVC" | "HVC" | "ERET" | "UDF" | "AT" | "BR" | "BLR" | "RET" => {
+            other(&mnemonic, &operands)
+        }
+        "CSEL" | "CSET" | "CSINC" | "CINC" => select(&mnemonic, &operands),
+        "UBFX" | "MOVK" | "MOVN" => field(&mnemonic, &operands),
+        _ => memory::parse(&mnemonic, &operands).or_else(|| compute(&mnemonic, &operands)),
     };
-    parsed.ok_or_else(|| format!("`{}` is no instruction that is known here", text.trim()))
+    parsed.ok_or_else(|| {
+        let text = text.trim();
+        refused(format!("instruction {mnemonic}"), format!("`{text}` is no instruction that is known here"))
+    })
 }
 
 /// Operands, apart at commas outside brackets.
@@ -48,22 +55,28 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-fn tlbi(operands: &[&str]) -> Result<Instruction, String> {
+fn tlbi(operands: &[&str]) -> Result<Instruction, Wrong> {
     let (name, operand) = match operands {
         [name] => (name, Some(General::ZERO)),
         [name, operand] => (name, register(operand).map(|it| it.0)),
-        _ => return Err("TLBI has a name and at most one register".to_owned()),
+        _ => return Err("TLBI has a name and at most one register".into()),
     };
-    let opcode = names::tlbi(&name.to_ascii_uppercase()).ok_or_else(|| format!("no TLBI is called `{name}`"))?;
+    let opcode = names::tlbi(&name.to_ascii_uppercase())
+        .ok_or_else(|| refused(format!("TLBI {name}"), format!("no TLBI is called `{name}`")))?;
     let operand = operand.ok_or_else(|| format!("the operand of TLBI {name} is no register"))?;
     Ok(Instruction::Tlbi { opcode, operand })
 }
 
-fn system(mnemonic: &str, operands: &[&str]) -> Result<Instruction, String> {
-    let &[first, second] = operands else { return Err(format!("{mnemonic} has two operands")) };
+fn system(mnemonic: &str, operands: &[&str]) -> Result<Instruction, Wrong> {
+    let &[first, second] = operands else { return Err(format!("{mnemonic} has two operands").into()) };
     let (name, general) = if mnemonic == "MRS" { (second, first) } else { (first, second) };
-    let system = System::named(name);
-    let system = system.ok_or_else(|| format!("system register `{name}` is not known here"))?;
+    if let ("MSR", Some(field), Some(value)) = (mnemonic, state_field(name), immediate(general)) {
+        let value = u8::try_from(value).map_err(|_| format!("`{general}` is too large for {name}"))?;
+        return Ok(Instruction::SetState { field, value });
+    }
+    let system = System::named(name).ok_or_else(|| {
+        refused(format!("system register {name}"), format!("system register `{name}` is not known here"))
+    })?;
     let (general, _) = register(general).ok_or_else(|| format!("`{general}` is no register"))?;
     Ok(match mnemonic {
         "MRS" => Instruction::ReadSystem { to: general, register: system },
@@ -71,7 +84,16 @@ fn system(mnemonic: &str, operands: &[&str]) -> Result<Instruction, String> {
     })
 }
 
-fn jump(mnemonic: &str, operands: &[&str], label: Find<'_>) -> Result<Instruction, String> {
+fn state_field(name: &str) -> Option<StateField> {
+    Some(match name.to_ascii_uppercase().as_str() {
+        "SPSEL" => StateField::StackSelect,
+        "DAIFSET" => StateField::Mask,
+        "DAIFCLR" => StateField::Unmask,
+        _ => return None,
+    })
+}
+
+fn jump(mnemonic: &str, operands: &[&str], label: Find<'_>) -> Result<Instruction, Wrong> {
     let wrong = || format!("the operands of {mnemonic} are not understood");
     let find = |name: &str| label(name).ok_or_else(|| format!("label `{name}` is not defined"));
     match (mnemonic, operands) {
@@ -88,7 +110,15 @@ fn jump(mnemonic: &str, operands: &[&str], label: Find<'_>) -> Result<Instructio
             let when = if mnemonic == "CBZ" { When::Zero(tested, width) } else { When::NotZero(tested, width) };
             Ok(Instruction::Branch { when, target: find(target)? })
         }
-        _ => Err(wrong()),
+        ("TBZ" | "TBNZ", [tested, bit, target]) => {
+            let (tested, _) = register(tested).ok_or_else(wrong)?;
+            let bit =
+                immediate(bit).and_then(|bit| u8::try_from(bit).ok()).filter(|bit| *bit < 64).ok_or_else(wrong)?;
+            let when = if mnemonic == "TBZ" { When::Unset(tested, bit) } else { When::Set(tested, bit) };
+            Ok(Instruction::Branch { when, target: find(target)? })
+        }
+        ("BL", [target]) => Ok(Instruction::BranchWithLink { target: find(target)? }),
+        _ => Err(wrong().into()),
     }
 }
 
@@ -111,6 +141,21 @@ fn other(mnemonic: &str, operands: &[&str]) -> Option<Instruction> {
             Some(Instruction::Call { level: Level::El2, number: u16::try_from(immediate(number)?).ok()? })
         }
         ("ERET", []) => Some(Instruction::Return),
+        ("UDF", [number]) => immediate(number).map(|_| Instruction::Undefined),
+        ("AT", [name, address]) => {
+            let (level, is_write) = match name.to_ascii_uppercase().as_str() {
+                "S1E0R" => (Level::El0, false),
+                "S1E0W" => (Level::El0, true),
+                "S1E1R" => (Level::El1, false),
+                "S1E1W" => (Level::El1, true),
+                _ => return None,
+            };
+            Some(Instruction::Translate { level, is_write, address: register(address)?.0 })
+        }
+        ("RET", []) => Some(Instruction::BranchTo { target: General::LINK, links: false }),
+        ("BR" | "BLR" | "RET", [target]) => {
+            Some(Instruction::BranchTo { target: register(target)?.0, links: mnemonic == "BLR" })
+        }
         _ => None,
     }
 }
@@ -128,6 +173,39 @@ fn select(mnemonic: &str, operands: &[&str]) -> Option<Instruction> {
             let (yes, no) = (General::ZERO, General::ZERO);
             Some(Instruction::Select { to, yes, no, adds: 1, flag: flag.inverted(), width })
         }
+        ("CINC", [_, of, _]) => {
+            let (yes, no) = (register(of)?.0, register(of)?.0);
+            Some(Instruction::Select { to, yes, no, adds: 1, flag: flag.inverted(), width })
+        }
+        _ => None,
+    }
+}
+
+/// UBFX, and 16 bits of a constant: MOVK, MOVN.
+fn field(mnemonic: &str, operands: &[&str]) -> Option<Instruction> {
+    let (to, width) = register(operands.first()?)?;
+    let size = width.bytes() * 8;
+    match (mnemonic, operands) {
+        ("UBFX", [_, from, low, bits]) => {
+            let (low, bits) = (immediate(low)?, immediate(bits)?);
+            let is_inside = bits > 0 && low < size && bits <= size - low;
+            let (from, low, bits) = (register(from)?.0, low as u8, bits as u8);
+            is_inside.then_some(Instruction::Extract { to, from, low, bits, at: 0, width })
+        }
+        ("MOVK" | "MOVN", [_, value, ..]) => {
+            let value = u16::try_from(immediate(value)?).ok()?;
+            let shift = match operands {
+                [_, _, shift] => immediate(shift.strip_prefix("LSL").or(shift.strip_prefix("lsl"))?.trim())?,
+                _ => 0,
+            };
+            let shift = u8::try_from(shift).ok().filter(|it| it % 16 == 0 && u64::from(*it) < size)?;
+            if mnemonic == "MOVK" {
+                return Some(Instruction::Insert { to, value, shift, width });
+            }
+            let right = Operand::Immediate(!(u64::from(value) << shift) & width.mask());
+            let operation = Operation::Second;
+            Some(Instruction::Compute { operation, to, left: General::ZERO, right, width, sets_flags: false })
+        }
         _ => None,
     }
 }
@@ -135,7 +213,7 @@ fn select(mnemonic: &str, operands: &[&str]) -> Option<Instruction> {
 fn compute(mnemonic: &str, operands: &[&str]) -> Option<Instruction> {
     let (name, sets_flags) = match mnemonic {
         "ADDS" | "SUBS" | "ANDS" | "BICS" => (&mnemonic[..3], true),
-        "CMP" | "TST" => (mnemonic, true),
+        "CMP" | "CMN" | "TST" => (mnemonic, true),
         _ => (mnemonic, false),
     };
     let (to, width) = register(operands.first()?)?;
@@ -144,6 +222,8 @@ fn compute(mnemonic: &str, operands: &[&str]) -> Option<Instruction> {
     match (name, operands) {
         ("MOV" | "MOVZ", [_, right]) => make(Operation::Second, to, General::ZERO, either(right)?),
         ("CMP", [_, right]) => make(Operation::Subtract, General::ZERO, to, either(right)?),
+        ("CMN", [_, right]) => make(Operation::Add, General::ZERO, to, either(right)?),
+        ("NEG", [_, right]) => make(Operation::Subtract, to, General::ZERO, either(right)?),
         ("TST", [_, right]) => make(Operation::And, General::ZERO, to, either(right)?),
         (_, [_, left, right]) => make(operation(name)?, to, register(left)?.0, either(right)?),
         (_, [_, left, right, shift]) => make(operation(name)?, to, register(left)?.0, shifted(right, shift)?),
@@ -167,69 +247,7 @@ fn operation(name: &str) -> Option<Operation> {
 
 /// `X1, LSL #3`, `W1, SXTW`.
 fn shifted(text: &str, modifier: &str) -> Option<Operand> {
-    address(&format!("[X0,{text},{modifier}]")).map(|it| it.offset)
+    let (from, width) = register(text)?;
+    let (extend, shift) = extension(width, modifier)?;
+    Some(Operand::Register { from, extend, shift })
 }
-
-fn memory(mnemonic: &str, operands: &[&str]) -> Option<Instruction> {
-    let at = address(operands.last()?)?;
-    let (first, width) = register(operands.first()?)?;
-    let plain = Ordering::default();
-    let acquire = Ordering { is_acquire: true, is_release: false };
-    let release = Ordering { is_acquire: false, is_release: true };
-    let load =
-        |ordering, is_exclusive| Some(Instruction::Load { to: first, address: at, width, ordering, is_exclusive });
-    let exclusive = |ordering| match operands {
-        [_, from, _] => {
-            let (from, width) = register(from)?;
-            Some(Instruction::StoreExclusive { status: first, from, address: at, width, ordering })
-        }
-        _ => None,
-    };
-    match (mnemonic, operands.len()) {
-        ("LDR", 2) => load(plain, false),
-        ("LDAR" | "LDAPR", 2) => load(acquire, false),
-        ("LDXR", 2) => load(plain, true),
-        ("LDAXR", 2) => load(acquire, true),
-        ("STR", 2) => Some(Instruction::Store { from: first, address: at, width, ordering: plain }),
-        ("STLR", 2) => Some(Instruction::Store { from: first, address: at, width, ordering: release }),
-        ("STXR", 3) => exclusive(plain),
-        ("STLXR", 3) => exclusive(release),
-        _ => atomic(mnemonic, operands),
-    }
-}
-
-/// SWP, CAS, LDADD and their kin, with `A` and `L` behind the name.
-fn atomic(mnemonic: &str, operands: &[&str]) -> Option<Instruction> {
-    let (name, operation) = ATOMICS.iter().find(|(name, _)| mnemonic.starts_with(name))?;
-    let ordering = match &mnemonic[name.len()..] {
-        "" => Ordering::default(),
-        "A" => Ordering { is_acquire: true, is_release: false },
-        "L" => Ordering { is_acquire: false, is_release: true },
-        "AL" => Ordering { is_acquire: true, is_release: true },
-        _ => return None,
-    };
-    let address = address(operands.last()?)?;
-    let (first, width) = register(operands.first()?)?;
-    let to = match (name.starts_with("ST"), operands) {
-        (true, [_, _]) => General::ZERO,
-        (false, [_, to, _]) => register(to).filter(|it| it.1 == width)?.0,
-        _ => return None,
-    };
-    Some(match operation {
-        Some(operation) => Instruction::Atomic { operation: *operation, with: first, to, address, width, ordering },
-        None => Instruction::CompareAndSwap { expected: first, new: to, address, width, ordering },
-    })
-}
-
-const ATOMICS: &[(&str, Option<Operation>)] = &[
-    ("SWP", Some(Operation::Second)),
-    ("CAS", None),
-    ("LDADD", Some(Operation::Add)),
-    ("LDCLR", Some(Operation::Clear)),
-    ("LDSET", Some(Operation::Or)),
-    ("LDEOR", Some(Operation::ExclusiveOr)),
-    ("STADD", Some(Operation::Add)),
-    ("STCLR", Some(Operation::Clear)),
-    ("STSET", Some(Operation::Or)),
-    ("STEOR", Some(Operation::ExclusiveOr)),
-];

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use a64::instruction::{General, Width};
+use a64::interpreter::Cause;
 use machine::syndrome::FaultKind;
 
-use super::init::World;
+use super::init::{Place, World};
 use super::source::Piece;
-use super::value::{descriptor_of, value};
+use super::token::{Token, Tokens};
+use super::value::{Value, thread};
 use crate::condition::{Condition, Term};
-use crate::error::At;
+use crate::error::{At, Wrong, refused};
+use crate::tables::PAGE;
 use crate::test::Quantifier;
 
 /// Reads what follows the code; `labels` are those of each thread.
@@ -18,174 +21,237 @@ pub(super) fn parse(
     world: &World,
     labels: &[BTreeMap<String, u64>],
 ) -> Result<(Quantifier, Condition), At> {
-    let mut source = Source { rest: &piece.text, world, labels };
-    let parsed = source.whole();
-    let read = &piece.text[..piece.text.len() - source.rest.len()];
-    parsed.map_err(|what| At::line(piece.line + read.matches('\n').count(), what))
+    let mut source = Source { tokens: Tokens::read(&piece.text, piece.line)?, world, labels };
+    source.whole().map_err(|wrong| At::line(source.tokens.line(), wrong))
 }
 
 struct Source<'a> {
-    rest: &'a str,
+    tokens: Tokens<'a>,
     world: &'a World,
     labels: &'a [BTreeMap<String, u64>],
 }
 
-impl<'a> Source<'a> {
-    fn take(&mut self, what: &str) -> bool {
-        let trimmed = self.rest.trim_start();
-        match trimmed.strip_prefix(what) {
-            Some(rest) => self.rest = rest,
-            None => return false,
-        }
-        true
-    }
-
-    /// Everything up to a letter of `ends` outside parentheses, trimmed.
-    fn until(&mut self, ends: &[char]) -> &'a str {
-        let text = self.rest;
-        let mut depth = 0;
-        let mut end = text.len();
-        for (at, letter) in text.char_indices() {
-            if depth == 0 && (ends.contains(&letter) || text[at..].starts_with("/\\") || text[at..].starts_with("\\/"))
-            {
-                end = at;
-                break;
+impl Source<'_> {
+    /// `locations […] filter … exists …;`, of which only one part must be there.
+    fn whole(&mut self) -> Result<(Quantifier, Condition), Wrong> {
+        let has_locations = self.tokens.take_word(&["locations"]);
+        if has_locations {
+            while !self.tokens.take("]") {
+                if self.tokens.is_at_end() {
+                    return Err("`locations` has no `]`".into());
+                }
+                self.tokens.step();
             }
-            depth += match letter {
-                '(' => 1,
-                ')' => -1,
-                _ => 0,
-            };
+            self.tokens.take(";");
         }
-        self.rest = &text[end..];
-        text[..end].trim()
-    }
-
-    fn whole(&mut self) -> Result<(Quantifier, Condition), String> {
-        if self.take("locations") {
-            self.rest = self.rest.split_once(']').ok_or("`locations` has no `]`")?.1;
-            self.take(";");
-            return self.whole();
-        }
-        let quantifier = if self.take("exists") || self.take("~exists") {
-            Quantifier::Exists
-        } else if self.take("forall") {
-            Quantifier::Forall
-        } else {
-            let found = self.rest.split_whitespace().next().unwrap_or("nothing");
-            return Err(format!("`{found}` is not supported here, expected `exists`, `~exists` or `forall`"));
+        let filter = if self.tokens.take_word(&["filter"]) { Some(self.either()?) } else { None };
+        let is_denied = self.tokens.take("~");
+        let quantifier = match self.tokens.peek(0) {
+            None if has_locations && filter.is_none() => return Ok((Quantifier::Forall, Condition::Constant(true))),
+            Some(Token::Word("exists")) => Quantifier::Exists,
+            Some(Token::Word("forall")) if !is_denied => Quantifier::Forall,
+            _ => {
+                let found = self.tokens.next_text();
+                return Err(format!("{found} is not supported here, expected `exists`, `~exists` or `forall`").into());
+            }
         };
+        self.tokens.step();
         let condition = self.either()?;
-        if !self.rest.trim().is_empty() {
-            return Err(format!("`{}` is left over", self.rest.trim()));
+        self.tokens.take(";");
+        if !self.tokens.is_at_end() {
+            return Err(format!("{} is left over", self.tokens.next_text()).into());
         }
+        // An execution that the filter drops neither shows nor denies anything.
+        let condition = match (filter, quantifier) {
+            (None, _) => condition,
+            (Some(filter), Quantifier::Exists) => Condition::And(Box::new(filter), Box::new(condition)),
+            (Some(filter), Quantifier::Forall) => implies(filter, condition),
+        };
         Ok((quantifier, condition))
     }
 
-    fn either(&mut self) -> Result<Condition, String> {
+    fn either(&mut self) -> Result<Condition, Wrong> {
         let mut left = self.both()?;
-        while self.take("\\/") {
+        while self.tokens.take("\\/") {
             left = Condition::Or(Box::new(left), Box::new(self.both()?));
         }
         Ok(left)
     }
 
-    fn both(&mut self) -> Result<Condition, String> {
-        let mut left = self.one()?;
-        while self.take("/\\") {
-            left = Condition::And(Box::new(left), Box::new(self.one()?));
+    fn both(&mut self) -> Result<Condition, Wrong> {
+        let mut left = self.implication()?;
+        while self.tokens.take("/\\") {
+            left = Condition::And(Box::new(left), Box::new(self.implication()?));
         }
         Ok(left)
     }
 
-    fn one(&mut self) -> Result<Condition, String> {
-        if self.take("~") || self.take("not ") {
+    fn implication(&mut self) -> Result<Condition, Wrong> {
+        let left = self.one()?;
+        if self.tokens.take("=>") { Ok(implies(left, self.implication()?)) } else { Ok(left) }
+    }
+
+    fn one(&mut self) -> Result<Condition, Wrong> {
+        if self.tokens.take("~") || self.tokens.take_word(&["not"]) {
             return Ok(Condition::Not(Box::new(self.one()?)));
         }
-        if self.take("(") {
+        if self.tokens.take("(") {
             let inner = self.either()?;
-            return if self.take(")") { Ok(inner) } else { Err("a `)` is missing".to_owned()) };
+            self.tokens.expect(")")?;
+            return Ok(inner);
         }
-        if self.take("fault") || self.take("Fault") {
+        if self.tokens.take_word(&["fault", "Fault"]) {
             return self.fault();
         }
-        if self.take("true") {
+        if self.tokens.take_word(&["true"]) {
             return Ok(Condition::Constant(true));
         }
-        let place = self.until(&['=', ')']);
-        if !self.take("=") {
-            return Err(match place {
-                "" => "expected `PLACE=VALUE` or `fault(…)`".to_owned(),
-                _ => format!("expected `=` after `{place}`"),
-            });
+        if self.tokens.take_word(&["false"]) {
+            return Ok(Condition::Constant(false));
         }
-        self.rest = self.rest.trim_start();
-        let text = self.until(&[')']);
-        self.equal(place, text)
+        self.comparison()
     }
 
-    fn equal(&self, place: &str, text: &str) -> Result<Condition, String> {
-        let place = place.strip_prefix('[').and_then(|place| place.strip_suffix(']')).unwrap_or(place).trim();
-        let owner = descriptor_of(place);
-        let right = match text.strip_prefix("label:") {
-            Some(label) => self.label(label.trim_matches('"'))?.1,
-            None => Some(value(text, self.world, owner)?),
-        };
-        let right = Term::Constant(right.ok_or_else(|| format!("`{text}` names no label"))?);
-        if let Some((thread, register)) = place.split_once(':') {
-            let number = register.strip_prefix(['X', 'x', 'W', 'w']).and_then(|number| number.parse().ok());
-            let number: u8 = number.filter(|it| *it < 31).ok_or_else(|| format!("`{register}` is no register"))?;
-            return Ok(Condition::Equal(Term::Register(self.thread(thread)?, General(number)), right));
+    /// `0:X1=1`, `[x]<>2`, `x[1]=3`, `x={1,2}`, `0:X1=[x]`.
+    fn comparison(&mut self) -> Result<Condition, Wrong> {
+        if !matches!(self.tokens.peek(0), Some(Token::Word(_) | Token::Number(_) | Token::Sign("["))) {
+            return Err(format!("expected `PLACE=VALUE` or `fault(…)` at {}", self.tokens.next_text()).into());
         }
-        let (unknown, mut right) = (|name: &str| format!("`{name}` is no variable"), right);
-        let left = match owner {
-            Some(name) => Term::Memory(self.world.slot(name).ok_or_else(|| unknown(name))?, Width::Double),
-            None => {
-                let physical = self.world.physical(place).ok_or_else(|| unknown(place))?;
-                // A number below zero is one of the variable's own width.
-                if let (Width::Word, Term::Constant(it)) = (self.world.width(place), right) {
-                    right = Term::Constant(it & u64::from(u32::MAX));
-                }
-                Term::Memory(physical, self.world.width(place))
+        let place = Place::read(&mut self.tokens)?;
+        let index = self.index()?;
+        let is_denied = self.tokens.take("<>") || self.tokens.take("!=");
+        if !is_denied && !self.tokens.take("=") && !self.tokens.take("==") {
+            return Err(format!("expected `=` at {}", self.tokens.next_text()).into());
+        }
+        let condition = if self.tokens.take("{") { self.list(&place)? } else { self.equal(&place, index)? };
+        Ok(if is_denied { Condition::Not(Box::new(condition)) } else { condition })
+    }
+
+    /// `[1]` behind the name of an array.
+    fn index(&mut self) -> Result<u64, Wrong> {
+        if !self.tokens.is_sign(0, "[") {
+            return Ok(0);
+        }
+        self.tokens.step();
+        let Some(Token::Number(index)) = self.tokens.peek(0) else { return Err("an index is no number".into()) };
+        self.tokens.step();
+        self.tokens.expect("]")?;
+        u64::try_from(index).ok().filter(|it| *it < PAGE / 8).ok_or_else(|| format!("`{index}` is no index").into())
+    }
+
+    fn list(&mut self, place: &Place) -> Result<Condition, Wrong> {
+        let mut all = Condition::Constant(true);
+        for index in 0.. {
+            if self.tokens.take("}") {
+                break;
             }
+            all = Condition::And(Box::new(all), Box::new(self.equal(place, index)?));
+            self.tokens.take(",");
+        }
+        Ok(all)
+    }
+
+    fn equal(&mut self, place: &Place, index: u64) -> Result<Condition, Wrong> {
+        // `[x]`, `*x` and `1:X0` are what is there, `x` is an address.
+        let is_place = self.tokens.is_sign(0, "[")
+            || self.tokens.take("*")
+            || matches!(self.tokens.peek(0), Some(Token::Number(_))) && self.tokens.is_sign(1, ":");
+        if is_place {
+            let other = Place::read(&mut self.tokens)?;
+            return Ok(Condition::Equal(self.term(place, index, None)?, self.term(&other, 0, None)?));
+        }
+        let value = Value::read(&mut self.tokens)?;
+        let owner = if let Place::Slot(name) = place { Some(name.as_str()) } else { None };
+        let bits = match &value {
+            Value::Label(of, label) => self.label(*of, label)?,
+            other => other.bits(self.world, owner)?,
         };
-        Ok(Condition::Equal(left, right))
+        let term = self.term(place, index, Some(&value))?;
+        let mask = match term {
+            Term::Memory(_, width) => width.mask(),
+            Term::Part(_, _, mask) => mask,
+            _ => !0,
+        };
+        Ok(Condition::Equal(term, Term::Constant(bits & mask)))
     }
 
-    fn thread(&self, text: &str) -> Result<usize, String> {
-        let number = text.trim().trim_start_matches('P').parse().ok().filter(|number| *number < self.labels.len());
-        number.ok_or_else(|| format!("there is no thread `{text}`"))
+    /// What is at `place`, as far as `value` asks for it.
+    fn term(&self, place: &Place, index: u64, value: Option<&Value>) -> Result<Term, Wrong> {
+        let unknown = |name: &str| Wrong::from(format!("`{name}` is no variable"));
+        match place {
+            Place::Register(thread, number) => {
+                let (of, register) = (self.thread(*thread)?, General(*number as u8));
+                // A number below zero has 32 bits unless the register is said to have more.
+                let is_short = matches!(value, Some(Value::Number(number)) if *number < 0);
+                let is_short = is_short && !self.world.is_double(*thread, *number);
+                Ok(match (is_short, value.map_or(!0, Value::mask)) {
+                    (true, _) => Term::Part(of, register, Width::Word.mask()),
+                    (false, u64::MAX) => Term::Register(of, register),
+                    (false, mask) => Term::Part(of, register, mask),
+                })
+            }
+            Place::Slot(name) => Ok(Term::Memory(self.world.slot(name).ok_or_else(|| unknown(name))?, Width::Double)),
+            Place::Variable(name) => {
+                let physical = self.world.physical(name).ok_or_else(|| unknown(name))?;
+                let is_number = value.is_none_or(|value| matches!(value, Value::Number(_)));
+                let width = if is_number { self.world.width(name) } else { Width::Double };
+                Ok(Term::Memory(physical + index * width.bytes(), width))
+            }
+        }
     }
 
-    /// `P0:L0` or `P0`.
-    fn label(&self, text: &str) -> Result<(usize, Option<u64>), String> {
-        let Some((thread, label)) = text.split_once(':') else { return Ok((self.thread(text)?, None)) };
-        let thread = self.thread(thread)?;
-        let place = self.labels[thread].get(label.trim()).copied();
-        Ok((thread, Some(place.ok_or_else(|| format!("label `{label}` is not defined"))?)))
+    fn thread(&self, number: usize) -> Result<usize, Wrong> {
+        if number < self.labels.len() { Ok(number) } else { Err(format!("there is no thread `{number}`").into()) }
+    }
+
+    fn label(&self, of: usize, label: &str) -> Result<u64, Wrong> {
+        let place = self.labels[self.thread(of)?].get(label).copied();
+        place.ok_or_else(|| format!("label `{label}` is not defined").into())
     }
 
     /// `(P0:L0,x,MMU:Translation)`, of which only the thread must be given.
-    fn fault(&mut self) -> Result<Condition, String> {
-        if !self.take("(") {
-            return Err("expected `(` after `fault`".to_owned());
-        }
-        let arguments = self.until(&[')']);
-        if !self.take(")") {
-            return Err("a `)` is missing".to_owned());
-        }
-        let mut parts = arguments.split(',').map(str::trim);
-        let (thread, place) = self.label(parts.next().unwrap_or_default())?;
-        let (mut address, mut kind) = (None, None);
-        for part in parts {
-            match part.strip_prefix("MMU:") {
-                Some("Translation") => kind = Some(FaultKind::Translation),
-                Some("Permission") => kind = Some(FaultKind::Permission),
-                Some("AccessFlag") => kind = Some(FaultKind::AccessFlag),
-                Some(other) => return Err(format!("fault `{other}` is not known")),
-                None => address = Some(value(part, self.world, None)?),
+    fn fault(&mut self) -> Result<Condition, Wrong> {
+        self.tokens.expect("(")?;
+        let word = self.tokens.word()?;
+        let of = thread(word).ok_or_else(|| format!("there is no thread `{word}`"))?;
+        let of = self.thread(of)?;
+        let label = if self.tokens.take(":") { Some(self.tokens.word()?) } else { None };
+        let place = label.map(|label| self.label(of, label)).transpose()?;
+        let (mut address, mut cause) = (None, None);
+        while self.tokens.take(",") {
+            let word = self.tokens.word()?;
+            match word {
+                "SupervisorCall" => cause = Some(Cause::Call),
+                "UndefinedInstruction" => cause = Some(Cause::Undefined),
+                "MMU" | "D-MMU" => {
+                    self.tokens.expect(":")?;
+                    cause = Some(Cause::Access(kind(self.tokens.word()?)?));
+                }
+                "I-MMU" | "TagCheck" | "PacCheck" => {
+                    return Err(refused(format!("fault {word}"), format!("fault `{word}` is not known here")));
+                }
+                _ => {
+                    let value = Value::of_word(word, &mut self.tokens)?;
+                    // A descriptor is a word, a variable has a page.
+                    let mask = if matches!(value, Value::Slot(_)) { !7 } else { !(PAGE - 1) };
+                    address = Some((value.bits(self.world, None)?, mask));
+                }
             }
         }
-        Ok(Condition::Fault { thread, place, address, kind })
+        self.tokens.expect(")")?;
+        Ok(Condition::Fault { thread: of, place, address, cause })
     }
+}
+
+fn implies(left: Condition, right: Condition) -> Condition {
+    Condition::Or(Box::new(Condition::Not(Box::new(left))), Box::new(right))
+}
+
+fn kind(name: &str) -> Result<FaultKind, Wrong> {
+    Ok(match name {
+        "Translation" => FaultKind::Translation,
+        "Permission" => FaultKind::Permission,
+        "AccessFlag" => FaultKind::AccessFlag,
+        _ => return Err(refused(format!("fault MMU:{name}"), format!("fault `{name}` is not known"))),
+    })
 }

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use a64::instruction::Width;
 
 use super::source::{Piece, Source};
-use super::value::{descriptor_of, value, variables};
-use crate::error::At;
+use super::token::{Token, Tokens};
+use super::value::{Descriptor, USER, Value, thread};
+use crate::error::{At, Wrong, refused};
 use crate::layout;
 use crate::tables::{Leaf, PAGE, Stage, Table};
 
@@ -14,63 +15,148 @@ use crate::tables::{Leaf, PAGE, Stage, Table};
 #[derive(Clone, Debug)]
 pub(super) struct World {
     names: Vec<String>,
-    /// Variables of 64 bits.
-    doubles: BTreeSet<String>,
+    widths: BTreeMap<String, Width>,
     slots: BTreeMap<String, u64>,
     memory: BTreeMap<u64, u64>,
     registers: BTreeMap<(usize, usize), u64>,
+    /// Registers that are said to be of 64 bits.
+    doubles: BTreeSet<(usize, usize)>,
 }
 
-/// One initial value.
-struct Entry<'a> {
-    type_name: Option<&'a str>,
-    /// `x`, `pte_x`, `0:X1`.
-    place: &'a str,
-    value: Option<&'a str>,
+/// What has a value at the start and may have another at the end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// Thread and number.
+    Register(usize, usize),
+    /// The descriptor of a variable.
+    Slot(String),
+    Variable(String),
+}
+
+/// One initial value, or those of an array.
+struct Entry {
     line: usize,
+    width: Option<Width>,
+    place: Place,
+    count: Option<i128>,
+    values: Vec<Value>,
 }
 
-impl<'a> Entry<'a> {
-    fn read(piece: &'a Piece) -> Self {
-        let (place, value) = match piece.text.split_once('=') {
-            Some((place, value)) => (place.trim(), Some(value.trim())),
-            None => (piece.text.as_str(), None),
+impl Place {
+    /// `0:X1`, `P0:X1`, `x`, `[x]`, `PTE(x)`.
+    pub(super) fn read(tokens: &mut Tokens<'_>) -> Result<Self, Wrong> {
+        if tokens.take("[") {
+            let place = Self::read(tokens)?;
+            tokens.expect("]")?;
+            return Ok(place);
+        }
+        let of = match tokens.peek(0) {
+            Some(Token::Number(number)) => usize::try_from(number).ok(),
+            Some(Token::Word(word)) => thread(word),
+            _ => None,
         };
-        let (type_name, place) = match place.rsplit_once(char::is_whitespace) {
-            Some((type_name, place)) if !type_name.starts_with('[') => (Some(type_name.trim()), place),
-            _ => (None, place),
-        };
-        let place = place.strip_prefix('[').and_then(|place| place.strip_suffix(']')).unwrap_or(place).trim();
-        Self { type_name, place, value, line: piece.line }
+        if let (Some(thread), true) = (of, tokens.is_sign(1, ":")) {
+            tokens.step();
+            tokens.step();
+            return register(thread, tokens);
+        }
+        if let Some(Token::Number(number)) = tokens.peek(0) {
+            return Err(format!("`{number}` is no place").into());
+        }
+        let word = tokens.word()?;
+        match Value::of_word(word, tokens)? {
+            Value::Slot(name) => Ok(Self::Slot(name)),
+            Value::Address(name) => Ok(Self::Variable(name)),
+            _ => Err(format!("`{word}` is no place").into()),
+        }
+    }
+}
+
+fn register(thread: usize, tokens: &mut Tokens<'_>) -> Result<Place, Wrong> {
+    if tokens.is_sign(0, "%") {
+        return Err(refused("symbolic register", "symbolic registers are not supported"));
+    }
+    let word = tokens.word()?;
+    let number = word.strip_prefix(['X', 'x', 'W', 'w']).and_then(|number| number.parse().ok());
+    let number = number.filter(|it: &usize| *it < 31);
+    number.map(|number| Place::Register(thread, number)).ok_or_else(|| {
+        let is_vector = word.starts_with(['V', 'D', 'S', 'Q', 'B', 'H', 'Z']);
+        let construct = if is_vector { "vector register" } else { "register" };
+        refused(construct, format!("`{word}` is no register that is known here"))
+    })
+}
+
+impl Entry {
+    fn read(piece: &Piece) -> Result<Self, At> {
+        let tokens = &mut Tokens::read(&piece.text, piece.line)?;
+        Self::of(tokens, piece.line).map_err(|wrong| At::line(tokens.line(), wrong))
     }
 
-    /// `0:X1`: thread and register.
-    fn register(&self) -> Option<(usize, usize)> {
-        let (thread, register) = self.place.split_once(':')?;
-        let thread = thread.trim_start_matches('P').parse().ok()?;
-        let number = register.strip_prefix(['X', 'x', 'W', 'w'])?.parse().ok()?;
-        (number < 31).then_some((thread, number))
+    fn of(tokens: &mut Tokens<'_>, line: usize) -> Result<Self, Wrong> {
+        tokens.take_word(&["_Atomic"]);
+        let has_type = match (tokens.peek(0), tokens.peek(1)) {
+            (Some(Token::Word(_)), Some(Token::Word(_) | Token::Sign("*") | Token::Number(_))) => true,
+            (Some(Token::Word(_)), Some(Token::Sign("["))) => matches!(tokens.peek(2), Some(Token::Word(_))),
+            _ => false,
+        };
+        let mut width = if has_type { Some(width_of(tokens.word()?)?) } else { None };
+        if tokens.take("*") {
+            width = Some(Width::Double);
+        }
+        let place = Place::read(tokens)?;
+        let mut entry = Self { line, width, place, count: None, values: Vec::new() };
+        if let (true, Some(Token::Number(count))) = (tokens.is_sign(0, "["), tokens.peek(1)) {
+            entry.count = Some(count);
+            tokens.step();
+            tokens.step();
+            tokens.expect("]")?;
+        }
+        if tokens.take("=") && tokens.take("{") {
+            while !tokens.take("}") {
+                entry.values.push(Value::read(tokens)?);
+                tokens.take(",");
+            }
+        } else if !tokens.is_at_end() {
+            tokens.take("&");
+            entry.values.push(Value::read(tokens)?);
+        }
+        let is_list = entry.count.is_some() && !entry.values.is_empty();
+        if is_list && entry.count != Some(entry.values.len() as i128) {
+            return Err("the array has not as many values as it says".into());
+        }
+        if tokens.is_at_end() { Ok(entry) } else { Err(format!("{} is left over", tokens.next_text()).into()) }
     }
+}
+
+fn width_of(name: &str) -> Result<Width, Wrong> {
+    Ok(match name {
+        "int8_t" | "uint8_t" | "char" => Width::Byte,
+        "int16_t" | "uint16_t" | "short" => Width::Half,
+        "int" | "unsigned" | "int32_t" | "uint32_t" | "ins_t" => Width::Word,
+        "int64_t" | "uint64_t" | "long" | "intptr_t" | "uintptr_t" | "pteval_t" | "parel1_t" => Width::Double,
+        _ => return Err(refused(format!("type {name}"), format!("type `{name}` is not known here"))),
+    })
 }
 
 impl World {
     pub(super) fn new(source: &Source) -> Result<Self, At> {
-        let entries: Vec<Entry<'_>> = source.init.iter().map(Entry::read).collect();
+        let entries: Vec<Entry> = source.init.iter().map(Entry::read).collect::<Result<_, _>>()?;
         let mut world = Self {
             names: names(&entries),
-            doubles: BTreeSet::new(),
+            widths: BTreeMap::new(),
             slots: BTreeMap::new(),
             memory: BTreeMap::new(),
             registers: BTreeMap::new(),
+            doubles: BTreeSet::new(),
         };
         world.map();
         for entry in &entries {
-            world.enter(entry).map_err(|what| At::line(entry.line, what))?;
+            world.enter(entry).map_err(|wrong| At::line(entry.line, wrong))?;
         }
         Ok(world)
     }
 
-    /// A page, a frame and a descriptor for each variable; tables at their own addresses.
+    /// A page, a frame and a descriptor for each variable; tables at their own addresses, where EL0 may not access them.
     fn map(&mut self) {
         let mut table = Table::new(Stage::One, layout::STAGE1);
         for (number, name) in self.names.clone().into_iter().enumerate() {
@@ -82,7 +168,7 @@ impl World {
         loop {
             let (before, pages): (usize, Vec<u64>) = (self.memory.len(), table.pages().collect());
             for page in pages {
-                table.set(&mut self.memory, page, 3, Leaf::STAGE1.descriptor(3, page));
+                table.set(&mut self.memory, page, 3, Leaf(Leaf::STAGE1.0 & !USER).descriptor(3, page));
             }
             if self.memory.len() == before {
                 return;
@@ -90,27 +176,40 @@ impl World {
         }
     }
 
-    fn enter(&mut self, entry: &Entry<'_>) -> Result<(), String> {
-        let is_double = entry.type_name.is_some_and(|name| name.contains("64") || name == "pteval_t");
-        if let Some((thread, number)) = entry.register() {
-            let value = entry.value.map_or(Ok(0), |text| value(text, self, None))?;
-            self.registers.insert((thread, number), value);
-            return Ok(());
+    fn enter(&mut self, entry: &Entry) -> Result<(), Wrong> {
+        let first = entry.values.first();
+        match &entry.place {
+            Place::Register(thread, number) => {
+                let value = first.map_or(Ok(0), |value| value.bits(self, None))?;
+                self.registers.insert((*thread, *number), value);
+                if entry.width == Some(Width::Double) {
+                    self.doubles.insert((*thread, *number));
+                }
+            }
+            Place::Slot(name) => {
+                let slot = self.slot(name).ok_or_else(|| format!("`{name}` is no variable"))?;
+                let plain = Value::Descriptor(Descriptor::DEFAULT);
+                let descriptor = first.unwrap_or(&plain).bits(self, Some(name))?;
+                self.memory.insert(slot, descriptor);
+            }
+            Place::Variable(name) => {
+                let place = self.physical(name).ok_or_else(|| format!("`{name}` is no variable"))?;
+                // What is not a number has 64 bits.
+                let is_word = entry.values.iter().all(|value| matches!(value, Value::Number(_)));
+                let width = entry.width.unwrap_or(if is_word { Width::Word } else { Width::Double });
+                self.widths.insert(name.clone(), width);
+                for (index, value) in entry.values.iter().enumerate() {
+                    let value = value.bits(self, None)?;
+                    self.put(place + index as u64 * width.bytes(), width, value);
+                }
+            }
         }
-        if let Some(name) = descriptor_of(entry.place) {
-            let slot = self.slot(name).ok_or_else(|| format!("`{name}` is no variable"))?;
-            let descriptor = value(entry.value.unwrap_or("()"), self, Some(name))?;
-            self.memory.insert(slot, descriptor);
-            return Ok(());
-        }
-        let is_below_zero = entry.value.is_some_and(|text| text.starts_with('-'));
-        let place = self.physical(entry.place).ok_or_else(|| format!("`{}` is no variable", entry.place))?;
-        let value = entry.value.map_or(Ok(0), |text| value(text, self, None))?;
-        if is_double {
-            self.doubles.insert(entry.place.to_owned());
-        }
-        self.memory.insert(place, if is_double || !is_below_zero { value } else { value & u64::from(u32::MAX) });
         Ok(())
+    }
+
+    fn put(&mut self, place: u64, width: Width, value: u64) {
+        let (word, shift) = (self.memory.entry(place & !7).or_insert(0), (place & 7) * 8);
+        *word = *word & !(width.mask() << shift) | (value & width.mask()) << shift;
     }
 
     fn number(&self, name: &str) -> Option<u64> {
@@ -132,9 +231,14 @@ impl World {
         self.slots.get(name).copied()
     }
 
-    /// How wide a variable is.
+    /// How wide a variable is, or what it is an array of.
     pub(super) fn width(&self, name: &str) -> Width {
-        if self.doubles.contains(name) { Width::Double } else { Width::Word }
+        self.widths.get(name).copied().unwrap_or(Width::Word)
+    }
+
+    /// True for a register that was said to have 64 bits.
+    pub(super) fn is_double(&self, thread: usize, number: usize) -> bool {
+        self.doubles.contains(&(thread, number))
     }
 
     pub(super) fn registers(&self, thread: usize) -> [u64; 31] {
@@ -147,11 +251,14 @@ impl World {
 }
 
 /// Every variable that initial values speak of, in order.
-fn names(entries: &[Entry<'_>]) -> Vec<String> {
+fn names(entries: &[Entry]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for entry in entries {
-        let place = if entry.register().is_some() { Vec::new() } else { variables(entry.place) };
-        for name in place.into_iter().chain(entry.value.map(variables).unwrap_or_default()) {
+        let place = match &entry.place {
+            Place::Slot(name) | Place::Variable(name) => vec![name.as_str()],
+            Place::Register(..) => Vec::new(),
+        };
+        for name in place.into_iter().chain(entry.values.iter().flat_map(Value::names)) {
             if !names.iter().any(|known| known == name) {
                 names.push(name.to_owned());
             }

@@ -12,15 +12,17 @@
 mod condition;
 mod init;
 mod source;
+mod token;
 mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use a64::instruction::Instruction;
 use a64::interpreter::OnFault;
 use machine::event::Level;
 
 use crate::assembly::{self, Assembled};
-use crate::error::{At, Error};
+use crate::error::{At, Error, refused};
 use crate::layout::{self, Translation};
 use crate::test::{Test, Thread};
 use init::World;
@@ -34,8 +36,9 @@ pub fn parse(file: &str, text: &str) -> Result<Test, Error> {
     read(text).map_err(|at| at.of(file))
 }
 
-/// MAIR: 0 Normal write-back, 1 Device-GRE, 2 Normal non-cacheable, 3 Device-nGRE, 4 Device-nGnRE, 5 Device-nGnRnE.
-const MAIR: u64 = 0x0004_0844_0cff;
+/// MAIR: 0 Normal write-back, 1 Device-GRE, 2 Normal non-cacheable, 3 Device-nGRE, 4 Device-nGnRE, 5 Device-nGnRnE, 6 Normal
+/// write-through.
+const MAIR: u64 = 0x00bb_0004_0844_0cff;
 
 fn read(text: &str) -> Result<Test, At> {
     let source = Source::split(text)?;
@@ -46,17 +49,17 @@ fn read(text: &str) -> Result<Test, At> {
     for (number, column) in bodies.iter().enumerate() {
         let base = layout::CODE + number as u64 * layout::CODE_STRIDE;
         let body = assembly::assemble(base, &column.lines())?;
-        ends.insert(body.end);
         let handler = source.columns.iter().find(|it| it.is_handler && it.thread == column.thread);
         let handler = handler.map(|column| handler_of(column, base, &body)).transpose()?;
         let on_fault = match &handler {
             Some(_) => OnFault::Handler(base + layout::CODE_STRIDE / 2),
-            None if source.header.skips_faults => OnFault::Skip,
-            None => OnFault::End,
+            None => source.header.on_fault.unwrap_or(OnFault::End),
         };
         threads.push(thread(&source, &world, number, base, on_fault));
         labels.push(body.labels.clone());
         for part in [Some(body), handler].into_iter().flatten() {
+            ends.insert(part.end);
+            part.instructions.iter().try_for_each(|(place, it)| known(*it, &part.source[place], column))?;
             code.extend(part.instructions);
             written.extend(part.source);
         }
@@ -64,6 +67,17 @@ fn read(text: &str) -> Result<Test, At> {
     let (quantifier, condition) = condition::parse(&source.condition, &world, &labels)?;
     let memory = world.into_memory();
     Ok(Test { name: source.header.name, memory, code, source: written, ends, threads, condition, quantifier })
+}
+
+/// What has no meaning in this format is refused: there is nobody at EL2.
+fn known(instruction: Instruction, text: &str, column: &Column) -> Result<(), At> {
+    match instruction {
+        Instruction::Call { level: Level::El2, .. } => {
+            let line = column.lines().first().map_or(0, |it| it.0);
+            Err(At::line(line, refused("instruction HVC", format!("`{text}`: there is nobody at EL2"))))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A handler sees the labels of its thread's code.

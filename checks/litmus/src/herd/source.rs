@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::At;
+use a64::interpreter::OnFault;
+
+use crate::error::{At, Wrong, refused};
 
 /// A piece of text and the line of its first letter.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,8 +25,8 @@ pub(super) struct Hardware {
 pub(super) struct Header {
     pub(super) name: String,
     pub(super) hardware: Hardware,
-    /// After a fault the next instruction is executed.
-    pub(super) skips_faults: bool,
+    /// What a thread without a handler does when it faults.
+    pub(super) on_fault: Option<OnFault>,
     /// Threads at EL0.
     pub(super) users: BTreeSet<usize>,
 }
@@ -60,10 +62,7 @@ impl Source {
         let text = without_comments(text)?;
         let line_at = |offset: usize| 1 + text[..offset].matches('\n').count();
         let open = text.find('{').ok_or_else(|| At::line(0, "there is no `{`"))?;
-        let close = open + text[open..].find('}').ok_or_else(|| At::line(line_at(open), "there is no `}`"))?;
-        if let Some(inner) = text[open + 1..close].find('{') {
-            return Err(At::line(line_at(open + 1 + inner), "`{` among initial values: arrays are not supported"));
-        }
+        let close = open + closing(&text[open..]).ok_or_else(|| At::line(line_at(open), "there is no `}`"))?;
         let init = pieces(&text[open + 1..close], line_at(open), ';');
         let body_line = line_at(close);
         let body = &text[close + 1..];
@@ -75,6 +74,16 @@ impl Source {
         let condition = Piece { text: body[end..].to_owned(), line: body_line + before };
         Ok(Self { header, init, columns, condition })
     }
+}
+
+/// Where the brace that `text` begins with is closed: arrays have braces inside.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 0;
+    let mut braces = text.match_indices(['{', '}']);
+    braces.find_map(|(at, brace)| {
+        depth = if brace == "{" { depth + 1 } else { depth - 1 };
+        (depth == 0).then_some(at)
+    })
 }
 
 /// Blanks out `(* … *)`, which may nest, but keeps its line ends.
@@ -168,15 +177,14 @@ fn header(text: &str, threads: usize) -> Result<Header, At> {
             continue;
         }
         let Some((key, value)) = line.split_once('=') else { continue };
-        // A key in other letters means nothing to herd.
-        match key {
-            "TTHM" => header.hardware = hardware(value, threads).map_err(|what| At::line(line_number, what))?,
-            "Variant" => {
-                header.skips_faults = skips_faults(value).map_err(|what| At::line(line_number, what))?;
-            }
-            "EL0" => {
-                let users = value.split(',').map(|word| word.trim().strip_prefix('P')?.parse().ok());
-                let users: Option<BTreeSet<usize>> = users.collect();
+        let wrong = |wrong: Wrong| At::line(line_number, wrong);
+        // Letters are the same in either case, as they are to herd.
+        match key.trim().to_ascii_lowercase().as_str() {
+            "tthm" => header.hardware = hardware(value, threads).map_err(|what| At::line(line_number, what))?,
+            "variant" => header.on_fault = on_fault(value).map_err(wrong)?,
+            "el0" | "user" => {
+                let users = value.split([',', ' ']).map(str::trim).filter(|word| !word.is_empty());
+                let users: Option<BTreeSet<usize>> = users.map(|word| word.strip_prefix('P')?.parse().ok()).collect();
                 header.users = users.ok_or_else(|| At::line(line_number, format!("`{value}` are no threads")))?;
             }
             _ => {}
@@ -185,15 +193,21 @@ fn header(text: &str, threads: usize) -> Result<Header, At> {
     Ok(header)
 }
 
-/// Whether a fault is passed over. A variant that means another machine is refused; each test runs with and without ETS2.
-fn skips_faults(variants: &str) -> Result<bool, String> {
+/// What becomes of a thread that faults. A variant that means another machine is refused; each test runs with and without
+/// ETS2, accesses may be of any size, and no loop is cut off.
+fn on_fault(variants: &str) -> Result<Option<OnFault>, Wrong> {
     let words = variants.split([',', ' ']).map(|word| word.trim().to_ascii_lowercase()).filter(|word| !word.is_empty());
-    words.into_iter().try_fold(false, |skips, word| match word.as_str() {
-        "imprecise" | "handled" | "skip" => Ok(true),
-        "vmsa" | "kvm" | "precise" | "fatal" | "faulttohandler" | "ets2" => Ok(skips),
-        _ => {
-            Err(format!("variant `{word}` is not supported, expected vmsa, fatal, handled, precise, imprecise or ets2"))
-        }
+    words.into_iter().try_fold(None, |known, word| match word.as_str() {
+        "imprecise" | "handled" => Ok(Some(OnFault::Retry)),
+        "skip" | "faulttonext" => Ok(Some(OnFault::Skip)),
+        "precise" | "fatal" => Ok(Some(OnFault::End)),
+        "vmsa" | "kvm" | "ets2" | "ets3" | "mixed" | "cutoff" => Ok(known),
+        _ => Err(refused(
+            format!("variant {word}"),
+            format!(
+                "variant `{word}` is not supported, expected vmsa, fatal, handled, precise, imprecise, skip or ets2"
+            ),
+        )),
     })
 }
 
