@@ -52,6 +52,8 @@ pub struct CpuOverride {
     pub bbm: Option<BbmLevel>,
     /// `pabits=`: bits of its physical addresses.
     pub physical_bits: Option<u32>,
+    /// `silent=`: whether it never announces itself, though it runs with its MMU on.
+    pub is_silent: Option<bool>,
 }
 
 /// A set of granules.
@@ -117,7 +119,7 @@ fn set<T>(slot: &mut Option<T>, value: Option<T>) -> Outcome {
 
 const BELIEVED: &str = "what the CPU says of itself is believed";
 
-const KNOWN: [Known; 7] = [
+const KNOWN: [Known; 8] = [
     Known {
         name: "arm64.pagesize",
         expected: "4k, 16k or 64k",
@@ -159,6 +161,12 @@ const KNOWN: [Known; 7] = [
         expected: "32, 36, 40, 42, 44, 48 or 52",
         instead: BELIEVED,
         set: |options, cpu, value| set(&mut options.cpus[cpu].physical_bits, physical_bits(value)),
+    },
+    Known {
+        name: "vellum.cpuN.silent",
+        expected: "yes or no",
+        instead: "the CPU announces itself",
+        set: |options, cpu, value| set(&mut options.cpus[cpu].is_silent, yes_or_no(value)),
     },
 ];
 
@@ -220,6 +228,14 @@ fn exit(value: &str) -> Option<Exit> {
         "psci" => Some(Exit::Psci),
         "semihosting" => Some(Exit::Semihosting),
         "monitor" => Some(Exit::Monitor),
+        _ => None,
+    }
+}
+
+fn yes_or_no(value: &str) -> Option<bool> {
+    match value {
+        "yes" => Some(true),
+        "no" => Some(false),
         _ => None,
     }
 }

@@ -23,11 +23,12 @@ fn check(lines: &[&str], expect: Expect) {
 #[test]
 fn every_option_is_taken() {
     let line = "arm64.pagesize=16k vellum.exit=semihosting vellum.vabits=42 vellum.late=3 vellum.cpu2.granules=4k,64k \
-                vellum.cpu7.bbm=1 vellum.cpu0.pabits=40";
+                vellum.cpu7.bbm=1 vellum.cpu0.pabits=40 vellum.cpu1.silent=yes";
     let mut cpus = [CpuOverride::default(); 8];
     cpus[2].granules = Some(PageSizes::default().with(PageSize::Size4K).with(PageSize::Size64K));
     cpus[7].bbm = Some(BbmLevel::Level1);
     cpus[0].physical_bits = Some(40);
+    cpus[1].is_silent = Some(true);
     let expected = Options {
         page_size: Some(PageSize::Size16K),
         exit: Some(Exit::Semihosting),
@@ -39,6 +40,7 @@ fn every_option_is_taken() {
     assert_eq!(options, expected);
     expect![[r#"
         warning: command line: this is a test: cpu 0 is to believe of itself 40 bits of physical address, whatever it has
+        warning: command line: this is a test: cpu 1 is to believe of itself no voice, whatever it has
         warning: command line: this is a test: cpu 2 is to believe of itself granules 4K and 64K, whatever it has
         warning: command line: this is a test: cpu 7 is to believe of itself BBM level 1, whatever it has
     "#]]
@@ -110,6 +112,7 @@ fn values_that_make_no_sense() {
         "vellum.cpu0.granules=4k,8k vellum.cpu0.granules= vellum.cpu0.granules=,",
         "vellum.cpu0.bbm=4",
         "vellum.cpu0.pabits=41",
+        "vellum.cpu1.silent=",
     ];
     check(
         &lines,
@@ -127,6 +130,7 @@ fn values_that_make_no_sense() {
         warning: command line: vellum.cpu0.granules=, makes no sense, expected a list of 4k, 16k and 64k; what the CPU says of itself is believed
         warning: command line: vellum.cpu0.bbm=4 makes no sense, expected a level from 0 to 3; what the CPU says of itself is believed
         warning: command line: vellum.cpu0.pabits=41 makes no sense, expected 32, 36, 40, 42, 44, 48 or 52; what the CPU says of itself is believed
+        warning: command line: vellum.cpu1.silent= makes no sense, expected yes or no; the CPU announces itself
     "#]],
     );
 }

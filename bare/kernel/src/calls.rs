@@ -9,8 +9,9 @@ use hardware::{interrupts, per_cpu, registers, timer};
 use spin::mutex::SpinMutex;
 
 use crate::console::say;
+use crate::cpus::walkers;
+use crate::devices;
 use crate::handover::Facts;
-use crate::{cpus, devices};
 
 static CONTROLLER: Lock<Option<InterruptController>> = Lock::new(None);
 
@@ -66,7 +67,7 @@ pub(crate) fn start_this_cpu() -> Result<(), gic::GicProblem> {
 pub(crate) fn on_every_cpu(function: Function) {
     let _caller = CALLER.lock();
     let this = per_cpu::index();
-    let others = cpus::running() & !(1 << this);
+    let others = walkers::running() & !(1 << this);
     if others != 0 {
         // SAFETY: only the lifetime changes; this function does not return before every CPU has let go of it.
         let function = unsafe { core::mem::transmute::<Function<'_>, Function<'static>>(function) };

@@ -1,9 +1,9 @@
-//! The CPUs: what each is, and starting those that boot did not.
+//! The CPUs: starting those that boot did not.
+
+pub(crate) mod walkers;
 
 use core::fmt;
-use core::sync::atomic::{AtomicU32, Ordering};
 
-use hardware::lock::Lock;
 use hardware::per_cpu::{self, MAX_CPUS};
 use hardware::psci::PsciError;
 use hardware::secondary::{self, Call, NOT_CLAIMED, Refusal, Requirements, Start};
@@ -11,41 +11,19 @@ use hardware::translation::Translation;
 use hardware::{interrupts, registers, timer};
 use kerncore::choice::{GRANULE_MAX, Lack, Requirement};
 use kerncore::devicetree::{Cpu, EnableMethod, Psci};
-use pagetable::TlbFeatures;
 use vmsa::registers::TranslationControl;
-use vmsa::{BbmLevel, IdRegisters, Midr};
+use vmsa::{IdRegisters, Midr};
+
+use walkers::Identity;
 
 use crate::console::say;
 use crate::handover::Facts;
 use crate::high::{facts, page_size};
 use crate::stacks::{self, Kind, MakeError};
-use crate::{calls, early};
-
-/// What a CPU says of itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Identity {
-    pub(crate) affinity: u64,
-    pub(crate) midr: Midr,
-    pub(crate) id: IdRegisters,
-}
-
-static IDENTITIES: Lock<[Option<Identity>; MAX_CPUS]> = Lock::new([None; MAX_CPUS]);
-/// A bit for each CPU that runs.
-static RUNNING: AtomicU32 = AtomicU32::new(0);
+use crate::{calls, early, kernel_table};
 
 /// Seconds that a CPU gets to announce itself.
 const PATIENCE: u64 = 5;
-
-/// A bit for each CPU that runs.
-pub(crate) fn running() -> u32 {
-    RUNNING.load(Ordering::Acquire)
-}
-
-/// The CPUs that run, by number.
-pub(crate) fn identities() -> impl Iterator<Item = (usize, Identity)> {
-    let identities = IDENTITIES.with(|identities| *identities);
-    (0..).zip(identities).filter_map(|(index, identity)| Some((index, identity?)))
-}
 
 /// Notes what this CPU is, and that it runs.
 pub(crate) fn note_this(index: usize) {
@@ -54,23 +32,7 @@ pub(crate) fn note_this(index: usize) {
         midr: Midr::new(registers::read_midr() as u32),
         id: facts().options.cpus[index].believe(registers::read_id_registers()),
     };
-    IDENTITIES.with(|identities| identities[index] = Some(identity));
-    RUNNING.fetch_or(1 << index, Ordering::Release);
-}
-
-/// What every CPU that runs tolerates when a live leaf changes size, by what it says of itself.
-pub(crate) fn bbm() -> BbmLevel {
-    identities().map(|(_, cpu)| cpu.id.bbm()).min().unwrap_or(BbmLevel::Level0)
-}
-
-/// What the TLB maintenance of every CPU that runs can do.
-pub(crate) fn tlb_features() -> TlbFeatures {
-    let all = TlbFeatures { range: true, level_hints: true, repeat: false };
-    identities().fold(all, |features, (_, cpu)| TlbFeatures {
-        range: features.range && cpu.id.has_range_invalidation(),
-        level_hints: features.level_hints && cpu.id.has_level_hints(),
-        repeat: features.repeat || cpu.midr.must_repeat_tlbi(),
-    })
+    walkers::note(index, identity);
 }
 
 /// Starts the CPUs of the device tree, one after the other, but those that are to come late.
@@ -102,7 +64,8 @@ fn start_from(facts: &Facts, first: usize, count: usize) {
     let Some(psci) = facts.psci.filter(|_| calls::is_possible()) else { return };
     for (index, cpu) in others(facts).skip(first).take(count) {
         if let Err(reason) = start(&psci, index, cpu, facts) {
-            say!("warning: cpu {index} (affinity {:#x}) stays off: {reason}", cpu.affinity);
+            let what = if reason.is_off() { "stays off" } else { "is given up" };
+            say!("warning: cpu {index} (affinity {:#x}) {what}: {reason}", cpu.affinity);
         }
     }
 }
@@ -121,12 +84,15 @@ fn start(psci: &Psci, index: usize, cpu: &Cpu, facts: &Facts) -> Result<(), NotS
         per_cpu: per_cpu::prepare(index, stack(Kind::Emergency)),
     };
     let call = Call { index, conduit: early::conduit(psci), cpu_on: psci.cpu_on, affinity: cpu.affinity };
+    // Whatever becomes of it, it may be in the kernel's map from here on.
+    kernel_table::admit(index);
     // SAFETY: this is the high half, and `Translation::read` is what it runs by. The stacks were just mapped, for this number
     // alone. Each number is started once.
     let called =
         unsafe { secondary::start(call, facts.load_address, Translation::read(), requirements(facts, index), start) };
     let answer = called.map_err(NotStarted::Firmware).and_then(|()| wait_for(index));
     if answer.as_ref().is_err_and(NotStarted::is_off) {
+        walkers::dismiss(index);
         stacks::unmake(index, frames);
     }
     answer
@@ -158,7 +124,7 @@ fn requirements(facts: &Facts, index: usize) -> Requirements {
 
 fn wait_for(index: usize) -> Result<(), NotStarted> {
     let end = timer::read_counter() + PATIENCE * timer::read_frequency();
-    while running() & 1 << index == 0 {
+    while walkers::running() & 1 << index == 0 {
         if let Some(refusal) = secondary::read_refusal(index) {
             let read = IdRegisters { mmfr0: refusal.mmfr0, mmfr2: refusal.mmfr2, ..IdRegisters::default() };
             let believed = facts().options.cpus[index].believe(read);
@@ -174,7 +140,10 @@ fn wait_for(index: usize) -> Result<(), NotStarted> {
 
 /// Entered from assembly, with the MMU on and on the CPU's own stack.
 extern "C" fn main(index: u64) -> ! {
+    // A test wants nothing to be known of it.
+    let is_silent = facts().options.cpus[index as usize].is_silent == Some(true);
     match calls::start_this_cpu() {
+        Ok(()) if is_silent => {}
         Ok(()) => note_this(index as usize),
         Err(problem) => say!("warning: cpu {index}: {problem}"),
     }
@@ -219,7 +188,9 @@ impl fmt::Display for NotStarted {
                 let midr = Midr::new(*midr as u32);
                 write!(f, " ({midr}, ID_AA64MMFR0_EL1 {mmfr0:#x}, ID_AA64MMFR2_EL1 {mmfr2:#x}); its MMU was never on")
             }
-            Self::Silent => write!(f, "it was started but said nothing for {PATIENCE} s"),
+            Self::Silent => {
+                write!(f, "it was started but said nothing for {PATIENCE} s; it may lack everything")
+            }
         }
     }
 }

@@ -4,5 +4,5 @@ mod identity;
 mod kernel_map;
 mod start;
 
-pub(crate) use identity::{CAUTIOUS, build_identity_map};
+pub(crate) use identity::build_identity_map;
 pub(crate) use start::{conduit, main};

@@ -12,8 +12,8 @@ use vmsa::{Access, AddressHalf, Meaning, Stage1Attributes, VirtAddr};
 
 use crate::console::write_last_line;
 use crate::finish::{Status, claim_the_end, finish, is_ending};
-use crate::tables::AnyTable;
-use crate::{early, high, layout, stacks};
+use crate::tables::{AnyTable, CAUTIOUS};
+use crate::{high, layout, stacks};
 
 /// How many reports were begun. Loads and stores alone: this must work with the MMU off.
 static REPORTS: AtomicU32 = AtomicU32::new(0);
@@ -70,7 +70,7 @@ fn tell_walk(address: VirtAddr) {
     if registers::read_sctlr() & 1 == 0 {
         return tell!("  the MMU is off");
     }
-    let Some(table) = AnyTable::read_current(hardware, half, early::CAUTIOUS) else {
+    let Some(table) = AnyTable::read_current(hardware, half, CAUTIOUS) else {
         return tell!("  no walk: TCR_EL1 {:#x} is not this kernel's", registers::read_tcr());
     };
     let mut is_walked = false;

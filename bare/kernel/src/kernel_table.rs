@@ -5,10 +5,10 @@ use hardware::platform::Hardware;
 use pagetable::{Change, Licence};
 use vmsa::AddressHalf;
 
+use crate::cpus::walkers;
 use crate::high::facts;
 use crate::memory::Pages;
-use crate::tables::{AnyTable, ChangeError};
-use crate::{cpus, early};
+use crate::tables::{AnyTable, CAUTIOUS, ChangeError};
 
 /// Who holds it, alone edits the upper half.
 static EDITOR: Lock<()> = Lock::new(());
@@ -20,13 +20,13 @@ pub(crate) fn read() -> AnyTable {
     // what is changed is stacks of CPUs that do not run yet and the self-checks' own range, which no reference leads
     // to.
     let hardware = unsafe { Hardware::new(offset) };
-    let regime = pagetable::El1 { tlb: cpus::tlb_features(), ..early::CAUTIOUS };
+    let regime = pagetable::El1 { tlb: walkers::tlb_features(), ..CAUTIOUS };
     AnyTable::read_current(hardware, AddressHalf::Upper, regime).expect("this CPU runs by what `Shape` encoded")
 }
 
 /// The lower half, to read.
 pub(crate) fn read_lower() -> AnyTable {
-    let lower = AnyTable::read_current(read().hardware(), AddressHalf::Lower, early::CAUTIOUS);
+    let lower = AnyTable::read_current(read().hardware(), AddressHalf::Lower, CAUTIOUS);
     lower.expect("this CPU runs by what `Shape` encoded")
 }
 
@@ -38,4 +38,10 @@ pub(crate) fn change(changes: &[Change<pagetable::El1>], may_break: bool) -> Res
         let licence = may_break.then(|| Licence::break_before_make(guard));
         read().change(changes, licence.as_ref(), &mut Pages)
     })
+}
+
+/// A CPU may walk the upper half from now on, and what has been changed before it has not met: an edit under way goes by the
+/// CPUs that it knows, and its TLBIs may do nothing on another.
+pub(crate) fn admit(cpu: usize) {
+    EDITOR.with(|_| walkers::admit(cpu));
 }

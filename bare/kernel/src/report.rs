@@ -12,16 +12,17 @@ use vmsa::{IdRegisters, Layout, LeafSize, Meaning, PageSize};
 
 use crate::checks::Outcome;
 use crate::console::{say, write_text};
+use crate::cpus::walkers;
 use crate::finish::Status;
 use crate::high::{facts, page_size};
-use crate::{cpus, kernel_table, memory, times};
+use crate::{kernel_table, memory, times};
 
 /// `# detected`: each CPU, and what of it matters here.
 pub(crate) fn detected() {
     say!("# detected");
     let mut first: Option<IdRegisters> = None;
-    for (index, cpu) in cpus::identities() {
-        let cpus::Identity { affinity, midr, id } = cpu;
+    for (index, cpu) in walkers::identities() {
+        let walkers::Identity { affinity, midr, id } = cpu;
         let is_alike = first.is_some_and(|boot| boot == id);
         let alike = if is_alike { ", with the features of cpu 0" } else { "" };
         say!("cpu {index}: {midr} (MIDR_EL1 {:#010x}, affinity {affinity:#x}){alike}", midr.bits());
@@ -30,7 +31,11 @@ pub(crate) fn detected() {
         }
         first.get_or_insert(id);
     }
-    say!("BBM level of all CPUs: {}", cpus::bbm());
+    say!("BBM level of all CPUs: {}", walkers::bbm());
+    let pagetable::TlbFeatures { range, level_hints, repeat } = walkers::tlb_features();
+    let range = if range { "TLBIs by range" } else { "no TLBI by range" };
+    let hints = if level_hints { "level hints" } else { "no level hints" };
+    say!("TLBs of all CPUs: {range}, {hints}, every TLBI {}", if repeat { "twice" } else { "once" });
     say!("entered at EL{}", facts().exception_level);
     say!("loaded at {}", facts().load_address);
 }

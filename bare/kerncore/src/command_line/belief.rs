@@ -107,8 +107,13 @@ impl fmt::Display for CpuOverride {
             write!(f, "{separator}BBM level {level}")?;
             separator = ", ";
         }
-        match self.physical_bits {
-            Some(bits) => write!(f, "{separator}{bits} bits of physical address"),
+        if let Some(bits) = self.physical_bits {
+            write!(f, "{separator}{bits} bits of physical address")?;
+            separator = ", ";
+        }
+        match self.is_silent {
+            Some(true) => write!(f, "{separator}no voice"),
+            Some(false) => write!(f, "{separator}a voice"),
             None => Ok(()),
         }
     }

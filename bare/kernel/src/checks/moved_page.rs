@@ -6,9 +6,10 @@ use pagetable::Change;
 use vmsa::{LeafSize, PhysAddr, VirtAddr};
 
 use super::{Detail, clear_range, tell};
+use crate::cpus::walkers;
 use crate::high::{facts, page_size};
 use crate::tables::{READ_WRITE, map};
-use crate::{calls, cpus, kernel_table, layout, memory};
+use crate::{calls, kernel_table, layout, memory};
 
 const PAGE: VirtAddr = VirtAddr::new(layout::CHECKS.start);
 /// What the two pages hold.
@@ -31,7 +32,7 @@ pub(super) fn follow(detail: &mut Detail) -> bool {
         is_changed && is_read_by_all(page, value, detail)
     });
     if is_ok {
-        tell!(detail, "{} CPUs read {PAGE} at {one}, and then at {other}", cpus::running().count_ones());
+        tell!(detail, "{} CPUs read {PAGE} at {one}, and then at {other}", walkers::running().count_ones());
     }
     let is_undone = clear_range(detail);
     if is_undone {
@@ -48,7 +49,7 @@ fn is_read_by_all(page: PhysAddr, value: u64, detail: &mut Detail) -> bool {
         let read = unsafe { (PAGE.bits() as *const u64).read_volatile() };
         found.fetch_or(u32::from(read == value) << cpu, Ordering::Relaxed);
     });
-    let missing = cpus::running() & !found.load(Ordering::Relaxed);
+    let missing = walkers::running() & !found.load(Ordering::Relaxed);
     if missing != 0 {
         tell!(detail, "CPUs {missing:#b} do not read {page} at {PAGE}");
     }

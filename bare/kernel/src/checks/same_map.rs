@@ -9,9 +9,10 @@ use hardware::translation::{Translation, read_translation};
 use vmsa::{PhysAddr, VirtAddr};
 
 use super::{Detail, tell};
+use crate::cpus::walkers;
 use crate::high::{facts, page_size};
 use crate::stacks::{self, Kind};
-use crate::{calls, cpus, layout, memory};
+use crate::{calls, layout, memory};
 
 /// How many addresses are compared.
 const SAMPLES: usize = 12;
@@ -36,7 +37,7 @@ pub(super) fn compare(detail: &mut Detail) -> bool {
         tell!(detail, "; CPUs {differing:#b} differ, in sample {}", wrong_sample.load(Ordering::Relaxed));
     }
     // Two samples lie in guards, and the range of the checks is empty now.
-    asked == cpus::running() && differing == 0 && faults == 3
+    asked == walkers::running() && differing == 0 && faults == 3
 }
 
 /// Addresses of every kind.

@@ -11,20 +11,11 @@ use hardware::{cache, image, probe, registers};
 use kerncore::choice::default_page_size;
 use kerncore::devicetree;
 use kerncore::range::PhysicalRange;
-use pagetable::{El1, HardwareUpdates, Scope, TlbFeatures};
 use vmsa::{AddressHalf, Layout, PageSize, PhysAddr, VirtAddr};
 
 use crate::console;
 use crate::devices::whole_pages;
-use crate::tables::{AnyTable, Bump, DEVICE, EXECUTABLE, LOWER_BITS, READ_ONLY, READ_WRITE, Shape, map};
-
-/// How a page table is edited before anything is known of the other CPUs: with no TLBI that one of them might lack, and
-/// with every one repeated, should one of them need it.
-pub(crate) const CAUTIOUS: El1 = El1 {
-    scope: Scope::Global,
-    tlb: TlbFeatures { range: false, level_hints: false, repeat: true },
-    hardware_updates: HardwareUpdates::None,
-};
+use crate::tables::{AnyTable, Bump, CAUTIOUS, DEVICE, EXECUTABLE, LOWER_BITS, READ_ONLY, READ_WRITE, Shape, map};
 
 /// The boot protocol's limit.
 const MOST_DEVICE_TREE_BYTES: u64 = 2 << 20;

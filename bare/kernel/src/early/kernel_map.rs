@@ -12,11 +12,12 @@ use kerncore::range::PhysicalRange;
 use pagetable::{Change, El1, Scope};
 use vmsa::{AddressHalf, PhysAddr, Stage1Attributes};
 
-use super::identity::CAUTIOUS;
 use crate::devices::Placement;
 use crate::handover;
 use crate::stacks::{self, Kind};
-use crate::tables::{AnyTable, ChangeError, DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, TableSource, map};
+use crate::tables::{
+    AnyTable, CAUTIOUS, ChangeError, DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, TableSource, map,
+};
 
 /// Why the map could not be built.
 #[derive(Debug)]

@@ -18,14 +18,14 @@ use kerncore::text::Text;
 use pagetable::{Change, El1};
 use vmsa::{AddressHalf, IdRegisters, PageSize, PhysAddr, VirtAddr};
 
-use super::identity::{CAUTIOUS, image_range};
+use super::identity::image_range;
 use super::kernel_map::{EarlyMemory, build_lower, build_upper};
 use crate::console::{self, say};
 use crate::devices::{Placement, whole_pages};
 use crate::finish::{self, refuse};
 use crate::handover::{self, Facts};
 use crate::stacks;
-use crate::tables::{AnyTable, Bump, DEVICE, LOWER_BITS, READ_WRITE, Shape, map};
+use crate::tables::{AnyTable, Bump, CAUTIOUS, DEVICE, LOWER_BITS, READ_WRITE, Shape, map};
 use crate::times::{self, Step};
 use crate::{high, memory};
 

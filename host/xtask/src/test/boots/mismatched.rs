@@ -110,6 +110,20 @@ const ROWS: &[Row] = &[
         3,
         &["a CPU that comes late has the same map: ok", "0 of 1"],
     ),
+    (
+        "a CPU that says nothing",
+        "--append vellum.cpu1.silent=yes",
+        &[&["test", "cpu 1", "no voice"], &["cpu 1", "is given up", "said nothing for 5 s", "may lack everything"]],
+        3,
+        &["TLBs of all CPUs: no TLBI by range, no level hints, every TLBI twice"],
+    ),
+    (
+        "CPUs that all say what they are",
+        "",
+        &[],
+        4,
+        &["TLBs of all CPUs: TLBIs by range, level hints, every TLBI once"],
+    ),
     ("no CPU late", "--append vellum.late=0", &[], 4, &["page size: 4K"]),
     ("a late that is none", "--append vellum.late=8", &[&["vellum.late=8", "from 0 to 7"]], 4, &["page size: 4K"]),
     (
