@@ -118,9 +118,9 @@ const ROWS: &[Row] = &[
         &["TLBs of all CPUs: no TLBI by range, no level hints, every TLBI twice"],
     ),
     (
-        "CPUs that all say what they are",
-        "",
-        &[],
+        "a CPU that says what it is",
+        "--append vellum.cpu1.silent=no",
+        &[&["test", "cpu 1", "a voice"]],
         4,
         &["TLBs of all CPUs: TLBIs by range, level hints, every TLBI once"],
     ),
