@@ -4,10 +4,13 @@
 //! cargo metadata → manifest.rs    arrows, versions, lints        \
 //!                                                                  findings: path:line: what, what was expected
 //! *.rs → source.rs → rules.rs     sizes, unsafe, assembly, ...    /
+//!                  → circles.rs   files that use each other      /
 //! ```
 
+mod circles;
 mod house;
 mod manifest;
+mod rooms;
 mod rules;
 mod source;
 
@@ -49,6 +52,8 @@ impl fmt::Display for Finding {
 pub(crate) struct Report {
     pub(crate) crates: usize,
     pub(crate) files: usize,
+    /// Of each crate its name, and its lines of Rust and assembly beside what it may have.
+    pub(crate) lines: Vec<(String, usize, usize)>,
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -66,9 +71,19 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     for finding in &report.findings {
         terminal::print(format_args!("{finding}\n"));
     }
+    print_lines(&report.lines);
     let (findings, files, crates) = (report.findings.len(), report.files, report.crates);
     terminal::print(format_args!("{findings} findings in {files} files of {crates} crates\n"));
     Ok(if report.findings.is_empty() { Status::Passed } else { Status::Failed })
+}
+
+fn print_lines(lines: &[(String, usize, usize)]) {
+    let sum = lines.iter().map(|(_, lines, _)| lines).sum();
+    let all = lines.iter().map(|(name, lines, budget)| (name.as_str(), *lines, *budget));
+    terminal::print("crate         lines  budget\n");
+    for (name, lines, budget) in all.chain([("all", sum, house::ALL_LINES)]) {
+        terminal::print(format_args!("{name:<10}  {lines:>7}  {budget:>6}\n"));
+    }
 }
 
 /// Reads the whole workspace and holds it against the rules.
@@ -90,26 +105,35 @@ pub(crate) fn check() -> Result<Report, Failure> {
     }
     files.sort();
     files.dedup();
-    let mut storing = Vec::new();
+    let mut sources = Vec::new();
     for file in &files {
         let name = from_root(&root, file);
         match Source::new(&name, &read(file)?) {
-            Ok(source) => {
-                findings.extend(rules::check(&source));
-                if !rules::store_calls(&source).is_empty() {
-                    storing.push(name);
-                }
-            }
+            Ok(source) => sources.push(source),
             Err((line, error)) => findings.push(Finding { path: name, line, text: format!("{error}, expected Rust") }),
         }
     }
+    findings.extend(sources.iter().flat_map(rules::check));
     // Of a file that is not there, or stores nothing, the rule would say nothing.
-    for file in house::DESCRIPTOR_STORES.1.into_iter().filter(|file| !storing.iter().any(|name| name == file)) {
+    let stores = |file: &str| sources.iter().any(|it| it.path == file && !rules::store_calls(it).is_empty());
+    for file in house::DESCRIPTOR_STORES.1.into_iter().filter(|file| !stores(file)) {
         let text = "no store of a descriptor, expected one of the files that have them".to_string();
         findings.push(Finding { path: file.to_string(), line: 1, text });
     }
+    let folders: Vec<(&str, PathBuf)> = packages.iter().filter_map(|package| folder(package)).collect();
+    findings
+        .extend(folders.iter().flat_map(|(name, folder)| rooms::circles(name, &from_root(&root, folder), &sources)));
+    findings.extend(rooms::missing(&root, &members));
+    let lines = rooms::lines(&folders)?;
+    findings.extend(rooms::over_budget(&lines));
     findings.sort();
-    Ok(Report { crates: packages.len(), files: files.len(), findings })
+    Ok(Report { crates: packages.len(), files: files.len(), lines, findings })
+}
+
+/// The name of a crate, and its folder.
+fn folder(package: &Value) -> Option<(&str, PathBuf)> {
+    let manifest = Path::new(package["manifest_path"].as_str()?);
+    Some((package["name"].as_str()?, manifest.parent()?.to_path_buf()))
 }
 
 /// Collects the Rust files below a folder.

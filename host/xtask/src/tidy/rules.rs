@@ -86,7 +86,7 @@ fn unsafe_code(source: &Source) -> Vec<(usize, String)> {
         return Vec::new();
     }
     let is_unsafe = |index: usize| source.word(index) == Some("unsafe");
-    findings(source, is_unsafe, "unsafe code, expected only in bare/, host/capi and the list in tidy/house.rs")
+    findings(source, is_unsafe, "unsafe code, expected only in bare/ and the list in tidy/house.rs")
 }
 
 fn safety_comments(source: &Source) -> Vec<(usize, String)> {

@@ -1,0 +1,133 @@
+//! The rules for a crate as a whole: its circles, its lines, and whether it is there.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{Finding, circles, house, source::Source};
+use crate::outcome::Failure;
+
+/// Where the lists are.
+const HOUSE: &str = "host/xtask/src/tidy/house.rs";
+
+fn of_house(text: String) -> Finding {
+    Finding { path: HOUSE.into(), line: 1, text }
+}
+
+/// Circles between the files of a crate that is not on the list of those that still have some; a crate that has none any more
+/// leaves the list.
+pub(crate) fn circles(name: &str, folder: &str, sources: &[Source]) -> Vec<Finding> {
+    let folder = format!("{folder}/src");
+    let inside: Vec<&Source> = sources.iter().filter(|source| Path::new(&source.path).starts_with(&folder)).collect();
+    let found = circles::find(&folder, &inside);
+    match (house::WITH_CIRCLES.contains(&name), found.is_empty()) {
+        (true, true) => {
+            vec![of_house(format!("`{name}` has no circle any more, expected it off the list of those that have"))]
+        }
+        (true, false) => Vec::new(),
+        (false, _) => found.iter().map(|circle| of_circle(circle)).collect(),
+    }
+}
+
+fn of_circle(circle: &[String]) -> Finding {
+    let text = format!("a circle: {} use each other, expected arrows one way", circle.join(", "));
+    Finding { path: circle[0].clone(), line: 1, text }
+}
+
+/// Crates and places on the lists that are not there.
+pub(crate) fn missing(root: &Path, members: &[&str]) -> Vec<Finding> {
+    let used = house::ROOMS.iter().flat_map(|room| room.may_use.iter().chain([&room.name]));
+    let mut missing: Vec<&str> = used.copied().filter(|name| !members.contains(name)).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    let crates =
+        missing.into_iter().map(|name| of_house(format!("`{name}` is no crate of the workspace, expected one")));
+    let places = house::ASSEMBLY.iter().chain(house::UNSAFE).filter(|place| !root.join(place).exists());
+    crates.chain(places.map(|place| of_house(format!("`{place}` is not there, expected a folder or a file")))).collect()
+}
+
+/// Of each crate its name, its lines of Rust and assembly, and its budget.
+pub(crate) fn lines(folders: &[(&str, PathBuf)]) -> Result<Vec<(String, usize, usize)>, Failure> {
+    let all: Vec<&Path> = folders.iter().map(|(_, folder)| folder.as_path()).collect();
+    let of = |(name, folder): &(&str, PathBuf)| {
+        let budget = house::ROOMS.iter().find(|room| room.name == *name).map_or(0, |room| room.lines);
+        Ok((name.to_string(), count(folder, &all)?, budget))
+    };
+    let mut lines: Vec<_> = folders.iter().map(of).collect::<Result<_, Failure>>()?;
+    lines.sort();
+    Ok(lines)
+}
+
+/// The lines below a folder that are not another crate's.
+fn count(folder: &Path, crates: &[&Path]) -> Result<usize, Failure> {
+    let mut lines = 0;
+    for entry in fs::read_dir(folder).map_err(|error| Failure::file(folder, &error))? {
+        let path = entry.map_err(|error| Failure::file(folder, &error))?.path();
+        if path.is_dir() && !path.ends_with("target") && !crates.contains(&path.as_path()) {
+            lines += count(&path, crates)?;
+        } else if path.extension().is_some_and(|it| it == "rs" || it == "s") {
+            lines += super::read(&path)?.lines().count();
+        }
+    }
+    Ok(lines)
+}
+
+/// Crates with more lines than they may have.
+pub(crate) fn over_budget(lines: &[(String, usize, usize)]) -> Vec<Finding> {
+    let sum = ("all crates".to_string(), lines.iter().map(|(_, lines, _)| lines).sum(), house::ALL_LINES);
+    let over = lines.iter().chain([&sum]).filter(|(_, lines, budget)| lines > budget);
+    over.map(|(name, lines, budget)| of_house(format!("{lines} lines in `{name}`, expected at most {budget}")))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn circles_are_found_where_none_may_be() {
+        let texts = [("a.rs", "use crate::b::f;"), ("b.rs", "use crate::a::g;")];
+        let read = |(file, text): &(&str, &str)| Source::new(&format!("x/src/{file}"), text).expect("Rust");
+        let sources: Vec<Source> = texts.iter().map(read).collect();
+        let found = circles("new", "x", &sources);
+        assert!(found.len() == 1 && found[0].to_string().starts_with("x/src/a.rs:1: a circle: x/src/a.rs, x/src/b.rs"));
+        if let Some(name) = house::WITH_CIRCLES.first() {
+            assert_eq!(circles(name, "x", &sources), []);
+            assert!(circles(name, "x", &sources[..1])[0].text.contains("no circle any more"));
+        }
+    }
+
+    #[test]
+    fn rooms_that_are_not_there_are_found() {
+        let all: Vec<&str> = house::ROOMS.iter().map(|room| room.name).collect();
+        let root = crate::cargo::workspace();
+        assert_eq!(missing(&root, &all), []);
+        assert_eq!(missing(&root.join("nowhere"), &all).len(), house::ASSEMBLY.len() + house::UNSAFE.len());
+        let less: Vec<&str> = all.iter().copied().filter(|name| *name != "vmsa").collect();
+        assert!(missing(&root, &less)[0].text.starts_with("`vmsa` is no crate"));
+    }
+
+    #[test]
+    fn budgets_are_held() {
+        let lines = [("a".to_string(), 10, 10), ("b".to_string(), 11, 10)];
+        let found = over_budget(&lines);
+        assert!(found.len() == 1 && found[0].text == "11 lines in `b`, expected at most 10", "{found:?}");
+    }
+
+    #[test]
+    fn a_crate_inside_another_is_counted_once() {
+        let folder = std::env::temp_dir().join(format!("vellum-lines-{}", std::process::id()));
+        for (file, text) in
+            [("src/lib.rs", "1\n2\n"), ("src/a.s", "3\n"), ("in/src/lib.rs", "4\n"), ("target/b.rs", "5\n")]
+        {
+            let path = folder.join(file);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, text).expect("a file");
+        }
+        let inside = folder.join("in");
+        let counted = [&folder, &inside].map(|it| count(it, &[&folder, &inside]).expect("read"));
+        fs::remove_dir_all(&folder).expect("removed");
+        assert_eq!(counted, [3, 1]);
+    }
+}
