@@ -8,7 +8,7 @@ use core::fmt;
 use vmsa::{PageSize, PhysAddr};
 
 use crate::buddy::{AddError, Buddy};
-use crate::memory_map::{Kind, MemoryMap};
+use crate::memory_map::{Kind, MemoryMap, Purpose};
 use crate::range::{Bytes, PHYSICAL_END, PhysicalRange};
 
 /// What is wanted.
@@ -22,8 +22,8 @@ pub struct Request {
     pub below: PhysAddr,
     /// From which end to look for room.
     pub from: End,
-    /// What it is for, as the memory map will print it.
-    pub purpose: &'static str,
+    /// What it is for.
+    pub purpose: Purpose,
 }
 
 /// From which end to look for room.
@@ -37,7 +37,7 @@ pub enum End {
 
 impl Request {
     /// One page of any address, from the top.
-    pub const fn page(page_size: PageSize, purpose: &'static str) -> Self {
+    pub const fn page(page_size: PageSize, purpose: Purpose) -> Self {
         let size_bytes = page_size.size_bytes();
         Self { size_bytes, alignment_bytes: size_bytes, below: PHYSICAL_END, from: End::Top, purpose }
     }
@@ -114,7 +114,7 @@ impl<'m> EarlyAllocator<'m> {
     }
 
     /// How many bytes were given out for `purpose`.
-    pub fn given_bytes(&self, purpose: &str) -> u64 {
+    pub fn given_bytes(&self, purpose: Purpose) -> u64 {
         self.map.bytes(|kind| matches!(kind, Kind::Early(other) if other == purpose))
     }
 

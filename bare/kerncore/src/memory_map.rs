@@ -41,9 +41,37 @@ pub enum Kind {
         no_map: bool,
     },
     /// The early allocator gave it out for this purpose.
-    Early(&'static str),
+    Early(Purpose),
     /// RAM that the kernel cannot reach.
     Lost,
+}
+
+/// What memory is given out for before there is a page allocator. No text: an address of one does not survive the way from
+/// the identity map to the high half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Page tables.
+    Tables,
+    /// A CPU's stacks.
+    Stacks,
+    /// The notes of the page allocator.
+    PageAllocator,
+    /// A monitor's guest: its Image.
+    Guest,
+    /// A monitor's tables of stage 2.
+    Stage2Tables,
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tables => "tables",
+            Self::Stacks => "stacks",
+            Self::PageAllocator => "page allocator",
+            Self::Guest => "the guest's Image",
+            Self::Stage2Tables => "the tables of stage 2",
+        })
+    }
 }
 
 impl Kind {

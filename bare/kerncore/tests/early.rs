@@ -5,7 +5,7 @@ mod support;
 use expect_test::expect;
 use kerncore::buddy::{Buddy, Layout};
 use kerncore::early::{EarlyAllocator, EarlyError, End, Request};
-use kerncore::memory_map::{Kind, MemoryMap};
+use kerncore::memory_map::{Kind, MemoryMap, Purpose};
 use proptest::prelude::*;
 use support::{MIB, range};
 use vmsa::{PageSize, PhysAddr};
@@ -22,18 +22,18 @@ fn map() -> MemoryMap {
 fn allocations_become_part_of_the_map() {
     let mut map = map();
     let mut early = EarlyAllocator::new(&mut map, PageSize::Size4K);
-    let page = Request::page(PageSize::Size4K, "page tables");
+    let page = Request::page(PageSize::Size4K, Purpose::Tables);
     for _ in 0..3 {
         early.allocate(&page).unwrap();
     }
     let stacks =
-        Request { size_bytes: 40_000, alignment_bytes: 0x1_0000, from: End::Bottom, purpose: "stacks", ..page };
+        Request { size_bytes: 40_000, alignment_bytes: 0x1_0000, from: End::Bottom, purpose: Purpose::Stacks, ..page };
     assert_eq!(early.allocate(&stacks), Ok(range(0x4001_0000, 0xa000)));
-    let below = Request { below: PhysAddr::new(0x4123_4567), purpose: "notes", ..page };
+    let below = Request { below: PhysAddr::new(0x4123_4567), purpose: Purpose::PageAllocator, ..page };
     assert_eq!(early.allocate(&below), Ok(range(0x4123_3000, 0x1000)));
-    let large = Request { size_bytes: 2 * MIB, alignment_bytes: 2 * MIB, purpose: "frames", ..page };
+    let large = Request { size_bytes: 2 * MIB, alignment_bytes: 2 * MIB, purpose: Purpose::Stage2Tables, ..page };
     assert_eq!(early.allocate(&large), Ok(range(0x80c0_0000, 2 * MIB)));
-    assert_eq!((early.given_bytes("page tables"), early.given_bytes("stacks")), (0x3000, 0xa000));
+    assert_eq!((early.given_bytes(Purpose::Tables), early.given_bytes(Purpose::Stacks)), (0x3000, 0xa000));
     assert_eq!(early.all_given_bytes(), 0x3000 + 0xa000 + 0x1000 + 2 * MIB);
     expect![[r#"
         0x0000000040000800-0x000000004000ffff      62K  free
@@ -41,12 +41,12 @@ fn allocations_become_part_of_the_map() {
         0x000000004001a000-0x00000000401fffff    1944K  free
         0x0000000040200000-0x00000000407fffff       6M  image
         0x0000000040800000-0x0000000041232fff   10444K  free
-        0x0000000041233000-0x0000000041233fff       4K  early: notes
+        0x0000000041233000-0x0000000041233fff       4K  early: page allocator
         0x0000000041234000-0x00000000440007ff   46898K  free
         0x0000000080000000-0x0000000080bfffff      12M  free
-        0x0000000080c00000-0x0000000080dfffff       2M  early: frames
+        0x0000000080c00000-0x0000000080dfffff       2M  early: the tables of stage 2
         0x0000000080e00000-0x0000000080ffcfff    2036K  free
-        0x0000000080ffd000-0x0000000080ffffff      12K  early: page tables
+        0x0000000080ffd000-0x0000000080ffffff      12K  early: tables
     "#]]
     .assert_eq(&early.map().to_string());
 }
@@ -56,7 +56,7 @@ fn refusals_change_nothing() {
     let mut map = map();
     let before = map.pieces().to_vec();
     let mut early = EarlyAllocator::new(&mut map, PageSize::Size16K);
-    let page = Request::page(PageSize::Size16K, "test");
+    let page = Request::page(PageSize::Size16K, Purpose::Tables);
     let requests = [
         Request { size_bytes: 65 * MIB, ..page },
         Request { below: PhysAddr::new(0x4000_4000), ..page },
@@ -87,7 +87,7 @@ fn a_full_map_refuses() {
     }
     map.insert(range(0x4000_0000, MIB), Kind::Free).unwrap();
     let mut early = EarlyAllocator::new(&mut map, PageSize::Size4K);
-    let page = Request::page(PageSize::Size4K, "test");
+    let page = Request::page(PageSize::Size4K, Purpose::Tables);
     assert_eq!(early.allocate(&page), Err(EarlyError::MapFull(page)));
 }
 
@@ -98,7 +98,7 @@ fn the_rest_is_handed_over() {
     let mut notes = vec![0; layout.words()];
     let mut buddy = Buddy::new(&layout, &mut notes).unwrap();
     let mut early = EarlyAllocator::new(&mut map, PageSize::Size4K);
-    early.allocate(&Request { size_bytes: 7 * MIB, ..Request::page(PageSize::Size4K, "test") }).unwrap();
+    early.allocate(&Request { size_bytes: 7 * MIB, ..Request::page(PageSize::Size4K, Purpose::Tables) }).unwrap();
     let bytes = early.hand_over(&mut buddy).unwrap();
     // The first bank begins and ends in the middle of a page.
     assert_eq!(bytes, 80 * MIB - 0x1000 - 6 * MIB - 7 * MIB);
@@ -113,7 +113,7 @@ fn requests() -> impl Strategy<Value = Request> {
             alignment_bytes: 1 << shift,
             below: PhysAddr::new(below),
             from: if top { End::Top } else { End::Bottom },
-            purpose: "test",
+            purpose: Purpose::Tables,
         }
     })
 }

@@ -5,7 +5,7 @@ mod support;
 use expect_test::expect;
 use kerncore::devicetree::{MachineDescription, Reservation};
 use kerncore::finding::Findings;
-use kerncore::memory_map::{Kind, MAX_RANGES, MapFull, MemoryMap, Occupants, Problem};
+use kerncore::memory_map::{Kind, MAX_RANGES, MapFull, MemoryMap, Occupants, Problem, Purpose};
 use kerncore::range::{Bytes, PhysicalRange};
 use kerncore::text::Text;
 use proptest::prelude::*;
@@ -53,7 +53,7 @@ fn soc_with_all_kinds() {
     let mut machine = read(&blob).0;
     machine.initrd = Some(range(0x4900_0000, 0x12_3456));
     let (mut map, mut findings) = made(&mut machine, IMAGE);
-    map.mark(range(0xb000_0000, 2 * MIB), Kind::Early("page tables")).unwrap();
+    map.mark(range(0xb000_0000, 2 * MIB), Kind::Early(Purpose::Tables)).unwrap();
     let mut more = Findings::new();
     map.keep_below(PhysAddr::new(0xbe00_0000), &mut machine, &mut more);
     findings += &more.to_string();
@@ -70,7 +70,7 @@ fn soc_with_all_kinds() {
         0x0000000050001800-0x000000005fffffff  262138K  free
         0x0000000060000000-0x00000000607fffff       8M  reserved
         0x0000000060800000-0x00000000afffffff    1272M  free
-        0x00000000b0000000-0x00000000b01fffff       2M  early: page tables
+        0x00000000b0000000-0x00000000b01fffff       2M  early: tables
         0x00000000b0200000-0x00000000bdffffff     222M  free
         0x00000000be000000-0x00000000bfffffff      32M  out of reach
         warning: memory: 32M at and above 0x00000000be000000 are out of reach, expected below; unused
@@ -178,8 +178,8 @@ fn a_full_map_forgets_the_smallest_free_range() {
     // The third of these is what is left between two marks.
     assert_eq!((map.forgotten_bytes(), map.kind_at(PhysAddr::new(0))), (0x1000 + 0x2000 + 0x3000 + 0x3000, None));
     // What an operation is about is never forgotten, however small.
-    map.mark(range(4 * MIB, 0x800), Kind::Early("test")).unwrap();
-    assert_eq!(map.kind_at(PhysAddr::new(4 * MIB)), Some(Kind::Early("test")));
+    map.mark(range(4 * MIB, 0x800), Kind::Early(Purpose::Tables)).unwrap();
+    assert_eq!(map.kind_at(PhysAddr::new(4 * MIB)), Some(Kind::Early(Purpose::Tables)));
     assert_eq!(map.kind_at(PhysAddr::new(4 * MIB + 0x800)), Some(Kind::Free));
 }
 
@@ -224,8 +224,8 @@ fn kinds() -> impl Strategy<Value = Kind> {
         Kind::Image,
         Kind::Reserved { no_map: true },
         Kind::Reserved { no_map: false },
-        Kind::Early("a"),
-        Kind::Early("b"),
+        Kind::Early(Purpose::Tables),
+        Kind::Early(Purpose::Stacks),
     ])
 }
 

@@ -1,24 +1,22 @@
 //! The self-checks of every boot. Each does what must not be possible, or must be, and looks at what happens.
 
+mod detail;
 mod late;
 mod leaves;
 mod memory;
 mod moved_page;
 mod one_page;
 mod protections;
+mod range;
 mod same_map;
 mod stack;
 
-use core::fmt::{self, Write};
+use detail::Detail;
+pub(crate) use one_page::find_room;
 
-use kerncore::range::Bytes;
-use pagetable::Change;
-use vmsa::VirtAddr;
-
-use crate::console::say;
-use crate::high::facts;
-use crate::times::{self, Step};
-use crate::{kernel_table, layout};
+use crate::facts::facts;
+use crate::report::console::say;
+use crate::report::times::{self, Step};
 
 /// How the checks ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,22 +25,8 @@ pub(crate) struct Outcome {
     pub(crate) checks: usize,
 }
 
-/// What a check did and saw: one line of text.
-struct Detail {
-    bytes: [u8; 160],
-    length: usize,
-}
-
 /// A check: whether it passed. What it writes to its detail is printed either way.
 type Check = fn(&mut Detail) -> bool;
-
-/// Writes to a detail, which never fails: what does not fit is cut.
-macro_rules! tell {
-    ($detail:expr, $($argument:tt)*) => {{
-        let _ = core::fmt::Write::write_fmt($detail, format_args!($($argument)*));
-    }};
-}
-use tell;
 
 const CHECKS: [(&str, Check); 12] = [
     ("a write to read-only data faults", protections::write_to_read_only_data),
@@ -62,43 +46,13 @@ const CHECKS: [(&str, Check); 12] = [
 /// Last of all, where CPUs were held back.
 const LATE: (&str, Check) = ("a CPU that comes late has the same map", late::join);
 
-/// Whether there is memory for the checks: a block, or the smallest contiguous group, of its own.
-pub(crate) fn find_room() -> Result<(), TooLittle> {
-    one_page::find_room()
-}
-
-/// Too little memory is free.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct TooLittle {
-    free_bytes: u64,
-    wanted_bytes: u64,
-}
-
-impl fmt::Display for TooLittle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (free, wanted) = (Bytes(self.free_bytes), Bytes(self.wanted_bytes));
-        write!(
-            f,
-            "memory: too little: {free} are free, but no aligned {wanted} in one piece, as the self-checks expect; "
-        )?;
-        f.write_str("cannot go on")
-    }
-}
-
-/// Unmaps the checks' own range, all of it, so that no empty table stays there. Whether that was possible.
-fn clear_range(detail: &mut Detail) -> bool {
-    let from = VirtAddr::new(layout::CHECKS.start)..VirtAddr::new(layout::CHECKS.end);
-    let unmapped = kernel_table::change(&[Change::Unmap { from }], false);
-    unmapped.inspect_err(|error| tell!(detail, "; it could not be unmapped: {error}")).is_ok()
-}
-
 /// Runs every check and prints its verdict.
 pub(crate) fn run_all() -> Outcome {
     say!("# checks");
     let has_late = facts().options.late_cpus.is_some_and(|late| late > 0);
     let (mut failed, mut checks) = (0, 0);
     for (name, check) in CHECKS.iter().chain(has_late.then_some(&LATE)) {
-        let mut detail = Detail { bytes: [0; 160], length: 0 };
+        let mut detail = Detail::EMPTY;
         let is_ok = check(&mut detail);
         checks += 1;
         if checks == 1 {
@@ -108,20 +62,4 @@ pub(crate) fn run_all() -> Outcome {
         say!("check {name}: {} ({detail})", if is_ok { "ok" } else { "FAILED" });
     }
     Outcome { failed, checks }
-}
-
-impl Write for Detail {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = self.bytes.len() - self.length;
-        let taken = text.len().min(room);
-        self.bytes[self.length..self.length + taken].copy_from_slice(&text.as_bytes()[..taken]);
-        self.length += taken;
-        Ok(())
-    }
-}
-
-impl fmt::Display for Detail {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(core::str::from_utf8(&self.bytes[..self.length]).unwrap_or("text that was cut"))
-    }
 }

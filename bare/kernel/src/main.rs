@@ -2,35 +2,24 @@
 //! it, and proves its protections.
 //!
 //! ```text
-//! entry (assembly) ─> early::build_identity_map ─> early::main ─> high::main ─> checks ─> finish
-//!                     MMU off                      identity map   high half
+//! entry (assembly) ─> boot::identity ─> boot::early ─> boot::high ─> checks ─> report::finish
+//!                     MMU off           identity map   high half
 //! ```
-//! `early` runs at physical addresses. It leaves a [`handover::Handover`] of plain values, because no address survives
-//! the way from there to the high half.
+//! `early` runs at physical addresses. It leaves a `Handover` of plain values, because no address survives the way from there
+//! to the high half.
 #![no_std]
 #![no_main]
 
-mod calls;
+mod boot;
 mod checks;
-mod console;
 mod cpus;
-mod devices;
-mod early;
-mod fault;
-mod finish;
-mod handover;
-mod high;
-mod kernel_table;
-mod layout;
+mod facts;
 mod memory;
 mod report;
-mod stacks;
-mod tables;
-mod times;
 
 hardware::entry_points! {
-    build_identity_map: early::build_identity_map,
-    identity_main: early::main,
-    handle_interrupt: calls::handle_interrupt,
-    report_exception: fault::report,
+    build_identity_map: boot::build_identity_map,
+    identity_main: boot::main,
+    handle_interrupt: cpus::calls::handle_interrupt,
+    report_exception: report::fault::report,
 }

@@ -12,7 +12,7 @@ use kerncore::devicetree::{MAX_HIDDEN, MachineDescription};
 use kerncore::early::{EarlyAllocator, End, Request};
 use kerncore::finding::Findings;
 use kerncore::list::List;
-use kerncore::memory_map::{Kind, MAX_RANGES, MapFull, MemoryMap, Occupants};
+use kerncore::memory_map::{Kind, MAX_RANGES, MapFull, MemoryMap, Occupants, Purpose};
 use kerncore::range::{Bytes, PHYSICAL_END, PhysicalRange};
 use moncore::realm::{Space, States};
 use spin::Once;
@@ -82,9 +82,6 @@ impl fmt::Display for Summary {
     }
 }
 
-const GUEST_IMAGE: &str = "the guest's Image";
-const POOL: &str = "the tables of stage 2";
-
 /// Divides the machine's memory. All of it must have a protected address if the guest is a realm.
 pub(crate) fn lay_out(
     machine: &mut MachineDescription,
@@ -102,7 +99,7 @@ pub(crate) fn lay_out(
         return Err(NotStarted::Image("no memory is there for all of it", occupied.guest.start));
     }
     let full = |_: MapFull| NotStarted::Memory;
-    map.mark(occupied.guest, Kind::Early(GUEST_IMAGE)).map_err(full)?;
+    map.mark(occupied.guest, Kind::Early(Purpose::Guest)).map_err(full)?;
     let other = |piece: &&kerncore::memory_map::Piece| {
         piece.range.overlaps(&image) && !matches!(piece.kind, Kind::Image | Kind::Free)
     };
@@ -130,7 +127,7 @@ pub(crate) fn lay_out(
         alignment_bytes: PIECE_BYTES,
         below: PHYSICAL_END,
         from: End::Top,
-        purpose: POOL,
+        purpose: Purpose::Stage2Tables,
     };
     let pool = EarlyAllocator::new(&mut map, PageSize::Size4K).allocate(&request).map_err(NotStarted::NoRoom)?;
     let mut hidden = List::new(PhysicalRange::EMPTY);

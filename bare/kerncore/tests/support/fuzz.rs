@@ -5,7 +5,7 @@ use kerncore::command_line;
 use kerncore::devicetree::{MAX_BANKS, MAX_CPUS, MachineDescription};
 use kerncore::early::{EarlyAllocator, End, Request};
 use kerncore::finding::Findings;
-use kerncore::memory_map::{MAX_RANGES, MemoryMap, Occupants};
+use kerncore::memory_map::{MAX_RANGES, MemoryMap, Occupants, Purpose};
 use kerncore::range::{PHYSICAL_END, PhysicalRange};
 use vmsa::{PageSize, PhysAddr};
 
@@ -59,7 +59,8 @@ fn boot<'a>(machine: &mut MachineDescription<'a>, page_size: PageSize, findings:
     }
     let mut early = EarlyAllocator::new(&mut map, page_size);
     for from in [End::Top, End::Bottom] {
-        let request = Request { size_bytes: 3 * page_size.size_bytes(), from, ..Request::page(page_size, "tables") };
+        let request =
+            Request { size_bytes: 3 * page_size.size_bytes(), from, ..Request::page(page_size, Purpose::Tables) };
         early.allocate(&request).ok();
     }
     let mut notes = vec![!0; layout.words()];

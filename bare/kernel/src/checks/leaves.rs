@@ -8,11 +8,11 @@ use hardware::translation::{read_translation, read_translation_to_write};
 use kerncore::range::{Bytes, PhysicalRange};
 use vmsa::{FaultStatus, Meaning, PhysAddr, Stage1Attributes, VirtAddr};
 
+use super::detail::{Detail, tell};
 use super::protections::alias;
-use super::{Detail, tell};
-use crate::high::{facts, page_size};
-use crate::tables::AnyTable;
-use crate::{kernel_table, memory};
+use crate::facts::{facts, page_size};
+use crate::memory::tables::AnyTable;
+use crate::memory::{kernel_table, pages};
 
 /// A leaf as the tables have it.
 struct Leaf {
@@ -51,10 +51,10 @@ pub(super) fn linear_map(detail: &mut Detail) -> bool {
         (leaves, bytes) = (leaves + 1, bytes + leaf.bytes);
         let physical = PhysicalRange::from_size(leaf.output, leaf.bytes);
         let leads = |offset| read_translation(leaf.input + offset) == Ok(leaf.output + offset);
-        let is_memory = memory::mapped().any(|range| range.covers(&physical));
+        let is_memory = pages::mapped().any(|range| range.covers(&physical));
         is_memory && linear.address(leaf.output) == leaf.input && leads(0) && leads(leaf.bytes - 8)
     });
-    let expected: u64 = memory::mapped().map(|range| range.size_bytes()).sum();
+    let expected: u64 = pages::mapped().map(|range| range.size_bytes()).sum();
     if let Some(leaf) = wrong {
         return tell_wrong(&leaf, detail);
     }

@@ -3,13 +3,13 @@
 use hardware::catch::catch;
 use kerncore::range::{Bytes, PhysicalRange};
 
-use super::{Detail, tell};
-use crate::high::{facts, page_size};
-use crate::memory;
+use super::detail::{Detail, tell};
+use crate::facts::{facts, page_size};
+use crate::memory::pages;
 
 pub(super) fn read_every_page(detail: &mut Detail) -> bool {
     let (mut pages, mut ranges) = (0, 0);
-    for range in memory::mapped() {
+    for range in pages::mapped() {
         if let Err(()) = read_range(&range, detail) {
             return false;
         }

@@ -5,18 +5,19 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use pagetable::Change;
 use vmsa::{LeafSize, PhysAddr, VirtAddr};
 
-use super::{Detail, clear_range, tell};
-use crate::cpus::walkers;
-use crate::high::{facts, page_size};
-use crate::tables::{READ_WRITE, map};
-use crate::{calls, kernel_table, layout, memory};
+use super::detail::{Detail, tell};
+use super::range;
+use crate::cpus::{calls, walkers};
+use crate::facts::{facts, page_size};
+use crate::memory::tables::{READ_WRITE, map};
+use crate::memory::{kernel_table, layout, pages};
 
 const PAGE: VirtAddr = VirtAddr::new(layout::CHECKS.start);
 /// What the two pages hold.
 const VALUES: [u64; 2] = [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210];
 
 pub(super) fn follow(detail: &mut Detail) -> bool {
-    let (Some(one), Some(other)) = (memory::allocate(0), memory::allocate(0)) else {
+    let (Some(one), Some(other)) = (pages::allocate(0), pages::allocate(0)) else {
         tell!(detail, "no memory for two pages");
         return false;
     };
@@ -34,10 +35,10 @@ pub(super) fn follow(detail: &mut Detail) -> bool {
     if is_ok {
         tell!(detail, "{} CPUs read {PAGE} at {one}, and then at {other}", walkers::running().count_ones());
     }
-    let is_undone = clear_range(detail);
+    let is_undone = range::clear(detail);
     if is_undone {
-        memory::free(one, 0);
-        memory::free(other, 0);
+        pages::free(one, 0);
+        pages::free(other, 0);
     }
     is_ok && is_undone
 }

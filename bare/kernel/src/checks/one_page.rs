@@ -1,5 +1,6 @@
 //! One page of a block becomes read-only; its neighbours stay what they were.
 
+use core::fmt;
 use core::ops::Range;
 
 use hardware::catch::{Fault, catch};
@@ -9,10 +10,11 @@ use kerncore::range::Bytes;
 use pagetable::Change;
 use vmsa::{FaultStatus, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
 
-use super::{Detail, TooLittle, clear_range, tell};
-use crate::high::page_size;
-use crate::tables::{READ_WRITE, map};
-use crate::{kernel_table, layout, memory};
+use super::detail::{Detail, tell};
+use super::range;
+use crate::facts::page_size;
+use crate::memory::tables::{READ_WRITE, map};
+use crate::memory::{kernel_table, layout, pages};
 
 /// Every so many pages one is looked at; no power of two, so that it falls on all places of smaller leaves.
 const SPREAD: u64 = 61;
@@ -33,17 +35,35 @@ pub(super) fn protect(detail: &mut Detail) -> bool {
     };
     tell!(detail, "{}", block.size);
     let is_ok = block.check(detail).is_some();
-    let is_undone = clear_range(detail);
+    let is_undone = range::clear(detail);
     if is_undone {
-        memory::free(block.memory, block.order);
+        pages::free(block.memory, block.order);
     }
     is_ok && is_undone
 }
 
-/// Whether there will be a block: see [`Block::make`].
-pub(super) fn find_room() -> Result<(), TooLittle> {
+/// Too little memory is free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TooLittle {
+    free_bytes: u64,
+    wanted_bytes: u64,
+}
+
+impl fmt::Display for TooLittle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (free, wanted) = (Bytes(self.free_bytes), Bytes(self.wanted_bytes));
+        write!(
+            f,
+            "memory: too little: {free} are free, but no aligned {wanted} in one piece, as the self-checks expect; "
+        )?;
+        f.write_str("cannot go on")
+    }
+}
+
+/// Whether there is memory for the checks: a block, or the smallest contiguous group, of its own. See [`Block::make`].
+pub(crate) fn find_room() -> Result<(), TooLittle> {
     let smallest = leaves().last().map_or(page_size().size_bytes(), |size| size.size_bytes(page_size()));
-    memory::with_pages(|pages| {
+    pages::with_pages(|pages| {
         let has_room =
             (0..=MAX_ORDER).any(|order| pages.free_blocks(order) > 0 && pages.block_bytes(order) >= smallest);
         let too_little = TooLittle { free_bytes: pages.free_bytes(), wanted_bytes: smallest };
@@ -63,12 +83,12 @@ impl Block {
     fn make() -> Option<Self> {
         leaves().find_map(|size| {
             let order = (size.shift(page_size()) - page_size().shift()) as usize;
-            let memory = (order <= MAX_ORDER).then(|| memory::allocate(order))??;
+            let memory = (order <= MAX_ORDER).then(|| pages::allocate(order))??;
             let block = Self { size, memory, order };
             match block.map() {
                 true => Some(block),
                 false => {
-                    memory::free(memory, order);
+                    pages::free(memory, order);
                     None
                 }
             }

@@ -7,8 +7,8 @@ use hardware::catch::Fault;
 use hardware::{cache, image, probe};
 use vmsa::{FaultStatus, PhysAddr, VirtAddr};
 
-use super::{Detail, tell};
-use crate::high::facts;
+use super::detail::{Detail, tell};
+use crate::facts::facts;
 
 const PATTERN: u64 = 0x5a5a_5a5a_a5a5_a5a5;
 

@@ -8,11 +8,11 @@ use hardware::per_cpu;
 use hardware::translation::{Translation, read_translation};
 use vmsa::{PhysAddr, VirtAddr};
 
-use super::{Detail, tell};
-use crate::cpus::walkers;
-use crate::high::{facts, page_size};
-use crate::stacks::{self, Kind};
-use crate::{calls, layout, memory};
+use super::detail::{Detail, tell};
+use crate::cpus::stacks::{self, Kind};
+use crate::cpus::{calls, walkers};
+use crate::facts::{facts, page_size};
+use crate::memory::{layout, pages};
 
 /// How many addresses are compared.
 const SAMPLES: usize = 12;
@@ -52,8 +52,8 @@ fn samples() -> [VirtAddr; SAMPLES] {
         image::rodata().start,
         image::bss().start,
         ptr::from_ref(facts()) as u64,
-        edge(memory::mapped().next().map(|range| range.start)),
-        edge(memory::mapped().last().map(|range| PhysAddr::new(range.end.bits() - 8))),
+        edge(pages::mapped().next().map(|range| range.start)),
+        edge(pages::mapped().last().map(|range| PhysAddr::new(range.end.bits() - 8))),
         thread.start,
         thread.start - 8,
         exception.start - 8,

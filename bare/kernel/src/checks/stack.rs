@@ -6,9 +6,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use hardware::catch::catch;
 use hardware::per_cpu;
 
-use super::{Detail, tell};
-use crate::high::page_size;
-use crate::stacks::{self, Kind, Place};
+use super::detail::{Detail, tell};
+use crate::cpus::stacks::{self, Kind, Place};
+use crate::facts::page_size;
 
 /// How deep it went.
 static DEPTH: AtomicU64 = AtomicU64::new(0);

@@ -10,7 +10,7 @@ use hardware::per_cpu::MAX_CPUS;
 use pagetable::TlbFeatures;
 use vmsa::{BbmLevel, IdRegisters, Midr};
 
-use crate::tables::CAUTIOUS;
+use crate::memory::tables::CAUTIOUS;
 
 /// What a CPU says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +47,7 @@ pub(crate) fn identities() -> impl Iterator<Item = (usize, Identity)> {
     })
 }
 
-/// A CPU may walk the tables from now on. Not while they are edited: [`crate::kernel_table::admit`] sees to that.
+/// A CPU may walk the tables from now on. Not while they are edited: [`crate::memory::kernel_table::admit`] sees to that.
 pub(crate) fn admit(index: usize) {
     WALKERS.with(|walkers| walkers[index] = Walker::Unknown);
 }

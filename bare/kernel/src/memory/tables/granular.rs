@@ -1,43 +1,78 @@
 //! What is done with a page table, compiled once for each granule.
 
 use core::convert::Infallible;
+use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{ControlFlow, Range};
 
 use hardware::platform::Hardware;
 use pagetable::{Change, El1, Entry, Licence, Lookup, PageTable, Plan, Ready, Refusal, Reserve, Summary, View};
-use vmsa::{Geometry, Granule, LeafSize, Level, PhysAddr, VirtAddr};
+use vmsa::{AddressHalf, Geometry, Granule, LeafSize, Level, PhysAddr, VirtAddr};
 
-use super::any::{AnyTable, ChangeError};
+use super::shape::Shape;
 use super::source::TableSource;
 
-/// What can be done with an [`AnyTable`] whose granule these operations are compiled for. See there.
+/// A page table but for its granule, as plain values.
+#[derive(Clone, Copy)]
+pub(super) struct Parts {
+    pub(super) hardware: Hardware,
+    pub(super) shape: Shape,
+    pub(super) half: AddressHalf,
+    pub(super) regime: El1,
+    pub(super) root: PhysAddr,
+}
+
+/// Why a page table was not changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ChangeError {
+    /// The engine's reason.
+    Refused(Refusal),
+    /// There is no memory for tables.
+    NoTables,
+}
+
+impl fmt::Display for ChangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refusal) => refusal.fmt(f),
+            Self::NoTables => f.write_str("no memory for tables"),
+        }
+    }
+}
+
+impl From<Refusal> for ChangeError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// What can be done with a page table whose granule these operations are compiled for. See [`super::AnyTable`].
 pub(super) trait Operations: Sync {
     fn build(
         &self,
-        table: &AnyTable,
+        table: &Parts,
         changes: &mut dyn Iterator<Item = Change<El1>>,
         source: &mut dyn TableSource,
     ) -> Result<PhysAddr, ChangeError>;
 
     fn change(
         &self,
-        table: &AnyTable,
+        table: &Parts,
         changes: &[Change<El1>],
         licence: Option<&Licence>,
         source: &mut dyn TableSource,
     ) -> Result<(), ChangeError>;
 
-    fn start(&self, table: &AnyTable) -> Level;
-    fn range(&self, table: &AnyTable) -> Range<VirtAddr>;
-    fn walk(&self, table: &AnyTable, address: VirtAddr, sink: &mut dyn FnMut(&Lookup));
-    fn translate(&self, table: &AnyTable, address: VirtAddr) -> Option<pagetable::Translation>;
-    fn summary(&self, table: &AnyTable, range: Range<VirtAddr>) -> Result<Summary, Refusal>;
+    fn start(&self, table: &Parts) -> Level;
+    fn range(&self, table: &Parts) -> Range<VirtAddr>;
+    fn walk(&self, table: &Parts, address: VirtAddr, sink: &mut dyn FnMut(&Lookup));
+    fn translate(&self, table: &Parts, address: VirtAddr) -> Option<pagetable::Translation>;
+    fn summary(&self, table: &Parts, range: Range<VirtAddr>) -> Result<Summary, Refusal>;
     fn leaves(&self, summary: &Summary, size: LeafSize) -> usize;
 
     fn for_each(
         &self,
-        table: &AnyTable,
+        table: &Parts,
         range: Range<VirtAddr>,
         sink: &mut dyn FnMut(&Entry<VirtAddr>),
     ) -> Result<(), Refusal>;
@@ -49,7 +84,7 @@ pub(super) struct Granular<G>(pub(super) PhantomData<G>);
 impl<G: Granule + Sync> Operations for Granular<G> {
     fn build(
         &self,
-        table: &AnyTable,
+        table: &Parts,
         changes: &mut dyn Iterator<Item = Change<El1>>,
         source: &mut dyn TableSource,
     ) -> Result<PhysAddr, ChangeError> {
@@ -72,7 +107,7 @@ impl<G: Granule + Sync> Operations for Granular<G> {
 
     fn change(
         &self,
-        table: &AnyTable,
+        table: &Parts,
         changes: &[Change<El1>],
         licence: Option<&Licence>,
         source: &mut dyn TableSource,
@@ -90,23 +125,23 @@ impl<G: Granule + Sync> Operations for Granular<G> {
         Ok(())
     }
 
-    fn start(&self, table: &AnyTable) -> Level {
+    fn start(&self, table: &Parts) -> Level {
         geometry::<G>(table).start()
     }
 
-    fn range(&self, table: &AnyTable) -> Range<VirtAddr> {
+    fn range(&self, table: &Parts) -> Range<VirtAddr> {
         view::<G>(table).range()
     }
 
-    fn walk(&self, table: &AnyTable, address: VirtAddr, sink: &mut dyn FnMut(&Lookup)) {
+    fn walk(&self, table: &Parts, address: VirtAddr, sink: &mut dyn FnMut(&Lookup)) {
         view::<G>(table).path(address).for_each(|lookup| sink(&lookup));
     }
 
-    fn translate(&self, table: &AnyTable, address: VirtAddr) -> Option<pagetable::Translation> {
+    fn translate(&self, table: &Parts, address: VirtAddr) -> Option<pagetable::Translation> {
         view::<G>(table).translate(address)
     }
 
-    fn summary(&self, table: &AnyTable, range: Range<VirtAddr>) -> Result<Summary, Refusal> {
+    fn summary(&self, table: &Parts, range: Range<VirtAddr>) -> Result<Summary, Refusal> {
         Summary::read(&view::<G>(table), range)
     }
 
@@ -116,7 +151,7 @@ impl<G: Granule + Sync> Operations for Granular<G> {
 
     fn for_each(
         &self,
-        table: &AnyTable,
+        table: &Parts,
         range: Range<VirtAddr>,
         sink: &mut dyn FnMut(&Entry<VirtAddr>),
     ) -> Result<(), Refusal> {
@@ -129,11 +164,11 @@ impl<G: Granule + Sync> Operations for Granular<G> {
     }
 }
 
-fn geometry<G: Granule>(table: &AnyTable) -> Geometry<G> {
+fn geometry<G: Granule>(table: &Parts) -> Geometry<G> {
     table.shape.geometry(table.half).expect("shapes are chosen from what the granule and the layout have")
 }
 
-fn view<G: Granule>(table: &AnyTable) -> View<'_, G, El1, Hardware> {
+fn view<G: Granule>(table: &Parts) -> View<'_, G, El1, Hardware> {
     View::new(&table.hardware, geometry(table), table.regime, table.root)
 }
 

@@ -10,10 +10,12 @@ use vmsa::ptdump::memory_name;
 use vmsa::registers::MemoryTypes;
 use vmsa::{Access, AddressHalf, Meaning, Stage1Attributes, VirtAddr};
 
-use crate::console::write_last_line;
-use crate::finish::{Status, claim_the_end, finish, is_ending};
-use crate::tables::{AnyTable, CAUTIOUS};
-use crate::{high, layout, stacks};
+use crate::cpus::stacks;
+use crate::facts::known_facts;
+use crate::memory::layout;
+use crate::memory::tables::{AnyTable, CAUTIOUS};
+use crate::report::console::write_last_line;
+use crate::report::finish::{Status, claim_the_end, finish, is_ending};
 
 /// How many reports were begun. Loads and stores alone: this must work with the MMU off.
 static REPORTS: AtomicU32 = AtomicU32::new(0);
@@ -64,7 +66,7 @@ pub(crate) fn report(exception: &Exception) -> ! {
 /// The walk of an address, level by level.
 fn tell_walk(address: VirtAddr) {
     let half = if address.bits() >> 55 & 1 == 0 { AddressHalf::Lower } else { AddressHalf::Upper };
-    let offset = high::known_facts().map_or(0, |facts| facts.linear.offset());
+    let offset = known_facts().map_or(0, |facts| facts.linear.offset());
     // SAFETY: for reading alone. Before the high half every table is at its physical address, later in the linear map.
     let hardware = unsafe { Hardware::new(offset) };
     if registers::read_sctlr() & 1 == 0 {
@@ -122,7 +124,7 @@ impl fmt::Display for Place {
         if image.contains(&self.0.bits()) {
             return write!(f, "image + {:#x}, {}", self.0.bits() - image.start, part_of_image(self.0));
         }
-        let Some(facts) = high::known_facts() else { return f.write_str("no place with a name") };
+        let Some(facts) = known_facts() else { return f.write_str("no place with a name") };
         if let Some(place) = stacks::find(self.0, facts.choice.page_size) {
             return place.fmt(f);
         }

@@ -13,9 +13,11 @@ use kerncore::devicetree;
 use kerncore::range::PhysicalRange;
 use vmsa::{AddressHalf, Layout, PageSize, PhysAddr, VirtAddr};
 
-use crate::console;
-use crate::devices::whole_pages;
-use crate::tables::{AnyTable, Bump, CAUTIOUS, DEVICE, EXECUTABLE, LOWER_BITS, READ_ONLY, READ_WRITE, Shape, map};
+use crate::memory::devices::whole_pages;
+use crate::memory::tables::{
+    AnyTable, Bump, CAUTIOUS, DEVICE, EXECUTABLE, LOWER_BITS, READ_ONLY, READ_WRITE, Shape, map,
+};
+use crate::report::console;
 
 /// The boot protocol's limit.
 const MOST_DEVICE_TREE_BYTES: u64 = 2 << 20;

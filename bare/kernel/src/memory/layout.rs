@@ -13,9 +13,9 @@ use core::ops::Range;
 
 use vmsa::VirtAddr;
 
-/// The stacks: see [`crate::stacks`].
+/// The stacks: see [`crate::cpus::stacks`].
 pub(crate) const STACKS: Range<u64> = 0xffff_ffff_8800_0000..0xffff_ffff_8c00_0000;
-/// Device registers: see [`crate::devices`].
+/// Device registers: see [`crate::memory::devices`].
 pub(crate) const DEVICES: Range<u64> = 0xffff_ffff_8c00_0000..0xffff_ffff_9000_0000;
 /// What the self-checks map. At most a block of the 64 KiB granule.
 pub(crate) const CHECKS: Range<u64> = 0xffff_ffff_a000_0000..0xffff_ffff_c000_0000;

@@ -7,7 +7,7 @@ use hardware::psci::Conduit;
 use hardware::{hypercall, interrupts, per_cpu, registers, semihosting};
 use kerncore::command_line::Exit;
 
-use crate::console::{self, say};
+use crate::report::console::{self, say};
 
 /// What the host is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,9 +20,26 @@ pub(crate) enum Status {
     BadInput = 2,
 }
 
-const UNKNOWN: u8 = 0;
-static EXIT: AtomicU8 = AtomicU8::new(UNKNOWN);
-static CONDUIT: AtomicU8 = AtomicU8::new(UNKNOWN);
+/// A way to end the machine, in the order in which they are tried: a monitor sees nothing of a semihosting call, so it is
+/// asked first where there is one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Monitor,
+    Semihosting,
+    Hvc,
+    Smc,
+}
+
+impl Way {
+    const ALL: [Self; 4] = [Self::Monitor, Self::Semihosting, Self::Hvc, Self::Smc];
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// A bit for each way that may work. Nothing is known of a monitor before the command line tells of it.
+static WAYS: AtomicU8 = AtomicU8::new(Way::Semihosting.bit() | Way::Hvc.bit() | Way::Smc.bit());
 /// How many ways of ending have been tried. Loads and stores alone: this must work with the MMU off.
 static TRIED: AtomicU8 = AtomicU8::new(0);
 
@@ -31,18 +48,17 @@ static SPEAKER: AtomicU32 = AtomicU32::new(0);
 
 /// Chooses how the machine will be ended. Without this, where no device tree tells, every way is tried.
 pub(crate) fn configure(exit: Option<Exit>, conduit: Option<Conduit>) {
-    let exit = match exit {
-        Some(Exit::Semihosting) => 2,
-        Some(Exit::Monitor) => 3,
-        Some(Exit::Psci) | None => 1,
+    let by_exit = match exit {
+        Some(Exit::Semihosting) => Way::Semihosting.bit(),
+        Some(Exit::Monitor) => Way::Monitor.bit() | Way::Semihosting.bit(),
+        Some(Exit::Psci) | None => 0,
     };
-    EXIT.store(exit, Ordering::Relaxed);
-    let conduit = match conduit {
-        None => UNKNOWN,
-        Some(Conduit::Hvc) => 1,
-        Some(Conduit::Smc) => 2,
+    let by_firmware = match conduit {
+        None => Way::Hvc.bit() | Way::Smc.bit(),
+        Some(Conduit::Hvc) => Way::Hvc.bit(),
+        Some(Conduit::Smc) => Way::Smc.bit(),
     };
-    CONDUIT.store(conduit, Ordering::Relaxed);
+    WAYS.store(by_exit | by_firmware, Ordering::Relaxed);
 }
 
 /// Whether the machine is ending, so that an exception is one way that did not work.
@@ -77,15 +93,16 @@ pub(crate) fn finish(status: Status) -> ! {
     loop {
         let step = TRIED.load(Ordering::Relaxed);
         TRIED.store(step.saturating_add(1), Ordering::Relaxed);
-        let (exit, conduit) = (EXIT.load(Ordering::Relaxed), CONDUIT.load(Ordering::Relaxed));
-        match step {
-            // A monitor sees nothing of a semihosting call, so it is asked first where there is one.
-            0 if exit == 3 => hypercall::exit(status as u32),
-            1 if exit != 1 => semihosting::exit(status as u32),
-            2 if conduit != 2 => Conduit::Hvc.system_off(),
-            3 if conduit != 1 => Conduit::Smc.system_off(),
-            0..=3 => {}
-            _ => interrupts::wait(),
+        let Some(way) = Way::ALL.get(usize::from(step)) else {
+            interrupts::wait();
+            continue;
+        };
+        match way {
+            _ if WAYS.load(Ordering::Relaxed) & way.bit() == 0 => {}
+            Way::Monitor => hypercall::exit(status as u32),
+            Way::Semihosting => semihosting::exit(status as u32),
+            Way::Hvc => Conduit::Hvc.system_off(),
+            Way::Smc => Conduit::Smc.system_off(),
         }
     }
 }

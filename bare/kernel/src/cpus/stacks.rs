@@ -11,9 +11,9 @@ use core::ops::Range;
 use pagetable::Change;
 use vmsa::{PageSize, PhysAddr, VirtAddr};
 
-use crate::high::page_size;
-use crate::tables::{ChangeError, READ_WRITE, map};
-use crate::{kernel_table, layout, memory};
+use crate::facts::page_size;
+use crate::memory::tables::{ChangeError, READ_WRITE, map};
+use crate::memory::{kernel_table, layout, pages};
 
 /// What a stack is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,7 +113,7 @@ pub(crate) fn make(cpu: usize) -> Result<Frames, MakeError> {
     let page_size = page_size();
     let mut frames = [PhysAddr::new(0); Kind::ALL.len()];
     for (number, kind) in Kind::ALL.into_iter().enumerate() {
-        match memory::allocate(kind.order(page_size)) {
+        match pages::allocate(kind.order(page_size)) {
             Some(frame) => frames[number] = frame,
             None => {
                 free(&frames[..number]);
@@ -145,6 +145,6 @@ pub(crate) fn unmake(cpu: usize, frames: Frames) {
 
 fn free(frames: &[PhysAddr]) {
     for (frame, kind) in frames.iter().zip(Kind::ALL) {
-        memory::free(*frame, kind.order(page_size()));
+        pages::free(*frame, kind.order(page_size()));
     }
 }

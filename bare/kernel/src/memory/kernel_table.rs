@@ -6,9 +6,9 @@ use pagetable::{Change, Licence};
 use vmsa::AddressHalf;
 
 use crate::cpus::walkers;
-use crate::high::facts;
-use crate::memory::Pages;
-use crate::tables::{AnyTable, CAUTIOUS, ChangeError};
+use crate::facts::facts;
+use crate::memory::pages::Pages;
+use crate::memory::tables::{AnyTable, CAUTIOUS, ChangeError};
 
 /// Who holds it, alone edits the upper half.
 static EDITOR: Lock<()> = Lock::new(());

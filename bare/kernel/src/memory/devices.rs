@@ -9,7 +9,7 @@ use kerncore::list::List;
 use kerncore::range::PhysicalRange;
 use vmsa::PageSize;
 
-use crate::layout::DEVICES;
+use crate::memory::layout::DEVICES;
 
 /// Where the registers of each device are, in virtual memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,15 +1,14 @@
-//! From the first identity map to the high half.
+//! Boot at physical addresses: from the first identity map to the high half.
 
 use core::slice;
 
 use hardware::boot::{Boot, Destination, leave_identity_map};
 use hardware::pl011::{self, Answer};
 use hardware::platform::Hardware;
-use hardware::psci::Conduit;
 use hardware::{image, registers};
 use kerncore::choice::{Choice, choose, default_page_size};
 use kerncore::command_line::{self, Exit, Options};
-use kerncore::devicetree::{self, Console, MachineDescription, Problem, Psci};
+use kerncore::devicetree::{self, Console, MachineDescription, Problem};
 use kerncore::finding::{Findings, Severity};
 use kerncore::linear::Linear;
 use kerncore::memory_map::{Kind, MemoryMap, Occupants};
@@ -20,14 +19,15 @@ use vmsa::{AddressHalf, IdRegisters, PageSize, PhysAddr, VirtAddr};
 
 use super::identity::image_range;
 use super::kernel_map::{EarlyMemory, build_lower, build_upper};
-use crate::console::{self, say};
-use crate::devices::{Placement, whole_pages};
-use crate::finish::{self, refuse};
-use crate::handover::{self, Facts};
-use crate::stacks;
-use crate::tables::{AnyTable, Bump, CAUTIOUS, DEVICE, LOWER_BITS, READ_WRITE, Shape, map};
-use crate::times::{self, Step};
-use crate::{high, memory};
+use crate::boot::{handover, high};
+use crate::cpus::{firmware, stacks};
+use crate::facts::Facts;
+use crate::memory::devices::{Placement, whole_pages};
+use crate::memory::pages;
+use crate::memory::tables::{AnyTable, Bump, CAUTIOUS, DEVICE, LOWER_BITS, READ_WRITE, Shape, map};
+use crate::report::console::{self, say};
+use crate::report::finish::{self, refuse};
+use crate::report::times::{self, Step};
 
 /// The first identity map, to which the console and early memory are added.
 struct Identity {
@@ -56,7 +56,7 @@ pub(crate) fn main(boot: &Boot) -> ! {
     let cpu = options.cpus[0].believe(cpu);
     // A tree that is damaged may have lost the words that say how to end.
     if options.exit.is_some() || findings.fatal().is_none() {
-        finish::configure(options.exit, machine.psci.map(|psci| conduit(&psci)));
+        finish::configure(options.exit, machine.psci.map(|psci| firmware::conduit(&psci)));
     }
     let mut map = MemoryMap::new();
     map.make(&mut machine, &occupants(boot), &mut findings);
@@ -127,14 +127,6 @@ fn occupants(boot: &Boot) -> Occupants {
     Occupants {
         image: image_range(),
         device_tree: PhysicalRange::from_size(PhysAddr::new(boot.device_tree), boot.device_tree_bytes),
-    }
-}
-
-/// How firmware is called.
-pub(crate) fn conduit(psci: &Psci) -> Conduit {
-    match psci.conduit {
-        devicetree::Conduit::Hvc => Conduit::Hvc,
-        devicetree::Conduit::Smc => Conduit::Smc,
     }
 }
 
@@ -233,7 +225,7 @@ impl Identity {
             if !self.change(map(pool.start.bits()..pool.end.bits(), pool.start.bits(), READ_WRITE)) {
                 return None;
             }
-            if memory::answers(pool, 0) {
+            if pages::answers(pool, 0) {
                 return Some(pool);
             }
             self.unmap(pool);

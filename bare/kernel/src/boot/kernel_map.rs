@@ -7,15 +7,14 @@ use hardware::platform::Hardware;
 use kerncore::early::{EarlyAllocator, EarlyError, End, Request};
 use kerncore::linear::Linear;
 use kerncore::list::List;
-use kerncore::memory_map::{MAX_RANGES, MemoryMap};
+use kerncore::memory_map::{MAX_RANGES, MemoryMap, Purpose};
 use kerncore::range::PhysicalRange;
 use pagetable::{Change, El1, Scope};
 use vmsa::{AddressHalf, PhysAddr, Stage1Attributes};
 
-use crate::devices::Placement;
-use crate::handover;
-use crate::stacks::{self, Kind};
-use crate::tables::{
+use crate::cpus::stacks::{self, Kind};
+use crate::memory::devices::Placement;
+use crate::memory::tables::{
     AnyTable, CAUTIOUS, ChangeError, DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, TableSource, map,
 };
 
@@ -50,7 +49,7 @@ impl<'m> EarlyMemory<'m> {
         Self { allocator, pool, spare: List::new(PhysAddr::new(0)), shape }
     }
 
-    fn allocate(&mut self, size_bytes: u64, purpose: &'static str) -> Result<PhysicalRange, EarlyError> {
+    fn allocate(&mut self, size_bytes: u64, purpose: Purpose) -> Result<PhysicalRange, EarlyError> {
         let alignment_bytes = self.shape.page_size.size_bytes();
         let request = Request { size_bytes, alignment_bytes, below: self.pool.end, from: End::Top, purpose };
         // Below the pool there is memory too, but no map leads to it yet.
@@ -66,7 +65,7 @@ impl TableSource for EarlyMemory<'_> {
         if let Some(last) = self.spare.len().checked_sub(1) {
             return Some(self.spare.remove(last));
         }
-        Some(self.allocate(self.shape.page_size.size_bytes(), handover::TABLES).ok()?.start)
+        Some(self.allocate(self.shape.page_size.size_bytes(), Purpose::Tables).ok()?.start)
     }
 
     /// Beyond the capacity a page is lost: an engine that overestimates so much would be the thing to mend.
@@ -85,7 +84,7 @@ pub(super) fn build_upper(
     let page_size = memory.shape.page_size;
     let mut stacks: [(Range<u64>, u64); Kind::ALL.len()] = Default::default();
     for (place, kind) in stacks.iter_mut().zip(Kind::ALL) {
-        let frames = memory.allocate(kind.size_bytes(page_size), handover::STACKS).map_err(MapError::Stacks)?;
+        let frames = memory.allocate(kind.size_bytes(page_size), Purpose::Stacks).map_err(MapError::Stacks)?;
         *place = (frames.start.bits()..frames.end.bits(), stacks::range(0, kind, page_size).start);
     }
     let mut ranges = List::<_, MAX_RANGES>::new(PhysicalRange::EMPTY);

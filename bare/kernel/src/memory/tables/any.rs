@@ -1,6 +1,5 @@
 //! A page table whose granule is a value.
 
-use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Range;
 
@@ -9,42 +8,14 @@ use hardware::translation::Translation;
 use pagetable::{Change, El1, Entry, Licence, Lookup, Refusal, Summary};
 use vmsa::{AddressHalf, Granule4K, Granule16K, Granule64K, LeafSize, Level, PageSize, PhysAddr, VirtAddr};
 
-use super::granular::{Granular, Operations};
+use super::granular::{ChangeError, Granular, Operations, Parts};
 use super::{Shape, TableSource};
 
 /// A page table of the kernel.
 #[derive(Clone, Copy)]
 pub(crate) struct AnyTable {
-    pub(super) hardware: Hardware,
-    pub(super) shape: Shape,
-    pub(super) half: AddressHalf,
-    pub(super) regime: El1,
-    pub(super) root: PhysAddr,
+    parts: Parts,
     operations: &'static dyn Operations,
-}
-
-/// Why a page table was not changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ChangeError {
-    /// The engine's reason.
-    Refused(Refusal),
-    /// There is no memory for tables.
-    NoTables,
-}
-
-impl fmt::Display for ChangeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(refusal) => refusal.fmt(f),
-            Self::NoTables => f.write_str("no memory for tables"),
-        }
-    }
-}
-
-impl From<Refusal> for ChangeError {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
 }
 
 /// The choice of granule: the only one. Everything below the pointer is compiled for it.
@@ -68,40 +39,40 @@ impl AnyTable {
         source: &mut dyn TableSource,
     ) -> Result<Self, ChangeError> {
         let operations = operations(shape.page_size);
-        let nowhere = Self { hardware, shape, half, regime, root: PhysAddr::new(0), operations };
+        let nowhere = Parts { hardware, shape, half, regime, root: PhysAddr::new(0) };
         let root = operations.build(&nowhere, changes, source)?;
-        Ok(Self { root, ..nowhere })
+        Ok(Self { parts: Parts { root, ..nowhere }, operations })
     }
 
     /// The page table that this CPU walks for one half, if its registers make sense.
     pub(crate) fn read_current(hardware: Hardware, half: AddressHalf, regime: El1) -> Option<Self> {
         let (shape, root) = Shape::of(&Translation::read(), half)?;
-        Some(Self { hardware, shape, half, regime, root, operations: operations(shape.page_size) })
+        Some(Self { parts: Parts { hardware, shape, half, regime, root }, operations: operations(shape.page_size) })
     }
 
     /// Where its root is.
     pub(crate) fn root(&self) -> PhysAddr {
-        self.root
+        self.parts.root
     }
 
     /// How its tables are reached.
     pub(crate) fn hardware(&self) -> Hardware {
-        self.hardware
+        self.parts.hardware
     }
 
     /// The level of its root.
     pub(crate) fn start(&self) -> Level {
-        self.operations.start(self)
+        self.operations.start(&self.parts)
     }
 
     /// Its shape.
     pub(crate) fn shape(&self) -> Shape {
-        self.shape
+        self.parts.shape
     }
 
     /// The range of addresses that it translates; its end is 0 for the upper half.
     pub(crate) fn range(&self) -> Range<VirtAddr> {
-        self.operations.range(self)
+        self.operations.range(&self.parts)
     }
 
     /// Makes changes to the live page table, all of them or none. They are complete, on every CPU, when this returns.
@@ -111,12 +82,12 @@ impl AnyTable {
         licence: Option<&Licence>,
         source: &mut dyn TableSource,
     ) -> Result<(), ChangeError> {
-        self.operations.change(self, changes, licence, source)
+        self.operations.change(&self.parts, changes, licence, source)
     }
 
     /// Gives `sink` the descriptors that a walk for an address reads, from the root down.
     pub(crate) fn walk(&self, address: VirtAddr, sink: &mut dyn FnMut(&Lookup)) {
-        self.operations.walk(self, address, sink)
+        self.operations.walk(&self.parts, address, sink)
     }
 
     /// Gives `sink` every descriptor of a range, in order of address.
@@ -125,17 +96,17 @@ impl AnyTable {
         range: Range<VirtAddr>,
         sink: &mut dyn FnMut(&Entry<VirtAddr>),
     ) -> Result<(), Refusal> {
-        self.operations.for_each(self, range, sink)
+        self.operations.for_each(&self.parts, range, sink)
     }
 
     /// Where the tables lead an address, and with what leaf.
     pub(crate) fn translate(&self, address: VirtAddr) -> Option<pagetable::Translation> {
-        self.operations.translate(self, address)
+        self.operations.translate(&self.parts, address)
     }
 
     /// Counts the leaves and tables of a range.
     pub(crate) fn summary(&self, range: Range<VirtAddr>) -> Result<Summary, Refusal> {
-        self.operations.summary(self, range)
+        self.operations.summary(&self.parts, range)
     }
 
     /// The leaves of one size in a summary of this page table.

@@ -8,10 +8,10 @@ use hardware::lock::{Lock, Pause};
 use hardware::{interrupts, per_cpu, registers, timer};
 use spin::mutex::SpinMutex;
 
-use crate::console::say;
 use crate::cpus::walkers;
-use crate::devices;
-use crate::handover::Facts;
+use crate::facts::Facts;
+use crate::memory::devices;
+use crate::report::console::say;
 
 static CONTROLLER: Lock<Option<InterruptController>> = Lock::new(None);
 

@@ -1,0 +1,10 @@
+//! Boot: from the entry code to the verdict.
+
+mod early;
+mod handover;
+mod high;
+mod identity;
+mod kernel_map;
+
+pub(crate) use early::main;
+pub(crate) use identity::build_identity_map;

@@ -1,0 +1,51 @@
+//! What boot found, chose and built: plain values, known to all once the high half begins.
+
+use kerncore::choice::Choice;
+use kerncore::command_line::Options;
+use kerncore::devicetree::{Cpu, MAX_CPUS, Psci};
+use kerncore::linear::Linear;
+use kerncore::list::List;
+use spin::Once;
+use vmsa::{PageSize, PhysAddr};
+
+use crate::memory::devices::Devices;
+
+/// What boot found, chose and built.
+#[derive(Clone, Copy)]
+pub(crate) struct Facts {
+    /// The exception level of entry.
+    pub(crate) exception_level: u64,
+    /// The image's physical address.
+    pub(crate) load_address: PhysAddr,
+    /// The page size of the first identity map.
+    pub(crate) early_page_size: PageSize,
+    pub(crate) choice: Choice,
+    pub(crate) linear: Linear,
+    /// Where device registers are mapped.
+    pub(crate) devices: Devices,
+    pub(crate) cpus: List<Cpu, MAX_CPUS>,
+    pub(crate) psci: Option<Psci>,
+    pub(crate) options: Options,
+}
+
+static FACTS: Once<Facts> = Once::new();
+
+/// The facts are these from now on.
+pub(crate) fn set(facts: Facts) -> &'static Facts {
+    FACTS.call_once(|| facts)
+}
+
+/// What boot found, chose and built. Not before the high half.
+pub(crate) fn facts() -> &'static Facts {
+    FACTS.get().expect("the high half begins with the facts")
+}
+
+/// The facts, for who may be asked before there are any.
+pub(crate) fn known_facts() -> Option<&'static Facts> {
+    FACTS.get()
+}
+
+/// The page size of the kernel.
+pub(crate) fn page_size() -> PageSize {
+    facts().choice.page_size
+}

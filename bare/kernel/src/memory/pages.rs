@@ -1,0 +1,133 @@
+//! Pages, once the linear map leads to all of them.
+
+use core::fmt;
+use core::slice;
+
+use hardware::lock::Lock;
+use hardware::{image, probe};
+use kerncore::buddy::{AddError, Buddy, Layout, WrongLength};
+use kerncore::early::{EarlyAllocator, EarlyError, Request};
+use kerncore::list::List;
+use kerncore::memory_map::{Kind, MAX_RANGES, MemoryMap, Purpose};
+use kerncore::range::PhysicalRange;
+use spin::Once;
+use vmsa::{PhysAddr, VirtAddr};
+
+use crate::facts::{facts, page_size};
+use crate::memory::tables::TableSource;
+use crate::report::console::say;
+
+/// What the linear map covers.
+static MAPPED: Once<List<PhysicalRange, MAX_RANGES>> = Once::new();
+static LAYOUT: Once<Layout> = Once::new();
+static PAGES: Lock<Option<Buddy<'static>>> = Lock::new(None);
+
+/// Why there is no page allocator.
+#[derive(Debug)]
+pub(crate) enum StartError {
+    Notes(EarlyError),
+    Length(WrongLength),
+    Memory(AddError),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Notes(error) => error.fmt(f),
+            Self::Length(error) => write!(f, "page allocator: {error}"),
+            Self::Memory(error) => write!(f, "page allocator: {error}"),
+        }
+    }
+}
+
+/// Whether memory is at both ends of a range that nobody uses, mapped `offset` above its physical address.
+pub(crate) fn answers(range: PhysicalRange, offset: u64) -> bool {
+    let ends = [range.start.bits().next_multiple_of(8), (range.end.bits() - 8) & !7];
+    ends.into_iter().all(|address| {
+        // SAFETY: free memory by the device tree, mapped, and this CPU is alone with it.
+        unsafe { probe::is_memory(VirtAddr::new(address.wrapping_add(offset))) }
+    })
+}
+
+/// Free ranges where no memory answers: a device tree may lie.
+pub(crate) type Absent = List<PhysicalRange, MAX_RANGES>;
+
+/// Gives up free ranges where no memory answers. They are still mapped.
+pub(crate) fn forget_what_is_not_there(map: &mut MemoryMap) -> Absent {
+    let mut absent = Absent::new(PhysicalRange::EMPTY);
+    for range in map.free(page_size()).filter(|range| !answers(*range, facts().linear.offset())) {
+        absent.push(range).expect("the list is as long as the map");
+    }
+    for range in absent.iter() {
+        say!("warning: memory: {range} does not answer, expected RAM as the device tree says; unused");
+        // Marking a whole free piece needs no room.
+        map.mark(*range, Kind::Lost).ok();
+    }
+    absent
+}
+
+/// Frees the room for the tables of the first identity map, which no CPU walks any more.
+pub(crate) fn free_early_tables(map: &mut MemoryMap) {
+    let tables = image::early_tables();
+    let physical = |address: u64| PhysAddr::new(address - image::whole().start + facts().load_address.bits());
+    let range = PhysicalRange::new(physical(tables.start), physical(tables.end));
+    // A map that is too full for one more range keeps it as a part of the image.
+    map.mark(range, Kind::Free).ok();
+}
+
+/// Hands what is free over to the page allocator.
+pub(crate) fn start(mut early: EarlyAllocator) -> Result<(), StartError> {
+    MAPPED.call_once(|| {
+        let mut ranges = List::new(PhysicalRange::EMPTY);
+        early.map().mapped(page_size()).for_each(|range| ranges.push(range).expect("the list is as long as the map"));
+        ranges
+    });
+    let layout = LAYOUT.call_once(|| Layout::new(page_size(), mapped()));
+    let size_bytes = layout.words() as u64 * 8;
+    let request = Request { size_bytes, ..Request::page(page_size(), Purpose::PageAllocator) };
+    let notes = early.allocate(&request).map_err(StartError::Notes)?;
+    let address = facts().linear.address(notes.start).bits();
+    // SAFETY: the early allocator gives memory out once, the linear map holds it writable, and it is large enough. Any
+    // bits are a u64.
+    let notes = unsafe { slice::from_raw_parts_mut(address as *mut u64, layout.words()) };
+    let mut pages = Buddy::new(layout, notes).map_err(StartError::Length)?;
+    early.hand_over(&mut pages).map_err(StartError::Memory)?;
+    PAGES.with(|slot| *slot = Some(pages));
+    Ok(())
+}
+
+/// The ranges that the linear map covers.
+pub(crate) fn mapped() -> impl Iterator<Item = PhysicalRange> {
+    MAPPED.get().into_iter().flat_map(|ranges| ranges.iter().copied())
+}
+
+/// Runs `body` with the page allocator.
+pub(crate) fn with_pages<R>(body: impl FnOnce(&mut Buddy<'static>) -> R) -> R {
+    PAGES.with(|pages| body(pages.as_mut().expect("the page allocator starts before anyone asks")))
+}
+
+/// Gives out `1 << order` pages.
+pub(crate) fn allocate(order: usize) -> Option<PhysAddr> {
+    with_pages(|pages| pages.allocate(order))
+}
+
+/// Takes back what [`allocate`] gave out.
+pub(crate) fn free(address: PhysAddr, order: usize) {
+    if let Err(error) = with_pages(|pages| pages.free(address, order)) {
+        panic!("{error}");
+    }
+}
+
+/// Tables from the page allocator.
+pub(crate) struct Pages;
+
+impl TableSource for Pages {
+    fn take(&mut self) -> Option<PhysAddr> {
+        allocate(0)
+    }
+
+    fn give(&mut self, table: PhysAddr) {
+        // A table that the early allocator gave out is not the page allocator's: it stays what it was.
+        with_pages(|pages| pages.free(table, 0).ok());
+    }
+}
