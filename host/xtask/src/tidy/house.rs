@@ -56,7 +56,6 @@ pub(crate) const WITH_CIRCLES: &[&str] = &[
     "kerncore",
     "hardware",
     "checks",
-    "kernel",
     "monitor",
     "guests",
     "zoo",
