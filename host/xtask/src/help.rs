@@ -1,6 +1,13 @@
-//! The texts of `--help`.
+//! The texts of `--help`, and how options are read.
 
-use crate::{outcome::Status, terminal};
+use std::ffi::OsString;
+
+use clap::Parser;
+
+use crate::{
+    outcome::{Failure, Status},
+    terminal,
+};
 
 pub(crate) const OVERVIEW: &str = include_str!("help/overview.txt");
 pub(crate) const RUN: &str = include_str!("help/run.txt");
@@ -13,4 +20,19 @@ pub(crate) const DIST: &str = include_str!("help/dist.txt");
 pub(crate) fn show(text: &str) -> Status {
     terminal::print(text);
     Status::Passed
+}
+
+/// Reads the arguments that follow `command`; none if help was asked for. What makes no sense is one line: clap's first
+/// paragraph.
+pub(crate) fn options<O: Parser>(command: &str, arguments: &[OsString]) -> Result<Option<O>, Failure> {
+    match O::try_parse_from(arguments) {
+        Ok(options) => Ok(Some(options)),
+        Err(error) if !error.use_stderr() => Ok(None),
+        Err(error) => {
+            let text = error.to_string();
+            let lines: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+            let line = lines.join(" ").replacen("error: ", "", 1);
+            Err(Failure::bad_input(format!("{line} (see cargo xtask {command} --help)")))
+        }
+    }
 }

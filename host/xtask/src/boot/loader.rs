@@ -6,11 +6,11 @@ use std::{
     os::unix::net::{UnixListener, UnixStream},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    str::FromStr,
     sync::{Mutex, PoisonError},
     thread,
 };
 
+use clap::ValueEnum;
 use elf::{ElfBytes, abi::PT_LOAD, endian::LittleEndian};
 
 use super::{
@@ -26,28 +26,15 @@ const PACKAGE: &str = "u-boot-qemu";
 const U_BOOT: &str = "usr/lib/u-boot/qemu_arm64/u-boot.bin";
 
 /// Who loads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Loader {
     /// QEMU (`-kernel`).
-    #[default]
     Qemu,
     /// U-Boot (`-bios`), which finds the Image on a disk and starts it by `booti`.
+    #[value(name = "u-boot")]
     UBoot,
     /// A debugger, which writes the ELF file's segments and sets pc and x0.
     Gdb,
-}
-
-impl FromStr for Loader {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Loader, String> {
-        match text {
-            "qemu" => Ok(Loader::Qemu),
-            "u-boot" => Ok(Loader::UBoot),
-            "gdb" => Ok(Loader::Gdb),
-            _ => Err(format!("--loader {text}: expected qemu, u-boot or gdb")),
-        }
-    }
 }
 
 /// The command that has U-Boot boot `image`: from a disk that QEMU makes of a folder, as `extlinux.conf` on it says.
@@ -192,15 +179,6 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn loaders_have_names() {
-        assert_eq!(
-            ["qemu", "u-boot", "gdb"].map(|name| name.parse()),
-            [Ok(Loader::Qemu), Ok(Loader::UBoot), Ok(Loader::Gdb)]
-        );
-        assert!("grub".parse::<Loader>().is_err_and(|error| error.contains("expected qemu, u-boot or gdb")));
-    }
 
     #[test]
     fn a_packet_carries_its_sum_and_waits_for_ok() {

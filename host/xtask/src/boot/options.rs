@@ -1,42 +1,61 @@
 //! The options of `cargo xtask run`. A boot test is described by the same options, so that a failing one can be
 //! repeated by hand.
 
-use std::{ffi::OsString, fmt, path::PathBuf, str::FromStr, time::Duration};
+use std::{ffi::OsString, fmt, path::PathBuf, time::Duration};
 
-use lexopt::prelude::*;
+use clap::{Parser, ValueEnum, value_parser};
 
 use super::{loader::Loader, tree::shapes};
-use crate::{cargo::Program, outcome::Failure};
+use crate::{cargo::Program, help, outcome::Failure};
 
-/// CPUs the kernel supports. More of them can be had through `-- -smp N`, to see the kernel refuse them.
-const MAX_CPUS: u32 = 8;
 const LONGEST_TIMEOUT_SECONDS: u64 = 86_400;
+/// What `--tree` has to say to have the trees listed.
+const LIST: &str = "list";
 
 /// What a person asked for.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Parser)]
+#[command(no_binary_name = true, args_override_self = true, override_help = help::RUN)]
 pub(crate) struct Options {
+    #[arg(long, value_name = "SIZE")]
     pub(crate) page_size: Option<PageSize>,
+    // The kernel supports eight. More of them can be had through `-- -smp N`, to see the kernel refuse them.
+    #[arg(long, value_name = "N", default_value = "4", value_parser = value_parser!(u32).range(1..=8))]
     pub(crate) cpus: u32,
+    #[arg(long = "memory", value_name = "SIZE", default_value = "2G", value_parser = memory_mib)]
     pub(crate) memory_mib: u64,
+    #[arg(long, value_name = "MODEL", default_value = "max", value_parser = cpu_model)]
     pub(crate) cpu: String,
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) append: Vec<String>,
     /// QEMU's machine.
+    #[arg(long, value_name = "NAME or FILE.toml", default_value = VIRT)]
     pub(crate) machine: String,
     /// Whether the monitor runs beneath the kernel.
+    #[arg(long)]
     pub(crate) monitor: bool,
-    /// What the monitor is to make of the machine.
+    /// What the monitor is to make of the machine: `--machine` with a file.
+    #[arg(skip)]
     pub(crate) description: Option<PathBuf>,
     /// Another kernel than ours.
+    #[arg(long, value_name = "IMAGE")]
     pub(crate) kernel: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
     pub(crate) initrd: Option<PathBuf>,
+    #[arg(long, value_name = "WHO", default_value = "qemu")]
     pub(crate) loader: Loader,
     /// The name of a device tree of our own.
+    #[arg(long, value_name = "NAME", value_parser = tree)]
     pub(crate) tree: Option<&'static str>,
+    #[arg(long)]
     pub(crate) icount: bool,
+    #[arg(long)]
     pub(crate) gdb: bool,
+    #[arg(long)]
     pub(crate) verbose: bool,
     /// `None` with `--gdb`: a person at a debugger is not to be hurried.
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = timeout, conflicts_with = "gdb")]
     pub(crate) timeout: Option<Duration>,
+    #[arg(last = true)]
     pub(crate) qemu: Vec<OsString>,
 }
 
@@ -50,35 +69,25 @@ pub(crate) enum Asked {
 }
 
 /// The page sizes there are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum PageSize {
+    #[value(name = "4k")]
     Kib4,
+    #[value(name = "16k")]
     Kib16,
+    #[value(name = "64k")]
     Kib64,
-}
-
-impl FromStr for PageSize {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<PageSize, String> {
-        match text {
-            "4k" => Ok(PageSize::Kib4),
-            "16k" => Ok(PageSize::Kib16),
-            "64k" => Ok(PageSize::Kib64),
-            _ => Err(format!("--page-size {text}: expected 4k, 16k or 64k")),
-        }
-    }
 }
 
 impl fmt::Display for PageSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PageSize::Kib4 => "4k",
-            PageSize::Kib16 => "16k",
-            PageSize::Kib64 => "64k",
-        })
+        let value = self.to_possible_value();
+        f.write_str(value.as_ref().map_or("", |value| value.get_name()))
     }
 }
+
+/// QEMU's machine where none is named.
+const VIRT: &str = "virt";
 
 impl Options {
     /// What is booted, if it is ours.
@@ -102,70 +111,27 @@ impl Options {
     }
 }
 
+#[cfg(test)]
 impl Default for Options {
     fn default() -> Options {
-        Options {
-            page_size: None,
-            cpus: 4,
-            memory_mib: 2048,
-            cpu: "max".into(),
-            append: Vec::new(),
-            machine: "virt".into(),
-            monitor: false,
-            description: None,
-            kernel: None,
-            initrd: None,
-            loader: Loader::Qemu,
-            tree: None,
-            icount: false,
-            gdb: false,
-            verbose: false,
-            timeout: Some(Duration::from_secs(120)),
-            qemu: Vec::new(),
+        match parse(&[]) {
+            Ok(Asked::Run(options)) => *options,
+            other => panic!("{other:?}"),
         }
     }
 }
 
 /// Reads the arguments that follow `run`. What follows `--` is QEMU's and is not looked at.
 pub(crate) fn parse(arguments: &[OsString]) -> Result<Asked, Failure> {
-    let own = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
-    let mut options = Options { qemu: arguments.iter().skip(own + 1).cloned().collect(), ..Options::default() };
-    let mut timeout = None;
-    let mut parser = lexopt::Parser::from_args(&arguments[..own]);
-    while let Some(argument) = parser.next().map_err(wrong)? {
-        match argument {
-            Long("page-size") => options.page_size = Some(value(&mut parser)?.parse().map_err(wrong)?),
-            Long("cpus") => options.cpus = number("--cpus", &value(&mut parser)?, MAX_CPUS.into())? as u32,
-            Long("memory") => options.memory_mib = memory_mib(&value(&mut parser)?)?,
-            Long("cpu") => options.cpu = cpu_model(value(&mut parser)?)?,
-            Long("append") => options.append.push(value(&mut parser)?),
-            Long("timeout") => timeout = Some(number("--timeout", &value(&mut parser)?, LONGEST_TIMEOUT_SECONDS)?),
-            Long("machine") => match value(&mut parser)? {
-                file if file.ends_with(".toml") => options.description = Some(file.into()),
-                name => options.machine = name,
-            },
-            Long("monitor") => options.monitor = true,
-            Long("kernel") => options.kernel = Some(parser.value().map_err(wrong)?.into()),
-            Long("initrd") => options.initrd = Some(parser.value().map_err(wrong)?.into()),
-            Long("loader") => options.loader = value(&mut parser)?.parse().map_err(wrong)?,
-            Long("tree") => match value(&mut parser)?.as_str() {
-                "list" => return Ok(Asked::Trees),
-                name => options.tree = Some(tree(name)?),
-            },
-            Long("icount") => options.icount = true,
-            Long("gdb") => options.gdb = true,
-            Long("verbose") => options.verbose = true,
-            Long("help") | Short('h') => return Ok(Asked::Help),
-            other => return Err(wrong(other.unexpected())),
-        }
+    let Some(mut options) = help::options::<Options>("run", arguments)? else { return Ok(Asked::Help) };
+    if options.tree == Some(LIST) {
+        return Ok(Asked::Trees);
     }
+    if options.machine.ends_with(".toml") {
+        options.description = Some(std::mem::replace(&mut options.machine, VIRT.into()).into());
+    }
+    options.timeout = options.timeout.filter(|_| !options.gdb);
     refuse_what_does_not_go_together(&options)?;
-    options.timeout = match (options.gdb, timeout) {
-        (true, Some(_)) => return Err(wrong("--timeout: has no meaning with --gdb, which waits for a person")),
-        (true, None) => None,
-        (false, Some(seconds)) => Some(Duration::from_secs(seconds)),
-        (false, None) => options.timeout,
-    };
     Ok(Asked::Run(Box::new(options)))
 }
 
@@ -187,49 +153,34 @@ fn refuse_what_does_not_go_together(options: &Options) -> Result<(), Failure> {
         }
         _ => return Ok(()),
     };
-    Err(wrong(refused))
-}
-
-/// The value of the option just read.
-fn value(parser: &mut lexopt::Parser) -> Result<String, Failure> {
-    parser.value().and_then(|value| value.string()).map_err(wrong)
-}
-
-fn number(option: &str, text: &str, largest: u64) -> Result<u64, Failure> {
-    match text.parse() {
-        Ok(number) if (1..=largest).contains(&number) => Ok(number),
-        _ => Err(wrong(format!("{option} {text}: expected a number from 1 to {largest}"))),
-    }
+    Err(Failure::bad_input(format!("{refused} (see cargo xtask run --help)")))
 }
 
 /// `512M`, `2G`, or a plain number of MiB.
-fn memory_mib(text: &str) -> Result<u64, Failure> {
+fn memory_mib(text: &str) -> Result<u64, &'static str> {
     let (digits, unit_mib) = match text.strip_suffix(['G', 'g']) {
         Some(digits) => (digits, 1024),
         None => (text.strip_suffix(['M', 'm']).unwrap_or(text), 1),
     };
     let count: Option<u64> = digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten();
-    match count.and_then(|count| count.checked_mul(unit_mib)) {
-        // QEMU counts bytes in 64 bits.
-        Some(mib) if mib > 0 && mib < 1 << 40 => Ok(mib),
-        _ => Err(wrong(format!("--memory {text}: expected a size like 512M or 2G, or a number of MiB"))),
-    }
+    // QEMU counts bytes in 64 bits.
+    let mib = count.and_then(|count| count.checked_mul(unit_mib)).filter(|mib| (1..1 << 40).contains(mib));
+    mib.ok_or("expected a size like 512M or 2G, or a number of MiB")
 }
 
-fn tree(name: &str) -> Result<&'static str, Failure> {
+fn timeout(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (1..=LONGEST_TIMEOUT_SECONDS).contains(seconds));
+    seconds.map(Duration::from_secs).ok_or_else(|| format!("expected a number from 1 to {LONGEST_TIMEOUT_SECONDS}"))
+}
+
+fn tree(name: &str) -> Result<&'static str, &'static str> {
     let known = shapes::find(name).map(|shape| shape.name);
-    known.ok_or_else(|| wrong(format!("--tree {name}: expected a name that `cargo xtask run --tree list` shows")))
+    known.or((name == LIST).then_some(LIST)).ok_or("expected a name that `cargo xtask run --tree list` shows")
 }
 
-fn cpu_model(text: String) -> Result<String, Failure> {
-    if text.is_empty() || text.starts_with(['-', ',']) {
-        return Err(wrong(format!("--cpu `{text}`: expected a CPU model of QEMU like max or cortex-a72")));
-    }
-    Ok(text)
-}
-
-fn wrong(what: impl fmt::Display) -> Failure {
-    Failure::bad_input(format!("{what} (see cargo xtask run --help)"))
+fn cpu_model(text: &str) -> Result<String, &'static str> {
+    let is_model = !text.is_empty() && !text.starts_with(['-', ',']);
+    is_model.then(|| text.to_string()).ok_or("expected a CPU model of QEMU like max or cortex-a72")
 }
 
 #[cfg(test)]
@@ -256,8 +207,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_asked_is_the_default() {
-        assert_eq!(options(&[]), Options::default());
+    fn nothing_asked_is_four_cpus_with_2_gib() {
+        let options = options(&[]);
+        assert_eq!((options.cpus, options.memory_mib, options.timeout), (4, 2048, Some(Duration::from_secs(120))));
+        assert_eq!((options.cpu.as_str(), options.machine.as_str(), options.loader), ("max", "virt", Loader::Qemu));
     }
 
     #[test]
@@ -323,12 +276,14 @@ mod tests {
     fn values_may_be_attached_and_help_wins() {
         assert_eq!(options(&["--page-size=64k"]).page_size, Some(PageSize::Kib64));
         assert_eq!(parse_words(&["--cpus", "2", "--help"]), Ok(Asked::Help));
+        assert_eq!(options(&["--cpus", "2", "--cpus", "3"]).cpus, 3, "the last counts");
+        assert_eq!(options(&["--append", "-x"]).append, ["-x"]);
     }
 
     #[test]
     fn a_debugger_is_not_hurried() {
         assert_eq!(options(&["--gdb"]).timeout, None);
-        assert!(refusal(&["--gdb", "--timeout", "3"]).starts_with("--timeout: "));
+        assert!(refusal(&["--gdb", "--timeout", "3"]).contains("'--timeout <SECONDS>'"));
     }
 
     #[test]
@@ -337,16 +292,17 @@ mod tests {
             assert_eq!(options(&["--memory", text]).memory_mib, mib, "{text}");
         }
         for text in ["", "0", "M", "2T", "1.5G", "-1", "+5", "2GB", "99999999999999999999", "18446744073709551615G"] {
-            assert!(refusal(&["--memory", text]).starts_with("--memory "), "{text}");
+            assert!(refusal(&[&format!("--memory={text}")]).contains("expected a size like 512M"), "{text}");
         }
     }
 
     #[test]
     fn bad_values_are_refused_with_what_was_expected() {
-        assert!(refusal(&["--page-size", "8k"]).contains("expected 4k, 16k or 64k"));
-        assert!(refusal(&["--page-size", "4K"]).contains("expected 4k, 16k or 64k"));
+        assert!(refusal(&["--page-size", "8k"]).contains("[possible values: 4k, 16k, 64k]"));
+        assert!(refusal(&["--page-size", "4K"]).contains("[possible values: 4k, 16k, 64k]"));
+        assert!(refusal(&["--loader", "grub"]).contains("[possible values: qemu, u-boot, gdb]"));
         for cpus in ["0", "9", "many", "-1", ""] {
-            assert!(refusal(&["--cpus", cpus]).contains("from 1 to 8"), "{cpus}");
+            assert!(refusal(&[&format!("--cpus={cpus}")]).contains("for '--cpus <N>'"), "{cpus}");
         }
         for timeout in ["0", "86401", "1.5", "soon"] {
             assert!(refusal(&["--timeout", timeout]).contains("from 1 to 86400"), "{timeout}");

@@ -25,7 +25,7 @@ use std::{
     thread,
 };
 
-use lexopt::prelude::*;
+use clap::Parser;
 
 use crate::{
     cargo, help,
@@ -40,12 +40,16 @@ use skips::Skips;
 const BOOTS_AT_ONCE: usize = 2;
 
 /// What a person asked for.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Parser)]
+#[command(no_binary_name = true, override_help = help::TEST)]
 struct Options {
     filters: Vec<String>,
+    #[arg(long = "all")]
     wants_all: bool,
+    #[arg(long = "list")]
     wants_list: bool,
     /// Only the boots of README's table, which is written.
+    #[arg(long = "table")]
     wants_table: bool,
 }
 
@@ -99,7 +103,7 @@ impl Outcome {
 
 /// Entry of `cargo xtask test`.
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    let Some(options) = parse(arguments)? else { return Ok(help::show(help::TEST)) };
+    let Some(options) = help::options::<Options>("test", arguments)? else { return Ok(help::show(help::TEST)) };
     let mut steps = steps::all(&cargo::metadata()?);
     steps.retain(|step| options.want(&step.name));
     let mut boots = boots::all(options.wants_all);
@@ -172,24 +176,6 @@ fn run_boots(boots: Vec<Boot>, report: &Report) -> Vec<(usize, Cell)> {
     cells.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads the arguments that follow `test`; none if help was asked for.
-fn parse(arguments: &[OsString]) -> Result<Option<Options>, Failure> {
-    let wrong = |error: lexopt::Error| Failure::bad_input(format!("{error} (see cargo xtask test --help)"));
-    let mut options = Options::default();
-    let mut parser = lexopt::Parser::from_args(arguments);
-    while let Some(argument) = parser.next().map_err(wrong)? {
-        match argument {
-            Long("all") => options.wants_all = true,
-            Long("list") => options.wants_list = true,
-            Long("table") => options.wants_table = true,
-            Long("help") | Short('h') => return Ok(None),
-            Value(filter) => options.filters.push(filter.string().map_err(wrong)?),
-            other => return Err(wrong(other.unexpected())),
-        }
-    }
-    Ok(Some(options))
-}
-
 /// In CI only the skips of the committed list are allowed.
 fn skips() -> Result<Skips, Failure> {
     if env::var_os("CI").is_none_or(|value| value.is_empty() || value == "false") {
@@ -205,7 +191,7 @@ mod tests {
     use super::*;
 
     fn options(words: &[&str]) -> Result<Option<Options>, Failure> {
-        parse(&words.iter().map(OsString::from).collect::<Vec<_>>())
+        help::options("test", &words.iter().map(OsString::from).collect::<Vec<_>>())
     }
 
     #[test]
