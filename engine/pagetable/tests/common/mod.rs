@@ -1,9 +1,12 @@
 //! Page tables and changes to begin with.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub(crate) mod groups;
 pub(crate) mod guest;
 pub(crate) mod random;
 pub(crate) mod regimes;
+pub(crate) mod tlbi;
+pub(crate) mod walkers;
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
