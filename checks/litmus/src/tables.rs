@@ -35,10 +35,24 @@ impl Leaf {
         }
     }
 
-    /// The same with AP\[2:1\] or S2AP.
-    #[must_use]
-    pub const fn with_access(self, access: u64) -> Self {
-        Self(self.0 & !(3 << 6) | (access & 3) << 6)
+    /// The same with a field of `stage` by the manual's name; `None` for one that it has not, or a value that is too large.
+    pub fn with(self, stage: Stage, field: &str, value: u64) -> Option<Self> {
+        let (low, bits) = match (stage, field) {
+            (_, "DBM") => (51, 1),
+            (_, "Contiguous") => (52, 1),
+            (Stage::One, "PXN") => (53, 1),
+            (Stage::One, "UXN") => (54, 1),
+            (Stage::Two, "XN") => (53, 2),
+            (Stage::One, "nG") => (11, 1),
+            (_, "AF") => (10, 1),
+            (_, "SH") => (8, 2),
+            (_, "AP" | "S2AP") => (6, 2),
+            (Stage::One, "NS") => (5, 1),
+            (Stage::One, "AttrIndx") => (2, 3),
+            (Stage::Two, "MemAttr") => (2, 4),
+            _ => return None,
+        };
+        (value >> bits == 0).then_some(Self(self.0 & !(((1 << bits) - 1) << low) | value << low))
     }
 
     /// The descriptor of `level` for `output`.
@@ -106,6 +120,21 @@ impl Table {
         }
         memory.insert(place(table, input, level), descriptor);
         true
+    }
+
+    /// Makes the tables down to `level` for `input`, where no descriptor says what is there instead.
+    pub fn reach(&mut self, memory: &mut BTreeMap<u64, u64>, input: u64, level: u8) {
+        let mut table = self.root;
+        for above in 0..level {
+            let slot = place(table, input, above);
+            let next = self.next;
+            let found = *memory.entry(slot).or_insert(next | 3);
+            self.next += if found == next | 3 { PAGE } else { 0 };
+            if found & 3 != 3 {
+                return;
+            }
+            table = found & ADDRESS;
+        }
     }
 
     /// Where `input` leads: output address and level of the leaf.

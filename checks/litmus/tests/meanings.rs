@@ -1,7 +1,7 @@
 //! What a file says is what is run: each test here is one that ran with another meaning, or was refused without need.
 
-use litmus::herd;
 use litmus::judge::{self, Result as Ours};
+use litmus::{herd, isla};
 use machine::registers::Ets;
 
 fn results(test: &litmus::test::Test) -> [Ours; 2] {
@@ -10,6 +10,10 @@ fn results(test: &litmus::test::Test) -> [Ours; 2] {
 
 fn herd(text: &str) -> [Ours; 2] {
     results(&herd::parse("test.litmus", text).unwrap_or_else(|error| panic!("{error}\n{text}")))
+}
+
+fn isla(text: &str) -> [Ours; 2] {
+    results(&isla::parse("test.toml", text).unwrap_or_else(|error| panic!("{error}\n{text}")))
 }
 
 const ALWAYS: [Ours; 2] = [Ours::Always; 2];
@@ -204,4 +208,147 @@ fn what_is_refused_has_a_name() {
         let error = herd::parse("bad.litmus", &text).expect_err(&text);
         assert_eq!(error.construct, construct, "{error}");
     }
+}
+
+/// A table at stage 1 beneath EL2: whether it maps its own pages decides whether EL2 can change it.
+fn itself(option: &str) -> String {
+    format!(
+        r#"
+arch = "AArch64"
+name = "itself"
+symbolic = ["x"]
+page_table_setup = """
+    option default_tables = false;
+    {option}
+    physical pa1;
+    s1table hyp_map 0x200000 {{
+        x |-> pa1;
+        x ?-> invalid;
+    }}
+    *pa1 = 7;
+"""
+[thread.0]
+code = """
+    MOV X0,#0
+    STR XZR,[X2]
+    MOV X0,#1
+"""
+[thread.0.reset]
+R2 = "pte3(x, hyp_map)"
+TTBR0_EL2 = "ttbr(asid=0x0, base=hyp_map)"
+VBAR_EL2 = "0x2000"
+"PSTATE.EL" = "0b10"
+"PSTATE.SP" = "0b1"
+[section.handler]
+address = "0x2200"
+code = "MOV X0,#2"
+[final]
+assertion = "0:X0 = 1"
+"#
+    )
+}
+
+#[test]
+fn a_new_table_maps_its_own_pages() {
+    assert_eq!(isla(&itself("")), REACHED);
+    assert_eq!(isla(&itself("option self_map = true;")), REACHED);
+    assert_eq!(isla(&itself("option self_map = false;")), NEVER);
+    assert_eq!(isla(&itself("option self_map = false;").replace("0:X0 = 1", "0:X0 = 2")), REACHED);
+}
+
+/// A test of one load whose registers are given by expressions.
+fn with_registers(setup: &str, registers: &str, assertion: &str) -> String {
+    format!(
+        "arch = \"AArch64\"\nname = \"registers\"\nsymbolic = [\"x\"]\npage_table_setup = \"\"\"\nphysical pa1 pa2;\n{setup}\n*pa1 = 0x107;\n\"\"\"
+[thread.0]\ncode = \"LDR X0,[X1]\"\n[thread.0.reset]\nR1 = \"x\"\n{registers}\n[final]\nassertion = \"{assertion}\"\n"
+    )
+}
+
+#[test]
+fn expressions_are_what_they_are_to_isla() {
+    for (registers, assertion) in [
+        ("R2 = \"bvor(0b100, 0b001)\"", "0:X2 = 5"),
+        ("R2 = \"bvand(0xff, 0x0f)\"\nR3 = \"bvxor(1, 3)\"", "0:X2 = 15 & 0:X3 = 2"),
+        ("R2 = \"bvlshr(pa1, 12)\"\nR3 = \"page(pa1)\"", "0:X2 = bvlshr(pa1, 12) & ~0:X2 = 0"),
+        ("R2 = \"bvshl(1, 4)\"\nR3 = \"exts(0b10, 64)\"\nR4 = \"extz(0b10, 64)\"", "0:X2 = 16 & 0:X3 = -2 & 0:X4 = 2"),
+        ("R2 = \"offset(level=3, va=x)\"\nR3 = \"index(level=3, va=x)\"", "0:X2 = offset(level=3, va=x)"),
+        ("R2 = \"pte3(x, page_table_base)\"", "*pte3(x, page_table_base) = desc3(x, page_table_base)"),
+        ("R2 = \"mkdesc3(oa=pa1, Valid=0b0, AF=0b0)\"", "0:X2 = mkdesc3(oa=pa1, AF=0b0, Valid=0b0)"),
+        (
+            "R2 = \"ttbr(asid=0x2, base=page_table_base, CnP=0b1)\"",
+            "0:X2 = ttbr(CnP=0b1, asid=2, base=page_table_base)",
+        ),
+        ("", "0:X0[7..0] = 7 & 0:X0[11:8] = 1"),
+        ("R2 = \"1\"", "(0:X0 = 0x107 and 0:X2 = 1) or false"),
+        ("R2 = \"1\"", "0:X2 = 1 -> 0:X0 ~ 7"),
+        ("R2 = \"0x107\"", "0:X0 = 0:X2 & *pa1 = 0:X2 & 0:X0 = *pa1"),
+    ] {
+        let text = with_registers("x |-> pa1;", registers, assertion);
+        assert_eq!(isla(&text), REACHED, "{registers} {assertion}");
+    }
+    let forall = with_registers("x |-> pa1;", "", "0:X0 = 0x107").replace("[final]", "[final]\nkind = \"forall\"");
+    assert_eq!(isla(&forall), ALWAYS);
+    let narrow = with_registers("x |-> pa1;", "", "*pa1 = 7")
+        .replace("[thread.0]\n", "[types]\npa1 = \"uint8_t\"\n[thread.0]\n");
+    assert_eq!(isla(&narrow), REACHED);
+}
+
+/// What may be mapped has its tables; assertions about addresses move names.
+#[test]
+fn tables_and_addresses_are_as_the_setup_says() {
+    let maybe = with_registers("x ?-> pa1;", "R2 = \"pte3(x, page_table_base)\"", "*pte3(x, page_table_base) = 0");
+    assert_eq!(isla(&maybe.replace("LDR X0,[X1]", "NOP")), REACHED);
+    for (setup, assertion) in [
+        ("virtual y; assert x[47..21] == y[47..21]; x |-> pa1; y |-> pa2;", "0:X3[47..21] = bvlshr(x, 21)"),
+        ("virtual y; assert x[47..39] != y[47..39]; x |-> pa1; y |-> pa2;", "~0:X3[47..39] = bvlshr(x, 39)"),
+        (
+            "virtual y; assert (x[20..12] == y[20..12]) && (x != y); assert x[38..30] != y[38..30]; x |-> pa1; y |-> pa2;",
+            "0:X3[20..12] = index(level=3, va=x) & ~0:X3 = x",
+        ),
+        ("virtual y; assert x == y; x |-> pa1;", "0:X3 = x"),
+    ] {
+        assert_eq!(isla(&with_registers(setup, "R3 = \"y\"", assertion)), REACHED, "{setup}");
+    }
+    for (setup, construct) in [
+        ("assert pa1 == pa2; x |-> pa1;", "assert"),
+        ("assert x == x[1..0]; x |-> pa1;", "assert"),
+        ("let f(a) = a; x |-> pa1;", "let"),
+        ("option wide = true; x |-> pa1;", "option wide"),
+        ("x |-> pa1 with [AQ = 0b1];", "attribute"),
+        ("x |-> pa1 with funny;", "attributes funny"),
+    ] {
+        let error = isla::parse("bad.toml", &with_registers(setup, "", "true")).expect_err(setup);
+        assert_eq!(error.construct, construct, "{error}");
+    }
+}
+
+/// Registers and functions that are not known, and parts of a file that would change its meaning.
+#[test]
+fn what_isla_knows_and_we_do_not_has_a_name() {
+    let good = with_registers("x |-> pa1;", "R2 = \"pa1\"", "0:X0 = 0x107");
+    assert_eq!(isla(&good), REACHED);
+    for (from, to, construct) in [
+        ("R2 = \"pa1\"", "R2 = \"bvmul(1, 2)\"", "function bvmul"),
+        ("R2 = \"pa1\"", "R2 = \"ttbr(asid=1, root=pa1)\"", "function ttbr"),
+        ("R2 = \"pa1\"", "R2 = \"mkdesc3(oa=pa1, FOO=1)\"", "attribute FOO"),
+        ("R2 = \"pa1\"", "R2 = \"pte3(0x7fc0000000, page_table_base)\"", "table that is not there"),
+        ("R2 = \"pa1\"", "FOO_EL1 = \"0\"", "register FOO_EL1"),
+        ("0:X0 = 0x107", "0:X2 = 0x403018", "address as a number"),
+        ("[thread.0]\n", "[thread.0]\ninterrupt = [{ at = \"L\" }]\n", "interrupt"),
+        ("[thread.0]\n", "[[self_modify]]\naddress = \"x:\"\n[thread.0]\n", "self_modify"),
+        ("[thread.0]\n", "[types]\nx = \"float\"\n[thread.0]\n", "type float"),
+    ] {
+        let text = good.replace(from, to);
+        assert_ne!(text, good, "{from}");
+        let error = isla::parse("bad.toml", &text).expect_err(to);
+        assert_eq!(error.construct, construct, "{error}");
+    }
+}
+
+/// Without page tables a name is where it says, and holds what `[locations]` says.
+#[test]
+fn a_test_without_page_tables_is_run() {
+    let text = "arch = \"AArch64\"\nname = \"data\"\nsymbolic = [\"x\", \"y\"]\n[locations]\nx = \"3\"\n[thread.0]\ninit = { X1 = \"x\", X3 = \"y\" }
+code = \"\"\"\nLDR X0,[X1]\nSTR X0,[X3]\n\"\"\"\n[final]\nassertion = \"0:X0 = 3 & *y = 3\"\n";
+    assert_eq!(isla(text), REACHED);
 }

@@ -16,8 +16,8 @@ fn files(folder: &str, extension: &str) -> Vec<(String, String)> {
 
 #[test]
 fn every_test_with_page_table_setup_is_read() {
-    let files = files("system-vmsa", "toml");
-    assert_eq!(files.len(), 132);
+    let files = [files("system-vmsa", "toml"), files("system-models", "toml")].concat();
+    assert_eq!(files.len(), 136);
     for (file, text) in files {
         let test = isla::parse(&file, &text).unwrap_or_else(|error| panic!("{error}"));
         assert!(!test.name.is_empty() && !test.code.is_empty(), "{file}");
@@ -27,7 +27,7 @@ fn every_test_with_page_table_setup_is_read() {
 #[test]
 fn tests_in_machine_code_are_read() {
     let files = files("archsem", "toml");
-    assert_eq!(files.len(), 4);
+    assert_eq!(files.len(), 6);
     for (file, text) in files {
         let test = isla::parse(&file, &text).unwrap_or_else(|error| panic!("{error}"));
         assert!(!test.code.is_empty(), "{file}");
@@ -40,8 +40,8 @@ fn tests_in_machine_code_are_read() {
 
 #[test]
 fn every_test_of_herd_is_read() {
-    let all = [files("herd-vmsa", "litmus"), files("herd-bbm", "litmus")].concat();
-    assert_eq!(all.len(), 311);
+    let all = ["herd-vmsa", "herd-bbm", "herd-small"].map(|folder| files(folder, "litmus")).concat();
+    assert_eq!(all.len(), 359);
     for (file, text) in all {
         let test = herd::parse(&file, &text).unwrap_or_else(|error| panic!("{error}"));
         assert!(!test.name.is_empty() && !test.code.is_empty(), "{file}");

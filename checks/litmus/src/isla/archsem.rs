@@ -13,7 +13,7 @@ use toml::de::DeValue;
 use super::document::Document;
 use super::expression::number;
 use crate::condition::{Condition, Term};
-use crate::error::At;
+use crate::error::{At, refused};
 use crate::layout::Translation;
 use crate::tables::{Stage, Table};
 use crate::test::{Quantifier, Test, Thread};
@@ -42,8 +42,8 @@ pub(super) fn read(document: &Document<'_>) -> Result<Test, At> {
     }
     let quantifier = match document.string("final.kind")?.value.as_str() {
         "forall" => Quantifier::Forall,
-        "sat" => Quantifier::Exists,
-        other => return Err(At::line(0, format!("final.kind is `{other}`, expected `forall` or `sat`"))),
+        "sat" | "exists" => Quantifier::Exists,
+        other => return Err(At::line(0, format!("final.kind is `{other}`, expected `forall`, `sat` or `exists`"))),
     };
     let asked = document.value("final.assertion")?;
     let condition = condition(asked, threads.len()).map_err(|what| At::line(document.line(asked), what))?;
@@ -78,7 +78,10 @@ fn thread(document: &Document<'_>, key: &str) -> Result<Thread, At> {
             _ => {
                 let number = name.strip_prefix(['R', 'X']).and_then(|number| number.parse::<usize>().ok());
                 let place = number.and_then(|number| thread.general.get_mut(number));
-                *place.ok_or_else(|| wrong(format!("register {name} is not known here")))? = value;
+                *place.ok_or_else(|| {
+                    let what = format!("register {name} is not known here");
+                    At::line(text.line, refused(format!("register {name}"), what))
+                })? = value;
             }
         }
     }
@@ -99,7 +102,14 @@ fn code_of(thread: &Thread, memory: &BTreeMap<u64, u64>, words: &BTreeMap<u64, u
         let Some(word) = words.get(&(physical + step * 4)) else { break };
         let place = thread.entry + step * 4;
         let instruction = u32::try_from(*word).ok().and_then(|word| decode(word, place));
-        code.insert(place, instruction.ok_or_else(|| At::line(0, format!("{word:#x} is no instruction known here")))?);
+        let instruction =
+            instruction.filter(|it| !matches!(it, Instruction::Break { .. } | Instruction::MonitorCall { .. }));
+        code.insert(
+            place,
+            instruction.ok_or_else(|| {
+                At::line(0, refused("machine code", format!("{word:#x} is no instruction known here")))
+            })?,
+        );
         source.insert(place, format!("{word:#010x}"));
     }
     Ok((code, source))

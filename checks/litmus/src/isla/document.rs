@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::error::At;
+use crate::error::{At, refused};
 
 /// A value as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -117,6 +117,24 @@ impl<'a> Document<'a> {
     fn keys(&self, path: &str) -> Vec<String> {
         let table = self.find(path).and_then(|it| it.get_ref().as_table());
         table.map(|table| table.keys().map(|key| format!("{path}.{}", key.get_ref())).collect()).unwrap_or_default()
+    }
+
+    /// Texts and numbers of a table by their names; none if there is no table.
+    pub(super) fn table(&self, path: &str) -> Vec<(String, Text)> {
+        let table = self.find(path).and_then(|it| it.get_ref().as_table());
+        let entries = table.into_iter().flatten();
+        entries.filter_map(|(key, value)| Some((key.get_ref().to_string(), self.text_of(value)?))).collect()
+    }
+
+    /// What would change the meaning of a test and is not read here.
+    pub(super) fn refuse_others(&self) -> Result<(), At> {
+        let mut paths: Vec<String> = ["self_modify", "constrained", "sizes"].map(str::to_owned).to_vec();
+        paths.extend(self.threads().iter().flat_map(|thread| ["interrupt", "call"].map(|it| format!("{thread}.{it}"))));
+        let found = paths.iter().find_map(|path| Some((path, self.find(path)?)));
+        found.map_or(Ok(()), |(path, value)| {
+            let name = path.rsplit('.').next().unwrap_or(path);
+            Err(At::line(self.line(value), refused(name, format!("`{path}` is not supported"))))
+        })
     }
 
     /// `thread.0`, `thread.1`, …, as far as they go without a gap.

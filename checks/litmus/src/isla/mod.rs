@@ -1,6 +1,7 @@
 //! Tests as TOML, in the format of the isla tool: page tables are set up by a small language, code is assembly, the final
 //! state is asked about by an assertion. Or in that of archsem, with machine code and words of memory.
 
+mod addresses;
 mod archsem;
 mod condition;
 mod document;
@@ -10,13 +11,14 @@ mod statements;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use a64::instruction::{General, Width};
 use a64::interpreter::OnFault;
 use a64::registers::System;
 use machine::event::Level;
 use machine::registers::Register;
 
 use crate::assembly::{self, Assembled};
-use crate::error::{At, Error};
+use crate::error::{At, Error, Wrong, refused};
 use crate::layout::{self, Translation};
 use crate::test::{Quantifier, Test, Thread};
 use document::{Document, Text};
@@ -42,9 +44,8 @@ fn read(text: &str) -> Result<Test, At> {
             format!("arch is `{}`, expected `AArch64`, or `Arm` for machine code", arch.value),
         ));
     }
-    let setup = document.string("page_table_setup")?;
-    let statements = statements::parse(&setup.value, setup.line)?;
-    let world = setup::build(&statements, &document.strings("symbolic")?)?;
+    document.refuse_others()?;
+    let world = world(&document)?;
     let mut code = BTreeMap::new();
     let (mut threads, mut labels) = (Vec::new(), Vec::new());
     let (mut ends, mut source) = (BTreeSet::new(), BTreeMap::new());
@@ -69,13 +70,49 @@ fn read(text: &str) -> Result<Test, At> {
         source.extend(assembled.source);
     }
     let assertion = document.string("final.assertion")?;
-    let condition =
-        condition::parse(&assertion.value, &world, &labels).map_err(|what| At::line(assertion.line, what))?;
+    let condition = condition::parse(&assertion.value, &world, &labels, &addressed(&document)?);
+    let condition = condition.map_err(|what| At::line(assertion.line, what))?;
     if threads.is_empty() {
         return Err(At::line(0, "there is no [thread.0]"));
     }
+    let quantifier = match document.string("final.kind") {
+        Ok(kind) if kind.value == "forall" => Quantifier::Forall,
+        _ => Quantifier::Exists,
+    };
     let name = document.string("name")?.value;
-    Ok(Test { name, memory: world.memory, code, source, ends, threads, condition, quantifier: Quantifier::Exists })
+    Ok(Test { name, memory: world.memory, code, source, ends, threads, condition, quantifier })
+}
+
+/// Page tables and what they lead to. A test without any leaves its names to themselves, each in a page of its own.
+fn world(document: &Document<'_>) -> Result<World, At> {
+    let symbolic = document.strings("symbolic")?;
+    let setup = match document.string("page_table_setup") {
+        Ok(setup) => setup,
+        Err(_) => {
+            let mapped = symbolic.iter().map(|name| format!("{name} |-> pa_{name}; *pa_{name} = 0; "));
+            let values = document.table("locations");
+            let values = values.into_iter().map(|(name, value)| format!("*{name} = {}; ", value.value));
+            Text { value: mapped.chain(values).collect(), line: 0 }
+        }
+    };
+    let statements = statements::parse(&setup.value, setup.line)?;
+    let mut world = setup::build(&statements, &symbolic)?;
+    for (name, text) in document.table("types") {
+        let width = match text.value.as_str() {
+            "uint64_t" => Width::Double,
+            "uint32_t" => Width::Word,
+            "uint16_t" => Width::Half,
+            "uint8_t" => Width::Byte,
+            other => {
+                return Err(At::line(
+                    text.line,
+                    refused(format!("type {other}"), format!("type `{other}` is not known")),
+                ));
+            }
+        };
+        world.widths.insert(name, width);
+    }
+    Ok(world)
 }
 
 /// What a register holds that the file leaves open: no condition asks for it.
@@ -117,14 +154,24 @@ fn thread(document: &Document<'_>, key: &str, number: usize, code: &Assembled, w
     Ok(thread)
 }
 
-fn value(text: &Text, labels: &BTreeMap<String, u64>, world: &World) -> Result<u64, String> {
-    match text.value.strip_suffix(':') {
-        Some(label) => labels.get(label).copied().ok_or_else(|| format!("label `{label}` is not defined")),
-        None => expression::parse(&text.value)?.value(world, labels),
+/// General-purpose registers that hold addresses at the start.
+fn addressed(document: &Document<'_>) -> Result<BTreeSet<(usize, General)>, At> {
+    let mut addressed = BTreeSet::new();
+    for (thread, key) in document.threads().iter().enumerate() {
+        for (name, text) in document.registers(key)? {
+            let number = name.strip_prefix(['R', 'X']).and_then(|number| number.parse().ok());
+            let holds = expression::parse(&text.value).is_ok_and(|value| value.is_address());
+            addressed.extend(number.filter(|_| holds).map(|number| (thread, General(number))));
+        }
     }
+    Ok(addressed)
 }
 
-fn set(thread: &mut Thread, translation: &mut Translation, name: &str, value: u64) -> Result<(), String> {
+fn value(text: &Text, labels: &BTreeMap<String, u64>, world: &World) -> Result<u64, Wrong> {
+    expression::parse(&text.value)?.value(world, labels)
+}
+
+fn set(thread: &mut Thread, translation: &mut Translation, name: &str, value: u64) -> Result<(), Wrong> {
     if let Some(number) = name.strip_prefix(['R', 'X']).and_then(|number| number.parse::<usize>().ok()) {
         *thread.general.get_mut(number).ok_or_else(|| format!("there is no register {name}"))? = value;
         return Ok(());
@@ -135,7 +182,7 @@ fn set(thread: &mut Thread, translation: &mut Translation, name: &str, value: u6
                 0 => Level::El0,
                 1 => Level::El1,
                 2 => Level::El2,
-                _ => return Err(format!("{name} is {value}, expected 0 to 2")),
+                _ => return Err(format!("{name} is {value}, expected 0 to 2").into()),
             };
         }
         ("PSTATE.SP", _) => thread.has_own_stack = value == 1,
@@ -145,10 +192,10 @@ fn set(thread: &mut Thread, translation: &mut Translation, name: &str, value: u6
             Register::Ttbr0El2 => translation.ttbr0_el2 = Some(value),
             // No address of a test is in the upper half, and the MMU is always on.
             Register::Ttbr1El1 | Register::SctlrEl1 => {}
-            _ => return Err(format!("{name} cannot be chosen")),
+            _ => return Err(refused(format!("register {name}"), format!("{name} cannot be chosen"))),
         },
         (_, Some(system)) => thread.system.push((system, value)),
-        _ => return Err(format!("register {name} is not known here")),
+        _ => return Err(refused(format!("register {name}"), format!("register {name} is not known here"))),
     }
     Ok(())
 }

@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use a64::instruction::Width;
+
+use super::addresses;
 use super::expression::Expression;
 use super::statements::{Kind, Mapping, Statement, Target};
-use crate::error::At;
+use crate::error::{At, Wrong, refused};
 use crate::layout;
-use crate::tables::{Leaf, PAGE, Stage, Table, size};
+use crate::tables::{Leaf, PAGE, Stage, Table};
 
 /// The stage-1 table that threads use unless they say otherwise.
 pub(super) const BASE: &str = "page_table_base";
@@ -17,13 +20,17 @@ pub(super) const BASE2: &str = "s2_page_table_base";
 #[derive(Clone, Debug)]
 pub(super) struct World {
     pub(super) names: BTreeMap<String, u64>,
-    kinds: BTreeMap<String, Kind>,
+    pub(super) kinds: BTreeMap<String, Kind>,
+    /// How wide what lies at an address is, where that is not 64 bits.
+    pub(super) widths: BTreeMap<String, Width>,
     pub(super) tables: BTreeMap<String, Table>,
     pub(super) memory: BTreeMap<u64, u64>,
     /// Addresses of the tables of named walks, by level.
     pub(super) walks: BTreeMap<String, Vec<u64>>,
-    pub(super) has_defaults: bool,
     pub(super) has_stage2: bool,
+    has_defaults: bool,
+    /// New tables map their own pages.
+    maps_itself: bool,
     /// (table, table whose pages it maps).
     pages: BTreeSet<(String, String)>,
     identities: BTreeSet<u64>,
@@ -34,100 +41,71 @@ pub(super) fn build(statements: &[(usize, Statement)], symbolic: &[String]) -> R
     let mut world = World {
         names: BTreeMap::new(),
         kinds: BTreeMap::new(),
+        widths: BTreeMap::new(),
         tables: BTreeMap::new(),
         memory: BTreeMap::new(),
         walks: BTreeMap::new(),
-        has_defaults: true,
         has_stage2: false,
+        has_defaults: true,
+        maps_itself: true,
         pages: BTreeSet::new(),
         identities: BTreeSet::new(),
     };
     let mut all = Vec::new();
-    flatten(statements, None, &mut all);
-    world.note_kinds(&all);
-    world.place_names(&all, symbolic);
+    flatten(statements, &[], &mut all);
+    for placed in &all {
+        world.note_kinds(placed).map_err(|wrong| At::line(placed.line, wrong))?;
+    }
+    addresses::place(&mut world, &all, symbolic)?;
     if world.has_defaults {
         world.tables.insert(BASE.to_owned(), Table::new(Stage::One, layout::STAGE1));
         if world.has_stage2 {
             world.tables.insert(BASE2.to_owned(), Table::new(Stage::Two, layout::STAGE2));
         }
     }
-    for (line, scope, statement) in &all {
-        world.carry_out(scope.as_deref(), statement).map_err(|what| At::line(*line, what))?;
+    for placed in &all {
+        world.carry_out(placed).map_err(|wrong| At::line(placed.line, wrong))?;
     }
     world.map_what_is_reached();
-    for (line, _, statement) in &all {
-        world.fill(statement).map_err(|what| At::line(*line, what))?;
+    for placed in &all {
+        world.fill(placed.statement).map_err(|wrong| At::line(placed.line, wrong))?;
     }
     Ok(world)
 }
 
-/// Statements with the table that they stand in; a table's own statement comes before what it holds.
-fn flatten<'a>(
-    statements: &'a [(usize, Statement)],
-    scope: Option<&str>,
-    all: &mut Vec<(usize, Option<String>, &'a Statement)>,
-) {
+/// A statement and the tables that it stands in, the innermost last.
+pub(super) struct Placed<'a> {
+    pub(super) line: usize,
+    pub(super) statement: &'a Statement,
+    scopes: Vec<String>,
+}
+
+/// A table's own statement comes before what it holds.
+fn flatten<'a>(statements: &'a [(usize, Statement)], scopes: &[String], all: &mut Vec<Placed<'a>>) {
     for (line, statement) in statements {
-        all.push((*line, scope.map(str::to_owned), statement));
+        all.push(Placed { line: *line, statement, scopes: scopes.to_vec() });
         if let Statement::Table { name, statements, .. } = statement {
-            flatten(statements, Some(name), all);
+            flatten(statements, &[scopes, std::slice::from_ref(name)].concat(), all);
         }
     }
 }
 
-type Placed<'a> = (usize, Option<String>, &'a Statement);
-
 impl World {
-    fn note_kinds(&mut self, all: &[Placed<'_>]) {
-        for (_, _, statement) in all {
-            match statement {
-                Statement::Declare { kind, names, .. } => {
-                    self.has_stage2 |= *kind == Kind::Intermediate;
-                    self.kinds.extend(names.iter().map(|name| (name.clone(), *kind)));
-                }
-                Statement::Table { stage: Stage::Two, .. } => self.has_stage2 = true,
-                Statement::Option { name, value } if name == "default_tables" => self.has_defaults = value == "true",
-                _ => {}
+    fn note_kinds(&mut self, placed: &Placed<'_>) -> Result<(), Wrong> {
+        match placed.statement {
+            Statement::Declare { kind, names, .. } => {
+                self.has_stage2 |= *kind == Kind::Intermediate;
+                self.kinds.extend(names.iter().map(|name| (name.clone(), *kind)));
             }
+            Statement::Table { stage: Stage::Two, .. } => self.has_stage2 = true,
+            Statement::Option { name, value } => match name.as_str() {
+                "default_tables" => self.has_defaults = *value,
+                "self_map" => self.maps_itself = *value,
+                _ => return Err(refused(format!("option {name}"), format!("option `{name}` is not known"))),
+            },
+            _ => {}
         }
-    }
-
-    /// Names get pages in the order of their declaration. Whatever a block leads to is aligned to its size.
-    fn place_names(&mut self, all: &[Placed<'_>], symbolic: &[String]) {
-        let mut aligns: BTreeMap<&str, u64> = BTreeMap::new();
-        let mut order: Vec<(&str, Kind)> = symbolic.iter().map(|name| (name.as_str(), Kind::Virtual)).collect();
-        for (_, _, statement) in all {
-            match statement {
-                Statement::Declare { kind, names, align } => {
-                    order.extend(names.iter().map(|name| (name.as_str(), *kind)));
-                    names.iter().for_each(|name| raise(&mut aligns, name, *align));
-                }
-                Statement::Map(Mapping { target: Target::To(Expression::Name(name)), level, .. }) => {
-                    let kind = if self.kinds.contains_key(name) { None } else { Some(Kind::Physical) };
-                    order.extend(kind.map(|kind| (name.as_str(), kind)));
-                    raise(&mut aligns, name, if *level == 3 { 1 } else { size(*level) });
-                }
-                _ => {}
-            }
-        }
-        let mut next = [layout::VIRTUAL, layout::INTERMEDIATE, layout::PHYSICAL];
-        for (name, kind) in order {
-            if !self.names.contains_key(name) {
-                let next = &mut next[kind as usize];
-                let address = next.next_multiple_of(aligns.get(name).copied().unwrap_or(1));
-                self.names.insert(name.to_owned(), address);
-                self.kinds.insert(name.to_owned(), kind);
-                *next = address + PAGE;
-            }
-        }
-        for (_, _, statement) in all {
-            if let Statement::Same(left, right) = statement
-                && let Some(address) = self.names.get(left).copied()
-            {
-                self.names.insert(right.clone(), address);
-            }
-        }
+        Ok(())
     }
 
     /// The table that a mapping of `from` outside any block is for.
@@ -138,61 +116,87 @@ impl World {
         }
     }
 
-    fn value(&self, expression: &Expression) -> Result<u64, String> {
+    pub(super) fn value(&self, expression: &Expression) -> Result<u64, Wrong> {
         expression.value(self, &BTreeMap::new())
     }
 
-    fn carry_out(&mut self, scope: Option<&str>, statement: &Statement) -> Result<(), String> {
+    fn carry_out(&mut self, placed: &Placed<'_>) -> Result<(), Wrong> {
+        let Placed { statement, scopes, .. } = placed;
         match statement {
             Statement::Table { stage, name, place, .. } => {
+                if self.tables.contains_key(name) {
+                    return Err(format!("there is a table `{name}` already").into());
+                }
                 let table = Table::new(*stage, self.value(place)?);
                 self.tables.insert(name.clone(), table);
-                self.reach(scope, name);
+                self.reach(scopes, name);
+                if self.maps_itself {
+                    self.pages.insert((name.clone(), name.clone()));
+                }
             }
-            Statement::Pages(name) => self.reach(scope, name),
-            Statement::Option { name, .. } if name != "default_tables" => {
-                return Err(format!("option `{name}` is not known"));
-            }
+            Statement::Pages(name) => self.reach(scopes, name),
             Statement::Identity(place) => {
                 let place = self.value(place)?;
-                match scope {
-                    Some(scope) => self.map(scope, place, 3, |leaf| leaf.descriptor(3, place))?,
+                match scopes.last() {
+                    Some(scope) => {
+                        self.map(scope, place, 3, |_, leaf| Some(leaf.descriptor(3, place)))?;
+                        self.map_beneath(scopes, place);
+                    }
                     None => {
                         self.identities.insert(place);
                     }
                 }
             }
-            Statement::Map(mapping) if mapping.is_maybe => {}
-            Statement::Map(mapping) => self.map_one(scope, mapping)?,
+            Statement::Map(mapping) => self.map_one(scopes, mapping)?,
             _ => {}
         }
         Ok(())
     }
 
-    /// `scope` maps the pages of the table `name` to themselves.
-    fn reach(&mut self, scope: Option<&str>, name: &str) {
-        if let Some(scope) = scope {
-            self.pages.insert((scope.to_owned(), name.to_owned()));
+    /// Every table around maps the pages of the table `name` to themselves.
+    fn reach(&mut self, scopes: &[String], name: &str) {
+        self.pages.extend(scopes.iter().map(|scope| (scope.clone(), name.to_owned())));
+    }
+
+    /// What a table of stage 1 leads to by its physical address is mapped to itself by the stage 2 around.
+    fn map_beneath(&mut self, scopes: &[String], output: u64) {
+        let stage = |name: &String| self.tables.get(name).map(|table| table.stage);
+        let beneath = scopes.iter().rev().find(|scope| stage(scope) == Some(Stage::Two)).cloned();
+        if let (Some(Some(Stage::One)), Some(beneath)) = (scopes.last().map(stage), beneath) {
+            self.map_same(&beneath, &[output & !(PAGE - 1)]);
         }
     }
 
-    fn map_one(&mut self, scope: Option<&str>, mapping: &Mapping) -> Result<(), String> {
+    fn map_one(&mut self, scopes: &[String], mapping: &Mapping) -> Result<(), Wrong> {
         let from = self.value(&mapping.from)?;
-        let scope = scope.unwrap_or_else(|| self.default_table(&mapping.from)).to_owned();
-        let target = match &mapping.target {
-            Target::Invalid => None,
-            Target::To(to) => Some((self.value(to)?, true)),
-            Target::Table(to) => Some((self.value(to)? | 3, false)),
-            Target::Raw(to) => Some((self.value(to)?, false)),
-        };
+        let default = self.default_table(&mapping.from).to_owned();
+        let scope = scopes.last().cloned().unwrap_or(default);
         let level = mapping.level;
-        self.map(&scope, from, level, |leaf| match target {
-            None => 0,
-            Some((raw, false)) => raw,
-            Some((output, true)) => {
-                mapping.access.map_or(leaf, |access| leaf.with_access(access)).descriptor(level, output)
-            }
-        })?;
+        if let Target::To(Expression::Name(name)) = &mapping.target
+            && self.kinds.get(name) == Some(&Kind::Physical)
+        {
+            self.map_beneath(scopes, self.names[name]);
+        }
+        if mapping.is_maybe {
+            let table = self.tables.get_mut(&scope).ok_or_else(|| format!("there is no page table `{scope}`"))?;
+            table.reach(&mut self.memory, from, level);
+        } else {
+            let target = match &mapping.target {
+                Target::Invalid => None,
+                Target::To(to) => Some((self.value(to)?, true)),
+                Target::Table(to) => Some((self.value(to)? | 3, false)),
+                Target::Raw(to) => Some((self.value(to)?, false)),
+            };
+            self.map(&scope, from, level, |stage, leaf| match target {
+                None => Some(0),
+                Some((raw, false)) => Some(raw),
+                Some((output, true)) => {
+                    let mut fields = mapping.fields.iter();
+                    let leaf = fields.try_fold(leaf, |leaf, (field, value)| leaf.with(stage, field, *value))?;
+                    Some(leaf.descriptor(level, output))
+                }
+            })?;
+        }
         if let Some(walk) = &mapping.walk {
             let table = &self.tables[&scope];
             let pages =
@@ -202,11 +206,18 @@ impl World {
         Ok(())
     }
 
-    fn map(&mut self, name: &str, from: u64, level: u8, make: impl FnOnce(Leaf) -> u64) -> Result<(), String> {
+    fn map(
+        &mut self,
+        name: &str,
+        from: u64,
+        level: u8,
+        make: impl FnOnce(Stage, Leaf) -> Option<u64>,
+    ) -> Result<(), Wrong> {
         let table = self.tables.get_mut(name).ok_or_else(|| format!("there is no page table `{name}`"))?;
-        let descriptor = make(Leaf::data(table.stage));
+        let descriptor = make(table.stage, Leaf::data(table.stage));
+        let descriptor = descriptor.ok_or_else(|| refused("attribute", "an attribute is not known, or too large"))?;
         let is_done = table.set(&mut self.memory, from, level, descriptor);
-        if is_done { Ok(()) } else { Err(format!("{from:#x} is in a block of `{name}`")) }
+        if is_done { Ok(()) } else { Err(format!("{from:#x} is in a block of `{name}`").into()) }
     }
 
     /// Tables that others map, code, and beneath the default stage 2 all that stage 1 leads to: each at its own address.
@@ -248,7 +259,7 @@ impl World {
     }
 
     /// Initial values of memory.
-    fn fill(&mut self, statement: &Statement) -> Result<(), String> {
+    fn fill(&mut self, statement: &Statement) -> Result<(), Wrong> {
         let Statement::Memory { place, value } = statement else { return Ok(()) };
         let (place, value) = (self.physical(place)?, self.value(value)?);
         self.memory.insert(place, value);
@@ -256,7 +267,7 @@ impl World {
     }
 
     /// The physical address of what `place` names, by the tables of the start.
-    pub(super) fn physical(&self, place: &Expression) -> Result<u64, String> {
+    pub(super) fn physical(&self, place: &Expression) -> Result<u64, Wrong> {
         let address = self.value(place)?;
         let kind = match place {
             Expression::Name(name) => self.kinds.get(name).copied().unwrap_or(Kind::Physical),
@@ -272,11 +283,20 @@ impl World {
             Kind::Virtual if self.has_stage2 => through(BASE, address).and_then(|address| through(BASE2, address)),
             Kind::Virtual => through(BASE, address),
         };
-        found.ok_or_else(|| format!("{address:#x} is not mapped at the start"))
+        found.ok_or_else(|| format!("{address:#x} is not mapped at the start").into())
     }
-}
 
-fn raise<'a>(aligns: &mut BTreeMap<&'a str, u64>, name: &'a str, align: u64) {
-    let known = aligns.entry(name).or_insert(1);
-    *known = (*known).max(align);
+    /// Where the table `name` leads from `address`.
+    pub(super) fn physical_by(&self, address: u64, name: &str) -> Result<u64, Wrong> {
+        let found = self.tables.get(name).and_then(|table| table.translate(&self.memory, address));
+        found.ok_or_else(|| format!("{address:#x} is not mapped at the start").into())
+    }
+
+    /// How wide what lies at `place` is.
+    pub(super) fn width(&self, place: &Expression) -> Width {
+        match place {
+            Expression::Name(name) => self.widths.get(name).copied().unwrap_or(Width::Double),
+            _ => Width::Double,
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The language of `page_table_setup`: statements as data.
 
 use super::expression::{Expression, Reader};
-use crate::error::At;
+use crate::error::{At, Wrong, refused};
 use crate::tables::Stage;
 
 /// What kind of address a name stands for.
@@ -21,13 +21,16 @@ pub(super) enum Target {
     Raw(Expression),
 }
 
+/// Fields of a descriptor by the manual's names.
+pub(super) type Fields = Vec<(String, u64)>;
+
 /// One mapping.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Mapping {
     pub(super) from: Expression,
     pub(super) target: Target,
-    /// AP or S2AP, where it is not the default.
-    pub(super) access: Option<u64>,
+    /// Fields that are not the default.
+    pub(super) fields: Fields,
     pub(super) level: u8,
     /// The name of the walk.
     pub(super) walk: Option<String>,
@@ -45,9 +48,10 @@ pub(super) enum Statement {
     },
     Option {
         name: String,
-        value: String,
+        value: bool,
     },
-    Same(String, String),
+    /// What addresses must fulfil.
+    Assert(Expression),
     Identity(Expression),
     Map(Mapping),
     Memory {
@@ -112,12 +116,12 @@ impl Source<'_> {
 
     fn statement(&mut self) -> Result<Statement, At> {
         let line = self.line();
-        let wrong = |what: String| At::line(line, what);
+        let wrong = |what: Wrong| At::line(line, what);
         if self.reader.take("*") {
             let place = self.reader.expression().map_err(wrong)?;
             return match self.reader.take("=") {
                 true => Ok(Statement::Memory { place, value: self.reader.expression().map_err(wrong)? }),
-                false => Err(wrong("expected `=`".to_owned())),
+                false => Err(wrong("expected `=`".into())),
             };
         }
         let mut ahead = self.reader;
@@ -127,25 +131,29 @@ impl Source<'_> {
             "virtual" | "physical" | "intermediate" => self.declare(keyword, 1),
             "aligned" => {
                 let align = self.reader.word();
-                let align = super::expression::number(align).ok_or_else(|| wrong(format!("`{align}` is no number")))?;
+                let align =
+                    super::expression::number(align).ok_or_else(|| wrong(format!("`{align}` is no number").into()))?;
                 let kind = self.reader.word();
                 self.declare(kind, align)
             }
             "option" => {
                 let name = self.reader.word().to_owned();
                 self.reader.take("=");
-                Ok(Statement::Option { name, value: self.reader.word().to_owned() })
+                let value = match self.reader.word() {
+                    "true" => true,
+                    "false" => false,
+                    other => {
+                        return Err(wrong(format!("option `{name}` is `{other}`, expected `true` or `false`").into()));
+                    }
+                };
+                Ok(Statement::Option { name, value })
             }
-            "assert" => {
-                let left = self.reader.word().to_owned();
-                let is_equality = self.reader.take("==");
-                let right = self.reader.word().to_owned();
-                if is_equality { Ok(Statement::Same(left, right)) } else { Err(wrong("expected `==`".to_owned())) }
-            }
+            "assert" => self.reader.formula().map(Statement::Assert).map_err(wrong),
+            "let" => Err(wrong(refused("let", "`let` is not supported"))),
             "identity" => {
                 let place = self.reader.expression().map_err(wrong)?;
                 if self.reader.take("with") {
-                    self.reader.word();
+                    self.attributes().map_err(wrong)?;
                 }
                 Ok(Statement::Identity(place))
             }
@@ -188,11 +196,11 @@ impl Source<'_> {
         Ok(Statement::Table { stage, name, place, statements: self.block(true)? })
     }
 
-    fn mapping(&mut self) -> Result<Statement, String> {
+    fn mapping(&mut self) -> Result<Statement, Wrong> {
         let from = self.reader.expression()?;
         let is_maybe = self.reader.take("?->");
         if !is_maybe && !self.reader.take("|->") {
-            return Err(format!("expected `|->` or `?->` at `{}`", self.rest()));
+            return Err(format!("expected `|->` or `?->` at `{}`", self.rest()).into());
         }
         let target = match self.reader.expression()? {
             Expression::Name(name) if name == "invalid" => Target::Invalid,
@@ -204,13 +212,13 @@ impl Source<'_> {
             }
             other => Target::To(other),
         };
-        let mut mapping = Mapping { from, target, access: None, level: 3, walk: None, is_maybe };
+        let mut mapping = Mapping { from, target, fields: Fields::new(), level: 3, walk: None, is_maybe };
         loop {
             let mut ahead = self.reader;
             match ahead.word() {
                 "with" => {
                     self.reader = ahead;
-                    mapping.access = self.attributes()?;
+                    mapping.fields = self.attributes()?;
                 }
                 "at" => {
                     self.reader = ahead;
@@ -227,21 +235,31 @@ impl Source<'_> {
         }
     }
 
-    /// `[AP = 0b11] and default`, or `default`.
-    fn attributes(&mut self) -> Result<Option<u64>, String> {
+    /// `[AP = 0b11, AF = 0b0] and default`, or `default`: what stands behind `and` is for stage 2 where that is implied.
+    fn attributes(&mut self) -> Result<Fields, Wrong> {
+        let first = self.fields()?;
+        if self.reader.take("and") && !self.fields()?.is_empty() {
+            return Err(refused("attributes of two stages", "attributes of a second stage are not supported"));
+        }
+        Ok(first)
+    }
+
+    fn fields(&mut self) -> Result<Fields, Wrong> {
+        let mut fields = Fields::new();
         if !self.reader.take("[") {
             return match self.reader.word() {
-                "default" | "code" => Ok(None),
-                other => Err(format!("attributes `{other}` are not known")),
+                "default" | "code" | "data" => Ok(fields),
+                other => Err(refused(format!("attributes {other}"), format!("attributes `{other}` are not known"))),
             };
         }
-        let name = self.reader.word();
-        let is_access = matches!(name, "AP" | "S2AP") && self.reader.take("=");
-        let value = super::expression::number(self.reader.word()).filter(|_| is_access && self.reader.take("]"));
-        let value = value.ok_or_else(|| format!("attribute `{name}` is not known"))?;
-        if self.reader.take("and") {
-            self.reader.word();
+        while !self.reader.take("]") {
+            let name = self.reader.word();
+            let value = if self.reader.take("=") { super::expression::number(self.reader.word()) } else { None };
+            fields.push((name.to_owned(), value.ok_or_else(|| format!("attribute `{name}` has no value"))?));
+            if !self.reader.take(",") && !self.reader.0.trim_start().starts_with(']') {
+                return Err(format!("expected `,` or `]` at `{}`", self.rest()).into());
+            }
         }
-        Ok(Some(value))
+        Ok(fields)
     }
 }
