@@ -10,6 +10,7 @@ use std::{
     thread,
 };
 
+use cargo_metadata::{Metadata, MetadataCommand};
 use serde_json::Value;
 
 use crate::{
@@ -78,15 +79,13 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// What `cargo metadata` says of the workspace's own crates.
-pub(crate) fn metadata() -> Result<Value, Failure> {
-    let mut command = cargo(&["metadata", "--format-version", "1", "--no-deps"]);
-    let output = command.stderr(Stdio::inherit()).output().map_err(no_cargo)?;
-    if !output.status.success() {
-        return Err(Failure::new(Status::Failed, "cargo metadata failed (its reason stands above)"));
-    }
-    serde_json::from_slice(&output.stdout)
-        .map_err(|error| Failure::new(Status::Failed, format!("cargo metadata: {error}")))
+/// What cargo knows of the workspace's own crates.
+pub(crate) fn metadata() -> Result<Metadata, Failure> {
+    let asked = MetadataCommand::new().current_dir(workspace()).no_deps().exec();
+    asked.map_err(|error| {
+        let text = error.to_string().lines().collect::<Vec<_>>().join(" ");
+        Failure::new(Status::Failed, format!("cargo metadata: {text}"))
+    })
 }
 
 /// Builds a program and flattens it. Cargo's lines go to `say`; of a fresh build it says nothing.
@@ -144,6 +143,29 @@ fn write_image(elf: &Path, name: &str) -> Result<PathBuf, Failure> {
 
 fn no_cargo(error: std::io::Error) -> Failure {
     Failure::new(Status::HostLacks, format!("cargo cannot be run: {error}; install Rust with https://rustup.rs"))
+}
+
+/// A crate for tests: its name, its manifest, and its dependencies with their kinds.
+#[cfg(test)]
+pub(crate) type Sample<'s> = (&'s str, &'s str, &'s [(&'s str, Option<&'s str>)]);
+
+/// What cargo would say of these crates.
+#[cfg(test)]
+pub(crate) fn sample(crates: &[Sample<'_>]) -> Metadata {
+    use serde_json::json;
+    let dependency = |(name, kind): &(&str, Option<&str>)| json!({"name": name, "req": "*", "kind": kind, "optional": false, "uses_default_features": true, "features": []});
+    let packages = crates.iter().map(|(name, manifest, dependencies)| {
+        let dependencies: Vec<Value> = dependencies.iter().map(dependency).collect();
+        json!({"name": name, "version": "0.1.0", "id": name, "manifest_path": manifest, "dependencies": dependencies,
+               "targets": [], "features": {}})
+    });
+    let hosted = crates.iter().filter(|(_, manifest, _)| !manifest.contains("bare/")).map(|(name, ..)| *name);
+    let members: Vec<&str> = crates.iter().map(|(name, ..)| *name).collect();
+    let metadata = json!({
+        "packages": packages.collect::<Vec<_>>(), "workspace_members": members, "version": 1,
+        "workspace_default_members": hosted.collect::<Vec<_>>(), "workspace_root": "/v", "target_directory": "/v/target",
+    });
+    serde_json::from_value(metadata).expect("what cargo says")
 }
 
 #[cfg(test)]

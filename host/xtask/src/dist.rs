@@ -45,7 +45,5 @@ pub(crate) fn build() -> Result<PathBuf, Failure> {
 }
 
 fn target_folder() -> Result<PathBuf, Failure> {
-    let metadata = cargo::metadata()?;
-    let folder = metadata["target_directory"].as_str().map(PathBuf::from);
-    folder.ok_or_else(|| Failure::new(Status::Failed, "cargo metadata names no target directory"))
+    Ok(cargo::metadata()?.target_directory.into())
 }

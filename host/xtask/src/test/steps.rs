@@ -2,11 +2,11 @@
 
 use std::{
     io::{self, BufRead, BufReader},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Command,
 };
 
-use serde_json::Value;
+use cargo_metadata::{Metadata, Package};
 
 use super::{Outcome, Say, guests, libtest, linux};
 use crate::{cargo, check, tidy, toolchain::ensure_target};
@@ -33,7 +33,7 @@ enum Work {
 }
 
 /// All steps, in the order in which they find fault soonest.
-pub(crate) fn all(metadata: &Value) -> Vec<Step> {
+pub(crate) fn all(metadata: &Metadata) -> Vec<Step> {
     let bare = bare_crates(metadata);
     let without_bare = with_each("--exclude", &bare);
     let kernel_and_engine = crates_in(metadata, &["engine", "bare"]);
@@ -118,25 +118,24 @@ fn tidy() -> Outcome {
 }
 
 /// Members of `bare/` that a plain `cargo build` leaves out: those are for the bare-metal target.
-fn bare_crates(metadata: &Value) -> Vec<String> {
-    let default = metadata["workspace_default_members"].as_array().cloned().unwrap_or_default();
-    names(metadata, |package| is_in(package, &["bare"]) && !default.contains(&package["id"]))
+fn bare_crates(metadata: &Metadata) -> Vec<String> {
+    let default = &metadata.workspace_default_members;
+    names(metadata, |package| is_in(package, &["bare"]) && !default.contains(&package.id))
 }
 
 /// Members that the kernel is made of, by their folders: what lints as a host library may not lint as it really runs.
-fn crates_in(metadata: &Value, folders: &[&str]) -> Vec<String> {
+fn crates_in(metadata: &Metadata, folders: &[&str]) -> Vec<String> {
     names(metadata, |package| is_in(package, folders))
 }
 
-fn is_in(package: &Value, folders: &[&str]) -> bool {
-    let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
-    manifest.ancestors().nth(2).is_some_and(|folder| folders.iter().any(|name| folder.ends_with(name)))
+fn is_in(package: &Package, folders: &[&str]) -> bool {
+    let folder = package.manifest_path.ancestors().nth(2);
+    folder.is_some_and(|folder| folders.iter().any(|name| folder.ends_with(name)))
 }
 
 /// The names of the members that `is_wanted`.
-fn names(metadata: &Value, is_wanted: impl Fn(&Value) -> bool) -> Vec<String> {
-    let packages = metadata["packages"].as_array().into_iter().flatten().filter(|package| is_wanted(package));
-    packages.filter_map(|package| package["name"].as_str().map(str::to_string)).collect()
+fn names(metadata: &Metadata, is_wanted: impl Fn(&Package) -> bool) -> Vec<String> {
+    metadata.packages.iter().filter(|package| is_wanted(package)).map(|package| package.name.to_string()).collect()
 }
 
 /// Runs cargo with these variables besides its own, gives each line to `say`, and returns all of them with its success.
@@ -183,26 +182,17 @@ fn owned(words: &[&str]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    fn metadata() -> Value {
-        json!({
-            "packages": [
-                {"name": "vmsa", "id": "v", "manifest_path": "/v/engine/vmsa/Cargo.toml"},
-                {"name": "hardware", "id": "h", "manifest_path": "/v/bare/hardware/Cargo.toml"},
-                {"name": "kernel", "id": "k", "manifest_path": "/v/bare/kernel/Cargo.toml"},
-                {"name": "xtask", "id": "x", "manifest_path": "/v/host/xtask/Cargo.toml"},
-                {"name": "bench", "id": "b", "manifest_path": "/v/bench/Cargo.toml"},
-            ],
-            "workspace_default_members": ["v", "x"],
-        })
-    }
 
     #[test]
     fn crates_for_bare_metal_are_checked_for_bare_metal() {
-        let steps = all(&metadata());
+        let steps = all(&cargo::sample(&[
+            ("vmsa", "/v/engine/vmsa/Cargo.toml", &[]),
+            ("hardware", "/v/bare/hardware/Cargo.toml", &[]),
+            ("kernel", "/v/bare/kernel/Cargo.toml", &[]),
+            ("xtask", "/v/host/xtask/Cargo.toml", &[]),
+            ("bench", "/v/bench/Cargo.toml", &[]),
+        ]));
         let arguments = |name: &str| match &steps.iter().find(|step| step.name == name).expect("the step").work {
             Work::Cargo(calls) => calls.last().expect("a call").join(" "),
             Work::Tests(arguments) => arguments.join(" "),

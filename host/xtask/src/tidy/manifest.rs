@@ -1,6 +1,6 @@
 //! The rules for manifests: arrows between crates, and versions and lints in one place.
 
-use serde_json::Value;
+use cargo_metadata::{DependencyKind, Package};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -46,22 +46,22 @@ impl Manifest<'_> {
 }
 
 /// The arrows of one crate of `cargo metadata`, held against the list.
-pub(crate) fn arrows(manifest: Manifest<'_>, package: &Value, rooms: &[Room], members: &[&str]) -> Vec<Finding> {
-    let name = package["name"].as_str().unwrap_or_default();
+pub(crate) fn arrows(manifest: Manifest<'_>, package: &Package, rooms: &[Room], members: &[&str]) -> Vec<Finding> {
+    let name = package.name.as_str();
     let Some(room) = rooms.iter().find(|room| room.name == name) else {
         return vec![manifest.finding(0, format!("crate `{name}`, expected a crate listed in tidy/house.rs"))];
     };
     let mut found = Vec::new();
-    for dependency in package["dependencies"].as_array().into_iter().flatten() {
-        let used = dependency["name"].as_str().unwrap_or_default();
-        let is_for_tests = dependency["kind"] == "dev" && house::FOR_TESTS.contains(&used);
+    for dependency in &package.dependencies {
+        let used = dependency.name.as_str();
+        let is_for_tests = dependency.kind == DependencyKind::Development && house::FOR_TESTS.contains(&used);
         if used == name || is_for_tests {
             continue;
         }
         let expected = if members.contains(&used) {
             (!room.may_use.contains(&used)).then(|| format!("only {}", listed(room.may_use)))
         } else {
-            let is_engine = manifest.path.starts_with(house::ENGINE) && dependency["kind"] != "dev";
+            let is_engine = manifest.path.starts_with(house::ENGINE) && dependency.kind != DependencyKind::Development;
             let is_refused = is_engine && !house::ENGINE_DEPENDENCIES.contains(&used);
             is_refused.then(|| format!("only {} from outside", listed(house::ENGINE_DEPENDENCIES)))
         };
@@ -159,9 +159,8 @@ fn dependency_tables<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'static str, &'t D
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::cargo;
 
     const GOOD: &str = "[package]\nname = \"a\"\nversion.workspace = true\nedition.workspace = true\n\
                         rust-version.workspace = true\nlicense.workspace = true\n\n[lints]\nworkspace = true\n\n\
@@ -208,7 +207,7 @@ mod tests {
         assert_eq!(with("path = \".\", features = [\"x\"]"), [""; 0]);
         assert_eq!(with("path = \".\", version = \"1\"").len(), 1);
         assert_eq!(with("path = \"../b\"").len(), 1);
-        assert_eq!(arrow_lines("engine/vmsa/Cargo.toml", &package("vmsa", &[("vmsa", json!("dev"))])), [""; 0]);
+        assert_eq!(arrow_lines("engine/vmsa/Cargo.toml", "vmsa", &[("vmsa", Some("dev"))]), [""; 0]);
     }
 
     #[test]
@@ -221,46 +220,40 @@ mod tests {
         assert!(found[1].starts_with("Cargo.toml:4: `c` at version `^1`"), "{found:?}");
     }
 
-    fn arrow_lines(path: &str, package: &Value) -> Vec<String> {
+    fn arrow_lines(path: &str, name: &str, dependencies: &[(&str, Option<&str>)]) -> Vec<String> {
+        let package = &cargo::sample(&[(name, path, dependencies)]).packages[0];
         let text =
             "[package]\n\n[dependencies]\nvmsa.workspace = true\nmachine.workspace = true\nrand.workspace = true\n";
         lines(arrows(Manifest { path, text }, package, house::ROOMS, &["vmsa", "machine", "pagetable", "seed"]))
     }
 
-    fn package(name: &str, dependencies: &[(&str, Value)]) -> Value {
-        let dependencies: Vec<Value> =
-            dependencies.iter().map(|(name, kind)| json!({"name": name, "kind": kind})).collect();
-        json!({"name": name, "dependencies": dependencies})
-    }
-
     #[test]
     fn arrows_are_on_the_list() {
         let path = "engine/pagetable/Cargo.toml";
-        let good =
-            [("vmsa", Value::Null), ("bitflags", Value::Null), ("proptest", json!("dev")), ("seed", json!("dev"))];
-        assert_eq!(arrow_lines(path, &package("pagetable", &good)), [""; 0]);
+        let good = [("vmsa", None), ("bitflags", None), ("proptest", Some("dev")), ("seed", Some("dev"))];
+        assert_eq!(arrow_lines(path, "pagetable", &good), [""; 0]);
         for (used, kind, expected) in [
-            ("machine", Value::Null, ":5: `pagetable` uses `machine`, expected only `vmsa`"),
-            ("machine", json!("dev"), ":5: `pagetable` uses `machine`, expected only `vmsa`"),
-            ("seed", Value::Null, ":1: `pagetable` uses `seed`, expected only `vmsa`"),
-            ("rand", Value::Null, ":6: `pagetable` uses `rand`, expected only `bitflags` from outside"),
-            ("rand", json!("build"), ":6: `pagetable` uses `rand`, expected only `bitflags` from outside"),
+            ("machine", None, ":5: `pagetable` uses `machine`, expected only `vmsa`"),
+            ("machine", Some("dev"), ":5: `pagetable` uses `machine`, expected only `vmsa`"),
+            ("seed", None, ":1: `pagetable` uses `seed`, expected only `vmsa`"),
+            ("rand", None, ":6: `pagetable` uses `rand`, expected only `bitflags` from outside"),
+            ("rand", Some("build"), ":6: `pagetable` uses `rand`, expected only `bitflags` from outside"),
         ] {
-            let found = arrow_lines(path, &package("pagetable", &[(used, kind)]));
+            let found = arrow_lines(path, "pagetable", &[(used, kind)]);
             assert_eq!(found, [format!("{path}{expected}")]);
         }
     }
 
     #[test]
     fn outside_the_engine_other_parts_are_free() {
-        assert_eq!(arrow_lines("host/xtask/Cargo.toml", &package("xtask", &[("rand", Value::Null)])), [""; 0]);
-        let found = arrow_lines("host/xtask/Cargo.toml", &package("xtask", &[("vmsa", Value::Null)]));
+        assert_eq!(arrow_lines("host/xtask/Cargo.toml", "xtask", &[("rand", None)]), [""; 0]);
+        let found = arrow_lines("host/xtask/Cargo.toml", "xtask", &[("vmsa", None)]);
         assert_eq!(found, ["host/xtask/Cargo.toml:4: `xtask` uses `vmsa`, expected only nothing of the workspace"]);
     }
 
     #[test]
     fn a_crate_that_is_not_listed_is_found() {
-        let found = arrow_lines("host/new/Cargo.toml", &package("new", &[]));
+        let found = arrow_lines("host/new/Cargo.toml", "new", &[]);
         assert_eq!(found, ["host/new/Cargo.toml:1: crate `new`, expected a crate listed in tidy/house.rs"]);
     }
 }

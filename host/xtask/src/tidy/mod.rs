@@ -20,7 +20,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde_json::Value;
+use cargo_metadata::Package;
 
 use crate::{
     cargo, help,
@@ -90,14 +90,14 @@ fn print_lines(lines: &[(String, usize, usize)]) {
 pub(crate) fn check() -> Result<Report, Failure> {
     let root = cargo::workspace();
     let metadata = cargo::metadata()?;
-    let packages: Vec<&Value> = metadata["packages"].as_array().into_iter().flatten().collect();
-    let members: Vec<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+    let packages = &metadata.packages;
+    let members: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
 
     let mut findings = manifest::root(Manifest { path: "Cargo.toml", text: &read(&root.join("Cargo.toml"))? });
     let mut files = Vec::new();
-    for &package in &packages {
-        let path = PathBuf::from(package["manifest_path"].as_str().unwrap_or_default());
-        let (name, text) = (from_root(&root, &path), read(&path)?);
+    for package in packages {
+        let path = package.manifest_path.as_std_path();
+        let (name, text) = (from_root(&root, path), read(path)?);
         let manifest = Manifest { path: &name, text: &text };
         findings.extend(manifest::arrows(manifest, package, house::ROOMS, &members));
         findings.extend(manifest::member(manifest));
@@ -120,7 +120,7 @@ pub(crate) fn check() -> Result<Report, Failure> {
         let text = "no store of a descriptor, expected one of the files that have them".to_string();
         findings.push(Finding { path: file.to_string(), line: 1, text });
     }
-    let folders: Vec<(&str, PathBuf)> = packages.iter().filter_map(|package| folder(package)).collect();
+    let folders: Vec<(&str, PathBuf)> = packages.iter().filter_map(folder).collect();
     findings
         .extend(folders.iter().flat_map(|(name, folder)| rooms::circles(name, &from_root(&root, folder), &sources)));
     findings.extend(rooms::missing(&root, &members));
@@ -131,9 +131,8 @@ pub(crate) fn check() -> Result<Report, Failure> {
 }
 
 /// The name of a crate, and its folder.
-fn folder(package: &Value) -> Option<(&str, PathBuf)> {
-    let manifest = Path::new(package["manifest_path"].as_str()?);
-    Some((package["name"].as_str()?, manifest.parent()?.to_path_buf()))
+fn folder(package: &Package) -> Option<(&str, PathBuf)> {
+    Some((package.name.as_str(), package.manifest_path.parent()?.into()))
 }
 
 /// Collects the Rust files below a folder.
