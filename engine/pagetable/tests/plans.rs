@@ -4,15 +4,17 @@
 mod common;
 
 use std::convert::Infallible;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::ops::ControlFlow;
 
-use common::{GIB, KERNEL, MIB, PLAIN_KERNEL, TABLES, map, read_only, unmap};
+use common::{GIB, KERNEL, MIB, PLAIN_KERNEL, map, read_only, unmap};
 use expect_test::{Expect, expect};
-use pagetable::{Census, Change, El1, Licence, Memory, PageTable, Rehearsal, Reserve, Tolerance};
+use pagetable::{Census, Change, El1, Licence, Memory, PageTable, Rehearsal, Reserve, Slot, Step, Tolerance};
 use vmsa::ptdump::{Naming, Ptdump};
 use vmsa::registers::MemoryTypes;
-use vmsa::{AddressHalf, BbmLevel, Geometry, Granule4K, Layout, LeafSize, Meaning, Stage1Attributes, VirtAddr};
+use vmsa::{
+    AddressHalf, BbmLevel, Descriptor, Geometry, Granule4K, Layout, LeafSize, Meaning, Stage1Attributes, VirtAddr,
+};
 
 type Table<'m> = PageTable<'m, Granule4K, El1, Memory>;
 
@@ -23,6 +25,42 @@ enum Right {
     First,
     Second,
     Third,
+}
+
+/// Stores into neighbouring slots of one table, of values that differ by the same from one to the next.
+struct Stores {
+    first: Slot,
+    value: Descriptor,
+    count: u64,
+    by: u64,
+}
+
+impl Stores {
+    /// Whether a store continues these.
+    fn take_in(&mut self, slot: Slot, new: Descriptor) -> bool {
+        let (first, at) = (self.first.address().bits(), slot.address().bits());
+        let by = new.bits().wrapping_sub(self.value.bits());
+        let is_next = at == first + 8 * self.count && at >> 12 == first >> 12;
+        // The same, or neighbours: pages or blocks.
+        if self.count == 1 && [0, 0x1000, 2 * MIB, GIB].contains(&by) {
+            self.by = by;
+        }
+        let is_taken = is_next && by == self.by.wrapping_mul(self.count);
+        self.count += u64::from(is_taken);
+        is_taken
+    }
+}
+
+impl fmt::Display for Stores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self { value, count, by, .. }, at) = (self, self.first.address().bits());
+        let (table, index) = (at & !0xfff, (at & 0xfff) / 8);
+        match (count, by) {
+            (1, _) => write!(f, "store {table:#x}[{index}] <- {value:?}"),
+            (_, 0) => write!(f, "store {table:#x}[{index}..{}] <- {value:?}", index + count),
+            _ => write!(f, "store {table:#x}[{index}..{}] <- {value:?} by {by:#x}", index + count),
+        }
+    }
 }
 
 fn change(
@@ -57,23 +95,20 @@ fn change(
         let _ = writeln!(text, "{} retired", gather.finish(&rehearsal).count());
     }
     let steps = rehearsal.into_steps();
-    let mut lines: Vec<(String, usize)> = Vec::new();
+    let mut stores: Option<Stores> = None;
     for step in &steps {
-        // Long fills are told by their first store and their count.
-        let line = match step {
-            pagetable::Step::Store(slot, _) if slot.address().bits() >= TABLES => {
-                format!("store in {:#x}", slot.address().bits() & !0xfff)
+        match step {
+            Step::Store(slot, new) if stores.as_mut().is_some_and(|stores| stores.take_in(*slot, *new)) => {}
+            step => {
+                let _ = stores.take().map_or(Ok(()), |stores| writeln!(text, "  {stores}"));
+                match step {
+                    Step::Store(slot, new) => stores = Some(Stores { first: *slot, value: *new, count: 1, by: 0 }),
+                    step => drop(writeln!(text, "  {step}")),
+                }
             }
-            step => step.to_string(),
-        };
-        match lines.last_mut() {
-            Some((last, count)) if *last == line => *count += 1,
-            _ => lines.push((line, 1)),
         }
     }
-    for (line, count) in lines {
-        let _ = if count > 1 { writeln!(text, "  {line} × {count}") } else { writeln!(text, "  {line}") };
-    }
+    let _ = stores.map_or(Ok(()), |stores| writeln!(text, "  {stores}"));
     let mut gather = table.gather();
     table.plan(changes, Some(&licence)).unwrap().with(reserve).unwrap().apply(&mut gather);
     let mut retired = gather.finish(memory);
@@ -139,16 +174,24 @@ fn a_live_map_uses_every_size_and_forgets_nothing() {
             ----
             4 tables
             0 retired
-              store in 0x80004000 × 493
-              store in 0x80003000 × 512
-              store in 0x80004000 × 19
+              store 0x80004000[0..493] <- 0x0
+              store 0x80003000[0..494] <- 0x0
+              store 0x80003000[494..496] <- 0x600000bdbee703 by 0x1000
+              store 0x80003000[496..512] <- 0x700000bdbf0703 by 0x1000
+              store 0x80004000[493] <- 0x80003003
+              store 0x80004000[494..496] <- 0x600000bdc00701 by 0x200000
+              store 0x80004000[496..512] <- 0x700000be000701 by 0x200000
               dsb ishst
-              store in 0x80000000 × 2
-              store in 0x80002000
-              store in 0x80001000 × 512
-              store in 0x80002000 × 511
+              store 0x80000000[0] <- 0x80004003
+              store 0x80000000[1] <- 0x600000c0000701
+              store 0x80002000[0] <- 0x60000100000701
+              store 0x80001000[0..480] <- 0x70000100200703 by 0x1000
+              store 0x80001000[480..494] <- 0x600001003e0703 by 0x1000
+              store 0x80001000[494..512] <- 0x0
+              store 0x80002000[1] <- 0x80001003
+              store 0x80002000[2..512] <- 0x0
               dsb ishst
-              store in 0x80000000
+              store 0x80000000[2] <- 0x80002003
               dsb ishst
               isb
             ----
@@ -182,14 +225,17 @@ fn one_page_of_a_block_becomes_read_only() {
             ----
             1 tables
             0 retired
-              store in 0x80002000 × 512
+              store 0x80002000[0..5] <- 0x60000040000703 by 0x1000
+              store 0x80002000[5] <- 0x60000040005783
+              store 0x80002000[6..16] <- 0x60000040006703 by 0x1000
+              store 0x80002000[16..512] <- 0x70000040010703 by 0x1000
               dsb ishst
-              store in 0x80001000
+              store 0x80001000[0] <- 0x60000040000700
               dsb ishst
               tlbi vaale1is, 0x0000600000000000
               dsb ish
               isb
-              store in 0x80001000
+              store 0x80001000[0] <- 0x80002003
               dsb ishst
               isb
             ----
@@ -216,15 +262,20 @@ fn one_page_of_a_gibibyte_becomes_read_only_in_one_window() {
             ----
             2 tables
             0 retired
-              store in 0x80001000 × 512
-              store in 0x80002000 × 512
+              store 0x80001000[0..5] <- 0x60000040000703 by 0x1000
+              store 0x80001000[5] <- 0x60000040005783
+              store 0x80001000[6..16] <- 0x60000040006703 by 0x1000
+              store 0x80001000[16..512] <- 0x70000040010703 by 0x1000
+              store 0x80002000[0] <- 0x80001003
+              store 0x80002000[1..16] <- 0x60000040200701 by 0x200000
+              store 0x80002000[16..512] <- 0x70000042000701 by 0x200000
               dsb ishst
-              store in 0x80000000
+              store 0x80000000[1] <- 0x60000040000700
               dsb ishst
               tlbi vaale1is, 0x0000000000040000
               dsb ish
               isb
-              store in 0x80000000
+              store 0x80000000[1] <- 0x80002003
               dsb ishst
               isb
             ----
@@ -247,44 +298,46 @@ fn one_page_of_a_contiguous_group_breaks_the_group_whole() {
         &[map(0, 0x1_0000, GIB, LeafSize::LARGEST)],
         &[read_only(0x5000, 0x1000)],
         expect![[r#"
-        0x0000000000000000-0x0000000000010000          64K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
-        0x0000000000010000-0x0000000000200000        1984K PTE
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-        ----
-        0 tables
-        0 retired
-          store in 0x80001000 × 16
-          dsb ishst
-          tlbi vaale1is, 0x0000000000000000
-          tlbi vaale1is, 0x0000000000000001
-          tlbi vaale1is, 0x0000000000000002
-          tlbi vaale1is, 0x0000000000000003
-          tlbi vaale1is, 0x0000000000000004
-          tlbi vaale1is, 0x0000000000000005
-          tlbi vaale1is, 0x0000000000000006
-          tlbi vaale1is, 0x0000000000000007
-          tlbi vaale1is, 0x0000000000000008
-          tlbi vaale1is, 0x0000000000000009
-          tlbi vaale1is, 0x000000000000000a
-          tlbi vaale1is, 0x000000000000000b
-          tlbi vaale1is, 0x000000000000000c
-          tlbi vaale1is, 0x000000000000000d
-          tlbi vaale1is, 0x000000000000000e
-          tlbi vaale1is, 0x000000000000000f
-          dsb ish
-          isb
-          store in 0x80001000 × 16
-          dsb ishst
-          isb
-        ----
-        0x0000000000000000-0x0000000000005000          20K PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000005000-0x0000000000006000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000006000-0x0000000000010000          40K PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000010000-0x0000000000200000        1984K PTE
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-    "#]],
+            0x0000000000000000-0x0000000000010000          64K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+            0x0000000000010000-0x0000000000200000        1984K PTE
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            0 tables
+            0 retired
+              store 0x80001000[0..16] <- 0x70000040000702 by 0x1000
+              dsb ishst
+              tlbi vaale1is, 0x0000000000000000
+              tlbi vaale1is, 0x0000000000000001
+              tlbi vaale1is, 0x0000000000000002
+              tlbi vaale1is, 0x0000000000000003
+              tlbi vaale1is, 0x0000000000000004
+              tlbi vaale1is, 0x0000000000000005
+              tlbi vaale1is, 0x0000000000000006
+              tlbi vaale1is, 0x0000000000000007
+              tlbi vaale1is, 0x0000000000000008
+              tlbi vaale1is, 0x0000000000000009
+              tlbi vaale1is, 0x000000000000000a
+              tlbi vaale1is, 0x000000000000000b
+              tlbi vaale1is, 0x000000000000000c
+              tlbi vaale1is, 0x000000000000000d
+              tlbi vaale1is, 0x000000000000000e
+              tlbi vaale1is, 0x000000000000000f
+              dsb ish
+              isb
+              store 0x80001000[0..5] <- 0x60000040000703 by 0x1000
+              store 0x80001000[5] <- 0x60000040005783
+              store 0x80001000[6..16] <- 0x60000040006703 by 0x1000
+              dsb ishst
+              isb
+            ----
+            0x0000000000000000-0x0000000000005000          20K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000005000-0x0000000000006000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000006000-0x0000000000010000          40K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000010000-0x0000000000200000        1984K PTE
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+        "#]],
     );
 }
 
@@ -295,28 +348,28 @@ fn a_whole_contiguous_group_stays_one() {
         &[map(0, 0x2_0000, GIB, LeafSize::LARGEST)],
         &[read_only(0x1_0000, 0x1_0000)],
         expect![[r#"
-        0x0000000000000000-0x0000000000020000         128K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
-        0x0000000000020000-0x0000000000200000        1920K PTE
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-        ----
-        0 tables
-        0 retired
-          store in 0x80001000 × 16
-          dsb ishst
-          tlbi rvaale1is, 0x000043e000000010
-          dsb ish
-          isb
-          store in 0x80001000 × 16
-          dsb ishst
-          isb
-        ----
-        0x0000000000000000-0x0000000000010000          64K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
-        0x0000000000010000-0x0000000000020000          64K PTE       ro NX SHD AF    CON     UXN    MEM/NORMAL
-        0x0000000000020000-0x0000000000200000        1920K PTE
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-    "#]],
+            0x0000000000000000-0x0000000000020000         128K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+            0x0000000000020000-0x0000000000200000        1920K PTE
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            0 tables
+            0 retired
+              store 0x80001000[16..32] <- 0x70000040010702 by 0x1000
+              dsb ishst
+              tlbi rvaale1is, 0x000043e000000010
+              dsb ish
+              isb
+              store 0x80001000[16..32] <- 0x70000040010783 by 0x1000
+              dsb ishst
+              isb
+            ----
+            0x0000000000000000-0x0000000000010000          64K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+            0x0000000000010000-0x0000000000020000          64K PTE       ro NX SHD AF    CON     UXN    MEM/NORMAL
+            0x0000000000020000-0x0000000000200000        1920K PTE
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+        "#]],
     );
 }
 
@@ -327,27 +380,27 @@ fn pages_change_in_place() {
         &[map(0, 0x4000, GIB + 0x1000, LeafSize::PAGE)],
         &[read_only(0x1000, 0x2000)],
         expect![[r#"
-        0x0000000000000000-0x0000000000004000          16K PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000004000-0x0000000000200000        2032K PTE
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-        ----
-        0 tables
-        0 retired
-          store in 0x80001000 × 2
-          dsb ishst
-          tlbi vaale1is, 0x0000000000000001
-          tlbi vaale1is, 0x0000000000000002
-          dsb ish
-          isb
-        ----
-        0x0000000000000000-0x0000000000001000           4K PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000001000-0x0000000000003000           8K PTE       ro NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000003000-0x0000000000004000           4K PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000004000-0x0000000000200000        2032K PTE
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-    "#]],
+            0x0000000000000000-0x0000000000004000          16K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000004000-0x0000000000200000        2032K PTE
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            0 tables
+            0 retired
+              store 0x80001000[1..3] <- 0x60000040002783 by 0x1000
+              dsb ishst
+              tlbi vaale1is, 0x0000000000000001
+              tlbi vaale1is, 0x0000000000000002
+              dsb ish
+              isb
+            ----
+            0x0000000000000000-0x0000000000001000           4K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000001000-0x0000000000003000           8K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000003000-0x0000000000004000           4K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000004000-0x0000000000200000        2032K PTE
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+        "#]],
     );
 }
 
@@ -389,12 +442,12 @@ fn unmapping_a_whole_table_unlinks_it() {
             ----
             0 tables
             1 retired
-              store in 0x80003000
+              store 0x80003000[0] <- 0x0
               dsb ishst
               tlbi rvaae1is, 0x0000538000000000
               dsb ish
               isb
-              store in 0x80002000
+              store 0x80002000[0] <- 0x0
             ----
             0x0000000000000000-0x0000000000200000           2M PMD
             0x0000000000200000-0x0000000000400000           2M PTE       RW NX SHD AF            UXN    MEM/NORMAL
@@ -417,14 +470,15 @@ fn unmapping_part_of_a_block_keeps_the_rest() {
             ----
             1 tables
             0 retired
-              store in 0x80002000 × 512
+              store 0x80002000[0..256] <- 0x70000040000703 by 0x1000
+              store 0x80002000[256..512] <- 0x0
               dsb ishst
-              store in 0x80001000
+              store 0x80001000[0] <- 0x60000040000700
               dsb ishst
               tlbi vaale1is, 0x0000600000000000
               dsb ish
               isb
-              store in 0x80001000
+              store 0x80001000[0] <- 0x80002003
               dsb ishst
               isb
             ----
@@ -448,16 +502,18 @@ fn a_split_makes_the_largest_leaves_that_meet_there() {
             ----
             2 tables
             0 retired
-              store in 0x80002000 × 256
-              store in 0x80001000 × 512
-              store in 0x80002000 × 256
+              store 0x80002000[0..256] <- 0x70000040000701 by 0x200000
+              store 0x80001000[0..512] <- 0x70000060000703 by 0x1000
+              store 0x80002000[256] <- 0x80001003
+              store 0x80002000[257..272] <- 0x60000060200701 by 0x200000
+              store 0x80002000[272..512] <- 0x70000062000701 by 0x200000
               dsb ishst
-              store in 0x80000000
+              store 0x80000000[0] <- 0x60000040000700
               dsb ishst
               tlbi vaale1is, 0x0000500000000000
               dsb ish
               isb
-              store in 0x80000000
+              store 0x80000000[0] <- 0x80002003
               dsb ishst
               isb
             ----
@@ -488,15 +544,18 @@ fn a_range_and_its_alias_change_together() {
             ----
             1 tables
             0 retired
-              store in 0x80001000
-              store in 0x80004000 × 512
+              store 0x80001000[0] <- 0x60000040003783
+              store 0x80004000[0..3] <- 0x60000040000703 by 0x1000
+              store 0x80004000[3] <- 0x60000040003783
+              store 0x80004000[4..16] <- 0x60000040004703 by 0x1000
+              store 0x80004000[16..512] <- 0x70000040010703 by 0x1000
               dsb ishst
-              store in 0x80003000
+              store 0x80003000[0] <- 0x60000040000700
               dsb ishst
               tlbi vaale1is, 0x0000000000000000
               dsb ish
               isb
-              store in 0x80003000
+              store 0x80003000[0] <- 0x80004003
               dsb ishst
               isb
               dsb ishst
@@ -525,28 +584,29 @@ fn where_resizing_is_tolerated_a_block_splits_in_place() {
         &[map(0, 2 * MIB, GIB, LeafSize::LARGEST)],
         &[read_only(0x5000, 0x1000)],
         expect![[r#"
-        0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-        ----
-        1 tables
-        0 retired
-          store in 0x80002000 × 512
-          dsb ishst
-          store in 0x80001000
-          store in 0x80002000
-          dsb ishst
-          tlbi vaale1is, 0x0000000000000005
-          dsb ish
-          isb
-        ----
-        0x0000000000000000-0x0000000000005000          20K PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000005000-0x0000000000006000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000006000-0x0000000000010000          40K PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000010000-0x0000000000200000        1984K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-    "#]],
+            0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            1 tables
+            0 retired
+              store 0x80002000[0..16] <- 0x60000040000703 by 0x1000
+              store 0x80002000[16..512] <- 0x70000040010703 by 0x1000
+              dsb ishst
+              store 0x80001000[0] <- 0x80002003
+              store 0x80002000[5] <- 0x60000040005783
+              dsb ishst
+              tlbi vaale1is, 0x0000000000000005
+              dsb ish
+              isb
+            ----
+            0x0000000000000000-0x0000000000005000          20K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000005000-0x0000000000006000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000006000-0x0000000000010000          40K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000010000-0x0000000000200000        1984K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+        "#]],
     );
 }
 
@@ -563,10 +623,11 @@ fn where_conflicts_may_come_the_old_leaf_is_forgotten_too() {
             ----
             1 tables
             0 retired
-              store in 0x80002000 × 512
+              store 0x80002000[0..16] <- 0x60000040000703 by 0x1000
+              store 0x80002000[16..512] <- 0x70000040010703 by 0x1000
               dsb ishst
-              store in 0x80001000
-              store in 0x80002000
+              store 0x80001000[0] <- 0x80002003
+              store 0x80002000[5] <- 0x60000040005783
               dsb ishst
               tlbi vaale1is, 0x0000000000000005
               dsb ish
@@ -595,15 +656,16 @@ fn at_level_1_a_block_is_made_uncacheable_before_it_splits() {
             ----
             1 tables
             0 retired
-              store in 0x80002000 × 512
+              store 0x80002000[0..16] <- 0x60000040000703 by 0x1000
+              store 0x80002000[16..512] <- 0x70000040010703 by 0x1000
               dsb ishst
-              store in 0x80001000
+              store 0x80001000[0] <- 0x60000040010701
               dsb ishst
               tlbi vaale1is, 0x0000600000000000
               dsb ish
               isb
-              store in 0x80001000
-              store in 0x80002000
+              store 0x80001000[0] <- 0x80002003
+              store 0x80002000[5] <- 0x60000040005783
               dsb ishst
               tlbi vaale1is, 0x0000000000000005
               dsb ish
@@ -626,26 +688,27 @@ fn a_group_loses_its_hint_in_place_before_a_page_of_it_changes() {
         &[map(0, 0x1_0000, GIB, LeafSize::LARGEST)],
         &[read_only(0x5000, 0x1000)],
         expect![[r#"
-        0x0000000000000000-0x0000000000010000          64K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
-        0x0000000000010000-0x0000000000200000        1984K PTE
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-        ----
-        0 tables
-        0 retired
-          store in 0x80001000 × 17
-          dsb ishst
-          tlbi vaale1is, 0x0000700000000005
-          dsb ish
-          isb
-        ----
-        0x0000000000000000-0x0000000000005000          20K PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000005000-0x0000000000006000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000006000-0x0000000000010000          40K PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000010000-0x0000000000200000        1984K PTE
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-    "#]],
+            0x0000000000000000-0x0000000000010000          64K PTE       RW NX SHD AF    CON     UXN    MEM/NORMAL
+            0x0000000000010000-0x0000000000200000        1984K PTE
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            0 tables
+            0 retired
+              store 0x80001000[0..16] <- 0x60000040000703 by 0x1000
+              store 0x80001000[5] <- 0x60000040005783
+              dsb ishst
+              tlbi vaale1is, 0x0000700000000005
+              dsb ish
+              isb
+            ----
+            0x0000000000000000-0x0000000000005000          20K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000005000-0x0000000000006000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000006000-0x0000000000010000          40K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000010000-0x0000000000200000        1984K PTE
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+        "#]],
     );
 }
 
@@ -656,23 +719,23 @@ fn pages_fold_into_a_block_in_place() {
         &[map(0, 2 * MIB, GIB, LeafSize::PAGE)],
         &[collapse(0, 2 * MIB)],
         expect![[r#"
-        0x0000000000000000-0x0000000000200000           2M PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-        ----
-        0 tables
-        1 retired
-          store in 0x80002000
-          dsb ishst
-          tlbi rvaae1is, 0x0000538000000000
-          dsb ish
-          isb
-          store in 0x80001000
-        ----
-        0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-    "#]],
+            0x0000000000000000-0x0000000000200000           2M PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            0 tables
+            1 retired
+              store 0x80002000[0] <- 0x60000040000701
+              dsb ishst
+              tlbi rvaae1is, 0x0000538000000000
+              dsb ish
+              isb
+              store 0x80001000[0] <- 0x0
+            ----
+            0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+        "#]],
     );
 }
 
@@ -683,28 +746,28 @@ fn pages_fold_into_a_block_by_nt() {
         &[map(0, 2 * MIB, GIB, LeafSize::PAGE)],
         &[collapse(0, 2 * MIB)],
         expect![[r#"
-        0x0000000000000000-0x0000000000200000           2M PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-        ----
-        0 tables
-        1 retired
-          store in 0x80002000
-          dsb ishst
-          tlbi rvaae1is, 0x0000538000000000
-          dsb ish
-          isb
-          store in 0x80002000
-          store in 0x80001000
-          dsb ishst
-          tlbi vaale1is, 0x0000600000000000
-          dsb ish
-          isb
-        ----
-        0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-    "#]],
+            0x0000000000000000-0x0000000000200000           2M PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            0 tables
+            1 retired
+              store 0x80002000[0] <- 0x60000040010701
+              dsb ishst
+              tlbi rvaae1is, 0x0000538000000000
+              dsb ish
+              isb
+              store 0x80002000[0] <- 0x60000040000701
+              store 0x80001000[0] <- 0x0
+              dsb ishst
+              tlbi vaale1is, 0x0000600000000000
+              dsb ish
+              isb
+            ----
+            0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+        "#]],
     );
 }
 
@@ -715,26 +778,26 @@ fn pages_fold_into_a_block_by_break_before_make() {
         &[map(0, 2 * MIB, GIB, LeafSize::PAGE)],
         &[collapse(0, 2 * MIB)],
         expect![[r#"
-        0x0000000000000000-0x0000000000200000           2M PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-        ----
-        0 tables
-        1 retired
-          store in 0x80002000
-          dsb ishst
-          tlbi rvaae1is, 0x0000538000000000
-          dsb ish
-          isb
-          store in 0x80002000
-          dsb ishst
-          isb
-          store in 0x80001000
-        ----
-        0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-    "#]],
+            0x0000000000000000-0x0000000000200000           2M PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            0 tables
+            1 retired
+              store 0x80002000[0] <- 0x80001002
+              dsb ishst
+              tlbi rvaae1is, 0x0000538000000000
+              dsb ish
+              isb
+              store 0x80002000[0] <- 0x60000040000701
+              dsb ishst
+              isb
+              store 0x80001000[0] <- 0x0
+            ----
+            0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+        "#]],
     );
 }
 
@@ -752,7 +815,7 @@ fn pages_fold_into_a_group_in_place_and_nothing_is_forgotten() {
             ----
             0 tables
             0 retired
-              store in 0x80001000 × 16
+              store 0x80001000[0..16] <- 0x70000040000703 by 0x1000
               dsb ishst
               isb
             ----
@@ -775,36 +838,39 @@ fn a_block_is_hidden_and_splits_without_a_licence() {
         &setup,
         &[(&[hide], Right::Break), (&[show], Right::Break)],
         expect![[r#"
-        0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-        ----
-        0 tables
-        0 retired
-          store in 0x80001000
-          dsb ishst
-          tlbi vaale1is, 0x0000600000000000
-          dsb ish
-          isb
-        ----
-        0x0000000000000000-0x0000000000200000           2M PMD F     RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-        ----
-        1 tables
-        0 retired
-          store in 0x80002000 × 512
-          dsb ishst
-          store in 0x80001000
-          dsb ishst
-          isb
-        ----
-        0x0000000000000000-0x0000000000005000          20K PTE F     RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000005000-0x0000000000006000           4K PTE       RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000006000-0x0000000000010000          40K PTE F     RW NX SHD AF            UXN    MEM/NORMAL
-        0x0000000000010000-0x0000000000200000        1984K PTE F     RW NX SHD AF    CON     UXN    MEM/NORMAL
-        0x0000000000200000-0x0000000040000000        1022M PMD
-        0x0000000040000000-0x0000000100000000           3G PGD
-    "#]],
+            0x0000000000000000-0x0000000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            0 tables
+            0 retired
+              store 0x80001000[0] <- 0x60000040000700
+              dsb ishst
+              tlbi vaale1is, 0x0000600000000000
+              dsb ish
+              isb
+            ----
+            0x0000000000000000-0x0000000000200000           2M PMD F     RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+            ----
+            1 tables
+            0 retired
+              store 0x80002000[0..5] <- 0x60000040000702 by 0x1000
+              store 0x80002000[5] <- 0x60000040005703
+              store 0x80002000[6..16] <- 0x60000040006702 by 0x1000
+              store 0x80002000[16..512] <- 0x70000040010702 by 0x1000
+              dsb ishst
+              store 0x80001000[0] <- 0x80002003
+              dsb ishst
+              isb
+            ----
+            0x0000000000000000-0x0000000000005000          20K PTE F     RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000005000-0x0000000000006000           4K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000006000-0x0000000000010000          40K PTE F     RW NX SHD AF            UXN    MEM/NORMAL
+            0x0000000000010000-0x0000000000200000        1984K PTE F     RW NX SHD AF    CON     UXN    MEM/NORMAL
+            0x0000000000200000-0x0000000040000000        1022M PMD
+            0x0000000040000000-0x0000000100000000           3G PGD
+        "#]],
     );
 }
