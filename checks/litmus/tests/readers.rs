@@ -17,7 +17,7 @@ fn files(folder: &str, extension: &str) -> Vec<(String, String)> {
 #[test]
 fn every_test_with_page_table_setup_is_read() {
     let files = [files("system-vmsa", "toml"), files("system-models", "toml")].concat();
-    assert_eq!(files.len(), 136);
+    assert_eq!(files.len(), 137);
     for (file, text) in files {
         let test = isla::parse(&file, &text).unwrap_or_else(|error| panic!("{error}"));
         assert!(!test.name.is_empty() && !test.code.is_empty(), "{file}");
@@ -85,6 +85,7 @@ fn mistakes_are_refused_with_their_line() {
         ("0:X0 = 7", "3:X0 = 7", 17, "thread 3"),
         ("name = \"small\"", "name = small", 3, ""),
         ("[final]", "[finally]", 0, "final.assertion"),
+        ("[final]", "[final]\nkind = \"never\"", 17, "final.kind"),
     ] {
         let text = GOOD.replace(good, bad);
         assert_ne!(text, GOOD, "{good} is not there");

@@ -16,7 +16,7 @@ use crate::condition::{Condition, Term};
 use crate::error::{At, refused};
 use crate::layout::Translation;
 use crate::tables::{Stage, Table};
-use crate::test::{Quantifier, Test, Thread};
+use crate::test::{Test, Thread};
 
 /// TTBR1 is not walked. The tests leave T0SZ at 0, and a CPU then takes the most it has: 48 bits here.
 const TCR_EPD1: u64 = 1 << 23;
@@ -40,11 +40,7 @@ pub(super) fn read(document: &Document<'_>) -> Result<Test, At> {
         source.extend(text);
         threads.push(thread);
     }
-    let quantifier = match document.string("final.kind")?.value.as_str() {
-        "forall" => Quantifier::Forall,
-        "sat" | "exists" => Quantifier::Exists,
-        other => return Err(At::line(0, format!("final.kind is `{other}`, expected `forall`, `sat` or `exists`"))),
-    };
+    let quantifier = document.quantifier()?;
     let asked = document.value("final.assertion")?;
     let condition = condition(asked, threads.len()).map_err(|what| At::line(document.line(asked), what))?;
     let name = document.string("name")?.value;

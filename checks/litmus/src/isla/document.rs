@@ -4,6 +4,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{At, refused};
+use crate::test::Quantifier;
 
 /// A value as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -124,6 +125,16 @@ impl<'a> Document<'a> {
         let table = self.find(path).and_then(|it| it.get_ref().as_table());
         let entries = table.into_iter().flatten();
         entries.filter_map(|(key, value)| Some((key.get_ref().to_string(), self.text_of(value)?))).collect()
+    }
+
+    /// How the final condition is asked: whether some execution fulfils it, if nothing else is said.
+    pub(super) fn quantifier(&self) -> Result<Quantifier, At> {
+        let Ok(kind) = self.string("final.kind") else { return Ok(Quantifier::Exists) };
+        match kind.value.as_str() {
+            "forall" => Ok(Quantifier::Forall),
+            "sat" | "exists" => Ok(Quantifier::Exists),
+            other => Err(At::line(kind.line, format!("final.kind is `{other}`, expected `forall`, `sat` or `exists`"))),
+        }
     }
 
     /// What would change the meaning of a test and is not read here.

@@ -20,7 +20,7 @@ use machine::registers::Register;
 use crate::assembly::{self, Assembled};
 use crate::error::{At, Error, Wrong, refused};
 use crate::layout::{self, Translation};
-use crate::test::{Quantifier, Test, Thread};
+use crate::test::{Test, Thread};
 use document::{Document, Text};
 use setup::{BASE, BASE2, World};
 
@@ -75,10 +75,7 @@ fn read(text: &str) -> Result<Test, At> {
     if threads.is_empty() {
         return Err(At::line(0, "there is no [thread.0]"));
     }
-    let quantifier = match document.string("final.kind") {
-        Ok(kind) if kind.value == "forall" => Quantifier::Forall,
-        _ => Quantifier::Exists,
-    };
+    let quantifier = document.quantifier()?;
     let name = document.string("name")?.value;
     Ok(Test { name, memory: world.memory, code, source, ends, threads, condition, quantifier })
 }
