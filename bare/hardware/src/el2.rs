@@ -9,5 +9,6 @@ pub mod boot;
 pub mod exit;
 pub mod guest;
 pub mod identification;
+pub mod probe;
 pub mod secondary;
 pub mod stack;

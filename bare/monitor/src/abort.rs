@@ -7,11 +7,8 @@ use vmsa::FaultStatus;
 
 use crate::conflicts;
 use crate::console::say;
-use crate::cpus::COUNTS;
+use crate::cpus::{COUNTS, REPORTED};
 use crate::stage2::{self, Meaning};
-
-/// Refusals of one kind and CPU that are reported; all are counted.
-pub(crate) const REPORTED: u64 = 8;
 
 /// DFSC and IFSC of a synchronous external abort, not on a walk.
 const EXTERNAL_ABORT: u32 = 0b01_0000;

@@ -1,15 +1,13 @@
 //! From entry to the guest's first instruction.
 
-use core::slice;
-
+use common::tree;
 use hardware::el2::boot::Boot;
-use hardware::image;
+use hardware::el2::probe;
 use hardware::registers;
 use kerncore::devicetree::{self, MachineDescription, Problem};
 use kerncore::finding::{Findings, Severity};
 use kerncore::range::PhysicalRange;
 use moncore::options::{self, Options};
-use moncore::realm::Space;
 use vmsa::PhysAddr;
 
 use crate::console::{self, say};
@@ -18,10 +16,7 @@ use crate::guest::{self, Guest};
 use crate::map::{self, pages};
 use crate::memory::{self, Occupied};
 use crate::tables::PAGE_BYTES;
-use crate::{conflicts, cpus, realm, stage2, tables};
-
-/// The boot protocol's limit.
-const MOST_DEVICE_TREE_BYTES: u64 = 2 << 20;
+use crate::{conflicts, cpus, realm, stage2};
 
 /// Makes the map that the entry code will turn on. The MMU is off: no lock, and no formatting but in a dying machine.
 pub(crate) fn build_map(boot: &mut Boot) {
@@ -29,11 +24,13 @@ pub(crate) fn build_map(boot: &mut Boot) {
         let level = boot.exception_level;
         refuse(format_args!("entered at EL{level}, expected EL2 (QEMU: -M virt,virtualization=on)"));
     }
-    let tree = find_device_tree(boot.device_tree);
-    boot.device_tree_bytes = tree.map_or(0, |range| range.size_bytes());
+    // SAFETY: with the MMU off a read of 8 bytes of RAM has no side effect. A loader that points to a device breaks the boot
+    // protocol.
+    let found = tree::find(boot.device_tree, |address| unsafe { probe::read(address) });
+    boot.device_tree_bytes = found.map_or(0, |range| range.size_bytes());
     let console = (console::FALLBACK..console::FALLBACK + PAGE_BYTES, map::DEVICE);
     let mut more = [console.clone(), console];
-    let more = match tree {
+    let more = match found {
         Some(range) => {
             more[1] = (pages(range.start.bits()..range.end.bits()), map::READ_ONLY);
             &more[..]
@@ -43,27 +40,6 @@ pub(crate) fn build_map(boot: &mut Boot) {
     if let Err(error) = map::build(boot, more) {
         refuse(format_args!("the monitor's map: {error}"));
     }
-}
-
-/// The device tree at an address that may be anything; `None` if there is none that could be.
-fn find_device_tree(address: u64) -> Option<PhysicalRange> {
-    if address == 0 || !address.is_multiple_of(8) || address >> 48 != 0 {
-        return None;
-    }
-    // A loader may have left it in a cache, which this read looks past.
-    hardware::cache::clean(address as usize..address as usize + 8);
-    // SAFETY: with the MMU off a read of 8 bytes of RAM has no side effect. A loader that points to something else breaks
-    // the boot protocol; where nothing is, the exception is reported.
-    let header = unsafe { (address as *const u64).read_volatile() };
-    let bytes = devicetree::claimed_size_bytes(&header.to_le_bytes()).ok()?.into();
-    let range = PhysicalRange::from_size(PhysAddr::new(address), bytes);
-    (bytes <= MOST_DEVICE_TREE_BYTES && !range.overlaps(&image_range())).then_some(range)
-}
-
-/// Where the monitor is.
-fn image_range() -> PhysicalRange {
-    let image = image::whole();
-    PhysicalRange::new(PhysAddr::new(image.start), PhysAddr::new(image.end))
 }
 
 /// Entered from assembly, in the monitor's map.
@@ -85,7 +61,9 @@ pub(crate) fn main(boot: &Boot) -> ! {
 fn prepare(boot: &Boot) -> Guest {
     let mut findings = Findings::new();
     let mut machine = MachineDescription::new();
-    let blob = device_tree(boot);
+    // SAFETY: `build_map` found a header with this size there and mapped it read-only; nothing writes it before `main` has
+    // dropped what is borrowed from it.
+    let blob = unsafe { tree::blob(boot.device_tree, boot.device_tree_bytes) };
     if blob.is_empty() && boot.device_tree != 0 {
         findings.push(Problem::NotATree { address: boot.device_tree });
     } else {
@@ -100,9 +78,9 @@ fn prepare(boot: &Boot) -> Guest {
             refuse(format_args!("cpu {index}: {what}: claimed, but this machine's CPUs do not have it"));
         }
     }
-    let tree = PhysicalRange::from_size(PhysAddr::new(boot.device_tree), boot.device_tree_bytes);
+    let range = PhysicalRange::from_size(PhysAddr::new(boot.device_tree), boot.device_tree_bytes);
     let result = guest::find(&options).and_then(|image| {
-        let occupied = Occupied { image: image_range(), device_tree: tree, guest: image };
+        let occupied = Occupied { image: tree::image_range(), device_tree: range, guest: image };
         let space = options.realm.map(|realm| realm.space);
         let memory = memory::lay_out(&mut machine, &occupied, space, &mut findings)?;
         let stage2 = stage2::build(&memory, &cpu, options.realm)?;
@@ -110,7 +88,7 @@ fn prepare(boot: &Boot) -> Guest {
         conflicts::set_up(options.conflicts);
         realm::set_up(options.realm);
         cpus::set_up(&machine, &options, boot.translation, stage2);
-        Ok(Guest { entry: image.start, tree, memory: memory.summary() })
+        Ok(Guest { entry: image.start, tree: range, memory: memory.summary() })
     });
     result.unwrap_or_else(|problem| refuse(format_args!("{problem}")))
 }
@@ -126,15 +104,6 @@ fn report(findings: &Findings, options: Result<Options, options::Problem>) -> Op
     options.unwrap_or_else(|problem| refuse(format_args!("command line: {problem}")))
 }
 
-fn device_tree(boot: &Boot) -> &'static [u8] {
-    match boot.device_tree_bytes {
-        0 => &[],
-        // SAFETY: `build_map` found a header with this size there and mapped it read-only; nothing writes it before
-        // `main` has dropped what is borrowed from it.
-        bytes => unsafe { slice::from_raw_parts(boot.device_tree as *const u8, bytes as usize) },
-    }
-}
-
 /// Speaks where the device tree says from now on, if that is another place.
 fn open_console(machine: &MachineDescription) {
     let Some(console) = machine.console else { return };
@@ -147,45 +116,5 @@ fn open_console(machine: &MachineDescription) {
         // SAFETY: just mapped; the device tree says that a UART is there.
         Ok(()) => unsafe { console::set(address) },
         Err(error) => say!("monitor: warning: the console at {address:#x}: {error}; QEMU's is used"),
-    }
-}
-
-/// Why the guest cannot be started.
-pub(crate) enum NotStarted {
-    /// A table of the monitor or of stage 2 could not be made.
-    Tables(&'static str, tables::TableError),
-    /// What is in memory where the guest's Image should be.
-    Image(&'static str, PhysAddr),
-    /// The monitor's memory would be where something else is.
-    Occupied(PhysicalRange, kerncore::memory_map::Kind),
-    /// No room for the tables of stage 2.
-    NoRoom(kerncore::early::EarlyError),
-    /// The realm's addresses have more bits than the CPUs, which have so many.
-    RealmTooWide(Space, u32),
-    /// Memory that ends here has addresses that are not protected ones of the realm.
-    RealmTooNarrow(Space, u64),
-    /// The layout of memory cannot be used.
-    Memory,
-    /// The guest's device tree could not be made.
-    Tree(devicetree::CopyError<'static>),
-}
-
-impl core::fmt::Display for NotStarted {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Tables(whose, error) => write!(f, "{whose}: {error}"),
-            Self::Image(what, address) => write!(f, "monitor.guest={:#x}: {what}", address.bits()),
-            Self::Occupied(range, kind) => write!(f, "memory: the monitor needs {range}, but there is: {kind}"),
-            Self::NoRoom(error) => write!(f, "memory: {error}"),
-            Self::RealmTooWide(space, most) => {
-                write!(f, "a realm of {} bits: this machine's CPUs have {most}, expected no more", space.bits())
-            }
-            Self::RealmTooNarrow(space, end) => {
-                let (bits, protected) = (space.bits(), space.protected_end());
-                write!(f, "a realm of {bits} bits: memory ends at {end:#x}, expected no more than {protected:#x}")
-            }
-            Self::Memory => f.write_str("memory: its layout is too complicated"),
-            Self::Tree(error) => write!(f, "device tree: {error}"),
-        }
     }
 }

@@ -9,9 +9,8 @@ use moncore::conflicts::{Access, Conflicts, MAX_ARMED, Settings, Strike};
 use moncore::counts::Event;
 use vmsa::{Maintenance, PhysAddr, TlbiOp};
 
-use crate::abort::REPORTED;
 use crate::console::say;
-use crate::cpus::{self, COUNTS};
+use crate::cpus::{self, COUNTS, REPORTED};
 use crate::tables::PAGE_BYTES;
 use crate::{memory, stage2};
 

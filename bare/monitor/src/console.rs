@@ -2,10 +2,11 @@
 //!
 //! The guest may be in the middle of a line of its own; a line that comes while it runs therefore starts on a new one.
 
-use core::fmt::{self, Write};
+use core::fmt;
 
+pub(crate) use common::console::FALLBACK;
+use common::console::{flush, write};
 use hardware::lock::Lock;
-pub(crate) use hardware::pl011::FALLBACK;
 use hardware::pl011::Pl011;
 
 static CONSOLE: Lock<Option<Pl011>> = Lock::new(None);
@@ -44,26 +45,4 @@ pub(crate) fn write_last(text: fmt::Arguments, is_mmu_on: bool) {
     let guess = unsafe { Pl011::new(FALLBACK as usize) };
     write(Some(guess), text);
     flush(Some(guess));
-}
-
-struct Output(Pl011);
-
-impl Write for Output {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        text.bytes().for_each(|byte| self.0.write_byte(byte));
-        Ok(())
-    }
-}
-
-fn write(console: Option<Pl011>, text: fmt::Arguments) {
-    if let Some(uart) = console {
-        // `Output` never fails.
-        let _ = Output(uart).write_fmt(text);
-    }
-}
-
-fn flush(console: Option<Pl011>) {
-    if let Some(uart) = console {
-        uart.flush();
-    }
 }

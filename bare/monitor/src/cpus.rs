@@ -22,6 +22,9 @@ use crate::stage2::Stage2Registers;
 /// What every CPU's guest did.
 pub(crate) static COUNTS: Counts = Counts::new();
 
+/// Events of one kind and CPU that are reported; all are counted.
+pub(crate) const REPORTED: u64 = 8;
+
 /// Whether a CPU runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {

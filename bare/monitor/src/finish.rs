@@ -3,15 +3,16 @@
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use common::ending::{Ending, Way};
 use hardware::el2::exit::{self, OwnException};
 use hardware::psci::Conduit;
-use hardware::{interrupts, semihosting};
 
 use crate::console;
 use crate::cpus;
 
-/// Whether the host takes an exit status by semihosting.
-static HAS_SEMIHOSTING: AtomicBool = AtomicBool::new(false);
+/// Entered at EL1 there is firmware that HVC calls, or none at all.
+static ENDING: Ending =
+    Ending::new([Way::Semihosting, Way::Smc, Way::Hvc, Way::Monitor], [Way::Semihosting, Way::Smc, Way::Hvc]);
 /// Whether the first CPU has come to EL2 with its MMU on: one that starts later may not have.
 static IS_MMU_ON: AtomicBool = AtomicBool::new(false);
 
@@ -24,9 +25,9 @@ pub(crate) fn note_mmu_on() {
     IS_MMU_ON.store(true, Ordering::Relaxed);
 }
 
-/// Chooses how the machine will be ended.
+/// Chooses how the machine will be ended. Before that every way is tried.
 pub(crate) fn configure(has_semihosting: bool) {
-    HAS_SEMIHOSTING.store(has_semihosting, Ordering::Relaxed);
+    ENDING.choose(has_semihosting.then_some(Way::Semihosting).into_iter().chain([Way::Smc, Way::Hvc]));
 }
 
 fn say_last(text: core::fmt::Arguments) {
@@ -37,14 +38,14 @@ fn say_last(text: core::fmt::Arguments) {
 /// Ends the machine for a guest that asked for it, with the report of what it did.
 pub(crate) fn power_off(status: u32) -> ! {
     tell_counts();
-    end(status)
+    ENDING.end(status)
 }
 
 /// Resets the machine for a guest that asked for it, with the report of what it did.
 pub(crate) fn reset() -> ! {
     tell_counts();
     Conduit::Smc.system_reset();
-    end(FAILED)
+    ENDING.end(FAILED)
 }
 
 fn tell_counts() {
@@ -54,31 +55,21 @@ fn tell_counts() {
 /// Ends the machine because of what it was given, with the one line that says so.
 pub(crate) fn refuse(reason: core::fmt::Arguments) -> ! {
     say_last(format_args!("monitor: {reason}; the guest was not started\n"));
-    end(BAD_INPUT)
+    ENDING.end(BAD_INPUT)
 }
 
-fn end(status: u32) -> ! {
-    let _masks = interrupts::mask();
-    if HAS_SEMIHOSTING.load(Ordering::Relaxed) {
-        semihosting::exit(status);
-    }
-    Conduit::Smc.system_off();
-    // Entered at EL1 there is firmware that HVC calls, or none at all.
-    Conduit::Hvc.system_off();
-    loop {
-        interrupts::wait();
-    }
-}
-
-/// Called by the vectors: a mistake of the monitor's.
+/// Called by the vectors: a mistake of the monitor's, or a way of ending that did not work.
 pub(crate) fn report_own_exception(exception: &OwnException) -> ! {
+    if ENDING.has_begun() {
+        ENDING.end(FAILED)
+    }
     let OwnException { kind, syndrome, instruction, address } = exception;
     say_last(format_args!(
         "\nmonitor: exception at EL2: {kind:?}, {syndrome} (ESR_EL2 {:#x}), instruction {instruction:#x}, address \
          {address:#x}\n",
         syndrome.bits(),
     ));
-    end(FAILED)
+    ENDING.end(FAILED)
 }
 
 #[panic_handler]
@@ -87,5 +78,5 @@ fn panic(info: &PanicInfo) -> ! {
         Some(place) => say_last(format_args!("\nmonitor: panic: {} at {place}\n", info.message())),
         None => say_last(format_args!("\nmonitor: panic: {}\n", info.message())),
     }
-    end(FAILED)
+    ENDING.end(FAILED)
 }

@@ -2,6 +2,7 @@
 
 use core::slice;
 
+use common::supply::ChangeError;
 use hardware::cache;
 use hardware::lock::Lock;
 use kerncore::devicetree::{self, CopyError, Edits, MachineDescription};
@@ -9,10 +10,9 @@ use kerncore::range::PhysicalRange;
 use moncore::options::{self, Options};
 use vmsa::PhysAddr;
 
-use crate::boot::NotStarted;
 use crate::map::{self, pages};
 use crate::memory::{GuestMemory, Summary};
-use crate::tables::TableError;
+use crate::problem::NotStarted;
 
 /// A guest that can be entered, as plain values.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ pub(crate) fn write_tree(
 ///
 /// The map holds the machine's device tree, and nothing borrows from it any more.
 pub(crate) unsafe fn hand_over_tree(guest: &Guest) -> Result<(), NotStarted> {
-    let failed = |error: TableError| NotStarted::Tables("the monitor's map", error);
+    let failed = |error: ChangeError| NotStarted::Tables("the monitor's map", error);
     let range = guest.tree.start.bits()..guest.tree.end.bits();
     let page_range = pages(range.clone());
     // SAFETY: the caller's promise.

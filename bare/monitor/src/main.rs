@@ -22,6 +22,7 @@ mod finish;
 mod guest;
 mod map;
 mod memory;
+mod problem;
 mod realm;
 mod registers;
 mod stage2;

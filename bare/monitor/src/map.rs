@@ -11,6 +11,7 @@ use core::ops::Range;
 use core::slice;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use common::supply::{Bump, ChangeError};
 use hardware::el2::boot::{Boot, SCTLR_MMU_ON, Translation};
 use hardware::el2::stack;
 use hardware::lock::Lock;
@@ -20,7 +21,7 @@ use pagetable::{Change, El2, HardwareUpdates, Reserve, TlbFeatures};
 use vmsa::registers::{El2Control, MemoryTypes, encode_ttbr};
 use vmsa::{AddressHalf, Geometry, Granule4K, Layout, LeafSize, PageSize, PhysAddr, Stage1Attributes, VirtAddr};
 
-use crate::tables::{self, HARDWARE, PAGE_BYTES, Pool, Table, TableError};
+use crate::tables::{self, HARDWARE, PAGE_BYTES, Table};
 
 /// What other CPUs need nothing of: no TLBI that one of them might lack, and every one repeated, should one need it.
 const REGIME: El2 = El2 {
@@ -48,7 +49,7 @@ pub(crate) const DEVICE: Stage1Attributes =
 const INPUT_BITS: u32 = 48;
 
 /// The map once the MMU is on, edited under this lock.
-static MAP: Lock<Option<(PhysAddr, Pool)>> = Lock::new(None);
+static MAP: Lock<Option<(PhysAddr, Bump)>> = Lock::new(None);
 
 fn geometry() -> Geometry<Granule4K> {
     Geometry::new(INPUT_BITS, Layout::Bits48, AddressHalf::Lower).expect("4 KiB pages have 48 bits")
@@ -66,10 +67,10 @@ pub(crate) fn pages(range: Range<u64>) -> Range<u64> {
 }
 
 /// Makes the map that the entry code turns on: the image, and `more`. The MMU is off.
-pub(crate) fn build(boot: &mut Boot, more: &[(Range<u64>, Stage1Attributes)]) -> Result<(), TableError> {
-    let mut pool = Pool::new(image::early_tables());
+pub(crate) fn build(boot: &mut Boot, more: &[(Range<u64>, Stage1Attributes)]) -> Result<(), ChangeError> {
+    let mut pool = tables::pool(image::early_tables());
     let mut reserve = Reserve::new();
-    reserve.add(&HARDWARE, pool.take(PAGE_BYTES, PAGE_BYTES)?);
+    reserve.add(&HARDWARE, pool.take_bytes(PAGE_BYTES, PAGE_BYTES)?);
     let mut table = Table::offline(&HARDWARE, geometry(), REGIME, &mut reserve)?;
     let mut gather = table.gather();
     let image = [
@@ -101,18 +102,18 @@ pub(crate) fn build(boot: &mut Boot, more: &[(Range<u64>, Stage1Attributes)]) ->
         ttbr0: encode_ttbr(Layout::Bits48, root, 0, false),
         sctlr: SCTLR_MMU_ON,
     };
-    boot.early_tables_left = pool.next();
+    boot.early_tables_left = pool.rest().start;
     Ok(())
 }
 
 /// Takes the map over from the entry code, which has turned it on.
 pub(crate) fn start(boot: &Boot) {
     let root = vmsa::registers::decode_ttbr(Layout::Bits48, boot.translation.ttbr0);
-    let pool = Pool::new(boot.early_tables_left..image::early_tables().end);
+    let pool = tables::pool(boot.early_tables_left..image::early_tables().end);
     MAP.with(|map| *map = Some((root, pool)));
 }
 
-fn edit(change: Change<El2>) -> Result<(), TableError> {
+fn edit(change: Change<El2>) -> Result<(), ChangeError> {
     MAP.with(|map| {
         let (root, pool) = map.as_mut().expect("the map is started before it is edited");
         let mut table = Table::live(&HARDWARE, geometry(), REGIME, *root)?;
@@ -125,7 +126,7 @@ fn edit(change: Change<El2>) -> Result<(), TableError> {
 }
 
 /// Maps whole pages that are not mapped.
-pub(crate) fn add(range: Range<u64>, attributes: Stage1Attributes) -> Result<(), TableError> {
+pub(crate) fn add(range: Range<u64>, attributes: Stage1Attributes) -> Result<(), ChangeError> {
     edit(mapped(range, attributes))
 }
 
@@ -134,7 +135,7 @@ pub(crate) fn add(range: Range<u64>, attributes: Stage1Attributes) -> Result<(),
 /// # Safety
 ///
 /// Nothing holds a reference into them, and no CPU's monitor uses them.
-pub(crate) unsafe fn remove(range: Range<u64>) -> Result<(), TableError> {
+pub(crate) unsafe fn remove(range: Range<u64>) -> Result<(), ChangeError> {
     edit(Change::Unmap { from: VirtAddr::new(range.start)..VirtAddr::new(range.end) })
 }
 
@@ -162,7 +163,7 @@ impl Window<'_> {
 }
 
 /// Runs `body` with pages of the guest's, [`WINDOW_PAGES`] at most. One caller at a time, who sees that they are the guest's.
-pub(crate) fn with_window<R>(pages: PhysicalRange, body: impl FnOnce(&Window) -> R) -> Result<R, TableError> {
+pub(crate) fn with_window<R>(pages: PhysicalRange, body: impl FnOnce(&Window) -> R) -> Result<R, ChangeError> {
     let bytes = pages.size_bytes();
     assert!(bytes <= WINDOW_PAGES * PAGE_BYTES);
     let from = VirtAddr::new(WINDOW)..VirtAddr::new(WINDOW + bytes);

@@ -8,6 +8,7 @@
 
 use core::fmt;
 
+use common::supply::Bump;
 use kerncore::devicetree::{MAX_HIDDEN, MachineDescription};
 use kerncore::early::{EarlyAllocator, End, Request};
 use kerncore::finding::Findings;
@@ -18,9 +19,9 @@ use moncore::realm::{Space, States};
 use spin::Once;
 use vmsa::{PageSize, PhysAddr};
 
-use crate::boot::NotStarted;
 use crate::map;
-use crate::tables::{PAGE_BYTES, Pool};
+use crate::problem::NotStarted;
+use crate::tables::{self, PAGE_BYTES};
 
 /// The monitor takes whole pieces of this size, so that the guest can map what is beside them with blocks.
 const PIECE_BYTES: u64 = 2 << 20;
@@ -155,10 +156,10 @@ impl GuestMemory {
     }
 
     /// Makes the pool the monitor's to write, at its physical addresses.
-    pub(crate) fn open_pool(&self) -> Result<Pool, NotStarted> {
+    pub(crate) fn open_pool(&self) -> Result<Bump, NotStarted> {
         let pool = self.pool.start.bits()..self.pool.end.bits();
         map::add(pool.clone(), map::READ_WRITE).map_err(|error| NotStarted::Tables("the monitor's map", error))?;
-        Ok(Pool::new(pool))
+        Ok(tables::pool(pool))
     }
 
     /// What the guest has of memory below `end`; from now on this is known to be its.

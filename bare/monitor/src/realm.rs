@@ -1,5 +1,6 @@
 //! The guest as a realm: RSI, by SMC. What is asked and what the host does about it [`moncore::realm`] decides.
 
+use common::supply::ChangeError;
 use hardware::el2::exit::cpu_index;
 use hardware::lock::Lock;
 use moncore::call;
@@ -9,7 +10,6 @@ use moncore::realm::{GRANULE_BYTES, Space, State, error};
 use spin::Once;
 
 use crate::cpus::COUNTS;
-use crate::tables::TableError;
 use crate::{memory, stage2};
 
 static HOST: Lock<Option<Host>> = Lock::new(None);
@@ -53,7 +53,7 @@ fn count(event: Event) {
 }
 
 /// The answer to a call about a page: it was none, it could not be shown, or all is done.
-fn done(result: Option<Result<(), TableError>>) -> Answer {
+fn done(result: Option<Result<(), ChangeError>>) -> Answer {
     match result {
         None => error(ERROR_INPUT),
         Some(Err(_)) => error(ERROR_UNKNOWN),

@@ -10,6 +10,7 @@
 use core::ops::Range;
 use core::slice;
 
+use common::supply::{Bump, ChangeError};
 use hardware::lock::Lock;
 use kerncore::range::PhysicalRange;
 use moncore::realm::{GRANULE_BYTES, Settings, Space, State, States};
@@ -20,10 +21,10 @@ use vmsa::{
     Stage2Memory,
 };
 
-use crate::boot::NotStarted;
 use crate::map::{self, WINDOW_PAGES, Window};
 use crate::memory::{self, GuestMemory};
-use crate::tables::{self, HARDWARE, PAGE_BYTES, Pool, Table, TableError};
+use crate::problem::NotStarted;
+use crate::tables::{self, HARDWARE, PAGE_BYTES, Table};
 
 /// The guest's VMID; there is one guest.
 const VMID: u16 = 1;
@@ -73,7 +74,7 @@ static STAGE2: Lock<Option<Live>> = Lock::new(None);
 struct Maker {
     table: Table<Stage2>,
     gather: Gather<Granule4K, Stage2>,
-    pool: Pool,
+    pool: Bump,
 }
 
 impl Maker {
@@ -94,7 +95,7 @@ impl Maker {
     }
 }
 
-fn failed(error: TableError) -> NotStarted {
+fn failed(error: ChangeError) -> NotStarted {
     NotStarted::Tables("stage 2", error)
 }
 
@@ -108,7 +109,7 @@ pub(crate) fn build(
     let bits = input_bits(cpu, realm)?;
     let geometry = geometry(bits);
     let mut pool = memory.open_pool()?;
-    let root = pool.take(geometry.root_bytes(), geometry.root_bytes().max(PAGE_BYTES)).map_err(failed)?;
+    let root = pool.take_bytes(geometry.root_bytes(), geometry.root_bytes().max(PAGE_BYTES)).map_err(failed)?;
     let table = Table::offline_at(&HARDWARE, geometry, REGIME, root).map_err(|refusal| failed(refusal.into()))?;
     let mut maker = Maker { gather: table.gather(), table, pool };
     let unprotected = realm.map(|realm| realm.space.protected_end());
@@ -147,9 +148,9 @@ pub(crate) fn build(
 }
 
 /// The states of a realm's pages as it finds them: all its memory is RAM.
-fn all_ram(memory: &GuestMemory, pool: &mut Pool) -> Result<States<'static>, NotStarted> {
+fn all_ram(memory: &GuestMemory, pool: &mut Bump) -> Result<States<'static>, NotStarted> {
     let count = States::words(memory.end());
-    let start = pool.take(8 * count as u64, PAGE_BYTES).map_err(failed)?;
+    let start = pool.take_bytes(8 * count as u64, PAGE_BYTES).map_err(failed)?;
     // SAFETY: the pool is mapped writable at its physical addresses and gives out each page once.
     let words = unsafe { slice::from_raw_parts_mut(start.bits() as *mut u64, count) };
     let mut states = States::new(words);
@@ -181,10 +182,10 @@ fn inputs(range: Range<u64>) -> Range<IntermediateAddr> {
 impl Live {
     /// Makes changes of pages in place, for which no table is needed, up to the first that fails; every CPU knows of them when
     /// this returns.
-    fn edit(&self, changes: impl IntoIterator<Item = Change<Stage2>>) -> Result<(), TableError> {
+    fn edit(&self, changes: impl IntoIterator<Item = Change<Stage2>>) -> Result<(), ChangeError> {
         let mut table: Table<Stage2> = Table::live(&HARDWARE, self.geometry, REGIME, self.root)?;
         let mut gather = table.gather();
-        let make = |change| tables::change(&mut table, change, &mut gather, &mut Pool::new(0..0));
+        let make = |change| tables::change(&mut table, change, &mut gather, &mut tables::pool(0..0));
         let changed = changes.into_iter().try_for_each(make);
         let retired = gather.finish(&HARDWARE);
         debug_assert_eq!(retired.count(), 0);
@@ -198,7 +199,7 @@ impl Live {
 
     /// Changes the state of a run of pages that is not longer than the window, all of it or nothing: what was mapped is
     /// forgotten by every CPU before the memory is scrubbed, and scrubbed before the other address leads to it.
-    fn turn(&mut self, run: Range<u64>, state: State) -> Result<(), TableError> {
+    fn turn(&mut self, run: Range<u64>, state: State) -> Result<(), ChangeError> {
         let Some((space, _)) = self.realm else { return Ok(()) };
         let distance = space.protected_end();
         let (protected, alias) = (inputs(run.clone()), inputs(run.start + distance..run.end + distance));
@@ -213,7 +214,7 @@ impl Live {
     }
 
     /// The same for any range of pages of the guest's memory that is not longer than the window.
-    fn set_state(&mut self, range: Range<u64>, state: State) -> Result<(), TableError> {
+    fn set_state(&mut self, range: Range<u64>, state: State) -> Result<(), ChangeError> {
         let mut at = range.start;
         while at < range.end {
             let Some((_, states)) = &self.realm else { return Ok(()) };
@@ -307,7 +308,7 @@ pub(crate) fn set_state(range: Range<u64>, state: State) -> u64 {
 
 /// Runs `body` with the private page of a realm's that holds an address; `None` if that is none. The page stays private
 /// meanwhile.
-pub(crate) fn with_private_page<R>(address: u64, body: impl FnOnce(&Window) -> R) -> Option<Result<R, TableError>> {
+pub(crate) fn with_private_page<R>(address: u64, body: impl FnOnce(&Window) -> R) -> Option<Result<R, ChangeError>> {
     let page = address & !(PAGE_BYTES - 1);
     if !memory::is_guests(PhysAddr::new(page)) {
         return None;

@@ -1,11 +1,11 @@
 //! Page tables of 4 KiB pages, the granule that every CPU here has: where their pages come from, and how changes are made.
 
-use core::fmt;
 use core::ops::Range;
 
+use common::supply::{Bump, ChangeError, supply};
 use hardware::platform::Hardware;
-use pagetable::{Change, Gather, PageTable, Refusal, Regime, Reserve};
-use vmsa::{Granule4K, PhysAddr};
+use pagetable::{Change, Gather, PageTable, Regime, Reserve};
+use vmsa::{Granule4K, PageSize};
 
 /// Bytes of a page and of a table.
 pub(crate) const PAGE_BYTES: u64 = 4096;
@@ -21,57 +21,9 @@ pub(crate) type Table<R> = PageTable<'static, Granule4K, R, Hardware>;
 // change takes memory from under the monitor.
 pub(crate) static HARDWARE: Hardware = unsafe { Hardware::new(0) };
 
-/// Why a change was not made.
-#[derive(Debug)]
-pub(crate) enum TableError {
-    /// There are no more tables.
-    NoTables,
-    /// The engine's own words.
-    Refused(Refusal),
-}
-
-impl From<Refusal> for TableError {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-impl fmt::Display for TableError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoTables => f.write_str("no memory is left for tables"),
-            Self::Refused(refusal) => refusal.fmt(f),
-        }
-    }
-}
-
-/// Gives out pages of a range, from the bottom.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pool {
-    next: u64,
-    end: u64,
-}
-
-impl Pool {
-    pub(crate) const fn new(range: Range<u64>) -> Self {
-        Self { next: range.start, end: range.end }
-    }
-
-    /// The first byte that was not given out.
-    pub(crate) const fn next(&self) -> u64 {
-        self.next
-    }
-
-    /// `bytes` bytes on a boundary of `align`, a power of two.
-    pub(crate) fn take(&mut self, bytes: u64, align: u64) -> Result<PhysAddr, TableError> {
-        let start = self.next.next_multiple_of(align);
-        let end = start + bytes.next_multiple_of(PAGE_BYTES);
-        if end > self.end {
-            return Err(TableError::NoTables);
-        }
-        self.next = end;
-        Ok(PhysAddr::new(start))
-    }
+/// Tables from a range.
+pub(crate) const fn pool(range: Range<u64>) -> Bump {
+    Bump::new(range, PageSize::Size4K)
 }
 
 /// Makes one change. It is complete, on every CPU, when `gather` is finished.
@@ -79,14 +31,10 @@ pub(crate) fn change<R: Regime>(
     table: &mut Table<R>,
     change: Change<R>,
     gather: &mut Gather<Granule4K, R>,
-    pool: &mut Pool,
-) -> Result<(), TableError> {
+    pool: &mut Bump,
+) -> Result<(), ChangeError> {
     let changes = [change];
     let plan = table.plan(&changes, None)?;
-    let mut reserve = Reserve::new();
-    while reserve.count() < plan.tables_needed() {
-        reserve.add(&HARDWARE, pool.take(PAGE_BYTES, PAGE_BYTES)?);
-    }
-    plan.with(&mut reserve)?.apply(gather);
+    supply(plan, &HARDWARE, &mut Reserve::new(), pool)?.apply(gather);
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! Boot at physical addresses: from the first identity map to the high half.
 
-use core::slice;
-
+use common::console::FALLBACK;
+use common::supply::Bump;
+use common::tree;
 use hardware::boot::{Boot, Destination, leave_identity_map};
 use hardware::pl011::{self, Answer};
 use hardware::platform::Hardware;
@@ -17,14 +18,13 @@ use kerncore::text::Text;
 use pagetable::{Change, El1};
 use vmsa::{AddressHalf, IdRegisters, PageSize, PhysAddr, VirtAddr};
 
-use super::identity::image_range;
 use super::kernel_map::{EarlyMemory, build_lower, build_upper};
 use crate::boot::{handover, high};
 use crate::cpus::{firmware, stacks};
 use crate::facts::Facts;
 use crate::memory::devices::{Placement, whole_pages};
 use crate::memory::pages;
-use crate::memory::tables::{AnyTable, Bump, CAUTIOUS, DEVICE, LOWER_BITS, READ_WRITE, Shape, map};
+use crate::memory::tables::{AnyTable, CAUTIOUS, DEVICE, LOWER_BITS, READ_WRITE, Shape, map};
 use crate::report::console::{self, say};
 use crate::report::finish::{self, refuse};
 use crate::report::times::{self, Step};
@@ -47,7 +47,11 @@ pub(crate) fn main(boot: &Boot) -> ! {
     let mut machine = MachineDescription::new();
     match (boot.device_tree_bytes, boot.device_tree) {
         (0, 1..) => findings.push(Problem::NotATree { address: boot.device_tree }),
-        _ => devicetree::read(device_tree(boot), &mut machine, &mut findings),
+        _ => {
+            // SAFETY: `build_identity_map` found a header with this size there and mapped it read-only; nothing writes it.
+            let blob = unsafe { tree::blob(boot.device_tree, boot.device_tree_bytes) };
+            devicetree::read(blob, &mut machine, &mut findings);
+        }
     }
     machine.keep_boot_cpu(registers::read_affinity(), &mut findings);
     let mut options = command_line::parse(machine.bootargs, &mut findings);
@@ -115,17 +119,9 @@ fn enter_high_half(
     unsafe { leave_identity_map(&translation, Destination { entry: high::main, argument: 0, stack, exception_stack }) }
 }
 
-fn device_tree(boot: &Boot) -> &'static [u8] {
-    match boot.device_tree_bytes {
-        0 => &[],
-        // SAFETY: `build_identity_map` found a header with this size there and mapped it read-only; nothing writes it.
-        bytes => unsafe { slice::from_raw_parts(boot.device_tree as *const u8, bytes as usize) },
-    }
-}
-
 fn occupants(boot: &Boot) -> Occupants {
     Occupants {
-        image: image_range(),
+        image: tree::image_range(),
         device_tree: PhysicalRange::from_size(PhysAddr::new(boot.device_tree), boot.device_tree_bytes),
     }
 }
@@ -165,7 +161,7 @@ impl Identity {
     /// Maps the console and prints there from now on. Where the tree tells of none, or of one that is not there, QEMU's
     /// place is tried, if an emulator is what this runs on or nothing is known at all.
     fn open_console(&mut self, machine: &mut MachineDescription, is_emulated: bool, findings: &mut Findings) {
-        let guess = PhysicalRange::from_size(PhysAddr::new(console::FALLBACK), self.page_size.size_bytes());
+        let guess = PhysicalRange::from_size(PhysAddr::new(FALLBACK), self.page_size.size_bytes());
         // It has served as one for last words; it may be somebody's memory, or the console may be on the same page.
         if console::set_guess_mapped(false) {
             self.unmap(guess);

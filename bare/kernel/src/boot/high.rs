@@ -1,5 +1,6 @@
 //! Boot in the high half: from the handover to the verdict.
 
+use common::supply::ChangeError;
 use hardware::per_cpu;
 use kerncore::early::EarlyAllocator;
 use kerncore::memory_map::MemoryMap;
@@ -13,7 +14,6 @@ use crate::cpus::{calls, start};
 use crate::facts::{self, page_size};
 use crate::memory::kernel_table;
 use crate::memory::pages::{self, Absent};
-use crate::memory::tables::ChangeError;
 use crate::report::finish::{finish, refuse};
 use crate::report::times::{self, Step};
 use crate::report::{console, sections};

@@ -5,22 +5,18 @@
 
 use core::ops::Range;
 
+use common::supply::Bump;
+use common::tree;
 use hardware::boot::Boot;
 use hardware::platform::Hardware;
-use hardware::{cache, image, probe, registers};
+use hardware::{image, probe, registers};
 use kerncore::choice::default_page_size;
-use kerncore::devicetree;
 use kerncore::range::PhysicalRange;
 use vmsa::{AddressHalf, Layout, PageSize, PhysAddr, VirtAddr};
 
 use crate::memory::devices::whole_pages;
-use crate::memory::tables::{
-    AnyTable, Bump, CAUTIOUS, DEVICE, EXECUTABLE, LOWER_BITS, READ_ONLY, READ_WRITE, Shape, map,
-};
+use crate::memory::tables::{AnyTable, CAUTIOUS, DEVICE, EXECUTABLE, LOWER_BITS, READ_ONLY, READ_WRITE, Shape, map};
 use crate::report::console;
-
-/// The boot protocol's limit.
-const MOST_DEVICE_TREE_BYTES: u64 = 2 << 20;
 
 /// The shape of the first identity map.
 pub(super) fn early_shape(page_size: PageSize) -> Shape {
@@ -31,7 +27,7 @@ pub(super) fn early_shape(page_size: PageSize) -> Shape {
 pub(crate) fn build_identity_map(boot: &mut Boot) {
     let cpu = registers::read_id_registers();
     let page_size = default_page_size(&cpu);
-    let device_tree = find_device_tree(boot.device_tree);
+    let device_tree = find_device_tree(boot);
     let mut tables = Bump::new(image::early_tables(), page_size);
     // SAFETY: the MMU is off, so physical addresses are what is accessed; the tables come from memory that is there for
     // them.
@@ -44,11 +40,11 @@ pub(crate) fn build_identity_map(boot: &mut Boot) {
         (image::bss().start..image::early_tables().end, READ_WRITE),
     ];
     // For last words, should something go wrong before the device tree has told where to say them.
-    let guess = PhysicalRange::from_size(PhysAddr::new(console::FALLBACK), page_size.size_bytes());
+    let guess = PhysicalRange::from_size(PhysAddr::new(common::console::FALLBACK), page_size.size_bytes());
     let blob = device_tree.map(|range| (pages(range, page_size), READ_ONLY));
     let is_free = |range: &PhysicalRange| {
         let is_tree = |tree: PhysicalRange| whole_pages(tree, page_size).overlaps(range);
-        !image_range().overlaps(range) && !device_tree.is_some_and(is_tree)
+        !tree::image_range().overlaps(range) && !device_tree.is_some_and(is_tree)
     };
     let guess = Some(guess).filter(is_free).map(|range| (pages(range, page_size), DEVICE));
     console::set_guess_mapped(guess.is_some());
@@ -68,24 +64,9 @@ fn pages(range: PhysicalRange, page_size: PageSize) -> Range<u64> {
     pages.start.bits()..pages.end.bits()
 }
 
-/// The device tree at an address that may be anything; `None` if there is none that could be.
-fn find_device_tree(address: u64) -> Option<PhysicalRange> {
-    if address == 0 || !address.is_multiple_of(8) || address >> LOWER_BITS != 0 {
-        return None;
-    }
-    // The boot protocol has the image cleaned to memory, not the device tree: a loader may have left it in a cache,
-    // which this read looks past.
-    cache::clean(address as usize..address as usize + 8);
+/// The device tree that the loader tells of, if one is there.
+fn find_device_tree(boot: &Boot) -> Option<PhysicalRange> {
     // SAFETY: with the MMU off a read of 8 bytes of RAM has no side effect, and of nothing faults. A loader that points
     // to a device breaks the boot protocol.
-    let header = unsafe { probe::read(VirtAddr::new(address)) }.ok()?;
-    let bytes = devicetree::claimed_size_bytes(&header.to_le_bytes()).ok()?.into();
-    let range = PhysicalRange::from_size(PhysAddr::new(address), bytes);
-    (bytes <= MOST_DEVICE_TREE_BYTES && !range.overlaps(&image_range())).then_some(range)
-}
-
-/// Where the image is.
-pub(super) fn image_range() -> PhysicalRange {
-    let image = image::whole();
-    PhysicalRange::new(PhysAddr::new(image.start), PhysAddr::new(image.end))
+    tree::find(boot.device_tree, |address| unsafe { probe::read(VirtAddr::new(address)) }.ok())
 }

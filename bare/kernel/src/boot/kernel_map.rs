@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use common::supply::{ChangeError, TableSource};
 use hardware::image;
 use hardware::platform::Hardware;
 use kerncore::early::{EarlyAllocator, EarlyError, End, Request};
@@ -14,9 +15,7 @@ use vmsa::{AddressHalf, PhysAddr, Stage1Attributes};
 
 use crate::cpus::stacks::{self, Kind};
 use crate::memory::devices::Placement;
-use crate::memory::tables::{
-    AnyTable, CAUTIOUS, ChangeError, DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, TableSource, map,
-};
+use crate::memory::tables::{AnyTable, CAUTIOUS, DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, map};
 
 /// Why the map could not be built.
 #[derive(Debug)]

@@ -8,11 +8,12 @@
 use core::fmt;
 use core::ops::Range;
 
+use common::supply::ChangeError;
 use pagetable::Change;
 use vmsa::{PageSize, PhysAddr, VirtAddr};
 
 use crate::facts::page_size;
-use crate::memory::tables::{ChangeError, READ_WRITE, map};
+use crate::memory::tables::{READ_WRITE, map};
 use crate::memory::{kernel_table, layout, pages};
 
 /// What a stack is for.

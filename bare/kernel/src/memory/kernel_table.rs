@@ -1,5 +1,6 @@
 //! The live upper half: the one place where it is edited.
 
+use common::supply::ChangeError;
 use hardware::lock::Lock;
 use hardware::platform::Hardware;
 use pagetable::{Change, Licence};
@@ -8,7 +9,7 @@ use vmsa::AddressHalf;
 use crate::cpus::walkers;
 use crate::facts::facts;
 use crate::memory::pages::Pages;
-use crate::memory::tables::{AnyTable, CAUTIOUS, ChangeError};
+use crate::memory::tables::{AnyTable, CAUTIOUS};
 
 /// Who holds it, alone edits the upper half.
 static EDITOR: Lock<()> = Lock::new(());

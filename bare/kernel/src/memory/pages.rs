@@ -3,6 +3,7 @@
 use core::fmt;
 use core::slice;
 
+use common::supply::TableSource;
 use hardware::lock::Lock;
 use hardware::{image, probe};
 use kerncore::buddy::{AddError, Buddy, Layout, WrongLength};
@@ -14,7 +15,6 @@ use spin::Once;
 use vmsa::{PhysAddr, VirtAddr};
 
 use crate::facts::{facts, page_size};
-use crate::memory::tables::TableSource;
 use crate::report::console::say;
 
 /// What the linear map covers.

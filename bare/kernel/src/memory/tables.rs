@@ -8,11 +8,8 @@ mod attributes;
 mod granular;
 mod regime;
 mod shape;
-mod source;
 
 pub(crate) use any::AnyTable;
 pub(crate) use attributes::{DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, map};
-pub(crate) use granular::ChangeError;
 pub(crate) use regime::CAUTIOUS;
 pub(crate) use shape::{LOWER_BITS, Shape};
-pub(crate) use source::{Bump, TableSource};

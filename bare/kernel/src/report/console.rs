@@ -1,10 +1,10 @@
 //! Where the kernel's words go.
 
-use core::fmt::{self, Write};
+use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use common::console::{FALLBACK, flush as flush_uart, write};
 use hardware::lock::Lock;
-pub(crate) use hardware::pl011::FALLBACK;
 use hardware::pl011::Pl011;
 use hardware::registers;
 
@@ -53,11 +53,7 @@ pub(crate) fn write_last_line(line: fmt::Arguments) {
 
 /// Waits until everything is out.
 pub(crate) fn flush() {
-    at_the_end(|console| {
-        if let Some(uart) = console {
-            uart.flush();
-        }
-    });
+    at_the_end(flush_uart);
 }
 
 fn at_the_end(body: impl FnOnce(Option<Pl011>)) {
@@ -74,20 +70,4 @@ fn guess() -> Pl011 {
     // SAFETY: with the MMU off all memory is Device memory, and later this is used while the page is mapped as such.
     // Where no PL011 is, the machine was about to end in silence.
     unsafe { Pl011::new(FALLBACK as usize) }
-}
-
-struct Output(Pl011);
-
-impl Write for Output {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        text.bytes().for_each(|byte| self.0.write_byte(byte));
-        Ok(())
-    }
-}
-
-fn write(console: Option<Pl011>, text: fmt::Arguments) {
-    if let Some(uart) = console {
-        // `Output` never fails.
-        let _ = Output(uart).write_fmt(text);
-    }
 }

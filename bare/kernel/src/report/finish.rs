@@ -1,10 +1,11 @@
 //! The end of the machine: with a status where the host can take one, and never in silence.
 
 use core::panic::PanicInfo;
-use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
+use common::ending::{Ending, Way};
 use hardware::psci::Conduit;
-use hardware::{hypercall, interrupts, per_cpu, registers, semihosting};
+use hardware::{interrupts, per_cpu, registers};
 use kerncore::command_line::Exit;
 
 use crate::report::console::{self, say};
@@ -20,50 +21,32 @@ pub(crate) enum Status {
     BadInput = 2,
 }
 
-/// A way to end the machine, in the order in which they are tried: a monitor sees nothing of a semihosting call, so it is
-/// asked first where there is one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
-    Monitor,
-    Semihosting,
-    Hvc,
-    Smc,
-}
-
-impl Way {
-    const ALL: [Self; 4] = [Self::Monitor, Self::Semihosting, Self::Hvc, Self::Smc];
-
-    const fn bit(self) -> u8 {
-        1 << self as u8
-    }
-}
-
-/// A bit for each way that may work. Nothing is known of a monitor before the command line tells of it.
-static WAYS: AtomicU8 = AtomicU8::new(Way::Semihosting.bit() | Way::Hvc.bit() | Way::Smc.bit());
-/// How many ways of ending have been tried. Loads and stores alone: this must work with the MMU off.
-static TRIED: AtomicU8 = AtomicU8::new(0);
+/// A monitor sees nothing of a semihosting call, so it is asked first where there is one; before the command line tells, there
+/// is none.
+static ENDING: Ending =
+    Ending::new([Way::Monitor, Way::Semihosting, Way::Hvc, Way::Smc], [Way::Semihosting, Way::Hvc, Way::Smc]);
 
 /// The number of the CPU that ends the machine, plus 1.
 static SPEAKER: AtomicU32 = AtomicU32::new(0);
 
 /// Chooses how the machine will be ended. Without this, where no device tree tells, every way is tried.
 pub(crate) fn configure(exit: Option<Exit>, conduit: Option<Conduit>) {
-    let by_exit = match exit {
-        Some(Exit::Semihosting) => Way::Semihosting.bit(),
-        Some(Exit::Monitor) => Way::Monitor.bit() | Way::Semihosting.bit(),
-        Some(Exit::Psci) | None => 0,
+    let by_exit: &[Way] = match exit {
+        Some(Exit::Semihosting) => &[Way::Semihosting],
+        Some(Exit::Monitor) => &[Way::Monitor, Way::Semihosting],
+        Some(Exit::Psci) | None => &[],
     };
-    let by_firmware = match conduit {
-        None => Way::Hvc.bit() | Way::Smc.bit(),
-        Some(Conduit::Hvc) => Way::Hvc.bit(),
-        Some(Conduit::Smc) => Way::Smc.bit(),
+    let by_firmware: &[Way] = match conduit {
+        None => &[Way::Hvc, Way::Smc],
+        Some(Conduit::Hvc) => &[Way::Hvc],
+        Some(Conduit::Smc) => &[Way::Smc],
     };
-    WAYS.store(by_exit | by_firmware, Ordering::Relaxed);
+    ENDING.choose(by_exit.iter().chain(by_firmware).copied());
 }
 
 /// Whether the machine is ending, so that an exception is one way that did not work.
 pub(crate) fn is_ending() -> bool {
-    TRIED.load(Ordering::Relaxed) != 0
+    ENDING.has_begun()
 }
 
 /// Only the first CPU that comes here goes on: one report is readable, two at once are not. It ends the machine for
@@ -90,21 +73,7 @@ pub(crate) fn finish(status: Status) -> ! {
     if !is_ending() {
         console::flush();
     }
-    loop {
-        let step = TRIED.load(Ordering::Relaxed);
-        TRIED.store(step.saturating_add(1), Ordering::Relaxed);
-        let Some(way) = Way::ALL.get(usize::from(step)) else {
-            interrupts::wait();
-            continue;
-        };
-        match way {
-            _ if WAYS.load(Ordering::Relaxed) & way.bit() == 0 => {}
-            Way::Monitor => hypercall::exit(status as u32),
-            Way::Semihosting => semihosting::exit(status as u32),
-            Way::Hvc => Conduit::Hvc.system_off(),
-            Way::Smc => Conduit::Smc.system_off(),
-        }
-    }
+    ENDING.end(status as u32)
 }
 
 /// Ends the machine because of what it was given, with the one line that says so.

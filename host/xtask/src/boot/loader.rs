@@ -87,7 +87,8 @@ fn find_u_boot(image: &Path) -> Result<PathBuf, Failure> {
 pub(crate) fn gdb(options: &Options, image: &Path, elf: &Path) -> Result<(Command, Files), Failure> {
     let shape = tree::shapes::find(options.tree.unwrap_or("as-it-is"));
     let shape = shape.ok_or_else(|| Failure::bad_input("no such tree"))?;
-    let (mut command, mut files, blob_at) = tree::without_image(options, image, shape)?;
+    let (mut command, mut files, blob_at) =
+        tree::without_image(options, image, &qemu::kernel_command_line(options), shape)?;
     let file = fs::read(elf).map_err(|error| Failure::file(elf, &error))?;
     let segments = segments(&file).map_err(|what| Failure::new(Status::Failed, what))?;
     let socket = files.name(image, "gdb");

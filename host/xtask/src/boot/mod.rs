@@ -116,7 +116,7 @@ pub(crate) fn command(options: &Options, programs: &Programs) -> Result<(Command
     let image = &kernel.image;
     if options.monitor {
         let monitor = programs.find(Program::Monitor)?;
-        return Ok((monitor::command(options, &monitor.image, image)?, Files::default()));
+        return monitor::command(options, &monitor.image, image);
     }
     check_memory(options, tree::image_bytes(image)?)?;
     match options.loader {

@@ -3,12 +3,17 @@
 //! ```text
 //! RAM + 2 MiB   the monitor, by -kernel, entered at EL2
 //! behind it     the guest's Image, by a loader device, on the next 2 MiB boundary
-//! + 128 MiB     the initrd, if there is one, and the device tree, where QEMU puts them
+//! + 128 MiB     the initrd, if there is one, and the device tree, where QEMU puts them; a tree of our own is at + 64 MiB
 //! ```
 
 use std::{path::Path, process::Command};
 
-use super::{description, guest, options::Options, qemu, tree};
+use super::{
+    description, guest,
+    options::Options,
+    qemu,
+    tree::{self, Files},
+};
 use crate::outcome::Failure;
 
 /// What an Image is aligned to.
@@ -19,7 +24,7 @@ const RAM: u64 = 0x4000_0000;
 const INITRD_OFFSET: u64 = 128 << 20;
 
 /// The command that boots the Image `kernel` with the Image `monitor` beneath it.
-pub(crate) fn command(options: &Options, monitor: &Path, kernel: &Path) -> Result<Command, Failure> {
+pub(crate) fn command(options: &Options, monitor: &Path, kernel: &Path) -> Result<(Command, Files), Failure> {
     let at = (tree::IMAGE + tree::image_bytes(monitor)?).next_multiple_of(BOUNDARY);
     check_memory(options, at + tree::image_bytes(kernel)?)?;
     let mut own = vec![format!("monitor.guest={at:#x}"), "monitor.exit=semihosting".to_string()];
@@ -27,10 +32,24 @@ pub(crate) fn command(options: &Options, monitor: &Path, kernel: &Path) -> Resul
         own.extend(description::words(path, options.cpus)?);
     }
     let line = format!("{} -- {}", own.join(" "), qemu::kernel_command_line(options));
-    let mut command = guest::tied_to_us(qemu::PROGRAM);
-    command.args(qemu::arguments_with(options, monitor, &line));
-    command.arg("-device").arg(format!("loader,file={},addr={at:#x},force-raw=on", kernel.display()));
-    Ok(command)
+    let (mut command, files) = match options.tree.and_then(tree::shapes::find) {
+        None => {
+            let mut command = guest::tied_to_us(qemu::PROGRAM);
+            command.args(qemu::arguments_with(options, monitor, &line));
+            (command, Files::default())
+        }
+        Some(shape) => {
+            let (mut command, files, _) = tree::without_image(options, monitor, &line, shape)?;
+            add_image(&mut command, monitor, tree::IMAGE);
+            (command, files)
+        }
+    };
+    add_image(&mut command, kernel, at);
+    Ok((command, files))
+}
+
+fn add_image(command: &mut Command, image: &Path, at: u64) {
+    command.arg("-device").arg(format!("loader,file={},addr={at:#x},force-raw=on", image.display()));
 }
 
 /// The guest's Image must end where QEMU puts the initrd and the device tree, or before.

@@ -148,8 +148,11 @@ fn refuse_what_does_not_go_together(options: &Options) -> Result<(), Failure> {
             "--kernel: a guest of the monitor's, expected --monitor beside it"
         }
         Options { monitor: true, .. } if !options.is_virt() => "--monitor: expected QEMU's virt as --machine",
-        Options { monitor: true, .. } | Options { kernel: Some(_), .. } if !is_plain => {
-            "--monitor, --kernel: loaded by QEMU alone, expected neither --loader nor --tree"
+        Options { monitor: true, .. } if options.loader != Loader::Qemu => {
+            "--monitor: loaded by QEMU alone, expected no --loader"
+        }
+        Options { monitor: false, kernel: Some(_), .. } if !is_plain => {
+            "--kernel: loaded by QEMU alone, expected neither --loader nor --tree"
         }
         _ => return Ok(()),
     };
@@ -249,7 +252,7 @@ mod tests {
         for (words, part) in [
             (&["--machine", "mixed.toml"][..], "expected --monitor"),
             (&["--monitor", "--machine", "sbsa-ref"], "expected QEMU's virt"),
-            (&["--monitor", "--tree", "page-hole"], "neither --loader nor --tree"),
+            (&["--monitor", "--loader", "gdb"], "expected no --loader"),
             (&["--kernel", "k", "--loader", "gdb"], "neither --loader nor --tree"),
             (&["--kernel", "k", "--page-size", "4k"], "expected --append"),
             (&["--kernel", "fuzzer"], "expected --monitor"),

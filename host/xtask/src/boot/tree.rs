@@ -75,16 +75,22 @@ impl Drop for Files {
 
 /// The command that boots `image` by a tree of this shape, and the files it needs.
 pub(crate) fn command(options: &Options, image: &Path, shape: &Shape) -> Result<(Command, Files), Failure> {
-    let (mut command, files, _) = without_image(options, image, shape)?;
+    let (mut command, files, _) = without_image(options, image, &qemu::kernel_command_line(options), shape)?;
     command.arg("-device").arg(format!("loader,file={},addr={IMAGE:#x},force-raw=on", image.display()));
     Ok((command, files))
 }
 
-/// The same without the Image in memory, and where the blob is. `image` is read for what it says of itself.
-pub(crate) fn without_image(options: &Options, image: &Path, shape: &Shape) -> Result<(Command, Files, u64), Failure> {
+/// The same without the Image in memory, and where the blob is. `image` is read for what it says of itself; `line` is the
+/// command line.
+pub(crate) fn without_image(
+    options: &Options,
+    image: &Path,
+    line: &str,
+    shape: &Shape,
+) -> Result<(Command, Files, u64), Failure> {
     let mut files = Files::default();
     let dump = files.name(image, "qemu.dtb");
-    let bytes = dump_tree(options, image, &dump)?;
+    let bytes = dump_tree(options, image, line, &dump)?;
     let fdt = Fdt::new(&bytes).map_err(|error| Failure::new(Status::Failed, format!("QEMU's device tree: {error}")))?;
     let mut scene = Scene {
         tree: DeviceTree::from_fdt(&fdt),
@@ -125,10 +131,10 @@ pub(crate) fn image_bytes(image: &Path) -> Result<u64, Failure> {
     Ok(bytes.max(file.len() as u64))
 }
 
-/// The tree that QEMU would pass, with the kernel's command line in it.
-fn dump_tree(options: &Options, image: &Path, to: &Path) -> Result<Vec<u8>, Failure> {
+/// The tree that QEMU would pass, with this command line in it.
+fn dump_tree(options: &Options, image: &Path, line: &str, to: &Path) -> Result<Vec<u8>, Failure> {
     let mut command = Command::new(qemu::PROGRAM);
-    command.args(qemu::arguments(options, image)).arg("-M").arg(format!("dumpdtb={}", to.display()));
+    command.args(qemu::arguments_with(options, image, line)).arg("-M").arg(format!("dumpdtb={}", to.display()));
     let failed = |why: String| Failure::new(Status::Failed, format!("{} -M dumpdtb: {why}", qemu::PROGRAM));
     let output = command.stdin(Stdio::null()).output().map_err(|error| failed(error.to_string()))?;
     fs::read(to)

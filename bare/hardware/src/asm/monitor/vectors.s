@@ -11,6 +11,10 @@
 
     .macro  own_vector, index
     .balign 0x80
+    mrs     x0, elr_el2
+    adr     x1, probe_at_el2
+    cmp     x0, x1
+    b.eq    probe_faulted           // x0 and x1 are what a probe clobbers; else they are needed no more
     mrs     x0, tpidr_el2
     adrp    x1, monitor_emergency_stacks
     add     x0, x0, #1
@@ -30,6 +34,19 @@ monitor_vectors:
     .irp    index, 8, 9, 10, 11, 12, 13, 14, 15     // the guest, EL0 in AArch32 too
     guest_vector \index
     .endr
+
+// fn(x0 address) -> (x0 value, x1: 0, or 1 where the load faulted).
+    .global probe_at_el2
+probe_at_el2:
+    ldr     x0, [x0]
+    mov     x1, #0
+    ret
+probe_faulted:
+    adr     x1, 1f
+    msr     elr_el2, x1
+    eret
+1:  mov     x1, #1
+    ret
 
 report_own:
     mrs     x1, esr_el2

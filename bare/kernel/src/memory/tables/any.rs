@@ -3,13 +3,14 @@
 use core::marker::PhantomData;
 use core::ops::Range;
 
+use common::supply::{ChangeError, TableSource};
 use hardware::platform::Hardware;
 use hardware::translation::Translation;
 use pagetable::{Change, El1, Entry, Licence, Lookup, Refusal, Summary};
 use vmsa::{AddressHalf, Granule4K, Granule16K, Granule64K, LeafSize, Level, PageSize, PhysAddr, VirtAddr};
 
-use super::granular::{ChangeError, Granular, Operations, Parts};
-use super::{Shape, TableSource};
+use super::Shape;
+use super::granular::{Granular, Operations, Parts};
 
 /// A page table of the kernel.
 #[derive(Clone, Copy)]

@@ -1,16 +1,15 @@
 //! What is done with a page table, compiled once for each granule.
 
 use core::convert::Infallible;
-use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{ControlFlow, Range};
 
+use common::supply::{ChangeError, TableSource, fill, give_back, supply};
 use hardware::platform::Hardware;
-use pagetable::{Change, El1, Entry, Licence, Lookup, PageTable, Plan, Ready, Refusal, Reserve, Summary, View};
+use pagetable::{Change, El1, Entry, Licence, Lookup, PageTable, Refusal, Reserve, Summary, View};
 use vmsa::{AddressHalf, Geometry, Granule, LeafSize, Level, PhysAddr, VirtAddr};
 
 use super::shape::Shape;
-use super::source::TableSource;
 
 /// A page table but for its granule, as plain values.
 #[derive(Clone, Copy)]
@@ -20,30 +19,6 @@ pub(super) struct Parts {
     pub(super) half: AddressHalf,
     pub(super) regime: El1,
     pub(super) root: PhysAddr,
-}
-
-/// Why a page table was not changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum ChangeError {
-    /// The engine's reason.
-    Refused(Refusal),
-    /// There is no memory for tables.
-    NoTables,
-}
-
-impl fmt::Display for ChangeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(refusal) => refusal.fmt(f),
-            Self::NoTables => f.write_str("no memory for tables"),
-        }
-    }
-}
-
-impl From<Refusal> for ChangeError {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
 }
 
 /// What can be done with a page table whose granule these operations are compiled for. See [`super::AnyTable`].
@@ -170,37 +145,4 @@ fn geometry<G: Granule>(table: &Parts) -> Geometry<G> {
 
 fn view<G: Granule>(table: &Parts) -> View<'_, G, El1, Hardware> {
     View::new(&table.hardware, geometry(table), table.regime, table.root)
-}
-
-/// A plan with its tables; if there are too few, all go back.
-fn supply<'t, 'p, 'c, 'r, G: Granule>(
-    plan: Plan<'t, 'p, 'c, G, El1, Hardware>,
-    hardware: &Hardware,
-    reserve: &'r mut Reserve,
-    source: &mut dyn TableSource,
-) -> Result<Ready<'t, 'p, 'c, 'r, G, El1, Hardware>, ChangeError> {
-    fill(hardware, reserve, plan.tables_needed(), source)?;
-    Ok(plan.with(reserve)?)
-}
-
-fn fill(
-    hardware: &Hardware,
-    reserve: &mut Reserve,
-    count: usize,
-    source: &mut dyn TableSource,
-) -> Result<(), ChangeError> {
-    while reserve.count() < count {
-        let Some(table) = source.take() else {
-            give_back(hardware, reserve, source);
-            return Err(ChangeError::NoTables);
-        };
-        reserve.add(hardware, table);
-    }
-    Ok(())
-}
-
-fn give_back(hardware: &Hardware, reserve: &mut Reserve, source: &mut dyn TableSource) {
-    while let Some(table) = reserve.take(hardware) {
-        source.give(table);
-    }
 }

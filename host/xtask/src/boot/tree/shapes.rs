@@ -182,6 +182,7 @@ pub(crate) const SHAPES: &[Shape] = &[
     shape("none", "no device tree: x0 is 0", |scene| scene.passed = Some(0)),
     shape("misaligned", "x0 is no multiple of 8", |scene| scene.passed = Some(scene.blob_at + 4)),
     shape("elsewhere", "x0 leads to zeros", |scene| scene.passed = Some(scene.blob_at + 0x10_0000)),
+    shape("absent", "x0 leads to where nothing is", |scene| scene.passed = Some(0x0f00_0000)),
     shape("bad-magic", "the blob begins with something else", |scene| scene.damage = Some(|blob| blob[3] ^= 1)),
     shape("bad-version", "the blob is of version 99, and readable as nothing else", |scene| {
         scene.damage = Some(|blob| {

@@ -43,6 +43,13 @@ const ENCODINGS: &[(&str, &str, &str)] = &[
     ("TLBIs too", "--cpus 2 --machine bare/monitor/machines/conflicts-anywhere.toml", "TLBIs"),
 ];
 
+/// Device trees that the monitor refuses: name, words of its line.
+const TREES: &[(&str, Words)] = &[
+    ("absent", &["monitor: device tree: x0 was 0xf000000", "the guest was not started"]),
+    ("bad-magic", &["monitor: device tree: x0 was", "the guest was not started"]),
+    ("none", &["monitor: device tree: none was passed", "the guest was not started"]),
+];
+
 const MET: &[Expect] = &[
     MonitorCounts("conflicts, EL1 data"),
     MonitorCounts("conflicts, EL1 fetch"),
@@ -156,6 +163,10 @@ pub(super) fn all() -> Vec<Boot> {
     }));
     boots.extend(REALMS.iter().map(realm));
     boots.extend(of_other_guests());
+    boots.extend(TREES.iter().map(|&(tree, says)| Boot {
+        ends: Status::BadInput,
+        ..monitored(&format!("by tree {tree}"), &format!("--tree {tree}"), vec![Says(says)])
+    }));
     boots.push(Boot {
         ends: Status::Failed,
         ..monitored(

@@ -104,6 +104,7 @@ const ODD: &[Row] = &[
     ("none", "", BadInput, &[&["none was passed", "x0"]], &["bad input", "none was passed"]),
     ("misaligned", "", BadInput, MISSING, &["bad input", "0x44000004"]),
     ("elsewhere", "", BadInput, MISSING, &["bad input", "0x44100000"]),
+    ("absent", "", BadInput, MISSING, &["bad input", "0xf000000"]),
     ("bad-magic", "", BadInput, MISSING, &["bad input", "0x44000000"]),
     ("bad-version", "", BadInput, &[&["version 99"]], &["bad input", "readable as 17"]),
     ("truncated", "", BadInput, &[&["inside the blob"]], &["bad input", "structure block"]),
