@@ -1,6 +1,6 @@
 //! Which page size, how many bits of address, which descriptors: from what was asked for, and what the boot CPU can do.
 
-mod problem;
+pub(crate) mod problem;
 mod requirement;
 
 pub use problem::Problem;

@@ -4,14 +4,16 @@
 //! whether this machine can do it, and what holds where nothing was asked, the kernel decides.
 
 mod belief;
-mod problem;
+mod cpu;
+pub(crate) mod problem;
 mod words;
 
 pub use belief::Replaced;
+pub use cpu::{CpuOverride, PageSizes};
 pub use problem::Problem;
 pub use words::{Word, Words};
 
-use vmsa::{BbmLevel, PageSize};
+use vmsa::{BbmLevel, IdRegisters, PageSize};
 
 use crate::devicetree::MAX_CPUS;
 use crate::finding::Findings;
@@ -43,32 +45,21 @@ pub enum Exit {
     Monitor,
 }
 
-/// What replaces a CPU's own ID registers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuOverride {
-    /// `granules=`: the granules that it has.
-    pub granules: Option<PageSizes>,
-    /// `bbm=`: its level of FEAT_BBM.
-    pub bbm: Option<BbmLevel>,
-    /// `pabits=`: bits of its physical addresses.
-    pub physical_bits: Option<u32>,
-    /// `silent=`: whether it never announces itself, though it runs with its MMU on.
-    pub is_silent: Option<bool>,
-}
-
-/// A set of granules.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PageSizes([bool; 3]);
-
-impl PageSizes {
-    /// Whether `size` is among them.
-    pub fn contains(&self, size: PageSize) -> bool {
-        PageSize::ALL.into_iter().zip(self.0).any(|(other, is_in)| is_in && other == size)
-    }
-
-    /// With `size` among them.
-    pub fn with(self, size: PageSize) -> Self {
-        Self(core::array::from_fn(|index| self.0[index] || PageSize::ALL[index] == size))
+impl Options {
+    /// Takes back what nobody can believe: a granule that the CPU that boots, with these registers, lacks. It translates by
+    /// what it chooses, and there would be nobody left to say what went wrong.
+    pub fn limit_boot_cpu(&mut self, cpu: &IdRegisters, findings: &mut Findings<'_>) {
+        let Some(claimed) = self.cpus[0].granules else { return };
+        let chosen = |has: bool| {
+            let sizes =
+                PageSize::ALL.into_iter().filter(|size| claimed.contains(*size) && cpu.has_granule(*size) == has);
+            sizes.fold(PageSizes::default(), PageSizes::with)
+        };
+        let (there, lacking) = (chosen(true), chosen(false));
+        if lacking != PageSizes::default() {
+            findings.push(Problem::BootCpuLacks { granules: lacking });
+            self.cpus[0].granules = Some(there).filter(|there| *there != PageSizes::default());
+        }
     }
 }
 

@@ -13,7 +13,7 @@ mod description;
 mod interrupts;
 mod memory;
 mod print;
-mod problem;
+pub(crate) mod problem;
 mod walk;
 
 use core::str;

@@ -2,25 +2,12 @@
 
 use core::fmt;
 
-use crate::{choice, command_line, devicetree, list::List, memory_map};
-
-/// Whether the kernel can go on in spite of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Survived: the line says what was done instead.
-    Warning,
-    /// The kernel cannot boot on this input.
-    Fatal,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Warning => "warning",
-            Self::Fatal => "fatal",
-        })
-    }
-}
+use crate::choice::problem as choice;
+use crate::command_line::problem as command_line;
+use crate::devicetree::problem as devicetree;
+use crate::list::List;
+use crate::memory_map::problem as memory_map;
+pub use crate::severity::Severity;
 
 /// One problem of the input, whichever part of it was looked at. Its Display is one line, without the severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

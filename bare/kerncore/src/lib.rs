@@ -23,4 +23,5 @@ pub mod linear;
 pub mod list;
 pub mod memory_map;
 pub mod range;
+mod severity;
 pub mod text;

@@ -68,13 +68,13 @@ fn refusals_change_nothing() {
     ];
     let errors: Vec<String> = requests.iter().map(|request| early.allocate(request).unwrap_err().to_string()).collect();
     expect![[r#"
-        no room is free for test: wanted 65M aligned to 16K below 0x0010000000000000
-        no room is free for test: wanted 16K aligned to 16K below 0x0000000040004000
-        no room is free for test: wanted 16K aligned to 1T below 0x0010000000000000
-        no such size or alignment can be for test: wanted 0B aligned to 16K below 0x0010000000000000
-        no such size or alignment can be for test: wanted ~16383P aligned to 16K below 0x0010000000000000
-        no such size or alignment can be for test: wanted 16K aligned to 0B below 0x0010000000000000
-        no such size or alignment can be for test: wanted 16K aligned to 12K below 0x0010000000000000"#]]
+        no room is free for tables: wanted 65M aligned to 16K below 0x0010000000000000
+        no room is free for tables: wanted 16K aligned to 16K below 0x0000000040004000
+        no room is free for tables: wanted 16K aligned to 1T below 0x0010000000000000
+        no such size or alignment can be for tables: wanted 0B aligned to 16K below 0x0010000000000000
+        no such size or alignment can be for tables: wanted ~16383P aligned to 16K below 0x0010000000000000
+        no such size or alignment can be for tables: wanted 16K aligned to 0B below 0x0010000000000000
+        no such size or alignment can be for tables: wanted 16K aligned to 12K below 0x0010000000000000"#]]
     .assert_eq(&errors.join("\n"));
     assert_eq!(map.pieces(), before);
 }

@@ -1,11 +1,8 @@
 //! What a CPU is made to believe of itself, in ID registers: for tests of mismatched CPUs on machines that have none.
 
-use core::fmt;
-
 use vmsa::{IdRegisters, PageSize};
 
-use super::{CpuOverride, Options, PageSizes, Problem};
-use crate::finding::Findings;
+use super::cpu::CpuOverride;
 
 /// Where ID_AA64MMFR0_EL1 has a granule's field, and what stands there for a granule that is missing, or there with
 /// nothing more.
@@ -74,58 +71,5 @@ impl CpuOverride {
             believed.mmfr2 = Replaced::default().with_field(BBM, level as u64).of(believed.mmfr2);
         }
         believed
-    }
-}
-
-impl Options {
-    /// Takes back what nobody can believe: a granule that the CPU that boots, with these registers, lacks. It translates by
-    /// what it chooses, and there would be nobody left to say what went wrong.
-    pub fn limit_boot_cpu(&mut self, cpu: &IdRegisters, findings: &mut Findings<'_>) {
-        let Some(claimed) = self.cpus[0].granules else { return };
-        let chosen = |has: bool| {
-            let sizes =
-                PageSize::ALL.into_iter().filter(|size| claimed.contains(*size) && cpu.has_granule(*size) == has);
-            sizes.fold(PageSizes::default(), PageSizes::with)
-        };
-        let (there, lacking) = (chosen(true), chosen(false));
-        if lacking != PageSizes::default() {
-            findings.push(Problem::BootCpuLacks { granules: lacking });
-            self.cpus[0].granules = Some(there).filter(|there| *there != PageSizes::default());
-        }
-    }
-}
-
-/// `granules 4K and 64K, BBM level 1, 40 bits of physical address`.
-impl fmt::Display for CpuOverride {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut separator = "";
-        if let Some(granules) = self.granules {
-            write!(f, "granules {granules}")?;
-            separator = ", ";
-        }
-        if let Some(level) = self.bbm {
-            write!(f, "{separator}BBM level {level}")?;
-            separator = ", ";
-        }
-        if let Some(bits) = self.physical_bits {
-            write!(f, "{separator}{bits} bits of physical address")?;
-            separator = ", ";
-        }
-        match self.is_silent {
-            Some(true) => write!(f, "{separator}no voice"),
-            Some(false) => write!(f, "{separator}a voice"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for PageSizes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut separator = "";
-        for size in PageSize::ALL.into_iter().filter(|size| self.contains(*size)) {
-            write!(f, "{separator}{size}")?;
-            separator = " and ";
-        }
-        Ok(())
     }
 }

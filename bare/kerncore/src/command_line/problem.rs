@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{CpuOverride, PageSizes};
+use super::cpu::{CpuOverride, PageSizes};
 use crate::text::Text;
 
 /// One thing wrong with the command line; all are survived.

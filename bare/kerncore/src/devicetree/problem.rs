@@ -5,8 +5,8 @@
 
 use core::fmt;
 
-use crate::finding::Severity;
 use crate::range::PhysicalRange;
+use crate::severity::Severity;
 use crate::text::Text;
 use vmsa::PhysAddr;
 

@@ -4,9 +4,9 @@ use core::fmt;
 
 use vmsa::PhysAddr;
 
-use super::{Kind, MAX_RANGES};
-use crate::finding::Severity;
+use super::kind::{Kind, MAX_RANGES};
 use crate::range::{Bytes, PhysicalRange};
+use crate::severity::Severity;
 
 /// One thing wrong with the layout of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
