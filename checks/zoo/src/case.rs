@@ -1,14 +1,10 @@
 //! A case: a bug and its repair as one program, in which some steps belong to one version alone.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
 
-use crate::configuration::{Configuration, Configurations};
+use crate::configuration::{Configuration, summary};
 use crate::engine::Counterpart;
-use crate::error::Error;
-use crate::read;
-use crate::verdict::summary;
+use crate::expected::Expected;
 
 /// Which of the two programs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -61,17 +57,6 @@ impl Act {
             _ => None,
         }
     }
-}
-
-/// What must be found at a step of the buggy version.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Expected {
-    /// The rule's label, `V1` to `V12`.
-    pub rule: String,
-    /// Where.
-    pub configurations: Configurations,
-    /// The rules are known not to find it yet.
-    pub is_hole: bool,
 }
 
 /// One line of a case, or of a setup that it names.
@@ -129,26 +114,6 @@ pub struct Case {
 }
 
 impl Case {
-    /// Reads one from its file.
-    ///
-    /// # Errors
-    /// The first line that makes no sense.
-    pub fn open(path: &Path) -> Result<Self, Error> {
-        let file = path.display().to_string();
-        let text =
-            fs::read_to_string(path).map_err(|error| Error { file: file.clone(), line: 0, what: error.to_string() })?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        Self::read(&name, &file, &text)
-    }
-
-    /// Reads one from the text of `file`.
-    ///
-    /// # Errors
-    /// The first line that makes no sense.
-    pub fn read(name: &str, file: &str, text: &str) -> Result<Self, Error> {
-        read::case(name, file, text)
-    }
-
     /// By what it must be found, in one line: `V2 bbm 0, V11 bbm 1, legal bbm 2 3`.
     pub fn summary(&self) -> String {
         let told = |configuration| {
@@ -170,35 +135,4 @@ impl Case {
             .flat_map(|step| step.expected.iter().map(move |it| (&step.at, it)))
             .filter(move |(_, it)| it.configurations.contains(configuration))
     }
-}
-
-/// The folder of the cases that come with the project.
-pub fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")
-}
-
-/// The ending of a case's file.
-pub const ENDING: &str = "case";
-
-/// Cases by name or by path of a file; all that come with the project if there are no names.
-///
-/// # Errors
-/// A name that none has, or a file that makes no sense.
-pub fn find(names: &[String]) -> Result<Vec<Case>, Error> {
-    let whole = |file: &Path, what: String| Error { file: file.display().to_string(), line: 0, what };
-    let entries = fs::read_dir(folder()).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let entries = entries.map_err(|error| whole(&folder(), error.to_string()))?;
-    let mut paths: Vec<PathBuf> = entries.into_iter().map(|it| it.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|it| it == ENDING));
-    paths.sort();
-    if !names.is_empty() {
-        let ours =
-            |name: &String| match paths.iter().find(|path| path.file_stem().is_some_and(|it| it == name.as_str())) {
-                Some(path) => Ok(path.clone()),
-                None if Path::new(name).is_file() => Ok(PathBuf::from(name)),
-                None => Err(whole(Path::new(name), String::from("no case has this name, and no file (see --list)"))),
-            };
-        paths = names.iter().map(ours).collect::<Result<_, _>>()?;
-    }
-    paths.iter().map(|path| Case::open(path)).collect()
 }

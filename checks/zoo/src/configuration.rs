@@ -78,6 +78,24 @@ pub fn describe(configurations: &[Configuration]) -> String {
     part("bbm", &levels, LEVELS.len()) + &part("ets", &ets, ETS.len())
 }
 
+/// What was found in which configurations, in one line; nothing found is legal.
+pub(crate) fn summary(found: impl Iterator<Item = (Configuration, String)>) -> String {
+    let mut kinds: Vec<(String, Vec<Configuration>)> = Vec::new();
+    for (configuration, name) in found {
+        let name = if name.is_empty() { String::from("legal") } else { name };
+        match kinds.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, configurations)) => configurations.push(configuration),
+            None => kinds.push((name, vec![configuration])),
+        }
+    }
+    let is_one = kinds.len() == 1;
+    let told = |(name, configurations): &(String, Vec<Configuration>)| match is_one {
+        true => name.clone(),
+        false => format!("{name}{}", describe(configurations)),
+    };
+    kinds.iter().map(told).collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

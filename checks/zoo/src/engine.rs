@@ -13,10 +13,9 @@ use checks::suite;
 use checks::workloads::Workload;
 use machine::registers::Ets;
 
-use crate::case::Expected;
-use crate::configuration::{Configuration, Configurations};
-use crate::read;
-use crate::verdict::{Misses, summary};
+use crate::configuration::{Configuration, Configurations, summary};
+use crate::expected::{Expected, expectations};
+use crate::misses::Misses;
 
 /// A fault of the engine's that is a case's: `WORKLOAD [FLAG…] | [FILE] CALL CHANGE | RULE [bbm=…] [ets=…]; …`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,7 +72,7 @@ impl Counterpart {
         let flags: Vec<String> = words.map(str::to_owned).collect();
         match flags.iter().find(|flag| !FLAGS.contains(&flag.as_str())) {
             Some(flag) => Err(format!("`{flag}`, expected one of {}", FLAGS.join(", "))),
-            None => Ok(Self { workload, flags, file, change, rules: read::expectations(rule)? }),
+            None => Ok(Self { workload, flags, file, change, rules: expectations(rule)? }),
         }
     }
 

@@ -7,8 +7,9 @@ use std::time::Instant;
 use clap::Parser;
 use terminal::{Ending, Table, Watch, counted, print};
 use zoo::Error;
-use zoo::case::{self, Case, Version};
+use zoo::case::{Case, Version};
 use zoo::configuration::{Configuration, Configurations};
+use zoo::folder;
 use zoo::orders::Program;
 use zoo::page;
 use zoo::verdict::{self, Verdict};
@@ -34,7 +35,7 @@ struct Options {
 fn main() -> ExitCode {
     terminal::run(|options: Options| {
         checks::require_unwinding()?;
-        let cases = case::find(&options.names).map_err(|error| error.to_string())?;
+        let cases = folder::find(&options.names).map_err(|error| error.to_string())?;
         let configurations = configurations(&options)?;
         let done = match options.trace {
             _ if options.list => Ok(list(&cases)),

@@ -15,25 +15,39 @@
 use std::fs;
 use std::path::Path;
 
-use crate::case::{Act, Case, Expected, Place, Repetition, Step, Version};
-use crate::configuration::{Configuration, Configurations};
+use crate::case::{Act, Case, Place, Repetition, Step, Version};
+use crate::configuration::Configuration;
 use crate::engine::Counterpart;
 use crate::error::Error;
+use crate::expected::expectations;
 use crate::expression::is_name;
 
-/// The numbers of rules.
-const RULES: u32 = 12;
-/// What only programs on the engine find: an access sees what it must not.
-const SEEN: &str = "seen";
-
-pub(crate) fn case(name: &str, file: &str, text: &str) -> Result<Case, Error> {
-    let mut reader = Reader { file, case: empty(name), key: String::new(), is_head: true };
-    for (number, line) in (1..).zip(text.lines()) {
-        reader.line(line, number).map_err(|what| Error { file: file.to_owned(), line: number, what })?;
+impl Case {
+    /// Reads one from its file.
+    ///
+    /// # Errors
+    /// The first line that makes no sense.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let file = path.display().to_string();
+        let text =
+            fs::read_to_string(path).map_err(|error| Error { file: file.clone(), line: 0, what: error.to_string() })?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        Self::read(&name, &file, &text)
     }
-    let whole = |what| Error { file: file.to_owned(), line: 0, what };
-    check(&reader.case).map_err(whole)?;
-    Ok(reader.case)
+
+    /// Reads one from the text of `file`.
+    ///
+    /// # Errors
+    /// The first line that makes no sense.
+    pub fn read(name: &str, file: &str, text: &str) -> Result<Self, Error> {
+        let mut reader = Reader { file, case: empty(name), key: String::new(), is_head: true };
+        for (number, line) in (1..).zip(text.lines()) {
+            reader.line(line, number).map_err(|what| Error { file: file.to_owned(), line: number, what })?;
+        }
+        let whole = |what| Error { file: file.to_owned(), line: 0, what };
+        check(&reader.case).map_err(whole)?;
+        Ok(reader.case)
+    }
 }
 
 fn empty(name: &str) -> Case {
@@ -171,28 +185,6 @@ fn repetition(line: &str) -> Result<(&str, Option<Repetition>), String> {
         return Ok((line, Some(Repetition { name, first, end })));
     }
     Err(format!("`for {}`, expected `for NAME in FIRST..END`", counted.trim()))
-}
-
-/// `RULE [bbm=…] [ets=…] [hole]; …`
-pub(crate) fn expectations(text: &str) -> Result<Vec<Expected>, String> {
-    text.split(';').map(expectation).collect()
-}
-
-fn expectation(text: &str) -> Result<Expected, String> {
-    let mut words = text.split_whitespace();
-    let rule = words.next().unwrap_or_default().to_owned();
-    let number = rule.strip_prefix('V').and_then(|it| it.parse::<u32>().ok());
-    if !number.is_some_and(|it| (1..=RULES).contains(&it)) && rule != SEEN {
-        return Err(format!("`{rule}`, expected a rule, V1 to V{RULES}"));
-    }
-    let mut expected = Expected { rule, configurations: Configurations::default(), is_hole: false };
-    for word in words {
-        match word {
-            "hole" => expected.is_hole = true,
-            _ => expected.configurations.narrow(word)?,
-        }
-    }
-    Ok(expected)
 }
 
 /// The lines of a setup.

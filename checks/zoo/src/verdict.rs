@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use checks::parallel;
 
 use crate::case::{Case, Version};
-use crate::configuration::{Configuration, Configurations, describe};
+use crate::configuration::{Configuration, Configurations, summary};
 use crate::engine::{self, Killed};
 use crate::error::Error;
+use crate::misses::Misses;
 use crate::orders::{Explored, Found, Program};
 
 /// What came of a case.
@@ -29,32 +30,6 @@ pub struct Verdict {
     pub engine: Vec<Killed>,
     /// What is not as the file says.
     pub misses: Misses,
-}
-
-/// What is not as a file says, each with the configurations where that is so.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Misses(Vec<(String, Vec<Configuration>)>);
-
-impl Misses {
-    pub(crate) fn add(&mut self, what: String, configuration: Configuration) {
-        match self.0.iter_mut().find(|(known, _)| *known == what) {
-            Some((_, configurations)) => configurations.push(configuration),
-            None => self.0.push((what, vec![configuration])),
-        }
-    }
-
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Each in words.
-    pub fn told(&self) -> impl Iterator<Item = String> {
-        self.0.iter().map(|(what, configurations)| match describe(configurations) {
-            place if place.is_empty() => format!("in every configuration: {what}"),
-            place => format!("at{place}: {what}"),
-        })
-    }
 }
 
 /// Runs both versions of a case, and its counterparts in the engine, in all of `configurations`.
@@ -131,22 +106,4 @@ impl Verdict {
         };
         summary(self.found.iter().map(told))
     }
-}
-
-/// What was found in which configurations, in one line; nothing found is legal.
-pub(crate) fn summary(found: impl Iterator<Item = (Configuration, String)>) -> String {
-    let mut kinds: Vec<(String, Vec<Configuration>)> = Vec::new();
-    for (configuration, name) in found {
-        let name = if name.is_empty() { String::from("legal") } else { name };
-        match kinds.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, configurations)) => configurations.push(configuration),
-            None => kinds.push((name, vec![configuration])),
-        }
-    }
-    let is_one = kinds.len() == 1;
-    let told = |(name, configurations): &(String, Vec<Configuration>)| match is_one {
-        true => name.clone(),
-        false => format!("{name}{}", describe(configurations)),
-    };
-    kinds.iter().map(told).collect::<Vec<_>>().join(", ")
 }

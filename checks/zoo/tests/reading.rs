@@ -113,8 +113,8 @@ fn every_order_is_tried() {
 #[test]
 fn a_case_of_ones_own_is_found_by_its_path() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/kvm-stage2-live.case");
-    let named = zoo::case::find(&[path.display().to_string()]).expect("a file");
+    let named = zoo::folder::find(&[path.display().to_string()]).expect("a file");
     assert_eq!(named[0].name, "kvm-stage2-live");
-    let error = zoo::case::find(&[String::from("unicorn")]).expect_err("no case");
+    let error = zoo::folder::find(&[String::from("unicorn")]).expect_err("no case");
     assert!(error.to_string().contains("unicorn: no case has this name"), "{error}");
 }

@@ -1,13 +1,13 @@
 //! The zoo cannot pass vacuously: each case misses once its repair is taken back, or its fault repaired, and each step of a
 //! repair is needed.
 
-use zoo::case::{self, Act, Case, Version};
+use zoo::case::{Act, Case, Version};
 use zoo::configuration::{Configuration, Configurations};
 use zoo::orders::Program;
 use zoo::verdict;
 
 fn all() -> Vec<Case> {
-    case::find(&[]).expect("the cases")
+    zoo::folder::find(&[]).expect("the cases")
 }
 
 fn configuration(bbm: u8, ets: u8) -> Configurations {
