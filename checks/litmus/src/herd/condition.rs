@@ -6,7 +6,7 @@ use a64::instruction::{General, Width};
 use a64::interpreter::Cause;
 use machine::syndrome::FaultKind;
 
-use super::init::{Place, World};
+use super::init::{Initial, Place};
 use super::source::Piece;
 use super::token::{Token, Tokens};
 use super::value::{Value, thread};
@@ -18,16 +18,16 @@ use crate::test::Quantifier;
 /// Reads what follows the code; `labels` are those of each thread.
 pub(super) fn parse(
     piece: &Piece,
-    world: &World,
+    initial: &Initial,
     labels: &[BTreeMap<String, u64>],
 ) -> Result<(Quantifier, Condition), At> {
-    let mut source = Source { tokens: Tokens::read(&piece.text, piece.line)?, world, labels };
+    let mut source = Source { tokens: Tokens::read(&piece.text, piece.line)?, initial, labels };
     source.whole().map_err(|wrong| At::line(source.tokens.line(), wrong))
 }
 
 struct Source<'a> {
     tokens: Tokens<'a>,
-    world: &'a World,
+    initial: &'a Initial,
     labels: &'a [BTreeMap<String, u64>],
 }
 
@@ -164,7 +164,7 @@ impl Source<'_> {
         let owner = if let Place::Slot(name) = place { Some(name.as_str()) } else { None };
         let bits = match &value {
             Value::Label(of, label) => self.label(*of, label)?,
-            other => other.bits(self.world, owner)?,
+            other => other.bits(self.initial, owner)?,
         };
         let term = self.term(place, index, Some(&value))?;
         let mask = match term {
@@ -183,18 +183,18 @@ impl Source<'_> {
                 let (of, register) = (self.thread(*thread)?, General(*number as u8));
                 // A number below zero has 32 bits unless the register is said to have more.
                 let is_short = matches!(value, Some(Value::Number(number)) if *number < 0);
-                let is_short = is_short && !self.world.is_double(*thread, *number);
+                let is_short = is_short && !self.initial.is_double(*thread, *number);
                 Ok(match (is_short, value.map_or(!0, Value::mask)) {
                     (true, _) => Term::Part(of, register, Width::Word.mask()),
                     (false, u64::MAX) => Term::Register(of, register),
                     (false, mask) => Term::Part(of, register, mask),
                 })
             }
-            Place::Slot(name) => Ok(Term::Memory(self.world.slot(name).ok_or_else(|| unknown(name))?, Width::Double)),
+            Place::Slot(name) => Ok(Term::Memory(self.initial.slot(name).ok_or_else(|| unknown(name))?, Width::Double)),
             Place::Variable(name) => {
-                let physical = self.world.physical(name).ok_or_else(|| unknown(name))?;
+                let physical = self.initial.physical(name).ok_or_else(|| unknown(name))?;
                 let is_number = value.is_none_or(|value| matches!(value, Value::Number(_)));
-                let width = if is_number { self.world.width(name) } else { Width::Double };
+                let width = if is_number { self.initial.width(name) } else { Width::Double };
                 Ok(Term::Memory(physical + index * width.bytes(), width))
             }
         }
@@ -234,7 +234,7 @@ impl Source<'_> {
                     let value = Value::of_word(word, &mut self.tokens)?;
                     // A descriptor is a word, a variable has a page.
                     let mask = if matches!(value, Value::Slot(_)) { !7 } else { !(PAGE - 1) };
-                    address = Some((value.bits(self.world, None)?, mask));
+                    address = Some((value.bits(self.initial, None)?, mask));
                 }
             }
         }

@@ -11,9 +11,9 @@ use crate::error::{At, Wrong, refused};
 use crate::layout;
 use crate::tables::{Leaf, PAGE, Stage, Table};
 
-/// Variables, tables, memory and registers.
+/// The state that a test begins in: variables, tables, memory and registers.
 #[derive(Clone, Debug)]
-pub(super) struct World {
+pub(super) struct Initial {
     names: Vec<String>,
     widths: BTreeMap<String, Width>,
     slots: BTreeMap<String, u64>,
@@ -138,10 +138,10 @@ fn width_of(name: &str) -> Result<Width, Wrong> {
     })
 }
 
-impl World {
+impl Initial {
     pub(super) fn new(source: &Source) -> Result<Self, At> {
         let entries: Vec<Entry> = source.init.iter().map(Entry::read).collect::<Result<_, _>>()?;
-        let mut world = Self {
+        let mut initial = Self {
             names: names(&entries),
             widths: BTreeMap::new(),
             slots: BTreeMap::new(),
@@ -149,11 +149,11 @@ impl World {
             registers: BTreeMap::new(),
             doubles: BTreeSet::new(),
         };
-        world.map();
+        initial.map();
         for entry in &entries {
-            world.enter(entry).map_err(|wrong| At::line(entry.line, wrong))?;
+            initial.enter(entry).map_err(|wrong| At::line(entry.line, wrong))?;
         }
-        Ok(world)
+        Ok(initial)
     }
 
     /// A page, a frame and a descriptor for each variable; tables at their own addresses, where EL0 may not access them.

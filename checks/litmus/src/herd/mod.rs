@@ -25,7 +25,7 @@ use crate::assembly::{self, Assembled};
 use crate::error::{At, Error, refused};
 use crate::layout::{self, Translation};
 use crate::test::{Test, Thread};
-use init::World;
+use init::Initial;
 use source::{Column, Source};
 
 /// Reads a test; `file` is named in errors.
@@ -42,7 +42,7 @@ const MAIR: u64 = 0x00bb_0004_0844_0cff;
 
 fn read(text: &str) -> Result<Test, At> {
     let source = Source::split(text)?;
-    let world = World::new(&source)?;
+    let initial = Initial::new(&source)?;
     let (mut code, mut ends, mut written) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
     let (mut threads, mut labels) = (Vec::new(), Vec::new());
     let bodies: Vec<&Column> = source.columns.iter().filter(|column| !column.is_handler).collect();
@@ -55,7 +55,7 @@ fn read(text: &str) -> Result<Test, At> {
             Some(_) => OnFault::Handler(base + layout::CODE_STRIDE / 2),
             None => source.header.on_fault.unwrap_or(OnFault::End),
         };
-        threads.push(thread(&source, &world, number, base, on_fault));
+        threads.push(thread(&source, &initial, number, base, on_fault));
         labels.push(body.labels.clone());
         for part in [Some(body), handler].into_iter().flatten() {
             ends.insert(part.end);
@@ -64,8 +64,8 @@ fn read(text: &str) -> Result<Test, At> {
             written.extend(part.source);
         }
     }
-    let (quantifier, condition) = condition::parse(&source.condition, &world, &labels)?;
-    let memory = world.into_memory();
+    let (quantifier, condition) = condition::parse(&source.condition, &initial, &labels)?;
+    let memory = initial.into_memory();
     Ok(Test { name: source.header.name, memory, code, source: written, ends, threads, condition, quantifier })
 }
 
@@ -85,7 +85,7 @@ fn handler_of(column: &Column, base: u64, body: &Assembled) -> Result<Assembled,
     assembly::assemble_with(base + layout::CODE_STRIDE / 2, &column.lines(), &body.labels)
 }
 
-fn thread(source: &Source, world: &World, number: usize, entry: u64, on_fault: OnFault) -> Thread {
+fn thread(source: &Source, initial: &Initial, number: usize, entry: u64, on_fault: OnFault) -> Thread {
     let mut tcr_el1 = layout::TCR_EL1;
     let hardware = &source.header.hardware;
     if hardware.access_flag.contains(&number) {
@@ -100,7 +100,7 @@ fn thread(source: &Source, world: &World, number: usize, entry: u64, on_fault: O
     let level = if source.header.users.contains(&number) { Level::El0 } else { Level::El1 };
     Thread {
         entry,
-        general: world.registers(number),
+        general: initial.registers(number),
         system: Vec::new(),
         translation: translation.writes(),
         level,

@@ -6,7 +6,7 @@ use a64::instruction::General;
 use a64::registers::System;
 
 use super::expression::{Expression, Reader};
-use super::setup::World;
+use super::setup::Initial;
 use crate::condition::{Condition, Term};
 use crate::error::{Wrong, refused};
 use crate::tables::PAGE;
@@ -14,11 +14,11 @@ use crate::tables::PAGE;
 /// Reads a condition; `labels` are those of each thread, `addressed` the registers that hold addresses at the start.
 pub(super) fn parse(
     text: &str,
-    world: &World,
+    initial: &Initial,
     labels: &[BTreeMap<String, u64>],
     addressed: &BTreeSet<(usize, General)>,
 ) -> Result<Condition, Wrong> {
-    let mut source = Source { reader: Reader(text), world, labels, addressed };
+    let mut source = Source { reader: Reader(text), initial, labels, addressed };
     let condition = source.either()?;
     source.reader.skip_space();
     match source.reader.0 {
@@ -30,7 +30,7 @@ pub(super) fn parse(
 
 struct Source<'a> {
     reader: Reader<'a>,
-    world: &'a World,
+    initial: &'a Initial,
     labels: &'a [BTreeMap<String, u64>],
     addressed: &'a BTreeSet<(usize, General)>,
 }
@@ -96,7 +96,7 @@ impl Source<'_> {
 
     fn memory(&mut self) -> Result<Term, Wrong> {
         let place = self.reader.expression()?;
-        Ok(Term::Memory(self.world.physical(&place)?, self.world.width(&place)))
+        Ok(Term::Memory(self.initial.physical(&place)?, self.initial.width(&place)))
     }
 
     /// `X0`, `R0`, `PC`, `ELR_EL1`, and for the first of them a part: `X0[7..0]`.
@@ -140,7 +140,7 @@ impl Source<'_> {
             return Err(refused("address as a number", "a register with an address is asked for a number"));
         }
         let labels = self.labels.get(thread).ok_or_else(|| format!("there is no thread {thread}"))?;
-        let value = value.value(self.world, labels)?;
+        let value = value.value(self.initial, labels)?;
         let (value, mask) = match term {
             Term::Part(_, _, mask) => (value << mask.trailing_zeros(), mask),
             Term::Memory(_, width) => (value, width.mask()),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::setup::World;
+use super::setup::Initial;
 use crate::error::{Wrong, refused};
 use crate::tables::{Leaf, Stage};
 
@@ -179,26 +179,28 @@ impl Expression {
     }
 
     /// Its value. `labels` are those of the thread that it stands with.
-    pub(super) fn value(&self, world: &World, labels: &BTreeMap<String, u64>) -> Result<u64, Wrong> {
+    pub(super) fn value(&self, initial: &Initial, labels: &BTreeMap<String, u64>) -> Result<u64, Wrong> {
         match self {
             Self::Number(number, _) => Ok(*number),
             Self::Name(name) => {
-                let known = world.names.get(name).copied();
-                let known = known.or_else(|| world.tables.get(name).map(|table| table.root));
+                let known = initial.names.get(name).copied();
+                let known = known.or_else(|| initial.tables.get(name).map(|table| table.root));
                 known.or_else(|| labels.get(name).copied()).ok_or_else(|| format!("`{name}` has no value").into())
             }
             Self::Label(name) => {
                 labels.get(name).copied().ok_or_else(|| format!("label `{name}` is not defined").into())
             }
             Self::Call { name, arguments } => {
-                let call = Call { name, arguments, world, labels };
+                let call = Call { name, arguments, initial, labels };
                 call.value()
             }
-            Self::Slice(inner, high, low) => Ok(inner.value(world, labels)? >> low & (u64::MAX >> (63 - (high - low)))),
-            Self::Equal(left, right, is_denied) => {
-                Ok(u64::from((left.value(world, labels)? == right.value(world, labels)?) != *is_denied))
+            Self::Slice(inner, high, low) => {
+                Ok(inner.value(initial, labels)? >> low & (u64::MAX >> (63 - (high - low))))
             }
-            Self::Both(left, right) => Ok(left.value(world, labels)? & right.value(world, labels)?),
+            Self::Equal(left, right, is_denied) => {
+                Ok(u64::from((left.value(initial, labels)? == right.value(initial, labels)?) != *is_denied))
+            }
+            Self::Both(left, right) => Ok(left.value(initial, labels)? & right.value(initial, labels)?),
         }
     }
 }
@@ -206,7 +208,7 @@ impl Expression {
 struct Call<'a> {
     name: &'a str,
     arguments: &'a [(Option<String>, Expression)],
-    world: &'a World,
+    initial: &'a Initial,
     labels: &'a BTreeMap<String, u64>,
 }
 
@@ -226,7 +228,7 @@ impl Call<'_> {
             "bvshl" => Ok(self.at(0)?.checked_shl(shift()?).unwrap_or(0)),
             "index" => self.index(),
             "offset" => Ok(self.index()? * 8),
-            "pa" => self.world.physical_by(self.at(0)?, self.table(1)?),
+            "pa" => self.initial.physical_by(self.at(0)?, self.table(1)?),
             "pa_to_ipa" | "ipa_to_pa" | "pa_to_va" | "va_to_pa" | "ipa_to_va" | "va_to_ipa" => self.at(0),
             _ => self.of_table(),
         }
@@ -273,12 +275,12 @@ impl Call<'_> {
         let level: u8 = level.parse().ok().filter(|level| *level <= 3).ok_or_else(|| self.unknown())?;
         match name {
             "pte" => self.slot(level),
-            "desc" => Ok(self.world.memory.get(&self.slot(level)?).copied().unwrap_or(0)),
+            "desc" => Ok(self.initial.memory.get(&self.slot(level)?).copied().unwrap_or(0)),
             "mkdesc" => self.made(Stage::One, level),
             "s2mkdesc" => self.made(Stage::Two, level),
             "table" => {
                 let Some((None, Expression::Name(walk))) = self.arguments.first() else { return Err(self.unknown()) };
-                let walk = self.world.walks.get(walk).ok_or_else(|| format!("no walk is called `{walk}`"))?;
+                let walk = self.initial.walks.get(walk).ok_or_else(|| format!("no walk is called `{walk}`"))?;
                 let found = walk.get(usize::from(level)).copied();
                 found.ok_or_else(|| format!("the walk has no level {level}").into())
             }
@@ -294,7 +296,7 @@ impl Call<'_> {
         let output = self.named("oa").ok_or_else(|| format!("{} needs oa= or table=", self.name))??;
         let (mut leaf, mut is_valid) = (Leaf::data(stage), true);
         for (field, value) in self.arguments {
-            let (Some(field), value) = (field, value.value(self.world, self.labels)?) else {
+            let (Some(field), value) = (field, value.value(self.initial, self.labels)?) else {
                 return Err(self.unknown());
             };
             match field.as_str() {
@@ -313,7 +315,7 @@ impl Call<'_> {
 
     fn slot(&self, level: u8) -> Result<u64, Wrong> {
         let (input, name) = (self.at(0)?, self.table(1)?);
-        let slot = self.world.tables[name].slot(&self.world.memory, input, level);
+        let slot = self.initial.tables[name].slot(&self.initial.memory, input, level);
         slot.ok_or_else(|| {
             refused("table that is not there", format!("`{name}` has no table of level {level} for {input:#x}"))
         })
@@ -322,30 +324,30 @@ impl Call<'_> {
     /// The page table that an argument names, or whose root it is the address of.
     fn table(&self, index: usize) -> Result<&str, Wrong> {
         if let Some((None, Expression::Name(name))) = self.arguments.get(index)
-            && let Some((name, _)) = self.world.tables.get_key_value(name)
+            && let Some((name, _)) = self.initial.tables.get_key_value(name)
         {
             return Ok(name);
         }
         if let Some((None, Expression::Name(name))) = self.arguments.get(index)
-            && !self.world.names.contains_key(name)
+            && !self.initial.names.contains_key(name)
         {
             return Err(format!("no page table is called `{name}`").into());
         }
         let root = self.at(index)?;
-        let found = self.world.tables.iter().find(|it| it.1.root == root);
+        let found = self.initial.tables.iter().find(|it| it.1.root == root);
         found.map(|it| it.0.as_str()).ok_or_else(|| format!("{root:#x} is no page table").into())
     }
 
     fn at(&self, index: usize) -> Result<u64, Wrong> {
         match self.arguments.get(index) {
-            Some((None, argument)) => argument.value(self.world, self.labels),
+            Some((None, argument)) => argument.value(self.initial, self.labels),
             _ => Err(format!("{} lacks an argument", self.name).into()),
         }
     }
 
     fn named(&self, name: &str) -> Option<Result<u64, Wrong>> {
         let argument = self.arguments.iter().find(|(it, _)| it.as_deref() == Some(name))?;
-        Some(argument.1.value(self.world, self.labels))
+        Some(argument.1.value(self.initial, self.labels))
     }
 
     /// An argument by another name is refused.

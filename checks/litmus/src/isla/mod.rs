@@ -22,7 +22,7 @@ use crate::error::{At, Error, Wrong, refused};
 use crate::layout::{self, Translation};
 use crate::test::{Test, Thread};
 use document::{Document, Text};
-use setup::{BASE, BASE2, World};
+use setup::{BASE, BASE2, Initial};
 
 /// Reads a test; `file` is named in errors.
 ///
@@ -45,7 +45,7 @@ fn read(text: &str) -> Result<Test, At> {
         ));
     }
     document.refuse_others()?;
-    let world = world(&document)?;
+    let initial = initial(&document)?;
     let mut code = BTreeMap::new();
     let (mut threads, mut labels) = (Vec::new(), Vec::new());
     let (mut ends, mut source) = (BTreeSet::new(), BTreeMap::new());
@@ -55,7 +55,7 @@ fn read(text: &str) -> Result<Test, At> {
         source.extend(assembled.source.clone());
         ends.insert(assembled.end);
         ends.extend(document.numbers(&format!("{key}.breakpoints"))?);
-        threads.push(thread(&document, key, number, &assembled, &world)?);
+        threads.push(thread(&document, key, number, &assembled, &initial)?);
         labels.push(assembled.labels);
     }
     for section in document.sections() {
@@ -70,18 +70,18 @@ fn read(text: &str) -> Result<Test, At> {
         source.extend(assembled.source);
     }
     let assertion = document.string("final.assertion")?;
-    let condition = condition::parse(&assertion.value, &world, &labels, &addressed(&document)?);
+    let condition = condition::parse(&assertion.value, &initial, &labels, &addressed(&document)?);
     let condition = condition.map_err(|what| At::line(assertion.line, what))?;
     if threads.is_empty() {
         return Err(At::line(0, "there is no [thread.0]"));
     }
     let quantifier = document.quantifier()?;
     let name = document.string("name")?.value;
-    Ok(Test { name, memory: world.memory, code, source, ends, threads, condition, quantifier })
+    Ok(Test { name, memory: initial.memory, code, source, ends, threads, condition, quantifier })
 }
 
 /// Page tables and what they lead to. A test without any leaves its names to themselves, each in a page of its own.
-fn world(document: &Document<'_>) -> Result<World, At> {
+fn initial(document: &Document<'_>) -> Result<Initial, At> {
     let symbolic = document.strings("symbolic")?;
     let setup = match document.string("page_table_setup") {
         Ok(setup) => setup,
@@ -93,7 +93,7 @@ fn world(document: &Document<'_>) -> Result<World, At> {
         }
     };
     let statements = statements::parse(&setup.value, setup.line)?;
-    let mut world = setup::build(&statements, &symbolic)?;
+    let mut initial = setup::build(&statements, &symbolic)?;
     for (name, text) in document.table("types") {
         let width = match text.value.as_str() {
             "uint64_t" => Width::Double,
@@ -107,9 +107,9 @@ fn world(document: &Document<'_>) -> Result<World, At> {
                 ));
             }
         };
-        world.widths.insert(name, width);
+        initial.widths.insert(name, width);
     }
-    Ok(world)
+    Ok(initial)
 }
 
 /// What a register holds that the file leaves open: no condition asks for it.
@@ -125,7 +125,13 @@ fn assemble(code: &Text, base: u64) -> Result<Assembled, At> {
 }
 
 /// A thread's registers: general ones, PSTATE, and system registers by name.
-fn thread(document: &Document<'_>, key: &str, number: usize, code: &Assembled, world: &World) -> Result<Thread, At> {
+fn thread(
+    document: &Document<'_>,
+    key: &str,
+    number: usize,
+    code: &Assembled,
+    initial: &Initial,
+) -> Result<Thread, At> {
     let mut thread = Thread {
         entry: thread_base(number),
         general: std::array::from_fn(|number| UNKNOWN | number as u64),
@@ -135,16 +141,16 @@ fn thread(document: &Document<'_>, key: &str, number: usize, code: &Assembled, w
         has_own_stack: false,
         on_fault: OnFault::Vectors,
     };
-    let root = |name: &str| world.tables.get(name).map(|table| table.root);
+    let root = |name: &str| initial.tables.get(name).map(|table| table.root);
     let mut translation = Translation {
         ttbr0_el1: root(BASE).unwrap_or(0),
         tcr_el1: layout::TCR_EL1,
         mair_el1: 0xff,
-        vttbr_el2: root(BASE2).or(world.has_stage2.then_some(0)),
+        vttbr_el2: root(BASE2).or(initial.has_stage2.then_some(0)),
         ttbr0_el2: None,
     };
     for (name, text) in document.registers(key)? {
-        let value = value(&text, &code.labels, world).map_err(|what| At::line(text.line, what))?;
+        let value = value(&text, &code.labels, initial).map_err(|what| At::line(text.line, what))?;
         set(&mut thread, &mut translation, &name, value).map_err(|what| At::line(text.line, what))?;
     }
     thread.translation = translation.writes();
@@ -164,8 +170,8 @@ fn addressed(document: &Document<'_>) -> Result<BTreeSet<(usize, General)>, At> 
     Ok(addressed)
 }
 
-fn value(text: &Text, labels: &BTreeMap<String, u64>, world: &World) -> Result<u64, Wrong> {
-    expression::parse(&text.value)?.value(world, labels)
+fn value(text: &Text, labels: &BTreeMap<String, u64>, initial: &Initial) -> Result<u64, Wrong> {
+    expression::parse(&text.value)?.value(initial, labels)
 }
 
 fn set(thread: &mut Thread, translation: &mut Translation, name: &str, value: u64) -> Result<(), Wrong> {

@@ -16,9 +16,9 @@ pub(super) const BASE: &str = "page_table_base";
 /// The stage-2 table that threads use unless they say otherwise.
 pub(super) const BASE2: &str = "s2_page_table_base";
 
-/// What the setup made.
+/// What the setup made: the state that a test begins in.
 #[derive(Clone, Debug)]
-pub(super) struct World {
+pub(super) struct Initial {
     pub(super) names: BTreeMap<String, u64>,
     pub(super) kinds: BTreeMap<String, Kind>,
     /// How wide what lies at an address is, where that is not 64 bits.
@@ -37,8 +37,8 @@ pub(super) struct World {
 }
 
 /// Carries out `statements`; `symbolic` names are virtual addresses.
-pub(super) fn build(statements: &[(usize, Statement)], symbolic: &[String]) -> Result<World, At> {
-    let mut world = World {
+pub(super) fn build(statements: &[(usize, Statement)], symbolic: &[String]) -> Result<Initial, At> {
+    let mut initial = Initial {
         names: BTreeMap::new(),
         kinds: BTreeMap::new(),
         widths: BTreeMap::new(),
@@ -54,23 +54,23 @@ pub(super) fn build(statements: &[(usize, Statement)], symbolic: &[String]) -> R
     let mut all = Vec::new();
     flatten(statements, &[], &mut all);
     for placed in &all {
-        world.note_kinds(placed).map_err(|wrong| At::line(placed.line, wrong))?;
+        initial.note_kinds(placed).map_err(|wrong| At::line(placed.line, wrong))?;
     }
-    addresses::place(&mut world, &all, symbolic)?;
-    if world.has_defaults {
-        world.tables.insert(BASE.to_owned(), Table::new(Stage::One, layout::STAGE1));
-        if world.has_stage2 {
-            world.tables.insert(BASE2.to_owned(), Table::new(Stage::Two, layout::STAGE2));
+    addresses::place(&mut initial, &all, symbolic)?;
+    if initial.has_defaults {
+        initial.tables.insert(BASE.to_owned(), Table::new(Stage::One, layout::STAGE1));
+        if initial.has_stage2 {
+            initial.tables.insert(BASE2.to_owned(), Table::new(Stage::Two, layout::STAGE2));
         }
     }
     for placed in &all {
-        world.carry_out(placed).map_err(|wrong| At::line(placed.line, wrong))?;
+        initial.carry_out(placed).map_err(|wrong| At::line(placed.line, wrong))?;
     }
-    world.map_what_is_reached();
+    initial.map_what_is_reached();
     for placed in &all {
-        world.fill(placed.statement).map_err(|wrong| At::line(placed.line, wrong))?;
+        initial.fill(placed.statement).map_err(|wrong| At::line(placed.line, wrong))?;
     }
-    Ok(world)
+    Ok(initial)
 }
 
 /// A statement and the tables that it stands in, the innermost last.
@@ -90,7 +90,7 @@ fn flatten<'a>(statements: &'a [(usize, Statement)], scopes: &[String], all: &mu
     }
 }
 
-impl World {
+impl Initial {
     fn note_kinds(&mut self, placed: &Placed<'_>) -> Result<(), Wrong> {
         match placed.statement {
             Statement::Declare { kind, names, .. } => {
