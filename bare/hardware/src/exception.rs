@@ -5,38 +5,9 @@ use core::arch::asm;
 use vmsa::Syndrome;
 
 use crate::catch;
+pub use crate::frame::Frame;
+pub use crate::kind::Kind;
 use crate::registers::read_register;
-
-/// The registers of what was interrupted, as `vectors.s` saves them.
-#[repr(C)]
-#[derive(Debug)]
-pub struct Frame {
-    /// x0 to x30.
-    pub registers: [u64; 31],
-    /// SP_EL0: the thread's stack pointer.
-    pub stack_pointer: u64,
-    /// ELR_EL1.
-    pub return_address: u64,
-    /// SPSR_EL1.
-    pub status: u64,
-    /// ESR_EL1.
-    pub syndrome: u64,
-    /// FAR_EL1.
-    pub fault_address: u64,
-}
-
-/// The four kinds of exception.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Caused by an instruction.
-    Synchronous,
-    /// An IRQ.
-    Irq,
-    /// An FIQ.
-    Fiq,
-    /// An asynchronous error.
-    SError,
-}
 
 /// What was running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,12 +58,7 @@ pub fn install_vectors() {
 /// Called by `save_registers`, with the vector's index.
 #[unsafe(no_mangle)]
 extern "C" fn handle_exception(index: u64, frame: &mut Frame) {
-    let kind = match index & 0b11 {
-        0 => Kind::Synchronous,
-        1 => Kind::Irq,
-        2 => Kind::Fiq,
-        _ => Kind::SError,
-    };
+    let kind = Kind::of(index);
     let origin = match index >> 2 {
         0 => Origin::Thread,
         // The emergency vectors keep it there.

@@ -23,6 +23,8 @@ pub mod timer;
 
 #[cfg(feature = "monitor")]
 pub mod el2;
+#[cfg(any(feature = "kernel", feature = "monitor"))]
+mod kind;
 
 #[cfg(feature = "guest")]
 pub mod guest;
@@ -32,7 +34,11 @@ pub mod boot;
 #[cfg(feature = "kernel")]
 pub mod catch;
 #[cfg(feature = "kernel")]
+mod caught;
+#[cfg(feature = "kernel")]
 pub mod exception;
+#[cfg(feature = "kernel")]
+mod frame;
 #[cfg(feature = "kernel")]
 pub mod gic;
 #[cfg(feature = "kernel")]

@@ -4,7 +4,7 @@ use core::arch::asm;
 use core::cell::Cell;
 use core::ptr;
 
-use crate::catch::Record;
+use crate::caught::Record;
 
 /// CPUs that are supported.
 pub const MAX_CPUS: usize = 8;

@@ -4,8 +4,8 @@ use core::arch::global_asm;
 use core::mem::offset_of;
 
 use crate::boot::Boot;
-use crate::catch::Record;
-use crate::exception::Frame;
+use crate::caught::Record;
+use crate::frame::Frame;
 use crate::per_cpu::PerCpu;
 use crate::secondary::{Answer, StartRecord};
 use crate::stack;

@@ -2,6 +2,7 @@
 
 use vmsa::Syndrome;
 
+pub use crate::kind::Kind;
 use crate::registers::read_register;
 
 /// The registers of the guest, as `vectors.s` saves them and puts them back.
@@ -20,30 +21,6 @@ pub struct Frame {
     pub fault_address: u64,
     /// HPFAR_EL2, valid for stage-2 faults as [`Exit::fault_page`] says.
     pub fault_page: u64,
-}
-
-/// The four kinds of exception.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Caused by an instruction.
-    Synchronous,
-    /// An IRQ.
-    Irq,
-    /// An FIQ.
-    Fiq,
-    /// An asynchronous error.
-    SError,
-}
-
-impl Kind {
-    const fn of(index: u64) -> Self {
-        match index & 0b11 {
-            0 => Self::Synchronous,
-            1 => Self::Irq,
-            2 => Self::Fiq,
-            _ => Self::SError,
-        }
-    }
 }
 
 /// The guest has come to EL2.
