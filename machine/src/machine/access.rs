@@ -148,13 +148,6 @@ impl Machine {
         self.may.visible.observe(cpu, word, self.event);
     }
 
-    /// Words with a value that a walk may still miss, and since when that is settled: what decides about
-    /// [`Way::settled`].
-    pub fn unseen(&self) -> impl Iterator<Item = (u64, Option<u64>)> + '_ {
-        let old = self.may.visible.words().flat_map(|(word, old)| old.iter().map(move |it| (word, it.settled)));
-        old.chain(self.may.late.iter().map(|(word, late)| (word, Some(late.settled))))
-    }
-
     /// Since when every store over an old value of `word` is settled, if the walker of `cpu` may see one. With FEAT_ETS2 the
     /// CPU's own stores come before its faults without more; the rules ask for its DSB all the same. (RSPVBD)
     fn settled(&self, lookup: &Lookup, word: u64) -> Option<u64> {
@@ -170,10 +163,10 @@ impl Machine {
         self.cpus[lookup.cpu as usize].features.ets != Ets::None && lookup.kind != AccessKind::Fetch
     }
 
-    /// The word of `seen`, if that shows its newest value, which is not settled yet and of another CPU.
+    /// The word of `seen`, if that shows its newest value, of another CPU, which not all walkers see yet.
     fn news(&self, cpu: u8, seen: &Seen<'_>) -> Option<u64> {
         let newest = self.may.visible.old(seen.word).last();
-        let is_news = newest.is_some_and(|old| old.writer != cpu && old.settled.is_none());
+        let is_news = newest.is_some_and(|old| old.writer != cpu);
         (is_news && seen.route.is_current).then_some(seen.word)
     }
 
@@ -224,7 +217,7 @@ impl Machine {
         if !lookup.asids.iter().any(usable) {
             return;
         }
-        let it = &self.cpus[lookup.cpu as usize];
+        let synchronized = self.cpus[lookup.cpu as usize].synchronized;
         match seen.found {
             Found::Fault { kind, level, is_stage2, is_on_walk, intermediate, .. } => {
                 if !seen.route.is_current {
@@ -239,7 +232,7 @@ impl Machine {
             }
             Found::Entry { entry, .. } if entry.is_table() => {}
             Found::Entry { entry, is_untranslated } => {
-                let late = self.may.late.get(seen.word).filter(|late| late.event > it.synchronized);
+                let late = self.may.late.of(seen.word).iter().find(|it| it.is_left_to(lookup.cpu, synchronized));
                 if let (Some(late), false) = (late, self.is_ordered(lookup)) {
                     // A walk begun before the store was visible may still bring its fault.
                     hits.late_fault.get_or_insert(seen.word);

@@ -27,16 +27,20 @@ impl Machine {
                 self.lint_dsb(cpu, barrier);
                 if accesses == Accesses::All {
                     self.complete_tlbis(cpu, domain, is_nxs);
-                    self.cpus[cpu as usize].completed = self.event;
                 }
                 if accesses != Accesses::Loads {
                     self.order_stores(cpu, domain);
                     let walkers = if domain == Domain::NonShareable { 1 << cpu } else { !0 };
                     self.may.finish_stores(cpu, walkers, self.event);
                 }
-                if accesses != Accesses::Stores {
-                    self.may.finish_settled(cpu, self.event);
-                }
+                let it = &mut self.cpus[cpu as usize];
+                let until = match accesses {
+                    Accesses::All => self.event,
+                    Accesses::Loads => it.loaded,
+                    Accesses::Stores => it.stored,
+                };
+                it.behind = it.behind.max(until);
+                self.may.finish_settled(cpu, self.event, until);
             }
         }
     }
@@ -52,9 +56,8 @@ impl Machine {
     /// TLBIs of `cpu` are complete on the CPUs that `domain` reaches.
     fn complete_tlbis(&mut self, cpu: u8, domain: Domain, is_nxs: bool) {
         self.cpus[cpu as usize].open_tlbis = 0;
-        if domain != Domain::NonShareable && !is_nxs {
+        if !is_nxs {
             self.may.finish_sweeps(cpu, self.event, domain);
-            self.may.late.complete(cpu, domain);
         }
         let own: Cpus = 1 << cpu;
         let is_done = |mark: &Mark| {

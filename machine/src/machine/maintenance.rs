@@ -1,5 +1,6 @@
 //! TLBIs: decoded from opcode and operand, they mark what they select; a DSB of the same CPU completes them.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::Machine;
@@ -29,6 +30,12 @@ pub(crate) struct Effect {
 impl Machine {
     /// A TLBI.
     pub fn tlbi(&mut self, cpu: u8, opcode: Opcode, operand: u64) {
+        self.tlbi_after(cpu, opcode, operand, 0);
+    }
+
+    /// A TLBI that is ordered behind a load, made at event `moment` or before: its operand depends on what was loaded, or a
+    /// context synchronization event is between the TLBI and a branch that does. (DDI 0487, B2.3)
+    pub fn tlbi_after(&mut self, cpu: u8, opcode: Opcode, operand: u64, moment: u64) {
         self.event += 1;
         self.cpus[cpu as usize].open_tlbis += 1;
         let Some(operation) = opcode.decode() else { return self.report_undefined(cpu, operand) };
@@ -43,7 +50,7 @@ impl Machine {
         let selector = self.selector(cpu, invalidation);
         self.check_recovery(cpu, &selector);
         let reached = self.reached(cpu, &operation);
-        self.mark_late(cpu, &selector, reached);
+        self.mark_late(cpu, &selector, reached, moment);
         let mut effect = self.mark_stale(cpu, &selector, reached);
         self.mark_kept(cpu, &selector, reached, &mut effect);
         self.check_effect(cpu, &selector, operand, &effect);
@@ -116,40 +123,50 @@ impl Machine {
         cpus.filter(|(_, it)| able(&it.features)).fold(0, |all, (number, _)| all | 1 << number)
     }
 
-    /// A broadcast TLBI waits for accesses that were begun before it, also for those that fault, and for those whose walk
-    /// missed a store that comes before it. (RWWQZZ)
-    fn mark_late(&mut self, cpu: u8, selector: &Selector, reached: Cpus) {
-        // A CPU that need not act on the TLBI waits for nothing, nor does one where it takes two.
-        let is_everywhere = self.cpus.len() as u32 == reached.count_ones() && self.repeating(cpu, selector) == 0;
-        if selector.scope() == Scope::Local || selector.operation().is_nxs || !is_everywhere {
+    /// A TLBI waits for accesses that were begun before it, also for those that fault, and for those whose walk missed a
+    /// store that comes before it. (RWWQZZ)
+    fn mark_late(&mut self, cpu: u8, selector: &Selector, reached: Cpus, moment: u64) {
+        if selector.operation().is_nxs {
             return;
         }
-        let settles = self.may.visible.settles;
-        let range = &selector.invalidation;
-        let is_its = |word: u64| {
-            self.may.places_of(word).iter().any(|place| {
-                let state = self.may.space(place.space);
-                let needs_asid = matches!(range.operation.what, What::Address | What::Asid) && state.space.has_asid();
-                selector.covers_context(state.space.tag())
-                    && (range.is_whole() || place.start <= range.last && place.last >= range.first)
-                    && (!needs_asid || state.live.exactly(u32::from(range.asid)) != 0)
-            })
-        };
-        // Only what comes before the TLBI: a DSB of this CPU is between.
-        let until = self.cpus[cpu as usize].completed;
+        // A CPU that need not act on the TLBI waits for nothing, nor does one where it takes two.
+        let passed_by = self.all_cpus() & !reached | self.repeating(cpu, selector);
+        // Only what comes before the TLBI.
+        let until = self.cpus[cpu as usize].behind.max(moment);
         let is_before = |settled: Option<u64>| settled.is_some_and(|settled| settled <= until);
-        let late = settles.then(|| self.may.late.iter()).into_iter().flatten();
-        let late = late.filter(|(_, late)| is_before(Some(late.settled))).map(|(word, _)| word);
-        let late: Vec<u64> = late.filter(|word| is_its(*word)).collect();
+        let late = self.may.visible.settles.then(|| self.late()).into_iter().flatten();
+        let late = late.filter(|(_, settled, _)| is_before(Some(*settled))).map(|(word, ..)| word);
         let old = self.may.visible.words().filter(|(_, old)| old.iter().any(|it| is_before(it.settled)));
-        let old: Vec<u64> = old.map(|(word, _)| word).filter(|word| is_its(*word)).collect();
-        let unset = self.may.unset.iter().filter(|(word, _)| is_its(**word));
+        let unseen: BTreeSet<u64> =
+            late.chain(old.map(|(word, _)| word)).filter(|it| self.sweeps(selector, *it)).collect();
+        let unset = self.may.unset.iter().filter(|(word, _)| passed_by == 0 && self.sweeps(selector, **word));
         let unset = unset.filter(|(word, it)| self.may.sweeps_unset(**word, it, selector, until));
         let unset: Vec<u64> = unset.map(|(word, _)| *word).collect();
-        let sweep = |word, ends_unset| Sweep { issuer: cpu, selector: *selector, word, event: until, ends_unset };
-        late.into_iter().for_each(|word| self.may.late.mark(cpu, word, selector.scope()));
-        self.may.sweeps.extend(old.into_iter().map(|word| sweep(word, false)));
+        let (selector, walkers) = (*selector, !passed_by);
+        let sweep = |word, ends_unset| Sweep { issuer: cpu, selector, walkers, word, until, ends_unset };
+        self.may.sweeps.extend(unseen.into_iter().map(|word| sweep(word, false)));
         self.may.sweeps.extend(unset.into_iter().map(|word| sweep(word, true)));
+    }
+
+    /// True when `selector` selects whatever walks may find by `word`: for a table that is all of its input addresses.
+    fn sweeps(&self, selector: &Selector, word: u64) -> bool {
+        let range = &selector.invalidation;
+        let values = self.may.visible.old(word).iter().map(|old| old.value);
+        let is_table = values.chain([self.may.memory.word(word)]).any(|value| value & 3 == 3);
+        let places = self.may.places_of(word);
+        let mut places = places.iter().filter(|place| self.may.space(place.space).is_used()).peekable();
+        places.peek().is_some()
+            && places.all(|place| {
+                let state = self.may.space(place.space);
+                let needs_asid = matches!(range.operation.what, What::Address | What::Asid) && state.space.has_asid();
+                let (meets, covers) = (
+                    place.start <= range.last && place.last >= range.first,
+                    place.start >= range.first && place.last <= range.last,
+                );
+                selector.covers_context(state.space.tag())
+                    && (range.is_whole() || covers || meets && !(is_table && place.level < 3))
+                    && (!needs_asid || state.live.iter().all(|(asid, _)| asid == u32::from(range.asid)))
+            })
     }
 
     fn mark_stale(&mut self, cpu: u8, selector: &Selector, reached: Cpus) -> Effect {

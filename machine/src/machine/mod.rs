@@ -22,8 +22,8 @@ use crate::registers::{Ets, Features, Register, Registers};
 use crate::seed::Digest;
 use crate::tlb::entry::{Entry, SpaceId};
 use crate::tlb::holders::Cpus;
+use crate::tlb::late::Late;
 use crate::tlb::may::{May, Space};
-use crate::tlb::visible::Old;
 
 /// A CPU of the machine.
 #[derive(Clone, Debug)]
@@ -38,8 +38,11 @@ pub struct Cpu {
     pub(crate) contexts: Vec<(SpaceId, u32, bool)>,
     /// Event of the last context synchronization event.
     pub(crate) synchronized: u64,
-    /// Event of the last DSB for loads and stores: what was settled by then comes before its TLBIs.
-    pub(crate) completed: u64,
+    /// Events of its last load and store.
+    pub(crate) loaded: u64,
+    pub(crate) stored: u64,
+    /// What was settled by then comes before its TLBIs: a DSB is between.
+    pub(crate) behind: u64,
     /// TLBIs of this CPU that no DSB has completed: the widest scope is what matters to the lint.
     pub(crate) open_tlbis: u32,
     /// Input addresses it cannot do without.
@@ -98,7 +101,9 @@ impl Machine {
             level: Level::El1,
             contexts: Vec::new(),
             synchronized: 0,
-            completed: 0,
+            loaded: 0,
+            stored: 0,
+            behind: 0,
             open_tlbis: 0,
             needs: Vec::new(),
             conflict: false,
@@ -127,7 +132,7 @@ impl Machine {
     /// A 64-bit load by physical address: always the newest value, for explicit accesses are in order here.
     pub fn load(&mut self, cpu: u8, address: u64) -> u64 {
         self.event += 1;
-        self.may.visible.observe(cpu, address & !7, self.event);
+        self.see(cpu, address & !7);
         self.word(address)
     }
 
@@ -254,26 +259,43 @@ impl Machine {
             entry.space = rank(entry.space);
             (entry, &record.holders, &record.marks, &record.passed).hash(&mut state);
         }
-        for (word, unset) in &may.unset {
-            let is_before = |cpu: &Cpu| unset.stored <= cpu.completed;
-            (word, unset.is_swept).hash(&mut state);
-            self.cpus.iter().for_each(|cpu| is_before(cpu).hash(&mut state));
-        }
+        let unset = may.unset.iter().map(|(word, it)| (word, it.is_swept));
+        unset.for_each(|it| it.hash(&mut state));
+        self.late().for_each(|(word, _, cpus)| (word, cpus).hash(&mut state));
+        // Of a moment only this counts: what was settled by then.
+        let counts = |word| may.visible.settles || may.unset.contains_key(&word);
+        let unseen = self.unseen().filter(|(word, _)| counts(*word));
+        let settled: Vec<(u64, u64)> = unseen.filter_map(|(word, settled)| Some((word, settled?))).collect();
         for sweep in &may.sweeps {
-            let is_before = |it: &&Old| it.settled.is_some_and(|settled| settled <= sweep.event);
-            let count = may.visible.old(sweep.word).iter().filter(is_before).count();
-            (sweep.issuer, sweep.selector, sweep.word, sweep.ends_unset, count).hash(&mut state);
+            (sweep.issuer, sweep.selector, sweep.walkers, sweep.word, sweep.ends_unset).hash(&mut state);
+            let its = settled.iter().filter(|(word, _)| *word == sweep.word);
+            its.for_each(|(_, settled)| (*settled <= sweep.until).hash(&mut state));
         }
         for cpu in &self.cpus {
             (cpu.registers, &cpu.written, cpu.level, &cpu.needs, cpu.conflict).hash(&mut state);
-            for (word, late) in may.late.iter().filter(|(_, late)| late.event > cpu.synchronized) {
-                (word, late.ending, late.settled <= cpu.completed).hash(&mut state);
-            }
-            for (_, old) in may.visible.words() {
-                let count = |event| old.iter().filter(|it| it.settled.is_some_and(|settled| settled <= event)).count();
-                count(cpu.completed).hash(&mut state);
+            for moment in [cpu.behind, cpu.loaded, cpu.stored] {
+                settled.iter().for_each(|(_, settled)| (*settled <= moment).hash(&mut state));
             }
         }
         state.finish()
+    }
+
+    /// Late faults that some CPU may still take: the word, since when the store behind it is settled, and who.
+    fn late(&self) -> impl Iterator<Item = (u64, u64, Cpus)> + '_ {
+        let is_left = |late: &Late, cpu: u8| late.is_left_to(cpu, self.cpus[cpu as usize].synchronized);
+        let cpus = move |late: &Late| {
+            (0..self.cpus.len() as u8).filter(|cpu| is_left(late, *cpu)).fold(0, |all, cpu| all | 1 << cpu)
+        };
+        let all = self.may.late.iter().map(move |(word, late)| (word, late.settled, cpus(late)));
+        all.filter(|(.., cpus)| *cpus != 0)
+    }
+
+    /// Words with a value that a walk may still miss, and since when the store of the newest is settled: what decides about
+    /// [`Way::settled`] and [`Machine::tlbi_after`].
+    pub fn unseen(&self) -> impl Iterator<Item = (u64, Option<u64>)> + '_ {
+        let old = self.may.visible.words().flat_map(|(word, old)| old.iter().map(move |it| (word, it.settled)));
+        let late = self.late().map(|(word, settled, _)| (word, Some(settled)));
+        let unset = self.may.unset.iter().map(|(word, it)| (*word, Some(it.stored)));
+        old.chain(late).chain(unset)
     }
 }

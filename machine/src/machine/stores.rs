@@ -7,6 +7,7 @@ impl Machine {
     /// A plain 64-bit store.
     pub fn store(&mut self, cpu: u8, address: u64, value: u64) {
         self.event += 1;
+        self.cpus[cpu as usize].stored = self.event;
         let address = address & !7;
         if self.may.index.is_plain(address) {
             return self.may.store(cpu, address, value);
@@ -37,7 +38,7 @@ impl Machine {
         let found = self.may.memory.word(address);
         if found != expected {
             self.event += 1;
-            self.may.visible.observe(cpu, address, self.event);
+            self.see(cpu, address);
             return Err(found);
         }
         self.replace(cpu, address, value, true);
@@ -53,7 +54,8 @@ impl Machine {
     fn replace(&mut self, cpu: u8, address: u64, value: u64, is_compared: bool) -> u64 {
         self.event += 1;
         let address = address & !7;
-        self.may.visible.observe(cpu, address, self.event);
+        self.see(cpu, address);
+        self.cpus[cpu as usize].stored = self.event;
         let found = self.may.memory.word(address);
         if self.may.index.is_plain(address) {
             self.may.store(cpu, address, value);
@@ -61,6 +63,12 @@ impl Machine {
             self.store_descriptor(cpu, address, value, is_compared);
         }
         found
+    }
+
+    /// A load of `word`, now.
+    pub(super) fn see(&mut self, cpu: u8, word: u64) {
+        self.may.visible.observe(cpu, word, self.event);
+        self.cpus[cpu as usize].loaded = self.event;
     }
 
     fn store_descriptor(&mut self, cpu: u8, word: u64, value: u64, is_compared: bool) {

@@ -153,7 +153,7 @@ impl Machine {
             return;
         }
         let it = &self.cpus()[cpu as usize];
-        let is_new_mapping = self.may().late.iter().any(|(_, late)| late.event > it.synchronized);
+        let is_new_mapping = self.may().late.iter().any(|(_, late)| late.is_left_to(cpu, it.synchronized));
         let is_waiting = !self.may().stale.marked_by(cpu).is_empty();
         if it.written.is_empty() && !is_new_mapping && !is_waiting {
             self.report_barrier(cpu, Barrier::Isb, Lint::NothingToSynchronize);

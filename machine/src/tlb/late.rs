@@ -1,9 +1,9 @@
-//! What a broadcast TLBI does beside removing entries: it waits for walks that were begun before it.
+//! What a TLBI does beside removing entries: it waits for walks that were begun before it.
 //!
 //! Faults that are late: the value that gave them went out of sight, but a walk begun before may still bring them, to a
 //! CPU that has not synchronized since and lacks FEAT_ETS2. (DDI 0487, D8.2.6)
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::holders::Cpus;
@@ -12,75 +12,75 @@ use super::stale::{Mark, Origin};
 use super::update::Held;
 use crate::barrier::Domain;
 use crate::descriptor::{ACCESS_FLAG, VALID};
-use crate::tlbi::{Scope, Selector};
+use crate::tlbi::Selector;
 
-/// A broadcast TLBI underway that comes after a settled store: no walk that is begun before its end misses the store, or it
-/// waits for the access. (RWWQZZ)
+/// A TLBI underway that comes after a settled store: no walk that is begun before its end misses the store, or it waits for
+/// the access. (RWWQZZ)
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sweep {
     pub(crate) issuer: u8,
     pub(crate) selector: Selector,
+    /// CPUs whose walks it waits for.
+    pub(crate) walkers: Cpus,
     /// What was stored to.
     pub(crate) word: u64,
-    /// Stores settled until then come before the TLBI: the last DSB of its CPU before it.
-    pub(crate) event: u64,
+    /// Stores settled until then come before the TLBI.
+    pub(crate) until: u64,
     /// It ends every entry of what was stored there, a leaf whose access flag hardware has yet to set.
     pub(crate) ends_unset: bool,
 }
 
-/// A word whose faulting value went out of sight.
+/// A faulting value of a word that went out of sight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Late {
     /// When.
     pub(crate) event: u64,
     /// Since when the store over that value was settled: whatever is ordered behind that does not fault.
     pub(crate) settled: u64,
-    /// CPUs with a broadcast TLBI for it underway, inner and outer shareable: once complete, no access begun before it is
-    /// left. (RWWQZZ)
-    pub(crate) ending: [Cpus; 2],
+    /// Out of whose sight: a walk of theirs may have met it, until their next context synchronization event.
+    pub(crate) walkers: Cpus,
 }
 
-/// Every such word.
+impl Late {
+    /// True while `cpu`, which synchronized last at event `synchronized`, may still fault for it.
+    pub(crate) const fn is_left_to(&self, cpu: u8, synchronized: u64) -> bool {
+        self.walkers >> cpu & 1 == 1 && self.event > synchronized
+    }
+}
+
+/// Every such value, by its word.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LateFaults {
-    words: BTreeMap<u64, Late>,
-    /// Those with a TLBI underway are among these, so that a barrier asks no other.
-    underway: BTreeSet<u64>,
+    words: BTreeMap<u64, Vec<Late>>,
 }
 
 impl LateFaults {
-    pub(crate) fn add(&mut self, word: u64, event: u64, settled: u64) {
-        self.words.insert(word, Late { event, settled, ending: [0; 2] });
+    /// `walkers` no longer see a faulting value of `word`. What they had of older ones is over with it.
+    pub(crate) fn add(&mut self, word: u64, late: Late) {
+        self.forget(word, late.walkers, |_| true);
+        self.words.entry(word).or_default().push(late);
     }
 
-    pub(crate) fn get(&self, word: u64) -> Option<&Late> {
-        if self.words.is_empty() { None } else { self.words.get(&word) }
+    pub(crate) fn of(&self, word: u64) -> &[Late] {
+        if self.words.is_empty() { &[] } else { self.words.get(&word).map_or(&[], Vec::as_slice) }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Late)> {
-        self.words.iter().map(|(word, late)| (*word, late))
+        self.words.iter().flat_map(|(word, all)| all.iter().map(|late| (*word, late)))
     }
 
-    /// `cpu` has issued a broadcast TLBI of this scope that covers `word`.
-    pub(crate) fn mark(&mut self, cpu: u8, word: u64, scope: Scope) {
-        if let Some(late) = self.words.get_mut(&word) {
-            self.underway.insert(word);
-            late.ending[usize::from(scope == Scope::Outer)] |= 1 << cpu;
+    /// `walkers` have no access left that met a value of `word` whose successor was settled until then.
+    pub(crate) fn sweep(&mut self, word: u64, walkers: Cpus, until: u64) {
+        self.forget(word, walkers, |late| late.settled <= until);
+    }
+
+    fn forget(&mut self, word: u64, walkers: Cpus, is_over: impl Fn(&Late) -> bool) {
+        let Some(all) = self.words.get_mut(&word) else { return };
+        all.iter_mut().filter(|late| is_over(late)).for_each(|late| late.walkers &= !walkers);
+        all.retain(|late| late.walkers != 0);
+        if all.is_empty() {
+            self.words.remove(&word);
         }
-    }
-
-    /// The broadcast TLBIs of `cpu` are complete that a DSB of `domain` completes.
-    pub(crate) fn complete(&mut self, cpu: u8, domain: Domain) {
-        let is_ended = |scope: Scope, ending: Cpus| scope.is_within(domain) && ending >> cpu & 1 == 1;
-        let words = &mut self.words;
-        self.underway.retain(|word| {
-            let ending = words.get(word).map_or([0; 2], |late| late.ending);
-            if is_ended(Scope::Inner, ending[0]) || is_ended(Scope::Outer, ending[1]) {
-                words.remove(word);
-                return false;
-            }
-            ending != [0; 2]
-        });
     }
 }
 
@@ -141,23 +141,25 @@ impl May {
         }
     }
 
-    /// The broadcast TLBIs of `cpu` that a DSB of `domain` completes are about to be complete: no walk misses a store that was settled before them, and they
-    /// end what such walks had found.
+    /// The TLBIs of `cpu` that a DSB of `domain` completes are about to be complete: no walk misses a store that was settled
+    /// before them, they end what such walks had found, and no other CPU has an access left that was begun before. Only the
+    /// issuer may have looked ahead of them: that ends with its context synchronization event.
     pub(crate) fn finish_sweeps(&mut self, cpu: u8, event: u64, domain: Domain) {
         let is_done = |it: &Sweep| it.issuer == cpu && it.selector.scope().is_within(domain);
         let (done, open): (Vec<Sweep>, Vec<Sweep>) = core::mem::take(&mut self.sweeps).into_iter().partition(is_done);
         self.sweeps = open;
-        for Sweep { selector, word, event: until, ends_unset, .. } in done {
+        for Sweep { selector, walkers, word, until, ends_unset, .. } in done {
             if let Some(unset) = self.unset.get_mut(&word) {
                 unset.is_swept |= ends_unset && unset.stored <= until;
             }
             let origin = Origin { event, cpu, word: Some(word) };
-            for (entry, lost) in self.hide_old(origin, word, self.visible.newest_settled(word, until), !0) {
+            for (entry, lost) in self.hide_old(origin, word, self.visible.newest_settled(word, until), walkers) {
                 if let Ok((holders, holes)) = selector.select(&entry, &lost) {
                     let mark = Mark { issuer: cpu, selector, holders, holes, awaits_sync: false, is_first: false };
                     self.stale.mark(&entry, mark);
                 }
             }
+            self.late.sweep(word, walkers & !(1 << cpu), until);
         }
     }
 }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::entry::{Entry, SpaceId};
 use super::holders::{Cpus, GLOBAL, Holders};
+use super::late::Late;
 use super::may::May;
 use super::question::{Only, Question, Through};
 use super::reach::Found;
@@ -170,11 +171,11 @@ impl May {
         }
     }
 
-    /// A DSB of `cpu` comes after stores that are settled: its own walker sees them.
-    pub(crate) fn finish_settled(&mut self, cpu: u8, event: u64) {
+    /// A DSB of `cpu` comes after what was settled `until` then: its own walker sees that.
+    pub(crate) fn finish_settled(&mut self, cpu: u8, event: u64, until: u64) {
         for word in self.visible.settled_for(cpu) {
             let origin = Origin { event, cpu, word: Some(word) };
-            self.hide_old(origin, word, self.visible.newest_settled(word, event), 1 << cpu);
+            self.hide_old(origin, word, self.visible.newest_settled(word, until), 1 << cpu);
         }
     }
 
@@ -186,13 +187,14 @@ impl May {
         values.push(current);
         let hidden = self.visible.hidden_by(word, newest, walkers);
         let mut before = Vec::new();
-        for Lost { value, settled } in hidden.into_iter().filter(|lost| lost.value != current) {
+        for Lost { value, walkers, settled } in hidden.into_iter().filter(|lost| lost.value != current) {
             for (entry, mut holders) in self.entries_through(word, value) {
                 holders.restrict(walkers);
                 before.push((entry, holders));
             }
             if value & VALID == 0 && current & VALID != 0 {
-                self.late.add(word, origin.event, settled.unwrap_or(origin.event));
+                let settled = settled.unwrap_or(origin.event);
+                self.late.add(word, Late { event: origin.event, settled, walkers });
             }
         }
         self.visible.hide(word, newest, walkers);

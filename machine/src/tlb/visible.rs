@@ -33,6 +33,8 @@ impl Hash for Old {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lost {
     pub(crate) value: u64,
+    /// Who did until now.
+    pub(crate) walkers: Cpus,
     /// Since when the store over it was settled; now, if only its own CPU has finished it.
     pub(crate) settled: Option<u64>,
 }
@@ -138,7 +140,7 @@ impl Visible {
     pub(crate) fn hidden_by(&self, word: u64, newest: Option<usize>, walkers: Cpus) -> Vec<Lost> {
         let earlier = newest.map_or(&[][..], |newest| &self.old(word)[..=newest]);
         let lost = earlier.iter().filter(|old| old.walkers & walkers != 0);
-        lost.map(|old| Lost { value: old.value, settled: old.settled }).collect()
+        lost.map(|old| Lost { value: old.value, walkers: old.walkers & walkers, settled: old.settled }).collect()
     }
 
     /// `walkers` could do nothing with the value of `word` that was stored over last.

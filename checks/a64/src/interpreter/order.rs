@@ -1,5 +1,5 @@
-//! Which of a CPU's accesses come after which loads: an access that is ordered behind a load walks no earlier than that, so
-//! it cannot miss what was settled then. Moments are the machine's event numbers.
+//! Which of a CPU's accesses and TLBIs come after which loads: an access that is ordered behind a load walks no earlier than
+//! that, so it cannot miss what was settled then, and a TLBI ends what was. Moments are the machine's event numbers.
 //! (DDI 0487, B2.3 dependencies; D8.2.6 for walks; FEAT_ETS2 orders faults behind all that is before them)
 
 use machine::registers::Ets;
@@ -12,9 +12,10 @@ pub(super) struct Order {
     /// For each register, the latest load that its value depends on.
     registers: [u64; 31],
     flags: u64,
-    /// The latest load that a branch or an address depended on: an ISB comes after it.
+    /// The latest load that a branch or an address depended on, or walk that saw what another CPU had stored: an ISB comes
+    /// after it.
     controlled: u64,
-    /// What every walk from now on comes after.
+    /// What every walk and TLBI from now on comes after.
     floor: u64,
     /// The latest access: with FEAT_ETS2, faults come after everything that is before them in program order.
     accessed: u64,
@@ -74,6 +75,16 @@ impl Order {
     pub(super) fn walk_floor(&self, instruction: &Instruction, ets: Ets) -> u64 {
         let floor = self.floor.max(address_of(instruction).map_or(0, |address| self.of_address(address)));
         if ets == Ets::None { floor } else { floor.max(self.accessed) }
+    }
+
+    /// The moment that a TLBI comes after, whose operand is in this register. A branch without an ISB orders none.
+    pub(super) fn tlbi_floor(&self, operand: General) -> u64 {
+        self.floor.max(self.of(operand))
+    }
+
+    /// A walk has seen what another CPU had stored; the machine's event is `now`.
+    pub(super) fn walked(&mut self, now: u64) {
+        self.controlled = now;
     }
 
     /// `instruction` has accessed memory; the machine's event is `now`.

@@ -163,7 +163,10 @@ impl State {
                     self.orders[cpu].synchronize();
                 }
             }
-            Instruction::Tlbi { opcode, operand } => machine.tlbi(number, opcode, core.general(operand)),
+            Instruction::Tlbi { opcode, operand } => {
+                let moment = self.orders[cpu].tlbi_floor(operand);
+                machine.tlbi_after(number, opcode, core.general(operand), moment);
+            }
             Instruction::ReadSystem { to, register } => {
                 let value = match register {
                     System::Translation(register) => machine.cpus()[cpu].newest_registers().get(register),
@@ -264,6 +267,7 @@ impl State {
     pub fn go(&mut self, cpu: usize, instruction: &Instruction, access: &Access, way: &Way) {
         if let Some(word) = way.observed {
             self.machine.observe(cpu as u8, word);
+            self.orders[cpu].walked(self.machine.events());
         }
         if let Some(update) = &way.update {
             self.machine.update_by_hardware(update);
