@@ -157,3 +157,47 @@ fn what_was_kept_of_a_context_needs_both_rounds() {
     caught(&reuse(1), Rule::Reuse);
     silent(&reuse(2));
 }
+
+/// Whoever may have the entry again since the first round has it anew.
+#[test]
+fn what_came_back_between_the_rounds_takes_two_more() {
+    for comes_back in [false, true] {
+        let mut machine = mapped([false, true]);
+        unmap(&mut machine, L3, VAE1IS, ASID);
+        if comes_back {
+            map(&mut machine, L3, PAGE | PA | NON_GLOBAL);
+            machine.store(0, L3, 0);
+            machine.barrier(0, ISH);
+        }
+        machine.tlbi(0, VAE1IS, ASID);
+        machine.barrier(0, ISH);
+        machine.barrier(0, ISB);
+        let left = machine.access(1, 0, machine::syndrome::AccessKind::Read).addresses().count();
+        assert_eq!(left == 1, comes_back);
+    }
+}
+
+/// A first round for one member of a contiguous set is none for the others.
+#[test]
+fn a_round_for_one_member_is_none_for_the_set() {
+    for (first, left) in [((VAE1IS, ASID), 1), ((VMALLE1IS, 0), 0)] {
+        let mut machine = mapped([false, true]);
+        machine.store(0, L3, 0);
+        machine.barrier(0, ISH);
+        (0..2).for_each(|_| {
+            machine.tlbi(0, VMALLE1IS, 0);
+            machine.barrier(0, ISH);
+        });
+        let member = |slot: u64| PAGE | PA + (slot << 12) | NON_GLOBAL | CONT;
+        (0..16).for_each(|slot| machine.store(0, L3 + slot * 8, member(slot)));
+        machine.barrier(0, ISH);
+        (0..16).for_each(|slot| machine.store(0, L3 + slot * 8, 0));
+        machine.barrier(0, ISH);
+        for (opcode, operand) in [first, (VMALLE1IS, 0)] {
+            machine.tlbi(0, opcode, operand);
+            machine.barrier(0, ISH);
+        }
+        let found = machine.access(1, 0x1000, machine::syndrome::AccessKind::Read).addresses().count();
+        assert_eq!(found, left);
+    }
+}
