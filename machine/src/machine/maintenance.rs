@@ -140,7 +140,7 @@ impl Machine {
         let unseen: BTreeSet<u64> =
             late.chain(old.map(|(word, _)| word)).filter(|it| self.sweeps(selector, *it)).collect();
         let unset = self.may.unset.iter().filter(|(word, _)| passed_by == 0 && self.sweeps(selector, **word));
-        let unset = unset.filter(|(word, it)| self.may.sweeps_unset(**word, it, selector, until));
+        let unset = unset.filter(|(word, _)| self.may.sweeps_unset(**word, selector));
         let unset: Vec<u64> = unset.map(|(word, _)| *word).collect();
         let (selector, walkers) = (*selector, !passed_by);
         let sweep = |word, ends_unset| Sweep { issuer: cpu, selector, walkers, word, until, ends_unset };

@@ -119,16 +119,13 @@ impl May {
         })
     }
 
-    /// True when `selector`, issued by a CPU with a DSB at `until` before it, ends every entry of the leaf at `word`, whose
-    /// access flag was cleared by then.
-    pub(crate) fn sweeps_unset(&self, word: u64, unset: &Unset, selector: &Selector, until: u64) -> bool {
+    /// True when `selector` ends every entry of the leaf at `word`, whose access flag is clear for all.
+    pub(crate) fn sweeps_unset(&self, word: u64, selector: &Selector) -> bool {
         let is_whole = |(entry, holders): &Held| {
             let selected = selector.select(entry, holders);
             !entry.lingers(true) && selected.is_ok_and(|(selected, holes)| holes == 0 && selected == *holders)
         };
-        unset.stored <= until
-            && self.visible.old(word).is_empty()
-            && self.entries_through(word, self.memory.word(word)).iter().all(is_whole)
+        self.visible.old(word).is_empty() && self.entries_through(word, self.memory.word(word)).iter().all(is_whole)
     }
 
     /// A compare-and-exchange found `old` at `word`, its access flag still clear: if no TLB has it from before, none has it,
