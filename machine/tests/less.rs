@@ -283,7 +283,7 @@ fn a_fetch_faults_late_with_ets2_too() {
 fn sizes_conflict_below_bbm_level_3() {
     for bbm in 0..4 {
         let mut machine = el1(1, Features::full(bbm));
-        (0..512).for_each(|page| machine.store(0, L3B + page * 8, PAGE | PA + (page << 12)));
+        (0..512).for_each(|page| machine.store(0, L3B + page * 8, PAGE | PA | page << 12));
         map(&mut machine, L2 + 8, BLOCK | PA);
         machine.store(0, L2 + 8, L3B | TABLE);
         machine.barrier(0, ISH);

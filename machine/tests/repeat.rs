@@ -188,7 +188,7 @@ fn a_round_for_one_member_is_none_for_the_set() {
             machine.tlbi(0, VMALLE1IS, 0);
             machine.barrier(0, ISH);
         });
-        let member = |slot: u64| PAGE | PA + (slot << 12) | NON_GLOBAL | CONT;
+        let member = |slot: u64| PAGE | PA | slot << 12 | NON_GLOBAL | CONT;
         (0..16).for_each(|slot| machine.store(0, L3 + slot * 8, member(slot)));
         machine.barrier(0, ISH);
         (0..16).for_each(|slot| machine.store(0, L3 + slot * 8, 0));
