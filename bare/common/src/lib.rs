@@ -6,3 +6,7 @@ pub mod console;
 pub mod ending;
 pub mod supply;
 pub mod tree;
+
+/// TLB maintenance that suits CPUs of which nothing is known: no TLBI that one of them might lack, and every one repeated,
+/// should one need it.
+pub const ANY_CPU: pagetable::TlbFeatures = pagetable::TlbFeatures { range: false, level_hints: false, repeat: true };

@@ -17,17 +17,14 @@ use hardware::el2::stack;
 use hardware::lock::Lock;
 use hardware::{cache, image, registers};
 use kerncore::range::PhysicalRange;
-use pagetable::{Change, El2, HardwareUpdates, Reserve, TlbFeatures};
+use pagetable::{Change, El2, HardwareUpdates, Reserve};
 use vmsa::registers::{El2Control, MemoryTypes, encode_ttbr};
 use vmsa::{AddressHalf, Geometry, Granule4K, Layout, LeafSize, PageSize, PhysAddr, Stage1Attributes, VirtAddr};
 
 use crate::tables::{self, HARDWARE, PAGE_BYTES, Table};
 
-/// What other CPUs need nothing of: no TLBI that one of them might lack, and every one repeated, should one need it.
-const REGIME: El2 = El2 {
-    tlb: TlbFeatures { range: false, level_hints: false, repeat: true },
-    hardware_updates: HardwareUpdates::None,
-};
+/// Other CPUs, of which nothing is known, walk the same tables.
+const REGIME: El2 = El2 { tlb: common::ANY_CPU, hardware_updates: HardwareUpdates::None };
 
 /// AttrIndx of Normal and of Device-nGnRE memory in [`MemoryTypes::WITHOUT_TAGS`].
 const NORMAL_INDEX: u8 = 0;

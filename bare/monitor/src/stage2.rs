@@ -14,7 +14,7 @@ use common::supply::{Bump, ChangeError};
 use hardware::lock::Lock;
 use kerncore::range::PhysicalRange;
 use moncore::realm::{GRANULE_BYTES, Settings, Space, State, States};
-use pagetable::{Change, Gather, HardwareUpdates, Stage2, TlbFeatures};
+use pagetable::{Change, Gather, HardwareUpdates, Stage2};
 use vmsa::registers::{Stage2Control, encode_vttbr};
 use vmsa::{
     Geometry, Granule4K, IdRegisters, IntermediateAddr, Layout, LeafSize, Level, PhysAddr, Stage2Attributes,
@@ -42,11 +42,7 @@ const fn memory_of(kind: Stage2Memory) -> Stage2Attributes {
 
 /// Stage 2 while the guest runs, changed under VMID [`VMID`] with HCR_EL2.{E2H, TGE} = {0, 0}: no TLBI that a CPU might lack,
 /// and every one repeated, should one need it.
-const REGIME: Stage2 = Stage2 {
-    vmid: VMID,
-    tlb: TlbFeatures { range: false, level_hints: false, repeat: true },
-    hardware_updates: HardwareUpdates::None,
-};
+const REGIME: Stage2 = Stage2 { vmid: VMID, tlb: common::ANY_CPU, hardware_updates: HardwareUpdates::None };
 
 /// What every byte of a page is once its state has changed, for a realm's host may have any memory there.
 const SCRUBBED: u64 = 0x5c5c_5c5c_5c5c_5c5c;
