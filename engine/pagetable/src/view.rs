@@ -85,7 +85,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
     #[inline(always)]
     pub fn translate(&self, input: R::Input) -> Option<Translation> {
         let offset = self.geometry.offset(input.bits())?;
-        descend(self.platform, self.geometry, self.root, offset, |layout, level, _, descriptor| {
+        descend(self.platform, self.geometry, self.root, offset, move |layout, level, _, descriptor| {
             let Meaning::Leaf(to, contiguous) = descriptor.meaning(G::PAGE_SIZE, layout, level) else { return None };
             let contiguous = contiguous && G::PAGE_SIZE.contiguous_shift(level).is_some();
             let output = to + (offset & ((1 << Geometry::<G>::shift(level)) - 1));

@@ -6,6 +6,9 @@ use vmsa::{Descriptor, Geometry, Granule, Layout, Level, Meaning, PhysAddr};
 
 use crate::platform::{Platform, Slot};
 
+/// The bit by which a valid descriptor above level 3 is a table, not a block.
+const NOT_BLOCK: u64 = Descriptor::TYPE & !Descriptor::VALID;
+
 /// A table, and where in the input space it begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table {
@@ -92,24 +95,36 @@ pub(crate) fn descend<G: Granule, P: Platform, T>(
     offset: u64,
     end: impl Fn(Layout, Level, Slot, Descriptor) -> T,
 ) -> T {
-    // Apart, so that where most descriptors keep their address is a constant.
-    match geometry.layout() {
-        Layout::Bits48 => descend_in(Layout::Bits48, platform, geometry, root, offset, end),
-        layout => descend_in(layout, platform, geometry, root, offset, end),
+    // Apart, so that the root's level and where descriptors keep their address are constants.
+    if geometry.is_usual() {
+        let start = G::PAGE_SIZE.highest_root(Layout::Bits48);
+        return descend_from::<G, P, T>(start, Layout::Bits48, platform, root, offset, end);
     }
+    descend_unusual(platform, geometry, root, offset, end)
 }
 
-/// A loop over the levels, laid out turn by turn so that each has its numbers as constants: a third of the instructions.
-#[inline(always)]
-fn descend_in<G: Granule, P: Platform, T>(
-    layout: Layout,
+#[inline(never)]
+fn descend_unusual<G: Granule, P: Platform, T>(
     platform: &P,
     geometry: Geometry<G>,
     root: PhysAddr,
     offset: u64,
     end: impl Fn(Layout, Level, Slot, Descriptor) -> T,
 ) -> T {
-    let (start, highest) = (geometry.start(), G::PAGE_SIZE.highest_root(layout));
+    descend_from::<G, P, T>(geometry.start(), geometry.layout(), platform, root, offset, end)
+}
+
+/// A loop over the levels, laid out turn by turn so that each has its numbers as constants: a third of the instructions.
+#[inline(always)]
+fn descend_from<G: Granule, P: Platform, T>(
+    start: Level,
+    layout: Layout,
+    platform: &P,
+    root: PhysAddr,
+    offset: u64,
+    end: impl Fn(Layout, Level, Slot, Descriptor) -> T,
+) -> T {
+    let highest = G::PAGE_SIZE.highest_root(layout);
     // In the root, be it several tables side by side (D8.2.10), nothing of an offset is above its place.
     let (mut table, mut index) = (root, (offset >> Geometry::<G>::shift(start)) as usize);
     macro_rules! turn {
@@ -117,7 +132,11 @@ fn descend_in<G: Granule, P: Platform, T>(
             if highest <= $level && start <= $level {
                 let slot = Slot::new(table, index);
                 let descriptor = platform.load(slot);
-                if !descriptor.is_table($level) {
+                // Bit by bit: whoever gets the end then knows which it was, and asks no more.
+                if !descriptor.is_valid() {
+                    return end(layout, $level, slot, descriptor);
+                }
+                if descriptor.bits() & NOT_BLOCK == 0 {
                     return end(layout, $level, slot, descriptor);
                 }
                 table = layout.output(descriptor, G::SHIFT);

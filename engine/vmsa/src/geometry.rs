@@ -20,6 +20,8 @@ pub struct Geometry<G: Granule> {
     start: Level,
     layout: Layout,
     half: AddressHalf,
+    /// What [`Self::is_usual`] says.
+    is_usual: bool,
     /// The lowest address of the half: offsets count from here.
     base: u64,
     /// Every offset is below this power of two.
@@ -98,7 +100,13 @@ impl<G: Granule> Geometry<G> {
             AddressHalf::Lower => 0,
             AddressHalf::Upper => !0 << input_bits,
         };
-        Ok(Self { start, layout, half, base, input_bytes: 1 << input_bits, granule: PhantomData })
+        Ok(Self::of(start, layout, half, base, input_bits))
+    }
+
+    const fn of(start: Level, layout: Layout, half: AddressHalf, base: u64, input_bits: u32) -> Self {
+        let highest = G::PAGE_SIZE.highest_root(Layout::Bits48);
+        let is_usual = matches!(layout, Layout::Bits48) && start.number() == highest.number();
+        Self { start, layout, half, is_usual, base, input_bytes: 1 << input_bits, granule: PhantomData }
     }
 
     /// The shape of a stage-2 page table that translates `input_bits` bits of intermediate address from a root at `start`:
@@ -134,8 +142,7 @@ impl<G: Granule> Geometry<G> {
             let translates = if has_start { Some((least, if most < largest { most } else { largest })) } else { None };
             return Err(GeometryError::StartLevel { asked: input_bits, start, translates });
         }
-        let half = AddressHalf::Lower;
-        Ok(Self { start, layout, half, base: 0, input_bytes: 1 << input_bits, granule: PhantomData })
+        Ok(Self::of(start, layout, AddressHalf::Lower, 0, input_bits))
     }
 
     /// Whether a stage-2 page table can have this shape.
@@ -164,6 +171,13 @@ impl<G: Granule> Geometry<G> {
     /// The level of the root table.
     pub const fn start(self) -> Level {
         self.start
+    }
+
+    /// Whether descriptors hold 48 bits of output address, and the root stands as high as there is a level for them. Most page
+    /// tables do, and a walk that knows it asks for less at each level.
+    #[inline(always)]
+    pub const fn is_usual(self) -> bool {
+        self.is_usual
     }
 
     /// How descriptors hold their output address.

@@ -45,7 +45,11 @@ pub(crate) const fn of<A: Attributes>(bits: Bits) -> Bits {
 }
 
 /// The bits of a leaf with the marks that it has and those of `marks` that hardware may write.
+#[inline(always)]
 pub(crate) fn with<R: Regime>(regime: R, bits: Bits, marks: Bits) -> Bits {
+    if marks == 0 {
+        return bits;
+    }
     let marks = marks & writable(regime, bits);
     bits & !marks | (marks ^ R::Attributes::CLEAN) & marks
 }
