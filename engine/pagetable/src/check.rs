@@ -44,6 +44,10 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
     fn check_one(&self, goal: Goal) -> Result<(Start, usize), Refusal> {
         let PageTable { platform, geometry, regime, .. } = *self.table;
         let then = goal.then();
+        // What becomes larger takes no tables, and nothing but a licence that lacks stands in its way.
+        if then.is_some() && !self.is_unlicensed() {
+            return Ok((Start::Root, 0));
+        }
         // Mostly a change is about one descriptor, or a part of it: that where a walk for its first byte ends.
         let visit = self.table.find_end(goal.from, goal.to);
         if then.is_none()
@@ -57,9 +61,7 @@ impl<G: Granule, R: Regime, P: Platform> Check<'_, '_, G, R, P> {
         let table = self.table.find_table(goal.from, goal.to);
         let tables = self.check(&goal, table)?;
         match then {
-            // It takes no tables, and a licence for some of it is one for all.
-            Some(then) if self.is_unlicensed() => Ok((Start::Root, tables + self.check(&then, table)?)),
-            Some(_) => Ok((Start::Root, tables)),
+            Some(then) => Ok((Start::Root, tables + self.check(&then, table)?)),
             None => Ok((Start::Table(goal.checked(), table), tables)),
         }
     }

@@ -107,33 +107,62 @@ fn uniform<G: Granule, R: Regime, P: Platform>(
     table: Table,
 ) -> Uniform {
     let (layout, shift) = (geometry.layout(), Geometry::<G>::shift(table.level));
-    let (mut all, mut hardware) = (None, 0);
-    for index in 0..geometry.entries(table.level) {
+    let (mut all, entries, mut index) = (None, geometry.entries(table.level), 0);
+    while index < entries {
         let start = table.start + ((index as u64) << shift);
         let slot = Slot::new(table.address, index);
         let descriptor = platform.load(slot);
-        // By far the most frequent: one more leaf of what the leaves before were.
-        if let Some(Uniform::Content(content)) = &mut all
-            && let leaf = content.leaf(layout, table.level, start).bits()
-            && (descriptor.bits() ^ leaf) & !(hardware | Descriptor::CONTIGUOUS) == 0
-        {
-            let marks = marks::of::<R::Attributes>(descriptor.bits());
-            content.attributes = marks::with(regime, content.attributes, marks);
-            continue;
-        }
         let visit = Visit { slot, level: table.level, descriptor, start, end: start + (1 << shift), from: 0, to: 0 };
         let one = uniform_slot::<G, R, P>(platform, geometry, regime, &visit);
+        index += 1;
         all = Some(match all {
             None => one,
             Some(all) => join::<R>(regime, all, one),
         });
-        match all {
+        match &mut all {
             Some(Uniform::Mixed) => return Uniform::Mixed,
-            Some(Uniform::Content(content)) => hardware = marks::writable(regime, content.attributes),
+            Some(Uniform::Content(content)) if !descriptor.is_table(table.level) => {
+                let last = table.start + ((entries as u64 - 1) << shift);
+                if content.is_linear(layout, start, last) {
+                    index += gather_run(platform, regime, &visit, entries - index, content);
+                }
+            }
             _ => {}
         }
     }
     all.unwrap_or(Uniform::Nothing)
+}
+
+/// How many of the `most` slots after `visit` hold more of what it holds, but for marks, which `content` gets. Output addresses
+/// go up by one leaf from slot to slot.
+fn gather_run<R: Regime, P: Platform>(
+    platform: &P,
+    regime: R,
+    visit: &Visit,
+    most: usize,
+    content: &mut Content,
+) -> usize {
+    /// As many as are looked at before it is asked whether they are alike: half the instructions for each.
+    const TURNS: usize = 8;
+    let ignored = marks::writable(regime, content.attributes) | Descriptor::CONTIGUOUS;
+    let (first, bytes) = (visit.descriptor.bits(), visit.end - visit.start);
+    let differs =
+        |number: usize| platform.load(visit.slot.after(number)).bits() ^ first.wrapping_add(number as u64 * bytes);
+    let (mut all, mut count) = (0, 0);
+    while count < most {
+        let turns = if most - count < TURNS { 1 } else { TURNS };
+        let some = match turns {
+            1 => differs(count + 1),
+            _ => (1..=TURNS).fold(0, |some, number| some | differs(count + number)),
+        };
+        if some & !ignored != 0 {
+            break;
+        }
+        (all, count) = (all | some, count + turns);
+    }
+    // A mark in which some differ from the first is one that any of them has.
+    content.attributes = marks::with(regime, content.attributes, all & marks::all::<R::Attributes>());
+    count
 }
 
 /// Whether the table that `visit` leads to has limits of its own, which others made: what it holds means less there than as a
