@@ -102,6 +102,14 @@ impl<G: Granule, M: Machine, R: Measured> Ours<G, M, R> {
     }
 }
 
+impl<G: Granule, M: Machine, R: Measured> Ours<G, M, R> {
+    /// The page is a part of a larger leaf.
+    #[inline(never)]
+    fn protect_part(&mut self, page: u64, set: R::Attributes, clear: R::Attributes) {
+        self.change(Change::Protect { from: range(page, G::SIZE_BYTES), set, clear });
+    }
+}
+
 fn range<A: Address>(from: u64, bytes: u64) -> core::ops::Range<A> {
     from.into()..(from + bytes).into()
 }
@@ -139,13 +147,11 @@ impl<G: Granule, M: Machine, R: Measured> Contender for Ours<G, M, R> {
     }
 
     fn protect(&mut self, page: u64, is_read_only: bool) {
-        let from = range(page, G::SIZE_BYTES);
         let (bits, none) = R::write();
-        self.change(if is_read_only == R::FORBIDS {
-            Change::Protect { from, set: bits, clear: none }
-        } else {
-            Change::Protect { from, set: none, clear: bits }
-        });
+        let (set, clear) = if is_read_only == R::FORBIDS { (bits, none) } else { (none, bits) };
+        if !self.table.protect_page(page.into(), set, clear) {
+            self.protect_part(page, set, clear);
+        }
     }
 
     fn translate(&self, inputs: &[u64]) -> u64 {

@@ -47,14 +47,9 @@ impl<T: Copy, const MORE: usize> Few<T, MORE> {
         Some(())
     }
 
-    /// Gives `sink` each value, in the order in which they came.
+    /// Each value, in the order in which they came.
     #[inline(always)]
-    pub(crate) fn for_each(&self, mut sink: impl FnMut(&T)) {
-        if let Some(earlier) = &self.earlier {
-            earlier.iter().flatten().for_each(&mut sink);
-        }
-        if let Some(latest) = &self.latest {
-            sink(latest);
-        }
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> + Clone {
+        self.earlier.iter().flatten().flatten().chain(&self.latest)
     }
 }

@@ -115,12 +115,10 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     fn waits_for(&self, change: &Change<R>) -> bool {
         let Some(waiting) = &self.waiting else { return false };
         let (from, to) = change.offsets(self.geometry);
-        let mut waits = false;
-        waiting.ranges.for_each(|range| {
+        waiting.ranges.iter().any(|range| {
             let start = range.start.wrapping_sub(self.geometry.base());
-            waits |= from < to && start < to && from < start + range.bytes;
-        });
-        waits
+            from < to && start < to && from < start + range.bytes
+        })
     }
 
     /// The slot that led to `table` is a hole; the table and those below it wait for the TLBs.
@@ -157,20 +155,33 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     /// Makes stores visible and TLBs forget the ranges, and frees the tables that waited for that.
     fn settle<P: Platform>(&mut self, platform: &P) {
         let Some(Waiting { ranges, subtrees, .. }) = &self.waiting else { return };
-        // Walkers must see the stores before TLBs forget, or a walk in between caches the old descriptor again; and a
-        // mapping that was made must be visible before the caller uses it.
-        platform.maintain(Maintenance::DSB_ISHST);
-        if !ranges.is_empty() {
-            self.issued += forget(platform, self.geometry, self.regime, ranges);
-        }
-        // This PE's own fetches and walks may go on with what they had until a context synchronization event.
-        R::synchronize(platform);
+        self.issued += complete_stores(platform, self.geometry, self.regime, ranges.iter().copied());
         if !subtrees.is_empty() {
             platform.wait_for_views();
         }
-        subtrees.for_each(|&table| collect(platform, self.geometry, table, &mut self.retired));
+        subtrees.iter().for_each(|&table| collect(platform, self.geometry, table, &mut self.retired));
         self.waiting = None;
     }
+}
+
+/// Makes stores visible and TLBs forget `ranges`; how many TLBIs that took.
+#[inline(always)]
+pub(crate) fn complete_stores<G: Granule, R: Regime, P: Platform>(
+    platform: &P,
+    geometry: Geometry<G>,
+    regime: R,
+    ranges: impl Iterator<Item = Invalidation> + Clone,
+) -> usize {
+    // Walkers must see the stores before TLBs forget, or a walk in between caches the old descriptor again; and a mapping
+    // that was made must be visible before the caller uses it.
+    platform.maintain(Maintenance::DSB_ISHST);
+    let issued = match ranges.clone().next() {
+        Some(_) => forget(platform, geometry, regime, ranges),
+        None => 0,
+    };
+    // This PE's own fetches and walks may go on with what they had until a context synchronization event.
+    R::synchronize(platform);
+    issued
 }
 
 /// The TLBIs of `ranges` and the barriers that complete them; how many TLBIs there were.
@@ -182,7 +193,7 @@ pub(crate) fn forget<G: Granule, R: Regime, P: Platform>(
     platform: &P,
     geometry: Geometry<G>,
     regime: R,
-    ranges: &Few<Invalidation, MORE_RANGES>,
+    ranges: impl Iterator<Item = Invalidation> + Clone,
 ) -> usize {
     let (mut issued, mut rest) = (0, Rest::Nothing);
     let mut maintain = |operation| {
@@ -190,7 +201,8 @@ pub(crate) fn forget<G: Granule, R: Regime, P: Platform>(
         issued += 1;
     };
     complete(platform, regime, || {
-        ranges.for_each(|range| rest = rest.max(regime.invalidate::<G>(range, geometry.layout(), &mut maintain)));
+        let forget = |range| rest = rest.max(regime.invalidate::<G>(&range, geometry.layout(), &mut maintain));
+        ranges.clone().for_each(forget);
     });
     if rest == Rest::Combined {
         complete(platform, regime, || regime.invalidate_combined(&mut maintain));

@@ -61,6 +61,12 @@ pub(crate) enum Invalidate {
 }
 
 impl Invalidation {
+    /// That of one page, which TLBs hold as one.
+    #[inline(always)]
+    pub(crate) const fn page<G: Granule>(start: u64) -> Self {
+        Self { start, bytes: G::SIZE_BYTES, stride: Level::L3, is_uniform: true, depth: Depth::LastLevel }
+    }
+
     /// Takes in the next invalidation, if both are one.
     pub(crate) fn absorb(&mut self, next: &Self) -> bool {
         let is_one = self.is_continued_by(next);

@@ -79,7 +79,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     fn replace_members(&self, group: &Regroup, new: impl Fn(Descriptor) -> Descriptor) {
         for number in group.present() {
             let slot = group.first.after(number);
-            self.replace(slot, self.platform.load(slot), &new);
+            self.writer().replace(slot, self.platform.load(slot), &new);
         }
     }
 
@@ -93,7 +93,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
 
     /// The marks that any member has, if hardware writes them.
     fn marks(&self, group: &Regroup) -> Bits {
-        if !self.is_marked() {
+        if !self.writer().is_marked() {
             return 0;
         }
         let bits = group.present().map(|number| self.platform.load(group.first.after(number)).bits());

@@ -12,17 +12,17 @@ mod group;
 mod resize;
 mod steps;
 
-use steps::Built;
+use steps::{Built, Writer};
 use vmsa::{Descriptor, Geometry, Granule, Level};
 
 use crate::decide::{Decision, Edit, content};
 use crate::fill::fill_segment;
-use crate::gather::Gather;
-use crate::invalidation::Depth;
+use crate::gather::{Gather, complete_stores};
+use crate::invalidation::{Depth, Invalidation};
 use crate::licence::{Licence, Method};
 use crate::pieces::{Content, Kind, Pieces};
-use crate::platform::{Platform, Slot};
-use crate::regime::{Attributes, Regime, marks};
+use crate::platform::Platform;
+use crate::regime::{Regime, marks};
 use crate::single::Single;
 use crate::table::PageTable;
 use crate::tables::Reserve;
@@ -41,6 +41,17 @@ pub(crate) struct Editor<'e, G: Granule, R: Regime, P: Platform> {
     pub(crate) method: Method,
     pub(crate) reserve: &'e mut Reserve,
     pub(crate) gather: &'e mut Gather<G, R>,
+}
+
+/// One page changes in place, and that is complete at once.
+#[inline(always)]
+pub(crate) fn set_and_complete<G: Granule, R: Regime, P: Platform>(table: &PageTable<'_, G, R, P>, page: &Single) {
+    let PageTable { platform, geometry, regime, is_live, .. } = *table;
+    let is_stale = Writer { platform, regime: &table.regime, is_live }.set(page.slot, page.old, page.new, page.edit);
+    if is_live {
+        let start = geometry.input(page.start);
+        complete_stores(platform, geometry, regime, is_stale.then_some(Invalidation::page::<G>(start)).into_iter());
+    }
 }
 
 impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
@@ -114,8 +125,7 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
         let (mut slot, mut leaf, mut at) = (visit.slot, visit.descriptor, visit.start);
         let mut stale_from = at;
         loop {
-            let (old, new) = self.set_leaf(slot, leaf, edit.apply(leaf), edit);
-            if !self.is_stale(old, new) {
+            if !self.writer().set(slot, leaf, edit.apply(leaf), edit) {
                 self.forget(visit.level, stale_from, at);
                 stale_from = at + bytes;
             }
@@ -137,33 +147,21 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
     /// One page changes in place.
     #[inline(always)]
     pub(crate) fn set_single(&mut self, single: &Single) {
-        let (old, new) = self.set_leaf(single.slot, single.old, single.new, single.edit);
+        let is_stale = self.writer().set(single.slot, single.old, single.new, single.edit);
         self.note_store();
-        if self.is_live && self.is_stale(old, new) {
-            self.gather.forget(self.platform, Level::L3, single.start, G::SIZE_BYTES);
+        if is_stale {
+            self.forget(Level::L3, single.start, single.start + G::SIZE_BYTES);
         }
     }
 
-    /// Makes `new` of the leaf `old` by `edit`, or what `edit` makes of what hardware has written meanwhile: what it was, and is.
     #[inline(always)]
-    fn set_leaf(&self, slot: Slot, mut old: Descriptor, mut new: Descriptor, edit: Edit) -> (Descriptor, Descriptor) {
-        while let Err(actual) = self.swap(slot, old, new) {
-            (old, new) = (actual, edit.apply(actual));
-        }
-        (old, new)
-    }
-
-    /// Whether TLBs may hold a copy of the leaf `old`, now `new`, that matters: not without the access flag, and not if hardware
-    /// ignores what changed.
-    #[inline(always)]
-    fn is_stale(&self, old: Descriptor, new: Descriptor) -> bool {
-        let is_cached = old.bits() & R::Attributes::ACCESS_FLAG != 0 || self.is_marked();
-        is_cached && (old.bits() ^ new.bits()) & !R::Attributes::IGNORED != 0
+    fn writer(&self) -> Writer<'_, R, P> {
+        Writer { platform: self.platform, regime: &self.regime, is_live: self.is_live }
     }
 
     fn clear(&mut self, visit: &Visit) {
         // By exchange, where hardware may be writing: what it wrote last must not be overwritten unseen.
-        self.replace(visit.slot, visit.descriptor, |_| Descriptor::INVALID);
+        self.writer().replace(visit.slot, visit.descriptor, |_| Descriptor::INVALID);
         self.note_store();
         if visit.descriptor.is_valid() {
             self.forget(visit.level, visit.start, visit.end);

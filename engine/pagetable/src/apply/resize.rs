@@ -31,7 +31,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         // The table holds what the leaf held: nothing but the size may change at once (RPVTFW).
         let built = self.build_part(visit, &part.kept(), leaf);
         if self.method == Method::NotCached {
-            self.replace(visit.slot, leaf, |leaf| Descriptor::new(leaf.bits() | Descriptor::NT));
+            self.writer().replace(visit.slot, leaf, |leaf| Descriptor::new(leaf.bits() | Descriptor::NT));
             self.forget_now(visit.level, visit.start, visit.end, Depth::LastLevel);
         }
         self.resize_in_place(visit, part, built)
@@ -50,7 +50,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     /// A leaf becomes a table that holds the same. What is to be edited is met again, as leaves of its own.
     fn resize_in_place(&mut self, visit: &Visit, part: &Part, mut built: Built) -> Next {
         let mut leaf = visit.descriptor;
-        while let Err(actual) = self.swap(visit.slot, leaf, built.table) {
+        while let Err(actual) = self.writer().swap(visit.slot, leaf, built.table) {
             let table = self.build_part_again(visit, &part.kept(), built, actual);
             (leaf, built) = (actual, Built { leaf: self.marked_as(built.leaf, actual), table });
         }

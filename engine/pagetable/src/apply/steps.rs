@@ -3,13 +3,13 @@
 use vmsa::{Descriptor, Granule, Level, Maintenance};
 
 use super::Editor;
-use crate::few::Few;
+use crate::decide::Edit;
 use crate::fill::build;
 use crate::gather::{collect, forget};
 use crate::invalidation::{Depth, Invalidation};
 use crate::pieces::Pieces;
 use crate::platform::{Platform, Slot};
-use crate::regime::{HardwareUpdates, Regime, marks};
+use crate::regime::{Attributes, HardwareUpdates, Regime, marks};
 use crate::walk::{Visit, table_below};
 
 /// A table that is to take the place of a leaf, and the leaf that it was built of.
@@ -20,12 +20,6 @@ pub(super) struct Built {
 }
 
 impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
-    /// Whether hardware writes into leaves.
-    #[inline(always)]
-    pub(super) fn is_marked(&self) -> bool {
-        self.regime.hardware_updates() > HardwareUpdates::None
-    }
-
     /// `leaf` with what hardware has marked in `now`.
     pub(super) fn marked_as(&self, leaf: Descriptor, now: Descriptor) -> Descriptor {
         marks::marked_since(self.regime, leaf, leaf, now)
@@ -53,7 +47,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     /// readable.
     pub(super) fn break_leaf(&self, slot: Slot) {
         let broken = |leaf: Descriptor| Descriptor::new(leaf.bits() & !Descriptor::VALID);
-        self.replace(slot, self.platform.load(slot), broken);
+        self.writer().replace(slot, self.platform.load(slot), broken);
     }
 
     /// Makes every TLB forget what was broken or made uncacheable, before anything is made in its place.
@@ -65,7 +59,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         let is_uniform = is_leaf && self.gather.is_uniform(start, end);
         let (start, bytes) = (self.geometry.input(start), end - start);
         let broken = Invalidation { start, bytes, stride, is_uniform, depth };
-        self.gather.count(forget(self.platform, self.geometry, self.regime, &Few::of(broken)));
+        self.gather.count(forget(self.platform, self.geometry, self.regime, core::iter::once(broken)));
         // This PE has not forgotten until a context synchronization event (RBLDZX).
         R::synchronize(self.platform);
     }
@@ -76,30 +70,6 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         self.platform.maintain(Maintenance::DSB_ISHST);
         // Without it this PE may still act on the fault that a fetch from the broken leaf would have taken.
         R::synchronize(self.platform);
-    }
-
-    /// Replaces a descriptor that hardware may write meanwhile; returns what was replaced.
-    #[inline(always)]
-    pub(super) fn replace(
-        &self,
-        slot: Slot,
-        mut old: Descriptor,
-        new: impl Fn(Descriptor) -> Descriptor,
-    ) -> Descriptor {
-        while let Err(actual) = self.swap(slot, old, new(old)) {
-            old = actual;
-        }
-        old
-    }
-
-    /// Replaces `old`, unless hardware has written it meanwhile.
-    #[inline(always)]
-    pub(super) fn swap(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
-        if self.is_live && self.is_marked() {
-            return self.platform.exchange(slot, old, new);
-        }
-        self.platform.store(slot, new);
-        Ok(())
     }
 
     pub(super) fn build(&mut self, above: Level, start: u64, pieces: &Pieces) -> Descriptor {
@@ -142,5 +112,50 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         if self.is_live && start < end {
             self.gather.forget(self.platform, level, start, end - start);
         }
+    }
+}
+
+/// Replaces descriptors of a page table, and loses no mark.
+pub(crate) struct Writer<'p, R: Regime, P: Platform> {
+    pub(crate) platform: &'p P,
+    pub(crate) regime: &'p R,
+    /// Whether hardware may walk the tables.
+    pub(crate) is_live: bool,
+}
+
+impl<R: Regime, P: Platform> Writer<'_, R, P> {
+    /// Whether hardware writes into leaves.
+    #[inline(always)]
+    pub(super) fn is_marked(&self) -> bool {
+        self.regime.hardware_updates() > HardwareUpdates::None
+    }
+
+    /// Replaces `old`, unless hardware has written it meanwhile.
+    #[inline(always)]
+    pub(super) fn swap(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
+        if self.is_live && self.is_marked() {
+            return self.platform.exchange(slot, old, new);
+        }
+        self.platform.store(slot, new);
+        Ok(())
+    }
+
+    /// Replaces a descriptor that hardware may write meanwhile.
+    #[inline(always)]
+    pub(super) fn replace(&self, slot: Slot, mut old: Descriptor, new: impl Fn(Descriptor) -> Descriptor) {
+        while let Err(actual) = self.swap(slot, old, new(old)) {
+            old = actual;
+        }
+    }
+
+    /// Makes `new` of the leaf `old` by `edit`, or what `edit` makes of what hardware has written meanwhile. Says whether TLBs
+    /// may hold a copy of the old leaf that matters: not without the access flag, and not if hardware ignores what changed.
+    #[inline(always)]
+    pub(super) fn set(&self, slot: Slot, mut old: Descriptor, mut new: Descriptor, edit: Edit) -> bool {
+        while let Err(actual) = self.swap(slot, old, new) {
+            (old, new) = (actual, edit.apply(actual));
+        }
+        let is_cached = old.bits() & R::Attributes::ACCESS_FLAG != 0 || self.is_marked();
+        is_cached && (old.bits() ^ new.bits()) & !R::Attributes::IGNORED != 0
     }
 }

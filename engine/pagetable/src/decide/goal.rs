@@ -36,7 +36,6 @@ pub(super) enum Wanted {
 /// The first walk that a change takes, or why its arguments are refused.
 #[inline(always)]
 pub(crate) fn goal<G: Granule, R: Regime>(geometry: Geometry<G>, change: &Change<R>) -> Result<Goal, Refusal> {
-    let bits = |attributes| attribute_bits::<G, R>(geometry, attributes);
     let (range, wanted, refuses_holes) = match change {
         Change::Map { from, to, attributes, largest } => {
             (from, Wanted::Map(content::<G, R>(geometry, from, *to, *attributes, *largest)?), false)
@@ -44,9 +43,7 @@ pub(crate) fn goal<G: Granule, R: Regime>(geometry: Geometry<G>, change: &Change
         Change::Remap { from, to, attributes, largest } => {
             (from, Wanted::Remap(content::<G, R>(geometry, from, *to, *attributes, *largest)?), false)
         }
-        Change::Protect { from, set, clear } => {
-            (from, Wanted::Edit(Edit { only: 0, set: bits(*set)?, clear: bits(*clear)? }), true)
-        }
+        Change::Protect { from, set, clear } => (from, Wanted::Edit(protection::<G, R>(geometry, *set, *clear)?), true),
         Change::Age { from } => {
             (from, Wanted::Edit(Edit { only: 0, set: 0, clear: R::Attributes::ACCESS_FLAG }), false)
         }
@@ -69,7 +66,27 @@ pub(crate) fn goal<G: Granule, R: Regime>(geometry: Geometry<G>, change: &Change
     Ok(Goal { from, to, wanted, refuses_holes })
 }
 
+/// What sets and clears attributes, or why it is refused.
+#[inline(always)]
+pub(crate) fn protection<G: Granule, R: Regime>(
+    geometry: Geometry<G>,
+    set: R::Attributes,
+    clear: R::Attributes,
+) -> Result<Edit, Refusal> {
+    let bits = |attributes| attribute_bits::<G, R>(geometry, attributes);
+    Ok(Edit { only: 0, set: bits(set)?, clear: bits(clear)? })
+}
+
 impl Goal {
+    /// What becomes of each leaf, if that is all the change does.
+    #[inline(always)]
+    pub(crate) const fn edit(&self) -> Option<Edit> {
+        match self.wanted {
+            Wanted::Edit(edit) => Some(edit),
+            _ => None,
+        }
+    }
+
     /// The walk that follows, if there is one: blocks that came of folding may be alike in their turn.
     pub(crate) fn then(&self) -> Option<Self> {
         matches!(self.wanted, Wanted::Fold).then_some(Self { wanted: Wanted::Group, ..*self })

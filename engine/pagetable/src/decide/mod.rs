@@ -8,7 +8,7 @@ mod group;
 use vmsa::{Descriptor, Geometry, Granule, LeafSize, Level, Meaning};
 
 pub(crate) use edit::{Edit, Part, content};
-pub(crate) use goal::{Goal, goal};
+pub(crate) use goal::{Goal, goal, protection};
 pub(crate) use group::Regroup;
 
 use crate::change::Refusal;
@@ -175,12 +175,7 @@ impl Goal {
 
     /// What an edit means for a leaf.
     #[inline(always)]
-    pub(crate) fn decide_leaf<G: Granule, R: Regime>(
-        &self,
-        geometry: Geometry<G>,
-        regime: R,
-        visit: &Visit,
-    ) -> Decision {
+    fn decide_leaf<G: Granule, R: Regime>(&self, geometry: Geometry<G>, regime: R, visit: &Visit) -> Decision {
         let Wanted::Edit(edit) = self.wanted else { return Decision::Pass };
         let edited = edit.apply(visit.descriptor);
         if edited == visit.descriptor {

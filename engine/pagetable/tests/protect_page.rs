@@ -1,0 +1,117 @@
+//! `protect_page` does, step for step, what a plan of one `Change::Protect` does, or nothing.
+
+mod common;
+
+use common::{DATA, KERNEL, MIB, Table, live_4k, map};
+use pagetable::{Change, El1, HardwareUpdates, Memory, PageTable, Refusal, Reserve, Step};
+use vmsa::{AddressHalf, Geometry, Granule, Granule4K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr};
+
+const PAGE: u64 = 0x1000;
+
+/// What is mapped: pages, groups of both levels and blocks, kept leaves, and a hole after the last.
+fn setup() -> Vec<Change<El1>> {
+    let sizes = [LeafSize::PAGE, LeafSize::group(Level::L3), LeafSize::single(Level::L2), LeafSize::group(Level::L2)];
+    let maps = sizes.into_iter().zip(0..).map(|(size, number)| {
+        let at = number * 32 * MIB;
+        map(at, size.size_bytes(Granule4K::PAGE_SIZE).max(64 * PAGE), at, size)
+    });
+    maps.collect()
+}
+
+fn page(at: u64) -> std::ops::Range<VirtAddr> {
+    VirtAddr::new(at)..VirtAddr::new(at.wrapping_add(PAGE))
+}
+
+/// Some pages are kept, and some cannot be told from kept ones but for bit 0.
+fn hide(memory: &Memory, table: &mut Table<'_, Granule4K>) {
+    let (set, clear) = (Stage1Attributes::READ_ONLY, Stage1Attributes::empty());
+    let protect = Change::Protect { from: page(7 * PAGE), set, clear };
+    common::change(table, memory, &[Change::Hide { from: page(6 * PAGE) }, protect], None);
+}
+
+/// A page table that holds all that, as `how` says: live, offline, with hardware that marks.
+fn prepared<'m>(memory: &'m Memory, how: How) -> Table<'m, Granule4K> {
+    let marked = El1 { hardware_updates: HardwareUpdates::DirtyState, ..KERNEL };
+    let mut table = match how {
+        How::Live => live_4k(memory, &setup()),
+        How::Marked => common::live(memory, (39, Layout::Bits48), marked, &setup()),
+        How::Offline => common::offline(memory, 39, Layout::Bits48),
+    };
+    if let How::Offline = how {
+        common::change(&mut table, memory, &setup(), None);
+    }
+    hide(memory, &mut table);
+    let _ = memory.take_steps();
+    table
+}
+
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Live,
+    Marked,
+    Offline,
+}
+
+/// What a plan without licence or tables does.
+fn by_plan(how: How, at: u64, set: Stage1Attributes, clear: Stage1Attributes) -> Result<Vec<Step>, Refusal> {
+    let (memory, mut reserve) = (Memory::default(), Reserve::new());
+    let mut table = prepared(&memory, how);
+    let mut gather = table.gather();
+    table.plan(&[Change::Protect { from: page(at), set, clear }], None)?.with(&mut reserve)?.apply(&mut gather);
+    let _ = gather.finish(&memory);
+    Ok(memory.take_steps())
+}
+
+#[test]
+fn a_page_is_protected_as_by_a_plan_or_not_at_all() {
+    let none = Stage1Attributes::empty();
+    let attributes = [
+        (Stage1Attributes::READ_ONLY, none),
+        (none, Stage1Attributes::AF),
+        (Stage1Attributes::SOFTWARE, none),
+        (none, none),
+        (Stage1Attributes::memory(1), none),
+        (Stage1Attributes::from_bits_retain(1), none),
+        (none, DATA),
+    ];
+    let middle = [0, 1, 2, 3, 4].map(|number| number * 32 * MIB + 5 * PAGE);
+    let edges = [6 * PAGE, 7 * PAGE, 7 * PAGE + 8, 1 << 39, (1 << 39) - PAGE, u64::MAX - PAGE + 1];
+    let mut changed = 0;
+    for at in middle.into_iter().chain(edges) {
+        for ((set, clear), how) in
+            attributes.into_iter().flat_map(|it| [How::Live, How::Marked, How::Offline].map(|how| (it, how)))
+        {
+            let memory = Memory::default();
+            let is_changed = prepared(&memory, how).protect_page(VirtAddr::new(at), set, clear);
+            let steps = memory.take_steps();
+            match is_changed {
+                true => assert_eq!(Ok(steps), by_plan(how, at, set, clear), "{how:?} {at:#x} {set:?} {clear:?}"),
+                false => assert_eq!(steps, [], "{how:?} {at:#x} {set:?} {clear:?}"),
+            }
+            changed += usize::from(is_changed);
+            // A page that is a leaf by itself.
+            let is_single = at == 5 * PAGE && (set == Stage1Attributes::READ_ONLY || clear == Stage1Attributes::AF);
+            assert!(is_changed || !is_single, "{how:?} {at:#x} {set:?} {clear:?}");
+        }
+    }
+    assert!(changed > 10);
+}
+
+/// The last page of the upper half.
+#[test]
+fn the_last_page_of_all_is_a_page() {
+    let memory = Memory::default();
+    let mut reserve = Reserve::new();
+    memory.supply::<Granule4K>(&mut reserve, 8);
+    let geometry = Geometry::new(39, Layout::Bits48, AddressHalf::Upper).unwrap();
+    let mut table = PageTable::<Granule4K, _, _>::offline(&memory, geometry, KERNEL, &mut reserve).unwrap();
+    let last = VirtAddr::new(0u64.wrapping_sub(PAGE));
+    let block = VirtAddr::new(0u64.wrapping_sub(2 * MIB));
+    let map =
+        Change::Map { from: block..VirtAddr::new(0), to: PhysAddr::new(0), attributes: DATA, largest: LeafSize::PAGE };
+    common::change(&mut table, &memory, &[map], None);
+    let (set, clear) = (Stage1Attributes::READ_ONLY, Stage1Attributes::empty());
+    assert!(table.protect_page(last, set, clear));
+    let leaf = table.view().translate(last).unwrap();
+    assert_ne!(leaf.descriptor.bits() & Stage1Attributes::READ_ONLY.bits(), 0);
+}
