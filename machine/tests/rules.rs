@@ -82,6 +82,81 @@ fn an_asid_is_reused_after_its_tlbi() {
     silent(&other);
 }
 
+/// As with an ASID: under which nothing was ever found, a VMID has nothing to forget.
+#[test]
+fn a_vmid_is_reused_after_its_tlbi() {
+    let run = |page: u64, opcode: Option<machine::tlbi::Opcode>| {
+        let mut machine = stage2(1, Features::full(0));
+        machine.store(0, S2_ROOT, 0);
+        machine.barrier(0, ISH);
+        machine.tlbi(0, VMALLS12E1IS, 0);
+        machine.barrier(0, ISH);
+        machine.barrier(0, ISB);
+        map(&mut machine, S2_ROOT, page);
+        msr(&mut machine, 0, &[(Register::VttbrEl2, 8 << 48 | 0x5100_0000)]);
+        if let Some(opcode) = opcode {
+            msr(&mut machine, 0, &[(Register::VttbrEl2, 7 << 48 | S2_ROOT)]);
+            machine.tlbi(0, opcode, 0);
+            machine.barrier(0, ISH);
+            msr(&mut machine, 0, &[(Register::VttbrEl2, 8 << 48 | 0x5100_0000)]);
+            machine.tlbi(0, ALLE1IS, 0);
+            machine.barrier(0, ISH);
+            machine.barrier(0, ISB);
+        }
+        machine.reuse_vmid(0, 7);
+        machine
+    };
+    silent(&run(0, None));
+    caught(&run(S2_BLOCK, None), Rule::Reuse);
+    caught(&run(S2_L2 | TABLE, None), Rule::Reuse);
+    silent(&run(S2_BLOCK, Some(VMALLS12E1IS)));
+    // A context that is empty beside one that is not.
+    let mut both = stage2(2, Features::full(0));
+    map(&mut both, S2_L3, S2_PAGE | PA);
+    msr(&mut both, 1, &[(Register::VttbrEl2, 7 << 48 | 0x5100_0000)]);
+    both.take_findings();
+    both.reuse_vmid(0, 7);
+    caught(&both, Rule::Reuse);
+    // What is stale counts, and what the guest's stage 1 made.
+    let mut stale = stage2(1, Features::full(0));
+    stale.store(0, S2_ROOT, 0);
+    stale.barrier(0, ISH);
+    stale.reuse_vmid(0, 7);
+    caught(&stale, Rule::Reuse);
+}
+
+/// Two tables, or a table and a block, that change places while they are live: what is missing is the break, whatever
+/// was forgotten before.
+#[test]
+fn a_live_swap_of_tables_needs_a_break() {
+    let swap = |new: u64, steps: &dyn Fn(&mut Machine)| {
+        let mut machine = el1(2, Features::full(0));
+        machine.store(0, 0x4000_4000, PAGE | (PA + 0x1000));
+        map(&mut machine, L3, PAGE | PA);
+        steps(&mut machine);
+        machine.store(0, L2, new);
+        let missing: Vec<Missing> = machine.findings().iter().map(|it| it.missing).collect();
+        missing
+    };
+    for new in [0x4000_4000 | TABLE, BLOCK | 0x9000_0000] {
+        assert_eq!(swap(new, &|_| ()), [Missing::Break], "{new:#x}");
+        let with_tlbi = |machine: &mut Machine| {
+            machine.tlbi(0, VMALLE1IS, 0);
+            machine.barrier(0, ISH);
+        };
+        assert_eq!(swap(new, &with_tlbi), [Missing::Break], "{new:#x}");
+        let broken = |machine: &mut Machine| machine.store(0, L2, 0);
+        assert_eq!(swap(new, &broken), [Missing::DsbAfterStore(0)], "{new:#x}");
+        let visible = |machine: &mut Machine| {
+            broken(machine);
+            machine.barrier(0, ISH);
+        };
+        assert_eq!(swap(new, &visible), [Missing::Tlbi], "{new:#x}");
+    }
+    let same = |machine: &mut Machine| map(machine, 0x4000_4000, PAGE | PA);
+    assert_eq!(swap(0x4000_4000 | TABLE, &same), [], "equal tables");
+}
+
 #[test]
 fn hardware_may_be_writing_the_descriptor() {
     let machine = || {

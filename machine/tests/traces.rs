@@ -316,3 +316,16 @@ fn tables_that_come_to_lead_to_themselves_are_refused_at_that_line() {
     let refused = verdict(&text).expect_err("a walk without end");
     assert!(refused.line > recursive(1).lines().count() + 8, "{refused:?}");
 }
+
+/// Stage 2's block goes, and only stage 2 is made to forget: what both stages made together meets the next block.
+#[test]
+fn a_new_block_meets_what_both_stages_made_of_the_old() {
+    let text = include_str!("../../docs/trace/stage2-both.trace");
+    let (before, _) = text.split_once("0 tlbi vmalle1is").expect("the TLBI of stage 1");
+    let line = before.lines().count() + 1;
+    for value in ["0x802007fd", "0x900007fd", "0x800007ff"] {
+        let found = verdict(&format!("{before}0 store 0x50002000 {value}\n0 dsb ish\n"));
+        assert_eq!(found, Ok(format!("V12 at line {line}")), "{value}");
+    }
+    assert_eq!(verdict(&format!("{before}0 store 0x50002000 0x800007fd\n")), Ok("clean".into()), "the same block");
+}

@@ -7,6 +7,7 @@ mod barriers;
 mod context;
 mod maintenance;
 mod ownership;
+mod release;
 mod stores;
 
 use alloc::vec::Vec;
@@ -88,6 +89,8 @@ pub struct Machine {
     findings: Vec<Finding>,
     /// Report work that was not needed.
     is_linting: bool,
+    /// Report frames that are given away while they are linked.
+    is_strict: bool,
 }
 
 impl Machine {
@@ -114,6 +117,7 @@ impl Machine {
             event: 0,
             findings: Vec::new(),
             is_linting: false,
+            is_strict: false,
         }
     }
 

@@ -210,12 +210,23 @@ impl Machine {
         finding.other = Some(new.entry);
         finding.cpus = cpus;
         finding.reason = Some(reason);
-        if is_direct {
+        if is_direct || replaced.is_some_and(|word| self.is_just_replaced(word, kept)) {
             finding.missing = Missing::Break;
         } else {
             self.explain(&mut finding);
         }
         finding
+    }
+
+    /// True when walks come to `kept` by what was stored over in `word` just now.
+    fn is_just_replaced(&self, word: u64, kept: &Side) -> bool {
+        let Some(old) = self.may().visible.old(word).last() else { return false };
+        let through = Some(Through::Word(word, old.value));
+        let mut is_found = false;
+        self.may().each_reached(kept.entry.tag, &Question { through, ..Question::of(&kept.entry) }, &mut |seen, _| {
+            is_found |= seen.route.is_through && seen.is(&kept.entry);
+        });
+        is_found
     }
 }
 

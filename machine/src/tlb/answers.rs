@@ -262,6 +262,7 @@ impl May {
                 let way = Way { page, walkers, is_current, is_through };
                 answer.leaves.push(Leaf { entry, is_untranslated, way });
                 if attributes.permissions.has(Permissions::READ) {
+                    answer.ways.push(way);
                     answer.ways_by_place.push(way);
                 }
             }

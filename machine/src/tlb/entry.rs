@@ -123,6 +123,25 @@ impl Entry {
         }
     }
 
+    /// The memory that it leads to: the next table, or all that it may output. Base-2 logarithm of the size, and the first
+    /// address.
+    pub(crate) const fn output_span(&self) -> (u8, u64) {
+        match self.body {
+            Body::Table { next, .. } => (self.granule.shift(), next),
+            Body::Leaf { output, .. } => (self.size_log2, output),
+        }
+    }
+
+    /// True when it leads to memory from `first` to `last`.
+    pub(crate) fn leads_to(&self, first: u64, last: u64) -> bool {
+        let (log2, output) = self.output_span();
+        let (low, high) = (first.wrapping_sub(output), last.wrapping_sub(output));
+        let most = bytes(log2) - 1;
+        let low = if low <= high { low } else { 0 };
+        // Members of a contiguous set that were taken out lead to nothing.
+        low <= most && (self.is_table() || self.overlaps(self.start + low, self.start + high.min(most)))
+    }
+
     /// The fault of an access to `address` that needs `needed`, if this leaf does not permit it.
     pub fn permission_fault(&self, address: u64, needed: u8) -> Option<Fault> {
         let attributes = self.attributes()?;

@@ -104,6 +104,11 @@ impl Index {
         }
     }
 
+    /// How many uses there are.
+    pub(crate) fn places(&self) -> usize {
+        self.counts.values().sum()
+    }
+
     /// True when `word` is no descriptor.
     pub(crate) fn is_plain(&self, word: u64) -> bool {
         !self.pages.contains_key(&(word >> 12))
@@ -154,6 +159,33 @@ impl May {
             let start = (it.base + (((word - it.table) / 8) << shift)) >> set << set;
             space.tag() == tag && start <= last && start + ((1 << set) - 1) >= first
         })
+    }
+
+    /// Every word that is a descriptor and says something, at each of its places: page table, level, first input address.
+    pub(crate) fn descriptors(&self) -> Vec<(SpaceId, i8, u64, u64)> {
+        let mut found = Vec::new();
+        for it in self.index.pages.values().flatten() {
+            let shift = self.space(it.space).space.geometry().slot_shift(it.level);
+            let end = it.table + u64::from(it.slots) * 8;
+            let mut word = it.table;
+            while let Some(next) = self.next_odd(word, end) {
+                found.push((it.space, it.level, next, it.base + ((next - it.table) / 8 << shift)));
+                word = next + 8;
+            }
+        }
+        found
+    }
+
+    /// The first word from `word` to before `end`, both of one page, that is, or for some walker was, odd.
+    fn next_odd(&self, word: u64, end: u64) -> Option<u64> {
+        if word >= end {
+            return None;
+        }
+        let number = (word as usize & 0xfff) / 8;
+        let odd = self.memory.page(word).and_then(|page| page.next_odd(number));
+        let odd = odd.map(|odd| word + (odd - number) as u64 * 8);
+        let old = self.visible.next_in(word, end - 8);
+        odd.into_iter().chain(old).min().filter(|next| *next < end)
     }
 
     /// True when 4 KiB of memory at `page` are, as far as is known, part of a table.
@@ -230,27 +262,21 @@ impl May {
     fn index_words(&mut self, space: SpaceId, level: i8, table: u64, count: u64, base: u64, above: Hierarchy) {
         let last = table + count * 8 - 1;
         let shift = self.space(space).space.geometry().slot_shift(level);
-        let mut word = table;
-        while word <= last {
-            let number = (word as usize & 0xfff) / 8;
-            let odd = self.memory.page(word).and_then(|page| page.next_odd(number));
-            let odd = odd.map_or(last + 1, |odd| word + (odd - number) as u64 * 8);
-            let old = self.visible.next_in(word, last);
-            word = old.map_or(odd, |old| old.min(odd));
-            if word > last {
-                return;
-            }
+        let mut next = table;
+        while let Some(word) = self.next_odd(next, last + 1) {
             let base = base + (((word - table) / 8) << shift);
-            self.index_value(space, level, self.memory.word(word), base, above);
+            self.index_value((space, level, word), self.memory.word(word), base, above);
             for at in 0..self.visible.old(word).len() {
-                self.index_value(space, level, self.visible.old(word)[at].value, base, above);
+                self.index_value((space, level, word), self.visible.old(word)[at].value, base, above);
             }
-            word += 8;
+            next = word + 8;
         }
     }
 
-    /// `value` may now be walked as a descriptor of `level` for input addresses from `base`.
-    pub(crate) fn index_value(&mut self, space: SpaceId, level: i8, value: u64, base: u64, above: Hierarchy) {
+    /// `value` at this word may now be walked as a descriptor of this level for input addresses from `base`.
+    pub(crate) fn index_value(&mut self, at: (SpaceId, i8, u64), value: u64, base: u64, above: Hierarchy) {
+        let (space, level, word) = at;
+        self.note_output(space, level, word, value, base);
         let format = self.space(space).space.format();
         match format.decode(level, value, above) {
             Descriptor::Table { next, hierarchy } => self.index_table(space, level + 1, next, base, hierarchy),

@@ -13,6 +13,7 @@ use super::entry::{Entry, SpaceId};
 use super::holders::{Cpus, Holders};
 use super::index::Index;
 use super::late::{LateFaults, Sweep, Unset};
+use super::outputs::Outputs;
 use super::passed::Passed;
 use super::paths::Paths;
 use super::question::Question;
@@ -119,6 +120,7 @@ pub struct May {
     pub(crate) index: Index,
     pub(super) answers: Answers,
     pub(super) paths: Paths,
+    pub(super) outputs: Outputs,
     /// Per CPU: stores since its last barrier that orders stores, with what they replaced.
     pub(crate) loose: BTreeMap<(u8, u64), u64>,
     /// Per CPU: stores to memory that is no table yet, ordered but not finished by its DSB, and whose walkers may not see
@@ -141,6 +143,11 @@ impl May {
     /// Entries that only a TLBI removes.
     pub fn stale(&self) -> &Stale {
         &self.stale
+    }
+
+    /// True when walks find nothing but what is written now.
+    pub(crate) fn is_up_to_date(&self) -> bool {
+        !self.stale.leads_on() && self.visible.words().next().is_none()
     }
 
     /// The page table behind a [`SpaceId`].
@@ -264,7 +271,7 @@ impl May {
     fn holders_by(&self, entry: &Entry, question: &Question) -> Holders {
         let mut holders = Holders::none();
         self.each_reached(entry.tag, question, &mut |seen, who| {
-            if matches!(seen.found, Found::Entry { entry: other, is_untranslated: false, .. } if other == *entry) {
+            if seen.is(entry) {
                 holders.merge(who);
             }
         });

@@ -9,6 +9,7 @@ pub mod holders;
 pub(crate) mod index;
 pub(crate) mod late;
 pub mod may;
+pub(crate) mod outputs;
 pub(crate) mod passed;
 mod paths;
 pub(crate) mod pieces;

@@ -37,6 +37,13 @@ pub(crate) struct Seen<'a> {
     pub(crate) route: &'a Route,
 }
 
+impl Seen<'_> {
+    /// True for this entry, where TLBs may hold it.
+    pub(crate) fn is(&self, entry: &Entry) -> bool {
+        matches!(self.found, Found::Entry { entry: other, is_untranslated: false } if other == *entry)
+    }
+}
+
 /// An entry, or the fault that stands in its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Found {

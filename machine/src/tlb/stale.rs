@@ -8,9 +8,10 @@ use alloc::vec::Vec;
 
 use super::entry::{Entry, bytes};
 use super::holders::{Cpus, Holders};
+use super::outputs::Spans;
 use super::passed::Passed;
 use super::sizes::Sizes;
-use crate::context::Tag;
+use crate::context::{Regime, Tag};
 use crate::tlbi::{Miss, Operation, Selector};
 
 /// How an entry came to be stale: for the story of a finding, never for a decision.
@@ -80,6 +81,8 @@ pub struct Stale {
     records: BTreeMap<Key, Vec<(Entry, Record)>>,
     sizes: BTreeMap<Tag, Sizes>,
     marked: BTreeMap<u8, BTreeSet<Entry>>,
+    /// Where they lead; known once that was asked.
+    outputs: Option<Spans<Key>>,
     count: usize,
 }
 
@@ -109,6 +112,28 @@ impl Stale {
     pub(crate) fn tables(&self, tag: Tag, first: u64, last: u64) -> impl Iterator<Item = &(Entry, Record)> {
         let sizes = if self.count == 0 { 0 } else { self.sizes.get(&tag).map_or(0, Sizes::used_by_tables) };
         self.overlapping_of(tag, first, last, sizes).filter(|(entry, _)| entry.is_table())
+    }
+
+    /// True when walks may go on from one of them.
+    pub(crate) fn leads_on(&self) -> bool {
+        self.sizes.iter().any(|(tag, sizes)| {
+            sizes.used_by_tables() != 0 || tag.regime == Regime::Stage2 && sizes.used() != 0
+        })
+    }
+
+    /// Entries, by their addresses, that may lead to physical `first..=last`, and perhaps others.
+    pub(crate) fn leading_to(&mut self, first: u64, last: u64) -> impl Iterator<Item = &(Entry, Record)> {
+        let records = &self.records;
+        let outputs = self.outputs.get_or_insert_with(|| {
+            let mut outputs = Spans::default();
+            for (entry, _) in records.values().flatten() {
+                let (log2, first) = entry.output_span();
+                outputs.add(log2, first, key(entry));
+            }
+            outputs
+        });
+        let keys: BTreeSet<Key> = outputs.covering(first, last).map(|it| it.2).collect();
+        keys.into_iter().filter_map(|key| records.get(&key)).flatten()
     }
 
     fn overlapping_of(&self, tag: Tag, first: u64, last: u64, sizes: u64) -> Overlapping<'_> {
@@ -144,6 +169,10 @@ impl Stale {
         let place = at.partition_point(|(other, _)| *other < entry);
         let (holders, passed) = (holders.clone(), Passed::default());
         at.insert(place, (entry, Record { holders, marks: Vec::new(), passed, origin, near: None }));
+        if let Some(outputs) = &mut self.outputs {
+            let (log2, first) = entry.output_span();
+            outputs.add(log2, first, key(&entry));
+        }
         self.sizes.entry(entry.tag).or_default().add(&entry);
         self.count += 1;
     }
@@ -280,6 +309,11 @@ impl Stale {
         at.retain(|(other, _)| other != entry);
         if at.len() == before {
             return;
+        }
+        let (log2, first) = entry.output_span();
+        let is_shared = at.iter().any(|(other, _)| other.output_span() == (log2, first));
+        if let (Some(outputs), false) = (&mut self.outputs, is_shared) {
+            outputs.remove(log2, first, key(entry));
         }
         if at.is_empty() {
             self.records.remove(&key(entry));

@@ -45,7 +45,7 @@ impl May {
         self.memory.set_word(word, value);
         self.forget_answers_of_word(word, &[old, value]);
         for place in self.places_of(word).iter() {
-            self.index_value(place.space, place.level, value, place.start, Hierarchy::default());
+            self.index_value((place.space, place.level, word), value, place.start, Hierarchy::default());
         }
     }
 
@@ -229,7 +229,7 @@ impl May {
             self.visible.store(cpu, *word, *old);
             self.forget_answers_of_word(*word, &[*old, self.memory.word(*word)]);
             for place in self.places_of(*word).iter() {
-                self.index_value(place.space, place.level, *old, place.start, Hierarchy::default());
+                self.index_value((place.space, place.level, *word), *old, place.start, Hierarchy::default());
             }
         }
         words.first().map(|(word, _)| *word)
