@@ -323,9 +323,30 @@ fn a_new_block_meets_what_both_stages_made_of_the_old() {
     let text = include_str!("../../docs/trace/stage2-both.trace");
     let (before, _) = text.split_once("0 tlbi vmalle1is").expect("the TLBI of stage 1");
     let line = before.lines().count() + 1;
-    for value in ["0x802007fd", "0x900007fd", "0x800007ff"] {
+    for value in ["0x802007fd", "0x900007fd", "0x800007c5"] {
         let found = verdict(&format!("{before}0 store 0x50002000 {value}\n0 dsb ish\n"));
         assert_eq!(found, Ok(format!("V12 at line {line}")), "{value}");
     }
     assert_eq!(verdict(&format!("{before}0 store 0x50002000 0x800007fd\n")), Ok("clean".into()), "the same block");
+}
+
+/// Frames that are linked still are told of where that is asked for, and not otherwise.
+#[test]
+fn a_strict_judge_finds_linked_frames() {
+    let told = |name: &str, is_strict: bool| {
+        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/trace").join(name));
+        let text = text.expect("a trace").replace("0 store 0x40002000 0x0", "").replace("0 store 0x40003000 0x0", "");
+        let trace = Trace::read(&text).expect("a trace");
+        let mut judge = Judge::new(&trace, false);
+        if is_strict {
+            judge.be_strict();
+        }
+        while judge.step().expect("it makes sense") {}
+        judge.findings().iter().map(|it| judge.story(it).to_string()).collect::<Vec<String>>()
+    };
+    for name in ["free-below-table-repaired.trace", "unmap-no-tlbi.trace"] {
+        assert_eq!(told(name, false), [""; 0], "{name}");
+        let stories = told(name, true);
+        assert!(stories.len() == 1 && stories[0].contains("Missing: an invalid descriptor in between"), "{name}: {stories:?}");
+    }
 }

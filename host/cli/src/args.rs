@@ -186,6 +186,9 @@ pub(crate) struct JudgeArguments {
     /// Also barriers and TLBIs that were not needed; they do not change the exit status
     #[arg(long)]
     pub(crate) lint: bool,
+    /// Also frames that are freed while a live descriptor still maps them
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// One JSON record a line, for each finding
     #[arg(long)]
     pub(crate) json: bool,

@@ -31,6 +31,9 @@ pub(crate) fn run(arguments: &JudgeArguments) -> Result<Status, Failure> {
     };
     let trace = trace.map_err(malformed)?;
     let mut judge = Judge::new(&trace, arguments.lint);
+    if arguments.strict {
+        judge.be_strict();
+    }
     let mut lines = Lines::new(trace.lines.len() as u64);
     // A line that cannot have happened ends the trace there; what was found before it is told all the same.
     let ended = loop {

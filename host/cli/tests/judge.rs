@@ -78,6 +78,11 @@ fn statuses() -> Result<(), String> {
     }
     expect(&[&bad, "--all"], 1, &["wrong-hint.trace:30: V7", "wrong-hint.trace:33: V1"])?;
     let text = fs::read_to_string(example("unmap.trace")).map_err(|error| error.to_string())?;
+    let store = "0 exchange 0x40003000 0x60000080000703 0x0 0x60000080000703";
+    let mapped = temporary("mapped.trace", &text.replace(store, "").replace("0 revoked 0x0 0xfff ---/---", ""))?;
+    expect(&[&mapped], 0, &["no rule is broken"])?;
+    expect(&[&mapped, "--strict"], 1, &["V3: given away while an entry still refers to it"])?;
+    expect(&[&example("unmap.trace"), "--strict"], 0, &["no rule is broken"])?;
     let path = temporary("needless.trace", &(text + "0 tlbi vmalle1is\n0 dsb ish\n"))?;
     expect(&[&path], 0, &["no rule is broken"])?;
     expect(

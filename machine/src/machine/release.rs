@@ -39,7 +39,8 @@ impl Machine {
         self.event += 1;
         let freed = Freed { first: address, last: address + (size_bytes - 1), owned };
         let stale = self.may.stale.leading_to(freed.first, freed.last);
-        let stale = stale.filter(|(entry, _)| freed.is_referred_to(entry)).map(|(entry, it)| (*entry, it.holders.clone()));
+        let stale =
+            stale.filter(|(entry, _)| freed.is_referred_to(entry)).map(|(entry, it)| (*entry, it.holders.clone()));
         let kept = stale.min_by(|one, other| one.0.cmp(&other.0)).or_else(|| self.walked_reference(&freed));
         let kept = kept.or_else(|| if owned == Owned::Table { self.link_to(&freed) } else { None });
         if let Some((entry, holders)) = kept {
@@ -129,7 +130,9 @@ impl Machine {
     /// A table entry that walks still find and that leads to the memory.
     fn link_to(&self, freed: &Freed) -> Option<Held> {
         let mut found = Vec::new();
-        for (space, base, level) in (freed.first >> 12..=freed.last >> 12).flat_map(|it| self.may.table_spaces(it << 12)) {
+        for (space, base, level) in
+            (freed.first >> 12..=freed.last >> 12).flat_map(|it| self.may.table_spaces(it << 12))
+        {
             let question = Question { deepest: level - 1, near: Some(space), ..Question::about(base, base) };
             let tag = self.may.space(space).space.tag();
             self.may.each_reached(tag, &question, &mut |seen, holders| note(seen, holders, freed, &mut found));

@@ -116,9 +116,9 @@ impl Stale {
 
     /// True when walks may go on from one of them.
     pub(crate) fn leads_on(&self) -> bool {
-        self.sizes.iter().any(|(tag, sizes)| {
-            sizes.used_by_tables() != 0 || tag.regime == Regime::Stage2 && sizes.used() != 0
-        })
+        self.sizes
+            .iter()
+            .any(|(tag, sizes)| sizes.used_by_tables() != 0 || tag.regime == Regime::Stage2 && sizes.used() != 0)
     }
 
     /// Entries, by their addresses, that may lead to physical `first..=last`, and perhaps others.

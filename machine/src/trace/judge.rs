@@ -62,6 +62,11 @@ impl<'t> Judge<'t> {
         Self { trace, machine, next: 0, start, ends: Vec::new(), words }
     }
 
+    /// Finds frames, too, that are freed while a live descriptor still maps them.
+    pub fn be_strict(&mut self) {
+        self.machine.be_strict();
+    }
+
     /// Lets the next line happen; false at the end.
     ///
     /// # Errors
