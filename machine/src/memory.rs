@@ -120,6 +120,40 @@ impl Memory {
     }
 }
 
+/// Memory of which some words are known; the others are zero.
+#[derive(Clone, Debug, Default)]
+pub struct KnownMemory {
+    memory: Memory,
+    /// Which are known, by page.
+    known: BTreeMap<u64, Bits>,
+}
+
+impl KnownMemory {
+    /// The word at physical `address`, a multiple of 8, holds `value`; false if what it holds was known before.
+    pub fn learn(&mut self, address: u64, value: u64) -> bool {
+        let bits = self.known.entry(address / PAGE_BYTES).or_default();
+        let (group, bit) = (slot(address) / 64, 1 << (slot(address) % 64));
+        if bits[group] & bit != 0 {
+            return false;
+        }
+        bits[group] |= bit;
+        self.memory.set_word(address, value);
+        true
+    }
+
+    /// What the word at physical `address` holds, if that is known.
+    pub fn get(&self, address: u64) -> Option<u64> {
+        let bits = self.known.get(&(address / PAGE_BYTES))?;
+        let is_known = bits[slot(address) / 64] >> (slot(address) % 64) & 1 == 1;
+        is_known.then(|| self.memory.word(address))
+    }
+
+    /// All of it.
+    pub const fn memory(&self) -> &Memory {
+        &self.memory
+    }
+}
+
 const fn slot(address: u64) -> usize {
     (address as usize / 8) % WORDS
 }

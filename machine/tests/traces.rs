@@ -120,7 +120,7 @@ fn form_is_free() {
                0X1 DSB ISH\r\n1 Free FRAME 0x2000 4096\r\n0 needs NOTHING\r\n0 free Asid 3\r\n0 free VMID 3\r\n\
                0 revoked 0 1 RW-/--- ASID 3\r\n0 tlbi 0Xd508831f";
     let read = Trace::read(odd).expect("a trace");
-    assert_eq!((read.cpus.len(), read.cpus[0].bbm, read.memory[&0x1008], read.lines.len()), (2, 2, 6, 7));
+    assert_eq!((read.cpus.len(), read.cpus[0].bbm, read.memory.get(0x1008), read.lines.len()), (2, 2, Some(6), 7));
     assert_eq!((read.lines[0].number, read.lines[0].cpu, read.comment(6)), (7, 1, Some("five")));
 }
 
@@ -347,6 +347,9 @@ fn a_strict_judge_finds_linked_frames() {
     for name in ["free-below-table-repaired.trace", "unmap-no-tlbi.trace"] {
         assert_eq!(told(name, false), [""; 0], "{name}");
         let stories = told(name, true);
-        assert!(stories.len() == 1 && stories[0].contains("Missing: an invalid descriptor in between"), "{name}: {stories:?}");
+        assert!(
+            stories.len() == 1 && stories[0].contains("Missing: an invalid descriptor in between"),
+            "{name}: {stories:?}"
+        );
     }
 }

@@ -19,6 +19,7 @@ pub(crate) use maintenance::Effect;
 use crate::context::Regime;
 use crate::event::{Event, Level};
 use crate::finding::{Finding, Rule};
+use crate::memory::Memory;
 use crate::registers::{Ets, Features, Register, Registers};
 use crate::seed::Digest;
 use crate::tlb::entry::{Entry, SpaceId};
@@ -119,6 +120,13 @@ impl Machine {
             is_linting: false,
             is_strict: false,
         }
+    }
+
+    /// The same with this in memory, which every walker sees.
+    pub fn with_memory(features: &[Features], memory: Memory) -> Self {
+        let mut machine = Self::new(features);
+        machine.may.memory = memory;
+        machine
     }
 
     /// Stores settle: once one is ordered by a barrier of its CPU, or observed by another CPU, the DSB of whoever comes after it

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use crate::barrier::Barrier;
-use crate::context::Regime;
+use crate::context::{Regime, Tag};
 use crate::finding::{Finding, Lint, Missing, Rule};
 use crate::machine::{Effect, Machine};
 use crate::tlb::entry::Entry;
@@ -84,19 +84,27 @@ impl Machine {
         if field.is_multiple_of(0x1000) {
             meant.push(shifted(0));
         }
-        let is_meant = |entry: &Entry, record: &Record| match operation.what {
-            _ if operation.is_range || field == 0 && operation.what != What::Asid => false,
-            _ if !selector.covers_context(entry.tag) => false,
-            // Why it was missed is known better.
-            _ if record.near.is_some_and(|near| near.event == event) => false,
-            What::Address | What::AddressAllAsids | What::Intermediate => {
-                meant.iter().any(|address| entry.own_start <= *address && entry.own_last() >= *address)
+        let stale = &self.may().stale;
+        // Why it was missed at this event is known better.
+        let is_open = |record: &Record| record.near.is_none_or(|near| near.event != event);
+        let tags: Vec<Tag> = stale.tags().filter(|tag| selector.covers_context(*tag)).collect();
+        let tags = tags.into_iter();
+        let found: Vec<Entry> = match operation.what {
+            _ if operation.is_range => Vec::new(),
+            What::Address | What::AddressAllAsids | What::Intermediate if field != 0 => tags
+                .flat_map(|tag| {
+                    meant.iter().flat_map(move |at| stale.overlapping(tag, *at, *at).map(move |it| (at, it)))
+                })
+                .filter(|(at, (entry, record))| entry.own_start <= **at && entry.own_last() >= **at && is_open(record))
+                .map(|(_, it)| it.0)
+                .collect(),
+            What::Asid if operand >> 48 == 0 => {
+                let has_asid = |record: &Record| record.holders.exactly(u32::from(operand as u16)) != 0;
+                let of_tags = tags.flat_map(|tag| stale.overlapping(tag, 0, u64::MAX));
+                of_tags.filter(|(_, record)| has_asid(record) && is_open(record)).map(|it| it.0).collect()
             }
-            What::Asid => operand >> 48 == 0 && record.holders.exactly(u32::from(operand as u16)) != 0,
-            _ => false,
+            _ => Vec::new(),
         };
-        let stale = self.may().stale().iter();
-        let found: Vec<Entry> = stale.filter(|(entry, record)| is_meant(entry, record)).map(|it| it.0).collect();
         let near = NearMiss { event, operation, why: Miss::Misencoded };
         for entry in found {
             self.may_mut().stale.note_near(&entry, near);
@@ -167,7 +175,7 @@ impl Machine {
     }
 
     /// The leaves that walks find for one address now: for tests and tools.
-    pub fn leaves(&self, tag: crate::context::Tag, address: u64) -> Vec<Entry> {
+    pub fn leaves(&self, tag: Tag, address: u64) -> Vec<Entry> {
         let mut leaves = Vec::new();
         self.may().each_reached(tag, &Question::about(address, address), &mut |seen, _| {
             if let Found::Entry { entry, .. } = seen.found

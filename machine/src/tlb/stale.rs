@@ -102,6 +102,11 @@ impl Stale {
         self.records.values().flatten()
     }
 
+    /// Regimes and VMIDs that there are entries of.
+    pub(crate) fn tags(&self) -> impl Iterator<Item = Tag> {
+        self.sizes.keys().copied()
+    }
+
     /// Entries of `tag` that span an address from `first` to `last`.
     pub fn overlapping(&self, tag: Tag, first: u64, last: u64) -> impl Iterator<Item = &(Entry, Record)> {
         let sizes = if self.count == 0 { 0 } else { self.sizes.get(&tag).map_or(0, Sizes::used) };
@@ -168,6 +173,8 @@ impl Stale {
         let at = self.records.entry(key(&entry)).or_default();
         let place = at.partition_point(|(other, _)| *other < entry);
         let (holders, passed) = (holders.clone(), Passed::default());
+        // Nearly all have one, and there may be many.
+        at.reserve_exact(1);
         at.insert(place, (entry, Record { holders, marks: Vec::new(), passed, origin, near: None }));
         if let Some(outputs) = &mut self.outputs {
             let (log2, first) = entry.output_span();
@@ -193,6 +200,7 @@ impl Stale {
                 }
             }
             if !mark.holders.is_empty() && !record.marks.contains(&mark) {
+                record.marks.reserve_exact(1);
                 record.marks.push(mark);
                 self.marked.entry(issuer).or_default().insert(*entry);
             }

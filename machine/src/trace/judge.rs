@@ -3,17 +3,17 @@
 //! Words that the trace reads before it writes them hold from the start what it found there. What hardware writes by itself
 //! (access flag, dirty state) shows as a difference in those bits alone, and is made up for.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::line::{Act, Of};
 use super::{Line, Malformed, Story, Trace};
-use crate::barrier::Barrier;
 use crate::context::{self, Tag};
 use crate::event::Event;
 use crate::finding::Finding;
 use crate::machine::Machine;
+use crate::memory::KnownMemory;
 use crate::registers::{HCR_E2H, HCR_VM, Register};
 
 const ACCESS_FLAG: u64 = 1 << 10;
@@ -26,7 +26,7 @@ const CONCATENATED: u64 = 16;
 /// One word of memory, as the trace tells it.
 #[derive(Clone, Debug, Default)]
 struct Word {
-    /// Every value so far: a load may be logged later than a store that it did not see.
+    /// Every value since the start: a load may be logged later than a store that it did not see.
     values: Vec<u64>,
     /// The lines that wrote it.
     writers: Vec<usize>,
@@ -38,28 +38,23 @@ pub struct Judge<'t> {
     trace: &'t Trace<'t>,
     machine: Machine,
     next: usize,
-    /// Events that were spent on the initial memory.
-    start: u64,
     /// The machine's event count after each line so far.
     ends: Vec<u64>,
+    /// What memory held before the first event.
+    initial: KnownMemory,
+    /// What was written since.
     words: BTreeMap<u64, Word>,
 }
 
 impl<'t> Judge<'t> {
     /// The machine as it is before the first event. `is_linting` finds work that was not needed, too.
     pub fn new(trace: &'t Trace<'t>, is_linting: bool) -> Self {
-        let mut machine = Machine::new(&trace.cpus);
-        let mut words: BTreeMap<u64, Word> = BTreeMap::new();
-        for (address, value) in initial(trace) {
-            machine.store(0, address, value);
-            words.entry(address).or_default().values.push(value);
-        }
-        machine.barrier(0, Barrier::DSB_SY);
+        let initial = initial(trace);
+        let mut machine = Machine::with_memory(&trace.cpus, initial.memory().clone());
         if is_linting {
             machine.lint();
         }
-        let start = machine.events();
-        Self { trace, machine, next: 0, start, ends: Vec::new(), words }
+        Self { trace, machine, next: 0, ends: Vec::new(), initial, words: BTreeMap::new() }
     }
 
     /// Finds frames, too, that are freed while a live descriptor still maps them.
@@ -103,7 +98,7 @@ impl<'t> Judge<'t> {
     /// The number of the line that an event of the machine belongs to; `None` before the first.
     pub fn line_of(&self, event: u64) -> Option<usize> {
         let at = self.ends.partition_point(|end| *end < event);
-        self.trace.lines.get(at).filter(|_| event > self.start).map(|line| line.number)
+        self.trace.lines.get(at).filter(|_| event > 0).map(|line| line.number)
     }
 
     /// A finding in words, with lines of the trace where the machine has events.
@@ -173,7 +168,8 @@ impl<'t> Judge<'t> {
 
     /// A load that saw `value`: what is there now, what was there before, or that with a bit more from hardware.
     fn load(&mut self, cpu: u8, address: u64, value: u64, number: usize) -> Result<(), String> {
-        let was_there = self.words.get(&address).is_some_and(|word| word.values.contains(&value));
+        let was_there = self.initial.get(address) == Some(value)
+            || self.words.get(&address).is_some_and(|word| word.values.contains(&value));
         if !was_there {
             self.reconcile(cpu, address, value, number)?;
         }
@@ -250,20 +246,18 @@ fn too_many_ways(table: u64) -> Result<(), String> {
 }
 
 /// What memory holds before the first event: what the trace says, and what it finds in words that it did not write.
-fn initial(trace: &Trace<'_>) -> BTreeMap<u64, u64> {
+fn initial(trace: &Trace<'_>) -> KnownMemory {
     let mut memory = trace.memory.clone();
-    let mut met: alloc::collections::BTreeSet<u64> = memory.keys().copied().collect();
+    let mut written = BTreeSet::new();
     for line in &trace.lines {
-        let (address, found) = match line.act {
-            Act::Load { address, value } => (address, Some(value)),
-            Act::Exchange { address, found, .. } => (address, Some(found)),
-            Act::Event(Event::Store { address, .. }) => (address, None),
-            _ => continue,
-        };
-        if met.insert(address)
-            && let Some(found) = found
-        {
-            memory.insert(address, found);
+        match line.act {
+            Act::Load { address, value: found } | Act::Exchange { address, found, .. } => {
+                if !written.contains(&address) {
+                    memory.learn(address, found);
+                }
+            }
+            Act::Event(Event::Store { address, .. }) => drop(written.insert(address)),
+            _ => {}
         }
     }
     memory

@@ -80,11 +80,16 @@ pub(super) fn without_mark(text: &str) -> &str {
 /// # Errors
 /// How the longest word begins.
 pub fn short(words: &[&str]) -> Result<(), String> {
-    let long = words.iter().find(|word| word.chars().nth(LONGEST_WORD).is_some());
-    long.map_or(Ok(()), |word| {
-        let begin: String = word.chars().take(16).collect();
-        Err(alloc::format!("`{begin}…`, a word of {} bytes, expected {LONGEST_WORD} at most", word.len()))
-    })
+    words.iter().copied().try_for_each(short_word)
+}
+
+/// The same for one.
+pub(super) fn short_word(word: &str) -> Result<(), String> {
+    if word.chars().nth(LONGEST_WORD).is_none() {
+        return Ok(());
+    }
+    let begin: String = word.chars().take(16).collect();
+    Err(alloc::format!("`{begin}…`, a word of {} bytes, expected {LONGEST_WORD} at most", word.len()))
 }
 
 /// Some words as a message quotes them.
@@ -94,9 +99,9 @@ fn quoted(words: &[&str]) -> String {
 }
 
 /// The words of a line.
-pub(super) fn words(line: &str) -> Vec<&str> {
+pub(super) fn words(line: &str) -> impl Iterator<Item = &str> {
     let line = line.split('#').next().unwrap_or_default();
-    line.split([' ', '\t', ',', '\r']).filter(|word| !word.is_empty()).collect()
+    line.split([' ', '\t', ',', '\r']).filter(|word| !word.is_empty())
 }
 
 pub(super) fn head(words: &[&str]) -> Result<(), String> {
@@ -144,7 +149,7 @@ pub(super) fn cpu(words: &[&str]) -> Result<(u64, Features), String> {
 /// # Errors
 /// The word that makes no sense.
 pub fn set_features(features: &mut Features, text: &str) -> Result<(), String> {
-    set_fields(features, &words(text))
+    set_fields(features, &words(text).collect::<Vec<_>>())
 }
 
 /// Sets fields of the ID registers, each once: `bbm=2`, `ttl=0`.

@@ -12,10 +12,10 @@ mod line;
 mod names;
 mod story;
 
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::memory::KnownMemory;
 use crate::registers::Features;
 
 pub use judge::Judge;
@@ -79,7 +79,7 @@ pub struct Trace<'t> {
     /// What the ID registers of each CPU announce.
     pub cpus: Vec<Features>,
     /// What memory holds before the first event.
-    pub memory: BTreeMap<u64, u64>,
+    pub memory: KnownMemory,
     /// The events, in order.
     pub lines: Vec<Line>,
     /// What whoever reads the verdict should know of the reading.
@@ -94,21 +94,11 @@ impl<'t> Trace<'t> {
     pub fn read(text: &'t str) -> Result<Self, Malformed> {
         let text = line::without_mark(text);
         let told = text.lines().map(Told::of).collect();
-        let (cpus, memory) = (Vec::new(), BTreeMap::new());
+        let (cpus, memory) = (Vec::new(), KnownMemory::default());
         let mut trace = Self { text: told, cpus, memory, lines: Vec::new(), notes: Vec::new() };
         let mut seen_head = false;
         for (number, line) in (1..).zip(text.lines()) {
-            let words = line::words(line);
-            let result = short(&words).and_then(|()| match words.as_slice() {
-                [] => Ok(()),
-                _ if !seen_head => {
-                    seen_head = true;
-                    line::head(&words)
-                }
-                [word, rest @ ..] if word.eq_ignore_ascii_case("cpu") => trace.add_cpu(rest),
-                [word, rest @ ..] if word.eq_ignore_ascii_case("memory") => trace.add_memory(rest),
-                _ => trace.add_event(number, &words),
-            });
+            let result = trace.add_line(number, line, &mut seen_head);
             result.map_err(|what| Malformed::new(number, &what))?;
         }
         let last = trace.text.len().max(1);
@@ -134,6 +124,25 @@ impl<'t> Trace<'t> {
         self.text.get(number.wrapping_sub(1)).copied().unwrap_or_default()
     }
 
+    fn add_line(&mut self, number: usize, line: &str, seen_head: &mut bool) -> Result<(), String> {
+        line::words(line).try_for_each(line::short_word)?;
+        // There may be millions of words in it: they are never all at hand.
+        let mut words = line::words(line);
+        if *seen_head && words.next().is_some_and(|it| it.eq_ignore_ascii_case("memory")) {
+            return self.add_memory(words);
+        }
+        let words: Vec<&str> = line::words(line).collect();
+        match words.as_slice() {
+            [] => Ok(()),
+            _ if !*seen_head => {
+                *seen_head = true;
+                line::head(&words)
+            }
+            [word, rest @ ..] if word.eq_ignore_ascii_case("cpu") => self.add_cpu(rest),
+            _ => self.add_event(number, &words),
+        }
+    }
+
     fn add_cpu(&mut self, words: &[&str]) -> Result<(), String> {
         if !self.lines.is_empty() {
             return Err(String::from("a `cpu` line after the first event, expected it before"));
@@ -151,22 +160,23 @@ impl<'t> Trace<'t> {
     }
 
     /// `memory ADDRESS VALUE…`: consecutive words.
-    fn add_memory(&mut self, words: &[&str]) -> Result<(), String> {
+    fn add_memory<'w>(&mut self, words: impl Iterator<Item = &'w str>) -> Result<(), String> {
         if !self.lines.is_empty() {
             return Err(String::from("a `memory` line after the first event, expected it before"));
         }
-        let [first, values @ ..] = words else {
+        let mut words = words.peekable();
+        let Some(first) = words.next() else {
             return Err(String::from("`memory`, expected `memory ADDRESS VALUE…`"));
         };
-        if values.is_empty() {
+        if words.peek().is_none() {
             return Err(String::from("`memory` without a value, expected `memory ADDRESS VALUE…`"));
         }
         let mut address = line::word_address(first)?;
-        for value in values {
+        for value in words {
             if address >= MEMORY_END {
                 return Err(alloc::format!("`{value}` would lie at {address:#x}, expected words below 2^52"));
             }
-            if self.memory.insert(address, number(value)?).is_some() {
+            if !self.memory.learn(address, number(value)?) {
                 return Err(alloc::format!("the word at {address:#x} is told twice, expected once"));
             }
             address += 8;

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use machine::barrier::Barrier;
 use machine::event::{Event, Level, Owned};
+use machine::memory::KnownMemory;
 use machine::registers::{Ets, Features, HCR_VM, Register, SCTLR_M};
 use machine::trace::{
     Act, LARGEST_TABLE, Line, MEMORY_END, MOST_CPUS, Malformed, REGISTERS, Told, Trace, find, number, printable,
@@ -128,8 +129,13 @@ struct Translation<'t, 'a> {
 impl<'t, 'a> Translation<'t, 'a> {
     fn new(text: &'t str, assumed: &'a Assumed, records: &[Record<'t>]) -> Self {
         let told = text.lines().map(|_| Told::default()).collect();
-        let trace =
-            Trace { text: told, cpus: Vec::new(), memory: BTreeMap::new(), lines: Vec::new(), notes: Vec::new() };
+        let trace = Trace {
+            text: told,
+            cpus: Vec::new(),
+            memory: KnownMemory::default(),
+            lines: Vec::new(),
+            notes: Vec::new(),
+        };
         let is_written = |register| {
             records.iter().filter(|it| it.name == "sysreg-write").any(|it| {
                 let mut it = it.clone();
@@ -252,7 +258,7 @@ impl<'t, 'a> Translation<'t, 'a> {
     fn load(&mut self, cpu: u8, line: usize, address: u64, value: u64) {
         let is_zeroed = self.zeroed.iter().any(|(first, last)| (*first..=*last).contains(&address));
         if !self.words.contains_key(&address) && is_zeroed {
-            self.trace.memory.insert(address, 0);
+            self.trace.memory.learn(address, 0);
         }
         self.words.insert(address, value);
         self.trace.lines.push(Line { number: line, cpu, act: Act::Load { address, value } });
