@@ -391,7 +391,7 @@ impl fmt::Display for Miss {
             Self::Stage2Only => "it removes stage-2 entries only, not those combined with stage 1",
             Self::Scope => "it is local to its CPU",
             Self::Feature => "a CPU without its feature (FEAT_TLBIRANGE, FEAT_XS) need not act on it",
-            Self::Misencoded => "its operand is an address that is not shifted by 12, or an ASID in the low bits",
+            Self::Misencoded => "its operand is an address that is not shifted by 12",
         })
     }
 }

@@ -7,12 +7,12 @@ mod unmapped;
 use machine::trace::{Judge, Trace};
 use unmapped::{By, Shape};
 
-/// What each frame that is given away too early is found to be.
-fn found(text: &str) -> Vec<(&'static str, u64)> {
+/// The frames that are found to be given away too early.
+fn found(text: &str) -> Vec<u64> {
     let trace = Trace::read(text).expect("a trace");
     let mut judge = Judge::new(&trace, false);
     while judge.step().expect("it makes sense") {}
-    let mut found: Vec<_> = judge.findings().iter().map(|it| (it.rule.label(), it.address)).collect();
+    let mut found: Vec<_> = judge.findings().iter().map(|it| it.address).collect();
     found.sort_unstable();
     found
 }
@@ -20,7 +20,7 @@ fn found(text: &str) -> Vec<(&'static str, u64)> {
 #[test]
 fn every_frame_is_found_in_whatever_order() {
     for shape in Shape::all(70) {
-        let frames = (0..shape.findings()).map(|frame| ("V3", 0x80_0000_0000 | frame << 12));
+        let frames = (0..shape.findings()).map(|frame| 0x80_0000_0000 | frame << 12);
         assert_eq!(found(&shape.trace()), frames.collect::<Vec<_>>(), "{shape:?}");
     }
 }

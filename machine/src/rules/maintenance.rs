@@ -74,7 +74,7 @@ impl Machine {
     }
 
     /// It selects nothing, but would if the operand had been an address that was not shifted, or shifted by the
-    /// granule's size, or had its ASID in the low bits. Only what is found later about such an entry says so: a TLBI
+    /// granule's size. Only what is found later about such an entry says so: a TLBI
     /// that is not needed may look like this by chance.
     fn note_misencoded(&mut self, selector: &Selector, operand: u64) {
         let (event, operation) = (self.events(), *selector.operation());
@@ -98,11 +98,6 @@ impl Machine {
                 .filter(|(at, (entry, record))| entry.own_start <= **at && entry.own_last() >= **at && is_open(record))
                 .map(|(_, it)| it.0)
                 .collect(),
-            What::Asid if operand >> 48 == 0 => {
-                let has_asid = |record: &Record| record.holders.exactly(u32::from(operand as u16)) != 0;
-                let of_tags = tags.flat_map(|tag| stale.overlapping(tag, 0, u64::MAX));
-                of_tags.filter(|(_, record)| has_asid(record) && is_open(record)).map(|it| it.0).collect()
-            }
             _ => Vec::new(),
         };
         let near = NearMiss { event, operation, why: Miss::Misencoded };
