@@ -148,6 +148,27 @@ impl Holders {
     }
 }
 
+/// `held` lose `holes` more members of a set; `parts` says of each holder which it lost so far.
+pub(super) fn punch(parts: &mut Vec<(Holders, u128)>, held: &Holders, holes: u128) {
+    let mut fresh = held.clone();
+    for (holders, lost) in core::mem::take(parts) {
+        let (mut both, mut rest) = (Holders::none(), holders.clone());
+        for (asid, cpus) in holders.iter() {
+            both.add(asid, cpus & held.exactly(asid));
+        }
+        rest.subtract(&both);
+        fresh.subtract(&both);
+        for (holders, lost) in [(both, lost | holes), (rest, lost)] {
+            if !holders.is_empty() {
+                parts.push((holders, lost));
+            }
+        }
+    }
+    if !fresh.is_empty() {
+        parts.push((fresh, holes));
+    }
+}
+
 impl Default for Holders {
     fn default() -> Self {
         Self::none()

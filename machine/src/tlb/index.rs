@@ -169,7 +169,7 @@ impl May {
             let end = it.table + u64::from(it.slots) * 8;
             let mut word = it.table;
             while let Some(next) = self.next_odd(word, end) {
-                found.push((it.space, it.level, next, it.base + ((next - it.table) / 8 << shift)));
+                found.push((it.space, it.level, next, it.base + (((next - it.table) / 8) << shift)));
                 word = next + 8;
             }
         }

@@ -7,7 +7,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::entry::{Entry, bytes};
-use super::holders::{Cpus, Holders};
+use super::holders::{Cpus, Holders, punch};
 use super::outputs::Spans;
 use super::passed::Passed;
 use super::sizes::Sizes;
@@ -371,27 +371,6 @@ impl<'a> Iterator for Overlapping<'a> {
                 self.range = Some(self.stale.records.range(key_of(self.tag, size, low)..=key_of(self.tag, size, high)));
             }
         }
-    }
-}
-
-/// `held` lose `holes` more members of a set; `parts` says of each holder which it lost so far.
-fn punch(parts: &mut Vec<(Holders, u128)>, held: &Holders, holes: u128) {
-    let mut fresh = held.clone();
-    for (holders, lost) in core::mem::take(parts) {
-        let (mut both, mut rest) = (Holders::none(), holders.clone());
-        for (asid, cpus) in holders.iter() {
-            both.add(asid, cpus & held.exactly(asid));
-        }
-        rest.subtract(&both);
-        fresh.subtract(&both);
-        for (holders, lost) in [(both, lost | holes), (rest, lost)] {
-            if !holders.is_empty() {
-                parts.push((holders, lost));
-            }
-        }
-    }
-    if !fresh.is_empty() {
-        parts.push((fresh, holes));
     }
 }
 

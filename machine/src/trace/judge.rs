@@ -251,14 +251,14 @@ fn initial(trace: &Trace<'_>) -> KnownMemory {
     let mut written = BTreeSet::new();
     for line in &trace.lines {
         match line.act {
-            Act::Load { address, value: found } | Act::Exchange { address, found, .. } => {
-                if !written.contains(&address) {
-                    memory.learn(address, found);
-                }
+            Act::Load { address, value: found } | Act::Exchange { address, found, .. }
+                if !written.contains(&address) =>
+            {
+                memory.learn(address, found)
             }
-            Act::Event(Event::Store { address, .. }) => drop(written.insert(address)),
-            _ => {}
-        }
+            Act::Event(Event::Store { address, .. }) => written.insert(address),
+            _ => false,
+        };
     }
     memory
 }
