@@ -5,6 +5,7 @@
 mod basic;
 mod draft;
 mod mixed;
+mod neighbours;
 mod resize;
 
 use machine::seed::Seed;
@@ -153,6 +154,13 @@ pub const ALL: &[Workload] = &[
     small("hide-and-show", "a page is hidden, and shown again", resize::hide_and_show),
     small("age-leaves", "pages lose their access flag", resize::age_leaves),
     small("clean-leaves", "pages become clean while hardware manages their dirty state", resize::clean_leaves),
+    small("pages-beside-block", "pages and the block after them become read-only", neighbours::pages_beside_block),
+    small("block-beside-page", "a block goes, and the page after it", neighbours::block_beside_page),
+    small("table-beside-page", "a table goes whole, and the page after it", neighbours::table_beside_page),
+    small("page-beside-table", "a page goes, and the table after it whole", neighbours::page_beside_table),
+    small("page-beside-split", "a page goes, and the first of a block, split in place", neighbours::page_beside_split),
+    small("last-member-not-cached", "a group's last page becomes read-only: nT", neighbours::last_member_not_cached),
+    small("first-member-not-cached", "the same of its first page", neighbours::first_member_not_cached),
     long("parked", "a block is split and a table folds while every other CPU is off the tables", resize::parked),
     long("parked-on-mixed", "the same by the one CPU that tolerates every size", resize::parked_on_mixed),
     Workload { name: "mixed", about: "random changes on every CPU", draw: mixed::draw, size: Size::Random },
