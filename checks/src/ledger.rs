@@ -53,6 +53,11 @@ impl Ledger {
         Self { pool, lock: None, root: 0, regions, synchronized: vec![0; scenario.parameters.cpus], marked: Vec::new() }
     }
 
+    /// Pages of the pool that are free.
+    pub(crate) fn free(&self) -> usize {
+        self.pool.len()
+    }
+
     /// Whether `cpu` can go on with `what`.
     pub(crate) fn is_ready(&self, cpu: u8, what: &Software) -> bool {
         match what {

@@ -31,6 +31,7 @@ pub mod schedule;
 pub mod setting;
 pub mod sharing;
 pub mod shrink;
+mod stock;
 pub mod story;
 pub mod suite;
 pub mod workloads;

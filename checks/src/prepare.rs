@@ -17,6 +17,7 @@ use crate::program::{Part, poison};
 use crate::run::{Run, Start};
 use crate::scenario::{POOL, Scenario};
 use crate::sharing::Sharing;
+use crate::stock;
 
 /// A table of zeros, and the ASID or VMID that goes with it.
 const EMPTY: u64 = 0x8_0000_0000;
@@ -94,6 +95,7 @@ impl Prepared {
 
     fn check_built(&self) -> Option<Failure> {
         let mut run = Run::new(&self.start, &[], Sharing::default());
+        stock::check(&mut run);
         look_everywhere(&mut run, &self.start.scenario);
         run.failure().cloned()
     }

@@ -47,7 +47,9 @@ fn run_as<G: Granule, R: Edited>(cpu: &Cpu<'_>, scenario: &Scenario, part: Part)
             .and_then(|table| {
                 let (reserve, open) = (Reserve::new(), Vec::new());
                 let mut editor = Editor { cpu, number, scenario, table, gather: None, reserve, open };
-                scenario.programs[number].iter().try_for_each(|step| editor.step(step))
+                let done = scenario.programs[number].iter().try_for_each(|step| editor.step(step));
+                editor.end();
+                done
             }),
     };
     if let Err(refusal) = result {
@@ -235,6 +237,12 @@ impl<'s, G: Granule, R: Edited> Editor<'s, '_, G, R> {
             Reply::Word(number) => number as usize,
             Reply::Done | Reply::Refused(_) => 0,
         }
+    }
+
+    /// Nothing stays open, and tables that were not used go back.
+    fn end(&mut self) {
+        self.finish();
+        give_back(self.cpu, &mut self.reserve);
     }
 
     fn finish(&mut self) {

@@ -13,6 +13,7 @@ use crate::prepare::{Prepared, look_everywhere};
 use crate::request::Request;
 use crate::run::{Mark, Run};
 use crate::sharing::Sharing;
+use crate::stock;
 
 /// Bounds of an exploration.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +116,10 @@ impl Search<'_> {
     fn arrive(&mut self, sleep: u8) -> Option<usize> {
         let ready = self.run.ready();
         if ready == 0 {
+            // It reads whole tables: at the first end, and at none of those that other orders lead to.
+            if self.tally.schedules == 0 {
+                stock::check(&mut self.run);
+            }
             look_everywhere(&mut self.run, &self.prepared.start.scenario);
             return None;
         }

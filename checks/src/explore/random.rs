@@ -9,6 +9,7 @@ use crate::failure::{Failure, Wrong};
 use crate::prepare::{Prepared, look_everywhere};
 use crate::run::Run;
 use crate::sharing::Sharing;
+use crate::stock;
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -101,6 +102,7 @@ fn end(prepared: &Prepared, run: &mut Run) -> Option<Failure> {
         let event = run.host().machine().events();
         return Some(Failure { wrong: Wrong::Machine(stray), cpu: 0, event });
     }
+    stock::check(run);
     look_everywhere(run, &prepared.start.scenario);
     run.failure().cloned()
 }

@@ -161,6 +161,7 @@ pub const ALL: &[Workload] = &[
     small("page-beside-split", "a page goes, and the first of a block, split in place", neighbours::page_beside_split),
     small("last-member-not-cached", "a group's last page becomes read-only: nT", neighbours::last_member_not_cached),
     small("first-member-not-cached", "the same of its first page", neighbours::first_member_not_cached),
+    long("tables-side-by-side", "more tables go than a gather keeps, as one range", neighbours::tables_side_by_side),
     long("parked", "a block is split and a table folds while every other CPU is off the tables", resize::parked),
     long("parked-on-mixed", "the same by the one CPU that tolerates every size", resize::parked_on_mixed),
     Workload { name: "mixed", about: "random changes on every CPU", draw: mixed::draw, size: Size::Random },

@@ -1,5 +1,6 @@
-//! Neighbours of unlike shapes that one gather forgets.
+//! Neighbours of unlike shapes that one gather forgets, and more of them than it holds.
 
+use machine::syndrome::AccessKind;
 use vmsa::{LeafSize, Level};
 
 use super::draft::Draft;
@@ -68,4 +69,16 @@ fn member_not_cached(draft: &mut Draft, member: impl Fn(u64) -> u64) {
     let page = member(group);
     let change = draft.read_only(region, page..page + 1);
     draft.edit(region, vec![change], Permit::NotCached, &[group - 1, 0]);
+}
+
+/// More tables go than a gather keeps, side by side, which it forgets as one range.
+pub(super) fn tables_side_by_side(draft: &mut Draft) {
+    draft.set_pool(64);
+    let (block, count) = (draft.block(), 18);
+    draft.is_near = false;
+    let leaves: Vec<_> = (0..count).map(|number| (number * block..number * block + 1, PAGE)).collect();
+    let region = draft.region(&leaves);
+    let changes = (0..count).map(|number| draft.unmap(region, number * block..(number + 1) * block)).collect();
+    draft.edit(region, changes, Permit::None, &[0, (count - 1) * block]);
+    draft.access(0, region, 16 * block, AccessKind::Read);
 }
