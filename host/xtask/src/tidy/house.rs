@@ -19,7 +19,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // share; and the seed of a run.
     room("vmsa", 6_500, &[]),
     room("seed", 200, &[]),
-    room("machine", 15_000, &["seed"]),
+    room("machine", 16_500, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
     room("pagetable", 11_000, &["vmsa"]),
