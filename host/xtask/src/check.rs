@@ -1,4 +1,4 @@
-//! `cargo xtask check`: builds the crate `checks`, `litmus`, `zoo` or `code`, and hands everything over to it.
+//! `cargo xtask check`: builds the crate `checks`, `litmus`, `zoo`, `code` or `logic`, and hands everything over to it.
 
 use std::{ffi::OsString, process::Stdio};
 
@@ -21,6 +21,8 @@ pub(crate) const LITMUS: Check = Check { flag: "--litmus", package: "litmus" };
 pub(crate) const ZOO: Check = Check { flag: "--zoo", package: "zoo" };
 /// The kernel's machine code. It needs the kernel.
 pub(crate) const CODE: Check = Check { flag: "--code", package: "code" };
+/// Mutants of logic.
+pub(crate) const LOGIC: Check = Check { flag: "--logic-mutants", package: "logic" };
 
 impl Check {
     /// What cargo is asked for. The profile unwinds, because mutated code is abandoned half-way.
@@ -32,7 +34,7 @@ impl Check {
 /// Entry of `cargo xtask check`. Its help is its own.
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     let has = |name: &str| arguments.iter().any(|argument| argument == name);
-    let asked: Vec<Check> = [LITMUS, ZOO, CODE].into_iter().filter(|check| has(check.flag)).collect();
+    let asked: Vec<Check> = [LITMUS, ZOO, CODE, LOGIC].into_iter().filter(|check| has(check.flag)).collect();
     let check = match &asked[..] {
         [] => &ENGINE,
         [check] => check,

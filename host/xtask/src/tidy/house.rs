@@ -40,6 +40,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("guests", 2_400, &["vmsa", "pagetable", "kerncore", "moncore", "hardware", "seed"]),
     room("cli", 8_500, &["vmsa", "pagetable", "image", "machine", "terminal"]),
     room("zoo", 2_200, &["checks", "machine", "terminal"]),
+    room("logic", 2_100, &["seed", "terminal"]),
     room("xtask", 9_500, &[]),
     room("bench", 3_300, &["vmsa", "pagetable", "seed"]),
 ];

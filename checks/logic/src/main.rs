@@ -1,0 +1,131 @@
+//! `cargo xtask check --logic-mutants`: changes what the sources decide, and sees whether a test notices. See `help.txt`.
+//!
+//! ```text
+//! sources ──finder──▶ sites ──copy──▶ one build ──run──▶ which test passes which site ──hunt──▶ verdicts ──▶ report
+//! ```
+#![forbid(unsafe_code)]
+
+mod build;
+mod changes;
+mod copy;
+mod equivalents;
+mod finder;
+mod hunt;
+mod mutants;
+mod operators;
+mod report;
+mod run;
+mod sites;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use build::Program;
+use clap::Parser;
+use copy::Copy;
+use hunt::Verdict;
+use mutants::Mutant;
+use report::Report;
+use run::Test;
+use sites::Site;
+use terminal::{Ending, Watch, counted, print};
+
+/// The crates that are mutated.
+const CRATES: [&str; 3] = ["engine/vmsa", "engine/pagetable", "machine"];
+
+/// What a person asked for.
+#[derive(Parser)]
+#[command(name = "logic", override_help = include_str!("help.txt"))]
+struct Options {
+    #[arg(long, value_name = "N")]
+    sample: Option<usize>,
+    #[arg(long, value_name = "S", default_value_t = 0, requires = "sample")]
+    seed: u64,
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    #[arg(long, conflicts_with = "json")]
+    list: bool,
+    #[arg(long)]
+    json: bool,
+    #[arg(long)]
+    check: bool,
+}
+
+fn main() -> ExitCode {
+    terminal::run(|options: Options| run(&options))
+}
+
+/// The folder of the workspace.
+fn workspace() -> Result<PathBuf, String> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.ancestors().nth(2).map(Path::to_path_buf).ok_or_else(|| "there is no workspace".into())
+}
+
+fn run(options: &Options) -> Result<Ending, String> {
+    let (start, workspace) = (Instant::now(), workspace()?);
+    let told = |error: io::Error| format!("{}: {error}", copy::FOLDER);
+    let copy = Copy::new(&workspace, &CRATES).map_err(told)?;
+    let texts = copy.sources(&workspace).map_err(told)?;
+    let mut sites = Vec::new();
+    for (path, text) in texts.iter().filter(|(path, _)| mutants::is_in_scope(path)) {
+        sites.extend(finder::find(path, text)?);
+    }
+    let active = build::settle(&copy, &texts, &sites)?;
+    let mut chosen = mutants::all(&sites, &active);
+    let rows = equivalents::parse(equivalents::LIST)?;
+    equivalents::hold(&rows, &chosen, &sites)?;
+    let all = chosen.len();
+    choose(options, &mut chosen, &sites)?;
+    if options.list {
+        let line = |it: &Mutant| format!("{}\t{}\n", it.name, mutants::key(it, &sites)[1..].join("\t"));
+        print(chosen.iter().map(line).collect::<String>());
+        return Ok(Ending::Clean);
+    }
+    let programs = build::programs(&copy, options.check)?;
+    let tests = record(&programs, &copy, sites.len())?;
+    let listed = equivalents::find(&rows, &chosen, &sites);
+    let verdicts = hunt(&chosen, &sites, &programs, &tests)?;
+    let report = Report { sites: &sites, mutants: &chosen, verdicts: &verdicts, listed: &listed, rows: &rows };
+    print(if options.json { report.json() } else { report.tell() });
+    if !options.json {
+        let (hunted, tests, time) = (chosen.len(), counted(tests.len() as u64, "test"), start.elapsed().as_secs());
+        print(format_args!("{hunted} of {all} mutants of {} sites, by {tests}, in {time} s\n", sites.len()));
+    }
+    Ok(Ending::of(report.is_good()))
+}
+
+fn record(programs: &[Program], copy: &Copy, sites: usize) -> Result<Vec<Test>, String> {
+    let names = run::names(programs)?;
+    let watch = Watch::new("tests without a mutant", names.len() as u64);
+    let tests = run::record(programs, &names, &copy.root, sites, &|test| watch.step(test.into()));
+    watch.finish();
+    tests
+}
+
+fn hunt(mutants: &[Mutant], sites: &[Site], programs: &[Program], tests: &[Test]) -> Result<Vec<Verdict>, String> {
+    let (watch, alive) = (Watch::new("mutants of logic", mutants.len() as u64), AtomicUsize::new(0));
+    let verdicts = hunt::hunt(mutants, sites, programs, tests, &|verdict| {
+        let lives = usize::from(matches!(verdict, Verdict::Lives | Verdict::NotRun));
+        let alive = alive.fetch_add(lives, Ordering::Relaxed) + lives;
+        watch.step(format!("{} mutants, {alive} alive", mutants.len()));
+    });
+    watch.finish();
+    verdicts
+}
+
+/// Those that were asked for.
+fn choose(options: &Options, mutants: &mut Vec<Mutant>, sites: &[Site]) -> Result<(), String> {
+    if let Some(text) = &options.only {
+        mutants.retain(|it| it.name.contains(text));
+        if mutants.is_empty() {
+            return Err(format!("no mutant's name has `{text}` in it (see --list)"));
+        }
+    }
+    if let Some(count) = options.sample {
+        mutants::sample(mutants, sites, count, options.seed);
+    }
+    Ok(())
+}
