@@ -170,6 +170,8 @@ mod tests {
             assert_eq!(attributes(field << 53).execute(), execute);
         }
         assert_eq!(attributes(0b11 << 8).shareability(), 3);
+        let full = attributes(u64::MAX);
+        assert_eq!((full.memory_attributes(), full.shareability(), full.execute()), (0xf, 3, Execute::Privileged));
     }
 
     /// MemAttr without and with HCR_EL2.FWB.
