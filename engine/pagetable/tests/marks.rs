@@ -231,3 +231,63 @@ fn members_before_the_one_that_has_a_group_with_a_hole_dissolved_get_no_mark_of_
         }
     });
 }
+
+/// Memory in which nobody else writes.
+struct Alone(Memory);
+
+impl Platform for Alone {
+    fn load(&self, slot: Slot) -> Descriptor {
+        self.0.load(slot)
+    }
+
+    fn store(&self, slot: Slot, descriptor: Descriptor) {
+        self.0.store(slot, descriptor);
+    }
+
+    fn exchange(&self, slot: Slot, _: Descriptor, _: Descriptor) -> Result<(), Descriptor> {
+        panic!("an exchange at {slot:?}, where no hardware marks anything");
+    }
+
+    fn maintain(&self, operation: Maintenance) {
+        panic!("{operation:?}, where no TLB holds anything");
+    }
+}
+
+#[test]
+fn tables_that_nobody_walks_are_stored_to_and_need_no_order() {
+    let platform = Alone(Memory::default());
+    let geometry = Geometry::<Granule4K>::stage2(40, Level::L1, Layout::Bits48).unwrap();
+    let regime = Stage2 { vmid: 7, tlb: TlbFeatures::default(), hardware_updates: HardwareUpdates::DirtyState };
+    let mut table = PageTable::offline_at(&platform, geometry, regime, PhysAddr::new(0x7000_0000)).unwrap();
+    let (to, largest) = (PhysAddr::new(0x8_0000_0000), LeafSize::LARGEST);
+    let part = pages(BLOCK + PAGE, BLOCK + 2 * PAGE);
+    let changes = [
+        Change::Map { from: pages(0, BLOCKS * BLOCK), to, attributes: clean(), largest },
+        Change::Protect { from: part.clone(), set: Stage2Attributes::WRITE, clear: Stage2Attributes::empty() },
+        Change::Hide { from: part.clone() },
+        Change::Show { from: part.clone() },
+        Change::Unmap { from: pages(0, BLOCKS * BLOCK) },
+    ];
+    for one in changes {
+        let (mut reserve, list) = (Reserve::new(), [one]);
+        let plan = table.plan(&list, None).unwrap();
+        platform.0.supply::<Granule4K>(&mut reserve, plan.tables_needed());
+        let mut gather = plan.gather();
+        plan.with(&mut reserve).unwrap().apply(&mut gather);
+        let _ = gather.finish(&platform);
+        while reserve.take(&platform).is_some() {}
+    }
+}
+
+/// DBM is cleared and set again: hardware manages the dirty state afterwards as it did before.
+#[test]
+fn a_group_whose_dirty_state_is_still_managed_stays_one() {
+    let census = Census::new(Tolerance::new(BbmLevel::Level3, false));
+    with_group(|machine, table| {
+        let set = Stage2Attributes::DBM | Stage2Attributes::XN1;
+        let protect = Change::Protect { from: pages(0, BLOCKS * BLOCK), set, clear: Stage2Attributes::DBM };
+        change(machine, table, &[protect], census.tolerated().as_ref()).unwrap();
+        let leaf = table.view().translate(IntermediateAddr::new(START)).unwrap();
+        assert_eq!((leaf.size, leaf.descriptor.bits() & set.bits()), (LeafSize::group(Level::L2), set.bits()));
+    });
+}
