@@ -16,14 +16,14 @@ use crate::sites::Site;
 /// Builds until which all that does not compile is found; more are a mistake of the generator's.
 const ROUNDS: usize = 40;
 /// The crates whose tests hunt.
-const HUNTERS: [&str; 6] = ["vmsa", "pagetable", "machine", "checks", "zoo", "litmus"];
+const HUNTERS: [&str; 6] = ["vellum-vmsa", "vellum-pagetable", "machine", "checks", "zoo", "litmus"];
 /// Their tests that do not: they build programs.
 const OTHERS: [&str; 2] = ["checks command", "checks/litmus command"];
 /// How our crates are optimized: enough for millions of events, and no more, as most are built for many tests.
 const OURS: [(&str, u8); 8] = [
     ("mutant", 2),
-    ("vmsa", 1),
-    ("pagetable", 1),
+    ("vellum-vmsa", 1),
+    ("vellum-pagetable", 1),
     ("machine", 2),
     ("checks", 1),
     ("a64", 1),
@@ -53,7 +53,8 @@ pub(crate) fn settle(copy: &Copy, texts: &[(String, String)], sites: &[Site]) ->
     for round in 1..=ROUNDS {
         let active: Vec<bool> = (0..sites.len()).map(|site| !rejected.contains(&site)).collect();
         let files = copy.mutate(texts, sites, &active).map_err(|error| format!("{}: {error}", copy.root.display()))?;
-        let call = ["check", "--keep-going", "--all-features", "-p", "vmsa", "-p", "pagetable", "-p", "machine"];
+        let call =
+            ["check", "--keep-going", "--all-features", "-p", "vellum-vmsa", "-p", "vellum-pagetable", "-p", "machine"];
         let (messages, is_built) = cargo(copy, &call)?;
         if is_built {
             return Ok(active);

@@ -1,4 +1,4 @@
-//! Which pages does a guest write? `cargo run -p pagetable --example dirty_log`.
+//! Which pages does a guest write? `cargo run -p vellum-pagetable --example dirty_log`.
 //!
 //! A hypervisor of one virtual machine, on any host: its memory is a pool of this process, and its guest writes by asking
 //! stage 2. Comments tell what stands there in a hypervisor.
@@ -8,8 +8,10 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::ops::Range;
 
-use pagetable::{Change, HardwareUpdates, Licence, PageTable, Platform, Refusal, Reserve, Slot, Stage2, TlbFeatures};
-use vmsa::{
+use vellum_pagetable::{
+    Change, HardwareUpdates, Licence, PageTable, Platform, Refusal, Reserve, Slot, Stage2, TlbFeatures,
+};
+use vellum_vmsa::{
     Descriptor, Geometry, Granule, Granule4K, IntermediateAddr, Layout, LeafSize, Level, Maintenance, PhysAddr,
     Stage2Attributes, Stage2Memory, TlbiOp,
 };

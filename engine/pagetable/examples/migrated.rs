@@ -1,12 +1,12 @@
-//! An identity map as `aarch64-paging` makes it, made with this crate: `cargo run -p pagetable --example migrated`.
+//! An identity map as `aarch64-paging` makes it, made with this crate: `cargo run -p vellum-pagetable --example migrated`.
 //!
 //! `docs/migrating-from-aarch64-paging.md` goes through it line by line.
 
 use std::error::Error;
 use std::ops::ControlFlow;
 
-use pagetable::{Change, El1, HardwareUpdates, Licence, Memory, PageTable, Reserve, Scope, TlbFeatures};
-use vmsa::{AddressHalf, Geometry, Granule4K, Layout, LeafSize, Meaning, PhysAddr, Stage1Attributes, VirtAddr};
+use vellum_pagetable::{Change, El1, HardwareUpdates, Licence, Memory, PageTable, Reserve, Scope, TlbFeatures};
+use vellum_vmsa::{AddressHalf, Geometry, Granule4K, Layout, LeafSize, Meaning, PhysAddr, Stage1Attributes, VirtAddr};
 
 fn main() -> Result<(), Box<dyn Error>> {
     // In a kernel, its own platform: see examples/own_kernel.rs.

@@ -1,12 +1,12 @@
-//! A platform for one's own kernel, and what is done with it: `cargo run -p pagetable --example own_kernel`.
+//! A platform for one's own kernel, and what is done with it: `cargo run -p vellum-pagetable --example own_kernel`.
 //!
 //! It runs on any host: its memory is a pool of this process. Comments tell what stands there in a kernel.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use pagetable::{Change, El1, HardwareUpdates, Licence, PageTable, Platform, Reserve, Scope, Slot, TlbFeatures};
-use vmsa::{
+use vellum_pagetable::{Change, El1, HardwareUpdates, Licence, PageTable, Platform, Reserve, Scope, Slot, TlbFeatures};
+use vellum_vmsa::{
     AddressHalf, Descriptor, Geometry, Granule, Granule4K, Layout, LeafSize, Maintenance, PhysAddr, Stage1Attributes,
     VirtAddr,
 };

@@ -13,6 +13,8 @@
 #![forbid(unsafe_code)]
 #[cfg(feature = "alloc")]
 extern crate alloc;
+/// The words of the architecture that the signatures here use.
+pub extern crate vellum_vmsa as vmsa;
 
 mod apply;
 mod change;

@@ -1,7 +1,7 @@
 //! What a system of many CPUs tolerates: what its weakest does, whoever comes first.
 
-use pagetable::{Census, Tolerance};
-use vmsa::BbmLevel;
+use vellum_pagetable::{Census, Tolerance};
+use vellum_vmsa::BbmLevel;
 
 /// Every CPU there can be.
 fn cpus() -> impl Iterator<Item = Tolerance> {

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{DATA, KERNEL, each_licence};
-use pagetable::{Change, Memory, PageTable, Platform, Refusal, Reserve, Slot, Step};
-use vmsa::{
+use vellum_pagetable::{Change, Memory, PageTable, Platform, Refusal, Reserve, Slot, Step};
+use vellum_vmsa::{
     AddressHalf, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level, PhysAddr,
     Stage1Attributes, VirtAddr,
 };

@@ -1,6 +1,6 @@
 //! Entry points for what nobody made on purpose: each takes any bytes, must return, and must not panic.
 //!
-//! `VELLUM_FUZZ_SECONDS=60 cargo test --release -p pagetable --test fuzz` gives each a minute, `VELLUM_FUZZ_SEED=N` repeats
+//! `VELLUM_FUZZ_SECONDS=60 cargo test --release -p vellum-pagetable --test fuzz` gives each a minute, `VELLUM_FUZZ_SEED=N` repeats
 //! one turn.
 
 mod common;
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use common::random::Bytes;
 use common::regimes::Drawn;
-use pagetable::{
+use seed::Seed;
+use vellum_pagetable::{
     Census, Change, El1, El2, El2And0, HardwareUpdates, Licence, PageTable, Platform, Refusal, Reserve, Slot, Stage2,
     Summary, TlbFeatures, Tolerance,
 };
-use seed::Seed;
-use vmsa::{
+use vellum_vmsa::{
     Address, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level,
     Maintenance, PhysAddr,
 };
@@ -31,7 +31,7 @@ struct Turn(&'static str, u64);
 impl Drop for Turn {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("repeat with VELLUM_FUZZ_SEED={} cargo test -p pagetable --test fuzz {}", self.1, self.0);
+            eprintln!("repeat with VELLUM_FUZZ_SEED={} cargo test -p vellum-pagetable --test fuzz {}", self.1, self.0);
         }
     }
 }

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{MIB, live_4k, map, read_only};
-use pagetable::{Census, Memory, Step, Tolerance};
-use vmsa::{BbmLevel, LeafSize, Maintenance, TlbiOp};
+use vellum_pagetable::{Census, Memory, Step, Tolerance};
+use vellum_vmsa::{BbmLevel, LeafSize, Maintenance, TlbiOp};
 
 /// The level hint of a TLBI by address or by range.
 fn hint(op: TlbiOp, operand: u64) -> u64 {

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{MIB, change, live_4k, map};
-use pagetable::{Change, Licence, Memory, Platform};
-use vmsa::{Descriptor, LeafSize, Stage1Attributes, VirtAddr};
+use vellum_pagetable::{Change, Licence, Memory, Platform};
+use vellum_vmsa::{Descriptor, LeafSize, Stage1Attributes, VirtAddr};
 
 fn range(from: u64, bytes: u64) -> core::ops::Range<VirtAddr> {
     VirtAddr::new(from)..VirtAddr::new(from + bytes)

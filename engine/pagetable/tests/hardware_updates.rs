@@ -5,8 +5,8 @@ mod common;
 
 use common::guest::{GUEST, guest_memory, range, shape};
 use common::{DATA, KERNEL, MIB, Table, change, each_licence, leaves, live, live_at};
-use pagetable::{Change, El1, HardwareUpdates, Licence, Memory, Platform, Reserve, Slot, Stage2};
-use vmsa::{Descriptor, Granule4K, Layout, LeafSize, PhysAddr, Stage1Attributes, Stage2Attributes, VirtAddr};
+use vellum_pagetable::{Change, El1, HardwareUpdates, Licence, Memory, Platform, Reserve, Slot, Stage2};
+use vellum_vmsa::{Descriptor, Granule4K, Layout, LeafSize, PhysAddr, Stage1Attributes, Stage2Attributes, VirtAddr};
 
 const AT: u64 = 2 * MIB;
 const PAGE: u64 = 0x1000;
@@ -125,7 +125,7 @@ fn members_of_a_group_get_no_right_to_write_where_dbm_means_nothing() {
 fn a_remap_to_what_is_there_leaves_the_marks_of_hardware() {
     let clean = DATA | Stage1Attributes::DBM | Stage1Attributes::READ_ONLY;
     let young = clean.difference(Stage1Attributes::AF);
-    for size in LeafSize::all(vmsa::PageSize::Size4K, Layout::Bits48).filter(|size| size.level.number() > 1) {
+    for size in LeafSize::all(vellum_vmsa::PageSize::Size4K, Layout::Bits48).filter(|size| size.level.number() > 1) {
         for attributes in [clean, young] {
             for mark in [Stage1Attributes::AF.bits(), READ_ONLY] {
                 let memory = Memory::default();

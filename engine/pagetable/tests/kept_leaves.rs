@@ -3,8 +3,8 @@
 mod common;
 
 use common::{MIB, PLAIN_KERNEL, change, live};
-use pagetable::{Change, Licence, Memory, Refusal, Reserve};
-use vmsa::{Granule4K, Layout, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
+use vellum_pagetable::{Change, Licence, Memory, Refusal, Reserve};
+use vellum_vmsa::{Granule4K, Layout, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
 
 fn range(from: u64, bytes: u64) -> core::ops::Range<VirtAddr> {
     VirtAddr::new(from)..VirtAddr::new(from + bytes)

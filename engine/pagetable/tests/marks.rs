@@ -4,11 +4,11 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use pagetable::{
+use vellum_pagetable::{
     Census, Change, HardwareUpdates, Licence, Memory, PageTable, Platform, Refusal, Reserve, Slot, Stage2, TlbFeatures,
     Tolerance,
 };
-use vmsa::{
+use vellum_vmsa::{
     BbmLevel, Descriptor, Geometry, Granule4K, IntermediateAddr, Layout, LeafSize, Level, Maintenance, PhysAddr,
     Stage2Attributes, Stage2Memory,
 };

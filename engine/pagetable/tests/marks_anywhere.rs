@@ -10,11 +10,11 @@ use common::each_licence;
 use common::regimes::Drawn;
 use common::tlbi::Watched;
 use common::walkers::{Beside, Walkers};
-use pagetable::{
+use vellum_pagetable::{
     Change, El1, HardwareUpdates, Licence, Memory, PageTable, Platform, Reserve, Slot, Stage2, Step, Summary,
     TlbFeatures, View,
 };
-use vmsa::{Descriptor, Granule, Granule4K, Layout, LeafSize, Level, Maintenance, Meaning, PhysAddr};
+use vellum_vmsa::{Descriptor, Granule, Granule4K, Layout, LeafSize, Level, Maintenance, Meaning, PhysAddr};
 
 const AF: u64 = 1 << 10;
 const DBM: u64 = 1 << 51;

@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 
-use pagetable::{
+use vellum_pagetable::{
     Census, Change, El1, HardwareUpdates, Memory, PageTable, Platform, Reserve, Scope, Slot, Step, TlbFeatures,
     Tolerance,
 };
-use vmsa::{
+use vellum_vmsa::{
     AddressHalf, BbmLevel, Descriptor, Geometry, Granule4K, Layout, LeafSize, Level, Maintenance, PhysAddr,
     Stage1Attributes, VirtAddr,
 };

@@ -10,11 +10,11 @@ use std::ops::ControlFlow;
 use common::{
     DATA, GIB, KERNEL, MIB, PLAIN_KERNEL, Table, change, each_licence, leaves, live, live_4k, map, read_only, unmap,
 };
-use pagetable::{
+use vellum_pagetable::{
     Census, Change, El1, HardwareUpdates, Licence, Memory, Platform, Refusal, Reserve, Scope, Slot, Step, Summary,
     Tolerance,
 };
-use vmsa::{
+use vellum_vmsa::{
     BbmLevel, Descriptor, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level, Maintenance, Meaning,
     PhysAddr, Stage1Attributes, TlbiOp, VirtAddr,
 };

@@ -14,12 +14,12 @@ use common::groups::check_groups;
 use common::regimes::Drawn;
 use common::tlbi::Watched;
 use common::walkers::{Beside, Walkers};
-use pagetable::{
+use proptest::prelude::*;
+use vellum_pagetable::{
     Census, Change, El1, El2, El2And0, HardwareUpdates, Licence, Memory, PageTable, Refusal, Reserve, Stage2, Step,
     TlbFeatures, Tolerance,
 };
-use proptest::prelude::*;
-use vmsa::{
+use vellum_vmsa::{
     Address, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level,
     Meaning, PhysAddr,
 };

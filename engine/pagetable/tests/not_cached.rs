@@ -3,8 +3,8 @@
 mod common;
 
 use common::{live_4k, map};
-use pagetable::{Census, Change, Memory, Reserve, Step, Tolerance};
-use vmsa::{BbmLevel, LeafSize, Level, Maintenance, Stage1Attributes, VirtAddr};
+use vellum_pagetable::{Census, Change, Memory, Reserve, Step, Tolerance};
+use vellum_vmsa::{BbmLevel, LeafSize, Level, Maintenance, Stage1Attributes, VirtAddr};
 
 fn range(from: u64, bytes: u64) -> core::ops::Range<VirtAddr> {
     VirtAddr::new(from)..VirtAddr::new(from + bytes)

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{DATA, GIB, MIB, change, each_licence, leaves, live_4k, map};
-use pagetable::{Change, Memory, Refusal};
-use vmsa::{LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
+use vellum_pagetable::{Change, Memory, Refusal};
+use vellum_vmsa::{LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
 
 /// A change that changes nothing on part of a live block must not resize it.
 #[test]

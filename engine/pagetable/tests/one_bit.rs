@@ -6,10 +6,12 @@ use common::regimes::Drawn;
 use common::tlbi::Watched;
 use common::walkers::{Beside, Walkers};
 use common::{Table, change, leaves, live_at};
-use pagetable::{
+use vellum_pagetable::{
     Change, El1, El2, El2And0, HardwareUpdates, Licence, Memory, Platform, Regime, Slot, Stage2, Step, TlbFeatures,
 };
-use vmsa::{Descriptor, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level, Maintenance, PhysAddr};
+use vellum_vmsa::{
+    Descriptor, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level, Maintenance, PhysAddr,
+};
 
 const AF: u64 = 1 << 10;
 const DBM: u64 = 1 << 51;

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{DATA, MIB, live_4k, map, unmap};
-use pagetable::{Census, Change, Licence, Memory, Reserve, Slot, Step, Tolerance};
-use vmsa::{BbmLevel, Granule4K, LeafSize, Maintenance, PhysAddr, Stage1Attributes, VirtAddr};
+use vellum_pagetable::{Census, Change, Licence, Memory, Reserve, Slot, Step, Tolerance};
+use vellum_vmsa::{BbmLevel, Granule4K, LeafSize, Maintenance, PhysAddr, Stage1Attributes, VirtAddr};
 
 fn range(from: u64, bytes: u64) -> core::ops::Range<VirtAddr> {
     VirtAddr::new(from)..VirtAddr::new(from + bytes)

@@ -6,10 +6,10 @@ use common::regimes::Drawn;
 use common::tlbi::Watched;
 use common::walkers::{Beside, Walkers};
 use common::{DATA, GIB, KERNEL, MIB, live_4k, live_at, map, read_only, unmap};
-use pagetable::{
+use vellum_pagetable::{
     Census, Change, El1, HardwareUpdates, Licence, Memory, Reserve, Stage2, Summary, TlbFeatures, Tolerance,
 };
-use vmsa::{BbmLevel, Granule4K, Layout, LeafSize, PhysAddr, VirtAddr};
+use vellum_vmsa::{BbmLevel, Granule4K, Layout, LeafSize, PhysAddr, VirtAddr};
 
 /// More than a gather holds of anything, twice.
 const MANY: u64 = 40;

@@ -9,8 +9,10 @@ use common::regimes::Drawn;
 use common::tlbi::Watched;
 use common::walkers::{Beside, Walkers};
 use common::{DATA, change, each_licence, leaves};
-use pagetable::{Change, El1, Gather, HardwareUpdates, Licence, Memory, PageTable, Reserve, Stage2, TlbFeatures};
-use vmsa::{Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level, PhysAddr};
+use vellum_pagetable::{
+    Change, El1, Gather, HardwareUpdates, Licence, Memory, PageTable, Reserve, Stage2, TlbFeatures,
+};
+use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level, PhysAddr};
 
 /// What stands on one side of a boundary.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -9,10 +9,10 @@ use std::ops::ControlFlow;
 
 use common::{GIB, KERNEL, MIB, PLAIN_KERNEL, map, read_only, unmap};
 use expect_test::{Expect, expect};
-use pagetable::{Census, Change, El1, Licence, Memory, PageTable, Rehearsal, Reserve, Slot, Step, Tolerance};
-use vmsa::ptdump::{Naming, Ptdump};
-use vmsa::registers::MemoryTypes;
-use vmsa::{
+use vellum_pagetable::{Census, Change, El1, Licence, Memory, PageTable, Rehearsal, Reserve, Slot, Step, Tolerance};
+use vellum_vmsa::ptdump::{Naming, Ptdump};
+use vellum_vmsa::registers::MemoryTypes;
+use vellum_vmsa::{
     AddressHalf, BbmLevel, Descriptor, Geometry, Granule4K, Layout, LeafSize, Meaning, Stage1Attributes, VirtAddr,
 };
 

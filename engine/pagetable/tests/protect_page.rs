@@ -3,8 +3,10 @@
 mod common;
 
 use common::{DATA, KERNEL, MIB, Table, live_4k, map};
-use pagetable::{Change, El1, HardwareUpdates, Memory, PageTable, Refusal, Reserve, Step};
-use vmsa::{AddressHalf, Geometry, Granule, Granule4K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr};
+use vellum_pagetable::{Change, El1, HardwareUpdates, Memory, PageTable, Refusal, Reserve, Step};
+use vellum_vmsa::{
+    AddressHalf, Geometry, Granule, Granule4K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr,
+};
 
 const PAGE: u64 = 0x1000;
 

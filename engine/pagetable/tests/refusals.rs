@@ -4,8 +4,8 @@ mod common;
 
 use common::{GIB, KERNEL, MIB, map, read_only, unmap};
 use expect_test::{Expect, expect};
-use pagetable::{Change, El1, Memory, PageTable, Platform, Reserve, Slot};
-use vmsa::{
+use vellum_pagetable::{Change, El1, Memory, PageTable, Platform, Reserve, Slot};
+use vellum_vmsa::{
     AddressHalf, Descriptor, Geometry, Granule4K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr,
 };
 

@@ -5,10 +5,10 @@ mod common;
 use common::guest::{FULL, GUEST, map, range, shape, write_protect};
 use common::{DATA, GIB, KERNEL, MIB, change, live, live_at};
 use expect_test::{Expect, expect};
-use pagetable::{
+use vellum_pagetable::{
     Change, El2, El2And0, HardwareUpdates, Licence, Memory, Refusal, Regime, Scope, Stage2, Step, TlbFeatures,
 };
-use vmsa::{Granule4K, Layout, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
+use vellum_vmsa::{Granule4K, Layout, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
 
 const HYPERVISOR: El2 = El2 { tlb: FULL, hardware_updates: HardwareUpdates::None };
 

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use common::{DATA, KERNEL, each_licence};
-use pagetable::{Change, El1, Licence, Memory, PageTable, Platform, Refusal, Rehearsal, Reserve};
-use vmsa::{
+use vellum_pagetable::{Change, El1, Licence, Memory, PageTable, Platform, Refusal, Rehearsal, Reserve};
+use vellum_vmsa::{
     AddressHalf, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level, PhysAddr,
     Stage1Attributes, VirtAddr,
 };

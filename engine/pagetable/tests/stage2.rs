@@ -5,8 +5,10 @@ mod common;
 use common::guest::{FULL, GUEST, guest_memory, map, range, shape, write_protect};
 use common::{GIB, KERNEL, MIB, ROOT, change, each_licence, leaves, live_at};
 use expect_test::expect;
-use pagetable::{Change, El2, HardwareUpdates, Licence, Memory, PageTable, Platform, Refusal, Reserve, Slot, Stage2};
-use vmsa::{
+use vellum_pagetable::{
+    Change, El2, HardwareUpdates, Licence, Memory, PageTable, Platform, Refusal, Reserve, Slot, Stage2,
+};
+use vellum_vmsa::{
     AddressHalf, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, IntermediateAddr, Layout, LeafSize,
     Level, PhysAddr, Stage2Attributes, Stage2Memory,
 };

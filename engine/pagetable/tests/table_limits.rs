@@ -3,8 +3,8 @@
 mod common;
 
 use common::{MIB, change, live_4k, map};
-use pagetable::{Census, Change, Memory, Platform, Tolerance};
-use vmsa::{BbmLevel, Descriptor, LeafSize, Level, Stage1Attributes, TableAttributes, VirtAddr};
+use vellum_pagetable::{Census, Change, Memory, Platform, Tolerance};
+use vellum_vmsa::{BbmLevel, Descriptor, LeafSize, Level, Stage1Attributes, TableAttributes, VirtAddr};
 
 fn range(from: u64, bytes: u64) -> core::ops::Range<VirtAddr> {
     VirtAddr::new(from)..VirtAddr::new(from + bytes)

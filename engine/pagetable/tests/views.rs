@@ -8,8 +8,8 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use common::{DATA, GIB, KERNEL, MIB, each_licence, live_4k, map, unmap};
-use pagetable::{Change, El1, Licence, Memory, PageTable, Platform, Refusal, Reserve, Slot, View};
-use vmsa::{
+use vellum_pagetable::{Change, El1, Licence, Memory, PageTable, Platform, Refusal, Reserve, Slot, View};
+use vellum_vmsa::{
     AddressHalf, Descriptor, Geometry, Granule, Granule4K, Layout, LeafSize, Maintenance, Meaning, PhysAddr, VirtAddr,
 };
 

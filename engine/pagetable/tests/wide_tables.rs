@@ -3,8 +3,8 @@
 mod common;
 
 use common::{DATA, KERNEL};
-use pagetable::{Change, El1, Memory, PageTable, Reserve};
-use vmsa::{AddressHalf, Geometry, Granule4K, Layout, LeafSize, PhysAddr, VirtAddr};
+use vellum_pagetable::{Change, El1, Memory, PageTable, Reserve};
+use vellum_vmsa::{AddressHalf, Geometry, Granule4K, Layout, LeafSize, PhysAddr, VirtAddr};
 
 /// Above 2^48 there is memory on machines with 52 bits of physical address, whatever layout a page table has.
 const WIDE: u64 = 1 << 48;

@@ -78,7 +78,7 @@ impl<G: Granule> Geometry<G> {
     /// More than 48 bits need LPA2 descriptors at 4 KiB and 16 KiB, and FEAT_LVA at 64 KiB, which the caller has checked.
     ///
     /// ```
-    /// use vmsa::{AddressHalf, Geometry, GeometryError, Granule4K, Layout, Level};
+    /// use vellum_vmsa::{AddressHalf, Geometry, GeometryError, Granule4K, Layout, Level};
     ///
     /// let kernel = Geometry::<Granule4K>::new(48, Layout::Bits48, AddressHalf::Upper)?;
     /// assert_eq!((kernel.start(), kernel.base()), (Level::L0, 0xffff_0000_0000_0000));
@@ -118,7 +118,7 @@ impl<G: Granule> Geometry<G> {
     /// 16 KiB level 0. Which of these a CPU has is told by [`crate::IdRegisters::has_stage2_shape`].
     ///
     /// ```
-    /// use vmsa::{Geometry, Granule4K, GeometryError, Layout, Level};
+    /// use vellum_vmsa::{Geometry, Granule4K, GeometryError, Layout, Level};
     ///
     /// let guest = Geometry::<Granule4K>::stage2(40, Level::L1, Layout::Bits48)?;
     /// assert_eq!((guest.root_tables(), guest.root_bytes()), (2, 0x2000));

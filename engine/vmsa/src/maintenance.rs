@@ -166,8 +166,8 @@ const fn address_field(address: u64) -> u64 {
 /// The operand of a TLBI by virtual address: ASID 63:48, TTL 47:44, VA\[55:12\] 43:0.
 ///
 /// ```
-/// use vmsa::maintenance::{LevelHint, Maintenance, TlbiOp, operand_by_address};
-/// use vmsa::{Layout, Level, PageSize};
+/// use vellum_vmsa::maintenance::{LevelHint, Maintenance, TlbiOp, operand_by_address};
+/// use vellum_vmsa::{Layout, Level, PageSize};
 ///
 /// let hint = LevelHint::leaf(PageSize::Size64K, Layout::Bits48, Level::L3);
 /// let operand = operand_by_address(7, hint, 0x1_2345_0000);

@@ -36,8 +36,8 @@ pub struct Naming {
 /// Merges entries into lines and writes them to `out`.
 ///
 /// ```
-/// use vmsa::ptdump::{Naming, Ptdump};
-/// use vmsa::{Descriptor, Layout, Level, registers::MemoryTypes};
+/// use vellum_vmsa::ptdump::{Naming, Ptdump};
+/// use vellum_vmsa::{Descriptor, Layout, Level, registers::MemoryTypes};
 ///
 /// let naming = Naming { start: Level::L1, layout: Layout::Bits48, memory: MemoryTypes::COMMON, shareability: 3 };
 /// let mut dump = Ptdump::new(String::new(), naming, &[]);

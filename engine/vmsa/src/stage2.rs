@@ -76,7 +76,7 @@ impl Stage2Attributes {
     /// The bits of MemAttr that give `memory`; `None` if there are none that do. `forces_write_back` is HCR_EL2.FWB (D8.6.6).
     ///
     /// ```
-    /// use vmsa::{Stage2Attributes, Stage2Memory};
+    /// use vellum_vmsa::{Stage2Attributes, Stage2Memory};
     ///
     /// let bits = |memory, fwb| Stage2Attributes::with_memory(memory, fwb).map(|attributes| attributes.bits());
     /// assert_eq!(bits(Stage2Memory::WriteBack, false), Some(0b1111 << 2));

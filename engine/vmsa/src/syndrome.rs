@@ -7,7 +7,7 @@ use crate::Level;
 /// The value of ESR_ELx.
 ///
 /// ```
-/// let syndrome = vmsa::Syndrome::new(0x9600_004f);
+/// let syndrome = vellum_vmsa::Syndrome::new(0x9600_004f);
 /// assert_eq!(syndrome.to_string(), "data abort, permission fault, level 3, on a write");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -32,7 +32,7 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
 /// Builds the static program and returns where it is.
 pub(crate) fn build() -> Result<PathBuf, Failure> {
     ensure_target(TARGET)?;
-    let mut command = cargo::cargo(&["build", "--quiet", "--release", "--package", "cli", "--target", TARGET]);
+    let mut command = cargo::cargo(&["build", "--quiet", "--release", "--package", "vellum", "--target", TARGET]);
     command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");
     let flags = "-Clink-self-contained=yes -Ctarget-feature=+crt-static -Cstrip=symbols";
     command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", flags);

@@ -1,6 +1,6 @@
 //! What contiguous groups must be.
 
-use vmsa::{Descriptor, Granule, Level, PhysAddr};
+use vellum_vmsa::{Descriptor, Granule, Level, PhysAddr};
 
 use super::regimes::Drawn;
 

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
-use pagetable::{Change, HardwareUpdates, Stage2, TlbFeatures};
-use vmsa::{Geometry, Granule4K, IntermediateAddr, Layout, LeafSize, Level, PhysAddr, Stage2Attributes, Stage2Memory};
+use vellum_pagetable::{Change, HardwareUpdates, Stage2, TlbFeatures};
+use vellum_vmsa::{
+    Geometry, Granule4K, IntermediateAddr, Layout, LeafSize, Level, PhysAddr, Stage2Attributes, Stage2Memory,
+};
 
 pub(crate) const FULL: TlbFeatures = TlbFeatures { range: true, level_hints: true, repeat: false };
 pub(crate) const GUEST: Stage2 = Stage2 { vmid: 7, tlb: FULL, hardware_updates: HardwareUpdates::None };

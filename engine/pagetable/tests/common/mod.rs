@@ -11,11 +11,11 @@ pub(crate) mod walkers;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
-use pagetable::{
+use vellum_pagetable::{
     Census, Change, El1, HardwareUpdates, Licence, Memory, PageTable, Regime, Reserve, Scope, Step, TlbFeatures,
     Tolerance,
 };
-use vmsa::{
+use vellum_vmsa::{
     Address, AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Layout, LeafSize, Meaning, PhysAddr,
     Stage1Attributes, VirtAddr,
 };

@@ -1,7 +1,7 @@
 //! What tests that draw at random must know of each regime.
 
-use pagetable::{El1, El2, El2And0, HardwareUpdates, Regime, Scope, Stage2, TlbFeatures};
-use vmsa::{AddressHalf, Geometry, Granule, Layout, Level, Stage1Attributes, Stage2Attributes};
+use vellum_pagetable::{El1, El2, El2And0, HardwareUpdates, Regime, Scope, Stage2, TlbFeatures};
+use vellum_vmsa::{AddressHalf, Geometry, Granule, Layout, Level, Stage1Attributes, Stage2Attributes};
 
 /// A regime that tests draw.
 pub(crate) trait Drawn: Regime + std::fmt::Debug {

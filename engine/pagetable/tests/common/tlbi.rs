@@ -1,7 +1,7 @@
 //! What a TLBI reaches, read off its name and operand by the manual (D8.17), not by the code that made them.
 
-use pagetable::{El1, El2, El2And0, Regime, Scope, Stage2};
-use vmsa::{Geometry, Granule, Layout, PageSize, TlbiOp};
+use vellum_pagetable::{El1, El2, El2And0, Regime, Scope, Stage2};
+use vellum_vmsa::{Geometry, Granule, Layout, PageSize, TlbiOp};
 
 /// Whose entries a page table's are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

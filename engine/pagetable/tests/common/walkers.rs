@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use pagetable::{HardwareUpdates, Memory, PageTable, Slot, Step};
-use vmsa::maintenance::{Barrier, BarrierAccess};
-use vmsa::{Descriptor, Granule, Level, Maintenance, Meaning, PhysAddr};
+use vellum_pagetable::{HardwareUpdates, Memory, PageTable, Slot, Step};
+use vellum_vmsa::maintenance::{Barrier, BarrierAccess};
+use vellum_vmsa::{Descriptor, Granule, Level, Maintenance, Meaning, PhysAddr};
 
 use super::tlbi::{Reach, Shape, Tag, Watched};
 

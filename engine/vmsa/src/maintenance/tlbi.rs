@@ -125,7 +125,7 @@ impl fmt::Debug for TlbiOp {
 ///         [$((stringify!($name), concat!("sys #", $op1, ", c", $crn, ", c", $crm, ", #", $op2)),)*]
 ///     };
 /// }
-/// let table = vmsa::for_each_tlbi!(instructions 8);
+/// let table = vellum_vmsa::for_each_tlbi!(instructions 8);
 /// assert!(table.contains(&("VAE1IS", "sys #0, c8, c3, #1")));
 /// ```
 #[macro_export]

@@ -12,8 +12,8 @@ use crate::{Geometry, Granule, Layout, Level, PageSize, PhysAddr};
 /// The fields of VTCR_EL2 that this project sets and reads (D23.2.220). Walks are inner shareable and write-back.
 ///
 /// ```
-/// use vmsa::registers::{Stage2Control, encode_vttbr};
-/// use vmsa::{Geometry, Granule4K, Layout, Level, PhysAddr};
+/// use vellum_vmsa::registers::{Stage2Control, encode_vttbr};
+/// use vellum_vmsa::{Geometry, Granule4K, Layout, Level, PhysAddr};
 ///
 /// // 40 bits of intermediate address from two tables at level 1; outputs of 48 bits, VMIDs of 16.
 /// let geometry = Geometry::<Granule4K>::stage2(40, Level::L1, Layout::Bits48).unwrap();

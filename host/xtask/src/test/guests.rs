@@ -31,7 +31,7 @@ pub(super) fn outside(say: Say<'_>) -> Outcome {
 }
 
 fn run(variables: &[(&'static str, PathBuf)], say: Say<'_>) -> Outcome {
-    let words = ["test", "--release", "--package", "cli", "--test", "guests"];
+    let words = ["test", "--release", "--package", "vellum", "--test", "guests"];
     let arguments: Vec<String> = words.iter().map(|word| word.to_string()).collect();
     let (output, has_succeeded) = steps::cargo_output(&arguments, variables, say);
     let counted = libtest::count(&output, has_succeeded);

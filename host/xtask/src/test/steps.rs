@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn crates_for_bare_metal_are_checked_for_bare_metal() {
         let steps = all(&cargo::sample(&[
-            ("vmsa", "/v/engine/vmsa/Cargo.toml", &[]),
+            ("vellum-vmsa", "/v/engine/vmsa/Cargo.toml", &[]),
             ("hardware", "/v/bare/hardware/Cargo.toml", &[]),
             ("kernel", "/v/bare/kernel/Cargo.toml", &[]),
             ("xtask", "/v/host/xtask/Cargo.toml", &[]),
@@ -202,7 +202,7 @@ mod tests {
         let bare = "--package hardware --package kernel";
         let host = "--exclude hardware --exclude kernel";
         assert_eq!(arguments("clippy host"), format!("clippy --workspace --all-targets {host} -- -D warnings"));
-        assert_eq!(arguments("clippy bare"), format!("clippy {target} --package vmsa {bare} -- -D warnings"));
+        assert_eq!(arguments("clippy bare"), format!("clippy {target} --package vellum-vmsa {bare} -- -D warnings"));
         assert_eq!(arguments("host tests"), format!("test --workspace --no-fail-fast {host}"));
         assert_eq!(arguments("doc"), format!("doc --no-deps {target} {bare}"));
     }

@@ -54,6 +54,7 @@ pub(crate) fn arrows(manifest: Manifest<'_>, package: &Package, rooms: &[Room], 
     let mut found = Vec::new();
     for dependency in &package.dependencies {
         let used = dependency.name.as_str();
+        let written = dependency.rename.as_deref().unwrap_or(used);
         let is_for_tests = dependency.kind == DependencyKind::Development && house::FOR_TESTS.contains(&used);
         if used == name || is_for_tests {
             continue;
@@ -67,7 +68,7 @@ pub(crate) fn arrows(manifest: Manifest<'_>, package: &Package, rooms: &[Room], 
         };
         if let Some(expected) = expected {
             found.push(
-                manifest.finding(manifest.place_of(used), format!("`{name}` uses `{used}`, expected {expected}")),
+                manifest.finding(manifest.place_of(written), format!("`{name}` uses `{used}`, expected {expected}")),
             );
         }
     }
@@ -164,7 +165,7 @@ mod tests {
 
     const GOOD: &str = "[package]\nname = \"a\"\nversion.workspace = true\nedition.workspace = true\n\
                         rust-version.workspace = true\nlicense.workspace = true\n\n[lints]\nworkspace = true\n\n\
-                        [dependencies]\nvmsa.workspace = true\nb = { workspace = true, features = [\"x\"] }\n";
+                        [dependencies]\nvellum-vmsa.workspace = true\nb = { workspace = true, features = [\"x\"] }\n";
 
     fn lines(found: Vec<Finding>) -> Vec<String> {
         found.iter().map(Finding::to_string).collect()
@@ -186,7 +187,7 @@ mod tests {
             ("license.workspace = true\n", "", "m/Cargo.toml:1: `license` of its own"),
             ("[lints]\nworkspace = true\n", "", "m/Cargo.toml:1: lints of its own"),
             ("[lints]\nworkspace = true", "[lints.rust]\nmissing_docs = \"allow\"", "m/Cargo.toml:8: lints of its own"),
-            ("vmsa.workspace = true", "vmsa = \"1\"", "m/Cargo.toml:12: `vmsa` of dependencies"),
+            ("vellum-vmsa.workspace = true", "vellum-vmsa = \"1\"", "m/Cargo.toml:12: `vellum-vmsa` of dependencies"),
             ("workspace = true, features", "version = \"1\", features", "m/Cargo.toml:13: `b` of dependencies"),
             (
                 "[dependencies]",
@@ -207,7 +208,7 @@ mod tests {
         assert_eq!(with("path = \".\", features = [\"x\"]"), [""; 0]);
         assert_eq!(with("path = \".\", version = \"1\"").len(), 1);
         assert_eq!(with("path = \"../b\"").len(), 1);
-        assert_eq!(arrow_lines("engine/vmsa/Cargo.toml", "vmsa", &[("vmsa", Some("dev"))]), [""; 0]);
+        assert_eq!(arrow_lines("engine/vmsa/Cargo.toml", "vellum-vmsa", &[("vellum-vmsa", Some("dev"))]), [""; 0]);
     }
 
     #[test]
@@ -222,24 +223,28 @@ mod tests {
 
     fn arrow_lines(path: &str, name: &str, dependencies: &[(&str, Option<&str>)]) -> Vec<String> {
         let package = &cargo::sample(&[(name, path, dependencies)]).packages[0];
-        let text =
-            "[package]\n\n[dependencies]\nvmsa.workspace = true\nmachine.workspace = true\nrand.workspace = true\n";
-        lines(arrows(Manifest { path, text }, package, house::ROOMS, &["vmsa", "machine", "pagetable", "seed"]))
+        let text = "[package]\n\n[dependencies]\nvellum-vmsa.workspace = true\nmachine.workspace = true\nrand.workspace = true\n";
+        lines(arrows(
+            Manifest { path, text },
+            package,
+            house::ROOMS,
+            &["vellum-vmsa", "machine", "vellum-pagetable", "seed"],
+        ))
     }
 
     #[test]
     fn arrows_are_on_the_list() {
         let path = "engine/pagetable/Cargo.toml";
-        let good = [("vmsa", None), ("bitflags", None), ("proptest", Some("dev")), ("seed", Some("dev"))];
-        assert_eq!(arrow_lines(path, "pagetable", &good), [""; 0]);
+        let good = [("vellum-vmsa", None), ("bitflags", None), ("proptest", Some("dev")), ("seed", Some("dev"))];
+        assert_eq!(arrow_lines(path, "vellum-pagetable", &good), [""; 0]);
         for (used, kind, expected) in [
-            ("machine", None, ":5: `pagetable` uses `machine`, expected only `vmsa`"),
-            ("machine", Some("dev"), ":5: `pagetable` uses `machine`, expected only `vmsa`"),
-            ("seed", None, ":1: `pagetable` uses `seed`, expected only `vmsa`"),
-            ("rand", None, ":6: `pagetable` uses `rand`, expected only `bitflags` from outside"),
-            ("rand", Some("build"), ":6: `pagetable` uses `rand`, expected only `bitflags` from outside"),
+            ("machine", None, ":5: `vellum-pagetable` uses `machine`, expected only `vellum-vmsa`"),
+            ("machine", Some("dev"), ":5: `vellum-pagetable` uses `machine`, expected only `vellum-vmsa`"),
+            ("seed", None, ":1: `vellum-pagetable` uses `seed`, expected only `vellum-vmsa`"),
+            ("rand", None, ":6: `vellum-pagetable` uses `rand`, expected only `bitflags` from outside"),
+            ("rand", Some("build"), ":6: `vellum-pagetable` uses `rand`, expected only `bitflags` from outside"),
         ] {
-            let found = arrow_lines(path, "pagetable", &[(used, kind)]);
+            let found = arrow_lines(path, "vellum-pagetable", &[(used, kind)]);
             assert_eq!(found, [format!("{path}{expected}")]);
         }
     }
@@ -247,8 +252,11 @@ mod tests {
     #[test]
     fn outside_the_engine_other_parts_are_free() {
         assert_eq!(arrow_lines("host/xtask/Cargo.toml", "xtask", &[("rand", None)]), [""; 0]);
-        let found = arrow_lines("host/xtask/Cargo.toml", "xtask", &[("vmsa", None)]);
-        assert_eq!(found, ["host/xtask/Cargo.toml:4: `xtask` uses `vmsa`, expected only nothing of the workspace"]);
+        let found = arrow_lines("host/xtask/Cargo.toml", "xtask", &[("vellum-vmsa", None)]);
+        assert_eq!(
+            found,
+            ["host/xtask/Cargo.toml:4: `xtask` uses `vellum-vmsa`, expected only nothing of the workspace"]
+        );
     }
 
     #[test]

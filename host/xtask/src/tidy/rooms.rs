@@ -104,8 +104,8 @@ mod tests {
         let root = crate::cargo::workspace();
         assert_eq!(missing(&root, &all), []);
         assert_eq!(missing(&root.join("nowhere"), &all).len(), house::ASSEMBLY.len() + house::UNSAFE.len());
-        let less: Vec<&str> = all.iter().copied().filter(|name| *name != "vmsa").collect();
-        assert!(missing(&root, &less)[0].text.starts_with("`vmsa` is no crate"));
+        let less: Vec<&str> = all.iter().copied().filter(|name| *name != "vellum-vmsa").collect();
+        assert!(missing(&root, &less)[0].text.starts_with("`vellum-vmsa` is no crate"));
     }
 
     #[test]
