@@ -1,9 +1,10 @@
-//! Every developer command: `cargo xtask run`, `test`, `check`, `bench`, `tidy`, `fetch`, `dist`.
+//! Every developer command: `cargo xtask run`, `test`, `check`, `bench`, `tidy`, `api`, `fetch`, `dist`.
 //!
 //! Standard output carries only what was asked for (the kernel's text, a test's result); whatever else there is to
 //! say goes to standard error, one line each.
 #![forbid(unsafe_code)]
 
+mod api;
 mod bench;
 mod boot;
 mod cargo;
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
 fn dispatch(arguments: &[OsString]) -> Result<Status, Failure> {
     let Some((command, rest)) = arguments.split_first() else {
         return Err(Failure::bad_input(
-            "no command given; commands are run, test, check, bench, tidy, fetch and dist (see cargo xtask --help)",
+            "no command given; commands are run, test, check, bench, tidy, api, fetch and dist (see cargo xtask --help)",
         ));
     };
     match command.to_str() {
@@ -45,11 +46,12 @@ fn dispatch(arguments: &[OsString]) -> Result<Status, Failure> {
         Some("check") => check::main(rest),
         Some("bench") => bench::main(rest),
         Some("tidy") => tidy::main(rest),
+        Some("api") => api::main(rest),
         Some("fetch") => fetch::main(rest),
         Some("dist") => dist::main(rest),
         Some("--help" | "-h" | "help") => Ok(help::show(help::OVERVIEW)),
         _ => Err(Failure::bad_input(format!(
-            "no command `{}`; commands are run, test, check, bench, tidy, fetch and dist (see cargo xtask --help)",
+            "no command `{}`; commands are run, test, check, bench, tidy, api, fetch and dist (see cargo xtask --help)",
             command.display()
         ))),
     }

@@ -9,7 +9,7 @@ use std::{
 use cargo_metadata::{Metadata, Package};
 
 use super::{Outcome, Say, guests, libtest, linux};
-use crate::{cargo, check, tidy, toolchain::ensure_target};
+use crate::{api, cargo, check, tidy, toolchain::ensure_target};
 
 /// A step and its work.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ enum Work {
     /// The kernel's machine code on the simulated machine.
     Code,
     Tidy,
+    /// What the published crates offer, and that they can be published.
+    Published,
 }
 
 /// All steps, in the order in which they find fault soonest.
@@ -58,6 +60,7 @@ pub(crate) fn all(metadata: &Metadata) -> Vec<Step> {
     add("zoo", Work::Cargo(vec![owned(&check::ZOO.call())]));
     add("code", Work::Code);
     add("doc", Work::Cargo(vec![owned(&doc_host), owned(&doc_bare)]));
+    add("published", Work::Published);
     add("linux", Work::Guests(guests::linux));
     add("monitored linux", Work::Guests(linux::monitored));
     add("outside", Work::Guests(guests::outside));
@@ -68,6 +71,7 @@ pub(crate) fn all(metadata: &Metadata) -> Vec<Step> {
 pub(crate) fn run(step: &Step, say: Say<'_>) -> Outcome {
     match &step.work {
         Work::Tidy => tidy(),
+        Work::Published => published(say),
         Work::Guests(tests) => tests(say),
         Work::Code => code(say),
         Work::Tests(arguments) => {
@@ -102,6 +106,22 @@ fn code(say: Say<'_>) -> Outcome {
     let (output, has_succeeded) =
         cargo_output(&owned(&[&check::CODE.call()[..], &["--kernel", &elf]].concat()), &[], say);
     if has_succeeded { Outcome::passed("") } else { Outcome::failed(output) }
+}
+
+/// Packages what is published, and compares what it offers with the record.
+fn published(say: Say<'_>) -> Outcome {
+    let names = owned(&api::PUBLISHED);
+    let package = with_each("--package", &names);
+    let (output, has_succeeded) =
+        cargo_output(&owned(&[&["package", "--allow-dirty"], &package[..]].concat()), &[], say);
+    if !has_succeeded {
+        return Outcome::failed(output);
+    }
+    match api::differences() {
+        Ok(lines) if lines.is_empty() => Outcome::passed(""),
+        Ok(lines) => Outcome::failed(format!("{lines}(cargo xtask api --write puts this on record)\n")),
+        Err(failure) => Outcome::stopped("published", failure),
+    }
 }
 
 fn tidy() -> Outcome {
@@ -196,7 +216,7 @@ mod tests {
         let arguments = |name: &str| match &steps.iter().find(|step| step.name == name).expect("the step").work {
             Work::Cargo(calls) => calls.last().expect("a call").join(" "),
             Work::Tests(arguments) => arguments.join(" "),
-            Work::Tidy | Work::Code | Work::Guests(_) => String::new(),
+            Work::Tidy | Work::Published | Work::Code | Work::Guests(_) => String::new(),
         };
         let target = "--target aarch64-unknown-none-softfloat";
         let bare = "--package hardware --package kernel";
