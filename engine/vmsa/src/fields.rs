@@ -5,14 +5,18 @@
 mod control;
 mod descriptor;
 mod identification;
+mod permission;
 mod translation;
 
 pub use control::{HCR_EL2, PAR_EL1_FAULT, PAR_EL1_SUCCESS, SCTLR_EL1};
-pub use descriptor::{STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF, STAGE2_TABLE};
+pub use descriptor::{
+    STAGE1_INDIRECT_LEAF, STAGE1_LEAF, STAGE1_TABLE, STAGE2_INDIRECT_LEAF, STAGE2_LEAF, STAGE2_TABLE,
+};
 pub use identification::{
     ID_AA64ISAR0_EL1, ID_AA64MMFR0_EL1, ID_AA64MMFR1_EL1, ID_AA64MMFR2_EL1, ID_AA64MMFR3_EL1, ID_AA64MMFR4_EL1,
     ID_AA64PFR0_EL1, MIDR_EL1,
 };
+pub use permission::{PIR_EL1, PIRE0_EL1, POR_EL0, POR_EL1, S2PIR_EL2, S2POR_EL1};
 pub use translation::{MAIR_EL1, TCR_EL1, TCR_EL2, TCR2_EL1, TTBR0_EL1, TTBR1_EL1, VTCR_EL2, VTTBR_EL2};
 
 /// A register, or another 64-bit word, as its fields.
@@ -87,7 +91,7 @@ impl Field {
 
 impl Register {
     /// Every register here. PAR_EL1 is two: its other fields depend on bit 0.
-    pub const ALL: [&'static Self; 20] = [
+    pub const ALL: [&'static Self; 26] = [
         &TCR_EL1,
         &TCR2_EL1,
         &TCR_EL2,
@@ -96,6 +100,12 @@ impl Register {
         &TTBR1_EL1,
         &VTTBR_EL2,
         &MAIR_EL1,
+        &PIR_EL1,
+        &PIRE0_EL1,
+        &POR_EL0,
+        &POR_EL1,
+        &S2PIR_EL2,
+        &S2POR_EL1,
         &SCTLR_EL1,
         &HCR_EL2,
         &PAR_EL1_SUCCESS,
@@ -115,10 +125,38 @@ impl Register {
         self.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name))
     }
 
+    /// The field of this name, for a constant of its own: one that is not there does not compile.
+    ///
+    /// ```
+    /// use vellum_vmsa::fields::{Field, TCR_EL1};
+    ///
+    /// const IPS: Field = TCR_EL1.the("IPS");
+    /// assert_eq!((IPS.low, IPS.get(5 << 32)), (32, 5));
+    /// ```
+    pub const fn the(&self, name: &str) -> Field {
+        let mut index = 0;
+        while index < self.fields.len() {
+            if is_same(self.fields[index].name, name) {
+                return self.fields[index];
+            }
+            index += 1;
+        }
+        panic!("the register has no field of this name")
+    }
+
     /// The bits of `word` that belong to no field.
     pub fn unnamed(&self, word: u64) -> u64 {
         self.fields.iter().fold(word, |rest, field| rest & !field.mask())
     }
+}
+
+const fn is_same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut place = 0;
+    while place < one.len() && place < other.len() && one[place] == other[place] {
+        place += 1;
+    }
+    place == one.len() && place == other.len()
 }
 
 /// A field of one bit that says yes or no.
@@ -149,7 +187,8 @@ mod tests {
     use super::*;
 
     fn tables() -> impl Iterator<Item = &'static Register> {
-        Register::ALL.into_iter().chain([&STAGE1_LEAF, &STAGE1_TABLE, &STAGE2_LEAF, &STAGE2_TABLE])
+        let indirect = [&STAGE1_INDIRECT_LEAF, &STAGE2_INDIRECT_LEAF];
+        Register::ALL.into_iter().chain([&STAGE1_LEAF, &STAGE1_TABLE, &STAGE2_LEAF, &STAGE2_TABLE]).chain(indirect)
     }
 
     #[test]

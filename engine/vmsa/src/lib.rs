@@ -17,9 +17,11 @@ mod leaf;
 mod level;
 pub mod maintenance;
 mod midr;
+mod permissions;
 pub mod ptdump;
 pub mod registers;
 mod reserved;
+mod rights;
 mod stage2;
 mod syndrome;
 
@@ -33,6 +35,8 @@ pub use leaf::LeafSize;
 pub use level::Level;
 pub use maintenance::{Barrier, Maintenance, TlbiOp};
 pub use midr::Midr;
+pub use permissions::{Indirection, Overlay, PermissionControl, Permissions, permission_index, with_permission_index};
+pub use rights::Rights;
 pub use stage2::{Execute, Stage2Attributes, Stage2Memory};
 pub use syndrome::{ExceptionClass, FaultStatus, Syndrome};
 

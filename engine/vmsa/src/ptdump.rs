@@ -4,12 +4,13 @@
 //! ---[ Linear Mapping start ]---
 //! 0xffff000000000000-0xffff000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL-TAGGED
 //! ```
-//! A [`Ptdump`] is fed every entry in order, empty ones included, and merges runs that differ in nothing it prints.
+//! A [`Ptdump`] is fed every entry in order, empty ones included, and merges runs that differ in nothing it prints. Where bits
+//! do not say what they permit, its words are for what registers make of them.
 
 use core::fmt;
 
 use crate::registers::{MemoryType, MemoryTypes};
-use crate::{Bits, Descriptor, Layout, Level, Stage1Attributes};
+use crate::{Bits, Descriptor, Layout, Level, Permissions, Rights, Stage1Attributes, permission_index};
 
 /// A line such as `---[ Linear Mapping start ]---`, printed when the dump reaches `address`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,12 +55,32 @@ pub struct Ptdump<'a, W: fmt::Write> {
     run: Option<Run>,
 }
 
+/// Where the words for permissions come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Permitted {
+    /// The descriptor's bits say them.
+    ByBits,
+    /// Registers say them: this is what they permit. What the words cannot say is added behind them.
+    ByRegisters(Permissions),
+    /// Registers say them that nobody knows.
+    Unknown,
+}
+
 /// Neighbours that print alike.
 #[derive(Clone, Copy)]
 struct Run {
     start: u64,
     level: Level,
     printed: Bits,
+    added: Added,
+}
+
+/// What stands behind the words of a line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Added {
+    Nothing,
+    Permissions(Permissions),
+    Index(u8),
 }
 
 /// The bits that are printed; neighbours that differ in others alone share a line.
@@ -75,6 +96,23 @@ const PRINTED: Bits = Descriptor::TYPE
         .union(Stage1Attributes::NO_EXECUTE)
         .bits();
 
+/// Those of them that are about permissions, but where registers say them.
+const PERMISSIONS: Bits =
+    Stage1Attributes::USER.union(Stage1Attributes::READ_ONLY).union(Stage1Attributes::NO_EXECUTE).bits();
+
+/// The bits that would permit the same, and whether they would permit it exactly.
+fn as_bits(permissions: Permissions) -> (Bits, bool) {
+    let Permissions { privileged, unprivileged } = permissions;
+    let data = unprivileged & (Rights::DATA | Rights::STACK);
+    let mut bits = Stage1Attributes::empty();
+    bits.set(Stage1Attributes::USER, !data.is_empty());
+    bits.set(Stage1Attributes::READ_ONLY, !privileged.contains(Rights::WRITE));
+    bits.set(Stage1Attributes::PXN, !privileged.contains(Rights::EXECUTE));
+    bits.set(Stage1Attributes::UXN, !unprivileged.contains(Rights::EXECUTE));
+    let is_like_bits = privileged.contains(Rights::READ) && !privileged.contains(Rights::STACK);
+    (bits.bits(), is_like_bits && (data.is_empty() || data == privileged & Rights::DATA))
+}
+
 impl<'a, W: fmt::Write> Ptdump<'a, W> {
     /// A dump that writes to `out`. `markers` ascend by address.
     pub const fn new(out: W, naming: Naming, markers: &'a [Marker<'a>]) -> Self {
@@ -83,14 +121,26 @@ impl<'a, W: fmt::Write> Ptdump<'a, W> {
 
     /// The entry at `address`: a leaf, or whatever is not a table (an all-zero descriptor is a hole).
     pub fn entry(&mut self, address: u64, level: Level, descriptor: Descriptor) -> fmt::Result {
-        let printed = self.printed(descriptor);
+        self.entry_that(Permitted::ByBits, address, level, descriptor)
+    }
+
+    /// The same for an entry that permits this.
+    pub fn entry_that(
+        &mut self,
+        permits: Permitted,
+        address: u64,
+        level: Level,
+        descriptor: Descriptor,
+    ) -> fmt::Result {
+        let (printed, added) = self.printed(descriptor, permits);
+        let is_like = |run: &Run| run.level == level && run.printed == printed && run.added == added;
         match self.run {
-            Some(run) if run.level == level && run.printed == printed && !self.is_marker_due(address) => return Ok(()),
+            Some(run) if is_like(&run) && !self.is_marker_due(address) => return Ok(()),
             Some(run) => self.line(run, address)?,
             None => {}
         }
         self.print_markers(address)?;
-        self.run = Some(Run { start: address, level, printed });
+        self.run = Some(Run { start: address, level, printed, added });
         Ok(())
     }
 
@@ -103,7 +153,22 @@ impl<'a, W: fmt::Write> Ptdump<'a, W> {
         Ok(self.out)
     }
 
-    fn printed(&self, descriptor: Descriptor) -> Bits {
+    fn printed(&self, descriptor: Descriptor, permits: Permitted) -> (Bits, Added) {
+        let bits = self.without_output(descriptor);
+        match permits {
+            Permitted::ByRegisters(permissions) if descriptor.is_valid() => {
+                let (like, is_exact) = as_bits(permissions);
+                let added = if is_exact { Added::Nothing } else { Added::Permissions(permissions) };
+                (bits & !PERMISSIONS | like, added)
+            }
+            Permitted::Unknown if descriptor.is_valid() => {
+                (bits & !PERMISSIONS, Added::Index(permission_index(descriptor)))
+            }
+            _ => (bits, Added::Nothing),
+        }
+    }
+
+    fn without_output(&self, descriptor: Descriptor) -> Bits {
         let bits = descriptor.bits() & PRINTED;
         if self.naming.layout != Layout::Lpa2 || bits == 0 {
             return bits;
@@ -140,25 +205,36 @@ impl<'a, W: fmt::Write> Ptdump<'a, W> {
     fn attributes(&mut self, run: Run) -> fmt::Result {
         let bits = Stage1Attributes::from_bits_retain(run.printed);
         let is_block = run.level != Level::L3 && run.printed & Descriptor::TYPE == 0b01;
+        let is_unknown = matches!(run.added, Added::Index(_));
+        let permits = |flag, set: &'static str, clear| match is_unknown {
+            true => (true, &"?  "[..set.len()], clear),
+            false => (bits.contains(flag), set, clear),
+        };
         let words = [
             (run.printed & Descriptor::VALID != 0, " ", "F"),
-            (bits.contains(Stage1Attributes::USER), "USR", "   "),
-            (bits.contains(Stage1Attributes::READ_ONLY), "ro", "RW"),
-            (bits.contains(Stage1Attributes::PXN), "NX", "x "),
+            permits(Stage1Attributes::USER, "USR", "   "),
+            permits(Stage1Attributes::READ_ONLY, "ro", "RW"),
+            permits(Stage1Attributes::PXN, "NX", "x "),
             (bits.contains(Stage1Attributes::INNER_SHAREABLE), "SHD", "   "),
             (bits.contains(Stage1Attributes::AF), "AF", "  "),
             (bits.contains(Stage1Attributes::NOT_GLOBAL), "NG", "  "),
             (run.printed & Descriptor::CONTIGUOUS != 0, "CON", "   "),
             (is_block, "BLK", "   "),
-            (bits.contains(Stage1Attributes::UXN), "UXN", "   "),
+            permits(Stage1Attributes::UXN, "UXN", "   "),
             (bits.contains(Stage1Attributes::GUARDED), "GP", "  "),
         ];
         for (is_set, set, clear) in words {
             write!(self.out, " {}", if is_set { set } else { clear })?;
         }
-        match memory_name(self.naming.memory.get(bits.memory_index())) {
-            Some(name) => write!(self.out, " {name}"),
-            None => Ok(()),
+        if let Some(name) = memory_name(self.naming.memory.get(bits.memory_index())) {
+            write!(self.out, " {name}")?;
+        }
+        match run.added {
+            Added::Nothing => Ok(()),
+            Added::Permissions(Permissions { privileged, unprivileged }) => {
+                write!(self.out, " privileged {privileged}, EL0 {unprivileged}")
+            }
+            Added::Index(index) => write!(self.out, " PIIndex {index}"),
         }
     }
 }

@@ -144,7 +144,8 @@ const fn encode_tg1(size: PageSize) -> u64 {
     }
 }
 
-const fn decode_tg0(field: u64) -> Option<PageSize> {
+/// The granule of a field TG0, of TCR_ELx or VTCR_EL2; `None` for the reserved value.
+pub const fn decode_tg0(field: u64) -> Option<PageSize> {
     match field & 0b11 {
         0b00 => Some(PageSize::Size4K),
         0b01 => Some(PageSize::Size64K),
@@ -153,7 +154,8 @@ const fn decode_tg0(field: u64) -> Option<PageSize> {
     }
 }
 
-const fn decode_tg1(field: u64) -> Option<PageSize> {
+/// The granule of a field TG1, of TCR_EL1; `None` for the reserved value.
+pub const fn decode_tg1(field: u64) -> Option<PageSize> {
     match field & 0b11 {
         0b01 => Some(PageSize::Size16K),
         0b10 => Some(PageSize::Size4K),

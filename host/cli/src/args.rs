@@ -6,6 +6,7 @@ use vmsa::{Layout, Level, PageSize};
 
 use crate::check::Kind;
 use crate::only::Only;
+use crate::permissions::PermissionArguments;
 
 /// See and check the page tables of any arm64 kernel
 #[derive(Parser, Debug)]
@@ -76,6 +77,8 @@ pub(crate) struct MachineArguments {
     /// HCR_EL2: its FWB changes the memory types of stage 2
     #[arg(long, value_name = "VALUE", value_parser = number, requires = "vttbr", help_heading = "Registers by hand")]
     pub(crate) hcr: Option<u64>,
+    #[command(flatten)]
+    pub(crate) permissions: PermissionArguments,
 }
 
 /// A part of what a machine translates.
@@ -172,6 +175,7 @@ impl DiffArguments {
             vttbr: None,
             vtcr: None,
             hcr: None,
+            permissions: PermissionArguments::NONE,
         }
     }
 }
@@ -257,6 +261,8 @@ pub(crate) struct EncodingArguments {
     /// HCR_EL2.FWB is set, which gives MemAttr of stage 2 another meaning
     #[arg(long)]
     pub(crate) fwb: bool,
+    #[command(flatten)]
+    pub(crate) permissions: PermissionArguments,
 }
 
 /// A stage of translation.

@@ -74,20 +74,21 @@ impl Checker<'_> {
         if !run.is_leaf {
             return;
         }
-        let permissions = leaf::permissions(self.root, run.descriptor, run.inherited);
+        let permissions = self.root.permissions(run.descriptor, run.inherited);
+        self.mapped.add(self.root, self.number, run, permissions);
+        let Some(permissions) = permissions else { return };
         let mut find = |kind, what: &str| {
             let (input, bytes) = (run.input, run.bytes(self.root));
             self.findings.add(Finding::new(kind, self.number, input, bytes, run.count, what));
         };
-        if permissions.writes && permissions.executes {
+        if leaf::is_wx(permissions.privileged) {
             find(
                 Kind::Wx,
                 if self.root.is_stage1() { "EL1 writes and executes it" } else { "the guest writes and executes it" },
             );
-        } else if permissions.user_writes && permissions.user_executes {
+        } else if leaf::is_wx(permissions.unprivileged) {
             find(Kind::UserWx, "EL0 writes and executes it");
         }
-        self.mapped.add(self.root, self.number, run, permissions);
     }
 
     fn finish(mut self) {

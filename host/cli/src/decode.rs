@@ -13,6 +13,7 @@ use crate::Status;
 use crate::args::{DecodeArguments, EncodingArguments};
 use crate::select::Failure;
 
+pub(crate) use descriptor::{leaf_format, table_format};
 pub(crate) use register::find;
 
 /// Runs the command.

@@ -1,16 +1,19 @@
 //! `vellum encode`: fields to a register, a descriptor or an operand. What decodes must encode to the same bits.
 
 use image::number;
-use vmsa::fields::{Field, Register, STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF, STAGE2_TABLE, Values};
+use vmsa::fields::{Field, Register, Values};
 use vmsa::maintenance::{
     LevelHint, RangeOperand, TlbiOperand, operand_by_address, operand_by_asid, operand_by_intermediate,
 };
 use vmsa::registers::{MemoryType, encode_ttbr};
-use vmsa::{Descriptor, Granule, Granule4K, Granule16K, Granule64K, Layout, Level, PageSize, PhysAddr, TlbiOp};
+use vmsa::{
+    Descriptor, Granule, Granule4K, Granule16K, Granule64K, Layout, Level, PageSize, PhysAddr, TlbiOp,
+    with_permission_index,
+};
 
 use crate::Status;
-use crate::args::{EncodeArguments, EncodingArguments, StageChoice};
-use crate::decode::find;
+use crate::args::{EncodeArguments, EncodingArguments};
+use crate::decode::{find, leaf_format, table_format};
 use crate::select::Failure;
 
 /// Runs the command.
@@ -91,7 +94,8 @@ fn memory_type(text: &str) -> Option<MemoryType> {
     })
 }
 
-/// `to=ADDRESS` makes a leaf, `next=ADDRESS` a table; the other fields are attributes.
+/// `to=ADDRESS` makes a leaf, `next=ADDRESS` a table; the other fields are attributes, and `piindex=N` where permissions are
+/// indirect.
 fn descriptor(fields: &[String], encoding: &EncodingArguments) -> Result<u64, Failure> {
     let layout = encoding.layout();
     let address = |name: &str| {
@@ -105,23 +109,31 @@ fn descriptor(fields: &[String], encoding: &EncodingArguments) -> Result<u64, Fa
             if !encoding.granule.has_leaf(encoding.level, layout) {
                 return Err(Failure(format!("{} pages have no leaf at {}", encoding.granule, encoding.level)));
             }
-            let table = if encoding.stage == StageChoice::One { &STAGE1_LEAF } else { &STAGE2_LEAF };
-            (table, Descriptor::leaf(layout, encoding.level, PhysAddr::new(to), 0))
+            (leaf_format(encoding), Descriptor::leaf(layout, encoding.level, PhysAddr::new(to), 0))
         }
         (None, Some(next)) if encoding.level != Level::L3 => {
             check_address(next, encoding.granule.shift(), layout.output_bits())?;
-            let table = if encoding.stage == StageChoice::One { &STAGE1_TABLE } else { &STAGE2_TABLE };
-            (table, Descriptor::table(layout, PhysAddr::new(next), 0))
+            (table_format(encoding), Descriptor::table(layout, PhysAddr::new(next), 0))
         }
         (None, Some(_)) => return Err(Failure("level 3 has no tables".to_owned())),
         _ => return Err(Failure("a descriptor needs to=ADDRESS (leaf) or next=ADDRESS (table)".to_owned())),
     };
     let rest = fields.iter().filter(|text| !matches!(split(text).0.to_ascii_lowercase().as_str(), "to" | "next"));
-    let attributes = rest.into_iter().try_fold(0, |word, text| assign(table, word, text))?;
+    let attributes = rest.into_iter().try_fold(0, |word, text| match split(text) {
+        ("piindex", index) if table.field("PIIndex0").is_some() => Ok(word | permissions(index)?),
+        _ => assign(table, word, text),
+    })?;
     if attributes & empty.bits() & !Descriptor::TYPE != 0 && layout == Layout::Lpa2 {
         return Err(Failure("with LPA2 bits 9:8 are output address: SH comes from TCR".to_owned()));
     }
     Ok(empty.bits() | attributes)
+}
+
+/// `piindex=0` to 15, whose bits a descriptor has in four places.
+fn permissions(index: &str) -> Result<u64, Failure> {
+    let index = number(index)?;
+    let fits = u8::try_from(index).ok().filter(|index| *index < 16);
+    fits.map(with_permission_index).ok_or_else(|| Failure(format!("PIIndex {index:#x} has more than 4 bits")))
 }
 
 fn check_address(address: u64, shift: u32, bits: u32) -> Result<(), Failure> {

@@ -11,6 +11,7 @@ mod judge;
 mod leaf;
 mod markers;
 mod only;
+mod permissions;
 mod progress;
 mod runs;
 mod say;

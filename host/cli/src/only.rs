@@ -1,7 +1,7 @@
 //! Which leaves a dump shows: `--only wx,user`, `--level 2`.
 
 use image::{Root, Span};
-use vmsa::{Level, Stage1Attributes, Stage2Attributes};
+use vmsa::{Level, Permissions, Rights, Stage1Attributes, Stage2Attributes};
 
 use crate::leaf;
 
@@ -69,17 +69,17 @@ impl Only {
         if !leaf::is_leaf(root, span) {
             return self == Self::Invalid && span.descriptor.bits() != 0;
         }
-        let permissions = leaf::permissions(root, span.descriptor, span.inherited);
+        let permits = |has: fn(&Permissions) -> bool| {
+            root.permissions(span.descriptor, span.inherited).is_some_and(|permissions| has(&permissions))
+        };
         let bits = Stage1Attributes::from_bits_retain(span.descriptor.bits());
         match self {
-            Self::Wx => {
-                permissions.writes && permissions.executes || permissions.user_writes && permissions.user_executes
-            }
-            Self::W => permissions.writes,
-            Self::Ro => !permissions.writes,
-            Self::X => permissions.executes || permissions.user_executes,
-            Self::User => permissions.user_accesses,
-            Self::Kernel => !permissions.user_accesses,
+            Self::Wx => permits(|of| leaf::is_wx(of.privileged) || leaf::is_wx(of.unprivileged)),
+            Self::W => permits(|of| of.privileged.contains(Rights::WRITE)),
+            Self::Ro => permits(|of| !of.privileged.contains(Rights::WRITE)),
+            Self::X => permits(|of| (of.privileged | of.unprivileged).contains(Rights::EXECUTE)),
+            Self::User => permits(leaf::is_user),
+            Self::Kernel => permits(|of| !leaf::is_user(of)),
             Self::Device => leaf::is_device(root, span.descriptor),
             Self::Nc => leaf::memory_name(root, span.descriptor) == "MEM/NORMAL-NC",
             Self::Cont => span.descriptor.is_contiguous(),
@@ -88,7 +88,7 @@ impl Only {
             Self::Global => root.is_stage1() && !bits.contains(Stage1Attributes::NOT_GLOBAL),
             Self::Old => !bits.contains(Stage1Attributes::AF),
             Self::Guarded => root.is_stage1() && bits.contains(Stage1Attributes::GUARDED),
-            Self::Dbm => span.descriptor.bits() & Stage2Attributes::DBM.bits() != 0,
+            Self::Dbm => root.control.is_direct() && span.descriptor.bits() & Stage2Attributes::DBM.bits() != 0,
             Self::Invalid => false,
         }
     }

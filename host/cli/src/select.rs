@@ -5,7 +5,7 @@ use image::{Machine, Regime, Registers, Root};
 
 use crate::args::{MachineArguments, Part};
 use crate::progress::Search;
-use crate::say;
+use crate::{permissions, say};
 
 /// Why a command ends without a result, in one line.
 #[derive(Debug)]
@@ -41,6 +41,9 @@ pub(crate) fn open(arguments: &MachineArguments) -> Result<Selection, Failure> {
     if let Some(mair) = arguments.mair {
         roots.iter_mut().for_each(|root| root.memory = Some(vmsa::registers::MemoryTypes(mair)));
     }
+    for root in &mut roots {
+        root.control = arguments.permissions.over(root.control, root.is_stage1());
+    }
     if roots.is_empty() {
         let line = match is_by_hand {
             true => "the registers given name no page table",
@@ -52,6 +55,9 @@ pub(crate) fn open(arguments: &MachineArguments) -> Result<Selection, Failure> {
     if roots.iter().any(|root| root.memory.is_none() && root.is_stage1()) {
         say::note("MAIR is not known: memory types are named in Linux's order (give --mair)");
     }
+    let mut unknown: Vec<String> = roots.iter().flat_map(permissions::unknown).collect();
+    unknown.dedup();
+    unknown.iter().for_each(say::note);
     Ok(Selection { machine, roots })
 }
 

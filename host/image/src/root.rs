@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use vmsa::PhysAddr;
 use vmsa::registers::MemoryTypes;
+use vmsa::{Descriptor, Overlay, PermissionControl, Permissions, PhysAddr, TableAttributes};
 
 use crate::shape::{Shape, Stage};
 
@@ -70,14 +70,8 @@ pub struct Root {
     pub identifier: u16,
     /// Descriptors are big-endian (SCTLR_ELx.EE).
     pub is_big_endian: bool,
-    /// Hierarchical control is off (HPDn).
-    pub ignores_hierarchy: bool,
-    /// Hardware may make a clean leaf writable (HD): read-only with DBM is as good as writable.
-    pub manages_dirty_state: bool,
-    /// Writable memory is never executable (SCTLR_ELx.WXN).
-    pub writable_is_no_execute: bool,
-    /// The regime has one privilege level (EL2 without E2H): leaves have XN, and no AP\[1\].
-    pub has_one_privilege: bool,
+    /// What its registers say of permissions.
+    pub control: PermissionControl,
     /// HCR_EL2.FWB, which changes the memory types of stage 2.
     pub forces_write_back: bool,
     /// How it is known.
@@ -95,10 +89,7 @@ impl Root {
             shareability: 3,
             identifier: 0,
             is_big_endian: false,
-            ignores_hierarchy: false,
-            manages_dirty_state: false,
-            writable_is_no_execute: false,
-            has_one_privilege: false,
+            control: PermissionControl::default(),
             forces_write_back: false,
             origin,
         }
@@ -109,6 +100,12 @@ impl Root {
         self.shape.stage == Stage::One
     }
 
+    /// What the leaf with this descriptor permits, below tables with these limits; `None` where a register says that the source
+    /// does not tell.
+    pub fn permissions(&self, leaf: Descriptor, limits: TableAttributes) -> Option<Permissions> {
+        if self.is_stage1() { self.control.stage1(leaf, limits) } else { self.control.stage2(leaf) }
+    }
+
     /// The memory types: those of the machine, or the common order of Linux where the source does not tell.
     pub fn memory_or_common(&self) -> MemoryTypes {
         self.memory.unwrap_or(MemoryTypes::COMMON)
@@ -116,7 +113,13 @@ impl Root {
 
     /// Whether two roots are the same page table, whatever CPUs use it.
     pub fn is_same_table(&self, other: &Self) -> bool {
-        let key = |root: &Self| (root.regime, root.address, root.shape, root.memory);
+        // POR_EL0 is a thread's own: it tells processes' page tables apart, but not the kernel's.
+        let is_kernel = matches!(self.regime, Regime::El1Upper | Regime::El2Upper);
+        let control = |root: &Self| match is_kernel {
+            true => PermissionControl { user_overlay: Overlay::Off, ..root.control },
+            false => root.control,
+        };
+        let key = |root: &Self| (root.regime, root.address, root.shape, root.memory, control(root));
         key(self) == key(other)
     }
 }

@@ -105,3 +105,46 @@ fn sizes_use_the_largest_whole_unit() {
     }
     assert_eq!(scale(0), (0, 'K'));
 }
+
+/// Words for what registers permit: what bits could say is said as bits would, and merged; the rest is told behind.
+#[test]
+fn words_are_for_what_registers_permit() {
+    use crate::{Indirection, PermissionControl, TableAttributes};
+    let control = PermissionControl { indirection: Indirection::LINUX, ..Default::default() };
+    let leaf = |index: u8, bits: u64| Descriptor::new(crate::with_permission_index(index) | bits | 0x703);
+    let clean = 1 << 7;
+    let entries = [
+        leaf(14, 0),
+        leaf(14, 0x1000),
+        leaf(12, 0x2000),
+        leaf(12, clean),
+        leaf(5, 0),
+        leaf(4, 0),
+        leaf(11, 0),
+        leaf(0, 0),
+    ];
+    let mut known = Ptdump::new(String::new(), NAMING, &[]);
+    let mut unknown = Ptdump::new(String::new(), NAMING, &[]);
+    for (page, descriptor) in (0..).zip(entries) {
+        let permissions = control.stage1(descriptor, TableAttributes::empty()).unwrap();
+        let address = BASE + (page << 12);
+        known.entry_that(Permitted::ByRegisters(permissions), address, Level::L3, descriptor).unwrap();
+        unknown.entry_that(Permitted::Unknown, address, Level::L3, descriptor).unwrap();
+    }
+    known.entry_that(Permitted::Unknown, BASE + 0x8000, Level::L3, Descriptor::INVALID).unwrap();
+    let text = known.finish(BASE + 0x9000).unwrap();
+    assert_eq!(
+        text,
+        "0xffff000000000000-0xffff000000002000           8K PTE       RW NX SHD AF            UXN    MEM/NORMAL
+0xffff000000002000-0xffff000000004000           8K PTE       ro NX SHD AF            UXN    MEM/NORMAL
+0xffff000000004000-0xffff000000005000           4K PTE   USR ro NX SHD AF                   MEM/NORMAL
+0xffff000000005000-0xffff000000006000           4K PTE       ro NX SHD AF                   MEM/NORMAL privileged ---, EL0 --x
+0xffff000000006000-0xffff000000007000           4K PTE   USR ro NX SHD AF            UXN    MEM/NORMAL privileged ---, EL0 r--s
+0xffff000000007000-0xffff000000008000           4K PTE       ro NX SHD AF            UXN    MEM/NORMAL privileged ---, EL0 ---
+0xffff000000008000-0xffff000000009000           4K PTE
+"
+    );
+    let text = unknown.finish(BASE + 0x8000).unwrap();
+    let first = "0xffff000000000000-0xffff000000002000           8K PTE   ?   ?  ?  SHD AF            ?      MEM/NORMAL PIIndex 14\n";
+    assert!(text.starts_with(first) && text.lines().count() == 6, "{text}");
+}

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use image::Root;
+use vmsa::{Permissions, Rights};
 
 use super::finding::{Finding, Findings, Kind};
 use crate::dump::size;
-use crate::leaf::{self, Permissions};
+use crate::leaf;
 use crate::runs::Run;
 
 /// A stretch of physical memory, and where a page table maps it.
@@ -31,17 +32,18 @@ pub(super) struct Mapped {
 }
 
 impl Mapped {
-    pub(super) fn add(&mut self, root: &Root, number: usize, run: &Run, permissions: Permissions) {
+    pub(super) fn add(&mut self, root: &Root, number: usize, run: &Run, permissions: Option<Permissions>) {
         let bytes = if run.repeats { 1 << root.shape.shift(run.level) } else { run.bytes(root) };
         let end = run.output.saturating_add(bytes);
         let stretch = Stretch { output: run.output, end, input: run.input, root: number };
         if !root.is_stage1() {
             return;
         }
-        if !permissions.user_accesses {
-            match permissions.writes {
+        if let Some(permissions) = permissions.filter(|permissions| !leaf::is_user(permissions)) {
+            let anyone = permissions.privileged | permissions.unprivileged;
+            match permissions.privileged.contains(Rights::WRITE) {
                 true => self.writable.push(stretch),
-                false => self.read_only.push((stretch, permissions.executes || permissions.user_executes)),
+                false => self.read_only.push((stretch, anyone.contains(Rights::EXECUTE))),
             }
         }
         self.classes.entry(class(root, run)).or_default().push(stretch);

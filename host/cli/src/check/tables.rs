@@ -1,7 +1,7 @@
 //! What one table shows by itself: groups that are not uniform, leaves that could be larger, nothing at all.
 
 use image::{Root, Table};
-use vmsa::{Descriptor, Level, Meaning, Stage1Attributes};
+use vmsa::{Descriptor, Indirection, Level, Meaning, Stage1Attributes};
 
 use super::finding::{Finding, Findings, Kind};
 use crate::dump::size;
@@ -100,7 +100,12 @@ impl Place<'_> {
     /// the dirty state of any one. The Contiguous bit is looked at by itself.
     fn attributes(&self, descriptor: Descriptor) -> u64 {
         let bits = Stage1Attributes::from_bits_retain(descriptor.bits());
-        let by_hardware = match self.root.is_stage1() && bits.contains(Stage1Attributes::DBM) {
+        // Bit 7 is where both stages have the dirty state, direct (READ_ONLY, WRITE) or not (nDirty, Dirty).
+        let has_dirty_state = match self.root.control.indirection {
+            Indirection::Off => bits.contains(Stage1Attributes::DBM),
+            _ => self.root.control.manages_dirty_state,
+        };
+        let by_hardware = match has_dirty_state {
             true => Stage1Attributes::AF | Stage1Attributes::READ_ONLY,
             false => Stage1Attributes::AF,
         };

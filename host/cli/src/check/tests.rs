@@ -151,3 +151,82 @@ fn the_worst_comes_first() {
     let order: Vec<Kind> = kinds(&all).into_iter().map(|(kind, ..)| kind).collect();
     assert_eq!(order, [Kind::Wx, Kind::Empty]);
 }
+
+/// Leaves of a Linux with indirection: what bits 7 and 51 say to those who know no better is not what counts.
+mod indirect {
+    use vmsa::{Indirection, Overlay, PermissionControl};
+
+    use super::*;
+
+    const DBM: u64 = 1 << 51;
+    /// UXN and PXN alone: the kernel's constants. Linux sets bit 7 too, and clears it where it likes.
+    const CONSTANTS: u64 = PAGE;
+    const DATA: u64 = PAGE | DBM;
+    const TEXT: u64 = PAGE & !(1 << 53);
+
+    fn found(control: PermissionControl, entries: &[(usize, u64)]) -> Vec<(Kind, u64, u64)> {
+        let (mut machine, root) = machine(&pages(entries.iter().copied()));
+        let base = root.shape.base();
+        let found = check(&mut machine, &[Root { control, ..root }]).unwrap_or_else(|Failure(line)| panic!("{line}"));
+        found.iter().map(|finding| (finding.kind, finding.input - base, finding.bytes)).collect()
+    }
+
+    /// Five pages at two addresses each: constants and constants, text and constants, data that is clean and constants, data and
+    /// data, and constants that are data elsewhere.
+    #[test]
+    fn of_five_aliases_one_is_writable() {
+        let pairs = [
+            (CONSTANTS, CONSTANTS | READ_ONLY),
+            (TEXT, CONSTANTS | READ_ONLY),
+            (CONSTANTS, CONSTANTS),
+            (DATA, DATA | READ_ONLY),
+            (CONSTANTS | READ_ONLY, DATA),
+        ];
+        let entries: Vec<(usize, u64)> = (0..)
+            .zip(pairs)
+            .flat_map(|(place, (one, other))| {
+                let output = 0x4000_0000 + 0x2000 * place as u64;
+                [(place, one | output), (place + 16, other | output)]
+            })
+            .collect();
+        let linux = PermissionControl {
+            indirection: Indirection::LINUX,
+            manages_dirty_state: true,
+            ..PermissionControl::default()
+        };
+        assert_eq!(found(linux, &entries), [(Kind::Alias, 4 << 12, 0x1000)]);
+        let by_bits = PermissionControl { indirection: Indirection::Off, ..linux };
+        let wrong = [(Kind::Wx, 1 << 12, 0x1000), (Kind::Alias, 4 << 12, 0x1000), (Kind::Alias, 16 << 12, 0x2000)];
+        assert_eq!(found(by_bits, &entries), wrong, "what bits would say is not what counts");
+    }
+
+    #[test]
+    fn what_nobody_knows_is_no_finding() {
+        let unknown = PermissionControl { indirection: Indirection::Unknown, ..PermissionControl::default() };
+        let wx = PAGE & !(1 << 53) | 0x4000_0000;
+        assert_eq!(found(unknown, &[(3, wx), (5, wx | READ_ONLY)]), []);
+        assert_eq!(found(unknown, &[(3, PAGE), (5, PAGE | 4 << 2)]), [(Kind::Types, 0x5000, 0x1000)]);
+    }
+
+    #[test]
+    fn an_overlay_takes_the_right_to_write() {
+        let all = PermissionControl {
+            indirection: Indirection::By(0x7777_7777_7777_7777, 0),
+            ..PermissionControl::default()
+        };
+        assert_eq!(found(all, &[(3, PAGE)]), [(Kind::Wx, 0x3000, 0x1000)]);
+        let overlaid = PermissionControl { overlay: Overlay::By(3), ..all };
+        assert_eq!(found(overlaid, &[(3, PAGE)]), []);
+    }
+
+    /// Hardware makes members of a group dirty one by one, whatever their bit 51.
+    #[test]
+    fn members_of_a_group_may_differ_in_their_dirty_state() {
+        let member = |index: usize, bits: u64| (index, bits | CONTIGUOUS | (0x4000_0000 + index as u64 * 0x1000));
+        let entries: Vec<_> =
+            (0..16).map(|index| member(index, DATA | if index == 3 { READ_ONLY } else { 0 })).collect();
+        let linux = PermissionControl { indirection: Indirection::LINUX, ..PermissionControl::default() };
+        assert_eq!(found(linux, &entries), [(Kind::Contiguous, 0, 0x1_0000)]);
+        assert_eq!(found(PermissionControl { manages_dirty_state: true, ..linux }, &entries), []);
+    }
+}

@@ -1,9 +1,14 @@
 //! A descriptor: what it is at its level, where it leads, its attributes, and how the text format prints it.
 
 use image::{Origin, Regime, Root, Shape};
-use vmsa::fields::{Register, STAGE1_LEAF, STAGE1_TABLE, STAGE2_LEAF, STAGE2_TABLE};
+use vmsa::fields::{
+    Field, Register, STAGE1_INDIRECT_LEAF, STAGE1_LEAF, STAGE1_TABLE, STAGE2_INDIRECT_LEAF, STAGE2_LEAF, STAGE2_TABLE,
+};
 use vmsa::registers::MemoryTypes;
-use vmsa::{AddressHalf, Descriptor, Level, Meaning, PhysAddr, TableAttributes};
+use vmsa::{
+    AddressHalf, Descriptor, Indirection, Level, Meaning, Permissions, PhysAddr, Rights, TableAttributes,
+    permission_index,
+};
 
 use crate::args::{EncodingArguments, StageChoice};
 use crate::leaf;
@@ -17,11 +22,9 @@ pub(super) fn decode(value: u64, encoding: &EncodingArguments) -> Result<String,
     let (size, layout, level) = (root.shape.page_size, root.shape.layout, encoding.level);
     let descriptor = Descriptor::new(value);
     let meaning = descriptor.meaning(size, layout, level);
-    let table = match (meaning, root.is_stage1()) {
-        (Meaning::Table(_), true) => &STAGE1_TABLE,
-        (Meaning::Table(_), false) => &STAGE2_TABLE,
-        (_, true) => &STAGE1_LEAF,
-        (_, false) => &STAGE2_LEAF,
+    let table = match meaning {
+        Meaning::Table(_) => table_format(encoding),
+        _ => leaf_format(encoding),
     };
     let what = match meaning {
         Meaning::Invalid if value == 0 => "empty".to_owned(),
@@ -35,6 +38,22 @@ pub(super) fn decode(value: u64, encoding: &EncodingArguments) -> Result<String,
     text += &register::fields(&without_output(table, &root, level), value);
     text += &conclusions(&root, descriptor, encoding, meaning);
     Ok(text)
+}
+
+/// The fields of a leaf; those that are indirect where a register for them is given.
+pub(crate) fn leaf_format(encoding: &EncodingArguments) -> &'static Register {
+    let given = &encoding.permissions;
+    match encoding.stage {
+        StageChoice::One if given.pir.is_some() => &STAGE1_INDIRECT_LEAF,
+        StageChoice::One => &STAGE1_LEAF,
+        StageChoice::Two if given.s2pir.is_some() => &STAGE2_INDIRECT_LEAF,
+        StageChoice::Two => &STAGE2_LEAF,
+    }
+}
+
+/// The fields of a table descriptor.
+pub(crate) fn table_format(encoding: &EncodingArguments) -> &'static Register {
+    if encoding.stage == StageChoice::One { &STAGE1_TABLE } else { &STAGE2_TABLE }
 }
 
 fn next_level(level: Level) -> String {
@@ -64,29 +83,45 @@ fn conclusions(root: &Root, descriptor: Descriptor, encoding: &EncodingArguments
     if descriptor.bits() & reserved != 0 {
         text += &format!("  bits that are reserved here are set: {:#x}\n", descriptor.bits() & reserved);
     }
-    if matches!(meaning, Meaning::Leaf(..)) {
-        let permissions = leaf::permissions(root, descriptor, TableAttributes::empty());
-        let list = |who: &str, reads: bool, writes: bool, executes: bool| {
-            let can: Vec<&str> = [(reads, "reads"), (writes, "writes"), (executes, "executes")]
-                .iter()
-                .filter(|(is, _)| *is)
-                .map(|(_, what)| *what)
-                .collect();
-            if can.is_empty() { format!("{who} nothing") } else { format!("{who} {}", can.join(", ")) }
-        };
+    if let (Meaning::Leaf(..), Some(permissions)) = (meaning, root.permissions(descriptor, TableAttributes::empty())) {
+        let Permissions { privileged, unprivileged } = permissions;
+        let whom = format!("EL1 {}; EL0 {}", list(privileged), list(unprivileged));
+        let memory = leaf::memory_name(root, descriptor);
+        if root.control.indirection != Indirection::Off {
+            let state =
+                if is_clean(root, descriptor) { "clean: a write faults, or hardware makes it dirty" } else { "dirty" };
+            text += &format!("  PIIndex {}, {state}\n", permission_index(descriptor));
+        }
         if root.is_stage1() {
-            let el1 = list("EL1", true, permissions.writes, permissions.executes);
-            let el0 = list("EL0", permissions.user_accesses, permissions.user_writes, permissions.user_executes);
-            text += &format!("  {el1}; {el0}; memory {}\n", leaf::memory_name(root, descriptor));
-            text += &format!("  as text:{}\n", words(shape.layout, root.memory_or_common(), level, descriptor));
+            let permits = leaf::permitted(root, descriptor, TableAttributes::empty());
+            text += &format!("  {whom}; memory {memory}\n");
+            text +=
+                &format!("  as text:{}\n", words(shape.layout, root.memory_or_common(), level, (descriptor, permits)));
         } else {
-            let el1 = list("EL1", permissions.user_accesses, permissions.writes, permissions.executes);
-            let el0 = list("EL0", permissions.user_accesses, permissions.user_writes, permissions.user_executes);
             let by = if root.forces_write_back { "FWB" } else { "no FWB" };
-            text += &format!("  {el1}; {el0}; memory {} ({by})\n", leaf::memory_name(root, descriptor));
+            text += &format!("  {whom}; memory {memory} ({by})\n");
         }
     }
     text
+}
+
+/// Whether a leaf of indirect permissions has not been written.
+fn is_clean(root: &Root, descriptor: Descriptor) -> bool {
+    const CLEAN: Field = STAGE1_INDIRECT_LEAF.the("nDirty");
+    const DIRTY: Field = STAGE2_INDIRECT_LEAF.the("Dirty");
+    if root.is_stage1() { CLEAN.get(descriptor.bits()) == 1 } else { DIRTY.get(descriptor.bits()) == 0 }
+}
+
+/// `reads, writes`.
+fn list(rights: Rights) -> String {
+    let names = [
+        (Rights::READ, "reads"),
+        (Rights::WRITE, "writes"),
+        (Rights::EXECUTE, "executes"),
+        (Rights::STACK, "has its guarded control stack there"),
+    ];
+    let can: Vec<&str> = names.iter().filter(|(right, _)| rights.contains(*right)).map(|(_, what)| *what).collect();
+    if can.is_empty() { "nothing".to_owned() } else { can.join(", ") }
 }
 
 /// A root of the shape that the flags describe: only its granule, layout and stage count.
@@ -103,5 +138,6 @@ fn root(encoding: &EncodingArguments) -> Result<Root, Failure> {
     let mut root = Root::bare(regime, PhysAddr::new(0), shape, Origin::Flags);
     root.memory = encoding.mair.map(MemoryTypes);
     root.forces_write_back = encoding.fwb;
+    root.control = encoding.permissions.over(root.control, root.is_stage1());
     Ok(root)
 }

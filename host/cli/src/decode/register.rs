@@ -6,18 +6,19 @@ use vmsa::{AddressHalf, Layout, ptdump, registers};
 
 use terminal::Table;
 
+/// Registers of EL2 that have the fields of EL1's.
+const LIKE_EL1: [&str; 7] = ["TTBR0", "TTBR1", "MAIR", "TCR2", "PIR", "PIRE0", "POR"];
+
 /// A register by its name, with or without `_EL1`, in either case.
 pub(crate) fn find(name: &str) -> Option<&'static Register> {
-    let is = |register: &&&'static Register, name: &str| register.name.eq_ignore_ascii_case(name);
-    let named = |name: &str| Register::ALL.iter().find(|register| is(register, name)).copied();
-    let name = match name.to_ascii_lowercase().as_str() {
-        "ttbr" => "TTBR0_EL1".to_owned(),
-        "ttbr0_el2" => "TTBR0_EL1".to_owned(),
-        "ttbr1_el2" => "TTBR1_EL1".to_owned(),
-        "mair_el2" => "MAIR_EL1".to_owned(),
-        other => other.to_owned(),
+    let name = name.to_ascii_uppercase();
+    let of_el1 = name.strip_suffix("_EL2").filter(|base| LIKE_EL1.contains(base)).map(|base| format!("{base}_EL1"));
+    let names = match (name.as_str(), of_el1) {
+        ("TTBR", _) => vec!["TTBR0_EL1".to_owned()],
+        (_, Some(of_el1)) => vec![of_el1],
+        (name, None) => vec![name.to_owned(), format!("{name}_EL1"), format!("{name}_EL2")],
     };
-    named(&name).or_else(|| named(&format!("{name}_EL1"))).or_else(|| named(&format!("{name}_EL2")))
+    names.iter().find_map(|name| Register::ALL.into_iter().find(|register| register.name == name))
 }
 
 /// The fields of a register in words.

@@ -5,8 +5,9 @@ use std::fmt;
 
 use image::number;
 use serde_json::Value;
+use vmsa::ptdump::Permitted;
 use vmsa::registers::MemoryTypes;
-use vmsa::{Descriptor, Layout, Level, PageSize};
+use vmsa::{Descriptor, Layout, Level, PageSize, Permissions, Rights};
 
 use crate::words::words;
 
@@ -207,6 +208,7 @@ struct Reader {
     page_size: PageSize,
     layout: Layout,
     memory: MemoryTypes,
+    is_by_registers: bool,
 }
 
 impl Reader {
@@ -216,7 +218,20 @@ impl Reader {
         let layout = layouts.into_iter().find(|layout| record["layout"] == format!("{layout:?}").as_str())?;
         let memory = hex(&record["mair"]).map_or(MemoryTypes::COMMON, MemoryTypes);
         let name = format!("{} root at {}", record["register"].as_str()?, record["address"].as_str()?);
-        Some(Self { name, page_size, layout, memory })
+        let is_by_registers = record["permissions"] == "by registers";
+        Some(Self { name, page_size, layout, memory, is_by_registers })
+    }
+
+    /// Where registers say what a leaf permits, its record has what they said when it was made.
+    fn permitted(&self, record: &Value) -> Option<Permitted> {
+        match (self.is_by_registers, &record["privileged"], &record["unprivileged"]) {
+            (false, ..) => Some(Permitted::ByBits),
+            (true, Value::Null, _) => Some(Permitted::Unknown),
+            (true, privileged, unprivileged) => Some(Permitted::ByRegisters(Permissions {
+                privileged: rights(privileged.as_str()?),
+                unprivileged: rights(unprivileged.as_str()?),
+            })),
+        }
     }
 
     fn record(&self, record: &Value, section: &mut Section) -> Option<Result<(), String>> {
@@ -225,10 +240,10 @@ impl Reader {
                 let level = Level::new(i8::try_from(record["level"].as_i64()?).ok()?)?;
                 let (input, last) = (hex(&record["input"])?, hex(&record["end"])?.wrapping_sub(1));
                 let descriptor = Descriptor::new(hex(&record["descriptor"])?);
-                let words = words(self.layout, self.memory, level, descriptor);
+                let words = words(self.layout, self.memory, level, (descriptor, self.permitted(record)?));
                 let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
                 let stage2 = record["memory"].as_str()?;
-                let words = if words.ends_with(stage2) { words } else { format!("{words} {stage2}") };
+                let words = if words.contains(stage2) { words } else { format!("{words} {stage2}") };
                 Some(section.add(input, last, 1 << self.page_size.level_shift(level), words))
             }
             "totals" => {
@@ -239,6 +254,15 @@ impl Reader {
             _ => Some(Ok(())),
         }
     }
+}
+
+/// `rwx` with dashes, as records have it.
+fn rights(letters: &str) -> Rights {
+    [('r', Rights::READ), ('w', Rights::WRITE), ('x', Rights::EXECUTE), ('s', Rights::STACK)]
+        .into_iter()
+        .filter(|(letter, _)| letters.contains(*letter))
+        .map(|(_, right)| right)
+        .collect()
 }
 
 fn hex(value: &Value) -> Option<u64> {

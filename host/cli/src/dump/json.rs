@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use image::{Root, Span, Table};
 use serde_json::{Value, json};
-use vmsa::{Descriptor, Level, ptdump};
+use vmsa::{Descriptor, Level, Permissions, Rights, ptdump};
 
 use super::{Format, Totals};
 use crate::leaf;
@@ -33,6 +33,7 @@ impl<'a> Json<'a> {
             "layout": format!("{:?}", shape.layout),
             "start_level": shape.start.number(),
             "mair": root.memory.map(|memory| hex(memory.0)),
+            "permissions": if root.control.is_direct() { "by bits" } else { "by registers" },
             "identifier": root.identifier,
             "origin": root.origin.to_string(),
         });
@@ -62,7 +63,8 @@ fn record(root: &Root, run: &Run) -> Value {
             "descriptor": hex(run.descriptor.bits()),
         });
     }
-    let permissions = leaf::permissions(root, run.descriptor, run.inherited);
+    let permissions = root.permissions(run.descriptor, run.inherited);
+    let permits = |has: fn(&Permissions) -> bool| permissions.as_ref().map(has);
     json!({
         "kind": "leaves",
         "input": hex(run.input),
@@ -77,11 +79,13 @@ fn record(root: &Root, run: &Run) -> Value {
         "table_attributes": hex(run.inherited.bits()),
         "block": run.level != Level::L3,
         "contiguous": run.descriptor.is_contiguous(),
-        "writes": permissions.writes,
-        "executes": permissions.executes,
-        "user": permissions.user_accesses,
-        "user_writes": permissions.user_writes,
-        "user_executes": permissions.user_executes,
+        "privileged": permissions.map(|of| of.privileged.to_string()),
+        "unprivileged": permissions.map(|of| of.unprivileged.to_string()),
+        "writes": permits(|of| of.privileged.contains(Rights::WRITE)),
+        "executes": permits(|of| of.privileged.contains(Rights::EXECUTE)),
+        "user": permits(leaf::is_user),
+        "user_writes": permits(|of| of.unprivileged.contains(Rights::WRITE)),
+        "user_executes": permits(|of| of.unprivileged.contains(Rights::EXECUTE)),
         "memory": leaf::memory_name(root, run.descriptor),
     })
 }

@@ -3,13 +3,14 @@
 //! ```text
 //! 0x0000000040000000-0x0000000080000000           1G PMD      R W x  SHD AF     BLK MEM/NORMAL
 //! ```
-//! Execution is `x ` for EL1 and EL0, `xp` for EL1 alone, `xu` for EL0 alone, `NX` for neither.
+//! Execution is `x ` for EL1 and EL0, `xp` for EL1 alone, `xu` for EL0 alone, `NX` for neither; `?` is what a register says that
+//! nobody knows.
 
 use std::io::{self, Write};
 
 use image::{Root, Span, Table};
-use vmsa::ptdump::{level_name, scale};
-use vmsa::{Descriptor, Execute, Layout, Level, Stage2Attributes};
+use vmsa::ptdump::{Permitted, level_name, scale};
+use vmsa::{Descriptor, Execute, Layout, Level, Permissions, Rights, Stage2Attributes, permission_index};
 
 use super::Format;
 use super::text::cut;
@@ -49,11 +50,10 @@ impl<'a> Stage2Text<'a> {
             return String::new();
         }
         let bits = Stage2Attributes::from_bits_retain(span.descriptor.bits());
-        let execute = match bits.execute() {
-            Execute::Everyone => "x ",
-            Execute::Privileged => "xp",
-            Execute::User => "xu",
-            Execute::Nobody => "NX",
+        let [read, write, execute] = match leaf::permitted(self.root, span.descriptor, span.inherited) {
+            Permitted::Unknown if span.descriptor.is_valid() => ["?", "?", "? "],
+            Permitted::ByRegisters(permissions) if span.descriptor.is_valid() => by_registers(permissions),
+            _ => by_bits(bits),
         };
         let is_shared = match self.root.shape.layout {
             Layout::Lpa2 => self.root.shareability == 3,
@@ -62,8 +62,8 @@ impl<'a> Stage2Text<'a> {
         let is_block = span.level != Level::L3 && span.descriptor.bits() & Descriptor::TYPE == 0b01;
         let words = [
             if span.descriptor.is_valid() { " " } else { "F" },
-            if bits.contains(Stage2Attributes::READ) { "R" } else { " " },
-            if bits.contains(Stage2Attributes::WRITE) { "W" } else { " " },
+            read,
+            write,
             execute,
             if is_shared { "SHD" } else { "   " },
             if bits.contains(Stage2Attributes::AF) { "AF" } else { "  " },
@@ -71,8 +71,34 @@ impl<'a> Stage2Text<'a> {
             if is_block { "BLK" } else { "   " },
             leaf::stage2_memory_name(self.root, span.descriptor),
         ];
-        words.iter().flat_map(|word| [" ", word]).collect()
+        let words: String = words.iter().flat_map(|word| [" ", word]).collect();
+        if read == "?" { format!("{words} PIIndex {}", permission_index(span.descriptor)) } else { words }
     }
+}
+
+/// `R`, `W`, and who executes.
+fn words([reads, writes, privileged, unprivileged]: [bool; 4]) -> [&'static str; 3] {
+    let execute = match (privileged, unprivileged) {
+        (true, true) => "x ",
+        (true, false) => "xp",
+        (false, true) => "xu",
+        (false, false) => "NX",
+    };
+    [if reads { "R" } else { " " }, if writes { "W" } else { " " }, execute]
+}
+
+fn by_bits(bits: Stage2Attributes) -> [&'static str; 3] {
+    let execute = bits.execute();
+    let is = |alone| execute == Execute::Everyone || execute == alone;
+    let [read, write] = [Stage2Attributes::READ, Stage2Attributes::WRITE].map(|bit| bits.contains(bit));
+    words([read, write, is(Execute::Privileged), is(Execute::User)])
+}
+
+/// What stage 2 lets be read and written is the same for EL1 and EL0.
+fn by_registers(permissions: Permissions) -> [&'static str; 3] {
+    let [read, write, execute] =
+        [Rights::READ, Rights::WRITE, Rights::EXECUTE].map(|right| permissions.privileged.contains(right));
+    words([read, write, execute, permissions.unprivileged.contains(Rights::EXECUTE)])
 }
 
 impl Format for Stage2Text<'_> {

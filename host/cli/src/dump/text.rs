@@ -10,6 +10,7 @@ use vmsa::Descriptor;
 use vmsa::ptdump::{Marker, Naming, Ptdump};
 
 use super::Format;
+use crate::leaf;
 use crate::only::Filter;
 
 /// Lets a formatter write where only bytes can be written. A formatter's error says nothing, so the real one is kept where
@@ -81,7 +82,8 @@ impl<'a> Text<'a> {
         }
         let Stretch::Open(dump, reached) = &mut self.stretch else { return Err(fmt::Error) };
         *reached = end;
-        dump.entry(input, span.level, span.descriptor)
+        let permits = leaf::permitted(self.root, span.descriptor, span.inherited);
+        dump.entry_that(permits, input, span.level, span.descriptor)
     }
 
     /// Ends the lines that are pending.

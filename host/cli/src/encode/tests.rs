@@ -1,6 +1,8 @@
 //! What is encoded, and that it decodes to what was asked.
 
 use super::*;
+use crate::args::StageChoice;
+use crate::permissions::PermissionArguments;
 
 fn encoding(level: i8, granule: PageSize, wide: bool) -> EncodingArguments {
     EncodingArguments {
@@ -10,6 +12,7 @@ fn encoding(level: i8, granule: PageSize, wide: bool) -> EncodingArguments {
         stage: StageChoice::One,
         mair: None,
         fwb: false,
+        permissions: PermissionArguments::NONE,
     }
 }
 
@@ -30,6 +33,25 @@ fn registers_encode_by_number_and_by_name() {
     assert_eq!(of("ttbr1", "asid=0x42 root=0x43000000 cnp"), Ok(0x0042_0000_4300_0001));
     let wide = encode("vttbr_el2", &words("vmid=0x42 root=0xa123456780000"), &encoding(3, PageSize::Size64K, true));
     assert_eq!(wide.ok(), Some(0x0042_1234_5678_0028));
+}
+
+#[test]
+fn descriptors_name_their_permissions() {
+    let linux = PermissionArguments { pir: Some(vmsa::Indirection::LINUX), ..PermissionArguments::NONE };
+    let indirect = EncodingArguments { permissions: linux, ..encoding(3, PageSize::Size4K, false) };
+    let of_stage = |stage, fields| {
+        let stage2 = PermissionArguments { s2pir: Some(0), ..PermissionArguments::NONE };
+        let permissions = if stage == StageChoice::One { linux } else { stage2 };
+        let encoding = EncodingArguments { stage, permissions, ..indirect };
+        encode("descriptor", &words(fields), &encoding).map_err(|Failure(line)| line)
+    };
+    let page = "to=0x44000000 piindex=14 poindex=5 ndirty af sh=3";
+    assert_eq!(of_stage(StageChoice::One, page), Ok(0x5068_0000_4400_0783));
+    let page = "to=0x44000000 piindex=1 poindex=15 dirty af";
+    assert_eq!(of_stage(StageChoice::Two, page), Ok(0x7800_0000_4400_04c3));
+    assert_eq!(of_stage(StageChoice::One, "to=0 piindex=16"), Err("PIIndex 0x10 has more than 4 bits".to_owned()));
+    let without = of("descriptor", "to=0 piindex=1").expect_err("no such field");
+    assert!(without.starts_with("stage-1 leaf has no field `piindex`"), "{without}");
 }
 
 #[test]
