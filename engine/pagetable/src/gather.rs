@@ -1,5 +1,7 @@
 //! What must be forgotten, collected over one or many applies, and the tables that wait for it.
 
+use core::ops::ControlFlow;
+
 use vmsa::{Geometry, Granule, Level, Maintenance};
 
 use crate::change::Change;
@@ -8,7 +10,7 @@ use crate::invalidation::{Depth, Invalidation};
 use crate::platform::Platform;
 use crate::regime::{Regime, Rest};
 use crate::tables::{Retired, TableList};
-use crate::walk::{Next, Table, next_table, walk};
+use crate::walk::{Next, Table, walk};
 
 /// Ranges kept apart before TLBs must forget them, beside the first.
 pub(crate) const MORE_RANGES: usize = 7;
@@ -59,7 +61,7 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     #[inline]
     pub fn finish<P: Platform>(&mut self, platform: &P) -> Retired {
         if self.waiting.is_some() {
-            self.settle(platform);
+            self.complete_waiting(platform);
         }
         Retired(core::mem::take(&mut self.retired))
     }
@@ -105,9 +107,9 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     /// Changes are about to be made: what TLBs have yet to forget where they are made is forgotten before. What is made in its
     /// place would be live beside it, and a leaf that is invalid by now would be taken for one that no TLB holds.
     #[inline(always)]
-    pub(crate) fn make_way<P: Platform>(&mut self, platform: &P, changes: &[Change<R>]) {
+    pub(crate) fn complete_overlaps<P: Platform>(&mut self, platform: &P, changes: &[Change<R>]) {
         if self.waiting.is_some() && changes.iter().any(|change| self.waits_for(change)) {
-            self.settle(platform);
+            self.complete_waiting(platform);
         }
     }
 
@@ -130,7 +132,7 @@ impl<G: Granule, R: Regime> Gather<G, R> {
             Invalidation { start, bytes, stride: Level::L3, is_uniform: false, depth: Depth::AllLevels },
         );
         if self.wait().subtrees.push(table).is_err() {
-            self.settle(platform);
+            self.complete_waiting(platform);
             self.retire(platform, table);
         }
     }
@@ -147,13 +149,13 @@ impl<G: Granule, R: Regime> Gather<G, R> {
         let ranges = &mut self.wait().ranges;
         let is_absorbed = ranges.latest_mut().is_some_and(|last| last.absorb(&what));
         if !is_absorbed && ranges.push(what).is_err() {
-            self.settle(platform);
+            self.complete_waiting(platform);
             self.wait().ranges = Few::of(what);
         }
     }
 
     /// Makes stores visible and TLBs forget the ranges, and frees the tables that waited for that.
-    fn settle<P: Platform>(&mut self, platform: &P) {
+    fn complete_waiting<P: Platform>(&mut self, platform: &P) {
         let Some(Waiting { ranges, subtrees, .. }) = &self.waiting else { return };
         self.issued += complete_stores(platform, self.geometry, self.regime, ranges.iter().copied());
         if !subtrees.is_empty() {
@@ -228,15 +230,13 @@ pub(crate) fn collect<G: Granule, P: Platform>(
     table: Table,
     list: &mut TableList,
 ) {
-    if table.level == Level::L3 {
-        return list.push(platform, table.address);
+    if table.level != Level::L3 {
+        let _ = walk::<G, P, ()>(platform, geometry, table, table.start, table.end(geometry), &mut |visit| {
+            if let Some(below) = visit.table(geometry) {
+                collect(platform, geometry, below, list);
+            }
+            ControlFlow::Continue(Next::Past(visit.end))
+        });
     }
-    let end = table.start + ((geometry.entries(table.level) as u64) << Geometry::<G>::shift(table.level));
-    let _ = walk::<G, P, ()>(platform, geometry, table, table.start, end, &mut |visit| {
-        if let Some(below) = next_table(geometry, visit) {
-            collect(platform, geometry, below, list);
-        }
-        core::ops::ControlFlow::Continue(Next::Past(visit.end))
-    });
     list.push(platform, table.address);
 }

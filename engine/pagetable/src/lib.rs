@@ -16,10 +16,8 @@ extern crate alloc;
 /// The words of the architecture that the signatures here use.
 pub extern crate vellum_vmsa as vmsa;
 
-mod apply;
 mod change;
-mod check;
-mod decide;
+mod changes;
 mod few;
 mod fill;
 mod gather;
@@ -30,10 +28,10 @@ mod memory;
 mod pieces;
 mod plan;
 mod platform;
+mod protect_page;
 mod regime;
 #[cfg(feature = "alloc")]
 mod rehearsal;
-mod single;
 mod summary;
 mod table;
 mod tables;

@@ -26,9 +26,9 @@ pub struct Licence<'guard> {
 /// How a live leaf changes size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Method {
-    /// The new descriptor is stored over the old one. `settles` is set where a TLB that holds both may raise conflict
+    /// The new descriptor is stored over the old one. `may_conflict` is set where a TLB that holds both may raise conflict
     /// aborts until it is told to forget.
-    InPlace { settles: bool },
+    InPlace { may_conflict: bool },
     /// The block is made uncacheable (nT) and forgotten before it is replaced (D8.17.1, level 1).
     NotCached,
     /// The leaf is invalid and forgotten before it is replaced.
@@ -100,8 +100,8 @@ impl Tolerance {
     /// How the CPU lets live leaves change size in place, if it does.
     const fn in_place(self) -> Option<Method> {
         match self.level {
-            BbmLevel::Level3 => Some(Method::InPlace { settles: false }),
-            BbmLevel::Level2 if self.handles_conflicts => Some(Method::InPlace { settles: true }),
+            BbmLevel::Level3 => Some(Method::InPlace { may_conflict: false }),
+            BbmLevel::Level2 if self.handles_conflicts => Some(Method::InPlace { may_conflict: true }),
             _ => None,
         }
     }
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn the_weakest_cpu_decides() {
         let mut census = Census::new(cpu(BbmLevel::Level3, false));
-        assert_eq!(census.tolerated().map(|licence| licence.method()), Some(Method::InPlace { settles: false }));
+        assert_eq!(census.tolerated().map(|licence| licence.method()), Some(Method::InPlace { may_conflict: false }));
         census.admit(cpu(BbmLevel::Level2, true));
         assert!(census.tolerated().is_none(), "the first CPU does not handle conflicts, and the level is 2 now");
         assert!(census.not_cached().is_some());
@@ -182,14 +182,14 @@ mod tests {
     fn level_2_needs_the_promise() {
         assert!(Census::new(cpu(BbmLevel::Level2, false)).tolerated().is_none());
         let promised = Census::new(cpu(BbmLevel::Level2, true));
-        assert_eq!(promised.tolerated().map(|licence| licence.method()), Some(Method::InPlace { settles: true }));
+        assert_eq!(promised.tolerated().map(|licence| licence.method()), Some(Method::InPlace { may_conflict: true }));
     }
 
     #[test]
     fn a_parker_that_tolerates_nothing_breaks() {
         let guard = ();
         let method = |level| Licence::parked(&guard, cpu(level, false)).method();
-        assert_eq!(method(BbmLevel::Level3), Method::InPlace { settles: false });
+        assert_eq!(method(BbmLevel::Level3), Method::InPlace { may_conflict: false });
         assert_eq!(method(BbmLevel::Level2), Method::Break);
         assert_eq!(method(BbmLevel::Level0), Method::Break);
     }

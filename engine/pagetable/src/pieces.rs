@@ -37,7 +37,7 @@ pub(crate) struct Segment<'p> {
     pub(crate) kind: Kind<'p>,
 }
 
-/// How.
+/// What is written into the slots of a segment.
 pub(crate) enum Kind<'p> {
     /// Invalid descriptors.
     Holes,
@@ -69,7 +69,8 @@ impl Content {
         (has_groups && size <= self.largest && self.is_aligned(shift)).then_some(1 << shift)
     }
 
-    /// From where to where the leaves of `level` from `start` to `end` are contiguous groups: nowhere, both at `end`.
+    /// From where to where the leaves of `level` from `start` to `end` are contiguous groups. Where there is none, both
+    /// are `end`.
     #[inline(always)]
     pub(crate) fn groups<G: Granule>(&self, level: Level, start: u64, end: u64) -> (u64, u64) {
         let Some(bytes) = self.group_bytes::<G>(level) else { return (end, end) };
@@ -80,8 +81,61 @@ impl Content {
     /// Whether the descriptors of leaves from `first` to `last` differ by no more than what lies between.
     #[inline(always)]
     pub(crate) fn is_linear(&self, layout: Layout, first: u64, last: u64) -> bool {
+        if let Layout::Bits48 = layout {
+            return true;
+        }
         let output = |offset: u64| layout.encode_output(PhysAddr::new(offset.wrapping_add(self.delta)));
         output(last).wrapping_sub(output(first)) == last - first
+    }
+
+    /// Gives `write` the leaves of `level` from `start` to `end`, by number: contiguous groups wherever a whole one fits.
+    #[inline(always)]
+    pub(crate) fn write_leaves<G: Granule>(
+        &self,
+        layout: Layout,
+        level: Level,
+        (start, end): (u64, u64),
+        write: impl Fn(usize, Descriptor),
+    ) {
+        let shift = G::PAGE_SIZE.level_shift(level);
+        let first = self.leaf(layout, level, start);
+        if end - start == 1 << shift {
+            return write(0, first);
+        }
+        let (from, to) = self.groups::<G>(level, start, end);
+        if !self.is_linear(layout, start, end - (1 << shift)) {
+            return self.write_one_by_one::<G>(layout, level, (start, end), (from, to), write);
+        }
+        // By value, so that nothing but the descriptors is written to memory.
+        let run = move |at: u64, end: u64, contiguous: Bits| {
+            let number = ((at - start) >> shift) as usize;
+            let mut leaf = first.bits().wrapping_add(at - start) | contiguous;
+            for_each(((end - at) >> shift) as usize, |index| {
+                write(number + index, Descriptor::new(leaf));
+                leaf = leaf.wrapping_add(1 << shift);
+            });
+        };
+        run(start, from, 0);
+        run(from, to, Descriptor::CONTIGUOUS);
+        run(to, end, 0);
+    }
+
+    /// The same where bits that stand elsewhere change on the way (LPA, LPA2). What `groups` covers becomes groups.
+    #[cold]
+    fn write_one_by_one<G: Granule>(
+        &self,
+        layout: Layout,
+        level: Level,
+        (start, end): (u64, u64),
+        groups: (u64, u64),
+        write: impl Fn(usize, Descriptor),
+    ) {
+        let shift = G::PAGE_SIZE.level_shift(level);
+        for index in 0..((end - start) >> shift) as usize {
+            let at = start + ((index as u64) << shift);
+            let contiguous = if (groups.0..groups.1).contains(&at) { Descriptor::CONTIGUOUS } else { 0 };
+            write(index, Descriptor::new(self.leaf(layout, level, at).bits() | contiguous));
+        }
     }
 
     /// Whether input and output addresses agree in their low `shift` bits.
@@ -111,6 +165,7 @@ impl Pieces {
 
     /// How many tables it takes to hold all this beneath one slot of the level above `level`, which starts at `start`.
     pub(crate) fn tables<G: Granule>(&self, layout: Layout, level: Level, start: u64) -> usize {
+        // A table of pages is one, whatever they hold.
         let Some(next) = level.next() else { return 1 };
         let end = start + ((G::ENTRIES as u64) << G::PAGE_SIZE.level_shift(level));
         let mut count = 1;
@@ -125,5 +180,20 @@ impl Pieces {
             at = segment.end;
         }
         count
+    }
+}
+
+/// A loop laid out sixteen turns at a time: half the instructions for each descriptor.
+#[inline(always)]
+pub(crate) fn for_each(count: usize, mut turn: impl FnMut(usize)) {
+    const TURNS: usize = 16;
+    let rounds = count / TURNS;
+    for round in 0..rounds {
+        for index in 0..TURNS {
+            turn(round * TURNS + index);
+        }
+    }
+    for index in rounds * TURNS..count {
+        turn(index);
     }
 }

@@ -5,15 +5,12 @@ use core::ops::ControlFlow;
 
 use vmsa::Granule;
 
-use crate::apply::Editor;
 use crate::change::{Change, Refusal};
-use crate::check::Check;
-use crate::decide::{Goal, goal};
+use crate::changes::{Editor, Goal, Terms, goal};
 use crate::gather::Gather;
 use crate::licence::Licence;
 use crate::platform::Platform;
 use crate::regime::Regime;
-use crate::single::Single;
 use crate::table::PageTable;
 use crate::tables::Reserve;
 use crate::walk::{Next, Table, Visit, walk};
@@ -21,10 +18,8 @@ use crate::walk::{Next, Table, Visit, walk};
 /// Where applying begins.
 #[derive(Debug)]
 pub(crate) enum Start {
-    /// At the root, for each change.
-    Root,
-    /// At this table, for the one change that there is.
-    Table(Goal, Table),
+    /// At the top, for each change.
+    Top,
     /// At this descriptor, for the one change that there is.
     Visit(Goal, Visit),
 }
@@ -36,8 +31,6 @@ pub struct Plan<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> {
     table: &'t mut PageTable<'p, G, R, P>,
     changes: &'c [Change<R>],
     licence: Option<&'t Licence<'t>>,
-    /// The page that is all there is to change. Nothing begins elsewhere then.
-    single: Option<Single>,
     start: Start,
     tables_needed: usize,
 }
@@ -57,12 +50,8 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
         changes: &'c [Change<R>],
         licence: Option<&'t Licence<'t>>,
     ) -> Result<Self, Refusal> {
-        let single = Single::find(table, changes);
-        let (start, tables_needed) = match single {
-            Some(_) => (Start::Root, 0),
-            None => Check { table, licence }.check_all(changes)?,
-        };
-        Ok(Self { table, changes, licence, single, start, tables_needed })
+        let (start, tables_needed) = Terms { table, licence }.check_all(changes)?;
+        Ok(Self { table, changes, licence, start, tables_needed })
     }
 
     /// How many tables the changes take at most. What is not used stays in the reserve.
@@ -101,68 +90,65 @@ impl<G: Granule, R: Regime, P: Platform> Ready<'_, '_, '_, '_, G, R, P> {
     /// Makes the changes. This cannot fail. They are complete when `gather` is finished.
     #[inline(always)]
     pub fn apply(self, gather: &mut Gather<G, R>) {
-        let Self { plan: Plan { table, changes, licence, single, start, .. }, reserve } = self;
-        gather.make_way(table.platform, changes);
-        if let Some(single) = single {
-            return Editor::new(table, licence, reserve, gather).set_single(&single);
-        }
+        let Self { plan: Plan { table, changes, licence, start, .. }, reserve } = self;
+        gather.complete_overlaps(table.platform, changes);
+        let mut editor = Editor::new(table, licence, reserve, gather);
         match start {
-            Start::Visit(goal, visit) => {
-                pursue_at(&mut Editor::new(table, licence, reserve, gather), &goal, visit, table);
-            }
-            Start::Table(goal, start) => pursue(&mut Editor::new(table, licence, reserve, gather), &goal, start),
-            Start::Root => pursue_all(&mut Editor::new(table, licence, reserve, gather), changes, table),
+            Start::Visit(goal, visit) => apply_at(&mut editor, &goal, visit, table),
+            Start::Top => apply_all(&mut editor, changes, table),
         }
     }
 }
 
 /// Changes that were checked, one after the other.
 #[inline(never)]
-fn pursue_all<G: Granule, R: Regime, P: Platform>(
+fn apply_all<G: Granule, R: Regime, P: Platform>(
     editor: &mut Editor<'_, G, R, P>,
     changes: &[Change<R>],
     table: &PageTable<'_, G, R, P>,
 ) {
     for goal in changes.iter().filter_map(|change| goal(table.geometry, change).ok()) {
         for goal in [Some(goal), goal.then()].into_iter().flatten() {
-            pursue(editor, &goal.checked(), table.find_table(goal.from, goal.to));
+            apply_from(editor, &goal.checked(), table.top(), goal.from);
         }
     }
 }
 
-/// Walks a goal that was checked, and carries out what is decided.
-#[inline(never)]
-fn pursue<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P>, goal: &Goal, start: Table) {
-    pursue_on(editor, goal, start, goal.from);
-}
-
 /// Carries out what is decided for one descriptor, as it is now, and what is to be met again for it.
 #[inline(never)]
-fn pursue_at<G: Granule, R: Regime, P: Platform>(
+fn apply_at<G: Granule, R: Regime, P: Platform>(
     editor: &mut Editor<'_, G, R, P>,
     goal: &Goal,
     mut visit: Visit,
     table: &PageTable<'_, G, R, P>,
 ) {
     visit.descriptor = editor.platform.load(visit.slot);
-    let decision = goal.decide::<G, R, P>(editor.platform, editor.geometry, editor.regime, &visit);
-    match editor.carry_out(&decision, &visit) {
+    match act(editor, goal, &visit) {
         Next::Past(at) if at >= goal.to => {}
-        Next::Past(at) => pursue_on(editor, goal, table.find_table(at, goal.to), at),
-        Next::Enter => pursue_on(editor, goal, table.find_table(goal.from, goal.to), goal.from),
+        Next::Past(at) => apply_from(editor, goal, table.top(), at),
+        Next::Enter => apply_from(editor, goal, table.top(), goal.from),
     }
 }
 
-/// Walks the rest of a goal, from offset `from`.
-fn pursue_on<G: Granule, R: Regime, P: Platform>(
+/// Walks a goal from offset `from`, and carries out what is decided.
+#[inline(never)]
+fn apply_from<G: Granule, R: Regime, P: Platform>(
     editor: &mut Editor<'_, G, R, P>,
     goal: &Goal,
-    start: Table,
+    top: Table,
     from: u64,
 ) {
-    let Editor { platform, geometry, regime, .. } = *editor;
-    let _ = walk::<G, P, Infallible>(platform, geometry, start, from, goal.to, &mut |visit| {
-        let decision = goal.decide::<G, R, P>(platform, geometry, regime, visit);
-        ControlFlow::Continue(editor.carry_out(&decision, visit))
+    let Editor { platform, geometry, .. } = *editor;
+    let _ = walk::<G, P, Infallible>(platform, geometry, top, from, goal.to, &mut |visit| {
+        ControlFlow::Continue(act(editor, goal, visit))
     });
+}
+
+/// Decides what a goal means for what `visit` has met, and carries that out.
+#[inline(always)]
+fn act<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P>, goal: &Goal, visit: &Visit) -> Next {
+    let Editor { platform, geometry, regime, .. } = *editor;
+    let visit = &goal.meet(geometry, visit);
+    let decision = goal.decide::<G, R, P>(platform, geometry, regime, visit);
+    editor.carry_out(&decision, visit)
 }

@@ -3,15 +3,15 @@
 use vmsa::{Geometry, Granule, Maintenance, PhysAddr};
 
 use crate::change::{Change, Refusal};
-use crate::fill::clear_root;
+use crate::fill::fill_holes;
 use crate::gather::Gather;
 use crate::licence::Licence;
 use crate::plan::Plan;
-use crate::platform::Platform;
+use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
 use crate::tables::Reserve;
 use crate::view::View;
-use crate::walk::{Table, Visit, deepest_table, descend};
+use crate::walk::{Table, Visit, descend};
 
 /// What a root is aligned to at the least, whatever its size, where output addresses have 52 bits: a TTBR keeps the highest
 /// four of the root's bits where its lowest would be.
@@ -39,7 +39,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
             return Err(Refusal::OutputTooWide(root));
         }
         let root = reserve.take(platform).ok_or(Refusal::ReserveShortBy(1))?;
-        clear_root(platform, root, G::ENTRIES);
+        fill_holes(platform, Slot::new(root, 0), G::ENTRIES);
         Ok(Self { platform, geometry, regime, root, is_live: false })
     }
 
@@ -48,7 +48,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
     /// unless `root` is aligned to as many bytes, and by [`Refusal::OutputTooWide`] if it has more bits than a TTBR holds.
     pub fn offline_at(platform: &'p P, geometry: Geometry<G>, regime: R, root: PhysAddr) -> Result<Self, Refusal> {
         check_root(geometry, regime, root)?;
-        clear_root(platform, root, geometry.root_entries());
+        fill_holes(platform, Slot::new(root, 0), geometry.root_entries());
         Ok(Self { platform, geometry, regime, root, is_live: false })
     }
 
@@ -97,20 +97,17 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
         PageTable { platform, geometry: self.geometry, regime: self.regime, root: self.root, is_live: self.is_live }
     }
 
-    /// The descriptor that ends a walk for `from`, and the part of `from..to` that it covers.
+    /// The descriptor where the way for `from` ends, and the part of `from..to` that it covers.
+    #[inline(always)]
     pub(crate) fn find_end(&self, from: u64, to: u64) -> Visit {
         descend(self.platform, self.geometry, self.root, from, |_, level, slot, descriptor| {
-            let span = 1 << Geometry::<G>::shift(level);
-            let start = from & !(span - 1);
-            let end = start + span;
-            Visit { slot, level, descriptor, start, end, from, to: to.min(end) }
+            Visit::new::<G>(slot, level, descriptor, from, to)
         })
     }
 
-    /// The deepest table that a change of the range begins in.
-    pub(crate) fn find_table(&self, from: u64, to: u64) -> Table {
-        let root = Table { address: self.root, level: self.geometry.start(), start: 0 };
-        deepest_table(self.platform, self.geometry, root, from, to)
+    /// Where every walk begins.
+    pub(crate) const fn top(&self) -> Table {
+        Table { address: self.root, level: self.geometry.start(), start: 0 }
     }
 
     /// Checks all of `changes` against what the tables hold. Nothing has been stored, whatever the answer.

@@ -7,7 +7,7 @@ use vmsa::{Address, Descriptor, Geometry, Granule, LeafSize, Level, Meaning, Phy
 use crate::change::Refusal;
 use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
-use crate::walk::{Next, Table, descend, walk};
+use crate::walk::{Next, Table, Visit, descend, walk};
 
 /// A view of a page table. It reads each descriptor once, and believes none of them: tables may lead in a circle or beyond
 /// memory. A walk ends at level 3 as hardware's does, so that the range bounds it: one turn for a page at most.
@@ -94,18 +94,16 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
     }
 
     /// The descriptors that a walk for `input` reads, from the root down. None if the address is not of this half.
-    pub fn path(self, input: R::Input) -> impl Iterator<Item = Lookup> + use<'p, G, R, P> {
-        let offset = self.geometry.offset(input.bits());
-        let mut next = offset.map(|offset| (self.root, self.geometry.start(), offset));
-        core::iter::from_fn(move || {
-            let (table, level, offset) = next.take()?;
-            let slot = Slot::new(table, self.geometry.index(level, offset));
-            let lookup = self.lookup(slot, level, self.platform.load(slot));
-            if let (Meaning::Table(below), Some(level)) = (lookup.meaning, level.next()) {
-                next = Some((below, level, offset));
-            }
-            Some(lookup)
-        })
+    pub fn path(self, input: R::Input) -> impl Iterator<Item = Lookup> {
+        let (mut path, mut length) = ([None; Level::ALL.len()], 0);
+        if let Some(at) = self.geometry.offset(input.bits()) {
+            let _ = walk::<G, P, ()>(self.platform, self.geometry, self.root_table(), at, at + 1, &mut |visit| {
+                path[length] = Some(self.lookup(visit));
+                length += 1;
+                ControlFlow::Continue(Next::Enter)
+            });
+        }
+        path.into_iter().flatten()
     }
 
     /// Gives `sink` every descriptor whose span meets the range, tables before what is below them, in order of address.
@@ -119,9 +117,8 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
         let (start, end) = (range.start.bits(), range.end.bits());
         let (from, to) =
             self.geometry.offsets(start, end).ok_or_else(|| Refusal::of_range(self.geometry, start, end))?;
-        let root = Table { address: self.root, level: self.geometry.start(), start: 0 };
-        Ok(walk(self.platform, self.geometry, root, from, to, &mut |visit| {
-            let lookup = self.lookup(visit.slot, visit.level, visit.descriptor);
+        Ok(walk(self.platform, self.geometry, self.root_table(), from, to, &mut |visit| {
+            let lookup = self.lookup(visit);
             let input = R::Input::from(self.geometry.input(visit.start));
             sink(&Entry { input, shift: Geometry::<G>::shift(visit.level), lookup })?;
             ControlFlow::Continue(Next::Enter)
@@ -133,8 +130,12 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
         self.geometry.base().into()..self.geometry.input(self.geometry.input_bytes()).into()
     }
 
-    fn lookup(&self, slot: Slot, level: Level, descriptor: Descriptor) -> Lookup {
-        let meaning = descriptor.meaning(G::PAGE_SIZE, self.geometry.layout(), level);
-        Lookup { level, slot, descriptor, meaning }
+    const fn root_table(&self) -> Table {
+        Table { address: self.root, level: self.geometry.start(), start: 0 }
+    }
+
+    fn lookup(&self, visit: &Visit) -> Lookup {
+        let Visit { level, slot, descriptor, .. } = *visit;
+        Lookup { level, slot, descriptor, meaning: descriptor.meaning(G::PAGE_SIZE, self.geometry.layout(), level) }
     }
 }

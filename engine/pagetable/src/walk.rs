@@ -1,4 +1,13 @@
-//! The one walker. All descent through tables is here.
+//! The one walker, and its shortcut for one address.
+//!
+//! ```text
+//!   root ─▶ ┌───┬───┬───┬───┐      walk      visits every descriptor of a range, in order of address;
+//!           └───┴─┬─┴───┴───┘                whoever is visited says `Enter` or `Past`
+//!                 ▼
+//!           ┌───┬───┬───┬───┐      descend   goes down for one address, as far as there are tables,
+//!           └───┴───┴─┬─┴───┘                and gives the descriptor where the way ends
+//! ```
+//! All addresses are offsets into the input space.
 
 use core::ops::ControlFlow;
 
@@ -18,14 +27,17 @@ pub(crate) struct Table {
     pub(crate) start: u64,
 }
 
-/// A descriptor that the walker has come to. All addresses are offsets into the input space.
+/// What the walker has come to: one descriptor, or a whole contiguous group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Visit {
+    /// The place of the descriptor: of a group's first member.
     pub(crate) slot: Slot,
     pub(crate) level: Level,
-    /// Read once.
+    /// What was read there, once: of a group, what the walker met of it first.
     pub(crate) descriptor: Descriptor,
-    /// The span of the descriptor.
+    /// Descriptors side by side that are met as one: 1 but for a group.
+    pub(crate) members: usize,
+    /// What they cover.
     pub(crate) start: u64,
     pub(crate) end: u64,
     /// The part of it that is asked for.
@@ -34,6 +46,11 @@ pub(crate) struct Visit {
 }
 
 impl Table {
+    /// The offset where it ends.
+    pub(crate) const fn end<G: Granule>(&self, geometry: Geometry<G>) -> u64 {
+        self.start + ((geometry.entries(self.level) as u64) << Geometry::<G>::shift(self.level))
+    }
+
     /// The place of `at` in it, which lies in its span: of a concatenated root, in all of it.
     #[inline(always)]
     const fn index<G: Granule>(&self, at: u64) -> usize {
@@ -42,9 +59,25 @@ impl Table {
 }
 
 impl Visit {
-    /// Whether all that the descriptor covers is asked for.
+    /// The descriptor at `slot`, whose span holds `from`.
+    #[inline(always)]
+    pub(crate) fn new<G: Granule>(slot: Slot, level: Level, descriptor: Descriptor, from: u64, to: u64) -> Self {
+        let span = 1 << Geometry::<G>::shift(level);
+        let start = from & !(span - 1);
+        let end = start + span;
+        Self { slot, level, descriptor, members: 1, start, end, from, to: to.min(end) }
+    }
+
+    /// Whether all that it covers is asked for.
+    #[inline(always)]
     pub(crate) const fn is_whole(&self) -> bool {
         self.from == self.start && self.to == self.end
+    }
+
+    /// The table that its descriptor leads to.
+    #[inline(always)]
+    pub(crate) fn table<G: Granule>(&self, geometry: Geometry<G>) -> Option<Table> {
+        table_below(geometry, self.level, self.start, self.descriptor)
     }
 }
 
@@ -66,27 +99,25 @@ pub(crate) fn walk<G: Granule, P: Platform, B>(
     to: u64,
     visit: &mut impl FnMut(&Visit) -> ControlFlow<B, Next>,
 ) -> ControlFlow<B> {
-    let span = 1 << Geometry::<G>::shift(table.level);
     let mut at = from;
     while at < to {
         let slot = Slot::new(table.address, table.index::<G>(at));
-        let start = at & !(span - 1);
-        let end = start + span;
-        let descriptor = platform.load(slot);
-        let part = Visit { slot, level: table.level, descriptor, start, end, from: at, to: to.min(end) };
-        at = match (visit(&part)?, next_table(geometry, &part)) {
-            (Next::Past(offset), _) => offset,
-            (Next::Enter, None) => end,
-            (Next::Enter, Some(next)) => {
-                walk(platform, geometry, next, part.from, part.to, visit)?;
-                end
+        let part = Visit::new::<G>(slot, table.level, platform.load(slot), at, to);
+        at = match visit(&part)? {
+            Next::Past(offset) => offset,
+            Next::Enter => {
+                if let Some(below) = part.table(geometry) {
+                    walk(platform, geometry, below, part.from, part.to, visit)?;
+                }
+                part.end
             }
         };
     }
     ControlFlow::Continue(())
 }
 
-/// Descends from `root` towards `offset`, which lies in its span, for as long as there are tables, and gives `end` the descriptor that is none.
+/// Descends from `root` towards `offset`, which lies in its span, for as long as there are tables, and gives `end` the
+/// descriptor that leads to none.
 #[inline(always)]
 pub(crate) fn descend<G: Granule, P: Platform, T>(
     platform: &P,
@@ -152,12 +183,8 @@ fn descend_from<G: Granule, P: Platform, T>(
     end(layout, Level::L3, slot, platform.load(slot))
 }
 
-/// The table that a visited descriptor leads to.
-pub(crate) fn next_table<G: Granule>(geometry: Geometry<G>, visit: &Visit) -> Option<Table> {
-    table_below(geometry, visit.level, visit.start, visit.descriptor)
-}
-
 /// The table that a descriptor of `above`, whose span begins at `start`, leads to.
+#[inline(always)]
 pub(crate) fn table_below<G: Granule>(
     geometry: Geometry<G>,
     above: Level,
@@ -167,31 +194,5 @@ pub(crate) fn table_below<G: Granule>(
     match (descriptor.meaning(G::PAGE_SIZE, geometry.layout(), above), above.next()) {
         (Meaning::Table(address), Some(level)) => Some(Table { address, level, start }),
         _ => None,
-    }
-}
-
-/// The deepest table that holds all of `from..to` and something beside: a table that is covered whole is a matter for the
-/// one above it.
-pub(crate) fn deepest_table<G: Granule, P: Platform>(
-    platform: &P,
-    geometry: Geometry<G>,
-    root: Table,
-    from: u64,
-    to: u64,
-) -> Table {
-    let mut table = root;
-    loop {
-        let span = 1 << Geometry::<G>::shift(table.level);
-        let start = from & !(span - 1);
-        if to > start + span || (from == start && to == start + span) {
-            return table;
-        }
-        let slot = Slot::new(table.address, table.index::<G>(from));
-        let descriptor = platform.load(slot);
-        let visit = Visit { slot, level: table.level, descriptor, start, end: start + span, from, to };
-        match next_table(geometry, &visit) {
-            Some(next) => table = next,
-            None => return table,
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use vmsa::{Address, Bits, Geometry, Granule, LeafSize, Level, PhysAddr};
+use vmsa::{Address, Bits, Geometry, Granule, Layout, LeafSize, Level, PhysAddr};
 
 use super::Edit;
 use crate::change::{Change, Refusal};
@@ -43,7 +43,9 @@ pub(crate) fn goal<G: Granule, R: Regime>(geometry: Geometry<G>, change: &Change
         Change::Remap { from, to, attributes, largest } => {
             (from, Wanted::Remap(content::<G, R>(geometry, from, *to, *attributes, *largest)?), false)
         }
-        Change::Protect { from, set, clear } => (from, Wanted::Edit(protection::<G, R>(geometry, *set, *clear)?), true),
+        Change::Protect { from, set, clear } => {
+            (from, Wanted::Edit(protection::<G, R>(geometry.layout(), *set, *clear)?), true)
+        }
         Change::Age { from } => {
             (from, Wanted::Edit(Edit { only: 0, set: 0, clear: R::Attributes::ACCESS_FLAG }), false)
         }
@@ -51,8 +53,8 @@ pub(crate) fn goal<G: Granule, R: Regime>(geometry: Geometry<G>, change: &Change
             let (set, clear) = (R::Attributes::CLEAN, R::Attributes::DIRTY & !R::Attributes::CLEAN);
             (from, Wanted::Edit(Edit { only: R::Attributes::DBM, set, clear }), false)
         }
-        Change::Hide { from } => (from, Wanted::Edit(Edit::HIDE), true),
-        Change::Show { from } => (from, Wanted::Edit(Edit::SHOW), true),
+        Change::Hide { from } => (from, Wanted::Edit(Edit::MAKE_INVALID), true),
+        Change::Show { from } => (from, Wanted::Edit(Edit::MAKE_VALID), true),
         Change::Unmap { from } => (from, Wanted::Edit(Edit::REMOVE), false),
         Change::UnmapMapped { from } => (from, Wanted::Edit(Edit::REMOVE), true),
         Change::Split { at } => {
@@ -69,11 +71,11 @@ pub(crate) fn goal<G: Granule, R: Regime>(geometry: Geometry<G>, change: &Change
 /// What sets and clears attributes, or why it is refused.
 #[inline(always)]
 pub(crate) fn protection<G: Granule, R: Regime>(
-    geometry: Geometry<G>,
+    layout: Layout,
     set: R::Attributes,
     clear: R::Attributes,
 ) -> Result<Edit, Refusal> {
-    let bits = |attributes| attribute_bits::<G, R>(geometry, attributes);
+    let bits = |attributes| attribute_bits::<G, R>(layout, attributes);
     Ok(Edit { only: 0, set: bits(set)?, clear: bits(clear)? })
 }
 
@@ -109,8 +111,8 @@ fn offsets<G: Granule>(geometry: Geometry<G>, start: u64, end: u64) -> Result<(u
 
 /// The bits that a descriptor of this geometry can hold. LPA2 has no shareability in descriptors, so it is left out.
 #[inline(always)]
-fn attribute_bits<G: Granule, R: Regime>(geometry: Geometry<G>, attributes: R::Attributes) -> Result<Bits, Refusal> {
-    let allowed = geometry.layout().attribute_mask(G::PAGE_SIZE, Level::L3) & !R::ABSENT;
+fn attribute_bits<G: Granule, R: Regime>(layout: Layout, attributes: R::Attributes) -> Result<Bits, Refusal> {
+    let allowed = layout.attribute_mask(G::PAGE_SIZE, Level::L3) & !R::ABSENT;
     let bits = attributes.into();
     let foreign = bits & !allowed & !R::Attributes::SHAREABILITY;
     if foreign == 0 { Ok(bits & allowed) } else { Err(Refusal::NotAttributes(foreign)) }
@@ -125,7 +127,7 @@ fn content<G: Granule, R: Regime>(
     largest: LeafSize,
 ) -> Result<Content, Refusal> {
     let (from, end) = offsets(geometry, range.start.bits(), range.end.bits())?;
-    let attributes = attribute_bits::<G, R>(geometry, attributes)?;
+    let attributes = attribute_bits::<G, R>(geometry.layout(), attributes)?;
     check_output::<G>(geometry, to, end - from)?;
     Ok(Content { delta: to.bits().wrapping_sub(from), attributes, is_kept: false, largest })
 }

@@ -1,9 +1,16 @@
-//! The sequences that everything else is made of: a store, an exchange, a break and its window, and what is forgotten when.
+//! Every store of a descriptor that a walker may see, and the barriers and TLBIs that order it.
+//!
+//! ```text
+//! link a table        fill it · DSB ISHST · store its descriptor
+//! break-before-make   clear bit 0 · DSB ISHST · TLBI · DSB ISH · ISB · store · DSB ISHST · ISB
+//! nT                  set nT · DSB ISHST · TLBI · DSB ISH · ISB · store · (the Gather makes TLBs forget again)
+//! in place            store · (the Gather makes TLBs forget)
+//! ```
+//! No ISB where the CPU translates by other tables than these.
 
 use vmsa::{Descriptor, Granule, Level, Maintenance};
 
-use super::Editor;
-use crate::decide::Edit;
+use super::{Edit, Editor};
 use crate::fill::build;
 use crate::gather::{collect, forget};
 use crate::invalidation::{Depth, Invalidation};
@@ -25,9 +32,17 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         marks::marked_since(self.regime, leaf, leaf, now)
     }
 
-    /// What TLBs do not hold becomes a leaf or a table: there is nothing to forget.
-    pub(super) fn make(&mut self, slot: Slot, new: Descriptor) {
+    /// Writes what no TLB holds a copy of, or what a window hides.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn write(&self, slot: Slot, new: Descriptor) {
         self.platform.store(slot, new);
+    }
+
+    /// What TLBs do not hold becomes a leaf or a table: there is nothing to forget.
+    #[track_caller]
+    pub(super) fn make(&mut self, slot: Slot, new: Descriptor) {
+        self.write(slot, new);
         self.note_store();
     }
 
@@ -72,13 +87,21 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         R::synchronize(self.platform);
     }
 
-    pub(super) fn build(&mut self, above: Level, start: u64, pieces: &Pieces) -> Descriptor {
-        let table = build::<G, P>(self.platform, self.geometry.layout(), self.reserve, above, start, pieces);
+    /// The descriptor of a new table that holds `pieces`, in the slot of level `above` that begins at `start`. Without as many
+    /// tables in the reserve there is none, and nobody may store anything in its stead: the plan counted, so that only what
+    /// others wrote into the tables since can bring this about.
+    pub(super) fn build(&mut self, above: Level, start: u64, pieces: &Pieces) -> Option<Descriptor> {
+        let layout = self.geometry.layout();
+        let needed = above.next().map_or(0, |level| pieces.tables::<G>(layout, level, start));
+        if self.reserve.count() < needed {
+            return None;
+        }
+        let table = build::<G, P>(self.platform, layout, self.reserve, above, start, pieces)?;
         if self.is_live {
             // A walker that saw the table's descriptor before its content would walk what was in the memory before.
             self.platform.maintain(Maintenance::DSB_ISHST);
         }
-        table
+        Some(table)
     }
 
     /// The table that was built of a leaf at `start`, built anew if hardware has marked the leaf since, which is `now`. It is
@@ -94,10 +117,16 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         match table_below(self.geometry, above, start, built.table) {
             Some(table) if leaf != built.leaf => {
                 collect(self.platform, self.geometry, table, &mut self.reserve.0);
-                self.build(above, start, &pieces(leaf))
+                // As many tables as have just been given back. Were there fewer, the leaf would stay.
+                self.build(above, start, &pieces(leaf)).unwrap_or(leaf)
             }
             _ => built.table,
         }
+    }
+
+    #[inline(always)]
+    pub(super) fn writer(&self) -> Writer<'_, R, P> {
+        Writer { platform: self.platform, regime: &self.regime, is_live: self.is_live }
     }
 
     #[inline(always)]
@@ -151,7 +180,7 @@ impl<R: Regime, P: Platform> Writer<'_, R, P> {
     /// Makes `new` of the leaf `old` by `edit`, or what `edit` makes of what hardware has written meanwhile. Says whether TLBs
     /// may hold a copy of the old leaf that matters: not without the access flag, and not if hardware ignores what changed.
     #[inline(always)]
-    pub(super) fn set(&self, slot: Slot, mut old: Descriptor, mut new: Descriptor, edit: Edit) -> bool {
+    pub(crate) fn set(&self, slot: Slot, mut old: Descriptor, mut new: Descriptor, edit: Edit) -> bool {
         while let Err(actual) = self.swap(slot, old, new) {
             (old, new) = (actual, edit.apply(actual));
         }

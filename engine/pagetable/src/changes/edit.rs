@@ -1,0 +1,236 @@
+//! Edits: every leaf of a range becomes what a function makes of it. Protect, age, clean, make valid or invalid, unmap.
+//!
+//! ```text
+//! a leaf, whole          in place, in a run with the neighbours that are alike; or by break-before-make
+//! a part of a leaf       the leaf splits first                                        (`split`)
+//! a part of a group      the group dissolves first                                    (`group`)
+//! a kept leaf            freely: no TLB holds it
+//! a table, to unmap      unlinked with all that is below it
+//! ```
+
+use vmsa::{Bits, Descriptor, Geometry, Granule, LeafSize};
+
+use super::group::Regroup;
+use super::{Decision, Editor, Goal, Terms, split};
+use crate::change::Refusal;
+use crate::invalidation::Depth;
+use crate::platform::Platform;
+use crate::regime::{Attributes, HardwareUpdates, Regime, marks};
+use crate::walk::{Next, Visit};
+
+/// A function from leaf to leaf, as data: in leaves that have all bits of `only`, bits are cleared, then set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Edit {
+    pub(super) only: Bits,
+    pub(super) clear: Bits,
+    pub(super) set: Bits,
+}
+
+impl Edit {
+    /// Nothing: only its size may change.
+    pub(crate) const KEEP: Self = Self { only: 0, clear: 0, set: 0 };
+    /// It becomes invalid, and keeps all but bit 0.
+    pub(crate) const MAKE_INVALID: Self = Self { clear: Descriptor::VALID, ..Self::KEEP };
+    /// It becomes valid again.
+    pub(crate) const MAKE_VALID: Self = Self { set: Descriptor::VALID, ..Self::KEEP };
+    /// It becomes a hole.
+    pub(crate) const REMOVE: Self = Self { clear: !0, ..Self::KEEP };
+
+    /// The descriptor that a leaf becomes.
+    #[inline(always)]
+    pub(crate) const fn apply(self, leaf: Descriptor) -> Descriptor {
+        let bits = leaf.bits();
+        if bits & self.only == self.only { Descriptor::new(bits & !self.clear | self.set) } else { leaf }
+    }
+
+    /// Whether leaves become holes.
+    #[inline(always)]
+    pub(crate) const fn removes(self) -> bool {
+        self.clear == !0
+    }
+
+    /// Whether valid leaves become invalid.
+    #[inline(always)]
+    pub(crate) const fn ends(self) -> bool {
+        self.clear & Descriptor::VALID != 0
+    }
+
+    /// Whether nothing that leaves say of their translation changes.
+    pub(crate) const fn is_of_validity(self) -> bool {
+        self.removes() || (self.clear | self.set) & !Descriptor::VALID == 0
+    }
+
+    /// Whether what hardware marked as written becomes what may be written.
+    pub(crate) fn makes_rights_of_marks<R: Regime>(self, regime: R) -> bool {
+        let is_managed_no_longer = self.clear & !self.set & R::Attributes::DBM != 0;
+        let stays = (self.clear | self.set) & R::Attributes::DIRTY == 0;
+        regime.hardware_updates() == HardwareUpdates::DirtyState && is_managed_no_longer && stays
+    }
+
+    /// Whether a live leaf may change from `old` to `new`, which it made, without a break (RWHZWS).
+    #[inline(always)]
+    pub(crate) const fn is_in_place<A: Attributes>(self, old: Descriptor, new: Descriptor) -> bool {
+        self.removes() || (old.bits() ^ new.bits()) & !A::IN_PLACE & !Descriptor::VALID == 0
+    }
+
+    /// Whether `next`, which stands beside `leaf` at the same level, changes in place as `leaf` does.
+    #[inline(always)]
+    pub(crate) fn is_alike<A: Attributes>(self, leaf: Descriptor, next: Descriptor) -> bool {
+        let grouping = if self.ends() { 0 } else { Descriptor::CONTIGUOUS };
+        let edited = self.apply(next);
+        (leaf.bits() ^ next.bits()) & (Descriptor::TYPE | grouping) == 0
+            && edited != next
+            && self.is_in_place::<A>(next, edited)
+            && (self.removes() || edited != Descriptor::INVALID)
+    }
+}
+
+impl Goal {
+    /// To unmap a table, nothing of what it holds need be looked at.
+    #[inline(always)]
+    pub(super) const fn decide_edit_of_table(&self, edit: Edit) -> Decision {
+        if edit.removes() && !self.refuses_holes { Decision::Unlink(Descriptor::INVALID) } else { Decision::Enter }
+    }
+
+    /// What an edit means for a live leaf or group.
+    #[inline(always)]
+    pub(super) fn decide_leaf<G: Granule, R: Regime, P: Platform>(
+        &self,
+        platform: &P,
+        geometry: Geometry<G>,
+        regime: R,
+        edit: Edit,
+        visit: &Visit,
+    ) -> Decision {
+        let edited = edit.apply(visit.descriptor);
+        if edited == visit.descriptor && !(visit.is_group() && edits_another(platform, edit, visit)) {
+            return Decision::Pass;
+        }
+        // It could not be told from a hole, nor could a part of it that is a leaf of its own.
+        if edited.bits() & !Descriptor::CONTIGUOUS == 0 && !edit.removes() {
+            return Decision::Refuse(Refusal::NotKeepable(geometry.input(visit.from)));
+        }
+        if visit.is_group() {
+            // Members that hardware marks until the moment of the edit may differ by it ever after.
+            let becomes_group = visit.is_whole() && !edit.makes_rights_of_marks(regime);
+            return Regroup::of(platform, visit, edit, becomes_group);
+        }
+        if !visit.is_whole() {
+            return Decision::Resize(split::part(visit, edit));
+        }
+        if edit.is_in_place::<R::Attributes>(visit.descriptor, edited) {
+            return Decision::Set(edit, self.whole_to(geometry, visit));
+        }
+        Decision::Remake(edited)
+    }
+
+    /// No TLB holds a kept leaf, so that it changes freely.
+    pub(super) fn decide_kept<G: Granule, P: Platform>(
+        &self,
+        platform: &P,
+        geometry: Geometry<G>,
+        edit: Edit,
+        visit: &Visit,
+    ) -> Decision {
+        let edited = edit.apply(visit.descriptor);
+        match visit.is_group() {
+            is_group if edited == visit.descriptor && !(is_group && edits_another(platform, edit, visit)) => {
+                Decision::Pass
+            }
+            _ if edited == Descriptor::INVALID && !edit.removes() => {
+                Decision::Refuse(Refusal::NotKeepable(geometry.input(visit.from)))
+            }
+            // Members may differ in what hardware marked, which is uniform no longer if it comes to mean something else.
+            true if visit.is_whole() => Regroup::of(platform, visit, edit, true),
+            true => Decision::Regroup(Regroup::Dissolve),
+            false if visit.is_whole() => Decision::Make(edited),
+            false => split::resize(geometry, visit, split::part(visit, edit)),
+        }
+    }
+
+    /// Up to where planning need not look, because nothing stands in the way of removing what the range covers whole.
+    pub(crate) fn certain_to<G: Granule>(&self, geometry: Geometry<G>, visit: &Visit) -> Option<u64> {
+        let removes = matches!(self.edit(), Some(edit) if edit.removes()) && !self.refuses_holes;
+        let group = LeafSize::group(visit.level).size_bytes(G::PAGE_SIZE);
+        let is_certain = removes && visit.is_whole() && visit.start & !(group - 1) >= self.from;
+        is_certain.then(|| self.whole_to(geometry, visit)).filter(|&end| end > visit.end)
+    }
+}
+
+/// Whether `edit` changes any member of a group: members differ in what hardware marked.
+fn edits_another<P: Platform>(platform: &P, edit: Edit, visit: &Visit) -> bool {
+    let mut members = visit.alike(platform);
+    members.any(|(_, leaf)| edit.apply(leaf) != leaf)
+}
+
+impl<G: Granule, R: Regime, P: Platform> Terms<'_, '_, G, R, P> {
+    /// Where leaves that change in place as the one at `visit` does give way to others.
+    pub(super) fn end_of_run(&self, visit: &Visit, edit: Edit, end: u64) -> u64 {
+        let (mut slot, mut at) = (visit.slot, visit.end);
+        while at < end {
+            slot = slot.after(1);
+            if !edit.is_alike::<R::Attributes>(visit.descriptor, self.table.platform.load(slot)) {
+                break;
+            }
+            at += visit.end - visit.start;
+        }
+        at
+    }
+}
+
+impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
+    /// A run of leaves changes in place. What of it TLBs may hold is forgotten as one range.
+    #[inline(always)]
+    pub(super) fn set(&mut self, visit: &Visit, edit: Edit, end: u64) -> Next {
+        let bytes = visit.end - visit.start;
+        let (mut slot, mut leaf, mut at) = (visit.slot, visit.descriptor, visit.start);
+        let mut stale_from = at;
+        loop {
+            if !self.writer().set(slot, leaf, edit.apply(leaf), edit) {
+                self.forget(visit.level, stale_from, at);
+                stale_from = at + bytes;
+            }
+            at += bytes;
+            if at >= end {
+                break;
+            }
+            slot = slot.after(1);
+            leaf = self.platform.load(slot);
+            if !edit.is_alike::<R::Attributes>(visit.descriptor, leaf) {
+                break;
+            }
+        }
+        self.note_store();
+        self.forget(visit.level, stale_from, at);
+        Next::Past(at)
+    }
+
+    /// What the engine does not make becomes a hole.
+    pub(super) fn clear(&mut self, visit: &Visit) {
+        // By exchange, where hardware may be writing: what it wrote last must not be overwritten unseen.
+        self.writer().replace(visit.slot, visit.descriptor, |_| Descriptor::INVALID);
+        self.note_store();
+        if visit.descriptor.is_valid() {
+            self.forget(visit.level, visit.start, visit.end);
+        }
+    }
+
+    /// A table gives way to what TLBs cannot hold.
+    pub(super) fn unlink(&mut self, visit: &Visit, new: Descriptor) {
+        let Some(table) = visit.table(self.geometry) else { return };
+        self.make(visit.slot, new);
+        if self.is_live {
+            self.gather.unlink(self.platform, table, visit.end - visit.start);
+        } else {
+            self.gather.retire(self.platform, table);
+        }
+    }
+
+    /// A leaf becomes another leaf by break-before-make.
+    pub(super) fn remake(&mut self, visit: &Visit, leaf: Descriptor) {
+        self.exchange_broken(visit, Depth::LastLevel, |editor, broken| {
+            let leaf = marks::marked_since(editor.regime, leaf, visit.descriptor, broken);
+            editor.write(visit.slot, leaf);
+        });
+    }
+}

@@ -1,0 +1,194 @@
+//! What planning finds out: whether a change is refused, and how many tables it takes. It walks as applying will, and
+//! stores nothing.
+
+use core::ops::ControlFlow;
+
+use vmsa::{Descriptor, Granule};
+
+use super::group::Regroup;
+use super::{Decision, Edit, Goal, goal};
+use crate::change::{Change, Refusal};
+use crate::licence::{Licence, Method};
+use crate::pieces::Pieces;
+use crate::plan::Start;
+use crate::platform::Platform;
+use crate::regime::{HardwareUpdates, Regime, marks};
+use crate::table::PageTable;
+use crate::walk::{Next, Visit, walk};
+
+/// What changes are planned on.
+pub(crate) struct Terms<'t, 'p, G: Granule, R: Regime, P: Platform> {
+    pub(crate) table: &'t PageTable<'p, G, R, P>,
+    pub(crate) licence: Option<&'t Licence<'t>>,
+}
+
+impl<G: Granule, R: Regime, P: Platform> Terms<'_, '_, G, R, P> {
+    /// Where applying `changes` begins and how many tables they take, or why they are refused.
+    #[inline(always)]
+    pub(crate) fn check_all(&self, changes: &[Change<R>]) -> Result<(Start, usize), Refusal> {
+        match changes {
+            [change] => self.check_one(goal(self.table.geometry, change)?),
+            _ => self.check_list(changes),
+        }
+    }
+
+    #[inline(never)]
+    fn check_list(&self, changes: &[Change<R>]) -> Result<(Start, usize), Refusal> {
+        let mut tables = 0;
+        // What the changes so far lie between.
+        let (mut lowest, mut highest) = (u64::MAX, 0);
+        for (number, change) in changes.iter().enumerate() {
+            let goal = goal(self.table.geometry, change)?;
+            if goal.from < goal.to && goal.from < highest && lowest < goal.to {
+                self.check_overlap(&changes[..number], &goal)?;
+            }
+            (lowest, highest) = (lowest.min(goal.from), highest.max(goal.to));
+            tables += self.check_one(goal)?.1;
+        }
+        Ok((Start::Top, tables))
+    }
+
+    /// The same for one change alone.
+    fn check_one(&self, goal: Goal) -> Result<(Start, usize), Refusal> {
+        let PageTable { platform, geometry, regime, .. } = *self.table;
+        if let Some(then) = goal.then() {
+            // What becomes larger takes no tables, and nothing but a licence that lacks stands in its way.
+            if self.is_unlicensed() {
+                self.check(&goal)?;
+                self.check(&then)?;
+            }
+            return Ok((Start::Top, 0));
+        }
+        // Mostly a change is about one descriptor, or a part of it: that where the way for its first byte ends.
+        let end = self.table.find_end(goal.from, goal.to);
+        let visit = goal.meet(geometry, &end);
+        if (goal.from + 1..=visit.end).contains(&goal.to) {
+            let decision = goal.decide::<G, R, P>(platform, geometry, regime, &visit);
+            let tables = self.cost(&goal, &visit, &decision)?;
+            if !matches!(decision, Decision::Enter | Decision::Regroup(Regroup::Dissolve)) {
+                return Ok((Start::Visit(goal.checked(), end), tables));
+            }
+        }
+        Ok((Start::Top, self.check(&goal)?))
+    }
+
+    /// Lists that ascend or descend cost a comparison a change, others one with each change before, which are sound.
+    fn check_overlap(&self, before: &[Change<R>], goal: &Goal) -> Result<(), Refusal> {
+        let geometry = self.table.geometry;
+        let mut before = before.iter().map(|change| change.offsets(geometry));
+        match before.find(|(from, to)| from < to && *from < goal.to && goal.from < *to) {
+            Some((from, _)) => Err(Refusal::Overlap(geometry.input(from.max(goal.from)))),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts the tables that a goal takes, or says why it is refused.
+    #[inline(never)]
+    fn check(&self, goal: &Goal) -> Result<usize, Refusal> {
+        let PageTable { platform, geometry, regime, .. } = *self.table;
+        // Members of a group that dissolves are met again as leaves of their own, up to here: nothing tells yet that they are.
+        let (mut tables, mut single_to) = (0, 0);
+        let end = walk(platform, geometry, self.table.top(), goal.from, goal.to, &mut |visit| {
+            if let Some(end) = goal.certain_to(geometry, visit) {
+                return ControlFlow::Continue(Next::Past(end));
+            }
+            let met = if visit.start < single_to { visit.ungrouped() } else { goal.meet(geometry, visit) };
+            let decision = goal.decide::<G, R, P>(platform, geometry, regime, &met);
+            match self.cost(goal, &met, &decision) {
+                Ok(cost) => tables += cost,
+                Err(refusal) => return ControlFlow::Break(refusal),
+            }
+            ControlFlow::Continue(match decision {
+                Decision::Enter => Next::Enter,
+                Decision::Set(edit, end) => Next::Past(self.end_of_run(visit, edit, end)),
+                Decision::Fill(_, end) => Next::Past(end),
+                Decision::Regroup(Regroup::Dissolve) => {
+                    single_to = met.end;
+                    Next::Past(met.from)
+                }
+                _ => Next::Past(met.end),
+            })
+        });
+        match end {
+            ControlFlow::Break(refusal) => Err(refusal),
+            ControlFlow::Continue(()) => Ok(tables),
+        }
+    }
+
+    /// The tables that carrying out a decision takes, or why it may not be.
+    #[inline]
+    fn cost(&self, goal: &Goal, visit: &Visit, decision: &Decision) -> Result<usize, Refusal> {
+        match decision {
+            Decision::Refuse(refusal) => return Err(*refusal),
+            Decision::Link(pieces) => return Ok(self.tables_below(visit, pieces)),
+            Decision::Remake(_) => self.needs_break(visit)?,
+            Decision::Rebuild(pieces) => {
+                self.needs_break(visit)?;
+                return Ok(self.tables_to_rebuild(visit, pieces));
+            }
+            Decision::Fold(_) => self.needs_licence(visit)?,
+            Decision::Resize(part) => return self.cost_of_resize(visit, part),
+            Decision::Regroup(regroup) => return self.cost_of_group(visit, *regroup),
+            Decision::Pass => return Ok(self.tables_if_marked(goal, visit)),
+            _ => {}
+        }
+        Ok(0)
+    }
+
+    /// The tables that it takes to hold `pieces` below a slot.
+    pub(super) fn tables_below(&self, visit: &Visit, pieces: &Pieces) -> usize {
+        match visit.level.next() {
+            Some(level) => pieces.tables::<G>(self.table.geometry.layout(), level, visit.start),
+            None => 0,
+        }
+    }
+
+    /// The tables that a leaf takes if hardware marks it before the change is made, so that there is something to change.
+    #[inline(never)]
+    fn tables_if_marked(&self, goal: &Goal, visit: &Visit) -> usize {
+        let PageTable { platform, geometry, regime, .. } = *self.table;
+        let held = visit.descriptor;
+        let is_leaf = held != Descriptor::INVALID && !held.is_table(visit.level);
+        if !is_leaf || visit.is_whole() || regime.hardware_updates() == HardwareUpdates::None {
+            return 0;
+        }
+        if visit.is_group() {
+            let is_refused = held.is_valid() && self.is_unlicensed();
+            return if is_refused { 0 } else { self.tables_of_cut_members(visit, Edit::KEEP) };
+        }
+        let marked = marks::with(regime, held.bits(), marks::all::<R::Attributes>());
+        let visit = Visit { descriptor: Descriptor::new(marked), ..*visit };
+        match goal.decide::<G, R, P>(platform, geometry, regime, &visit) {
+            Decision::Pass => 0,
+            decision => self.cost(goal, &visit, &decision).unwrap_or(0),
+        }
+    }
+
+    pub(super) fn needs_licence(&self, visit: &Visit) -> Result<(), Refusal> {
+        if self.is_unlicensed() {
+            return Err(Refusal::NeedsLicence(self.table.geometry.input(visit.from)));
+        }
+        Ok(())
+    }
+
+    /// Whether live leaves may not change size.
+    const fn is_unlicensed(&self) -> bool {
+        self.table.is_live && self.licence.is_none()
+    }
+
+    pub(super) fn needs_break(&self, visit: &Visit) -> Result<(), Refusal> {
+        self.needs_licence(visit)?;
+        match self.licence.map(Licence::method) {
+            Some(Method::InPlace { .. } | Method::NotCached) if self.table.is_live => {
+                Err(Refusal::NeedsBreak(self.table.geometry.input(visit.from)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A leaf changes size, and `edit` is made: if that is one that no CPU tolerates, size and all needs break-before-make.
+    pub(super) fn needs_licence_for(&self, visit: &Visit, edit: Edit) -> Result<(), Refusal> {
+        let is_tolerated = edit.is_in_place::<R::Attributes>(visit.descriptor, edit.apply(visit.descriptor));
+        if is_tolerated { self.needs_licence(visit) } else { self.needs_break(visit) }
+    }
+}
