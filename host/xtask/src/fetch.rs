@@ -1,11 +1,13 @@
-//! `cargo xtask fetch`: an arm64 Linux that no one here wrote, for the tests of the command `vellum`.
+//! `cargo xtask fetch`: what no one here wrote, for the tests: arm64 Linux kernels, and QEMUs of other versions.
 //!
 //! Debian's packages come through a private apt root: no privilege is needed, and the host's package lists stay as they
-//! are. The kernel and a static busybox are unpacked into `.fetched/`; a program that idles is the guest's init.
+//! are. All of it is unpacked into `.fetched/`.
 
 mod apt;
 mod cpio;
 mod image;
+pub(crate) mod linux;
+pub(crate) mod qemu;
 
 use std::{
     ffi::OsString,
@@ -13,115 +15,137 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use clap::{Parser, ValueEnum};
+
 use crate::{
+    boot::qemu::quoted,
     cargo, help,
     outcome::{Failure, Status},
     terminal,
 };
-use apt::Apt;
-use cpio::Archive;
+use linux::Kind;
+use qemu::Version;
 
-/// What is fetched, and how a guest is made of it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Linux {
-    pub(crate) kernel: PathBuf,
-    pub(crate) busybox: PathBuf,
-    /// The package of the kernel.
-    pub(crate) name: String,
+/// What a person asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Parser)]
+#[command(no_binary_name = true, override_help = help::FETCH)]
+struct Options {
+    #[arg(default_value = "linux")]
+    what: What,
+    /// Of QEMU; without it those that the host's is not.
+    version: Option<Version>,
+    #[arg(long, value_name = "NAME", value_parser = suite)]
+    suite: Option<String>,
+    /// The newest one, whatever is there.
+    #[arg(long)]
+    again: bool,
 }
 
-/// The guest mounts what a reader of its memory needs, runs vellum if it has one, says that it is ready, and idles.
-const INIT: &str = include_str!("fetch/init.sh");
-
-/// The guest of a monitor tells what it sees, and ends the machine.
-const MONITORED: &str = include_str!("fetch/monitored.sh");
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum What {
+    Linux,
+    Qemu,
+}
 
 /// Entry of `cargo xtask fetch`.
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    let again = match arguments {
-        [] => false,
-        [one] if one == "--again" => true,
-        [one] if one == "--help" || one == "-h" => return Ok(help::show(help::FETCH)),
-        _ => return Err(Failure::bad_input("fetch takes --again and nothing else (see cargo xtask fetch --help)")),
+    let Some(options) = help::options::<Options>("fetch", arguments)? else { return Ok(help::show(help::FETCH)) };
+    match options {
+        Options { what: What::Linux, version: Some(version), .. } => {
+            Err(Failure::bad_input(format!("{version} is a version of QEMU's: cargo xtask fetch qemu {version}")))
+        }
+        Options { what: What::Qemu, suite: Some(_), .. } => {
+            Err(Failure::bad_input("--suite: of Linux alone, each QEMU is in one suite"))
+        }
+        Options { what: What::Linux, suite, again, .. } => fetch_linux(suite, again),
+        Options { what: What::Qemu, version, again, .. } => fetch_qemu(version, again),
+    }
+}
+
+/// All that is fetched.
+fn folder() -> PathBuf {
+    cargo::workspace().join(".fetched")
+}
+
+/// The host's kernel; or of a suite the kernels with 4K and with 16K pages.
+fn fetch_linux(suite: Option<String>, again: bool) -> Result<Status, Failure> {
+    let kinds = match suite {
+        None => vec![Kind::HOST],
+        Some(_) => [false, true].map(|has_16k_pages| Kind { suite: suite.clone(), has_16k_pages }).to_vec(),
     };
-    let linux = match find() {
-        Some(linux) if !again => linux,
-        _ => fetch()?,
-    };
-    terminal::print(format_args!("{}\n", linux.kernel.display()));
-    eprintln!("cargo xtask: {} is in {}", linux.name, folder().display());
+    for kind in kinds {
+        let linux = match kind.find() {
+            Some(linux) if !again => linux,
+            _ => kind.fetch()?,
+        };
+        terminal::print(format_args!("{}\n", linux.kernel.display()));
+        eprintln!("cargo xtask: it is of {}", linux.name);
+    }
     Ok(Status::Passed)
 }
 
-fn folder() -> PathBuf {
-    cargo::workspace().join(".fetched").join("linux")
-}
-
-/// What has been fetched, if it has.
-pub(crate) fn find() -> Option<Linux> {
-    let folder = folder();
-    let name = fs::read_to_string(folder.join("package")).ok()?.trim().to_owned();
-    let linux = Linux { kernel: folder.join("vmlinuz"), busybox: folder.join("busybox"), name };
-    [&linux.kernel, &linux.busybox].iter().all(|path| path.exists()).then_some(linux)
-}
-
-fn fetch() -> Result<Linux, Failure> {
-    let root = cargo::workspace().join(".fetched").join("apt");
-    let apt = Apt::new(&root)?;
-    apt.update()?;
-    let kernel = apt.newest_kernel()?;
-    let unpacked = apt.unpack(&[&kernel, "busybox-static"])?;
-    let folder = folder();
-    create(&folder)?;
-    // The package's name comes last: without it, nothing counts as fetched.
-    let _ = fs::remove_file(folder.join("package"));
-    take(&unpacked.join("boot"), "vmlinuz-", &folder.join("vmlinuz"))?;
-    image::unpack(&folder.join("vmlinuz"))?;
-    let busybox = ["bin", "usr/bin"].map(|bin| unpacked.join(bin)).into_iter().find(|bin| bin.join("busybox").exists());
-    take(&busybox.unwrap_or(unpacked), "busybox", &folder.join("busybox"))?;
-    let package = folder.join("package");
-    fs::write(&package, format!("{kernel}\n")).map_err(|error| Failure::file(&package, &error))?;
-    find().ok_or_else(|| Failure::new(Status::Failed, "what was fetched is not complete"))
-}
-
-/// Copies the file of a folder whose name starts with `prefix`.
-fn take(folder: &Path, prefix: &str, to: &Path) -> Result<(), Failure> {
-    let entries = fs::read_dir(folder).map_err(|error| Failure::file(folder, &error))?;
-    let starts = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(prefix);
-    let Some(entry) = entries.flatten().find(starts) else {
-        return Err(Failure::new(Status::Failed, format!("{}: no {prefix}… in the package", folder.display())));
+fn fetch_qemu(version: Option<Version>, again: bool) -> Result<Status, Failure> {
+    let host = qemu::host_version();
+    let is_missing = |version: &Version| !host.as_ref().is_some_and(|host| version.is(host));
+    let wanted: Vec<Version> = match version {
+        Some(version) => vec![version],
+        None => Version::value_variants().iter().copied().filter(is_missing).collect(),
     };
-    fs::copy(entry.path(), to).map_err(|error| Failure::file(to, &error))?;
-    Ok(())
+    for version in wanted {
+        if again || version.find().is_none() {
+            version.fetch()?;
+        }
+        let words: Vec<String> = version.find().unwrap_or_default().iter().map(|word| quoted(word)).collect();
+        terminal::print(format_args!("{}\n", words.join(" ")));
+    }
+    Ok(Status::Passed)
+}
+
+/// Fetches all that the tests can use and this host lacks.
+pub(crate) fn missing() -> Result<(), Failure> {
+    fetch_linux(None, false)?;
+    fetch_linux(Some(linux::TODAY.to_owned()), false)?;
+    fetch_qemu(None, false).map(|_| ())
 }
 
 fn create(folder: &Path) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|error| Failure::file(folder, &error))
 }
 
-impl Linux {
-    /// Writes a guest's initial file system to `to`: busybox, an init that idles, and `vellum` if there is one.
-    pub(crate) fn write_initramfs(&self, vellum: Option<&Path>, to: &Path) -> Result<(), Failure> {
-        self.write_with(INIT, vellum, to)
+/// A suite's name becomes a part of a path and of a line.
+fn suite(text: &str) -> Result<String, &'static str> {
+    let is_name = text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    is_name.then(|| text.to_owned()).ok_or("expected a suite of Debian's like trixie-backports")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Result<Option<Options>, Failure> {
+        help::options("fetch", &words.iter().map(OsString::from).collect::<Vec<_>>())
     }
 
-    /// Writes the initial file system of a monitor's guest to `to`.
-    pub(crate) fn write_monitored(&self, to: &Path) -> Result<(), Failure> {
-        self.write_with(MONITORED, None, to)
-    }
-
-    fn write_with(&self, init: &str, vellum: Option<&Path>, to: &Path) -> Result<(), Failure> {
-        let read = |path: &Path| fs::read(path).map_err(|error| Failure::file(path, &error));
-        let mut archive = Archive::new();
-        for folder in ["bin", "dev", "proc", "sys", "tmp"] {
-            archive.folder(folder);
+    #[test]
+    fn arguments() {
+        let plain = Options { what: What::Linux, version: None, suite: None, again: false };
+        assert_eq!(parsed(&[]), Ok(Some(plain.clone())));
+        let suite = Some("trixie-backports".to_owned());
+        assert_eq!(
+            parsed(&["linux", "--suite", "trixie-backports", "--again"]),
+            Ok(Some(Options { suite, again: true, ..plain.clone() }))
+        );
+        assert_eq!(
+            parsed(&["qemu", "7.2"]),
+            Ok(Some(Options { what: What::Qemu, version: Some(Version::V7), ..plain }))
+        );
+        for bad in [&["bsd"][..], &["qemu", "8"], &["--suite", "../x"], &["--suite", ""], &["linux", "11", "x"]] {
+            assert_eq!(parsed(bad).expect_err("accepted").status, Status::BadInput, "{bad:?}");
         }
-        archive.console("dev/console");
-        archive.program("bin/busybox", &read(&self.busybox)?);
-        archive.program("init", init.as_bytes());
-        if let Some(vellum) = vellum {
-            archive.program("bin/vellum", &read(vellum)?);
+        for bad in [&["linux", "11"][..], &["qemu", "--suite", "sid"]] {
+            let words: Vec<OsString> = bad.iter().map(OsString::from).collect();
+            assert_eq!(main(&words).expect_err("accepted").status, Status::BadInput, "{bad:?}");
         }
-        fs::write(to, archive.finish()).map_err(|error| Failure::file(to, &error))
     }
 }

@@ -1,4 +1,4 @@
-//! Every developer command: `cargo xtask run`, `test`, `check`, `bench`, `tidy`, `api`, `fetch`, `dist`.
+//! Every developer command: `cargo xtask run`, `test`, `check`, `compare`, `bench`, `tidy`, `api`, `fetch`, `dist`.
 //!
 //! Standard output carries only what was asked for (the kernel's text, a test's result); whatever else there is to
 //! say goes to standard error, one line each.
@@ -9,6 +9,7 @@ mod bench;
 mod boot;
 mod cargo;
 mod check;
+mod compare;
 mod dist;
 mod fetch;
 mod help;
@@ -37,13 +38,14 @@ fn main() -> ExitCode {
 fn dispatch(arguments: &[OsString]) -> Result<Status, Failure> {
     let Some((command, rest)) = arguments.split_first() else {
         return Err(Failure::bad_input(
-            "no command given; commands are run, test, check, bench, tidy, api, fetch and dist (see cargo xtask --help)",
+            "no command given; commands are run, test, check, compare, bench, tidy, api, fetch and dist (see cargo xtask --help)",
         ));
     };
     match command.to_str() {
         Some("run") => boot::main(rest),
         Some("test") => test::main(rest),
         Some("check") => check::main(rest),
+        Some("compare") => compare::main(rest),
         Some("bench") => bench::main(rest),
         Some("tidy") => tidy::main(rest),
         Some("api") => api::main(rest),
@@ -51,7 +53,7 @@ fn dispatch(arguments: &[OsString]) -> Result<Status, Failure> {
         Some("dist") => dist::main(rest),
         Some("--help" | "-h" | "help") => Ok(help::show(help::OVERVIEW)),
         _ => Err(Failure::bad_input(format!(
-            "no command `{}`; commands are run, test, check, bench, tidy, api, fetch and dist (see cargo xtask --help)",
+            "no command `{}`; commands are run, test, check, compare, bench, tidy, api, fetch and dist (see cargo xtask --help)",
             command.display()
         ))),
     }

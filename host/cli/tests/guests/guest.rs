@@ -116,7 +116,11 @@ fn command(options: &Options, folder: &std::path::Path) -> Command {
     let gdb = format!("socket,id=gdb,server=on,wait=off,path={}", at("gdb"));
     let qmp = format!("unix:{},server=on,wait=off", at("qmp"));
     let cpus = options.cpus.to_string();
-    let mut command = tied_to_us("qemu-system-aarch64");
+    // The words of another QEMU, one a line: its loader, where its libraries are, itself.
+    let words = std::env::var("VELLUM_QEMU").unwrap_or("qemu-system-aarch64".to_owned());
+    let (program, first) = words.split_once('\n').unwrap_or((&words, ""));
+    let mut command = tied_to_us(program);
+    command.args(first.lines());
     command.args(["-M", &format!("virt,gic-version=3{}", options.machine)]);
     command.args(["-cpu", &options.cpu, "-smp", &cpus, "-m", "2G", "-nic", "none", "-no-shutdown"]);
     command.args(["-display", "none", "-monitor", "none", "-serial", "stdio"]);

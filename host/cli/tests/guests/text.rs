@@ -42,6 +42,15 @@ pub(crate) fn image(text: &str, kernel: &Path) -> Result<RangeInclusive<u64>, St
     Ok(base..=base + size - 1)
 }
 
+/// The size of a kernel's pages, as its header has it: 1 to 3 in bits 2:1 of the flags.
+pub(crate) fn page_bytes(kernel: &Path) -> Result<u64, String> {
+    let header = fs::read(kernel).map_err(|error| error.to_string())?;
+    match header.get(24).map(|flags| flags >> 1 & 3) {
+        Some(size @ 1..=3) => Ok(1 << (10 + 2 * size)),
+        _ => Err("the kernel's header has no page size".to_owned()),
+    }
+}
+
 /// Whether two dumps have the same linear map and image. Other differences are told: a kernel that idles still lives.
 pub(crate) fn same(reference: &str, text: &str, image: RangeInclusive<u64>) -> Result<(), String> {
     let equal = |name: &str, one: Vec<&str>, other: Vec<&str>| match one == other && !one.is_empty() {

@@ -1,6 +1,7 @@
 //! A running QEMU: its output as it arrives, and its end. It never outlives us.
 
 use std::{
+    ffi::OsStr,
     io::{self, Read},
     process::{Child, Command, Stdio},
     sync::mpsc::{self, RecvTimeoutError, Sender},
@@ -100,7 +101,7 @@ fn forward(mut pipe: impl Read + Send + 'static, kind: fn(Vec<u8>) -> Chunk, to:
 /// A command for `program` that dies with the thread that starts it, however that one ends, where the host can do so.
 ///
 /// The kernel's parent-death signal needs a call between fork and exec; `setpriv` of util-linux makes it for us.
-pub(crate) fn tied_to_us(program: &str) -> Command {
+pub(crate) fn tied_to_us(program: impl AsRef<OsStr>) -> Command {
     let tie = ["--pdeathsig", "KILL"];
     let can_tie = Command::new("setpriv")
         .args(tie)

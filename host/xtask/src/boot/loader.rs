@@ -14,7 +14,6 @@ use clap::ValueEnum;
 use elf::{ElfBytes, abi::PT_LOAD, endian::LittleEndian};
 
 use super::{
-    guest,
     options::Options,
     qemu,
     tree::{self, Files},
@@ -48,7 +47,7 @@ pub(crate) fn u_boot(options: &Options, image: &Path) -> Result<(Command, Files)
         .and_then(|()| fs::copy(image, disk.join("Image")))
         .and_then(|_| fs::write(disk.join("extlinux/extlinux.conf"), script));
     written.map_err(|error| Failure::file(&disk, &error))?;
-    let mut command = guest::tied_to_us(qemu::PROGRAM);
+    let mut command = options.emulator.command()?;
     command.args(qemu::machine_arguments(options)).arg("-bios").arg(firmware);
     command.arg("-drive").arg(format!("file=fat:{},format=raw,if=none,id=disk,readonly=on", disk.display()));
     command.args(["-device", "virtio-blk-pci,drive=disk"]).args(&options.qemu);

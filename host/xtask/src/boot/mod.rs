@@ -6,6 +6,7 @@
 //! ```
 
 mod description;
+pub(crate) mod emulator;
 pub(crate) mod guest;
 pub(crate) mod image;
 pub(crate) mod install;
@@ -45,7 +46,7 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
         Asked::Run(options) => options,
     };
     check_files(&options)?;
-    install::ensure_qemu()?;
+    options.emulator.ensure()?;
     let programs = Programs::build(&options.programs(), &mut |line| eprintln!("{line}"))?;
     let (mut command, _files) = command(&options, &programs)?;
     if options.verbose {
@@ -127,7 +128,7 @@ pub(crate) fn command(options: &Options, programs: &Programs) -> Result<(Command
     if let Some(shape) = options.tree.and_then(tree::shapes::find) {
         return tree::command(options, image, shape);
     }
-    let mut command = guest::tied_to_us(qemu::PROGRAM);
+    let mut command = options.emulator.command()?;
     command.args(qemu::arguments(options, image));
     Ok((command, Files::default()))
 }

@@ -9,7 +9,7 @@
 use std::{path::Path, process::Command};
 
 use super::{
-    description, guest,
+    description,
     options::Options,
     qemu,
     tree::{self, Files},
@@ -34,7 +34,7 @@ pub(crate) fn command(options: &Options, monitor: &Path, kernel: &Path) -> Resul
     let line = format!("{} -- {}", own.join(" "), qemu::kernel_command_line(options));
     let (mut command, files) = match options.tree.and_then(tree::shapes::find) {
         None => {
-            let mut command = guest::tied_to_us(qemu::PROGRAM);
+            let mut command = options.emulator.command()?;
             command.args(qemu::arguments_with(options, monitor, &line));
             (command, Files::default())
         }

@@ -5,7 +5,11 @@ use std::{ffi::OsString, fmt, path::PathBuf, time::Duration};
 
 use clap::{Parser, ValueEnum, value_parser};
 
-use super::{loader::Loader, tree::shapes};
+use super::{
+    emulator::{self, Emulator},
+    loader::Loader,
+    tree::shapes,
+};
 use crate::{cargo::Program, help, outcome::Failure};
 
 const LONGEST_TIMEOUT_SECONDS: u64 = 86_400;
@@ -55,6 +59,9 @@ pub(crate) struct Options {
     /// `None` with `--gdb`: a person at a debugger is not to be hurried.
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = timeout, conflicts_with = "gdb")]
     pub(crate) timeout: Option<Duration>,
+    /// Which QEMU boots.
+    #[arg(long = "qemu", value_name = "VERSION or PATH", default_value = "host", value_parser = emulator::parse)]
+    pub(crate) emulator: Emulator,
     #[arg(last = true)]
     pub(crate) qemu: Vec<OsString>,
 }
@@ -189,7 +196,7 @@ fn cpu_model(text: &str) -> Result<String, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::Status;
+    use crate::{fetch::qemu::Version, outcome::Status};
 
     fn parse_words(words: &[&str]) -> Result<Asked, Failure> {
         parse(&words.iter().map(OsString::from).collect::<Vec<_>>())
@@ -219,7 +226,7 @@ mod tests {
     #[test]
     fn every_option_is_understood() {
         let words = "--loader gdb --tree page-hole --machine sbsa-ref --page-size 16k --cpus 8 --memory 3G --cpu max,lpa2=off --append a=b --append c --icount \
-                     --verbose --initrd i --timeout 7 -- -smp 9 --page-size 5k";
+                     --verbose --initrd i --timeout 7 --qemu 11 -- -smp 9 --page-size 5k";
         let expected = Options {
             page_size: Some(PageSize::Kib16),
             cpus: 8,
@@ -234,6 +241,7 @@ mod tests {
             gdb: false,
             verbose: true,
             timeout: Some(Duration::from_secs(7)),
+            emulator: Emulator::Version(Version::V11),
             qemu: ["-smp", "9", "--page-size", "5k"].map(OsString::from).to_vec(),
             ..Options::default()
         };
@@ -309,6 +317,9 @@ mod tests {
         }
         for timeout in ["0", "86401", "1.5", "soon"] {
             assert!(refusal(&["--timeout", timeout]).contains("from 1 to 86400"), "{timeout}");
+        }
+        for qemu in ["", "8", "qemu"] {
+            assert!(refusal(&[&format!("--qemu={qemu}")]).contains("expected host, 7.2, 11 or the path"), "{qemu}");
         }
         for model in ["", "-smp", ",x"] {
             assert!(refusal(&[&format!("--cpu={model}")]).contains("expected a CPU model"), "{model}");

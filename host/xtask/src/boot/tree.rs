@@ -19,7 +19,7 @@ use std::{
 
 use dtoolkit::{fdt::Fdt, model::DeviceTree};
 
-use super::{guest, image, options::Options, qemu};
+use super::{image, options::Options, qemu};
 use crate::outcome::{Failure, Status};
 use shapes::Shape;
 
@@ -108,7 +108,7 @@ pub(crate) fn without_image(
     }
     let blob = files.write(image, "tree.dtb", &blob)?;
     let stub = files.write(image, "stub.bin", &stub(scene.passed.unwrap_or(scene.blob_at), IMAGE))?;
-    let mut command = guest::tied_to_us(qemu::PROGRAM);
+    let mut command = options.emulator.command()?;
     command.args(qemu::machine_arguments(options)).arg("-bios").arg(stub);
     command.arg("-device").arg(format!("loader,file={},addr={:#x},force-raw=on", blob.display(), scene.blob_at));
     add_modules(&mut command, options, &scene.modules);
@@ -133,7 +133,7 @@ pub(crate) fn image_bytes(image: &Path) -> Result<u64, Failure> {
 
 /// The tree that QEMU would pass, with this command line in it.
 fn dump_tree(options: &Options, image: &Path, line: &str, to: &Path) -> Result<Vec<u8>, Failure> {
-    let mut command = Command::new(qemu::PROGRAM);
+    let mut command = options.emulator.command()?;
     command.args(qemu::arguments_with(options, image, line)).arg("-M").arg(format!("dumpdtb={}", to.display()));
     let failed = |why: String| Failure::new(Status::Failed, format!("{} -M dumpdtb: {why}", qemu::PROGRAM));
     let output = command.stdin(Stdio::null()).output().map_err(|error| failed(error.to_string()))?;

@@ -11,8 +11,9 @@ use super::{
 use crate::{
     boot::{
         self, Programs,
+        emulator::Emulator,
         guest::{self, Ended},
-        install, judge,
+        judge,
         options::{self, Asked, Options},
         transcript::Transcript,
     },
@@ -24,8 +25,8 @@ use crate::{
 const TAIL_LINES: usize = 40;
 
 /// Sees that there is a QEMU, a kernel and a monitor.
-pub(crate) fn prepare(say: Say<'_>) -> Result<Programs, Failure> {
-    install::ensure_qemu()?;
+pub(crate) fn prepare(emulator: &Emulator, say: Say<'_>) -> Result<Programs, Failure> {
+    emulator.ensure()?;
     let mut lines = String::new();
     let built = Programs::build(&Program::ALL, &mut |line| {
         say(line);
@@ -39,7 +40,7 @@ pub(crate) fn prepare(say: Say<'_>) -> Result<Programs, Failure> {
 }
 
 /// Runs one boot test.
-pub(crate) fn run(test: &Boot, programs: &Result<Programs, Failure>) -> Outcome {
+pub(crate) fn run(test: &Boot, emulator: &Emulator, programs: &Result<Programs, Failure>) -> Outcome {
     let programs = match programs {
         Ok(programs) => programs,
         Err(why) if why.status == Status::HostLacks => return Outcome::skipped(&test.name, why.line.clone()),
@@ -47,11 +48,17 @@ pub(crate) fn run(test: &Boot, programs: &Result<Programs, Failure>) -> Outcome 
     };
     let words: Vec<OsString> = test.options.split(' ').map(OsString::from).collect();
     let outcome = match options::parse(&words) {
-        Ok(Asked::Run(options)) => attempt(test, &options, programs),
+        Ok(Asked::Run(mut options)) => {
+            if options.emulator == Emulator::Host {
+                options.emulator = emulator.clone();
+            }
+            attempt(test, &options, programs)
+        }
         Ok(Asked::Help | Asked::Trees) => Outcome::failed("the options of this test ask for help"),
         Err(failure) => Outcome::failed(failure.line),
     };
-    Outcome { repeat: Some(format!("cargo xtask run {}", test.options)), ..outcome }
+    let own = if test.options.contains("--qemu ") { String::new() } else { emulator.option() };
+    Outcome { repeat: Some(format!("cargo xtask run {own}{}", test.options)), ..outcome }
 }
 
 fn attempt(test: &Boot, options: &Options, programs: &Programs) -> Outcome {
@@ -169,8 +176,8 @@ mod tests {
     #[test]
     fn without_a_kernel_nothing_boots() {
         let why = |status| Err(Failure::new(status, "why"));
-        assert_eq!(run(&test(), &why(Status::Failed)).failed, 1);
-        let skipped = run(&test(), &why(Status::HostLacks));
+        assert_eq!(run(&test(), &Emulator::Host, &why(Status::Failed)).failed, 1);
+        let skipped = run(&test(), &Emulator::Host, &why(Status::HostLacks));
         assert_eq!((skipped.failed, skipped.skipped.len()), (0, 1));
     }
 }

@@ -5,43 +5,46 @@ use std::path::PathBuf;
 
 use super::{Outcome, Say, boot, libtest, steps};
 use crate::{
-    boot::install,
+    boot::emulator::Emulator,
     cargo::Program,
-    dist, fetch,
+    dist,
+    fetch::linux::{Kind, Linux},
     outcome::{Failure, Status},
 };
 
 /// `vellum` and Linux.
-pub(super) fn linux(say: Say<'_>) -> Outcome {
-    let Some(linux) = fetch::find() else {
-        return Outcome::skipped("linux", "there is no arm64 Linux here: cargo xtask fetch");
-    };
-    match prepare(&linux) {
-        Ok(variables) => Outcome { note: linux.name, ..run(&variables, say) },
-        Err(failure) => Outcome::stopped("linux", failure),
+pub(super) fn linux(name: &str, kind: &Kind, emulator: &Emulator, say: Say<'_>) -> Outcome {
+    match kind.need().and_then(|linux| Ok((prepare(&linux, emulator)?, linux.name))) {
+        Ok((variables, note)) => Outcome { note, ..run(variables, emulator, say) },
+        Err(failure) => Outcome::stopped(name, failure),
     }
 }
 
 /// `vellum` and our kernel: what it prints of itself, and what is seen from outside.
-pub(super) fn outside(say: Say<'_>) -> Outcome {
-    match boot::prepare(&mut *say).and_then(|programs| programs.find(Program::Kernel).cloned()) {
-        Ok(kernel) => run(&[("VELLUM_KERNEL", kernel.image)], say),
+pub(super) fn outside(emulator: &Emulator, say: Say<'_>) -> Outcome {
+    match boot::prepare(emulator, &mut *say).and_then(|programs| programs.find(Program::Kernel).cloned()) {
+        Ok(kernel) => run(vec![("VELLUM_KERNEL", kernel.image)], emulator, say),
         Err(failure) => Outcome::stopped("outside", failure),
     }
 }
 
-fn run(variables: &[(&'static str, PathBuf)], say: Say<'_>) -> Outcome {
+/// The words that run QEMU are a variable too, one a line.
+fn run(mut variables: Vec<(&'static str, PathBuf)>, emulator: &Emulator, say: Say<'_>) -> Outcome {
+    match emulator.words() {
+        Ok(words) => variables.push(("VELLUM_QEMU", words.join("\n".as_ref()).into())),
+        Err(failure) => return Outcome::stopped("QEMU", failure),
+    }
     let words = ["test", "--release", "--package", "vellum", "--test", "guests"];
     let arguments: Vec<String> = words.iter().map(|word| word.to_string()).collect();
-    let (output, has_succeeded) = steps::cargo_output(&arguments, variables, say);
+    let (output, has_succeeded) = steps::cargo_output(&arguments, &variables, say);
     let counted = libtest::count(&output, has_succeeded);
     Outcome { output, ..counted }
 }
 
 /// What the tests must know, as variables of their environment. A host that cannot build a static `vellum` has no guest
 /// that reads its own memory: that test says so.
-fn prepare(linux: &fetch::Linux) -> Result<Vec<(&'static str, PathBuf)>, Failure> {
-    install::ensure_qemu()?;
+fn prepare(linux: &Linux, emulator: &Emulator) -> Result<Vec<(&'static str, PathBuf)>, Failure> {
+    emulator.ensure()?;
     let folder = linux.kernel.with_file_name("");
     let plain = folder.join("idle.cpio");
     linux.write_initramfs(None, &plain)?;

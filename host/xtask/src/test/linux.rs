@@ -9,17 +9,16 @@ use super::{
 use crate::{
     boot::{
         self, Programs,
+        emulator::Emulator,
         guest::{self, Ended},
-        install, judge,
+        judge,
         options::{self, Asked, Options},
         transcript::Transcript,
     },
     cargo::{self, Program},
-    fetch::{self, Linux},
+    fetch::linux::{Kind, Linux},
     outcome::{Failure, Status},
 };
-
-const NAME: &str = "monitored linux";
 
 /// What follows `cargo xtask run --monitor`, the parts of the CPUs that Linux sees, and what else is expected.
 type Row = (&'static str, &'static [&'static str], &'static [Expect]);
@@ -59,26 +58,55 @@ const ROWS: &[Row] = &[
 const CONFLICTS: &str = "--cpus 2 --memory 256M --machine conflicts-anywhere.toml --append earlycon=pl011,0x9000000 \
                          --append oops=panic --append panic=-1 -- -no-reboot";
 
+/// Of today's Linux with 4K pages. What each machine does to its linear map, `cargo xtask compare linux` counts.
+const TODAY: &[Row] = &[
+    ("--cpus 4", &[PLAIN; 4], &[MonitorCounts("ID registers read")]),
+    ("--cpus 4 --machine all-resize.toml", &[PLAIN; 4], &[Says(&["detected: BBM Level 3"])]),
+    ("--cpus 4 --machine boot-cpu-does-not.toml", &[PLAIN; 4], &[]),
+    ("--cpus 4 --machine secondaries-do-not.toml", &[PLAIN; 4], &[]),
+    ("--cpus 4 --machine cortex-x4-a720.toml", &[X4, A720, A720, A720], &[]),
+    ("--cpus 2 --memory 512M --machine conflicts-at-stage-2.toml", &[PLAIN; 2], &[MonitorCounts("conflicts, stage 2")]),
+    ("--cpus 2 --machine realm.toml --append earlycon=pl011,0x10009000000", &[PLAIN; 2], REALM),
+];
+
+/// The same with 16K pages.
+const TODAY_16K: &[Row] = &[
+    ("--cpus 4 --machine all-resize.toml", &[PLAIN; 4], &[]),
+    ("--cpus 4 --machine secondaries-do-not.toml", &[PLAIN; 4], &[]),
+];
+
+const REALM: &[Expect] = &[Says(&["RME", "RSI version 1.0"]), MonitorCounts("RSI calls")];
+
 /// The step.
-pub(super) fn monitored(say: Say<'_>) -> Outcome {
-    let Some(linux) = fetch::find() else {
-        return Outcome::skipped(NAME, "there is no arm64 Linux here: cargo xtask fetch");
-    };
-    match run_rows(&linux, say) {
-        Ok(outcome) => Outcome { note: linux.name, ..outcome },
-        Err(failure) => Outcome::stopped(NAME, failure),
-    }
+pub(super) fn monitored(emulator: &Emulator, say: Say<'_>) -> Outcome {
+    let outcome = Kind::HOST.need().and_then(|linux| run_rows(&linux, ROWS, Some(CONFLICTS), emulator, say));
+    outcome.unwrap_or_else(|failure| Outcome::stopped("monitored linux", failure))
 }
 
-fn run_rows(linux: &Linux, say: Say<'_>) -> Result<Outcome, Failure> {
-    install::ensure_qemu()?;
+/// The step with today's Linux.
+pub(super) fn monitored_today(emulator: &Emulator, say: Say<'_>) -> Outcome {
+    let run =
+        |rows, has_16k_pages, say: Say<'_>| run_rows(&Kind::today(has_16k_pages).need()?, rows, None, emulator, say);
+    let both = run(TODAY, false, &mut *say).and_then(|outcome| Ok(outcome.and(run(TODAY_16K, true, say)?)));
+    both.unwrap_or_else(|failure| Outcome::stopped("monitored linux today", failure))
+}
+
+fn run_rows(
+    linux: &Linux,
+    rows: &[Row],
+    conflicts: Option<&str>,
+    emulator: &Emulator,
+    say: Say<'_>,
+) -> Result<Outcome, Failure> {
+    emulator.ensure()?;
     let programs = Programs::build(&[Program::Monitor], say)?;
     let initrd = linux.kernel.with_file_name("monitored.cpio");
     linux.write_monitored(&initrd)?;
-    let mut outcome = Outcome::default();
+    let mut outcome = Outcome { note: linux.name.clone(), ..Outcome::default() };
     let mut try_one = |words: &str, differences: &dyn Fn(&Ended) -> Vec<String>| {
         say(words);
-        let ended = run(&options(words, linux, &initrd)?, &programs)?;
+        let options = Options { emulator: emulator.clone(), ..options(words, linux, &initrd)? };
+        let ended = run(&options, &programs)?;
         let wrong = differences(&ended);
         if wrong.is_empty() {
             outcome.passed += 1;
@@ -89,10 +117,12 @@ fn run_rows(linux: &Linux, say: Say<'_>) -> Result<Outcome, Failure> {
         }
         Ok::<(), Failure>(())
     };
-    for (words, parts, expects) in ROWS {
+    for (words, parts, expects) in rows {
         try_one(words, &|ended| differences(ended, parts, expects))?;
     }
-    try_one(CONFLICTS, &survival)?;
+    if let Some(words) = conflicts {
+        try_one(words, &survival)?;
+    }
     Ok(outcome)
 }
 
@@ -180,7 +210,7 @@ mod tests {
     #[test]
     fn every_row_can_be_asked_for() {
         let linux = Linux { kernel: "vmlinuz".into(), busybox: "busybox".into(), name: "linux".into() };
-        for (words, parts, _) in ROWS {
+        for (words, parts, _) in [ROWS, TODAY, TODAY_16K].concat() {
             let options = options(words, &linux, Path::new("initrd")).expect(words);
             assert!(options.monitor && options.cpus as usize == parts.len(), "{words}");
         }

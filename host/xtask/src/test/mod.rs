@@ -28,7 +28,8 @@ use std::{
 use clap::Parser;
 
 use crate::{
-    cargo, help,
+    boot::emulator::{self, Emulator},
+    cargo, fetch, help,
     outcome::{Failure, Status},
     terminal,
 };
@@ -51,6 +52,12 @@ struct Options {
     /// Only the boots of README's table, which is written.
     #[arg(long = "table")]
     wants_table: bool,
+    /// Fetch what is missing, and skip nothing.
+    #[arg(long = "full")]
+    wants_full: bool,
+    /// Which QEMU boots what names none.
+    #[arg(long = "qemu", value_name = "VERSION or PATH", default_value = "host", value_parser = emulator::parse)]
+    emulator: Emulator,
 }
 
 impl Options {
@@ -92,6 +99,16 @@ impl Outcome {
         Outcome { skipped: vec![(name.to_string(), reason.into())], ..Outcome::default() }
     }
 
+    /// Two parts of one step.
+    fn and(mut self, other: Outcome) -> Outcome {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped.extend(other.skipped);
+        self.note = [self.note, other.note].join(", ");
+        self.output.push_str(&other.output);
+        self
+    }
+
     /// What a command that stopped comes to: a test that this host cannot run is skipped.
     fn stopped(name: &str, failure: Failure) -> Outcome {
         match failure.status {
@@ -122,18 +139,23 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
         names.for_each(|name| terminal::print(format_args!("{name}\n")));
         return Ok(Status::Passed);
     }
-    let report = Report::new(skips()?);
+    let emulator = options.emulator;
+    if options.wants_full {
+        fetch::missing()?;
+        emulator.ensure()?;
+    }
+    let report = Report::new(if options.wants_full { Skips::Listed(vec![]) } else { skips()? });
     for step in steps {
-        report.run(&step.name, |say| steps::run(&step, say));
+        report.run(&step.name, |say| steps::run(&step, &emulator, say));
     }
     if !boots.is_empty() {
-        let mut cells = run_boots(boots, &report);
+        let mut cells = run_boots(boots, &emulator, &report);
         if cells.len() == places {
             cells.sort_by_key(|(number, _)| *number);
             let cells: Vec<_> = cells.into_iter().map(|(_, cell)| cell).collect();
             let table = table::render(&boots::PAGE_SIZES, &cells);
             let work = if options.wants_table { table::write } else { table::check };
-            report.run("README table", |_| work(table.as_deref()));
+            report.run("README table", |_| work(&table));
         }
     }
     Ok(report.finish())
@@ -144,10 +166,10 @@ type Cell = (table::Place, Option<String>);
 
 /// Builds the kernel once, then boots it as often as asked, side by side; gives what came of those that have a place in
 /// README's table, with their numbers.
-fn run_boots(boots: Vec<Boot>, report: &Report) -> Vec<(usize, Cell)> {
+fn run_boots(boots: Vec<Boot>, emulator: &Emulator, report: &Report) -> Vec<(usize, Cell)> {
     let mut kernel = None;
     report.run("kernel", |say| {
-        let built = boot::prepare(say);
+        let built = boot::prepare(emulator, say);
         let outcome = built.clone().map_or_else(|why| Outcome::stopped("kernel", why), |_| Outcome::passed(""));
         kernel = Some(built);
         Outcome { repeat: Some("cargo xtask run".into()), ..outcome }
@@ -162,7 +184,7 @@ fn run_boots(boots: Vec<Boot>, report: &Report) -> Vec<(usize, Cell)> {
                 while let Some((number, boot)) = next() {
                     let mut cell = None;
                     report.run(&boot.name, |_| {
-                        let outcome = boot::run(&boot, &kernel);
+                        let outcome = boot::run(&boot, emulator, &kernel);
                         cell = outcome.cell.clone();
                         outcome
                     });
@@ -189,6 +211,7 @@ fn skips() -> Result<Skips, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fetch::qemu::Version;
 
     fn options(words: &[&str]) -> Result<Option<Options>, Failure> {
         help::options("test", &words.iter().map(OsString::from).collect::<Vec<_>>())
@@ -197,11 +220,14 @@ mod tests {
     #[test]
     fn arguments() {
         let filters = vec!["boot".to_string(), "tidy".to_string()];
-        let expected = Options { filters, wants_all: true, wants_list: true, wants_table: true };
+        let expected = Options { filters, wants_all: true, wants_list: true, wants_table: true, ..Options::default() };
         assert_eq!(options(&["boot", "--all", "tidy", "--list", "--table"]), Ok(Some(expected)));
         assert_eq!(options(&[]), Ok(Some(Options::default())));
+        let emulator = Emulator::Version(Version::V11);
+        let expected = Options { wants_full: true, emulator, ..Options::default() };
+        assert_eq!(options(&["--full", "--qemu", "11"]), Ok(Some(expected)));
         assert_eq!(options(&["x", "--help"]), Ok(None));
-        for bad in ["--every", "-a", "--all=1"] {
+        for bad in ["--every", "-a", "--all=1", "--qemu=8"] {
             assert_eq!(options(&[bad]).expect_err("accepted").status, Status::BadInput, "{bad}");
         }
     }

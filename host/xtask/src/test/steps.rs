@@ -9,7 +9,7 @@ use std::{
 use cargo_metadata::{Metadata, Package};
 
 use super::{Outcome, Say, guests, libtest, linux};
-use crate::{api, cargo, check, tidy, toolchain::ensure_target};
+use crate::{api, boot::emulator::Emulator, cargo, check, fetch::linux::Kind, tidy, toolchain::ensure_target};
 
 /// A step and its work.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ enum Work {
     Cargo(Vec<Vec<String>>),
     /// `cargo test`, whose tests are counted.
     Tests(Vec<String>),
-    /// The tests of `vellum` beside guests.
-    Guests(fn(Say<'_>) -> Outcome),
+    /// Guests in QEMU, beside `vellum` or above the monitor.
+    Guests(fn(&Emulator, Say<'_>) -> Outcome),
     /// The kernel's machine code on the simulated machine.
     Code,
     Tidy,
@@ -61,18 +61,24 @@ pub(crate) fn all(metadata: &Metadata) -> Vec<Step> {
     add("code", Work::Code);
     add("doc", Work::Cargo(vec![owned(&doc_host), owned(&doc_bare)]));
     add("published", Work::Published);
-    add("linux", Work::Guests(guests::linux));
+    add("linux", Work::Guests(|emulator, say| guests::linux("linux", &Kind::HOST, emulator, say)));
+    add("linux today", Work::Guests(|emulator, say| guests::linux("linux today", &Kind::today(false), emulator, say)));
+    add(
+        "linux today 16k",
+        Work::Guests(|emulator, say| guests::linux("linux today 16k", &Kind::today(true), emulator, say)),
+    );
     add("monitored linux", Work::Guests(linux::monitored));
+    add("monitored linux today", Work::Guests(linux::monitored_today));
     add("outside", Work::Guests(guests::outside));
     steps
 }
 
 /// Runs a step to its end.
-pub(crate) fn run(step: &Step, say: Say<'_>) -> Outcome {
+pub(crate) fn run(step: &Step, emulator: &Emulator, say: Say<'_>) -> Outcome {
     match &step.work {
         Work::Tidy => tidy(),
         Work::Published => published(say),
-        Work::Guests(tests) => tests(say),
+        Work::Guests(tests) => tests(emulator, say),
         Work::Code => code(say),
         Work::Tests(arguments) => {
             let (output, has_succeeded) = cargo_output(arguments, &[], say);
@@ -240,8 +246,8 @@ mod tests {
     #[test]
     fn a_step_is_as_good_as_its_commands() {
         let step = |words: &[&str]| Step { name: "x".into(), work: Work::Cargo(vec![owned(words)]) };
-        assert_eq!(run(&step(&["--version"]), &mut |_| {}), Outcome::passed(""));
-        let failed = run(&step(&["no-such-command"]), &mut |_| {});
+        assert_eq!(run(&step(&["--version"]), &Emulator::Host, &mut |_| {}), Outcome::passed(""));
+        let failed = run(&step(&["no-such-command"]), &Emulator::Host, &mut |_| {});
         assert!(failed.failed == 1 && failed.output.contains("no-such-command"), "{failed:?}");
     }
 }

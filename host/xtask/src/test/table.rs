@@ -30,47 +30,87 @@ pub(crate) fn memory(transcript: &Transcript) -> Option<String> {
     Some(line.split_once(" pages, ")?.1.split_once(' ')?.0.to_string())
 }
 
-/// The table, from what was in its places; `None` while a place is empty.
-pub(crate) fn render(columns: &[&str], cells: &[(Place, Option<String>)]) -> Option<String> {
+/// The table, from what was in its places: its rows that have a place empty are told by their names alone.
+pub(crate) fn render(columns: &[&str], cells: &[(Place, Option<String>)]) -> Table {
     let mut rows: Vec<(&str, Vec<Option<&str>>)> = Vec::new();
     for ((name, column), text) in cells {
         if !rows.iter().any(|row| row.0 == name) {
             rows.push((name, vec![None; columns.len()]));
         }
-        let row = rows.iter_mut().find(|row| row.0 == name)?;
-        *row.1.get_mut(*column)? = text.as_deref();
+        let row = rows.iter_mut().find(|row| row.0 == name).and_then(|row| row.1.get_mut(*column));
+        row.into_iter().for_each(|place| *place = text.as_deref());
     }
-    let mut text = format!("| | {} |\n|---{}|\n", columns.join(" | "), "|---".repeat(columns.len()));
+    let mut table = Table {
+        head: format!("| | {} |\n|---{}|\n", columns.join(" | "), "|---".repeat(columns.len())),
+        rows: Vec::new(),
+    };
     for (name, cells) in rows {
         let cells: Option<Vec<&str>> = cells.into_iter().collect();
-        text.push_str(&format!("| {name} | {} |\n", cells?.join(" | ")));
+        let row = cells.map(|cells| format!("| {name} | {} |\n", cells.join(" | "))).ok_or(format!("| {name} |"));
+        table.rows.push(row);
     }
-    Some(text)
+    table
 }
 
-/// Whether README has this table.
-pub(crate) fn check(table: Option<&str>) -> Outcome {
-    let Some(table) = table else { return Outcome::skipped("README table", "a boot of it failed or was skipped") };
+/// The table that a run made.
+pub(crate) struct Table {
+    head: String,
+    /// Each as a line; or, of one whose boots did not all pass, how its line begins.
+    rows: Vec<Result<String, String>>,
+}
+
+impl Table {
+    /// The table, with the rows that were not made as they stand in `old`; `None` if one does not.
+    fn over(&self, old: &str) -> Option<String> {
+        let row = |row: &Result<String, String>| match row {
+            Ok(line) => Some(line.clone()),
+            Err(start) => old.lines().find(|line| line.starts_with(start)).map(|line| format!("{line}\n")),
+        };
+        self.rows.iter().map(row).collect::<Option<String>>().map(|rows| self.head.clone() + &rows)
+    }
+
+    fn kept(&self) -> usize {
+        self.rows.iter().filter(|row| row.is_err()).count()
+    }
+}
+
+/// Whether README has this table. A row whose boots were skipped is not held.
+pub(crate) fn check(table: &Table) -> Outcome {
+    let kept = table.kept();
+    if kept == table.rows.len() {
+        return Outcome::skipped("README table", "no row of it has all its boots");
+    }
     let readme = cargo::workspace().join("README.md");
-    match fs::read_to_string(&readme) {
-        Err(error) => Outcome::failed(Failure::file(&readme, &error).line),
-        Ok(text) if parts(&text).is_some_and(|(_, old, _)| old == table) => Outcome::passed(""),
-        Ok(_) => Outcome {
+    let text = match fs::read_to_string(&readme) {
+        Err(error) => return Outcome::failed(Failure::file(&readme, &error).line),
+        Ok(text) => text,
+    };
+    let old = parts(&text).map_or("", |(_, old, _)| old);
+    match table.over(old) {
+        Some(new) if new == old && kept == 0 => Outcome::passed(""),
+        Some(new) if new == old => Outcome::passed(format!("{kept} rows were not held")),
+        new => Outcome {
             repeat: Some("cargo xtask test --table".into()),
-            ..Outcome::failed(format!("README.md has another table than these boots make:\n{table}"))
+            ..Outcome::failed(format!(
+                "README.md has another table than these boots make:\n{}",
+                new.unwrap_or_default()
+            ))
         },
     }
 }
 
-/// Writes the table into README.
-pub(crate) fn write(table: Option<&str>) -> Outcome {
-    let Some(table) = table else { return Outcome::failed("no table was made: a boot of it failed or was skipped") };
+/// Writes the table into README. A row whose boots were skipped stays as it is.
+pub(crate) fn write(table: &Table) -> Outcome {
     let readme = cargo::workspace().join("README.md");
-    let written = fs::read_to_string(&readme).and_then(|text| match parts(&text) {
-        Some((before, _, after)) => fs::write(&readme, format!("{before}{table}{after}")),
-        None => Err(std::io::Error::other(format!("there is no line {}", START.trim()))),
+    let written = fs::read_to_string(&readme).and_then(|text| {
+        let parted = parts(&text).and_then(|(before, old, after)| Some((before, table.over(old)?, after)));
+        match parted {
+            Some((before, table, after)) => fs::write(&readme, format!("{before}{table}{after}")),
+            None => Err(std::io::Error::other("a boot of a row that is not there yet failed or was skipped")),
+        }
     });
-    written.map_or_else(|error| Outcome::failed(Failure::file(&readme, &error).line), |()| Outcome::passed("written"))
+    let note = format!("written, {} rows as they were", table.kept());
+    written.map_or_else(|error| Outcome::failed(Failure::file(&readme, &error).line), |()| Outcome::passed(note))
 }
 
 /// What stands before the table (its marker too), the table, and the rest.
@@ -99,15 +139,18 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_every_place_or_is_none() {
+    fn a_row_has_every_place_or_stays_as_it_was() {
         let place = |row: &str, column, text: Option<&str>| ((row.to_string(), column), text.map(str::to_string));
         let mut cells = vec![place("b", 1, Some("4")), place("a", 0, Some("1")), place("b", 0, Some("3"))];
-        assert_eq!(render(&["x", "y"], &cells), None);
+        let head = "| | x | y |\n|---|---|---|\n";
+        assert_eq!(render(&["x", "y"], &cells).over(""), None);
+        let kept = render(&["x", "y"], &cells).over("| a | 7 | 8 |\n| b | 9 | 9 |\n");
+        assert_eq!(kept, Some(format!("{head}| b | 3 | 4 |\n| a | 7 | 8 |\n")));
         cells.push(place("a", 1, Some("2")));
-        let expected = "| | x | y |\n|---|---|---|\n| b | 3 | 4 |\n| a | 1 | 2 |\n";
-        assert_eq!(render(&["x", "y"], &cells).as_deref(), Some(expected));
+        let made = render(&["x", "y"], &cells);
+        assert_eq!((made.kept(), made.over("")), (0, Some(format!("{head}| b | 3 | 4 |\n| a | 1 | 2 |\n"))));
         cells[1].1 = None;
-        assert_eq!(render(&["x", "y"], &cells), None);
+        assert_eq!(render(&["x", "y"], &cells).kept(), 1);
     }
 
     #[test]

@@ -29,6 +29,14 @@ pub(super) const MODELS: [Model; 9] = [
     model("a64fx", false, [false; 3]),
 ];
 
+/// Models that are booted in QEMU 11, which has three of them alone.
+pub(super) const MODELS_OF_11: [Model; 4] = [
+    model("max", true, [true, true, true]),
+    model("neoverse-v1", true, [false; 3]),
+    model("neoverse-n2", true, [false; 3]),
+    model("cortex-a710", true, [false; 3]),
+];
+
 impl Model {
     /// Whether it has the granule of this number in [`PAGE_SIZES`].
     pub(super) fn has(&self, size: usize) -> bool {

@@ -43,6 +43,37 @@ const ENCODINGS: &[(&str, &str, &str)] = &[
     ("TLBIs too", "--cpus 2 --machine bare/monitor/machines/conflicts-anywhere.toml", "TLBIs"),
 ];
 
+/// In QEMU 11, whose `max` has fine-grained traps, SME2, FPMR and PIE: name, options, what is expected.
+const OF_11: &[(&str, &str, &[Expect])] = &[
+    ("max", "--cpus 4", &[Cpus(4), MonitorCounts("ID registers read")]),
+    ("neoverse-v1", "--cpu neoverse-v1 --page-size 16k", &[PageSize("16k"), MonitorCounts("ID registers read")]),
+    ("neoverse-n2", "--cpu neoverse-n2 --page-size 64k", &[PageSize("64k"), MonitorCounts("ID registers read")]),
+    ("cortex-a710", "--cpu cortex-a710", &[PageSize("4k"), MonitorCounts("ID registers read")]),
+    ("tagged memory", "-- -M mte=on", &[Cpus(2)]),
+    (
+        "every encoding",
+        "--kernel fuzzer --append fuzz.opcodes=all --append fuzz.rounds=5000",
+        &[Says(&["131036 encodings tried"]), MonitorCounts("unknown registers"), MonitorCounts("accesses refused")],
+    ),
+    (
+        "every encoding, neoverse-n2",
+        "--kernel fuzzer --append fuzz.opcodes=all --append fuzz.rounds=5000 --cpu neoverse-n2",
+        &[Says(&["131036 encodings tried"]), MonitorCounts("accesses refused")],
+    ),
+    (
+        "every encoding, TLBIs too",
+        "--kernel fuzzer --append fuzz.opcodes=all --append fuzz.rounds=0 \
+         --machine bare/monitor/machines/conflicts-anywhere.toml",
+        &[Says(&["131036 encodings tried"]), MonitorCounts("TLBIs")],
+    ),
+    (
+        "a guest that resizes",
+        "--kernel resizer --machine bare/monitor/machines/conflicts-in-resizes.toml --append resizer.count=100",
+        MET,
+    ),
+    ("a realm", "--kernel realm --machine bare/monitor/machines/realm.toml", &[MonitorCounts("RSI calls")]),
+];
+
 /// Device trees that the monitor refuses: name, words of its line.
 const TREES: &[(&str, Words)] = &[
     ("absent", &["monitor: device tree: x0 was 0xf000000", "the guest was not started"]),
@@ -163,6 +194,10 @@ pub(super) fn all() -> Vec<Boot> {
     }));
     boots.extend(REALMS.iter().map(realm));
     boots.extend(of_other_guests());
+    boots.extend(OF_11.iter().map(|(name, options, expect)| {
+        let name = format!("{name}, QEMU 11");
+        monitored(&name, &format!("--qemu 11 {options}"), expect.to_vec())
+    }));
     boots.extend(TREES.iter().map(|&(tree, says)| Boot {
         ends: Status::BadInput,
         ..monitored(&format!("by tree {tree}"), &format!("--tree {tree}"), vec![Says(says)])

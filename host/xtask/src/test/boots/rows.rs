@@ -1,6 +1,11 @@
 //! The rows of README's table: CPU models, ways of entry, machines, memory, each at every page size.
 
-use super::{Boot, Expect::*, PAGE_SIZES, Words, matrix::MODELS};
+use super::{
+    Boot,
+    Expect::*,
+    PAGE_SIZES, Words,
+    matrix::{MODELS, MODELS_OF_11, Model},
+};
 use crate::outcome::Status;
 
 /// Rows beside the models: what stands in the table, the options, and whether the CPU has 16K pages.
@@ -17,15 +22,27 @@ const OTHERS: &[(&str, &str, bool)] = &[
 
 /// Every boot of the table but those with the least memory.
 pub(super) fn all() -> Vec<Boot> {
-    let models = MODELS.iter().flat_map(|model| (0..PAGE_SIZES.len()).map(move |column| (model, column)));
-    let models = models.map(|(model, column)| {
-        let taken = if model.has(column) { column } else { 0 };
-        let options = format!("--memory 512M --cpu {}", model.name);
-        let boot = boot(&format!("`{}`", model.name), &options, model.has_16k, column);
-        Boot { expect: vec![PageSize(PAGE_SIZES[taken]), VirtualBits(model.largest_bits(taken)), Cpus(4)], ..boot }
-    });
+    let models = MODELS.iter().flat_map(|model| of_model(model, &format!("`{}`", model.name), "", 1));
     let others = OTHERS.iter().flat_map(|row| (0..PAGE_SIZES.len()).map(move |column| (row, column)));
-    models.chain(others.map(|((row, options, has_16k), column)| boot(row, options, *has_16k, column))).collect()
+    let others = others.map(|((row, options, has_16k), column)| boot(row, options, *has_16k, column));
+    let later = MODELS_OF_11.iter().flat_map(|model| {
+        let row = |entry: &str| format!("`{}`{entry}, QEMU 11", model.name);
+        let at_el1 = of_model(model, &row(""), " --qemu 11", 1);
+        [at_el1, of_model(model, &row(", entered at EL2"), " --qemu 11 -- -M virtualization=on", 2)].concat()
+    });
+    models.chain(others).chain(later).collect()
+}
+
+/// A model's row: what it has at every page size, all its CPUs, where it is entered.
+fn of_model(model: &'static Model, row: &str, options: &str, level: u8) -> Vec<Boot> {
+    let options = format!("--memory 512M --cpu {}{options}", model.name);
+    let boots = (0..PAGE_SIZES.len()).map(|column| {
+        let taken = if model.has(column) { column } else { 0 };
+        let expect =
+            vec![PageSize(PAGE_SIZES[taken]), VirtualBits(model.largest_bits(taken)), Cpus(4), EnteredAt(level)];
+        Boot { expect, ..boot(row, &options, model.has_16k, column) }
+    });
+    boots.collect()
 }
 
 fn boot(row: &str, options: &str, has_16k: bool, column: usize) -> Boot {

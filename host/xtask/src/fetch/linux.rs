@@ -1,0 +1,151 @@
+//! A Linux for guests: Debian's kernel, a static busybox, and an init of ours.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{apt::Apt, cpio::Archive, image};
+use crate::outcome::{Failure, Status};
+
+/// The suite with today's Linux.
+pub(crate) const TODAY: &str = "trixie-backports";
+
+/// Which Linux: the suite it is from, where that is not the host's own, and its pages.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Kind {
+    pub(crate) suite: Option<String>,
+    pub(crate) has_16k_pages: bool,
+}
+
+/// What is fetched, and how a guest is made of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Linux {
+    pub(crate) kernel: PathBuf,
+    pub(crate) busybox: PathBuf,
+    /// The package of the kernel.
+    pub(crate) name: String,
+}
+
+/// The guest mounts what a reader of its memory needs, runs vellum if it has one, says that it is ready, and idles.
+const INIT: &str = include_str!("init.sh");
+
+/// The guest of a monitor tells what it sees, and ends the machine.
+const MONITORED: &str = include_str!("monitored.sh");
+
+impl Kind {
+    /// The host's own, with 4K pages.
+    pub(crate) const HOST: Kind = Kind { suite: None, has_16k_pages: false };
+
+    /// The newest of [`TODAY`].
+    pub(crate) fn today(has_16k_pages: bool) -> Kind {
+        Kind { suite: Some(TODAY.to_owned()), has_16k_pages }
+    }
+
+    fn flavour(&self) -> &'static str {
+        if self.has_16k_pages { "-16k" } else { "" }
+    }
+
+    /// Debian's package that depends on the current kernel of this kind.
+    fn package(&self) -> String {
+        format!("linux-image-arm64{}", self.flavour())
+    }
+
+    fn folder(&self) -> PathBuf {
+        let suite = self.suite.as_ref().map_or(String::new(), |suite| format!("-{suite}"));
+        super::folder().join(format!("linux{suite}{}", self.flavour()))
+    }
+
+    /// What has been fetched, if it has.
+    pub(crate) fn find(&self) -> Option<Linux> {
+        let folder = self.folder();
+        let name = fs::read_to_string(folder.join("package")).ok()?.trim().to_owned();
+        let linux = Linux { kernel: folder.join("vmlinuz"), busybox: folder.join("busybox"), name };
+        [&linux.kernel, &linux.busybox].iter().all(|path| path.exists()).then_some(linux)
+    }
+
+    /// What has been fetched, or the one line that says how to.
+    pub(crate) fn need(&self) -> Result<Linux, Failure> {
+        let suite = self.suite.as_ref().map_or(String::new(), |suite| format!(" linux --suite {suite}"));
+        let line = || format!("there is no such arm64 Linux here: cargo xtask fetch{suite}");
+        self.find().ok_or_else(|| Failure::new(Status::HostLacks, line()))
+    }
+
+    /// Fetches it, whatever is there.
+    pub(super) fn fetch(&self) -> Result<Linux, Failure> {
+        let apt = Apt::new(&super::folder().join("apt"), "arm64", self.suite.as_deref())?;
+        apt.update()?;
+        let kernel = apt.newest_kernel(&self.package())?;
+        let unpacked = apt.unpack(&[&kernel, "busybox-static"])?;
+        let folder = self.folder();
+        super::create(&folder)?;
+        // The package's name comes last: without it, nothing counts as fetched.
+        let package = folder.join("package");
+        let _ = fs::remove_file(&package);
+        take(&kernel_folder(&unpacked), "vmlinuz", &folder.join("vmlinuz"))?;
+        image::unpack(&folder.join("vmlinuz"))?;
+        let bins = ["bin", "usr/bin"].map(|bin| unpacked.join(bin));
+        let busybox = bins.into_iter().find(|bin| bin.join("busybox").exists());
+        take(&busybox.unwrap_or(unpacked), "busybox", &folder.join("busybox"))?;
+        fs::write(&package, format!("{kernel}\n")).map_err(|error| Failure::file(&package, &error))?;
+        self.find().ok_or_else(|| Failure::new(Status::Failed, "what was fetched is not complete"))
+    }
+}
+
+/// Where packages keep the kernel: in boot, newer ones beside its modules.
+fn kernel_folder(unpacked: &Path) -> PathBuf {
+    let modules = unpacked.join("usr/lib/modules");
+    let versions = fs::read_dir(modules).into_iter().flatten().flatten().map(|entry| entry.path());
+    versions.into_iter().find(|folder| folder.join("vmlinuz").exists()).unwrap_or(unpacked.join("boot"))
+}
+
+/// Copies the file of a folder whose name starts with `prefix`.
+fn take(folder: &Path, prefix: &str, to: &Path) -> Result<(), Failure> {
+    let entries = fs::read_dir(folder).map_err(|error| Failure::file(folder, &error))?;
+    let starts = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(prefix);
+    let Some(entry) = entries.flatten().find(starts) else {
+        return Err(Failure::new(Status::Failed, format!("{}: no {prefix}… in the package", folder.display())));
+    };
+    fs::copy(entry.path(), to).map_err(|error| Failure::file(to, &error))?;
+    Ok(())
+}
+
+impl Linux {
+    /// Writes a guest's initial file system to `to`: busybox, an init that idles, and `vellum` if there is one.
+    pub(crate) fn write_initramfs(&self, vellum: Option<&Path>, to: &Path) -> Result<(), Failure> {
+        self.write_with(INIT, vellum, to)
+    }
+
+    /// Writes the initial file system of a monitor's guest to `to`.
+    pub(crate) fn write_monitored(&self, to: &Path) -> Result<(), Failure> {
+        self.write_with(MONITORED, None, to)
+    }
+
+    fn write_with(&self, init: &str, vellum: Option<&Path>, to: &Path) -> Result<(), Failure> {
+        let read = |path: &Path| fs::read(path).map_err(|error| Failure::file(path, &error));
+        let mut archive = Archive::new();
+        for folder in ["bin", "dev", "proc", "sys", "tmp"] {
+            archive.folder(folder);
+        }
+        archive.console("dev/console");
+        archive.program("bin/busybox", &read(&self.busybox)?);
+        archive.program("init", init.as_bytes());
+        if let Some(vellum) = vellum {
+            archive.program("bin/vellum", &read(vellum)?);
+        }
+        fs::write(to, archive.finish()).map_err(|error| Failure::file(to, &error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_do_not_share_a_folder() {
+        let kinds = [Kind::HOST, Kind::today(false), Kind::today(true)];
+        let folders = kinds.each_ref().map(Kind::folder);
+        assert!(folders.iter().all(|one| folders.iter().filter(|other| one == *other).count() == 1), "{folders:?}");
+        assert_eq!(kinds[2].package(), "linux-image-arm64-16k");
+    }
+}
