@@ -4,6 +4,12 @@
 use bitflags::bitflags;
 
 use crate::Bits;
+use crate::fields::{Field, STAGE1_LEAF, STAGE1_TABLE};
+
+const AP: Field = STAGE1_LEAF.the("AP");
+const SH: Field = STAGE1_LEAF.the("SH");
+const ATTR_INDX: Field = STAGE1_LEAF.the("AttrIndx");
+const AP_TABLE: Field = STAGE1_TABLE.the("APTable");
 
 bitflags! {
     /// Attributes of a stage-1 block or page (D8.3.1.2). Bits that have no name here are kept as they are.
@@ -13,33 +19,33 @@ bitflags! {
     #[repr(transparent)]
     pub struct Stage1Attributes: Bits {
         /// Bit 5, NS: the output address is in the Non-secure space.
-        const NS = 1 << 5;
+        const NS = STAGE1_LEAF.the("NS").mask();
         /// Bit 6, AP\[1\]: EL0 may access it.
-        const USER = 1 << 6;
+        const USER = AP.bit(0);
         /// Bit 7, AP\[2\]: read-only; with DBM and hardware dirty state, writable but clean.
-        const READ_ONLY = 1 << 7;
+        const READ_ONLY = AP.bit(1);
         /// Bit 8, SH\[0\]; with bit 9, inner shareable.
-        const SH0 = 1 << 8;
+        const SH0 = SH.bit(0);
         /// Bit 9, SH\[1\]: shareable. In LPA2 descriptors bits 9:8 are output-address bits.
-        const SH1 = 1 << 9;
+        const SH1 = SH.bit(1);
         /// Bits 9:8: inner shareable.
-        const INNER_SHAREABLE = 0b11 << 8;
+        const INNER_SHAREABLE = SH.put(3);
         /// Bit 10, AF: the leaf has been accessed; without it an access faults or hardware sets it.
-        const AF = 1 << 10;
+        const AF = STAGE1_LEAF.the("AF").mask();
         /// Bit 11, nG: the translation belongs to one ASID.
-        const NOT_GLOBAL = 1 << 11;
+        const NOT_GLOBAL = STAGE1_LEAF.the("nG").mask();
         /// Bit 16, nT: do not cache the translation (blocks, FEAT_BBM level 1).
-        const NT = 1 << 16;
+        const NT = STAGE1_LEAF.the("nT").mask();
         /// Bit 50, GP: instruction fetches from it are guarded (FEAT_BTI).
-        const GUARDED = 1 << 50;
+        const GUARDED = STAGE1_LEAF.the("GP").mask();
         /// Bit 51, DBM: hardware may clear READ_ONLY on a write (FEAT_HAFDBS).
-        const DBM = 1 << 51;
+        const DBM = STAGE1_LEAF.the("DBM").mask();
         /// Bit 53, PXN: EL1 may not execute it.
-        const PXN = 1 << 53;
+        const PXN = STAGE1_LEAF.the("PXN").mask();
         /// Bit 54, UXN: EL0 may not execute it; XN in regimes with one privilege level.
-        const UXN = 1 << 54;
+        const UXN = STAGE1_LEAF.the("UXN").mask();
         /// Bits 58:55: left to software.
-        const SOFTWARE = 0b1111 << 55;
+        const SOFTWARE = STAGE1_LEAF.software;
         const _ = !0;
     }
 }
@@ -63,22 +69,25 @@ impl Stage1Attributes {
     /// AP\[1\], bit 6, of regimes with one privilege level: RES1, so that it belongs into every leaf of EL2.
     pub const ONE_PRIVILEGE: Self = Self::USER;
 
+    /// What may change in a live leaf without break-before-make, with a TLBI afterwards (RHWZWS).
+    pub const IN_PLACE: Self = Self::from_bits_retain(STAGE1_LEAF.in_place);
+
     /// Neither EL1 nor EL0 may execute it.
     pub const NO_EXECUTE: Self = Self::PXN.union(Self::UXN);
 
     /// The field AttrIndx, bits 4:2, with this value, 0 to 7: which byte of MAIR_ELx tells the memory type.
     pub const fn memory(index: u8) -> Self {
-        Self::from_bits_retain((index as Bits & 0b111) << 2)
+        Self::from_bits_retain(ATTR_INDX.put(index as Bits))
     }
 
     /// AttrIndx, 0 to 7.
     pub const fn memory_index(self) -> u8 {
-        (self.bits() >> 2) as u8 & 0b111
+        ATTR_INDX.get(self.bits()) as u8
     }
 
     /// The field SH, bits 9:8: 0 non-shareable, 2 outer shareable, 3 inner shareable. Not in LPA2 descriptors.
     pub const fn shareability(self) -> u8 {
-        (self.bits() >> 8) as u8 & 0b11
+        SH.get(self.bits()) as u8
     }
 
     /// The field AP\[2:1\].
@@ -111,17 +120,17 @@ bitflags! {
     #[repr(transparent)]
     pub struct TableAttributes: Bits {
         /// Bit 10, AF of a table (FEAT_HAFT).
-        const AF = 1 << 10;
+        const AF = STAGE1_TABLE.the("AF").mask();
         /// Bit 59, PXNTable: EL1 may not execute anything below.
-        const PXN = 1 << 59;
+        const PXN = STAGE1_TABLE.the("PXNTable").mask();
         /// Bit 60, UXNTable: EL0 may not execute anything below.
-        const UXN = 1 << 60;
+        const UXN = STAGE1_TABLE.the("UXNTable").mask();
         /// Bit 61, APTable\[0\]: EL0 may not access anything below.
-        const NO_USER = 1 << 61;
+        const NO_USER = AP_TABLE.bit(0);
         /// Bit 62, APTable\[1\]: nothing below may be written.
-        const READ_ONLY = 1 << 62;
+        const READ_ONLY = AP_TABLE.bit(1);
         /// Bit 63, NSTable: everything below is in the Non-secure space.
-        const NS = 1 << 63;
+        const NS = STAGE1_TABLE.the("NSTable").mask();
         const _ = !0;
     }
 }

@@ -8,6 +8,7 @@
 //! ```
 //! Stage 1 and stage 2 differ only in what the attributes mean (D8.3). This file alone assumes that a descriptor is 64 bits.
 
+use crate::fields::STAGE1_LEAF;
 use crate::{Level, PageSize, PhysAddr};
 
 /// log2 of the bytes of a descriptor: a level resolves [`PageSize::shift`] minus this many bits of input address.
@@ -111,11 +112,11 @@ impl Descriptor {
     /// Bit 0: the descriptor is valid.
     pub const VALID: Bits = 1;
     /// Bits 1:0, which make up the type.
-    pub const TYPE: Bits = 0b11;
+    pub const TYPE: Bits = STAGE1_LEAF.the("Type").mask();
     /// Bit 52 of a leaf: one of a contiguous group (D8.7.1).
-    pub const CONTIGUOUS: Bits = 1 << 52;
+    pub const CONTIGUOUS: Bits = STAGE1_LEAF.the("Contiguous").mask();
     /// Bit 16 of a block: do not cache the translation (nT, FEAT_BBM level 1, D8.7.3).
-    pub const NT: Bits = 1 << 16;
+    pub const NT: Bits = STAGE1_LEAF.the("nT").mask();
 
     /// The descriptor with these bits.
     pub const fn new(bits: Bits) -> Self {

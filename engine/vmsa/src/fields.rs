@@ -10,7 +10,7 @@ mod translation;
 
 pub use control::{HCR_EL2, PAR_EL1_FAULT, PAR_EL1_SUCCESS, SCTLR_EL1};
 pub use descriptor::{
-    STAGE1_INDIRECT_LEAF, STAGE1_LEAF, STAGE1_TABLE, STAGE2_INDIRECT_LEAF, STAGE2_LEAF, STAGE2_TABLE,
+    Format, STAGE1_INDIRECT_LEAF, STAGE1_LEAF, STAGE1_TABLE, STAGE2_INDIRECT_LEAF, STAGE2_LEAF, STAGE2_TABLE,
 };
 pub use identification::{
     ID_AA64ISAR0_EL1, ID_AA64MMFR0_EL1, ID_AA64MMFR1_EL1, ID_AA64MMFR2_EL1, ID_AA64MMFR3_EL1, ID_AA64MMFR4_EL1,
@@ -70,6 +70,16 @@ impl Field {
             return None;
         }
         Some(word & !self.mask() | value << self.low)
+    }
+
+    /// A word of which the field is `value`, as much of it as fits, and all else zero.
+    pub const fn put(&self, value: u64) -> u64 {
+        (value & self.largest()) << self.low
+    }
+
+    /// Bit `place` of the field, from the lowest, in a word.
+    pub const fn bit(&self, place: u8) -> u64 {
+        self.put(1 << place)
     }
 
     /// The largest value that the field can hold.
@@ -145,8 +155,13 @@ impl Register {
     }
 
     /// The bits of `word` that belong to no field.
-    pub fn unnamed(&self, word: u64) -> u64 {
-        self.fields.iter().fold(word, |rest, field| rest & !field.mask())
+    pub const fn unnamed(&self, word: u64) -> u64 {
+        let (mut rest, mut index) = (word, 0);
+        while index < self.fields.len() {
+            rest &= !self.fields[index].mask();
+            index += 1;
+        }
+        rest
     }
 }
 
@@ -186,9 +201,26 @@ mod tests {
 
     use super::*;
 
+    const FORMATS: [&Format; 6] =
+        [&STAGE1_LEAF, &STAGE1_INDIRECT_LEAF, &STAGE1_TABLE, &STAGE2_LEAF, &STAGE2_INDIRECT_LEAF, &STAGE2_TABLE];
+
+    /// No bit is two things.
+    #[test]
+    fn formats_say_one_thing_of_a_bit() {
+        for format in FORMATS {
+            let name = format.register.name;
+            let fields = format.register.unnamed(!0);
+            assert_eq!(format.ignored & !fields, 0, "{name}: ignored, and a field");
+            assert_eq!((format.software | format.in_place) & fields, 0, "{name}");
+            assert_eq!(format.software & !format.in_place, 0, "{name}");
+        }
+        assert_eq!(STAGE1_LEAF.in_place, 0x07ec_0000_0000_04c0, "by hand: 58:55, 54, 53, 51, 50, 10, 7, 6");
+        assert_eq!(STAGE2_LEAF.in_place, 0x07e8_0000_0000_04c0, "by hand: 58:55, 54, 53, 51, 10, 7, 6");
+        assert_eq!((STAGE1_LEAF.software, STAGE2_LEAF.software), (0xf << 55, 0xf << 55));
+    }
+
     fn tables() -> impl Iterator<Item = &'static Register> {
-        let indirect = [&STAGE1_INDIRECT_LEAF, &STAGE2_INDIRECT_LEAF];
-        Register::ALL.into_iter().chain([&STAGE1_LEAF, &STAGE1_TABLE, &STAGE2_LEAF, &STAGE2_TABLE]).chain(indirect)
+        Register::ALL.into_iter().chain(FORMATS.map(|format| &format.register))
     }
 
     #[test]

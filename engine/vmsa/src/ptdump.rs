@@ -9,6 +9,7 @@
 
 use core::fmt;
 
+use crate::fields::STAGE1_LEAF;
 use crate::registers::{MemoryType, MemoryTypes};
 use crate::{Bits, Descriptor, Layout, Level, Permissions, Rights, Stage1Attributes, permission_index};
 
@@ -86,7 +87,7 @@ enum Added {
 /// The bits that are printed; neighbours that differ in others alone share a line.
 const PRINTED: Bits = Descriptor::TYPE
     | Descriptor::CONTIGUOUS
-    | 0b111 << 2
+    | STAGE1_LEAF.the("AttrIndx").mask()
     | Stage1Attributes::USER
         .union(Stage1Attributes::READ_ONLY)
         .union(Stage1Attributes::INNER_SHAREABLE)

@@ -3,36 +3,18 @@
 //! Only bits that no extension of the same layout gives a meaning are listed: bits 50, 51 and 16, which FEAT_BTI,
 //! FEAT_HAFDBS and FEAT_BBM use, are not.
 
+use crate::fields::{STAGE1_LEAF, STAGE1_TABLE};
 use crate::{Bits, Layout, Level, PageSize};
-
-/// Bits `high` to `low`, both included; none if `high` is below `low`.
-const fn bits(high: u32, low: u32) -> Bits {
-    if high < low { 0 } else { (!0 >> (63 - high)) & (!0 << low) }
-}
 
 impl Layout {
     /// The bits that are RES0 in a leaf at `level`.
     pub const fn reserved_in_leaf(self, size: PageSize, level: Level) -> Bits {
-        // Below the output address a page of 4 KiB has nothing; bit 16 of a block is nT.
-        let below = match level.number() {
-            3 => bits(size.shift() - 1, 12),
-            _ => bits(size.level_shift(level) - 1, 17) | bits(15, 12),
-        };
-        self.reserved_above(below)
+        STAGE1_LEAF.reserved(self.output_mask(size.level_shift(level)))
     }
 
     /// The bits that are RES0 in a table descriptor. Bits 11:2 and 58:52 of it are ignored, not reserved.
     pub const fn reserved_in_table(self, size: PageSize) -> Bits {
-        self.reserved_above(bits(size.shift() - 1, 12)) | bits(51, 50)
-    }
-
-    /// `below` without the bits that hold a high output address, and with those that could but do not.
-    const fn reserved_above(self, below: Bits) -> Bits {
-        match self {
-            Self::Bits48 => below | bits(49, 48),
-            Self::Lpa => below & !bits(15, 12) | bits(49, 48),
-            Self::Lpa2 => below,
-        }
+        STAGE1_TABLE.reserved(self.output_mask(size.shift()))
     }
 }
 

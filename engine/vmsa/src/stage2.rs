@@ -3,6 +3,12 @@
 use bitflags::bitflags;
 
 use crate::Bits;
+use crate::fields::{Field, STAGE2_LEAF};
+
+const S2AP: Field = STAGE2_LEAF.the("S2AP");
+const XN: Field = STAGE2_LEAF.the("XN");
+const SH: Field = STAGE2_LEAF.the("SH");
+const MEM_ATTR: Field = STAGE2_LEAF.the("MemAttr");
 
 bitflags! {
     /// Attributes of a stage-2 block or page. Bits that have no name here are kept as they are.
@@ -12,25 +18,25 @@ bitflags! {
     #[repr(transparent)]
     pub struct Stage2Attributes: Bits {
         /// Bit 6, S2AP\[0\]: it may be read.
-        const READ = 1 << 6;
+        const READ = S2AP.bit(0);
         /// Bit 7, S2AP\[1\]: it may be written.
-        const WRITE = 1 << 7;
+        const WRITE = S2AP.bit(1);
         /// Bits 9:8: inner shareable. In LPA2 descriptors bits 9:8 are output-address bits.
-        const INNER_SHAREABLE = 0b11 << 8;
+        const INNER_SHAREABLE = SH.put(3);
         /// Bit 10, AF: the leaf has been accessed; without it an access faults or hardware sets it.
-        const AF = 1 << 10;
+        const AF = STAGE2_LEAF.the("AF").mask();
         /// Bit 11, FnXS: accesses do not have the XS attribute (FEAT_XS).
-        const NOT_XS = 1 << 11;
+        const NOT_XS = STAGE2_LEAF.the("FnXS").mask();
         /// Bit 16, nT: do not cache the translation (blocks, FEAT_BBM level 1).
-        const NT = 1 << 16;
+        const NT = STAGE2_LEAF.the("nT").mask();
         /// Bit 51, DBM: hardware may set WRITE on a write (FEAT_HAFDBS).
-        const DBM = 1 << 51;
+        const DBM = STAGE2_LEAF.the("DBM").mask();
         /// Bit 53, XN\[0\]: with XN\[1\], who may execute it; see [`Self::execute`].
-        const XN0 = 1 << 53;
+        const XN0 = XN.bit(0);
         /// Bit 54, XN\[1\]: without FEAT_XNX the only bit, and nobody may execute.
-        const XN1 = 1 << 54;
+        const XN1 = XN.bit(1);
         /// Bits 58:55: left to software.
-        const SOFTWARE = 0b1111 << 55;
+        const SOFTWARE = STAGE2_LEAF.software;
         const _ = !0;
     }
 }
@@ -68,10 +74,12 @@ pub enum Stage2Memory {
 impl Stage2Attributes {
     /// It may be read and written.
     pub const READ_WRITE: Self = Self::READ.union(Self::WRITE);
+    /// What may change in a live leaf without break-before-make, with a TLBI afterwards (RHWZWS).
+    pub const IN_PLACE: Self = Self::from_bits_retain(STAGE2_LEAF.in_place);
     /// XN\[1:0\], bits 54:53.
     pub const EXECUTE: Self = Self::XN0.union(Self::XN1);
     /// MemAttr\[3:0\], bits 5:2.
-    pub const MEMORY: Self = Self::from_bits_retain(0xf << 2);
+    pub const MEMORY: Self = Self::from_bits_retain(MEM_ATTR.mask());
 
     /// The bits of MemAttr that give `memory`; `None` if there are none that do. `forces_write_back` is HCR_EL2.FWB (D8.6.6).
     ///
@@ -94,7 +102,7 @@ impl Stage2Attributes {
             (Stage2Memory::Other(field @ 0..=15), _) => field,
             _ => return None,
         };
-        Some(Self::from_bits_retain((field as Bits) << 2))
+        Some(Self::from_bits_retain(MEM_ATTR.put(field as Bits)))
     }
 
     /// The bits of XN that let `who` execute. Without FEAT_XNX (`has_xnx`), which alone tells EL0 from EL1, `None` for what
@@ -111,12 +119,12 @@ impl Stage2Attributes {
 
     /// MemAttr\[3:0\], bits 5:2.
     pub const fn memory_attributes(self) -> u8 {
-        (self.bits() >> 2) as u8 & 0xf
+        MEM_ATTR.get(self.bits()) as u8
     }
 
     /// The field SH, bits 9:8. Not in LPA2 descriptors.
     pub const fn shareability(self) -> u8 {
-        (self.bits() >> 8) as u8 & 0b11
+        SH.get(self.bits()) as u8
     }
 
     /// Who may execute it, with FEAT_XNX.

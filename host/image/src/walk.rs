@@ -207,8 +207,8 @@ impl<V: Visitor> Walk<'_, V> {
             (descriptor.meaning(shape.page_size, shape.layout, table.level), table.level.next())
         {
             let next = Table { input, level, address: next, parent: descriptor, is_repeated: false };
-            let limits = descriptor.bits() & LIMITS.bits();
-            let inherited = inherited | TableAttributes::from_bits_retain(limits);
+            let limits = TableAttributes::from_bits_retain(descriptor.bits()) & TableAttributes::LIMITS;
+            let inherited = inherited | limits;
             return Ok((1, self.follow(next, inherited)?));
         }
         let count = rest.iter().take_while(|other| **other == descriptor).count();
@@ -256,13 +256,6 @@ impl<V: Visitor> Walk<'_, V> {
         Ok(None)
     }
 }
-
-/// The attributes of a table that limit what lies below.
-const LIMITS: TableAttributes = TableAttributes::PXN
-    .union(TableAttributes::UXN)
-    .union(TableAttributes::NO_USER)
-    .union(TableAttributes::READ_ONLY)
-    .union(TableAttributes::NS);
 
 #[cfg(test)]
 mod tests;

@@ -8,14 +8,7 @@ use crate::invalidation::{Depth, Invalidate, Invalidation, TlbFeatures};
 
 impl Attributes for Stage1Attributes {
     const IGNORED: Bits = Self::SOFTWARE.bits();
-    const IN_PLACE: Bits = Self::USER
-        .union(Self::READ_ONLY)
-        .union(Self::AF)
-        .union(Self::DBM)
-        .union(Self::NO_EXECUTE)
-        .union(Self::GUARDED)
-        .union(Self::SOFTWARE)
-        .bits();
+    const IN_PLACE: Bits = Self::IN_PLACE.bits();
     const ACCESS_FLAG: Bits = Self::AF.bits();
     const SHAREABILITY: Bits = Self::INNER_SHAREABLE.bits();
     const DBM: Bits = Self::DBM.bits();

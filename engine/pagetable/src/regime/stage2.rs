@@ -15,8 +15,7 @@ use crate::invalidation::{Depth, Invalidate, Invalidation, TlbFeatures};
 
 impl Attributes for Stage2Attributes {
     const IGNORED: Bits = Self::SOFTWARE.bits();
-    const IN_PLACE: Bits =
-        Self::READ_WRITE.union(Self::AF).union(Self::DBM).union(Self::EXECUTE).union(Self::SOFTWARE).bits();
+    const IN_PLACE: Bits = Self::IN_PLACE.bits();
     const ACCESS_FLAG: Bits = Self::AF.bits();
     const SHAREABILITY: Bits = Self::INNER_SHAREABLE.bits();
     const DBM: Bits = Self::DBM.bits();

@@ -1,138 +1,205 @@
 // data: the attribute fields of descriptors, from the manual's descriptor formats (D8.3.1, D8.3.2).
-//! Descriptors as fields. The output address is none of them: where it is depends on granule, level and layout.
+//! Descriptors as fields, each with what a change of it asks for in a live leaf. The output address is none of them: where it is
+//! depends on granule, level and layout; with LPA2 it has the bits of SH too.
 
-use super::{Register, flag, named, number};
+use super::{Field, Register, flag, named, number};
 
-const SHAREABILITY: &[(u64, &str)] = &[(0, "non-shareable"), (2, "outer shareable"), (3, "inner shareable")];
+/// A descriptor's fields, and what else there is to know of its bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Format {
+    /// Its fields.
+    pub register: Register,
+    /// The bits of a leaf that are left to software: a change of these needs no TLB maintenance.
+    pub software: u64,
+    /// The bits of a leaf that may change while it is live, with a TLBI afterwards; any other needs break-before-make (RHWZWS).
+    pub in_place: u64,
+    /// Bits that hardware does not look at, and that have no name.
+    pub ignored: u64,
+}
 
-/// A stage-1 block or page, without LPA2 (where bits 9:8 and 49:48 are output address).
-pub const STAGE1_LEAF: Register = Register {
-    name: "stage-1 leaf",
-    section: "D8.3.1",
-    fields: &[
-        number("PBHA", 62, 59, "page-based hardware attributes (FEAT_HPDS2)"),
-        number("Software", 58, 55, "left to software"),
-        flag("UXN", 54, "EL0 may not execute (XN where there is one privilege level)"),
-        flag("PXN", 53, "EL1 may not execute"),
-        flag("Contiguous", 52, "one of a contiguous group"),
-        flag("DBM", 51, "hardware may make it writable on a write (FEAT_HAFDBS)"),
-        flag("GP", 50, "guarded: indirect branches must land on BTI (FEAT_BTI)"),
-        flag("nT", 16, "blocks: do not cache the translation (FEAT_BBM)"),
-        named("nG", 11, 11, "who it belongs to", &[(0, "every ASID"), (1, "one ASID")]),
-        flag("AF", 10, "accessed"),
-        named("SH", 9, 8, "shareability", SHAREABILITY),
-        named(
-            "AP",
-            7,
-            6,
-            "data accesses",
-            &[(0, "EL1 read-write"), (1, "EL1 and EL0 read-write"), (2, "EL1 read-only"), (3, "EL1 and EL0 read-only")],
-        ),
-        flag("NS", 5, "leads to the Non-secure space"),
-        number("AttrIndx", 4, 2, "memory type, by MAIR"),
-        named("Type", 1, 0, "type", &[(0, "invalid"), (1, "block"), (2, "invalid"), (3, "page")]),
-    ],
-};
+impl Format {
+    /// The field of this name, for a constant of its own: one that is not there does not compile.
+    pub const fn the(&self, name: &str) -> Field {
+        self.register.the(name)
+    }
 
-/// A stage-1 block or page where permissions are indirect (TCR2_ELx.PIE), without LPA2.
-pub const STAGE1_INDIRECT_LEAF: Register = Register {
-    name: "stage-1 leaf, indirect",
-    section: "D8.3.1, D8.4.2",
-    fields: &[
-        number("POIndex", 62, 60, "overlay, by POR_ELx (FEAT_S1POE)"),
-        flag("AttrIndx3", 59, "bit 3 of AttrIndx (FEAT_AIE)"),
-        number("Software", 58, 55, "left to software"),
-        flag("PIIndex3", 54, "bit 3 of PIIndex: permissions, by PIR_ELx"),
-        flag("PIIndex2", 53, "bit 2 of PIIndex: permissions, by PIR_ELx"),
-        flag("Contiguous", 52, "one of a contiguous group"),
-        flag("PIIndex1", 51, "bit 1 of PIIndex: permissions, by PIR_ELx"),
-        flag("GP", 50, "guarded: indirect branches must land on BTI (FEAT_BTI)"),
-        flag("nT", 16, "blocks: do not cache the translation (FEAT_BBM)"),
-        named("nG", 11, 11, "who it belongs to", &[(0, "every ASID"), (1, "one ASID")]),
-        flag("AF", 10, "accessed"),
-        named("SH", 9, 8, "shareability", SHAREABILITY),
-        flag("nDirty", 7, "clean: a write faults, or hardware makes it dirty"),
-        flag("PIIndex0", 6, "bit 0 of PIIndex: permissions, by PIR_ELx"),
-        flag("NS", 5, "leads to the Non-secure space"),
-        number("AttrIndx", 4, 2, "memory type, by MAIR"),
-        named("Type", 1, 0, "type", &[(0, "invalid"), (1, "block"), (2, "invalid"), (3, "page")]),
-    ],
-};
+    /// The bits that are reserved as zero where `output` are those of the output address.
+    pub const fn reserved(&self, output: u64) -> u64 {
+        self.register.unnamed(!(self.ignored | output))
+    }
+}
 
-/// A stage-1 table descriptor.
-pub const STAGE1_TABLE: Register = Register {
-    name: "stage-1 table",
-    section: "D8.3.1",
-    fields: &[
-        flag("NSTable", 63, "all below is Non-secure"),
-        named(
-            "APTable",
-            62,
-            61,
-            "limits below",
-            &[(0, "none"), (1, "no EL0 access"), (2, "no writes"), (3, "no writes, no EL0 access")],
-        ),
-        flag("UXNTable", 60, "EL0 may not execute anything below"),
-        flag("PXNTable", 59, "EL1 may not execute anything below"),
-        flag("AF", 10, "accessed (FEAT_HAFT)"),
-        named("Type", 1, 0, "type", &[(0, "invalid"), (2, "invalid"), (3, "table")]),
-    ],
-};
+/// What a change of a field asks for in a live leaf.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Nothing,
+    Tlbi,
+    BreakBeforeMake,
+}
+use Change::{BreakBeforeMake as Break, Nothing, Tlbi};
 
-/// A stage-2 table descriptor: it limits nothing below.
-pub const STAGE2_TABLE: Register = Register {
-    name: "stage-2 table",
-    section: "D8.3.2",
-    fields: &[
-        flag("AF", 10, "accessed (FEAT_HAFT)"),
-        named("Type", 1, 0, "type", &[(0, "invalid"), (2, "invalid"), (3, "table")]),
-    ],
-};
+type Row = (Change, Field);
 
-/// A stage-2 block or page, without LPA2.
-pub const STAGE2_LEAF: Register = Register {
-    name: "stage-2 leaf",
-    section: "D8.3.2",
-    fields: &[
-        number("PBHA", 62, 59, "page-based hardware attributes (FEAT_HPDS2)"),
-        number("Software", 58, 55, "left to software"),
-        named(
-            "XN",
-            54,
-            53,
-            "execution (with FEAT_XNX)",
-            &[(0, "EL1 and EL0"), (1, "EL0 alone"), (2, "nobody"), (3, "EL1 alone")],
-        ),
-        flag("Contiguous", 52, "one of a contiguous group"),
-        flag("DBM", 51, "hardware may make it writable on a write (FEAT_HAFDBS)"),
-        flag("nT", 16, "blocks: do not cache the translation (FEAT_BBM)"),
-        flag("FnXS", 11, "accesses do not have the XS attribute (FEAT_XS)"),
-        flag("AF", 10, "accessed"),
-        named("SH", 9, 8, "shareability", SHAREABILITY),
-        named("S2AP", 7, 6, "data accesses", &[(0, "none"), (1, "read-only"), (2, "write-only"), (3, "read-write")]),
-        number("MemAttr", 5, 2, "memory type, by HCR_EL2.FWB"),
-        named("Type", 1, 0, "type", &[(0, "invalid"), (1, "block"), (2, "invalid"), (3, "page")]),
-    ],
-};
+const fn mask(rows: &[Row], change: Change) -> u64 {
+    let (mut mask, mut index) = (0, 0);
+    while index < rows.len() {
+        if rows[index].0 as u8 == change as u8 {
+            mask |= rows[index].1.mask();
+        }
+        index += 1;
+    }
+    mask
+}
 
-/// A stage-2 block or page where permissions are indirect (VTCR_EL2.S2PIE), without LPA2.
-pub const STAGE2_INDIRECT_LEAF: Register = Register {
-    name: "stage-2 leaf, indirect",
-    section: "D8.3.2, D8.4.2",
-    fields: &[
-        number("POIndex", 62, 59, "overlay, by S2POR_EL1 (FEAT_S2POE)"),
-        number("Software", 58, 55, "left to software"),
-        flag("PIIndex3", 54, "bit 3 of PIIndex: permissions, by S2PIR_EL2"),
-        flag("PIIndex2", 53, "bit 2 of PIIndex: permissions, by S2PIR_EL2"),
-        flag("Contiguous", 52, "one of a contiguous group"),
-        flag("PIIndex1", 51, "bit 1 of PIIndex: permissions, by S2PIR_EL2"),
-        flag("nT", 16, "blocks: do not cache the translation (FEAT_BBM)"),
-        flag("FnXS", 11, "accesses do not have the XS attribute (FEAT_XS)"),
-        flag("AF", 10, "accessed"),
-        named("SH", 9, 8, "shareability", SHAREABILITY),
-        flag("Dirty", 7, "dirty: without it a write faults, or hardware sets it"),
-        flag("PIIndex0", 6, "bit 0 of PIIndex: permissions, by S2PIR_EL2"),
-        number("MemAttr", 5, 2, "memory type, by HCR_EL2.FWB"),
-        named("Type", 1, 0, "type", &[(0, "invalid"), (1, "block"), (2, "invalid"), (3, "page")]),
-    ],
-};
+const fn fields<const N: usize>(rows: &[Row; N]) -> [Field; N] {
+    let mut fields = [rows[0].1; N];
+    let mut index = 0;
+    while index < N {
+        fields[index] = rows[index].1;
+        index += 1;
+    }
+    fields
+}
+
+macro_rules! formats {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $section:literal, $ignored:expr, [$($row:expr),* $(,)?];)*) => { $(
+        $(#[$doc])*
+        pub const $name: Format = {
+            const ROWS: &[Row; [$(stringify!($row)),*].len()] = &[$($row),*];
+            Format {
+                register: Register { name: $text, section: $section, fields: &const { fields(ROWS) } },
+                software: mask(ROWS, Nothing),
+                in_place: mask(ROWS, Nothing) | mask(ROWS, Tlbi),
+                ignored: $ignored,
+            }
+        };
+    )* };
+}
+
+/// Bit 63 of a leaf; bits 58:52, 11 and 9:2 of a table, and at stage 2, which limits nothing below, 63:59.
+const LEAF: u64 = 1 << 63;
+const TABLE: u64 = 0x07f0_0000_0000_0bfc;
+const STAGE2: u64 = TABLE | 0xf800_0000_0000_0000;
+
+const PBHA: Row = (Break, number("PBHA", 62, 59, "page-based hardware attributes (FEAT_HPDS2)"));
+const SOFTWARE: Row = (Nothing, number("Software", 58, 55, "left to software"));
+const CONTIGUOUS: Row = (Break, flag("Contiguous", 52, "one of a contiguous group"));
+const DBM: Row = (Tlbi, flag("DBM", 51, "hardware may make it writable on a write (FEAT_HAFDBS)"));
+const GP: Row = (Tlbi, flag("GP", 50, "guarded: indirect branches must land on BTI (FEAT_BTI)"));
+const NT: Row = (Break, flag("nT", 16, "blocks: do not cache the translation (FEAT_BBM)"));
+const NG: Row = (Break, named("nG", 11, 11, "who it belongs to", &[(0, "every ASID"), (1, "one ASID")]));
+const FNXS: Row = (Break, flag("FnXS", 11, "accesses do not have the XS attribute (FEAT_XS)"));
+const AF: Row = (Tlbi, flag("AF", 10, "accessed"));
+const TABLE_AF: Row = (Tlbi, flag("AF", 10, "accessed (FEAT_HAFT)"));
+const SH: Row =
+    (Break, named("SH", 9, 8, "shareability", &[(0, "non-shareable"), (2, "outer shareable"), (3, "inner shareable")]));
+const NS: Row = (Break, flag("NS", 5, "leads to the Non-secure space"));
+const ATTR_INDX: Row = (Break, number("AttrIndx", 4, 2, "memory type, by MAIR"));
+const MEM_ATTR: Row = (Break, number("MemAttr", 5, 2, "memory type, by HCR_EL2.FWB"));
+const LEAF_TYPE: Row =
+    (Break, named("Type", 1, 0, "type", &[(0, "invalid"), (1, "block"), (2, "invalid"), (3, "page")]));
+const TABLE_TYPE: Row = (Break, named("Type", 1, 0, "type", &[(0, "invalid"), (2, "invalid"), (3, "table")]));
+
+formats! {
+    /// A stage-1 block or page.
+    STAGE1_LEAF = "stage-1 leaf", "D8.3.1", LEAF, [
+        PBHA,
+        SOFTWARE,
+        (Tlbi, flag("UXN", 54, "EL0 may not execute (XN where there is one privilege level)")),
+        (Tlbi, flag("PXN", 53, "EL1 may not execute")),
+        CONTIGUOUS,
+        DBM,
+        GP,
+        NT,
+        NG,
+        AF,
+        SH,
+        (Tlbi, named("AP", 7, 6, "data accesses", &[
+            (0, "EL1 read-write"),
+            (1, "EL1 and EL0 read-write"),
+            (2, "EL1 read-only"),
+            (3, "EL1 and EL0 read-only"),
+        ])),
+        NS,
+        ATTR_INDX,
+        LEAF_TYPE,
+    ];
+    /// A stage-1 block or page where permissions are indirect (TCR2_ELx.PIE).
+    STAGE1_INDIRECT_LEAF = "stage-1 leaf, indirect", "D8.3.1, D8.4.2", LEAF, [
+        (Tlbi, number("POIndex", 62, 60, "overlay, by POR_ELx (FEAT_S1POE)")),
+        (Break, flag("AttrIndx3", 59, "bit 3 of AttrIndx (FEAT_AIE)")),
+        SOFTWARE,
+        (Tlbi, flag("PIIndex3", 54, "bit 3 of PIIndex: permissions, by PIR_ELx")),
+        (Tlbi, flag("PIIndex2", 53, "bit 2 of PIIndex: permissions, by PIR_ELx")),
+        CONTIGUOUS,
+        (Tlbi, flag("PIIndex1", 51, "bit 1 of PIIndex: permissions, by PIR_ELx")),
+        GP,
+        NT,
+        NG,
+        AF,
+        SH,
+        (Tlbi, flag("nDirty", 7, "clean: a write faults, or hardware makes it dirty")),
+        (Tlbi, flag("PIIndex0", 6, "bit 0 of PIIndex: permissions, by PIR_ELx")),
+        NS,
+        ATTR_INDX,
+        LEAF_TYPE,
+    ];
+    /// A stage-1 table descriptor.
+    STAGE1_TABLE = "stage-1 table", "D8.3.1", TABLE, [
+        (Break, flag("NSTable", 63, "all below is Non-secure")),
+        (Break, named("APTable", 62, 61, "limits below", &[
+            (0, "none"),
+            (1, "no EL0 access"),
+            (2, "no writes"),
+            (3, "no writes, no EL0 access"),
+        ])),
+        (Break, flag("UXNTable", 60, "EL0 may not execute anything below")),
+        (Break, flag("PXNTable", 59, "EL1 may not execute anything below")),
+        TABLE_AF,
+        TABLE_TYPE,
+    ];
+    /// A stage-2 table descriptor: it limits nothing below.
+    STAGE2_TABLE = "stage-2 table", "D8.3.2", STAGE2, [TABLE_AF, TABLE_TYPE];
+    /// A stage-2 block or page.
+    STAGE2_LEAF = "stage-2 leaf", "D8.3.2", LEAF, [
+        PBHA,
+        SOFTWARE,
+        (Tlbi, named("XN", 54, 53, "execution (with FEAT_XNX)", &[
+            (0, "EL1 and EL0"),
+            (1, "EL0 alone"),
+            (2, "nobody"),
+            (3, "EL1 alone"),
+        ])),
+        CONTIGUOUS,
+        DBM,
+        NT,
+        FNXS,
+        AF,
+        SH,
+        (Tlbi, named("S2AP", 7, 6, "data accesses", &[
+            (0, "none"),
+            (1, "read-only"),
+            (2, "write-only"),
+            (3, "read-write"),
+        ])),
+        MEM_ATTR,
+        LEAF_TYPE,
+    ];
+    /// A stage-2 block or page where permissions are indirect (VTCR_EL2.S2PIE).
+    STAGE2_INDIRECT_LEAF = "stage-2 leaf, indirect", "D8.3.2, D8.4.2", LEAF, [
+        (Tlbi, number("POIndex", 62, 59, "overlay, by S2POR_EL1 (FEAT_S2POE)")),
+        SOFTWARE,
+        (Tlbi, flag("PIIndex3", 54, "bit 3 of PIIndex: permissions, by S2PIR_EL2")),
+        (Tlbi, flag("PIIndex2", 53, "bit 2 of PIIndex: permissions, by S2PIR_EL2")),
+        CONTIGUOUS,
+        (Tlbi, flag("PIIndex1", 51, "bit 1 of PIIndex: permissions, by S2PIR_EL2")),
+        NT,
+        FNXS,
+        AF,
+        SH,
+        (Tlbi, flag("Dirty", 7, "dirty: without it a write faults, or hardware sets it")),
+        (Tlbi, flag("PIIndex0", 6, "bit 0 of PIIndex: permissions, by S2PIR_EL2")),
+        MEM_ATTR,
+        LEAF_TYPE,
+    ];
+}

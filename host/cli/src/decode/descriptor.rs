@@ -44,16 +44,16 @@ pub(super) fn decode(value: u64, encoding: &EncodingArguments) -> Result<String,
 pub(crate) fn leaf_format(encoding: &EncodingArguments) -> &'static Register {
     let given = &encoding.permissions;
     match encoding.stage {
-        StageChoice::One if given.pir.is_some() => &STAGE1_INDIRECT_LEAF,
-        StageChoice::One => &STAGE1_LEAF,
-        StageChoice::Two if given.s2pir.is_some() => &STAGE2_INDIRECT_LEAF,
-        StageChoice::Two => &STAGE2_LEAF,
+        StageChoice::One if given.pir.is_some() => &STAGE1_INDIRECT_LEAF.register,
+        StageChoice::One => &STAGE1_LEAF.register,
+        StageChoice::Two if given.s2pir.is_some() => &STAGE2_INDIRECT_LEAF.register,
+        StageChoice::Two => &STAGE2_LEAF.register,
     }
 }
 
 /// The fields of a table descriptor.
 pub(crate) fn table_format(encoding: &EncodingArguments) -> &'static Register {
-    if encoding.stage == StageChoice::One { &STAGE1_TABLE } else { &STAGE2_TABLE }
+    if encoding.stage == StageChoice::One { &STAGE1_TABLE.register } else { &STAGE2_TABLE.register }
 }
 
 fn next_level(level: Level) -> String {

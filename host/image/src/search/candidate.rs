@@ -1,16 +1,17 @@
 //! Whether a page of memory could be a table of tables, and which shapes a page table that begins there could have.
 
-use vmsa::{AddressHalf, Bits, Descriptor, Layout, Level, PageSize, PhysAddr};
+use vmsa::fields::STAGE1_TABLE;
+use vmsa::{AddressHalf, Bits, Descriptor, Layout, Level, PageSize, PhysAddr, Stage1Attributes};
 
 use super::{descriptors, level_at};
 use crate::memory::{Memory, ReadError};
 use crate::root::{Origin, Regime, Root};
 use crate::shape::Shape;
 
-/// Bits of a table descriptor that kernels leave zero: attributes of leaves, and what is reserved or ignored.
-const CLEAR_IN_TABLES: Bits = 0x07ff_0000_0000_0bfc;
-/// AF: every leaf in use has it.
-const AF: u64 = 1 << 10;
+/// Bits of a table descriptor that hardware does not look at, and that kernels leave zero.
+const CLEAR_IN_TABLES: Bits = STAGE1_TABLE.ignored;
+/// Every leaf in use has it.
+const AF: Bits = Stage1Attributes::AF.bits();
 /// How many of a table's links are followed to see how deep it is.
 const MOST_PROBED: usize = 16;
 
