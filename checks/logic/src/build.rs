@@ -6,17 +6,20 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use seed::Digest;
 use serde_json::Value;
+use terminal::counted;
 
-use crate::copy::{Copy, Mutated, WRAPPER};
+use crate::copy::{Copy, Mutated, TOGETHER, WRAPPER};
 use crate::sites::Site;
 
 /// Builds until which all that does not compile is found; more are a mistake of the generator's.
 const ROUNDS: usize = 40;
-/// The crates whose tests hunt.
-const HUNTERS: [&str; 6] = ["vellum-vmsa", "vellum-pagetable", "machine", "checks", "zoo", "litmus"];
+/// The crates whose tests hunt, those whose own sources are mutated first.
+const NEAR: [&str; 3] = ["vellum-vmsa", "vellum-pagetable", "machine"];
+const FAR: [&str; 3] = ["checks", "zoo", "litmus"];
 /// Their tests that do not: they build programs.
 const OTHERS: [&str; 2] = ["checks command", "checks/litmus command"];
 /// How our crates are optimized: enough for millions of events, and no more, as most are built for many tests.
@@ -143,16 +146,14 @@ fn site_at(path: &str, at: &Range<usize>, files: &[Mutated], sites: &[Site]) -> 
     around.min_by_key(|(_, range)| range.len()).or(jump).map(|(site, _)| *site)
 }
 
-/// Builds what hunts: tests, and `cargo xtask check` where it is asked for.
-pub(crate) fn programs(copy: &Copy, with_check: bool) -> Result<Vec<Program>, String> {
-    eprintln!("mutants of logic: the tests of the copy are built");
-    let packages: Vec<&str> = HUNTERS.iter().flat_map(|it| ["-p", it]).collect();
-    let mut programs = Vec::new();
-    for message in build(copy, &[&["test", "--no-run"][..], &packages].concat())? {
-        if message["profile"]["test"] == true {
-            programs.extend(program(copy, &message).filter(|it| !OTHERS.contains(&it.name.as_str())));
-        }
-    }
+/// Builds the tests of the mutated crates.
+pub(crate) fn near(copy: &Copy) -> Result<Vec<Program>, String> {
+    tests(copy, &NEAR, &["--lib", "--test", TOGETHER])
+}
+
+/// Builds what else hunts: the tests of the crates above, and `cargo xtask check` where it is asked for.
+pub(crate) fn far(copy: &Copy, with_check: bool) -> Result<Vec<Program>, String> {
+    let mut programs = tests(copy, &FAR, &[])?;
     let check = if with_check { build(copy, &["build", "-p", "checks"])? } else { Vec::new() };
     for message in check {
         if let Some(mut program) = program(copy, &message) {
@@ -165,6 +166,20 @@ pub(crate) fn programs(copy: &Copy, with_check: bool) -> Result<Vec<Program>, St
             programs.push(program);
         }
     }
+    Ok(programs)
+}
+
+fn tests(copy: &Copy, packages: &[&str], targets: &[&str]) -> Result<Vec<Program>, String> {
+    let start = Instant::now();
+    let packages: Vec<&str> = packages.iter().flat_map(|it| ["-p", it]).collect();
+    let mut programs = Vec::new();
+    for message in build(copy, &[&["test", "--no-run"][..], &packages, targets].concat())? {
+        if message["profile"]["test"] == true {
+            programs.extend(program(copy, &message).filter(|it| !OTHERS.contains(&it.name.as_str())));
+        }
+    }
+    let (count, seconds) = (counted(programs.len() as u64, "program"), start.elapsed().as_secs());
+    eprintln!("mutants of logic: {count} of tests, built in {seconds} s");
     Ok(programs)
 }
 

@@ -18,9 +18,16 @@ pub(crate) enum Verdict {
     NotRun,
 }
 
+impl Verdict {
+    /// Whether nothing has noticed.
+    pub(crate) fn is_alive(&self) -> bool {
+        matches!(self, Self::Lives | Self::NotRun)
+    }
+}
+
 /// Hunts; the verdicts are in the order of the mutants.
 pub(crate) fn hunt(
-    mutants: &[Mutant],
+    mutants: &[&Mutant],
     sites: &[Site],
     programs: &[Program],
     tests: &[Test],
@@ -29,7 +36,7 @@ pub(crate) fn hunt(
     // What killed a mutant of a function may well kill the next.
     let killers: Mutex<HashMap<(&str, &str), Vec<usize>>> = Mutex::default();
     let one = |number: usize| -> Result<Verdict, String> {
-        let mutant = &mutants[number];
+        let mutant = mutants[number];
         let site = &sites[mutant.site];
         let place = (site.file.as_str(), site.function.as_str());
         let recent = killers.lock().map(|it| it.get(&place).cloned().unwrap_or_default()).unwrap_or_default();
@@ -44,7 +51,7 @@ pub(crate) fn hunt(
                 End::Failed => Verdict::Killed(told()),
                 End::OutOfTime => Verdict::ByTime(told()),
             };
-            if !matches!(verdict, Verdict::Lives) {
+            if !verdict.is_alive() {
                 remember(&killers, place, number);
                 break;
             }

@@ -29,7 +29,7 @@ use copy::Copy;
 use hunt::Verdict;
 use mutants::Mutant;
 use report::Report;
-use run::Test;
+use run::{Name, Test};
 use sites::Site;
 use terminal::{Ending, Watch, counted, print};
 
@@ -52,6 +52,8 @@ struct Options {
     json: bool,
     #[arg(long)]
     check: bool,
+    #[arg(long, conflicts_with = "check")]
+    quick: bool,
 }
 
 fn main() -> ExitCode {
@@ -84,31 +86,73 @@ fn run(options: &Options) -> Result<Ending, String> {
         print(chosen.iter().map(line).collect::<String>());
         return Ok(Ending::Clean);
     }
-    let programs = build::programs(&copy, options.check)?;
-    let tests = record(&programs, &copy, sites.len())?;
     let listed = equivalents::find(&rows, &chosen, &sites);
-    let verdicts = hunt(&chosen, &sites, &programs, &tests)?;
+    let (verdicts, tests) = hunt(options, &copy, &sites, &chosen, &listed)?;
     let report = Report { sites: &sites, mutants: &chosen, verdicts: &verdicts, listed: &listed, rows: &rows };
     print(if options.json { report.json() } else { report.tell() });
     if !options.json {
-        let (hunted, tests, time) = (chosen.len(), counted(tests.len() as u64, "test"), start.elapsed().as_secs());
+        let (hunted, tests, time) = (chosen.len(), counted(tests as u64, "test"), start.elapsed().as_secs());
         print(format_args!("{hunted} of {all} mutants of {} sites, by {tests}, in {time} s\n", sites.len()));
     }
     Ok(Ending::of(report.is_good()))
 }
 
-fn record(programs: &[Program], copy: &Copy, sites: usize) -> Result<Vec<Test>, String> {
-    let names = run::names(programs)?;
+/// Hunts the mutants in three rounds, each of what is left of the one before: by the quick tests of the crates that are
+/// mutated, by their other tests, by the tests of the crates above. Of a sample what is listed as equivalent is left to the
+/// first round, and hunted by all when all mutants are. The number of tests is told too.
+fn hunt(
+    options: &Options,
+    copy: &Copy,
+    sites: &[Site],
+    mutants: &[Mutant],
+    listed: &[Option<usize>],
+) -> Result<(Vec<Verdict>, usize), String> {
+    let mut verdicts: Vec<Verdict> = mutants.iter().map(|_| Verdict::NotRun).collect();
+    let mut left: Vec<usize> = (0..mutants.len()).collect();
+    let (mut count, mut programs, mut names) = (0, build::near(copy)?, Vec::new());
+    for round in 1..=3 {
+        if round == 3 {
+            programs = build::far(copy, options.check)?;
+        }
+        if round != 2 {
+            names = run::names(&programs)?;
+        }
+        let (tests, others) = record(&programs, &names, copy, sites.len(), round)?;
+        (count, names) = (count + tests.len(), others);
+        let hunted: Vec<&Mutant> = left.iter().map(|it| &mutants[*it]).collect();
+        for (number, verdict) in left.iter().zip(hunt_all(&hunted, sites, &programs, &tests)?) {
+            if !matches!(verdict, Verdict::NotRun) {
+                verdicts[*number] = verdict;
+            }
+        }
+        let is_over = |it: usize| !verdicts[it].is_alive() || options.sample.is_some() && listed[it].is_some();
+        left.retain(|it| !is_over(*it));
+        if left.is_empty() || options.quick {
+            break;
+        }
+    }
+    Ok((verdicts, count))
+}
+
+fn record(
+    programs: &[Program],
+    names: &[Name],
+    copy: &Copy,
+    sites: usize,
+    round: usize,
+) -> Result<(Vec<Test>, Vec<Name>), String> {
     let watch = Watch::new("tests without a mutant", names.len() as u64);
-    let tests = run::record(programs, &names, &copy.root, sites, &|test| watch.step(test.into()));
+    let most = if round == 1 { run::QUICK } else { run::AT_LAST };
+    let cache = copy.root.join(format!("tests-{round}.json"));
+    let tests = run::record(programs, names, (&cache, sites, most), &|test| watch.step(test.into()));
     watch.finish();
     tests
 }
 
-fn hunt(mutants: &[Mutant], sites: &[Site], programs: &[Program], tests: &[Test]) -> Result<Vec<Verdict>, String> {
+fn hunt_all(mutants: &[&Mutant], sites: &[Site], programs: &[Program], tests: &[Test]) -> Result<Vec<Verdict>, String> {
     let (watch, alive) = (Watch::new("mutants of logic", mutants.len() as u64), AtomicUsize::new(0));
     let verdicts = hunt::hunt(mutants, sites, programs, tests, &|verdict| {
-        let lives = usize::from(matches!(verdict, Verdict::Lives | Verdict::NotRun));
+        let lives = usize::from(verdict.is_alive());
         let alive = alive.fetch_add(lives, Ordering::Relaxed) + lives;
         watch.step(format!("{} mutants, {alive} alive", mutants.len()));
     });

@@ -37,7 +37,7 @@ impl Report<'_> {
 
     /// Whether nothing is wrong: what lives is on the list, and what is on it lives.
     pub(crate) fn is_good(&self) -> bool {
-        self.each().all(|(.., verdict, row)| row.is_some() == matches!(verdict, Verdict::Lives | Verdict::NotRun))
+        self.each().all(|(.., verdict, row)| row.is_some() == verdict.is_alive())
     }
 
     /// What is wrong, and the tables.

@@ -14,10 +14,12 @@ use crate::build::Program;
 
 /// Address space of a test, in KiB: a mutant that collects without end is stopped.
 const MEMORY: u64 = 8 << 20;
-/// Seconds of a CPU that every test may take, beside ten times what it takes without a mutant.
-const SECONDS: f64 = 2.0;
-/// The same for the first time.
-const FIRST: f64 = 3000.0;
+/// Seconds of a CPU that every test may take, beside ten times what it takes without a mutant: whole ones are counted.
+const SECONDS: f64 = 0.9;
+/// Seconds of a CPU within which a test ends that is quick.
+pub(crate) const QUICK: f64 = 1.0;
+/// Those of a test that must end, without a mutant.
+pub(crate) const AT_LAST: f64 = 3000.0;
 
 /// A test, how long it takes, and the sites that it passes.
 pub(crate) struct Test {
@@ -26,6 +28,9 @@ pub(crate) struct Test {
     pub(crate) seconds: f64,
     pub(crate) sites: Vec<bool>,
 }
+
+/// The number of a test's program, and its name there.
+pub(crate) type Name = (usize, String);
 
 /// How a test ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,7 +92,7 @@ pub(crate) fn limit(test: &Test) -> f64 {
 }
 
 /// The program and the name of every test.
-pub(crate) fn names(programs: &[Program]) -> Result<Vec<(usize, String)>, String> {
+pub(crate) fn names(programs: &[Program]) -> Result<Vec<Name>, String> {
     let mut names = Vec::new();
     for (number, program) in programs.iter().enumerate() {
         names.extend(list(program)?.into_iter().map(|name| (number, name)));
@@ -95,25 +100,26 @@ pub(crate) fn names(programs: &[Program]) -> Result<Vec<(usize, String)>, String
     Ok(names)
 }
 
-/// Every test with what it passes; those of an earlier run where nothing was built since. `tell` hears of each.
+/// Every test that ends within `most` seconds of a CPU, with what it passes, the fastest first; and the others. What an
+/// earlier run has left in `cache` is taken where nothing was built since. `tell` hears of each.
 pub(crate) fn record(
     programs: &[Program],
-    names: &[(usize, String)],
-    folder: &Path,
-    sites: usize,
+    names: &[Name],
+    (cache, sites, most): (&Path, usize, f64),
     tell: &(dyn Fn(&str) + Sync),
-) -> Result<Vec<Test>, String> {
-    let (cache, stamp) = (folder.join("tests.json"), stamp(programs));
-    if let Some(tests) = fs::read_to_string(&cache).ok().and_then(|text| read(&text, &stamp, sites)) {
-        return Ok(tests);
+) -> Result<(Vec<Test>, Vec<Name>), String> {
+    let stamp = stamp(programs, names);
+    if let Some(known) = fs::read_to_string(cache).ok().and_then(|text| read(&text, &stamp, sites)) {
+        return Ok(known);
     }
     let tests = in_parallel(names.len(), &|number| {
         let (program, name) = &names[number];
-        let file = folder.join(format!("sites-{number}"));
+        let file = cache.with_extension(number.to_string());
         let _ = fs::remove_file(&file);
         let start = Instant::now();
-        let ended = run(&programs[*program], name, FIRST, ("LOGIC_RECORD", &file.to_string_lossy()))?;
-        if ended != End::Passed {
+        let ended = run(&programs[*program], name, most, ("LOGIC_RECORD", &file.to_string_lossy()))?;
+        let is_slow = ended == End::OutOfTime && most < AT_LAST;
+        if ended != End::Passed && !is_slow {
             return Err(format!("{} {name} does not pass without a mutant", programs[*program].name));
         }
         let mut passed = vec![false; sites];
@@ -122,12 +128,16 @@ pub(crate) fn record(
         }
         let _ = fs::remove_file(&file);
         tell(name);
-        Ok(Test { program: *program, name: name.clone(), seconds: start.elapsed().as_secs_f64(), sites: passed })
+        let seconds = start.elapsed().as_secs_f64();
+        Ok((!is_slow).then(|| Test { program: *program, name: name.clone(), seconds, sites: passed }))
     });
-    let mut tests = tests.into_iter().collect::<Result<Vec<Test>, String>>()?;
+    let tests = tests.into_iter().collect::<Result<Vec<Option<Test>>, String>>()?;
+    let slow: Vec<Name> =
+        names.iter().zip(&tests).filter(|(_, it)| it.is_none()).map(|(name, _)| name.clone()).collect();
+    let mut tests: Vec<Test> = tests.into_iter().flatten().collect();
     tests.sort_by(|one, other| one.seconds.total_cmp(&other.seconds));
-    let _ = fs::write(&cache, write(&tests, &stamp));
-    Ok(tests)
+    let _ = fs::write(cache, write(&tests, &slow, &stamp));
+    Ok((tests, slow))
 }
 
 fn list(program: &Program) -> Result<Vec<String>, String> {
@@ -141,22 +151,23 @@ fn list(program: &Program) -> Result<Vec<String>, String> {
     Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_string).collect())
 }
 
-/// What changes when a program is built anew.
-fn stamp(programs: &[Program]) -> String {
+/// What changes when a program is built anew, or others are asked for.
+fn stamp(programs: &[Program], names: &[Name]) -> String {
     let time = |program: &Program| fs::metadata(&program.path).and_then(|it| it.modified()).ok();
     let since = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |it| it.as_nanos());
-    programs.iter().map(|it| format!("{} {};", it.name, time(it).map_or(0, since))).collect()
+    let built: String = programs.iter().map(|it| format!("{} {};", it.name, time(it).map_or(0, since))).collect();
+    names.iter().fold(built, |text, (program, name)| format!("{text}{program} {name};"))
 }
 
-fn write(tests: &[Test], stamp: &str) -> String {
+fn write(tests: &[Test], slow: &[Name], stamp: &str) -> String {
     let one = |test: &Test| {
         let passed = (0..test.sites.len()).filter(|site| test.sites[*site]);
         json!([test.program, test.name, test.seconds, passed.collect::<Vec<_>>()])
     };
-    json!({ "stamp": stamp, "tests": tests.iter().map(one).collect::<Vec<_>>() }).to_string()
+    json!({ "stamp": stamp, "tests": tests.iter().map(one).collect::<Vec<_>>(), "slow": slow }).to_string()
 }
 
-fn read(text: &str, stamp: &str, sites: usize) -> Option<Vec<Test>> {
+fn read(text: &str, stamp: &str, sites: usize) -> Option<(Vec<Test>, Vec<Name>)> {
     let value: Value = serde_json::from_str(text).ok()?;
     let one = |test: &Value| {
         let mut passed = vec![false; sites];
@@ -166,7 +177,12 @@ fn read(text: &str, stamp: &str, sites: usize) -> Option<Vec<Test>> {
         let (program, name, seconds) = (test[0].as_u64()? as usize, test[1].as_str()?.into(), test[2].as_f64()?);
         Some(Test { program, name, seconds, sites: passed })
     };
-    (value["stamp"] == stamp).then(|| value["tests"].as_array()?.iter().map(one).collect()).flatten()
+    let slow = |name: &Value| Some((name[0].as_u64()? as usize, name[1].as_str()?.into()));
+    if value["stamp"] != stamp {
+        return None;
+    }
+    let tests = value["tests"].as_array()?.iter().map(one).collect::<Option<_>>()?;
+    Some((tests, value["slow"].as_array()?.iter().map(slow).collect::<Option<_>>()?))
 }
 
 /// Does `count` things on every core; the answers are in order.

@@ -22,7 +22,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("machine", 16_500, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
-    room("vellum-pagetable", 11_000, &["vellum-vmsa"]),
+    room("vellum-pagetable", 12_200, &["vellum-vmsa"]),
     room("a64", 2_800, &["machine"]),
     // Layer 2.
     room("litmus", 6_000, &["a64", "machine", "terminal"]),
@@ -40,7 +40,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("guests", 2_400, &["vellum-vmsa", "vellum-pagetable", "kerncore", "moncore", "hardware", "seed"]),
     room("vellum", 8_500, &["vellum-vmsa", "vellum-pagetable", "image", "machine", "terminal"]),
     room("zoo", 2_200, &["checks", "machine", "terminal"]),
-    room("logic", 2_100, &["seed", "terminal"]),
+    room("logic", 2_300, &["seed", "terminal"]),
     room("xtask", 9_500, &[]),
     room("bench", 3_300, &["vellum-vmsa", "vellum-pagetable", "seed"]),
 ];
