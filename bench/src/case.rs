@@ -17,16 +17,18 @@ pub(crate) enum Row {
     TranslatePage,
     UnmapLargest,
     UnmapPage,
+    UnmapSplit,
+    ProtectList,
     Collapse,
 }
 
 use Row::{
-    Collapse, MapBlock, MapLargest, MapPage, ProtectPage, ProtectSplit, TranslateLargest, TranslatePage,
-    TranslateSplit, UnmapLargest, UnmapPage,
+    Collapse, MapBlock, MapLargest, MapPage, ProtectList, ProtectPage, ProtectSplit, TranslateLargest, TranslatePage,
+    TranslateSplit, UnmapLargest, UnmapPage, UnmapSplit,
 };
 
 impl Row {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 13] = [
         MapLargest,
         MapBlock,
         MapPage,
@@ -37,6 +39,8 @@ impl Row {
         TranslatePage,
         UnmapLargest,
         UnmapPage,
+        UnmapSplit,
+        ProtectList,
         Collapse,
     ];
 
@@ -53,6 +57,8 @@ impl Row {
             TranslatePage => "translate-page",
             UnmapLargest => "unmap-largest",
             UnmapPage => "unmap-page",
+            UnmapSplit => "unmap-split",
+            ProtectList => "protect-list",
             Collapse => "collapse",
         }
     }
@@ -62,7 +68,8 @@ impl Row {
         match self {
             MapLargest | MapBlock | UnmapLargest => "leaf",
             MapPage | UnmapPage => "page",
-            ProtectSplit | ProtectPage => "change",
+            UnmapSplit => "table",
+            ProtectSplit | ProtectPage | ProtectList => "change",
             TranslateLargest | TranslateSplit | TranslatePage => "translation",
             Collapse => "changed page",
         }
@@ -119,6 +126,8 @@ impl Case {
             TranslatePage => format!("translate in {page} pages"),
             UnmapLargest => format!("unmap 256 GiB of {largest} blocks"),
             UnmapPage => format!("unmap 1 GiB of {page} pages"),
+            UnmapSplit => "unmap 64 GiB after those splits".to_string(),
+            ProtectList => "the same 10,000 pages, one gather".to_string(),
             Collapse => "those 64 GiB, writable again, collapsed".to_string(),
         }
     }

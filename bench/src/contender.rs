@@ -2,15 +2,15 @@
 
 /// Where a contender's tables lead an address; asked outside the measured region, to hold contenders against each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Found {
+pub struct Found {
     /// The output address, to the byte.
-    pub(crate) output: u64,
+    pub output: u64,
     /// Whether the leaf may not be written.
-    pub(crate) is_read_only: bool,
+    pub is_read_only: bool,
 }
 
 /// A page table of one contender, empty when made. What it refuses is a bug of the bench, so it panics.
-pub(crate) trait Contender {
+pub trait Contender {
     /// Whether protecting a page of a block splits the block.
     const SPLITS: bool = true;
 
@@ -22,6 +22,11 @@ pub(crate) trait Contender {
 
     /// Makes one page read-only, or writable.
     fn protect(&mut self, page: u64, is_read_only: bool);
+
+    /// The same of each page of a list, which ascends.
+    fn protect_list(&mut self, pages: &[u64], is_read_only: bool) {
+        pages.iter().for_each(|&page| self.protect(page, is_read_only));
+    }
 
     /// The output addresses of all these, by exclusive or; 0 for one that is not mapped.
     fn translate(&self, inputs: &[u64]) -> u64;

@@ -73,7 +73,8 @@ pub(crate) fn measure(case: Case, contender: Contender, is_quick: bool) -> Resul
 }
 
 fn start(case: Case, contender: Contender, is_quick: bool) -> io::Result<Output> {
-    let program = env::current_exe()?;
+    let this = env::current_exe()?;
+    let program = contender.program(case).map_or(this.clone(), |name| this.with_file_name(name));
     let mut command = if is_quick {
         Command::new(program)
     } else {
@@ -86,9 +87,39 @@ fn start(case: Case, contender: Contender, is_quick: bool) -> io::Result<Output>
     command.args([RUN, &case.to_string(), contender.name(), scale]).stdin(Stdio::null()).output()
 }
 
-/// The other side of [`measure`]: runs what its command line names, and tells the outcome.
-pub(crate) fn run(arguments: &[String]) -> Option<Outcome> {
+/// The other side of [`measure`]: what the command line of a run names, after its first word.
+pub(crate) fn asked(arguments: &[String]) -> Option<(Case, Contender, Scale)> {
     let [case, contender, scale] = arguments else { return None };
-    let (case, contender) = (Case::named(case)?, Contender::named(contender)?);
-    Some(contender.run(case, if scale == QUICK { Scale::QUICK } else { Scale::FULL }))
+    let scale = if scale == QUICK { Scale::QUICK } else { Scale::FULL };
+    Some((Case::named(case)?, Contender::named(contender)?, scale))
+}
+
+/// All contenders of a row and granule, on tables live or not, have found the same.
+pub(crate) fn agree(measured: &[Measurement]) -> Result<(), String> {
+    for one in measured {
+        let same = |other: &&Measurement| one.case.row == other.case.row && one.case.page_size == other.case.page_size;
+        if let Some(other) = measured.iter().filter(same).find(|other| other.answer() != one.answer()) {
+            let says = |one: &Measurement| format!("{} {} finds {}", one.case, one.contender.name(), one.outcome);
+            return Err(format!("{}, but {}", says(one), says(other)));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contenders_that_find_something_else_are_told() {
+        let outcome = Outcome { units: 4, found: 4, checksum: 0xa, frames: 2, tlbis: 0 };
+        let one = |case: &str, checksum| {
+            let case = Case::named(case).expect("a case");
+            Measurement { case, contender: Contender::Ours, instructions: 0, outcome: Outcome { checksum, ..outcome } }
+        };
+        assert_eq!(agree(&[one("map-page/4k", 0xa), one("map-page/4k/live", 0xa), one("map-page/16k", 0xb)]), Ok(()));
+        let differing = agree(&[one("map-page/4k", 0xa), one("map-page/4k/live", 0xb)]);
+        let expected = "map-page/4k ours finds 4 4 a 2 0, but map-page/4k/live ours finds 4 4 b 2 0";
+        assert_eq!(differing, Err(expected.to_string()));
+    }
 }

@@ -40,7 +40,7 @@ pub(crate) fn reserve_arena() {
 
 /// A frame, with whatever it held before.
 #[inline]
-pub(crate) fn take_frame(bytes: u64) -> u64 {
+pub fn take_frame(bytes: u64) -> u64 {
     ARENA.with(|arena| {
         arena.in_use.set(arena.in_use.get() + 1);
         let free = arena.free.get();
@@ -56,7 +56,7 @@ pub(crate) fn take_frame(bytes: u64) -> u64 {
 
 /// A frame of zeros.
 #[inline]
-pub(crate) fn take_zeroed_frame(bytes: u64) -> u64 {
+pub fn take_zeroed_frame(bytes: u64) -> u64 {
     let frame = take_frame(bytes);
     // SAFETY: the frame is `bytes` of the arena, and nobody else's.
     unsafe { pointer(frame).cast::<u8>().write_bytes(0, bytes as usize) };
@@ -65,7 +65,7 @@ pub(crate) fn take_zeroed_frame(bytes: u64) -> u64 {
 
 /// Gives a frame back. All frames of a run have one size.
 #[inline]
-pub(crate) fn give_frame(frame: u64) {
+pub fn give_frame(frame: u64) {
     ARENA.with(|arena| {
         arena.in_use.set(arena.in_use.get() - 1);
         store(frame, arena.free.get());
@@ -96,6 +96,13 @@ pub(crate) fn load(address: u64) -> u64 {
 pub(crate) fn store(address: u64, bits: u64) {
     // SAFETY: as in `load`.
     unsafe { pointer(address).write_volatile(bits) };
+}
+
+/// Writes a descriptor of a table that nobody can reach: the compiler may store several at once.
+#[inline(always)]
+pub(crate) fn store_unreached(address: u64, bits: u64) {
+    // SAFETY: as in `load`.
+    unsafe { pointer(address).write(bits) };
 }
 
 #[inline(always)]

@@ -1,11 +1,12 @@
-//! The plain loop: nothing is checked, nothing is ordered, nothing can fail. Its stores are as atomic as everyone's.
+//! The plain loop: nothing is checked, nothing is ordered, nothing can fail. Its stores are as
+//! atomic as everyone's where a walker might be.
 
 use std::marker::PhantomData;
 
 use vmsa::Granule;
 
 use crate::contender::{Contender, Found};
-use crate::memory::{give_frame, load, store, take_frame, take_zeroed_frame};
+use crate::memory::{give_frame, load, store, store_unreached, take_frame, take_zeroed_frame};
 
 /// Bits 47:12: an output address or a table's.
 const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
@@ -16,18 +17,19 @@ const READ_ONLY: u64 = 1 << 7;
 /// Inner shareable, accessed, never executable, memory type 0.
 const DATA: u64 = 0b11 << 53 | 1 << 10 | 0b11 << 8;
 
-/// Stores `count` descriptors that lead to neighbours of `step` bytes, eight a turn. The descriptor that would follow.
+/// Stores `count` descriptors that lead to neighbours of `step` bytes into a table that nobody can reach, eight a turn. The
+/// descriptor that would follow.
 #[inline(always)]
 fn fill(mut slot: u64, count: u64, mut descriptor: u64, step: u64) -> u64 {
     for _ in 0..count / 8 {
         for index in 0..8 {
-            store(slot + index * 8, descriptor + index * step);
+            store_unreached(slot + index * 8, descriptor + index * step);
         }
         slot += 64;
         descriptor += 8 * step;
     }
     for _ in 0..count % 8 {
-        store(slot, descriptor);
+        store_unreached(slot, descriptor);
         slot += 8;
         descriptor += step;
     }

@@ -22,12 +22,14 @@ pub(crate) struct Options {
     pub(crate) is_quick: bool,
     pub(crate) is_json: bool,
     pub(crate) is_recorded: bool,
+    /// What misses its bound is a failure.
+    pub(crate) is_bound: bool,
 }
 
 /// Reads the command line of this process.
 pub(crate) fn parse() -> Result<Command, lexopt::Error> {
     let (mut filters, mut only) = (Vec::new(), None);
-    let (mut is_listed, mut is_quick, mut is_json, mut is_recorded) = (false, false, false, false);
+    let (mut is_listed, mut is_quick, mut is_json, mut is_recorded, mut is_bound) = (false, false, false, false, false);
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
@@ -37,6 +39,7 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
             Long("quick") => is_quick = true,
             Long("json") => is_json = true,
             Long("record") => is_recorded = true,
+            Long("must") => is_bound = true,
             Long("only") => only = Some(contender(&parser.value()?.string()?)?),
             Value(filter) => filters.push(filter.string()?),
             other => return Err(other.unexpected()),
@@ -48,14 +51,17 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
     if is_quick && is_json {
         return Err("--quick counts nothing, so there is nothing to tell as --json".into());
     }
-    let pairs = pairs(&filters, only);
+    if is_bound && (is_quick || is_json || is_recorded || only.is_some()) {
+        return Err("--must counts what the engine needs, and nothing else: it stands with names of rows alone".into());
+    }
+    let pairs = pairs(&filters, only.or(is_bound.then_some(Contender::Ours)));
     if pairs.is_empty() {
         return Err(format!("no row's name contains `{}`; --list shows them", filters.join("` or `")).into());
     }
     if is_listed {
         Ok(Command::List(pairs))
     } else {
-        Ok(Command::Measure(Options { pairs, is_quick, is_json, is_recorded }))
+        Ok(Command::Measure(Options { pairs, is_quick, is_json, is_recorded, is_bound }))
     }
 }
 

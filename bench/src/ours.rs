@@ -86,10 +86,14 @@ pub(crate) struct Ours<G: Granule, M: Machine, R: Measured = El1> {
 impl<G: Granule, M: Machine, R: Measured> Ours<G, M, R> {
     #[inline(always)]
     fn change(&mut self, change: Change<R>) {
+        self.changes(&[change]);
+    }
+
+    #[inline(always)]
+    fn changes(&mut self, changes: &[Change<R>]) {
         let Self { machine, table, reserve, census } = self;
         let licence = if M::IS_LIVE { census.tolerated() } else { None };
-        let changes = [change];
-        let plan = table.plan(&changes, licence.as_ref()).expect("the change is allowed");
+        let plan = table.plan(changes, licence.as_ref()).expect("the change is allowed");
         let mut gather = plan.gather();
         while reserve.count() < plan.tables_needed() {
             reserve.add(*machine, PhysAddr::new(take_frame(G::SIZE_BYTES)));
@@ -152,6 +156,14 @@ impl<G: Granule, M: Machine, R: Measured> Contender for Ours<G, M, R> {
         if !self.table.protect_page(page.into(), set, clear) {
             self.protect_part(page, set, clear);
         }
+    }
+
+    fn protect_list(&mut self, pages: &[u64], is_read_only: bool) {
+        let (bits, none) = R::write();
+        let (set, clear) = if is_read_only == R::FORBIDS { (bits, none) } else { (none, bits) };
+        let change = |&page: &u64| Change::Protect { from: range(page, G::SIZE_BYTES), set, clear };
+        let changes: Vec<Change<R>> = pages.iter().map(change).collect();
+        self.changes(&changes);
     }
 
     fn translate(&self, inputs: &[u64]) -> u64 {

@@ -28,12 +28,16 @@ pub(crate) fn write(valgrind: &str, measured: &[Measurement]) -> Result<(), Stri
 
 /// Writes the table that is made of the recorded numbers.
 pub(crate) fn write_table() -> Result<(), String> {
+    let (remarks, measured) = read()?;
+    save(TABLE, &page(&remarks, &measured))
+}
+
+/// The recorded remarks and numbers.
+pub(crate) fn read() -> Result<(Vec<String>, Vec<Measurement>), String> {
     let path = folder().join(NUMBERS);
     let told = |what: String| format!("{}: {what}", path.display());
     let text = fs::read_to_string(&path).map_err(|error| told(error.to_string()))?;
-    let (remarks, measured) =
-        results::parse(&text).map_err(|line| told(format!("line {line} is no result; record anew")))?;
-    save(TABLE, &page(&remarks, &measured))
+    results::parse(&text).map_err(|line| told(format!("line {line} is no result; record anew")))
 }
 
 fn save(name: &str, text: &str) -> Result<(), String> {
@@ -58,6 +62,6 @@ mod tests {
         let read = |name| fs::read_to_string(folder().join(name)).expect("a recorded file");
         let (remarks, measured) = results::parse(&read(NUMBERS)).expect("numbers that make sense");
         assert!(page(&remarks, &measured) == read(TABLE), "table.md differs: cargo xtask bench --table");
-        crate::agree(&measured).expect("recorded contenders agree");
+        crate::measurement::agree(&measured).expect("recorded contenders agree");
     }
 }

@@ -9,10 +9,6 @@ use crate::chosen::{Chosen, Fixed};
 use crate::memory::{Counting, Silent};
 use crate::naive::Naive;
 use crate::ours::Ours;
-use crate::peers::aarch64_paging::Aarch64Paging;
-use crate::peers::page_table_generic::Generic;
-use crate::peers::page_table_multiarch::Multiarch;
-use crate::peers::x86_64::X86_64;
 use crate::rows::{Outcome, Scale, run};
 
 /// One who is measured.
@@ -77,7 +73,7 @@ impl Contender {
     /// Why it does not take part in a case, if it does not.
     pub(crate) fn lacks(self, case: Case) -> Option<&'static str> {
         let is_4k = case.page_size == PageSize::Size4K;
-        let splits = matches!(case.row, Row::ProtectSplit | Row::TranslateSplit);
+        let splits = matches!(case.row, Row::ProtectSplit | Row::TranslateSplit | Row::UnmapSplit);
         match self {
             Self::Ours | Self::Stage2 => None,
             _ if case.row == Row::Collapse => Some("cannot collapse"),
@@ -86,7 +82,9 @@ impl Contender {
             }
             Self::Generic => None,
             Self::Aarch64Paging | Self::Multiarch | Self::X86_64 if !is_4k => Some("knows only 4K"),
-            Self::Aarch64Paging if case.is_live && case.row == Row::ProtectSplit => Some("splits no live block"),
+            Self::Aarch64Paging if case.is_live && matches!(case.row, Row::ProtectSplit | Row::UnmapSplit) => {
+                Some("splits no live block")
+            }
             Self::Aarch64Paging => None,
             Self::Multiarch | Self::X86_64 if splits => Some("splits no block"),
             Self::Multiarch | Self::X86_64 if case.is_live => Some("knows no live tables"),
@@ -99,8 +97,15 @@ impl Contender {
         }
     }
 
-    /// Runs a case in this process.
-    pub(crate) fn run(self, case: Case, scale: Scale) -> Outcome {
+    /// The program that has this contender of a case in it, if that is another than this one: a peer is compiled alone.
+    pub(crate) fn program(self, case: Case) -> Option<String> {
+        let live = if case.is_live { "-live" } else { "" };
+        let name = || format!("peer-{}-{}{live}", self.name(), case.page_size).to_lowercase();
+        Self::PEERS.contains(&self).then(name)
+    }
+
+    /// Runs a case in this process; nothing, if it is in another program.
+    pub(crate) fn run(self, case: Case, scale: Scale) -> Option<Outcome> {
         use PageSize::{Size4K, Size16K, Size64K};
         let run: fn(Case, Scale) -> Outcome = match (self, case.page_size, case.is_live) {
             (Self::Ours, Size4K, false) => run::<Ours<Granule4K, Silent>>,
@@ -123,17 +128,8 @@ impl Contender {
             (Self::Careful, Size64K, _) => run::<Careful<Granule64K>>,
             (Self::Fixed, ..) => run::<Fixed>,
             (Self::Chosen, ..) => run::<Chosen>,
-            (Self::Aarch64Paging, _, false) => run::<Aarch64Paging<false>>,
-            (Self::Aarch64Paging, _, true) => run::<Aarch64Paging<true>>,
-            (Self::Multiarch, ..) => run::<Multiarch>,
-            (Self::Generic, Size4K, false) => run::<Generic<Granule4K, false>>,
-            (Self::Generic, Size16K, false) => run::<Generic<Granule16K, false>>,
-            (Self::Generic, Size64K, false) => run::<Generic<Granule64K, false>>,
-            (Self::Generic, Size4K, true) => run::<Generic<Granule4K, true>>,
-            (Self::Generic, Size16K, true) => run::<Generic<Granule16K, true>>,
-            (Self::Generic, Size64K, true) => run::<Generic<Granule64K, true>>,
-            (Self::X86_64, ..) => run::<X86_64>,
+            (Self::Aarch64Paging | Self::Multiarch | Self::Generic | Self::X86_64, ..) => return None,
         };
-        run(case, scale)
+        Some(run(case, scale))
     }
 }

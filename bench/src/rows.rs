@@ -145,6 +145,23 @@ impl<C: Contender> Bench<C> {
                 self.contender.map(INPUT, scale.pages, self.output(page), page);
                 self.translate(scale.pages, translated)
             }
+            Row::UnmapSplit => {
+                self.contender.map(INPUT, scale.protected, OUTPUT, largest);
+                let before = frames_in_use();
+                self.pages().iter().for_each(|&page| self.contender.protect(page, true));
+                let made_by_splits = frames_in_use() - before;
+                (made_by_splits, self.unmap_all(scale.protected, largest))
+            }
+            Row::ProtectList => {
+                self.contender.map(INPUT, scale.protected, OUTPUT, if C::SPLITS { largest } else { page });
+                self.pages().iter().for_each(|&page| self.contender.protect(page, true));
+                let mut pages = self.pages();
+                pages.sort_unstable();
+                pages.dedup();
+                let pages = black_box(pages);
+                self.probes = self.around(&pages);
+                (pages.len() as u64, self.measure(|contender| contender.protect_list(&pages, false)))
+            }
             Row::UnmapLargest => self.unmap(scale.blocks, largest),
             Row::UnmapPage => self.unmap(scale.pages, page),
             Row::Collapse => {
@@ -185,12 +202,15 @@ impl<C: Contender> Bench<C> {
 
     fn unmap(&mut self, bytes: u64, leaf: u64) -> (u64, u64) {
         self.contender.map(INPUT, bytes, self.output(leaf), leaf);
+        (bytes / leaf, self.unmap_all(bytes, leaf))
+    }
+
+    fn unmap_all(&mut self, bytes: u64, leaf: u64) -> u64 {
         self.probes = (0..bytes / leaf).map(|number| INPUT + number * leaf).collect();
-        let tlbis = self.measure(|contender| {
+        self.measure(|contender| {
             let (input, bytes, leaf) = black_box((INPUT, bytes, leaf));
             contender.unmap(input, bytes, leaf);
-        });
-        (bytes / leaf, tlbis)
+        })
     }
 
     fn protect(&mut self, is_read_only: bool) -> (u64, u64) {

@@ -54,9 +54,10 @@ fn section(text: &mut String, title: &str, cases: &[Case], all: &[Measurement]) 
     if cases.is_empty() {
         return;
     }
+    let head = behind(cases, all).map_or(String::new(), |line| format!("{line}\n"));
     let beside: Vec<Vec<String>> = cases.iter().flat_map(|&case| beside(case, &of(all, case), all)).collect();
     if !beside.is_empty() {
-        let _ = writeln!(text, "## {title}\n\n{}", aligned(&BESIDE, &beside));
+        let _ = writeln!(text, "## {title}\n\n{head}{}", aligned(&BESIDE, &beside));
     }
     let mut names = vec!["instructions per unit"];
     let shown = Contender::ALL.into_iter().filter(|one| !matches!(one, Contender::Fixed | Contender::Chosen));
@@ -84,19 +85,29 @@ fn beside(case: Case, here: &[Measurement], all: &[Measurement]) -> Vec<Vec<Stri
         each(plain),
         ratio(peer),
         ratio(plain),
-        if case.row == Row::Collapse { String::new() } else { verdict(ours, here) },
+        verdict(ours, false),
         ours.outcome.tlbis.to_string(),
     ];
     if case.row == Row::Collapse { vec![instructions, bytes(ours, all)] } else { vec![instructions] }
 }
 
-fn verdict(ours: &Measurement, here: &[Measurement]) -> String {
-    let Some(goal) = Goal::of(ours.case) else { return String::new() };
-    match goal.is_met(ours, here) {
-        Some(true) => format!("{goal}: met"),
-        Some(false) => format!("{goal}: not met"),
-        None => goal.to_string(),
-    }
+/// The goals of a case; those of bytes stand in a line of their own.
+fn verdict(ours: &Measurement, is_of_bytes: bool) -> String {
+    let goals = Goal::all(ours.case).into_iter().filter(|goal| goal.is_of_bytes() == is_of_bytes);
+    goals.map(|goal| goal.verdict(ours)).collect::<Vec<_>>().join("; ")
+}
+
+/// The rows of which a peer needs fewer instructions, in a sentence.
+fn behind(cases: &[Case], all: &[Measurement]) -> Option<String> {
+    let behind = cases.iter().filter_map(|&case| {
+        let here = of(all, case);
+        let (ours, peer) = (here.iter().find(|one| one.contender == Contender::Ours)?, best_peer(&here)?);
+        let (mine, theirs) = (number(ours.each()), number(peer.each()));
+        (peer.each() < ours.each())
+            .then(|| format!("{} ({} {theirs}, ours {mine})", case.row.name(), peer.contender.name()))
+    });
+    let rows: Vec<String> = behind.collect();
+    (!rows.is_empty()).then(|| format!("A peer is ahead in {}.\n", rows.join(", ")))
 }
 
 /// The line of what tables take after a collapse, beside what they take for who does not collapse.
@@ -118,7 +129,7 @@ fn bytes(ours: &Measurement, all: &[Measurement]) -> Vec<String> {
         plain.map_or(String::new(), kib),
         ratio(peer),
         ratio(plain),
-        verdict(ours, &[]),
+        verdict(ours, true),
         String::new(),
     ]
 }

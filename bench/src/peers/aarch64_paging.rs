@@ -7,8 +7,8 @@ use aarch64_paging::Mapping;
 use aarch64_paging::descriptor::{El1Attributes, PhysicalAddress, VirtualAddress};
 use aarch64_paging::paging::{Constraints, MemoryRegion, PageTable, Translation, TranslationRegime};
 
-use crate::contender::{Contender, Found};
-use crate::memory::{give_frame, take_zeroed_frame};
+use bench::contender::{Contender, Found};
+use bench::memory::{give_frame, take_zeroed_frame};
 
 const PAGE: usize = 4096;
 /// Inner shareable, accessed, never executable, memory type 0.

@@ -8,8 +8,8 @@ use page_table_generic::{
 };
 use vmsa::{Granule, PageSize};
 
-use crate::contender::{Contender, Found};
-use crate::memory::{give_frame, take_frame};
+use bench::contender::{Contender, Found};
+use bench::memory::{give_frame, take_frame};
 
 const ADDRESS: u64 = 0x0000_ffff_ffff_f000;
 const VALID: u64 = 0b01;

@@ -7,8 +7,8 @@ use page_table_multiarch::aarch64::A64PageTable as Table;
 use page_table_multiarch::x86_64::X64PageTable as Table;
 use page_table_multiarch::{MappingFlags, PagingHandler};
 
-use crate::contender::{Contender, Found};
-use crate::memory::{give_frame, take_frame};
+use bench::contender::{Contender, Found};
+use bench::memory::{give_frame, take_frame};
 
 const PAGE: u64 = 4096;
 

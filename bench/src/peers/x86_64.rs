@@ -7,8 +7,8 @@ use x86_64::structures::paging::{
 };
 use x86_64::{PhysAddr, VirtAddr};
 
-use crate::contender::{Contender, Found};
-use crate::memory::{give_frame, take_frame, take_zeroed_frame};
+use bench::contender::{Contender, Found};
+use bench::memory::{give_frame, take_frame, take_zeroed_frame};
 
 /// The arena, at its own addresses.
 struct Arena;
