@@ -56,12 +56,13 @@ fn page(remarks: &[String], measured: &[Measurement]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measurement::agree;
 
     #[test]
     fn the_table_is_made_of_the_numbers() {
         let read = |name| fs::read_to_string(folder().join(name)).expect("a recorded file");
         let (remarks, measured) = results::parse(&read(NUMBERS)).expect("numbers that make sense");
         assert!(page(&remarks, &measured) == read(TABLE), "table.md differs: cargo xtask bench --table");
-        crate::measurement::agree(&measured).expect("recorded contenders agree");
+        agree(&measured).expect("recorded contenders agree");
     }
 }

@@ -119,6 +119,10 @@ fn tree(source: &Source, mut index: usize, mut base: Module, leaves: &mut Vec<(M
         if source.opens(index, '{') {
             index += 1;
             while !matches!(source.tokens.get(index).map(|it| &it.kind), Some(Kind::Close('}')) | None) {
+                if source.is_mark(index, ',') {
+                    index += 1;
+                    continue;
+                }
                 let next = tree(source, index, base.clone(), leaves);
                 index = next.max(index + 1);
             }
@@ -222,6 +226,8 @@ mod tests {
         let head = ("a/mod.rs", "mod d;\npub use d::D;\npub struct A;\nfn f(_: D) {}");
         let below = ("a/d.rs", "use super::A;\nuse crate::b::B;");
         assert_eq!(circles(&[LIB, head, below, ("b.rs", "use crate::A;")]), one(&["a/d.rs", "a/mod.rs", "b.rs"]));
+        let lib = ("lib.rs", "mod a;\nmod b;\nmod c;\nfn f() { c::g() }");
+        assert_eq!(circles(&[lib, ("a.rs", ""), ("b.rs", ""), ("c.rs", "use crate::{a, b};")]), [[""; 0]; 0]);
         assert_eq!(circles(&[LIB, a, b, ("c.rs", "#[cfg(test)] mod tests { use crate::A; }")]), [[""; 0]; 0]);
     }
 
