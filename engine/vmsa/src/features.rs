@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::maintenance::Domain;
-use crate::{Geometry, Granule, Layout, PageSize, TlbiOp};
+use crate::{Geometry, Granule, Layout, PageSize, TlbiOp, fields};
 
 /// What a CPU tolerates when a live leaf changes size: FEAT_BBM (ID_AA64MMFR2_EL1.BBM, D8.17.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -35,26 +35,92 @@ pub struct IdRegisters {
     pub mmfr2: u64,
 }
 
-/// The 4-bit field of `register` that starts at bit `low`.
-const fn field(register: u64, low: u32) -> u8 {
-    (register >> low) as u8 & 0xf
+/// A field of one of the registers, by the manual's name for it: one that is not in the table does not compile.
+macro_rules! get {
+    ($cpu:ident.pfr0.$field:ident) => {
+        get!($cpu.pfr0, ID_AA64PFR0_EL1, $field)
+    };
+    ($cpu:ident.isar0.$field:ident) => {
+        get!($cpu.isar0, ID_AA64ISAR0_EL1, $field)
+    };
+    ($cpu:ident.isar1.$field:ident) => {
+        get!($cpu.isar1, ID_AA64ISAR1_EL1, $field)
+    };
+    ($cpu:ident.mmfr0.$field:ident) => {
+        get!($cpu.mmfr0, ID_AA64MMFR0_EL1, $field)
+    };
+    ($cpu:ident.mmfr1.$field:ident) => {
+        get!($cpu.mmfr1, ID_AA64MMFR1_EL1, $field)
+    };
+    ($cpu:ident.mmfr2.$field:ident) => {
+        get!($cpu.mmfr2, ID_AA64MMFR2_EL1, $field)
+    };
+    ($value:expr, $register:ident, $field:ident) => {
+        const { fields::$register.the(stringify!($field)) }.get($value) as u8
+    };
+}
+
+/// Questions that a field answers with yes from a value on.
+macro_rules! questions {
+    ($($(#[$doc:meta])* $question:ident: $register:ident.$field:ident >= $least:literal;)*) => {
+        impl IdRegisters { $(
+            $(#[$doc])*
+            pub const fn $question(self) -> bool {
+                get!(self.$register.$field) >= $least
+            }
+        )* }
+    };
+}
+
+questions! {
+    /// Whether stage 2 can tell EL0 from EL1 when it forbids execution (FEAT_XNX).
+    has_stage2_user_execute: mmfr1.XNX >= 1;
+    /// Whether stage 2 can force memory to be write-back (HCR_EL2.FWB, FEAT_S2FWB).
+    has_forced_write_back: mmfr2.FWB >= 1;
+    /// Whether EL2 can have two ranges of addresses and ASIDs (HCR_EL2.E2H, FEAT_VHE).
+    has_host_extensions: mmfr1.VH >= 1;
+    /// Whether hardware can set the access flag (FEAT_HAFDBS).
+    has_hardware_access_flag: mmfr1.HAFDBS >= 1;
+    /// Whether hardware can manage the dirty state (FEAT_HAFDBS).
+    has_hardware_dirty_state: mmfr1.HAFDBS >= 2;
+    /// Whether TTBRs may be marked common (FEAT_TTCNP).
+    has_common_not_private: mmfr2.CnP >= 1;
+    /// Whether hierarchical control can be switched off (FEAT_HPDS).
+    has_hierarchical_disable: mmfr1.HPDS >= 1;
+    /// Whether operands may carry level hints (FEAT_TTL).
+    has_level_hints: mmfr2.TTL >= 1;
+    /// Whether there are TLBIs by range (FEAT_TLBIRANGE).
+    has_range_invalidation: isar0.TLB >= 2;
+    /// Whether the LSE atomics exist (FEAT_LSE).
+    has_atomics: isar0.Atomic >= 2;
+    /// Whether EL2 is implemented.
+    has_el2: pfr0.EL2 >= 1;
+    /// Whether the interrupt controller has a system-register interface (GICv3 and later).
+    has_gic_registers: pfr0.GIC >= 1;
 }
 
 impl IdRegisters {
     /// Whether stage 1 knows the granule: TGran4, TGran16, TGran64 (each encodes it in its own way).
     pub const fn has_granule(self, size: PageSize) -> bool {
+        match (size, self.granule(size)) {
+            (PageSize::Size16K, 0) => false,
+            (_, field) => field < 8,
+        }
+    }
+
+    const fn granule(self, size: PageSize) -> u8 {
         match size {
-            PageSize::Size4K => field(self.mmfr0, 28) < 8,
-            PageSize::Size16K => field(self.mmfr0, 20) != 0 && field(self.mmfr0, 20) < 8,
-            PageSize::Size64K => field(self.mmfr0, 24) < 8,
+            PageSize::Size4K => get!(self.mmfr0.TGran4),
+            PageSize::Size16K => get!(self.mmfr0.TGran16),
+            PageSize::Size64K => get!(self.mmfr0.TGran64),
         }
     }
 
     /// Whether the granule has LPA2 descriptors at stage 1 (FEAT_LPA2): 52-bit input and output addresses.
     pub const fn has_lpa2(self, size: PageSize) -> bool {
         match size {
-            PageSize::Size4K => self.has_granule(size) && field(self.mmfr0, 28) >= 1,
-            PageSize::Size16K => self.has_granule(size) && field(self.mmfr0, 20) >= 2,
+            PageSize::Size4K => self.has_granule(size) && self.granule(size) >= 1,
+            PageSize::Size16K => self.has_granule(size) && self.granule(size) >= 2,
             PageSize::Size64K => false,
         }
     }
@@ -77,12 +143,11 @@ impl IdRegisters {
     }
 
     const fn stage2_granule(self, size: PageSize) -> u8 {
-        let low = match size {
-            PageSize::Size4K => 40,
-            PageSize::Size16K => 32,
-            PageSize::Size64K => 36,
-        };
-        field(self.mmfr0, low)
+        match size {
+            PageSize::Size4K => get!(self.mmfr0.TGran4_2),
+            PageSize::Size16K => get!(self.mmfr0.TGran16_2),
+            PageSize::Size64K => get!(self.mmfr0.TGran64_2),
+        }
     }
 
     /// Whether stage 2 can have this shape: the granule and layout, no more input bits than physical address bits, and a root
@@ -98,7 +163,7 @@ impl IdRegisters {
             (PageSize::Size4K, -1) | (PageSize::Size16K, 0) => self.output_bits() >= 52,
             (PageSize::Size4K, 0) | (PageSize::Size64K, 1) => self.output_bits() >= 44,
             (PageSize::Size16K, 1) => self.output_bits() >= 42,
-            (PageSize::Size4K, 3) => field(self.mmfr2, 28) >= 1,
+            (PageSize::Size4K, 3) => get!(self.mmfr2.ST) >= 1,
             _ => true,
         };
         has_layout && has_start && geometry.input_bits() <= self.output_bits()
@@ -106,28 +171,13 @@ impl IdRegisters {
 
     /// Bits of a VMID, 8 or 16 (FEAT_VMID16).
     pub const fn vmid_bits(self) -> u32 {
-        if field(self.mmfr1, 4) == 0b0010 { 16 } else { 8 }
-    }
-
-    /// Whether stage 2 can tell EL0 from EL1 when it forbids execution (FEAT_XNX).
-    pub const fn has_stage2_user_execute(self) -> bool {
-        field(self.mmfr1, 28) >= 1
-    }
-
-    /// Whether stage 2 can force memory to be write-back (HCR_EL2.FWB, FEAT_S2FWB).
-    pub const fn has_forced_write_back(self) -> bool {
-        field(self.mmfr2, 40) >= 1
-    }
-
-    /// Whether EL2 can have two ranges of addresses and ASIDs (HCR_EL2.E2H, FEAT_VHE).
-    pub const fn has_host_extensions(self) -> bool {
-        field(self.mmfr1, 8) >= 1
+        if get!(self.mmfr1.VMIDBits) == 0b0010 { 16 } else { 8 }
     }
 
     /// The most input bits that stage 1 translates with this granule: 48, or 52 by FEAT_LPA2 or FEAT_LVA.
     pub const fn largest_input_bits(self, size: PageSize) -> u32 {
         let wide = match size {
-            PageSize::Size64K => field(self.mmfr2, 16) >= 1,
+            PageSize::Size64K => get!(self.mmfr2.VARange) >= 1,
             _ => self.has_lpa2(size),
         };
         if wide { 52 } else { 48 }
@@ -135,7 +185,7 @@ impl IdRegisters {
 
     /// The field PARange, 0 to 15: also the value for TCR_EL1.IPS.
     pub const fn physical_range(self) -> u8 {
-        field(self.mmfr0, 0)
+        get!(self.mmfr0.PARange)
     }
 
     /// Bits of physical address that the CPU implements (PARange).
@@ -154,12 +204,12 @@ impl IdRegisters {
 
     /// Bits of an ASID, 8 or 16.
     pub const fn asid_bits(self) -> u32 {
-        if field(self.mmfr0, 4) == 0b0010 { 16 } else { 8 }
+        if get!(self.mmfr0.ASIDBits) == 0b0010 { 16 } else { 8 }
     }
 
     /// What the register says of FEAT_BBM. Some CPUs tolerate more than they say: see [`crate::Midr::tolerates_resizing`].
     pub const fn bbm(self) -> BbmLevel {
-        match field(self.mmfr2, 52) {
+        match get!(self.mmfr2.BBM) {
             0 => BbmLevel::Level0,
             1 => BbmLevel::Level1,
             2 => BbmLevel::Level2,
@@ -167,43 +217,13 @@ impl IdRegisters {
         }
     }
 
-    /// Whether hardware can set the access flag (FEAT_HAFDBS).
-    pub const fn has_hardware_access_flag(self) -> bool {
-        field(self.mmfr1, 0) >= 1
-    }
-
-    /// Whether hardware can manage the dirty state (FEAT_HAFDBS).
-    pub const fn has_hardware_dirty_state(self) -> bool {
-        field(self.mmfr1, 0) >= 2
-    }
-
     /// Enhanced translation synchronization: 0, 2 or 3. The value 1 promises nothing that can be relied on.
     pub const fn ets(self) -> u8 {
-        match field(self.mmfr1, 36) {
+        match get!(self.mmfr1.ETS) {
             0 | 1 => 0,
             2 => 2,
             _ => 3,
         }
-    }
-
-    /// Whether TTBRs may be marked common (FEAT_TTCNP).
-    pub const fn has_common_not_private(self) -> bool {
-        field(self.mmfr2, 0) >= 1
-    }
-
-    /// Whether hierarchical control can be switched off (FEAT_HPDS).
-    pub const fn has_hierarchical_disable(self) -> bool {
-        field(self.mmfr1, 12) >= 1
-    }
-
-    /// Whether operands may carry level hints (FEAT_TTL).
-    pub const fn has_level_hints(self) -> bool {
-        field(self.mmfr2, 48) >= 1
-    }
-
-    /// Whether there are TLBIs by range (FEAT_TLBIRANGE).
-    pub const fn has_range_invalidation(self) -> bool {
-        field(self.isar0, 56) >= 2
     }
 
     /// Whether there is this TLBI: FEAT_TLBIOS and FEAT_TLBIRANGE (ID_AA64ISAR0_EL1.TLB), FEAT_XS (ID_AA64ISAR1_EL1.XS).
@@ -213,22 +233,7 @@ impl IdRegisters {
             (false, Domain::OuterShareable) => 1,
             _ => 0,
         };
-        field(self.isar0, 56) >= level && (!op.is_without_xs() || field(self.isar1, 56) >= 1)
-    }
-
-    /// Whether the LSE atomics exist (FEAT_LSE).
-    pub const fn has_atomics(self) -> bool {
-        field(self.isar0, 20) >= 2
-    }
-
-    /// Whether EL2 is implemented.
-    pub const fn has_el2(self) -> bool {
-        field(self.pfr0, 8) != 0
-    }
-
-    /// Whether the interrupt controller has a system-register interface (GICv3 and later).
-    pub const fn has_gic_registers(self) -> bool {
-        field(self.pfr0, 24) != 0
+        get!(self.isar0.TLB) >= level && (!op.is_without_xs() || get!(self.isar1.XS) >= 1)
     }
 }
 

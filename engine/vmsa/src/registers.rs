@@ -4,7 +4,8 @@ mod hypervisor;
 
 pub use hypervisor::{El2Control, Stage2Control, encode_vttbr};
 
-use crate::{Layout, PageSize, PhysAddr};
+use crate::fields::Field;
+use crate::{Layout, PageSize, PhysAddr, fields};
 
 /// MAIR_EL1: eight memory types, chosen by AttrIndx (D23.2.104).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -49,98 +50,107 @@ impl MemoryTypes {
     }
 }
 
-/// The fields of TCR_EL1, and of TCR_EL2 with HCR_EL2.E2H = 1, that this project sets and reads (D23.2.173). Cacheability of walks is always write-back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TranslationControl {
-    /// Input bits of the lower half (64 − T0SZ), 1 to 64.
-    pub lower_bits: u32,
-    /// Input bits of the upper half (64 − T1SZ), 1 to 64.
-    pub upper_bits: u32,
-    /// The granule of the lower half (TG0).
-    pub lower_page_size: PageSize,
-    /// The granule of the upper half (TG1).
-    pub upper_page_size: PageSize,
-    /// The field IPS: the size of output addresses, as ID_AA64MMFR0_EL1.PARange encodes it.
-    pub output_range: u8,
-    /// EPD0: no walks of the lower half.
-    pub is_lower_off: bool,
-    /// EPD1: no walks of the upper half.
-    pub is_upper_off: bool,
-    /// AS: ASIDs have 16 bits.
-    pub has_wide_asids: bool,
-    /// HA: hardware sets the access flag.
-    pub sets_access_flag: bool,
-    /// HD: hardware manages the dirty state.
-    pub manages_dirty_state: bool,
-    /// DS: LPA2 descriptors.
-    pub is_lpa2: bool,
+/// What code says of a register, and the register's bits, from one list of fields: what is encoded is what is decoded. Each row:
+/// a member, its type, how it is encoded ([`code`]), the field's name in the table; then the fields that are always the same.
+macro_rules! control {
+    (
+        $(#[$doc:meta])* $name:ident of $register:ident {
+            $($(#[$member_doc:meta])* $member:ident: $type:ty = $code:ident $field:ident;)*
+        }
+        with { $($fixed:ident = $value:literal;)* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub struct $name {
+            $($(#[$member_doc])* pub $member: $type,)*
+        }
+
+        impl $name {
+            /// The register's value. Input bits beyond what a field holds, 1 to 64, are taken for the nearest that it does.
+            pub const fn encode(self) -> u64 {
+                $(const { fields::$register.the(stringify!($fixed)) }.put($value))|*
+                $(| const { fields::$register.the(stringify!($field)) }.put(code::$code::encode(self.$member)))*
+            }
+
+            /// What a value of the register says; `None` if a granule's field holds a reserved value.
+            pub const fn decode(register: u64) -> Option<Self> {
+                $(
+                    let field = const { fields::$register.the(stringify!($field)) }.get(register);
+                    let Some($member) = code::$code::decode(field) else { return None };
+                )*
+                Some(Self { $($member),* })
+            }
+        }
+    };
 }
+pub(crate) use control;
 
-/// SH, ORGN and IRGN of one half: walks are inner shareable, write-back, allocating.
-const WALKS: u64 = 0b11 << 4 | 0b01 << 2 | 0b01;
+/// How fields say what code says. Decoders of fields that have no reserved value find one always.
+pub(crate) mod code {
+    /// TxSZ: 64 − input bits, of which the field holds 1 to 64: none is taken for 1, more for 64.
+    pub(crate) mod width {
+        pub(crate) const fn encode(input_bits: u32) -> u64 {
+            match input_bits {
+                0 => 63,
+                bits => 64u64.saturating_sub(bits as u64),
+            }
+        }
 
-impl TranslationControl {
-    /// The value of TCR_EL1. Input bits beyond what TxSZ holds, 1 to 64, are taken for the nearest that it does.
-    pub const fn encode(self) -> u64 {
-        encode_size(self.lower_bits)
-            | (self.is_lower_off as u64) << 7
-            | WALKS << 8
-            | encode_tg0(self.lower_page_size) << 14
-            | encode_size(self.upper_bits) << 16
-            | (self.is_upper_off as u64) << 23
-            | WALKS << 24
-            | encode_tg1(self.upper_page_size) << 30
-            | (self.output_range as u64 & 0b111) << 32
-            | (self.has_wide_asids as u64) << 36
-            | (self.sets_access_flag as u64) << 39
-            | (self.manages_dirty_state as u64) << 40
-            | (self.is_lpa2 as u64) << 59
+        pub(crate) const fn decode(field: u64) -> Option<u32> {
+            Some(64 - field as u32)
+        }
     }
 
-    /// The fields of a value of TCR_EL1; `None` if TG0 or TG1 holds a reserved value.
-    pub const fn decode(tcr: u64) -> Option<Self> {
-        let (Some(lower_page_size), Some(upper_page_size)) = (decode_tg0(tcr >> 14), decode_tg1(tcr >> 30)) else {
-            return None;
-        };
-        Some(Self {
-            lower_bits: 64 - (tcr & 0x3f) as u32,
-            upper_bits: 64 - (tcr >> 16 & 0x3f) as u32,
-            lower_page_size,
-            upper_page_size,
-            output_range: (tcr >> 32) as u8 & 0b111,
-            is_lower_off: tcr >> 7 & 1 != 0,
-            is_upper_off: tcr >> 23 & 1 != 0,
-            has_wide_asids: tcr >> 36 & 1 != 0,
-            sets_access_flag: tcr >> 39 & 1 != 0,
-            manages_dirty_state: tcr >> 40 & 1 != 0,
-            is_lpa2: tcr >> 59 & 1 != 0,
-        })
-    }
-}
+    /// TG0: 00 4 KiB, 01 64 KiB, 10 16 KiB.
+    pub(crate) mod lower_granule {
+        use crate::PageSize;
 
-/// TxSZ: 64 − input bits. The field holds 1 to 64 of them: none is taken for 1, more for 64.
-const fn encode_size(input_bits: u32) -> u64 {
-    match input_bits {
-        0 => 63,
-        bits => 64u64.saturating_sub(bits as u64),
-    }
-}
+        pub(crate) const fn encode(size: PageSize) -> u64 {
+            match size {
+                PageSize::Size4K => 0b00,
+                PageSize::Size64K => 0b01,
+                PageSize::Size16K => 0b10,
+            }
+        }
 
-/// TG0: 00 4 KiB, 01 64 KiB, 10 16 KiB.
-const fn encode_tg0(size: PageSize) -> u64 {
-    match size {
-        PageSize::Size4K => 0b00,
-        PageSize::Size64K => 0b01,
-        PageSize::Size16K => 0b10,
+        pub(crate) use super::super::decode_tg0 as decode;
     }
-}
 
-/// TG1: 01 16 KiB, 10 4 KiB, 11 64 KiB.
-const fn encode_tg1(size: PageSize) -> u64 {
-    match size {
-        PageSize::Size16K => 0b01,
-        PageSize::Size4K => 0b10,
-        PageSize::Size64K => 0b11,
+    /// TG1: 01 16 KiB, 10 4 KiB, 11 64 KiB.
+    pub(crate) mod upper_granule {
+        use crate::PageSize;
+
+        pub(crate) const fn encode(size: PageSize) -> u64 {
+            match size {
+                PageSize::Size16K => 0b01,
+                PageSize::Size4K => 0b10,
+                PageSize::Size64K => 0b11,
+            }
+        }
+
+        pub(crate) use super::super::decode_tg1 as decode;
+    }
+
+    /// A number that is the field.
+    pub(crate) mod number {
+        pub(crate) const fn encode(number: u8) -> u64 {
+            number as u64
+        }
+
+        pub(crate) const fn decode(field: u64) -> Option<u8> {
+            Some(field as u8)
+        }
+    }
+
+    /// A field of one bit.
+    pub(crate) mod flag {
+        pub(crate) const fn encode(flag: bool) -> u64 {
+            flag as u64
+        }
+
+        pub(crate) const fn decode(field: u64) -> Option<bool> {
+            Some(field != 0)
+        }
     }
 }
 
@@ -164,21 +174,55 @@ pub const fn decode_tg1(field: u64) -> Option<PageSize> {
     }
 }
 
+control! {
+    /// The fields of TCR_EL1, and of TCR_EL2 with HCR_EL2.E2H = 1, that this project sets and reads (D23.2.173). Walks are inner
+    /// shareable, write-back, allocating.
+    TranslationControl of TCR_EL1 {
+        /// Input bits of the lower half (64 − T0SZ), 1 to 64.
+        lower_bits: u32 = width T0SZ;
+        /// Input bits of the upper half (64 − T1SZ), 1 to 64.
+        upper_bits: u32 = width T1SZ;
+        /// The granule of the lower half (TG0).
+        lower_page_size: PageSize = lower_granule TG0;
+        /// The granule of the upper half (TG1).
+        upper_page_size: PageSize = upper_granule TG1;
+        /// The field IPS: the size of output addresses, as ID_AA64MMFR0_EL1.PARange encodes it.
+        output_range: u8 = number IPS;
+        /// EPD0: no walks of the lower half.
+        is_lower_off: bool = flag EPD0;
+        /// EPD1: no walks of the upper half.
+        is_upper_off: bool = flag EPD1;
+        /// AS: ASIDs have 16 bits.
+        has_wide_asids: bool = flag AS;
+        /// HA: hardware sets the access flag.
+        sets_access_flag: bool = flag HA;
+        /// HD: hardware manages the dirty state.
+        manages_dirty_state: bool = flag HD;
+        /// DS: LPA2 descriptors.
+        is_lpa2: bool = flag DS;
+    }
+    with { SH0 = 3; ORGN0 = 1; IRGN0 = 1; SH1 = 3; ORGN1 = 1; IRGN1 = 1; }
+}
+
+const ASID: Field = fields::TTBR0_EL1.the("ASID");
+const BADDR: Field = fields::TTBR0_EL1.the("BADDR");
+const CNP: Field = fields::TTBR0_EL1.the("CnP");
+
 /// TTBR0_EL1 or TTBR1_EL1: ASID 63:48, BADDR 47:1, CnP 0. With 52-bit addresses BADDR\[5:2\] holds root\[51:48\].
 pub const fn encode_ttbr(layout: Layout, root: PhysAddr, asid: u16, is_common: bool) -> u64 {
     let high = match layout {
         Layout::Bits48 => 0,
         Layout::Lpa | Layout::Lpa2 => (root.bits() >> 48 & 0xf) << 2,
     };
-    (asid as u64) << 48 | root.bits() & 0x0000_ffff_ffff_fffe | high | is_common as u64
+    ASID.put(asid as u64) | root.bits() & BADDR.mask() | high | CNP.put(is_common as u64)
 }
 
 /// The root table's address in a TTBR. A root that is smaller than 64 bytes does not occur with 52-bit addresses, so bits
 /// 5:2 are free for root\[51:48\].
 pub const fn decode_ttbr(layout: Layout, ttbr: u64) -> PhysAddr {
     PhysAddr::new(match layout {
-        Layout::Bits48 => ttbr & 0x0000_ffff_ffff_fffe,
-        Layout::Lpa | Layout::Lpa2 => ttbr & 0x0000_ffff_ffff_ffc0 | (ttbr >> 2 & 0xf) << 48,
+        Layout::Bits48 => ttbr & BADDR.mask(),
+        Layout::Lpa | Layout::Lpa2 => ttbr & BADDR.mask() & !0x3f | (ttbr >> 2 & 0xf) << 48,
     })
 }
 

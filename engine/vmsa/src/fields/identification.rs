@@ -88,6 +88,30 @@ pub const ID_AA64ISAR0_EL1: Register = Register {
     ],
 };
 
+/// ID_AA64ISAR1_EL1.
+pub const ID_AA64ISAR1_EL1: Register = Register {
+    name: "ID_AA64ISAR1_EL1",
+    section: "D23.2, ID_AA64ISAR1_EL1",
+    fields: &[
+        number("LS64", 63, 60, "loads and stores of 64 bytes"),
+        named("XS", 59, 56, "the XS attribute, and nXS of TLBI and DSB", NO_YES),
+        number("I8MM", 55, 52, "matrix multiplication"),
+        number("DGH", 51, 48, "data gathering hints"),
+        number("BF16", 47, 44, "BFloat16"),
+        number("SPECRES", 43, 40, "prediction restriction"),
+        named("SB", 39, 36, "speculation barrier", NO_YES),
+        number("FRINTTS", 35, 32, "rounding to integers"),
+        number("GPI", 31, 28, "generic pointer authentication, of the maker's"),
+        number("GPA", 27, 24, "generic pointer authentication, QARMA5"),
+        number("LRCPC", 23, 20, "release consistency"),
+        number("FCMA", 19, 16, "complex numbers"),
+        number("JSCVT", 15, 12, "conversion as JavaScript has it"),
+        number("API", 11, 8, "pointer authentication, of the maker's"),
+        number("APA", 7, 4, "pointer authentication, QARMA5"),
+        number("DPB", 3, 0, "cleaning to the point of persistence"),
+    ],
+};
+
 const STAGE2_GRANULE: &[(u64, &str)] = &[(0, "as stage 1"), (1, "no"), (2, "yes"), (3, "yes, with LPA2")];
 
 /// ID_AA64MMFR0_EL1.

@@ -6,8 +6,8 @@
 //! TCR_EL2   |DS | 1|HD|HA| 0|  PS  | TG0 | walks |     | T0SZ |     and bit 23, which is 1
 //! ```
 
-use super::{WALKS, decode_tg0, encode_size, encode_tg0, encode_ttbr};
-use crate::{Geometry, Granule, Layout, Level, PageSize, PhysAddr};
+use super::{code, control, decode_tg0, encode_ttbr};
+use crate::{Geometry, Granule, Layout, Level, PageSize, PhysAddr, fields};
 
 /// The fields of VTCR_EL2 that this project sets and reads (D23.2.220). Walks are inner shareable and write-back.
 ///
@@ -41,6 +41,13 @@ pub struct Stage2Control {
     pub is_lpa2: bool,
 }
 
+/// A field of VTCR_EL2. Its root's level is in two, by the granule, so that no list of fields makes its bits.
+macro_rules! vtcr {
+    ($field:ident) => {
+        const { fields::VTCR_EL2.the(stringify!($field)) }
+    };
+}
+
 impl Stage2Control {
     /// For page tables of this shape, with outputs of `output_range` (as ID_AA64MMFR0_EL1.PARange encodes it, where 48-bit
     /// layouts want 5 at most), 8-bit VMIDs, and no updates by hardware.
@@ -62,34 +69,37 @@ impl Stage2Control {
     pub const fn encode(self) -> Option<u64> {
         let Some((sl2, sl0)) = encode_start(self.page_size, self.start) else { return None };
         Some(
-            encode_size(self.input_bits)
-                | sl0 << 6
-                | WALKS << 8
-                | encode_tg0(self.page_size) << 14
-                | (self.output_range as u64 & 0b111) << 16
-                | (self.has_wide_vmids as u64) << 19
-                | (self.sets_access_flag as u64) << 21
-                | (self.manages_dirty_state as u64) << 22
-                | 1 << 31
-                | (self.is_lpa2 as u64) << 32
-                | sl2 << 33,
+            vtcr!(T0SZ).put(code::width::encode(self.input_bits))
+                | vtcr!(SL0).put(sl0)
+                | vtcr!(IRGN0).put(1)
+                | vtcr!(ORGN0).put(1)
+                | vtcr!(SH0).put(3)
+                | vtcr!(TG0).put(code::lower_granule::encode(self.page_size))
+                | vtcr!(PS).put(self.output_range as u64)
+                | vtcr!(VS).put(self.has_wide_vmids as u64)
+                | vtcr!(HA).put(self.sets_access_flag as u64)
+                | vtcr!(HD).put(self.manages_dirty_state as u64)
+                | vtcr!(RES1_31).put(1)
+                | vtcr!(DS).put(self.is_lpa2 as u64)
+                | vtcr!(SL2).put(sl2),
         )
     }
 
     /// The fields of a value of VTCR_EL2; `None` if TG0, SL0 or SL2 hold a reserved value.
     pub const fn decode(vtcr: u64) -> Option<Self> {
-        let Some(page_size) = decode_tg0(vtcr >> 14) else { return None };
-        let is_lpa2 = vtcr >> 32 & 1 != 0;
+        let Some(page_size) = decode_tg0(vtcr!(TG0).get(vtcr)) else { return None };
+        let is_lpa2 = vtcr!(DS).get(vtcr) != 0;
         // SL2 counts with DS alone.
-        let Some(start) = decode_start(page_size, (is_lpa2 as u64) & vtcr >> 33, vtcr >> 6 & 0b11) else { return None };
+        let sl2 = if is_lpa2 { vtcr!(SL2).get(vtcr) } else { 0 };
+        let Some(start) = decode_start(page_size, sl2, vtcr!(SL0).get(vtcr)) else { return None };
         Some(Self {
-            input_bits: 64 - (vtcr & 0x3f) as u32,
+            input_bits: 64 - vtcr!(T0SZ).get(vtcr) as u32,
             start,
             page_size,
-            output_range: (vtcr >> 16) as u8 & 0b111,
-            has_wide_vmids: vtcr >> 19 & 1 != 0,
-            sets_access_flag: vtcr >> 21 & 1 != 0,
-            manages_dirty_state: vtcr >> 22 & 1 != 0,
+            output_range: vtcr!(PS).get(vtcr) as u8,
+            has_wide_vmids: vtcr!(VS).get(vtcr) != 0,
+            sets_access_flag: vtcr!(HA).get(vtcr) != 0,
+            manages_dirty_state: vtcr!(HD).get(vtcr) != 0,
             is_lpa2,
         })
     }
@@ -125,51 +135,24 @@ pub const fn encode_vttbr(layout: Layout, root: PhysAddr, vmid: u16, is_common: 
     encode_ttbr(layout, root, vmid, is_common)
 }
 
-/// The fields of TCR_EL2 with HCR_EL2.E2H = 0 that this project sets (D23.2.174): one range of addresses, no ASIDs. With
-/// E2H = 1 the register has the fields of TCR_EL1: [`super::TranslationControl`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct El2Control {
-    /// Bits of virtual address (64 − T0SZ), 1 to 64.
-    pub input_bits: u32,
-    /// The granule (TG0).
-    pub page_size: PageSize,
-    /// The field PS: the size of output addresses, as ID_AA64MMFR0_EL1.PARange encodes it.
-    pub output_range: u8,
-    /// HA: hardware sets the access flag.
-    pub sets_access_flag: bool,
-    /// HD: hardware manages the dirty state.
-    pub manages_dirty_state: bool,
-    /// DS: LPA2 descriptors.
-    pub is_lpa2: bool,
-}
-
-impl El2Control {
-    /// The value of TCR_EL2. Walks are inner shareable and write-back. Input bits beyond what T0SZ holds, 1 to 64, are taken
-    /// for the nearest that it does.
-    pub const fn encode(self) -> u64 {
-        encode_size(self.input_bits)
-            | WALKS << 8
-            | encode_tg0(self.page_size) << 14
-            | (self.output_range as u64 & 0b111) << 16
-            | (self.sets_access_flag as u64) << 21
-            | (self.manages_dirty_state as u64) << 22
-            | 1 << 23
-            | 1 << 31
-            | (self.is_lpa2 as u64) << 32
+control! {
+    /// The fields of TCR_EL2 with HCR_EL2.E2H = 0 that this project sets (D23.2.174): one range of addresses, no ASIDs. With
+    /// E2H = 1 the register has the fields of TCR_EL1: [`super::TranslationControl`]. Walks are inner shareable and write-back.
+    El2Control of TCR_EL2 {
+        /// Bits of virtual address (64 − T0SZ), 1 to 64.
+        input_bits: u32 = width T0SZ;
+        /// The granule (TG0).
+        page_size: PageSize = lower_granule TG0;
+        /// The field PS: the size of output addresses, as ID_AA64MMFR0_EL1.PARange encodes it.
+        output_range: u8 = number PS;
+        /// HA: hardware sets the access flag.
+        sets_access_flag: bool = flag HA;
+        /// HD: hardware manages the dirty state.
+        manages_dirty_state: bool = flag HD;
+        /// DS: LPA2 descriptors.
+        is_lpa2: bool = flag DS;
     }
-
-    /// The fields of a value of TCR_EL2; `None` if TG0 holds a reserved value.
-    pub const fn decode(tcr: u64) -> Option<Self> {
-        let Some(page_size) = decode_tg0(tcr >> 14) else { return None };
-        Some(Self {
-            input_bits: 64 - (tcr & 0x3f) as u32,
-            page_size,
-            output_range: (tcr >> 16) as u8 & 0b111,
-            sets_access_flag: tcr >> 21 & 1 != 0,
-            manages_dirty_state: tcr >> 22 & 1 != 0,
-            is_lpa2: tcr >> 32 & 1 != 0,
-        })
-    }
+    with { SH0 = 3; ORGN0 = 1; IRGN0 = 1; RES1_23 = 1; RES1_31 = 1; }
 }
 
 #[cfg(test)]

@@ -311,7 +311,7 @@ fn what_is_unknown_is_one_line() {
         "ttbr9",
         &["1"],
         expect![
-            "nothing known of `ttbr9`: expected descriptor, esr, tlbi, tcr_el1, tcr2_el1, tcr_el2, vtcr_el2, ttbr0_el1, ttbr1_el1, vttbr_el2, mair_el1, pir_el1, pire0_el1, por_el0, por_el1, s2pir_el2, s2por_el1, sctlr_el1, hcr_el2, par_el1, midr_el1, id_aa64pfr0_el1, id_aa64isar0_el1, id_aa64mmfr0_el1, id_aa64mmfr1_el1, id_aa64mmfr2_el1, id_aa64mmfr3_el1, id_aa64mmfr4_el1"
+            "nothing known of `ttbr9`: expected descriptor, esr, tlbi, tcr_el1, tcr2_el1, tcr_el2, vtcr_el2, ttbr0_el1, ttbr1_el1, vttbr_el2, mair_el1, pir_el1, pire0_el1, por_el0, por_el1, s2pir_el2, s2por_el1, sctlr_el1, hcr_el2, par_el1, midr_el1, id_aa64pfr0_el1, id_aa64isar0_el1, id_aa64isar1_el1, id_aa64mmfr0_el1, id_aa64mmfr1_el1, id_aa64mmfr2_el1, id_aa64mmfr3_el1, id_aa64mmfr4_el1"
         ],
     );
     check("tcr", &["x"], expect!["`x` is no 64-bit number (0x… or decimal)"]);
