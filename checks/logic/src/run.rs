@@ -17,7 +17,7 @@ const MEMORY: u64 = 8 << 20;
 /// Seconds of a CPU that every test may take, beside ten times what it takes without a mutant: whole ones are counted.
 const SECONDS: f64 = 0.9;
 /// Seconds of a CPU within which a test ends that is quick.
-pub(crate) const QUICK: f64 = 1.0;
+pub(crate) const QUICK: f64 = 3.0;
 /// Those of a test that must end, without a mutant.
 pub(crate) const AT_LAST: f64 = 3000.0;
 

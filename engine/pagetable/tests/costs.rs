@@ -3,13 +3,16 @@
 
 mod common;
 
-use common::{DATA, GIB, KERNEL, MIB, PLAIN_KERNEL, change, each_licence, live, live_4k, map, read_only, unmap};
+use common::{
+    DATA, GIB, KERNEL, MIB, PLAIN_KERNEL, change, each_licence, live, live_4k, live_at, map, read_only, unmap,
+};
 use vellum_pagetable::{
-    Change, El1, HardwareUpdates, Licence, Memory, PageTable, Refusal, Reserve, Scope, Step, Summary, TlbFeatures,
+    Census, Change, El1, El2, El2And0, HardwareUpdates, Licence, Memory, PageTable, Platform, Regime, Reserve, Scope,
+    Stage2, Step, Summary, TlbFeatures, Tolerance,
 };
 use vellum_vmsa::{
-    AddressHalf, Geometry, Granule4K, Layout, LeafSize, Level, Maintenance, PhysAddr, Stage1Attributes, TlbiOp,
-    VirtAddr,
+    AddressHalf, BbmLevel, Geometry, Granule4K, IntermediateAddr, Layout, LeafSize, Level, Maintenance, PhysAddr,
+    Stage1Attributes, Stage2Attributes, TlbiOp, VirtAddr,
 };
 
 const PAGE: u64 = 0x1000;
@@ -67,7 +70,7 @@ fn check(
     table: &mut PageTable<'_, Granule4K, El1, Memory>,
     memory: &Memory,
     wish: &Change<El1>,
-    licence: Option<&Licence<'_>>,
+    (is_live, licence): (bool, Option<&Licence<'_>>),
 ) {
     let tables = |table: &PageTable<'_, Granule4K, El1, Memory>| {
         let view = table.view();
@@ -81,8 +84,21 @@ fn check(
     let mut gather = plan.gather();
     plan.with(&mut reserve).unwrap().apply(&mut gather);
     let retired = gather.finish(memory);
+    let steps = memory.take_steps();
     assert_eq!(reserve.count(), 3, "{wish:?} needs {needed} tables, it was said");
-    assert_eq!(gather.issued(), memory.take_steps().iter().filter(is_tlbi).count(), "{wish:?}");
+    assert_eq!(gather.issued(), steps.iter().filter(is_tlbi).count(), "{wish:?}");
+    let is_maintenance = |step: &Step| matches!(step, Step::Maintain(_));
+    if !is_live {
+        assert!(!steps.iter().any(is_maintenance), "{wish:?} where nobody walks: {steps:?}");
+    }
+    // Of a table that comes free the first word is written once no walker comes to it, and nobody waits for that.
+    let linked = |step: &Step| match step {
+        Step::Store(slot, new) | Step::Exchange(slot, _, new) => memory.load(*slot) == *new && new.is_valid(),
+        Step::Maintain(_) => false,
+    };
+    if let Some(last) = steps.iter().rposition(linked).filter(|_| is_live) {
+        assert!(steps[last..].iter().any(is_maintenance), "{wish:?} may be seen late: {steps:?}");
+    }
     assert_eq!(before + needed, tables(table) + retired.count(), "{wish:?} loses a table");
 }
 
@@ -95,11 +111,12 @@ fn a_change_takes_issues_and_frees_what_it_says() {
                 let mut table = common::offline::<Granule4K>(&memory, 39, Layout::Bits48);
                 beginning.iter().for_each(|one| drop(change(&mut table, &memory, std::slice::from_ref(one), None)));
                 let mut table = if is_live { table.publish() } else { table };
-                check(&mut table, &memory, &wish, licence);
+                check(&mut table, &memory, &wish, (is_live, licence));
             };
             make(false, None);
             make(true, None);
             each_licence(|licence| make(true, Some(licence)));
+            make(false, Some(&Census::new(Tolerance::new(BbmLevel::Level3, true)).tolerated().unwrap()));
         }
     }
 }
@@ -112,7 +129,13 @@ fn holes_take_no_tables() {
         let setup = [map(0, 8 * PAGE, GIB, LeafSize::PAGE)];
         let regime = El1 { hardware_updates, ..KERNEL };
         let mut table = live::<Granule4K, _>(&memory, (39, Layout::Bits48), regime, &setup);
-        for wish in [Change::Age { from: range(8 * PAGE, 8 * PAGE) }, Change::Clean { from: range(0, 16 * PAGE) }] {
+        let wishes = [
+            Change::Age { from: range(8 * PAGE, 8 * PAGE) },
+            Change::Clean { from: range(0, 16 * PAGE) },
+            Change::Unmap { from: range(2 * MIB + PAGE, PAGE) },
+            Change::Unmap { from: range(GIB - PAGE, 2 * PAGE) },
+        ];
+        for wish in wishes {
             assert_eq!(table.plan(&[wish], None).unwrap().tables_needed(), 0, "{hardware_updates:?}");
         }
     }
@@ -122,11 +145,16 @@ fn holes_take_no_tables() {
 #[test]
 fn what_no_tlb_holds_costs_stores_and_one_barrier() {
     let young = DATA.difference(Stage1Attributes::AF);
-    for (hardware_updates, attributes, is_cached) in [
-        (HardwareUpdates::None, young, false),
-        (HardwareUpdates::None, DATA, true),
-        (HardwareUpdates::AccessFlag, young, true),
-        (HardwareUpdates::DirtyState, young, true),
+    // Software's own bits no TLB looks at.
+    let (read_only, software) = (Stage1Attributes::READ_ONLY, Stage1Attributes::from_bits_retain(1 << 55));
+    for (hardware_updates, attributes, set, is_cached) in [
+        (HardwareUpdates::None, young, read_only, false),
+        (HardwareUpdates::None, DATA, read_only, true),
+        (HardwareUpdates::None, DATA, software, false),
+        (HardwareUpdates::None, DATA, software | read_only, true),
+        (HardwareUpdates::AccessFlag, young, read_only, true),
+        (HardwareUpdates::DirtyState, young, read_only, true),
+        (HardwareUpdates::DirtyState, young, software, false),
     ] {
         for bytes in [PAGE, 4 * PAGE] {
             let memory = Memory::new();
@@ -134,7 +162,8 @@ fn what_no_tlb_holds_costs_stores_and_one_barrier() {
             let setup = [Change::Map { from, to: PhysAddr::new(GIB), attributes, largest: LeafSize::PAGE }];
             let regime = El1 { hardware_updates, ..KERNEL };
             let mut table = live::<Granule4K, _>(&memory, (39, Layout::Bits48), regime, &setup);
-            let (steps, _) = change(&mut table, &memory, &[read_only(0, bytes)], None);
+            let protect = Change::Protect { from: range(0, bytes), set, clear: Stage1Attributes::empty() };
+            let (steps, _) = change(&mut table, &memory, &[protect], None);
             let is_store = |step: &&Step| matches!(step, Step::Store(..));
             let (stores, tlbis) = (steps.iter().filter(is_store).count(), steps.iter().filter(is_tlbi).count());
             let exchanges = steps.iter().filter(|step| matches!(step, Step::Exchange(..))).count();
@@ -198,11 +227,31 @@ fn the_last_block_of_many_is_forgotten_by_its_address() {
     assert_eq!((first, last), (TlbiOp::RVAALE1IS, (TlbiOp::VAALE1IS, hint(2) | ((64 * MIB) >> 12))));
 }
 
+/// Three blocks are one range.
+#[test]
+fn a_few_blocks_are_forgotten_at_once() {
+    for blocks in [2, 3, 4] {
+        let memory = Memory::new();
+        let mut table = live_4k(&memory, &[map(0, blocks * 2 * MIB, GIB, LeafSize::single(Level::L2))]);
+        let (steps, _) = change(&mut table, &memory, &[unmap(0, blocks * 2 * MIB)], None);
+        assert_eq!(tlbis(&steps).len(), 1, "{blocks}: {steps:?}");
+    }
+}
+
+/// One page takes one store.
+#[test]
+fn a_page_is_stored_once() {
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &[map(0, PAGE, GIB, LeafSize::PAGE)]);
+    let (steps, _) = change(&mut table, &memory, &[map(PAGE, PAGE, GIB, LeafSize::PAGE)], None);
+    assert_eq!(steps.iter().filter(|step| matches!(step, Step::Store(..))).count(), 1, "{steps:?}");
+}
+
 /// What lies before or behind a block that was split keeps its level hint.
 #[test]
 fn neighbours_of_a_split_block_keep_their_hint() {
     let hints = TlbFeatures { range: false, level_hints: true, repeat: false };
-    for page in [2 * MIB - PAGE, 4 * MIB] {
+    for (first, page) in [(2 * MIB, 2 * MIB - PAGE), (2 * MIB + 8 * PAGE, 4 * MIB), (4 * MIB - PAGE, 4 * MIB)] {
         let memory = Memory::new();
         let setup = [
             map(0, 2 * MIB, GIB, LeafSize::PAGE),
@@ -211,17 +260,20 @@ fn neighbours_of_a_split_block_keep_their_hint() {
         ];
         let mut table = live::<Granule4K, _>(&memory, (39, Layout::Bits48), El1 { tlb: hints, ..KERNEL }, &setup[..1]);
         setup[1..].iter().for_each(|one| drop(change(&mut table, &memory, std::slice::from_ref(one), None)));
-        let census =
-            vellum_pagetable::Census::new(vellum_pagetable::Tolerance::new(vellum_vmsa::BbmLevel::Level3, true));
+        let census = Census::new(Tolerance::new(BbmLevel::Level3, true));
         let (mut gather, mut reserve) = (table.gather(), Reserve::new());
         memory.supply::<Granule4K>(&mut reserve, 1);
         let _ = memory.take_steps();
-        for wish in [read_only(2 * MIB + 8 * PAGE, PAGE), read_only(page, PAGE)] {
+        for wish in [read_only(first, PAGE), read_only(page, PAGE)] {
             let licence = census.tolerated();
             table.plan(&[wish], licence.as_ref()).unwrap().with(&mut reserve).unwrap().apply(&mut gather);
         }
         let _ = gather.finish(&memory);
-        assert_eq!(tlbis(&memory.take_steps()).last(), Some(&(TlbiOp::VAALE1IS, hint(3) | page >> 12)));
+        let mut found = tlbis(&memory.take_steps());
+        found.sort_by_key(|(_, operand)| operand & !hint(3));
+        let mut expected = [(first, 0), (page, hint(3))].map(|(at, hint)| (TlbiOp::VAALE1IS, hint | at >> 12));
+        expected.sort_by_key(|(_, operand)| operand & !hint(3));
+        assert_eq!(found, expected, "what was a block goes without a hint");
     }
 }
 
@@ -247,48 +299,6 @@ fn what_does_not_meet_waits_for_the_end() {
     }
 }
 
-/// An empty range is within no other.
-#[test]
-fn an_empty_change_overlaps_nothing() {
-    let memory = Memory::new();
-    let mut table = live_4k(&memory, &[map(0, 8 * PAGE, GIB, LeafSize::PAGE)]);
-    assert!(table.plan(&[read_only(0, 4 * PAGE), unmap(2 * PAGE, 0)], None).is_ok());
-    assert!(table.plan(&[unmap(2 * PAGE, 0), read_only(0, 4 * PAGE)], None).is_ok());
-    let both = [read_only(0, 4 * PAGE), unmap(3 * PAGE, 2 * PAGE)];
-    assert_eq!(table.plan(&both, None).map(drop), Err(Refusal::Overlap(3 * PAGE)));
-}
-
-/// What goes wholly needs no licence; a group that goes in part does, wherever the part begins and ends.
-#[test]
-fn part_of_a_group_does_not_go_without_a_licence() {
-    for (first, count, is_refused) in
-        [(0, 2, true), (5, 43, true), (15, 2, true), (16, 20, true), (47, 1, true), (0, 48, false), (16, 16, false)]
-    {
-        let memory = Memory::new();
-        let mut table = live_4k(&memory, &[map(0, 48 * PAGE, GIB, LeafSize::LARGEST)]);
-        let refusal = table.plan(&[unmap(first * PAGE, count * PAGE)], None).map(drop);
-        assert_eq!(
-            matches!(refusal, Err(Refusal::NeedsLicence(_))),
-            is_refused,
-            "{count} pages from {first}: {refusal:?}"
-        );
-        assert_eq!(refusal.is_ok(), !is_refused);
-    }
-}
-
-/// A reserve may have tables that no TTBR can hold, if another comes first.
-#[test]
-fn one_table_that_fits_is_enough_for_a_root() {
-    let (memory, mut reserve) = (Memory::new(), Reserve::new());
-    reserve.add(&memory, PhysAddr::new(1 << 50));
-    let geometry = Geometry::<Granule4K>::new(39, Layout::Bits48, AddressHalf::Lower).unwrap();
-    let refused = PageTable::offline(&memory, geometry, KERNEL, &mut reserve).map(|table| table.root());
-    assert_eq!(refused, Err(Refusal::OutputTooWide(PhysAddr::new(1 << 50))));
-    reserve.add(&memory, PhysAddr::new(1 << 40));
-    let root = PageTable::offline(&memory, geometry, KERNEL, &mut reserve).map(|table| table.root());
-    assert_eq!(root, Ok(PhysAddr::new(1 << 40)));
-}
-
 /// More than can be named one by one is forgotten as a whole, of the ASID or of all: an operand says no more than that.
 #[test]
 fn a_whole_invalidation_names_nothing_but_its_asid() {
@@ -299,4 +309,74 @@ fn a_whole_invalidation_names_nothing_but_its_asid() {
         let (steps, _) = change(&mut table, &memory, &[read_only(0, 3 * MIB)], None);
         assert_eq!(tlbis(&steps), [expected]);
     }
+}
+
+/// A page that went and comes back within one gather is forgotten in between, in either half.
+#[test]
+fn what_meets_itself_is_forgotten_first() {
+    for (half, base) in [(AddressHalf::Lower, 0), (AddressHalf::Upper, !0 << 39)] {
+        let memory = Memory::new();
+        let geometry = Geometry::<Granule4K>::new(39, Layout::Bits48, half).unwrap();
+        for at in [0, 8 * PAGE, 32 * MIB] {
+            let mut table = live_at(&memory, geometry, KERNEL, &[map(base + at, 4 * PAGE, GIB, LeafSize::PAGE)]);
+            let mut gather = table.gather();
+            let _ = memory.take_steps();
+            for wish in [unmap(base + at + PAGE, PAGE), map(base + at + PAGE, PAGE, 2 * GIB, LeafSize::PAGE)] {
+                table.plan(&[wish], None).unwrap().with(&mut Reserve::new()).unwrap().apply(&mut gather);
+            }
+            let steps = memory.take_steps();
+            let forgotten = steps.iter().position(|step| is_tlbi(&step)).expect("a TLBI before the map");
+            assert!(steps[forgotten..].iter().any(|step| matches!(step, Step::Store(_, new) if new.is_valid())));
+            let _ = gather.finish(&memory);
+        }
+    }
+}
+
+/// TLBIs and their DSB, twice where CPUs need that, of every regime.
+#[test]
+fn every_regime_repeats_where_it_must() {
+    fn rounds<R: Regime>(of: impl Fn(TlbFeatures) -> R, bits: u32, wish: impl Fn() -> Change<R>, setup: Change<R>) {
+        for repeat in [false, true] {
+            let memory = Memory::new();
+            let regime = of(TlbFeatures { range: false, level_hints: true, repeat });
+            let geometry = match Geometry::<Granule4K>::stage2(bits, Level::L1, Layout::Bits48) {
+                Ok(geometry) if regime.accepts(geometry) => geometry,
+                _ => Geometry::new(bits, Layout::Bits48, AddressHalf::Lower).unwrap(),
+            };
+            let mut table = live_at(&memory, geometry, regime, std::slice::from_ref(&setup));
+            let (steps, _) = change(&mut table, &memory, &[wish()], None);
+            let own = |step: &&Step| matches!(step, Step::Maintain(Maintenance::Invalidate(op, _)) if *op != TlbiOp::VMALLE1IS);
+            assert_eq!(steps.iter().filter(own).count(), if repeat { 2 } else { 1 }, "{steps:?}");
+        }
+    }
+    let (to, largest, hardware_updates) = (PhysAddr::new(GIB), LeafSize::PAGE, HardwareUpdates::None);
+    let scope = Scope::Global;
+    let plain = Stage1Attributes::INNER_SHAREABLE | Stage1Attributes::AF;
+    let va = || range(0, PAGE);
+    let ia = || IntermediateAddr::new(0)..IntermediateAddr::new(PAGE);
+    rounds(
+        |tlb| El1 { scope, tlb, hardware_updates },
+        39,
+        || Change::Unmap { from: va() },
+        Change::Map { from: va(), to, attributes: DATA, largest },
+    );
+    rounds(
+        |tlb| El2 { tlb, hardware_updates },
+        39,
+        || Change::Unmap { from: va() },
+        Change::Map { from: va(), to, attributes: plain, largest },
+    );
+    rounds(
+        |tlb| El2And0 { scope, tlb, hardware_updates },
+        39,
+        || Change::Unmap { from: va() },
+        Change::Map { from: va(), to, attributes: DATA, largest },
+    );
+    let attributes = Stage2Attributes::READ_WRITE | Stage2Attributes::AF;
+    rounds(
+        |tlb| Stage2 { vmid: 3, tlb, hardware_updates },
+        39,
+        || Change::Unmap { from: ia() },
+        Change::Map { from: ia(), to, attributes, largest },
+    );
 }

@@ -1,17 +1,14 @@
 //! What becomes one leaf or one contiguous group, and what does not: whole groups within the range alone, and nothing that any
-//! of its members, at any place, says otherwise. No table but the page table's own is read for it.
+//! of its members, at any place, says otherwise.
 
 mod common;
-
-use std::cell::RefCell;
-use std::collections::BTreeSet;
 
 use common::{DATA, GIB, KERNEL, MIB, change, each_licence, leaves, live, live_4k, map, read_only, unmap};
 use vellum_pagetable::{
     Change, El1, HardwareUpdates, Licence, Memory, PageTable, Platform, Rehearsal, Reserve, Slot, Step,
 };
 use vellum_vmsa::{
-    AddressHalf, Descriptor, Geometry, Granule, Granule4K, Granule64K, Layout, LeafSize, Level, Maintenance, PhysAddr,
+    AddressHalf, Descriptor, Geometry, Granule, Granule4K, Granule64K, Layout, LeafSize, Level, PhysAddr,
     Stage1Attributes, VirtAddr,
 };
 
@@ -185,6 +182,47 @@ fn tables_in_tables_become_one_block() {
     }
 }
 
+/// Tables that happen to lie as far apart as what they map are no leaves: each is looked into.
+#[test]
+fn tables_that_lie_like_blocks_are_looked_into() {
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &[map(0, GIB, GIB, LeafSize::single(Level::L2))]);
+    let licence = Licence::break_before_make(&());
+    for number in 0..2 {
+        let mut reserve = Reserve::new();
+        reserve.add(&memory, PhysAddr::new(16 * GIB + number * 2 * MIB));
+        let pages = [Change::SplitToPages { from: range(number * 2 * MIB, 2 * MIB) }];
+        let plan = table.plan(&pages, Some(&licence)).unwrap();
+        let mut gather = plan.gather();
+        plan.with(&mut reserve).unwrap().apply(&mut gather);
+        let _ = gather.finish(&memory);
+    }
+    change(&mut table, &memory, &[read_only(2 * MIB + 5 * PAGE, PAGE)], None);
+    change(&mut table, &memory, &[Change::Collapse { from: range(0, GIB) }], Some(&licence));
+    let found = table.view().translate(VirtAddr::new(2 * MIB + 5 * PAGE)).unwrap();
+    assert_eq!((found.size, found.descriptor.bits() & READ_ONLY), (LeafSize::PAGE, READ_ONLY));
+}
+
+/// What is one group already is not made one again.
+#[test]
+fn a_group_is_folded_once() {
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &[map(0, 4 * GROUP, GIB, LeafSize::LARGEST)]);
+    let fold = [Change::Collapse { from: range(0, 4 * GROUP) }];
+    assert_eq!(change(&mut table, &memory, &fold, Some(&Licence::break_before_make(&()))), (vec![], 0));
+}
+
+/// Leaves of level 0 stand alone: there are no groups of them.
+#[test]
+fn where_there_are_no_groups_leaves_stand_alone() {
+    let memory = Memory::new();
+    let bytes = 1024 * GIB;
+    let setup = [map(0, bytes, bytes, LeafSize::LARGEST)];
+    let table = live::<Granule4K, _>(&memory, (48, Layout::Lpa2), KERNEL, &setup);
+    let found: Vec<(u64, bool)> = leaves(&table).iter().map(|leaf| (leaf.1, leaf.2.is_contiguous())).collect();
+    assert_eq!(found, [(bytes / 2, false); 2]);
+}
+
 /// A root that is one group.
 #[test]
 fn a_root_as_large_as_a_group_holds_one() {
@@ -231,16 +269,22 @@ fn a_run_of_pages_ends_where_a_group_begins() {
 /// A group whose dirty state hardware manages no longer is none: the marks of its members may differ.
 #[test]
 fn a_group_that_is_managed_no_longer_is_dissolved() {
-    for (hardware_updates, groups) in
-        [(HardwareUpdates::None, 16), (HardwareUpdates::AccessFlag, 16), (HardwareUpdates::DirtyState, 0)]
-    {
+    let (none, dbm) = (Stage1Attributes::empty(), Stage1Attributes::DBM);
+    for (hardware_updates, clear, groups) in [
+        (HardwareUpdates::None, dbm, 16),
+        (HardwareUpdates::AccessFlag, dbm, 16),
+        (HardwareUpdates::DirtyState, dbm, 0),
+        (HardwareUpdates::DirtyState, dbm | Stage1Attributes::READ_ONLY, 16),
+        (HardwareUpdates::DirtyState, Stage1Attributes::AF, 16),
+        (HardwareUpdates::DirtyState, none, 16),
+    ] {
         let memory = Memory::new();
         let attributes = DATA | Stage1Attributes::DBM | Stage1Attributes::READ_ONLY;
         let (from, largest) = (range(0, GROUP), LeafSize::LARGEST);
         let setup = [Change::Map { from: from.clone(), to: PhysAddr::new(GIB), attributes, largest }];
         let regime = El1 { hardware_updates, ..KERNEL };
         let mut table = live::<Granule4K, _>(&memory, (39, Layout::Bits48), regime, &setup);
-        let protect = Change::Protect { from, set: Stage1Attributes::empty(), clear: Stage1Attributes::DBM };
+        let protect = Change::Protect { from, set: none, clear };
         change(&mut table, &memory, &[protect], Some(&Licence::break_before_make(&())));
         assert_eq!(folded(&table).len(), groups, "{hardware_updates:?}");
     }
@@ -253,10 +297,11 @@ fn check_beyond<G: Granule>(bits: u32, layout: Layout, border: u64) {
     // Aligned as a group, or as a page.
     for before in [group, group / 2, size] {
         let memory = Memory::new();
-        let (from, bytes) = (4 * group, 3 * group);
+        let (from, bytes) = (4 * group, 3 * group + 3 * size);
         let to = border - before;
         let setup = [map(from, bytes, to, LeafSize::group(Level::L3))];
         let table = live::<G, _>(&memory, (bits, layout), KERNEL, &setup);
+        assert_eq!(leaves(&table).len() as u64, bytes / size);
         for offset in (0..bytes).step_by(size as usize) {
             let found = table.view().translate(VirtAddr::new(from + offset)).unwrap();
             assert_eq!(found.output, PhysAddr::new(to + offset), "{offset:#x} of {to:#x}");
@@ -271,89 +316,4 @@ fn check_beyond<G: Granule>(bits: u32, layout: Layout, border: u64) {
 fn pages_beyond_the_bits_of_48_lead_where_they_should() {
     check_beyond::<Granule64K>(48, Layout::Lpa, 1 << 48);
     check_beyond::<Granule4K>(48, Layout::Lpa2, 1 << 50);
-}
-
-/// A platform on which nothing but the tables that it was given is read.
-struct Fenced<'m> {
-    memory: &'m Memory,
-    tables: RefCell<BTreeSet<u64>>,
-}
-
-impl Platform for Fenced<'_> {
-    fn load(&self, slot: Slot) -> Descriptor {
-        let table = slot.address().align_down(PAGE).bits();
-        assert!(self.tables.borrow().contains(&table), "{slot:?} is in no table of the page table");
-        self.memory.load(slot)
-    }
-
-    fn store(&self, slot: Slot, descriptor: Descriptor) {
-        assert!(self.tables.borrow().contains(&slot.address().align_down(PAGE).bits()), "{slot:?} is in no table");
-        self.memory.store(slot, descriptor);
-    }
-
-    fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
-        self.memory.exchange(slot, old, new)
-    }
-
-    fn maintain(&self, operation: Maintenance) {
-        self.memory.maintain(operation);
-    }
-}
-
-impl Fenced<'_> {
-    /// Tables with other memory between them.
-    fn supply(&self, reserve: &mut Reserve, count: usize) {
-        for _ in 0..count {
-            let number = self.tables.borrow().len() as u64;
-            let table = PhysAddr::new((1 << 31) + 2 * PAGE * number);
-            self.tables.borrow_mut().insert(table.bits());
-            reserve.add(self, table);
-        }
-    }
-}
-
-#[test]
-fn nothing_beyond_the_tables_is_read_or_written() {
-    let (to, attributes, largest) = (PhysAddr::new(0), DATA, LeafSize::LARGEST);
-    let (set, clear) = (Stage1Attributes::READ_ONLY, Stage1Attributes::empty());
-    for size in [LeafSize::PAGE, LeafSize::group(Level::L3), LeafSize::single(Level::L2), LeafSize::LARGEST] {
-        for (first, bytes) in
-            [(0, 2 * MIB), (GIB - 4 * MIB, 4 * MIB), (512 * GIB - 2 * MIB, 2 * MIB), (GIB - 5 * PAGE, 5 * PAGE)]
-        {
-            let from = range(first, bytes);
-            let wishes = [
-                Change::Protect { from: from.clone(), set, clear },
-                Change::Age { from: from.clone() },
-                Change::Remap { from: from.clone(), to, attributes, largest },
-                Change::Unmap { from: range(first + bytes - PAGE, PAGE) },
-                map(first, bytes, 0, largest),
-                Change::Hide { from: from.clone() },
-                Change::Show { from: from.clone() },
-                Change::Collapse { from: from.clone() },
-                Change::SplitToPages { from: from.clone() },
-                Change::Collapse { from: from.clone() },
-                Change::Unmap { from: from.clone() },
-                map(first, bytes, 0, LeafSize::PAGE),
-                map(first + bytes - PAGE, PAGE, 0, LeafSize::PAGE),
-            ];
-            let memory = Memory::new();
-            let platform = Fenced { memory: &memory, tables: RefCell::default() };
-            let mut reserve = Reserve::new();
-            platform.supply(&mut reserve, 1);
-            let geometry = Geometry::<Granule4K>::new(39, Layout::Bits48, AddressHalf::Lower).unwrap();
-            let mut table = PageTable::offline(&platform, geometry, KERNEL, &mut reserve).unwrap().publish();
-            let licence = Licence::break_before_make(&());
-            for wish in [map(first, bytes, GIB, size)].iter().chain(&wishes) {
-                let Ok(plan) = table.plan(std::slice::from_ref(wish), Some(&licence)) else { continue };
-                let lacking = plan.tables_needed().saturating_sub(reserve.count());
-                platform.supply(&mut reserve, lacking);
-                let mut gather = plan.gather();
-                plan.with(&mut reserve).unwrap().apply(&mut gather);
-                let mut retired = gather.finish(&platform);
-                while let Some(table) = retired.take(&platform) {
-                    reserve.add(&platform, table);
-                }
-            }
-        }
-    }
 }

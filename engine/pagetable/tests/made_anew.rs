@@ -20,7 +20,8 @@ fn what_leads_elsewhere_is_forgotten_first() {
     for largest in [LeafSize::PAGE, LeafSize::group(Level::L3), LeafSize::single(Level::L2), LeafSize::LARGEST] {
         for (first, count) in [(0, 1), (5, 1), (0, 16), (5, 20), (16, 16), (0, 512), (500, 20)] {
             let memory = Memory::new();
-            let mut table = live_4k(&memory, &[map(0, 64 * MIB, GIB, largest)]);
+            let bytes = if largest == LeafSize::LARGEST { 64 * MIB } else { 4 * MIB };
+            let mut table = live_4k(&memory, &[map(0, bytes, GIB, largest)]);
             let mut walkers = Walkers::of(&table, &memory, Beside::InPlace);
             let from = range(first * PAGE, count * PAGE);
             let remap = [Change::Remap { from, to, attributes, largest: LeafSize::LARGEST }];
@@ -29,13 +30,46 @@ fn what_leads_elsewhere_is_forgotten_first() {
             let (steps, _) = change(&mut table, &memory, &remap, Some(&Licence::break_before_make(&())));
             walkers.follow(&steps);
             walkers.check();
-            for page in [0, first.saturating_sub(1), first, first + count - 1, first + count, 16_383] {
+            for page in [0, first.saturating_sub(1), first, first + count - 1, first + count, bytes / PAGE - 1] {
                 let is_other = (first..first + count).contains(&page);
                 let to = if is_other { 9 * GIB + (page - first) * PAGE } else { GIB + page * PAGE };
                 let found = table.view().translate(VirtAddr::new(page * PAGE)).unwrap();
                 assert_eq!(found.output, PhysAddr::new(to), "{page} of {first} and {count} more, {largest:?}");
             }
         }
+    }
+}
+
+/// A table of which nothing stays is made anew as a whole, and comes free.
+#[test]
+fn a_table_is_made_anew_as_one() {
+    for (to, retired) in [(GIB, 0), (9 * GIB, 1), (9 * GIB + PAGE, 1)] {
+        let memory = Memory::new();
+        let mut table = live_4k(&memory, &[map(0, 2 * MIB, GIB, LeafSize::PAGE)]);
+        let (from, attributes, largest) = (range(0, 2 * MIB), DATA, LeafSize::PAGE);
+        let remap = [Change::Remap { from, to: PhysAddr::new(to), attributes, largest }];
+        let (steps, count) = change(&mut table, &memory, &remap, Some(&Licence::break_before_make(&())));
+        assert_eq!(count, retired, "{to:#x}");
+        assert!(steps.iter().filter(is_maintenance).count() <= 2, "{to:#x}: {steps:?}");
+    }
+}
+
+/// Where a block has nT, or what others left in its low address bits, its pages have their addresses.
+#[test]
+fn what_is_no_attribute_of_a_page_stays_behind() {
+    for bits in [Descriptor::NT, 0] {
+        let memory = Memory::new();
+        let mut table = live_4k(&memory, &[map(0, 2 * MIB, GIB, LeafSize::single(Level::L2))]);
+        let slot = table.view().path(VirtAddr::new(0)).last().unwrap().slot;
+        memory.store(slot, Descriptor::new(memory.load(slot).bits() | bits));
+        change(
+            &mut table,
+            &memory,
+            &[Change::SplitToPages { from: range(0, PAGE) }],
+            Some(&Licence::break_before_make(&())),
+        );
+        let outputs = (0..512).map(|page| table.view().translate(VirtAddr::new(page * PAGE)).unwrap().output);
+        assert!(outputs.eq((0..512).map(|page| PhysAddr::new(GIB + page * PAGE))), "{bits:#x}");
     }
 }
 

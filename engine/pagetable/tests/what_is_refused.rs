@@ -1,0 +1,179 @@
+//! What is refused, by which address, and what is not: holes, parts of groups, ends that are not of pages, tables that are too
+//! wide, kept leaves of which nothing would be left. What is kept changes as what is mapped does.
+
+mod common;
+
+use common::{DATA, GIB, KERNEL, MIB, change, leaves, live, live_4k, map, read_only, unmap};
+use vellum_pagetable::{Change, El1, HardwareUpdates, Memory, PageTable, Platform, Refusal, Reserve};
+use vellum_vmsa::{
+    AddressHalf, Descriptor, Geometry, Granule4K, Layout, LeafSize, PhysAddr, Stage1Attributes, VirtAddr,
+};
+
+const PAGE: u64 = 0x1000;
+
+fn range(from: u64, bytes: u64) -> std::ops::Range<VirtAddr> {
+    VirtAddr::new(from)..VirtAddr::new(from + bytes)
+}
+
+/// An empty range is within no other.
+#[test]
+fn an_empty_change_overlaps_nothing() {
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &[map(0, 8 * PAGE, GIB, LeafSize::PAGE)]);
+    assert!(table.plan(&[read_only(0, 4 * PAGE), unmap(2 * PAGE, 0)], None).is_ok());
+    assert!(table.plan(&[unmap(2 * PAGE, 0), read_only(0, 4 * PAGE)], None).is_ok());
+    let both = [read_only(0, 4 * PAGE), unmap(3 * PAGE, 2 * PAGE)];
+    assert_eq!(table.plan(&both, None).map(drop), Err(Refusal::Overlap(3 * PAGE)));
+}
+
+/// What goes wholly needs no licence; a group that goes in part does, wherever the part begins and ends.
+#[test]
+fn part_of_a_group_does_not_go_without_a_licence() {
+    for (first, count, is_refused) in
+        [(0, 2, true), (5, 43, true), (15, 2, true), (16, 20, true), (47, 1, true), (0, 48, false), (16, 16, false)]
+    {
+        let memory = Memory::new();
+        let mut table = live_4k(&memory, &[map(0, 48 * PAGE, GIB, LeafSize::LARGEST)]);
+        let refusal = table.plan(&[unmap(first * PAGE, count * PAGE)], None).map(drop);
+        assert_eq!(
+            matches!(refusal, Err(Refusal::NeedsLicence(_))),
+            is_refused,
+            "{count} pages from {first}: {refusal:?}"
+        );
+        assert_eq!(refusal.is_ok(), !is_refused);
+    }
+}
+
+/// A reserve may have tables that no TTBR can hold, if another comes first.
+#[test]
+fn one_table_that_fits_is_enough_for_a_root() {
+    let (memory, mut reserve) = (Memory::new(), Reserve::new());
+    reserve.add(&memory, PhysAddr::new(1 << 50));
+    let geometry = Geometry::<Granule4K>::new(39, Layout::Bits48, AddressHalf::Lower).unwrap();
+    let refused = PageTable::offline(&memory, geometry, KERNEL, &mut reserve).map(|table| table.root());
+    assert_eq!(refused, Err(Refusal::OutputTooWide(PhysAddr::new(1 << 50))));
+    reserve.add(&memory, PhysAddr::new(1 << 40));
+    let root = PageTable::offline(&memory, geometry, KERNEL, &mut reserve).map(|table| table.root());
+    assert_eq!(root, Ok(PhysAddr::new(1 << 40)));
+}
+
+/// Each kind of change that is about what is mapped refuses a hole, wherever that is; the others pass.
+#[test]
+fn holes_are_refused_where_something_must_be_mapped() {
+    let none = Stage1Attributes::empty();
+    for hole in [0, 1, 6, 7] {
+        let memory = Memory::new();
+        let mut table = live_4k(&memory, &[map(0, 8 * PAGE, GIB, LeafSize::PAGE)]);
+        change(&mut table, &memory, &[unmap(hole * PAGE, PAGE)], None);
+        let from = || range(0, 8 * PAGE);
+        let refusing = [
+            Change::Protect { from: from(), set: Stage1Attributes::READ_ONLY, clear: none },
+            Change::Hide { from: from() },
+            Change::Show { from: from() },
+            Change::UnmapMapped { from: from() },
+        ];
+        for wish in refusing {
+            let refusal = table.plan(std::slice::from_ref(&wish), None).map(drop);
+            assert_eq!(refusal, Err(Refusal::NotMapped(hole * PAGE)), "{wish:?}");
+        }
+        let passing = [
+            Change::Unmap { from: from() },
+            Change::Age { from: from() },
+            Change::Clean { from: from() },
+            Change::SplitToPages { from: from() },
+            Change::Collapse { from: from() },
+        ];
+        passing.iter().for_each(|wish| assert!(table.plan(std::slice::from_ref(wish), None).is_ok(), "{wish:?}"));
+    }
+}
+
+/// What is no multiple of a page is refused by its address: the start first.
+#[test]
+fn ranges_are_of_whole_pages() {
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &[]);
+    for (start, end, found) in [
+        (1, PAGE, 1),
+        (0, 1, 1),
+        (0, PAGE + 1, PAGE + 1),
+        (7, 9, 7),
+        (2048, PAGE, 2048),
+        (0, 2 * PAGE - 1, 2 * PAGE - 1),
+    ] {
+        let wish = Change::Unmap { from: VirtAddr::new(start)..VirtAddr::new(end) };
+        assert_eq!(table.plan(&[wish], None).map(drop), Err(Refusal::Misaligned(found)), "{start}..{end}");
+    }
+}
+
+/// What is kept changes as what is mapped does, and is shown as it is then: marks of other members are not its own.
+#[test]
+fn what_is_kept_is_protected_too() {
+    let dirty = HardwareUpdates::DirtyState;
+    for (hardware_updates, largest) in
+        [(HardwareUpdates::None, LeafSize::PAGE), (dirty, LeafSize::PAGE), (dirty, LeafSize::LARGEST)]
+    {
+        let memory = Memory::new();
+        let regime = El1 { hardware_updates, ..KERNEL };
+        let attributes = DATA.difference(Stage1Attributes::AF) | Stage1Attributes::DBM | Stage1Attributes::READ_ONLY;
+        let from = range(0, 16 * PAGE);
+        let setup = [Change::Map { from: from.clone(), to: PhysAddr::new(GIB), attributes, largest }];
+        let mut table = live::<Granule4K, _>(&memory, (39, Layout::Bits48), regime, &setup);
+        // Hardware has marked one of them.
+        let slot = table.view().path(VirtAddr::new(5 * PAGE)).last().unwrap().slot;
+        memory.store(slot, Descriptor::new(memory.load(slot).bits() | Stage1Attributes::AF.bits()));
+        let before = leaves(&table);
+        change(&mut table, &memory, &[Change::Hide { from: from.clone() }], None);
+        assert_eq!(leaves(&table), []);
+        change(&mut table, &memory, &[Change::Show { from: from.clone() }], None);
+        assert_eq!(leaves(&table), before);
+        change(&mut table, &memory, &[Change::Hide { from: from.clone() }], None);
+        let set = Stage1Attributes::from_bits_retain(1 << 55);
+        change(
+            &mut table,
+            &memory,
+            &[Change::Protect { from: from.clone(), set, clear: Stage1Attributes::empty() }],
+            None,
+        );
+        change(&mut table, &memory, &[Change::Show { from }], None);
+        let after = leaves(&table);
+        assert!(after.len() == 16 && after.iter().all(|leaf| leaf.2.bits() & 1 << 55 != 0), "{hardware_updates:?}");
+    }
+}
+
+/// Of a kept group that is dissolved no member may have no bit left.
+#[test]
+fn a_kept_group_loses_no_member() {
+    let memory = Memory::new();
+    let from = range(0, 32 * MIB);
+    let (to, attributes, largest) = (PhysAddr::new(0), Stage1Attributes::AF, LeafSize::LARGEST);
+    let mut table = live_4k(&memory, &[Change::Map { from: from.clone(), to, attributes, largest }]);
+    change(&mut table, &memory, &[Change::Hide { from: from.clone() }], None);
+    change(&mut table, &memory, &[Change::Age { from }], None);
+    for wish in [
+        unmap(2 * MIB, 2 * MIB),
+        Change::Split { at: VirtAddr::new(4 * MIB) },
+        Change::Show { from: range(30 * MIB, 2 * MIB) },
+    ] {
+        let refusal = table.plan(std::slice::from_ref(&wish), None).map(drop);
+        assert_eq!(refusal, Err(Refusal::NotKeepable(0)), "{wish:?}");
+    }
+}
+
+/// A list of tables is looked through for one that no descriptor can lead to, as far as the plan needs.
+#[test]
+fn no_table_that_is_needed_is_too_wide() {
+    for (wide, is_refused) in [(0, false), (1, true), (2, true)] {
+        let memory = Memory::new();
+        let mut table = live_4k(&memory, &[]);
+        // The last that is added is the first that is taken.
+        let mut reserve = Reserve::new();
+        for number in 0..3 {
+            reserve.add(&memory, PhysAddr::new(if number == wide { 1 << 50 } else { (3 + number) << 40 }));
+        }
+        let wish = [map(0, PAGE, GIB, LeafSize::PAGE)];
+        let plan = table.plan(&wish, None).unwrap();
+        assert_eq!(plan.tables_needed(), 2);
+        let refusal = plan.with(&mut reserve).map(drop);
+        assert_eq!(refusal, if is_refused { Err(Refusal::OutputTooWide(PhysAddr::new(1 << 50))) } else { Ok(()) });
+    }
+}
