@@ -4,6 +4,7 @@ use core::slice;
 
 use common::supply::ChangeError;
 use hardware::cache;
+use hardware::el2::probe;
 use hardware::lock::Lock;
 use kerncore::devicetree::{self, CopyError, Edits, MachineDescription};
 use kerncore::range::PhysicalRange;
@@ -36,13 +37,16 @@ pub(crate) fn find(options: &Options) -> Result<PhysicalRange, NotStarted> {
     let failed = |error| NotStarted::Tables("the monitor's map", error);
     let page = pages(start.bits()..start.bits() + HEADER_BYTES as u64);
     map::add(page.clone(), map::READ_ONLY).map_err(failed)?;
-    // SAFETY: just mapped, of RAM if it is what it is said to be: where nothing is, the exception is reported. Nothing
-    // writes it meanwhile.
-    let header = unsafe { (start.bits() as *const [u8; HEADER_BYTES]).read() };
+    // SAFETY: just mapped, and memory if it is what it is said to be. A person who names a device has it read.
+    let words: [Option<u64>; HEADER_BYTES / 8] =
+        core::array::from_fn(|word| unsafe { probe::read(start.bits() + 8 * word as u64) });
     // SAFETY: the header was copied.
     unsafe { map::remove(page) }.map_err(failed)?;
-    let number = |at: usize| u64::from_le_bytes(core::array::from_fn(|byte| header[at + byte]));
-    if header[MAGIC..MAGIC + 4] != *b"ARM\x64" {
+    if words.contains(&None) {
+        return Err(NotStarted::Image("nothing is there, expected an arm64 Image", start));
+    }
+    let number = |at: usize| words[at / 8].unwrap_or_default();
+    if number(MAGIC) as u32 != u32::from_le_bytes(*b"ARM\x64") {
         return Err(NotStarted::Image("no arm64 Image is there", start));
     }
     if number(TEXT_OFFSET) != 0 {

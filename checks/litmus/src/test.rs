@@ -76,6 +76,7 @@ impl Test {
         let features = Features { ets: profile.ets, lpa2: false, lpa: false, ..Features::full(profile.bbm) };
         let mut machine = Machine::new(&vec![features; self.threads.len()]);
         machine.settle_stores();
+        machine.stop_walks_at_el2();
         for (word, value) in &self.memory {
             machine.store(0, *word, *value);
         }
@@ -87,6 +88,7 @@ impl Test {
                 machine.barrier(cpu, Barrier::Isb);
             }
             machine.enter(cpu, thread.level);
+            machine.barrier(cpu, Barrier::DSB_SY);
         }
         machine.take_findings();
         machine

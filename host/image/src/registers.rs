@@ -127,8 +127,11 @@ impl Registers {
     pub fn roots(&self, origin: &Origin) -> Roots {
         let mut found = Roots::default();
         let hcr = self.get("HCR_EL2").unwrap_or(0);
-        self.both_halves(1, origin, &mut found);
-        if is!(HCR_EL2.E2H, hcr) {
+        let is_host = is!(HCR_EL2.E2H, hcr);
+        if !(is_host && self.names_of_el1_give_el2()) {
+            self.both_halves(1, origin, &mut found);
+        }
+        if is_host {
             self.both_halves(2, origin, &mut found);
         } else {
             self.el2(origin, &mut found);
@@ -137,6 +140,17 @@ impl Registers {
             self.stage2(hcr, origin, &mut found);
         }
         found
+    }
+
+    /// With HCR_EL2.E2H the names of EL1 mean EL2's registers at EL2, and some stubs (QEMU 11's) read them so.
+    fn names_of_el1_give_el2(&self) -> bool {
+        let pairs = [
+            ("TCR_EL1", "TCR_EL2"),
+            ("TTBR0_EL1", "TTBR0_EL2"),
+            ("TTBR1_EL1", "TTBR1_EL2"),
+            ("SCTLR_EL1", "SCTLR_EL2"),
+        ];
+        pairs.into_iter().all(|(one, other)| self.get(one).is_some() && self.get(one) == self.get(other))
     }
 
     /// The two halves of EL1&0, or of EL2&0, whose TCR_EL2 then has the same fields.

@@ -11,8 +11,8 @@ use crate::syndrome::{Fault, FaultKind};
 use crate::tlb::beneath::{flat, join};
 use crate::tlb::entry::{Body, Entry, SpaceId, bytes};
 use crate::tlb::holders::GLOBAL;
-use crate::tlb::may::Space;
 use crate::tlb::reach::leaf_entry;
+use crate::tlb::space::Space;
 
 /// Where a walk is.
 #[derive(Clone, Copy)]
@@ -29,7 +29,7 @@ impl Concrete {
     pub(super) fn walk(&mut self, cpu: u8, address: u64) -> Result<Cached, Fault> {
         let fault = Fault::stage1(FaultKind::Translation, 0);
         let (space, asid) = self.pick_context(cpu, address).ok_or(fault)?;
-        if crate::tlb::reach::is_flat(&self.machine.may().space(space).space) {
+        if crate::tlb::space::is_flat(&self.machine.may().space(space).space) {
             return self.walk_flat(cpu, space, address);
         }
         self.walk_in(cpu, space, asid, address)

@@ -11,9 +11,9 @@ use crate::registers::{Ets, HCR_E2H, HCR_VM, Register, Registers, SCTLR_M};
 use crate::rules::compatible;
 use crate::syndrome::{AccessKind, Fault, FaultKind};
 use crate::tlb::entry::Entry;
+use crate::tlb::found::{Found, Seen};
 use crate::tlb::holders::{GLOBAL, Holders};
 use crate::tlb::question::{Only, Question};
-use crate::tlb::reach::{Found, Seen};
 use crate::walker::combined::needed;
 
 /// One possible answer.

@@ -1,15 +1,16 @@
 //! Barriers: a DSB finishes its CPU's stores and completes its CPU's TLBIs, an ISB takes the last doubt from the CPU
 //! itself. (DDI 0487, D8.17: RPSMWS, RYNJCP, RBLDZX; D8.2.6: RSPVBD)
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::Machine;
 use crate::barrier::{Accesses, Barrier, Domain};
 use crate::context::Regime;
 use crate::tlb::entry::Entry;
+use crate::tlb::holders::Held;
 use crate::tlb::holders::{Cpus, GLOBAL, Holders};
 use crate::tlb::stale::{Lost, Mark, Origin};
-use crate::tlb::update::Held;
 use crate::tlbi::Selector;
 
 impl Machine {
@@ -41,6 +42,9 @@ impl Machine {
                 };
                 it.behind = it.behind.max(until);
                 self.may.finish_settled(cpu, self.event, until);
+                if accesses != Accesses::Stores {
+                    self.finish_walks(cpu);
+                }
             }
         }
     }
@@ -95,7 +99,7 @@ impl Machine {
             };
             let lost = self.may.stale.complete(&entry, cpu, is_done, keeps);
             if !lost.is_empty() {
-                self.may.forget_answers_of_entry(&entry);
+                self.may.forget_entry(&entry);
             }
             if !lost.is_empty() && !before.is_empty() {
                 self.lose_beyond(cpu, before, &lost, is_dsb);
@@ -156,12 +160,11 @@ fn spared(entry: &Entry, holders: &Holders, lost: &[Lost], waits: Cpus) -> Holde
         selected
     };
     let selected: Vec<Holders> = lost.iter().map(both).collect();
+    let asids: BTreeSet<u32> = lost.iter().flat_map(|it| it.holders.iter()).map(|(asid, _)| asid).collect();
     let mut spared = Holders::none();
     for (key, cpus) in holders.iter() {
         let (mut gone, mut left) = (0, 0);
-        let leads_here = |asid: u32| key == GLOBAL || asid == GLOBAL || asid == key;
-        for asid in lost.iter().flat_map(|it| it.holders.iter()).map(|(asid, _)| asid).filter(|asid| leads_here(*asid))
-        {
+        for asid in asids.iter().copied().filter(|asid| key == GLOBAL || *asid == GLOBAL || *asid == key) {
             let (mut ways, mut covered) = (0, 0);
             for (Lost { holders: of, .. }, selected) in lost.iter().zip(&selected) {
                 ways |= of.exactly(asid);

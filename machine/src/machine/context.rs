@@ -3,13 +3,13 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::Machine;
-use crate::context::{contexts, current_vmid};
+use super::{Cpu, Machine};
+use crate::context::{Regime, contexts, current_vmid};
 use crate::event::Level;
 use crate::registers::{Register, Registers};
 use crate::tlb::entry::SpaceId;
 use crate::tlb::holders::{Cpus, GLOBAL, Holders};
-use crate::tlb::may::Space;
+use crate::tlb::space::Space;
 
 impl Machine {
     /// MSR: from now on walks may use either value, until a context synchronization event.
@@ -24,6 +24,18 @@ impl Machine {
         self.event += 1;
         self.cpus[cpu as usize].level = level;
         self.synchronize(cpu);
+        if level != Level::El2 && core::mem::take(&mut self.cpus[cpu as usize].is_above) {
+            self.relive(cpu);
+        }
+    }
+
+    /// A DSB that waits for loads, those of walks among them.
+    pub(super) fn finish_walks(&mut self, cpu: u8) {
+        let it = &mut self.cpus[cpu as usize];
+        if self.stops_walks && it.level == Level::El2 && !it.is_above {
+            it.is_above = true;
+            self.relive(cpu);
+        }
     }
 
     /// A context synchronization event on `cpu`.
@@ -75,10 +87,11 @@ impl Machine {
 
     /// Reads off which page tables `cpu` may walk, and tells the may-TLB what changed.
     fn relive(&mut self, cpu: u8) {
-        let features = self.cpus[cpu as usize].features;
+        let Cpu { features, is_above, .. } = self.cpus[cpu as usize];
         let mut now = BTreeSet::new();
         for registers in self.possible_registers(cpu) {
-            for context in contexts(&registers, &features) {
+            let walked = contexts(&registers, &features);
+            for context in walked.filter(|it| !is_above || it.stage1.tag.regime != Regime::El10) {
                 let space = self.may.intern(Space::One(context.stage1));
                 let asid = if context.stage1.has_el0() { u32::from(context.asid) } else { GLOBAL };
                 now.insert((space, asid, context.is_common));

@@ -134,14 +134,15 @@ impl Machine {
         // Only what comes before the TLBI.
         let until = self.cpus[cpu as usize].behind.max(moment);
         let is_before = |settled: Option<u64>| settled.is_some_and(|settled| settled <= until);
-        let late = self.may.visible.settles.then(|| self.late()).into_iter().flatten();
-        let late = late.filter(|(_, settled, _)| is_before(Some(*settled))).map(|(word, ..)| word);
-        let old = self.may.visible.words().filter(|(_, old)| old.iter().any(|it| is_before(it.settled)));
-        let unseen: BTreeSet<u64> =
-            late.chain(old.map(|(word, _)| word)).filter(|it| self.sweeps(selector, *it)).collect();
-        let unset = self.may.unset.iter().filter(|(word, _)| passed_by == 0 && self.sweeps(selector, **word));
-        let unset = unset.filter(|(word, _)| self.may.sweeps_unset(**word, selector));
-        let unset: Vec<u64> = unset.map(|(word, _)| *word).collect();
+        let mut unseen = BTreeSet::new();
+        if self.may.visible.settles {
+            let late = self.late().filter(|(_, settled, _)| is_before(Some(*settled))).map(|(word, ..)| word);
+            let old = self.may.visible.words().filter(|(_, old)| old.iter().any(|it| is_before(it.settled)));
+            unseen = late.chain(old.map(|(word, _)| word)).filter(|it| self.sweeps(selector, *it)).collect();
+        }
+        let is_swept = |word: &u64| self.sweeps(selector, *word) && self.may.sweeps_unset(*word, selector);
+        let mut unset = if passed_by == 0 { self.may.unset_near(selector) } else { Vec::new() };
+        unset.retain(is_swept);
         let (selector, walkers) = (*selector, !passed_by);
         let sweep = |word, ends_unset| Sweep { issuer: cpu, selector, walkers, word, until, ends_unset };
         self.may.sweeps.extend(unseen.into_iter().map(|word| sweep(word, false)));

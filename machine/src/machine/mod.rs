@@ -25,7 +25,8 @@ use crate::seed::Digest;
 use crate::tlb::entry::{Entry, SpaceId};
 use crate::tlb::holders::Cpus;
 use crate::tlb::late::Late;
-use crate::tlb::may::{May, Space};
+use crate::tlb::may::May;
+use crate::tlb::space::Space;
 
 /// A CPU of the machine.
 #[derive(Clone, Debug)]
@@ -51,6 +52,8 @@ pub struct Cpu {
     pub(crate) needs: Vec<(u64, u64)>,
     /// A conflict abort that is not resolved yet.
     pub(crate) conflict: bool,
+    /// At EL2, and walks of EL1&0 that were begun before are over.
+    pub(crate) is_above: bool,
 }
 
 impl Cpu {
@@ -92,6 +95,8 @@ pub struct Machine {
     is_linting: bool,
     /// Report frames that are given away while they are linked.
     is_strict: bool,
+    /// At EL2 no walk of EL1&0 is begun.
+    stops_walks: bool,
 }
 
 impl Machine {
@@ -111,6 +116,7 @@ impl Machine {
             open_tlbis: 0,
             needs: Vec::new(),
             conflict: false,
+            is_above: false,
         };
         Self {
             may: May::default(),
@@ -119,6 +125,7 @@ impl Machine {
             findings: Vec::new(),
             is_linting: false,
             is_strict: false,
+            stops_walks: false,
         }
     }
 
@@ -134,6 +141,17 @@ impl Machine {
     /// default, software must have the DSB of the CPU that stored (RSPVBD), which is what the rules are to hold it to.
     pub fn settle_stores(&mut self) {
         self.may.visible.settles = true;
+    }
+
+    /// A CPU at EL2 begins no walk of EL1&0, and behind a DSB there those it had begun are over. (RNRJPP, RLFHQG, IQVPYJ) By
+    /// default such a CPU may walk on, so that what it stores wrongly is found at the store, and not when it returns.
+    pub fn stop_walks_at_el2(&mut self) {
+        self.stops_walks = true;
+    }
+
+    /// Computes every answer afresh, from what is written and what TLBs may have kept: slower, and the same.
+    pub fn remember_nothing(&mut self) {
+        self.may.remember_nothing();
     }
 
     /// Also reports work that was not needed.
@@ -284,7 +302,7 @@ impl Machine {
             its.for_each(|(_, settled)| (*settled <= sweep.until).hash(&mut state));
         }
         for cpu in &self.cpus {
-            (cpu.registers, &cpu.written, cpu.level, &cpu.needs, cpu.conflict).hash(&mut state);
+            (cpu.registers, &cpu.written, cpu.level, &cpu.needs, cpu.conflict, cpu.is_above).hash(&mut state);
             for moment in [cpu.behind, cpu.loaded, cpu.stored] {
                 settled.iter().for_each(|(_, settled)| (*settled <= moment).hash(&mut state));
             }

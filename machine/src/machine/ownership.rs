@@ -6,9 +6,9 @@ use crate::attributes::Permissions;
 use crate::context::{Regime, Tag};
 use crate::finding::{Finding, Rule};
 use crate::tlb::entry::{Entry, SpaceId};
+use crate::tlb::found::Found;
 use crate::tlb::holders::Holders;
 use crate::tlb::question::Question;
-use crate::tlb::reach::Found;
 
 impl Machine {
     /// `asid` gets another owner: nothing tagged with it may be left.

@@ -8,10 +8,10 @@ use super::Machine;
 use crate::context::Tag;
 use crate::event::Owned;
 use crate::tlb::entry::Entry;
+use crate::tlb::found::{Found, Seen};
+use crate::tlb::holders::Held;
 use crate::tlb::holders::{GLOBAL, Holders};
 use crate::tlb::question::{Only, Question};
-use crate::tlb::reach::{Found, Seen};
-use crate::tlb::update::Held;
 
 /// Memory that is given away.
 #[derive(Clone, Copy)]
@@ -147,7 +147,7 @@ impl Machine {
         let is_within = |root: u64| root >= freed.first && root <= freed.last;
         self.may
             .spaces()
-            .any(|(_, it)| !it.live.is_empty() && is_within(it.space.root()) && !crate::tlb::reach::is_flat(&it.space))
+            .any(|(_, it)| !it.live.is_empty() && is_within(it.space.root()) && !crate::tlb::space::is_flat(&it.space))
     }
 }
 

@@ -9,9 +9,9 @@ use super::overlap::Side;
 use crate::context::{Regime, Tag};
 use crate::machine::Machine;
 use crate::tlb::entry::{Entry, SpaceId};
+use crate::tlb::found::Found;
 use crate::tlb::holders::Holders;
 use crate::tlb::question::{Question, Through};
-use crate::tlb::reach::Found;
 
 /// Stale entries of one page table, and the addresses from the first of them to the last, with no gap between.
 struct Group {

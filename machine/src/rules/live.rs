@@ -5,10 +5,10 @@ use crate::descriptor::{ACCESS_FLAG, DIRTY_MODIFIER, Descriptor, Hierarchy, READ
 use crate::finding::{Finding, Missing, Rule};
 use crate::machine::Machine;
 use crate::tlb::entry::SpaceId;
+use crate::tlb::found::Found;
 use crate::tlb::holders::Holders;
-use crate::tlb::may::Space;
 use crate::tlb::question::Question;
-use crate::tlb::reach::Found;
+use crate::tlb::space::Space;
 
 impl Machine {
     /// V5: hardware may be setting the access flag or the dirty state of what `cpu` is about to store over. (IGXGZY)

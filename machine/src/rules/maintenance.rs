@@ -8,8 +8,8 @@ use crate::context::{Regime, Tag};
 use crate::finding::{Finding, Lint, Missing, Rule};
 use crate::machine::{Effect, Machine};
 use crate::tlb::entry::Entry;
+use crate::tlb::found::Found;
 use crate::tlb::question::Question;
-use crate::tlb::reach::Found;
 use crate::tlb::stale::{NearMiss, Record};
 use crate::tlbi::{Flaw, Miss, Operation, Scope, Selector, What};
 

@@ -11,9 +11,9 @@ use crate::finding::{Finding, Missing, Reason, Rule};
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::tlb::entry::{Entry, SpaceId};
+use crate::tlb::found::Found;
 use crate::tlb::holders::{Cpus, Holders};
 use crate::tlb::question::{Question, Through};
-use crate::tlb::reach::Found;
 
 /// One side of a comparison.
 pub(super) struct Side {

@@ -2,16 +2,15 @@
 //! A stale stage-2 entry serves both, which is why stage 2 must be invalidated before stage 1 and not after.
 //! (DDI 0487, D8.17.5: order of stage-2 and stage-1 invalidation)
 
-use super::answers::Way;
 use super::entry::{Body, Entry, Second, SpaceId};
-use super::may::{May, SpaceState};
+use super::found::{Found, Route, Seen, Sink};
+use super::may::May;
 use super::question::{Question, Through};
-use super::reach::{Found, Route, Seen};
+use super::remembered::Way;
+use super::space::SpaceState;
 use crate::attributes::Permissions;
 use crate::context::{Regime, Stage1, Stage2, Tag};
 use crate::descriptor::stage2::combine;
-
-type Sink<'s> = &'s mut dyn FnMut(&Seen<'_>);
 
 impl May {
     /// Each place that stage 2 has for intermediate `address`, and the way there.

@@ -4,11 +4,16 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::hash::{Hash, Hasher};
 
+use super::entry::Entry;
+
 /// A set of CPUs, one bit each.
 pub type Cpus = u64;
 
 /// Stands for every ASID: the key of global entries.
 pub const GLOBAL: u32 = 0x1_0000;
+
+/// An entry and whoever could hold it.
+pub(crate) type Held = (Entry, Holders);
 
 /// Nearly every set has no more pairs than this, and needs no allocation.
 const FEW: usize = 2;

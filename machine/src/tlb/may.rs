@@ -8,107 +8,18 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use super::answers::Answers;
 use super::entry::{Entry, SpaceId};
+use super::found::{Found, Route, Seen};
 use super::holders::{Cpus, Holders};
-use super::index::Index;
 use super::late::{LateFaults, Sweep, Unset};
-use super::outputs::Outputs;
-use super::passed::Passed;
-use super::paths::Paths;
-use super::question::Question;
-use super::reach::{Found, Route, Seen};
-use super::stale::{Mark, Stale};
+use super::places::Index;
+use super::question::{Question, Through};
+use super::remembered::Remembered;
+use super::space::{Kept, Space, SpaceState};
+use super::stale::Stale;
 use super::visible::Visible;
-use crate::context::{Regime, Stage1, Stage2, Tag};
-use crate::geometry::Geometry;
+use crate::context::Tag;
 use crate::memory::Memory;
-
-/// A page table with everything that decides how it is walked, except the ASID.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Space {
-    /// Stage 1.
-    One(Stage1),
-    /// Stage 2.
-    Two(Stage2),
-}
-
-impl Space {
-    /// Regime and VMID of its entries.
-    pub const fn tag(&self) -> Tag {
-        match self {
-            Self::One(stage1) => stage1.tag,
-            Self::Two(stage2) => Tag::stage2(stage2.vmid),
-        }
-    }
-
-    /// Its shape.
-    pub const fn geometry(&self) -> &Geometry {
-        match self {
-            Self::One(stage1) => &stage1.geometry,
-            Self::Two(stage2) => &stage2.geometry,
-        }
-    }
-
-    /// Address of its root.
-    pub const fn root(&self) -> u64 {
-        match self {
-            Self::One(stage1) => stage1.root,
-            Self::Two(stage2) => stage2.root,
-        }
-    }
-
-    /// Lowest and highest input address.
-    pub const fn bounds(&self) -> (u64, u64) {
-        match self {
-            Self::One(stage1) => stage1.bounds(),
-            Self::Two(stage2) => (0, stage2.geometry.input_mask()),
-        }
-    }
-
-    /// The stage 2 beneath a stage 1.
-    pub const fn stage2(&self) -> Option<&Stage2> {
-        match self {
-            Self::One(stage1) => stage1.stage2.as_ref(),
-            Self::Two(_) => None,
-        }
-    }
-
-    /// True when its walks are tagged with an ASID.
-    pub const fn has_asid(&self) -> bool {
-        matches!(self.tag().regime, Regime::El10 | Regime::El20)
-    }
-}
-
-/// Contexts that CPUs left, and the TLBIs that will end what they may have kept.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Kept {
-    pub(crate) holders: Holders,
-    pub(crate) marks: Vec<Mark>,
-    pub(crate) passed: Passed,
-}
-
-/// A page table and who uses it.
-#[derive(Clone, Debug)]
-pub(crate) struct SpaceState {
-    pub(crate) space: Space,
-    pub(crate) beneath: Option<SpaceId>,
-    /// CPUs whose walkers may start from its root, by ASID.
-    pub(crate) live: Holders,
-    /// CPUs that may hold entries from when it was live. The key `GLOBAL` stands for global entries alone.
-    pub(crate) kept: Kept,
-    /// For (word, value): holders of `kept` that had left before the value was stored.
-    pub(crate) hidden: BTreeMap<(u64, u64), Holders>,
-    pub(crate) has_global: bool,
-    /// Beneath a stage 2: the intermediate pages where its tables begin.
-    pub(crate) tables: BTreeSet<u64>,
-}
-
-impl SpaceState {
-    pub(crate) fn is_used(&self) -> bool {
-        !self.live.is_empty() || !self.kept.holders.is_empty()
-    }
-}
 
 /// The memory, what walkers see of it, and what TLBs may hold.
 #[derive(Clone, Debug, Default)]
@@ -118,9 +29,7 @@ pub struct May {
     spaces: Vec<SpaceState>,
     pub(crate) stale: Stale,
     pub(crate) index: Index,
-    pub(super) answers: Answers,
-    pub(super) paths: Paths,
-    pub(super) outputs: Outputs,
+    pub(super) remembered: Remembered,
     /// Per CPU: stores since its last barrier that orders stores, with what they replaced.
     pub(crate) loose: BTreeMap<(u8, u64), u64>,
     /// Per CPU: stores to memory that is no table yet, ordered but not finished by its DSB, and whose walkers may not see
@@ -130,11 +39,18 @@ pub struct May {
     pub(crate) sweeps: Vec<Sweep>,
     /// By word.
     pub(crate) unset: BTreeMap<u64, Unset>,
+    /// Where these words are or were descriptors: page table, level, first input address, word.
+    pub(super) unset_places: BTreeSet<(SpaceId, i8, u64, u64)>,
     /// A table that a page table uses at too many places: nothing is walked any more.
     pub(crate) overrun: Option<u64>,
 }
 
 impl May {
+    /// From now on every answer is computed afresh.
+    pub(crate) fn remember_nothing(&mut self) {
+        self.remembered = Remembered::nothing();
+    }
+
     /// Memory as it is now.
     pub fn memory(&self) -> &Memory {
         &self.memory
@@ -197,8 +113,7 @@ impl May {
             if entry.overlaps(question.first, question.last) {
                 let mut route = Route::from(record.holders.cpus());
                 route.is_current = false;
-                route.is_through =
-                    matches!(question.through, Some(super::question::Through::Record(it)) if it == *entry);
+                route.is_through = matches!(question.through, Some(Through::Record(it)) if it == *entry);
                 let found = Found::Entry { entry: *entry, is_untranslated: false };
                 sink(&Seen { found, word: u64::MAX, is_old: false, route: &route }, &record.holders);
             }
@@ -206,7 +121,8 @@ impl May {
     }
 
     /// Like [`Self::each_seen`], without the entries that are stale themselves.
-    pub(crate) fn each_reached(&self, tag: Tag, question: &Question, sink: &mut dyn FnMut(&Seen<'_>, &Holders)) {
+    pub(crate) fn each_reached(&self, tag: Tag, asked: &Question, sink: &mut dyn FnMut(&Seen<'_>, &Holders)) {
+        let question = &if self.remembered.is_off() { asked.naive() } else { *asked };
         for (id, state) in self.spaces() {
             let is_asked = state.space.tag() == tag && state.is_used() && question.is_about(id);
             if !is_asked || question.near.is_some_and(|it| !self.may_meet(it, id)) {
@@ -215,7 +131,7 @@ impl May {
             let walkers = state.live.cpus() | state.kept.holders.cpus();
             self.reach_root(id, walkers, question, &mut |seen| {
                 let holders = match &seen.found {
-                    _ if !question.takes(seen) => return,
+                    _ if !asked.takes(seen) => return,
                     Found::Entry { entry, .. } => Self::root_holders(state, entry, seen.route),
                     Found::Fault { .. } => restricted(&state.live, seen.route.walkers),
                 };
@@ -228,7 +144,7 @@ impl May {
             if question.is_about(kept.space) {
                 self.reach_kept(kept, record.holders.cpus(), question, &mut |seen| {
                     let holders = match &seen.found {
-                        _ if !question.takes(seen) => return,
+                        _ if !asked.takes(seen) => return,
                         Found::Entry { entry, .. } => Self::tagged(entry, &record.holders, seen.route.walkers),
                         Found::Fault { .. } => restricted(&record.holders, seen.route.walkers),
                     };
@@ -262,20 +178,22 @@ impl May {
 
     /// Who may walk to `entry` now, or could when it left.
     pub(crate) fn reachable_holders(&self, entry: &Entry) -> Holders {
-        let question = Question::of(entry);
-        let holders = self.holders_by(entry, &question);
-        debug_assert!(holders == self.holders_by(entry, &question.naive()), "whoever may walk to {entry} is found");
-        holders
+        self.agreed(&Question::of(entry), |question| {
+            let mut holders = Holders::none();
+            self.each_reached(entry.tag, question, &mut |seen, who| {
+                if seen.is(entry) {
+                    holders.merge(who);
+                }
+            });
+            holders
+        })
     }
 
-    fn holders_by(&self, entry: &Entry, question: &Question) -> Holders {
-        let mut holders = Holders::none();
-        self.each_reached(entry.tag, question, &mut |seen, who| {
-            if seen.is(entry) {
-                holders.merge(who);
-            }
-        });
-        holders
+    /// What `ask` finds by `question`; debug builds ask by its plainest form too.
+    pub(super) fn agreed<T: PartialEq>(&self, question: &Question, ask: impl Fn(&Question) -> T) -> T {
+        let found = ask(question);
+        debug_assert!(self.remembered.is_off() || found == ask(&question.naive()), "{question:x?} leaves nothing out");
+        found
     }
 }
 

@@ -2,9 +2,11 @@
 //! words of most tables are invalid; they are skipped, for this is where the time of a question goes.
 
 use super::entry::SpaceId;
-use super::may::{May, SpaceState};
+use super::found::{Route, Sink, Start};
+use super::may::May;
 use super::question::Question;
-use super::reach::{Route, Slot, Start, Step, Steps, Taken};
+use super::reach::Slot;
+use super::space::SpaceState;
 use crate::descriptor::{CONTIGUOUS, VALID};
 use crate::memory::Page;
 
@@ -48,14 +50,14 @@ const fn number(word: u64) -> usize {
 }
 
 impl May {
-    /// Every step that walks take at the table at `start`, and none beyond.
-    pub(super) fn each_step(
+    /// Everything that walks find which go on at the table at `start`.
+    pub(super) fn reach_table(
         &self,
         space: SpaceId,
         start: &Start,
         route: &Route,
         question: &Question,
-        steps: Steps<'_>,
+        sink: Sink<'_>,
     ) {
         let state = self.space(space);
         let geometry = state.space.geometry();
@@ -76,9 +78,9 @@ impl May {
             let count = ((0x1000 - (address & 0xfff)) / 8).min(to - index + 1);
             let piece = Piece { space, state, start, index, count, inside: (first, last) };
             if state.beneath.is_none() || start.is_located {
-                self.step_in_piece(&piece, address, route, question, steps);
+                self.step_in_piece(&piece, address, route, question, sink);
             } else {
-                self.step_in_piece_beneath(&piece, address, route, question, steps);
+                self.step_in_piece_beneath(&piece, address, route, question, sink);
             }
             index += count;
         }
@@ -91,23 +93,19 @@ impl May {
         address: u64,
         route: &Route,
         question: &Question,
-        steps: Steps<'_>,
+        sink: Sink<'_>,
     ) {
         self.each_way(piece.state, address, route, question, &mut |place, route| {
-            self.step_in_piece(piece, place, route, question, steps);
+            self.step_in_piece(piece, place, route, question, sink);
         });
         // The descriptor of the address itself is what a fault is about, not the others of its contiguous set.
         let wanted = piece.inside.0;
         if question.wants_faults && wanted >= piece.index && wanted < piece.index + piece.count {
-            self.faults_beneath(piece.state, piece.start.table + wanted * 8, true, route, &mut |seen| {
-                let step = Step::Fault(seen.found, seen.is_old);
-                let (level, word, route) = (piece.start.level, seen.word, seen.route);
-                steps(&Taken { step, level, word, is_inside: true, route });
-            });
+            self.faults_beneath(piece.state, piece.start.table + wanted * 8, true, route, sink);
         }
     }
 
-    fn step_in_piece(&self, piece: &Piece<'_>, address: u64, route: &Route, question: &Question, steps: Steps<'_>) {
+    fn step_in_piece(&self, piece: &Piece<'_>, address: u64, route: &Route, question: &Question, sink: Sink<'_>) {
         let words = self.memory.page(address);
         let border = |index: u64| address + (index.clamp(piece.index, piece.index + piece.count) - piece.index) * 8;
         let (first, end) = (border(piece.inside.0), border(piece.inside.1.saturating_add(1)));
@@ -117,14 +115,14 @@ impl May {
         let has_others = last - address > end - first
             && (words.is_some_and(Page::has_contiguous) || self.visible.next_in(address, last - 8).is_some());
         if !has_others {
-            return self.step_in_part(&part, route, question, steps);
+            return self.step_in_part(&part, route, question, sink);
         }
-        self.step_in_part(&Part { word: address, end: first, is_inside: false, ..part }, route, question, steps);
-        self.step_in_part(&part, route, question, steps);
-        self.step_in_part(&Part { word: end, end: last, is_inside: false, ..part }, route, question, steps);
+        self.step_in_part(&Part { word: address, end: first, is_inside: false, ..part }, route, question, sink);
+        self.step_in_part(&part, route, question, sink);
+        self.step_in_part(&Part { word: end, end: last, is_inside: false, ..part }, route, question, sink);
     }
 
-    fn step_in_part(&self, part: &Part<'_>, route: &Route, question: &Question, steps: Steps<'_>) {
+    fn step_in_part(&self, part: &Part<'_>, route: &Route, question: &Question, sink: Sink<'_>) {
         let Part { piece, is_inside, end, .. } = *part;
         let is_every_asked = is_inside && question.wants_faults;
         let mut word = part.word;
@@ -147,19 +145,19 @@ impl May {
             let index = piece.index + (word - part.address) / 8;
             let slot = Slot { space: piece.space, state: piece.state, start: piece.start, index, word, is_inside };
             if is_every_asked || value & VALID != 0 && (is_inside || value & CONTIGUOUS != 0) {
-                self.step_from(&slot, value, !0, true, route, question, steps);
+                self.step_from(&slot, value, !0, true, route, question, sink);
             }
             if old == Some(word) {
-                self.step_from_old(&slot, value, route, question, steps);
+                self.step_from_old(&slot, value, route, question, sink);
             }
             word += 8;
         }
     }
 
-    fn step_from_old(&self, slot: &Slot<'_>, current: u64, route: &Route, question: &Question, steps: Steps<'_>) {
+    fn step_from_old(&self, slot: &Slot<'_>, current: u64, route: &Route, question: &Question, sink: Sink<'_>) {
         for old in self.visible.old(slot.word) {
             if old.value != current {
-                self.step_from(slot, old.value, old.walkers, false, route, question, steps);
+                self.step_from(slot, old.value, old.walkers, false, route, question, sink);
             }
         }
     }

@@ -2,7 +2,7 @@
 //! that is precise visits a few words; its naive form visits all and must find the same, which debug builds check.
 
 use super::entry::{Entry, SpaceId};
-use super::reach::{Found, Seen};
+use super::found::{Found, Seen};
 
 /// Asks for the entries whose walk used one particular thing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Question {
     pub(crate) is_exact: bool,
     /// Nothing but this.
     pub(crate) only: Option<Only>,
-    /// Each walk and each answer of stage 2 by itself, nothing remembered: what quick answers are held against.
+    /// Each answer of stage 2 computed anew: what quick answers are held against.
     pub(crate) is_naive: bool,
 }
 

@@ -2,102 +2,14 @@
 //! may still show. Nothing of this is stored; it is computed for the addresses that a question is about.
 
 use super::entry::{Body, Entry, SpaceId, bytes};
+use super::found::{Found, Route, Seen, Sink, Start};
 use super::holders::{Cpus, GLOBAL, Holders};
-use super::may::{May, Space, SpaceState};
+use super::may::May;
 use super::question::{Only, Question, Through};
+use super::space::{Space, SpaceState};
 use crate::attributes::Attributes;
-use crate::context::Stage1;
-use crate::descriptor::{CONTIGUOUS, Descriptor, Format, Hierarchy, VALID};
+use crate::descriptor::{CONTIGUOUS, Descriptor, Hierarchy, VALID};
 use crate::syndrome::FaultKind;
-
-/// How far a walk has come.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Route {
-    /// CPUs whose walkers may see every value on the way.
-    pub(crate) walkers: Cpus,
-    /// Holders that left the context before a value on the way was stored.
-    pub(crate) hidden: Holders,
-    pub(crate) is_current: bool,
-    pub(crate) is_through: bool,
-}
-
-impl Route {
-    pub(crate) fn from(walkers: Cpus) -> Self {
-        Self { walkers, hidden: Holders::none(), is_current: true, is_through: false }
-    }
-}
-
-/// One thing that a walk may find.
-pub(crate) struct Seen<'a> {
-    pub(crate) found: Found,
-    /// Physical address of the descriptor.
-    pub(crate) word: u64,
-    /// A fault that comes from an old value of that very descriptor.
-    pub(crate) is_old: bool,
-    pub(crate) route: &'a Route,
-}
-
-impl Seen<'_> {
-    /// True for this entry, where TLBs may hold it.
-    pub(crate) fn is(&self, entry: &Entry) -> bool {
-        matches!(self.found, Found::Entry { entry: other, is_untranslated: false } if other == *entry)
-    }
-}
-
-/// An entry, or the fault that stands in its place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Found {
-    Entry {
-        entry: Entry,
-        /// nT: used, but not cached.
-        is_untranslated: bool,
-    },
-    Fault {
-        kind: FaultKind,
-        level: i8,
-        is_stage2: bool,
-        is_on_walk: bool,
-        intermediate: u64,
-    },
-}
-
-/// A table about to be walked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Start {
-    /// Address of its first entry: intermediate physical beneath a stage 2.
-    pub(crate) table: u64,
-    pub(crate) is_located: bool,
-    pub(crate) level: i8,
-    /// Input address of its first entry.
-    pub(crate) base: u64,
-    pub(crate) hierarchy: Hierarchy,
-}
-
-/// What one descriptor leads to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
-    /// What a walk cache may hold.
-    Table(Entry),
-    /// A leaf of this stage alone, and whether its nT bit keeps it out of the TLBs.
-    Leaf(Entry, bool),
-    /// A fault in their place, and whether it comes from an old value of the very descriptor.
-    Fault(Found, bool),
-    /// Where the walk goes on.
-    Below(Start),
-}
-
-/// A step, and where it was taken.
-pub(super) struct Taken<'a> {
-    pub(super) step: Step,
-    pub(super) level: i8,
-    pub(super) word: u64,
-    /// Its descriptor is one of the addresses asked about, and not only of their contiguous set.
-    pub(super) is_inside: bool,
-    pub(super) route: &'a Route,
-}
-
-pub(super) type Sink<'s> = &'s mut dyn FnMut(&Seen<'_>);
-pub(super) type Steps<'s> = &'s mut dyn FnMut(&Taken<'_>);
 
 impl May {
     /// Everything that walks of `space` from its root find.
@@ -112,40 +24,7 @@ impl May {
         {
             return self.reach_flat(space, stage1, &Route::from(walkers), question, sink);
         }
-        self.reach_from(space, &state.space.start(), &Route::from(walkers), question, sink);
-    }
-
-    /// Everything that walks find which go on at the table at `start`.
-    pub(super) fn reach_table(
-        &self,
-        space: SpaceId,
-        start: &Start,
-        route: &Route,
-        question: &Question,
-        sink: Sink<'_>,
-    ) {
-        self.each_step(space, start, route, question, &mut |taken| self.reach_step(space, taken, question, sink));
-    }
-
-    /// What `question` is told of a step, and everything that lies beyond.
-    pub(super) fn reach_step(&self, space: SpaceId, taken: &Taken<'_>, question: &Question, sink: Sink<'_>) {
-        let Taken { word, route, .. } = *taken;
-        match taken.step {
-            Step::Table(entry) => {
-                let found = Found::Entry { entry, is_untranslated: false };
-                sink(&Seen { found, word, is_old: false, route });
-            }
-            Step::Leaf(entry, _) if !entry.overlaps(question.first, question.last) => {}
-            Step::Leaf(entry, is_untranslated) => {
-                let state = self.space(space);
-                if state.beneath.is_some() {
-                    return self.reach_combined(state, &entry, word, is_untranslated, route, question, sink);
-                }
-                sink(&Seen { found: Found::Entry { entry, is_untranslated }, word, is_old: false, route });
-            }
-            Step::Fault(found, is_old) => sink(&Seen { found, word, is_old, route }),
-            Step::Below(start) => self.reach_table(space, &start, route, question, sink),
-        }
+        self.reach_table(space, &state.space.start(), &Route::from(walkers), question, sink);
     }
 
     /// Everything that walks find which go on from `entry`, a table entry.
@@ -158,10 +37,10 @@ impl May {
         if start.level > question.deepest {
             return;
         }
-        self.reach_from(entry.space, &start, &route, question, sink);
+        self.reach_table(entry.space, &start, &route, question, sink);
     }
 
-    /// The steps from one value of one word.
+    /// What one value of one word leads to.
     #[expect(clippy::too_many_arguments, reason = "one value of one word on one route")]
     pub(super) fn step_from(
         &self,
@@ -171,7 +50,7 @@ impl May {
         is_current: bool,
         route: &Route,
         question: &Question,
-        steps: Steps<'_>,
+        sink: Sink<'_>,
     ) {
         let is_set = value & (CONTIGUOUS | VALID) == CONTIGUOUS | VALID;
         if !slot.is_inside && !is_set || route.walkers & walkers == 0 {
@@ -196,12 +75,12 @@ impl May {
         let own_start = slot.start.base + (slot.index << shift);
         let kind = match format.decode(level, descriptor, slot.start.hierarchy) {
             Descriptor::Table { next, hierarchy } if slot.is_inside => {
-                return self.step_down(slot, own_start, next, hierarchy, descriptor, &route, question, steps);
+                return self.step_down(slot, own_start, next, hierarchy, descriptor, &route, question, sink);
             }
             Descriptor::Leaf { output, attributes, is_untranslated } => {
                 if question.wants(level, slot.word, descriptor) && (slot.is_inside || attributes.is_contiguous) {
                     let entry = leaf_entry(slot.state, slot.space, level, own_start, descriptor, output, attributes);
-                    steps(&slot.taken(Step::Leaf(entry, is_untranslated), &route));
+                    self.step_on_leaf(slot, entry, is_untranslated, &route, question, sink);
                 }
                 return;
             }
@@ -214,7 +93,7 @@ impl May {
             let is_stage2 = matches!(slot.state.space, Space::Two(_));
             let intermediate = if is_stage2 { question.first } else { 0 };
             let found = Found::Fault { kind, level, is_stage2, is_on_walk: false, intermediate };
-            steps(&slot.taken(Step::Fault(found, !is_current), &route));
+            sink(&Seen { found, word: slot.word, is_old: !is_current, route: &route });
         }
     }
 
@@ -229,15 +108,34 @@ impl May {
         descriptor: u64,
         route: &Route,
         question: &Question,
-        steps: Steps<'_>,
+        sink: Sink<'_>,
     ) {
         let below = Start { table: next, is_located: false, level: slot.start.level + 1, base: own_start, hierarchy };
         if question.only != Some(Only::Leaves) && question.wants(slot.start.level, slot.word, descriptor) {
-            self.step_on_table(slot, &below, descriptor, route, question, steps);
+            self.step_on_table(slot, &below, descriptor, route, question, sink);
         }
         if below.level <= question.deepest {
-            steps(&slot.taken(Step::Below(below), route));
+            self.reach_table(slot.space, &below, route, question, sink);
         }
+    }
+
+    /// A leaf; above a stage 2, what that makes of it.
+    fn step_on_leaf(
+        &self,
+        slot: &Slot<'_>,
+        entry: Entry,
+        is_untranslated: bool,
+        route: &Route,
+        question: &Question,
+        sink: Sink<'_>,
+    ) {
+        if !entry.overlaps(question.first, question.last) {
+            return;
+        }
+        if slot.state.beneath.is_some() {
+            return self.reach_combined(slot.state, &entry, slot.word, is_untranslated, route, question, sink);
+        }
+        sink(&Seen { found: Found::Entry { entry, is_untranslated }, word: slot.word, is_old: false, route });
     }
 
     /// The table entry itself. Beneath a stage 2, a walk cache may hold where the next table really is.
@@ -248,7 +146,7 @@ impl May {
         descriptor: u64,
         route: &Route,
         question: &Question,
-        steps: Steps<'_>,
+        sink: Sink<'_>,
     ) {
         let geometry = slot.state.space.geometry();
         let own_log2 = geometry.slot_shift(slot.start.level);
@@ -268,13 +166,15 @@ impl May {
             holes: 0,
             space: slot.space,
         };
-        if slot.state.beneath.is_none() {
-            return steps(&slot.taken(Step::Table(entry), route));
+        let mut see = |next, route: &Route| {
+            entry.body = Body::Table { next, hierarchy };
+            let found = Found::Entry { entry, is_untranslated: false };
+            sink(&Seen { found, word: slot.word, is_old: false, route });
+        };
+        match slot.state.beneath {
+            Some(_) => self.each_way(slot.state, next, route, question, &mut see),
+            None => see(next, route),
         }
-        self.each_way(slot.state, next, route, question, &mut |place, route| {
-            entry.body = Body::Table { next: place, hierarchy };
-            steps(&slot.taken(Step::Table(entry), route));
-        });
     }
 
     /// Whoever may hold what `route` found, walking from the root of `state`.
@@ -314,12 +214,6 @@ pub(super) struct Slot<'a> {
     pub(super) is_inside: bool,
 }
 
-impl Slot<'_> {
-    fn taken<'a>(&self, step: Step, route: &'a Route) -> Taken<'a> {
-        Taken { step, level: self.start.level, word: self.word, is_inside: self.is_inside, route }
-    }
-}
-
 /// The entry of a leaf of `level` for input addresses from `own_start`; with the Contiguous bit, of its whole set.
 pub(crate) fn leaf_entry(
     state: &SpaceState,
@@ -351,24 +245,4 @@ pub(crate) fn leaf_entry(
         holes: 0,
         space,
     }
-}
-
-impl Space {
-    /// The root, about to be walked.
-    pub(super) fn start(&self) -> Start {
-        let (table, level, base) = (self.root(), self.geometry().start_level, self.bounds().0);
-        Start { table, is_located: false, level, base, hierarchy: Hierarchy::default() }
-    }
-
-    pub(crate) const fn format(&self) -> Format<'_> {
-        match self {
-            Self::One(stage1) => Format::Stage1(stage1),
-            Self::Two(stage2) => Format::Stage2(stage2),
-        }
-    }
-}
-
-/// True for a space whose stage 1 is off.
-pub(crate) const fn is_flat(space: &Space) -> bool {
-    matches!(space, Space::One(Stage1 { is_flat: true, .. }))
 }

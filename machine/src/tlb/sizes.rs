@@ -1,65 +1,46 @@
-//! Which sizes the stale entries of one regime have: an address is looked for once in each, and by a walk only in those
-//! that tables have.
+//! Which sizes the stale entries of one regime have: an address is looked for once in each.
 
 use super::entry::Entry;
 
-/// How many entries there are of each size, and how many tables.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Sizes {
-    all: Counts,
-    tables: Counts,
-}
-
-/// By base-2 logarithm of the size.
+/// How many entries there are of each size, and how many tables among them all.
 #[derive(Clone, Debug)]
-struct Counts {
+pub(super) struct Sizes {
     /// Bit n: `counts[n]` is not zero.
     used: u64,
+    /// By base-2 logarithm of the size.
     counts: [u32; 64],
+    tables: u32,
 }
 
-impl Default for Counts {
+impl Default for Sizes {
     fn default() -> Self {
-        Self { used: 0, counts: [0; 64] }
-    }
-}
-
-impl Counts {
-    fn add(&mut self, size: u8) {
-        self.counts[size as usize] += 1;
-        self.used |= 1 << size;
-    }
-
-    fn remove(&mut self, size: u8) {
-        self.counts[size as usize] -= 1;
-        if self.counts[size as usize] == 0 {
-            self.used &= !(1 << size);
-        }
+        Self { used: 0, counts: [0; 64], tables: 0 }
     }
 }
 
 impl Sizes {
     pub(super) fn add(&mut self, entry: &Entry) {
-        self.all.add(entry.span().1);
-        if entry.is_table() {
-            self.tables.add(entry.span().1);
-        }
+        let size = entry.span().1;
+        self.counts[size as usize] += 1;
+        self.used |= 1 << size;
+        self.tables += u32::from(entry.is_table());
     }
 
     pub(super) fn remove(&mut self, entry: &Entry) {
-        self.all.remove(entry.span().1);
-        if entry.is_table() {
-            self.tables.remove(entry.span().1);
+        let size = entry.span().1;
+        self.counts[size as usize] -= 1;
+        if self.counts[size as usize] == 0 {
+            self.used &= !(1 << size);
         }
+        self.tables -= u32::from(entry.is_table());
     }
 
     /// Sizes that there are, as bits.
     pub(super) const fn used(&self) -> u64 {
-        self.all.used
+        self.used
     }
 
-    /// Sizes of tables that there are, as bits.
-    pub(super) const fn used_by_tables(&self) -> u64 {
-        self.tables.used
+    pub(super) const fn has_tables(&self) -> bool {
+        self.tables != 0
     }
 }

@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 
 use super::entry::{Entry, bytes};
 use super::holders::{Cpus, Holders, punch};
-use super::outputs::Spans;
 use super::passed::Passed;
 use super::sizes::Sizes;
+use super::spans::Spans;
 use crate::context::{Regime, Tag};
 use crate::tlbi::{Miss, Operation, Selector};
 
@@ -115,15 +115,13 @@ impl Stale {
 
     /// The tables among them.
     pub(crate) fn tables(&self, tag: Tag, first: u64, last: u64) -> impl Iterator<Item = &(Entry, Record)> {
-        let sizes = if self.count == 0 { 0 } else { self.sizes.get(&tag).map_or(0, Sizes::used_by_tables) };
-        self.overlapping_of(tag, first, last, sizes).filter(|(entry, _)| entry.is_table())
+        let sizes = if self.count == 0 { None } else { self.sizes.get(&tag).filter(|it| it.has_tables()) };
+        self.overlapping_of(tag, first, last, sizes.map_or(0, Sizes::used)).filter(|(entry, _)| entry.is_table())
     }
 
     /// True when walks may go on from one of them.
     pub(crate) fn leads_on(&self) -> bool {
-        self.sizes
-            .iter()
-            .any(|(tag, sizes)| sizes.used_by_tables() != 0 || tag.regime == Regime::Stage2 && sizes.used() != 0)
+        self.sizes.iter().any(|(tag, sizes)| sizes.has_tables() || tag.regime == Regime::Stage2 && sizes.used() != 0)
     }
 
     /// Entries, by their addresses, that may lead to physical `first..=last`, and perhaps others.

@@ -1,22 +1,19 @@
 //! How the may-TLB changes: stores make more reachable; DSBs, TLBIs and context switches end reachability, and what ends
 //! without having been invalidated becomes stale.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::entry::{Entry, SpaceId};
-use super::holders::{Cpus, GLOBAL, Holders};
+use super::found::{Found, Seen};
+use super::holders::{Cpus, GLOBAL, Held, Holders};
 use super::late::Late;
 use super::may::May;
 use super::question::{Only, Question, Through};
-use super::reach::Found;
 use super::stale::{Mark, Origin};
 use super::visible::Lost;
 use crate::context::{Regime, Tag};
 use crate::descriptor::{Hierarchy, VALID};
-
-/// An entry and whoever could hold it.
-pub(crate) type Held = (Entry, Holders);
 
 /// Entries whose end is caused by a TLBI that itself ends them do not become stale: this says which.
 pub(crate) type Spared<'a> = &'a dyn Fn(&Entry, &Holders) -> Holders;
@@ -43,7 +40,7 @@ impl May {
         self.hide_from_kept(word, value);
         self.visible.store(cpu, word, old);
         self.memory.set_word(word, value);
-        self.forget_answers_of_word(word, &[old, value]);
+        self.forget_word(word, &[old, value]);
         for place in self.places_of(word).iter() {
             self.index_value((place.space, place.level, word), value, place.start, Hierarchy::default());
         }
@@ -53,7 +50,7 @@ impl May {
     pub(crate) fn store_by_hardware(&mut self, word: u64, value: u64) {
         self.unset.remove(&word);
         let old = self.memory.set_word(word, value);
-        self.forget_answers_of_word(word, &[old, value]);
+        self.forget_word(word, &[old, value]);
     }
 
     /// Contexts that a CPU has left cannot be walked by it: what is stored now is out of its reach.
@@ -86,65 +83,45 @@ impl May {
                 only: Some(Only::Word(word)),
                 ..Question::about(place.start, place.last)
             };
-            let before = found.len();
-            self.gather_word(word, place.space, &question, &mut found);
-            debug_assert!(before != 0 || self.is_gathered(word, place.space, &question, &found), "{word:#x} is found");
+            let tag = self.space(place.space).space.tag();
+            found.append(&mut self.agreed(&question, |question| {
+                self.gather(tag, question, |seen, entry| {
+                    seen.word == word && (entry.space, entry.level) == (place.space, place.level)
+                })
+            }));
         }
         found
-    }
-
-    fn gather_word(&self, word: u64, space: SpaceId, question: &Question, found: &mut Vec<Held>) {
-        self.each_reached(self.space(space).space.tag(), question, &mut |seen, holders| {
-            if let Found::Entry { entry, is_untranslated: false, .. } = seen.found
-                && seen.word == word
-                && seen.route.is_through
-                && entry.space == space
-            {
-                merge_into(found, entry, holders);
-            }
-        });
-    }
-
-    /// True when the naive question finds the same.
-    fn is_gathered(&self, word: u64, space: SpaceId, question: &Question, found: &[Held]) -> bool {
-        let mut naive = Vec::new();
-        self.gather_word(word, space, &question.naive(), &mut naive);
-        naive.len() == found.len() && naive.iter().all(|held| found.contains(held))
     }
 
     /// Entries of every context above a stage 2 whose walk used the stale stage-2 `record`, and those below a kept table.
     pub(crate) fn entries_beyond(&self, record: &Entry) -> Vec<Held> {
         let through = Some(Through::Record(*record));
         let question = Question { through, is_only_through: true, ..Question::about(0, u64::MAX) };
-        let found = self.gather_beyond(record, &question);
-        debug_assert!(
-            {
-                let naive = self.gather_beyond(record, &question.naive());
-                naive.len() == found.len() && naive.iter().all(|held| found.contains(held))
-            },
-            "all beyond {record} is found"
-        );
-        found
+        self.agreed(&question, |question| {
+            let mut found = Vec::new();
+            if record.is_table() {
+                let question = Question { first: record.own_start, last: record.own_last(), ..*question };
+                found = self.gather(record.tag, &question, |_, _| true);
+            }
+            if record.tag.regime == Regime::Stage2 {
+                found.append(&mut self.gather(Tag::el10(record.tag.vmid), question, |_, _| true));
+            }
+            found
+        })
     }
 
-    fn gather_beyond(&self, record: &Entry, question: &Question) -> Vec<Held> {
-        let mut found = Vec::new();
-        let mut gather = |tag, first, last| {
-            self.each_reached(tag, &Question { first, last, ..*question }, &mut |seen, holders| {
-                if let Found::Entry { entry, is_untranslated: false, .. } = seen.found
-                    && seen.route.is_through
-                {
-                    merge_into(&mut found, entry, holders);
-                }
-            });
-        };
-        if record.is_table() {
-            gather(record.tag, record.own_start, record.own_last());
-        }
-        if record.tag.regime == Regime::Stage2 {
-            gather(Tag::el10(record.tag.vmid), 0, u64::MAX);
-        }
-        found
+    /// The entries that `question` asks for and whose walk used what it names.
+    fn gather(&self, tag: Tag, question: &Question, is_asked: impl Fn(&Seen<'_>, &Entry) -> bool) -> Vec<Held> {
+        let mut found: BTreeMap<Entry, Holders> = BTreeMap::new();
+        self.each_reached(tag, question, &mut |seen, holders| {
+            if let Found::Entry { entry, is_untranslated: false } = seen.found
+                && seen.route.is_through
+                && is_asked(seen, &entry)
+            {
+                found.entry(entry).or_default().merge(holders);
+            }
+        });
+        found.into_iter().collect()
     }
 
     /// Whatever of `before` can no longer be reached becomes stale, except what is spared. Returns what did.
@@ -155,7 +132,7 @@ impl May {
             if !holders.is_empty() {
                 holders.subtract(&spared(&entry, &holders));
                 self.stale.add(entry, &holders, origin);
-                self.forget_answers_of_entry(&entry);
+                self.forget_entry(&entry);
                 lost.push((entry, holders));
             }
         }
@@ -198,7 +175,7 @@ impl May {
             }
         }
         self.visible.hide(word, newest, walkers);
-        self.forget_answers_of_word(word, &values);
+        self.forget_word(word, &values);
         let lost = self.lose(before, origin, &spare_none);
         self.forget_hidden(word);
         lost
@@ -227,7 +204,7 @@ impl May {
         for (word, old) in &words {
             self.loose.remove(&(cpu, *word));
             self.visible.store(cpu, *word, *old);
-            self.forget_answers_of_word(*word, &[*old, self.memory.word(*word)]);
+            self.forget_word(*word, &[*old, self.memory.word(*word)]);
             for place in self.places_of(*word).iter() {
                 self.index_value((place.space, place.level, *word), *old, place.start, Hierarchy::default());
             }
@@ -284,9 +261,8 @@ impl May {
         if !state.hidden.is_empty() {
             state.hidden.values_mut().for_each(|hidden| hidden.subtract(&come));
             state.hidden.retain(|_, hidden| !hidden.is_empty());
-            self.paths.forget_way(space, 0, u64::MAX);
         }
-        self.forget_answers_of_space(space);
+        self.forget_space(space);
         if is_unknown && !come.is_empty() {
             self.index_space(space);
             // Without it, tables of contexts above could not be found.
@@ -331,9 +307,8 @@ impl May {
             state.kept.marks = marks;
             if !state.is_used() && !state.hidden.is_empty() {
                 state.hidden.clear();
-                self.paths.forget_way(id, 0, u64::MAX);
             }
-            self.forget_answers_of_space(id);
+            self.forget_space(id);
         }
     }
 
@@ -352,12 +327,5 @@ impl May {
         for id in above {
             self.index_space(id);
         }
-    }
-}
-
-fn merge_into(found: &mut Vec<Held>, entry: Entry, holders: &Holders) {
-    match found.iter_mut().find(|(other, _)| *other == entry) {
-        Some((_, known)) => known.merge(holders),
-        None => found.push((entry, holders.clone())),
     }
 }

@@ -121,6 +121,9 @@ impl Visible {
 
     /// Words with settled stores over values that the walker of `cpu` may still see.
     pub(crate) fn settled_for(&self, cpu: u8) -> Vec<u64> {
+        if !self.settles {
+            return Vec::new();
+        }
         let is_hidden_by_dsb = |old: &Old| old.settled.is_some() && old.walkers >> cpu & 1 == 1;
         self.old.iter().filter(|(_, old)| old.iter().any(is_hidden_by_dsb)).map(|(word, _)| *word).collect()
     }

@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::line::{Act, Of};
-use super::{Line, Malformed, Story, Trace};
+use super::{Line, Malformed, Trace};
 use crate::context::{self, Tag};
 use crate::event::Event;
 use crate::finding::Finding;
@@ -62,6 +62,11 @@ impl<'t> Judge<'t> {
         self.machine.be_strict();
     }
 
+    /// Computes every answer afresh: see [`Machine::remember_nothing`].
+    pub fn remember_nothing(&mut self) {
+        self.machine.remember_nothing();
+    }
+
     /// Lets the next line happen; false at the end.
     ///
     /// # Errors
@@ -99,11 +104,6 @@ impl<'t> Judge<'t> {
     pub fn line_of(&self, event: u64) -> Option<usize> {
         let at = self.ends.partition_point(|end| *end < event);
         self.trace.lines.get(at).filter(|_| event > 0).map(|line| line.number)
-    }
-
-    /// A finding in words, with lines of the trace where the machine has events.
-    pub fn story<'j>(&'j self, finding: &'j Finding) -> Story<'j, 't> {
-        Story::new(self, finding)
     }
 
     /// The trace.

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::HEAD;
-use super::names::{self, ACCESSES, LEVELS, REGISTERS, find};
+use super::names::{self, ACCESSES, LEVELS, REGISTERS, find, number};
 use crate::attributes::Permissions;
 use crate::event::{Event, Owned};
 use crate::registers::{Ets, Features};
@@ -107,19 +107,6 @@ pub(super) fn words(line: &str) -> impl Iterator<Item = &str> {
 pub(super) fn head(words: &[&str]) -> Result<(), String> {
     let is_head = words.join(" ").eq_ignore_ascii_case(HEAD);
     if is_head { Ok(()) } else { Err(alloc::format!("`{}`, expected `{HEAD}`", quoted(words))) }
-}
-
-/// Reads a number of 64 bits, in hexadecimal after `0x`.
-///
-/// # Errors
-/// What stands there instead.
-pub fn number(word: &str) -> Result<u64, String> {
-    let (digits, radix) = match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
-        Some(digits) => (digits, 16),
-        None => (word, 10),
-    };
-    let parsed = u64::from_str_radix(digits, radix).ok().filter(|_| !digits.starts_with('+'));
-    parsed.ok_or_else(|| alloc::format!("`{word}`, expected a number of 64 bits, in hexadecimal after 0x"))
 }
 
 /// The physical address of a 64-bit word.

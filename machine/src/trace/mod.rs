@@ -19,8 +19,8 @@ use crate::memory::KnownMemory;
 use crate::registers::Features;
 
 pub use judge::Judge;
-pub use line::{Act, LARGEST_TABLE, MEMORY_END, number, set_features, short};
-pub use names::{REGISTERS, find};
+pub use line::{Act, LARGEST_TABLE, MEMORY_END, set_features, short};
+pub use names::{REGISTERS, find, number};
 pub use story::{Story, printable};
 
 /// The first line of every trace.

@@ -37,6 +37,19 @@ pub(super) const ACCESSES: [(&str, AccessKind); 3] =
 const DOMAINS: [Domain; 4] = [Domain::NonShareable, Domain::Inner, Domain::Outer, Domain::System];
 const ORDERED: [Accesses; 3] = [Accesses::All, Accesses::Loads, Accesses::Stores];
 
+/// Reads a number of 64 bits, in hexadecimal after `0x`.
+///
+/// # Errors
+/// What stands there instead.
+pub fn number(word: &str) -> Result<u64, String> {
+    let (digits, radix) = match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None => (word, 10),
+    };
+    let parsed = u64::from_str_radix(digits, radix).ok().filter(|_| !digits.starts_with('+'));
+    parsed.ok_or_else(|| alloc::format!("`{word}`, expected a number of 64 bits, in hexadecimal after 0x"))
+}
+
 /// What stands beside `word` in a list of names.
 ///
 /// # Errors
@@ -88,7 +101,7 @@ fn all_barriers() -> impl Iterator<Item = Barrier> {
 /// `vae1is`, or the instruction's 32 bits: those of an UNDEFINED TLBI too, which is a finding and not a mistake in the
 /// trace.
 pub(super) fn opcode(word: &str) -> Result<Opcode, String> {
-    if let Ok(bits) = super::line::number(word) {
+    if let Ok(bits) = number(word) {
         let instruction = u32::try_from(bits).ok().and_then(Opcode::from_instruction);
         let known = instruction.filter(|it| matches!(it.fields().1, 8 | 9));
         return known

@@ -22,11 +22,14 @@ pub struct Story<'j, 't> {
     finding: &'j Finding,
 }
 
-impl<'j, 't> Story<'j, 't> {
-    pub(super) const fn new(judge: &'j Judge<'t>, finding: &'j Finding) -> Self {
-        Self { judge, finding }
+impl<'t> Judge<'t> {
+    /// A finding in words, with lines of the trace where the machine has events.
+    pub fn story<'j>(&'j self, finding: &'j Finding) -> Story<'j, 't> {
+        Story { judge: self, finding }
     }
+}
 
+impl Story<'_, '_> {
     /// `line 12 (`0 dsb ish`) [mm/tlb.c:40]`
     fn write_line(&self, f: &mut fmt::Formatter<'_>, line: usize) -> fmt::Result {
         let trace = self.judge.trace();

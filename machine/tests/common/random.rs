@@ -4,7 +4,7 @@
 
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::concrete::Concrete;
-use machine::event::{Event, Level};
+use machine::event::{Event, Level, Owned};
 use machine::machine::{Machine, Outcome};
 use machine::registers::{Ets, Features, HCR_E2H, HCR_TGE, Register};
 use machine::seed::Seed;
@@ -265,6 +265,15 @@ pub fn event(seed: &mut Seed, setting: Setting) -> Event {
             Event::Access { address: address(seed, setting), kind }
         }
     }
+}
+
+/// Memory, of a table or a leaf, gets another owner.
+pub fn release(seed: &mut Seed) -> Event {
+    let (address, owned) = match seed.below(2) {
+        0 => (*seed.pick(&[L2, L3, L3B, S2_FRAMES_L3]), Owned::Table),
+        _ => (FRAMES | seed.below(4) << 12, Owned::Frame),
+    };
+    Event::Release { address, size_bytes: 4096, owned }
 }
 
 /// Some stores become compare-and-exchanges, and some of what is stored over is loaded first.

@@ -13,6 +13,9 @@ const LEVEL_2: u64 = 0x4100_0000;
 /// Tables of level 3, one after the other.
 const LEVEL_3: u64 = 0x8000_0000;
 const FRAMES: u64 = 0x80_0000_0000;
+/// Non-global, what software reads and writes.
+const LEAF: u64 = 0x60_0000_0000_0f03 | FRAMES;
+const ACCESS_FLAG: u64 = 1 << 10;
 /// Where each table is linked a second time: this much further up.
 const AGAIN: u64 = 1 << 38;
 
@@ -35,6 +38,8 @@ pub enum By {
     EachAlone,
     /// The tables of level 3.
     Table,
+    /// Every leaf, which stays, but its access flag is cleared where hardware sets it; and one DSB after all.
+    Aged,
 }
 
 /// What follows.
@@ -43,7 +48,9 @@ pub enum Tlbi {
     None,
     /// One for each page, or for the last-level table.
     Address,
-    /// The same with an ASID that nobody uses.
+    /// The same, and one DSB after all.
+    Batch,
+    /// One for each with an ASID that nobody uses.
     WrongAsid,
     /// One for all.
     Whole,
@@ -66,14 +73,14 @@ impl Shape {
         for (order, is_shared) in
             [(Order::Ascending, false), (Order::Descending, false), (Order::Random, false), (Order::Random, true)]
         {
-            for by in [By::Leaf, By::LeafUnfinished, By::EachAlone, By::Table] {
-                for tlbi in [Tlbi::None, Tlbi::Address, Tlbi::WrongAsid, Tlbi::Whole] {
-                    // A TLBI for every page whose store is not finished is not judged in time.
-                    let is_fit = by != By::LeafUnfinished || matches!(tlbi, Tlbi::None | Tlbi::Whole);
-                    if is_fit && (by != By::EachAlone || tlbi != Tlbi::Whole) {
-                        all.push(Self { pages, order, is_shared, by, tlbi });
-                    }
-                }
+            for (by, tlbis) in [
+                (By::Leaf, &[Tlbi::None, Tlbi::Address, Tlbi::Batch, Tlbi::WrongAsid, Tlbi::Whole][..]),
+                (By::LeafUnfinished, &[Tlbi::None, Tlbi::Batch, Tlbi::Whole]),
+                (By::EachAlone, &[Tlbi::None, Tlbi::Address, Tlbi::WrongAsid]),
+                (By::Table, &[Tlbi::None, Tlbi::Address, Tlbi::Batch, Tlbi::WrongAsid, Tlbi::Whole]),
+                (By::Aged, &[Tlbi::Address, Tlbi::Batch]),
+            ] {
+                all.extend(tlbis.iter().map(|&tlbi| Self { pages, order, is_shared, by, tlbi }));
             }
         }
         all
@@ -81,8 +88,8 @@ impl Shape {
 
     /// How many frames are given away too early.
     pub fn findings(&self) -> u64 {
-        let is_right = matches!(self.tlbi, Tlbi::Address | Tlbi::Whole) && self.by != By::LeafUnfinished;
-        if is_right { 0 } else { self.pages }
+        let is_right = matches!(self.tlbi, Tlbi::Address | Tlbi::Batch | Tlbi::Whole) && self.by != By::LeafUnfinished;
+        if is_right || self.by == By::Aged { 0 } else { self.pages }
     }
 
     fn places(&self) -> impl Iterator<Item = u64> {
@@ -104,9 +111,9 @@ impl Shape {
 
     /// The trace.
     pub fn trace(&self) -> String {
-        let mut text = String::from("vellum trace 1\ncpu 0 ets=2 tlb=2\n");
+        let mut text = String::from("vellum trace 1\ncpu 0 ets=2 tlb=2 hafdbs=1\n");
         self.memory(&mut text).expect("room");
-        text += "0 msr tcr_el1 0x1500900010\n0 msr ttbr0_el1 0x1000040000000\n0 isb\n0 msr sctlr_el1 1\n0 isb\n";
+        text += "0 msr tcr_el1 0x9500900010\n0 msr ttbr0_el1 0x1000040000000\n0 isb\n0 msr sctlr_el1 1\n0 isb\n";
         self.events(&mut text).expect("room");
         text
     }
@@ -124,7 +131,7 @@ impl Shape {
             writeln!(text)?;
         }
         write!(text, "memory {LEVEL_3:#x}")?;
-        frames.iter().try_for_each(|it| write!(text, " {:#x}", 0x60_0000_0000_0f03 | FRAMES | it << 12))?;
+        frames.iter().try_for_each(|it| write!(text, " {:#x}", LEAF | it << 12))?;
         writeln!(text)
     }
 
@@ -134,8 +141,11 @@ impl Shape {
             writeln!(text, "0 free frame {:#x} 0x1000", FRAMES | frames[page as usize] << 12)
         };
         for page in self.numbers(self.pages) {
-            if self.by != By::Table {
-                writeln!(text, "0 store {:#x} 0", LEVEL_3 + page * 8)?;
+            let aged = LEAF & !ACCESS_FLAG | frames[page as usize] << 12;
+            match self.by {
+                By::Table => {}
+                By::Aged => writeln!(text, "0 store {:#x} {aged:#x}", LEVEL_3 + page * 8)?,
+                _ => writeln!(text, "0 store {:#x} 0", LEVEL_3 + page * 8)?,
             }
             if self.by == By::EachAlone {
                 writeln!(text, "0 dsb ishst")?;
@@ -152,8 +162,11 @@ impl Shape {
         }
         if self.by != By::EachAlone {
             writeln!(text, "{}", if self.by == By::LeafUnfinished { "" } else { "0 dsb ishst" })?;
-            if let Tlbi::Address | Tlbi::WrongAsid = self.tlbi {
+            if let Tlbi::Address | Tlbi::Batch | Tlbi::WrongAsid = self.tlbi {
                 self.numbers(self.pages).into_iter().try_for_each(|page| self.invalidate(text, page << 12))?;
+                if self.tlbi == Tlbi::Batch {
+                    writeln!(text, "0 dsb ish\n0 isb")?;
+                }
             } else {
                 self.invalidate(text, 0)?;
             }
@@ -167,12 +180,12 @@ impl Shape {
             let operand = (address | place) >> 12;
             match self.tlbi {
                 Tlbi::None => {}
-                Tlbi::Address => writeln!(text, "0 tlbi vaae1is {operand:#x}")?,
+                Tlbi::Address | Tlbi::Batch => writeln!(text, "0 tlbi vaae1is {operand:#x}")?,
                 Tlbi::WrongAsid => writeln!(text, "0 tlbi vae1is {:#x}", 2 << 48 | operand)?,
                 Tlbi::Whole => writeln!(text, "0 tlbi vmalle1is")?,
             }
         }
-        if self.tlbi == Tlbi::None && self.by != By::EachAlone {
+        if self.tlbi == Tlbi::Batch || self.tlbi == Tlbi::None && self.by != By::EachAlone {
             return Ok(());
         }
         writeln!(text, "0 dsb ish\n0 isb")

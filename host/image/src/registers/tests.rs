@@ -32,6 +32,23 @@ fn linux_registers_name_two_roots() {
     assert!(upper.control.ignores_hierarchy && upper.control.manages_dirty_state && !upper.is_big_endian);
 }
 
+/// The registers of QEMU 11 under a Linux that runs at EL2: with E2H the names of EL1 give EL2's.
+#[test]
+fn a_stub_that_redirects_names_a_host_once() {
+    let value = [0x0150_01f5_b550_3510, 0x4807_9001, 0x000a_0000_4185_8001, 0x8200_0018_b474_d91d];
+    let names =
+        [["TCR_EL1", "TCR_EL2"], ["TTBR0_EL1", "TTBR0_EL2"], ["TTBR1_EL1", "TTBR1_EL2"], ["SCTLR_EL1", "SCTLR_EL2"]];
+    let values: Vec<_> = names.iter().zip(value).flat_map(|(names, value)| names.map(|name| (name, value))).collect();
+    let regimes = |hcr: u64, changed: &[(&str, u64)]| {
+        let registers = registers(&[&values[..], &[("HCR_EL2", hcr)], changed].concat());
+        registers.roots(&Origin::Flags).roots.iter().map(|root| root.regime).collect::<Vec<_>>()
+    };
+    let (of_el1, of_el2) = ([Regime::El1Upper, Regime::El1Lower], [Regime::El2Upper, Regime::El2Lower]);
+    assert_eq!(regimes(0x4_8800_0000, &[]), of_el2);
+    assert_eq!(regimes(0x4_8800_0000, &[("TTBR0_EL1", 0x4800_0000)]), [of_el1, of_el2].concat());
+    assert_eq!(regimes(0, &[])[..2], of_el1);
+}
+
 #[test]
 fn what_is_off_or_impossible_is_noted() {
     let off = registers(&[("TCR_EL1", 0), ("SCTLR_EL1", 0), ("TTBR0_EL1", 0)]).roots(&Origin::Flags);

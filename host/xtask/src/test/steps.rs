@@ -146,17 +146,18 @@ fn tidy() -> Outcome {
 /// Members of `bare/` that a plain `cargo build` leaves out: those are for the bare-metal target.
 fn bare_crates(metadata: &Metadata) -> Vec<String> {
     let default = &metadata.workspace_default_members;
-    names(metadata, |package| is_in(package, &["bare"]) && !default.contains(&package.id))
+    names(metadata, |package| is_in(metadata, package, &["bare"]) && !default.contains(&package.id))
 }
 
 /// Members that the kernel is made of, by their folders: what lints as a host library may not lint as it really runs.
 fn crates_in(metadata: &Metadata, folders: &[&str]) -> Vec<String> {
-    names(metadata, |package| is_in(package, folders))
+    names(metadata, |package| is_in(metadata, package, folders))
 }
 
-fn is_in(package: &Package, folders: &[&str]) -> bool {
-    let folder = package.manifest_path.ancestors().nth(2);
-    folder.is_some_and(|folder| folders.iter().any(|name| folder.ends_with(name)))
+/// Whether a crate's folder is in one of these of the workspace, wherever and under whatever name that was checked out.
+fn is_in(metadata: &Metadata, package: &Package, folders: &[&str]) -> bool {
+    let path = package.manifest_path.strip_prefix(&metadata.workspace_root).ok();
+    path.and_then(|path| path.components().next()).is_some_and(|first| folders.contains(&first.as_str()))
 }
 
 /// The names of the members that `is_wanted`.
@@ -231,6 +232,19 @@ mod tests {
         assert_eq!(arguments("clippy bare"), format!("clippy {target} --package vellum-vmsa {bare} -- -D warnings"));
         assert_eq!(arguments("host tests"), format!("test --workspace --no-fail-fast {host}"));
         assert_eq!(arguments("doc"), format!("doc --no-deps {target} {bare}"));
+    }
+
+    #[test]
+    fn a_checkout_may_have_the_name_of_one_of_our_folders() {
+        let crates: [cargo::Sample<'_>; 3] = [
+            ("hardware", "/bare/bare/hardware/Cargo.toml", &[]),
+            ("bench", "/bare/bench/Cargo.toml", &[]),
+            ("checks", "/bare/checks/Cargo.toml", &[]),
+        ];
+        let mut metadata = cargo::sample(&crates);
+        metadata.workspace_root = "/bare".into();
+        assert_eq!(crates_in(&metadata, &["engine", "bare"]), ["hardware"]);
+        assert_eq!(bare_crates(&metadata), ["hardware"]);
     }
 
     #[test]

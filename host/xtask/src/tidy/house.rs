@@ -19,7 +19,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // share; and the seed of a run.
     room("vellum-vmsa", 6_500, &[]),
     room("seed", 200, &[]),
-    room("machine", 16_500, &["seed"]),
+    room("machine", 16_100, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
     room("vellum-pagetable", 12_200, &["vellum-vmsa"]),
@@ -50,7 +50,7 @@ pub(crate) const ALL_LINES: usize = 110_000;
 
 /// Crates in which files still use each other in a circle. One that has none any more leaves the list.
 pub(crate) const WITH_CIRCLES: &[&str] =
-    &["vellum-vmsa", "machine", "vellum-pagetable", "a64", "litmus", "checks", "guests", "xtask"];
+    &["vellum-vmsa", "vellum-pagetable", "a64", "litmus", "checks", "guests", "xtask"];
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed"];

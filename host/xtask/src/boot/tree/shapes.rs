@@ -108,6 +108,10 @@ pub(crate) const SHAPES: &[Shape] = &[
     shape("below-16k", "64 KiB less", |scene| little(scene, above_image(scene) + 256 * KIB)),
     shape("least-64k", "the least memory with 64K pages", |scene| little(scene, above_image(scene) + 768 * KIB)),
     shape("below-64k", "64 KiB less", |scene| little(scene, above_image(scene) + 704 * KIB)),
+    shape("guest-nowhere", "the monitor's guest is said to be where nothing is", |scene| {
+        let words = "monitor.guest=0x80000000 monitor.exit=semihosting -- vellum.exit=semihosting";
+        scene.set_text("chosen", "bootargs", words);
+    }),
     // Memory that is a lie.
     shape("no-memory", "no memory node", |scene| scene.no_memory()),
     shape("memory-empty", "a memory node without an address", |scene| scene.banks(&[])),

@@ -78,6 +78,7 @@ const OF_11: &[(&str, &str, &[Expect])] = &[
 const TREES: &[(&str, Words)] = &[
     ("absent", &["monitor: device tree: x0 was 0xf000000", "the guest was not started"]),
     ("bad-magic", &["monitor: device tree: x0 was", "the guest was not started"]),
+    ("guest-nowhere", &["monitor: monitor.guest=0x80000000: nothing is there", "the guest was not started"]),
     ("none", &["monitor: device tree: none was passed", "the guest was not started"]),
 ];
 

@@ -97,6 +97,7 @@ const ODD: &[Row] = &[
     ("reservation-beyond", "", Passed, &[], &["256M in 1 ranges"]),
     ("reservation-cells", "", Passed, &[&["reserved-memory", "5 address or size cells"]], &["4K", "no-map"]),
     ("reservation-endless", "", BadInput, &[&["more than 64 reservations"]], &["bad input", "64 reservations"]),
+    ("guest-nowhere", "", Passed, &[], &["2 CPUs, 12 addresses"]),
     ("initrd-beyond", "", Passed, &[&["initrd", "not wholly in memory", "ignored"]], &[]),
     ("initrd-nowhere", "", Passed, &[&["initrd", "not wholly in memory", "ignored"]], &[]),
     ("initrd-reversed", "", Passed, &[&["initrd", "end after the start", "ignored"]], &[]),

@@ -1,0 +1,49 @@
+//! Spans of memory that belong to something: what leads to an address is found without asking all.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use super::entry::bytes;
+
+/// Spans of memory that belong to something, found by the addresses they cover.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spans<T> {
+    /// Base-2 logarithm of the size, first address, whose it is.
+    spans: BTreeSet<(u8, u64, T)>,
+    /// How many there are of each size.
+    counts: BTreeMap<u8, usize>,
+}
+
+impl<T: Copy + Ord + Default> Spans<T> {
+    pub(crate) fn add(&mut self, log2: u8, first: u64, of: T) {
+        if self.spans.insert((log2, first, of)) {
+            *self.counts.entry(log2).or_default() += 1;
+        }
+        // The part of it that lies before address 0 is at the end of memory: there is none.
+        if first.wrapping_add(bytes(log2) - 1) < first {
+            self.add(log2, 0, of);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, log2: u8, first: u64, of: T) {
+        if self.spans.remove(&(log2, first, of))
+            && let Some(count) = self.counts.get_mut(&log2)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&log2);
+            }
+        }
+        if first.wrapping_add(bytes(log2) - 1) < first {
+            self.remove(log2, 0, of);
+        }
+    }
+
+    /// Those that cover an address from `first` to `last`.
+    pub(crate) fn covering(&self, first: u64, last: u64) -> impl Iterator<Item = (u8, u64, T)> {
+        self.counts.keys().flat_map(move |&log2| {
+            let low = first.saturating_sub(bytes(log2) - 1);
+            let from = self.spans.range((log2, low, T::default())..);
+            from.take_while(move |it| (it.0, it.1) <= (log2, last)).copied()
+        })
+    }
+}
