@@ -5,7 +5,8 @@
 use std::{ffi::OsString, fs, path::PathBuf};
 
 use crate::{
-    cargo, help,
+    cargo,
+    help::{self, NoOptions},
     outcome::{Failure, Status},
     terminal,
     toolchain::ensure_target,
@@ -15,11 +16,7 @@ const TARGET: &str = "aarch64-unknown-linux-musl";
 
 /// Entry of `cargo xtask dist`.
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    match arguments {
-        [] => {}
-        [one] if one == "--help" || one == "-h" => return Ok(help::show(help::DIST)),
-        _ => return Err(Failure::bad_input("dist takes no options (see cargo xtask dist --help)")),
-    }
+    let Some(NoOptions {}) = help::options("dist", arguments)? else { return Ok(help::show(help::DIST)) };
     let program = build()?;
     let folder = target_folder()?.join("dist");
     fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, &error))?;

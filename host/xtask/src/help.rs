@@ -24,6 +24,11 @@ pub(crate) fn show(text: &str) -> Status {
     Status::Passed
 }
 
+/// Of a command that has none.
+#[derive(Parser)]
+#[command(no_binary_name = true, disable_version_flag = true)]
+pub(crate) struct NoOptions {}
+
 /// Reads the arguments that follow `command`; none if help was asked for. What makes no sense is one line: clap's first
 /// paragraph.
 pub(crate) fn options<O: Parser>(command: &str, arguments: &[OsString]) -> Result<Option<O>, Failure> {

@@ -86,7 +86,9 @@ impl Kind {
         image::unpack(&folder.join("vmlinuz"))?;
         let bins = ["bin", "usr/bin"].map(|bin| unpacked.join(bin));
         let busybox = bins.into_iter().find(|bin| bin.join("busybox").exists());
-        take(&busybox.unwrap_or(unpacked), "busybox", &folder.join("busybox"))?;
+        take(&busybox.unwrap_or(unpacked.clone()), "busybox", &folder.join("busybox"))?;
+        // What is left is ten times as large.
+        let _ = fs::remove_dir_all(&unpacked);
         fs::write(&package, format!("{kernel}\n")).map_err(|error| Failure::file(&package, &error))?;
         self.find().ok_or_else(|| Failure::new(Status::Failed, "what was fetched is not complete"))
     }

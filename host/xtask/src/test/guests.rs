@@ -14,7 +14,7 @@ use crate::{
 
 /// `vellum` and Linux.
 pub(super) fn linux(name: &str, kind: &Kind, emulator: &Emulator, say: Say<'_>) -> Outcome {
-    match kind.need().and_then(|linux| Ok((prepare(&linux, emulator)?, linux.name))) {
+    match kind.need().and_then(|linux| Ok((prepare(&linux, kind, emulator)?, linux.name))) {
         Ok((variables, note)) => Outcome { note, ..run(variables, emulator, say) },
         Err(failure) => Outcome::stopped(name, failure),
     }
@@ -43,12 +43,15 @@ fn run(mut variables: Vec<(&'static str, PathBuf)>, emulator: &Emulator, say: Sa
 
 /// What the tests must know, as variables of their environment. A host that cannot build a static `vellum` has no guest
 /// that reads its own memory: that test says so.
-fn prepare(linux: &Linux, emulator: &Emulator) -> Result<Vec<(&'static str, PathBuf)>, Failure> {
+fn prepare(linux: &Linux, kind: &Kind, emulator: &Emulator) -> Result<Vec<(&'static str, PathBuf)>, Failure> {
     emulator.ensure()?;
     let folder = linux.kernel.with_file_name("");
     let plain = folder.join("idle.cpio");
     linux.write_initramfs(None, &plain)?;
     let mut variables = vec![("VELLUM_LINUX", linux.kernel.clone()), ("VELLUM_INITRAMFS", plain)];
+    if *kind == Kind::HOST {
+        variables.push(("VELLUM_HAS_BLOCKS", "yes".into()));
+    }
     match dist::build() {
         Ok(vellum) => {
             let inside = folder.join("inside.cpio");

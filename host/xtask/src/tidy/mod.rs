@@ -23,7 +23,8 @@ use std::{
 use cargo_metadata::Package;
 
 use crate::{
-    cargo, help,
+    cargo,
+    help::{self, NoOptions},
     outcome::{Failure, Status},
     terminal,
 };
@@ -59,14 +60,7 @@ pub(crate) struct Report {
 
 /// Entry of `cargo xtask tidy`.
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    match arguments {
-        [] => {}
-        [only] if only == "--help" || only == "-h" => return Ok(help::show(help::TIDY)),
-        [first, ..] => {
-            let line = format!("tidy takes no argument, got `{}` (see cargo xtask tidy --help)", first.display());
-            return Err(Failure::bad_input(line));
-        }
-    }
+    let Some(NoOptions {}) = help::options("tidy", arguments)? else { return Ok(help::show(help::TIDY)) };
     let report = check()?;
     for finding in &report.findings {
         terminal::print(format_args!("{finding}\n"));
