@@ -26,6 +26,8 @@ pub struct Options {
     pub page_size: Option<PageSize>,
     /// `vellum.exit=`: how the machine is ended.
     pub exit: Option<Exit>,
+    /// `vellum.report=`: how the kernel reports.
+    pub report: Option<Report>,
     /// `vellum.vabits=`: bits of a virtual address, 36 to 52.
     pub virtual_bits: Option<u32>,
     /// `vellum.late=`: how many CPUs start only after boot has settled, below 8.
@@ -43,6 +45,15 @@ pub enum Exit {
     Semihosting,
     /// By a call to the monitor beneath, which reports what it saw and carries the exit status on.
     Monitor,
+}
+
+/// How the kernel reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// In words.
+    Text,
+    /// In words, and behind each section a line of JSON.
+    Json,
 }
 
 impl Options {
@@ -110,7 +121,7 @@ fn set<T>(slot: &mut Option<T>, value: Option<T>) -> Outcome {
 
 const BELIEVED: &str = "what the CPU says of itself is believed";
 
-const KNOWN: [Known; 8] = [
+const KNOWN: [Known; 9] = [
     Known {
         name: "arm64.pagesize",
         expected: "4k, 16k or 64k",
@@ -122,6 +133,12 @@ const KNOWN: [Known; 8] = [
         expected: "semihosting, psci or monitor",
         instead: "psci is used",
         set: |options, _, value| set(&mut options.exit, exit(value)),
+    },
+    Known {
+        name: "vellum.report",
+        expected: "text or json",
+        instead: "the report is text",
+        set: |options, _, value| set(&mut options.report, report(value)),
     },
     Known {
         name: "vellum.vabits",
@@ -219,6 +236,14 @@ fn exit(value: &str) -> Option<Exit> {
         "psci" => Some(Exit::Psci),
         "semihosting" => Some(Exit::Semihosting),
         "monitor" => Some(Exit::Monitor),
+        _ => None,
+    }
+}
+
+fn report(value: &str) -> Option<Report> {
+    match value {
+        "text" => Some(Report::Text),
+        "json" => Some(Report::Json),
         _ => None,
     }
 }

@@ -19,6 +19,7 @@ pub mod command_line;
 pub mod devicetree;
 pub mod early;
 pub mod finding;
+pub mod json;
 pub mod linear;
 pub mod list;
 pub mod memory_map;

@@ -1,7 +1,7 @@
 //! What is asked for on a command line, and what is said about it.
 
 use expect_test::{Expect, expect};
-use kerncore::command_line::{CpuOverride, Exit, Options, PageSizes, Word, Words, parse};
+use kerncore::command_line::{CpuOverride, Exit, Options, PageSizes, Report, Word, Words, parse};
 use kerncore::finding::Findings;
 use proptest::prelude::*;
 use vmsa::{BbmLevel, IdRegisters, PageSize};
@@ -23,7 +23,7 @@ fn check(lines: &[&str], expect: Expect) {
 #[test]
 fn every_option_is_taken() {
     let line = "arm64.pagesize=16k vellum.exit=semihosting vellum.vabits=42 vellum.late=3 vellum.cpu2.granules=4k,64k \
-                vellum.cpu7.bbm=1 vellum.cpu0.pabits=40 vellum.cpu1.silent=yes";
+                vellum.cpu7.bbm=1 vellum.cpu0.pabits=40 vellum.cpu1.silent=yes vellum.report=json";
     let mut cpus = [CpuOverride::default(); 8];
     cpus[2].granules = Some(PageSizes::default().with(PageSize::Size4K).with(PageSize::Size64K));
     cpus[7].bbm = Some(BbmLevel::Level1);
@@ -32,6 +32,7 @@ fn every_option_is_taken() {
     let expected = Options {
         page_size: Some(PageSize::Size16K),
         exit: Some(Exit::Semihosting),
+        report: Some(Report::Json),
         virtual_bits: Some(42),
         late_cpus: Some(3),
         cpus,

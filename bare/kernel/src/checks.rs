@@ -16,6 +16,7 @@ pub(crate) use one_page::find_room;
 
 use crate::facts::facts;
 use crate::report::console::say;
+use crate::report::json;
 use crate::report::times::{self, Step};
 
 /// How the checks ended.
@@ -50,16 +51,18 @@ const LATE: (&str, Check) = ("a CPU that comes late has the same map", late::joi
 pub(crate) fn run_all() -> Outcome {
     say!("# checks");
     let has_late = facts().options.late_cpus.is_some_and(|late| late > 0);
-    let (mut failed, mut checks) = (0, 0);
-    for (name, check) in CHECKS.iter().chain(has_late.then_some(&LATE)) {
+    let all = CHECKS.iter().chain(has_late.then_some(&LATE));
+    let (mut passed, mut checks) = ([false; CHECKS.len() + 1], 0);
+    for (name, check) in all.clone() {
         let mut detail = Detail::EMPTY;
         let is_ok = check(&mut detail);
+        passed[checks] = is_ok;
         checks += 1;
         if checks == 1 {
             times::record(Step::FirstCheck);
         }
-        failed += usize::from(!is_ok);
         say!("check {name}: {} ({detail})", if is_ok { "ok" } else { "FAILED" });
     }
-    Outcome { failed, checks }
+    json::checks(all.zip(passed).map(|((name, _), is_ok)| (*name, is_ok)));
+    Outcome { failed: checks - passed.iter().filter(|is_ok| **is_ok).count(), checks }
 }

@@ -3,5 +3,6 @@
 pub(crate) mod console;
 pub(crate) mod fault;
 pub(crate) mod finish;
+pub(crate) mod json;
 pub(crate) mod sections;
 pub(crate) mod times;

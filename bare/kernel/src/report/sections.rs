@@ -16,7 +16,7 @@ use crate::facts::{facts, page_size};
 use crate::memory::{kernel_table, pages};
 use crate::report::console::{say, write_text};
 use crate::report::finish::Status;
-use crate::report::times;
+use crate::report::{json, times};
 
 /// `# detected`: each CPU, and what of it matters here.
 pub(crate) fn detected() {
@@ -39,6 +39,7 @@ pub(crate) fn detected() {
     say!("TLBs of all CPUs: {range}, {hints}, every TLBI {}", if repeat { "twice" } else { "once" });
     say!("entered at EL{}", facts().exception_level);
     say!("loaded at {}", facts().load_address);
+    json::detected();
 }
 
 fn features(id: &IdRegisters) {
@@ -90,12 +91,14 @@ pub(crate) fn chosen() {
         Some(Exit::Monitor) => say!("end: by a call to the monitor (vellum.exit asks for it)"),
         Some(Exit::Psci) | None => say!("end: by PSCI SYSTEM_OFF"),
     }
+    json::chosen();
 }
 
 /// `# memory map`.
 pub(crate) fn memory_map(map: &MemoryMap) {
     say!("# memory map");
     write_text(map);
+    json::memory_map(map);
 }
 
 /// `# linear map`: every leaf and hole of it.
@@ -158,12 +161,14 @@ pub(crate) fn summary() {
         say!("identity map tables: {} bytes ({} tables)", bytes(of_identity.tables()), of_identity.tables());
     }
     pages::with_pages(|pages| say!("memory: {pages}"));
+    json::summary();
 }
 
 /// `# times`.
 pub(crate) fn times() {
     say!("# times");
     write_text(times::Table);
+    json::times();
 }
 
 /// `# verdict`.
@@ -171,13 +176,9 @@ pub(crate) fn verdict(outcome: Outcome) -> Status {
     let Outcome { failed, checks } = outcome;
     say!("# verdict");
     match failed {
-        0 => {
-            say!("verdict: passed ({checks} checks)");
-            Status::Passed
-        }
-        _ => {
-            say!("verdict: failed ({failed} of {checks} checks)");
-            Status::Failed
-        }
+        0 => say!("verdict: passed ({checks} checks)"),
+        _ => say!("verdict: failed ({failed} of {checks} checks)"),
     }
+    json::verdict(failed, checks);
+    if failed == 0 { Status::Passed } else { Status::Failed }
 }

@@ -72,6 +72,20 @@ pub(crate) fn record(step: Step) {
     });
 }
 
+/// Every step: its name, the instructions until then if they are counted, and microseconds.
+pub(crate) fn each() -> impl Iterator<Item = (&'static str, Option<u64>, u64)> {
+    let records = TIMES.with(|times| times.records);
+    let is_counted = pmu::counts_instructions();
+    (0..).map_while(move |number| records.get(number).copied()).map(move |record| {
+        let instructions = is_counted.then_some(record.instructions);
+        (record.step.name(), instructions, microseconds(record.ticks))
+    })
+}
+
+fn microseconds(ticks: u64) -> u64 {
+    (u128::from(ticks) * 1_000_000 / u128::from(timer::read_frequency().max(1))) as u64
+}
+
 /// The table of times, a line per step.
 pub(crate) struct Table;
 
@@ -85,7 +99,7 @@ impl fmt::Display for Table {
                 true => write!(f, "{:>12} instructions", record.instructions)?,
                 false => write!(f, "{:>25}", "not counted")?,
             }
-            let microseconds = u128::from(record.ticks) * 1_000_000 / u128::from(timer::read_frequency().max(1));
+            let microseconds = microseconds(record.ticks);
             writeln!(f, "{:>6}.{:06} s", microseconds / 1_000_000, microseconds % 1_000_000)?;
         }
         Ok(())

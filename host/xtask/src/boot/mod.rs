@@ -162,21 +162,34 @@ fn explain_gdb(program: &Kernel) {
 /// A standard output that has gone away (`| head`) ends the showing, not the run: the exit status stays the verdict.
 fn run_shown(command: &mut Command, options: &Options) -> Result<Ended, Failure> {
     let stdout = io::stdout();
-    let mut view = stdout.is_terminal().then(|| View::new(stdout.lock(), terminal::wants_colour(), options.verbose));
+    let mut view = (stdout.is_terminal() && !options.json)
+        .then(|| View::new(stdout.lock(), terminal::wants_colour(), options.verbose));
     let mut is_open = true;
     let ended = guest::run(command, options.timeout, &mut |chunk| match (chunk, &mut view) {
         (Chunk::Output(bytes), Some(view)) => is_open = is_open && view.feed(bytes).is_ok(),
+        (Chunk::Output(_), None) if options.json => {}
         (Chunk::Output(bytes), None) => is_open = is_open && pass_through(bytes).is_ok(),
         // Without standard error there is nowhere left to say so.
         (Chunk::Complaint(bytes), _) => drop(io::stderr().write_all(bytes)),
     });
     let ended = ended.map_err(|error| Failure::new(Status::Failed, format!("{}: {error}", qemu::PROGRAM)))?;
+    if options.json {
+        // A reader that has gone away is no error.
+        let _ = show_data(&ended.output);
+    }
     if let Some(view) = view.as_mut().filter(|_| is_open) {
         let has_verdict = transcript::Transcript::new(&ended.output).verdict().is_some();
         // The reader has gone away at the very end; the verdict still counts.
         let _ = view.finish(has_verdict);
     }
     Ok(ended)
+}
+
+/// What was said in JSON, and nothing else.
+fn show_data(output: &[u8]) -> io::Result<()> {
+    let text = String::from_utf8_lossy(output);
+    let mut lines = text.lines().filter(|line| transcript::is_data(line));
+    lines.try_for_each(|line| pass_through(format!("{line}\n").as_bytes()))
 }
 
 fn pass_through(bytes: &[u8]) -> io::Result<()> {

@@ -56,6 +56,9 @@ pub(crate) struct Options {
     pub(crate) gdb: bool,
     #[arg(long)]
     pub(crate) verbose: bool,
+    /// Whether the kernel reports in JSON too, and on standard output in nothing else.
+    #[arg(long)]
+    pub(crate) json: bool,
     /// `None` with `--gdb`: a person at a debugger is not to be hurried.
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = timeout, conflicts_with = "gdb")]
     pub(crate) timeout: Option<Duration>,

@@ -81,6 +81,7 @@ pub(crate) fn kernel_command_line(options: &Options) -> String {
         // The monitor is told, so that its report comes before the end.
         (None, true) => words.push("vellum.exit=monitor".to_string()),
     }
+    words.extend((options.json && options.kernel.is_none()).then(|| "vellum.report=json".to_string()));
     words.extend(options.page_size.map(|size| format!("arm64.pagesize={size}")));
     words.extend(options.append.iter().cloned());
     words.join(" ")

@@ -7,10 +7,19 @@
 //! verdict: passed (7 checks)                            the one line that counts
 //! ```
 
-/// The kernel's text, line by line.
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+/// How a line begins that says in JSON what the section before it said in words.
+const DATA: &str = "{\"section\":\"";
+
+/// The kernel's text, line by line, and what it said in JSON.
 #[derive(Clone, Debug)]
 pub(crate) struct Transcript {
     lines: Vec<Line>,
+    /// By section, where the kernel was asked for it.
+    data: HashMap<String, Value>,
 }
 
 #[derive(Clone, Debug)]
@@ -40,18 +49,30 @@ pub(crate) fn section_start(line: &str) -> Option<&str> {
     line.strip_prefix("# ")
 }
 
+/// Whether a line is for programs.
+pub(crate) fn is_data(line: &str) -> bool {
+    line.starts_with(DATA)
+}
+
 impl Transcript {
     pub(crate) fn new(output: &[u8]) -> Transcript {
         let mut section = String::new();
-        let mut lines = Vec::new();
+        let (mut lines, mut data) = (Vec::new(), HashMap::new());
         for text in String::from_utf8_lossy(output).lines() {
             if let Some(name) = section_start(text) {
                 section = name.to_string();
+            } else if is_data(text) {
+                data.insert(section.clone(), serde_json::from_str(text).unwrap_or_default());
             } else {
                 lines.push(Line { section: section.clone(), text: text.to_string() });
             }
         }
-        Transcript { lines }
+        Transcript { lines, data }
+    }
+
+    /// What a section said in JSON; null if it said nothing, or nothing that is JSON.
+    pub(crate) fn data(&self, section: &str) -> &Value {
+        self.data.get(section).unwrap_or(&Value::Null)
     }
 
     /// All lines but the ones that begin a section.
@@ -84,19 +105,10 @@ impl Transcript {
         }
     }
 
-    /// Instructions from the first to the first self-check, from a line of `# times` like
-    /// `first self-check   12345678 instructions   0.0123 s`.
+    /// Instructions to the first self-check, where they were counted.
     pub(crate) fn instructions_to_first_check(&self) -> Option<u64> {
-        let rest = self.section("times").find_map(|line| line.trim_start().strip_prefix("first self-check"))?;
-        let words: Vec<&str> = rest.split_whitespace().collect();
-        let unit = words.iter().position(|&word| word == "instructions")?;
-        words.get(unit.checked_sub(1)?)?.parse().ok()
-    }
-
-    /// Bytes of tables of the linear map, from the line `linear map tables: N bytes` of `# summary`.
-    pub(crate) fn linear_map_table_bytes(&self) -> Option<u64> {
-        let rest = self.section("summary").find_map(|line| line.trim_start().strip_prefix("linear map tables: "))?;
-        rest.split_once(" bytes")?.0.trim().parse().ok()
+        let mut steps = self.data("times")["steps"].as_array()?.iter();
+        steps.find(|step| step["step"] == "first self-check")?["instructions"].as_u64()
     }
 }
 
@@ -163,30 +175,12 @@ mod tests {
     }
 
     #[test]
-    fn instructions_to_the_first_check() {
-        for (line, expected) in [
-            ("first self-check   12345678 instructions   0.0123 s", Some(12_345_678)),
-            ("  first self-check: 5 instructions", Some(5)),
-            ("first self-check   0.0123 s", None),
-            ("first self-check   instructions", None),
-            ("second self-check   7 instructions", None),
-        ] {
-            let transcript = transcript(&format!("# times\nmmu on   11 instructions\n{line}\n"));
-            assert_eq!(transcript.instructions_to_first_check(), expected, "{line}");
-        }
-        assert_eq!(transcript("first self-check 5 instructions\n").instructions_to_first_check(), None);
-    }
-
-    #[test]
-    fn bytes_of_tables() {
-        for (line, expected) in [
-            ("linear map tables: 12288 bytes", Some(12_288)),
-            ("linear map tables: 12288 bytes (3 tables)", Some(12_288)),
-            ("linear map tables: many bytes", None),
-            ("linear map tables: 12 KiB", None),
-            ("image tables: 4096 bytes", None),
-        ] {
-            assert_eq!(transcript(&format!("# summary\r\n{line}\r\n")).linear_map_table_bytes(), expected, "{line}");
-        }
+    fn what_is_said_in_json_is_no_line() {
+        let text = "# times\r\nx\r\n{\"section\":\"times\",\"steps\":[{\"step\":\"MMU on\",\"instructions\":1},\
+                    {\"step\":\"first self-check\",\"instructions\":7}]}\r\n# verdict\r\n{\"section\":\"verdict\",cut\r\n";
+        let transcript = transcript(text);
+        assert_eq!(transcript.lines().collect::<Vec<_>>(), ["x"]);
+        assert_eq!(transcript.instructions_to_first_check(), Some(7));
+        assert!(transcript.data("verdict").is_null() && transcript.data("chosen").is_null());
     }
 }

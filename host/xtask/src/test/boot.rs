@@ -15,7 +15,7 @@ use crate::{
         guest::{self, Ended},
         judge,
         options::{self, Asked, Options},
-        transcript::Transcript,
+        transcript::{self, Transcript},
     },
     cargo::Program,
     outcome::{Failure, Status},
@@ -52,6 +52,8 @@ pub(crate) fn run(test: &Boot, emulator: &Emulator, programs: &Result<Programs, 
             if options.emulator == Emulator::Host {
                 options.emulator = emulator.clone();
             }
+            // What is compared is read as data, not out of sentences.
+            options.json = true;
             attempt(test, &options, programs)
         }
         Ok(Asked::Help | Asked::Trees) => Outcome::failed("the options of this test ask for help"),
@@ -113,7 +115,8 @@ fn note(ended: &Ended, options: &Options) -> String {
 
 fn explanation(wrong: &[String], ended: &Ended) -> String {
     let output = String::from_utf8_lossy(&ended.output);
-    let lines: Vec<&str> = output.lines().chain(ended.complaints.lines()).collect();
+    let lines: Vec<&str> =
+        output.lines().filter(|line| !transcript::is_data(line)).chain(ended.complaints.lines()).collect();
     let hidden = lines.len().saturating_sub(TAIL_LINES);
     let mut text = wrong.join("\n");
     if hidden > 0 {
@@ -135,7 +138,8 @@ mod tests {
         Ended { output: text.into(), complaints: String::new(), end: End::Exited(code) }
     }
 
-    const GOOD: &str = "# detected\nentered at EL1\ncpu 0: x\n# chosen\npage size: 4K (x)\n# checks\ncheck a: ok (x)\n\
+    const GOOD: &str = "# detected\n{\"section\":\"detected\",\"cpus\":[{}],\"entered_at\":1}\n# chosen\n\
+                        {\"section\":\"chosen\",\"page_size\":\"4K\"}\n# checks\ncheck a: ok (x)\n\
                         # verdict\nverdict: passed (1 checks)\n";
 
     fn test() -> Boot {
@@ -151,9 +155,9 @@ mod tests {
     #[test]
     fn each_difference_is_seen() {
         for (good, bad) in [
-            ("EL1", "EL2"),
-            ("cpu 0: x\n", ""),
-            ("page size: 4K", "page size: 64K"),
+            ("entered_at\":1", "entered_at\":2"),
+            ("[{}]", "[]"),
+            ("page_size\":\"4K", "page_size\":\"64K"),
             ("# chosen\n", "# chosen\nwarning: odd\n"),
             ("verdict: passed (1 checks)", ""),
         ] {

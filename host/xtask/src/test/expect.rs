@@ -1,6 +1,6 @@
 //! What a boot test expects of the kernel's text.
 
-use std::collections::BTreeSet;
+use serde_json::Value;
 
 use crate::boot::transcript::Transcript;
 
@@ -42,28 +42,22 @@ impl Expect {
         let expect = |is_met: bool, found: String| if is_met { Ok(()) } else { Err(found) };
         match self {
             Expect::PageSize(size) => {
-                let start = format!("page size: {} ", size.to_ascii_uppercase());
-                let is_chosen = transcript.section("chosen").any(|line| line.starts_with(&start));
-                expect(is_chosen, format!("no line of # chosen begins with `{start}`"))
+                is(&transcript.data("chosen")["page_size"], &size.to_ascii_uppercase().into(), "the page size")
             }
             Expect::VirtualBits(bits) => virtual_bits(transcript, *bits),
             Expect::EnteredAt(level) => {
-                let entry = format!("entered at EL{level}");
-                let is_entry = transcript.section("detected").any(|line| line == entry);
-                expect(is_entry, format!("no line of # detected is `{entry}`"))
+                is(&transcript.data("detected")["entered_at"], &(*level).into(), "the exception level of entry")
             }
             Expect::Cpus(expected) => {
-                let cpus = detected_cpus(transcript);
-                expect(
-                    cpus.len() == *expected,
-                    format!("# detected has the CPUs {cpus:?}, expected {expected} of them"),
-                )
+                let found = transcript.data("detected")["cpus"].as_array().map_or(0, Vec::len);
+                expect(found == *expected, format!("{found} CPUs are detected, expected {expected}"))
             }
             Expect::FirstCheckWithin { instructions } => {
                 at_most(transcript.instructions_to_first_check(), *instructions, "instructions to the first self-check")
             }
             Expect::LinearMapTablesAtMost { bytes } => {
-                at_most(transcript.linear_map_table_bytes(), *bytes, "bytes of linear map tables")
+                let found = transcript.data("summary")["linear_map_table_bytes"].as_u64();
+                at_most(found, *bytes, "bytes of linear map tables")
             }
             Expect::Says(words) => {
                 let is_said = transcript.lines().any(|line| has_words(line, words));
@@ -103,10 +97,7 @@ impl Expect {
 }
 
 fn virtual_bits(transcript: &Transcript, bits: u32) -> Result<(), String> {
-    let start = format!("virtual addresses: {bits} bits ");
-    if !transcript.section("chosen").any(|line| line.starts_with(&start)) {
-        return Err(format!("no line of # chosen begins with `{start}`"));
-    }
+    is(&transcript.data("chosen")["virtual_bits"], &bits.into(), "the bits of virtual address")?;
     let first = format!("{:#018x}-", u64::MAX << bits);
     match transcript.section("linear map").find(|line| line.starts_with("0x")) {
         Some(line) if line.starts_with(&first) => Ok(()),
@@ -122,10 +113,8 @@ fn at_most(found: Option<u64>, largest: u64, what: &str) -> Result<(), String> {
     }
 }
 
-/// The numbers of the CPUs that `# detected` describes, in lines that begin with `cpu N: `.
-fn detected_cpus(transcript: &Transcript) -> BTreeSet<u32> {
-    let rests = transcript.section("detected").filter_map(|line| line.strip_prefix("cpu "));
-    rests.filter_map(|rest| rest.split_once(": ")?.0.parse().ok()).collect()
+fn is(found: &Value, expected: &Value, what: &str) -> Result<(), String> {
+    if found == expected { Ok(()) } else { Err(format!("{what} is {found}, expected {expected}")) }
 }
 
 /// Whether a line has all these words, in capitals or not; `4k` is no word of `64k`.
@@ -162,11 +151,13 @@ pub(crate) fn first_difference(one: &[u8], other: &[u8]) -> Option<String> {
 mod tests {
     use super::{Expect::*, *};
 
-    const TEXT: &[u8] = b"# detected\r\ncpu 0: x\r\ncpu 0: y\r\ncpu 1: x\r\nentered at EL2\r\n# chosen\r\n\
-                          page size: 64K (asked for)\r\npage size before: 4K\r\n\
-                          virtual addresses: 48 bits (x)\r\nvirtual addresses: 52 bits (x)\r\n# linear map\r\n---\r\n\
-                          0xffff000000000000-0xx\r\n# summary\r\nlinear map tables: 4096 bytes\r\n# times\r\n\
-                          first self-check   100 instructions   0.1 s\r\n# monitor\r\n   cpu 0  cpu 1\r\n\
+    const TEXT: &[u8] = b"# detected\r\n{\"section\":\"detected\",\"cpus\":[{},{}],\"entered_at\":2}\r\n# chosen\r\n\
+                          page size: 64K (asked for)\r\n\
+                          {\"section\":\"chosen\",\"page_size\":\"64K\",\"virtual_bits\":48}\r\n# linear map\r\n---\r\n\
+                          0xffff000000000000-0xx\r\n# summary\r\n\
+                          {\"section\":\"summary\",\"linear_map_table_bytes\":4096}\r\n# times\r\n\
+                          {\"section\":\"times\",\"steps\":[{\"step\":\"first self-check\",\"instructions\":100}]}\r\n\
+                          # monitor\r\n   cpu 0  cpu 1\r\n\
                           reads   0   3\r\nwrites   0   0\r\nconflicts, EL1 data   0   2\r\n# conflicts\r\n\
                           conflicts, EL1 data   0   2\r\n";
 

@@ -14,14 +14,13 @@ pub(crate) type Place = (String, usize);
 
 /// What the kernel says that it took, in a few words; `None` for a boot that did not come so far.
 pub(crate) fn cell(transcript: &Transcript) -> Option<String> {
-    let after = |start: &str| transcript.section("chosen").find_map(|line| line.strip_prefix(start));
-    let (size, why) = after("page size: ")?.split_once(" (")?;
-    if why.contains(" has no ") {
-        return Some(format!("lacks it: {size} instead"));
-    }
-    let bits = after("virtual addresses: ")?.split_once(' ')?.0;
-    let layout = after("descriptors: ")?.split_once(',').map_or("", |(layout, _)| layout);
-    Some(if layout.is_empty() { format!("{bits} bits") } else { format!("{bits} bits, {layout}") })
+    let chosen = transcript.data("chosen");
+    let (size, bits) = (chosen["page_size"].as_str()?, chosen["virtual_bits"].as_u64()?);
+    Some(match chosen["descriptors"].as_str()? {
+        _ if !chosen["page_size_lacking"].is_null() => format!("lacks it: {size} instead"),
+        "48 bits" => format!("{bits} bits"),
+        wide => format!("{bits} bits, {wide}"),
+    })
 }
 
 /// The memory that the kernel found: what the least of it is.
@@ -124,15 +123,16 @@ fn parts(text: &str) -> Option<(&str, &str, &str)> {
 mod tests {
     use super::*;
 
-    const CHOSEN: &str = "# chosen\npage size: 64K (x)\nvirtual addresses: 52 bits (x)\ndescriptors: LPA, 52-bit x\n";
+    const CHOSEN: &str =
+        "# chosen\n{\"section\":\"chosen\",\"page_size\":\"64K\",\"virtual_bits\":52,\"descriptors\":\"LPA\"}\n";
 
     #[test]
     fn a_cell_tells_what_was_taken() {
         let told = |text: &str| cell(&Transcript::new(text.as_bytes()));
         assert_eq!(told(CHOSEN).as_deref(), Some("52 bits, LPA"));
-        assert_eq!(told(&CHOSEN.replace("LPA, 52-bit x", "48-bit addresses (x)")).as_deref(), Some("52 bits"));
+        assert_eq!(told(&CHOSEN.replace("LPA", "48 bits")).as_deref(), Some("52 bits"));
         assert_eq!(
-            told(&CHOSEN.replace("(x)", "(the CPU has no 16K granule)")).as_deref(),
+            told(&CHOSEN.replace("64K\"", "64K\",\"page_size_lacking\":\"16K\"")).as_deref(),
             Some("lacks it: 64K instead")
         );
         assert_eq!(told("panic: x\n"), None);
