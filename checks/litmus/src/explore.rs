@@ -12,6 +12,9 @@ use crate::test::{Profile, Quantifier, Test};
 /// have come to something else.
 pub type Taken = (usize, u64, Option<Outcome>);
 
+/// Steps to a state at most: a test that goes on for longer has a loop that never comes to a state which it was in.
+const LONGEST_PATH: usize = 400;
+
 /// What an exploration found.
 #[derive(Clone, Debug, Default)]
 pub struct Explored {
@@ -27,7 +30,7 @@ pub struct Explored {
     pub fails: Option<Vec<Taken>>,
     /// A store that breaks the break-before-make rules.
     pub unbroken: Option<Finding>,
-    /// There were more states than the limit.
+    /// There were more states than the limit, or one that takes more than `LONGEST_PATH` steps.
     pub is_cut: bool,
 }
 
@@ -49,7 +52,7 @@ pub fn explore(test: &Test, profile: Profile, limit: u64) -> Explored {
 impl Explorer<'_> {
     fn visit(&mut self, mut state: State) {
         self.note_findings(&mut state);
-        if self.explored.states >= self.limit {
+        if self.explored.states >= self.limit || self.path.len() >= LONGEST_PATH {
             self.explored.is_cut = true;
             return;
         }

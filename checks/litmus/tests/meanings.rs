@@ -53,6 +53,14 @@ fn a_fault_that_nobody_mends_is_handled_forever() {
     assert_eq!(herd(text), [Ours::Lost; 2]);
 }
 
+/// A handler that counts is in no state twice.
+#[test]
+fn an_execution_that_never_ends_is_given_up() {
+    let text = "AArch64 counting\n{\n[PTE(x)]=(valid:0);\n0:X1=x;\n}
+ P0          | P0.F         ;\n LDR W0,[X1] | ADD X9,X9,#1 ;\n             | ERET         ;\nexists (0:X0=0)\n";
+    assert_eq!(herd(text), [Ours::TooLarge; 2]);
+}
+
 /// Page tables are the kernel's.
 #[test]
 fn a_thread_at_el0_does_not_access_descriptors() {
