@@ -162,3 +162,39 @@ fn who_says_that_tables_are_common_shares_what_is_cached() {
     let pages: Vec<u64> = machine.access(0, 0x1000, AccessKind::Read).addresses().collect();
     assert_eq!(pages, [OTHER], "what CPU 0 had is its own, and there");
 }
+
+/// Stage 2 is common to nobody that does not say so: each CPU of a VMID has its own.
+#[test]
+fn stage_2_is_not_common_by_itself() {
+    let mut machine = Machine::new(&[Features::full(3); 2]);
+    let roots = [(S2_ROOT, PA), (0x5100_0000, OTHER)];
+    for (root, output) in roots {
+        machine.store(0, root, (root + 0x2000) | TABLE);
+        machine.store(0, root + 0x2000, (root + 0x3000) | TABLE);
+        machine.store(0, root + 0x3000, S2_PAGE | output);
+    }
+    machine.barrier(0, ISH);
+    for (cpu, (root, _)) in (0..).zip(roots) {
+        let writes = [(Register::VtcrEl2, 25 | 1 << 6 | 5 << 16), (Register::VttbrEl2, 7 << 48 | root)];
+        msr(&mut machine, cpu, &writes);
+        msr(&mut machine, cpu, &[(Register::HcrEl2, 1)]);
+    }
+    silent(&machine);
+    assert_eq!([0, 1].map(|cpu| reached(&mut machine, cpu)), [[PA], [OTHER]]);
+}
+
+/// One byte is enough to be needed, the first of a leaf or the last; and who needs it is told.
+#[test]
+fn each_byte_of_the_ground_counts() {
+    for (byte, is_taken) in [(0x1f_ffff, false), (0x20_0000, true), (0x3f_ffff, true), (0x40_0000, false)] {
+        for cpu in [0, 1] {
+            let mut machine = el1(2, Features::full(3));
+            map(&mut machine, L2 + 8, PAGE & !2 | PA);
+            machine.needs(cpu, byte, byte);
+            machine.store(0, L2 + 8, 0);
+            let found: Vec<_> = machine.findings().iter().map(|it| (it.rule, it.cpus, it.address)).collect();
+            let expected = if is_taken { vec![(Rule::OwnGround, 1 << cpu, byte)] } else { vec![] };
+            assert_eq!(found, expected, "{byte:#x} of CPU {cpu}");
+        }
+    }
+}

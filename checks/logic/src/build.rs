@@ -17,8 +17,10 @@ use crate::sites::Site;
 
 /// Builds until which all that does not compile is found; more are a mistake of the generator's.
 const ROUNDS: usize = 40;
-/// The crates whose tests hunt, those whose own sources are mutated first.
-const NEAR: [&str; 3] = ["vellum-vmsa", "vellum-pagetable", "machine"];
+/// The crates whose tests hunt: for mutants of the engine its own, for those of the simulated machine its, which have nothing
+/// to do with each other; and those above, that use both.
+const ENGINE: [&str; 2] = ["vellum-vmsa", "vellum-pagetable"];
+const MACHINE: [&str; 1] = ["machine"];
 const FAR: [&str; 3] = ["checks", "zoo", "litmus"];
 /// Their tests that do not: they build programs.
 const OTHERS: [&str; 2] = ["checks command", "checks/litmus command"];
@@ -146,9 +148,12 @@ fn site_at(path: &str, at: &Range<usize>, files: &[Mutated], sites: &[Site]) -> 
     around.min_by_key(|(_, range)| range.len()).or(jump).map(|(site, _)| *site)
 }
 
-/// Builds the tests of the mutated crates.
-pub(crate) fn near(copy: &Copy) -> Result<Vec<Program>, String> {
-    tests(copy, &NEAR, &["--lib", "--test", TOGETHER])
+/// Builds the tests of the crates that these files are of.
+pub(crate) fn near<'s>(copy: &Copy, files: impl Iterator<Item = &'s str>) -> Result<Vec<Program>, String> {
+    let (engine, machine): (Vec<&str>, Vec<&str>) = files.partition(|file| file.starts_with("engine/"));
+    let engine = if engine.is_empty() { &[][..] } else { &ENGINE };
+    let machine = if machine.is_empty() { &[][..] } else { &MACHINE };
+    tests(copy, &[engine, machine].concat(), &["--lib", "--test", TOGETHER])
 }
 
 /// Builds what else hunts: the tests of the crates above, and `cargo xtask check` where it is asked for.

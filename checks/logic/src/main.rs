@@ -109,7 +109,8 @@ fn hunt(
 ) -> Result<(Vec<Verdict>, usize), String> {
     let mut verdicts: Vec<Verdict> = mutants.iter().map(|_| Verdict::NotRun).collect();
     let mut left: Vec<usize> = (0..mutants.len()).collect();
-    let (mut count, mut programs, mut names) = (0, build::near(copy)?, Vec::new());
+    let files = mutants.iter().map(|it| sites[it.site].file.as_str());
+    let (mut count, mut programs, mut names) = (0, build::near(copy, files)?, Vec::new());
     for round in 1..=3 {
         if round == 3 {
             programs = build::far(copy, options.check)?;

@@ -22,8 +22,10 @@ pub(crate) const SCOPE: [&str; 12] = [
     "machine/src/tlb/",
 ];
 
-/// Files among them that decide nothing: memory of earlier answers, and tests.
-pub(crate) const BESIDE: [&str; 6] = ["answers.rs", "index.rs", "pieces.rs", "sizes.rs", "paths.rs", "tests.rs"];
+/// Files among them that decide nothing: where things are found, memory of earlier answers, and tests.
+pub(crate) const BESIDE: [&str; 4] = ["index.rs", "pieces.rs", "sizes.rs", "tests.rs"];
+/// The folder of that memory.
+const REMEMBERED: &str = "machine/src/tlb/remembered/";
 
 /// One change of one site.
 pub(crate) struct Mutant {
@@ -40,7 +42,8 @@ pub(crate) struct Mutant {
 pub(crate) fn is_in_scope(path: &str) -> bool {
     let is_engine = path.starts_with("engine/");
     let is_beside = |name: &&str| path.ends_with(&format!("/{name}")) && (!is_engine || **name == *"tests.rs");
-    SCOPE.iter().any(|folder| path.starts_with(folder)) && !BESIDE.iter().any(is_beside)
+    let is_decided = SCOPE.iter().any(|folder| path.starts_with(folder)) && !path.starts_with(REMEMBERED);
+    is_decided && !BESIDE.iter().any(is_beside)
 }
 
 /// The mutants of those sites that compile.

@@ -182,6 +182,25 @@ fn tables_in_tables_become_one_block() {
     }
 }
 
+/// What a table forbids to all below it is no attribute of a leaf: what is below stays there.
+#[test]
+fn a_table_with_limits_is_not_folded_into_what_is_around() {
+    for limit in [1 << 62, 1 << 61, 1 << 60, 1 << 59] {
+        let memory = Memory::new();
+        let mut table = live_4k(&memory, &[map(0, GIB, GIB, LeafSize::single(Level::L2))]);
+        let licence = Licence::break_before_make(&());
+        change(&mut table, &memory, &[Change::SplitToPages { from: range(6 * MIB, PAGE) }], Some(&licence));
+        let path: Vec<Slot> = table.view().path(VirtAddr::new(6 * MIB)).map(|lookup| lookup.slot).collect();
+        let above = path[path.len() - 2];
+        let limited = Descriptor::new(memory.load(above).bits() | limit);
+        memory.store(above, limited);
+        change(&mut table, &memory, &[Change::Collapse { from: range(0, GIB) }], Some(&licence));
+        assert_eq!(memory.load(above), limited, "{limit:#x}");
+        let found = table.view().path(VirtAddr::new(6 * MIB)).last().unwrap();
+        assert_eq!(found.level, Level::L3, "{limit:#x}");
+    }
+}
+
 /// Tables that happen to lie as far apart as what they map are no leaves: each is looked into.
 #[test]
 fn tables_that_lie_like_blocks_are_looked_into() {

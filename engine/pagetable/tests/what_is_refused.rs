@@ -177,3 +177,50 @@ fn no_table_that_is_needed_is_too_wide() {
         assert_eq!(refusal, if is_refused { Err(Refusal::OutputTooWide(PhysAddr::new(1 << 50))) } else { Ok(()) });
     }
 }
+
+/// Of a kept group whose dirty state nobody manages any more, no member may be written that another may not: it is none, or its
+/// members are alike.
+#[test]
+fn a_kept_group_that_is_managed_no_longer_is_uniform() {
+    let memory = Memory::new();
+    let regime = El1 { hardware_updates: HardwareUpdates::DirtyState, ..KERNEL };
+    let attributes = DATA | Stage1Attributes::DBM | Stage1Attributes::READ_ONLY;
+    let from = range(0, 16 * PAGE);
+    let setup = [Change::Map { from: from.clone(), to: PhysAddr::new(GIB), attributes, largest: LeafSize::LARGEST }];
+    let mut table = live::<Granule4K, _>(&memory, (39, Layout::Bits48), regime, &setup);
+    let slot = table.view().path(VirtAddr::new(5 * PAGE)).last().unwrap().slot;
+    memory.store(slot, Descriptor::new(memory.load(slot).bits() & !Stage1Attributes::READ_ONLY.bits()));
+    let (set, clear) = (Stage1Attributes::empty(), Stage1Attributes::DBM);
+    let protect = Change::Protect { from: from.clone(), set, clear };
+    for wish in [Change::Hide { from: from.clone() }, protect, Change::Show { from }] {
+        change(&mut table, &memory, &[wish], None);
+    }
+    let found = leaves(&table);
+    let first = found[0].2.bits() - GIB;
+    let is_alike = found.iter().all(|leaf| leaf.2.bits() - GIB - leaf.0 == first);
+    assert!(found.len() == 16 && (is_alike || found.iter().all(|leaf| !leaf.2.is_contiguous())), "{found:x?}");
+}
+
+/// Nothing was to be cleaned when the plan was made, and no licence was asked for. What hardware writes before it is applied
+/// comes after it: the block stays as it is.
+#[test]
+fn what_is_marked_too_late_stays_for_the_next() {
+    let memory = Memory::new();
+    let regime = El1 { hardware_updates: HardwareUpdates::DirtyState, ..KERNEL };
+    let attributes = DATA | Stage1Attributes::DBM | Stage1Attributes::READ_ONLY;
+    let setup =
+        [Change::Map { from: range(0, 2 * MIB), to: PhysAddr::new(GIB), attributes, largest: LeafSize::LARGEST }];
+    let mut table = live::<Granule4K, _>(&memory, (39, Layout::Bits48), regime, &setup);
+    let slot = table.view().path(VirtAddr::new(0)).last().unwrap().slot;
+    let clean = [Change::Clean { from: range(5 * PAGE, PAGE) }];
+    let mut reserve = Reserve::new();
+    let plan = table.plan(&clean, None).unwrap();
+    memory.supply::<Granule4K>(&mut reserve, plan.tables_needed());
+    let written = Descriptor::new(memory.load(slot).bits() & !Stage1Attributes::READ_ONLY.bits());
+    memory.store(slot, written);
+    let mut gather = plan.gather();
+    plan.with(&mut reserve).unwrap().apply(&mut gather);
+    let _ = gather.finish(&memory);
+    assert_eq!(memory.load(slot), written);
+    assert!(matches!(table.plan(&clean, None).map(drop), Err(Refusal::NeedsLicence(_))));
+}
