@@ -126,7 +126,10 @@ impl Copy {
             let names = texts.iter().filter_map(|(path, _)| self.test(Path::new(path)).filter(|it| it.0 == *folder));
             let modules: String = names.map(|(_, name)| format!("mod {name};\n")).collect();
             if !modules.is_empty() {
-                let text = format!("#![allow(dead_code)]\n#[macro_use]\nmod common;\n{modules}");
+                let shared = format!("{folder}/tests/common/mod.rs");
+                let has_shared = texts.iter().any(|(path, _)| *path == shared);
+                let common = if has_shared { "#[macro_use]\nmod common;\n" } else { "" };
+                let text = format!("#![allow(dead_code)]\n{common}{modules}");
                 self.write(&Path::new(folder).join("tests").join(TOGETHER).with_extension("rs"), text.as_bytes())?;
             }
         }
