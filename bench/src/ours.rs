@@ -93,12 +93,12 @@ impl<G: Granule, M: Machine, R: Measured> Ours<G, M, R> {
     fn changes(&mut self, changes: &[Change<R>]) {
         let Self { machine, table, reserve, census } = self;
         let licence = if M::IS_LIVE { census.tolerated() } else { None };
-        let plan = table.plan(changes, licence.as_ref()).expect("the change is allowed");
+        let mut plan = table.plan(changes, licence.as_ref()).expect("the change is allowed");
         let mut gather = plan.gather();
         while reserve.count() < plan.tables_needed() {
             reserve.add(*machine, PhysAddr::new(take_frame(G::SIZE_BYTES)));
         }
-        plan.with(reserve).expect("the reserve is full").apply(&mut gather);
+        plan.apply(reserve, &mut gather).expect("the reserve is full");
         let mut retired = gather.finish(*machine);
         while let Some(table) = retired.take(*machine) {
             give_frame(table.bits());

@@ -68,7 +68,7 @@ fn both_halves_of_the_migration_page_make_the_same_leaves() {
     let mut change = |table: &mut PageTable<'_, Granule4K, El1, Memory>, change| {
         let (changes, licence) = ([change], Licence::break_before_make(&()));
         let mut gather = table.gather();
-        table.plan(&changes, Some(&licence)).expect("sound").with(&mut reserve).expect("enough").apply(&mut gather);
+        table.plan(&changes, Some(&licence)).expect("sound").apply(&mut reserve, &mut gather).expect("enough");
         let _ = gather.finish(&machine);
     };
     let normal = Stage1Attributes::memory(1) | Stage1Attributes::INNER_SHAREABLE;

@@ -45,8 +45,8 @@ pub fn ends(change: &Change<El1>) -> (u64, u64) {
         | Change::Protect { from, .. }
         | Change::Unmap { from }
         | Change::UnmapMapped { from }
-        | Change::Hide { from }
-        | Change::Show { from }
+        | Change::MakeInvalid { from }
+        | Change::MakeValid { from }
         | Change::Age { from }
         | Change::Clean { from }
         | Change::SplitToPages { from }
@@ -100,8 +100,8 @@ impl Content {
                 self.edit(first, last, |it| Some(Stretch { attributes: (it.attributes - *clear) | *set, ..it }));
             }
             Change::Unmap { .. } | Change::UnmapMapped { .. } => self.edit(first, last, |_| None),
-            Change::Hide { .. } => self.edit(first, last, |it| Some(Stretch { is_kept: true, ..it })),
-            Change::Show { .. } => self.edit(first, last, |it| Some(Stretch { is_kept: false, ..it })),
+            Change::MakeInvalid { .. } => self.edit(first, last, |it| Some(Stretch { is_kept: true, ..it })),
+            Change::MakeValid { .. } => self.edit(first, last, |it| Some(Stretch { is_kept: false, ..it })),
             Change::Age { .. } => self.edit_mapped(first, last, |it| it - Stage1Attributes::AF),
             Change::Clean { .. } => self.edit_mapped(first, last, |it| {
                 if it.contains(Stage1Attributes::DBM) { it | Stage1Attributes::READ_ONLY } else { it }

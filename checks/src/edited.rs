@@ -148,8 +148,8 @@ pub(crate) fn translate<R: Edited>(change: &Change<El1>) -> Change<R> {
         }
         Change::Unmap { from } => Change::Unmap { from: range(from) },
         Change::UnmapMapped { from } => Change::UnmapMapped { from: range(from) },
-        Change::Hide { from } => Change::Hide { from: range(from) },
-        Change::Show { from } => Change::Show { from: range(from) },
+        Change::MakeInvalid { from } => Change::MakeInvalid { from: range(from) },
+        Change::MakeValid { from } => Change::MakeValid { from: range(from) },
         Change::Age { from } => Change::Age { from: range(from) },
         Change::Clean { from } => Change::Clean { from: range(from) },
         Change::Split { at } => Change::Split { at: at.bits().into() },

@@ -1,5 +1,6 @@
 //! What runs on the CPUs: the engine itself, driven by the steps of a scenario.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use machine::attributes::Permissions;
@@ -45,8 +46,8 @@ fn run_as<G: Granule, R: Edited>(cpu: &Cpu<'_>, scenario: &Scenario, part: Part)
         Part::Build => build::<G, R>(cpu, scenario, geometry),
         Part::Steps(number, root) => PageTable::live(cpu, geometry, R::of(&scenario.parameters), PhysAddr::new(root))
             .and_then(|table| {
-                let (reserve, open) = (Reserve::new(), Vec::new());
-                let mut editor = Editor { cpu, number, scenario, table, gather: None, reserve, open };
+                let (reserve, open, parts) = (Reserve::new(), Vec::new(), BTreeMap::new());
+                let mut editor = Editor { cpu, number, scenario, table, gather: None, reserve, open, parts };
                 let done = scenario.programs[number].iter().try_for_each(|step| editor.step(step));
                 editor.end();
                 done
@@ -73,10 +74,10 @@ fn build<G: Granule, R: Edited>(cpu: &Cpu<'_>, scenario: &Scenario, geometry: Ge
     };
     for change in scenario.initial.iter().flatten() {
         let changes = [translate::<R>(change)];
-        let plan = table.plan(&changes, None)?;
+        let mut plan = table.plan(&changes, None)?;
         supply(cpu, &mut reserve, plan.tables_needed());
         let mut gather = plan.gather();
-        plan.with(&mut reserve)?.apply(&mut gather);
+        plan.apply(&mut reserve, &mut gather)?;
         free(cpu, gather.finish(cpu), G::SIZE_BYTES);
         tag_frames(cpu, change);
     }
@@ -148,9 +149,11 @@ struct Editor<'s, 'y, G: Granule, R: Edited> {
     reserve: Reserve,
     /// Changes that are not complete: region, content before, change.
     open: Vec<(usize, usize, &'s [Change<El1>])>,
+    /// Regions that are claimed as parts.
+    parts: BTreeMap<usize, pagetable::Part<'s, G, R, Cpu<'y>>>,
 }
 
-impl<'s, G: Granule, R: Edited> Editor<'s, '_, G, R> {
+impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
     fn step(&mut self, step: &'s Step) -> Result<(), Refusal> {
         match step {
             Step::Change { region, changes, permit } => return self.change(*region, changes, *permit),
@@ -209,12 +212,29 @@ impl<'s, G: Granule, R: Edited> Editor<'s, '_, G, R> {
             Permit::Parked => Some(Licence::parked(&guard, parameters.tolerance(self.number))),
         };
         let translated: Vec<Change<R>> = changes.iter().map(translate).collect();
-        let plan = self.table.plan(&translated, licence.as_ref())?;
+        if self.scenario.has_parts {
+            self.claim(region, ends(&changes[0]).0)?;
+        }
+        let mut plan = match self.parts.get_mut(&region) {
+            Some(part) => part.plan(&translated, licence.as_ref())?,
+            None => self.table.plan(&translated, licence.as_ref())?,
+        };
         supply(cpu, &mut self.reserve, plan.tables_needed());
         let gather = self.gather.get_or_insert_with(|| plan.gather());
-        plan.with(&mut self.reserve)?.apply(gather);
+        plan.apply(&mut self.reserve, gather)?;
         changes.iter().for_each(|change| tag_frames(cpu, change));
         self.open.push((region, before, changes));
+        Ok(())
+    }
+
+    /// The pages around an address, as far as one table of them reaches, become a part.
+    fn claim(&mut self, region: usize, address: u64) -> Result<(), Refusal> {
+        if !self.parts.contains_key(&region) {
+            supply(self.cpu, &mut self.reserve, vmsa::Level::ALL.len());
+            let gather = self.gather.get_or_insert_with(|| self.table.gather());
+            let part = self.table.claim(address.into(), vmsa::Level::L3, &mut self.reserve, gather)?;
+            self.parts.insert(region, part);
+        }
         Ok(())
     }
 
@@ -241,6 +261,10 @@ impl<'s, G: Granule, R: Edited> Editor<'s, '_, G, R> {
 
     /// Nothing stays open, and tables that were not used go back.
     fn end(&mut self) {
+        for part in std::mem::take(&mut self.parts).into_values() {
+            let gather = self.gather.get_or_insert_with(|| self.table.gather());
+            self.table.release(part, gather);
+        }
         self.finish();
         give_back(self.cpu, &mut self.reserve);
     }

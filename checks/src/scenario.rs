@@ -121,6 +121,8 @@ pub struct Scenario {
     pub pool: usize,
     /// Every CPU but the first begins off the page table.
     pub is_parked: bool,
+    /// Each region is a part of the page table, which its editor claims.
+    pub has_parts: bool,
 }
 
 impl Scenario {
@@ -128,7 +130,18 @@ impl Scenario {
     pub fn new(workload: &'static str, seed: u64, parameters: Parameters) -> Self {
         let programs = vec![Vec::new(); parameters.cpus];
         let (initial, regions) = (Vec::new(), Vec::new());
-        Self { workload, seed, parameters, initial, regions, programs, without: Vec::new(), pool: 24, is_parked: false }
+        Self {
+            workload,
+            seed,
+            parameters,
+            initial,
+            regions,
+            programs,
+            without: Vec::new(),
+            pool: 24,
+            is_parked: false,
+            has_parts: false,
+        }
     }
 
     /// Whether a CPU edits page tables, as the first always does.
@@ -200,7 +213,7 @@ pub fn is_possible(content: &Content, change: &Change<El1>) -> bool {
     let covered: u64 = content.within(first, last).map(|it| it.bytes).sum();
     match change {
         Change::Map { .. } => covered == 0,
-        Change::Protect { .. } | Change::UnmapMapped { .. } | Change::Hide { .. } | Change::Show { .. } => {
+        Change::Protect { .. } | Change::UnmapMapped { .. } | Change::MakeInvalid { .. } | Change::MakeValid { .. } => {
             covered == last - first + 1
         }
         _ => true,

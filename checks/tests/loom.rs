@@ -151,8 +151,8 @@ fn change(
     let census = Census::new(Tolerance::new(BbmLevel::Level3, false));
     let (mut gather, changes) = (table.gather(), [change]);
     let licence = census.tolerated();
-    let plan = table.plan(&changes, licence.as_ref()).expect("a change that is allowed");
-    plan.with(reserve).expect("tables enough").apply(&mut gather);
+    let mut plan = table.plan(&changes, licence.as_ref()).expect("a change that is allowed");
+    plan.apply(reserve, &mut gather).expect("tables enough");
     gather.finish(memory)
 }
 

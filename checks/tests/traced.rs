@@ -161,9 +161,9 @@ fn make<P: Platform>(
     let guard = ();
     let licence = Licence::break_before_make(&guard);
     let changes = [change];
-    let plan = table.plan(&changes, Some(&licence)).expect("a plan");
+    let mut plan = table.plan(&changes, Some(&licence)).expect("a plan");
     let mut gather = plan.gather();
-    plan.with(reserve).expect("enough tables").apply(&mut gather);
+    plan.apply(reserve, &mut gather).expect("enough tables");
     gather.finish(platform)
 }
 

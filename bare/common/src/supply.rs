@@ -4,7 +4,7 @@ use core::fmt;
 use core::ops::Range;
 
 use hardware::platform::Hardware;
-use pagetable::{Plan, Ready, Refusal, Regime, Reserve};
+use pagetable::{Gather, Plan, Refusal, Regime, Reserve};
 use vmsa::{Granule, PageSize, PhysAddr};
 
 /// Why a page table was not changed.
@@ -80,15 +80,16 @@ impl TableSource for Bump {
     fn give(&mut self, _: PhysAddr) {}
 }
 
-/// A plan with its tables; if there are too few, all go back.
-pub fn supply<'t, 'p, 'c, 'r, G: Granule, R: Regime>(
-    plan: Plan<'t, 'p, 'c, G, R, Hardware>,
+/// Applies a plan with tables from `source`; if there are too few, all go back.
+pub fn apply<G: Granule, R: Regime>(
+    mut plan: Plan<'_, '_, '_, G, R, Hardware>,
     hardware: &Hardware,
-    reserve: &'r mut Reserve,
+    reserve: &mut Reserve,
     source: &mut dyn TableSource,
-) -> Result<Ready<'t, 'p, 'c, 'r, G, R, Hardware>, ChangeError> {
+    gather: &mut Gather<G, R>,
+) -> Result<(), ChangeError> {
     fill(hardware, reserve, plan.tables_needed(), source)?;
-    Ok(plan.with(reserve)?)
+    Ok(plan.apply(reserve, gather)?)
 }
 
 /// Fills a reserve to so many tables; if there are too few, all go back.

@@ -115,7 +115,9 @@ pub(crate) fn build(
         maker.map(range, 0, RAM, LeafSize::PAGE)?;
         if let Some(distance) = unprotected {
             maker.map(range, distance, SHARED, LeafSize::PAGE)?;
-            maker.change(Change::Hide { from: inputs(range.start.bits() + distance..range.end.bits() + distance) })?;
+            maker.change(Change::MakeInvalid {
+                from: inputs(range.start.bits() + distance..range.end.bits() + distance),
+            })?;
         }
     }
     for range in memory.devices(end)?.iter() {
@@ -200,13 +202,13 @@ impl Live {
         let distance = space.protected_end();
         let (protected, alias) = (inputs(run.clone()), inputs(run.start + distance..run.end + distance));
         let (hidden, shown) = if state == State::Ram { (alias, protected) } else { (protected, alias) };
-        self.edit([Change::Hide { from: hidden.clone() }])?;
+        self.edit([Change::MakeInvalid { from: hidden.clone() }])?;
         let pages = PhysicalRange::new(PhysAddr::new(run.start), PhysAddr::new(run.end));
         if let Err(error) = map::with_window(pages, |window| window.fill(SCRUBBED)) {
-            self.edit([Change::Show { from: hidden }])?;
+            self.edit([Change::MakeValid { from: hidden }])?;
             return Err(error);
         }
-        self.edit([Change::Show { from: shown }])
+        self.edit([Change::MakeValid { from: shown }])
     }
 
     /// The same for any range of pages of the guest's memory that is not longer than the window.
@@ -234,12 +236,12 @@ fn with_live<R>(body: impl FnOnce(&mut Live) -> R) -> Option<R> {
 
 /// Has pages of the guest's memory fault at stage 2, on every CPU.
 pub(crate) fn hide(pages: &[u64]) {
-    change_private(pages, |from| Change::Hide { from });
+    change_private(pages, |from| Change::MakeInvalid { from });
 }
 
 /// Has pages that were hidden be there again, unless the guest has shared them meanwhile.
 pub(crate) fn show(pages: &[u64]) {
-    change_private(pages, |from| Change::Show { from });
+    change_private(pages, |from| Change::MakeValid { from });
 }
 
 fn change_private(pages: &[u64], change: impl Fn(Range<IntermediateAddr>) -> Change<Stage2>) {

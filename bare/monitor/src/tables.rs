@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use common::supply::{Bump, ChangeError, supply};
+use common::supply::{self, Bump, ChangeError};
 use hardware::platform::Hardware;
 use pagetable::{Change, Gather, PageTable, Regime, Reserve};
 use vmsa::{Granule4K, PageSize};
@@ -35,6 +35,6 @@ pub(crate) fn change<R: Regime>(
 ) -> Result<(), ChangeError> {
     let changes = [change];
     let plan = table.plan(&changes, None)?;
-    supply(plan, &HARDWARE, &mut Reserve::new(), pool)?.apply(gather);
+    supply::apply(plan, &HARDWARE, &mut Reserve::new(), pool, gather)?;
     Ok(())
 }

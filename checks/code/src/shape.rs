@@ -203,10 +203,10 @@ fn build<G: Granule>(
     let mut gather = table.gather();
     for change in changes {
         let changes = [change.clone()];
-        let plan = table.plan(&changes, None).map_err(refused)?;
+        let mut plan = table.plan(&changes, None).map_err(refused)?;
         let missing = plan.tables_needed().saturating_sub(reserve.count());
         tables.supply::<G>(&mut reserve, missing);
-        plan.with(&mut reserve).map_err(refused)?.apply(&mut gather);
+        plan.apply(&mut reserve, &mut gather).map_err(refused)?;
     }
     // Nothing was live, so nothing comes free.
     let _ = gather.finish(&tables.memory);

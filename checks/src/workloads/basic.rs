@@ -253,6 +253,43 @@ pub(super) fn two_editors(draft: &mut Draft) {
     }
 }
 
+/// All that one part maps goes, and the part with it, while another CPU edits the other.
+pub(super) fn two_parts(draft: &mut Draft) {
+    draft.claim_parts();
+    let one = draft.region(&[(0..2, PAGE)]);
+    let two = draft.region(&[(0..4, PAGE)]);
+    let gone = draft.unmap(one, 0..2);
+    let protected = draft.read_only(two, 1..3);
+    draft.change(0, one, vec![gone]);
+    draft.finish(0);
+    let other = draft.parameters().cpus.min(2) - 1;
+    draft.change(other, two, vec![protected]);
+    draft.finish(other);
+    if draft.parameters().cpus > 2 {
+        draft.access(2, one, 1, AccessKind::Read);
+        draft.access(2, two, 2, AccessKind::Write);
+    }
+}
+
+/// A claim makes the way to a part, while another CPU empties the other.
+pub(super) fn part_made(draft: &mut Draft) {
+    draft.claim_parts();
+    let one = draft.region(&[]);
+    let two = draft.region(&[(0..2, PAGE)]);
+    let come = draft.map(one, 2..4, PAGE);
+    let gone = draft.unmap(two, 0..1);
+    draft.change(0, one, vec![come]);
+    draft.finish(0);
+    let other = draft.parameters().cpus.min(2) - 1;
+    draft.change(other, two, vec![gone]);
+    draft.finish(other);
+    draft.read(other, two, 1);
+    if draft.parameters().cpus > 2 {
+        draft.read(2, one, 3);
+        draft.access(2, two, 0, AccessKind::Read);
+    }
+}
+
 pub(super) fn table_reuse(draft: &mut Draft) {
     let block = draft.block();
     draft.set_pool(6);

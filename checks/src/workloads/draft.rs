@@ -46,6 +46,11 @@ impl Draft {
         &mut self.scenario.parameters
     }
 
+    /// Each region is edited as a part of its own.
+    pub fn claim_parts(&mut self) {
+        self.scenario.has_parts = true;
+    }
+
     /// Pages in the pool.
     pub fn set_pool(&mut self, pages: usize) {
         self.scenario.pool = pages;

@@ -98,8 +98,8 @@ fn draw_change(draft: &mut Draft, region: usize, (from, to): (u64, u64), permit:
             draft.protect(region, from..to, set, clear)
         }
         6..=7 => draft.unmap(region, from..to),
-        8 => Change::Hide { from: range },
-        9 => Change::Show { from: range },
+        8 => Change::MakeInvalid { from: range },
+        9 => Change::MakeValid { from: range },
         10 => Change::Age { from: range },
         11 => Change::SplitToPages { from: range },
         12 => Change::Collapse { from: range },

@@ -197,9 +197,9 @@ pub(super) fn hide_and_alter(draft: &mut Draft) {
     let region = draft.region(&[(0..4, PAGE)]);
     let range = draft.range(region, 1..2);
     let device = draft.protect(region, 1..2, Stage1Attributes::memory(1), Stage1Attributes::empty());
-    draft.change(0, region, vec![Change::Hide { from: range.clone() }]);
+    draft.change(0, region, vec![Change::MakeInvalid { from: range.clone() }]);
     draft.change(0, region, vec![device]);
-    draft.edit(region, vec![Change::Show { from: range }], Permit::None, &[1]);
+    draft.edit(region, vec![Change::MakeValid { from: range }], Permit::None, &[1]);
 }
 
 /// What one gather has unmapped is mapped elsewhere before it is finished.
@@ -225,9 +225,9 @@ pub(super) fn split_and_remap(draft: &mut Draft) {
 pub(super) fn hide_and_show(draft: &mut Draft) {
     let region = draft.region(&[(0..4, PAGE)]);
     let range = draft.range(region, 1..2);
-    draft.change(0, region, vec![Change::Hide { from: range.clone() }]);
+    draft.change(0, region, vec![Change::MakeInvalid { from: range.clone() }]);
     draft.finish(0);
-    draft.edit(region, vec![Change::Show { from: range }], Permit::None, &[1]);
+    draft.edit(region, vec![Change::MakeValid { from: range }], Permit::None, &[1]);
 }
 
 pub(super) fn age_leaves(draft: &mut Draft) {

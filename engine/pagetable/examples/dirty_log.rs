@@ -86,7 +86,7 @@ impl<'m> DirtyLog<'m> {
         let licence = Licence::break_before_make(&());
         let mut gather = self.table.gather();
         for change in changes.chunks(1) {
-            self.table.plan(change, Some(&licence))?.with(&mut self.reserve)?.apply(&mut gather);
+            self.table.plan(change, Some(&licence))?.apply(&mut self.reserve, &mut gather)?;
         }
         let mut retired = gather.finish(self.machine);
         while let Some(page) = retired.take(self.machine) {

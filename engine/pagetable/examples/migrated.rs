@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let to = PhysAddr::new(0x8020_0000);
     let map = [Change::Map { from: from.clone(), to, attributes, largest: LeafSize::LARGEST }];
     let mut gather = table.gather();
-    table.plan(&map, None)?.with(&mut reserve)?.apply(&mut gather);
+    table.plan(&map, None)?.apply(&mut reserve, &mut gather)?;
     let _ = gather.finish(&machine);
 
     let mut table = table.publish();
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (set, clear) = (Stage1Attributes::READ_ONLY, Stage1Attributes::empty());
     let protect = [Change::Protect { from: page, set, clear }];
     let licence = Licence::break_before_make(&());
-    table.plan(&protect, Some(&licence))?.with(&mut reserve)?.apply(&mut gather);
+    table.plan(&protect, Some(&licence))?.apply(&mut reserve, &mut gather)?;
     let _ = gather.finish(&machine);
 
     let _ = table.view().for_each(from.clone(), |entry| {
@@ -44,8 +44,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
 
     let collapse = [Change::Collapse { from: from.clone() }];
-    table.plan(&collapse, Some(&licence))?.with(&mut reserve)?.apply(&mut gather);
-    table.plan(&[Change::Unmap { from }], None)?.with(&mut reserve)?.apply(&mut gather);
+    table.plan(&collapse, Some(&licence))?.apply(&mut reserve, &mut gather)?;
+    table.plan(&[Change::Unmap { from }], None)?.apply(&mut reserve, &mut gather)?;
     let mut retired = gather.finish(&machine);
     while let Some(page) = retired.take(&machine) {
         reserve.add(&machine, page);

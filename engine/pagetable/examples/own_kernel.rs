@@ -82,7 +82,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (title, change) in steps {
         println!("{title}");
         let mut gather = table.gather();
-        table.plan(&[change], Some(&licence))?.with(&mut reserve)?.apply(&mut gather);
+        table.plan(&[change], Some(&licence))?.apply(&mut reserve, &mut gather)?;
         let mut retired = gather.finish(&machine);
         while let Some(page) = retired.take(&machine) {
             reserve.add(&machine, page);

@@ -56,12 +56,12 @@ pub enum Change<R: Regime> {
     },
     /// Makes a range invalid, but keeps what it was: a *kept* leaf differs from a valid one in bit 0 alone. The range is
     /// mapped, or kept, throughout.
-    Hide {
+    MakeInvalid {
         /// The range.
         from: Range<R::Input>,
     },
     /// Makes kept leaves valid again. The range is mapped, or kept, throughout.
-    Show {
+    MakeValid {
         /// The range.
         from: Range<R::Input>,
     },
@@ -95,6 +95,12 @@ pub enum Change<R: Regime> {
 }
 
 impl<R: Regime> Change<R> {
+    /// Maps a range that holds no mapping, with the largest leaves that fit: [`Self::Map`] from numbers.
+    pub fn map(from: Range<u64>, to: u64, attributes: R::Attributes) -> Self {
+        let from = from.start.into()..from.end.into();
+        Self::Map { from, to: PhysAddr::new(to), attributes, largest: LeafSize::LARGEST }
+    }
+
     /// Where the range of a change that is sound lies in the input space. A boundary is a page.
     pub(crate) fn offsets<G: Granule>(&self, geometry: Geometry<G>) -> (u64, u64) {
         let (start, end) = match self {
@@ -103,8 +109,8 @@ impl<R: Regime> Change<R> {
             | Self::Protect { from, .. }
             | Self::Unmap { from }
             | Self::UnmapMapped { from }
-            | Self::Hide { from }
-            | Self::Show { from }
+            | Self::MakeInvalid { from }
+            | Self::MakeValid { from }
             | Self::Age { from }
             | Self::Clean { from }
             | Self::SplitToPages { from }
@@ -120,6 +126,8 @@ impl<R: Regime> Change<R> {
 pub enum Refusal {
     /// The range is not in the part of the input space that this page table translates: its first address that is outside.
     OutOfRange(u64),
+    /// The range is not in the [`crate::Part`] that is edited: its first address that is outside.
+    OutsidePart(u64),
     /// The range ends at this address, before it starts.
     Backward(u64),
     /// The input address is not the start of a page.
@@ -175,6 +183,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OutOfRange(at) => write!(f, "{at:#x} is outside the page table's input addresses"),
+            Self::OutsidePart(at) => write!(f, "{at:#x} is outside the part that is edited"),
             Self::Backward(end) => write!(f, "the range ends at {end:#x}, before it starts"),
             Self::Misaligned(at) => write!(f, "{at:#x} is not the start of a page"),
             Self::MisalignedOutput(at) => write!(f, "output address {at:?} is not the start of a page"),

@@ -7,12 +7,14 @@ pub(crate) struct Few<T, const MORE: usize> {
     earlier: Option<[Option<T>; MORE]>,
 }
 
-impl<T: Copy, const MORE: usize> Few<T, MORE> {
+impl<T, const MORE: usize> Default for Few<T, MORE> {
     #[inline(always)]
-    pub(crate) const fn new() -> Self {
+    fn default() -> Self {
         Self { latest: None, earlier: None }
     }
+}
 
+impl<T: Copy, const MORE: usize> Few<T, MORE> {
     /// One value alone.
     #[inline(always)]
     pub(crate) const fn of(value: T) -> Self {

@@ -6,7 +6,7 @@ use vmsa::{Geometry, Granule, Level, Maintenance};
 
 use crate::change::Change;
 use crate::few::Few;
-use crate::invalidation::{Depth, Invalidation};
+use crate::invalidation::{Depth, Invalidation, MOST_TLBIS};
 use crate::platform::Platform;
 use crate::regime::{Regime, Rest};
 use crate::tables::{Retired, TableList};
@@ -30,14 +30,18 @@ pub struct Gather<G: Granule, R: Regime> {
     /// What stores that walkers must see have left to be forgotten, once one was made.
     waiting: Option<Waiting>,
     issued: usize,
+    /// How many of them were issued for ranges since the gather was last empty.
+    issued_for_ranges: usize,
     retired: TableList,
 }
 
 /// What waits for the TLBs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Waiting {
     ranges: Few<Invalidation, MORE_RANGES>,
     subtrees: Few<Table, MORE_SUBTREES>,
+    /// What ranges lie between that were too many to be kept apart, as input addresses: everything will be forgotten for them.
+    scattered: Option<(u64, u64)>,
     /// Between these offsets TLBs may hold leaves of another size than the tables do, so that a level hint would miss them.
     resized: Option<(u64, u64)>,
 }
@@ -45,7 +49,7 @@ struct Waiting {
 impl<G: Granule, R: Regime> Gather<G, R> {
     #[inline(always)]
     pub(crate) fn new(geometry: Geometry<G>, regime: R) -> Self {
-        Self { geometry, regime, waiting: None, issued: 0, retired: TableList::default() }
+        Self { geometry, regime, waiting: None, issued: 0, issued_for_ranges: 0, retired: TableList::default() }
     }
 
     /// TLBIs issued so far.
@@ -62,6 +66,7 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     pub fn finish<P: Platform>(&mut self, platform: &P) -> Retired {
         if self.waiting.is_some() {
             self.complete_waiting(platform);
+            self.issued_for_ranges = 0;
         }
         Retired(core::mem::take(&mut self.retired))
     }
@@ -79,7 +84,7 @@ impl<G: Granule, R: Regime> Gather<G, R> {
 
     #[inline(always)]
     fn wait(&mut self) -> &mut Waiting {
-        self.waiting.get_or_insert_with(|| Waiting { ranges: Few::new(), subtrees: Few::new(), resized: None })
+        self.waiting.get_or_insert_with(Waiting::default)
     }
 
     /// Leaves from offset `start` to `end` have changed size, and TLBs have not forgotten.
@@ -111,12 +116,19 @@ impl<G: Granule, R: Regime> Gather<G, R> {
         if self.waiting.is_some() && changes.iter().any(|change| self.waits_for(change)) {
             self.complete_waiting(platform);
         }
+        // If they are scattered, everything will have to be forgotten anyway.
+        if changes.len() > MOST_TLBIS {
+            self.issued_for_ranges = MOST_TLBIS;
+        }
     }
 
     #[inline(never)]
     fn waits_for(&self, change: &Change<R>) -> bool {
         let Some(waiting) = &self.waiting else { return false };
         let (from, to) = change.offsets(self.geometry);
+        if waiting.scattered.is_some_and(|(start, end)| from < end && start < to) {
+            return true;
+        }
         waiting.ranges.iter().any(|range| {
             let start = range.start.wrapping_sub(self.geometry.base());
             from < to && start < to && from < start + range.bytes
@@ -149,15 +161,40 @@ impl<G: Granule, R: Regime> Gather<G, R> {
         let ranges = &mut self.wait().ranges;
         let is_absorbed = ranges.latest_mut().is_some_and(|last| last.absorb(&what));
         if !is_absorbed && ranges.push(what).is_err() {
-            self.complete_waiting(platform);
+            self.make_room(platform);
             self.wait().ranges = Few::of(what);
+        }
+    }
+
+    /// No more ranges can be kept apart: they are forgotten. Once that has taken more TLBIs than it is worth, everything will be
+    /// forgotten instead, and once for all that are yet to come.
+    #[inline(never)]
+    fn make_room<P: Platform>(&mut self, platform: &P) {
+        if self.issued_for_ranges < MOST_TLBIS {
+            return self.complete_waiting(platform);
+        }
+        let base = self.geometry.base();
+        let waiting = self.waiting.get_or_insert_default();
+        for range in core::mem::take(&mut waiting.ranges).iter() {
+            let start = range.start.wrapping_sub(base);
+            let (from, to) = waiting.scattered.unwrap_or((start, start));
+            waiting.scattered = Some((from.min(start), to.max(start + range.bytes)));
         }
     }
 
     /// Makes stores visible and TLBs forget the ranges, and frees the tables that waited for that.
     fn complete_waiting<P: Platform>(&mut self, platform: &P) {
-        let Some(Waiting { ranges, subtrees, .. }) = &self.waiting else { return };
-        self.issued += complete_stores(platform, self.geometry, self.regime, ranges.iter().copied());
+        let Some(Waiting { ranges, subtrees, scattered, .. }) = &self.waiting else { return };
+        let (geometry, regime) = (self.geometry, self.regime);
+        let issued = match scattered {
+            Some(_) => {
+                let everything = Invalidation::everything(geometry.base());
+                complete_stores(platform, geometry, regime, core::iter::once(everything))
+            }
+            None => complete_stores(platform, geometry, regime, ranges.iter().copied()),
+        };
+        self.issued += issued;
+        self.issued_for_ranges += issued;
         if !subtrees.is_empty() {
             platform.wait_for_views();
         }

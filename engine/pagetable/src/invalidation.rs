@@ -1,14 +1,14 @@
 //! Which TLB entries must go, and the TLBIs that make them go.
 //!
 //! Cost model: one TLBI by address costs one broadcast, and so does one by range; forgetting everything costs refilling
-//! every TLB, which is taken to be worth [`MOST_SINGLES`] broadcasts. A leaf needs one TLBI by address, a contiguous group
+//! every TLB, which is taken to be worth [`MOST_TLBIS`] broadcasts, be they of one range or of many in one gather. A leaf needs one TLBI by address, a contiguous group
 //! one for each of its descriptors.
 
 use vmsa::maintenance::{LevelHint, RangeOperand};
 use vmsa::{Granule, Layout, Level};
 
 /// More TLBIs than this, and forgetting everything is cheaper.
-const MOST_SINGLES: u64 = 512;
+pub(crate) const MOST_TLBIS: usize = 512;
 
 /// Whether walk-cache entries must go too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -23,8 +23,9 @@ pub enum Depth {
 /// all but CPUs that must repeat.
 ///
 /// A range costs a TLBI for each leaf, or a few by range; where that would be more than 512, refilling every TLB is taken to be
-/// cheaper, and everything of the ASID or regime is forgotten. Each range is weighed by itself: of many that are scattered in
-/// one [`crate::Gather`] each takes its own, and every eight a round of barriers.
+/// cheaper, and everything of the ASID or regime is forgotten. Of many ranges that are scattered in one [`crate::Gather`] each takes
+/// its own, and every eight a round of barriers. After 512 TLBIs, and from the start for a list of more than 512 changes, one TLBI of
+/// everything takes their place, when the gather is finished, or before it meets again what it has yet to forget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TlbFeatures {
     /// TLBIs by range (FEAT_TLBIRANGE): [`vmsa::IdRegisters::has_range_invalidation`].
@@ -33,6 +34,11 @@ pub struct TlbFeatures {
     pub level_hints: bool,
     /// Every TLBI and its DSB must be issued twice (CVE-2025-10263): [`vmsa::Midr::must_repeat_tlbi`] of *any* CPU.
     pub repeat: bool,
+}
+
+impl TlbFeatures {
+    /// What every CPU can do that need not repeat.
+    pub const NONE: Self = Self { range: false, level_hints: false, repeat: false };
 }
 
 /// A range of input addresses whose translations changed.
@@ -65,6 +71,11 @@ impl Invalidation {
     #[inline(always)]
     pub(crate) const fn page<G: Granule>(start: u64) -> Self {
         Self { start, bytes: G::SIZE_BYTES, stride: Level::L3, is_uniform: true, depth: Depth::LastLevel }
+    }
+
+    /// That of the whole input space, from `base`: of more than any range of TLBIs is worth.
+    pub(crate) const fn everything(base: u64) -> Self {
+        Self { start: base, bytes: u64::MAX, stride: Level::L3, is_uniform: false, depth: Depth::AllLevels }
     }
 
     /// Takes in the next invalidation, if both are one.
@@ -118,8 +129,8 @@ impl Invalidation {
     ) {
         let leaf_shift = G::PAGE_SIZE.level_shift(self.stride);
         let leaf_bytes = 1 << leaf_shift;
-        let is_long = self.bytes >> leaf_shift > MOST_SINGLES;
-        if is_long && (!features.range || self.bytes >> G::SHIFT > MOST_SINGLES * RangeOperand::MOST_PAGES) {
+        let is_long = self.bytes >> leaf_shift > MOST_TLBIS as u64;
+        if is_long && (!features.range || self.bytes >> G::SHIFT > MOST_TLBIS as u64 * RangeOperand::MOST_PAGES) {
             return sink(Invalidate::Everything);
         }
         let level = (hint != LevelHint::NONE).then_some(self.stride);

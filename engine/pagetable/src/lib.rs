@@ -1,10 +1,11 @@
 //! An arm64 page-table engine: plan, then apply.
 //!
 //! A [`PageTable`] edits the tables of one regime through a [`Platform`] of four operations. A list of [`Change`]s is
-//! checked whole before the first store ([`PageTable::plan`]), gets the tables it needs ([`Plan::with`]), and is then
-//! applied, which cannot fail ([`Ready::apply`]). The regimes are EL1&0 ([`El1`]), EL2 ([`El2`]), EL2&0 ([`El2And0`]) and
-//! stage 2 ([`Stage2`]). What TLBs must forget goes into a [`Gather`], which alone yields the
-//! tables that came free. A [`View`] reads beside all this, without a lock.
+//! checked whole before the first store ([`PageTable::plan`]), and is then applied with tables from a [`Reserve`]
+//! ([`Plan::apply`]): nothing but too few tables can be in its way, and then nothing has changed either. What TLBs must
+//! forget goes into a [`Gather`], which alone yields the tables that came free. The regimes are EL1&0 ([`El1`]), EL2 ([`El2`]),
+//! EL2&0 ([`El2And0`]) and stage 2 ([`Stage2`]). Many CPUs edit one page table by [`Part`]s. A [`View`] reads beside all this,
+//! without a lock.
 //!
 //! The engine does no I/O, has no statics, no assembly and no `unsafe`. The feature `alloc` adds what needs an allocator:
 //! `Rehearsal` and `Memory`.
@@ -25,6 +26,7 @@ mod invalidation;
 mod licence;
 #[cfg(feature = "alloc")]
 mod memory;
+mod part;
 mod pieces;
 mod plan;
 mod platform;
@@ -32,6 +34,7 @@ mod protect_page;
 mod regime;
 #[cfg(feature = "alloc")]
 mod rehearsal;
+mod step;
 mod summary;
 mod table;
 mod tables;
@@ -41,15 +44,17 @@ mod walk;
 
 pub use change::{Change, Refusal};
 pub use gather::Gather;
-pub use invalidation::{Depth, Invalidation, TlbFeatures};
+pub use invalidation::TlbFeatures;
 pub use licence::{Census, Licence, Tolerance};
 #[cfg(feature = "alloc")]
 pub use memory::Memory;
-pub use plan::{Plan, Ready};
+pub use part::Part;
+pub use plan::Plan;
 pub use platform::{Platform, Slot};
-pub use regime::{Attributes, El1, El2, El2And0, HardwareUpdates, Regime, Rest, Scope, Stage2};
+pub use regime::{Attributes, El1, El2, El2And0, HardwareUpdates, Regime, Scope, Stage2};
 #[cfg(feature = "alloc")]
-pub use rehearsal::{Rehearsal, Step};
+pub use rehearsal::Rehearsal;
+pub use step::Step;
 pub use summary::Summary;
 pub use table::PageTable;
 pub use tables::{Reserve, Retired};

@@ -7,7 +7,8 @@ use core::cell::Cell;
 use vmsa::{Descriptor, Granule, Maintenance, PhysAddr};
 
 use crate::platform::{Platform, Slot};
-use crate::rehearsal::{Rehearsal, Step};
+use crate::rehearsal::Rehearsal;
+use crate::step::Step;
 use crate::tables::Reserve;
 
 /// Where the first table lies.
@@ -15,7 +16,7 @@ const TABLES: PhysAddr = PhysAddr::new(0x8000_0000);
 /// What memory holds that was never written. It reads as a valid descriptor, so that a table that was not filled shows.
 const POISON: Descriptor = Descriptor::new(0xdead_beef_dead_beef);
 
-/// A machine without hardware that holds descriptors and remembers every [`Step`]: for tests, and to try things out. No
+/// A machine without hardware that holds descriptors and remembers every [`Step`] but loads: for tests, and to try things out. No
 /// table it supplies is zeroed.
 #[derive(Debug)]
 pub struct Memory {

@@ -1,4 +1,4 @@
-//! Changes that have been checked, and changes that have their tables too.
+//! Changes that have been checked, and are applied.
 
 use core::convert::Infallible;
 use core::ops::ControlFlow;
@@ -35,14 +35,6 @@ pub struct Plan<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> {
     tables_needed: usize,
 }
 
-/// A plan with its tables in hand.
-#[derive(Debug)]
-#[must_use = "a plan does nothing until it is applied"]
-pub struct Ready<'t, 'p, 'c, 'r, G: Granule, R: Regime, P: Platform> {
-    plan: Plan<'t, 'p, 'c, G, R, P>,
-    reserve: &'r mut Reserve,
-}
-
 impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
     #[inline(always)]
     pub(crate) fn new(
@@ -64,39 +56,25 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
         self.table.gather()
     }
 
-    /// Gives the plan its tables; refused by [`Refusal::ReserveShortBy`] if `reserve` holds too few, and by
-    /// [`Refusal::OutputTooWide`] if it would take one that no descriptor can lead to. The reserve stays as it was.
+    /// Makes the changes, with tables from `reserve`. They are complete when `gather` is finished; the plan has nothing left to
+    /// do then.
+    ///
+    /// Refused by [`Refusal::ReserveShortBy`] if `reserve` holds too few tables, and by [`Refusal::OutputTooWide`] if the plan
+    /// would take one that no descriptor can lead to. Nothing has changed then, and the plan can be applied yet. Nothing else
+    /// can go wrong.
     #[inline(always)]
-    pub fn with<'r>(self, reserve: &'r mut Reserve) -> Result<Ready<'t, 'p, 'c, 'r, G, R, P>, Refusal> {
+    pub fn apply(&mut self, reserve: &mut Reserve, gather: &mut Gather<G, R>) -> Result<(), Refusal> {
         if self.tables_needed > 0 {
-            self.check_reserve(reserve)?;
+            reserve.check(self.table.platform, self.tables_needed, self.table.geometry.layout())?;
         }
-        Ok(Ready { plan: self, reserve })
-    }
-
-    #[inline(never)]
-    fn check_reserve(&self, reserve: &Reserve) -> Result<(), Refusal> {
-        let lacking = self.tables_needed.saturating_sub(reserve.count());
-        let bits = self.table.geometry.layout().output_bits();
-        match reserve.0.find_wider(self.table.platform, self.tables_needed, bits) {
-            _ if lacking > 0 => Err(Refusal::ReserveShortBy(lacking)),
-            Some(table) => Err(Refusal::OutputTooWide(table)),
-            None => Ok(()),
+        gather.complete_overlaps(self.table.platform, self.changes);
+        let mut editor = Editor::new(self.table, self.licence, reserve, gather);
+        match &self.start {
+            Start::Visit(goal, visit) => apply_at(&mut editor, goal, *visit, self.table),
+            Start::Top => apply_all(&mut editor, self.changes, self.table),
         }
-    }
-}
-
-impl<G: Granule, R: Regime, P: Platform> Ready<'_, '_, '_, '_, G, R, P> {
-    /// Makes the changes. This cannot fail. They are complete when `gather` is finished.
-    #[inline(always)]
-    pub fn apply(self, gather: &mut Gather<G, R>) {
-        let Self { plan: Plan { table, changes, licence, start, .. }, reserve } = self;
-        gather.complete_overlaps(table.platform, changes);
-        let mut editor = Editor::new(table, licence, reserve, gather);
-        match start {
-            Start::Visit(goal, visit) => apply_at(&mut editor, &goal, visit, table),
-            Start::Top => apply_all(&mut editor, changes, table),
-        }
+        (self.changes, self.start, self.tables_needed) = (&[], Start::Top, 0);
+        Ok(())
     }
 }
 
@@ -109,7 +87,7 @@ fn apply_all<G: Granule, R: Regime, P: Platform>(
 ) {
     for goal in changes.iter().filter_map(|change| goal(table.geometry, change).ok()) {
         for goal in [Some(goal), goal.then()].into_iter().flatten() {
-            apply_from(editor, &goal.checked(), table.top(), goal.from);
+            apply_from(editor, &goal.checked(), table.top, goal.from);
         }
     }
 }
@@ -125,8 +103,8 @@ fn apply_at<G: Granule, R: Regime, P: Platform>(
     visit.descriptor = editor.platform.load(visit.slot);
     match act(editor, goal, &visit) {
         Next::Past(at) if at >= goal.to => {}
-        Next::Past(at) => apply_from(editor, goal, table.top(), at),
-        Next::Enter => apply_from(editor, goal, table.top(), goal.from),
+        Next::Past(at) => apply_from(editor, goal, table.top, at),
+        Next::Enter => apply_from(editor, goal, table.top, goal.from),
     }
 }
 

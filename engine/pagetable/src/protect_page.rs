@@ -1,18 +1,18 @@
 //! The shortcut: attributes of one page that is a leaf already, the most frequent change by far. One descent, and no plan.
 
-use vmsa::{Address, Descriptor, Granule, Level};
+use vmsa::{Address, Bits, Descriptor, Granule, Layout, Level};
 
-use crate::changes::{Writer, protection};
+use crate::changes::{Edit, Writer};
 use crate::gather::complete_stores;
 use crate::invalidation::Invalidation;
-use crate::platform::Platform;
-use crate::regime::Regime;
+use crate::platform::{Platform, Slot};
+use crate::regime::{Fields, Regime};
 use crate::table::PageTable;
-use crate::walk::descend;
+use crate::walk::{descend_unusual, descend_usual};
 
 impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     /// Changes attributes of the page at `page`, first `clear`, then `set`, as a plan of one [`crate::Change::Protect`] does, if
-    /// that takes neither a table nor a licence: the page is a leaf by itself, and what changes may change in place. Says
+    /// that takes neither a table nor a licence: the page is a leaf by itself, and all that is named may change in place. Says
     /// whether the page was changed. It is complete then: what a gather would make TLBs forget is forgotten on return.
     ///
     /// If not, nothing has changed, and a plan says why. What another gather still has to forget of the page is forgotten
@@ -21,26 +21,65 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     #[must_use = "a page that was not changed takes a plan"]
     #[inline(always)]
     pub fn protect_page(&mut self, page: R::Input, set: R::Attributes, clear: R::Attributes) -> bool {
-        let Self { platform, geometry, regime, root, is_live, .. } = *self;
-        let Some(start) = geometry.offset(page.bits()) else { return false };
-        if start & (G::SIZE_BYTES - 1) != 0 {
+        // What is not usual is elsewhere, so that the rest needs no more registers than it has.
+        if self.geometry.is_usual() {
+            return self.protect_found(page, set, clear, |table, start| {
+                descend_usual::<G, _, _>(table.platform, table.root, start, page_at)
+            });
+        }
+        self.protect_unusual(page, set, clear)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn protect_unusual(&self, page: R::Input, set: R::Attributes, clear: R::Attributes) -> bool {
+        self.protect_found(page, set, clear, |table, start| {
+            descend_unusual(table.platform, table.geometry, table.root, start, page_at)
+        })
+    }
+
+    /// The same, where `find` finds the page.
+    #[inline(always)]
+    fn protect_found(
+        &self,
+        page: R::Input,
+        set: R::Attributes,
+        clear: R::Attributes,
+        find: impl FnOnce(&Self, u64) -> Option<(Slot, Descriptor)>,
+    ) -> bool {
+        let Some(start) = self.geometry.offset(page.bits()) else { return false };
+        let edit = Edit { only: 0, set: set.into(), clear: clear.into() };
+        // These bits mean the same in every layout of descriptors.
+        let is_in_place = (edit.set | edit.clear) & !(R::Attributes::IN_PLACE & !R::ABSENT) == 0;
+        if start & (G::SIZE_BYTES - 1) != 0 || !is_in_place {
             return false;
         }
-        // All that is asked is asked where the descent ends: there the layout and the level are constants.
-        let changed = descend(platform, geometry, root, start, |layout, level, slot, old| {
-            let edit = protection::<G, R>(layout, set, clear).ok()?;
-            let new = edit.apply(old);
-            let is_single = level == Level::L3 && old.is_page() && !old.is_contiguous();
-            // What could not be told from a hole must not become one.
-            let is_made = new != old && new != Descriptor::INVALID && edit.is_in_place::<R::Attributes>(old, new);
-            (is_single && is_made).then_some((slot, old, new, edit))
-        });
-        let Some((slot, old, new, edit)) = changed else { return false };
-        let is_stale = Writer { platform, regime: &self.regime, is_live }.set(slot, old, new, edit);
-        if is_live {
-            let stale = is_stale.then(|| Invalidation::page::<G>(geometry.input(start)));
-            complete_stores(platform, geometry, regime, stale.into_iter());
+        let Some((slot, old)) = find(self, start) else { return false };
+        let new = edit.apply(old);
+        if !old.is_page() || old.is_contiguous() || new == old {
+            return false;
         }
+        if self.is_live {
+            return self.set_live_page(start, slot, old, edit.set, edit.clear);
+        }
+        Writer { platform: self.platform, regime: &self.regime, is_live: false }.set(slot, old, new, edit);
         true
     }
+
+    /// A page that hardware may be using changes in place, and that is complete at once.
+    #[inline(never)]
+    fn set_live_page(&self, start: u64, slot: Slot, old: Descriptor, set: Bits, clear: Bits) -> bool {
+        let edit = Edit { only: 0, set, clear };
+        let writer = Writer { platform: self.platform, regime: &self.regime, is_live: true };
+        let is_stale = writer.set(slot, old, edit.apply(old), edit);
+        let stale = is_stale.then(|| Invalidation::page::<G>(self.geometry.input(start)));
+        complete_stores(self.platform, self.geometry, self.regime, stale.into_iter());
+        true
+    }
+}
+
+/// The descriptor where a descent ends, if that is at the level of pages.
+#[inline(always)]
+fn page_at(_: Layout, level: Level, slot: Slot, descriptor: Descriptor) -> Option<(Slot, Descriptor)> {
+    (level == Level::L3).then_some((slot, descriptor))
 }

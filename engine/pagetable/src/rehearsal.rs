@@ -3,35 +3,14 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cell::RefCell;
-use core::fmt;
 
 use vmsa::{Descriptor, Maintenance};
 
 use crate::platform::{Platform, Slot};
+use crate::step::Step;
 use crate::tables::Reserve;
 
-/// One action on a machine, as data.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
-    /// A descriptor is written.
-    Store(Slot, Descriptor),
-    /// A descriptor is written if the slot holds the first one.
-    Exchange(Slot, Descriptor, Descriptor),
-    /// A barrier or TLBI.
-    Maintain(Maintenance),
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Store(slot, new) => write!(f, "store {slot:?} <- {new:?}"),
-            Self::Exchange(slot, old, new) => write!(f, "exchange {slot:?} {old:?} -> {new:?}"),
-            Self::Maintain(operation) => operation.fmt(f),
-        }
-    }
-}
-
-/// A platform that reads another, keeps its own stores to itself, and remembers every step.
+/// A platform that reads another, keeps its own stores to itself, and remembers every step but loads.
 #[derive(Debug)]
 pub struct Rehearsal<'p, P: Platform> {
     platform: &'p P,
@@ -77,10 +56,10 @@ impl<P: Platform> Platform for Rehearsal<'_, P> {
     }
 
     fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
-        self.steps.borrow_mut().push(Step::Exchange(slot, old, new));
-        let held = self.load(slot);
-        if held != old {
-            return Err(held);
+        let found = self.load(slot);
+        self.steps.borrow_mut().push(Step::Exchange { slot, expected: old, new, found });
+        if found != old {
+            return Err(found);
         }
         self.stored.borrow_mut().insert(slot, new);
         Ok(())

@@ -9,7 +9,7 @@ use crate::licence::Licence;
 use crate::plan::Plan;
 use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
-use crate::tables::Reserve;
+use crate::tables::{Reserve, Retired};
 use crate::view::View;
 use crate::walk::{Table, Visit, descend};
 
@@ -24,7 +24,11 @@ pub struct PageTable<'p, G: Granule, R: Regime, P: Platform> {
     pub(crate) geometry: Geometry<G>,
     pub(crate) regime: R,
     pub(crate) root: PhysAddr,
+    /// Where every change begins: the root, or the table of a [`crate::Part`].
+    pub(crate) top: Table,
     pub(crate) is_live: bool,
+    /// Whether the root came out of a reserve, and is given back with the other tables.
+    pub(crate) owns_root: bool,
 }
 
 impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
@@ -40,7 +44,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
         }
         let root = reserve.take(platform).ok_or(Refusal::ReserveShortBy(1))?;
         fill_holes(platform, Slot::new(root, 0), G::ENTRIES);
-        Ok(Self { platform, geometry, regime, root, is_live: false })
+        Ok(Self { owns_root: true, ..Self::new(platform, geometry, regime, root, false) })
     }
 
     /// The same, with the [`Geometry::root_bytes`] at `root` as its root: writable through `platform`, and in no other use. It
@@ -49,14 +53,19 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
     pub fn offline_at(platform: &'p P, geometry: Geometry<G>, regime: R, root: PhysAddr) -> Result<Self, Refusal> {
         check_root(geometry, regime, root)?;
         fill_holes(platform, Slot::new(root, 0), geometry.root_entries());
-        Ok(Self { platform, geometry, regime, root, is_live: false })
+        Ok(Self::new(platform, geometry, regime, root, false))
     }
 
     /// A page table that hardware may be walking, whose root is at `root`: one that was made before, be it by others. Refused as
     /// [`Self::offline_at`] is; nothing is stored.
     pub fn live(platform: &'p P, geometry: Geometry<G>, regime: R, root: PhysAddr) -> Result<Self, Refusal> {
         check_root(geometry, regime, root)?;
-        Ok(Self { platform, geometry, regime, root, is_live: true })
+        Ok(Self::new(platform, geometry, regime, root, true))
+    }
+
+    const fn new(platform: &'p P, geometry: Geometry<G>, regime: R, root: PhysAddr, is_live: bool) -> Self {
+        let top = Table { address: root, level: geometry.start(), start: 0 };
+        Self { platform, geometry, regime, root, top, is_live, owns_root: false }
     }
 
     /// The page table, ready to be walked: its root may be written to a TTBR from now on.
@@ -64,6 +73,24 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
         // A walker that is given the root must find the tables' content, not what was in memory before.
         self.platform.maintain(Maintenance::DSB_ISHST);
         Self { is_live: true, ..self }
+    }
+
+    /// Takes the page table down: unmaps everything, makes TLBs forget it, and gives back every table, with the root if it came
+    /// out of a reserve ([`Self::offline`]). A root whose memory the caller brought is the caller's, and holds nothing.
+    ///
+    /// No TTBR of any CPU holds the root by now. Other gathers of the page table are finished before.
+    pub fn take_down(mut self) -> Retired {
+        let (platform, root, mut gather) = (self.platform, self.root, self.gather());
+        let everything = [Change::Unmap { from: self.view().range() }];
+        // To unmap everything takes no table, no licence, and nothing stands in its way.
+        if let Ok(mut plan) = self.plan(&everything, None) {
+            let _ = plan.apply(&mut Reserve::new(), &mut gather);
+        }
+        let mut retired = gather.finish(platform);
+        if self.owns_root {
+            retired.0.push(platform, root);
+        }
+        retired
     }
 
     /// The address of the root table.
@@ -94,7 +121,8 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
 
     /// The same page table on another platform: a `Rehearsal`, a recorder.
     pub const fn over<'q, Q: Platform>(&self, platform: &'q Q) -> PageTable<'q, G, R, Q> {
-        PageTable { platform, geometry: self.geometry, regime: self.regime, root: self.root, is_live: self.is_live }
+        let Self { geometry, regime, root, top, is_live, owns_root, .. } = *self;
+        PageTable { platform, geometry, regime, root, top, is_live, owns_root }
     }
 
     /// The descriptor where the way for `from` ends, and the part of `from..to` that it covers.
@@ -103,11 +131,6 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
         descend(self.platform, self.geometry, self.root, from, |_, level, slot, descriptor| {
             Visit::new::<G>(slot, level, descriptor, from, to)
         })
-    }
-
-    /// Where every walk begins.
-    pub(crate) const fn top(&self) -> Table {
-        Table { address: self.root, level: self.geometry.start(), start: 0 }
     }
 
     /// Checks all of `changes` against what the tables hold. Nothing has been stored, whatever the answer.

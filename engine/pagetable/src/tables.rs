@@ -3,8 +3,9 @@
 //! A list is threaded through its tables: the first descriptor of each holds the address of the next, which reads as an
 //! invalid descriptor, because tables are aligned and bit 0 stays clear.
 
-use vmsa::PhysAddr;
+use vmsa::{Layout, PhysAddr};
 
+use crate::change::Refusal;
 use crate::fill::thread;
 use crate::platform::{Platform, Slot};
 
@@ -59,6 +60,13 @@ impl Reserve {
         self.0.push(platform, table);
     }
 
+    /// Adds tables that came free.
+    pub fn refill<P: Platform>(&mut self, platform: &P, mut retired: Retired) {
+        while let Some(table) = retired.take(platform) {
+            self.add(platform, table);
+        }
+    }
+
     /// Takes a table out again.
     pub fn take<P: Platform>(&mut self, platform: &P) -> Option<PhysAddr> {
         self.0.pop(platform)
@@ -67,6 +75,17 @@ impl Reserve {
     /// How many tables it holds.
     pub const fn count(&self) -> usize {
         self.0.count
+    }
+
+    /// Whether it holds `count` tables that descriptors of this layout can lead to.
+    #[inline(never)]
+    pub(crate) fn check<P: Platform>(&self, platform: &P, count: usize, layout: Layout) -> Result<(), Refusal> {
+        let lacking = count.saturating_sub(self.count());
+        match self.0.find_wider(platform, count, layout.output_bits()) {
+            _ if lacking > 0 => Err(Refusal::ReserveShortBy(lacking)),
+            Some(table) => Err(Refusal::OutputTooWide(table)),
+            None => Ok(()),
+        }
     }
 
     /// The same tables, for use on a platform that keeps its stores to itself.

@@ -12,6 +12,7 @@ use core::fmt;
 use vmsa::{Descriptor, Maintenance};
 
 use crate::platform::{Platform, Slot};
+use crate::step::Step;
 
 /// One line of a trace, printed without its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,42 +20,20 @@ pub struct Line {
     /// The CPU that acts.
     pub cpu: usize,
     /// What it does.
-    pub act: Act,
-}
-
-/// What a CPU does in one line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Act {
-    /// It reads a descriptor: what it saw.
-    Load(Slot, Descriptor),
-    /// It writes a descriptor.
-    Store(Slot, Descriptor),
-    /// It writes a descriptor if the slot holds what is expected.
-    Exchange {
-        /// The slot.
-        slot: Slot,
-        /// What it is to hold.
-        expected: Descriptor,
-        /// What is written then.
-        new: Descriptor,
-        /// What it held.
-        found: Descriptor,
-    },
-    /// It executes a barrier or TLBI.
-    Maintain(Maintenance),
+    pub step: Step,
 }
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.cpu)?;
         let at = |slot: Slot| slot.address().bits();
-        match self.act {
-            Act::Load(slot, found) => write!(f, "load {:#x} {:#x}", at(slot), found.bits()),
-            Act::Store(slot, new) => write!(f, "store {:#x} {:#x}", at(slot), new.bits()),
-            Act::Exchange { slot, expected, new, found } => {
+        match self.step {
+            Step::Load(slot, found) => write!(f, "load {:#x} {:#x}", at(slot), found.bits()),
+            Step::Store(slot, new) => write!(f, "store {:#x} {:#x}", at(slot), new.bits()),
+            Step::Exchange { slot, expected, new, found } => {
                 write!(f, "exchange {:#x} {:#x} {:#x} {:#x}", at(slot), expected.bits(), new.bits(), found.bits())
             }
-            Act::Maintain(operation) => operation.fmt(f),
+            Step::Maintain(operation) => operation.fmt(f),
         }
     }
 }
@@ -68,37 +47,37 @@ pub struct Traced<P: Platform, S: Fn(Line)> {
 }
 
 impl<P: Platform, S: Fn(Line)> Traced<P, S> {
-    /// The platform of CPU `cpu`, whose every act `sink` hears of.
+    /// The platform of CPU `cpu`, whose every step `sink` hears of.
     pub const fn new(platform: P, cpu: usize, sink: S) -> Self {
         Self { platform, cpu, sink }
     }
 
-    fn tell(&self, act: Act) {
-        (self.sink)(Line { cpu: self.cpu, act });
+    fn tell(&self, step: Step) {
+        (self.sink)(Line { cpu: self.cpu, step });
     }
 }
 
 impl<P: Platform, S: Fn(Line)> Platform for Traced<P, S> {
     fn load(&self, slot: Slot) -> Descriptor {
         let found = self.platform.load(slot);
-        self.tell(Act::Load(slot, found));
+        self.tell(Step::Load(slot, found));
         found
     }
 
     fn store(&self, slot: Slot, descriptor: Descriptor) {
-        self.tell(Act::Store(slot, descriptor));
+        self.tell(Step::Store(slot, descriptor));
         self.platform.store(slot, descriptor);
     }
 
     fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
         let result = self.platform.exchange(slot, old, new);
         let found = result.err().unwrap_or(old);
-        self.tell(Act::Exchange { slot, expected: old, new, found });
+        self.tell(Step::Exchange { slot, expected: old, new, found });
         result
     }
 
     fn maintain(&self, operation: Maintenance) {
-        self.tell(Act::Maintain(operation));
+        self.tell(Step::Maintain(operation));
         self.platform.maintain(operation);
     }
 

@@ -126,16 +126,26 @@ pub(crate) fn descend<G: Granule, P: Platform, T>(
     offset: u64,
     end: impl Fn(Layout, Level, Slot, Descriptor) -> T,
 ) -> T {
-    // Apart, so that the root's level and where descriptors keep their address are constants.
     if geometry.is_usual() {
-        let start = G::PAGE_SIZE.highest_root(Layout::Bits48);
-        return descend_from::<G, P, T>(start, Layout::Bits48, platform, root, offset, end);
+        return descend_usual::<G, P, T>(platform, root, offset, end);
     }
     descend_unusual(platform, geometry, root, offset, end)
 }
 
+/// The same in a page table of the usual shape: the root's level and where descriptors keep their address are constants.
+#[inline(always)]
+pub(crate) fn descend_usual<G: Granule, P: Platform, T>(
+    platform: &P,
+    root: PhysAddr,
+    offset: u64,
+    end: impl Fn(Layout, Level, Slot, Descriptor) -> T,
+) -> T {
+    let start = G::PAGE_SIZE.highest_root(Layout::Bits48);
+    descend_from::<G, P, T>(start, Layout::Bits48, platform, root, offset, end)
+}
+
 #[inline(never)]
-fn descend_unusual<G: Granule, P: Platform, T>(
+pub(crate) fn descend_unusual<G: Granule, P: Platform, T>(
     platform: &P,
     geometry: Geometry<G>,
     root: PhysAddr,

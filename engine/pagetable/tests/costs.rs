@@ -35,7 +35,7 @@ fn beginnings() -> Vec<Vec<Change<El1>>> {
         let bytes = size.size_bytes(vellum_vmsa::PageSize::Size4K).max(8 * PAGE);
         beginnings.push(vec![map(BASE, bytes, 0, size)]);
         if size.contiguous {
-            beginnings.push(vec![map(BASE, bytes, 0, size), Change::Hide { from: range(BASE, bytes) }]);
+            beginnings.push(vec![map(BASE, bytes, 0, size), Change::MakeInvalid { from: range(BASE, bytes) }]);
         }
     }
     beginnings
@@ -55,8 +55,8 @@ fn wishes() -> Vec<Change<El1>> {
         Change::Unmap { from: range(BASE, 16 * GIB) },
         Change::Unmap { from: range(BASE - MIB, 2 * MIB) },
         Change::UnmapMapped { from: from.clone() },
-        Change::Hide { from: from.clone() },
-        Change::Show { from: from.clone() },
+        Change::MakeInvalid { from: from.clone() },
+        Change::MakeValid { from: from.clone() },
         Change::Age { from: range(BASE, 8 * PAGE) },
         Change::Clean { from: from.clone() },
         Change::Split { at: from.start },
@@ -77,12 +77,12 @@ fn check(
         Summary::read(&view, view.range()).unwrap().tables()
     };
     let before = tables(table);
-    let Ok(plan) = table.plan(std::slice::from_ref(wish), licence) else { return };
+    let Ok(mut plan) = table.plan(std::slice::from_ref(wish), licence) else { return };
     let (mut reserve, needed) = (Reserve::new(), plan.tables_needed());
     memory.supply::<Granule4K>(&mut reserve, needed + 3);
     let _ = memory.take_steps();
     let mut gather = plan.gather();
-    plan.with(&mut reserve).unwrap().apply(&mut gather);
+    plan.apply(&mut reserve, &mut gather).unwrap();
     let retired = gather.finish(memory);
     let steps = memory.take_steps();
     assert_eq!(reserve.count(), 3, "{wish:?} needs {needed} tables, it was said");
@@ -93,8 +93,8 @@ fn check(
     }
     // Of a table that comes free the first word is written once no walker comes to it, and nobody waits for that.
     let linked = |step: &Step| match step {
-        Step::Store(slot, new) | Step::Exchange(slot, _, new) => memory.load(*slot) == *new && new.is_valid(),
-        Step::Maintain(_) => false,
+        Step::Store(slot, new) | Step::Exchange { slot, new, .. } => memory.load(*slot) == *new && new.is_valid(),
+        Step::Load(..) | Step::Maintain(_) => false,
     };
     if let Some(last) = steps.iter().rposition(linked).filter(|_| is_live) {
         assert!(steps[last..].iter().any(is_maintenance), "{wish:?} may be seen late: {steps:?}");
@@ -166,7 +166,7 @@ fn what_no_tlb_holds_costs_stores_and_one_barrier() {
             let (steps, _) = change(&mut table, &memory, &[protect], None);
             let is_store = |step: &&Step| matches!(step, Step::Store(..));
             let (stores, tlbis) = (steps.iter().filter(is_store).count(), steps.iter().filter(is_tlbi).count());
-            let exchanges = steps.iter().filter(|step| matches!(step, Step::Exchange(..))).count();
+            let exchanges = steps.iter().filter(|step| matches!(step, Step::Exchange { .. })).count();
             let pages = (bytes / PAGE) as usize;
             // What hardware may be writing is exchanged.
             let expected = if hardware_updates == HardwareUpdates::None { (pages, 0) } else { (0, pages) };
@@ -211,7 +211,7 @@ fn a_kept_neighbour_costs_no_tlbi() {
     for wish in [read_only(0, 2 * PAGE), unmap(0, 2 * PAGE)] {
         let memory = Memory::new();
         let mut table = live_4k(&memory, &[map(0, 2 * PAGE, GIB, LeafSize::PAGE)]);
-        change(&mut table, &memory, &[Change::Hide { from: range(PAGE, PAGE) }], None);
+        change(&mut table, &memory, &[Change::MakeInvalid { from: range(PAGE, PAGE) }], None);
         let (steps, _) = change(&mut table, &memory, &[wish], None);
         assert_eq!(tlbis(&steps), [(TlbiOp::VAALE1IS, hint(3))]);
     }
@@ -266,7 +266,7 @@ fn neighbours_of_a_split_block_keep_their_hint() {
         let _ = memory.take_steps();
         for wish in [read_only(first, PAGE), read_only(page, PAGE)] {
             let licence = census.tolerated();
-            table.plan(&[wish], licence.as_ref()).unwrap().with(&mut reserve).unwrap().apply(&mut gather);
+            table.plan(&[wish], licence.as_ref()).unwrap().apply(&mut reserve, &mut gather).unwrap();
         }
         let _ = gather.finish(&memory);
         let mut found = tlbis(&memory.take_steps());
@@ -286,12 +286,7 @@ fn what_does_not_meet_waits_for_the_end() {
         let mut gather = table.gather();
         let _ = memory.take_steps();
         for page in order {
-            table
-                .plan(&[unmap(page * PAGE, PAGE)], None)
-                .unwrap()
-                .with(&mut Reserve::new())
-                .unwrap()
-                .apply(&mut gather);
+            table.plan(&[unmap(page * PAGE, PAGE)], None).unwrap().apply(&mut Reserve::new(), &mut gather).unwrap();
         }
         assert_eq!(tlbis(&memory.take_steps()), [], "{order:?}");
         let _ = gather.finish(&memory);
@@ -322,7 +317,7 @@ fn what_meets_itself_is_forgotten_first() {
             let mut gather = table.gather();
             let _ = memory.take_steps();
             for wish in [unmap(base + at + PAGE, PAGE), map(base + at + PAGE, PAGE, 2 * GIB, LeafSize::PAGE)] {
-                table.plan(&[wish], None).unwrap().with(&mut Reserve::new()).unwrap().apply(&mut gather);
+                table.plan(&[wish], None).unwrap().apply(&mut Reserve::new(), &mut gather).unwrap();
             }
             let steps = memory.take_steps();
             let forgotten = steps.iter().position(|step| is_tlbi(&step)).expect("a TLBI before the map");

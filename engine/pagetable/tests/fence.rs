@@ -72,8 +72,8 @@ fn nothing_beyond_the_tables_is_read_or_written() {
                 Change::Remap { from: from.clone(), to, attributes, largest },
                 Change::Unmap { from: range(first + bytes - PAGE, PAGE) },
                 map(first, bytes, 0, largest),
-                Change::Hide { from: from.clone() },
-                Change::Show { from: from.clone() },
+                Change::MakeInvalid { from: from.clone() },
+                Change::MakeValid { from: from.clone() },
                 Change::Collapse { from: from.clone() },
                 Change::SplitToPages { from: from.clone() },
                 Change::Collapse { from: from.clone() },
@@ -89,11 +89,11 @@ fn nothing_beyond_the_tables_is_read_or_written() {
             let mut table = PageTable::offline(&platform, geometry, KERNEL, &mut reserve).unwrap().publish();
             let licence = Licence::break_before_make(&());
             for wish in [map(first, bytes, GIB, size)].iter().chain(&wishes) {
-                let Ok(plan) = table.plan(std::slice::from_ref(wish), Some(&licence)) else { continue };
+                let Ok(mut plan) = table.plan(std::slice::from_ref(wish), Some(&licence)) else { continue };
                 let lacking = plan.tables_needed().saturating_sub(reserve.count());
                 platform.supply(&mut reserve, lacking);
                 let mut gather = plan.gather();
-                plan.with(&mut reserve).unwrap().apply(&mut gather);
+                plan.apply(&mut reserve, &mut gather).unwrap();
                 let mut retired = gather.finish(&platform);
                 while let Some(table) = retired.take(&platform) {
                     reserve.add(&platform, table);

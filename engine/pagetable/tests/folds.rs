@@ -73,9 +73,9 @@ fn block_of(table: &PageTable<'_, Granule4K, El1, Memory>, memory: &Memory) -> O
     let rehearsal = Rehearsal::new(memory);
     let mut rehearsed = table.over(&rehearsal);
     let licence = Licence::break_before_make(&());
-    let plan = rehearsed.plan(&[WHOLE], Some(&licence)).unwrap();
+    let mut plan = rehearsed.plan(&[WHOLE], Some(&licence)).unwrap();
     let mut gather = plan.gather();
-    plan.with(&mut Reserve::new()).unwrap().apply(&mut gather);
+    plan.apply(&mut Reserve::new(), &mut gather).unwrap();
     let _ = gather.finish(&rehearsal);
     let found = rehearsed.view().path(VirtAddr::new(0)).last().unwrap();
     (found.level == Level::L2).then_some(found.descriptor)
@@ -96,7 +96,7 @@ fn pages<'m>(
     let setup = Change::Map { from: range(0, 2 * MIB), to: PhysAddr::new(GIB), attributes, largest: LeafSize::PAGE };
     change(&mut table, memory, &[setup], None);
     if is_kept {
-        change(&mut table, memory, &[Change::Hide { from: range(0, 2 * MIB) }], None);
+        change(&mut table, memory, &[Change::MakeInvalid { from: range(0, 2 * MIB) }], None);
     }
     let table = if is_live { table.publish() } else { table };
     let slot = |page: u64| table.view().path(VirtAddr::new(page * PAGE)).last().unwrap().slot;
@@ -211,9 +211,9 @@ fn tables_that_lie_like_blocks_are_looked_into() {
         let mut reserve = Reserve::new();
         reserve.add(&memory, PhysAddr::new(16 * GIB + number * 2 * MIB));
         let pages = [Change::SplitToPages { from: range(number * 2 * MIB, 2 * MIB) }];
-        let plan = table.plan(&pages, Some(&licence)).unwrap();
+        let mut plan = table.plan(&pages, Some(&licence)).unwrap();
         let mut gather = plan.gather();
-        plan.with(&mut reserve).unwrap().apply(&mut gather);
+        plan.apply(&mut reserve, &mut gather).unwrap();
         let _ = gather.finish(&memory);
     }
     change(&mut table, &memory, &[read_only(2 * MIB + 5 * PAGE, PAGE)], None);

@@ -23,7 +23,7 @@ fn is_edited_within_its_root<G: Granule>(bits: u32, level: Level) {
         Change::Protect { from: VirtAddr::new(0)..VirtAddr::new(G::SIZE_BYTES), set, clear },
         Change::Protect { from: VirtAddr::new(0)..VirtAddr::new(geometry.input_bytes()), set, clear },
         Change::Unmap { from: first() },
-        Change::Hide { from: first() },
+        Change::MakeInvalid { from: first() },
         Change::Age { from: first() },
         Change::Split { at: VirtAddr::new(1 << shift) },
         Change::SplitToPages { from: VirtAddr::new(0)..VirtAddr::new(G::SIZE_BYTES) },
@@ -42,11 +42,11 @@ fn is_edited_within_its_root<G: Granule>(bits: u32, level: Level) {
                 }
                 let mut table = PageTable::live(&memory, geometry, KERNEL, ROOT).unwrap();
                 let _ = memory.take_steps();
-                let made = table.plan(std::slice::from_ref(wanted), Some(licence)).and_then(|plan| {
+                let made = table.plan(std::slice::from_ref(wanted), Some(licence)).and_then(|mut plan| {
                     let mut reserve = Reserve::new();
                     memory.supply::<G>(&mut reserve, plan.tables_needed());
                     let mut gather = plan.gather();
-                    plan.with(&mut reserve)?.apply(&mut gather);
+                    plan.apply(&mut reserve, &mut gather)?;
                     let _ = gather.finish(&memory);
                     Ok(())
                 });
@@ -54,7 +54,7 @@ fn is_edited_within_its_root<G: Granule>(bits: u32, level: Level) {
                 let end = Slot::new(ROOT, entries);
                 let beyond = |slot: Slot| (end..Slot::new(ROOT, G::ENTRIES)).contains(&slot);
                 let is_beyond =
-                    |step: &Step| matches!(step, Step::Store(slot, _) | Step::Exchange(slot, ..) if beyond(*slot));
+                    |step: &Step| matches!(step, Step::Store(slot, _) | Step::Exchange { slot, .. } if beyond(*slot));
                 assert!(!memory.take_steps().iter().any(is_beyond), "{bits} bits: {wanted:?} wrote beyond the root");
             });
         }

@@ -128,8 +128,8 @@ fn change<G: Granule, R: Drawn>(bytes: &mut Bytes<'_>, geometry: Geometry<G>, mo
         }
         4 => Change::Unmap { from },
         5 => Change::UnmapMapped { from },
-        6 => Change::Hide { from },
-        7 => Change::Show { from },
+        6 => Change::MakeInvalid { from },
+        7 => Change::MakeValid { from },
         8 => Change::Age { from },
         9 => Change::Clean { from },
         10 => Change::Split { at: from.start },
@@ -234,9 +234,9 @@ fn operations<G: Granule, R: Drawn>(bytes: &mut Bytes<'_>) {
         let changes: Vec<_> = (0..count).map(|_| change::<G, R>(bytes, geometry, 3 * G::ENTRIES as u64)).collect();
         let stores = memory.stores.get();
         with_licence(bytes, |licence| {
-            let made = table.plan(&changes, licence).and_then(|plan| {
+            let made = table.plan(&changes, licence).and_then(|mut plan| {
                 let mut gather = plan.gather();
-                plan.with(&mut reserve)?.apply(&mut gather);
+                plan.apply(&mut reserve, &mut gather)?;
                 Ok(gather.finish(&memory))
             });
             match made {
@@ -294,9 +294,9 @@ fn hostile<G: Granule, R: Drawn>(bytes: &mut Bytes<'_>) {
         let wanted: Vec<_> = (0..1 + bytes.below(2)).map(|_| change::<G, R>(bytes, geometry, most)).collect();
         memory.allow(2 * bound(geometry, most));
         let _ = with_licence(bytes, |licence| {
-            let plan = table.plan(&wanted, licence)?;
+            let mut plan = table.plan(&wanted, licence)?;
             let mut gather = plan.gather();
-            plan.with(&mut reserve)?.apply(&mut gather);
+            plan.apply(&mut reserve, &mut gather)?;
             let _ = gather.finish(&memory);
             Ok::<(), Refusal>(())
         });

@@ -137,11 +137,11 @@ fn a_remap_to_what_is_there_leaves_the_marks_of_hardware() {
                 let remap = [Change::Remap { from, to: PhysAddr::new(0), attributes, largest: size }];
                 let licence = Licence::break_before_make(&());
                 let mut reserve = Reserve::new();
-                let plan = table.plan(&remap, Some(&licence)).unwrap();
+                let mut plan = table.plan(&remap, Some(&licence)).unwrap();
                 let marked = mark_of(&memory, slot, mark);
                 let _ = memory.take_steps();
                 let mut gather = plan.gather();
-                plan.with(&mut reserve).unwrap().apply(&mut gather);
+                plan.apply(&mut reserve, &mut gather).unwrap();
                 let _ = gather.finish(&memory);
                 assert_eq!((memory.load(slot), memory.take_steps()), (marked, Vec::new()), "{size:?}");
             }

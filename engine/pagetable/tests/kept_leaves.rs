@@ -18,7 +18,7 @@ fn hidden_block_at_zero(
     let from = range(0, 2 * MIB);
     let setup = [Change::Map { from: from.clone(), to: PhysAddr::new(0), attributes, largest }];
     let mut table = live(memory, (39, Layout::Bits48), PLAIN_KERNEL, &setup);
-    let _ = change(&mut table, memory, &[Change::Hide { from }], None);
+    let _ = change(&mut table, memory, &[Change::MakeInvalid { from }], None);
     table
 }
 
@@ -27,12 +27,12 @@ fn hidden_block_at_zero(
 fn a_kept_block_does_not_become_a_hole_by_ageing() {
     let memory = Memory::new();
     let mut table = hidden_block_at_zero(&memory, Stage1Attributes::AF, LeafSize::LARGEST);
-    if let Ok(plan) = table.plan(&[Change::Age { from: range(0, 2 * MIB) }], None) {
+    if let Ok(mut plan) = table.plan(&[Change::Age { from: range(0, 2 * MIB) }], None) {
         let mut gather = plan.gather();
-        plan.with(&mut Reserve::new()).unwrap().apply(&mut gather);
+        plan.apply(&mut Reserve::new(), &mut gather).unwrap();
         let _ = gather.finish(&memory);
     }
-    assert!(table.plan(&[Change::Show { from: range(0, 2 * MIB) }], None).is_ok(), "the kept block is lost");
+    assert!(table.plan(&[Change::MakeValid { from: range(0, 2 * MIB) }], None).is_ok(), "the kept block is lost");
 }
 
 /// Nor by folding.
@@ -46,7 +46,7 @@ fn kept_pages_do_not_become_a_hole_by_folding() {
         &[Change::Collapse { from: range(0, 2 * MIB) }],
         Some(&Licence::break_before_make(&())),
     );
-    assert!(table.plan(&[Change::Show { from: range(0, 2 * MIB) }], None).is_ok(), "the kept pages are lost");
+    assert!(table.plan(&[Change::MakeValid { from: range(0, 2 * MIB) }], None).is_ok(), "the kept pages are lost");
 }
 
 /// A part that would be a leaf of its own and have no bit left is not hidden, in a block and in a contiguous group.
@@ -60,7 +60,7 @@ fn a_part_that_would_be_a_hole_is_not_hidden() {
             [Change::Map { from: range(0, bytes), to: PhysAddr::new(0), attributes, largest: LeafSize::LARGEST }];
         let mut table = live::<Granule4K, _>(&memory, (39, Layout::Bits48), PLAIN_KERNEL, &setup);
         let licence = Licence::break_before_make(&());
-        let hidden = table.plan(&[Change::Hide { from: range(0, 2 * MIB) }], Some(&licence)).map(|_| ());
+        let hidden = table.plan(&[Change::MakeInvalid { from: range(0, 2 * MIB) }], Some(&licence)).map(|_| ());
         assert_eq!(hidden, Err(Refusal::NotKeepable(0)), "{bytes:#x} bytes");
     }
 }

@@ -89,10 +89,10 @@ fn change(
     licence: Option<&Licence<'_>>,
 ) -> Result<(), Refusal> {
     let mut reserve = Reserve::new();
-    let plan = table.plan(changes, licence)?;
+    let mut plan = table.plan(changes, licence)?;
     machine.memory.supply::<Granule4K>(&mut reserve, plan.tables_needed());
     let mut gather = plan.gather();
-    plan.with(&mut reserve)?.apply(&mut gather);
+    plan.apply(&mut reserve, &mut gather)?;
     let _ = gather.finish(machine);
     while reserve.take(machine).is_some() {}
     Ok(())
@@ -137,7 +137,7 @@ fn a_member_that_gets_a_mark_amid_a_list_has_the_table_it_then_needs() {
 fn a_kept_member_that_gets_a_mark_has_the_table_it_then_needs() {
     with_group(|machine, table| {
         machine.mark(slot(table, 0), Stage2Attributes::AF.bits());
-        change(machine, table, &[Change::Hide { from: pages(0, BLOCKS * BLOCK) }], None).unwrap();
+        change(machine, table, &[Change::MakeInvalid { from: pages(0, BLOCKS * BLOCK) }], None).unwrap();
         change(machine, table, &[Change::Age { from: pages(BLOCK - PAGE, BLOCK + PAGE) }], None).unwrap();
         let accessed = Stage2Attributes::AF.bits();
         let offsets = [0, BLOCK - PAGE, BLOCK, BLOCK + PAGE, 2 * BLOCK];
@@ -151,11 +151,10 @@ fn a_mark_after_the_plan_changes_nothing_that_has_no_licence() {
         let marked = slot(table, BLOCK);
         let mut reserve = Reserve::new();
         let changes = [Change::Clean { from: pages(BLOCK, BLOCK + PAGE) }];
-        let plan = table.plan(&changes, None).unwrap();
+        let mut plan = table.plan(&changes, None).unwrap();
         let mut gather = plan.gather();
-        let ready = plan.with(&mut reserve).unwrap();
         machine.mark(marked, MARKED);
-        ready.apply(&mut gather);
+        plan.apply(&mut reserve, &mut gather).unwrap();
         let _ = gather.finish(machine);
         let leaf = table.view().translate(IntermediateAddr::new(START + BLOCK)).unwrap();
         assert_eq!((leaf.size, says(table, BLOCK)), (LeafSize::group(Level::L2), MARKED | VALID));
@@ -167,7 +166,7 @@ fn a_mark_amid_break_before_make_is_kept_with_every_page() {
     let guard = ();
     let licence = Licence::break_before_make(&guard);
     let to = PhysAddr::new(0x9_0000_0000);
-    let hide = Change::Hide { from: pages(BLOCK, BLOCK + PAGE) };
+    let hide = Change::MakeInvalid { from: pages(BLOCK, BLOCK + PAGE) };
     let remap = Change::Remap { from: pages(BLOCK, BLOCK + PAGE), to, attributes: clean(), largest: LeafSize::PAGE };
     for (amid, expected) in [(hide, MARKED), (remap, VALID)] {
         for is_dissolved_before in [false, true] {
@@ -207,11 +206,11 @@ fn a_member_that_a_mark_on_another_cuts_has_its_table() {
         let clean = [Change::Clean { from: pages(PAGE, 2 * BLOCK) }];
         let licence = Licence::break_before_make(&());
         let mut reserve = Reserve::new();
-        let plan = table.plan(&clean, Some(&licence)).unwrap();
+        let mut plan = table.plan(&clean, Some(&licence)).unwrap();
         machine.memory.supply::<Granule4K>(&mut reserve, plan.tables_needed());
         machine.mark(second, MARKED);
         let mut gather = plan.gather();
-        plan.with(&mut reserve).unwrap().apply(&mut gather);
+        plan.apply(&mut reserve, &mut gather).unwrap();
         let _ = gather.finish(machine);
         assert_ne!(says(table, 0) & VALID, 0, "the first member is gone");
         while reserve.take(machine).is_some() {}
@@ -264,16 +263,16 @@ fn tables_that_nobody_walks_are_stored_to_and_need_no_order() {
     let changes = [
         Change::Map { from: pages(0, BLOCKS * BLOCK), to, attributes: clean(), largest },
         Change::Protect { from: part.clone(), set: Stage2Attributes::WRITE, clear: Stage2Attributes::empty() },
-        Change::Hide { from: part.clone() },
-        Change::Show { from: part.clone() },
+        Change::MakeInvalid { from: part.clone() },
+        Change::MakeValid { from: part.clone() },
         Change::Unmap { from: pages(0, BLOCKS * BLOCK) },
     ];
     for one in changes {
         let (mut reserve, list) = (Reserve::new(), [one]);
-        let plan = table.plan(&list, None).unwrap();
+        let mut plan = table.plan(&list, None).unwrap();
         platform.0.supply::<Granule4K>(&mut reserve, plan.tables_needed());
         let mut gather = plan.gather();
-        plan.with(&mut reserve).unwrap().apply(&mut gather);
+        plan.apply(&mut reserve, &mut gather).unwrap();
         let _ = gather.finish(&platform);
         while reserve.take(&platform).is_some() {}
     }

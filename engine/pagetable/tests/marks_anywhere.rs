@@ -138,7 +138,7 @@ fn change<R: Drawn>(deed: Deed, offsets: &Range<u64>, attributes: u64) -> Change
         }
         Deed::Protect => Change::Protect { from, set: R::attributes(SET), clear: R::attributes(0) },
         Deed::Unmap => Change::Unmap { from },
-        Deed::Hide => Change::Hide { from },
+        Deed::Hide => Change::MakeInvalid { from },
         Deed::Age => Change::Age { from },
         Deed::Clean => Change::Clean { from },
         Deed::Split => Change::Split { at: from.start },
@@ -191,15 +191,14 @@ fn run<R: Drawn + Watched>(
     };
     let changes = [change::<R>(case.deed, &case.part, case.attributes)];
     let mut table: PageTable<'_, Granule4K, R, _> = PageTable::live(&machine, geometry, regime, root).unwrap();
-    let plan = table.plan(&changes, Some(licence)).ok()?;
+    let mut plan = table.plan(&changes, Some(licence)).ok()?;
     let supplied = plan.tables_needed();
     machine.memory.supply::<Granule4K>(&mut reserve, supplied);
     let _ = machine.memory.take_steps();
     let mut gather = plan.gather();
-    let ready = plan.with(&mut reserve).unwrap();
     machine.accesses.take();
     machine.armed.set(moment.map(|moment| (moment, BASE + case.marked)));
-    ready.apply(&mut gather);
+    plan.apply(&mut reserve, &mut gather).unwrap();
     let retired = gather.finish(&machine);
     let (steps, accesses) = (machine.memory.take_steps(), machine.accesses.take());
     walkers.follow(&steps);

@@ -64,7 +64,7 @@ fn a_block_is_forgotten_though_hardware_did_what_the_edit_was_to_do() {
     let from = VirtAddr::new(AT)..VirtAddr::new(AT + 0x20_0000);
     let map = [Change::Map { from, to: PhysAddr::new(0x8000_0000), attributes, largest: LeafSize::LARGEST }];
     let mut gather = table.gather();
-    table.plan(&map, None).unwrap().with(&mut reserve).unwrap().apply(&mut gather);
+    table.plan(&map, None).unwrap().apply(&mut reserve, &mut gather).unwrap();
     let _ = gather.finish(&machine);
     let mut table = table.publish();
     machine.block.set(table.view().path(VirtAddr::new(AT)).last().map(|lookup| lookup.slot));
@@ -79,7 +79,7 @@ fn a_block_is_forgotten_though_hardware_did_what_the_edit_was_to_do() {
     let _ = machine.memory.take_steps();
     for change in [&writable, &unmap] {
         let mut gather = table.gather();
-        table.plan(change, licence.as_ref()).unwrap().with(&mut reserve).unwrap().apply(&mut gather);
+        table.plan(change, licence.as_ref()).unwrap().apply(&mut reserve, &mut gather).unwrap();
         let _ = gather.finish(&machine);
         tlbis.extend(machine.memory.take_steps().into_iter().filter_map(|step| match step {
             Step::Maintain(Maintenance::Invalidate(op, operand)) => Some((op, operand)),

@@ -233,7 +233,7 @@ fn a_hole_is_passed_in_one_step() {
     for change in &changes {
         let mut gather = table.gather();
         let mut none = Reserve::new();
-        table.plan(std::slice::from_ref(change), Some(&licence)).unwrap().with(&mut none).unwrap().apply(&mut gather);
+        table.plan(std::slice::from_ref(change), Some(&licence)).unwrap().apply(&mut none, &mut gather).unwrap();
         let _ = gather.finish(&memory);
         let loads = counting.1.take();
         assert!(loads <= 8 * there, "{loads} loads for {change:?}");

@@ -104,8 +104,8 @@ impl<G: Granule> Model<G> {
             }
             6 => (range, Change::Unmap { from }),
             7 => (range, Change::UnmapMapped { from }),
-            8 => (range, Change::Hide { from }),
-            9 => (range, Change::Show { from }),
+            8 => (range, Change::MakeInvalid { from }),
+            9 => (range, Change::MakeValid { from }),
             10 => (range, Change::Age { from }),
             11 => (range, Change::Clean { from }),
             12 => (range, Change::SplitToPages { from }),
@@ -121,7 +121,10 @@ impl<G: Granule> Model<G> {
         let has_hole = pages.iter().any(Option::is_none);
         match change {
             Change::Map { .. } if pages.iter().any(Option::is_some) => return Err(()),
-            Change::Protect { .. } | Change::UnmapMapped { .. } | Change::Hide { .. } | Change::Show { .. }
+            Change::Protect { .. }
+            | Change::UnmapMapped { .. }
+            | Change::MakeInvalid { .. }
+            | Change::MakeValid { .. }
                 if has_hole =>
             {
                 return Err(());
@@ -140,8 +143,8 @@ impl<G: Granule> Model<G> {
             Change::Clean { .. } => {
                 pages.iter_mut().flatten().for_each(|(_, bits, _)| *bits = R::clean(*bits));
             }
-            Change::Hide { .. } => pages.iter_mut().flatten().for_each(|(_, _, is_valid)| *is_valid = false),
-            Change::Show { .. } => pages.iter_mut().flatten().for_each(|(_, _, is_valid)| *is_valid = true),
+            Change::MakeInvalid { .. } => pages.iter_mut().flatten().for_each(|(_, _, is_valid)| *is_valid = false),
+            Change::MakeValid { .. } => pages.iter_mut().flatten().for_each(|(_, _, is_valid)| *is_valid = true),
             Change::Unmap { .. } | Change::UnmapMapped { .. } => pages.fill(None),
             Change::Split { .. } | Change::SplitToPages { .. } | Change::Collapse { .. } => {}
         }
@@ -307,16 +310,16 @@ fn make<G: Granule, R: Drawn>(
     (changes, lacking): (&[Change<R>], usize),
     licence: Option<&Licence<'_>>,
 ) {
+    let mut plan = table.plan(changes, licence).unwrap();
+    let mut gather = plan.gather();
     if lacking > 0 {
         memory.supply::<G>(reserve, lacking - 1);
         let held = reserve.count();
-        let refused = table.plan(changes, licence).unwrap().with(reserve).map(drop);
+        let refused = plan.apply(reserve, &mut gather);
         assert_eq!((refused, reserve.count()), (Err(Refusal::ReserveShortBy(1)), held));
         memory.supply::<G>(reserve, 1);
     }
-    let plan = table.plan(changes, licence).unwrap();
-    let mut gather = plan.gather();
-    plan.with(reserve).unwrap().apply(&mut gather);
+    plan.apply(reserve, &mut gather).unwrap();
     let mut retired = gather.finish(memory);
     while let Some(page) = retired.take(memory) {
         reserve.add(memory, page);

@@ -23,7 +23,7 @@ fn a_group_is_forgotten_before_the_window_of_not_cached_ends() {
     let protect = [Change::Protect { from: range(0x3000, 0x1000), set, clear }];
     let (mut reserve, mut gather) = (Reserve::new(), table.gather());
     let _ = memory.take_steps();
-    table.plan(&protect, licence.as_ref()).unwrap().with(&mut reserve).unwrap().apply(&mut gather);
+    table.plan(&protect, licence.as_ref()).unwrap().apply(&mut reserve, &mut gather).unwrap();
     let steps = memory.take_steps();
     let _ = gather.finish(&memory);
     let is_tlbi = |step: &Step| matches!(step, Step::Maintain(Maintenance::Invalidate(..)));

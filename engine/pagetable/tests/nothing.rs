@@ -15,7 +15,7 @@ fn a_change_of_nothing_leaves_a_live_block_whole() {
     let nothings = [
         Change::Protect { from: part.clone(), set: DATA, clear: none },
         Change::Protect { from: part.clone(), set: none, clear: Stage1Attributes::READ_ONLY },
-        Change::Show { from: part.clone() },
+        Change::MakeValid { from: part.clone() },
         Change::Clean { from: part.clone() },
         Change::Split { at: VirtAddr::new(GIB) },
         Change::Collapse { from: part.clone() },

@@ -29,7 +29,7 @@ fn what_one_gather_unmaps_and_maps_again_is_forgotten_in_between() {
     let _ = memory.take_steps();
     let (mut reserve, mut gather) = (Reserve::new(), table.gather());
     for change in [unmap(0, 0x1000), map(0, 0x1000, 0x9_0000_0000, LeafSize::PAGE)] {
-        table.plan(&[change], None).unwrap().with(&mut reserve).unwrap().apply(&mut gather);
+        table.plan(&[change], None).unwrap().apply(&mut reserve, &mut gather).unwrap();
     }
     let _ = gather.finish(&memory);
     assert_forgotten_in_between(&memory.take_steps(), slot);
@@ -45,8 +45,9 @@ fn what_one_gather_hides_changes_and_shows_is_forgotten_in_between() {
     let (mut reserve, mut gather) = (Reserve::new(), table.gather());
     let device =
         Change::Protect { from: range(0, 0x1000), set: Stage1Attributes::memory(4), clear: Stage1Attributes::empty() };
-    for change in [Change::Hide { from: range(0, 0x1000) }, device, Change::Show { from: range(0, 0x1000) }] {
-        table.plan(&[change], None).unwrap().with(&mut reserve).unwrap().apply(&mut gather);
+    for change in [Change::MakeInvalid { from: range(0, 0x1000) }, device, Change::MakeValid { from: range(0, 0x1000) }]
+    {
+        table.plan(&[change], None).unwrap().apply(&mut reserve, &mut gather).unwrap();
     }
     let _ = gather.finish(&memory);
     assert_forgotten_in_between(&memory.take_steps(), slot);
@@ -62,14 +63,12 @@ fn a_break_reaches_what_the_same_gather_has_not_made_tlbs_forget() {
     let (mut reserve, mut gather) = (Reserve::new(), table.gather());
     memory.supply::<Granule4K>(&mut reserve, 4);
     let split = [Change::SplitToPages { from: range(0, 2 * MIB) }];
-    let plan =
-        table.plan(&split, census.tolerated().as_ref()).map(|plan| plan.with(&mut reserve).unwrap().apply(&mut gather));
-    plan.unwrap();
+    table.plan(&split, census.tolerated().as_ref()).unwrap().apply(&mut reserve, &mut gather).unwrap();
     let _ = memory.take_steps();
     let to = PhysAddr::new(0x9_0000_0000);
     let moved = [Change::Remap { from: range(0, 0x1000), to, attributes: DATA, largest: LeafSize::PAGE }];
     let licence = Licence::break_before_make(&());
-    table.plan(&moved, Some(&licence)).unwrap().with(&mut reserve).unwrap().apply(&mut gather);
+    table.plan(&moved, Some(&licence)).unwrap().apply(&mut reserve, &mut gather).unwrap();
     let steps = memory.take_steps();
     let hints: Vec<u64> = steps
         .iter()

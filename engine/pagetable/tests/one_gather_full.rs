@@ -40,7 +40,7 @@ fn unmap_many<R: Drawn + Watched>(tlb: TlbFeatures, (pages, bytes, stride): (u64
     let changes: Vec<_> = starts.iter().map(|from| Change::Unmap { from: at(*from, bytes) }).collect();
     let lists = if is_list { vec![&changes[..]] } else { changes.chunks(1).collect() };
     for list in lists {
-        table.plan(list, None).unwrap().with(&mut reserve).unwrap().apply(&mut gather);
+        table.plan(list, None).unwrap().apply(&mut reserve, &mut gather).unwrap();
     }
     let retired = gather.finish(&memory);
     walkers.follow(&memory.take_steps());
@@ -81,8 +81,8 @@ fn deeds() -> Vec<(Change<El1>, BbmLevel)> {
         (unmap(here + 0x5000, 0x2000), in_place),
         (unmap(here, 2 * MIB), in_place),
         (map(here + 0x5000, 0x2000, 8 * GIB, LeafSize::PAGE), in_place),
-        (Change::Hide { from: range(here + 0x5000, 2 * MIB) }, in_place),
-        (Change::Show { from: range(here, 4 * MIB) }, in_place),
+        (Change::MakeInvalid { from: range(here + 0x5000, 2 * MIB) }, in_place),
+        (Change::MakeValid { from: range(here, 4 * MIB) }, in_place),
         (Change::SplitToPages { from: range(here, 2 * MIB) }, in_place),
         (Change::Collapse { from: range(here, 4 * MIB) }, in_place),
         (remap(here + 0x6000, 0x1000), by_break),
@@ -110,8 +110,8 @@ fn what_meets_itself_in_one_gather_is_forgotten_in_between() {
         for place in 0..3 {
             let (deed, level) = &deeds[number / deeds.len().pow(place) % deeds.len()];
             let licence = if *level == BbmLevel::Level3 { &third } else { &broken };
-            if let Ok(plan) = table.plan(std::slice::from_ref(deed), Some(licence)) {
-                plan.with(&mut reserve).unwrap().apply(&mut gather);
+            if let Ok(mut plan) = table.plan(std::slice::from_ref(deed), Some(licence)) {
+                plan.apply(&mut reserve, &mut gather).unwrap();
             }
         }
         let retired = gather.finish(&memory);
@@ -146,7 +146,7 @@ fn from_513_tlbis_on_everything_is_forgotten() {
         let mut gather = table.gather();
         // From the second page on, so that no table of pages goes whole.
         let all = [unmap(stride, stride * count)];
-        table.plan(&all, None).unwrap().with(&mut Reserve::new()).unwrap().apply(&mut gather);
+        table.plan(&all, None).unwrap().apply(&mut Reserve::new(), &mut gather).unwrap();
         let _ = gather.finish(&memory);
         assert_eq!(gather.issued(), issued, "{count} times {stride:#x} bytes");
         walkers.follow(&memory.take_steps());

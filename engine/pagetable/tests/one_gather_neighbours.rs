@@ -97,7 +97,7 @@ fn deed<R: Drawn>(range: &Range<u64>, deed: Deed) -> Change<R> {
         Deed::Unmap => Change::Unmap { from },
         // Bit 7, of either stage.
         Deed::Protect => Change::Protect { from, set: R::attributes(0), clear: R::attributes(R::PLAYED[1]) },
-        Deed::Hide => Change::Hide { from },
+        Deed::Hide => Change::MakeInvalid { from },
     }
 }
 
@@ -110,9 +110,9 @@ struct Case<'m, G: Granule, R: Drawn + Watched> {
 impl<G: Granule, R: Drawn + Watched> Case<'_, G, R> {
     /// Makes changes within a gather, if they are not refused.
     fn make(&mut self, changes: &[Change<R>], licence: &Licence<'_>, gather: &mut Gather<G, R>) {
-        let Ok(plan) = self.table.plan(changes, Some(licence)) else { return };
+        let Ok(mut plan) = self.table.plan(changes, Some(licence)) else { return };
         self.memory.supply::<G>(&mut self.reserve, plan.tables_needed());
-        plan.with(&mut self.reserve).unwrap().apply(gather);
+        plan.apply(&mut self.reserve, gather).unwrap();
     }
 }
 

@@ -90,8 +90,7 @@ fn change(
         let mut rehearsed = table.over(&rehearsal);
         let mut gather = rehearsed.gather();
         let mut aliases = rehearsal.reserve(reserve);
-        let plan = rehearsed.plan(changes, Some(&licence)).unwrap().with(&mut aliases).unwrap();
-        plan.apply(&mut gather);
+        rehearsed.plan(changes, Some(&licence)).unwrap().apply(&mut aliases, &mut gather).unwrap();
         let _ = writeln!(text, "{} retired", gather.finish(&rehearsal).count());
     }
     let steps = rehearsal.into_steps();
@@ -110,7 +109,7 @@ fn change(
     }
     let _ = stores.map_or(Ok(()), |stores| writeln!(text, "  {stores}"));
     let mut gather = table.gather();
-    table.plan(changes, Some(&licence)).unwrap().with(reserve).unwrap().apply(&mut gather);
+    table.plan(changes, Some(&licence)).unwrap().apply(reserve, &mut gather).unwrap();
     let mut retired = gather.finish(memory);
     while let Some(page) = retired.take(memory) {
         reserve.add(memory, page);
@@ -830,8 +829,8 @@ fn pages_fold_into_a_group_in_place_and_nothing_is_forgotten() {
 
 #[test]
 fn a_block_is_hidden_and_splits_without_a_licence() {
-    let hide = Change::Hide { from: VirtAddr::new(0)..VirtAddr::new(2 * MIB) };
-    let show = Change::Show { from: VirtAddr::new(0x5000)..VirtAddr::new(0x6000) };
+    let hide = Change::MakeInvalid { from: VirtAddr::new(0)..VirtAddr::new(2 * MIB) };
+    let show = Change::MakeValid { from: VirtAddr::new(0x5000)..VirtAddr::new(0x6000) };
     let setup = [map(0, 2 * MIB, GIB, LeafSize::LARGEST)];
     check_all(
         KERNEL,

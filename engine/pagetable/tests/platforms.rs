@@ -49,7 +49,7 @@ fn a_platform_above_another_does_what_that_does() {
         let mut table = PageTable::offline(platform, geometry, regime, &mut reserve).unwrap().publish();
         for wish in [map(0, PAGE, GIB, LeafSize::PAGE), read_only(0, PAGE), unmap(0, 2 * MIB)] {
             let mut gather = table.gather();
-            table.plan(&[wish], None).unwrap().with(&mut reserve).unwrap().apply(&mut gather);
+            table.plan(&[wish], None).unwrap().apply(&mut reserve, &mut gather).unwrap();
             let _ = gather.finish(platform);
         }
         memory.take_steps()

@@ -28,7 +28,7 @@ fn page(at: u64) -> std::ops::Range<VirtAddr> {
 fn hide(memory: &Memory, table: &mut Table<'_, Granule4K>) {
     let (set, clear) = (Stage1Attributes::READ_ONLY, Stage1Attributes::empty());
     let protect = Change::Protect { from: page(7 * PAGE), set, clear };
-    common::change(table, memory, &[Change::Hide { from: page(6 * PAGE) }, protect], None);
+    common::change(table, memory, &[Change::MakeInvalid { from: page(6 * PAGE) }, protect], None);
 }
 
 /// A page table that holds all that, as `how` says: live, offline, with hardware that marks.
@@ -59,7 +59,7 @@ fn by_plan(how: How, at: u64, set: Stage1Attributes, clear: Stage1Attributes) ->
     let (memory, mut reserve) = (Memory::default(), Reserve::new());
     let mut table = prepared(&memory, how);
     let mut gather = table.gather();
-    table.plan(&[Change::Protect { from: page(at), set, clear }], None)?.with(&mut reserve)?.apply(&mut gather);
+    table.plan(&[Change::Protect { from: page(at), set, clear }], None)?.apply(&mut reserve, &mut gather)?;
     let _ = gather.finish(&memory);
     Ok(memory.take_steps())
 }

@@ -15,9 +15,9 @@ type Table<'m> = PageTable<'m, Granule4K, El1, Memory>;
 fn change(table: &mut Table<'_>, memory: &Memory, changes: &[Change<El1>]) {
     let mut reserve = Reserve::new();
     let mut gather = table.gather();
-    let plan = table.plan(changes, None).unwrap();
+    let mut plan = table.plan(changes, None).unwrap();
     memory.supply::<Granule4K>(&mut reserve, plan.tables_needed());
-    plan.with(&mut reserve).unwrap().apply(&mut gather);
+    plan.apply(&mut reserve, &mut gather).unwrap();
     assert_eq!(gather.finish(memory).count(), 0);
 }
 
@@ -92,7 +92,8 @@ fn a_reserve_that_is_too_small_is_refused_before_the_first_store() {
     memory.supply::<Granule4K>(&mut reserve, 2);
     let _ = memory.take_steps();
     let changes = [map(0, 0x1000, 0, LeafSize::PAGE)];
-    let refusal = table.plan(&changes, None).unwrap().with(&mut reserve).map(drop).unwrap_err();
+    let mut gather = table.gather();
+    let refusal = table.plan(&changes, None).unwrap().apply(&mut reserve, &mut gather).unwrap_err();
     expect!["the reserve lacks 1 table"].assert_eq(&refusal.to_string());
     assert_eq!((memory.take_steps(), reserve.count()), (vec![], 2));
 }

@@ -17,8 +17,9 @@ fn maintenance(steps: &[Step]) -> String {
     let mut lines: Vec<String> = Vec::new();
     for step in steps {
         let line = match step {
+            Step::Load(..) => continue,
             Step::Store(..) => "store".to_string(),
-            Step::Exchange(..) => "exchange".to_string(),
+            Step::Exchange { .. } => "exchange".to_string(),
             Step::Maintain(operation) => operation.to_string(),
         };
         if lines.last() != Some(&line) || !line.ends_with("e") {

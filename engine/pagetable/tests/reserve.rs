@@ -37,7 +37,7 @@ fn beginnings<G: Granule>() -> Vec<Vec<Change<El1>>> {
         let range = base::<G>()..base::<G>() + bytes;
         let kept = VirtAddr::new(range.start)..VirtAddr::new(range.end);
         beginnings.push(vec![map(range.clone(), size)]);
-        beginnings.push(vec![map(range, size), Change::Hide { from: kept }]);
+        beginnings.push(vec![map(range, size), Change::MakeInvalid { from: kept }]);
     }
     beginnings
 }
@@ -62,8 +62,8 @@ fn wishes<G: Granule>() -> Vec<Change<El1>> {
             Change::Protect { from: from.clone(), set, clear },
             Change::Unmap { from: from.clone() },
             Change::UnmapMapped { from: from.clone() },
-            Change::Hide { from: from.clone() },
-            Change::Show { from: from.clone() },
+            Change::MakeInvalid { from: from.clone() },
+            Change::MakeValid { from: from.clone() },
             Change::Age { from: from.clone() },
             Change::Clean { from: from.clone() },
             Change::Split { at: from.start },
@@ -92,7 +92,8 @@ fn starve<G: Granule>(
         let mut reserve = Reserve::new();
         memory.supply::<G>(&mut reserve, count);
         let _ = memory.take_steps();
-        let refusal = table.plan(changes, licence).unwrap().with(&mut reserve).map(drop);
+        let mut gather = table.gather();
+        let refusal = table.plan(changes, licence).unwrap().apply(&mut reserve, &mut gather);
         assert_eq!(refusal, Err(Refusal::ReserveShortBy(needed - count)), "{changes:?}");
         assert_eq!(memory.take_steps(), [], "a refusal changes something: {changes:?}");
         assert_eq!(reserve.count(), count);
@@ -112,11 +113,11 @@ fn assert_enough<G: Granule>(
 ) {
     let rehearsal = Rehearsal::new(memory);
     let mut rehearsed = table.over(&rehearsal);
-    let Ok(plan) = rehearsed.plan(changes, Some(licence)) else { return };
+    let Ok(mut plan) = rehearsed.plan(changes, Some(licence)) else { return };
     let mut reserve = Reserve::new();
     memory.supply::<G>(&mut reserve, plan.tables_needed());
     let mut gather = plan.gather();
-    plan.with(&mut rehearsal.reserve(&reserve)).unwrap().apply(&mut gather);
+    plan.apply(&mut rehearsal.reserve(&reserve), &mut gather).unwrap();
     let _ = gather.finish(&rehearsal);
 }
 
@@ -130,7 +131,7 @@ fn check<G: Granule>(bits: u32, layout: Layout) {
         let mut offline = PageTable::offline(&memory, geometry, KERNEL, &mut reserve).unwrap();
         for change in beginning {
             let mut gather = offline.gather();
-            offline.plan(&[change], None).unwrap().with(&mut reserve).unwrap().apply(&mut gather);
+            offline.plan(&[change], None).unwrap().apply(&mut reserve, &mut gather).unwrap();
             let _ = gather.finish(&memory);
         }
         let mut live = PageTable::live(&memory, geometry, KERNEL, offline.root()).unwrap();

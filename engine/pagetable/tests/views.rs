@@ -88,7 +88,7 @@ fn free(change: Change<El1>, licence: Option<&Licence<'_>>) -> Result<usize, Ref
     memory.supply::<Granule4K>(&mut reserve, TABLES as usize);
     let mut table = PageTable::live(&watched, geometry(), KERNEL, root)?;
     let mut gather = table.gather();
-    table.plan(&[change], licence)?.with(&mut reserve)?.apply(&mut gather);
+    table.plan(&[change], licence)?.apply(&mut reserve, &mut gather)?;
     Ok(gather.finish(&watched).count())
 }
 

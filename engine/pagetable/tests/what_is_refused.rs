@@ -68,8 +68,8 @@ fn holes_are_refused_where_something_must_be_mapped() {
         let from = || range(0, 8 * PAGE);
         let refusing = [
             Change::Protect { from: from(), set: Stage1Attributes::READ_ONLY, clear: none },
-            Change::Hide { from: from() },
-            Change::Show { from: from() },
+            Change::MakeInvalid { from: from() },
+            Change::MakeValid { from: from() },
             Change::UnmapMapped { from: from() },
         ];
         for wish in refusing {
@@ -122,11 +122,11 @@ fn what_is_kept_is_protected_too() {
         let slot = table.view().path(VirtAddr::new(5 * PAGE)).last().unwrap().slot;
         memory.store(slot, Descriptor::new(memory.load(slot).bits() | Stage1Attributes::AF.bits()));
         let before = leaves(&table);
-        change(&mut table, &memory, &[Change::Hide { from: from.clone() }], None);
+        change(&mut table, &memory, &[Change::MakeInvalid { from: from.clone() }], None);
         assert_eq!(leaves(&table), []);
-        change(&mut table, &memory, &[Change::Show { from: from.clone() }], None);
+        change(&mut table, &memory, &[Change::MakeValid { from: from.clone() }], None);
         assert_eq!(leaves(&table), before);
-        change(&mut table, &memory, &[Change::Hide { from: from.clone() }], None);
+        change(&mut table, &memory, &[Change::MakeInvalid { from: from.clone() }], None);
         let set = Stage1Attributes::from_bits_retain(1 << 55);
         change(
             &mut table,
@@ -134,7 +134,7 @@ fn what_is_kept_is_protected_too() {
             &[Change::Protect { from: from.clone(), set, clear: Stage1Attributes::empty() }],
             None,
         );
-        change(&mut table, &memory, &[Change::Show { from }], None);
+        change(&mut table, &memory, &[Change::MakeValid { from }], None);
         let after = leaves(&table);
         assert!(after.len() == 16 && after.iter().all(|leaf| leaf.2.bits() & 1 << 55 != 0), "{hardware_updates:?}");
     }
@@ -147,12 +147,12 @@ fn a_kept_group_loses_no_member() {
     let from = range(0, 32 * MIB);
     let (to, attributes, largest) = (PhysAddr::new(0), Stage1Attributes::AF, LeafSize::LARGEST);
     let mut table = live_4k(&memory, &[Change::Map { from: from.clone(), to, attributes, largest }]);
-    change(&mut table, &memory, &[Change::Hide { from: from.clone() }], None);
+    change(&mut table, &memory, &[Change::MakeInvalid { from: from.clone() }], None);
     change(&mut table, &memory, &[Change::Age { from }], None);
     for wish in [
         unmap(2 * MIB, 2 * MIB),
         Change::Split { at: VirtAddr::new(4 * MIB) },
-        Change::Show { from: range(30 * MIB, 2 * MIB) },
+        Change::MakeValid { from: range(30 * MIB, 2 * MIB) },
     ] {
         let refusal = table.plan(std::slice::from_ref(&wish), None).map(drop);
         assert_eq!(refusal, Err(Refusal::NotKeepable(0)), "{wish:?}");
@@ -171,9 +171,10 @@ fn no_table_that_is_needed_is_too_wide() {
             reserve.add(&memory, PhysAddr::new(if number == wide { 1 << 50 } else { (3 + number) << 40 }));
         }
         let wish = [map(0, PAGE, GIB, LeafSize::PAGE)];
-        let plan = table.plan(&wish, None).unwrap();
+        let mut plan = table.plan(&wish, None).unwrap();
         assert_eq!(plan.tables_needed(), 2);
-        let refusal = plan.with(&mut reserve).map(drop);
+        let mut gather = plan.gather();
+        let refusal = plan.apply(&mut reserve, &mut gather);
         assert_eq!(refusal, if is_refused { Err(Refusal::OutputTooWide(PhysAddr::new(1 << 50))) } else { Ok(()) });
     }
 }
@@ -192,7 +193,7 @@ fn a_kept_group_that_is_managed_no_longer_is_uniform() {
     memory.store(slot, Descriptor::new(memory.load(slot).bits() & !Stage1Attributes::READ_ONLY.bits()));
     let (set, clear) = (Stage1Attributes::empty(), Stage1Attributes::DBM);
     let protect = Change::Protect { from: from.clone(), set, clear };
-    for wish in [Change::Hide { from: from.clone() }, protect, Change::Show { from }] {
+    for wish in [Change::MakeInvalid { from: from.clone() }, protect, Change::MakeValid { from }] {
         change(&mut table, &memory, &[wish], None);
     }
     let found = leaves(&table);
@@ -214,12 +215,12 @@ fn what_is_marked_too_late_stays_for_the_next() {
     let slot = table.view().path(VirtAddr::new(0)).last().unwrap().slot;
     let clean = [Change::Clean { from: range(5 * PAGE, PAGE) }];
     let mut reserve = Reserve::new();
-    let plan = table.plan(&clean, None).unwrap();
+    let mut plan = table.plan(&clean, None).unwrap();
     memory.supply::<Granule4K>(&mut reserve, plan.tables_needed());
     let written = Descriptor::new(memory.load(slot).bits() & !Stage1Attributes::READ_ONLY.bits());
     memory.store(slot, written);
     let mut gather = plan.gather();
-    plan.with(&mut reserve).unwrap().apply(&mut gather);
+    plan.apply(&mut reserve, &mut gather).unwrap();
     let _ = gather.finish(&memory);
     assert_eq!(memory.load(slot), written);
     assert!(matches!(table.plan(&clean, None).map(drop), Err(Refusal::NeedsLicence(_))));

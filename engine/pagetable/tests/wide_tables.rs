@@ -22,8 +22,9 @@ fn a_table_that_descriptors_cannot_name_is_refused() {
     let to = PhysAddr::new(0x8000_0000);
     let map = [Change::Map { from, to, attributes: DATA, largest: LeafSize::PAGE }];
     let mut gather = table.gather();
-    let Ok(ready) = table.plan(&map, None).unwrap().with(&mut reserve) else { return };
-    ready.apply(&mut gather);
+    if table.plan(&map, None).unwrap().apply(&mut reserve, &mut gather).is_err() {
+        return;
+    }
     let _ = gather.finish(&memory);
     let links: Vec<_> = table.view().path(VirtAddr::new(0)).map(|lookup| lookup.descriptor).collect();
     let leads = table.view().translate(VirtAddr::new(0)).map(|leaf| leaf.output);

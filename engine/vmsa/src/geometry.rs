@@ -103,6 +103,11 @@ impl<G: Granule> Geometry<G> {
         Ok(Self::of(start, layout, half, base, input_bits))
     }
 
+    /// The shape that translates `input_bits` bits of the lower half, with 48-bit descriptors.
+    pub const fn lower(input_bits: u32) -> Result<Self, GeometryError> {
+        Self::new(input_bits, Layout::Bits48, AddressHalf::Lower)
+    }
+
     const fn of(start: Level, layout: Layout, half: AddressHalf, base: u64, input_bits: u32) -> Self {
         let highest = G::PAGE_SIZE.highest_root(Layout::Bits48);
         let is_usual = matches!(layout, Layout::Bits48) && start.number() == highest.number();

@@ -15,15 +15,15 @@ use super::{Decision, Editor, Goal, Terms, split};
 use crate::change::Refusal;
 use crate::invalidation::Depth;
 use crate::platform::Platform;
-use crate::regime::{Attributes, HardwareUpdates, Regime, marks};
+use crate::regime::{Fields, HardwareUpdates, Regime, marks};
 use crate::walk::{Next, Visit};
 
 /// A function from leaf to leaf, as data: in leaves that have all bits of `only`, bits are cleared, then set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Edit {
-    pub(super) only: Bits,
-    pub(super) clear: Bits,
-    pub(super) set: Bits,
+    pub(crate) only: Bits,
+    pub(crate) clear: Bits,
+    pub(crate) set: Bits,
 }
 
 impl Edit {
@@ -69,13 +69,13 @@ impl Edit {
 
     /// Whether a live leaf may change from `old` to `new`, which it made, without a break (RWHZWS).
     #[inline(always)]
-    pub(crate) const fn is_in_place<A: Attributes>(self, old: Descriptor, new: Descriptor) -> bool {
+    pub(crate) const fn is_in_place<A: Fields>(self, old: Descriptor, new: Descriptor) -> bool {
         self.removes() || (old.bits() ^ new.bits()) & !A::IN_PLACE & !Descriptor::VALID == 0
     }
 
     /// Whether `next`, which stands beside `leaf` at the same level, changes in place as `leaf` does.
     #[inline(always)]
-    pub(crate) fn is_alike<A: Attributes>(self, leaf: Descriptor, next: Descriptor) -> bool {
+    pub(crate) fn is_alike<A: Fields>(self, leaf: Descriptor, next: Descriptor) -> bool {
         let grouping = if self.ends() { 0 } else { Descriptor::CONTIGUOUS };
         let edited = self.apply(next);
         (leaf.bits() ^ next.bits()) & (Descriptor::TYPE | grouping) == 0

@@ -207,6 +207,15 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         Descriptor::new(marks::with(self.regime, leaf.bits(), marks::all::<R::Attributes>()))
     }
 
+    /// A table that holds nothing goes.
+    pub(crate) fn unlink_if_empty(&mut self, visit: &Visit) {
+        let table = visit.table(self.geometry);
+        let below = table.map(|table| uniform::<G, R, P>(self.platform, self.geometry, self.regime, table));
+        if let Some(Uniform::Nothing) = below {
+            self.unlink(visit, Descriptor::INVALID);
+        }
+    }
+
     /// A leaf that takes the place of all leaves below `table`, which no walker writes any more: it has the marks that any of
     /// them has.
     fn gather_marks(&self, table: Table, leaf: Descriptor) -> Descriptor {

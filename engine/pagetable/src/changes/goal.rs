@@ -7,7 +7,7 @@ use vmsa::{Address, Bits, Geometry, Granule, Layout, LeafSize, Level, PhysAddr};
 use super::Edit;
 use crate::change::{Change, Refusal};
 use crate::pieces::Content;
-use crate::regime::{Attributes, Regime};
+use crate::regime::{Fields, Regime};
 
 /// One walk's worth of a change.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +53,8 @@ pub(crate) fn goal<G: Granule, R: Regime>(geometry: Geometry<G>, change: &Change
             let (set, clear) = (R::Attributes::CLEAN, R::Attributes::DIRTY & !R::Attributes::CLEAN);
             (from, Wanted::Edit(Edit { only: R::Attributes::DBM, set, clear }), false)
         }
-        Change::Hide { from } => (from, Wanted::Edit(Edit::MAKE_INVALID), true),
-        Change::Show { from } => (from, Wanted::Edit(Edit::MAKE_VALID), true),
+        Change::MakeInvalid { from } => (from, Wanted::Edit(Edit::MAKE_INVALID), true),
+        Change::MakeValid { from } => (from, Wanted::Edit(Edit::MAKE_VALID), true),
         Change::Unmap { from } => (from, Wanted::Edit(Edit::REMOVE), false),
         Change::UnmapMapped { from } => (from, Wanted::Edit(Edit::REMOVE), true),
         Change::Split { at } => {
@@ -70,7 +70,7 @@ pub(crate) fn goal<G: Granule, R: Regime>(geometry: Geometry<G>, change: &Change
 
 /// What sets and clears attributes, or why it is refused.
 #[inline(always)]
-pub(crate) fn protection<G: Granule, R: Regime>(
+fn protection<G: Granule, R: Regime>(
     layout: Layout,
     set: R::Attributes,
     clear: R::Attributes,

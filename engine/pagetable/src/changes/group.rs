@@ -24,6 +24,9 @@ use crate::platform::{Platform, Slot};
 use crate::regime::{Regime, marks};
 use crate::walk::{Next, Visit};
 
+/// The bits that the members of a group have in common.
+const ALIKE: Bits = Descriptor::TYPE | Descriptor::CONTIGUOUS;
+
 /// What becomes of a contiguous group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Regroup {
@@ -41,7 +44,7 @@ type Cut = (usize, Built);
 impl Regroup {
     /// What is asked for of the group at `visit` is edited; or the group dissolves, if not all of it is there.
     pub(super) fn of<P: Platform>(platform: &P, visit: &Visit, edit: Edit, becomes_group: bool) -> Decision {
-        let is_intact = visit.alike(platform).count() == visit.members;
+        let is_intact = visit.differences(platform) == 0;
         Decision::Regroup(if is_intact { Self::Edit(edit, becomes_group) } else { Self::Dissolve })
     }
 
@@ -79,11 +82,16 @@ impl Visit {
         Self { slot, members, start, end, from: from.max(start), to: to.min(end), ..*self }
     }
 
+    /// The bits in which the members are not all leaves of this group.
+    fn differences<P: Platform>(&self, platform: &P) -> Bits {
+        let members = (0..self.members).map(|number| platform.load(self.slot.after(number)).bits());
+        members.fold(0, |all, bits| all | bits ^ self.descriptor.bits()) & ALIKE
+    }
+
     /// The members that are leaves of this group, with their numbers: where others made it, some may be none.
     pub(super) fn alike<P: Platform>(&self, platform: &P) -> impl Iterator<Item = (usize, Descriptor)> {
-        let alike = Descriptor::TYPE | Descriptor::CONTIGUOUS;
         let members = (0..self.members).map(|number| (number, platform.load(self.slot.after(number))));
-        members.filter(move |(_, leaf)| (leaf.bits() ^ self.descriptor.bits()) & alike == 0)
+        members.filter(move |(_, leaf)| (leaf.bits() ^ self.descriptor.bits()) & ALIKE == 0)
     }
 
     /// The members that the range's boundaries cut, by number.
@@ -193,8 +201,8 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     /// A contiguous group is changed, dissolved or made.
     pub(super) fn regroup(&mut self, visit: &Visit, regroup: Regroup) -> Next {
         let present = match regroup {
-            Regroup::Dissolve => visit.alike(self.platform).fold(0, |present, (number, _)| present | 1 << number),
-            Regroup::Edit(..) | Regroup::Make => !0,
+            Regroup::Dissolve => Some(visit.alike(self.platform).fold(0, |present, (number, _)| present | 1 << number)),
+            Regroup::Edit(..) | Regroup::Make => None,
         };
         let members = Members { first: visit.slot, count: visit.members, present };
         let (past, again) = (Next::Past(visit.end), Next::Past(visit.from));
@@ -294,13 +302,12 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
             marked(regime, Descriptor::new(bits), marks)
         };
         let (edit, shift) = (regroup.edit(), Geometry::<G>::shift(level));
-        let edited = visit.from.next_multiple_of(1 << shift)..visit.to & !((1 << shift) - 1);
-        for (number, slot) in members.slots() {
-            let at = visit.start + ((number as u64) << shift);
+        // Those that a boundary cuts become tables, below.
+        let edited = ((visit.from - visit.start) >> shift) as usize..((visit.to - visit.start) >> shift) as usize;
+        let cut_numbers = cut.map(|cut| cut.map_or(usize::MAX, |(number, _)| number));
+        for (number, slot) in members.slots().filter(|(number, _)| !cut_numbers.contains(number)) {
             let leaf = member(slot);
-            if !cut.iter().flatten().any(|(cut, _)| *cut == number) {
-                self.write(slot, if edited.contains(&at) { edit.apply(leaf) } else { leaf });
-            }
+            self.write(slot, if edited.contains(&number) { edit.apply(leaf) } else { leaf });
         }
         for &(number, built) in cut.iter().flatten() {
             let (start, part) = visit.part_of_member::<G>(number, edit);
@@ -317,15 +324,15 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
 struct Members {
     first: Slot,
     count: usize,
-    /// A bit for each.
-    present: u128,
+    /// A bit for each, unless all are there.
+    present: Option<u128>,
 }
 
 impl Members {
     /// Their numbers and slots.
     #[inline(always)]
     fn slots(self) -> impl Iterator<Item = (usize, Slot)> {
-        let is_present = move |number: &usize| self.present >> number & 1 != 0;
+        let is_present = move |number: &usize| self.present.is_none_or(|present| present >> number & 1 != 0);
         (0..self.count).filter(is_present).map(move |number| (number, self.first.after(number)))
     }
 }

@@ -137,7 +137,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     }
 
     /// What TLBs cannot hold becomes a table.
-    pub(super) fn link(&mut self, visit: &Visit, pieces: &Pieces) {
+    pub(crate) fn link(&mut self, visit: &Visit, pieces: &Pieces) {
         if let Some(table) = self.build(visit.level, visit.start, pieces) {
             self.make(visit.slot, table);
         }

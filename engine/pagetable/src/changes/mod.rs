@@ -24,7 +24,7 @@ use vmsa::{Descriptor, Geometry, Granule, Level, Meaning};
 
 pub(crate) use edit::Edit;
 pub(crate) use editor::Editor;
-pub(crate) use goal::{Goal, goal, protection};
+pub(crate) use goal::{Goal, goal};
 pub(crate) use steps::Writer;
 pub(crate) use terms::Terms;
 

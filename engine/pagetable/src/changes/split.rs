@@ -20,7 +20,7 @@ use crate::invalidation::Depth;
 use crate::licence::Method;
 use crate::pieces::{Content, Pieces};
 use crate::platform::Platform;
-use crate::regime::{Attributes, Regime, marks};
+use crate::regime::{Fields, Regime, marks};
 use crate::walk::{Next, Visit};
 
 /// A part of a leaf, and what becomes of it.
@@ -102,6 +102,10 @@ pub(super) fn decide_pages<G: Granule>(geometry: Geometry<G>, visit: &Visit) -> 
 impl<G: Granule, R: Regime, P: Platform> Terms<'_, '_, G, R, P> {
     pub(super) fn cost_of_resize(&self, visit: &Visit, part: &Part) -> Result<usize, Refusal> {
         self.needs_licence_for(visit, part.edit)?;
+        // A table of pages is one, whatever they hold.
+        if visit.level == Level::L2 {
+            return Ok(1);
+        }
         let pieces = part.pieces(self.table.geometry, visit.descriptor, visit.level, visit.start);
         Ok(self.tables_below(visit, &pieces))
     }

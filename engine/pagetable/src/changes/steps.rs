@@ -16,7 +16,7 @@ use crate::gather::{collect, forget};
 use crate::invalidation::{Depth, Invalidation};
 use crate::pieces::Pieces;
 use crate::platform::{Platform, Slot};
-use crate::regime::{Attributes, HardwareUpdates, Regime, marks};
+use crate::regime::{Fields, HardwareUpdates, Regime, marks};
 use crate::walk::{Visit, table_below};
 
 /// A table that is to take the place of a leaf, and the leaf that it was built of.
@@ -181,6 +181,10 @@ impl<R: Regime, P: Platform> Writer<'_, R, P> {
     /// may hold a copy of the old leaf that matters: not without the access flag, and not if hardware ignores what changed.
     #[inline(always)]
     pub(crate) fn set(&self, slot: Slot, mut old: Descriptor, mut new: Descriptor, edit: Edit) -> bool {
+        if !self.is_live {
+            self.platform.store(slot, new);
+            return true;
+        }
         while let Err(actual) = self.swap(slot, old, new) {
             (old, new) = (actual, edit.apply(actual));
         }

@@ -50,7 +50,11 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, '_, G, R, P> {
 
     /// The same for one change alone.
     fn check_one(&self, goal: Goal) -> Result<(Start, usize), Refusal> {
-        let PageTable { platform, geometry, regime, .. } = *self.table;
+        let PageTable { platform, geometry, regime, top, .. } = *self.table;
+        let end = top.end(geometry);
+        if goal.from < top.start || goal.to > end {
+            return Err(Refusal::OutsidePart(geometry.input(if goal.from < top.start { goal.from } else { end })));
+        }
         if let Some(then) = goal.then() {
             // What becomes larger takes no tables, and nothing but a licence that lacks stands in its way.
             if self.is_unlicensed() {
@@ -88,7 +92,7 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, '_, G, R, P> {
         let PageTable { platform, geometry, regime, .. } = *self.table;
         // Members of a group that dissolves are met again as leaves of their own, up to here: nothing tells yet that they are.
         let (mut tables, mut single_to) = (0, 0);
-        let end = walk(platform, geometry, self.table.top(), goal.from, goal.to, &mut |visit| {
+        let end = walk(platform, geometry, self.table.top, goal.from, goal.to, &mut |visit| {
             if let Some(end) = goal.certain_to(geometry, visit) {
                 return ControlFlow::Continue(Next::Past(end));
             }

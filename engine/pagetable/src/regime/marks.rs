@@ -8,7 +8,7 @@
 
 use vmsa::{Bits, Descriptor};
 
-use super::{Attributes, Regime};
+use super::{Fields, Regime};
 
 /// What hardware writes into leaves on its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -24,7 +24,7 @@ pub enum HardwareUpdates {
 }
 
 /// Every mark that there is.
-pub(crate) const fn all<A: Attributes>() -> Bits {
+pub(crate) const fn all<A: Fields>() -> Bits {
     A::ACCESS_FLAG | A::DIRTY
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn writable<R: Regime>(regime: R, bits: Bits) -> Bits {
 }
 
 /// The marks of a leaf with these bits.
-pub(crate) const fn of<A: Attributes>(bits: Bits) -> Bits {
+pub(crate) const fn of<A: Fields>(bits: Bits) -> Bits {
     (bits ^ A::CLEAN) & all::<A>()
 }
 

@@ -3,10 +3,12 @@
 use vmsa::maintenance::{Maintenance, TlbiOp, operand_by_address, operand_by_asid};
 use vmsa::{AddressHalf, Bits, Geometry, Granule, Layout, Stage1Attributes, VirtAddr};
 
-use super::{Attributes, HardwareUpdates, Regime, Rest};
+use super::{Attributes, Fields, HardwareUpdates, Maintains, Regime, Rest};
 use crate::invalidation::{Depth, Invalidate, Invalidation, TlbFeatures};
 
-impl Attributes for Stage1Attributes {
+impl Attributes for Stage1Attributes {}
+
+impl Fields for Stage1Attributes {
     const IGNORED: Bits = Self::SOFTWARE.bits();
     const IN_PLACE: Bits = Self::IN_PLACE.bits();
     const ACCESS_FLAG: Bits = Self::AF.bits();
@@ -35,6 +37,18 @@ pub struct El1 {
     pub tlb: TlbFeatures,
     /// What walkers write into leaves: the most that TCR_EL1.{HA, HD} let those of any CPU write.
     pub hardware_updates: HardwareUpdates,
+}
+
+impl El1 {
+    /// Global leaves, of the kernel. TLB maintenance is what every CPU has, and hardware writes no leaf.
+    pub const fn kernel() -> Self {
+        Self { scope: Scope::Global, tlb: TlbFeatures::NONE, hardware_updates: HardwareUpdates::None }
+    }
+
+    /// The address space with this ASID, likewise.
+    pub const fn space(asid: u16) -> Self {
+        Self { scope: Scope::Asid(asid), ..Self::kernel() }
+    }
 }
 
 /// The EL2&0 regime: a kernel at EL2 with the virtualization host extensions (HCR_EL2.{E2H, TGE} = {1, 1}), with two ranges of
@@ -139,7 +153,9 @@ macro_rules! two_ranges {
             fn must_repeat(self) -> bool {
                 self.tlb.repeat
             }
+        }
 
+        impl Maintains for $name {
             #[inline(always)]
             fn invalidate<G: Granule>(
                 self,
@@ -159,7 +175,6 @@ two_ranges!(El2And0);
 impl Regime for El2 {
     type Input = VirtAddr;
     type Attributes = Stage1Attributes;
-    const ABSENT: Bits = Stage1Attributes::PXN.union(Stage1Attributes::NOT_GLOBAL).bits();
 
     fn accepts<G: Granule>(self, geometry: Geometry<G>) -> bool {
         geometry.root_tables() == 1 && geometry.half() == AddressHalf::Lower
@@ -172,6 +187,10 @@ impl Regime for El2 {
     fn must_repeat(self) -> bool {
         self.tlb.repeat
     }
+}
+
+impl Maintains for El2 {
+    const ABSENT: Bits = Stage1Attributes::PXN.union(Stage1Attributes::NOT_GLOBAL).bits();
 
     #[inline(always)]
     fn invalidate<G: Granule>(self, what: &Invalidation, layout: Layout, sink: &mut impl FnMut(Maintenance)) -> Rest {

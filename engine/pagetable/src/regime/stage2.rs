@@ -10,10 +10,12 @@
 use vmsa::maintenance::{Maintenance, TlbiOp, operand_by_intermediate};
 use vmsa::{Bits, Geometry, Granule, IntermediateAddr, Layout, Stage2Attributes};
 
-use super::{Attributes, HardwareUpdates, Regime, Rest};
+use super::{Attributes, Fields, HardwareUpdates, Maintains, Regime, Rest};
 use crate::invalidation::{Depth, Invalidate, Invalidation, TlbFeatures};
 
-impl Attributes for Stage2Attributes {
+impl Attributes for Stage2Attributes {}
+
+impl Fields for Stage2Attributes {
     const IGNORED: Bits = Self::SOFTWARE.bits();
     const IN_PLACE: Bits = Self::IN_PLACE.bits();
     const ACCESS_FLAG: Bits = Self::AF.bits();
@@ -58,7 +60,6 @@ pub struct Stage2 {
 impl Regime for Stage2 {
     type Input = IntermediateAddr;
     type Attributes = Stage2Attributes;
-    const IS_OWN: bool = false;
 
     fn accepts<G: Granule>(self, geometry: Geometry<G>) -> bool {
         geometry.is_stage2()
@@ -71,6 +72,10 @@ impl Regime for Stage2 {
     fn must_repeat(self) -> bool {
         self.tlb.repeat
     }
+}
+
+impl Maintains for Stage2 {
+    const IS_OWN: bool = false;
 
     #[inline(always)]
     fn invalidate<G: Granule>(self, what: &Invalidation, layout: Layout, sink: &mut impl FnMut(Maintenance)) -> Rest {

@@ -112,11 +112,11 @@ pub(crate) fn change<G: Granule, R: Regime>(
     licence: Option<&Licence<'_>>,
 ) -> (Vec<Step>, usize) {
     let mut reserve = Reserve::new();
-    let plan = table.plan(changes, licence).unwrap();
+    let mut plan = table.plan(changes, licence).unwrap();
     memory.supply::<G>(&mut reserve, plan.tables_needed());
     let _ = memory.take_steps();
     let mut gather = plan.gather();
-    plan.with(&mut reserve).unwrap().apply(&mut gather);
+    plan.apply(&mut reserve, &mut gather).unwrap();
     let retired = gather.finish(memory);
     (memory.take_steps(), retired.count())
 }

@@ -99,8 +99,8 @@ impl Walkers {
         for step in steps {
             match *step {
                 Step::Store(slot, new) => self.store(slot, new),
-                Step::Exchange(slot, old, new) if self.newest(slot) == old => self.store(slot, new),
-                Step::Exchange(..) => {}
+                Step::Exchange { slot, expected, new, .. } if self.newest(slot) == expected => self.store(slot, new),
+                Step::Exchange { .. } | Step::Load(..) => {}
                 Step::Maintain(Maintenance::Invalidate(op, operand)) => {
                     self.invalidate(&Reach::of(&self.shape, self.tag, op, operand));
                 }

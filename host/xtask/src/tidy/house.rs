@@ -22,7 +22,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("machine", 16_400, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
-    room("vellum-pagetable", 12_200, &["vellum-vmsa"]),
+    room("vellum-pagetable", 12_900, &["vellum-vmsa"]),
     room("a64", 2_800, &["machine"]),
     // Layer 2.
     room("litmus", 6_000, &["a64", "machine", "terminal"]),

@@ -123,7 +123,7 @@ impl Map {
         ] {
             let from = VirtAddr::new(range.start)..VirtAddr::new(range.end);
             let changes = [Change::Map { from, to: PhysAddr::new(to), attributes, largest }];
-            table.plan(&changes, None)?.with(&mut reserve)?.apply(&mut gather);
+            table.plan(&changes, None)?.apply(&mut reserve, &mut gather)?;
         }
         // Nothing was live, so nothing comes free.
         let retired = gather.finish(&HARDWARE);
@@ -185,9 +185,12 @@ impl Map {
     ) -> Result<(), Refusal> {
         let mut gather = self.table.gather();
         let changes = [change];
-        let ready = self.table.plan(&changes, Some(licence))?.with(&mut self.reserve)?;
+        let mut plan = self.table.plan(&changes, Some(licence))?;
+        if let Some(lacking @ 1..) = plan.tables_needed().checked_sub(self.reserve.count()) {
+            return Err(Refusal::ReserveShortBy(lacking));
+        }
         begin();
-        ready.apply(&mut gather);
+        plan.apply(&mut self.reserve, &mut gather)?;
         meanwhile();
         let mut retired = gather.finish(&HARDWARE);
         while let Some(table) = retired.take(&HARDWARE) {

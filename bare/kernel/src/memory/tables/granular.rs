@@ -4,7 +4,7 @@ use core::convert::Infallible;
 use core::marker::PhantomData;
 use core::ops::{ControlFlow, Range};
 
-use common::supply::{ChangeError, TableSource, fill, give_back, supply};
+use common::supply::{self, ChangeError, TableSource, fill, give_back};
 use hardware::platform::Hardware;
 use pagetable::{Change, El1, Entry, Licence, Lookup, PageTable, Refusal, Reserve, Summary, View};
 use vmsa::{AddressHalf, Geometry, Granule, LeafSize, Level, PhysAddr, VirtAddr};
@@ -71,7 +71,7 @@ impl<G: Granule + Sync> Operations for Granular<G> {
         for change in changes {
             let changes = [change];
             let plan = page_table.plan(&changes, None)?;
-            supply(plan, &table.hardware, &mut reserve, source)?.apply(&mut gather);
+            supply::apply(plan, &table.hardware, &mut reserve, source, &mut gather)?;
         }
         give_back(&table.hardware, &mut reserve, source);
         // Nothing was live, so nothing comes free.
@@ -91,7 +91,7 @@ impl<G: Granule + Sync> Operations for Granular<G> {
         let mut gather = page_table.gather();
         let mut reserve = Reserve::new();
         let plan = page_table.plan(changes, licence)?;
-        supply(plan, &table.hardware, &mut reserve, source)?.apply(&mut gather);
+        supply::apply(plan, &table.hardware, &mut reserve, source, &mut gather)?;
         give_back(&table.hardware, &mut reserve, source);
         let mut retired = gather.finish(&table.hardware);
         while let Some(free) = retired.take(&table.hardware) {
