@@ -216,7 +216,8 @@ fn what_is_marked_too_late_stays_for_the_next() {
     let clean = [Change::Clean { from: range(5 * PAGE, PAGE) }];
     let mut reserve = Reserve::new();
     let mut plan = table.plan(&clean, None).unwrap();
-    memory.supply::<Granule4K>(&mut reserve, plan.tables_needed());
+    // There would be tables enough.
+    memory.supply::<Granule4K>(&mut reserve, plan.tables_needed() + 3);
     let written = Descriptor::new(memory.load(slot).bits() & !Stage1Attributes::READ_ONLY.bits());
     memory.store(slot, written);
     let mut gather = plan.gather();
