@@ -13,7 +13,7 @@ use crate::walk::{descend_unusual, descend_usual};
 impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     /// Changes attributes of the page at `page`, first `clear`, then `set`, as a plan of one [`crate::Change::Protect`] does, if
     /// that takes neither a table nor a licence: the page is a leaf by itself, and all that is named may change in place. Says
-    /// whether the page was changed. It is complete then: what a gather would make TLBs forget is forgotten on return.
+    /// whether the page is as asked. All is complete then: what a gather would make TLBs forget is forgotten on return.
     ///
     /// If not, nothing has changed, and a plan says why. What another gather still has to forget of the page is forgotten
     /// before: that gather is finished.
@@ -47,34 +47,43 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         clear: R::Attributes,
         find: impl FnOnce(&Self, u64) -> Option<(Slot, Descriptor)>,
     ) -> bool {
-        let Some(start) = self.geometry.offset(page.bits()) else { return false };
+        let start = page.bits().wrapping_sub(self.geometry.base());
         let edit = Edit { only: 0, set: set.into(), clear: clear.into() };
         // These bits mean the same in every layout of descriptors.
         let is_in_place = (edit.set | edit.clear) & !(R::Attributes::IN_PLACE & !R::ABSENT) == 0;
-        if start & (G::SIZE_BYTES - 1) != 0 || !is_in_place {
+        // A power of two, so that one test tells both: outside, or not the start of a page.
+        let never = self.geometry.input_bytes().wrapping_neg() | (G::SIZE_BYTES - 1);
+        if start & never != 0 || !is_in_place {
             return false;
         }
         let Some((slot, old)) = find(self, start) else { return false };
-        let new = edit.apply(old);
-        if !old.is_page() || old.is_contiguous() || new == old {
+        if !old.is_page() || old.is_contiguous() {
             return false;
         }
         if self.is_live {
-            return self.set_live_page(start, slot, old, edit.set, edit.clear);
+            self.set_live_page(start, slot, old, edit.set, edit.clear);
+        } else {
+            Writer { platform: self.platform, regime: &self.regime, is_live: false }.set(
+                slot,
+                old,
+                edit.apply(old),
+                edit,
+            );
         }
-        Writer { platform: self.platform, regime: &self.regime, is_live: false }.set(slot, old, new, edit);
         true
     }
 
     /// A page that hardware may be using changes in place, and that is complete at once.
     #[inline(never)]
-    fn set_live_page(&self, start: u64, slot: Slot, old: Descriptor, set: Bits, clear: Bits) -> bool {
+    fn set_live_page(&self, start: u64, slot: Slot, old: Descriptor, set: Bits, clear: Bits) {
         let edit = Edit { only: 0, set, clear };
         let writer = Writer { platform: self.platform, regime: &self.regime, is_live: true };
+        if edit.apply(old) == old {
+            return;
+        }
         let is_stale = writer.set(slot, old, edit.apply(old), edit);
         let stale = is_stale.then(|| Invalidation::page::<G>(self.geometry.input(start)));
         complete_stores(self.platform, self.geometry, self.regime, stale.into_iter());
-        true
     }
 }
 
