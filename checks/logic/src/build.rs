@@ -220,6 +220,8 @@ fn cargo(copy: &Copy, call: &[&str]) -> Result<(Vec<Value>, bool), String> {
             command.args(["--config", &format!("profile.dev.package.{package}.{setting}")]);
         }
     }
+    // Each build has other mutants: what an earlier one left half-made has failed to link.
+    command.env("CARGO_INCREMENTAL", "0");
     command.current_dir(&copy.root).env("RUSTC_WORKSPACE_WRAPPER", copy.root.join(WRAPPER));
     command.env("CARGO_TARGET_DIR", copy.root.parent().unwrap_or(&copy.root));
     command.stdin(Stdio::null()).stderr(Stdio::null());

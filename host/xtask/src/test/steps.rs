@@ -34,6 +34,9 @@ enum Work {
     Published,
 }
 
+/// The mutants of logic that every test run hunts: always the same of the same sources.
+const MUTANTS: [&str; 7] = ["--only", "engine/", "--sample", "60", "--seed", "1", "--quick"];
+
 /// All steps, in the order in which they find fault soonest.
 pub(crate) fn all(metadata: &Metadata) -> Vec<Step> {
     let bare = bare_crates(metadata);
@@ -59,6 +62,7 @@ pub(crate) fn all(metadata: &Metadata) -> Vec<Step> {
     add("litmus", Work::Cargo(vec![owned(&check::LITMUS.call())]));
     add("zoo", Work::Cargo(vec![owned(&check::ZOO.call())]));
     add("code", Work::Code);
+    add("logic mutants", Work::Cargo(vec![owned(&[&check::LOGIC.call()[..], &MUTANTS].concat())]));
     add("doc", Work::Cargo(vec![owned(&doc_host), owned(&doc_bare)]));
     add("published", Work::Published);
     add("linux", Work::Guests(|emulator, say| guests::linux("linux", &Kind::HOST, emulator, say)));
