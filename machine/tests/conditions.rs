@@ -288,6 +288,33 @@ fn ground_is_all_that_is_needed_where_it_is_needed() {
     assert_eq!(stage2_change(S2_PAGE & !(1 << 7) | PA), []);
 }
 
+/// A page that walks may find by two values is one page, and a set of sixteen is no ground but where its members are.
+#[test]
+fn what_is_found_twice_is_no_ground_for_what_is_not_found() {
+    let table = L3 + 0x1000;
+    let run = |words: &[(u64, u64)], unfinished: Option<(u64, u64)>, needs: (u64, u64)| {
+        let mut machine = el1(1, Features::full(3));
+        words.iter().for_each(|(word, value)| machine.store(0, *word, *value));
+        map(&mut machine, L2 + 8, table | TABLE);
+        if let Some((word, value)) = unfinished {
+            machine.store(0, word, value);
+        }
+        machine.take_findings();
+        machine.needs(0, needs.0, needs.1);
+        machine.store(0, L2 + 8, (table | TABLE) | 1 << 55);
+        rules(&machine).contains(&Rule::OwnGround)
+    };
+    let (first, page) = (0x20_0000, 0x1000);
+    let two = [(table, PAGE | PA), (table + 8, PAGE | OTHER)];
+    assert!(!run(&two, None, (first, first + 2 * page - 1)));
+    let again = Some((table, PAGE | PA | 1 << 55));
+    assert!(run(&two[..1], again, (first, first + 2 * page - 1)), "the second page is a hole");
+    let set: Vec<(u64, u64)> = (0..16).map(|it| (table + it * 8, PAGE | CONT | (PA + it * page))).collect();
+    assert!(!run(&set, None, (first + page, first + 3 * page)));
+    assert!(run(&set[..2], None, (first + page, first + 3 * page)));
+    assert!(run(&set[3..], None, (first + page, first + 3 * page)));
+}
+
 /// The Contiguous bit of a guest's page that stage 2 cuts up all the same.
 #[test]
 fn a_contiguous_bit_matters_above_smaller_leaves() {

@@ -198,3 +198,18 @@ fn each_byte_of_the_ground_counts() {
         }
     }
 }
+
+#[test]
+fn what_is_stale_is_counted() {
+    let mut machine = el1(1, Features::full(0));
+    map(&mut machine, L3, PAGE | 0x8000_0000);
+    assert!(machine.may().stale().is_empty());
+    machine.store(0, L3, 0);
+    machine.barrier(0, ISH);
+    assert!(!machine.may().stale().is_empty());
+    assert_eq!(machine.may().stale().len(), 1);
+    machine.tlbi(0, VMALLE1IS, 0);
+    machine.barrier(0, ISH);
+    machine.barrier(0, ISB);
+    assert!(machine.may().stale().is_empty());
+}

@@ -289,6 +289,25 @@ fn a_frame_below_an_unlinked_table_beneath_a_guest_waits_too() {
     }
 }
 
+/// Stage 2 takes away the memory of a guest's tables, while walks of the guest find them by what TLBs hold of stage 2.
+#[test]
+fn a_guest_s_table_waits_for_the_tlbi_of_stage_2() {
+    for table in [L1, L2, L3] {
+        let run = |steps: &[Step]| {
+            let mut machine = go(go(guests(), &[Store(S2_ROOT + 8, 0)]), steps);
+            machine.release(0, table, 0x1000, Owned::Table);
+            rules(&machine)
+        };
+        let found = |steps: &[Step]| assert_eq!(run(steps), [Rule::Reuse], "{table:#x}");
+        found(&[]);
+        found(&[Do(ISH)]);
+        found(&[Do(ISH), Tlbi(VMALLE1IS, 0), Do(ISH), Do(ISB)]);
+        found(&[Do(ISH), Tlbi(IPAS2E1IS, 0x30_0000), Do(ISH), Tlbi(VMALLE1IS, 0), Do(ISH), Do(ISB)]);
+        assert_eq!(run(&[Do(ISH), Tlbi(VMALLS12E1IS, 0), Do(ISH), Do(ISB)]), []);
+        assert_eq!(run(&[Do(ISH), Tlbi(IPAS2E1IS, 0x4_0000), Do(ISH), Tlbi(VMALLE1IS, 0), Do(ISH), Do(ISB)]), []);
+    }
+}
+
 /// A guest's table is moved by stage 2; what the old place leads to is walked until stage 2's entry is gone.
 #[test]
 fn a_frame_below_a_moved_table_waits_too() {

@@ -34,11 +34,10 @@ impl Machine {
     /// # Errors
     /// What was there instead; nothing is stored then.
     pub fn compare_exchange(&mut self, cpu: u8, address: u64, expected: u64, value: u64) -> Result<u64, u64> {
-        let address = address & !7;
-        let found = self.may.memory.word(address);
+        let found = self.may.memory.word(address & !7);
         if found != expected {
             self.event += 1;
-            self.see(cpu, address);
+            self.see(cpu, address & !7);
             return Err(found);
         }
         self.replace(cpu, address, value, true);

@@ -1,5 +1,7 @@
 //! V5, V8 and V9: what a store to a live descriptor takes from hardware, from the CPU itself, or from order.
 
+use alloc::vec::Vec;
+
 use crate::attributes::Permissions;
 use crate::descriptor::{ACCESS_FLAG, DIRTY_MODIFIER, Descriptor, Hierarchy, READ_ONLY, STAGE2_WRITE, VALID};
 use crate::finding::{Finding, Missing, Rule};
@@ -67,17 +69,22 @@ impl Machine {
     fn is_mapped(&self, space: u32, first: u64, last: u64, word: u64, value: u64) -> bool {
         let through = Some(crate::tlb::question::Through::Word(word, value));
         let question = Question { through, near: Some(space), ..Question::about(first, last) };
-        let mut bytes = 0;
+        let mut found = Vec::new();
         self.may().each_reached(self.may().space(space).space.tag(), &question, &mut |seen, _| {
             if let Found::Entry { entry, is_untranslated: false, .. } = seen.found
                 && seen.route.is_through
                 && entry.attributes().is_some_and(|it| it.permissions.has(Permissions::READ))
             {
-                let (start, end) = (entry.own_start.max(first), entry.own_last().min(last));
-                bytes += end - start + 1;
+                found.push((entry.own_start, entry.own_last()));
             }
         });
-        bytes > last - first
+        // Walks may find an address by more than one way, and a leaf of a set beside the one that they came by.
+        found.sort_unstable();
+        let mut next = Some(first);
+        for (start, end) in found {
+            next = next.filter(|&next| start <= next && next <= end).map_or(next, |_| end.checked_add(1));
+        }
+        next.is_none_or(|next| next > last)
     }
 
     /// V9: `cpu` linked a table, but nothing orders its contents before the link.

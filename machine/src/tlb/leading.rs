@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use super::entry::{SpaceId, bytes};
 use super::may::May;
 use super::space::SpaceState;
+use crate::context::{Regime, Tag};
 use crate::descriptor::{Descriptor, Hierarchy, VALID};
 
 impl May {
@@ -28,11 +29,10 @@ impl May {
         }
         let mut words = self.leading(None, first, last);
         // What stage 2 outputs may be what stage 1 has made of it.
-        for at in 0..words.len() {
-            let spans = self.intermediate(words[at], first, last);
-            for (stage2, first, last) in spans {
-                words.append(&mut self.leading(Some(stage2), first, last));
-            }
+        let mut spans = self.kept_intermediate(first, last);
+        words.iter().for_each(|&word| spans.append(&mut self.intermediate(word, first, last)));
+        for (stage2, first, last) in spans {
+            words.append(&mut self.leading(Some(stage2), first, last));
         }
         words.sort_unstable();
         words.dedup();
@@ -67,6 +67,22 @@ impl May {
                 }
             }
         }
+        spans
+    }
+
+    /// The intermediate addresses for which a leaf of stage 2 that only TLBs hold outputs `first..=last`: walks of stage 1
+    /// find its tables through it.
+    fn kept_intermediate(&mut self, first: u64, last: u64) -> Vec<(SpaceId, u64, u64)> {
+        let stale = self.stale.leading_to(first, last);
+        let leaves = stale.filter(|(it, _)| it.tag.regime == Regime::Stage2 && !it.is_table());
+        let kept: Vec<(Tag, u64, u64)> = leaves.map(|(it, _)| (it.tag, it.start, it.last())).collect();
+        let mut spans = Vec::new();
+        for (tag, first, last) in kept {
+            let beneath = self.spaces().filter_map(|(_, it)| it.beneath);
+            spans.extend(beneath.filter(|&it| self.space(it).space.tag() == tag).map(|it| (it, first, last)));
+        }
+        spans.sort_unstable();
+        spans.dedup();
         spans
     }
 
