@@ -19,16 +19,17 @@ use crate::sites::Site;
 const ROUNDS: usize = 40;
 /// The crates whose tests hunt: for mutants of the engine its own, for those of the simulated machine its, which have nothing
 /// to do with each other; and those above, that use both.
-const ENGINE: [&str; 2] = ["vellum-vmsa", "vellum-pagetable"];
+const ENGINE: [&str; 3] = ["vellum-vmsa", "vellum-pagetable", "vellum-linearmap"];
 const MACHINE: [&str; 1] = ["machine"];
 const FAR: [&str; 3] = ["checks", "zoo", "litmus"];
 /// Their tests that do not: they build programs.
 const OTHERS: [&str; 2] = ["checks command", "checks/litmus command"];
 /// How our crates are optimized: enough for millions of events, and no more, as most are built for many tests.
-const OURS: [(&str, u8); 8] = [
+const OURS: [(&str, u8); 9] = [
     ("mutant", 2),
     ("vellum-vmsa", 1),
     ("vellum-pagetable", 1),
+    ("vellum-linearmap", 1),
     ("machine", 2),
     ("checks", 1),
     ("a64", 1),
@@ -58,8 +59,8 @@ pub(crate) fn settle(copy: &Copy, texts: &[(String, String)], sites: &[Site]) ->
     for round in 1..=ROUNDS {
         let active: Vec<bool> = (0..sites.len()).map(|site| !rejected.contains(&site)).collect();
         let files = copy.mutate(texts, sites, &active).map_err(|error| format!("{}: {error}", copy.root.display()))?;
-        let call =
-            ["check", "--keep-going", "--all-features", "-p", "vellum-vmsa", "-p", "vellum-pagetable", "-p", "machine"];
+        let crates = ENGINE.into_iter().chain(MACHINE).flat_map(|name| ["-p", name]);
+        let call: Vec<&str> = ["check", "--keep-going", "--all-features"].into_iter().chain(crates).collect();
         let (messages, is_built) = cargo(copy, &call)?;
         if is_built {
             return Ok(active);

@@ -7,8 +7,9 @@ use seed::Digest;
 use crate::sites::Site;
 
 /// Folders whose sources are mutated, and the words that file names among them do not contain.
-pub(crate) const SCOPE: [&str; 12] = [
+pub(crate) const SCOPE: [&str; 13] = [
     "engine/pagetable/src/",
+    "engine/linearmap/src/",
     "engine/vmsa/src/attributes",
     "engine/vmsa/src/descriptor",
     "engine/vmsa/src/geometry",

@@ -76,14 +76,18 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// What a CPU tolerates by its registers, or by its model where that is known to tolerate more than it says.
+    /// What a CPU tolerates by its registers, or by its model where that is known to tolerate more than it says, or less.
     ///
     /// `handles_conflicts` is the promise of level 2, made for code that may meet a TLB conflict abort: the vectors, the
     /// entry and exit code, every stack and exception frame and the data that exceptions use are mapped by pages without
     /// the Contiguous bit that are never resized, and the handler forgets everything (VMALLE1 without a stage 2 beneath,
     /// VMALLS12E1 from EL2 with one).
     pub fn read(registers: &IdRegisters, midr: Midr, handles_conflicts: bool) -> Self {
-        let level = if midr.tolerates_resizing() { BbmLevel::Level3 } else { registers.bbm() };
+        let level = match registers.bbm() {
+            _ if midr.must_break_before_make() => BbmLevel::Level0,
+            _ if midr.tolerates_resizing() => BbmLevel::Level3,
+            level => level,
+        };
         Self { level, handles_conflicts }
     }
 
@@ -199,5 +203,16 @@ mod tests {
         let silent = IdRegisters::default();
         assert_eq!(Tolerance::read(&silent, Midr::new(0xc00f_ac30), false).level(), BbmLevel::Level3);
         assert_eq!(Tolerance::read(&silent, Midr::new(0x410f_d0c0), false).level(), BbmLevel::Level0);
+    }
+
+    #[test]
+    fn releases_with_an_erratum_tolerate_nothing_whatever_their_registers_say() {
+        let level = |midr, mmfr2| {
+            let registers = IdRegisters { mmfr2, ..IdRegisters::default() };
+            Tolerance::read(&registers, Midr::new(midr), false).level()
+        };
+        // ID_AA64MMFR2_EL1.BBM, bits 55:52.
+        assert_eq!((level(0x410f_d840, 2 << 52), level(0x410f_d842, 2 << 52)), (BbmLevel::Level0, BbmLevel::Level3));
+        assert_eq!((level(0x411f_d8c0, 3 << 52), level(0x410f_d810, 2 << 52)), (BbmLevel::Level0, BbmLevel::Level2));
     }
 }

@@ -50,8 +50,17 @@ impl Midr {
     /// Whether the CPU is known to tolerate leaves that change size while live, without conflict aborts: FEAT_BBML3 in all
     /// but the ID register.
     pub fn tolerates_resizing(self) -> bool {
+        self.is_listed(TOLERANT)
+    }
+
+    fn is_listed(self, releases: &[(u32, u8, u8)]) -> bool {
         let release = self.variant() << 4 | self.revision();
-        TOLERANT.iter().any(|(model, first, last)| *model == self.model() && (*first..=*last).contains(&release))
+        releases.iter().any(|(model, first, last)| *model == self.model() && (*first..=*last).contains(&release))
+    }
+
+    /// Whether an erratum wants break-before-make for every change of size, whatever the ID register says.
+    pub fn must_break_before_make(self) -> bool {
+        self.is_listed(BREAKING)
     }
 
     /// Whether a broadcast TLBI and its DSB may complete too early, so that each must be issued twice (CVE-2025-10263).
@@ -124,6 +133,11 @@ const TOLERANT: &[(u32, u8, u8)] = &[
     (0x410f_d900, 0x11, 0xff),
 ];
 
+/// The same of releases that do not, by erratum: Neoverse-V3 and V3AE r0p0 and r0p1 (3053180); C1-Ultra and C1-Premium up to r1p0
+/// (3683289), which may livelock.
+const BREAKING: &[(u32, u8, u8)] =
+    &[(0x410f_d840, 0x00, 0x01), (0x410f_d830, 0x00, 0x01), (0x410f_d8c0, 0x00, 0x10), (0x410f_d900, 0x00, 0x10)];
+
 /// Models with the erratum of CVE-2025-10263, as far as public lists go: Neoverse-V2 (4193787), V3 and V3AE (4193784),
 /// C1-Ultra, C1-Premium, NVIDIA Olympus. The published list is longer; Azure Cobalt 100 (4193789) is not told apart here.
 const REPEAT: &[u32] = &[0x410f_d4f0, 0x410f_d840, 0x410f_d830, 0x410f_d8c0, 0x410f_d900, 0x4e0f_0100];
@@ -172,8 +186,22 @@ mod tests {
     }
 
     #[test]
+    fn releases_with_an_erratum_break_and_none_of_them_tolerates() {
+        let breaks = |midr| Midr::new(midr).must_break_before_make();
+        assert!(breaks(0x410f_d840) && breaks(0x410f_d841) && !breaks(0x410f_d842), "Neoverse-V3, erratum 3053180");
+        assert!(breaks(0x410f_d831) && !breaks(0x411f_d830), "Neoverse-V3AE");
+        assert!(breaks(0x411f_d8c0) && !breaks(0x411f_d8c1) && breaks(0x410f_d900), "erratum 3683289");
+        assert!(!breaks(0xc00f_ac30) && !breaks(0x410f_d070));
+        for &(model, first, last) in BREAKING {
+            let release = |release: u8| Midr::new(model | u32::from(release >> 4) << 20 | u32::from(release & 0xf));
+            assert!((first..=last).all(|number| !release(number).tolerates_resizing()), "{model:#x}");
+        }
+    }
+
+    #[test]
     fn every_listed_model_has_a_name() {
-        for model in TOLERANT.iter().map(|entry| entry.0).chain(REPEAT.iter().copied()) {
+        let listed = TOLERANT.iter().chain(BREAKING).map(|entry| entry.0);
+        for model in listed.chain(REPEAT.iter().copied()) {
             assert!(Midr::new(model).name().is_some(), "{model:#x}");
         }
     }

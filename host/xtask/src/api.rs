@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The crates that others build on.
-pub(crate) const PUBLISHED: [&str; 2] = ["vellum-vmsa", "vellum-pagetable"];
+pub(crate) const PUBLISHED: [&str; 3] = ["vellum-vmsa", "vellum-pagetable", "vellum-linearmap"];
 
 /// The options of `cargo xtask api`.
 #[derive(Parser)]

@@ -25,6 +25,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("vellum-pagetable", 12_900, &["vellum-vmsa"]),
     room("a64", 2_800, &["machine"]),
     // Layer 2.
+    room("vellum-linearmap", 3_500, &["vellum-vmsa", "vellum-pagetable"]),
     room("litmus", 6_000, &["a64", "machine", "terminal"]),
     room("moncore", 2_400, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.

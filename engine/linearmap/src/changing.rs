@@ -1,0 +1,141 @@
+//! One list of ranges becomes what is wanted of it: planned whole, then made.
+//!
+//! ```text
+//! planned without a licence? ─ yes ─▶ made
+//!    └─ a leaf would change size: the way that the system's standing gives
+//!          in place ─▶ made     one CPU ─▶ made in a window     else ─▶ others are parked, made
+//! ```
+//! What the list takes is counted range by range, on the map as it is. To make one range what is wanted takes no table from
+//! another, so that the sum is enough for all.
+
+use core::ops::Range;
+use core::slice;
+
+use pagetable::{Change, El1, Licence, PageTable, Platform, Refusal, Reserve};
+use vmsa::{Granule, VirtAddr};
+
+use crate::counters::Counted;
+use crate::embedder::Embedder;
+use crate::refused::Refused;
+use crate::standing::Way;
+use crate::state::State;
+use crate::wanted::{Context, Wanted};
+
+/// What is asked for.
+pub(crate) struct Asked<'a> {
+    pub(crate) ranges: &'a [Range<VirtAddr>],
+    pub(crate) wanted: Wanted,
+    pub(crate) context: Context,
+}
+
+impl Asked<'_> {
+    /// The tables that it takes at most, or why the engine refuses it.
+    fn tables<G: Granule, P: Platform>(
+        &self,
+        table: &mut PageTable<'_, G, El1, P>,
+        licence: Option<&Licence<'_>>,
+    ) -> Result<usize, Refusal> {
+        let mut tables = 0;
+        for range in self.ranges {
+            let (mut sum, mut most) = (0, 0);
+            for change in self.wanted.changes(range).iter().flatten() {
+                let needed = table.plan(slice::from_ref(change), licence)?.tables_needed();
+                (sum, most) = (sum + needed, most.max(needed));
+            }
+            // A page is of one leaf: what the first of two changes splits, the second finds split.
+            let is_page = range.end.bits().wrapping_sub(range.start.bits()) == G::SIZE_BYTES;
+            tables += if is_page { most } else { sum };
+        }
+        Ok(tables)
+    }
+
+    /// Makes it what is wanted; how many tables that took. It was planned on this map.
+    fn make<G: Granule, P: Platform>(
+        &self,
+        table: &mut PageTable<'_, G, El1, P>,
+        platform: &P,
+        licence: Option<&Licence<'_>>,
+        reserve: &mut Reserve,
+    ) -> Result<usize, Refusal> {
+        let (mut gather, tables) = (table.gather(), reserve.count());
+        let mut make = |change: &Change<El1>| table.plan(slice::from_ref(change), licence)?.apply(reserve, &mut gather);
+        let changes = self.ranges.iter().flat_map(|range| self.wanted.changes(range)).flatten();
+        let made = changes.into_iter().try_for_each(|change| make(&change));
+        // One gather for the list, so that barriers are paid once. What is edited leaves no table behind.
+        let used = tables - reserve.count();
+        reserve.refill(platform, gather.finish(platform));
+        made.map(|()| used)
+    }
+}
+
+impl<G: Granule> State<G> {
+    /// Makes what is asked for, with tables from `supply`, or in atomic context from the reserve. After an error nothing has
+    /// changed; [`Refused::OutOfTables`] says what `supply` lacks.
+    pub(crate) fn change<E: Embedder<Granule = G>>(
+        &mut self,
+        embedder: &E,
+        asked: &Asked<'_>,
+        supply: &mut Reserve,
+    ) -> Result<(), Refused> {
+        let counted = Counted::new(embedder.platform());
+        let made = self.change_counted(embedder, &counted, asked, supply);
+        self.counters.add(&counted);
+        self.counters.splits += made? as u64;
+        self.counters.changes += 1;
+        self.counters.atomic += u64::from(asked.context == Context::Atomic);
+        for range in asked.ranges {
+            if let Some((start, end)) = self.map.geometry.offsets(range.start.bits(), range.end.bits()) {
+                self.healing.note(start, end);
+            }
+        }
+        Ok(())
+    }
+
+    fn change_counted<E: Embedder<Granule = G>>(
+        &mut self,
+        embedder: &E,
+        counted: &Counted<'_, E::Platform>,
+        asked: &Asked<'_>,
+        supply: &mut Reserve,
+    ) -> Result<usize, Refused> {
+        let mut table = PageTable::live(counted, self.map.geometry, self.regime(), self.map.root)?;
+        if let ([range], Some((set, clear))) = (asked.ranges, asked.wanted.attributes())
+            && asked.wanted != Wanted::Default
+            && range.end.bits().wrapping_sub(range.start.bits()) == G::SIZE_BYTES
+            && table.protect_page(range.start, set, clear)
+        {
+            return Ok(0);
+        }
+        let (way, planned) = self.standing.way();
+        let (way, needed) = match asked.tables(&mut table, None) {
+            Err(Refusal::NeedsLicence(_)) => (Some(way), asked.tables(&mut table, Some(&planned))?),
+            planned => (None, planned?),
+        };
+        let reserve = match asked.context {
+            Context::MayWait => supply,
+            Context::Atomic => &mut self.reserve,
+        };
+        let lacking = needed.saturating_sub(reserve.count());
+        match asked.context {
+            Context::MayWait if lacking > 0 => return Err(Refused::OutOfTables(lacking)),
+            Context::Atomic if lacking > 0 => return Err(Refused::ReserveDry(lacking)),
+            _ => {}
+        }
+        let mut made = Ok(0);
+        match way {
+            None => made = asked.make(&mut table, counted, None, reserve),
+            Some(Way::InPlace) => made = asked.make(&mut table, counted, Some(&planned), reserve),
+            Some(Way::Window) => {
+                self.counters.windows += 1;
+                embedder.in_window(&mut |licence| made = asked.make(&mut table, counted, Some(licence), reserve));
+            }
+            Some(Way::Park) => {
+                embedder
+                    .park(&mut |licence| made = asked.make(&mut table, counted, Some(licence), reserve))
+                    .map_err(Refused::NotParked)?;
+                self.counters.parked += 1;
+            }
+        }
+        Ok(made?)
+    }
+}

@@ -1,0 +1,136 @@
+//! What was done, in numbers.
+
+use core::cell::Cell;
+
+use pagetable::{Platform, Slot};
+use vmsa::maintenance::TlbiOperand;
+use vmsa::{Barrier, Descriptor, Maintenance};
+
+use crate::refused::Refused;
+
+/// Barriers and TLBIs that were executed, by kind.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Operations {
+    /// TLBIs by address.
+    pub tlbi_address: u64,
+    /// TLBIs by range.
+    pub tlbi_range: u64,
+    /// TLBIs of everything.
+    pub tlbi_everything: u64,
+    /// DSBs for stores (ISHST).
+    pub dsb_stores: u64,
+    /// DSBs that complete TLBIs (ISH).
+    pub dsb_all: u64,
+    /// ISBs.
+    pub isb: u64,
+}
+
+impl Operations {
+    fn count(&mut self, operation: Maintenance) {
+        let counter = match operation {
+            Maintenance::Invalidate(operation, _) => match operation.operand() {
+                TlbiOperand::Address | TlbiOperand::AddressAnyAsid => &mut self.tlbi_address,
+                operand if operand.is_range() => &mut self.tlbi_range,
+                _ => &mut self.tlbi_everything,
+            },
+            Maintenance::DSB_ISHST => &mut self.dsb_stores,
+            Maintenance::Barrier(Barrier::Isb) => &mut self.isb,
+            Maintenance::Barrier(_) => &mut self.dsb_all,
+        };
+        *counter += 1;
+    }
+
+    fn add(&mut self, more: &Self) {
+        self.tlbi_address += more.tlbi_address;
+        self.tlbi_range += more.tlbi_range;
+        self.tlbi_everything += more.tlbi_everything;
+        self.dsb_stores += more.dsb_stores;
+        self.dsb_all += more.dsb_all;
+        self.isb += more.isb;
+    }
+}
+
+/// What became of the map since boot.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counters {
+    /// Changes that were made; of one list, one.
+    pub changes: u64,
+    /// Those of them that were made in atomic context.
+    pub atomic: u64,
+    /// Tables that took the place of a leaf.
+    pub splits: u64,
+    /// Tables whose place a leaf took.
+    pub folds: u64,
+    /// Changes that were made in a window.
+    pub windows: u64,
+    /// Changes for which CPUs were parked.
+    pub parked: u64,
+    /// Changes that were refused because the reserve was dry.
+    pub reserve_dry: u64,
+    /// Changes that were refused because there was no memory for tables.
+    pub out_of_tables: u64,
+    /// Changes that were refused because a CPU could not be parked.
+    pub not_parked: u64,
+    /// Changes that were refused for what they asked.
+    pub refused: u64,
+    /// Barriers and TLBIs, those of painting not among them.
+    pub operations: Operations,
+}
+
+impl Counters {
+    /// A change was refused.
+    pub(crate) fn note(&mut self, why: Refused) {
+        let counter = match why {
+            Refused::ReserveDry(_) => &mut self.reserve_dry,
+            Refused::OutOfTables(_) => &mut self.out_of_tables,
+            Refused::NotParked(_) => &mut self.not_parked,
+            Refused::Change(_) => &mut self.refused,
+        };
+        *counter += 1;
+    }
+
+    /// Operations were executed.
+    pub(crate) fn add<P: Platform>(&mut self, counted: &Counted<'_, P>) {
+        self.operations.add(&counted.operations.get());
+    }
+}
+
+/// A platform whose barriers and TLBIs are counted.
+pub(crate) struct Counted<'p, P: Platform> {
+    platform: &'p P,
+    operations: Cell<Operations>,
+}
+
+impl<'p, P: Platform> Counted<'p, P> {
+    pub(crate) fn new(platform: &'p P) -> Self {
+        Self { platform, operations: Cell::default() }
+    }
+}
+
+impl<P: Platform> Platform for Counted<'_, P> {
+    #[inline(always)]
+    fn load(&self, slot: Slot) -> Descriptor {
+        self.platform.load(slot)
+    }
+
+    #[inline(always)]
+    fn store(&self, slot: Slot, descriptor: Descriptor) {
+        self.platform.store(slot, descriptor);
+    }
+
+    #[inline(always)]
+    fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
+        self.platform.exchange(slot, old, new)
+    }
+
+    fn maintain(&self, operation: Maintenance) {
+        let mut operations = self.operations.get();
+        operations.count(operation);
+        self.operations.set(operations);
+        self.platform.maintain(operation);
+    }
+
+    fn wait_for_views(&self) {
+        self.platform.wait_for_views();
+    }
+}

@@ -1,0 +1,131 @@
+//! What may fold again, and when: a page that is protected and released in turn is not to be folded each time.
+//!
+//! ```text
+//! changed ──▶ recent: a few slots, each with its round ──▶ not changed for some rounds ──▶ looked at
+//!                └─ too many, or a long range ──▶ scattered: one range, looked at slot by slot ──┘
+//! ```
+//! All is in offsets, by slots of level 2: what a table of pages covers.
+
+use core::ops::Range;
+
+use vmsa::{Geometry, Granule, Level};
+
+use crate::shape::Leaves;
+
+/// Slots that are remembered one by one.
+const RECENT: usize = 16;
+
+/// Rounds for which a slot is left alone after its last change.
+const PATIENCE: u64 = 4;
+
+/// A slot that has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Worn {
+    start: u64,
+    round: u64,
+}
+
+/// What may fold again.
+#[derive(Debug)]
+pub(crate) struct Healing {
+    /// The linear map.
+    bounds: Range<u64>,
+    slot_bytes: u64,
+    /// Leaves may fold at all.
+    is_on: bool,
+    recent: [Option<Worn>; RECENT],
+    /// Whole slots, or nothing.
+    scattered: Range<u64>,
+    round: u64,
+}
+
+impl Healing {
+    pub(crate) const fn new<G: Granule>(bounds: Range<u64>, leaves: Leaves) -> Self {
+        let slot_bytes = 1 << Geometry::<G>::shift(Level::L2);
+        let is_on = matches!(leaves, Leaves::Largest);
+        Self { bounds, slot_bytes, is_on, recent: [None; RECENT], scattered: 0..0, round: 0 }
+    }
+
+    /// The linear map.
+    pub(crate) const fn bounds(&self) -> &Range<u64> {
+        &self.bounds
+    }
+
+    /// Pages from `start` to `end` have changed.
+    pub(crate) fn note(&mut self, start: u64, end: u64) {
+        let (start, end) = (start.max(self.bounds.start), end.min(self.bounds.end));
+        if start >= end || !self.is_on {
+            return;
+        }
+        let (first, last) = (self.slot(start), self.slot(end - 1));
+        if first != last {
+            self.scatter(first..last + self.slot_bytes);
+            self.remember(last);
+        }
+        self.remember(first);
+    }
+
+    const fn slot(&self, at: u64) -> u64 {
+        at & !(self.slot_bytes - 1)
+    }
+
+    /// A slot has changed. Who was remembered longest makes room.
+    fn remember(&mut self, start: u64) {
+        let worn = Worn { start, round: self.round };
+        let known = self.recent.iter().position(|worn| worn.is_some_and(|worn| worn.start == start));
+        let place = known.unwrap_or_else(|| {
+            // A free place is older than any round.
+            let age = |place: &usize| self.recent[*place].map_or(0, |worn| worn.round + 1);
+            (0..RECENT).min_by_key(age).unwrap_or(0)
+        });
+        if let Some(old) = self.recent[place].replace(worn).filter(|old| old.start != start) {
+            self.scatter(old.start..old.start + self.slot_bytes);
+        }
+    }
+
+    /// What lies between is looked at with it: what is whole there is passed leaf by leaf.
+    pub(crate) fn scatter(&mut self, slots: Range<u64>) {
+        self.scattered = match self.scattered.is_empty() {
+            true => slots,
+            false => self.scattered.start.min(slots.start)..self.scattered.end.max(slots.end),
+        };
+    }
+
+    /// A round begins: what has not changed since the round that is returned is due.
+    pub(crate) fn begin_round(&mut self) -> u64 {
+        self.round += 1;
+        self.round.saturating_sub(PATIENCE)
+    }
+
+    /// All is due that has changed until now.
+    pub(crate) fn begin_drain(&mut self) -> u64 {
+        self.round += 1;
+        self.round
+    }
+
+    /// Takes out what is to be looked at next, of what has changed before round `due`.
+    pub(crate) fn take(&mut self, due: u64) -> Option<Range<u64>> {
+        let worn = self.recent.iter_mut().find(|worn| worn.is_some_and(|worn| worn.round < due));
+        if let Some(worn) = worn.and_then(Option::take) {
+            return Some(worn.start..worn.start + self.slot_bytes);
+        }
+        let scattered = core::mem::take(&mut self.scattered);
+        (!scattered.is_empty()).then_some(scattered)
+    }
+
+    /// Whether the slot at `at` has changed in round `due` or later: it is to be left alone for now.
+    pub(crate) fn is_fresh(&self, at: u64, due: u64) -> bool {
+        let slot = self.slot(at);
+        self.recent.iter().flatten().any(|worn| worn.start == slot && worn.round >= due)
+    }
+
+    /// Where the slot at `at` ends.
+    pub(crate) const fn slot_end(&self, at: u64) -> u64 {
+        self.slot(at) + self.slot_bytes
+    }
+
+    /// Whether anything is left that has changed before round `due`.
+    pub(crate) fn has_due(&self, due: u64) -> bool {
+        !self.scattered.is_empty() || self.recent.iter().flatten().any(|worn| worn.round < due)
+    }
+}

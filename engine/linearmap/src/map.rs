@@ -1,0 +1,230 @@
+//! The map that a kernel holds: what may be asked of it, from which context.
+
+use core::ops::Range;
+
+use pagetable::{El1, PageTable, Refusal, Reserve, Summary, View};
+use vmsa::VirtAddr;
+
+use crate::changing::Asked;
+use crate::counters::Counters;
+use crate::embedder::{Embedder, Lock};
+use crate::healing::Healing;
+use crate::refused::Refused;
+use crate::reserve;
+use crate::shape::Map;
+use crate::standing::{Cpu, Stage, Standing};
+use crate::state::State;
+use crate::wanted::{Context, Wanted};
+
+/// A kernel's linear map.
+#[derive(Debug)]
+pub struct LinearMap<E: Embedder> {
+    embedder: E,
+    /// What never changes of it, so that who reads needs no lock.
+    map: Map<E::Granule>,
+    lock: E::Lock,
+}
+
+/// Slots that are healed while the lock is held once, where all of them are asked for.
+const HEALED_AT_ONCE: usize = 64;
+
+impl<E: Embedder> LinearMap<E> {
+    /// The map that `map` tells of, which the CPU `first` alone walks. Refused if no TTBR can hold its root, or the range is not
+    /// in it. The reserve is empty: see [`Self::refill`].
+    pub fn new(embedder: E, map: Map<E::Granule>, first: Cpu) -> Result<Self, Refused> {
+        let geometry = map.geometry;
+        PageTable::live(embedder.platform(), geometry, map.regime, map.root)?;
+        let Some((start, end)) = geometry.offsets(map.range.start.bits(), map.range.end.bits()) else {
+            return Err(Refused::Change(Refusal::OutOfRange(map.range.start.bits())));
+        };
+        let state = State {
+            standing: Standing::new(first),
+            reserve: Reserve::new(),
+            reserve_target: reserve::target(&map),
+            healing: Healing::new::<E::Granule>(start..end, map.leaves),
+            counters: Counters::default(),
+            map: map.clone(),
+        };
+        Ok(Self { embedder, map, lock: E::Lock::new(state) })
+    }
+
+    /// Makes pages what is wanted of them: every page of every range, or, after an error, none. The ranges are of whole pages,
+    /// mapped or hidden throughout; they may overlap, and lie anywhere in the page table, so that memory and what else maps
+    /// it change together.
+    pub fn change(&self, ranges: &[Range<VirtAddr>], wanted: Wanted, context: Context) -> Result<(), Refused> {
+        let asked = Asked { ranges, wanted, context };
+        let mut supply = Reserve::new();
+        let changed = loop {
+            match self.lock.with(|state| state.change(&self.embedder, &asked, &mut supply)) {
+                // Not under the lock: to allocate may wait, and what is allocated may have to be shown first.
+                Err(Refused::OutOfTables(lacking)) if self.fetch(&mut supply, lacking) => {}
+                changed => break changed,
+            }
+        };
+        self.give_back(supply);
+        if let Err(refused) = changed {
+            self.lock.with(|state| state.counters.note(refused));
+        } else if context == Context::MayWait {
+            self.refill();
+        }
+        changed
+    }
+
+    /// [`Wanted::ReadOnly`].
+    pub fn set_memory_ro(&self, ranges: &[Range<VirtAddr>], context: Context) -> Result<(), Refused> {
+        self.change(ranges, Wanted::ReadOnly, context)
+    }
+
+    /// [`Wanted::Writable`].
+    pub fn set_memory_rw(&self, ranges: &[Range<VirtAddr>], context: Context) -> Result<(), Refused> {
+        self.change(ranges, Wanted::Writable, context)
+    }
+
+    /// [`Wanted::Executable`].
+    pub fn set_memory_x(&self, ranges: &[Range<VirtAddr>], context: Context) -> Result<(), Refused> {
+        self.change(ranges, Wanted::Executable, context)
+    }
+
+    /// [`Wanted::NotExecutable`].
+    pub fn set_memory_nx(&self, ranges: &[Range<VirtAddr>], context: Context) -> Result<(), Refused> {
+        self.change(ranges, Wanted::NotExecutable, context)
+    }
+
+    /// [`Wanted::ReadOnlyExecutable`].
+    pub fn set_memory_rox(&self, ranges: &[Range<VirtAddr>], context: Context) -> Result<(), Refused> {
+        self.change(ranges, Wanted::ReadOnlyExecutable, context)
+    }
+
+    /// [`Wanted::Shown`] or [`Wanted::Hidden`].
+    pub fn set_memory_valid(&self, ranges: &[Range<VirtAddr>], valid: bool, context: Context) -> Result<(), Refused> {
+        self.change(ranges, if valid { Wanted::Shown } else { Wanted::Hidden }, context)
+    }
+
+    /// [`Wanted::Hidden`].
+    pub fn set_direct_map_invalid(&self, ranges: &[Range<VirtAddr>], context: Context) -> Result<(), Refused> {
+        self.change(ranges, Wanted::Hidden, context)
+    }
+
+    /// [`Wanted::Default`].
+    pub fn set_direct_map_default(&self, ranges: &[Range<VirtAddr>], context: Context) -> Result<(), Refused> {
+        self.change(ranges, Wanted::Default, context)
+    }
+
+    /// [`Self::set_memory_valid`].
+    pub fn set_direct_map_valid(
+        &self,
+        ranges: &[Range<VirtAddr>],
+        valid: bool,
+        context: Context,
+    ) -> Result<(), Refused> {
+        self.set_memory_valid(ranges, valid, context)
+    }
+
+    /// Whether an address is mapped and not hidden. It needs no lock.
+    pub fn is_present(&self, address: VirtAddr) -> bool {
+        self.view().translate(address).is_some()
+    }
+
+    /// Folds what is uniform again, but for what has changed lately: `budget` slots of level 2 are looked at, at most. Says whether
+    /// more is to be folded. To be called where memory is freed and where the system idles.
+    pub fn heal(&self, budget: usize) -> bool {
+        let due = self.lock.with(|state| state.healing.begin_round());
+        self.heal_before(due, budget)
+    }
+
+    /// Folds all that is uniform again, whatever has changed lately.
+    pub fn heal_all(&self) {
+        let due = self.lock.with(|state| state.healing.begin_drain());
+        while self.heal_before(due, HEALED_AT_ONCE) {}
+    }
+
+    fn heal_before(&self, due: u64, budget: usize) -> bool {
+        let mut excess = Reserve::new();
+        let has_more = self.lock.with(|state| state.heal(&self.embedder, due, budget, &mut excess));
+        self.give_back(excess);
+        has_more
+    }
+
+    /// Fills the reserve for atomic context. Called from a context that may wait; [`Self::change`] does it there by itself. Says
+    /// whether it is full.
+    pub fn refill(&self) -> bool {
+        let lacking = self.lock.with(|state| state.lacking());
+        let mut supply = Reserve::new();
+        let is_full = self.fetch(&mut supply, lacking);
+        if supply.count() > 0 {
+            self.lock.with(|state| state.stock(self.embedder.platform(), &mut supply));
+            self.give_back(supply);
+        }
+        is_full
+    }
+
+    /// Other CPUs are about to be started.
+    pub fn start_others(&self) {
+        self.lock.with(|state| state.standing.reach(Stage::Starting));
+    }
+
+    /// All CPUs run that were to.
+    pub fn settle(&self) {
+        self.lock.with(|state| state.standing.reach(Stage::Settled));
+    }
+
+    /// A CPU walks the map from now on, be it late: no change is in flight, and from the next one on its level counts. It has
+    /// walked nothing of the map before, and its TLB holds nothing of it.
+    pub fn admit(&self, cpu: Cpu) {
+        self.lock.with(|state| state.standing.admit(cpu));
+    }
+
+    /// Runs `body` with where the system stands.
+    pub fn with_standing<T>(&self, body: impl FnOnce(&Standing) -> T) -> T {
+        self.lock.with(|state| body(&state.standing))
+    }
+
+    /// What was done so far.
+    pub fn counters(&self) -> Counters {
+        self.lock.with(|state| state.counters)
+    }
+
+    /// Tables in the reserve for atomic context.
+    pub fn reserve(&self) -> usize {
+        self.lock.with(|state| state.reserve.count())
+    }
+
+    /// Leaves by size and tables by level, of the whole page table.
+    pub fn summary(&self) -> Result<Summary, Refusal> {
+        let view = self.view();
+        Summary::read(&view, view.range())
+    }
+
+    /// A reader of the page table. It needs no lock.
+    pub fn view(&self) -> View<'_, E::Granule, El1, E::Platform> {
+        View::new(self.embedder.platform(), self.map.geometry, self.map.regime, self.map.root)
+    }
+
+    /// What the kernel brought.
+    pub const fn embedder(&self) -> &E {
+        &self.embedder
+    }
+
+    /// Allocates `count` tables more, if there are so many.
+    fn fetch(&self, supply: &mut Reserve, count: usize) -> bool {
+        let widest = self.map.geometry.layout().output_bits();
+        (0..count).all(|_| match self.embedder.allocate() {
+            Some(table) if table.bits() >> widest == 0 => {
+                supply.add(self.embedder.platform(), table);
+                true
+            }
+            // No descriptor can lead to it.
+            Some(table) => {
+                self.embedder.free(table);
+                false
+            }
+            None => false,
+        })
+    }
+
+    fn give_back(&self, mut supply: Reserve) {
+        while let Some(table) = supply.take(self.embedder.platform()) {
+            self.embedder.free(table);
+        }
+    }
+}

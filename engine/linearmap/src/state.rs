@@ -1,0 +1,46 @@
+//! What the lock of a map guards.
+
+use pagetable::{El1, Platform, Reserve, Retired};
+use vmsa::Granule;
+
+use crate::counters::Counters;
+use crate::healing::Healing;
+use crate::shape::Map;
+use crate::standing::Standing;
+
+/// What the lock guards.
+#[derive(Debug)]
+pub struct State<G: Granule> {
+    pub(crate) map: Map<G>,
+    pub(crate) standing: Standing,
+    pub(crate) reserve: Reserve,
+    pub(crate) reserve_target: usize,
+    pub(crate) healing: Healing,
+    pub(crate) counters: Counters,
+}
+
+impl<G: Granule> State<G> {
+    pub(crate) fn regime(&self) -> El1 {
+        El1 { tlb: self.standing.tlb(), ..self.map.regime }
+    }
+
+    /// Tables that the reserve lacks.
+    pub(crate) fn lacking(&self) -> usize {
+        self.reserve_target.saturating_sub(self.reserve.count())
+    }
+
+    /// Takes into the reserve what it lacks, out of `supply`.
+    pub(crate) fn stock<P: Platform>(&mut self, platform: &P, supply: &mut Reserve) {
+        while self.lacking() > 0 {
+            let Some(table) = supply.take(platform) else { return };
+            self.reserve.add(platform, table);
+        }
+    }
+
+    /// Tables came free: the reserve takes what it lacks, the rest goes to `excess`.
+    pub(crate) fn recycle<P: Platform>(&mut self, platform: &P, mut retired: Retired, excess: &mut Reserve) {
+        while let Some(table) = retired.take(platform) {
+            if self.lacking() > 0 { &mut self.reserve } else { &mut *excess }.add(platform, table);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What is wanted of pages of the map, from where, and the engine's changes that make it so.
+
+use core::ops::Range;
+
+use pagetable::{Change, El1};
+use vmsa::{Stage1Attributes, VirtAddr};
+
+/// What is wanted of pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// They cannot be written.
+    ReadOnly,
+    /// They can be written.
+    Writable,
+    /// EL1 can execute them.
+    Executable,
+    /// EL1 cannot execute them.
+    NotExecutable,
+    /// EL1 can execute them, and nobody can write them: both at once.
+    ReadOnlyExecutable,
+    /// They are hidden: kept as they are, but not valid.
+    Hidden,
+    /// They are valid again, as they were.
+    Shown,
+    /// They are valid and can be written.
+    Default,
+}
+
+/// From where a change is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Context {
+    /// Pages may be allocated, which may wait.
+    MayWait,
+    /// Interrupts are masked, or a spinlock is held: tables come out of the map's reserve alone.
+    Atomic,
+}
+
+/// The most changes that one range takes.
+pub(crate) const MOST_CHANGES: usize = 2;
+
+impl Wanted {
+    /// The bits that are set, and those that are cleared before, if attributes are all that changes.
+    pub(crate) fn attributes(self) -> Option<(Stage1Attributes, Stage1Attributes)> {
+        const NONE: Stage1Attributes = Stage1Attributes::empty();
+        const READ_ONLY: Stage1Attributes = Stage1Attributes::READ_ONLY;
+        // With hardware dirty state a read-only leaf with DBM is writable.
+        const DBM: Stage1Attributes = Stage1Attributes::DBM;
+        const PXN: Stage1Attributes = Stage1Attributes::PXN;
+        match self {
+            Self::ReadOnly => Some((READ_ONLY, DBM)),
+            Self::Writable | Self::Default => Some((NONE, READ_ONLY)),
+            Self::Executable => Some((NONE, PXN)),
+            Self::NotExecutable => Some((PXN, NONE)),
+            Self::ReadOnlyExecutable => Some((READ_ONLY, DBM.union(PXN))),
+            Self::Hidden | Self::Shown => None,
+        }
+    }
+
+    /// The changes of one range, one after the other.
+    pub(crate) fn changes(self, from: &Range<VirtAddr>) -> [Option<Change<El1>>; MOST_CHANGES] {
+        let protect = self.attributes().map(|(set, clear)| Change::Protect { from: from.clone(), set, clear });
+        let from = from.clone();
+        match self {
+            Self::Hidden => [Some(Change::MakeInvalid { from }), None],
+            Self::Shown => [Some(Change::MakeValid { from }), None],
+            // Attributes first: of a hidden page no TLB knows, so that neither change takes a TLBI there.
+            Self::Default => [protect, Some(Change::MakeValid { from })],
+            _ => [protect, None],
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! A kernel without a machine: its lock, its pages, its calls, each of which is counted, and can be made to fail.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
+use std::marker::PhantomData;
+use std::ops::{ControlFlow, Range};
+
+use vellum_linearmap::{
+    Calls, Context, Cpu, Embedder, Leaves, LinearMap, Lock, Map, NotParked, Pages, Refused, Region, State, Wanted,
+    paint,
+};
+use vellum_pagetable::{
+    El1, HardwareUpdates, Licence, Memory, PageTable, Reserve, Scope, Step, TlbFeatures, Tolerance,
+};
+use vellum_vmsa::{
+    AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Layout, Meaning, PhysAddr, Stage1Attributes, VirtAddr,
+};
+
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const GIB: u64 = 1 << 30;
+
+pub(crate) const DATA: Stage1Attributes = Stage1Attributes::INNER_SHAREABLE.union(Stage1Attributes::NO_EXECUTE);
+
+/// What a CPU can do that lacks nothing but, maybe, tolerance.
+pub(crate) const fn cpu(level: BbmLevel) -> Cpu {
+    let tlb = TlbFeatures { range: true, level_hints: true, repeat: false };
+    Cpu { tolerance: Tolerance::new(level, false), tlb }
+}
+
+pub(crate) struct Kernel<G> {
+    pub(crate) memory: Memory,
+    /// Pages that came back.
+    spare: RefCell<Vec<PhysAddr>>,
+    /// Pages that are out.
+    pub(crate) out: Cell<usize>,
+    /// How many more there are.
+    pub(crate) left: Cell<usize>,
+    /// Whether others park when they are called.
+    pub(crate) parks: Cell<bool>,
+    pub(crate) windows: Cell<usize>,
+    pub(crate) parked: Cell<usize>,
+    granule: PhantomData<G>,
+}
+
+impl<G: Granule> Kernel<G> {
+    pub(crate) fn new() -> Self {
+        Self {
+            memory: Memory::new(),
+            spare: RefCell::default(),
+            out: Cell::new(0),
+            left: Cell::new(usize::MAX),
+            parks: Cell::new(false),
+            windows: Cell::new(0),
+            parked: Cell::new(0),
+            granule: PhantomData,
+        }
+    }
+}
+
+/// Only one body at a time runs with what it holds, or it panics.
+pub(crate) struct Alone<T>(RefCell<T>);
+
+impl<T> Lock for Alone<T> {
+    type Held = T;
+
+    fn new(held: T) -> Self {
+        Self(RefCell::new(held))
+    }
+
+    fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        LOCKED.set(true);
+        let result = body(&mut self.0.borrow_mut());
+        LOCKED.set(false);
+        result
+    }
+}
+
+thread_local! {
+    /// Whether this thread holds the lock of a map.
+    static LOCKED: Cell<bool> = const { Cell::new(false) };
+}
+
+impl<G: Granule> Pages for Kernel<G> {
+    fn allocate(&self) -> Option<PhysAddr> {
+        assert!(!LOCKED.get(), "allocated under the lock");
+        self.left.set(self.left.get().checked_sub(1)?);
+        self.out.set(self.out.get() + 1);
+        let spare = self.spare.borrow_mut().pop();
+        spare.or_else(|| {
+            let mut reserve = Reserve::new();
+            self.memory.supply::<G>(&mut reserve, 1);
+            reserve.take(&self.memory)
+        })
+    }
+
+    fn free(&self, table: PhysAddr) {
+        assert!(!LOCKED.get(), "freed under the lock");
+        self.left.set(self.left.get().saturating_add(1));
+        self.out.set(self.out.get() - 1);
+        self.spare.borrow_mut().push(table);
+    }
+}
+
+impl<G: Granule> Calls for Kernel<G> {
+    fn in_window(&self, change: &mut dyn FnMut(&Licence<'_>)) {
+        self.windows.set(self.windows.get() + 1);
+        change(&Licence::break_before_make(&()));
+    }
+
+    fn park(&self, change: &mut dyn FnMut(&Licence<'_>)) -> Result<(), NotParked> {
+        if !self.parks.get() {
+            return Err(NotParked(Some(1)));
+        }
+        self.parked.set(self.parked.get() + 1);
+        change(&Licence::parked(&(), Tolerance::new(BbmLevel::Level0, false)));
+        Ok(())
+    }
+}
+
+impl<G: Granule> Embedder for Kernel<G> {
+    type Granule = G;
+    type Platform = Memory;
+    type Lock = Alone<State<G>>;
+
+    fn platform(&self) -> &Memory {
+        &self.memory
+    }
+}
+
+/// Where memory is, and what is not writable of it.
+#[derive(Clone)]
+pub(crate) struct Plan {
+    pub(crate) regions: Vec<Region>,
+    pub(crate) leaves: Leaves,
+    pub(crate) input_bits: u32,
+}
+
+pub(crate) fn region(from: u64, to: u64, attributes: Stage1Attributes) -> Region {
+    Region { physical: PhysAddr::new(from)..PhysAddr::new(to), attributes }
+}
+
+impl Plan {
+    /// One bank, all of it writable.
+    pub(crate) fn one(from: u64, to: u64) -> Self {
+        Self { regions: vec![region(from, to, DATA)], leaves: Leaves::Largest, input_bits: 39 }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.regions.iter().map(|region| region.physical.end - region.physical.start).sum()
+    }
+}
+
+/// The linear map begins where the upper half does.
+pub(crate) fn geometry<G: Granule>(plan: &Plan) -> Geometry<G> {
+    let bits = plan.input_bits.max(if G::SHIFT == 16 { 42 } else { 0 });
+    Geometry::new(bits, Layout::Bits48, AddressHalf::Upper).unwrap()
+}
+
+pub(crate) fn painted<G: Granule>(plan: &Plan, first: Cpu) -> LinearMap<Kernel<G>> {
+    let kernel = Kernel::<G>::new();
+    let geometry = geometry::<G>(plan);
+    let regime = El1 { scope: Scope::Global, tlb: TlbFeatures::NONE, hardware_updates: HardwareUpdates::None };
+    let mut reserve = Reserve::new();
+    reserve.add(&kernel.memory, kernel.allocate().unwrap());
+    let mut table = PageTable::offline(&kernel.memory, geometry, regime, &mut reserve).unwrap();
+    paint(&mut table, &kernel.memory, &kernel, geometry.base(), &plan.regions, plan.leaves).unwrap();
+    let table = table.publish();
+    let (root, range) = (table.root(), table.view().range());
+    let map = Map { root, geometry, regime, range, leaves: plan.leaves, memory_bytes: plan.bytes() };
+    let _ = kernel.memory.take_steps();
+    LinearMap::new(kernel, map, first).unwrap()
+}
+
+pub(crate) type Live<G> = LinearMap<Kernel<G>>;
+
+/// Where physical memory is in the map.
+pub(crate) fn at<G: Granule>(map: &Live<G>, from: u64, bytes: u64) -> Range<VirtAddr> {
+    let from = VirtAddr::new(map.view().geometry().base() + from);
+    from..from + bytes
+}
+
+/// Address, bytes and descriptor of every leaf, valid or kept.
+pub(crate) fn leaves<G: Granule>(map: &Live<G>) -> Vec<(u64, u64, Descriptor)> {
+    let view = map.view();
+    let mut leaves = Vec::new();
+    let _ = view
+        .for_each::<Infallible>(view.range(), |entry| {
+            let descriptor = entry.lookup.descriptor;
+            if !matches!(entry.lookup.meaning, Meaning::Table(_)) && descriptor != Descriptor::INVALID {
+                leaves.push((entry.input.bits() - view.geometry().base(), 1 << entry.shift, descriptor));
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    leaves
+}
+
+pub(crate) fn tables<G: Granule>(map: &Live<G>) -> usize {
+    map.summary().unwrap().tables()
+}
+
+/// What `change` did, step by step, and what came of it.
+pub(crate) fn steps<G: Granule>(
+    map: &Live<G>,
+    ranges: &[Range<VirtAddr>],
+    wanted: Wanted,
+    context: Context,
+) -> (Result<(), Refused>, Vec<Step>) {
+    let _ = map.embedder().memory.take_steps();
+    let result = map.change(ranges, wanted, context);
+    (result, map.embedder().memory.take_steps())
+}

@@ -1,0 +1,140 @@
+//! What changes cost: TLBIs, barriers, tables, and what a reserve is enough for.
+
+mod common;
+
+use common::{GIB, Live, MIB, Plan, at, cpu, leaves, painted, steps, tables};
+use seed::Seed;
+use vellum_linearmap::{CHANGES_IN_RESERVE, Context, Cpu, Operations, Wanted};
+use vellum_pagetable::{Step, TlbFeatures};
+use vellum_vmsa::{BbmLevel, Granule, Granule4K, Granule16K, Granule64K, LeafSize, Level, Maintenance};
+
+/// TLBIs and DSBs of some steps, and how many of those were before the last store.
+fn maintenance(steps: &[Step]) -> (usize, usize, usize) {
+    let of = |steps: &[Step]| {
+        let tlbis = steps.iter().filter(|step| matches!(step, Step::Maintain(Maintenance::Invalidate(..)))).count();
+        let isbs = steps.iter().filter(|step| **step == Step::Maintain(Maintenance::ISB)).count();
+        let all = steps.iter().filter(|step| matches!(step, Step::Maintain(_))).count();
+        (tlbis, all - tlbis - isbs)
+    };
+    let last = steps.iter().rposition(|step| matches!(step, Step::Store(..))).map_or(0, |last| last + 1);
+    let (tlbis, dsbs) = of(steps);
+    (tlbis, dsbs, of(&steps[..last]).1)
+}
+
+fn change(map: &Live<Granule4K>, from: u64, bytes: u64, wanted: Wanted) -> (usize, usize, usize) {
+    let (changed, steps) = steps(map, &[at(map, from, bytes)], wanted, Context::Atomic);
+    changed.unwrap();
+    maintenance(&steps)
+}
+
+#[test]
+fn one_page_takes_one_tlbi_and_two_dsbs_and_a_split_one_dsb_more() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    map.refill();
+    // A block of 1 GiB becomes two tables, filled, and linked by one store after one DSB.
+    assert_eq!(change(&map, GIB + MIB, 0x1000, Wanted::ReadOnly), (1, 3, 1));
+    assert_eq!(change(&map, GIB + MIB, 0x1000, Wanted::Writable), (1, 2, 0));
+    assert_eq!(change(&map, GIB + MIB, 0x1000, Wanted::ReadOnly), (1, 2, 0));
+    assert_eq!(change(&map, GIB + MIB, 0x1000, Wanted::Hidden), (1, 2, 0));
+    // TLBs hold nothing of what is hidden.
+    assert_eq!(change(&map, GIB + MIB, 0x1000, Wanted::Writable), (0, 1, 0));
+    assert_eq!(change(&map, GIB + MIB, 0x1000, Wanted::Shown), (0, 1, 0));
+    assert_eq!(change(&map, GIB + 9 * MIB, 0x1000, Wanted::Hidden), (1, 3, 1));
+    assert_eq!(change(&map, GIB + 9 * MIB, 0x1000, Wanted::Default), (0, 1, 0));
+    let operations = map.counters().operations;
+    assert_eq!(operations, Operations { tlbi_address: 5, dsb_stores: 10, dsb_all: 5, isb: 8, ..Operations::default() });
+}
+
+#[test]
+fn a_page_of_the_largest_block_takes_the_tables_on_its_path_and_no_more() {
+    fn path<G: Granule>(expected: usize) {
+        let map = painted::<G>(&Plan::one(0, 64 * GIB), cpu(BbmLevel::Level3));
+        let before = tables(&map);
+        map.set_memory_ro(&[at(&map, GIB + MIB, G::SIZE_BYTES)], Context::MayWait).unwrap();
+        assert_eq!((tables(&map) - before, map.counters().splits), (expected, expected as u64));
+    }
+    path::<Granule4K>(2);
+    path::<Granule16K>(1);
+    path::<Granule64K>(1);
+}
+
+#[test]
+fn a_list_is_one_round_of_barriers_and_no_leaf_is_split_that_is_whole_in_it() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 3 * GIB), cpu(BbmLevel::Level3));
+    map.refill();
+    let ranges = [at(&map, GIB, GIB), at(&map, 2 * GIB + 2 * MIB, 2 * MIB)];
+    let (changed, steps) = steps(&map, &ranges, Wanted::Hidden, Context::Atomic);
+    changed.unwrap();
+    assert_eq!((maintenance(&steps), map.counters().splits), ((2, 3, 1), 1));
+    let size = |from| map.view().path(at(&map, from, 0).start).last().unwrap().level;
+    assert_eq!((size(GIB), size(2 * GIB + 2 * MIB)), (Level::L1, Level::L2));
+}
+
+#[test]
+fn ranges_of_one_list_may_overlap() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let ranges = [at(&map, GIB, 0x3000), at(&map, GIB + 0x1000, 0x4000), at(&map, GIB + 0x2000, 0x1000)];
+    map.set_direct_map_invalid(&ranges, Context::MayWait).unwrap();
+    assert!(!map.is_present(at(&map, GIB + 0x4000, 0).start) && map.is_present(at(&map, GIB + 0x5000, 0).start));
+    map.set_direct_map_default(&ranges, Context::MayWait).unwrap();
+    map.heal_all();
+    assert_eq!(leaves(&map).len(), 1);
+}
+
+#[test]
+fn a_cpu_with_the_erratum_makes_every_tlbi_be_repeated() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    map.refill();
+    let tlb = TlbFeatures { range: true, level_hints: true, repeat: true };
+    map.admit(Cpu { tlb, ..cpu(BbmLevel::Level3) });
+    assert_eq!(change(&map, GIB + MIB, 0x1000, Wanted::ReadOnly), (2, 4, 1));
+    assert_eq!(change(&map, GIB + MIB, 0x1000, Wanted::Writable), (2, 3, 0));
+    let _ = map.embedder().memory.take_steps();
+    map.heal_all();
+    let (tlbis, ..) = maintenance(&map.embedder().memory.take_steps());
+    assert!(tlbis > 0 && tlbis % 2 == 0, "{tlbis}");
+}
+
+fn a_full_reserve_is_enough<G: Granule>() {
+    for round in 0..20 {
+        let map = painted::<G>(&Plan::one(0, 256 * GIB), cpu(BbmLevel::Level3));
+        assert!(map.refill());
+        let mut random = Seed::new(round);
+        for _ in 0..CHANGES_IN_RESERVE {
+            let page = random.below(256 * GIB / G::SIZE_BYTES) * G::SIZE_BYTES;
+            map.set_direct_map_invalid(&[at(&map, page, G::SIZE_BYTES)], Context::Atomic).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_full_reserve_is_enough_for_64_pages_at_random() {
+    a_full_reserve_is_enough::<Granule4K>();
+    a_full_reserve_is_enough::<Granule16K>();
+    a_full_reserve_is_enough::<Granule64K>();
+}
+
+#[test]
+fn the_reserve_of_large_pages_is_no_more_than_a_hundredth_of_memory() {
+    fn reserve<G: Granule>(bytes: u64) -> usize {
+        let map = painted::<G>(&Plan::one(0, bytes), cpu(BbmLevel::Level3));
+        assert!(map.refill());
+        map.reserve()
+    }
+    assert_eq!(reserve::<Granule4K>(64 * MIB), 128);
+    assert_eq!((reserve::<Granule16K>(64 * MIB), reserve::<Granule16K>(GIB)), (40, 64));
+    assert_eq!((reserve::<Granule64K>(128 * MIB), reserve::<Granule64K>(GIB)), (20, 64));
+}
+
+#[test]
+fn neighbours_that_are_alike_are_painted_as_one() {
+    use common::{DATA, region};
+    let regions = vec![
+        region(GIB, GIB + 0x5000, DATA),
+        region(GIB + 0x5000, GIB + 7 * MIB, DATA),
+        region(GIB + 7 * MIB, 2 * GIB, DATA),
+    ];
+    let map = painted::<Granule4K>(&Plan { regions, ..Plan::one(0, 0) }, cpu(BbmLevel::Level3));
+    let found = map.view().translate(at(&map, GIB + MIB, 0).start).unwrap();
+    assert_eq!((found.size, found.output.bits()), (LeafSize::single(Level::L1), GIB + MIB));
+}

@@ -1,0 +1,132 @@
+//! When leaves fold, and what that costs.
+
+mod common;
+
+use common::{DATA, GIB, MIB, Plan, at, cpu, leaves, painted, region, tables};
+use seed::Seed;
+use vellum_linearmap::{Context, Leaves};
+use vellum_vmsa::{BbmLevel, Granule4K, Stage1Attributes};
+
+const PAGE: u64 = 0x1000;
+
+#[test]
+fn a_page_that_is_protected_and_released_in_turn_does_not_fold_each_time() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let page = [at(&map, GIB + MIB, PAGE)];
+    for _ in 0..100 {
+        map.set_memory_ro(&page, Context::MayWait).unwrap();
+        map.set_memory_rw(&page, Context::MayWait).unwrap();
+        map.heal(100);
+    }
+    assert_eq!((map.counters().splits, map.counters().folds), (2, 0));
+    // Left alone it folds by itself, after some rounds.
+    let rounds = (1..).find(|_| {
+        map.heal(100);
+        leaves(&map).len() == 1
+    });
+    assert_eq!(rounds, Some(4));
+    assert_eq!((map.counters().splits, map.counters().folds), (2, 2));
+}
+
+#[test]
+fn a_request_drains_the_hysteresis() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let page = [at(&map, GIB + MIB, PAGE)];
+    map.set_memory_ro(&page, Context::MayWait).unwrap();
+    map.set_memory_rw(&page, Context::MayWait).unwrap();
+    map.heal_all();
+    assert_eq!(leaves(&map).len(), 1);
+    assert!(!map.heal(100), "nothing is left");
+}
+
+#[test]
+fn what_is_hot_stays_while_what_is_cold_folds() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let (hot, cold) = ([at(&map, GIB + MIB, PAGE)], [at(&map, GIB + 101 * MIB, PAGE)]);
+    for page in [&hot, &cold] {
+        map.set_memory_ro(page, Context::MayWait).unwrap();
+        map.set_memory_rw(page, Context::MayWait).unwrap();
+    }
+    for _ in 0..10 {
+        map.set_memory_ro(&hot, Context::MayWait).unwrap();
+        map.set_memory_rw(&hot, Context::MayWait).unwrap();
+        map.heal(1);
+    }
+    assert_eq!((map.counters().splits, map.counters().folds), (3, 1));
+}
+
+#[test]
+fn a_budget_is_kept_and_what_is_left_is_found_again() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let pages: Vec<_> = (0..100).map(|number| at(&map, GIB + number * 10 * MIB, PAGE)).collect();
+    map.set_memory_ro(&pages, Context::MayWait).unwrap();
+    map.set_memory_rw(&pages, Context::MayWait).unwrap();
+    assert_eq!(map.counters().splits, 101);
+    let mut rounds = 0;
+    while map.counters().folds < 101 {
+        let folds = map.counters().folds;
+        let has_more = map.heal(5);
+        let folded = map.counters().folds - folds;
+        assert!(folded <= 6, "{folded} folds for a budget of 5 slots");
+        rounds += 1;
+        assert!(has_more || rounds < 4 || map.counters().folds == 101);
+    }
+    assert_eq!(leaves(&map).len(), 1);
+}
+
+#[test]
+fn ten_thousand_scattered_pairs_leave_the_map_as_after_boot() {
+    let plan = Plan {
+        regions: vec![
+            region(GIB, GIB + 20 * MIB, DATA),
+            region(GIB + 20 * MIB, GIB + 22 * MIB, DATA.union(Stage1Attributes::READ_ONLY)),
+            region(GIB + 22 * MIB, 3 * GIB, DATA),
+        ],
+        ..Plan::one(0, 0)
+    };
+    let map = painted::<Granule4K>(&plan, cpu(BbmLevel::Level3));
+    map.refill();
+    let (first, tables_at_first, out) = (leaves(&map), tables(&map), map.embedder().out.get());
+    let mut random = Seed::new(18);
+    for _ in 0..10_000 {
+        let page = [at(&map, GIB + (11_264 + random.below(512 * 1024 - 11_264)) * PAGE, PAGE)];
+        map.set_memory_ro(&page, Context::MayWait).unwrap();
+        map.set_memory_rw(&page, Context::MayWait).unwrap();
+    }
+    assert!(tables(&map) > 900, "{}", tables(&map));
+    map.heal_all();
+    assert_eq!((leaves(&map), tables(&map), map.embedder().out.get()), (first, tables_at_first, out));
+    assert_eq!(map.counters().splits, map.counters().folds);
+}
+
+#[test]
+fn hidden_pages_fold_into_hidden_leaves() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    for page in 0..512 {
+        map.set_direct_map_invalid(&[at(&map, GIB + 64 * MIB + page * PAGE, PAGE)], Context::MayWait).unwrap();
+    }
+    map.heal_all();
+    assert_eq!(tables(&map), 2, "a root, and the table of the block: the hidden pages have none");
+    let hidden = leaves(&map).into_iter().find(|(start, ..)| *start == GIB + 64 * MIB).unwrap();
+    assert_eq!((hidden.1, hidden.2.is_valid()), (2 * MIB, false));
+    // One of them shown: the others stay hidden, in leaves as large as can be.
+    map.set_direct_map_valid(&[at(&map, GIB + 64 * MIB, PAGE)], true, Context::MayWait).unwrap();
+    assert!(map.is_present(at(&map, GIB + 64 * MIB, 0).start));
+    assert!(!map.is_present(at(&map, GIB + 64 * MIB + PAGE, 0).start));
+    assert_eq!(map.counters().splits - map.counters().folds, 2);
+    map.set_direct_map_valid(&[at(&map, GIB + 64 * MIB, 2 * MIB)], true, Context::MayWait).unwrap();
+    map.heal_all();
+    assert_eq!(leaves(&map).len(), 1);
+}
+
+#[test]
+fn a_map_of_pages_stays_one() {
+    let plan = Plan { leaves: Leaves::Pages, ..Plan::one(GIB, GIB + 4 * MIB) };
+    let map = painted::<Granule4K>(&plan, cpu(BbmLevel::Level0));
+    assert!(map.refill());
+    assert_eq!((leaves(&map).len(), map.reserve()), (1024, 0));
+    map.set_memory_ro(&[at(&map, GIB, 2 * MIB)], Context::Atomic).unwrap();
+    map.set_memory_rw(&[at(&map, GIB, 2 * MIB)], Context::Atomic).unwrap();
+    map.heal_all();
+    assert_eq!((leaves(&map).len(), map.counters().folds, map.embedder().windows.get()), (1024, 0, 0));
+}

@@ -1,0 +1,129 @@
+//! What is refused has changed nothing: every allocation that fails, every reserve that is dry, every CPU that does not park.
+
+mod common;
+
+use common::{DATA, GIB, Live, MIB, Plan, at, cpu, leaves, painted, region, tables};
+use vellum_linearmap::{Context, NotParked, Refused, Wanted, paint};
+use vellum_pagetable::{El1, PageTable, Refusal, Reserve};
+use vellum_vmsa::{BbmLevel, Granule, Granule4K, Granule16K, Granule64K, Stage1Attributes};
+
+/// A map of two blocks of the largest size, and scattered pages of both.
+fn scattered<G: Granule>(map: &Live<G>) -> Vec<std::ops::Range<vellum_vmsa::VirtAddr>> {
+    let page = G::SIZE_BYTES;
+    [GIB + 5 * page, GIB + 700 * MIB, 2 * GIB + 3 * page, 2 * GIB + 512 * MIB].map(|from| at(map, from, page)).to_vec()
+}
+
+/// Each allocation that `wanted` takes fails in turn.
+fn each_allocation_fails<G: Granule>(level: BbmLevel, wanted: Wanted) {
+    for left in 0.. {
+        let map = painted::<G>(&Plan::one(GIB, 3 * GIB), cpu(level));
+        let before = (leaves(&map), tables(&map), map.embedder().out.get());
+        map.embedder().left.set(left);
+        match map.change(&scattered(&map), wanted, Context::MayWait) {
+            Ok(()) => {
+                assert!(left > 0, "it takes tables");
+                assert_eq!(map.counters().splits, tables(&map) as u64 - before.1 as u64);
+                return;
+            }
+            Err(Refused::OutOfTables(_)) => {
+                assert_eq!((leaves(&map), tables(&map), map.embedder().out.get()), before);
+                assert_eq!((map.counters().out_of_tables, map.counters().changes), (1, 0));
+            }
+            Err(refused) => panic!("{refused}"),
+        }
+    }
+}
+
+#[test]
+fn every_allocation_that_fails_leaves_the_map_as_it_was() {
+    for wanted in [Wanted::ReadOnly, Wanted::ReadOnlyExecutable, Wanted::Hidden] {
+        each_allocation_fails::<Granule4K>(BbmLevel::Level3, wanted);
+        each_allocation_fails::<Granule4K>(BbmLevel::Level0, wanted);
+        each_allocation_fails::<Granule16K>(BbmLevel::Level3, wanted);
+        each_allocation_fails::<Granule64K>(BbmLevel::Level0, wanted);
+    }
+}
+
+#[test]
+fn a_hole_at_the_end_of_a_list_refuses_all_of_it() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let before = leaves(&map);
+    let ranges = [at(&map, GIB, 0x1000), at(&map, 2 * GIB - 0x1000, 0x2000)];
+    for context in [Context::MayWait, Context::Atomic] {
+        map.refill();
+        let refused = map.set_memory_ro(&ranges, context).unwrap_err();
+        assert_eq!(refused, Refused::Change(Refusal::NotMapped(ranges[1].start.bits() + 0x1000)));
+        assert_eq!(leaves(&map), before);
+    }
+    let astray = map.set_memory_ro(&[at(&map, GIB + 1, 0x1000)], Context::MayWait).unwrap_err();
+    assert_eq!(astray, Refused::Change(Refusal::Misaligned(at(&map, GIB + 1, 0).start.bits())));
+    assert_eq!((map.counters().refused, map.counters().changes), (3, 0));
+}
+
+#[test]
+fn a_dry_reserve_refuses_until_it_is_filled() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let (page, before) = (at(&map, GIB + MIB, 0x1000), leaves(&map));
+    let refused = map.set_direct_map_invalid(std::slice::from_ref(&page), Context::Atomic);
+    assert_eq!(refused, Err(Refused::ReserveDry(2)));
+    assert_eq!((leaves(&map), map.counters().reserve_dry), (before, 1));
+    assert!(map.refill());
+    assert_eq!(map.reserve(), 128);
+    map.set_direct_map_invalid(&[page], Context::Atomic).unwrap();
+    assert_eq!((map.reserve(), map.counters().atomic), (126, 1));
+}
+
+#[test]
+fn who_cannot_be_parked_is_named_before_anything_changes() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    map.admit(cpu(BbmLevel::Level0));
+    let (page, before) = (at(&map, GIB + MIB, 0x1000), leaves(&map));
+    let refused = map.set_memory_ro(std::slice::from_ref(&page), Context::MayWait);
+    assert_eq!(refused, Err(Refused::NotParked(NotParked(Some(1)))));
+    assert_eq!((leaves(&map), map.counters().not_parked, map.embedder().out.get()), (before, 1, 1));
+    // What changes no leaf's size needs nobody's leave.
+    map.set_memory_ro(&[at(&map, GIB, GIB)], Context::MayWait).unwrap();
+    map.embedder().parks.set(true);
+    map.set_memory_rw(&[page], Context::MayWait).unwrap();
+    assert_eq!((map.embedder().parked.get(), map.counters().parked), (1, 1));
+}
+
+#[test]
+fn a_wait_for_who_does_not_park_is_not_repeated_for_ever() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let page = [at(&map, GIB + MIB, 0x1000)];
+    map.set_memory_ro(&page, Context::MayWait).unwrap();
+    map.set_memory_rw(&page, Context::MayWait).unwrap();
+    map.admit(cpu(BbmLevel::Level0));
+    let split = leaves(&map);
+    map.heal_all();
+    assert_eq!(leaves(&map), split);
+    map.embedder().parks.set(true);
+    map.heal_all();
+    assert_eq!((leaves(&map).len(), map.embedder().parked.get()), (1, 1));
+}
+
+#[test]
+fn painting_paints_all_or_nothing() {
+    let plan = Plan::one(GIB, GIB + 6 * MIB);
+    let map = painted::<Granule4K>(&plan, cpu(BbmLevel::Level3));
+    let (kernel, geometry) = (map.embedder(), map.view().geometry());
+    let mut reserve = Reserve::new();
+    kernel.memory.supply::<Granule4K>(&mut reserve, 1);
+    let mut table = PageTable::offline(&kernel.memory, geometry, El1::kernel(), &mut reserve).unwrap();
+    let read_only = DATA.union(Stage1Attributes::READ_ONLY);
+    let regions = [region(GIB, GIB + 0x5000, DATA), region(3 * GIB, 3 * GIB + 0x5000, read_only)];
+    let out = kernel.out.get();
+    for left in 0..4 {
+        kernel.left.set(left);
+        let refused = paint(&mut table, &kernel.memory, kernel, geometry.base(), &regions, plan.leaves);
+        assert_eq!(refused, Err(Refused::OutOfTables(4 - left)));
+        assert_eq!((table.view().translate(at(&map, GIB, 0).start), kernel.out.get()), (None, out));
+    }
+    let twice = [region(GIB, GIB + 0x5000, DATA), region(GIB + 0x4000, GIB + 0x6000, read_only)];
+    let refused = paint(&mut table, &kernel.memory, kernel, geometry.base(), &twice, plan.leaves);
+    assert_eq!(refused, Err(Refused::Change(Refusal::Overlap(at(&map, GIB + 0x4000, 0).start.bits()))));
+    kernel.left.set(4);
+    paint(&mut table, &kernel.memory, kernel, geometry.base(), &regions, plan.leaves).unwrap();
+    assert!(table.view().translate(at(&map, 3 * GIB + 0x4fff, 0).start).is_some());
+}
