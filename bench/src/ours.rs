@@ -136,6 +136,8 @@ impl<G: Granule, M: Machine, R: Measured> Contender for Ours<G, M, R> {
             PageTable::offline_at(machine, geometry, R::REGIME, root)
         };
         let table = table.expect("a root");
+        // As its peers: blocks of every size, and no contiguous groups.
+        let table = table.with_largest(LeafSize::single(Level::L1));
         let table = if M::IS_LIVE { table.publish() } else { table };
         Self { machine, table, reserve, census: Census::new(Tolerance::new(BbmLevel::Level3, false)) }
     }

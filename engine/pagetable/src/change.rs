@@ -11,7 +11,9 @@ use crate::regime::Regime;
 /// that is empty asks for nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Change<R: Regime> {
-    /// Maps a range that holds no mapping, with the largest leaves that fit and are no larger than `largest`.
+    /// Maps a range that holds no mapping, with the largest leaves that fit and that `largest` allows ([`LeafSize::allows`]): a
+    /// single leaf as bound allows no contiguous groups of any level. What later changes make of the leaves is bounded by the page
+    /// table ([`crate::PageTable::with_largest`]), which bounds this one too.
     Map {
         /// The range.
         from: Range<R::Input>,
@@ -19,7 +21,7 @@ pub enum Change<R: Regime> {
         to: PhysAddr,
         /// The attributes of every leaf. In LPA2 descriptors shareability is not among them: TCR decides it.
         attributes: R::Attributes,
-        /// The largest leaf that may be used.
+        /// What leaves may be used.
         largest: LeafSize,
     },
     /// The same, whatever the range holds now. A live leaf or table that gives way needs break-before-make; a leaf stays that is
@@ -31,7 +33,7 @@ pub enum Change<R: Regime> {
         to: PhysAddr,
         /// The attributes of every leaf.
         attributes: R::Attributes,
-        /// The largest leaf that may be used.
+        /// What leaves may be used.
         largest: LeafSize,
     },
     /// Changes attributes of a range that is mapped, or kept, throughout; first `clear`, then `set`. A contiguous group whose
@@ -86,7 +88,7 @@ pub enum Change<R: Regime> {
         /// The range.
         from: Range<R::Input>,
     },
-    /// Makes the leaves of a range as large as they can be: tables whose leaves are alike and lead to neighbours fold into
+    /// Makes the leaves of a range as large as the page table's bound and their content allow: tables whose leaves are alike and lead to neighbours fold into
     /// blocks, blocks and pages into contiguous groups, and tables that hold nothing go.
     Collapse {
         /// The range.

@@ -1,6 +1,12 @@
 //! Writing tables that no walker can reach yet: new ones, and those on lists.
+//!
+//! ```text
+//! what is outside   │l│l│l│l│l│l│l│l│l│l│l│l│l│l│l│l│    written all over, in one run
+//! what is inside                  │·│·│·│                then written over it: leaves, holes, or tables
+//! ```
+//! Where nothing is outside, or less than inside, segment by segment is less to write.
 
-use vmsa::{Descriptor, Granule, Layout, Level, PhysAddr};
+use vmsa::{Descriptor, Geometry, Granule, Level, PhysAddr};
 
 use crate::pieces::{Kind, Pieces, for_each};
 use crate::platform::{Platform, Slot};
@@ -22,7 +28,7 @@ pub(crate) fn fill_holes<P: Platform>(platform: &P, slot: Slot, count: usize) {
 /// reserve runs short, which the caller has made sure of.
 pub(crate) fn build<G: Granule, P: Platform>(
     platform: &P,
-    layout: Layout,
+    geometry: Geometry<G>,
     reserve: &mut Reserve,
     above: Level,
     start: u64,
@@ -30,26 +36,35 @@ pub(crate) fn build<G: Granule, P: Platform>(
 ) -> Option<Descriptor> {
     let level = above.next()?;
     let table = reserve.take(platform)?;
-    let shift = G::PAGE_SIZE.level_shift(level);
-    let end = start + ((G::ENTRIES as u64) << shift);
-    let mut at = start;
+    let shift = Geometry::<G>::shift(level);
+    let (mut at, mut end) = (start, start + ((G::ENTRIES as u64) << shift));
+    let inside = pieces.to.clamp(start, end) - pieces.from.clamp(start, end);
+    let outside = pieces.outside.filter(|outside| outside.fits(geometry, level) && inside < (end - start) / 2);
+    if let Some(outside) = outside {
+        outside.write_leaves(geometry, level, (start, end), |index, leaf| {
+            platform.store(Slot::new(table, index), leaf);
+        });
+        // A group of which something else takes a part is a group no more: all of it is written again.
+        let grain = outside.group_bytes::<G>(level).unwrap_or(1 << shift);
+        (at, end) = ((pieces.from & !(grain - 1)).max(start), pieces.to.next_multiple_of(grain).min(end));
+    }
     while at < end {
-        let segment = pieces.segment::<G>(layout, level, at, end);
+        let segment = pieces.segment(geometry, level, at, end);
         let slot = Slot::new(table, ((at - start) >> shift) as usize);
         let slots = ((segment.end - at) >> shift) as usize;
         match segment.kind {
             Kind::Holes => fill_holes(platform, slot, slots),
-            Kind::Leaves(content) => content.write_leaves::<G>(layout, level, (at, segment.end), |index, leaf| {
+            Kind::Leaves(content) => content.write_leaves(geometry, level, (at, segment.end), |index, leaf| {
                 platform.store(slot.after(index), leaf);
             }),
             Kind::Tables => {
                 for index in 0..slots {
                     let below = at + ((index as u64) << shift);
-                    platform.store(slot.after(index), build::<G, P>(platform, layout, reserve, level, below, pieces)?);
+                    platform.store(slot.after(index), build(platform, geometry, reserve, level, below, pieces)?);
                 }
             }
         }
         at = segment.end;
     }
-    Some(Descriptor::table(layout, table, 0))
+    Some(Descriptor::table(geometry.layout(), table, 0))
 }

@@ -1,16 +1,14 @@
 //! What must be forgotten, collected over one or many applies, and the tables that wait for it.
 
-use core::ops::ControlFlow;
-
 use vmsa::{Geometry, Granule, Level, Maintenance};
 
 use crate::change::Change;
 use crate::few::Few;
 use crate::invalidation::{Depth, Invalidation, MOST_TLBIS};
-use crate::platform::Platform;
+use crate::platform::{Platform, Slot};
 use crate::regime::{Regime, Rest};
 use crate::tables::{Retired, TableList};
-use crate::walk::{Next, Table, walk};
+use crate::walk::{Table, table_below};
 
 /// Ranges kept apart before TLBs must forget them, beside the first.
 pub(crate) const MORE_RANGES: usize = 7;
@@ -268,12 +266,12 @@ pub(crate) fn collect<G: Granule, P: Platform>(
     list: &mut TableList,
 ) {
     if table.level != Level::L3 {
-        let _ = walk::<G, P, ()>(platform, geometry, table, table.start, table.end(geometry), &mut |visit| {
-            if let Some(below) = visit.table(geometry) {
+        for index in 0..G::ENTRIES {
+            let descriptor = platform.load(Slot::new(table.address, index));
+            if let Some(below) = table_below(geometry, table.level, table.start, descriptor) {
                 collect(platform, geometry, below, list);
             }
-            ControlFlow::Continue(Next::Past(visit.end))
-        });
+        }
     }
     list.push(platform, table.address);
 }

@@ -14,7 +14,7 @@ use core::ops::{ControlFlow, Range};
 use vmsa::{Address, Descriptor, Granule, Level};
 
 use crate::change::{Change, Refusal};
-use crate::changes::Editor;
+use crate::changes::{Editor, Terms};
 use crate::gather::Gather;
 use crate::licence::Licence;
 use crate::pieces::Pieces;
@@ -24,7 +24,7 @@ use crate::regime::Regime;
 use crate::table::PageTable;
 use crate::tables::Reserve;
 use crate::view::View;
-use crate::walk::{Next, Table, walk};
+use crate::walk::{Next, Table};
 
 /// The tables below one slot of a page table, claimed by [`PageTable::claim`]. Whoever holds it alone edits them; others may
 /// edit the page table's other parts meanwhile, each with a [`Gather`] of its own.
@@ -65,7 +65,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
         let missing = (level.number() - end.level.number()).max(0) as usize;
         reserve.check(self.platform, missing, self.geometry.layout())?;
         let nothing = Pieces { from: 0, to: 0, inside: None, outside: None };
-        let mut editor = Editor::new(self, None, reserve, gather);
+        let mut editor = Editor::new(Terms { table: self, licence: None }, reserve, gather);
         for _ in 0..missing {
             let hole = self.find_end(offset, offset + 1);
             editor.link(&hole, &nothing);
@@ -77,8 +77,8 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
     pub fn release(&mut self, part: Part<'p, G, R, P>, gather: &mut Gather<G, R>) {
         let (top, geometry) = (part.table.top, self.geometry);
         let mut reserve = Reserve::new();
-        let mut editor = Editor::new(self, None, &mut reserve, gather);
-        let _ = walk::<G, P, ()>(self.platform, geometry, self.top, top.start, top.end(geometry), &mut |visit| {
+        let mut editor = Editor::new(Terms { table: self, licence: None }, &mut reserve, gather);
+        let _ = self.walk::<()>(self.top, top.start, top.end(geometry), &mut |visit| {
             if visit.level.next() != Some(top.level) {
                 return ControlFlow::Continue(Next::Enter);
             }
@@ -90,7 +90,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
     /// The table of `level` on the way to `offset`, which is there.
     fn table_at(&self, level: Level, offset: u64) -> Table {
         let mut found = self.top;
-        let _ = walk::<G, P, ()>(self.platform, self.geometry, self.top, offset, offset + 1, &mut |visit| {
+        let _ = self.walk::<()>(self.top, offset, offset + 1, &mut |visit| {
             found = visit.table(self.geometry).unwrap_or(found);
             if found.level == level { ControlFlow::Break(()) } else { ControlFlow::Continue(Next::Enter) }
         });

@@ -7,7 +7,7 @@
 //!                          from                to                     splitting a leaf: outside is the old leaf
 //! ```
 
-use vmsa::{Bits, Descriptor, Granule, Layout, LeafSize, Level, PhysAddr};
+use vmsa::{Bits, Descriptor, Geometry, Granule, Layout, LeafSize, Level, PhysAddr};
 
 /// A mapping of consecutive input to consecutive output.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Content {
     pub(crate) attributes: Bits,
     /// Its leaves are kept: invalid, but for bit 0 what they would be.
     pub(crate) is_kept: bool,
-    /// The largest leaf that may be used.
+    /// What bounds its leaves: the page table, and the change that made them.
     pub(crate) largest: LeafSize,
 }
 
@@ -56,17 +56,18 @@ impl Content {
     }
 
     /// Whether single leaves of `level` may hold it.
-    pub(crate) fn fits<G: Granule>(&self, layout: Layout, level: Level) -> bool {
-        let size = LeafSize::single(level);
-        G::PAGE_SIZE.has_leaf(level, layout) && size <= self.largest && self.is_aligned(size.shift(G::PAGE_SIZE))
+    pub(crate) fn fits<G: Granule>(&self, geometry: Geometry<G>, level: Level) -> bool {
+        G::PAGE_SIZE.has_leaf(level, geometry.layout())
+            && self.largest.allows(LeafSize::single(level))
+            && self.is_aligned(Geometry::<G>::shift(level))
     }
 
     /// Bytes of a contiguous group of `level`, if such groups may hold it.
     pub(crate) fn group_bytes<G: Granule>(&self, level: Level) -> Option<u64> {
         let size = LeafSize::group(level);
-        let has_groups = G::PAGE_SIZE.contiguous_shift(level).is_some();
+        let has_groups = self.largest.allows(size) && G::PAGE_SIZE.contiguous_shift(level).is_some();
         let shift = size.shift(G::PAGE_SIZE);
-        (has_groups && size <= self.largest && self.is_aligned(shift)).then_some(1 << shift)
+        (has_groups && self.is_aligned(shift)).then_some(1 << shift)
     }
 
     /// From where to where the leaves of `level` from `start` to `end` are contiguous groups. Where there is none, both
@@ -92,12 +93,12 @@ impl Content {
     #[inline(always)]
     pub(crate) fn write_leaves<G: Granule>(
         &self,
-        layout: Layout,
+        geometry: Geometry<G>,
         level: Level,
         (start, end): (u64, u64),
         write: impl Fn(usize, Descriptor),
     ) {
-        let shift = G::PAGE_SIZE.level_shift(level);
+        let (layout, shift) = (geometry.layout(), Geometry::<G>::shift(level));
         let first = self.leaf(layout, level, start);
         if end - start == 1 << shift {
             return write(0, first);
@@ -130,7 +131,7 @@ impl Content {
         groups: (u64, u64),
         write: impl Fn(usize, Descriptor),
     ) {
-        let shift = G::PAGE_SIZE.level_shift(level);
+        let shift = Geometry::<G>::shift(level);
         for index in 0..((end - start) >> shift) as usize {
             let at = start + ((index as u64) << shift);
             let contiguous = if (groups.0..groups.1).contains(&at) { Descriptor::CONTIGUOUS } else { 0 };
@@ -147,8 +148,8 @@ impl Content {
 impl Pieces {
     /// The segment of a table of `level` that begins at `at`, the start of a slot, and ends at or before `end`.
     #[inline(always)]
-    pub(crate) fn segment<G: Granule>(&self, layout: Layout, level: Level, at: u64, end: u64) -> Segment<'_> {
-        let slot_bytes = 1 << G::PAGE_SIZE.level_shift(level);
+    pub(crate) fn segment<G: Granule>(&self, geometry: Geometry<G>, level: Level, at: u64, end: u64) -> Segment<'_> {
+        let slot_bytes = 1 << Geometry::<G>::shift(level);
         let (content, limit) = match at {
             _ if at < self.from => (&self.outside, self.from),
             _ if at < self.to => (&self.inside, self.to),
@@ -158,24 +159,24 @@ impl Pieces {
         match content {
             _ if whole <= at => Segment { end: at + slot_bytes, kind: Kind::Tables },
             None => Segment { end: whole, kind: Kind::Holes },
-            Some(content) if content.fits::<G>(layout, level) => Segment { end: whole, kind: Kind::Leaves(content) },
+            Some(content) if content.fits(geometry, level) => Segment { end: whole, kind: Kind::Leaves(content) },
             Some(_) => Segment { end: whole, kind: Kind::Tables },
         }
     }
 
     /// How many tables it takes to hold all this beneath one slot of the level above `level`, which starts at `start`.
-    pub(crate) fn tables<G: Granule>(&self, layout: Layout, level: Level, start: u64) -> usize {
+    pub(crate) fn tables<G: Granule>(&self, geometry: Geometry<G>, level: Level, start: u64) -> usize {
         // A table of pages is one, whatever they hold.
         let Some(next) = level.next() else { return 1 };
-        let end = start + ((G::ENTRIES as u64) << G::PAGE_SIZE.level_shift(level));
+        let end = start + ((G::ENTRIES as u64) << Geometry::<G>::shift(level));
         let mut count = 1;
         let mut at = start;
         while at < end {
-            let segment = self.segment::<G>(layout, level, at, end);
+            let segment = self.segment(geometry, level, at, end);
             if matches!(segment.kind, Kind::Tables) {
                 // Slots of one segment are alike, so that one stands for all.
-                let slots = (segment.end - at) >> G::PAGE_SIZE.level_shift(level);
-                count += slots as usize * self.tables::<G>(layout, next, at);
+                let slots = (segment.end - at) >> Geometry::<G>::shift(level);
+                count += slots as usize * self.tables(geometry, next, at);
             }
             at = segment.end;
         }

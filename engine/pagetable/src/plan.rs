@@ -6,14 +6,14 @@ use core::ops::ControlFlow;
 use vmsa::Granule;
 
 use crate::change::{Change, Refusal};
-use crate::changes::{Editor, Goal, Terms, goal};
+use crate::changes::{Editor, Goal, Terms};
 use crate::gather::Gather;
 use crate::licence::Licence;
 use crate::platform::Platform;
 use crate::regime::Regime;
 use crate::table::PageTable;
 use crate::tables::Reserve;
-use crate::walk::{Next, Table, Visit, walk};
+use crate::walk::{Next, Visit};
 
 /// Where applying begins.
 #[derive(Debug)]
@@ -68,10 +68,11 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
             reserve.check(self.table.platform, self.tables_needed, self.table.geometry.layout())?;
         }
         gather.complete_overlaps(self.table.platform, self.changes);
-        let mut editor = Editor::new(self.table, self.licence, reserve, gather);
+        let terms = Terms { table: self.table, licence: self.licence };
+        let mut editor = Editor::new(terms, reserve, gather);
         match &self.start {
-            Start::Visit(goal, visit) => apply_at(&mut editor, goal, *visit, self.table),
-            Start::Top => apply_all(&mut editor, self.changes, self.table),
+            Start::Visit(goal, visit) => apply_at(&mut editor, goal, *visit),
+            Start::Top => apply_all(&mut editor, self.changes),
         }
         (self.changes, self.start, self.tables_needed) = (&[], Start::Top, 0);
         Ok(())
@@ -80,53 +81,37 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
 
 /// Changes that were checked, one after the other.
 #[inline(never)]
-fn apply_all<G: Granule, R: Regime, P: Platform>(
-    editor: &mut Editor<'_, G, R, P>,
-    changes: &[Change<R>],
-    table: &PageTable<'_, G, R, P>,
-) {
-    for goal in changes.iter().filter_map(|change| goal(table.geometry, change).ok()) {
+fn apply_all<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P>, changes: &[Change<R>]) {
+    for goal in changes.iter().filter_map(|change| editor.terms.table.goal(change).ok()) {
         for goal in [Some(goal), goal.then()].into_iter().flatten() {
-            apply_from(editor, &goal.checked(), table.top, goal.from);
+            apply_from(editor, &goal.checked(), goal.from);
         }
     }
 }
 
 /// Carries out what is decided for one descriptor, as it is now, and what is to be met again for it.
 #[inline(never)]
-fn apply_at<G: Granule, R: Regime, P: Platform>(
-    editor: &mut Editor<'_, G, R, P>,
-    goal: &Goal,
-    mut visit: Visit,
-    table: &PageTable<'_, G, R, P>,
-) {
+fn apply_at<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P>, goal: &Goal, mut visit: Visit) {
     visit.descriptor = editor.platform.load(visit.slot);
     match act(editor, goal, &visit) {
         Next::Past(at) if at >= goal.to => {}
-        Next::Past(at) => apply_from(editor, goal, table.top, at),
-        Next::Enter => apply_from(editor, goal, table.top, goal.from),
+        Next::Past(at) => apply_from(editor, goal, at),
+        Next::Enter => apply_from(editor, goal, goal.from),
     }
 }
 
 /// Walks a goal from offset `from`, and carries out what is decided.
 #[inline(never)]
-fn apply_from<G: Granule, R: Regime, P: Platform>(
-    editor: &mut Editor<'_, G, R, P>,
-    goal: &Goal,
-    top: Table,
-    from: u64,
-) {
-    let Editor { platform, geometry, .. } = *editor;
-    let _ = walk::<G, P, Infallible>(platform, geometry, top, from, goal.to, &mut |visit| {
-        ControlFlow::Continue(act(editor, goal, visit))
-    });
+fn apply_from<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P>, goal: &Goal, from: u64) {
+    let table = editor.terms.table;
+    let _ = table
+        .walk::<Infallible>(table.top, from, goal.to, &mut |visit| ControlFlow::Continue(act(editor, goal, visit)));
 }
 
 /// Decides what a goal means for what `visit` has met, and carries that out.
 #[inline(always)]
 fn act<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P>, goal: &Goal, visit: &Visit) -> Next {
-    let Editor { platform, geometry, regime, .. } = *editor;
-    let visit = &goal.meet(geometry, visit);
-    let decision = goal.decide::<G, R, P>(platform, geometry, regime, visit);
+    let visit = &editor.terms.table.meet(goal, visit);
+    let decision = editor.terms.table.decide(goal, visit);
     editor.carry_out(&decision, visit)
 }

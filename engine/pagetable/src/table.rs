@@ -1,6 +1,8 @@
 //! A page table that can be edited.
 
-use vmsa::{Geometry, Granule, Maintenance, PhysAddr};
+use core::ops::ControlFlow;
+
+use vmsa::{Geometry, Granule, LeafSize, Maintenance, PhysAddr};
 
 use crate::change::{Change, Refusal};
 use crate::fill::fill_holes;
@@ -11,7 +13,7 @@ use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
 use crate::tables::{Reserve, Retired};
 use crate::view::View;
-use crate::walk::{Table, Visit, descend};
+use crate::walk::{Next, Table, Visit, descend, walk};
 
 /// What a root is aligned to at the least, whatever its size, where output addresses have 52 bits: a TTBR keeps the highest
 /// four of the root's bits where its lowest would be.
@@ -27,6 +29,8 @@ pub struct PageTable<'p, G: Granule, R: Regime, P: Platform> {
     /// Where every change begins: the root, or the table of a [`crate::Part`].
     pub(crate) top: Table,
     pub(crate) is_live: bool,
+    /// What bounds every leaf that a change makes.
+    pub(crate) largest: LeafSize,
     /// Whether the root came out of a reserve, and is given back with the other tables.
     pub(crate) owns_root: bool,
 }
@@ -65,7 +69,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
 
     const fn new(platform: &'p P, geometry: Geometry<G>, regime: R, root: PhysAddr, is_live: bool) -> Self {
         let top = Table { address: root, level: geometry.start(), start: 0 };
-        Self { platform, geometry, regime, root, top, is_live, owns_root: false }
+        Self { platform, geometry, regime, root, top, is_live, largest: LeafSize::LARGEST, owns_root: false }
     }
 
     /// The page table, ready to be walked: its root may be written to a TTBR from now on.
@@ -73,6 +77,16 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
         // A walker that is given the root must find the tables' content, not what was in memory before.
         self.platform.maintain(Maintenance::DSB_ISHST);
         Self { is_live: true, ..self }
+    }
+
+    /// The same page table, bounded: no change makes a leaf that `largest` does not allow ([`LeafSize::allows`]), be it that the
+    /// change maps, or that it splits, edits or folds what was mapped before. `LeafSize::single(Level::L1)` is blocks of every
+    /// size, and no contiguous groups; [`LeafSize::PAGE`] is pages alone. Leaves that stand there already stay as they are.
+    ///
+    /// A new page table is not bounded ([`LeafSize::LARGEST`]): what splits becomes the largest leaves that fit, contiguous
+    /// groups among them. What one [`Change::Map`] asks for is not remembered; the bound of the page table is.
+    pub fn with_largest(self, largest: LeafSize) -> Self {
+        Self { largest, ..self }
     }
 
     /// Takes the page table down: unmaps everything, makes TLBs forget it, and gives back every table, with the root if it came
@@ -121,8 +135,8 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
 
     /// The same page table on another platform: a `Rehearsal`, a recorder.
     pub const fn over<'q, Q: Platform>(&self, platform: &'q Q) -> PageTable<'q, G, R, Q> {
-        let Self { geometry, regime, root, top, is_live, owns_root, .. } = *self;
-        PageTable { platform, geometry, regime, root, top, is_live, owns_root }
+        let Self { geometry, regime, root, top, is_live, largest, owns_root, .. } = *self;
+        PageTable { platform, geometry, regime, root, top, is_live, largest, owns_root }
     }
 
     /// The descriptor where the way for `from` ends, and the part of `from..to` that it covers.
@@ -131,6 +145,26 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
         descend(self.platform, self.geometry, self.root, from, |_, level, slot, descriptor| {
             Visit::new::<G>(slot, level, descriptor, from, to)
         })
+    }
+
+    /// [`walk`] of its tables.
+    pub(crate) fn walk<B>(
+        &self,
+        table: Table,
+        from: u64,
+        to: u64,
+        visit: &mut impl FnMut(&Visit) -> ControlFlow<B, Next>,
+    ) -> ControlFlow<B> {
+        walk(self.platform, self.geometry, table, from, to, visit)
+    }
+
+    /// [`walk`] of all that is below `table`.
+    pub(crate) fn walk_all<B>(
+        &self,
+        table: Table,
+        visit: &mut impl FnMut(&Visit) -> ControlFlow<B, Next>,
+    ) -> ControlFlow<B> {
+        self.walk(table, table.start, table.end(self.geometry), visit)
     }
 
     /// Checks all of `changes` against what the tables hold. Nothing has been stored, whatever the answer.

@@ -68,6 +68,12 @@ impl Visit {
         Self { slot, level, descriptor, members: 1, start, end, from, to: to.min(end) }
     }
 
+    /// The same, with another descriptor.
+    #[inline(always)]
+    pub(crate) const fn with(&self, descriptor: Descriptor) -> Self {
+        Self { descriptor, ..*self }
+    }
+
     /// Whether all that it covers is asked for.
     #[inline(always)]
     pub(crate) const fn is_whole(&self) -> bool {

@@ -224,10 +224,10 @@ fn one_page_of_a_block_becomes_read_only() {
             ----
             1 tables
             0 retired
+              store 0x80002000[0..512] <- 0x70000040000703 by 0x1000
               store 0x80002000[0..5] <- 0x60000040000703 by 0x1000
               store 0x80002000[5] <- 0x60000040005783
               store 0x80002000[6..16] <- 0x60000040006703 by 0x1000
-              store 0x80002000[16..512] <- 0x70000040010703 by 0x1000
               dsb ishst
               store 0x80001000[0] <- 0x60000040000700
               dsb ishst
@@ -261,13 +261,13 @@ fn one_page_of_a_gibibyte_becomes_read_only_in_one_window() {
             ----
             2 tables
             0 retired
+              store 0x80002000[0..512] <- 0x70000040000701 by 0x200000
+              store 0x80001000[0..512] <- 0x70000040000703 by 0x1000
               store 0x80001000[0..5] <- 0x60000040000703 by 0x1000
               store 0x80001000[5] <- 0x60000040005783
               store 0x80001000[6..16] <- 0x60000040006703 by 0x1000
-              store 0x80001000[16..512] <- 0x70000040010703 by 0x1000
               store 0x80002000[0] <- 0x80001003
               store 0x80002000[1..16] <- 0x60000040200701 by 0x200000
-              store 0x80002000[16..512] <- 0x70000042000701 by 0x200000
               dsb ishst
               store 0x80000000[1] <- 0x60000040000700
               dsb ishst
@@ -501,7 +501,7 @@ fn a_split_makes_the_largest_leaves_that_meet_there() {
             ----
             2 tables
             0 retired
-              store 0x80002000[0..256] <- 0x70000040000701 by 0x200000
+              store 0x80002000[0..512] <- 0x70000040000701 by 0x200000
               store 0x80001000[0..512] <- 0x70000060000703 by 0x1000
               store 0x80002000[256] <- 0x80001003
               store 0x80002000[257..272] <- 0x60000060200701 by 0x200000
@@ -544,10 +544,10 @@ fn a_range_and_its_alias_change_together() {
             1 tables
             0 retired
               store 0x80001000[0] <- 0x60000040003783
+              store 0x80004000[0..512] <- 0x70000040000703 by 0x1000
               store 0x80004000[0..3] <- 0x60000040000703 by 0x1000
               store 0x80004000[3] <- 0x60000040003783
               store 0x80004000[4..16] <- 0x60000040004703 by 0x1000
-              store 0x80004000[16..512] <- 0x70000040010703 by 0x1000
               dsb ishst
               store 0x80003000[0] <- 0x60000040000700
               dsb ishst
@@ -589,8 +589,8 @@ fn where_resizing_is_tolerated_a_block_splits_in_place() {
             ----
             1 tables
             0 retired
+              store 0x80002000[0..512] <- 0x70000040000703 by 0x1000
               store 0x80002000[0..16] <- 0x60000040000703 by 0x1000
-              store 0x80002000[16..512] <- 0x70000040010703 by 0x1000
               dsb ishst
               store 0x80001000[0] <- 0x80002003
               store 0x80002000[5] <- 0x60000040005783
@@ -622,8 +622,8 @@ fn where_conflicts_may_come_the_old_leaf_is_forgotten_too() {
             ----
             1 tables
             0 retired
+              store 0x80002000[0..512] <- 0x70000040000703 by 0x1000
               store 0x80002000[0..16] <- 0x60000040000703 by 0x1000
-              store 0x80002000[16..512] <- 0x70000040010703 by 0x1000
               dsb ishst
               store 0x80001000[0] <- 0x80002003
               store 0x80002000[5] <- 0x60000040005783
@@ -655,8 +655,8 @@ fn at_level_1_a_block_is_made_uncacheable_before_it_splits() {
             ----
             1 tables
             0 retired
+              store 0x80002000[0..512] <- 0x70000040000703 by 0x1000
               store 0x80002000[0..16] <- 0x60000040000703 by 0x1000
-              store 0x80002000[16..512] <- 0x70000040010703 by 0x1000
               dsb ishst
               store 0x80001000[0] <- 0x60000040010701
               dsb ishst
@@ -855,10 +855,10 @@ fn a_block_is_hidden_and_splits_without_a_licence() {
             ----
             1 tables
             0 retired
+              store 0x80002000[0..512] <- 0x70000040000702 by 0x1000
               store 0x80002000[0..5] <- 0x60000040000702 by 0x1000
               store 0x80002000[5] <- 0x60000040005703
               store 0x80002000[6..16] <- 0x60000040006702 by 0x1000
-              store 0x80002000[16..512] <- 0x70000040010702 by 0x1000
               dsb ishst
               store 0x80001000[0] <- 0x80002003
               dsb ishst

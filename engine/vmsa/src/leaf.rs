@@ -7,7 +7,8 @@ use crate::{Layout, Level, PageSize};
 /// How large a leaf is: one descriptor of a level, or a contiguous group of them.
 ///
 /// The order is that of size within one granule: a contiguous group of a level is larger than a single leaf of it and
-/// smaller than a block of the level above.
+/// smaller than a block of the level above. As a bound it [allows](Self::allows) less than all that is smaller: who names a
+/// single leaf wants no groups.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LeafSize {
     /// The level of the descriptors.
@@ -32,6 +33,18 @@ impl LeafSize {
         Self { level, contiguous: true }
     }
 
+    /// Whether this bound allows leaves of size `leaf`: those of its level and below, and contiguous groups only if it is
+    /// one.
+    pub const fn allows(self, leaf: Self) -> bool {
+        self.level.number() <= leaf.level.number() && (self.contiguous || !leaf.contiguous)
+    }
+
+    /// The bound that allows what both allow.
+    pub const fn and(self, other: Self) -> Self {
+        let level = if self.level.number() < other.level.number() { other.level } else { self.level };
+        Self { level, contiguous: self.contiguous && other.contiguous }
+    }
+
     /// log2 of its bytes; a group counts as a single leaf where the granule has no group at that level.
     pub const fn shift(self, size: PageSize) -> u32 {
         let group = match size.contiguous_shift(self.level) {
@@ -54,10 +67,10 @@ impl LeafSize {
         })
     }
 
-    /// The largest leaf, no larger than `self`, that starts at both addresses and ends within `bytes`; at least a page.
+    /// The largest leaf allowed by `self` that starts at both addresses and ends within `bytes`; at least a page.
     pub fn largest_fit(self, size: PageSize, layout: Layout, input: u64, output: u64, bytes: u64) -> Self {
         Self::all(size, layout)
-            .filter(|leaf| *leaf <= self)
+            .filter(|leaf| self.allows(*leaf))
             .find(|leaf| {
                 let mask = leaf.size_bytes(size) - 1;
                 (input | output) & mask == 0 && mask < bytes
@@ -112,6 +125,24 @@ mod tests {
         assert_eq!(mib(PageSize::Size4K), [16 << 20, 1 << 20, 32 << 10, 2 << 10, 64, 4]);
         assert_eq!(mib(PageSize::Size16K), [1 << 20, 32 << 10, 2 << 10, 16]);
         assert_eq!(mib(PageSize::Size64K), [16 << 20, 512 << 10, 2 << 10, 64]);
+    }
+
+    #[test]
+    fn a_bound_allows_groups_only_if_it_is_one() {
+        let bound = |bound: LeafSize| {
+            LeafSize::all(PageSize::Size4K, Layout::Bits48).filter(|leaf| bound.allows(*leaf)).collect::<Vec<_>>()
+        };
+        let [page, block, huge] = [Level::L3, Level::L2, Level::L1].map(LeafSize::single);
+        let [pages, blocks, huges] = [Level::L3, Level::L2, Level::L1].map(LeafSize::group);
+        assert_eq!(bound(LeafSize::LARGEST), [huges, huge, blocks, block, pages, page]);
+        assert_eq!(bound(blocks), [blocks, block, pages, page]);
+        assert_eq!(bound(block), [block, page]);
+        assert_eq!(bound(pages), [pages, page]);
+        assert_eq!(bound(page), [page]);
+        for (one, other) in [(huge, pages), (blocks, huge), (LeafSize::LARGEST, block), (pages, block)] {
+            let both = bound(one).into_iter().filter(|leaf| other.allows(*leaf)).collect::<Vec<_>>();
+            assert_eq!(bound(one.and(other)), both, "{one} and {other}");
+        }
     }
 
     #[test]

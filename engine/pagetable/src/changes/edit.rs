@@ -8,14 +8,15 @@
 //! a table, to unmap      unlinked with all that is below it
 //! ```
 
-use vmsa::{Bits, Descriptor, Geometry, Granule, LeafSize};
+use vmsa::{Bits, Descriptor, Granule, LeafSize};
 
 use super::group::Regroup;
-use super::{Decision, Editor, Goal, Terms, split};
+use super::{Decision, Editor, Goal, split};
 use crate::change::Refusal;
 use crate::invalidation::Depth;
 use crate::platform::Platform;
 use crate::regime::{Fields, HardwareUpdates, Regime, marks};
+use crate::table::PageTable;
 use crate::walk::{Next, Visit};
 
 /// A function from leaf to leaf, as data: in leaves that have all bits of `only`, bits are cleared, then set.
@@ -85,91 +86,69 @@ impl Edit {
     }
 }
 
-impl Goal {
-    /// To unmap a table, nothing of what it holds need be looked at.
-    #[inline(always)]
-    pub(super) const fn decide_edit_of_table(&self, edit: Edit) -> Decision {
-        if edit.removes() && !self.refuses_holes { Decision::Unlink(Descriptor::INVALID) } else { Decision::Enter }
-    }
-
+impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     /// What an edit means for a live leaf or group.
     #[inline(always)]
-    pub(super) fn decide_leaf<G: Granule, R: Regime, P: Platform>(
-        &self,
-        platform: &P,
-        geometry: Geometry<G>,
-        regime: R,
-        edit: Edit,
-        visit: &Visit,
-    ) -> Decision {
+    pub(super) fn decide_leaf(&self, goal: &Goal, edit: Edit, visit: &Visit) -> Decision {
         let edited = edit.apply(visit.descriptor);
-        if edited == visit.descriptor && !(visit.is_group() && edits_another(platform, edit, visit)) {
+        if edited == visit.descriptor && !self.edits_another(edit, visit) {
             return Decision::Pass;
         }
         // It could not be told from a hole, nor could a part of it that is a leaf of its own.
         if edited.bits() & !Descriptor::CONTIGUOUS == 0 && !edit.removes() {
-            return Decision::Refuse(Refusal::NotKeepable(geometry.input(visit.from)));
+            return Decision::Refuse(Refusal::NotKeepable(self.geometry.input(visit.from)));
         }
         if visit.is_group() {
             // Members that hardware marks until the moment of the edit may differ by it ever after.
-            let becomes_group = visit.is_whole() && !edit.makes_rights_of_marks(regime);
-            return Regroup::of(platform, visit, edit, becomes_group);
+            let becomes_group = visit.is_whole() && !edit.makes_rights_of_marks(self.regime);
+            return Regroup::of(self.platform, visit, edit, becomes_group);
         }
         if !visit.is_whole() {
             return Decision::Resize(split::part(visit, edit));
         }
         if edit.is_in_place::<R::Attributes>(visit.descriptor, edited) {
-            return Decision::Set(edit, self.whole_to(geometry, visit));
+            return Decision::Set(edit, self.whole_to(goal, visit));
         }
         Decision::Remake(edited)
     }
 
     /// No TLB holds a kept leaf, so that it changes freely.
-    pub(super) fn decide_kept<G: Granule, P: Platform>(
-        &self,
-        platform: &P,
-        geometry: Geometry<G>,
-        edit: Edit,
-        visit: &Visit,
-    ) -> Decision {
+    pub(super) fn decide_kept(&self, edit: Edit, visit: &Visit) -> Decision {
         let edited = edit.apply(visit.descriptor);
-        match visit.is_group() {
-            is_group if edited == visit.descriptor && !(is_group && edits_another(platform, edit, visit)) => {
-                Decision::Pass
-            }
-            _ if edited == Descriptor::INVALID && !edit.removes() => {
-                Decision::Refuse(Refusal::NotKeepable(geometry.input(visit.from)))
-            }
+        if edited == visit.descriptor && !self.edits_another(edit, visit) {
+            return Decision::Pass;
+        }
+        if edited == Descriptor::INVALID && !edit.removes() {
+            return Decision::Refuse(Refusal::NotKeepable(self.geometry.input(visit.from)));
+        }
+        match (visit.is_group(), visit.is_whole()) {
             // Members may differ in what hardware marked, which is uniform no longer if it comes to mean something else.
-            true if visit.is_whole() => Regroup::of(platform, visit, edit, true),
-            true => Decision::Regroup(Regroup::Dissolve),
-            false if visit.is_whole() => Decision::Make(edited),
-            false => split::resize(geometry, visit, split::part(visit, edit)),
+            (true, true) => Regroup::of(self.platform, visit, edit, true),
+            (true, false) => Decision::Regroup(Regroup::Dissolve),
+            (false, true) => Decision::Make(edited),
+            (false, false) => self.resize(visit, split::part(visit, edit)),
         }
     }
 
-    /// Up to where planning need not look, because nothing stands in the way of removing what the range covers whole.
-    pub(crate) fn certain_to<G: Granule>(&self, geometry: Geometry<G>, visit: &Visit) -> Option<u64> {
-        let removes = matches!(self.edit(), Some(edit) if edit.removes()) && !self.refuses_holes;
-        let group = LeafSize::group(visit.level).size_bytes(G::PAGE_SIZE);
-        let is_certain = removes && visit.is_whole() && visit.start & !(group - 1) >= self.from;
-        is_certain.then(|| self.whole_to(geometry, visit)).filter(|&end| end > visit.end)
+    /// Whether `edit` changes any member of a group: members differ in what hardware marked.
+    fn edits_another(&self, edit: Edit, visit: &Visit) -> bool {
+        visit.is_group() && visit.alike(self.platform).any(|(_, leaf)| edit.apply(leaf) != leaf)
     }
-}
 
-/// Whether `edit` changes any member of a group: members differ in what hardware marked.
-fn edits_another<P: Platform>(platform: &P, edit: Edit, visit: &Visit) -> bool {
-    let mut members = visit.alike(platform);
-    members.any(|(_, leaf)| edit.apply(leaf) != leaf)
-}
+    /// Up to where planning need not look, because nothing stands in the way of removing what the range covers whole.
+    pub(super) fn certain_to(&self, goal: &Goal, visit: &Visit) -> Option<u64> {
+        let removes = matches!(goal.edit(), Some(edit) if edit.removes()) && !goal.refuses_holes;
+        let group = LeafSize::group(visit.level).size_bytes(G::PAGE_SIZE);
+        let is_certain = removes && visit.is_whole() && visit.start & !(group - 1) >= goal.from;
+        is_certain.then(|| self.whole_to(goal, visit)).filter(|&end| end > visit.end)
+    }
 
-impl<G: Granule, R: Regime, P: Platform> Terms<'_, '_, G, R, P> {
     /// Where leaves that change in place as the one at `visit` does give way to others.
     pub(super) fn end_of_run(&self, visit: &Visit, edit: Edit, end: u64) -> u64 {
         let (mut slot, mut at) = (visit.slot, visit.end);
         while at < end {
             slot = slot.after(1);
-            if !edit.is_alike::<R::Attributes>(visit.descriptor, self.table.platform.load(slot)) {
+            if !edit.is_alike::<R::Attributes>(visit.descriptor, self.platform.load(slot)) {
                 break;
             }
             at += visit.end - visit.start;

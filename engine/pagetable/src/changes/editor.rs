@@ -2,7 +2,7 @@
 
 use vmsa::{Geometry, Granule};
 
-use super::{Decision, Edit};
+use super::{Decision, Edit, Terms};
 use crate::gather::Gather;
 use crate::licence::{Licence, Method};
 use crate::platform::Platform;
@@ -13,31 +13,27 @@ use crate::walk::{Next, Visit};
 
 /// Carries out decisions.
 pub(crate) struct Editor<'e, G: Granule, R: Regime, P: Platform> {
+    pub(crate) terms: Terms<'e, G, R, P>,
     pub(crate) platform: &'e P,
     pub(crate) geometry: Geometry<G>,
     pub(crate) regime: R,
     /// Whether hardware may walk the tables: without that no order matters.
     pub(super) is_live: bool,
-    /// Whether live leaves may change size at all.
-    is_licensed: bool,
-    /// How they do.
-    pub(super) method: Method,
     pub(super) reserve: &'e mut Reserve,
     pub(super) gather: &'e mut Gather<G, R>,
 }
 
 impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
-    /// An editor of `table`.
+    /// An editor on these terms.
     #[inline(always)]
-    pub(crate) fn new(
-        table: &PageTable<'e, G, R, P>,
-        licence: Option<&Licence<'_>>,
-        reserve: &'e mut Reserve,
-        gather: &'e mut Gather<G, R>,
-    ) -> Self {
-        let PageTable { platform, geometry, regime, is_live, .. } = *table;
-        let (is_licensed, method) = (licence.is_some(), licence.map_or(Method::Break, Licence::method));
-        Self { platform, geometry, regime, is_live, is_licensed, method, reserve, gather }
+    pub(crate) fn new(terms: Terms<'e, G, R, P>, reserve: &'e mut Reserve, gather: &'e mut Gather<G, R>) -> Self {
+        let PageTable { platform, geometry, regime, is_live, .. } = *terms.table;
+        Self { terms, platform, geometry, regime, is_live, reserve, gather }
+    }
+
+    /// How live leaves change size.
+    pub(super) fn method(&self) -> Method {
+        self.terms.licence.map_or(Method::Break, Licence::method)
     }
 
     /// Does what was decided for `visit`, and says where to go on.
@@ -55,7 +51,7 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
             Decision::Clear => self.clear(visit),
             // Hardware has marked, since the plan, what was not to change. The mark came after the change, so that the leaf
             // stays.
-            decision if !self.is_permitted(decision, visit) => {}
+            decision if self.terms.permit(decision, visit).is_err() => {}
             Decision::Unlink(new) => self.unlink(visit, *new),
             Decision::Remake(leaf) => self.remake(visit, *leaf),
             Decision::Rebuild(pieces) => self.rebuild(visit, pieces),
@@ -64,16 +60,5 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
             Decision::Regroup(group) => return self.regroup(visit, *group),
         }
         Next::Past(visit.end)
-    }
-
-    /// Whether the licence is for this, as it is for all that was planned.
-    fn is_permitted(&self, decision: &Decision, visit: &Visit) -> bool {
-        match decision {
-            _ if !self.is_live => true,
-            Decision::Resize(_) | Decision::Fold(_) => self.is_licensed,
-            Decision::Regroup(_) => self.is_licensed || !visit.descriptor.is_valid(),
-            Decision::Remake(_) | Decision::Rebuild(_) => self.is_licensed && self.method == Method::Break,
-            _ => true,
-        }
     }
 }

@@ -16,16 +16,16 @@
 
 use core::ops::ControlFlow;
 
-use vmsa::{Descriptor, Geometry, Granule, TableAttributes};
+use vmsa::{Descriptor, Granule, TableAttributes};
 
-use super::split::content;
-use super::{Decision, Editor, State, state};
+use super::{Decision, Editor, State};
 use crate::invalidation::Depth;
 use crate::licence::Method;
 use crate::pieces::Content;
 use crate::platform::Platform;
 use crate::regime::{Regime, marks};
-use crate::walk::{Next, Table, Visit, walk};
+use crate::table::PageTable;
+use crate::walk::{Next, Table, Visit};
 
 /// What a table holds, all through.
 #[derive(Clone, Copy)]
@@ -35,116 +35,106 @@ enum Uniform {
     Mixed,
 }
 
-/// A table that `visit` leads to, which the range covers whole: it goes if it is empty, and becomes a leaf if it holds what
-/// one leaf could hold.
-pub(super) fn decide_table<G: Granule, R: Regime, P: Platform>(
-    platform: &P,
-    geometry: Geometry<G>,
-    regime: R,
-    visit: &Visit,
-) -> Decision {
-    let Some(table) = visit.table(geometry) else { return Decision::Pass };
-    match uniform::<G, R, P>(platform, geometry, regime, table) {
-        Uniform::Nothing => Decision::Unlink(Descriptor::INVALID),
-        Uniform::Content(content) if content.fits::<G>(geometry.layout(), visit.level) && !is_limited(visit) => {
-            match content.leaf(geometry.layout(), visit.level, visit.start) {
-                Descriptor::INVALID => Decision::Enter,
-                leaf if content.is_kept => Decision::Unlink(leaf),
-                leaf => Decision::Fold(leaf),
+impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
+    /// A table that `visit` leads to, which the range covers whole: it goes if it is empty, and becomes a leaf if it holds what
+    /// one leaf could hold.
+    pub(super) fn decide_fold(&self, visit: &Visit) -> Decision {
+        let Some(table) = visit.table(self.geometry) else { return Decision::Pass };
+        match self.uniform(table) {
+            Uniform::Nothing => Decision::Unlink(Descriptor::INVALID),
+            Uniform::Content(content) if content.fits(self.geometry, visit.level) && !is_limited(visit) => {
+                match content.leaf(self.geometry.layout(), visit.level, visit.start) {
+                    Descriptor::INVALID => Decision::Enter,
+                    leaf if content.is_kept => Decision::Unlink(leaf),
+                    leaf => Decision::Fold(leaf),
+                }
             }
+            _ => Decision::Enter,
         }
-        _ => Decision::Enter,
     }
-}
 
-/// Whether all leaves below the table that `visit` leads to hold this content, but for what hardware writes.
-pub(super) fn holds<G: Granule, R: Regime, P: Platform>(
-    platform: &P,
-    geometry: Geometry<G>,
-    regime: R,
-    visit: &Visit,
-    content: &Content,
-) -> bool {
-    let Some(table) = visit.table(geometry).filter(|_| !is_limited(visit)) else { return false };
-    match uniform::<G, R, P>(platform, geometry, regime, table) {
-        Uniform::Content(held) => {
-            let marks = marks::writable(regime, content.attributes);
-            (held.delta, held.attributes & !marks, held.is_kept)
-                == (content.delta, content.attributes & !marks, content.is_kept)
-        }
-        _ => false,
+    /// Whether all leaves below the table that `visit` leads to hold this content, but for what hardware writes.
+    pub(super) fn holds(&self, visit: &Visit, content: &Content) -> bool {
+        let Some(table) = visit.table(self.geometry).filter(|_| !is_limited(visit)) else { return false };
+        matches!(self.uniform(table), Uniform::Content(held) if self.are_alike(content, &held))
     }
-}
 
-/// What all that is below `table` holds together. The walk ends where it finds two things that no leaf can be.
-fn uniform<G: Granule, R: Regime, P: Platform>(
-    platform: &P,
-    geometry: Geometry<G>,
-    regime: R,
-    table: Table,
-) -> Uniform {
-    // What stands below a table with limits of its own means less than it says.
-    let (mut all, mut limited_to) = (None, table.start);
-    let is_mixed = walk::<G, P, ()>(platform, geometry, table, table.start, table.end(geometry), &mut |visit| {
-        let one = match state(geometry, visit.level, visit.descriptor) {
-            State::Hole => Uniform::Nothing,
-            State::Leaf | State::Kept if visit.start >= limited_to => {
-                Uniform::Content(content(geometry, visit.descriptor, visit.level, visit.start))
+    /// Whether neighbours could be one leaf: they differ by no more than what hardware writes.
+    fn are_alike(&self, one: &Content, other: &Content) -> bool {
+        let hardware = marks::writable(self.regime, one.attributes);
+        one.delta == other.delta && one.is_kept == other.is_kept && (one.attributes ^ other.attributes) & !hardware == 0
+    }
+
+    /// What all that is below `table` holds together. The walk ends where it finds two things that no leaf can be.
+    fn uniform(&self, table: Table) -> Uniform {
+        // What stands below a table with limits of its own means less than it says.
+        let (mut all, mut limited_to) = (None, table.start);
+        let is_mixed = self.walk_all(table, &mut |visit| {
+            let one = match self.state(visit) {
+                State::Hole => Uniform::Nothing,
+                State::Leaf | State::Kept if visit.start >= limited_to => Uniform::Content(self.content(visit)),
+                State::Table => {
+                    limited_to = if is_limited(visit) { limited_to.max(visit.end) } else { limited_to };
+                    return ControlFlow::Continue(Next::Enter);
+                }
+                State::Leaf | State::Kept | State::Foreign => return ControlFlow::Break(()),
+            };
+            let mut together = all.map_or(one, |all| self.join(all, one));
+            let next = match &mut together {
+                Uniform::Mixed => return ControlFlow::Break(()),
+                Uniform::Nothing => visit.end,
+                Uniform::Content(content) => self.join_run(visit, content),
+            };
+            all = Some(together);
+            ControlFlow::Continue(Next::Past(next))
+        });
+        if is_mixed.is_break() { Uniform::Mixed } else { all.unwrap_or(Uniform::Nothing) }
+    }
+
+    /// What two neighbours hold together. Of bits that hardware writes the larger truth is kept: accessed, dirty.
+    fn join(&self, all: Uniform, one: Uniform) -> Uniform {
+        match (all, one) {
+            (Uniform::Nothing, Uniform::Nothing) => Uniform::Nothing,
+            (Uniform::Content(all), Uniform::Content(one)) if self.are_alike(&all, &one) => {
+                let marks = marks::of::<R::Attributes>(one.attributes);
+                Uniform::Content(Content { attributes: marks::with(self.regime, all.attributes, marks), ..all })
             }
-            State::Table => {
-                limited_to = if is_limited(visit) { limited_to.max(visit.end) } else { limited_to };
-                return ControlFlow::Continue(Next::Enter);
-            }
-            State::Leaf | State::Kept | State::Foreign => return ControlFlow::Break(()),
-        };
-        let mut together = all.map_or(one, |all| join::<R>(regime, all, one));
-        let next = match &mut together {
-            Uniform::Mixed => return ControlFlow::Break(()),
-            Uniform::Nothing => visit.end,
-            Uniform::Content(content) => gather_run::<G, R, P>(platform, geometry, regime, visit, content),
-        };
-        all = Some(together);
-        ControlFlow::Continue(Next::Past(next))
-    });
-    if is_mixed.is_break() { Uniform::Mixed } else { all.unwrap_or(Uniform::Nothing) }
-}
-
-/// Up to where the slots of the same table hold more of what `visit` holds, but for marks, which `content` gets.
-fn gather_run<G: Granule, R: Regime, P: Platform>(
-    platform: &P,
-    geometry: Geometry<G>,
-    regime: R,
-    visit: &Visit,
-    content: &mut Content,
-) -> u64 {
-    /// As many as are looked at before it is asked whether they are alike: half the instructions for each.
-    const TURNS: usize = 8;
-    let bytes = visit.end - visit.start;
-    let end = geometry.table_end(visit.level, visit.start);
-    // Where output addresses do not go up by one leaf from slot to slot, each is looked at by itself.
-    if !content.is_linear(geometry.layout(), visit.start, end - bytes) {
-        return visit.end;
-    }
-    let most = ((end - visit.end) / bytes) as usize;
-    let ignored = marks::writable(regime, content.attributes) | Descriptor::CONTIGUOUS;
-    let first = visit.descriptor.bits();
-    let differs =
-        |number: usize| platform.load(visit.slot.after(number)).bits() ^ first.wrapping_add(number as u64 * bytes);
-    let (mut all, mut count) = (0, 0);
-    while count < most {
-        let turns = if most - count < TURNS { 1 } else { TURNS };
-        let some = match turns {
-            1 => differs(count + 1),
-            _ => (1..=TURNS).fold(0, |some, number| some | differs(count + number)),
-        };
-        if some & !ignored != 0 {
-            break;
+            _ => Uniform::Mixed,
         }
-        (all, count) = (all | some, count + turns);
     }
-    // A mark in which some differ from the first is one that any of them has.
-    content.attributes = marks::with(regime, content.attributes, all & marks::all::<R::Attributes>());
-    visit.end + count as u64 * bytes
+
+    /// Up to where the slots of the same table hold more of what `visit` holds, but for marks, which `content` gets.
+    fn join_run(&self, visit: &Visit, content: &mut Content) -> u64 {
+        /// As many as are looked at before it is asked whether they are alike: half the instructions for each.
+        const TURNS: usize = 8;
+        let bytes = visit.end - visit.start;
+        let end = self.geometry.table_end(visit.level, visit.start);
+        // Where output addresses do not go up by one leaf from slot to slot, each is looked at by itself.
+        if !content.is_linear(self.geometry.layout(), visit.start, end - bytes) {
+            return visit.end;
+        }
+        let most = ((end - visit.end) / bytes) as usize;
+        let ignored = marks::writable(self.regime, content.attributes) | Descriptor::CONTIGUOUS;
+        let first = visit.descriptor.bits();
+        let differs = |number: usize| {
+            self.platform.load(visit.slot.after(number)).bits() ^ first.wrapping_add(number as u64 * bytes)
+        };
+        let (mut all, mut count) = (0, 0);
+        while count < most {
+            let turns = if most - count < TURNS { 1 } else { TURNS };
+            let some = match turns {
+                1 => differs(count + 1),
+                _ => (1..=TURNS).fold(0, |some, number| some | differs(count + number)),
+            };
+            if some & !ignored != 0 {
+                break;
+            }
+            (all, count) = (all | some, count + turns);
+        }
+        // A mark in which some differ from the first is one that any of them has.
+        content.attributes = marks::with(self.regime, content.attributes, all & marks::all::<R::Attributes>());
+        visit.end + count as u64 * bytes
+    }
 }
 
 /// Whether the table that `visit` leads to has limits of its own, which others made: what it holds means less there than as a
@@ -153,27 +143,11 @@ const fn is_limited(visit: &Visit) -> bool {
     visit.descriptor.bits() & TableAttributes::LIMITS.bits() != 0
 }
 
-/// What two neighbours hold together. Of bits that hardware writes the larger truth is kept: accessed, dirty.
-fn join<R: Regime>(regime: R, all: Uniform, one: Uniform) -> Uniform {
-    match (all, one) {
-        (Uniform::Nothing, Uniform::Nothing) => Uniform::Nothing,
-        (Uniform::Content(all), Uniform::Content(one)) => {
-            let hardware = marks::writable(regime, all.attributes);
-            let is_alike = all.delta == one.delta
-                && all.is_kept == one.is_kept
-                && (all.attributes ^ one.attributes) & !hardware == 0;
-            let attributes = marks::with(regime, all.attributes, marks::of::<R::Attributes>(one.attributes));
-            if is_alike { Uniform::Content(Content { attributes, ..all }) } else { Uniform::Mixed }
-        }
-        _ => Uniform::Mixed,
-    }
-}
-
 impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     /// A table whose leaves are alike becomes a leaf.
     pub(super) fn fold(&mut self, visit: &Visit, leaf: Descriptor) {
         let Some(table) = visit.table(self.geometry) else { return };
-        match self.method {
+        match self.method() {
             _ if !self.is_live => {
                 self.make(visit.slot, leaf);
                 self.gather.retire(self.platform, table);
@@ -181,22 +155,22 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
             Method::Break => {
                 self.exchange_broken(visit, Depth::AllLevels, |editor, _| {
                     // Walks through the broken table have ended: what hardware wrote below is final.
-                    let gathered = editor.gather_marks(table, leaf);
-                    editor.write(visit.slot, gathered);
+                    let marked = editor.with_marks_below(table, leaf);
+                    editor.write(visit.slot, marked);
                 });
                 self.gather.retire(self.platform, table);
             }
             Method::NotCached => {
-                let gathered = self.written_all_over(leaf);
-                self.make(visit.slot, Descriptor::new(gathered.bits() | Descriptor::NT));
-                self.forget_now(visit.level, visit.start, visit.end, Depth::AllLevels);
-                self.make(visit.slot, gathered);
+                let marked = self.written_all_over(leaf);
+                self.make(visit.slot, Descriptor::new(marked.bits() | Descriptor::NT));
+                self.forget_now(visit, Depth::AllLevels);
+                self.make(visit.slot, marked);
                 self.forget(visit.level, visit.start, visit.end);
                 self.gather.retire(self.platform, table);
             }
             Method::InPlace { .. } => {
-                let gathered = self.written_all_over(leaf);
-                self.make(visit.slot, gathered);
+                let marked = self.written_all_over(leaf);
+                self.make(visit.slot, marked);
                 self.gather.unlink(self.platform, table, visit.end - visit.start);
             }
         }
@@ -210,7 +184,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     /// A table that holds nothing goes.
     pub(crate) fn unlink_if_empty(&mut self, visit: &Visit) {
         let table = visit.table(self.geometry);
-        let below = table.map(|table| uniform::<G, R, P>(self.platform, self.geometry, self.regime, table));
+        let below = table.map(|table| self.terms.table.uniform(table));
         if let Some(Uniform::Nothing) = below {
             self.unlink(visit, Descriptor::INVALID);
         }
@@ -218,10 +192,10 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
 
     /// A leaf that takes the place of all leaves below `table`, which no walker writes any more: it has the marks that any of
     /// them has.
-    fn gather_marks(&self, table: Table, leaf: Descriptor) -> Descriptor {
-        let (geometry, mut marks) = (self.geometry, 0);
-        let _ = walk::<G, P, ()>(self.platform, geometry, table, table.start, table.end(geometry), &mut |visit| {
-            if visit.table(geometry).is_none() && visit.descriptor.is_valid() {
+    fn with_marks_below(&self, table: Table, leaf: Descriptor) -> Descriptor {
+        let mut marks = 0;
+        let _ = self.terms.table.walk_all::<()>(table, &mut |visit| {
+            if visit.table(self.geometry).is_none() && visit.descriptor.is_valid() {
                 marks |= marks::of::<R::Attributes>(visit.descriptor.bits());
             }
             ControlFlow::Continue(Next::Enter)

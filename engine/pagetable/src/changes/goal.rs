@@ -2,12 +2,14 @@
 
 use core::ops::Range;
 
-use vmsa::{Address, Bits, Geometry, Granule, Layout, LeafSize, Level, PhysAddr};
+use vmsa::{Address, Bits, Granule, LeafSize, Level, PhysAddr};
 
 use super::Edit;
 use crate::change::{Change, Refusal};
 use crate::pieces::Content;
+use crate::platform::Platform;
 use crate::regime::{Fields, Regime};
+use crate::table::PageTable;
 
 /// One walk's worth of a change.
 #[derive(Clone, Copy, Debug)]
@@ -33,52 +35,6 @@ pub(super) enum Wanted {
     Group,
 }
 
-/// The first walk that a change takes, or why its arguments are refused.
-#[inline(always)]
-pub(crate) fn goal<G: Granule, R: Regime>(geometry: Geometry<G>, change: &Change<R>) -> Result<Goal, Refusal> {
-    let (range, wanted, refuses_holes) = match change {
-        Change::Map { from, to, attributes, largest } => {
-            (from, Wanted::Map(content::<G, R>(geometry, from, *to, *attributes, *largest)?), false)
-        }
-        Change::Remap { from, to, attributes, largest } => {
-            (from, Wanted::Remap(content::<G, R>(geometry, from, *to, *attributes, *largest)?), false)
-        }
-        Change::Protect { from, set, clear } => {
-            (from, Wanted::Edit(protection::<G, R>(geometry.layout(), *set, *clear)?), true)
-        }
-        Change::Age { from } => {
-            (from, Wanted::Edit(Edit { only: 0, set: 0, clear: R::Attributes::ACCESS_FLAG }), false)
-        }
-        Change::Clean { from } => {
-            let (set, clear) = (R::Attributes::CLEAN, R::Attributes::DIRTY & !R::Attributes::CLEAN);
-            (from, Wanted::Edit(Edit { only: R::Attributes::DBM, set, clear }), false)
-        }
-        Change::MakeInvalid { from } => (from, Wanted::Edit(Edit::MAKE_INVALID), true),
-        Change::MakeValid { from } => (from, Wanted::Edit(Edit::MAKE_VALID), true),
-        Change::Unmap { from } => (from, Wanted::Edit(Edit::REMOVE), false),
-        Change::UnmapMapped { from } => (from, Wanted::Edit(Edit::REMOVE), true),
-        Change::Split { at } => {
-            let (from, _) = offsets(geometry, at.bits(), at.bits())?;
-            return Ok(Goal { from, to: from + G::SIZE_BYTES, wanted: Wanted::Split, refuses_holes: false });
-        }
-        Change::SplitToPages { from } => (from, Wanted::Pages, false),
-        Change::Collapse { from } => (from, Wanted::Fold, false),
-    };
-    let (from, to) = offsets(geometry, range.start.bits(), range.end.bits())?;
-    Ok(Goal { from, to, wanted, refuses_holes })
-}
-
-/// What sets and clears attributes, or why it is refused.
-#[inline(always)]
-fn protection<G: Granule, R: Regime>(
-    layout: Layout,
-    set: R::Attributes,
-    clear: R::Attributes,
-) -> Result<Edit, Refusal> {
-    let bits = |attributes| attribute_bits::<G, R>(layout, attributes);
-    Ok(Edit { only: 0, set: bits(set)?, clear: bits(clear)? })
-}
-
 impl Goal {
     /// What becomes of each leaf, if that is all the change does.
     #[inline(always)]
@@ -94,51 +50,91 @@ impl Goal {
         matches!(self.wanted, Wanted::Fold).then_some(Self { wanted: Wanted::Group, ..*self })
     }
 
+    /// Whether the range covers this one whole.
+    pub(super) const fn covers(&self, start: u64, end: u64) -> bool {
+        self.from <= start && end <= self.to
+    }
+
     /// The same, once it is known that nothing refuses it.
     pub(crate) const fn checked(self) -> Self {
         Self { refuses_holes: false, ..self }
     }
 }
 
-#[inline(always)]
-fn offsets<G: Granule>(geometry: Geometry<G>, start: u64, end: u64) -> Result<(u64, u64), Refusal> {
-    if (start | end) & (G::SIZE_BYTES - 1) != 0 {
-        let is_start = start & (G::SIZE_BYTES - 1) != 0;
-        return Err(Refusal::Misaligned(if is_start { start } else { end }));
+impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
+    /// The first walk that a change takes, or why its arguments are refused.
+    #[inline(always)]
+    pub(crate) fn goal(&self, change: &Change<R>) -> Result<Goal, Refusal> {
+        let (range, wanted, refuses_holes) = match change {
+            Change::Map { from, to, attributes, largest } => {
+                (from, Wanted::Map(self.wanted_content(from, *to, *attributes, *largest)?), false)
+            }
+            Change::Remap { from, to, attributes, largest } => {
+                (from, Wanted::Remap(self.wanted_content(from, *to, *attributes, *largest)?), false)
+            }
+            Change::Protect { from, set, clear } => {
+                let (set, clear) = (self.attribute_bits(*set)?, self.attribute_bits(*clear)?);
+                (from, Wanted::Edit(Edit { only: 0, set, clear }), true)
+            }
+            Change::Age { from } => {
+                (from, Wanted::Edit(Edit { only: 0, set: 0, clear: R::Attributes::ACCESS_FLAG }), false)
+            }
+            Change::Clean { from } => {
+                let (set, clear) = (R::Attributes::CLEAN, R::Attributes::DIRTY & !R::Attributes::CLEAN);
+                (from, Wanted::Edit(Edit { only: R::Attributes::DBM, set, clear }), false)
+            }
+            Change::MakeInvalid { from } => (from, Wanted::Edit(Edit::MAKE_INVALID), true),
+            Change::MakeValid { from } => (from, Wanted::Edit(Edit::MAKE_VALID), true),
+            Change::Unmap { from } => (from, Wanted::Edit(Edit::REMOVE), false),
+            Change::UnmapMapped { from } => (from, Wanted::Edit(Edit::REMOVE), true),
+            Change::Split { at } => {
+                let (from, _) = self.offsets(&(*at..*at))?;
+                return Ok(Goal { from, to: from + G::SIZE_BYTES, wanted: Wanted::Split, refuses_holes: false });
+            }
+            Change::SplitToPages { from } => (from, Wanted::Pages, false),
+            Change::Collapse { from } => (from, Wanted::Fold, false),
+        };
+        let (from, to) = self.offsets(range)?;
+        Ok(Goal { from, to, wanted, refuses_holes })
     }
-    geometry.offsets(start, end).ok_or_else(|| Refusal::of_range(geometry, start, end))
-}
 
-/// The bits that a descriptor of this geometry can hold. LPA2 has no shareability in descriptors, so it is left out.
-#[inline(always)]
-fn attribute_bits<G: Granule, R: Regime>(layout: Layout, attributes: R::Attributes) -> Result<Bits, Refusal> {
-    let allowed = layout.attribute_mask(G::PAGE_SIZE, Level::L3) & !R::ABSENT;
-    let bits = attributes.into();
-    let foreign = bits & !allowed & !R::Attributes::SHAREABILITY;
-    if foreign == 0 { Ok(bits & allowed) } else { Err(Refusal::NotAttributes(foreign)) }
-}
-
-/// What a range is to hold, if there is room for its output addresses.
-fn content<G: Granule, R: Regime>(
-    geometry: Geometry<G>,
-    range: &Range<R::Input>,
-    to: PhysAddr,
-    attributes: R::Attributes,
-    largest: LeafSize,
-) -> Result<Content, Refusal> {
-    let (from, end) = offsets(geometry, range.start.bits(), range.end.bits())?;
-    let attributes = attribute_bits::<G, R>(geometry.layout(), attributes)?;
-    check_output::<G>(geometry, to, end - from)?;
-    Ok(Content { delta: to.bits().wrapping_sub(from), attributes, is_kept: false, largest })
-}
-
-fn check_output<G: Granule>(geometry: Geometry<G>, to: PhysAddr, bytes: u64) -> Result<(), Refusal> {
-    if !to.is_aligned(G::SIZE_BYTES) {
-        return Err(Refusal::MisalignedOutput(to));
+    #[inline(always)]
+    fn offsets(&self, range: &Range<R::Input>) -> Result<(u64, u64), Refusal> {
+        let (start, end) = (range.start.bits(), range.end.bits());
+        let within = G::SIZE_BYTES - 1;
+        if (start | end) & within != 0 {
+            return Err(Refusal::Misaligned(if start & within != 0 { start } else { end }));
+        }
+        self.geometry.offsets(start, end).ok_or_else(|| Refusal::of_range(self.geometry, start, end))
     }
-    let limit = 1 << geometry.layout().output_bits();
-    if to.bits().checked_add(bytes).is_none_or(|end| end > limit) {
-        return Err(Refusal::OutputTooWide(to));
+
+    /// The bits that a descriptor of this geometry can hold. LPA2 has no shareability in descriptors, so it is left out.
+    #[inline(always)]
+    fn attribute_bits(&self, attributes: R::Attributes) -> Result<Bits, Refusal> {
+        let allowed = self.geometry.layout().attribute_mask(G::PAGE_SIZE, Level::L3) & !R::ABSENT;
+        let bits = attributes.into();
+        let foreign = bits & !allowed & !R::Attributes::SHAREABILITY;
+        if foreign == 0 { Ok(bits & allowed) } else { Err(Refusal::NotAttributes(foreign)) }
     }
-    Ok(())
+
+    /// What a range is to hold, if there is room for its output addresses.
+    fn wanted_content(
+        &self,
+        range: &Range<R::Input>,
+        to: PhysAddr,
+        attributes: R::Attributes,
+        largest: LeafSize,
+    ) -> Result<Content, Refusal> {
+        let (from, end) = self.offsets(range)?;
+        let attributes = self.attribute_bits(attributes)?;
+        if !to.is_aligned(G::SIZE_BYTES) {
+            return Err(Refusal::MisalignedOutput(to));
+        }
+        let limit = 1 << self.geometry.layout().output_bits();
+        if to.bits().checked_add(end - from).is_none_or(|end| end > limit) {
+            return Err(Refusal::OutputTooWide(to));
+        }
+        let largest = largest.and(self.largest);
+        Ok(Content { delta: to.bits().wrapping_sub(from), attributes, is_kept: false, largest })
+    }
 }

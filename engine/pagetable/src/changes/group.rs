@@ -12,16 +12,19 @@
 //! Hardware marks any member of a group as accessed or written, and then lets all of it be accessed or written (ICQTNL). So
 //! what one member says is said of all of them before they are anything but that group.
 
-use vmsa::{Bits, Descriptor, Geometry, Granule, LeafSize};
+use core::ops::Range;
 
-use super::split::{Part, content};
+use vmsa::{Bits, Descriptor, Geometry, Granule};
+
+use super::split::part;
 use super::steps::Built;
-use super::{Decision, Edit, Editor, Goal, State, Terms, state};
+use super::{Decision, Edit, Editor, Goal, State, Terms};
 use crate::change::Refusal;
 use crate::invalidation::Depth;
 use crate::licence::Method;
 use crate::platform::{Platform, Slot};
 use crate::regime::{Regime, marks};
+use crate::table::PageTable;
 use crate::walk::{Next, Visit};
 
 /// The bits that the members of a group have in common.
@@ -38,8 +41,8 @@ pub(crate) enum Regroup {
     Make,
 }
 
-/// A member that a boundary cuts: its number, and the table that it becomes.
-type Cut = (usize, Built);
+/// A member that a boundary cuts, and the table that it becomes.
+type Cut = (Visit, Built);
 
 impl Regroup {
     /// What is asked for of the group at `visit` is edited; or the group dissolves, if not all of it is there.
@@ -48,7 +51,7 @@ impl Regroup {
         Decision::Regroup(if is_intact { Self::Edit(edit, becomes_group) } else { Self::Dissolve })
     }
 
-    const fn edit(self) -> Edit {
+    pub(super) const fn edit(self) -> Edit {
         match self {
             Self::Edit(edit, _) => edit,
             Self::Dissolve | Self::Make => Edit::KEEP,
@@ -82,6 +85,35 @@ impl Visit {
         Self { slot, members, start, end, from: from.max(start), to: to.min(end), ..*self }
     }
 
+    /// Member `number` by itself, with the part of it that is asked for. What is said of it is what was met of the group first.
+    fn member<G: Granule>(&self, number: usize) -> Self {
+        let shift = Geometry::<G>::shift(self.level);
+        let start = self.start + ((number as u64) << shift);
+        let end = start + (1 << shift);
+        let (from, to) = (self.from.clamp(start, end), self.to.clamp(start, end));
+        Self { slot: self.slot.after(number), members: 1, start, end, from, to, ..*self }
+    }
+
+    /// The numbers of the members that are asked for, be it in part.
+    fn numbers_asked_for<G: Granule>(&self) -> Range<usize> {
+        let shift = Geometry::<G>::shift(self.level);
+        ((self.from - self.start) >> shift) as usize..((self.to - self.start).div_ceil(1 << shift)) as usize
+    }
+
+    /// What is asked for, member by member, as it stands now. What is no group was read already.
+    pub(super) fn asked_for<G: Granule, P: Platform>(&self, platform: &P) -> impl Iterator<Item = Self> {
+        let members = self.numbers_asked_for::<G>().map(|number| self.member::<G>(number));
+        members.map(|member| if self.is_group() { member.with(platform.load(member.slot)) } else { member })
+    }
+
+    /// The members that the range's boundaries cut: they become tables.
+    fn cut_members<G: Granule>(&self) -> impl Iterator<Item = Self> {
+        let Range { start: first, end } = self.numbers_asked_for::<G>();
+        let last = (first + 1 < end).then(|| end - 1);
+        let members = [Some(first), last].into_iter().flatten().map(|number| self.member::<G>(number));
+        members.filter(|member| !member.is_whole())
+    }
+
     /// The bits in which the members are not all leaves of this group.
     fn differences<P: Platform>(&self, platform: &P) -> Bits {
         let members = (0..self.members).map(|number| platform.load(self.slot.after(number)).bits());
@@ -93,93 +125,62 @@ impl Visit {
         let members = (0..self.members).map(|number| (number, platform.load(self.slot.after(number))));
         members.filter(move |(_, leaf)| (leaf.bits() ^ self.descriptor.bits()) & ALIKE == 0)
     }
-
-    /// The members that the range's boundaries cut, by number.
-    fn cut_members<G: Granule>(&self) -> [Option<usize>; 2] {
-        let shift = Geometry::<G>::shift(self.level);
-        let cut = |boundary: u64| {
-            let is_inside = boundary & ((1 << shift) - 1) != 0;
-            is_inside.then_some(((boundary - self.start) >> shift) as usize)
-        };
-        let (first, second) = (cut(self.from), cut(self.to));
-        [first, second.filter(|_| first != second)]
-    }
-
-    /// The offset of member `number`, and the part of it that `edit` is for.
-    fn part_of_member<G: Granule>(&self, number: usize, edit: Edit) -> (u64, Part) {
-        let shift = Geometry::<G>::shift(self.level);
-        let start = self.start + ((number as u64) << shift);
-        let (from, to) = (self.from.clamp(start, start + (1 << shift)), self.to.clamp(start, start + (1 << shift)));
-        (start, Part { from, to, edit, largest: LeafSize::LARGEST })
-    }
 }
 
-impl Goal {
+impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     /// A contiguous leaf is met as its group. A root too small for one holds none, whatever its leaves say: what stands beside
     /// it is not the page table's. And members that all end may end one by one, as kept ones may become valid: holes and
     /// members of one group may stand side by side (IPGVGZ).
-    pub(super) fn meet_group<G: Granule>(&self, geometry: Geometry<G>, visit: &Visit) -> Visit {
-        let is_leaf = matches!(state(geometry, visit.level, visit.descriptor), State::Leaf | State::Kept);
+    pub(super) fn meet_group(&self, goal: &Goal, visit: &Visit) -> Visit {
+        let is_leaf = matches!(self.state(visit), State::Leaf | State::Kept);
         let shift = G::PAGE_SIZE.contiguous_shift(visit.level).filter(|_| is_leaf);
-        let Some(members) = shift.map(|shift| 1 << shift).filter(|&it| geometry.entries(visit.level) >= it) else {
+        let Some(members) = shift.map(|shift| 1 << shift).filter(|&it| self.geometry.entries(visit.level) >= it) else {
             return *visit;
         };
         let bytes = (members as u64) << Geometry::<G>::shift(visit.level);
         let start = visit.start & !(bytes - 1);
         let is_valid = visit.descriptor.is_valid();
         let is_one_by_one = |edit: Edit| if is_valid { edit.ends() } else { edit.is_of_validity() };
-        if self.edit().is_some_and(is_one_by_one) && self.covers(start, start + bytes) {
+        if goal.edit().is_some_and(is_one_by_one) && goal.covers(start, start + bytes) {
             return *visit;
         }
-        visit.widened::<G>(start, members, (visit.from, self.to))
+        visit.widened::<G>(start, members, (visit.from, goal.to))
+    }
+
+    /// A leaf that begins what could be a group, which must end before the range does, is met with the rest of it.
+    pub(super) fn meet_candidate(&self, goal: &Goal, visit: &Visit) -> Visit {
+        let is_leaf = visit.descriptor.is_valid() && !visit.descriptor.is_table(visit.level);
+        let bytes = self.content(visit).group_bytes::<G>(visit.level).filter(|_| is_leaf);
+        let Some(bytes) = bytes.filter(|_| !visit.descriptor.is_contiguous()) else { return *visit };
+        if visit.start & (bytes - 1) != 0 || visit.start + bytes > goal.to {
+            return *visit;
+        }
+        visit.widened::<G>(visit.start, (bytes >> Geometry::<G>::shift(visit.level)) as usize, (visit.start, goal.to))
+    }
+
+    /// Leaves become a group if they are alike, but for what hardware marked.
+    pub(super) fn decide_group(&self, visit: &Visit) -> Decision {
+        if !visit.is_group() {
+            return Decision::Pass;
+        }
+        let first = self.content(visit);
+        let hardware = marks::writable(self.regime, first.attributes);
+        let is_uniform = visit.asked_for::<G, P>(self.platform).all(|member| {
+            let expected = first.leaf(self.geometry.layout(), visit.level, member.start);
+            (member.descriptor.bits() ^ expected.bits()) & !hardware == 0
+        });
+        if is_uniform { Decision::Regroup(Regroup::Make) } else { Decision::Pass }
     }
 }
 
-/// A leaf that begins what could be a group, which must end before `to`, is met with the rest of it.
-pub(super) fn candidate<G: Granule>(geometry: Geometry<G>, visit: &Visit, to: u64) -> Visit {
-    let first = content(geometry, visit.descriptor, visit.level, visit.start);
-    let Some(bytes) = first.group_bytes::<G>(visit.level).filter(|_| visit.descriptor.is_valid()) else {
-        return *visit;
-    };
-    let begins = !visit.descriptor.is_contiguous() && visit.start & (bytes - 1) == 0 && visit.start + bytes <= to;
-    if !begins || visit.descriptor.is_table(visit.level) {
-        return *visit;
-    }
-    visit.widened::<G>(visit.start, (bytes >> Geometry::<G>::shift(visit.level)) as usize, (visit.start, to))
-}
-
-/// Leaves become a group if they are alike, but for what hardware marked.
-pub(super) fn decide_group<G: Granule, R: Regime, P: Platform>(
-    platform: &P,
-    geometry: Geometry<G>,
-    regime: R,
-    visit: &Visit,
-) -> Decision {
-    if !visit.is_group() {
-        return Decision::Pass;
-    }
-    let (layout, shift) = (geometry.layout(), Geometry::<G>::shift(visit.level));
-    let first = content(geometry, visit.descriptor, visit.level, visit.start);
-    let hardware = marks::writable(regime, first.attributes);
-    let is_uniform = (1..visit.members).all(|number| {
-        let member = platform.load(visit.slot.after(number));
-        let expected = first.leaf(layout, visit.level, visit.start + ((number as u64) << shift));
-        (member.bits() ^ expected.bits()) & !hardware == 0
-    });
-    if is_uniform { Decision::Regroup(Regroup::Make) } else { Decision::Pass }
-}
-
-impl<G: Granule, R: Regime, P: Platform> Terms<'_, '_, G, R, P> {
+impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
     /// The tables that members cut by a boundary become. Members of a group that dissolves are met again, and counted then.
-    pub(super) fn cost_of_group(&self, visit: &Visit, regroup: Regroup) -> Result<usize, Refusal> {
+    pub(super) fn tables_of_group(&self, visit: &Visit, regroup: Regroup) -> Result<usize, Refusal> {
         let mut members = visit.alike(self.table.platform);
-        let is_valid = visit.descriptor.is_valid();
-        if !is_valid && !regroup.becomes_group() && members.any(|(_, leaf)| leaf.bits() == Descriptor::CONTIGUOUS) {
+        let is_kept = !visit.descriptor.is_valid();
+        if is_kept && !regroup.becomes_group() && members.any(|(_, leaf)| leaf.bits() == Descriptor::CONTIGUOUS) {
             // As a leaf of its own it would have no bit left.
             return Err(Refusal::NotKeepable(self.table.geometry.input(visit.start)));
-        }
-        if is_valid {
-            self.needs_licence_for(visit, regroup.edit())?;
         }
         Ok(match regroup {
             Regroup::Edit(edit, _) => self.tables_of_cut_members(visit, edit),
@@ -188,12 +189,7 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, '_, G, R, P> {
     }
 
     pub(super) fn tables_of_cut_members(&self, visit: &Visit, edit: Edit) -> usize {
-        let tables = visit.cut_members::<G>().into_iter().flatten().map(|number| {
-            let (start, part) = visit.part_of_member::<G>(number, edit);
-            let pieces = part.pieces(self.table.geometry, visit.descriptor, visit.level, start);
-            self.tables_below(&Visit { start, ..*visit }, &pieces)
-        });
-        tables.sum()
+        visit.cut_members::<G>().map(|member| self.tables_of(&member, &part(&member, edit))).sum()
     }
 }
 
@@ -207,7 +203,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         let members = Members { first: visit.slot, count: visit.members, present };
         let (past, again) = (Next::Past(visit.end), Next::Past(visit.from));
         let is_in_use = self.is_live && visit.descriptor.is_valid();
-        if is_in_use && self.method != Method::Break {
+        if is_in_use && self.method() != Method::Break {
             self.regroup_in_place(visit, regroup, members);
             // Members that do not stay a group are edited one by one, in place.
             return if regroup.becomes_group() { past } else { again };
@@ -215,7 +211,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         let Some(cut) = self.build_cut(visit, regroup, members) else { return past };
         if is_in_use {
             members.slots().for_each(|(_, slot)| self.break_leaf(slot));
-            self.forget_now(visit.level, visit.start, visit.end, Depth::LastLevel);
+            self.forget_now(visit, Depth::LastLevel);
         }
         self.store_members(visit, regroup, members, &cut);
         if is_in_use {
@@ -230,24 +226,27 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     fn regroup_in_place(&mut self, visit: &Visit, regroup: Regroup, members: Members) {
         let single = |leaf: Descriptor| Descriptor::new(leaf.bits() & !Descriptor::CONTIGUOUS);
         let grouped = |leaf: Descriptor| Descriptor::new(leaf.bits() | Descriptor::CONTIGUOUS);
-        match regroup {
-            Regroup::Make => self.replace_members(members, grouped),
-            Regroup::Dissolve | Regroup::Edit(..) => {
-                self.replace_members(members, single);
-                self.share_marks(members);
+        if let Regroup::Make = regroup {
+            self.replace_members(members, grouped);
+        } else {
+            self.replace_members(members, single);
+            // What any member says of accesses and writes, all of them say.
+            let (regime, marks) = (self.regime, self.marks_of_group(members));
+            if marks != 0 {
+                self.replace_members(members, |leaf| marked(regime, leaf, marks));
             }
         }
         if let Regroup::Edit(edit, true) = regroup {
             self.replace_members(members, |leaf| edit.apply(leaf));
             self.replace_members(members, grouped);
         }
-        if self.method == Method::NotCached {
+        if self.method() == Method::NotCached {
             // Until TLBs have forgotten the group or its members they may conflict (RFCPSG), in this window alone.
-            return self.forget_now(visit.level, visit.start, visit.end, Depth::LastLevel);
+            return self.forget_now(visit, Depth::LastLevel);
         }
         self.note_store();
         // Where TLBs that hold the group and its members may conflict, they forget the whole group.
-        let may_conflict = self.method == Method::InPlace { may_conflict: true };
+        let may_conflict = self.method() == Method::InPlace { may_conflict: true };
         if may_conflict || matches!(regroup, Regroup::Edit(_, true)) {
             self.forget(visit.level, visit.start, visit.end);
         }
@@ -256,14 +255,6 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     fn replace_members(&self, members: Members, new: impl Fn(Descriptor) -> Descriptor) {
         for (_, slot) in members.slots() {
             self.writer().replace(slot, self.platform.load(slot), &new);
-        }
-    }
-
-    /// What any member says of accesses and writes, all of them say.
-    fn share_marks(&self, members: Members) {
-        let (regime, marks) = (self.regime, self.marks_of_group(members));
-        if marks != 0 {
-            self.replace_members(members, |leaf| marked(regime, leaf, marks));
         }
     }
 
@@ -280,41 +271,34 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     fn build_cut(&mut self, visit: &Visit, regroup: Regroup, members: Members) -> Option<[Option<Cut>; 2]> {
         let mut cut = [None; 2];
         let Regroup::Edit(edit, _) = regroup else { return Some(cut) };
-        for (built, number) in cut.iter_mut().zip(visit.cut_members::<G>()) {
-            let Some(number) = number else { continue };
-            let (start, part) = visit.part_of_member::<G>(number, edit);
+        for (place, member) in cut.iter_mut().zip(visit.cut_members::<G>()) {
             let marks = self.marks_of_group(members);
-            let leaf = marked(self.regime, self.platform.load(visit.slot.after(number)), marks);
-            let pieces = part.pieces(self.geometry, leaf, visit.level, start);
-            *built = Some((number, Built { leaf, table: self.build(visit.level, start, &pieces)? }));
+            let leaf = marked(self.regime, self.platform.load(member.slot), marks);
+            let pieces = self.terms.table.pieces(&member.with(leaf), &part(&member, edit));
+            *place = Some((member, Built { leaf, table: self.build(&member, &pieces)? }));
         }
         Some(cut)
     }
 
     /// Stores what the members of a group become that no TLB holds any more. Broken ones have kept all but bit 0.
     fn store_members(&mut self, visit: &Visit, regroup: Regroup, members: Members, cut: &[Option<Cut>; 2]) {
-        let (platform, geometry, regime, level) = (self.platform, self.geometry, self.regime, visit.level);
-        let marks = self.marks_of_group(members);
+        let (platform, regime, marks, edit) =
+            (self.platform, self.regime, self.marks_of_group(members), regroup.edit());
         let contiguous = if regroup.becomes_group() { Descriptor::CONTIGUOUS } else { 0 };
         let set = visit.descriptor.bits() & Descriptor::VALID | contiguous;
-        let member = |slot: Slot| {
+        let leaf_at = |slot: Slot| {
             let bits = platform.load(slot).bits() & !Descriptor::CONTIGUOUS | set;
             marked(regime, Descriptor::new(bits), marks)
         };
-        let (edit, shift) = (regroup.edit(), Geometry::<G>::shift(level));
-        // Those that a boundary cuts become tables, below.
-        let edited = ((visit.from - visit.start) >> shift) as usize..((visit.to - visit.start) >> shift) as usize;
-        let cut_numbers = cut.map(|cut| cut.map_or(usize::MAX, |(number, _)| number));
-        for (number, slot) in members.slots().filter(|(number, _)| !cut_numbers.contains(number)) {
-            let leaf = member(slot);
-            self.write(slot, if edited.contains(&number) { edit.apply(leaf) } else { leaf });
+        let asked_for = visit.numbers_asked_for::<G>();
+        let is_cut = |slot: Slot| cut.iter().flatten().any(|(member, _)| member.slot == slot);
+        for (number, slot) in members.slots().filter(|&(_, slot)| !is_cut(slot)) {
+            let leaf = leaf_at(slot);
+            self.write(slot, if asked_for.contains(&number) { edit.apply(leaf) } else { leaf });
         }
-        for &(number, built) in cut.iter().flatten() {
-            let (start, part) = visit.part_of_member::<G>(number, edit);
-            let slot = visit.slot.after(number);
-            let pieces = |leaf| part.pieces(geometry, leaf, level, start);
-            let table = self.build_again((level, start), built, member(slot), pieces);
-            self.write(slot, table);
+        for (member, built) in cut.iter().flatten() {
+            let table = self.build_part_again(member, &part(member, edit), *built, leaf_at(member.slot));
+            self.write(member.slot, table);
         }
     }
 }

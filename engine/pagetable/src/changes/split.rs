@@ -10,17 +10,17 @@
 //! ```
 //! In place nothing but the size may change at once (RPVTFW), so the table holds what the leaf held.
 
-use vmsa::{Descriptor, Geometry, Granule, LeafSize, Level};
+use vmsa::{Descriptor, Granule, LeafSize, Level};
 
 use super::group::Regroup;
 use super::steps::Built;
 use super::{Decision, Edit, Editor, Goal, Terms};
-use crate::change::Refusal;
 use crate::invalidation::Depth;
 use crate::licence::Method;
 use crate::pieces::{Content, Pieces};
 use crate::platform::Platform;
 use crate::regime::{Fields, Regime, marks};
+use crate::table::PageTable;
 use crate::walk::{Next, Visit};
 
 /// A part of a leaf, and what becomes of it.
@@ -33,81 +33,52 @@ pub(crate) struct Part {
     pub(super) largest: LeafSize,
 }
 
-impl Part {
-    /// The pieces of a leaf of `level` at `start`, of which this part is edited.
-    #[inline(always)]
-    pub(super) fn pieces<G: Granule>(
-        &self,
-        geometry: Geometry<G>,
-        leaf: Descriptor,
-        level: Level,
-        start: u64,
-    ) -> Pieces {
-        let edited = || Content { largest: self.largest, ..content(geometry, self.edit.apply(leaf), level, start) };
-        let inside = (!self.edit.removes()).then(edited);
-        Pieces { from: self.from, to: self.to, inside, outside: Some(content(geometry, leaf, level, start)) }
-    }
-}
-
-/// What a leaf of `level` at `start` holds, valid or kept.
-pub(super) fn content<G: Granule>(geometry: Geometry<G>, leaf: Descriptor, level: Level, start: u64) -> Content {
-    let layout = geometry.layout();
-    Content {
-        delta: layout.output(leaf, Geometry::<G>::shift(level)).bits().wrapping_sub(start),
-        // Of a block's bits those that would be output address in a page are left behind: they are RES0, or nT.
-        attributes: leaf.bits() & layout.attribute_mask(G::PAGE_SIZE, Level::L3),
-        is_kept: !leaf.is_valid(),
-        largest: LeafSize::LARGEST,
-    }
-}
-
 /// The part of a leaf that is asked for.
 pub(super) const fn part(visit: &Visit, edit: Edit) -> Part {
     Part { from: visit.from, to: visit.to, edit, largest: LeafSize::LARGEST }
 }
 
-/// A leaf becomes a table: freely if it is kept, for then no TLB holds it.
-pub(super) fn resize<G: Granule>(geometry: Geometry<G>, visit: &Visit, part: Part) -> Decision {
-    if visit.descriptor.is_valid() {
-        Decision::Resize(part)
-    } else {
-        Decision::Link(part.pieces(geometry, visit.descriptor, visit.level, visit.start))
+impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
+    /// The pieces of the leaf at `visit`, of which `part` is edited.
+    #[inline(always)]
+    pub(super) fn pieces(&self, visit: &Visit, part: &Part) -> Pieces {
+        let edited = || {
+            let content = self.content(&visit.with(part.edit.apply(visit.descriptor)));
+            Content { largest: content.largest.and(part.largest), ..content }
+        };
+        let inside = (!part.edit.removes()).then(edited);
+        Pieces { from: part.from, to: part.to, inside, outside: Some(self.content(visit)) }
     }
-}
 
-impl Goal {
-    /// A boundary at `from`.
-    pub(super) fn decide_split<G: Granule>(&self, geometry: Geometry<G>, visit: &Visit) -> Decision {
-        if visit.start == self.from {
-            return Decision::Pass;
+    /// A leaf becomes a table: freely if it is kept, for then no TLB holds it.
+    pub(super) fn resize(&self, visit: &Visit, part: Part) -> Decision {
+        if visit.descriptor.is_valid() { Decision::Resize(part) } else { Decision::Link(self.pieces(visit, &part)) }
+    }
+
+    /// A boundary where the range begins.
+    pub(super) fn decide_split(&self, goal: &Goal, visit: &Visit) -> Decision {
+        match visit.is_group() {
+            _ if visit.start == goal.from => Decision::Pass,
+            true => Decision::Regroup(Regroup::Dissolve),
+            false => self.resize(visit, Part { to: visit.end, ..part(visit, Edit::KEEP) }),
         }
-        if visit.is_group() {
-            return Decision::Regroup(Regroup::Dissolve);
+    }
+
+    /// Pages all through: a group dissolves, a block becomes pages.
+    pub(super) fn decide_pages(&self, visit: &Visit) -> Decision {
+        match visit.is_group() {
+            true => Decision::Regroup(Regroup::Dissolve),
+            false if visit.level == Level::L3 => Decision::Pass,
+            false => self.resize(visit, Part { largest: LeafSize::PAGE, ..part(visit, Edit::KEEP) }),
         }
-        resize(geometry, visit, Part { to: visit.end, ..part(visit, Edit::KEEP) })
     }
 }
 
-/// Pages all through: a group dissolves, a block becomes pages.
-pub(super) fn decide_pages<G: Granule>(geometry: Geometry<G>, visit: &Visit) -> Decision {
-    if visit.is_group() {
-        return Decision::Regroup(Regroup::Dissolve);
-    }
-    if visit.level == Level::L3 {
-        return Decision::Pass;
-    }
-    resize(geometry, visit, Part { largest: LeafSize::PAGE, ..part(visit, Edit::KEEP) })
-}
-
-impl<G: Granule, R: Regime, P: Platform> Terms<'_, '_, G, R, P> {
-    pub(super) fn cost_of_resize(&self, visit: &Visit, part: &Part) -> Result<usize, Refusal> {
-        self.needs_licence_for(visit, part.edit)?;
+impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
+    /// The tables that the leaf at `visit` becomes.
+    pub(super) fn tables_of(&self, visit: &Visit, part: &Part) -> usize {
         // A table of pages is one, whatever they hold.
-        if visit.level == Level::L2 {
-            return Ok(1);
-        }
-        let pieces = part.pieces(self.table.geometry, visit.descriptor, visit.level, visit.start);
-        Ok(self.tables_below(visit, &pieces))
+        if visit.level == Level::L2 { 1 } else { self.tables_below(visit, &self.table.pieces(visit, part)) }
     }
 }
 
@@ -115,10 +86,12 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     /// A leaf becomes a table. The table is filled before any window opens.
     pub(super) fn resize(&mut self, visit: &Visit, part: &Part) -> Next {
         let (past, kept) = (Next::Past(visit.end), Part { edit: Edit::KEEP, ..*part });
-        let is_in_place = self.is_live && self.method != Method::Break;
+        let is_in_place = self.is_live && self.method() != Method::Break;
         let held = if is_in_place { &kept } else { part };
-        let Some(built) = self.build_part(visit, held, visit.descriptor) else { return past };
-        match self.method {
+        let pieces = self.terms.table.pieces(visit, held);
+        let Some(table) = self.build(visit, &pieces) else { return past };
+        let built = Built { leaf: visit.descriptor, table };
+        match self.method() {
             _ if !self.is_live => self.make(visit.slot, built.table),
             Method::Break => self.exchange_broken(visit, Depth::LastLevel, |editor, broken| {
                 let table = editor.build_part_again(visit, part, built, broken);
@@ -127,7 +100,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
             Method::NotCached => {
                 let not_cached = |leaf: Descriptor| Descriptor::new(leaf.bits() | Descriptor::NT);
                 self.writer().replace(visit.slot, visit.descriptor, not_cached);
-                self.forget_now(visit.level, visit.start, visit.end, Depth::LastLevel);
+                self.forget_now(visit, Depth::LastLevel);
                 self.resize_in_place(visit, part.edit, &kept, built);
             }
             Method::InPlace { .. } => self.resize_in_place(visit, part.edit, &kept, built),
@@ -136,14 +109,9 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         if is_in_place && part.edit != Edit::KEEP { Next::Past(visit.from) } else { past }
     }
 
-    fn build_part(&mut self, visit: &Visit, part: &Part, leaf: Descriptor) -> Option<Built> {
-        let pieces = part.pieces(self.geometry, leaf, visit.level, visit.start);
-        Some(Built { leaf, table: self.build(visit.level, visit.start, &pieces)? })
-    }
-
-    fn build_part_again(&mut self, visit: &Visit, part: &Part, built: Built, now: Descriptor) -> Descriptor {
-        let (geometry, level, start) = (self.geometry, visit.level, visit.start);
-        self.build_again((level, start), built, now, |leaf| part.pieces(geometry, leaf, level, start))
+    pub(super) fn build_part_again(&mut self, visit: &Visit, part: &Part, built: Built, now: Descriptor) -> Descriptor {
+        let table = self.terms.table;
+        self.build_again(visit, built, now, |visit| table.pieces(visit, part))
     }
 
     /// A leaf becomes the table that was built of it, which holds the same; `edit` is yet to be made.

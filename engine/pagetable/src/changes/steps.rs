@@ -17,7 +17,7 @@ use crate::invalidation::{Depth, Invalidation};
 use crate::pieces::Pieces;
 use crate::platform::{Platform, Slot};
 use crate::regime::{Fields, HardwareUpdates, Regime, marks};
-use crate::walk::{Visit, table_below};
+use crate::walk::Visit;
 
 /// A table that is to take the place of a leaf, and the leaf that it was built of.
 #[derive(Clone, Copy)]
@@ -50,7 +50,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     pub(super) fn exchange_broken(&mut self, visit: &Visit, depth: Depth, make: impl FnOnce(&mut Self, Descriptor)) {
         if self.is_live {
             self.break_leaf(visit.slot);
-            self.forget_now(visit.level, visit.start, visit.end, depth);
+            self.forget_now(visit, depth);
         }
         make(self, self.platform.load(visit.slot));
         if self.is_live {
@@ -66,13 +66,13 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     }
 
     /// Makes every TLB forget what was broken or made uncacheable, before anything is made in its place.
-    pub(super) fn forget_now(&mut self, level: Level, start: u64, end: u64, depth: Depth) {
+    pub(super) fn forget_now(&mut self, visit: &Visit, depth: Depth) {
         // Walkers must see the break before TLBs forget, or a walk in between caches the old leaf again.
         self.platform.maintain(Maintenance::DSB_ISHST);
         let is_leaf = depth == Depth::LastLevel;
-        let stride = if is_leaf { level } else { Level::L3 };
-        let is_uniform = is_leaf && self.gather.is_uniform(start, end);
-        let (start, bytes) = (self.geometry.input(start), end - start);
+        let stride = if is_leaf { visit.level } else { Level::L3 };
+        let is_uniform = is_leaf && self.gather.is_uniform(visit.start, visit.end);
+        let (start, bytes) = (self.geometry.input(visit.start), visit.end - visit.start);
         let broken = Invalidation { start, bytes, stride, is_uniform, depth };
         self.gather.count(forget(self.platform, self.geometry, self.regime, core::iter::once(broken)));
         // This PE has not forgotten until a context synchronization event (RBLDZX).
@@ -87,16 +87,14 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         R::synchronize(self.platform);
     }
 
-    /// The descriptor of a new table that holds `pieces`, in the slot of level `above` that begins at `start`. Without as many
+    /// The descriptor of a new table that holds `pieces`, in the slot of `visit`. Without as many
     /// tables in the reserve there is none, and nobody may store anything in its stead: the plan counted, so that only what
     /// others wrote into the tables since can bring this about.
-    pub(super) fn build(&mut self, above: Level, start: u64, pieces: &Pieces) -> Option<Descriptor> {
-        let layout = self.geometry.layout();
-        let needed = above.next().map_or(0, |level| pieces.tables::<G>(layout, level, start));
-        if self.reserve.count() < needed {
+    pub(super) fn build(&mut self, visit: &Visit, pieces: &Pieces) -> Option<Descriptor> {
+        if self.reserve.count() < self.terms.tables_below(visit, pieces) {
             return None;
         }
-        let table = build::<G, P>(self.platform, layout, self.reserve, above, start, pieces)?;
+        let table = build(self.platform, self.geometry, self.reserve, visit.level, visit.start, pieces)?;
         if self.is_live {
             // A walker that saw the table's descriptor before its content would walk what was in the memory before.
             self.platform.maintain(Maintenance::DSB_ISHST);
@@ -104,21 +102,21 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         Some(table)
     }
 
-    /// The table that was built of a leaf at `start`, built anew if hardware has marked the leaf since, which is `now`. It is
+    /// The table that was built of the leaf at `visit`, built anew if hardware has marked the leaf since, which is `now`. It is
     /// not patched: what is yet to land in it would land on what walkers mark in it from then on.
     pub(super) fn build_again(
         &mut self,
-        (above, start): (Level, u64),
+        visit: &Visit,
         built: Built,
         now: Descriptor,
-        pieces: impl FnOnce(Descriptor) -> Pieces,
+        pieces: impl FnOnce(&Visit) -> Pieces,
     ) -> Descriptor {
         let leaf = self.marked_as(built.leaf, now);
-        match table_below(self.geometry, above, start, built.table) {
+        match visit.with(built.table).table(self.geometry) {
             Some(table) if leaf != built.leaf => {
                 collect(self.platform, self.geometry, table, &mut self.reserve.0);
                 // As many tables as have just been given back. Were there fewer, the leaf would stay.
-                self.build(above, start, &pieces(leaf)).unwrap_or(leaf)
+                self.build(visit, &pieces(&visit.with(leaf))).unwrap_or(leaf)
             }
             _ => built.table,
         }

@@ -6,7 +6,8 @@ use core::ops::ControlFlow;
 use vmsa::{Descriptor, Granule};
 
 use super::group::Regroup;
-use super::{Decision, Edit, Goal, goal};
+use super::split::part;
+use super::{Decision, Edit, Goal};
 use crate::change::{Change, Refusal};
 use crate::licence::{Licence, Method};
 use crate::pieces::Pieces;
@@ -14,20 +15,20 @@ use crate::plan::Start;
 use crate::platform::Platform;
 use crate::regime::{HardwareUpdates, Regime, marks};
 use crate::table::PageTable;
-use crate::walk::{Next, Visit, walk};
+use crate::walk::{Next, Visit};
 
 /// What changes are planned on.
-pub(crate) struct Terms<'t, 'p, G: Granule, R: Regime, P: Platform> {
-    pub(crate) table: &'t PageTable<'p, G, R, P>,
+pub(crate) struct Terms<'t, G: Granule, R: Regime, P: Platform> {
+    pub(crate) table: &'t PageTable<'t, G, R, P>,
     pub(crate) licence: Option<&'t Licence<'t>>,
 }
 
-impl<G: Granule, R: Regime, P: Platform> Terms<'_, '_, G, R, P> {
+impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
     /// Where applying `changes` begins and how many tables they take, or why they are refused.
     #[inline(always)]
     pub(crate) fn check_all(&self, changes: &[Change<R>]) -> Result<(Start, usize), Refusal> {
         match changes {
-            [change] => self.check_one(goal(self.table.geometry, change)?),
+            [change] => self.check_one(self.table.goal(change)?),
             _ => self.check_list(changes),
         }
     }
@@ -38,7 +39,7 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, '_, G, R, P> {
         // What the changes so far lie between.
         let (mut lowest, mut highest) = (u64::MAX, 0);
         for (number, change) in changes.iter().enumerate() {
-            let goal = goal(self.table.geometry, change)?;
+            let goal = self.table.goal(change)?;
             if goal.from < goal.to && goal.from < highest && lowest < goal.to {
                 self.check_overlap(&changes[..number], &goal)?;
             }
@@ -50,7 +51,7 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, '_, G, R, P> {
 
     /// The same for one change alone.
     fn check_one(&self, goal: Goal) -> Result<(Start, usize), Refusal> {
-        let PageTable { platform, geometry, regime, top, .. } = *self.table;
+        let PageTable { geometry, top, .. } = *self.table;
         let end = top.end(geometry);
         if goal.from < top.start || goal.to > end {
             return Err(Refusal::OutsidePart(geometry.input(if goal.from < top.start { goal.from } else { end })));
@@ -65,9 +66,9 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, '_, G, R, P> {
         }
         // Mostly a change is about one descriptor, or a part of it: that where the way for its first byte ends.
         let end = self.table.find_end(goal.from, goal.to);
-        let visit = goal.meet(geometry, &end);
+        let visit = self.table.meet(&goal, &end);
         if (goal.from + 1..=visit.end).contains(&goal.to) {
-            let decision = goal.decide::<G, R, P>(platform, geometry, regime, &visit);
+            let decision = self.table.decide(&goal, &visit);
             let tables = self.cost(&goal, &visit, &decision)?;
             if !matches!(decision, Decision::Enter | Decision::Regroup(Regroup::Dissolve)) {
                 return Ok((Start::Visit(goal.checked(), end), tables));
@@ -89,22 +90,22 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, '_, G, R, P> {
     /// Counts the tables that a goal takes, or says why it is refused.
     #[inline(never)]
     fn check(&self, goal: &Goal) -> Result<usize, Refusal> {
-        let PageTable { platform, geometry, regime, .. } = *self.table;
+        let table = self.table;
         // Members of a group that dissolves are met again as leaves of their own, up to here: nothing tells yet that they are.
         let (mut tables, mut single_to) = (0, 0);
-        let end = walk(platform, geometry, self.table.top, goal.from, goal.to, &mut |visit| {
-            if let Some(end) = goal.certain_to(geometry, visit) {
+        let end = table.walk(table.top, goal.from, goal.to, &mut |visit| {
+            if let Some(end) = table.certain_to(goal, visit) {
                 return ControlFlow::Continue(Next::Past(end));
             }
-            let met = if visit.start < single_to { visit.ungrouped() } else { goal.meet(geometry, visit) };
-            let decision = goal.decide::<G, R, P>(platform, geometry, regime, &met);
+            let met = if visit.start < single_to { visit.ungrouped() } else { table.meet(goal, visit) };
+            let decision = table.decide(goal, &met);
             match self.cost(goal, &met, &decision) {
                 Ok(cost) => tables += cost,
                 Err(refusal) => return ControlFlow::Break(refusal),
             }
             ControlFlow::Continue(match decision {
                 Decision::Enter => Next::Enter,
-                Decision::Set(edit, end) => Next::Past(self.end_of_run(visit, edit, end)),
+                Decision::Set(edit, end) => Next::Past(table.end_of_run(visit, edit, end)),
                 Decision::Fill(_, end) => Next::Past(end),
                 Decision::Regroup(Regroup::Dissolve) => {
                     single_to = met.end;
@@ -122,50 +123,50 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, '_, G, R, P> {
     /// The tables that carrying out a decision takes, or why it may not be.
     #[inline]
     fn cost(&self, goal: &Goal, visit: &Visit, decision: &Decision) -> Result<usize, Refusal> {
+        self.permit(decision, visit)?;
+        Ok(match decision {
+            Decision::Link(pieces) => self.tables_below(visit, pieces),
+            Decision::Rebuild(pieces) => self.tables_to_rebuild(visit, pieces),
+            Decision::Resize(part) => self.tables_of(visit, part),
+            Decision::Regroup(regroup) => self.tables_of_group(visit, *regroup)?,
+            Decision::Pass => self.tables_if_marked(goal, visit),
+            _ => 0,
+        })
+    }
+
+    /// Whether the licence is for this; if not, why it may not be.
+    #[inline]
+    pub(super) fn permit(&self, decision: &Decision, visit: &Visit) -> Result<(), Refusal> {
         match decision {
-            Decision::Refuse(refusal) => return Err(*refusal),
-            Decision::Link(pieces) => return Ok(self.tables_below(visit, pieces)),
-            Decision::Remake(_) => self.needs_break(visit)?,
-            Decision::Rebuild(pieces) => {
-                self.needs_break(visit)?;
-                return Ok(self.tables_to_rebuild(visit, pieces));
-            }
-            Decision::Fold(_) => self.needs_licence(visit)?,
-            Decision::Resize(part) => return self.cost_of_resize(visit, part),
-            Decision::Regroup(regroup) => return self.cost_of_group(visit, *regroup),
-            Decision::Pass => return Ok(self.tables_if_marked(goal, visit)),
-            _ => {}
+            Decision::Refuse(refusal) => Err(*refusal),
+            Decision::Remake(_) | Decision::Rebuild(_) => self.needs_break(visit),
+            Decision::Fold(_) => self.needs_licence(visit),
+            Decision::Resize(part) => self.needs_licence_for(visit, part.edit),
+            Decision::Regroup(regroup) if visit.descriptor.is_valid() => self.needs_licence_for(visit, regroup.edit()),
+            _ => Ok(()),
         }
-        Ok(0)
     }
 
     /// The tables that it takes to hold `pieces` below a slot.
     pub(super) fn tables_below(&self, visit: &Visit, pieces: &Pieces) -> usize {
-        match visit.level.next() {
-            Some(level) => pieces.tables::<G>(self.table.geometry.layout(), level, visit.start),
-            None => 0,
-        }
+        visit.level.next().map_or(0, |level| pieces.tables(self.table.geometry, level, visit.start))
     }
 
-    /// The tables that a leaf takes if hardware marks it before the change is made, so that there is something to change.
+    /// The tables that a leaf takes of which a part is as asked already, if hardware marks the leaf before the change is made:
+    /// the mark is then what the change has to undo.
     #[inline(never)]
     fn tables_if_marked(&self, goal: &Goal, visit: &Visit) -> usize {
-        let PageTable { platform, geometry, regime, .. } = *self.table;
-        let held = visit.descriptor;
+        let (regime, held) = (self.table.regime, visit.descriptor);
         let is_leaf = held != Descriptor::INVALID && !held.is_table(visit.level);
-        if !is_leaf || visit.is_whole() || regime.hardware_updates() == HardwareUpdates::None {
+        let Some(edit) = goal.edit().filter(|_| is_leaf && !visit.is_whole()) else { return 0 };
+        if regime.hardware_updates() == HardwareUpdates::None || held.is_valid() && self.is_unlicensed() {
             return 0;
         }
         if visit.is_group() {
-            let is_refused = held.is_valid() && self.is_unlicensed();
-            return if is_refused { 0 } else { self.tables_of_cut_members(visit, Edit::KEEP) };
+            return self.tables_of_cut_members(visit, Edit::KEEP);
         }
-        let marked = marks::with(regime, held.bits(), marks::all::<R::Attributes>());
-        let visit = Visit { descriptor: Descriptor::new(marked), ..*visit };
-        match goal.decide::<G, R, P>(platform, geometry, regime, &visit) {
-            Decision::Pass => 0,
-            decision => self.cost(goal, &visit, &decision).unwrap_or(0),
-        }
+        let marked = Descriptor::new(marks::with(regime, held.bits(), marks::all::<R::Attributes>()));
+        if edit.apply(marked) == marked { 0 } else { self.tables_of(&visit.with(marked), &part(visit, edit)) }
     }
 
     pub(super) fn needs_licence(&self, visit: &Visit) -> Result<(), Refusal> {
