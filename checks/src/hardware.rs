@@ -69,11 +69,9 @@ fn is_resized_only(scenario: &Scenario, address: u64) -> bool {
         first <= address && address <= last
     };
     let steps = scenario.programs.iter().flatten();
-    let changes = steps.flat_map(|step| match step {
-        Step::Change { changes, .. } => changes.as_slice(),
-        _ => &[],
-    });
+    let changes: Vec<_> = steps.filter_map(Step::changes).flat_map(|(_, changes)| changes).collect();
     changes
+        .iter()
         .filter(is_its)
         .all(|it| matches!(it, Change::Split { .. } | Change::SplitToPages { .. } | Change::Collapse { .. }))
 }

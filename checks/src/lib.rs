@@ -5,7 +5,7 @@
 //!               (data)                  │
 //!                       engine on cpu.rs (Platform) ─▶ machine
 //! ```
-//! `cpu.rs` is the only place here where the engine and the machine meet.
+//! `cpu.rs` is the only place here where the engine and the machine meet; `linear.rs` is a kernel that has a linear map there.
 #![forbid(unsafe_code)]
 
 pub mod check;
@@ -18,6 +18,7 @@ mod hardware;
 pub mod host;
 pub mod ledger;
 pub mod levels;
+mod linear;
 pub mod mutants;
 pub mod mutation;
 pub mod parallel;

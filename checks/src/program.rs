@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use linearmap::LinearMap;
 use machine::attributes::Permissions;
 use machine::barrier::Barrier;
 use machine::event::{Event, Level, Owned};
@@ -12,6 +13,7 @@ use vmsa::{Geometry, Granule, Granule4K, Granule16K, Granule64K, PageSize, PhysA
 use crate::content::{Content, Stretch, ends};
 use crate::cpu::Cpu;
 use crate::edited::{Edited, as_regime, granted, translate};
+use crate::linear::{self, Asked, Kernel};
 use crate::parameters::ASID;
 use crate::request::{Reply, Request, Software};
 use crate::scenario::{FRAMES, Permit, Scenario, Step, window};
@@ -47,7 +49,8 @@ fn run_as<G: Granule, R: Edited>(cpu: &Cpu<'_>, scenario: &Scenario, part: Part)
         Part::Steps(number, root) => PageTable::live(cpu, geometry, R::of(&scenario.parameters), PhysAddr::new(root))
             .and_then(|table| {
                 let (reserve, open, parts) = (Reserve::new(), Vec::new(), BTreeMap::new());
-                let mut editor = Editor { cpu, number, scenario, table, gather: None, reserve, open, parts };
+                let mut editor =
+                    Editor { cpu, number, scenario, table, gather: None, reserve, open, parts, linear: None };
                 let done = scenario.programs[number].iter().try_for_each(|step| editor.step(step));
                 editor.end();
                 done
@@ -112,13 +115,17 @@ fn give_back(cpu: &Cpu<'_>, reserve: &mut Reserve) {
 /// Retired tables get new owners, who write what they like: here, what reads as a valid descriptor.
 fn free(cpu: &Cpu<'_>, mut retired: Retired, page_bytes: u64) {
     while let Some(page) = retired.take(cpu) {
-        let address = page.bits();
-        event(cpu, Event::Release { address, size_bytes: page_bytes, owned: Owned::Table });
-        for slot in [0, 1, 7] {
-            event(cpu, Event::Store { address: address + 8 * slot, value: poison(slot), is_release: false });
-        }
-        cpu.software(Software::Give(address));
+        free_table(cpu, page, page_bytes);
     }
+}
+
+fn free_table(cpu: &Cpu<'_>, page: PhysAddr, page_bytes: u64) {
+    let address = page.bits();
+    event(cpu, Event::Release { address, size_bytes: page_bytes, owned: Owned::Table });
+    for slot in [0, 1, 7] {
+        event(cpu, Event::Store { address: address + 8 * slot, value: poison(slot), is_release: false });
+    }
+    cpu.software(Software::Give(address));
 }
 
 /// What free memory is full of: a descriptor that leads where nothing is.
@@ -148,7 +155,9 @@ struct Editor<'s, 'y, G: Granule, R: Edited> {
     gather: Option<Gather<G, R>>,
     reserve: Reserve,
     /// Changes that are not complete: region, content before, change.
-    open: Vec<(usize, usize, &'s [Change<El1>])>,
+    open: Vec<(usize, usize, Vec<Change<El1>>)>,
+    /// The page table as a linear map.
+    linear: Option<LinearMap<Kernel<'s, 'y, G>>>,
     /// Regions that are claimed as parts.
     parts: BTreeMap<usize, pagetable::Part<'s, G, R, Cpu<'y>>>,
 }
@@ -157,6 +166,7 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
     fn step(&mut self, step: &'s Step) -> Result<(), Refusal> {
         match step {
             Step::Change { region, changes, permit } => return self.change(*region, changes, *permit),
+            Step::Linear { region, ranges, wanted, context } => self.linear(*region, step, (ranges, *wanted, *context)),
             Step::Finish => self.finish(),
             Step::Access { region, address, kind } => {
                 let request = Request::Access { region: *region, address: *address, kind: *kind };
@@ -223,8 +233,45 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
         let gather = self.gather.get_or_insert_with(|| plan.gather());
         plan.apply(&mut self.reserve, gather)?;
         changes.iter().for_each(|change| tag_frames(cpu, change));
-        self.open.push((region, before, changes));
+        self.open.push((region, before, changes.to_vec()));
         Ok(())
+    }
+
+    /// The linear map makes its changes, complete when it returns.
+    fn linear(&mut self, region: usize, step: &Step, (ranges, wanted, context): Asked<'_>) {
+        let (cpu, parameters) = (self.cpu, &self.scenario.parameters);
+        if self.linear.is_none() {
+            let Ok(geometry) = Geometry::new(parameters.input_bits, parameters.layout, parameters.half) else { return };
+            let free = |cpu: &Cpu<'_>, table| free_table(cpu, table, G::SIZE_BYTES);
+            match linear::map(cpu, parameters, (geometry, self.table.root()), free) {
+                Ok(map) => self.linear = Some(map),
+                Err(refused) => return complain(cpu, format!("no linear map: {refused}")),
+            }
+        }
+        let (Some(map), Some((_, changes))) = (&self.linear, step.changes()) else { return };
+        let before = self.settled(region);
+        let windows = changes.iter().map(|it| window(&self.scenario.regions[region], it, parameters.page_size));
+        let around = windows.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+        let bbm = parameters.bbm.weakest(parameters.cpus);
+        let permit = Permit::Tolerated.at(bbm);
+        cpu.software(Software::Begin {
+            region,
+            window: around.filter(|_| permit.has_window(bbm)),
+            conflict: around.filter(|_| permit.is_abrupt(bbm)),
+        });
+        let done = match wanted {
+            Some(wanted) => map.change(ranges, wanted, context),
+            None => {
+                map.heal_all();
+                Ok(())
+            }
+        };
+        if let Err(refused) = done {
+            complain(cpu, format!("the linear map refuses what it has to do: {refused}"));
+        }
+        cpu.software(Software::Settle(region));
+        self.open.push((region, before, changes));
+        self.reuse_all();
     }
 
     /// The pages around an address, as far as one table of them reaches, become a part.
@@ -266,6 +313,9 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
             self.table.release(part, gather);
         }
         self.finish();
+        if let Some(map) = &self.linear {
+            map.set_reserve(0);
+        }
         give_back(self.cpu, &mut self.reserve);
     }
 
@@ -276,10 +326,14 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
             self.cpu.software(Software::Settle(*region));
         }
         free(self.cpu, retired, G::SIZE_BYTES);
+        self.reuse_all();
+    }
+
+    fn reuse_all(&mut self) {
         for (region, before, changes) in std::mem::take(&mut self.open) {
             let contents = &self.scenario.regions[region].contents;
             let newest = self.settled(region);
-            for change in changes {
+            for change in &changes {
                 self.reuse(change, &contents[before], &contents[newest]);
             }
         }

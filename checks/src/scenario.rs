@@ -1,9 +1,12 @@
 //! What happens in a run: the parameters, the regions with what they hold from change to change, and one program per CPU.
 //! All of it is data, so a run can be printed, shrunk and repeated.
 
+use std::ops::Range;
+
+use linearmap::{Context, Wanted};
 use machine::syndrome::AccessKind;
 use pagetable::{Change, El1};
-use vmsa::{LeafSize, Level, PageSize};
+use vmsa::{LeafSize, Level, PageSize, Stage1Attributes, VirtAddr};
 
 use crate::content::{Content, ends};
 use crate::parameters::Parameters;
@@ -70,6 +73,18 @@ pub enum Step {
         /// The licence.
         permit: Permit,
     },
+    /// Pages of a region become what is wanted of them by the linear map, or it heals what it has changed there. All is complete
+    /// then.
+    Linear {
+        /// Region.
+        region: usize,
+        /// Where.
+        ranges: Vec<Range<VirtAddr>>,
+        /// What; nothing is to heal.
+        wanted: Option<Wanted>,
+        /// From where.
+        context: Context,
+    },
     /// Finishes the gather: tables and frames that came free are reused from here on.
     Finish,
     /// An access by virtual address.
@@ -87,6 +102,38 @@ pub enum Step {
     Join(usize),
     /// Hardware sets the access flag or the dirty state for an access to this address.
     Update(u64, AccessKind),
+}
+
+impl Step {
+    /// The changes of a region that it makes.
+    pub fn changes(&self) -> Option<(usize, Vec<Change<El1>>)> {
+        match self {
+            Self::Change { region, changes, .. } => Some((*region, changes.clone())),
+            Self::Linear { region, ranges, wanted, .. } => {
+                Some((*region, ranges.iter().flat_map(|range| linear(range.clone(), *wanted)).collect()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What the linear map is to make of a range.
+fn linear(from: Range<VirtAddr>, wanted: Option<Wanted>) -> Vec<Change<El1>> {
+    const NONE: Stage1Attributes = Stage1Attributes::empty();
+    let protect = |set, clear| Change::Protect { from: from.clone(), set, clear };
+    let (read_only, never) = (Stage1Attributes::READ_ONLY, Stage1Attributes::PXN);
+    let change = match wanted {
+        None => Change::Collapse { from },
+        Some(Wanted::ReadOnly) => protect(read_only, NONE),
+        Some(Wanted::Writable) => protect(NONE, read_only),
+        Some(Wanted::Executable) => protect(NONE, never),
+        Some(Wanted::NotExecutable) => protect(never, NONE),
+        Some(Wanted::ReadOnlyExecutable) => protect(read_only, never),
+        Some(Wanted::Hidden) => Change::MakeInvalid { from },
+        Some(Wanted::Shown) => Change::MakeValid { from },
+        Some(Wanted::Default) => return vec![protect(NONE, read_only), Change::MakeValid { from }],
+    };
+    vec![change]
 }
 
 /// A part of the input space that one program edits.
@@ -146,7 +193,7 @@ impl Scenario {
 
     /// Whether a CPU edits page tables, as the first always does.
     pub fn edits(&self, cpu: usize) -> bool {
-        cpu == 0 || self.programs[cpu].iter().any(|step| matches!(step, Step::Change { .. } | Step::Finish))
+        cpu == 0 || self.programs[cpu].iter().any(|step| *step == Step::Finish || step.changes().is_some())
     }
 
     /// Where the first page of the first region leads, which no step touches.
@@ -178,11 +225,11 @@ impl Scenario {
 
     /// Whether a step makes sense after those before it.
     fn advance(&mut self, step: &Step) -> bool {
-        let Step::Change { region, changes, .. } = step else { return true };
+        let Some((region, changes)) = step.changes() else { return true };
         let largest = changes.iter().map(|it| largest_shift(it, self.parameters.page_size)).max().unwrap_or_default();
-        let Region { contents, largest_shift, .. } = &mut self.regions[*region];
+        let Region { contents, largest_shift, .. } = &mut self.regions[region];
         let Some(mut content) = contents.last().cloned() else { return false };
-        for change in changes {
+        for change in &changes {
             if !is_possible(&content, change) {
                 return false;
             }

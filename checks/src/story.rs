@@ -58,6 +58,10 @@ fn describe_step(step: &Step) -> String {
         Step::Change { region, changes, permit } => {
             format!("change region {region} by licence {permit:?}: {changes:x?}")
         }
+        Step::Linear { region, ranges, wanted: Some(wanted), context } => {
+            format!("make {ranges:x?} of region {region} {wanted:?}, by the linear map ({context:?})")
+        }
+        Step::Linear { region, wanted: None, .. } => format!("heal region {region}, by the linear map"),
         Step::Finish => "finish its gather".to_string(),
         Step::Access { address, kind, .. } => format!("{kind:?} at {address:#x}"),
         Step::Synchronize => "synchronize".to_string(),

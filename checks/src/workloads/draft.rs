@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use linearmap::{Context, Wanted};
 use machine::seed::Seed;
 use machine::syndrome::AccessKind;
 use pagetable::{Change, El1};
@@ -44,6 +45,12 @@ impl Draft {
     /// The parameters, to be bent before the first region.
     pub fn parameters_mut(&mut self) -> &mut Parameters {
         &mut self.scenario.parameters
+    }
+
+    /// The first CPU is the only one.
+    pub fn one_cpu(&mut self) {
+        self.scenario.parameters.cpus = 1;
+        self.scenario.programs.truncate(1);
     }
 
     /// Each region is edited as a part of its own.
@@ -208,6 +215,23 @@ impl Draft {
     pub fn update(&mut self, cpu: usize, region: usize, page: u64, kind: AccessKind) {
         let address = self.address(region, page);
         self.scenario.programs[cpu].push(Step::Update(address, kind));
+    }
+
+    /// `cpu` asks the linear map for something.
+    pub fn want(&mut self, cpu: usize, region: usize, pages: &[Range<u64>], wanted: Wanted) {
+        self.want_from(Context::MayWait, cpu, region, pages, wanted);
+    }
+
+    /// The same from a context of its own.
+    pub fn want_from(&mut self, context: Context, cpu: usize, region: usize, pages: &[Range<u64>], wanted: Wanted) {
+        let ranges = pages.iter().map(|pages| self.range(region, pages.clone())).collect();
+        self.scenario.programs[cpu].push(Step::Linear { region, ranges, wanted: Some(wanted), context });
+    }
+
+    /// `cpu` has the linear map heal these pages, and whatever else it has changed.
+    pub fn heal(&mut self, cpu: usize, region: usize, pages: Range<u64>) {
+        let ranges = vec![self.range(region, pages)];
+        self.scenario.programs[cpu].push(Step::Linear { region, ranges, wanted: None, context: Context::MayWait });
     }
 
     /// Changes, finished; then the editor looks at what it did, and every other CPU looks too, before and after an ISB.

@@ -4,6 +4,7 @@
 
 mod basic;
 mod draft;
+mod linear;
 mod mixed;
 mod neighbours;
 mod resize;
@@ -166,6 +167,22 @@ pub const ALL: &[Workload] = &[
     long("tables-side-by-side", "more tables go than a gather keeps, as one range", neighbours::tables_side_by_side),
     long("parked", "a block is split and a table folds while every other CPU is off the tables", resize::parked),
     long("parked-on-mixed", "the same by the one CPU that tolerates every size", resize::parked_on_mixed),
+    small("linear-read-only", "a page of a block becomes read-only, by the linear map", linear::read_only),
+    small("linear-executable", "a page of a group becomes executable and read-only", linear::executable),
+    small("linear-hide", "a page of a block is hidden", linear::hide),
+    small("linear-show", "a page of a group is hidden, and shown", linear::show),
+    small("linear-default", "a page of a group is protected and hidden, and as before", linear::default),
+    small("linear-list", "pages of two blocks of a group are hidden by one list", linear::list),
+    small("linear-show-part", "a block is hidden, and a page of it shown", linear::show_part),
+    small("linear-atomic", "a page is hidden and shown in atomic context", linear::atomic),
+    long("linear-heal", "a page of a block is protected and released, and the block heals", linear::heal),
+    long("linear-heal-alone", "the same by one CPU that breaks before it makes", linear::heal_alone),
+    Workload {
+        name: "linear-mixed",
+        about: "random wishes on every CPU, and healing",
+        draw: linear::mixed,
+        size: Size::Random,
+    },
     Workload { name: "mixed", about: "random changes on every CPU", draw: mixed::draw, size: Size::Random },
 ];
 

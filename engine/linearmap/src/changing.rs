@@ -98,7 +98,7 @@ impl<G: Granule> State<G> {
         asked: &Asked<'_>,
         supply: &mut Reserve,
     ) -> Result<usize, Refused> {
-        let mut table = PageTable::live(counted, self.map.geometry, self.regime(), self.map.root)?;
+        let mut table = self.table(counted)?;
         if let ([range], Some((set, clear))) = (asked.ranges, asked.wanted.attributes())
             && asked.wanted != Wanted::Default
             && range.end.bits().wrapping_sub(range.start.bits()) == G::SIZE_BYTES

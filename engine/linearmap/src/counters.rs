@@ -108,21 +108,26 @@ impl<'p, P: Platform> Counted<'p, P> {
 }
 
 impl<P: Platform> Platform for Counted<'_, P> {
+    // Whoever hears of each operation, hears who asked for it.
+    #[track_caller]
     #[inline(always)]
     fn load(&self, slot: Slot) -> Descriptor {
         self.platform.load(slot)
     }
 
+    #[track_caller]
     #[inline(always)]
     fn store(&self, slot: Slot, descriptor: Descriptor) {
         self.platform.store(slot, descriptor);
     }
 
+    #[track_caller]
     #[inline(always)]
     fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
         self.platform.exchange(slot, old, new)
     }
 
+    #[track_caller]
     fn maintain(&self, operation: Maintenance) {
         let mut operations = self.operations.get();
         operations.count(operation);

@@ -158,6 +158,18 @@ impl<E: Embedder> LinearMap<E> {
         is_full
     }
 
+    /// The reserve holds so many tables from now on: what it has too many goes back, what it lacks is fetched. Says whether it
+    /// is full.
+    pub fn set_reserve(&self, tables: usize) -> bool {
+        let mut excess = Reserve::new();
+        self.lock.with(|state| {
+            state.reserve_target = tables;
+            state.spill(self.embedder.platform(), &mut excess);
+        });
+        self.give_back(excess);
+        self.refill()
+    }
+
     /// Other CPUs are about to be started.
     pub fn start_others(&self) {
         self.lock.with(|state| state.standing.reach(Stage::Starting));

@@ -31,9 +31,7 @@ impl<G: Granule> State<G> {
             return false;
         }
         let counted = Counted::new(embedder.platform());
-        let Ok(mut table) = PageTable::live(&counted, self.map.geometry, self.regime(), self.map.root) else {
-            return false;
-        };
+        let Ok(mut table) = self.table(&counted) else { return false };
         let mut gather = table.gather();
         let healing = &mut self.healing;
         let mut mend = |licence: &Licence<'_>| {

@@ -4,7 +4,7 @@ use core::ops::Range;
 use core::slice;
 
 use pagetable::{Change, El1, PageTable, Platform, Refusal, Reserve};
-use vmsa::{Granule, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
+use vmsa::{Granule, PhysAddr, Stage1Attributes, VirtAddr};
 
 use crate::embedder::Pages;
 use crate::refused::Refused;
@@ -65,13 +65,9 @@ fn fill<P: Platform>(reserve: &mut Reserve, platform: &P, pages: &impl Pages, ne
 
 fn map(region: &Region, offset: u64, leaves: Leaves) -> Change<El1> {
     let virtual_address = |physical: PhysAddr| VirtAddr::new(physical.bits().wrapping_add(offset));
-    let largest = match leaves {
-        Leaves::Largest => LeafSize::LARGEST,
-        Leaves::Pages => LeafSize::PAGE,
-    };
     let Region { physical, attributes } = region;
     let from = virtual_address(physical.start)..virtual_address(physical.end);
-    Change::Map { from, to: physical.start, attributes: *attributes, largest }
+    Change::Map { from, to: physical.start, attributes: *attributes, largest: leaves.largest() }
 }
 
 /// The regions as they are mapped, neighbours that are alike as one.

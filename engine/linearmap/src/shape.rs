@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use pagetable::El1;
-use vmsa::{Geometry, Granule, PhysAddr, VirtAddr};
+use vmsa::{Geometry, Granule, LeafSize, PhysAddr, VirtAddr};
 
 /// How large leaves may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,6 +12,16 @@ pub enum Leaves {
     Largest,
     /// Pages, for ever: to compare with.
     Pages,
+}
+
+impl Leaves {
+    /// What bounds them.
+    pub(crate) const fn largest(self) -> LeafSize {
+        match self {
+            Self::Largest => LeafSize::LARGEST,
+            Self::Pages => LeafSize::PAGE,
+        }
+    }
 }
 
 /// A page table that holds a linear map.

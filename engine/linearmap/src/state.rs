@@ -1,6 +1,6 @@
 //! What the lock of a map guards.
 
-use pagetable::{El1, Platform, Reserve, Retired};
+use pagetable::{El1, PageTable, Platform, Refusal, Reserve, Retired};
 use vmsa::Granule;
 
 use crate::counters::Counters;
@@ -20,8 +20,11 @@ pub struct State<G: Granule> {
 }
 
 impl<G: Granule> State<G> {
-    pub(crate) fn regime(&self) -> El1 {
-        El1 { tlb: self.standing.tlb(), ..self.map.regime }
+    /// The page table on this platform, as its CPUs are now.
+    pub(crate) fn table<'p, P: Platform>(&self, platform: &'p P) -> Result<PageTable<'p, G, El1, P>, Refusal> {
+        let Map { root, geometry, regime, leaves, .. } = self.map;
+        let regime = El1 { tlb: self.standing.tlb(), ..regime };
+        Ok(PageTable::live(platform, geometry, regime, root)?.with_largest(leaves.largest()))
     }
 
     /// Tables that the reserve lacks.
@@ -34,6 +37,14 @@ impl<G: Granule> State<G> {
         while self.lacking() > 0 {
             let Some(table) = supply.take(platform) else { return };
             self.reserve.add(platform, table);
+        }
+    }
+
+    /// Takes out of the reserve what it has too many.
+    pub(crate) fn spill<P: Platform>(&mut self, platform: &P, excess: &mut Reserve) {
+        while self.reserve.count() > self.reserve_target {
+            let Some(table) = self.reserve.take(platform) else { return };
+            excess.add(platform, table);
         }
     }
 
