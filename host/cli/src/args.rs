@@ -1,5 +1,7 @@
 //! The command line. Its help teaches by example.
 
+use std::path::PathBuf;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use image::{Ram, Source, number};
 use vmsa::{Layout, Level, PageSize};
@@ -30,6 +32,9 @@ pub(crate) enum Command {
     /// Rule on what a kernel logged of its stores, barriers and TLBIs
     #[command(after_help = include_str!("help/judge.txt"))]
     Judge(JudgeArguments),
+    /// Run a guest of QEMU's, and rule on every store, barrier and TLBI
+    #[command(after_help = include_str!("help/audit.txt"))]
+    Audit(AuditArguments),
     /// A register, descriptor or operand in words
     #[command(after_help = include_str!("help/decode.txt"))]
     Decode(DecodeArguments),
@@ -210,6 +215,34 @@ pub(crate) struct JudgeArguments {
     pub(crate) header: bool,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct AuditArguments {
+    /// The kernel's System.map or ELF file, for names of functions
+    #[arg(long, value_name = "FILE")]
+    pub(crate) symbols: Option<PathBuf>,
+    /// Findings that are known: `RULE FUNCTION REASON…`, one a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) excuses: Option<PathBuf>,
+    /// Write what was judged, in the format of `vellum judge`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Take this TLBI, DSB or ISB not to have been executed; may be repeated
+    #[arg(long, value_name = "SYMBOL+OFFSET|0xADDRESS|all")]
+    pub(crate) forget: Vec<String>,
+    /// With --forget all: only in these functions
+    #[arg(long, value_name = "FUNCTION,…", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// One JSON record a line, for each finding
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The plugin; without it, the one beside this program
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plugin: Option<PathBuf>,
+    /// The command line that runs the guest
+    #[arg(last = true, required = true, value_name = "QEMU")]
+    pub(crate) command: Vec<String>,
+}
+
 /// Whose words a trace is written in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum TraceFormat {
@@ -336,6 +369,7 @@ mod tests {
             ("dump", include_str!("help/dump.txt")),
             ("check", include_str!("help/check.txt")),
             ("diff", include_str!("help/diff.txt")),
+            ("audit", include_str!("help/audit.txt")),
             ("decode", include_str!("help/decode.txt")),
             ("encode", include_str!("help/encode.txt")),
         ] {

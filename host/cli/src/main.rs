@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod audit;
 mod check;
 mod decode;
 mod diff;
@@ -63,6 +64,7 @@ fn run(command: &Command) -> Result<Status, Failure> {
         Command::Check(arguments) => check::run(arguments),
         Command::Diff(arguments) => diff::run(arguments),
         Command::Judge(arguments) => judge::run(arguments),
+        Command::Audit(arguments) => audit::run(arguments),
         Command::Decode(arguments) => decode::run(arguments),
         Command::Encode(arguments) => encode::run(arguments),
     }

@@ -53,7 +53,7 @@ impl Machine {
     }
 
     /// Every combination of old and new values that may be in effect on `cpu`.
-    fn possible_registers(&self, cpu: u8) -> Vec<Registers> {
+    pub(super) fn possible_registers(&self, cpu: u8) -> Vec<Registers> {
         let it = &self.cpus[cpu as usize];
         let mut possible = alloc::vec![it.registers];
         for (register, value) in &it.written {

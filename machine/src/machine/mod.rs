@@ -9,12 +9,14 @@ mod maintenance;
 mod ownership;
 mod release;
 mod stores;
+mod unknown;
 
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
 pub use access::{Answer, Outcome, Update, Way};
 pub(crate) use maintenance::Effect;
+pub use unknown::{Link, Piece};
 
 use crate::context::Regime;
 use crate::event::{Event, Level};

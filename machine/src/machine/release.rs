@@ -15,10 +15,10 @@ use crate::tlb::question::{Only, Question};
 
 /// Memory that is given away.
 #[derive(Clone, Copy)]
-struct Freed {
-    first: u64,
-    last: u64,
-    owned: Owned,
+pub(super) struct Freed {
+    pub(super) first: u64,
+    pub(super) last: u64,
+    pub(super) owned: Owned,
 }
 
 impl Freed {
@@ -128,7 +128,7 @@ impl Machine {
     }
 
     /// A table entry that walks still find and that leads to the memory.
-    fn link_to(&self, freed: &Freed) -> Option<Held> {
+    pub(super) fn link_to(&self, freed: &Freed) -> Option<Held> {
         let mut found = Vec::new();
         for (space, base, level) in
             (freed.first >> 12..=freed.last >> 12).flat_map(|it| self.may.table_spaces(it << 12))

@@ -2,6 +2,7 @@
 //! but what the entries say for an address that both translate: so a block that becomes a table of equal leaves changes
 //! only its size. (DDI 0487, D8.17.1: RWHZWS, RPVTFW, RKFLJB)
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::attributes::{Attributes, Cacheability, MemoryType};
@@ -10,7 +11,7 @@ use crate::descriptor::VALID;
 use crate::finding::{Finding, Missing, Reason, Rule};
 use crate::machine::Machine;
 use crate::memory::Memory;
-use crate::tlb::entry::{Entry, SpaceId};
+use crate::tlb::entry::{Entry, SpaceId, bytes};
 use crate::tlb::found::Found;
 use crate::tlb::holders::{Cpus, Holders};
 use crate::tlb::question::{Question, Through};
@@ -25,6 +26,8 @@ pub(super) struct Side {
 
 /// Room for what most questions find.
 const SIDES: usize = 12;
+/// Pairs that are compared one by one.
+const FEW: usize = 4096;
 
 /// Why `kept`, which may be cached, and `new`, which a walk may find, must not meet where the lowest BBM level is `bbm`;
 /// or `None` if they may.
@@ -135,14 +138,25 @@ impl Machine {
                 && overlap(it.space.bounds(), (first, last))
         };
         if (0..self.may().space_count()).any(is_risky) {
-            let question = Question { near: Some(space), ..Question::about(first, last) };
-            let (mut new, mut all) = self.sides(tag, &question);
-            new.append(&mut all);
-            let (new, others): (Vec<Side>, Vec<Side>) = new.into_iter().partition(|it| it.entry.space == space);
-            if let Some(finding) = self.first_conflict(cpu, &new, &others, None) {
+            // Often the others are empty: then this page table, which may be large, need not be walked.
+            let elsewhere = self.entries_of(space, first, last, false);
+            let Some(first) = elsewhere.iter().map(|it| it.entry.start).min() else { return };
+            let last = elsewhere.iter().map(|it| it.entry.last()).max().unwrap_or(first);
+            let new = self.entries_of(space, first, last, true);
+            if let Some(finding) = self.first_conflict(cpu, &new, &elsewhere, None) {
                 self.report(finding);
             }
         }
+    }
+
+    /// What may be found at `first..=last` in `space`; or in those page tables that may answer for it.
+    fn entries_of(&self, space: SpaceId, first: u64, last: u64, is_own: bool) -> Vec<Side> {
+        let besides = (!is_own).then_some(space);
+        let question = Question { near: Some(space), besides, ..Question::about(first, last) };
+        let (mut found, mut others) = self.sides(self.may().space(space).space.tag(), &question);
+        found.append(&mut others);
+        found.retain(|it| (it.entry.space == space) == is_own);
+        found
     }
 
     /// What is found through the question's word, and what is found otherwise.
@@ -171,25 +185,35 @@ impl Machine {
         others: &[Side],
         replaced: Option<u64>,
     ) -> Option<Finding> {
-        for kept in others {
-            for new in new {
-                if !new.entry.overlaps(kept.entry.start, kept.entry.last()) || new.entry == kept.entry {
-                    continue;
-                }
-                if !kept.entry.overlaps(new.entry.start, new.entry.last()) {
-                    continue;
-                }
-                let cpus = new.holders.meets(&kept.holders);
-                if cpus == 0 {
-                    continue;
-                }
-                let bbm = self.bbm(cpus);
-                if let Some(reason) = compatible(&kept.entry, &new.entry, bbm, &self.may().memory) {
-                    return Some(self.conflict(cpu, new, kept, cpus, reason, replaced));
-                }
-            }
+        if new.len().saturating_mul(others.len()) <= FEW {
+            return others.iter().find_map(|kept| new.iter().find_map(|new| self.meeting(cpu, new, kept, replaced)));
         }
-        None
+        // Whole page tables: each side is compared with those alone that lie where it does.
+        let mut sizes: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
+        (0..new.len()).for_each(|at| sizes.entry(new[at].entry.size_log2).or_default().push(at));
+        sizes.values_mut().for_each(|sides| sides.sort_by_key(|at| new[*at].entry.start));
+        others.iter().find_map(|kept| {
+            let mut near: Vec<usize> = Vec::new();
+            for (log2, sides) in &sizes {
+                let before = kept.entry.start.saturating_sub(bytes(*log2) - 1);
+                let first = sides.partition_point(|at| new[*at].entry.start < before);
+                near.extend(sides[first..].iter().take_while(|at| new[**at].entry.start <= kept.entry.last()));
+            }
+            near.sort_unstable();
+            near.into_iter().find_map(|at| self.meeting(cpu, &new[at], kept, replaced))
+        })
+    }
+
+    /// What is wrong if `new` and `kept` meet, if they do.
+    fn meeting(&self, cpu: u8, new: &Side, kept: &Side, replaced: Option<u64>) -> Option<Finding> {
+        let do_overlap = new.entry.overlaps(kept.entry.start, kept.entry.last())
+            && kept.entry.overlaps(new.entry.start, new.entry.last());
+        let cpus = if do_overlap { new.holders.meets(&kept.holders) } else { 0 };
+        if cpus == 0 || new.entry == kept.entry {
+            return None;
+        }
+        let reason = compatible(&kept.entry, &new.entry, self.bbm(cpus), &self.may().memory)?;
+        Some(self.conflict(cpu, new, kept, cpus, reason, replaced))
     }
 
     fn conflict(&self, cpu: u8, new: &Side, kept: &Side, cpus: Cpus, reason: Reason, replaced: Option<u64>) -> Finding {

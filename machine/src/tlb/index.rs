@@ -124,7 +124,7 @@ impl May {
     }
 
     /// Where the table at `address` may be: whoever may, or may later, see the way there.
-    fn physical(&self, space: SpaceId, address: u64) -> Vec<u64> {
+    pub(crate) fn physical(&self, space: SpaceId, address: u64) -> Vec<u64> {
         let Some(beneath) = self.space(space).beneath else { return alloc::vec![address] };
         let question = Question::about(address, address);
         let mut places = Vec::new();

@@ -1,0 +1,77 @@
+//! One event happens to the machine, and what its rules find is told, the same fault once.
+
+use machine::barrier::{Accesses, Barrier};
+use machine::finding::Finding;
+use machine::machine::Update;
+
+use super::{Auditor, Guest};
+use crate::record::{Act, Record};
+use crate::report::{self, Story, Told};
+
+/// How many faults are told with their story.
+const MOST_TOLD: usize = 1000;
+
+impl Auditor<'_> {
+    pub(super) fn apply(&mut self, record: &Record) {
+        let Record { cpu, act, .. } = *record;
+        let it = &mut self.cpus[usize::from(cpu)];
+        match act {
+            Act::Store { address, value, is_release } => {
+                (it.awaits_dsb, it.awaits_sync) = (true, true);
+                if is_release {
+                    self.machine.store_release(cpu, address, value)
+                } else {
+                    self.machine.store(cpu, address, value)
+                }
+            }
+            Act::Exchange { address, value, is_release, .. } => {
+                (it.awaits_dsb, it.awaits_sync) = (true, true);
+                if is_release {
+                    self.machine.make_release(cpu);
+                }
+                self.machine.exchange(cpu, address, value);
+            }
+            Act::Seen { address, value } => {
+                let update = Update { word: address, from: self.machine.word(address), to: value };
+                self.machine.update_by_hardware(&update);
+            }
+            Act::Barrier(barrier) => {
+                match barrier {
+                    Barrier::Isb => it.awaits_sync = false,
+                    Barrier::Dsb { accesses: Accesses::All, is_nxs: false, .. } => it.awaits_dsb = false,
+                    _ => {}
+                }
+                self.machine.barrier(cpu, barrier);
+            }
+            Act::Tlbi { opcode, operand } => {
+                (it.awaits_dsb, it.awaits_sync) = (true, true);
+                self.machine.tlbi(cpu, opcode, operand);
+            }
+            Act::Write { register, value } => {
+                it.awaits_sync = true;
+                self.machine.write_register(cpu, register, value);
+            }
+            Act::Enter(level) => {
+                it.awaits_sync = false;
+                self.machine.enter(cpu, level);
+            }
+        }
+    }
+
+    pub(super) fn find(&mut self, guest: &dyn Guest, finding: &Finding) {
+        let place = |event: u64| self.log.of(event).map_or(0, |record| record.place);
+        let (at, cause) = (place(finding.event), finding.origin.map_or(0, |origin| place(origin.event)));
+        if let Some(known) = self.index.get(&(finding.rule, at, cause)) {
+            self.told[*known].count += 1;
+            return;
+        }
+        if self.told.len() == MOST_TOLD {
+            return;
+        }
+        self.index.insert((finding.rule, at, cause), self.told.len());
+        let told = Told { rule: finding.rule.label(), place: at, cause, count: 1 };
+        let story = Story { log: &self.log, finding }.to_string();
+        guest.tell(&report::finding(&told, finding, &story, guest.instructions(), &guest.chain()));
+        self.told.push(told);
+    }
+}

@@ -1,0 +1,100 @@
+//! Tables of the guest: what is stored there, what they hold when they are linked, and when they are none any more.
+
+use machine::barrier::{Accesses, Barrier, Domain};
+use machine::machine::Link;
+
+use super::{Auditor, Guest};
+use crate::instruction::Store;
+use crate::record::{Act, Record};
+
+impl Auditor<'_> {
+    /// A word of a frame where a table is may have changed.
+    pub(super) fn store_word(&mut self, guest: &dyn Guest, cpu: u8, place: u64, how: Store, word: u64) {
+        let page = word & !0xfff;
+        let mut now = [0];
+        // Words of a page beside its tables are nobody's.
+        let is_beside = !self.machine.is_plain(page) && !self.machine.is_descriptor(word);
+        if is_beside || !guest.read(word, &mut now) {
+            return;
+        }
+        if self.machine.forget_unreached(page) {
+            self.known.remove(&page);
+            self.frames.set_table(page, false);
+            self.frames.store(cpu, word);
+            return;
+        }
+        let [value] = now;
+        let found = self.machine.word(word);
+        if found == value {
+            return;
+        }
+        self.seen.stores += 1;
+        let links = self.machine.links_at(word, value);
+        self.learn(guest, links, false);
+        let Store { is_release, is_exchange, is_compared } = how;
+        let act = match is_exchange || is_compared {
+            true => Act::Exchange { address: word, found, value, is_release },
+            false => Act::Store { address: word, value, is_release },
+        };
+        self.happen(guest, Record { cpu, place, act });
+    }
+
+    /// The word shows what hardware may have made of it.
+    pub(super) fn note_hardware(&mut self, guest: &dyn Guest, cpu: u8, place: u64, word: u64, value: u64) {
+        const MARKS: u64 = 1 << 10 | 1 << 7;
+        let known = self.machine.word(word);
+        let is_marked = known & 1 == 1 && known != value && (known ^ value) & !MARKS == 0;
+        if is_marked && self.machine.is_descriptor(word) {
+            self.happen(guest, Record { cpu, place, act: Act::Seen { address: word, value } });
+        }
+    }
+
+    /// Tells the machine what the tables hold that are about to be linked, and whatever they lead to.
+    pub(super) fn learn(&mut self, guest: &dyn Guest, mut links: Vec<Link>, is_root: bool) {
+        while let Some(link) = links.pop() {
+            for piece in self.machine.pieces_of(&link) {
+                let page = piece.address & !0xfff;
+                let level = 1 << link.depth();
+                let levels = self.known.entry(page).or_default();
+                if *levels & level != 0 {
+                    continue;
+                }
+                *levels |= level;
+                let mut words = vec![0; piece.words];
+                if !guest.read(piece.address, &mut words) {
+                    continue;
+                }
+                self.seen.tables += 1;
+                self.learn_words(guest, piece.address, &words, is_root);
+                self.frames.set_table(page, true);
+                links.extend(self.machine.links_below(&link, &words));
+            }
+        }
+    }
+
+    /// What a page holds that becomes a table. What a CPU stored there and no barrier of its has ordered happens now.
+    fn learn_words(&mut self, guest: &dyn Guest, address: u64, words: &[u64], is_root: bool) {
+        let writer = self.frames.writer(address);
+        let is_loose = writer.is_some_and(|it| it.count == self.frames.now(it.cpu));
+        let is_unseen = writer.is_some_and(|it| it.count > self.cpus[usize::from(it.cpu)].finished);
+        let mut has_stored = false;
+        for (word, value) in (address..).step_by(8).zip(words) {
+            if self.machine.word(word) == *value {
+                continue;
+            }
+            match writer {
+                Some(writer) if is_loose || is_root && is_unseen => {
+                    let act = Act::Store { address: word, value: *value, is_release: false };
+                    self.happen(guest, Record { cpu: writer.cpu, place: 0, act });
+                    has_stored = true;
+                }
+                _ if self.machine.learn(word, *value) => self.trace(format_args!("memory {word:#x} {value:#x}")),
+                _ => {}
+            }
+        }
+        if let (Some(writer), true, false) = (writer, has_stored, is_loose) {
+            let barrier = Barrier::Dmb { domain: Domain::Inner, accesses: Accesses::Stores };
+            self.happen(guest, Record { cpu: writer.cpu, place: 0, act: Act::Barrier(barrier) });
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! A plugin of QEMU's that shows a guest's stores, barriers and TLBIs to the simulated machine, whose rules judge them.
+//!
+//! ```text
+//! QEMU ──interface──▶ plugin ──instruction──▶ Auditor ──▶ Machine ──▶ findings ──report──▶ vellum audit
+//!                        └─ frames: is a table there? (every store)
+//! ```
+
+pub mod auditor;
+pub mod frames;
+pub mod instruction;
+mod interface;
+mod plugin;
+pub mod record;
+pub mod registers;
+pub mod report;

@@ -1,0 +1,395 @@
+//! What QEMU calls: it loads the plugin, translates, executes, stores, and ends. A panic of ours ends the audit, and never the
+//! guest.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::{c_char, c_int, c_uint};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use machine::event::Level;
+use machine::registers::{Features, Register};
+use machine::trace::REGISTERS;
+use serde_json::Value;
+
+use crate::auditor::{Auditor, Guest};
+use crate::frames::Frames;
+use crate::instruction::{self, Store, System};
+use crate::interface::{self, Access, Block, Calls, Data, Handle, Information};
+use crate::registers;
+
+/// The version of the interface that this plugin wants: QEMU looks for it.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals, reason = "the name that QEMU looks for")]
+pub(crate) static qemu_plugin_version: c_int = interface::VERSION;
+
+/// What the plugin is asked for.
+#[derive(Default, Debug)]
+struct Options {
+    report: Option<UnixStream>,
+    trace: Option<File>,
+    forgotten: BTreeSet<u64>,
+}
+
+/// The registers of one CPU, and what its ID registers announced.
+struct Cpu {
+    general: Vec<Option<Handle>>,
+    state: Option<Handle>,
+    system: Vec<(Register, Handle)>,
+    /// SPSR of EL1 and EL2.
+    saved: [Option<Handle>; 2],
+    features: Features,
+    /// It may have been reset since its registers were read.
+    is_doubtful: bool,
+}
+
+/// An instruction that is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Site {
+    place: u64,
+    word: u32,
+}
+
+/// Everything that calls share.
+struct State {
+    options: Options,
+    cpus: Vec<Option<Cpu>>,
+    sites: Vec<Site>,
+    numbers: HashMap<Site, usize>,
+    auditor: Option<Auditor<'static>>,
+}
+
+struct Plugin {
+    frames: Frames,
+    /// Nothing is judged any more.
+    is_over: AtomicBool,
+    report: Mutex<Option<UnixStream>>,
+    state: Mutex<State>,
+}
+
+/// Instructions executed by all CPUs, which take turns in one thread.
+static INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
+static PLUGIN: OnceLock<Plugin> = OnceLock::new();
+
+/// The guest, as QEMU shows it to a callback.
+struct Shown<'p> {
+    plugin: &'p Plugin,
+    /// x29 and x30, where they may be read.
+    frame: Option<(Handle, Handle)>,
+}
+
+impl Guest for Shown<'_> {
+    fn read(&self, address: u64, words: &mut [u64]) -> bool {
+        interface::read_physical(address, words)
+    }
+
+    fn instructions(&self) -> u64 {
+        INSTRUCTIONS.load(Ordering::Relaxed)
+    }
+
+    fn chain(&self) -> Vec<u64> {
+        const DEEPEST: usize = 12;
+        let Some((frame, link)) = self.frame else { return Vec::new() };
+        let (Some(mut frame), Some(link)) = (interface::register_value(frame), interface::register_value(link)) else {
+            return Vec::new();
+        };
+        let mut chain = vec![link];
+        while chain.len() < DEEPEST && frame != 0 && frame % 8 == 0 {
+            let (Some(next), Some(link)) = (interface::read_virtual(frame), interface::read_virtual(frame + 8)) else {
+                break;
+            };
+            chain.push(link);
+            // Frames of one stack are further up each.
+            if next <= frame {
+                break;
+            }
+            frame = next;
+        }
+        chain
+    }
+
+    fn tell(&self, message: &Value) {
+        let mut report = self.plugin.report.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = format!("{message}\n");
+        let told = match report.as_mut() {
+            Some(report) => report.write_all(line.as_bytes()),
+            None => std::io::stderr().write_all(line.as_bytes()),
+        };
+        // Nobody listens any more: the guest goes on all the same.
+        if told.is_err() {
+            *report = None;
+        }
+    }
+}
+
+/// Runs a callback; what panics in it ends the audit.
+fn guarded(call: impl FnOnce(&'static Plugin)) {
+    let Some(plugin) = PLUGIN.get().filter(|it| !it.is_over.load(Ordering::Relaxed)) else { return };
+    if catch_unwind(AssertUnwindSafe(|| call(plugin))).is_err() {
+        plugin.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+fn with_state(call: impl FnOnce(&'static Plugin, &mut State)) {
+    guarded(|plugin| {
+        let mut state = plugin.state.lock().unwrap_or_else(PoisonError::into_inner);
+        call(plugin, &mut state);
+    });
+}
+
+/// QEMU loads the plugin.
+///
+/// # Safety
+/// QEMU calls it, with a block of information and as many arguments as it says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn qemu_plugin_install(
+    id: u64,
+    information: *const std::ffi::c_void,
+    count: c_int,
+    words: *const *const c_char,
+) -> c_int {
+    // SAFETY: QEMU's information is there during this call.
+    let information = unsafe { &*information.cast::<Information>() };
+    // SAFETY: the arguments are QEMU's own.
+    let words = unsafe { interface::arguments(count, words) };
+    match information.machine().and_then(|cpus| Ok((cpus, options(&words)?))) {
+        Ok((cpus, options)) => {
+            install(id, cpus, options);
+            0
+        }
+        Err(line) => {
+            eprintln!("vellum audit: {line}");
+            1
+        }
+    }
+}
+
+fn install(id: u64, cpus: usize, options: Options) {
+    std::panic::set_hook(Box::new(|panic| {
+        let what = panic.payload_as_str().unwrap_or("a panic").replace('\n', " ");
+        let place = panic.location().map(|it| format!("{}:{}", it.file(), it.line())).unwrap_or_default();
+        eprintln!(
+            "vellum audit: an error of its own at {place}: {what}; the guest goes on, and is not judged any more"
+        );
+    }));
+    let mut options = options;
+    let report = Mutex::new(options.report.take());
+    let cpus = (0..cpus).map(|_| None).collect();
+    let state = State { options, cpus, sites: Vec::new(), numbers: HashMap::new(), auditor: None };
+    let plugin =
+        Plugin { frames: Frames::default(), is_over: AtomicBool::new(false), report, state: Mutex::new(state) };
+    if PLUGIN.set(plugin).is_err() {
+        eprintln!("vellum audit: loaded twice; the second one judges nothing");
+        return;
+    }
+    interface::register(id, Calls { made, resumed, translated, diverted, ended });
+}
+
+/// `report=PATH trace=PATH forget=ADDRESS`
+fn options(words: &[String]) -> Result<Options, String> {
+    let mut options = Options::default();
+    for word in words {
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        let failed = |error: &dyn std::fmt::Display| format!("{word}: {error}");
+        match name {
+            "report" => options.report = Some(UnixStream::connect(value).map_err(|error| failed(&error))?),
+            "trace" => options.trace = Some(File::create(value).map_err(|error| failed(&error))?),
+            "forget" => {
+                let address = value.strip_prefix("0x").and_then(|it| u64::from_str_radix(it, 16).ok());
+                options.forgotten.insert(address.ok_or_else(|| failed(&"expected forget=0xADDRESS"))?);
+            }
+            _ => return Err(format!("{word}, expected report=, trace= or forget=")),
+        }
+    }
+    Ok(options)
+}
+
+/// A CPU is there.
+extern "C" fn made(cpu: c_uint, _: Data) {
+    with_state(|_, state| {
+        let registers = interface::registers();
+        let find = |name: &str| registers.iter().find(|(it, _)| it.eq_ignore_ascii_case(name)).map(|it| it.1);
+        let values = registers::NAMES.map(|name| find(name).and_then(interface::register_value).unwrap_or(0));
+        let system: Vec<(Register, Handle)> =
+            REGISTERS.iter().filter_map(|(name, it)| Some((*it, find(name)?))).collect();
+        let has_el2 = find("HCR_EL2").is_some();
+        let known = Cpu {
+            general: (0..31).map(|number| find(&format!("x{number}"))).collect(),
+            state: find("cpsr"),
+            system,
+            saved: [find("SPSR_EL1"), find("SPSR_EL2")],
+            features: registers::features(values, has_el2),
+            is_doubtful: true,
+        };
+        if let Some(place) = state.cpus.get_mut(cpu as usize) {
+            *place = Some(known);
+        }
+    });
+}
+
+/// A CPU goes on after it slept: it may have been off.
+extern "C" fn resumed(cpu: c_uint, _: Data) {
+    with_state(|_, state| {
+        if let Some(Some(it)) = state.cpus.get_mut(cpu as usize) {
+            it.is_doubtful = true;
+        }
+    });
+}
+
+extern "C" fn translated(block: Block, _: Data) {
+    with_state(|_, state| {
+        let mut count = 0;
+        for instruction in block.instructions() {
+            count += 1;
+            let (word, place) = (instruction.word(), instruction.address());
+            if let Some(word) = word.filter(|word| instruction::system(*word).is_some()) {
+                let site = Site { place, word };
+                let next = state.sites.len();
+                let number = *state.numbers.entry(site).or_insert(next);
+                if number == next {
+                    state.sites.push(site);
+                }
+                instruction.on_execution(executed, interface::READS_REGISTERS, number);
+            }
+            // An address of an instruction is a multiple of 4: how it stores fits in.
+            let how = word.map(instruction::store).unwrap_or_default();
+            let kinds = if how.is_exchange { interface::LOADS_AND_STORES } else { interface::STORES };
+            let data = place as usize & !3
+                | usize::from(how.is_release) << 1
+                | usize::from(how.is_compared || how.is_exchange);
+            instruction.on_access(accessed, kinds, interface::NO_REGISTERS, data);
+        }
+        block.on_execution(begun, count);
+    });
+}
+
+/// A block of so many instructions is executed.
+extern "C" fn begun(_: c_uint, data: Data) {
+    INSTRUCTIONS.store(INSTRUCTIONS.load(Ordering::Relaxed) + data as u64, Ordering::Relaxed);
+}
+
+extern "C" fn accessed(cpu: c_uint, access: Access, address: u64, data: Data) {
+    let Some(plugin) = PLUGIN.get() else { return };
+    let Some(physical) = access.physical(address) else { return };
+    if !access.is_store() {
+        if plugin.frames.is_table(physical) {
+            with_state(|plugin, state| {
+                let guest = Shown { plugin, frame: None };
+                let value = access.value();
+                if let Some(auditor) = &mut state.auditor
+                    && access.bytes() == 8
+                {
+                    auditor.saw(&guest, cpu as u8, data as u64 & !3, physical, value);
+                }
+            });
+        }
+        return;
+    }
+    if plugin.frames.store(cpu as u8, physical) {
+        with_state(|plugin, state| {
+            let guest = Shown { plugin, frame: None };
+            let data = data as u64;
+            let how = Store { is_release: data & 2 != 0, is_exchange: data & 1 != 0, is_compared: data & 1 != 0 };
+            if let Some(auditor) = &mut state.auditor {
+                auditor.store(&guest, cpu as u8, data & !3, how, physical, access.bytes());
+            }
+        });
+    }
+}
+
+extern "C" fn executed(cpu: c_uint, data: Data) {
+    with_state(|plugin, state| {
+        let Some(Site { place, word }) = state.sites.get(data as usize).copied() else { return };
+        let Some(system) = instruction::system(word) else { return };
+        let Some(guest) = state.look(plugin, cpu as usize) else { return };
+        let (Some(Some(known)), Some(auditor)) = (state.cpus.get(cpu as usize), &mut state.auditor) else { return };
+        match system {
+            System::Write(_, xt) | System::Tlbi(_, xt) => {
+                auditor.system(&guest, cpu as u8, place, system, known.general(xt));
+            }
+            System::Barrier(_) => auditor.system(&guest, cpu as u8, place, system, 0),
+            System::Return => {
+                let from = known.level();
+                let saved = known.saved[usize::from(from == Level::El2)].and_then(interface::register_value);
+                if let Some(level) = saved.map(level) {
+                    auditor.enter(&guest, cpu as u8, place, level, false);
+                }
+            }
+            System::ZeroBlock(xt) => {
+                // The largest there is: words that do not change count for nothing.
+                const BLOCK: u64 = 2048;
+                let start = known.general(xt) & !(BLOCK - 1);
+                if let Some(physical) = interface::translate(start)
+                    && plugin.frames.store(cpu as u8, physical)
+                {
+                    auditor.zero(&guest, cpu as u8, place, physical, BLOCK);
+                }
+            }
+        }
+    });
+}
+
+extern "C" fn diverted(cpu: c_uint, kind: c_int, from: u64, _to: u64, _: Data) {
+    with_state(|plugin, state| {
+        let Some(guest) = state.look(plugin, cpu as usize) else { return };
+        let (Some(Some(known)), Some(auditor)) = (state.cpus.get(cpu as usize), &mut state.auditor) else { return };
+        auditor.enter(&guest, cpu as u8, from, known.level(), kind == interface::EXCEPTION);
+    });
+}
+
+extern "C" fn ended(_: Data) {
+    with_state(|plugin, state| {
+        let guest = Shown { plugin, frame: None };
+        if let Some(auditor) = &mut state.auditor {
+            auditor.end(&guest);
+        }
+        plugin.is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+impl State {
+    /// The guest for a callback of `cpu`, in which its registers may be read: they are, where they may have changed unseen.
+    fn look(&mut self, plugin: &'static Plugin, cpu: usize) -> Option<Shown<'static>> {
+        if self.auditor.is_none() {
+            let known: Vec<Features> = self.cpus.iter().flatten().map(|it| it.features).collect();
+            if known.len() < self.cpus.len() {
+                return None;
+            }
+            let trace = self.options.trace.take().map(|file| Box::new(BufWriter::new(file)) as Box<dyn Write + Send>);
+            let forgotten = std::mem::take(&mut self.options.forgotten);
+            self.auditor = Some(Auditor::new(&known, &plugin.frames, forgotten, trace));
+        }
+        let (Some(Some(known)), Some(auditor)) = (self.cpus.get_mut(cpu), &mut self.auditor) else { return None };
+        let frame = known.general[29].zip(known.general[30]);
+        let guest = Shown { plugin, frame };
+        if std::mem::take(&mut known.is_doubtful) {
+            let value = |handle: &Handle| interface::register_value(*handle);
+            let values: Vec<_> = known.system.iter().filter_map(|(it, handle)| Some((*it, value(handle)?))).collect();
+            auditor.refresh(&guest, cpu as u8, known.level(), &values);
+        }
+        Some(guest)
+    }
+}
+
+impl Cpu {
+    fn general(&self, number: u8) -> u64 {
+        let handle = self.general.get(usize::from(number)).copied().flatten();
+        handle.and_then(interface::register_value).unwrap_or(0)
+    }
+
+    fn level(&self) -> Level {
+        self.state.and_then(interface::register_value).map_or(Level::El1, level)
+    }
+}
+
+/// The exception level in PSTATE, or in an SPSR. (C5.2.19)
+fn level(state: u64) -> Level {
+    match (state >> 4 & 1, state >> 2 & 3) {
+        (1, _) | (_, 0) => Level::El0,
+        (_, 1) => Level::El1,
+        _ => Level::El2,
+    }
+}

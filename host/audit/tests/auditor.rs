@@ -1,0 +1,238 @@
+//! The auditor on a guest that is a few words of memory.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use machine::barrier::Barrier;
+use machine::event::Level;
+use machine::registers::{Features, Register};
+use serde_json::Value;
+use vellum_audit::auditor::{Auditor, Guest};
+use vellum_audit::frames::Frames;
+use vellum_audit::instruction::{self, Name, Store, System};
+
+const TCR: u64 = 0x15_0080_3510 & !0xc000 | 25 << 16 | 25;
+const ROOT: u64 = 0x4000_0000;
+const MIDDLE: u64 = 0x4000_1000;
+const LAST: u64 = 0x4000_2000;
+/// A page, writable, of EL1, its access flag set, inner shareable.
+const PAGE: u64 = 0x703;
+const VAE1IS: u32 = 0xd508_8320;
+
+#[derive(Default)]
+struct Memory {
+    words: RefCell<BTreeMap<u64, u64>>,
+    told: RefCell<Vec<Value>>,
+}
+
+impl Guest for Memory {
+    fn read(&self, address: u64, words: &mut [u64]) -> bool {
+        let known = self.words.borrow();
+        for (at, word) in (address..).step_by(8).zip(words) {
+            *word = known.get(&at).copied().unwrap_or(0);
+        }
+        address < 1 << 40
+    }
+
+    fn instructions(&self) -> u64 {
+        0
+    }
+
+    fn chain(&self) -> Vec<u64> {
+        Vec::new()
+    }
+
+    fn tell(&self, message: &Value) {
+        self.told.borrow_mut().push(message.clone());
+    }
+}
+
+/// A guest with two CPUs whose MMU is on, with one page at address 0.
+struct Run<'f> {
+    memory: Memory,
+    frames: &'f Frames,
+    auditor: Auditor<'f>,
+    place: u64,
+}
+
+impl<'f> Run<'f> {
+    fn new(frames: &'f Frames, forgotten: &[u64]) -> Self {
+        let features = [Features::full(0), Features::full(0)];
+        let forgotten: BTreeSet<u64> = forgotten.iter().copied().collect();
+        let auditor = Auditor::new(&features, frames, forgotten, None);
+        let mut run = Self { memory: Memory::default(), frames, auditor, place: 0x1000 };
+        run.store(0, ROOT, MIDDLE | 3);
+        run.store(0, MIDDLE, LAST | 3);
+        run.store(0, LAST, 0x8000_0000 | PAGE);
+        run.word(0, 0xd503_3f9f, 0);
+        for cpu in 0..2 {
+            let values = [
+                (Register::MairEl1, 0xff),
+                (Register::TcrEl1, TCR),
+                (Register::Ttbr0El1, ROOT | 1 << 48),
+                (Register::SctlrEl1, 1),
+            ];
+            run.auditor.refresh(&run.memory, cpu, Level::El1, &values);
+        }
+        run
+    }
+
+    /// The next instruction, by its 32 bits; returns where it is.
+    fn word(&mut self, cpu: u8, word: u32, operand: u64) -> u64 {
+        self.place += 4;
+        let system = instruction::system(word).expect("an instruction that is looked at");
+        self.auditor.system(&self.memory, cpu, self.place, system, operand);
+        self.place
+    }
+
+    fn store(&mut self, cpu: u8, address: u64, value: u64) {
+        self.place += 4;
+        self.memory.words.borrow_mut().insert(address, value);
+        if self.frames.store(cpu, address) {
+            self.auditor.store(&self.memory, cpu, self.place, Store::default(), address, 8);
+        }
+    }
+
+    /// Another page at address 0, by break-before-make.
+    fn remap(&mut self) -> [u64; 4] {
+        self.store(0, LAST, 0);
+        let first = self.word(0, 0xd503_3a9f, 0);
+        let tlbi = self.word(0, VAE1IS, 1 << 48);
+        let second = self.word(0, 0xd503_3b9f, 0);
+        let isb = self.word(0, 0xd503_3fdf, 0);
+        self.store(0, LAST, 0x9000_0000 | PAGE);
+        [first, tlbi, second, isb]
+    }
+
+    fn rules(&mut self) -> Vec<String> {
+        self.auditor.end(&self.memory);
+        let told = self.memory.told.borrow();
+        told.iter().filter_map(|it| it["finding"]["rule"].as_str().map(str::to_owned)).collect()
+    }
+}
+
+#[test]
+fn each_step_of_break_before_make_is_needed() {
+    let frames = Frames::default();
+    let mut whole = Run::new(&frames, &[]);
+    let places = whole.remap();
+    assert_eq!(whole.rules(), [""; 0]);
+    for forgotten in &places[..3] {
+        let frames = Frames::default();
+        let mut run = Run::new(&frames, &[*forgotten]);
+        assert_eq!(run.remap(), places);
+        assert_eq!(run.rules(), ["V1"], "without the instruction at {forgotten:#x}");
+    }
+}
+
+#[test]
+fn a_tlbi_that_traps_was_none() {
+    let frames = Frames::default();
+    let mut run = Run::new(&frames, &[]);
+    run.store(0, LAST, 0);
+    run.word(0, 0xd503_3a9f, 0);
+    let tlbi = run.word(0, VAE1IS, 1 << 48);
+    run.auditor.enter(&run.memory, 0, tlbi, Level::El2, true);
+    run.auditor.enter(&run.memory, 0, tlbi, Level::El1, false);
+    run.word(0, 0xd503_3b9f, 0);
+    run.store(0, LAST, 0x9000_0000 | PAGE);
+    assert_eq!(run.rules(), ["V1"]);
+}
+
+#[test]
+fn what_a_table_holds_must_be_ordered_before_the_table_is_linked() {
+    const NEW: u64 = 0x4000_5000;
+    for (barrier, expected) in [(None, &["V9"][..]), (Some(0xd503_3abf), &[])] {
+        let frames = Frames::default();
+        let mut run = Run::new(&frames, &[]);
+        run.store(0, NEW, 0xa000_0000 | PAGE);
+        if let Some(barrier) = barrier {
+            run.word(0, barrier, 0);
+        }
+        run.store(0, MIDDLE + 8, NEW | 3);
+        assert_eq!(run.rules(), expected);
+    }
+}
+
+#[test]
+fn a_table_that_is_unlinked_is_data_once_it_is_forgotten() {
+    for is_invalidated in [true, false] {
+        let frames = Frames::default();
+        let mut run = Run::new(&frames, &[]);
+        run.store(0, MIDDLE, 0);
+        if is_invalidated {
+            run.word(0, 0xd503_3a9f, 0);
+            run.word(0, VAE1IS, 1 << 48);
+            run.word(0, 0xd503_3b9f, 0);
+            run.word(0, 0xd503_3fdf, 0);
+        }
+        // Somebody's data, which would be a page if a walk still came there.
+        run.store(1, LAST, 0xb000_0000 | PAGE);
+        assert_eq!(frames.is_table(LAST), !is_invalidated);
+        assert_eq!(run.rules().is_empty(), is_invalidated);
+    }
+}
+
+#[test]
+fn tables_that_lead_to_themselves_end_the_audit_and_nothing_else() {
+    let frames = Frames::default();
+    let mut run = Run::new(&frames, &[]);
+    for slot in 0..512 {
+        run.store(0, ROOT + slot * 8, ROOT | 3);
+    }
+    run.remap();
+    run.auditor.end(&run.memory);
+    let told = run.memory.told.borrow();
+    let end = told.last().map(|it| it["end"].clone()).unwrap_or_default();
+    assert!(end["cut"].as_str().is_some_and(|it| it.contains("too many ways")), "{end}");
+}
+
+#[test]
+fn instructions_are_what_the_assembler_makes() {
+    let barrier = |word| match instruction::system(word) {
+        Some(System::Barrier(barrier)) => barrier.to_string(),
+        other => format!("{other:?}"),
+    };
+    for (word, name) in [
+        (0xd503_3b9f, "DSB ISH"),
+        (0xd503_3a9f, "DSB ISHST"),
+        (0xd503_379f, "DSB NSH"),
+        (0xd503_3f9f, "DSB SY"),
+        (0xd503_3e9f, "DSB ST"),
+        (0xd503_3a3f, "DSB ISHnXS"),
+        (0xd503_3abf, "DMB ISHST"),
+        (0xd503_3fdf, "ISB"),
+    ] {
+        assert_eq!(barrier(word), name, "{word:#x}");
+    }
+    assert_eq!(instruction::system(0xd503_3b9f), Some(System::Barrier(Barrier::DSB_ISH)));
+    assert_eq!(instruction::system(0xd518_2003), Some(System::Write(Name::El1(Register::Ttbr0El1), 3)));
+    assert_eq!(instruction::system(0xd51d_2020), Some(System::Write(Name::El12(Register::Ttbr1El1), 0)));
+    assert_eq!(instruction::system(0xd51c_2105), Some(System::Write(Name::El2(Register::VttbrEl2), 5)));
+    assert_eq!(instruction::system(0xd69f_03e0), Some(System::Return));
+    assert_eq!(instruction::system(0xd50b_7422), Some(System::ZeroBlock(2)));
+    assert!(matches!(instruction::system(0xd50c_871f), Some(System::Tlbi(_, 31))));
+    // MRS, NOP, STR.
+    assert!([0xd538_2003, 0xd503_201f, 0xf900_0020].into_iter().all(|word| instruction::system(word).is_none()));
+    assert_eq!(Name::El1(Register::Ttbr0El1).register(true), Register::Ttbr0El2);
+    assert_eq!(Name::El12(Register::Ttbr0El1).register(true), Register::Ttbr0El1);
+}
+
+#[test]
+fn stores_are_told_apart() {
+    let plain = Store::default();
+    let how = |is_release, is_exchange, is_compared| Store { is_release, is_exchange, is_compared };
+    for (word, expected) in [
+        (0xf900_0020, plain),                   // str x0, [x1]
+        (0xc89f_fc20, how(true, false, false)), // stlr x0, [x1]
+        (0xc800_7c41, how(false, false, true)), // stxr w0, x1, [x2]
+        (0xc800_fc41, how(true, false, true)),  // stlxr w0, x1, [x2]
+        (0xc8a0_7c41, how(false, true, true)),  // cas x0, x1, [x2]
+        (0xc8e0_fc41, how(true, true, true)),   // casal x0, x1, [x2]
+        (0xf820_8041, how(false, true, false)), // swp x0, x1, [x2]
+        (0xf8e0_8041, how(true, true, false)),  // swpal x0, x1, [x2]
+        (0xa900_0440, plain),                   // stp x0, x1, [x2]
+    ] {
+        assert_eq!(instruction::store(word), expected, "{word:#x}");
+    }
+}

@@ -1,0 +1,51 @@
+//! `vellum audit`: a guest of QEMU's runs as it always does, and the rules of the simulated machine judge what it does to its page
+//! tables meanwhile.
+//!
+//! ```text
+//! command line + plugin ──guest──▶ QEMU ──socket──▶ messages ──tell──▶ stories with symbols, a summary
+//! ```
+
+mod excuses;
+mod forget;
+mod guest;
+mod symbols;
+mod tell;
+
+use crate::Status;
+use crate::args::AuditArguments;
+use crate::say;
+use crate::select::Failure;
+use excuses::Excuses;
+use guest::{Asked, Ended, Guest};
+use symbols::Symbols;
+use tell::Teller;
+
+/// Runs the command.
+pub(crate) fn run(arguments: &AuditArguments) -> Result<Status, Failure> {
+    let symbols = arguments.symbols.as_deref().map_or(Ok(Symbols::default()), Symbols::read)?;
+    let excuses = arguments.excuses.as_deref().map_or(Ok(Excuses::default()), Excuses::read)?;
+    let guest = Guest::new(&arguments.command, arguments.plugin.as_deref())?;
+    if arguments.forget.iter().any(|it| it == "all") {
+        return forget::run(&guest, &symbols, &arguments.only);
+    }
+    let forgotten = arguments.forget.iter().map(|it| symbols.place(it)).collect::<Result<Vec<u64>, Failure>>()?;
+    let asked = Asked { forgotten, trace: arguments.trace.clone(), is_silent: false };
+    let mut teller = Teller::new(&symbols, &excuses, arguments.json);
+    let ended = guest.run(&asked, &mut |message| teller.take(message))?;
+    conclude(&teller, &ended)
+}
+
+fn conclude(teller: &Teller<'_>, ended: &Ended) -> Result<Status, Failure> {
+    if !ended.is_connected {
+        return Err(Failure(format!("QEMU ended ({}) before the guest began; nothing was judged", ended.status)));
+    }
+    let Some(end) = teller.end() else {
+        return Err(Failure(format!("QEMU ended ({}) in the middle of the audit", ended.status)));
+    };
+    teller.summary(end).lines().for_each(say::note);
+    match end["cut"].as_str() {
+        Some(cut) => Err(Failure(format!("not everything was judged: {cut}"))),
+        None if teller.findings() > 0 => Ok(Status::Findings),
+        None => Ok(Status::Clean),
+    }
+}

@@ -1,0 +1,62 @@
+//! Mutants of a running kernel: each DSB, ISB and TLBI that an audited run executes is left out of what the machine is told, one run
+//! each. The guest itself runs as ever.
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+
+use super::guest::{Asked, Guest};
+use super::symbols::Symbols;
+use crate::Status;
+use crate::say;
+use crate::select::Failure;
+
+/// What one run said.
+#[derive(Default, Debug)]
+struct Run {
+    rules: Vec<String>,
+    sites: Vec<(u64, String)>,
+    has_ended: bool,
+}
+
+impl Run {
+    fn of(guest: &Guest, forgotten: Vec<u64>) -> Result<Self, Failure> {
+        let mut run = Self::default();
+        let asked = Asked { forgotten, trace: None, is_silent: true };
+        guest.run(&asked, &mut |message| run.take(message))?;
+        if run.has_ended { Ok(run) } else { Err(Failure("QEMU ended in the middle of the audit".into())) }
+    }
+
+    fn take(&mut self, message: &Value) {
+        if let Some(rule) = message["finding"]["rule"].as_str()
+            && !self.rules.iter().any(|it| it == rule)
+        {
+            self.rules.push(rule.to_owned());
+        }
+        if let Some(end) = message.get("end") {
+            self.has_ended = true;
+            let sites = end["sites"].as_array().map_or(&[][..], Vec::as_slice);
+            self.sites = sites.iter().filter_map(|it| Some((it[0].as_u64()?, it[1].as_str()?.to_owned()))).collect();
+        }
+    }
+}
+
+/// A line for each site: what it is, where, and the rules that found it missing.
+pub(super) fn run(guest: &Guest, symbols: &Symbols, only: &[String]) -> Result<Status, Failure> {
+    let plain = Run::of(guest, Vec::new())?;
+    if !plain.rules.is_empty() {
+        return Err(Failure(format!("with nothing forgotten there are findings already: {}", plain.rules.join(", "))));
+    }
+    let is_asked =
+        |place: u64| only.is_empty() || symbols.function(place).is_some_and(|it| only.iter().any(|name| name == it.1));
+    let sites: Vec<_> = plain.sites.into_iter().filter(|it| is_asked(it.0)).collect();
+    let mut found = 0;
+    for (place, what) in &sites {
+        let run = Run::of(guest, vec![*place])?;
+        found += usize::from(!run.rules.is_empty());
+        let verdict = if run.rules.is_empty() { "not found".to_owned() } else { run.rules.join(", ") };
+        writeln!(io::stdout(), "{what:10} {:50} {verdict}", symbols.name(*place))?;
+    }
+    say::note(format!("{found} of {} sites are found when they are forgotten", sites.len()));
+    Ok(if found == sites.len() { Status::Clean } else { Status::Findings })
+}
