@@ -59,6 +59,7 @@ fn what_makes_no_sense_is_told_with_its_line() {
     malformed("cpu 3", 4, "CPU 3, expected CPU 2");
     malformed("0 isb\ncpu 2", 5, "after the first event");
     malformed("0 isb\nmemory 0x0 0x1", 5, "after the first event");
+    malformed("0 holds 0x0", 4, "expected `holds ADDRESS VALUE`");
     malformed("memory 0x0\n", 4, "without a value");
     malformed("memory 0x0 1\nmemory 0x0 2", 5, "told twice");
     malformed("2 isb", 4, "expected one of the 2");
@@ -291,6 +292,18 @@ fn a_recursive_table_is_walked() {
                 0 msr tcr_el1 0x1500900010\n0 msr ttbr0_el1 0x40000000\n0 isb\n0 msr sctlr_el1 1\n0 isb\n\
                 0 store 0x40001000 0x40002003\n0 dsb ish\n0 isb\n0 access read 0xffffffffff08\n";
     assert_eq!(verdict(text), Ok("clean".into()));
+}
+
+/// What a table holds that nobody logged is told before the table is linked, and judged like what was stored.
+#[test]
+fn what_a_table_held_before_its_link_is_told_and_not_changed_later() {
+    let linked = "vellum trace 1\ncpu 0\nmemory 0x40000000 0x40001003\n\
+                  0 msr tcr_el1 0x1500900010\n0 msr ttbr0_el1 0x40000000\n0 isb\n0 msr sctlr_el1 1\n0 isb\n\
+                  0 holds 0x40002000 0x40003003\n0 holds 0x40003000 0x60000080000703\n0 store 0x40001000 0x40002003\n0 dsb ish\n";
+    assert_eq!(verdict(linked), Ok("clean".into()));
+    assert_eq!(verdict(&format!("{linked}0 store 0x40003000 0x60000090000703\n")), Ok("V2 at line 13".into()));
+    let late = verdict(&format!("{linked}0 holds 0x40003000 0x60000090000703\n")).expect_err("walks read it");
+    assert!(late.line == 13 && late.what.contains("walks read the word at 0x40003000"), "{late:?}");
 }
 
 /// The root at 0x1000 leads to itself by its first `slots` slots, and is walked with 48 bits of 4 KiB pages.

@@ -17,11 +17,13 @@ use machine::event::Level;
 use machine::finding::Rule;
 use machine::machine::Machine;
 use machine::registers::{Features, HCR_E2H, Register};
+use machine::trace::HEAD;
 use serde_json::{Value, json};
 
 use crate::frames::Frames;
 use crate::instruction::{Store, System};
 use crate::record::{Act, Log, Record};
+use crate::registers;
 use crate::report::{self, Told};
 
 /// The guest, as far as the auditor asks.
@@ -107,7 +109,7 @@ impl<'f> Auditor<'f> {
         trace: Option<Box<dyn Write + Send>>,
     ) -> Self {
         let cpu = Cpu { level: Level::El1, awaits_dsb: false, awaits_sync: false, finished: 0 };
-        Self {
+        let mut auditor = Self {
             machine: Machine::new(features),
             frames,
             cpus: vec![cpu; features.len()],
@@ -121,7 +123,12 @@ impl<'f> Auditor<'f> {
             trace,
             seen: Seen::default(),
             cut: None,
+        };
+        auditor.trace(format_args!("{HEAD}"));
+        for (cpu, it) in features.iter().enumerate() {
+            auditor.trace(format_args!("cpu {cpu} {}", registers::fields(it)));
         }
+        auditor
     }
 
     /// `cpu` is about to execute an instruction; `operand` is its Xt.

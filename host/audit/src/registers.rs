@@ -40,3 +40,22 @@ pub fn features(values: [u64; NAMES.len()], has_el2: bool) -> Features {
         repeat_tlbi: false,
     }
 }
+
+/// Them as a line of a trace has them.
+pub fn fields(features: &Features) -> String {
+    let marks = u8::from(features.access_flag) + u8::from(features.dirty_state);
+    let ets = [0, 2, 3][features.ets as usize];
+    let sizes = [32, 36, 40, 42, 44, 48, 52];
+    let parange = sizes.iter().position(|bits| *bits == features.output_bits).unwrap_or(5);
+    let bit = u8::from;
+    format!(
+        "bbm={} hafdbs={marks} ets={ets} tlb={} ttl={} xs={} cnp={} lpa={} lpa2={} parange={parange}",
+        features.bbm,
+        2 * bit(features.range_tlbi),
+        bit(features.ttl),
+        bit(features.xs),
+        bit(features.common_not_private),
+        bit(features.lpa),
+        bit(features.lpa2),
+    )
+}

@@ -2,10 +2,13 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
 
 use machine::barrier::Barrier;
 use machine::event::Level;
 use machine::registers::{Features, Register};
+use machine::trace::Judge;
 use serde_json::Value;
 use vellum_audit::auditor::{Auditor, Guest};
 use vellum_audit::frames::Frames;
@@ -18,6 +21,20 @@ const LAST: u64 = 0x4000_2000;
 /// A page, writable, of EL1, its access flag set, inner shareable.
 const PAGE: u64 = 0x703;
 const VAE1IS: u32 = 0xd508_8320;
+
+/// What the auditor writes of what it judged.
+#[derive(Clone, Default)]
+struct Trace(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Trace {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("nobody panicked").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 #[derive(Default)]
 struct Memory {
@@ -53,14 +70,16 @@ struct Run<'f> {
     frames: &'f Frames,
     auditor: Auditor<'f>,
     place: u64,
+    trace: Trace,
 }
 
 impl<'f> Run<'f> {
     fn new(frames: &'f Frames, forgotten: &[u64]) -> Self {
         let features = [Features::full(0), Features::full(0)];
         let forgotten: BTreeSet<u64> = forgotten.iter().copied().collect();
-        let auditor = Auditor::new(&features, frames, forgotten, None);
-        let mut run = Self { memory: Memory::default(), frames, auditor, place: 0x1000 };
+        let trace = Trace::default();
+        let auditor = Auditor::new(&features, frames, forgotten, Some(Box::new(trace.clone())));
+        let mut run = Self { memory: Memory::default(), frames, auditor, place: 0x1000, trace };
         run.store(0, ROOT, MIDDLE | 3);
         run.store(0, MIDDLE, LAST | 3);
         run.store(0, LAST, 0x8000_0000 | PAGE);
@@ -104,8 +123,20 @@ impl<'f> Run<'f> {
         [first, tlbi, second, isb]
     }
 
+    /// `vellum judge` finds in the trace what the audit found.
+    fn judge_again(&self) {
+        let text = String::from_utf8(self.trace.0.lock().expect("nobody panicked").clone()).expect("text");
+        let trace = machine::trace::Trace::read(&text).expect("a trace");
+        let mut judge = Judge::new(&trace, false);
+        while judge.step().expect("it makes sense") {}
+        let told = self.memory.told.borrow();
+        let found = told.iter().filter(|it| it.get("finding").is_some()).count();
+        assert_eq!(judge.findings().is_empty(), found == 0, "{text}");
+    }
+
     fn rules(&mut self) -> Vec<String> {
         self.auditor.end(&self.memory);
+        self.judge_again();
         let told = self.memory.told.borrow();
         told.iter().filter_map(|it| it["finding"]["rule"].as_str().map(str::to_owned)).collect()
     }

@@ -121,6 +121,7 @@ impl<'t> Judge<'t> {
         let cpu = line.cpu;
         match line.act {
             Act::Load { address, value } => self.load(cpu, address, value, line.number),
+            Act::Holds { address, value } => self.learn(address, value, line.number),
             Act::Exchange { address, expected, value, found, is_release } if expected == found => {
                 self.reconcile(cpu, address, found, line.number)?;
                 self.note(address, value, line.number);
@@ -174,6 +175,16 @@ impl<'t> Judge<'t> {
             self.reconcile(cpu, address, value, number)?;
         }
         self.machine.load(cpu, address);
+        Ok(())
+    }
+
+    /// What somebody stored there is not in the trace, and long over.
+    fn learn(&mut self, address: u64, value: u64, number: usize) -> Result<(), String> {
+        if !self.machine.learn(address, value) {
+            let what = "walks read the word at";
+            return Err(alloc::format!("{what} {address:#x}, expected `holds` of one that none reads yet, or `store`"));
+        }
+        self.note(address, value, number);
         Ok(())
     }
 
@@ -256,7 +267,7 @@ fn initial(trace: &Trace<'_>) -> KnownMemory {
             {
                 memory.learn(address, found)
             }
-            Act::Event(Event::Store { address, .. }) => written.insert(address),
+            Act::Event(Event::Store { address, .. }) | Act::Holds { address, .. } => written.insert(address),
             _ => false,
         };
     }

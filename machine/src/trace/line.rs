@@ -26,6 +26,13 @@ pub enum Act {
         /// What was there.
         value: u64,
     },
+    /// A word that no walk reads has held this for so long that every walker sees it.
+    Holds {
+        /// Physical address.
+        address: u64,
+        /// What is there.
+        value: u64,
+    },
     /// A compare-and-exchange, and what it found. With `found` = `expected` it has stored.
     Exchange {
         /// Physical address.
@@ -208,6 +215,9 @@ fn act(verb: &str, words: &[&str]) -> Result<Act, String> {
         ("load", [address, value]) => {
             return Ok(Act::Load { address: word_address(address)?, value: number(value)? });
         }
+        ("holds", [address, value]) => {
+            return Ok(Act::Holds { address: word_address(address)?, value: number(value)? });
+        }
         ("exchange" | "exchange-release", [address, expected, value, found]) => {
             let (address, expected, is_release) =
                 (word_address(address)?, number(expected)?, verb == "exchange-release");
@@ -287,6 +297,7 @@ fn ordered(first: &str, last: &str) -> Result<(u64, u64), String> {
 fn expected(verb: &str, words: &[&str]) -> String {
     let forms: &[&str] = match verb {
         "load" => &["load ADDRESS VALUE"],
+        "holds" => &["holds ADDRESS VALUE"],
         "exchange" | "exchange-release" => &["exchange ADDRESS EXPECTED NEW FOUND"],
         "store" | "store-release" => &["store ADDRESS VALUE"],
         "dsb" | "dmb" => &["dsb ish", "dmb ishld"],
@@ -300,8 +311,8 @@ fn expected(verb: &str, words: &[&str]) -> String {
         "revoked" => &["revoked FIRST LAST rwx/rwx [asid NUMBER|vmid NUMBER]"],
         "needs" => &["needs FIRST LAST", "needs nothing"],
         _ => {
-            let verbs = "load, store, store-release, exchange, exchange-release, dsb, dmb, isb, tlbi, msr, enter, access, \
-                         free, revoked, needs or conflict";
+            let verbs = "load, store, store-release, exchange, exchange-release, holds, dsb, dmb, isb, tlbi, msr, enter, \
+                         access, free, revoked, needs or conflict";
             return alloc::format!("`{verb}`, expected {verbs}");
         }
     };

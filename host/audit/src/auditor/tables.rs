@@ -88,7 +88,7 @@ impl Auditor<'_> {
                     self.happen(guest, Record { cpu: writer.cpu, place: 0, act });
                     has_stored = true;
                 }
-                _ if self.machine.learn(word, *value) => self.trace(format_args!("memory {word:#x} {value:#x}")),
+                _ if self.machine.learn(word, *value) => self.trace(format_args!("0 holds {word:#x} {value:#x}")),
                 _ => {}
             }
         }
