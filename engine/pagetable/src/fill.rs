@@ -34,19 +34,34 @@ pub(crate) fn build<G: Granule, P: Platform>(
     start: u64,
     pieces: &Pieces,
 ) -> Option<Descriptor> {
-    let level = above.next()?;
+    match above.next()? {
+        // By itself, because it is the most frequent: its numbers are constants.
+        Level::L3 => build_at(platform, geometry, reserve, Level::L3, start, pieces),
+        level => build_at(platform, geometry, reserve, level, start, pieces),
+    }
+}
+
+/// The same, of a new table of `level`.
+#[inline(always)]
+fn build_at<G: Granule, P: Platform>(
+    platform: &P,
+    geometry: Geometry<G>,
+    reserve: &mut Reserve,
+    level: Level,
+    start: u64,
+    pieces: &Pieces,
+) -> Option<Descriptor> {
     let table = reserve.take(platform)?;
     let shift = Geometry::<G>::shift(level);
     let (mut at, mut end) = (start, start + ((G::ENTRIES as u64) << shift));
-    let inside = pieces.to.clamp(start, end) - pieces.from.clamp(start, end);
-    let outside = pieces.outside.filter(|outside| outside.fits(geometry, level) && inside < (end - start) / 2);
-    if let Some(outside) = outside {
-        outside.write_leaves(geometry, level, (start, end), |index, leaf| {
+    let inside = pieces.to.min(end).saturating_sub(pieces.from.max(start));
+    let outside = pieces.outside.as_ref().filter(|_| inside < (end - start) / 2);
+    if let Some(outside) = outside.filter(|outside| outside.fits(geometry, level)) {
+        let bytes = outside.write_table(geometry, level, start, |index, leaf| {
             platform.store(Slot::new(table, index), leaf);
         });
         // A group of which something else takes a part is a group no more: all of it is written again.
-        let grain = outside.group_bytes::<G>(level).unwrap_or(1 << shift);
-        (at, end) = ((pieces.from & !(grain - 1)).max(start), pieces.to.next_multiple_of(grain).min(end));
+        (at, end) = ((pieces.from & !(bytes - 1)).max(start), ((pieces.to + bytes - 1) & !(bytes - 1)).min(end));
     }
     while at < end {
         let segment = pieces.segment(geometry, level, at, end);

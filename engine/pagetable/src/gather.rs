@@ -268,8 +268,11 @@ pub(crate) fn collect<G: Granule, P: Platform>(
     if table.level != Level::L3 {
         for index in 0..G::ENTRIES {
             let descriptor = platform.load(Slot::new(table.address, index));
-            if let Some(below) = table_below(geometry, table.level, table.start, descriptor) {
-                collect(platform, geometry, below, list);
+            match table_below(geometry, table.level, table.start, descriptor) {
+                // Nothing is below a table of pages.
+                Some(below) if below.level == Level::L3 => list.push(platform, below.address),
+                Some(below) => collect(platform, geometry, below, list),
+                None => {}
             }
         }
     }

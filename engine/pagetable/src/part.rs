@@ -87,6 +87,18 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
         });
     }
 
+    /// The first address of a range that is outside of the part that is edited, if it is one.
+    #[inline(always)]
+    pub(crate) fn find_outside_part(&self, from: u64, to: u64) -> Option<u64> {
+        let Self { geometry, top, .. } = *self;
+        if top.level == geometry.start() {
+            return None;
+        }
+        let end = top.end(geometry);
+        let outside = if from < top.start { Some(from) } else { (to > end).then_some(end) };
+        outside.map(|offset| geometry.input(offset))
+    }
+
     /// The table of `level` on the way to `offset`, which is there.
     fn table_at(&self, level: Level, offset: u64) -> Table {
         let mut found = self.top;

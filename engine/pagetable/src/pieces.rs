@@ -89,6 +89,28 @@ impl Content {
         output(last).wrapping_sub(output(first)) == last - first
     }
 
+    /// Gives `write` every leaf of a table of `level` that begins at `start`, by number: contiguous groups all through, where
+    /// they fit. How many bytes belong together then: of a group, or of a leaf.
+    #[inline(always)]
+    pub(crate) fn write_table<G: Granule>(
+        &self,
+        geometry: Geometry<G>,
+        level: Level,
+        start: u64,
+        write: impl Fn(usize, Descriptor),
+    ) -> u64 {
+        let (layout, shift) = (geometry.layout(), Geometry::<G>::shift(level));
+        let (end, group) = (start + ((G::ENTRIES as u64) << shift), self.group_bytes::<G>(level));
+        let contiguous = if group.is_some() { Descriptor::CONTIGUOUS } else { 0 };
+        if self.is_linear(layout, start, end - (1 << shift)) {
+            write_run(self.leaf(layout, level, start).bits() | contiguous, 1 << shift, G::ENTRIES, write);
+        } else {
+            let groups = if group.is_some() { (start, end) } else { (end, end) };
+            self.write_one_by_one::<G>(layout, level, (start, end), groups, write);
+        }
+        group.unwrap_or(1 << shift)
+    }
+
     /// Gives `write` the leaves of `level` from `start` to `end`, by number: contiguous groups wherever a whole one fits.
     #[inline(always)]
     pub(crate) fn write_leaves<G: Granule>(
@@ -110,11 +132,8 @@ impl Content {
         // By value, so that nothing but the descriptors is written to memory.
         let run = move |at: u64, end: u64, contiguous: Bits| {
             let number = ((at - start) >> shift) as usize;
-            let mut leaf = first.bits().wrapping_add(at - start) | contiguous;
-            for_each(((end - at) >> shift) as usize, |index| {
-                write(number + index, Descriptor::new(leaf));
-                leaf = leaf.wrapping_add(1 << shift);
-            });
+            let leaf = first.bits().wrapping_add(at - start) | contiguous;
+            write_run(leaf, 1 << shift, ((end - at) >> shift) as usize, |index, leaf| write(number + index, leaf));
         };
         run(start, from, 0);
         run(from, to, Descriptor::CONTIGUOUS);
@@ -184,10 +203,19 @@ impl Pieces {
     }
 }
 
-/// A loop laid out sixteen turns at a time: half the instructions for each descriptor.
+/// Gives `write` `count` descriptors, each `step` above the one before.
+#[inline(always)]
+fn write_run(mut leaf: Bits, step: u64, count: usize, write: impl Fn(usize, Descriptor)) {
+    for_each(count, |index| {
+        write(index, Descriptor::new(leaf));
+        leaf = leaf.wrapping_add(step);
+    });
+}
+
+/// A loop laid out many turns at a time: half the instructions for each descriptor.
 #[inline(always)]
 pub(crate) fn for_each(count: usize, mut turn: impl FnMut(usize)) {
-    const TURNS: usize = 16;
+    const TURNS: usize = 32;
     let rounds = count / TURNS;
     for round in 0..rounds {
         for index in 0..TURNS {

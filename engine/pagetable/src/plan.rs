@@ -3,17 +3,17 @@
 use core::convert::Infallible;
 use core::ops::ControlFlow;
 
-use vmsa::Granule;
+use vmsa::{Granule, Level};
 
 use crate::change::{Change, Refusal};
 use crate::changes::{Editor, Goal, Terms};
 use crate::gather::Gather;
 use crate::licence::Licence;
-use crate::platform::Platform;
+use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
 use crate::table::PageTable;
 use crate::tables::Reserve;
-use crate::walk::{Next, Visit};
+use crate::walk::{Next, Table, Visit};
 
 /// Where applying begins.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) enum Start {
     /// At the top, for each change.
     Top,
     /// At this descriptor, for the one change that there is.
-    Visit(Goal, Visit),
+    At(Goal, Slot, Level),
 }
 
 /// Changes that will be made: nothing stands in their way but the tables they need.
@@ -71,7 +71,7 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
         let terms = Terms { table: self.table, licence: self.licence };
         let mut editor = Editor::new(terms, reserve, gather);
         match &self.start {
-            Start::Visit(goal, visit) => apply_at(&mut editor, goal, *visit),
+            Start::At(goal, slot, level) => apply_at(&mut editor, goal, *slot, *level),
             Start::Top => apply_all(&mut editor, self.changes),
         }
         (self.changes, self.start, self.tables_needed) = (&[], Start::Top, 0);
@@ -84,28 +84,40 @@ impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {
 fn apply_all<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P>, changes: &[Change<R>]) {
     for goal in changes.iter().filter_map(|change| editor.terms.table.goal(change).ok()) {
         for goal in [Some(goal), goal.then()].into_iter().flatten() {
-            apply_from(editor, &goal.checked(), goal.from);
+            apply_from(editor, &goal.checked(), editor.terms.table.top, goal.from);
         }
     }
 }
 
 /// Carries out what is decided for one descriptor, as it is now, and what is to be met again for it.
 #[inline(never)]
-fn apply_at<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P>, goal: &Goal, mut visit: Visit) {
-    visit.descriptor = editor.platform.load(visit.slot);
+fn apply_at<G: Granule, R: Regime, P: Platform>(
+    editor: &mut Editor<'_, G, R, P>,
+    goal: &Goal,
+    slot: Slot,
+    level: Level,
+) {
+    let visit = Visit::new::<G>(slot, level, editor.platform.load(slot), goal.from, goal.to);
     match act(editor, goal, &visit) {
         Next::Past(at) if at >= goal.to => {}
-        Next::Past(at) => apply_from(editor, goal, at),
-        Next::Enter => apply_from(editor, goal, goal.from),
+        Next::Past(at) => apply_from(editor, goal, editor.terms.table.top, at),
+        Next::Enter => apply_from(editor, goal, editor.terms.table.top, goal.from),
+        Next::Into(table) => apply_from(editor, goal, table, goal.from),
     }
 }
 
-/// Walks a goal from offset `from`, and carries out what is decided.
+/// Walks a goal through `top` from offset `from`, and carries out what is decided.
 #[inline(never)]
-fn apply_from<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P>, goal: &Goal, from: u64) {
-    let table = editor.terms.table;
-    let _ = table
-        .walk::<Infallible>(table.top, from, goal.to, &mut |visit| ControlFlow::Continue(act(editor, goal, visit)));
+fn apply_from<G: Granule, R: Regime, P: Platform>(
+    editor: &mut Editor<'_, G, R, P>,
+    goal: &Goal,
+    top: Table,
+    from: u64,
+) {
+    let _ = editor
+        .terms
+        .table
+        .walk::<Infallible>(top, from, goal.to, &mut |visit| ControlFlow::Continue(act(editor, goal, visit)));
 }
 
 /// Decides what a goal means for what `visit` has met, and carries that out.

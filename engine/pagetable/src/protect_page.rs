@@ -63,12 +63,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         if self.is_live {
             self.set_live_page(start, slot, old, edit.set, edit.clear);
         } else {
-            Writer { platform: self.platform, regime: &self.regime, is_live: false }.set(
-                slot,
-                old,
-                edit.apply(old),
-                edit,
-            );
+            Writer::new(self.platform, self.regime, false).set::<R::Attributes>(slot, old, edit.apply(old), edit);
         }
         true
     }
@@ -77,11 +72,11 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     #[inline(never)]
     fn set_live_page(&self, start: u64, slot: Slot, old: Descriptor, set: Bits, clear: Bits) {
         let edit = Edit { only: 0, set, clear };
-        let writer = Writer { platform: self.platform, regime: &self.regime, is_live: true };
+        let writer = Writer::new(self.platform, self.regime, true);
         if edit.apply(old) == old {
             return;
         }
-        let is_stale = writer.set(slot, old, edit.apply(old), edit);
+        let is_stale = writer.set::<R::Attributes>(slot, old, edit.apply(old), edit);
         let stale = is_stale.then(|| Invalidation::page::<G>(self.geometry.input(start)));
         complete_stores(self.platform, self.geometry, self.regime, stale.into_iter());
     }

@@ -91,6 +91,8 @@ impl Visit {
 pub(crate) enum Next {
     /// Into the table that the descriptor leads to.
     Enter,
+    /// Into this table, to which the descriptor leads by now.
+    Into(Table),
     /// At this offset, in the same table or beyond it.
     Past(u64),
 }
@@ -109,15 +111,18 @@ pub(crate) fn walk<G: Granule, P: Platform, B>(
     while at < to {
         let slot = Slot::new(table.address, table.index::<G>(at));
         let part = Visit::new::<G>(slot, table.level, platform.load(slot), at, to);
-        at = match visit(&part)? {
-            Next::Past(offset) => offset,
-            Next::Enter => {
-                if let Some(below) = part.table(geometry) {
-                    walk(platform, geometry, below, part.from, part.to, visit)?;
-                }
-                part.end
+        let below = match visit(&part)? {
+            Next::Past(offset) => {
+                at = offset;
+                continue;
             }
+            Next::Enter => part.table(geometry),
+            Next::Into(table) => Some(table),
         };
+        if let Some(below) = below {
+            walk(platform, geometry, below, part.from, part.to, visit)?;
+        }
+        at = part.end;
     }
     ControlFlow::Continue(())
 }

@@ -163,9 +163,9 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     pub(super) fn set(&mut self, visit: &Visit, edit: Edit, end: u64) -> Next {
         let bytes = visit.end - visit.start;
         let (mut slot, mut leaf, mut at) = (visit.slot, visit.descriptor, visit.start);
-        let mut stale_from = at;
+        let (mut stale_from, writer) = (at, self.writer());
         loop {
-            if !self.writer().set(slot, leaf, edit.apply(leaf), edit) {
+            if !writer.set::<R::Attributes>(slot, leaf, edit.apply(leaf), edit) {
                 self.forget(visit.level, stale_from, at);
                 stale_from = at + bytes;
             }

@@ -260,7 +260,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
 
     /// The marks that any member has, if hardware writes them.
     fn marks_of_group(&self, members: Members) -> Bits {
-        if !self.writer().is_marked() {
+        if !self.writer().is_marked {
             return 0;
         }
         let bits = members.slots().map(|(_, slot)| self.platform.load(slot).bits());

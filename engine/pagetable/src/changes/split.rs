@@ -42,12 +42,18 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     /// The pieces of the leaf at `visit`, of which `part` is edited.
     #[inline(always)]
     pub(super) fn pieces(&self, visit: &Visit, part: &Part) -> Pieces {
-        let edited = || {
-            let content = self.content(&visit.with(part.edit.apply(visit.descriptor)));
-            Content { largest: content.largest.and(part.largest), ..content }
+        let (outside, edited) = (self.content(visit), part.edit.apply(visit.descriptor).bits());
+        let inside = Content {
+            attributes: edited & self.geometry.layout().attribute_mask(G::PAGE_SIZE, Level::L3),
+            is_kept: edited & Descriptor::VALID == 0,
+            largest: outside.largest.and(part.largest),
+            ..outside
         };
-        let inside = (!part.edit.removes()).then(edited);
-        Pieces { from: part.from, to: part.to, inside, outside: Some(self.content(visit)) }
+        let inside = (!part.edit.removes()).then_some(inside);
+        // Between pages that are no groups there is a boundary everywhere: what stays as it is needs no piece of its own.
+        let is_alike = part.edit == Edit::KEEP && visit.level == Level::L2 && !outside.largest.contiguous;
+        let to = if is_alike { part.from } else { part.to };
+        Pieces { from: part.from, to, inside, outside: Some(outside) }
     }
 
     /// A leaf becomes a table: freely if it is kept, for then no TLB holds it.
@@ -76,6 +82,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
 
 impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
     /// The tables that the leaf at `visit` becomes.
+    #[inline(always)]
     pub(super) fn tables_of(&self, visit: &Visit, part: &Part) -> usize {
         // A table of pages is one, whatever they hold.
         if visit.level == Level::L2 { 1 } else { self.tables_below(visit, &self.table.pieces(visit, part)) }
@@ -85,28 +92,28 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
 impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     /// A leaf becomes a table. The table is filled before any window opens.
     pub(super) fn resize(&mut self, visit: &Visit, part: &Part) -> Next {
-        let (past, kept) = (Next::Past(visit.end), Part { edit: Edit::KEEP, ..*part });
+        let kept = Part { edit: Edit::KEEP, ..*part };
         let is_in_place = self.is_live && self.method() != Method::Break;
-        let held = if is_in_place { &kept } else { part };
-        let pieces = self.terms.table.pieces(visit, held);
-        let Some(table) = self.build(visit, &pieces) else { return past };
+        let pieces = self.terms.table.pieces(visit, if is_in_place { &kept } else { part });
+        let Some(table) = self.build(visit, &pieces) else { return Next::Past(visit.end) };
         let built = Built { leaf: visit.descriptor, table };
-        match self.method() {
-            _ if !self.is_live => self.make(visit.slot, built.table),
-            Method::Break => self.exchange_broken(visit, Depth::LastLevel, |editor, broken| {
-                let table = editor.build_part_again(visit, part, built, broken);
-                editor.write(visit.slot, table);
-            }),
-            Method::NotCached => {
+        if is_in_place {
+            if self.method() == Method::NotCached {
                 let not_cached = |leaf: Descriptor| Descriptor::new(leaf.bits() | Descriptor::NT);
                 self.writer().replace(visit.slot, visit.descriptor, not_cached);
                 self.forget_now(visit, Depth::LastLevel);
-                self.resize_in_place(visit, part.edit, &kept, built);
             }
-            Method::InPlace { .. } => self.resize_in_place(visit, part.edit, &kept, built),
+            return self.resize_in_place(visit, part.edit, &kept, built);
         }
-        // In place the part is met again.
-        if is_in_place && part.edit != Edit::KEEP { Next::Past(visit.from) } else { past }
+        if self.is_live {
+            self.exchange_broken(visit, Depth::LastLevel, |editor, broken| {
+                let table = editor.build_part_again(visit, part, built, broken);
+                editor.write(visit.slot, table);
+            });
+        } else {
+            self.make(visit.slot, built.table);
+        }
+        Next::Past(visit.end)
     }
 
     pub(super) fn build_part_again(&mut self, visit: &Visit, part: &Part, built: Built, now: Descriptor) -> Descriptor {
@@ -114,8 +121,8 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         self.build_again(visit, built, now, |visit| table.pieces(visit, part))
     }
 
-    /// A leaf becomes the table that was built of it, which holds the same; `edit` is yet to be made.
-    fn resize_in_place(&mut self, visit: &Visit, edit: Edit, kept: &Part, mut built: Built) {
+    /// A leaf becomes the table that was built of it, which holds the same; `edit` is yet to be made, there.
+    fn resize_in_place(&mut self, visit: &Visit, edit: Edit, kept: &Part, mut built: Built) -> Next {
         let mut leaf = visit.descriptor;
         while let Err(actual) = self.writer().swap(visit.slot, leaf, built.table) {
             let table = self.build_part_again(visit, kept, built, actual);
@@ -133,6 +140,10 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
             // hold by now, and where there are no hints (no FEAT_TTL) every TLBI of a block is one like this. So from then on
             // no TLB holds a piece of the block, and later TLBIs may name the level of the pages.
             self.gather.note_resize(visit.start, visit.end);
+        }
+        match visit.with(built.table).table(self.geometry) {
+            Some(table) if edit != Edit::KEEP => Next::Into(table),
+            _ => Next::Past(visit.end),
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Built {
     pub(super) table: Descriptor,
 }
 
-impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
+impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
     /// `leaf` with what hardware has marked in `now`.
     pub(super) fn marked_as(&self, leaf: Descriptor, now: Descriptor) -> Descriptor {
         marks::marked_since(self.regime, leaf, leaf, now)
@@ -123,8 +123,8 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     }
 
     #[inline(always)]
-    pub(super) fn writer(&self) -> Writer<'_, R, P> {
-        Writer { platform: self.platform, regime: &self.regime, is_live: self.is_live }
+    pub(super) fn writer(&self) -> Writer<'e, P> {
+        Writer::new(self.platform, self.regime, self.is_live)
     }
 
     #[inline(always)]
@@ -143,24 +143,24 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
 }
 
 /// Replaces descriptors of a page table, and loses no mark.
-pub(crate) struct Writer<'p, R: Regime, P: Platform> {
-    pub(crate) platform: &'p P,
-    pub(crate) regime: &'p R,
+pub(crate) struct Writer<'p, P: Platform> {
+    platform: &'p P,
+    /// Whether hardware writes into leaves.
+    pub(super) is_marked: bool,
     /// Whether hardware may walk the tables.
-    pub(crate) is_live: bool,
+    is_live: bool,
 }
 
-impl<R: Regime, P: Platform> Writer<'_, R, P> {
-    /// Whether hardware writes into leaves.
+impl<'p, P: Platform> Writer<'p, P> {
     #[inline(always)]
-    pub(super) fn is_marked(&self) -> bool {
-        self.regime.hardware_updates() > HardwareUpdates::None
+    pub(crate) fn new<R: Regime>(platform: &'p P, regime: R, is_live: bool) -> Self {
+        Self { platform, is_marked: regime.hardware_updates() > HardwareUpdates::None, is_live }
     }
 
     /// Replaces `old`, unless hardware has written it meanwhile.
     #[inline(always)]
     pub(super) fn swap(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
-        if self.is_live && self.is_marked() {
+        if self.is_live && self.is_marked {
             return self.platform.exchange(slot, old, new);
         }
         self.platform.store(slot, new);
@@ -178,7 +178,7 @@ impl<R: Regime, P: Platform> Writer<'_, R, P> {
     /// Makes `new` of the leaf `old` by `edit`, or what `edit` makes of what hardware has written meanwhile. Says whether TLBs
     /// may hold a copy of the old leaf that matters: not without the access flag, and not if hardware ignores what changed.
     #[inline(always)]
-    pub(crate) fn set(&self, slot: Slot, mut old: Descriptor, mut new: Descriptor, edit: Edit) -> bool {
+    pub(crate) fn set<A: Fields>(&self, slot: Slot, mut old: Descriptor, mut new: Descriptor, edit: Edit) -> bool {
         if !self.is_live {
             self.platform.store(slot, new);
             return true;
@@ -186,7 +186,7 @@ impl<R: Regime, P: Platform> Writer<'_, R, P> {
         while let Err(actual) = self.swap(slot, old, new) {
             (old, new) = (actual, edit.apply(actual));
         }
-        let is_cached = old.bits() & R::Attributes::ACCESS_FLAG != 0 || self.is_marked();
-        is_cached && (old.bits() ^ new.bits()) & !R::Attributes::IGNORED != 0
+        let is_cached = old.bits() & A::ACCESS_FLAG != 0 || self.is_marked;
+        is_cached && (old.bits() ^ new.bits()) & !A::IGNORED != 0
     }
 }

@@ -3,7 +3,7 @@
 
 use core::ops::ControlFlow;
 
-use vmsa::{Descriptor, Granule};
+use vmsa::{Descriptor, Granule, Level};
 
 use super::group::Regroup;
 use super::split::part;
@@ -51,10 +51,8 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
 
     /// The same for one change alone.
     fn check_one(&self, goal: Goal) -> Result<(Start, usize), Refusal> {
-        let PageTable { geometry, top, .. } = *self.table;
-        let end = top.end(geometry);
-        if goal.from < top.start || goal.to > end {
-            return Err(Refusal::OutsidePart(geometry.input(if goal.from < top.start { goal.from } else { end })));
+        if let Some(outside) = self.table.find_outside_part(goal.from, goal.to) {
+            return Err(Refusal::OutsidePart(outside));
         }
         if let Some(then) = goal.then() {
             // What becomes larger takes no tables, and nothing but a licence that lacks stands in its way.
@@ -71,7 +69,7 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
             let decision = self.table.decide(&goal, &visit);
             let tables = self.cost(&goal, &visit, &decision)?;
             if !matches!(decision, Decision::Enter | Decision::Regroup(Regroup::Dissolve)) {
-                return Ok((Start::Visit(goal.checked(), end), tables));
+                return Ok((Start::At(goal.checked(), end.slot, end.level), tables));
             }
         }
         Ok((Start::Top, self.check(&goal)?))
@@ -121,7 +119,7 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
     }
 
     /// The tables that carrying out a decision takes, or why it may not be.
-    #[inline]
+    #[inline(always)]
     fn cost(&self, goal: &Goal, visit: &Visit, decision: &Decision) -> Result<usize, Refusal> {
         self.permit(decision, visit)?;
         Ok(match decision {
@@ -135,10 +133,11 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
     }
 
     /// Whether the licence is for this; if not, why it may not be.
-    #[inline]
+    #[inline(always)]
     pub(super) fn permit(&self, decision: &Decision, visit: &Visit) -> Result<(), Refusal> {
         match decision {
             Decision::Refuse(refusal) => Err(*refusal),
+            _ if !self.table.is_live => Ok(()),
             Decision::Remake(_) | Decision::Rebuild(_) => self.needs_break(visit),
             Decision::Fold(_) => self.needs_licence(visit),
             Decision::Resize(part) => self.needs_licence_for(visit, part.edit),
@@ -148,8 +147,14 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
     }
 
     /// The tables that it takes to hold `pieces` below a slot.
+    #[inline(always)]
     pub(super) fn tables_below(&self, visit: &Visit, pieces: &Pieces) -> usize {
-        visit.level.next().map_or(0, |level| pieces.tables(self.table.geometry, level, visit.start))
+        match visit.level.next() {
+            None => 0,
+            // A table of pages is one, whatever they hold.
+            Some(Level::L3) => 1,
+            Some(level) => pieces.tables(self.table.geometry, level, visit.start),
+        }
     }
 
     /// The tables that a leaf takes of which a part is as asked already, if hardware marks the leaf before the change is made:
@@ -169,7 +174,15 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
         if edit.apply(marked) == marked { 0 } else { self.tables_of(&visit.with(marked), &part(visit, edit)) }
     }
 
-    pub(super) fn needs_licence(&self, visit: &Visit) -> Result<(), Refusal> {
+    /// A leaf changes size, and `edit` is made: if that is one that no CPU tolerates, size and all needs break-before-make.
+    #[inline(always)]
+    fn needs_licence_for(&self, visit: &Visit, edit: Edit) -> Result<(), Refusal> {
+        let is_tolerated = edit.is_in_place::<R::Attributes>(visit.descriptor, edit.apply(visit.descriptor));
+        if is_tolerated { self.needs_licence(visit) } else { self.needs_break(visit) }
+    }
+
+    #[inline(always)]
+    fn needs_licence(&self, visit: &Visit) -> Result<(), Refusal> {
         if self.is_unlicensed() {
             return Err(Refusal::NeedsLicence(self.table.geometry.input(visit.from)));
         }
@@ -181,7 +194,7 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
         self.table.is_live && self.licence.is_none()
     }
 
-    pub(super) fn needs_break(&self, visit: &Visit) -> Result<(), Refusal> {
+    fn needs_break(&self, visit: &Visit) -> Result<(), Refusal> {
         self.needs_licence(visit)?;
         match self.licence.map(Licence::method) {
             Some(Method::InPlace { .. } | Method::NotCached) if self.table.is_live => {
@@ -189,11 +202,5 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
             }
             _ => Ok(()),
         }
-    }
-
-    /// A leaf changes size, and `edit` is made: if that is one that no CPU tolerates, size and all needs break-before-make.
-    pub(super) fn needs_licence_for(&self, visit: &Visit, edit: Edit) -> Result<(), Refusal> {
-        let is_tolerated = edit.is_in_place::<R::Attributes>(visit.descriptor, edit.apply(visit.descriptor));
-        if is_tolerated { self.needs_licence(visit) } else { self.needs_break(visit) }
     }
 }
