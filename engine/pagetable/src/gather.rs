@@ -1,9 +1,20 @@
 //! What must be forgotten, collected over one or many applies, and the tables that wait for it.
+//!
+//! ```text
+//! an apply stores a descriptor     a DSB is owed: walkers may not see the descriptor yet
+//! it changes a leaf                … and a range of TLBIs: joins the range before, or waits beside up to seven others
+//! it unlinks a table               … and the table waits: walks may be in the table until walk caches have forgotten
+//!
+//! finish     DSB ISHST ─▶ TLBIs of all ranges ─▶ DSB ISH ─▶ ISB ─▶ no view is in a table ─▶ the tables are `Retired`
+//!
+//! a ninth range      up to 512 TLBIs so far: the eight are forgotten now, and make room
+//!                    beyond 512: what all ranges lie between is `scattered`, and one TLBI of everything stands for them, at the end
+//! ```
 
 use vmsa::{Geometry, Granule, Level, Maintenance};
 
+use crate::backlog::Backlog;
 use crate::change::Change;
-use crate::few::Few;
 use crate::invalidation::{Depth, Invalidation, MOST_TLBIS};
 use crate::platform::{Platform, Slot};
 use crate::regime::{Regime, Rest};
@@ -25,7 +36,8 @@ const MORE_SUBTREES: usize = 15;
 pub struct Gather<G: Granule, R: Regime> {
     geometry: Geometry<G>,
     regime: R,
-    /// What stores that walkers must see have left to be forgotten, once one was made.
+    /// What stores that walkers must see have left to be forgotten. `None`: no store was made since the gather was last empty, and
+    /// not even a DSB is owed.
     waiting: Option<Waiting>,
     issued: usize,
     /// How many of them were issued for ranges since the gather was last empty.
@@ -33,11 +45,12 @@ pub struct Gather<G: Granule, R: Regime> {
     retired: TableList,
 }
 
-/// What waits for the TLBs.
+/// What waits for the TLBs. As long as it waits, TLBs and walk caches may hold what was there before the stores, so that nothing
+/// else may be made in the same place: [`Gather::complete_overlaps`] sees to that.
 #[derive(Debug, Default)]
 struct Waiting {
-    ranges: Few<Invalidation, MORE_RANGES>,
-    subtrees: Few<Table, MORE_SUBTREES>,
+    ranges: Backlog<Invalidation, MORE_RANGES>,
+    subtrees: Backlog<Table, MORE_SUBTREES>,
     /// What ranges lie between that were too many to be kept apart, as input addresses: everything will be forgotten for them.
     scattered: Option<(u64, u64)>,
     /// Between these offsets TLBs may hold leaves of another size than the tables do, so that a level hint would miss them.
@@ -160,7 +173,7 @@ impl<G: Granule, R: Regime> Gather<G, R> {
         let is_absorbed = ranges.latest_mut().is_some_and(|last| last.absorb(&what));
         if !is_absorbed && ranges.push(what).is_err() {
             self.make_room(platform);
-            self.wait().ranges = Few::of(what);
+            self.wait().ranges = Backlog::of(what);
         }
     }
 

@@ -17,9 +17,9 @@ extern crate alloc;
 /// The words of the architecture that the signatures here use.
 pub extern crate vellum_vmsa as vmsa;
 
+mod backlog;
 mod change;
 mod changes;
-mod few;
 mod fill;
 mod gather;
 mod invalidation;

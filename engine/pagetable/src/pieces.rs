@@ -112,6 +112,13 @@ impl Content {
     }
 
     /// Gives `write` the leaves of `level` from `start` to `end`, by number: contiguous groups wherever a whole one fits.
+    ///
+    /// ```text
+    ///   start    from                                  to   end
+    ///     │·│·│·│[│·│·│·│·│·│·│·│][│·│·│·│·│·│·│·│]│·│·│      [ ] are groups, aligned as their size
+    ///      single           Contiguous bit set           single
+    /// ```
+    /// From slot to slot a descriptor grows by the bytes of a leaf, so that each of the three runs is one addition a leaf.
     #[inline(always)]
     pub(crate) fn write_leaves<G: Granule>(
         &self,

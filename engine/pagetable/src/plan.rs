@@ -1,4 +1,13 @@
 //! Changes that have been checked, and are applied.
+//!
+//! Planning has stored nothing, and hardware may have marked leaves since: applying reads each descriptor anew and decides anew, by
+//! the same function. What it meets differs from what was planned by marks alone, for which the plan has counted tables too. So
+//! only a short reserve can refuse the apply, and that is asked before the first store.
+//!
+//! ```text
+//! one change that one descriptor decides    plan keeps its slot ──▶ apply begins there        no second walk from the root
+//! anything else                             apply walks from the top, as planning did
+//! ```
 
 use core::convert::Infallible;
 use core::ops::ControlFlow;

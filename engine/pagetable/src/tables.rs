@@ -1,7 +1,14 @@
 //! Lists of tables that no walker can reach: those waiting to be used, and those that came free.
 //!
-//! A list is threaded through its tables: the first descriptor of each holds the address of the next, which reads as an
-//! invalid descriptor, because tables are aligned and bit 0 stays clear.
+//! A list takes no memory of its own. It is threaded through its tables: the first descriptor of each holds the address of the
+//! next, which reads as an invalid descriptor, because tables are aligned and bit 0 stays clear.
+//!
+//! ```text
+//!  first ──▶ ┌────────┐     ┌────────┐     ┌────────┐
+//!            │ next ──┼────▶│ next ──┼────▶│   ·    │      count = 3; the last link means nothing
+//!            │ ······ │     │ ······ │     │ ······ │      what else a table holds is what was there before
+//!            └────────┘     └────────┘     └────────┘
+//! ```
 
 use vmsa::{Layout, PhysAddr};
 

@@ -8,6 +8,10 @@
 //!           └───┴───┴─┬─┴───┘                and gives the descriptor where the way ends
 //! ```
 //! All addresses are offsets into the input space.
+//!
+//! Tables may be what others wrote: they may lead in a circle or share subtrees. A walk ends all the same, because it goes down one
+//! level with each table, and visits at each level no more than the range has pages. The walker is a recursion of at most five levels, and its
+//! visits hold what was read once: whoever decides by a visit and stores by it decides and stores about the same descriptor.
 
 use core::ops::ControlFlow;
 

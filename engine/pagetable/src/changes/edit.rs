@@ -159,6 +159,12 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
 
 impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     /// A run of leaves changes in place. What of it TLBs may hold is forgotten as one range.
+    ///
+    /// ```text
+    ///   slots     │ A │ A │ a │ A │ A │ B │      A: changes, TLBs may hold it   a: has no access flag, so that none holds it
+    ///   forget    ├───────┤   ├───────┤          B: is not alike; it is met by itself
+    ///             stale_from  at
+    /// ```
     #[inline(always)]
     pub(super) fn set(&mut self, visit: &Visit, edit: Edit, end: u64) -> Next {
         let bytes = visit.end - visit.start;

@@ -8,7 +8,12 @@
 //! nT                   fill · set nT · forget the leaf · link · the part is met again, as leaves of its own
 //! in place             fill · link                          · the part is met again, as leaves of its own
 //! ```
-//! In place nothing but the size may change at once (RPVTFW), so the table holds what the leaf held.
+//! In place nothing but the size may change at once (RPVTFW), so the table holds what the leaf held. The edit comes after, in the
+//! new table, which the walker enters. A walker of hardware may then use either, the block from a TLB or the pages from the
+//! table, and finds the same translation.
+//!
+//! Hardware may mark the leaf while the table is being filled from it. Break-before-make looks at the broken leaf, in place the
+//! exchange fails: either way the table is then built anew from the marked leaf, before it is linked.
 
 use vmsa::{Descriptor, Granule, LeafSize, Level};
 

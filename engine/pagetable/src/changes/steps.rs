@@ -47,6 +47,14 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
     }
 
     /// Break-before-make of one descriptor: `make` stores what follows, given what was broken.
+    ///
+    /// ```text
+    ///   bit 0 cleared     TLBs have forgotten        stored       walkers see it
+    ///  ──────┼──────────────────────┼───────────────────┼───────────────┼──────▶
+    ///        │ some still translate │ every access faults               │ all translate again
+    /// ```
+    /// What hardware marks it marks before TLBs have forgotten, so that the broken descriptor is read after that: its marks are
+    /// final then.
     pub(super) fn exchange_broken(&mut self, visit: &Visit, depth: Depth, make: impl FnOnce(&mut Self, Descriptor)) {
         if self.is_live {
             self.break_leaf(visit.slot);
@@ -143,6 +151,10 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
 }
 
 /// Replaces descriptors of a page table, and loses no mark.
+///
+/// Where hardware marks leaves by itself, it may do so between our load and our store: a plain store would take the mark back,
+/// and with it the news that the page was written. An exchange fails then, and what was marked is edited instead. Where
+/// hardware writes nothing, or cannot reach the tables, a store does.
 pub(crate) struct Writer<'p, P: Platform> {
     platform: &'p P,
     /// Whether hardware writes into leaves.

@@ -1,5 +1,13 @@
 //! What planning finds out: whether a change is refused, and how many tables it takes. It walks as applying will, and
 //! stores nothing.
+//!
+//! ```text
+//! permit    may this be done to a live leaf?     no licence: what keeps its size may be · break-before-make: anything may be
+//!                                                in place, nT: what changes size and nothing that needs a break
+//! cost      how many tables may it take?         those of the pieces that it makes, and of those that it makes if hardware
+//!                                                marks a leaf first
+//! ```
+//! Applying asks for the permission once more: hardware may have marked a leaf in between, which then is left as it is.
 
 use core::ops::ControlFlow;
 

@@ -1,20 +1,27 @@
-//! A few values, of which there is mostly one.
+//! What waits: mostly one value, at times a few, never more than fit.
+//!
+//! ```text
+//! latest   the value that came last            written by every push
+//! earlier  up to MORE values before that one   written only once there is a second
+//! ```
+//! A gather of one change is made, filled and emptied within a few hundred instructions: to clear an array of eight ranges and
+//! sixteen tables for one range would be a tenth of that.
 
 /// A value, and at most `MORE` that came before it. While there is one alone nothing is written for the others.
 #[derive(Debug)]
-pub(crate) struct Few<T, const MORE: usize> {
+pub(crate) struct Backlog<T, const MORE: usize> {
     latest: Option<T>,
     earlier: Option<[Option<T>; MORE]>,
 }
 
-impl<T, const MORE: usize> Default for Few<T, MORE> {
+impl<T, const MORE: usize> Default for Backlog<T, MORE> {
     #[inline(always)]
     fn default() -> Self {
         Self { latest: None, earlier: None }
     }
 }
 
-impl<T: Copy, const MORE: usize> Few<T, MORE> {
+impl<T: Copy, const MORE: usize> Backlog<T, MORE> {
     /// One value alone.
     #[inline(always)]
     pub(crate) const fn of(value: T) -> Self {
