@@ -4,7 +4,7 @@ mod common;
 
 use common::{GIB, Live, MIB, Plan, at, cpu, leaves, painted, steps, tables};
 use seed::Seed;
-use vellum_linearmap::{CHANGES_IN_RESERVE, Context, Cpu, Operations, Wanted};
+use vellum_linearmap::{CHANGES_IN_RESERVE, Context, Cpu, Leaves, Operations, Wanted};
 use vellum_pagetable::{Step, TlbFeatures};
 use vellum_vmsa::{BbmLevel, Granule, Granule4K, Granule16K, Granule64K, LeafSize, Level, Maintenance};
 
@@ -89,9 +89,9 @@ fn a_cpu_with_the_erratum_makes_every_tlbi_be_repeated() {
     map.admit(Cpu { tlb, ..cpu(BbmLevel::Level3) });
     assert_eq!(change(&map, GIB + MIB, 0x1000, Wanted::ReadOnly), (2, 4, 1));
     assert_eq!(change(&map, GIB + MIB, 0x1000, Wanted::Writable), (2, 3, 0));
-    let _ = map.embedder().memory.take_steps();
+    let _ = map.embedder().machine.memory.take_steps();
     map.heal_all();
-    let (tlbis, ..) = maintenance(&map.embedder().memory.take_steps());
+    let (tlbis, ..) = maintenance(&map.embedder().machine.memory.take_steps());
     assert!(tlbis > 0 && tlbis % 2 == 0, "{tlbis}");
 }
 
@@ -137,4 +137,79 @@ fn neighbours_that_are_alike_are_painted_as_one() {
     let map = painted::<Granule4K>(&Plan { regions, ..Plan::one(0, 0) }, cpu(BbmLevel::Level3));
     let found = map.view().translate(at(&map, GIB + MIB, 0).start).unwrap();
     assert_eq!((found.size, found.output.bits()), (LeafSize::single(Level::L1), GIB + MIB));
+}
+
+/// What is counted is what was executed, kind by kind.
+#[test]
+fn every_operation_is_counted_by_its_kind() {
+    fn counted(tlb: TlbFeatures, bytes: u64) -> Operations {
+        let first = Cpu { tlb, ..cpu(BbmLevel::Level3) };
+        let plan = Plan { leaves: Leaves::Pages, ..Plan::one(GIB, GIB + 8 * MIB) };
+        let map = painted::<Granule4K>(&plan, first);
+        let page = [at(&map, GIB + 0x1000, bytes)];
+        map.set_memory_ro(&page, Context::MayWait).unwrap();
+        let before = map.counters().operations;
+        map.set_memory_rw(&page, Context::MayWait).unwrap();
+        let after = map.counters().operations;
+        Operations {
+            tlbi_address: after.tlbi_address - before.tlbi_address,
+            tlbi_range: after.tlbi_range - before.tlbi_range,
+            tlbi_everything: after.tlbi_everything - before.tlbi_everything,
+            dsb_stores: after.dsb_stores - before.dsb_stores,
+            dsb_all: after.dsb_all - before.dsb_all,
+            isb: after.isb - before.isb,
+        }
+    }
+    let one = Operations { dsb_stores: 1, dsb_all: 1, isb: 1, ..Operations::default() };
+    let ranges = TlbFeatures { range: true, level_hints: false, repeat: false };
+    assert_eq!(counted(ranges, 0x6000), Operations { tlbi_range: 1, ..one });
+    assert_eq!(counted(TlbFeatures::NONE, 0x6000), Operations { tlbi_address: 6, ..one });
+    assert_eq!(counted(TlbFeatures::NONE, 4 * MIB), Operations { tlbi_everything: 1, ..one });
+    let twice = TlbFeatures { repeat: true, ..ranges };
+    assert_eq!(counted(twice, 0x6000), Operations { tlbi_range: 2, dsb_all: 2, ..one });
+}
+
+/// Loads stand for time under the lock: a page that is a leaf takes two descents at most, a look at a slot a table at each level.
+#[test]
+fn what_is_read_under_the_lock_does_not_grow_with_memory() {
+    let loads = |gib: u64| {
+        let map = painted::<Granule4K>(&Plan::one(0, gib * GIB), cpu(BbmLevel::Level3));
+        map.refill();
+        let (page, loads) = ([at(&map, GIB + MIB, 0x1000)], &map.embedder().machine.loads);
+        let of = |deed: &dyn Fn()| {
+            loads.set(0);
+            deed();
+            loads.get()
+        };
+        [
+            of(&|| map.set_memory_ro(&page, Context::Atomic).unwrap()),
+            of(&|| map.set_memory_rw(&page, Context::Atomic).unwrap()),
+            of(&|| map.set_direct_map_invalid(&page, Context::Atomic).unwrap()),
+            of(&|| map.set_direct_map_default(&page, Context::Atomic).unwrap()),
+            of(&|| map.heal_all()),
+        ]
+    };
+    let (small, large) = (loads(64), loads(256));
+    assert_eq!(small[1], 3, "one descent of three levels: no plan");
+    assert!(small[0] <= 120 && small[2] <= 20 && small[3] <= 40 && small[4] <= 4_000, "{small:?}");
+    assert_eq!(small[..4], large[..4]);
+    assert!(large[4] <= small[4] + 100, "{small:?} {large:?}");
+}
+
+#[test]
+fn a_slot_beside_tables_is_looked_at_alone() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    // Every second slot is split, and stays so.
+    let pages: Vec<_> = (0..256).map(|number| at(&map, GIB + 4 * number * MIB, 0x1000)).collect();
+    map.set_memory_ro(&pages, Context::MayWait).unwrap();
+    map.heal_all();
+    let page = [at(&map, GIB + 6 * MIB + 0x5000, 0x1000)];
+    map.set_memory_ro(&page, Context::MayWait).unwrap();
+    map.set_memory_rw(&page, Context::MayWait).unwrap();
+    map.embedder().machine.loads.set(0);
+    map.heal_all();
+    let loads = map.embedder().machine.loads.get();
+    assert!(loads < 1_000, "{loads} loads for one table of pages");
+    let found = map.view().translate(page[0].start).unwrap();
+    assert_eq!(found.size, LeafSize::single(Level::L2));
 }

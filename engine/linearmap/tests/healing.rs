@@ -5,7 +5,7 @@ mod common;
 use common::{DATA, GIB, MIB, Plan, at, cpu, leaves, painted, region, tables};
 use seed::Seed;
 use vellum_linearmap::{Context, Leaves};
-use vellum_vmsa::{BbmLevel, Granule4K, Stage1Attributes};
+use vellum_vmsa::{BbmLevel, Granule4K, LeafSize, Level, Stage1Attributes};
 
 const PAGE: u64 = 0x1000;
 
@@ -129,4 +129,80 @@ fn a_map_of_pages_stays_one() {
     map.set_memory_rw(&[at(&map, GIB, 2 * MIB)], Context::Atomic).unwrap();
     map.heal_all();
     assert_eq!((leaves(&map).len(), map.counters().folds, map.embedder().windows.get()), (1024, 0, 0));
+}
+
+#[test]
+fn blocks_fold_through_groups_to_groups_of_the_largest() {
+    let map = painted::<Granule4K>(&Plan::one(0, 64 * GIB), cpu(BbmLevel::Level3));
+    let size = |from| map.view().translate(at(&map, from, 0).start).unwrap().size;
+    let largest = LeafSize::group(Level::L1);
+    assert_eq!(size(17 * GIB), largest);
+    for bytes in [PAGE, 64 << 10, 2 * MIB, 32 * MIB, GIB, 16 * GIB] {
+        let range = [at(&map, 16 * GIB, bytes)];
+        map.set_memory_ro(&range, Context::MayWait).unwrap();
+        map.set_memory_rw(&range, Context::MayWait).unwrap();
+        map.heal_all();
+        assert_eq!((size(16 * GIB), size(31 * GIB), tables(&map)), (largest, largest, 1), "after {bytes:#x}");
+    }
+}
+
+#[test]
+fn nothing_folds_beyond_the_linear_map() {
+    let all = painted::<Granule4K>(&Plan::one(GIB, 3 * GIB), cpu(BbmLevel::Level3));
+    // The second gibibyte but for its last block.
+    let range = at(&all, GIB, GIB).end..at(&all, 3 * GIB - 2 * MIB, 0).start;
+    let plan = Plan { range: Some(range), ..Plan::one(GIB, 3 * GIB) };
+    let map = painted::<Granule4K>(&plan, cpu(BbmLevel::Level3));
+    let pages = [GIB + MIB, 2 * GIB, 3 * GIB - 2 * MIB - PAGE, 3 * GIB - MIB].map(|from| at(&map, from, PAGE));
+    map.set_memory_ro(&pages, Context::MayWait).unwrap();
+    map.set_memory_rw(&pages, Context::MayWait).unwrap();
+    map.heal_all();
+    let size = |page: usize| map.view().translate(pages[page].start).unwrap().size;
+    assert_eq!((size(0), size(3)), (LeafSize::PAGE, LeafSize::PAGE), "not its");
+    assert_eq!((size(1), size(2)), (LeafSize::group(Level::L2), LeafSize::single(Level::L2)));
+}
+
+#[test]
+fn more_slots_than_are_remembered_fold_all_the_same() {
+    for slots in [15, 16, 17, 40] {
+        let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+        for slot in 0..slots {
+            let page = [at(&map, GIB + slot * 10 * MIB, PAGE)];
+            map.set_memory_ro(&page, Context::MayWait).unwrap();
+            map.set_memory_rw(&page, Context::MayWait).unwrap();
+        }
+        let rounds = (1..20).find(|_| !map.heal(1000) && leaves(&map).len() == 1);
+        // Who was pushed out has no patience; the others have the same.
+        assert_eq!(rounds, Some(5), "{slots} slots");
+    }
+}
+
+#[test]
+fn who_is_pushed_out_is_who_changed_longest_ago() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let pair = |slot: u64| {
+        let page = [at(&map, GIB + slot * 10 * MIB, PAGE)];
+        map.set_memory_ro(&page, Context::MayWait).unwrap();
+        map.set_memory_rw(&page, Context::MayWait).unwrap();
+    };
+    pair(0);
+    map.heal(0);
+    (1..16).for_each(pair);
+    // It makes room for the seventeenth, and is the one that is due.
+    pair(16);
+    assert!(map.heal(1) || map.counters().folds == 1);
+    let is_whole =
+        |slot: u64| map.view().translate(at(&map, GIB + slot * 10 * MIB, 0).start).unwrap().size.level == Level::L2;
+    assert_eq!((0..17).filter(|&slot| is_whole(slot)).collect::<Vec<_>>(), [0]);
+}
+
+#[test]
+fn a_long_range_is_healed_from_end_to_end() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 3 * GIB), cpu(BbmLevel::Level3));
+    let range = [at(&map, GIB + MIB, GIB)];
+    map.set_direct_map_invalid(&range, Context::MayWait).unwrap();
+    assert_eq!(map.counters().splits, 4);
+    map.set_direct_map_valid(&range, true, Context::MayWait).unwrap();
+    map.heal_all();
+    assert_eq!((leaves(&map).len(), map.counters().folds), (2, 4));
 }

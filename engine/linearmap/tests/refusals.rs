@@ -2,13 +2,13 @@
 
 mod common;
 
-use common::{DATA, GIB, Live, MIB, Plan, at, cpu, leaves, painted, region, tables};
+use common::{DATA, GIB, Live, MIB, Plan, at, cpu, leaves, paint_and_make, painted, region, tables};
 use vellum_linearmap::{Context, NotParked, Refused, Wanted, paint};
 use vellum_pagetable::{El1, PageTable, Refusal, Reserve};
-use vellum_vmsa::{BbmLevel, Granule, Granule4K, Granule16K, Granule64K, Stage1Attributes};
+use vellum_vmsa::{BbmLevel, Granule, Granule4K, Granule16K, Granule64K, Stage1Attributes, VirtAddr};
 
 /// A map of two blocks of the largest size, and scattered pages of both.
-fn scattered<G: Granule>(map: &Live<G>) -> Vec<std::ops::Range<vellum_vmsa::VirtAddr>> {
+fn scattered<G: Granule>(map: &Live<G>) -> Vec<std::ops::Range<VirtAddr>> {
     let page = G::SIZE_BYTES;
     [GIB + 5 * page, GIB + 700 * MIB, 2 * GIB + 3 * page, 2 * GIB + 512 * MIB].map(|from| at(map, from, page)).to_vec()
 }
@@ -109,21 +109,68 @@ fn painting_paints_all_or_nothing() {
     let map = painted::<Granule4K>(&plan, cpu(BbmLevel::Level3));
     let (kernel, geometry) = (map.embedder(), map.view().geometry());
     let mut reserve = Reserve::new();
-    kernel.memory.supply::<Granule4K>(&mut reserve, 1);
-    let mut table = PageTable::offline(&kernel.memory, geometry, El1::kernel(), &mut reserve).unwrap();
+    kernel.machine.memory.supply::<Granule4K>(&mut reserve, 1);
+    let mut table = PageTable::offline(&kernel.machine, geometry, El1::kernel(), &mut reserve).unwrap();
     let read_only = DATA.union(Stage1Attributes::READ_ONLY);
     let regions = [region(GIB, GIB + 0x5000, DATA), region(3 * GIB, 3 * GIB + 0x5000, read_only)];
     let out = kernel.out.get();
     for left in 0..4 {
         kernel.left.set(left);
-        let refused = paint(&mut table, &kernel.memory, kernel, geometry.base(), &regions, plan.leaves);
+        let refused = paint(&mut table, &kernel.machine, kernel, geometry.base(), &regions, plan.leaves);
         assert_eq!(refused, Err(Refused::OutOfTables(4 - left)));
         assert_eq!((table.view().translate(at(&map, GIB, 0).start), kernel.out.get()), (None, out));
     }
     let twice = [region(GIB, GIB + 0x5000, DATA), region(GIB + 0x4000, GIB + 0x6000, read_only)];
-    let refused = paint(&mut table, &kernel.memory, kernel, geometry.base(), &twice, plan.leaves);
+    let refused = paint(&mut table, &kernel.machine, kernel, geometry.base(), &twice, plan.leaves);
     assert_eq!(refused, Err(Refused::Change(Refusal::Overlap(at(&map, GIB + 0x4000, 0).start.bits()))));
     kernel.left.set(4);
-    paint(&mut table, &kernel.memory, kernel, geometry.base(), &regions, plan.leaves).unwrap();
+    paint(&mut table, &kernel.machine, kernel, geometry.base(), &regions, plan.leaves).unwrap();
     assert!(table.view().translate(at(&map, 3 * GIB + 0x4fff, 0).start).is_some());
+}
+
+#[test]
+fn a_page_that_no_descriptor_can_lead_to_is_no_table() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let (page, before) = ([at(&map, GIB + MIB, 0x1000)], leaves(&map));
+    map.embedder().is_wide.set(true);
+    assert_eq!(map.set_memory_ro(&page, Context::MayWait), Err(Refused::OutOfTables(2)));
+    assert!(!map.refill());
+    assert_eq!((leaves(&map), map.embedder().out.get(), map.reserve()), (before, 1, 0));
+}
+
+#[test]
+fn memory_that_runs_out_leaves_a_reserve_that_is_not_full() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    map.embedder().left.set(3);
+    assert!(!map.refill());
+    assert_eq!((map.reserve(), map.embedder().out.get()), (3, 4));
+    map.embedder().left.set(1000);
+    assert!(map.refill() && map.refill());
+    assert_eq!((map.reserve(), map.embedder().out.get()), (128, 129));
+    assert!(map.set_reserve(10));
+    assert_eq!((map.reserve(), map.embedder().out.get()), (10, 11));
+    map.embedder().left.set(0);
+    assert!(!map.set_reserve(11));
+    assert_eq!(map.reserve(), 10);
+}
+
+#[test]
+fn a_map_whose_range_or_root_cannot_be_is_none() {
+    let plan = Plan::one(GIB, 2 * GIB);
+    let outside = Plan { range: Some(VirtAddr::new(0x1000)..VirtAddr::new(0x2000)), ..plan.clone() };
+    let refused = paint_and_make::<Granule4K>(&outside, cpu(BbmLevel::Level3)).err();
+    assert_eq!(refused, Some(Refused::Change(Refusal::OutOfRange(0x1000))));
+    assert!(paint_and_make::<Granule4K>(&plan, cpu(BbmLevel::Level3)).is_ok());
+}
+
+#[test]
+fn each_refusal_is_one_line() {
+    let lines = [
+        (Refused::Change(Refusal::NotMapped(0x1000)), "0x1000 is not mapped"),
+        (Refused::OutOfTables(2), "no memory for 2 more tables"),
+        (Refused::ReserveDry(1), "the reserve for atomic context lacks 1 tables"),
+        (Refused::NotParked(NotParked(Some(3))), "CPU 3 did not answer a call to park"),
+        (Refused::NotParked(NotParked(None)), "some CPU does not tolerate it, and none can be parked"),
+    ];
+    lines.iter().for_each(|(refused, line)| assert_eq!(refused.to_string(), *line));
 }

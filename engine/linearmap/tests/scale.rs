@@ -27,6 +27,7 @@ fn server(end: u64) -> Plan {
         ],
         leaves: Leaves::Largest,
         input_bits: 48,
+        range: None,
     }
 }
 

@@ -11,10 +11,11 @@ use vellum_linearmap::{
     paint,
 };
 use vellum_pagetable::{
-    El1, HardwareUpdates, Licence, Memory, PageTable, Reserve, Scope, Step, TlbFeatures, Tolerance,
+    El1, HardwareUpdates, Licence, Memory, PageTable, Platform, Reserve, Scope, Slot, Step, TlbFeatures, Tolerance,
 };
 use vellum_vmsa::{
-    AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Layout, Meaning, PhysAddr, Stage1Attributes, VirtAddr,
+    AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Layout, Maintenance, Meaning, PhysAddr, Stage1Attributes,
+    VirtAddr,
 };
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -28,8 +29,33 @@ pub(crate) const fn cpu(level: BbmLevel) -> Cpu {
     Cpu { tolerance: Tolerance::new(level, false), tlb }
 }
 
-pub(crate) struct Kernel<G> {
+/// Memory whose loads are counted.
+pub(crate) struct Machine {
     pub(crate) memory: Memory,
+    pub(crate) loads: Cell<usize>,
+}
+
+impl Platform for Machine {
+    fn load(&self, slot: Slot) -> Descriptor {
+        self.loads.set(self.loads.get() + 1);
+        self.memory.load(slot)
+    }
+
+    fn store(&self, slot: Slot, descriptor: Descriptor) {
+        self.memory.store(slot, descriptor);
+    }
+
+    fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
+        self.memory.exchange(slot, old, new)
+    }
+
+    fn maintain(&self, operation: Maintenance) {
+        self.memory.maintain(operation);
+    }
+}
+
+pub(crate) struct Kernel<G> {
+    pub(crate) machine: Machine,
     /// Pages that came back.
     spare: RefCell<Vec<PhysAddr>>,
     /// Pages that are out.
@@ -40,19 +66,22 @@ pub(crate) struct Kernel<G> {
     pub(crate) parks: Cell<bool>,
     pub(crate) windows: Cell<usize>,
     pub(crate) parked: Cell<usize>,
+    /// Whether the pages that there are lie above what a descriptor can name.
+    pub(crate) is_wide: Cell<bool>,
     granule: PhantomData<G>,
 }
 
 impl<G: Granule> Kernel<G> {
     pub(crate) fn new() -> Self {
         Self {
-            memory: Memory::new(),
+            machine: Machine { memory: Memory::new(), loads: Cell::new(0) },
             spare: RefCell::default(),
             out: Cell::new(0),
             left: Cell::new(usize::MAX),
             parks: Cell::new(false),
             windows: Cell::new(0),
             parked: Cell::new(0),
+            is_wide: Cell::new(false),
             granule: PhantomData,
         }
     }
@@ -86,11 +115,14 @@ impl<G: Granule> Pages for Kernel<G> {
         assert!(!LOCKED.get(), "allocated under the lock");
         self.left.set(self.left.get().checked_sub(1)?);
         self.out.set(self.out.get() + 1);
+        if self.is_wide.get() {
+            return Some(PhysAddr::new(1 << 48));
+        }
         let spare = self.spare.borrow_mut().pop();
         spare.or_else(|| {
             let mut reserve = Reserve::new();
-            self.memory.supply::<G>(&mut reserve, 1);
-            reserve.take(&self.memory)
+            self.machine.memory.supply::<G>(&mut reserve, 1);
+            reserve.take(&self.machine)
         })
     }
 
@@ -120,11 +152,11 @@ impl<G: Granule> Calls for Kernel<G> {
 
 impl<G: Granule> Embedder for Kernel<G> {
     type Granule = G;
-    type Platform = Memory;
+    type Platform = Machine;
     type Lock = Alone<State<G>>;
 
-    fn platform(&self) -> &Memory {
-        &self.memory
+    fn platform(&self) -> &Machine {
+        &self.machine
     }
 }
 
@@ -134,6 +166,8 @@ pub(crate) struct Plan {
     pub(crate) regions: Vec<Region>,
     pub(crate) leaves: Leaves,
     pub(crate) input_bits: u32,
+    /// What is linear map of the page table; `None` is all.
+    pub(crate) range: Option<Range<VirtAddr>>,
 }
 
 pub(crate) fn region(from: u64, to: u64, attributes: Stage1Attributes) -> Region {
@@ -143,7 +177,7 @@ pub(crate) fn region(from: u64, to: u64, attributes: Stage1Attributes) -> Region
 impl Plan {
     /// One bank, all of it writable.
     pub(crate) fn one(from: u64, to: u64) -> Self {
-        Self { regions: vec![region(from, to, DATA)], leaves: Leaves::Largest, input_bits: 39 }
+        Self { regions: vec![region(from, to, DATA)], leaves: Leaves::Largest, input_bits: 39, range: None }
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -158,18 +192,22 @@ pub(crate) fn geometry<G: Granule>(plan: &Plan) -> Geometry<G> {
 }
 
 pub(crate) fn painted<G: Granule>(plan: &Plan, first: Cpu) -> LinearMap<Kernel<G>> {
+    paint_and_make(plan, first).unwrap()
+}
+
+pub(crate) fn paint_and_make<G: Granule>(plan: &Plan, first: Cpu) -> Result<LinearMap<Kernel<G>>, Refused> {
     let kernel = Kernel::<G>::new();
     let geometry = geometry::<G>(plan);
     let regime = El1 { scope: Scope::Global, tlb: TlbFeatures::NONE, hardware_updates: HardwareUpdates::None };
     let mut reserve = Reserve::new();
-    reserve.add(&kernel.memory, kernel.allocate().unwrap());
-    let mut table = PageTable::offline(&kernel.memory, geometry, regime, &mut reserve).unwrap();
-    paint(&mut table, &kernel.memory, &kernel, geometry.base(), &plan.regions, plan.leaves).unwrap();
+    reserve.add(&kernel.machine, kernel.allocate().unwrap());
+    let mut table = PageTable::offline(&kernel.machine, geometry, regime, &mut reserve).unwrap();
+    paint(&mut table, &kernel.machine, &kernel, geometry.base(), &plan.regions, plan.leaves).unwrap();
     let table = table.publish();
-    let (root, range) = (table.root(), table.view().range());
+    let (root, range) = (table.root(), plan.range.clone().unwrap_or(table.view().range()));
     let map = Map { root, geometry, regime, range, leaves: plan.leaves, memory_bytes: plan.bytes() };
-    let _ = kernel.memory.take_steps();
-    LinearMap::new(kernel, map, first).unwrap()
+    let _ = kernel.machine.memory.take_steps();
+    LinearMap::new(kernel, map, first)
 }
 
 pub(crate) type Live<G> = LinearMap<Kernel<G>>;
@@ -207,7 +245,7 @@ pub(crate) fn steps<G: Granule>(
     wanted: Wanted,
     context: Context,
 ) -> (Result<(), Refused>, Vec<Step>) {
-    let _ = map.embedder().memory.take_steps();
+    let _ = map.embedder().machine.memory.take_steps();
     let result = map.change(ranges, wanted, context);
-    (result, map.embedder().memory.take_steps())
+    (result, map.embedder().machine.memory.take_steps())
 }
