@@ -68,6 +68,24 @@ impl Asked<'_> {
     }
 }
 
+/// Makes one change if that takes neither a table nor a licence, with one plan: the most frequent one. Says whether it is made.
+fn is_made_in_place<G: Granule, P: Platform>(
+    table: &mut PageTable<'_, G, El1, P>,
+    platform: &P,
+    change: &Change<El1>,
+) -> Result<bool, Refusal> {
+    let mut plan = match table.plan(slice::from_ref(change), None) {
+        Ok(plan) if plan.tables_needed() == 0 => plan,
+        Ok(_) | Err(Refusal::NeedsLicence(_)) => return Ok(false),
+        Err(refusal) => return Err(refusal),
+    };
+    let (mut gather, mut none) = (plan.gather(), Reserve::new());
+    plan.apply(&mut none, &mut gather)?;
+    // What is edited leaves no table behind.
+    none.refill(platform, gather.finish(platform));
+    Ok(true)
+}
+
 impl<G: Granule> State<G> {
     /// Makes what is asked for, with tables from `supply`, or in atomic context from the reserve. After an error nothing has
     /// changed; [`Refused::OutOfTables`] says what `supply` lacks.
@@ -103,6 +121,12 @@ impl<G: Granule> State<G> {
             && asked.wanted != Wanted::Default
             && range.end.bits().wrapping_sub(range.start.bits()) == G::SIZE_BYTES
             && table.protect_page(range.start, set, clear)
+        {
+            return Ok(0);
+        }
+        if let [range] = asked.ranges
+            && let [Some(change), None] = asked.wanted.changes(range)
+            && is_made_in_place(&mut table, counted, &change)?
         {
             return Ok(0);
         }

@@ -34,6 +34,8 @@ pub(crate) struct Healing {
     /// Leaves may fold at all.
     is_on: bool,
     recent: [Option<Worn>; RECENT],
+    /// The place of the last that was remembered: often the next.
+    latest: usize,
     /// Whole slots, or nothing.
     scattered: Range<u64>,
     round: u64,
@@ -43,7 +45,7 @@ impl Healing {
     pub(crate) const fn new<G: Granule>(bounds: Range<u64>, leaves: Leaves) -> Self {
         let slot_bytes = 1 << Geometry::<G>::shift(Level::L2);
         let is_on = matches!(leaves, Leaves::Largest);
-        Self { bounds, slot_bytes, is_on, recent: [None; RECENT], scattered: 0..0, round: 0 }
+        Self { bounds, slot_bytes, is_on, recent: [None; RECENT], latest: 0, scattered: 0..0, round: 0 }
     }
 
     /// The linear map.
@@ -72,12 +74,15 @@ impl Healing {
     /// A slot has changed. Who was remembered longest makes room.
     fn remember(&mut self, start: u64) {
         let worn = Worn { start, round: self.round };
-        let known = self.recent.iter().position(|worn| worn.is_some_and(|worn| worn.start == start));
+        let is_its = |worn: &Option<Worn>| worn.is_some_and(|worn| worn.start == start);
+        let latest = Some(self.latest).filter(|latest| is_its(&self.recent[*latest]));
+        let known = latest.or_else(|| self.recent.iter().position(is_its));
         let place = known.unwrap_or_else(|| {
             // A free place is older than any round.
             let age = |place: &usize| self.recent[*place].map_or(0, |worn| worn.round + 1);
             (0..RECENT).min_by_key(age).unwrap_or(0)
         });
+        self.latest = place;
         if let Some(old) = self.recent[place].replace(worn).filter(|old| old.start != start) {
             self.scatter(old.start..old.start + self.slot_bytes);
         }

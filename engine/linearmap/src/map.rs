@@ -219,24 +219,11 @@ impl<E: Embedder> LinearMap<E> {
 
     /// Allocates `count` tables more, if there are so many.
     fn fetch(&self, supply: &mut Reserve, count: usize) -> bool {
-        let widest = self.map.geometry.layout().output_bits();
-        (0..count).all(|_| match self.embedder.allocate() {
-            Some(table) if table.bits() >> widest == 0 => {
-                supply.add(self.embedder.platform(), table);
-                true
-            }
-            // No descriptor can lead to it.
-            Some(table) => {
-                self.embedder.free(table);
-                false
-            }
-            None => false,
-        })
+        let layout = self.map.geometry.layout();
+        reserve::fetch(&self.embedder, self.embedder.platform(), layout, supply, count) == 0
     }
 
-    fn give_back(&self, mut supply: Reserve) {
-        while let Some(table) = supply.take(self.embedder.platform()) {
-            self.embedder.free(table);
-        }
+    fn give_back(&self, supply: Reserve) {
+        reserve::give_back(&self.embedder, self.embedder.platform(), supply);
     }
 }

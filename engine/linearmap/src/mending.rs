@@ -2,15 +2,15 @@
 //! block of its own, for as long as something folds.
 //!
 //! ```text
-//! page ─▶ block of level 2 ─▶ group ─▶ block of level 1 ─▶ group …     each only where no other table stands below it
+//! page ─▶ block of level 2 ─▶ group ─▶ block of level 1 ─▶ group …     each only where all that it is made of is alike
 //! ```
-//! So a look at a slot reads a table at each level at most, whatever else the map holds: who is last to become whole folds for
-//! all of them.
+//! So a look at a slot reads a table at each level at most, whatever else the map holds, and mostly as far as to the first thing that
+//! differs: who is last to become whole folds for all of them.
 
 use core::ops::Range;
 
-use pagetable::{Change, El1, Gather, Licence, PageTable, Platform, Refusal, Reserve, Slot};
-use vmsa::{DESCRIPTOR_SHIFT, Geometry, Granule, LeafSize, Level, VirtAddr};
+use pagetable::{Change, El1, Gather, Licence, Lookup, PageTable, Platform, Refusal, Reserve, Slot};
+use vmsa::{DESCRIPTOR_SHIFT, Descriptor, Geometry, Granule, LeafSize, Level, VirtAddr};
 
 use crate::counters::Counted;
 use crate::embedder::Embedder;
@@ -82,7 +82,7 @@ fn mend_slot<G: Granule, P: Platform>(
         let bytes = size.size_bytes(G::PAGE_SIZE);
         let start = at & !(bytes - 1);
         let is_inside = bounds.start <= start && start + bytes <= bounds.end;
-        if !is_inside || held < size && holds_tables(table, platform, size, start) {
+        if !is_inside || held < size && !is_alike(table, platform, size, start) {
             break;
         }
         // Nothing to be done, or nothing that can be: the licence is for it, and it takes no tables.
@@ -131,23 +131,31 @@ fn size_at<G: Granule, P: Platform>(table: &PageTable<'_, G, El1, P>, at: u64) -
     end.map_or(LeafSize::PAGE, |end| LeafSize { level: end.level, contiguous: end.descriptor.is_contiguous() })
 }
 
-/// Whether a table stands below what would become one leaf of this size at `start`: it is not whole yet.
-fn holds_tables<G: Granule, P: Platform>(
+/// Whether what would become one leaf of this size at `start` is alike all through: leaves, valid or kept, that lead to neighbours,
+/// or holes. Of a table of pages it is not asked: there pages become groups too.
+fn is_alike<G: Granule, P: Platform>(
     table: &PageTable<'_, G, El1, P>,
     platform: &P,
     size: LeafSize,
     start: u64,
 ) -> bool {
-    let geometry = table.geometry();
+    let (geometry, layout) = (table.geometry(), table.geometry().layout());
     let (level, count) = match G::PAGE_SIZE.contiguous_shift(size.level).filter(|_| size.contiguous) {
         Some(shift) => (size.level, 1 << shift),
-        None => (size.level.next().unwrap_or(Level::L3), G::ENTRIES),
+        None => (size.level.next().unwrap_or(Level::L3), G::ENTRIES as u64),
     };
     if level == Level::L3 {
-        return false;
+        return true;
     }
     let first = table.view().path(VirtAddr::new(geometry.input(start))).find(|lookup| lookup.level == level);
-    let Some(first) = first.map(|lookup| lookup.slot.address()) else { return false };
-    let slot = |number: usize| Slot::new(first + ((number as u64) << DESCRIPTOR_SHIFT), 0);
-    (0..count).any(|number| platform.load(slot(number)).is_table(level))
+    let Some(Lookup { slot, descriptor: first, .. }) = first.filter(|it| !it.descriptor.is_table(level)) else {
+        return false;
+    };
+    let shift = Geometry::<G>::shift(level);
+    let says = Descriptor::TYPE | layout.attribute_mask(G::PAGE_SIZE, level) & !Descriptor::CONTIGUOUS;
+    (1..count).all(|number: u64| {
+        let next = platform.load(Slot::new(slot.address() + (number << DESCRIPTOR_SHIFT), 0));
+        let leads_on = layout.output(next, shift) == layout.output(first, shift) + (number << shift);
+        (next.bits() ^ first.bits()) & says == 0 && (leads_on || next == Descriptor::INVALID)
+    })
 }

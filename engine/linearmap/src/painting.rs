@@ -8,6 +8,7 @@ use vmsa::{Granule, PhysAddr, Stage1Attributes, VirtAddr};
 
 use crate::embedder::Pages;
 use crate::refused::Refused;
+use crate::reserve::{fetch, give_back};
 use crate::shape::Leaves;
 
 /// Memory that is mapped in one way.
@@ -19,8 +20,8 @@ pub struct Region {
     pub attributes: Stage1Attributes,
 }
 
-/// Maps regions, in ascending order, at `offset` above their physical addresses: all of them or none. Neighbours in the list that are alike become one,
-/// so that no leaf ends where they meet.
+/// Maps regions, in ascending order, at `offset` above their physical addresses: all of them or none. Neighbours in the list that
+/// are alike become one, so that no leaf ends where they meet.
 pub fn paint<G: Granule, P: Platform>(
     table: &mut PageTable<'_, G, El1, P>,
     platform: &P,
@@ -39,7 +40,7 @@ pub fn paint<G: Granule, P: Platform>(
         needed += table.plan(slice::from_ref(&change), None)?.tables_needed();
     }
     let mut reserve = Reserve::new();
-    let lacking = fill(&mut reserve, platform, pages, needed);
+    let lacking = fetch(pages, platform, table.geometry().layout(), &mut reserve, needed);
     let mut painted = if lacking == 0 { Ok(()) } else { Err(Refused::OutOfTables(lacking)) };
     let mut gather = table.gather();
     // Planned one by one on a map that held none of them: what one has made takes nothing from another.
@@ -48,19 +49,8 @@ pub fn paint<G: Granule, P: Platform>(
         painted = painted.and(plan.and_then(|mut plan| plan.apply(&mut reserve, &mut gather)).map_err(Into::into));
     }
     reserve.refill(platform, gather.finish(platform));
-    while let Some(page) = reserve.take(platform) {
-        pages.free(page);
-    }
+    give_back(pages, platform, reserve);
     painted
-}
-
-/// Adds `needed` tables to `reserve`, or as many as there are; how many there are not.
-fn fill<P: Platform>(reserve: &mut Reserve, platform: &P, pages: &impl Pages, needed: usize) -> usize {
-    while reserve.count() < needed {
-        let Some(page) = pages.allocate() else { break };
-        reserve.add(platform, page);
-    }
-    needed - reserve.count()
 }
 
 fn map(region: &Region, offset: u64, leaves: Leaves) -> Change<El1> {

@@ -69,8 +69,49 @@ fn a_dry_reserve_refuses_until_it_is_filled() {
     assert_eq!((leaves(&map), map.counters().reserve_dry), (before, 1));
     assert!(map.refill());
     assert_eq!(map.reserve(), 128);
-    map.set_direct_map_invalid(&[page], Context::Atomic).unwrap();
+    map.set_direct_map_invalid(std::slice::from_ref(&page), Context::Atomic).unwrap();
     assert_eq!((map.reserve(), map.counters().atomic), (126, 1));
+    // What folds fills the reserve first, and gives back what is too many.
+    map.set_direct_map_valid(std::slice::from_ref(&page), true, Context::Atomic).unwrap();
+    map.heal_all();
+    assert_eq!((map.reserve(), map.embedder().out.get()), (128, 129));
+    // So does every change that may wait, whose own tables do not come out of the reserve.
+    map.set_direct_map_invalid(std::slice::from_ref(&page), Context::Atomic).unwrap();
+    map.set_memory_ro(&[at(&map, GIB + 100 * MIB, 0x1000)], Context::MayWait).unwrap();
+    assert_eq!((map.reserve(), map.embedder().out.get()), (128, 132));
+    map.set_memory_rw(&[at(&map, GIB + 100 * MIB, 0x1000)], Context::MayWait).unwrap();
+    map.set_direct_map_valid(&[page], true, Context::MayWait).unwrap();
+    map.heal_all();
+    assert_eq!((map.reserve(), map.embedder().out.get()), (128, 129));
+}
+
+#[test]
+fn every_name_does_what_it_says() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let page = [at(&map, GIB + MIB, 0x1000)];
+    let seen = || {
+        let leaf = map.view().path(page[0].start).last().unwrap().descriptor;
+        let has = |bit: Stage1Attributes| leaf.bits() & bit.bits() != 0;
+        (leaf.is_valid(), !has(Stage1Attributes::READ_ONLY), !has(Stage1Attributes::PXN))
+    };
+    map.set_memory_ro(&page, Context::MayWait).unwrap();
+    assert_eq!(seen(), (true, false, false));
+    map.set_memory_x(&page, Context::MayWait).unwrap();
+    assert_eq!(seen(), (true, false, true));
+    map.set_memory_nx(&page, Context::MayWait).unwrap();
+    map.set_memory_rw(&page, Context::MayWait).unwrap();
+    assert_eq!(seen(), (true, true, false));
+    map.set_memory_rox(&page, Context::MayWait).unwrap();
+    assert_eq!(seen(), (true, false, true));
+    map.set_memory_valid(&page, false, Context::MayWait).unwrap();
+    assert_eq!(seen(), (false, false, true));
+    map.set_memory_valid(&page, true, Context::MayWait).unwrap();
+    map.set_direct_map_invalid(&page, Context::MayWait).unwrap();
+    assert_eq!(seen(), (false, false, true));
+    map.set_direct_map_default(&page, Context::MayWait).unwrap();
+    assert_eq!(seen(), (true, true, true));
+    map.set_direct_map_valid(&page, false, Context::MayWait).unwrap();
+    assert_eq!((seen(), map.is_present(page[0].start)), ((false, true, true), false));
 }
 
 #[test]
@@ -124,8 +165,15 @@ fn painting_paints_all_or_nothing() {
     let refused = paint(&mut table, &kernel.machine, kernel, geometry.base(), &twice, plan.leaves);
     assert_eq!(refused, Err(Refused::Change(Refusal::Overlap(at(&map, GIB + 0x4000, 0).start.bits()))));
     kernel.left.set(4);
+    kernel.is_wide.set(true);
+    let refused = paint(&mut table, &kernel.machine, kernel, geometry.base(), &regions, plan.leaves);
+    assert_eq!((refused, kernel.out.get()), (Err(Refused::OutOfTables(4)), out));
+    kernel.is_wide.set(false);
     paint(&mut table, &kernel.machine, kernel, geometry.base(), &regions, plan.leaves).unwrap();
     assert!(table.view().translate(at(&map, 3 * GIB + 0x4fff, 0).start).is_some());
+    // What is mapped already is not mapped again.
+    let refused = paint(&mut table, &kernel.machine, kernel, geometry.base(), &regions[1..], plan.leaves);
+    assert_eq!(refused, Err(Refused::Change(Refusal::AlreadyMapped(at(&map, 3 * GIB, 0).start.bits()))));
 }
 
 #[test]
@@ -173,4 +221,23 @@ fn each_refusal_is_one_line() {
         (Refused::NotParked(NotParked(None)), "some CPU does not tolerate it, and none can be parked"),
     ];
     lines.iter().for_each(|(refused, line)| assert_eq!(refused.to_string(), *line));
+}
+
+/// The access flag is set, and DBM is not, whatever is asked for; neighbours that differ, or do not touch, stay apart.
+#[test]
+fn regions_are_painted_as_the_map_needs_them() {
+    let clean = DATA.union(Stage1Attributes::DBM).union(Stage1Attributes::READ_ONLY);
+    let regions = vec![
+        region(GIB, GIB + 2 * MIB, DATA),
+        region(GIB + 2 * MIB, GIB + 4 * MIB, clean),
+        region(GIB + 6 * MIB, GIB + 8 * MIB, clean.union(Stage1Attributes::AF)),
+        region(GIB + 8 * MIB, GIB + 10 * MIB, clean),
+    ];
+    let map = painted::<Granule4K>(&Plan { regions, ..Plan::one(0, 0) }, cpu(BbmLevel::Level3));
+    let bits = |leaf: vellum_vmsa::Descriptor| leaf.bits() & !0xffff_ffff_f000;
+    let painted: Vec<_> = leaves(&map).iter().map(|(start, bytes, leaf)| (*start, *bytes, bits(*leaf))).collect();
+    let writable = DATA.union(Stage1Attributes::AF).bits() | 1;
+    let read_only = writable | Stage1Attributes::READ_ONLY.bits();
+    let at = |mib: u64, bits| (GIB + mib * MIB, 2 * MIB, bits);
+    assert_eq!(painted, [at(0, writable), at(2, read_only), at(6, read_only), at(8, read_only)]);
 }

@@ -130,7 +130,9 @@ impl<G: Granule> Pages for Kernel<G> {
         assert!(!LOCKED.get(), "freed under the lock");
         self.left.set(self.left.get().saturating_add(1));
         self.out.set(self.out.get() - 1);
-        self.spare.borrow_mut().push(table);
+        if table < PhysAddr::new(1 << 48) {
+            self.spare.borrow_mut().push(table);
+        }
     }
 }
 
