@@ -31,6 +31,9 @@ pub(crate) fn judge(ended: &Ended) -> Judgement {
         (Some(Verdict::Passed { checks }), 0) => passed(&transcript, checks),
         (Some(Verdict::Failed { .. }), 1) => Judgement { status: Status::Failed, line: None },
         (Some(Verdict::BadInput { .. }), 2) => Judgement { status: Status::BadInput, line: None },
+        (Some(Verdict::Passed { .. }), 1) if has_findings(&ended.complaints) => {
+            judgement(Status::Failed, "the kernel's checks passed, but the audit found what the architecture forbids")
+        }
         (Some(_), _) => {
             judgement(Status::Failed, format!("the machine ended with status {code}, which is not the verdict printed"))
         }
@@ -52,6 +55,11 @@ pub(crate) fn judge_other(ended: &Ended) -> Judgement {
         End::Signalled => judgement(Status::Failed, "a signal ended QEMU"),
         End::TimedOut => judgement(Status::TimedOut, "no end in time (--timeout SECONDS waits longer)"),
     }
+}
+
+/// Whether `vellum audit` has told of something.
+fn has_findings(complaints: &str) -> bool {
+    complaints.lines().any(|line| line.starts_with("vellum: after "))
 }
 
 /// Whether the monitor has said that it starts no guest.

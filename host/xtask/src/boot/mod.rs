@@ -5,6 +5,7 @@
 //!                   image ^                       '--view--> the terminal
 //! ```
 
+mod audit;
 mod description;
 pub(crate) mod emulator;
 pub(crate) mod guest;
@@ -110,6 +111,16 @@ impl Programs {
 
 /// The command that boots what `options` ask for, and the files that must be there meanwhile.
 pub(crate) fn command(options: &Options, programs: &Programs) -> Result<(Command, Files), Failure> {
+    let (command, files) = plain_command(options, programs)?;
+    if !options.audit {
+        return Ok((command, files));
+    }
+    let own = options.own_program().map(|own| programs.find(own)).transpose()?;
+    let elf = own.or(programs.all().next()).map(|it| it.elf.as_path());
+    audit::wrapped(&command, elf).map(|command| (command, files))
+}
+
+fn plain_command(options: &Options, programs: &Programs) -> Result<(Command, Files), Failure> {
     let kernel = match (options.own_program(), &options.kernel) {
         (None, Some(image)) => &Kernel { elf: image.clone(), image: image.clone() },
         (own, _) => programs.find(own.unwrap_or(Program::Kernel))?,

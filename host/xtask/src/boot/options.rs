@@ -10,7 +10,7 @@ use super::{
     loader::Loader,
     tree::shapes,
 };
-use crate::{cargo::Program, help, outcome::Failure};
+use crate::{cargo::Program, fetch::qemu::Version, help, outcome::Failure};
 
 const LONGEST_TIMEOUT_SECONDS: u64 = 86_400;
 /// What `--tree` has to say to have the trees listed.
@@ -52,6 +52,9 @@ pub(crate) struct Options {
     pub(crate) tree: Option<&'static str>,
     #[arg(long)]
     pub(crate) icount: bool,
+    /// Whether the rules of the simulated machine judge the boot.
+    #[arg(long, conflicts_with = "icount")]
+    pub(crate) audit: bool,
     #[arg(long)]
     pub(crate) gdb: bool,
     #[arg(long)]
@@ -141,6 +144,10 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Asked, Failure> {
         options.description = Some(std::mem::replace(&mut options.machine, VIRT.into()).into());
     }
     options.timeout = options.timeout.filter(|_| !options.gdb);
+    if options.audit && options.emulator == Emulator::Host {
+        // Older ones do not show what is stored.
+        options.emulator = Emulator::Version(Version::V11);
+    }
     refuse_what_does_not_go_together(&options)?;
     Ok(Asked::Run(Box::new(options)))
 }
@@ -199,7 +206,7 @@ fn cpu_model(text: &str) -> Result<String, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{fetch::qemu::Version, outcome::Status};
+    use crate::outcome::Status;
 
     fn parse_words(words: &[&str]) -> Result<Asked, Failure> {
         parse(&words.iter().map(OsString::from).collect::<Vec<_>>())
@@ -292,6 +299,12 @@ mod tests {
         assert_eq!(parse_words(&["--cpus", "2", "--help"]), Ok(Asked::Help));
         assert_eq!(options(&["--cpus", "2", "--cpus", "3"]).cpus, 3, "the last counts");
         assert_eq!(options(&["--append", "-x"]).append, ["-x"]);
+    }
+
+    #[test]
+    fn an_audit_needs_a_new_qemu_and_its_own_threads() {
+        assert_eq!(options(&["--audit"]).emulator, Emulator::Version(Version::V11));
+        assert!(refusal(&["--audit", "--icount"]).contains("'--icount'"));
     }
 
     #[test]

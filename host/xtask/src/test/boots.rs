@@ -67,6 +67,7 @@ pub(crate) fn all(is_whole_matrix: bool) -> Vec<Boot> {
         expect: vec![SameTwice],
         ..plain("4k", 4, 1, "2G")
     });
+    boots.extend(audited());
     boots.extend(widths());
     boots.extend(mismatched::all());
     boots.extend(monitored::all());
@@ -89,6 +90,20 @@ fn plain(size: &'static str, cpus: usize, level: u8, memory: &str) -> Boot {
         expect: vec![PageSize(size), Cpus(cpus), EnteredAt(level)],
         place: None,
     }
+}
+
+/// Boots whose every store to a table, TLBI and barrier is judged.
+fn audited() -> impl Iterator<Item = Boot> {
+    let of = |(size, level): (&'static str, u8)| {
+        let entry = if level == 2 { " -- -M virtualization=on" } else { "" };
+        Boot {
+            name: format!("boot {size}, EL{level}, audited, QEMU 11"),
+            options: format!("--audit --page-size {size} --cpus 2{entry}"),
+            expect: vec![PageSize(size), Cpus(2), EnteredAt(level)],
+            ..plain(size, 2, level, "2G")
+        }
+    };
+    [("4k", 1), ("16k", 2), ("64k", 1)].into_iter().map(of)
 }
 
 /// A deterministic boot on one CPU: as many instructions until the first self-check in every run.

@@ -43,7 +43,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("vellum", 9_300, &["vellum-vmsa", "vellum-pagetable", "image", "machine", "terminal"]),
     room("zoo", 2_200, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
-    room("xtask", 9_500, &[]),
+    room("xtask", 9_700, &[]),
     room("bench", 3_300, &["vellum-vmsa", "vellum-pagetable", "seed"]),
 ];
 

@@ -1,0 +1,32 @@
+//! `cargo xtask run --audit`: the same boot, with every store to a table, every TLBI and barrier judged by the rules of the simulated
+//! machine meanwhile.
+
+use std::{path::Path, process::Command};
+
+use super::guest;
+use crate::{
+    cargo,
+    outcome::{Failure, Status},
+};
+
+/// Where cargo puts what unwinds: a panic in the plugin must not end QEMU.
+const PROFILE: &str = "checks";
+
+/// `command` under `vellum audit`, with the names in an ELF file of ours.
+pub(crate) fn wrapped(command: &Command, elf: Option<&Path>) -> Result<Command, Failure> {
+    let mut build =
+        cargo::cargo(&["build", "--quiet", "--profile", PROFILE, "--package", "vellum", "--package", "audit"]);
+    let built =
+        build.status().map_err(|error| Failure::new(Status::HostLacks, format!("cargo cannot be run: {error}")))?;
+    if !built.success() {
+        return Err(Failure::new(Status::Failed, "vellum does not build (the reason stands above)"));
+    }
+    let target = cargo::metadata()?.target_directory.into_std_path_buf();
+    let mut audited = guest::tied_to_us(target.join(PROFILE).join("vellum"));
+    audited.arg("audit");
+    if let Some(elf) = elf {
+        audited.arg("--symbols").arg(elf);
+    }
+    audited.arg("--").arg(command.get_program()).args(command.get_args());
+    Ok(audited)
+}
