@@ -28,8 +28,8 @@ const MAIR: u64 = 0x0044_00ff;
 const GUEST_TCR: u64 = 25 | 3 << 12 | 1 << 23 | 5 << 32;
 /// A block of 1 GiB of the guest: accessed, inner shareable, for EL1 alone.
 const GUEST_BLOCK: u64 = 1 << 10 | 3 << 8 | 0b01;
-/// How many of them there are: more than any region lies beyond.
-const GUEST_BLOCKS: u64 = 64;
+/// How many of them there are: more than any region lies beyond. At 64K each lies 16 GiB after the one before.
+const GUEST_BLOCKS: u64 = 128;
 
 /// Which regime's page table is edited, and how others look through it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
