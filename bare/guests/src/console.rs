@@ -9,6 +9,11 @@ use hardware::pl011::Pl011;
 /// Where QEMU's virt machine has it.
 pub const UART: usize = 0x0900_0000;
 
+/// The same, for what ends before there is Rust.
+// SAFETY: no other symbol of a program has this name.
+#[unsafe(export_name = "first_uart")]
+static FIRST_UART: u64 = UART as u64;
+
 /// What is added to a device's address to reach it.
 static OFFSET: AtomicUsize = AtomicUsize::new(0);
 

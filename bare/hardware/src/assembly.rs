@@ -9,7 +9,6 @@ global_asm!(include_str!("asm/el2.s"));
 global_asm!(include_str!("asm/relocate.s"));
 global_asm!(
     include_str!("asm/say_and_stop.s"),
-    UART = const pl011::FALLBACK,
     UART_DATA = const pl011::DATA,
     UART_FLAGS = const pl011::FLAGS,
     UART_FULL_BIT = const pl011::TRANSMIT_FULL.trailing_zeros(),

@@ -10,9 +10,6 @@ mod probe;
 #[cfg(feature = "kernel")]
 pub use probe::{Answer, probe};
 
-/// Where QEMU's virt machine has its UART: tried for last words before the device tree has told of one.
-pub const FALLBACK: u64 = 0x0900_0000;
-
 /// UARTDR, the data register.
 pub(crate) const DATA: usize = 0x00;
 /// UARTFR, the flag register.

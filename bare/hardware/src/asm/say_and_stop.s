@@ -1,11 +1,12 @@
-// Last words before there is Rust to say them: x0 is a text that a zero byte ends, the MMU is off. Where no PL011 is at the
-// address that is assumed, the machine was about to end in silence.
+// Last words before there is Rust to say them: x0 is a text that a zero byte ends, the MMU is off. The program says in `first_uart`
+// where it takes a PL011 to be; where none is, the machine was about to end in silence.
 
     .section .text.identity, "ax"
     .global say_and_stop
 say_and_stop:
     msr     daifset, #0xf
-    mov     x1, #{UART}
+    adrp    x1, first_uart
+    ldr     x1, [x1, :lo12:first_uart]
 1:  ldrb    w2, [x0], #1
     cbz     w2, 3f
 2:  ldr     w3, [x1, #{UART_FLAGS}]
