@@ -66,6 +66,23 @@ fn no_change_makes_a_leaf_beyond_the_bound() {
     }
 }
 
+/// A block that was there before the bound splits into what the bound allows, at every level below it.
+#[test]
+fn what_was_larger_before_splits_as_far_as_the_bound() {
+    for bound in [LeafSize::PAGE, LeafSize::single(Level::L2), LeafSize::group(Level::L3)] {
+        for at in [0, 0x5000, GIB / 2, GIB - 0x1000] {
+            let memory = Memory::new();
+            let larger: Table<'_, Granule4K> =
+                live(&memory, (39, Layout::Bits48), KERNEL, &[map(0, GIB, 0, LeafSize::LARGEST)]);
+            let mut table = larger.with_largest(bound);
+            change(&mut table, &memory, &[read_only(at, 0x1000)], Some(&Licence::break_before_make(&())));
+            assert_bounded(&table, bound, "after a block of 1 GiB was split");
+            let mapped: u64 = leaves(&table).iter().map(|(_, bytes, _)| bytes).sum();
+            assert_eq!(mapped, GIB, "{bound}");
+        }
+    }
+}
+
 /// Without a bound a split leaves groups, so that the test above tests something.
 #[test]
 fn without_a_bound_a_split_leaves_groups() {

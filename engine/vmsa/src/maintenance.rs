@@ -227,6 +227,12 @@ mod tests {
 
     /// The TTL encodings: D8.17.5.
     #[test]
+    fn an_intermediate_address_has_40_bits_of_the_operand() {
+        assert_eq!(operand_by_intermediate(LevelHint::NONE, u64::MAX), (1 << 40) - 1);
+        assert_eq!(operand_by_intermediate(LevelHint::NONE, 0x1_2345_6000), 0x12_3456);
+    }
+
+    #[test]
     fn level_hints_match_the_manual() {
         let table = [
             (PageSize::Size4K, Layout::Bits48, [0b0000, 0b0101, 0b0110, 0b0111]),

@@ -130,6 +130,14 @@ fn stage_2_roots_that_no_granule_has_are_refused() {
 
 /// Every granule, layout, level and width: what is made covers its input exactly, by no more than 16 tables.
 #[test]
+fn stage_2_translates_no_more_than_its_outputs_have() {
+    let shape = |half| Geometry::<Granule64K>::new(52, Layout::Bits48, half).unwrap();
+    assert!(!shape(AddressHalf::Lower).is_stage2());
+    let shape = |half| Geometry::<Granule64K>::new(48, Layout::Bits48, half).unwrap();
+    assert!(shape(AddressHalf::Lower).is_stage2() && !shape(AddressHalf::Upper).is_stage2());
+}
+
+#[test]
 fn every_stage_2_shape_is_covered_by_its_root() {
     fn check<G: Granule>(layout: Layout) -> usize {
         let all = (0..64).flat_map(|bits| Level::ALL.map(|start| Geometry::<G>::stage2(bits, start, layout)));

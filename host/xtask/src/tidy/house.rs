@@ -22,7 +22,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("machine", 16_900, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
-    room("vellum-pagetable", 13_100, &["vellum-vmsa"]),
+    room("vellum-pagetable", 13_500, &["vellum-vmsa"]),
     room("a64", 2_800, &["machine"]),
     // Layer 2.
     room("vellum-linearmap", 3_500, &["vellum-vmsa", "vellum-pagetable"]),
