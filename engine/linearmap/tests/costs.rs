@@ -213,3 +213,16 @@ fn a_slot_beside_tables_is_looked_at_alone() {
     let found = map.view().translate(page[0].start).unwrap();
     assert_eq!(found.size, LeafSize::single(Level::L2));
 }
+
+/// A page that is to be shown and to be writable splits its block once: the reserve need hold no more than that takes.
+#[test]
+fn two_changes_of_a_page_take_the_tables_of_one() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let (all, page) = ([at(&map, GIB, GIB)], [at(&map, GIB + MIB, 0x1000)]);
+    map.set_memory_ro(&all, Context::MayWait).unwrap();
+    map.set_direct_map_invalid(&all, Context::MayWait).unwrap();
+    assert!(map.set_reserve(2));
+    map.set_direct_map_default(&page, Context::Atomic).unwrap();
+    assert!(map.is_present(page[0].start));
+    assert_eq!(map.reserve(), 0);
+}
