@@ -49,11 +49,10 @@ impl Frames {
     #[inline]
     pub fn store(&self, cpu: u8, address: u64) -> bool {
         let Some(frame) = self.frame(address) else { return false };
-        if frame.load(Ordering::Relaxed) == TABLE {
-            return true;
-        }
-        frame.store(self.tags[usize::from(cpu)].load(Ordering::Relaxed), Ordering::Relaxed);
-        false
+        let (held, tag) = (frame.load(Ordering::Relaxed), self.tags[usize::from(cpu)].load(Ordering::Relaxed));
+        // Mostly it is marked so already. A table that another CPU's thread makes known meanwhile stays one.
+        let mark = |held| (held != TABLE).then_some(tag);
+        held != tag && frame.fetch_update(Ordering::Relaxed, Ordering::Relaxed, mark).is_err()
     }
 
     /// `cpu` has executed a barrier that orders its stores.
@@ -94,5 +93,40 @@ impl Frames {
         let region = self.regions.get((address >> 30) as usize)?;
         let frames = region.get_or_init(|| (0..FRAMES).map(|_| AtomicU32::new(0)).collect());
         Some(&frames[(address >> 12) as usize % FRAMES])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CPUs store in threads of their own: who marks a frame does not take away what another has just made known.
+    #[test]
+    fn a_table_stays_one_whoever_stores_beside() {
+        const ROUNDS: u64 = 200_000;
+        let frames = Frames::default();
+        let (begun, ended) = (AtomicU32::new(0), AtomicU32::new(0));
+        let mut lost = 0;
+        let wait_for = |count: &AtomicU32, round: u64| {
+            while u64::from(count.load(Ordering::Acquire)) < round {
+                std::hint::spin_loop();
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=ROUNDS {
+                    wait_for(&begun, round);
+                    frames.store(1, round << 12);
+                    ended.fetch_add(1, Ordering::Release);
+                }
+            });
+            for round in 1..=ROUNDS {
+                begun.fetch_add(1, Ordering::Release);
+                frames.set_table(round << 12, true);
+                wait_for(&ended, round);
+                lost += u32::from(!frames.store(0, round << 12));
+            }
+        });
+        assert_eq!(lost, 0, "tables that were lost");
     }
 }

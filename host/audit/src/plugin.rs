@@ -70,7 +70,7 @@ struct Plugin {
     state: Mutex<State>,
 }
 
-/// Instructions executed by all CPUs, which take turns in one thread.
+/// Instructions executed by all CPUs, each of which has a thread of its own.
 static INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
 
@@ -268,7 +268,7 @@ extern "C" fn translated(block: Block, _: Data) {
 
 /// A block of so many instructions is executed.
 extern "C" fn begun(_: c_uint, data: Data) {
-    INSTRUCTIONS.store(INSTRUCTIONS.load(Ordering::Relaxed) + data as u64, Ordering::Relaxed);
+    INSTRUCTIONS.fetch_add(data as u64, Ordering::Relaxed);
 }
 
 extern "C" fn accessed(cpu: c_uint, access: Access, address: u64, data: Data) {
