@@ -16,7 +16,7 @@ use vmsa::{Granule, VirtAddr};
 
 use crate::counters::Counted;
 use crate::embedder::Embedder;
-use crate::refused::Refused;
+use crate::refused::{NotParked, Refused};
 use crate::standing::Way;
 use crate::state::State;
 use crate::wanted::{Context, Wanted};
@@ -135,31 +135,30 @@ impl<G: Granule> State<G> {
             Err(Refusal::NeedsLicence(_)) => (Some(way), asked.tables(&mut table, Some(&planned))?),
             planned => (None, planned?),
         };
-        let reserve = match asked.context {
-            Context::MayWait => supply,
-            Context::Atomic => &mut self.reserve,
+        let (reserve, lacks): (_, fn(usize) -> Refused) = match asked.context {
+            Context::MayWait => (supply, Refused::OutOfTables),
+            Context::Atomic => (&mut self.reserve, Refused::ReserveDry),
         };
-        let lacking = needed.saturating_sub(reserve.count());
-        match asked.context {
-            Context::MayWait if lacking > 0 => return Err(Refused::OutOfTables(lacking)),
-            Context::Atomic if lacking > 0 => return Err(Refused::ReserveDry(lacking)),
-            _ => {}
+        if needed > reserve.count() {
+            return Err(lacks(needed - reserve.count()));
         }
-        let mut made = Ok(0);
+        // A kernel that never runs the change has not parked anybody for it.
+        let mut made = Err(Refused::NotParked(NotParked(None)));
+        let mut make = |licence: Option<&Licence<'_>>| {
+            made = asked.make(&mut table, counted, licence, reserve).map_err(Refused::Change);
+        };
         match way {
-            None => made = asked.make(&mut table, counted, None, reserve),
-            Some(Way::InPlace) => made = asked.make(&mut table, counted, Some(&planned), reserve),
+            None => make(None),
+            Some(Way::InPlace) => make(Some(&planned)),
             Some(Way::Window) => {
                 self.counters.windows += 1;
-                embedder.in_window(&mut |licence| made = asked.make(&mut table, counted, Some(licence), reserve));
+                embedder.in_window(&mut |licence| make(Some(licence)));
             }
             Some(Way::Park) => {
-                embedder
-                    .park(&mut |licence| made = asked.make(&mut table, counted, Some(licence), reserve))
-                    .map_err(Refused::NotParked)?;
+                embedder.park(&mut |licence| make(Some(licence))).map_err(Refused::NotParked)?;
                 self.counters.parked += 1;
             }
         }
-        Ok(made?)
+        made
     }
 }

@@ -129,6 +129,24 @@ fn who_cannot_be_parked_is_named_before_anything_changes() {
     assert_eq!((map.embedder().parked.get(), map.counters().parked), (1, 1));
 }
 
+/// A kernel whose calls never run the change is told that it is not made.
+#[test]
+fn what_is_never_run_is_refused() {
+    for others in [0, 1] {
+        let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level0));
+        (0..others).for_each(|_| map.admit(cpu(BbmLevel::Level0)));
+        map.embedder().parks.set(true);
+        map.embedder().forgets.set(true);
+        let page = [at(&map, GIB + MIB, 0x1000)];
+        let refused = map.set_memory_ro(&page, Context::MayWait);
+        assert_eq!(refused, Err(Refused::NotParked(NotParked(None))), "{others} others");
+        assert_eq!((leaves(&map).len(), map.counters().changes, map.counters().not_parked), (1, 0, 1));
+        map.embedder().forgets.set(false);
+        map.set_memory_ro(&page, Context::MayWait).unwrap();
+        assert_eq!(map.counters().changes, 1);
+    }
+}
+
 #[test]
 fn a_wait_for_who_does_not_park_is_not_repeated_for_ever() {
     let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));

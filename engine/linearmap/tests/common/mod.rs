@@ -64,6 +64,8 @@ pub(crate) struct Kernel<G> {
     pub(crate) left: Cell<usize>,
     /// Whether others park when they are called.
     pub(crate) parks: Cell<bool>,
+    /// Whether it never runs what it is given to run.
+    pub(crate) forgets: Cell<bool>,
     pub(crate) windows: Cell<usize>,
     pub(crate) parked: Cell<usize>,
     /// Whether the pages that there are lie above what a descriptor can name.
@@ -79,6 +81,7 @@ impl<G: Granule> Kernel<G> {
             out: Cell::new(0),
             left: Cell::new(usize::MAX),
             parks: Cell::new(false),
+            forgets: Cell::new(false),
             windows: Cell::new(0),
             parked: Cell::new(0),
             is_wide: Cell::new(false),
@@ -139,7 +142,9 @@ impl<G: Granule> Pages for Kernel<G> {
 impl<G: Granule> Calls for Kernel<G> {
     fn in_window(&self, change: &mut dyn FnMut(&Licence<'_>)) {
         self.windows.set(self.windows.get() + 1);
-        change(&Licence::break_before_make(&()));
+        if !self.forgets.get() {
+            change(&Licence::break_before_make(&()));
+        }
     }
 
     fn park(&self, change: &mut dyn FnMut(&Licence<'_>)) -> Result<(), NotParked> {
@@ -147,7 +152,9 @@ impl<G: Granule> Calls for Kernel<G> {
             return Err(NotParked(Some(1)));
         }
         self.parked.set(self.parked.get() + 1);
-        change(&Licence::parked(&(), Tolerance::new(BbmLevel::Level0, false)));
+        if !self.forgets.get() {
+            change(&Licence::parked(&(), Tolerance::new(BbmLevel::Level0, false)));
+        }
         Ok(())
     }
 }
