@@ -15,17 +15,6 @@ const BLOCK: LeafSize = LeafSize::single(Level::L2);
 const GROUP: LeafSize = LeafSize::group(Level::L3);
 const BLOCK_GROUP: LeafSize = LeafSize::group(Level::L2);
 
-const ALL: [Wanted; 8] = [
-    Wanted::ReadOnly,
-    Wanted::Writable,
-    Wanted::Executable,
-    Wanted::NotExecutable,
-    Wanted::ReadOnlyExecutable,
-    Wanted::Hidden,
-    Wanted::Shown,
-    Wanted::Default,
-];
-
 /// A linear map is EL1's.
 fn at_level(draft: &mut Draft, level: u8) {
     let Parameters { cpus, page_size, tlb, ets, hardware, .. } = *draft.parameters();
@@ -143,7 +132,7 @@ pub(super) fn mixed(draft: &mut Draft) {
     for cpu in 0..cpus {
         for _ in 0..1 + draft.seed.below(4) {
             let ranges: Vec<Range<u64>> = (0..1 + draft.seed.below(3)).map(|_| draw_range(draft, room)).collect();
-            let wanted = *draft.seed.pick(&ALL);
+            let wanted = *draft.seed.pick(&Wanted::ALL);
             draft.want(cpu, regions[cpu], &ranges, wanted);
             if draft.seed.one_in(3) {
                 draft.heal(cpu, regions[cpu], 0..room);

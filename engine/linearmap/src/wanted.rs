@@ -39,6 +39,18 @@ pub enum Context {
 pub(crate) const MOST_CHANGES: usize = 2;
 
 impl Wanted {
+    /// Everything that may be wanted.
+    pub const ALL: [Self; 8] = [
+        Self::ReadOnly,
+        Self::Writable,
+        Self::Executable,
+        Self::NotExecutable,
+        Self::ReadOnlyExecutable,
+        Self::Hidden,
+        Self::Shown,
+        Self::Default,
+    ];
+
     /// The bits that are set, and those that are cleared before, if attributes are all that changes.
     pub(crate) fn attributes(self) -> Option<(Stage1Attributes, Stage1Attributes)> {
         const NONE: Stage1Attributes = Stage1Attributes::empty();

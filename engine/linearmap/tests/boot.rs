@@ -12,17 +12,7 @@ fn one_of_every_kind<G: Granule>(map: &Live<G>, moment: u64) {
     let pages = at(map, GIB + moment * 64 * MIB + G::SIZE_BYTES, 3 * G::SIZE_BYTES);
     for (number, context) in [Context::MayWait, Context::Atomic].into_iter().enumerate() {
         let whole = at(map, GIB + number as u64 * GIB, GIB);
-        for wanted in [
-            Wanted::ReadOnly,
-            Wanted::Writable,
-            Wanted::Executable,
-            Wanted::NotExecutable,
-            Wanted::ReadOnlyExecutable,
-            Wanted::Hidden,
-            Wanted::Shown,
-            Wanted::Default,
-            Wanted::NotExecutable,
-        ] {
+        for wanted in Wanted::ALL.into_iter().chain([Wanted::NotExecutable]) {
             map.change(&[pages.clone(), whole.clone()], wanted, context).unwrap();
         }
         map.set_direct_map_valid(std::slice::from_ref(&pages), false, context).unwrap();

@@ -9,17 +9,6 @@ use proptest::prelude::*;
 use vellum_linearmap::{Context, Wanted};
 use vellum_vmsa::{BbmLevel, Descriptor, Granule, Granule4K, Granule16K, Granule64K, Stage1Attributes};
 
-const WANTED: [Wanted; 8] = [
-    Wanted::ReadOnly,
-    Wanted::Writable,
-    Wanted::Executable,
-    Wanted::NotExecutable,
-    Wanted::ReadOnlyExecutable,
-    Wanted::Hidden,
-    Wanted::Shown,
-    Wanted::Default,
-];
-
 /// What a page may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct May {
@@ -117,12 +106,8 @@ fn step() -> impl Strategy<Value = Step> {
     // Mostly one page, seldom very many: lengths go up by powers of two.
     let range = (any::<prop::sample::Index>(), prop_oneof![3 => 0u32..1, 2 => 0u32..19]);
     let ranges = prop::collection::vec(range, 1..4);
-    (prop::sample::select(&WANTED), ranges, any::<bool>(), 0u8..5).prop_map(|(wanted, ranges, is_atomic, heals)| Step {
-        wanted,
-        ranges,
-        is_atomic,
-        heals,
-    })
+    (prop::sample::select(&Wanted::ALL), ranges, any::<bool>(), 0u8..5)
+        .prop_map(|(wanted, ranges, is_atomic, heals)| Step { wanted, ranges, is_atomic, heals })
 }
 
 fn run<G: Granule>(level: BbmLevel, steps: &[Step]) {
