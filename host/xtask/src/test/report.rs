@@ -18,6 +18,9 @@ use crate::{
 /// Columns of a step's name.
 const NAME_WIDTH: usize = 36;
 
+/// Lines of a failed step that the end shows again.
+const LAST: usize = 12;
+
 /// The run so far.
 pub(crate) struct Report {
     skips: Skips,
@@ -111,6 +114,9 @@ impl Sum {
         let repeat = outcome.repeat.clone().unwrap_or_else(again);
         let _ = writeln!(text, "    repeat: {repeat}");
         self.remarks.push(format!("failed: {name}: {repeat}"));
+        // Of a long run often the end alone is kept.
+        let lines: Vec<&str> = outcome.output.lines().filter(|line| !line.trim().is_empty()).collect();
+        self.remarks.extend(lines[lines.len().saturating_sub(LAST)..].iter().map(|line| format!("    {line}")));
     }
 
     fn end(&self) -> String {
@@ -137,7 +143,7 @@ mod tests {
         sum.add("c", &Outcome::skipped("c", "no tool"), SECOND, &Skips::All, true);
         let end = sum.end();
         assert!(end.ends_with("\n40 passed, 1 failed, 1 skipped\n"), "{end}");
-        assert!(end.contains("failed: b: cargo xtask test b\n") && end.contains("skipped: c: no tool\n"), "{end}");
+        assert!(end.contains("failed: b: cargo xtask test b\n    why\n") && end.contains("skipped: c: no tool\n"), "{end}");
     }
 
     #[test]

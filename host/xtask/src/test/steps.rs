@@ -1,15 +1,19 @@
 //! The steps that need no machine: formatting, clippy, tidy, host tests, documentation.
 
 use std::{
+    fs,
     io::{self, BufRead, BufReader},
     path::PathBuf,
     process::Command,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use cargo_metadata::{Metadata, Package};
 
 use super::{Outcome, Say, guests, libtest, linux};
-use crate::{api, boot::emulator::Emulator, cargo, check, fetch::linux::Kind, tidy, toolchain::ensure_target};
+use crate::{
+    api, boot::emulator::Emulator, cargo, check, fetch::linux::Kind, outcome::Failure, tidy, toolchain::ensure_target,
+};
 
 /// A step and its work.
 #[derive(Debug)]
@@ -122,8 +126,14 @@ fn code(say: Say<'_>) -> Outcome {
 fn published(say: Say<'_>) -> Outcome {
     let names = owned(&api::PUBLISHED);
     let package = with_each("--package", &names);
-    let (output, has_succeeded) =
-        cargo_output(&owned(&[&["package", "--allow-dirty"], &package[..]].concat()), &[], say);
+    let folder = match packages() {
+        Ok(folder) => folder,
+        Err(failure) => return Outcome::stopped("published", failure),
+    };
+    let words = ["package", "--allow-dirty", "--target-dir", &folder];
+    let (output, has_succeeded) = cargo_output(&owned(&[&words, &package[..]].concat()), &[], say);
+    // What is left behind costs room and nothing else.
+    let _ = fs::remove_dir_all(&folder);
     if !has_succeeded {
         return Outcome::failed(output);
     }
@@ -132,6 +142,14 @@ fn published(say: Say<'_>) -> Outcome {
         Ok(lines) => Outcome::failed(format!("{lines}(cargo xtask api --write puts this on record)\n")),
         Err(failure) => Outcome::stopped("published", failure),
     }
+}
+
+/// A folder that no packaging has used. Cargo unpacks a crate once for each folder that the crate was packaged in, and never looks
+/// again: packaged in the same place, a crate is built against what its neighbours were when that place was first used.
+fn packages() -> Result<String, Failure> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let folder = cargo::metadata()?.target_directory.join(format!("published-{}", since.as_nanos()));
+    Ok(folder.into_string())
 }
 
 fn tidy() -> Outcome {
