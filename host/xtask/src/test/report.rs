@@ -143,7 +143,10 @@ mod tests {
         sum.add("c", &Outcome::skipped("c", "no tool"), SECOND, &Skips::All, true);
         let end = sum.end();
         assert!(end.ends_with("\n40 passed, 1 failed, 1 skipped\n"), "{end}");
-        assert!(end.contains("failed: b: cargo xtask test b\n    why\n") && end.contains("skipped: c: no tool\n"), "{end}");
+        assert!(
+            end.contains("failed: b: cargo xtask test b\n    why\n") && end.contains("skipped: c: no tool\n"),
+            "{end}"
+        );
     }
 
     #[test]
