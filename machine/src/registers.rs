@@ -126,6 +126,8 @@ pub struct Features {
     pub el2: bool,
     /// A broadcast TLBI of another CPU may be over too early here: it takes two, each with its DSB. (CVE-2025-10263)
     pub repeat_tlbi: bool,
+    /// What MSRs write takes effect in program order. The architecture promises that of one register alone. (D24.1.2.2)
+    pub orders_writes: bool,
 }
 
 impl Features {
@@ -146,6 +148,7 @@ impl Features {
             output_bits: 52,
             el2: true,
             repeat_tlbi: false,
+            orders_writes: false,
         }
     }
 
@@ -166,6 +169,7 @@ impl Features {
             output_bits: 48,
             el2: true,
             repeat_tlbi: false,
+            orders_writes: false,
         }
     }
 }

@@ -62,6 +62,7 @@ fn what_makes_no_sense_is_told_with_its_line() {
     malformed("0 holds 0x0", 4, "expected `holds ADDRESS VALUE`");
     malformed("memory 0x0\n", 4, "without a value");
     malformed("memory 0x0 1\nmemory 0x0 2", 5, "told twice");
+    malformed("0 data", 4, "expected `data ADDRESS`");
     malformed("2 isb", 4, "expected one of the 2");
     malformed("flush", 4, "expected `CPU VERB …`");
     malformed("zero isb", 4, "expected the number of a CPU");

@@ -13,16 +13,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
 
 use machine::barrier::{Accesses, Barrier};
-use machine::event::Level;
+use machine::event::{Event, Level};
 use machine::finding::Rule;
 use machine::machine::Machine;
 use machine::registers::{Features, HCR_E2H, Register};
-use machine::trace::HEAD;
+use machine::trace::{Act, HEAD};
 use serde_json::{Value, json};
 
 use crate::frames::Frames;
 use crate::instruction::{Store, System};
-use crate::record::{Act, Log, Record};
+use crate::record::{Log, Record};
 use crate::registers;
 use crate::report::{self, Told};
 
@@ -58,7 +58,7 @@ struct Pending {
 
 #[derive(Clone, Copy, Debug)]
 enum Waiting {
-    Act(Act),
+    Event(Event),
     /// A block is zeroed where a table is.
     Zero {
         address: u64,
@@ -141,11 +141,11 @@ impl<'f> Auditor<'f> {
             System::Write(name, _) => {
                 let hcr = self.machine.cpus()[usize::from(cpu)].newest_registers().get(Register::HcrEl2);
                 let is_host = self.cpus[usize::from(cpu)].level == Level::El2 && hcr & HCR_E2H != 0;
-                let act = Act::Write { register: name.register(is_host), value: operand };
-                self.wait(cpu, place, Waiting::Act(act));
+                let event = Event::Write { register: name.register(is_host), value: operand };
+                self.wait(cpu, place, Waiting::Event(event));
             }
             System::Tlbi(opcode, _) => {
-                self.wait(cpu, place, Waiting::Act(Act::Tlbi { opcode, operand }));
+                self.wait(cpu, place, Waiting::Event(Event::Tlbi { opcode, operand }));
             }
             System::Barrier(barrier) => self.barrier(guest, cpu, place, barrier),
             System::Return | System::ZeroBlock(_) => {}
@@ -160,7 +160,7 @@ impl<'f> Auditor<'f> {
         it.level = level;
         let crosses = |one: Level, other: Level| (one == Level::El2) != (other == Level::El2);
         if it.awaits_sync || crosses(level, self.machine.cpus()[usize::from(cpu)].level()) {
-            self.happen(guest, Record { cpu, place, act: Act::Enter(level) });
+            self.happen(guest, Record::of(cpu, place, Event::Enter(level)));
         }
     }
 
@@ -178,10 +178,10 @@ impl<'f> Auditor<'f> {
         let off = switches.iter().map(|(register, _)| (*register, 0)).collect();
         for writes in [off, others, switches] {
             for (register, value) in &writes {
-                self.write(guest, Record { cpu, place: 0, act: Act::Write { register: *register, value: *value } });
+                self.write(guest, cpu, 0, *register, *value);
             }
             if !writes.is_empty() {
-                self.happen(guest, Record { cpu, place: 0, act: Act::Enter(level) });
+                self.happen(guest, Record::of(cpu, 0, Event::Enter(level)));
             }
         }
     }
@@ -239,10 +239,10 @@ impl<'f> Auditor<'f> {
     fn commit(&mut self, guest: &dyn Guest, cpu: u8) {
         let Some(Pending { place, what }) = self.pending[usize::from(cpu)].take() else { return };
         match what {
-            Waiting::Act(act @ Act::Write { .. }) => self.write(guest, Record { cpu, place, act }),
-            Waiting::Act(act) => {
+            Waiting::Event(Event::Write { register, value }) => self.write(guest, cpu, place, register, value),
+            Waiting::Event(event) => {
                 self.seen.tlbis += 1;
-                self.happen(guest, Record { cpu, place, act });
+                self.happen(guest, Record::of(cpu, place, event));
             }
             Waiting::Zero { address, bytes } => {
                 let words = (address..address + bytes).step_by(8);
@@ -251,13 +251,12 @@ impl<'f> Auditor<'f> {
         }
     }
 
-    fn write(&mut self, guest: &dyn Guest, record: Record) {
-        let Act::Write { register, value } = record.act else { return };
+    fn write(&mut self, guest: &dyn Guest, cpu: u8, place: u64, register: Register, value: u64) {
         self.seen.registers += 1;
-        self.settle_level(guest, record.cpu, record.place);
-        let links = self.machine.links_by(record.cpu, register, value);
-        self.learn(guest, links, true);
-        self.happen(guest, record);
+        self.settle_level(guest, cpu, place);
+        let links = self.machine.links_by(cpu, register, value);
+        self.learn(guest, links, tables::By::Register);
+        self.happen(guest, Record::of(cpu, place, Event::Write { register, value }));
     }
 
     fn barrier(&mut self, guest: &dyn Guest, cpu: u8, place: u64, barrier: Barrier) {
@@ -277,7 +276,7 @@ impl<'f> Auditor<'f> {
         }
         if is_awaited {
             self.seen.barriers += 1;
-            self.happen(guest, Record { cpu, place, act: Act::Barrier(barrier) });
+            self.happen(guest, Record::of(cpu, place, Event::Barrier(barrier)));
         }
     }
 
@@ -285,7 +284,7 @@ impl<'f> Auditor<'f> {
     fn settle_level(&mut self, guest: &dyn Guest, cpu: u8, place: u64) {
         let level = self.cpus[usize::from(cpu)].level;
         if self.machine.cpus()[usize::from(cpu)].level() != level {
-            self.happen(guest, Record { cpu, place, act: Act::Enter(level) });
+            self.happen(guest, Record::of(cpu, place, Event::Enter(level)));
         }
     }
 
@@ -293,14 +292,14 @@ impl<'f> Auditor<'f> {
         if self.cut.is_some() {
             return;
         }
-        if !matches!(record.act, Act::Enter(_)) {
+        if !matches!(record.act, Act::Event(Event::Enter(_))) {
             self.settle_level(guest, record.cpu, record.place);
         }
         let before = self.machine.events();
         self.apply(&record);
         let now = self.machine.events();
         self.log.add(now, record);
-        if let Act::Barrier(_) | Act::Tlbi { .. } = record.act {
+        if let Act::Event(Event::Barrier(_) | Event::Tlbi { .. }) = record.act {
             let what = || record.act.to_string().split(" 0x").next().unwrap_or_default().to_owned();
             self.sites.entry(record.place).or_insert_with(what);
         }

@@ -9,6 +9,7 @@ pub mod auditor;
 pub mod frames;
 pub mod instruction;
 mod interface;
+mod options;
 mod plugin;
 pub mod record;
 pub mod registers;

@@ -1,9 +1,8 @@
 //! What QEMU calls: it loads the plugin, translates, executes, stores, and ends. A panic of ours ends the audit, and never the
 //! guest.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_uint};
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,27 +11,20 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use machine::event::Level;
 use machine::registers::{Features, Register};
-use machine::trace::REGISTERS;
+use machine::trace::{REGISTERS, set_features};
 use serde_json::Value;
 
 use crate::auditor::{Auditor, Guest};
 use crate::frames::Frames;
 use crate::instruction::{self, Store, System};
 use crate::interface::{self, Access, Block, Calls, Data, Handle, Information};
+use crate::options::Options;
 use crate::registers;
 
 /// The version of the interface that this plugin wants: QEMU looks for it.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "the name that QEMU looks for")]
 pub(crate) static qemu_plugin_version: c_int = interface::VERSION;
-
-/// What the plugin is asked for.
-#[derive(Default, Debug)]
-struct Options {
-    report: Option<UnixStream>,
-    trace: Option<File>,
-    forgotten: BTreeSet<u64>,
-}
 
 /// The registers of one CPU, and what its ID registers announced.
 struct Cpu {
@@ -155,7 +147,7 @@ pub(crate) unsafe extern "C" fn qemu_plugin_install(
     let information = unsafe { &*information.cast::<Information>() };
     // SAFETY: the arguments are QEMU's own.
     let words = unsafe { interface::arguments(count, words) };
-    match information.machine().and_then(|cpus| Ok((cpus, options(&words)?))) {
+    match information.machine().and_then(|cpus| Ok((cpus, Options::read(&words)?))) {
         Ok((cpus, options)) => {
             install(id, cpus, options);
             0
@@ -188,25 +180,6 @@ fn install(id: u64, cpus: usize, options: Options) {
     interface::register(id, Calls { made, resumed, translated, diverted, ended });
 }
 
-/// `report=PATH trace=PATH forget=ADDRESS`
-fn options(words: &[String]) -> Result<Options, String> {
-    let mut options = Options::default();
-    for word in words {
-        let (name, value) = word.split_once('=').unwrap_or((word, ""));
-        let failed = |error: &dyn std::fmt::Display| format!("{word}: {error}");
-        match name {
-            "report" => options.report = Some(UnixStream::connect(value).map_err(|error| failed(&error))?),
-            "trace" => options.trace = Some(File::create(value).map_err(|error| failed(&error))?),
-            "forget" => {
-                let address = value.strip_prefix("0x").and_then(|it| u64::from_str_radix(it, 16).ok());
-                options.forgotten.insert(address.ok_or_else(|| failed(&"expected forget=0xADDRESS"))?);
-            }
-            _ => return Err(format!("{word}, expected report=, trace= or forget=")),
-        }
-    }
-    Ok(options)
-}
-
 /// A CPU is there.
 extern "C" fn made(cpu: c_uint, _: Data) {
     with_state(|_, state| {
@@ -215,13 +188,15 @@ extern "C" fn made(cpu: c_uint, _: Data) {
         let values = registers::NAMES.map(|name| find(name).and_then(interface::register_value).unwrap_or(0));
         let system: Vec<(Register, Handle)> =
             REGISTERS.iter().filter_map(|(name, it)| Some((*it, find(name)?))).collect();
-        let has_el2 = find("HCR_EL2").is_some();
+        let mut features = registers::features(values, find("HCR_EL2").is_some());
+        // Each was looked at when the plugin was loaded.
+        state.options.cpu.iter().for_each(|field| drop(set_features(&mut features, field)));
         let known = Cpu {
             general: (0..31).map(|number| find(&format!("x{number}"))).collect(),
             state: find("cpsr"),
             system,
             saved: [find("SPSR_EL1"), find("SPSR_EL2")],
-            features: registers::features(values, has_el2),
+            features,
             is_doubtful: true,
         };
         if let Some(place) = state.cpus.get_mut(cpu as usize) {

@@ -38,6 +38,7 @@ pub fn features(values: [u64; NAMES.len()], has_el2: bool) -> Features {
         output_bits,
         el2: has_el2,
         repeat_tlbi: false,
+        orders_writes: false,
     }
 }
 
@@ -49,7 +50,7 @@ pub fn fields(features: &Features) -> String {
     let parange = sizes.iter().position(|bits| *bits == features.output_bits).unwrap_or(5);
     let bit = u8::from;
     format!(
-        "bbm={} hafdbs={marks} ets={ets} tlb={} ttl={} xs={} cnp={} lpa={} lpa2={} parange={parange}",
+        "bbm={} hafdbs={marks} ets={ets} tlb={} ttl={} xs={} cnp={} lpa={} lpa2={} repeat={} ordered={} parange={parange}",
         features.bbm,
         2 * bit(features.range_tlbi),
         bit(features.ttl),
@@ -57,5 +58,7 @@ pub fn fields(features: &Features) -> String {
         bit(features.common_not_private),
         bit(features.lpa),
         bit(features.lpa2),
+        bit(features.repeat_tlbi),
+        bit(features.orders_writes),
     )
 }

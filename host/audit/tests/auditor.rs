@@ -185,6 +185,49 @@ fn what_a_table_holds_must_be_ordered_before_the_table_is_linked() {
     }
 }
 
+/// The root of another address space: its tables were some of the first one's, and one entry was made without a barrier.
+#[test]
+fn what_is_stored_below_a_root_that_nobody_walks_needs_no_barrier_of_its_own() {
+    const NEXT: u64 = 0x4000_8000;
+    let frames = Frames::default();
+    let mut run = Run::new(&frames, &[]);
+    run.store(0, MIDDLE, 0);
+    run.word(0, 0xd503_3a9f, 0);
+    run.word(0, VAE1IS, 1 << 48);
+    run.word(0, 0xd503_3b9f, 0);
+    run.word(0, 0xd503_3fdf, 0);
+    run.store(0, LAST, 0);
+    run.store(0, NEXT + 0x1000, LAST | 3);
+    run.store(0, NEXT, (NEXT + 0x1000) | 3);
+    run.word(0, 0xd503_3a9f, 0);
+    run.store(0, LAST, 0x9000_0000 | PAGE);
+    run.word(0, 0xd518_2003, NEXT | 2 << 48);
+    run.word(0, 0xd503_3fdf, 0);
+    assert_eq!(run.rules(), [""; 0]);
+}
+
+/// The same of the root itself: no store links it, and what it held may still be walked.
+#[test]
+fn what_a_root_holds_needs_a_dsb_before_a_register_names_it() {
+    for has_dsb in [false, true] {
+        let frames = Frames::default();
+        let mut run = Run::new(&frames, &[]);
+        run.store(0, ROOT, 0);
+        run.word(0, 0xd503_3a9f, 0);
+        run.word(0, VAE1IS, 1 << 48);
+        run.word(0, 0xd503_3b9f, 0);
+        run.word(0, 0xd503_3fdf, 0);
+        // Once a table of the first address space; now a root.
+        run.store(0, MIDDLE, 0x4000_8000 | 3);
+        if has_dsb {
+            run.word(0, 0xd503_3a9f, 0);
+        }
+        run.word(0, 0xd518_2003, MIDDLE | 2 << 48);
+        run.word(0, 0xd503_3fdf, 0);
+        assert_eq!(run.rules().is_empty(), has_dsb);
+    }
+}
+
 #[test]
 fn a_table_that_is_unlinked_is_data_once_it_is_forgotten() {
     for is_invalidated in [true, false] {

@@ -1,10 +1,12 @@
 //! The command line. Its help teaches by example.
 
-use std::path::PathBuf;
+mod audit;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use image::{Ram, Source, number};
 use vmsa::{Layout, Level, PageSize};
+
+pub(crate) use audit::AuditArguments;
 
 use crate::check::Kind;
 use crate::only::Only;
@@ -213,34 +215,6 @@ pub(crate) struct JudgeArguments {
     /// Print the C header that writes traces, and do nothing else
     #[arg(long, exclusive = true)]
     pub(crate) header: bool,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct AuditArguments {
-    /// The kernel's System.map or ELF file, for names of functions
-    #[arg(long, value_name = "FILE")]
-    pub(crate) symbols: Option<PathBuf>,
-    /// Findings that are known: `RULE FUNCTION REASON…`, one a line
-    #[arg(long, value_name = "FILE")]
-    pub(crate) excuses: Option<PathBuf>,
-    /// Write what was judged, in the format of `vellum judge`
-    #[arg(long, value_name = "FILE")]
-    pub(crate) trace: Option<PathBuf>,
-    /// Take this TLBI, DSB or ISB not to have been executed; may be repeated
-    #[arg(long, value_name = "SYMBOL+OFFSET|0xADDRESS|all")]
-    pub(crate) forget: Vec<String>,
-    /// With --forget all: only in these functions
-    #[arg(long, value_name = "FUNCTION,…", value_delimiter = ',')]
-    pub(crate) only: Vec<String>,
-    /// One JSON record a line, for each finding
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// The plugin; without it, the one beside this program
-    #[arg(long, value_name = "FILE")]
-    pub(crate) plugin: Option<PathBuf>,
-    /// The command line that runs the guest
-    #[arg(last = true, required = true, value_name = "QEMU")]
-    pub(crate) command: Vec<String>,
 }
 
 /// Whose words a trace is written in.

@@ -26,10 +26,10 @@ pub(crate) fn run(arguments: &AuditArguments) -> Result<Status, Failure> {
     let excuses = arguments.excuses.as_deref().map_or(Ok(Excuses::default()), Excuses::read)?;
     let guest = Guest::new(&arguments.command, arguments.plugin.as_deref())?;
     if arguments.forget.iter().any(|it| it == "all") {
-        return forget::run(&guest, &symbols, &arguments.only);
+        return forget::run(&guest, &symbols, &arguments.only, &arguments.cpu);
     }
     let forgotten = arguments.forget.iter().map(|it| symbols.place(it)).collect::<Result<Vec<u64>, Failure>>()?;
-    let asked = Asked { forgotten, trace: arguments.trace.clone(), is_silent: false };
+    let asked = Asked { forgotten, trace: arguments.trace.clone(), cpu: arguments.cpu.clone(), is_silent: false };
     let mut teller = Teller::new(&symbols, &excuses, arguments.json);
     let ended = guest.run(&asked, &mut |message| teller.take(message))?;
     conclude(&teller, &ended)

@@ -52,11 +52,17 @@ impl Machine {
         self.finish_own(cpu);
     }
 
-    /// Every combination of old and new values that may be in effect on `cpu`.
+    /// Every combination of old and new values that may be in effect on `cpu`; of one that writes in order, every moment.
     pub(super) fn possible_registers(&self, cpu: u8) -> Vec<Registers> {
         let it = &self.cpus[cpu as usize];
         let mut possible = alloc::vec![it.registers];
+        let mut newest = it.registers;
         for (register, value) in &it.written {
+            newest.set(*register, *value);
+            if it.features.orders_writes {
+                possible.push(newest);
+                continue;
+            }
             for at in 0..possible.len() {
                 let mut other = possible[at];
                 other.set(*register, *value);

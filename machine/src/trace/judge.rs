@@ -122,6 +122,10 @@ impl<'t> Judge<'t> {
         match line.act {
             Act::Load { address, value } => self.load(cpu, address, value, line.number),
             Act::Holds { address, value } => self.learn(address, value, line.number),
+            Act::Data { address } if self.machine.forget_unreached(address) => Ok(()),
+            Act::Data { address } => {
+                Err(alloc::format!("walks may read a table at {address:#x}, expected `data` where none do any more"))
+            }
             Act::Exchange { address, expected, value, found, is_release } if expected == found => {
                 self.reconcile(cpu, address, found, line.number)?;
                 self.note(address, value, line.number);

@@ -33,6 +33,11 @@ pub enum Act {
         /// What is there.
         value: u64,
     },
+    /// The 4 KiB there are no part of a table any more, by whatever is written or kept.
+    Data {
+        /// Physical address.
+        address: u64,
+    },
     /// A compare-and-exchange, and what it found. With `found` = `expected` it has stored.
     Exchange {
         /// Physical address.
@@ -181,9 +186,10 @@ fn set_field(features: &mut Features, name: &str, value: u64) -> Result<(), Stri
         "lpa" => features.lpa = value == 1,
         "lpa2" => features.lpa2 = value == 1,
         "repeat" => features.repeat_tlbi = value == 1,
+        "ordered" => features.orders_writes = value == 1,
         "parange" => features.output_bits = [32, 36, 40, 42, 44, 48, 52][value.min(6) as usize],
         _ => {
-            let known = "bbm, hafdbs, ets, tlb, ttl, xs, cnp, lpa, lpa2, repeat or parange";
+            let known = "bbm, hafdbs, ets, tlb, ttl, xs, cnp, lpa, lpa2, repeat, ordered or parange";
             return Err(alloc::format!("`{name}`, expected {known}"));
         }
     }
@@ -218,6 +224,7 @@ fn act(verb: &str, words: &[&str]) -> Result<Act, String> {
         ("holds", [address, value]) => {
             return Ok(Act::Holds { address: word_address(address)?, value: number(value)? });
         }
+        ("data", [address]) => return Ok(Act::Data { address: word_address(address)? & !0xfff }),
         ("exchange" | "exchange-release", [address, expected, value, found]) => {
             let (address, expected, is_release) =
                 (word_address(address)?, number(expected)?, verb == "exchange-release");
@@ -298,6 +305,7 @@ fn expected(verb: &str, words: &[&str]) -> String {
     let forms: &[&str] = match verb {
         "load" => &["load ADDRESS VALUE"],
         "holds" => &["holds ADDRESS VALUE"],
+        "data" => &["data ADDRESS"],
         "exchange" | "exchange-release" => &["exchange ADDRESS EXPECTED NEW FOUND"],
         "store" | "store-release" => &["store ADDRESS VALUE"],
         "dsb" | "dmb" => &["dsb ish", "dmb ishld"],
@@ -311,7 +319,7 @@ fn expected(verb: &str, words: &[&str]) -> String {
         "revoked" => &["revoked FIRST LAST rwx/rwx [asid NUMBER|vmid NUMBER]"],
         "needs" => &["needs FIRST LAST", "needs nothing"],
         _ => {
-            let verbs = "load, store, store-release, exchange, exchange-release, holds, dsb, dmb, isb, tlbi, msr, enter, \
+            let verbs = "load, store, store-release, exchange, exchange-release, holds, data, dsb, dmb, isb, tlbi, msr, enter, \
                          access, free, revoked, needs or conflict";
             return alloc::format!("`{verb}`, expected {verbs}");
         }

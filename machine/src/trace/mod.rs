@@ -3,6 +3,7 @@
 //! ```text
 //! text ──Trace::read──▶ Trace ──Judge::step──▶ Machine ──▶ Finding ──Judge::story──▶ words
 //!            (line)               (replay)
+//! Act ──Display──▶ text
 //! ```
 //! `docs/trace-format.md` is the reference of the format. Readers of other formats make a [`Trace`] of what they read. Nothing a trace holds makes this panic: what makes no sense is
 //! [`Malformed`], with its line.
@@ -11,6 +12,7 @@ mod judge;
 mod line;
 mod names;
 mod story;
+mod write;
 
 use alloc::string::String;
 use alloc::vec::Vec;

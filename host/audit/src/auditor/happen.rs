@@ -1,11 +1,13 @@
 //! One event happens to the machine, and what its rules find is told, the same fault once.
 
 use machine::barrier::{Accesses, Barrier};
+use machine::event::Event;
 use machine::finding::Finding;
 use machine::machine::Update;
+use machine::trace::Act;
 
 use super::{Auditor, Guest};
-use crate::record::{Act, Record};
+use crate::record::Record;
 use crate::report::{self, Story, Told};
 
 /// How many faults are told with their story.
@@ -15,46 +17,33 @@ impl Auditor<'_> {
     pub(super) fn apply(&mut self, record: &Record) {
         let Record { cpu, act, .. } = *record;
         let it = &mut self.cpus[usize::from(cpu)];
+        if let Act::Event(Event::Store { .. } | Event::Tlbi { .. }) | Act::Exchange { .. } = act {
+            (it.awaits_dsb, it.awaits_sync) = (true, true);
+        }
         match act {
-            Act::Store { address, value, is_release } => {
-                (it.awaits_dsb, it.awaits_sync) = (true, true);
-                if is_release {
-                    self.machine.store_release(cpu, address, value)
-                } else {
-                    self.machine.store(cpu, address, value)
-                }
-            }
             Act::Exchange { address, value, is_release, .. } => {
-                (it.awaits_dsb, it.awaits_sync) = (true, true);
                 if is_release {
                     self.machine.make_release(cpu);
                 }
                 self.machine.exchange(cpu, address, value);
             }
-            Act::Seen { address, value } => {
+            Act::Load { address, value } => {
                 let update = Update { word: address, from: self.machine.word(address), to: value };
                 self.machine.update_by_hardware(&update);
             }
-            Act::Barrier(barrier) => {
-                match barrier {
-                    Barrier::Isb => it.awaits_sync = false,
-                    Barrier::Dsb { accesses: Accesses::All, is_nxs: false, .. } => it.awaits_dsb = false,
+            Act::Event(event) => {
+                match event {
+                    Event::Write { .. } => it.awaits_sync = true,
+                    Event::Enter(_) | Event::Barrier(Barrier::Isb) => it.awaits_sync = false,
+                    Event::Barrier(Barrier::Dsb { accesses: Accesses::All, is_nxs: false, .. }) => {
+                        it.awaits_dsb = false;
+                    }
                     _ => {}
                 }
-                self.machine.barrier(cpu, barrier);
+                self.machine.apply(cpu, &event);
             }
-            Act::Tlbi { opcode, operand } => {
-                (it.awaits_dsb, it.awaits_sync) = (true, true);
-                self.machine.tlbi(cpu, opcode, operand);
-            }
-            Act::Write { register, value } => {
-                it.awaits_sync = true;
-                self.machine.write_register(cpu, register, value);
-            }
-            Act::Enter(level) => {
-                it.awaits_sync = false;
-                self.machine.enter(cpu, level);
-            }
+            // Written to the trace where they are learnt.
+            Act::Holds { .. } | Act::Data { .. } | Act::FreeAsid(_) | Act::Revoked { .. } => {}
         }
     }
 

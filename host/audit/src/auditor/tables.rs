@@ -1,11 +1,24 @@
 //! Tables of the guest: what is stored there, what they hold when they are linked, and when they are none any more.
 
 use machine::barrier::{Accesses, Barrier, Domain};
+use machine::event::Event;
 use machine::machine::Link;
+use machine::trace::Act;
 
 use super::{Auditor, Guest};
 use crate::instruction::Store;
-use crate::record::{Act, Record};
+use crate::record::Record;
+
+/// What makes a table one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum By {
+    /// A store to the table above, and all there is below: behind it a walk finds what was ordered before it.
+    Store,
+    /// A register that names the root: nothing orders the two, but a DSB.
+    Register,
+    /// A store long before the root was named, of which nobody knows what was ordered before it and what came later.
+    Earlier,
+}
 
 impl Auditor<'_> {
     /// A word of a frame where a table is may have changed.
@@ -17,7 +30,11 @@ impl Auditor<'_> {
         if is_beside || !guest.read(word, &mut now) {
             return;
         }
+        let was_table = !self.machine.is_plain(page);
         if self.machine.forget_unreached(page) {
+            if was_table {
+                self.trace(format_args!("0 {}", Act::Data { address: page }));
+            }
             self.known.remove(&page);
             self.frames.set_table(page, false);
             self.frames.store(cpu, word);
@@ -30,11 +47,11 @@ impl Auditor<'_> {
         }
         self.seen.stores += 1;
         let links = self.machine.links_at(word, value);
-        self.learn(guest, links, false);
+        self.learn(guest, links, By::Store);
         let Store { is_release, is_exchange, is_compared } = how;
         let act = match is_exchange || is_compared {
-            true => Act::Exchange { address: word, found, value, is_release },
-            false => Act::Store { address: word, value, is_release },
+            true => Act::Exchange { address: word, expected: found, value, found, is_release },
+            false => Act::Event(Event::Store { address: word, value, is_release }),
         };
         self.happen(guest, Record { cpu, place, act });
     }
@@ -45,13 +62,14 @@ impl Auditor<'_> {
         let known = self.machine.word(word);
         let is_marked = known & 1 == 1 && known != value && (known ^ value) & !MARKS == 0;
         if is_marked && self.machine.is_descriptor(word) {
-            self.happen(guest, Record { cpu, place, act: Act::Seen { address: word, value } });
+            self.happen(guest, Record { cpu, place, act: Act::Load { address: word, value } });
         }
     }
 
     /// Tells the machine what the tables hold that are about to be linked, and whatever they lead to.
-    pub(super) fn learn(&mut self, guest: &dyn Guest, mut links: Vec<Link>, is_root: bool) {
-        while let Some(link) = links.pop() {
+    pub(super) fn learn(&mut self, guest: &dyn Guest, links: Vec<Link>, by: By) {
+        let mut links: Vec<(Link, By)> = links.into_iter().map(|link| (link, by)).collect();
+        while let Some((link, by)) = links.pop() {
             for piece in self.machine.pieces_of(&link) {
                 let page = piece.address & !0xfff;
                 let level = 1 << link.depth();
@@ -65,16 +83,17 @@ impl Auditor<'_> {
                     continue;
                 }
                 self.seen.tables += 1;
-                self.learn_words(guest, piece.address, &words, is_root);
+                self.learn_words(guest, piece.address, &words, by);
                 self.frames.set_table(page, true);
-                links.extend(self.machine.links_below(&link, &words));
+                let below = if by == By::Store { By::Store } else { By::Earlier };
+                links.extend(self.machine.links_below(&link, &words).into_iter().map(|link| (link, below)));
             }
         }
     }
 
     /// What a page holds that becomes a table. What a CPU stored there and no barrier of its has ordered happens now.
-    fn learn_words(&mut self, guest: &dyn Guest, address: u64, words: &[u64], is_root: bool) {
-        let writer = self.frames.writer(address);
+    fn learn_words(&mut self, guest: &dyn Guest, address: u64, words: &[u64], by: By) {
+        let writer = self.frames.writer(address).filter(|_| by != By::Earlier);
         let is_loose = writer.is_some_and(|it| it.count == self.frames.now(it.cpu));
         let is_unseen = writer.is_some_and(|it| it.count > self.cpus[usize::from(it.cpu)].finished);
         let mut has_stored = false;
@@ -83,18 +102,20 @@ impl Auditor<'_> {
                 continue;
             }
             match writer {
-                Some(writer) if is_loose || is_root && is_unseen => {
-                    let act = Act::Store { address: word, value: *value, is_release: false };
+                Some(writer) if is_loose || by == By::Register && is_unseen => {
+                    let act = Act::Event(Event::Store { address: word, value: *value, is_release: false });
                     self.happen(guest, Record { cpu: writer.cpu, place: 0, act });
                     has_stored = true;
                 }
-                _ if self.machine.learn(word, *value) => self.trace(format_args!("0 holds {word:#x} {value:#x}")),
+                _ if self.machine.learn(word, *value) => {
+                    self.trace(format_args!("0 {}", Act::Holds { address: word, value: *value }));
+                }
                 _ => {}
             }
         }
         if let (Some(writer), true, false) = (writer, has_stored, is_loose) {
             let barrier = Barrier::Dmb { domain: Domain::Inner, accesses: Accesses::Stores };
-            self.happen(guest, Record { cpu: writer.cpu, place: 0, act: Act::Barrier(barrier) });
+            self.happen(guest, Record::of(writer.cpu, 0, Event::Barrier(barrier)));
         }
     }
 }

@@ -20,9 +20,9 @@ struct Run {
 }
 
 impl Run {
-    fn of(guest: &Guest, forgotten: Vec<u64>) -> Result<Self, Failure> {
+    fn of(guest: &Guest, forgotten: Vec<u64>, cpu: &str) -> Result<Self, Failure> {
         let mut run = Self::default();
-        let asked = Asked { forgotten, trace: None, is_silent: true };
+        let asked = Asked { forgotten, trace: None, cpu: cpu.to_owned(), is_silent: true };
         guest.run(&asked, &mut |message| run.take(message))?;
         if run.has_ended { Ok(run) } else { Err(Failure("QEMU ended in the middle of the audit".into())) }
     }
@@ -42,8 +42,8 @@ impl Run {
 }
 
 /// A line for each site: what it is, where, and the rules that found it missing.
-pub(super) fn run(guest: &Guest, symbols: &Symbols, only: &[String]) -> Result<Status, Failure> {
-    let plain = Run::of(guest, Vec::new())?;
+pub(super) fn run(guest: &Guest, symbols: &Symbols, only: &[String], cpu: &str) -> Result<Status, Failure> {
+    let plain = Run::of(guest, Vec::new(), cpu)?;
     if !plain.rules.is_empty() {
         return Err(Failure(format!("with nothing forgotten there are findings already: {}", plain.rules.join(", "))));
     }
@@ -52,7 +52,7 @@ pub(super) fn run(guest: &Guest, symbols: &Symbols, only: &[String]) -> Result<S
     let sites: Vec<_> = plain.sites.into_iter().filter(|it| is_asked(it.0)).collect();
     let mut found = 0;
     for (place, what) in &sites {
-        let run = Run::of(guest, vec![*place])?;
+        let run = Run::of(guest, vec![*place], cpu)?;
         found += usize::from(!run.rules.is_empty());
         let verdict = if run.rules.is_empty() { "not found".to_owned() } else { run.rules.join(", ") };
         writeln!(io::stdout(), "{what:10} {:50} {verdict}", symbols.name(*place))?;

@@ -29,6 +29,8 @@ pub(super) struct Guest {
 pub(super) struct Asked {
     pub(super) forgotten: Vec<u64>,
     pub(super) trace: Option<PathBuf>,
+    /// What every CPU is taken to be: fields of a trace's `cpu` line.
+    pub(super) cpu: String,
     /// The guest's own output is not shown.
     pub(super) is_silent: bool,
 }
@@ -97,6 +99,7 @@ impl Guest {
         if let Some(trace) = &asked.trace {
             plugin += &format!(",trace={}", escaped(trace));
         }
+        asked.cpu.split([' ', ',']).filter(|it| !it.is_empty()).for_each(|field| plugin += &format!(",cpu={field}"));
         asked.forgotten.iter().for_each(|place| plugin += &format!(",forget={place:#x}"));
         command.arg(plugin);
         if asked.is_silent {

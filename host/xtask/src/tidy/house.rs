@@ -19,7 +19,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // share; and the seed of a run.
     room("vellum-vmsa", 6_600, &[]),
     room("seed", 200, &[]),
-    room("machine", 16_900, &["seed"]),
+    room("machine", 17_100, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
     room("vellum-pagetable", 13_500, &["vellum-vmsa"]),

@@ -1,0 +1,53 @@
+//! The arguments of `vellum audit`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use machine::registers::Features;
+use machine::trace::set_features;
+
+#[derive(Args, Debug)]
+pub(crate) struct AuditArguments {
+    /// The kernel's System.map or ELF file, for names of functions
+    #[arg(long, value_name = "FILE")]
+    pub(crate) symbols: Option<PathBuf>,
+    /// Findings that are known: `RULE FUNCTION REASON…`, one a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) excuses: Option<PathBuf>,
+    /// What every CPU is taken to be, whatever its ID registers say: `bbm=0 ordered=1`, as in a `cpu` line of a trace
+    #[arg(long, value_name = "FIELD=VALUE…", default_value = "", hide_default_value = true, value_parser = cpu_fields)]
+    pub(crate) cpu: String,
+    /// Write what was judged, in the format of `vellum judge`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Take this TLBI, DSB or ISB not to have been executed; may be repeated
+    #[arg(long, value_name = "SYMBOL+OFFSET|0xADDRESS|all")]
+    pub(crate) forget: Vec<String>,
+    /// With --forget all: only in these functions
+    #[arg(long, value_name = "FUNCTION,…", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// One JSON record a line, for each finding
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The plugin; without it, the one beside this program
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plugin: Option<PathBuf>,
+    /// The command line that runs the guest
+    #[arg(last = true, required = true, value_name = "QEMU")]
+    pub(crate) command: Vec<String>,
+}
+
+fn cpu_fields(text: &str) -> Result<String, String> {
+    set_features(&mut Features::plain(), text).map(|()| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_has_the_fields_of_a_trace() {
+        assert!(["", "bbm=0", "bbm=0 ordered=1"].into_iter().all(|text| cpu_fields(text).is_ok()));
+        assert!(["bbm", "bbm=4", "speed=1", "bbm=0 bbm=0"].into_iter().all(|text| cpu_fields(text).is_err()));
+    }
+}

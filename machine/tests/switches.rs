@@ -1,0 +1,71 @@
+//! From one address space to the next where the ASID stands in TTBR1 (TCR.A1) and the root in TTBR0: two registers, whose writes
+//! take effect in any order until a context synchronization event, but on CPUs that keep the program's. (D24.1.2.2)
+
+mod common;
+use common::*;
+use machine::finding::Rule;
+use machine::machine::Machine;
+use machine::registers::{Features, Register};
+
+const SECOND: u64 = 0x4100_0000;
+/// The root of no page table: everything in it is invalid.
+const RESERVED: u64 = 0x4200_0000;
+
+/// Two page tables that lead address 0 to different frames, both writable; the CPU walks the first, with ASID 1.
+fn machine(orders_writes: bool) -> Machine {
+    let mut machine = Machine::new(&[Features { orders_writes, ..Features::full(2) }]);
+    tables(&mut machine);
+    machine.store(0, L3, PAGE | 0x8000_0000 | NON_GLOBAL);
+    let above = [(SECOND, SECOND + 0x1000), (SECOND + 0x1000, SECOND + 0x2000), (SECOND + 0x2000, SECOND + 0x3000)];
+    above.iter().for_each(|(word, table)| machine.store(0, *word, table | TABLE));
+    machine.store(0, SECOND + 0x3000, PAGE | 0x9000_0000 | NON_GLOBAL);
+    machine.barrier(0, ISH);
+    let writes = [
+        (Register::MairEl1, MAIR),
+        (Register::TcrEl1, TCR_48 | 1 << 22 | 1 << 23),
+        (Register::Ttbr0El1, ROOT),
+        (Register::Ttbr1El1, 1 << 48),
+    ];
+    msr(&mut machine, 0, &writes);
+    msr(&mut machine, 0, &[(Register::SctlrEl1, 1)]);
+    machine
+}
+
+const EMPTY: (Register, u64) = (Register::Ttbr0El1, RESERVED);
+const ASID_2: (Register, u64) = (Register::Ttbr1El1, 2 << 48);
+const NEXT: (Register, u64) = (Register::Ttbr0El1, SECOND);
+
+/// What is found in these writes, an ISB after each, or after the last alone.
+fn found(orders_writes: bool, has_isbs: bool, writes: &[(Register, u64)]) -> Vec<Rule> {
+    let mut machine = machine(orders_writes);
+    for write in writes {
+        machine.write_register(0, write.0, write.1);
+        if has_isbs {
+            machine.barrier(0, ISB);
+        }
+    }
+    machine.barrier(0, ISB);
+    rules(&machine)
+}
+
+#[test]
+fn an_empty_root_in_between_needs_an_isb_or_a_cpu_that_writes_in_order() {
+    let switch = [EMPTY, ASID_2, NEXT];
+    assert_eq!(found(false, true, &switch), []);
+    assert_eq!(found(true, false, &switch), []);
+    let any_order = found(false, false, &switch);
+    assert!(!any_order.is_empty() && any_order.iter().all(|it| *it == Rule::Overlap), "{any_order:?}");
+}
+
+#[test]
+fn in_order_or_not_the_asid_must_not_meet_the_other_root() {
+    for orders_writes in [false, true] {
+        for has_isbs in [false, true] {
+            // The old root with the new ASID, or the new root with the old ASID.
+            for switch in [[ASID_2, NEXT], [NEXT, ASID_2]] {
+                let found = found(orders_writes, has_isbs, &switch);
+                assert!(found.contains(&Rule::Overlap), "{orders_writes} {has_isbs} {switch:?}: {found:?}");
+            }
+        }
+    }
+}
