@@ -20,15 +20,18 @@ pub(crate) enum Row {
     UnmapSplit,
     ProtectList,
     Collapse,
+    LinearPage,
+    LinearHidden,
+    LinearBlock,
 }
 
 use Row::{
-    Collapse, MapBlock, MapLargest, MapPage, ProtectList, ProtectPage, ProtectSplit, TranslateLargest, TranslatePage,
-    TranslateSplit, UnmapLargest, UnmapPage, UnmapSplit,
+    Collapse, LinearBlock, LinearHidden, LinearPage, MapBlock, MapLargest, MapPage, ProtectList, ProtectPage,
+    ProtectSplit, TranslateLargest, TranslatePage, TranslateSplit, UnmapLargest, UnmapPage, UnmapSplit,
 };
 
 impl Row {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 16] = [
         MapLargest,
         MapBlock,
         MapPage,
@@ -42,6 +45,9 @@ impl Row {
         UnmapSplit,
         ProtectList,
         Collapse,
+        LinearPage,
+        LinearHidden,
+        LinearBlock,
     ];
 
     /// The name on the command line.
@@ -60,6 +66,9 @@ impl Row {
             UnmapSplit => "unmap-split",
             ProtectList => "protect-list",
             Collapse => "collapse",
+            LinearPage => "linear-page",
+            LinearHidden => "linear-hidden",
+            LinearBlock => "linear-block",
         }
     }
 
@@ -72,7 +81,13 @@ impl Row {
             ProtectSplit | ProtectPage | ProtectList => "change",
             TranslateLargest | TranslateSplit | TranslatePage => "translation",
             Collapse => "changed page",
+            LinearPage | LinearHidden | LinearBlock => "pair",
         }
+    }
+
+    /// Whether it is about the linear map: a library above the engine.
+    pub(crate) const fn is_of_linear_map(self) -> bool {
+        matches!(self, LinearPage | LinearHidden | LinearBlock)
     }
 
     /// Whether it changes nothing, so that it is the same for a page table that hardware walks.
@@ -129,13 +144,21 @@ impl Case {
             UnmapSplit => "unmap 64 GiB after those splits".to_string(),
             ProtectList => "the same 10,000 pages, one gather".to_string(),
             Collapse => "those 64 GiB, writable again, collapsed".to_string(),
+            LinearPage => format!("linear map: a page read-only and writable, {page} leaf already"),
+            LinearHidden => format!("linear map: a page hidden and shown, {page} leaf already"),
+            LinearBlock => format!("linear map: a page read-only and writable, {block} block split and healed"),
         }
     }
 
     fn is_one(&self) -> bool {
         // Only 4K has two sizes of blocks.
         let has_row = self.row != MapBlock || self.page_size == PageSize::Size4K;
-        has_row && !(self.is_live && self.row.is_reading())
+        // A linear map is live, and only at 4K its rows have a bound.
+        let has_state = match self.row.is_of_linear_map() {
+            true => self.is_live && self.page_size == PageSize::Size4K,
+            false => !(self.is_live && self.row.is_reading()),
+        };
+        has_row && has_state
     }
 }
 

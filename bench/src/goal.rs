@@ -75,6 +75,8 @@ impl Goal {
             (Row::TranslateSplit, _) => vec![Self::instructions(42.0, 41.0)],
             (Row::TranslatePage, _) => vec![Self::instructions(49.0, 45.0)],
             (Row::UnmapSplit, false) => vec![Self::instructions(70.0, 54.0)],
+            (Row::LinearPage | Row::LinearHidden, true) => vec![Self::instructions(1000.0, 1000.0)],
+            (Row::LinearBlock, true) => vec![Self::instructions(14_000.0, 5000.0)],
             (Row::Collapse, false) => vec![Self::instructions(6000.0, 3000.0), bytes],
             _ => Vec::new(),
         }

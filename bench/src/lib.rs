@@ -5,6 +5,7 @@ mod case;
 mod chosen;
 pub mod contender;
 mod goal;
+mod linear;
 mod measurement;
 pub mod memory;
 mod naive;

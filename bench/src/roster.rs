@@ -6,6 +6,7 @@ use vmsa::{Granule4K, Granule16K, Granule64K, PageSize};
 use crate::careful::Careful;
 use crate::case::{Case, Row};
 use crate::chosen::{Chosen, Fixed};
+use crate::linear;
 use crate::memory::{Counting, Silent};
 use crate::naive::Naive;
 use crate::ours::Ours;
@@ -75,7 +76,9 @@ impl Contender {
         let is_4k = case.page_size == PageSize::Size4K;
         let splits = matches!(case.row, Row::ProtectSplit | Row::TranslateSplit | Row::UnmapSplit);
         match self {
-            Self::Ours | Self::Stage2 => None,
+            Self::Ours => None,
+            _ if case.row.is_of_linear_map() => Some("has no linear map"),
+            Self::Stage2 => None,
             _ if case.row == Row::Collapse => Some("cannot collapse"),
             Self::Generic if case.is_live && matches!(case.row, Row::MapLargest | Row::MapBlock | Row::MapPage) => {
                 Some("maps the same, live or not")
@@ -108,6 +111,7 @@ impl Contender {
     pub(crate) fn run(self, case: Case, scale: Scale) -> Option<Outcome> {
         use PageSize::{Size4K, Size16K, Size64K};
         let run: fn(Case, Scale) -> Outcome = match (self, case.page_size, case.is_live) {
+            (Self::Ours, ..) if case.row.is_of_linear_map() => linear::run,
             (Self::Ours, Size4K, false) => run::<Ours<Granule4K, Silent>>,
             (Self::Ours, Size16K, false) => run::<Ours<Granule16K, Silent>>,
             (Self::Ours, Size64K, false) => run::<Ours<Granule64K, Silent>>,

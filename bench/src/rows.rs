@@ -14,8 +14,8 @@ use crate::region::bench_measured_region;
 
 const GIB: u64 = 1 << 30;
 /// Where the mapped range starts, and where it leads.
-const INPUT: u64 = 1 << 39;
-const OUTPUT: u64 = 1 << 41;
+pub(crate) const INPUT: u64 = 1 << 39;
+pub(crate) const OUTPUT: u64 = 1 << 41;
 /// The seed of every random address.
 const SEED: u64 = 6;
 
@@ -27,9 +27,9 @@ pub(crate) struct Scale {
     /// Bytes mapped by pages.
     pages: u64,
     /// Bytes in which random pages are protected.
-    protected: u64,
+    pub(crate) protected: u64,
     /// How many random pages.
-    changes: usize,
+    pub(crate) changes: usize,
     /// How many random addresses are translated.
     translations: usize,
 }
@@ -77,7 +77,7 @@ impl fmt::Display for Outcome {
 }
 
 /// `count` random addresses of a range of `bytes`, at multiples of `step`.
-fn addresses(count: usize, bytes: u64, step: u64) -> Vec<u64> {
+pub(crate) fn addresses(count: usize, bytes: u64, step: u64) -> Vec<u64> {
     let mut random = Seed::new(SEED);
     (0..count).map(|_| INPUT + random.bits() % (bytes / step) * step).collect()
 }
@@ -162,6 +162,7 @@ impl<C: Contender> Bench<C> {
                 self.probes = self.around(&pages);
                 (pages.len() as u64, self.measure(|contender| contender.protect_list(&pages, false)))
             }
+            Row::LinearPage | Row::LinearHidden | Row::LinearBlock => unreachable!("{} runs by itself", row.name()),
             Row::UnmapLargest => self.unmap(scale.blocks, largest),
             Row::UnmapPage => self.unmap(scale.pages, page),
             Row::Collapse => {

@@ -64,7 +64,7 @@ fn section(text: &mut String, title: &str, cases: &[Case], all: &[Measurement]) 
     let shown: Vec<Contender> =
         shown.filter(|&one| all.iter().any(|it| it.contender == one && cases.contains(&it.case))).collect();
     names.extend(shown.iter().map(|contender| contender.name()));
-    let compared = cases.iter().filter(|case| case.row != Row::Collapse);
+    let compared = cases.iter().filter(|case| case.row != Row::Collapse && !case.row.is_of_linear_map());
     let everyone: Vec<Vec<String>> = compared.map(|&case| everyone(case, &shown, &of(all, case))).collect();
     let _ = writeln!(text, "{}", aligned(&names, &everyone));
 }

@@ -1,12 +1,12 @@
 //! One list of ranges becomes what is wanted of it: planned whole, then made.
 //!
 //! ```text
-//! planned without a licence? ─ yes ─▶ made
-//!    └─ a leaf would change size: the way that the system's standing gives
-//!          in place ─▶ made     one CPU ─▶ made in a window     else ─▶ others are parked, made
+//! a page that is a leaf? ─ yes ─▶ made by one store
+//! every CPU tolerates that a leaf changes size ─▶ planned and made in place
+//! planned without a licence ─▶ made        a leaf would change size: one CPU ─▶ made in a window     else ─▶ others are parked
 //! ```
-//! What the list takes is counted range by range, on the map as it is. To make one range what is wanted takes no table from
-//! another, so that the sum is enough for all.
+//! What a list takes is counted range by range, on the map as it is. To make one range what is wanted takes no table from
+//! another, so that the sum is enough for all. One change alone needs no count: its plan refuses it before the first store.
 
 use core::ops::Range;
 use core::slice;
@@ -28,28 +28,38 @@ pub(crate) struct Asked<'a> {
     pub(crate) context: Context,
 }
 
+/// Whether a range is one page, be it anywhere.
+fn is_page<G: Granule>(range: &Range<VirtAddr>) -> bool {
+    range.end.bits().wrapping_sub(range.start.bits()) == G::SIZE_BYTES
+}
+
 impl Asked<'_> {
-    /// The tables that it takes at most, or why the engine refuses it.
-    fn tables<G: Granule, P: Platform>(
+    fn changes(&self) -> impl Iterator<Item = Change<El1>> {
+        self.ranges.iter().flat_map(|range| self.wanted.changes(range))
+    }
+
+    /// Refuses it unless `reserve` holds the tables that it takes at most, or whatever else the engine refuses it for.
+    fn check<G: Granule, P: Platform>(
         &self,
         table: &mut PageTable<'_, G, El1, P>,
         licence: Option<&Licence<'_>>,
-    ) -> Result<usize, Refusal> {
+        reserve: &Reserve,
+    ) -> Result<(), Refusal> {
         let mut tables = 0;
         for range in self.ranges {
             let (mut sum, mut most) = (0, 0);
-            for change in self.wanted.changes(range).iter().flatten() {
-                let needed = table.plan(slice::from_ref(change), licence)?.tables_needed();
+            for change in self.wanted.changes(range) {
+                let needed = table.plan(slice::from_ref(&change), licence)?.tables_needed();
                 (sum, most) = (sum + needed, most.max(needed));
             }
             // A page is of one leaf: what the first of two changes splits, the second finds split.
-            let is_page = range.end.bits().wrapping_sub(range.start.bits()) == G::SIZE_BYTES;
-            tables += if is_page { most } else { sum };
+            tables += if is_page::<G>(range) { most } else { sum };
         }
-        Ok(tables)
+        let lacking = tables.saturating_sub(reserve.count());
+        if lacking > 0 { Err(Refusal::ReserveShortBy(lacking)) } else { Ok(()) }
     }
 
-    /// Makes it what is wanted; how many tables that took. It was planned on this map.
+    /// Makes it what is wanted; how many tables that took. It was checked on this map, or is one change.
     fn make<G: Granule, P: Platform>(
         &self,
         table: &mut PageTable<'_, G, El1, P>,
@@ -58,32 +68,27 @@ impl Asked<'_> {
         reserve: &mut Reserve,
     ) -> Result<usize, Refusal> {
         let (mut gather, tables) = (table.gather(), reserve.count());
-        let mut make = |change: &Change<El1>| table.plan(slice::from_ref(change), licence)?.apply(reserve, &mut gather);
-        let changes = self.ranges.iter().flat_map(|range| self.wanted.changes(range)).flatten();
-        let made = changes.into_iter().try_for_each(|change| make(&change));
+        let mut make = |change: Change<El1>| table.plan(slice::from_ref(&change), licence)?.apply(reserve, &mut gather);
+        let made = self.changes().try_for_each(&mut make);
         // One gather for the list, so that barriers are paid once. What is edited leaves no table behind.
         let used = tables - reserve.count();
         reserve.refill(platform, gather.finish(platform));
         made.map(|()| used)
     }
-}
 
-/// Makes one change if that takes neither a table nor a licence, with one plan: the most frequent one. Says whether it is made.
-fn is_made_in_place<G: Granule, P: Platform>(
-    table: &mut PageTable<'_, G, El1, P>,
-    platform: &P,
-    change: &Change<El1>,
-) -> Result<bool, Refusal> {
-    let mut plan = match table.plan(slice::from_ref(change), None) {
-        Ok(plan) if plan.tables_needed() == 0 => plan,
-        Ok(_) | Err(Refusal::NeedsLicence(_)) => return Ok(false),
-        Err(refusal) => return Err(refusal),
-    };
-    let (mut gather, mut none) = (plan.gather(), Reserve::new());
-    plan.apply(&mut none, &mut gather)?;
-    // What is edited leaves no table behind.
-    none.refill(platform, gather.finish(platform));
-    Ok(true)
+    /// Both.
+    fn check_and_make<G: Granule, P: Platform>(
+        &self,
+        table: &mut PageTable<'_, G, El1, P>,
+        platform: &P,
+        licence: Option<&Licence<'_>>,
+        reserve: &mut Reserve,
+    ) -> Result<usize, Refusal> {
+        if self.changes().nth(1).is_some() {
+            self.check(table, licence, reserve)?;
+        }
+        self.make(table, platform, licence, reserve)
+    }
 }
 
 impl<G: Granule> State<G> {
@@ -96,7 +101,9 @@ impl<G: Granule> State<G> {
         supply: &mut Reserve,
     ) -> Result<(), Refused> {
         let counted = Counted::new(embedder.platform());
-        let made = self.change_counted(embedder, &counted, asked, supply);
+        let mut table = self.table(&counted)?;
+        let is_made = matches!(asked.ranges, [page] if is_page::<G>(page) && asked.wanted.is_made_of_page(&mut table, page.start));
+        let made = if is_made { Ok(0) } else { self.change_by_plan(embedder, &counted, &mut table, asked, supply) };
         self.counters.add(&counted);
         self.counters.splits += made? as u64;
         self.counters.changes += 1;
@@ -109,55 +116,40 @@ impl<G: Granule> State<G> {
         Ok(())
     }
 
-    fn change_counted<E: Embedder<Granule = G>>(
+    fn change_by_plan<'c, E: Embedder<Granule = G>>(
         &mut self,
         embedder: &E,
-        counted: &Counted<'_, E::Platform>,
+        counted: &'c Counted<'c, E::Platform>,
+        table: &mut PageTable<'c, G, El1, Counted<'c, E::Platform>>,
         asked: &Asked<'_>,
         supply: &mut Reserve,
     ) -> Result<usize, Refused> {
-        let mut table = self.table(counted)?;
-        if let ([range], Some((set, clear))) = (asked.ranges, asked.wanted.attributes())
-            && asked.wanted != Wanted::Default
-            && range.end.bits().wrapping_sub(range.start.bits()) == G::SIZE_BYTES
-            && table.protect_page(range.start, set, clear)
-        {
-            return Ok(0);
-        }
-        if let [range] = asked.ranges
-            && let [Some(change), None] = asked.wanted.changes(range)
-            && is_made_in_place(&mut table, counted, &change)?
-        {
-            return Ok(0);
-        }
-        let (way, planned) = self.standing.way();
-        let (way, needed) = match asked.tables(&mut table, None) {
-            Err(Refusal::NeedsLicence(_)) => (Some(way), asked.tables(&mut table, Some(&planned))?),
-            planned => (None, planned?),
-        };
         let (reserve, lacks): (_, fn(usize) -> Refused) = match asked.context {
             Context::MayWait => (supply, Refused::OutOfTables),
             Context::Atomic => (&mut self.reserve, Refused::ReserveDry),
         };
-        if needed > reserve.count() {
-            return Err(lacks(needed - reserve.count()));
+        let refused = |refusal| match refusal {
+            Refusal::ReserveShortBy(lacking) => lacks(lacking),
+            refusal => Refused::Change(refusal),
+        };
+        let (way, planned) = self.standing.way();
+        let free = if way == Way::InPlace { Some(&planned) } else { None };
+        match asked.check_and_make(table, counted, free, reserve) {
+            Err(Refusal::NeedsLicence(_)) if free.is_none() => {
+                asked.check(table, Some(&planned), reserve).map_err(refused)?
+            }
+            made => return made.map_err(refused),
         }
         // A kernel that never runs the change has not parked anybody for it.
         let mut made = Err(Refused::NotParked(NotParked(None)));
-        let mut make = |licence: Option<&Licence<'_>>| {
-            made = asked.make(&mut table, counted, licence, reserve).map_err(Refused::Change);
-        };
-        match way {
-            None => make(None),
-            Some(Way::InPlace) => make(Some(&planned)),
-            Some(Way::Window) => {
-                self.counters.windows += 1;
-                embedder.in_window(&mut |licence| make(Some(licence)));
-            }
-            Some(Way::Park) => {
-                embedder.park(&mut |licence| make(Some(licence))).map_err(Refused::NotParked)?;
-                self.counters.parked += 1;
-            }
+        let mut make =
+            |licence: &Licence<'_>| made = asked.make(table, counted, Some(licence), reserve).map_err(refused);
+        if way == Way::Window {
+            self.counters.windows += 1;
+            embedder.in_window(&mut make);
+        } else {
+            embedder.park(&mut make).map_err(Refused::NotParked)?;
+            self.counters.parked += 1;
         }
         made
     }

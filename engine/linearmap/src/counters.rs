@@ -25,28 +25,35 @@ pub struct Operations {
     pub isb: u64,
 }
 
-impl Operations {
-    fn count(&mut self, operation: Maintenance) {
-        let counter = match operation {
-            Maintenance::Invalidate(operation, _) => match operation.operand() {
-                TlbiOperand::Address | TlbiOperand::AddressAnyAsid => &mut self.tlbi_address,
-                operand if operand.is_range() => &mut self.tlbi_range,
-                _ => &mut self.tlbi_everything,
-            },
-            Maintenance::DSB_ISHST => &mut self.dsb_stores,
-            Maintenance::Barrier(Barrier::Isb) => &mut self.isb,
-            Maintenance::Barrier(_) => &mut self.dsb_all,
-        };
-        *counter += 1;
-    }
+/// Kinds of operations.
+const KINDS: usize = 6;
 
-    fn add(&mut self, more: &Self) {
-        self.tlbi_address += more.tlbi_address;
-        self.tlbi_range += more.tlbi_range;
-        self.tlbi_everything += more.tlbi_everything;
-        self.dsb_stores += more.dsb_stores;
-        self.dsb_all += more.dsb_all;
-        self.isb += more.isb;
+impl Operations {
+    /// The fields, in the order of [`kind`].
+    const fn each(&mut self) -> [&mut u64; KINDS] {
+        [
+            &mut self.tlbi_address,
+            &mut self.tlbi_range,
+            &mut self.tlbi_everything,
+            &mut self.dsb_stores,
+            &mut self.dsb_all,
+            &mut self.isb,
+        ]
+    }
+}
+
+/// Which of the fields counts an operation.
+#[inline(always)]
+fn kind(operation: Maintenance) -> usize {
+    match operation {
+        Maintenance::Invalidate(operation, _) => match operation.operand() {
+            TlbiOperand::Address | TlbiOperand::AddressAnyAsid => 0,
+            operand if operand.is_range() => 1,
+            _ => 2,
+        },
+        Maintenance::DSB_ISHST => 3,
+        Maintenance::Barrier(Barrier::Isb) => 5,
+        Maintenance::Barrier(_) => 4,
     }
 }
 
@@ -91,19 +98,22 @@ impl Counters {
 
     /// Operations were executed.
     pub(crate) fn add<P: Platform>(&mut self, counted: &Counted<'_, P>) {
-        self.operations.add(&counted.operations.get());
+        for (total, count) in self.operations.each().into_iter().zip(&counted.counts) {
+            *total += count.get();
+        }
     }
 }
 
 /// A platform whose barriers and TLBIs are counted.
 pub(crate) struct Counted<'p, P: Platform> {
     platform: &'p P,
-    operations: Cell<Operations>,
+    /// By [`kind`].
+    counts: [Cell<u64>; KINDS],
 }
 
 impl<'p, P: Platform> Counted<'p, P> {
     pub(crate) fn new(platform: &'p P) -> Self {
-        Self { platform, operations: Cell::default() }
+        Self { platform, counts: Default::default() }
     }
 }
 
@@ -128,10 +138,10 @@ impl<P: Platform> Platform for Counted<'_, P> {
     }
 
     #[track_caller]
+    #[inline(always)]
     fn maintain(&self, operation: Maintenance) {
-        let mut operations = self.operations.get();
-        operations.count(operation);
-        self.operations.set(operations);
+        let count = &self.counts[kind(operation)];
+        count.set(count.get() + 1);
         self.platform.maintain(operation);
     }
 

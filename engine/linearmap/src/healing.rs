@@ -25,6 +25,15 @@ struct Worn {
     round: u64,
 }
 
+impl Worn {
+    /// A place for one: no slot begins there, and it is older than any.
+    const NONE: Self = Self { start: u64::MAX, round: 0 };
+
+    const fn is_due(self, due: u64) -> bool {
+        self.start != Self::NONE.start && self.round < due
+    }
+}
+
 /// What may fold again.
 #[derive(Debug)]
 pub(crate) struct Healing {
@@ -33,7 +42,7 @@ pub(crate) struct Healing {
     slot_bytes: u64,
     /// Leaves may fold at all.
     is_on: bool,
-    recent: [Option<Worn>; RECENT],
+    recent: [Worn; RECENT],
     /// The place of the last that was remembered: often the next.
     latest: usize,
     /// Whole slots, or nothing.
@@ -45,7 +54,7 @@ impl Healing {
     pub(crate) const fn new<G: Granule>(bounds: Range<u64>, leaves: Leaves) -> Self {
         let slot_bytes = 1 << Geometry::<G>::shift(Level::L2);
         let is_on = matches!(leaves, Leaves::Largest);
-        Self { bounds, slot_bytes, is_on, recent: [None; RECENT], latest: 0, scattered: 0..0, round: 0 }
+        Self { bounds, slot_bytes, is_on, recent: [Worn::NONE; RECENT], latest: 0, scattered: 0..0, round: 1 }
     }
 
     /// The linear map.
@@ -73,19 +82,27 @@ impl Healing {
 
     /// A slot has changed. Who was remembered longest makes room.
     fn remember(&mut self, start: u64) {
-        let worn = Worn { start, round: self.round };
-        let is_its = |worn: &Option<Worn>| worn.is_some_and(|worn| worn.start == start);
-        let latest = Some(self.latest).filter(|latest| is_its(&self.recent[*latest]));
-        let known = latest.or_else(|| self.recent.iter().position(is_its));
-        let place = known.unwrap_or_else(|| {
-            // A free place is older than any round.
-            let age = |place: &usize| self.recent[*place].map_or(0, |worn| worn.round + 1);
-            (0..RECENT).min_by_key(age).unwrap_or(0)
-        });
-        self.latest = place;
-        if let Some(old) = self.recent[place].replace(worn).filter(|old| old.start != start) {
+        if self.recent[self.latest].start != start {
+            self.latest = self.place_for(start);
+        }
+        let old = core::mem::replace(&mut self.recent[self.latest], Worn { start, round: self.round });
+        if old.start != start && old != Worn::NONE {
             self.scatter(old.start..old.start + self.slot_bytes);
         }
+    }
+
+    /// The place that a slot has, or else that of the oldest.
+    fn place_for(&self, start: u64) -> usize {
+        let (mut place, mut oldest) = (0, u64::MAX);
+        for (number, worn) in self.recent.iter().enumerate() {
+            if worn.start == start {
+                return number;
+            }
+            if worn.round < oldest {
+                (place, oldest) = (number, worn.round);
+            }
+        }
+        place
     }
 
     /// What lies between is looked at with it: what is whole there is passed leaf by leaf.
@@ -110,8 +127,8 @@ impl Healing {
 
     /// Takes out what is to be looked at next, of what has changed before round `due`.
     pub(crate) fn take(&mut self, due: u64) -> Option<Range<u64>> {
-        let worn = self.recent.iter_mut().find(|worn| worn.is_some_and(|worn| worn.round < due));
-        if let Some(worn) = worn.and_then(Option::take) {
+        if let Some(place) = self.recent.iter_mut().find(|worn| worn.is_due(due)) {
+            let worn = core::mem::replace(place, Worn::NONE);
             return Some(worn.start..worn.start + self.slot_bytes);
         }
         let scattered = core::mem::take(&mut self.scattered);
@@ -121,7 +138,7 @@ impl Healing {
     /// Whether the slot at `at` has changed in round `due` or later: it is to be left alone for now.
     pub(crate) fn is_fresh(&self, at: u64, due: u64) -> bool {
         let slot = self.slot(at);
-        self.recent.iter().flatten().any(|worn| worn.start == slot && worn.round >= due)
+        self.recent.iter().any(|worn| worn.start == slot && worn.round >= due)
     }
 
     /// Where the slot at `at` ends.
@@ -131,6 +148,6 @@ impl Healing {
 
     /// Whether anything is left that has changed before round `due`.
     pub(crate) fn has_due(&self, due: u64) -> bool {
-        !self.scattered.is_empty() || self.recent.iter().flatten().any(|worn| worn.round < due)
+        !self.scattered.is_empty() || self.recent.iter().any(|worn| worn.is_due(due))
     }
 }

@@ -2,8 +2,8 @@
 
 use core::ops::Range;
 
-use pagetable::{Change, El1};
-use vmsa::{Stage1Attributes, VirtAddr};
+use pagetable::{Change, El1, PageTable, Platform};
+use vmsa::{Granule, Stage1Attributes, VirtAddr};
 
 /// What is wanted of pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,9 +35,6 @@ pub enum Context {
     Atomic,
 }
 
-/// The most changes that one range takes.
-pub(crate) const MOST_CHANGES: usize = 2;
-
 impl Wanted {
     /// Everything that may be wanted.
     pub const ALL: [Self; 8] = [
@@ -51,8 +48,9 @@ impl Wanted {
         Self::Default,
     ];
 
-    /// The bits that are set, and those that are cleared before, if attributes are all that changes.
-    pub(crate) fn attributes(self) -> Option<(Stage1Attributes, Stage1Attributes)> {
+    /// The bits that are set, and those that are cleared before, if attributes change.
+    #[inline(always)]
+    fn attributes(self) -> Option<(Stage1Attributes, Stage1Attributes)> {
         const NONE: Stage1Attributes = Stage1Attributes::empty();
         const READ_ONLY: Stage1Attributes = Stage1Attributes::READ_ONLY;
         // With hardware dirty state a read-only leaf with DBM is writable.
@@ -68,16 +66,37 @@ impl Wanted {
         }
     }
 
-    /// The changes of one range, one after the other.
-    pub(crate) fn changes(self, from: &Range<VirtAddr>) -> [Option<Change<El1>>; MOST_CHANGES] {
-        let protect = self.attributes().map(|(set, clear)| Change::Protect { from: from.clone(), set, clear });
-        let from = from.clone();
+    /// What becomes of bit 0, if anything.
+    #[inline(always)]
+    const fn is_valid(self) -> Option<bool> {
         match self {
-            Self::Hidden => [Some(Change::MakeInvalid { from }), None],
-            Self::Shown => [Some(Change::MakeValid { from }), None],
-            // Attributes first: of a hidden page no TLB knows, so that neither change takes a TLBI there.
-            Self::Default => [protect, Some(Change::MakeValid { from })],
-            _ => [protect, None],
+            Self::Hidden => Some(false),
+            Self::Shown | Self::Default => Some(true),
+            _ => None,
         }
+    }
+
+    /// The changes of one range, one after the other. Attributes first: of a hidden page no TLB knows, so that neither change
+    /// takes a TLBI there.
+    #[inline(always)]
+    pub(crate) fn changes(self, from: &Range<VirtAddr>) -> impl Iterator<Item = Change<El1>> {
+        let protect = self.attributes().map(|(set, clear)| Change::Protect { from: from.clone(), set, clear });
+        let validity = self.is_valid().map(|is_valid| match is_valid {
+            true => Change::MakeValid { from: from.clone() },
+            false => Change::MakeInvalid { from: from.clone() },
+        });
+        protect.into_iter().chain(validity)
+    }
+
+    /// Makes it so of one page that is a leaf by itself, without a plan. Says whether it was one; if not, nothing has changed.
+    #[inline(always)]
+    pub(crate) fn is_made_of_page<G: Granule, P: Platform>(
+        self,
+        table: &mut PageTable<'_, G, El1, P>,
+        page: VirtAddr,
+    ) -> bool {
+        // What takes the first of two changes, takes the second: it is the same leaf.
+        self.attributes().is_none_or(|(set, clear)| table.protect_page(page, set, clear))
+            && self.is_valid().is_none_or(|is_valid| table.make_page_valid(page, is_valid))
     }
 }

@@ -26,11 +26,11 @@ mod invalidation;
 mod licence;
 #[cfg(feature = "alloc")]
 mod memory;
+mod one_page;
 mod part;
 mod pieces;
 mod plan;
 mod platform;
-mod protect_page;
 mod regime;
 #[cfg(feature = "alloc")]
 mod rehearsal;

@@ -125,9 +125,19 @@ impl<'p, G: Granule, R: Regime, P: Platform> Part<'p, G, R, P> {
     #[must_use = "a page that was not changed takes a plan"]
     #[inline(always)]
     pub fn protect_page(&mut self, page: R::Input, set: R::Attributes, clear: R::Attributes) -> bool {
+        self.has(page) && self.table.protect_page(page, set, clear)
+    }
+
+    /// [`PageTable::make_page_valid`], for a page of the part.
+    #[must_use = "a page that was not changed takes a plan"]
+    #[inline(always)]
+    pub fn make_page_valid(&mut self, page: R::Input, is_valid: bool) -> bool {
+        self.has(page) && self.table.make_page_valid(page, is_valid)
+    }
+
+    fn has(&self, page: R::Input) -> bool {
         let Range { start, end } = self.range();
-        let is_inside = page.bits().wrapping_sub(start.bits()) < end.bits().wrapping_sub(start.bits());
-        is_inside && self.table.protect_page(page, set, clear)
+        page.bits().wrapping_sub(start.bits()) < end.bits().wrapping_sub(start.bits())
     }
 
     /// A gather for its changes.

@@ -64,7 +64,11 @@ fn a_part_reaches_no_further_than_its_table() {
     let none = Stage1Attributes::empty();
     assert!(!part.protect_page(VirtAddr::new(0x1000), Stage1Attributes::READ_ONLY, none));
     assert!(!part.protect_page(VirtAddr::new(4 * MIB), Stage1Attributes::READ_ONLY, none));
+    assert!(
+        !part.make_page_valid(VirtAddr::new(0x1000), false) && !part.make_page_valid(VirtAddr::new(4 * MIB), false)
+    );
     assert!(memory.descriptors() == before, "a refusal changes something");
+    assert!(part.make_page_valid(VirtAddr::new(2 * MIB), false) && part.make_page_valid(VirtAddr::new(2 * MIB), true));
     assert!(part.protect_page(VirtAddr::new(4 * MIB - 0x1000), Stage1Attributes::READ_ONLY, none));
     // All of it is not a table too many: that the part is in stays.
     assert_eq!(change(&memory, &mut part, &[unmap(2 * MIB, 2 * MIB)]), Ok(0));

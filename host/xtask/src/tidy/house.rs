@@ -44,7 +44,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("zoo", 2_200, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
     room("xtask", 9_700, &[]),
-    room("bench", 3_300, &["vellum-vmsa", "vellum-pagetable", "seed"]),
+    room("bench", 3_450, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "seed"]),
 ];
 
 /// Lines of all crates together.

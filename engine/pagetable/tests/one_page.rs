@@ -1,4 +1,4 @@
-//! `protect_page` does, step for step, what a plan of one `Change::Protect` does, or nothing.
+//! `protect_page` and `make_page_valid` do, step for step, what a plan of one change does, or nothing.
 
 mod common;
 
@@ -55,13 +55,38 @@ enum How {
 }
 
 /// What a plan without licence or tables does.
-fn by_plan(how: How, at: u64, set: Stage1Attributes, clear: Stage1Attributes) -> Result<Vec<Step>, Refusal> {
+fn by_plan(how: How, change: Change<El1>) -> Result<Vec<Step>, Refusal> {
     let (memory, mut reserve) = (Memory::default(), Reserve::new());
     let mut table = prepared(&memory, how);
     let mut gather = table.gather();
-    table.plan(&[Change::Protect { from: page(at), set, clear }], None)?.apply(&mut reserve, &mut gather)?;
+    table.plan(&[change], None)?.apply(&mut reserve, &mut gather)?;
     let _ = gather.finish(&memory);
     Ok(memory.take_steps())
+}
+
+/// Pages of each size of leaf, kept ones and what is no page; the first is a leaf by itself.
+fn pages() -> impl Iterator<Item = u64> {
+    let middle = [0, 1, 2, 3, 4].map(|number| number * 32 * MIB + 5 * PAGE);
+    middle.into_iter().chain([6 * PAGE, 7 * PAGE, 7 * PAGE + 8, 1 << 39, (1 << 39) - PAGE, u64::MAX - PAGE + 1])
+}
+
+/// Whether the shortcut changed the page, by the steps of a plan.
+fn is_changed_as_by_plan(
+    how: How,
+    change: Change<El1>,
+    shortcut: impl FnOnce(&mut Table<'_, Granule4K>) -> bool,
+) -> bool {
+    let memory = Memory::default();
+    let is_changed = shortcut(&mut prepared(&memory, how));
+    let steps = memory.take_steps();
+    let planned = by_plan(how, change.clone());
+    match (is_changed, how) {
+        (false, _) => assert_eq!(steps, [], "{how:?} {change:?}"),
+        // Where nobody walks, a page that is as asked may be stored once more.
+        (true, How::Offline) if planned == Ok(Vec::new()) => assert_eq!(steps.len(), 1, "{change:?}"),
+        (true, _) => assert_eq!(Ok(steps), planned, "{how:?} {change:?}"),
+    }
+    is_changed
 }
 
 #[test]
@@ -76,30 +101,36 @@ fn a_page_is_protected_as_by_a_plan_or_not_at_all() {
         (Stage1Attributes::from_bits_retain(1), none),
         (none, DATA),
     ];
-    let middle = [0, 1, 2, 3, 4].map(|number| number * 32 * MIB + 5 * PAGE);
-    let edges = [6 * PAGE, 7 * PAGE, 7 * PAGE + 8, 1 << 39, (1 << 39) - PAGE, u64::MAX - PAGE + 1];
     let mut changed = 0;
-    for at in middle.into_iter().chain(edges) {
+    for at in pages() {
         for ((set, clear), how) in
             attributes.into_iter().flat_map(|it| [How::Live, How::Marked, How::Offline].map(|how| (it, how)))
         {
-            let memory = Memory::default();
-            let is_changed = prepared(&memory, how).protect_page(VirtAddr::new(at), set, clear);
-            let steps = memory.take_steps();
-            let planned = by_plan(how, at, set, clear);
-            match (is_changed, how) {
-                (false, _) => assert_eq!(steps, [], "{how:?} {at:#x} {set:?} {clear:?}"),
-                // Where nobody walks, a page that is as asked may be stored once more.
-                (true, How::Offline) if planned == Ok(Vec::new()) => assert_eq!(steps.len(), 1, "{at:#x} {set:?}"),
-                (true, _) => assert_eq!(Ok(steps), planned, "{how:?} {at:#x} {set:?} {clear:?}"),
-            }
+            let change = Change::Protect { from: page(at), set, clear };
+            let is_changed =
+                is_changed_as_by_plan(how, change, |table| table.protect_page(VirtAddr::new(at), set, clear));
             changed += usize::from(is_changed);
-            // A page that is a leaf by itself.
-            let is_single = at == 5 * PAGE && (set == Stage1Attributes::READ_ONLY || clear == Stage1Attributes::AF);
+            // A page that is a leaf by itself, valid or kept.
+            let is_single = [5, 6, 7].contains(&(at / PAGE)) && at % PAGE == 0;
+            let is_single = is_single && (set == Stage1Attributes::READ_ONLY || clear == Stage1Attributes::AF);
             assert!(is_changed || !is_single, "{how:?} {at:#x} {set:?} {clear:?}");
         }
     }
-    assert!(changed > 10);
+    assert!(changed > 30);
+}
+
+#[test]
+fn a_page_is_hidden_and_shown_as_by_a_plan_or_not_at_all() {
+    for (at, how) in pages().flat_map(|at| [How::Live, How::Marked, How::Offline].map(|how| (at, how))) {
+        let hidden = is_changed_as_by_plan(how, Change::MakeInvalid { from: page(at) }, |table| {
+            table.make_page_valid(VirtAddr::new(at), false)
+        });
+        let shown = is_changed_as_by_plan(how, Change::MakeValid { from: page(at) }, |table| {
+            table.make_page_valid(VirtAddr::new(at), true)
+        });
+        let is_single = [5 * PAGE, 6 * PAGE, 7 * PAGE].contains(&at);
+        assert_eq!((hidden, shown), (is_single, is_single), "{how:?} {at:#x}");
+    }
 }
 
 /// The last page of the upper half.

@@ -1,4 +1,9 @@
-//! The shortcut: attributes of one page that is a leaf already, the most frequent change by far. One descent, and no plan.
+//! The shortcut: one page that is a leaf already, and changes by one store. The most frequent change by far: one descent, no plan.
+//!
+//! ```text
+//! protect    set, clear        a descent ──▶ a page by itself ──▶ stored ──▶ (live) DSB ISHST · TLBI · DSB ISH · ISB
+//! validity   bit 0                └─ anything else: a plan          └─ it was kept: no TLB holds it, and there is no TLBI
+//! ```
 
 use vmsa::{Address, Bits, Descriptor, Granule, Layout, Level};
 
@@ -9,6 +14,9 @@ use crate::platform::{Platform, Slot};
 use crate::regime::{Fields, Regime};
 use crate::table::PageTable;
 use crate::walk::{descend_unusual, descend_usual};
+
+/// What a page has beside bit 0, valid or kept.
+const PAGE: Bits = Descriptor::TYPE & !Descriptor::VALID;
 
 impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     /// Changes attributes of the page at `page`, first `clear`, then `set`, as a plan of one [`crate::Change::Protect`] does, if
@@ -21,43 +29,57 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     #[must_use = "a page that was not changed takes a plan"]
     #[inline(always)]
     pub fn protect_page(&mut self, page: R::Input, set: R::Attributes, clear: R::Attributes) -> bool {
+        let edit = Edit { only: 0, set: set.into(), clear: clear.into() };
+        // These bits mean the same in every layout of descriptors.
+        let is_in_place = (edit.set | edit.clear) & !(R::Attributes::IN_PLACE & !R::ABSENT) == 0;
+        is_in_place && self.change_page(page, edit)
+    }
+
+    /// Makes the page at `page` invalid, but keeps what it was, or makes it valid again: as [`Self::protect_page`] changes
+    /// attributes, and as a plan of one [`crate::Change::MakeInvalid`] or [`crate::Change::MakeValid`] does.
+    #[must_use = "a page that was not changed takes a plan"]
+    #[inline(always)]
+    pub fn make_page_valid(&mut self, page: R::Input, is_valid: bool) -> bool {
+        self.change_page(page, if is_valid { Edit::MAKE_VALID } else { Edit::MAKE_INVALID })
+    }
+
+    /// Makes an edit of a page, by which a live leaf may change in place.
+    #[inline(always)]
+    fn change_page(&self, page: R::Input, edit: Edit) -> bool {
         // What is not usual is elsewhere, so that the rest needs no more registers than it has.
         if self.geometry.is_usual() {
-            return self.protect_found(page, set, clear, |table, start| {
+            return self.change_found(page, edit, |table, start| {
                 descend_usual::<G, _, _>(table.platform, table.root, start, page_at)
             });
         }
-        self.protect_unusual(page, set, clear)
+        self.change_unusual(page, edit.set, edit.clear)
     }
 
     #[cold]
     #[inline(never)]
-    fn protect_unusual(&self, page: R::Input, set: R::Attributes, clear: R::Attributes) -> bool {
-        self.protect_found(page, set, clear, |table, start| {
+    fn change_unusual(&self, page: R::Input, set: Bits, clear: Bits) -> bool {
+        self.change_found(page, Edit { only: 0, set, clear }, |table, start| {
             descend_unusual(table.platform, table.geometry, table.root, start, page_at)
         })
     }
 
     /// The same, where `find` finds the page.
     #[inline(always)]
-    fn protect_found(
+    fn change_found(
         &self,
         page: R::Input,
-        set: R::Attributes,
-        clear: R::Attributes,
+        edit: Edit,
         find: impl FnOnce(&Self, u64) -> Option<(Slot, Descriptor)>,
     ) -> bool {
         let start = page.bits().wrapping_sub(self.geometry.base());
-        let edit = Edit { only: 0, set: set.into(), clear: clear.into() };
-        // These bits mean the same in every layout of descriptors.
-        let is_in_place = (edit.set | edit.clear) & !(R::Attributes::IN_PLACE & !R::ABSENT) == 0;
         // A power of two, so that one test tells both: outside, or not the start of a page.
         let never = self.geometry.input_bytes().wrapping_neg() | (G::SIZE_BYTES - 1);
-        if start & never != 0 || !is_in_place {
+        if start & never != 0 {
             return false;
         }
         let Some((slot, old)) = find(self, start) else { return false };
-        if !old.is_page() || old.is_contiguous() {
+        // The bit that pages have beside bit 0, which a kept one lacks.
+        if old.bits() & PAGE == 0 || old.is_contiguous() {
             return false;
         }
         if self.is_live {
@@ -72,11 +94,13 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     #[inline(never)]
     fn set_live_page(&self, start: u64, slot: Slot, old: Descriptor, set: Bits, clear: Bits) {
         let edit = Edit { only: 0, set, clear };
-        let writer = Writer::new(self.platform, self.regime, true);
         if edit.apply(old) == old {
             return;
         }
-        let is_stale = writer.set::<R::Attributes>(slot, old, edit.apply(old), edit);
+        // What is kept no hardware reads or writes, and no TLB holds it.
+        let is_valid = old.is_valid();
+        let writer = Writer::new(self.platform, self.regime, is_valid);
+        let is_stale = writer.set::<R::Attributes>(slot, old, edit.apply(old), edit) && is_valid;
         let stale = is_stale.then(|| Invalidation::page::<G>(self.geometry.input(start)));
         complete_stores(self.platform, self.geometry, self.regime, stale.into_iter());
     }
