@@ -66,17 +66,6 @@ impl LeafSize {
             group.into_iter().chain([Self::single(level)])
         })
     }
-
-    /// The largest leaf allowed by `self` that starts at both addresses and ends within `bytes`; at least a page.
-    pub fn largest_fit(self, size: PageSize, layout: Layout, input: u64, output: u64, bytes: u64) -> Self {
-        Self::all(size, layout)
-            .filter(|leaf| self.allows(*leaf))
-            .find(|leaf| {
-                let mask = leaf.size_bytes(size) - 1;
-                (input | output) & mask == 0 && mask < bytes
-            })
-            .unwrap_or(Self::PAGE)
-    }
 }
 
 impl PartialOrd for LeafSize {
@@ -143,19 +132,5 @@ mod tests {
             let both = bound(one).into_iter().filter(|leaf| other.allows(*leaf)).collect::<Vec<_>>();
             assert_eq!(bound(one.and(other)), both, "{one} and {other}");
         }
-    }
-
-    #[test]
-    fn a_leaf_fits_both_addresses_and_the_bytes_left() {
-        let fit = |input, output, bytes| {
-            LeafSize::LARGEST.largest_fit(PageSize::Size4K, Layout::Bits48, input, output, bytes)
-        };
-        assert_eq!(fit(0, 0x4000_0000, 0x4000_0000), LeafSize::single(Level::L1));
-        assert_eq!(fit(0, 0x4000_0000, 0x3fff_f000), LeafSize::group(Level::L2));
-        assert_eq!(fit(0x20_0000, 0x4020_0000, 0x20_0000), LeafSize::single(Level::L2));
-        assert_eq!(fit(0x20_0000, 0x4021_0000, 0x20_0000), LeafSize::group(Level::L3));
-        assert_eq!(fit(0x20_0000, 0x4020_1000, 0x20_0000), LeafSize::PAGE);
-        let capped = LeafSize::PAGE.largest_fit(PageSize::Size4K, Layout::Bits48, 0, 0, 1 << 40);
-        assert_eq!(capped, LeafSize::PAGE);
     }
 }

@@ -6,7 +6,7 @@
 //! overlay    bits 62:60 (62:59) ──▶ POR_ELx, POR_EL0 (S2POR_EL1)        only takes away
 //! ```
 
-use crate::fields::{Field, STAGE1_INDIRECT_LEAF, STAGE2_INDIRECT_LEAF};
+use crate::fields::{self, Field, STAGE1_INDIRECT_LEAF, STAGE2_INDIRECT_LEAF};
 use crate::rights::{BASE, Encoding, OVERLAY, Rights, STAGE2, WRITABLE_IS_NO_EXECUTE};
 use crate::{Bits, Descriptor, Execute, Stage1Attributes, Stage2Attributes, TableAttributes};
 
@@ -84,29 +84,15 @@ struct Format {
     dirty: (Field, u64),
 }
 
-const STAGE1_FORMAT: Format = Format {
-    index: [
-        STAGE1_INDIRECT_LEAF.the("PIIndex0"),
-        STAGE1_INDIRECT_LEAF.the("PIIndex1"),
-        STAGE1_INDIRECT_LEAF.the("PIIndex2"),
-        STAGE1_INDIRECT_LEAF.the("PIIndex3"),
-    ],
-    overlay: STAGE1_INDIRECT_LEAF.the("POIndex"),
-    dirty: (STAGE1_INDIRECT_LEAF.the("nDirty"), 1),
-};
-
-const STAGE2_FORMAT: Format = Format {
-    index: [
-        STAGE2_INDIRECT_LEAF.the("PIIndex0"),
-        STAGE2_INDIRECT_LEAF.the("PIIndex1"),
-        STAGE2_INDIRECT_LEAF.the("PIIndex2"),
-        STAGE2_INDIRECT_LEAF.the("PIIndex3"),
-    ],
-    overlay: STAGE2_INDIRECT_LEAF.the("POIndex"),
-    dirty: (STAGE2_INDIRECT_LEAF.the("Dirty"), 0),
-};
+const STAGE1_FORMAT: Format = Format::of(&STAGE1_INDIRECT_LEAF, "nDirty", 1);
+const STAGE2_FORMAT: Format = Format::of(&STAGE2_INDIRECT_LEAF, "Dirty", 0);
 
 impl Format {
+    const fn of(leaf: &fields::Format, dirty: &str, clean: u64) -> Self {
+        let index = [leaf.the("PIIndex0"), leaf.the("PIIndex1"), leaf.the("PIIndex2"), leaf.the("PIIndex3")];
+        Self { index, overlay: leaf.the("POIndex"), dirty: (leaf.the(dirty), clean) }
+    }
+
     fn index(&self, leaf: Descriptor) -> u8 {
         (0..).zip(&self.index).fold(0, |index, (place, field)| index | (field.get(leaf.bits()) as u8) << place)
     }

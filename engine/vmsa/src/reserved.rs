@@ -51,17 +51,4 @@ mod tests {
             assert_eq!(layout.reserved_in_table(size), mask, "{size} {layout:?}");
         }
     }
-
-    #[test]
-    fn no_reserved_bit_holds_an_output_address_or_a_type() {
-        for size in PageSize::ALL {
-            for layout in [Layout::Bits48, Layout::Lpa, Layout::Lpa2] {
-                for level in Level::ALL.into_iter().filter(|&level| size.has_leaf(level, layout)) {
-                    let used = layout.output_mask(size.level_shift(level)) | 0b11;
-                    assert_eq!(layout.reserved_in_leaf(size, level) & used, 0, "{size} {layout:?} {level}");
-                }
-                assert_eq!(layout.reserved_in_table(size) & (layout.output_mask(size.shift()) | 0b11), 0);
-            }
-        }
-    }
 }

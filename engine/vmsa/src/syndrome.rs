@@ -13,51 +13,81 @@ use crate::Level;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Syndrome(u64);
 
-/// The exception classes that memory management meets; the rest by number.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ExceptionClass {
-    /// 0x00.
-    Unknown,
-    /// 0x01, WFI, WFE and their kin.
-    TrappedWait,
-    /// 0x07, SVE, SIMD or floating point.
-    TrappedFloatingPoint,
-    /// 0x0d, FEAT_BTI.
-    BranchTarget,
-    /// 0x0e.
-    IllegalState,
-    /// 0x15.
-    SupervisorCall,
-    /// 0x16.
-    HypervisorCall,
-    /// 0x17.
-    SecureMonitorCall,
-    /// 0x18: MSR, MRS or a system instruction.
-    TrappedSystemInstruction,
-    /// 0x20.
-    InstructionAbortLowerEl,
-    /// 0x21.
-    InstructionAbortSameEl,
-    /// 0x22.
-    PcAlignment,
-    /// 0x24.
-    DataAbortLowerEl,
-    /// 0x25.
-    DataAbortSameEl,
-    /// 0x26.
-    SpAlignment,
-    /// 0x2f.
-    SystemError,
-    /// 0x30 and 0x31.
-    Breakpoint,
-    /// 0x32 and 0x33.
-    SoftwareStep,
-    /// 0x34 and 0x35.
-    Watchpoint,
-    /// 0x3c.
-    BreakpointInstruction,
-    /// Any other value of EC.
-    Other(u8),
+/// The exception classes from one table: the values of EC, the name where memory management meets the class, and its words.
+macro_rules! classes {
+    ($($($number:literal)|+ = $name:ident $words:literal;)* without_a_name: $($($other:literal)|+ = $rare:literal;)*) => {
+        /// The exception classes that memory management meets; the rest by number.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        pub enum ExceptionClass {
+            $(#[doc = concat!(stringify!($($number)|+), ": ", $words, ".")] $name,)*
+            /// Any other value of EC.
+            Other(u8),
+        }
+
+        impl ExceptionClass {
+            const fn decode(class: u8) -> Self {
+                match class {
+                    $($($number)|+ => Self::$name,)*
+                    other => Self::Other(other),
+                }
+            }
+
+            const fn words(self) -> Option<&'static str> {
+                Some(match self {
+                    $(Self::$name => $words,)*
+                    $($(Self::Other($other))|+ => $rare,)*
+                    Self::Other(_) => return None,
+                })
+            }
+        }
+    };
+}
+
+// D17.2.37, EC. What has no name is what memory management does not act on.
+classes! {
+    0x00 = Unknown "unknown reason (often an undefined instruction)";
+    0x01 = TrappedWait "trapped WFI or WFE";
+    0x07 = TrappedFloatingPoint "trapped SIMD or floating point";
+    0x0d = BranchTarget "branch target exception";
+    0x0e = IllegalState "illegal execution state";
+    0x15 = SupervisorCall "SVC";
+    0x16 = HypervisorCall "HVC";
+    0x17 = SecureMonitorCall "SMC";
+    0x18 = TrappedSystemInstruction "trapped system instruction";
+    0x20 = InstructionAbortLowerEl "instruction abort from a lower exception level";
+    0x21 = InstructionAbortSameEl "instruction abort";
+    0x22 = PcAlignment "PC alignment fault";
+    0x24 = DataAbortLowerEl "data abort from a lower exception level";
+    0x25 = DataAbortSameEl "data abort";
+    0x26 = SpAlignment "SP alignment fault";
+    0x2f = SystemError "SError";
+    0x30 | 0x31 = Breakpoint "breakpoint";
+    0x32 | 0x33 = SoftwareStep "software step";
+    0x34 | 0x35 = Watchpoint "watchpoint";
+    0x3c = BreakpointInstruction "BRK instruction";
+    without_a_name:
+    0x03 | 0x05 = "trapped MCR or MRC (AArch32)";
+    0x04 | 0x0c = "trapped MCRR or MRRC (AArch32)";
+    0x06 = "trapped LDC or STC (AArch32)";
+    0x08 = "trapped VMRS (AArch32)";
+    0x09 = "trapped pointer authentication";
+    0x0a = "trapped LD64B or ST64B, or others of its class";
+    0x11 = "SVC (AArch32)";
+    0x12 = "HVC (AArch32)";
+    0x13 = "SMC (AArch32)";
+    0x14 = "trapped 128-bit system register or instruction";
+    0x19 = "trapped SVE";
+    0x1a = "trapped ERET";
+    0x1c = "pointer authentication failure";
+    0x1d = "trapped SME";
+    0x1e = "granule protection check";
+    0x27 = "memory copy or set";
+    0x28 = "floating point exception (AArch32)";
+    0x2c = "floating point exception";
+    0x2d = "guarded control stack";
+    0x38 = "BKPT instruction (AArch32)";
+    0x3a = "vector catch (AArch32)";
+    0x3d = "profiling exception";
 }
 
 /// Why an abort was taken: DFSC or IFSC, ISS\[5:0\].
@@ -174,35 +204,6 @@ const fn rare_status(status: u8) -> Option<&'static str> {
     })
 }
 
-/// The classes that memory management does not act on, in words (D17.2.37, EC).
-const fn rare_class(class: u8) -> Option<&'static str> {
-    Some(match class {
-        0x03 | 0x05 => "trapped MCR or MRC (AArch32)",
-        0x04 | 0x0c => "trapped MCRR or MRRC (AArch32)",
-        0x06 => "trapped LDC or STC (AArch32)",
-        0x08 => "trapped VMRS (AArch32)",
-        0x09 => "trapped pointer authentication",
-        0x0a => "trapped LD64B or ST64B, or others of its class",
-        0x11 => "SVC (AArch32)",
-        0x12 => "HVC (AArch32)",
-        0x13 => "SMC (AArch32)",
-        0x14 => "trapped 128-bit system register or instruction",
-        0x19 => "trapped SVE",
-        0x1a => "trapped ERET",
-        0x1c => "pointer authentication failure",
-        0x1d => "trapped SME",
-        0x1e => "granule protection check",
-        0x27 => "memory copy or set",
-        0x28 => "floating point exception (AArch32)",
-        0x2c => "floating point exception",
-        0x2d => "guarded control stack",
-        0x38 => "BKPT instruction (AArch32)",
-        0x3a => "vector catch (AArch32)",
-        0x3d => "profiling exception",
-        _ => return None,
-    })
-}
-
 impl Syndrome {
     /// The syndrome with this value of ESR_ELx.
     pub const fn new(esr: u64) -> Self {
@@ -216,30 +217,7 @@ impl Syndrome {
 
     /// EC, bits 31:26.
     pub const fn class(self) -> ExceptionClass {
-        use ExceptionClass::*;
-        match (self.0 >> 26) as u8 & 0x3f {
-            0x00 => Unknown,
-            0x01 => TrappedWait,
-            0x07 => TrappedFloatingPoint,
-            0x0d => BranchTarget,
-            0x0e => IllegalState,
-            0x15 => SupervisorCall,
-            0x16 => HypervisorCall,
-            0x17 => SecureMonitorCall,
-            0x18 => TrappedSystemInstruction,
-            0x20 => InstructionAbortLowerEl,
-            0x21 => InstructionAbortSameEl,
-            0x22 => PcAlignment,
-            0x24 => DataAbortLowerEl,
-            0x25 => DataAbortSameEl,
-            0x26 => SpAlignment,
-            0x2f => SystemError,
-            0x30 | 0x31 => Breakpoint,
-            0x32 | 0x33 => SoftwareStep,
-            0x34 | 0x35 => Watchpoint,
-            0x3c => BreakpointInstruction,
-            other => Other(other),
-        }
+        ExceptionClass::decode((self.0 >> 26) as u8 & 0x3f)
     }
 
     /// ISS, bits 24:0.
@@ -289,32 +267,10 @@ impl Syndrome {
 
 impl fmt::Display for ExceptionClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unknown => "unknown reason (often an undefined instruction)",
-            Self::TrappedWait => "trapped WFI or WFE",
-            Self::TrappedFloatingPoint => "trapped SIMD or floating point",
-            Self::BranchTarget => "branch target exception",
-            Self::IllegalState => "illegal execution state",
-            Self::SupervisorCall => "SVC",
-            Self::HypervisorCall => "HVC",
-            Self::SecureMonitorCall => "SMC",
-            Self::TrappedSystemInstruction => "trapped system instruction",
-            Self::InstructionAbortLowerEl => "instruction abort from a lower exception level",
-            Self::InstructionAbortSameEl => "instruction abort",
-            Self::PcAlignment => "PC alignment fault",
-            Self::DataAbortLowerEl => "data abort from a lower exception level",
-            Self::DataAbortSameEl => "data abort",
-            Self::SpAlignment => "SP alignment fault",
-            Self::SystemError => "SError",
-            Self::Breakpoint => "breakpoint",
-            Self::SoftwareStep => "software step",
-            Self::Watchpoint => "watchpoint",
-            Self::BreakpointInstruction => "BRK instruction",
-            Self::Other(class) => match rare_class(*class) {
-                Some(name) => name,
-                None => return write!(f, "exception class {class:#04x}"),
-            },
-        })
+        match (self.words(), self) {
+            (None, Self::Other(class)) => write!(f, "exception class {class:#04x}"),
+            (words, _) => f.write_str(words.unwrap_or_default()),
+        }
     }
 }
 

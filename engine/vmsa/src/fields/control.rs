@@ -6,11 +6,9 @@ use super::{Register, flag, named, number};
 const TAG_CHECKS: &[(u64, &str)] =
     &[(0, "no effect"), (1, "synchronous"), (2, "asynchronous"), (3, "synchronous on reads, asynchronous on writes")];
 
-/// SCTLR_EL1.
-pub const SCTLR_EL1: Register = Register {
-    name: "SCTLR_EL1",
-    section: "D23.2, SCTLR_EL1",
-    fields: &[
+registers! {
+    /// SCTLR_EL1.
+    SCTLR_EL1 = [
         flag("TIDCP", 63, "EL0 accesses to IMPLEMENTATION DEFINED registers trap (FEAT_TIDCP1)"),
         flag("SPINTMASK", 62, "PSTATE.SP masks interrupts (FEAT_NMI)"),
         flag("NMI", 61, "interrupts may have superpriority (FEAT_NMI)"),
@@ -65,14 +63,9 @@ pub const SCTLR_EL1: Register = Register {
         flag("C", 2, "data accesses are cacheable"),
         flag("A", 1, "alignment is checked"),
         flag("M", 0, "stage 1 of EL1&0 is on"),
-    ],
-};
-
-/// HCR_EL2.
-pub const HCR_EL2: Register = Register {
-    name: "HCR_EL2",
-    section: "D23.2, HCR_EL2",
-    fields: &[
+    ];
+    /// HCR_EL2.
+    HCR_EL2 = [
         number("TWEDEL", 63, 60, "delay of trapped WFE"),
         flag("TWEDEn", 59, "traps of WFE are delayed (FEAT_TWED)"),
         flag("TID5", 58, "traps reads of GMID_EL1"),
@@ -132,13 +125,12 @@ pub const HCR_EL2: Register = Register {
         flag("PTW", 2, "walks of stage 1 in Device memory of stage 2 fault"),
         flag("SWIO", 1, "set-way invalidation also cleans"),
         flag("VM", 0, "stage 2 of EL1&0 is on"),
-    ],
-};
+    ];
+}
 
 /// PAR_EL1 after an address translation that succeeded (F = 0).
 pub const PAR_EL1_SUCCESS: Register = Register {
     name: "PAR_EL1",
-    section: "D23.2, PAR_EL1, F = 0",
     fields: &[
         super::Field {
             name: "ATTR",
@@ -158,7 +150,6 @@ pub const PAR_EL1_SUCCESS: Register = Register {
 /// PAR_EL1 after an address translation that failed (F = 1).
 pub const PAR_EL1_FAULT: Register = Register {
     name: "PAR_EL1",
-    section: "D23.2, PAR_EL1, F = 1",
     fields: &[
         flag("DirtyBit", 15, "the dirty state refused the access (FEAT_S1PIE, FEAT_S2PIE)"),
         flag("Overlay", 14, "an overlay refused the access (FEAT_S1POE, FEAT_S2POE)"),

@@ -5,11 +5,9 @@ use super::{Register, named, number};
 
 const NO_YES: &[(u64, &str)] = &[(0, "no"), (1, "yes")];
 
-/// MIDR_EL1.
-pub const MIDR_EL1: Register = Register {
-    name: "MIDR_EL1",
-    section: "D23.2, MIDR_EL1",
-    fields: &[
+registers! {
+    /// MIDR_EL1.
+    MIDR_EL1 = [
         named(
             "Implementer",
             31,
@@ -36,16 +34,14 @@ pub const MIDR_EL1: Register = Register {
         number("Architecture", 19, 16, "15: told by the ID registers"),
         number("PartNum", 15, 4, "model"),
         number("Revision", 3, 0, "minor revision, pN"),
-    ],
-};
+    ];
+}
 
 const EL: &[(u64, &str)] = &[(0, "not implemented"), (1, "AArch64 only"), (2, "AArch64 and AArch32")];
 
-/// ID_AA64PFR0_EL1.
-pub const ID_AA64PFR0_EL1: Register = Register {
-    name: "ID_AA64PFR0_EL1",
-    section: "D23.2, ID_AA64PFR0_EL1",
-    fields: &[
+registers! {
+    /// ID_AA64PFR0_EL1.
+    ID_AA64PFR0_EL1 = [
         named("CSV3", 63, 60, "loads that fault forward no data", NO_YES),
         number("CSV2", 59, 56, "branch prediction is contained"),
         number("RME", 55, 52, "realm management (FEAT_RME)"),
@@ -62,14 +58,9 @@ pub const ID_AA64PFR0_EL1: Register = Register {
         named("EL2", 11, 8, "EL2", EL),
         named("EL1", 7, 4, "EL1", EL),
         named("EL0", 3, 0, "EL0", EL),
-    ],
-};
-
-/// ID_AA64ISAR0_EL1.
-pub const ID_AA64ISAR0_EL1: Register = Register {
-    name: "ID_AA64ISAR0_EL1",
-    section: "D23.2, ID_AA64ISAR0_EL1",
-    fields: &[
+    ];
+    /// ID_AA64ISAR0_EL1.
+    ID_AA64ISAR0_EL1 = [
         named("RNDR", 63, 60, "random numbers", NO_YES),
         named("TLB", 59, 56, "TLBIs", &[(0, "inner shareable"), (1, "and outer shareable"), (2, "and by range")]),
         number("TS", 55, 52, "condition flag instructions"),
@@ -85,14 +76,9 @@ pub const ID_AA64ISAR0_EL1: Register = Register {
         named("SHA2", 15, 12, "SHA2", &[(0, "no"), (1, "SHA256"), (2, "SHA256 and SHA512")]),
         named("SHA1", 11, 8, "SHA1", NO_YES),
         named("AES", 7, 4, "AES", &[(0, "no"), (1, "AES"), (2, "AES and PMULL")]),
-    ],
-};
-
-/// ID_AA64ISAR1_EL1.
-pub const ID_AA64ISAR1_EL1: Register = Register {
-    name: "ID_AA64ISAR1_EL1",
-    section: "D23.2, ID_AA64ISAR1_EL1",
-    fields: &[
+    ];
+    /// ID_AA64ISAR1_EL1.
+    ID_AA64ISAR1_EL1 = [
         number("LS64", 63, 60, "loads and stores of 64 bytes"),
         named("XS", 59, 56, "the XS attribute, and nXS of TLBI and DSB", NO_YES),
         number("I8MM", 55, 52, "matrix multiplication"),
@@ -109,16 +95,14 @@ pub const ID_AA64ISAR1_EL1: Register = Register {
         number("API", 11, 8, "pointer authentication, of the maker's"),
         number("APA", 7, 4, "pointer authentication, QARMA5"),
         number("DPB", 3, 0, "cleaning to the point of persistence"),
-    ],
-};
+    ];
+}
 
 const STAGE2_GRANULE: &[(u64, &str)] = &[(0, "as stage 1"), (1, "no"), (2, "yes"), (3, "yes, with LPA2")];
 
-/// ID_AA64MMFR0_EL1.
-pub const ID_AA64MMFR0_EL1: Register = Register {
-    name: "ID_AA64MMFR0_EL1",
-    section: "D23.2, ID_AA64MMFR0_EL1",
-    fields: &[
+registers! {
+    /// ID_AA64MMFR0_EL1.
+    ID_AA64MMFR0_EL1 = [
         named("ECV", 63, 60, "enhanced counter virtualisation", &[(0, "no"), (1, "yes"), (2, "yes, with an offset")]),
         named("FGT", 59, 56, "fine-grained traps", &[(0, "no"), (1, "yes"), (2, "yes, FGT2")]),
         named("ExS", 47, 44, "exceptions that do not synchronise context", NO_YES),
@@ -148,14 +132,9 @@ pub const ID_AA64MMFR0_EL1: Register = Register {
                 (7, "56 bits"),
             ],
         ),
-    ],
-};
-
-/// ID_AA64MMFR1_EL1.
-pub const ID_AA64MMFR1_EL1: Register = Register {
-    name: "ID_AA64MMFR1_EL1",
-    section: "D23.2, ID_AA64MMFR1_EL1",
-    fields: &[
+    ];
+    /// ID_AA64MMFR1_EL1.
+    ID_AA64MMFR1_EL1 = [
         named("ECBHB", 63, 60, "branch history is contained", NO_YES),
         named("CMOW", 59, 56, "cache maintenance needs write permission", NO_YES),
         named("TIDCP1", 55, 52, "traps of IMPLEMENTATION DEFINED registers from EL0", NO_YES),
@@ -190,14 +169,9 @@ pub const ID_AA64MMFR1_EL1: Register = Register {
                 (4, "and structures that track dirty state"),
             ],
         ),
-    ],
-};
-
-/// ID_AA64MMFR2_EL1.
-pub const ID_AA64MMFR2_EL1: Register = Register {
-    name: "ID_AA64MMFR2_EL1",
-    section: "D23.2, ID_AA64MMFR2_EL1",
-    fields: &[
+    ];
+    /// ID_AA64MMFR2_EL1.
+    ID_AA64MMFR2_EL1 = [
         named("E0PD", 63, 60, "EL0 can be kept from a half at constant cost", NO_YES),
         named("EVT", 59, 56, "traps of TLBIs and cache identification", &[(0, "none"), (1, "some"), (2, "all")]),
         named(
@@ -224,14 +198,9 @@ pub const ID_AA64MMFR2_EL1: Register = Register {
         named("LSM", 11, 8, "controls of load and store multiple", NO_YES),
         named("UAO", 7, 4, "user access override", NO_YES),
         named("CnP", 3, 0, "common, not private", NO_YES),
-    ],
-};
-
-/// ID_AA64MMFR3_EL1.
-pub const ID_AA64MMFR3_EL1: Register = Register {
-    name: "ID_AA64MMFR3_EL1",
-    section: "D23.2, ID_AA64MMFR3_EL1",
-    fields: &[
+    ];
+    /// ID_AA64MMFR3_EL1.
+    ID_AA64MMFR3_EL1 = [
         number("Spec_FPACC", 63, 60, "speculation after pointer authentication"),
         number("ADERR", 59, 56, "asynchronous errors on Device reads"),
         number("SDERR", 55, 52, "synchronous errors on Device reads"),
@@ -247,14 +216,9 @@ pub const ID_AA64MMFR3_EL1: Register = Register {
         named("S1PIE", 11, 8, "permission indirection at stage 1", NO_YES),
         named("SCTLRX", 7, 4, "SCTLR2", NO_YES),
         named("TCRX", 3, 0, "TCR2", NO_YES),
-    ],
-};
-
-/// ID_AA64MMFR4_EL1, the fields that concern translation and EL2.
-pub const ID_AA64MMFR4_EL1: Register = Register {
-    name: "ID_AA64MMFR4_EL1",
-    section: "D23.2, ID_AA64MMFR4_EL1",
-    fields: &[
+    ];
+    /// ID_AA64MMFR4_EL1, the fields that concern translation and EL2.
+    ID_AA64MMFR4_EL1 = [
         number("TLBID", 43, 40, "TLBI domains (FEAT_TLBID)"),
         named("E2H0", 27, 24, "HCR_EL2.E2H can be 0", &[(0, "yes"), (14, "no, and NV1 is reserved"), (15, "no")]),
         number("NV_frac", 23, 20, "nested virtualisation, in part"),
@@ -262,5 +226,5 @@ pub const ID_AA64MMFR4_EL1: Register = Register {
         named("HACDBS", 15, 12, "hardware cleans dirty state", NO_YES),
         named("ASID2", 11, 8, "an ASID for each half", NO_YES),
         number("EIESB", 7, 4, "SErrors synchronised before exceptions"),
-    ],
-};
+    ];
+}

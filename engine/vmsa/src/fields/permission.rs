@@ -21,11 +21,10 @@ const fn fields(purpose: &'static str, names: &'static [(u64, &'static str)]) ->
 }
 
 macro_rules! registers {
-    ($($(#[$doc:meta])* $name:ident, $section:literal, $purpose:literal, $encodings:ident;)*) => { $(
+    ($($(#[$doc:meta])* $name:ident, $purpose:literal, $encodings:ident;)*) => { $(
         $(#[$doc])*
         pub const $name: Register = Register {
             name: stringify!($name),
-            section: $section,
             fields: &const {
                 const ENCODINGS: &Encodings = &rights::$encodings;
                 fields($purpose, &const { rights::names(ENCODINGS) })
@@ -36,15 +35,15 @@ macro_rules! registers {
 
 registers! {
     /// PIR_EL1: what EL1 may do with leaves by their PIIndex. PIR_EL2 is the same for EL2.
-    PIR_EL1, "D23.2, PIR_EL1", "privileged, leaves with this PIIndex", BASE;
+    PIR_EL1, "privileged, leaves with this PIIndex", BASE;
     /// PIRE0_EL1: what EL0 may do with leaves by their PIIndex. PIRE0_EL2 is the same in EL2&0.
-    PIRE0_EL1, "D23.2, PIRE0_EL1", "unprivileged, leaves with this PIIndex", BASE;
+    PIRE0_EL1, "unprivileged, leaves with this PIIndex", BASE;
     /// POR_EL1: what EL1 may do at most with leaves by their POIndex. POR_EL2 is the same for EL2.
-    POR_EL1, "D23.2, POR_EL1", "privileged, at most, leaves with this POIndex", OVERLAY;
+    POR_EL1, "privileged, at most, leaves with this POIndex", OVERLAY;
     /// POR_EL0: what EL0 may do at most with leaves by their POIndex.
-    POR_EL0, "D23.2, POR_EL0", "unprivileged, at most, leaves with this POIndex", OVERLAY;
+    POR_EL0, "unprivileged, at most, leaves with this POIndex", OVERLAY;
     /// S2PIR_EL2: what stage 2 lets a guest do with leaves by their PIIndex.
-    S2PIR_EL2, "D23.2, S2PIR_EL2", "stage 2, leaves with this PIIndex", STAGE2;
+    S2PIR_EL2, "stage 2, leaves with this PIIndex", STAGE2;
     /// S2POR_EL1: what stage 2 lets a guest do at most with leaves by their POIndex.
-    S2POR_EL1, "D23.2, S2POR_EL1", "stage 2, at most, leaves with this POIndex", STAGE2;
+    S2POR_EL1, "stage 2, at most, leaves with this POIndex", STAGE2;
 }

@@ -27,11 +27,9 @@ const fn width(name: &'static str, high: u8, low: u8, purpose: &'static str) -> 
     Field { name, high, low, purpose, values: Values::Width }
 }
 
-/// TCR_EL1, and TCR_EL2 with HCR_EL2.E2H = 1.
-pub const TCR_EL1: Register = Register {
-    name: "TCR_EL1",
-    section: "D23.2, TCR_EL1",
-    fields: &[
+registers! {
+    /// TCR_EL1, and TCR_EL2 with HCR_EL2.E2H = 1.
+    TCR_EL1 = [
         flag("MTX1", 61, "upper half: bits 59:56 of an address are a tag (FEAT_MTE_NO_ADDRESS_TAGS)"),
         flag("MTX0", 60, "lower half: bits 59:56 of an address are a tag"),
         flag("DS", 59, "LPA2 descriptors and 52-bit addresses with 4K and 16K (FEAT_LPA2)"),
@@ -66,14 +64,9 @@ pub const TCR_EL1: Register = Register {
         named("IRGN0", 9, 8, "walks of the lower half, inner", CACHEABILITY),
         flag("EPD0", 7, "no walks of the lower half"),
         width("T0SZ", 5, 0, "size of the lower half"),
-    ],
-};
-
-/// TCR2_EL1, the fields that change what descriptors mean.
-pub const TCR2_EL1: Register = Register {
-    name: "TCR2_EL1",
-    section: "D23.2, TCR2_EL1",
-    fields: &[
+    ];
+    /// TCR2_EL1, the fields that change what descriptors mean.
+    TCR2_EL1 = [
         flag("DisCH1", 15, "upper half: the Contiguous bit of the root is off (FEAT_D128)"),
         flag("DisCH0", 14, "lower half: the Contiguous bit of the root is off (FEAT_D128)"),
         flag("HAFT", 11, "hardware sets the access flag of tables (FEAT_HAFT)"),
@@ -84,14 +77,9 @@ pub const TCR2_EL1: Register = Register {
         flag("E0POE", 2, "permission overlays for EL0 (FEAT_S1POE)"),
         flag("PIE", 1, "permissions are indirect, by PIR_EL1 (FEAT_S1PIE)"),
         flag("PnCH", 0, "bit 52 of a descriptor is Protected (FEAT_THE)"),
-    ],
-};
-
-/// TCR_EL2 with HCR_EL2.E2H = 0.
-pub const TCR_EL2: Register = Register {
-    name: "TCR_EL2",
-    section: "D23.2, TCR_EL2, E2H = 0",
-    fields: &[
+    ];
+    /// TCR_EL2 with HCR_EL2.E2H = 0.
+    TCR_EL2 = [
         flag("MTX", 33, "bits 59:56 of an address are a tag (FEAT_MTE_NO_ADDRESS_TAGS)"),
         flag("DS", 32, "LPA2 descriptors and 52-bit addresses with 4K and 16K (FEAT_LPA2)"),
         flag("RES1_31", 31, "reserved, one"),
@@ -109,14 +97,9 @@ pub const TCR_EL2: Register = Register {
         named("ORGN0", 11, 10, "walks, outer", CACHEABILITY),
         named("IRGN0", 9, 8, "walks, inner", CACHEABILITY),
         width("T0SZ", 5, 0, "size of the input space"),
-    ],
-};
-
-/// VTCR_EL2.
-pub const VTCR_EL2: Register = Register {
-    name: "VTCR_EL2",
-    section: "D23.2, VTCR_EL2",
-    fields: &[
+    ];
+    /// VTCR_EL2.
+    VTCR_EL2 = [
         flag("HDBSS", 45, "hardware keeps a list of what it made dirty (FEAT_HDBSS)"),
         flag("HAFT", 44, "hardware sets the access flag of tables (FEAT_HAFT)"),
         flag("TL0", 41, "TopLevel of the lower half is checked (FEAT_THE)"),
@@ -142,42 +125,36 @@ pub const VTCR_EL2: Register = Register {
         named("IRGN0", 9, 8, "walks, inner", CACHEABILITY),
         number("SL0", 7, 6, "start level: with 4K 2, 1, 0, 3; with 16K and 64K 3, 2, 1, 0"),
         width("T0SZ", 5, 0, "size of the input space"),
-    ],
-};
+    ];
+}
 
-const TTBR: &[Field] = &[
+const TTBR: [Field; 3] = [
     number("ASID", 63, 48, "address space"),
     number("BADDR", 47, 1, "address of the root, from bit 1; with 52-bit addresses bits 5:2 are its bits 51:48"),
     flag("CnP", 0, "common, not private: shared by all PEs of the inner shareable domain (FEAT_TTCNP)"),
 ];
 
-/// TTBR0_EL1, and TTBR0_EL2.
-pub const TTBR0_EL1: Register = Register { name: "TTBR0_EL1", section: "D23.2, TTBR0_EL1", fields: TTBR };
-
-/// TTBR1_EL1, and TTBR1_EL2.
-pub const TTBR1_EL1: Register = Register { name: "TTBR1_EL1", section: "D23.2, TTBR1_EL1", fields: TTBR };
-
-/// VTTBR_EL2.
-pub const VTTBR_EL2: Register = Register {
-    name: "VTTBR_EL2",
-    section: "D23.2, VTTBR_EL2",
-    fields: &[
+registers! {
+    /// TTBR0_EL1, and TTBR0_EL2.
+    TTBR0_EL1 = TTBR;
+    /// TTBR1_EL1, and TTBR1_EL2.
+    TTBR1_EL1 = TTBR;
+    /// VTTBR_EL2.
+    VTTBR_EL2 = [
         number("VMID", 63, 48, "virtual machine"),
         number("BADDR", 47, 1, "address of the root, from bit 1; with 52-bit addresses bits 5:2 are its bits 51:48"),
         flag("CnP", 0, "common, not private (FEAT_TTCNP)"),
-    ],
-};
+    ];
+}
 
 const fn memory(name: &'static str, index: u8) -> Field {
     let purpose = "memory type of leaves with this AttrIndx";
     Field { name, high: index * 8 + 7, low: index * 8, purpose, values: Values::MemoryType }
 }
 
-/// MAIR_EL1, and MAIR_EL2.
-pub const MAIR_EL1: Register = Register {
-    name: "MAIR_EL1",
-    section: "D23.2, MAIR_EL1",
-    fields: &[
+registers! {
+    /// MAIR_EL1, and MAIR_EL2.
+    MAIR_EL1 = [
         memory("Attr7", 7),
         memory("Attr6", 6),
         memory("Attr5", 5),
@@ -186,5 +163,5 @@ pub const MAIR_EL1: Register = Register {
         memory("Attr2", 2),
         memory("Attr1", 1),
         memory("Attr0", 0),
-    ],
-};
+    ];
+}
