@@ -98,10 +98,7 @@ impl Caches {
         self.code.push((address..address + 4, Code::Written));
     }
 
-    /// A store, through the caches or past them.
-    ///
-    /// # Errors
-    /// Other bytes of the line are newer elsewhere.
+    /// A store, through the caches or past them. Errors: other bytes of the line are newer elsewhere.
     pub fn store(&mut self, address: u64, is_through: bool) -> Result<(), String> {
         if self.flag == Some(address) && self.lines.values().any(|line| line.is_loose) {
             return Err(format!("{address:#x} may be seen before what was stored past the caches before it"));
@@ -121,10 +118,7 @@ impl Caches {
         Ok(())
     }
 
-    /// A load, through the caches or past them.
-    ///
-    /// # Errors
-    /// It may not see what was written last.
+    /// A load, through the caches or past them. Errors: it may not see what was written last.
     pub fn load(&self, address: u64, is_through: bool) -> Result<(), String> {
         let line = self.lines.get(&line_of(address)).copied().unwrap_or_default();
         if is_through && line.is_cache_old {
@@ -139,10 +133,7 @@ impl Caches {
         Ok(())
     }
 
-    /// A fetch.
-    ///
-    /// # Errors
-    /// It may not see what was written last.
+    /// A fetch. Errors: it may not see what was written last.
     pub fn fetch(&self, address: u64) -> Result<(), String> {
         match self.code.iter().find(|(range, _)| range.contains(&address)).map(|it| it.1) {
             None => Ok(()),
@@ -152,10 +143,7 @@ impl Caches {
         }
     }
 
-    /// Table walks begin, through the caches.
-    ///
-    /// # Errors
-    /// A table that they may not see.
+    /// Table walks begin, through the caches. Errors: a table that they may not see.
     pub fn walk(&self) -> Result<(), String> {
         let old = self.tables.iter().find(|line| self.load(**line, true).is_err());
         old.map_or(Ok(()), |line| Err(format!("a walk may read what a cache held of the table at {line:#x} before")))
@@ -171,10 +159,7 @@ impl Caches {
         self.open.push(Open { cpu, operation, line, is_early });
     }
 
-    /// A barrier of `cpu`.
-    ///
-    /// # Errors
-    /// What it completes destroys something.
+    /// A barrier of `cpu`. Errors: what it completes destroys something.
     pub fn barrier(&mut self, cpu: usize, barrier: Barrier) -> Result<(), String> {
         let (domain, accesses) = match barrier {
             Barrier::Isb => {

@@ -26,10 +26,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Reads an ELF file.
-    ///
-    /// # Errors
-    /// In one line, what is wrong with the file.
+    /// Reads an ELF file. Errors: in one line, what is wrong with the file.
     pub fn parse(file: &[u8]) -> Result<Self, String> {
         let elf = ElfBytes::<LittleEndian>::minimal_parse(file).map_err(|error| format!("not an ELF file: {error}"))?;
         if elf.ehdr.e_machine != EM_AARCH64 {
@@ -84,18 +81,13 @@ impl Kernel {
         Ok(())
     }
 
-    /// The link address of a symbol.
-    ///
-    /// # Errors
-    /// There is no such symbol.
+    /// The link address of a symbol. Errors: there is no such symbol.
     pub fn symbol(&self, name: &str) -> Result<u64, String> {
         self.symbols.get(name).copied().ok_or_else(|| format!("has no symbol `{name}`"))
     }
 
-    /// The link address of a symbol whose name holds `part`, the compiler having made the rest.
-    ///
-    /// # Errors
-    /// There is none, or more than one.
+    /// The link address of a symbol whose name holds `part`, the compiler having made the rest. Errors: there is none, or
+    /// more than one.
     pub fn symbol_with(&self, part: &str) -> Result<u64, String> {
         let mut found = self.symbols.iter().filter(|(name, _)| name.contains(part));
         match (found.next(), found.next()) {
@@ -105,10 +97,7 @@ impl Kernel {
         }
     }
 
-    /// The physical address of a symbol, where the image is loaded at [`LOAD`].
-    ///
-    /// # Errors
-    /// There is no such symbol.
+    /// The physical address of a symbol, where the image is loaded at [`LOAD`]. Errors: there is no such symbol.
     pub fn physical(&self, name: &str) -> Result<u64, String> {
         Ok(self.to_physical(self.symbol(name)?))
     }

@@ -108,10 +108,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Loads the image and builds page tables.
-    ///
-    /// # Errors
-    /// What the kernel lacks, or the engine refuses.
+    /// Loads the image and builds page tables. Errors: what the kernel lacks, or the engine refuses.
     pub fn new(kernel: Kernel) -> Result<Self, String> {
         kernel.symbol_with("9secondary7RECORDS")?;
         SYMBOLS.iter().try_for_each(|name| kernel.symbol(name).map(|_| ()))?;
@@ -196,10 +193,7 @@ impl Lab {
         }
     }
 
-    /// The same for a first identity map whose tables are in the image, past the caches.
-    ///
-    /// # Errors
-    /// A cache is in the way.
+    /// The same for a first identity map whose tables are in the image, past the caches. Errors: a cache is in the way.
     pub fn store_past_caches(&self, run: &mut Run<'_>, shape: Shape) -> Result<(), Found> {
         for (address, value) in &self.boot_maps[&shape].1 {
             run.store(0, *address, *value, false)?;

@@ -4,30 +4,21 @@ use crate::finding::{Finding, Found};
 use crate::run::{Run, unsynchronized};
 
 impl Run<'_> {
-    /// What Rust would store: a word at a physical address, through the caches or past them.
-    ///
-    /// # Errors
-    /// A cache is in the way.
+    /// What Rust would store: a word at a physical address, through the caches or past them. Errors: a cache is in the way.
     pub fn store(&mut self, cpu: usize, physical: u64, value: u64, is_through: bool) -> Result<(), Found> {
         let seen = self.caches.store(physical, is_through);
         self.state.machine_mut().store(cpu as u8, physical, value);
         seen.map_err(|what| self.found(cpu, self.state.cores()[cpu].place(), Finding::Cache(what)))
     }
 
-    /// What Rust would load.
-    ///
-    /// # Errors
-    /// A cache is in the way.
+    /// What Rust would load. Errors: a cache is in the way.
     pub fn load(&self, cpu: usize, physical: u64, is_through: bool) -> Result<u64, Found> {
         let seen = self.caches.load(physical, is_through);
         seen.map_err(|what| self.found(cpu, self.state.cores()[cpu].place(), Finding::Cache(what)))?;
         Ok(self.machine().word(physical))
     }
 
-    /// Words from a physical address on must be these.
-    ///
-    /// # Errors
-    /// The first that is not.
+    /// Words from a physical address on must be these. Errors: the first that is not.
     pub fn expect_words(&self, cpu: usize, first: u64, words: &[u64]) -> Result<(), Found> {
         for (place, word) in (first..).step_by(8).zip(words) {
             let found = self.machine().word(place);
@@ -36,10 +27,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// General-purpose registers must have these values.
-    ///
-    /// # Errors
-    /// The first that has not.
+    /// General-purpose registers must have these values. Errors: the first that has not.
     pub fn expect_registers(&self, cpu: usize, values: &[(u8, u64)]) -> Result<(), Found> {
         values.iter().try_for_each(|(register, value)| {
             let found = self.get(cpu, *register);
@@ -47,20 +35,15 @@ impl Run<'_> {
         })
     }
 
-    /// At an end nothing may be left to wait for: what follows takes every register for what was written.
-    ///
-    /// # Errors
-    /// The first register that is not certain.
+    /// At an end nothing may be left to wait for: what follows takes every register for what was written. Errors: the first
+    /// register that is not certain.
     pub fn check_certain(&self, cpu: usize) -> Result<(), Found> {
         let Some(register) = self.pending[cpu].first() else { return Ok(()) };
         let finding = unsynchronized(format!("{register} is not certain to have the value that was written"));
         Err(self.found(cpu, self.state.cores()[cpu].place(), finding))
     }
 
-    /// The end is not what it should be, unless it `is_right`.
-    ///
-    /// # Errors
-    /// What is said.
+    /// The end is not what it should be, unless it `is_right`. Errors: what is said.
     pub fn expect(&self, cpu: usize, is_right: bool, what: impl FnOnce() -> String) -> Result<(), Found> {
         match is_right {
             true => Ok(()),

@@ -96,19 +96,13 @@ impl<'k> Run<'k> {
         self.state.machine()
     }
 
-    /// Runs `cpu` from `entry` until one of `ends`, which can be fetched but is not executed.
-    ///
-    /// # Errors
-    /// The first finding.
+    /// Runs `cpu` from `entry` until one of `ends`, which can be fetched but is not executed. Errors: the first finding.
     pub fn run(&mut self, cpu: usize, entry: u64, ends: &[u64]) -> Result<Stop, Found> {
         self.state.core_mut(cpu).go_to(entry);
         self.go_on(cpu, ends)
     }
 
-    /// The same, from where `cpu` is.
-    ///
-    /// # Errors
-    /// The first finding.
+    /// The same, from where `cpu` is. Errors: the first finding.
     pub fn go_on(&mut self, cpu: usize, ends: &[u64]) -> Result<Stop, Found> {
         loop {
             if let Some(stop) = self.step(cpu, ends)? {
@@ -117,10 +111,7 @@ impl<'k> Run<'k> {
         }
     }
 
-    /// Executes one instruction, unless it is one to stop at: so that CPUs can take turns.
-    ///
-    /// # Errors
-    /// A finding.
+    /// Executes one instruction, unless it is one to stop at: so that CPUs can take turns. Errors: a finding.
     pub fn step(&mut self, cpu: usize, ends: &[u64]) -> Result<Option<Stop>, Found> {
         let place = self.state.cores()[cpu].place();
         self.try_step(cpu, ends).map_err(|finding| self.found(cpu, place, finding))
@@ -292,10 +283,7 @@ impl<'k> Run<'k> {
         self.state.cores()[cpu].level() != Level::El2 && self.register(cpu, Register::SctlrEl1) & SCTLR_M != 0
     }
 
-    /// The physical address of an access, if there is no doubt.
-    ///
-    /// # Errors
-    /// Several answers, or a fault.
+    /// The physical address of an access, if there is no doubt. Errors: several answers, or a fault.
     pub fn translate(&mut self, cpu: usize, address: u64, kind: AccessKind) -> Result<u64, finding::Access> {
         let outcomes = self.outcomes(cpu, address, kind);
         match outcomes.as_slice() {

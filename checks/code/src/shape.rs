@@ -116,10 +116,7 @@ pub struct Translation {
 }
 
 impl Shape {
-    /// Builds the map of this shape.
-    ///
-    /// # Errors
-    /// What the engine refuses.
+    /// Builds the map of this shape. Errors: what the engine refuses.
     pub fn build(self, kernel: &Kernel, tables: &Tables) -> Result<Translation, String> {
         let built = match self.page_size {
             PageSize::Size4K => self.build_as::<Granule4K>(kernel, tables),

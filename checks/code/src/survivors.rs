@@ -23,10 +23,8 @@ pub const LIST: &str = include_str!("../survivors.tsv");
 /// Where it is.
 pub const PATH: &str = "checks/code/survivors.tsv";
 
-/// Reads a list: symbol, number, instruction, mutants with `, ` between them, reason; tabs between the columns.
-///
-/// # Errors
-/// A row that is not understood, with its line.
+/// Reads a list: symbol, number, instruction, mutants with `, ` between them, reason; tabs between the columns. Errors: a
+/// row that is not understood, with its line.
 pub fn parse(text: &str) -> Result<Vec<Row>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     lines.map(|(at, line)| row(at + 1, line)).collect()

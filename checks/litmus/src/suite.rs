@@ -25,10 +25,8 @@ pub struct Item {
     pub listed: Option<(PathBuf, Option<Row>)>,
 }
 
-/// Tests of files and folders, in order; a folder's are those that lie in it and in its folders.
-///
-/// # Errors
-/// A path that cannot be read or holds no test, a table that is not understood, or one that lists a file that is not there.
+/// Tests of files and folders, in order; a folder's are those that lie in it and in its folders. Errors: a path that cannot
+/// be read or holds no test, a table that is not understood, or one that lists a file that is not there.
 pub fn collect(paths: &[PathBuf]) -> Result<Vec<Item>, Error> {
     let mut items = Vec::new();
     for path in paths {
@@ -100,10 +98,7 @@ fn text(path: &Path) -> Result<String, Error> {
     })
 }
 
-/// Reads a test of either format.
-///
-/// # Errors
-/// What is not understood, with its line.
+/// Reads a test of either format. Errors: what is not understood, with its line.
 pub fn read(path: &Path) -> Result<Test, Error> {
     let file = path.display().to_string();
     let text = text(path)?;

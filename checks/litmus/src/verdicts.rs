@@ -81,10 +81,7 @@ const FIELDS: usize = 8;
 /// Rows by file.
 pub type Table = BTreeMap<String, Row>;
 
-/// Reads a table.
-///
-/// # Errors
-/// A row that is not understood, or lacks a reason that it needs.
+/// Reads a table. Errors: a row that is not understood, or lacks a reason that it needs.
 pub fn parse(text: &str) -> Result<Table, At> {
     let mut table = Table::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#') && !line.is_empty()) {

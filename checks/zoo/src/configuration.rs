@@ -41,10 +41,7 @@ impl Default for Configurations {
 }
 
 impl Configurations {
-    /// Narrows by one condition, `bbm=0,1` or `ets=2,3`.
-    ///
-    /// # Errors
-    /// What stands there instead.
+    /// Narrows by one condition, `bbm=0,1` or `ets=2,3`. Errors: what stands there instead.
     pub fn narrow(&mut self, condition: &str) -> Result<(), String> {
         let (chosen, values, known) = match condition.split_once('=') {
             Some(("bbm", values)) => (&mut self.bbm, values, &LEVELS[..]),

@@ -53,10 +53,7 @@ pub struct Killed {
 }
 
 impl Counterpart {
-    /// Reads one.
-    ///
-    /// # Errors
-    /// What stands there instead.
+    /// Reads one. Errors: what stands there instead.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let parts: Vec<&str> = text.split('|').map(str::trim).collect();
         let [work, change, rule] = parts[..] else {

@@ -22,10 +22,7 @@ pub fn is_name(word: &str) -> bool {
     word.starts_with(|it: char| it.is_ascii_uppercase()) && word.chars().all(|it| it.is_ascii_alphanumeric())
 }
 
-/// The value of an expression.
-///
-/// # Errors
-/// The part that is no number and no known name.
+/// The value of an expression. Errors: the part that is no number and no known name.
 pub fn evaluate(text: &str, names: &Names) -> Result<u64, String> {
     for operators in OPERATORS {
         let last =
@@ -45,10 +42,8 @@ pub fn evaluate(text: &str, names: &Names) -> Result<u64, String> {
     parsed.map_err(|_| format!("`{text}`, expected a number, or a name that begins with a capital"))
 }
 
-/// A word of a line as a trace has it: an expression by its value, anything else as it stands.
-///
-/// # Errors
-/// An expression that has no value.
+/// A word of a line as a trace has it: an expression by its value, anything else as it stands. Errors: an expression that
+/// has no value.
 pub fn expand(word: &str, names: &Names) -> Result<String, String> {
     let is_expression = word.contains(|it: char| it.is_ascii_uppercase() || "|+*<>".contains(it));
     if is_expression { evaluate(word, names).map(|it| format!("{it:#x}")) } else { Ok(word.to_owned()) }

@@ -14,10 +14,8 @@ pub fn folder() -> PathBuf {
 /// The ending of a case's file.
 pub const ENDING: &str = "case";
 
-/// Cases by name or by path of a file; all that come with the project if there are no names.
-///
-/// # Errors
-/// A name that none has, or a file that makes no sense.
+/// Cases by name or by path of a file; all that come with the project if there are no names. Errors: a name that none has,
+/// or a file that makes no sense.
 pub fn find(names: &[String]) -> Result<Vec<Case>, Error> {
     let whole = |file: &Path, what: String| Error { file: file.display().to_string(), line: 0, what };
     let entries = fs::read_dir(folder()).and_then(Iterator::collect::<Result<Vec<_>, _>>);

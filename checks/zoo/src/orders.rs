@@ -56,10 +56,7 @@ struct State<'a> {
 }
 
 impl<'a> Program<'a> {
-    /// A version of `case` on CPUs of `configuration`.
-    ///
-    /// # Errors
-    /// An expression that has no value.
+    /// A version of `case` on CPUs of `configuration`. Errors: an expression that has no value.
     pub fn new(case: &'a Case, version: Version, configuration: Configuration) -> Result<Self, Error> {
         let title = format!("# {}, {}, {configuration}", case.name, version.name());
         let head = vec![(HEAD.to_owned(), None), (title, None)];
@@ -86,10 +83,7 @@ impl<'a> Program<'a> {
         Ok(program)
     }
 
-    /// Judges every order.
-    ///
-    /// # Errors
-    /// A line that makes no sense, or CPUs that wait for ever.
+    /// Judges every order. Errors: a line that makes no sense, or CPUs that wait for ever.
     pub fn explore(&self) -> Result<Explored, Error> {
         let mut search = Search { program: self, seen: HashSet::new(), explored: Explored::default() };
         let start = State { lines: self.head.clone(), names: self.names.clone(), stretch: 0, done: Vec::new() };

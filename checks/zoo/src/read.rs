@@ -23,10 +23,7 @@ use crate::expected::expectations;
 use crate::expression::is_name;
 
 impl Case {
-    /// Reads one from its file.
-    ///
-    /// # Errors
-    /// The first line that makes no sense.
+    /// Reads one from its file. Errors: the first line that makes no sense.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let file = path.display().to_string();
         let text =
@@ -35,10 +32,7 @@ impl Case {
         Self::read(&name, &file, &text)
     }
 
-    /// Reads one from the text of `file`.
-    ///
-    /// # Errors
-    /// The first line that makes no sense.
+    /// Reads one from the text of `file`. Errors: the first line that makes no sense.
     pub fn read(name: &str, file: &str, text: &str) -> Result<Self, Error> {
         let mut reader = Reader { file, case: empty(name), key: String::new(), is_head: true };
         for (number, line) in (1..).zip(text.lines()) {

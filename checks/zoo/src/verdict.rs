@@ -32,10 +32,8 @@ pub struct Verdict {
     pub misses: Misses,
 }
 
-/// Runs both versions of a case, and its counterparts in the engine, in all of `configurations`.
-///
-/// # Errors
-/// A line that makes no sense.
+/// Runs both versions of a case, and its counterparts in the engine, in all of `configurations`. Errors: a line that makes
+/// no sense.
 pub fn run(case: &Case, configurations: &Configurations) -> Result<Verdict, Error> {
     let mut verdict = Verdict { is_silent: true, ..Verdict::default() };
     for configuration in Configuration::all().filter(|it| configurations.contains(*it)) {
@@ -51,10 +49,7 @@ pub fn run(case: &Case, configurations: &Configurations) -> Result<Verdict, Erro
     Ok(verdict)
 }
 
-/// Runs cases, in their order; `tell` hears of each that is done.
-///
-/// # Errors
-/// A line that makes no sense.
+/// Runs cases, in their order; `tell` hears of each that is done. Errors: a line that makes no sense.
 pub fn run_all(
     cases: &[Case],
     configurations: &Configurations,

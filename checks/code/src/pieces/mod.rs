@@ -45,10 +45,7 @@ impl Case {
         Self { name, work: Box::new(work) }
     }
 
-    /// Runs it, with one word of the image replaced.
-    ///
-    /// # Errors
-    /// The first finding.
+    /// Runs it, with one word of the image replaced. Errors: the first finding.
     pub fn run(&self, lab: &Lab, patch: Option<Patch>) -> Result<Ran, Found> {
         (self.work)(lab, patch)
     }

@@ -48,18 +48,13 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Assembles numbered lines of text, the first instruction at `base`.
-///
-/// # Errors
-/// An unknown mnemonic, label, register or operand, with its line.
+/// Assembles numbered lines of text, the first instruction at `base`. Errors: an unknown mnemonic, label, register or
+/// operand, with its line.
 pub fn assemble(base: u64, lines: &[(usize, &str)]) -> Result<Assembled, At> {
     assemble_with(base, lines, &BTreeMap::new())
 }
 
-/// Assembles code that also sees the labels of `others`.
-///
-/// # Errors
-/// As [`assemble`].
+/// Assembles code that also sees the labels of `others`. Errors: as [`assemble`].
 pub fn assemble_with(base: u64, lines: &[(usize, &str)], others: &BTreeMap<String, u64>) -> Result<Assembled, At> {
     let mut labels = Labels(Vec::new());
     let mut statements = Vec::new();

@@ -28,10 +28,7 @@ use crate::test::{Test, Thread};
 use init::Initial;
 use source::{Column, Source};
 
-/// Reads a test; `file` is named in errors.
-///
-/// # Errors
-/// What is not understood, with its line.
+/// Reads a test; `file` is named in errors. Errors: what is not understood, with its line.
 pub fn parse(file: &str, text: &str) -> Result<Test, Error> {
     read(text).map_err(|at| at.of(file))
 }

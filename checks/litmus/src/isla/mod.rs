@@ -24,10 +24,7 @@ use crate::test::{Test, Thread};
 use document::{Document, Text};
 use setup::{BASE, BASE2, Initial};
 
-/// Reads a test; `file` is named in errors.
-///
-/// # Errors
-/// What is not understood, with its line.
+/// Reads a test; `file` is named in errors. Errors: what is not understood, with its line.
 pub fn parse(file: &str, text: &str) -> Result<Test, Error> {
     read(text).map_err(|at| at.of(file))
 }
