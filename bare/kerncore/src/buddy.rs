@@ -24,6 +24,7 @@ pub use layout::Layout;
 
 use core::fmt;
 
+use thiserror::Error;
 use vmsa::PhysAddr;
 
 use crate::range::{Bytes, PhysicalRange};
@@ -50,27 +51,33 @@ pub struct Buddy<'n> {
 }
 
 /// Why memory was not taken in; nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AddError {
     /// It does not begin and end with a page.
+    #[error("{0} was not added, expected whole pages")]
     Misaligned(PhysicalRange),
     /// Part of it has no frames in the layout.
+    #[error("{0} was not added, expected memory that the allocator was laid out for")]
     Outside(PhysicalRange),
     /// Part of it was added before, be it free now or given out.
+    #[error("{0} was not added, expected memory that is new to the allocator")]
     Known(PhysicalRange),
 }
 
 /// Why nothing was freed; nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FreeError {
     /// There is no such order.
+    #[error("order {0} was not freed, expected {most} at most", most = MAX_ORDER)]
     NoSuchOrder(usize),
     /// No block of this order was given out there: never, or freed since, or with another order.
+    #[error("{0} was not freed, expected a block of order {1} that is given out")]
     NotGiven(PhysAddr, usize),
 }
 
 /// The notes have another length than the layout wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{found} words for the allocator's notes, expected {expected}")]
 pub struct WrongLength {
     /// What `Layout::words` says.
     pub expected: usize,
@@ -226,34 +233,5 @@ impl fmt::Display for Buddy<'_> {
             separator = ",";
         }
         if separator.is_empty() { f.write_str(" none") } else { Ok(()) }
-    }
-}
-
-impl fmt::Display for AddError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Misaligned(range) => write!(f, "{range} was not added, expected whole pages"),
-            Self::Outside(range) => {
-                write!(f, "{range} was not added, expected memory that the allocator was laid out for")
-            }
-            Self::Known(range) => write!(f, "{range} was not added, expected memory that is new to the allocator"),
-        }
-    }
-}
-
-impl fmt::Display for FreeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSuchOrder(order) => write!(f, "order {order} was not freed, expected {MAX_ORDER} at most"),
-            Self::NotGiven(address, order) => {
-                write!(f, "{address} was not freed, expected a block of order {order} that is given out")
-            }
-        }
-    }
-}
-
-impl fmt::Display for WrongLength {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} words for the allocator's notes, expected {}", self.found, self.expected)
     }
 }

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use thiserror::Error;
+
 use crate::choice::problem as choice;
 use crate::command_line::problem as command_line;
 use crate::devicetree::problem as devicetree;
@@ -10,15 +12,19 @@ use crate::memory_map::problem as memory_map;
 pub use crate::severity::Severity;
 
 /// One problem of the input, whichever part of it was looked at. Its Display is one line, without the severity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Finding<'a> {
     /// In the device tree.
+    #[error("device tree: {0}")]
     DeviceTree(devicetree::Problem<'a>),
     /// On the kernel's command line.
+    #[error("command line: {0}")]
     CommandLine(command_line::Problem<'a>),
     /// In what the CPU was asked for.
+    #[error("command line: {0}")]
     Choice(choice::Problem),
     /// In the layout of memory.
+    #[error("memory: {0}")]
     Memory(memory_map::Problem),
 }
 
@@ -29,17 +35,6 @@ impl Finding<'_> {
             Self::DeviceTree(problem) => problem.severity(),
             Self::CommandLine(_) | Self::Choice(_) => Severity::Warning,
             Self::Memory(problem) => problem.severity(),
-        }
-    }
-}
-
-impl fmt::Display for Finding<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::DeviceTree(problem) => write!(f, "device tree: {problem}"),
-            Self::CommandLine(problem) => write!(f, "command line: {problem}"),
-            Self::Choice(problem) => write!(f, "command line: {problem}"),
-            Self::Memory(problem) => write!(f, "memory: {problem}"),
         }
     }
 }

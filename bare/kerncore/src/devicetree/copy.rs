@@ -6,6 +6,7 @@
 //! ```
 //! The strings block stays as it is, so that every name keeps its offset.
 
+use thiserror::Error;
 use vmsa::PhysAddr;
 
 use crate::finding::Findings;
@@ -30,26 +31,19 @@ pub struct Edits<'e> {
 }
 
 /// Why there is no copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CopyError<'a> {
     /// The original is damaged.
+    #[error("{0}")]
     Original(Problem<'a>),
     /// The copy needs more than this many bytes.
+    #[error("its copy for the guest does not fit {0} bytes")]
     NoRoom(usize),
 }
 
 impl<'a> From<Problem<'a>> for CopyError<'a> {
     fn from(problem: Problem<'a>) -> Self {
         Self::Original(problem)
-    }
-}
-
-impl core::fmt::Display for CopyError<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Original(problem) => problem.fmt(f),
-            Self::NoRoom(bytes) => write!(f, "its copy for the guest does not fit {bytes} bytes"),
-        }
     }
 }
 
