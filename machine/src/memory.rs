@@ -10,7 +10,7 @@ const WORDS: usize = 512;
 const PAGE_BYTES: u64 = 4096;
 
 /// One bit for each word of a page.
-pub(crate) type Bits = [u64; WORDS / 64];
+type Bits = [u64; WORDS / 64];
 
 /// 4 KiB, and which of its words have bit 0 set, and which beside it the Contiguous bit: walks look at those alone, and
 /// tables are mostly empty.
@@ -53,7 +53,7 @@ impl Page {
 }
 
 /// The first bit from `slot` on.
-pub(crate) fn next(bits: &Bits, slot: usize) -> Option<usize> {
+fn next(bits: &Bits, slot: usize) -> Option<usize> {
     let mut mask = !0 << (slot % 64);
     for (group, bits) in bits.iter().enumerate().skip(slot / 64) {
         let found = bits & mask;

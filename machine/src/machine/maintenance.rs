@@ -175,8 +175,9 @@ impl Machine {
         let mut selected = Vec::new();
         let mut missed = Vec::new();
         let is_local = selector.scope() == Scope::Local;
-        let mut consider =
-            |(entry, record): &(Entry, crate::tlb::stale::Record)| match selector.select(entry, &record.holders) {
+        let mut consider = |(entry, record): &(Entry, crate::tlb::stale::Record)| {
+            self.may.effort.spend();
+            match selector.select(entry, &record.holders) {
                 Ok((mut holders, holes)) => {
                     effect.cpus |= holders.cpus();
                     holders.restrict(reached);
@@ -194,7 +195,8 @@ impl Machine {
                 }
                 Err(Miss::Context) => {}
                 Err(miss) => missed.push((*entry, miss)),
-            };
+            }
+        };
         let range = &selector.invalidation;
         let tag = Tag { regime: selector.regime.unwrap_or(Regime::El10), vmid: selector.vmid.unwrap_or(0) };
         match range.operation.what {

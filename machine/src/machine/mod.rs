@@ -185,6 +185,11 @@ impl Machine {
         self.may.overrun
     }
 
+    /// How many words, entries and places were looked at so far: what time is spent on, the same on every host.
+    pub fn effort(&self) -> u64 {
+        self.may.effort.total()
+    }
+
     /// What could be cached.
     pub fn may(&self) -> &May {
         &self.may

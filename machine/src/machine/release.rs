@@ -56,7 +56,10 @@ impl Machine {
     fn walked_reference(&mut self, freed: &Freed) -> Option<Held> {
         let is_strict = self.is_strict && freed.owned == Owned::Frame;
         if !is_strict && self.may.is_up_to_date() {
-            debug_assert!(self.is_walked_naively(freed, false) != Some(true), "all is as it is written");
+            debug_assert!(
+                self.may.effort.free(|| self.is_walked_naively(freed, false)) != Some(true),
+                "all is as it is written"
+            );
             return None;
         }
         let mut found = Vec::new();
@@ -65,7 +68,10 @@ impl Machine {
         }
         let reference = self.unlinked(&found, is_strict);
         debug_assert!(
-            self.is_walked_naively(freed, is_strict).is_none_or(|naive| naive == reference.is_some()),
+            self.may
+                .effort
+                .free(|| self.is_walked_naively(freed, is_strict))
+                .is_none_or(|naive| naive == reference.is_some()),
             "whatever leads to {:#x} is found",
             freed.first
         );

@@ -206,6 +206,7 @@ impl Machine {
 
     /// What is wrong if `new` and `kept` meet, if they do.
     fn meeting(&self, cpu: u8, new: &Side, kept: &Side, replaced: Option<u64>) -> Option<Finding> {
+        self.may().effort.spend();
         let do_overlap = new.entry.overlaps(kept.entry.start, kept.entry.last())
             && kept.entry.overlaps(new.entry.start, new.entry.last());
         let cpus = if do_overlap { new.holders.meets(&kept.holders) } else { 0 };

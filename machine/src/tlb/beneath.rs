@@ -83,6 +83,7 @@ impl May {
             }
         }
         for answer in &self.answers(beneath, from, to, question).leaves {
+            self.effort.spend();
             let both = route.and(&answer.way);
             if both.walkers == 0 {
                 continue;
@@ -126,6 +127,7 @@ impl May {
             return;
         }
         for answer in &self.answers(beneath, first, last, question).leaves {
+            self.effort.spend();
             let both = route.and(&answer.way);
             if both.walkers == 0 {
                 continue;

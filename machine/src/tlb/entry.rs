@@ -185,11 +185,6 @@ impl Entry {
         let is_executable = self.attributes().is_some_and(|it| it.permissions.is_executable());
         self.tag.regime != Regime::Stage2 && (!has_ets || is_executable)
     }
-
-    /// True when it is reached by addresses of the upper half.
-    pub const fn is_upper(&self) -> bool {
-        self.start >> 63 == 1
-    }
 }
 
 /// 2^`log2`, for sizes below the whole address space.

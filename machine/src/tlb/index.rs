@@ -28,6 +28,7 @@ impl May {
     /// Everywhere that `word` is a descriptor.
     pub(crate) fn places_of(&self, word: u64) -> Places {
         let mut places = Places::default();
+        self.effort.spend();
         for it in self.index.uses(word).iter().filter(|it| it.covers(word)) {
             let shift = self.space(it.space).space.geometry().slot_shift(it.level);
             let start = it.base + (((word - it.table) / 8) << shift);
@@ -56,6 +57,7 @@ impl May {
             let end = it.table + u64::from(it.slots) * 8;
             let mut word = it.table;
             while let Some(next) = self.next_odd(word, end) {
+                self.effort.spend();
                 found.push((it.space, it.level, next, it.base + (((next - it.table) / 8) << shift)));
                 word = next + 8;
             }
@@ -162,6 +164,7 @@ impl May {
     /// `value` at this word may now be walked as a descriptor of this level for input addresses from `base`.
     pub(crate) fn index_value(&mut self, at: (SpaceId, i8, u64), value: u64, base: u64, above: Hierarchy) {
         let (space, level, word) = at;
+        self.effort.spend();
         self.note_output(space, level, word, value, base);
         if self.unset.contains_key(&word) {
             self.unset_places.insert((space, level, base, word));

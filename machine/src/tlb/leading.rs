@@ -41,6 +41,7 @@ impl May {
 
     fn leading(&mut self, memory: Option<SpaceId>, first: u64, last: u64) -> Vec<u64> {
         let found = self.remembered.outputs().leading(memory, first, last);
+        found.iter().for_each(|_| self.effort.spend());
         let is_valid = |word: u64| {
             let mut old = self.visible.old(word).iter().map(|it| it.value);
             self.memory.word(word) & VALID != 0 || old.any(|it| it & VALID != 0)

@@ -8,6 +8,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use super::effort::Effort;
 use super::entry::{Entry, SpaceId};
 use super::found::{Found, Route, Seen};
 use super::holders::{Cpus, Holders};
@@ -30,6 +31,7 @@ pub struct May {
     pub(crate) stale: Stale,
     pub(crate) index: Index,
     pub(super) remembered: Remembered,
+    pub(crate) effort: Effort,
     /// Per CPU: stores since its last barrier that orders stores, with what they replaced.
     pub(crate) loose: BTreeMap<(u8, u64), u64>,
     /// Per CPU: stores to memory that is no table yet, ordered but not finished by its DSB, and whose walkers may not see
@@ -110,6 +112,7 @@ impl May {
     pub(crate) fn each_seen(&self, tag: Tag, question: &Question, sink: &mut dyn FnMut(&Seen<'_>, &Holders)) {
         self.each_reached(tag, question, sink);
         for (entry, record) in self.stale.overlapping(tag, question.first, question.last) {
+            self.effort.spend();
             if entry.overlaps(question.first, question.last) {
                 let mut route = Route::from(record.holders.cpus());
                 route.is_current = false;
@@ -130,6 +133,7 @@ impl May {
             }
             let walkers = state.live.cpus() | state.kept.holders.cpus();
             self.reach_root(id, walkers, question, &mut |seen| {
+                self.effort.spend();
                 let holders = match &seen.found {
                     _ if !asked.takes(seen) => return,
                     Found::Entry { entry, .. } => Self::root_holders(state, entry, seen.route),
@@ -141,8 +145,10 @@ impl May {
             });
         }
         for (kept, record) in self.stale.tables(tag, question.first, question.last) {
+            self.effort.spend();
             if question.is_about(kept.space) {
                 self.reach_kept(kept, record.holders.cpus(), question, &mut |seen| {
+                    self.effort.spend();
                     let holders = match &seen.found {
                         _ if !asked.takes(seen) => return,
                         Found::Entry { entry, .. } => Self::tagged(entry, &record.holders, seen.route.walkers),
@@ -192,7 +198,10 @@ impl May {
     /// What `ask` finds by `question`; debug builds ask by its plainest form too.
     pub(super) fn agreed<T: PartialEq>(&self, question: &Question, ask: impl Fn(&Question) -> T) -> T {
         let found = ask(question);
-        debug_assert!(self.remembered.is_off() || found == ask(&question.naive()), "{question:x?} leaves nothing out");
+        debug_assert!(
+            self.remembered.is_off() || self.effort.free(|| found == ask(&question.naive())),
+            "{question:x?} leaves nothing out"
+        );
         found
     }
 }

@@ -3,6 +3,7 @@
 //! holds. The other view of the TLBs, `crate::concrete`, is one seeded choice, and every entry of it must be in this set.
 
 pub(crate) mod beneath;
+pub(crate) mod effort;
 pub mod entry;
 mod forget;
 pub(crate) mod found;

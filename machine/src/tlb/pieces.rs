@@ -141,6 +141,7 @@ impl May {
                     return;
                 }
             }
+            self.effort.spend();
             let value = part.words.map_or(0, |words| words.word(number(word)));
             let index = piece.index + (word - part.address) / 8;
             let slot = Slot { space: piece.space, state: piece.state, start: piece.start, index, word, is_inside };

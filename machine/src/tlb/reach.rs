@@ -63,6 +63,7 @@ impl May {
         if level == 3 && !question.wants_faults && !question.wants(level, slot.word, descriptor) {
             return;
         }
+        self.effort.spend();
         let mut route = route.clone();
         route.walkers &= walkers;
         route.is_current &= is_current;
@@ -167,6 +168,7 @@ impl May {
             space: slot.space,
         };
         let mut see = |next, route: &Route| {
+            self.effort.spend();
             entry.body = Body::Table { next, hierarchy };
             let found = Found::Entry { entry, is_untranslated: false };
             sink(&Seen { found, word: slot.word, is_old: false, route });

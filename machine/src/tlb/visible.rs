@@ -9,7 +9,6 @@ use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
 
 use super::holders::Cpus;
-use crate::memory::{Bits, next};
 
 /// A value that was stored over.
 #[derive(Clone, Copy, Debug)]
@@ -43,11 +42,7 @@ pub(crate) struct Lost {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Visible {
     old: BTreeMap<u64, Vec<Old>>,
-    /// The same words, by page.
-    pages: BTreeMap<u64, Bits>,
     unfinished: BTreeSet<(u8, u64)>,
-    /// Where there may be old values: one bit for every sixteen words, by `line_bit`. A hint that may say too much.
-    lines: u64,
     /// Stores settle; else only the storing CPU's DSB counts.
     pub(crate) settles: bool,
 }
@@ -64,27 +59,17 @@ impl Visible {
     pub(crate) fn store(&mut self, cpu: u8, word: u64, value: u64) {
         let old = Old { value, walkers: !0, writer: cpu, settled: None };
         self.old.entry(word).or_default().push(old);
-        self.pages.entry(word >> 12).or_default()[number(word) / 64] |= 1 << (number(word) % 64);
         self.unfinished.insert((cpu, word));
-        self.lines |= line_bit(word >> 7);
     }
 
     /// Old values of `word`.
     pub(crate) fn old(&self, word: u64) -> &[Old] {
-        if self.lines & line_bit(word >> 7) == 0 {
-            return &[];
-        }
         self.old.get(&word).map_or(&[], |old| old)
     }
 
-    /// The first word from `first` to `last`, both of one page, that has an old value.
+    /// The first word from `first` to `last` that has an old value.
     pub(crate) fn next_in(&self, first: u64, last: u64) -> Option<u64> {
-        let (low, high) = (first >> 7, last >> 7);
-        if high - low < 4 && (low..=high).all(|line| self.lines & line_bit(line) == 0) || self.lines == 0 {
-            return None;
-        }
-        let found = next(self.pages.get(&(first >> 12))?, number(first))?;
-        Some((first & !0xfff) + found as u64 * 8).filter(|word| *word <= last)
+        self.old.range(first..=last).next().map(|(word, _)| *word)
     }
 
     /// Every word with old values.
@@ -166,26 +151,8 @@ impl Visible {
         }
         if old.is_empty() {
             self.old.remove(&word);
-            if let Some(bits) = self.pages.get_mut(&(word >> 12)) {
-                bits[number(word) / 64] &= !(1 << (number(word) % 64));
-                if *bits == Bits::default() {
-                    self.pages.remove(&(word >> 12));
-                }
-            }
-        }
-        if self.old.is_empty() {
-            self.lines = 0;
         }
     }
-}
-
-const fn number(word: u64) -> usize {
-    (word as usize & 0xfff) / 8
-}
-
-/// Lines that are near each other, and the same lines of neighbouring tables, have bits of their own.
-const fn line_bit(line: u64) -> u64 {
-    1 << ((line ^ line >> 5) & 63)
 }
 
 fn settle(old: &mut [Old], event: u64) {
