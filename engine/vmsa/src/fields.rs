@@ -2,11 +2,15 @@
 //!
 //! For those who print and parse them. Code that acts on a register uses [`crate::registers`] and its neighbours.
 
-/// Registers by the manual's names for them, each with its fields.
+/// Registers by the manual's names for them, which are those of their sections too, each with its fields.
 macro_rules! registers {
-    ($($(#[$doc:meta])* $name:ident = $fields:expr;)*) => { $(
+    ($($(#[$doc:meta])* $name:ident $($case:literal)? = $fields:expr;)*) => { $(
         $(#[$doc])*
-        pub const $name: Register = Register { name: stringify!($name), fields: &$fields };
+        pub const $name: Register = Register {
+            name: stringify!($name),
+            section: concat!("D23.2, ", stringify!($name) $(, ", ", $case)?),
+            fields: &$fields,
+        };
     )* };
 }
 
@@ -30,8 +34,10 @@ pub use translation::{MAIR_EL1, TCR_EL1, TCR_EL2, TCR2_EL1, TTBR0_EL1, TTBR1_EL1
 /// A register, or another 64-bit word, as its fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Register {
-    /// Its name in the manual (DDI 0487, D23.2), where it is a register.
+    /// Its name in the manual.
     pub name: &'static str,
+    /// Where the manual (DDI 0487) defines it.
+    pub section: &'static str,
     /// Its fields, from the highest bit.
     pub fields: &'static [Field],
 }

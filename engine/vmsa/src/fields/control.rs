@@ -131,6 +131,7 @@ registers! {
 /// PAR_EL1 after an address translation that succeeded (F = 0).
 pub const PAR_EL1_SUCCESS: Register = Register {
     name: "PAR_EL1",
+    section: "D23.2, PAR_EL1, F = 0",
     fields: &[
         super::Field {
             name: "ATTR",
@@ -150,6 +151,7 @@ pub const PAR_EL1_SUCCESS: Register = Register {
 /// PAR_EL1 after an address translation that failed (F = 1).
 pub const PAR_EL1_FAULT: Register = Register {
     name: "PAR_EL1",
+    section: "D23.2, PAR_EL1, F = 1",
     fields: &[
         flag("DirtyBit", 15, "the dirty state refused the access (FEAT_S1PIE, FEAT_S2PIE)"),
         flag("Overlay", 14, "an overlay refused the access (FEAT_S1POE, FEAT_S2POE)"),

@@ -62,12 +62,12 @@ const fn fields<const N: usize>(rows: &[Row; N]) -> [Field; N] {
 }
 
 macro_rules! formats {
-    ($($(#[$doc:meta])* $name:ident = $text:literal, $ignored:expr, [$($row:expr),* $(,)?];)*) => { $(
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $section:literal, $ignored:expr, [$($row:expr),* $(,)?];)*) => { $(
         $(#[$doc])*
         pub const $name: Format = {
             const ROWS: &[Row; [$(stringify!($row)),*].len()] = &[$($row),*];
             Format {
-                register: Register { name: $text, fields: &const { fields(ROWS) } },
+                register: Register { name: $text, section: $section, fields: &const { fields(ROWS) } },
                 software: mask(ROWS, Nothing),
                 in_place: mask(ROWS, Nothing) | mask(ROWS, Tlbi),
                 ignored: $ignored,
@@ -101,8 +101,8 @@ const LEAF_TYPE: Row =
 const TABLE_TYPE: Row = (Break, named("Type", 1, 0, "type", &[(0, "invalid"), (2, "invalid"), (3, "table")]));
 
 formats! {
-    /// A stage-1 block or page (D8.3.1).
-    STAGE1_LEAF = "stage-1 leaf", LEAF, [
+    /// A stage-1 block or page.
+    STAGE1_LEAF = "stage-1 leaf", "D8.3.1", LEAF, [
         PBHA,
         SOFTWARE,
         (Tlbi, flag("UXN", 54, "EL0 may not execute (XN where there is one privilege level)")),
@@ -124,8 +124,8 @@ formats! {
         ATTR_INDX,
         LEAF_TYPE,
     ];
-    /// A stage-1 block or page where permissions are indirect (TCR2_ELx.PIE; D8.3.1, D8.4.2).
-    STAGE1_INDIRECT_LEAF = "stage-1 leaf, indirect", LEAF, [
+    /// A stage-1 block or page where permissions are indirect (TCR2_ELx.PIE).
+    STAGE1_INDIRECT_LEAF = "stage-1 leaf, indirect", "D8.3.1, D8.4.2", LEAF, [
         (Tlbi, number("POIndex", 62, 60, "overlay, by POR_ELx (FEAT_S1POE)")),
         (Break, flag("AttrIndx3", 59, "bit 3 of AttrIndx (FEAT_AIE)")),
         SOFTWARE,
@@ -144,8 +144,8 @@ formats! {
         ATTR_INDX,
         LEAF_TYPE,
     ];
-    /// A stage-1 table descriptor (D8.3.1).
-    STAGE1_TABLE = "stage-1 table", TABLE, [
+    /// A stage-1 table descriptor.
+    STAGE1_TABLE = "stage-1 table", "D8.3.1", TABLE, [
         (Break, flag("NSTable", 63, "all below is Non-secure")),
         (Break, named("APTable", 62, 61, "limits below", &[
             (0, "none"),
@@ -158,10 +158,10 @@ formats! {
         TABLE_AF,
         TABLE_TYPE,
     ];
-    /// A stage-2 table descriptor: it limits nothing below (D8.3.2).
-    STAGE2_TABLE = "stage-2 table", STAGE2, [TABLE_AF, TABLE_TYPE];
-    /// A stage-2 block or page (D8.3.2).
-    STAGE2_LEAF = "stage-2 leaf", LEAF, [
+    /// A stage-2 table descriptor: it limits nothing below.
+    STAGE2_TABLE = "stage-2 table", "D8.3.2", STAGE2, [TABLE_AF, TABLE_TYPE];
+    /// A stage-2 block or page.
+    STAGE2_LEAF = "stage-2 leaf", "D8.3.2", LEAF, [
         PBHA,
         SOFTWARE,
         (Tlbi, named("XN", 54, 53, "execution (with FEAT_XNX)", &[
@@ -185,8 +185,8 @@ formats! {
         MEM_ATTR,
         LEAF_TYPE,
     ];
-    /// A stage-2 block or page where permissions are indirect (VTCR_EL2.S2PIE; D8.3.2, D8.4.2).
-    STAGE2_INDIRECT_LEAF = "stage-2 leaf, indirect", LEAF, [
+    /// A stage-2 block or page where permissions are indirect (VTCR_EL2.S2PIE).
+    STAGE2_INDIRECT_LEAF = "stage-2 leaf, indirect", "D8.3.2, D8.4.2", LEAF, [
         (Tlbi, number("POIndex", 62, 59, "overlay, by S2POR_EL1 (FEAT_S2POE)")),
         SOFTWARE,
         (Tlbi, flag("PIIndex3", 54, "bit 3 of PIIndex: permissions, by S2PIR_EL2")),

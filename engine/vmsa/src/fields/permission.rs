@@ -25,6 +25,7 @@ macro_rules! registers {
         $(#[$doc])*
         pub const $name: Register = Register {
             name: stringify!($name),
+            section: concat!("D23.2, ", stringify!($name)),
             fields: &const {
                 const ENCODINGS: &Encodings = &rights::$encodings;
                 fields($purpose, &const { rights::names(ENCODINGS) })

@@ -79,7 +79,7 @@ registers! {
         flag("PnCH", 0, "bit 52 of a descriptor is Protected (FEAT_THE)"),
     ];
     /// TCR_EL2 with HCR_EL2.E2H = 0.
-    TCR_EL2 = [
+    TCR_EL2 "E2H = 0" = [
         flag("MTX", 33, "bits 59:56 of an address are a tag (FEAT_MTE_NO_ADDRESS_TAGS)"),
         flag("DS", 32, "LPA2 descriptors and 52-bit addresses with 4K and 16K (FEAT_LPA2)"),
         flag("RES1_31", 31, "reserved, one"),
