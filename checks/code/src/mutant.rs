@@ -1,8 +1,8 @@
 //! Mutants of machine code: each barrier, TLBI and cache operation left out, and each weakened in every way there is.
 
-use a64::decode::{NOP, decode, encode_barrier};
+use a64::decode::{NOP, barriers, decode, encode_barrier};
 use a64::instruction::{Cache, Instruction};
-use machine::barrier::{Accesses, Barrier, Domain};
+use machine::barrier::{Accesses, Barrier};
 use machine::tlbi::Opcode;
 
 /// One word in place of another.
@@ -44,34 +44,23 @@ pub fn mutants(word: u32) -> Vec<Mutant> {
     all.map(|word| Mutant { word, original: original.clone(), weakened: named(word) }).collect()
 }
 
-const DOMAINS: [Domain; 4] = [Domain::NonShareable, Domain::Inner, Domain::Outer, Domain::System];
-const ACCESSES: [Accesses; 3] = [Accesses::Loads, Accesses::Stores, Accesses::All];
-
 /// Barriers that do a part of what `barrier` does.
 fn weaker_barriers(barrier: Barrier) -> Vec<Barrier> {
-    let (domain, accesses, is_dsb) = match barrier {
-        Barrier::Isb => return Vec::new(),
-        Barrier::Dsb { domain, accesses, .. } => (domain, accesses, true),
-        Barrier::Dmb { domain, accesses } => (domain, accesses, false),
+    let parts = |barrier| match barrier {
+        Barrier::Isb => None,
+        Barrier::Dsb { domain, accesses, is_nxs } => Some((true, domain, accesses, is_nxs)),
+        Barrier::Dmb { domain, accesses } => Some((false, domain, accesses, false)),
     };
-    let narrower = DOMAINS.into_iter().filter(|it| *it <= domain);
-    let fewer = || ACCESSES.into_iter().filter(|it| accesses == Accesses::All || *it == accesses);
-    let pairs: Vec<_> = narrower.flat_map(|domain| fewer().map(move |accesses| (domain, accesses))).collect();
-    let mut weaker = Vec::new();
-    for (domain, accesses) in pairs {
-        weaker.push(match is_dsb {
-            true => Barrier::Dsb { domain, accesses, is_nxs: false },
-            false => Barrier::Dmb { domain, accesses },
-        });
-    }
-    if is_dsb {
-        weaker.push(Barrier::Dmb { domain, accesses });
-        if accesses == Accesses::All {
-            weaker.push(Barrier::Dsb { domain, accesses, is_nxs: true });
+    let Some((is_dsb, domain, accesses, _)) = parts(barrier) else { return Vec::new() };
+    let is_weaker = |other: &Barrier| {
+        let Some((other_is_dsb, narrower, fewer, is_nxs)) = parts(*other) else { return false };
+        match is_dsb == other_is_dsb && !is_nxs {
+            true => narrower <= domain && (accesses == Accesses::All || fewer == accesses),
+            // A DMB, or a DSB nXS, in the place of a DSB.
+            false => is_dsb && (narrower, fewer) == (domain, accesses),
         }
-    }
-    weaker.retain(|it| *it != barrier);
-    weaker
+    };
+    barriers().filter(|it| *it != barrier && is_weaker(it)).collect()
 }
 
 /// The same scope and register, selecting less: by ASID or by address instead of all, the last level alone, without XS.
@@ -107,7 +96,7 @@ mod tests {
     #[test]
     fn every_part_of_what_an_instruction_does_is_a_mutant() {
         assert_eq!(weakened(0xd503_3fdf), ["nothing"], "ISB");
-        let nsh = ["nothing", "DSB NSHLD", "DSB NSHST", "DMB NSH", "DSB NSHnXS"];
+        let nsh = ["nothing", "DSB NSHLD", "DSB NSHnXS", "DSB NSHST", "DMB NSH"];
         assert_eq!(weakened(0xd503_379f), nsh, "DSB NSH");
         assert_eq!(weakened(0xd503_3f9f).len(), 14, "DSB SY");
         let all = ["VAE1", "ASIDE1", "VAAE1", "VALE1", "VAALE1", "VMALLE1nXS"].map(|it| format!("TLBI {it}"));

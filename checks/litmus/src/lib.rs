@@ -22,3 +22,4 @@ pub mod suite;
 pub mod tables;
 pub mod test;
 pub mod verdicts;
+mod words;

@@ -5,7 +5,7 @@ mod data;
 mod memory;
 mod system;
 
-pub use system::encode_barrier;
+pub use system::{barriers, encode_barrier};
 
 use crate::instruction::{Flag, General, Instruction, When, Width};
 

@@ -83,6 +83,12 @@ fn barrier(word: u32) -> Option<Barrier> {
     }
 }
 
+/// Every barrier that has machine code; an ISB, which has it sixteen times, once.
+pub fn barriers() -> impl Iterator<Item = Barrier> {
+    let words = (0..1 << 7).map(|bits: u32| 0xd503_301f | bits << 5);
+    words.filter_map(barrier).filter(|it| *it != Barrier::Isb).chain([Barrier::Isb])
+}
+
 /// The machine code of a barrier; DSB nXS has one for loads and stores alone.
 pub fn encode_barrier(barrier: Barrier) -> u32 {
     let place = |domain| DOMAINS.iter().position(|it| *it == domain).unwrap_or(0) as u32;

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use machine::barrier::{Accesses, Barrier, Domain};
+use machine::barrier::Barrier;
 
 use super::*;
 use crate::instruction::{Address, Cache, Operand, Operation, Ordering, StateField, WriteBack};
@@ -141,16 +141,8 @@ fn logical_immediates_are_all_that_the_manual_has() {
 
 #[test]
 fn barriers_are_encoded_as_they_are_decoded() {
-    let domains = [Domain::NonShareable, Domain::Inner, Domain::Outer, Domain::System];
-    let accesses = [Accesses::Loads, Accesses::Stores, Accesses::All];
-    let mut barriers = vec![Barrier::Isb];
-    for domain in domains {
-        barriers.push(Barrier::Dsb { domain, accesses: Accesses::All, is_nxs: true });
-        for accesses in accesses {
-            barriers.push(Barrier::Dsb { domain, accesses, is_nxs: false });
-            barriers.push(Barrier::Dmb { domain, accesses });
-        }
-    }
+    let barriers: Vec<Barrier> = barriers().collect();
+    assert_eq!(barriers.len(), 4 * (3 + 3 + 1) + 1, "DSB, DMB and DSB nXS of each domain, and ISB");
     let words: BTreeSet<u32> = barriers.iter().map(|barrier| encode_barrier(*barrier)).collect();
     assert_eq!(words.len(), barriers.len());
     for barrier in barriers {

@@ -2,17 +2,15 @@
 
 use a64::instruction::{Address, General, Operand, Width, WriteBack};
 
+use crate::words;
+
 /// A number: decimal, `0x`, `0b`, with or without `#`, or negative.
 pub(super) fn immediate(text: &str) -> Option<u64> {
     let text = text.strip_prefix('#').unwrap_or(text);
     if let Some(text) = text.strip_prefix('-') {
         return immediate(text).map(u64::wrapping_neg);
     }
-    match (text.strip_prefix("0x").or(text.strip_prefix("0X")), text.strip_prefix("0b")) {
-        (Some(digits), _) => u64::from_str_radix(digits, 16).ok(),
-        (_, Some(digits)) => u64::from_str_radix(digits, 2).ok(),
-        _ => text.parse().ok(),
-    }
+    words::number(text)
 }
 
 /// A register and its width: `X0` to `X30`, `W0` to `W30`, `XZR`, `WZR`.

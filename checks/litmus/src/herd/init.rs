@@ -10,6 +10,7 @@ use super::value::{Descriptor, USER, Value, thread};
 use crate::error::{At, Wrong, refused};
 use crate::layout;
 use crate::tables::{Leaf, PAGE, Stage, Table};
+use crate::words::width_of;
 
 /// The state that a test begins in: variables, tables, memory and registers.
 #[derive(Clone, Debug)]
@@ -126,16 +127,6 @@ impl Entry {
         }
         if tokens.is_at_end() { Ok(entry) } else { Err(format!("{} is left over", tokens.next_text()).into()) }
     }
-}
-
-fn width_of(name: &str) -> Result<Width, Wrong> {
-    Ok(match name {
-        "int8_t" | "uint8_t" | "char" => Width::Byte,
-        "int16_t" | "uint16_t" | "short" => Width::Half,
-        "int" | "unsigned" | "int32_t" | "uint32_t" | "ins_t" => Width::Word,
-        "int64_t" | "uint64_t" | "long" | "intptr_t" | "uintptr_t" | "pteval_t" | "parel1_t" => Width::Double,
-        _ => return Err(refused(format!("type {name}"), format!("type `{name}` is not known here"))),
-    })
 }
 
 impl Initial {

@@ -1,6 +1,7 @@
 //! Words, numbers and signs of initial values and conditions, each with its line.
 
 use crate::error::{At, Wrong, refused};
+use crate::words;
 
 /// A piece that has no parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,7 +112,9 @@ fn token(text: &str) -> Result<(Token<'_>, usize), Wrong> {
     let digits = &text[usize::from(is_below_zero)..];
     if digits.starts_with(|letter: char| letter.is_ascii_digit()) {
         let end = digits.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(digits.len());
-        let number = number(&digits[..end]).ok_or_else(|| format!("`{}` is no number", &digits[..end]))?;
+        let number = words::number(&digits[..end])
+            .map(i128::from)
+            .ok_or_else(|| format!("`{}` is no number", &digits[..end]))?;
         let number = if is_below_zero { -number } else { number };
         return Ok((Token::Number(number), end + usize::from(is_below_zero)));
     }
@@ -129,13 +132,4 @@ fn token(text: &str) -> Result<(Token<'_>, usize), Wrong> {
         return Err(refused(format!("`{letter}`"), format!("`{letter}` is not understood here")));
     }
     Ok((Token::Word(&text[..end]), end))
-}
-
-/// Decimal or `0x`; not more than 64 bits.
-fn number(text: &str) -> Option<i128> {
-    let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    number.ok().map(i128::from)
 }

@@ -11,12 +11,12 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::document::Document;
-use super::expression::number;
 use crate::condition::{Condition, Term};
 use crate::error::{At, refused};
 use crate::layout::Translation;
 use crate::tables::{Stage, Table};
 use crate::test::{Test, Thread};
+use crate::words::number;
 
 /// TTBR1 is not walked. The tests leave T0SZ at 0, and a CPU then takes the most it has: 48 bits here.
 const TCR_EPD1: u64 = 1 << 23;

@@ -5,6 +5,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::{At, refused};
 use crate::test::Quantifier;
+use crate::words;
 
 /// A value as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,9 +75,8 @@ impl<'a> Document<'a> {
         let Some(found) = self.find(path) else { return Ok(Vec::new()) };
         let wrong = || At::line(line_of(self.text, found.span().start), format!("`{path}` is no list of numbers"));
         let list = found.get_ref().as_array().ok_or_else(wrong)?;
-        let number = |it: &Spanned<DeValue<'a>>| {
-            self.text_of(it).and_then(|text| super::expression::number(&text.value)).ok_or_else(wrong)
-        };
+        let number =
+            |it: &Spanned<DeValue<'a>>| self.text_of(it).and_then(|text| words::number(&text.value)).ok_or_else(wrong);
         list.iter().map(number).collect()
     }
 
@@ -94,8 +94,7 @@ impl<'a> Document<'a> {
     pub(super) fn memory(&self) -> Result<Vec<(u64, u64, bool)>, At> {
         let found = self.value("memory")?;
         let wrong = |at: &Spanned<DeValue<'a>>| At::line(self.line(at), "expected addr, step and data".to_owned());
-        let number =
-            |it: &Spanned<DeValue<'a>>| integer(it.get_ref()).and_then(|text| super::expression::number(&text));
+        let number = |it: &Spanned<DeValue<'a>>| integer(it.get_ref()).and_then(|text| words::number(&text));
         let mut words = Vec::new();
         for block in found.get_ref().as_array().ok_or_else(|| wrong(found))? {
             let table = block.get_ref().as_table().ok_or_else(|| wrong(block))?;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::setup::Initial;
 use crate::error::{Wrong, refused};
 use crate::tables::{Leaf, Stage};
+use crate::words::number;
 
 /// An expression, before names have values.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -144,17 +145,6 @@ impl<'a> Reader<'a> {
             return Ok((Some(name.to_owned()), self.expression()?));
         }
         Ok((None, self.expression()?))
-    }
-}
-
-/// `0x10`, `0b1`, `12`.
-pub(super) fn number(word: &str) -> Option<u64> {
-    if let Some(digits) = word.strip_prefix("0x") {
-        return u64::from_str_radix(digits, 16).ok();
-    }
-    match word.strip_prefix("0b") {
-        Some(digits) => u64::from_str_radix(digits, 2).ok(),
-        None => word.parse().ok(),
     }
 }
 

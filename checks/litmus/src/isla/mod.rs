@@ -11,7 +11,7 @@ mod statements;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use a64::instruction::{General, Width};
+use a64::instruction::General;
 use a64::interpreter::OnFault;
 use a64::registers::System;
 use machine::event::Level;
@@ -21,6 +21,7 @@ use crate::assembly::{self, Assembled};
 use crate::error::{At, Error, Wrong, refused};
 use crate::layout::{self, Translation};
 use crate::test::{Test, Thread};
+use crate::words::{self, width_of};
 use document::{Document, Text};
 use setup::{BASE, BASE2, Initial};
 
@@ -57,7 +58,7 @@ fn read(text: &str) -> Result<Test, At> {
     }
     for section in document.sections() {
         let address = document.string(&format!("{section}.address"))?;
-        let base = expression::number(address.value.trim());
+        let base = words::number(address.value.trim());
         let base = base.ok_or_else(|| At::line(address.line, format!("`{}` is no address", address.value)))?;
         let assembled = assemble(&document.string(&format!("{section}.code"))?, base)?;
         if !assembled.instructions.is_empty() {
@@ -92,18 +93,7 @@ fn initial(document: &Document<'_>) -> Result<Initial, At> {
     let statements = statements::parse(&setup.value, setup.line)?;
     let mut initial = setup::build(&statements, &symbolic)?;
     for (name, text) in document.table("types") {
-        let width = match text.value.as_str() {
-            "uint64_t" => Width::Double,
-            "uint32_t" => Width::Word,
-            "uint16_t" => Width::Half,
-            "uint8_t" => Width::Byte,
-            other => {
-                return Err(At::line(
-                    text.line,
-                    refused(format!("type {other}"), format!("type `{other}` is not known")),
-                ));
-            }
-        };
+        let width = width_of(&text.value).map_err(|wrong| At::line(text.line, wrong))?;
         initial.widths.insert(name, width);
     }
     Ok(initial)

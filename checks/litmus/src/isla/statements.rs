@@ -3,6 +3,7 @@
 use super::expression::{Expression, Reader};
 use crate::error::{At, Wrong, refused};
 use crate::tables::Stage;
+use crate::words;
 
 /// What kind of address a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,8 +132,7 @@ impl Source<'_> {
             "virtual" | "physical" | "intermediate" => self.declare(keyword, 1),
             "aligned" => {
                 let align = self.reader.word();
-                let align =
-                    super::expression::number(align).ok_or_else(|| wrong(format!("`{align}` is no number").into()))?;
+                let align = words::number(align).ok_or_else(|| wrong(format!("`{align}` is no number").into()))?;
                 let kind = self.reader.word();
                 self.declare(kind, align)
             }
@@ -254,7 +254,7 @@ impl Source<'_> {
         }
         while !self.reader.take("]") {
             let name = self.reader.word();
-            let value = if self.reader.take("=") { super::expression::number(self.reader.word()) } else { None };
+            let value = if self.reader.take("=") { words::number(self.reader.word()) } else { None };
             fields.push((name.to_owned(), value.ok_or_else(|| format!("attribute `{name}` has no value"))?));
             if !self.reader.take(",") && !self.reader.0.trim_start().starts_with(']') {
                 return Err(format!("expected `,` or `]` at `{}`", self.rest()).into());
