@@ -2,10 +2,9 @@
 //!
 //! The first word that is wrong ends the machine: whoever describes a machine wants that one, or none.
 
-use core::fmt;
-
 use kerncore::command_line::Words;
 use kerncore::text::Text;
+use thiserror::Error;
 use vmsa::PhysAddr;
 
 use crate::conflicts::Settings;
@@ -31,28 +30,23 @@ pub struct Options {
 }
 
 /// What is wrong with a word.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum Problem<'a> {
     /// No such option.
+    #[error("{0}: unknown, expected one of the monitor's options, or -- before it")]
     Unknown(Text<'a>),
     /// A value that is none, and what is expected.
-    BadValue(Text<'a>, Option<Text<'a>>, &'static str),
+    #[error("{0}={1}: expected {2}")]
+    BadValue(Text<'a>, Text<'a>, &'static str),
+    /// No value, and what is expected.
+    #[error("{0}: expected {1}")]
+    NoValue(Text<'a>, &'static str),
     /// An option about a CPU that cannot be.
+    #[error("{0}: about no CPU, expected a number from 0 to {last}", last = MAX_CPUS - 1)]
     NoSuchCpu(Text<'a>),
     /// No `monitor.guest=`.
+    #[error("no monitor.guest=, expected the address of the guest's Image")]
     NoGuest,
-}
-
-impl fmt::Display for Problem<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(name) => write!(f, "{name}: unknown, expected one of the monitor's options, or -- before it"),
-            Self::BadValue(name, Some(value), expected) => write!(f, "{name}={value}: expected {expected}"),
-            Self::BadValue(name, None, expected) => write!(f, "{name}: expected {expected}"),
-            Self::NoSuchCpu(name) => write!(f, "{name}: about no CPU, expected a number from 0 to {}", MAX_CPUS - 1),
-            Self::NoGuest => f.write_str("no monitor.guest=, expected the address of the guest's Image"),
-        }
-    }
 }
 
 /// Reads the monitor's part of a command line.
@@ -85,30 +79,57 @@ fn split(line: &str) -> (&str, &str) {
     }
 }
 
+/// A word as it was given.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    name: Text<'a>,
+    value: Option<&'a str>,
+}
+
+impl<'a> Given<'a> {
+    fn bad(self, expected: &'static str) -> Problem<'a> {
+        match self.value {
+            Some(value) => Problem::BadValue(self.name, Text::new(value), expected),
+            None => Problem::NoValue(self.name, expected),
+        }
+    }
+
+    fn number(self) -> Result<u64, Problem<'a>> {
+        self.value.and_then(hexadecimal).ok_or(self.bad("0x and up to 16 digits"))
+    }
+
+    fn count(self) -> Result<u64, Problem<'a>> {
+        self.number().and_then(|count| if count == 0 { Err(self.bad("more than 0")) } else { Ok(count) })
+    }
+
+    /// That it was given, which is all that it says.
+    fn flag(self) -> Result<bool, Problem<'a>> {
+        if self.value.is_none() { Ok(true) } else { Err(self.bad("no value")) }
+    }
+}
+
 impl Options {
     fn take<'a>(&mut self, name: &'a str, value: Option<&'a str>) -> Result<(), Problem<'a>> {
-        let shown = Text::new(name);
-        let bad = |expected| Problem::BadValue(shown, value.map(Text::new), expected);
+        let given = Given { name: Text::new(name), value };
         match name {
             "monitor.guest" => {
                 let address = value.and_then(hexadecimal).filter(|address| address.is_multiple_of(2 << 20));
-                self.guest = Some(PhysAddr::new(address.ok_or(bad("0x and an address on a 2 MiB boundary"))?));
+                self.guest = Some(PhysAddr::new(address.ok_or(given.bad("0x and an address on a 2 MiB boundary"))?));
             }
             "monitor.exit" => match value {
                 Some("semihosting") => self.has_semihosting = true,
                 Some("psci") => self.has_semihosting = false,
-                _ => return Err(bad("semihosting or psci")),
+                _ => return Err(given.bad("semihosting or psci")),
             },
             _ if let Some(part) = name.strip_prefix("monitor.conflicts.") => {
-                take_conflicts(self.conflicts.get_or_insert(Settings::DEFAULT), part, value, shown)?;
+                take_conflicts(self.conflicts.get_or_insert(Settings::DEFAULT), part, given)?;
             }
             _ if let Some(part) = name.strip_prefix("monitor.realm.") => {
-                take_realm(self.realm.get_or_insert(realm::Settings::DEFAULT), part, value, shown)?;
+                take_realm(self.realm.get_or_insert(realm::Settings::DEFAULT), part, given)?;
             }
             _ => {
-                let (cpu, part) = cpu_option(name).ok_or(Problem::Unknown(shown))?;
-                let identity = self.cpus.get_mut(cpu).ok_or(Problem::NoSuchCpu(shown))?;
-                take_identity(identity, part, value, shown)?;
+                let (cpu, part) = cpu_option(name).ok_or(Problem::Unknown(given.name))?;
+                take_identity(self.cpus.get_mut(cpu).ok_or(Problem::NoSuchCpu(given.name))?, part, given)?;
             }
         }
         Ok(())
@@ -122,79 +143,54 @@ fn cpu_option(name: &str) -> Option<(usize, &str)> {
     is_number.then(|| (number.parse().unwrap_or(usize::MAX), part))
 }
 
-fn take_identity<'a>(
-    identity: &mut Identity,
-    part: &str,
-    value: Option<&'a str>,
-    shown: Text<'a>,
-) -> Result<(), Problem<'a>> {
-    let bad = |expected| Problem::BadValue(shown, value.map(Text::new), expected);
-    let word = || value.and_then(hexadecimal).filter(|word| word >> 32 == 0).ok_or(bad("0x and up to 8 digits"));
-    let overlay = || value.and_then(overlay).ok_or(bad("0xVALUE/0xMASK, no bit outside the mask"));
-    match (part, value) {
-        ("midr", _) => identity.midr = Some(word()?),
-        ("revidr", _) => identity.revidr = Some(word()?),
-        ("mmfr0", _) => identity.mmfr[0] = overlay()?,
-        ("mmfr1", _) => identity.mmfr[1] = overlay()?,
-        ("mmfr2", _) => identity.mmfr[2] = overlay()?,
-        ("late", None) => identity.is_late = true,
-        ("late", Some(_)) => return Err(bad("no value")),
-        _ => return Err(Problem::Unknown(shown)),
+fn take_identity<'a>(identity: &mut Identity, part: &str, given: Given<'a>) -> Result<(), Problem<'a>> {
+    let word = || given.value.and_then(hexadecimal).filter(|word| word >> 32 == 0);
+    let word = || word().ok_or(given.bad("0x and up to 8 digits"));
+    let overlay = || given.value.and_then(overlay).ok_or(given.bad("0xVALUE/0xMASK, no bit outside the mask"));
+    match part {
+        "midr" => identity.midr = Some(word()?),
+        "revidr" => identity.revidr = Some(word()?),
+        "mmfr0" => identity.mmfr[0] = overlay()?,
+        "mmfr1" => identity.mmfr[1] = overlay()?,
+        "mmfr2" => identity.mmfr[2] = overlay()?,
+        "late" => identity.is_late = given.flag()?,
+        _ => return Err(Problem::Unknown(given.name)),
     }
     Ok(())
 }
 
-fn take_conflicts<'a>(
-    settings: &mut Settings,
-    part: &str,
-    value: Option<&'a str>,
-    shown: Text<'a>,
-) -> Result<(), Problem<'a>> {
-    let bad = |expected| Problem::BadValue(shown, value.map(Text::new), expected);
-    let number = || value.and_then(hexadecimal).ok_or(bad("0x and up to 16 digits"));
-    let count = || number().and_then(|count| if count == 0 { Err(bad("more than 0")) } else { Ok(count) });
-    match (part, value) {
-        ("seed", _) => settings.seed = number()?,
-        ("rate", _) => settings.rate = count()?,
-        ("after", _) => settings.after = number()?,
-        ("burst", _) => settings.burst = count()?,
-        ("address", _) => {
-            let address = number()?;
-            settings.addresses.push(address).map_err(|_| bad("no more than 8 addresses"))?;
+fn take_conflicts<'a>(settings: &mut Settings, part: &str, given: Given<'a>) -> Result<(), Problem<'a>> {
+    match part {
+        "seed" => settings.seed = given.number()?,
+        "rate" => settings.rate = given.count()?,
+        "after" => settings.after = given.number()?,
+        "burst" => settings.burst = given.count()?,
+        "address" => {
+            settings.addresses.push(given.number()?).map_err(|_| given.bad("no more than 8 addresses"))?;
         }
-        ("merciless", None) => settings.is_merciless = true,
-        ("stage2", None) => settings.is_stage2 = true,
-        ("merciless" | "stage2", Some(_)) => return Err(bad("no value")),
-        _ => return Err(Problem::Unknown(shown)),
+        "merciless" => settings.is_merciless = given.flag()?,
+        "stage2" => settings.is_stage2 = given.flag()?,
+        _ => return Err(Problem::Unknown(given.name)),
     }
     Ok(())
 }
 
-fn take_realm<'a>(
-    settings: &mut realm::Settings,
-    part: &str,
-    value: Option<&'a str>,
-    shown: Text<'a>,
-) -> Result<(), Problem<'a>> {
-    let bad = |expected| Problem::BadValue(shown, value.map(Text::new), expected);
-    let number = || value.and_then(hexadecimal).ok_or(bad("0x and up to 16 digits"));
-    match (part, value) {
-        ("bits", _) => {
-            let space = number()?.try_into().ok().and_then(Space::new);
-            settings.space = space.ok_or(bad("0x21 to 0x30"))?;
+fn take_realm<'a>(settings: &mut realm::Settings, part: &str, given: Given<'a>) -> Result<(), Problem<'a>> {
+    match part {
+        "bits" => {
+            let space = given.number()?.try_into().ok().and_then(Space::new);
+            settings.space = space.ok_or(given.bad("0x21 to 0x30"))?;
         }
-        ("step", _) => settings.step = number()?,
-        ("seed", _) => settings.seed = number()?,
-        ("refuse", _) => settings.rate = number()?,
-        ("after", _) => settings.after = number()?,
-        ("address", _) => {
-            let address = number()?;
-            settings.addresses.push(address).map_err(|_| bad("no more than 8 addresses"))?;
+        "step" => settings.step = given.number()?,
+        "seed" => settings.seed = given.number()?,
+        "refuse" => settings.rate = given.number()?,
+        "after" => settings.after = given.number()?,
+        "address" => {
+            settings.addresses.push(given.number()?).map_err(|_| given.bad("no more than 8 addresses"))?;
         }
-        ("error", None) => settings.is_error = true,
-        ("protected-devices", None) => settings.has_protected_devices = true,
-        ("error" | "protected-devices", Some(_)) => return Err(bad("no value")),
-        _ => return Err(Problem::Unknown(shown)),
+        "error" => settings.is_error = given.flag()?,
+        "protected-devices" => settings.has_protected_devices = given.flag()?,
+        _ => return Err(Problem::Unknown(given.name)),
     }
     Ok(())
 }
