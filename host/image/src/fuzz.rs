@@ -6,14 +6,13 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::ops::Range;
 use std::path::Path;
 
 use vmsa::{AddressHalf, Layout, Level, PageSize, PhysAddr};
 
 use crate::gdb::Session;
 use crate::gdb::packet::Connection;
-use crate::memory::{Memory, ReadError};
+use crate::memory::{Bytes, Memory};
 use crate::registers::{NAMES, Registers};
 use crate::root::{Origin, Regime, Root};
 use crate::search::search;
@@ -21,22 +20,6 @@ use crate::shape::Shape;
 use crate::vmcoreinfo::VmcoreInfo;
 use crate::walk::{Span, Visitor, walk};
 use crate::{core, mtree};
-
-/// Memory from address 0; what is beyond is outside.
-struct Bytes<'a>(&'a [u8]);
-
-impl Memory for Bytes<'_> {
-    fn read(&mut self, at: PhysAddr, into: &mut [u8]) -> Result<(), ReadError> {
-        let start = usize::try_from(at.bits()).map_err(|_| ReadError::Outside)?;
-        let from = self.0.get(start..).and_then(|rest| rest.get(..into.len())).ok_or(ReadError::Outside)?;
-        into.copy_from_slice(from);
-        Ok(())
-    }
-
-    fn ranges(&self) -> Vec<Range<u64>> {
-        Vec::from_iter(std::iter::once(0..self.0.len() as u64))
-    }
-}
 
 /// Sees that spans follow one another without a gap.
 struct Cover {
@@ -64,13 +47,17 @@ fn shape(bytes: [u8; 4]) -> Option<Shape> {
     }
 }
 
+fn memory_of(bytes: &[u8]) -> Bytes<&[u8]> {
+    Bytes { first: 0, bytes }
+}
+
 /// A walk through any memory, in any shape: it covers the input space exactly once.
 pub fn walk_any(bytes: &[u8]) {
     let Some((head, memory)) = bytes.split_first_chunk() else { return };
     let Some(shape) = shape(*head) else { return };
     let root = Root::bare(Regime::El1Upper, PhysAddr::new(0), shape, Origin::Flags);
     let mut cover = Cover { shape, next: Some(shape.base()) };
-    let walked = walk(&mut Bytes(memory), &root, 0, u64::MAX, &mut cover);
+    let walked = walk(&mut memory_of(memory), &root, 0, u64::MAX, &mut cover);
     assert_eq!(walked, Ok(()));
     let root_bytes = shape.entries(shape.start) * 8;
     if memory.len() >= root_bytes {
@@ -80,7 +67,7 @@ pub fn walk_any(bytes: &[u8]) {
 
 /// A search through any memory.
 pub fn search_any(bytes: &[u8]) {
-    let found = search(&mut Bytes(bytes), &mut |_, _| {});
+    let found = search(&mut memory_of(bytes), &mut |_, _| {});
     assert!(found.is_ok());
 }
 
@@ -119,7 +106,7 @@ pub fn registers_any(bytes: &[u8]) {
     }
     for root in registers.roots(&Origin::Flags).roots {
         let _ = walk(
-            &mut Bytes(bytes),
+            &mut memory_of(bytes),
             &root,
             0,
             u64::MAX,
@@ -131,16 +118,17 @@ pub fn registers_any(bytes: &[u8]) {
 /// Any text, where a kernel or an emulator would have put its own.
 pub fn text_any(bytes: &[u8]) {
     let info = VmcoreInfo::parse(bytes);
-    let _ = info.root(&mut Bytes(bytes));
+    let _ = info.root(&mut memory_of(bytes));
     let _ = mtree::memory(&String::from_utf8_lossy(bytes));
 }
 
-/// Bytes that come as from a socket; what is written goes nowhere.
-struct Canned(VecDeque<u8>);
+/// Bytes that come as from a socket, a few at a time; what is written goes nowhere.
+pub(crate) struct Canned(pub(crate) VecDeque<u8>);
 
 impl Read for Canned {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.0.read(into)
+        let few = into.len().min(3);
+        self.0.read(&mut into[..few])
     }
 }
 

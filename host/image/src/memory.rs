@@ -1,32 +1,22 @@
 //! Physical memory that can be read, wherever it is kept.
 
-use std::fmt;
 use std::ops::Range;
 
 use vmsa::PhysAddr;
 
 /// Why bytes could not be read.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReadError {
     /// There is no memory there, or the source does not hold it.
+    #[error("outside memory")]
     Outside,
     /// The user asked to stop.
+    #[error("interrupted")]
     Interrupted,
     /// The source failed, in one line.
+    #[error("{0}")]
     Failed(String),
 }
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Outside => f.write_str("outside memory"),
-            Self::Interrupted => f.write_str("interrupted"),
-            Self::Failed(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for ReadError {}
 
 /// The physical memory of a machine. Reading needs `&mut`, for a source may be a conversation.
 pub trait Memory {
@@ -61,6 +51,25 @@ impl Memory for Box<dyn Memory> {
 
     fn ranges(&self) -> Vec<Range<u64>> {
         (**self).ranges()
+    }
+}
+
+/// Memory at hand, from `first` on; what is beyond is outside.
+pub(crate) struct Bytes<B> {
+    pub(crate) first: u64,
+    pub(crate) bytes: B,
+}
+
+impl<B: AsRef<[u8]>> Memory for Bytes<B> {
+    fn read(&mut self, at: PhysAddr, into: &mut [u8]) -> Result<(), ReadError> {
+        let start = at.bits().checked_sub(self.first).and_then(|start| usize::try_from(start).ok());
+        let from = start.and_then(|start| self.bytes.as_ref().get(start..)).and_then(|rest| rest.get(..into.len()));
+        into.copy_from_slice(from.ok_or(ReadError::Outside)?);
+        Ok(())
+    }
+
+    fn ranges(&self) -> Vec<Range<u64>> {
+        Vec::from_iter(std::iter::once(self.first..self.first + self.bytes.as_ref().len() as u64))
     }
 }
 

@@ -32,7 +32,8 @@ pub struct Shape {
 }
 
 /// A shape that the architecture does not have, in one line.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct ShapeError(String);
 
 impl ShapeError {
@@ -40,14 +41,6 @@ impl ShapeError {
         Self(line.into())
     }
 }
-
-impl fmt::Display for ShapeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ShapeError {}
 
 /// Tables that a stage-2 root may concatenate (D8.2.10).
 const MOST_CONCATENATED: usize = 16;

@@ -149,31 +149,8 @@ pub(crate) fn unhex(text: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
-    use std::io;
-
     use super::*;
-
-    /// A stub that sends these bytes, a few at a time.
-    struct Canned(VecDeque<u8>);
-
-    impl Read for Canned {
-        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-            let bytes = into.len().min(3).min(self.0.len());
-            into[..bytes].iter_mut().for_each(|byte| *byte = self.0.pop_front().unwrap_or(0));
-            Ok(bytes)
-        }
-    }
-
-    impl Write for Canned {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::fuzz::Canned;
 
     fn connection(bytes: &[u8]) -> Connection {
         let stream = Box::new(Canned(bytes.iter().copied().collect()));

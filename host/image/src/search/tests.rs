@@ -2,58 +2,42 @@
 
 use std::ops::Range;
 
-use super::*;
+use seed::Seed;
 
-/// Memory from 0x4000_0000 on.
-struct Bytes(Vec<u8>);
+use super::*;
+use crate::memory::Bytes;
 
 const BASE: u64 = 0x4000_0000;
 
-impl Bytes {
-    fn set(&mut self, at: u64, word: u64) {
-        let at = (at - BASE) as usize;
-        self.0[at..at + 8].copy_from_slice(&word.to_le_bytes());
-    }
-}
-
-impl Memory for Bytes {
-    fn read(&mut self, at: PhysAddr, into: &mut [u8]) -> Result<(), ReadError> {
-        let start = at.bits().checked_sub(BASE).ok_or(ReadError::Outside)? as usize;
-        let from = self.0.get(start..).and_then(|rest| rest.get(..into.len())).ok_or(ReadError::Outside)?;
-        into.copy_from_slice(from);
-        Ok(())
-    }
-
-    fn ranges(&self) -> Vec<Range<u64>> {
-        Vec::from_iter(std::iter::once(BASE..BASE + self.0.len() as u64))
-    }
+fn set(memory: &mut Bytes<Vec<u8>>, at: u64, word: u64) {
+    let at = (at - BASE) as usize;
+    memory.bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
 }
 
 /// 8 MiB whose linear map, in pages of `page_size`, has tables from 1 MiB on: the root, one table for each level below,
 /// and as many tables of pages as it takes. Returns the root's address.
-fn linear_map(memory: &mut Bytes, page_size: PageSize, levels: u64) -> u64 {
+fn linear_map(memory: &mut Bytes<Vec<u8>>, page_size: PageSize, levels: u64) -> u64 {
     let step = page_size.size_bytes();
     let root = BASE + 0x10_0000;
-    let pages = memory.0.len() as u64 / step;
+    let pages = memory.bytes.len() as u64 / step;
     for level in 0..levels - 2 {
-        memory.set(root + level * step, (root + (level + 1) * step) | 0b11);
+        set(memory, root + level * step, (root + (level + 1) * step) | 0b11);
     }
     let above = root + (levels - 2) * step;
     for page in 0..pages {
         let table = above + step + page / page_size.entries() as u64 * step;
-        memory.set(above + page / page_size.entries() as u64 * 8, table | 0b11);
-        memory.set(table + page % page_size.entries() as u64 * 8, (BASE + page * step) | 0x0060_0000_0000_0703);
+        set(memory, above + page / page_size.entries() as u64 * 8, table | 0b11);
+        set(memory, table + page % page_size.entries() as u64 * 8, (BASE + page * step) | 0x0060_0000_0000_0703);
     }
     root
 }
 
 /// Words that are no tables, everywhere but in the second mebibyte.
-fn noise() -> Bytes {
-    let mut memory = Bytes(vec![0; 8 << 20]);
-    let mut state = 1u64;
-    for at in (0..memory.0.len()).step_by(8).filter(|at| !(0x10_0000..0x20_0000).contains(at)) {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        memory.0[at..at + 8].copy_from_slice(&(state ^ state >> 31).to_le_bytes());
+fn noise() -> Bytes<Vec<u8>> {
+    let mut memory = Bytes { first: BASE, bytes: vec![0; 8 << 20] };
+    let mut seed = Seed::new(1);
+    for at in (BASE..BASE + (8 << 20)).step_by(8).filter(|at| !(BASE + 0x10_0000..BASE + 0x20_0000).contains(at)) {
+        set(&mut memory, at, seed.bits());
     }
     memory
 }
@@ -109,9 +93,9 @@ fn a_table_of_user_pages_is_told_as_one_of_the_lower_half() {
     let mut memory = noise();
     let root = BASE + 0x10_0000;
     for level in 0..3 {
-        memory.set(root + level * 0x1000, (root + (level + 1) * 0x1000) | 0b11);
+        set(&mut memory, root + level * 0x1000, (root + (level + 1) * 0x1000) | 0b11);
     }
-    memory.set(root + 0x3000, BASE | 0x0020_0000_0000_0fc3);
+    set(&mut memory, root + 0x3000, BASE | 0x0020_0000_0000_0fc3);
     let found = search(&mut memory, &mut |_, _| {}).expect("memory");
     assert_eq!(found.first().map(|root| root.regime), Some(Regime::El1Lower));
     assert!(matches!(found[0].origin, Origin::Search(0..=30, _)), "{}", found[0]);
