@@ -23,17 +23,17 @@ pub(crate) const ROOMS: &[Room] = &[
     room("terminal", 400, &[]),
     // Layer 1.
     room("vellum-pagetable", 13_500, &["vellum-vmsa"]),
-    room("a64", 2_800, &["machine"]),
+    room("a64", 2_220, &["machine"]),
     // Layer 2.
     room("vellum-linearmap", 3_500, &["vellum-vmsa", "vellum-pagetable"]),
-    room("litmus", 6_000, &["a64", "machine", "terminal"]),
-    room("moncore", 2_400, &["vellum-vmsa", "kerncore", "seed"]),
+    room("litmus", 5_920, &["a64", "machine", "terminal"]),
+    room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
     room("kerncore", 7_280, &["vellum-vmsa"]),
     room("hardware", 4_200, &["vellum-vmsa", "vellum-pagetable"]),
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
-    room("image", 4_320, &["vellum-vmsa", "vellum-pagetable"]),
-    room("code", 2_940, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
+    room("image", 4_240, &["vellum-vmsa", "vellum-pagetable"]),
+    room("code", 2_930, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
     room("checks", 9_000, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "machine", "terminal"]),
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room("kernel", 5_000, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware", "common"]),

@@ -88,25 +88,35 @@ pub(crate) fn check() -> Result<Report, Failure> {
     let members: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
 
     let mut findings = manifest::root(Manifest { path: "Cargo.toml", text: &read(&root.join("Cargo.toml"))? });
-    let mut files = Vec::new();
     for package in packages {
         let path = package.manifest_path.as_std_path();
         let (name, text) = (from_root(&root, path), read(path)?);
         let manifest = Manifest { path: &name, text: &text };
         findings.extend(manifest::arrows(manifest, package, house::ROOMS, &members));
         findings.extend(manifest::member(manifest));
-        rust_files(path.parent().unwrap_or(&root), &mut files)?;
     }
-    files.sort();
-    files.dedup();
-    let mut sources = Vec::new();
-    for file in &files {
-        let name = from_root(&root, file);
-        match Source::new(&name, &read(file)?) {
-            Ok(source) => sources.push(source),
-            Err((line, error)) => findings.push(Finding { path: name, line, text: format!("{error}, expected Rust") }),
+    let folders: Vec<(&str, PathBuf)> = packages.iter().filter_map(folder).collect();
+    let others: Vec<&Path> = folders.iter().map(|(_, folder)| folder.as_path()).collect();
+    let (mut sources, mut lines) = (Vec::new(), Vec::new());
+    for (crate_name, folder) in &folders {
+        let (mut files, mut count) = (Vec::new(), 0);
+        source_files(folder, &others, &mut files)?;
+        for file in files {
+            let (name, text) = (from_root(&root, &file), read(&file)?);
+            count += text.lines().count();
+            if name.ends_with(".s") {
+                continue;
+            }
+            match Source::new(&name, &text) {
+                Ok(source) => sources.push(source),
+                Err((line, error)) => {
+                    findings.push(Finding { path: name, line, text: format!("{error}, expected Rust") });
+                }
+            }
         }
+        lines.push((crate_name.to_string(), count, rooms::budget(crate_name)));
     }
+    lines.sort();
     findings.extend(sources.iter().flat_map(rules::check));
     // Of a file that is not there, or stores nothing, the rule would say nothing.
     let stores = |file: &str| sources.iter().any(|it| it.path == file && !rules::store_calls(it).is_empty());
@@ -114,14 +124,12 @@ pub(crate) fn check() -> Result<Report, Failure> {
         let text = "no store of a descriptor, expected one of the files that have them".to_string();
         findings.push(Finding { path: file.to_string(), line: 1, text });
     }
-    let folders: Vec<(&str, PathBuf)> = packages.iter().filter_map(folder).collect();
     findings
         .extend(folders.iter().flat_map(|(name, folder)| rooms::circles(name, &from_root(&root, folder), &sources)));
     findings.extend(rooms::missing(&root, &members));
-    let lines = rooms::lines(&folders)?;
     findings.extend(rooms::over_budget(&lines));
     findings.sort();
-    Ok(Report { crates: packages.len(), files: files.len(), lines, findings })
+    Ok(Report { crates: packages.len(), files: sources.len(), lines, findings })
 }
 
 /// The name of a crate, and its folder.
@@ -129,14 +137,13 @@ fn folder(package: &Package) -> Option<(&str, PathBuf)> {
     Some((package.name.as_str(), package.manifest_path.parent()?.into()))
 }
 
-/// Collects the Rust files below a folder.
-fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
-    let entries = fs::read_dir(folder).map_err(|error| Failure::file(folder, &error))?;
-    for entry in entries {
+/// Collects the files of Rust and assembly below a folder, but for those of `others`, folders of other crates.
+fn source_files(folder: &Path, others: &[&Path], files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    for entry in fs::read_dir(folder).map_err(|error| Failure::file(folder, &error))? {
         let path = entry.map_err(|error| Failure::file(folder, &error))?.path();
-        if path.is_dir() && !path.ends_with("target") {
-            rust_files(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        if path.is_dir() && !path.ends_with("target") && !others.contains(&path.as_path()) {
+            source_files(&path, others, files)?;
+        } else if path.extension().is_some_and(|it| it == "rs" || it == "s") {
             files.push(path);
         }
     }
@@ -163,18 +170,18 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_gives_its_rust_files_and_no_build_products() {
+    fn a_folder_gives_its_sources_and_no_others() {
         let folder = std::env::temp_dir().join(format!("vellum-tidy-{}", std::process::id()));
-        for file in ["src/lib.rs", "src/deep/a.rs", "target/debug/b.rs", "Cargo.toml"] {
+        for file in ["src/lib.rs", "src/deep/a.s", "target/debug/b.rs", "Cargo.toml", "in/src/lib.rs"] {
             let path = folder.join(file);
             fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
             fs::write(path, "").expect("a file");
         }
         let mut files = Vec::new();
-        rust_files(&folder, &mut files).expect("read");
+        source_files(&folder, &[&folder, &folder.join("in")], &mut files).expect("read");
         let mut names: Vec<String> = files.iter().map(|file| from_root(&folder, file)).collect();
         names.sort();
         fs::remove_dir_all(&folder).expect("removed");
-        assert_eq!(names, ["src/deep/a.rs", "src/lib.rs"]);
+        assert_eq!(names, ["src/deep/a.s", "src/lib.rs"]);
     }
 }

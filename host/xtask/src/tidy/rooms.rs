@@ -1,12 +1,8 @@
 //! The rules for a crate as a whole: its circles, its lines, and whether it is there.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
 use super::{Finding, circles, house, source::Source};
-use crate::outcome::Failure;
 
 /// Where the lists are.
 const HOUSE: &str = "host/xtask/src/tidy/house.rs";
@@ -47,30 +43,9 @@ pub(crate) fn missing(root: &Path, members: &[&str]) -> Vec<Finding> {
     crates.chain(places.map(|place| of_house(format!("`{place}` is not there, expected a folder or a file")))).collect()
 }
 
-/// Of each crate its name, its lines of Rust and assembly, and its budget.
-pub(crate) fn lines(folders: &[(&str, PathBuf)]) -> Result<Vec<(String, usize, usize)>, Failure> {
-    let all: Vec<&Path> = folders.iter().map(|(_, folder)| folder.as_path()).collect();
-    let of = |(name, folder): &(&str, PathBuf)| {
-        let budget = house::ROOMS.iter().find(|room| room.name == *name).map_or(0, |room| room.lines);
-        Ok((name.to_string(), count(folder, &all)?, budget))
-    };
-    let mut lines: Vec<_> = folders.iter().map(of).collect::<Result<_, Failure>>()?;
-    lines.sort();
-    Ok(lines)
-}
-
-/// The lines below a folder that are not another crate's.
-fn count(folder: &Path, crates: &[&Path]) -> Result<usize, Failure> {
-    let mut lines = 0;
-    for entry in fs::read_dir(folder).map_err(|error| Failure::file(folder, &error))? {
-        let path = entry.map_err(|error| Failure::file(folder, &error))?.path();
-        if path.is_dir() && !path.ends_with("target") && !crates.contains(&path.as_path()) {
-            lines += count(&path, crates)?;
-        } else if path.extension().is_some_and(|it| it == "rs" || it == "s") {
-            lines += super::read(&path)?.lines().count();
-        }
-    }
-    Ok(lines)
+/// The lines that a crate may have.
+pub(crate) fn budget(name: &str) -> usize {
+    house::ROOMS.iter().find(|room| room.name == name).map_or(0, |room| room.lines)
 }
 
 /// Crates with more lines than they may have.
@@ -113,21 +88,5 @@ mod tests {
         let lines = [("a".to_string(), 10, 10), ("b".to_string(), 11, 10)];
         let found = over_budget(&lines);
         assert!(found.len() == 1 && found[0].text == "11 lines in `b`, expected at most 10", "{found:?}");
-    }
-
-    #[test]
-    fn a_crate_inside_another_is_counted_once() {
-        let folder = std::env::temp_dir().join(format!("vellum-lines-{}", std::process::id()));
-        for (file, text) in
-            [("src/lib.rs", "1\n2\n"), ("src/a.s", "3\n"), ("in/src/lib.rs", "4\n"), ("target/b.rs", "5\n")]
-        {
-            let path = folder.join(file);
-            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-            fs::write(path, text).expect("a file");
-        }
-        let inside = folder.join("in");
-        let counted = [&folder, &inside].map(|it| count(it, &[&folder, &inside]).expect("read"));
-        fs::remove_dir_all(&folder).expect("removed");
-        assert_eq!(counted, [3, 1]);
     }
 }
