@@ -3,8 +3,11 @@
 use std::fs::File;
 use std::path::Path;
 
+use elf::abi::PT_LOAD;
+use elf::segment::ProgramHeader;
+
 use crate::Error;
-use crate::elf::{self, Segment};
+use crate::elf::{note, segments};
 use crate::file::{FileMemory, Piece};
 use crate::machine::Machine;
 use crate::vmcoreinfo::{NOTE_NAME, VmcoreInfo};
@@ -17,10 +20,8 @@ pub(crate) fn open(path: &Path) -> Result<Machine, Error> {
     let what = path.display();
     let about = |error: Error| Error::new(format!("{what}: {error}"));
     let file = File::open(path).map_err(|error| Error::io(&what, &error))?;
-    let segments = elf::segments(&file).map_err(about)?;
-    let notes = elf::notes(&file, &segments);
-    let note = notes.iter().find(|note| note.name == NOTE_NAME);
-    let info = note.map(|note| VmcoreInfo::parse(&note.bytes));
+    let segments = segments(&file).map_err(about)?;
+    let info = note(&file, &segments, NOTE_NAME).map(|note| VmcoreInfo::parse(&note));
     let pieces = pieces(&segments, info.as_ref());
     if pieces.is_empty() {
         return Err(Error::new(format!("{what}: no segment says which physical memory it holds")));
@@ -47,32 +48,31 @@ pub(crate) fn open_kcore() -> Result<Machine, Error> {
 }
 
 /// Where the file keeps which physical memory. A segment that does not tell is placed by the kernel's linear map.
-fn pieces(segments: &[Segment], info: Option<&VmcoreInfo>) -> Vec<Piece> {
-    let loads = segments.iter().filter(|segment| segment.kind == elf::LOAD && segment.memory_bytes > 0);
+fn pieces(segments: &[ProgramHeader], info: Option<&VmcoreInfo>) -> Vec<Piece> {
+    let loads = segments.iter().filter(|segment| segment.p_type == PT_LOAD && segment.p_memsz > 0);
     let linear = info.and_then(VmcoreInfo::linear_map);
     loads
         .filter_map(|segment| {
             let start = physical(segment, linear)?;
-            start.checked_add(segment.memory_bytes)?;
+            start.checked_add(segment.p_memsz)?;
             Some(Piece {
                 start,
-                size_bytes: segment.memory_bytes,
-                offset: segment.offset,
-                file_bytes: segment.file_bytes.min(segment.memory_bytes),
+                size_bytes: segment.p_memsz,
+                offset: segment.p_offset,
+                file_bytes: segment.p_filesz.min(segment.p_memsz),
             })
         })
         .collect()
 }
 
-fn physical(segment: &Segment, linear: Option<(u64, u64)>) -> Option<u64> {
-    let is_told =
-        segment.physical_address != u64::MAX && (segment.physical_address != 0 || segment.virtual_address == 0);
+fn physical(segment: &ProgramHeader, linear: Option<(u64, u64)>) -> Option<u64> {
+    let is_told = segment.p_paddr != u64::MAX && (segment.p_paddr != 0 || segment.p_vaddr == 0);
     if is_told {
-        return Some(segment.physical_address);
+        return Some(segment.p_paddr);
     }
     let (base, first) = linear?;
     let half = base.wrapping_neg() / 2;
-    let offset = segment.virtual_address.checked_sub(base).filter(|offset| *offset < half)?;
+    let offset = segment.p_vaddr.checked_sub(base).filter(|offset| *offset < half)?;
     first.checked_add(offset)
 }
 
@@ -80,8 +80,9 @@ fn physical(segment: &Segment, linear: Option<(u64, u64)>) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn load(virtual_address: u64, physical_address: u64) -> Segment {
-        Segment { kind: elf::LOAD, offset: 0x1000, virtual_address, physical_address, file_bytes: 9, memory_bytes: 8 }
+    fn load(p_vaddr: u64, p_paddr: u64) -> ProgramHeader {
+        let (p_offset, p_filesz, p_memsz) = (0x1000, 9, 8);
+        ProgramHeader { p_type: PT_LOAD, p_offset, p_vaddr, p_paddr, p_filesz, p_memsz, p_flags: 0, p_align: 0 }
     }
 
     #[test]
@@ -99,9 +100,9 @@ mod tests {
     fn impossible_segments_are_left_out() {
         let mut wrong = load(0, u64::MAX - 3);
         assert!(pieces(&[wrong], None).is_empty(), "it ends beyond 64 bits");
-        wrong.physical_address = 0;
+        wrong.p_paddr = 0;
         assert_eq!(pieces(&[wrong], None)[0].file_bytes, 8);
-        wrong.memory_bytes = 0;
+        wrong.p_memsz = 0;
         assert!(pieces(&[wrong], None).is_empty());
     }
 }
