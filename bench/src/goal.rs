@@ -76,7 +76,7 @@ impl Goal {
             (Row::TranslatePage, _) => vec![Self::instructions(49.0, 45.0)],
             (Row::UnmapSplit, false) => vec![Self::instructions(70.0, 54.0)],
             (Row::LinearPage | Row::LinearHidden, true) => vec![Self::instructions(1000.0, 1000.0)],
-            (Row::LinearBlock, true) => vec![Self::instructions(14_000.0, 5000.0)],
+            (Row::LinearBlock, true) => vec![Self::instructions(8500.0, 5000.0)],
             (Row::Collapse, false) => vec![Self::instructions(6000.0, 3000.0), bytes],
             _ => Vec::new(),
         }

@@ -57,11 +57,6 @@ impl Healing {
         Self { bounds, slot_bytes, is_on, recent: [Worn::NONE; RECENT], latest: 0, scattered: 0..0, round: 1 }
     }
 
-    /// The linear map.
-    pub(crate) const fn bounds(&self) -> &Range<u64> {
-        &self.bounds
-    }
-
     /// Pages from `start` to `end` have changed.
     pub(crate) fn note(&mut self, start: u64, end: u64) {
         let (start, end) = (start.max(self.bounds.start), end.min(self.bounds.end));

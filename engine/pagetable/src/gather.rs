@@ -124,7 +124,11 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     /// place would be live beside it, and a leaf that is invalid by now would be taken for one that no TLB holds.
     #[inline(always)]
     pub(crate) fn complete_overlaps<P: Platform>(&mut self, platform: &P, changes: &[Change<R>]) {
-        if self.waiting.is_some() && changes.iter().any(|change| self.waits_for(change)) {
+        let waits_for = |change: &Change<R>| {
+            let (from, to) = change.offsets(self.geometry);
+            self.waits_for(from, to)
+        };
+        if self.waiting.is_some() && changes.iter().any(waits_for) {
             self.complete_waiting(platform);
         }
         // If they are scattered, everything will have to be forgotten anyway.
@@ -133,10 +137,16 @@ impl<G: Granule, R: Regime> Gather<G, R> {
         }
     }
 
+    /// The same, of one change between these offsets.
+    pub(crate) fn complete_overlap<P: Platform>(&mut self, platform: &P, from: u64, to: u64) {
+        if self.waits_for(from, to) {
+            self.complete_waiting(platform);
+        }
+    }
+
     #[inline(never)]
-    fn waits_for(&self, change: &Change<R>) -> bool {
+    fn waits_for(&self, from: u64, to: u64) -> bool {
         let Some(waiting) = &self.waiting else { return false };
-        let (from, to) = change.offsets(self.geometry);
         if waiting.scattered.is_some_and(|(start, end)| from < end && start < to) {
             return true;
         }

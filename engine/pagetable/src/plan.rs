@@ -117,7 +117,7 @@ fn apply_at<G: Granule, R: Regime, P: Platform>(
 
 /// Walks a goal through `top` from offset `from`, and carries out what is decided.
 #[inline(never)]
-fn apply_from<G: Granule, R: Regime, P: Platform>(
+pub(crate) fn apply_from<G: Granule, R: Regime, P: Platform>(
     editor: &mut Editor<'_, G, R, P>,
     goal: &Goal,
     top: Table,

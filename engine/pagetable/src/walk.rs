@@ -55,10 +55,10 @@ impl Table {
         self.start + ((geometry.entries(self.level) as u64) << Geometry::<G>::shift(self.level))
     }
 
-    /// The place of `at` in it, which lies in its span: of a concatenated root, in all of it.
+    /// The slot of `at`, which lies in its span: of a concatenated root, in all of it.
     #[inline(always)]
-    const fn index<G: Granule>(&self, at: u64) -> usize {
-        ((at - self.start) >> Geometry::<G>::shift(self.level)) as usize
+    pub(crate) const fn slot<G: Granule>(&self, at: u64) -> Slot {
+        Slot::new(self.address, ((at - self.start) >> Geometry::<G>::shift(self.level)) as usize)
     }
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn walk<G: Granule, P: Platform, B>(
 ) -> ControlFlow<B> {
     let mut at = from;
     while at < to {
-        let slot = Slot::new(table.address, table.index::<G>(at));
+        let slot = table.slot::<G>(at);
         let part = Visit::new::<G>(slot, table.level, platform.load(slot), at, to);
         let below = match visit(&part)? {
             Next::Past(offset) => {

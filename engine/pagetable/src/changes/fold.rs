@@ -16,8 +16,9 @@
 
 use core::ops::ControlFlow;
 
-use vmsa::{Descriptor, Granule, TableAttributes};
+use vmsa::{Descriptor, Granule, Level, TableAttributes};
 
+use super::run::count_alike;
 use super::{Decision, Editor, State};
 use crate::invalidation::Depth;
 use crate::licence::Method;
@@ -37,10 +38,11 @@ enum Uniform {
 
 impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     /// A table that `visit` leads to, which the range covers whole: it goes if it is empty, and becomes a leaf if it holds what
-    /// one leaf could hold.
-    pub(super) fn decide_fold(&self, visit: &Visit) -> Decision {
+    /// one leaf could hold, be it in tables of its own where `is_deep` says so.
+    #[inline(always)]
+    pub(super) fn decide_fold(&self, visit: &Visit, is_deep: bool) -> Decision {
         let Some(table) = visit.table(self.geometry) else { return Decision::Pass };
-        match self.uniform(table) {
+        match self.uniform(table, is_deep) {
             Uniform::Nothing => Decision::Unlink(Descriptor::INVALID),
             Uniform::Content(content) if content.fits(self.geometry, visit.level) && !is_limited(visit) => {
                 match content.leaf(self.geometry.layout(), visit.level, visit.start) {
@@ -56,7 +58,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     /// Whether all leaves below the table that `visit` leads to hold this content, but for what hardware writes.
     pub(super) fn holds(&self, visit: &Visit, content: &Content) -> bool {
         let Some(table) = visit.table(self.geometry).filter(|_| !is_limited(visit)) else { return false };
-        matches!(self.uniform(table), Uniform::Content(held) if self.are_alike(content, &held))
+        matches!(self.uniform(table, true), Uniform::Content(held) if self.are_alike(content, &held))
     }
 
     /// Whether neighbours could be one leaf: they differ by no more than what hardware writes.
@@ -66,18 +68,18 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     }
 
     /// What all that is below `table` holds together. The walk ends where it finds two things that no leaf can be.
-    fn uniform(&self, table: Table) -> Uniform {
+    fn uniform(&self, table: Table, is_deep: bool) -> Uniform {
         // What stands below a table with limits of its own means less than it says.
         let (mut all, mut limited_to) = (None, table.start);
         let is_mixed = self.walk_all(table, &mut |visit| {
             let one = match self.state(visit) {
                 State::Hole => Uniform::Nothing,
                 State::Leaf | State::Kept if visit.start >= limited_to => Uniform::Content(self.content(visit)),
-                State::Table => {
+                State::Table if is_deep => {
                     limited_to = if is_limited(visit) { limited_to.max(visit.end) } else { limited_to };
                     return ControlFlow::Continue(Next::Enter);
                 }
-                State::Leaf | State::Kept | State::Foreign => return ControlFlow::Break(()),
+                State::Leaf | State::Kept | State::Table | State::Foreign => return ControlFlow::Break(()),
             };
             let mut together = all.map_or(one, |all| self.join(all, one));
             let next = match &mut together {
@@ -104,36 +106,25 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     }
 
     /// Up to where the slots of the same table hold more of what `visit` holds, but for marks, which `content` gets.
+    #[inline(always)]
     fn join_run(&self, visit: &Visit, content: &mut Content) -> u64 {
-        /// As many as are looked at before it is asked whether they are alike: half the instructions for each.
-        const TURNS: usize = 8;
         let bytes = visit.end - visit.start;
         let end = self.geometry.table_end(visit.level, visit.start);
         // Where output addresses do not go up by one leaf from slot to slot, each is looked at by itself.
         if !content.is_linear(self.geometry.layout(), visit.start, end - bytes) {
             return visit.end;
         }
-        let most = ((end - visit.end) / bytes) as usize;
         let ignored = marks::writable(self.regime, content.attributes) | Descriptor::CONTIGUOUS;
-        let first = visit.descriptor.bits();
-        let differs = |number: usize| {
-            self.platform.load(visit.slot.after(number)).bits() ^ first.wrapping_add(number as u64 * bytes)
+        let count = |bytes: u64| {
+            let slots = ((end - visit.start) / bytes) as usize;
+            count_alike(self.platform, visit.slot, slots, visit.descriptor, bytes, ignored)
         };
-        let (mut all, mut count) = (0, 0);
-        while count < most {
-            let turns = if most - count < TURNS { 1 } else { TURNS };
-            let some = match turns {
-                1 => differs(count + 1),
-                _ => (1..=TURNS).fold(0, |some, number| some | differs(count + number)),
-            };
-            if some & !ignored != 0 {
-                break;
-            }
-            (all, count) = (all | some, count + turns);
-        }
+        // Pages by themselves, because they are the most frequent: their number is a constant.
+        let (alike, differences) = if visit.level == Level::L3 { count(G::SIZE_BYTES) } else { count(bytes) };
         // A mark in which some differ from the first is one that any of them has.
-        content.attributes = marks::with(self.regime, content.attributes, all & marks::all::<R::Attributes>());
-        visit.end + count as u64 * bytes
+        content.attributes = marks::with(self.regime, content.attributes, differences & marks::all::<R::Attributes>());
+        // Hardware may have marked the first since it was read: it counts all the same.
+        visit.end.max(visit.start + alike as u64 * bytes)
     }
 }
 
@@ -184,7 +175,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     /// A table that holds nothing goes.
     pub(crate) fn unlink_if_empty(&mut self, visit: &Visit) {
         let table = visit.table(self.geometry);
-        let below = table.map(|table| self.terms.table.uniform(table));
+        let below = table.map(|table| self.terms.table.uniform(table, true));
         if let Some(Uniform::Nothing) = below {
             self.unlink(visit, Descriptor::INVALID);
         }

@@ -16,6 +16,7 @@ use core::ops::Range;
 
 use vmsa::{Bits, Descriptor, Geometry, Granule};
 
+use super::run::count_alike;
 use super::split::part;
 use super::steps::Built;
 use super::{Decision, Edit, Editor, Goal, State, Terms};
@@ -163,13 +164,11 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         if !visit.is_group() {
             return Decision::Pass;
         }
-        let first = self.content(visit);
-        let hardware = marks::writable(self.regime, first.attributes);
-        let is_uniform = visit.asked_for::<G, P>(self.platform).all(|member| {
-            let expected = first.leaf(self.geometry.layout(), visit.level, member.start);
-            (member.descriptor.bits() ^ expected.bits()) & !hardware == 0
-        });
-        if is_uniform { Decision::Regroup(Regroup::Make) } else { Decision::Pass }
+        let (first, bytes) = (visit.descriptor, 1 << Geometry::<G>::shift(visit.level));
+        let hardware = marks::writable(self.regime, first.bits());
+        // Aligned as it is, it goes nowhere beyond the bits of an address that stand together.
+        let (alike, _) = count_alike(self.platform, visit.slot, visit.members, first, bytes, hardware);
+        if alike == visit.members { Decision::Regroup(Regroup::Make) } else { Decision::Pass }
     }
 }
 

@@ -10,11 +10,12 @@
 use vmsa::{Descriptor, Geometry, Granule, LeafSize};
 
 use super::group::Regroup;
+use super::run::count_alike;
 use super::steps::Built;
 use super::{Decision, Editor, Goal, Terms};
 use crate::invalidation::Depth;
 use crate::pieces::{Content, Kind, Pieces};
-use crate::platform::{Platform, Slot};
+use crate::platform::Platform;
 use crate::regime::{Regime, marks};
 use crate::table::PageTable;
 use crate::walk::{Next, Visit};
@@ -28,7 +29,9 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         };
         let shift = Geometry::<G>::shift(visit.level);
         let limit = segment.end.min(self.geometry.table_end(visit.level, visit.start));
-        let holes = count_holes(self.platform, visit.slot, ((limit - visit.start) >> shift) as usize);
+        // Up to the first that holds something, be it an empty table.
+        let slots = ((limit - visit.start) >> shift) as usize;
+        let (holes, _) = count_alike(self.platform, visit.slot, slots, Descriptor::INVALID, 0, 0);
         Decision::Fill(*content, visit.start + ((holes as u64) << shift))
     }
 
@@ -78,19 +81,6 @@ impl Goal {
     const fn replacing(&self, content: Content, outside: Option<Content>) -> Pieces {
         Pieces { from: self.from, to: self.to, inside: Some(content), outside }
     }
-}
-
-/// How many of `count` slots hold nothing, up to the first that holds something, be it an empty table.
-fn count_holes<P: Platform>(platform: &P, slot: Slot, count: usize) -> usize {
-    let is_hole = |index: &usize| platform.load(slot.after(*index)) == Descriptor::INVALID;
-    const TURNS: usize = 8;
-    let mut holes = 0;
-    while holes + TURNS <= count
-        && (holes..holes + TURNS).fold(0, |all, index| all | platform.load(slot.after(index)).bits()) == 0
-    {
-        holes += TURNS;
-    }
-    holes + (holes..count).take_while(is_hole).count()
 }
 
 impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {

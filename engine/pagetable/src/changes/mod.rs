@@ -13,9 +13,11 @@
 mod edit;
 mod editor;
 mod fold;
+mod fold_up;
 mod goal;
 mod group;
 mod map;
+mod run;
 mod split;
 mod steps;
 mod terms;
@@ -96,7 +98,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
                 Decision::Unlink(Descriptor::INVALID)
             }
             (Wanted::Remap(content), State::Table) => self.decide_remap_of_table(goal, content, visit),
-            (Wanted::Fold, State::Table) => self.decide_fold(visit),
+            (Wanted::Fold, State::Table) => self.decide_fold(visit, true),
             (_, State::Table) => Decision::Enter,
             (Wanted::Map(content) | Wanted::Remap(content), State::Hole) => self.decide_hole(goal, content, visit),
             (Wanted::Map(_), _) => Decision::Refuse(Refusal::AlreadyMapped(self.geometry.input(visit.from))),
