@@ -9,7 +9,7 @@
 mod happen;
 mod tables;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use machine::barrier::{Accesses, Barrier};
@@ -81,8 +81,6 @@ pub struct Auditor<'f> {
     machine: Machine,
     frames: &'f Frames,
     cpus: Vec<Cpu>,
-    /// Of each page that holds tables: at which levels what it holds is known.
-    known: HashMap<u64, u8>,
     /// By CPU.
     pending: Vec<Option<Pending>>,
     log: Log,
@@ -113,7 +111,6 @@ impl<'f> Auditor<'f> {
             machine: Machine::new(features),
             frames,
             cpus: vec![cpu; features.len()],
-            known: HashMap::new(),
             pending: vec![None; features.len()],
             log: Log::default(),
             told: Vec::new(),
@@ -254,7 +251,8 @@ impl<'f> Auditor<'f> {
     fn write(&mut self, guest: &dyn Guest, cpu: u8, place: u64, register: Register, value: u64) {
         self.seen.registers += 1;
         self.settle_level(guest, cpu, place);
-        let links = self.machine.links_by(cpu, register, value);
+        let mut links = self.machine.links_by(cpu, register, value);
+        links.retain(|link| !self.machine.is_live(link));
         self.learn(guest, links, tables::By::Register);
         self.happen(guest, Record::of(cpu, place, Event::Write { register, value }));
     }

@@ -2,7 +2,7 @@
 //! stored there, and after how many of its barriers.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Frames of a region: 1 GiB.
 const FRAMES: usize = 1 << 18;
@@ -15,13 +15,22 @@ const COUNT_BITS: u32 = 26;
 /// A table is there.
 const TABLE: u32 = u32::MAX;
 
-/// One word for each frame; made when somebody stores there.
-type Region = OnceLock<Box<[AtomicU32]>>;
+/// Pieces of a region of which it is known whether memory is there: 2 MiB.
+const PIECES: usize = 512;
+
+/// What is known of 1 GiB; made when somebody stores there.
+#[derive(Debug)]
+struct Region {
+    /// One word for each frame.
+    frames: Box<[AtomicU32]>,
+    /// One bit for each piece in which some CPU has stored: memory is there, and no device.
+    memory: [AtomicU64; PIECES / 64],
+}
 
 /// What is known of every frame.
 #[derive(Debug)]
 pub struct Frames {
-    regions: Vec<Region>,
+    regions: Vec<OnceLock<Region>>,
     /// What each CPU marks a frame with that it stores to.
     tags: [AtomicU32; CPUS],
 }
@@ -38,7 +47,7 @@ pub struct Writer {
 impl Default for Frames {
     fn default() -> Self {
         Self {
-            regions: (0..REGIONS).map(|_| Region::new()).collect(),
+            regions: (0..REGIONS).map(|_| OnceLock::new()).collect(),
             tags: std::array::from_fn(|cpu| AtomicU32::new((cpu as u32) << COUNT_BITS | 1)),
         }
     }
@@ -52,7 +61,26 @@ impl Frames {
         let (held, tag) = (frame.load(Ordering::Relaxed), self.tags[usize::from(cpu)].load(Ordering::Relaxed));
         // Mostly it is marked so already. A table that another CPU's thread makes known meanwhile stays one.
         let mark = |held| (held != TABLE).then_some(tag);
+        if held == 0 {
+            self.note_memory(address);
+        }
         held != tag && frame.fetch_update(Ordering::Relaxed, Ordering::Relaxed, mark).is_err()
+    }
+
+    /// Whether memory is known to be there: some CPU has stored in the same 2 MiB. Where a device is, to read may do something,
+    /// and takes a lock of QEMU's that a CPU may hold which waits for ours.
+    pub fn has_memory(&self, address: u64) -> bool {
+        let known = self.regions.get((address >> 30) as usize).and_then(OnceLock::get);
+        let piece = (address >> 21) as usize % PIECES;
+        known.is_some_and(|it| it.memory[piece / 64].load(Ordering::Relaxed) >> (piece % 64) & 1 == 1)
+    }
+
+    #[cold]
+    fn note_memory(&self, address: u64) {
+        let piece = (address >> 21) as usize % PIECES;
+        if let Some(known) = self.regions.get((address >> 30) as usize).and_then(OnceLock::get) {
+            known.memory[piece / 64].fetch_or(1 << (piece % 64), Ordering::Relaxed);
+        }
     }
 
     /// `cpu` has executed a barrier that orders its stores.
@@ -91,42 +119,10 @@ impl Frames {
     #[inline]
     fn frame(&self, address: u64) -> Option<&AtomicU32> {
         let region = self.regions.get((address >> 30) as usize)?;
-        let frames = region.get_or_init(|| (0..FRAMES).map(|_| AtomicU32::new(0)).collect());
-        Some(&frames[(address >> 12) as usize % FRAMES])
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// CPUs store in threads of their own: who marks a frame does not take away what another has just made known.
-    #[test]
-    fn a_table_stays_one_whoever_stores_beside() {
-        const ROUNDS: u64 = 200_000;
-        let frames = Frames::default();
-        let (begun, ended) = (AtomicU32::new(0), AtomicU32::new(0));
-        let mut lost = 0;
-        let wait_for = |count: &AtomicU32, round: u64| {
-            while u64::from(count.load(Ordering::Acquire)) < round {
-                std::hint::spin_loop();
-            }
+        let made = || Region {
+            frames: (0..FRAMES).map(|_| AtomicU32::new(0)).collect(),
+            memory: std::array::from_fn(|_| AtomicU64::new(0)),
         };
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for round in 1..=ROUNDS {
-                    wait_for(&begun, round);
-                    frames.store(1, round << 12);
-                    ended.fetch_add(1, Ordering::Release);
-                }
-            });
-            for round in 1..=ROUNDS {
-                begun.fetch_add(1, Ordering::Release);
-                frames.set_table(round << 12, true);
-                wait_for(&ended, round);
-                lost += u32::from(!frames.store(0, round << 12));
-            }
-        });
-        assert_eq!(lost, 0, "tables that were lost");
+        Some(&region.get_or_init(made).frames[(address >> 12) as usize % FRAMES])
     }
 }

@@ -34,8 +34,6 @@ struct Cpu {
     /// SPSR of EL1 and EL2.
     saved: [Option<Handle>; 2],
     features: Features,
-    /// It may have been reset since its registers were read.
-    is_doubtful: bool,
 }
 
 /// An instruction that is looked at.
@@ -62,6 +60,9 @@ struct Plugin {
     state: Mutex<State>,
 }
 
+/// CPUs that may have been reset since their registers were read, one bit each. Who goes on holds a lock of QEMU's, for which
+/// another CPU may wait that holds the one of [`State`].
+static DOUBTFUL: AtomicU64 = AtomicU64::new(u64::MAX);
 /// Instructions executed by all CPUs, each of which has a thread of its own.
 static INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
@@ -71,11 +72,13 @@ struct Shown<'p> {
     plugin: &'p Plugin,
     /// x29 and x30, where they may be read.
     frame: Option<(Handle, Handle)>,
+    /// Some CPU's callback runs: QEMU ends itself where memory is read in no CPU's name.
+    may_read: bool,
 }
 
 impl Guest for Shown<'_> {
     fn read(&self, address: u64, words: &mut [u64]) -> bool {
-        interface::read_physical(address, words)
+        self.may_read && self.plugin.frames.has_memory(address) && interface::read_physical(address, words)
     }
 
     fn instructions(&self) -> u64 {
@@ -197,7 +200,6 @@ extern "C" fn made(cpu: c_uint, _: Data) {
             system,
             saved: [find("SPSR_EL1"), find("SPSR_EL2")],
             features,
-            is_doubtful: true,
         };
         if let Some(place) = state.cpus.get_mut(cpu as usize) {
             *place = Some(known);
@@ -207,11 +209,7 @@ extern "C" fn made(cpu: c_uint, _: Data) {
 
 /// A CPU goes on after it slept: it may have been off.
 extern "C" fn resumed(cpu: c_uint, _: Data) {
-    with_state(|_, state| {
-        if let Some(Some(it)) = state.cpus.get_mut(cpu as usize) {
-            it.is_doubtful = true;
-        }
-    });
+    DOUBTFUL.fetch_or(1 << (cpu % 64), Ordering::Relaxed);
 }
 
 extern "C" fn translated(block: Block, _: Data) {
@@ -252,7 +250,7 @@ extern "C" fn accessed(cpu: c_uint, access: Access, address: u64, data: Data) {
     if !access.is_store() {
         if plugin.frames.is_table(physical) {
             with_state(|plugin, state| {
-                let guest = Shown { plugin, frame: None };
+                let guest = Shown { plugin, frame: None, may_read: true };
                 let value = access.value();
                 if let Some(auditor) = &mut state.auditor
                     && access.bytes() == 8
@@ -265,7 +263,7 @@ extern "C" fn accessed(cpu: c_uint, access: Access, address: u64, data: Data) {
     }
     if plugin.frames.store(cpu as u8, physical) {
         with_state(|plugin, state| {
-            let guest = Shown { plugin, frame: None };
+            let guest = Shown { plugin, frame: None, may_read: true };
             let data = data as u64;
             let how = Store { is_release: data & 2 != 0, is_exchange: data & 1 != 0, is_compared: data & 1 != 0 };
             if let Some(auditor) = &mut state.auditor {
@@ -317,7 +315,7 @@ extern "C" fn diverted(cpu: c_uint, kind: c_int, from: u64, _to: u64, _: Data) {
 
 extern "C" fn ended(_: Data) {
     with_state(|plugin, state| {
-        let guest = Shown { plugin, frame: None };
+        let guest = Shown { plugin, frame: None, may_read: false };
         if let Some(auditor) = &mut state.auditor {
             auditor.end(&guest);
         }
@@ -339,8 +337,9 @@ impl State {
         }
         let (Some(Some(known)), Some(auditor)) = (self.cpus.get_mut(cpu), &mut self.auditor) else { return None };
         let frame = known.general[29].zip(known.general[30]);
-        let guest = Shown { plugin, frame };
-        if std::mem::take(&mut known.is_doubtful) {
+        let guest = Shown { plugin, frame, may_read: true };
+        let bit = 1 << (cpu % 64);
+        if DOUBTFUL.fetch_and(!bit, Ordering::Relaxed) & bit != 0 {
             let value = |handle: &Handle| interface::register_value(*handle);
             let values: Vec<_> = known.system.iter().filter_map(|(it, handle)| Some((*it, value(handle)?))).collect();
             auditor.refresh(&guest, cpu as u8, known.level(), &values);

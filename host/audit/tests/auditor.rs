@@ -206,6 +206,34 @@ fn what_is_stored_below_a_root_that_nobody_walks_needs_no_barrier_of_its_own() {
     assert_eq!(run.rules(), [""; 0]);
 }
 
+/// A root that a CPU left gets another address space, some of it before anybody walks there: all of it is known once somebody does.
+#[test]
+fn a_root_that_was_left_is_learnt_again_with_all_below() {
+    let frames = Frames::default();
+    let mut run = Run::new(&frames, &[]);
+    run.store(0, MIDDLE, 0);
+    run.store(0, ROOT, 0);
+    run.word(0, 0xd503_3a9f, 0);
+    run.word(0, VAE1IS, 1 << 48);
+    run.word(0, 0xd503_3b9f, 0);
+    run.word(0, 0xd503_3fdf, 0);
+    for cpu in 0..2 {
+        run.word(cpu, 0xd518_2003, 0x4000_9000 | 2 << 48);
+        run.word(cpu, 0xd503_3fdf, 0);
+    }
+    run.store(0, ROOT, 0x4000_5000 | 3);
+    run.word(0, 0xd503_3a9f, 0);
+    run.store(0, 0x4000_5000, 0x4000_6000 | 3);
+    run.store(0, 0x4000_6000, 0x9000_0000 | PAGE);
+    assert!(!frames.is_table(0x4000_6000));
+    run.word(0, 0xd503_3a9f, 0);
+    run.word(0, 0xd518_2003, ROOT | 3 << 48);
+    run.word(0, 0xd503_3fdf, 0);
+    assert!(frames.is_table(0x4000_5000) && frames.is_table(0x4000_6000));
+    run.store(0, 0x4000_6000, 0xa000_0000 | PAGE);
+    assert_eq!(run.rules(), ["V2"]);
+}
+
 /// The same of the root itself: no store links it, and what it held may still be walked.
 #[test]
 fn what_a_root_holds_needs_a_dsb_before_a_register_names_it() {

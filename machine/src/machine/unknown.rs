@@ -65,6 +65,11 @@ impl Machine {
         links
     }
 
+    /// True when some CPU may walk the page table of `link` from its root already.
+    pub fn is_live(&self, link: &Link) -> bool {
+        !self.may.space(link.space).live.is_empty()
+    }
+
     /// The tables that the words of one piece of the table at `link` lead to.
     pub fn links_below(&self, link: &Link, words: &[u64]) -> Vec<Link> {
         let valid = words.iter().filter(|value| **value & 3 == 3);

@@ -21,7 +21,10 @@ impl May {
         let is_held = self.visible.words().any(|(_, old)| old.iter().any(|it| leads_here(it.value)));
         let is_root = self.spaces().any(|(_, it)| it.is_used() && it.space.root() & !0xfff == page);
         if !is_held && !is_root {
-            self.index.forget(page);
+            for space in self.index.forget(page) {
+                let state = self.space_mut(space);
+                state.is_forgotten |= state.live.is_empty();
+            }
         }
     }
 

@@ -102,6 +102,7 @@ impl May {
             kept: Kept::default(),
             hidden: BTreeMap::new(),
             has_global: false,
+            is_forgotten: false,
             tables: BTreeSet::new(),
         });
         (self.spaces.len() - 1) as SpaceId

@@ -91,11 +91,13 @@ impl Index {
         *count <= most
     }
 
-    /// The 4 KiB at `page` are no table any more.
-    pub(super) fn forget(&mut self, page: u64) {
-        for table in self.pages.remove(&(page >> 12)).into_iter().flatten() {
+    /// The 4 KiB at `page` are no table any more: of which page tables they were.
+    pub(super) fn forget(&mut self, page: u64) -> Vec<SpaceId> {
+        let uses = self.pages.remove(&(page >> 12)).unwrap_or_default();
+        for table in &uses {
             self.counts.entry(table.space).and_modify(|count| *count -= 1);
         }
+        uses.iter().map(|table| table.space).collect()
     }
 
     /// How many uses there are.

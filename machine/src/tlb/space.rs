@@ -101,6 +101,8 @@ pub(crate) struct SpaceState {
     /// For (word, value): holders of `kept` that had left before the value was stored.
     pub(crate) hidden: BTreeMap<(u64, u64), Holders>,
     pub(crate) has_global: bool,
+    /// Tables that nobody could walk to were forgotten while nobody was live; who comes may walk there again.
+    pub(crate) is_forgotten: bool,
     /// Beneath a stage 2: the intermediate pages where its tables begin.
     pub(crate) tables: BTreeSet<u64>,
 }

@@ -49,7 +49,15 @@ impl May {
     /// Hardware sets the access flag or the dirty state: at once, for everybody, and entries stay as they are.
     pub(crate) fn store_by_hardware(&mut self, word: u64, value: u64) {
         self.unset.remove(&word);
+        let is_seen = self.visible.old(word).iter().any(|old| old.value == value);
         let old = self.memory.set_word(word, value);
+        for place in self.places_of(word).iter().filter(|_| !is_seen) {
+            // Who could not see what was written there does not see it marked either.
+            let hidden = &mut self.space_mut(place.space).hidden;
+            if let Some(holders) = hidden.remove(&(word, old)) {
+                hidden.insert((word, value), holders);
+            }
+        }
         self.forget_word(word, &[old, value]);
     }
 
@@ -199,7 +207,7 @@ impl May {
             .loose
             .range((cpu, 0)..=(cpu, u64::MAX))
             .map(|(&(_, word), &old)| (word, old))
-            .filter(|(word, _)| !self.index.is_plain(*word) && !self.places_of(*word).is_empty())
+            .filter(|(word, _)| !self.index.is_plain(*word) && self.is_walked(*word))
             .collect();
         for (word, old) in &words {
             self.loose.remove(&(cpu, *word));
@@ -210,6 +218,12 @@ impl May {
             }
         }
         words.first().map(|(word, _)| *word)
+    }
+
+    /// Whether `word` is a descriptor of a page table that somebody walks, and did not only walk once.
+    fn is_walked(&self, word: u64) -> bool {
+        let leads_on = self.stale.leads_on();
+        self.places_of(word).iter().any(|place| leads_on || !self.space(place.space).live.is_empty())
     }
 
     /// A barrier that orders `cpu`'s stores.
@@ -247,7 +261,7 @@ impl May {
         if live == state.live {
             return Holders::none();
         }
-        let is_unknown = !state.is_used();
+        let is_unknown = !state.is_used() || core::mem::take(&mut state.is_forgotten);
         let (mut gone, mut come) = (state.live.clone(), live.clone());
         gone.subtract(&live);
         come.subtract(&state.live);

@@ -1,5 +1,7 @@
 //! Tables of the guest: what is stored there, what they hold when they are linked, and when they are none any more.
 
+use std::collections::BTreeSet;
+
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::event::Event;
 use machine::machine::Link;
@@ -35,7 +37,6 @@ impl Auditor<'_> {
             if was_table {
                 self.trace(format_args!("0 {}", Act::Data { address: page }));
             }
-            self.known.remove(&page);
             self.frames.set_table(page, false);
             self.frames.store(cpu, word);
             return;
@@ -66,25 +67,20 @@ impl Auditor<'_> {
         }
     }
 
-    /// Tells the machine what the tables hold that are about to be linked, and whatever they lead to.
+    /// Tells the machine what the tables hold that are about to be linked, and whatever they lead to: all of it, for of what nobody
+    /// could walk to, some may have been forgotten.
     pub(super) fn learn(&mut self, guest: &dyn Guest, links: Vec<Link>, by: By) {
         let mut links: Vec<(Link, By)> = links.into_iter().map(|link| (link, by)).collect();
+        let mut known = BTreeSet::new();
         while let Some((link, by)) = links.pop() {
             for piece in self.machine.pieces_of(&link) {
-                let page = piece.address & !0xfff;
-                let level = 1 << link.depth();
-                let levels = self.known.entry(page).or_default();
-                if *levels & level != 0 {
-                    continue;
-                }
-                *levels |= level;
                 let mut words = vec![0; piece.words];
-                if !guest.read(piece.address, &mut words) {
+                if !known.insert((piece.address, link.depth())) || !guest.read(piece.address, &mut words) {
                     continue;
                 }
                 self.seen.tables += 1;
                 self.learn_words(guest, piece.address, &words, by);
-                self.frames.set_table(page, true);
+                self.frames.set_table(piece.address, true);
                 let below = if by == By::Store { By::Store } else { By::Earlier };
                 links.extend(self.machine.links_below(&link, &words).into_iter().map(|link| (link, below)));
             }

@@ -1,0 +1,67 @@
+//! A root that CPUs left, and come back to: what was linked below meanwhile, and given away while nobody could walk there.
+
+mod common;
+use common::*;
+use machine::event::Owned;
+use machine::finding::Rule;
+use machine::machine::{Machine, Update};
+use machine::registers::{Features, Register};
+
+const AWAY: u64 = 0x4200_0000;
+const PA: u64 = 0x8000_0000;
+const OTHER: u64 = 0x9000_0000;
+
+/// Somebody whose tables nobody walks links them anew, uses their memory, and comes back with another ASID.
+fn returned(forget: impl Fn(&mut Machine, u64)) -> Machine {
+    let mut machine = el1(1, Features::full(0));
+    unmap(&mut machine, ROOT, VMALLE1IS, 0);
+    msr(&mut machine, 0, &[(Register::Ttbr0El1, 5 << 48 | AWAY)]);
+    machine.store(0, ROOT, L1 | TABLE);
+    for table in [L1, L2, L3] {
+        forget(&mut machine, table);
+    }
+    machine.store(0, L3, PAGE | PA | NON_GLOBAL);
+    machine.barrier(0, ISH);
+    msr(&mut machine, 0, &[(Register::Ttbr0El1, 2 << 48 | ROOT)]);
+    silent(&machine);
+    machine
+}
+
+#[test]
+fn what_was_forgotten_is_a_table_again_once_somebody_may_walk_there() {
+    let forget = |machine: &mut Machine, table: u64| assert!(machine.forget_unreached(table));
+    let release = |machine: &mut Machine, table: u64| machine.release(0, table, 0x1000, Owned::Table);
+    for forget in [forget, release] {
+        let mut machine = returned(forget);
+        assert!(machine.is_descriptor(L3));
+        machine.store(0, L3, PAGE | OTHER | NON_GLOBAL);
+        caught(&machine, Rule::BreakExpected);
+    }
+}
+
+/// A root that a CPU left, and may have kept entries of, becomes the last table of another page table: what is written there since
+/// belongs to nobody who left, and not when hardware marks it either.
+#[test]
+fn what_hardware_marks_stays_hidden_from_who_left() {
+    const TOP: u64 = 0x4300_0000;
+    for marks in [0, AF] {
+        let mut machine = el1(1, Features { output_bits: 48, lpa: false, ..Features::full(0) });
+        machine.store(0, TOP, (TOP + 0x1000) | TABLE);
+        machine.store(0, TOP + 0x1000, (TOP + 0x2000) | TABLE);
+        unmap(&mut machine, ROOT, VMALLE1IS, 0);
+        msr(&mut machine, 0, &[(Register::Ttbr0El1, 5 << 48 | TOP)]);
+        map(&mut machine, TOP + 0x2000, ROOT | TABLE);
+        let frame = 0x4500_0000;
+        for word in [frame, frame + 8] {
+            machine.store(0, word, BLOCK | PA);
+        }
+        let page = PAGE & !AF | frame | NON_GLOBAL;
+        map(&mut machine, ROOT, page);
+        machine.update_by_hardware(&Update { word: ROOT, from: page, to: page | marks });
+        unmap(&mut machine, ROOT, ASIDE1IS, 5 << 48);
+        // Data, that looks like a block of 1 GiB.
+        machine.store(0, frame, BLOCK | 0xc000_0000);
+        machine.barrier(0, ISH);
+        silent(&machine);
+    }
+}
