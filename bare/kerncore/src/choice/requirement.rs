@@ -1,8 +1,7 @@
 //! What a CPU must have to translate as the boot CPU chose: fields of its ID registers, which it compares itself before
 //! its MMU is on, and the words for what is missing.
 
-use core::fmt;
-
+use thiserror::Error;
 use vmsa::{IdRegisters, Layout, PageSize};
 
 use super::Choice;
@@ -28,15 +27,19 @@ pub struct Requirement {
 pub const GRANULE_MAX: u8 = 7;
 
 /// What a CPU lacks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum Lack {
     /// The granule.
+    #[error("it has no {0} granule")]
     Granule(PageSize),
     /// 52-bit addresses with this granule (FEAT_LPA2).
+    #[error("it has no 52-bit addresses with {0} pages (LPA2), which are in use")]
     Lpa2(PageSize),
     /// 52 bits of virtual address with 64K pages (FEAT_LVA).
+    #[error("it has no 52 bits of virtual address with 64K pages (LVA), which are in use")]
     Lva,
     /// Physical addresses wide enough: its bits, and the bits wanted.
+    #[error("it has {0} bits of physical address, expected {1} as the boot CPU uses")]
     Physical(u32, u32),
 }
 
@@ -74,18 +77,5 @@ impl Requirement {
             return Some(Lack::Physical(cpu.output_bits(), wanted.output_bits()));
         }
         (self.virtual_range_min > 0 && cpu.largest_input_bits(PageSize::Size64K) < 52).then_some(Lack::Lva)
-    }
-}
-
-impl fmt::Display for Lack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Granule(size) => write!(f, "it has no {size} granule"),
-            Self::Lpa2(size) => write!(f, "it has no 52-bit addresses with {size} pages (LPA2), which are in use"),
-            Self::Lva => write!(f, "it has no 52 bits of virtual address with 64K pages (LVA), which are in use"),
-            Self::Physical(bits, wanted) => {
-                write!(f, "it has {bits} bits of physical address, expected {wanted} as the boot CPU uses")
-            }
-        }
     }
 }
