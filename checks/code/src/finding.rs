@@ -4,23 +4,31 @@ use std::fmt;
 
 use machine::finding::Finding as RuleFinding;
 use machine::machine::Outcome;
+use thiserror::Error;
 
 /// What was found, first of all.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum Finding {
     /// The rules of the simulated machine.
+    #[error("{0}")]
     Rule(Box<RuleFinding>),
     /// An instruction that could be fetched from elsewhere, or not at all.
+    #[error("fetch: {0}")]
     Fetch(Access),
     /// A load or store that could go elsewhere, or fault.
+    #[error("access: {0}")]
     Access(Access),
     /// A line of a cache that could be in the way.
+    #[error("cache: {0}")]
     Cache(String),
     /// A register write whose effect was relied on before a context synchronization event.
+    #[error("sync: {0}")]
     Unsynchronized(String),
     /// The end is not what it should be.
+    #[error("end: {0}")]
     End(String),
     /// What is no part of A64 as it is known here, or has no value here.
+    #[error("{0}")]
     Unknown(String),
 }
 
@@ -48,20 +56,6 @@ impl Finding {
     }
 }
 
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rule(finding) => finding.fmt(f),
-            Self::Fetch(access) => write!(f, "fetch: {access}"),
-            Self::Access(access) => write!(f, "access: {access}"),
-            Self::Cache(what) => write!(f, "cache: {what}"),
-            Self::Unsynchronized(what) => write!(f, "sync: {what}"),
-            Self::End(what) => write!(f, "end: {what}"),
-            Self::Unknown(what) => f.write_str(what),
-        }
-    }
-}
-
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#x} could", self.address)?;
@@ -79,7 +73,8 @@ impl fmt::Display for Access {
 }
 
 /// A finding, and the instruction at which it was made.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("CPU {cpu} at {place:#x} ({name}): {finding}")]
 pub struct Found {
     /// CPU.
     pub cpu: usize,
@@ -89,10 +84,4 @@ pub struct Found {
     pub name: String,
     /// The finding.
     pub finding: Finding,
-}
-
-impl fmt::Display for Found {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CPU {} at {:#x} ({}): {}", self.cpu, self.place, self.name, self.finding)
-    }
 }

@@ -1,7 +1,8 @@
 //! Rust between the pieces, which is not executed: what it stores and loads, and what a piece must leave to it.
 
 use crate::finding::{Finding, Found};
-use crate::run::{Run, unsynchronized};
+use crate::lab::REGISTERS;
+use crate::run::{Run, Stop, unsynchronized};
 
 impl Run<'_> {
     /// What Rust would store: a word at a physical address, through the caches or past them. Errors: a cache is in the way.
@@ -33,6 +34,28 @@ impl Run<'_> {
             let found = self.get(cpu, *register);
             self.expect(cpu, found == *value, || format!("x{register} is {found:#x}, expected {value:#x}"))
         })
+    }
+
+    /// System registers must have these values. Errors: the first that has not.
+    pub fn expect_systems(&self, cpu: usize, values: &[(&str, u64)]) -> Result<(), Found> {
+        values.iter().try_for_each(|(name, value)| {
+            let found = self.get_system(cpu, name);
+            self.expect(cpu, found == *value, || format!("{name} is {found:#x}, expected {value:#x}"))
+        })
+    }
+
+    /// The registers of a translation must have these values. Errors: the first that has not.
+    pub fn expect_translation(&self, cpu: usize, values: [u64; 5]) -> Result<(), Found> {
+        REGISTERS.into_iter().zip(values).try_for_each(|(register, value)| {
+            let now = self.register(cpu, register);
+            self.expect(cpu, now == value, || format!("{register:?} is {now:#x}, expected {value:#x}"))
+        })
+    }
+
+    /// Runs `cpu` from `entry` to `end`. Errors: the first finding, or `what` if it comes elsewhere.
+    pub fn run_to(&mut self, cpu: usize, entry: u64, end: u64, what: &str) -> Result<(), Found> {
+        let stop = self.run(cpu, entry, &[end])?;
+        self.expect(cpu, stop == Stop::Reached(end), || format!("{what}: {stop:?}"))
     }
 
     /// At an end nothing may be left to wait for: what follows takes every register for what was written. Errors: the first

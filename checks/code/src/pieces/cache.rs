@@ -7,7 +7,6 @@ use super::{Case, Piece, Ran};
 use crate::caches::{CTR, LINE};
 use crate::finding::Found;
 use crate::lab::{Lab, Patch};
-use crate::run::Stop;
 use crate::shape::{CHOSEN, EARLY, Shape};
 
 const DEVICE_TREE: u64 = 0x4800_0000;
@@ -26,8 +25,7 @@ fn clean_to_poc(lab: &Lab, patch: Option<Patch>, bytes: u64) -> Result<Ran, Foun
     }
     let back = lab.physical("build_identity_map");
     [(0, DEVICE_TREE), (1, DEVICE_TREE + bytes), (30, back)].into_iter().for_each(|(at, value)| run.set(0, at, value));
-    let stop = run.run(0, lab.physical("clean_to_poc"), &[back])?;
-    run.expect(0, stop == Stop::Reached(back), || "it does not return".to_owned())?;
+    run.run_to(0, lab.physical("clean_to_poc"), back, "it does not return")?;
     for place in places() {
         run.load(0, place, false)?;
     }
@@ -46,8 +44,7 @@ fn make_fetchable(lab: &Lab, patch: Option<Patch>, shape: Shape) -> Result<Ran, 
     let (code, back) = (lab.kernel.to_link(written), lab.kernel.to_link(lab.physical("handle_exception")));
     run.caches.write_code(written);
     [(0, code), (1, code + 4), (30, back)].into_iter().for_each(|(at, value)| run.set(0, at, value));
-    let stop = run.run(0, lab.kernel.to_link(lab.physical("make_fetchable")), &[back])?;
-    run.expect(0, stop == Stop::Reached(back), || "it does not return".to_owned())?;
+    run.run_to(0, lab.kernel.to_link(lab.physical("make_fetchable")), back, "it does not return")?;
     run.run(0, code, &[code])?;
     Ok(Ran::of(run))
 }

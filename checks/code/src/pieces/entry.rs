@@ -10,8 +10,8 @@ use super::leave::check_relocated;
 use super::{Case, Piece, Ran};
 use crate::finding::Found;
 use crate::kernel::LOAD;
-use crate::lab::{Lab, Patch, REGISTERS};
-use crate::run::{Run, Stop};
+use crate::lab::{Lab, Patch};
+use crate::run::Run;
 use crate::shape::{EARLY, Shape};
 
 const DEVICE_TREE: u64 = 0x4800_0000;
@@ -60,8 +60,7 @@ fn enter(lab: &Lab, patch: Option<Patch>, level: Level, shape: Shape, lacking: &
     run.lacking = lacking.iter().filter_map(|name| System::named(name)).collect();
     run.set(0, 0, DEVICE_TREE);
     let build = at("build_identity_map");
-    let stop = run.run(0, at("image_header"), &[build])?;
-    run.expect(0, stop == Stop::Reached(build), || "it does not come to Rust".to_owned())?;
+    run.run_to(0, at("image_header"), build, "it does not come to Rust")?;
     run.check_certain(0)?;
     check_first(&run, lab, level)?;
     // What `build_identity_map` does, with the MMU off: tables, and what to load.
@@ -73,14 +72,10 @@ fn enter(lab: &Lab, patch: Option<Patch>, level: Level, shape: Shape, lacking: &
     let (back, main) = (run.get(0, 30), at("identity_main"));
     // It may use any register that a function may.
     (0..19).for_each(|register| run.set(0, register, 0xbad0_0000 + u64::from(register)));
-    let stop = run.run(0, back, &[main])?;
-    run.expect(0, stop == Stop::Reached(main), || "it does not come to Rust with the MMU on".to_owned())?;
+    run.run_to(0, back, main, "it does not come to Rust with the MMU on")?;
     run.check_certain(0)?;
     run.expect_registers(0, &[(0, record)])?;
-    for (register, value) in REGISTERS.into_iter().zip(values) {
-        let now = run.register(0, register);
-        run.expect(0, now == value, || format!("{register:?} is {now:#x}, expected {value:#x}"))?;
-    }
+    run.expect_translation(0, values)?;
     // From now on all of it is read through the caches.
     for place in (at("rodata_start")..at("image_end")).step_by(8) {
         run.load(0, place, true)?;
@@ -100,10 +95,7 @@ fn check_traps(run: &Run<'_>) -> Result<(), Found> {
         ("HDFGRTR2_EL2", 1 << 4),           // nPMUACR_EL1
         ("HDFGWTR2_EL2", 1 << 4 | 1 << 21), // nPMZR_EL0
     ];
-    for (name, value) in expected {
-        let found = run.get_system(0, name);
-        run.expect(0, found == value, || format!("{name} is {found:#x}, expected {value:#x}"))?;
-    }
+    run.expect_systems(0, &expected)?;
     let found = run.register(0, Register::HcrxEl2);
     run.expect(0, found == 1 << 23, || format!("HCRX_EL2 is {found:#x}, expected EnFPM alone"))
 }
@@ -128,10 +120,7 @@ fn check_first(run: &Run<'_>, lab: &Lab, level: Level) -> Result<(), Found> {
         ("SPSel", 0),
         ("DAIF", 0x3c0),
     ];
-    for (name, value) in expected {
-        let found = run.get_system(0, name);
-        run.expect(0, found == value, || format!("{name} is {found:#x}, expected {value:#x}"))?;
-    }
+    run.expect_systems(0, &expected)?;
     for place in (at("bss_start")..at("early_tables_start")).step_by(8) {
         let is_written = place == per_cpu || (record..record + 32).contains(&place);
         run.expect(0, is_written || run.machine().word(place) == 0, || format!("{place:#x} of bss is not zero"))?;

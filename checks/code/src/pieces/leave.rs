@@ -4,7 +4,6 @@ use super::switch::check_translation;
 use super::{Case, Piece, Ran};
 use crate::finding::Found;
 use crate::lab::{Lab, Patch};
-use crate::run::Stop;
 use crate::shape::{CHOSEN, EARLY, Shape};
 
 const ARGUMENT: u64 = 0x1234_5678;
@@ -29,8 +28,7 @@ fn leave(lab: &Lab, patch: Option<Patch>, from: Shape, to: Shape) -> Result<Ran,
     let arguments = [stack, entry, ARGUMENT, thread, exception, lab.kernel.link];
     arguments.into_iter().enumerate().for_each(|(number, value)| run.set(0, number as u8, value));
     run.state.core_mut(0).select_stack(false);
-    let stop = run.run(0, lab.physical("leave_identity_map"), &[entry])?;
-    run.expect(0, stop == Stop::Reached(entry), || "it does not arrive".to_owned())?;
+    run.run_to(0, lab.physical("leave_identity_map"), entry, "it does not arrive")?;
     run.check_certain(0)?;
     run.expect_registers(0, &[(0, ARGUMENT), (29, 0), (30, 0)])?;
     let stacks = [run.get_system(0, "SP_EL0"), run.get_system(0, "SP_EL1"), run.get_system(0, "SPSel")];

@@ -86,8 +86,7 @@ fn start<'l>(
     [(0, lab.kernel.to_link(record)), (1, lab.kernel.to_link(record) + RECORD), (30, back)]
         .into_iter()
         .for_each(|(register, value)| run.set(0, register, value));
-    let stop = run.run(0, link("clean_and_invalidate_to_poc"), &[back])?;
-    run.expect(0, stop == Stop::Reached(back), || "it does not return".to_owned())?;
+    run.run_to(0, link("clean_and_invalidate_to_poc"), back, "it does not return")?;
     run.set(1, 0, record);
     Ok((run, record))
 }
@@ -96,8 +95,7 @@ fn join(lab: &Lab, patch: Option<Patch>, level: Level, to: Shape) -> Result<Ran,
     let (mut run, _) = start(lab, patch, level, to, &Asked { granule_min: 0, is_smc: false })?;
     let link = |name| lab.kernel.to_link(lab.physical(name));
     let entry = link("handle_exception");
-    let stop = run.run(1, lab.physical("secondary_entry"), &[entry])?;
-    run.expect(1, stop == Stop::Reached(entry), || format!("it does not join: {stop:?}"))?;
+    run.run_to(1, lab.physical("secondary_entry"), entry, "it does not join")?;
     run.check_certain(1)?;
     run.expect_registers(1, &[(0, ARGUMENT), (29, 0), (30, 0)])?;
     let expected = [
@@ -110,10 +108,7 @@ fn join(lab: &Lab, patch: Option<Patch>, level: Level, to: Shape) -> Result<Ran,
         ("DAIF", 0x3c0),
         ("CPACR_EL1", 0),
     ];
-    for (name, value) in expected {
-        let found = run.get_system(1, name);
-        run.expect(1, found == value, || format!("{name} is {found:#x}, expected {value:#x}"))?;
-    }
+    run.expect_systems(1, &expected)?;
     check_translation(&mut run, lab, 1, to, to)?;
     Ok(Ran::of(run))
 }

@@ -5,8 +5,8 @@ use machine::syndrome::AccessKind;
 
 use super::{Case, Piece, Ran};
 use crate::finding::Found;
-use crate::lab::{Lab, Patch, REGISTERS};
-use crate::run::{Run, Stop};
+use crate::lab::{Lab, Patch};
+use crate::run::Run;
 use crate::shape::{CHOSEN, EARLY, RAM, Shape, UART};
 
 pub(super) fn piece() -> Piece {
@@ -34,8 +34,7 @@ fn switch(lab: &Lab, patch: Option<Patch>, from: Shape, to: Shape, is_on: bool) 
     // Any place that both maps hold will do to return to.
     let back = lab.physical("leave_identity_map");
     run.set(0, 30, back);
-    let stop = run.run(0, lab.physical("switch_translation"), &[back])?;
-    run.expect(0, stop == Stop::Reached(back), || "it does not return".to_owned())?;
+    run.run_to(0, lab.physical("switch_translation"), back, "it does not return")?;
     run.check_certain(0)?;
     check_translation(&mut run, lab, 0, from, to)?;
     Ok(Ran::of(run))
@@ -43,10 +42,7 @@ fn switch(lab: &Lab, patch: Option<Patch>, from: Shape, to: Shape, is_on: bool) 
 
 /// `cpu` translates by `to`, and nothing of `from` is left.
 pub(super) fn check_translation(run: &mut Run<'_>, lab: &Lab, cpu: usize, from: Shape, to: Shape) -> Result<(), Found> {
-    for (register, value) in REGISTERS.into_iter().zip(lab.translation(to).registers) {
-        let now = run.register(cpu, register);
-        run.expect(cpu, now == value, || format!("{register:?} is {now:#x}, expected {value:#x}"))?;
-    }
+    run.expect_translation(cpu, lab.translation(to).registers)?;
     for (address, kind, expected) in probes(lab, from, to) {
         let outcomes = run.outcomes(cpu, address, kind);
         let is_right = match expected {

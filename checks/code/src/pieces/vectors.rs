@@ -6,7 +6,7 @@ use machine::syndrome::{AccessKind, Fault, FaultKind};
 use super::{Case, Piece, Ran};
 use crate::finding::Found;
 use crate::lab::{Lab, Patch};
-use crate::run::{Run, Stop};
+use crate::run::Run;
 use crate::shape::{CHOSEN, Shape};
 
 /// `hardware::exception::Frame`: x0 to x30, SP_EL0, ELR_EL1, SPSR_EL1, ESR_EL1, FAR_EL1.
@@ -56,8 +56,7 @@ fn abort(lab: &Lab, patch: Option<Patch>, to: Shape, kind: FaultKind) -> Result<
     let frame = top - 8 * FRAME_WORDS;
     let handler = link("handle_exception");
     let vector = run.state.cores()[0].place();
-    let stop = run.run(0, vector, &[handler])?;
-    run.expect(0, stop == Stop::Reached(handler), || "it does not come to Rust".to_owned())?;
+    run.run_to(0, vector, handler, "it does not come to Rust")?;
     run.check_certain(0)?;
     run.expect_registers(0, &[(0, 0), (1, frame), (29, 0)])?;
     let syndrome = run.get_system(0, "ESR_EL1");
@@ -68,8 +67,7 @@ fn abort(lab: &Lab, patch: Option<Patch>, to: Shape, kind: FaultKind) -> Result<
     // Rust returns, with every register changed that a function may change.
     let back = run.get(0, 30);
     (0..19).for_each(|register| run.set(0, register, 0xbad));
-    let stop = run.run(0, back, &[place])?;
-    run.expect(0, stop == Stop::Reached(place), || "it does not return".to_owned())?;
+    run.run_to(0, back, place, "it does not return")?;
     let registers: Vec<(u8, u64)> = (0..31).map(|register| (register, 0x1000 + u64::from(register))).collect();
     run.expect_registers(0, &registers)?;
     let now = [run.get_system(0, "SP_EL0"), run.get_system(0, "SP_EL1"), run.get_system(0, "SPSel")];
@@ -83,8 +81,7 @@ fn emergency(lab: &Lab, patch: Option<Patch>, to: Shape, kind: FaultKind) -> Res
     let frame = link("boot_emergency_stack_end") - 8 * FRAME_WORDS;
     let (handler, stack, vector) =
         (link("handle_exception"), run.get_system(0, "SP_EL1"), run.state.cores()[0].place());
-    let stop = run.run(0, vector, &[handler])?;
-    run.expect(0, stop == Stop::Reached(handler), || "it does not come to Rust".to_owned())?;
+    run.run_to(0, vector, handler, "it does not come to Rust")?;
     // The report needs the stack pointer that was of doubtful worth.
     let kept = run.get_system(0, "TPIDR_EL0");
     run.expect(0, kept == stack, || format!("TPIDR_EL0 is {kept:#x}, expected {stack:#x}"))?;
