@@ -92,9 +92,7 @@ fn read(package: &Package) -> Result<Crate, Failure> {
     let words = ["rustdoc", "--quiet", "--package", &name, "--lib", "--all-features", "--target-dir", folder.as_str()];
     let mut command = cargo::cargo(&[&words[..], &["--", "-Zunstable-options", "--output-format=json"]].concat());
     command.env("RUSTC_BOOTSTRAP", "1");
-    if !command.status().is_ok_and(|status| status.success()) {
-        return Err(Failure::new(Status::Failed, format!("the documentation of {name} does not build")));
-    }
+    cargo::build_here(&format!("the documentation of {name}"), command)?;
     let json = folder.join("doc").join(format!("{}.json", name.replace('-', "_")));
     let builder = public_api::Builder::from_rustdoc_json(&json).omit_blanket_impls(true).omit_auto_trait_impls(true);
     let listed = builder.build().map_err(|error| Failure::new(Status::Failed, format!("{json}: {error}")))?;

@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: builds the crate `bench` and hands everything over to it.
 
-use std::{ffi::OsString, process::Stdio};
+use std::ffi::OsString;
 
 use crate::{
     cargo,
@@ -13,17 +13,8 @@ const RUN: [&str; 6] = ["run", "--quiet", "--profile", "bench", "--package", "be
 
 /// Entry of `cargo xtask bench`. Its help is its own.
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    if !cargo::cargo(&BUILD).status().is_ok_and(|status| status.success()) {
-        return Err(Failure::new(Status::Failed, "the bench does not build (the reason stands above)"));
-    }
+    cargo::build_here("the bench", cargo::cargo(&BUILD))?;
     let mut command = cargo::cargo(&RUN);
-    command.arg("--").args(arguments).stdin(Stdio::null());
-    let status =
-        command.status().map_err(|error| Failure::new(Status::HostLacks, format!("cargo cannot be run: {error}")))?;
-    match status.code() {
-        Some(0) => Ok(Status::Passed),
-        Some(2) => Ok(Status::BadInput),
-        Some(3) => Ok(Status::HostLacks),
-        _ => Ok(Status::Failed),
-    }
+    command.arg("--").args(arguments);
+    cargo::hand_over(command)
 }

@@ -79,6 +79,24 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// Runs a program by cargo, and ends as it ends.
+pub(crate) fn hand_over(mut command: Command) -> Result<Status, Failure> {
+    match command.status().map_err(no_cargo)?.code() {
+        Some(0) => Ok(Status::Passed),
+        Some(2) => Ok(Status::BadInput),
+        Some(3) => Ok(Status::HostLacks),
+        _ => Ok(Status::Failed),
+    }
+}
+
+/// Builds for the host: what is built, and cargo's arguments for it.
+pub(crate) fn build_here(what: &str, mut command: Command) -> Result<(), Failure> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(Failure::new(Status::Failed, format!("{what} does not build (the reason stands above)"))),
+    }
+}
+
 /// What cargo knows of the workspace's own crates.
 pub(crate) fn metadata() -> Result<Metadata, Failure> {
     let asked = MetadataCommand::new().current_dir(workspace()).no_deps().exec();

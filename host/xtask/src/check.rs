@@ -1,6 +1,6 @@
 //! `cargo xtask check`: builds the crate `checks`, `litmus`, `zoo`, `code` or `logic`, and hands everything over to it.
 
-use std::{ffi::OsString, process::Stdio};
+use std::ffi::OsString;
 
 use crate::{
     cargo,
@@ -47,12 +47,6 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
         let kernel = cargo::build(cargo::Program::Kernel, &mut |line| eprintln!("{line}"))?;
         command.arg("--kernel").arg(kernel.elf);
     }
-    command.args(arguments.iter().filter(|it| *it != check.flag)).stdin(Stdio::null());
-    let status =
-        command.status().map_err(|error| Failure::new(Status::HostLacks, format!("cargo cannot be run: {error}")))?;
-    match status.code() {
-        Some(0) => Ok(Status::Passed),
-        Some(2) => Ok(Status::BadInput),
-        _ => Ok(Status::Failed),
-    }
+    command.args(arguments.iter().filter(|it| *it != check.flag));
+    cargo::hand_over(command)
 }

@@ -86,11 +86,8 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
 
 /// Builds the command that reads the guests.
 fn build_vellum() -> Result<PathBuf, Failure> {
-    let built = cargo::cargo(&["build", "--quiet", "--release", "--package", "vellum"]).status();
-    match built {
-        Ok(status) if status.success() => Ok(cargo::metadata()?.target_directory.join("release/vellum").into()),
-        _ => Err(Failure::new(Status::Failed, "vellum does not build (the reason stands above)")),
-    }
+    cargo::build_here("vellum", cargo::cargo(&["build", "--quiet", "--release", "--package", "vellum"]))?;
+    Ok(cargo::metadata()?.target_directory.join("release/vellum").into())
 }
 
 /// A folder of this process's for sockets and memory, which goes with it.

@@ -35,10 +35,8 @@ pub(crate) fn build() -> Result<PathBuf, Failure> {
     command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", flags);
     // Flags for the whole build would replace those for the target.
     command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
-    match command.status() {
-        Ok(status) if status.success() => Ok(target_folder()?.join(TARGET).join("release").join("vellum")),
-        _ => Err(Failure::new(Status::Failed, "vellum does not build (the reason stands above)")),
-    }
+    cargo::build_here("vellum", command)?;
+    Ok(target_folder()?.join(TARGET).join("release").join("vellum"))
 }
 
 fn target_folder() -> Result<PathBuf, Failure> {

@@ -29,11 +29,11 @@ pub(crate) const ROOMS: &[Room] = &[
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
-    room("kerncore", 7_280, &["vellum-vmsa"]),
+    room("kerncore", 7_270, &["vellum-vmsa"]),
     room("hardware", 4_200, &["vellum-vmsa", "vellum-pagetable"]),
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
-    room("image", 4_240, &["vellum-vmsa", "vellum-pagetable"]),
-    room("code", 2_930, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
+    room("image", 4_190, &["vellum-vmsa", "vellum-pagetable"]),
+    room("code", 2_910, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
     room("checks", 9_000, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "machine", "terminal"]),
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room("kernel", 5_000, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware", "common"]),
