@@ -8,7 +8,7 @@
 //! a table, to unmap      unlinked with all that is below it
 //! ```
 
-use vmsa::{Bits, Descriptor, Granule, LeafSize};
+use vmsa::{Bits, Descriptor, Granule};
 
 use super::group::Regroup;
 use super::{Decision, Editor, Goal, split};
@@ -133,14 +133,6 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     /// Whether `edit` changes any member of a group: members differ in what hardware marked.
     fn edits_another(&self, edit: Edit, visit: &Visit) -> bool {
         visit.is_group() && visit.alike(self.platform).any(|(_, leaf)| edit.apply(leaf) != leaf)
-    }
-
-    /// Up to where planning need not look, because nothing stands in the way of removing what the range covers whole.
-    pub(super) fn certain_to(&self, goal: &Goal, visit: &Visit) -> Option<u64> {
-        let removes = matches!(goal.edit(), Some(edit) if edit.removes()) && !goal.refuses_holes;
-        let group = LeafSize::group(visit.level).size_bytes(G::PAGE_SIZE);
-        let is_certain = removes && visit.is_whole() && visit.start & !(group - 1) >= goal.from;
-        is_certain.then(|| self.whole_to(goal, visit)).filter(|&end| end > visit.end)
     }
 
     /// Where leaves that change in place as the one at `visit` does give way to others.

@@ -45,6 +45,11 @@ impl Goal {
         }
     }
 
+    /// Whether what is there goes, if anything is.
+    pub(super) fn clears(&self) -> bool {
+        !self.refuses_holes && self.edit().is_some_and(Edit::removes)
+    }
+
     /// The walk that follows, if there is one: blocks that came of folding may be alike in their turn.
     pub(crate) fn then(&self) -> Option<Self> {
         matches!(self.wanted, Wanted::Fold).then_some(Self { wanted: Wanted::Group, ..*self })

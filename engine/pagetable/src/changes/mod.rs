@@ -94,9 +94,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
             // A table that is not asked for whole stays, whatever the change is.
             (_, State::Table) if !visit.is_whole() => Decision::Enter,
             // To unmap a table, nothing of what it holds need be looked at.
-            (Wanted::Edit(edit), State::Table) if edit.removes() && !goal.refuses_holes => {
-                Decision::Unlink(Descriptor::INVALID)
-            }
+            (Wanted::Edit(_), State::Table) if goal.clears() => Decision::Unlink(Descriptor::INVALID),
             (Wanted::Remap(content), State::Table) => self.decide_remap_of_table(goal, content, visit),
             (Wanted::Fold, State::Table) => self.decide_fold(visit, true),
             (_, State::Table) => Decision::Enter,

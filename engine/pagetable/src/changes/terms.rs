@@ -80,7 +80,26 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
                 return Ok((Start::At(goal.checked(), end.slot, end.level), tables));
             }
         }
-        Ok((Start::Top, self.check(&goal)?))
+        let tables =
+            if goal.clears() && visit.end < goal.to { self.check_ends(&goal, &visit) } else { self.check(&goal) };
+        Ok((Start::Top, tables?))
+    }
+
+    /// The same for a goal that removes what is there: nothing stands in the way of that, but where the range ends amid something.
+    ///
+    /// ```text
+    ///   │ first ##│####│#########│####│## last  │      # is asked for: what lies between the first and the last is so whole
+    /// ```
+    fn check_ends(&self, goal: &Goal, first: &Visit) -> Result<usize, Refusal> {
+        let last = self.table.meet(goal, &self.table.find_end(goal.to - 1, goal.to));
+        let mut tables = 0;
+        if first.start < goal.from {
+            tables += self.check(&Goal { to: first.end, ..*goal })?;
+        }
+        if last.end > goal.to {
+            tables += self.check(&Goal { from: last.start.max(first.end), ..*goal })?;
+        }
+        Ok(tables)
     }
 
     /// Lists that ascend or descend cost a comparison a change, others one with each change before, which are sound.
@@ -100,9 +119,6 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
         // Members of a group that dissolves are met again as leaves of their own, up to here: nothing tells yet that they are.
         let (mut tables, mut single_to) = (0, 0);
         let end = table.walk(table.top, goal.from, goal.to, &mut |visit| {
-            if let Some(end) = table.certain_to(goal, visit) {
-                return ControlFlow::Continue(Next::Past(end));
-            }
             let met = if visit.start < single_to { visit.ungrouped() } else { table.meet(goal, visit) };
             let decision = table.decide(goal, &met);
             match self.cost(goal, &met, &decision) {
