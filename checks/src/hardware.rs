@@ -11,7 +11,7 @@ use vmsa::{Granule, Granule4K, Granule16K, Granule64K, LeafSize, Meaning, PageSi
 use crate::content::ends;
 use crate::edited::{Edited, as_regime};
 use crate::failure::Wrong;
-use crate::program::Peek;
+use crate::peek::Peek;
 use crate::request::Reply;
 use crate::run::Run;
 use crate::scenario::{Scenario, Step};

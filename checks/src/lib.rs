@@ -23,6 +23,7 @@ pub mod mutants;
 pub mod mutation;
 pub mod parallel;
 pub mod parameters;
+mod peek;
 pub mod prepare;
 pub mod program;
 pub mod request;

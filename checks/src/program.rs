@@ -7,7 +7,7 @@ use linearmap::LinearMap;
 use machine::attributes::Permissions;
 use machine::barrier::Barrier;
 use machine::event::{Event, Level, Owned};
-use pagetable::{Change, El1, Gather, Licence, PageTable, Platform, Refusal, Reserve, Retired};
+use pagetable::{Change, El1, Gather, Licence, PageTable, Refusal, Reserve, Retired};
 use vmsa::{Geometry, Granule, Granule4K, Granule16K, Granule64K, PageSize, PhysAddr, Stage1Attributes};
 
 use crate::content::{Content, Stretch, ends};
@@ -222,6 +222,15 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
             Permit::Parked => Some(Licence::parked(&guard, parameters.tolerance(self.number))),
         };
         let translated: Vec<Change<R>> = changes.iter().map(translate).collect();
+        if let (true, [change]) = (self.scenario.has_shortcuts, &translated[..]) {
+            if !self.change_page(change) {
+                complain(cpu, "the shortcut does not change the page".into());
+            }
+            cpu.software(Software::Settle(region));
+            self.open.push((region, before, changes.to_vec()));
+            self.reuse_all();
+            return Ok(());
+        }
         if self.scenario.has_parts {
             self.claim(region, ends(&changes[0]).0)?;
         }
@@ -235,6 +244,16 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
         changes.iter().for_each(|change| tag_frames(cpu, change));
         self.open.push((region, before, changes.to_vec()));
         Ok(())
+    }
+
+    /// The shortcut for one page, complete when it returns.
+    fn change_page(&mut self, change: &Change<R>) -> bool {
+        match change {
+            Change::Protect { from, set, clear } => self.table.protect_page(from.start, *set, *clear),
+            Change::MakeInvalid { from } => self.table.make_page_valid(from.start, false),
+            Change::MakeValid { from } => self.table.make_page_valid(from.start, true),
+            _ => false,
+        }
     }
 
     /// The linear map makes its changes, complete when it returns.
@@ -378,21 +397,4 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
         let is_accessed = stretch.attributes.contains(Stage1Attributes::AF) || parameters.hardware.0;
         if stretch.is_kept || !is_accessed { Permissions::NONE } else { granted(parameters, stretch) }
     }
-}
-
-/// The engine reads descriptors where no CPU asks: for hardware's own updates and for stories.
-pub(crate) struct Peek<'m>(pub(crate) &'m machine::machine::Machine);
-
-impl Platform for Peek<'_> {
-    fn load(&self, slot: pagetable::Slot) -> vmsa::Descriptor {
-        vmsa::Descriptor::new(self.0.word(slot.address().bits()))
-    }
-
-    fn store(&self, _: pagetable::Slot, _: vmsa::Descriptor) {}
-
-    fn exchange(&self, _: pagetable::Slot, _: vmsa::Descriptor, _: vmsa::Descriptor) -> Result<(), vmsa::Descriptor> {
-        Ok(())
-    }
-
-    fn maintain(&self, _: vmsa::Maintenance) {}
 }

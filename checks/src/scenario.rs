@@ -170,6 +170,8 @@ pub struct Scenario {
     pub is_parked: bool,
     /// Each region is a part of the page table, which its editor claims.
     pub has_parts: bool,
+    /// Changes of one page take the shortcut for it.
+    pub has_shortcuts: bool,
 }
 
 impl Scenario {
@@ -188,6 +190,7 @@ impl Scenario {
             pool: 24,
             is_parked: false,
             has_parts: false,
+            has_shortcuts: false,
         }
     }
 

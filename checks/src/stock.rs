@@ -5,7 +5,7 @@ use vmsa::{Granule, Granule4K, Granule16K, Granule64K, PageSize, PhysAddr};
 
 use crate::edited::{Edited, as_regime};
 use crate::failure::Wrong;
-use crate::program::Peek;
+use crate::peek::Peek;
 use crate::run::Run;
 use crate::scenario::Scenario;
 

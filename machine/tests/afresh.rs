@@ -1,6 +1,7 @@
 //! What is remembered changes no verdict: machines that compute every answer afresh find the same, step by step.
 
 mod common;
+#[macro_use]
 #[path = "common/random.rs"]
 mod random;
 #[path = "common/unmapped.rs"]
@@ -29,26 +30,25 @@ fn agree(cpu: u8, event: &Event, machines: &mut [Machine; 2], story: &str) {
     assert_eq!(machines[0].digest(), machines[1].digest(), "{story}");
 }
 
-#[test]
-fn random_events_are_judged_alike() {
-    for setting in Setting::ALL {
-        for run in 0..RUNS {
-            let mut seed = Seed::new(run);
-            let machine = random::machine(&mut seed, setting);
-            let cpus = machine.cpus().len() as u64;
-            let mut machines = [machine.clone(), machine];
-            machines[1].remember_nothing();
-            for step in 0..200 {
-                let cpu = seed.below(cpus) as u8;
-                let event = match seed.below(24) {
-                    0 => random::release(&mut seed),
-                    _ => random::event(&mut seed, setting),
-                };
-                agree(cpu, &event, &mut machines, &format!("{setting:?}, seed {run}, step {step}: {event:x?}"));
-            }
+fn random_events_are_judged_alike(setting: Setting) {
+    for run in 0..RUNS {
+        let mut seed = Seed::new(run);
+        let machine = random::machine(&mut seed, setting);
+        let cpus = machine.cpus().len() as u64;
+        let mut machines = [machine.clone(), machine];
+        machines[1].remember_nothing();
+        for step in 0..200 {
+            let cpu = seed.below(cpus) as u8;
+            let event = match seed.below(24) {
+                0 => random::release(&mut seed),
+                _ => random::event(&mut seed, setting),
+            };
+            agree(cpu, &event, &mut machines, &format!("{setting:?}, seed {run}, step {step}: {event:x?}"));
         }
     }
 }
+
+for_each_setting! { random_events_are_judged_alike }
 
 /// What a judge says of each line, and at the end.
 fn judged(text: &str, remembers: bool) -> Vec<String> {

@@ -58,6 +58,11 @@ impl Draft {
         self.scenario.has_parts = true;
     }
 
+    /// Changes of one page take the shortcut for it.
+    pub fn take_shortcuts(&mut self) {
+        self.scenario.has_shortcuts = true;
+    }
+
     /// Pages in the pool.
     pub fn set_pool(&mut self, pages: usize) {
         self.scenario.pool = pages;

@@ -5,6 +5,7 @@
 mod basic;
 mod draft;
 mod linear;
+mod marked;
 mod mixed;
 mod neighbours;
 mod resize;
@@ -167,6 +168,34 @@ pub const ALL: &[Workload] = &[
     long("tables-side-by-side", "more tables go than a gather keeps, as one range", neighbours::tables_side_by_side),
     long("parked", "a block is split and a table folds while every other CPU is off the tables", resize::parked),
     long("parked-on-mixed", "the same by the one CPU that tolerates every size", resize::parked_on_mixed),
+    small("protect-page-at-once", "a page becomes read-only by the shortcut for one page", basic::protect_page_at_once),
+    small("hide-page-at-once", "a page is hidden and shown by it", basic::hide_page_at_once),
+    small("marked-protect", "hardware marks a page while it becomes executable", marked::protect_page),
+    small("marked-protect-at-once", "the same by the shortcut for one page", marked::protect_page_at_once),
+    small("marked-hide", "hardware marks a page while it is hidden", marked::hide_page),
+    small("marked-hide-at-once", "the same by the shortcut for one page", marked::hide_page_at_once),
+    small("marked-unmap", "hardware marks a page while it goes", marked::unmap_page),
+    small("marked-age", "hardware marks a page while pages lose their access flag", marked::age_pages),
+    small("marked-clean", "hardware marks a page while pages become clean", marked::clean_pages),
+    small("marked-device", "hardware marks a page while it becomes Device memory", marked::device),
+    small("marked-remap", "hardware marks a page while it leads elsewhere", marked::remap),
+    small(
+        "marked-group",
+        "hardware marks a member of a group while the group becomes executable",
+        marked::protect_group,
+    ),
+    small(
+        "marked-member",
+        "hardware marks a member of a group while another becomes executable",
+        marked::protect_member,
+    ),
+    small("marked-member-in-place", "the same in place", marked::protect_member_in_place),
+    small("marked-member-not-cached", "the same by the nT protocol", marked::protect_member_not_cached),
+    small("marked-part", "hardware marks a block while a page of it goes", marked::unmap_part),
+    small("marked-part-in-place", "the same in place", marked::unmap_part_in_place),
+    small("marked-part-not-cached", "the same by the nT protocol", marked::unmap_part_not_cached),
+    long("marked-fold-in-place", "hardware marks a page while its table folds in place", marked::fold_in_place),
+    long("marked-fold-not-cached", "the same by the nT protocol", marked::fold_not_cached),
     small("linear-read-only", "a page of a block becomes read-only, by the linear map", linear::read_only),
     small("linear-executable", "a page of a group becomes executable and read-only", linear::executable),
     small("linear-hide", "a page of a block is hidden", linear::hide),

@@ -358,7 +358,7 @@ pub(super) fn parked_on_mixed(draft: &mut Draft) {
 }
 
 /// The same mapping with more attributes.
-fn with(map: Change<El1>, more: Stage1Attributes) -> Change<El1> {
+pub(super) fn with(map: Change<El1>, more: Stage1Attributes) -> Change<El1> {
     match map {
         Change::Map { from, to, attributes, largest } => {
             Change::Map { from, to, attributes: attributes | more, largest }

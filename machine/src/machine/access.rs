@@ -285,10 +285,10 @@ impl Machine {
         let bbm = self.cpus[cpu as usize].features.bbm;
         let pairs =
             hits.cached.iter().enumerate().flat_map(|(at, one)| hits.cached[..at].iter().map(move |two| (one, two)));
-        // Level 2 permits different sizes, and yet the abort. (IHYQMB)
+        // Level 2 permits different sizes, and yet the abort: what no level permits is asked. (IHYQMB)
         let memory = &self.may.memory;
         let differ = |one, two| compatible(one, two, 0, memory).is_some() || compatible(two, one, 0, memory).is_some();
-        let may_abort = pairs.into_iter().any(|(one, two)| one.size_log2 != two.size_log2 || differ(one, two));
+        let may_abort = pairs.into_iter().any(|(one, two)| differ(one, two));
         if bbm < 3 && may_abort {
             hits.add_fault(Fault::stage1(FaultKind::Conflict, 0), None);
         }

@@ -101,7 +101,7 @@ impl Machine {
             if !lost.is_empty() {
                 self.may.forget_entry(&entry);
             }
-            if !lost.is_empty() && !before.is_empty() {
+            if !before.is_empty() {
                 self.lose_beyond(cpu, before, &lost, is_dsb);
             }
         }

@@ -17,9 +17,9 @@ use crate::tlbi::{Invalidation, Miss, Opcode, Operation, Scope, Selector, What};
 /// What a TLBI found to do.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Effect {
-    pub(crate) leaves: u32,
-    pub(crate) tables: u32,
-    pub(crate) contexts: u32,
+    pub(crate) has_leaves: bool,
+    pub(crate) has_tables: bool,
+    pub(crate) has_contexts: bool,
     pub(crate) cpus: Cpus,
     /// A leaf was missed only for a wrong hint.
     pub(crate) has_hint_miss: bool,
@@ -185,11 +185,8 @@ impl Machine {
                         missed.push((*entry, if is_local { Miss::Scope } else { Miss::Feature }));
                     }
                     if !holders.is_empty() {
-                        if entry.is_table() {
-                            effect.tables += 1
-                        } else {
-                            effect.leaves += 1
-                        }
+                        effect.has_tables |= entry.is_table();
+                        effect.has_leaves |= !entry.is_table();
                         selected.push((*entry, holders, holes));
                     }
                 }
@@ -262,7 +259,7 @@ impl Machine {
             if holders.is_empty() {
                 continue;
             }
-            effect.contexts += 1;
+            effect.has_contexts = true;
             // Global leaves survive an ASID operation; `holes` says so here.
             let holes = u128::from(is_asid && asid != GLOBAL);
             let first = take_first(&mut holders, holes, repeating, Some(&state.kept.passed));

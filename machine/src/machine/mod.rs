@@ -164,7 +164,7 @@ impl Machine {
     /// A 64-bit load by physical address: always the newest value, for explicit accesses are in order here.
     pub fn load(&mut self, cpu: u8, address: u64) -> u64 {
         self.event += 1;
-        self.see(cpu, address & !7);
+        self.see(cpu, address);
         self.word(address)
     }
 

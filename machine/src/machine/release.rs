@@ -127,7 +127,7 @@ impl Machine {
         tags.dedup();
         let mut found = Vec::new();
         for tag in tags {
-            let question = Question { wants_faults: true, ..Question::about(0, u64::MAX) };
+            let question = Question { wants_faults: true, ..Question::EVERYWHERE };
             self.may.each_reached(tag, &question.naive(), &mut |seen, holders| note(seen, holders, freed, &mut found));
         }
         Some(self.unlinked(&found, is_strict).is_some())

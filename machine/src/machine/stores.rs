@@ -34,10 +34,10 @@ impl Machine {
     /// # Errors
     /// What was there instead; nothing is stored then.
     pub fn compare_exchange(&mut self, cpu: u8, address: u64, expected: u64, value: u64) -> Result<u64, u64> {
-        let found = self.may.memory.word(address & !7);
+        let found = self.may.memory.word(address);
         if found != expected {
             self.event += 1;
-            self.see(cpu, address & !7);
+            self.see(cpu, address);
             return Err(found);
         }
         self.replace(cpu, address, value, true);
@@ -64,9 +64,9 @@ impl Machine {
         found
     }
 
-    /// A load of `word`, now.
-    pub(super) fn see(&mut self, cpu: u8, word: u64) {
-        self.may.visible.observe(cpu, word, self.event);
+    /// A load of the word at `address`, now.
+    pub(super) fn see(&mut self, cpu: u8, address: u64) {
+        self.may.visible.observe(cpu, address & !7, self.event);
         self.cpus[cpu as usize].loaded = self.event;
     }
 

@@ -54,7 +54,7 @@ impl Machine {
 
     /// The stale combined entries of `tag`.
     fn groups(&self, tag: Tag) -> Vec<Group> {
-        let stale = self.may().stale.overlapping(tag, 0, u64::MAX).filter(|(entry, _)| entry.is_combined);
+        let stale = self.may().stale.of(tag).filter(|(entry, _)| entry.is_combined);
         let mut stale: Vec<(Entry, Holders)> = stale.map(|(entry, it)| (*entry, it.holders.clone())).collect();
         stale.sort_by_key(|(entry, _)| (entry.space, entry.start));
         let mut groups: Vec<Group> = Vec::new();

@@ -75,7 +75,7 @@ impl Machine {
         let second = cached.second.map(|it| (beneath, it.intermediate, it.level));
         let halves = [Some((cached.tag, cached.own_start.max(cached.start), cached.level)), second];
         let mut writers = halves.into_iter().flatten().filter_map(|(tag, at, level)| self.unfinished(tag, at, level));
-        let is_above_stale = cached.is_combined && self.may().stale.overlapping(beneath, 0, u64::MAX).next().is_some();
+        let is_above_stale = cached.is_combined && self.may().stale.of(beneath).next().is_some();
         match writers.next() {
             Some(writer) => Missing::DsbAfterStore(writer),
             None if is_above_stale => Missing::Tlbi,

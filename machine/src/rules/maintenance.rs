@@ -11,6 +11,7 @@ use crate::tlb::entry::Entry;
 use crate::tlb::found::Found;
 use crate::tlb::question::Question;
 use crate::tlb::stale::{NearMiss, Record};
+use crate::tlb::visible::words_of;
 use crate::tlbi::{Flaw, Miss, Operation, Scope, Selector, What};
 
 impl Machine {
@@ -57,14 +58,14 @@ impl Machine {
     /// What a TLBI found to do tells whether its hint was wrong (V7), and whether it was needed (lint).
     pub(crate) fn check_effect(&mut self, cpu: u8, selector: &Selector, operand: u64, effect: &Effect) {
         let operation = *selector.operation();
-        if effect.has_hint_miss && effect.leaves == 0 {
+        if effect.has_hint_miss && !effect.has_leaves {
             let mut finding = Finding::new(Rule::Encoding, self.events(), cpu, selector.invalidation.first);
             finding.operation = Some(operation);
             finding.cached = effect.missed;
             finding.missing = Missing::Encoding(None);
             return self.report(finding);
         }
-        let is_idle = effect.leaves + effect.tables + effect.contexts == 0;
+        let is_idle = !(effect.has_leaves || effect.has_tables || effect.has_contexts);
         if is_idle {
             self.note_misencoded(selector, operand);
         }
@@ -113,7 +114,7 @@ impl Machine {
             Lint::NothingCached
         } else if is_idle {
             return;
-        } else if effect.tables == 0 && !whole && !operation.is_last_level {
+        } else if !effect.has_tables && !whole && !operation.is_last_level {
             Lint::LastLevelSuffices
         } else if operation.scope != Scope::Local && effect.cpus == 1 << cpu {
             Lint::LocalSuffices
@@ -143,8 +144,8 @@ impl Machine {
             return;
         }
         let has_stores = !self.may().visible.unfinished_by(cpu).is_empty()
-            || self.may().loose.range((cpu, 0)..=(cpu, u64::MAX)).next().is_some()
-            || self.may().unseen.range((cpu, 0)..=(cpu, u64::MAX)).next().is_some();
+            || self.may().loose.range(words_of(cpu)).next().is_some()
+            || self.may().unseen.range(words_of(cpu)).next().is_some();
         if !has_stores && self.cpus()[cpu as usize].open_tlbis == 0 {
             self.report_barrier(cpu, barrier, Lint::NothingToComplete);
         }

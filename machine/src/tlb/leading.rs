@@ -13,9 +13,6 @@ use crate::descriptor::{Descriptor, Hierarchy, VALID};
 impl May {
     /// `value` at `word` may now be walked as a descriptor of `level` for input addresses from `base`.
     pub(crate) fn note_output(&mut self, space: SpaceId, level: i8, word: u64, value: u64, base: u64) {
-        if !self.remembered.outputs().is_known() || value & VALID == 0 {
-            return;
-        }
         let state = self.space(space);
         let Some((log2, first)) = span(state, level, value, base) else { return };
         let memory = state.beneath;

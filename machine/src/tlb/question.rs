@@ -67,6 +67,9 @@ impl Question {
         }
     }
 
+    /// Which entries are there at all?
+    pub(crate) const EVERYWHERE: Self = Self::about(0, u64::MAX);
+
     /// Who may walk to `entry`?
     pub(crate) const fn of(entry: &Entry) -> Self {
         let (first, last) = if entry.size_log2 < entry.own_log2 {

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use super::entry::{Entry, bytes};
 use super::holders::{Cpus, Holders, punch};
 use super::passed::Passed;
+use super::question::Question;
 use super::sizes::Sizes;
 use super::spans::Spans;
 use crate::context::{Regime, Tag};
@@ -113,7 +114,13 @@ impl Stale {
         self.overlapping_of(tag, first, last, sizes)
     }
 
-    /// The tables among them.
+    /// Entries of `tag`.
+    pub(crate) fn of(&self, tag: Tag) -> impl Iterator<Item = &(Entry, Record)> {
+        let Question { first, last, .. } = Question::EVERYWHERE;
+        self.overlapping(tag, first, last)
+    }
+
+    /// Tables of `tag` that span an address from `first` to `last`.
     pub(crate) fn tables(&self, tag: Tag, first: u64, last: u64) -> impl Iterator<Item = &(Entry, Record)> {
         let sizes = if self.count == 0 { None } else { self.sizes.get(&tag).filter(|it| it.has_tables()) };
         self.overlapping_of(tag, first, last, sizes.map_or(0, Sizes::used)).filter(|(entry, _)| entry.is_table())
@@ -361,20 +368,14 @@ impl<'a> Iterator for Overlapping<'a> {
             let size = self.sizes.trailing_zeros() as u8;
             self.sizes &= self.sizes - 1;
             let (low, high) = (self.first & !(bytes(size) - 1), self.last & !(bytes(size) - 1));
-            if low == high {
-                let found = self.stale.records.get(&key_of(self.tag, size, low));
-                self.found = found.map_or([].iter(), |found| found.iter());
-                self.range = None;
-            } else {
-                self.range = Some(self.stale.records.range(key_of(self.tag, size, low)..=key_of(self.tag, size, high)));
-            }
+            self.range = Some(self.stale.records.range(key_of(self.tag, size, low)..=key_of(self.tag, size, high)));
         }
     }
 }
 
 /// True when every member of the contiguous set was taken away.
 fn is_empty_set(entry: &Entry) -> bool {
-    entry.holes & entry.members(entry.start, entry.last()) == entry.members(entry.start, entry.last())
+    entry.holes == entry.members(entry.start, entry.last())
 }
 
 const fn key(entry: &Entry) -> Key {

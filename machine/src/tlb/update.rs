@@ -11,7 +11,7 @@ use super::late::Late;
 use super::may::May;
 use super::question::{Only, Question, Through};
 use super::stale::{Mark, Origin};
-use super::visible::Lost;
+use super::visible::{Lost, words_of};
 use crate::context::{Regime, Tag};
 use crate::descriptor::{Hierarchy, VALID};
 
@@ -104,7 +104,7 @@ impl May {
     /// Entries of every context above a stage 2 whose walk used the stale stage-2 `record`, and those below a kept table.
     pub(crate) fn entries_beyond(&self, record: &Entry) -> Vec<Held> {
         let through = Some(Through::Record(*record));
-        let question = Question { through, is_only_through: true, ..Question::about(0, u64::MAX) };
+        let question = Question { through, is_only_through: true, ..Question::EVERYWHERE };
         self.agreed(&question, |question| {
             let mut found = Vec::new();
             if record.is_table() {
@@ -205,7 +205,7 @@ impl May {
     pub(crate) fn link_loose(&mut self, cpu: u8) -> Option<u64> {
         let words: Vec<(u64, u64)> = self
             .loose
-            .range((cpu, 0)..=(cpu, u64::MAX))
+            .range(words_of(cpu))
             .map(|(&(_, word), &old)| (word, old))
             .filter(|(word, _)| !self.index.is_plain(*word) && self.is_walked(*word))
             .collect();
@@ -228,7 +228,7 @@ impl May {
 
     /// A barrier that orders `cpu`'s stores.
     pub(crate) fn order_stores(&mut self, cpu: u8) {
-        while let Some((&key, _)) = self.loose.range((cpu, 0)..=(cpu, u64::MAX)).next() {
+        while let Some((&key, _)) = self.loose.range(words_of(cpu)).next() {
             self.loose.remove(&key);
             self.unseen.insert(key, !0);
         }
@@ -236,7 +236,7 @@ impl May {
 
     /// A DSB of `cpu` has made what it stored to memory that is no table yet visible to `walkers`.
     fn show(&mut self, cpu: u8, walkers: Cpus) {
-        let keys: Vec<(u8, u64)> = self.unseen.range((cpu, 0)..=(cpu, u64::MAX)).map(|(&key, _)| key).collect();
+        let keys: Vec<(u8, u64)> = self.unseen.range(words_of(cpu)).map(|(&key, _)| key).collect();
         for key in keys {
             match self.unseen.get_mut(&key) {
                 Some(blind) if *blind & !walkers != 0 => *blind &= !walkers,

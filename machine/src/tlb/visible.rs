@@ -7,6 +7,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::hash::{Hash, Hasher};
+use core::ops::RangeInclusive;
 
 use super::holders::Cpus;
 
@@ -79,7 +80,7 @@ impl Visible {
 
     /// Words that `cpu` stored to since its last DSB.
     pub(crate) fn unfinished_by(&self, cpu: u8) -> Vec<u64> {
-        self.unfinished.range((cpu, 0)..=(cpu, u64::MAX)).map(|(_, word)| *word).collect()
+        self.unfinished.range(words_of(cpu)).map(|(_, word)| *word).collect()
     }
 
     /// A barrier orders what `cpu` stored before it.
@@ -153,6 +154,11 @@ impl Visible {
             self.old.remove(&word);
         }
     }
+}
+
+/// The words of `cpu`, in a map by CPU and word.
+pub(crate) fn words_of(cpu: u8) -> RangeInclusive<(u8, u64)> {
+    (cpu, 0)..=(cpu, u64::MAX)
 }
 
 fn settle(old: &mut [Old], event: u64) {

@@ -1,6 +1,6 @@
 //! Random machines under random events: what the concrete machine holds must be in the may-TLB at every step, and what
 //! an access does must be among the answers that the may-TLB allows.
-#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(unused_macros, dead_code, missing_docs, unreachable_pub)]
 
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::concrete::Concrete;
@@ -15,6 +15,8 @@ use super::common::*;
 
 pub const L3B: u64 = 0x4000_4000;
 const FRAMES: u64 = 0x8000_0000;
+/// A table that forbids EL0 and writing below it.
+const LIMITS: u64 = 0b11 << 61;
 const S2_TABLES: u64 = 0x5000_4000;
 const S2_FRAMES: u64 = 0x5000_5000;
 const S2_FRAMES_L3: u64 = 0x5000_6000;
@@ -44,6 +46,20 @@ pub enum Setting {
     Wide,
     /// EL1 with 16 KiB pages and 36 bits in the upper half.
     Upper,
+}
+
+/// One test for each setting, so that they run side by side.
+macro_rules! for_each_setting {
+    ($test:ident) => {
+        for_each_setting! { $test: el1 El1, el2 El2, el2_as_a_host Host, both_stages Combined, stage_2_alone Flat,
+        pages_of_64_kib Wide, the_upper_half Upper }
+    };
+    ($test:ident: $($name:ident $setting:ident),*) => {$(
+        #[test]
+        fn $name() {
+            $test(Setting::$setting);
+        }
+    )*};
 }
 
 /// Where leaves are and what names them in TLBIs.
@@ -158,8 +174,13 @@ pub fn machine(seed: &mut Seed, setting: Setting) -> Machine {
 
 fn page(seed: &mut Seed, slot: u64, shift: u8) -> u64 {
     let frame = FRAMES | seed.below(4) << shift;
-    match seed.below(12) {
+    match seed.below(18) {
         0..=3 => 0,
+        12 => (PAGE & !1) | frame,
+        13 => PAGE ^ (1 << 8) | frame,
+        14 => PAGE & !AF | frame | RO | 1 << 51,
+        15 => PAGE | frame | 2 << 2,
+        16 => (PAGE ^ (1 << 8)) | frame | 2 << 2,
         4 => PAGE | frame | RO,
         5 => PAGE | frame | NON_GLOBAL,
         6 => PAGE & !AF | frame,
@@ -190,7 +211,19 @@ fn store(seed: &mut Seed, setting: Setting) -> (u64, u64) {
     match seed.below(12) {
         0 => {
             let block = BLOCK | FRAMES;
-            (shape.link, *seed.pick(&[0, last | TABLE, other | TABLE, block, block | NT, block | NON_GLOBAL]))
+            (
+                shape.link,
+                *seed.pick(&[
+                    0,
+                    last | TABLE,
+                    other | TABLE,
+                    block,
+                    block | NT,
+                    block | NON_GLOBAL,
+                    block & !AF,
+                    last | LIMITS | TABLE,
+                ]),
+            )
         }
         1 => (other + slot * 8, page(seed, slot, shape.page_shift)),
         2 if shape.link == L2 => (L1, *seed.pick(&[L2 | TABLE, L2 | TABLE, 0, BLOCK | FRAMES])),

@@ -15,10 +15,6 @@ pub(crate) type Leading = (u8, u64, u64);
 pub(crate) struct Outputs(Option<BTreeMap<Option<SpaceId>, Spans<u64>>>);
 
 impl Outputs {
-    pub(crate) const fn is_known(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// From now on it is known; true when it was not, and every word is to be noted.
     pub(super) fn begin(&mut self) -> bool {
         let is_new = self.0.is_none();
