@@ -4,10 +4,11 @@
 mod common;
 
 use common::*;
+use machine::context::Tag;
 use machine::finding::{Reason, Rule};
 use machine::machine::{Machine, Outcome};
 use machine::registers::{Features, HCR_VM, Register};
-use machine::syndrome::AccessKind;
+use machine::syndrome::{AccessKind, Fault, FaultKind};
 
 /// Roots of four entries, 32 bytes each: 32 bits of input address, from level 1.
 const SMALL: u64 = 0x4000_8040;
@@ -60,5 +61,61 @@ fn hcr_says_nothing_where_el2_is_not_there() {
         msr(&mut machine, 0, &[(Register::VtcrEl2, 25 | 1 << 6 | 5 << 16), (Register::HcrEl2, HCR_VM)]);
         let answer = machine.access(0, 0x1000, AccessKind::Read);
         assert_eq!(answer.outcomes.contains(&Outcome::Translated(0x1000)), !el2, "{answer:x?}");
+    }
+}
+
+#[test]
+fn an_address_beyond_the_page_table_faults() {
+    let mut machine = el1(1, Features::full(2));
+    let answer = machine.access(0, 1 << 50, AccessKind::Read);
+    let fault = Fault { kind: FaultKind::Translation, level: 0, is_stage2: false, is_on_walk: false, intermediate: 0 };
+    assert_eq!(answer.outcomes, [Outcome::Fault(fault)]);
+}
+
+#[test]
+fn an_asid_is_free_where_nothing_but_nt_was_there() {
+    for (value, is_found) in [(BLOCK | NON_GLOBAL, true), (BLOCK | NON_GLOBAL | NT, false)] {
+        let mut machine = Machine::new(&[Features::full(2)]);
+        machine.store(0, ROOT, value);
+        machine.barrier(0, ISH);
+        // 39 bits: blocks stand in the root, and there is no table to keep.
+        let tcr = TCR_48 & !0x3f | 25 | 1 << 23;
+        let writes = [(Register::MairEl1, MAIR), (Register::TcrEl1, tcr), (Register::Ttbr0El1, 1 << 48 | ROOT)];
+        msr(&mut machine, 0, &writes);
+        msr(&mut machine, 0, &[(Register::SctlrEl1, 1)]);
+        machine.reuse_asid(0, Tag::el10(0), 1);
+        assert_eq!(rules(&machine).contains(&Rule::Reuse), is_found, "{value:#x}");
+    }
+}
+
+#[test]
+fn what_leads_to_equal_memory_is_compared_no_further_than_it_reaches() {
+    for (differs_at, is_wrong) in [(0x8000_1000, false), (0x8000_0ff8, true), (0x8000_0000, true)] {
+        let mut machine = el1(1, Features::full(2));
+        machine.store(0, differs_at, 1);
+        map(&mut machine, L3 + 8, PAGE | RO | 0x8000_0000);
+        machine.store(0, L3 + 8, PAGE | RO | 0x8004_0000);
+        assert_eq!(!rules(&machine).is_empty(), is_wrong, "{differs_at:#x}: {:?}", machine.findings());
+    }
+}
+
+#[test]
+fn members_of_a_set_are_those_whose_addresses_are_asked_for() {
+    let mut machine = el1(1, Features::full(2));
+    map(&mut machine, L3 + 16 * 8, PAGE | CONT | 0x8001_0000);
+    let set = machine.leaves(Tag::el10(0), 0x1_0000)[0];
+    let cases = [
+        (0x1_0000, 0x1_ffff, 0xffff),
+        (0x1_0000, 0x1_0fff, 1),
+        (0x1_1000, 0x1_1fff, 2),
+        (0x1_0fff, 0x1_1000, 3),
+        (0x1_f000, 0x5_0000, 0x8000),
+        (0, 0x1_0000, 1),
+        (0, 0xffff, 0),
+        (0x2_0000, 0x2_ffff, 0),
+    ];
+    for (first, last, members) in cases {
+        assert_eq!(set.members(first, last), members, "{first:#x}..={last:#x}");
+        assert_eq!(set.overlaps(first, last), members != 0, "{first:#x}..={last:#x}");
     }
 }

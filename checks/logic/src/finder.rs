@@ -302,9 +302,12 @@ fn type_name(ty: &Type) -> String {
     }
 }
 
+/// What the engine's users do not build.
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|it| match &it.meta {
-        syn::Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string() == "test",
+        syn::Meta::List(list) => {
+            list.path.is_ident("cfg") && ["test", "debug_assertions"].contains(&list.tokens.to_string().as_str())
+        }
         meta => meta.path().is_ident("test"),
     })
 }

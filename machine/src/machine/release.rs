@@ -5,7 +5,6 @@
 use alloc::vec::Vec;
 
 use super::Machine;
-use crate::context::Tag;
 use crate::event::Owned;
 use crate::tlb::entry::Entry;
 use crate::tlb::found::{Found, Seen};
@@ -56,7 +55,8 @@ impl Machine {
     fn walked_reference(&mut self, freed: &Freed) -> Option<Held> {
         let is_strict = self.is_strict && freed.owned == Owned::Frame;
         if !is_strict && self.may.is_up_to_date() {
-            debug_assert!(
+            #[cfg(debug_assertions)]
+            assert!(
                 self.may.effort.free(|| self.is_walked_naively(freed, false)) != Some(true),
                 "all is as it is written"
             );
@@ -67,7 +67,8 @@ impl Machine {
             self.walk_by(word, freed, &mut found);
         }
         let reference = self.unlinked(&found, is_strict);
-        debug_assert!(
+        #[cfg(debug_assertions)]
+        assert!(
             self.may
                 .effort
                 .free(|| self.is_walked_naively(freed, is_strict))
@@ -118,11 +119,12 @@ impl Machine {
     }
 
     /// The same with every table read from end to end; not where they are many.
+    #[cfg(debug_assertions)]
     fn is_walked_naively(&self, freed: &Freed, is_strict: bool) -> Option<bool> {
         if self.may.index.places() > 64 {
             return None;
         }
-        let mut tags: Vec<Tag> = self.may.spaces().map(|(_, it)| it.space.tag()).collect();
+        let mut tags: Vec<_> = self.may.spaces().map(|(_, it)| it.space.tag()).collect();
         tags.sort_unstable();
         tags.dedup();
         let mut found = Vec::new();

@@ -82,7 +82,7 @@ impl Machine {
         let (mut slot, mut pieces) = (0, Vec::new());
         while slot < slots {
             let address = link.table + slot * 8;
-            let words = ((0x1000 - (address & 0xfff)) / 8).min(slots - slot);
+            let words = ((0x1000 - (address & 0xfff)) / 8).min(slots);
             let places = self.may.physical(link.space, address);
             pieces.extend(places.into_iter().map(|address| Piece { address, words: words as usize }));
             slot += words;

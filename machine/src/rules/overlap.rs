@@ -129,23 +129,13 @@ impl Machine {
                 return self.report(finding);
             }
         }
-        let is_risky = |other: SpaceId| {
-            let it = self.may().space(other);
-            other != space
-                && it.is_used()
-                && it.space.tag() == tag
-                && self.may().may_meet(space, other)
-                && overlap(it.space.bounds(), (first, last))
-        };
-        if (0..self.may().space_count()).any(is_risky) {
-            // Often the others are empty: then this page table, which may be large, need not be walked.
-            let elsewhere = self.entries_of(space, first, last, false);
-            let Some(first) = elsewhere.iter().map(|it| it.entry.start).min() else { return };
-            let last = elsewhere.iter().map(|it| it.entry.last()).max().unwrap_or(first);
-            let new = self.entries_of(space, first, last, true);
-            if let Some(finding) = self.first_conflict(cpu, &new, &elsewhere, None) {
-                self.report(finding);
-            }
+        // Often the others are empty: then this page table, which may be large, need not be walked.
+        let elsewhere = self.entries_of(space, first, last, false);
+        let Some(first) = elsewhere.iter().map(|it| it.entry.start).min() else { return };
+        let last = elsewhere.iter().map(|it| it.entry.last()).max().unwrap_or(first);
+        let new = self.entries_of(space, first, last, true);
+        if let Some(finding) = self.first_conflict(cpu, &new, &elsewhere, None) {
+            self.report(finding);
         }
     }
 
@@ -253,8 +243,4 @@ impl Machine {
         });
         is_found
     }
-}
-
-const fn overlap(one: (u64, u64), other: (u64, u64)) -> bool {
-    one.0 <= other.1 && other.0 <= one.1
 }

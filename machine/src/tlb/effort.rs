@@ -17,6 +17,7 @@ impl Effort {
     }
 
     /// What `ask` finds, at no cost: debug builds ask twice, and are to spend what others do.
+    #[cfg(debug_assertions)]
     pub(crate) fn free<T>(&self, ask: impl FnOnce() -> T) -> T {
         let was_free = self.is_free.replace(true);
         let found = ask();

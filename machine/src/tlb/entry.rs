@@ -139,7 +139,7 @@ impl Entry {
         let most = bytes(log2) - 1;
         let low = if low <= high { low } else { 0 };
         // Members of a contiguous set that were taken out lead to nothing.
-        low <= most && (self.is_table() || self.overlaps(self.start + low, self.start + high.min(most)))
+        low <= most && self.overlaps(self.start + low, self.start + high.min(most))
     }
 
     /// The fault of an access to `address` that needs `needed`, if this leaf does not permit it.

@@ -3,6 +3,7 @@
 
 use super::entry::{Entry, SpaceId};
 use super::may::May;
+use super::question::Question;
 use super::space::Space;
 use crate::context::Regime;
 use crate::descriptor::CONTIGUOUS;
@@ -33,7 +34,8 @@ impl May {
     pub(super) fn forget_space(&mut self, space: SpaceId) {
         if let Space::Two(stage2) = &self.space(space).space {
             let vmid = stage2.vmid;
-            self.remembered.forget_beneath(vmid, 0, u64::MAX);
+            let Question { first, last, .. } = Question::EVERYWHERE;
+            self.remembered.forget_beneath(vmid, first, last);
         }
     }
 }

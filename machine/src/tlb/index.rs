@@ -110,7 +110,7 @@ impl May {
         }
         while slot < slots {
             let address = table + slot * 8;
-            let count = ((0x1000 - (address & 0xfff)) / 8).min(slots - slot);
+            let count = ((0x1000 - (address & 0xfff)) / 8).min(slots);
             for place in self.physical(space, address) {
                 let base = base + (slot << shift);
                 if !self.index.add(Use { space, level, table: place, slots: count as u32, base }) {

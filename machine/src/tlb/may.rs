@@ -199,7 +199,8 @@ impl May {
     /// What `ask` finds by `question`; debug builds ask by its plainest form too.
     pub(super) fn agreed<T: PartialEq>(&self, question: &Question, ask: impl Fn(&Question) -> T) -> T {
         let found = ask(question);
-        debug_assert!(
+        #[cfg(debug_assertions)]
+        assert!(
             self.remembered.is_off() || self.effort.free(|| found == ask(&question.naive())),
             "{question:x?} leaves nothing out"
         );

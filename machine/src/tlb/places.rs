@@ -101,6 +101,7 @@ impl Index {
     }
 
     /// How many uses there are.
+    #[cfg(debug_assertions)]
     pub(crate) fn places(&self) -> usize {
         self.counts.values().sum()
     }

@@ -1,6 +1,6 @@
 //! Spans of memory that belong to something: what leads to an address is found without asking all.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 
 use super::entry::bytes;
 
@@ -9,15 +9,14 @@ use super::entry::bytes;
 pub(crate) struct Spans<T> {
     /// Base-2 logarithm of the size, first address, whose it is.
     spans: BTreeSet<(u8, u64, T)>,
-    /// How many there are of each size.
-    counts: BTreeMap<u8, usize>,
+    /// Sizes that there are, or were.
+    sizes: BTreeSet<u8>,
 }
 
 impl<T: Copy + Ord + Default> Spans<T> {
     pub(crate) fn add(&mut self, log2: u8, first: u64, of: T) {
-        if self.spans.insert((log2, first, of)) {
-            *self.counts.entry(log2).or_default() += 1;
-        }
+        self.spans.insert((log2, first, of));
+        self.sizes.insert(log2);
         // The part of it that lies before address 0 is at the end of memory: there is none.
         if first.wrapping_add(bytes(log2) - 1) < first {
             self.add(log2, 0, of);
@@ -25,22 +24,12 @@ impl<T: Copy + Ord + Default> Spans<T> {
     }
 
     pub(crate) fn remove(&mut self, log2: u8, first: u64, of: T) {
-        if self.spans.remove(&(log2, first, of))
-            && let Some(count) = self.counts.get_mut(&log2)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(&log2);
-            }
-        }
-        if first.wrapping_add(bytes(log2) - 1) < first {
-            self.remove(log2, 0, of);
-        }
+        self.spans.remove(&(log2, first, of));
     }
 
     /// Those that cover an address from `first` to `last`.
     pub(crate) fn covering(&self, first: u64, last: u64) -> impl Iterator<Item = (u8, u64, T)> {
-        self.counts.keys().flat_map(move |&log2| {
+        self.sizes.iter().flat_map(move |&log2| {
             let low = first.saturating_sub(bytes(log2) - 1);
             let from = self.spans.range((log2, low, T::default())..);
             from.take_while(move |it| (it.0, it.1) <= (log2, last)).copied()

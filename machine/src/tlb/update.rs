@@ -173,10 +173,8 @@ impl May {
         let hidden = self.visible.hidden_by(word, newest, walkers);
         let mut before = Vec::new();
         for Lost { value, walkers, settled } in hidden.into_iter().filter(|lost| lost.value != current) {
-            for (entry, mut holders) in self.entries_through(word, value) {
-                holders.restrict(walkers);
-                before.push((entry, holders));
-            }
+            // Who still sees the value still reaches them.
+            before.append(&mut self.entries_through(word, value));
             if value & VALID == 0 && current & VALID != 0 {
                 let settled = settled.unwrap_or(origin.event);
                 self.late.add(word, Late { event: origin.event, settled, walkers });
@@ -280,7 +278,8 @@ impl May {
         if is_unknown && !come.is_empty() {
             self.index_space(space);
             // Without it, tables of contexts above could not be found.
-            self.index_above(space, 0, u64::MAX);
+            let Question { first, last, .. } = Question::EVERYWHERE;
+            self.index_above(space, first, last);
         }
         come
     }
@@ -319,7 +318,7 @@ impl May {
                 }
             }
             state.kept.marks = marks;
-            if !state.is_used() && !state.hidden.is_empty() {
+            if !state.is_used() {
                 state.hidden.clear();
             }
             self.forget_space(id);
