@@ -99,6 +99,13 @@ fn apply_all<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P
 }
 
 /// Carries out what is decided for one descriptor, as it is now, and what is to be met again for it.
+///
+/// ```text
+///   done with all of the range      nothing more
+///   done with a part of it          the walk goes on behind that, from the top
+///   the descriptor is a table       others have stored since it was planned: the walk enters it, from the top
+///   it has just become a table      the walk goes on in that table, which needs no look-up
+/// ```
 #[inline(never)]
 fn apply_at<G: Granule, R: Regime, P: Platform>(
     editor: &mut Editor<'_, G, R, P>,

@@ -176,12 +176,6 @@ impl Descriptor {
         self.0 & Self::TYPE == 0b11 && level.number() != Level::L3.number()
     }
 
-    /// Whether it is a valid descriptor of level 3.
-    #[inline(always)]
-    pub const fn is_page(self) -> bool {
-        self.0 & Self::TYPE == 0b11
-    }
-
     /// The Contiguous bit, which counts in leaves alone.
     #[inline(always)]
     pub const fn is_contiguous(self) -> bool {

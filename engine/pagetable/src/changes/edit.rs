@@ -98,6 +98,8 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         if edited.bits() & !Descriptor::CONTIGUOUS == 0 && !edit.removes() {
             return Decision::Refuse(Refusal::NotKeepable(self.geometry.input(visit.from)));
         }
+        // From here on something changes that TLBs may hold: a group as one, a part of a leaf by a split, a whole leaf in place,
+        // and what may not change in place by a break.
         if visit.is_group() {
             // Members that hardware marks until the moment of the edit may differ by it ever after.
             let becomes_group = visit.is_whole() && !edit.makes_rights_of_marks(self.regime);

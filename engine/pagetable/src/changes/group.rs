@@ -204,11 +204,13 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         let is_in_use = self.is_live && visit.descriptor.is_valid();
         if is_in_use && self.method() != Method::Break {
             self.regroup_in_place(visit, regroup, members);
-            // Members that do not stay a group are edited one by one, in place.
+            // Members that do not stay a group are edited one by one, in place: the walker meets them again as leaves.
             return if regroup.becomes_group() { past } else { again };
         }
+        // Tables are filled before the window opens: no access waits for that.
         let Some(cut) = self.build_cut(visit, regroup, members) else { return past };
         if is_in_use {
+            // One window for all members: a TLB may hold the group as one entry, so that none is remade while another stands.
             members.slots().for_each(|(_, slot)| self.break_leaf(slot));
             self.forget_now(visit, Depth::LastLevel);
         }
@@ -222,6 +224,14 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     }
 
     /// The Contiguous bit changes first, alone (RKHRBC); then what else is to change, leaf by leaf.
+    ///
+    /// ```text
+    ///   make        C on, leaf by leaf
+    ///   dissolve    C off ─▶ the marks of any member given to all
+    ///   edit        C off ─▶ the marks of any member given to all ─▶ edited, leaf by leaf ─▶ C on
+    /// ```
+    /// Between two steps some members have the bit and others do not. A walker that meets either finds the same translation, for
+    /// nothing but the bit differs then: that is what the licence says that each CPU tolerates.
     fn regroup_in_place(&mut self, visit: &Visit, regroup: Regroup, members: Members) {
         let single = |leaf: Descriptor| Descriptor::new(leaf.bits() & !Descriptor::CONTIGUOUS);
         let grouped = |leaf: Descriptor| Descriptor::new(leaf.bits() | Descriptor::CONTIGUOUS);
@@ -279,7 +289,8 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         Some(cut)
     }
 
-    /// Stores what the members of a group become that no TLB holds any more. Broken ones have kept all but bit 0.
+    /// Stores what the members of a group become that no TLB holds any more. Broken ones have kept all but bit 0, so that what
+    /// hardware marked in any of them is still to be read, and is given to all. A member that a boundary cuts becomes its table.
     fn store_members(&mut self, visit: &Visit, regroup: Regroup, members: Members, cut: &[Option<Cut>; 2]) {
         let (platform, regime, marks, edit) =
             (self.platform, self.regime, self.marks_of_group(members), regroup.edit());

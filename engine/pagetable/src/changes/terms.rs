@@ -70,7 +70,9 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
             }
             return Ok((Start::Top, 0));
         }
-        // Mostly a change is about one descriptor, or a part of it: that where the way for its first byte ends.
+        // Mostly a change is about one descriptor, or a part of it: that where the way for its first byte ends. The plan keeps
+        // the slot, and applying begins there. Not for a table that is entered, nor for a group that is met again: a slot is
+        // then not all that the change comes to.
         let end = self.table.find_end(goal.from, goal.to);
         let visit = self.table.meet(&goal, &end);
         if (goal.from + 1..=visit.end).contains(&goal.to) {
@@ -113,10 +115,17 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
     }
 
     /// Counts the tables that a goal takes, or says why it is refused.
+    ///
+    /// Planning stores nothing, so that a group that will have dissolved still reads as one. The walk goes back to where the part
+    /// that is asked for begins, and meets its members there as the single leaves that they will be:
+    ///
+    /// ```text
+    ///   │ g │ g │ g │ g │     met as one: dissolves            │ l │ l │ l │ l │     met again, without the bit
+    ///          ▲ from                                                 ▲ from          ▲ single_to
+    /// ```
     #[inline(never)]
     fn check(&self, goal: &Goal) -> Result<usize, Refusal> {
         let table = self.table;
-        // Members of a group that dissolves are met again as leaves of their own, up to here: nothing tells yet that they are.
         let (mut tables, mut single_to) = (0, 0);
         let end = table.walk(table.top, goal.from, goal.to, &mut |visit| {
             let met = if visit.start < single_to { visit.ungrouped() } else { table.meet(goal, visit) };
