@@ -39,6 +39,12 @@ pub fn wait() {
     unsafe { asm!("wfi", options(nomem, nostack, preserves_flags)) };
 }
 
+/// Wakes CPUs that wait for an event (WFE). What they are to see is complete before.
+pub fn send_event() {
+    // SAFETY: a hint.
+    unsafe { asm!("sev", options(nostack, preserves_flags)) };
+}
+
 /// Tells an emulator or a sibling thread that this loop waits for another CPU. `core::hint::spin_loop` is an ISB on
 /// this architecture: it synchronizes this CPU and lets nobody else run.
 pub fn pause() {

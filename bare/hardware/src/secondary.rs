@@ -1,4 +1,9 @@
-//! Starting another CPU: the record that it reads with its MMU off, and its answer if it cannot join.
+//! Starting another CPU: the record that it reads with its MMU off, its answer, and the gate.
+//!
+//! ```text
+//! start ──▶ reset ──▶ it lacks something: it refuses, and is off
+//!                └──▶ it says what it is, and waits, its MMU off ──▶ open_gate ──▶ MMU on, Start::entry
+//! ```
 
 use core::cell::UnsafeCell;
 use core::ptr;
@@ -8,7 +13,7 @@ use vmsa::PhysAddr;
 use crate::per_cpu::MAX_CPUS;
 use crate::psci::{Conduit, PsciError};
 use crate::translation::Translation;
-use crate::{cache, image};
+use crate::{cache, image, interrupts};
 
 /// What the CPU must support, in fields of its ID registers, before it may turn its MMU on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,16 +67,24 @@ pub struct Start {
     pub per_cpu: u64,
 }
 
-/// A CPU that cannot join, and what it says of itself.
+/// What a CPU says of itself before its MMU is on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Refusal {
+pub struct Said {
+    /// It cannot join, and will be off. Otherwise it waits at the gate.
+    pub refuses: bool,
     /// MIDR_EL1.
     pub midr: u64,
+    /// ID_AA64ISAR0_EL1.
+    pub isar0: u64,
     /// ID_AA64MMFR0_EL1, as it is to believe it.
     pub mmfr0: u64,
     /// ID_AA64MMFR2_EL1.
     pub mmfr2: u64,
 }
+
+/// What stands in [`Answer::state`].
+pub(crate) const REFUSES: u64 = 1;
+pub(crate) const AT_GATE: u64 = 2;
 
 /// Written by the boot CPU through its caches and read by the other past them; the answer goes the other way. Each half
 /// has lines of its own (2 KiB is the largest there is), so that neither's maintenance touches the other's.
@@ -93,15 +106,22 @@ pub(crate) struct StartRecord {
     pub(crate) pa_range_min: u64,
     pub(crate) va_range_min: u64,
     pub(crate) is_smc: u64,
+    pub(crate) is_gate_open: u64,
     pub(crate) answer: Answer,
 }
 
 #[repr(C, align(2048))]
 pub(crate) struct Answer {
-    is_refusal: u64,
+    /// 0, [`REFUSES`] or [`AT_GATE`].
+    state: u64,
     pub(crate) midr: u64,
+    pub(crate) isar0: u64,
     pub(crate) mmfr0: u64,
     pub(crate) mmfr2: u64,
+}
+
+impl Answer {
+    const NONE: Self = Self { state: 0, midr: 0, isar0: 0, mmfr0: 0, mmfr2: 0 };
 }
 
 impl StartRecord {
@@ -122,14 +142,15 @@ impl StartRecord {
         pa_range_min: 0,
         va_range_min: 0,
         is_smc: 0,
-        answer: Answer { is_refusal: 0, midr: 0, mmfr0: 0, mmfr2: 0 },
+        is_gate_open: 0,
+        answer: Answer::NONE,
     };
 }
 
 /// A record for each CPU: one that firmware starts long after it was asked to finds its own, whoever was started since.
 struct Shared([UnsafeCell<StartRecord>; MAX_CPUS]);
 
-// SAFETY: `start` and `read_refusal` are called by one CPU, one start at a time; the other CPUs are not in Rust.
+// SAFETY: `start`, `read_answer` and `open_gate` are called by one CPU, one start at a time; the other CPUs are not in Rust.
 unsafe impl Sync for Shared {}
 
 static RECORDS: Shared = Shared([const { UnsafeCell::new(StartRecord::NONE) }; MAX_CPUS]);
@@ -139,7 +160,8 @@ unsafe extern "C" {
     fn vectors();
 }
 
-/// Asks firmware to start a CPU. It turns its MMU on with `translation` if it meets `requirements`.
+/// Asks firmware to start a CPU. If it meets `requirements`, it says what it is and waits; once [`open_gate`] lets it through,
+/// it turns its MMU on with `translation`.
 ///
 /// # Safety
 ///
@@ -172,7 +194,8 @@ pub unsafe fn start(
         pa_range_min,
         va_range_min,
         is_smc: (call.conduit == Conduit::Smc).into(),
-        answer: Answer { is_refusal: 0, midr: 0, mmfr0: 0, mmfr2: 0 },
+        is_gate_open: 0,
+        answer: Answer::NONE,
     };
     // SAFETY: no other CPU uses this number's record, by the caller's promise.
     unsafe { record.write(filled) };
@@ -186,20 +209,36 @@ pub unsafe fn start(
     unsafe { call.conduit.cpu_on(call.cpu_on, call.affinity, entry, argument) }
 }
 
-/// Whether the CPU that was started as number `index`, below [`MAX_CPUS`], has refused to join, and why.
-pub fn read_refusal(index: usize) -> Option<Refusal> {
+/// What the CPU that was started as number `index`, below [`MAX_CPUS`], has said so far.
+pub fn read_answer(index: usize) -> Option<Said> {
     // SAFETY: the record is a static; only its address is taken.
     let answer = unsafe { &raw mut (*RECORDS.0[index].get()).answer };
     // The answer was written past the caches: what is in them is from before.
     cache::clean_and_invalidate(answer as usize..answer as usize + size_of::<Answer>());
-    // The flag is the first field.
-    let flag = answer.cast::<u64>();
-    // SAFETY: plain data that another CPU may be writing; the flag is written last.
-    if unsafe { ptr::read_volatile(flag) } == 0 {
+    // The state is the first field.
+    let state = answer.cast::<u64>();
+    // SAFETY: plain data that another CPU may be writing; the state is written last.
+    if unsafe { ptr::read_volatile(state) } == 0 {
         return None;
     }
     cache::clean_and_invalidate(answer as usize..answer as usize + size_of::<Answer>());
-    // SAFETY: the other CPU wrote all of it before the flag, and does not write any more.
-    let answer = unsafe { ptr::read_volatile(answer) };
-    Some(Refusal { midr: answer.midr, mmfr0: answer.mmfr0, mmfr2: answer.mmfr2 })
+    // SAFETY: the other CPU wrote all of it before the state, and does not write any more.
+    let Answer { state, midr, isar0, mmfr0, mmfr2, .. } = unsafe { ptr::read_volatile(answer) };
+    Some(Said { refuses: state == REFUSES, midr, isar0, mmfr0, mmfr2 })
+}
+
+/// Lets CPU `index`, below [`MAX_CPUS`], through the gate: it walks the tables from now on.
+///
+/// # Safety
+///
+/// It has been started and has not refused. What [`start`] was promised of `translation` still holds, and who changes the tables
+/// knows of the CPU.
+pub unsafe fn open_gate(index: usize) {
+    // SAFETY: the record is a static, and the other CPU reads this word past its caches alone.
+    let gate = unsafe { &raw mut (*RECORDS.0[index].get()).is_gate_open };
+    // SAFETY: as above; nobody else writes it.
+    unsafe { ptr::write_volatile(gate, 1) };
+    // The CPU reads memory: a dirty line would keep it waiting.
+    cache::clean(gate as usize..gate as usize + size_of::<u64>());
+    interrupts::send_event();
 }

@@ -41,6 +41,26 @@ impl Translation {
     }
 }
 
+/// Has this CPU walk the lower half from another root: a value of TTBR0_EL1 with an ASID. Gives the one it had.
+///
+/// # Safety
+///
+/// The tables are complete, and of the granule and layout that TCR_EL1 says; what this CPU's TLB holds of that ASID is of them alone.
+/// Nothing that runs, and no reference that is used meanwhile, is in the lower half.
+pub unsafe fn exchange_lower(ttbr0: u64) -> u64 {
+    let before = registers::read_ttbr0();
+    // SAFETY: the caller's promise. No access by either map may cross the two instructions: no `nomem`.
+    unsafe {
+        asm!(
+            "msr ttbr0_el1, {}",
+            "isb", // the next access is translated by the new root
+            in(reg) ttbr0,
+            options(nostack, preserves_flags),
+        );
+    }
+    before
+}
+
 /// Asks the MMU with an AT instruction.
 macro_rules! translate {
     ($instruction:literal, $address:expr) => {{

@@ -32,6 +32,18 @@ pub struct Options {
     pub virtual_bits: Option<u32>,
     /// `vellum.late=`: how many CPUs start only after boot has settled, below 8.
     pub late_cpus: Option<u32>,
+    /// `rodata=`: what of the kernel's text and constants cannot be written.
+    pub rodata: Option<Rodata>,
+    /// `vellum.linearmap=`: how large the leaves of the linear map are.
+    pub linear_map: Option<LinearLeaves>,
+    /// `vellum.pagealloc=`: whether free pages are hidden from the linear map.
+    pub page_allocator: Option<PageAllocator>,
+    /// `vellum.bbm=`: the level of FEAT_BBM of every CPU that is not told apart.
+    pub bbm: Option<BbmLevel>,
+    /// `vellum.stress=`: how many operations the linear map is stressed with.
+    pub stress: Option<u32>,
+    /// `vellum.seed=`: of every random choice.
+    pub seed: Option<u32>,
     /// `vellum.cpuN.…=`: what CPU N is made to believe of itself, for tests.
     pub cpus: [CpuOverride; MAX_CPUS],
 }
@@ -56,7 +68,44 @@ pub enum Report {
     Json,
 }
 
+/// What of the kernel's text and constants cannot be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rodata {
+    /// Neither where they are linked nor in the linear map.
+    #[default]
+    On,
+    /// Where they are linked; in the linear map they can be.
+    NoAlias,
+    /// They can be written everywhere.
+    Off,
+}
+
+/// How large the leaves of the linear map are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinearLeaves {
+    /// As large as they can be.
+    #[default]
+    Largest,
+    /// Pages.
+    Pages,
+}
+
+/// What becomes of free pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageAllocator {
+    /// The linear map leads to them.
+    #[default]
+    Plain,
+    /// They are hidden from the linear map, so that whoever uses one faults.
+    Debug,
+}
+
 impl Options {
+    /// The level that CPU `index` is to have, whatever it says of itself.
+    pub fn bbm_of(&self, index: usize) -> Option<BbmLevel> {
+        self.cpus.get(index)?.bbm.or(self.bbm)
+    }
+
     /// Takes back what nobody can believe: a granule that the CPU that boots, with these registers, lacks. It translates by
     /// what it chooses, and there would be nobody left to say what went wrong.
     pub fn limit_boot_cpu(&mut self, cpu: &IdRegisters, findings: &mut Findings<'_>) {
@@ -79,7 +128,7 @@ pub fn parse<'a>(line: &'a str, findings: &mut Findings<'a>) -> Options {
     let mut options = Options::default();
     let mut words = Words::new(line);
     for word in &mut words {
-        if word.name == "arm64.pagesize" || word.name.starts_with("vellum.") {
+        if ["arm64.pagesize", "rodata"].contains(&word.name) || word.name.starts_with("vellum.") {
             options.take(&word, findings);
         }
     }
@@ -121,7 +170,7 @@ fn set<T>(slot: &mut Option<T>, value: Option<T>) -> Outcome {
 
 const BELIEVED: &str = "what the CPU says of itself is believed";
 
-const KNOWN: [Known; 9] = [
+const KNOWN: [Known; 15] = [
     Known {
         name: "arm64.pagesize",
         expected: "4k, 16k or 64k",
@@ -151,6 +200,42 @@ const KNOWN: [Known; 9] = [
         expected: "a number of CPUs from 0 to 7",
         instead: "no CPU is held back",
         set: |options, _, value| set(&mut options.late_cpus, number(value, 0, MAX_CPUS as u32 - 1)),
+    },
+    Known {
+        name: "rodata",
+        expected: "on, full, noalias or off",
+        instead: "on is used",
+        set: |options, _, value| set(&mut options.rodata, rodata(value)),
+    },
+    Known {
+        name: "vellum.linearmap",
+        expected: "largest or pages",
+        instead: "the largest leaves are used",
+        set: |options, _, value| set(&mut options.linear_map, linear_leaves(value)),
+    },
+    Known {
+        name: "vellum.pagealloc",
+        expected: "plain or debug",
+        instead: "plain is used",
+        set: |options, _, value| set(&mut options.page_allocator, page_allocator(value)),
+    },
+    Known {
+        name: "vellum.bbm",
+        expected: "a level from 0 to 3",
+        instead: BELIEVED,
+        set: |options, _, value| set(&mut options.bbm, bbm_level(value)),
+    },
+    Known {
+        name: "vellum.stress",
+        expected: "a number of operations from 0 to 4294967295",
+        instead: "there is no stress",
+        set: |options, _, value| set(&mut options.stress, number(value, 0, u32::MAX)),
+    },
+    Known {
+        name: "vellum.seed",
+        expected: "a number from 0 to 4294967295",
+        instead: "1 is used",
+        set: |options, _, value| set(&mut options.seed, number(value, 0, u32::MAX)),
     },
     Known {
         name: "vellum.cpuN.granules",
@@ -244,6 +329,31 @@ fn report(value: &str) -> Option<Report> {
     match value {
         "text" => Some(Report::Text),
         "json" => Some(Report::Json),
+        _ => None,
+    }
+}
+
+fn rodata(value: &str) -> Option<Rodata> {
+    match value {
+        "on" | "full" => Some(Rodata::On),
+        "noalias" => Some(Rodata::NoAlias),
+        "off" => Some(Rodata::Off),
+        _ => None,
+    }
+}
+
+fn linear_leaves(value: &str) -> Option<LinearLeaves> {
+    match value {
+        "largest" => Some(LinearLeaves::Largest),
+        "pages" => Some(LinearLeaves::Pages),
+        _ => None,
+    }
+}
+
+fn page_allocator(value: &str) -> Option<PageAllocator> {
+    match value {
+        "plain" => Some(PageAllocator::Plain),
+        "debug" => Some(PageAllocator::Debug),
         _ => None,
     }
 }

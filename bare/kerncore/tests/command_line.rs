@@ -1,7 +1,9 @@
 //! What is asked for on a command line, and what is said about it.
 
 use expect_test::{Expect, expect};
-use kerncore::command_line::{CpuOverride, Exit, Options, PageSizes, Report, Word, Words, parse};
+use kerncore::command_line::{
+    CpuOverride, Exit, LinearLeaves, Options, PageAllocator, PageSizes, Report, Rodata, Word, Words, parse,
+};
 use kerncore::finding::Findings;
 use proptest::prelude::*;
 use vmsa::{BbmLevel, IdRegisters, PageSize};
@@ -23,7 +25,8 @@ fn check(lines: &[&str], expect: Expect) {
 #[test]
 fn every_option_is_taken() {
     let line = "arm64.pagesize=16k vellum.exit=semihosting vellum.vabits=42 vellum.late=3 vellum.cpu2.granules=4k,64k \
-                vellum.cpu7.bbm=1 vellum.cpu0.pabits=40 vellum.cpu1.silent=yes vellum.report=json";
+                vellum.cpu7.bbm=1 vellum.cpu0.pabits=40 vellum.cpu1.silent=yes vellum.report=json \
+                rodata=noalias vellum.linearmap=pages vellum.pagealloc=debug vellum.bbm=3 vellum.stress=1000 vellum.seed=7";
     let mut cpus = [CpuOverride::default(); 8];
     cpus[2].granules = Some(PageSizes::default().with(PageSize::Size4K).with(PageSize::Size64K));
     cpus[7].bbm = Some(BbmLevel::Level1);
@@ -35,6 +38,12 @@ fn every_option_is_taken() {
         report: Some(Report::Json),
         virtual_bits: Some(42),
         late_cpus: Some(3),
+        rodata: Some(Rodata::NoAlias),
+        linear_map: Some(LinearLeaves::Pages),
+        page_allocator: Some(PageAllocator::Debug),
+        bbm: Some(BbmLevel::Level3),
+        stress: Some(1000),
+        seed: Some(7),
         cpus,
     };
     let (options, said) = parsed(line);
@@ -46,8 +55,23 @@ fn every_option_is_taken() {
         warning: command line: this is a test: cpu 7 is to believe of itself BBM level 1, whatever it has
     "#]]
     .assert_eq(&said);
+    assert_eq!([6, 7, 8].map(|cpu| options.bbm_of(cpu)), [Some(BbmLevel::Level3), Some(BbmLevel::Level1), None]);
     let granules = cpus[2].granules.unwrap();
     assert_eq!(PageSize::ALL.map(|size| granules.contains(size)), [true, false, true]);
+}
+
+#[test]
+fn words_for_the_linear_map() {
+    for (value, rodata) in [("on", Rodata::On), ("full", Rodata::On), ("off", Rodata::Off)] {
+        assert_eq!(parsed(&format!("rodata={value}")).0.rodata, Some(rodata));
+    }
+    for value in ["", "ON", "yes"] {
+        assert_eq!(parsed(&format!("rodata={value}")).0, Options::default());
+    }
+    assert_eq!(parsed("vellum.linearmap=largest").0.linear_map, Some(LinearLeaves::Largest));
+    assert_eq!(parsed("vellum.pagealloc=plain").0.page_allocator, Some(PageAllocator::Plain));
+    assert_eq!(parsed("vellum.stress=4294967295").0.stress, Some(u32::MAX));
+    assert_eq!(parsed("vellum.stress=4294967296").0.stress, None);
 }
 
 #[test]
@@ -69,8 +93,7 @@ fn values_at_the_edges() {
 
 #[test]
 fn words_of_others_are_passed_over() {
-    let line =
-        "console=ttyAMA0 rodata=full quiet arm64.nopauth arm64.nosve=1 vellum root=\"a b\" vellum- x.vellum.exit=y";
+    let line = "console=ttyAMA0 nokaslr quiet arm64.nopauth arm64.nosve=1 vellum root=\"a b\" vellum- x.vellum.exit=y";
     check(&[line, "", "   ", "-- vellum.nonsense", "quiet -- vellum.exit=semihosting"], expect![[r#""#]]);
 }
 
@@ -97,8 +120,8 @@ fn what_is_unknown_is_named_with_its_neighbour() {
             warning: command line: option vellum.cpu-1.bbm is unknown, the nearest that is known is vellum.cpuN.bbm; ignored
             warning: command line: option vellum.cpu8.bbm is about no CPU, expected 0 to 7; ignored
             warning: command line: option vellum.cpu99999999999999999999.pabits is about no CPU, expected 0 to 7; ignored
-            warning: command line: option vellum. is unknown, the nearest that is known is vellum.exit; ignored
-            warning: command line: option vellum.an-option-with-a-very-long-name-that-goes-on-and-on-and-i... is unknown, the nearest that is known is vellum.cpuN.granules; ignored
+            warning: command line: option vellum. is unknown, the nearest that is known is vellum.bbm; ignored
+            warning: command line: option vellum.an-option-with-a-very-long-name-that-goes-on-and-on-and-i... is unknown, the nearest that is known is vellum.pagealloc; ignored
         "#]],
     );
 }

@@ -4,6 +4,7 @@ mod detail;
 mod late;
 mod leaves;
 mod memory;
+pub(crate) mod moments;
 mod moved_page;
 mod one_page;
 mod protections;
@@ -11,13 +12,14 @@ mod range;
 mod same_map;
 mod stack;
 
-use detail::Detail;
+use detail::{Detail, tell};
 pub(crate) use one_page::find_room;
 
 use crate::facts::facts;
 use crate::report::console::say;
 use crate::report::json;
 use crate::report::times::{self, Step};
+use crate::stress;
 
 /// How the checks ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,15 +46,23 @@ const CHECKS: [(&str, Check); 12] = [
     ("one page of a block is protected alone", one_page::protect),
 ];
 
-/// Last of all, where CPUs were held back.
+/// Where CPUs were held back.
 const LATE: (&str, Check) = ("a CPU that comes late has the same map", late::join);
+/// Where one was asked for.
+const STRESS: (&str, Check) = ("a stress leaves the linear map as it was", |detail| {
+    tell!(detail, "it was made before these checks");
+    stress::has_passed() == Some(true)
+});
+/// Last of all.
+const MOMENTS: (&str, Check) = ("the linear map is changed at every moment of boot", moments::passed);
 
 /// Runs every check and prints its verdict.
 pub(crate) fn run_all() -> Outcome {
     say!("# checks");
     let has_late = facts().options.late_cpus.is_some_and(|late| late > 0);
     let all = CHECKS.iter().chain(has_late.then_some(&LATE));
-    let (mut passed, mut checks) = ([false; CHECKS.len() + 1], 0);
+    let all = all.chain(stress::has_passed().map(|_| &STRESS)).chain([&MOMENTS]);
+    let (mut passed, mut checks) = ([false; CHECKS.len() + 3], 0);
     for (name, check) in all.clone() {
         let mut detail = Detail::EMPTY;
         let is_ok = check(&mut detail);

@@ -1,10 +1,11 @@
 //! What boot found, chose and built: plain values, known to all once the high half begins.
 
 use kerncore::choice::Choice;
-use kerncore::command_line::Options;
+use kerncore::command_line::{Options, Rodata};
 use kerncore::devicetree::{Cpu, MAX_CPUS, Psci};
 use kerncore::linear::Linear;
 use kerncore::list::List;
+use linearmap::Leaves;
 use spin::Once;
 use vmsa::{PageSize, PhysAddr};
 
@@ -21,11 +22,23 @@ pub(crate) struct Facts {
     pub(crate) early_page_size: PageSize,
     pub(crate) choice: Choice,
     pub(crate) linear: Linear,
+    /// How large the leaves of the linear map may be.
+    pub(crate) leaves: Leaves,
+    pub(crate) workshop: Workshop,
     /// Where device registers are mapped.
     pub(crate) devices: Devices,
     pub(crate) cpus: List<Cpu, MAX_CPUS>,
     pub(crate) psci: Option<Psci>,
     pub(crate) options: Options,
+}
+
+/// A map of all memory but text and constants, in the lower half, for windows alone: see [`crate::memory::window`].
+#[derive(Clone, Copy)]
+pub(crate) struct Workshop {
+    /// The value of TTBR0_EL1.
+    pub(crate) ttbr0: u64,
+    /// Virtual minus physical address.
+    pub(crate) offset: u64,
 }
 
 static FACTS: Once<Facts> = Once::new();
@@ -43,6 +56,15 @@ pub(crate) fn facts() -> &'static Facts {
 /// The facts, for who may be asked before there are any.
 pub(crate) fn known_facts() -> Option<&'static Facts> {
     FACTS.get()
+}
+
+/// Whether text and constants cannot be written where they are linked, or, as `is_alias`, in the linear map.
+pub(crate) fn is_read_only(is_alias: bool) -> bool {
+    match facts().options.rodata.unwrap_or_default() {
+        Rodata::On => true,
+        Rodata::NoAlias => !is_alias,
+        Rodata::Off => false,
+    }
 }
 
 /// The page size of the kernel.

@@ -16,6 +16,7 @@ mod cpus;
 mod facts;
 mod memory;
 mod report;
+mod stress;
 
 hardware::entry_points! {
     build_identity_map: boot::build_identity_map,

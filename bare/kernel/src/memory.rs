@@ -1,7 +1,13 @@
 //! Memory: where everything is, who has which page, and the page tables that say so.
 
+pub(crate) mod current;
 pub(crate) mod devices;
+pub(crate) mod embedding;
 pub(crate) mod kernel_table;
 pub(crate) mod layout;
+pub(crate) mod linear_map;
 pub(crate) mod pages;
+pub(crate) mod reach;
+pub(crate) mod readers;
 pub(crate) mod tables;
+pub(crate) mod window;

@@ -1,6 +1,7 @@
 //! What the kernel says, and how it ends.
 
 pub(crate) mod console;
+pub(crate) mod counters;
 pub(crate) mod fault;
 pub(crate) mod finish;
 pub(crate) mod json;

@@ -118,6 +118,7 @@ const TABLE: &[Row] = &[
     other("ID_AA64PFR1_EL1", [3, 0, 0, 4, 1]),
     other("ID_AA64PFR2_EL1", [3, 0, 0, 4, 2]),
     other("ID_AA64DFR0_EL1", [3, 0, 0, 5, 0]),
+    other("ID_AA64ISAR0_EL1", [3, 0, 0, 6, 0]),
     other("ID_AA64MMFR0_EL1", [3, 0, 0, 7, 0]),
     other("ID_AA64MMFR1_EL1", [3, 0, 0, 7, 1]),
     other("ID_AA64MMFR2_EL1", [3, 0, 0, 7, 2]),

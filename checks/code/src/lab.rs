@@ -62,11 +62,12 @@ const SCTLR_EE: u64 = 1 << 25;
 
 /// A CPU with all that the assembly asks about: LPA2, both sets of fine-grained traps, AMU, SME, HCRX_EL2, FPMR, a GICv3, a
 /// PMUv3p9 with six counters. What has no value out of reset has one here that would do harm.
-const ID_REGISTERS: [(&str, u64); 23] = [
+const ID_REGISTERS: [(&str, u64); 24] = [
     ("ID_AA64PFR0_EL1", 1 << 44 | 1 << 24),
     ("ID_AA64PFR1_EL1", 2 << 24),
     ("ID_AA64PFR2_EL1", 1 << 32),
     ("ID_AA64DFR0_EL1", 9 << 8),
+    ("ID_AA64ISAR0_EL1", ISAR0),
     ("ID_AA64MMFR0_EL1", MMFR0),
     ("ID_AA64MMFR1_EL1", 1 << 40),
     ("ID_AA64MMFR2_EL1", 1 << 16),
@@ -93,6 +94,9 @@ const HARM: u64 = 0xf;
 
 /// ID_AA64MMFR0_EL1: 52-bit addresses, 4 and 16 KiB granules with LPA2, 64 KiB, fine-grained traps.
 pub const MMFR0: u64 = 2 << 56 | 1 << 28 | 2 << 20 | 6;
+
+/// ID_AA64ISAR0_EL1: TLBIs by range.
+pub const ISAR0: u64 = 2 << 56;
 
 /// Everything that runs share.
 #[derive(Clone, Debug)]

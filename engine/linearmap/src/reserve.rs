@@ -12,14 +12,17 @@ pub const CHANGES_IN_RESERVE: usize = 64;
 /// With larger pages a reserve takes no more than one part in so many of all memory.
 const SHARE_OF_MEMORY: u64 = 100;
 
-/// The tables of a full reserve.
+/// The tables of a full reserve: at each level one for every change, but no more than there can be leaves for them to replace.
 pub(crate) fn target<G: Granule>(map: &Map<G>) -> usize {
     if map.leaves == Leaves::Pages {
         return 0;
     }
-    let largest = LeafSize::all(G::PAGE_SIZE, map.geometry.layout()).next().map_or(Level::L3, |leaf| leaf.level);
-    // Each change may meet a leaf of the largest size, which becomes a table at every level below.
-    let tables = CHANGES_IN_RESERVE * largest.below() as usize;
+    let blocks = LeafSize::all(G::PAGE_SIZE, map.geometry.layout());
+    let blocks =
+        blocks.filter(|leaf| !leaf.contiguous && leaf.level != Level::L3 && leaf.level >= map.geometry.start());
+    let most =
+        |leaf: LeafSize| (map.memory_bytes / leaf.size_bytes(G::PAGE_SIZE)).min(CHANGES_IN_RESERVE as u64) as usize;
+    let tables = blocks.map(most).sum();
     match G::PAGE_SIZE {
         PageSize::Size4K => tables,
         _ => tables.min((map.memory_bytes / SHARE_OF_MEMORY / G::SIZE_BYTES) as usize),

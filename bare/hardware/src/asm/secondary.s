@@ -39,7 +39,15 @@ secondary_entry:
     cmp     x4, x2
     b.lo    refuse
 
-    ldp     x0, x1, [x19, #{START_TRANSLATION}]
+    // The gate. A CPU that walked the tables before it is counted could meet a change that it does not tolerate.
+    mov     x4, #{AT_GATE}
+    bl      answer
+1:  ldr     x1, [x19, #{START_GATE}]
+    cbnz    x1, 2f
+    wfe                             // an event follows the store that opens it
+    b       1b
+
+2:  ldp     x0, x1, [x19, #{START_TRANSLATION}]
     ldp     x2, x3, [x19, #({START_TRANSLATION} + 16)]
     ldr     x4, [x19, #({START_TRANSLATION} + 32)]
     ldp     x6, x7, [x19, #{START_STACK}]
@@ -59,15 +67,8 @@ secondary_entry:
     br      x22
 
 refuse:
-    mrs     x1, midr_el1
-    add     x0, x19, #{START_ANSWER}
-    stp     x20, x21, [x0, #{ANSWER_MMFR0}]
-    str     x1, [x0, #{ANSWER_MIDR}]
-    mov     x1, #1
-    dmb     st                      // the reasons are there before the refusal is
-    str     x1, [x0]
-    add     x1, x0, #64
-    bl      invalidate_to_poc       // the boot CPU's caches may hold the lines as they were before
+    mov     x4, #{REFUSES}
+    bl      answer
     mov     x0, #0x0002             // PSCI CPU_OFF
     movk    x0, #0x8400, lsl #16
     ldr     x1, [x19, #{START_CONDUIT}]
@@ -77,3 +78,15 @@ refuse:
 1:  smc     #0
 2:  wfi                             // a firmware that will not switch it off: it touches nothing any more
     b       2b
+
+// Says what the CPU is, and in x4 what it does. Keeps x19 to x23, as the routine at its end does.
+answer:
+    mrs     x1, midr_el1
+    mrs     x2, id_aa64isar0_el1
+    add     x0, x19, #{START_ANSWER}
+    stp     x20, x21, [x0, #{ANSWER_MMFR0}]
+    stp     x1, x2, [x0, #{ANSWER_MIDR}]
+    dmb     st                      // what it says is there before it is told that it is
+    str     x4, [x0]
+    add     x1, x0, #64
+    b       invalidate_to_poc       // the boot CPU's caches may hold the lines as they were before

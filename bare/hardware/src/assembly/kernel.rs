@@ -7,7 +7,7 @@ use crate::boot::Boot;
 use crate::caught::Record;
 use crate::frame::Frame;
 use crate::per_cpu::PerCpu;
-use crate::secondary::{Answer, StartRecord};
+use crate::secondary::{self, Answer, StartRecord};
 use crate::stack;
 
 global_asm!(
@@ -56,7 +56,10 @@ global_asm!(
     START_MMFR0_CLEAR = const offset_of!(StartRecord, mmfr0_clear),
     START_PA_RANGE_MIN = const offset_of!(StartRecord, pa_range_min),
     START_CONDUIT = const offset_of!(StartRecord, is_smc),
+    START_GATE = const offset_of!(StartRecord, is_gate_open),
     START_ANSWER = const offset_of!(StartRecord, answer),
+    AT_GATE = const secondary::AT_GATE,
+    REFUSES = const secondary::REFUSES,
     ANSWER_MMFR0 = const offset_of!(Answer, mmfr0),
     ANSWER_MIDR = const offset_of!(Answer, midr),
 );
@@ -67,6 +70,7 @@ const _: () = assert!(offset_of!(StartRecord, granule_min) == offset_of!(StartRe
 const _: () = assert!(offset_of!(StartRecord, granule_claim) == offset_of!(StartRecord, granule_max) + 8);
 const _: () = assert!(offset_of!(StartRecord, mmfr0_set) == offset_of!(StartRecord, mmfr0_clear) + 8);
 const _: () = assert!(offset_of!(StartRecord, va_range_min) == offset_of!(StartRecord, pa_range_min) + 8);
+const _: () = assert!(offset_of!(Answer, isar0) == offset_of!(Answer, midr) + 8);
 const _: () = assert!(offset_of!(Answer, mmfr2) == offset_of!(Answer, mmfr0) + 8);
 
 global_asm!(

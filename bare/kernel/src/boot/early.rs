@@ -8,17 +8,18 @@ use hardware::pl011::{self, Answer};
 use hardware::platform::Hardware;
 use hardware::{image, registers};
 use kerncore::choice::{Choice, choose, default_page_size};
-use kerncore::command_line::{self, Exit, Options};
+use kerncore::command_line::{self, Exit, LinearLeaves, Options};
 use kerncore::devicetree::{self, Console, MachineDescription, Problem};
 use kerncore::finding::{Findings, Severity};
 use kerncore::linear::Linear;
 use kerncore::memory_map::{Kind, MemoryMap, Occupants};
 use kerncore::range::PhysicalRange;
 use kerncore::text::Text;
+use linearmap::Leaves;
 use pagetable::{Change, El1};
 use vmsa::{AddressHalf, IdRegisters, PageSize, PhysAddr, VirtAddr};
 
-use super::kernel_map::{EarlyMemory, build_lower, build_upper};
+use super::kernel_map::{EarlyMemory, How, build_lower, build_upper, build_workshop};
 use crate::boot::{handover, high};
 use crate::cpus::{firmware, stacks};
 use crate::facts::Facts;
@@ -92,11 +93,17 @@ fn enter_high_half(
     let (page_size, shape) = (choice.page_size, Shape::chosen(&choice));
     let (placement, devices) = Placement::new(machine, page_size);
     let mut memory = EarlyMemory::new(map, pool, shape);
-    let upper = build_upper(identity.hardware, linear, &placement, &mut memory);
+    let leaves = match options.linear_map {
+        Some(LinearLeaves::Pages) => Leaves::Pages,
+        Some(LinearLeaves::Largest) | None => Leaves::Largest,
+    };
+    let how = How { linear, leaves, rodata: options.rodata.unwrap_or_default() };
+    let upper = build_upper(identity.hardware, how, &placement, &mut memory);
     let lower = build_lower(identity.hardware, &mut memory);
-    let (upper, lower) = match (upper, lower) {
-        (Ok(upper), Ok(lower)) => (upper, lower),
-        (Err(error), _) | (_, Err(error)) => refuse(format_args!("{error}")),
+    let workshop = build_workshop(identity.hardware, linear, &mut memory);
+    let (upper, lower, workshop) = match (upper, lower, workshop) {
+        (Ok(upper), Ok(lower), Ok(workshop)) => (upper, lower, workshop),
+        (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => refuse(format_args!("{error}")),
     };
     let translation = shape.translation(cpu, lower.root(), Some(upper.root()));
     let facts = Facts {
@@ -105,6 +112,8 @@ fn enter_high_half(
         early_page_size: identity.page_size,
         choice,
         linear,
+        leaves,
+        workshop,
         devices,
         cpus: machine.cpus,
         psci: machine.psci,

@@ -9,14 +9,16 @@ use pagetable::Change;
 
 use crate::boot::handover;
 use crate::checks;
+use crate::checks::moments::{self, Moment};
 use crate::cpus::stacks::{self, Kind};
-use crate::cpus::{calls, start};
+use crate::cpus::{calls, start, walkers};
 use crate::facts::{self, page_size};
-use crate::memory::kernel_table;
 use crate::memory::pages::{self, Absent};
+use crate::memory::{kernel_table, linear_map};
 use crate::report::finish::{finish, refuse};
 use crate::report::times::{self, Step};
-use crate::report::{console, sections};
+use crate::report::{console, counters, sections};
+use crate::stress;
 
 /// Entered from assembly, on the boot CPU's stack in the high half.
 pub(crate) extern "C" fn main(_: u64) -> ! {
@@ -35,12 +37,18 @@ pub(crate) extern "C" fn main(_: u64) -> ! {
     if let Err(error) = pages::start(EarlyAllocator::new(&mut map, page_size())) {
         refuse(format_args!("{error}"));
     }
+    if let Err(refused) = linear_map::start(start::this(0).walker(0)) {
+        refuse(format_args!("linear map: {refused}"));
+    }
     if let Err((range, error)) = unmap(&absent) {
         refuse(format_args!("memory: {range}, where none answers, cannot be unmapped: {error}"));
     }
+    linear_map::get().refill();
     times::record(Step::PageAllocator);
+    moments::pass(Moment::Alone);
     calls::start(facts);
-    start::start_all(facts);
+    start::start_all(facts, &mut || moments::pass(Moment::Starting));
+    moments::pass(Moment::Settled);
     times::record(Step::Cpus);
     if let Err(error) = checks::find_room() {
         refuse(format_args!("{error}"));
@@ -50,8 +58,10 @@ pub(crate) extern "C" fn main(_: u64) -> ! {
     sections::memory_map(&map);
     sections::linear_map();
     sections::summary();
+    stress::run(&facts.options);
     let outcome = checks::run_all();
     times::record(Step::Checks);
+    counters::print();
     sections::times();
     finish(sections::verdict(outcome))
 }
@@ -72,5 +82,5 @@ fn set_up_boot_cpu() {
     // SAFETY: prepared for this CPU; no `catch` runs yet.
     unsafe { per_cpu::install(address) };
     hardware::exception::install_vectors();
-    start::note_this(0);
+    walkers::note(0, start::this(0));
 }

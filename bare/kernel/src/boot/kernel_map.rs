@@ -5,23 +5,28 @@ use core::ops::Range;
 use common::supply::{ChangeError, TableSource};
 use hardware::image;
 use hardware::platform::Hardware;
+use kerncore::command_line::Rodata;
 use kerncore::early::{EarlyAllocator, EarlyError, End, Request};
 use kerncore::linear::Linear;
 use kerncore::list::List;
 use kerncore::memory_map::{MAX_RANGES, MemoryMap, Purpose};
 use kerncore::range::PhysicalRange;
+use linearmap::{Leaves, Refused, Region};
 use pagetable::{Change, El1, Scope};
+use vmsa::registers::encode_ttbr;
 use vmsa::{AddressHalf, PhysAddr, Stage1Attributes};
 
 use crate::cpus::stacks::{self, Kind};
+use crate::facts::Workshop;
 use crate::memory::devices::Placement;
-use crate::memory::tables::{AnyTable, CAUTIOUS, DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, map};
+use crate::memory::tables::{AnyTable, CAUTIOUS, DEVICE, EXECUTABLE, LOWER_BITS, READ_ONLY, READ_WRITE, Shape, map};
 
 /// Why the map could not be built.
 #[derive(Debug)]
 pub(super) enum MapError {
     Stacks(EarlyError),
     Tables(ChangeError),
+    Painting(Refused),
 }
 
 impl core::fmt::Display for MapError {
@@ -29,6 +34,7 @@ impl core::fmt::Display for MapError {
         match self {
             Self::Stacks(error) => error.fmt(f),
             Self::Tables(error) => write!(f, "kernel map: {error}"),
+            Self::Painting(refused) => write!(f, "linear map: {refused}"),
         }
     }
 }
@@ -46,6 +52,15 @@ impl<'m> EarlyMemory<'m> {
     pub(super) fn new(map: &'m mut MemoryMap, pool: PhysicalRange, shape: Shape) -> Self {
         let allocator = EarlyAllocator::new(map, shape.page_size);
         Self { allocator, pool, spare: List::new(PhysAddr::new(0)), shape }
+    }
+
+    /// What the linear map is to hold.
+    fn mapped(&self) -> List<PhysicalRange, MAX_RANGES> {
+        let mut ranges = List::new(PhysicalRange::EMPTY);
+        for range in self.allocator.map().mapped(self.shape.page_size) {
+            ranges.push(range).expect("the list is as long as the map");
+        }
+        ranges
     }
 
     fn allocate(&mut self, size_bytes: u64, purpose: Purpose) -> Result<PhysicalRange, EarlyError> {
@@ -73,10 +88,26 @@ impl TableSource for EarlyMemory<'_> {
     }
 }
 
+/// How the upper half is to be.
+#[derive(Clone, Copy)]
+pub(super) struct How {
+    pub(super) linear: Linear,
+    pub(super) leaves: Leaves,
+    pub(super) rodata: Rodata,
+}
+
+/// Regions of the linear map: what is protected cuts one range into three.
+const MOST_REGIONS: usize = MAX_RANGES + 2;
+
+/// Where the workshop begins, in the lower half: on a boundary of every leaf, and away from 0.
+const WORKSHOP: u64 = 1 << 46;
+/// The workshop's ASID.
+const WORKSHOP_ASID: u16 = 1;
+
 /// The upper half: the linear map, the image, the boot CPU's stacks, devices.
 pub(super) fn build_upper(
     hardware: Hardware,
-    linear: Linear,
+    how: How,
     devices: &Placement,
     memory: &mut EarlyMemory,
 ) -> Result<AnyTable, MapError> {
@@ -86,16 +117,40 @@ pub(super) fn build_upper(
         let frames = memory.allocate(kind.size_bytes(page_size), Purpose::Stacks).map_err(MapError::Stacks)?;
         *place = (frames.start.bits()..frames.end.bits(), stacks::range(0, kind, page_size).start);
     }
-    let mut ranges = List::<_, MAX_RANGES>::new(PhysicalRange::EMPTY);
-    for range in memory.allocator.map().mapped(page_size) {
-        ranges.push(range).expect("the list is as long as the map");
-    }
-    let mut changes = linear_changes(&ranges, linear)
-        .chain(image_changes())
+    let mut changes = image_changes(how.rodata)
         .chain(stacks.iter().map(|(frames, at)| map(frames.clone(), *at, READ_WRITE)))
         .chain(devices.regions().map(|(registers, at)| map(registers, at, DEVICE)));
-    AnyTable::build(hardware, memory.shape, AddressHalf::Upper, CAUTIOUS, &mut changes, memory)
-        .map_err(MapError::Tables)
+    let table = AnyTable::build(hardware, memory.shape, AddressHalf::Upper, CAUTIOUS, &mut changes, memory)
+        .map_err(MapError::Tables)?;
+    let ranges = memory.mapped();
+    let mut painted =
+        [const { Region { physical: PhysAddr::new(0)..PhysAddr::new(0), attributes: READ_WRITE } }; MOST_REGIONS];
+    let mut count = 0;
+    for (place, region) in painted.iter_mut().zip(regions(&ranges, how.rodata)) {
+        *place = region;
+        count += 1;
+    }
+    table.paint(&painted[..count], how.linear.offset(), how.leaves, memory).map_err(MapError::Painting)?;
+    Ok(table)
+}
+
+/// Memory for windows: all of RAM, text and constants left out, which no table lies in.
+pub(super) fn build_workshop(
+    hardware: Hardware,
+    linear: Linear,
+    memory: &mut EarlyMemory,
+) -> Result<Workshop, MapError> {
+    let offset = WORKSHOP.wrapping_sub(linear.origin);
+    let ranges = memory.mapped();
+    let parts = split(&ranges, image::text().start..image::rodata().end);
+    // What is beyond the lower half is left out: see CAVEATS.
+    let parts = parts.filter(|(part, is_protected)| !is_protected && part.end.wrapping_add(offset) <= 1 << LOWER_BITS);
+    let attributes = READ_WRITE.union(Stage1Attributes::NOT_GLOBAL);
+    let mut changes = parts.map(|(part, _)| map(part.clone(), part.start.wrapping_add(offset), attributes));
+    let regime = El1 { scope: Scope::Asid(WORKSHOP_ASID), ..CAUTIOUS };
+    let table = AnyTable::build(hardware, memory.shape, AddressHalf::Lower, regime, &mut changes, memory);
+    let root = table.map_err(MapError::Tables)?.root();
+    Ok(Workshop { ttbr0: encode_ttbr(memory.shape.layout, root, WORKSHOP_ASID, false), offset })
 }
 
 /// The lower half: what must run at its physical address.
@@ -108,29 +163,36 @@ pub(super) fn build_lower(hardware: Hardware, memory: &mut EarlyMemory) -> Resul
     AnyTable::build(hardware, memory.shape, AddressHalf::Lower, regime, &mut changes, memory).map_err(MapError::Tables)
 }
 
-/// All of RAM, text and read-only data not writable.
-fn linear_changes(ranges: &[PhysicalRange], linear: Linear) -> impl Iterator<Item = Change<El1>> {
+/// All of RAM; text and read-only data cannot be written, but where that is asked for.
+fn regions(ranges: &[PhysicalRange], rodata: Rodata) -> impl Iterator<Item = Region> {
     let protected = image::text().start..image::rodata().end;
+    let of_protected = if rodata == Rodata::On { READ_ONLY } else { READ_WRITE };
+    split(ranges, protected).map(move |(part, is_protected)| Region {
+        physical: PhysAddr::new(part.start)..PhysAddr::new(part.end),
+        attributes: if is_protected { of_protected } else { READ_WRITE },
+    })
+}
+
+/// The parts of RAM before, in and after what is protected, where they meet at all, and whether they are in it.
+fn split(ranges: &[PhysicalRange], protected: Range<u64>) -> impl Iterator<Item = (Range<u64>, bool)> {
     ranges.iter().flat_map(move |range| {
         let (start, end) = (range.start.bits(), range.end.bits());
-        // The parts before, in and after what is protected, if they meet at all.
         let from = protected.start.clamp(start, end);
         let to = protected.end.clamp(start, end);
-        [(start..from, READ_WRITE), (from..to, READ_ONLY), (to..end, READ_WRITE)]
-            .into_iter()
-            .filter(|(part, _)| !part.is_empty())
-            .map(move |(part, attributes)| {
-                let at = linear.address(PhysAddr::new(part.start)).bits();
-                map(part, at, attributes)
-            })
+        let parts = [(start..from, false), (from..to, true), (to..end, false)];
+        parts.into_iter().filter(|(part, _)| !part.is_empty())
     })
 }
 
 /// The image at its link address, without the room for the first tables: that becomes free memory.
-fn image_changes() -> impl Iterator<Item = Change<El1>> {
+fn image_changes(rodata: Rodata) -> impl Iterator<Item = Change<El1>> {
+    let may_write = |attributes: Stage1Attributes| match rodata {
+        Rodata::Off => attributes.difference(Stage1Attributes::READ_ONLY),
+        Rodata::On | Rodata::NoAlias => attributes,
+    };
     let parts = [
-        (image::text(), EXECUTABLE),
-        (image::rodata(), READ_ONLY),
+        (image::text(), may_write(EXECUTABLE)),
+        (image::rodata(), may_write(READ_ONLY)),
         (image::data(), READ_WRITE),
         (image::bss(), READ_WRITE),
     ];

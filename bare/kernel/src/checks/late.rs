@@ -1,6 +1,7 @@
 //! CPUs that come when boot has settled.
 
 use super::detail::{Detail, tell};
+use super::moments::{self, Moment};
 use super::same_map;
 use crate::cpus::{start, walkers};
 use crate::facts::facts;
@@ -11,5 +12,6 @@ pub(super) fn join(detail: &mut Detail) -> bool {
     let late = start::start_late(facts());
     let joined = (walkers::running() & !before).count_ones();
     tell!(detail, "{joined} of {late} joined; ");
+    moments::pass(Moment::Late);
     same_map::compare(detail)
 }

@@ -10,9 +10,9 @@ use vmsa::{FaultStatus, Meaning, PhysAddr, Stage1Attributes, VirtAddr};
 
 use super::detail::{Detail, tell};
 use super::protections::alias;
-use crate::facts::{facts, page_size};
+use crate::facts::{facts, is_read_only, page_size};
 use crate::memory::tables::AnyTable;
-use crate::memory::{kernel_table, pages};
+use crate::memory::{current, pages};
 
 /// A leaf as the tables have it.
 struct Leaf {
@@ -47,7 +47,7 @@ fn tell_wrong(leaf: &Leaf, detail: &mut Detail) -> bool {
 pub(super) fn linear_map(detail: &mut Detail) -> bool {
     let linear = facts().linear;
     let (mut leaves, mut bytes) = (0, 0);
-    let wrong = find_wrong(&kernel_table::read(), linear.range(), |leaf| {
+    let wrong = find_wrong(&current::upper(), linear.range(), |leaf| {
         (leaves, bytes) = (leaves + 1, bytes + leaf.bytes);
         let physical = PhysicalRange::from_size(leaf.output, leaf.bytes);
         let leads = |offset| read_translation(leaf.input + offset) == Ok(leaf.output + offset);
@@ -69,9 +69,10 @@ pub(super) fn executable(detail: &mut Detail) -> bool {
         let to = |address| facts().load_address.bits() + (address - image::whole().start);
         to(range.start)..to(range.end)
     };
-    let (upper, lower) = (kernel_table::read(), kernel_table::read_lower());
+    let (upper, lower) = (current::upper(), current::lower());
     let mut leaves = 0;
-    for (table, text) in [(&upper, image::text()), (&lower, physical(image::identity_text()))] {
+    let texts = [(&upper, image::text(), is_read_only(false)), (&lower, physical(image::identity_text()), true)];
+    for (table, text, is_read_only) in texts {
         let mut executable_bytes = 0;
         let wrong = find_wrong(table, table.range(), |leaf| {
             leaves += 1;
@@ -81,7 +82,8 @@ pub(super) fn executable(detail: &mut Detail) -> bool {
             }
             let is_text = text.start <= input.bits() && input.bits() + (bytes - 1) < text.end;
             executable_bytes += if attributes.contains(Stage1Attributes::PXN) { 0 } else { *bytes };
-            attributes.contains(Stage1Attributes::PXN) || is_text && attributes.contains(Stage1Attributes::READ_ONLY)
+            attributes.contains(Stage1Attributes::PXN)
+                || is_text && attributes.contains(Stage1Attributes::READ_ONLY) == is_read_only
         });
         if let Some(leaf) = wrong {
             return tell_wrong(&leaf, detail);
@@ -95,7 +97,8 @@ pub(super) fn executable(detail: &mut Detail) -> bool {
     true
 }
 
-/// The MMU refuses a write to each page of text and constants, by both of its addresses, and allows one to data.
+/// The MMU refuses a write to each page of text and constants, by both of its addresses as far as `rodata=` asks, and allows one
+/// to data.
 pub(super) fn read_only(detail: &mut Detail) -> bool {
     let is_refused = |address| {
         let fault = read_translation_to_write(address).err().map(|par| FaultStatus::decode((par >> 1) as u8));
@@ -106,7 +109,9 @@ pub(super) fn read_only(detail: &mut Detail) -> bool {
         for address in range.step_by(page_size().size_bytes() as usize) {
             let both = [VirtAddr::new(address), alias(address)];
             let is_one_page = read_translation(both[0]).is_ok_and(|one| read_translation(both[1]) == Ok(one));
-            if !is_one_page || both.iter().any(|address| is_refused(*address) != is_constant) {
+            let is_wrong =
+                |is_alias: bool| is_refused(both[usize::from(is_alias)]) != (is_constant && is_read_only(is_alias));
+            if !is_one_page || is_wrong(false) || is_wrong(true) {
                 tell!(detail, "{} and {} are not as they must be", both[0], both[1]);
                 return false;
             }

@@ -14,7 +14,7 @@ use super::detail::{Detail, tell};
 use super::range;
 use crate::facts::page_size;
 use crate::memory::tables::{READ_WRITE, map};
-use crate::memory::{kernel_table, layout, pages};
+use crate::memory::{current, kernel_table, layout, pages};
 
 /// Every so many pages one is looked at; no power of two, so that it falls on all places of smaller leaves.
 const SPREAD: u64 = 61;
@@ -74,7 +74,7 @@ pub(crate) fn find_room() -> Result<(), TooLittle> {
 /// Leaves that fit the checks' range, from the largest, pages left out.
 fn leaves() -> impl Iterator<Item = LeafSize> {
     let room = layout::CHECKS.end - layout::CHECKS.start;
-    LeafSize::all(page_size(), kernel_table::read().shape().layout)
+    LeafSize::all(page_size(), current::upper().shape().layout)
         .filter(move |size| *size != LeafSize::PAGE && size.size_bytes(page_size()) <= room)
 }
 
@@ -111,7 +111,7 @@ impl Block {
 
     /// `None` says that the detail tells what is wrong.
     fn check(&self, detail: &mut Detail) -> Option<()> {
-        let leaf = kernel_table::read().translate(self.range().start);
+        let leaf = current::upper().translate(self.range().start);
         if leaf.map(|leaf| leaf.size) != Some(self.size) {
             tell!(detail, ": mapped by {leaf:x?}");
             return None;
@@ -155,7 +155,7 @@ impl Block {
             page == changed || (read(page) == value(page) && write(page, !value(page)))
         })?;
         self.for_sampled_pages(detail, |page| page == changed || read(page) == !value(page))?;
-        let table = kernel_table::read();
+        let table = current::upper();
         for offset in (0..self.bytes()).step_by(page_size().size_bytes() as usize) {
             let page = self.range().start + offset;
             let leaf = table.translate(page);

@@ -8,7 +8,7 @@ use hardware::{cache, image, probe};
 use vmsa::{FaultStatus, PhysAddr, VirtAddr};
 
 use super::detail::{Detail, tell};
-use crate::facts::facts;
+use crate::facts::{facts, is_read_only};
 
 const PATTERN: u64 = 0x5a5a_5a5a_a5a5_a5a5;
 
@@ -21,16 +21,16 @@ static DATA: AtomicU64 = AtomicU64::new(probe::RET as u64);
 
 pub(super) fn write_to_read_only_data(detail: &mut Detail) -> bool {
     let address = VirtAddr::new(ptr::from_ref(&CONSTANT) as u64);
-    is_write_refused(address, detail)
+    is_write_refused(address, false, detail)
 }
 
 pub(super) fn write_to_read_only_alias(detail: &mut Detail) -> bool {
-    is_write_refused(alias(ptr::from_ref(&CONSTANT) as u64), detail)
+    is_write_refused(alias(ptr::from_ref(&CONSTANT) as u64), true, detail)
 }
 
 /// The word that is written back is the one that is there, so that nothing breaks if it can be.
 pub(super) fn write_to_text_alias(detail: &mut Detail) -> bool {
-    is_write_refused(alias(image::text().start), detail)
+    is_write_refused(alias(image::text().start), true, detail)
 }
 
 /// By either of its addresses.
@@ -61,7 +61,9 @@ pub(super) fn alias(address: u64) -> VirtAddr {
     facts().linear.address(PhysAddr::new(physical))
 }
 
-fn is_write_refused(address: VirtAddr, detail: &mut Detail) -> bool {
+/// Whether a write is refused, or, where `rodata=` asks for that, is not.
+fn is_write_refused(address: VirtAddr, is_alias: bool, detail: &mut Detail) -> bool {
+    let is_read_only = is_read_only(is_alias);
     // SAFETY: what is there may be read.
     let Ok(before) = (unsafe { probe::read(address) }) else {
         tell!(detail, "{address} cannot even be read");
@@ -70,10 +72,10 @@ fn is_write_refused(address: VirtAddr, detail: &mut Detail) -> bool {
     // SAFETY: it is the value that is there.
     match unsafe { probe::write(address, before) } {
         Ok(()) => {
-            tell!(detail, "{address} was written");
-            false
+            tell!(detail, "{address} was written{}", if is_read_only { "" } else { ", as rodata asks" });
+            !is_read_only
         }
-        Err(fault) => is_permission_fault(&fault, address, detail) && fault.syndrome.is_write(),
+        Err(fault) => is_permission_fault(&fault, address, detail) && fault.syndrome.is_write() && is_read_only,
     }
 }
 

@@ -18,18 +18,24 @@ static CONTROLLER: Lock<Option<InterruptController>> = Lock::new(None);
 /// What is called, with the number of the CPU that runs it.
 type Function<'a> = &'a (dyn Fn(usize) + Sync);
 
-/// The call under way. Only who holds `CALLER` writes it, while no CPU is pending.
-struct Current(UnsafeCell<Option<Function<'static>>>);
+/// A function for every CPU, and who has yet to run it.
+struct Board {
+    /// Only who holds `caller` writes it, while no CPU is pending.
+    function: UnsafeCell<Option<Function<'static>>>,
+    /// A bit for each CPU that has yet to run the function.
+    pending: AtomicU32,
+    /// One call at a time. Held with interrupts open: who waits here must answer the call it waits for.
+    caller: SpinMutex<(), Pause>,
+}
 
-// SAFETY: written while `PENDING` is 0 and read by CPUs whose bit in it is set; the bit's release and acquire order the
-// two.
-unsafe impl Sync for Current {}
+// SAFETY: the function is written while `pending` is 0 and read by CPUs whose bit in it is set; the bit's release and acquire order
+// the two.
+unsafe impl Sync for Board {}
 
-static CURRENT: Current = Current(UnsafeCell::new(None));
-/// A bit for each CPU that has yet to run the function.
-static PENDING: AtomicU32 = AtomicU32::new(0);
-/// One call at a time. Held with interrupts open: who waits here must answer the call it waits for.
-static CALLER: SpinMutex<(), Pause> = SpinMutex::new(());
+/// What CPUs run in their interrupt handlers.
+static CALLS: Board = Board::new();
+/// What CPUs run as soon as they have nothing else to do, with interrupts open.
+static WORK: Board = Board::new();
 
 /// Seconds after which a CPU that does not answer is given up, with the machine.
 const PATIENCE: u64 = 20;
@@ -63,56 +69,89 @@ pub(crate) fn start_this_cpu() -> Result<(), gic::GicProblem> {
     Ok(())
 }
 
-/// Runs `function` on every CPU that runs, this one included, and returns when all have.
+/// Runs `function` on every CPU that runs, this one included, and returns when all have. The others run it in their interrupt
+/// handlers, and must come to an end soon.
 pub(crate) fn on_every_cpu(function: Function) {
-    let _caller = CALLER.lock();
-    let this = per_cpu::index();
-    let others = walkers::running() & !(1 << this);
-    if others != 0 {
-        // SAFETY: only the lifetime changes; this function does not return before every CPU has let go of it.
-        let function = unsafe { core::mem::transmute::<Function<'_>, Function<'static>>(function) };
-        // SAFETY: this CPU holds the caller's lock and no CPU is pending.
-        unsafe { *CURRENT.0.get() = Some(function) };
-        PENDING.store(others, Ordering::Release);
-        CONTROLLER.with(|controller| {
-            if let Some(controller) = controller {
-                controller.call_others();
-            }
-        });
-    }
-    function(this);
-    wait_for_others();
+    CALLS.run(function, Some(PATIENCE));
 }
 
-fn wait_for_others() {
-    let end = timer::read_counter() + PATIENCE * timer::read_frequency();
-    while PENDING.load(Ordering::Acquire) != 0 {
-        if timer::read_counter() > end {
-            panic!("cpus {:#b} do not answer a call", PENDING.load(Ordering::Relaxed));
+/// The same for work that may take its time: the others do it where they idle, with interrupts open.
+pub(crate) fn while_idle_on_every_cpu(function: Function) {
+    WORK.run(function, None);
+}
+
+/// Does the work that comes, for ever.
+pub(crate) fn idle() -> ! {
+    loop {
+        // Masked from the look to the wait: an interrupt that came in between would be gone, and its work would wait for the next.
+        let masks = interrupts::mask();
+        if !WORK.is_pending() {
+            interrupts::wait();
         }
-        interrupts::pause();
+        interrupts::restore(masks);
+        WORK.answer();
     }
 }
 
-/// Runs the function if this CPU is meant.
-fn answer() {
-    let this = per_cpu::index();
-    let bit = 1 << this;
-    if PENDING.load(Ordering::Acquire) & bit == 0 {
-        return;
+impl Board {
+    const fn new() -> Self {
+        Self { function: UnsafeCell::new(None), pending: AtomicU32::new(0), caller: SpinMutex::new(()) }
     }
-    // SAFETY: this CPU's bit is set, so the caller has written it and will not again before the bit is clear.
-    if let Some(function) = unsafe { *CURRENT.0.get() } {
+
+    fn run(&self, function: Function, patience: Option<u64>) {
+        let _caller = self.caller.lock();
+        let this = per_cpu::index();
+        let others = walkers::running() & !(1 << this);
+        if others != 0 {
+            // SAFETY: only the lifetime changes; this function does not return before every CPU has let go of it.
+            let function = unsafe { core::mem::transmute::<Function<'_>, Function<'static>>(function) };
+            // SAFETY: this CPU holds the caller's lock and no CPU is pending.
+            unsafe { *self.function.get() = Some(function) };
+            self.pending.store(others, Ordering::Release);
+            CONTROLLER.with(|controller| {
+                if let Some(controller) = controller {
+                    controller.call_others();
+                }
+            });
+        }
         function(this);
+        self.wait_for_others(patience);
     }
-    PENDING.fetch_and(!bit, Ordering::Release);
+
+    fn wait_for_others(&self, patience: Option<u64>) {
+        let end = patience.map(|seconds| timer::read_counter() + seconds * timer::read_frequency());
+        while self.pending.load(Ordering::Acquire) != 0 {
+            if end.is_some_and(|end| timer::read_counter() > end) {
+                panic!("cpus {:#b} do not answer a call", self.pending.load(Ordering::Relaxed));
+            }
+            interrupts::pause();
+        }
+    }
+
+    /// Whether this CPU has yet to run the function.
+    fn is_pending(&self) -> bool {
+        self.pending.load(Ordering::Acquire) & 1 << per_cpu::index() != 0
+    }
+
+    /// Runs the function if this CPU is meant.
+    fn answer(&self) {
+        if !self.is_pending() {
+            return;
+        }
+        let this = per_cpu::index();
+        // SAFETY: this CPU's bit is set, so the caller has written it and will not again before the bit is clear.
+        if let Some(function) = unsafe { *self.function.get() } {
+            function(this);
+        }
+        self.pending.fetch_and(!(1 << this), Ordering::Release);
+    }
 }
 
 /// Called by the vectors, with interrupts masked.
 pub(crate) fn handle_interrupt() {
     while let Some(interrupt) = CONTROLLER.with(|controller| controller.as_mut()?.take_interrupt()) {
         match gic::is_call(interrupt) {
-            true => answer(),
+            true => CALLS.answer(),
             false => say!("warning: unexpected interrupt {interrupt}"),
         }
     }

@@ -4,7 +4,7 @@ use core::fmt;
 
 use hardware::per_cpu::{self, MAX_CPUS};
 use hardware::psci::PsciError;
-use hardware::secondary::{self, Call, NOT_CLAIMED, Refusal, Requirements, Start};
+use hardware::secondary::{self, Call, NOT_CLAIMED, Requirements, Said, Start};
 use hardware::translation::Translation;
 use hardware::{interrupts, registers, timer};
 use kerncore::choice::{GRANULE_MAX, Lack, Requirement};
@@ -16,24 +16,24 @@ use crate::cpus::stacks::{self, Kind, MakeError};
 use crate::cpus::walkers::{self, Identity};
 use crate::cpus::{calls, firmware};
 use crate::facts::{Facts, facts, page_size};
-use crate::memory::kernel_table;
+use crate::memory::linear_map;
 use crate::report::console::say;
 
 /// Seconds that a CPU gets to announce itself.
 const PATIENCE: u64 = 5;
 
-/// Notes what this CPU is, and that it runs.
-pub(crate) fn note_this(index: usize) {
-    let identity = Identity {
+/// What this CPU is.
+pub(crate) fn this(index: usize) -> Identity {
+    Identity {
         affinity: registers::read_affinity(),
         midr: Midr::new(registers::read_midr() as u32),
         id: facts().options.cpus[index].believe(registers::read_id_registers()),
-    };
-    walkers::note(index, identity);
+    }
 }
 
-/// Starts the CPUs of the device tree, one after the other, but those that are to come late.
-pub(crate) fn start_all(facts: &Facts) {
+/// Starts the CPUs of the device tree, one after the other, but those that are to come late. Each time one waits at the gate,
+/// `meanwhile` is called.
+pub(crate) fn start_all(facts: &Facts, meanwhile: &mut dyn FnMut()) {
     let late = facts.options.late_cpus.unwrap_or(0) as usize;
     let others = others(facts).count();
     if late > others {
@@ -41,13 +41,15 @@ pub(crate) fn start_all(facts: &Facts) {
             "warning: command line: vellum.late={late}: there are {others} other CPUs, expected no more; all come late"
         );
     }
-    start_from(facts, 0, others.saturating_sub(late));
+    linear_map::get().start_others();
+    start_from(facts, 0, others.saturating_sub(late), meanwhile);
+    linear_map::get().settle();
 }
 
 /// Starts the CPUs that were held back; gives how many there are.
 pub(crate) fn start_late(facts: &Facts) -> usize {
     let late = others(facts).count().min(facts.options.late_cpus.unwrap_or(0) as usize);
-    start_from(facts, others(facts).count() - late, late);
+    start_from(facts, others(facts).count() - late, late, &mut || {});
     late
 }
 
@@ -57,17 +59,17 @@ fn others(facts: &Facts) -> impl Iterator<Item = (usize, &Cpu)> {
     (1..MAX_CPUS).zip(facts.cpus.iter().filter(move |cpu| cpu.affinity != boot))
 }
 
-fn start_from(facts: &Facts, first: usize, count: usize) {
+fn start_from(facts: &Facts, first: usize, count: usize, meanwhile: &mut dyn FnMut()) {
     let Some(psci) = facts.psci.filter(|_| calls::is_possible()) else { return };
     for (index, cpu) in others(facts).skip(first).take(count) {
-        if let Err(reason) = start(&psci, index, cpu, facts) {
+        if let Err(reason) = start(&psci, index, cpu, facts, meanwhile) {
             let what = if reason.is_off() { "stays off" } else { "is given up" };
             say!("warning: cpu {index} (affinity {:#x}) {what}: {reason}", cpu.affinity);
         }
     }
 }
 
-fn start(psci: &Psci, index: usize, cpu: &Cpu, facts: &Facts) -> Result<(), NotStarted> {
+fn start(psci: &Psci, index: usize, cpu: &Cpu, facts: &Facts, meanwhile: &mut dyn FnMut()) -> Result<(), NotStarted> {
     if cpu.enable_method != EnableMethod::Psci {
         return Err(NotStarted::Method);
     }
@@ -81,18 +83,29 @@ fn start(psci: &Psci, index: usize, cpu: &Cpu, facts: &Facts) -> Result<(), NotS
         per_cpu: per_cpu::prepare(index, stack(Kind::Emergency)),
     };
     let call = Call { index, conduit: firmware::conduit(psci), cpu_on: psci.cpu_on, affinity: cpu.affinity };
-    // Whatever becomes of it, it may be in the kernel's map from here on.
-    kernel_table::admit(index);
     // SAFETY: this is the high half, and `Translation::read` is what it runs by. The stacks were just mapped, for this number
     // alone. Each number is started once.
     let called =
         unsafe { secondary::start(call, facts.load_address, Translation::read(), requirements(facts, index), start) };
-    let answer = called.map_err(NotStarted::Firmware).and_then(|()| wait_for(index));
-    if answer.as_ref().is_err_and(NotStarted::is_off) {
-        walkers::dismiss(index);
-        stacks::unmake(index, frames);
-    }
-    answer
+    let said = called.map_err(NotStarted::Firmware).and_then(|()| wait_for_answer(index));
+    let said = said.inspect_err(|_| stacks::unmake(index, frames))?;
+    meanwhile();
+    admit(index, cpu.affinity, &said);
+    wait_for_voice(index)
+}
+
+/// Lets a CPU that waits at the gate walk the kernel's tables: first it counts, then the gate opens.
+fn admit(index: usize, affinity: u64, said: &Said) {
+    let midr = Midr::new(said.midr as u32);
+    linear_map::get().admit(Identity { affinity, midr, id: believed(index, said) }.walker(index));
+    // SAFETY: it has been started, waits, and counts; what it translates by is as it was.
+    unsafe { secondary::open_gate(index) };
+}
+
+/// What a CPU has said of itself before its MMU was on, as it is to be believed.
+fn believed(index: usize, said: &Said) -> IdRegisters {
+    let Said { isar0, mmfr0, mmfr2, .. } = *said;
+    facts().options.cpus[index].believe(IdRegisters { isar0, mmfr0, mmfr2, ..IdRegisters::default() })
 }
 
 /// What a CPU must have to translate as the boot CPU does.
@@ -119,20 +132,33 @@ fn requirements(facts: &Facts, index: usize) -> Requirements {
     }
 }
 
-fn wait_for(index: usize) -> Result<(), NotStarted> {
-    let end = timer::read_counter() + PATIENCE * timer::read_frequency();
-    while walkers::running() & 1 << index == 0 {
-        if let Some(refusal) = secondary::read_refusal(index) {
-            let read = IdRegisters { mmfr0: refusal.mmfr0, mmfr2: refusal.mmfr2, ..IdRegisters::default() };
-            let believed = facts().options.cpus[index].believe(read);
-            return Err(NotStarted::Refused(refusal, requirement(facts()).missing(&believed)));
+/// Waits until a CPU has come to the gate.
+fn wait_for_answer(index: usize) -> Result<Said, NotStarted> {
+    match wait(|| secondary::read_answer(index)) {
+        Some(said) if said.refuses => {
+            let lack = requirement(facts()).missing(&believed(index, &said));
+            Err(NotStarted::Refused(said, lack))
         }
-        if timer::read_counter() > end {
-            return Err(NotStarted::Silent);
+        Some(said) => Ok(said),
+        None => Err(NotStarted::Absent),
+    }
+}
+
+/// Waits until a CPU that walks the kernel's tables says that it runs.
+fn wait_for_voice(index: usize) -> Result<(), NotStarted> {
+    wait(|| (walkers::running() & 1 << index != 0).then_some(())).ok_or(NotStarted::Silent)
+}
+
+/// What `ready` gives within [`PATIENCE`].
+fn wait<T>(mut ready: impl FnMut() -> Option<T>) -> Option<T> {
+    let end = timer::read_counter() + PATIENCE * timer::read_frequency();
+    loop {
+        let found = ready();
+        if found.is_some() || timer::read_counter() > end {
+            return found;
         }
         interrupts::pause();
     }
-    Ok(())
 }
 
 /// Entered from assembly, with the MMU on and on the CPU's own stack.
@@ -141,12 +167,10 @@ extern "C" fn main(index: u64) -> ! {
     let is_silent = facts().options.cpus[index as usize].is_silent == Some(true);
     match calls::start_this_cpu() {
         Ok(()) if is_silent => {}
-        Ok(()) => note_this(index as usize),
+        Ok(()) => walkers::note(index as usize, this(index as usize)),
         Err(problem) => say!("warning: cpu {index}: {problem}"),
     }
-    loop {
-        interrupts::wait();
-    }
+    calls::idle()
 }
 
 /// Why a CPU does not run.
@@ -154,12 +178,15 @@ enum NotStarted {
     Method,
     Stacks(MakeError),
     Firmware(PsciError),
-    Refused(Refusal, Option<Lack>),
+    Refused(Said, Option<Lack>),
+    /// It has not come to the gate. Should it come, the gate stays closed.
+    Absent,
+    /// It has passed the gate.
     Silent,
 }
 
 impl NotStarted {
-    /// Whether the CPU is known not to run.
+    /// Whether the CPU is known not to walk the kernel's tables, now or ever.
     fn is_off(&self) -> bool {
         !matches!(self, Self::Silent)
     }
@@ -177,7 +204,7 @@ impl fmt::Display for NotStarted {
             Self::Method => f.write_str("its enable-method is not psci"),
             Self::Stacks(error) => write!(f, "no stacks: {error}"),
             Self::Firmware(error) => write!(f, "CPU_ON: {error}"),
-            Self::Refused(Refusal { midr, mmfr0, mmfr2 }, lack) => {
+            Self::Refused(Said { midr, mmfr0, mmfr2, .. }, lack) => {
                 match lack {
                     Some(lack) => lack.fmt(f)?,
                     None => f.write_str("it lacks what was chosen")?,
@@ -185,8 +212,11 @@ impl fmt::Display for NotStarted {
                 let midr = Midr::new(*midr as u32);
                 write!(f, " ({midr}, ID_AA64MMFR0_EL1 {mmfr0:#x}, ID_AA64MMFR2_EL1 {mmfr2:#x}); its MMU was never on")
             }
+            Self::Absent => {
+                write!(f, "it was started but said nothing for {PATIENCE} s; its MMU stays off")
+            }
             Self::Silent => {
-                write!(f, "it was started but said nothing for {PATIENCE} s; it may lack everything")
+                write!(f, "it passed the gate but said nothing for {PATIENCE} s; it may walk the kernel's tables")
             }
         }
     }

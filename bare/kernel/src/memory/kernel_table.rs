@@ -1,48 +1,73 @@
-//! The live upper half: the one place where it is edited.
+//! The live upper half outside the linear map: stacks, and what the self-checks map. The lock of the linear map guards it, for both
+//! are in one page table.
 
-use common::supply::ChangeError;
-use hardware::lock::Lock;
+use common::supply::{ChangeError, TableSource};
 use hardware::platform::Hardware;
-use pagetable::{Change, Licence};
-use vmsa::AddressHalf;
+use pagetable::{Change, El1, Licence, Reserve};
+use vmsa::PhysAddr;
 
-use crate::cpus::walkers;
-use crate::facts::facts;
-use crate::memory::pages::Pages;
-use crate::memory::tables::{AnyTable, CAUTIOUS};
+use crate::memory::{current, linear_map, pages};
 
-/// Who holds it, alone edits the upper half.
-static EDITOR: Lock<()> = Lock::new(());
-
-/// The upper half, to read or, with the editor's lock, to change.
-pub(crate) fn read() -> AnyTable {
-    let offset = facts().linear.offset();
-    // SAFETY: every table comes from RAM, which the linear map holds writable; editing is for who holds the lock; and
-    // what is changed is stacks of CPUs that do not run yet and the self-checks' own range, which no reference leads
-    // to.
-    let hardware = unsafe { Hardware::new(offset) };
-    let regime = pagetable::El1 { tlb: walkers::tlb_features(), ..CAUTIOUS };
-    AnyTable::read_current(hardware, AddressHalf::Upper, regime).expect("this CPU runs by what `Shape` encoded")
-}
-
-/// The lower half, to read.
-pub(crate) fn read_lower() -> AnyTable {
-    let lower = AnyTable::read_current(read().hardware(), AddressHalf::Lower, CAUTIOUS);
-    lower.expect("this CPU runs by what `Shape` encoded")
-}
+/// The most tables that a change of the kernel's may take.
+const MOST_TABLES: usize = 64;
 
 /// Makes changes, all or none. Leaves may be broken before they are remade if nobody else can meet the window:
 /// `may_break`.
-pub(crate) fn change(changes: &[Change<pagetable::El1>], may_break: bool) -> Result<(), ChangeError> {
-    EDITOR.with(|guard| {
-        // Interrupts are masked while the lock is held, and nothing of this code lies in what is broken.
-        let licence = may_break.then(|| Licence::break_before_make(guard));
-        read().change(changes, licence.as_ref(), &mut Pages)
-    })
+pub(crate) fn change(changes: &[Change<El1>], may_break: bool) -> Result<(), ChangeError> {
+    let mut stock = Stock { hardware: current::upper().hardware(), tables: Reserve::new() };
+    let mut changed = Err(ChangeError::NoTables);
+    loop {
+        linear_map::get().with_standing(&mut |standing| {
+            // Exceptions are masked while the lock is held, and nothing of this code lies in what is broken.
+            let licence = may_break.then(|| Licence::break_before_make(standing));
+            let table = current::upper_with(standing.tlb());
+            changed = table.change(changes, licence.as_ref(), &mut stock);
+        });
+        // Not under the lock: a page may have to be shown before it is a table.
+        if changed != Err(ChangeError::NoTables) || !stock.grow() {
+            break;
+        }
+    }
+    stock.give_back();
+    changed
 }
 
-/// A CPU may walk the upper half from now on, and what has been changed before it has not met: an edit under way goes by the
-/// CPUs that it knows, and its TLBIs may do nothing on another.
-pub(crate) fn admit(cpu: usize) {
-    EDITOR.with(|_| walkers::admit(cpu));
+/// Tables that were allocated before the lock was taken, or came free under it.
+struct Stock {
+    hardware: Hardware,
+    tables: Reserve,
+}
+
+impl Stock {
+    /// Takes twice as many. Whether there are.
+    fn grow(&mut self) -> bool {
+        let count = (2 * self.tables.count()).max(1);
+        while self.tables.count() < count {
+            match pages::allocate(0) {
+                Some(table) if count <= MOST_TABLES => self.tables.add(&self.hardware, table),
+                Some(table) => {
+                    pages::free_table(table);
+                    return false;
+                }
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn give_back(mut self) {
+        while let Some(table) = self.tables.take(&self.hardware) {
+            pages::free_table(table);
+        }
+    }
+}
+
+impl TableSource for Stock {
+    fn take(&mut self) -> Option<PhysAddr> {
+        self.tables.take(&self.hardware)
+    }
+
+    fn give(&mut self, table: PhysAddr) {
+        self.tables.add(&self.hardware, table);
+    }
 }

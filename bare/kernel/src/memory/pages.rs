@@ -3,7 +3,6 @@
 use core::fmt;
 use core::slice;
 
-use common::supply::TableSource;
 use hardware::lock::Lock;
 use hardware::{image, probe};
 use kerncore::buddy::{AddError, Buddy, Layout, WrongLength};
@@ -118,16 +117,7 @@ pub(crate) fn free(address: PhysAddr, order: usize) {
     }
 }
 
-/// Tables from the page allocator.
-pub(crate) struct Pages;
-
-impl TableSource for Pages {
-    fn take(&mut self) -> Option<PhysAddr> {
-        allocate(0)
-    }
-
-    fn give(&mut self, table: PhysAddr) {
-        // A table that the early allocator gave out is not the page allocator's: it stays what it was.
-        with_pages(|pages| pages.free(table, 0).ok());
-    }
+/// Takes back a page that was a table. One that the early allocator gave out is not the page allocator's: it stays what it was.
+pub(crate) fn free_table(table: PhysAddr) {
+    with_pages(|pages| pages.free(table, 0).ok());
 }

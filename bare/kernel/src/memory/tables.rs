@@ -6,10 +6,12 @@
 mod any;
 mod attributes;
 mod granular;
+mod linear;
 mod regime;
 mod shape;
 
-pub(crate) use any::AnyTable;
+pub(crate) use any::{AnyTable, linear};
 pub(crate) use attributes::{DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, map};
+pub(crate) use linear::{Linear, Painted};
 pub(crate) use regime::CAUTIOUS;
 pub(crate) use shape::{LOWER_BITS, Shape};

@@ -4,11 +4,12 @@ use kerncore::choice::{BitsReason, Choice, PageSizeReason};
 use kerncore::command_line::Report;
 use kerncore::json::{Object, list, object, text};
 use kerncore::memory_map::MemoryMap;
+use linearmap::{Counters, Operations};
 use vmsa::{Layout, LeafSize, PageSize};
 
 use crate::cpus::walkers;
 use crate::facts::{facts, page_size};
-use crate::memory::{kernel_table, pages};
+use crate::memory::{current, linear_map, pages};
 use crate::report::console::say;
 use crate::report::times;
 
@@ -44,8 +45,8 @@ pub(super) fn detected() {
             })
         };
         all.field("cpus", list(|| walkers::identities().map(cpu)))?;
-        all.field("bbm", walkers::bbm())?;
-        let tlb = walkers::tlb_features();
+        all.field("bbm", linear_map::bbm())?;
+        let tlb = linear_map::tlb_features();
         all.field("tlbi_by_range", tlb.range)?;
         all.field("level_hints", tlb.level_hints)?;
         all.field("tlbi_twice", tlb.repeat)?;
@@ -95,7 +96,7 @@ pub(super) fn memory_map(map: &MemoryMap) {
 
 /// `# summary`.
 pub(super) fn summary() {
-    let (linear, table) = (facts().linear, kernel_table::read());
+    let (linear, table) = (facts().linear, current::upper());
     let counted = (table.summary(linear.range()), table.summary(table.range()));
     let (Ok(of_linear), Ok(of_all)) = counted else { return };
     let (free, given) = pages::with_pages(|pages| (pages.free_bytes(), pages.given_bytes()));
@@ -131,6 +132,49 @@ pub(crate) fn checks(checks: impl Iterator<Item = (&'static str, bool)> + Clone)
             })
         };
         all.field("checks", list(|| checks.clone().map(check)))
+    });
+}
+
+/// `# stress`.
+pub(crate) fn stress(operations: u32, is_ok: bool) {
+    section("stress", |all| {
+        all.field("operations", operations)?;
+        all.field("passed", is_ok)
+    });
+}
+
+/// Every number of the linear map's counters.
+fn counted(counters: &Counters) -> [(&'static str, u64); 16] {
+    let Counters { changes, atomic, splits, folds, windows, parked, operations, .. } = *counters;
+    let Operations { tlbi_address, tlbi_range, tlbi_everything, dsb_stores, dsb_all, isb } = operations;
+    [
+        ("changes", changes),
+        ("atomic", atomic),
+        ("splits", splits),
+        ("folds", folds),
+        ("windows", windows),
+        ("parked", parked),
+        ("refused", counters.refused),
+        ("reserve_dry", counters.reserve_dry),
+        ("out_of_tables", counters.out_of_tables),
+        ("not_parked", counters.not_parked),
+        ("tlbi_address", tlbi_address),
+        ("tlbi_range", tlbi_range),
+        ("tlbi_everything", tlbi_everything),
+        ("dsb_stores", dsb_stores),
+        ("dsb_all", dsb_all),
+        ("isb", isb),
+    ]
+}
+
+/// `# linear map counters`.
+pub(super) fn counters(numbers: &Counters, tables: usize, reserve: usize) {
+    section("linear map counters", |all| {
+        for (name, value) in counted(numbers) {
+            all.field(name, value)?;
+        }
+        all.field("tables", tables)?;
+        all.field("reserve", reserve)
     });
 }
 

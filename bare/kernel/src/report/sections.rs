@@ -3,7 +3,7 @@
 use core::fmt;
 
 use kerncore::choice::{BitsReason, Choice, PageSizeReason};
-use kerncore::command_line::Exit;
+use kerncore::command_line::{Exit, Rodata};
 use kerncore::memory_map::MemoryMap;
 use kerncore::range::Bytes;
 use vmsa::ptdump::{Marker, Naming, Ptdump};
@@ -13,7 +13,7 @@ use vmsa::{IdRegisters, Layout, LeafSize, Meaning, PageSize};
 use crate::checks::Outcome;
 use crate::cpus::walkers;
 use crate::facts::{facts, page_size};
-use crate::memory::{kernel_table, pages};
+use crate::memory::{current, linear_map, pages};
 use crate::report::console::{say, write_text};
 use crate::report::finish::Status;
 use crate::report::{json, times};
@@ -32,8 +32,8 @@ pub(crate) fn detected() {
         }
         first.get_or_insert(id);
     }
-    say!("BBM level of all CPUs: {}", walkers::bbm());
-    let pagetable::TlbFeatures { range, level_hints, repeat } = walkers::tlb_features();
+    say!("BBM level of all CPUs: {}", linear_map::bbm());
+    let pagetable::TlbFeatures { range, level_hints, repeat } = linear_map::tlb_features();
     let range = if range { "TLBIs by range" } else { "no TLBI by range" };
     let hints = if level_hints { "level hints" } else { "no level hints" };
     say!("TLBs of all CPUs: {range}, {hints}, every TLBI {}", if repeat { "twice" } else { "once" });
@@ -86,6 +86,12 @@ pub(crate) fn chosen() {
     }
     let linear = facts.linear;
     say!("linear map: {:#018x} is physical {:#x}, room for {}", linear.base, linear.origin, Bytes(linear.capacity));
+    say!("linear map: in {}", linear_map::leaves());
+    match facts.options.rodata.unwrap_or_default() {
+        Rodata::On => say!("text and constants: read-only, in the linear map too"),
+        Rodata::NoAlias => say!("text and constants: read-only, but not in the linear map (rodata asks for it)"),
+        Rodata::Off => say!("text and constants: writable (rodata asks for it)"),
+    }
     match facts.options.exit {
         Some(Exit::Semihosting) => say!("end: by semihosting (vellum.exit asks for it)"),
         Some(Exit::Monitor) => say!("end: by a call to the monitor (vellum.exit asks for it)"),
@@ -111,7 +117,7 @@ struct LinearMap;
 
 impl fmt::Display for LinearMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (linear, table) = (facts().linear, kernel_table::read());
+        let (linear, table) = (facts().linear, current::upper());
         let markers = [
             Marker { address: linear.base, name: "Linear Mapping start" },
             Marker { address: linear.range().end.bits(), name: "Linear Mapping end" },
@@ -141,7 +147,7 @@ const INNER_SHAREABLE: u8 = 0b11;
 /// `# summary`: leaves by size, tables, free memory.
 pub(crate) fn summary() {
     say!("# summary");
-    let (linear, table) = (facts().linear, kernel_table::read());
+    let (linear, table) = (facts().linear, current::upper());
     let counted = (table.summary(linear.range()), table.summary(table.range()));
     let (Ok(of_linear), Ok(of_all)) = counted else {
         return say!("warning: the kernel's page table could not be walked");
@@ -156,7 +162,7 @@ pub(crate) fn summary() {
     let rest = of_all.tables() - of_linear.tables();
     say!("linear map tables: {} bytes ({} tables)", bytes(of_linear.tables()), of_linear.tables());
     say!("image and fixed mappings tables: {} bytes ({rest} tables)", bytes(rest));
-    let identity = kernel_table::read_lower();
+    let identity = current::lower();
     if let Ok(of_identity) = identity.summary(identity.range()) {
         say!("identity map tables: {} bytes ({} tables)", bytes(of_identity.tables()), of_identity.tables());
     }

@@ -1,19 +1,21 @@
 //! `secondary_entry`: a CPU that is started by another one, out of reset at EL1 or EL2. The boot CPU cleans the record with
-//! the kernel's own routine; the other reads it past its caches, and either joins or refuses and waits.
+//! the kernel's own routine; the other reads it past its caches, and either refuses, or says what it is, waits at the gate,
+//! and joins once the boot CPU has opened it.
 
 use machine::event::Level;
 
 use super::switch::check_translation;
 use super::{Case, Piece, Ran};
 use crate::finding::Found;
-use crate::lab::{Lab, MMFR0, Patch};
+use crate::lab::{ISAR0, Lab, MMFR0, Patch};
 use crate::run::{Run, Stop};
 use crate::shape::{CHOSEN, EARLY, Shape};
 
 /// `hardware::secondary::StartRecord` begins with the translation; then come, word by word: stack, exception stack, per-CPU
 /// data, vectors, entry, argument, granule's shift, minimum, maximum and claim, bits of MMFR0 to clear and to set, minimal
-/// PA range, minimal VA range, SMC. The answer has lines of its own.
+/// PA range, minimal VA range, SMC, the gate. The answer has lines of its own.
 const ANSWER: u64 = 2048;
+const GATE: u64 = 20 * 8;
 /// Bytes of the record.
 const RECORD: u64 = 4096;
 const ARGUMENT: u64 = 0x77;
@@ -75,6 +77,7 @@ fn start<'l>(
         6,
         1,
         asked.is_smc.into(),
+        0,
     ];
     let words = lab.translation(to).registers.into_iter().chain(rest);
     // Rust writes the record whole, the answer too.
@@ -92,10 +95,22 @@ fn start<'l>(
 }
 
 fn join(lab: &Lab, patch: Option<Patch>, level: Level, to: Shape) -> Result<Ran, Found> {
-    let (mut run, _) = start(lab, patch, level, to, &Asked { granule_min: 0, is_smc: false })?;
+    let (mut run, record) = start(lab, patch, level, to, &Asked { granule_min: 0, is_smc: false })?;
     let link = |name| lab.kernel.to_link(lab.physical(name));
     let entry = link("handle_exception");
-    run.run_to(1, lab.physical("secondary_entry"), entry, "it does not join")?;
+    run.caches.set_flag(record + ANSWER);
+    let stop = run.run(1, lab.physical("secondary_entry"), &[entry])?;
+    run.expect(1, stop == Stop::Waits, || format!("it does not wait at the gate: {stop:?}"))?;
+    check_answer(&mut run, record, 2)?;
+    let after = run.state.cores()[1].place() + 4;
+    let woken = run.run(1, after, &[entry])?;
+    run.expect(1, woken == Stop::Waits, || format!("woken, it passes a closed gate: {woken:?}"))?;
+    run.expect(1, run.get_system(1, "SCTLR_EL1") & 1 == 0, || "its MMU is on before the gate is open".to_owned())?;
+    run.store(0, record + GATE, 1, true)?;
+    let (gate, back) = (lab.kernel.to_link(record) + GATE, entry);
+    [(0, gate), (1, gate + 8), (30, back)].into_iter().for_each(|(register, value)| run.set(0, register, value));
+    run.run_to(0, link("clean_to_poc"), back, "clean_to_poc does not return")?;
+    run.run_to(1, after, entry, "it does not join")?;
     run.check_certain(1)?;
     run.expect_registers(1, &[(0, ARGUMENT), (29, 0), (30, 0)])?;
     let expected = [
@@ -127,10 +142,16 @@ fn refuse(lab: &Lab, patch: Option<Patch>, level: Level, is_smc: bool) -> Result
     let again = run.run(1, place + 4, &[])?;
     let is_loop = again == Stop::Waits && run.state.cores()[1].place() == place && run.steps == before + 2;
     run.expect(1, is_loop, || "woken, it does something other than to wait again".to_owned())?;
-    let answer = [1, 0x410f_d0f0, MMFR0, 1 << 16];
+    check_answer(&mut run, record, 1)?;
+    Ok(Ran::of(run))
+}
+
+/// What the boot CPU reads of the answer.
+fn check_answer(run: &mut Run<'_>, record: u64, state: u64) -> Result<(), Found> {
+    let answer = [state, 0x410f_d0f0, ISAR0, MMFR0, 1 << 16];
     for (place, word) in (record + ANSWER..).step_by(8).zip(answer) {
         let found = run.load(0, place, true)?;
         run.expect(0, found == word, || format!("the answer at {place:#x} is {found:#x}, expected {word:#x}"))?;
     }
-    Ok(Ran::of(run))
+    Ok(())
 }

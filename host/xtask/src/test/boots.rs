@@ -5,6 +5,7 @@ mod matrix;
 mod mismatched;
 mod monitored;
 mod rows;
+mod stressed;
 mod trees;
 
 use super::{
@@ -58,7 +59,7 @@ pub(crate) fn all(is_whole_matrix: bool) -> Vec<Boot> {
     boots.push(Boot {
         name: "boot, linear map tables of 2 GiB".into(),
         options: "--page-size 4k --memory 2G".into(),
-        expect: vec![LinearMapTablesAtMost { bytes: 64 << 10 }],
+        expect: vec![LinearMapTablesAtMost { bytes: 32 << 10 }],
         ..plain("4k", 4, 1, "2G")
     });
     boots.push(Boot {
@@ -73,6 +74,7 @@ pub(crate) fn all(is_whole_matrix: bool) -> Vec<Boot> {
     boots.extend(monitored::all());
     boots.extend(inputs());
     boots.extend(rows::all());
+    boots.extend(stressed::all());
     boots.extend(trees::all());
     boots.extend(if is_whole_matrix { matrix::whole() } else { matrix::pairwise() });
     boots

@@ -36,7 +36,11 @@ pub(crate) const ROOMS: &[Room] = &[
     room("code", 2_910, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
     room("checks", 9_000, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "machine", "terminal"]),
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
-    room("kernel", 5_000, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware", "common"]),
+    room(
+        "kernel",
+        5_000,
+        &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "kerncore", "hardware", "common", "seed"],
+    ),
     room("monitor", 2_600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "moncore", "hardware", "common"]),
     room("guests", 2_400, &["vellum-vmsa", "vellum-pagetable", "kerncore", "moncore", "hardware", "seed"]),
     room("audit", 2_600, &["machine"]),

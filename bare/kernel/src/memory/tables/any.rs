@@ -1,16 +1,18 @@
 //! A page table whose granule is a value.
 
-use core::marker::PhantomData;
 use core::ops::Range;
 
 use common::supply::{ChangeError, TableSource};
 use hardware::platform::Hardware;
 use hardware::translation::Translation;
+use linearmap::{Cpu, Leaves, Refused, Region};
 use pagetable::{Change, El1, Entry, Licence, Lookup, Refusal, Summary};
 use vmsa::{AddressHalf, Granule4K, Granule16K, Granule64K, LeafSize, Level, PageSize, PhysAddr, VirtAddr};
 
 use super::Shape;
 use super::granular::{Granular, Operations, Parts};
+use super::linear::{Linear, Painted};
+use crate::memory::reach::Reach;
 
 /// A page table of the kernel.
 #[derive(Clone, Copy)]
@@ -21,11 +23,19 @@ pub(crate) struct AnyTable {
 
 /// The choice of granule: the only one. Everything below the pointer is compiled for it.
 fn operations(page_size: PageSize) -> &'static dyn Operations {
+    static OF_4K: Granular<Granule4K> = Granular::new();
+    static OF_16K: Granular<Granule16K> = Granular::new();
+    static OF_64K: Granular<Granule64K> = Granular::new();
     match page_size {
-        PageSize::Size4K => &Granular::<Granule4K>(PhantomData),
-        PageSize::Size16K => &Granular::<Granule16K>(PhantomData),
-        PageSize::Size64K => &Granular::<Granule64K>(PhantomData),
+        PageSize::Size4K => &OF_4K,
+        PageSize::Size16K => &OF_16K,
+        PageSize::Size64K => &OF_64K,
     }
+}
+
+/// The linear map, if [`AnyTable::adopt`] has taken one over for this page size.
+pub(crate) fn linear(page_size: PageSize) -> Option<&'static dyn Linear> {
+    operations(page_size).linear()
 }
 
 impl AnyTable {
@@ -49,6 +59,22 @@ impl AnyTable {
     pub(crate) fn read_current(hardware: Hardware, half: AddressHalf, regime: El1) -> Option<Self> {
         let (shape, root) = Shape::of(&Translation::read(), half)?;
         Some(Self { parts: Parts { hardware, shape, half, regime, root }, operations: operations(shape.page_size) })
+    }
+
+    /// Maps memory at `offset` above its physical addresses.
+    pub(crate) fn paint(
+        &self,
+        regions: &[Region],
+        offset: u64,
+        leaves: Leaves,
+        source: &mut dyn TableSource,
+    ) -> Result<(), Refused> {
+        self.operations.paint(&self.parts, regions, offset, leaves, source)
+    }
+
+    /// Takes over what was painted, for [`linear`] to find: the CPU `first` alone walks it.
+    pub(crate) fn adopt(&self, reach: Reach, painted: Painted, first: Cpu) -> Result<(), Refused> {
+        self.operations.adopt(&self.parts, reach, painted, first)
     }
 
     /// Where its root is.

@@ -1,15 +1,23 @@
 //! What is done with a page table, compiled once for each granule.
 
-use core::convert::Infallible;
-use core::marker::PhantomData;
+use core::cell::RefCell;
 use core::ops::{ControlFlow, Range};
 
 use common::supply::{self, ChangeError, TableSource, fill, give_back};
 use hardware::platform::Hardware;
+use linearmap::{Cpu, Leaves, Map, Pages, Refused, Region, paint};
 use pagetable::{Change, El1, Entry, Licence, Lookup, PageTable, Refusal, Reserve, Summary, View};
-use vmsa::{AddressHalf, Geometry, Granule, LeafSize, Level, PhysAddr, VirtAddr};
+use spin::Once;
+use vmsa::{AddressHalf, Geometry, Granule, LeafSize, Level, Meaning, PhysAddr, VirtAddr};
 
+use super::linear::{self, Linear, Of, Painted};
 use super::shape::Shape;
+use crate::memory::embedding::Kernel;
+use crate::memory::reach::Reach;
+use crate::memory::readers;
+
+/// Entries that are read while an editor may wait for the end of it.
+const ENTRIES_AT_ONCE: i32 = 256;
 
 /// A page table but for its granule, as plain values.
 #[derive(Clone, Copy)]
@@ -38,6 +46,17 @@ pub(super) trait Operations: Sync {
         source: &mut dyn TableSource,
     ) -> Result<(), ChangeError>;
 
+    fn paint(
+        &self,
+        table: &Parts,
+        regions: &[Region],
+        offset: u64,
+        leaves: Leaves,
+        source: &mut dyn TableSource,
+    ) -> Result<(), Refused>;
+
+    fn adopt(&self, table: &Parts, reach: Reach, painted: Painted, first: Cpu) -> Result<(), Refused>;
+    fn linear(&self) -> Option<&dyn Linear>;
     fn start(&self, table: &Parts) -> Level;
     fn range(&self, table: &Parts) -> Range<VirtAddr>;
     fn walk(&self, table: &Parts, address: VirtAddr, sink: &mut dyn FnMut(&Lookup));
@@ -53,10 +72,31 @@ pub(super) trait Operations: Sync {
     ) -> Result<(), Refusal>;
 }
 
-/// The operations of one granule.
-pub(super) struct Granular<G>(pub(super) PhantomData<G>);
+/// The operations of one granule, and the linear map if it has this one.
+pub(super) struct Granular<G: Granule> {
+    linear: Once<Of<G>>,
+}
 
-impl<G: Granule + Sync> Operations for Granular<G> {
+impl<G: Granule> Granular<G> {
+    pub(super) const fn new() -> Self {
+        Self { linear: Once::new() }
+    }
+}
+
+/// Tables that are taken and given by who has no other way to either.
+struct Shared<'s>(RefCell<&'s mut dyn TableSource>);
+
+impl Pages for Shared<'_> {
+    fn allocate(&self) -> Option<PhysAddr> {
+        self.0.borrow_mut().take()
+    }
+
+    fn free(&self, table: PhysAddr) {
+        self.0.borrow_mut().give(table);
+    }
+}
+
+impl<G: Granule + Send + Sync> Operations for Granular<G> {
     fn build(
         &self,
         table: &Parts,
@@ -100,6 +140,30 @@ impl<G: Granule + Sync> Operations for Granular<G> {
         Ok(())
     }
 
+    fn paint(
+        &self,
+        table: &Parts,
+        regions: &[Region],
+        offset: u64,
+        leaves: Leaves,
+        source: &mut dyn TableSource,
+    ) -> Result<(), Refused> {
+        let mut page_table = PageTable::<G, _, _>::live(&table.hardware, geometry(table), table.regime, table.root)?;
+        let source = Shared(RefCell::new(source));
+        paint(&mut page_table, &table.hardware, &source, offset, regions, leaves)
+    }
+
+    fn adopt(&self, table: &Parts, reach: Reach, painted: Painted, first: Cpu) -> Result<(), Refused> {
+        let Painted { range, leaves, memory_bytes } = painted;
+        let (root, geometry, regime) = (table.root, geometry(table), table.regime);
+        let map = Map { root, geometry, regime, range, leaves, memory_bytes };
+        self.linear.try_call_once(|| linear::adopt(Kernel::new(reach), map, first)).map(drop)
+    }
+
+    fn linear(&self) -> Option<&dyn Linear> {
+        self.linear.get().map(|map| map as &dyn Linear)
+    }
+
     fn start(&self, table: &Parts) -> Level {
         geometry::<G>(table).start()
     }
@@ -109,15 +173,15 @@ impl<G: Granule + Sync> Operations for Granular<G> {
     }
 
     fn walk(&self, table: &Parts, address: VirtAddr, sink: &mut dyn FnMut(&Lookup)) {
-        view::<G>(table).path(address).for_each(|lookup| sink(&lookup));
+        readers::read(|| view::<G>(table).path(address).for_each(|lookup| sink(&lookup)));
     }
 
     fn translate(&self, table: &Parts, address: VirtAddr) -> Option<pagetable::Translation> {
-        view::<G>(table).translate(address)
+        readers::read(|| view::<G>(table).translate(address))
     }
 
     fn summary(&self, table: &Parts, range: Range<VirtAddr>) -> Result<Summary, Refusal> {
-        Summary::read(&view::<G>(table), range)
+        readers::read(|| Summary::read(&view::<G>(table), range))
     }
 
     fn leaves(&self, summary: &Summary, size: LeafSize) -> usize {
@@ -130,12 +194,29 @@ impl<G: Granule + Sync> Operations for Granular<G> {
         range: Range<VirtAddr>,
         sink: &mut dyn FnMut(&Entry<VirtAddr>),
     ) -> Result<(), Refusal> {
-        let end = view::<G>(table).for_each::<Infallible>(range, |entry| {
-            sink(entry);
-            ControlFlow::Continue(())
-        })?;
-        let ControlFlow::Continue(()) = end;
-        Ok(())
+        let (view, mut at) = (view::<G>(table), range.start);
+        loop {
+            let mut left = ENTRIES_AT_ONCE;
+            let end = readers::read(|| {
+                view.for_each(at..range.end, |entry| {
+                    // Tables that lead to where this part begins have been told.
+                    if entry.input >= at {
+                        sink(entry);
+                    }
+                    left -= 1;
+                    let is_whole = !matches!(entry.lookup.meaning, Meaning::Table(_));
+                    let next = entry.input.bits().wrapping_add(1 << entry.shift);
+                    if left <= 0 && is_whole && next != range.end.bits() {
+                        return ControlFlow::Break(VirtAddr::new(next));
+                    }
+                    ControlFlow::Continue(())
+                })
+            })?;
+            match end {
+                ControlFlow::Break(next) => at = next,
+                ControlFlow::Continue(()) => return Ok(()),
+            }
+        }
     }
 }
 

@@ -1,0 +1,54 @@
+//! The kernel's linear map, from when boot has painted it.
+
+use hardware::platform::Hardware;
+use linearmap::{Cpu, Leaves, Refused};
+use pagetable::TlbFeatures;
+use vmsa::BbmLevel;
+
+use crate::facts::{facts, page_size};
+use crate::memory::reach::Reach;
+use crate::memory::tables::{CAUTIOUS, Linear, Painted, linear};
+use crate::memory::{current, pages};
+
+/// Takes over what boot has painted. This CPU alone runs.
+pub(crate) fn start(first: Cpu) -> Result<(), Refused> {
+    let facts = facts();
+    // SAFETY: every table comes from RAM, which the linear map holds writable. The map's lock is held by its one editor. What is
+    // hidden or cannot be written is so because its owner asks for it.
+    let linear = unsafe { Hardware::new(facts.linear.offset()) };
+    // SAFETY: as above, where the workshop is in TTBR0_EL1.
+    let workshop = unsafe { Hardware::new(facts.workshop.offset) };
+    let painted = Painted {
+        range: facts.linear.range(),
+        leaves: facts.leaves,
+        memory_bytes: pages::mapped().map(|range| range.size_bytes()).sum(),
+    };
+    current::upper().adopt(Reach::new(linear, workshop), painted, first)
+}
+
+/// The linear map. Not before [`start`].
+pub(crate) fn get() -> &'static dyn Linear {
+    linear(page_size()).expect("boot starts the linear map before anyone asks")
+}
+
+/// What every CPU that walks the map tolerates.
+pub(crate) fn bbm() -> BbmLevel {
+    let mut level = BbmLevel::Level0;
+    get().with_standing(&mut |standing| level = standing.census().weakest().level());
+    level
+}
+
+/// What the TLB maintenance of every CPU that walks the map can do.
+pub(crate) fn tlb_features() -> TlbFeatures {
+    let mut features = CAUTIOUS.tlb;
+    get().with_standing(&mut |standing| features = standing.tlb());
+    features
+}
+
+/// How large leaves may be, in words.
+pub(crate) fn leaves() -> &'static str {
+    match facts().leaves {
+        Leaves::Largest => "the largest leaves",
+        Leaves::Pages => "pages",
+    }
+}

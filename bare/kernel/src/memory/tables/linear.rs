@@ -1,0 +1,82 @@
+//! What may be asked of the linear map, whatever its granule.
+
+use core::ops::Range;
+
+use linearmap::{Context, Counters, Cpu, Leaves, LinearMap, Map, Refused, Standing, Wanted};
+use vmsa::{Granule, VirtAddr};
+
+use crate::memory::embedding::Kernel;
+
+/// What is told of the linear map when it is taken over from boot.
+pub(crate) struct Painted {
+    /// What of the page table is linear map.
+    pub(crate) range: Range<VirtAddr>,
+    /// How large its leaves may be.
+    pub(crate) leaves: Leaves,
+    /// Bytes of memory that are mapped.
+    pub(crate) memory_bytes: u64,
+}
+
+/// See [`LinearMap`], whose methods these are.
+pub(crate) trait Linear: Sync {
+    fn change(&self, ranges: &[Range<VirtAddr>], wanted: Wanted, context: Context) -> Result<(), Refused>;
+    fn heal(&self, budget: usize) -> bool;
+    fn heal_all(&self);
+    fn refill(&self) -> bool;
+    fn start_others(&self);
+    fn settle(&self);
+    fn admit(&self, cpu: Cpu);
+    fn with_standing(&self, body: &mut dyn FnMut(&Standing));
+    fn counters(&self) -> Counters;
+    fn reserve(&self) -> usize;
+}
+
+/// The linear map of one granule.
+pub(super) type Of<G> = LinearMap<Kernel<G>>;
+
+/// Takes over what was painted, in the page table that `map` tells of.
+pub(super) fn adopt<G: Granule>(kernel: Kernel<G>, map: Map<G>, first: Cpu) -> Result<Of<G>, Refused> {
+    LinearMap::new(kernel, map, first)
+}
+
+impl<G: Granule + Send + Sync> Linear for Of<G> {
+    fn change(&self, ranges: &[Range<VirtAddr>], wanted: Wanted, context: Context) -> Result<(), Refused> {
+        self.change(ranges, wanted, context)
+    }
+
+    fn heal(&self, budget: usize) -> bool {
+        self.heal(budget)
+    }
+
+    fn heal_all(&self) {
+        self.heal_all();
+    }
+
+    fn refill(&self) -> bool {
+        self.refill()
+    }
+
+    fn start_others(&self) {
+        self.start_others();
+    }
+
+    fn settle(&self) {
+        self.settle();
+    }
+
+    fn admit(&self, cpu: Cpu) {
+        self.admit(cpu);
+    }
+
+    fn with_standing(&self, body: &mut dyn FnMut(&Standing)) {
+        self.with_standing(|standing| body(standing));
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters()
+    }
+
+    fn reserve(&self) -> usize {
+        self.reserve()
+    }
+}

@@ -1,0 +1,130 @@
+//! `vellum.stress=`: all CPUs at once protect, release, hide and show pages of the linear map, in and out of atomic context, while each
+//! reads what nobody is changing; then the map heals, and must be as it was, leaf for leaf.
+//!
+//! ```text
+//! digest ── pool ── every CPU: claim pages ─ change ─ look ─ change back ─ look ─ let go  │ read a page that nobody has claimed
+//!    └────────────────────────── equal? ── heal ── free the pool ◀──────────────────────────────┘
+//! ```
+
+mod pool;
+mod worker;
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use kerncore::command_line::Options;
+use linearmap::Counters;
+use pool::Pool;
+use spin::Once;
+use worker::Worker;
+
+use crate::cpus::{calls, walkers};
+use crate::facts::facts;
+use crate::memory::{current, linear_map};
+use crate::report::console::say;
+use crate::report::json;
+
+/// The seed where none is asked for.
+const SEED: u32 = 1;
+
+/// What all CPUs did.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// Operations that are still to be done.
+    left: AtomicU32,
+    /// Lists of ranges that were changed, and changed back.
+    changed: AtomicU64,
+    /// Those of them that were changed in atomic context.
+    atomic: AtomicU64,
+    /// Pages that were read beside.
+    read: AtomicU64,
+    /// Changes that found the reserve dry, and were made again by other means.
+    dry: AtomicU64,
+    /// Changes that were refused for another reason.
+    refused: AtomicU64,
+    /// Pages that were not as they must be.
+    wrong: AtomicU64,
+}
+
+impl Tally {
+    fn add(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes one of the operations that are left.
+    fn take(&self) -> bool {
+        self.left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    }
+}
+
+/// Whether all was as it must be, once there was a stress.
+static PASSED: Once<bool> = Once::new();
+
+/// Whether the stress went well, if there was one.
+pub(crate) fn has_passed() -> Option<bool> {
+    PASSED.get().copied()
+}
+
+/// Runs the stress, if one is asked for, and says how it went.
+pub(crate) fn run(options: &Options) {
+    if let Some(operations @ 1..) = options.stress {
+        let is_ok = stress(operations, options.seed.unwrap_or(SEED));
+        PASSED.call_once(|| is_ok);
+        json::stress(operations, is_ok);
+    }
+}
+
+fn stress(operations: u32, seed: u32) -> bool {
+    say!("# stress");
+    let before = digest();
+    let counted = linear_map::get().counters();
+    let Some(pool) = Pool::new() else {
+        say!("stress: there is no memory for it");
+        return false;
+    };
+    let tally = Tally { left: AtomicU32::new(operations), ..Tally::default() };
+    calls::while_idle_on_every_cpu(&|cpu| Worker::new(cpu, seed, &pool, &tally).run());
+    let is_whole = pool.is_whole();
+    pool.free();
+    linear_map::get().heal_all();
+    linear_map::get().refill();
+    let is_same = before == digest();
+    told(operations, seed, &tally, &counted);
+    if !is_whole {
+        say!("stress: the pages do not hold what they held");
+    }
+    say!("stress: the linear map is {}as it was before, leaf for leaf", if is_same { "" } else { "NOT " });
+    let none = |counter: &AtomicU64| counter.load(Ordering::Relaxed) == 0;
+    is_whole && is_same && none(&tally.refused) && none(&tally.wrong)
+}
+
+fn told(operations: u32, seed: u32, tally: &Tally, before: &Counters) {
+    let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let cpus = walkers::running().count_ones();
+    say!("stress: {operations} operations by {cpus} CPUs, seed {seed}");
+    let (changed, atomic, read) = (value(&tally.changed), value(&tally.atomic), value(&tally.read));
+    say!(
+        "stress: {changed} lists of pages changed and changed back, {atomic} in atomic context; {read} pages read beside"
+    );
+    let (dry, refused, wrong) = (value(&tally.dry), value(&tally.refused), value(&tally.wrong));
+    say!("stress: {dry} times the reserve was dry; {refused} changes refused; {wrong} pages wrong");
+    let after = linear_map::get().counters();
+    let (splits, folds) = (after.splits - before.splits, after.folds - before.folds);
+    say!("stress: {splits} tables took the place of a leaf, {folds} gave it back");
+}
+
+/// Every leaf and hole of the linear map as one number (FNV-1a).
+fn digest() -> u64 {
+    let mut digest = 0xcbf2_9ce4_8422_2325;
+    let mut add = |word: u64| {
+        for byte in word.to_le_bytes() {
+            digest = (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    };
+    let walked = current::upper().for_each(facts().linear.range(), &mut |entry| {
+        if !matches!(entry.lookup.meaning, vmsa::Meaning::Table(_)) {
+            add(entry.input.bits());
+            add(entry.lookup.descriptor.bits());
+        }
+    });
+    if walked.is_err() { 0 } else { digest }
+}
