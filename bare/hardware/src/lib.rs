@@ -42,6 +42,8 @@ mod frame;
 #[cfg(feature = "kernel")]
 pub mod gic;
 #[cfg(feature = "kernel")]
+pub mod parking;
+#[cfg(feature = "kernel")]
 pub mod per_cpu;
 #[cfg(feature = "kernel")]
 pub mod pmu;

@@ -5,11 +5,14 @@ use spin::mutex::SpinMutex;
 
 use crate::interrupts;
 
-/// Waits by telling emulators to run somebody else.
+/// Waits by telling emulators to run somebody else. In the kernel who waits, interrupts masked or not, parks when asked to: the
+/// lock may be held by who asks.
 pub struct Pause;
 
 impl RelaxStrategy for Pause {
     fn relax() {
+        #[cfg(feature = "kernel")]
+        crate::parking::answer();
         interrupts::pause();
     }
 }

@@ -25,6 +25,7 @@ pub(crate) struct Facts {
     /// How large the leaves of the linear map may be.
     pub(crate) leaves: Leaves,
     pub(crate) workshop: Workshop,
+    pub(crate) parking: Parking,
     /// Where device registers are mapped.
     pub(crate) devices: Devices,
     pub(crate) cpus: List<Cpu, MAX_CPUS>,
@@ -39,6 +40,17 @@ pub(crate) struct Workshop {
     pub(crate) ttbr0: u64,
     /// Virtual minus physical address.
     pub(crate) offset: u64,
+}
+
+/// Where CPUs park: see [`hardware::parking`].
+#[derive(Clone, Copy)]
+pub(crate) struct Parking {
+    /// The physical address of the board.
+    pub(crate) board: PhysAddr,
+    /// The value of TTBR0_EL1: the identity text and the board.
+    pub(crate) ttbr0: u64,
+    /// The value of TTBR1_EL1: nothing.
+    pub(crate) ttbr1: u64,
 }
 
 static FACTS: Once<Facts> = Once::new();

@@ -27,7 +27,7 @@ type Map = (Translation, Vec<(u64, u64)>);
 const TABLES: u64 = 0x8000_0000;
 
 /// Symbols that the pieces name.
-const SYMBOLS: [&str; 27] = [
+const SYMBOLS: [&str; 30] = [
     "relocate",
     "entry",
     "enter_el1",
@@ -48,6 +48,9 @@ const SYMBOLS: [&str; 27] = [
     "switch_translation",
     "leave_identity_map",
     "secondary_entry",
+    "park",
+    "parked",
+    "parked_vectors",
     "clean_to_poc",
     "clean_and_invalidate_to_poc",
     "make_fetchable",

@@ -17,6 +17,8 @@ use crate::kernel::{Kernel, LOAD};
 pub const RAM: std::ops::Range<u64> = 0x4000_0000..0xc000_0000;
 /// The console.
 pub const UART: u64 = 0x0900_0000;
+/// The page of the board, which the lower half of the kernel's maps has, too.
+pub const BOARD: u64 = 0x5000_0000;
 /// Input bits of the lower half, as in the kernel.
 const LOWER_BITS: u32 = 48;
 /// SCTLR_EL1 with the MMU on: RES1 bits, M, C, I, SA.
@@ -164,14 +166,16 @@ impl Shape {
             return Ok((root(AddressHalf::Lower, &changes, Scope::Global)?, None));
         }
         let text = at("image_start")?..at("identity_end")?;
-        let lower = map(text.clone(), text.start, EXECUTABLE.union(Stage1Attributes::NOT_GLOBAL));
+        let board = BOARD..BOARD + G::SIZE_BYTES;
+        let lower = [(text, EXECUTABLE), (board, READ_WRITE)]
+            .map(|(part, attributes)| map(part.clone(), part.start, attributes.union(Stage1Attributes::NOT_GLOBAL)));
         let base = u64::MAX << self.upper_bits;
         let mut changes =
             parts.map(|(from, to, attributes)| map(from..to, from - LOAD + kernel.link, attributes)).to_vec();
         let (text, rodata) = (parts[0].0, parts[1].1);
         let linear = [(RAM.start..text, READ_WRITE), (text..rodata, READ_ONLY), (rodata..RAM.end, READ_WRITE)];
         changes.extend(linear.map(|(part, attributes)| map(part.clone(), base + (part.start - RAM.start), attributes)));
-        let lower = root(AddressHalf::Lower, &[lower], Scope::Asid(0))?;
+        let lower = root(AddressHalf::Lower, &lower, Scope::Asid(0))?;
         Ok((lower, Some(root(AddressHalf::Upper, &changes, Scope::Global)?)))
     }
 }

@@ -26,16 +26,11 @@ impl<G: Granule> State<G> {
         }
         let counted = Counted::new(embedder.platform());
         let Ok(mut table) = self.table(&counted) else { return false };
-        let (mut gather, geometry) = (table.gather(), self.map.geometry);
+        let geometry = self.map.geometry;
         let (healing, within) = (&mut self.healing, self.map.range.clone());
-        // Gives the offset at which to go on: behind the leaf that holds `at` then.
-        let mut fold_up = |at: u64, licence: &Licence<'_>| {
-            let held = table.fold_up(VirtAddr::new(geometry.input(at)), &within, Some(licence), &mut gather);
-            let bytes = held.size_bytes(G::PAGE_SIZE);
-            (at & !(bytes - 1)) + bytes
-        };
+        let mut retired = None;
         let mut mend = |licence: &Licence<'_>| {
-            let mut left = budget;
+            let (mut left, mut gather) = (budget, table.gather());
             while left > 0
                 && let Some(slots) = healing.take(due)
             {
@@ -45,13 +40,21 @@ impl<G: Granule> State<G> {
                     let slot_end = healing.slot_end(at);
                     at = match healing.is_fresh(at, due) {
                         true => slot_end,
-                        false => fold_up(at, licence).max(slot_end),
+                        false => {
+                            let input = VirtAddr::new(geometry.input(at));
+                            let held = table.fold_up(input, &within, Some(licence), &mut gather);
+                            let bytes = held.size_bytes(G::PAGE_SIZE);
+                            // Behind the leaf that holds `at` now.
+                            ((at & !(bytes - 1)) + bytes).max(slot_end)
+                        }
                     };
                 }
                 if at < slots.end {
                     healing.scatter(at..slots.end);
                 }
             }
+            // TLBs have forgotten before a parked CPU walks again.
+            retired = Some(gather.finish(&counted));
         };
         let mut is_parked = true;
         match self.standing.way() {
@@ -59,9 +62,10 @@ impl<G: Granule> State<G> {
             (Way::Window, _) => embedder.in_window(&mut mend),
             (Way::Park, _) => is_parked = embedder.park(&mut mend).is_ok(),
         }
-        let retired = gather.finish(&counted);
-        self.counters.folds += retired.count() as u64;
-        self.recycle(&counted, retired, excess);
+        if let Some(retired) = retired {
+            self.counters.folds += retired.count() as u64;
+            self.recycle(&counted, retired, excess);
+        }
         self.counters.add(&counted);
         // Who cannot park now is not asked again at once.
         is_parked && self.healing.has_due(due)

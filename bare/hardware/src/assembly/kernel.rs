@@ -22,6 +22,7 @@ const _: () = assert!(offset_of!(Boot, exception_level) == offset_of!(Boot, devi
 const _: () = assert!(offset_of!(Boot, load_address) == offset_of!(Boot, counter) + 8);
 
 global_asm!(include_str!("../asm/switch.s"));
+global_asm!(include_str!("../asm/parking.s"));
 
 global_asm!(
     include_str!("../asm/frame.s"),

@@ -35,6 +35,8 @@ pub enum Purpose {
     Tables,
     /// A CPU's stacks.
     Stacks,
+    /// Where CPUs say that they are parked.
+    Parking,
     /// The notes of the page allocator.
     PageAllocator,
     /// A monitor's guest: its Image.
@@ -48,6 +50,7 @@ impl fmt::Display for Purpose {
         f.write_str(match self {
             Self::Tables => "tables",
             Self::Stacks => "stacks",
+            Self::Parking => "parking",
             Self::PageAllocator => "page allocator",
             Self::Guest => "the guest's Image",
             Self::Stage2Tables => "the tables of stage 2",

@@ -19,7 +19,7 @@ use linearmap::Leaves;
 use pagetable::{Change, El1};
 use vmsa::{AddressHalf, IdRegisters, PageSize, PhysAddr, VirtAddr};
 
-use super::kernel_map::{EarlyMemory, How, build_lower, build_upper, build_workshop};
+use super::kernel_map::{EarlyMemory, How, build_lower, build_upper, build_workshop, workshop_end};
 use crate::boot::{handover, high};
 use crate::cpus::{firmware, stacks};
 use crate::facts::Facts;
@@ -90,7 +90,8 @@ fn enter_high_half(
     let Some(pool) = identity.map_early_memory(map) else {
         refuse(format_args!("memory: no free range could be mapped for early use"));
     };
-    let (page_size, shape) = (choice.page_size, Shape::chosen(&choice));
+    let highest = map.ram().last().map_or(0, |range| range.end.bits());
+    let (page_size, shape) = (choice.page_size, Shape::chosen(&choice, workshop_end(linear, highest)));
     let (placement, devices) = Placement::new(machine, page_size);
     let mut memory = EarlyMemory::new(map, pool, shape);
     let leaves = match options.linear_map {
@@ -101,7 +102,7 @@ fn enter_high_half(
     let upper = build_upper(identity.hardware, how, &placement, &mut memory);
     let lower = build_lower(identity.hardware, &mut memory);
     let workshop = build_workshop(identity.hardware, linear, &mut memory);
-    let (upper, lower, workshop) = match (upper, lower, workshop) {
+    let (upper, (lower, parking), workshop) = match (upper, lower, workshop) {
         (Ok(upper), Ok(lower), Ok(workshop)) => (upper, lower, workshop),
         (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => refuse(format_args!("{error}")),
     };
@@ -114,6 +115,7 @@ fn enter_high_half(
         linear,
         leaves,
         workshop,
+        parking,
         devices,
         cpus: machine.cpus,
         psci: machine.psci,

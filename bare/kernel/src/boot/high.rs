@@ -11,7 +11,7 @@ use crate::boot::handover;
 use crate::checks;
 use crate::checks::moments::{self, Moment};
 use crate::cpus::stacks::{self, Kind};
-use crate::cpus::{calls, start, walkers};
+use crate::cpus::{calls, parking, start, walkers};
 use crate::facts::{self, page_size};
 use crate::memory::pages::{self, Absent};
 use crate::memory::{kernel_table, linear_map};
@@ -37,7 +37,10 @@ pub(crate) extern "C" fn main(_: u64) -> ! {
     if let Err(error) = pages::start(EarlyAllocator::new(&mut map, page_size())) {
         refuse(format_args!("{error}"));
     }
-    if let Err(refused) = linear_map::start(start::this(0).walker(0)) {
+    let first = start::this(0).walker(0);
+    parking::start();
+    parking::note(0, first.tolerance);
+    if let Err(refused) = linear_map::start(first) {
         refuse(format_args!("linear map: {refused}"));
     }
     if let Err((range, error)) = unmap(&absent) {

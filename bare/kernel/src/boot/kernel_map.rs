@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use common::supply::{ChangeError, TableSource};
 use hardware::image;
+use hardware::parking::BOARD_BYTES;
 use hardware::platform::Hardware;
 use kerncore::command_line::Rodata;
 use kerncore::early::{EarlyAllocator, EarlyError, End, Request};
@@ -12,19 +13,19 @@ use kerncore::list::List;
 use kerncore::memory_map::{MAX_RANGES, MemoryMap, Purpose};
 use kerncore::range::PhysicalRange;
 use linearmap::{Leaves, Refused, Region};
-use pagetable::{Change, El1, Scope};
+use pagetable::{Change, El1, Platform, Scope, Slot};
 use vmsa::registers::encode_ttbr;
-use vmsa::{AddressHalf, PhysAddr, Stage1Attributes};
+use vmsa::{AddressHalf, Descriptor, PhysAddr, Stage1Attributes};
 
 use crate::cpus::stacks::{self, Kind};
-use crate::facts::Workshop;
+use crate::facts::{Parking, Workshop};
 use crate::memory::devices::Placement;
-use crate::memory::tables::{AnyTable, CAUTIOUS, DEVICE, EXECUTABLE, LOWER_BITS, READ_ONLY, READ_WRITE, Shape, map};
+use crate::memory::tables::{AnyTable, CAUTIOUS, DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, map};
 
 /// Why the map could not be built.
 #[derive(Debug)]
 pub(super) enum MapError {
-    Stacks(EarlyError),
+    Early(EarlyError),
     Tables(ChangeError),
     Painting(Refused),
 }
@@ -32,7 +33,7 @@ pub(super) enum MapError {
 impl core::fmt::Display for MapError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::Stacks(error) => error.fmt(f),
+            Self::Early(error) => error.fmt(f),
             Self::Tables(error) => write!(f, "kernel map: {error}"),
             Self::Painting(refused) => write!(f, "linear map: {refused}"),
         }
@@ -96,9 +97,6 @@ pub(super) struct How {
     pub(super) rodata: Rodata,
 }
 
-/// Regions of the linear map: what is protected cuts one range into three.
-const MOST_REGIONS: usize = MAX_RANGES + 2;
-
 /// Where the workshop begins, in the lower half: on a boundary of every leaf, and away from 0.
 const WORKSHOP: u64 = 1 << 46;
 /// The workshop's ASID.
@@ -114,7 +112,7 @@ pub(super) fn build_upper(
     let page_size = memory.shape.page_size;
     let mut stacks: [(Range<u64>, u64); Kind::ALL.len()] = Default::default();
     for (place, kind) in stacks.iter_mut().zip(Kind::ALL) {
-        let frames = memory.allocate(kind.size_bytes(page_size), Purpose::Stacks).map_err(MapError::Stacks)?;
+        let frames = memory.allocate(kind.size_bytes(page_size), Purpose::Stacks).map_err(MapError::Early)?;
         *place = (frames.start.bits()..frames.end.bits(), stacks::range(0, kind, page_size).start);
     }
     let mut changes = image_changes(how.rodata)
@@ -122,16 +120,18 @@ pub(super) fn build_upper(
         .chain(devices.regions().map(|(registers, at)| map(registers, at, DEVICE)));
     let table = AnyTable::build(hardware, memory.shape, AddressHalf::Upper, CAUTIOUS, &mut changes, memory)
         .map_err(MapError::Tables)?;
+    // One by one: neighbours differ, and what is counted for all together is counted as if no two shared a table.
     let ranges = memory.mapped();
-    let mut painted =
-        [const { Region { physical: PhysAddr::new(0)..PhysAddr::new(0), attributes: READ_WRITE } }; MOST_REGIONS];
-    let mut count = 0;
-    for (place, region) in painted.iter_mut().zip(regions(&ranges, how.rodata)) {
-        *place = region;
-        count += 1;
+    for region in regions(&ranges, how.rodata) {
+        let painted = table.paint(&[region], how.linear.offset(), how.leaves, memory);
+        painted.map_err(MapError::Painting)?;
     }
-    table.paint(&painted[..count], how.linear.offset(), how.leaves, memory).map_err(MapError::Painting)?;
     Ok(table)
+}
+
+/// Where the workshop ends, if RAM does at `highest`.
+pub(super) fn workshop_end(linear: Linear, highest: u64) -> u64 {
+    WORKSHOP + (highest - linear.origin.min(highest))
 }
 
 /// Memory for windows: all of RAM, text and constants left out, which no table lies in.
@@ -143,8 +143,7 @@ pub(super) fn build_workshop(
     let offset = WORKSHOP.wrapping_sub(linear.origin);
     let ranges = memory.mapped();
     let parts = split(&ranges, image::text().start..image::rodata().end);
-    // What is beyond the lower half is left out: see CAVEATS.
-    let parts = parts.filter(|(part, is_protected)| !is_protected && part.end.wrapping_add(offset) <= 1 << LOWER_BITS);
+    let parts = parts.filter(|(_, is_protected)| !is_protected);
     let attributes = READ_WRITE.union(Stage1Attributes::NOT_GLOBAL);
     let mut changes = parts.map(|(part, _)| map(part.clone(), part.start.wrapping_add(offset), attributes));
     let regime = El1 { scope: Scope::Asid(WORKSHOP_ASID), ..CAUTIOUS };
@@ -153,14 +152,23 @@ pub(super) fn build_workshop(
     Ok(Workshop { ttbr0: encode_ttbr(memory.shape.layout, root, WORKSHOP_ASID, false), offset })
 }
 
-/// The lower half: what must run at its physical address.
-pub(super) fn build_lower(hardware: Hardware, memory: &mut EarlyMemory) -> Result<AnyTable, MapError> {
-    let text = image::identity_text();
+/// The lower half: what must run at its physical address, and the board of those that park there.
+pub(super) fn build_lower(hardware: Hardware, memory: &mut EarlyMemory) -> Result<(AnyTable, Parking), MapError> {
+    let (text, shape) = (image::identity_text(), memory.shape);
+    let board = memory.allocate(shape.page_size.size_bytes(), Purpose::Parking).map_err(MapError::Early)?;
+    for word in 0..BOARD_BYTES / size_of::<u64>() as u64 {
+        hardware.store(Slot::new(board.start, word as usize), Descriptor::INVALID);
+    }
     // Not global: an address space of a process may use these addresses under its own ASID.
-    let attributes = EXECUTABLE.union(Stage1Attributes::NOT_GLOBAL);
-    let mut changes = core::iter::once(map(text.clone(), text.start, attributes));
+    let parts = [(text, EXECUTABLE), (board.start.bits()..board.end.bits(), READ_WRITE)];
+    let parts = parts.map(|(part, attributes)| (part, attributes.union(Stage1Attributes::NOT_GLOBAL)));
+    let mut changes = parts.into_iter().map(|(part, attributes)| map(part.clone(), part.start, attributes));
     let regime = El1 { scope: Scope::Asid(0), ..CAUTIOUS };
-    AnyTable::build(hardware, memory.shape, AddressHalf::Lower, regime, &mut changes, memory).map_err(MapError::Tables)
+    let lower = AnyTable::build(hardware, shape, AddressHalf::Lower, regime, &mut changes, memory);
+    let nothing = AnyTable::build(hardware, shape, AddressHalf::Upper, CAUTIOUS, &mut core::iter::empty(), memory);
+    let (lower, nothing) = (lower.map_err(MapError::Tables)?, nothing.map_err(MapError::Tables)?);
+    let ttbr = |table: &AnyTable| encode_ttbr(shape.layout, table.root(), 0, false);
+    Ok((lower, Parking { board: board.start, ttbr0: ttbr(&lower), ttbr1: ttbr(&nothing) }))
 }
 
 /// All of RAM; text and read-only data cannot be written, but where that is asked for.

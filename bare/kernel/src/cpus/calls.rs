@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use hardware::gic::{self, InterruptController};
 use hardware::lock::{Lock, Pause};
-use hardware::{interrupts, per_cpu, registers, timer};
+use hardware::{interrupts, parking, per_cpu, registers, timer};
 use spin::mutex::SpinMutex;
 
 use crate::cpus::walkers;
@@ -66,6 +66,8 @@ pub(crate) fn start_this_cpu() -> Result<(), gic::GicProblem> {
     CONTROLLER.with(|slot| slot.as_mut().map_or(Ok(()), |controller| controller.set_up_cpu(affinity)))?;
     // SAFETY: vectors and stacks are set up, and so is the interrupt controller.
     unsafe { interrupts::unmask() };
+    // A request that came before interrupts did.
+    parking::answer();
     Ok(())
 }
 
@@ -93,6 +95,15 @@ pub(crate) fn idle() -> ! {
     }
 }
 
+/// Interrupts every other CPU, which looks at what there is for it to do.
+pub(crate) fn interrupt_others() {
+    CONTROLLER.with(|controller| {
+        if let Some(controller) = controller {
+            controller.call_others();
+        }
+    });
+}
+
 impl Board {
     const fn new() -> Self {
         Self { function: UnsafeCell::new(None), pending: AtomicU32::new(0), caller: SpinMutex::new(()) }
@@ -108,11 +119,7 @@ impl Board {
             // SAFETY: this CPU holds the caller's lock and no CPU is pending.
             unsafe { *self.function.get() = Some(function) };
             self.pending.store(others, Ordering::Release);
-            CONTROLLER.with(|controller| {
-                if let Some(controller) = controller {
-                    controller.call_others();
-                }
-            });
+            interrupt_others();
         }
         function(this);
         self.wait_for_others(patience);
@@ -151,7 +158,10 @@ impl Board {
 pub(crate) fn handle_interrupt() {
     while let Some(interrupt) = CONTROLLER.with(|controller| controller.as_mut()?.take_interrupt()) {
         match gic::is_call(interrupt) {
-            true => CALLS.answer(),
+            true => {
+                parking::answer();
+                CALLS.answer();
+            }
             false => say!("warning: unexpected interrupt {interrupt}"),
         }
     }

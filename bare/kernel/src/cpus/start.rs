@@ -14,7 +14,7 @@ use vmsa::{IdRegisters, Midr};
 
 use crate::cpus::stacks::{self, Kind, MakeError};
 use crate::cpus::walkers::{self, Identity};
-use crate::cpus::{calls, firmware};
+use crate::cpus::{calls, firmware, parking};
 use crate::facts::{Facts, facts, page_size};
 use crate::memory::linear_map;
 use crate::report::console::say;
@@ -97,9 +97,14 @@ fn start(psci: &Psci, index: usize, cpu: &Cpu, facts: &Facts, meanwhile: &mut dy
 /// Lets a CPU that waits at the gate walk the kernel's tables: first it counts, then the gate opens.
 fn admit(index: usize, affinity: u64, said: &Said) {
     let midr = Midr::new(said.midr as u32);
-    linear_map::get().admit(Identity { affinity, midr, id: believed(index, said) }.walker(index));
-    // SAFETY: it has been started, waits, and counts; what it translates by is as it was.
-    unsafe { secondary::open_gate(index) };
+    let walker = Identity { affinity, midr, id: believed(index, said) }.walker(index);
+    linear_map::get().admit(walker);
+    // Under the map's lock: no change is in flight, and from the next one on the CPU is among those that park.
+    linear_map::get().with_standing(&mut |_| {
+        parking::note(index, walker.tolerance);
+        // SAFETY: it has been started, waits, and counts; what it translates by is as it was.
+        unsafe { secondary::open_gate(index) };
+    });
 }
 
 /// What a CPU has said of itself before its MMU was on, as it is to be believed.

@@ -3,10 +3,11 @@
 use core::marker::PhantomData;
 
 use hardware::lock::Lock;
-use linearmap::{Calls, Embedder, State};
-use pagetable::Licence;
-use vmsa::{Granule, PhysAddr};
+use linearmap::{Calls, Embedder, NotParked, State};
+use pagetable::{Licence, Tolerance};
+use vmsa::{BbmLevel, Granule, PhysAddr};
 
+use crate::cpus::parking;
 use crate::memory::reach::Reach;
 use crate::memory::{pages, window};
 
@@ -49,7 +50,16 @@ impl<G> linearmap::Pages for Kernel<G> {
 
 impl<G> Calls for Kernel<G> {
     fn in_window(&self, change: &mut dyn FnMut(&Licence<'_>)) {
-        window::run(&self.reach, change);
+        window::run(&self.reach, || change(&Licence::break_before_make(&self.reach)));
+    }
+
+    fn park(&self, change: &mut dyn FnMut(&Licence<'_>)) -> Result<(), NotParked> {
+        let level = if parking::is_tolerant() { BbmLevel::Level3 } else { BbmLevel::Level0 };
+        let licence = Licence::parked(&self.reach, Tolerance::new(level, false));
+        parking::run(|| match level {
+            BbmLevel::Level3 => change(&licence),
+            _ => window::run(&self.reach, || change(&licence)),
+        })
     }
 }
 

@@ -10,7 +10,6 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::{timer, translation};
-use pagetable::Licence;
 
 use crate::facts::facts;
 use crate::memory::reach::Reach;
@@ -19,12 +18,12 @@ use crate::memory::reach::Reach;
 static LONGEST: AtomicU64 = AtomicU64::new(0);
 
 /// Runs `change` in a window. No other CPU runs, or all of them are parked; this one holds the lock of the map.
-pub(crate) fn run(reach: &Reach, change: &mut dyn FnMut(&Licence<'_>)) {
+pub(crate) fn run(reach: &Reach, change: impl FnOnce()) {
     let start = timer::read_counter();
     // SAFETY: the workshop is a map of the lower half, by the granule and the layout that this CPU translates by, and is complete
     // and never changed. It has an ASID of its own. What runs until the old map is back is linked in the upper half.
     let before = unsafe { translation::exchange_lower(facts().workshop.ttbr0) };
-    reach.in_workshop(|| change(&Licence::break_before_make(reach)));
+    reach.in_workshop(change);
     // SAFETY: it is what was there.
     unsafe { translation::exchange_lower(before) };
     LONGEST.fetch_max(timer::read_counter() - start, Ordering::Relaxed);

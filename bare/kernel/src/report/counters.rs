@@ -5,6 +5,7 @@ use kerncore::range::Bytes;
 use linearmap::{Counters, Operations};
 use vmsa::LeafSize;
 
+use crate::cpus::parking;
 use crate::facts::{facts, page_size};
 use crate::memory::{current, linear_map, window};
 use crate::report::console::say;
@@ -27,7 +28,8 @@ pub(crate) fn print() {
     say!("tables: {} in {}, and {reserve} in reserve, {}", summary.tables(), bytes(summary.tables()), bytes(reserve));
     say!("changes: {changes}, {atomic} of them in atomic context; splits: {splits}; folds: {folds}");
     let microseconds = |ticks: u64| ticks * 1_000_000 / timer::read_frequency().max(1);
-    say!("windows: {windows}, the longest {} us; with CPUs parked: {parked}", microseconds(window::longest()));
+    say!("windows: {windows}, the longest {} us", microseconds(window::longest()));
+    say!("with CPUs parked: {parked}, the longest {} us", microseconds(parking::longest()));
     let Operations { tlbi_address, tlbi_range, tlbi_everything, dsb_stores, dsb_all, isb } = operations;
     say!("TLBIs: {tlbi_address} by address, {tlbi_range} by range, {tlbi_everything} of everything");
     say!("DSBs: {dsb_stores} for stores, {dsb_all} for TLBIs; ISBs: {isb}");

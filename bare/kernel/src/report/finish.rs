@@ -8,6 +8,7 @@ use hardware::psci::Conduit;
 use hardware::{interrupts, per_cpu, registers};
 use kerncore::command_line::Exit;
 
+use crate::cpus::parking;
 use crate::report::console::{self, say};
 
 /// What the host is told.
@@ -56,6 +57,8 @@ pub(crate) fn claim_the_end() {
     if registers::read_sctlr() & 1 == 0 {
         return;
     }
+    // It reports, and answers nobody: who would park it must not wait.
+    parking::leave(per_cpu::index());
     let this = per_cpu::index() as u32 + 1;
     if let Err(speaker) = SPEAKER.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed)
         && speaker != this

@@ -3,6 +3,7 @@
 mod cache;
 mod entry;
 mod leave;
+mod park;
 mod secondary;
 mod switch;
 mod vectors;
@@ -63,6 +64,7 @@ pub fn all() -> Vec<Piece> {
         switch::piece(),
         leave::piece(),
         secondary::piece(),
+        park::piece(),
         entry::piece(),
         vectors::piece(),
         cache::clean(),

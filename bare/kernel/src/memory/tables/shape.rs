@@ -18,10 +18,11 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// The shape of the kernel's own map.
-    pub(crate) const fn chosen(choice: &Choice) -> Self {
+    /// The shape of the kernel's own map, whose lower half has room for so many bytes.
+    pub(crate) fn chosen(choice: &Choice, lower_bytes: u64) -> Self {
         let Choice { page_size, virtual_bits, layout, .. } = *choice;
-        Self { page_size, lower_bits: LOWER_BITS, upper_bits: virtual_bits, layout }
+        let lower_bits = if lower_bytes <= 1 << LOWER_BITS { LOWER_BITS } else { virtual_bits };
+        Self { page_size, lower_bits, upper_bits: virtual_bits, layout }
     }
 
     /// The geometry of one half. `G` is the granule of [`Self::page_size`].

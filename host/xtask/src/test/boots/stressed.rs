@@ -1,7 +1,7 @@
 // data: boots that stress the linear map, and boots that have it otherwise.
 //! All CPUs change pages of the linear map at once; it heals, and is as it was.
 
-use super::{Boot, Expect::*, PAGE_SIZES, other};
+use super::{Boot, Expect::*, PAGE_SIZES, Words, other};
 
 /// Operations of each stress: enough for every kind of change on each CPU.
 const OPERATIONS: &str = "--append vellum.stress=800";
@@ -13,12 +13,38 @@ const LONELY: [(&str, &str); 3] = [
     ("16k, level 0, alone", "--cpus 1 --page-size 16k --append vellum.bbm=0"),
 ];
 
+/// Machines some of whose CPUs tolerate no resize, and are parked; and a late one that is weaker.
+const MIXED: [(&str, &str); 8] = [
+    (
+        "4k, levels 2, 0, 3 and 1",
+        "--cpus 4 --append vellum.cpu0.bbm=2 --append vellum.cpu1.bbm=0 --append vellum.cpu2.bbm=3 --append vellum.cpu3.bbm=1",
+    ),
+    ("16k, levels 3, 0, 3 and 3", "--cpus 4 --page-size 16k --append vellum.bbm=3 --append vellum.cpu1.bbm=0"),
+    ("64k, levels 0, 3, 3 and 3", "--cpus 4 --page-size 64k --append vellum.bbm=3 --append vellum.cpu0.bbm=0"),
+    ("4k, level 0", "--cpu cortex-a57 --cpus 4"),
+    ("64k, level 0", "--cpu cortex-a57 --cpus 4 --page-size 64k"),
+    ("16k, level 0", "--cpus 4 --page-size 16k --append vellum.bbm=0"),
+    (
+        "above the monitor, the boot CPU does not resize",
+        "--monitor --machine bare/monitor/machines/boot-cpu-does-not.toml",
+    ),
+    (
+        "above the monitor, the others do not resize",
+        "--monitor --machine bare/monitor/machines/secondaries-do-not.toml",
+    ),
+];
+
 /// What else the linear map may be.
-const OTHERWISE: [(&str, &str, &[&str]); 5] = [
+const OTHERWISE: [(&str, &str, &[&str]); 6] = [
     ("rodata=noalias", "--append rodata=noalias", &["read-only, but not in the linear map"]),
     ("rodata=off", "--append rodata=off --page-size 16k", &["writable (rodata asks for it)"]),
     ("rodata=full", "--append rodata=full --page-size 64k", &["read-only, in the linear map too"]),
     ("a linear map of pages", "--append vellum.linearmap=pages --page-size 16k", &["linear map: in pages"]),
+    (
+        "every change at every moment, a weaker CPU late",
+        "--cpus 4 --append vellum.late=1 --append vellum.bbm=3 --append vellum.cpu3.bbm=0",
+        &["at 4 moments)"],
+    ),
     ("every change at every moment", "--append vellum.bbm=3 --append vellum.late=1 --cpus 4", &["at 4 moments)"]),
 ];
 
@@ -31,12 +57,26 @@ pub(super) fn all() -> Vec<Boot> {
         }
     }
     boots.extend(LONELY.iter().map(|(name, options)| stressed(name, options)));
+    boots.extend(MIXED.iter().map(|(name, options)| parked(name, options)));
     boots.push(stressed(
         "above the monitor, all CPUs resize",
         "--monitor --machine bare/monitor/machines/all-resize.toml",
     ));
-    boots.extend(OTHERWISE.iter().map(|(name, options, words)| other(name, options, &[], vec![Says(words)])));
     boots
+        .extend(OTHERWISE.iter().map(|(name, options, words)| other(name, options, &told(options), vec![Says(words)])));
+    boots
+}
+
+/// What is told of CPUs that are to believe something else of themselves.
+fn told(options: &str) -> Vec<Words> {
+    const TEST: Words = &["this is a test"];
+    options.matches("vellum.cpu").map(|_| TEST).collect()
+}
+
+/// Fewer operations: each may stop all CPUs.
+fn parked(name: &str, options: &str) -> Boot {
+    let options = stressed(name, options).options.replace(OPERATIONS, "--append vellum.stress=100");
+    Boot { warnings: told(&options), options, ..stressed(name, "") }
 }
 
 fn stressed(name: &str, options: &str) -> Boot {
