@@ -8,7 +8,7 @@ use crate::context::{Regime, Tag, is_host};
 use crate::event::Level;
 use crate::registers::{HCR_E2H, HCR_FB, HCRX_FNXS, Register};
 use crate::tlb::entry::Entry;
-use crate::tlb::holders::{Cpus, GLOBAL, Holders};
+use crate::tlb::holders::{Cpus, Holders};
 use crate::tlb::late::Sweep;
 use crate::tlb::passed::Passed;
 use crate::tlb::stale::{Mark, NearMiss};
@@ -261,7 +261,7 @@ impl Machine {
             }
             effect.has_contexts = true;
             // Global leaves survive an ASID operation; `holes` says so here.
-            let holes = u128::from(is_asid && asid != GLOBAL);
+            let holes = u128::from(is_asid);
             let first = take_first(&mut holders, holes, repeating, Some(&state.kept.passed));
             for (holders, is_first) in [(holders, false), (first, true)] {
                 if !holders.is_empty() {

@@ -175,7 +175,7 @@ impl Machine {
 
     /// True when no walk of any CPU reads the word, now or through what it kept: a store to it concerns nobody else.
     pub fn is_plain(&self, address: u64) -> bool {
-        self.may.index.is_plain(address & !7)
+        self.may.index.is_plain(address)
     }
 
     /// The address of a table that some page table uses at too many places, if there is one: it leads to itself, or its
