@@ -65,3 +65,24 @@ fn what_hardware_marks_stays_hidden_from_who_left() {
         silent(&machine);
     }
 }
+
+/// What was the last table of a page table comes back one level up: that it once held leaves concerns no walk any more.
+#[test]
+fn a_table_at_another_level_has_no_leaves_that_hardware_marks() {
+    let mut machine = el1(1, Features::full(0));
+    machine.write_register(0, Register::TcrEl1, TCR_48 | 1 << 23 | 3 << 39);
+    machine.barrier(0, ISB);
+    machine.store(0, L2, 0);
+    machine.barrier(0, ISH);
+    machine.tlbi(0, VMALLE1IS, 0);
+    machine.barrier(0, ISH);
+    machine.barrier(0, ISB);
+    map(&mut machine, L1 + 8, L3 | TABLE);
+    map(&mut machine, L3, 0x4600_0000 | TABLE);
+    machine.store(0, L3, 0);
+    silent(&machine);
+    // A leaf there is one, as ever.
+    map(&mut machine, L3 + 8, BLOCK & !AF | PA | NON_GLOBAL);
+    machine.store(0, L3 + 8, 0);
+    caught(&machine, Rule::LostUpdate);
+}

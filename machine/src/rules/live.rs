@@ -6,7 +6,7 @@ use crate::attributes::Permissions;
 use crate::descriptor::{ACCESS_FLAG, DIRTY_MODIFIER, Descriptor, Hierarchy, READ_ONLY, STAGE2_WRITE, VALID};
 use crate::finding::{Finding, Missing, Rule};
 use crate::machine::Machine;
-use crate::tlb::entry::SpaceId;
+use crate::tlb::entry::{Entry, SpaceId};
 use crate::tlb::found::Found;
 use crate::tlb::holders::Holders;
 use crate::tlb::question::Question;
@@ -31,8 +31,9 @@ impl Machine {
             let may_set_access = hardware.access_flag && old & ACCESS_FLAG == 0;
             let may_set_dirty = hardware.dirty_state && old & DIRTY_MODIFIER != 0 && is_clean;
             let is_updated = is_leaf && !state.live.is_empty() && (may_set_access || may_set_dirty);
-            // A table that no walk finds any more keeps its place in the index until its memory is given away.
-            if is_updated && !self.may().entries_through(word, old).is_empty() {
+            // A table that no walk finds here any more keeps this place in the index until its memory is given away.
+            let is_here = |it: &Entry| (it.space, it.level, it.own_start) == (place.space, place.level, place.start);
+            if is_updated && self.may().entries_through(word, old).iter().any(|(entry, _)| is_here(entry)) {
                 let mut finding = Finding::new(Rule::LostUpdate, self.events(), cpu, place.start);
                 finding.store = Some((word, old, value));
                 finding.cpus = state.live.cpus();
