@@ -82,9 +82,13 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
                 return Ok((Start::At(goal.checked(), end.slot, end.level), tables));
             }
         }
-        let tables =
-            if goal.clears() && visit.end < goal.to { self.check_ends(&goal, &visit) } else { self.check(&goal) };
-        Ok((Start::Top, tables?))
+        Ok((Start::Top, self.check_more(&goal, &visit)?))
+    }
+
+    /// The tables of a goal that is about more than what `first` has met. By itself, so that one descriptor costs no more.
+    #[inline(never)]
+    fn check_more(&self, goal: &Goal, first: &Visit) -> Result<usize, Refusal> {
+        if goal.clears() && first.end < goal.to { self.check_ends(goal, first) } else { self.check(goal) }
     }
 
     /// The same for a goal that removes what is there: nothing stands in the way of that, but where the range ends amid something.
