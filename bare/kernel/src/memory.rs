@@ -3,6 +3,7 @@
 pub(crate) mod current;
 pub(crate) mod devices;
 pub(crate) mod embedding;
+pub(crate) mod hidden_pages;
 pub(crate) mod kernel_table;
 pub(crate) mod layout;
 pub(crate) mod linear_map;

@@ -8,16 +8,16 @@ use hardware::pl011::{self, Answer};
 use hardware::platform::Hardware;
 use hardware::{image, registers};
 use kerncore::choice::{Choice, choose, default_page_size};
-use kerncore::command_line::{self, Exit, LinearLeaves, Options};
+use kerncore::command_line::{self, Exit, LinearLeaves, Options, PageAllocator};
 use kerncore::devicetree::{self, Console, MachineDescription, Problem};
 use kerncore::finding::{Findings, Severity};
 use kerncore::linear::Linear;
 use kerncore::memory_map::{Kind, MemoryMap, Occupants};
 use kerncore::range::PhysicalRange;
 use kerncore::text::Text;
-use linearmap::Leaves;
+use linearmap::{Leaves, Levels};
 use pagetable::{Change, El1};
-use vmsa::{AddressHalf, IdRegisters, PageSize, PhysAddr, VirtAddr};
+use vmsa::{AddressHalf, BbmLevel, IdRegisters, Midr, PageSize, PhysAddr, VirtAddr};
 
 use super::kernel_map::{EarlyMemory, How, build_lower, build_upper, build_workshop, workshop_end};
 use crate::boot::{handover, high};
@@ -96,6 +96,11 @@ fn enter_high_half(
     let mut memory = EarlyMemory::new(map, pool, shape);
     let leaves = match options.linear_map {
         Some(LinearLeaves::Pages) => Leaves::Pages,
+        // Each page that is hidden could park all CPUs.
+        _ if options.page_allocator == Some(PageAllocator::Debug) && parks(cpu, &options, machine) => {
+            say!("linear map: in pages, for vellum.pagealloc=debug would park the other CPUs at each split");
+            Leaves::Pages
+        }
         Some(LinearLeaves::Largest) | None => Leaves::Largest,
     };
     let how = How { linear, leaves, rodata: options.rodata.unwrap_or_default() };
@@ -128,6 +133,13 @@ fn enter_high_half(
     // SAFETY: the other CPUs are off. The new tables map the image at its link address, its identity text and both
     // stacks; what the handover holds are plain values, and `high::main` begins with nothing else.
     unsafe { leave_identity_map(&translation, Destination { entry: high::main, argument: 0, stack, exception_stack }) }
+}
+
+/// Whether a live leaf that changes size parks other CPUs, by what the boot CPU says of itself.
+fn parks(cpu: &IdRegisters, options: &Options, machine: &MachineDescription) -> bool {
+    let levels = Levels { all: options.bbm_of(0), single: &[] };
+    let tolerance = levels.tolerance(0, cpu, Midr::new(registers::read_midr() as u32), false);
+    machine.cpus.len() > 1 && tolerance.level() < BbmLevel::Level3
 }
 
 fn occupants(boot: &Boot) -> Occupants {

@@ -14,7 +14,7 @@ use crate::cpus::stacks::{self, Kind};
 use crate::cpus::{calls, parking, start, walkers};
 use crate::facts::{self, page_size};
 use crate::memory::pages::{self, Absent};
-use crate::memory::{kernel_table, linear_map};
+use crate::memory::{hidden_pages, kernel_table, linear_map};
 use crate::report::finish::{finish, refuse};
 use crate::report::times::{self, Step};
 use crate::report::{console, counters, sections};
@@ -47,6 +47,8 @@ pub(crate) extern "C" fn main(_: u64) -> ! {
         refuse(format_args!("memory: {range}, where none answers, cannot be unmapped: {error}"));
     }
     linear_map::get().refill();
+    hidden_pages::start();
+    linear_map::get().heal_all();
     times::record(Step::PageAllocator);
     moments::pass(Moment::Alone);
     calls::start(facts);

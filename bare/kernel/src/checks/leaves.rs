@@ -12,7 +12,7 @@ use super::detail::{Detail, tell};
 use super::protections::alias;
 use crate::facts::{facts, is_read_only, page_size};
 use crate::memory::tables::AnyTable;
-use crate::memory::{current, pages};
+use crate::memory::{current, hidden_pages, pages};
 
 /// A leaf as the tables have it.
 struct Leaf {
@@ -54,7 +54,8 @@ pub(super) fn linear_map(detail: &mut Detail) -> bool {
         let is_memory = pages::mapped().any(|range| range.covers(&physical));
         is_memory && linear.address(leaf.output) == leaf.input && leads(0) && leads(leaf.bytes - 8)
     });
-    let expected: u64 = pages::mapped().map(|range| range.size_bytes()).sum();
+    let all: u64 = pages::mapped().map(|range| range.size_bytes()).sum();
+    let expected = all - hidden_pages::bytes();
     if let Some(leaf) = wrong {
         return tell_wrong(&leaf, detail);
     }

@@ -12,7 +12,7 @@ use super::detail::{Detail, tell};
 use crate::cpus::stacks::{self, Kind};
 use crate::cpus::{calls, walkers};
 use crate::facts::{facts, page_size};
-use crate::memory::{layout, pages};
+use crate::memory::{hidden_pages, layout, pages};
 
 /// How many addresses are compared.
 const SAMPLES: usize = 12;
@@ -31,7 +31,9 @@ pub(super) fn compare(detail: &mut Detail) -> bool {
         }
     });
     let (asked, differing) = (asked.load(Ordering::Relaxed), differing.load(Ordering::Relaxed));
-    let faults = samples.iter().filter(|(_, here)| here.is_err()).count();
+    let linear = facts().linear;
+    let is_hidden = |address| hidden_pages::is_on() && linear.contains(address);
+    let faults = samples.iter().filter(|(address, here)| here.is_err() && !is_hidden(*address)).count();
     tell!(detail, "{} CPUs, {SAMPLES} addresses, {faults} of them faulting", asked.count_ones());
     if differing != 0 {
         tell!(detail, "; CPUs {differing:#b} differ, in sample {}", wrong_sample.load(Ordering::Relaxed));

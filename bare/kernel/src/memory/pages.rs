@@ -5,7 +5,7 @@ use core::slice;
 
 use hardware::lock::Lock;
 use hardware::{image, probe};
-use kerncore::buddy::{AddError, Buddy, Layout, WrongLength};
+use kerncore::buddy::{AddError, Buddy, Layout, MAX_ORDER, WrongLength};
 use kerncore::early::{EarlyAllocator, EarlyError, Request};
 use kerncore::list::List;
 use kerncore::memory_map::{Kind, MAX_RANGES, MemoryMap, Purpose};
@@ -105,13 +105,63 @@ pub(crate) fn with_pages<R>(body: impl FnOnce(&mut Buddy<'static>) -> R) -> R {
     PAGES.with(|pages| body(pages.as_mut().expect("the page allocator starts before anyone asks")))
 }
 
-/// Gives out `1 << order` pages.
+/// Who shows a block before it is given out, and hides it before it is free again; both from any context. Whether it could.
+#[derive(Clone, Copy)]
+pub(crate) struct Keeper {
+    pub(crate) show: fn(PhysicalRange) -> bool,
+    pub(crate) hide: fn(PhysicalRange) -> bool,
+}
+
+static KEEPER: Once<Keeper> = Once::new();
+
+/// Has every free block hidden, now and from now on: all are taken, and given back. Before another CPU runs.
+pub(crate) fn keep_hidden(keeper: Keeper) {
+    let mut blocks = None;
+    for order in (0..=MAX_ORDER).rev() {
+        while let Some(block) = allocate(order) {
+            // SAFETY: just allocated, and mapped by the linear map; any bits are such a pair.
+            unsafe { note(block).write((blocks, order)) };
+            blocks = Some(block);
+        }
+    }
+    KEEPER.call_once(|| keeper);
+    while let Some(block) = blocks {
+        // SAFETY: written above, and not hidden yet.
+        let (next, order) = unsafe { note(block).read() };
+        free(block, order);
+        blocks = next;
+    }
+}
+
+/// A block's first bytes: the block that was taken before it, and its own order.
+fn note(block: PhysAddr) -> *mut (Option<PhysAddr>, usize) {
+    facts().linear.address(block).bits() as *mut _
+}
+
+fn range(block: PhysAddr, order: usize) -> PhysicalRange {
+    PhysicalRange::from_size(block, page_size().size_bytes() << order)
+}
+
+/// Gives out `1 << order` pages. Those that cannot be shown stay free.
 pub(crate) fn allocate(order: usize) -> Option<PhysAddr> {
-    with_pages(|pages| pages.allocate(order))
+    let block = with_pages(|pages| pages.allocate(order))?;
+    if KEEPER.get().is_none_or(|keeper| (keeper.show)(range(block, order))) {
+        return Some(block);
+    }
+    // It is hidden as it was.
+    give_back(block, order);
+    None
 }
 
 /// Takes back what [`allocate`] gave out.
 pub(crate) fn free(address: PhysAddr, order: usize) {
+    if let Some(keeper) = KEEPER.get() {
+        (keeper.hide)(range(address, order));
+    }
+    give_back(address, order);
+}
+
+fn give_back(address: PhysAddr, order: usize) {
     if let Err(error) = with_pages(|pages| pages.free(address, order)) {
         panic!("{error}");
     }
@@ -119,5 +169,10 @@ pub(crate) fn free(address: PhysAddr, order: usize) {
 
 /// Takes back a page that was a table. One that the early allocator gave out is not the page allocator's: it stays what it was.
 pub(crate) fn free_table(table: PhysAddr) {
-    with_pages(|pages| pages.free(table, 0).ok());
+    let (page, keeper) = (range(table, 0), KEEPER.get());
+    // Before it is free: from then on it may be somebody's.
+    keeper.map(|keeper| (keeper.hide)(page));
+    if with_pages(|pages| pages.free(table, 0).is_err()) {
+        keeper.map(|keeper| (keeper.show)(page));
+    }
 }

@@ -35,11 +35,31 @@ const MIXED: [(&str, &str); 8] = [
 ];
 
 /// What else the linear map may be.
-const OTHERWISE: [(&str, &str, &[&str]); 6] = [
+const OTHERWISE: [(&str, &str, &[&str]); 10] = [
     ("rodata=noalias", "--append rodata=noalias", &["read-only, but not in the linear map"]),
     ("rodata=off", "--append rodata=off --page-size 16k", &["writable (rodata asks for it)"]),
     ("rodata=full", "--append rodata=full --page-size 64k", &["read-only, in the linear map too"]),
     ("a linear map of pages", "--append vellum.linearmap=pages --page-size 16k", &["linear map: in pages"]),
+    (
+        "free pages hidden",
+        "--append vellum.pagealloc=debug --append vellum.bbm=3",
+        &["free pages are hidden; not hidden: 0"],
+    ),
+    (
+        "free pages hidden, under a stress",
+        "--append vellum.pagealloc=debug --append vellum.bbm=3 --append vellum.stress=200 --page-size 16k --memory 512M",
+        &["0 changes refused", "0 pages wrong"],
+    ),
+    (
+        "free pages hidden, level 0, alone",
+        "--append vellum.pagealloc=debug --cpu cortex-a57 --cpus 1",
+        &["free pages are hidden; not hidden: 0"],
+    ),
+    (
+        "free pages hidden, where each split parks",
+        "--append vellum.pagealloc=debug --page-size 64k",
+        &["in pages, for vellum.pagealloc=debug would park"],
+    ),
     (
         "every change at every moment, a weaker CPU late",
         "--cpus 4 --append vellum.late=1 --append vellum.bbm=3 --append vellum.cpu3.bbm=0",
