@@ -38,7 +38,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        5_000,
+        5_300,
         &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "kerncore", "hardware", "common", "seed"],
     ),
     room("monitor", 2_600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "moncore", "hardware", "common"]),
@@ -52,7 +52,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 112_500;
+pub(crate) const ALL_LINES: usize = 113_000;
 
 /// Crates in which files still use each other in a circle. One that has none any more leaves the list.
 pub(crate) const WITH_CIRCLES: &[&str] =
