@@ -9,7 +9,7 @@
 //! ```
 //! Applying asks for the permission once more: hardware may have marked a leaf in between, which then is left as it is.
 
-use core::ops::ControlFlow;
+use core::ops::{ControlFlow, Range};
 
 use vmsa::{Descriptor, Granule, Level};
 
@@ -82,12 +82,13 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
                 return Ok((Start::At(goal.checked(), end.slot, end.level), tables));
             }
         }
-        Ok((Start::Top, self.check_more(&goal, &visit)?))
+        Ok((Start::Top, self.check_more(&goal, visit.start..visit.end)?))
     }
 
-    /// The tables of a goal that is about more than what `first` has met. By itself, so that one descriptor costs no more.
-    #[inline(never)]
-    fn check_more(&self, goal: &Goal, first: &Visit) -> Result<usize, Refusal> {
+    /// The tables of a goal that is about more than what it has `first` met. Out of the way of
+    /// those that are about one descriptor.
+    #[cold]
+    fn check_more(&self, goal: &Goal, first: Range<u64>) -> Result<usize, Refusal> {
         if goal.clears() && first.end < goal.to { self.check_ends(goal, first) } else { self.check(goal) }
     }
 
@@ -96,7 +97,7 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
     /// ```text
     ///   │ first ##│####│#########│####│## last  │      # is asked for: what lies between the first and the last is so whole
     /// ```
-    fn check_ends(&self, goal: &Goal, first: &Visit) -> Result<usize, Refusal> {
+    fn check_ends(&self, goal: &Goal, first: Range<u64>) -> Result<usize, Refusal> {
         let last = self.table.meet(goal, &self.table.find_end(goal.to - 1, goal.to));
         let mut tables = 0;
         if first.start < goal.from {
