@@ -94,14 +94,14 @@ fn plain(size: &'static str, cpus: usize, level: u8, memory: &str) -> Boot {
     }
 }
 
-/// Boots whose every store to a table, TLBI and barrier is judged.
+/// Boots whose every store to a table, TLBI and barrier is judged, while leaves change size and CPUs are parked for it.
 fn audited() -> impl Iterator<Item = Boot> {
     let of = |(size, level): (&'static str, u8)| {
         let entry = if level == 2 { " -- -M virtualization=on" } else { "" };
         Boot {
             name: format!("boot {size}, EL{level}, audited, QEMU 11"),
-            options: format!("--audit --page-size {size} --cpus 2{entry}"),
-            expect: vec![PageSize(size), Cpus(2), EnteredAt(level)],
+            options: format!("--audit --page-size {size} --cpus 2 --append vellum.stress=40{entry}"),
+            expect: vec![PageSize(size), Cpus(2), EnteredAt(level), Says(&["as it was before, leaf for leaf"])],
             ..plain(size, 2, level, "2G")
         }
     };
