@@ -12,7 +12,10 @@ pub const CHANGES_IN_RESERVE: usize = 64;
 /// With larger pages a reserve takes no more than one part in so many of all memory.
 const SHARE_OF_MEMORY: u64 = 100;
 
-/// The tables of a full reserve: at each level one for every change, but no more than there can be leaves for them to replace.
+/// Ranges of one list are counted as if no two shared a leaf: so much room a level has, however few leaves there can be.
+const ROOM_FOR_LISTS: u64 = 16;
+
+/// The tables of a full reserve: at each level one for every change, but hardly more than there can be leaves for them to replace.
 pub(crate) fn target<G: Granule>(map: &Map<G>) -> usize {
     if map.leaves == Leaves::Pages {
         return 0;
@@ -20,8 +23,10 @@ pub(crate) fn target<G: Granule>(map: &Map<G>) -> usize {
     let blocks = LeafSize::all(G::PAGE_SIZE, map.geometry.layout());
     let blocks =
         blocks.filter(|leaf| !leaf.contiguous && leaf.level != Level::L3 && leaf.level >= map.geometry.start());
-    let most =
-        |leaf: LeafSize| (map.memory_bytes / leaf.size_bytes(G::PAGE_SIZE)).min(CHANGES_IN_RESERVE as u64) as usize;
+    let most = |leaf: LeafSize| match map.memory_bytes / leaf.size_bytes(G::PAGE_SIZE) {
+        0 => 0,
+        leaves => leaves.clamp(ROOM_FOR_LISTS, CHANGES_IN_RESERVE as u64) as usize,
+    };
     let tables = blocks.map(most).sum();
     match G::PAGE_SIZE {
         PageSize::Size4K => tables,
