@@ -25,6 +25,14 @@ fn one_of_every_kind<G: Granule>(map: &Live<G>, moment: u64) {
     map.heal_all();
 }
 
+/// A CPU that is admitted is not alone with the map, whether or not anybody said that others would come.
+#[test]
+fn an_admission_ends_being_alone() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    map.admit(cpu(BbmLevel::Level3));
+    assert_eq!(map.with_standing(|standing| (standing.stage(), standing.late())), (Stage::Starting, 0));
+}
+
 fn through_boot<G: Granule>(first: BbmLevel, others: &[BbmLevel]) {
     let map = painted::<G>(&Plan::one(GIB, 3 * GIB), cpu(first));
     map.refill();
