@@ -181,13 +181,13 @@ const KNOWN: [Known; 15] = [
         name: "vellum.exit",
         expected: "semihosting, psci or monitor",
         instead: "psci is used",
-        set: |options, _, value| set(&mut options.exit, exit(value)),
+        set: |options, _, value| set(&mut options.exit, word(value, &EXITS)),
     },
     Known {
         name: "vellum.report",
         expected: "text or json",
         instead: "the report is text",
-        set: |options, _, value| set(&mut options.report, report(value)),
+        set: |options, _, value| set(&mut options.report, word(value, &REPORTS)),
     },
     Known {
         name: "vellum.vabits",
@@ -205,19 +205,19 @@ const KNOWN: [Known; 15] = [
         name: "rodata",
         expected: "on, full, noalias or off",
         instead: "on is used",
-        set: |options, _, value| set(&mut options.rodata, rodata(value)),
+        set: |options, _, value| set(&mut options.rodata, word(value, &RODATA)),
     },
     Known {
         name: "vellum.linearmap",
         expected: "largest or pages",
         instead: "the largest leaves are used",
-        set: |options, _, value| set(&mut options.linear_map, linear_leaves(value)),
+        set: |options, _, value| set(&mut options.linear_map, word(value, &LEAVES)),
     },
     Known {
         name: "vellum.pagealloc",
         expected: "plain or debug",
         instead: "plain is used",
-        set: |options, _, value| set(&mut options.page_allocator, page_allocator(value)),
+        set: |options, _, value| set(&mut options.page_allocator, word(value, &ALLOCATORS)),
     },
     Known {
         name: "vellum.bbm",
@@ -259,7 +259,7 @@ const KNOWN: [Known; 15] = [
         name: "vellum.cpuN.silent",
         expected: "yes or no",
         instead: "the CPU announces itself",
-        set: |options, cpu, value| set(&mut options.cpus[cpu].is_silent, yes_or_no(value)),
+        set: |options, cpu, value| set(&mut options.cpus[cpu].is_silent, word(value, &YES_OR_NO)),
     },
 ];
 
@@ -307,6 +307,19 @@ fn number(value: &str, least: u32, most: u32) -> Option<u32> {
     (least..=most).contains(&number).then_some(number)
 }
 
+/// What a word stands for.
+fn word<T: Copy>(value: &str, words: &[(&str, T)]) -> Option<T> {
+    words.iter().find(|(word, _)| value == *word).map(|(_, meaning)| *meaning)
+}
+
+const EXITS: [(&str, Exit); 3] = [("psci", Exit::Psci), ("semihosting", Exit::Semihosting), ("monitor", Exit::Monitor)];
+const REPORTS: [(&str, Report); 2] = [("text", Report::Text), ("json", Report::Json)];
+const RODATA: [(&str, Rodata); 4] =
+    [("on", Rodata::On), ("full", Rodata::On), ("noalias", Rodata::NoAlias), ("off", Rodata::Off)];
+const LEAVES: [(&str, LinearLeaves); 2] = [("largest", LinearLeaves::Largest), ("pages", LinearLeaves::Pages)];
+const ALLOCATORS: [(&str, PageAllocator); 2] = [("plain", PageAllocator::Plain), ("debug", PageAllocator::Debug)];
+const YES_OR_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
+
 fn page_size(value: &str) -> Option<PageSize> {
     let names = [("4k", PageSize::Size4K), ("16k", PageSize::Size16K), ("64k", PageSize::Size64K)];
     names.into_iter().find(|(name, _)| value.eq_ignore_ascii_case(name)).map(|(_, size)| size)
@@ -314,56 +327,6 @@ fn page_size(value: &str) -> Option<PageSize> {
 
 fn page_sizes(value: &str) -> Option<PageSizes> {
     value.split(',').try_fold(PageSizes::default(), |sizes, name| Some(sizes.with(page_size(name)?)))
-}
-
-fn exit(value: &str) -> Option<Exit> {
-    match value {
-        "psci" => Some(Exit::Psci),
-        "semihosting" => Some(Exit::Semihosting),
-        "monitor" => Some(Exit::Monitor),
-        _ => None,
-    }
-}
-
-fn report(value: &str) -> Option<Report> {
-    match value {
-        "text" => Some(Report::Text),
-        "json" => Some(Report::Json),
-        _ => None,
-    }
-}
-
-fn rodata(value: &str) -> Option<Rodata> {
-    match value {
-        "on" | "full" => Some(Rodata::On),
-        "noalias" => Some(Rodata::NoAlias),
-        "off" => Some(Rodata::Off),
-        _ => None,
-    }
-}
-
-fn linear_leaves(value: &str) -> Option<LinearLeaves> {
-    match value {
-        "largest" => Some(LinearLeaves::Largest),
-        "pages" => Some(LinearLeaves::Pages),
-        _ => None,
-    }
-}
-
-fn page_allocator(value: &str) -> Option<PageAllocator> {
-    match value {
-        "plain" => Some(PageAllocator::Plain),
-        "debug" => Some(PageAllocator::Debug),
-        _ => None,
-    }
-}
-
-fn yes_or_no(value: &str) -> Option<bool> {
-    match value {
-        "yes" => Some(true),
-        "no" => Some(false),
-        _ => None,
-    }
 }
 
 fn bbm_level(value: &str) -> Option<BbmLevel> {
