@@ -38,7 +38,7 @@ pub(crate) fn print() {
     say!("TLBIs: {tlbi_address} by address, {tlbi_range} by range, {tlbi_everything} of everything");
     say!("DSBs: {dsb_stores} for stores, {dsb_all} for TLBIs; ISBs: {isb}");
     let Counters { reserve_dry, out_of_tables, not_parked, refused: asked, .. } = counters;
-    let refused = reserve_dry + out_of_tables + not_parked + asked;
+    let refused = json::refused(&counters);
     say!(
         "refused: {refused} ({reserve_dry} the reserve was dry, {out_of_tables} no memory for tables, {not_parked} no CPU could be \
          parked, {asked} for what they asked)",

@@ -143,6 +143,11 @@ pub(crate) fn stress(operations: u32, is_ok: bool) {
     });
 }
 
+/// Changes that were refused, for whatever reason.
+pub(super) fn refused(counters: &Counters) -> u64 {
+    counters.reserve_dry + counters.out_of_tables + counters.not_parked + counters.refused
+}
+
 /// Every number of the linear map's counters.
 fn counted(counters: &Counters) -> [(&'static str, u64); 16] {
     let Counters { changes, atomic, splits, folds, windows, parked, operations, .. } = *counters;
@@ -154,7 +159,7 @@ fn counted(counters: &Counters) -> [(&'static str, u64); 16] {
         ("folds", folds),
         ("windows", windows),
         ("parked", parked),
-        ("refused", counters.refused),
+        ("refused", refused(counters)),
         ("reserve_dry", counters.reserve_dry),
         ("out_of_tables", counters.out_of_tables),
         ("not_parked", counters.not_parked),
