@@ -5,12 +5,12 @@ use core::ops::{ControlFlow, Range};
 
 use common::supply::{self, ChangeError, TableSource, fill, give_back};
 use hardware::platform::Hardware;
-use linearmap::{Cpu, Leaves, Map, Pages, Refused, Region, paint};
+use linearmap::{Cpu, Leaves, LinearMap, Map, Pages, Refused, Region, paint};
 use pagetable::{Change, El1, Entry, Licence, Lookup, PageTable, Refusal, Reserve, Summary, View};
 use spin::Once;
 use vmsa::{AddressHalf, Geometry, Granule, LeafSize, Level, Meaning, PhysAddr, VirtAddr};
 
-use super::linear::{self, Linear, Of, Painted};
+use super::linear::{Linear, Of, Painted};
 use super::shape::Shape;
 use crate::memory::embedding::Kernel;
 use crate::memory::reach::Reach;
@@ -157,7 +157,7 @@ impl<G: Granule + Send + Sync> Operations for Granular<G> {
         let Painted { range, leaves, memory_bytes } = painted;
         let (root, geometry, regime) = (table.root, geometry(table), table.regime);
         let map = Map { root, geometry, regime, range, leaves, memory_bytes };
-        self.linear.try_call_once(|| linear::adopt(Kernel::new(reach), map, first)).map(drop)
+        self.linear.try_call_once(|| LinearMap::new(Kernel::new(reach), map, first)).map(drop)
     }
 
     fn linear(&self) -> Option<&dyn Linear> {

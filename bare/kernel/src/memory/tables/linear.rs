@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use linearmap::{Context, Counters, Cpu, Leaves, LinearMap, Map, Refused, Standing, Wanted};
+use linearmap::{Context, Counters, Cpu, Leaves, LinearMap, Refused, Standing, Wanted};
 use vmsa::{Granule, VirtAddr};
 
 use crate::memory::embedding::Kernel;
@@ -33,11 +33,6 @@ pub(crate) trait Linear: Sync {
 
 /// The linear map of one granule.
 pub(super) type Of<G> = LinearMap<Kernel<G>>;
-
-/// Takes over what was painted, in the page table that `map` tells of.
-pub(super) fn adopt<G: Granule>(kernel: Kernel<G>, map: Map<G>, first: Cpu) -> Result<Of<G>, Refused> {
-    LinearMap::new(kernel, map, first)
-}
 
 impl<G: Granule + Send + Sync> Linear for Of<G> {
     fn change(&self, ranges: &[Range<VirtAddr>], wanted: Wanted, context: Context) -> Result<(), Refused> {
