@@ -14,7 +14,8 @@ use hardware::per_cpu::{self, MAX_CPUS};
 /// How often each CPU has begun to read, and ended.
 static NUMBERS: [AtomicU32; MAX_CPUS] = [const { AtomicU32::new(0) }; MAX_CPUS];
 
-/// Runs `body`, which reads the kernel's tables, and not for long: exceptions are masked, and an editor may wait for its end.
+/// Runs `body`, which reads the kernel's tables, and not for long: exceptions are masked, and an editor may wait for its end. It takes
+/// no lock: who waits for one may be parked, and whoever parked it would wait for its end for ever.
 pub(crate) fn read<T>(body: impl FnOnce() -> T) -> T {
     let masks = interrupts::mask();
     let number = &NUMBERS[per_cpu::index()];
