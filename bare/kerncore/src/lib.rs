@@ -23,6 +23,7 @@ pub mod json;
 pub mod linear;
 pub mod list;
 pub mod memory_map;
+pub mod monitor;
 pub mod range;
 mod severity;
 pub mod text;

@@ -16,6 +16,8 @@ use crate::memory::devices::Devices;
 pub(crate) struct Facts {
     /// The exception level of entry.
     pub(crate) exception_level: u64,
+    /// Our monitor is beneath.
+    pub(crate) has_monitor: bool,
     /// The image's physical address.
     pub(crate) load_address: PhysAddr,
     /// The page size of the first identity map.

@@ -1,5 +1,7 @@
 //! Calls to firmware, by the SMC Calling Convention (Arm DEN 0028): which function is meant, and what the answers are.
 
+use kerncore::monitor::UID_FUNCTION;
+
 /// A function that the monitor knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Call {
@@ -74,9 +76,8 @@ pub const CONVENTION_VERSION: u64 = 0x1_0001;
 pub const CONVENTION_VERSION_OF_REALMS: u64 = 0x1_0002;
 /// The revision of the monitor's own functions, major and minor.
 pub const REVISION: [u64; 2] = [0, 1];
-/// The UID of the monitor's own functions, as the registers W0 to W3 carry it (RFC 4122, version 4):
-/// 5f7e0c5a-93d1-4b7c-8d2e-76656c6c756d, whose last six bytes read `vellum`.
-pub const UID: [u64; 4] = [0x5f7e_0c5a, 0x93d1_4b7c, 0x8d2e_7665, 0x6c6c_756d];
+/// The UID of the monitor's own functions.
+pub use kerncore::monitor::UID;
 
 /// The answer to a function that is not there.
 pub const NOT_SUPPORTED: u64 = -1i64 as u64;
@@ -111,7 +112,7 @@ impl Call {
         match function {
             0x8000_0000 => Self::ConventionVersion,
             0x8000_0001 => Self::ConventionFeatures(argument(1) as u32),
-            0x8600_ff01 => Self::Monitor(Monitor::Uid),
+            UID_FUNCTION => Self::Monitor(Monitor::Uid),
             0x8600_ff03 => Self::Monitor(Monitor::Revision),
             0xc600_0001 => Self::Monitor(Monitor::Exit(argument(1) as u32)),
             0xc600_0002 => Self::Monitor(Monitor::BeginResize(argument(1), argument(2))),

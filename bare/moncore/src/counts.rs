@@ -32,6 +32,8 @@ pub enum Event {
     Private,
     /// A TLBI, where they trap.
     Tlbi,
+    /// A resize that the guest has announced.
+    Resize,
     /// A TLB conflict abort put into EL1, on an access to data.
     ConflictData,
     /// The same on an instruction fetch.
@@ -50,7 +52,7 @@ pub enum Event {
 
 impl Event {
     /// Every event, in the order of the report.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::IdRegister,
         Self::Call,
         Self::UnknownCall,
@@ -63,6 +65,7 @@ impl Event {
         Self::Shared,
         Self::Private,
         Self::Tlbi,
+        Self::Resize,
         Self::ConflictData,
         Self::ConflictFetch,
         Self::ConflictUserData,
@@ -87,6 +90,7 @@ impl Event {
             Self::Shared => "shared, as protected",
             Self::Private => "private, as shared",
             Self::Tlbi => "TLBIs",
+            Self::Resize => "resizes announced",
             Self::ConflictData => "conflicts, EL1 data",
             Self::ConflictFetch => "conflicts, EL1 fetch",
             Self::ConflictUserData => "conflicts, EL0 data",

@@ -22,6 +22,9 @@ pub(crate) fn handle(exit: &mut Exit, immediate: u32, conduit: Conduit) {
     let decoded = Call::decode(immediate, &arguments);
     let event = if decoded == Call::Unknown { Event::UnknownCall } else { Event::Call };
     COUNTS.add(cpu_index(), event);
+    if let Call::Monitor(Monitor::BeginResize(..)) = decoded {
+        COUNTS.add(cpu_index(), Event::Resize);
+    }
     let answer: &[u64] = match decoded {
         Call::Psci(function) => &[psci(function)],
         Call::ConventionVersion => &[realm::convention_version()],

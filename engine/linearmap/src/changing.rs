@@ -17,6 +17,7 @@ use vmsa::{Granule, VirtAddr};
 use crate::counters::Counted;
 use crate::embedder::Embedder;
 use crate::refused::{NotParked, Refused};
+use crate::resized::Resized;
 use crate::standing::Way;
 use crate::state::State;
 use crate::wanted::{Context, Wanted};
@@ -133,7 +134,9 @@ impl<G: Granule> State<G> {
             refusal => Refused::Change(refusal),
         };
         let (way, planned) = self.standing.way();
-        let free = if way == Way::InPlace { Some(&planned) } else { None };
+        // Where resizes are announced, what needs no licence is told apart.
+        let announces = embedder.announces();
+        let free = if way == Way::InPlace && !announces { Some(&planned) } else { None };
         match asked.check_and_make(table, counted, free, reserve) {
             Err(Refusal::NeedsLicence(_)) if free.is_none() => {
                 asked.check(table, Some(&planned), reserve).map_err(refused)?
@@ -142,14 +145,21 @@ impl<G: Granule> State<G> {
         }
         // A kernel that never runs the change has not parked anybody for it.
         let mut made = Err(Refused::NotParked(NotParked(None)));
-        let mut make =
-            |licence: &Licence<'_>| made = asked.make(table, counted, Some(licence), reserve).map_err(refused);
-        if way == Way::Window {
-            self.counters.windows += 1;
-            embedder.in_window(&mut make);
-        } else {
-            embedder.park(&mut make).map_err(Refused::NotParked)?;
-            self.counters.parked += 1;
+        let mut make = |licence: &Licence<'_>| {
+            let resized = if announces { Resized::split_by(&table.view(), asked.ranges) } else { Resized::NONE };
+            let mut make = || made = asked.make(table, counted, Some(licence), reserve).map_err(refused);
+            if resized.leaves().is_empty() { make() } else { embedder.announce(resized.leaves(), &mut make) }
+        };
+        match way {
+            Way::InPlace => make(&planned),
+            Way::Window => {
+                self.counters.windows += 1;
+                embedder.in_window(&mut make);
+            }
+            Way::Park => {
+                embedder.park(&mut make).map_err(Refused::NotParked)?;
+                self.counters.parked += 1;
+            }
         }
         made
     }

@@ -1,7 +1,9 @@
 //! What a kernel brings: its lock, its pages, its calls to other CPUs.
 
+use core::ops::Range;
+
 use pagetable::{Licence, Platform};
-use vmsa::{Granule, PhysAddr};
+use vmsa::{Granule, PhysAddr, VirtAddr};
 
 use crate::refused::NotParked;
 use crate::state::State;
@@ -43,6 +45,18 @@ pub trait Calls {
     fn park(&self, change: &mut dyn FnMut(&Licence<'_>)) -> Result<(), NotParked> {
         let _ = change;
         Err(NotParked(None))
+    }
+
+    /// Whether somebody beneath wants to hear of live leaves that change size: [`Self::announce`] is called then.
+    fn announces(&self) -> bool {
+        false
+    }
+
+    /// Runs `resize`, during which these leaves change size, until every TLB has forgotten what they were. Called once for all that
+    /// changes together, and not where nothing changes size. The map's lock is held.
+    fn announce(&self, leaves: &[Range<VirtAddr>], resize: &mut dyn FnMut()) {
+        let _ = leaves;
+        resize();
     }
 }
 

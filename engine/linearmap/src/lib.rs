@@ -22,6 +22,7 @@ mod mending;
 mod painting;
 mod refused;
 mod reserve;
+mod resized;
 mod shape;
 mod standing;
 mod state;

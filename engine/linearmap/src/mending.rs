@@ -8,6 +8,7 @@ use vmsa::{Granule, VirtAddr};
 
 use crate::counters::Counted;
 use crate::embedder::Embedder;
+use crate::resized::{Made, Resized};
 use crate::standing::Way;
 use crate::state::State;
 
@@ -27,10 +28,10 @@ impl<G: Granule> State<G> {
         let counted = Counted::new(embedder.platform());
         let Ok(mut table) = self.table(&counted) else { return false };
         let geometry = self.map.geometry;
-        let (healing, within) = (&mut self.healing, self.map.range.clone());
+        let (healing, within, announces) = (&mut self.healing, self.map.range.clone(), embedder.announces());
         let mut retired = None;
         let mut mend = |licence: &Licence<'_>| {
-            let (mut left, mut gather) = (budget, table.gather());
+            let (mut left, mut gather, mut resized) = (budget, table.gather(), Resized::NONE);
             while left > 0
                 && let Some(slots) = healing.take(due)
             {
@@ -42,8 +43,13 @@ impl<G: Granule> State<G> {
                         true => slot_end,
                         false => {
                             let input = VirtAddr::new(geometry.input(at));
+                            let slot = input..VirtAddr::new(geometry.input(slot_end));
+                            let made = announces.then(|| Made::read(&table.view(), &slot));
                             let held = table.fold_up(input, &within, Some(licence), &mut gather);
                             let bytes = held.size_bytes(G::PAGE_SIZE);
+                            if let Some(leaf) = made.and_then(|made| made.changed(&table.view(), slot)) {
+                                resized.add(leaf);
+                            }
                             // Behind the leaf that holds `at` now.
                             ((at & !(bytes - 1)) + bytes).max(slot_end)
                         }
@@ -53,8 +59,10 @@ impl<G: Granule> State<G> {
                     healing.scatter(at..slots.end);
                 }
             }
-            // TLBs have forgotten before a parked CPU walks again.
-            retired = Some(gather.finish(&counted));
+            // TLBs have forgotten before a parked CPU walks again. How far a leaf grows is known once it has: the announcement
+            // comes before anybody forgets.
+            let mut finish = || retired = Some(gather.finish(&counted));
+            if resized.leaves().is_empty() { finish() } else { embedder.announce(resized.leaves(), &mut finish) }
         };
         let mut is_parked = true;
         match self.standing.way() {

@@ -21,7 +21,7 @@ use vmsa::{AddressHalf, BbmLevel, IdRegisters, Midr, PageSize, PhysAddr, VirtAdd
 
 use super::kernel_map::{EarlyMemory, How, build_lower, build_upper, build_workshop, workshop_end};
 use crate::boot::{handover, high};
-use crate::cpus::{firmware, stacks};
+use crate::cpus::{firmware, monitor, stacks};
 use crate::facts::Facts;
 use crate::memory::devices::{Placement, whole_pages};
 use crate::memory::pages;
@@ -114,6 +114,7 @@ fn enter_high_half(
     let translation = shape.translation(cpu, lower.root(), Some(upper.root()));
     let facts = Facts {
         exception_level: boot.exception_level,
+        has_monitor: monitor::is_there(boot.exception_level, machine.psci.as_ref()),
         load_address: PhysAddr::new(boot.load_address),
         early_page_size: identity.page_size,
         choice,

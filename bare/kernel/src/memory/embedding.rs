@@ -1,13 +1,15 @@
 //! What the kernel brings to its linear map: the lock, the pages, the ways of changing what not every CPU tolerates.
 
 use core::marker::PhantomData;
+use core::ops::Range;
 
 use hardware::lock::Lock;
 use linearmap::{Calls, Embedder, NotParked, State};
 use pagetable::{Licence, Tolerance};
-use vmsa::{BbmLevel, Granule, PhysAddr};
+use vmsa::{BbmLevel, Granule, PhysAddr, VirtAddr};
 
-use crate::cpus::parking;
+use crate::cpus::{monitor, parking};
+use crate::facts::facts;
 use crate::memory::reach::Reach;
 use crate::memory::{pages, window};
 
@@ -60,6 +62,14 @@ impl<G> Calls for Kernel<G> {
             BbmLevel::Level3 => change(&licence),
             _ => window::run(&self.reach, || change(&licence)),
         })
+    }
+
+    fn announces(&self) -> bool {
+        facts().has_monitor
+    }
+
+    fn announce(&self, leaves: &[Range<VirtAddr>], resize: &mut dyn FnMut()) {
+        monitor::announce(leaves, resize);
     }
 }
 

@@ -54,6 +54,9 @@ impl Platform for Machine {
     }
 }
 
+/// Of each announcement its leaves.
+pub(crate) type Announced = Vec<Vec<Range<VirtAddr>>>;
+
 pub(crate) struct Kernel<G> {
     pub(crate) machine: Machine,
     /// Pages that came back.
@@ -70,6 +73,8 @@ pub(crate) struct Kernel<G> {
     pub(crate) parked: Cell<usize>,
     /// Whether the pages that there are lie above what a descriptor can name.
     pub(crate) is_wide: Cell<bool>,
+    /// The leaves that it was announced would change size, where that is wanted.
+    pub(crate) announced: RefCell<Option<Announced>>,
     granule: PhantomData<G>,
 }
 
@@ -85,6 +90,7 @@ impl<G: Granule> Kernel<G> {
             windows: Cell::new(0),
             parked: Cell::new(0),
             is_wide: Cell::new(false),
+            announced: RefCell::new(None),
             granule: PhantomData,
         }
     }
@@ -156,6 +162,15 @@ impl<G: Granule> Calls for Kernel<G> {
             change(&Licence::parked(&(), Tolerance::new(BbmLevel::Level0, false)));
         }
         Ok(())
+    }
+
+    fn announces(&self) -> bool {
+        self.announced.borrow().is_some()
+    }
+
+    fn announce(&self, leaves: &[Range<VirtAddr>], resize: &mut dyn FnMut()) {
+        self.announced.borrow_mut().iter_mut().for_each(|announced| announced.push(leaves.to_vec()));
+        resize();
     }
 }
 

@@ -17,6 +17,21 @@ const MIXED: &[(&str, &str, &[Words], usize, Words)] = &[
     ("64K where there is no 16K", "no-16k-on-secondaries.toml --page-size 64k", &[], 4, &["page size: 64K"]),
 ];
 
+/// A stress above the monitor, which hears of each resize: name, options, and what is expected.
+const STRESSED: &[(&str, &str, &[Expect])] = &[
+    ("resizes are announced", "all-resize.toml --append vellum.stress=200", &[MonitorCounts("resizes announced")]),
+    (
+        "nothing is resized",
+        "all-resize.toml --append vellum.linearmap=pages --append vellum.stress=200",
+        &[MonitorNeverCounts("resizes announced")],
+    ),
+    (
+        "no conflict comes to who is parked",
+        "conflicts-in-resizes.toml --append vellum.stress=200",
+        &[MonitorCounts("resizes announced"), MonitorNeverCounts("conflicts, EL")],
+    ),
+];
+
 /// The same of the guest that is a realm, with what the monitor's report must count.
 const REALMS: &[(&str, &str, Words)] = &[
     ("a realm, 1 CPU", "realm.toml --kernel realm --cpus 1", &["RSI calls", "shared, as protected"]),
@@ -192,6 +207,10 @@ pub(super) fn all() -> Vec<Boot> {
             warnings,
             vec![Cpus(cpus), Says(says)],
         )
+    }));
+    boots.extend(STRESSED.iter().map(|&(name, options, expect)| {
+        let options = format!("--cpus 4 --machine bare/monitor/machines/{options}");
+        monitored(&format!("a stress, {name}"), &options, expect.to_vec())
     }));
     boots.extend(REALMS.iter().map(realm));
     boots.extend(of_other_guests());

@@ -1,0 +1,25 @@
+//! The monitor beneath, where there is one: it hears of live leaves that change size.
+
+use core::ops::Range;
+
+use hardware::hypercall;
+use kerncore::devicetree::Psci;
+use kerncore::monitor::{UID_FUNCTION, is_ours};
+use vmsa::VirtAddr;
+
+use crate::cpus::firmware;
+
+/// Whether our monitor is beneath a kernel that was entered at this level. Where no firmware is told of, a call could be undefined.
+pub(crate) fn is_there(exception_level: u64, psci: Option<&Psci>) -> bool {
+    let asked = psci.filter(|_| exception_level == 1);
+    asked.is_some_and(|psci| is_ours(hypercall::call(firmware::conduit(psci), UID_FUNCTION, [0; 4])))
+}
+
+/// Tells the monitor that these leaves change size while `resize` runs.
+pub(crate) fn announce(leaves: &[Range<VirtAddr>], resize: &mut dyn FnMut()) {
+    let bits = |leaf: &Range<VirtAddr>| leaf.start.bits()..leaf.end.bits();
+    // What it has no room to note, it does nothing about.
+    leaves.iter().for_each(|leaf| _ = hypercall::begin_resize(bits(leaf)));
+    resize();
+    leaves.iter().for_each(|leaf| _ = hypercall::end_resize(bits(leaf)));
+}
