@@ -8,6 +8,7 @@ use crate::catch;
 pub use crate::frame::Frame;
 pub use crate::kind::Kind;
 use crate::registers::read_register;
+use crate::user;
 
 /// What was running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +68,7 @@ extern "C" fn handle_exception(index: u64, frame: &mut Frame) {
     };
     match (origin, kind) {
         (Origin::Thread, Kind::Irq) => handle_interrupt(),
-        (Origin::Thread, Kind::Synchronous) if catch::resume(frame) => {}
+        (Origin::Thread, Kind::Synchronous) if user::resume(frame) || catch::resume(frame) => {}
         _ => report_exception(&Exception { origin, kind, frame }),
     }
 }

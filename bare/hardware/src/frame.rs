@@ -2,7 +2,7 @@
 
 /// The registers of what was interrupted, as `vectors.s` saves them.
 #[repr(C)]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Frame {
     /// x0 to x30.
     pub registers: [u64; 31],

@@ -127,6 +127,20 @@ impl InterruptController {
         }
     }
 
+    /// Lets an interrupt of this CPU's own (INTID 16 to 31) through.
+    pub fn enable_private(&mut self, interrupt: u32, affinity: u64) -> Result<(), GicProblem> {
+        let interrupt = IntId::ppi(interrupt.saturating_sub(16) & 15);
+        match self {
+            Self::V3(gic) => {
+                let index = find_redistributor(gic, affinity)?;
+                let mut redistributor = gic.redistributor(index).map_err(GicProblem::Driver)?;
+                redistributor.set_interrupt_priority(interrupt, HIGHEST_NS_PRIORITY).map_err(GicProblem::Driver)?;
+                redistributor.enable_interrupt(interrupt, true).map_err(GicProblem::Driver)
+            }
+            Self::V2(gic) => gic.enable_interrupt(interrupt, true).map_err(|_| GicProblem::NoCall),
+        }
+    }
+
     /// Interrupts every CPU but this one.
     pub fn call_others(&mut self) {
         // The interrupt must not overtake the stores that say what is wanted.

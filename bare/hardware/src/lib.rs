@@ -53,5 +53,9 @@ pub mod probe;
 pub mod secondary;
 #[cfg(feature = "kernel")]
 pub mod stack;
+#[cfg(feature = "kernel")]
+pub mod thread;
 #[cfg(any(feature = "kernel", feature = "guest"))]
 pub mod translation;
+#[cfg(feature = "kernel")]
+pub mod user;

@@ -5,6 +5,7 @@ use core::cell::Cell;
 use core::ptr;
 
 use crate::caught::Record;
+use crate::frame::Frame;
 
 /// CPUs that are supported.
 pub const MAX_CPUS: usize = 8;
@@ -16,6 +17,10 @@ pub struct PerCpu {
     pub(crate) emergency_stack: Cell<u64>,
     /// The innermost `catch` that runs on this CPU, or null.
     pub(crate) catch: Cell<*mut Record>,
+    /// Where the vectors save what EL0 has.
+    pub(crate) user: Cell<*mut Frame>,
+    /// The stack pointer of who has entered EL0.
+    pub(crate) kernel_stack: Cell<u64>,
     index: Cell<u32>,
 }
 
@@ -23,9 +28,15 @@ pub struct PerCpu {
 unsafe impl Sync for PerCpu {}
 
 #[unsafe(export_name = "per_cpu")]
-static ALL: [PerCpu; MAX_CPUS] =
-    [const { PerCpu { emergency_stack: Cell::new(0), catch: Cell::new(ptr::null_mut()), index: Cell::new(0) } };
-        MAX_CPUS];
+static ALL: [PerCpu; MAX_CPUS] = [const {
+    PerCpu {
+        emergency_stack: Cell::new(0),
+        catch: Cell::new(ptr::null_mut()),
+        user: Cell::new(ptr::null_mut()),
+        kernel_stack: Cell::new(0),
+        index: Cell::new(0),
+    }
+}; MAX_CPUS];
 
 /// Prepares the data of CPU `index`, below [`MAX_CPUS`], which does not run yet or is this CPU; gives its address, for
 /// TPIDR_EL1.

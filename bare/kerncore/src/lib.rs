@@ -8,14 +8,18 @@
 //!                  every problem on the way is a Finding
 //! ```
 //!
+//! What a program is begun from: `arguments` of the command line, files of a `cpio` archive, one of them a `program` (ELF).
+//!
 //! No allocator, no `unsafe`, no statics. The large values are made in place: see each one's documentation for its size.
 //! Built for release, the deepest of all, `devicetree::read` and `Buddy::new`, take 4.5 KiB of stack.
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod arguments;
 pub mod buddy;
 pub mod choice;
 pub mod command_line;
+pub mod cpio;
 pub mod devicetree;
 pub mod early;
 pub mod finding;
@@ -24,6 +28,7 @@ pub mod linear;
 pub mod list;
 pub mod memory_map;
 pub mod monitor;
+pub mod program;
 pub mod range;
 mod severity;
 pub mod text;

@@ -36,7 +36,13 @@ vectors:
     .irp    index, 4, 5, 6, 7       // EL1 on SP_EL1
     emergency_vector \index
     .endr
-    .irp    index, 8, 9, 10, 11, 12, 13, 14, 15 // EL0
+    .irp    index, 8, 9, 10, 11     // EL0: back to whom `enter_user` was called by
+    .balign 0x80
+    stp     x0, x1, [sp, #-16]!
+    mov     x1, #(\index - 8)
+    b       leave_user
+    .endr
+    .irp    index, 12, 13, 14, 15   // EL0 in AArch32, which nothing enters
     vector  \index
     .endr
 

@@ -38,6 +38,14 @@ const _: () = assert!(offset_of!(Frame, status) == offset_of!(Frame, return_addr
 const _: () = assert!(offset_of!(Frame, fault_address) == offset_of!(Frame, syndrome) + 8);
 
 global_asm!(
+    include_str!("../asm/user.s"),
+    PER_CPU_USER = const offset_of!(PerCpu, user),
+    FRAME_ELR = const offset_of!(Frame, return_address),
+    FRAME_ESR = const offset_of!(Frame, syndrome),
+);
+const _: () = assert!(offset_of!(PerCpu, kernel_stack) == offset_of!(PerCpu, user) + 8);
+
+global_asm!(
     include_str!("../asm/catch.s"),
     PER_CPU_CATCH = const offset_of!(PerCpu, catch),
     CATCH_REGISTERS = const offset_of!(Record, registers),

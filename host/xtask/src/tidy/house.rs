@@ -29,8 +29,8 @@ pub(crate) const ROOMS: &[Room] = &[
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
-    room("kerncore", 7_270, &["vellum-vmsa"]),
-    room("hardware", 4_200, &["vellum-vmsa", "vellum-pagetable"]),
+    room("kerncore", 7_800, &["vellum-vmsa"]),
+    room("hardware", 4_800, &["vellum-vmsa", "vellum-pagetable"]),
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
     room("image", 4_190, &["vellum-vmsa", "vellum-pagetable"]),
     room("code", 3_000, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
@@ -52,7 +52,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 113_000;
+pub(crate) const ALL_LINES: usize = 120_000;
 
 /// Crates in which files still use each other in a circle. One that has none any more leaves the list.
 pub(crate) const WITH_CIRCLES: &[&str] =

@@ -1,0 +1,144 @@
+//! EL0: entering it, what it has beside its general registers, and copies from and to its memory.
+//!
+//! Whoever enters EL0 gets the next exception from there as the answer to a call: [`run`] returns on the caller's own stack.
+
+use core::arch::asm;
+
+use crate::frame::Frame;
+use crate::kind::Kind;
+use crate::registers::{self, read_register};
+
+unsafe extern "C" {
+    #[allow(improper_ctypes)]
+    fn enter_user(frame: *mut Frame) -> u64;
+    #[link_name = "copy_from_user"]
+    fn copy_from_user_raw(to: *mut u8, from: u64, bytes: usize) -> usize;
+    #[link_name = "copy_to_user"]
+    fn copy_to_user_raw(to: u64, from: *const u8, bytes: usize) -> usize;
+    fn load_word_of_user(to: *mut u32, from: u64, bytes: usize) -> usize;
+    fn user_copies_start();
+    fn user_copies_end();
+    fn user_copy_faulted();
+    #[link_name = "save_simd"]
+    fn save_simd_raw(to: *mut Simd);
+    #[link_name = "restore_simd"]
+    fn restore_simd_raw(from: *const Simd);
+}
+
+/// What `save_simd` saves.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug)]
+pub struct Simd {
+    /// FPCR.
+    pub control: u64,
+    /// FPSR.
+    pub status: u64,
+    /// V0 to V31.
+    pub registers: [u128; 32],
+}
+
+impl Simd {
+    /// What a new program finds.
+    pub const ZERO: Self = Self { control: 0, status: 0, registers: [0; 32] };
+}
+
+/// SCTLR_EL1.UCI, UCT, DZE: EL0 may maintain caches, read CTR_EL0, clear memory by DC ZVA; nTWE, nTWI: and wait.
+const SCTLR_FOR_USERS: u64 = 1 << 26 | 1 << 15 | 1 << 14 | 1 << 18 | 1 << 16;
+/// SCTLR_EL1.SPAN: an exception leaves PSTATE.PAN as it is.
+const SCTLR_SPAN: u64 = 1 << 23;
+
+/// Prepares this CPU for EL0: the kernel cannot reach what EL0 can (FEAT_PAN, where there is one), EL0 has SIMD and the counter.
+pub fn prepare_cpu() {
+    let has_pan = read_register!("id_aa64mmfr1_el1") >> 20 & 15 != 0;
+    let span = if has_pan { SCTLR_SPAN } else { 0 };
+    let sctlr = (registers::read_sctlr() | SCTLR_FOR_USERS) & !span;
+    // SAFETY: translation stays as it is. FPEN = 3: nothing of SIMD is trapped; the kernel is built without. EL0VCTEN. A thread
+    // pointer of EL0 that another program left would tell of that program.
+    unsafe {
+        asm!(
+            "msr sctlr_el1, {sctlr}",
+            "msr cpacr_el1, {fpen}",
+            "msr cntkctl_el1, {counter}",
+            "msr tpidrro_el0, xzr",
+            "isb", // the first save of SIMD registers and the first EL0 find the new values
+            sctlr = in(reg) sctlr,
+            fpen = in(reg) 3u64 << 20,
+            counter = in(reg) 2u64,
+            options(nostack, preserves_flags),
+        );
+    }
+    if has_pan {
+        // SAFETY: no user memory is reached but by unprivileged accesses, which PSTATE.PAN does not concern. MSR PAN, #1.
+        unsafe { asm!(".inst 0xd500419f", options(nostack, preserves_flags)) };
+    }
+}
+
+/// Goes on with a program at EL0 until its next exception, whose kind this gives. An interrupt is still pending then.
+///
+/// # Safety
+///
+/// Exceptions are masked. TTBR0_EL1 has the program's tables, `frame.status` is an EL0 state, and the CPU is prepared. What the
+/// program can reach is its own.
+pub unsafe fn run(frame: &mut Frame) -> Kind {
+    debug_assert!(frame.status & 0x1f == 0);
+    // SAFETY: the caller's promise; the vectors write the frame, which is this function's alone meanwhile.
+    Kind::of(unsafe { enter_user(frame) })
+}
+
+/// The bits of SPSR_EL1 that a program may choose: the condition flags, and SSBS. The rest is EL0 with nothing masked.
+pub const STATUS_OF_USERS: u64 = 0xf << 28 | 1 << 12;
+
+/// Saves the SIMD registers of EL0.
+pub fn save_simd(to: &mut Simd) {
+    // SAFETY: as large as `Simd`; a prepared CPU does not trap it.
+    unsafe { save_simd_raw(to) };
+}
+
+/// Gives EL0 these SIMD registers.
+pub fn restore_simd(from: &Simd) {
+    // SAFETY: the kernel itself has nothing there.
+    unsafe { restore_simd_raw(from) };
+}
+
+/// TPIDR_EL0, EL0's thread pointer.
+pub fn read_thread_pointer() -> u64 {
+    read_register!("tpidr_el0")
+}
+
+/// Sets it.
+pub fn set_thread_pointer(value: u64) {
+    // SAFETY: the kernel does not use it but in a dying machine.
+    unsafe { asm!("msr tpidr_el0, {}", in(reg) value, options(nomem, nostack, preserves_flags)) };
+}
+
+/// Copies from a program's memory, in the lower half, by accesses that can do what EL0 can; gives how many bytes were not copied.
+pub fn copy_from(to: &mut [u8], from: u64) -> usize {
+    // SAFETY: writes no more than `to`. A fault of the other side ends the copy.
+    unsafe { copy_from_user_raw(to.as_mut_ptr(), from, to.len()) }
+}
+
+/// Copies to a program's memory in the same way.
+pub fn copy_to(to: u64, from: &[u8]) -> usize {
+    // SAFETY: what EL0 can write is no memory of the kernel's. A fault ends the copy.
+    unsafe { copy_to_user_raw(to, from.as_ptr(), from.len()) }
+}
+
+/// Reads a word of a program's memory by one access, if that can be read.
+pub fn load_word(from: u64) -> Option<u32> {
+    let mut word = 0;
+    // SAFETY: writes one word.
+    let left = unsafe { load_word_of_user(&mut word, from, size_of::<u32>()) };
+    (left == 0).then_some(word)
+}
+
+/// Whether an abort was one of the copies, which then comes to its end.
+pub(crate) fn resume(frame: &mut Frame) -> bool {
+    let copies = user_copies_start as *const () as u64..user_copies_end as *const () as u64;
+    // One of the kernel's own side is a bug of the kernel's, and told.
+    let is_theirs = frame.fault_address >> 55 & 1 == 0 && vmsa::Syndrome::new(frame.syndrome).fault().is_some();
+    let is_ours = copies.contains(&frame.return_address) && is_theirs;
+    if is_ours {
+        frame.return_address = user_copy_faulted as *const () as u64;
+    }
+    is_ours
+}
