@@ -43,6 +43,7 @@ pub fn ends(change: &Change<El1>) -> (u64, u64) {
         Change::Map { from, .. }
         | Change::Remap { from, .. }
         | Change::Protect { from, .. }
+        | Change::ProtectSparse { from, .. }
         | Change::Unmap { from }
         | Change::UnmapMapped { from }
         | Change::MakeInvalid { from }
@@ -96,7 +97,7 @@ impl Content {
                 self.stretches.push(Stretch { first, bytes, output, attributes: *attributes, is_kept: false });
                 self.stretches.sort_by_key(|it| it.first);
             }
-            Change::Protect { set, clear, .. } => {
+            Change::Protect { set, clear, .. } | Change::ProtectSparse { set, clear, .. } => {
                 self.edit(first, last, |it| Some(Stretch { attributes: (it.attributes - *clear) | *set, ..it }));
             }
             Change::Unmap { .. } | Change::UnmapMapped { .. } => self.edit(first, last, |_| None),

@@ -146,6 +146,10 @@ pub(crate) fn translate<R: Edited>(change: &Change<El1>) -> Change<R> {
             let (set, clear) = R::edit(*set, *clear);
             Change::Protect { from: range(from), set, clear }
         }
+        Change::ProtectSparse { from, set, clear } => {
+            let (set, clear) = R::edit(*set, *clear);
+            Change::ProtectSparse { from: range(from), set, clear }
+        }
         Change::Unmap { from } => Change::Unmap { from: range(from) },
         Change::UnmapMapped { from } => Change::UnmapMapped { from: range(from) },
         Change::MakeInvalid { from } => Change::MakeInvalid { from: range(from) },

@@ -46,6 +46,15 @@ pub enum Change<R: Regime> {
         /// Bits to clear, before the others are set.
         clear: R::Attributes,
     },
+    /// The same of a range that may have holes.
+    ProtectSparse {
+        /// The range.
+        from: Range<R::Input>,
+        /// Bits to set.
+        set: R::Attributes,
+        /// Bits to clear, before the others are set.
+        clear: R::Attributes,
+    },
     /// Removes what is mapped in a range, which may have holes.
     Unmap {
         /// The range.
@@ -109,6 +118,7 @@ impl<R: Regime> Change<R> {
             Self::Map { from, .. }
             | Self::Remap { from, .. }
             | Self::Protect { from, .. }
+            | Self::ProtectSparse { from, .. }
             | Self::Unmap { from }
             | Self::UnmapMapped { from }
             | Self::MakeInvalid { from }

@@ -20,6 +20,7 @@ pub extern crate vellum_vmsa as vmsa;
 mod backlog;
 mod change;
 mod changes;
+mod copying;
 mod fill;
 mod gather;
 mod invalidation;

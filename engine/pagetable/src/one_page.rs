@@ -1,11 +1,12 @@
-//! The shortcut: one page that is a leaf already, and changes by one store. The most frequent change by far: one descent, no plan.
+//! The shortcut: one page that changes by one store. The most frequent change by far: one descent, no plan.
 //!
 //! ```text
+//! map        a hole            a descent ──▶ a hole of a table of pages ──▶ stored ──▶ (live) DSB ISHST · ISB
 //! protect    set, clear        a descent ──▶ a page by itself ──▶ stored ──▶ (live) DSB ISHST · TLBI · DSB ISH · ISB
 //! validity   bit 0                └─ anything else: a plan          └─ it was kept: no TLB holds it, and there is no TLBI
 //! ```
 
-use vmsa::{Address, Bits, Descriptor, Granule, Layout, Level};
+use vmsa::{Address, Bits, Descriptor, Granule, Layout, Level, PhysAddr};
 
 use crate::changes::{Edit, Writer};
 use crate::gather::complete_stores;
@@ -13,7 +14,7 @@ use crate::invalidation::Invalidation;
 use crate::platform::{Platform, Slot};
 use crate::regime::{Fields, Regime};
 use crate::table::PageTable;
-use crate::walk::{descend_unusual, descend_usual};
+use crate::walk::{descend, descend_unusual, descend_usual};
 
 /// What a page has beside bit 0, valid or kept.
 const PAGE: Bits = Descriptor::TYPE & !Descriptor::VALID;
@@ -41,6 +42,29 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     #[inline(always)]
     pub fn make_page_valid(&mut self, page: R::Input, is_valid: bool) -> bool {
         self.change_page(page, if is_valid { Edit::MAKE_VALID } else { Edit::MAKE_INVALID })
+    }
+
+    /// Maps the page at `page` to `to`, as a plan of one [`crate::Change::Map`] does, if its table is there and has a hole for it.
+    /// Says whether it is mapped; if not, nothing has changed, and a plan says why. What another gather still has to forget of the
+    /// page is forgotten before: that gather is finished.
+    #[must_use = "a page that was not mapped takes a plan"]
+    #[inline(always)]
+    pub fn map_page(&mut self, page: R::Input, to: PhysAddr, attributes: R::Attributes) -> bool {
+        let start = page.bits().wrapping_sub(self.geometry.base());
+        let (layout, is_page) = (self.geometry.layout(), (start | to.bits()) & (G::SIZE_BYTES - 1) == 0);
+        let Ok(attributes) = self.attribute_bits(attributes) else { return false };
+        if !is_page || start >= self.geometry.input_bytes() || to.bits() >> layout.output_bits() != 0 {
+            return false;
+        }
+        let hole = descend(self.platform, self.geometry, self.root, start, page_at);
+        let Some((slot, Descriptor::INVALID)) = hole else { return false };
+        let writer = Writer::new(self.platform, self.regime, self.is_live);
+        writer.make(slot, Descriptor::leaf(layout, Level::L3, to, attributes));
+        if self.is_live {
+            // No TLB holds a hole, so that there is nothing to forget.
+            complete_stores(self.platform, self.geometry, self.regime, None.into_iter());
+        }
+        true
     }
 
     /// Makes an edit of a page, by which a live leaf may change in place.

@@ -11,7 +11,7 @@
 
 use core::ops::{ControlFlow, Range};
 
-use vmsa::{Address, Descriptor, Granule, Level};
+use vmsa::{Address, Descriptor, Granule, Level, PhysAddr};
 
 use crate::change::{Change, Refusal};
 use crate::changes::{Editor, Terms};
@@ -100,7 +100,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
     }
 
     /// The table of `level` on the way to `offset`, which is there.
-    fn table_at(&self, level: Level, offset: u64) -> Table {
+    pub(crate) fn table_at(&self, level: Level, offset: u64) -> Table {
         let mut found = self.top;
         let _ = self.walk::<()>(self.top, offset, offset + 1, &mut |visit| {
             found = visit.table(self.geometry).unwrap_or(found);
@@ -133,6 +133,13 @@ impl<'p, G: Granule, R: Regime, P: Platform> Part<'p, G, R, P> {
     #[inline(always)]
     pub fn make_page_valid(&mut self, page: R::Input, is_valid: bool) -> bool {
         self.has(page) && self.table.make_page_valid(page, is_valid)
+    }
+
+    /// [`PageTable::map_page`], for a page of the part.
+    #[must_use = "a page that was not mapped takes a plan"]
+    #[inline(always)]
+    pub fn map_page(&mut self, page: R::Input, to: PhysAddr, attributes: R::Attributes) -> bool {
+        self.has(page) && self.table.map_page(page, to, attributes)
     }
 
     fn has(&self, page: R::Input) -> bool {

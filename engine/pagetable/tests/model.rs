@@ -100,7 +100,8 @@ impl<G: Granule> Model<G> {
             4 | 5 => {
                 let clear = R::attributes(attributes::<R>(draw.bits.rotate_left(3)));
                 let set = R::attributes(attributes::<R>(draw.bits & draw.output as u8));
-                (range, Change::Protect { from, set, clear })
+                let sparse = Change::ProtectSparse { from: from.clone(), set, clear };
+                (range, if draw.kind == 4 { sparse } else { Change::Protect { from, set, clear } })
             }
             6 => (range, Change::Unmap { from }),
             7 => (range, Change::UnmapMapped { from }),
@@ -135,7 +136,7 @@ impl<G: Granule> Model<G> {
                     *page = Some((to.bits() + index * G::SIZE_BYTES, bits & mask, true));
                 }
             }
-            Change::Protect { set, clear, .. } => {
+            Change::Protect { set, clear, .. } | Change::ProtectSparse { set, clear, .. } => {
                 let (set, clear): (u64, u64) = ((*set).into(), (*clear).into());
                 pages.iter_mut().flatten().for_each(|(_, bits, _)| *bits = *bits & !clear | set & mask);
             }

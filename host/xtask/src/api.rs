@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The crates that others build on.
-pub(crate) const PUBLISHED: [&str; 3] = ["vellum-vmsa", "vellum-pagetable", "vellum-linearmap"];
+pub(crate) const PUBLISHED: [&str; 4] = ["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "vellum-userspace"];
 
 /// The options of `cargo xtask api`.
 #[derive(Parser)]

@@ -77,9 +77,9 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
             Change::Remap { from, to, attributes, largest } => {
                 (from, Wanted::Remap(self.wanted_content(from, *to, *attributes, *largest)?), false)
             }
-            Change::Protect { from, set, clear } => {
+            Change::Protect { from, set, clear } | Change::ProtectSparse { from, set, clear } => {
                 let (set, clear) = (self.attribute_bits(*set)?, self.attribute_bits(*clear)?);
-                (from, Wanted::Edit(Edit { only: 0, set, clear }), true)
+                (from, Wanted::Edit(Edit { only: 0, set, clear }), matches!(change, Change::Protect { .. }))
             }
             Change::Age { from } => {
                 (from, Wanted::Edit(Edit { only: 0, set: 0, clear: R::Attributes::ACCESS_FLAG }), false)
@@ -104,7 +104,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     }
 
     #[inline(always)]
-    fn offsets(&self, range: &Range<R::Input>) -> Result<(u64, u64), Refusal> {
+    pub(crate) fn offsets(&self, range: &Range<R::Input>) -> Result<(u64, u64), Refusal> {
         let (start, end) = (range.start.bits(), range.end.bits());
         let within = G::SIZE_BYTES - 1;
         if (start | end) & within != 0 {
@@ -115,7 +115,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
 
     /// The bits that a descriptor of this geometry can hold. LPA2 has no shareability in descriptors, so it is left out.
     #[inline(always)]
-    fn attribute_bits(&self, attributes: R::Attributes) -> Result<Bits, Refusal> {
+    pub(crate) fn attribute_bits(&self, attributes: R::Attributes) -> Result<Bits, Refusal> {
         let allowed = self.geometry.layout().attribute_mask(G::PAGE_SIZE, Level::L3) & !R::ABSENT;
         let bits = attributes.into();
         let foreign = bits & !allowed & !R::Attributes::SHAREABILITY;

@@ -131,19 +131,19 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
     }
 
     #[inline(always)]
-    pub(super) fn writer(&self) -> Writer<'e, P> {
+    pub(crate) fn writer(&self) -> Writer<'e, P> {
         Writer::new(self.platform, self.regime, self.is_live)
     }
 
     #[inline(always)]
-    pub(super) fn note_store(&mut self) {
+    pub(crate) fn note_store(&mut self) {
         if self.is_live {
             self.gather.note_store();
         }
     }
 
     #[inline(always)]
-    pub(super) fn forget(&mut self, level: Level, start: u64, end: u64) {
+    pub(crate) fn forget(&mut self, level: Level, start: u64, end: u64) {
         if self.is_live && start < end {
             self.gather.forget(self.platform, level, start, end - start);
         }
@@ -185,6 +185,12 @@ impl<'p, P: Platform> Writer<'p, P> {
         while let Err(actual) = self.swap(slot, old, new(old)) {
             old = actual;
         }
+    }
+
+    /// Writes what takes the place of a hole, of which no TLB holds anything.
+    #[inline(always)]
+    pub(crate) fn make(&self, slot: Slot, new: Descriptor) {
+        self.platform.store(slot, new);
     }
 
     /// Makes `new` of the leaf `old` by `edit`, or what `edit` makes of what hardware has written meanwhile. Says whether TLBs

@@ -22,10 +22,11 @@ pub(crate) const ROOMS: &[Room] = &[
     room("machine", 17_400, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
-    room("vellum-pagetable", 13_700, &["vellum-vmsa"]),
+    room("vellum-pagetable", 14_100, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
     room("vellum-linearmap", 3_500, &["vellum-vmsa", "vellum-pagetable"]),
+    room("vellum-userspace", 3_500, &["vellum-vmsa", "vellum-pagetable"]),
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
@@ -52,7 +53,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 120_000;
+pub(crate) const ALL_LINES: usize = 122_000;
 
 /// Crates in which files still use each other in a circle. One that has none any more leaves the list.
 pub(crate) const WITH_CIRCLES: &[&str] =

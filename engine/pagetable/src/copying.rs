@@ -1,0 +1,159 @@
+//! Copying what a range maps into another page table, as a fork does: one walk edits the leaves here and writes them there.
+//!
+//! ```text
+//!   here    │ A │ · │ B │ C │    edited in place: read-only, say      forgotten by the gather
+//!             │       │   │
+//!   there   │ a │ · │ b │ c │    the edited leaves, where holes were   no hardware walks it yet
+//! ```
+//! Leaves of every size are copied as they are. Each must lie in the range whole; a contiguous group changes by a plan alone.
+
+use core::ops::{ControlFlow, Range};
+
+use vmsa::{Address, Descriptor, Geometry, Granule, LeafSize, Level, PhysAddr};
+
+use crate::change::Refusal;
+use crate::changes::{Edit, Editor, Terms};
+use crate::gather::Gather;
+use crate::pieces::Pieces;
+use crate::platform::Platform;
+use crate::regime::{Fields, Regime};
+use crate::table::PageTable;
+use crate::tables::Reserve;
+use crate::walk::{Next, Table, Visit};
+
+impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
+    /// How many tables [`Self::copy_to`] takes at most for a range: as many as the range has here, but for the root.
+    pub fn tables_to_copy(&self, from: Range<R::Input>) -> Result<usize, Refusal> {
+        let (from, to) = self.offsets(&from)?;
+        Ok(self.survey(from, to).0)
+    }
+
+    /// How many tables a range has here, but for the root; and the first contiguous group, if there is one.
+    fn survey(&self, from: u64, to: u64) -> (usize, Option<u64>) {
+        let (mut tables, mut group) = (0, None);
+        let _ = self.walk::<()>(self.top, from, to, &mut |visit| {
+            if visit.table(self.geometry).is_some() {
+                tables += 1;
+                return ControlFlow::Continue(Next::Enter);
+            }
+            if visit.descriptor.is_valid() && visit.descriptor.is_contiguous() {
+                group = group.or(Some(visit.from));
+            }
+            // Of a group all members have the bit, so that one of each will do.
+            let bytes = LeafSize::group(visit.level).size_bytes(G::PAGE_SIZE);
+            let table_end = self.geometry.table_end(visit.level, visit.start);
+            let is_last = visit.level == Level::L3;
+            let next = if is_last { ((visit.start & !(bytes - 1)) + bytes).min(table_end) } else { visit.end };
+            ControlFlow::Continue(Next::Past(next))
+        });
+        (tables, group)
+    }
+
+    /// Clears, then sets attributes of what is mapped in a range, as [`crate::Change::ProtectSparse`] does, and writes what came of it
+    /// at the same addresses of `there`, which has the same shape, no hardware walks yet ([`Self::offline`]), and maps nothing of the
+    /// range. `each` is given every leaf that is copied: where it leads, what it is, how large it is. Kept leaves stay as they are, and are not copied.
+    ///
+    /// Refused by [`Refusal::NotAttributes`] if what is named may not change in place; by [`Refusal::NeedsLicence`] if a
+    /// leaf lies in the range in part, or is one of a contiguous group; by [`Refusal::AlreadyMapped`] if `there` is live; and by [`Refusal::ReserveShortBy`]
+    /// unless `reserve` holds [`Self::tables_to_copy`]. Nothing has changed then.
+    pub fn copy_to(
+        &mut self,
+        there: &mut PageTable<'_, G, R, P>,
+        from: Range<R::Input>,
+        (set, clear): (R::Attributes, R::Attributes),
+        reserve: &mut Reserve,
+        gather: &mut Gather<G, R>,
+        mut each: impl FnMut(PhysAddr, Descriptor, LeafSize),
+    ) -> Result<(), Refusal> {
+        let edit = Edit { only: 0, set: self.attribute_bits(set)?, clear: self.attribute_bits(clear)? };
+        let foreign = (edit.set | edit.clear) & !R::Attributes::IN_PLACE;
+        if foreign != 0 {
+            return Err(Refusal::NotAttributes(foreign));
+        }
+        let (start, end) = self.offsets(&from)?;
+        let (tables, group) = self.survey(start, end);
+        if there.is_live || there.geometry != self.geometry {
+            return Err(Refusal::AlreadyMapped(from.start.bits()));
+        }
+        if start < end && !self.has_whole_ends(start, end) {
+            return Err(Refusal::NeedsLicence(from.start.bits()));
+        }
+        if let Some(group) = group {
+            return Err(Refusal::NeedsLicence(self.geometry.input(group)));
+        }
+        reserve.check(self.platform, tables, self.geometry.layout())?;
+        let (geometry, mut none, mut nothing) = (self.geometry, Reserve::new(), there.gather());
+        let mut here = Editor::new(Terms { table: self, licence: None }, &mut none, gather);
+        let (writer, mut into, mut stale) = (here.writer(), None, Stale::default());
+        let _ = self.walk::<()>(self.top, start, end, &mut |visit| {
+            if visit.table(geometry).is_some() {
+                return ControlFlow::Continue(Next::Enter);
+            }
+            if visit.descriptor.is_valid() {
+                let leaf = edit.apply(visit.descriptor);
+                if leaf != visit.descriptor && writer.set::<R::Attributes>(visit.slot, visit.descriptor, leaf, edit) {
+                    stale.add(visit, |level, from, to| here.forget(level, from, to));
+                }
+                let table = match into {
+                    Some(table) if has(&table, visit, there) => table,
+                    _ => there.table_for(visit, reserve, &mut nothing),
+                };
+                into = Some(table);
+                writer.make(table.slot::<G>(visit.start), leaf);
+                let to = geometry.layout().output(leaf, Geometry::<G>::shift(visit.level));
+                each(to, leaf, LeafSize::single(visit.level));
+            }
+            ControlFlow::Continue(Next::Past(visit.end))
+        });
+        if let Some((level, from, to)) = stale.range {
+            here.forget(level, from, to);
+        }
+        here.note_store();
+        Ok(())
+    }
+
+    /// Whether no leaf lies across an end of the range.
+    fn has_whole_ends(&self, start: u64, end: u64) -> bool {
+        let is_leaf = |visit: &Visit| visit.descriptor.is_valid();
+        let (first, last) = (self.find_end(start, end), self.find_end(end - 1, end));
+        !(is_leaf(&first) && first.start < start || is_leaf(&last) && last.end > end)
+    }
+
+    /// The table that holds the slot of what `visit` met elsewhere, made if it is not there.
+    fn table_for(&self, visit: &Visit, reserve: &mut Reserve, gather: &mut Gather<G, R>) -> Table {
+        let nothing = Pieces { from: 0, to: 0, inside: None, outside: None };
+        for _ in self.geometry.start().number()..visit.level.number() {
+            let end = self.find_end(visit.start, visit.end);
+            if end.level < visit.level {
+                Editor::new(Terms { table: self, licence: None }, reserve, gather).link(&end, &nothing);
+            }
+        }
+        self.table_at(visit.level, visit.start)
+    }
+}
+
+/// Whether `table` holds the slot of what `visit` met.
+fn has<G: Granule, R: Regime, P: Platform>(table: &Table, visit: &Visit, there: &PageTable<'_, G, R, P>) -> bool {
+    table.level == visit.level && table.start <= visit.start && visit.start < table.end(there.geometry)
+}
+
+/// What is to be forgotten next: leaves of one size, side by side.
+#[derive(Default)]
+struct Stale {
+    range: Option<(Level, u64, u64)>,
+}
+
+impl Stale {
+    /// A leaf joins; what it does not stand beside is forgotten by itself.
+    #[inline(always)]
+    fn add(&mut self, visit: &Visit, forget: impl FnOnce(Level, u64, u64)) {
+        match &mut self.range {
+            Some((level, _, to)) if *to == visit.start && *level == visit.level => *to = visit.end,
+            range => {
+                if let Some((level, from, to)) = range.replace((visit.level, visit.start, visit.end)) {
+                    forget(level, from, to);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What address spaces ask of the engine: a range with holes protected, a hole mapped by one store, a range copied as by a fork.
+
+mod common;
+
+use std::ops::Range;
+
+use common::{DATA, MIB, Table, change, live_4k, map, offline};
+use vellum_pagetable::{Change, Gather, Memory, Refusal, Reserve, Step};
+use vellum_vmsa::{Granule4K, Layout, LeafSize, Level, Maintenance, Meaning, PhysAddr, Stage1Attributes, VirtAddr};
+
+const PAGE: u64 = 0x1000;
+const NONE: Stage1Attributes = Stage1Attributes::empty();
+
+fn range(start: u64, bytes: u64) -> Range<VirtAddr> {
+    VirtAddr::new(start)..VirtAddr::new(start + bytes)
+}
+
+/// Two pages with a hole between, and a block.
+fn setup() -> [Change<vellum_pagetable::El1>; 3] {
+    [
+        map(0, PAGE, 64 * MIB, LeafSize::PAGE),
+        map(2 * PAGE, PAGE, 65 * MIB, LeafSize::PAGE),
+        map(2 * MIB, 2 * MIB, 66 * MIB, LeafSize::single(Level::L2)),
+    ]
+}
+
+/// Start, size and attributes of every leaf.
+fn leaves(table: &Table<'_, Granule4K>) -> Vec<(u64, u32, u64)> {
+    let mut leaves = Vec::new();
+    let _ = table.view().for_each::<()>(table.view().range(), |entry| {
+        if let Meaning::Leaf(..) = entry.lookup.meaning {
+            leaves.push((entry.input.bits(), entry.shift, entry.lookup.descriptor.bits()));
+        }
+        std::ops::ControlFlow::Continue(())
+    });
+    leaves
+}
+
+#[test]
+fn a_range_with_holes_is_protected_where_it_is_mapped() {
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &setup());
+    let before = leaves(&table);
+    let (from, set) = (range(0, 6 * MIB), Stage1Attributes::READ_ONLY);
+    let refused = table.plan(&[Change::Protect { from: from.clone(), set, clear: NONE }], None).unwrap_err();
+    assert_eq!(refused, Refusal::NotMapped(PAGE));
+    change(&mut table, &memory, &[Change::ProtectSparse { from, set, clear: NONE }], None);
+    let after: Vec<_> = before.iter().map(|&(at, shift, bits)| (at, shift, bits | 1 << 7)).collect();
+    assert_eq!(leaves(&table), after);
+}
+
+#[test]
+fn a_hole_of_a_table_is_mapped_by_one_store() {
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &setup());
+    let _ = memory.take_steps();
+    let to = PhysAddr::new(80 * MIB);
+    for (page, to) in [(0, to), (2 * MIB, to), (8 * MIB, to), (PAGE + 1, to), (1 << 60, to), (PAGE, to + 1)] {
+        assert!(!table.map_page(VirtAddr::new(page), to, DATA), "{page:#x}");
+    }
+    assert!(!table.map_page(VirtAddr::new(PAGE), PhysAddr::new(1 << 48), DATA));
+    assert!(!table.map_page(VirtAddr::new(PAGE), to, Stage1Attributes::from_bits_retain(1 << 20)));
+    assert_eq!(memory.take_steps(), [], "nothing is stored then");
+    assert!(table.map_page(VirtAddr::new(PAGE), to, DATA));
+    let steps = memory.take_steps();
+    assert!(matches!(steps[0], Step::Store(..)));
+    assert_eq!(steps[1..], [Step::Maintain(Maintenance::DSB_ISHST), Step::Maintain(Maintenance::ISB)]);
+    assert_eq!(table.view().translate(VirtAddr::new(PAGE + 5)).unwrap().output, to + 5);
+}
+
+fn copy(
+    table: &mut Table<'_, Granule4K>,
+    there: &mut Table<'_, Granule4K>,
+    from: Range<VirtAddr>,
+    reserve: &mut Reserve,
+    gather: &mut Gather<Granule4K, vellum_pagetable::El1>,
+) -> Result<Vec<u64>, Refusal> {
+    let mut told = Vec::new();
+    let edit = (Stage1Attributes::READ_ONLY, Stage1Attributes::DBM);
+    table.copy_to(there, from, edit, reserve, gather, |to, _, _| told.push(to.bits() / MIB))?;
+    Ok(told)
+}
+
+#[test]
+fn a_copy_is_what_the_edit_made_of_the_original() {
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &setup());
+    let mut there = offline::<Granule4K>(&memory, 39, Layout::Bits48);
+    let (mut reserve, mut gather) = (Reserve::new(), table.gather());
+    let before = leaves(&table);
+    let needed = table.tables_to_copy(range(0, 6 * MIB)).unwrap();
+    memory.supply::<Granule4K>(&mut reserve, needed - 1);
+    let short = copy(&mut table, &mut there, range(0, 6 * MIB), &mut reserve, &mut gather);
+    assert_eq!(short, Err(Refusal::ReserveShortBy(1)));
+    assert_eq!(leaves(&table), before, "a refusal changes nothing");
+    memory.supply::<Granule4K>(&mut reserve, 1);
+    let told = copy(&mut table, &mut there, range(0, 6 * MIB), &mut reserve, &mut gather).unwrap();
+    assert_eq!(told, [64, 65, 66]);
+    let edited: Vec<_> = before.iter().map(|&(at, shift, bits)| (at, shift, bits | 1 << 7)).collect();
+    assert_eq!(leaves(&table), edited);
+    assert_eq!(leaves(&there), edited);
+    assert_eq!(reserve.count(), 0, "as many tables as were counted");
+    let _ = memory.take_steps();
+    reserve.refill(&memory, gather.finish(&memory));
+    let steps = memory.take_steps();
+    assert!(steps.iter().any(|step| matches!(step, Step::Maintain(Maintenance::Invalidate(..)))), "{steps:?}");
+    // A second range goes into tables that are there.
+    change(&mut table, &memory, &[map(MIB, PAGE, 90 * MIB, LeafSize::PAGE)], None);
+    assert_eq!(table.tables_to_copy(range(MIB, PAGE)).unwrap(), 2);
+    memory.supply::<Granule4K>(&mut reserve, 2);
+    let mut gather = table.gather();
+    copy(&mut table, &mut there, range(MIB, PAGE), &mut reserve, &mut gather).unwrap();
+    reserve.refill(&memory, gather.finish(&memory));
+    assert_eq!((leaves(&there), reserve.count()), (leaves(&table), 2));
+}
+
+#[test]
+fn what_cannot_be_copied_is_refused() {
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &setup());
+    let (mut reserve, mut gather) = (Reserve::new(), table.gather());
+    memory.supply::<Granule4K>(&mut reserve, 9);
+    let mut there = offline::<Granule4K>(&memory, 39, Layout::Bits48);
+    let refused = copy(&mut table, &mut there, range(2 * MIB, MIB), &mut reserve, &mut gather);
+    assert_eq!(refused, Err(Refusal::NeedsLicence(2 * MIB)));
+    let refused = copy(&mut table, &mut there, range(3 * MIB, MIB), &mut reserve, &mut gather);
+    assert_eq!(refused, Err(Refusal::NeedsLicence(3 * MIB)));
+    let refused = copy(&mut table, &mut there, range(5, MIB), &mut reserve, &mut gather);
+    assert_eq!(refused, Err(Refusal::Misaligned(5)));
+    let device = (Stage1Attributes::memory(1), NONE);
+    let refused = table.copy_to(&mut there, range(0, MIB), device, &mut reserve, &mut gather, |_, _, _| {});
+    assert_eq!(refused, Err(Refusal::NotAttributes(1 << 2)));
+    change(&mut table, &memory, &[map(5 * MIB, 64 << 10, 69 * MIB, LeafSize::group(Level::L3))], None);
+    let (before, with_group) = (leaves(&table), range(MIB, 5 * MIB));
+    let refused = copy(&mut table, &mut there, with_group, &mut reserve, &mut gather);
+    assert_eq!(refused, Err(Refusal::NeedsLicence(5 * MIB)));
+    let mut there = there.publish();
+    let refused = copy(&mut table, &mut there, range(0, MIB), &mut reserve, &mut gather);
+    assert_eq!(refused, Err(Refusal::AlreadyMapped(0)));
+    assert_eq!((leaves(&table), leaves(&there)), (before, Vec::new()));
+}

@@ -1,0 +1,152 @@
+//! The areas of an address space, in order of address: none overlap, and neighbours that are alike are one.
+
+use alloc::collections::BTreeMap;
+use core::ops::Range;
+
+use crate::area::{Area, AreaFlags};
+
+/// Areas.
+#[derive(Clone, Debug)]
+pub(crate) struct Areas<F> {
+    by_start: BTreeMap<u64, Area<F>>,
+}
+
+impl<F: Clone + PartialEq> Areas<F> {
+    pub(crate) const fn new() -> Self {
+        Self { by_start: BTreeMap::new() }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.by_start.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Area<F>> {
+        self.by_start.values()
+    }
+
+    /// The area that holds `address`.
+    pub(crate) fn find(&self, address: u64) -> Option<&Area<F>> {
+        let (_, area) = self.by_start.range(..=address).next_back()?;
+        (address < area.end).then_some(area)
+    }
+
+    /// The first area that ends above `address`.
+    pub(crate) fn next(&self, address: u64) -> Option<&Area<F>> {
+        self.find(address).or_else(|| self.by_start.range(address..).next().map(|(_, area)| area))
+    }
+
+    /// The last area that ends at or below `address`.
+    pub(crate) fn before(&self, address: u64) -> Option<&Area<F>> {
+        let mut below = self.by_start.range(..address).rev().map(|(_, area)| area);
+        below.find(|area| area.end <= address)
+    }
+
+    /// The areas that meet a range.
+    pub(crate) fn within(&self, range: &Range<u64>) -> impl Iterator<Item = &Area<F>> + use<'_, F> {
+        let start = self.find(range.start).map_or(range.start, |area| area.start);
+        let end = range.end.max(start);
+        self.by_start.range(start..end).map(|(_, area)| area)
+    }
+
+    /// The same, cut to the range.
+    pub(crate) fn parts(&self, range: &Range<u64>) -> impl Iterator<Item = Area<F>> + use<'_, F> {
+        let Range { start, end } = *range;
+        self.within(range).map(move |area| area.part(area.start.max(start), area.end.min(end)))
+    }
+
+    pub(crate) fn is_free(&self, range: &Range<u64>) -> bool {
+        self.within(range).next().is_none()
+    }
+
+    /// Adds an area to a range that is free; it becomes one with neighbours that are alike.
+    pub(crate) fn insert(&mut self, area: Area<F>) {
+        let (start, end) = (area.start, area.end);
+        self.by_start.insert(start, area);
+        self.join(end);
+        self.join(start);
+    }
+
+    /// Makes `at` a boundary between areas.
+    fn cut(&mut self, at: u64) {
+        let Some((&start, area)) = self.by_start.range_mut(..at).next_back() else { return };
+        if at < area.end {
+            let upper = area.part(at, area.end);
+            let lower = area.part(start, at);
+            *area = lower;
+            self.by_start.insert(at, upper);
+        }
+    }
+
+    /// Makes one of the areas that meet at `at`, if they are alike.
+    fn join(&mut self, at: u64) {
+        let Some((_, below)) = self.by_start.range(..at).next_back() else { return };
+        let Some(above) = self.by_start.get(&at).filter(|above| below.joins(above)) else { return };
+        let (start, end) = (below.start, above.end);
+        self.by_start.remove(&at);
+        if let Some(below) = self.by_start.get_mut(&start) {
+            below.end = end;
+        }
+    }
+
+    /// Removes what lies in a range.
+    pub(crate) fn remove(&mut self, range: &Range<u64>) {
+        self.cut(range.start);
+        self.cut(range.end);
+        while let Some(start) = self.by_start.range(range.clone()).next().map(|(&start, _)| start) {
+            self.by_start.remove(&start);
+        }
+    }
+
+    /// Changes what lies in a range, and joins what is alike then.
+    pub(crate) fn update(&mut self, range: &Range<u64>, mut change: impl FnMut(&mut Area<F>)) {
+        self.cut(range.start);
+        self.cut(range.end);
+        self.by_start.range_mut(range.clone()).for_each(|(_, area)| change(area));
+        self.join(range.end);
+        let mut at = range.end;
+        while let Some(start) = self.by_start.range(range.start..at).next_back().map(|(&start, _)| start) {
+            at = start;
+            self.join(at);
+        }
+    }
+
+    /// How many areas more there are at most if a range is cut out of those that there are.
+    pub(crate) fn cuts(&self, range: &Range<u64>) -> usize {
+        let is_inside = |at: u64| self.find(at).is_some_and(|area| area.start < at);
+        usize::from(is_inside(range.start)) + usize::from(is_inside(range.end))
+    }
+
+    /// Where below `highest`, and not below `lowest`, so many bytes are free: as high as possible. A stack keeps `guard` bytes free
+    /// below it.
+    pub(crate) fn find_room(&self, lowest: u64, highest: u64, bytes: u64, guard: u64) -> Option<u64> {
+        let mut end = highest;
+        for (_, area) in self.by_start.range(..highest).rev() {
+            let start = guarded_start(area, guard);
+            if area.end < end && end - area.end >= bytes {
+                break;
+            }
+            end = end.min(start);
+            if end < lowest {
+                return None;
+            }
+        }
+        end.checked_sub(bytes).filter(|&start| start >= lowest)
+    }
+
+    /// The lowest such place from `lowest` up to `highest`.
+    pub(crate) fn find_room_above(&self, lowest: u64, highest: u64, bytes: u64, guard: u64) -> Option<u64> {
+        let mut start = lowest;
+        for area in self.within(&(lowest..highest)) {
+            if guarded_start(area, guard).checked_sub(start).is_some_and(|free| free >= bytes) {
+                return Some(start);
+            }
+            start = start.max(area.end);
+        }
+        highest.checked_sub(start).is_some_and(|free| free >= bytes).then_some(start)
+    }
+}
+
+/// Where what is free below an area ends: a stack keeps `guard` bytes.
+pub(crate) fn guarded_start<F>(area: &Area<F>, guard: u64) -> u64 {
+    if area.flags.contains(AreaFlags::GROWS_DOWN) { area.start.saturating_sub(guard) } else { area.start }
+}

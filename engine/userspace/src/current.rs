@@ -1,0 +1,59 @@
+//! The platform of one address space: what it tells TLBs to forget, it tells of the ASID that the space has at that moment.
+//!
+//! ```text
+//!   stores of descriptors ──▶ DSB ISHST ──▶ the ASID is read ──▶ TLBI
+//! ```
+//! A rollover may give the space another ASID at any time. If that comes before the ASID is read, the TLBI is about the new one; if it
+//! comes after, walks under the new one find what was stored. Read before the stores, the ASID could be the old one, while walks
+//! under the new one have found what was there before.
+
+use pagetable::{Platform, Slot};
+use vmsa::maintenance::operand_by_asid;
+use vmsa::{Descriptor, Maintenance};
+
+use crate::context::Context;
+
+/// The bits of a TLBI's operand that hold the ASID.
+const ASID: u64 = operand_by_asid(u16::MAX);
+
+/// The platform of one address space.
+pub(crate) struct Current<'a, P> {
+    platform: &'a P,
+    context: &'a Context,
+}
+
+impl<'a, P: Platform> Current<'a, P> {
+    pub(crate) const fn new(platform: &'a P, context: &'a Context) -> Self {
+        Self { platform, context }
+    }
+}
+
+impl<P: Platform> Platform for Current<'_, P> {
+    #[inline(always)]
+    fn load(&self, slot: Slot) -> Descriptor {
+        self.platform.load(slot)
+    }
+
+    #[inline(always)]
+    fn store(&self, slot: Slot, descriptor: Descriptor) {
+        self.platform.store(slot, descriptor);
+    }
+
+    #[inline(always)]
+    fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
+        self.platform.exchange(slot, old, new)
+    }
+
+    fn maintain(&self, operation: Maintenance) {
+        self.platform.maintain(match operation {
+            Maintenance::Invalidate(tlbi, operand) => {
+                Maintenance::Invalidate(tlbi, operand & !ASID | operand_by_asid(self.context.asid()))
+            }
+            barrier @ Maintenance::Barrier(_) => barrier,
+        });
+    }
+
+    fn wait_for_views(&self) {
+        self.platform.wait_for_views();
+    }
+}

@@ -1,0 +1,112 @@
+//! What a kernel brings: frames, files, a lock.
+
+use pagetable::Platform;
+use vmsa::{Granule, PhysAddr};
+
+/// A lock. It is held for as long as a call edits tables and areas, which for a large range is long: a lock whose waiters sleep is
+/// meant, or one that is taken with interrupts enabled. Nothing is zeroed, copied or read from a file while it is held.
+pub trait Lock<T> {
+    /// A lock of this.
+    fn new(held: T) -> Self;
+
+    /// Runs `body` with what it guards, which nobody else sees meanwhile.
+    fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R;
+}
+
+/// Frames: pages of memory, each of which counts who refers to it. May be called while the lock of an address space is held, but for
+/// [`Self::zero`] and [`Self::copy`], which never are.
+pub trait Frames {
+    /// A frame with one reference, whatever it holds; `None` if there is none.
+    fn take(&self) -> Option<PhysAddr>;
+
+    /// One reference more.
+    fn share(&self, frame: PhysAddr);
+
+    /// One reference less; without any the frame is free.
+    fn release(&self, frame: PhysAddr);
+
+    /// Whether there is one reference alone.
+    fn is_sole(&self, frame: PhysAddr) -> bool;
+
+    /// Writes zeros all over a frame that nobody else knows of.
+    fn zero(&self, frame: PhysAddr);
+
+    /// Copies a frame to one that nobody else knows of. What other CPUs may be writing to `from` meanwhile may be torn: nobody sees
+    /// the copy then.
+    fn copy(&self, to: PhysAddr, from: PhysAddr);
+
+    /// The frame of zeros, which is nobody's and never written. It is not counted.
+    fn zero_frame(&self) -> PhysAddr;
+
+    /// A page for a table, in no other use.
+    fn take_table(&self) -> Option<PhysAddr> {
+        self.take()
+    }
+
+    /// Takes back what [`Self::take_table`] gave out.
+    fn release_table(&self, table: PhysAddr) {
+        self.release(table);
+    }
+}
+
+/// Why a file has no such page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileError {
+    /// It ends before: SIGBUS.
+    Beyond,
+    /// There is no memory to hold it.
+    NoMemory,
+}
+
+/// What can be mapped and is not anonymous: a file, memory that processes share. A clone is another reference to the same.
+pub trait File: Clone + PartialEq {
+    /// The frame that holds page `index`, with one reference more, which is the caller's. Never called while a lock is held.
+    fn frame(&self, index: u64) -> Result<PhysAddr, FileError>;
+
+    /// A program may write page `index` from now on, through a shared mapping.
+    fn mark_written(&self, index: u64) {
+        let _ = index;
+    }
+
+    /// Whether page `index` is in memory: what `mincore` says of a page that no table maps.
+    fn is_resident(&self, index: u64) -> bool {
+        let _ = index;
+        true
+    }
+}
+
+/// A kernel, as its address spaces see it. A clone is the same kernel.
+pub trait Embedder: Frames + Clone {
+    /// The page size.
+    type Granule: Granule;
+    /// How tables are read and written.
+    type Platform: Platform;
+    /// What can be mapped.
+    type File: File;
+    /// A lock.
+    type Lock<T>: Lock<T>;
+
+    /// The platform.
+    fn platform(&self) -> &Self::Platform;
+
+    /// What a shared anonymous mapping of so many pages maps: a file of zeros without a name.
+    fn shared_memory(&self, pages: u64) -> Option<Self::File>;
+
+    /// Whether the heap has so many bytes to spare. The collections of `alloc` abort where it has not, so that every call asks
+    /// first, and reports [`crate::Error::NoMemory`].
+    fn has_heap(&self, bytes: usize) -> bool {
+        let _ = bytes;
+        true
+    }
+
+    /// Counts so many pages as promised, which programs may write one day; `false` if that is more than the kernel promises.
+    fn commit(&self, pages: u64) -> bool {
+        let _ = pages;
+        true
+    }
+
+    /// So many are promised no longer.
+    fn uncommit(&self, pages: u64) {
+        let _ = pages;
+    }
+}

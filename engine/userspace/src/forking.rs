@@ -1,0 +1,86 @@
+//! `fork`: the areas are copied, and of private ones the pages, which neither may write then until a fault copies them.
+
+use pagetable::{PageTable, Reserve};
+use vmsa::{Granule, LeafSize, Level, PhysAddr, Stage1Attributes};
+
+use crate::area::AreaFlags;
+use crate::areas::Areas;
+use crate::embedder::Embedder;
+use crate::error::{Error, Short};
+use crate::shape::{Leaf, Note, WRITABLE};
+use crate::state::{Editing, State};
+
+impl<E: Embedder> State<E> {
+    /// A copy for a child, with tables from `supply`. After an error nothing has changed.
+    pub(crate) fn fork(&mut self, editing: &Editing<'_, E>, supply: &mut Reserve) -> Result<Self, Short> {
+        let platform = &editing.platform;
+        let mut table = self.table(editing)?;
+        let mut tables = 1;
+        for area in self.areas.iter().filter(|area| is_copied(area)) {
+            tables += table.tables_to_copy(area.start.into()..area.end.into())?;
+        }
+        if supply.count() < tables {
+            return Err(Short::Tables(tables - supply.count()));
+        }
+        let areas = self.child_areas(editing)?;
+        let Some(mut child) = Self::new(PhysAddr::new(0), self.ceiling, self.limits) else {
+            return Err(Error::NoMemory.into());
+        };
+        let accounted = |area: &&crate::Area<E::File>| area.flags.contains(AreaFlags::ACCOUNTED);
+        let pages = areas.iter().filter(accounted).map(|area| area.bytes() >> E::Granule::SHIFT).sum();
+        if !editing.embedder.commit(pages) {
+            return Err(Error::NoMemory.into());
+        }
+        let mut there = PageTable::offline(platform, editing.shape.geometry, editing.shape.regime(), supply)?;
+        let mut gather = table.gather();
+        let edit = (Stage1Attributes::READ_ONLY, WRITABLE);
+        for area in self.areas.iter().filter(|area| is_copied(area)) {
+            table.copy_to(
+                &mut there,
+                area.start.into()..area.end.into(),
+                edit,
+                supply,
+                &mut gather,
+                |to, leaf, size| {
+                    child.share::<E::Granule>(editing.embedder, Leaf::new(to, leaf), size);
+                },
+            )?;
+        }
+        // Until TLBs have forgotten that pages may be written, nobody may believe that they are not.
+        supply.refill(platform, gather.finish(platform));
+        child.root = there.publish().root();
+        (child.areas, child.heap) = (areas, self.heap.clone());
+        self.version += 1;
+        Ok(child)
+    }
+
+    /// The areas that a child has.
+    fn child_areas(&self, editing: &Editing<'_, E>) -> Result<Areas<E::File>, Error> {
+        // A node is half full at the least, and its links are a few words.
+        let bytes = self.areas.count() * 2 * (size_of::<crate::Area<E::File>>() + 4 * size_of::<u64>());
+        if !editing.embedder.has_heap(bytes + crate::state::HEAP) {
+            return Err(Error::NoMemory);
+        }
+        let mut areas = Areas::new();
+        for area in self.areas.iter().filter(|area| !area.flags.contains(AreaFlags::DONT_FORK)) {
+            let mut area = area.clone();
+            area.flags -= AreaFlags::LOCKED | AreaFlags::LOCKED_ON_FAULT;
+            areas.insert(area);
+        }
+        Ok(areas)
+    }
+
+    /// A leaf of a parent is a child's too.
+    fn share<G: Granule>(&mut self, embedder: &E, leaf: Leaf, size: LeafSize) {
+        if leaf.has(Note::COUNTED) {
+            let pages = if size.level == Level::L3 { 1 } else { size.size_bytes(G::PAGE_SIZE) >> G::SHIFT };
+            (0..pages).for_each(|page| embedder.share(leaf.frame + (page << G::SHIFT)));
+            self.resident.add_many(&leaf, pages);
+        }
+    }
+}
+
+/// Whether a child begins with the pages of an area: what is shared it finds by faults.
+fn is_copied<F: Clone + PartialEq>(area: &crate::Area<F>) -> bool {
+    !area.is_shared() && !area.flags.intersects(AreaFlags::DONT_FORK | AreaFlags::WIPE_ON_FORK)
+}

@@ -1,0 +1,97 @@
+//! Pages go: tables first, then TLBs, then frames.
+//!
+//! ```text
+//!   leaves are read, their frames noted ──▶ unmapped ──▶ the gather is finished ──▶ the frames are released
+//!   └───────────────────── as many at once as there is room to note ─────────────────────────────────────┘
+//! ```
+//! A frame that is released while a TLB still leads to it would be another's, and could be read and written through it.
+
+use core::ops::{ControlFlow, Range};
+
+use pagetable::{Change, Reserve};
+use vmsa::{Geometry, Granule, Level, Meaning};
+
+use crate::embedder::Embedder;
+use crate::error::Short;
+use crate::shape::{Leaf, Note};
+use crate::state::{DOOMED, Editing, State, Table};
+
+impl<E: Embedder> State<E> {
+    /// Unmaps the pages of a range. Tables that came free go into `supply`.
+    pub(crate) fn remove_pages(
+        &mut self,
+        editing: &Editing<'_, E>,
+        range: &Range<u64>,
+        supply: &mut Reserve,
+    ) -> Result<(), Short> {
+        let mut table = self.table(editing)?;
+        let mut at = range.start;
+        while at < range.end {
+            let end = self.note_frames(&table, at..range.end)?;
+            unmap::<E>(&mut table, editing, at..end, supply)?;
+            self.doomed.drain(..).for_each(|frame| editing.embedder.release(frame));
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// Notes the frames that the leaves of a range refer to, as many as there is room for; up to where.
+    fn note_frames(&mut self, table: &Table<'_, '_, E>, range: Range<u64>) -> Result<u64, Short> {
+        let (doomed, resident, page_bytes) = (&mut self.doomed, &mut self.resident, E::Granule::SIZE_BYTES);
+        let noted = table.view().for_each(range.start.into()..range.end.into(), |entry| {
+            let Meaning::Leaf(to, _) = entry.lookup.meaning else { return ControlFlow::Continue(()) };
+            let start = u64::from(entry.input).max(range.start);
+            let end = (u64::from(entry.input) + (1 << entry.shift)).min(range.end);
+            for page in (start..end).step_by(page_bytes as usize) {
+                let leaf = Leaf::new(to + (page - u64::from(entry.input)), entry.lookup.descriptor);
+                if doomed.len() == DOOMED {
+                    return ControlFlow::Break(page);
+                }
+                if leaf.has(Note::COUNTED) {
+                    doomed.push(leaf.frame);
+                }
+                resident.subtract(&leaf);
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(noted.break_value().unwrap_or(range.end))
+    }
+
+    /// Unlinks the tables that hold nothing any more since a range was unmapped and no area is there: those of which no address lies
+    /// in an area.
+    pub(crate) fn remove_tables(
+        &mut self,
+        editing: &Editing<'_, E>,
+        range: &Range<u64>,
+        supply: &mut Reserve,
+    ) -> Result<(), Short> {
+        let geometry = editing.shape.geometry;
+        let low = self.areas.before(range.start + 1).map_or(0, |area| area.end);
+        let high = self.areas.next(range.start).map_or(geometry.input_bytes(), |area| area.start);
+        let mut table = self.table(editing)?;
+        for level in [Level::L2, Level::L1, Level::L0].into_iter().filter(|&level| level >= geometry.start()) {
+            let span = 1 << Geometry::<E::Granule>::shift(level);
+            let outer = range.start & !(span - 1)..(range.end + span - 1) & !(span - 1);
+            let start = if outer.start < low { outer.start + span } else { outer.start };
+            let end = if outer.end > high { outer.end.saturating_sub(span) } else { outer.end };
+            if start >= end {
+                break;
+            }
+            unmap::<E>(&mut table, editing, start..end, supply)?;
+        }
+        Ok(())
+    }
+}
+
+/// Unmaps a range and makes TLBs forget it.
+pub(crate) fn unmap<E: Embedder>(
+    table: &mut Table<'_, '_, E>,
+    editing: &Editing<'_, E>,
+    range: Range<u64>,
+    supply: &mut Reserve,
+) -> Result<(), Short> {
+    let mut gather = table.gather();
+    table.plan(&[Change::Unmap { from: range.start.into()..range.end.into() }], None)?.apply(supply, &mut gather)?;
+    supply.refill(&editing.platform, gather.finish(&editing.platform));
+    Ok(())
+}

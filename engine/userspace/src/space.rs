@@ -1,0 +1,282 @@
+//! An address space, as a kernel holds it: what may be asked of it. Every call takes the lock for itself.
+
+use core::ops::Range;
+
+use pagetable::{PageTable, Reserve};
+use vmsa::{Granule, PhysAddr};
+
+use crate::access::{Access, Kind};
+use crate::area::{Area, AreaFlags, Rights};
+use crate::context::Context;
+use crate::current::Current;
+use crate::embedder::{Embedder, Lock};
+use crate::error::{Error, Fault, Short};
+use crate::fault::{Found, Placed};
+use crate::limits::{Limits, Usage};
+use crate::mapping::{Request, Source, Wished, is_page, pages_of, round_up};
+use crate::shape::Shape;
+use crate::state::{Editing, State};
+
+/// One address space: the user half of a process, whose threads share it.
+///
+/// To drop it ends it: no CPU has its root in a TTBR by then. Every frame and table goes back.
+pub struct AddressSpace<E: Embedder> {
+    embedder: E,
+    shape: Shape<E::Granule>,
+    context: Context,
+    root: PhysAddr,
+    lock: E::Lock<State<E>>,
+}
+
+impl<E: Embedder> AddressSpace<E> {
+    /// A space that has nothing; `mmap` looks for room below `ceiling`.
+    pub fn new(embedder: E, shape: Shape<E::Granule>, ceiling: u64, limits: Limits) -> Result<Self, Error> {
+        let context = Context::new();
+        let platform = Current::new(embedder.platform(), &context);
+        let mut supply = Reserve::new();
+        supply.add(&platform, embedder.take_table().ok_or(Error::NoMemory)?);
+        let made = PageTable::offline(&platform, shape.geometry, shape.regime(), &mut supply);
+        let root = made.map(|table| table.publish().root());
+        let state = root.ok().and_then(|root| State::new(root, ceiling, limits));
+        match (root, state) {
+            (Ok(root), Some(state)) => Ok(Self { shape, root, context, lock: E::Lock::new(state), embedder }),
+            (Ok(root), None) => {
+                embedder.release_table(root);
+                Err(Error::NoMemory)
+            }
+            (Err(_), _) => {
+                give_back(&embedder, &platform, supply);
+                Err(Error::NoMemory)
+            }
+        }
+    }
+
+    /// What a TTBR0 holds, beside the ASID.
+    pub const fn root(&self) -> PhysAddr {
+        self.root
+    }
+
+    /// By which ASID TLBs know it.
+    pub const fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// What it has in common with others.
+    pub const fn shape(&self) -> &Shape<E::Granule> {
+        &self.shape
+    }
+
+    /// What the kernel brought.
+    pub const fn embedder(&self) -> &E {
+        &self.embedder
+    }
+
+    /// `mmap`: maps, and says where.
+    pub fn map(&self, request: Request<E::File>) -> Result<u64, Error> {
+        let wished = self.wish(request.clone())?;
+        let start = self.with_tables(|state, editing, supply| state.map(editing, &wished, supply))?;
+        let is_locked = wished.flags.contains(AreaFlags::LOCKED) && !wished.flags.contains(AreaFlags::LOCKED_ON_FAULT);
+        if request.populates || is_locked {
+            // Pages that cannot be had are for faults to tell of.
+            let _ = self.populate(&(start..start + wished.bytes));
+        }
+        Ok(start)
+    }
+
+    /// What a request asks for, if that means something.
+    fn wish(&self, request: Request<E::File>) -> Result<Wished<E::File>, Error> {
+        let Request { place, bytes, rights, flags, .. } = request;
+        if bytes == 0 {
+            return Err(Error::Invalid);
+        }
+        let bytes = round_up::<E::Granule>(bytes)?;
+        let is_shared = flags.contains(AreaFlags::SHARED);
+        let (file, most) = match request.source {
+            Source::Anonymous if is_shared => {
+                let pages = bytes >> E::Granule::SHIFT;
+                let file = self.embedder.shared_memory(pages).ok_or(Error::NoMemory)?;
+                (Some((file, 0)), Rights::all())
+            }
+            Source::Anonymous => (None, Rights::all()),
+            Source::File { .. } if flags.contains(AreaFlags::GROWS_DOWN) => return Err(Error::Invalid),
+            Source::File { file, offset, most } => {
+                if !is_page::<E::Granule>(offset) {
+                    return Err(Error::Invalid);
+                }
+                offset.checked_add(bytes).filter(|&end| end <= i64::MAX as u64).ok_or(Error::Overflow)?;
+                // What is private may be written, whatever the file was opened for.
+                (Some((file, offset)), if is_shared { most } else { most | Rights::WRITE })
+            }
+        };
+        if !most.contains(rights) {
+            return Err(Error::Denied);
+        }
+        Ok(Wished { place, bytes, rights, most, flags, file })
+    }
+
+    /// `munmap`.
+    pub fn unmap(&self, start: u64, bytes: u64) -> Result<(), Error> {
+        let range = pages_of::<E::Granule>(start, bytes)?;
+        if bytes == 0 || range.end > self.shape.highest {
+            return Err(Error::Invalid);
+        }
+        self.with_tables(|state, editing, supply| state.remove(editing, &range, supply))
+    }
+
+    /// `mprotect`.
+    pub fn protect(&self, start: u64, bytes: u64, rights: Rights) -> Result<(), Error> {
+        if !is_page::<E::Granule>(start) {
+            return Err(Error::Invalid);
+        }
+        let bytes = round_up::<E::Granule>(bytes)?;
+        let end = start.checked_add(bytes).ok_or(Error::NoMemory)?;
+        self.with_tables(|state, editing, supply| state.protect(editing, &(start..end), rights, supply))
+    }
+
+    /// The heap begins at `start`, and has nothing yet.
+    pub fn set_heap(&self, start: u64) {
+        self.lock.with(|state| state.heap = start..start);
+    }
+
+    /// The heap, up to the break.
+    pub fn heap(&self) -> Range<u64> {
+        self.lock.with(|state| state.heap.clone())
+    }
+
+    /// `brk`: moves the break, and says where it is then.
+    pub fn set_break(&self, wanted: u64) -> u64 {
+        let moved = self.with_tables(|state, editing, supply| state.set_break(editing, wanted, supply));
+        let end = moved.unwrap_or_else(|_| self.heap().end);
+        if moved == Ok(wanted) {
+            let is_locked = self.lock.with(|state| state.future.contains(AreaFlags::LOCKED));
+            let start = wanted & !(E::Granule::SIZE_BYTES - 1);
+            if is_locked {
+                let _ = self.populate(&(start..wanted));
+            }
+        }
+        end
+    }
+
+    /// `mmap` looks for room below `ceiling` from now on.
+    pub fn set_ceiling(&self, ceiling: u64) {
+        self.lock.with(|state| state.ceiling = ceiling);
+    }
+
+    /// `prlimit`.
+    pub fn set_limits(&self, limits: Limits) {
+        self.lock.with(|state| state.limits = limits);
+    }
+
+    /// Makes what an access lacks, or says why it cannot be made. Called with the lock of nothing held.
+    pub fn fault(&self, access: Access) -> Result<(), Fault> {
+        let out_of_memory = |_| Fault::OutOfMemory;
+        loop {
+            let looked = self.with_tables(|state, editing, supply| state.look(editing, access, supply));
+            let lacks = match looked.map_err(out_of_memory)? {
+                Found::Whole => return Ok(()),
+                Found::Fault(fault) => return Err(fault),
+                Found::Lacks(lacks) => lacks,
+            };
+            let frame = lacks.make(&self.embedder)?;
+            let placed = self.with_tables(|state, editing, supply| state.place(editing, &lacks, frame, supply));
+            if placed == Ok(Placed::Done) {
+                return Ok(());
+            }
+            lacks.unmake(&self.embedder, frame);
+            placed.map_err(out_of_memory)?;
+        }
+    }
+
+    /// Makes the pages of a range, as far as that goes: by writes where a write would copy.
+    pub(crate) fn populate(&self, range: &Range<u64>) -> Result<(), Fault> {
+        let mut at = range.start;
+        while at < range.end {
+            let part = self.lock.with(|state| state.areas.parts(&(at..range.end)).next());
+            let Some(part) = part else { return Err(Fault::Unmapped) };
+            let kind = if part.is_data() { Kind::Write } else { Kind::Read };
+            for address in part.range().step_by(E::Granule::SIZE_BYTES as usize) {
+                self.fault(Access { address, kind })?;
+            }
+            at = part.end;
+        }
+        Ok(())
+    }
+
+    /// `fork`: a child's space, in which all is as it is here.
+    pub fn fork(&self) -> Result<Self, Error> {
+        let child = self.with_tables(|state, editing, supply| state.fork(editing, supply))?;
+        let (embedder, context, root) = (self.embedder.clone(), Context::new(), child.root);
+        Ok(Self { shape: self.shape, root, context, lock: E::Lock::new(child), embedder })
+    }
+
+    /// Unmaps everything: before a new program is loaded.
+    pub fn clear(&self) {
+        let everything = 0..self.shape.geometry.input_bytes();
+        // To remove all of every area takes no table and no heap.
+        let _ = self.with_tables(|state, editing, supply| state.remove(editing, &everything, supply));
+        self.lock.with(|state| (state.heap, state.future) = (0..0, AreaFlags::empty()));
+    }
+
+    /// Gives `sink` every area, in order of address. The lock is held.
+    pub fn areas(&self, mut sink: impl FnMut(&Area<E::File>)) {
+        self.lock.with(|state| state.areas.iter().for_each(&mut sink));
+    }
+
+    /// What it has.
+    pub fn usage(&self) -> Usage {
+        self.lock.with(|state| state.usage(&self.editing()))
+    }
+
+    fn editing(&self) -> Editing<'_, E> {
+        let platform = Current::new(self.embedder.platform(), &self.context);
+        Editing { embedder: &self.embedder, shape: &self.shape, platform }
+    }
+
+    /// Runs `step` under the lock, again with more tables for as long as it lacks some. Tables that are left go back.
+    pub(crate) fn with_tables<T>(
+        &self,
+        mut step: impl FnMut(&mut State<E>, &Editing<'_, E>, &mut Reserve) -> Result<T, Short>,
+    ) -> Result<T, Error> {
+        let (editing, mut supply) = (self.editing(), Reserve::new());
+        let result = loop {
+            match self.lock.with(|state| step(state, &editing, &mut supply)) {
+                Ok(done) => break Ok(done),
+                Err(Short::Error(error)) => break Err(error),
+                Err(Short::Tables(lacking)) => {
+                    let fetched = (0..lacking).map_while(|_| self.take_table());
+                    let count = fetched.map(|table| supply.add(&editing.platform, table)).count();
+                    if count < lacking {
+                        break Err(Error::NoMemory);
+                    }
+                }
+            }
+        };
+        give_back(&self.embedder, &editing.platform, supply);
+        result
+    }
+}
+
+impl<E: Embedder> AddressSpace<E> {
+    /// A page for a table that a descriptor can lead to.
+    fn take_table(&self) -> Option<PhysAddr> {
+        let table = self.embedder.take_table()?;
+        if table.bits() >> self.shape.geometry.layout().output_bits() == 0 {
+            return Some(table);
+        }
+        self.embedder.release_table(table);
+        None
+    }
+}
+
+fn give_back<E: Embedder>(embedder: &E, platform: &Current<'_, E::Platform>, mut supply: Reserve) {
+    while let Some(table) = supply.take(platform) {
+        embedder.release_table(table);
+    }
+}
+
+impl<E: Embedder> Drop for AddressSpace<E> {
+    fn drop(&mut self) {
+        self.clear();
+        self.embedder.release_table(self.root);
+    }
+}

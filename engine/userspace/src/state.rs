@@ -1,0 +1,128 @@
+//! What the lock of an address space guards, and the page table as a step under it finds it.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use pagetable::{El1, PageTable, Refusal, View};
+use vmsa::{Granule, PhysAddr};
+
+use crate::area::AreaFlags;
+use crate::areas::Areas;
+use crate::current::Current;
+use crate::embedder::Embedder;
+use crate::error::Error;
+use crate::limits::Limits;
+use crate::shape::{Leaf, Note, Shape};
+
+/// Frames that wait for the TLBs at once.
+pub(crate) const DOOMED: usize = 512;
+
+/// What a change of the areas may take of the heap: nodes of the map that hold the parts of two that are cut.
+pub(crate) const HEAP: usize = 16 << 10;
+
+/// What the lock guards.
+pub struct State<E: Embedder> {
+    pub(crate) areas: Areas<E::File>,
+    pub(crate) root: PhysAddr,
+    /// Frames that TLBs have yet to forget: room for [`DOOMED`], so that to unmap takes no memory.
+    pub(crate) doomed: Vec<PhysAddr>,
+    /// From where the heap begins to the break.
+    pub(crate) heap: Range<u64>,
+    /// Below it `mmap` looks for room.
+    pub(crate) ceiling: u64,
+    pub(crate) limits: Limits,
+    /// What every area gets that is mapped from now on: `mlockall`.
+    pub(crate) future: AreaFlags,
+    pub(crate) resident: Resident,
+    /// Grows with every change but those that faults make: who prepared something for a fault knows by it that all is as it was.
+    pub(crate) version: u64,
+}
+
+/// Pages in tables.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Resident {
+    pub(crate) own: u64,
+    pub(crate) file: u64,
+}
+
+impl Resident {
+    /// A page more with this leaf.
+    pub(crate) fn add(&mut self, leaf: &Leaf) {
+        *self.count(leaf) += u64::from(leaf.has(Note::COUNTED));
+    }
+
+    /// So many pages more.
+    pub(crate) fn add_many(&mut self, leaf: &Leaf, pages: u64) {
+        *self.count(leaf) += pages;
+    }
+
+    /// A page less.
+    pub(crate) fn subtract(&mut self, leaf: &Leaf) {
+        *self.count(leaf) -= u64::from(leaf.has(Note::COUNTED));
+    }
+
+    fn count(&mut self, leaf: &Leaf) -> &mut u64 {
+        if leaf.has(Note::OWN) { &mut self.own } else { &mut self.file }
+    }
+}
+
+/// What a step under the lock works with.
+pub(crate) struct Editing<'a, E: Embedder> {
+    pub(crate) embedder: &'a E,
+    pub(crate) shape: &'a Shape<E::Granule>,
+    pub(crate) platform: Current<'a, E::Platform>,
+}
+
+/// The page table.
+pub(crate) type Table<'e, 'a, E> = PageTable<'e, <E as Embedder>::Granule, El1, Current<'a, <E as Embedder>::Platform>>;
+
+impl<E: Embedder> State<E> {
+    /// That of a space that has nothing; `None` if there is no heap for it.
+    pub(crate) fn new(root: PhysAddr, ceiling: u64, limits: Limits) -> Option<Self> {
+        let mut doomed = Vec::new();
+        doomed.try_reserve_exact(DOOMED).ok()?;
+        Some(Self {
+            areas: Areas::new(),
+            root,
+            doomed,
+            heap: 0..0,
+            ceiling,
+            limits,
+            future: AreaFlags::empty(),
+            resident: Resident::default(),
+            version: 0,
+        })
+    }
+
+    pub(crate) fn table<'e, 'a>(&self, editing: &'e Editing<'a, E>) -> Result<Table<'e, 'a, E>, Refusal> {
+        PageTable::live(&editing.platform, editing.shape.geometry, editing.shape.regime(), self.root)
+    }
+
+    /// Refuses what would take more heap or more areas than there may be: a range is cut out of those that there are, and
+    /// `more` are added.
+    pub(crate) fn check_room(&self, editing: &Editing<'_, E>, range: &Range<u64>, more: usize) -> Result<(), Error> {
+        let cuts = self.areas.cuts(range);
+        // What is cut away at one end alone leaves as many as there were.
+        let is_inside = cuts == 2 && self.areas.within(range).nth(1).is_none();
+        let added = more + usize::from(is_inside);
+        if added > 0 && self.areas.count() + added > self.limits.areas {
+            return Err(Error::NoMemory);
+        }
+        let is_there = cuts + more == 0 || editing.embedder.has_heap(HEAP);
+        if is_there { Ok(()) } else { Err(Error::NoMemory) }
+    }
+
+    /// Pages of areas for which `is_counted` holds.
+    pub(crate) fn pages(&self, mut is_counted: impl FnMut(&crate::Area<E::File>) -> bool) -> u64 {
+        let counted = self.areas.iter().filter(|area| is_counted(area));
+        counted.map(|area| area.bytes() >> E::Granule::SHIFT).sum()
+    }
+}
+
+/// The leaf that maps a page.
+pub(crate) fn leaf_at<E: Embedder>(
+    view: &View<'_, E::Granule, El1, Current<'_, E::Platform>>,
+    page: u64,
+) -> Option<Leaf> {
+    view.translate(page.into()).map(|found| Leaf::new(found.output, found.descriptor))
+}

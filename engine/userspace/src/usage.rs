@@ -1,0 +1,29 @@
+//! What an address space has, for who asks.
+
+use pagetable::Summary;
+
+use crate::area::{AreaFlags, Rights};
+use crate::embedder::Embedder;
+use crate::limits::Usage;
+use crate::state::{Editing, State};
+
+impl<E: Embedder> State<E> {
+    pub(crate) fn usage(&self, editing: &Editing<'_, E>) -> Usage {
+        let is_stack = |area: &crate::Area<E::File>| area.flags.contains(AreaFlags::GROWS_DOWN);
+        let everything = 0.into()..editing.shape.geometry.input_bytes().into();
+        let summary = self.table(editing).and_then(|table| Summary::read(&table.view(), everything));
+        Usage {
+            mapped: self.pages(|_| true),
+            data: self.pages(|area| area.is_data() && !is_stack(area)),
+            stack: self.pages(is_stack),
+            text: self.pages(|area| {
+                area.rights.contains(Rights::EXECUTE) && !area.rights.contains(Rights::WRITE) && !is_stack(area)
+            }),
+            locked: self.pages(|area| area.flags.contains(AreaFlags::LOCKED)),
+            anonymous: self.resident.own,
+            file: self.resident.file,
+            tables: summary.map_or(0, |summary| summary.tables() as u64),
+            committed: self.pages(|area| area.flags.contains(AreaFlags::ACCOUNTED)),
+        }
+    }
+}

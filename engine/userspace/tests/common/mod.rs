@@ -1,0 +1,335 @@
+//! A kernel without a machine: frames in a map, files, and a TLB that forgets nothing that it is not told to.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+mod program;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::rc::Rc;
+
+use vellum_pagetable::{HardwareUpdates, Memory, Platform, Reserve, Slot, TlbFeatures};
+use vellum_userspace::{
+    AddressSpace, Asids, Embedder, Error, File, FileError, Frames, Limits, Lock, Numbers, Rights, Shape,
+};
+use vellum_vmsa::maintenance::TlbiOp;
+use vellum_vmsa::{Descriptor, Geometry, Granule, Layout, Maintenance, PhysAddr, Stage1Attributes};
+
+pub(crate) const RW: Rights = Rights::READ.union(Rights::WRITE);
+pub(crate) const RX: Rights = Rights::READ.union(Rights::EXECUTE);
+pub(crate) const CEILING: u64 = 0x7f_0000_0000;
+
+#[allow(unused_imports, reason = "each test binary uses a part of it")]
+pub(crate) use program::{access, anonymous, maps, of_file, read, write};
+
+thread_local! {
+    /// Whether this thread holds a lock.
+    static LOCKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Only one body at a time runs with what it holds, or it panics.
+pub(crate) struct Alone<T>(RefCell<T>);
+
+impl<T> Lock<T> for Alone<T> {
+    fn new(held: T) -> Self {
+        Self(RefCell::new(held))
+    }
+
+    fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        LOCKED.set(true);
+        let result = body(&mut self.0.borrow_mut());
+        LOCKED.set(false);
+        result
+    }
+}
+
+/// A frame, and what is in it: one value all over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    pub(crate) count: usize,
+    pub(crate) value: u64,
+}
+
+/// What a TLB holds of a page.
+#[derive(Clone, Copy)]
+struct Cached {
+    frame: PhysAddr,
+    attributes: Stage1Attributes,
+}
+
+/// Memory, and one CPU's TLB, which keeps what it has walked until a TLBI names it.
+pub(crate) struct Machine {
+    pub(crate) memory: Memory,
+    tlb: RefCell<BTreeMap<(u16, u64), Cached>>,
+    page_shift: u32,
+    pub(crate) tlbis: Cell<usize>,
+}
+
+impl Platform for Machine {
+    fn load(&self, slot: Slot) -> Descriptor {
+        self.memory.load(slot)
+    }
+
+    fn store(&self, slot: Slot, descriptor: Descriptor) {
+        self.memory.store(slot, descriptor);
+    }
+
+    fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
+        self.memory.exchange(slot, old, new)
+    }
+
+    fn maintain(&self, operation: Maintenance) {
+        if let Maintenance::Invalidate(tlbi, operand) = operation {
+            self.tlbis.set(self.tlbis.get() + 1);
+            let (asid, page) = ((operand >> 48) as u16, (operand & ((1 << 44) - 1)) << 12 >> self.page_shift);
+            self.tlb.borrow_mut().retain(|&(its_asid, its_page), _| match tlbi {
+                TlbiOp::VMALLE1 => false,
+                TlbiOp::ASIDE1IS => its_asid != asid,
+                _ => its_asid != asid || its_page != page,
+            });
+        }
+        let _ = self.memory.take_steps();
+    }
+}
+
+pub(crate) struct Inner {
+    pub(crate) machine: Machine,
+    pub(crate) frames: RefCell<BTreeMap<PhysAddr, Frame>>,
+    next: Cell<u64>,
+    spare_tables: RefCell<Vec<PhysAddr>>,
+    /// Tables that are out.
+    pub(crate) tables: Cell<usize>,
+    /// How many more frames and tables there are.
+    pub(crate) left: Cell<usize>,
+    /// How often the heap has room yet.
+    pub(crate) heap_left: Cell<usize>,
+    pub(crate) committed: Cell<u64>,
+    pub(crate) most_committed: Cell<u64>,
+    pub(crate) asids: Asids<Alone<Numbers>>,
+}
+
+/// A kernel; a clone is the same one.
+pub(crate) struct Kernel<G>(pub(crate) Rc<Inner>, PhantomData<G>);
+
+impl<G> Clone for Kernel<G> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone(), PhantomData)
+    }
+}
+
+pub(crate) type Space<G> = AddressSpace<Kernel<G>>;
+
+/// A file: pages that come when they are asked for, and hold `name` and their number.
+#[derive(Clone)]
+pub(crate) struct TestFile<G> {
+    kernel: Kernel<G>,
+    pub(crate) name: u64,
+    pub(crate) pages: Rc<RefCell<BTreeMap<u64, PhysAddr>>>,
+    pub(crate) count: Rc<Cell<u64>>,
+    pub(crate) written: Rc<Cell<u64>>,
+}
+
+impl<G> PartialEq for TestFile<G> {
+    fn eq(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.pages, &other.pages)
+    }
+}
+
+impl<G: Granule> TestFile<G> {
+    pub(crate) fn new(kernel: &Kernel<G>, name: u64, count: u64) -> Self {
+        let (pages, written) = (Rc::default(), Rc::default());
+        Self { kernel: kernel.clone(), name, pages, count: Rc::new(Cell::new(count)), written }
+    }
+
+    /// What a page holds that nobody has written.
+    pub(crate) fn value(&self, index: u64) -> u64 {
+        if self.name == 0 { 0 } else { self.name << 32 | index }
+    }
+
+    /// Gives back all that it holds.
+    pub(crate) fn close(&self) {
+        let pages = std::mem::take(&mut *self.pages.borrow_mut());
+        pages.values().for_each(|&frame| self.kernel.release(frame));
+    }
+}
+
+impl<G: Granule> File for TestFile<G> {
+    fn frame(&self, index: u64) -> Result<PhysAddr, FileError> {
+        assert!(!LOCKED.get(), "a file was read under the lock");
+        if index >= self.count.get() {
+            return Err(FileError::Beyond);
+        }
+        let known = self.pages.borrow().get(&index).copied();
+        let frame = match known {
+            Some(frame) => frame,
+            None => {
+                let frame = self.kernel.take().ok_or(FileError::NoMemory)?;
+                self.kernel.set(frame, self.value(index));
+                self.pages.borrow_mut().insert(index, frame);
+                frame
+            }
+        };
+        self.kernel.share(frame);
+        Ok(frame)
+    }
+
+    fn mark_written(&self, _: u64) {
+        self.written.set(self.written.get() + 1);
+    }
+
+    fn is_resident(&self, index: u64) -> bool {
+        self.pages.borrow().contains_key(&index)
+    }
+}
+
+const FRAMES: u64 = 0x1_0000_0000;
+const ZEROS: PhysAddr = PhysAddr::new(0xf000_0000);
+
+impl<G: Granule> Kernel<G> {
+    pub(crate) fn new() -> Self {
+        let machine =
+            Machine { memory: Memory::new(), tlb: RefCell::default(), page_shift: G::SHIFT, tlbis: Cell::new(0) };
+        let inner = Inner {
+            machine,
+            frames: RefCell::default(),
+            next: Cell::new(FRAMES),
+            spare_tables: RefCell::default(),
+            tables: Cell::new(0),
+            left: Cell::new(usize::MAX),
+            heap_left: Cell::new(usize::MAX),
+            committed: Cell::new(0),
+            most_committed: Cell::new(u64::MAX),
+            asids: Asids::new(8, 1).unwrap(),
+        };
+        Self(Rc::new(inner), PhantomData)
+    }
+
+    pub(crate) fn set(&self, frame: PhysAddr, value: u64) {
+        self.0.frames.borrow_mut().get_mut(&frame).expect("a frame that is taken").value = value;
+    }
+
+    pub(crate) fn get(&self, frame: PhysAddr) -> u64 {
+        if frame == ZEROS { 0 } else { self.0.frames.borrow()[&frame].value }
+    }
+
+    /// Frames and tables that are out.
+    pub(crate) fn out(&self) -> (usize, usize) {
+        (self.0.frames.borrow().len(), self.0.tables.get())
+    }
+
+    pub(crate) fn shape(&self, hardware_updates: HardwareUpdates) -> Shape<G> {
+        let input_bits = if G::SHIFT == 16 { 42 } else { 39 };
+        Shape {
+            geometry: Geometry::new(input_bits, Layout::Bits48, vellum_vmsa::AddressHalf::Lower).unwrap(),
+            tlb: TlbFeatures::NONE,
+            hardware_updates,
+            memory: Stage1Attributes::memory(0),
+            has_execute_only: false,
+            lowest: 0x1_0000,
+            highest: 1 << 39,
+            guard_bytes: 256 * G::SIZE_BYTES,
+        }
+    }
+
+    pub(crate) fn space(&self) -> Space<G> {
+        self.try_space(HardwareUpdates::None).unwrap()
+    }
+
+    pub(crate) fn try_space(&self, hardware_updates: HardwareUpdates) -> Result<Space<G>, Error> {
+        AddressSpace::new(self.clone(), self.shape(hardware_updates), CEILING, Limits::USUAL)
+    }
+}
+
+impl<G: Granule> Frames for Kernel<G> {
+    fn take(&self) -> Option<PhysAddr> {
+        self.0.left.set(self.0.left.get().checked_sub(1)?);
+        let frame = PhysAddr::new(self.0.next.get());
+        self.0.next.set(frame.bits() + G::SIZE_BYTES);
+        self.0.frames.borrow_mut().insert(frame, Frame { count: 1, value: 0xdead });
+        Some(frame)
+    }
+
+    fn share(&self, frame: PhysAddr) {
+        self.0.frames.borrow_mut().get_mut(&frame).expect("a frame that is taken").count += 1;
+    }
+
+    fn release(&self, frame: PhysAddr) {
+        let mut frames = self.0.frames.borrow_mut();
+        let held = frames.get_mut(&frame).expect("a frame that is taken");
+        held.count -= 1;
+        if held.count == 0 {
+            let is_cached = self.0.machine.tlb.borrow().values().any(|cached| cached.frame == frame);
+            assert!(!is_cached, "{frame:?} is free while a TLB leads to it");
+            frames.remove(&frame);
+            self.0.left.set(self.0.left.get().saturating_add(1));
+        }
+    }
+
+    fn is_sole(&self, frame: PhysAddr) -> bool {
+        self.0.frames.borrow()[&frame].count == 1
+    }
+
+    fn zero(&self, frame: PhysAddr) {
+        assert!(!LOCKED.get(), "zeroed under the lock");
+        self.set(frame, 0);
+    }
+
+    fn copy(&self, to: PhysAddr, from: PhysAddr) {
+        assert!(!LOCKED.get(), "copied under the lock");
+        self.set(to, self.get(from));
+    }
+
+    fn zero_frame(&self) -> PhysAddr {
+        ZEROS
+    }
+
+    fn take_table(&self) -> Option<PhysAddr> {
+        self.0.left.set(self.0.left.get().checked_sub(1)?);
+        self.0.tables.set(self.0.tables.get() + 1);
+        let spare = self.0.spare_tables.borrow_mut().pop();
+        spare.or_else(|| {
+            let mut reserve = Reserve::new();
+            self.0.machine.memory.supply::<G>(&mut reserve, 1);
+            reserve.take(&self.0.machine)
+        })
+    }
+
+    fn release_table(&self, table: PhysAddr) {
+        self.0.left.set(self.0.left.get().saturating_add(1));
+        self.0.tables.set(self.0.tables.get() - 1);
+        self.0.spare_tables.borrow_mut().push(table);
+    }
+}
+
+impl<G: Granule> Embedder for Kernel<G> {
+    type Granule = G;
+    type Platform = Machine;
+    type File = TestFile<G>;
+    type Lock<T> = Alone<T>;
+
+    fn platform(&self) -> &Machine {
+        &self.0.machine
+    }
+
+    fn shared_memory(&self, pages: u64) -> Option<TestFile<G>> {
+        Some(TestFile::new(self, 0, pages))
+    }
+
+    fn has_heap(&self, _: usize) -> bool {
+        let left = self.0.heap_left.get();
+        self.0.heap_left.set(left.saturating_sub(usize::from(left != usize::MAX)));
+        left > 0
+    }
+
+    fn commit(&self, pages: u64) -> bool {
+        let committed = self.0.committed.get() + pages;
+        if committed <= self.0.most_committed.get() {
+            self.0.committed.set(committed);
+        }
+        committed <= self.0.most_committed.get()
+    }
+
+    fn uncommit(&self, pages: u64) {
+        self.0.committed.set(self.0.committed.get() - pages);
+    }
+}

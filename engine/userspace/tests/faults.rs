@@ -1,0 +1,187 @@
+//! What a program finds: first touch, copies, forks, files, marks.
+
+mod common;
+
+use common::{Kernel, RW, RX, TestFile, access, anonymous, maps, of_file, read, write};
+use vellum_pagetable::HardwareUpdates;
+use vellum_userspace::{Access, AreaFlags, Fault, Kind, Place, Rights};
+use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K, Syndrome};
+
+const BASE: u64 = 0x1000_0000;
+
+const UPDATES: [HardwareUpdates; 3] = [HardwareUpdates::None, HardwareUpdates::AccessFlag, HardwareUpdates::DirtyState];
+
+fn first_touch<G: Granule>() {
+    let (kernel, page) = (Kernel::<G>::new(), G::SIZE_BYTES);
+    let space = kernel.space();
+    assert_eq!(read(&space, BASE), Err(Fault::Unmapped));
+    space.map(anonymous(Place::Fixed(BASE), 4, RW)).unwrap();
+    assert_eq!(read(&space, BASE + 8), Ok(0));
+    assert_eq!(kernel.out().0, 0, "all zeros are one page");
+    assert_eq!(write(&space, BASE, 5), Ok(5));
+    assert_eq!(write(&space, BASE + page, 6), Ok(6));
+    assert_eq!((read(&space, BASE), read(&space, BASE + page), read(&space, BASE + 2 * page)), (Ok(5), Ok(6), Ok(0)));
+    assert_eq!(kernel.out().0, 2);
+    assert_eq!(space.usage().anonymous, 2);
+    assert_eq!(access(&space, BASE, Kind::Execute, 0), Err(Fault::Denied));
+    drop(space);
+    assert_eq!(kernel.out(), (0, 0));
+}
+
+#[test]
+fn a_page_is_made_when_it_is_touched() {
+    first_touch::<Granule4K>();
+    first_touch::<Granule16K>();
+    first_touch::<Granule64K>();
+}
+
+fn fork<G: Granule>(hardware_updates: HardwareUpdates) {
+    let (kernel, page) = (Kernel::<G>::new(), G::SIZE_BYTES);
+    let parent = kernel.try_space(hardware_updates).unwrap();
+    parent.map(anonymous(Place::Fixed(BASE), 8, RW)).unwrap();
+    write(&parent, BASE, 1).unwrap();
+    write(&parent, BASE + page, 2).unwrap();
+    let child = parent.fork().unwrap();
+    assert_eq!(kernel.out().0, 2, "a fork copies no page");
+    assert_eq!((read(&child, BASE), read(&child, BASE + page)), (Ok(1), Ok(2)));
+    write(&parent, BASE, 3).unwrap();
+    write(&child, BASE + page, 4).unwrap();
+    assert_eq!((read(&parent, BASE), read(&parent, BASE + page)), (Ok(3), Ok(2)));
+    assert_eq!((read(&child, BASE), read(&child, BASE + page)), (Ok(1), Ok(4)));
+    assert_eq!(kernel.out().0, 4);
+    // Whoever is left alone with a page writes to it, not to a copy.
+    write(&child, BASE, 5).unwrap();
+    write(&parent, BASE + page, 6).unwrap();
+    assert_eq!(kernel.out().0, 4);
+    let grandchild = child.fork().unwrap();
+    drop(child);
+    assert_eq!((read(&grandchild, BASE), read(&grandchild, BASE + 2 * page)), (Ok(5), Ok(0)));
+    write(&grandchild, BASE, 9).unwrap();
+    assert_eq!(kernel.out().0, 4);
+    drop((parent, grandchild));
+    assert_eq!(kernel.out(), (0, 0));
+}
+
+#[test]
+fn a_fork_copies_a_page_when_it_is_written() {
+    for updates in UPDATES {
+        fork::<Granule4K>(updates);
+        fork::<Granule16K>(updates);
+        fork::<Granule64K>(updates);
+    }
+}
+
+#[test]
+fn what_a_fork_does_not_copy() {
+    let (kernel, page) = (Kernel::<Granule4K>::new(), 4096);
+    let parent = kernel.space();
+    let shared = |flags| {
+        let mut request = anonymous(Place::Anywhere, 1, RW);
+        request.flags = flags;
+        parent.map(request).unwrap()
+    };
+    let (common, gone) = (shared(AreaFlags::SHARED), shared(AreaFlags::DONT_FORK));
+    let wiped = shared(AreaFlags::WIPE_ON_FORK);
+    [common, gone, wiped].into_iter().for_each(|at| assert_eq!(write(&parent, at, 8), Ok(8)));
+    let child = parent.fork().unwrap();
+    assert_eq!((read(&child, common), read(&child, gone), read(&child, wiped)), (Ok(8), Err(Fault::Unmapped), Ok(0)));
+    write(&child, common + page - 8, 9).unwrap();
+    assert_eq!(read(&parent, common), Ok(9));
+    assert_eq!(read(&parent, wiped), Ok(8));
+}
+
+#[test]
+fn pages_of_files_are_the_files_own_until_a_private_one_is_written() {
+    let (kernel, page) = (Kernel::<Granule4K>::new(), 4096);
+    let space = kernel.space();
+    let file = TestFile::new(&kernel, 3, 2);
+    let private = space.map(of_file(&file, (Place::Anywhere, 0, 4), RW, AreaFlags::empty())).unwrap();
+    let shared = space.map(of_file(&file, (Place::Anywhere, 0, 4), RW, AreaFlags::SHARED)).unwrap();
+    assert_eq!(read(&space, private), Ok(file.value(0)));
+    assert_eq!(read(&space, shared), Ok(file.value(0)));
+    assert_eq!((kernel.out().0, space.usage().file, file.written.get()), (1, 2, 0));
+    write(&space, private, 1).unwrap();
+    assert_eq!((read(&space, shared), file.written.get()), (Ok(file.value(0)), 0));
+    write(&space, shared, 2).unwrap();
+    assert_eq!((read(&space, private), read(&space, shared), file.written.get()), (Ok(1), Ok(2), 1));
+    write(&space, shared + page, 4).unwrap();
+    assert_eq!(read(&space, private + page), Ok(4), "a private page not yet written shows what the file has");
+    assert_eq!(read(&space, shared + 2 * page), Err(Fault::Beyond));
+    assert_eq!(write(&space, private + 2 * page, 1), Err(Fault::Beyond));
+    space.unmap(private, 4 * page).unwrap();
+    assert_eq!((space.usage().file, space.usage().anonymous), (2, 0));
+    drop(space);
+    file.close();
+    assert_eq!(kernel.out(), (0, 0));
+}
+
+fn protect<G: Granule>(hardware_updates: HardwareUpdates) {
+    let (kernel, page) = (Kernel::<G>::new(), G::SIZE_BYTES);
+    let space = kernel.try_space(hardware_updates).unwrap();
+    space.map(anonymous(Place::Fixed(BASE), 4, RW)).unwrap();
+    (0..3).for_each(|number| assert_eq!(write(&space, BASE + number * page, number), Ok(number)));
+    space.protect(BASE + page, 2 * page, Rights::READ).unwrap();
+    assert_eq!(write(&space, BASE + page, 7), Err(Fault::Denied));
+    assert_eq!((read(&space, BASE + page), write(&space, BASE, 8)), (Ok(1), Ok(8)));
+    space.protect(BASE + page, page, Rights::empty()).unwrap();
+    assert_eq!((read(&space, BASE + page), read(&space, BASE + 2 * page)), (Err(Fault::Denied), Ok(2)));
+    space.protect(BASE, 4 * page, RW).unwrap();
+    assert_eq!((write(&space, BASE + page, 9), read(&space, BASE + 2 * page)), (Ok(9), Ok(2)));
+    space.protect(BASE, page, RX).unwrap();
+    assert_eq!((access(&space, BASE, Kind::Execute, 0), write(&space, BASE, 1)), (Ok(8), Err(Fault::Denied)));
+    assert_eq!(maps(&space, BASE), [(0, 1, RX), (1, 3, RW)]);
+}
+
+#[test]
+fn rights_change_where_pages_are_and_where_none_are() {
+    for updates in UPDATES {
+        protect::<Granule4K>(updates);
+        protect::<Granule16K>(updates);
+        protect::<Granule64K>(updates);
+    }
+}
+
+#[test]
+fn cache_maintenance_reads() {
+    // A data abort from EL0, a permission fault at level 3, CM and WnR set: DC CVAU on text.
+    let maintenance = Syndrome::new(0x24 << 26 | 1 << 8 | 1 << 6 | 0b1111);
+    let access = Access::of(maintenance, BASE).unwrap();
+    assert_eq!(access.kind, Kind::Read);
+    assert_eq!(Access::of(Syndrome::new(0x24 << 26 | 1 << 6 | 0b1111), BASE).unwrap().kind, Kind::Write);
+    assert_eq!(Access::of(Syndrome::new(0x20 << 26 | 0b0111), BASE).unwrap().kind, Kind::Execute);
+    assert_eq!(Access::of(Syndrome::new(0x15 << 26), BASE), None);
+    let kernel = Kernel::<Granule4K>::new();
+    let space = kernel.space();
+    let file = TestFile::new(&kernel, 1, 1);
+    space.map(of_file(&file, (Place::Fixed(BASE), 0, 1), RX, AreaFlags::empty())).unwrap();
+    assert_eq!(space.fault(access), Ok(()));
+    assert_eq!((kernel.out().0, read(&space, BASE)), (1, Ok(file.value(0))), "nothing was copied");
+}
+
+#[test]
+fn memory_that_runs_out_changes_nothing() {
+    let kernel = Kernel::<Granule4K>::new();
+    let space = kernel.space();
+    space.map(anonymous(Place::Fixed(BASE), 4, RW)).unwrap();
+    write(&space, BASE, 1).unwrap();
+    kernel.0.left.set(0);
+    assert_eq!(write(&space, BASE + 4096, 1), Err(Fault::OutOfMemory));
+    assert_eq!(read(&space, BASE + 4096), Ok(0));
+    assert!(space.fork().is_err());
+    assert_eq!(write(&space, BASE, 2), Ok(2));
+}
+
+#[test]
+fn populated_pages_are_there() {
+    let kernel = Kernel::<Granule4K>::new();
+    let space = kernel.space();
+    let mut request = anonymous(Place::Fixed(BASE), 700, RW);
+    request.populates = true;
+    space.map(request).unwrap();
+    assert_eq!((kernel.out().0, space.usage().anonymous), (700, 700));
+    let tables = kernel.out().1;
+    space.unmap(BASE + 10 * 4096, 680 * 4096).unwrap();
+    assert_eq!((kernel.out().0, kernel.out().1), (20, tables));
+    space.unmap(BASE, 700 * 4096).unwrap();
+    assert_eq!(kernel.out(), (0, 1), "only the root is left");
+}
