@@ -86,6 +86,8 @@ pub enum LinearLeaves {
     /// As large as they can be.
     #[default]
     Largest,
+    /// Blocks, and no contiguous groups.
+    Blocks,
     /// Pages.
     Pages,
 }
@@ -209,7 +211,7 @@ const KNOWN: [Known; 15] = [
     },
     Known {
         name: "vellum.linearmap",
-        expected: "largest or pages",
+        expected: "largest, blocks or pages",
         instead: "the largest leaves are used",
         set: |options, _, value| set(&mut options.linear_map, word(value, &LEAVES)),
     },
@@ -316,7 +318,8 @@ const EXITS: [(&str, Exit); 3] = [("psci", Exit::Psci), ("semihosting", Exit::Se
 const REPORTS: [(&str, Report); 2] = [("text", Report::Text), ("json", Report::Json)];
 const RODATA: [(&str, Rodata); 4] =
     [("on", Rodata::On), ("full", Rodata::On), ("noalias", Rodata::NoAlias), ("off", Rodata::Off)];
-const LEAVES: [(&str, LinearLeaves); 2] = [("largest", LinearLeaves::Largest), ("pages", LinearLeaves::Pages)];
+const LEAVES: [(&str, LinearLeaves); 3] =
+    [("largest", LinearLeaves::Largest), ("blocks", LinearLeaves::Blocks), ("pages", LinearLeaves::Pages)];
 const ALLOCATORS: [(&str, PageAllocator); 2] = [("plain", PageAllocator::Plain), ("debug", PageAllocator::Debug)];
 const YES_OR_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
 

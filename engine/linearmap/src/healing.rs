@@ -53,7 +53,7 @@ pub(crate) struct Healing {
 impl Healing {
     pub(crate) const fn new<G: Granule>(bounds: Range<u64>, leaves: Leaves) -> Self {
         let slot_bytes = 1 << Geometry::<G>::shift(Level::L2);
-        let is_on = matches!(leaves, Leaves::Largest);
+        let is_on = !matches!(leaves, Leaves::Pages);
         Self { bounds, slot_bytes, is_on, recent: [Worn::NONE; RECENT], latest: 0, scattered: 0..0, round: 1 }
     }
 

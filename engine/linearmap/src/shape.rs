@@ -3,13 +3,15 @@
 use core::ops::Range;
 
 use pagetable::El1;
-use vmsa::{Geometry, Granule, LeafSize, PhysAddr, VirtAddr};
+use vmsa::{Geometry, Granule, LeafSize, Level, PhysAddr, VirtAddr};
 
 /// How large leaves may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leaves {
     /// As large as they can be, contiguous groups among them; what is split folds again.
     Largest,
+    /// Blocks and pages, and no contiguous groups; what is split folds again.
+    Blocks,
     /// Pages, for ever: to compare with.
     Pages,
 }
@@ -19,6 +21,7 @@ impl Leaves {
     pub(crate) const fn largest(self) -> LeafSize {
         match self {
             Self::Largest => LeafSize::LARGEST,
+            Self::Blocks => LeafSize::single(Level::MINUS_1),
             Self::Pages => LeafSize::PAGE,
         }
     }

@@ -1,12 +1,14 @@
 //! The command line. Its help teaches by example.
 
 mod audit;
+mod plan;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use image::{Ram, Source, number};
 use vmsa::{Layout, Level, PageSize};
 
 pub(crate) use audit::AuditArguments;
+pub(crate) use plan::{PlanArguments, Policy};
 
 use crate::check::Kind;
 use crate::only::Only;
@@ -31,6 +33,9 @@ pub(crate) enum Command {
     /// What changed between two dumps, and what it cost
     #[command(after_help = include_str!("help/diff.txt"))]
     Diff(DiffArguments),
+    /// What a linear map would be made of, by page size and policy
+    #[command(after_help = include_str!("help/plan.txt"))]
+    Plan(PlanArguments),
     /// Rule on what a kernel logged of its stores, barriers and TLBIs
     #[command(after_help = include_str!("help/judge.txt"))]
     Judge(JudgeArguments),
@@ -86,6 +91,27 @@ pub(crate) struct MachineArguments {
     pub(crate) hcr: Option<u64>,
     #[command(flatten)]
     pub(crate) permissions: PermissionArguments,
+}
+
+impl MachineArguments {
+    /// The kernel half of a source, with nothing by hand.
+    pub(crate) fn of(source: Source) -> Self {
+        Self {
+            source,
+            ram: None,
+            part: Part::Kernel,
+            cpu: None,
+            search: false,
+            ttbr1: None,
+            ttbr0: None,
+            tcr: None,
+            mair: None,
+            vttbr: None,
+            vtcr: None,
+            hcr: None,
+            permissions: PermissionArguments::NONE,
+        }
+    }
 }
 
 /// A part of what a machine translates.
@@ -164,27 +190,6 @@ pub(crate) struct DiffArguments {
     /// How many changes are told
     #[arg(long, default_value_t = 100)]
     pub(crate) limit: usize,
-}
-
-impl DiffArguments {
-    /// The kernel half of a source, with nothing by hand.
-    pub(crate) fn machine(&self) -> MachineArguments {
-        MachineArguments {
-            source: Source::Kcore,
-            ram: None,
-            part: Part::Kernel,
-            cpu: None,
-            search: false,
-            ttbr1: None,
-            ttbr0: None,
-            tcr: None,
-            mair: None,
-            vttbr: None,
-            vtcr: None,
-            hcr: None,
-            permissions: PermissionArguments::NONE,
-        }
-    }
 }
 
 #[derive(Args, Debug)]
@@ -343,6 +348,7 @@ mod tests {
             ("dump", include_str!("help/dump.txt")),
             ("check", include_str!("help/check.txt")),
             ("diff", include_str!("help/diff.txt")),
+            ("plan", include_str!("help/plan.txt")),
             ("audit", include_str!("help/audit.txt")),
             ("decode", include_str!("help/decode.txt")),
             ("encode", include_str!("help/encode.txt")),

@@ -45,7 +45,7 @@ fn load(name: &str, arguments: &DiffArguments) -> Result<Vec<Section>, Failure> 
     let text = match name.parse::<Source>() {
         Ok(source) if !Path::new(name).exists() => {
             let mut kept = Vec::new();
-            dump::to_json(&MachineArguments { source, ..arguments.machine() }, &mut kept)?;
+            dump::to_json(&MachineArguments::of(source), &mut kept)?;
             String::from_utf8(kept)?
         }
         _ => fs::read_to_string(name).map_err(|error| Failure(format!("{name}: {error}")))?,

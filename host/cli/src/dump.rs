@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use crate::select::{self, Failure, Selection};
 use crate::{Status, markers, say};
 
-use stats::Totals;
+pub(crate) use stats::Totals;
 pub(crate) use stats::{bytes_as_text, size};
 
 /// How a dump is written.

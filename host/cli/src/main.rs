@@ -13,6 +13,7 @@ mod leaf;
 mod markers;
 mod only;
 mod permissions;
+mod plan;
 mod progress;
 mod runs;
 mod say;
@@ -63,6 +64,7 @@ fn run(command: &Command) -> Result<Status, Failure> {
         Command::Dump(arguments) => dump::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Diff(arguments) => diff::run(arguments),
+        Command::Plan(arguments) => plan::run(arguments),
         Command::Judge(arguments) => judge::run(arguments),
         Command::Audit(arguments) => audit::run(arguments),
         Command::Decode(arguments) => decode::run(arguments),

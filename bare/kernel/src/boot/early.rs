@@ -101,6 +101,7 @@ fn enter_high_half(
             say!("linear map: in pages, for vellum.pagealloc=debug would park the other CPUs at each split");
             Leaves::Pages
         }
+        Some(LinearLeaves::Blocks) => Leaves::Blocks,
         Some(LinearLeaves::Largest) | None => Leaves::Largest,
     };
     let how = How { linear, leaves, rodata: options.rodata.unwrap_or_default() };

@@ -49,6 +49,7 @@ pub(crate) fn tlb_features() -> TlbFeatures {
 pub(crate) fn leaves() -> &'static str {
     match facts().leaves {
         Leaves::Largest => "the largest leaves",
+        Leaves::Blocks => "blocks",
         Leaves::Pages => "pages",
     }
 }

@@ -6,6 +6,7 @@
 mod guest;
 mod linux;
 mod own;
+mod plan;
 mod report;
 mod stage2;
 #[path = "../tables/mod.rs"]
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         linux::run(kernel, path("VELLUM_INITRAMFS").unwrap_or_default(), path("VELLUM_INITRAMFS_INSIDE"), &mut report);
     }
     if let Some(kernel) = path("VELLUM_KERNEL") {
+        plan::run(&kernel, &mut report);
         own::run(kernel, &mut report);
         stage2::run(&mut report);
     }

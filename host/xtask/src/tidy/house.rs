@@ -45,7 +45,11 @@ pub(crate) const ROOMS: &[Room] = &[
     room("monitor", 2_600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "moncore", "hardware", "common"]),
     room("guests", 2_400, &["vellum-vmsa", "vellum-pagetable", "kerncore", "moncore", "hardware", "seed"]),
     room("audit", 2_600, &["machine"]),
-    room("vellum", 9_300, &["vellum-vmsa", "vellum-pagetable", "image", "machine", "terminal"]),
+    room(
+        "vellum",
+        10_300,
+        &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "kerncore", "image", "machine", "seed", "terminal"],
+    ),
     room("zoo", 1_730, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
     room("xtask", 9_700, &[]),
@@ -53,7 +57,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 122_000;
+pub(crate) const ALL_LINES: usize = 126_000;
 
 /// Crates in which files still use each other in a circle. One that has none any more leaves the list.
 pub(crate) const WITH_CIRCLES: &[&str] =

@@ -1,0 +1,35 @@
+//! `vellum plan`: what a linear map would be made of, before there is one.
+//!
+//! The maps are painted, protected and healed by `linearmap` and the engine, as a kernel's are: nothing is estimated.
+
+mod build;
+mod host;
+mod memory;
+mod shape;
+mod tell;
+
+use crate::args::PlanArguments;
+use crate::select::Failure;
+use crate::{Status, say};
+
+use build::{Column, build};
+
+/// Runs the command.
+pub(crate) fn run(arguments: &PlanArguments) -> Result<Status, Failure> {
+    let memory = memory::read(&arguments.memory)?;
+    if arguments.heal && arguments.protect == 0 {
+        return Err(Failure("--heal has nothing to heal: say how many pages with --protect N".to_owned()));
+    }
+    let mut columns: Vec<Column> = Vec::new();
+    for &page_size in &arguments.page_size {
+        for &policy in &arguments.policy {
+            columns.push(build(&memory, page_size, policy, arguments)?);
+        }
+    }
+    if arguments.protect > columns[0].protected.as_ref().map_or(0, |of| of.pages) {
+        say::note("there is not so much memory: fewer pages are protected");
+    }
+    let text = if arguments.json { tell::json(&memory, &columns) } else { tell::text(&memory, &columns) };
+    terminal::try_print(text)?;
+    Ok(Status::Clean)
+}

@@ -1,0 +1,252 @@
+//! Memory to plan for: a size, banks, a device tree, or what a kernel's linear map holds now.
+
+use std::fs;
+use std::ops::Range;
+
+use image::{Root, Source, Span, Table, Visitor, number};
+use kerncore::devicetree::{self, MachineDescription};
+use kerncore::finding::{Findings, Severity};
+use kerncore::memory_map::{MemoryMap, Occupants};
+use kerncore::range::PhysicalRange;
+use linearmap::Region;
+use vmsa::{Descriptor, PageSize, PhysAddr, Rights, Stage1Attributes};
+
+use crate::args::MachineArguments;
+use crate::dump::Totals;
+use crate::leaf;
+use crate::runs::{Run, Runs};
+use crate::say;
+use crate::select::{self, Failure, Selection};
+
+/// Physical memory.
+pub(super) struct Memory {
+    /// What it is, in words.
+    pub(super) name: String,
+    /// In ascending order, none touching another.
+    pub(super) ranges: Vec<Range<u64>>,
+    /// What cannot be written of it.
+    pub(super) read_only: Vec<Range<u64>>,
+    /// How the kernel maps it that was read.
+    pub(super) now: Option<Now>,
+    /// Bits of virtual address of that kernel.
+    pub(super) bits: Option<u32>,
+}
+
+/// How a kernel maps its memory.
+pub(super) struct Now {
+    pub(super) root: Root,
+    pub(super) totals: Totals,
+}
+
+/// Where memory of which only the size is known begins, as on QEMU's virt.
+const BASE: u64 = 1 << 30;
+
+const NORMAL: Stage1Attributes = Stage1Attributes::INNER_SHAREABLE.union(Stage1Attributes::NO_EXECUTE);
+
+/// Whether a region cannot be written.
+pub(super) fn is_read_only(region: &Region) -> bool {
+    region.attributes.contains(Stage1Attributes::READ_ONLY)
+}
+
+impl Memory {
+    fn new(name: String, mut ranges: Vec<Range<u64>>, read_only: Vec<Range<u64>>) -> Result<Self, Failure> {
+        ranges.sort_by_key(|range| range.start);
+        if let Some(pair) = ranges.windows(2).find(|pair| pair[1].start < pair[0].end) {
+            return Err(Failure(format!(
+                "{name}: {:#x} is in two banks: let each begin where the last ends",
+                pair[1].start
+            )));
+        }
+        ranges.dedup_by(|next, range| {
+            let touches = range.end == next.start;
+            range.end = if touches { next.end } else { range.end };
+            touches
+        });
+        Ok(Self { name, ranges, read_only, now: None, bits: None })
+    }
+
+    /// The whole pages of it, cut where writable memory meets other.
+    pub(super) fn regions(&self, page_bytes: u64) -> Vec<Region> {
+        let whole = |range: &Range<u64>| range.start.next_multiple_of(page_bytes)..range.end / page_bytes * page_bytes;
+        let mut regions = Vec::new();
+        let mut add = |start: u64, end: u64, attributes| {
+            if start < end {
+                regions.push(Region { physical: PhysAddr::new(start)..PhysAddr::new(end), attributes });
+            }
+        };
+        for range in self.ranges.iter().map(whole) {
+            let mut at = range.start;
+            for part in self.read_only.iter().map(whole) {
+                let part = part.start.clamp(at, range.end.max(at))..part.end.clamp(at, range.end.max(at));
+                if !part.is_empty() {
+                    add(at, part.start, NORMAL);
+                    add(part.start, part.end, NORMAL.union(Stage1Attributes::READ_ONLY));
+                    at = part.end;
+                }
+            }
+            add(at, range.end, NORMAL);
+        }
+        regions
+    }
+}
+
+/// What the user says.
+pub(super) fn read(text: &str) -> Result<Memory, Failure> {
+    if let Some(path) = text.strip_prefix("dtb:") {
+        return device_tree(path);
+    }
+    if let Some(bytes) = size(text) {
+        return Memory::new(
+            format!("{text} from {BASE:#x}"),
+            std::iter::once(BASE..BASE + bytes).collect(),
+            Vec::new(),
+        );
+    }
+    if text.contains('-') && text.starts_with(|first: char| first.is_ascii_digit()) {
+        return banks(text);
+    }
+    let source = text.parse::<Source>().map_err(|error| {
+        Failure(format!("--memory {text}: no size (256G), no banks (0x40000000-0x80000000), no dtb:FILE, and {error}"))
+    })?;
+    kernel(text, source)
+}
+
+/// `256G`, `512M`, `64K`, or bytes.
+fn size(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.char_indices().last()? {
+        (at, 'K' | 'k') => (&text[..at], 10),
+        (at, 'M' | 'm') => (&text[..at], 20),
+        (at, 'G' | 'g') => (&text[..at], 30),
+        (at, 'T' | 't') => (&text[..at], 40),
+        _ => (text, 0),
+    };
+    let bytes = digits.parse::<u64>().ok()?.checked_mul(1 << shift)?;
+    (1..=1 << 51).contains(&bytes).then_some(bytes)
+}
+
+/// `START-END[:ro],…`
+fn banks(text: &str) -> Result<Memory, Failure> {
+    let (mut ranges, mut read_only) = (Vec::new(), Vec::new());
+    for bank in text.split(',') {
+        let wrong =
+            || Failure(format!("`{bank}` is no bank: START-END or START-END:ro, such as 0x40000000-0x80000000"));
+        let (range, is_read_only) = bank.strip_suffix(":ro").map_or((bank, false), |range| (range, true));
+        let (start, end) = range.split_once('-').ok_or_else(wrong)?;
+        let range = number(start).map_err(|_| wrong())?..number(end).map_err(|_| wrong())?;
+        if range.is_empty() || range.end > 1 << 52 {
+            return Err(wrong());
+        }
+        ranges.push(range.clone());
+        read_only.extend(is_read_only.then_some(range));
+    }
+    read_only.sort_by_key(|range: &Range<u64>| range.start);
+    Memory::new("banks".to_owned(), ranges, read_only)
+}
+
+/// What a kernel would map that is told of its machine by this device tree.
+fn device_tree(path: &str) -> Result<Memory, Failure> {
+    let blob = fs::read(path).map_err(|error| Failure(format!("{path}: {error}")))?;
+    let (mut findings, mut machine, mut map) = (Findings::new(), MachineDescription::new(), MemoryMap::new());
+    devicetree::read(&blob, &mut machine, &mut findings);
+    let nobody = Occupants { image: PhysicalRange::EMPTY, device_tree: PhysicalRange::EMPTY };
+    map.make(&mut machine, &nobody, &mut findings);
+    for finding in findings.iter().filter(|finding| finding.severity() == Severity::Warning) {
+        say::note(format!("{path}: {finding}"));
+    }
+    if let Some(fatal) = findings.fatal() {
+        return Err(Failure(format!("{path}: {fatal}")));
+    }
+    let ranges = map.mapped(PageSize::Size4K).map(|range| range.start.bits()..range.end.bits()).collect();
+    Memory::new(format!("the memory of {path}"), ranges, Vec::new())
+}
+
+/// What the linear map of a kernel holds.
+fn kernel(name: &str, source: Source) -> Result<Memory, Failure> {
+    let arguments = MachineArguments::of(source);
+    let Selection { mut machine, roots } = select::open(&arguments)?;
+    let root = roots[0].clone();
+    let mut reader = Reader { root: &root, pending: Runs::default(), runs: Vec::new(), tables: Vec::new() };
+    machine.walk(&root, 0, u64::MAX, &mut reader)?;
+    drop(machine);
+    let Reader { mut pending, mut runs, tables, .. } = reader;
+    runs.extend(pending.finish());
+    runs.retain(|run| run.is_leaf && !run.repeats && !leaf::is_device(&root, run.descriptor));
+    let distance = distance(&root, &runs);
+    runs.retain(|run| run.input.wrapping_sub(run.output) == distance);
+    let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
+        return Err(Failure(format!("{name}: no memory is mapped there: try vellum dump {name}")));
+    };
+    let mut totals = Totals::default();
+    runs.iter().for_each(|run| totals.run(run));
+    let (start, end) = (first.input, last.input.wrapping_add(last.bytes(&root)));
+    for (table, bytes) in &tables {
+        // The root among them, wherever it begins.
+        if table.input <= end.wrapping_sub(1) && start <= table.input.wrapping_add(bytes - 1) {
+            totals.table(&root, table);
+        }
+    }
+    let range = |run: &Run| run.output..run.output + run.bytes(&root);
+    let writes = |run: &&Run| {
+        root.permissions(run.descriptor, run.inherited).is_none_or(|of| of.privileged.contains(Rights::WRITE))
+    };
+    let read_only = runs.iter().filter(|run| !writes(run)).map(range).collect();
+    let memory = Memory::new(format!("the linear map of {name}"), runs.iter().map(range).collect(), read_only)?;
+    Ok(Memory { bits: Some(root.shape.input_bits), now: Some(Now { root, totals }), ..memory })
+}
+
+/// How far above its physical address most memory is mapped.
+fn distance(root: &Root, runs: &[Run]) -> u64 {
+    let mut bytes = std::collections::BTreeMap::<u64, u64>::new();
+    for run in runs {
+        *bytes.entry(run.input.wrapping_sub(run.output)).or_default() += run.bytes(root);
+    }
+    bytes.into_iter().max_by_key(|(_, bytes)| *bytes).map_or(0, |(distance, _)| distance)
+}
+
+/// Keeps the runs of a page table, and its tables with what each reaches.
+struct Reader<'r> {
+    root: &'r Root,
+    pending: Runs,
+    runs: Vec<Run>,
+    tables: Vec<(Table, u64)>,
+}
+
+impl Visitor for Reader<'_> {
+    fn span(&mut self, span: &Span) {
+        self.runs.extend(self.pending.span(self.root, span));
+    }
+
+    fn table(&mut self, table: &Table, _: &[Descriptor]) {
+        let shape = self.root.shape;
+        self.tables.push((*table, (shape.entries(table.level) as u64) << shape.shift(table.level)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_banks() {
+        assert_eq!((size("256G"), size("4t"), size("65536")), (Some(256 << 30), Some(4 << 40), Some(65536)));
+        assert!([size("0G"), size("9999999999T"), size("x"), size("")].iter().all(Option::is_none));
+        let memory =
+            read("0x80000000-0xc0000000,0x40000000-0x48000000,0x48000000-0x48010000:ro").unwrap_or_else(|_| panic!());
+        assert_eq!(memory.ranges, [0x4000_0000..0x4801_0000, 0x8000_0000..0xc000_0000]);
+        let regions = memory.regions(0x1_0000);
+        assert_eq!(regions.iter().map(is_read_only).collect::<Vec<_>>(), [false, true, false]);
+        assert!(read("0x1000-0x3000,0x2000-0x4000").is_err() && read("5-4").is_err() && read("lots").is_err());
+    }
+
+    #[test]
+    fn pages_are_cut_inwards() {
+        let memory = read("0x40001000-0x40041000,0x40012000-0x40013000").err();
+        assert!(memory.is_some(), "banks that overlap");
+        let memory = read("0x40001000-0x40021000,0x40021000-0x40042000:ro").unwrap_or_else(|_| panic!());
+        let regions = memory.regions(0x1_0000);
+        let ends: Vec<(u64, u64)> =
+            regions.iter().map(|region| (region.physical.start.bits(), region.physical.end.bits())).collect();
+        // The page in which the two meet can be written.
+        assert_eq!(ends, [(0x4001_0000, 0x4003_0000), (0x4003_0000, 0x4004_0000)]);
+    }
+}
