@@ -29,6 +29,8 @@ ranges! {
     whole = image_start..image_end;
     /// The first part of the text: what runs at its physical address.
     identity_text = image_start..identity_end;
+    /// The vectors, and the way into exceptions and out of them.
+    vectors = identity_end..vectors_end;
     /// Everything that is executed.
     text = image_start..text_end;
     /// Read-only data, with the addresses in it that relocation writes.

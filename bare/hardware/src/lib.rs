@@ -36,6 +36,8 @@ pub mod catch;
 #[cfg(feature = "kernel")]
 mod caught;
 #[cfg(feature = "kernel")]
+pub mod conflict;
+#[cfg(feature = "kernel")]
 pub mod exception;
 #[cfg(feature = "kernel")]
 mod frame;

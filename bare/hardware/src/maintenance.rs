@@ -5,6 +5,14 @@ use core::arch::asm;
 use vmsa::maintenance::{BarrierAccess, Domain, TlbiName};
 use vmsa::{Barrier, Maintenance, TlbiOp, for_each_tlbi};
 
+/// Forgets all that this CPU's TLBs hold: the one answer to a TLB conflict that is sure to end it (RBLRKC).
+pub fn forget_everything() {
+    maintain(Maintenance::Invalidate(TlbiOp::VMALLE1, 0));
+    // What conflicted is made again, and must not meet the old entries.
+    maintain(Maintenance::DSB_NSH);
+    maintain(Maintenance::ISB);
+}
+
 /// Executes a barrier or a TLBI on this CPU.
 #[inline(always)]
 pub fn maintain(operation: Maintenance) {

@@ -4,7 +4,8 @@ use core::arch::asm;
 use core::cell::Cell;
 use core::ptr;
 
-use crate::caught::Record;
+use crate::caught;
+use crate::conflict::record::Record;
 use crate::frame::Frame;
 
 /// CPUs that are supported.
@@ -16,12 +17,14 @@ pub struct PerCpu {
     /// The top of the stack for exceptions in exception handlers.
     pub(crate) emergency_stack: Cell<u64>,
     /// The innermost `catch` that runs on this CPU, or null.
-    pub(crate) catch: Cell<*mut Record>,
+    pub(crate) catch: Cell<*mut caught::Record>,
     /// Where the vectors save what EL0 has.
     pub(crate) user: Cell<*mut Frame>,
     /// The stack pointer of who has entered EL0.
     pub(crate) kernel_stack: Cell<u64>,
     index: Cell<u32>,
+    /// What its handler of TLB conflict aborts keeps.
+    pub(crate) conflict: Record,
 }
 
 // SAFETY: a `PerCpu` is touched by its own CPU alone once that CPU runs, and by the CPU that starts it before then.
@@ -35,16 +38,18 @@ static ALL: [PerCpu; MAX_CPUS] = [const {
         user: Cell::new(ptr::null_mut()),
         kernel_stack: Cell::new(0),
         index: Cell::new(0),
+        conflict: Record::new(),
     }
 }; MAX_CPUS];
 
 /// Prepares the data of CPU `index`, below [`MAX_CPUS`], which does not run yet or is this CPU; gives its address, for
-/// TPIDR_EL1.
-pub fn prepare(index: usize, emergency_stack: u64) -> u64 {
+/// TPIDR_EL1. A TLB conflict abort may come again `patience` times at the same place; with 0 the first is unexpected.
+pub fn prepare(index: usize, emergency_stack: u64, patience: u64) -> u64 {
     let cpu = &ALL[index];
     cpu.emergency_stack.set(emergency_stack);
     cpu.catch.set(ptr::null_mut());
     cpu.index.set(index as u32);
+    cpu.conflict.patience.set(patience);
     ptr::from_ref(cpu) as u64
 }
 

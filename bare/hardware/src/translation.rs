@@ -4,6 +4,7 @@ use core::arch::asm;
 
 use vmsa::{PhysAddr, VirtAddr};
 
+use crate::maintenance::forget_everything;
 use crate::registers;
 
 /// SCTLR_EL1 with the MMU on: the RES1 bits of Armv8.0, and M, C, I, SA (the stack pointer must be aligned).
@@ -64,6 +65,7 @@ pub unsafe fn exchange_lower(ttbr0: u64) -> u64 {
 /// Asks the MMU with an AT instruction.
 macro_rules! translate {
     ($instruction:literal, $address:expr) => {{
+        let ask = || {
         let par: u64;
         // SAFETY: AT changes PAR_EL1 alone, which nothing else uses; an interrupt between the two would have to use it
         // too.
@@ -77,11 +79,34 @@ macro_rules! translate {
                 options(nostack, preserves_flags),
             );
         }
+        par
+        };
+        let par = ask_again(ask);
         match par & 1 {
             0 => Ok(PhysAddr::new(par & 0x000f_ffff_ffff_f000 | $address.bits() & 0xfff)),
             _ => Err(par),
         }
     }};
+}
+
+/// PAR_EL1.F, and FST of a TLB conflict abort (0b110000).
+const PAR_FAULT: u64 = 0x7f;
+const PAR_CONFLICT: u64 = 0x30 << 1 | 1;
+
+/// How often an AT is made again whose answer is a TLB conflict.
+const ATTEMPTS: usize = 4096;
+
+/// What `ask` reads from PAR_EL1. A TLB conflict says nothing of the address: this CPU forgets everything, and asks again.
+fn ask_again(ask: impl Fn() -> u64) -> u64 {
+    let mut par = ask();
+    for _ in 0..ATTEMPTS {
+        if par & PAR_FAULT != PAR_CONFLICT {
+            break;
+        }
+        forget_everything();
+        par = ask();
+    }
+    par
 }
 
 /// Where the MMU of this CPU leads a read of `address` by EL1 (AT S1E1R): a physical address, or the value of PAR_EL1

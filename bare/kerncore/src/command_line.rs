@@ -40,6 +40,10 @@ pub struct Options {
     pub page_allocator: Option<PageAllocator>,
     /// `vellum.bbm=`: the level of FEAT_BBM of every CPU that is not told apart.
     pub bbm: Option<BbmLevel>,
+    /// `vellum.conflicts=`: what becomes of a TLB conflict abort.
+    pub conflicts: Option<Conflicts>,
+    /// `vellum.trust-el1`: a TLB conflict abort ends when EL1 forgets everything, whatever is beneath.
+    pub trusts_el1: Option<bool>,
     /// `vellum.stress=`: how many operations the linear map is stressed with.
     pub stress: Option<u32>,
     /// `vellum.seed=`: of every random choice.
@@ -100,6 +104,16 @@ pub enum PageAllocator {
     Plain,
     /// They are hidden from the linear map, so that whoever uses one faults.
     Debug,
+}
+
+/// What becomes of a TLB conflict abort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Conflicts {
+    /// The CPU forgets everything, and goes on.
+    #[default]
+    Survive,
+    /// It is reported as any unexpected exception is, which ends the machine.
+    Report,
 }
 
 impl Options {
@@ -172,7 +186,7 @@ fn set<T>(slot: &mut Option<T>, value: Option<T>) -> Outcome {
 
 const BELIEVED: &str = "what the CPU says of itself is believed";
 
-const KNOWN: [Known; 15] = [
+const KNOWN: [Known; 17] = [
     Known {
         name: "arm64.pagesize",
         expected: "4k, 16k or 64k",
@@ -226,6 +240,18 @@ const KNOWN: [Known; 15] = [
         expected: "a level from 0 to 3",
         instead: BELIEVED,
         set: |options, _, value| set(&mut options.bbm, bbm_level(value)),
+    },
+    Known {
+        name: "vellum.conflicts",
+        expected: "survive or report",
+        instead: "they are survived",
+        set: |options, _, value| set(&mut options.conflicts, word(value, &CONFLICTS)),
+    },
+    Known {
+        name: "vellum.trust-el1",
+        expected: "yes or no",
+        instead: "what is beneath is not trusted",
+        set: |options, _, value| set(&mut options.trusts_el1, word(value, &YES_OR_NO)),
     },
     Known {
         name: "vellum.stress",
@@ -321,6 +347,7 @@ const RODATA: [(&str, Rodata); 4] =
 const LEAVES: [(&str, LinearLeaves); 3] =
     [("largest", LinearLeaves::Largest), ("blocks", LinearLeaves::Blocks), ("pages", LinearLeaves::Pages)];
 const ALLOCATORS: [(&str, PageAllocator); 2] = [("plain", PageAllocator::Plain), ("debug", PageAllocator::Debug)];
+const CONFLICTS: [(&str, Conflicts); 2] = [("survive", Conflicts::Survive), ("report", Conflicts::Report)];
 const YES_OR_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
 
 fn page_size(value: &str) -> Option<PageSize> {

@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use kerncore::command_line::{
-    CpuOverride, Exit, LinearLeaves, Options, PageAllocator, PageSizes, Report, Rodata, Word, Words, parse,
+    Conflicts, CpuOverride, Exit, LinearLeaves, Options, PageAllocator, PageSizes, Report, Rodata, Word, Words, parse,
 };
 use kerncore::finding::Findings;
 use proptest::prelude::*;
@@ -26,13 +26,16 @@ fn check(lines: &[&str], expect: Expect) {
 fn every_option_is_taken() {
     let line = "arm64.pagesize=16k vellum.exit=semihosting vellum.vabits=42 vellum.late=3 vellum.cpu2.granules=4k,64k \
                 vellum.cpu7.bbm=1 vellum.cpu0.pabits=40 vellum.cpu1.silent=yes vellum.report=json \
-                rodata=noalias vellum.linearmap=pages vellum.pagealloc=debug vellum.bbm=3 vellum.stress=1000 vellum.seed=7";
+                rodata=noalias vellum.linearmap=pages vellum.pagealloc=debug vellum.bbm=3 vellum.stress=1000 vellum.seed=7 \
+                vellum.conflicts=report vellum.trust-el1=yes";
     let mut cpus = [CpuOverride::default(); 8];
     cpus[2].granules = Some(PageSizes::default().with(PageSize::Size4K).with(PageSize::Size64K));
     cpus[7].bbm = Some(BbmLevel::Level1);
     cpus[0].physical_bits = Some(40);
     cpus[1].is_silent = Some(true);
     let expected = Options {
+        conflicts: Some(Conflicts::Report),
+        trusts_el1: Some(true),
         page_size: Some(PageSize::Size16K),
         exit: Some(Exit::Semihosting),
         report: Some(Report::Json),

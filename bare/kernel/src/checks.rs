@@ -31,13 +31,14 @@ pub(crate) struct Outcome {
 /// A check: whether it passed. What it writes to its detail is printed either way.
 type Check = fn(&mut Detail) -> bool;
 
-const CHECKS: [(&str, Check); 12] = [
+const CHECKS: [(&str, Check); 13] = [
     ("a write to read-only data faults", protections::write_to_read_only_data),
     ("a write to text by its linear alias faults", protections::write_to_text_alias),
     ("a write to read-only data by its linear alias faults", protections::write_to_read_only_alias),
     ("no page of text or read-only data can be written", leaves::read_only),
     ("data is not executed", protections::execute_data),
     ("nothing but text can be executed", leaves::executable),
+    ("what exceptions need is in pages by themselves", leaves::of_exceptions),
     ("a stack that runs out is caught and named", stack::overflow),
     ("every page of memory is in the linear map", memory::read_every_page),
     ("nothing else is in the linear map", leaves::linear_map),

@@ -1,7 +1,8 @@
 //! What boot found, chose and built: plain values, known to all once the high half begins.
 
+use hardware::conflict::PATIENCE;
 use kerncore::choice::Choice;
-use kerncore::command_line::{Options, Rodata};
+use kerncore::command_line::{Conflicts, Options, Rodata};
 use kerncore::devicetree::{Cpu, MAX_CPUS, Psci};
 use kerncore::linear::Linear;
 use kerncore::list::List;
@@ -18,6 +19,8 @@ pub(crate) struct Facts {
     pub(crate) exception_level: u64,
     /// Our monitor is beneath.
     pub(crate) has_monitor: bool,
+    /// A TLB conflict abort is sure to end when EL1 forgets everything, so that CPUs of level 2 are used in place.
+    pub(crate) handles_conflicts: bool,
     /// The image's physical address.
     pub(crate) load_address: PhysAddr,
     /// The page size of the first identity map.
@@ -53,6 +56,16 @@ pub(crate) struct Parking {
     pub(crate) ttbr0: u64,
     /// The value of TTBR1_EL1: nothing.
     pub(crate) ttbr1: u64,
+}
+
+impl Facts {
+    /// How often a TLB conflict abort may come again at the same place.
+    pub(crate) fn conflict_patience(&self) -> u64 {
+        match self.options.conflicts.unwrap_or_default() {
+            Conflicts::Survive => PATIENCE,
+            Conflicts::Report => 0,
+        }
+    }
 }
 
 static FACTS: Once<Facts> = Once::new();

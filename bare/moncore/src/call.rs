@@ -1,6 +1,6 @@
 //! Calls to firmware, by the SMC Calling Convention (Arm DEN 0028): which function is meant, and what the answers are.
 
-use kerncore::monitor::UID_FUNCTION;
+use kerncore::monitor::{FEATURES_FUNCTION, UID_FUNCTION};
 
 /// A function that the monitor knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +66,8 @@ pub enum Monitor {
     BeginResize(u64, u64),
     /// Announces that every TLB has forgotten what such a range was.
     EndResize(u64, u64),
+    /// What else the monitor does: [`ENDS_CONFLICTS`].
+    Features,
 }
 
 /// The version of PSCI that is answered: 1.1.
@@ -75,9 +77,9 @@ pub const CONVENTION_VERSION: u64 = 0x1_0001;
 /// The same where the guest is a realm: 1.2.
 pub const CONVENTION_VERSION_OF_REALMS: u64 = 0x1_0002;
 /// The revision of the monitor's own functions, major and minor.
-pub const REVISION: [u64; 2] = [0, 1];
+pub const REVISION: [u64; 2] = [0, 2];
 /// The UID of the monitor's own functions.
-pub use kerncore::monitor::UID;
+pub use kerncore::monitor::{ENDS_CONFLICTS, UID};
 
 /// The answer to a function that is not there.
 pub const NOT_SUPPORTED: u64 = -1i64 as u64;
@@ -117,6 +119,7 @@ impl Call {
             0xc600_0001 => Self::Monitor(Monitor::Exit(argument(1) as u32)),
             0xc600_0002 => Self::Monitor(Monitor::BeginResize(argument(1), argument(2))),
             0xc600_0003 => Self::Monitor(Monitor::EndResize(argument(1), argument(2))),
+            FEATURES_FUNCTION => Self::Monitor(Monitor::Features),
             _ => Psci::decode(function, argument).map_or(Self::Unknown, Self::Psci),
         }
     }
@@ -170,6 +173,7 @@ mod tests {
         assert_eq!(call(0x8400_000a), Call::Psci(Psci::Features(2)));
         assert_eq!(call(0x8000_0000), Call::ConventionVersion);
         assert_eq!(call(0xc600_0001), Call::Monitor(Monitor::Exit(2)));
+        assert_eq!(call(0xc600_0004), Call::Monitor(Monitor::Features));
     }
 
     #[test]

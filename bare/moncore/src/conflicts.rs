@@ -104,6 +104,17 @@ pub struct Conflicts {
     armed: List<Armed, MAX_ARMED>,
 }
 
+/// What a guest's TLBI is executed as: one of everything as one of both stages, which alone is sure to end a conflict (RBLRKC).
+pub fn of_both_stages(op: TlbiOp) -> TlbiOp {
+    let both = match op.name() {
+        TlbiName::VMALLE1 => TlbiOp::VMALLS12E1,
+        TlbiName::VMALLE1IS => TlbiOp::VMALLS12E1IS,
+        TlbiName::VMALLE1OS => TlbiOp::VMALLS12E1OS,
+        _ => return op,
+    };
+    if op.is_without_xs() { both.without_xs() } else { both }
+}
+
 /// Bits of an address within the pages that stage 2 maps.
 const PAGE_MASK: u64 = 0xfff;
 

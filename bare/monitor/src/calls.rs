@@ -33,6 +33,7 @@ pub(crate) fn handle(exit: &mut Exit, immediate: u32, conduit: Conduit) {
         Call::Monitor(Monitor::Revision) => &call::REVISION,
         Call::Monitor(Monitor::BeginResize(start, end)) => &[noted(conflicts::note_resize(start, end, true))],
         Call::Monitor(Monitor::EndResize(start, end)) => &[noted(conflicts::note_resize(start, end, false))],
+        Call::Monitor(Monitor::Features) => &[if cpus::traps_tlbi() { call::ENDS_CONFLICTS } else { 0 }],
         Call::Monitor(Monitor::Exit(status)) => finish::power_off(status),
         Call::Unknown => &[call::NOT_SUPPORTED],
     };

@@ -81,8 +81,18 @@ pub(crate) fn set_up(
         }
         cpus.len()
     });
-    let traps_tlbi = options.conflicts.is_some();
+    // Who is made to say level 2 may have TLB conflict aborts, whoever makes them.
+    let may_conflict = |identity: &Identity| {
+        let id = IdRegisters { mmfr2: identity.mmfr[2].value, ..IdRegisters::default() };
+        id.bbm() == BbmLevel::Level2
+    };
+    let traps_tlbi = options.conflicts.is_some() || options.cpus[..count].iter().any(may_conflict);
     MACHINE.call_once(|| Machine { identities: options.cpus, translation, stage2, traps_tlbi, count });
+}
+
+/// Whether the guest's TLBIs come to the monitor.
+pub(crate) fn traps_tlbi() -> bool {
+    machine().traps_tlbi
 }
 
 /// How many CPUs there are; 0 before they are known.

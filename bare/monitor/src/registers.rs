@@ -43,7 +43,7 @@ pub(crate) fn handle(exit: &mut Exit) {
         COUNTS.add(cpu_index(), Event::Tlbi);
         // With HCR_EL2.{E2H, TGE} = {0, 0} it means EL1&0 here too, under the guest's VMID; the guest's own DSB waits for
         // it, for it is the same CPU's.
-        maintain(Maintenance::Invalidate(op, exit.register(access.target)));
+        maintain(Maintenance::Invalidate(moncore::conflicts::of_both_stages(op), exit.register(access.target)));
         exit.skip_instruction();
         return conflicts::note_tlbi(exit, op);
     }

@@ -18,7 +18,10 @@
     ldp     x19, x20, [sp], #96
     .endm
 
-    .text
+    .section .text.vectors, "ax"
+// The frame is any memory, where a TLB conflict abort may come, which overwrites ELR_EL1 and what else an exception leaves. So
+// nothing of the frame is touched while one of those counts: on both ways they pass the exception stack, as x0 and x1 do.
+
 // fn enter_user(frame: x0) -> x0: the kind of the exception. Exceptions are masked, before and after.
     .global enter_user
 enter_user:
@@ -27,30 +30,38 @@ enter_user:
     mov     x10, sp
     stp     x0, x10, [x9, #{PER_CPU_USER}]
     msr     spsel, #1               // EL1 can name the other stack pointer only
-    ldp     x1, x2, [x0, #{FRAME_ELR}]
-    msr     elr_el1, x1
-    msr     spsr_el1, x2
+    ldp     x1, x2, [x0]
+    stp     x1, x2, [sp, #-16]!
     ldp     x30, x1, [x0, #240]
     msr     sp_el0, x1
     restore_x2_to_x29 x0
-    ldp     x0, x1, [x0]
+    ldp     x0, x1, [x0, #{FRAME_ELR}]
+    msr     elr_el1, x0
+    msr     spsr_el1, x1
+    ldp     x0, x1, [sp], #16
     eret
 
 // From the vectors: x0 and x1 are on the exception stack, x1 is the kind.
 leave_user:
+    stp     x2, x3, [sp, #-48]!
+    mrs     x2, elr_el1
+    mrs     x3, spsr_el1
+    stp     x2, x3, [sp, #16]
+    mrs     x2, esr_el1
+    mrs     x3, far_el1
+    stp     x2, x3, [sp, #32]
+    ldp     x2, x3, [sp], #16
     mrs     x0, tpidr_el1
     ldr     x0, [x0, #{PER_CPU_USER}]
     save_x2_to_x29 x0
     ldp     x2, x3, [sp], #16
+    stp     x2, x3, [x0, #{FRAME_ELR}]
+    ldp     x2, x3, [sp], #16
+    stp     x2, x3, [x0, #{FRAME_ESR}]
+    ldp     x2, x3, [sp], #16
     stp     x2, x3, [x0]
     mrs     x2, sp_el0
     stp     x30, x2, [x0, #240]
-    mrs     x2, elr_el1
-    mrs     x3, spsr_el1
-    stp     x2, x3, [x0, #{FRAME_ELR}]
-    mrs     x2, esr_el1
-    mrs     x3, far_el1
-    stp     x2, x3, [x0, #{FRAME_ESR}]
     mrs     x9, tpidr_el1
     ldr     x10, [x9, #({PER_CPU_USER} + 8)]
     msr     spsel, #0
@@ -59,6 +70,7 @@ leave_user:
     mov     x0, x1
     ret
 
+    .text
 // fn switch_thread(from: x0, to: x1): leaves this thread's stack pointer at x0, and goes on with that of another.
     .global switch_thread
 switch_thread:

@@ -1,6 +1,6 @@
 // The vectors of EL1. Kernel code runs on SP_EL0; an exception runs on SP_EL1, the CPU's exception stack, so that a
 // thread stack that has run out can be reported. An exception in an exception handler (the second group) finds SP_EL1
-// of doubtful worth and takes the CPU's emergency stack; it never returns.
+// of doubtful worth and takes the CPU's emergency stack; it never returns. A TLB conflict abort comes before all of that.
 
     .macro  save_and_handle, index
     stp     x0, x1, [sp, #-{FRAME_SIZE}]!
@@ -10,12 +10,14 @@
 
     .macro  vector, index
     .balign 0x80
+    unless_conflict \index
     save_and_handle \index
     .endm
 
     // EL0's thread registers are free to hold what there is no memory for yet: this path ends the machine.
     .macro  emergency_vector, index
     .balign 0x80
+    unless_conflict \index
     msr     tpidrro_el0, x0
     mov     x0, sp
     msr     tpidr_el0, x0           // for the report
@@ -26,7 +28,7 @@
     save_and_handle \index
     .endm
 
-    .text
+    .section .text.vectors, "ax"
     .balign 0x800
     .global vectors
 vectors:
@@ -38,6 +40,7 @@ vectors:
     .endr
     .irp    index, 8, 9, 10, 11     // EL0: back to whom `enter_user` was called by
     .balign 0x80
+    unless_conflict \index
     stp     x0, x1, [sp, #-16]!
     mov     x1, #(\index - 8)
     b       leave_user

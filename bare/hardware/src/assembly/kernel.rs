@@ -5,6 +5,7 @@ use core::mem::offset_of;
 
 use crate::boot::Boot;
 use crate::caught::Record;
+use crate::conflict::record;
 use crate::frame::Frame;
 use crate::per_cpu::PerCpu;
 use crate::secondary::{self, Answer, StartRecord};
@@ -24,9 +25,17 @@ const _: () = assert!(offset_of!(Boot, load_address) == offset_of!(Boot, counter
 global_asm!(include_str!("../asm/switch.s"));
 global_asm!(include_str!("../asm/parking.s"));
 
+const PER_CPU_CONFLICT: usize = offset_of!(PerCpu, conflict);
+
 global_asm!(
     include_str!("../asm/frame.s"),
+    include_str!("../asm/conflict.s"),
     include_str!("../asm/vectors.s"),
+    CONFLICT_SCRATCH = const PER_CPU_CONFLICT + offset_of!(record::Record, scratch),
+    CONFLICT_COUNTS = const PER_CPU_CONFLICT + offset_of!(record::Record, counts),
+    CONFLICT_LAST = const PER_CPU_CONFLICT + offset_of!(record::Record, last),
+    CONFLICT_REPEATS = const PER_CPU_CONFLICT + offset_of!(record::Record, repeats),
+    CONFLICT_PATIENCE = const PER_CPU_CONFLICT + offset_of!(record::Record, patience),
     PER_CPU_EMERGENCY_STACK = const offset_of!(PerCpu, emergency_stack),
     FRAME_SIZE = const size_of::<Frame>(),
     FRAME_ELR = const offset_of!(Frame, return_address),

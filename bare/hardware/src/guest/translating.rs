@@ -3,10 +3,10 @@
 use core::mem;
 use core::ops::Range;
 
-use vmsa::{Maintenance, Syndrome, TlbiOp};
+use vmsa::Syndrome;
 
 use crate::guest::STACK_BYTES;
-use crate::maintenance::maintain;
+pub use crate::maintenance::forget_everything;
 use crate::registers::read_register;
 use crate::translation::Translation;
 
@@ -73,14 +73,6 @@ pub unsafe fn turn_on(cpu: usize, translation: &Translation, cold: Option<Range<
 /// The number of this CPU, once its MMU is on.
 pub fn cpu_index() -> usize {
     read_register!("tpidr_el1") as usize
-}
-
-/// Forgets all that this CPU's TLB holds: the one answer to a conflict that is sure to end it (RBLRKC).
-pub fn forget_everything() {
-    maintain(Maintenance::Invalidate(TlbiOp::VMALLE1, 0));
-    // The access that conflicted is made again, and must not meet the old entries.
-    maintain(Maintenance::DSB_NSH);
-    maintain(Maintenance::ISB);
 }
 
 /// Calls code at EL1 with these values in x0 and x1.

@@ -16,8 +16,8 @@ use kerncore::memory_map::{Kind, MemoryMap, Occupants};
 use kerncore::range::PhysicalRange;
 use kerncore::text::Text;
 use linearmap::{Leaves, Levels};
-use pagetable::{Change, El1};
-use vmsa::{AddressHalf, BbmLevel, IdRegisters, Midr, PageSize, PhysAddr, VirtAddr};
+use pagetable::{Census, Change, El1};
+use vmsa::{AddressHalf, IdRegisters, Midr, PageSize, PhysAddr, VirtAddr};
 
 use super::kernel_map::{EarlyMemory, How, build_lower, build_upper, build_workshop, workshop_end};
 use crate::boot::{handover, high};
@@ -94,10 +94,16 @@ fn enter_high_half(
     let (page_size, shape) = (choice.page_size, Shape::chosen(&choice, workshop_end(linear, highest)));
     let (placement, devices) = Placement::new(machine, page_size);
     let mut memory = EarlyMemory::new(map, pool, shape);
+    let has_monitor = monitor::is_there(boot.exception_level, machine.psci.as_ref());
+    // At EL2 our entry code has left stage 2 off; beneath EL1 there may be one, whose part in a TLB conflict EL1 cannot end.
+    let handles_conflicts =
+        boot.exception_level == 2 || has_monitor && monitor::ends_conflicts() || options.trusts_el1 == Some(true);
     let leaves = match options.linear_map {
         Some(LinearLeaves::Pages) => Leaves::Pages,
         // Each page that is hidden could park all CPUs.
-        _ if options.page_allocator == Some(PageAllocator::Debug) && parks(cpu, &options, machine) => {
+        _ if options.page_allocator == Some(PageAllocator::Debug)
+            && parks(cpu, &options, machine, handles_conflicts) =>
+        {
             say!("linear map: in pages, for vellum.pagealloc=debug would park the other CPUs at each split");
             Leaves::Pages
         }
@@ -115,7 +121,8 @@ fn enter_high_half(
     let translation = shape.translation(cpu, lower.root(), Some(upper.root()));
     let facts = Facts {
         exception_level: boot.exception_level,
-        has_monitor: monitor::is_there(boot.exception_level, machine.psci.as_ref()),
+        has_monitor,
+        handles_conflicts,
         load_address: PhysAddr::new(boot.load_address),
         early_page_size: identity.page_size,
         choice,
@@ -138,10 +145,10 @@ fn enter_high_half(
 }
 
 /// Whether a live leaf that changes size parks other CPUs, by what the boot CPU says of itself.
-fn parks(cpu: &IdRegisters, options: &Options, machine: &MachineDescription) -> bool {
+fn parks(cpu: &IdRegisters, options: &Options, machine: &MachineDescription, handles_conflicts: bool) -> bool {
     let levels = Levels { all: options.bbm_of(0), single: &[] };
-    let tolerance = levels.tolerance(0, cpu, Midr::new(registers::read_midr() as u32), false);
-    machine.cpus.len() > 1 && tolerance.level() < BbmLevel::Level3
+    let tolerance = levels.tolerance(0, cpu, Midr::new(registers::read_midr() as u32), handles_conflicts);
+    machine.cpus.len() > 1 && Census::new(tolerance).tolerated().is_none()
 }
 
 fn occupants(boot: &Boot) -> Occupants {

@@ -12,7 +12,7 @@ use crate::checks;
 use crate::checks::moments::{self, Moment};
 use crate::cpus::stacks::{self, Kind};
 use crate::cpus::{calls, parking, start, walkers};
-use crate::facts::{self, page_size};
+use crate::facts::{self, Facts, page_size};
 use crate::memory::pages::{self, Absent};
 use crate::memory::{hidden_pages, kernel_table, linear_map};
 use crate::report::finish::{finish, refuse};
@@ -24,7 +24,7 @@ use crate::stress;
 pub(crate) extern "C" fn main(_: u64) -> ! {
     let handover = handover::take();
     let facts = facts::set(handover.facts);
-    set_up_boot_cpu();
+    set_up_boot_cpu(facts);
     if let Some(address) = facts.devices.console {
         // SAFETY: `Placement` chose the address and the kernel map has it.
         unsafe { console::set(address) };
@@ -81,9 +81,9 @@ fn unmap(absent: &Absent) -> Result<(), (PhysicalRange, ChangeError)> {
 }
 
 /// The vectors and the boot CPU's own data, at their high addresses.
-fn set_up_boot_cpu() {
+fn set_up_boot_cpu(facts: &Facts) {
     let emergency_stack = stacks::range(0, Kind::Emergency, page_size()).end;
-    let address = per_cpu::prepare(0, emergency_stack);
+    let address = per_cpu::prepare(0, emergency_stack, facts.conflict_patience());
     // SAFETY: prepared for this CPU; no `catch` runs yet.
     unsafe { per_cpu::install(address) };
     hardware::exception::install_vectors();

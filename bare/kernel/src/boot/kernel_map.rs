@@ -20,7 +20,7 @@ use vmsa::{AddressHalf, Descriptor, PhysAddr, Stage1Attributes};
 use crate::cpus::stacks::{self, Kind};
 use crate::facts::{Parking, Workshop};
 use crate::memory::devices::Placement;
-use crate::memory::tables::{AnyTable, CAUTIOUS, DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, map};
+use crate::memory::tables::{AnyTable, CAUTIOUS, DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, map, map_pages};
 
 /// Why the map could not be built.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ pub(super) fn build_upper(
         *place = (frames.start.bits()..frames.end.bits(), stacks::range(0, kind, page_size).start);
     }
     let mut changes = image_changes(how.rodata)
-        .chain(stacks.iter().map(|(frames, at)| map(frames.clone(), *at, READ_WRITE)))
+        .chain(stacks.iter().map(|(frames, at)| map_pages(frames.clone(), *at, READ_WRITE)))
         .chain(devices.regions().map(|(registers, at)| map(registers, at, DEVICE)));
     let table = AnyTable::build(hardware, memory.shape, AddressHalf::Upper, CAUTIOUS, &mut changes, memory)
         .map_err(MapError::Tables)?;
@@ -198,14 +198,18 @@ fn image_changes(rodata: Rodata) -> impl Iterator<Item = Change<El1>> {
         Rodata::Off => attributes.difference(Stage1Attributes::READ_ONLY),
         Rodata::On | Rodata::NoAlias => attributes,
     };
-    let parts = [
-        (image::text(), may_write(EXECUTABLE)),
-        (image::rodata(), may_write(READ_ONLY)),
-        (image::data(), READ_WRITE),
-        (image::bss(), READ_WRITE),
+    let (text, vectors) = (may_write(EXECUTABLE), image::vectors());
+    // With the data of exceptions and the boot stacks in it, what can be written is in pages.
+    let parts: [(_, _, fn(_, _, _) -> _); 6] = [
+        (image::identity_text(), text, map),
+        (vectors.clone(), text, map_pages),
+        (vectors.end..image::text().end, text, map),
+        (image::rodata(), may_write(READ_ONLY), map),
+        (image::data(), READ_WRITE, map_pages),
+        (image::bss(), READ_WRITE, map_pages),
     ];
-    let parts = parts.into_iter().filter(|(part, _)| !part.is_empty());
-    parts.map(|(part, attributes)| {
+    let parts = parts.into_iter().filter(|(part, ..)| !part.is_empty());
+    parts.map(|(part, attributes, map)| {
         let at = image::high_address(part.start);
         map(part, at, attributes)
     })

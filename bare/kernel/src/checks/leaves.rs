@@ -10,6 +10,7 @@ use vmsa::{FaultStatus, Meaning, PhysAddr, Stage1Attributes, VirtAddr};
 
 use super::detail::{Detail, tell};
 use super::protections::alias;
+use crate::cpus::stacks::{self, Kind};
 use crate::facts::{facts, is_read_only, page_size};
 use crate::memory::tables::AnyTable;
 use crate::memory::{current, hidden_pages, pages};
@@ -121,4 +122,32 @@ pub(super) fn read_only(detail: &mut Detail) -> bool {
     }
     tell!(detail, "{pages} pages, each at its link address and in the linear map");
     pages > 0
+}
+
+/// The vectors, what can be written of the image, and the stacks are in pages that belong to no contiguous group: no TLB conflict can
+/// come where its handler or the way to another would need them.
+pub(super) fn of_exceptions(detail: &mut Detail) -> bool {
+    let stacks = Kind::ALL.map(|kind| stacks::range(0, kind, page_size()));
+    let ranges = [image::vectors(), image::data(), image::bss()].into_iter().chain(stacks);
+    let (table, mut count) = (current::upper(), 0);
+    for range in ranges.filter(|range| !range.is_empty()) {
+        let mut wrong = None;
+        let walked = table.for_each(VirtAddr::new(range.start)..VirtAddr::new(range.end), &mut |entry| match entry
+            .lookup
+            .meaning
+        {
+            Meaning::Table(_) => {}
+            Meaning::Leaf(_, false) if entry.shift == page_size().shift() => count += 1,
+            _ => wrong = wrong.or(Some(entry.input)),
+        });
+        if let Some(address) = wrong {
+            tell!(detail, "{address} is in no page of its own");
+            return false;
+        }
+        if walked.is_err() {
+            return false;
+        }
+    }
+    tell!(detail, "{count} pages");
+    count > 0
 }

@@ -3,8 +3,9 @@
 use core::ops::Range;
 
 use hardware::hypercall;
+use hardware::psci::Conduit;
 use kerncore::devicetree::Psci;
-use kerncore::monitor::{UID_FUNCTION, is_ours};
+use kerncore::monitor::{ENDS_CONFLICTS, FEATURES_FUNCTION, UID_FUNCTION, is_ours};
 use vmsa::VirtAddr;
 
 use crate::cpus::firmware;
@@ -13,6 +14,13 @@ use crate::cpus::firmware;
 pub(crate) fn is_there(exception_level: u64, psci: Option<&Psci>) -> bool {
     let asked = psci.filter(|_| exception_level == 1);
     asked.is_some_and(|psci| is_ours(hypercall::call(firmware::conduit(psci), UID_FUNCTION, [0; 4])))
+}
+
+/// Whether our monitor, which is there, has a TLBI VMALLE1 of EL1 end a TLB conflict whatever stage 2 has to do with it.
+pub(crate) fn ends_conflicts() -> bool {
+    let [features, ..] = hypercall::call(Conduit::Hvc, FEATURES_FUNCTION, [0; 4]);
+    // NOT_SUPPORTED has every bit set.
+    (features as i64) >= 0 && features & ENDS_CONFLICTS != 0
 }
 
 /// Tells the monitor that these leaves change size while `resize` runs.

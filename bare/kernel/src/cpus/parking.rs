@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use hardware::parking::{self, Place};
 use hardware::{image, per_cpu, timer};
 use linearmap::NotParked;
-use pagetable::Tolerance;
+use pagetable::{Census, Tolerance};
 use vmsa::BbmLevel;
 
 use crate::cpus::calls;
@@ -18,6 +18,8 @@ const PATIENCE: u64 = 2000;
 static WALKING: AtomicU32 = AtomicU32::new(0);
 /// A bit for each of them that tolerates a live leaf that changes size.
 static TOLERANT: AtomicU32 = AtomicU32::new(0);
+/// A bit for each of those to which TLB conflict aborts may come of it.
+static CONFLICTING: AtomicU32 = AtomicU32::new(0);
 /// The longest that CPUs stood still, in ticks of the counter.
 static LONGEST: AtomicU64 = AtomicU64::new(0);
 
@@ -38,8 +40,11 @@ pub(crate) fn start() {
 
 /// A CPU walks the kernel's tables from now on, and tolerates so much.
 pub(crate) fn note(cpu: usize, tolerance: Tolerance) {
-    if tolerance.level() == BbmLevel::Level3 {
+    if Census::new(tolerance).tolerated().is_some() {
         TOLERANT.fetch_or(1 << cpu, Ordering::Relaxed);
+        if tolerance.level() < BbmLevel::Level3 {
+            CONFLICTING.fetch_or(1 << cpu, Ordering::Relaxed);
+        }
     }
     WALKING.fetch_or(1 << cpu, Ordering::Release);
 }
@@ -50,8 +55,19 @@ pub(crate) fn leave(cpu: usize) {
 }
 
 /// Whether this CPU tolerates a live leaf that changes size.
-pub(crate) fn is_tolerant() -> bool {
+fn is_tolerant() -> bool {
     TOLERANT.load(Ordering::Relaxed) & 1 << per_cpu::index() != 0
+}
+
+/// What is tolerated by every CPU that walks the tables while this one changes them, others being parked: by this one alone, if it
+/// parks all others.
+pub(crate) fn tolerated() -> Tolerance {
+    let level = match CONFLICTING.load(Ordering::Relaxed) {
+        _ if !is_tolerant() => BbmLevel::Level0,
+        0 => BbmLevel::Level3,
+        _ => BbmLevel::Level2,
+    };
+    Tolerance::new(level, true)
 }
 
 /// Runs `change` while CPUs are parked: those that do not tolerate it, if this one does, or all others. The lock of the linear map is

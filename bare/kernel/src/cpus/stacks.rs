@@ -13,7 +13,7 @@ use pagetable::Change;
 use vmsa::{PageSize, PhysAddr, VirtAddr};
 
 use crate::facts::page_size;
-use crate::memory::tables::{READ_WRITE, map};
+use crate::memory::tables::{READ_WRITE, map_pages};
 use crate::memory::{kernel_table, layout, pages};
 
 /// What a stack is for.
@@ -124,7 +124,7 @@ pub(crate) fn make(cpu: usize) -> Result<Frames, MakeError> {
     }
     let changes = Kind::ALL.map(|kind| {
         let frame = frames[kind as usize].bits();
-        map(frame..frame + kind.size_bytes(page_size), range(cpu, kind, page_size).start, READ_WRITE)
+        map_pages(frame..frame + kind.size_bytes(page_size), range(cpu, kind, page_size).start, READ_WRITE)
     });
     kernel_table::change(&changes, false).map_err(|error| {
         free(&frames);

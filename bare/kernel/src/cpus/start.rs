@@ -80,7 +80,7 @@ fn start(psci: &Psci, index: usize, cpu: &Cpu, facts: &Facts, meanwhile: &mut dy
         argument: index as u64,
         stack: stack(Kind::Thread),
         exception_stack: stack(Kind::Exception),
-        per_cpu: per_cpu::prepare(index, stack(Kind::Emergency)),
+        per_cpu: per_cpu::prepare(index, stack(Kind::Emergency), facts.conflict_patience()),
     };
     let call = Call { index, conduit: firmware::conduit(psci), cpu_on: psci.cpu_on, affinity: cpu.affinity };
     // SAFETY: this is the high half, and `Translation::read` is what it runs by. The stacks were just mapped, for this number

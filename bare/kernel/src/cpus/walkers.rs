@@ -28,8 +28,7 @@ impl Identity {
             level_hints: id.has_level_hints(),
             repeat: midr.must_repeat_tlbi(),
         };
-        // No handler of conflict aborts is there that could be promised.
-        Cpu { tolerance: levels.tolerance(index, id, *midr, false), tlb }
+        Cpu { tolerance: levels.tolerance(index, id, *midr, facts().handles_conflicts), tlb }
     }
 }
 

@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use hardware::lock::Lock;
 use linearmap::{Calls, Embedder, NotParked, State};
-use pagetable::{Licence, Tolerance};
+use pagetable::Licence;
 use vmsa::{BbmLevel, Granule, PhysAddr, VirtAddr};
 
 use crate::cpus::{monitor, parking};
@@ -56,11 +56,11 @@ impl<G> Calls for Kernel<G> {
     }
 
     fn park(&self, change: &mut dyn FnMut(&Licence<'_>)) -> Result<(), NotParked> {
-        let level = if parking::is_tolerant() { BbmLevel::Level3 } else { BbmLevel::Level0 };
-        let licence = Licence::parked(&self.reach, Tolerance::new(level, false));
-        parking::run(|| match level {
-            BbmLevel::Level3 => change(&licence),
-            _ => window::run(&self.reach, || change(&licence)),
+        let tolerated = parking::tolerated();
+        let licence = Licence::parked(&self.reach, tolerated);
+        parking::run(|| match tolerated.level() {
+            BbmLevel::Level0 => window::run(&self.reach, || change(&licence)),
+            _ => change(&licence),
         })
     }
 

@@ -11,7 +11,7 @@ mod regime;
 mod shape;
 
 pub(crate) use any::{AnyTable, linear};
-pub(crate) use attributes::{DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, map};
+pub(crate) use attributes::{DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, map, map_pages};
 pub(crate) use linear::{Linear, Painted};
 pub(crate) use regime::CAUTIOUS;
 pub(crate) use shape::{LOWER_BITS, Shape};

@@ -5,10 +5,10 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use hardware::exception::{Exception, Kind, Origin};
 use hardware::platform::Hardware;
-use hardware::{per_cpu, registers};
+use hardware::{conflict, per_cpu, registers};
 use vmsa::ptdump::memory_name;
 use vmsa::registers::MemoryTypes;
-use vmsa::{Access, AddressHalf, Meaning, Stage1Attributes, VirtAddr};
+use vmsa::{Access, AddressHalf, FaultStatus, Meaning, Stage1Attributes, VirtAddr};
 
 use crate::cpus::stacks;
 use crate::facts::known_facts;
@@ -47,6 +47,10 @@ pub(crate) fn report(exception: &Exception) -> ! {
             let place = Place(VirtAddr::new(stack));
             tell!("  on cpu {}, in an exception handler, stack pointer {stack:#018x}: {place}", per_cpu::index());
         }
+    }
+    if syndrome.fault() == Some(FaultStatus::TlbConflict) {
+        let times = conflict::repeats();
+        tell!("  it has come again {times} times, though each time this CPU forgot everything");
     }
     let instruction = VirtAddr::new(frame.return_address);
     tell!("  instruction   {instruction}: {}", Place(instruction));

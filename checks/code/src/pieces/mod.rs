@@ -1,6 +1,7 @@
 //! The pieces of the kernel's code, and for each the cases in which it is run.
 
 mod cache;
+mod conflict;
 mod entry;
 mod leave;
 mod park;
@@ -67,6 +68,7 @@ pub fn all() -> Vec<Piece> {
         park::piece(),
         entry::piece(),
         vectors::piece(),
+        conflict::piece(),
         cache::clean(),
         cache::fetchable(),
     ]

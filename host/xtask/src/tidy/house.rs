@@ -31,10 +31,10 @@ pub(crate) const ROOMS: &[Room] = &[
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
     room("kerncore", 7_800, &["vellum-vmsa"]),
-    room("hardware", 4_800, &["vellum-vmsa", "vellum-pagetable"]),
+    room("hardware", 5_000, &["vellum-vmsa", "vellum-pagetable"]),
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
     room("image", 4_190, &["vellum-vmsa", "vellum-pagetable"]),
-    room("code", 3_000, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
+    room("code", 3_150, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
     room("checks", 9_000, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "machine", "terminal"]),
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(

@@ -28,11 +28,20 @@ pub(crate) const DEVICE: Stage1Attributes = Stage1Attributes::memory(DEVICE_INDE
 
 /// The change that maps physical memory at a virtual address with the largest leaves there are.
 pub(crate) fn map(physical: Range<u64>, at: u64, attributes: Stage1Attributes) -> Change<El1> {
+    map_with(physical, at, attributes, LeafSize::LARGEST)
+}
+
+/// The same by pages that are no part of contiguous groups: for what every exception needs, which no TLB conflict may meet.
+pub(crate) fn map_pages(physical: Range<u64>, at: u64, attributes: Stage1Attributes) -> Change<El1> {
+    map_with(physical, at, attributes, LeafSize::PAGE)
+}
+
+fn map_with(physical: Range<u64>, at: u64, attributes: Stage1Attributes, largest: LeafSize) -> Change<El1> {
     let bytes = physical.end - physical.start;
     Change::Map {
         from: VirtAddr::new(at)..VirtAddr::new(at.wrapping_add(bytes)),
         to: PhysAddr::new(physical.start),
         attributes,
-        largest: LeafSize::LARGEST,
+        largest,
     }
 }

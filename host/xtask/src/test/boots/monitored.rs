@@ -27,7 +27,7 @@ const STRESSED: &[(&str, &str, &[Expect])] = &[
     ),
     (
         "no conflict comes to who is parked",
-        "conflicts-in-resizes.toml --append vellum.stress=200",
+        "conflicts-in-resizes.toml --append vellum.stress=200 --append vellum.bbm=1",
         &[MonitorCounts("resizes announced"), MonitorNeverCounts("conflicts, EL")],
     ),
 ];
@@ -181,6 +181,15 @@ fn of_other_guests() -> Vec<Boot> {
     boots
 }
 
+fn monitored(name: &str, options: &str, expect: Vec<Expect>) -> Boot {
+    Boot { name: format!("monitor, {name}"), ..other(name, &format!("--monitor {options}"), &[], expect) }
+}
+
+fn stressed(name: &str, options: &str, expect: &[Expect]) -> Boot {
+    let options = format!("--cpus 4 --machine bare/monitor/machines/{options}");
+    monitored(&format!("a stress, {name}"), &options, expect.to_vec())
+}
+
 /// Every boot of this file.
 pub(super) fn all() -> Vec<Boot> {
     let mut boots = Vec::new();
@@ -195,10 +204,6 @@ pub(super) fn all() -> Vec<Boot> {
             });
         }
     }
-    let monitored = |name: &str, options: &str, expect| Boot {
-        name: format!("monitor, {name}"),
-        ..other(name, &format!("--monitor {options}"), &[], expect)
-    };
     boots.extend(MIXED.iter().map(|&(name, options, warnings, cpus, says)| Boot {
         name: format!("monitor, {name}"),
         ..other(
@@ -208,10 +213,7 @@ pub(super) fn all() -> Vec<Boot> {
             vec![Cpus(cpus), Says(says)],
         )
     }));
-    boots.extend(STRESSED.iter().map(|&(name, options, expect)| {
-        let options = format!("--cpus 4 --machine bare/monitor/machines/{options}");
-        monitored(&format!("a stress, {name}"), &options, expect.to_vec())
-    }));
+    boots.extend(STRESSED.iter().map(|&(name, options, expect)| stressed(name, options, expect)));
     boots.extend(REALMS.iter().map(realm));
     boots.extend(of_other_guests());
     boots.extend(OF_11.iter().map(|(name, options, expect)| {
@@ -225,8 +227,8 @@ pub(super) fn all() -> Vec<Boot> {
     boots.push(Boot {
         ends: Status::Failed,
         ..monitored(
-            "a conflict on a stack",
-            "--machine bare/monitor/machines/conflict-on-a-stack.toml",
+            "a conflict on a stack, and no handler",
+            "--machine bare/monitor/machines/conflict-on-a-stack.toml --append vellum.conflicts=report",
             vec![
                 Says(&["exception", "data abort", "TLB conflict abort"]),
                 Says(&["the thread stack of cpu 0"]),
@@ -235,6 +237,11 @@ pub(super) fn all() -> Vec<Boot> {
         )
     });
     boots.extend([
+        monitored(
+            "a conflict on a stack",
+            "--machine bare/monitor/machines/conflict-on-a-stack.toml",
+            vec![Cpus(2), MonitorCounts("conflicts, EL1 data"), MonitorNeverCounts("conflicts, not ended")],
+        ),
         monitored("CPUs of 40 bits", "--cpu cortex-a53", vec![Cpus(2)]),
         monitored("CPUs of 44 bits", "--cpu cortex-a72", vec![Cpus(2)]),
         monitored("CPUs of 48 bits", "--cpu neoverse-n1 --page-size 16k", vec![PageSize("16k"), Cpus(2)]),
