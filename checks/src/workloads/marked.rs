@@ -27,6 +27,11 @@ impl Case {
         Self { pages, size, permit, bbm: Levels::all(if permit == Permit::Tolerated { 3 } else { 1 }) }
     }
 
+    /// The same on CPUs that may raise conflict aborts while a leaf changes size.
+    fn abrupt(self) -> Self {
+        Self { bbm: Levels::all(2), ..self }
+    }
+
     /// Clean leaves whose marks hardware keeps. The last CPU's hardware marks page 1 as written while `change` is made.
     fn draw(self, draft: &mut Draft, change: impl Fn(&Draft, usize) -> Change<El1>) {
         let parameters = draft.parameters_mut();
@@ -106,6 +111,10 @@ pub(super) fn protect_member_not_cached(draft: &mut Draft) {
     member(draft, Permit::NotCached);
 }
 
+pub(super) fn protect_member_abruptly(draft: &mut Draft) {
+    Case::new(draft.group(), GROUP, Permit::Tolerated).abrupt().draw(draft, |draft, region| executable(draft, region, 2..3));
+}
+
 fn member(draft: &mut Draft, permit: Permit) {
     Case::new(draft.group(), GROUP, permit).draw(draft, |draft, region| executable(draft, region, 2..3));
 }
@@ -122,6 +131,10 @@ pub(super) fn unmap_part_not_cached(draft: &mut Draft) {
     part(draft, Permit::NotCached);
 }
 
+pub(super) fn unmap_part_abruptly(draft: &mut Draft) {
+    Case::new(draft.block(), BLOCK, Permit::Tolerated).abrupt().draw(draft, |draft, region| draft.unmap(region, 2..3));
+}
+
 fn part(draft: &mut Draft, permit: Permit) {
     Case::new(draft.block(), BLOCK, permit).draw(draft, |draft, region| draft.unmap(region, 2..3));
 }
@@ -132,6 +145,11 @@ pub(super) fn fold_in_place(draft: &mut Draft) {
 
 pub(super) fn fold_not_cached(draft: &mut Draft) {
     fold(draft, Permit::NotCached);
+}
+
+pub(super) fn fold_abruptly(draft: &mut Draft) {
+    let block = draft.block();
+    Case::new(block, PAGE, Permit::Tolerated).abrupt().draw(draft, |draft, region| draft.collapse(region, 0..block));
 }
 
 fn fold(draft: &mut Draft, permit: Permit) {
