@@ -231,8 +231,8 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
             self.reuse_all();
             return Ok(());
         }
-        if self.scenario.has_parts {
-            self.claim(region, ends(&changes[0]).0)?;
+        if let Some(level) = self.scenario.parts {
+            self.claim(region, ends(&changes[0]).0, level)?;
         }
         let mut plan = match self.parts.get_mut(&region) {
             Some(part) => part.plan(&translated, licence.as_ref())?,
@@ -293,12 +293,12 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
         self.reuse_all();
     }
 
-    /// The pages around an address, as far as one table of them reaches, become a part.
-    fn claim(&mut self, region: usize, address: u64) -> Result<(), Refusal> {
+    /// What is around an address, as far as one table of `level` reaches, becomes a part.
+    fn claim(&mut self, region: usize, address: u64, level: vmsa::Level) -> Result<(), Refusal> {
         if !self.parts.contains_key(&region) {
             supply(self.cpu, &mut self.reserve, vmsa::Level::ALL.len());
             let gather = self.gather.get_or_insert_with(|| self.table.gather());
-            let part = self.table.claim(address.into(), vmsa::Level::L3, &mut self.reserve, gather)?;
+            let part = self.table.claim(address.into(), level, &mut self.reserve, gather)?;
             self.parts.insert(region, part);
         }
         Ok(())

@@ -168,8 +168,8 @@ pub struct Scenario {
     pub pool: usize,
     /// Every CPU but the first begins off the page table.
     pub is_parked: bool,
-    /// Each region is a part of the page table, which its editor claims.
-    pub has_parts: bool,
+    /// Each region is in a part of the page table, of a table of this level, which its editor claims.
+    pub parts: Option<Level>,
     /// Changes of one page take the shortcut for it.
     pub has_shortcuts: bool,
 }
@@ -189,7 +189,7 @@ impl Scenario {
             without: Vec::new(),
             pool: 24,
             is_parked: false,
-            has_parts: false,
+            parts: None,
             has_shortcuts: false,
         }
     }

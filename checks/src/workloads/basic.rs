@@ -1,7 +1,7 @@
 //! One operation each. CPU 0 edits, the others look; the smallest scenarios in which every call of the platform matters.
 
 use machine::syndrome::AccessKind;
-use vmsa::{LeafSize, Level, Stage1Attributes};
+use vmsa::{LeafSize, Level, PageSize, Stage1Attributes};
 
 use super::draft::Draft;
 use crate::scenario::Permit;
@@ -267,7 +267,18 @@ pub(super) fn two_editors(draft: &mut Draft) {
 
 /// All that one part maps goes, and the part with it, while another CPU edits the other.
 pub(super) fn two_parts(draft: &mut Draft) {
-    draft.claim_parts();
+    edit_two_parts(draft, Level::L3);
+}
+
+/// The same where a part has tables of its own below, which go while the other is edited.
+pub(super) fn two_larger_parts(draft: &mut Draft) {
+    let parameters = draft.parameters();
+    let has_level_1 = parameters.page_size != PageSize::Size64K || parameters.input_bits > 42;
+    edit_two_parts(draft, if has_level_1 { Level::L2 } else { Level::L3 });
+}
+
+fn edit_two_parts(draft: &mut Draft, level: Level) {
+    draft.claim_parts(level);
     let one = draft.region(&[(0..2, PAGE)]);
     let two = draft.region(&[(0..4, PAGE)]);
     let gone = draft.unmap(one, 0..2);
@@ -285,7 +296,7 @@ pub(super) fn two_parts(draft: &mut Draft) {
 
 /// A claim makes the way to a part, while another CPU empties the other.
 pub(super) fn part_made(draft: &mut Draft) {
-    draft.claim_parts();
+    draft.claim_parts(Level::L3);
     let one = draft.region(&[]);
     let two = draft.region(&[(0..2, PAGE)]);
     let come = draft.map(one, 2..4, PAGE);

@@ -53,9 +53,9 @@ impl Draft {
         self.scenario.programs.truncate(1);
     }
 
-    /// Each region is edited as a part of its own.
-    pub fn claim_parts(&mut self) {
-        self.scenario.has_parts = true;
+    /// Each region is edited as a part of its own, a table of `level`. To be said before the first region.
+    pub fn claim_parts(&mut self, level: Level) {
+        self.scenario.parts = Some(level);
     }
 
     /// Changes of one page take the shortcut for it.
@@ -91,7 +91,12 @@ impl Draft {
     pub fn region(&mut self, leaves: &[(Range<u64>, LeafSize)]) -> usize {
         let number = self.bases.len() as u64;
         let size = self.page_size();
-        let stride = if self.is_near { LeafSize::group(Level::L3) } else { LeafSize::group(Level::L2) };
+        let stride = match self.scenario.parts {
+            // What a table of level 2 reaches, as parts share no table of theirs.
+            Some(Level::L2) => LeafSize::single(Level::L1),
+            _ if self.is_near => LeafSize::group(Level::L3),
+            _ => LeafSize::group(Level::L2),
+        };
         let parameters = &self.scenario.parameters;
         let half = match parameters.half {
             AddressHalf::Lower => 0,

@@ -112,7 +112,9 @@ pub(super) fn protect_member_not_cached(draft: &mut Draft) {
 }
 
 pub(super) fn protect_member_abruptly(draft: &mut Draft) {
-    Case::new(draft.group(), GROUP, Permit::Tolerated).abrupt().draw(draft, |draft, region| executable(draft, region, 2..3));
+    Case::new(draft.group(), GROUP, Permit::Tolerated)
+        .abrupt()
+        .draw(draft, |draft, region| executable(draft, region, 2..3));
 }
 
 fn member(draft: &mut Draft, permit: Permit) {

@@ -85,6 +85,7 @@ pub const ALL: &[Workload] = &[
     small("batch", "several changes share one gather", basic::batch),
     small("two-editors", "two CPUs edit neighbours of one table", basic::two_editors),
     small("two-parts", "two CPUs edit parts of one page table, each its own", basic::two_parts),
+    small("two-larger-parts", "the same where a part has tables of its own below", basic::two_larger_parts),
     small("part-made", "a part is claimed and mapped, another is emptied and given back", basic::part_made),
     long("all-edit", "every CPU edits a page of one table, and looks at the others'", basic::all_edit),
     small("table-reuse", "a table that one CPU frees is built with by another", basic::table_reuse),
