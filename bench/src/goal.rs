@@ -108,11 +108,12 @@ impl fmt::Display for Goal {
     }
 }
 
-/// The engine's measurements that miss what they must reach, one line each. A row without a bound is held against the record.
+/// The engine's measurements that miss what they must reach, one line each. A row without a bound is held against the record, as
+/// stage 2 is, which has none.
 pub(crate) fn missed(measured: &[Measurement], recorded: &[Measurement]) -> Vec<String> {
-    let ours = measured.iter().filter(|one| one.contender == Contender::Ours);
+    let ours = measured.iter().filter(|one| Contender::ENGINE.contains(&one.contender));
     ours.flat_map(|one| {
-        let goals = Goal::all(one.case);
+        let goals = if one.contender == Contender::Ours { Goal::all(one.case) } else { Vec::new() };
         let is_bounded = goals.iter().any(|goal| goal.measure == Measure::Instructions);
         let mut lines: Vec<String> = goals.iter().filter_map(|goal| goal.miss(one)).collect();
         let before = recorded.iter().find(|it| it.case == one.case && it.contender == one.contender);
@@ -120,8 +121,9 @@ pub(crate) fn missed(measured: &[Measurement], recorded: &[Measurement]) -> Vec<
         {
             let (now, then) = (one.each(), before.each());
             lines.push(format!(
-                "{}: {now:.2} instructions, {SLACK} % more than on record at most ({then:.2})",
-                one.case
+                "{} {}: {now:.2} instructions, {SLACK} % more than on record at most ({then:.2})",
+                one.case,
+                one.contender.name()
             ));
         }
         lines
@@ -172,6 +174,11 @@ mod tests {
         assert_eq!(missed(&[measured("unmap-page/64k", 1030, 0)], &recorded), [""; 0]);
         assert_eq!(missed(&[measured("unmap-page/64k", 1031, 0)], &recorded).len(), 1);
         assert_eq!(missed(&[measured("unmap-page/64k", 9999, 0)], &[]), [""; 0], "nothing is on record");
+        let stage2 = |instructions| Measurement {
+            contender: Contender::Stage2,
+            ..measured("translate-page/16k", instructions, 0)
+        };
+        assert_eq!(missed(&[stage2(1031)], &[stage2(1000)]).len(), 1, "stage 2 has a record alone");
     }
 
     #[test]

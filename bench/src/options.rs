@@ -54,7 +54,10 @@ pub(crate) fn parse() -> Result<Command, lexopt::Error> {
     if is_bound && (is_quick || is_json || is_recorded || only.is_some()) {
         return Err("--must counts what the engine needs, and nothing else: it stands with names of rows alone".into());
     }
-    let pairs = pairs(&filters, only.or(is_bound.then_some(Contender::Ours)));
+    let pairs = pairs(&filters, |contender| match only {
+        Some(only) => contender == only,
+        None => !is_bound || Contender::ENGINE.contains(&contender),
+    });
     if pairs.is_empty() {
         return Err(format!("no row's name contains `{}`; --list shows them", filters.join("` or `")).into());
     }
@@ -71,14 +74,12 @@ fn contender(name: &str) -> Result<Contender, String> {
 }
 
 /// Who takes part in what.
-fn pairs(filters: &[String], only: Option<Contender>) -> Vec<(Case, Contender)> {
+fn pairs(filters: &[String], takes_part: impl Fn(Contender) -> bool) -> Vec<(Case, Contender)> {
     let is_wanted = |case: &Case| {
         let name = case.to_string();
         filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
     };
     let cases = Case::all().into_iter().filter(is_wanted);
     let pairs = cases.flat_map(|case| Contender::ALL.map(|contender| (case, contender)));
-    pairs
-        .filter(|&(case, contender)| contender.lacks(case).is_none() && only.is_none_or(|only| only == contender))
-        .collect()
+    pairs.filter(|&(case, contender)| contender.lacks(case).is_none() && takes_part(contender)).collect()
 }

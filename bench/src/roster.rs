@@ -47,6 +47,9 @@ impl Contender {
         Self::X86_64,
     ];
 
+    /// The engine, whose rows are bounded.
+    pub(crate) const ENGINE: [Self; 2] = [Self::Ours, Self::Stage2];
+
     /// The crates that do what the engine does.
     pub(crate) const PEERS: [Self; 4] = [Self::Aarch64Paging, Self::Multiarch, Self::Generic, Self::X86_64];
 

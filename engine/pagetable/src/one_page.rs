@@ -14,7 +14,7 @@ use crate::invalidation::Invalidation;
 use crate::platform::{Platform, Slot};
 use crate::regime::{Fields, Regime};
 use crate::table::PageTable;
-use crate::walk::{descend, descend_unusual, descend_usual};
+use crate::walk::{descend, descend_unusual, descend_usual, descend_usual_below};
 
 /// What a page has beside bit 0, valid or kept.
 const PAGE: Bits = Descriptor::TYPE & !Descriptor::VALID;
@@ -82,7 +82,13 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     #[cold]
     #[inline(never)]
     fn change_unusual(&self, page: R::Input, set: Bits, clear: Bits) -> bool {
-        self.change_found(page, Edit { only: 0, set, clear }, |table, start| {
+        let edit = Edit { only: 0, set, clear };
+        if self.geometry.is_usual_below() {
+            return self.change_found(page, edit, |table, start| {
+                descend_usual_below::<G, _, _>(table.platform, table.root, start, page_at)
+            });
+        }
+        self.change_found(page, edit, |table, start| {
             descend_unusual(table.platform, table.geometry, table.root, start, page_at)
         })
     }

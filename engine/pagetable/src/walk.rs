@@ -15,7 +15,7 @@
 
 use core::ops::ControlFlow;
 
-use vmsa::{Descriptor, Geometry, Granule, Layout, Level, Meaning, PhysAddr};
+use vmsa::{Descriptor, Geometry, Granule, Layout, Level, Meaning, PageSize, PhysAddr};
 
 use crate::platform::{Platform, Slot};
 
@@ -144,6 +144,9 @@ pub(crate) fn descend<G: Granule, P: Platform, T>(
     if geometry.is_usual() {
         return descend_usual::<G, P, T>(platform, root, offset, end);
     }
+    if geometry.is_usual_below() {
+        return descend_usual_below::<G, P, T>(platform, root, offset, end);
+    }
     descend_unusual(platform, geometry, root, offset, end)
 }
 
@@ -156,6 +159,18 @@ pub(crate) fn descend_usual<G: Granule, P: Platform, T>(
     end: impl Fn(Layout, Level, Slot, Descriptor) -> T,
 ) -> T {
     let start = G::PAGE_SIZE.highest_root(Layout::Bits48);
+    descend_from::<G, P, T>(start, Layout::Bits48, platform, root, offset, end)
+}
+
+/// The same where the root stands one level further down.
+#[inline(always)]
+pub(crate) fn descend_usual_below<G: Granule, P: Platform, T>(
+    platform: &P,
+    root: PhysAddr,
+    offset: u64,
+    end: impl Fn(Layout, Level, Slot, Descriptor) -> T,
+) -> T {
+    let start = if let PageSize::Size64K = G::PAGE_SIZE { Level::L2 } else { Level::L1 };
     descend_from::<G, P, T>(start, Layout::Bits48, platform, root, offset, end)
 }
 

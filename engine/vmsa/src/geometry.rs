@@ -14,14 +14,25 @@ pub enum AddressHalf {
     Upper,
 }
 
+/// Where the root stands of a page table whose descriptors hold 48 bits of output address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Usual {
+    /// As high as there is a level for it.
+    Highest,
+    /// One level below that.
+    Below,
+    /// Elsewhere, or its descriptors hold more bits.
+    No,
+}
+
 /// The shape of a page table. The granule is a type; what boot learns is values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry<G: Granule> {
     start: Level,
     layout: Layout,
     half: AddressHalf,
-    /// What [`Self::is_usual`] says.
-    is_usual: bool,
+    /// What [`Self::is_usual`] and [`Self::is_usual_below`] say.
+    usual: Usual,
     /// The lowest address of the half: offsets count from here.
     base: u64,
     /// Every offset is below this power of two.
@@ -110,8 +121,12 @@ impl<G: Granule> Geometry<G> {
 
     const fn of(start: Level, layout: Layout, half: AddressHalf, base: u64, input_bits: u32) -> Self {
         let highest = G::PAGE_SIZE.highest_root(Layout::Bits48);
-        let is_usual = matches!(layout, Layout::Bits48) && start.number() == highest.number();
-        Self { start, layout, half, is_usual, base, input_bytes: 1 << input_bits, granule: PhantomData }
+        let usual = match start.number() - highest.number() {
+            0 if matches!(layout, Layout::Bits48) => Usual::Highest,
+            1 if matches!(layout, Layout::Bits48) => Usual::Below,
+            _ => Usual::No,
+        };
+        Self { start, layout, half, usual, base, input_bytes: 1 << input_bits, granule: PhantomData }
     }
 
     /// The shape of a stage-2 page table that translates `input_bits` bits of intermediate address from a root at `start`:
@@ -182,7 +197,14 @@ impl<G: Granule> Geometry<G> {
     /// tables do, and a walk that knows it asks for less at each level.
     #[inline(always)]
     pub const fn is_usual(self) -> bool {
-        self.is_usual
+        matches!(self.usual, Usual::Highest)
+    }
+
+    /// Whether descriptors hold 48 bits of output address, and the root stands one level below the highest: 39 bits at 4 KiB,
+    /// 47 at 16 KiB, 42 at 64 KiB, and a stage 2 of 48 bits at 16 KiB.
+    #[inline(always)]
+    pub const fn is_usual_below(self) -> bool {
+        matches!(self.usual, Usual::Below)
     }
 
     /// How descriptors hold their output address.
