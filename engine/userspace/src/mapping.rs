@@ -118,13 +118,7 @@ impl<E: Embedder> State<E> {
             }
             area.flags |= AreaFlags::ACCOUNTED;
         }
-        if !self.areas.is_free(&range) {
-            let removed = self.remove(editing, &range, supply);
-            if removed.is_err() && area.flags.contains(AreaFlags::ACCOUNTED) {
-                editing.embedder.uncommit(pages);
-            }
-            removed?;
-        }
+        self.remove_checked(editing, &range, supply)?;
         self.areas.insert(area);
         Ok(start)
     }
@@ -209,10 +203,20 @@ impl<E: Embedder> State<E> {
         range: &Range<u64>,
         supply: &mut Reserve,
     ) -> Result<(), Short> {
+        self.check_room(editing, range, 0)?;
+        self.remove_checked(editing, range, supply)
+    }
+
+    /// The same where there is room for what is cut.
+    pub(crate) fn remove_checked(
+        &mut self,
+        editing: &Editing<'_, E>,
+        range: &Range<u64>,
+        supply: &mut Reserve,
+    ) -> Result<(), Short> {
         if self.areas.is_free(range) {
             return Ok(());
         }
-        self.check_room(editing, range, 0)?;
         self.version += 1;
         self.remove_pages(editing, range, supply)?;
         let accounted = self.areas.parts(range).filter(|part| part.flags.contains(AreaFlags::ACCOUNTED));

@@ -9,12 +9,12 @@
 use core::ops::{ControlFlow, Range};
 
 use pagetable::{Change, Reserve};
-use vmsa::{Geometry, Granule, Level, Meaning};
+use vmsa::{Geometry, Level};
 
 use crate::embedder::Embedder;
 use crate::error::Short;
-use crate::shape::{Leaf, Note};
-use crate::state::{DOOMED, Editing, State, Table};
+use crate::shape::Note;
+use crate::state::{DOOMED, Editing, State, Table, for_each_leaf};
 
 impl<E: Embedder> State<E> {
     /// Unmaps the pages of a range. Tables that came free go into `supply`.
@@ -37,24 +37,18 @@ impl<E: Embedder> State<E> {
 
     /// Notes the frames that the leaves of a range refer to, as many as there is room for; up to where.
     fn note_frames(&mut self, table: &Table<'_, '_, E>, range: Range<u64>) -> Result<u64, Short> {
-        let (doomed, resident, page_bytes) = (&mut self.doomed, &mut self.resident, E::Granule::SIZE_BYTES);
-        let noted = table.view().for_each(range.start.into()..range.end.into(), |entry| {
-            let Meaning::Leaf(to, _) = entry.lookup.meaning else { return ControlFlow::Continue(()) };
-            let start = u64::from(entry.input).max(range.start);
-            let end = (u64::from(entry.input) + (1 << entry.shift)).min(range.end);
-            for page in (start..end).step_by(page_bytes as usize) {
-                let leaf = Leaf::new(to + (page - u64::from(entry.input)), entry.lookup.descriptor);
-                if doomed.len() == DOOMED {
-                    return ControlFlow::Break(page);
-                }
-                if leaf.has(Note::COUNTED) {
-                    doomed.push(leaf.frame);
-                }
+        let (doomed, resident) = (&mut self.doomed, &mut self.resident);
+        let noted = for_each_leaf::<E, u64>(table, &range, |page, leaf| {
+            if doomed.len() == DOOMED {
+                return ControlFlow::Break(page);
+            }
+            if leaf.has(Note::COUNTED) {
+                doomed.push(leaf.frame);
                 resident.subtract(&leaf);
             }
             ControlFlow::Continue(())
         })?;
-        Ok(noted.break_value().unwrap_or(range.end))
+        Ok(noted.unwrap_or(range.end))
     }
 
     /// Unlinks the tables that hold nothing any more since a range was unmapped and no area is there: those of which no address lies

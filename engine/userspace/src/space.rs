@@ -1,19 +1,16 @@
 //! An address space, as a kernel holds it: what may be asked of it. Every call takes the lock for itself.
 
-use core::ops::Range;
-
 use pagetable::{PageTable, Reserve};
-use vmsa::{Granule, PhysAddr};
+use vmsa::PhysAddr;
 
-use crate::access::{Access, Kind};
-use crate::area::{Area, AreaFlags, Rights};
+use crate::access::Access;
+use crate::area::{Area, AreaFlags};
 use crate::context::Context;
 use crate::current::Current;
 use crate::embedder::{Embedder, Lock};
 use crate::error::{Error, Fault, Short};
 use crate::fault::{Found, Placed};
 use crate::limits::{Limits, Usage};
-use crate::mapping::{Request, Source, Wished, is_page, pages_of, round_up};
 use crate::shape::Shape;
 use crate::state::{Editing, State};
 
@@ -71,92 +68,6 @@ impl<E: Embedder> AddressSpace<E> {
         &self.embedder
     }
 
-    /// `mmap`: maps, and says where.
-    pub fn map(&self, request: Request<E::File>) -> Result<u64, Error> {
-        let wished = self.wish(request.clone())?;
-        let start = self.with_tables(|state, editing, supply| state.map(editing, &wished, supply))?;
-        let is_locked = wished.flags.contains(AreaFlags::LOCKED) && !wished.flags.contains(AreaFlags::LOCKED_ON_FAULT);
-        if request.populates || is_locked {
-            // Pages that cannot be had are for faults to tell of.
-            let _ = self.populate(&(start..start + wished.bytes));
-        }
-        Ok(start)
-    }
-
-    /// What a request asks for, if that means something.
-    fn wish(&self, request: Request<E::File>) -> Result<Wished<E::File>, Error> {
-        let Request { place, bytes, rights, flags, .. } = request;
-        if bytes == 0 {
-            return Err(Error::Invalid);
-        }
-        let bytes = round_up::<E::Granule>(bytes)?;
-        let is_shared = flags.contains(AreaFlags::SHARED);
-        let (file, most) = match request.source {
-            Source::Anonymous if is_shared => {
-                let pages = bytes >> E::Granule::SHIFT;
-                let file = self.embedder.shared_memory(pages).ok_or(Error::NoMemory)?;
-                (Some((file, 0)), Rights::all())
-            }
-            Source::Anonymous => (None, Rights::all()),
-            Source::File { .. } if flags.contains(AreaFlags::GROWS_DOWN) => return Err(Error::Invalid),
-            Source::File { file, offset, most } => {
-                if !is_page::<E::Granule>(offset) {
-                    return Err(Error::Invalid);
-                }
-                offset.checked_add(bytes).filter(|&end| end <= i64::MAX as u64).ok_or(Error::Overflow)?;
-                // What is private may be written, whatever the file was opened for.
-                (Some((file, offset)), if is_shared { most } else { most | Rights::WRITE })
-            }
-        };
-        if !most.contains(rights) {
-            return Err(Error::Denied);
-        }
-        Ok(Wished { place, bytes, rights, most, flags, file })
-    }
-
-    /// `munmap`.
-    pub fn unmap(&self, start: u64, bytes: u64) -> Result<(), Error> {
-        let range = pages_of::<E::Granule>(start, bytes)?;
-        if bytes == 0 || range.end > self.shape.highest {
-            return Err(Error::Invalid);
-        }
-        self.with_tables(|state, editing, supply| state.remove(editing, &range, supply))
-    }
-
-    /// `mprotect`.
-    pub fn protect(&self, start: u64, bytes: u64, rights: Rights) -> Result<(), Error> {
-        if !is_page::<E::Granule>(start) {
-            return Err(Error::Invalid);
-        }
-        let bytes = round_up::<E::Granule>(bytes)?;
-        let end = start.checked_add(bytes).ok_or(Error::NoMemory)?;
-        self.with_tables(|state, editing, supply| state.protect(editing, &(start..end), rights, supply))
-    }
-
-    /// The heap begins at `start`, and has nothing yet.
-    pub fn set_heap(&self, start: u64) {
-        self.lock.with(|state| state.heap = start..start);
-    }
-
-    /// The heap, up to the break.
-    pub fn heap(&self) -> Range<u64> {
-        self.lock.with(|state| state.heap.clone())
-    }
-
-    /// `brk`: moves the break, and says where it is then.
-    pub fn set_break(&self, wanted: u64) -> u64 {
-        let moved = self.with_tables(|state, editing, supply| state.set_break(editing, wanted, supply));
-        let end = moved.unwrap_or_else(|_| self.heap().end);
-        if moved == Ok(wanted) {
-            let is_locked = self.lock.with(|state| state.future.contains(AreaFlags::LOCKED));
-            let start = wanted & !(E::Granule::SIZE_BYTES - 1);
-            if is_locked {
-                let _ = self.populate(&(start..wanted));
-            }
-        }
-        end
-    }
-
     /// `mmap` looks for room below `ceiling` from now on.
     pub fn set_ceiling(&self, ceiling: u64) {
         self.lock.with(|state| state.ceiling = ceiling);
@@ -187,21 +98,6 @@ impl<E: Embedder> AddressSpace<E> {
         }
     }
 
-    /// Makes the pages of a range, as far as that goes: by writes where a write would copy.
-    pub(crate) fn populate(&self, range: &Range<u64>) -> Result<(), Fault> {
-        let mut at = range.start;
-        while at < range.end {
-            let part = self.lock.with(|state| state.areas.parts(&(at..range.end)).next());
-            let Some(part) = part else { return Err(Fault::Unmapped) };
-            let kind = if part.is_data() { Kind::Write } else { Kind::Read };
-            for address in part.range().step_by(E::Granule::SIZE_BYTES as usize) {
-                self.fault(Access { address, kind })?;
-            }
-            at = part.end;
-        }
-        Ok(())
-    }
-
     /// `fork`: a child's space, in which all is as it is here.
     pub fn fork(&self) -> Result<Self, Error> {
         let child = self.with_tables(|state, editing, supply| state.fork(editing, supply))?;
@@ -225,6 +121,10 @@ impl<E: Embedder> AddressSpace<E> {
     /// What it has.
     pub fn usage(&self) -> Usage {
         self.lock.with(|state| state.usage(&self.editing()))
+    }
+
+    pub(crate) const fn state(&self) -> &E::Lock<State<E>> {
+        &self.lock
     }
 
     fn editing(&self) -> Editing<'_, E> {

@@ -1,10 +1,10 @@
 //! What the lock of an address space guards, and the page table as a step under it finds it.
 
 use alloc::vec::Vec;
-use core::ops::Range;
+use core::ops::{ControlFlow, Range};
 
 use pagetable::{El1, PageTable, Refusal, View};
-use vmsa::{Granule, PhysAddr};
+use vmsa::{Granule, Meaning, PhysAddr};
 
 use crate::area::AreaFlags;
 use crate::areas::Areas;
@@ -117,6 +117,24 @@ impl<E: Embedder> State<E> {
         let counted = self.areas.iter().filter(|area| is_counted(area));
         counted.map(|area| area.bytes() >> E::Granule::SHIFT).sum()
     }
+}
+
+/// Gives `sink` every page of a range that is mapped, in order of address; where it broke off.
+pub(crate) fn for_each_leaf<E: Embedder, B>(
+    table: &Table<'_, '_, E>,
+    range: &Range<u64>,
+    mut sink: impl FnMut(u64, Leaf) -> ControlFlow<B>,
+) -> Result<Option<B>, Refusal> {
+    let flow = table.view().for_each(range.start.into()..range.end.into(), |entry| {
+        let Meaning::Leaf(to, _) = entry.lookup.meaning else { return ControlFlow::Continue(()) };
+        let first = u64::from(entry.input);
+        let (start, end) = (first.max(range.start), (first + (1 << entry.shift)).min(range.end));
+        for page in (start..end).step_by(E::Granule::SIZE_BYTES as usize) {
+            sink(page, Leaf::new(to + (page - first), entry.lookup.descriptor))?;
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(flow.break_value())
 }
 
 /// The leaf that maps a page.

@@ -1,0 +1,148 @@
+//! `madvise`: what a program knows of its memory, area by area.
+
+use core::ops::Range;
+
+use pagetable::{Change, Reserve};
+
+use crate::area::{Area, AreaFlags, Backing};
+use crate::embedder::Embedder;
+use crate::error::{Error, Short};
+use crate::state::{Editing, State};
+
+/// What `madvise` may say. To populate is [`crate::AddressSpace::populate`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Advice {
+    /// MADV_NORMAL.
+    Normal,
+    /// MADV_RANDOM.
+    Random,
+    /// MADV_SEQUENTIAL.
+    Sequential,
+    /// MADV_WILLNEED.
+    WillNeed,
+    /// MADV_DONTNEED: pages go; who looks again finds zeros, or the file.
+    DontNeed,
+    /// MADV_DONTNEED_LOCKED: those that are locked too.
+    DontNeedLocked,
+    /// MADV_FREE: pages may go until they are written again.
+    Free,
+    /// MADV_COLD, MADV_PAGEOUT.
+    Cold,
+    /// MADV_DONTFORK.
+    DontFork,
+    /// MADV_DOFORK.
+    DoFork,
+    /// MADV_WIPEONFORK.
+    WipeOnFork,
+    /// MADV_KEEPONFORK.
+    KeepOnFork,
+    /// MADV_DONTDUMP.
+    DontDump,
+    /// MADV_DODUMP.
+    DoDump,
+    /// MADV_HUGEPAGE.
+    Huge,
+    /// MADV_NOHUGEPAGE.
+    NotHuge,
+}
+
+impl Advice {
+    /// The flags that it sets and clears.
+    const fn flags(self) -> Option<(AreaFlags, AreaFlags)> {
+        let (none, order) = (AreaFlags::empty(), AreaFlags::SEQUENTIAL.union(AreaFlags::RANDOM));
+        Some(match self {
+            Self::Normal => (none, order),
+            Self::Random => (AreaFlags::RANDOM, order),
+            Self::Sequential => (AreaFlags::SEQUENTIAL, order),
+            Self::DontFork => (AreaFlags::DONT_FORK, none),
+            Self::DoFork => (none, AreaFlags::DONT_FORK),
+            Self::WipeOnFork => (AreaFlags::WIPE_ON_FORK, none),
+            Self::KeepOnFork => (none, AreaFlags::WIPE_ON_FORK),
+            Self::DontDump => (AreaFlags::DONT_DUMP, none),
+            Self::DoDump => (none, AreaFlags::DONT_DUMP),
+            Self::Huge => (AreaFlags::HUGE, AreaFlags::NOT_HUGE),
+            Self::NotHuge => (AreaFlags::NOT_HUGE, AreaFlags::HUGE),
+            Self::WillNeed | Self::DontNeed | Self::DontNeedLocked | Self::Free | Self::Cold => return None,
+        })
+    }
+
+    /// Whether it means something for an area.
+    fn suits<F: Clone + PartialEq>(self, area: &Area<F>) -> bool {
+        let is_anonymous = matches!(area.backing, Backing::Anonymous { .. });
+        let is_locked = area.flags.contains(AreaFlags::LOCKED);
+        match self {
+            Self::Free => is_anonymous && !is_locked,
+            Self::DontNeed | Self::Cold => !is_locked,
+            Self::WipeOnFork => is_anonymous,
+            Self::DoDump => !area.flags.contains(AreaFlags::SECRET),
+            _ => true,
+        }
+    }
+}
+
+impl<E: Embedder> State<E> {
+    /// Takes advice about a range. A hole is an error in the end, but what lies behind it has taken the advice then.
+    pub(crate) fn advise(
+        &mut self,
+        editing: &Editing<'_, E>,
+        range: &Range<u64>,
+        advice: Advice,
+        supply: &mut Reserve,
+    ) -> Result<(), Short> {
+        let (mut at, mut has_hole) = (range.start, false);
+        while let Some(area) = self.areas.next(at).filter(|area| area.start.max(at) < range.end) {
+            has_hole |= area.start > at;
+            let part = area.start.max(at)..area.end.min(range.end);
+            if !advice.suits(area) {
+                return Err(Error::Invalid.into());
+            }
+            at = part.end;
+            self.advise_part(editing, &part, advice, supply)?;
+        }
+        if has_hole || at < range.end { Err(Error::NoMemory.into()) } else { Ok(()) }
+    }
+
+    fn advise_part(
+        &mut self,
+        editing: &Editing<'_, E>,
+        part: &Range<u64>,
+        advice: Advice,
+        supply: &mut Reserve,
+    ) -> Result<(), Short> {
+        if let Some((set, clear)) = advice.flags() {
+            return Ok(self.set_flags(editing, part, set, clear)?);
+        }
+        let from = part.start.into()..part.end.into();
+        let change = match advice {
+            Advice::DontNeed | Advice::DontNeedLocked => {
+                self.version += 1;
+                return self.remove_pages(editing, part, supply);
+            }
+            // What is clean from now on is written again before it counts.
+            Advice::Free => Change::Clean { from },
+            Advice::Cold => Change::Age { from },
+            _ => return Ok(()),
+        };
+        let mut table = self.table(editing)?;
+        let mut gather = table.gather();
+        let changed = table.plan(&[change], None).and_then(|mut plan| plan.apply(supply, &mut gather));
+        supply.refill(&editing.platform, gather.finish(&editing.platform));
+        Ok(changed?)
+    }
+
+    /// Sets and clears flags of the areas of a range.
+    pub(crate) fn set_flags(
+        &mut self,
+        editing: &Editing<'_, E>,
+        range: &Range<u64>,
+        set: AreaFlags,
+        clear: AreaFlags,
+    ) -> Result<(), Error> {
+        if self.areas.parts(range).all(|area| (area.flags - clear) | set == area.flags) {
+            return Ok(());
+        }
+        self.check_room(editing, range, 0)?;
+        self.areas.update(range, |area| area.flags = (area.flags - clear) | set);
+        Ok(())
+    }
+}

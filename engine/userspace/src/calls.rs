@@ -1,0 +1,252 @@
+//! The calls of a program that are about memory, one by one: what their arguments mean, and which steps they take.
+
+use core::ops::{ControlFlow, Range};
+
+use vmsa::Granule;
+
+use crate::access::{Access, Kind};
+use crate::advice::Advice;
+use crate::area::{Area, AreaFlags, Rights};
+use crate::embedder::{Embedder, Lock};
+use crate::error::{Error, Fault};
+use crate::locking::Locking;
+use crate::looking::Page;
+use crate::mapping::{Request, Source, Wished, is_page, pages_of, round_up};
+use crate::remapping::{Move, Remap};
+use crate::space::AddressSpace;
+use crate::state::for_each_leaf;
+
+impl<E: Embedder> AddressSpace<E> {
+    /// `mmap`: maps, and says where.
+    pub fn map(&self, request: Request<E::File>) -> Result<u64, Error> {
+        let wished = self.wish(request.clone())?;
+        let start = self.with_tables(|state, editing, supply| state.map(editing, &wished, supply))?;
+        let range = start..start + wished.bytes;
+        if request.populates {
+            // Pages that cannot be had are for faults to tell of.
+            let _ = self.touch(&range, natural);
+        }
+        self.populate_if_locked(&range);
+        Ok(start)
+    }
+
+    /// What a request asks for, if that means something.
+    fn wish(&self, request: Request<E::File>) -> Result<Wished<E::File>, Error> {
+        let Request { place, bytes, rights, flags, .. } = request;
+        if bytes == 0 {
+            return Err(Error::Invalid);
+        }
+        let bytes = round_up::<E::Granule>(bytes)?;
+        let is_shared = flags.contains(AreaFlags::SHARED);
+        let (file, most) = match request.source {
+            Source::Anonymous if is_shared => {
+                let pages = bytes >> E::Granule::SHIFT;
+                let file = self.embedder().shared_memory(pages).ok_or(Error::NoMemory)?;
+                (Some((file, 0)), Rights::all())
+            }
+            Source::Anonymous => (None, Rights::all()),
+            Source::File { .. } if flags.contains(AreaFlags::GROWS_DOWN) => return Err(Error::Invalid),
+            Source::File { file, offset, most } => {
+                if !is_page::<E::Granule>(offset) {
+                    return Err(Error::Invalid);
+                }
+                offset.checked_add(bytes).filter(|&end| end <= i64::MAX as u64).ok_or(Error::Overflow)?;
+                // What is private may be written, whatever the file was opened for.
+                (Some((file, offset)), if is_shared { most } else { most | Rights::WRITE })
+            }
+        };
+        if !most.contains(rights) {
+            return Err(Error::Denied);
+        }
+        Ok(Wished { place, bytes, rights, most, flags, file })
+    }
+
+    /// `munmap`.
+    pub fn unmap(&self, start: u64, bytes: u64) -> Result<(), Error> {
+        let range = pages_of::<E::Granule>(start, bytes)?;
+        if bytes == 0 || range.end > self.shape().highest {
+            return Err(Error::Invalid);
+        }
+        self.with_tables(|state, editing, supply| state.remove(editing, &range, supply))
+    }
+
+    /// `mprotect`.
+    pub fn protect(&self, start: u64, bytes: u64, rights: Rights) -> Result<(), Error> {
+        if !is_page::<E::Granule>(start) {
+            return Err(Error::Invalid);
+        }
+        let bytes = round_up::<E::Granule>(bytes)?;
+        let end = start.checked_add(bytes).ok_or(Error::NoMemory)?;
+        self.with_tables(|state, editing, supply| state.protect(editing, &(start..end), rights, supply))
+    }
+
+    /// `mremap`: `old_bytes` from `start` on become `bytes`, at another place if `moves` says so; where they are then. With `keeps`
+    /// (MREMAP_DONTUNMAP) the old area stays, and has no pages.
+    pub fn remap(&self, start: u64, old_bytes: u64, bytes: u64, moves: Move, keeps: bool) -> Result<u64, Error> {
+        let (old_bytes, bytes) = (round_up::<E::Granule>(old_bytes), round_up::<E::Granule>(bytes));
+        let (Ok(old_bytes), Ok(bytes)) = (old_bytes, bytes) else { return Err(Error::Invalid) };
+        let is_wrong = bytes == 0 || keeps && (moves == Move::Never || bytes != old_bytes);
+        let end = start.checked_add(old_bytes).filter(|_| !is_wrong && is_page::<E::Granule>(start));
+        let asked = Remap { old: start..end.ok_or(Error::Invalid)?, bytes, moves, keeps };
+        let at = self.with_tables(|state, editing, supply| state.remap(editing, &asked, supply))?;
+        self.populate_if_locked(&(at..at + bytes));
+        Ok(at)
+    }
+
+    /// `madvise`.
+    pub fn advise(&self, start: u64, bytes: u64, advice: Advice) -> Result<(), Error> {
+        let range = pages_of::<E::Granule>(start, bytes)?;
+        self.with_tables(|state, editing, supply| state.advise(editing, &range, advice, supply))
+    }
+
+    /// MADV_POPULATE_READ and MADV_POPULATE_WRITE: makes pages as accesses of this kind do.
+    pub fn populate(&self, start: u64, bytes: u64, kind: Kind) -> Result<(), Error> {
+        let range = pages_of::<E::Granule>(start, bytes)?;
+        self.touch(&range, |_| Some(kind)).map_err(|fault| match fault {
+            Fault::Unmapped | Fault::OutOfMemory => Error::NoMemory,
+            Fault::Denied => Error::Invalid,
+            Fault::Beyond => Error::BadAddress,
+        })
+    }
+
+    /// `mincore`: tells `sink` of each page whether it is in memory. The lock is held.
+    pub fn residency(&self, start: u64, bytes: u64, mut sink: impl FnMut(bool)) -> Result<(), Error> {
+        let range = pages_of::<E::Granule>(start, bytes)?;
+        self.with_tables(|state, editing, _| state.residency(editing, &range, &mut sink))
+    }
+
+    /// `mlock`, `mlock2`, `munlock`: of all pages that the bytes touch.
+    pub fn lock(&self, start: u64, bytes: u64, how: Locking) -> Result<(), Error> {
+        let first = start & !(E::Granule::SIZE_BYTES - 1);
+        let bytes = bytes.checked_add(start - first).ok_or(Error::Invalid)?;
+        let range = pages_of::<E::Granule>(first, bytes)?;
+        self.with_tables(|state, editing, _| Ok(state.lock(editing, &range, how)?))?;
+        if how != Locking::Now {
+            return Ok(());
+        }
+        self.touch(&range, natural).map_err(|fault| match fault {
+            Fault::OutOfMemory => Error::Again,
+            _ => Error::NoMemory,
+        })
+    }
+
+    /// `mlockall`, `munlockall`: all areas that there are, if `has_current`, and what areas to come are to be.
+    pub fn lock_all(&self, how: Locking, has_current: bool, future: Locking) -> Result<(), Error> {
+        self.with_tables(|state, _, _| {
+            if has_current {
+                state.lock_all(how)?;
+            }
+            state.future = future.flags();
+            Ok(())
+        })?;
+        if has_current && how == Locking::Now {
+            let mut at = 0;
+            while let Some(range) = self.state().with(|state| state.areas.next(at).map(Area::range)) {
+                at = range.end;
+                let _ = self.touch(&range, natural);
+            }
+        }
+        Ok(())
+    }
+
+    /// `msync`: what programs write is in the files at once, so that it is only asked whether it can be done. With `invalidates`
+    /// (MS_INVALIDATE) nothing of it may be locked.
+    pub fn sync(&self, start: u64, bytes: u64, invalidates: bool) -> Result<(), Error> {
+        let range = pages_of::<E::Granule>(start, bytes)?;
+        self.state().with(|state| {
+            let mut at = range.start;
+            for area in state.areas.parts(&range) {
+                if invalidates && area.flags.contains(AreaFlags::LOCKED) {
+                    return Err(Error::Busy);
+                }
+                at = if area.start == at { area.end } else { at };
+            }
+            if at < range.end { Err(Error::NoMemory) } else { Ok(()) }
+        })
+    }
+
+    /// Gives `sink` every page of a range that is mapped, in order of address. The lock is held.
+    pub fn pages(&self, range: Range<u64>, mut sink: impl FnMut(&Page)) {
+        let _ = self.with_tables(|state, editing, _| {
+            let table = state.table(editing)?;
+            let tell = |page, leaf| {
+                sink(&Page::new(page, &leaf));
+                ControlFlow::<()>::Continue(())
+            };
+            for_each_leaf::<E, ()>(&table, &range, tell)?;
+            Ok(())
+        });
+    }
+
+    /// Takes at most `pages` that MADV_FREE has left to be taken; how many it took.
+    pub fn take_lazy(&self, pages: usize) -> usize {
+        let (mut at, mut taken) = (0, 0);
+        while taken < pages {
+            let before = self.usage_of_own();
+            let found = self.with_tables(|state, editing, supply| state.take_lazy(editing, at, supply));
+            let Ok(Some(page)) = found else { break };
+            at = page + E::Granule::SIZE_BYTES;
+            taken += usize::from(self.usage_of_own() < before);
+        }
+        taken
+    }
+
+    /// A file ends before page `index` from now on: what was mapped of it behind, be it copied by now, is mapped no longer.
+    pub fn forget_file(&self, file: &E::File, index: u64) {
+        let _ = self.with_tables(|state, editing, supply| state.forget_file(editing, file, index, supply));
+    }
+
+    /// The heap begins at `start`, and has nothing yet.
+    pub fn set_heap(&self, start: u64) {
+        self.state().with(|state| state.heap = start..start);
+    }
+
+    /// The heap, up to the break.
+    pub fn heap(&self) -> Range<u64> {
+        self.state().with(|state| state.heap.clone())
+    }
+
+    /// `brk`: moves the break, and says where it is then.
+    pub fn set_break(&self, wanted: u64) -> u64 {
+        let moved = self.with_tables(|state, editing, supply| state.set_break(editing, wanted, supply));
+        let heap = self.heap();
+        if moved == Ok(wanted) && heap.start < heap.end {
+            let first = heap.start.next_multiple_of(E::Granule::SIZE_BYTES);
+            self.populate_if_locked(&(first..heap.end));
+        }
+        heap.end
+    }
+
+    /// Makes the pages of a range as accesses do of the kind that `kind` says for each area, up to the first that cannot be had.
+    fn touch(&self, range: &Range<u64>, kind: impl Fn(&Area<E::File>) -> Option<Kind>) -> Result<(), Fault> {
+        let mut at = range.start;
+        while at < range.end {
+            let part = self.state().with(|state| state.areas.parts(&(at..range.end)).next());
+            let part = part.filter(|part| part.start == at).ok_or(Fault::Unmapped)?;
+            at = part.end;
+            let Some(kind) = kind(&part) else { continue };
+            for address in part.range().step_by(E::Granule::SIZE_BYTES as usize) {
+                self.fault(Access { address, kind })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the pages of areas that are locked, as far as that goes.
+    fn populate_if_locked(&self, range: &Range<u64>) {
+        let locked = AreaFlags::LOCKED | AreaFlags::LOCKED_ON_FAULT;
+        let _ = self.touch(range, |area| if area.flags & locked == AreaFlags::LOCKED { natural(area) } else { None });
+    }
+
+    fn usage_of_own(&self) -> u64 {
+        self.state().with(|state| state.resident.own)
+    }
+}
+
+/// The access by which a page of an area is made if nobody says which: a write where a write would copy; none where none is allowed.
+fn natural<F: Clone + PartialEq>(area: &Area<F>) -> Option<Kind> {
+    if area.is_data() {
+        return Some(Kind::Write);
+    }
+    (!area.rights.is_empty()).then_some(Kind::Read)
+}

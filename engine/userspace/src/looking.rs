@@ -1,0 +1,139 @@
+//! Looking at pages: `mincore`, `smaps`, `pagemap`; and what MADV_FREE has left to be taken.
+
+use core::ops::{ControlFlow, Range};
+
+use pagetable::Reserve;
+use vmsa::{Granule, PhysAddr, Stage1Attributes};
+
+use crate::area::{Area, Backing};
+use crate::embedder::{Embedder, File};
+use crate::error::{Error, Short};
+use crate::removing::unmap;
+use crate::shape::{Leaf, Note, WRITABLE};
+use crate::state::{Editing, State, for_each_leaf};
+
+/// A page that is mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Page {
+    /// Its address.
+    pub address: u64,
+    /// Where it leads.
+    pub frame: PhysAddr,
+    /// The frame is the program's own, no file's; the frame of zeros is neither.
+    pub is_own: bool,
+    /// The frame counts a reference for it: it is not the frame of zeros.
+    pub is_counted: bool,
+    /// It was accessed since that was last asked.
+    pub is_accessed: bool,
+    /// It was written since it is there.
+    pub is_dirty: bool,
+    /// It may go until it is written: MADV_FREE.
+    pub is_lazy: bool,
+}
+
+impl Page {
+    pub(crate) fn new(address: u64, leaf: &Leaf) -> Self {
+        let is_clean = leaf.has(WRITABLE | Stage1Attributes::READ_ONLY);
+        let is_own = leaf.has(Note::OWN);
+        Self {
+            address,
+            frame: leaf.frame,
+            is_own,
+            is_counted: leaf.has(Note::COUNTED),
+            is_accessed: leaf.has(Stage1Attributes::AF),
+            is_dirty: !is_clean && (is_own || leaf.has(WRITABLE)),
+            is_lazy: is_own && is_clean,
+        }
+    }
+}
+
+impl<E: Embedder> State<E> {
+    /// Tells of each page of a range whether it is in memory. Refused where there is a hole.
+    pub(crate) fn residency(
+        &self,
+        editing: &Editing<'_, E>,
+        range: &Range<u64>,
+        mut sink: impl FnMut(bool),
+    ) -> Result<(), Short> {
+        let (mut at, table) = (range.start, self.table(editing)?);
+        for area in self.areas.parts(range) {
+            if area.start > at {
+                return Err(Error::NoMemory.into());
+            }
+            let mut told = area.start;
+            let mut tell_until = |end: u64, sink: &mut dyn FnMut(bool)| {
+                (told..end).step_by(E::Granule::SIZE_BYTES as usize).for_each(|page| sink(is_cached::<E>(&area, page)));
+                told = end + E::Granule::SIZE_BYTES;
+            };
+            for_each_leaf::<E, ()>(&table, &area.range(), |page, _| {
+                tell_until(page, &mut sink);
+                sink(true);
+                ControlFlow::Continue(())
+            })?;
+            tell_until(area.end, &mut sink);
+            at = area.end;
+        }
+        if at < range.end { Err(Error::NoMemory.into()) } else { Ok(()) }
+    }
+
+    /// Takes a page of the program's own that may go, if there is one from `from` on: where it was.
+    pub(crate) fn take_lazy(
+        &mut self,
+        editing: &Editing<'_, E>,
+        from: u64,
+        supply: &mut Reserve,
+    ) -> Result<Option<u64>, Short> {
+        let rest = from..editing.shape.geometry.input_bytes();
+        let mut table = self.table(editing)?;
+        let found = for_each_leaf::<E, Page>(&table, &rest, |page, leaf| match Page::new(page, &leaf) {
+            page if page.is_lazy => ControlFlow::Break(page),
+            _ => ControlFlow::Continue(()),
+        });
+        let Some(page) = found? else { return Ok(None) };
+        // Kept first: once TLBs have forgotten it, hardware marks it no more, and what it says is final.
+        if !table.make_page_valid(page.address.into(), false) {
+            return Ok(None);
+        }
+        let kept = table.view().path(page.address.into()).last();
+        let is_clean = kept.is_some_and(|kept| Leaf::new(page.frame, kept.descriptor).has(Stage1Attributes::READ_ONLY));
+        if !is_clean {
+            let _ = table.make_page_valid(page.address.into(), true);
+            return Ok(Some(page.address));
+        }
+        self.version += 1;
+        unmap::<E>(&mut table, editing, page.address..page.address + E::Granule::SIZE_BYTES, supply)?;
+        self.resident.own -= 1;
+        editing.embedder.release(page.frame);
+        Ok(Some(page.address))
+    }
+
+    /// Unmaps what areas map of a file from page `index` on.
+    pub(crate) fn forget_file(
+        &mut self,
+        editing: &Editing<'_, E>,
+        file: &E::File,
+        index: u64,
+        supply: &mut Reserve,
+    ) -> Result<(), Short> {
+        let (mut at, first) = (0, index << E::Granule::SHIFT);
+        while let Some(area) = self.areas.next(at) {
+            at = area.end;
+            let Backing::File { file: its, offset } = &area.backing else { continue };
+            let start = area.start + first.saturating_sub(*offset);
+            if its == file && start < area.end {
+                let range = start..area.end;
+                self.version += 1;
+                self.remove_pages(editing, &range, supply)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a page that no table maps is in memory.
+fn is_cached<E: Embedder>(area: &Area<E::File>, page: u64) -> bool {
+    match &area.backing {
+        Backing::Anonymous { .. } => false,
+        Backing::File { file, offset } => file.is_resident((offset + (page - area.start)) >> E::Granule::SHIFT),
+    }
+}

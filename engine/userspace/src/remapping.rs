@@ -1,0 +1,209 @@
+//! `mremap`: an area shrinks, grows where it is, or moves, and its pages with it.
+//!
+//! ```text
+//!   leaves are read ──▶ unmapped, forgotten ──▶ mapped where they are to be        as many at once as there is room to note
+//! ```
+
+use alloc::vec::Vec;
+use core::ops::{ControlFlow, Range};
+
+use pagetable::Reserve;
+use vmsa::{Granule, Level, Stage1Attributes};
+
+use crate::area::{Area, AreaFlags, Backing};
+use crate::embedder::Embedder;
+use crate::error::{Error, Short};
+use crate::fault::map_page;
+use crate::mapping::is_page;
+use crate::removing::unmap;
+use crate::shape::{Leaf, WRITABLE};
+use crate::state::{Editing, State, for_each_leaf};
+
+/// Pages that move at once.
+const MOVED: usize = 512;
+
+/// How `mremap` may move.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Move {
+    /// Not at all.
+    Never,
+    /// If it cannot grow where it is: MREMAP_MAYMOVE.
+    May,
+    /// There; what is there goes: MREMAP_FIXED.
+    To(u64),
+}
+
+/// What `mremap` asks for, in whole pages.
+#[derive(Clone, Debug)]
+pub(crate) struct Remap {
+    pub(crate) old: Range<u64>,
+    pub(crate) bytes: u64,
+    pub(crate) moves: Move,
+    /// MREMAP_DONTUNMAP: the old area stays, without pages.
+    pub(crate) keeps: bool,
+}
+
+impl<E: Embedder> State<E> {
+    /// Does what `mremap` asks for, and says where the area is then.
+    pub(crate) fn remap(
+        &mut self,
+        editing: &Editing<'_, E>,
+        asked: &Remap,
+        supply: &mut Reserve,
+    ) -> Result<u64, Short> {
+        let Remap { old, bytes, moves, keeps } = asked.clone();
+        let old_bytes = old.end - old.start;
+        let Some(area) = self.areas.find(old.start) else { return Err(Error::BadAddress.into()) };
+        if let Move::To(start) = moves {
+            self.check_target(editing, &old, start, bytes)?;
+        } else if bytes <= old_bytes && old_bytes > 0 && !keeps {
+            if bytes < old_bytes {
+                self.remove(editing, &(old.start + bytes..old.end), supply)?;
+            }
+            return Ok(old.start);
+        }
+        // What it shrinks by first need not be of one area.
+        let kept = old.start..old.start + old_bytes.min(bytes);
+        let is_one = kept.end <= area.end;
+        if !is_one || old_bytes < bytes && old.end > area.end {
+            return Err(Error::BadAddress.into());
+        }
+        // Nothing old: another mapping of what is shared.
+        if old_bytes == 0 && !area.is_shared() {
+            return Err(Error::Invalid.into());
+        }
+        let area = area.clone();
+        if let Backing::File { offset, .. } = &area.backing {
+            let end = offset.checked_add(kept.start - area.start).and_then(|offset| offset.checked_add(bytes));
+            end.filter(|&end| end <= i64::MAX as u64).ok_or(Error::Invalid)?;
+        }
+        let is_at_end = old_bytes > 0 && !keeps && old.end == area.end && !matches!(moves, Move::To(_));
+        if is_at_end && self.grow_in_place(editing, &area, old.start + bytes)? {
+            return Ok(old.start);
+        }
+        if moves == Move::Never {
+            return Err(Error::NoMemory.into());
+        }
+        self.move_to(editing, &area, asked, supply)
+    }
+
+    /// Whether an area may move there.
+    fn check_target(&self, editing: &Editing<'_, E>, old: &Range<u64>, start: u64, bytes: u64) -> Result<(), Error> {
+        let end = start.checked_add(bytes).filter(|&end| end <= editing.shape.highest).ok_or(Error::Invalid)?;
+        if !is_page::<E::Granule>(start) || old.start < end && start < old.end {
+            return Err(Error::Invalid);
+        }
+        if start < editing.shape.lowest {
+            return Err(Error::NotPermitted);
+        }
+        Ok(())
+    }
+
+    /// Has an area end at `end`, if there is room behind it. Refused if the program may not have more.
+    fn grow_in_place(&mut self, editing: &Editing<'_, E>, area: &Area<E::File>, end: u64) -> Result<bool, Error> {
+        let more = area.end..end;
+        let guard = editing.shape.guard_bytes;
+        let above =
+            self.areas.next(area.end).map_or(editing.shape.highest, |above| crate::areas::guarded_start(above, guard));
+        let grown = Area { start: more.start, end, backing: area.backing.after(area.bytes()), ..area.clone() };
+        self.check_limits(&grown, &more)?;
+        if end > above {
+            return Ok(false);
+        }
+        self.check_room(editing, &more, 0)?;
+        let heap = editing.embedder.has_heap(crate::state::HEAP);
+        let is_accounted = area.flags.contains(AreaFlags::ACCOUNTED);
+        if !heap || is_accounted && !editing.embedder.commit((end - area.end) >> E::Granule::SHIFT) {
+            return Err(Error::NoMemory);
+        }
+        self.areas.insert(grown);
+        Ok(true)
+    }
+
+    /// Moves the first of what is old, and makes it as large as is asked.
+    fn move_to(
+        &mut self,
+        editing: &Editing<'_, E>,
+        area: &Area<E::File>,
+        asked: &Remap,
+        supply: &mut Reserve,
+    ) -> Result<u64, Short> {
+        let Remap { old, bytes, moves, keeps } = asked.clone();
+        let kept = old.start..old.end.min(old.start + bytes);
+        let start = match moves {
+            Move::To(start) => start,
+            Move::Never | Move::May => self.find_room(editing, bytes)?,
+        };
+        let target = start..start + bytes;
+        let mut moved =
+            Area { start, end: target.end, backing: area.backing.after(old.start - area.start), ..area.clone() };
+        // For a moment there are both, and what is cut out of others.
+        self.check_room(editing, &old, 2 + self.areas.cuts(&target))?;
+        let old_bytes = if keeps { 0 } else { kept.end - kept.start };
+        if bytes > old_bytes {
+            self.check_limits(&Area { end: start + bytes - old_bytes, ..moved.clone() }, &target)?;
+        }
+        let mut leaves = Vec::new();
+        leaves.try_reserve_exact(MOVED).map_err(|_| Error::NoMemory)?;
+        // Each table's pages come to lie in two at the most, on a way of their own.
+        let tables = self.table(editing)?.tables_to_copy(kept.start.into()..kept.end.into())?;
+        let needed = 2 * tables + Level::ALL.len();
+        if supply.count() < needed {
+            return Err(Short::Tables(needed - supply.count()));
+        }
+        let is_accounted = area.flags.contains(AreaFlags::ACCOUNTED);
+        if is_accounted && !editing.embedder.commit(bytes >> E::Granule::SHIFT) {
+            return Err(Error::NoMemory.into());
+        }
+        self.remove_checked(editing, &target, supply)?;
+        self.version += 1;
+        let pages = self.move_pages(editing, &kept, start, &mut leaves, supply)?;
+        if let Backing::Anonymous { origin } = &mut moved.backing {
+            // What nobody has touched is as if it had been mapped there.
+            *origin = if pages == 0 { start } else { *origin };
+        }
+        self.areas.insert(moved);
+        if keeps {
+            self.areas.update(&kept, |area| area.flags -= AreaFlags::LOCKED | AreaFlags::LOCKED_ON_FAULT);
+        } else if old.start < old.end {
+            self.remove_checked(editing, &old, supply)?;
+        }
+        Ok(start)
+    }
+
+    /// Moves the pages of a range to where `start` is; how many there were.
+    fn move_pages(
+        &mut self,
+        editing: &Editing<'_, E>,
+        old: &Range<u64>,
+        start: u64,
+        leaves: &mut Vec<(u64, Leaf)>,
+        supply: &mut Reserve,
+    ) -> Result<usize, Short> {
+        let (mut at, mut count, mut table) = (old.start, 0, self.table(editing)?);
+        while at < old.end {
+            let end = for_each_leaf::<E, u64>(&table, &(at..old.end), |page, leaf| {
+                if leaves.len() == MOVED {
+                    return ControlFlow::Break(page);
+                }
+                leaves.push((page, leaf));
+                ControlFlow::Continue(())
+            })?;
+            let end = end.unwrap_or(old.end);
+            unmap::<E>(&mut table, editing, at..end, supply)?;
+            (at, count) = (end, count + leaves.len());
+            for (page, leaf) in leaves.drain(..) {
+                let leaf = Leaf { attributes: moved(editing, leaf), ..leaf };
+                map_page::<E>(&mut table, editing, start + (page - old.start), leaf, supply)?;
+            }
+        }
+        Ok(count)
+    }
+}
+
+/// The attributes of what a leaf becomes elsewhere. What may have been written by now counts as written.
+fn moved<E: Embedder>(editing: &Editing<'_, E>, leaf: Leaf) -> Stage1Attributes {
+    let mask = editing.shape.geometry.layout().attribute_mask(E::Granule::PAGE_SIZE, Level::L3);
+    let attributes = leaf.attributes & Stage1Attributes::from_bits_retain(mask);
+    if leaf.has(WRITABLE) { attributes - Stage1Attributes::READ_ONLY } else { attributes }
+}
