@@ -144,7 +144,7 @@ impl<G: Granule> World<G> {
                     world.processes[who].0.unmap(world.at(page), pages * G::SIZE_BYTES)
                 });
                 assert_eq!(result, Ok(()));
-                (page..page + pages).for_each(|page| drop(self.processes[who].1.remove(&page)));
+                self.processes[who].1.retain(|its, _| !(page..page + pages).contains(its));
             }
             Call::Protect { page, pages, rights } => {
                 self.protect(who, (page, pages), Rights::from_bits_truncate(rights))
@@ -190,7 +190,9 @@ impl<G: Granule> World<G> {
         match &mut self.processes[who].1.get_mut(&page).unwrap().behind {
             Behind::Own(own) => *own = value,
             Behind::Private { copy, .. } => *copy = Some(value),
-            Behind::Shared { file, index } => drop(self.written.insert((*file, *index), value)),
+            Behind::Shared { file, index } => {
+                self.written.insert((*file, *index), value);
+            }
         }
     }
 
@@ -290,7 +292,9 @@ impl<G: Granule> World<G> {
         for number in 0..old {
             match pages.get_mut(&(page + number)) {
                 Some(page) if keeps => page.behind = fresh(&page.behind, 0),
-                _ => drop(pages.remove(&(page + number))),
+                _ => {
+                    pages.remove(&(page + number));
+                }
             }
         }
         for (page, moved) in (start..).zip(moved) {
