@@ -48,6 +48,8 @@ pub struct Options {
     pub stress: Option<u32>,
     /// `vellum.seed=`: of every random choice.
     pub seed: Option<u32>,
+    /// `vellum.init=`: the program that is run, and its arguments: where in the line, and how many bytes.
+    pub init: Option<(u32, u32)>,
     /// `vellum.cpuN.…=`: what CPU N is made to believe of itself, for tests.
     pub cpus: [CpuOverride; MAX_CPUS],
 }
@@ -146,6 +148,9 @@ pub fn parse<'a>(line: &'a str, findings: &mut Findings<'a>) -> Options {
     for word in &mut words {
         if ["arm64.pagesize", "rodata"].contains(&word.name) || word.name.starts_with("vellum.") {
             options.take(&word, findings);
+            if let ("vellum.init", Some(value), Some((at, _))) = (word.name, word.value, &mut options.init) {
+                *at = (value.as_ptr() as usize - line.as_ptr() as usize) as u32;
+            }
         }
     }
     if let Some(word) = words.unclosed_quote() {
@@ -186,7 +191,7 @@ fn set<T>(slot: &mut Option<T>, value: Option<T>) -> Outcome {
 
 const BELIEVED: &str = "what the CPU says of itself is believed";
 
-const KNOWN: [Known; 17] = [
+const KNOWN: [Known; 18] = [
     Known {
         name: "arm64.pagesize",
         expected: "4k, 16k or 64k",
@@ -264,6 +269,13 @@ const KNOWN: [Known; 17] = [
         expected: "a number from 0 to 4294967295",
         instead: "1 is used",
         set: |options, _, value| set(&mut options.seed, number(value, 0, u32::MAX)),
+    },
+    Known {
+        name: "vellum.init",
+        expected: "a program and its arguments",
+        instead: "none is run",
+        // Where in the line it is, `parse` says.
+        set: |options, _, value| set(&mut options.init, (!value.is_empty()).then_some((0, value.len() as u32))),
     },
     Known {
         name: "vellum.cpuN.granules",

@@ -6,6 +6,7 @@ use kerncore::command_line::{Conflicts, Options, Rodata};
 use kerncore::devicetree::{Cpu, MAX_CPUS, Psci};
 use kerncore::linear::Linear;
 use kerncore::list::List;
+use kerncore::range::PhysicalRange;
 use linearmap::Leaves;
 use spin::Once;
 use vmsa::{PageSize, PhysAddr};
@@ -35,6 +36,12 @@ pub(crate) struct Facts {
     pub(crate) devices: Devices,
     pub(crate) cpus: List<Cpu, MAX_CPUS>,
     pub(crate) psci: Option<Psci>,
+    /// The virtual timer's interrupt.
+    pub(crate) timer_interrupt: u32,
+    /// The initial RAM disk; empty if there is none.
+    pub(crate) initrd: PhysicalRange,
+    /// The kernel's command line, in the device tree.
+    pub(crate) command_line: PhysicalRange,
     pub(crate) options: Options,
 }
 

@@ -10,13 +10,18 @@
 #![no_std]
 #![no_main]
 
+extern crate alloc;
+
 mod boot;
 mod checks;
 mod cpus;
 mod facts;
+mod files;
 mod memory;
+mod process;
 mod report;
 mod stress;
+mod threads;
 
 hardware::entry_points! {
     build_identity_map: boot::build_identity_map,

@@ -3,11 +3,15 @@
 pub(crate) mod current;
 pub(crate) mod devices;
 pub(crate) mod embedding;
+pub(crate) mod frames;
+pub(crate) mod heap;
 pub(crate) mod hidden_pages;
 pub(crate) mod kernel_table;
 pub(crate) mod layout;
 pub(crate) mod linear_map;
+pub(crate) mod mapped;
 pub(crate) mod pages;
+pub(crate) mod programs;
 pub(crate) mod reach;
 pub(crate) mod readers;
 pub(crate) mod tables;

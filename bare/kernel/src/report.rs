@@ -5,5 +5,6 @@ pub(crate) mod counters;
 pub(crate) mod fault;
 pub(crate) mod finish;
 pub(crate) mod json;
+pub(crate) mod proc_text;
 pub(crate) mod sections;
 pub(crate) mod times;

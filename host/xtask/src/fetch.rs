@@ -4,7 +4,7 @@
 //! are. All of it is unpacked into `.fetched/`.
 
 mod apt;
-mod cpio;
+pub(crate) mod cpio;
 mod image;
 pub(crate) mod linux;
 pub(crate) mod qemu;

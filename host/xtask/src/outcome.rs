@@ -6,20 +6,40 @@ use std::{fmt, io, path::Path, process::ExitCode};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Status {
     /// Every check passed.
-    Passed = 0,
+    Passed,
     /// A check failed, or the machine ended without a verdict.
-    Failed = 1,
+    Failed,
     /// An option or an input is not one.
-    BadInput = 2,
+    BadInput,
     /// This host lacks something; the line says what to install.
-    HostLacks = 3,
+    HostLacks,
     /// No verdict in time.
-    TimedOut = 124,
+    TimedOut,
+    /// A program that was run ended with this.
+    Program(u8),
+}
+
+impl Status {
+    /// What a program's status comes to.
+    pub(crate) fn program(status: i32) -> Status {
+        match u8::try_from(status) {
+            Ok(0) => Status::Passed,
+            Ok(status) => Status::Program(status),
+            Err(_) => Status::Failed,
+        }
+    }
 }
 
 impl From<Status> for ExitCode {
     fn from(status: Status) -> ExitCode {
-        ExitCode::from(status as u8)
+        ExitCode::from(match status {
+            Status::Passed => 0,
+            Status::Failed => 1,
+            Status::BadInput => 2,
+            Status::HostLacks => 3,
+            Status::TimedOut => 124,
+            Status::Program(status) => status,
+        })
     }
 }
 

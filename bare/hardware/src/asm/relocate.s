@@ -6,7 +6,8 @@
     .section .text.identity, "ax"
     .global relocate
 relocate:
-    ldr     x2, link_address
+    adrp    x2, link_address
+    ldr     x2, [x2, :lo12:link_address]
     sub     x0, x0, x2              // link address to running address
     sub     x1, x1, x2              // link address to where it lies
     adrp    x3, relocations_start

@@ -133,6 +133,9 @@ fn enter_high_half(
         devices,
         cpus: machine.cpus,
         psci: machine.psci,
+        timer_interrupt: machine.timer.virtual_interrupt,
+        initrd: machine.initrd.unwrap_or(PhysicalRange::EMPTY),
+        command_line: place_of(machine.bootargs),
         options,
     };
     handover::leave(facts, map);
@@ -142,6 +145,11 @@ fn enter_high_half(
     // SAFETY: the other CPUs are off. The new tables map the image at its link address, its identity text and both
     // stacks; what the handover holds are plain values, and `high::main` begins with nothing else.
     unsafe { leave_identity_map(&translation, Destination { entry: high::main, argument: 0, stack, exception_stack }) }
+}
+
+/// Where a text is in memory: the identity map has it at its physical address.
+fn place_of(text: &str) -> PhysicalRange {
+    PhysicalRange::from_size(PhysAddr::new(text.as_ptr() as u64), text.len() as u64)
 }
 
 /// Whether a live leaf that changes size parks other CPUs, by what the boot CPU says of itself.

@@ -21,6 +21,7 @@ use crate::cpus::stacks::{self, Kind};
 use crate::facts::{Parking, Workshop};
 use crate::memory::devices::Placement;
 use crate::memory::tables::{AnyTable, CAUTIOUS, DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, Shape, map, map_pages};
+use crate::memory::window;
 
 /// Why the map could not be built.
 #[derive(Debug)]
@@ -99,8 +100,6 @@ pub(super) struct How {
 
 /// Where the workshop begins, in the lower half: on a boundary of every leaf, and away from 0.
 const WORKSHOP: u64 = 1 << 46;
-/// The workshop's ASID.
-const WORKSHOP_ASID: u16 = 1;
 
 /// The upper half: the linear map, the image, the boot CPU's stacks, devices.
 pub(super) fn build_upper(
@@ -146,10 +145,10 @@ pub(super) fn build_workshop(
     let parts = parts.filter(|(_, is_protected)| !is_protected);
     let attributes = READ_WRITE.union(Stage1Attributes::NOT_GLOBAL);
     let mut changes = parts.map(|(part, _)| map(part.clone(), part.start.wrapping_add(offset), attributes));
-    let regime = El1 { scope: Scope::Asid(WORKSHOP_ASID), ..CAUTIOUS };
+    let regime = El1 { scope: Scope::Asid(window::ASID), ..CAUTIOUS };
     let table = AnyTable::build(hardware, memory.shape, AddressHalf::Lower, regime, &mut changes, memory);
     let root = table.map_err(MapError::Tables)?.root();
-    Ok(Workshop { ttbr0: encode_ttbr(memory.shape.layout, root, WORKSHOP_ASID, false), offset })
+    Ok(Workshop { ttbr0: encode_ttbr(memory.shape.layout, root, window::ASID, false), offset })
 }
 
 /// The lower half: what must run at its physical address, and the board of those that park there.

@@ -9,9 +9,10 @@ use hardware::{interrupts, parking, per_cpu, registers, timer};
 use spin::mutex::SpinMutex;
 
 use crate::cpus::walkers;
-use crate::facts::Facts;
+use crate::facts::{Facts, facts};
 use crate::memory::devices;
 use crate::report::console::say;
+use crate::threads::dispatcher;
 
 static CONTROLLER: Lock<Option<InterruptController>> = Lock::new(None);
 
@@ -63,7 +64,11 @@ pub(crate) fn is_possible() -> bool {
 /// Sets up this CPU's part of the interrupt controller and takes calls from now on.
 pub(crate) fn start_this_cpu() -> Result<(), gic::GicProblem> {
     let affinity = registers::read_affinity();
-    CONTROLLER.with(|slot| slot.as_mut().map_or(Ok(()), |controller| controller.set_up_cpu(affinity)))?;
+    CONTROLLER.with(|slot| {
+        let Some(controller) = slot.as_mut() else { return Ok(()) };
+        controller.set_up_cpu(affinity)?;
+        controller.enable_private(facts().timer_interrupt, affinity)
+    })?;
     // SAFETY: vectors and stacks are set up, and so is the interrupt controller.
     unsafe { interrupts::unmask() };
     // A request that came before interrupts did.
@@ -162,6 +167,7 @@ pub(crate) fn handle_interrupt() {
                 parking::answer();
                 CALLS.answer();
             }
+            false if interrupt == facts().timer_interrupt => dispatcher::tick(),
             false => say!("warning: unexpected interrupt {interrupt}"),
         }
     }

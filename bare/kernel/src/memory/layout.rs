@@ -17,6 +17,8 @@ use vmsa::VirtAddr;
 pub(crate) const STACKS: Range<u64> = 0xffff_ffff_8800_0000..0xffff_ffff_8c00_0000;
 /// Device registers: see [`crate::memory::devices`].
 pub(crate) const DEVICES: Range<u64> = 0xffff_ffff_8c00_0000..0xffff_ffff_9000_0000;
+/// The stacks of threads: see [`crate::threads::stacks`].
+pub(crate) const THREADS: Range<u64> = 0xffff_ffff_9000_0000..0xffff_ffff_a000_0000;
 /// What the self-checks map. At most a block of the 64 KiB granule.
 pub(crate) const CHECKS: Range<u64> = 0xffff_ffff_a000_0000..0xffff_ffff_c000_0000;
 
@@ -24,6 +26,12 @@ pub(crate) const CHECKS: Range<u64> = 0xffff_ffff_a000_0000..0xffff_ffff_c000_00
 pub(crate) fn name(address: VirtAddr) -> Option<&'static str> {
     let address = address.bits();
     let image = hardware::image::link_address();
-    let places = [(image..STACKS.start, "image"), (STACKS, "stacks"), (DEVICES, "devices"), (CHECKS, "self-checks")];
+    let places = [
+        (image..STACKS.start, "image"),
+        (STACKS, "stacks"),
+        (DEVICES, "devices"),
+        (THREADS, "stacks of threads, and their guards"),
+        (CHECKS, "self-checks"),
+    ];
     places.into_iter().find(|(range, _)| range.contains(&address)).map(|(_, name)| name)
 }

@@ -14,6 +14,9 @@ use hardware::{timer, translation};
 use crate::facts::facts;
 use crate::memory::reach::Reach;
 
+/// The workshop's ASID.
+pub(crate) const ASID: u16 = 1;
+
 /// The longest window so far, in ticks of the counter.
 static LONGEST: AtomicU64 = AtomicU64::new(0);
 

@@ -46,6 +46,15 @@ pub(crate) fn write_text(text: impl fmt::Display) {
     CONSOLE.with(|console| write(*console, format_args!("{text}")));
 }
 
+/// Prints bytes of a program's.
+pub(crate) fn write_bytes(bytes: &[u8]) {
+    CONSOLE.with(|console| {
+        if let Some(uart) = console {
+            bytes.iter().for_each(|byte| uart.write_byte(*byte));
+        }
+    });
+}
+
 /// Prints a line even if the console's owner is stuck, or the MMU is off.
 pub(crate) fn write_last_line(line: fmt::Arguments) {
     at_the_end(|console| write(console, format_args!("{line}\n")));

@@ -72,11 +72,16 @@ pub(crate) fn claim_the_end() {
 
 /// Ends the machine.
 pub(crate) fn finish(status: Status) -> ! {
+    finish_with(status as u32)
+}
+
+/// Ends the machine with a program's status.
+pub(crate) fn finish_with(status: u32) -> ! {
     let _masks = interrupts::mask();
     if !is_ending() {
         console::flush();
     }
-    ENDING.end(status as u32)
+    ENDING.end(status)
 }
 
 /// Ends the machine because of what it was given, with the one line that says so.

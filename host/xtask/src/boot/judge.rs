@@ -27,6 +27,16 @@ pub(crate) fn judge(ended: &Ended) -> Judgement {
     if code == 2 && has_refused(&transcript) {
         return Judgement { status: Status::BadInput, line: None };
     }
+    if let (Some(Verdict::Passed { checks }), Some(ended)) = (transcript.verdict(), transcript.init_status()) {
+        let judged = passed(&transcript, checks);
+        return match ended == code {
+            true if judged.status == Status::Passed => Judgement { status: Status::program(ended), line: None },
+            true => judged,
+            false => {
+                judgement(Status::Failed, format!("the machine ended with status {code}, the program with {ended}"))
+            }
+        };
+    }
     match (transcript.verdict(), code) {
         (Some(Verdict::Passed { checks }), 0) => passed(&transcript, checks),
         (Some(Verdict::Failed { .. }), 1) => Judgement { status: Status::Failed, line: None },

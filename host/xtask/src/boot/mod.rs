@@ -10,6 +10,7 @@ mod description;
 pub(crate) mod emulator;
 pub(crate) mod guest;
 pub(crate) mod image;
+mod init;
 pub(crate) mod install;
 pub(crate) mod judge;
 mod loader;
@@ -121,6 +122,19 @@ pub(crate) fn command(options: &Options, programs: &Programs) -> Result<(Command
 }
 
 fn plain_command(options: &Options, programs: &Programs) -> Result<(Command, Files), Failure> {
+    let image = &programs.find(options.own_program().unwrap_or(Program::Kernel)).map(|kernel| kernel.image.clone());
+    let mut files = Files::default();
+    let archive = match image {
+        Ok(image) => init::archive(options, image, &mut files)?,
+        Err(_) => None,
+    };
+    let with_archive = archive.map(|archive| Options { initrd: Some(archive), ..options.clone() });
+    let (command, others) = command_of(with_archive.as_ref().unwrap_or(options), programs)?;
+    files.add(others);
+    Ok((command, files))
+}
+
+fn command_of(options: &Options, programs: &Programs) -> Result<(Command, Files), Failure> {
     let kernel = match (options.own_program(), &options.kernel) {
         (None, Some(image)) => &Kernel { elf: image.clone(), image: image.clone() },
         (own, _) => programs.find(own.unwrap_or(Program::Kernel))?,

@@ -45,6 +45,9 @@ pub(crate) struct Options {
     pub(crate) kernel: Option<PathBuf>,
     #[arg(long, value_name = "FILE")]
     pub(crate) initrd: Option<PathBuf>,
+    /// The program that our kernel runs, and its arguments.
+    #[arg(long, value_name = "PROGRAM ARGUMENTS", conflicts_with = "kernel")]
+    pub(crate) init: Option<String>,
     #[arg(long, value_name = "WHO", default_value = "qemu")]
     pub(crate) loader: Loader,
     /// The name of a device tree of our own.

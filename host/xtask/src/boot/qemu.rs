@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use super::options::Options;
+use super::{init, options::Options};
 
 /// The emulator's program.
 pub(crate) const PROGRAM: &str = "qemu-system-aarch64";
@@ -83,6 +83,7 @@ pub(crate) fn kernel_command_line(options: &Options) -> String {
     }
     words.extend((options.json && options.kernel.is_none()).then(|| "vellum.report=json".to_string()));
     words.extend(options.page_size.map(|size| format!("arm64.pagesize={size}")));
+    words.extend(options.init.iter().map(|text| init::word(text)));
     words.extend(options.append.iter().cloned());
     words.join(" ")
 }

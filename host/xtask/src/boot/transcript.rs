@@ -75,6 +75,12 @@ impl Transcript {
         self.data.get(section).unwrap_or(&Value::Null)
     }
 
+    /// What the program of `--init` ended with, as the kernel tells.
+    pub(crate) fn init_status(&self) -> Option<i32> {
+        let told = self.section("init").filter_map(|line| line.strip_prefix("init: ended with status "));
+        told.last()?.parse().ok()
+    }
+
     /// All lines but the ones that begin a section.
     pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
         self.lines.iter().map(|line| line.text.as_str())

@@ -50,7 +50,13 @@ pub(crate) struct Scene {
 pub(crate) struct Files(Vec<PathBuf>);
 
 impl Files {
-    fn write(&mut self, image: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, Failure> {
+    /// Takes over what another has.
+    pub(crate) fn add(&mut self, mut other: Files) {
+        self.0.append(&mut other.0);
+    }
+
+    /// Writes a file beside the Image, for as long as this lives.
+    pub(crate) fn write(&mut self, image: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, Failure> {
         let path = self.name(image, name);
         fs::write(&path, bytes).map_err(|error| Failure::file(&path, &error))?;
         Ok(path)

@@ -1,7 +1,7 @@
 //! The archive that Linux unpacks as its first file system: cpio in the `newc` format (cpio(5)).
 
 /// An archive being written.
-pub(super) struct Archive {
+pub(crate) struct Archive {
     bytes: Vec<u8>,
     files: u32,
 }
@@ -9,28 +9,33 @@ pub(super) struct Archive {
 /// Kinds of file and permissions, as in `st_mode`.
 const FOLDER: u32 = 0o04_0755;
 const PROGRAM: u32 = 0o10_0755;
+const LINK: u32 = 0o12_0777;
 const CHARACTER_DEVICE: u32 = 0o02_0600;
 /// The device number of /dev/console.
 const CONSOLE: (u32, u32) = (5, 1);
 
 impl Archive {
-    pub(super) fn new() -> Archive {
+    pub(crate) fn new() -> Archive {
         Archive { bytes: Vec::new(), files: 0 }
     }
 
-    pub(super) fn folder(&mut self, name: &str) {
+    pub(crate) fn folder(&mut self, name: &str) {
         self.add(name, FOLDER, (0, 0), &[]);
     }
 
-    pub(super) fn console(&mut self, name: &str) {
+    pub(crate) fn console(&mut self, name: &str) {
         self.add(name, CHARACTER_DEVICE, CONSOLE, &[]);
     }
 
-    pub(super) fn program(&mut self, name: &str, content: &[u8]) {
+    pub(crate) fn program(&mut self, name: &str, content: &[u8]) {
         self.add(name, PROGRAM, (0, 0), content);
     }
 
-    pub(super) fn finish(mut self) -> Vec<u8> {
+    pub(crate) fn link(&mut self, name: &str, to: &str) {
+        self.add(name, LINK, (0, 0), to.as_bytes());
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<u8> {
         self.add("TRAILER!!!", 0, (0, 0), &[]);
         self.bytes
     }

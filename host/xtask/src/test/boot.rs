@@ -1,10 +1,7 @@
 //! One boot test: boots the kernel, and holds what it said against what was expected.
-
-use std::ffi::OsString;
-
 use super::{
     Outcome, Say,
-    boots::Boot,
+    boots::{self, Boot},
     expect::{self, Expect},
     table,
 };
@@ -46,7 +43,7 @@ pub(crate) fn run(test: &Boot, emulator: &Emulator, programs: &Result<Programs, 
         Err(why) if why.status == Status::HostLacks => return Outcome::skipped(&test.name, why.line.clone()),
         Err(_) => return Outcome::failed("there is no kernel to boot"),
     };
-    let words: Vec<OsString> = test.options.split(' ').map(OsString::from).collect();
+    let words = boots::words(&test.options);
     let outcome = match options::parse(&words) {
         Ok(Asked::Run(mut options)) => {
             if options.emulator == Emulator::Host {

@@ -1,12 +1,15 @@
 // data: the boots that must be green, as `cargo xtask run` would be asked for them.
 //! The table of boot tests.
 
+mod init;
 mod matrix;
 mod mismatched;
 mod monitored;
 mod rows;
 mod stressed;
 mod trees;
+
+use std::ffi::OsString;
 
 use super::{
     expect::{Expect, Expect::*, Words},
@@ -74,10 +77,24 @@ pub(crate) fn all(is_whole_matrix: bool) -> Vec<Boot> {
     boots.extend(monitored::all());
     boots.extend(inputs());
     boots.extend(rows::all());
+    boots.extend(init::all());
     boots.extend(stressed::all());
     boots.extend(trees::all());
     boots.extend(if is_whole_matrix { matrix::whole() } else { matrix::pairwise() });
     boots
+}
+
+/// The words of options, as a shell takes them apart: what stands in single quotes is one.
+pub(crate) fn words(options: &str) -> Vec<OsString> {
+    let (mut words, mut is_quoted) = (vec![String::new()], false);
+    for symbol in options.chars() {
+        match symbol {
+            '\'' => is_quoted = !is_quoted,
+            ' ' if !is_quoted => words.push(String::new()),
+            symbol => words.last_mut().expect("there is a first").push(symbol),
+        }
+    }
+    words.into_iter().map(OsString::from).collect()
 }
 
 /// A boot on QEMU's best CPU, entered at `level`.
@@ -217,7 +234,7 @@ fn widths() -> Vec<Boot> {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::HashSet, ffi::OsString};
+    use std::collections::HashSet;
 
     use super::*;
     use crate::boot::options;
@@ -228,7 +245,7 @@ mod tests {
         let names: HashSet<&str> = boots.iter().map(|boot| boot.name.as_str()).collect();
         assert_eq!(names.len(), boots.len());
         for boot in &boots {
-            let words: Vec<OsString> = boot.options.split(' ').map(OsString::from).collect();
+            let words = words(&boot.options);
             assert!(matches!(options::parse(&words), Ok(options::Asked::Run(_))), "{}", boot.options);
         }
     }

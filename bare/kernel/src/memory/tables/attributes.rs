@@ -6,7 +6,7 @@ use pagetable::{Change, El1};
 use vmsa::{LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
 
 /// AttrIndx of Normal and of Device-nGnRE memory in [`vmsa::registers::MemoryTypes::WITHOUT_TAGS`].
-const NORMAL_INDEX: u8 = 0;
+pub(super) const NORMAL_INDEX: u8 = 0;
 const DEVICE_INDEX: u8 = 4;
 
 /// Cached memory that all CPUs share. The access flag is set: no CPU's hardware is asked to, and no fault is wanted.

@@ -1,0 +1,10 @@
+//! Files: a tree in memory that an initial RAM disk fills, pipes, a few devices, and what `/proc` tells.
+
+pub(crate) mod content;
+pub(crate) mod device;
+pub(crate) mod inode;
+pub(crate) mod open;
+pub(crate) mod pipe;
+pub(crate) mod proc;
+pub(crate) mod tree;
+pub(crate) mod unpack;

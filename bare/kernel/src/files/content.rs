@@ -1,0 +1,133 @@
+//! What is in a regular file: pages, where there were none zeros.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use hardware::lock::Lock;
+use vmsa::PhysAddr;
+
+use crate::facts::page_size;
+use crate::memory::frames::{self, Frame};
+use crate::process::errno::{EFBIG, ENOSPC, Errno};
+
+/// The largest file.
+const MOST_BYTES: u64 = 1 << 40;
+
+struct Pages {
+    bytes: u64,
+    frames: BTreeMap<u64, Frame>,
+}
+
+/// The content of a file, memory that processes share, or a `memfd`.
+pub(crate) struct Content(Lock<Pages>);
+
+impl Content {
+    pub(crate) const fn new() -> Self {
+        Self(Lock::new(Pages { bytes: 0, frames: BTreeMap::new() }))
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.with(|pages| pages.bytes)
+    }
+
+    /// Pages that it has.
+    pub(crate) fn pages(&self) -> u64 {
+        self.0.with(|pages| pages.frames.len() as u64)
+    }
+
+    /// A page of it, if one was ever written or mapped.
+    pub(crate) fn find(&self, index: u64) -> Option<Frame> {
+        self.0.with(|pages| pages.frames.get(&index).cloned())
+    }
+
+    /// The page of this number, made if there is none; `None` without memory.
+    pub(crate) fn frame(&self, index: u64) -> Option<Frame> {
+        if let Some(frame) = self.find(index) {
+            return Some(frame);
+        }
+        let fresh = Frame::zeroed()?;
+        // Another may have made one meanwhile: the first stays.
+        Some(self.0.with(|pages| pages.frames.entry(index).or_insert(fresh).clone()))
+    }
+
+    /// The frame for a mapping, which then has it; the error is whether the file ends before.
+    pub(crate) fn mapped(&self, index: u64) -> Result<PhysAddr, bool> {
+        if index >= self.bytes().div_ceil(page_size().size_bytes()) {
+            return Err(true);
+        }
+        let frame = self.frame(index).ok_or(false)?;
+        let address = frame.0;
+        frames::share(address);
+        Ok(address)
+    }
+
+    /// Gives `sink` the bytes from `offset` on, part by part; how many there were. `sink` says whether it goes on.
+    pub(crate) fn read(
+        &self,
+        offset: u64,
+        most: u64,
+        mut sink: impl FnMut(&[u8]) -> Result<(), Errno>,
+    ) -> Result<u64, Errno> {
+        let page = page_size().size_bytes();
+        let end = self.bytes().min(offset.saturating_add(most));
+        let mut at = offset;
+        while at < end {
+            let (first, last) = (at % page, (at % page + (end - at)).min(page));
+            let found = self.find(at / page);
+            let frame = found.as_ref().map_or(frames::zero_frame(), |frame| frame.0);
+            match sink(&frames::bytes(&frame)[first as usize..last as usize]) {
+                Err(error) if at == offset => return Err(error),
+                Err(_) => break,
+                Ok(()) => at += last - first,
+            }
+        }
+        Ok(at.saturating_sub(offset))
+    }
+
+    /// Has `source` fill the bytes from `offset` on, part by part; how many it filled. The file grows with them.
+    pub(crate) fn write(
+        &self,
+        offset: u64,
+        bytes: u64,
+        mut source: impl FnMut(&mut [u8]) -> Result<(), Errno>,
+    ) -> Result<u64, Errno> {
+        let page = page_size().size_bytes();
+        let end = offset.checked_add(bytes).filter(|end| *end <= MOST_BYTES).ok_or(EFBIG)?;
+        let mut at = offset;
+        while at < end {
+            let (first, last) = (at % page, (at % page + (end - at)).min(page));
+            let filled = self
+                .frame(at / page)
+                .ok_or(ENOSPC)
+                .and_then(|frame| source(&mut frames::bytes(&frame.0)[first as usize..last as usize]));
+            match filled {
+                Err(error) if at == offset => return Err(error),
+                Err(_) => break,
+                Ok(()) => at += last - first,
+            }
+            self.0.with(|pages| pages.bytes = pages.bytes.max(at));
+        }
+        Ok(at - offset)
+    }
+
+    /// Makes it so long; what is cut off is gone, what is added is zero.
+    pub(crate) fn resize(&self, bytes: u64) -> Result<(), Errno> {
+        if bytes > MOST_BYTES {
+            return Err(EFBIG);
+        }
+        let page = page_size().size_bytes();
+        let cut: Vec<Frame> = self.0.with(|pages| {
+            let is_shorter = bytes < pages.bytes;
+            pages.bytes = bytes;
+            if !is_shorter {
+                return Vec::new();
+            }
+            if let Some(last) = pages.frames.get(&(bytes / page)) {
+                frames::bytes(&last.0)[(bytes % page) as usize..].fill(0);
+            }
+            pages.frames.split_off(&bytes.div_ceil(page)).into_values().collect()
+        });
+        drop(cut);
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! Files that are open: what a descriptor names.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use hardware::lock::Lock;
+
+use super::inode::{Body, Inode};
+use crate::process::errno::{EBADF, EMFILE, Errno};
+
+/// Flags of `open`, as arm64 has them.
+pub(crate) const O_ACCMODE: u32 = 3;
+pub(crate) const O_WRONLY: u32 = 1;
+pub(crate) const O_RDWR: u32 = 2;
+pub(crate) const O_CREAT: u32 = 0o100;
+pub(crate) const O_EXCL: u32 = 0o200;
+pub(crate) const O_TRUNC: u32 = 0o1000;
+pub(crate) const O_APPEND: u32 = 0o2000;
+pub(crate) const O_NONBLOCK: u32 = 0o4000;
+pub(crate) const O_DIRECTORY: u32 = 0o4_0000;
+pub(crate) const O_NOFOLLOW: u32 = 0o10_0000;
+pub(crate) const O_CLOEXEC: u32 = 0o200_0000;
+pub(crate) const O_PATH: u32 = 0o1000_0000;
+pub(crate) const O_TMPFILE: u32 = 0o2000_0000;
+
+/// An open file: several descriptors may share it.
+pub(crate) struct File {
+    pub(crate) inode: Arc<Inode>,
+    pub(crate) flags: AtomicU32,
+    pub(crate) position: Lock<u64>,
+    /// What it says, of files whose text is made when they are opened.
+    pub(crate) text: Vec<u8>,
+    /// What it was opened by.
+    pub(crate) path: String,
+}
+
+impl File {
+    pub(crate) fn new(inode: Arc<Inode>, flags: u32, path: String) -> Arc<Self> {
+        let text = match &inode.body {
+            Body::Proc(proc) => proc.text(),
+            _ => Vec::new(),
+        };
+        let file = Self { inode, flags: AtomicU32::new(flags), position: Lock::new(0), text, path };
+        file.count(1);
+        Arc::new(file)
+    }
+
+    pub(crate) fn flags(&self) -> u32 {
+        self.flags.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn can_read(&self) -> bool {
+        self.flags() & O_ACCMODE != O_WRONLY && self.flags() & O_PATH == 0
+    }
+
+    pub(crate) fn can_write(&self) -> bool {
+        self.flags() & O_ACCMODE != 0 && self.flags() & O_PATH == 0
+    }
+
+    fn count(&self, by: i32) {
+        if let Body::Pipe(pipe) = &self.inode.body {
+            if self.can_read() {
+                pipe.count(false, by);
+            }
+            if self.can_write() {
+                pipe.count(true, by);
+            }
+        }
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        self.count(-1);
+    }
+}
+
+/// A descriptor.
+#[derive(Clone)]
+pub(crate) struct Descriptor {
+    pub(crate) file: Arc<File>,
+    pub(crate) closes_on_exec: bool,
+}
+
+/// The descriptors of a process.
+#[derive(Clone)]
+pub(crate) struct Descriptors {
+    places: Vec<Option<Descriptor>>,
+    /// RLIMIT_NOFILE.
+    pub(crate) most: usize,
+}
+
+impl Descriptors {
+    pub(crate) const fn new() -> Self {
+        Self { places: Vec::new(), most: 1024 }
+    }
+
+    pub(crate) fn get(&self, number: u64) -> Result<&Descriptor, Errno> {
+        self.places.get(number as u32 as usize).and_then(Option::as_ref).ok_or(EBADF)
+    }
+
+    pub(crate) fn get_mut(&mut self, number: u64) -> Result<&mut Descriptor, Errno> {
+        self.places.get_mut(number as u32 as usize).and_then(Option::as_mut).ok_or(EBADF)
+    }
+
+    /// Gives the lowest number from `least` on to a descriptor.
+    pub(crate) fn add(&mut self, least: usize, descriptor: Descriptor) -> Result<u64, Errno> {
+        let number =
+            (least..self.most).find(|number| self.places.get(*number).is_none_or(Option::is_none)).ok_or(EMFILE)?;
+        self.set(number, descriptor).map(drop)?;
+        Ok(number as u64)
+    }
+
+    /// Gives it this number; the one that had it is to be dropped.
+    pub(crate) fn set(&mut self, number: usize, descriptor: Descriptor) -> Result<Option<Descriptor>, Errno> {
+        if number >= self.most {
+            return Err(EBADF);
+        }
+        if self.places.len() <= number {
+            self.places.resize(number + 1, None);
+        }
+        Ok(self.places[number].replace(descriptor))
+    }
+
+    pub(crate) fn take(&mut self, number: u64) -> Result<Descriptor, Errno> {
+        self.places.get_mut(number as u32 as usize).and_then(Option::take).ok_or(EBADF)
+    }
+
+    /// Takes those that a new program does not get; they are to be dropped.
+    pub(crate) fn take_for_exec(&mut self) -> Vec<Descriptor> {
+        let closes = |place: &mut Option<Descriptor>| place.take_if(|descriptor| descriptor.closes_on_exec);
+        self.places.iter_mut().filter_map(closes).collect()
+    }
+
+    /// The numbers that are in use.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = usize> {
+        self.places.iter().enumerate().filter(|(_, place)| place.is_some()).map(|(number, _)| number)
+    }
+}

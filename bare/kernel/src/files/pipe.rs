@@ -1,0 +1,78 @@
+//! Pipes: bytes that one program writes and another reads.
+
+use alloc::collections::VecDeque;
+
+use hardware::lock::Lock;
+
+use crate::threads::waiters::Waiters;
+
+/// Bytes that a pipe holds.
+pub(crate) const ROOM: usize = 64 << 10;
+/// Bytes that are written as one.
+pub(crate) const ATOMIC: usize = 4096;
+
+/// What is in a pipe, and who is at its ends.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) bytes: VecDeque<u8>,
+    pub(crate) readers: u32,
+    pub(crate) writers: u32,
+}
+
+/// A pipe.
+pub(crate) struct Pipe {
+    pub(crate) state: Lock<State>,
+    pub(crate) waiters: Waiters,
+}
+
+impl Pipe {
+    pub(crate) fn new() -> Self {
+        Self { state: Lock::new(State::default()), waiters: Waiters::new() }
+    }
+
+    /// One end is opened, or closed.
+    pub(crate) fn count(&self, is_writer: bool, by: i32) {
+        self.state.with(|state| {
+            let ends = if is_writer { &mut state.writers } else { &mut state.readers };
+            *ends = ends.wrapping_add_signed(by);
+        });
+        self.waiters.wake_all();
+    }
+
+    /// Takes what there is, as much as fits: `Some(0)` at the end, `None` if one has to wait.
+    pub(crate) fn take(&self, to: &mut [u8]) -> Option<usize> {
+        let taken = self.state.with(|state| {
+            let count = to.len().min(state.bytes.len());
+            if count == 0 && state.writers > 0 {
+                return None;
+            }
+            state.bytes.drain(..count).zip(to.iter_mut()).for_each(|(byte, place)| *place = byte);
+            Some(count)
+        });
+        if taken.is_some_and(|count| count > 0) {
+            self.waiters.wake_all();
+        }
+        taken
+    }
+
+    /// Puts in what fits; few bytes as one. `None` if one has to wait, `Some(None)` if nobody reads.
+    pub(crate) fn put(&self, from: &[u8]) -> Option<Option<usize>> {
+        let put = self.state.with(|state| {
+            if state.readers == 0 {
+                return Some(None);
+            }
+            let room = ROOM - state.bytes.len();
+            let least = if from.len() <= ATOMIC { from.len() } else { 1 };
+            if room < least {
+                return None;
+            }
+            let count = room.min(from.len());
+            state.bytes.extend(&from[..count]);
+            Some(Some(count))
+        });
+        if let Some(Some(1..)) = put {
+            self.waiters.wake_all();
+        }
+        put
+    }
+}

@@ -1,0 +1,209 @@
+//! `/proc`: what programs read about memory and about themselves, in Linux's words. Texts are made when they are opened.
+
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::inode::{Body, Inode, S_IFDIR, S_IFLNK, S_IFREG};
+use crate::process::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, Errno};
+use crate::process::table;
+use crate::report::proc_text;
+use crate::threads::thread::try_current;
+
+/// What is at a place of `/proc`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Proc {
+    /// `/proc` itself.
+    Root,
+    /// A folder with this path below it.
+    Folder(String),
+    /// A text about the machine.
+    Text(&'static str),
+    /// `/proc/self`.
+    Own,
+    /// `/proc/N`.
+    Process(i32),
+    /// A text about a process.
+    Of(i32, &'static str),
+    /// `/proc/N/exe` and `/proc/N/cwd`.
+    Link(i32, &'static str),
+    /// `/proc/N/fd`.
+    Descriptors(i32),
+    /// `/proc/N/fd/M`.
+    Descriptor(i32, usize),
+}
+
+/// Texts about the machine, by path.
+const TEXTS: [&str; 14] = [
+    "cmdline",
+    "cpuinfo",
+    "filesystems",
+    "loadavg",
+    "meminfo",
+    "mounts",
+    "stat",
+    "sys/kernel/osrelease",
+    "sys/vm/max_map_count",
+    "sys/vm/mmap_min_addr",
+    "sys/vm/overcommit_memory",
+    "uptime",
+    "version",
+    "vmstat",
+];
+/// Texts about a process.
+const OF: [&str; 7] = ["cmdline", "comm", "maps", "smaps", "stat", "statm", "status"];
+
+impl Proc {
+    pub(crate) const ROOT: Self = Self::Root;
+
+    fn inode(self) -> Arc<Inode> {
+        let mode = match self.kind() {
+            S_IFDIR => 0o555,
+            S_IFLNK => 0o777,
+            _ => 0o444,
+        };
+        Inode::new(Body::Proc(self), mode)
+    }
+
+    /// The kind, as in `st_mode`.
+    pub(crate) fn kind(&self) -> u32 {
+        match self {
+            Self::Root | Self::Folder(_) | Self::Process(_) | Self::Descriptors(_) => S_IFDIR,
+            Self::Own | Self::Link(..) | Self::Descriptor(..) => S_IFLNK,
+            Self::Text(_) | Self::Of(..) => S_IFREG,
+        }
+    }
+
+    /// The path from the root.
+    pub(crate) fn path(&self) -> String {
+        match self {
+            Self::Root => "/proc".into(),
+            Self::Folder(path) => alloc::format!("/proc/{path}"),
+            Self::Text(path) => alloc::format!("/proc/{path}"),
+            Self::Own => "/proc/self".into(),
+            Self::Process(number) => alloc::format!("/proc/{number}"),
+            Self::Of(number, name) | Self::Link(number, name) => alloc::format!("/proc/{number}/{name}"),
+            Self::Descriptors(number) => alloc::format!("/proc/{number}/fd"),
+            Self::Descriptor(number, which) => alloc::format!("/proc/{number}/fd/{which}"),
+        }
+    }
+
+    /// What is under a name in this folder.
+    pub(crate) fn find(&self, name: &str) -> Result<Option<Arc<Inode>>, Errno> {
+        if name == ".." {
+            let above = match self {
+                Self::Root => return Ok(Some(super::tree::root())),
+                Self::Descriptors(number) => Self::Process(*number),
+                _ => Self::Root,
+            };
+            return Ok(Some(above.inode()));
+        }
+        let found = match self {
+            Self::Root if name == "self" => Some(Self::Own),
+            Self::Root => match name.parse() {
+                Ok(number) => table::find(number).ok().map(|_| Self::Process(number)),
+                Err(_) => Self::find_text(name),
+            },
+            Self::Folder(path) => Self::find_text(&alloc::format!("{path}/{name}")),
+            Self::Process(number) => match name {
+                "exe" => Some(Self::Link(*number, "exe")),
+                "cwd" => Some(Self::Link(*number, "cwd")),
+                "fd" => Some(Self::Descriptors(*number)),
+                name => OF.iter().find(|one| **one == name).map(|one| Self::Of(*number, one)),
+            },
+            Self::Descriptors(number) => {
+                let which = name.parse().map_err(|_| ENOENT)?;
+                let process = table::find(*number)?;
+                let is_open = process.files.with(|files| files.get(which as u64).is_ok());
+                is_open.then_some(Self::Descriptor(*number, which))
+            }
+            _ => return Err(ENOTDIR),
+        };
+        Ok(found.map(Self::inode))
+    }
+
+    fn find_text(path: &str) -> Option<Self> {
+        let below = |text: &&&str| text.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
+        match TEXTS.iter().find(|text| **text == path) {
+            Some(text) => Some(Self::Text(text)),
+            None => TEXTS.iter().find(below).map(|_| Self::Folder(path.to_string())),
+        }
+    }
+
+    /// What this folder holds.
+    pub(crate) fn entries(&self) -> Result<Vec<(u64, u32, String)>, Errno> {
+        let one = |kind, name: &str| (1, kind, name.to_string());
+        let mut all = Vec::new();
+        let prefix = match self {
+            Self::Root => String::new(),
+            Self::Folder(path) => alloc::format!("{path}/"),
+            Self::Process(_) => {
+                all.extend(OF.iter().map(|name| one(S_IFREG, name)));
+                all.extend(["cwd", "exe"].map(|name| one(S_IFLNK, name)));
+                all.push(one(S_IFDIR, "fd"));
+                return Ok(all);
+            }
+            Self::Descriptors(number) => {
+                let numbers: Vec<usize> = table::find(*number)?.files.with(|files| files.numbers().collect());
+                all.extend(numbers.iter().map(|number| one(S_IFLNK, &number.to_string())));
+                return Ok(all);
+            }
+            _ => return Err(ENOTDIR),
+        };
+        for rest in TEXTS.iter().filter_map(|text| text.strip_prefix(prefix.as_str())) {
+            let (kind, name) = rest.split_once('/').map_or((S_IFREG, rest), |(folder, _)| (S_IFDIR, folder));
+            if !all.iter().any(|(_, _, known)| known == name) {
+                all.push(one(kind, name));
+            }
+        }
+        if *self == Self::Root {
+            all.push(one(S_IFLNK, "self"));
+            all.extend(table::all().iter().map(|process| one(S_IFDIR, &process.number.to_string())));
+        }
+        Ok(all)
+    }
+
+    /// What a link says.
+    pub(crate) fn link(&self) -> Result<String, Errno> {
+        match self {
+            Self::Own => Ok(try_current().ok_or(ENOENT)?.task.process.number.to_string()),
+            Self::Link(number, "exe") => Ok(table::find(*number)?.image.with(|image| image.path.clone())),
+            Self::Link(number, _) => super::tree::path_of(&table::find(*number)?.folder()),
+            Self::Descriptor(number, which) => {
+                let process = table::find(*number)?;
+                process.files.with(|files| files.get(*which as u64).map(|found| found.file.path.clone()))
+            }
+            _ => Err(EINVAL),
+        }
+    }
+
+    /// Where a link leads.
+    pub(crate) fn follow(&self) -> Result<Arc<Inode>, Errno> {
+        match self {
+            Self::Own => Ok(Self::Process(try_current().ok_or(ENOENT)?.task.process.number).inode()),
+            Self::Link(number, "exe") => table::find(*number)?.image.with(|image| image.file.clone()).ok_or(ENOENT),
+            Self::Link(number, _) => Ok(table::find(*number)?.folder()),
+            Self::Descriptor(number, which) => {
+                let process = table::find(*number)?;
+                process.files.with(|files| files.get(*which as u64).map(|found| found.file.inode.clone()))
+            }
+            _ => Err(EINVAL),
+        }
+    }
+
+    /// What a text says now.
+    pub(crate) fn text(&self) -> Vec<u8> {
+        match self {
+            Self::Text(name) => proc_text::of_machine(name).into_bytes(),
+            Self::Of(number, name) => {
+                table::find(*number).map(|process| proc_text::of_process(&process, name)).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Nothing can be set.
+    pub(crate) fn write(&self) -> Result<(), Errno> {
+        Err(EACCES)
+    }
+}

@@ -1,0 +1,257 @@
+//! The tree of names, and walks in it.
+
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::sync::{Arc, Weak};
+
+use hardware::lock::Lock;
+use spin::Once;
+
+use super::inode::{Body, Inode, S_IFLNK};
+use crate::process::errno::{EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, ENOTEMPTY, EROFS, Errno};
+
+/// Bytes of a name, and links on one way.
+const LONGEST_NAME: usize = 255;
+const MOST_LINKS: usize = 40;
+
+/// The names in a folder.
+pub(crate) struct Folder {
+    parent: Weak<Inode>,
+    names: BTreeMap<String, Arc<Inode>>,
+}
+
+impl Folder {
+    pub(crate) fn new(parent: &Arc<Inode>) -> Self {
+        Self { parent: Arc::downgrade(parent), names: BTreeMap::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub(crate) fn names(&self) -> &BTreeMap<String, Arc<Inode>> {
+        &self.names
+    }
+}
+
+static ROOT: Once<Arc<Inode>> = Once::new();
+
+/// The root of the tree.
+pub(crate) fn root() -> Arc<Inode> {
+    let new = || Inode::new(Body::Folder(Lock::new(Folder { parent: Weak::new(), names: BTreeMap::new() })), 0o755);
+    ROOT.call_once(new).clone()
+}
+
+/// Where a walk ended.
+pub(crate) struct Place {
+    /// The folder of the last name.
+    pub(crate) folder: Arc<Inode>,
+    /// The last name; empty for the root, `.` and `..`.
+    pub(crate) name: String,
+    /// What is there.
+    pub(crate) inode: Option<Arc<Inode>>,
+    /// The way ended with a slash.
+    pub(crate) wants_folder: bool,
+}
+
+impl Place {
+    /// What is there, or ENOENT.
+    pub(crate) fn found(&self) -> Result<Arc<Inode>, Errno> {
+        let inode = self.inode.clone().ok_or(ENOENT)?;
+        if self.wants_folder && !inode.is_folder() {
+            return Err(ENOTDIR);
+        }
+        Ok(inode)
+    }
+}
+
+/// Goes along `path` from `start`; a link at its end is followed if that is wanted.
+pub(crate) fn walk(start: &Arc<Inode>, path: &str, follows: bool) -> Result<Place, Errno> {
+    if path.is_empty() {
+        return Err(ENOENT);
+    }
+    go(start.clone(), path, follows, &mut 0)
+}
+
+fn go(start: Arc<Inode>, path: &str, follows: bool, links: &mut usize) -> Result<Place, Errno> {
+    let mut folder = if path.starts_with('/') { root() } else { start };
+    let mut rest = path.trim_start_matches('/');
+    let wants_folder = path.ends_with('/');
+    if rest.is_empty() {
+        return Ok(Place { inode: Some(folder.clone()), folder, name: String::new(), wants_folder: true });
+    }
+    loop {
+        let (name, after) = rest.split_once('/').unwrap_or((rest, ""));
+        let after = after.trim_start_matches('/');
+        let is_last = after.is_empty();
+        let found = step(&folder, name)?;
+        if let Some(inode) =
+            found.as_ref().filter(|inode| inode.kind() == S_IFLNK && (!is_last || follows || wants_folder))
+        {
+            *links += 1;
+            if *links > MOST_LINKS {
+                return Err(ELOOP);
+            }
+            let mut to = match &inode.body {
+                Body::Link(to) => go(folder, to, true, links)?,
+                Body::Proc(proc) => {
+                    let inode = Some(proc.follow()?);
+                    Place { folder, name: name.to_string(), inode, wants_folder: false }
+                }
+                _ => return Err(EINVAL),
+            };
+            if is_last {
+                to.wants_folder |= wants_folder;
+                return Ok(to);
+            }
+            folder = to.found()?;
+        } else if is_last {
+            let name = if name == "." || name == ".." { String::new() } else { name.to_string() };
+            return Ok(Place { folder, name, inode: found, wants_folder });
+        } else {
+            folder = found.ok_or(ENOENT)?;
+        }
+        if !folder.is_folder() {
+            return Err(ENOTDIR);
+        }
+        rest = after;
+    }
+}
+
+/// One name further.
+fn step(folder: &Arc<Inode>, name: &str) -> Result<Option<Arc<Inode>>, Errno> {
+    if name.len() > LONGEST_NAME {
+        return Err(ENAMETOOLONG);
+    }
+    match (&folder.body, name) {
+        (Body::Folder(_) | Body::Proc(_), ".") => Ok(Some(folder.clone())),
+        (Body::Folder(inside), "..") => {
+            Ok(Some(inside.with(|inside| inside.parent.upgrade()).unwrap_or(folder.clone())))
+        }
+        (Body::Folder(inside), name) => Ok(inside.with(|inside| inside.names.get(name).cloned())),
+        (Body::Proc(proc), name) => proc.find(name),
+        _ => Err(ENOTDIR),
+    }
+}
+
+fn inside(folder: &Arc<Inode>) -> Result<&Lock<Folder>, Errno> {
+    match &folder.body {
+        Body::Folder(inside) => Ok(inside),
+        Body::Proc(_) => Err(EROFS),
+        _ => Err(ENOTDIR),
+    }
+}
+
+impl Place {
+    /// Puts a file under the name, where none is.
+    pub(crate) fn create(&self, inode: &Arc<Inode>) -> Result<(), Errno> {
+        if self.inode.is_some() || self.name.is_empty() {
+            return Err(EEXIST);
+        }
+        if self.wants_folder && !inode.is_folder() {
+            return Err(EISDIR);
+        }
+        let is_new = inside(&self.folder)?.with(|folder| match folder.names.contains_key(&self.name) {
+            true => false,
+            false => folder.names.insert(self.name.clone(), inode.clone()).is_none(),
+        });
+        if !is_new {
+            return Err(EEXIST);
+        }
+        if let Body::Folder(_) = inode.body {
+            self.folder.attributes.with(|attributes| attributes.links += 1);
+        }
+        self.folder.note_written();
+        Ok(())
+    }
+
+    /// A new folder under the name.
+    pub(crate) fn create_folder(&self, mode: u32) -> Result<(), Errno> {
+        let folder = Inode::new(Body::Folder(Lock::new(Folder::new(&self.folder))), mode);
+        self.create(&folder)
+    }
+
+    /// Takes the name away; of a folder only if `is_folder` is wanted, and it is empty.
+    pub(crate) fn remove(&self, is_folder: bool) -> Result<(), Errno> {
+        let inode = self.inode.clone().ok_or(ENOENT)?;
+        match (is_folder, &inode.body) {
+            (true, Body::Folder(inside)) if inside.with(|inside| inside.len() > 0) => return Err(ENOTEMPTY),
+            (true, Body::Folder(_)) | (false, Body::Regular(_) | Body::Link(_) | Body::Device(_) | Body::Pipe(_)) => {}
+            (true, _) => return Err(ENOTDIR),
+            (false, _) => return Err(EISDIR),
+        }
+        if self.name.is_empty() {
+            return Err(EINVAL);
+        }
+        inside(&self.folder)?.with(|folder| folder.names.remove(&self.name)).ok_or(ENOENT)?;
+        let is_folder = matches!(inode.body, Body::Folder(_));
+        inode
+            .attributes
+            .with(|attributes| attributes.links = attributes.links.saturating_sub(1 + u32::from(is_folder)));
+        if is_folder {
+            self.folder.attributes.with(|attributes| attributes.links -= 1);
+        }
+        self.folder.note_written();
+        Ok(())
+    }
+
+    /// Moves what is at this place to another, and takes away what was there.
+    pub(crate) fn rename(&self, to: &Self) -> Result<(), Errno> {
+        let inode = self.found()?;
+        if self.name.is_empty() || to.name.is_empty() {
+            return Err(EINVAL);
+        }
+        if let Some(old) = &to.inode {
+            if Arc::ptr_eq(old, &inode) {
+                return Ok(());
+            }
+            match (inode.is_folder(), old.is_folder()) {
+                (true, false) => return Err(ENOTDIR),
+                (false, true) => return Err(EISDIR),
+                (_, is_folder) => to.remove(is_folder)?,
+            }
+        }
+        // A folder cannot go into itself.
+        let mut above = Some(to.folder.clone());
+        while let Some(folder) = above {
+            if Arc::ptr_eq(&folder, &inode) {
+                return Err(EINVAL);
+            }
+            above = match &folder.body {
+                Body::Folder(inside) => inside.with(|inside| inside.parent.upgrade()),
+                _ => None,
+            };
+        }
+        inside(&to.folder)?.with(|folder| folder.names.insert(to.name.clone(), inode.clone()));
+        inside(&self.folder)?.with(|folder| folder.names.remove(&self.name));
+        if let Body::Folder(moved) = &inode.body {
+            moved.with(|moved| moved.parent = Arc::downgrade(&to.folder));
+            self.folder.attributes.with(|attributes| attributes.links -= 1);
+            to.folder.attributes.with(|attributes| attributes.links += 1);
+        }
+        self.folder.note_written();
+        to.folder.note_written();
+        Ok(())
+    }
+}
+
+/// The path of a folder from the root.
+pub(crate) fn path_of(inode: &Arc<Inode>) -> Result<String, Errno> {
+    let mut path = String::new();
+    let mut at = inode.clone();
+    loop {
+        let parent = match &at.body {
+            Body::Folder(inside) => inside.with(|inside| inside.parent.upgrade()),
+            Body::Proc(proc) => return Ok(proc.path()),
+            _ => return Err(ENOTDIR),
+        };
+        let Some(parent) = parent else { break };
+        let name = inside(&parent)?
+            .with(|folder| folder.names.iter().find(|(_, one)| Arc::ptr_eq(one, &at)).map(|(name, _)| name.clone()));
+        // It was removed.
+        path.insert_str(0, &name.ok_or(ENOENT)?);
+        path.insert(0, '/');
+        at = parent;
+    }
+    Ok(if path.is_empty() { String::from("/") } else { path })
+}

@@ -1,0 +1,156 @@
+//! Pages that programs and files have, counted: one page may be in many page tables, and in a file.
+
+use alloc::vec::Vec;
+use core::slice;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use kerncore::range::PhysicalRange;
+use spin::Once;
+use vmsa::PhysAddr;
+
+use crate::facts::{facts, page_size};
+use crate::memory::pages;
+
+/// Pages that only the kernel itself may still take: what it needs to go on when programs have taken the rest.
+const KEPT_BYTES: u64 = 8 << 20;
+/// The same in parts of all memory, where that is less.
+const KEPT_PART: u64 = 16;
+
+/// How many have each page of a range of memory.
+struct Counts {
+    range: PhysicalRange,
+    counts: Vec<AtomicU32>,
+}
+
+static COUNTS: Once<Vec<Counts>> = Once::new();
+static ZERO: Once<PhysAddr> = Once::new();
+/// Pages that are counted now.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+static KEPT: AtomicU64 = AtomicU64::new(0);
+
+/// Pages can be counted from now on. Whether there is memory for it.
+pub(crate) fn start() -> bool {
+    let shift = page_size().shift();
+    let free = pages::with_pages(|pages| pages.free_bytes());
+    KEPT.store(KEPT_BYTES.min(free / KEPT_PART), Ordering::Relaxed);
+    let mut all = Vec::new();
+    for range in pages::mapped() {
+        let count = (range.size_bytes() >> shift) as usize;
+        let mut counts = Vec::new();
+        if counts.try_reserve_exact(count).is_err() {
+            return false;
+        }
+        counts.resize_with(count, AtomicU32::default);
+        all.push(Counts { range, counts });
+    }
+    COUNTS.call_once(|| all);
+    let Some(zero) = take() else { return false };
+    self::zero(zero);
+    ZERO.call_once(|| zero);
+    true
+}
+
+fn count(frame: PhysAddr) -> &'static AtomicU32 {
+    let counts = COUNTS.get().into_iter().flatten().find(|counts| counts.range.contains(frame));
+    let counts = counts.expect("a page of a program's comes from what the linear map covers");
+    &counts.counts[((frame - counts.range.start) >> page_size().shift()) as usize]
+}
+
+/// Whether programs may take so many pages more.
+pub(crate) fn has_room(count: u64) -> bool {
+    let free = pages::with_pages(|pages| pages.free_bytes());
+    free >= KEPT.load(Ordering::Relaxed) + count * page_size().size_bytes()
+}
+
+/// Whether the kernel has so many bytes for itself.
+pub(crate) fn has_spare(bytes: u64) -> bool {
+    pages::with_pages(|pages| pages.free_bytes()) >= bytes + KEPT.load(Ordering::Relaxed) / 2
+}
+
+/// All pages that the linear map covers.
+pub(crate) fn all_pages() -> u64 {
+    pages::mapped().map(|range| range.size_bytes() >> page_size().shift()).sum()
+}
+
+/// A page, whatever it holds, that one has.
+pub(crate) fn take() -> Option<PhysAddr> {
+    if !has_room(1) {
+        return None;
+    }
+    let frame = pages::allocate(0)?;
+    count(frame).store(1, Ordering::Relaxed);
+    TAKEN.fetch_add(1, Ordering::Relaxed);
+    Some(frame)
+}
+
+/// One more has it.
+pub(crate) fn share(frame: PhysAddr) {
+    count(frame).fetch_add(1, Ordering::Relaxed);
+}
+
+/// One less; with the last it is free.
+pub(crate) fn release(frame: PhysAddr) {
+    // Whoever had it is done with it before another takes it.
+    if count(frame).fetch_sub(1, Ordering::AcqRel) == 1 {
+        TAKEN.fetch_sub(1, Ordering::Relaxed);
+        pages::free(frame, 0);
+    }
+}
+
+/// Whether one alone has it, who asks.
+pub(crate) fn is_sole(frame: PhysAddr) -> bool {
+    count(frame).load(Ordering::Acquire) == 1
+}
+
+/// A page of zeros, which nobody writes.
+pub(crate) fn zero_frame() -> PhysAddr {
+    *ZERO.get().expect("`start` comes before programs")
+}
+
+/// Bytes of pages that programs and files have.
+pub(crate) fn taken_bytes() -> u64 {
+    TAKEN.load(Ordering::Relaxed) * page_size().size_bytes()
+}
+
+/// The bytes of a page by the linear map. A program that has it mapped may change them meanwhile: for copies alone.
+#[expect(clippy::mut_from_ref, reason = "it is no reference to the address that is passed")]
+pub(crate) fn bytes(frame: &PhysAddr) -> &mut [u8] {
+    let address = facts().linear.address(*frame).bits();
+    // SAFETY: the linear map holds every page that is taken, writable; any bits are bytes. Who asks has the page.
+    unsafe { slice::from_raw_parts_mut(address as *mut u8, page_size().size_bytes() as usize) }
+}
+
+/// Fills a page with zeros.
+pub(crate) fn zero(frame: PhysAddr) {
+    bytes(&frame).fill(0);
+}
+
+/// Copies a page.
+pub(crate) fn copy(to: PhysAddr, from: PhysAddr) {
+    bytes(&to).copy_from_slice(bytes(&from));
+}
+
+/// A page that one has until it is dropped.
+pub(crate) struct Frame(pub(crate) PhysAddr);
+
+impl Frame {
+    /// A page of zeros.
+    pub(crate) fn zeroed() -> Option<Self> {
+        let frame = take()?;
+        zero(frame);
+        Some(Self(frame))
+    }
+}
+
+impl Clone for Frame {
+    fn clone(&self) -> Self {
+        share(self.0);
+        Self(self.0)
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        release(self.0);
+    }
+}

@@ -1,0 +1,32 @@
+//! A file as address spaces map it.
+
+use alloc::sync::Arc;
+
+use userspace::{File, FileError};
+use vmsa::PhysAddr;
+
+use crate::files::inode::{Body, Inode};
+
+/// A regular file, or memory that processes share; and the path that it was opened by.
+#[derive(Clone)]
+pub(crate) struct Mapped {
+    pub(crate) inode: Arc<Inode>,
+    pub(crate) path: Arc<str>,
+}
+
+impl PartialEq for Mapped {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inode, &other.inode)
+    }
+}
+
+impl File for Mapped {
+    fn frame(&self, index: u64) -> Result<PhysAddr, FileError> {
+        let Body::Regular(content) = &self.inode.body else { return Err(FileError::Beyond) };
+        content.mapped(index).map_err(|ends| if ends { FileError::Beyond } else { FileError::NoMemory })
+    }
+
+    fn mark_written(&self, _: u64) {
+        self.inode.note_written();
+    }
+}

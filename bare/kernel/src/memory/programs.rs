@@ -1,0 +1,118 @@
+//! What the kernel brings to the address spaces of programs: frames, shared memory, a lock whose waiters sleep.
+
+use alloc::sync::Arc;
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use hardware::platform::Hardware;
+use userspace::{Embedder, Frames, Lock};
+use vmsa::{Granule, PhysAddr};
+
+use crate::facts::page_size;
+use crate::files::inode::{Body, Inode};
+use crate::memory::frames;
+use crate::memory::mapped::Mapped;
+use crate::threads::mutex::Mutex;
+
+/// Pages that are promised to programs, as `Committed_AS` tells.
+static COMMITTED: AtomicU64 = AtomicU64::new(0);
+
+/// Pages that are promised to programs.
+pub(crate) fn committed() -> u64 {
+    COMMITTED.load(Ordering::Relaxed)
+}
+
+/// The kernel, as address spaces see it.
+#[derive(Clone)]
+pub(crate) struct Programs<G> {
+    hardware: Hardware,
+    granule: PhantomData<G>,
+}
+
+impl<G> Programs<G> {
+    pub(crate) const fn new(hardware: Hardware) -> Self {
+        Self { hardware, granule: PhantomData }
+    }
+}
+
+/// The lock of an address space.
+pub(crate) struct SpaceLock<T>(Mutex<T>);
+
+impl<T> Lock<T> for SpaceLock<T> {
+    fn new(held: T) -> Self {
+        Self(Mutex::new(held))
+    }
+
+    fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        self.0.with(body)
+    }
+}
+
+impl<G> Frames for Programs<G> {
+    fn take(&self) -> Option<PhysAddr> {
+        frames::take()
+    }
+
+    fn share(&self, frame: PhysAddr) {
+        frames::share(frame);
+    }
+
+    fn release(&self, frame: PhysAddr) {
+        frames::release(frame);
+    }
+
+    fn is_sole(&self, frame: PhysAddr) -> bool {
+        frames::is_sole(frame)
+    }
+
+    fn zero(&self, frame: PhysAddr) {
+        frames::zero(frame);
+    }
+
+    fn copy(&self, to: PhysAddr, from: PhysAddr) {
+        frames::copy(to, from);
+    }
+
+    fn zero_frame(&self) -> PhysAddr {
+        frames::zero_frame()
+    }
+}
+
+impl<G: Granule> Embedder for Programs<G> {
+    type Granule = G;
+    type Platform = Hardware;
+    type File = Mapped;
+    type Lock<T> = SpaceLock<T>;
+
+    fn platform(&self) -> &Hardware {
+        &self.hardware
+    }
+
+    fn shared_memory(&self, pages: u64) -> Option<Mapped> {
+        if !self.has_heap(4096) {
+            return None;
+        }
+        let inode = Inode::regular(0o777);
+        if let Body::Regular(content) = &inode.body {
+            content.resize(pages << page_size().shift()).ok()?;
+        }
+        Some(Mapped { inode, path: Arc::from("/dev/zero (deleted)") })
+    }
+
+    fn has_heap(&self, bytes: usize) -> bool {
+        frames::has_spare(bytes as u64)
+    }
+
+    fn commit(&self, pages: u64) -> bool {
+        // As Linux does unless it is told otherwise: refused is only what could never be had at once.
+        let is_possible = pages <= frames::all_pages();
+        if is_possible {
+            COMMITTED.fetch_add(pages, Ordering::Relaxed);
+        }
+        is_possible
+    }
+
+    fn uncommit(&self, pages: u64) {
+        COMMITTED.fetch_sub(pages, Ordering::Relaxed);
+    }
+}

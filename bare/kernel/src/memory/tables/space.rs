@@ -1,0 +1,135 @@
+//! What may be asked of a program's address space, whatever its granule.
+
+use alloc::sync::Arc;
+
+use hardware::platform::Hardware;
+use pagetable::{HardwareUpdates, TlbFeatures};
+use userspace::{AddressSpace, Area, Context, Error, Fault, Kind, Limits, Request, Rights, Usage};
+use vmsa::registers::encode_ttbr;
+use vmsa::{AddressHalf, Granule};
+
+use super::attributes::NORMAL_INDEX;
+use super::shape::Shape;
+use crate::memory::mapped::Mapped;
+use crate::memory::programs::Programs;
+
+/// What is told of every address space.
+#[derive(Clone, Copy)]
+pub(crate) struct Common {
+    pub(crate) hardware: Hardware,
+    pub(crate) shape: Shape,
+    pub(crate) tlb: TlbFeatures,
+}
+
+/// See [`AddressSpace`], whose methods these are.
+pub(crate) trait Space: Send + Sync {
+    fn map(&self, request: Request<Mapped>) -> Result<u64, Error>;
+    fn unmap(&self, start: u64, bytes: u64) -> Result<(), Error>;
+    fn protect(&self, start: u64, bytes: u64, rights: Rights) -> Result<(), Error>;
+    fn set_heap(&self, start: u64);
+    fn set_break(&self, wanted: u64) -> u64;
+    fn set_ceiling(&self, ceiling: u64);
+    fn set_limits(&self, limits: Limits);
+    fn fault(&self, address: u64, kind: Kind) -> Result<(), Fault>;
+    fn fork(&self) -> Result<Arc<dyn Space>, Error>;
+    fn areas(&self, sink: &mut dyn FnMut(&Area<Mapped>));
+    fn usage(&self) -> Usage;
+    fn heap(&self) -> core::ops::Range<u64>;
+    fn context(&self) -> &Context;
+    /// The value of TTBR0_EL1 under this ASID.
+    fn ttbr0(&self, asid: u16) -> u64;
+    /// The address behind the highest that can be mapped.
+    fn highest(&self) -> u64;
+}
+
+/// The address space of one granule.
+pub(super) struct Of<G: Granule> {
+    space: AddressSpace<Programs<G>>,
+    shape: Shape,
+}
+
+/// Pages below a stack that stay free, as Linux has it.
+const GUARD_PAGES: u64 = 256;
+/// The lowest address that may be mapped: `vm.mmap_min_addr`.
+const LOWEST: u64 = 64 << 10;
+
+/// An address space that has nothing.
+pub(super) fn new<G: Granule + Send + Sync>(common: &Common, limits: Limits) -> Result<Arc<dyn Space>, Error> {
+    let Common { hardware, shape, tlb } = *common;
+    let geometry = shape.geometry::<G>(AddressHalf::Lower).map_err(|_| Error::NoMemory)?;
+    let highest = geometry.input_bytes().min(1 << 48);
+    let what = userspace::Shape {
+        geometry,
+        tlb,
+        hardware_updates: HardwareUpdates::None,
+        memory: vmsa::Stage1Attributes::memory(NORMAL_INDEX),
+        has_execute_only: false,
+        lowest: LOWEST,
+        highest,
+        guard_bytes: GUARD_PAGES * G::SIZE_BYTES,
+    };
+    let space = AddressSpace::new(Programs::new(hardware), what, highest, limits)?;
+    Ok(Arc::new(Of { space, shape }))
+}
+
+impl<G: Granule + Send + Sync> Space for Of<G> {
+    fn map(&self, request: Request<Mapped>) -> Result<u64, Error> {
+        self.space.map(request)
+    }
+
+    fn unmap(&self, start: u64, bytes: u64) -> Result<(), Error> {
+        self.space.unmap(start, bytes)
+    }
+
+    fn protect(&self, start: u64, bytes: u64, rights: Rights) -> Result<(), Error> {
+        self.space.protect(start, bytes, rights)
+    }
+
+    fn set_heap(&self, start: u64) {
+        self.space.set_heap(start);
+    }
+
+    fn set_break(&self, wanted: u64) -> u64 {
+        self.space.set_break(wanted)
+    }
+
+    fn set_ceiling(&self, ceiling: u64) {
+        self.space.set_ceiling(ceiling);
+    }
+
+    fn set_limits(&self, limits: Limits) {
+        self.space.set_limits(limits);
+    }
+
+    fn fault(&self, address: u64, kind: Kind) -> Result<(), Fault> {
+        self.space.fault(userspace::Access { address, kind })
+    }
+
+    fn fork(&self) -> Result<Arc<dyn Space>, Error> {
+        Ok(Arc::new(Self { space: self.space.fork()?, shape: self.shape }))
+    }
+
+    fn areas(&self, sink: &mut dyn FnMut(&Area<Mapped>)) {
+        self.space.areas(sink);
+    }
+
+    fn usage(&self) -> Usage {
+        self.space.usage()
+    }
+
+    fn heap(&self) -> core::ops::Range<u64> {
+        self.space.heap()
+    }
+
+    fn context(&self) -> &Context {
+        self.space.context()
+    }
+
+    fn ttbr0(&self, asid: u16) -> u64 {
+        encode_ttbr(self.shape.layout, self.space.root(), asid, false)
+    }
+
+    fn highest(&self) -> u64 {
+        self.space.shape().highest
+    }
+}

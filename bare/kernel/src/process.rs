@@ -1,0 +1,23 @@
+//! Programs: unmodified static Linux programs at EL0, one kernel thread for each of theirs.
+//!
+//! ```text
+//! exec ──▶ run ──EL0──▶ exception ──┬─ SVC    ──▶ calls: one file for each family
+//!           ▲                       ├─ abort  ──▶ the address space, or a signal
+//!           │                       └─ IRQ    ──▶ taken as soon as it is open; perhaps another's turn
+//!           └── signals, end, the others' turn ◀──────┘
+//! ```
+
+pub(crate) mod alarms;
+pub(crate) mod calls;
+pub(crate) mod copies;
+pub(crate) mod end;
+pub(crate) mod errno;
+pub(crate) mod exec;
+pub(crate) mod first;
+pub(crate) mod futex;
+pub(crate) mod run;
+pub(crate) mod signal_frame;
+pub(crate) mod signals;
+pub(crate) mod space;
+pub(crate) mod table;
+pub(crate) mod task;

@@ -1,0 +1,148 @@
+//! System calls: by number to a function, one file for each family.
+
+pub(crate) mod descriptors;
+pub(crate) mod folders;
+pub(crate) mod identity;
+pub(crate) mod input;
+pub(crate) mod memory;
+pub(crate) mod paths;
+pub(crate) mod processes;
+pub(crate) mod signals;
+pub(crate) mod status;
+pub(crate) mod synchronization;
+pub(crate) mod time;
+pub(crate) mod waiting;
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+
+use hardware::exception::Frame;
+use hardware::lock::Lock;
+
+use super::errno::*;
+use super::table::Process;
+use crate::report::console::say;
+use crate::threads::thread::{Thread, current};
+
+/// A call that is being made.
+pub(crate) struct Call<'c> {
+    pub(crate) thread: &'c Arc<Thread>,
+    pub(crate) frame: &'c mut Frame,
+    /// x0 to x5.
+    pub(crate) arguments: [u64; 6],
+}
+
+impl Call<'_> {
+    pub(crate) fn process(&self) -> &Arc<Process> {
+        &self.thread.task.process
+    }
+}
+
+/// One call: its number, its name, and what it does.
+type Row = (u64, &'static str, fn(&mut Call) -> Answer);
+
+const FAMILIES: [&[Row]; 12] = [
+    memory::CALLS,
+    input::CALLS,
+    descriptors::CALLS,
+    paths::CALLS,
+    folders::CALLS,
+    status::CALLS,
+    processes::CALLS,
+    synchronization::CALLS,
+    signals::CALLS,
+    time::CALLS,
+    waiting::CALLS,
+    identity::CALLS,
+];
+
+/// Names of calls that are not there, for the report.
+const ABSENT: [(u64, &str); 36] = [
+    (19, "eventfd2"),
+    (20, "epoll_create1"),
+    (21, "epoll_ctl"),
+    (22, "epoll_pwait"),
+    (26, "inotify_init1"),
+    (39, "umount2"),
+    (40, "mount"),
+    (51, "chroot"),
+    (74, "signalfd4"),
+    (85, "timerfd_create"),
+    (97, "unshare"),
+    (107, "timer_create"),
+    (117, "ptrace"),
+    (186, "msgget"),
+    (190, "semget"),
+    (194, "shmget"),
+    (195, "shmctl"),
+    (196, "shmat"),
+    (197, "shmdt"),
+    (198, "socket"),
+    (199, "socketpair"),
+    (203, "connect"),
+    (206, "sendto"),
+    (208, "setsockopt"),
+    (216, "mremap"),
+    (228, "mlock"),
+    (229, "munlock"),
+    (232, "mincore"),
+    (233, "madvise"),
+    (280, "bpf"),
+    (282, "userfaultfd"),
+    (284, "mlock2"),
+    (293, "rseq"),
+    (434, "pidfd_open"),
+    (435, "clone3"),
+    (448, "process_mrelease"),
+];
+
+/// How often each call was made that there is not.
+static UNKNOWN: Lock<BTreeMap<u64, u64>> = Lock::new(BTreeMap::new());
+
+/// Carries out the call that a program makes.
+pub(super) fn answer(frame: &mut Frame) {
+    let thread = current();
+    let number = frame.registers[8];
+    let arguments = core::array::from_fn(|index| frame.registers[index]);
+    let found = FAMILIES.iter().flat_map(|family| family.iter()).find(|(one, ..)| *one == number);
+    let mut call = Call { thread: &thread, frame, arguments };
+    let answer = match found {
+        Some((_, _, function)) => function(&mut call),
+        None => {
+            UNKNOWN.with(|unknown| *unknown.entry(number).or_insert(0) += 1);
+            Err(ENOSYS)
+        }
+    };
+    match answer {
+        Ok(value) => frame.registers[0] = value,
+        Err(NO_ANSWER) => {}
+        Err(ERESTART) => {
+            thread.interrupted.set(Some(arguments[0]));
+            frame.registers[0] = (-i64::from(EINTR.0)) as u64;
+        }
+        Err(Errno(number)) => frame.registers[0] = (-i64::from(number)) as u64,
+    }
+}
+
+/// The call has set all registers itself.
+pub(crate) const NO_ANSWER: Errno = Errno(0);
+
+/// Tells of the calls that there are not.
+pub(crate) fn report() {
+    for (number, count) in UNKNOWN.with(core::mem::take) {
+        let name = ABSENT.iter().find(|(one, _)| *one == number).map_or("no name", |(_, name)| name);
+        say!("init: call {number} ({name}) is not there, asked for {count} times: ENOSYS");
+    }
+}
+
+/// An error in words, for the kernel's own lines.
+pub(crate) fn words(error: Errno) -> &'static str {
+    match error {
+        ENOENT => "no such file",
+        EACCES => "not executable, or no regular file",
+        ENOEXEC => "not a static program for arm64, or not aligned for this page size",
+        ENOMEM => "no memory",
+        ENOTDIR => "a part of the path is no folder",
+        _ => "it cannot be run",
+    }
+}

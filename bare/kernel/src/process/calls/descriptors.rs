@@ -1,0 +1,261 @@
+//! Descriptors: opening, closing, duplicating, and what is set on them.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+use super::input::file;
+use super::paths::start;
+use super::{Call, Row};
+use crate::files::inode::{Body, Inode, S_IFLNK};
+use crate::files::open::*;
+use crate::files::pipe::Pipe;
+use crate::files::tree::{Place, path_of};
+use crate::process::copies;
+use crate::process::errno::*;
+
+pub(super) const CALLS: &[Row] = &[
+    (23, "dup", dup),
+    (24, "dup3", dup3),
+    (25, "fcntl", fcntl),
+    (29, "ioctl", ioctl),
+    (32, "flock", nothing),
+    (46, "ftruncate", ftruncate),
+    (47, "fallocate", fallocate),
+    (56, "openat", openat),
+    (57, "close", close),
+    (59, "pipe2", pipe2),
+    (81, "sync", nothing),
+    (82, "fsync", fsync),
+    (83, "fdatasync", fsync),
+    (223, "fadvise64", fsync),
+    (436, "close_range", close_range),
+];
+
+/// Done as soon as it is asked for: files are in memory alone.
+fn nothing(_: &mut Call) -> Answer {
+    Ok(0)
+}
+
+fn fsync(call: &mut Call) -> Answer {
+    file(call, call.arguments[0]).map(|_| 0)
+}
+
+fn openat(call: &mut Call) -> Answer {
+    let [folder, path, flags, mode, ..] = call.arguments;
+    let (flags, path) = (flags as u32, copies::read_path(path)?);
+    let from = start(call, folder, &path)?;
+    let follows = flags & O_NOFOLLOW == 0 && flags & (O_CREAT | O_EXCL) != O_CREAT | O_EXCL;
+    let place = crate::files::tree::walk(&from, &path, follows)?;
+    let mode = mode as u32 & !call.process().umask.load(Ordering::Relaxed);
+    let inode = open(&place, flags, mode)?;
+    let full = full_path(&place, &inode);
+    let kept = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_DIRECTORY);
+    let file = File::new(inode, kept, full);
+    let closes_on_exec = flags & O_CLOEXEC != 0;
+    call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }))
+}
+
+/// What is at a place, or is made there.
+fn open(place: &Place, flags: u32, mode: u32) -> Result<Arc<Inode>, Errno> {
+    if flags & O_TMPFILE == O_TMPFILE {
+        place.found()?;
+        return Ok(Inode::regular(mode));
+    }
+    if flags & O_CREAT != 0 && flags & O_PATH == 0 {
+        if place.wants_folder {
+            return Err(EISDIR);
+        }
+        match &place.inode {
+            Some(_) if flags & O_EXCL != 0 => return Err(EEXIST),
+            Some(_) => {}
+            None => {
+                let inode = Inode::regular(mode);
+                place.create(&inode)?;
+                return Ok(inode);
+            }
+        }
+    }
+    let inode = place.found()?;
+    let (is_folder, writes) = (inode.is_folder(), flags & O_ACCMODE != 0);
+    if flags & O_PATH != 0 {
+        return if flags & O_DIRECTORY != 0 && !is_folder { Err(ENOTDIR) } else { Ok(inode) };
+    }
+    match () {
+        () if inode.kind() == S_IFLNK => Err(ELOOP),
+        () if is_folder && (writes || flags & O_CREAT != 0) => Err(EISDIR),
+        () if flags & O_DIRECTORY != 0 && !is_folder => Err(ENOTDIR),
+        () => {
+            if let (Body::Regular(content), true, true) = (&inode.body, flags & O_TRUNC != 0, writes) {
+                content.resize(0)?;
+                inode.note_written();
+            }
+            Ok(inode)
+        }
+    }
+}
+
+fn full_path(place: &Place, inode: &Arc<Inode>) -> String {
+    if inode.is_folder() {
+        return path_of(inode).unwrap_or_default();
+    }
+    let above = path_of(&place.folder).unwrap_or_default();
+    alloc::format!("{}/{}", above.trim_end_matches('/'), place.name)
+}
+
+fn close(call: &mut Call) -> Answer {
+    let closed = call.process().files.with(|files| files.take(call.arguments[0]))?;
+    drop(closed);
+    Ok(0)
+}
+
+fn close_range(call: &mut Call) -> Answer {
+    const CLOEXEC: u64 = 4;
+    let [first, last, flags, ..] = call.arguments;
+    let (first, last) = (u64::from(first as u32), u64::from(last as u32));
+    if first > last || flags & !(CLOEXEC | 2) != 0 {
+        return Err(EINVAL);
+    }
+    let numbers: alloc::vec::Vec<u64> =
+        call.process().files.with(|files| files.numbers().map(|one| one as u64).collect());
+    for number in numbers.into_iter().filter(|number| (first..=last).contains(number)) {
+        let closed = call.process().files.with(|files| match flags & CLOEXEC {
+            0 => files.take(number).ok(),
+            _ => {
+                if let Ok(found) = files.get_mut(number) {
+                    found.closes_on_exec = true;
+                }
+                None
+            }
+        });
+        drop(closed);
+    }
+    Ok(0)
+}
+
+fn dup(call: &mut Call) -> Answer {
+    let file = file(call, call.arguments[0])?;
+    call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec: false }))
+}
+
+fn dup3(call: &mut Call) -> Answer {
+    let [from, to, flags, ..] = call.arguments;
+    if from as u32 == to as u32 || flags & !u64::from(O_CLOEXEC) != 0 {
+        return Err(EINVAL);
+    }
+    let file = file(call, from)?;
+    let descriptor = Descriptor { file, closes_on_exec: flags != 0 };
+    let before = call.process().files.with(|files| files.set(to as u32 as usize, descriptor))?;
+    drop(before);
+    Ok(u64::from(to as u32))
+}
+
+fn fcntl(call: &mut Call) -> Answer {
+    const SETTABLE: u32 = O_APPEND | O_NONBLOCK;
+    let [number, command, argument, ..] = call.arguments;
+    let file = file(call, number)?;
+    let files = &call.process().files;
+    match command {
+        // F_DUPFD, F_DUPFD_CLOEXEC
+        0 | 1030 => {
+            let descriptor = Descriptor { file, closes_on_exec: command == 1030 };
+            files.with(|files| match argument as usize >= files.most {
+                true => Err(EINVAL),
+                false => files.add(argument as usize, descriptor),
+            })
+        }
+        1 => files.with(|files| files.get(number).map(|found| found.closes_on_exec.into())),
+        2 => files.with(|files| {
+            files.get_mut(number)?.closes_on_exec = argument & 1 != 0;
+            Ok(0)
+        }),
+        3 => Ok(file.flags().into()),
+        4 => {
+            file.flags.store(file.flags() & !SETTABLE | argument as u32 & SETTABLE, Ordering::Relaxed);
+            Ok(0)
+        }
+        // Locks of files: there is nobody else.
+        5 => {
+            copies::write(argument, &2u16.to_le_bytes())?;
+            Ok(0)
+        }
+        6 | 7 => Ok(0),
+        // F_GETPIPE_SZ, F_SETPIPE_SZ
+        1031 | 1032 if matches!(file.inode.body, Body::Pipe(_)) => Ok(crate::files::pipe::ROOM as u64),
+        // F_GET_SEALS
+        1034 => Ok(0),
+        _ => Err(EINVAL),
+    }
+}
+
+fn ioctl(call: &mut Call) -> Answer {
+    const FIONREAD: u64 = 0x541b;
+    let [number, request, argument, ..] = call.arguments;
+    let file = file(call, number)?;
+    match (&file.inode.body, request) {
+        (Body::Pipe(pipe), FIONREAD) => {
+            copies::write_half(argument, pipe.state.with(|state| state.bytes.len() as u32))?;
+            Ok(0)
+        }
+        _ => Err(ENOTTY),
+    }
+}
+
+fn ftruncate(call: &mut Call) -> Answer {
+    let [number, bytes, ..] = call.arguments;
+    let file = file(call, number)?;
+    let Body::Regular(content) = &file.inode.body else { return Err(EINVAL) };
+    if !file.can_write() || bytes > i64::MAX as u64 {
+        return Err(EINVAL);
+    }
+    content.resize(bytes)?;
+    file.inode.note_written();
+    Ok(0)
+}
+
+fn fallocate(call: &mut Call) -> Answer {
+    const KEEP_SIZE: u64 = 1;
+    let [number, mode, offset, bytes, ..] = call.arguments;
+    let file = file(call, number)?;
+    if !file.can_write() {
+        return Err(EBADF);
+    }
+    let end = offset.checked_add(bytes).filter(|end| bytes > 0 && *end <= i64::MAX as u64).ok_or(EINVAL)?;
+    match (&file.inode.body, mode) {
+        (Body::Regular(content), 0) => {
+            if end > content.bytes() {
+                content.resize(end)?;
+            }
+            Ok(0)
+        }
+        (Body::Regular(_), KEEP_SIZE) => Ok(0),
+        (Body::Pipe(_), _) => Err(ESPIPE),
+        (Body::Folder(_), _) => Err(EISDIR),
+        _ => Err(EOPNOTSUPP),
+    }
+}
+
+fn pipe2(call: &mut Call) -> Answer {
+    let [to, flags, ..] = call.arguments;
+    let flags = flags as u32;
+    if flags & !(O_CLOEXEC | O_NONBLOCK | 0o4_0000) != 0 {
+        return Err(EINVAL);
+    }
+    let inode = Inode::new(Body::Pipe(Pipe::new()), 0o600);
+    let path = alloc::format!("pipe:[{}]", inode.number);
+    let (kept, closes_on_exec) = (flags & O_NONBLOCK, flags & O_CLOEXEC != 0);
+    let ends = [File::new(inode.clone(), kept, path.clone()), File::new(inode, kept | O_WRONLY, path)];
+    let mut numbers = [0; 2];
+    for (number, file) in numbers.iter_mut().zip(ends) {
+        *number = call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }))?;
+    }
+    let written =
+        copies::write_half(to, numbers[0] as u32).and_then(|()| copies::write_half(to + 4, numbers[1] as u32));
+    if let Err(error) = written {
+        for number in numbers {
+            drop(call.process().files.with(|files| files.take(number)));
+        }
+        return Err(error);
+    }
+    Ok(0)
+}

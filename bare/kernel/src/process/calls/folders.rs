@@ -1,0 +1,87 @@
+//! Folders: where a process is, and what is in one.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::input::file;
+use super::paths::inode_at;
+use super::{Call, Row};
+use crate::files::inode::{Body, Inode};
+use crate::files::tree::path_of;
+use crate::process::copies;
+use crate::process::errno::*;
+
+pub(super) const CALLS: &[Row] =
+    &[(17, "getcwd", getcwd), (49, "chdir", chdir), (50, "fchdir", fchdir), (61, "getdents64", getdents64)];
+
+const AT_FDCWD: u64 = -100_i32 as u32 as u64;
+
+fn getcwd(call: &mut Call) -> Answer {
+    let [to, room, ..] = call.arguments;
+    let path = path_of(&call.process().folder())?;
+    if room < path.len() as u64 + 1 {
+        return Err(ERANGE);
+    }
+    copies::write(to, path.as_bytes())?;
+    copies::write(to + path.len() as u64, &[0])?;
+    Ok(path.len() as u64 + 1)
+}
+
+fn go(call: &Call, inode: Arc<Inode>) -> Answer {
+    if !inode.is_folder() {
+        return Err(ENOTDIR);
+    }
+    let before = call.process().folder.with(|folder| core::mem::replace(folder, inode));
+    drop(before);
+    Ok(0)
+}
+
+fn chdir(call: &mut Call) -> Answer {
+    let inode = inode_at(call, AT_FDCWD, call.arguments[0], 0)?;
+    go(call, inode)
+}
+
+fn fchdir(call: &mut Call) -> Answer {
+    let inode = file(call, call.arguments[0])?.inode.clone();
+    go(call, inode)
+}
+
+/// What a folder holds: number, kind and name.
+fn entries(inode: &Arc<Inode>) -> Result<Vec<(u64, u32, alloc::string::String)>, Errno> {
+    let mut all = alloc::vec![(inode.number, inode.kind(), ".".into()), (inode.number, inode.kind(), "..".into())];
+    match &inode.body {
+        Body::Folder(inside) => inside.with(|inside| {
+            all.extend(inside.names().iter().map(|(name, one)| (one.number, one.kind(), name.clone())));
+        }),
+        Body::Proc(proc) => all.extend(proc.entries()?),
+        _ => return Err(ENOTDIR),
+    }
+    Ok(all)
+}
+
+fn getdents64(call: &mut Call) -> Answer {
+    let [number, to, room, ..] = call.arguments;
+    let file = file(call, number)?;
+    let first = file.position.with(|position| *position);
+    let (mut at, mut position) = (to, first);
+    for (number, kind, name) in entries(&file.inode)?.into_iter().skip(first as usize) {
+        let bytes = (19 + name.len() as u64 + 1).next_multiple_of(8);
+        if at + bytes > to + u64::from(room as u32) {
+            if position == first {
+                return Err(EINVAL);
+            }
+            break;
+        }
+        position += 1;
+        let mut entry = alloc::vec![0; bytes as usize];
+        entry[..8].copy_from_slice(&number.to_le_bytes());
+        entry[8..16].copy_from_slice(&position.to_le_bytes());
+        entry[16..18].copy_from_slice(&(bytes as u16).to_le_bytes());
+        entry[18] = (kind >> 12) as u8;
+        entry[19..19 + name.len()].copy_from_slice(name.as_bytes());
+        copies::write(at, &entry)?;
+        at += bytes;
+    }
+    file.position.with(|place| *place = position);
+    Ok(at - to)
+}

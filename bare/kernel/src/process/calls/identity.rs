@@ -1,0 +1,260 @@
+//! Who a program is, what the machine is, and what it may have.
+
+use core::sync::atomic::Ordering;
+
+use userspace::Limits;
+
+use super::{Call, Row};
+use crate::cpus::walkers;
+use crate::facts::page_size;
+use crate::files::device::fill_randomly;
+use crate::memory::{frames, pages};
+use crate::process::errno::*;
+use crate::process::{copies, table};
+
+pub(super) const CALLS: &[Row] = &[
+    (90, "capget", capget),
+    (118, "sched_setparam", nothing),
+    (119, "sched_setscheduler", nothing),
+    (120, "sched_getscheduler", nothing),
+    (122, "sched_setaffinity", sched_setaffinity),
+    (123, "sched_getaffinity", sched_getaffinity),
+    (140, "setpriority", nothing),
+    (141, "getpriority", getpriority),
+    (143, "setregid", nothing),
+    (144, "setgid", nothing),
+    (145, "setreuid", nothing),
+    (146, "setuid", nothing),
+    (147, "setresuid", nothing),
+    (148, "getresuid", three_zeros),
+    (149, "setresgid", nothing),
+    (150, "getresgid", three_zeros),
+    (158, "getgroups", nothing),
+    (159, "setgroups", nothing),
+    (160, "uname", uname),
+    (163, "getrlimit", getrlimit),
+    (164, "setrlimit", setrlimit),
+    (165, "getrusage", getrusage),
+    (166, "umask", umask),
+    (167, "prctl", prctl),
+    (168, "getcpu", getcpu),
+    (174, "getuid", nothing),
+    (175, "geteuid", nothing),
+    (176, "getgid", nothing),
+    (177, "getegid", nothing),
+    (179, "sysinfo", sysinfo),
+    (261, "prlimit64", prlimit64),
+    (278, "getrandom", getrandom),
+];
+
+const INFINITE: u64 = u64::MAX;
+const SECOND: u64 = 1_000_000_000;
+
+/// There is one user, who may everything, and one class of threads.
+fn nothing(_: &mut Call) -> Answer {
+    Ok(0)
+}
+
+fn three_zeros(call: &mut Call) -> Answer {
+    call.arguments[..3].iter().try_for_each(|to| copies::write_half(*to, 0)).map(|()| 0)
+}
+
+/// AT_HWCAP: FP, ASIMD, and the atomic instructions and CRC32 where every CPU has them.
+pub(crate) fn capabilities() -> u64 {
+    let has = |shift: u32| walkers::identities().all(|(_, cpu)| cpu.id.isar0 >> shift & 15 != 0);
+    let atomics = if has(20) { 1 << 8 } else { 0 };
+    let crc32 = if has(16) { 1 << 7 } else { 0 };
+    0b11 | atomics | crc32
+}
+
+fn capget(call: &mut Call) -> Answer {
+    let to = call.arguments[1];
+    if to != 0 {
+        copies::write_words(to, &[0xffff_ffff_ffff_ffff, 0x1ff_ffff_ffff, 0x1ff])?;
+    }
+    Ok(0)
+}
+
+fn cpus() -> u64 {
+    walkers::running().into()
+}
+
+fn sched_getaffinity(call: &mut Call) -> Answer {
+    let [_, bytes, to, ..] = call.arguments;
+    if bytes < 8 {
+        return Err(EINVAL);
+    }
+    copies::write_words(to, &[cpus()]).map(|()| 8)
+}
+
+fn sched_setaffinity(call: &mut Call) -> Answer {
+    let [_, bytes, from, ..] = call.arguments;
+    if bytes < 8 {
+        return Err(EINVAL);
+    }
+    let [wanted] = copies::read_words(from)?;
+    if wanted & cpus() == 0 { Err(EINVAL) } else { Ok(0) }
+}
+
+fn getcpu(call: &mut Call) -> Answer {
+    let [cpu, node, ..] = call.arguments;
+    if cpu != 0 {
+        copies::write_half(cpu, hardware::per_cpu::index() as u32)?;
+    }
+    if node != 0 {
+        copies::write_half(node, 0)?;
+    }
+    Ok(0)
+}
+
+fn getpriority(_: &mut Call) -> Answer {
+    Ok(20)
+}
+
+fn uname(call: &mut Call) -> Answer {
+    const BYTES: usize = 65;
+    // A version that programs know: what is here follows it.
+    let parts = ["Linux", "vellum", "6.12.0", concat!("Vellum ", env!("CARGO_PKG_VERSION")), "aarch64", "(none)"];
+    let mut bytes = [0; 6 * BYTES];
+    for (place, part) in bytes.chunks_exact_mut(BYTES).zip(parts) {
+        place[..part.len()].copy_from_slice(part.as_bytes());
+    }
+    copies::write(call.arguments[0], &bytes).map(|()| 0)
+}
+
+fn umask(call: &mut Call) -> Answer {
+    Ok(call.process().umask.swap(call.arguments[0] as u32 & 0o777, Ordering::Relaxed).into())
+}
+
+/// The limits of a process, by number of the resource.
+fn limit(call: &Call, resource: u64) -> Result<[u64; 2], Errno> {
+    Ok(match resource {
+        3 => [call.process().stack_limit.load(Ordering::Relaxed), INFINITE],
+        4 => [0, INFINITE],
+        6 | 11 => [16384; 2],
+        7 => [call.process().files.with(|files| files.most as u64), 4096],
+        8 => [8 << 20; 2],
+        12 => [819_200; 2],
+        13 | 14 => [0; 2],
+        0..=15 => [INFINITE; 2],
+        _ => return Err(EINVAL),
+    })
+}
+
+fn set_limit(call: &Call, resource: u64, from: u64) -> Result<(), Errno> {
+    let [soft, hard] = copies::read_words(from)?;
+    if soft > hard {
+        return Err(EINVAL);
+    }
+    match resource {
+        3 => {
+            call.process().stack_limit.store(soft, Ordering::Relaxed);
+            call.process().space().set_limits(Limits { stack: soft, ..Limits::USUAL });
+        }
+        7 if hard > 4096 => return Err(EPERM),
+        7 => call.process().files.with(|files| files.most = soft as usize),
+        _ => {}
+    }
+    Ok(())
+}
+
+fn getrlimit(call: &mut Call) -> Answer {
+    let [resource, to, ..] = call.arguments;
+    copies::write_words(to, &limit(call, resource)?).map(|()| 0)
+}
+
+fn setrlimit(call: &mut Call) -> Answer {
+    let [resource, from, ..] = call.arguments;
+    limit(call, resource)?;
+    set_limit(call, resource, from).map(|()| 0)
+}
+
+fn prlimit64(call: &mut Call) -> Answer {
+    let [number, resource, new, old, ..] = call.arguments;
+    if number as i32 != 0 && number as i32 != call.process().number {
+        table::find(number as i32)?;
+        return Err(EPERM);
+    }
+    let before = limit(call, resource)?;
+    if new != 0 {
+        set_limit(call, resource, new)?;
+    }
+    if old == 0 { Ok(0) } else { copies::write_words(old, &before).map(|()| 0) }
+}
+
+/// `struct rusage`.
+pub(super) fn usage_words(nanoseconds: u64, kib: u64) -> [u64; 18] {
+    let mut words = [0; 18];
+    (words[0], words[1]) = (nanoseconds / SECOND, nanoseconds % SECOND / 1000);
+    words[4] = kib;
+    words
+}
+
+fn getrusage(call: &mut Call) -> Answer {
+    let [who, to, ..] = call.arguments;
+    let process = call.process();
+    let ran = match who as i32 {
+        0 => process.nanoseconds(),
+        -1 => super::time::nanoseconds(process.life.with(|life| life.ticks_of_children)),
+        1 => super::time::nanoseconds(call.thread.ticks.load(Ordering::Relaxed)),
+        _ => return Err(EINVAL),
+    };
+    let usage = process.space().usage();
+    let kib = (usage.anonymous + usage.file) * (page_size().size_bytes() >> 10);
+    copies::write_words(to, &usage_words(ran, kib)).map(|()| 0)
+}
+
+fn prctl(call: &mut Call) -> Answer {
+    const SET_NAME: u64 = 15;
+    const GET_NAME: u64 = 16;
+    const GET_DUMPABLE: u64 = 3;
+    const SET_DUMPABLE: u64 = 4;
+    let [what, argument, ..] = call.arguments;
+    let process = call.process();
+    match what {
+        SET_NAME => {
+            let mut name = copies::read_bytes(argument, 16)?.unwrap_or_default();
+            name.truncate(15);
+            process.image.with(|image| image.name = alloc::string::String::from_utf8_lossy(&name).into_owned());
+            Ok(0)
+        }
+        GET_NAME => {
+            let name = process.image.with(|image| image.name.clone());
+            let mut bytes = [0; 16];
+            bytes[..name.len().min(15)].copy_from_slice(&name.as_bytes()[..name.len().min(15)]);
+            copies::write(argument, &bytes).map(|()| 0)
+        }
+        GET_DUMPABLE => Ok(process.dumpable.load(Ordering::Relaxed).into()),
+        SET_DUMPABLE if argument < 2 => {
+            process.dumpable.store(argument as u32, Ordering::Relaxed);
+            Ok(0)
+        }
+        _ => Err(EINVAL),
+    }
+}
+
+fn sysinfo(call: &mut Call) -> Answer {
+    let all = frames::all_pages() << page_size().shift();
+    let free = pages::with_pages(|pages| pages.free_bytes());
+    let processes = table::all().len() as u64;
+    let seconds = super::time::monotonic_nanoseconds() / SECOND;
+    let words = [seconds, 0, 0, 0, all, free, 0, 0, 0, 0, processes & 0xffff, 0, 0, 1];
+    copies::write_words(call.arguments[0], &words).map(|()| 0)
+}
+
+fn getrandom(call: &mut Call) -> Answer {
+    let [to, bytes, flags, ..] = call.arguments;
+    if flags & !7 != 0 {
+        return Err(EINVAL);
+    }
+    let bytes = bytes.min(32 << 20);
+    let mut part = [0; 256];
+    let mut done = 0;
+    while done < bytes {
+        let count = (bytes - done).min(256) as usize;
+        fill_randomly(&mut part[..count]);
+        copies::write(to + done, &part[..count])?;
+        done += count as u64;
+    }
+    Ok(done)
+}

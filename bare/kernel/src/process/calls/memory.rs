@@ -1,0 +1,171 @@
+//! Memory: `brk`, `mmap` and what follows from it.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use userspace::{AreaFlags, Error, Place, Request, Rights, Source};
+
+use super::{Call, Row};
+use crate::files::device::Device;
+use crate::files::inode::{Body, Inode};
+use crate::files::open::{Descriptor, File, O_RDWR};
+use crate::memory::mapped::Mapped;
+use crate::process::copies;
+use crate::process::errno::*;
+
+pub(super) const CALLS: &[Row] = &[
+    (214, "brk", brk),
+    (222, "mmap", mmap),
+    (215, "munmap", munmap),
+    (226, "mprotect", mprotect),
+    (227, "msync", msync),
+    (279, "memfd_create", memfd_create),
+];
+
+const MAP_SHARED: u64 = 1;
+const MAP_PRIVATE: u64 = 2;
+const MAP_SHARED_VALIDATE: u64 = 3;
+const MAP_TYPE: u64 = 0xf;
+const MAP_FIXED: u64 = 0x10;
+const MAP_ANONYMOUS: u64 = 0x20;
+const MAP_GROWSDOWN: u64 = 0x100;
+const MAP_LOCKED: u64 = 0x2000;
+const MAP_NORESERVE: u64 = 0x4000;
+const MAP_POPULATE: u64 = 0x8000;
+const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+/// Flags that are the same for every type; others are refused with MAP_SHARED_VALIDATE.
+const MAP_LEGACY: u64 = 0x7_ff7f;
+/// PROT_GROWSDOWN, PROT_GROWSUP.
+const PROT_GROWS: u64 = 0x0300_0000;
+
+/// The number of an error.
+pub(crate) fn errno(error: Error) -> Errno {
+    match error {
+        Error::NoMemory => ENOMEM,
+        Error::Invalid => EINVAL,
+        Error::Exists => EEXIST,
+        Error::Denied => EACCES,
+        Error::Again => EAGAIN,
+        Error::NotPermitted => EPERM,
+        Error::Overflow => EOVERFLOW,
+        Error::Busy => EBUSY,
+        Error::BadAddress => EFAULT,
+    }
+}
+
+fn rights(protection: u64) -> Rights {
+    Rights::from_bits_truncate(protection as u8)
+}
+
+fn brk(call: &mut Call) -> Answer {
+    Ok(call.process().space().set_break(call.arguments[0]))
+}
+
+fn mmap(call: &mut Call) -> Answer {
+    let [address, bytes, protection, flags, number, offset] = call.arguments;
+    if offset % crate::facts::page_size().size_bytes() != 0 {
+        return Err(EINVAL);
+    }
+    let is_shared = match flags & MAP_TYPE {
+        MAP_PRIVATE => false,
+        MAP_SHARED => true,
+        MAP_SHARED_VALIDATE if flags & !(MAP_LEGACY | MAP_TYPE | MAP_FIXED_NOREPLACE) != 0 => return Err(EOPNOTSUPP),
+        MAP_SHARED_VALIDATE => true,
+        _ => return Err(EINVAL),
+    };
+    let source =
+        if flags & MAP_ANONYMOUS != 0 { Source::Anonymous } else { file_source(call, number, offset, is_shared)? };
+    if bytes == 0 {
+        return Err(EINVAL);
+    }
+    let place = match address {
+        _ if flags & MAP_FIXED_NOREPLACE != 0 => Place::FixedNoReplace(address),
+        _ if flags & MAP_FIXED != 0 => Place::Fixed(address),
+        0 => Place::Anywhere,
+        _ => Place::Near(address),
+    };
+    let mut area = AreaFlags::empty();
+    let pairs = [
+        (MAP_GROWSDOWN, AreaFlags::GROWS_DOWN),
+        (MAP_NORESERVE, AreaFlags::NO_RESERVE),
+        (MAP_LOCKED, AreaFlags::LOCKED),
+    ];
+    pairs.into_iter().filter(|(flag, _)| flags & flag != 0).for_each(|(_, flag)| area |= flag);
+    area.set(AreaFlags::SHARED, is_shared);
+    let populates = flags & MAP_POPULATE != 0;
+    let request = Request { place, bytes, rights: rights(protection), source, flags: area, populates };
+    call.process().space().map(request).map_err(errno)
+}
+
+/// A file that is to be mapped.
+fn file_source(call: &Call, number: u64, offset: u64, is_shared: bool) -> Result<Source<Mapped>, Errno> {
+    let file = call.process().files.with(|files| files.get(number).map(|found| found.file.clone()))?;
+    if !file.can_read() {
+        return Err(EACCES);
+    }
+    match &file.inode.body {
+        Body::Regular(_) => {}
+        Body::Device(Device::Zero) if !is_shared => return Ok(Source::Anonymous),
+        Body::Folder(_) => return Err(ENODEV),
+        _ => return Err(ENODEV),
+    }
+    let mut most = Rights::READ | Rights::EXECUTE;
+    most.set(Rights::WRITE, file.can_write());
+    let mapped = Mapped { inode: file.inode.clone(), path: Arc::from(file.path.as_str()) };
+    Ok(Source::File { file: mapped, offset, most })
+}
+
+fn munmap(call: &mut Call) -> Answer {
+    let [start, bytes, ..] = call.arguments;
+    call.process().space().unmap(start, bytes).map(|()| 0).map_err(errno)
+}
+
+fn mprotect(call: &mut Call) -> Answer {
+    let [start, bytes, protection, ..] = call.arguments;
+    if protection & PROT_GROWS == PROT_GROWS || protection & !(PROT_GROWS | 7 | 8 | 0x10 | 0x20) != 0 {
+        return Err(EINVAL);
+    }
+    call.process().space().protect(start, bytes, rights(protection)).map(|()| 0).map_err(errno)
+}
+
+/// What is written to a file's page is in the file: there is nothing to do but to look at the arguments.
+fn msync(call: &mut Call) -> Answer {
+    const ASYNC: u64 = 1;
+    const INVALIDATE: u64 = 2;
+    const SYNC: u64 = 4;
+    let [start, bytes, flags, ..] = call.arguments;
+    let page = crate::facts::page_size().size_bytes();
+    let is_both = flags & ASYNC != 0 && flags & SYNC != 0;
+    if flags & !(ASYNC | INVALIDATE | SYNC) != 0 || is_both || start % page != 0 {
+        return Err(EINVAL);
+    }
+    let end = bytes.checked_next_multiple_of(page).and_then(|bytes| start.checked_add(bytes)).ok_or(ENOMEM)?;
+    let mut reached = start;
+    call.process().space().areas(&mut |area| {
+        if area.start <= reached && reached < area.end {
+            reached = area.end;
+        }
+    });
+    if reached >= end { Ok(0) } else { Err(ENOMEM) }
+}
+
+fn memfd_create(call: &mut Call) -> Answer {
+    const CLOEXEC: u64 = 1;
+    const ALLOW_SEALING: u64 = 2;
+    const NOEXEC_SEAL: u64 = 8;
+    const EXEC: u64 = 16;
+    const LONGEST: usize = 249;
+    let [name, flags, ..] = call.arguments;
+    if flags & !(CLOEXEC | ALLOW_SEALING | NOEXEC_SEAL | EXEC) != 0
+        || flags & (NOEXEC_SEAL | EXEC) == NOEXEC_SEAL | EXEC
+    {
+        return Err(EINVAL);
+    }
+    let name = copies::read_bytes(name, LONGEST + 1)?.ok_or(EINVAL)?;
+    let path = alloc::format!("/memfd:{} (deleted)", String::from_utf8_lossy(&name));
+    let inode = Inode::regular(0o777);
+    inode.attributes.with(|attributes| attributes.links = 0);
+    let file = File::new(inode, O_RDWR, path);
+    let closes_on_exec = flags & CLOEXEC != 0;
+    call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }))
+}

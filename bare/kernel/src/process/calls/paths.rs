@@ -1,0 +1,235 @@
+//! Names of files: made, taken away, followed.
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+use super::input::file;
+use super::{Call, Row};
+use crate::files::device::Device;
+use crate::files::inode::{Body, Inode, S_IFCHR, S_IFIFO, S_IFMT, S_IFREG};
+use crate::files::pipe::Pipe;
+use crate::files::tree::{Place, walk};
+use crate::process::copies;
+use crate::process::errno::*;
+
+pub(super) const CALLS: &[Row] = &[
+    (33, "mknodat", mknodat),
+    (34, "mkdirat", mkdirat),
+    (35, "unlinkat", unlinkat),
+    (36, "symlinkat", symlinkat),
+    (37, "linkat", linkat),
+    (38, "renameat", renameat),
+    (45, "truncate", truncate),
+    (48, "faccessat", faccessat),
+    (52, "fchmod", fchmod),
+    (53, "fchmodat", fchmodat),
+    (54, "fchownat", fchownat),
+    (55, "fchown", fchown),
+    (78, "readlinkat", readlinkat),
+    (88, "utimensat", utimensat),
+    (276, "renameat2", renameat),
+    (439, "faccessat2", faccessat),
+];
+
+/// The folder that the process is in.
+const AT_FDCWD: u32 = -100_i32 as u32;
+const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
+const AT_REMOVEDIR: u64 = 0x200;
+const AT_SYMLINK_FOLLOW: u64 = 0x400;
+const AT_EMPTY_PATH: u64 = 0x1000;
+
+/// Where a walk begins.
+pub(super) fn start(call: &Call, folder: u64, path: &str) -> Result<Arc<Inode>, Errno> {
+    if path.starts_with('/') || folder as u32 == AT_FDCWD {
+        return Ok(call.process().folder());
+    }
+    let inode = file(call, folder)?.inode.clone();
+    if inode.is_folder() { Ok(inode) } else { Err(ENOTDIR) }
+}
+
+pub(super) fn walk_at(call: &Call, folder: u64, path: &str, follows: bool) -> Result<Place, Errno> {
+    walk(&start(call, folder, path)?, path, follows)
+}
+
+/// What a call names by a folder, a path and flags.
+pub(super) fn inode_at(call: &Call, folder: u64, path: u64, flags: u64) -> Result<Arc<Inode>, Errno> {
+    let path = if path == 0 && flags & AT_EMPTY_PATH != 0 { Default::default() } else { copies::read_path(path)? };
+    if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
+        return match folder as u32 {
+            AT_FDCWD => Ok(call.process().folder()),
+            _ => Ok(file(call, folder)?.inode.clone()),
+        };
+    }
+    walk_at(call, folder, &path, flags & AT_SYMLINK_NOFOLLOW == 0)?.found()
+}
+
+fn mknodat(call: &mut Call) -> Answer {
+    let [folder, path, mode, device, ..] = call.arguments;
+    let place = walk_at(call, folder, &copies::read_path(path)?, false)?;
+    let mode = mode as u32;
+    let permissions = mode & !call.process().umask.load(Ordering::Relaxed);
+    let inode = match mode & S_IFMT {
+        0 | S_IFREG => Inode::regular(permissions),
+        S_IFIFO => Inode::new(Body::Pipe(Pipe::new()), permissions),
+        S_IFCHR => {
+            let number = ((device >> 8 & 0xfff) as u32, (device & 0xff) as u32);
+            Inode::new(Body::Device(Device::find(number).ok_or(EPERM)?), permissions)
+        }
+        _ => return Err(EPERM),
+    };
+    place.create(&inode).map(|()| 0)
+}
+
+fn mkdirat(call: &mut Call) -> Answer {
+    let [folder, path, mode, ..] = call.arguments;
+    let place = walk_at(call, folder, &copies::read_path(path)?, false)?;
+    place.create_folder(mode as u32 & !call.process().umask.load(Ordering::Relaxed)).map(|()| 0)
+}
+
+fn unlinkat(call: &mut Call) -> Answer {
+    let [folder, path, flags, ..] = call.arguments;
+    if flags & !AT_REMOVEDIR != 0 {
+        return Err(EINVAL);
+    }
+    walk_at(call, folder, &copies::read_path(path)?, false)?.remove(flags != 0).map(|()| 0)
+}
+
+fn symlinkat(call: &mut Call) -> Answer {
+    let [to, folder, path, ..] = call.arguments;
+    let (to, path) = (copies::read_path(to)?, copies::read_path(path)?);
+    if to.is_empty() {
+        return Err(ENOENT);
+    }
+    walk_at(call, folder, &path, false)?.create(&Inode::new(Body::Link(to), 0o777)).map(|()| 0)
+}
+
+fn linkat(call: &mut Call) -> Answer {
+    let [folder, path, to_folder, to, flags, _] = call.arguments;
+    let nofollow = if flags & AT_SYMLINK_FOLLOW == 0 { AT_SYMLINK_NOFOLLOW } else { 0 };
+    let inode = inode_at(call, folder, path, flags & AT_EMPTY_PATH | nofollow)?;
+    if inode.is_folder() {
+        return Err(EPERM);
+    }
+    walk_at(call, to_folder, &copies::read_path(to)?, false)?.create(&inode)?;
+    inode.attributes.with(|attributes| attributes.links += 1);
+    Ok(0)
+}
+
+fn renameat(call: &mut Call) -> Answer {
+    const NO_REPLACE: u64 = 1;
+    let [folder, path, to_folder, to, flags, _] = call.arguments;
+    let flags = if call.frame.registers[8] == 276 { flags } else { 0 };
+    let from = walk_at(call, folder, &copies::read_path(path)?, false)?;
+    let to = walk_at(call, to_folder, &copies::read_path(to)?, false)?;
+    match flags {
+        0 => {}
+        NO_REPLACE if to.inode.is_some() => return Err(EEXIST),
+        NO_REPLACE => {}
+        _ => return Err(EINVAL),
+    }
+    from.rename(&to).map(|()| 0)
+}
+
+fn truncate(call: &mut Call) -> Answer {
+    let [path, bytes, ..] = call.arguments;
+    let inode = inode_at(call, AT_FDCWD.into(), path, 0)?;
+    match &inode.body {
+        Body::Regular(content) if bytes <= i64::MAX as u64 => content.resize(bytes)?,
+        Body::Folder(_) => return Err(EISDIR),
+        _ => return Err(EINVAL),
+    }
+    inode.note_written();
+    Ok(0)
+}
+
+/// Everyone may everything, but execute what nobody may.
+fn faccessat(call: &mut Call) -> Answer {
+    const EXECUTE: u64 = 1;
+    let [folder, path, mode, flags, ..] = call.arguments;
+    let flags = if call.frame.registers[8] == 439 { flags } else { 0 };
+    if mode & !7 != 0 {
+        return Err(EINVAL);
+    }
+    let inode = inode_at(call, folder, path, flags)?;
+    let permissions = inode.attributes.with(|attributes| attributes.mode);
+    if mode & EXECUTE != 0 && permissions & 0o111 == 0 && !inode.is_folder() {
+        return Err(EACCES);
+    }
+    Ok(0)
+}
+
+fn set_mode(inode: &Inode, mode: u64) -> Answer {
+    inode.attributes.with(|attributes| attributes.mode = mode as u32 & 0o7777);
+    Ok(0)
+}
+
+fn fchmod(call: &mut Call) -> Answer {
+    let [number, mode, ..] = call.arguments;
+    set_mode(&file(call, number)?.inode, mode)
+}
+
+fn fchmodat(call: &mut Call) -> Answer {
+    let [folder, path, mode, ..] = call.arguments;
+    set_mode(&*inode_at(call, folder, path, 0)?, mode)
+}
+
+fn set_owner(inode: &Inode, user: u64, group: u64) -> Answer {
+    inode.attributes.with(|attributes| {
+        for (place, value) in [(&mut attributes.user, user as u32), (&mut attributes.group, group as u32)] {
+            if value != u32::MAX {
+                *place = value;
+            }
+        }
+    });
+    Ok(0)
+}
+
+fn fchown(call: &mut Call) -> Answer {
+    let [number, user, group, ..] = call.arguments;
+    set_owner(&file(call, number)?.inode, user, group)
+}
+
+fn fchownat(call: &mut Call) -> Answer {
+    let [folder, path, user, group, flags, _] = call.arguments;
+    set_owner(&*inode_at(call, folder, path, flags)?, user, group)
+}
+
+fn readlinkat(call: &mut Call) -> Answer {
+    let [folder, path, to, room, ..] = call.arguments;
+    if room as i32 <= 0 {
+        return Err(EINVAL);
+    }
+    let inode = inode_at(call, folder, path, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)?;
+    let text = match &inode.body {
+        Body::Link(text) => text.clone(),
+        Body::Proc(proc) => proc.link()?,
+        _ => return Err(EINVAL),
+    };
+    let part = &text.as_bytes()[..text.len().min(room as usize)];
+    copies::write(to, part)?;
+    Ok(part.len() as u64)
+}
+
+fn utimensat(call: &mut Call) -> Answer {
+    const NOW: u64 = 0x3fff_ffff;
+    const OMIT: u64 = 0x3fff_fffe;
+    let [folder, path, times, flags, ..] = call.arguments;
+    let inode = match path {
+        0 => file(call, folder)?.inode.clone(),
+        _ => inode_at(call, folder, path, flags)?,
+    };
+    let now = super::time::real_nanoseconds();
+    let words = if times == 0 { [0, NOW, 0, NOW] } else { copies::read_words(times)? };
+    inode.attributes.with(|attributes| {
+        let places = [&mut attributes.accessed, &mut attributes.modified];
+        for (place, time) in places.into_iter().zip(words.chunks_exact(2)) {
+            *place = match time[1] {
+                NOW => now,
+                OMIT => *place,
+                nanoseconds => time[0].wrapping_mul(1_000_000_000).wrapping_add(nanoseconds),
+            };
+        }
+        attributes.changed = now;
+    });
+    Ok(0)
+}

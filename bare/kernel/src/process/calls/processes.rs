@@ -1,0 +1,323 @@
+//! Processes and threads: begun, replaced, ended, waited for; their groups.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use hardware::exception::Frame;
+use hardware::lock::Lock;
+use hardware::user::{self, Simd};
+
+use super::{Call, NO_ANSWER, Row};
+use crate::memory::frames;
+use crate::process::errno::*;
+use crate::process::exec::{self, Wanted};
+use crate::process::signals::{Action, Stack};
+use crate::process::table::{self, New, Process};
+use crate::process::task::Task;
+use crate::process::{copies, run};
+use crate::threads::thread::{Thread, current};
+use crate::threads::waiters::wait;
+use crate::threads::{dispatcher, queue};
+
+pub(super) const CALLS: &[Row] = &[
+    (93, "exit", exit),
+    (94, "exit_group", exit_group),
+    (95, "waitid", waitid),
+    (124, "sched_yield", sched_yield),
+    (154, "setpgid", setpgid),
+    (155, "getpgid", getpgid),
+    (156, "getsid", getsid),
+    (157, "setsid", setsid),
+    (172, "getpid", getpid),
+    (173, "getppid", getppid),
+    (178, "gettid", gettid),
+    (220, "clone", clone),
+    (221, "execve", execve),
+    (260, "wait4", wait4),
+];
+
+const CLONE_VM: u64 = 0x100;
+const CLONE_FS: u64 = 0x200;
+const CLONE_FILES: u64 = 0x400;
+const CLONE_SIGHAND: u64 = 0x800;
+const CLONE_VFORK: u64 = 0x4000;
+const CLONE_PARENT: u64 = 0x8000;
+const CLONE_THREAD: u64 = 0x1_0000;
+const CLONE_SETTLS: u64 = 0x8_0000;
+const CLONE_PARENT_SETTID: u64 = 0x10_0000;
+const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
+const CLONE_CHILD_SETTID: u64 = 0x100_0000;
+/// New namespaces, a descriptor for the process, and the like.
+const REFUSED: u64 =
+    0x0200_0000 | 0x0400_0000 | 0x0800_0000 | 0x1000_0000 | 0x2000_0000 | 0x4000_0000 | 0x2_0000 | 0x1000;
+/// Pages that a thread needs at least.
+const PAGES: u64 = 32;
+
+/// Leaves EL0 for good: the thread ends when the call has been answered.
+fn exit(call: &mut Call) -> Answer {
+    let process = call.process();
+    let status = (call.arguments[0] as i32 & 0xff) << 8;
+    match process.life.with(|life| life.threads.len()) {
+        1 => process.end(status),
+        _ => call.thread.task.is_over.set(true),
+    }
+    Ok(0)
+}
+
+fn exit_group(call: &mut Call) -> Answer {
+    call.process().end((call.arguments[0] as i32 & 0xff) << 8);
+    Ok(0)
+}
+
+fn sched_yield(_: &mut Call) -> Answer {
+    dispatcher::give_way();
+    Ok(0)
+}
+
+fn getpid(call: &mut Call) -> Answer {
+    Ok(call.process().number as u64)
+}
+
+fn getppid(call: &mut Call) -> Answer {
+    Ok(call.process().parent() as u64)
+}
+
+fn gettid(call: &mut Call) -> Answer {
+    Ok(call.thread.number as u64)
+}
+
+/// The process of a number; 0 is the own.
+fn named(call: &Call, number: u64) -> Result<Arc<Process>, Errno> {
+    match number as i32 {
+        0 => Ok(call.process().clone()),
+        number => table::find(number),
+    }
+}
+
+fn setpgid(call: &mut Call) -> Answer {
+    let [number, group, ..] = call.arguments;
+    if (group as i32) < 0 {
+        return Err(EINVAL);
+    }
+    let process = named(call, number)?;
+    if process.number != call.process().number && process.parent() != call.process().number {
+        return Err(ESRCH);
+    }
+    let group = if group as i32 == 0 { process.number } else { group as i32 };
+    let session = process.life.with(|life| life.session);
+    let is_there = |one: &Arc<Process>| one.life.with(|life| life.group == group && life.session == session);
+    if session == process.number || group != process.number && !table::all().iter().any(is_there) {
+        return Err(EPERM);
+    }
+    process.life.with(|life| life.group = group);
+    Ok(0)
+}
+
+fn getpgid(call: &mut Call) -> Answer {
+    Ok(named(call, call.arguments[0])?.life.with(|life| life.group) as u64)
+}
+
+fn getsid(call: &mut Call) -> Answer {
+    Ok(named(call, call.arguments[0])?.life.with(|life| life.session) as u64)
+}
+
+fn setsid(call: &mut Call) -> Answer {
+    let process = call.process();
+    let number = process.number;
+    if table::all().iter().any(|one| one.life.with(|life| life.group == number)) {
+        return Err(EPERM);
+    }
+    process.life.with(|life| (life.group, life.session) = (number, number));
+    Ok(number as u64)
+}
+
+fn execve(call: &mut Call) -> Answer {
+    let [path, arguments, environment, ..] = call.arguments;
+    let path = copies::read_path(path)?;
+    let mut arguments = copies::read_texts(arguments, exec::MOST_BYTES)?;
+    if arguments.is_empty() {
+        arguments.push(Vec::new());
+    }
+    let environment = copies::read_texts(environment, exec::MOST_BYTES)?;
+    let folder = call.process().folder();
+    exec::run(call.thread, &folder, Wanted { path, arguments, environment }, call.frame)?;
+    Err(NO_ANSWER)
+}
+
+fn clone(call: &mut Call) -> Answer {
+    let [flags, stack, parent_number, thread_pointer, child_number, _] = call.arguments;
+    let is_thread = flags & CLONE_THREAD != 0;
+    let needs = |flag: u64, other: u64| flags & flag != 0 && flags & other == 0;
+    if flags & REFUSED != 0 || needs(CLONE_THREAD, CLONE_SIGHAND) || needs(CLONE_SIGHAND, CLONE_VM) {
+        return Err(EINVAL);
+    }
+    if !frames::has_room(PAGES) {
+        return Err(ENOMEM);
+    }
+    let parent = call.process().clone();
+    let number = table::new_number();
+    let process = if is_thread { parent.clone() } else { child(call, number, flags)? };
+    let task = Task::new(&process, call.thread.task.mask());
+    if flags & CLONE_CHILD_CLEARTID != 0 {
+        task.clear_at_end.set(child_number);
+    }
+    if flags & CLONE_VM == 0 || flags & CLONE_VFORK != 0 {
+        task.signal_stack.set(call.thread.task.signal_stack.get());
+    } else {
+        task.signal_stack.set(Stack::NONE);
+    }
+    let mut frame = *call.frame;
+    frame.registers[0] = 0;
+    if stack != 0 {
+        frame.stack_pointer = stack;
+    }
+    let pointer = if flags & CLONE_SETTLS != 0 { thread_pointer } else { user::read_thread_pointer() };
+    let sets = if flags & CLONE_CHILD_SETTID != 0 { child_number } else { 0 };
+    let body = Box::new(move || begin(frame, sets));
+    let mut simd = Simd::ZERO;
+    user::save_simd(&mut simd);
+    let Some(thread) = Thread::new(number, task, simd, pointer, body) else {
+        if !is_thread {
+            process.forget();
+        }
+        return Err(ENOMEM);
+    };
+    let written =
+        if flags & CLONE_PARENT_SETTID != 0 { copies::write_half(parent_number, number as u32) } else { Ok(()) };
+    let _ = written;
+    process.life.with(|life| life.threads.push(thread.clone()));
+    queue::add(thread);
+    if flags & CLONE_VFORK != 0 {
+        // Until it has an address space of its own, or has ended.
+        while process.is_borrowing.load(Ordering::Acquire) && !parent.is_ending() {
+            let ready = || (!process.is_borrowing.load(Ordering::Acquire)).then_some(());
+            if wait(&[&process.waiters], None, ready).is_err() {
+                // A signal waits for the child as well.
+                dispatcher::give_way();
+            }
+        }
+    }
+    Ok(number as u64)
+}
+
+/// The body of a new thread.
+fn begin(frame: Frame, sets: u64) {
+    if sets != 0 {
+        let number = current().number;
+        let _ = copies::write_half(sets, number as u32);
+    }
+    run::run(frame);
+}
+
+/// A child: the same, but for what is shared.
+fn child(call: &Call, number: i32, flags: u64) -> Result<Arc<Process>, Errno> {
+    let parent = call.process();
+    let is_borrowing = flags & CLONE_VM != 0;
+    let space = parent.space();
+    let space = if is_borrowing { space } else { space.fork().map_err(super::memory::errno)? };
+    let files = match flags & CLONE_FILES {
+        0 => Arc::new(Lock::new(parent.files.with(|files| files.clone()))),
+        _ => parent.files.clone(),
+    };
+    let folder = match flags & CLONE_FS {
+        0 => Arc::new(Lock::new(parent.folder())),
+        _ => parent.folder.clone(),
+    };
+    let actions: [Action; _] = parent.actions.with(|actions| *actions);
+    let actions = if flags & CLONE_SIGHAND != 0 { parent.actions.clone() } else { Arc::new(Lock::new(actions)) };
+    let (group, session, grandparent) = parent.life.with(|life| (life.group, life.session, life.parent));
+    let new = New {
+        number,
+        space,
+        files,
+        folder,
+        actions,
+        image: parent.image.with(|image| image.clone()),
+        parent: if flags & CLONE_PARENT != 0 { grandparent } else { parent.number },
+        group,
+        session,
+        end_signal: (flags & 0xff) as i32,
+    };
+    let process = Process::new(new, parent.umask.load(Ordering::Relaxed), parent.stack_limit.load(Ordering::Relaxed));
+    process.is_borrowing.store(is_borrowing && flags & CLONE_VFORK != 0, Ordering::Release);
+    Ok(process)
+}
+
+const WNOHANG: u64 = 1;
+const WNOWAIT: u64 = 0x0100_0000;
+
+/// A child that is over, of those that `is_meant`; ECHILD if there is none at all.
+fn wait_for(call: &Call, options: u64, is_meant: impl Fn(&Process) -> bool) -> Result<Option<Arc<Process>>, Errno> {
+    let process = call.process();
+    let look = || {
+        let children: Vec<_> = process.children().into_iter().filter(|child| is_meant(child)).collect();
+        let over = children.iter().find(|child| child.life.with(|life| life.is_over)).cloned();
+        match over {
+            Some(child) => Some(Ok(Some(child))),
+            None if children.is_empty() => Some(Err(ECHILD)),
+            None if options & WNOHANG != 0 => Some(Ok(None)),
+            None => None,
+        }
+    };
+    let found = wait(&[&process.waiters], None, look).map_err(|_| ERESTART)??;
+    if let Some(child) = found.as_ref().filter(|_| options & WNOWAIT == 0) {
+        let ticks = child.life.with(|life| life.ticks + life.ticks_of_children);
+        process.life.with(|life| life.ticks_of_children += ticks);
+        child.forget();
+    }
+    Ok(found)
+}
+
+fn wait4(call: &mut Call) -> Answer {
+    const UNDERSTOOD: u64 = 0xe000_000b;
+    let [number, status, options, usage, ..] = call.arguments;
+    if options & !UNDERSTOOD & 0xffff_ffff != 0 {
+        return Err(EINVAL);
+    }
+    let own_group = call.process().life.with(|life| life.group);
+    let is_meant = |child: &Process| match number as i32 {
+        -1 => true,
+        0 => child.life.with(|life| life.group) == own_group,
+        number if number > 0 => child.number == number,
+        group => child.life.with(|life| life.group) == -group,
+    };
+    let Some(child) = wait_for(call, options & WNOHANG, is_meant)? else { return Ok(0) };
+    if status != 0 {
+        copies::write_half(status, child.life.with(|life| life.status).unwrap_or(0) as u32)?;
+    }
+    if usage != 0 {
+        copies::write_words(usage, &super::identity::usage_words(child.nanoseconds(), 0))?;
+    }
+    Ok(child.number as u64)
+}
+
+fn waitid(call: &mut Call) -> Answer {
+    const EXITED: u64 = 4;
+    let [kind, number, to, options, ..] = call.arguments;
+    if options & EXITED == 0 {
+        return Err(EINVAL);
+    }
+    let is_meant = |child: &Process| match kind {
+        0 => true,
+        1 => child.number == number as i32,
+        _ => child.life.with(|life| life.group) == number as i32,
+    };
+    if kind > 2 {
+        return Err(EINVAL);
+    }
+    let found = wait_for(call, options & (WNOHANG | WNOWAIT), is_meant)?;
+    if to != 0 {
+        let mut bytes = [0; 128];
+        if let Some(child) = &found {
+            let status = child.life.with(|life| life.status).unwrap_or(0);
+            let (code, value) =
+                if status & 0x7f == 0 { (1, status >> 8) } else { (2 + (status >> 7 & 1), status & 0x7f) };
+            let parts = [(0, 17), (8, code), (16, child.number), (24, value)];
+            parts.iter().for_each(|(at, half)| bytes[*at..at + 4].copy_from_slice(&half.to_le_bytes()));
+        }
+        copies::write(to, &bytes)?;
+    }
+    Ok(0)
+}

@@ -1,0 +1,225 @@
+//! Signals: what is done with them, sent, masked, waited for.
+
+use super::time::deadline;
+use super::{Call, NO_ANSWER, Row};
+use crate::process::errno::*;
+use crate::process::signals::{Action, Info, SI_TKILL, SIGKILL, SIGSEGV, SIGSTOP, SS_DISABLE, Signal, Stack};
+use crate::process::{copies, signal_frame, table};
+use crate::threads::waiters::{Interrupted, wait};
+
+pub(super) const CALLS: &[Row] = &[
+    (129, "kill", kill),
+    (130, "tkill", tkill),
+    (131, "tgkill", tgkill),
+    (132, "sigaltstack", sigaltstack),
+    (133, "rt_sigsuspend", rt_sigsuspend),
+    (134, "rt_sigaction", rt_sigaction),
+    (135, "rt_sigprocmask", rt_sigprocmask),
+    (136, "rt_sigpending", rt_sigpending),
+    (137, "rt_sigtimedwait", rt_sigtimedwait),
+    (139, "rt_sigreturn", rt_sigreturn),
+];
+
+/// A number that `kill` takes: 0 is no signal, and only asks.
+fn signal(number: u64) -> Result<Option<Signal>, Errno> {
+    match number as u32 {
+        0 => Ok(None),
+        number => Signal::new(number.into()).map(Some).ok_or(EINVAL),
+    }
+}
+
+fn kill(call: &mut Call) -> Answer {
+    let [number, which, ..] = call.arguments;
+    let signal = signal(which)?;
+    let own = call.process().number;
+    let group = match number as i32 {
+        number if number > 0 => {
+            let process = table::find(number)?;
+            if let Some(signal) = signal {
+                process.send(signal, Info::of(0, own));
+            }
+            return Ok(0);
+        }
+        0 => call.process().life.with(|life| life.group),
+        -1 => -1,
+        number => number.checked_neg().ok_or(ESRCH)?,
+    };
+    let is_meant = |process: &&alloc::sync::Arc<table::Process>| match group {
+        -1 => process.number != table::INIT && process.number != own,
+        group => process.life.with(|life| life.group) == group,
+    };
+    let all = table::all();
+    let meant: alloc::vec::Vec<_> = all.iter().filter(is_meant).collect();
+    if meant.is_empty() {
+        return Err(ESRCH);
+    }
+    if let Some(signal) = signal {
+        meant.iter().for_each(|process| process.send(signal, Info::of(0, own)));
+    }
+    Ok(0)
+}
+
+fn send_to_thread(call: &Call, number: u64, which: u64, process: Option<u64>) -> Answer {
+    let signal = signal(which)?;
+    let thread = table::find_thread(number as i32)?;
+    if process.is_some_and(|process| thread.task.process.number != process as i32) {
+        return Err(ESRCH);
+    }
+    let Some(signal) = signal else { return Ok(0) };
+    let task = &thread.task;
+    if !task.process.actions.with(|actions| actions[signal.index()].is_ignored(signal)) {
+        task.pending.add(signal, Info::of(SI_TKILL, call.process().number));
+        table::wake(core::slice::from_ref(&thread));
+    }
+    Ok(0)
+}
+
+fn tkill(call: &mut Call) -> Answer {
+    let [number, which, ..] = call.arguments;
+    send_to_thread(call, number, which, None)
+}
+
+fn tgkill(call: &mut Call) -> Answer {
+    let [process, number, which, ..] = call.arguments;
+    if process as i32 <= 0 || number as i32 <= 0 {
+        return Err(EINVAL);
+    }
+    send_to_thread(call, number, which, Some(process))
+}
+
+fn sigaltstack(call: &mut Call) -> Answer {
+    const ONSTACK: u32 = 1;
+    const AUTODISARM: u32 = 1 << 31;
+    const LEAST: u64 = 2048;
+    let [new, old, ..] = call.arguments;
+    let task = &call.thread.task;
+    let stack = task.signal_stack.get();
+    let is_on = stack.holds(call.frame.stack_pointer);
+    if new != 0 {
+        let [start, flags, bytes] = copies::read_words(new)?;
+        let flags = flags as u32;
+        if is_on {
+            return Err(EPERM);
+        }
+        if ![0, ONSTACK, SS_DISABLE].contains(&(flags & !AUTODISARM)) {
+            return Err(EINVAL);
+        }
+        let wanted = match flags & SS_DISABLE {
+            0 if bytes < LEAST => return Err(ENOMEM),
+            0 => Stack { start, bytes, flags: flags & AUTODISARM },
+            _ => Stack::NONE,
+        };
+        task.signal_stack.set(wanted);
+    }
+    if old != 0 {
+        let flags = stack.flags | if is_on { ONSTACK } else { 0 };
+        copies::write_words(old, &[stack.start, flags.into(), stack.bytes])?;
+    }
+    Ok(0)
+}
+
+fn rt_sigaction(call: &mut Call) -> Answer {
+    let [which, new, old, bytes, ..] = call.arguments;
+    let signal = Signal::new(which).ok_or(EINVAL)?;
+    if bytes != 8 || new != 0 && [SIGKILL, SIGSTOP].contains(&signal) {
+        return Err(EINVAL);
+    }
+    let wanted = match new {
+        0 => None,
+        _ => {
+            let [handler, flags, restorer, mask] = copies::read_words(new)?;
+            Some(Action { handler, flags, restorer, mask })
+        }
+    };
+    let process = call.process();
+    let before = process.actions.with(|actions| {
+        let action = &mut actions[signal.index()];
+        let before = *action;
+        *action = wanted.unwrap_or(before);
+        before
+    });
+    if wanted.is_some_and(|action| action.is_ignored(signal)) {
+        process.pending.forget(signal);
+    }
+    if old != 0 {
+        copies::write_words(old, &[before.handler, before.flags, before.restorer, before.mask])?;
+    }
+    Ok(0)
+}
+
+fn rt_sigprocmask(call: &mut Call) -> Answer {
+    let [how, new, old, bytes, ..] = call.arguments;
+    if bytes != 8 {
+        return Err(EINVAL);
+    }
+    let task = &call.thread.task;
+    let before = task.mask();
+    if new != 0 {
+        let [set] = copies::read_words(new)?;
+        task.set_mask(match how {
+            0 => before | set,
+            1 => before & !set,
+            2 => set,
+            _ => return Err(EINVAL),
+        });
+    }
+    if old != 0 {
+        copies::write_words(old, &[before])?;
+    }
+    Ok(0)
+}
+
+fn rt_sigpending(call: &mut Call) -> Answer {
+    let task = &call.thread.task;
+    let pending = (task.pending.set() | task.process.pending.set()) & task.mask();
+    copies::write_words(call.arguments[0], &[pending]).map(|()| 0)
+}
+
+fn rt_sigsuspend(call: &mut Call) -> Answer {
+    let [set, bytes, ..] = call.arguments;
+    if bytes != 8 {
+        return Err(EINVAL);
+    }
+    let [mask] = copies::read_words(set)?;
+    let task = &call.thread.task;
+    task.saved_mask.set(Some(task.mask()));
+    task.set_mask(mask);
+    let _: Result<(), Interrupted> = wait(&[], None, || None);
+    Err(EINTR)
+}
+
+fn rt_sigtimedwait(call: &mut Call) -> Answer {
+    let [set, info, time, bytes, ..] = call.arguments;
+    if bytes != 8 {
+        return Err(EINVAL);
+    }
+    let [set] = copies::read_words(set)?;
+    let until = if time == 0 { None } else { Some(deadline(time, false, false)?) };
+    let task = &call.thread.task;
+    let take = || task.pending.take(set).or_else(|| task.process.pending.take(set));
+    // While it waits, what it waits for is open, so that it is woken.
+    let before = task.mask();
+    task.set_mask(before & !set);
+    let found = match take() {
+        Some(found) => Ok(found),
+        None => {
+            let ended: Result<(), Interrupted> = wait(&[], until, || None);
+            take().ok_or(if ended == Err(Interrupted::Time) { EAGAIN } else { EINTR })
+        }
+    };
+    task.set_mask(before);
+    let (signal, told) = found?;
+    if info != 0 {
+        copies::write(info, &signal_frame::info_bytes(signal, &told))?;
+    }
+    Ok(signal.number() as u64)
+}
+
+fn rt_sigreturn(call: &mut Call) -> Answer {
+    if signal_frame::come_back(call.thread, call.frame).is_err() {
+        call.thread.task.process.actions.with(|actions| actions[SIGSEGV.index()].handler = 0);
+        call.thread.task.set_mask(call.thread.task.mask() & !SIGSEGV.bit());
+        call.thread.task.pending.add(SIGSEGV, Info::of_kernel());
+    }
+    Err(NO_ANSWER)
+}

@@ -1,0 +1,113 @@
+//! What is told of files: `stat` and its kin.
+
+use super::input::file;
+use super::paths::inode_at;
+use super::{Call, Row};
+use crate::facts::page_size;
+use crate::files::inode::{Body, Inode};
+use crate::memory::{frames, pages};
+use crate::process::copies;
+use crate::process::errno::*;
+
+pub(super) const CALLS: &[Row] = &[
+    (43, "statfs", statfs),
+    (44, "fstatfs", fstatfs),
+    (79, "newfstatat", newfstatat),
+    (80, "fstat", fstat),
+    (291, "statx", statx),
+];
+
+/// The device that every file is on, major and minor number.
+pub(crate) const DEVICE: (u32, u32) = (0, 2);
+const NANOSECONDS: u64 = 1_000_000_000;
+
+fn device_of(inode: &Inode) -> (u32, u32) {
+    if let Body::Device(device) = inode.body { device.number() } else { (0, 0) }
+}
+
+fn encode((major, minor): (u32, u32)) -> u64 {
+    u64::from(minor & 0xff | major << 8 | (minor & !0xff) << 12)
+}
+
+/// `struct stat` of arm64.
+fn write_stat(inode: &Inode, to: u64) -> Answer {
+    let attributes = inode.attributes.with(|attributes| *attributes);
+    let mode = u64::from(inode.kind() | attributes.mode);
+    let time = |time: u64| [time / NANOSECONDS, time % NANOSECONDS];
+    let mut words = alloc::vec![
+        encode(DEVICE),
+        inode.number,
+        mode | u64::from(attributes.links) << 32,
+        u64::from(attributes.user) | u64::from(attributes.group) << 32,
+        encode(device_of(inode)),
+        0,
+        inode.bytes(),
+        page_size().size_bytes(),
+        inode.blocks(),
+    ];
+    for one in [attributes.accessed, attributes.modified, attributes.changed] {
+        words.extend(time(one));
+    }
+    words.push(0);
+    copies::write_words(to, &words).map(|()| 0)
+}
+
+fn newfstatat(call: &mut Call) -> Answer {
+    let [folder, path, to, flags, ..] = call.arguments;
+    write_stat(&*inode_at(call, folder, path, flags)?, to)
+}
+
+fn fstat(call: &mut Call) -> Answer {
+    let [number, to, ..] = call.arguments;
+    write_stat(&file(call, number)?.inode, to)
+}
+
+fn statx(call: &mut Call) -> Answer {
+    const BASIC: u32 = 0x7ff;
+    let [folder, path, flags, _, to, _] = call.arguments;
+    let inode = inode_at(call, folder, path, flags)?;
+    let attributes = inode.attributes.with(|attributes| *attributes);
+    let mut bytes = [0; 256];
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    let halves = [
+        (0, BASIC),
+        (4, page_size().size_bytes() as u32),
+        (16, attributes.links),
+        (20, attributes.user),
+        (24, attributes.group),
+        (28, inode.kind() | attributes.mode),
+        (128, device_of(&inode).0),
+        (132, device_of(&inode).1),
+        (136, DEVICE.0),
+        (140, DEVICE.1),
+    ];
+    halves.iter().for_each(|(at, half)| put(*at, &half.to_le_bytes()));
+    let words = [(32, inode.number), (40, inode.bytes()), (48, inode.blocks())];
+    words.iter().for_each(|(at, word)| put(*at, &word.to_le_bytes()));
+    for (at, time) in [(64, attributes.accessed), (96, attributes.changed), (112, attributes.modified)] {
+        put(at, &(time / NANOSECONDS).to_le_bytes());
+        put(at + 8, &((time % NANOSECONDS) as u32).to_le_bytes());
+    }
+    copies::write(to, &bytes).map(|()| 0)
+}
+
+/// `struct statfs` of a file system in memory.
+fn write_statfs(inode: &Inode, to: u64) -> Answer {
+    const IN_MEMORY: u64 = 0x8584_58f6;
+    const PROC: u64 = 0x9fa0;
+    let kind = if matches!(inode.body, Body::Proc(_)) { PROC } else { IN_MEMORY };
+    let free = pages::with_pages(|pages| pages.free_bytes()) >> page_size().shift();
+    let bytes = page_size().size_bytes();
+    let words = [kind, bytes, frames::all_pages(), free, free, 0, 0, 0, 255, bytes, 0, 0, 0, 0, 0];
+    copies::write_words(to, &words).map(|()| 0)
+}
+
+fn statfs(call: &mut Call) -> Answer {
+    let [path, to, ..] = call.arguments;
+    write_statfs(&*inode_at(call, -100_i32 as u64, path, 0)?, to)
+}
+
+fn fstatfs(call: &mut Call) -> Answer {
+    let [number, to, ..] = call.arguments;
+    write_statfs(&file(call, number)?.inode, to)
+}

@@ -1,0 +1,91 @@
+//! Futexes, and what threads tell of themselves to the kernel.
+
+use super::time::deadline;
+use super::{Call, Row};
+use crate::process::copies;
+use crate::process::errno::*;
+use crate::process::futex;
+
+pub(super) const CALLS: &[Row] = &[
+    (96, "set_tid_address", set_tid_address),
+    (98, "futex", futex),
+    (99, "set_robust_list", set_robust_list),
+    (283, "membarrier", membarrier),
+];
+
+fn set_tid_address(call: &mut Call) -> Answer {
+    call.thread.task.clear_at_end.set(call.arguments[0]);
+    Ok(call.thread.number as u64)
+}
+
+fn set_robust_list(call: &mut Call) -> Answer {
+    let [head, bytes, ..] = call.arguments;
+    if bytes != 24 {
+        return Err(EINVAL);
+    }
+    call.thread.task.robust_list.set(head);
+    Ok(0)
+}
+
+fn futex(call: &mut Call) -> Answer {
+    const REALTIME: u64 = 256;
+    let [address, operation, value, time, second, third] = call.arguments;
+    let process = call.process();
+    let count = |value: u64| (value as u32).min(i32::MAX as u32) as usize;
+    let until = |is_absolute| match time {
+        0 => Ok(None),
+        _ => deadline(time, is_absolute, operation & REALTIME != 0).map(Some),
+    };
+    match operation & 127 {
+        // FUTEX_WAIT: its time is a length, that of FUTEX_WAIT_BITSET is a point.
+        0 => restartable(futex::wait(process, address, value as u32, u32::MAX, until(false)?), time == 0),
+        9 => restartable(futex::wait(process, address, value as u32, third as u32, until(true)?), true),
+        1 => Ok(futex::wake(process, address, count(value), u32::MAX) as u64),
+        10 if third as u32 == 0 => Err(EINVAL),
+        10 => Ok(futex::wake(process, address, count(value), third as u32) as u64),
+        3 => futex::requeue(process, [address, second], [count(value), count(time)], None),
+        4 => futex::requeue(process, [address, second], [count(value), count(time)], Some(third as u32)),
+        5 => wake_operation(call),
+        _ => Err(ENOSYS),
+    }
+}
+
+fn restartable(answer: Answer, may_restart: bool) -> Answer {
+    if answer == Err(EINTR) && may_restart { Err(ERESTART) } else { answer }
+}
+
+/// FUTEX_WAKE_OP: changes a second word, wakes who waits for the first, and, by what the second was, who waits for that.
+fn wake_operation(call: &Call) -> Answer {
+    let [address, _, first, second_count, second, encoded] = call.arguments;
+    let process = call.process();
+    let encoded = encoded as u32;
+    let operand = if encoded >> 31 == 1 { 1 << (encoded >> 12 & 31) } else { ((encoded << 8) as i32 >> 20) as u32 };
+    let compared = (encoded << 20) as i32 >> 20;
+    let old = copies::read_half(second)?;
+    let new = match encoded >> 28 & 7 {
+        0 => operand,
+        1 => old.wrapping_add(operand),
+        2 => old | operand,
+        3 => old & !operand,
+        4 => old ^ operand,
+        _ => return Err(ENOSYS),
+    };
+    copies::write_half(second, new)?;
+    let is_so = match encoded >> 24 & 15 {
+        0 => old as i32 == compared,
+        1 => old as i32 != compared,
+        2 => (old as i32) < compared,
+        3 => old as i32 <= compared,
+        4 => old as i32 > compared,
+        5 => old as i32 >= compared,
+        _ => return Err(ENOSYS),
+    };
+    let woken = futex::wake(process, address, first as u32 as usize, u32::MAX);
+    let more = if is_so { futex::wake(process, second, second_count as u32 as usize, u32::MAX) } else { 0 };
+    Ok((woken + more) as u64)
+}
+
+/// MEMBARRIER_CMD_QUERY tells of none.
+fn membarrier(call: &mut Call) -> Answer {
+    if call.arguments[0] == 0 { Ok(0) } else { Err(EINVAL) }
+}

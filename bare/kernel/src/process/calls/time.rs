@@ -1,0 +1,187 @@
+//! Clocks. There is no clock on this machine that runs while it is off: 1970 begins with the boot.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use hardware::timer;
+
+use super::{Call, Row};
+use crate::process::alarms;
+use crate::process::copies;
+use crate::process::errno::*;
+use crate::threads::waiters::{Interrupted, wait};
+
+pub(super) const CALLS: &[Row] = &[
+    (101, "nanosleep", nanosleep),
+    (102, "getitimer", getitimer),
+    (103, "setitimer", setitimer),
+    (112, "clock_settime", clock_settime),
+    (113, "clock_gettime", clock_gettime),
+    (114, "clock_getres", clock_getres),
+    (115, "clock_nanosleep", clock_nanosleep),
+    (153, "times", times),
+    (169, "gettimeofday", gettimeofday),
+];
+
+const SECOND: u64 = 1_000_000_000;
+/// CLOCK_REALTIME minus CLOCK_MONOTONIC, in nanoseconds.
+static OFFSET: AtomicU64 = AtomicU64::new(0);
+
+/// Nanoseconds in so many ticks of the counter.
+pub(crate) fn nanoseconds(ticks: u64) -> u64 {
+    (u128::from(ticks) * u128::from(SECOND) / u128::from(timer::read_frequency().max(1))) as u64
+}
+
+fn ticks(nanoseconds: u64) -> u64 {
+    let ticks = (u128::from(nanoseconds) * u128::from(timer::read_frequency())).div_ceil(u128::from(SECOND));
+    u64::try_from(ticks).unwrap_or(u64::MAX)
+}
+
+/// Nanoseconds since the counter was 0.
+pub(crate) fn monotonic_nanoseconds() -> u64 {
+    nanoseconds(timer::read_counter())
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn real_nanoseconds() -> u64 {
+    monotonic_nanoseconds().wrapping_add(OFFSET.load(Ordering::Relaxed))
+}
+
+fn time(words: [u64; 2]) -> Result<u64, Errno> {
+    let [seconds, nanoseconds] = words;
+    if seconds > i64::MAX as u64 || nanoseconds >= SECOND {
+        return Err(EINVAL);
+    }
+    Ok(seconds.saturating_mul(SECOND).saturating_add(nanoseconds))
+}
+
+/// Reads a time, and says when the counter comes to it: a length from now on, or a point of a clock.
+pub(super) fn deadline(from: u64, is_absolute: bool, is_real: bool) -> Result<u64, Errno> {
+    let wanted = time(copies::read_words(from)?)?;
+    Ok(match (is_absolute, is_real) {
+        (false, _) => timer::read_counter().saturating_add(ticks(wanted)),
+        (true, false) => ticks(wanted),
+        (true, true) => ticks(wanted.saturating_sub(OFFSET.load(Ordering::Relaxed))),
+    })
+}
+
+fn write_time(to: u64, nanoseconds: u64) -> Answer {
+    copies::write_words(to, &[nanoseconds / SECOND, nanoseconds % SECOND]).map(|()| 0)
+}
+
+fn clock(call: &Call, clock: u64) -> Result<u64, Errno> {
+    match clock as i32 {
+        0 | 5 | 11 => Ok(real_nanoseconds()),
+        1 | 4 | 6 | 7 => Ok(monotonic_nanoseconds()),
+        2 => Ok(call.process().nanoseconds()),
+        3 => Ok(nanoseconds(call.thread.ticks.load(Ordering::Relaxed))),
+        other if other < 0 => Ok(call.process().nanoseconds()),
+        _ => Err(EINVAL),
+    }
+}
+
+fn clock_gettime(call: &mut Call) -> Answer {
+    let [which, to, ..] = call.arguments;
+    write_time(to, clock(call, which)?)
+}
+
+fn clock_getres(call: &mut Call) -> Answer {
+    let [which, to, ..] = call.arguments;
+    clock(call, which)?;
+    if to == 0 { Ok(0) } else { write_time(to, 1) }
+}
+
+fn clock_settime(call: &mut Call) -> Answer {
+    let [which, from, ..] = call.arguments;
+    if which != 0 {
+        return Err(EINVAL);
+    }
+    OFFSET.store(time(copies::read_words(from)?)?.wrapping_sub(monotonic_nanoseconds()), Ordering::Relaxed);
+    Ok(0)
+}
+
+fn gettimeofday(call: &mut Call) -> Answer {
+    let [to, zone, ..] = call.arguments;
+    let now = real_nanoseconds();
+    if to != 0 {
+        copies::write_words(to, &[now / SECOND, now % SECOND / 1000])?;
+    }
+    if zone != 0 {
+        copies::write_words(zone, &[0])?;
+    }
+    Ok(0)
+}
+
+fn sleep(until: u64, rest: u64) -> Answer {
+    match wait(&[], Some(until), || None::<()>) {
+        Err(Interrupted::Signal) => {
+            if rest != 0 {
+                write_time(rest, nanoseconds(until.saturating_sub(timer::read_counter())))?;
+            }
+            Err(EINTR)
+        }
+        _ => Ok(0),
+    }
+}
+
+fn nanosleep(call: &mut Call) -> Answer {
+    let [from, rest, ..] = call.arguments;
+    sleep(deadline(from, false, false)?, rest)
+}
+
+fn clock_nanosleep(call: &mut Call) -> Answer {
+    const ABSOLUTE: u64 = 1;
+    let [which, flags, from, rest, ..] = call.arguments;
+    if ![0, 1, 7].contains(&which) {
+        return Err(if which < 12 { EOPNOTSUPP } else { EINVAL });
+    }
+    let is_absolute = flags & ABSOLUTE != 0;
+    sleep(deadline(from, is_absolute, which == 0)?, if is_absolute { 0 } else { rest })
+}
+
+fn times(call: &mut Call) -> Answer {
+    const HUNDREDTH: u64 = SECOND / 100;
+    let to = call.arguments[0];
+    if to != 0 {
+        let children = nanoseconds(call.process().life.with(|life| life.ticks_of_children));
+        copies::write_words(to, &[call.process().nanoseconds() / HUNDREDTH, 0, children / HUNDREDTH, 0])?;
+    }
+    Ok(monotonic_nanoseconds() / HUNDREDTH)
+}
+
+fn write_alarm(to: u64, alarm: Option<(u64, u64)>) -> Answer {
+    let (when, period) = alarm.map_or((0, 0), |(when, period)| {
+        let left = nanoseconds(when.saturating_sub(timer::read_counter())) / 1000;
+        (left.max(1), nanoseconds(period) / 1000)
+    });
+    let words = [period / 1_000_000, period % 1_000_000, when / 1_000_000, when % 1_000_000];
+    copies::write_words(to, &words).map(|()| 0)
+}
+
+/// ITIMER_REAL alone.
+fn getitimer(call: &mut Call) -> Answer {
+    let [which, to, ..] = call.arguments;
+    if which > 2 {
+        return Err(EINVAL);
+    }
+    let alarm = if which == 0 { alarms::get(call.process().number) } else { None };
+    write_alarm(to, alarm)
+}
+
+fn setitimer(call: &mut Call) -> Answer {
+    let [which, from, old, ..] = call.arguments;
+    if which > 2 {
+        return Err(EINVAL);
+    }
+    let [period, period_part, first, first_part] = if from == 0 { [0; 4] } else { copies::read_words(from)? };
+    if period_part >= 1_000_000 || first_part >= 1_000_000 {
+        return Err(EINVAL);
+    }
+    if which != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    let time = |seconds: u64, part: u64| ticks(seconds.saturating_mul(SECOND).saturating_add(part * 1000));
+    let (first, period) = (time(first, first_part), time(period, period_part));
+    let wanted = (first > 0).then(|| (timer::read_counter().saturating_add(first), period));
+    let before = alarms::set(call.process().number, wanted);
+    if old == 0 { Ok(0) } else { write_alarm(old, before) }
+}

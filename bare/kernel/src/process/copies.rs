@@ -1,0 +1,149 @@
+//! What a program passes: never trusted. Every address is looked at, every copy may fault, and a fault that the address space
+//! has no answer to is EFAULT.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use hardware::user;
+
+use super::errno::{E2BIG, EFAULT, EINVAL, ENAMETOOLONG, Errno};
+use super::space::Access;
+use crate::facts::page_size;
+use crate::threads::thread::current;
+
+/// Faults without progress before a copy is given up: another thread may take away what was just mapped.
+const MOST_FAULTS: usize = 64;
+/// The longest path.
+pub(crate) const LONGEST_PATH: usize = 4096;
+/// Where the addresses of programs end.
+pub(crate) const END: u64 = 1 << 48;
+
+/// Whether a program may name these addresses at all.
+fn check(address: u64, bytes: usize) -> Result<(), Errno> {
+    let end = address.checked_add(bytes as u64).filter(|end| *end <= END);
+    if end.is_some() { Ok(()) } else { Err(EFAULT) }
+}
+
+/// Copies part by part, each within a page; `copy` gives how many bytes of a part are left.
+fn copy(
+    address: u64,
+    bytes: usize,
+    access: Access,
+    mut copy: impl FnMut(u64, core::ops::Range<usize>) -> usize,
+) -> Result<(), Errno> {
+    check(address, bytes)?;
+    let page = page_size().size_bytes();
+    let (mut done, mut faults) = (0, 0);
+    while done < bytes {
+        let at = address + done as u64;
+        let count = (bytes - done).min((page - at % page) as usize);
+        let left = copy(at, done..done + count);
+        if left < count {
+            faults = 0;
+        }
+        done += count - left;
+        if left > 0 {
+            faults += 1;
+            if faults > MOST_FAULTS {
+                return Err(EFAULT);
+            }
+            let space = current().task.process.space();
+            space.fault(address + done as u64, access).map_err(|_| EFAULT)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads what is at an address.
+pub(crate) fn read(to: &mut [u8], from: u64) -> Result<(), Errno> {
+    copy(from, to.len(), Access::Read, |at, part| user::copy_from(&mut to[part], at))
+}
+
+/// Writes there.
+pub(crate) fn write(to: u64, from: &[u8]) -> Result<(), Errno> {
+    copy(to, from.len(), Access::Write, |at, part| user::copy_to(at, &from[part]))
+}
+
+/// Writes zeros.
+pub(crate) fn clear(to: u64, bytes: u64) -> Result<(), Errno> {
+    const ZEROS: [u8; 512] = [0; 512];
+    let mut at = to;
+    while at < to + bytes {
+        let count = (to + bytes - at).min(ZEROS.len() as u64);
+        write(at, &ZEROS[..count as usize])?;
+        at += count;
+    }
+    Ok(())
+}
+
+/// Reads words of 64 bits.
+pub(crate) fn read_words<const N: usize>(from: u64) -> Result<[u64; N], Errno> {
+    let mut words = [0; N];
+    for (at, word) in (from..).step_by(8).zip(words.iter_mut()) {
+        let mut bytes = [0; 8];
+        read(&mut bytes, at)?;
+        *word = u64::from_le_bytes(bytes);
+    }
+    Ok(words)
+}
+
+/// Writes words of 64 bits.
+pub(crate) fn write_words(to: u64, words: &[u64]) -> Result<(), Errno> {
+    (to..).step_by(8).zip(words).try_for_each(|(at, word)| write(at, &word.to_le_bytes()))
+}
+
+/// Writes a word of 32 bits.
+pub(crate) fn write_half(to: u64, value: u32) -> Result<(), Errno> {
+    write(to, &value.to_le_bytes())
+}
+
+/// Reads a word of 32 bits.
+pub(crate) fn read_half(from: u64) -> Result<u32, Errno> {
+    let mut bytes = [0; 4];
+    read(&mut bytes, from)?;
+    Ok(u32::from_le_bytes(bytes))
+}
+
+/// Reads bytes up to a zero, which is not among them; no more than `most`.
+pub(crate) fn read_bytes(from: u64, most: usize) -> Result<Option<Vec<u8>>, Errno> {
+    let mut text = Vec::new();
+    let mut part = [0; 64];
+    while text.len() < most {
+        let at = from + text.len() as u64;
+        let count = part.len().min(64 - (at % 64) as usize);
+        read(&mut part[..count], at)?;
+        match part[..count].iter().position(|byte| *byte == 0) {
+            Some(end) => {
+                text.extend(&part[..end]);
+                return Ok(Some(text));
+            }
+            None => text.extend(&part[..count]),
+        }
+    }
+    Ok(None)
+}
+
+/// Reads a path.
+pub(crate) fn read_path(from: u64) -> Result<String, Errno> {
+    let bytes = read_bytes(from, LONGEST_PATH)?.ok_or(ENAMETOOLONG)?;
+    String::from_utf8(bytes).map_err(|_| EINVAL)
+}
+
+/// Reads a list of texts that a null pointer ends, at most `room` bytes of them together.
+pub(crate) fn read_texts(from: u64, room: usize) -> Result<Vec<Vec<u8>>, Errno> {
+    let mut texts = Vec::new();
+    let (mut at, mut left) = (from, room);
+    if from == 0 {
+        return Ok(texts);
+    }
+    loop {
+        let [text] = read_words(at)?;
+        if text == 0 {
+            return Ok(texts);
+        }
+        let text = read_bytes(text, left)?.ok_or(E2BIG)?;
+        left = left.checked_sub(text.len() + 9).ok_or(E2BIG)?;
+        texts.push(text);
+        at += 8;
+    }
+}

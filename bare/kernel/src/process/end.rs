@@ -1,0 +1,165 @@
+//! The end of threads and processes, and who is told; and which process ends where there is no memory.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicI32, Ordering};
+
+use hardware::user;
+
+use super::signals::{Info, SA_NOCLDWAIT, SIGCHLD, SIGKILL, Signal};
+use super::table::{self, INIT, Process};
+use super::{alarms, copies, futex};
+use crate::report::console::say;
+use crate::threads::dispatcher;
+use crate::threads::queue;
+use crate::threads::thread::{Leaving, Thread, current};
+
+/// `si_code` of SIGCHLD.
+const CLD_EXITED: i32 = 1;
+const CLD_KILLED: i32 = 2;
+const CLD_DUMPED: i32 = 3;
+/// Mutexes of a list that are looked at: a program may have made it a circle.
+const MOST_MUTEXES: usize = 2048;
+/// What the word of a mutex says whose owner has died, and who waits.
+const OWNER_DIED: u32 = 0x4000_0000;
+const HAS_WAITERS: u32 = 0x8000_0000;
+const OWNER: u32 = 0x3fff_ffff;
+
+/// What the first process ended with.
+static STATUS: AtomicI32 = AtomicI32::new(0);
+
+/// What the first process ended with, as `wait4` has it.
+pub(crate) fn status() -> i32 {
+    STATUS.load(Ordering::Relaxed)
+}
+
+/// The thread that runs is at its end, and its process if it is the last.
+pub(super) fn end_thread() {
+    let thread = current();
+    let process = thread.task.process.clone();
+    leave_mutexes(&thread);
+    let address = thread.task.clear_at_end.get();
+    if address != 0 && copies::write_half(address, 0).is_ok() {
+        futex::wake(&process, address, 1, u32::MAX);
+    }
+    let is_last = process.life.with(|life| {
+        life.threads.retain(|one| one.number != thread.number);
+        life.ticks += thread.ticks.load(Ordering::Relaxed);
+        life.threads.is_empty()
+    });
+    if is_last {
+        end_process(&process);
+    }
+    // Who waits for the other threads of a process: `exec`.
+    process.waiters.wake_all();
+}
+
+/// Marks the mutexes that a thread dies with.
+fn leave_mutexes(thread: &Arc<Thread>) {
+    let head = thread.task.robust_list.get();
+    if head == 0 {
+        return;
+    }
+    let Ok([mut next, offset, pending]) = copies::read_words(head) else { return };
+    for _ in 0..MOST_MUTEXES {
+        if next & !1 == head {
+            break;
+        }
+        let entry = next & !1;
+        let Ok([after]) = copies::read_words(entry) else { return };
+        if entry != pending & !1 {
+            leave_mutex(thread, entry.wrapping_add(offset));
+        }
+        next = after;
+    }
+    if pending & !1 != 0 {
+        leave_mutex(thread, (pending & !1).wrapping_add(offset));
+    }
+}
+
+fn leave_mutex(thread: &Arc<Thread>, address: u64) {
+    let Some(word) = user::load_word(address).filter(|_| address < copies::END) else { return };
+    if word & OWNER != thread.number as u32 {
+        return;
+    }
+    if copies::write_half(address, word & HAS_WAITERS | OWNER_DIED).is_ok() && word & HAS_WAITERS != 0 {
+        futex::wake(&thread.task.process, address, 1, u32::MAX);
+    }
+}
+
+fn end_process(process: &Arc<Process>) {
+    let status = process.life.with(|life| *life.status.get_or_insert(0));
+    if Arc::strong_count(&process.files) == 1 {
+        let numbers: alloc::vec::Vec<usize> = process.files.with(|files| files.numbers().collect());
+        for number in numbers {
+            let closed = process.files.with(|files| files.take(number as u64));
+            drop(closed);
+        }
+    }
+    // This CPU still translates by it, and holds it until it translates by another.
+    let space = process.space.with(Option::take);
+    drop(space);
+    process.image.with(|image| image.file = None);
+    alarms::set(process.number, None);
+    process.is_borrowing.store(false, Ordering::Release);
+    for child in process.children() {
+        child.life.with(|life| life.parent = INIT);
+        if child.life.with(|life| life.is_over) {
+            tell_parent(&child, 0);
+        }
+    }
+    process.life.with(|life| life.is_over = true);
+    if process.number == INIT {
+        STATUS.store(status, Ordering::Relaxed);
+        // As a machine without its first process: all end.
+        table::all().iter().filter(|other| other.number != INIT).for_each(|other| other.end(SIGKILL.number()));
+        process.forget();
+        return;
+    }
+    tell_parent(process, status);
+}
+
+/// Tells the parent, which may be gone, of the end of a child.
+fn tell_parent(process: &Arc<Process>, status: i32) {
+    let (parent, signal) = process.life.with(|life| (life.parent, life.end_signal));
+    let Some(parent) = table::find(parent).ok().filter(|parent| !parent.life.with(|life| life.is_over)) else {
+        return process.forget();
+    };
+    let action = parent.actions.with(|actions| actions[SIGCHLD.index()]);
+    let (code, value) = match status & 0x7f {
+        0 => (CLD_EXITED, status >> 8 & 0xff),
+        signal if status & 0x80 != 0 => (CLD_DUMPED, signal),
+        signal => (CLD_KILLED, signal),
+    };
+    if let Some(signal) = Signal::new(signal as u64) {
+        let words = [process.number as u32 as u64, value as u32 as u64];
+        parent.send(signal, Info { code, words, syndrome: None });
+        if signal == SIGCHLD && (action.handler == 1 || action.flags & SA_NOCLDWAIT != 0) {
+            process.forget();
+        }
+    }
+    parent.waiters.wake_all();
+}
+
+/// Has the process end that has the most memory, and is not the first, if there is another.
+pub(super) fn free_memory() {
+    let candidates = table::all().into_iter().filter(|process| !process.life.with(|life| life.is_over));
+    let with_usage = candidates.filter_map(|process| {
+        let usage = process.try_space()?.usage();
+        Some((process.number != INIT, usage.anonymous + usage.file + usage.tables, process))
+    });
+    let Some((_, pages, victim)) = with_usage.max_by_key(|(is_other, pages, _)| (*is_other, *pages)) else { return };
+    if !victim.is_ending() {
+        let name: String = victim.image.with(|image| image.name.clone());
+        let kib = pages * (crate::facts::page_size().size_bytes() >> 10);
+        say!("out of memory: process {} ({name}), which has {kib} KiB, is killed", victim.number);
+        victim.end(SIGKILL.number());
+    }
+    // It gives its memory back on its own CPU, or on this one.
+    queue_up();
+}
+
+fn queue_up() {
+    dispatcher::leave(Leaving::Ready);
+    queue::wake_who_is_due();
+}

@@ -1,0 +1,295 @@
+//! `execve`: a program takes the place of another. A static ELF file, or a script that names one.
+
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use hardware::exception::Frame;
+use hardware::user::{self, Simd};
+use kerncore::program::{self, HEAD_BYTES, Program, Segment};
+use spin::Once;
+use userspace::{AreaFlags, Limits, Place, Request, Rights, Source};
+
+use super::errno::{E2BIG, EACCES, EAGAIN, ELOOP, ENOEXEC, ENOMEM, Errno};
+use super::signals::{Action, SIGKILL, Stack};
+use super::space::{self, Space};
+use super::table::Image;
+use super::{calls, copies};
+use crate::facts::page_size;
+use crate::files::device::fill_randomly;
+use crate::files::inode::{Body, Inode};
+use crate::files::tree::{path_of, walk};
+use crate::memory::mapped::Mapped;
+use crate::threads::thread::Thread;
+
+/// Where the stack begins, downwards.
+const STACK: u64 = 0xffff_ff00_0000;
+/// Where the code is that returns from a signal's handler; `mmap` looks for room below it.
+pub(crate) const TRAMPOLINE: u64 = 0xffff_f700_0000;
+/// Bytes of a new stack beside what is passed on it.
+const STACK_BYTES: u64 = 128 << 10;
+/// Where programs are loaded that have no addresses of their own.
+const BASE: u64 = 0xaaaa_aaaa_0000;
+/// Bytes of arguments and environment together.
+pub(crate) const MOST_BYTES: usize = 2 << 20;
+/// Scripts whose interpreter is a script.
+const MOST_SCRIPTS: usize = 4;
+/// `mov x8, #139; svc #0`: `rt_sigreturn`.
+const RETURN: [u32; 2] = [0xd280_1168, 0xd400_0001];
+
+/// What is to be run.
+pub(crate) struct Wanted {
+    pub(crate) path: String,
+    pub(crate) arguments: Vec<Vec<u8>>,
+    pub(crate) environment: Vec<Vec<u8>>,
+}
+
+/// A program that can be loaded.
+struct Found {
+    inode: Arc<Inode>,
+    path: String,
+    program: Program,
+    wanted: Wanted,
+}
+
+/// Replaces the program of the process whose only thread this is. An error leaves the old one; after the point of no return the
+/// process dies.
+pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, frame: &mut Frame) -> Result<(), Errno> {
+    let process = &thread.task.process;
+    if process.life.with(|life| life.threads.len()) > 1 {
+        return Err(EAGAIN);
+    }
+    let found = find(folder, wanted)?;
+    let limits = Limits { stack: process.stack_limit.load(Ordering::Relaxed), ..Limits::USUAL };
+    let space = space::new(limits).map_err(|_| ENOMEM)?;
+    let bias = map(&*space, &found)?;
+    // From here on there is no way back.
+    let before = process.space.with(|slot| slot.replace(space.clone()));
+    drop(space::enter(space.clone()));
+    drop(before);
+    match fill(&*space, &found, bias, frame) {
+        Ok(()) => {}
+        Err(error) => {
+            process.end(SIGKILL.number());
+            return Err(error);
+        }
+    }
+    forget_old(thread);
+    let Found { inode, path, wanted, .. } = found;
+    let name: String = path.rsplit('/').next().unwrap_or_default().chars().take(15).collect();
+    let arguments = wanted.arguments.iter().flat_map(|one| one.iter().copied().chain([0])).collect();
+    process.image.with(|image| *image = Image { name, path, file: Some(inode), arguments, stack: frame.stack_pointer });
+    if process.is_borrowing.swap(false, Ordering::AcqRel) {
+        process.waiters.wake_all();
+    }
+    Ok(())
+}
+
+fn forget_old(thread: &Arc<Thread>) {
+    let (task, process) = (&thread.task, &thread.task.process);
+    process.actions.with(|actions| {
+        for action in actions.iter_mut() {
+            *action = Action { handler: u64::from(action.handler == 1), ..Action::default() };
+        }
+    });
+    task.signal_stack.set(Stack::NONE);
+    task.clear_at_end.set(0);
+    task.robust_list.set(0);
+    let closed = process.files.with(|files| files.take_for_exec());
+    drop(closed);
+    user::restore_simd(&Simd::ZERO);
+    user::set_thread_pointer(0);
+}
+
+/// Finds the program, through scripts.
+fn find(folder: &Arc<Inode>, mut wanted: Wanted) -> Result<Found, Errno> {
+    let mut named = None;
+    for _ in 0..=MOST_SCRIPTS {
+        let place = walk(folder, &wanted.path, true)?;
+        let inode = place.found()?;
+        let Body::Regular(content) = &inode.body else { return Err(EACCES) };
+        if inode.attributes.with(|attributes| attributes.mode) & 0o111 == 0 {
+            return Err(EACCES);
+        }
+        let mut head = Vec::new();
+        content.read(0, HEAD_BYTES as u64, |part| {
+            head.extend_from_slice(part);
+            Ok(())
+        })?;
+        let path = named.get_or_insert_with(|| {
+            let above = path_of(&place.folder).unwrap_or_default();
+            alloc::format!("{}/{}", above.trim_end_matches('/'), place.name)
+        });
+        if let Some(script) = head.strip_prefix(b"#!") {
+            let line = script.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let line = core::str::from_utf8(line).map_err(|_| ENOEXEC)?.trim();
+            let (interpreter, argument) = line.split_once([' ', '\t']).unwrap_or((line, ""));
+            if interpreter.is_empty() {
+                return Err(ENOEXEC);
+            }
+            let mut arguments = alloc::vec![interpreter.as_bytes().to_vec()];
+            arguments.extend(Some(argument.trim().as_bytes().to_vec()).filter(|argument| !argument.is_empty()));
+            arguments.push(wanted.path.into_bytes());
+            arguments.extend(wanted.arguments.drain(..).skip(1));
+            wanted = Wanted { path: interpreter.to_string(), arguments, ..wanted };
+            continue;
+        }
+        let program = program::read(&head, content.bytes()).map_err(|_| ENOEXEC)?;
+        return Ok(Found { path: path.clone(), inode: inode.clone(), program, wanted });
+    }
+    Err(ELOOP)
+}
+
+fn rights(segment: &Segment) -> Rights {
+    let mut rights = Rights::empty();
+    rights.set(Rights::READ, segment.is_readable);
+    rights.set(Rights::WRITE, segment.is_writable);
+    rights.set(Rights::EXECUTE, segment.is_executable);
+    rights
+}
+
+/// Maps the segments; gives how far the program is moved.
+fn map(space: &dyn Space, found: &Found) -> Result<u64, Errno> {
+    let page = page_size().size_bytes();
+    let range = found.program.range();
+    let bias = if found.program.is_movable { BASE - (range.start & !(page - 1)) } else { 0 };
+    let path: Arc<str> = Arc::from(found.path.as_str());
+    for segment in found.program.segments.iter() {
+        let address = segment.address + bias;
+        let start = address & !(page - 1);
+        if address % page != segment.offset % page {
+            return Err(ENOEXEC);
+        }
+        let (file_end, end) = (address + segment.file_bytes, address + segment.memory_bytes);
+        let mapped_end = if segment.file_bytes > 0 { file_end.next_multiple_of(page) } else { start };
+        let map = |start: u64, end: u64, source: Source<Mapped>| {
+            let request = Request {
+                place: Place::Fixed(start),
+                bytes: end - start,
+                rights: rights(segment),
+                source,
+                flags: AreaFlags::empty(),
+                populates: false,
+            };
+            space.map(request).map_err(calls::memory::errno)
+        };
+        if mapped_end > start {
+            let file = Mapped { inode: found.inode.clone(), path: path.clone() };
+            let offset = segment.offset - (address - start);
+            map(start, mapped_end, Source::File { file, offset, most: Rights::READ | Rights::EXECUTE })?;
+        }
+        let zeros_end = end.next_multiple_of(page);
+        if zeros_end > mapped_end {
+            map(mapped_end, zeros_end, Source::Anonymous)?;
+        }
+    }
+    space.set_heap((range.end + bias).next_multiple_of(page));
+    space.set_ceiling(TRAMPOLINE);
+    let code = Request {
+        place: Place::Fixed(TRAMPOLINE),
+        bytes: page,
+        rights: Rights::READ | Rights::EXECUTE,
+        source: Source::File { file: trampoline()?, offset: 0, most: Rights::READ | Rights::EXECUTE },
+        flags: AreaFlags::empty(),
+        populates: false,
+    };
+    space.map(code).map_err(calls::memory::errno)?;
+    Ok(bias)
+}
+
+/// The code that returns from handlers, one page for all.
+fn trampoline() -> Result<Mapped, Errno> {
+    static CODE: Once<Mapped> = Once::new();
+    if let Some(code) = CODE.get() {
+        return Ok(code.clone());
+    }
+    let inode = Inode::regular(0o555);
+    if let Body::Regular(content) = &inode.body {
+        let code: Vec<u8> = RETURN.iter().flat_map(|word| word.to_le_bytes()).collect();
+        content.write(0, code.len() as u64, |to| {
+            to.copy_from_slice(&code);
+            Ok(())
+        })?;
+    }
+    Ok(CODE.call_once(|| Mapped { inode, path: Arc::from("[vdso]") }).clone())
+}
+
+/// Writes what the program finds in memory, and in registers.
+fn fill(space: &dyn Space, found: &Found, bias: u64, frame: &mut Frame) -> Result<(), Errno> {
+    let page = page_size().size_bytes();
+    for segment in found.program.segments.iter().filter(|segment| segment.is_writable) {
+        let end = segment.address + bias + segment.file_bytes;
+        let zeros =
+            end.next_multiple_of(page).min((segment.address + bias + segment.memory_bytes).next_multiple_of(page));
+        if segment.file_bytes > 0 && zeros > end {
+            copies::clear(end, zeros - end)?;
+        }
+    }
+    let Wanted { path, arguments, environment } = &found.wanted;
+    let texts = || [path.as_bytes()].into_iter().chain(arguments.iter().chain(environment).map(Vec::as_slice));
+    let text_bytes: usize = texts().map(|text| text.len() + 9).sum();
+    if text_bytes > MOST_BYTES {
+        return Err(E2BIG);
+    }
+    let bytes = (STACK_BYTES + text_bytes as u64).next_multiple_of(page);
+    let stack = Request {
+        place: Place::Fixed(STACK - bytes),
+        bytes,
+        rights: Rights::READ | Rights::WRITE,
+        source: Source::Anonymous,
+        flags: AreaFlags::GROWS_DOWN,
+        populates: false,
+    };
+    space.map(stack).map_err(calls::memory::errno)?;
+    let mut at = STACK - 8;
+    let mut put = |text: &[u8]| {
+        at -= text.len() as u64 + 1;
+        copies::write(at, text).map(|()| at)
+    };
+    let path = put(path.as_bytes())?;
+    let environment: Vec<u64> = environment.iter().rev().map(|text| put(text)).collect::<Result<_, _>>()?;
+    let arguments: Vec<u64> = arguments.iter().rev().map(|text| put(text)).collect::<Result<_, _>>()?;
+    let platform = put(b"aarch64")?;
+    let random = (at - 16) & !15;
+    let mut seed = [0; 16];
+    fill_randomly(&mut seed);
+    copies::write(random, &seed)?;
+    let mut words = alloc::vec![arguments.len() as u64];
+    words.extend(arguments.iter().rev());
+    words.push(0);
+    words.extend(environment.iter().rev());
+    words.push(0);
+    words.extend(auxiliary(&found.program, bias, [path, platform, random]).iter().flatten());
+    let start = (random - 8 * words.len() as u64) & !15;
+    copies::write_words(start, &words)?;
+    *frame = Frame { return_address: found.program.entry + bias, stack_pointer: start, ..Frame::default() };
+    Ok(())
+}
+
+/// The auxiliary vector: keys of `elf.h`, and values.
+fn auxiliary(program: &Program, bias: u64, [path, platform, random]: [u64; 3]) -> [[u64; 2]; 19] {
+    let (_, header_bytes, headers) = program.headers;
+    [
+        [16, calls::identity::capabilities()],
+        [6, page_size().size_bytes()],
+        [17, 100],
+        [3, program.headers_address().map_or(0, |address| address + bias)],
+        [4, header_bytes.into()],
+        [5, headers.into()],
+        [7, 0],
+        [8, 0],
+        [9, program.entry + bias],
+        [11, 0],
+        [12, 0],
+        [13, 0],
+        [14, 0],
+        [23, 0],
+        [25, random],
+        [31, path],
+        [15, platform],
+        // AT_MINSIGSTKSZ.
+        [51, 4720],
+        [0, 0],
+    ]
+}

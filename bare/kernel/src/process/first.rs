@@ -1,0 +1,161 @@
+//! The first process: files, then its program, then all CPUs run threads until there are none.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::slice;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use hardware::exception::Frame;
+use hardware::lock::Lock;
+use hardware::timer;
+use hardware::user::Simd;
+use kerncore::arguments;
+use userspace::Limits;
+
+use super::exec::{self, Wanted};
+use super::signals::{Action, SIGNALS};
+use super::table::{self, Image, New, Process};
+use super::task::Task;
+use super::{calls, end, run, space};
+use crate::cpus;
+use crate::facts::facts;
+use crate::files::device::Device;
+use crate::files::inode::{Body, Inode};
+use crate::files::open::{Descriptor, Descriptors, File, O_RDWR};
+use crate::files::{tree, unpack};
+use crate::memory::{frames, pages};
+use crate::report::console::say;
+use crate::threads::thread::{Thread, current};
+use crate::threads::{dispatcher, queue, stacks};
+
+/// Where a program is looked for that is named without a folder.
+const FOLDERS: [&str; 5] = ["/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/"];
+/// RLIMIT_STACK.
+const STACK_LIMIT: u64 = 8 << 20;
+
+/// How the first process ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ended {
+    /// With this status, as a shell tells it: that of `exit`, or 128 and the signal.
+    With(u8),
+    /// It did not run, or did not end.
+    Not,
+}
+
+static IS_STUCK: AtomicBool = AtomicBool::new(false);
+
+/// Runs `text`, a program and its arguments, to its end on all CPUs.
+pub(crate) fn run_first(text: &str) -> Ended {
+    say!("# init");
+    if !(frames::start() && space::start()) {
+        say!("init: there is no memory for programs");
+        return Ended::Not;
+    }
+    let initrd = facts().initrd;
+    let address = facts().linear.address(initrd.start).bits();
+    // SAFETY: the linear map has it, and nobody writes there.
+    let archive = unsafe { slice::from_raw_parts(address as *const u8, initrd.size_bytes() as usize) };
+    unpack::fill(archive);
+    let Some(wanted) = wanted(text) else {
+        say!("init: no program is named");
+        return Ended::Not;
+    };
+    if let Err(why) = begin(wanted) {
+        say!("init: {why}");
+        return Ended::Not;
+    }
+    let free = pages::with_pages(|pages| pages.free_bytes());
+    cpus::calls::while_idle_on_every_cpu(&|_| {
+        if !dispatcher::run() {
+            IS_STUCK.store(true, Ordering::Relaxed);
+        }
+    });
+    stacks::forget_kept();
+    report(free);
+    if IS_STUCK.load(Ordering::Relaxed) {
+        for process in table::all() {
+            let (name, threads) =
+                (process.image.with(|image| image.name.clone()), process.life.with(|life| life.threads.len()));
+            say!("init: process {} ({name}) waits for ever, with {threads} threads", process.number);
+        }
+        return Ended::Not;
+    }
+    let status = end::status();
+    Ended::With(match status & 0x7f {
+        0 => (status >> 8) as u8,
+        signal => 128 + signal as u8,
+    })
+}
+
+fn report(free: u64) {
+    calls::report();
+    say!("init: {} processes, {} switches of threads", table::begun(), dispatcher::switches());
+    let now = pages::with_pages(|pages| pages.free_bytes());
+    say!(
+        "init: {} KiB of pages are a program's or a file's; {} KiB are free, {} KiB before",
+        frames::taken_bytes() >> 10,
+        now >> 10,
+        free >> 10
+    );
+}
+
+/// The program and its arguments.
+fn wanted(text: &str) -> Option<Wanted> {
+    let (mut all, mut one) = (Vec::new(), Vec::new());
+    arguments::split(text, |byte| match byte {
+        Some(byte) => one.push(byte),
+        None => all.push(core::mem::take(&mut one)),
+    });
+    let name = String::from_utf8(all.first()?.clone()).ok()?;
+    let is_there = |path: &String| tree::walk(&tree::root(), path, true).is_ok_and(|place| place.inode.is_some());
+    let mut paths = FOLDERS.iter().map(|folder| alloc::format!("{folder}{name}"));
+    let path = if name.contains('/') { name.clone() } else { paths.find(is_there).unwrap_or(name) };
+    let environment = ["HOME=/", "TERM=linux"].map(|text| text.as_bytes().to_vec());
+    Some(Wanted { path, arguments: all, environment: environment.to_vec() })
+}
+
+/// Makes the first process, whose thread loads its program.
+fn begin(wanted: Wanted) -> Result<(), &'static str> {
+    let space = space::new(Limits::USUAL).map_err(|_| "there is no memory for an address space")?;
+    let mut files = Descriptors::new();
+    let console = File::new(Inode::new(Body::Device(Device::Console), 0o600), O_RDWR, "/dev/console".into());
+    for number in 0..3 {
+        let descriptor = Descriptor { file: console.clone(), closes_on_exec: false };
+        files.set(number, descriptor).map_err(|_| "no descriptors")?;
+    }
+    let new = New {
+        number: table::new_number(),
+        space,
+        files: Arc::new(Lock::new(files)),
+        folder: Arc::new(Lock::new(tree::root())),
+        actions: Arc::new(Lock::new([Action::default(); SIGNALS])),
+        image: Image::default(),
+        parent: 0,
+        group: 0,
+        session: 0,
+        end_signal: 0,
+    };
+    let number = new.number;
+    let process = Process::new(new, 0o022, STACK_LIMIT);
+    let body = move || {
+        let thread = current();
+        let mut frame = Frame::default();
+        let folder = thread.task.process.folder();
+        let path = wanted.path.clone();
+        if let Err(error) = exec::run(&thread, &folder, wanted, &mut frame) {
+            say!("init: {path}: {}", calls::words(error));
+            thread.task.process.end(127 << 8);
+        } else {
+            say!("init: {path} begins after {} us", timer::read_counter() * 1_000_000 / timer::read_frequency());
+        }
+        drop((thread, folder, path));
+        run::run(frame);
+    };
+    let task = Task::new(&process, 0);
+    let thread = Thread::new(number, task, Simd::ZERO, 0, alloc::boxed::Box::new(body));
+    let thread = thread.ok_or("there is no memory for a stack")?;
+    process.life.with(|life| life.threads.push(thread.clone()));
+    queue::add(thread);
+    Ok(())
+}

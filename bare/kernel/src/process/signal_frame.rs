@@ -1,0 +1,182 @@
+//! Taking signals: what a handler finds on its stack, laid out as Linux does for arm64, and the way back.
+//!
+//! ```text
+//! stack, downwards:  x29, x30 of what was interrupted │ ucontext: registers, FP/SIMD, ESR │ siginfo   ◀── SP of the handler
+//! ```
+
+use alloc::vec::Vec;
+
+use hardware::exception::Frame;
+use hardware::user::{self, STATUS_OF_USERS, Simd};
+
+use super::errno::{EFAULT, EINTR, Errno};
+use super::signals::{
+    Action, Info, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_RESTORER, SA_SIGINFO, SIGKILL, Signal, Stack,
+};
+use super::{copies, exec, run};
+use crate::threads::thread::Thread;
+
+/// Where things are in the frame, in bytes.
+const CONTEXT: usize = 128;
+const CONTEXT_STACK: usize = CONTEXT + 16;
+const CONTEXT_MASK: usize = CONTEXT + 40;
+const MACHINE: usize = CONTEXT + 176;
+const REGISTERS: usize = MACHINE + 8;
+const RECORDS: usize = MACHINE + 288;
+const BYTES: usize = RECORDS + 4096;
+/// Magic numbers of records.
+const FPSIMD: u32 = 0x4650_8001;
+const FPSIMD_BYTES: u32 = 528;
+const ESR: u32 = 0x4553_5201;
+
+/// The last call came to this: x0 of a call that is made again.
+pub(super) fn restart_or_interrupt(frame: &mut Frame, first: u64, restarts: bool) {
+    match restarts {
+        true => {
+            frame.registers[0] = first;
+            frame.return_address -= 4;
+        }
+        false => frame.registers[0] = (-i64::from(EINTR.0)) as u64,
+    }
+}
+
+/// Takes what waits to be taken.
+pub(super) fn deliver(thread: &Thread, frame: &mut Frame) {
+    let task = &thread.task;
+    let mut interrupted = thread.interrupted.take();
+    loop {
+        if task.process.is_ending() {
+            return;
+        }
+        let open = !task.mask();
+        let taken = task.pending.take(open).or_else(|| task.process.pending.take(open));
+        let Some((signal, info)) = taken else { break };
+        let action = task.process.actions.with(|actions| {
+            let action = &mut actions[signal.index()];
+            let found = *action;
+            if found.flags & SA_RESETHAND != 0 && found.is_handled() {
+                action.handler = 0;
+            }
+            found
+        });
+        if signal == SIGKILL || !action.is_handled() && !action.is_ignored(signal) {
+            let core = if signal.dumps_core() { 0x80 } else { 0 };
+            return task.process.end(signal.number() | core);
+        }
+        if action.is_ignored(signal) {
+            continue;
+        }
+        if let Some(first) = interrupted.take() {
+            restart_or_interrupt(frame, first, action.flags & SA_RESTART != 0);
+        }
+        if enter(thread, frame, signal, &info, &action).is_err() {
+            run::force_segv(thread, frame);
+        }
+    }
+    // Nobody has taken it: the call goes on as if nothing had been.
+    if let Some(first) = interrupted {
+        restart_or_interrupt(frame, first, true);
+    }
+    if let Some(mask) = task.saved_mask.take() {
+        task.set_mask(mask);
+    }
+}
+
+/// Builds the frame, and has the program go on in its handler.
+fn enter(thread: &Thread, frame: &mut Frame, signal: Signal, info: &Info, action: &Action) -> Result<(), Errno> {
+    let task = &thread.task;
+    let alternate = task.signal_stack.get();
+    let uses_alternate =
+        action.flags & SA_ONSTACK != 0 && alternate.flags & 2 == 0 && !alternate.holds(frame.stack_pointer);
+    let top = if uses_alternate { alternate.start + alternate.bytes } else { frame.stack_pointer };
+    let link = top.checked_sub(16).ok_or(EFAULT)? & !15;
+    let start = link.checked_sub(BYTES as u64).ok_or(EFAULT)?;
+    let mask = task.saved_mask.take().unwrap_or(task.mask());
+    copies::write(start, &encode(frame, signal, info, mask, alternate))?;
+    copies::write_words(link, &[frame.registers[29], frame.registers[30]])?;
+    let own = if action.flags & SA_NODEFER != 0 { 0 } else { signal.bit() };
+    task.set_mask(task.mask() | action.mask | own);
+    let restorer = if action.flags & SA_RESTORER != 0 { action.restorer } else { exec::TRAMPOLINE };
+    frame.registers[0] = signal.number() as u64;
+    if action.flags & SA_SIGINFO != 0 {
+        (frame.registers[1], frame.registers[2]) = (start, start + CONTEXT as u64);
+    }
+    (frame.registers[29], frame.registers[30]) = (link, restorer);
+    (frame.stack_pointer, frame.return_address) = (start, action.handler);
+    // BTYPE and single step are not the handler's.
+    frame.status &= STATUS_OF_USERS;
+    Ok(())
+}
+
+fn encode(frame: &Frame, signal: Signal, info: &Info, mask: u64, stack: Stack) -> Vec<u8> {
+    let mut bytes = alloc::vec![0; BYTES];
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    put(0, &info_bytes(signal, info));
+    for (at, word) in [(0, stack.start), (8, u64::from(stack.flags)), (16, stack.bytes)] {
+        put(CONTEXT_STACK + at, &word.to_le_bytes());
+    }
+    put(CONTEXT_MASK, &mask.to_le_bytes());
+    let address = info.syndrome.map_or(0, |_| info.words[0]);
+    put(MACHINE, &address.to_le_bytes());
+    let rest = [frame.stack_pointer, frame.return_address, frame.status];
+    for (at, word) in (REGISTERS..).step_by(8).zip(frame.registers.iter().chain(&rest)) {
+        put(at, &word.to_le_bytes());
+    }
+    let mut simd = Simd::ZERO;
+    user::save_simd(&mut simd);
+    for (at, half) in (RECORDS..).step_by(4).zip([FPSIMD, FPSIMD_BYTES, simd.status as u32, simd.control as u32]) {
+        put(at, &half.to_le_bytes());
+    }
+    for (at, register) in (RECORDS + 16..).step_by(16).zip(simd.registers) {
+        put(at, &register.to_le_bytes());
+    }
+    if let Some(syndrome) = info.syndrome {
+        let at = RECORDS + FPSIMD_BYTES as usize;
+        put(at, &ESR.to_le_bytes());
+        put(at + 4, &16u32.to_le_bytes());
+        put(at + 8, &syndrome.to_le_bytes());
+    }
+    bytes
+}
+
+/// `siginfo_t`.
+pub(super) fn info_bytes(signal: Signal, info: &Info) -> [u8; 128] {
+    let mut bytes = [0; 128];
+    let parts = [(0, signal.number()), (8, info.code)];
+    parts.iter().for_each(|(at, half)| bytes[*at..at + 4].copy_from_slice(&half.to_le_bytes()));
+    let words = [(16, info.words[0]), (24, info.words[1])];
+    words.iter().for_each(|(at, word)| bytes[*at..at + 8].copy_from_slice(&word.to_le_bytes()));
+    bytes
+}
+
+/// `rt_sigreturn`: the program goes on where a signal interrupted it. What the frame holds is the program's word, and believed as
+/// far as a program's own registers go.
+pub(super) fn come_back(thread: &Thread, frame: &mut Frame) -> Result<(), Errno> {
+    let start = frame.stack_pointer;
+    if !start.is_multiple_of(16) {
+        return Err(EFAULT);
+    }
+    let [mask] = copies::read_words(start + CONTEXT_MASK as u64)?;
+    let registers: [u64; 34] = copies::read_words(start + REGISTERS as u64)?;
+    let mut record = [0; FPSIMD_BYTES as usize];
+    copies::read(&mut record, start + RECORDS as u64)?;
+    let half = |at: usize| u32::from_le_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]]);
+    if half(0) != FPSIMD || half(4) != FPSIMD_BYTES {
+        return Err(EFAULT);
+    }
+    let mut simd = Simd { status: half(8).into(), control: half(12).into(), ..Simd::ZERO };
+    for (register, bytes) in simd.registers.iter_mut().zip(record[16..].chunks_exact(16)) {
+        *register = bytes.iter().rev().fold(0, |all, byte| all << 8 | u128::from(*byte));
+    }
+    let [stack, flags, bytes] = copies::read_words(start + CONTEXT_STACK as u64)?;
+    frame.registers.copy_from_slice(&registers[..31]);
+    (frame.stack_pointer, frame.return_address) = (registers[31], registers[32]);
+    frame.status = registers[33] & STATUS_OF_USERS;
+    // Threads do not change their CPU between the two: nobody else has these registers meanwhile.
+    user::restore_simd(&simd);
+    thread.task.set_mask(mask);
+    if !thread.task.signal_stack.get().holds(start) {
+        thread.task.signal_stack.set(Stack { start: stack, bytes, flags: flags as u32 });
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! Signals: which there are, what a process does with each, and which wait to be taken.
+
+use alloc::collections::BTreeMap;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use hardware::lock::Lock;
+
+/// How many signals there are.
+pub(crate) const SIGNALS: usize = 64;
+
+/// A signal, from 1 on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Signal(u8);
+
+macro_rules! signals {
+    ($($name:ident = $number:literal,)*) => {
+        $(pub(crate) const $name: Signal = Signal($number);)*
+    };
+}
+
+signals! {
+    SIGILL = 4, SIGTRAP = 5, SIGABRT = 6, SIGBUS = 7, SIGFPE = 8, SIGKILL = 9, SIGSEGV = 11, SIGPIPE = 13, SIGALRM = 14,
+    SIGCHLD = 17, SIGCONT = 18, SIGSTOP = 19, SIGTSTP = 20, SIGTTIN = 21, SIGTTOU = 22, SIGURG = 23, SIGXCPU = 24,
+    SIGXFSZ = 25, SIGWINCH = 28, SIGSYS = 31, SIGQUIT = 3,
+}
+
+impl Signal {
+    pub(crate) fn new(number: u64) -> Option<Self> {
+        (1..=SIGNALS as u64).contains(&number).then_some(Self(number as u8))
+    }
+
+    pub(crate) fn number(self) -> i32 {
+        self.0.into()
+    }
+
+    pub(crate) fn index(self) -> usize {
+        usize::from(self.0) - 1
+    }
+
+    pub(crate) const fn bit(self) -> u64 {
+        1 << (self.0 - 1)
+    }
+
+    /// Whether a process that says nothing of it goes on.
+    fn is_harmless(self) -> bool {
+        // To stop a process is not to be had: it goes on.
+        [SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU].contains(&self)
+    }
+
+    /// Whether a process that dies of it leaves a core.
+    pub(crate) fn dumps_core(self) -> bool {
+        [SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS].contains(&self)
+    }
+}
+
+/// `sa_flags`.
+pub(crate) const SA_NOCLDWAIT: u64 = 2;
+pub(crate) const SA_SIGINFO: u64 = 4;
+pub(crate) const SA_RESTORER: u64 = 0x0400_0000;
+pub(crate) const SA_ONSTACK: u64 = 0x0800_0000;
+pub(crate) const SA_RESTART: u64 = 0x1000_0000;
+pub(crate) const SA_NODEFER: u64 = 0x4000_0000;
+pub(crate) const SA_RESETHAND: u64 = 0x8000_0000;
+
+/// What a process does with a signal: `struct sigaction` of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Action {
+    /// 0 for what is usual, 1 for nothing.
+    pub(crate) handler: u64,
+    pub(crate) flags: u64,
+    pub(crate) restorer: u64,
+    pub(crate) mask: u64,
+}
+
+impl Action {
+    pub(crate) fn is_ignored(&self, signal: Signal) -> bool {
+        self.handler == 1 || self.handler == 0 && signal.is_harmless()
+    }
+
+    pub(crate) fn is_handled(&self) -> bool {
+        self.handler > 1
+    }
+}
+
+/// An alternate stack: `stack_t`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stack {
+    pub(crate) start: u64,
+    pub(crate) bytes: u64,
+    pub(crate) flags: u32,
+}
+
+/// `SS_DISABLE`.
+pub(crate) const SS_DISABLE: u32 = 2;
+
+impl Stack {
+    pub(crate) const NONE: Self = Self { start: 0, bytes: 0, flags: SS_DISABLE };
+
+    pub(crate) fn holds(&self, address: u64) -> bool {
+        self.flags & SS_DISABLE == 0 && address > self.start && address - self.start <= self.bytes
+    }
+}
+
+/// What is told of a signal: `siginfo_t` from `si_code` on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Info {
+    pub(crate) code: i32,
+    /// The words at offsets 16 and 24: an address; or process, user and status.
+    pub(crate) words: [u64; 2],
+    /// ESR_EL1, of a fault.
+    pub(crate) syndrome: Option<u64>,
+}
+
+/// `SI_USER`, `SI_TKILL`, `SI_KERNEL`.
+pub(crate) const SI_TKILL: i32 = -6;
+pub(crate) const SI_KERNEL: i32 = 128;
+
+impl Info {
+    /// Sent by a process.
+    pub(crate) fn of(code: i32, process: i32) -> Self {
+        Self { code, words: [process as u32 as u64, 0], syndrome: None }
+    }
+
+    /// Of the kernel's own accord.
+    pub(crate) fn of_kernel() -> Self {
+        Self { code: SI_KERNEL, ..Self::default() }
+    }
+}
+
+/// Signals that wait to be taken.
+pub(crate) struct Pending {
+    set: AtomicU64,
+    infos: Lock<BTreeMap<u8, Info>>,
+}
+
+impl Pending {
+    pub(crate) const fn new() -> Self {
+        Self { set: AtomicU64::new(0), infos: Lock::new(BTreeMap::new()) }
+    }
+
+    pub(crate) fn set(&self) -> u64 {
+        self.set.load(Ordering::Acquire)
+    }
+
+    /// Adds one. A second of the same is the first.
+    pub(crate) fn add(&self, signal: Signal, info: Info) {
+        self.infos.with(|infos| {
+            infos.entry(signal.0).or_insert(info);
+        });
+        self.set.fetch_or(signal.bit(), Ordering::Release);
+    }
+
+    /// Takes one of `set`, those of faults first.
+    pub(crate) fn take(&self, set: u64) -> Option<(Signal, Info)> {
+        const FAULTS: u64 = SIGSEGV.bit() | SIGBUS.bit() | SIGILL.bit() | SIGTRAP.bit() | SIGFPE.bit() | SIGSYS.bit();
+        let there = self.set() & set;
+        let first = if there & SIGKILL.bit() != 0 {
+            SIGKILL.bit()
+        } else if there & FAULTS != 0 {
+            there & FAULTS
+        } else {
+            there
+        };
+        let signal = Signal::new(u64::from(first.trailing_zeros()) + 1)?;
+        self.set.fetch_and(!signal.bit(), Ordering::AcqRel);
+        let info = self.infos.with(|infos| infos.remove(&signal.0));
+        Some((signal, info.unwrap_or_default()))
+    }
+
+    /// Forgets one.
+    pub(crate) fn forget(&self, signal: Signal) {
+        self.set.fetch_and(!signal.bit(), Ordering::AcqRel);
+        self.infos.with(|infos| infos.remove(&signal.0));
+    }
+}

@@ -1,0 +1,109 @@
+//! Address spaces of programs, and which one each CPU runs.
+
+use alloc::sync::Arc;
+use core::cell::UnsafeCell;
+
+use hardware::lock::Lock;
+use hardware::platform::Hardware;
+use hardware::{interrupts, per_cpu, registers, translation};
+use spin::Once;
+use userspace::{Asids, Context, Error, Limits, Numbers};
+
+use crate::cpus::walkers;
+use crate::memory::tables::{Common, new_space};
+use crate::memory::{current, linear_map};
+
+pub(crate) use crate::memory::tables::Space;
+pub(crate) use userspace::Kind as Access;
+
+/// A lock of few instructions.
+struct Short(Lock<Numbers>);
+
+impl userspace::Lock<Numbers> for Short {
+    fn new(held: Numbers) -> Self {
+        Self(Lock::new(held))
+    }
+
+    fn with<R>(&self, body: impl FnOnce(&mut Numbers) -> R) -> R {
+        self.0.with(body)
+    }
+}
+
+static ASIDS: Once<Asids<Short>> = Once::new();
+static COMMON: Once<Common> = Once::new();
+/// What TTBR0_EL1 has where no program runs: identity text alone.
+static NOTHING: Once<u64> = Once::new();
+
+/// The space whose root is in each CPU's TTBR0_EL1: it lives for as long.
+struct Loaded([UnsafeCell<Option<Arc<dyn Space>>>; per_cpu::MAX_CPUS]);
+
+// SAFETY: each place is touched by its own CPU alone, with exceptions masked.
+unsafe impl Sync for Loaded {}
+
+static LOADED: Loaded = Loaded([const { UnsafeCell::new(None) }; per_cpu::MAX_CPUS]);
+
+/// A CPU that is none: it runs the workshop for ever, so that no program gets its ASID.
+const WORKSHOP: usize = per_cpu::MAX_CPUS;
+
+/// Programs can have address spaces from now on. Whether there was memory for it.
+pub(crate) fn start() -> bool {
+    let bits = walkers::identities().map(|(_, cpu)| cpu.id.asid_bits()).min().unwrap_or(8);
+    let Some(asids) = Asids::new(bits, WORKSHOP + 1) else { return false };
+    let workshop = Context::default();
+    // The first that is asked for is 1, which is the workshop's.
+    let asid = asids.switch(&hardware(), WORKSHOP, &workshop);
+    debug_assert_eq!(asid, crate::memory::window::ASID);
+    ASIDS.call_once(|| asids);
+    NOTHING.call_once(registers::read_ttbr0);
+    let tlb = linear_map::tlb_features();
+    COMMON.call_once(|| Common { hardware: hardware(), shape: current::lower().shape(), tlb });
+    true
+}
+
+fn hardware() -> Hardware {
+    current::lower().hardware()
+}
+
+fn common() -> &'static Common {
+    COMMON.get().expect("`start` comes before programs")
+}
+
+/// An address space that has nothing.
+pub(crate) fn new(limits: Limits) -> Result<Arc<dyn Space>, Error> {
+    new_space(common(), limits)
+}
+
+fn exchange(space: Option<Arc<dyn Space>>) -> Option<Arc<dyn Space>> {
+    // SAFETY: exceptions are masked, and the place is this CPU's.
+    let place = unsafe { &mut *LOADED.0[per_cpu::index()].get() };
+    core::mem::replace(place, space)
+}
+
+/// Has this CPU translate by a space. What it had before is given back, to be dropped where exceptions are open.
+pub(crate) fn enter(space: Arc<dyn Space>) -> Option<Arc<dyn Space>> {
+    let masks = interrupts::mask();
+    let before = exchange(None);
+    if !before.as_ref().is_some_and(|before| Arc::ptr_eq(before, &space)) {
+        let asids = ASIDS.get().expect("`start` comes before programs");
+        let asid = asids.switch(&common().hardware, per_cpu::index(), space.context());
+        // SAFETY: the space is held for as long as its root is there; the ASID is its own; nothing of the kernel is in the lower half.
+        unsafe { translation::exchange_lower(space.ttbr0(asid)) };
+    }
+    exchange(Some(space));
+    interrupts::restore(masks);
+    before
+}
+
+/// Has this CPU translate by no space. What it had is given back, to be dropped where exceptions are open.
+pub(crate) fn leave() -> Option<Arc<dyn Space>> {
+    let masks = interrupts::mask();
+    let before = exchange(None);
+    if before.is_some() {
+        let nothing = NOTHING.get().expect("`start` comes before programs");
+        // SAFETY: it was there before the first program, and is not changed.
+        unsafe { translation::exchange_lower(*nothing) };
+        ASIDS.get().expect("as above").leave(per_cpu::index());
+    }
+    interrupts::restore(masks);
+    before
+}

@@ -1,0 +1,242 @@
+//! Processes, and all of them by number.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+use hardware::lock::Lock;
+
+use super::errno::{ESRCH, Errno};
+use super::signals::{Action, Info, Pending, SIGNALS, Signal};
+use super::space::Space;
+use crate::files::inode::Inode;
+use crate::files::open::Descriptors;
+use crate::threads::queue;
+use crate::threads::thread::Thread;
+use crate::threads::waiters::Waiters;
+
+/// What changes in a process' life.
+pub(crate) struct Life {
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
+    pub(crate) session: i32,
+    pub(crate) threads: Vec<Arc<Thread>>,
+    /// As `wait4` has it, once the process ends.
+    pub(crate) status: Option<i32>,
+    /// Every thread has ended.
+    pub(crate) is_over: bool,
+    /// The signal that the parent is told its end by; 0 for none.
+    pub(crate) end_signal: i32,
+    /// Ticks of ended threads, and of children that were waited for.
+    pub(crate) ticks: u64,
+    pub(crate) ticks_of_children: u64,
+}
+
+/// What a process runs.
+#[derive(Clone, Default)]
+pub(crate) struct Image {
+    /// The last part of its path, at most 15 bytes.
+    pub(crate) name: String,
+    pub(crate) path: String,
+    pub(crate) file: Option<Arc<Inode>>,
+    /// The arguments, each ended by a zero byte.
+    pub(crate) arguments: Vec<u8>,
+    /// Where the stack begins, downwards.
+    pub(crate) stack: u64,
+}
+
+/// A process.
+pub(crate) struct Process {
+    pub(crate) number: i32,
+    /// None once it is over.
+    pub(crate) space: Lock<Option<Arc<dyn Space>>>,
+    pub(crate) files: Arc<Lock<Descriptors>>,
+    pub(crate) folder: Arc<Lock<Arc<Inode>>>,
+    pub(crate) umask: AtomicU32,
+    pub(crate) actions: Arc<Lock<[Action; SIGNALS]>>,
+    pub(crate) pending: Pending,
+    pub(crate) life: Lock<Life>,
+    pub(crate) image: Lock<Image>,
+    is_ending: AtomicBool,
+    /// Who waits for children, for a stop, or for this process to leave its parent's address space.
+    pub(crate) waiters: Waiters,
+    /// It has the address space of a parent that waits until it has its own.
+    pub(crate) is_borrowing: AtomicBool,
+    /// RLIMIT_STACK, in bytes.
+    pub(crate) stack_limit: AtomicU64,
+    pub(crate) dumpable: AtomicU32,
+}
+
+static ALL: Lock<BTreeMap<i32, Arc<Process>>> = Lock::new(BTreeMap::new());
+static NEXT: AtomicI32 = AtomicI32::new(1);
+/// Processes that were ever begun.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+
+/// The number of the first process.
+pub(crate) const INIT: i32 = 1;
+/// The most processes and threads.
+const MOST: i32 = 1 << 22;
+
+/// A number that no process or thread has.
+pub(crate) fn new_number() -> i32 {
+    loop {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        if number >= MOST {
+            NEXT.store(300, Ordering::Relaxed);
+            continue;
+        }
+        let is_taken = |process: &Arc<Process>| {
+            process.number == number
+                || process.life.with(|life| {
+                    life.threads.iter().any(|one| one.number == number)
+                        || life.group == number
+                        || life.session == number
+                })
+        };
+        if !all().iter().any(is_taken) {
+            return number;
+        }
+    }
+}
+
+/// All processes, those that are over but not waited for among them.
+pub(crate) fn all() -> Vec<Arc<Process>> {
+    ALL.with(|all| all.values().cloned().collect())
+}
+
+pub(crate) fn find(number: i32) -> Result<Arc<Process>, Errno> {
+    ALL.with(|all| all.get(&number).cloned()).ok_or(ESRCH)
+}
+
+/// The thread of this number.
+pub(crate) fn find_thread(number: i32) -> Result<Arc<Thread>, Errno> {
+    let of = |process: &Arc<Process>| {
+        process.life.with(|life| life.threads.iter().find(|one| one.number == number).cloned())
+    };
+    all().iter().find_map(of).ok_or(ESRCH)
+}
+
+/// Processes that were ever begun.
+pub(crate) fn begun() -> u64 {
+    BEGUN.load(Ordering::Relaxed)
+}
+
+/// What a new process has.
+pub(crate) struct New {
+    pub(crate) number: i32,
+    pub(crate) space: Arc<dyn Space>,
+    pub(crate) files: Arc<Lock<Descriptors>>,
+    pub(crate) folder: Arc<Lock<Arc<Inode>>>,
+    pub(crate) actions: Arc<Lock<[Action; SIGNALS]>>,
+    pub(crate) image: Image,
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
+    pub(crate) session: i32,
+    pub(crate) end_signal: i32,
+}
+
+impl Process {
+    /// A process without threads; in the table from now on.
+    pub(crate) fn new(new: New, umask: u32, stack_limit: u64) -> Arc<Self> {
+        let New { number, space, files, folder, actions, image, parent, group, session, end_signal } = new;
+        let life = Life {
+            parent,
+            group,
+            session,
+            threads: Vec::new(),
+            status: None,
+            is_over: false,
+            end_signal,
+            ticks: 0,
+            ticks_of_children: 0,
+        };
+        let process = Arc::new(Self {
+            number,
+            space: Lock::new(Some(space)),
+            files,
+            folder,
+            umask: AtomicU32::new(umask),
+            actions,
+            pending: Pending::new(),
+            life: Lock::new(life),
+            image: Lock::new(image),
+            is_ending: AtomicBool::new(false),
+            waiters: Waiters::new(),
+            is_borrowing: AtomicBool::new(false),
+            stack_limit: AtomicU64::new(stack_limit),
+            dumpable: AtomicU32::new(1),
+        });
+        BEGUN.fetch_add(1, Ordering::Relaxed);
+        ALL.with(|all| all.insert(number, process.clone()));
+        process
+    }
+
+    /// Takes it out of the table.
+    pub(crate) fn forget(&self) {
+        let gone = ALL.with(|all| all.remove(&self.number));
+        drop(gone);
+    }
+
+    /// Its address space; its own threads may ask.
+    pub(crate) fn space(&self) -> Arc<dyn Space> {
+        self.try_space().expect("a process has a space for as long as it has threads")
+    }
+
+    /// Its address space, unless it is over.
+    pub(crate) fn try_space(&self) -> Option<Arc<dyn Space>> {
+        self.space.with(|space| space.clone())
+    }
+
+    pub(crate) fn folder(&self) -> Arc<Inode> {
+        self.folder.with(|folder| folder.clone())
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Acquire)
+    }
+
+    /// Has all its threads end, with this status, unless they end already.
+    pub(crate) fn end(&self, status: i32) {
+        let threads = self.life.with(|life| {
+            life.status.get_or_insert(status);
+            self.is_ending.store(true, Ordering::Release);
+            life.threads.clone()
+        });
+        wake(&threads);
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn send(&self, signal: Signal, info: Info) {
+        if self.actions.with(|actions| actions[signal.index()].is_ignored(signal)) {
+            return;
+        }
+        self.pending.add(signal, info);
+        let threads = self.life.with(|life| life.threads.clone());
+        wake(&threads);
+    }
+
+    pub(crate) fn parent(&self) -> i32 {
+        self.life.with(|life| life.parent)
+    }
+
+    /// Its children.
+    pub(crate) fn children(&self) -> Vec<Arc<Process>> {
+        all().into_iter().filter(|process| process.parent() == self.number).collect()
+    }
+
+    /// Nanoseconds that it has run.
+    pub(crate) fn nanoseconds(&self) -> u64 {
+        let ticks = self.life.with(|life| {
+            life.ticks + life.threads.iter().map(|thread| thread.ticks.load(Ordering::Relaxed)).sum::<u64>()
+        });
+        super::calls::time::nanoseconds(ticks)
+    }
+}
+
+/// Has threads look at what is new: parked ones go on, running ones leave EL0.
+pub(crate) fn wake(threads: &[Arc<Thread>]) {
+    threads.iter().for_each(queue::wake);
+    crate::cpus::calls::interrupt_others();
+}

@@ -1,0 +1,56 @@
+//! What of a program belongs to one thread.
+
+use alloc::sync::Arc;
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use super::signals::{Pending, SIGKILL, SIGSTOP, Stack};
+use super::table::Process;
+
+/// A thread's part of its process.
+pub(crate) struct Task {
+    pub(crate) process: Arc<Process>,
+    /// Signals that it does not take now, a bit each from bit 0 for signal 1.
+    pub(crate) mask: AtomicU64,
+    pub(crate) pending: Pending,
+    /// Its own, from here on: touched by itself alone.
+    pub(crate) signal_stack: Cell<Stack>,
+    /// The mask that comes back once a signal that was waited for has been handled.
+    pub(crate) saved_mask: Cell<Option<u64>>,
+    /// Where a zero goes, and who waits for it, when the thread ends; 0 for nowhere.
+    pub(crate) clear_at_end: Cell<u64>,
+    /// It has asked for its end.
+    pub(crate) is_over: Cell<bool>,
+    /// The list of mutexes that die with their owner; 0 for none.
+    pub(crate) robust_list: Cell<u64>,
+}
+
+impl Task {
+    pub(crate) fn new(process: &Arc<Process>, mask: u64) -> Self {
+        Self {
+            process: process.clone(),
+            mask: AtomicU64::new(mask),
+            pending: Pending::new(),
+            signal_stack: Cell::new(Stack::NONE),
+            saved_mask: Cell::new(None),
+            clear_at_end: Cell::new(0),
+            is_over: Cell::new(false),
+            robust_list: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn mask(&self) -> u64 {
+        self.mask.load(Ordering::Relaxed)
+    }
+
+    /// Sets the mask, but for what nobody can mask.
+    pub(crate) fn set_mask(&self, mask: u64) {
+        self.mask.store(mask & !(SIGKILL.bit() | SIGSTOP.bit()), Ordering::Relaxed);
+    }
+
+    /// Whether a wait has to end: a signal is to be taken, or the process ends.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        let pending = self.pending.set() | self.process.pending.set();
+        pending & !self.mask() != 0 || self.process.is_ending()
+    }
+}

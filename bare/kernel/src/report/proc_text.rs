@@ -1,0 +1,236 @@
+//! The texts of `/proc`, line by line as Linux prints them.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use userspace::{Area, AreaFlags, Backing, Rights};
+use vmsa::LeafSize;
+
+use crate::cpus::walkers;
+use crate::facts::{facts, page_size};
+use crate::memory::mapped::Mapped;
+use crate::memory::{current, frames, heap, pages, programs};
+use crate::process::calls::status::DEVICE;
+use crate::process::calls::time;
+use crate::process::table::{self, Process};
+use crate::threads::dispatcher;
+
+/// Writes a line.
+macro_rules! line {
+    ($text:expr, $($argument:tt)*) => {{
+        // A string takes everything.
+        let _ = writeln!($text, $($argument)*);
+    }};
+}
+
+/// A text about the machine.
+pub(crate) fn of_machine(name: &str) -> String {
+    let mut text = String::new();
+    match name {
+        "meminfo" => meminfo(&mut text),
+        "cpuinfo" => cpuinfo(&mut text),
+        "stat" => stat(&mut text),
+        "vmstat" => vmstat(&mut text),
+        "loadavg" => line!(text, "0.00 0.00 0.00 1/{} {}", table::all().len(), table::begun()),
+        "uptime" => {
+            let hundredths = time::monotonic_nanoseconds() / 10_000_000;
+            line!(text, "{}.{:02} 0.00", hundredths / 100, hundredths % 100);
+        }
+        "mounts" => text.push_str("rootfs / rootfs rw 0 0\nproc /proc proc rw 0 0\n"),
+        "filesystems" => text.push_str("nodev\trootfs\nnodev\tproc\n"),
+        "version" => line!(text, "Linux version 6.12.0 (Vellum {})", env!("CARGO_PKG_VERSION")),
+        "sys/kernel/osrelease" => text.push_str("6.12.0\n"),
+        "sys/vm/max_map_count" => text.push_str("65530\n"),
+        "sys/vm/mmap_min_addr" => text.push_str("65536\n"),
+        "sys/vm/overcommit_memory" => text.push_str("0\n"),
+        _ => {}
+    }
+    text
+}
+
+fn meminfo(text: &mut String) {
+    let all = frames::all_pages() << page_size().shift();
+    let free = pages::with_pages(|pages| pages.free_bytes());
+    let (mut own, mut tables) = (0, 0);
+    for space in table::all().iter().filter_map(|process| process.try_space()) {
+        let usage = space.usage();
+        (own, tables) = (own + usage.anonymous, tables + usage.tables);
+    }
+    let shift = page_size().shift();
+    let rows = [
+        ("MemTotal", all),
+        ("MemFree", free),
+        ("MemAvailable", free),
+        ("Buffers", 0),
+        ("Cached", frames::taken_bytes().saturating_sub((own + tables) << shift)),
+        ("SwapCached", 0),
+        ("SwapTotal", 0),
+        ("SwapFree", 0),
+        ("AnonPages", own << shift),
+        ("Slab", heap::bytes()),
+        ("PageTables", tables << shift),
+        ("CommitLimit", all / 2),
+        ("Committed_AS", programs::committed() << shift),
+    ];
+    for (name, bytes) in rows {
+        line!(text, "{:<16}{:>8} kB", alloc::format!("{name}:"), bytes >> 10);
+    }
+    direct_map(text);
+}
+
+/// By which leaves the linear map leads to memory.
+fn direct_map(text: &mut String) {
+    let upper = current::upper();
+    let Ok(summary) = upper.summary(facts().linear.range()) else { return };
+    for size in LeafSize::all(page_size(), upper.shape().layout) {
+        let bytes = (upper.leaves(&summary, size) as u64) << size.shift(page_size());
+        if bytes > 0 {
+            let shift = size.shift(page_size());
+            let name = match shift {
+                30.. => alloc::format!("DirectMap{}G:", 1u64 << (shift - 30)),
+                20..30 => alloc::format!("DirectMap{}M:", 1 << (shift - 20)),
+                _ => alloc::format!("DirectMap{}k:", 1 << (shift - 10)),
+            };
+            line!(text, "{name:<16}{:>8} kB", bytes >> 10);
+        }
+    }
+}
+
+fn cpuinfo(text: &mut String) {
+    for (index, cpu) in walkers::identities() {
+        let midr = cpu.midr.bits();
+        line!(text, "processor\t: {index}");
+        line!(text, "BogoMIPS\t: {}.00", hardware::timer::read_frequency() / 500_000);
+        line!(text, "Features\t: fp asimd");
+        line!(text, "CPU implementer\t: {:#04x}", midr >> 24);
+        line!(text, "CPU architecture: 8");
+        line!(text, "CPU variant\t: {:#x}", midr >> 20 & 15);
+        line!(text, "CPU part\t: {:#05x}", midr >> 4 & 0xfff);
+        line!(text, "CPU revision\t: {}\n", midr & 15);
+    }
+}
+
+fn stat(text: &mut String) {
+    let hundredths: u64 = table::all().iter().map(|process| process.nanoseconds() / 10_000_000).sum();
+    line!(text, "cpu  {hundredths} 0 0 0 0 0 0 0 0 0");
+    line!(text, "ctxt {}", dispatcher::switches());
+    line!(text, "btime 0");
+    line!(text, "processes {}", table::begun());
+    line!(text, "procs_running 1");
+    line!(text, "procs_blocked 0");
+}
+
+fn vmstat(text: &mut String) {
+    let free = pages::with_pages(|pages| pages.free_bytes()) >> page_size().shift();
+    line!(text, "nr_free_pages {free}");
+}
+
+/// A text about a process.
+pub(crate) fn of_process(process: &Arc<Process>, name: &str) -> Vec<u8> {
+    let mut text = String::new();
+    match name {
+        "cmdline" => return process.image.with(|image| image.arguments.clone()),
+        "comm" => line!(text, "{}", process.image.with(|image| image.name.clone())),
+        "maps" => for_each_area(process, |area, name| map_line(&mut text, area, name)),
+        "smaps" => for_each_area(process, |area, name| smap(&mut text, area, name)),
+        "stat" => stat_of(&mut text, process),
+        "statm" => {
+            let usage = process.try_space().map(|space| space.usage()).unwrap_or_default();
+            let resident = usage.anonymous + usage.file;
+            line!(text, "{} {resident} {} {} 0 {} 0", usage.mapped, usage.file, usage.text, usage.data + usage.stack);
+        }
+        "status" => status(&mut text, process),
+        _ => {}
+    }
+    text.into_bytes()
+}
+
+/// Gives every area, with its name.
+fn for_each_area(process: &Process, mut sink: impl FnMut(&Area<Mapped>, &str)) {
+    let Some(space) = process.try_space() else { return };
+    let heap = space.heap();
+    let stack = process.image.with(|image| image.stack);
+    space.areas(&mut |area| {
+        let name = match &area.backing {
+            Backing::File { file, .. } => &*file.path,
+            Backing::Anonymous { .. } if area.range().contains(&stack) => "[stack]",
+            Backing::Anonymous { .. } if area.start < heap.end && heap.start < area.end => "[heap]",
+            Backing::Anonymous { .. } => "",
+        };
+        sink(area, name);
+    });
+}
+
+fn map_line(text: &mut String, area: &Area<Mapped>, name: &str) {
+    let has = |right, letter| if area.rights.contains(right) { letter } else { '-' };
+    let rights = [has(Rights::READ, 'r'), has(Rights::WRITE, 'w'), has(Rights::EXECUTE, 'x')];
+    let shared = if area.flags.contains(AreaFlags::SHARED) { 's' } else { 'p' };
+    let (offset, number) = match &area.backing {
+        Backing::File { file, offset } if !name.starts_with('[') => (*offset, file.inode.number),
+        _ => (0, 0),
+    };
+    let (major, minor) = if number == 0 { (0, 0) } else { DEVICE };
+    let mut head = String::new();
+    let _ = write!(head, "{:08x}-{:08x} ", area.start, area.end);
+    head.extend(rights);
+    let _ = write!(head, "{shared} {offset:08x} {major:02x}:{minor:02x} {number} ");
+    match name {
+        "" => line!(text, "{head}"),
+        name => line!(text, "{head:<73}{name}"),
+    }
+}
+
+fn smap(text: &mut String, area: &Area<Mapped>, name: &str) {
+    map_line(text, area, name);
+    line!(text, "Size:           {:>8} kB", area.bytes() >> 10);
+    line!(text, "KernelPageSize: {:>8} kB", page_size().size_bytes() >> 10);
+    line!(text, "MMUPageSize:    {:>8} kB", page_size().size_bytes() >> 10);
+}
+
+fn stat_of(text: &mut String, process: &Process) {
+    let (parent, group, session, threads) =
+        process.life.with(|life| (life.parent, life.group, life.session, life.threads.len()));
+    let usage = process.try_space().map(|space| space.usage()).unwrap_or_default();
+    let name = process.image.with(|image| image.name.clone());
+    let state = state(process);
+    let hundredths = process.nanoseconds() / 10_000_000;
+    let (bytes, resident) = (usage.mapped << page_size().shift(), usage.anonymous + usage.file);
+    line!(
+        text,
+        "{} ({name}) {state} {parent} {group} {session} 0 -1 0 0 0 0 0 {hundredths} 0 0 0 20 0 {threads} 0 0 {bytes} {resident} \
+         18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
+        process.number
+    );
+}
+
+fn state(process: &Process) -> char {
+    if process.life.with(|life| life.is_over) { 'Z' } else { 'R' }
+}
+
+fn status(text: &mut String, process: &Process) {
+    let usage = process.try_space().map(|space| space.usage()).unwrap_or_default();
+    let kib = |pages: u64| pages * (page_size().size_bytes() >> 10);
+    let (parent, threads) = process.life.with(|life| (life.parent, life.threads.len()));
+    line!(text, "Name:\t{}", process.image.with(|image| image.name.clone()));
+    line!(text, "State:\t{}", if state(process) == 'Z' { "Z (zombie)" } else { "R (running)" });
+    line!(text, "Tgid:\t{0}\nPid:\t{0}\nPPid:\t{parent}", process.number);
+    line!(text, "Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0");
+    let rows = [
+        ("VmSize", usage.mapped),
+        ("VmLck", usage.locked),
+        ("VmRSS", usage.anonymous + usage.file),
+        ("RssAnon", usage.anonymous),
+        ("RssFile", usage.file),
+        ("VmData", usage.data),
+        ("VmStk", usage.stack),
+        ("VmExe", usage.text),
+        ("VmPTE", usage.tables),
+        ("VmSwap", 0),
+    ];
+    for (name, pages) in rows {
+        line!(text, "{name}:\t{:>8} kB", kib(pages));
+    }
+    line!(text, "Threads:\t{threads}");
+}

@@ -1,0 +1,152 @@
+//! What each CPU does between threads.
+
+use alloc::sync::Arc;
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use hardware::{interrupts, parking, per_cpu, timer, user};
+
+use super::queue::{self, Next};
+use super::thread::{self, Leaving, Thread};
+use crate::cpus::calls;
+use crate::process::{alarms, space};
+
+/// Milliseconds that a thread runs while another waits.
+const SLICE: u64 = 10;
+
+struct Places([UnsafeCell<u64>; per_cpu::MAX_CPUS]);
+
+// SAFETY: each place is its own CPU's.
+unsafe impl Sync for Places {}
+
+/// The stack pointer of each CPU's dispatcher while a thread runs.
+static PLACES: Places = Places([const { UnsafeCell::new(0) }; per_cpu::MAX_CPUS]);
+/// Whether the time of the thread that runs on each CPU is over.
+static IS_OVER: [AtomicBool; per_cpu::MAX_CPUS] = [const { AtomicBool::new(false) }; per_cpu::MAX_CPUS];
+static SWITCHES: AtomicU64 = AtomicU64::new(0);
+
+/// Runs threads until there are none. Whether all ended; otherwise they wait for what never comes.
+pub(crate) fn run() -> bool {
+    user::prepare_cpu();
+    queue::serve(true);
+    let outcome = loop {
+        // Masked from the look to the wait: an interrupt in between would be gone, and what it told of would wait for the next.
+        let masks = interrupts::mask();
+        alarms::fire();
+        let next = queue::next();
+        match next {
+            Next::Run(thread) => dispatch(thread),
+            Next::Idle(time) => {
+                let time = time.into_iter().chain(alarms::next()).min();
+                drop(space::leave());
+                time.map_or_else(timer::disarm, timer::arm);
+                match calls::is_possible() {
+                    true => interrupts::wait(),
+                    false => interrupts::pause(),
+                }
+            }
+            Next::Stuck if alarms::next().is_none() => break false,
+            Next::Stuck => {
+                alarms::next().map_or_else(timer::disarm, timer::arm);
+                interrupts::wait();
+            }
+            Next::Done => break true,
+        }
+        interrupts::restore(masks);
+    };
+    timer::disarm();
+    drop(space::leave());
+    // SAFETY: as they were when this began.
+    unsafe { interrupts::unmask() };
+    queue::serve(false);
+    calls::interrupt_others();
+    outcome
+}
+
+/// Runs a thread until it leaves; exceptions are masked.
+fn dispatch(thread: Arc<Thread>) {
+    let cpu = per_cpu::index();
+    SWITCHES.fetch_add(1, Ordering::Relaxed);
+    IS_OVER[cpu].store(false, Ordering::Relaxed);
+    if let Some(before) = space::enter(thread.task.process.space()) {
+        interrupts_open(|| drop(before));
+    }
+    timer::arm(timer::read_counter() + timer::read_frequency() * SLICE / 1000);
+    thread.simd.with(|simd| user::restore_simd(simd));
+    user::set_thread_pointer(thread.thread_pointer.get());
+    thread::set_current(Some(thread));
+    let place = PLACES.0[cpu].get();
+    let running = thread::current();
+    // SAFETY: masked; the queue gave the thread to this CPU alone.
+    unsafe { running.go_on(place) };
+    drop(running);
+    let Some(thread) = thread::set_current(None) else { return };
+    thread.simd.with(user::save_simd);
+    thread.thread_pointer.set(user::read_thread_pointer());
+    if let Some(ended) = queue::left(thread) {
+        // Not before its stack is left; and what drops with it may take its time.
+        let before = space::leave();
+        interrupts_open(|| {
+            drop(before);
+            ended.bury();
+            drop(ended);
+        });
+    }
+}
+
+fn interrupts_open(body: impl FnOnce()) {
+    // SAFETY: the dispatcher runs with them open but for a switch, which is over.
+    unsafe { interrupts::unmask() };
+    body();
+    let _masks = interrupts::mask();
+}
+
+/// Leaves the CPU. Comes back when it is this thread's turn again.
+pub(crate) fn leave(leaving: Leaving) {
+    let masks = interrupts::mask();
+    let thread = thread::current();
+    thread.leaving.set(leaving);
+    let place = thread.place();
+    // What this thread holds is as long as the thread.
+    drop(thread);
+    // SAFETY: the dispatcher of this CPU left its stack pointer there, and does not run.
+    let dispatcher = unsafe { *PLACES.0[per_cpu::index()].get() };
+    // SAFETY: masked. The thread is `CURRENT`'s until it has left.
+    unsafe { hardware::thread::switch(place, dispatcher) };
+    interrupts::restore(masks);
+    parking::answer();
+}
+
+/// Lets others run, if any wait.
+pub(crate) fn give_way() {
+    if queue::has_work() {
+        leave(Leaving::Ready);
+    }
+}
+
+/// The thread's time is over, or it has something new to look at.
+pub(crate) fn is_over() -> bool {
+    IS_OVER[per_cpu::index()].load(Ordering::Relaxed)
+}
+
+/// Gives way if the time is over. A new slice begins.
+pub(crate) fn give_way_if_over() {
+    if !IS_OVER[per_cpu::index()].swap(false, Ordering::Relaxed) {
+        return;
+    }
+    timer::arm(timer::read_counter() + timer::read_frequency() * SLICE / 1000);
+    give_way();
+}
+
+/// The timer's interrupt, with interrupts masked.
+pub(crate) fn tick() {
+    timer::disarm();
+    IS_OVER[per_cpu::index()].store(true, Ordering::Relaxed);
+    alarms::fire();
+    queue::wake_who_is_due();
+}
+
+/// How often a CPU went on with a thread.
+pub(crate) fn switches() -> u64 {
+    SWITCHES.load(Ordering::Relaxed)
+}

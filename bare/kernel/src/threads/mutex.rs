@@ -1,0 +1,58 @@
+//! A lock whose waiters sleep: for what takes long. The dispatcher takes none.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use hardware::interrupts;
+
+use super::dispatcher::leave;
+use super::thread::{Leaving, try_current};
+use super::waiters::Waiters;
+
+/// A value that one thread at a time works with.
+pub(crate) struct Mutex<T> {
+    is_taken: AtomicBool,
+    waiters: Waiters,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: `is_taken` lets one thread at a time to the value.
+unsafe impl<T: Send> Sync for Mutex<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Mutex<T> {}
+
+impl<T> Mutex<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self { is_taken: AtomicBool::new(false), waiters: Waiters::new(), value: UnsafeCell::new(value) }
+    }
+
+    fn try_take(&self) -> bool {
+        self.is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Runs `body` with the value. Not twice by one thread.
+    pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        while !self.try_take() {
+            self.sleep();
+        }
+        // SAFETY: taken.
+        let result = body(unsafe { &mut *self.value.get() });
+        self.is_taken.store(false, Ordering::Release);
+        self.waiters.wake_all();
+        result
+    }
+
+    fn sleep(&self) {
+        match try_current() {
+            Some(thread) => {
+                self.waiters.enter(&thread);
+                // Free between the look and the entry: nobody wakes.
+                if self.is_taken.load(Ordering::Acquire) {
+                    leave(Leaving::Parked(None));
+                }
+                self.waiters.leave(&thread);
+            }
+            None => interrupts::pause(),
+        }
+    }
+}

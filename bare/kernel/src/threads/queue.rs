@@ -1,0 +1,149 @@
+//! Who runs next: one queue for all CPUs, and those who wait for a time.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+
+use hardware::lock::Lock;
+use hardware::{per_cpu, timer};
+
+use super::thread::{Leaving, Thread};
+use crate::cpus::calls;
+
+struct Queue {
+    ready: VecDeque<Arc<Thread>>,
+    /// By time, and number.
+    sleeping: BTreeMap<(u64, i32), Arc<Thread>>,
+    /// A bit for each CPU that has nothing to do.
+    idle: u32,
+    /// A bit for each CPU that dispatches.
+    serving: u32,
+    threads: usize,
+}
+
+static QUEUE: Lock<Queue> =
+    Lock::new(Queue { ready: VecDeque::new(), sleeping: BTreeMap::new(), idle: 0, serving: 0, threads: 0 });
+
+/// What a CPU that asks for work is told.
+pub(crate) enum Next {
+    Run(Arc<Thread>),
+    /// Nothing is ready; somebody is due at this time.
+    Idle(Option<u64>),
+    /// Every CPU is idle and nobody waits for a time: nothing will ever happen again.
+    Stuck,
+    /// There is no thread any more.
+    Done,
+}
+
+impl Queue {
+    fn push(&mut self, thread: Arc<Thread>) -> bool {
+        self.ready.push_back(thread);
+        self.idle & !(1 << per_cpu::index()) != 0
+    }
+
+    fn wake(&mut self, thread: &Arc<Thread>) -> bool {
+        match thread.is_parked.replace(false) {
+            true => {
+                if let Some(deadline) = thread.deadline.take() {
+                    self.sleeping.remove(&(deadline, thread.number));
+                }
+                self.push(thread.clone())
+            }
+            false => {
+                thread.is_woken.set(true);
+                false
+            }
+        }
+    }
+
+    fn wake_who_is_due(&mut self) -> bool {
+        let now = timer::read_counter();
+        let mut calls = false;
+        while let Some(entry) = self.sleeping.first_entry().filter(|entry| entry.key().0 <= now) {
+            let thread = entry.get().clone();
+            calls |= self.wake(&thread);
+        }
+        calls
+    }
+}
+
+/// Interrupts the others, if one of them idles and there is work.
+fn call(is_needed: bool) {
+    if is_needed {
+        calls::interrupt_others();
+    }
+}
+
+/// A new thread is ready.
+pub(crate) fn add(thread: Arc<Thread>) {
+    call(QUEUE.with(|queue| {
+        queue.threads += 1;
+        queue.push(thread)
+    }));
+}
+
+/// Has a thread go on that is parked, or parks next.
+pub(crate) fn wake(thread: &Arc<Thread>) {
+    call(QUEUE.with(|queue| queue.wake(thread)));
+}
+
+/// Wakes those whose time has come.
+pub(crate) fn wake_who_is_due() {
+    call(QUEUE.with(Queue::wake_who_is_due));
+}
+
+/// This CPU dispatches from now on, or no more.
+pub(super) fn serve(is_serving: bool) {
+    let bit = 1 << per_cpu::index();
+    QUEUE.with(|queue| {
+        queue.idle &= !bit;
+        queue.serving = if is_serving { queue.serving | bit } else { queue.serving & !bit };
+    });
+}
+
+/// Who runs next on this CPU.
+pub(super) fn next() -> Next {
+    let bit = 1 << per_cpu::index();
+    QUEUE.with(|queue| {
+        queue.wake_who_is_due();
+        queue.idle &= !bit;
+        if let Some(thread) = queue.ready.pop_front() {
+            return Next::Run(thread);
+        }
+        if queue.threads == 0 {
+            return Next::Done;
+        }
+        queue.idle |= bit;
+        match queue.sleeping.first_key_value() {
+            Some(((time, _), _)) => Next::Idle(Some(*time)),
+            None if queue.idle == queue.serving => Next::Stuck,
+            None => Next::Idle(None),
+        }
+    })
+}
+
+/// Takes a thread back that has left its stack. Gives it if it has ended.
+pub(super) fn left(thread: Arc<Thread>) -> Option<Arc<Thread>> {
+    let (calls, ended) = QUEUE.with(|queue| match thread.leaving.get() {
+        Leaving::Ready => (queue.push(thread), None),
+        Leaving::Parked(_) if thread.is_woken.replace(false) => (queue.push(thread), None),
+        Leaving::Parked(deadline) => {
+            thread.is_parked.set(true);
+            thread.deadline.set(deadline);
+            if let Some(deadline) = deadline {
+                queue.sleeping.insert((deadline, thread.number), thread);
+            }
+            (false, None)
+        }
+        Leaving::Ended => {
+            queue.threads -= 1;
+            (queue.threads == 0, Some(thread))
+        }
+    });
+    call(calls);
+    ended
+}
+
+/// Whether somebody waits for a CPU.
+pub(crate) fn has_work() -> bool {
+    QUEUE.with(|queue| !queue.ready.is_empty())
+}

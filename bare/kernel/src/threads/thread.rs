@@ -1,0 +1,148 @@
+//! One thread, and which one runs on this CPU.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::cell::{Cell, UnsafeCell};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use hardware::lock::Lock;
+use hardware::user::Simd;
+use hardware::{per_cpu, thread, timer};
+
+use super::dispatcher;
+use super::stacks::Stack;
+use crate::process::task::Task;
+
+/// What a thread runs. It does not come back.
+pub(crate) type Body = Box<dyn FnOnce() + Send>;
+
+/// What becomes of a thread that has left its stack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Leaving {
+    /// It goes on when others have had their turn.
+    Ready,
+    /// It goes on when it is woken, or the counter has come so far.
+    Parked(Option<u64>),
+    /// It has ended.
+    Ended,
+}
+
+/// A thread. It is a program's: what belongs to EL0 is its task's.
+pub(crate) struct Thread {
+    /// The thread's number, which is the program's too.
+    pub(crate) number: i32,
+    pub(crate) task: Task,
+    /// What the queue knows of it; under the queue's lock.
+    pub(crate) is_parked: Cell<bool>,
+    pub(crate) is_woken: Cell<bool>,
+    pub(crate) deadline: Cell<Option<u64>>,
+    /// Written by the CPU that runs it, read by the one that goes on with it.
+    saved: UnsafeCell<u64>,
+    pub(crate) leaving: Cell<Leaving>,
+    stack: Lock<Option<Stack>>,
+    body: Lock<Option<Body>>,
+    /// What EL0 has in SIMD registers and TPIDR_EL0, while the thread does not run.
+    pub(crate) simd: Lock<Simd>,
+    pub(crate) thread_pointer: Cell<u64>,
+    /// x0 of a call that a signal has interrupted and that may be made again.
+    pub(crate) interrupted: Cell<Option<u64>>,
+    /// Ticks of the counter that it has run.
+    pub(crate) ticks: AtomicU64,
+}
+
+// SAFETY: the cells are the running thread's or, while it does not run, the queue's, whose lock orders the two.
+unsafe impl Sync for Thread {}
+// SAFETY: as above.
+unsafe impl Send for Thread {}
+
+impl Thread {
+    /// A thread that does not run yet; none if there is no memory for its stack.
+    pub(crate) fn new(number: i32, task: Task, simd: Simd, thread_pointer: u64, body: Body) -> Option<Arc<Self>> {
+        let stack = Stack::take()?;
+        let end = stack.end();
+        let thread = Arc::new(Self {
+            number,
+            task,
+            is_parked: Cell::new(false),
+            is_woken: Cell::new(false),
+            deadline: Cell::new(None),
+            saved: UnsafeCell::new(0),
+            leaving: Cell::new(Leaving::Ready),
+            stack: Lock::new(Some(stack)),
+            body: Lock::new(Some(body)),
+            simd: Lock::new(simd),
+            thread_pointer: Cell::new(thread_pointer),
+            interrupted: Cell::new(None),
+            ticks: AtomicU64::new(0),
+        });
+        // SAFETY: the stack was taken for this thread.
+        let saved = unsafe { thread::prepare(end, begin, 0) };
+        // SAFETY: nobody else knows of the thread.
+        unsafe { *thread.saved.get() = saved };
+        Some(thread)
+    }
+
+    /// Runs it on this CPU until it leaves. `back` is where the dispatcher's stack pointer goes.
+    ///
+    /// # Safety
+    ///
+    /// Exceptions are masked, this is the dispatcher, and no other CPU runs the thread.
+    pub(crate) unsafe fn go_on(&self, back: *mut u64) {
+        let start = timer::read_counter();
+        // SAFETY: written when it left or was made.
+        let saved = unsafe { *self.saved.get() };
+        // SAFETY: the caller's promise.
+        unsafe { thread::switch(back, saved) };
+        self.ticks.fetch_add(timer::read_counter() - start, Ordering::Relaxed);
+    }
+
+    /// Where its stack pointer goes when it leaves.
+    pub(super) fn place(&self) -> *mut u64 {
+        self.saved.get()
+    }
+
+    /// Takes its stack away: it has ended.
+    pub(super) fn bury(&self) {
+        if let Some(stack) = self.stack.with(Option::take) {
+            stack.give();
+        }
+    }
+}
+
+/// Where every thread begins: exceptions are masked, as the dispatcher has them.
+extern "C" fn begin(_: u64) -> ! {
+    // SAFETY: the dispatcher runs with them open but for the switch.
+    unsafe { hardware::interrupts::unmask() };
+    let body = current().body.with(Option::take);
+    if let Some(body) = body {
+        body();
+    }
+    dispatcher::leave(Leaving::Ended);
+    unreachable!("a thread that has ended is not gone on with")
+}
+
+/// Which thread each CPU runs.
+struct Current([UnsafeCell<Option<Arc<Thread>>>; per_cpu::MAX_CPUS]);
+
+// SAFETY: each place is touched by its own CPU alone.
+unsafe impl Sync for Current {}
+
+static CURRENT: Current = Current([const { UnsafeCell::new(None) }; per_cpu::MAX_CPUS]);
+
+/// The thread that runs here, if this is none of the dispatcher's.
+pub(crate) fn try_current() -> Option<Arc<Thread>> {
+    // SAFETY: a thread does not change its CPU between the two, for it leaves it of its own accord alone.
+    unsafe { (*CURRENT.0[per_cpu::index()].get()).clone() }
+}
+
+/// The thread that runs here.
+pub(crate) fn current() -> Arc<Thread> {
+    try_current().expect("threads ask, not the dispatcher")
+}
+
+/// Makes it this CPU's.
+pub(super) fn set_current(thread: Option<Arc<Thread>>) -> Option<Arc<Thread>> {
+    // SAFETY: the dispatcher alone writes, on its own CPU.
+    let place = unsafe { &mut *CURRENT.0[per_cpu::index()].get() };
+    core::mem::replace(place, thread)
+}

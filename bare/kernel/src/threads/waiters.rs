@@ -1,0 +1,67 @@
+//! Waiting until something is so: who waits is told when it may be.
+
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+
+use hardware::lock::Lock;
+use hardware::timer;
+
+use super::dispatcher::leave;
+use super::queue;
+use super::thread::{Leaving, Thread, current};
+
+/// Threads that wait for one thing.
+pub(crate) struct Waiters(Lock<Vec<Weak<Thread>>>);
+
+/// Why a wait ended without what it was for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Interrupted {
+    Signal,
+    Time,
+}
+
+impl Waiters {
+    pub(crate) const fn new() -> Self {
+        Self(Lock::new(Vec::new()))
+    }
+
+    /// It may be so now.
+    pub(crate) fn wake_all(&self) {
+        let all = self.0.with(core::mem::take);
+        all.iter().filter_map(Weak::upgrade).for_each(|thread| queue::wake(&thread));
+    }
+
+    pub(super) fn enter(&self, thread: &Arc<Thread>) {
+        self.0.with(|all| all.push(Arc::downgrade(thread)));
+    }
+
+    pub(super) fn leave(&self, thread: &Arc<Thread>) {
+        self.0.with(|all| all.retain(|one| !core::ptr::eq(one.as_ptr(), Arc::as_ptr(thread))));
+    }
+}
+
+/// Waits until `ready` gives something, which is asked again whenever one of `waiters` is woken; no longer than to the counter's
+/// `deadline`, and not beyond a signal.
+pub(crate) fn wait<T>(
+    waiters: &[&Waiters],
+    deadline: Option<u64>,
+    mut ready: impl FnMut() -> Option<T>,
+) -> Result<T, Interrupted> {
+    let thread = current();
+    loop {
+        waiters.iter().for_each(|waiters| waiters.enter(&thread));
+        let found = match ready() {
+            Some(found) => Some(Ok(found)),
+            None if thread.task.is_interrupted() => Some(Err(Interrupted::Signal)),
+            None if deadline.is_some_and(|deadline| timer::read_counter() >= deadline) => Some(Err(Interrupted::Time)),
+            None => None,
+        };
+        if found.is_none() {
+            leave(Leaving::Parked(deadline));
+        }
+        waiters.iter().for_each(|waiters| waiters.leave(&thread));
+        if let Some(found) = found {
+            return found;
+        }
+    }
+}

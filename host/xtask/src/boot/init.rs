@@ -1,0 +1,79 @@
+//! `--init`: the program that our kernel runs, its files, and how the kernel is told.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{options::Options, tree::Files};
+use crate::{
+    fetch::{cpio::Archive, linux::Kind},
+    outcome::{Failure, Status},
+};
+
+/// What the fetched busybox is called.
+const BUSYBOX: &str = "busybox";
+
+/// The word of the kernel's command line. Double quotes are the command line's own: those of a program are encoded.
+pub(super) fn word(text: &str) -> String {
+    let name = text.split_whitespace().next().unwrap_or_default();
+    // A program of the host's is packed under its own name.
+    let named = match is_on_host(name) {
+        true => text.replacen(name, &file_name(name), 1),
+        false => text.to_string(),
+    };
+    format!("vellum.init=\"{}\"", named.replace('%', "%25").replace('"', "%22"))
+}
+
+fn is_on_host(name: &str) -> bool {
+    name.contains('/') && Path::new(name).is_file()
+}
+
+fn file_name(path: &str) -> String {
+    Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The archive with the program in it, if no other is given: the program, and busybox where it has been fetched.
+pub(super) fn archive(options: &Options, image: &Path, files: &mut Files) -> Result<Option<PathBuf>, Failure> {
+    let Some(text) = options.init.as_ref().filter(|_| options.initrd.is_none()) else { return Ok(None) };
+    let name = text.split_whitespace().next().unwrap_or_default();
+    let busybox = match name {
+        BUSYBOX => Some(Kind::HOST.need()?.busybox),
+        _ => Kind::HOST.find().map(|linux| linux.busybox),
+    };
+    let read = |path: &Path| fs::read(path).map_err(|error| Failure::file(path, &error));
+    let mut archive = Archive::new();
+    ["bin", "dev", "proc", "tmp"].iter().for_each(|folder| archive.folder(folder));
+    if let Some(busybox) = busybox {
+        archive.program("bin/busybox", &read(&busybox)?);
+        archive.link("bin/sh", BUSYBOX);
+    }
+    if is_on_host(name) {
+        archive.program(&format!("bin/{}", file_name(name)), &read(Path::new(name))?);
+    } else if name != BUSYBOX {
+        let line =
+            format!("--init {name}: expected the path of a static arm64 program, or busybox; nothing was booted");
+        return Err(Failure::new(Status::BadInput, line));
+    }
+    files.write(image, "init.cpio", &archive.finish()).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_and_percent_signs_reach_the_program() {
+        assert_eq!(word("busybox sh -c 'ls /'"), "vellum.init=\"busybox sh -c 'ls /'\"");
+        assert_eq!(word(r#"busybox date "+%s""#), r#"vellum.init="busybox date %22+%25s%22""#);
+    }
+
+    #[test]
+    fn a_program_of_the_hosts_is_packed_under_its_name() {
+        let own = std::env::current_exe().expect("this test").to_string_lossy().into_owned();
+        assert_eq!(word(&format!("{own} a b")), format!("vellum.init=\"{} a b\"", file_name(&own)));
+        let options = Options { init: Some("nowhere/at/all".into()), ..Options::default() };
+        let refused = archive(&options, Path::new("Image"), &mut Files::default()).expect_err("it is not there");
+        assert!(refused.status == Status::BadInput && refused.line.contains("nowhere/at/all"), "{refused}");
+    }
+}

@@ -1,0 +1,63 @@
+//! Boots that run programs: Debian's static busybox, by its own shell.
+
+use super::{Boot, Expect::*, Words, plain};
+use crate::outcome::Status;
+
+/// What busybox's shell is to do, what it ends with, and lines that it prints.
+struct Script {
+    name: &'static str,
+    text: &'static str,
+    ends: Status,
+    prints: &'static [Words],
+}
+
+const SCRIPTS: [Script; 4] = [
+    Script {
+        name: "a status",
+        text: "echo hello; ls /; exit 7",
+        ends: Status::Program(7),
+        prints: &[&["hello"], &["init: ended with status 7"]],
+    },
+    Script {
+        name: "pipes",
+        text: "seq 1 5000 | sort -rn | sed -n 2p; echo one two | wc -w; yes | head -n 3 | md5sum",
+        ends: Status::Passed,
+        prints: &[&["4999"], &["e020dcd70d709a6fbab402bb531f5dd0"]],
+    },
+    Script {
+        name: "files",
+        text: "dd if=/dev/zero of=/tmp/z bs=4096 count=64; gzip /tmp/z; gunzip /tmp/z.gz; md5sum /tmp/z; mkdir -p /a/b/c; \
+               mv /tmp/z /a/b; find /a; rm -r /a; ls /a",
+        ends: Status::Program(1),
+        prints: &[&["ec87a838931d4d5d2e94a04644788a55"], &["/a/b/z"]],
+    },
+    Script {
+        name: "children and signals",
+        text: "for i in 1 2 3 4 5 6 7 8; do (sleep 0.0$i; echo child $i) & done; wait; c() { echo caught; }; trap c TERM; \
+               kill $$; sleep 100 & kill -9 $!; wait $!; echo killed $?; kill -11 $$",
+        ends: Status::Program(139),
+        prints: &[&["child 1"], &["child 8"], &["caught"], &["killed 137"]],
+    },
+];
+
+/// Page sizes, CPUs, and the exception level of entry.
+const SETTINGS: [(&str, usize, u8); 4] = [("4k", 4, 1), ("16k", 4, 2), ("64k", 1, 1), ("64k", 4, 2)];
+
+/// Every script in every setting.
+pub(super) fn all() -> Vec<Boot> {
+    let every = SCRIPTS.iter().flat_map(|script| SETTINGS.iter().map(move |setting| (script, setting)));
+    every.map(|(script, (size, cpus, level))| boot(script, size, *cpus, *level)).collect()
+}
+
+fn boot(script: &Script, size: &'static str, cpus: usize, level: u8) -> Boot {
+    let plain = plain(size, cpus, level, "512M");
+    let entry = if level == 2 { " -- -M virtualization=on" } else { "" };
+    let text = script.text;
+    Boot {
+        name: format!("{}, init: {}", plain.name, script.name),
+        options: format!("--page-size {size} --cpus {cpus} --memory 512M --init 'busybox sh -c \"{text}\"'{entry}"),
+        ends: script.ends,
+        expect: plain.expect.iter().cloned().chain(script.prints.iter().map(|words| Says(words))).collect(),
+        ..plain
+    }
+}
