@@ -3,6 +3,8 @@
 mod audit;
 mod plan;
 
+use std::path::PathBuf;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use image::{Ram, Source, number};
 use vmsa::{Layout, Level, PageSize};
@@ -33,6 +35,9 @@ pub(crate) enum Command {
     /// What changed between two dumps, and what it cost
     #[command(after_help = include_str!("help/diff.txt"))]
     Diff(DiffArguments),
+    /// A page to look at: what is mapped where, of one machine or two
+    #[command(after_help = include_str!("help/report.txt"), mut_arg("part", |part| part.default_value("all")))]
+    Report(ReportArguments),
     /// What a linear map would be made of, by page size and policy
     #[command(after_help = include_str!("help/plan.txt"))]
     Plan(PlanArguments),
@@ -51,7 +56,7 @@ pub(crate) enum Command {
 }
 
 /// Where the machine is, and which of its page tables are meant.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct MachineArguments {
     /// qemu:unix:PATH, qemu:HOST:PORT, qmp:PATH, core:FILE, kcore or raw:FILE@BASE
     #[arg(value_parser = |text: &str| text.parse::<Source>())]
@@ -176,6 +181,18 @@ pub(crate) struct CheckArguments {
     /// Every place, not only the first ten of a kind
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ReportArguments {
+    #[command(flatten)]
+    pub(crate) machine: MachineArguments,
+    /// The same machine later, or another: their difference is drawn too
+    #[arg(value_parser = |text: &str| text.parse::<Source>())]
+    pub(crate) after: Option<Source>,
+    /// The page
+    #[arg(short, long, value_name = "FILE.html")]
+    pub(crate) output: PathBuf,
 }
 
 #[derive(Args, Debug)]
@@ -348,6 +365,7 @@ mod tests {
             ("dump", include_str!("help/dump.txt")),
             ("check", include_str!("help/check.txt")),
             ("diff", include_str!("help/diff.txt")),
+            ("report", include_str!("help/report.txt")),
             ("plan", include_str!("help/plan.txt")),
             ("audit", include_str!("help/audit.txt")),
             ("decode", include_str!("help/decode.txt")),

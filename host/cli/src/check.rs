@@ -17,8 +17,8 @@ use crate::progress::Progress;
 use crate::runs::{Run, Runs};
 use crate::select::{self, Failure, Selection};
 
-pub(crate) use finding::Kind;
-use finding::{Finding, Findings};
+use finding::Findings;
+pub(crate) use finding::{Finding, Kind, Rank};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &CheckArguments) -> Result<Status, Failure> {
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Status, Failure> {
 }
 
 /// All findings, ranked.
-fn check(machine: &mut Machine, roots: &[Root]) -> Result<Vec<Finding>, Failure> {
+pub(crate) fn check(machine: &mut Machine, roots: &[Root]) -> Result<Vec<Finding>, Failure> {
     let mut all = Findings::default();
     let mut mapped = physical::Mapped::default();
     for (number, root) in roots.iter().enumerate() {
@@ -118,7 +118,7 @@ impl Visitor for Checker<'_> {
             Obstacle::Loop => (Kind::Loop, "the table leads to itself"),
             Obstacle::Repeated => (Kind::Shared, "the table is shared too often to be walked again"),
         };
-        let bytes = tables::reach(self.root, table);
+        let bytes = self.root.shape.reach(table.level);
         let what = format!("{what}: {} at {:#x}", table.level, table.address.bits());
         self.findings.add(Finding::new(kind, self.number, table.input, bytes, 1, &what));
     }

@@ -15,9 +15,11 @@ mod only;
 mod permissions;
 mod plan;
 mod progress;
+mod report;
 mod runs;
 mod say;
 mod select;
+mod space;
 mod words;
 
 use std::process::ExitCode;
@@ -64,6 +66,7 @@ fn run(command: &Command) -> Result<Status, Failure> {
         Command::Dump(arguments) => dump::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Diff(arguments) => diff::run(arguments),
+        Command::Report(arguments) => report::run(arguments),
         Command::Plan(arguments) => plan::run(arguments),
         Command::Judge(arguments) => judge::run(arguments),
         Command::Audit(arguments) => audit::run(arguments),

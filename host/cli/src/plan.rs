@@ -2,17 +2,18 @@
 //!
 //! The maps are painted, protected and healed by `linearmap` and the engine, as a kernel's are: nothing is estimated.
 
-mod build;
+pub(crate) mod build;
 mod host;
-mod memory;
-mod shape;
+pub(crate) mod memory;
+pub(crate) mod shape;
 mod tell;
 
 use crate::args::PlanArguments;
 use crate::select::Failure;
 use crate::{Status, say};
 
-use build::{Column, build};
+use build::Column;
+pub(crate) use build::build;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &PlanArguments) -> Result<Status, Failure> {

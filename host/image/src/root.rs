@@ -34,6 +34,11 @@ impl Regime {
         }
     }
 
+    /// Whether it is the upper half.
+    pub fn is_upper(self) -> bool {
+        matches!(self, Self::El1Upper | Self::El2Upper)
+    }
+
     /// Whether stage 2 translates the addresses of its tables and leaves, where stage 2 is on.
     pub fn is_below_stage2(self) -> bool {
         matches!(self, Self::El1Upper | Self::El1Lower)

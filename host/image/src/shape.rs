@@ -84,6 +84,11 @@ impl Shape {
         }
     }
 
+    /// Bytes of input space that a table of `level` translates.
+    pub fn reach(&self, level: Level) -> u64 {
+        (self.entries(level) as u64) << self.shift(level)
+    }
+
     /// The lowest input address.
     pub fn base(&self) -> u64 {
         match self.half {

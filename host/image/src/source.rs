@@ -1,5 +1,6 @@
 //! What the user calls a machine: `qemu:unix:PATH`, `qemu:HOST:PORT`, `qmp:PATH`, `core:FILE`, `kcore`, `raw:FILE@BASE`.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -57,6 +58,19 @@ impl FromStr for Source {
                 Ok(Self::Raw(path.into(), number(base)?))
             }
             _ => Err(unknown()),
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gdb(Endpoint::Unix(path)) => write!(f, "qemu:unix:{}", path.display()),
+            Self::Gdb(Endpoint::Tcp(place)) => write!(f, "qemu:{place}"),
+            Self::Qmp(path) => write!(f, "qmp:{}", path.display()),
+            Self::Core(path) => write!(f, "core:{}", path.display()),
+            Self::Kcore => f.write_str("kcore"),
+            Self::Raw(path, base) => write!(f, "raw:{}@{base:#x}", path.display()),
         }
     }
 }

@@ -1,9 +1,10 @@
-//! `cargo xtask fetch`: what no one here wrote, for the tests: arm64 Linux kernels, and QEMUs of other versions.
+//! `cargo xtask fetch`: what no one here wrote, for the tests: arm64 Linux kernels, QEMUs of other versions, a browser.
 //!
 //! Debian's packages come through a private apt root: no privilege is needed, and the host's package lists stay as they
 //! are. All of it is unpacked into `.fetched/`.
 
 mod apt;
+mod chromium;
 pub(crate) mod cpio;
 mod image;
 pub(crate) mod linux;
@@ -45,6 +46,7 @@ struct Options {
 enum What {
     Linux,
     Qemu,
+    Chromium,
 }
 
 /// Entry of `cargo xtask fetch`.
@@ -56,6 +58,10 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
         }
         Options { what: What::Qemu, suite: Some(_), .. } => {
             Err(Failure::bad_input("--suite: of Linux alone, each QEMU is in one suite"))
+        }
+        Options { what: What::Chromium, version: None, suite: None, again } => fetch_chromium(again),
+        Options { what: What::Chromium, .. } => {
+            Err(Failure::bad_input("chromium: the host's sources have one version"))
         }
         Options { what: What::Linux, suite, again, .. } => fetch_linux(suite, again),
         Options { what: What::Qemu, version, again, .. } => fetch_qemu(version, again),
@@ -101,10 +107,19 @@ fn fetch_qemu(version: Option<Version>, again: bool) -> Result<Status, Failure> 
     Ok(Status::Passed)
 }
 
+fn fetch_chromium(again: bool) -> Result<Status, Failure> {
+    if again || !chromium::path().exists() {
+        chromium::fetch()?;
+    }
+    terminal::print(format_args!("{}\n", chromium::path().display()));
+    Ok(Status::Passed)
+}
+
 /// Fetches all that the tests can use and this host lacks.
 pub(crate) fn missing() -> Result<(), Failure> {
     fetch_linux(None, false)?;
     fetch_linux(Some(linux::TODAY.to_owned()), false)?;
+    fetch_chromium(false)?;
     fetch_qemu(None, false).map(|_| ())
 }
 

@@ -37,10 +37,9 @@ pub(crate) struct PlanArguments {
     pub(crate) json: bool,
 }
 
-#[cfg(test)]
 impl PlanArguments {
     /// Of this memory, with nothing else asked for.
-    pub(crate) fn of(memory: &str, bits: u32) -> Self {
+    pub(crate) fn of(memory: &str, bits: Option<u32>) -> Self {
         Self {
             memory: memory.to_owned(),
             page_size: Vec::new(),
@@ -48,7 +47,7 @@ impl PlanArguments {
             protect: 0,
             cluster: 1,
             heal: false,
-            va_bits: Some(bits),
+            va_bits: bits,
             seed: 1,
             json: false,
         }

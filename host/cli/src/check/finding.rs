@@ -43,12 +43,12 @@ pub(crate) enum Kind {
 }
 
 /// What is the same for all findings of a kind.
-pub(super) struct About {
-    pub(super) name: &'static str,
-    pub(super) rank: Rank,
-    pub(super) title: &'static str,
-    pub(super) risk: &'static str,
-    pub(super) read: &'static str,
+pub(crate) struct About {
+    pub(crate) name: &'static str,
+    pub(crate) rank: Rank,
+    pub(crate) title: &'static str,
+    pub(crate) risk: &'static str,
+    pub(crate) read: &'static str,
 }
 
 const fn about(name: &'static str, rank: Rank, title: &'static str, risk: &'static str, read: &'static str) -> About {
@@ -56,7 +56,7 @@ const fn about(name: &'static str, rank: Rank, title: &'static str, risk: &'stat
 }
 
 impl Kind {
-    pub(super) fn about(self) -> &'static About {
+    pub(crate) fn about(self) -> &'static About {
         match self {
             Self::Wx => &WX,
             Self::Alias => &ALIAS,
@@ -158,24 +158,24 @@ const SHARED: About = about(
 pub(crate) struct Finding {
     pub(crate) kind: Kind,
     /// Which of the roots.
-    pub(super) root: usize,
-    pub(super) input: u64,
-    pub(super) bytes: u64,
+    pub(crate) root: usize,
+    pub(crate) input: u64,
+    pub(crate) bytes: u64,
     /// How many leaves, groups or tables it is about.
-    pub(super) count: u64,
-    pub(super) what: String,
+    pub(crate) count: u64,
+    pub(crate) what: String,
     /// Where the same memory is mapped otherwise: how far above, and in which of the roots. Neighbours that are as far from
     /// theirs are one finding.
-    pub(super) other: Option<(u64, usize)>,
+    pub(crate) other: Option<(u64, usize)>,
 }
 
 impl Finding {
-    pub(super) fn new(kind: Kind, root: usize, input: u64, bytes: u64, count: u64, what: &str) -> Self {
+    pub(crate) fn new(kind: Kind, root: usize, input: u64, bytes: u64, count: u64, what: &str) -> Self {
         Self { kind, root, input, bytes, count, what: what.to_owned(), other: None }
     }
 
     /// The address of the other mapping of its first byte.
-    pub(super) fn other_input(&self) -> Option<u64> {
+    pub(crate) fn other_input(&self) -> Option<u64> {
         self.other.map(|(distance, _)| self.input.wrapping_add(distance))
     }
 
@@ -189,7 +189,7 @@ impl Finding {
 pub(super) struct Findings(BTreeMap<(Kind, usize), Vec<Finding>>);
 
 impl Findings {
-    pub(super) fn add(&mut self, finding: Finding) {
+    pub(crate) fn add(&mut self, finding: Finding) {
         let all = self.0.entry((finding.kind, finding.root)).or_default();
         match all.last_mut() {
             Some(last) if last.ends_where(&finding) => {
@@ -201,7 +201,7 @@ impl Findings {
     }
 
     /// The worst first; within a kind by root and address.
-    pub(super) fn ranked(self) -> Vec<Finding> {
+    pub(crate) fn ranked(self) -> Vec<Finding> {
         let mut all: Vec<Finding> = self.0.into_values().flatten().collect();
         all.sort_by_key(|finding| (finding.kind.about().rank, finding.kind, finding.root, finding.input));
         all

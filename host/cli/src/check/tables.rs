@@ -8,16 +8,18 @@ use crate::dump::size;
 use crate::leaf;
 use crate::runs;
 
-/// Bytes of input space that the descriptor above a table covers; for a root, all of it.
-pub(super) fn reach(root: &Root, table: &Table) -> u64 {
-    (root.shape.entries(table.level) as u64) << root.shape.shift(table.level)
-}
-
 pub(super) fn check(root: &Root, number: usize, table: &Table, all: &[Descriptor], findings: &mut Findings) {
     let is_root = table.parent == Descriptor::INVALID;
     if all.iter().all(|descriptor| descriptor.bits() == 0) {
         if !is_root {
-            findings.add(Finding::new(Kind::Empty, number, table.input, reach(root, table), 1, "no entry in it"));
+            findings.add(Finding::new(
+                Kind::Empty,
+                number,
+                table.input,
+                root.shape.reach(table.level),
+                1,
+                "no entry in it",
+            ));
         }
         return;
     }

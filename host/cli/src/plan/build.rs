@@ -14,29 +14,29 @@ use crate::dump::size;
 use crate::select::Failure;
 
 /// A map of one page size by one policy.
-pub(super) struct Column {
-    pub(super) policy: Policy,
-    pub(super) bits: u32,
-    pub(super) shape: Shape,
+pub(crate) struct Column {
+    pub(crate) policy: Policy,
+    pub(crate) bits: u32,
+    pub(crate) shape: Shape,
     /// Tables kept for atomic context.
-    pub(super) reserve: u64,
-    pub(super) protected: Option<Protected>,
+    pub(crate) reserve: u64,
+    pub(crate) protected: Option<Protected>,
 }
 
 /// What became of a map in which pages were protected.
-pub(super) struct Protected {
-    pub(super) pages: u64,
-    pub(super) splits: u64,
-    pub(super) shape: Shape,
+pub(crate) struct Protected {
+    pub(crate) pages: u64,
+    pub(crate) splits: u64,
+    pub(crate) shape: Shape,
     /// Folds, and what the map is made of then.
-    pub(super) healed: Option<(u64, Shape)>,
+    pub(crate) healed: Option<(u64, Shape)>,
 }
 
 /// Bits of address that descriptors of the 48-bit layout hold.
 const NARROW_BITS: u32 = 48;
 
 /// Makes the map.
-pub(super) fn build(
+pub(crate) fn build(
     memory: &Memory,
     page_size: PageSize,
     policy: Policy,
@@ -185,7 +185,7 @@ mod tests {
     /// Paints page by page, and compares.
     fn compare<G: Granule>(text: &str, bits: u32) {
         let memory = super::super::memory::read(text).unwrap_or_else(|Failure(why)| panic!("{why}"));
-        let arguments = PlanArguments::of(text, bits);
+        let arguments = PlanArguments::of(text, Some(bits));
         let column = build_of::<G>(&memory, Policy::Pages, &arguments).unwrap_or_else(|Failure(why)| panic!("{why}"));
         let regions = memory.regions(G::SIZE_BYTES);
         let (start, end) = (regions[0].physical.start, regions[regions.len() - 1].physical.end);
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn what_is_released_and_healed_is_as_before() {
-        let arguments = PlanArguments { protect: 300, cluster: 3, heal: true, ..PlanArguments::of("8G", 48) };
+        let arguments = PlanArguments { protect: 300, cluster: 3, heal: true, ..PlanArguments::of("8G", Some(48)) };
         let memory = super::super::memory::read("8G").unwrap_or_else(|Failure(why)| panic!("{why}"));
         for policy in [Policy::Blocks, Policy::Largest, Policy::Pages] {
             let column =

@@ -3,23 +3,23 @@
 use std::fs;
 use std::ops::Range;
 
-use image::{Root, Source, Span, Table, Visitor, number};
+use image::{Root, Source, number};
 use kerncore::devicetree::{self, MachineDescription};
 use kerncore::finding::{Findings, Severity};
 use kerncore::memory_map::{MemoryMap, Occupants};
 use kerncore::range::PhysicalRange;
 use linearmap::Region;
-use vmsa::{Descriptor, PageSize, PhysAddr, Rights, Stage1Attributes};
+use vmsa::{PageSize, PhysAddr, Rights, Stage1Attributes};
 
 use crate::args::MachineArguments;
 use crate::dump::Totals;
-use crate::leaf;
-use crate::runs::{Run, Runs};
+use crate::runs::Run;
 use crate::say;
 use crate::select::{self, Failure, Selection};
+use crate::space::Space;
 
 /// Physical memory.
-pub(super) struct Memory {
+pub(crate) struct Memory {
     /// What it is, in words.
     pub(super) name: String,
     /// In ascending order, none touching another.
@@ -27,15 +27,15 @@ pub(super) struct Memory {
     /// What cannot be written of it.
     pub(super) read_only: Vec<Range<u64>>,
     /// How the kernel maps it that was read.
-    pub(super) now: Option<Now>,
+    pub(crate) now: Option<Now>,
     /// Bits of virtual address of that kernel.
     pub(super) bits: Option<u32>,
 }
 
 /// How a kernel maps its memory.
-pub(super) struct Now {
-    pub(super) root: Root,
-    pub(super) totals: Totals,
+pub(crate) struct Now {
+    pub(crate) root: Root,
+    pub(crate) totals: Totals,
 }
 
 /// Where memory of which only the size is known begins, as on QEMU's virt.
@@ -162,64 +162,36 @@ fn device_tree(path: &str) -> Result<Memory, Failure> {
 
 /// What the linear map of a kernel holds.
 fn kernel(name: &str, source: Source) -> Result<Memory, Failure> {
-    let arguments = MachineArguments::of(source);
-    let Selection { mut machine, roots } = select::open(&arguments)?;
-    let root = roots[0].clone();
-    let mut reader = Reader { root: &root, pending: Runs::default(), runs: Vec::new(), tables: Vec::new() };
-    machine.walk(&root, 0, u64::MAX, &mut reader)?;
+    let Selection { mut machine, roots } = select::open(&MachineArguments::of(source))?;
+    let space = Space::read(&mut machine, &roots[0])?;
     drop(machine);
-    let Reader { mut pending, mut runs, tables, .. } = reader;
-    runs.extend(pending.finish());
-    runs.retain(|run| run.is_leaf && !run.repeats && !leaf::is_device(&root, run.descriptor));
-    let distance = distance(&root, &runs);
-    runs.retain(|run| run.input.wrapping_sub(run.output) == distance);
+    of(name, &space)
+}
+
+/// The same of what was read.
+pub(crate) fn of(name: &str, space: &Space) -> Result<Memory, Failure> {
+    let root = &space.root;
+    let runs: Vec<&Run> = space.linear().collect();
     let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
         return Err(Failure(format!("{name}: no memory is mapped there: try vellum dump {name}")));
     };
     let mut totals = Totals::default();
     runs.iter().for_each(|run| totals.run(run));
-    let (start, end) = (first.input, last.input.wrapping_add(last.bytes(&root)));
-    for (table, bytes) in &tables {
+    let (start, end) = (first.input, last.input.wrapping_add(last.bytes(root)));
+    for table in &space.tables {
         // The root among them, wherever it begins.
-        if table.input <= end.wrapping_sub(1) && start <= table.input.wrapping_add(bytes - 1) {
-            totals.table(&root, table);
+        let last = table.input.wrapping_add(root.shape.reach(table.level) - 1);
+        if table.input <= end.wrapping_sub(1) && start <= last {
+            totals.table(root, table);
         }
     }
-    let range = |run: &Run| run.output..run.output + run.bytes(&root);
-    let writes = |run: &&Run| {
+    let range = |run: &&Run| run.output..run.output + run.bytes(root);
+    let writes = |run: &&&Run| {
         root.permissions(run.descriptor, run.inherited).is_none_or(|of| of.privileged.contains(Rights::WRITE))
     };
     let read_only = runs.iter().filter(|run| !writes(run)).map(range).collect();
     let memory = Memory::new(format!("the linear map of {name}"), runs.iter().map(range).collect(), read_only)?;
-    Ok(Memory { bits: Some(root.shape.input_bits), now: Some(Now { root, totals }), ..memory })
-}
-
-/// How far above its physical address most memory is mapped.
-fn distance(root: &Root, runs: &[Run]) -> u64 {
-    let mut bytes = std::collections::BTreeMap::<u64, u64>::new();
-    for run in runs {
-        *bytes.entry(run.input.wrapping_sub(run.output)).or_default() += run.bytes(root);
-    }
-    bytes.into_iter().max_by_key(|(_, bytes)| *bytes).map_or(0, |(distance, _)| distance)
-}
-
-/// Keeps the runs of a page table, and its tables with what each reaches.
-struct Reader<'r> {
-    root: &'r Root,
-    pending: Runs,
-    runs: Vec<Run>,
-    tables: Vec<(Table, u64)>,
-}
-
-impl Visitor for Reader<'_> {
-    fn span(&mut self, span: &Span) {
-        self.runs.extend(self.pending.span(self.root, span));
-    }
-
-    fn table(&mut self, table: &Table, _: &[Descriptor]) {
-        let shape = self.root.shape;
-        self.tables.push((*table, (shape.entries(table.level) as u64) << shape.shift(table.level)));
-    }
+    Ok(Memory { bits: Some(root.shape.input_bits), now: Some(Now { root: root.clone(), totals }), ..memory })
 }
 
 #[cfg(test)]

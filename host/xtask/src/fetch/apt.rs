@@ -85,7 +85,7 @@ impl Apt {
 
     /// Downloads a package with all that it needs, down to the C library, and unpacks everything into `to`.
     pub(super) fn unpack_with_all_it_needs(&self, package: &str, to: &Path) -> Result<(), Failure> {
-        eprintln!("cargo xtask: fetching {package} and its libraries (about 40 MB)");
+        eprintln!("cargo xtask: fetching {package} and its libraries (40 to 200 MB)");
         let archives = self.root.join("cache/archives");
         clear(&archives.join("partial"))?;
         self.get(&["install", "--yes", "--download-only", "--no-install-recommends", package])?;

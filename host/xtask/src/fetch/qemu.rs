@@ -107,7 +107,7 @@ fn version_among(text: &str) -> Option<String> {
 }
 
 /// Debian's name of this host's architecture.
-const fn architecture() -> Option<&'static str> {
+pub(super) const fn architecture() -> Option<&'static str> {
     match consts::ARCH.as_bytes() {
         b"x86_64" => Some("amd64"),
         b"aarch64" => Some("arm64"),

@@ -56,12 +56,12 @@ pub(crate) const ROOMS: &[Room] = &[
     room("audit", 2_600, &["machine"]),
     room(
         "vellum",
-        10_300,
+        12_000,
         &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "kerncore", "image", "machine", "seed", "terminal"],
     ),
     room("zoo", 1_730, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
-    room("xtask", 9_950, &[]),
+    room("xtask", 10_600, &[]),
     room("bench", 3_450, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "seed"]),
 ];
 

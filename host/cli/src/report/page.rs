@@ -1,0 +1,367 @@
+//! The page: what is known of the machine, the picture, sums, findings. Everything it needs stands in it.
+
+use image::Registers;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde_json::{Value, json};
+use vmsa::{IdRegisters, Layout, Level, Midr};
+
+use super::changes::{self, Change};
+use super::{Snapshot, drawing};
+use crate::args::{PlanArguments, Policy};
+use crate::check::{Finding, Rank};
+use crate::dump::{bytes_as_text, size};
+use crate::plan;
+use crate::plan::shape::Shape;
+use crate::space::Space;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+const GIB: u64 = 1 << 30;
+/// How many findings are told; more are no help, and would make the page large.
+const TOLD: usize = 500;
+
+/// The page of one machine, or of two and what differs.
+pub(super) fn page(before: &Snapshot, after: Option<&Snapshot>) -> String {
+    let latest = after.unwrap_or(before);
+    let title = match after {
+        Some(after) => format!("From {} to {}", before.name, after.name),
+        None => format!("The page tables of {}", before.name),
+    };
+    let data = data(before, after).to_string().replace('<', "\\u003c");
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                link rel="icon" href="data:,";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                a.skip href="#findings" { "To the findings" }
+                header { h1 { (title) } p { "Written by vellum " (env!("CARGO_PKG_VERSION")) "." } }
+                main {
+                    (machine(latest))
+                    (picture(after.is_some()))
+                    (places(latest))
+                    @if let Some(after) = after { (differences(before, after)) }
+                    @for (number, space) in latest.spaces.iter().enumerate() { (sums(number, space)) }
+                    (findings(latest))
+                }
+                script type="application/json" id="data" { (PreEscaped(data)) }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    }
+    .into_string()
+}
+
+/// What the script draws.
+fn data(before: &Snapshot, after: Option<&Snapshot>) -> Value {
+    let mut styles = Vec::new();
+    let strips: Vec<Value> = match after {
+        None => before.spaces.iter().map(|space| json!({ "before": drawing::drawing(space, &mut styles) })).collect(),
+        Some(after) => pairs(before, after)
+            .map(|(old, new)| {
+                let differs = old.map(|old| drawing::difference(new, &changes::changes(old, new)));
+                json!({
+                    "before": old.map(|old| drawing::drawing(old, &mut styles)),
+                    "after": drawing::drawing(new, &mut styles),
+                    "differs": differs,
+                })
+            })
+            .collect(),
+    };
+    json!({ "styles": styles, "tables": strips })
+}
+
+/// The page tables of the later machine, each with the one before that is of the same regime and shape.
+fn pairs<'s>(before: &'s Snapshot, after: &'s Snapshot) -> impl Iterator<Item = (Option<&'s Space>, &'s Space)> {
+    let is_like = |old: &Space, new: &Space| old.root.regime == new.root.regime && old.root.shape == new.root.shape;
+    let mut left: Vec<&Space> = before.spaces.iter().collect();
+    after.spaces.iter().map(move |new| {
+        let place = left.iter().position(|old| is_like(old, new));
+        (place.map(|place| left.remove(place)), new)
+    })
+}
+
+fn machine(of: &Snapshot) -> Markup {
+    html! {
+        section aria-labelledby="machine" {
+            h2 #machine { "The machine" }
+            @if of.cpus.iter().all(|cpu| cpu.get("MIDR_EL1").or(cpu.get("ID_AA64MMFR0_EL1")).is_none()) { p { "The source does not tell what its CPUs are." } }
+            @else {
+                table {
+                    thead { tr { th { "CPU" } th { "Model" } th { "Level of FEAT_BBM" } th { "Page sizes" } th { "Physical addresses" } } }
+                    tbody { @for (number, cpu) in of.cpus.iter().enumerate() { (one_cpu(number, cpu)) } }
+                }
+            }
+            table {
+                thead { tr { th { "Page table" } th { "At" } th { "Pages" } th { "Bits" } th { "Addresses in descriptors" } th { "First level" } th { "Known by" } } }
+                tbody {
+                    @for Space { root, .. } in &of.spaces {
+                        tr {
+                            th scope="row" { (root.regime.register()) }
+                            td { code { (format!("{:#x}", root.address.bits())) } }
+                            td { (root.shape.page_size) }
+                            td { (root.shape.input_bits) }
+                            td { (layout(root.shape.layout)) }
+                            td { (root.shape.start.number()) }
+                            td { (root.origin) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn layout(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Bits48 => "48 bits",
+        Layout::Lpa => "52 bits, LPA",
+        Layout::Lpa2 => "52 bits, LPA2",
+    }
+}
+
+/// A dash where the source does not tell.
+fn one_cpu(number: usize, cpu: &Registers) -> Markup {
+    let mmfr = |name: &str| cpu.get(&format!("ID_AA64MMFR{name}_EL1"));
+    let id = mmfr("0").map(|mmfr0| IdRegisters {
+        mmfr0,
+        mmfr1: mmfr("1").unwrap_or(0),
+        mmfr2: mmfr("2").unwrap_or(0),
+        ..IdRegisters::default()
+    });
+    let midr = cpu.get("MIDR_EL1").map(|bits| Midr::new(bits as u32));
+    let told = |text: Option<String>| text.unwrap_or_else(|| "—".to_owned());
+    let sizes = |id: &IdRegisters| {
+        let sizes = vmsa::PageSize::ALL.into_iter().filter(|size| id.has_granule(*size));
+        sizes.map(|size| size.to_string()).collect::<Vec<_>>().join(", ")
+    };
+    html! {
+        tr {
+            th scope="row" { (number) }
+            td { (told(midr.map(|midr| midr.to_string()))) }
+            td { (told(id.filter(|_| mmfr("2").is_some()).map(|id| id.bbm().to_string()))) }
+            td { (told(id.map(|id| sizes(&id)))) }
+            td { (told(id.map(|id| format!("{} bits", id.output_bits())))) }
+        }
+    }
+}
+
+/// What the script fills.
+fn picture(is_pair: bool) -> Markup {
+    html! {
+        section aria-labelledby="picture" {
+            h2 #picture { "What is mapped where" }
+            form #controls {
+                label { "Page table " select #table {} }
+                label { "Colour by " select #colour {
+                    option value="size" { "leaf size" }
+                    option value="permission" { "permission" }
+                    option value="memory" { "memory type" }
+                    option value="owner" { "owner" }
+                } }
+                label.range { "Range " input #range type="text" spellcheck="false" size="40"; }
+                span.buttons {
+                    button type="button" #whole { "Whole" }
+                    button type="button" #in { "Closer" }
+                    button type="button" #out { "Farther" }
+                    button type="button" #left { "Lower" }
+                    button type="button" #right { "Higher" }
+                    button type="button" #previous { "Run before" }
+                    button type="button" #next { "Run after" }
+                }
+            }
+            p #keys { "Wheel or + and − zoom, arrows and dragging move, Home shows all, N and P go from run to run. A range is START-END." }
+            div #view tabindex="0" role="group" aria-describedby="keys state" aria-label="Picture of the address space" {
+                div.strip { span.name { @if is_pair { "Before" } @else { "Mapped" } } div.frame { canvas #before {} div.labels {} } }
+                @if is_pair {
+                    div.strip { span.name { "After" } div.frame { canvas #after {} div.labels {} } }
+                    div.strip { span.name { "Differs" } div.frame { canvas #differs {} div.labels {} } }
+                }
+                div.axis {}
+            }
+            p #state role="status" {}
+            ul #legend {}
+            details open {
+                summary { "Leaves in view" }
+                div.scroll tabindex="0" role="region" aria-label="Leaves in view" { table #leaves {
+                    thead { tr { th { "From" } th { "To" } th { "Leads to" } th { "Leaves" } th { "Permissions" } th { "Memory" } th { "Owner" } } }
+                    tbody {}
+                } }
+            }
+            noscript { p { "The picture needs the script of this page; the tables below do not." } }
+        }
+    }
+}
+
+fn differences(before: &Snapshot, after: &Snapshot) -> Markup {
+    let pairs: Vec<(Vec<Change>, usize, &Space)> = pairs(before, after)
+        .enumerate()
+        .filter_map(|(number, (old, new))| Some((changes::changes(old?, new), number, new)))
+        .collect();
+    let word = |kind| match kind {
+        changes::Kind::Gone => "is gone",
+        changes::Kind::Come => "has come",
+        changes::Kind::Other => "is mapped otherwise",
+    };
+    html! {
+        section aria-labelledby="differences" {
+            h2 #differences { "What differs" }
+            @if pairs.iter().all(|(changes, ..)| changes.is_empty()) { p { "Nothing." } }
+            @for (changes, number, space) in &pairs {
+                @if !changes.is_empty() {
+                    h3 { (space.root.regime.register()) ": " (terminal::counted(changes.len() as u64, "place")) }
+                    ul {
+                        @for change in changes.iter().take(TOLD) {
+                            li { (link(*number, change.start, change.bytes)) " " (bytes_as_text(change.bytes)) " " (word(change.kind)) }
+                        }
+                        @if changes.len() > TOLD { li { "… and " (changes.len() - TOLD) " more, in the picture" } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is where, in words, with links into the picture.
+fn places(of: &Snapshot) -> Markup {
+    html! {
+        section aria-labelledby="places" {
+            h2 #places { "Places" }
+            @for (number, space) in of.spaces.iter().enumerate() {
+                h3 { (space.root.regime.register()) }
+                ul {
+                    @let places = space.places();
+                    @for place in places.iter().take(TOLD) {
+                        li {
+                            (link(number, place.start, place.bytes)) " " (place.owner)
+                            ": " (bytes_as_text(place.mapped)) " in leaves, " (place.leaves) " of them"
+                        }
+                    }
+                    @if places.len() > TOLD { li { "… and " (places.len() - TOLD) " more, in the picture" } }
+                }
+            }
+        }
+    }
+}
+
+/// A place, and a link to it in the picture.
+fn link(table: usize, start: u64, bytes: u64) -> Markup {
+    let range = format!("{start:#018x}-{:#018x}", start.wrapping_add(bytes));
+    html! { a href=(format!("#{table}:{range}")) { code { (range) } } }
+}
+
+/// Leaf sizes and tables of a page table; beside the tables of the linear map what its largest leaves would take.
+fn sums(number: usize, space: &Space) -> Markup {
+    let (totals, root) = (&space.totals, &space.root);
+    let bytes = |level: Level, count: u64| count.saturating_mul(1 << root.shape.shift(level));
+    let mapped = totals.leaves.iter().map(|((level, _), count)| bytes(*level, *count)).fold(0, u64::saturating_add);
+    let name = format!("{} ", root.regime.register());
+    let largest = largest(space);
+    // A TLB may hold a contiguous group as one entry.
+    let entries: u64 = totals
+        .leaves
+        .iter()
+        .map(|((level, contiguous), count)| match root.shape.page_size.contiguous_shift(*level) {
+            Some(shift) if *contiguous => count >> shift,
+            _ => *count,
+        })
+        .sum();
+    html! {
+        section aria-labelledby=(format!("sums{number}")) {
+            h2 id=(format!("sums{number}")) { "Leaves and tables of " (name) }
+            @if mapped > 0 {
+                div.share aria-hidden="true" {
+                    @for (place, ((level, _), count)) in totals.leaves.iter().enumerate() {
+                        div class=(format!("c{}", place % 8)) style=(format!("flex:{:.6}", bytes(*level, *count) as f64 / mapped as f64)) {}
+                    }
+                }
+            }
+            table {
+                thead { tr { th { "Leaves" } th.number { "Count" } th.number { "Map" } th.number { "Share" } } }
+                tbody {
+                    @for (place, ((level, contiguous), count)) in totals.leaves.iter().enumerate() {
+                        tr {
+                            th scope="row" {
+                                span class=(format!("swatch c{}", place % 8)) {}
+                                (size(1 << root.shape.shift(*level))) @if *contiguous { ", contiguous" }
+                            }
+                            td.number { (count) }
+                            td.number { (bytes_as_text(bytes(*level, *count))) }
+                            td.number { (format!("{:.1} %", 100.0 * bytes(*level, *count) as f64 / mapped.max(1) as f64)) }
+                        }
+                    }
+                }
+                tfoot { tr { th scope="row" { "All" } td.number { (totals.leaf_count()) } td.number { (bytes_as_text(mapped)) } td {} } }
+            }
+            p { "TLB entries for 1G of it, on average: " strong { (format!("{:.1}", entries as f64 * GIB as f64 / mapped.max(1) as f64)) } }
+            table {
+                thead { tr { th { "Tables" } th.number { "Count" } th.number { "Bytes" } } }
+                tbody {
+                    @for (level, count) in &totals.tables {
+                        tr { th scope="row" { (level) } td.number { (count) } td.number { (bytes_as_text(count << root.shape.page_size.shift())) } }
+                    }
+                }
+                tfoot { tr { th scope="row" { "All" } td.number { (totals.table_count()) } td.number { (bytes_as_text(totals.table_bytes)) } } }
+            }
+            @if let Some((now, (tables, shape))) = largest {
+                p {
+                    "Its linear map, of " (size(shape.mapped())) ", takes " strong { (now) } " tables. With the largest leaves that there are it would take "
+                    strong { (tables) } ", " (size(shape.table_bytes())) ", and " (shape.tlb_entries(GIB.min(shape.mapped()))) " TLB entries for 1G."
+                }
+            }
+        }
+    }
+}
+
+/// The tables of the linear map as it is, and with the largest leaves.
+fn largest(space: &Space) -> Option<(u64, (u64, Shape))> {
+    if !space.root.regime.is_upper() {
+        return None;
+    }
+    let memory = plan::memory::of("it", space).ok()?;
+    let now = memory.now.as_ref()?.totals.table_count();
+    let arguments = PlanArguments::of("", None);
+    let column = plan::build(&memory, space.root.shape.page_size, Policy::Largest, &arguments).ok()?;
+    Some((now, (column.shape.table_count(), column.shape)))
+}
+
+fn findings(of: &Snapshot) -> Markup {
+    html! {
+        section aria-labelledby="findings" {
+            h2 #findings { "Findings" }
+            @if of.findings.is_empty() { p { "Nothing found." } }
+            @for kind in of.findings.chunk_by(|one, next| one.kind == next.kind) { (one_kind(kind)) }
+        }
+    }
+}
+
+fn one_kind(kind: &[Finding]) -> Markup {
+    let about = kind[0].kind.about();
+    let rank = match about.rank {
+        Rank::Danger => "danger",
+        Rank::Risk => "risk",
+        Rank::Cost => "cost",
+    };
+    html! {
+        h3 { span class=(format!("rank {rank}")) { (rank) } " " (about.name) ": " (about.title) }
+        p { (about.risk) ". Read: " (about.read) "." }
+        ul {
+            @for finding in kind.iter().take(TOLD) {
+                li {
+                    (link(finding.root, finding.input, finding.bytes)) " " (finding.what)
+                    @if let (Some(input), Some((_, root))) = (finding.other_input(), finding.other) {
+                        " at " (link(root, input, finding.bytes))
+                    }
+                    @if finding.count > 1 { " (" (finding.count) "×)" }
+                }
+            }
+            @if kind.len() > TOLD { li { "… and " (kind.len() - TOLD) " more: vellum check --all" } }
+        }
+    }
+}
