@@ -7,6 +7,8 @@
 //! outside them both use.
 #![no_std]
 
+#[cfg(feature = "kernel")]
+pub mod access;
 mod assembly;
 pub mod cache;
 pub mod hypercall;

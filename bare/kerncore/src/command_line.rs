@@ -6,11 +6,13 @@
 mod belief;
 mod cpu;
 pub(crate) mod problem;
+mod stress;
 mod words;
 
 pub use belief::Replaced;
 pub use cpu::{CpuOverride, PageSizes};
 pub use problem::Problem;
+pub use stress::{Conflicts, StressKind};
 pub use words::{Word, Words};
 
 use vmsa::{BbmLevel, IdRegisters, PageSize};
@@ -46,6 +48,8 @@ pub struct Options {
     pub trusts_el1: Option<bool>,
     /// `vellum.stress=`: how many operations the linear map is stressed with.
     pub stress: Option<u32>,
+    /// `vellum.stress-kind=`: what the stress is of.
+    pub stress_kind: Option<StressKind>,
     /// `vellum.seed=`: of every random choice.
     pub seed: Option<u32>,
     /// `vellum.init=`: the program that is run, and its arguments: where in the line, and how many bytes.
@@ -106,16 +110,6 @@ pub enum PageAllocator {
     Plain,
     /// They are hidden from the linear map, so that whoever uses one faults.
     Debug,
-}
-
-/// What becomes of a TLB conflict abort.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Conflicts {
-    /// The CPU forgets everything, and goes on.
-    #[default]
-    Survive,
-    /// It is reported as any unexpected exception is, which ends the machine.
-    Report,
 }
 
 impl Options {
@@ -191,7 +185,7 @@ fn set<T>(slot: &mut Option<T>, value: Option<T>) -> Outcome {
 
 const BELIEVED: &str = "what the CPU says of itself is believed";
 
-const KNOWN: [Known; 18] = [
+const KNOWN: [Known; 19] = [
     Known {
         name: "arm64.pagesize",
         expected: "4k, 16k or 64k",
@@ -263,6 +257,12 @@ const KNOWN: [Known; 18] = [
         expected: "a number of operations from 0 to 4294967295",
         instead: "there is no stress",
         set: |options, _, value| set(&mut options.stress, number(value, 0, u32::MAX)),
+    },
+    Known {
+        name: "vellum.stress-kind",
+        expected: "mixed, kfence or conflicts",
+        instead: "it is mixed",
+        set: |options, _, value| set(&mut options.stress_kind, word(value, &STRESSES)),
     },
     Known {
         name: "vellum.seed",
@@ -360,6 +360,8 @@ const LEAVES: [(&str, LinearLeaves); 3] =
     [("largest", LinearLeaves::Largest), ("blocks", LinearLeaves::Blocks), ("pages", LinearLeaves::Pages)];
 const ALLOCATORS: [(&str, PageAllocator); 2] = [("plain", PageAllocator::Plain), ("debug", PageAllocator::Debug)];
 const CONFLICTS: [(&str, Conflicts); 2] = [("survive", Conflicts::Survive), ("report", Conflicts::Report)];
+const STRESSES: [(&str, StressKind); 3] =
+    [("mixed", StressKind::Mixed), ("kfence", StressKind::Kfence), ("conflicts", StressKind::Conflicts)];
 const YES_OR_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
 
 fn page_size(value: &str) -> Option<PageSize> {

@@ -2,7 +2,8 @@
 
 use expect_test::{Expect, expect};
 use kerncore::command_line::{
-    Conflicts, CpuOverride, Exit, LinearLeaves, Options, PageAllocator, PageSizes, Report, Rodata, Word, Words, parse,
+    Conflicts, CpuOverride, Exit, LinearLeaves, Options, PageAllocator, PageSizes, Report, Rodata, StressKind, Word,
+    Words, parse,
 };
 use kerncore::finding::Findings;
 use proptest::prelude::*;
@@ -27,7 +28,7 @@ fn every_option_is_taken() {
     let line = "arm64.pagesize=16k vellum.exit=semihosting vellum.vabits=42 vellum.late=3 vellum.cpu2.granules=4k,64k \
                 vellum.cpu7.bbm=1 vellum.cpu0.pabits=40 vellum.cpu1.silent=yes vellum.report=json \
                 rodata=noalias vellum.linearmap=pages vellum.pagealloc=debug vellum.bbm=3 vellum.stress=1000 vellum.seed=7 \
-                vellum.conflicts=report vellum.trust-el1=yes \
+                vellum.conflicts=report vellum.trust-el1=yes vellum.stress-kind=kfence \
                 vellum.init=\"busybox ls\"";
     let mut cpus = [CpuOverride::default(); 8];
     cpus[2].granules = Some(PageSizes::default().with(PageSize::Size4K).with(PageSize::Size64K));
@@ -47,6 +48,7 @@ fn every_option_is_taken() {
         page_allocator: Some(PageAllocator::Debug),
         bbm: Some(BbmLevel::Level3),
         stress: Some(1000),
+        stress_kind: Some(StressKind::Kfence),
         seed: Some(7),
         init: line.find("busybox ls").map(|at| (at as u32, 10)),
         cpus,

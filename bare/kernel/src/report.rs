@@ -1,5 +1,6 @@
 //! What the kernel says, and how it ends.
 
+pub(crate) mod conflicts;
 pub(crate) mod console;
 pub(crate) mod counters;
 pub(crate) mod fault;

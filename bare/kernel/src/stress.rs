@@ -6,13 +6,14 @@
 //!    └────────────────────────── equal? ── heal ── free the pool ◀──────────────────────────────┘
 //! ```
 
+mod arena;
+mod conflicts;
 mod pool;
 mod worker;
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use kerncore::command_line::Options;
-use linearmap::Counters;
+use kerncore::command_line::{Options, StressKind};
 use pool::Pool;
 use spin::Once;
 use worker::Worker;
@@ -67,31 +68,31 @@ pub(crate) fn has_passed() -> Option<bool> {
 /// Runs the stress, if one is asked for, and says how it went.
 pub(crate) fn run(options: &Options) {
     if let Some(operations @ 1..) = options.stress {
-        let is_ok = stress(operations, options.seed.unwrap_or(SEED));
+        let kind = options.stress_kind.unwrap_or_default();
+        let is_ok = stress(kind, operations, options.seed.unwrap_or(SEED));
         PASSED.call_once(|| is_ok);
         json::stress(operations, is_ok);
     }
 }
 
-fn stress(operations: u32, seed: u32) -> bool {
+fn stress(kind: StressKind, operations: u32, seed: u32) -> bool {
     say!("# stress");
     let before = digest();
     let counted = linear_map::get().counters();
-    let Some(pool) = Pool::new() else {
+    let went = match kind {
+        StressKind::Conflicts => conflicts::run(operations),
+        StressKind::Mixed | StressKind::Kfence => change_pages(kind, operations, seed),
+    };
+    let Some(is_ok) = went else {
         say!("stress: there is no memory for it");
         return false;
     };
-    let tally = Tally { left: AtomicU32::new(operations), ..Tally::default() };
-    calls::while_idle_on_every_cpu(&|cpu| Worker::new(cpu, seed, &pool, &tally).run());
-    let is_whole = pool.is_whole();
-    pool.free();
     linear_map::get().heal_all();
     linear_map::get().refill();
     let is_same = before == digest();
-    told(operations, seed, &tally, &counted);
-    if !is_whole {
-        say!("stress: the pages do not hold what they held");
-    }
+    let after = linear_map::get().counters();
+    let (splits, folds) = (after.splits - counted.splits, after.folds - counted.folds);
+    say!("stress: {splits} tables took the place of a leaf, {folds} gave it back");
     // Which pages are given out, and so shown, is another matter then.
     let is_same = is_same || hidden_pages::is_on();
     match (is_same, hidden_pages::is_on()) {
@@ -99,11 +100,25 @@ fn stress(operations: u32, seed: u32) -> bool {
         (true, _) => say!("stress: the linear map is as it was before, leaf for leaf"),
         (false, _) => say!("stress: the linear map is NOT as it was before, leaf for leaf"),
     }
-    let none = |counter: &AtomicU64| counter.load(Ordering::Relaxed) == 0;
-    is_whole && is_same && none(&tally.refused) && none(&tally.wrong)
+    is_ok && is_same
 }
 
-fn told(operations: u32, seed: u32, tally: &Tally, before: &Counters) {
+/// All CPUs change pages; whether all was right, unless there is no memory.
+fn change_pages(kind: StressKind, operations: u32, seed: u32) -> Option<bool> {
+    let pool = Pool::new()?;
+    let tally = Tally { left: AtomicU32::new(operations), ..Tally::default() };
+    calls::while_idle_on_every_cpu(&|cpu| Worker::new(cpu, seed, &pool, &tally).run(kind));
+    let is_whole = pool.is_whole();
+    pool.free();
+    told(operations, seed, &tally);
+    if !is_whole {
+        say!("stress: the pages do not hold what they held");
+    }
+    let none = |counter: &AtomicU64| counter.load(Ordering::Relaxed) == 0;
+    Some(is_whole && none(&tally.refused) && none(&tally.wrong))
+}
+
+fn told(operations: u32, seed: u32, tally: &Tally) {
     let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let cpus = walkers::running().count_ones();
     say!("stress: {operations} operations by {cpus} CPUs, seed {seed}");
@@ -113,9 +128,6 @@ fn told(operations: u32, seed: u32, tally: &Tally, before: &Counters) {
     );
     let (dry, refused, wrong) = (value(&tally.dry), value(&tally.refused), value(&tally.wrong));
     say!("stress: {dry} times the reserve was dry; {refused} changes refused; {wrong} pages wrong");
-    let after = linear_map::get().counters();
-    let (splits, folds) = (after.splits - before.splits, after.folds - before.folds);
-    say!("stress: {splits} tables took the place of a leaf, {folds} gave it back");
 }
 
 /// Every leaf and hole of the linear map as one number (FNV-1a).

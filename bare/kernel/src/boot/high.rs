@@ -21,7 +21,7 @@ use crate::process::first::{self, Ended};
 use crate::report::console::say;
 use crate::report::finish::{Status, finish, finish_with, refuse};
 use crate::report::times::{self, Step};
-use crate::report::{console, counters, sections};
+use crate::report::{conflicts, console, counters, sections};
 use crate::stress;
 
 /// Entered from assembly, on the boot CPU's stack in the high half.
@@ -72,6 +72,7 @@ pub(crate) extern "C" fn main(_: u64) -> ! {
     let ended = init();
     times::record(Step::Checks);
     counters::print();
+    conflicts::print();
     sections::times();
     let status = sections::verdict(outcome);
     match ended {

@@ -3,6 +3,7 @@
 use core::ops::Range;
 
 use hardware::hypercall;
+use hardware::lock::Lock;
 use hardware::psci::Conduit;
 use kerncore::devicetree::Psci;
 use kerncore::monitor::{ENDS_CONFLICTS, FEATURES_FUNCTION, UID_FUNCTION, is_ours};
@@ -23,11 +24,24 @@ pub(crate) fn ends_conflicts() -> bool {
     (features as i64) >= 0 && features & ENDS_CONFLICTS != 0
 }
 
+/// Who hears of the same things: these leaves change size while the function that is called runs the other.
+pub(crate) type Watcher = fn(&[Range<VirtAddr>], &mut dyn FnMut());
+
+static WATCHER: Lock<Option<Watcher>> = Lock::new(None);
+
+/// From now on this one hears, where there is a monitor.
+pub(crate) fn watch(watcher: Option<Watcher>) {
+    WATCHER.with(|slot| *slot = watcher);
+}
+
 /// Tells the monitor that these leaves change size while `resize` runs.
 pub(crate) fn announce(leaves: &[Range<VirtAddr>], resize: &mut dyn FnMut()) {
     let bits = |leaf: &Range<VirtAddr>| leaf.start.bits()..leaf.end.bits();
     // What it has no room to note, it does nothing about.
     leaves.iter().for_each(|leaf| _ = hypercall::begin_resize(bits(leaf)));
-    resize();
+    match WATCHER.with(|watcher| *watcher) {
+        Some(watcher) => watcher(leaves, resize),
+        None => resize(),
+    }
     leaves.iter().for_each(|leaf| _ = hypercall::end_resize(bits(leaf)));
 }

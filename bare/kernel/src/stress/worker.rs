@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use hardware::translation::{read_translation, read_translation_to_write};
 use hardware::{interrupts, probe};
+use kerncore::command_line::StressKind;
 use kerncore::list::List;
 use linearmap::{Context, Refused, Wanted};
 use seed::Seed;
@@ -52,10 +53,12 @@ impl<'s> Worker<'s> {
     }
 
     /// Does operations until none is left.
-    pub(super) fn run(mut self) {
+    pub(super) fn run(mut self, kind: StressKind) {
         while self.tally.take() {
             self.look_around();
-            if !self.seed.one_in(LOOKS) {
+            if kind == StressKind::Kfence {
+                self.hide_one();
+            } else if !self.seed.one_in(LOOKS) {
                 self.change_some();
             }
             if self.seed.one_in(HEALS) {
@@ -76,14 +79,26 @@ impl<'s> Worker<'s> {
         }
     }
 
+    /// Hides a page and shows it, as an allocator does that samples (KFENCE): one page, anywhere, in atomic context.
+    fn hide_one(&mut self) {
+        let page = self.seed.index(self.pool.pages());
+        if self.pool.claim(page) {
+            let mut claimed = Claimed::new((page, 1));
+            claimed.push((page, 1)).expect("one fits");
+            self.change_there_and_back(&claimed, (Wanted::Hidden, &[Wanted::Shown]), true);
+        }
+    }
+
     /// Changes pages, looks at them, changes them back, and looks again.
     fn change_some(&mut self) {
         let claimed = self.claim();
-        if claimed.is_empty() {
-            return;
+        if !claimed.is_empty() {
+            let (pair, is_atomic) = (*self.seed.pick(&PAIRS), self.seed.one_in(2));
+            self.change_there_and_back(&claimed, pair, is_atomic);
         }
-        let (wanted, back) = *self.seed.pick(&PAIRS);
-        let is_atomic = self.seed.one_in(2);
+    }
+
+    fn change_there_and_back(&self, claimed: &Claimed, (wanted, back): (Wanted, &[Wanted]), is_atomic: bool) {
         let bytes = page_size().size_bytes();
         let mut ranges = [const { VirtAddr::new(0)..VirtAddr::new(0) }; MOST_RANGES];
         for (range, (first, count)) in ranges.iter_mut().zip(claimed.iter()) {
@@ -92,7 +107,7 @@ impl<'s> Worker<'s> {
         }
         let ranges = &ranges[..claimed.len()];
         if self.change(ranges, wanted, is_atomic) {
-            self.for_each(&claimed, |worker, page, address| {
+            self.for_each(claimed, |worker, page, address| {
                 worker.judge(worker.is_now(address, wanted), page, "changed")
             });
             // What is hidden must be shown again whatever comes; a list that was changed can be changed back without a table.
@@ -104,7 +119,7 @@ impl<'s> Worker<'s> {
                 Tally::add(&self.tally.atomic);
             }
         }
-        self.for_each(&claimed, |worker, page, address| {
+        self.for_each(claimed, |worker, page, address| {
             worker.judge(worker.is_as_ever(address), page, "changed back");
             worker.pool.release(page);
         });

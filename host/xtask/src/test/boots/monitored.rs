@@ -17,6 +17,17 @@ const MIXED: &[(&str, &str, &[Words], usize, Words)] = &[
     ("64K where there is no 16K", "no-16k-on-secondaries.toml --page-size 64k", &[], 4, &["page size: 64K"]),
 ];
 
+/// Of a stress with conflicts, which come wherever they may.
+const SURVIVED: &[Expect] = &[
+    Says(&["conflicts survived, 0 cells empty"]),
+    Says(&["no changes refused; 0 accesses wrong"]),
+    Says(&["as it was before, leaf for leaf"]),
+    MonitorCounts("conflicts, EL1 data"),
+    MonitorCounts("conflicts, EL1 fetch"),
+    MonitorNeverCounts("conflicts, not ended"),
+    SameConflicts,
+];
+
 /// A stress above the monitor, which hears of each resize: name, options, and what is expected.
 const STRESSED: &[(&str, &str, &[Expect])] = &[
     ("resizes are announced", "all-resize.toml --append vellum.stress=200", &[MonitorCounts("resizes announced")]),
@@ -24,6 +35,31 @@ const STRESSED: &[(&str, &str, &[Expect])] = &[
         "nothing is resized",
         "all-resize.toml --append vellum.linearmap=pages --append vellum.stress=200",
         &[MonitorNeverCounts("resizes announced")],
+    ),
+    (
+        "conflicts",
+        "conflicts-in-resizes.toml --icount --append vellum.stress=700 --append vellum.stress-kind=conflicts",
+        SURVIVED,
+    ),
+    (
+        "conflicts that pass",
+        "conflicts-once.toml --icount --append vellum.stress=700 --append vellum.stress-kind=conflicts",
+        SURVIVED,
+    ),
+    (
+        "conflicts, 16K",
+        "conflicts-in-resizes.toml --icount --page-size 16k --append vellum.stress=100 --append vellum.stress-kind=conflicts",
+        &[Says(&["no changes refused; 0 accesses wrong"]), SameConflicts],
+    ),
+    (
+        "conflicts, 64K",
+        "conflicts-in-resizes.toml --icount --page-size 64k --append vellum.stress=100 --append vellum.stress-kind=conflicts",
+        &[Says(&["no changes refused; 0 accesses wrong"]), SameConflicts],
+    ),
+    (
+        "conflicts where one CPU has none",
+        "cortex-x4-a720-with-conflicts.toml --icount --append vellum.stress=200 --append vellum.stress-kind=conflicts",
+        &[NoConflictOn(0), SameConflicts],
     ),
     (
         "no conflict comes to who is parked",
@@ -190,6 +226,32 @@ fn stressed(name: &str, options: &str, expect: &[Expect]) -> Boot {
     monitored(&format!("a stress, {name}"), &options, expect.to_vec())
 }
 
+/// Without its handler the kernel dies of the first conflict.
+fn of_conflicts_that_kill() -> [Boot; 2] {
+    [
+        Boot {
+            ends: Status::Failed,
+            ..stressed(
+                "conflicts, and no handler",
+                "conflicts-in-resizes.toml --icount --append vellum.stress=700 --append vellum.stress-kind=conflicts --append vellum.conflicts=report",
+                &[Says(&["exception", "TLB conflict abort"]), MonitorCounts("conflicts, EL1")],
+            )
+        },
+        Boot {
+            ends: Status::Failed,
+            ..monitored(
+                "a conflict on a stack, and no handler",
+                "--machine bare/monitor/machines/conflict-on-a-stack.toml --append vellum.conflicts=report",
+                vec![
+                    Says(&["exception", "data abort", "TLB conflict abort"]),
+                    Says(&["the thread stack of cpu 0"]),
+                    MonitorCounts("conflicts, EL1 data"),
+                ],
+            )
+        },
+    ]
+}
+
 /// Every boot of this file.
 pub(super) fn all() -> Vec<Boot> {
     let mut boots = Vec::new();
@@ -224,18 +286,7 @@ pub(super) fn all() -> Vec<Boot> {
         ends: Status::BadInput,
         ..monitored(&format!("by tree {tree}"), &format!("--tree {tree}"), vec![Says(says)])
     }));
-    boots.push(Boot {
-        ends: Status::Failed,
-        ..monitored(
-            "a conflict on a stack, and no handler",
-            "--machine bare/monitor/machines/conflict-on-a-stack.toml --append vellum.conflicts=report",
-            vec![
-                Says(&["exception", "data abort", "TLB conflict abort"]),
-                Says(&["the thread stack of cpu 0"]),
-                MonitorCounts("conflicts, EL1 data"),
-            ],
-        )
-    });
+    boots.extend(of_conflicts_that_kill());
     boots.extend([
         monitored(
             "a conflict on a stack",

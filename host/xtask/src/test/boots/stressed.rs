@@ -76,6 +76,10 @@ pub(super) fn all() -> Vec<Boot> {
             boots.push(stressed(&format!("{size}, level 3, {cpus} CPUs"), &options));
         }
     }
+    for size in PAGE_SIZES {
+        let options = format!("--page-size {size} --cpus 4 --append vellum.bbm=3 --append vellum.stress-kind=kfence");
+        boots.push(stressed(&format!("{size}, as KFENCE does"), &options));
+    }
     boots.extend(LONELY.iter().map(|(name, options)| stressed(name, options)));
     boots.extend(MIXED.iter().map(|(name, options)| parked(name, options)));
     boots.push(stressed(

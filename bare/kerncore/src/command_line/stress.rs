@@ -1,0 +1,23 @@
+//! What the linear map is stressed with, and what becomes of the TLB conflict aborts that come of it.
+
+/// What becomes of a TLB conflict abort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Conflicts {
+    /// The CPU forgets everything, and goes on.
+    #[default]
+    Survive,
+    /// It is reported as any unexpected exception is, which ends the machine.
+    Report,
+}
+
+/// What the linear map is stressed with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StressKind {
+    /// Changes of every kind, in every context.
+    #[default]
+    Mixed,
+    /// Single pages hidden and shown in atomic context, as an allocator does that samples.
+    Kfence,
+    /// Resizes of what every CPU uses meanwhile.
+    Conflicts,
+}
