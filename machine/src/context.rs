@@ -4,9 +4,10 @@ use crate::geometry::{Geometry, Granule, Layout};
 use crate::registers::{Features, HCR_E2H, HCR_FWB, HCR_TGE, HCR_VM, Register, Registers, SCTLR_M, SCTLR_WXN};
 
 /// A translation regime. (D8.1.2)
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Regime {
     /// EL1 and EL0, stage 1 or both stages combined; tagged with a VMID.
+    #[default]
     El10,
     /// EL2 with one range of addresses and no ASID.
     El2,

@@ -15,7 +15,7 @@ impl Concrete {
     pub fn access(&mut self, cpu: u8, address: u64, kind: AccessKind) -> Outcome {
         let registers = self.machine.cpus()[cpu as usize].newest_registers();
         let Some(tag) = self.machine.regime(cpu, &registers) else { return Outcome::Translated(address) };
-        let asids: Vec<u32> = self.machine.usable_asids(cpu, tag, address >> 63 == 1);
+        let asids: Vec<u32> = self.machine.usable_asids(cpu, tag);
         let hits: Vec<Cached> = self.tlbs[cpu as usize]
             .iter()
             .filter(|it| it.entry.tag == tag && !it.entry.is_table())

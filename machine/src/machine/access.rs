@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::Machine;
-use crate::context::{Regime, Tag, current_vmid, is_host};
+use crate::context::{Tag, current_vmid, is_host};
 use crate::descriptor::ACCESS_FLAG;
 use crate::event::Level;
 use crate::finding::{Finding, Missing, Rule};
@@ -12,7 +12,7 @@ use crate::rules::compatible;
 use crate::syndrome::{AccessKind, Fault, FaultKind};
 use crate::tlb::entry::Entry;
 use crate::tlb::found::{Found, Seen};
-use crate::tlb::holders::{GLOBAL, Holders};
+use crate::tlb::holders::Holders;
 use crate::tlb::question::{Only, Question};
 use crate::walker::combined::needed;
 
@@ -178,7 +178,7 @@ impl Machine {
             hits.add(Outcome::Translated(address), None, None, None);
             return hits;
         };
-        let asids = self.usable_asids(cpu, tag, address >> 63 == 1);
+        let asids = self.usable_asids(cpu, tag);
         let is_user = self.cpus[cpu as usize].level == Level::El0;
         let lookup = Lookup { cpu, kind, needed: needed(kind, is_user), address, asids };
         let only = Some(Only::Leaves);
@@ -190,26 +190,19 @@ impl Machine {
         }
         if let (true, Some(word)) = (hits.is_new_valid, hits.late_fault) {
             let mut finding = Finding::new(Rule::NotVisible, self.event, cpu, address);
-            let value = self.may.memory.word(word);
-            finding.store = (word != u64::MAX).then_some((word, 0, value));
-            finding.missing = Missing::Visibility((word != u64::MAX).then_some(word));
+            let word = Some(word).filter(|&word| word != u64::MAX);
+            finding.store = word.map(|word| (word, 0, self.may.memory.word(word)));
+            finding.missing = Missing::Visibility(word);
             self.report(finding);
         }
         hits
     }
 
-    pub(crate) fn usable_asids(&self, cpu: u8, tag: Tag, is_upper: bool) -> Vec<u32> {
-        if matches!(tag.regime, Regime::El2) {
-            return alloc::vec![GLOBAL];
-        }
+    /// The ASIDs that its contexts have: the same in both halves.
+    pub(crate) fn usable_asids(&self, cpu: u8, tag: Tag) -> Vec<u32> {
         let contexts = self.cpus[cpu as usize].contexts.iter();
-        let its = contexts.filter(|(space, ..)| {
-            let space = &self.may.space(*space).space;
-            space.tag() == tag && (space.bounds().0 >> 63 == 1) == is_upper
-        });
-        let mut asids: Vec<u32> = its.map(|(_, asid, _)| *asid).collect();
-        asids.dedup();
-        asids
+        let its = contexts.filter(|(space, ..)| self.may.space(*space).space.tag() == tag);
+        its.map(|(_, asid, _)| *asid).collect()
     }
 
     fn hit(&self, lookup: &Lookup, seen: &Seen<'_>, holders: &Holders, hits: &mut Hits) {
@@ -219,14 +212,14 @@ impl Machine {
         }
         let synchronized = self.cpus[lookup.cpu as usize].synchronized;
         match seen.found {
-            Found::Fault { kind, level, is_stage2, is_on_walk, intermediate, .. } => {
+            Found::Fault { kind, level, is_stage2, is_on_walk, intermediate, is_old } => {
                 if !seen.route.is_current {
                     hits.late_fault.get_or_insert(seen.word);
                 }
                 let fault = Fault { kind, level, is_stage2, is_on_walk, intermediate };
                 match seen.route.is_current {
                     true => hits.add(Outcome::Fault(fault), None, self.news(lookup.cpu, seen), None),
-                    false if seen.is_old => hits.add_fault(fault, self.settled(lookup, seen.word)),
+                    false if is_old => hits.add_fault(fault, self.settled(lookup, seen.word)),
                     false => hits.add_fault(fault, None),
                 }
             }

@@ -59,7 +59,7 @@ impl Machine {
 
     /// TLBIs of `cpu` are complete on the CPUs that `domain` reaches.
     fn complete_tlbis(&mut self, cpu: u8, domain: Domain, is_nxs: bool) {
-        self.cpus[cpu as usize].open_tlbis = 0;
+        self.cpus[cpu as usize].has_open_tlbis = false;
         if !is_nxs {
             self.may.finish_sweeps(cpu, self.event, domain);
         }

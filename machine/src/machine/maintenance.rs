@@ -37,7 +37,7 @@ impl Machine {
     /// context synchronization event is between the TLBI and a branch that does. (DDI 0487, B2.3)
     pub fn tlbi_after(&mut self, cpu: u8, opcode: Opcode, operand: u64, moment: u64) {
         self.event += 1;
-        self.cpus[cpu as usize].open_tlbis += 1;
+        self.cpus[cpu as usize].has_open_tlbis = true;
         let Some(operation) = opcode.decode() else { return self.report_undefined(cpu, operand) };
         let operation = self.adjusted(cpu, operation);
         let features = self.cpus[cpu as usize].features;
@@ -130,7 +130,7 @@ impl Machine {
             return;
         }
         // A CPU that need not act on the TLBI waits for nothing, nor does one where it takes two.
-        let passed_by = self.all_cpus() & !reached | self.repeating(cpu, selector);
+        let passed_by = self.all_cpus() & !reached | self.repeating(cpu);
         // Only what comes before the TLBI.
         let until = self.cpus[cpu as usize].behind.max(moment);
         let is_before = |settled: Option<u64>| settled.is_some_and(|settled| settled <= until);
@@ -165,7 +165,7 @@ impl Machine {
                     place.start >= range.first && place.last <= range.last,
                 );
                 selector.covers_context(state.space.tag())
-                    && (range.is_whole() || covers || meets && !(is_table && place.level < 3))
+                    && (covers || meets && !(is_table && place.level < 3))
                     && (!needs_asid || state.live.iter().all(|(asid, _)| asid == u32::from(range.asid)))
             })
     }
@@ -181,7 +181,7 @@ impl Machine {
                 Ok((mut holders, holes)) => {
                     effect.cpus |= holders.cpus();
                     holders.restrict(reached);
-                    if holders.cpus() != record.holders.cpus() && record.holders.cpus() & !reached != 0 {
+                    if record.holders.cpus() & !reached != 0 {
                         missed.push((*entry, if is_local { Miss::Scope } else { Miss::Feature }));
                     }
                     if !holders.is_empty() {
@@ -218,7 +218,7 @@ impl Machine {
                 self.may.stale.note_near(&entry, near);
             }
         }
-        let repeating = self.repeating(cpu, selector);
+        let repeating = self.repeating(cpu);
         for (entry, mut holders, holes) in selected {
             let passed = self.may.stale.get(&entry).map(|it| &it.passed);
             let first = take_first(&mut holders, holes, repeating, passed);
@@ -231,10 +231,7 @@ impl Machine {
     }
 
     /// CPUs on which a TLBI of `cpu` must be repeated.
-    fn repeating(&self, cpu: u8, selector: &Selector) -> Cpus {
-        if selector.scope() == Scope::Local {
-            return 0;
-        }
+    fn repeating(&self, cpu: u8) -> Cpus {
         let others = self.cpus.iter().enumerate().filter(|(number, _)| *number != usize::from(cpu));
         others.filter(|(_, it)| it.features.repeat_tlbi).fold(0, |all, (number, _)| all | 1 << number)
     }
@@ -245,10 +242,10 @@ impl Machine {
             return;
         }
         let is_asid = selector.operation().what == What::Asid;
-        let repeating = self.repeating(cpu, selector);
+        let repeating = self.repeating(cpu);
         for id in 0..self.may.space_count() {
             let state = self.may.space_mut(id);
-            if !selector.covers_context(state.space.tag()) || state.kept.holders.is_empty() {
+            if !selector.covers_context(state.space.tag()) {
                 continue;
             }
             let asid = u32::from(selector.invalidation.asid);

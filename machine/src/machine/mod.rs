@@ -49,7 +49,7 @@ pub struct Cpu {
     /// What was settled by then comes before its TLBIs: a DSB is between.
     pub(crate) behind: u64,
     /// TLBIs of this CPU that no DSB has completed: the widest scope is what matters to the lint.
-    pub(crate) open_tlbis: u32,
+    pub(crate) has_open_tlbis: bool,
     /// Input addresses it cannot do without.
     pub(crate) needs: Vec<(u64, u64)>,
     /// A conflict abort that is not resolved yet.
@@ -115,7 +115,7 @@ impl Machine {
             loaded: 0,
             stored: 0,
             behind: 0,
-            open_tlbis: 0,
+            has_open_tlbis: false,
             needs: Vec::new(),
             conflict: false,
             is_above: false,
@@ -217,13 +217,13 @@ impl Machine {
 
     /// Every CPU.
     pub(crate) fn all_cpus(&self) -> Cpus {
-        if self.cpus.len() == 64 { !0 } else { (1 << self.cpus.len()) - 1 }
+        Cpus::MAX >> (64 - self.cpus.len())
     }
 
     /// Lowest BBM level of `cpus`.
     pub(crate) fn bbm(&self, cpus: Cpus) -> u8 {
         let levels = self.cpus.iter().enumerate().filter(|(cpu, _)| cpus >> cpu & 1 == 1);
-        levels.map(|(_, cpu)| cpu.features.bbm).min().unwrap_or(3)
+        levels.map(|(_, cpu)| cpu.features.bbm).min().unwrap_or_default()
     }
 
     pub(crate) fn is_linting(&self) -> bool {
@@ -281,7 +281,7 @@ impl Machine {
         let may = &self.may;
         let mut order: Vec<(Space, SpaceId)> = may.spaces().map(|(id, it)| (it.space, id)).collect();
         order.sort_unstable();
-        let rank = |id: SpaceId| order.iter().position(|(_, other)| *other == id).unwrap_or(0) as SpaceId;
+        let rank = |id: SpaceId| order.iter().position(|(_, other)| *other == id).unwrap_or_default() as SpaceId;
         may.memory.digest().hash(&mut state);
         may.visible.hash(&mut state);
         (&may.loose, &may.unseen).hash(&mut state);

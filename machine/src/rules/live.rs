@@ -96,7 +96,7 @@ impl Machine {
             return;
         }
         if let Some(late) = self.may_mut().link_loose(cpu) {
-            let start = self.may().places_of(late).first().map_or(0, |place| place.start);
+            let start = self.may().places_of(late).first().map(|place| place.start).unwrap_or_default();
             let mut finding = Finding::new(Rule::NotVisible, self.events(), cpu, start);
             finding.store = Some((word, 0, value));
             finding.missing = Missing::Visibility(Some(late));
@@ -108,7 +108,7 @@ impl Machine {
     /// store: to order it after them takes a DSB.
     pub(crate) fn check_seen(&mut self, cpu: u8, space: SpaceId, come: &Holders) {
         if let Some(late) = self.may_mut().unseen_in(space, come.cpus()) {
-            let start = self.may().places_of(late).first().map_or(0, |place| place.start);
+            let start = self.may().places_of(late).first().map(|place| place.start).unwrap_or_default();
             let mut finding = Finding::new(Rule::NotVisible, self.events(), cpu, start);
             finding.missing = Missing::Visibility(Some(late));
             self.report(finding);

@@ -79,10 +79,9 @@ impl Machine {
     /// that is not needed may look like this by chance.
     fn note_misencoded(&mut self, selector: &Selector, operand: u64) {
         let (event, operation) = (self.events(), *selector.operation());
-        let field = operand & ((1 << 44) - 1);
-        let shifted = |by: u8| (((field << 20) as i64 >> 20) as u64) << by;
+        let shifted = |by: u8| (((operand << 20) as i64 >> 20) as u64) << by;
         let mut meant = alloc::vec![shifted(14), shifted(16)];
-        if field.is_multiple_of(0x1000) {
+        if operand.is_multiple_of(0x1000) {
             meant.push(shifted(0));
         }
         let stale = &self.may().stale;
@@ -92,7 +91,7 @@ impl Machine {
         let tags = tags.into_iter();
         let found: Vec<Entry> = match operation.what {
             _ if operation.is_range => Vec::new(),
-            What::Address | What::AddressAllAsids | What::Intermediate if field != 0 => tags
+            What::Address | What::AddressAllAsids | What::Intermediate if shifted(0) != 0 => tags
                 .flat_map(|tag| {
                     meant.iter().flat_map(move |at| stale.overlapping(tag, *at, *at).map(move |it| (at, it)))
                 })
@@ -146,7 +145,7 @@ impl Machine {
         let has_stores = !self.may().visible.unfinished_by(cpu).is_empty()
             || self.may().loose.range(words_of(cpu)).next().is_some()
             || self.may().unseen.range(words_of(cpu)).next().is_some();
-        if !has_stores && self.cpus()[cpu as usize].open_tlbis == 0 {
+        if !has_stores && !self.cpus()[cpu as usize].has_open_tlbis {
             self.report_barrier(cpu, barrier, Lint::NothingToComplete);
         }
     }

@@ -24,8 +24,6 @@ pub(super) struct Side {
     pub(super) word: u64,
 }
 
-/// Room for what most questions find.
-const SIDES: usize = 12;
 /// Pairs that are compared one by one.
 const FEW: usize = 4096;
 
@@ -66,14 +64,14 @@ fn table_and_leaf(kept: &Entry, new: &Entry, bbm: u8) -> Option<Reason> {
 }
 
 /// Type and shareability as they act: shareability has no meaning for what is not cached.
-fn effective(attributes: &Attributes) -> (MemoryType, u8) {
+fn effective(attributes: &Attributes) -> (MemoryType, Option<u8>) {
     let is_cached = match attributes.memory {
         MemoryType::Device(_) => false,
         MemoryType::Normal { inner, outer } => {
             inner != Cacheability::NonCacheable || outer != Cacheability::NonCacheable
         }
     };
-    (attributes.memory, if is_cached { attributes.shareability } else { 2 })
+    (attributes.memory, is_cached.then_some(attributes.shareability))
 }
 
 impl Machine {
@@ -160,9 +158,6 @@ impl Machine {
                 return;
             }
             let sides = if seen.route.is_through { &mut through } else { &mut others };
-            if sides.is_empty() {
-                sides.reserve(SIDES);
-            }
             sides.push(Side { entry, holders: holders.clone(), word: seen.word });
         });
         (through, others)
@@ -200,7 +195,7 @@ impl Machine {
         let do_overlap = new.entry.overlaps(kept.entry.start, kept.entry.last())
             && kept.entry.overlaps(new.entry.start, new.entry.last());
         let cpus = if do_overlap { new.holders.meets(&kept.holders) } else { 0 };
-        if cpus == 0 || new.entry == kept.entry {
+        if cpus == 0 {
             return None;
         }
         let reason = compatible(&kept.entry, &new.entry, self.bbm(cpus), &self.may().memory)?;

@@ -47,9 +47,9 @@ impl May {
             if both.walkers == 0 || fault.is_of_walks && !is_on_walk {
                 continue;
             }
-            let (kind, level) = (fault.kind, fault.level);
-            let found = Found::Fault { kind, level, is_stage2: true, is_on_walk, intermediate: address };
-            sink(&Seen { found, word: fault.word, is_old: fault.is_old, route: &both });
+            let (kind, level, is_old) = (fault.kind, fault.level, fault.is_old);
+            let found = Found::Fault { kind, level, is_stage2: true, is_on_walk, intermediate: address, is_old };
+            sink(&Seen { found, word: fault.word, route: &both });
         }
     }
 
@@ -97,7 +97,7 @@ impl May {
                 continue;
             }
             let is_untranslated = is_untranslated || answer.is_untranslated;
-            sink(&Seen { found: Found::Entry { entry, is_untranslated }, word, is_old: false, route: &both });
+            sink(&Seen { found: Found::Entry { entry, is_untranslated }, word, route: &both });
         }
         if question.wants_faults && question.first == question.last {
             self.faults_beneath(state, from, false, route, sink);
@@ -134,7 +134,7 @@ impl May {
             }
             let entry = flat(stage1.tag, space, &answer.entry);
             let found = Found::Entry { entry, is_untranslated: answer.is_untranslated };
-            sink(&Seen { found, word: 0, is_old: false, route: &both });
+            sink(&Seen { found, word: 0, route: &both });
         }
         if question.wants_faults && question.first == question.last {
             self.faults_beneath(state, question.first, false, route, sink);

@@ -27,8 +27,6 @@ pub(crate) struct Seen<'a> {
     pub(crate) found: Found,
     /// Physical address of the descriptor.
     pub(crate) word: u64,
-    /// A fault that comes from an old value of that very descriptor.
-    pub(crate) is_old: bool,
     pub(crate) route: &'a Route,
 }
 
@@ -53,6 +51,8 @@ pub(crate) enum Found {
         is_stage2: bool,
         is_on_walk: bool,
         intermediate: u64,
+        /// It comes from an old value of that very descriptor.
+        is_old: bool,
     },
 }
 

@@ -119,7 +119,7 @@ impl May {
                 route.is_current = false;
                 route.is_through = matches!(question.through, Some(Through::Record(it)) if it == *entry);
                 let found = Found::Entry { entry: *entry, is_untranslated: false };
-                sink(&Seen { found, word: u64::MAX, is_old: false, route: &route }, &record.holders);
+                sink(&Seen { found, word: u64::MAX, route: &route }, &record.holders);
             }
         }
     }
@@ -165,9 +165,6 @@ impl May {
 
     /// True when entries of both page tables may answer the same lookup: an ASID in common, or global entries.
     pub(crate) fn may_meet(&self, one: SpaceId, other: SpaceId) -> bool {
-        if one == other {
-            return true;
-        }
         let (one, other) = (self.space(one), self.space(other));
         let shares = |asid| other.live.exactly(asid) | other.kept.holders.exactly(asid) != 0;
         let mut asids = one.live.iter().chain(one.kept.holders.iter());

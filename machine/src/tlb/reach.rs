@@ -15,10 +15,6 @@ impl May {
     /// Everything that walks of `space` from its root find.
     pub(crate) fn reach_root(&self, space: SpaceId, walkers: Cpus, question: &Question, sink: Sink<'_>) {
         let state = self.space(space);
-        let (first, last) = state.space.bounds();
-        if question.first > last || question.last < first || walkers == 0 {
-            return;
-        }
         if let Space::One(stage1) = &state.space
             && stage1.is_flat
         {
@@ -91,10 +87,10 @@ impl May {
             Descriptor::AccessFlag => FaultKind::AccessFlag,
         };
         if question.wants_faults && slot.is_inside {
-            let is_stage2 = matches!(slot.state.space, Space::Two(_));
-            let intermediate = if is_stage2 { question.first } else { 0 };
-            let found = Found::Fault { kind, level, is_stage2, is_on_walk: false, intermediate };
-            sink(&Seen { found, word: slot.word, is_old: !is_current, route: &route });
+            // Whose stage 2 it is beneath says so, and where.
+            let (is_stage2, is_on_walk, intermediate) = (false, false, 0);
+            let found = Found::Fault { kind, level, is_stage2, is_on_walk, intermediate, is_old: !is_current };
+            sink(&Seen { found, word: slot.word, route: &route });
         }
     }
 
@@ -130,13 +126,10 @@ impl May {
         question: &Question,
         sink: Sink<'_>,
     ) {
-        if !entry.overlaps(question.first, question.last) {
-            return;
-        }
         if slot.state.beneath.is_some() {
             return self.reach_combined(slot.state, &entry, slot.word, is_untranslated, route, question, sink);
         }
-        sink(&Seen { found: Found::Entry { entry, is_untranslated }, word: slot.word, is_old: false, route });
+        sink(&Seen { found: Found::Entry { entry, is_untranslated }, word: slot.word, route });
     }
 
     /// The table entry itself. Beneath a stage 2, a walk cache may hold where the next table really is.
@@ -171,7 +164,7 @@ impl May {
             self.effort.spend();
             entry.body = Body::Table { next, hierarchy };
             let found = Found::Entry { entry, is_untranslated: false };
-            sink(&Seen { found, word: slot.word, is_old: false, route });
+            sink(&Seen { found, word: slot.word, route });
         };
         match slot.state.beneath {
             Some(_) => self.each_way(slot.state, next, route, question, &mut see),
@@ -201,7 +194,7 @@ impl May {
             return Holders::of(GLOBAL, holders.cpus() & walkers);
         }
         let mut tagged = Holders::none();
-        holders.iter().filter(|(asid, _)| *asid != GLOBAL).for_each(|(asid, cpus)| tagged.add(asid, cpus & walkers));
+        holders.iter().for_each(|(asid, cpus)| tagged.add(asid, cpus & walkers));
         tagged
     }
 }

@@ -48,8 +48,8 @@ impl May {
         self.each_seen(tag, &question, &mut |seen, holders| {
             let walkers = holders.cpus();
             match seen.found {
-                Found::Fault { kind, level, .. } => {
-                    let (word, is_old) = (seen.word, seen.is_old);
+                Found::Fault { kind, level, is_old, .. } => {
+                    let word = seen.word;
                     answer.add_fault(FaultBeneath { kind, level, word, walkers, is_old, is_of_walks: false });
                 }
                 Found::Entry { entry, .. } if entry.is_table() => {}

@@ -73,8 +73,8 @@ pub(crate) struct Lost {
     pub(crate) first: Vec<Selector>,
 }
 
-/// Tag, size and first address, in this order.
-type Key = u128;
+/// Regime, VMID, size, first address.
+type Key = (Regime, u16, u8, u64);
 
 /// Every stale entry, found by the addresses it spans.
 #[derive(Clone, Debug, Default)]
@@ -110,7 +110,7 @@ impl Stale {
 
     /// Entries of `tag` that span an address from `first` to `last`.
     pub fn overlapping(&self, tag: Tag, first: u64, last: u64) -> impl Iterator<Item = &(Entry, Record)> {
-        let sizes = if self.count == 0 { 0 } else { self.sizes.get(&tag).map_or(0, Sizes::used) };
+        let sizes = self.sizes.get(&tag).map(Sizes::used).unwrap_or_default();
         self.overlapping_of(tag, first, last, sizes)
     }
 
@@ -122,8 +122,9 @@ impl Stale {
 
     /// Tables of `tag` that span an address from `first` to `last`.
     pub(crate) fn tables(&self, tag: Tag, first: u64, last: u64) -> impl Iterator<Item = &(Entry, Record)> {
-        let sizes = if self.count == 0 { None } else { self.sizes.get(&tag).filter(|it| it.has_tables()) };
-        self.overlapping_of(tag, first, last, sizes.map_or(0, Sizes::used)).filter(|(entry, _)| entry.is_table())
+        let sizes = self.sizes.get(&tag).filter(|it| it.has_tables());
+        self.overlapping_of(tag, first, last, sizes.map(Sizes::used).unwrap_or_default())
+            .filter(|(entry, _)| entry.is_table())
     }
 
     /// True when walks may go on from one of them.
@@ -318,11 +319,7 @@ impl Stale {
 
     fn remove(&mut self, entry: &Entry) {
         let Some(at) = self.records.get_mut(&key(entry)) else { return };
-        let before = at.len();
         at.retain(|(other, _)| other != entry);
-        if at.len() == before {
-            return;
-        }
         let (log2, first) = entry.output_span();
         let is_shared = at.iter().any(|(other, _)| other.output_span() == (log2, first));
         if let (Some(outputs), false) = (&mut self.outputs, is_shared) {
@@ -367,8 +364,9 @@ impl<'a> Iterator for Overlapping<'a> {
             }
             let size = self.sizes.trailing_zeros() as u8;
             self.sizes &= self.sizes - 1;
-            let (low, high) = (self.first & !(bytes(size) - 1), self.last & !(bytes(size) - 1));
-            self.range = Some(self.stale.records.range(key_of(self.tag, size, low)..=key_of(self.tag, size, high)));
+            let low = self.first & !(bytes(size) - 1);
+            self.range =
+                Some(self.stale.records.range(key_of(self.tag, size, low)..=key_of(self.tag, size, self.last)));
         }
     }
 }
@@ -384,5 +382,5 @@ const fn key(entry: &Entry) -> Key {
 }
 
 const fn key_of(tag: Tag, size: u8, start: u64) -> Key {
-    (tag.regime as u128) << 88 | (tag.vmid as u128) << 72 | (size as u128) << 64 | start as u128
+    (tag.regime, tag.vmid, size, start)
 }

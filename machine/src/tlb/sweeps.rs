@@ -20,7 +20,7 @@ impl May {
             for place in self.places_of(word).iter() {
                 self.unset_places.insert((place.space, place.level, place.start, word));
             }
-        } else if !self.unset.is_empty() {
+        } else {
             self.unset.remove(&word);
         }
     }
@@ -28,7 +28,7 @@ impl May {
     /// Leaves whose access flag hardware has yet to set, at addresses of `selector`.
     pub(crate) fn unset_near(&self, selector: &Selector) -> Vec<u64> {
         let range = &selector.invalidation;
-        if range.is_whole() || self.unset.is_empty() {
+        if range.is_whole() {
             return self.unset.keys().copied().collect();
         }
         let covered = self.spaces().filter(|(_, it)| selector.covers_context(it.space.tag()));

@@ -34,9 +34,6 @@ impl May {
             self.memory.set_word(word, value);
             return;
         }
-        if old == value {
-            return;
-        }
         self.hide_from_kept(word, value);
         self.visible.store(cpu, word, old);
         self.memory.set_word(word, value);
@@ -192,9 +189,7 @@ impl May {
         values.push(self.memory.word(word));
         for place in self.places_of(word).iter() {
             let state = self.space_mut(place.space);
-            if !state.hidden.is_empty() {
-                state.hidden.retain(|(other, value), _| *other != word || values.contains(value));
-            }
+            state.hidden.retain(|(other, value), _| *other != word || values.contains(value));
         }
     }
 
@@ -270,10 +265,8 @@ impl May {
         state.kept.passed.forget(&gone);
         state.kept.holders.merge(&gone);
         state.kept.holders.subtract(&come);
-        if !state.hidden.is_empty() {
-            state.hidden.values_mut().for_each(|hidden| hidden.subtract(&come));
-            state.hidden.retain(|_, hidden| !hidden.is_empty());
-        }
+        state.hidden.values_mut().for_each(|hidden| hidden.subtract(&come));
+        state.hidden.retain(|_, hidden| !hidden.is_empty());
         self.forget_space(space);
         if is_unknown && !come.is_empty() {
             self.index_space(space);
