@@ -110,6 +110,7 @@ fn members_of_a_set_are_those_whose_addresses_are_asked_for() {
         (0x1_1000, 0x1_1fff, 2),
         (0x1_0fff, 0x1_1000, 3),
         (0x1_f000, 0x5_0000, 0x8000),
+        (0x1_ffff, 0x1_ffff, 0x8000),
         (0, 0x1_0000, 1),
         (0, 0xffff, 0),
         (0x2_0000, 0x2_ffff, 0),

@@ -36,3 +36,31 @@ impl<T: Copy + Ord + Default> Spans<T> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn what_covers_an_address_is_found() {
+        let mut spans = Spans::default();
+        spans.add(12, 0x5000, 1);
+        spans.add(16, 0x1_0000, 2);
+        // The last three KiB of memory, and the first.
+        spans.add(12, 0u64.wrapping_sub(0xc00), 3);
+        spans.add(12, 0u64.wrapping_sub(0x1000), 4);
+        let of = |first, last| {
+            let mut found: Vec<u8> = spans.covering(first, last).map(|it| it.2).collect();
+            found.dedup();
+            found
+        };
+        assert_eq!(of(0x5000, 0x5000), [1]);
+        assert_eq!(of(0x5fff, 0x5fff), [1]);
+        assert_eq!(of(0x6000, 0xffff), [0; 0]);
+        assert_eq!(of(0, 0x1_0000), [3, 1, 2]);
+        assert_eq!(of(0x1_ffff, 0x2_0000), [2]);
+        assert_eq!(of(0, 0x3ff), [3]);
+    }
+}
