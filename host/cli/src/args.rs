@@ -20,8 +20,9 @@ use crate::permissions::PermissionArguments;
 #[derive(Parser, Debug)]
 #[command(name = "vellum", version, term_width = 120, after_help = include_str!("help/overview.txt"))]
 pub(crate) struct Arguments {
+    /// None: three things to try are shown.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -53,6 +54,16 @@ pub(crate) enum Command {
     /// Fields to a register, descriptor or operand
     #[command(after_help = include_str!("help/encode.txt"))]
     Encode(EncodeArguments),
+    /// Words that the shell completes, for bash, zsh, fish, …
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages
+    Man {
+        /// An empty folder, or one to be made
+        folder: PathBuf,
+    },
 }
 
 /// Where the machine is, and which of its page tables are meant.
@@ -222,6 +233,9 @@ pub(crate) struct JudgeArguments {
     /// Also frames that are freed while a live descriptor still maps them
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Read on as the file grows, until a rule is broken, or with --all for ever
+    #[arg(long, requires = "trace")]
+    pub(crate) follow: bool,
     /// One JSON record a line, for each finding
     #[arg(long)]
     pub(crate) json: bool,

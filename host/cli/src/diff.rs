@@ -16,7 +16,7 @@ use crate::{Status, dump};
 use terminal::Table;
 
 use compare::{Change, compare};
-use parse::{Section, parse};
+use parse::{Section, Sums, parse};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &DiffArguments) -> Result<Status, Failure> {
@@ -30,11 +30,12 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<Status, Failure> {
     let mut differs = false;
     for (one, other) in before.iter().zip(&after) {
         let changes = compare(&one.regions, &other.regions);
-        differs |= !changes.is_empty() || one.totals() != other.totals();
+        let sums = (one.totals(), other.totals());
+        differs |= !changes.is_empty() || sums.0 != sums.1;
         if before.len() > 1 {
             let _ = writeln!(text, "# {}", other.name);
         }
-        text += &report(one, other, &changes, arguments.limit);
+        text += &report(&sums, &changes, arguments.limit);
     }
     terminal::try_print(&text)?;
     Ok(if differs { Status::Findings } else { Status::Clean })
@@ -53,7 +54,7 @@ fn load(name: &str, arguments: &DiffArguments) -> Result<Vec<Section>, Failure> 
     parse(&text, arguments.granule).map_err(|line| Failure(format!("{name}: {line}")))
 }
 
-fn report(before: &Section, after: &Section, changes: &[Change], limit: usize) -> String {
+fn report(sums: &(Sums, Sums), changes: &[Change], limit: usize) -> String {
     let mut text = String::new();
     for change in changes.iter().take(limit) {
         let bytes = (change.last - change.input).saturating_add(1);
@@ -77,12 +78,11 @@ fn report(before: &Section, after: &Section, changes: &[Change], limit: usize) -
     if changes.is_empty() {
         text += "no difference\n";
     }
-    text + &costs(before, after)
+    text + &costs(sums)
 }
 
 /// Leaves and tables before and after.
-fn costs(before: &Section, after: &Section) -> String {
-    let (one, other) = (before.totals(), after.totals());
+fn costs((one, other): &(Sums, Sums)) -> String {
     let mut table = Table::new("  ");
     table.row(["", "before", "after", "change"].map(str::to_owned));
     let mut row = |name: String, before: u64, after: u64, show: fn(u64) -> String| {
@@ -96,8 +96,8 @@ fn costs(before: &Section, after: &Section) -> String {
     kinds.dedup();
     for kind in kinds {
         let name = format!("  {}{}", size(kind.0), if kind.1 { ", contiguous" } else { "" });
-        let of = |totals: &parse::Sums| totals.leaves.get(kind).copied().unwrap_or(0);
-        row(name, of(&one), of(&other), |n| n.to_string());
+        let of = |totals: &Sums| totals.leaves.get(kind).copied().unwrap_or(0);
+        row(name, of(one), of(other), |n| n.to_string());
     }
     row("mapped".to_owned(), one.mapped, other.mapped, bytes_as_text);
     row("tables".to_owned(), one.tables, other.tables, |n| n.to_string());

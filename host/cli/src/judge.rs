@@ -1,9 +1,10 @@
 //! `vellum judge`: the rules of the simulated machine, applied to what another kernel logged.
 
 mod casemate;
+mod follow;
 mod report;
 
-use std::io::{self, BufWriter, IsTerminal, Read, Write};
+use std::io::{self, BufWriter, Write};
 
 use machine::trace::{Judge, Malformed, Trace};
 
@@ -22,35 +23,67 @@ pub(crate) fn run(arguments: &JudgeArguments) -> Result<Status, Failure> {
         return print(|out| out.write_all(HEADER.as_bytes())).map(|()| Status::Clean);
     }
     let path = arguments.trace.as_deref().unwrap_or("-");
-    let text = text(path, read(path).map_err(|error| Failure(format!("{path}: {error}")))?)?;
-    let malformed = |Malformed { line, what }| Failure(format!("{path}:{line}: {what}"));
-    let assumed = assumed(arguments)?;
-    let trace = match format(arguments, &text)? {
-        TraceFormat::Vellum => Trace::read(&text),
-        TraceFormat::Casemate => casemate::read(&text, &assumed),
-    };
-    let trace = trace.map_err(malformed)?;
-    let mut judge = Judge::new(&trace, arguments.lint);
-    if arguments.strict {
-        judge.be_strict();
+    let reading = Reading { arguments, path, assumed: assumed(arguments)? };
+    if path == "-" || arguments.follow {
+        return follow::follow(&reading);
     }
-    let mut lines = Lines::new(trace.lines.len() as u64);
-    // A line that cannot have happened ends the trace there; what was found before it is told all the same.
-    let ended = loop {
-        match judge.step() {
-            Ok(true) => lines.line(),
-            Ok(false) => break Ok(()),
-            Err(what) => break Err(malformed(what)),
+    let bytes = std::fs::read(path).map_err(|error| Failure(format!("{path}: {error}")))?;
+    reading.judge(&text(path, bytes)?, &mut 0, true).map(Found::status)
+}
+
+/// Whose trace is judged, and how.
+struct Reading<'a> {
+    arguments: &'a JudgeArguments,
+    path: &'a str,
+    assumed: Assumed,
+}
+
+/// Whether a rule is broken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Found(bool);
+
+impl Found {
+    const fn status(self) -> Status {
+        if self.0 { Status::Findings } else { Status::Clean }
+    }
+}
+
+impl Reading<'_> {
+    /// Judges a trace, or all of it that has come; tells what was found beyond the first `told`, and sums up where it `is_all`.
+    fn judge(&self, text: &str, told: &mut usize, is_all: bool) -> Result<Found, Failure> {
+        let (path, arguments) = (self.path, self.arguments);
+        let malformed = |Malformed { line, what }| Failure(format!("{path}:{line}: {what}"));
+        let trace = match format(arguments, text)? {
+            TraceFormat::Vellum => Trace::read(text),
+            TraceFormat::Casemate => casemate::read(text, &self.assumed),
+        };
+        let trace = match trace {
+            // Of its head a part may be missing yet.
+            Err(Malformed { line, .. }) if !is_all && line >= text.lines().count() => return Ok(Found(false)),
+            trace => trace.map_err(malformed)?,
+        };
+        let mut judge = Judge::new(&trace, arguments.lint);
+        if arguments.strict {
+            judge.be_strict();
         }
-    };
-    drop(lines);
-    print(|out| match arguments.json {
-        true => report::json(&judge, path, arguments.all, out),
-        false => report::text(&judge, &trace, path, arguments.all, out),
-    })?;
-    ended?;
-    let is_violated = judge.findings().iter().any(|it| !it.is_lint());
-    Ok(if is_violated { Status::Findings } else { Status::Clean })
+        let mut lines = Lines::new(trace.lines.len() as u64);
+        // A line that cannot have happened ends the trace there; what was found before it is told all the same.
+        let ended = loop {
+            match judge.step() {
+                Ok(true) => lines.line(),
+                Ok(false) => break Ok(()),
+                Err(what) => break Err(malformed(what)),
+            }
+        };
+        drop(lines);
+        let is_end = is_all || ended.is_err();
+        print(|out| match arguments.json {
+            true => report::json(&judge, path, arguments.all, told, out),
+            false => report::text(&judge, &trace, path, arguments.all, (told, is_end), out),
+        })?;
+        ended?;
+        Ok(Found(judge.findings().iter().any(|it| !it.is_lint())))
+    }
 }
 
 /// The format that was asked for, or that the text begins in.
@@ -84,17 +117,6 @@ fn text(path: &str, bytes: Vec<u8>) -> Result<String, Failure> {
         let line = 1 + bytes[..good].iter().filter(|it| **it == b'\n').count();
         Failure(format!("{path}:{line}: the byte {:#04x} is not text, expected UTF-8", bytes[good]))
     })
-}
-
-fn read(path: &str) -> io::Result<Vec<u8>> {
-    if path != "-" {
-        return std::fs::read(path);
-    }
-    if io::stdin().is_terminal() {
-        return Err(io::Error::other("a trace is expected there; name a file, or pipe one in"));
-    }
-    let mut bytes = Vec::new();
-    io::stdin().read_to_end(&mut bytes).map(|_| bytes)
 }
 
 /// Prints; a reader that has gone away is no error.

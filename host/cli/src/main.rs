@@ -10,6 +10,7 @@ mod dump;
 mod encode;
 mod judge;
 mod leaf;
+mod manual;
 mod markers;
 mod only;
 mod permissions;
@@ -51,7 +52,13 @@ fn main() -> ExitCode {
     if let Err(error) = handled {
         say::note(format!("Ctrl-C leaves a stopped guest stopped: {error}"));
     }
-    let status = match run(&arguments.command) {
+    let Some(command) = &arguments.command else {
+        return match terminal::try_print(include_str!("help/first.txt")) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::from(Status::CannotRead as u8),
+        };
+    };
+    let status = match run(command) {
         Ok(status) => status,
         Err(Failure(line)) => {
             say::failure(line);
@@ -72,5 +79,7 @@ fn run(command: &Command) -> Result<Status, Failure> {
         Command::Audit(arguments) => audit::run(arguments),
         Command::Decode(arguments) => decode::run(arguments),
         Command::Encode(arguments) => encode::run(arguments),
+        Command::Completions { shell } => manual::completions(*shell),
+        Command::Man { folder } => manual::pages(folder),
     }
 }

@@ -2,16 +2,19 @@
 //! Its own harness, so that a host without a C compiler says so.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output};
+use std::process::{Command, ExitCode, Output, Stdio};
 
 type Test = (&'static str, fn() -> Result<(), String>);
 
-const TESTS: [Test; 5] = [
+const TESTS: [Test; 7] = [
     ("statuses_say_what_was_found", statuses),
     ("json_is_one_record_a_finding", json),
     ("a_malformed_trace_is_one_line", malformed),
     ("a_log_of_casemate_is_known_by_its_first_line", casemate),
+    ("a_file_is_followed_until_a_rule_is_broken", followed),
+    ("a_pipe_is_judged_as_it_comes", piped),
     ("the_c_header_writes_what_is_judged", header),
 ];
 
@@ -52,6 +55,43 @@ fn folder() -> PathBuf {
 
 fn vellum(arguments: &[&str]) -> Result<Output, String> {
     Command::new(env!("CARGO_BIN_EXE_vellum")).arg("judge").args(arguments).output().map_err(|error| error.to_string())
+}
+
+/// The lines of a trace that breaks a rule, but for its last `missing` bytes, and these.
+fn parts(missing: usize) -> Result<(Vec<u8>, Vec<u8>), String> {
+    let text = fs::read(folder().join("unmap-no-tlbi.trace")).map_err(|error| error.to_string())?;
+    let (start, rest) = text.split_at(text.len() - missing);
+    Ok((start.to_vec(), rest.to_vec()))
+}
+
+fn followed() -> Result<(), String> {
+    let error = |error: std::io::Error| error.to_string();
+    let path = std::env::temp_dir().join(format!("vellum-followed-{}.trace", std::process::id()));
+    let (start, rest) = parts(70)?;
+    fs::write(&path, start).map_err(error)?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vellum"));
+    command.arg("judge").arg(&path).arg("--follow").stdout(Stdio::piped());
+    let child = command.spawn().map_err(error)?;
+    fs::OpenOptions::new().append(true).open(&path).and_then(|mut file| file.write_all(&rest)).map_err(error)?;
+    let output = child.wait_with_output().map_err(error)?;
+    fs::remove_file(&path).map_err(error)?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.code() == Some(1) && text.contains(".trace:") { Ok(()) } else { Err(text) }
+}
+
+fn piped() -> Result<(), String> {
+    let error = |error: std::io::Error| error.to_string();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vellum"));
+    let mut child = command.args(["judge", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(error)?;
+    let (mut input, output) = (child.stdin.take().ok_or("no pipe")?, child.stdout.take().ok_or("no pipe")?);
+    input.write_all(&parts(0)?.0).map_err(error)?;
+    // The finding is told while the pipe is open yet.
+    let mut lines = BufReader::new(output).lines();
+    let first = lines.next().ok_or("nothing is told")?.map_err(error)?;
+    drop(input);
+    let last = lines.map_while(Result::ok).last().unwrap_or_default();
+    let status = child.wait().map_err(error)?.code();
+    if first.starts_with("-:") && last.contains("violation") && status == Some(1) { Ok(()) } else { Err(first + &last) }
 }
 
 /// Runs the command and holds status and output against what is expected.

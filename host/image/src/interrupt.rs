@@ -12,7 +12,12 @@ pub fn request() -> bool {
     WANTED.swap(true, Ordering::Relaxed)
 }
 
+/// Whether that has been asked.
+pub fn is_requested() -> bool {
+    WANTED.load(Ordering::Relaxed)
+}
+
 /// Whether to go on.
 pub(crate) fn check() -> Result<(), ReadError> {
-    if WANTED.load(Ordering::Relaxed) { Err(ReadError::Interrupted) } else { Ok(()) }
+    if is_requested() { Err(ReadError::Interrupted) } else { Ok(()) }
 }

@@ -1,5 +1,6 @@
 //! What the user calls a machine: `qemu:unix:PATH`, `qemu:HOST:PORT`, `qmp:PATH`, `core:FILE`, `kcore`, `raw:FILE@BASE`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -98,7 +99,7 @@ fn endpoint(text: &str) -> Option<Endpoint> {
 
 /// A number, hexadecimal with `0x` or else decimal; `_` may separate digits.
 pub fn number(text: &str) -> Result<u64, Error> {
-    let digits = text.replace('_', "");
+    let digits = if text.contains('_') { Cow::Owned(text.replace('_', "")) } else { Cow::Borrowed(text) };
     let parsed = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => digits.parse(),

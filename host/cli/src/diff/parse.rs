@@ -1,7 +1,8 @@
 //! Reads dumps back: JSON records, or text in the format of `kernel_page_tables`, whoever printed it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::rc::Rc;
 
 use image::number;
 use serde_json::Value;
@@ -20,10 +21,11 @@ pub(super) struct Region {
 }
 
 /// What leaves look like: their size and the words of the text format.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Entry {
     pub(super) leaf_bytes: u64,
-    pub(super) words: String,
+    /// A dump has a million leaves, and a handful of different words.
+    pub(super) words: Rc<str>,
 }
 
 impl Entry {
@@ -65,16 +67,19 @@ pub(super) struct Sums {
 impl Section {
     pub(super) fn totals(&self) -> Sums {
         let mut sums = Sums { tables: self.tables, table_bytes: self.table_bytes, ..Sums::default() };
+        let mut by_entry: HashMap<&Entry, u64> = HashMap::new();
         for region in &self.regions {
             let bytes = (region.last - region.input).saturating_add(1);
-            let kind = (region.entry.leaf_bytes, region.entry.is_contiguous());
-            *sums.leaves.entry(kind).or_default() += bytes / region.entry.leaf_bytes.max(1);
+            *by_entry.entry(&region.entry).or_default() += bytes / region.entry.leaf_bytes.max(1);
             sums.mapped = sums.mapped.saturating_add(bytes);
+        }
+        for (entry, leaves) in by_entry {
+            *sums.leaves.entry((entry.leaf_bytes, entry.is_contiguous())).or_default() += leaves;
         }
         sums
     }
 
-    fn add(&mut self, input: u64, last: u64, leaf_bytes: u64, words: String) -> Result<(), String> {
+    fn add(&mut self, input: u64, last: u64, leaf_bytes: u64, words: Rc<str>) -> Result<(), String> {
         if last < input || self.regions.last().is_some_and(|region| region.last >= input) {
             return Err(format!("the range at {input:#x} is not after the one before"));
         }
@@ -95,7 +100,7 @@ pub(super) fn parse(text: &str, page_size: PageSize) -> Result<Vec<Section>, Str
 fn lines(text: &str, page_size: PageSize) -> Result<Vec<Section>, String> {
     let start = start(text);
     let mut sections = vec![Section::default()];
-    let mut counter = Tables::new(page_size, start);
+    let (mut counter, mut known) = (Tables::new(page_size, start), HashMap::new());
     for (place, line) in (1..).zip(text.lines()) {
         if let Some(name) = line.strip_prefix("# ") {
             if sections.last().is_some_and(|section| !section.regions.is_empty()) {
@@ -105,7 +110,7 @@ fn lines(text: &str, page_size: PageSize) -> Result<Vec<Section>, String> {
             sections.last_mut().into_iter().for_each(|section| section.name = name.to_owned());
         } else if line.starts_with("0x") {
             let section = sections.last_mut().ok_or("no section")?;
-            self::line(line, section, &mut counter).map_err(|error| format!("line {place}: {error}"))?;
+            self::line(line, section, &mut counter, &mut known).map_err(|error| format!("line {place}: {error}"))?;
             (section.tables, section.table_bytes) = counter.sums();
         }
     }
@@ -113,32 +118,44 @@ fn lines(text: &str, page_size: PageSize) -> Result<Vec<Section>, String> {
 }
 
 /// `0xSTART-0xEND SIZE LEVEL WORDS…`; a hole has no words.
-fn line(line: &str, section: &mut Section, counter: &mut Tables) -> Result<(), String> {
-    let mut parts = line.split_whitespace();
-    let range = parts.next().unwrap_or("");
+fn line<'t>(
+    line: &'t str,
+    section: &mut Section,
+    counter: &mut Tables,
+    known: &mut HashMap<&'t str, Rc<str>>,
+) -> Result<(), String> {
+    let mut rest = line;
+    let range = word(&mut rest);
     let (start, end) = range.split_once('-').ok_or_else(|| format!("`{range}` is no range"))?;
     let address = |text: &str| number(text).map_err(|error| error.to_string());
     let (input, last) = (address(start)?, address(end)?.wrapping_sub(1));
-    let name = parts.nth(1).ok_or("no level")?;
+    let (_, name) = (word(&mut rest), word(&mut rest));
     let level = level(name, counter.start).ok_or_else(|| format!("`{name}` is no level"))?;
     counter.line(input, last, level);
-    let words: Vec<&str> = parts.collect();
-    if words.is_empty() || words[0] == "F" {
+    let join = || rest.split_whitespace().collect::<Vec<_>>().join(" ").into();
+    let words = known.entry(rest).or_insert_with(join);
+    if words.is_empty() || words.starts_with("F ") || &**words == "F" {
         return Ok(());
     }
-    section.add(input, last, 1 << counter.page_size.level_shift(level), words.join(" "))
+    section.add(input, last, 1 << counter.page_size.level_shift(level), Rc::clone(words))
+}
+
+/// Takes the next word off a line.
+fn word<'t>(rest: &mut &'t str) -> &'t str {
+    let text = rest.trim_start();
+    let (word, after) = text.split_at(text.find(' ').unwrap_or(text.len()));
+    *rest = after;
+    word.trim_end()
 }
 
 /// The level of a root: names of levels below it tell, for a page table has holes or leaves at each.
 fn start(text: &str) -> Level {
-    let has =
-        |name: &str| text.lines().any(|line| line.starts_with("0x") && line.split_whitespace().nth(2) == Some(name));
-    match () {
-        () if has("P4D") => Level::MINUS_1,
-        () if has("PUD") => Level::L0,
-        () if has("PMD") => Level::L1,
-        () => Level::L2,
-    }
+    const BELOW: [(&str, Level); 3] = [("PMD", Level::L1), ("PUD", Level::L0), ("P4D", Level::MINUS_1)];
+    let named = text.lines().filter(|line| line.starts_with("0x")).filter_map(|mut line| {
+        let (_, _, name) = (word(&mut line), word(&mut line), word(&mut line));
+        BELOW.iter().find(|(below, _)| *below == name).map(|(_, start)| *start)
+    });
+    named.min().unwrap_or(Level::L2)
 }
 
 /// The level of a name.
@@ -157,19 +174,19 @@ fn level(name: &str, start: Level) -> Option<Level> {
 struct Tables {
     page_size: PageSize,
     start: Level,
-    /// For each level below the root: tables so far, and the end of the last one's reach.
-    levels: BTreeMap<Level, (u64, u64)>,
+    /// For each level from 0 on: tables so far, and the end of the last one's reach.
+    levels: [(u64, u64); 4],
 }
 
 impl Tables {
     fn new(page_size: PageSize, start: Level) -> Self {
-        Self { page_size, start, levels: BTreeMap::new() }
+        Self { page_size, start, levels: Default::default() }
     }
 
     fn line(&mut self, input: u64, last: u64, lowest: Level) {
         for level in Level::ALL.into_iter().filter(|level| *level > self.start && *level <= lowest) {
             let shift = self.page_size.level_shift(level) + self.page_size.index_bits();
-            let (count, reached) = self.levels.entry(level).or_default();
+            let (count, reached) = &mut self.levels[level.number() as usize];
             let (first, end) = (input >> shift, last >> shift);
             let first = if *count > 0 { first.max(*reached + 1) } else { first };
             if first <= end {
@@ -181,7 +198,7 @@ impl Tables {
 
     /// Tables, and the bytes they take; the root counts as a whole table.
     fn sums(&self) -> (u64, u64) {
-        let count = 1 + self.levels.values().map(|(count, _)| count).sum::<u64>();
+        let count = 1 + self.levels.iter().map(|(count, _)| count).sum::<u64>();
         (count, count * self.page_size.size_bytes())
     }
 }
@@ -244,7 +261,7 @@ impl Reader {
                 let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
                 let stage2 = record["memory"].as_str()?;
                 let words = if words.contains(stage2) { words } else { format!("{words} {stage2}") };
-                Some(section.add(input, last, 1 << self.page_size.level_shift(level), words))
+                Some(section.add(input, last, 1 << self.page_size.level_shift(level), words.into()))
             }
             "totals" => {
                 section.tables = record["tables"].as_u64()?;

@@ -6,17 +6,22 @@ use machine::finding::Finding;
 use machine::trace::{Judge, Trace};
 use serde_json::json;
 
-/// The first finding, or all, a line that sums up, and what is to be known of the reading.
+/// The first finding, or all, beyond the first `told`; at the end a line that sums up, and what is to be known of the reading.
 pub(super) fn text(
     judge: &Judge<'_>,
     trace: &Trace<'_>,
     path: &str,
     is_all: bool,
+    (told, is_end): (&mut usize, bool),
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    for finding in shown(judge, is_all) {
+    for finding in shown(judge, is_all).skip(*told) {
         let line = judge.line_of(finding.event).unwrap_or_default();
         writeln!(out, "{path}:{line}: {}\n", judge.story(finding))?;
+        *told += 1;
+    }
+    if !is_end {
+        return Ok(());
     }
     let (lints, violations): (Vec<&Finding>, Vec<&Finding>) = judge.findings().iter().partition(|it| it.is_lint());
     let counted = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
@@ -34,8 +39,18 @@ pub(super) fn text(
 }
 
 /// One record for each finding.
-pub(super) fn json(judge: &Judge<'_>, path: &str, is_all: bool, out: &mut dyn Write) -> io::Result<()> {
-    shown(judge, is_all).try_for_each(|finding| writeln!(out, "{}", record(judge, path, finding)))
+pub(super) fn json(
+    judge: &Judge<'_>,
+    path: &str,
+    is_all: bool,
+    told: &mut usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    for finding in shown(judge, is_all).skip(*told) {
+        writeln!(out, "{}", record(judge, path, finding))?;
+        *told += 1;
+    }
+    Ok(())
 }
 
 fn record(judge: &Judge<'_>, path: &str, finding: &Finding) -> serde_json::Value {
