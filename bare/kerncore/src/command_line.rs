@@ -7,6 +7,7 @@ mod belief;
 mod cpu;
 pub(crate) mod problem;
 mod stress;
+mod values;
 mod words;
 
 pub use belief::Replaced;
@@ -14,6 +15,8 @@ pub use cpu::{CpuOverride, PageSizes};
 pub use problem::Problem;
 pub use stress::{Conflicts, StressKind};
 pub use words::{Word, Words};
+
+use values::{bbm_level, digits, number, page_size, page_sizes, physical_bits};
 
 use vmsa::{BbmLevel, IdRegisters, PageSize};
 
@@ -50,6 +53,8 @@ pub struct Options {
     pub stress: Option<u32>,
     /// `vellum.stress-kind=`: what the stress is of.
     pub stress_kind: Option<StressKind>,
+    /// `vellum.measure=linear`: changes of the linear map are counted in instructions.
+    pub measures: Option<bool>,
     /// `vellum.seed=`: of every random choice.
     pub seed: Option<u32>,
     /// `vellum.init=`: the program that is run, and its arguments: where in the line, and how many bytes.
@@ -185,7 +190,7 @@ fn set<T>(slot: &mut Option<T>, value: Option<T>) -> Outcome {
 
 const BELIEVED: &str = "what the CPU says of itself is believed";
 
-const KNOWN: [Known; 19] = [
+const KNOWN: [Known; 20] = [
     Known {
         name: "arm64.pagesize",
         expected: "4k, 16k or 64k",
@@ -265,6 +270,12 @@ const KNOWN: [Known; 19] = [
         set: |options, _, value| set(&mut options.stress_kind, word(value, &STRESSES)),
     },
     Known {
+        name: "vellum.measure",
+        expected: "linear or nothing",
+        instead: "nothing is measured",
+        set: |options, _, value| set(&mut options.measures, word(value, &MEASURES)),
+    },
+    Known {
         name: "vellum.seed",
         expected: "a number from 0 to 4294967295",
         instead: "1 is used",
@@ -336,17 +347,6 @@ impl Options {
     }
 }
 
-/// A decimal number of digits only (a sign, which `parse` would take, is none); one that is too large is the largest.
-fn digits(text: &str) -> Option<usize> {
-    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| text.parse().unwrap_or(usize::MAX))
-}
-
-fn number(value: &str, least: u32, most: u32) -> Option<u32> {
-    let number = u32::try_from(digits(value)?).ok()?;
-    (least..=most).contains(&number).then_some(number)
-}
-
 /// What a word stands for.
 fn word<T: Copy>(value: &str, words: &[(&str, T)]) -> Option<T> {
     words.iter().find(|(word, _)| value == *word).map(|(_, meaning)| *meaning)
@@ -362,26 +362,8 @@ const ALLOCATORS: [(&str, PageAllocator); 2] = [("plain", PageAllocator::Plain),
 const CONFLICTS: [(&str, Conflicts); 2] = [("survive", Conflicts::Survive), ("report", Conflicts::Report)];
 const STRESSES: [(&str, StressKind); 3] =
     [("mixed", StressKind::Mixed), ("kfence", StressKind::Kfence), ("conflicts", StressKind::Conflicts)];
+const MEASURES: [(&str, bool); 2] = [("linear", true), ("nothing", false)];
 const YES_OR_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
-
-fn page_size(value: &str) -> Option<PageSize> {
-    let names = [("4k", PageSize::Size4K), ("16k", PageSize::Size16K), ("64k", PageSize::Size64K)];
-    names.into_iter().find(|(name, _)| value.eq_ignore_ascii_case(name)).map(|(_, size)| size)
-}
-
-fn page_sizes(value: &str) -> Option<PageSizes> {
-    value.split(',').try_fold(PageSizes::default(), |sizes, name| Some(sizes.with(page_size(name)?)))
-}
-
-fn bbm_level(value: &str) -> Option<BbmLevel> {
-    let levels = [BbmLevel::Level0, BbmLevel::Level1, BbmLevel::Level2, BbmLevel::Level3];
-    levels.get(digits(value)?).copied()
-}
-
-/// The values that ID_AA64MMFR0_EL1.PARange can say, up to the largest we map.
-fn physical_bits(value: &str) -> Option<u32> {
-    number(value, 32, 52).filter(|bits| [32, 36, 40, 42, 44, 48, 52].contains(bits))
-}
 
 #[cfg(test)]
 mod tests {

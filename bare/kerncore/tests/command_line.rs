@@ -28,7 +28,7 @@ fn every_option_is_taken() {
     let line = "arm64.pagesize=16k vellum.exit=semihosting vellum.vabits=42 vellum.late=3 vellum.cpu2.granules=4k,64k \
                 vellum.cpu7.bbm=1 vellum.cpu0.pabits=40 vellum.cpu1.silent=yes vellum.report=json \
                 rodata=noalias vellum.linearmap=pages vellum.pagealloc=debug vellum.bbm=3 vellum.stress=1000 vellum.seed=7 \
-                vellum.conflicts=report vellum.trust-el1=yes vellum.stress-kind=kfence \
+                vellum.conflicts=report vellum.trust-el1=yes vellum.stress-kind=kfence vellum.measure=linear \
                 vellum.init=\"busybox ls\"";
     let mut cpus = [CpuOverride::default(); 8];
     cpus[2].granules = Some(PageSizes::default().with(PageSize::Size4K).with(PageSize::Size64K));
@@ -49,6 +49,7 @@ fn every_option_is_taken() {
         bbm: Some(BbmLevel::Level3),
         stress: Some(1000),
         stress_kind: Some(StressKind::Kfence),
+        measures: Some(true),
         seed: Some(7),
         init: line.find("busybox ls").map(|at| (at as u32, 10)),
         cpus,

@@ -17,6 +17,7 @@ mod checks;
 mod cpus;
 mod facts;
 mod files;
+mod measure;
 mod memory;
 mod process;
 mod report;

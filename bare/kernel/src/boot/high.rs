@@ -22,7 +22,7 @@ use crate::report::console::say;
 use crate::report::finish::{Status, finish, finish_with, refuse};
 use crate::report::times::{self, Step};
 use crate::report::{conflicts, console, counters, sections};
-use crate::stress;
+use crate::{measure, stress};
 
 /// Entered from assembly, on the boot CPU's stack in the high half.
 pub(crate) extern "C" fn main(_: u64) -> ! {
@@ -67,6 +67,7 @@ pub(crate) extern "C" fn main(_: u64) -> ! {
     sections::memory_map(&map);
     sections::linear_map();
     sections::summary();
+    measure::run();
     stress::run(&facts.options);
     let outcome = checks::run_all();
     let ended = init();

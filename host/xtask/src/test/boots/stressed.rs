@@ -35,7 +35,12 @@ const MIXED: [(&str, &str); 8] = [
 ];
 
 /// What else the linear map may be.
-const OTHERWISE: [(&str, &str, &[&str]); 10] = [
+const OTHERWISE: [(&str, &str, &[&str]); 11] = [
+    (
+        "measured",
+        "--icount --cpus 4 --memory 3G --append vellum.measure=linear --append vellum.bbm=3",
+        &["ro and rw of a page that is a leaf:", "2 TLBIs, 4 DSBs"],
+    ),
     ("rodata=noalias", "--append rodata=noalias", &["read-only, but not in the linear map"]),
     ("rodata=off", "--append rodata=off --page-size 16k", &["writable (rodata asks for it)"]),
     ("rodata=full", "--append rodata=full --page-size 64k", &["read-only, in the linear map too"]),

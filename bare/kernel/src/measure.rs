@@ -1,0 +1,97 @@
+//! `vellum.measure=linear`: what single changes of the linear map cost the CPU that makes them, in instructions, TLBIs and DSBs. With
+//! `--icount` a run is the same each time.
+
+use core::ops::Range;
+
+use hardware::{interrupts, pmu};
+use kerncore::range::Bytes;
+use linearmap::{Context, Operations, Wanted};
+use vmsa::VirtAddr;
+
+use crate::cpus::{parking, walkers};
+use crate::facts::{facts, page_size};
+use crate::memory::{linear_map, pages};
+use crate::report::console::say;
+
+/// log2 of the pages of the block in which pages are changed.
+const ORDER: usize = 9;
+/// How often each is done; the last one counts, when nothing is new to it.
+const TIMES: usize = 4;
+/// What is changed as a whole.
+const LONG_BYTES: u64 = 1 << 30;
+
+/// Measures, if that is asked for. No other CPU has anything to do.
+pub(crate) fn run() {
+    if facts().options.measures != Some(true) {
+        return;
+    }
+    say!("# measure");
+    if !pmu::counts_instructions() {
+        return say!("measure: this CPU counts no instructions");
+    }
+    let Some(block) = pages::allocate(ORDER) else { return say!("measure: there is no memory for it") };
+    let start = facts().linear.address(block) + page_size().size_bytes();
+    let page = [start..start + page_size().size_bytes()];
+    let change = |wanted, context| _ = linear_map::get().change(&page, wanted, context);
+    linear_map::get().refill();
+    say!("measure: of CPU 0, of {} that run", walkers::running().count_ones());
+    tell("ro and rw of a page of a larger leaf, and the leaf whole again", &mut || {
+        change(Wanted::ReadOnly, Context::MayWait);
+        change(Wanted::Writable, Context::MayWait);
+        linear_map::get().heal_all();
+    });
+    change(Wanted::ReadOnly, Context::MayWait);
+    tell("ro and rw of a page that is a leaf", &mut || {
+        change(Wanted::ReadOnly, Context::MayWait);
+        change(Wanted::Writable, Context::MayWait);
+    });
+    tell("rw of a page that is read-only", &mut || change(Wanted::Writable, Context::MayWait));
+    tell("a page hidden and shown in atomic context", &mut || {
+        let masks = interrupts::mask();
+        change(Wanted::Hidden, Context::Atomic);
+        change(Wanted::Shown, Context::Atomic);
+        interrupts::restore(masks);
+    });
+    linear_map::get().heal_all();
+    pages::free(block, ORDER);
+    tell("a round of parking, and no change", &mut || {
+        linear_map::get().with_standing(&mut |_| _ = parking::run(|| {}));
+    });
+    match long_range() {
+        Some(range) => {
+            tell("x and nx of 1G, from the second page of a leaf, exceptions masked all the time", &mut || {
+                let masks = interrupts::mask();
+                for wanted in [Wanted::Executable, Wanted::NotExecutable] {
+                    _ = linear_map::get().change(core::slice::from_ref(&range), wanted, Context::Atomic);
+                }
+                interrupts::restore(masks);
+            })
+        }
+        None => say!("measure: no {} of memory lie together, so that no long change is measured", Bytes(LONG_BYTES)),
+    }
+    linear_map::get().heal_all();
+    linear_map::get().refill();
+}
+
+/// So much memory from the second page of what may be the largest leaf, if there is so much.
+fn long_range() -> Option<Range<VirtAddr>> {
+    let mut starts = pages::mapped().filter_map(|range| {
+        let start = range.start.align_up(LONG_BYTES / 2)?;
+        let fits = start.bits() + LONG_BYTES + page_size().size_bytes() <= range.end.bits();
+        fits.then(|| facts().linear.address(start) + page_size().size_bytes())
+    });
+    starts.next().map(|start| start..start + LONG_BYTES)
+}
+
+fn tell(what: &str, work: &mut dyn FnMut()) {
+    (1..TIMES).for_each(|_| work());
+    let before = linear_map::get().counters().operations;
+    let count = pmu::read_instructions();
+    work();
+    let instructions = pmu::read_instructions().wrapping_sub(count);
+    let after = linear_map::get().counters().operations;
+    let tlbis = |operations: &Operations| operations.tlbi_address + operations.tlbi_range + operations.tlbi_everything;
+    let dsbs = |operations: &Operations| operations.dsb_stores + operations.dsb_all;
+    let (tlbis, dsbs) = (tlbis(&after) - tlbis(&before), dsbs(&after) - dsbs(&before));
+    say!("measure: {what}: {instructions} instructions, {tlbis} TLBIs, {dsbs} DSBs");
+}
