@@ -145,11 +145,15 @@ impl Platform for Cpu<'_> {
 
     #[track_caller]
     fn maintain(&self, operation: Maintenance) {
-        let event = match operation {
-            Maintenance::Barrier(barrier) => Event::Barrier(encode_barrier(barrier)),
-            Maintenance::Invalidate(op, operand) => Event::Tlbi { opcode: encode_tlbi(op), operand },
-        };
-        self.issue(event, Location::caller());
+        self.issue(event_of(operation), Location::caller());
+    }
+}
+
+/// A barrier or TLBI as hardware would execute it.
+pub(crate) fn event_of(operation: Maintenance) -> Event {
+    match operation {
+        Maintenance::Barrier(barrier) => Event::Barrier(encode_barrier(barrier)),
+        Maintenance::Invalidate(op, operand) => Event::Tlbi { opcode: encode_tlbi(op), operand },
     }
 }
 

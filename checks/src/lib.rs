@@ -33,6 +33,7 @@ pub mod schedule;
 pub mod setting;
 pub mod sharing;
 pub mod shrink;
+pub mod spaces;
 mod stock;
 pub mod story;
 pub mod suite;

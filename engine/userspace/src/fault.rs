@@ -142,12 +142,19 @@ impl<E: Embedder> State<E> {
         frame: PhysAddr,
         supply: &mut Reserve,
     ) -> Result<Placed, Short> {
-        let mut table = self.table(editing)?;
-        let is = leaf_at::<E>(&table.view(), lacks.page);
-        if self.version != lacks.version || is.map(|leaf| leaf.frame) != lacks.was.map(|leaf| leaf.frame) {
+        if self.version != lacks.version {
             return Ok(Placed::Changed);
         }
-        let new = Leaf { frame, attributes: lacks.attributes };
+        let (mut table, new) = (self.table(editing)?, Leaf { frame, attributes: lacks.attributes });
+        // Mostly the table is there, and the page is a hole yet: then one descent is all.
+        if lacks.was.is_none() && table.map_page(lacks.page.into(), frame, lacks.attributes) {
+            self.resident.add(&new);
+            return Ok(Placed::Done);
+        }
+        let is = leaf_at::<E>(&table.view(), lacks.page);
+        if is.map(|leaf| leaf.frame) != lacks.was.map(|leaf| leaf.frame) {
+            return Ok(Placed::Changed);
+        }
         match is {
             Some(old) if old.frame == frame => {
                 let (set, clear) = (Stage1Attributes::AF | WRITABLE, Stage1Attributes::READ_ONLY);

@@ -35,7 +35,11 @@ pub(crate) const ROOMS: &[Room] = &[
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
     room("image", 4_190, &["vellum-vmsa", "vellum-pagetable"]),
     room("code", 3_150, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
-    room("checks", 9_000, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "machine", "terminal"]),
+    room(
+        "checks",
+        9_000,
+        &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "vellum-userspace", "machine", "terminal"],
+    ),
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",

@@ -1,0 +1,178 @@
+//! CPUs that run one after the other: each is a thread, of which one has the turn. With every event the turn may pass to another,
+//! as the seed says, so that the same seed is the same run.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use machine::event::{Event, Owned};
+use machine::finding::{Finding, Rule};
+use machine::machine::Machine;
+use machine::seed::Seed;
+use userspace::Lock;
+
+use crate::program::poison;
+
+/// The turn passes with one event in so many.
+const STEPS_IN_TURN: u64 = 6;
+
+thread_local! {
+    static CPU: Cell<u8> = const { Cell::new(0) };
+    static BOARD: RefCell<Option<Arc<Board>>> = const { RefCell::new(None) };
+}
+
+/// What all CPUs share.
+#[derive(Debug)]
+pub(super) struct Board {
+    turn: Mutex<Turn>,
+    passed: Condvar,
+}
+
+/// The machine, and what programs know of it.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) machine: Machine,
+    pub(super) seed: Seed,
+    /// Who has the turn.
+    cpu: u8,
+    /// CPUs that have not ended.
+    running: Vec<u8>,
+    /// References to each frame that is taken.
+    pub(super) frames: BTreeMap<u64, usize>,
+    pool: Vec<u64>,
+    page_bytes: u64,
+    /// Forks under way: until one is complete, a parent may write what its child shares.
+    pub(super) forks: usize,
+    /// What went wrong first.
+    pub(super) failure: Option<String>,
+}
+
+impl Board {
+    pub(super) fn new(machine: Machine, seed: Seed, pool: Vec<u64>, page_bytes: u64) -> Self {
+        let (running, frames, failure) = (vec![0], BTreeMap::new(), None);
+        let turn = Turn { machine, seed, cpu: 0, running, frames, pool, page_bytes, forks: 0, failure };
+        Self { turn: Mutex::new(turn), passed: Condvar::new() }
+    }
+
+    /// CPUs 0 to `cpus` run from now on, and the first has the turn.
+    pub(super) fn start(&self, cpus: u8) {
+        let mut turn = self.now();
+        (turn.running, turn.cpu) = ((0..cpus).collect(), 0);
+    }
+
+    /// This thread is CPU `cpu` from now on.
+    pub(super) fn enter(self: &Arc<Self>, cpu: u8) {
+        CPU.set(cpu);
+        BOARD.set(Some(Arc::clone(self)));
+    }
+
+    /// This CPU has ended.
+    pub(super) fn leave(&self) {
+        let mut turn = self.now();
+        let cpu = CPU.get();
+        turn.running.retain(|running| *running != cpu);
+        turn.pass(cpu);
+        BOARD.set(None);
+        self.passed.notify_all();
+    }
+
+    /// What is now, without a turn.
+    pub(super) fn now(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something when it is this CPU's turn, and judges it.
+    pub(super) fn step<T>(&self, deed: impl FnOnce(&mut Turn, u8) -> T) -> T {
+        let mut turn = self.my_turn(false);
+        let done = deed(&mut turn, CPU.get());
+        turn.judge();
+        drop(turn);
+        self.passed.notify_all();
+        done
+    }
+
+    /// An event of this CPU.
+    pub(super) fn event(&self, event: Event) {
+        self.step(|turn, cpu| turn.machine.apply(cpu, &event));
+    }
+
+    /// Waits for this CPU's turn; with `yields` after another had it, if there is another.
+    fn my_turn(&self, yields: bool) -> MutexGuard<'_, Turn> {
+        let (cpu, mut turn) = (CPU.get(), self.now());
+        if turn.cpu == cpu && (yields || turn.seed.one_in(STEPS_IN_TURN)) {
+            turn.pass(cpu);
+            self.passed.notify_all();
+        }
+        while turn.cpu != cpu && turn.failure.is_none() {
+            turn = self.passed.wait(turn).unwrap_or_else(PoisonError::into_inner);
+        }
+        if turn.failure.is_some() {
+            drop(turn);
+            panic!("another CPU has failed");
+        }
+        turn
+    }
+}
+
+impl Turn {
+    /// Gives the turn to another CPU than `cpu`, if there is one.
+    fn pass(&mut self, cpu: u8) {
+        let others: Vec<u8> = self.running.iter().copied().filter(|other| *other != cpu).collect();
+        if !others.is_empty() {
+            self.cpu = *self.seed.pick(&others);
+        }
+    }
+
+    fn judge(&mut self) {
+        // A page that another CPU is about to map may fault yet: who takes that fault finds it mapped.
+        let is_wrong = |finding: &Finding| !finding.is_lint() && finding.rule != Rule::NotVisible;
+        if let Some(finding) = self.machine.take_findings().into_iter().find(is_wrong) {
+            self.fail(finding.to_string());
+        }
+    }
+
+    pub(super) fn fail(&mut self, text: String) {
+        self.failure.get_or_insert(text);
+    }
+
+    pub(super) fn free_pages(&self) -> u64 {
+        self.pool.len() as u64
+    }
+
+    /// A free page.
+    pub(super) fn take(&mut self) -> Option<u64> {
+        self.pool.pop()
+    }
+
+    /// A page is free: nobody may reach it, and whoever has it next writes what it likes.
+    pub(super) fn free(&mut self, cpu: u8, address: u64, owned: Owned) {
+        self.machine.apply(cpu, &Event::Release { address, size_bytes: self.page_bytes, owned });
+        for slot in [0, 1, 7] {
+            self.machine.store(cpu, address + 8 * slot, poison(slot));
+        }
+        self.pool.push(address);
+    }
+}
+
+/// A lock for which a CPU waits by passing its turn.
+pub(super) struct Gate<T> {
+    is_held: Mutex<bool>,
+    held: Mutex<T>,
+}
+
+impl<T> Lock<T> for Gate<T> {
+    fn new(held: T) -> Self {
+        Self { is_held: Mutex::new(false), held: Mutex::new(held) }
+    }
+
+    fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        let board = BOARD.with_borrow(Clone::clone).expect("a thread that is a CPU");
+        drop(board.my_turn(false));
+        while std::mem::replace(&mut *self.is_held.lock().unwrap_or_else(PoisonError::into_inner), true) {
+            drop(board.my_turn(true));
+        }
+        let result = body(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner));
+        *self.is_held.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        result
+    }
+}

@@ -1,0 +1,134 @@
+//! A kernel with address spaces on the simulated machine: its frames and tables are pages of the pool, its platform is the CPU that
+//! has the turn.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use machine::event::{Event, Owned};
+use pagetable::{Platform, Slot};
+use userspace::{Embedder, File, FileError, Frames};
+use vmsa::{Descriptor, Granule, Maintenance, PhysAddr};
+
+use super::board::{Board, Gate};
+use crate::cpu::event_of;
+
+/// The frame of zeros.
+pub(super) const ZEROS: u64 = 0x7_0000_0000;
+
+/// A kernel; a clone is the same.
+pub(super) struct Kernel<G> {
+    pub(super) bus: Bus,
+    granule: PhantomData<G>,
+}
+
+impl<G> Kernel<G> {
+    pub(super) fn new(board: &Arc<Board>) -> Self {
+        Self { bus: Bus(Arc::clone(board)), granule: PhantomData }
+    }
+}
+
+impl<G> Clone for Kernel<G> {
+    fn clone(&self) -> Self {
+        Self { bus: Bus(Arc::clone(&self.bus.0)), granule: PhantomData }
+    }
+}
+
+/// The way to memory.
+pub(super) struct Bus(pub(super) Arc<Board>);
+
+impl Platform for Bus {
+    fn load(&self, slot: Slot) -> Descriptor {
+        self.0.step(|turn, cpu| Descriptor::new(turn.machine.load(cpu, slot.address().bits())))
+    }
+
+    fn store(&self, slot: Slot, descriptor: Descriptor) {
+        let (address, value) = (slot.address().bits(), descriptor.bits());
+        self.0.event(Event::Store { address, value, is_release: false });
+    }
+
+    fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
+        let (address, expected, value) = (slot.address().bits(), old.bits(), new.bits());
+        let exchanged = self.0.step(|turn, cpu| turn.machine.compare_exchange(cpu, address, expected, value));
+        exchanged.map(|_| ()).map_err(Descriptor::new)
+    }
+
+    fn maintain(&self, operation: Maintenance) {
+        self.0.event(event_of(operation));
+    }
+}
+
+/// There are no files.
+#[derive(Clone, PartialEq)]
+pub(super) struct NoFile;
+
+impl File for NoFile {
+    fn frame(&self, _: u64) -> Result<PhysAddr, FileError> {
+        Err(FileError::Beyond)
+    }
+}
+
+impl<G> Frames for Kernel<G> {
+    fn take(&self) -> Option<PhysAddr> {
+        self.bus.0.step(|turn, _| {
+            let frame = turn.take()?;
+            turn.frames.insert(frame, 1);
+            Some(PhysAddr::new(frame))
+        })
+    }
+
+    fn share(&self, frame: PhysAddr) {
+        self.bus.0.step(|turn, _| match turn.frames.get_mut(&frame.bits()) {
+            Some(count) => *count += 1,
+            None => turn.fail(format!("{frame:?} is shared, which is free")),
+        });
+    }
+
+    fn release(&self, frame: PhysAddr) {
+        self.bus.0.step(|turn, cpu| match turn.frames.remove(&frame.bits()) {
+            None => turn.fail(format!("{frame:?} is released, which is free")),
+            Some(1) => turn.free(cpu, frame.bits(), Owned::Frame),
+            Some(count) => {
+                turn.frames.insert(frame.bits(), count - 1);
+            }
+        });
+    }
+
+    fn is_sole(&self, frame: PhysAddr) -> bool {
+        self.bus.0.step(|turn, _| turn.frames.get(&frame.bits()) == Some(&1))
+    }
+
+    fn zero(&self, _: PhysAddr) {
+        self.bus.0.step(|_, _| ());
+    }
+
+    fn copy(&self, _: PhysAddr, _: PhysAddr) {
+        self.bus.0.step(|_, _| ());
+    }
+
+    fn zero_frame(&self) -> PhysAddr {
+        PhysAddr::new(ZEROS)
+    }
+
+    fn take_table(&self) -> Option<PhysAddr> {
+        self.bus.0.step(|turn, _| turn.take().map(PhysAddr::new))
+    }
+
+    fn release_table(&self, table: PhysAddr) {
+        self.bus.0.step(|turn, cpu| turn.free(cpu, table.bits(), Owned::Table));
+    }
+}
+
+impl<G: Granule> Embedder for Kernel<G> {
+    type Granule = G;
+    type Platform = Bus;
+    type File = NoFile;
+    type Lock<T> = Gate<T>;
+
+    fn platform(&self) -> &Bus {
+        &self.bus
+    }
+
+    fn shared_memory(&self, _: u64) -> Option<NoFile> {
+        None
+    }
+}

@@ -1,0 +1,137 @@
+//! Address spaces on the simulated machine: up to three CPUs fault, fork, protect and unmap against each other in one space.
+//!
+//! ```text
+//!   CPU 0 ─ program ─┐                                        whatever an access may come to is judged:
+//!   CPU 1 ─ program ─┼─▶ AddressSpace ─▶ Board: one turn ─▶ machine    a frame that is taken, written by one owner alone;
+//!   CPU 2 ─ program ─┘                                        and the machine's rules: no TLB leads to what is free
+//! ```
+//! Each CPU protects and unmaps pages of its own, and touches everybody's.
+
+mod board;
+mod kernel;
+mod programs;
+
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+use std::thread;
+
+use machine::barrier::Barrier;
+use machine::event::Level;
+use machine::machine::Machine;
+use machine::seed::Seed;
+use pagetable::TlbFeatures;
+use userspace::{AddressSpace, Asids, Limits, Numbers, Shape};
+use vmsa::{Geometry, Granule, Granule4K, Granule16K, PageSize, Stage1Attributes};
+
+use crate::parameters::Parameters;
+use crate::scenario::POOL;
+use board::{Board, Gate};
+use kernel::Kernel;
+use programs::Program;
+
+/// A table of zeros, for CPUs that run nothing.
+const EMPTY: u64 = 0x8_0000_0000;
+/// Pages of the pool.
+const PAGES: u64 = 96;
+
+/// What a run came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ran {
+    /// Events of the machine.
+    pub events: u64,
+    /// Faults that the space was asked to answer.
+    pub faults: u64,
+}
+
+/// What the machine of a seed is like.
+fn parameters(seed: &mut Seed) -> Parameters {
+    let page_size = *seed.pick(&[PageSize::Size4K, PageSize::Size4K, PageSize::Size16K]);
+    Parameters {
+        page_size,
+        input_bits: 39,
+        hardware: *seed.pick(&[(false, false), (true, false), (true, true)]),
+        tlb: TlbFeatures { range: seed.one_in(2), level_hints: seed.one_in(2), repeat: seed.one_in(8) },
+        is_global: false,
+        cpus: 1 + seed.index(3),
+        ..Parameters::PLAIN
+    }
+}
+
+/// Runs random programs of `calls` calls on every CPU of a machine, all drawn from `seed`; the error is what is wrong.
+pub fn run(seed: u64, calls: usize) -> Result<Ran, String> {
+    let mut seed = Seed::new(seed);
+    let parameters = parameters(&mut seed);
+    match parameters.page_size {
+        PageSize::Size16K => run_as::<Granule16K>(&parameters, seed, calls),
+        _ => run_as::<Granule4K>(&parameters, seed, calls),
+    }
+    .map_err(|wrong| format!("{parameters}: {wrong}"))
+}
+
+fn run_as<G: Granule + Send + Sync>(parameters: &Parameters, mut seed: Seed, calls: usize) -> Result<Ran, String> {
+    let machine = enabled(parameters);
+    let pool = (0..PAGES).rev().map(|page| POOL + page * G::SIZE_BYTES).collect();
+    let seeds: Vec<Seed> = (0..parameters.cpus).map(|_| Seed::new(seed.bits())).collect();
+    let board = Arc::new(Board::new(machine, seed, pool, G::SIZE_BYTES));
+    board.enter(0);
+    let shape = Shape {
+        geometry: Geometry::<G>::lower(parameters.input_bits).map_err(|_| "no such geometry")?,
+        tlb: parameters.tlb,
+        hardware_updates: parameters.hardware_updates(),
+        memory: Stage1Attributes::memory(0),
+        has_execute_only: false,
+        lowest: 0,
+        highest: 1 << parameters.input_bits,
+        guard_bytes: 0,
+    };
+    let space =
+        AddressSpace::new(Kernel::<G>::new(&board), shape, 1 << 38, Limits::USUAL).map_err(|it| it.to_string())?;
+    let asids = Asids::<Gate<Numbers>>::new(8, parameters.cpus).ok_or("no heap")?;
+    board.start(parameters.cpus as u8);
+    let faults: u64 = thread::scope(|scope| {
+        let run = |cpu: usize| {
+            let (board, space, asids, seed) = (&board, &space, &asids, seeds[cpu]);
+            scope.spawn(move || {
+                board.enter(cpu as u8);
+                let mut program = Program::new(board, parameters, space, asids, seed);
+                // Who fails has said why; the others are abandoned.
+                let _ = panic::catch_unwind(AssertUnwindSafe(|| program.run(cpu, calls)));
+                board.leave();
+                program.faults
+            })
+        };
+        let threads: Vec<_> = (0..parameters.cpus).map(run).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_default()).sum()
+    });
+    if let Some(failure) = board.now().failure.clone() {
+        std::mem::forget(space);
+        return Err(failure);
+    }
+    board.start(1);
+    board.enter(0);
+    drop(space);
+    let now = board.now();
+    match (&now.failure, now.frames.len(), now.free_pages()) {
+        (Some(failure), ..) => Err(failure.clone()),
+        (None, 0, PAGES) => Ok(Ran { events: now.machine.events(), faults }),
+        (None, frames, free) => Err(format!("{frames} frames are taken and {free} pages of {PAGES} free at the end")),
+    }
+}
+
+/// A machine whose CPUs run nothing yet.
+fn enabled(parameters: &Parameters) -> Machine {
+    let mut machine = Machine::new(&parameters.features());
+    machine.be_strict();
+    for cpu in 0..parameters.cpus as u8 {
+        machine.enter(cpu, Level::El1);
+        for (register, value) in parameters.controls().into_iter().chain(parameters.roots(EMPTY, 0)) {
+            machine.write_register(cpu, register, value);
+        }
+        machine.barrier(cpu, Barrier::Isb);
+        for (register, value) in parameters.switches() {
+            machine.write_register(cpu, register, value);
+            machine.barrier(cpu, Barrier::Isb);
+        }
+    }
+    machine
+}

@@ -1,0 +1,206 @@
+//! What one CPU does: calls of a program's, and accesses at EL0.
+
+use std::sync::Arc;
+
+use machine::attributes::Permissions;
+use machine::barrier::Barrier;
+use machine::context::Tag;
+use machine::event::{Event, Level};
+use machine::machine::Outcome;
+use machine::seed::Seed;
+use machine::syndrome::AccessKind;
+use userspace::{Access, AddressSpace, Advice, AreaFlags, Asids, Kind, Numbers, Place, Request, Rights, Source};
+use vmsa::Granule;
+
+use super::board::{Board, Gate};
+use super::kernel::{Kernel, ZEROS};
+use crate::parameters::Parameters;
+
+/// Pages that each CPU has: the last in a table of its own.
+const OWN: u64 = 4;
+/// An access that faults more often than this is not answered.
+const MOST_FAULTS: usize = 12;
+
+const READ_WRITE: Rights = Rights::READ.union(Rights::WRITE);
+
+/// The program of one CPU.
+pub(super) struct Program<'s, G: Granule> {
+    board: &'s Arc<Board>,
+    parameters: &'s Parameters,
+    space: &'s AddressSpace<Kernel<G>>,
+    asids: &'s Asids<Gate<Numbers>>,
+    seed: Seed,
+    pub(super) faults: u64,
+}
+
+impl<'s, G: Granule> Program<'s, G> {
+    pub(super) fn new(
+        board: &'s Arc<Board>,
+        parameters: &'s Parameters,
+        space: &'s AddressSpace<Kernel<G>>,
+        asids: &'s Asids<Gate<Numbers>>,
+        seed: Seed,
+    ) -> Self {
+        Self { board, parameters, space, asids, seed, faults: 0 }
+    }
+
+    /// Makes so many calls, and comes off the space.
+    pub(super) fn run(&mut self, cpu: usize, calls: usize) {
+        self.switch(cpu, Some(self.space));
+        self.map(cpu, 0..OWN);
+        for _ in 0..calls {
+            self.call(cpu);
+        }
+        self.switch(cpu, None);
+    }
+
+    /// The address of a page of a CPU.
+    fn at(cpu: usize, page: u64) -> u64 {
+        let table = G::SIZE_BYTES * G::ENTRIES as u64;
+        let near = table + (cpu as u64 * OWN + page) * G::SIZE_BYTES;
+        if page + 1 == OWN { near + (2 + cpu as u64) * table } else { near }
+    }
+
+    fn call(&mut self, cpu: usize) {
+        let page = self.seed.below(OWN);
+        match self.seed.below(10) {
+            0 => {
+                self.unmap(cpu, page);
+                self.map(cpu, page..page + 1);
+            }
+            1 => self.protect(cpu, page, Rights::READ),
+            2 => self.protect(cpu, page, READ_WRITE),
+            3 => self.advise(cpu, page),
+            4 => self.fork(cpu),
+            _ => {
+                let whose = self.seed.index(self.parameters.cpus);
+                let kind = *self.seed.pick(&[Kind::Write, Kind::Write, Kind::Read]);
+                self.access(self.space, Self::at(whose, page), kind);
+            }
+        }
+    }
+
+    fn map(&mut self, cpu: usize, pages: std::ops::Range<u64>) {
+        for page in pages {
+            let request = Request {
+                place: Place::FixedNoReplace(Self::at(cpu, page)),
+                bytes: G::SIZE_BYTES,
+                rights: READ_WRITE,
+                source: Source::Anonymous,
+                flags: AreaFlags::empty(),
+                populates: self.seed.one_in(4),
+            };
+            self.expect("map", self.space.map(request).is_ok());
+        }
+    }
+
+    fn unmap(&self, cpu: usize, page: u64) {
+        let at = Self::at(cpu, page);
+        self.expect("unmap", self.space.unmap(at, G::SIZE_BYTES).is_ok());
+        self.revoked(at, Permissions::NONE);
+    }
+
+    fn protect(&self, cpu: usize, page: u64, rights: Rights) {
+        let at = Self::at(cpu, page);
+        self.expect("protect", self.space.protect(at, G::SIZE_BYTES, rights).is_ok());
+        if !rights.contains(Rights::WRITE) {
+            self.revoked(at, Permissions(Permissions::READ | Permissions::USER_READ));
+        }
+    }
+
+    fn advise(&mut self, cpu: usize, page: u64) {
+        let advice = *self.seed.pick(&[Advice::DontNeed, Advice::Free, Advice::Cold]);
+        self.expect("advise", self.space.advise(Self::at(cpu, page), G::SIZE_BYTES, advice).is_ok());
+        if advice == Advice::Free && self.seed.one_in(2) {
+            self.space.take_lazy(1);
+        }
+    }
+
+    /// A child that this CPU runs for a while, and that ends.
+    fn fork(&mut self, cpu: usize) {
+        self.board.step(|turn, _| turn.forks += 1);
+        let child = self.space.fork();
+        self.board.step(|turn, _| turn.forks -= 1);
+        let Ok(child) = child else { return self.expect("fork", false) };
+        self.switch(cpu, Some(&child));
+        for _ in 0..1 + self.seed.below(3) {
+            let (whose, page) = (self.seed.index(self.parameters.cpus), self.seed.below(OWN));
+            let kind = *self.seed.pick(&[Kind::Write, Kind::Read]);
+            self.access(&child, Self::at(whose, page), kind);
+        }
+        self.switch(cpu, Some(self.space));
+    }
+
+    /// This CPU runs another space from now on.
+    fn switch(&self, cpu: usize, space: Option<&AddressSpace<Kernel<G>>>) {
+        let (root, asid) = match space {
+            Some(space) => {
+                let bus = &space.embedder().bus;
+                (space.root().bits(), self.asids.switch(bus, cpu, space.context()))
+            }
+            None => (super::EMPTY, 0),
+        };
+        for (register, value) in self.parameters.roots(root, asid) {
+            self.board.event(Event::Write { register, value });
+        }
+        self.board.event(Event::Barrier(Barrier::Isb));
+        if space.is_none() {
+            self.asids.leave(cpu);
+        }
+    }
+
+    /// An access at EL0, with the faults that it takes, up to one that the space refuses.
+    fn access(&mut self, space: &AddressSpace<Kernel<G>>, address: u64, kind: Kind) {
+        for _ in 0..MOST_FAULTS {
+            self.board.event(Event::Enter(Level::El0));
+            let outcome = self.look(address, kind);
+            self.board.event(Event::Enter(Level::El1));
+            if let Outcome::Translated(_) = outcome {
+                return;
+            }
+            self.faults += 1;
+            if space.fault(Access { address, kind }).is_err() {
+                return;
+            }
+        }
+        self.expect("answer a fault", false);
+    }
+
+    /// What an access comes to, one of all that it may come to, each of which is judged.
+    fn look(&mut self, address: u64, kind: Kind) -> Outcome {
+        let seed = &mut self.seed;
+        self.board.step(|turn, cpu| {
+            let access = if kind == Kind::Write { AccessKind::Write } else { AccessKind::Read };
+            let ways = turn.machine.ways(cpu, address, access);
+            for way in &ways {
+                let Outcome::Translated(output) = way.outcome else { continue };
+                let frame = output & !(G::SIZE_BYTES - 1);
+                let count = turn.frames.get(&frame).copied();
+                let is_sound = match (kind, count) {
+                    (Kind::Write, Some(count)) => count == 1 || turn.forks > 0,
+                    (_, count) => count.is_some() || kind != Kind::Write && frame == ZEROS,
+                };
+                if !is_sound {
+                    turn.fail(format!("{kind:?} at {address:#x} may reach {frame:#x}, which has {count:?} owners"));
+                }
+            }
+            let way = *seed.pick(&ways);
+            if let Some(update) = &way.update {
+                turn.machine.update_by_hardware(update);
+            }
+            way.outcome
+        })
+    }
+
+    /// No CPU can do more than `allowed` with a page any more.
+    fn revoked(&self, first: u64, allowed: Permissions) {
+        let (tag, asid) = (Tag::el10(0), Some(self.space.context().asid()));
+        self.board.event(Event::Revoked { tag, asid, first, last: first + G::SIZE_BYTES - 1, allowed });
+    }
+
+    fn expect(&self, what: &str, is_done: bool) {
+        if !is_done {
+            self.board.step(|turn, _| turn.fail(format!("the space does not {what}")));
+        }
+    }
+}
