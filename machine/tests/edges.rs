@@ -192,3 +192,44 @@ fn a_machine_may_have_64_cpus() {
         assert_eq!((found.rule, found.cpus.count_ones() as usize), (Rule::Reuse, cpus));
     }
 }
+
+#[test]
+fn an_odd_address_is_looked_up_like_others() {
+    let mut machine = el1(1, Features::full(2));
+    map(&mut machine, L3 + 8, PAGE | PA);
+    machine.store(0, L3 + 8, 0);
+    machine.barrier(0, ISH);
+    for address in [0x1000, 0x1001, 0x1fff] {
+        let answer = machine.access(0, address, AccessKind::Read);
+        assert!(answer.outcomes.contains(&Outcome::Translated(PA + (address & 0xfff))), "{address:#x}: {answer:x?}");
+    }
+}
+
+#[test]
+fn tables_that_come_and_go_are_not_counted_for_ever() {
+    let mut machine = el1(1, Features::full(2));
+    for _ in 0..2000 {
+        map(&mut machine, L2 + 8, (L3 + 0x1000) | TABLE);
+        unmap(&mut machine, L2 + 8, VMALLE1IS, 0);
+        machine.release(0, L3 + 0x1000, 0x1000, Owned::Table);
+    }
+    silent(&machine);
+    assert_eq!(machine.overrun(), None);
+}
+
+#[test]
+fn equal_memory_is_asked_for_where_both_entries_translate() {
+    // Whose first word differs between what the block and what the page beside it lead to.
+    for (differs, is_found) in [(0, false), (1, true), (2, false)] {
+        let mut machine = el1(1, Features::full(2));
+        machine.store(0, PA + differs * 0x1000, 1);
+        map(&mut machine, L2, BLOCK | RO | PA);
+        for page in 0..512 {
+            let to = if page == 1 { OTHER } else { PA } + page * 0x1000;
+            machine.store(0, L3 + page * 8, PAGE | RO | to);
+        }
+        machine.barrier(0, ISHST);
+        machine.store(0, L2, L3 | TABLE);
+        assert_eq!(!rules(&machine).is_empty(), is_found, "page {differs}: {:?}", machine.findings());
+    }
+}

@@ -116,11 +116,6 @@ impl Holders {
         }
     }
 
-    /// Takes `cpus` away from `asid`.
-    pub fn remove(&mut self, asid: u32, cpus: Cpus) {
-        self.keep(|key, kept| if key == asid { kept & !cpus } else { kept });
-    }
-
     /// Takes every pair of `other` away.
     pub fn subtract(&mut self, other: &Self) {
         self.keep(|asid, kept| kept & !other.exactly(asid));
