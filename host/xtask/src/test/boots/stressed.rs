@@ -14,7 +14,7 @@ const LONELY: [(&str, &str); 3] = [
 ];
 
 /// Machines some of whose CPUs tolerate no resize, and are parked; and a late one that is weaker.
-const MIXED: [(&str, &str); 8] = [
+const MIXED: [(&str, &str); 6] = [
     (
         "4k, levels 2, 0, 3 and 1",
         "--cpus 4 --append vellum.cpu0.bbm=2 --append vellum.cpu1.bbm=0 --append vellum.cpu2.bbm=3 --append vellum.cpu3.bbm=1",
@@ -24,15 +24,26 @@ const MIXED: [(&str, &str); 8] = [
     ("4k, level 0", "--cpu cortex-a57 --cpus 4"),
     ("64k, level 0", "--cpu cortex-a57 --cpus 4 --page-size 64k"),
     ("16k, level 0", "--cpus 4 --page-size 16k --append vellum.bbm=0"),
-    (
-        "above the monitor, the boot CPU does not resize",
-        "--monitor --machine bare/monitor/machines/boot-cpu-does-not.toml",
-    ),
-    (
-        "above the monitor, the others do not resize",
-        "--monitor --machine bare/monitor/machines/secondaries-do-not.toml",
-    ),
 ];
+
+/// Files of `bare/monitor/machines` with options: every machine on which our kernel can live, but realms.
+const MACHINES: [&str; 12] = [
+    "all-resize.toml",
+    "all-resize-with-conflicts.toml",
+    "boot-cpu-does-not.toml",
+    "secondaries-do-not.toml",
+    "cortex-x4-a720.toml",
+    "cortex-x4-a720-with-conflicts.toml",
+    "late-and-lesser.toml",
+    "no-16k-on-secondaries.toml --page-size 16k",
+    "conflicts-in-resizes.toml",
+    "conflicts-once.toml",
+    "conflicts-at-stage-2.toml",
+    "conflict-on-a-stack.toml",
+];
+
+/// The machines of the published test of live resizing: all CPUs tolerate it, the boot CPU does not, only the boot CPU does.
+const PUBLISHED: [&str; 3] = ["all-resize.toml", "boot-cpu-does-not.toml", "secondaries-do-not.toml"];
 
 /// What else the linear map may be.
 const OTHERWISE: [(&str, &str, &[&str]); 11] = [
@@ -87,10 +98,8 @@ pub(super) fn all() -> Vec<Boot> {
     }
     boots.extend(LONELY.iter().map(|(name, options)| stressed(name, options)));
     boots.extend(MIXED.iter().map(|(name, options)| parked(name, options)));
-    boots.push(stressed(
-        "above the monitor, all CPUs resize",
-        "--monitor --machine bare/monitor/machines/all-resize.toml",
-    ));
+    boots.extend(MACHINES.iter().map(|machine| monitored("", machine)));
+    boots.extend(PUBLISHED.iter().map(|machine| monitored(", 12G", &format!("{machine} --memory 12G"))));
     boots
         .extend(OTHERWISE.iter().map(|(name, options, words)| other(name, options, &told(options), vec![Says(words)])));
     boots
@@ -106,6 +115,20 @@ fn told(options: &str) -> Vec<Words> {
 fn parked(name: &str, options: &str) -> Boot {
     let options = stressed(name, options).options.replace(OPERATIONS, "--append vellum.stress=100");
     Boot { warnings: told(&options), options, ..stressed(name, "") }
+}
+
+fn monitored(more: &str, machine: &str) -> Boot {
+    let name = machine.split(".toml").next().unwrap_or(machine);
+    let options = format!("--monitor --cpus 4 --machine bare/monitor/machines/{machine}");
+    let mut boot = parked(&format!("above {name}{more}"), &options);
+    if machine.starts_with("late") {
+        boot.warnings.push(&["cpu 3", "stays off", "denied"]);
+    }
+    if machine.starts_with("no-16k") {
+        const LACKS: Words = &["stays off", "no 16K granule"];
+        boot.warnings.extend([LACKS; 3]);
+    }
+    boot
 }
 
 fn stressed(name: &str, options: &str) -> Boot {
