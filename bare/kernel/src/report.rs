@@ -8,4 +8,5 @@ pub(crate) mod finish;
 pub(crate) mod json;
 pub(crate) mod proc_text;
 pub(crate) mod sections;
+pub(crate) mod smaps;
 pub(crate) mod times;

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::inode::{Body, Inode, S_IFDIR, S_IFLNK, S_IFREG};
 use crate::process::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, Errno};
 use crate::process::table;
-use crate::report::proc_text;
+use crate::report::{proc_text, smaps};
 use crate::threads::thread::try_current;
 
 /// What is at a place of `/proc`.
@@ -51,7 +51,7 @@ const TEXTS: [&str; 14] = [
     "vmstat",
 ];
 /// Texts about a process.
-const OF: [&str; 7] = ["cmdline", "comm", "maps", "smaps", "stat", "statm", "status"];
+const OF: [&str; 9] = ["cmdline", "comm", "maps", "pagemap", "smaps", "smaps_rollup", "stat", "statm", "status"];
 
 impl Proc {
     pub(crate) const ROOT: Self = Self::Root;
@@ -199,6 +199,16 @@ impl Proc {
                 table::find(*number).map(|process| proc_text::of_process(&process, name)).unwrap_or_default()
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// What is at an offset of a text that is too long to be made as a whole: `pagemap`.
+    pub(crate) fn part(&self, offset: u64, bytes: u64) -> Option<Result<Vec<u8>, Errno>> {
+        match self {
+            Self::Of(number, "pagemap") => {
+                Some(table::find(*number).map(|process| smaps::pagemap(&process, offset, bytes)))
+            }
+            _ => None,
         }
     }
 

@@ -29,6 +29,15 @@ impl Folder {
         self.names.len()
     }
 
+    fn take(&mut self, name: &str) -> Option<Arc<Inode>> {
+        let taken = self.names.remove(name);
+        if self.names.is_empty() {
+            // An empty map would keep a node.
+            self.names = BTreeMap::new();
+        }
+        taken
+    }
+
     pub(crate) fn names(&self) -> &BTreeMap<String, Arc<Inode>> {
         &self.names
     }
@@ -183,7 +192,7 @@ impl Place {
         if self.name.is_empty() {
             return Err(EINVAL);
         }
-        inside(&self.folder)?.with(|folder| folder.names.remove(&self.name)).ok_or(ENOENT)?;
+        inside(&self.folder)?.with(|folder| folder.take(&self.name)).ok_or(ENOENT)?;
         let is_folder = matches!(inode.body, Body::Folder(_));
         inode
             .attributes
@@ -223,7 +232,7 @@ impl Place {
             };
         }
         inside(&to.folder)?.with(|folder| folder.names.insert(to.name.clone(), inode.clone()));
-        inside(&self.folder)?.with(|folder| folder.names.remove(&self.name));
+        inside(&self.folder)?.with(|folder| folder.take(&self.name));
         if let Body::Folder(moved) = &inode.body {
             moved.with(|moved| moved.parent = Arc::downgrade(&to.folder));
             self.folder.attributes.with(|attributes| attributes.links -= 1);

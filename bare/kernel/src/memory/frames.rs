@@ -102,6 +102,11 @@ pub(crate) fn is_sole(frame: PhysAddr) -> bool {
     count(frame).load(Ordering::Acquire) == 1
 }
 
+/// How many have it.
+pub(crate) fn holders(frame: PhysAddr) -> u32 {
+    count(frame).load(Ordering::Relaxed)
+}
+
 /// A page of zeros, which nobody writes.
 pub(crate) fn zero_frame() -> PhysAddr {
     *ZERO.get().expect("`start` comes before programs")

@@ -2,10 +2,12 @@
 
 use alloc::sync::Arc;
 
+use hardware::cache;
 use userspace::{File, FileError};
 use vmsa::PhysAddr;
 
 use crate::files::inode::{Body, Inode};
+use crate::memory::frames;
 
 /// A regular file, or memory that processes share; and the path that it was opened by.
 #[derive(Clone)]
@@ -23,7 +25,11 @@ impl PartialEq for Mapped {
 impl File for Mapped {
     fn frame(&self, index: u64) -> Result<PhysAddr, FileError> {
         let Body::Regular(content) = &self.inode.body else { return Err(FileError::Beyond) };
-        content.mapped(index).map_err(|ends| if ends { FileError::Beyond } else { FileError::NoMemory })
+        let frame = content.mapped(index).map_err(|ends| if ends { FileError::Beyond } else { FileError::NoMemory })?;
+        // It may be a program's text, which was written as data.
+        let bytes = frames::bytes(&frame).as_ptr_range();
+        cache::synchronize_instructions(bytes.start as usize..bytes.end as usize);
+        Ok(frame)
     }
 
     fn mark_written(&self, _: u64) {

@@ -24,6 +24,11 @@ pub(crate) fn get(process: i32) -> Option<(u64, u64)> {
     ALARMS.with(|alarms| alarms.get(&process).copied())
 }
 
+/// Gives back what the alarms have of the heap: there is no process any more.
+pub(crate) fn forget() {
+    drop(ALARMS.with(core::mem::take));
+}
+
 /// When the next is due.
 pub(crate) fn next() -> Option<u64> {
     ALARMS.with(|alarms| alarms.values().map(|(when, _)| *when).min())

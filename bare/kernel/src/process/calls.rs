@@ -1,5 +1,6 @@
 //! System calls: by number to a function, one file for each family.
 
+pub(crate) mod advice;
 pub(crate) mod descriptors;
 pub(crate) mod folders;
 pub(crate) mod identity;
@@ -41,8 +42,9 @@ impl Call<'_> {
 /// One call: its number, its name, and what it does.
 type Row = (u64, &'static str, fn(&mut Call) -> Answer);
 
-const FAMILIES: [&[Row]; 12] = [
+const FAMILIES: [&[Row]; 13] = [
     memory::CALLS,
+    advice::CALLS,
     input::CALLS,
     descriptors::CALLS,
     paths::CALLS,
@@ -57,7 +59,7 @@ const FAMILIES: [&[Row]; 12] = [
 ];
 
 /// Names of calls that are not there, for the report.
-const ABSENT: [(u64, &str); 36] = [
+const ABSENT: [(u64, &str); 30] = [
     (19, "eventfd2"),
     (20, "epoll_create1"),
     (21, "epoll_ctl"),
@@ -82,14 +84,8 @@ const ABSENT: [(u64, &str); 36] = [
     (203, "connect"),
     (206, "sendto"),
     (208, "setsockopt"),
-    (216, "mremap"),
-    (228, "mlock"),
-    (229, "munlock"),
-    (232, "mincore"),
-    (233, "madvise"),
     (280, "bpf"),
     (282, "userfaultfd"),
-    (284, "mlock2"),
     (293, "rseq"),
     (434, "pidfd_open"),
     (435, "clone3"),

@@ -20,6 +20,8 @@ const CLD_KILLED: i32 = 2;
 const CLD_DUMPED: i32 = 3;
 /// Mutexes of a list that are looked at: a program may have made it a circle.
 const MOST_MUTEXES: usize = 2048;
+/// Pages that are taken at once from programs that can do without (MADV_FREE).
+const LAZY_AT_ONCE: usize = 64;
 /// What the word of a mutex says whose owner has died, and who waits.
 const OWNER_DIED: u32 = 0x4000_0000;
 const HAS_WAITERS: u32 = 0x8000_0000;
@@ -143,6 +145,11 @@ fn tell_parent(process: &Arc<Process>, status: i32) {
 
 /// Has the process end that has the most memory, and is not the first, if there is another.
 pub(super) fn free_memory() {
+    // What a program has said that it can do without goes first.
+    let spaces = table::all().into_iter().filter_map(|process| process.try_space());
+    if spaces.map(|space| space.take_lazy(LAZY_AT_ONCE)).sum::<usize>() > 0 {
+        return;
+    }
     let candidates = table::all().into_iter().filter(|process| !process.life.with(|life| life.is_over));
     let with_usage = candidates.filter_map(|process| {
         let usage = process.try_space()?.usage();

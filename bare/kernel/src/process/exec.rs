@@ -198,6 +198,11 @@ fn map(space: &dyn Space, found: &Found) -> Result<u64, Errno> {
     Ok(bias)
 }
 
+/// Makes what all programs share.
+pub(crate) fn prepare() -> Result<(), Errno> {
+    trampoline().map(drop)
+}
+
 /// The code that returns from handlers, one page for all.
 fn trampoline() -> Result<Mapped, Errno> {
     static CODE: Once<Mapped> = Once::new();

@@ -17,14 +17,14 @@ use super::exec::{self, Wanted};
 use super::signals::{Action, SIGNALS};
 use super::table::{self, Image, New, Process};
 use super::task::Task;
-use super::{calls, end, run, space};
+use super::{alarms, calls, end, futex, run, space};
 use crate::cpus;
 use crate::facts::facts;
 use crate::files::device::Device;
 use crate::files::inode::{Body, Inode};
 use crate::files::open::{Descriptor, Descriptors, File, O_RDWR};
 use crate::files::{tree, unpack};
-use crate::memory::{frames, pages};
+use crate::memory::{frames, heap, pages};
 use crate::report::console::say;
 use crate::threads::thread::{Thread, current};
 use crate::threads::{dispatcher, queue, stacks};
@@ -57,6 +57,13 @@ pub(crate) fn run_first(text: &str) -> Ended {
     // SAFETY: the linear map has it, and nobody writes there.
     let archive = unsafe { slice::from_raw_parts(address as *const u8, initrd.size_bytes() as usize) };
     unpack::fill(archive);
+    if exec::prepare().is_err() {
+        say!("init: there is no memory for programs");
+        return Ended::Not;
+    }
+    let free = pages::with_pages(|pages| pages.free_bytes());
+    let of_files = frames::taken_bytes();
+    let of_heap = heap::bytes();
     let Some(wanted) = wanted(text) else {
         say!("init: no program is named");
         return Ended::Not;
@@ -65,14 +72,17 @@ pub(crate) fn run_first(text: &str) -> Ended {
         say!("init: {why}");
         return Ended::Not;
     }
-    let free = pages::with_pages(|pages| pages.free_bytes());
     cpus::calls::while_idle_on_every_cpu(&|_| {
         if !dispatcher::run() {
             IS_STUCK.store(true, Ordering::Relaxed);
         }
     });
     stacks::forget_kept();
-    report(free);
+    queue::forget();
+    alarms::forget();
+    futex::forget();
+    table::forget_empty();
+    report([free, of_files, of_heap]);
     if IS_STUCK.load(Ordering::Relaxed) {
         for process in table::all() {
             let (name, threads) =
@@ -88,16 +98,18 @@ pub(crate) fn run_first(text: &str) -> Ended {
     })
 }
 
-fn report(free: u64) {
+/// Tells what was done, and whether memory is what it was `before` the first process: free, of files, of the heap.
+fn report(before: [u64; 3]) {
     calls::report();
     say!("init: {} processes, {} switches of threads", table::begun(), dispatcher::switches());
-    let now = pages::with_pages(|pages| pages.free_bytes());
-    say!(
-        "init: {} KiB of pages are a program's or a file's; {} KiB are free, {} KiB before",
-        frames::taken_bytes() >> 10,
-        now >> 10,
-        free >> 10
-    );
+    let now = [pages::with_pages(|pages| pages.free_bytes()), frames::taken_bytes(), heap::bytes()];
+    if now == before {
+        return say!("init: free memory is what it was, to the page: {} KiB", now[0] >> 10);
+    }
+    let [free, of_files, of_heap] = now.map(|bytes| bytes >> 10);
+    let [free_before, of_files_before, of_heap_before] = before.map(|bytes| bytes >> 10);
+    say!("init: {free} KiB are free, before {free_before}; files have {of_files}, before {of_files_before}");
+    say!("init: the heap has {of_heap} KiB, before {of_heap_before}");
 }
 
 /// The program and its arguments.

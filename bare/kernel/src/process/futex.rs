@@ -102,6 +102,11 @@ pub(crate) fn wait(process: &Process, address: u64, value: u32, bits: u32, deadl
     if waiter.is_woken.load(Ordering::Acquire) { Ok(0) } else { result }
 }
 
+/// Gives back what the table has of the heap: there is no process any more.
+pub(crate) fn forget() {
+    drop(TABLE.with(core::mem::take));
+}
+
 /// Wakes up to `most` of those that wait for the word with one of these bits.
 pub(crate) fn wake(process: &Process, address: u64, most: usize, bits: u32) -> usize {
     key(process, address).map_or(0, |key| wake_key(key, most, bits))

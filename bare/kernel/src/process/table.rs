@@ -118,6 +118,11 @@ pub(crate) fn find_thread(number: i32) -> Result<Arc<Thread>, Errno> {
     all().iter().find_map(of).ok_or(ESRCH)
 }
 
+/// Gives back what the table has of the heap, if there is no process any more.
+pub(super) fn forget_empty() {
+    drop(ALL.with(|all| if all.is_empty() { core::mem::take(all) } else { BTreeMap::new() }));
+}
+
 /// Processes that were ever begun.
 pub(crate) fn begun() -> u64 {
     BEGUN.load(Ordering::Relaxed)

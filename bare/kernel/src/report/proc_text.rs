@@ -15,6 +15,7 @@ use crate::memory::{current, frames, heap, pages, programs};
 use crate::process::calls::status::DEVICE;
 use crate::process::calls::time;
 use crate::process::table::{self, Process};
+use crate::report::smaps;
 use crate::threads::dispatcher;
 
 /// Writes a line.
@@ -24,6 +25,8 @@ macro_rules! line {
         let _ = writeln!($text, $($argument)*);
     }};
 }
+
+pub(super) use line;
 
 /// A text about the machine.
 pub(crate) fn of_machine(name: &str) -> String {
@@ -134,7 +137,8 @@ pub(crate) fn of_process(process: &Arc<Process>, name: &str) -> Vec<u8> {
         "cmdline" => return process.image.with(|image| image.arguments.clone()),
         "comm" => line!(text, "{}", process.image.with(|image| image.name.clone())),
         "maps" => for_each_area(process, |area, name| map_line(&mut text, area, name)),
-        "smaps" => for_each_area(process, |area, name| smap(&mut text, area, name)),
+        "smaps" => smaps::write(&mut text, process),
+        "smaps_rollup" => smaps::write_sum(&mut text, process),
         "stat" => stat_of(&mut text, process),
         "statm" => {
             let usage = process.try_space().map(|space| space.usage()).unwrap_or_default();
@@ -148,7 +152,7 @@ pub(crate) fn of_process(process: &Arc<Process>, name: &str) -> Vec<u8> {
 }
 
 /// Gives every area, with its name.
-fn for_each_area(process: &Process, mut sink: impl FnMut(&Area<Mapped>, &str)) {
+pub(super) fn for_each_area(process: &Process, mut sink: impl FnMut(&Area<Mapped>, &str)) {
     let Some(space) = process.try_space() else { return };
     let heap = space.heap();
     let stack = process.image.with(|image| image.stack);
@@ -163,7 +167,7 @@ fn for_each_area(process: &Process, mut sink: impl FnMut(&Area<Mapped>, &str)) {
     });
 }
 
-fn map_line(text: &mut String, area: &Area<Mapped>, name: &str) {
+pub(super) fn map_line(text: &mut String, area: &Area<Mapped>, name: &str) {
     let has = |right, letter| if area.rights.contains(right) { letter } else { '-' };
     let rights = [has(Rights::READ, 'r'), has(Rights::WRITE, 'w'), has(Rights::EXECUTE, 'x')];
     let shared = if area.flags.contains(AreaFlags::SHARED) { 's' } else { 'p' };
@@ -180,13 +184,6 @@ fn map_line(text: &mut String, area: &Area<Mapped>, name: &str) {
         "" => line!(text, "{head}"),
         name => line!(text, "{head:<73}{name}"),
     }
-}
-
-fn smap(text: &mut String, area: &Area<Mapped>, name: &str) {
-    map_line(text, area, name);
-    line!(text, "Size:           {:>8} kB", area.bytes() >> 10);
-    line!(text, "KernelPageSize: {:>8} kB", page_size().size_bytes() >> 10);
-    line!(text, "MMUPageSize:    {:>8} kB", page_size().size_bytes() >> 10);
 }
 
 fn stat_of(text: &mut String, process: &Process) {

@@ -143,6 +143,12 @@ pub(super) fn left(thread: Arc<Thread>) -> Option<Arc<Thread>> {
     ended
 }
 
+/// Gives back what the queue has of the heap, once there is no thread any more.
+pub(crate) fn forget() {
+    // Even an empty map has a node once it had an entry.
+    drop(QUEUE.with(|queue| (core::mem::take(&mut queue.ready), core::mem::take(&mut queue.sleeping))));
+}
+
 /// Whether somebody waits for a CPU.
 pub(crate) fn has_work() -> bool {
     QUEUE.with(|queue| !queue.ready.is_empty())

@@ -98,9 +98,13 @@ impl Stack {
     }
 }
 
-/// Gives back all that are kept.
+/// Gives back all that are kept: there is no thread any more.
 pub(crate) fn forget_kept() {
     while let Some(stack) = SLOTS.with(|slots| slots.kept.pop()) {
         stack.unmap();
     }
+    SLOTS.with(|slots| *slots = Slots { kept: Vec::new(), free: Vec::new(), next: 0 });
+    // Nothing is mapped there any more but tables.
+    let from = VirtAddr::new(layout::THREADS.start)..VirtAddr::new(layout::THREADS.end);
+    let _ = kernel_table::change(&[Change::Unmap { from }], false);
 }

@@ -1,10 +1,13 @@
 //! What may be asked of a program's address space, whatever its granule.
 
 use alloc::sync::Arc;
+use core::ops::Range;
 
 use hardware::platform::Hardware;
 use pagetable::{HardwareUpdates, TlbFeatures};
-use userspace::{AddressSpace, Area, Context, Error, Fault, Kind, Limits, Request, Rights, Usage};
+use userspace::{
+    AddressSpace, Advice, Area, Context, Error, Fault, Kind, Limits, Locking, Move, Page, Request, Rights, Usage,
+};
 use vmsa::registers::encode_ttbr;
 use vmsa::{AddressHalf, Granule};
 
@@ -26,6 +29,16 @@ pub(crate) trait Space: Send + Sync {
     fn map(&self, request: Request<Mapped>) -> Result<u64, Error>;
     fn unmap(&self, start: u64, bytes: u64) -> Result<(), Error>;
     fn protect(&self, start: u64, bytes: u64, rights: Rights) -> Result<(), Error>;
+    fn remap(&self, start: u64, old_bytes: u64, bytes: u64, moves: Move, keeps: bool) -> Result<u64, Error>;
+    fn advise(&self, start: u64, bytes: u64, advice: Advice) -> Result<(), Error>;
+    fn populate(&self, start: u64, bytes: u64, kind: Kind) -> Result<(), Error>;
+    fn residency(&self, start: u64, bytes: u64, sink: &mut dyn FnMut(bool)) -> Result<(), Error>;
+    fn lock(&self, start: u64, bytes: u64, how: Locking) -> Result<(), Error>;
+    fn lock_all(&self, how: Locking, has_current: bool, future: Locking) -> Result<(), Error>;
+    fn sync(&self, start: u64, bytes: u64, invalidates: bool) -> Result<(), Error>;
+    fn pages(&self, range: Range<u64>, sink: &mut dyn FnMut(&Page));
+    fn take_lazy(&self, pages: usize) -> usize;
+    fn forget_file(&self, file: &Mapped, index: u64);
     fn set_heap(&self, start: u64);
     fn set_break(&self, wanted: u64) -> u64;
     fn set_ceiling(&self, ceiling: u64);
@@ -34,7 +47,7 @@ pub(crate) trait Space: Send + Sync {
     fn fork(&self) -> Result<Arc<dyn Space>, Error>;
     fn areas(&self, sink: &mut dyn FnMut(&Area<Mapped>));
     fn usage(&self) -> Usage;
-    fn heap(&self) -> core::ops::Range<u64>;
+    fn heap(&self) -> Range<u64>;
     fn context(&self) -> &Context;
     /// The value of TTBR0_EL1 under this ASID.
     fn ttbr0(&self, asid: u16) -> u64;
@@ -85,6 +98,46 @@ impl<G: Granule + Send + Sync> Space for Of<G> {
         self.space.protect(start, bytes, rights)
     }
 
+    fn remap(&self, start: u64, old_bytes: u64, bytes: u64, moves: Move, keeps: bool) -> Result<u64, Error> {
+        self.space.remap(start, old_bytes, bytes, moves, keeps)
+    }
+
+    fn advise(&self, start: u64, bytes: u64, advice: Advice) -> Result<(), Error> {
+        self.space.advise(start, bytes, advice)
+    }
+
+    fn populate(&self, start: u64, bytes: u64, kind: Kind) -> Result<(), Error> {
+        self.space.populate(start, bytes, kind)
+    }
+
+    fn residency(&self, start: u64, bytes: u64, sink: &mut dyn FnMut(bool)) -> Result<(), Error> {
+        self.space.residency(start, bytes, sink)
+    }
+
+    fn lock(&self, start: u64, bytes: u64, how: Locking) -> Result<(), Error> {
+        self.space.lock(start, bytes, how)
+    }
+
+    fn lock_all(&self, how: Locking, has_current: bool, future: Locking) -> Result<(), Error> {
+        self.space.lock_all(how, has_current, future)
+    }
+
+    fn sync(&self, start: u64, bytes: u64, invalidates: bool) -> Result<(), Error> {
+        self.space.sync(start, bytes, invalidates)
+    }
+
+    fn pages(&self, range: Range<u64>, sink: &mut dyn FnMut(&Page)) {
+        self.space.pages(range, sink);
+    }
+
+    fn take_lazy(&self, pages: usize) -> usize {
+        self.space.take_lazy(pages)
+    }
+
+    fn forget_file(&self, file: &Mapped, index: u64) {
+        self.space.forget_file(file, index);
+    }
+
     fn set_heap(&self, start: u64) {
         self.space.set_heap(start);
     }
@@ -117,7 +170,7 @@ impl<G: Granule + Send + Sync> Space for Of<G> {
         self.space.usage()
     }
 
-    fn heap(&self) -> core::ops::Range<u64> {
+    fn heap(&self) -> Range<u64> {
         self.space.heap()
     }
 

@@ -87,7 +87,7 @@ fn open(place: &Place, flags: u32, mode: u32) -> Result<Arc<Inode>, Errno> {
         () if flags & O_DIRECTORY != 0 && !is_folder => Err(ENOTDIR),
         () => {
             if let (Body::Regular(content), true, true) = (&inode.body, flags & O_TRUNC != 0, writes) {
-                content.resize(0)?;
+                super::memory::resize(&inode, content, 0)?;
                 inode.note_written();
             }
             Ok(inode)
@@ -190,6 +190,8 @@ fn fcntl(call: &mut Call) -> Answer {
 
 fn ioctl(call: &mut Call) -> Answer {
     const FIONREAD: u64 = 0x541b;
+    const FIONBIO: u64 = 0x5421;
+    const FIOCLEX: u64 = 0x5451;
     let [number, request, argument, ..] = call.arguments;
     let file = file(call, number)?;
     match (&file.inode.body, request) {
@@ -197,6 +199,15 @@ fn ioctl(call: &mut Call) -> Answer {
             copies::write_half(argument, pipe.state.with(|state| state.bytes.len() as u32))?;
             Ok(0)
         }
+        (_, FIONBIO) => {
+            let flag = if copies::read_half(argument)? == 0 { 0 } else { O_NONBLOCK };
+            file.flags.store(file.flags() & !O_NONBLOCK | flag, Ordering::Relaxed);
+            Ok(0)
+        }
+        (_, FIOCLEX) => call.process().files.with(|files| {
+            files.get_mut(number)?.closes_on_exec = true;
+            Ok(0)
+        }),
         _ => Err(ENOTTY),
     }
 }
@@ -208,7 +219,7 @@ fn ftruncate(call: &mut Call) -> Answer {
     if !file.can_write() || bytes > i64::MAX as u64 {
         return Err(EINVAL);
     }
-    content.resize(bytes)?;
+    super::memory::resize(&file.inode, content, bytes)?;
     file.inode.note_written();
     Ok(0)
 }

@@ -26,6 +26,8 @@ pub(super) const CALLS: &[Row] = &[
 
 /// Bytes that go through the kernel at once.
 const PART: usize = 4096;
+/// The same of `/proc/self/pagemap`.
+const PAGEMAP_PART: u64 = 64 << 10;
 /// Buffers of one call, and bytes of one.
 const MOST_BUFFERS: u64 = 1024;
 const MOST_BYTES: u64 = 0x7fff_f000;
@@ -91,7 +93,11 @@ fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>) -> Answer {
             })
         }),
         Body::Proc(proc) if proc.kind() == crate::files::inode::S_IFDIR => Err(EISDIR),
-        Body::Proc(_) => positioned(file, offset, |at| {
+        Body::Proc(proc) => positioned(file, offset, |at| {
+            if let Some(part) = proc.part(at, bytes.min(PAGEMAP_PART)) {
+                let part = part?;
+                return copies::write(to, &part).map(|()| part.len() as u64);
+            }
             let rest = file.text.get(at as usize..).unwrap_or_default();
             let part = &rest[..rest.len().min(bytes as usize)];
             copies::write(to, part).map(|()| part.len() as u64)

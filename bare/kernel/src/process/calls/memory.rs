@@ -6,19 +6,19 @@ use alloc::sync::Arc;
 use userspace::{AreaFlags, Error, Place, Request, Rights, Source};
 
 use super::{Call, Row};
+use crate::files::content::Content;
 use crate::files::device::Device;
 use crate::files::inode::{Body, Inode};
 use crate::files::open::{Descriptor, File, O_RDWR};
 use crate::memory::mapped::Mapped;
-use crate::process::copies;
 use crate::process::errno::*;
+use crate::process::{copies, table};
 
 pub(super) const CALLS: &[Row] = &[
     (214, "brk", brk),
     (222, "mmap", mmap),
     (215, "munmap", munmap),
     (226, "mprotect", mprotect),
-    (227, "msync", msync),
     (279, "memfd_create", memfd_create),
 ];
 
@@ -115,6 +115,19 @@ fn file_source(call: &Call, number: u64, offset: u64, is_shared: bool) -> Result
     Ok(Source::File { file: mapped, offset, most })
 }
 
+/// Makes a file so long. What is cut off of it is mapped nowhere from then on.
+pub(super) fn resize(inode: &Arc<Inode>, content: &Content, bytes: u64) -> Result<(), Errno> {
+    let is_shorter = bytes < content.bytes();
+    content.resize(bytes)?;
+    if is_shorter {
+        let file = Mapped { inode: inode.clone(), path: Arc::from("") };
+        let index = bytes.div_ceil(crate::facts::page_size().size_bytes());
+        let spaces = table::all().into_iter().filter_map(|process| process.try_space());
+        spaces.for_each(|space| space.forget_file(&file, index));
+    }
+    Ok(())
+}
+
 fn munmap(call: &mut Call) -> Answer {
     let [start, bytes, ..] = call.arguments;
     call.process().space().unmap(start, bytes).map(|()| 0).map_err(errno)
@@ -126,27 +139,6 @@ fn mprotect(call: &mut Call) -> Answer {
         return Err(EINVAL);
     }
     call.process().space().protect(start, bytes, rights(protection)).map(|()| 0).map_err(errno)
-}
-
-/// What is written to a file's page is in the file: there is nothing to do but to look at the arguments.
-fn msync(call: &mut Call) -> Answer {
-    const ASYNC: u64 = 1;
-    const INVALIDATE: u64 = 2;
-    const SYNC: u64 = 4;
-    let [start, bytes, flags, ..] = call.arguments;
-    let page = crate::facts::page_size().size_bytes();
-    let is_both = flags & ASYNC != 0 && flags & SYNC != 0;
-    if flags & !(ASYNC | INVALIDATE | SYNC) != 0 || is_both || start % page != 0 {
-        return Err(EINVAL);
-    }
-    let end = bytes.checked_next_multiple_of(page).and_then(|bytes| start.checked_add(bytes)).ok_or(ENOMEM)?;
-    let mut reached = start;
-    call.process().space().areas(&mut |area| {
-        if area.start <= reached && reached < area.end {
-            reached = area.end;
-        }
-    });
-    if reached >= end { Ok(0) } else { Err(ENOMEM) }
 }
 
 fn memfd_create(call: &mut Call) -> Answer {

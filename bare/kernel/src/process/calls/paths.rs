@@ -134,7 +134,7 @@ fn truncate(call: &mut Call) -> Answer {
     let [path, bytes, ..] = call.arguments;
     let inode = inode_at(call, AT_FDCWD.into(), path, 0)?;
     match &inode.body {
-        Body::Regular(content) if bytes <= i64::MAX as u64 => content.resize(bytes)?,
+        Body::Regular(content) if bytes <= i64::MAX as u64 => super::memory::resize(&inode, content, bytes)?,
         Body::Folder(_) => return Err(EISDIR),
         _ => return Err(EINVAL),
     }

@@ -40,6 +40,9 @@ const SCRIPTS: [Script; 4] = [
     },
 ];
 
+/// What is told once every process has ended.
+const NOTHING_LEAKED: Words = &["free memory is what it was, to the page"];
+
 /// Page sizes, CPUs, and the exception level of entry.
 const SETTINGS: [(&str, usize, u8); 4] = [("4k", 4, 1), ("16k", 4, 2), ("64k", 1, 1), ("64k", 4, 2)];
 
@@ -57,7 +60,11 @@ fn boot(script: &Script, size: &'static str, cpus: usize, level: u8) -> Boot {
         name: format!("{}, init: {}", plain.name, script.name),
         options: format!("--page-size {size} --cpus {cpus} --memory 512M --init 'busybox sh -c \"{text}\"'{entry}"),
         ends: script.ends,
-        expect: plain.expect.iter().cloned().chain(script.prints.iter().map(|words| Says(words))).collect(),
+        expect: [&plain.expect[..], &[Says(NOTHING_LEAKED)]]
+            .concat()
+            .into_iter()
+            .chain(script.prints.iter().map(|words| Says(words)))
+            .collect(),
         ..plain
     }
 }

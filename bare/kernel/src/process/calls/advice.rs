@@ -1,0 +1,148 @@
+//! Memory that is mapped already: moved, advised, locked, looked at.
+
+use alloc::vec::Vec;
+
+use userspace::{Advice, Kind, Locking, Move};
+
+use super::memory::errno;
+use super::{Call, Row};
+use crate::facts::page_size;
+use crate::process::copies;
+use crate::process::errno::*;
+
+pub(super) const CALLS: &[Row] = &[
+    (216, "mremap", mremap),
+    (227, "msync", msync),
+    (228, "mlock", mlock),
+    (229, "munlock", munlock),
+    (230, "mlockall", mlockall),
+    (231, "munlockall", munlockall),
+    (232, "mincore", mincore),
+    (233, "madvise", madvise),
+    (284, "mlock2", mlock2),
+];
+
+fn mremap(call: &mut Call) -> Answer {
+    const MAYMOVE: u64 = 1;
+    const FIXED: u64 = 2;
+    const DONTUNMAP: u64 = 4;
+    let [start, old_bytes, bytes, flags, to, _] = call.arguments;
+    if flags & !(MAYMOVE | FIXED | DONTUNMAP) != 0 || flags & (FIXED | DONTUNMAP) != 0 && flags & MAYMOVE == 0 {
+        return Err(EINVAL);
+    }
+    let moves = match flags {
+        _ if flags & FIXED != 0 => Move::To(to),
+        _ if flags & MAYMOVE != 0 => Move::May,
+        _ => Move::Never,
+    };
+    call.process().space().remap(start, old_bytes, bytes, moves, flags & DONTUNMAP != 0).map_err(errno)
+}
+
+fn msync(call: &mut Call) -> Answer {
+    const ASYNC: u64 = 1;
+    const INVALIDATE: u64 = 2;
+    const SYNC: u64 = 4;
+    let [start, bytes, flags, ..] = call.arguments;
+    let is_both = flags & ASYNC != 0 && flags & SYNC != 0;
+    if flags & !(ASYNC | INVALIDATE | SYNC) != 0 || is_both || !start.is_multiple_of(page_size().size_bytes()) {
+        return Err(EINVAL);
+    }
+    // What is no range at all has a hole.
+    if start.checked_add(bytes).is_none() {
+        return Err(ENOMEM);
+    }
+    call.process().space().sync(start, bytes, flags & INVALIDATE != 0).map(|()| 0).map_err(errno)
+}
+
+fn lock(call: &Call, how: Locking) -> Answer {
+    let [start, bytes, ..] = call.arguments;
+    call.process().space().lock(start, bytes, how).map(|()| 0).map_err(errno)
+}
+
+fn mlock(call: &mut Call) -> Answer {
+    lock(call, Locking::Now)
+}
+
+fn mlock2(call: &mut Call) -> Answer {
+    const ONFAULT: u64 = 1;
+    match call.arguments[2] {
+        0 => lock(call, Locking::Now),
+        ONFAULT => lock(call, Locking::OnFault),
+        _ => Err(EINVAL),
+    }
+}
+
+fn munlock(call: &mut Call) -> Answer {
+    lock(call, Locking::Not)
+}
+
+fn mlockall(call: &mut Call) -> Answer {
+    const CURRENT: u64 = 1;
+    const FUTURE: u64 = 2;
+    const ONFAULT: u64 = 4;
+    let flags = call.arguments[0];
+    if flags & !(CURRENT | FUTURE | ONFAULT) != 0 || flags & (CURRENT | FUTURE) == 0 {
+        return Err(EINVAL);
+    }
+    let how = if flags & ONFAULT != 0 { Locking::OnFault } else { Locking::Now };
+    let future = if flags & FUTURE != 0 { how } else { Locking::Not };
+    call.process().space().lock_all(how, flags & CURRENT != 0, future).map(|()| 0).map_err(errno)
+}
+
+fn munlockall(call: &mut Call) -> Answer {
+    call.process().space().lock_all(Locking::Not, true, Locking::Not).map(|()| 0).map_err(errno)
+}
+
+fn mincore(call: &mut Call) -> Answer {
+    /// Pages that are told of at once.
+    const PART: u64 = 4096;
+    let [start, bytes, to, ..] = call.arguments;
+    let page = page_size().size_bytes();
+    if !start.is_multiple_of(page) {
+        return Err(EINVAL);
+    }
+    if start.checked_add(bytes).is_none_or(|end| end > copies::END) {
+        return Err(ENOMEM);
+    }
+    let pages = bytes.div_ceil(page);
+    for first in (0..pages).step_by(PART as usize) {
+        let count = (pages - first).min(PART);
+        let mut found = Vec::new();
+        let space = call.process().space();
+        let told = space.residency(start + first * page, count * page, &mut |is_there| found.push(u8::from(is_there)));
+        told.map_err(errno)?;
+        copies::write(to + first, &found)?;
+    }
+    Ok(0)
+}
+
+fn madvise(call: &mut Call) -> Answer {
+    let [start, bytes, what, ..] = call.arguments;
+    let advice = match what as u32 {
+        0 => Advice::Normal,
+        1 => Advice::Random,
+        2 => Advice::Sequential,
+        3 => Advice::WillNeed,
+        4 => Advice::DontNeed,
+        8 => Advice::Free,
+        10 => Advice::DontFork,
+        11 => Advice::DoFork,
+        14 => Advice::Huge,
+        15 => Advice::NotHuge,
+        16 => Advice::DontDump,
+        17 => Advice::DoDump,
+        18 => Advice::WipeOnFork,
+        19 => Advice::KeepOnFork,
+        20 | 21 => Advice::Cold,
+        24 => Advice::DontNeedLocked,
+        22 => return populate(call, Kind::Read),
+        23 => return populate(call, Kind::Write),
+        _ => return Err(EINVAL),
+    };
+    call.process().space().advise(start, bytes, advice).map(|()| 0).map_err(errno)
+}
+
+fn populate(call: &Call, kind: Kind) -> Answer {
+    let [start, bytes, ..] = call.arguments;
+    call.process().space().populate(start, bytes, kind).map(|()| 0).map_err(errno)
+}

@@ -1,0 +1,191 @@
+//! `/proc/self/smaps` and its kin: page by page, what a process has and shares.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use userspace::{Area, AreaFlags, Backing, Rights};
+
+use super::proc_text::{for_each_area, line, map_line};
+use crate::facts::page_size;
+use crate::memory::frames;
+use crate::memory::mapped::Mapped;
+use crate::process::space::Space;
+use crate::process::table::Process;
+
+/// Bytes of an area, by what its pages are.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    resident: u64,
+    /// Each page divided by those who share it, in bytes times 4096.
+    part: u64,
+    part_dirty: u64,
+    shared: [u64; 2],
+    own: [u64; 2],
+    referenced: u64,
+    anonymous: u64,
+    lazy: u64,
+    locked: u64,
+}
+
+impl Sums {
+    fn of(space: &dyn Space, area: &Area<Mapped>) -> Self {
+        let mut sums = Self::default();
+        let bytes = page_size().size_bytes();
+        space.pages(area.range(), &mut |page| {
+            if !page.is_counted {
+                return;
+            }
+            // A file itself is one of the holders of its pages, and no program.
+            let is_files = !page.is_own && matches!(area.backing, Backing::File { .. });
+            let programs = u64::from(frames::holders(page.frame)).saturating_sub(is_files.into()).max(1);
+            let part = (bytes << 12) / programs;
+            // What was written through a shared mapping is not told apart from what is in the file.
+            let is_dirty = page.is_dirty && !page.is_lazy;
+            sums.resident += bytes;
+            sums.part += part;
+            sums.part_dirty += if is_dirty { part } else { 0 };
+            let counts = if programs > 1 { &mut sums.shared } else { &mut sums.own };
+            counts[usize::from(is_dirty)] += bytes;
+            sums.referenced += if page.is_accessed { bytes } else { 0 };
+            sums.anonymous += if page.is_own { bytes } else { 0 };
+            sums.lazy += if page.is_lazy { bytes } else { 0 };
+            sums.locked += if area.flags.contains(AreaFlags::LOCKED) { part } else { 0 };
+        });
+        sums
+    }
+
+    fn add(&mut self, other: &Self) {
+        let ([shared, shared_dirty], [own, own_dirty]) = (&mut self.shared, &mut self.own);
+        let pairs = [
+            (&mut self.resident, other.resident),
+            (&mut self.part, other.part),
+            (&mut self.part_dirty, other.part_dirty),
+            (shared, other.shared[0]),
+            (shared_dirty, other.shared[1]),
+            (own, other.own[0]),
+            (own_dirty, other.own[1]),
+            (&mut self.referenced, other.referenced),
+            (&mut self.anonymous, other.anonymous),
+            (&mut self.lazy, other.lazy),
+            (&mut self.locked, other.locked),
+        ];
+        pairs.into_iter().for_each(|(sum, part)| *sum += part);
+    }
+
+    fn write(&self, text: &mut String) {
+        let rows = [
+            ("Rss", self.resident),
+            ("Pss", self.part >> 12),
+            ("Pss_Dirty", self.part_dirty >> 12),
+            ("Shared_Clean", self.shared[0]),
+            ("Shared_Dirty", self.shared[1]),
+            ("Private_Clean", self.own[0]),
+            ("Private_Dirty", self.own[1]),
+            ("Referenced", self.referenced),
+            ("Anonymous", self.anonymous),
+            ("KSM", 0),
+            ("LazyFree", self.lazy),
+            ("AnonHugePages", 0),
+            ("ShmemPmdMapped", 0),
+            ("FilePmdMapped", 0),
+            ("Shared_Hugetlb", 0),
+            ("Private_Hugetlb", 0),
+            ("Swap", 0),
+            ("SwapPss", 0),
+            ("Locked", self.locked >> 12),
+        ];
+        rows.iter().for_each(|(name, bytes)| row(text, name, *bytes));
+    }
+}
+
+fn row(text: &mut String, name: &str, bytes: u64) {
+    line!(text, "{:<16}{:>8} kB", alloc::format!("{name}:"), bytes >> 10);
+}
+
+/// The areas of a process and their names: what is asked of the space must not be asked while it tells of its areas.
+fn areas(process: &Process) -> Vec<(Area<Mapped>, String)> {
+    let mut all = Vec::new();
+    for_each_area(process, |area, name| all.push((area.clone(), name.into())));
+    all
+}
+
+/// `smaps`.
+pub(super) fn write(text: &mut String, process: &Process) {
+    let Some(space) = process.try_space() else { return };
+    for (area, name) in areas(process) {
+        map_line(text, &area, &name);
+        row(text, "Size", area.bytes());
+        row(text, "KernelPageSize", page_size().size_bytes());
+        row(text, "MMUPageSize", page_size().size_bytes());
+        Sums::of(&*space, &area).write(text);
+        line!(text, "THPeligible:           0");
+        line!(text, "VmFlags:{} ", flags(&area));
+    }
+}
+
+/// `smaps_rollup`.
+pub(super) fn write_sum(text: &mut String, process: &Process) {
+    let Some(space) = process.try_space() else { return };
+    let areas = areas(process);
+    let (first, last) = (areas.first().map_or(0, |(area, _)| area.start), areas.last().map_or(0, |(area, _)| area.end));
+    let mut sums = Sums::default();
+    areas.iter().for_each(|(area, _)| sums.add(&Sums::of(&*space, area)));
+    let head = alloc::format!("{first:08x}-{last:08x} ---p 00000000 00:00 0 ");
+    line!(text, "{head:<73}[rollup]");
+    sums.write(text);
+}
+
+/// `VmFlags`.
+fn flags(area: &Area<Mapped>) -> String {
+    let mut text = String::new();
+    let rights = [(Rights::READ, "rd"), (Rights::WRITE, "wr"), (Rights::EXECUTE, "ex")];
+    let most = [(Rights::READ, "mr"), (Rights::WRITE, "mw"), (Rights::EXECUTE, "me")];
+    let has = |text: &mut String, is_so: bool, word: &str| {
+        if is_so {
+            // A string takes everything.
+            let _ = write!(text, " {word}");
+        }
+    };
+    rights.iter().for_each(|(right, word)| has(&mut text, area.rights.contains(*right), word));
+    has(&mut text, area.flags.contains(AreaFlags::SHARED), "sh");
+    most.iter().for_each(|(right, word)| has(&mut text, area.most.contains(*right), word));
+    has(&mut text, area.flags.contains(AreaFlags::SHARED), "ms");
+    let others = [
+        (AreaFlags::GROWS_DOWN, "gd"),
+        (AreaFlags::LOCKED, "lo"),
+        (AreaFlags::SEQUENTIAL, "sr"),
+        (AreaFlags::RANDOM, "rr"),
+        (AreaFlags::DONT_FORK, "dc"),
+        (AreaFlags::ACCOUNTED, "ac"),
+        (AreaFlags::NO_RESERVE, "nr"),
+        (AreaFlags::WIPE_ON_FORK, "wf"),
+        (AreaFlags::DONT_DUMP, "dd"),
+        (AreaFlags::HUGE, "hg"),
+        (AreaFlags::NOT_HUGE, "nh"),
+    ];
+    others.iter().for_each(|(flag, word)| has(&mut text, area.flags.contains(*flag), word));
+    text
+}
+
+/// A part of `pagemap`: a word for each page.
+pub(crate) fn pagemap(process: &Process, offset: u64, bytes: u64) -> Vec<u8> {
+    const PRESENT: u64 = 1 << 63;
+    const OF_FILE: u64 = 1 << 61;
+    const EXCLUSIVE: u64 = 1 << 56;
+    let Some(space) = process.try_space() else { return Vec::new() };
+    let shift = page_size().shift();
+    let (first, count) = (offset / 8, bytes / 8);
+    let last = (space.highest() >> shift).min(first.saturating_add(count));
+    if !offset.is_multiple_of(8) || first >= last {
+        return Vec::new();
+    }
+    let mut words = alloc::vec![0u64; (last - first) as usize];
+    space.pages(first << shift..last << shift, &mut |page| {
+        let is_alone = page.is_own && page.is_counted && frames::is_sole(page.frame);
+        let kind = if page.is_own || !page.is_counted { 0 } else { OF_FILE };
+        let place = ((page.address >> shift) - first) as usize;
+        words[place] = PRESENT | kind | if is_alone { EXCLUSIVE } else { 0 } | page.frame.bits() >> shift;
+    });
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
