@@ -15,7 +15,7 @@ use crate::change::Refusal;
 use crate::changes::{Edit, Editor, Terms};
 use crate::gather::Gather;
 use crate::pieces::Pieces;
-use crate::platform::Platform;
+use crate::platform::{Platform, Slot};
 use crate::regime::{Fields, Regime};
 use crate::table::PageTable;
 use crate::tables::Reserve;
@@ -82,28 +82,42 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
             return Err(Refusal::NeedsLicence(self.geometry.input(group)));
         }
         reserve.check(self.platform, tables, self.geometry.layout())?;
-        let (geometry, mut none, mut nothing) = (self.geometry, Reserve::new(), there.gather());
+        let (platform, geometry, mut none, mut nothing) =
+            (self.platform, self.geometry, Reserve::new(), there.gather());
         let mut here = Editor::new(Terms { table: self, licence: None }, &mut none, gather);
-        let (writer, mut into, mut stale) = (here.writer(), None, Stale::default());
+        let (writer, mut stale) = (here.writer(), Stale::default());
         let _ = self.walk::<()>(self.top, start, end, &mut |visit| {
             if visit.table(geometry).is_some() {
                 return ControlFlow::Continue(Next::Enter);
             }
-            if visit.descriptor.is_valid() {
-                let leaf = edit.apply(visit.descriptor);
-                if leaf != visit.descriptor && writer.set::<R::Attributes>(visit.slot, visit.descriptor, leaf, edit) {
-                    stale.add(visit, |level, from, to| here.forget(level, from, to));
+            // The leaves of one table side by side, up to its end: a walk's steps cost more than what is done here.
+            let (mut at, mut slot, mut old) = (visit.start, visit.slot, visit.descriptor);
+            let mut into: Option<Slot> = None;
+            let (bytes, table_end) = (visit.end - visit.start, geometry.table_end(visit.level, visit.start));
+            let last = table_end.min((end + bytes - 1) & !(bytes - 1));
+            loop {
+                if old.is_valid() {
+                    let leaf = edit.apply(old);
+                    if leaf != old && writer.set::<R::Attributes>(slot, old, leaf, edit) {
+                        stale.add(visit.level, at, at + bytes, |level, from, to| here.forget(level, from, to));
+                    }
+                    let into = *into
+                        .get_or_insert_with(|| there.table_for(visit.level, at, reserve, &mut nothing).slot::<G>(at));
+                    writer.make(into, leaf);
+                    let to = geometry.layout().output(leaf, Geometry::<G>::shift(visit.level));
+                    each(to, leaf, LeafSize::single(visit.level));
                 }
-                let table = match into {
-                    Some(table) if has(&table, visit, there) => table,
-                    _ => there.table_for(visit, reserve, &mut nothing),
-                };
-                into = Some(table);
-                writer.make(table.slot::<G>(visit.start), leaf);
-                let to = geometry.layout().output(leaf, Geometry::<G>::shift(visit.level));
-                each(to, leaf, LeafSize::single(visit.level));
+                at += bytes;
+                if at >= last {
+                    break;
+                }
+                (slot, into) = (slot.after(1), into.map(|slot| slot.after(1)));
+                old = platform.load(slot);
+                if old.is_table(visit.level) {
+                    break;
+                }
             }
-            ControlFlow::Continue(Next::Past(visit.end))
+            ControlFlow::Continue(Next::Past(at))
         });
         if let Some((level, from, to)) = stale.range {
             here.forget(level, from, to);
@@ -119,22 +133,17 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         !(is_leaf(&first) && first.start < start || is_leaf(&last) && last.end > end)
     }
 
-    /// The table that holds the slot of what `visit` met elsewhere, made if it is not there.
-    fn table_for(&self, visit: &Visit, reserve: &mut Reserve, gather: &mut Gather<G, R>) -> Table {
+    /// The table of `level` that holds the slot of `at`, made if it is not there.
+    fn table_for(&self, level: Level, at: u64, reserve: &mut Reserve, gather: &mut Gather<G, R>) -> Table {
         let nothing = Pieces { from: 0, to: 0, inside: None, outside: None };
-        for _ in self.geometry.start().number()..visit.level.number() {
-            let end = self.find_end(visit.start, visit.end);
-            if end.level < visit.level {
+        for _ in self.geometry.start().number()..level.number() {
+            let end = self.find_end(at, at + 1);
+            if end.level < level {
                 Editor::new(Terms { table: self, licence: None }, reserve, gather).link(&end, &nothing);
             }
         }
-        self.table_at(visit.level, visit.start)
+        self.table_at(level, at)
     }
-}
-
-/// Whether `table` holds the slot of what `visit` met.
-fn has<G: Granule, R: Regime, P: Platform>(table: &Table, visit: &Visit, there: &PageTable<'_, G, R, P>) -> bool {
-    table.level == visit.level && table.start <= visit.start && visit.start < table.end(there.geometry)
 }
 
 /// What is to be forgotten next: leaves of one size, side by side.
@@ -146,11 +155,11 @@ struct Stale {
 impl Stale {
     /// A leaf joins; what it does not stand beside is forgotten by itself.
     #[inline(always)]
-    fn add(&mut self, visit: &Visit, forget: impl FnOnce(Level, u64, u64)) {
+    fn add(&mut self, level: Level, start: u64, end: u64, forget: impl FnOnce(Level, u64, u64)) {
         match &mut self.range {
-            Some((level, _, to)) if *to == visit.start && *level == visit.level => *to = visit.end,
+            Some((its, _, to)) if *to == start && *its == level => *to = end,
             range => {
-                if let Some((level, from, to)) = range.replace((visit.level, visit.start, visit.end)) {
+                if let Some((level, from, to)) = range.replace((level, start, end)) {
                     forget(level, from, to);
                 }
             }

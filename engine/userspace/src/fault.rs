@@ -68,11 +68,12 @@ impl<E: Embedder> State<E> {
         supply: &mut Reserve,
     ) -> Result<Found<E::File>, Short> {
         let page = access.address & !(E::Granule::SIZE_BYTES - 1);
-        if self.areas.find(page).is_none() && !self.grow_stack(editing, page) {
-            return Ok(Found::Fault(Fault::Unmapped));
-        }
+        let Some(area) = self.areas.find(page) else {
+            // What has grown holds the page now.
+            let has_grown = self.grow_stack(editing, page);
+            return if has_grown { self.look(editing, access, supply) } else { Ok(Found::Fault(Fault::Unmapped)) };
+        };
         let mut table = self.table(editing)?;
-        let Some(area) = self.areas.find(page) else { return Ok(Found::Fault(Fault::Unmapped)) };
         let is_allowed = match access.kind {
             Kind::Read => editing.shape.is_readable(area.rights),
             Kind::Write => area.rights.contains(Rights::WRITE),

@@ -128,6 +128,9 @@ pub(crate) fn for_each_leaf<E: Embedder, B>(
     let flow = table.view().for_each(range.start.into()..range.end.into(), |entry| {
         let Meaning::Leaf(to, _) = entry.lookup.meaning else { return ControlFlow::Continue(()) };
         let first = u64::from(entry.input);
+        if entry.shift == E::Granule::SHIFT {
+            return sink(first, Leaf::new(to, entry.lookup.descriptor));
+        }
         let (start, end) = (first.max(range.start), (first + (1 << entry.shift)).min(range.end));
         for page in (start..end).step_by(E::Granule::SIZE_BYTES as usize) {
             sink(page, Leaf::new(to + (page - first), entry.lookup.descriptor))?;
