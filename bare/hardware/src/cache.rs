@@ -2,10 +2,13 @@
 
 use core::ops::Range;
 
+use crate::registers::read_register;
+
 unsafe extern "C" {
     fn clean_to_poc(start: usize, end: usize);
     fn clean_and_invalidate_to_poc(start: usize, end: usize);
     fn make_fetchable(start: usize, end: usize);
+    fn make_fetchable_everywhere(start: usize, end: usize);
 }
 
 /// Writes the dirty lines of a range of mapped virtual addresses to memory, where an observer without caches (a CPU
@@ -26,4 +29,15 @@ pub fn clean_and_invalidate(range: Range<usize>) {
 pub fn synchronize_instructions(range: Range<usize>) {
     // SAFETY: as for `clean`; dropping instruction cache lines loses nothing.
     unsafe { make_fetchable(range.start, range.end) };
+}
+
+/// The same where they will be fetched at other addresses than these. An instruction cache that is indexed by virtual addresses
+/// may hold lines of those, which no operation by these addresses finds. (CTR_EL0.L1Ip, D24.2.35)
+pub fn synchronize_aliased_instructions(range: Range<usize>) {
+    const PHYSICALLY_INDEXED: u64 = 0b11;
+    if read_register!("ctr_el0") >> 14 & 0b11 == PHYSICALLY_INDEXED {
+        return synchronize_instructions(range);
+    }
+    // SAFETY: as for `synchronize_instructions`.
+    unsafe { make_fetchable_everywhere(range.start, range.end) };
 }

@@ -27,7 +27,7 @@ type Map = (Translation, Vec<(u64, u64)>);
 const TABLES: u64 = 0x8000_0000;
 
 /// Symbols that the pieces name.
-const SYMBOLS: [&str; 30] = [
+const SYMBOLS: [&str; 31] = [
     "relocate",
     "entry",
     "enter_el1",
@@ -54,6 +54,7 @@ const SYMBOLS: [&str; 30] = [
     "clean_to_poc",
     "clean_and_invalidate_to_poc",
     "make_fetchable",
+    "make_fetchable_everywhere",
     "build_identity_map",
     "identity_main",
     "handle_exception",

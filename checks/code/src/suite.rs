@@ -76,7 +76,14 @@ pub fn run(lab: &Lab, piece: &Piece) -> Ran {
 }
 
 /// Routines of assembly outside the part that runs at its physical address.
-const HIGH: [&str; 5] = ["vectors", "end_conflict", "catch_faults", "clean_and_invalidate_to_poc", "make_fetchable"];
+const HIGH: [&str; 6] = [
+    "vectors",
+    "end_conflict",
+    "catch_faults",
+    "clean_and_invalidate_to_poc",
+    "make_fetchable",
+    "make_fetchable_everywhere",
+];
 
 /// Every instruction of the kernel's assembly that maintains something, run or not.
 pub fn all_sites(lab: &Lab) -> Vec<Site> {

@@ -105,6 +105,9 @@ impl<G> Frames for Kernel<G> {
         self.bus.0.step(|_, _| ());
     }
 
+    // The machine here has no caches.
+    fn make_fetchable(&self, _: PhysAddr) {}
+
     fn zero_frame(&self) -> PhysAddr {
         PhysAddr::new(ZEROS)
     }

@@ -35,6 +35,10 @@ pub trait Frames {
     /// the copy then.
     fn copy(&self, to: PhysAddr, from: PhysAddr);
 
+    /// Lets every CPU fetch what a frame holds as instructions, at whatever address: what was written to it may be in caches of data
+    /// alone, and what it held before in those of instructions. Called before a program may execute the page.
+    fn make_fetchable(&self, frame: PhysAddr);
+
     /// The frame of zeros, which is nobody's and never written. It is not counted.
     fn zero_frame(&self) -> PhysAddr;
 

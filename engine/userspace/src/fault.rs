@@ -237,6 +237,11 @@ impl<F: File> Lacks<F> {
         }
     }
 
+    /// Whether the program may execute the page afterwards.
+    pub(crate) fn is_executable(&self) -> bool {
+        !self.attributes.contains(Stage1Attributes::UXN)
+    }
+
     /// What was made is not needed.
     pub(crate) fn unmake<E: Embedder<File = F>>(&self, embedder: &E, frame: PhysAddr) {
         if self.attributes.contains(Note::COUNTED) {

@@ -1,6 +1,6 @@
 //! `mprotect`: area by area, as far as it goes.
 
-use core::ops::Range;
+use core::ops::{ControlFlow, Range};
 
 use pagetable::{Change, Reserve};
 use vmsa::Granule;
@@ -8,7 +8,7 @@ use vmsa::Granule;
 use crate::area::{AreaFlags, Rights};
 use crate::embedder::Embedder;
 use crate::error::{Error, Short};
-use crate::state::{Editing, State};
+use crate::state::{Editing, State, for_each_leaf};
 
 impl<E: Embedder> State<E> {
     /// Gives the areas of a range these rights, up to the first hole or the first that may not have them: what came before has
@@ -61,6 +61,13 @@ impl<E: Embedder> State<E> {
             let (set, clear) = editing.shape.change(rights);
             let change = [Change::ProtectSparse { from: part.start.into()..part.end.into(), set, clear }];
             let mut table = self.table(editing)?;
+            if rights.contains(Rights::EXECUTE) && !area.rights.contains(Rights::EXECUTE) {
+                // What the program has written is code from now on, as it is where Linux makes a page executable.
+                for_each_leaf::<E, ()>(&table, part, |_, leaf| {
+                    editing.embedder.make_fetchable(leaf.frame);
+                    ControlFlow::Continue(())
+                })?;
+            }
             let mut gather = table.gather();
             let changed = table.plan(&change, None).and_then(|mut plan| plan.apply(supply, &mut gather));
             supply.refill(&editing.platform, gather.finish(&editing.platform));

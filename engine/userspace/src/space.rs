@@ -89,6 +89,9 @@ impl<E: Embedder> AddressSpace<E> {
                 Found::Lacks(lacks) => lacks,
             };
             let frame = lacks.make(&self.embedder)?;
+            if lacks.is_executable() {
+                self.embedder.make_fetchable(frame);
+            }
             let placed = self.with_tables(|state, editing, supply| state.place(editing, &lacks, frame, supply));
             if placed == Ok(Placed::Done) {
                 return Ok(());

@@ -57,3 +57,14 @@ make_fetchable:
     dsb     ish                     // no CPU keeps an old line
     isb                             // nor does this one keep an old instruction in its pipeline
     ret
+
+// The same where instruction caches may have lines by other addresses.
+    .global make_fetchable_everywhere
+make_fetchable_everywhere:
+    line_size x2, 16
+    for_each_line dc, cvau
+    dsb     ish                     // the instructions are at the point of unification before any CPU fetches again
+    ic      ialluis
+    dsb     ish                     // no CPU keeps an old line
+    isb                             // nor does this one keep an old instruction in its pipeline
+    ret

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::slice;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use hardware::cache;
 use kerncore::range::PhysicalRange;
 use spin::Once;
 use vmsa::PhysAddr;
@@ -133,6 +134,12 @@ pub(crate) fn zero(frame: PhysAddr) {
 /// Copies a page.
 pub(crate) fn copy(to: PhysAddr, from: PhysAddr) {
     bytes(&to).copy_from_slice(bytes(&from));
+}
+
+/// Lets every CPU fetch what a page holds, at the addresses of programs too.
+pub(crate) fn make_fetchable(frame: PhysAddr) {
+    let start = bytes(&frame).as_ptr() as usize;
+    cache::synchronize_aliased_instructions(start..start + page_size().size_bytes() as usize);
 }
 
 /// A page that one has until it is dropped.

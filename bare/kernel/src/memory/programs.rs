@@ -73,6 +73,10 @@ impl<G> Frames for Programs<G> {
         frames::copy(to, from);
     }
 
+    fn make_fetchable(&self, frame: PhysAddr) {
+        frames::make_fetchable(frame);
+    }
+
     fn zero_frame(&self) -> PhysAddr {
         frames::zero_frame()
     }

@@ -32,19 +32,19 @@ fn clean_to_poc(lab: &Lab, patch: Option<Patch>, bytes: u64) -> Result<Ran, Foun
     Ok(Ran::of(run))
 }
 
-pub(super) fn fetchable() -> Piece {
-    let case = |shape: Shape| Case::new(shape.to_string(), move |lab, patch| make_fetchable(lab, patch, shape));
-    Piece { name: "make_fetchable", cases: [CHOSEN[2], CHOSEN[6], CHOSEN[9]].into_iter().map(case).collect() }
+pub(super) fn fetchable(name: &'static str) -> Piece {
+    let case = |shape: Shape| Case::new(shape.to_string(), move |lab, patch| make_fetchable(lab, patch, name, shape));
+    Piece { name, cases: [CHOSEN[2], CHOSEN[6], CHOSEN[9]].into_iter().map(case).collect() }
 }
 
-fn make_fetchable(lab: &Lab, patch: Option<Patch>, shape: Shape) -> Result<Ran, Found> {
+fn make_fetchable(lab: &Lab, patch: Option<Patch>, name: &str, shape: Shape) -> Result<Ran, Found> {
     let mut run = lab.running(shape, patch);
     run.set_system(0, "CTR_EL0", CTR);
     let written = lab.physical("build_identity_map");
     let (code, back) = (lab.kernel.to_link(written), lab.kernel.to_link(lab.physical("handle_exception")));
     run.caches.write_code(written);
     [(0, code), (1, code + 4), (30, back)].into_iter().for_each(|(at, value)| run.set(0, at, value));
-    run.run_to(0, lab.kernel.to_link(lab.physical("make_fetchable")), back, "it does not return")?;
+    run.run_to(0, lab.kernel.to_link(lab.physical(name)), back, "it does not return")?;
     run.run(0, code, &[code])?;
     Ok(Ran::of(run))
 }

@@ -70,6 +70,7 @@ pub fn all() -> Vec<Piece> {
         vectors::piece(),
         conflict::piece(),
         cache::clean(),
-        cache::fetchable(),
+        cache::fetchable("make_fetchable"),
+        cache::fetchable("make_fetchable_everywhere"),
     ]
 }

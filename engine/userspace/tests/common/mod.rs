@@ -20,7 +20,7 @@ pub(crate) const RX: Rights = Rights::READ.union(Rights::EXECUTE);
 pub(crate) const CEILING: u64 = 0x7f_0000_0000;
 
 #[allow(unused_imports, reason = "each test binary uses a part of it")]
-pub(crate) use program::{access, anonymous, maps, of_file, read, write};
+pub(crate) use program::{access, anonymous, frame_at, maps, of_file, read, write};
 
 thread_local! {
     /// Whether this thread holds a lock.
@@ -48,6 +48,8 @@ impl<T> Lock<T> for Alone<T> {
 pub(crate) struct Frame {
     pub(crate) count: usize,
     pub(crate) value: u64,
+    /// What fetches find.
+    pub(crate) fetched: Option<u64>,
 }
 
 /// What a TLB holds of a page.
@@ -212,6 +214,11 @@ impl<G: Granule> Kernel<G> {
         if frame == ZEROS { 0 } else { self.0.frames.borrow()[&frame].value }
     }
 
+    /// What fetches find in a frame; nothing that anybody knows, unless it was made fetchable.
+    pub(crate) fn fetched(&self, frame: PhysAddr) -> Option<u64> {
+        self.0.frames.borrow()[&frame].fetched
+    }
+
     /// Frames and tables that are out.
     pub(crate) fn out(&self) -> (usize, usize) {
         (self.0.frames.borrow().len(), self.0.tables.get())
@@ -245,7 +252,7 @@ impl<G: Granule> Frames for Kernel<G> {
         self.0.left.set(self.0.left.get().checked_sub(1)?);
         let frame = PhysAddr::new(self.0.next.get());
         self.0.next.set(frame.bits() + G::SIZE_BYTES);
-        self.0.frames.borrow_mut().insert(frame, Frame { count: 1, value: 0xdead });
+        self.0.frames.borrow_mut().insert(frame, Frame { count: 1, value: 0xdead, fetched: None });
         Some(frame)
     }
 
@@ -277,6 +284,12 @@ impl<G: Granule> Frames for Kernel<G> {
     fn copy(&self, to: PhysAddr, from: PhysAddr) {
         assert!(!LOCKED.get(), "copied under the lock");
         self.set(to, self.get(from));
+    }
+
+    fn make_fetchable(&self, frame: PhysAddr) {
+        if let Some(frame) = self.0.frames.borrow_mut().get_mut(&frame) {
+            frame.fetched = Some(frame.value);
+        }
     }
 
     fn zero_frame(&self) -> PhysAddr {

@@ -1,7 +1,7 @@
 //! What a program does, and what it asks for.
 
 use vellum_userspace::{Access, AreaFlags, Backing, Fault, Kind, Place, Request, Rights, Source};
-use vellum_vmsa::{Granule, Stage1Attributes, VirtAddr};
+use vellum_vmsa::{Granule, PhysAddr, Stage1Attributes, VirtAddr};
 
 use super::{Cached, Space, TestFile};
 
@@ -48,6 +48,11 @@ fn view<G: Granule>(space: &Space<G>, address: u64) -> Option<Cached> {
     let found = view.translate(VirtAddr::new(page))?;
     let attributes = Stage1Attributes::from_bits_retain(found.descriptor.bits());
     Some(Cached { frame: found.output, attributes })
+}
+
+/// The frame of a page that is mapped.
+pub(crate) fn frame_at<G: Granule>(space: &Space<G>, address: u64) -> PhysAddr {
+    view(space, address).expect("a page that is mapped").frame
 }
 
 pub(crate) fn read<G: Granule>(space: &Space<G>, address: u64) -> Result<u64, Fault> {

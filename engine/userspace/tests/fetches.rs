@@ -1,0 +1,49 @@
+//! What a program executes was made fetchable: by the fault that brings the page, or when the page becomes executable.
+
+mod common;
+
+use common::{Kernel, RW, RX, TestFile, access, anonymous, frame_at, of_file, write};
+use vellum_userspace::{AreaFlags, Kind, Place, Rights};
+use vellum_vmsa::{Granule, Granule4K};
+
+const BASE: u64 = 0x1000_0000;
+const PAGE: u64 = Granule4K::SIZE_BYTES;
+
+#[test]
+fn a_page_of_a_file_can_be_fetched_when_it_is_there() {
+    let kernel = Kernel::<Granule4K>::new();
+    let (space, file) = (kernel.space(), TestFile::new(&kernel, 1, 4));
+    for (at, flags) in [(BASE, AreaFlags::empty()), (BASE + 8 * PAGE, AreaFlags::SHARED)] {
+        space.map(of_file(&file, (Place::Fixed(at), 0, 4), RX, flags)).unwrap();
+        let value = access(&space, at + PAGE, Kind::Execute, 0).unwrap();
+        assert_eq!(kernel.fetched(frame_at(&space, at + PAGE)), Some(value));
+    }
+    drop(space);
+    file.close();
+}
+
+#[test]
+fn a_copy_that_may_be_executed_can_be_fetched() {
+    let kernel = Kernel::<Granule4K>::new();
+    let (space, file) = (kernel.space(), TestFile::new(&kernel, 1, 4));
+    space.map(of_file(&file, (Place::Fixed(BASE), 0, 4), Rights::all(), AreaFlags::empty())).unwrap();
+    write(&space, BASE, 9).unwrap();
+    // The program answers for what it writes itself where it may execute it already.
+    assert_eq!(kernel.fetched(frame_at(&space, BASE)), Some(file.value(0)));
+    drop(space);
+    file.close();
+}
+
+#[test]
+fn what_was_written_can_be_fetched_when_it_becomes_code() {
+    let kernel = Kernel::<Granule4K>::new();
+    let space = kernel.space();
+    space.map(anonymous(Place::Fixed(BASE), 4, RW)).unwrap();
+    write(&space, BASE, 7).unwrap();
+    write(&space, BASE + PAGE, 8).unwrap();
+    assert_eq!(kernel.fetched(frame_at(&space, BASE)), None, "data is not maintained");
+    space.protect(BASE, PAGE, RX).unwrap();
+    assert_eq!(kernel.fetched(frame_at(&space, BASE)), Some(7));
+    assert_eq!(kernel.fetched(frame_at(&space, BASE + PAGE)), None);
+    assert_eq!(access(&space, BASE, Kind::Execute, 0), Ok(7));
+}
