@@ -1,0 +1,148 @@
+//! `cargo xtask docs`: the guide, and every page that it leads to, as one site that is read without a network.
+//!
+//! ```text
+//! docs/guide/index.md ──link──▶ page ──link──▶ …      each once; a link that leads nowhere fails
+//! ```
+//! Pages keep their places, so that links between them hold; what is no page and is linked is copied. Rustdoc stands beside.
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, html};
+
+use crate::{
+    api, cargo,
+    help::{self, NoOptions},
+    outcome::{Failure, Status},
+    terminal,
+};
+
+const START: &str = "docs/guide/index.md";
+const STYLE: &str = include_str!("docs/site.css");
+
+/// Entry of `cargo xtask docs`.
+pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
+    let Some(NoOptions {}) = help::options("docs", arguments)? else { return Ok(help::show(help::DOCS)) };
+    let target: PathBuf = cargo::metadata()?.target_directory.into();
+    let site = target.join("site");
+    let _ = fs::remove_dir_all(&site);
+    let (pages, broken) = build(&cargo::workspace(), &site)?;
+    if !broken.is_empty() {
+        return Err(Failure::new(Status::Failed, format!("links that lead nowhere: {}", broken.join("; "))));
+    }
+    let mut command = cargo::cargo(&["doc", "--quiet", "--no-deps", "--all-features"]);
+    api::PUBLISHED.iter().for_each(|name| _ = command.args(["--package", name]));
+    cargo::build_here("the documentation", command)?;
+    copy_folder(&target.join("doc"), &site.join("rustdoc"))?;
+    eprintln!("cargo xtask: {pages} pages, and rustdoc");
+    terminal::print(format_args!("{}\n", site.join("docs/guide/index.html").display()));
+    Ok(Status::Passed)
+}
+
+/// Writes the site from the workspace `root`; how many pages there are, and which links lead nowhere.
+fn build(root: &Path, site: &Path) -> Result<(usize, Vec<String>), Failure> {
+    let (mut done, mut left, mut broken) = (BTreeSet::new(), vec![PathBuf::from(START)], Vec::new());
+    while let Some(page) = left.pop() {
+        if !done.insert(page.clone()) {
+            continue;
+        }
+        let from = root.join(&page);
+        let text = fs::read_to_string(&from).map_err(|error| Failure::file(&from, &error))?;
+        let mut events: Vec<Event<'_>> = Parser::new_ext(&text, Options::ENABLE_TABLES).collect();
+        for event in &mut events {
+            let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event else { continue };
+            let (path, anchor) = dest_url.split_once('#').map_or((&**dest_url, ""), |(path, anchor)| (path, anchor));
+            if path.is_empty() || path.contains("://") {
+                continue;
+            }
+            let Some(place) = joined(&page, path).filter(|place| root.join(place).exists()) else {
+                broken.push(format!("{}: {path}", page.display()));
+                continue;
+            };
+            if let Some(page) = path.strip_suffix(".md") {
+                *dest_url = CowStr::from(format!("{page}.html{}{anchor}", if anchor.is_empty() { "" } else { "#" }));
+                left.push(place);
+            } else if root.join(&place).is_file() {
+                write(&site.join(&place), &fs::read(root.join(&place)).unwrap_or_default())?;
+            } else {
+                // A folder of sources: a reader of the site has none.
+                *dest_url = CowStr::from("#");
+            }
+        }
+        let mut body = String::new();
+        html::push_html(&mut body, events.into_iter());
+        let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or("Vellum");
+        write(&site.join(page.with_extension("html")), framed(&page, title, &body).as_bytes())?;
+    }
+    Ok((done.len(), broken))
+}
+
+/// Where a link of `page` leads, from the root; none if it leaves the workspace.
+fn joined(page: &Path, link: &str) -> Option<PathBuf> {
+    let mut place = page.parent()?.to_owned();
+    for part in Path::new(link).components() {
+        match part {
+            Component::Normal(name) => place.push(name),
+            Component::ParentDir => place.pop().then_some(())?,
+            _ => {}
+        }
+    }
+    Some(place)
+}
+
+fn framed(page: &Path, title: &str, body: &str) -> String {
+    let up = "../".repeat(page.components().count() - 1);
+    let title = title.replace('&', "&amp;").replace('<', "&lt;").replace('`', "");
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{title} · Vellum</title>\
+         <style>{STYLE}</style></head><body><nav><a href=\"{up}docs/guide/index.html\">The guide</a> \
+         <a href=\"{up}README.html\">README</a> <a href=\"{up}rustdoc/vellum_pagetable/index.html\">The crates</a></nav>\
+         <main>{body}</main></body></html>\n"
+    )
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let failed = |error| Failure::file(path, &error);
+    path.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+    fs::write(path, bytes).map_err(failed)
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<(), Failure> {
+    let entries = fs::read_dir(from).map_err(|error| Failure::file(from, &error))?;
+    for entry in entries.flatten() {
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() {
+            copy_folder(&from, &to)?;
+        } else {
+            write(&to, &fs::read(&from).map_err(|error| Failure::file(&from, &error))?)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_link_of_the_guide_leads_somewhere() {
+        let site = std::env::temp_dir().join(format!("vellum-site-{}", std::process::id()));
+        let (pages, broken) = build(&cargo::workspace(), &site).expect("a site");
+        fs::remove_dir_all(&site).expect("removed");
+        assert_eq!(broken, Vec::<String>::new());
+        assert!(pages >= 10, "{pages} pages");
+    }
+
+    #[test]
+    fn links_are_relative_to_their_page() {
+        let of = |link| joined(Path::new("docs/guide/index.md"), link);
+        assert_eq!(of("try-it.md"), Some("docs/guide/try-it.md".into()));
+        assert_eq!(of("../../CAVEATS.md"), Some("CAVEATS.md".into()));
+        assert_eq!(of("../../../outside.md"), None);
+    }
+}
