@@ -1,8 +1,14 @@
-//! `cargo xtask dist`: the command `vellum` as one static program for an arm64 Linux, to read that machine's own memory.
+//! `cargo xtask dist`: the command `vellum` as static programs for Linux on x86-64 and arm64, with their checksums, and as Debian
+//! packages with manual pages.
 //!
-//! Built with Rust's own linker and C runtime for musl: no C compiler is needed, and it runs on any distribution.
+//! Built with Rust's own linker and C runtime for musl: no C compiler is needed, and they run on any distribution.
 
-use std::{ffi::OsString, fs, path::PathBuf};
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
 use crate::{
     cargo,
@@ -12,31 +18,132 @@ use crate::{
     toolchain::ensure_target,
 };
 
-const TARGET: &str = "aarch64-unknown-linux-musl";
+/// What is built for: a name of our own, Rust's target, Debian's architecture.
+struct Machine {
+    name: &'static str,
+    target: &'static str,
+    debian: &'static str,
+}
+
+const X86: Machine = Machine { name: "x86_64", target: "x86_64-unknown-linux-musl", debian: "amd64" };
+const ARM: Machine = Machine { name: "aarch64", target: "aarch64-unknown-linux-musl", debian: "arm64" };
 
 /// Entry of `cargo xtask dist`.
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     let Some(NoOptions {}) = help::options("dist", arguments)? else { return Ok(help::show(help::DIST)) };
-    let program = build()?;
     let folder = target_folder()?.join("dist");
-    fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, &error))?;
-    let copy = folder.join("vellum-aarch64-linux");
-    fs::copy(&program, &copy).map_err(|error| Failure::file(&copy, &error))?;
-    terminal::print(format_args!("{}\n", copy.display()));
+    // What an older version left is not to be among the checksums.
+    let _ = fs::remove_dir_all(&folder);
+    create(&folder)?;
+    let manual = manual(&folder)?;
+    let mut names = Vec::new();
+    for machine in [&X86, &ARM] {
+        let name = format!("vellum-{}-linux", machine.name);
+        let program = folder.join(&name);
+        copy(&build_for(machine)?, &program)?;
+        names.push(name);
+        if has("dpkg-deb") {
+            names.push(package(machine, &program, &manual, &folder)?);
+        } else {
+            eprintln!("cargo xtask: there is no dpkg-deb here: no Debian package is made");
+        }
+    }
+    fs::remove_dir_all(&manual).map_err(|error| Failure::file(&manual, &error))?;
+    let mut command = Command::new("sha256sum");
+    let sums = output(command.args(&names).current_dir(&folder))?;
+    write(&folder.join("SHA256SUMS"), &sums)?;
+    names.push("SHA256SUMS".to_owned());
+    for name in names {
+        terminal::print(format_args!("{}\n", folder.join(name).display()));
+    }
     Ok(Status::Passed)
 }
 
-/// Builds the static program and returns where it is.
+/// Builds the static program for arm64, and returns where it is.
 pub(crate) fn build() -> Result<PathBuf, Failure> {
-    ensure_target(TARGET)?;
-    let mut command = cargo::cargo(&["build", "--quiet", "--release", "--package", "vellum", "--target", TARGET]);
-    command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");
+    build_for(&ARM)
+}
+
+fn build_for(machine: &Machine) -> Result<PathBuf, Failure> {
+    let target = machine.target;
+    ensure_target(target)?;
+    let mut command = cargo::cargo(&["build", "--quiet", "--release", "--package", "vellum", "--target", target]);
+    let key = target.to_uppercase().replace('-', "_");
+    command.env(format!("CARGO_TARGET_{key}_LINKER"), "rust-lld");
     let flags = "-Clink-self-contained=yes -Ctarget-feature=+crt-static -Cstrip=symbols";
-    command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUSTFLAGS", flags);
+    command.env(format!("CARGO_TARGET_{key}_RUSTFLAGS"), flags);
     // Flags for the whole build would replace those for the target.
     command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     cargo::build_here("vellum", command)?;
-    Ok(target_folder()?.join(TARGET).join("release").join("vellum"))
+    Ok(target_folder()?.join(target).join("release").join("vellum"))
+}
+
+/// The manual pages, as this host's `vellum` writes them.
+fn manual(folder: &Path) -> Result<PathBuf, Failure> {
+    cargo::build_here("vellum", cargo::cargo(&["build", "--quiet", "--release", "--package", "vellum"]))?;
+    let manual = folder.join("manual");
+    let vellum = target_folder()?.join("release/vellum");
+    output(Command::new(&vellum).arg("man").arg(&manual))?;
+    let script = output(Command::new(&vellum).args(["completions", "bash"]))?;
+    write(&manual.join("vellum.bash"), &script)?;
+    Ok(manual)
+}
+
+/// A Debian package of one program, by its name.
+fn package(machine: &Machine, program: &Path, manual: &Path, folder: &Path) -> Result<String, Failure> {
+    let (version, root) = (env!("CARGO_PKG_VERSION"), folder.join("package"));
+    let [bin, man, words, control] =
+        ["usr/bin", "usr/share/man/man1", "usr/share/bash-completion/completions", "DEBIAN"]
+            .map(|name| root.join(name));
+    for folder in [&bin, &man, &words, &control] {
+        create(folder)?;
+    }
+    copy(program, &bin.join("vellum"))?;
+    copy(&manual.join("vellum.bash"), &words.join("vellum"))?;
+    let pages = fs::read_dir(manual).map_err(|error| Failure::file(manual, &error))?;
+    for page in pages.flatten().filter(|page| page.file_name().to_string_lossy().ends_with(".1")) {
+        copy(&page.path(), &man.join(page.file_name()))?;
+    }
+    let text = format!(
+        "Package: vellum\nVersion: {version}\nArchitecture: {}\nMaintainer: The Vellum project <nobody@localhost>\n\
+         Section: devel\nPriority: optional\nDescription: see and check the page tables of any arm64 kernel\n \
+         Reads page tables of live guests and dumps, draws and checks them, plans\n linear maps, and judges what a kernel \
+         logged of its stores, barriers and TLBIs.\n",
+        machine.debian
+    );
+    write(&control.join("control"), text.as_bytes())?;
+    let name = format!("vellum_{version}_{}.deb", machine.debian);
+    output(Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(&root).arg(folder.join(&name)))?;
+    fs::remove_dir_all(&root).map_err(|error| Failure::file(&root, &error))?;
+    Ok(name)
+}
+
+fn has(program: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// What a program prints that must succeed.
+fn output(command: &mut Command) -> Result<Vec<u8>, Failure> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let failed = |what: String| Failure::new(Status::Failed, format!("{name}: {what}"));
+    let output = command.stdin(Stdio::null()).output().map_err(|error| failed(error.to_string()))?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(failed(String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; "))),
+    }
+}
+
+fn create(folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder).map_err(|error| Failure::file(folder, &error))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    fs::copy(from, to).map(|_| ()).map_err(|error| Failure::file(to, &error))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    fs::write(path, bytes).map_err(|error| Failure::file(path, &error))
 }
 
 fn target_folder() -> Result<PathBuf, Failure> {
