@@ -5,6 +5,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use hardware::user;
+use userspace::Fault;
+
+use super::end;
 
 use super::errno::{E2BIG, EFAULT, EINVAL, ENAMETOOLONG, Errno};
 use super::space::Access;
@@ -47,8 +50,12 @@ fn copy(
             if faults > MOST_FAULTS {
                 return Err(EFAULT);
             }
-            let space = current().task.process.space();
-            space.fault(address + done as u64, access).map_err(|_| EFAULT)?;
+            let process = current().task.process.clone();
+            match process.space().fault(address + done as u64, access) {
+                Ok(()) => {}
+                Err(Fault::OutOfMemory) if !process.is_ending() => end::free_memory(),
+                Err(_) => return Err(EFAULT),
+            }
         }
     }
     Ok(())

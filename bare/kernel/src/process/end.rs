@@ -114,7 +114,9 @@ fn end_process(process: &Arc<Process>) {
     if process.number == INIT {
         STATUS.store(status, Ordering::Relaxed);
         // As a machine without its first process: all end.
-        table::all().iter().filter(|other| other.number != INIT).for_each(|other| other.end(SIGKILL.number()));
+        table::all().iter().filter(|other| other.number != INIT).for_each(|other| {
+            other.end(SIGKILL.number());
+        });
         process.forget();
         return;
     }
@@ -150,17 +152,20 @@ pub(super) fn free_memory() {
     if spaces.map(|space| space.take_lazy(LAZY_AT_ONCE)).sum::<usize>() > 0 {
         return;
     }
+    // One that ends already is about to give its memory back.
+    if table::all().iter().any(|process| process.is_ending() && !process.life.with(|life| life.is_over)) {
+        return queue_up();
+    }
     let candidates = table::all().into_iter().filter(|process| !process.life.with(|life| life.is_over));
     let with_usage = candidates.filter_map(|process| {
         let usage = process.try_space()?.usage();
         Some((process.number != INIT, usage.anonymous + usage.file + usage.tables, process))
     });
     let Some((_, pages, victim)) = with_usage.max_by_key(|(is_other, pages, _)| (*is_other, *pages)) else { return };
-    if !victim.is_ending() {
-        let name: String = victim.image.with(|image| image.name.clone());
+    let name: String = victim.image.with(|image| image.name.clone());
+    if victim.end(SIGKILL.number()) {
         let kib = pages * (crate::facts::page_size().size_bytes() >> 10);
-        say!("out of memory: process {} ({name}), which has {kib} KiB, is killed", victim.number);
-        victim.end(SIGKILL.number());
+        say!("out of memory: process {} ({name}), which had {kib} KiB, is killed", victim.number);
     }
     // It gives its memory back on its own CPU, or on this one.
     queue_up();

@@ -61,7 +61,8 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) {
         });
         if signal == SIGKILL || !action.is_handled() && !action.is_ignored(signal) {
             let core = if signal.dumps_core() { 0x80 } else { 0 };
-            return task.process.end(signal.number() | core);
+            task.process.end(signal.number() | core);
+            return;
         }
         if action.is_ignored(signal) {
             continue;

@@ -202,14 +202,14 @@ impl Process {
         self.is_ending.load(Ordering::Acquire)
     }
 
-    /// Has all its threads end, with this status, unless they end already.
-    pub(crate) fn end(&self, status: i32) {
-        let threads = self.life.with(|life| {
+    /// Has all its threads end, with this status, unless they end already. Whether they did not.
+    pub(crate) fn end(&self, status: i32) -> bool {
+        let (threads, is_first) = self.life.with(|life| {
             life.status.get_or_insert(status);
-            self.is_ending.store(true, Ordering::Release);
-            life.threads.clone()
+            (life.threads.clone(), !self.is_ending.swap(true, Ordering::AcqRel))
         });
         wake(&threads);
+        is_first
     }
 
     /// Sends it a signal.

@@ -60,7 +60,9 @@ fn exit(call: &mut Call) -> Answer {
     let process = call.process();
     let status = (call.arguments[0] as i32 & 0xff) << 8;
     match process.life.with(|life| life.threads.len()) {
-        1 => process.end(status),
+        1 => {
+            process.end(status);
+        }
         _ => call.thread.task.is_over.set(true),
     }
     Ok(0)
