@@ -1,4 +1,4 @@
-//! What a kernel asks of its linear map, in place at level 3, or by one CPU in a window; others look, and their hardware marks.
+//! What a kernel asks of its linear map, in place at level 3, in place where conflict aborts may come, or by one CPU in a window; others look, and their hardware marks.
 
 use std::ops::Range;
 
@@ -22,6 +22,12 @@ fn at_level(draft: &mut Draft, level: u8) {
         *draft.parameters_mut() = Parameters { cpus, page_size, tlb, ets, hardware, ..Parameters::PLAIN };
     }
     draft.parameters_mut().bbm = Levels::all(level);
+}
+
+/// The same on CPUs that differ, some of which may raise conflict aborts.
+fn on_mixed(draft: &mut Draft) {
+    at_level(draft, 3);
+    draft.parameters_mut().bbm = Levels::mixed([2, 3, 2, 3]);
 }
 
 /// A page of a region.
@@ -52,6 +58,22 @@ pub(super) fn read_only(draft: &mut Draft) {
 pub(super) fn executable(draft: &mut Draft) {
     at_level(draft, 3);
     wants(draft, GROUP, &[page(1)], &[Wanted::ReadOnlyExecutable]);
+}
+
+pub(super) fn hide_with_conflicts(draft: &mut Draft) {
+    at_level(draft, 2);
+    wants(draft, BLOCK, &[page(5)], &[Wanted::Hidden]);
+}
+
+pub(super) fn executable_with_conflicts(draft: &mut Draft) {
+    at_level(draft, 2);
+    wants(draft, GROUP, &[page(1)], &[Wanted::ReadOnlyExecutable]);
+}
+
+pub(super) fn list_on_mixed(draft: &mut Draft) {
+    on_mixed(draft);
+    let block = draft.block();
+    wants(draft, BLOCK_GROUP, &[page(1), page(block + 3)], &[Wanted::Hidden]);
 }
 
 pub(super) fn hide(draft: &mut Draft) {
@@ -102,6 +124,12 @@ pub(super) fn heal(draft: &mut Draft) {
     healed(draft);
 }
 
+/// The same where conflict aborts may come, to some CPUs.
+pub(super) fn heal_on_mixed(draft: &mut Draft) {
+    on_mixed(draft);
+    healed(draft);
+}
+
 /// The same by one CPU, in windows.
 pub(super) fn heal_alone(draft: &mut Draft) {
     at_level(draft, 0);
@@ -123,7 +151,11 @@ fn healed(draft: &mut Draft) {
 
 /// Random wishes on every CPU, each in its own region, healing now and then.
 pub(super) fn mixed(draft: &mut Draft) {
-    at_level(draft, 3);
+    if draft.seed.one_in(2) {
+        at_level(draft, 3)
+    } else {
+        on_mixed(draft)
+    }
     let (cpus, block, group) = (draft.parameters().cpus, draft.block(), draft.group());
     draft.set_pool(8 + 24 * cpus);
     let leaf = *draft.seed.pick(&[LeafSize::PAGE, GROUP, BLOCK]);

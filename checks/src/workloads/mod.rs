@@ -208,6 +208,22 @@ pub const ALL: &[Workload] = &[
     small("linear-list", "pages of two blocks of a group are hidden by one list", linear::list),
     small("linear-show-part", "a block is hidden, and a page of it shown", linear::show_part),
     small("linear-atomic", "a page is hidden and shown in atomic context", linear::atomic),
+    small(
+        "linear-hide-with-conflicts",
+        "a page of a block is hidden where conflict aborts may come",
+        linear::hide_with_conflicts,
+    ),
+    small(
+        "linear-executable-with-conflicts",
+        "a page of a group becomes executable where conflict aborts may come",
+        linear::executable_with_conflicts,
+    ),
+    small("linear-list-on-mixed", "a list is hidden on CPUs that differ, none under level 2", linear::list_on_mixed),
+    long(
+        "linear-heal-on-mixed",
+        "a block is split and heals on CPUs that differ, none under level 2",
+        linear::heal_on_mixed,
+    ),
     long("linear-heal", "a page of a block is protected and released, and the block heals", linear::heal),
     long("linear-heal-alone", "the same by one CPU that breaks before it makes", linear::heal_alone),
     Workload {
