@@ -101,7 +101,7 @@ fn framed(page: &Path, title: &str, body: &str) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{title} · Vellum</title>\
          <style>{STYLE}</style></head><body><nav><a href=\"{up}docs/guide/index.html\">The guide</a> \
-         <a href=\"{up}README.html\">README</a> <a href=\"{up}rustdoc/vellum_pagetable/index.html\">The crates</a></nav>\
+         <a href=\"{up}rustdoc/vellum_pagetable/index.html\">The crates</a></nav>\
          <main>{body}</main></body></html>\n"
     )
 }
