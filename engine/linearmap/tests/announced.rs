@@ -48,6 +48,13 @@ fn a_list_is_announced_once() {
 }
 
 #[test]
+fn beside_a_part_of_a_leaf_all_of_another_is_not_announced() {
+    let map = heard::<Granule4K>(BbmLevel::Level3);
+    map.set_memory_ro(&[at(&map, GIB, PAGE), at(&map, 2 * GIB, GIB)], Context::MayWait).unwrap();
+    assert_eq!(take(&map), [[at(&map, GIB, GIB)]]);
+}
+
+#[test]
 fn of_very_many_leaves_the_last_are_one() {
     let map = heard::<Granule4K>(BbmLevel::Level3);
     map.set_memory_ro(&[at(&map, GIB, PAGE)], Context::MayWait).unwrap();

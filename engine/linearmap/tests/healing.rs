@@ -5,7 +5,9 @@ mod common;
 use common::{DATA, GIB, MIB, Plan, at, cpu, leaves, painted, region, tables};
 use seed::Seed;
 use vellum_linearmap::{Context, Leaves};
-use vellum_vmsa::{BbmLevel, Granule4K, LeafSize, Level, Stage1Attributes};
+use vellum_vmsa::{
+    BbmLevel, Descriptor, Granule, Granule4K, Granule16K, Granule64K, LeafSize, Level, Stage1Attributes,
+};
 
 const PAGE: u64 = 0x1000;
 
@@ -217,4 +219,24 @@ fn a_long_range_is_healed_from_end_to_end() {
     map.set_direct_map_valid(&range, true, Context::MayWait).unwrap();
     map.heal_all();
     assert_eq!((leaves(&map).len(), map.counters().folds), (2, 4));
+}
+
+fn blocks<G: Granule>() {
+    let plan = Plan { leaves: Leaves::Blocks, ..Plan::one(GIB, 3 * GIB) };
+    let map = painted::<G>(&plan, cpu(BbmLevel::Level3));
+    let painted = leaves(&map);
+    let is_contiguous = |leaves: &[(u64, u64, Descriptor)]| leaves.iter().any(|leaf| leaf.2.is_contiguous());
+    assert!(!is_contiguous(&painted));
+    map.set_memory_ro(&[at(&map, GIB + MIB, G::SIZE_BYTES)], Context::MayWait).unwrap();
+    assert!(!is_contiguous(&leaves(&map)) && leaves(&map).len() > painted.len());
+    map.set_memory_rw(&[at(&map, GIB + MIB, G::SIZE_BYTES)], Context::MayWait).unwrap();
+    map.heal_all();
+    assert_eq!(leaves(&map), painted);
+}
+
+#[test]
+fn a_map_of_blocks_has_no_groups_and_heals() {
+    blocks::<Granule4K>();
+    blocks::<Granule16K>();
+    blocks::<Granule64K>();
 }
