@@ -57,7 +57,7 @@ fn boot(script: &Script, size: &'static str, cpus: usize, level: u8) -> Boot {
     let entry = if level == 2 { " -- -M virtualization=on" } else { "" };
     let text = script.text;
     Boot {
-        name: format!("{}, init: {}", plain.name, script.name),
+        name: format!("{}, init {}", plain.name, script.name),
         options: format!("--page-size {size} --cpus {cpus} --memory 512M --init 'busybox sh -c \"{text}\"'{entry}"),
         ends: script.ends,
         expect: [&plain.expect[..], &[Says(NOTHING_LEAKED)]]
