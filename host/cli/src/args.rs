@@ -203,6 +203,9 @@ pub(crate) struct ReportArguments {
     /// The same machine later, or another: their difference is drawn too
     #[arg(value_parser = |text: &str| text.parse::<Source>())]
     pub(crate) after: Option<Source>,
+    /// What the page calls a source, one for each
+    #[arg(long, value_name = "NAME")]
+    pub(crate) called: Vec<String>,
     /// The page
     #[arg(short, long, value_name = "FILE.html")]
     pub(crate) output: PathBuf,

@@ -23,6 +23,8 @@ use crate::{Status, say};
 /// A machine as it was read.
 struct Snapshot {
     name: String,
+    /// Whether a person chose the name.
+    is_called: bool,
     cpus: Vec<Registers>,
     spaces: Vec<Space>,
     findings: Vec<Finding>,
@@ -32,11 +34,12 @@ struct Snapshot {
 pub(crate) fn run(arguments: &ReportArguments) -> Result<Status, Failure> {
     // A place that cannot be written is told before a guest is stopped.
     fs::write(&arguments.output, "").map_err(|error| cannot_write(arguments, &error))?;
-    let before = read(&arguments.machine)?;
+    let mut names = arguments.called.iter();
+    let before = read(&arguments.machine, names.next())?;
     let after = match &arguments.after {
         Some(source) => {
             let machine = MachineArguments { source: source.clone(), ..arguments.machine.clone() };
-            Some(read(&machine)?)
+            Some(read(&machine, names.next())?)
         }
         None => None,
     };
@@ -52,7 +55,7 @@ fn cannot_write(arguments: &ReportArguments, error: &std::io::Error) -> Failure 
 }
 
 /// Reads all, and lets the machine go.
-fn read(arguments: &MachineArguments) -> Result<Snapshot, Failure> {
+fn read(arguments: &MachineArguments, called: Option<&String>) -> Result<Snapshot, Failure> {
     let Selection { mut machine, roots } = select::open(arguments)?;
     let mut spaces = Vec::new();
     for root in &roots {
@@ -60,5 +63,6 @@ fn read(arguments: &MachineArguments) -> Result<Snapshot, Failure> {
     }
     let findings = check::check(&mut machine, &roots)?;
     let Machine { cpus, .. } = machine;
-    Ok(Snapshot { name: arguments.source.to_string(), cpus, spaces, findings })
+    let name = called.cloned().unwrap_or_else(|| arguments.source.to_string());
+    Ok(Snapshot { name, cpus, spaces, findings, is_called: called.is_some() })
 }

@@ -1,4 +1,4 @@
-//! Every developer command: `cargo xtask run`, `test`, `check`, `compare`, `bench`, `tidy`, `api`, `fetch`, `dist`, `docs`.
+//! Every developer command: `cargo xtask run`, `test`, `check`, `compare`, `demo`, `bench`, `tidy`, `api`, `fetch`, `dist`, `docs`.
 //!
 //! Standard output carries only what was asked for (the kernel's text, a test's result); whatever else there is to
 //! say goes to standard error, one line each.
@@ -10,6 +10,7 @@ mod boot;
 mod cargo;
 mod check;
 mod compare;
+mod demo;
 mod dist;
 mod docs;
 mod fetch;
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
 fn dispatch(arguments: &[OsString]) -> Result<Status, Failure> {
     let Some((command, rest)) = arguments.split_first() else {
         return Err(Failure::bad_input(
-            "no command given; commands are run, test, check, compare, bench, tidy, api, fetch, dist and docs (see cargo xtask --help)",
+            "no command given; commands are run, test, check, compare, demo, bench, tidy, api, fetch, dist and docs (see cargo xtask --help)",
         ));
     };
     match command.to_str() {
@@ -47,6 +48,7 @@ fn dispatch(arguments: &[OsString]) -> Result<Status, Failure> {
         Some("test") => test::main(rest),
         Some("check") => check::main(rest),
         Some("compare") => compare::main(rest),
+        Some("demo") => demo::main(rest),
         Some("bench") => bench::main(rest),
         Some("tidy") => tidy::main(rest),
         Some("api") => api::main(rest),
@@ -55,7 +57,7 @@ fn dispatch(arguments: &[OsString]) -> Result<Status, Failure> {
         Some("docs") => docs::main(rest),
         Some("--help" | "-h" | "help") => Ok(help::show(help::OVERVIEW)),
         _ => Err(Failure::bad_input(format!(
-            "no command `{}`; commands are run, test, check, compare, bench, tidy, api, fetch, dist and docs (see cargo xtask --help)",
+            "no command `{}`; commands are run, test, check, compare, demo, bench, tidy, api, fetch, dist and docs (see cargo xtask --help)",
             command.display()
         ))),
     }

@@ -44,7 +44,7 @@ pub(super) fn page(before: &Snapshot, after: Option<&Snapshot>) -> String {
                 header { h1 { (title) } p { "Written by vellum " (env!("CARGO_PKG_VERSION")) "." } }
                 main {
                     (machine(latest))
-                    (picture(after.is_some()))
+                    (picture(before, after))
                     (places(latest))
                     @if let Some(after) = after { (differences(before, after)) }
                     @for (number, space) in latest.spaces.iter().enumerate() { (sums(number, space)) }
@@ -153,7 +153,9 @@ fn one_cpu(number: usize, cpu: &Registers) -> Markup {
 }
 
 /// What the script fills.
-fn picture(is_pair: bool) -> Markup {
+fn picture(before: &Snapshot, after: Option<&Snapshot>) -> Markup {
+    let named =
+        |of: &Snapshot, otherwise: &'static str| if of.is_called { of.name.clone() } else { otherwise.to_owned() };
     html! {
         section aria-labelledby="picture" {
             h2 #picture { "What is mapped where" }
@@ -178,9 +180,9 @@ fn picture(is_pair: bool) -> Markup {
             }
             p #keys { "Wheel or + and − zoom, arrows and dragging move, Home shows all, N and P go from run to run. A range is START-END." }
             div #view tabindex="0" role="group" aria-describedby="keys state" aria-label="Picture of the address space" {
-                div.strip { span.name { @if is_pair { "Before" } @else { "Mapped" } } div.frame { canvas #before {} div.labels {} } }
-                @if is_pair {
-                    div.strip { span.name { "After" } div.frame { canvas #after {} div.labels {} } }
+                div.strip { span.name { (named(before, if after.is_some() { "Before" } else { "Mapped" })) } div.frame { canvas #before {} div.labels {} } }
+                @if let Some(after) = after {
+                    div.strip { span.name { (named(after, "After")) } div.frame { canvas #after {} div.labels {} } }
                     div.strip { span.name { "Differs" } div.frame { canvas #differs {} div.labels {} } }
                 }
                 div.axis {}

@@ -4,27 +4,27 @@ use serde_json::{Value, json};
 
 /// Leaves and tables of a page table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Count {
+pub(crate) struct Count {
     blocks: u64,
     /// Of contiguous groups.
     grouped_blocks: u64,
     pages: u64,
     grouped_pages: u64,
-    tables: u64,
-    table_bytes: u64,
+    pub(crate) tables: u64,
+    pub(crate) table_bytes: u64,
 }
 
 /// One boot.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Row {
-    pub(super) machine: &'static str,
-    pub(super) kernel: String,
-    pub(super) count: Count,
+pub(crate) struct Row {
+    pub(crate) machine: &'static str,
+    pub(crate) kernel: String,
+    pub(crate) count: Count,
 }
 
 impl Count {
     /// Reads the record with which `vellum dump --json` ends.
-    pub(super) fn read(line: &str) -> Option<Count> {
+    pub(crate) fn read(line: &str) -> Option<Count> {
         let record: Value = serde_json::from_str(line).ok()?;
         let mut count = Count {
             tables: record["tables"].as_u64()?,
@@ -43,7 +43,7 @@ impl Count {
         (record["leaves"].as_u64() == Some(count.leaves())).then_some(count)
     }
 
-    fn leaves(&self) -> u64 {
+    pub(crate) fn leaves(&self) -> u64 {
         self.blocks + self.grouped_blocks + self.pages + self.grouped_pages
     }
 
@@ -62,7 +62,7 @@ impl Count {
 }
 
 /// The rows as aligned lines, beneath the names of the columns.
-pub(super) fn table(rows: &[Row]) -> String {
+pub(crate) fn table(rows: &[Row]) -> String {
     const NAME: usize = 20;
     const NUMBER: usize = 10;
     let line = |name: &str, cells: &mut dyn Iterator<Item = String>| {
@@ -79,7 +79,7 @@ pub(super) fn table(rows: &[Row]) -> String {
 }
 
 /// The rows as records, one a line.
-pub(super) fn records(rows: &[Row]) -> String {
+pub(crate) fn records(rows: &[Row]) -> String {
     let record = |row: &Row| {
         let Row { machine, kernel, count } = row;
         let record = json!({

@@ -72,7 +72,7 @@ impl Kind {
     }
 
     /// Fetches it, whatever is there.
-    pub(super) fn fetch(&self) -> Result<Linux, Failure> {
+    pub(crate) fn fetch(&self) -> Result<Linux, Failure> {
         let apt = Apt::new(&super::folder().join("apt"), "arm64", self.suite.as_deref())?;
         apt.update()?;
         let kernel = apt.newest_kernel(&self.package())?;

@@ -16,6 +16,7 @@ use crate::{
         transcript::Transcript,
     },
     cargo::{self, Program},
+    demo,
     fetch::linux::{Kind, Linux},
     outcome::{Failure, Status},
 };
@@ -89,6 +90,15 @@ pub(super) fn monitored_today(emulator: &Emulator, say: Say<'_>) -> Outcome {
         |rows, has_16k_pages, say: Say<'_>| run_rows(&Kind::today(has_16k_pages).need()?, rows, None, emulator, say);
     let both = run(TODAY, false, &mut *say).and_then(|outcome| Ok(outcome.and(run(TODAY_16K, true, say)?)));
     both.unwrap_or_else(|failure| Outcome::stopped("monitored linux today", failure))
+}
+
+/// The step of `cargo xtask demo mixed-cpus`.
+pub(super) fn demo(emulator: &Emulator, say: Say<'_>) -> Outcome {
+    match Kind::today(false).need().and_then(|linux| demo::show(&linux, emulator, say)) {
+        Ok((seen, _)) if demo::is_convincing(&seen) => Outcome::passed(""),
+        Ok((seen, _)) => Outcome::failed(demo::table(&seen)),
+        Err(failure) => Outcome::stopped("demo mixed-cpus", failure),
+    }
 }
 
 fn run_rows(

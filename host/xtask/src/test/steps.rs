@@ -77,6 +77,7 @@ pub(crate) fn all(metadata: &Metadata) -> Vec<Step> {
     );
     add("monitored linux", Work::Guests(linux::monitored));
     add("monitored linux today", Work::Guests(linux::monitored_today));
+    add("demo mixed-cpus", Work::Guests(linux::demo));
     add("outside", Work::Guests(guests::outside));
     steps
 }

@@ -65,7 +65,7 @@ pub(crate) const ROOMS: &[Room] = &[
     ),
     room("zoo", 1_730, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
-    room("xtask", 10_600, &[]),
+    room("xtask", 11_800, &[]),
     room("bench", 3_450, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "seed"]),
 ];
 

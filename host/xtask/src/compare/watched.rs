@@ -1,0 +1,228 @@
+//! A guest above the monitor, and `vellum` that reads its page tables while the guest runs.
+//!
+//! ```text
+//! options ──▶ QEMU ──console──▶ lines, as they come ──▶ the caller, who reads or ends the guest
+//!               └──gdb stub, shared memory──▶ vellum
+//! ```
+
+use std::{
+    ffi::OsString,
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use super::count::Count;
+use crate::{
+    boot::{
+        self, Programs,
+        emulator::Emulator,
+        guest::{self, Chunk},
+        options::{self, Asked},
+    },
+    cargo,
+    fetch::linux::Linux,
+    outcome::{Failure, Status},
+};
+
+/// What every boot is given: as many CPUs as make a mix, and the memory that the page about this counts with.
+const PLAIN: &str = "--monitor --cpus 4 --memory 2G --timeout 600";
+/// Linux says little, and lies where it was linked.
+const WORDS_OF_LINUX: &str = "console=ttyAMA0 nokaslr quiet";
+/// The last line of the guest's init.
+pub(crate) const READY: &str = "guest: ready";
+
+/// Builds the command that reads the guests.
+pub(crate) fn build_vellum() -> Result<PathBuf, Failure> {
+    cargo::build_here("vellum", cargo::cargo(&["build", "--quiet", "--release", "--package", "vellum"]))?;
+    Ok(cargo::metadata()?.target_directory.join("release/vellum").into())
+}
+
+/// A folder of this process's for sockets and memory, which goes with it.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Result<Folder, Failure> {
+        let folder = std::env::temp_dir().join(format!("vellum-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, &error))?;
+        Ok(Folder(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What guests need besides their kernels.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'p> {
+    pub(crate) folder: &'p Folder,
+    /// The built `vellum`.
+    pub(crate) reader: &'p Path,
+    pub(crate) emulator: &'p Emulator,
+    pub(crate) programs: &'p Programs,
+}
+
+/// A kernel, on a machine of the monitor's. Guests that run at once have different names.
+#[derive(Clone, Copy)]
+pub(crate) struct Guest<'g> {
+    pub(crate) place: Place<'g>,
+    pub(crate) name: &'g str,
+    /// A file of `bare/monitor/machines`, without its ending.
+    pub(crate) machine: &'g str,
+    /// Ours, if there is none.
+    pub(crate) linux: Option<&'g Linux>,
+    /// Its `/init` says [`READY`] in the end, and idles. Without it our kernel ends by itself.
+    pub(crate) initrd: Option<&'g Path>,
+    /// Further words of our kernel's command line.
+    pub(crate) words: &'g [&'g str],
+}
+
+/// What becomes of a guest that has said a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Then {
+    GoesOn,
+    Ends,
+}
+
+impl Guest<'_> {
+    /// Boots the kernel, shows each whole line to `heard` while the guest runs, and gives all that the guest said.
+    pub(crate) fn watch(&self, heard: &mut dyn FnMut(&str) -> Then) -> Result<String, Failure> {
+        let options = options::Options { emulator: self.place.emulator.clone(), ..self.options()? };
+        let (mut command, _files) = boot::command(&options, self.place.programs)?;
+        let (mut line, mut is_over) = (Vec::<u8>::new(), false);
+        let ended = guest::run(&mut command, options.timeout, &mut |chunk| {
+            let Chunk::Output(bytes) = chunk else { return };
+            for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+                line.extend(part);
+                if !part.ends_with(b"\n") {
+                    continue;
+                }
+                if !is_over && heard(String::from_utf8_lossy(&line).trim_end()) == Then::Ends {
+                    is_over = true;
+                    self.quit();
+                }
+                line.clear();
+            }
+        });
+        let ended = ended.map_err(|error| Failure::new(Status::Failed, error.to_string()))?;
+        Ok(format!("{}{}", String::from_utf8_lossy(&ended.output), ended.complaints))
+    }
+
+    /// Boots the kernel, asks `what` once the guest is ready, and ends it. Also all that the guest said.
+    pub(crate) fn once_ready<T>(&self, what: &mut dyn FnMut() -> Result<T, Failure>) -> Result<(T, String), Failure> {
+        let mut answer = None;
+        let said = self.watch(&mut |line| match line {
+            READY => {
+                answer = Some(what());
+                Then::Ends
+            }
+            _ => Then::GoesOn,
+        })?;
+        match answer {
+            Some(answer) => answer.map(|answer| (answer, said)),
+            None => {
+                let last = said.lines().last().unwrap_or_default();
+                let line = format!("above {} the kernel did not get ready; its last line: {last}", self.machine);
+                Err(Failure::new(Status::Failed, line))
+            }
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.folder.0.join(format!("{}-{name}", self.name))
+    }
+
+    fn options(&self) -> Result<options::Options, Failure> {
+        let at = |name: &str| self.path(name).display().to_string();
+        let description = cargo::workspace().join("bare/monitor/machines").join(format!("{}.toml", self.machine));
+        let mut words: Vec<OsString> = PLAIN.split(' ').map(OsString::from).collect();
+        words.extend(["--machine".into(), description.into()]);
+        words.extend(self.initrd.into_iter().flat_map(|initrd| ["--initrd".into(), initrd.into()]));
+        match self.linux {
+            Some(linux) => words.extend(["--kernel".into(), linux.kernel.clone().into()]),
+            None if self.initrd.is_some() => words.extend(["--init".into(), "/init".into()]),
+            None => {}
+        }
+        let appended = self.linux.map(|_| WORDS_OF_LINUX).into_iter().chain(self.words.iter().copied());
+        words.extend(appended.flat_map(|word| ["--append".into(), word.into()]));
+        words.push("--".into());
+        let of_qemu = [
+            "-object".to_string(),
+            format!("memory-backend-file,id=ram,size=2G,share=on,mem-path={}", at("ram")),
+            "-machine".to_string(),
+            "memory-backend=ram".to_string(),
+            "-chardev".to_string(),
+            format!("socket,id=gdb,server=on,wait=off,path={}", at("gdb")),
+            "-gdb".to_string(),
+            "chardev:gdb".to_string(),
+            "-qmp".to_string(),
+            format!("unix:{},server=on,wait=off", at("qmp")),
+        ];
+        words.extend(of_qemu.map(OsString::from));
+        match options::parse(&words)? {
+            Asked::Run(options) => Ok(*options),
+            Asked::Help | Asked::Trees => Err(Failure::new(Status::Failed, "the options of a guest ask for help")),
+        }
+    }
+
+    /// Where `vellum` finds the guest.
+    pub(crate) fn source(&self) -> String {
+        format!("qemu:unix:{}", self.path("gdb").display())
+    }
+
+    /// What `vellum` counts in the guest's upper half.
+    pub(crate) fn count(&self) -> Result<Count, Failure> {
+        let failed = |why: String| Failure::new(Status::Failed, format!("vellum dump: {why}"));
+        let mut command = Command::new(self.place.reader);
+        command.args(["dump", &self.source(), "--json", "--ram"]);
+        command.arg(format!("{}@0x40000000", self.path("ram").display()));
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = child.map_err(|error| failed(error.to_string()))?;
+        let last = child.stdout.take().and_then(|out| BufReader::new(out).lines().map_while(Result::ok).last());
+        let mut complaint = String::new();
+        let _ = child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut complaint));
+        let _ = child.wait();
+        last.as_deref().and_then(Count::read).ok_or_else(|| failed(complaint.trim().replace('\n', " ")))
+    }
+
+    /// Has QEMU end; should it not, its time runs out.
+    fn quit(&self) {
+        let said = UnixStream::connect(self.path("qmp")).and_then(|mut stream| {
+            stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+            stream.write_all(b"{\"execute\":\"qmp_capabilities\"}{\"execute\":\"quit\"}\n")?;
+            // QEMU reads what was sent while somebody is there, and hangs up in its own way.
+            let _ = stream.read_to_end(&mut Vec::new());
+            Ok(())
+        });
+        if let Err(error) = said {
+            eprintln!("cargo xtask: QEMU's monitor: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_guest_is_asked_for() {
+        let linux = Linux { kernel: "vmlinuz".into(), busybox: "busybox".into(), name: "linux".into() };
+        let (folder, programs) = (Folder::new("test").expect("a folder"), Programs::default());
+        let place =
+            Place { folder: &folder, reader: Path::new("vellum"), emulator: &Emulator::Host, programs: &programs };
+        let initrd = Some(Path::new("idle"));
+        let guest = Guest { place, name: "linux", machine: "all-resize", linux: Some(&linux), initrd, words: &[] };
+        let options = guest.options().expect("options");
+        assert!(options.monitor && options.append == [WORDS_OF_LINUX] && options.qemu.len() == 10, "{options:?}");
+        assert!(options.description.is_some_and(|path| path.exists()));
+        let ours = Guest { linux: None, words: &["vellum.stress=1"], ..guest };
+        let options = ours.options().expect("options");
+        assert!(options.append == ["vellum.stress=1"] && options.init.as_deref() == Some("/init"), "{options:?}");
+    }
+}

@@ -1,0 +1,278 @@
+//! `cargo xtask demo mixed-cpus`: today's Linux and our kernel on one phone, whose CPUs differ and take TLB conflict aborts.
+//!
+//! ```text
+//! cortex-x4-a720-with-conflicts ──┬── Linux ───┬─ counted, drawn ──▶ a table, target/demo/mixed-cpus.html
+//!                                 └── ours ────┘   and counted again after a stress of each
+//! conflicts-anywhere ──── Linux ──── what it says of the first conflict
+//! ```
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use clap::{Parser, ValueEnum};
+
+use crate::{
+    boot::{
+        Programs,
+        emulator::{self, Emulator},
+    },
+    cargo::{self, Program},
+    compare::{
+        count::Count,
+        watched::{self, Folder, Guest, Place, READY, Then},
+    },
+    fetch::linux::{Kind, Linux},
+    help,
+    outcome::{Failure, Status},
+    terminal,
+};
+
+/// What a person asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Parser)]
+#[command(no_binary_name = true, override_help = help::DEMO)]
+struct Options {
+    what: What,
+    #[arg(long = "qemu", value_name = "VERSION or PATH", default_value = "host", value_parser = emulator::parse)]
+    emulator: Emulator,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum What {
+    MixedCpus,
+}
+
+/// A phone: CPU 0 is a Cortex-X4, the others are Cortex-A720.
+const PHONE: &str = "cortex-x4-a720-with-conflicts";
+/// Where no kernel need survive.
+const ANYWHERE: &str = "conflicts-anywhere";
+
+/// Our kernel's stresses: changes of every kind from all CPUs, and resizes of what every CPU uses meanwhile.
+const STRESS: [&str; 1] = ["vellum.stress=4000"];
+const CONFLICTS: [&str; 2] = ["vellum.stress=200", "vellum.stress-kind=conflicts"];
+
+/// The table says what the demo is for: large leaves on one side, healed after the stress, and conflicts that one survives.
+pub(crate) fn is_convincing([linux, ours]: &[Seen; 2]) -> bool {
+    let is_large = ours.count.leaves() * 50 < linux.count.leaves() && ours.count.tables * 20 < linux.count.tables;
+    let lives = !ours.conflicts.starts_with("0 ") && linux.conflicts.starts_with("panics");
+    is_large && ours.after_stress == Some(ours.count) && lives
+}
+
+/// What was seen of one kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Seen {
+    kernel: String,
+    count: Count,
+    /// If it was put under one.
+    after_stress: Option<Count>,
+    /// Tables that it keeps for changes, as it counts them.
+    reserve: Option<String>,
+    /// What became of it where conflicts came.
+    conflicts: String,
+}
+
+/// Entry of `cargo xtask demo`.
+pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
+    let Some(options) = help::options::<Options>("demo", arguments)? else { return Ok(help::show(help::DEMO)) };
+    let What::MixedCpus = options.what;
+    let linux = Kind::today(false).find().map_or_else(|| Kind::today(false).fetch(), Ok)?;
+    let (seen, page) = show(&linux, &options.emulator, &mut |line| eprintln!("cargo xtask demo: {line}"))?;
+    terminal::print(table(&seen));
+    terminal::print(format_args!("\nThe two address spaces: {}\n", page.display()));
+    Ok(Status::Passed)
+}
+
+/// What is seen of both, and the page with their address spaces.
+pub(crate) fn show(
+    linux: &Linux,
+    emulator: &Emulator,
+    say: &mut dyn FnMut(&str),
+) -> Result<([Seen; 2], PathBuf), Failure> {
+    emulator.ensure()?;
+    let programs = Programs::build(&[Program::Monitor, Program::Kernel], say)?;
+    let (reader, folder) = (watched::build_vellum()?, Folder::new("demo")?);
+    let place = Place { folder: &folder, reader: &reader, emulator, programs: &programs };
+    let initrd = linux.kernel.with_file_name("idle.cpio");
+    linux.write_initramfs(None, &initrd)?;
+    let page = cargo::metadata()?.target_directory.join("demo/mixed-cpus.html");
+    let demo = Demo { place, linux, initrd: &initrd, page: page.as_ref() };
+    Ok((demo.seen(say)?, page.into()))
+}
+
+/// What the demo boots, and where the page goes.
+struct Demo<'d> {
+    place: Place<'d>,
+    linux: &'d Linux,
+    initrd: &'d Path,
+    page: &'d Path,
+}
+
+impl Demo<'_> {
+    fn seen(&self, say: &mut dyn FnMut(&str)) -> Result<[Seen; 2], Failure> {
+        let (linux, ours) = (self.guest("linux", true, PHONE, &[]), self.guest("ours", false, PHONE, &[]));
+        // Both run at once, so that one page is made of both.
+        let name = name(self.linux);
+        say(&format!("{name} and Vellum above {PHONE}"));
+        let ((of_linux, of_ours), _) = linux.once_ready(&mut || {
+            let of_linux = linux.count()?;
+            let (of_ours, _) = ours.once_ready(&mut || {
+                self.draw(&linux, &ours)?;
+                ours.count()
+            })?;
+            Ok((of_linux, of_ours))
+        })?;
+        say("Vellum, under a stress");
+        let stressed = self.guest("ours", false, PHONE, &STRESS);
+        let (ours_after, _) = stressed.once_ready(&mut || stressed.count())?;
+        say("Vellum, where conflicts come of resizes");
+        let said =
+            Guest { initrd: None, ..self.guest("ours", false, PHONE, &CONFLICTS) }.watch(&mut |_| Then::GoesOn)?;
+        say(&format!("{name} above {ANYWHERE}"));
+        let end = self.end_of_linux()?;
+        let linux = Seen { kernel: name, count: of_linux, after_stress: None, reserve: None, conflicts: end };
+        let (kernel, conflicts, reserve) = ("Vellum".to_owned(), survived(&said)?, in_reserve(&said));
+        Ok([linux, Seen { kernel, count: of_ours, after_stress: Some(ours_after), reserve, conflicts }])
+    }
+
+    fn guest<'g>(&'g self, name: &'g str, is_linux: bool, machine: &'g str, words: &'g [&'g str]) -> Guest<'g> {
+        Guest {
+            place: self.place,
+            name,
+            machine,
+            linux: is_linux.then_some(self.linux),
+            initrd: Some(self.initrd),
+            words,
+        }
+    }
+
+    /// Has `vellum report` draw both.
+    fn draw(&self, linux: &Guest<'_>, ours: &Guest<'_>) -> Result<(), Failure> {
+        let folder = self.page.parent().unwrap_or(self.page);
+        fs::create_dir_all(folder).map_err(|error| Failure::file(folder, &error))?;
+        let mut command = Command::new(self.place.reader);
+        command.args(["report", &linux.source(), &ours.source(), "--part", "kernel", "-o"]).arg(self.page);
+        command.args(["--called", &name(self.linux), "--called", "Vellum"]);
+        let failed = |why: String| Failure::new(Status::Failed, format!("vellum report: {why}"));
+        let output = command.stdin(Stdio::null()).output().map_err(|error| failed(error.to_string()))?;
+        // What it finds in them is no failure.
+        match output.status.code() {
+            Some(0 | 1) => Ok(()),
+            _ => Err(failed(String::from_utf8_lossy(&output.stderr).trim().replace('\n', " "))),
+        }
+    }
+
+    /// What Linux says last where a conflict comes at a moment that it did not choose.
+    fn end_of_linux(&self) -> Result<String, Failure> {
+        let mut end = "got ready".to_owned();
+        // The console of the first moments: a conflict may come before there is another.
+        let guest = self.guest("linux", true, ANYWHERE, &["earlycon=pl011,0x9000000"]);
+        guest.watch(&mut |line| match line.split_once("Kernel panic - ") {
+            Some((_, why)) => {
+                end = format!("panics: {why}");
+                Then::Ends
+            }
+            None if line == READY => Then::Ends,
+            None => Then::GoesOn,
+        })?;
+        Ok(end)
+    }
+}
+
+/// `Linux 7.3.4` of `linux-binary-7.3.4+deb13-arm64`.
+fn name(linux: &Linux) -> String {
+    let version = linux.name.split('-').find(|part| part.starts_with(|letter: char| letter.is_ascii_digit()));
+    let version = version.and_then(|version| version.split('+').next());
+    version.map_or_else(|| linux.name.clone(), |version| format!("Linux {version}"))
+}
+
+/// What our kernel says of the conflicts that it lived through.
+fn survived(said: &str) -> Result<String, Failure> {
+    let line = said.lines().filter_map(|line| line.strip_prefix("stress: ")).find(|line| line.contains("survived"));
+    let line = line.and_then(|line| line.split(',').next()).map(str::to_owned);
+    line.ok_or_else(|| Failure::new(Status::Failed, "our kernel did not say what conflicts it survived"))
+}
+
+/// What our kernel says of the tables that it keeps for changes: `tables: 5 in 20K, and 80 in reserve, 320K`.
+fn in_reserve(said: &str) -> Option<String> {
+    let line = said.lines().find(|line| line.starts_with("tables: "))?;
+    let (_, reserve) = line.split_once(", and ")?;
+    Some(reserve.trim().to_owned())
+}
+
+/// Both kernels beneath each other, and what the table does not say.
+pub(crate) fn table([linux, ours]: &[Seen; 2]) -> String {
+    let line = |cells: [&str; 6]| {
+        let [name, numbers @ .., last] = cells;
+        let numbers: String = numbers.iter().map(|cell| format!("{cell:>14}")).collect();
+        format!("{name:32}{numbers}  {last}\n")
+    };
+    let row = |seen: &Seen, conflicts: &str| {
+        let Seen { kernel, count, after_stress, .. } = seen;
+        let numbers = [count.leaves(), count.tables, count.table_bytes >> 10];
+        let [leaves, tables, kib] = numbers.map(|number| number.to_string());
+        let after = after_stress.map_or_else(|| "-".to_owned(), |after| after.leaves().to_string());
+        line([kernel, &leaves, &tables, &kib, &after, conflicts])
+    };
+    let mut text = format!("{PHONE}: 4 CPUs, 2 GiB, 4K pages; the kernel's half of addresses\n");
+    text += &line(["", "leaves", "tables", "KiB", "after stress", "TLB conflict aborts"]);
+    text += &row(linux, "none: it never resizes a live leaf there");
+    text += &row(ours, &ours.conflicts);
+    if let Some(reserve) = &ours.reserve {
+        text += &format!("{:32}{:>28}{reserve}, for changes in atomic context\n", "", "");
+    }
+    text += &format!("\nAbove {ANYWHERE}, where conflicts come at any TLBI, {} {}\n", linux.kernel, linux.conflicts);
+    text +=
+        "All of it is seen in QEMU: ID registers and conflicts are made by our monitor. Nothing here tells speed.\n";
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_survived_is_read_from_the_stress() {
+        let said = "stress: fetch 1\nstress: 6308 conflicts survived, 14 cells empty\nstress: done\n";
+        assert_eq!(survived(said).expect("a line"), "6308 conflicts survived");
+        assert!(survived("stress: no changes refused\n").is_err());
+    }
+
+    #[test]
+    fn both_rows_stand_beneath_their_columns() {
+        let count = |leaves: u64, tables: u64| {
+            let totals = format!(
+                "{{\"leaves\":{leaves},\"leaves_by_level\":{{\"3\":{leaves}}},\"tables\":{tables},\"table_bytes\":{}}}",
+                tables << 12
+            );
+            Count::read(&totals).expect("totals")
+        };
+        let seen = |kernel: &str, count, conflicts: &str| Seen {
+            kernel: kernel.to_owned(),
+            count,
+            after_stress: Some(count),
+            reserve: (kernel == "Vellum").then(|| "80 in reserve, 320K".to_owned()),
+            conflicts: conflicts.to_owned(),
+        };
+        let text =
+            table(&[seen("linux", count(518_000, 1040), "panics: why"), seen("Vellum", count(1500, 9), "7 survived")]);
+        let lines: Vec<&str> = text.lines().collect();
+        let end = |line: &str, word: &str| line.find(word).map(|at| at + word.len());
+        assert_eq!(end(lines[1], "leaves"), end(lines[2], "518000"));
+        assert_eq!(end(lines[1], "tables"), end(lines[3], "9  ").map(|at| at - 2));
+        assert!(lines[3].ends_with("7 survived") && lines[6].ends_with("linux panics: why"), "{text}");
+    }
+
+    #[test]
+    fn names_and_reserves() {
+        let linux = |name: &str| Linux { kernel: "k".into(), busybox: "b".into(), name: name.to_owned() };
+        assert_eq!(name(&linux("linux-binary-7.3.4+deb13-arm64")), "Linux 7.3.4");
+        assert_eq!(name(&linux("linux-image-6.1.0-56-arm64")), "Linux 6.1.0");
+        assert_eq!(name(&linux("odd")), "odd");
+        let said = "x\ntables: 5 in 20K, and 80 in reserve, 320K\r\ny\n";
+        assert_eq!(in_reserve(said).as_deref(), Some("80 in reserve, 320K"));
+        assert_eq!(in_reserve("tables: 5"), None);
+    }
+}
