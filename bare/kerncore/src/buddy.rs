@@ -19,8 +19,10 @@
 
 mod bits;
 mod layout;
+mod page_set;
 
 pub use layout::Layout;
+pub use page_set::PageSet;
 
 use core::fmt;
 

@@ -13,7 +13,7 @@ mod words;
 pub use belief::Replaced;
 pub use cpu::{CpuOverride, PageSizes};
 pub use problem::Problem;
-pub use stress::{Conflicts, StressKind};
+pub use stress::{Conflicts, Measure, StressKind};
 pub use words::{Word, Words};
 
 use values::{bbm_level, digits, number, page_size, page_sizes, physical_bits};
@@ -53,8 +53,8 @@ pub struct Options {
     pub stress: Option<u32>,
     /// `vellum.stress-kind=`: what the stress is of.
     pub stress_kind: Option<StressKind>,
-    /// `vellum.measure=linear`: changes of the linear map are counted in instructions.
-    pub measures: Option<bool>,
+    /// `vellum.measure=`: what is counted in instructions.
+    pub measure: Option<Measure>,
     /// `vellum.seed=`: of every random choice.
     pub seed: Option<u32>,
     /// `vellum.init=`: the program that is run, and its arguments: where in the line, and how many bytes.
@@ -271,9 +271,9 @@ const KNOWN: [Known; 20] = [
     },
     Known {
         name: "vellum.measure",
-        expected: "linear or nothing",
+        expected: "linear, secret or nothing",
         instead: "nothing is measured",
-        set: |options, _, value| set(&mut options.measures, word(value, &MEASURES)),
+        set: |options, _, value| set(&mut options.measure, word(value, &MEASURES)),
     },
     Known {
         name: "vellum.seed",
@@ -362,7 +362,8 @@ const ALLOCATORS: [(&str, PageAllocator); 2] = [("plain", PageAllocator::Plain),
 const CONFLICTS: [(&str, Conflicts); 2] = [("survive", Conflicts::Survive), ("report", Conflicts::Report)];
 const STRESSES: [(&str, StressKind); 3] =
     [("mixed", StressKind::Mixed), ("kfence", StressKind::Kfence), ("conflicts", StressKind::Conflicts)];
-const MEASURES: [(&str, bool); 2] = [("linear", true), ("nothing", false)];
+const MEASURES: [(&str, Measure); 3] =
+    [("linear", Measure::Linear), ("secret", Measure::Secret), ("nothing", Measure::Nothing)];
 const YES_OR_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use expect_test::{Expect, expect};
 use kerncore::command_line::{
-    Conflicts, CpuOverride, Exit, LinearLeaves, Options, PageAllocator, PageSizes, Report, Rodata, StressKind, Word,
-    Words, parse,
+    Conflicts, CpuOverride, Exit, LinearLeaves, Measure, Options, PageAllocator, PageSizes, Report, Rodata, StressKind,
+    Word, Words, parse,
 };
 use kerncore::finding::Findings;
 use proptest::prelude::*;
@@ -49,7 +49,7 @@ fn every_option_is_taken() {
         bbm: Some(BbmLevel::Level3),
         stress: Some(1000),
         stress_kind: Some(StressKind::Kfence),
-        measures: Some(true),
+        measure: Some(Measure::Linear),
         seed: Some(7),
         init: line.find("busybox ls").map(|at| (at as u32, 10)),
         cpus,

@@ -10,6 +10,7 @@ mod one_page;
 mod protections;
 mod range;
 mod same_map;
+mod secret;
 mod stack;
 
 use detail::{Detail, tell};
@@ -31,7 +32,7 @@ pub(crate) struct Outcome {
 /// A check: whether it passed. What it writes to its detail is printed either way.
 type Check = fn(&mut Detail) -> bool;
 
-const CHECKS: [(&str, Check); 13] = [
+const CHECKS: [(&str, Check); 14] = [
     ("a write to read-only data faults", protections::write_to_read_only_data),
     ("a write to text by its linear alias faults", protections::write_to_text_alias),
     ("a write to read-only data by its linear alias faults", protections::write_to_read_only_alias),
@@ -45,6 +46,7 @@ const CHECKS: [(&str, Check); 13] = [
     ("every CPU has the same map", same_map::compare),
     ("a page that moves is found by every CPU", moved_page::follow),
     ("one page of a block is protected alone", one_page::protect),
+    ("secret memory is not in the linear map while it is held", secret::hold),
 ];
 
 /// Where CPUs were held back.

@@ -1,9 +1,12 @@
-//! `vellum.measure=linear`: what single changes of the linear map cost the CPU that makes them, in instructions, TLBIs and DSBs. With
+//! `vellum.measure=`: what single changes of the linear map cost the CPU that makes them, in instructions, TLBIs and DSBs. With
 //! `--icount` a run is the same each time.
+
+mod secret;
 
 use core::ops::Range;
 
 use hardware::{interrupts, pmu};
+use kerncore::command_line::Measure;
 use kerncore::range::Bytes;
 use linearmap::{Context, Operations, Wanted};
 use vmsa::VirtAddr;
@@ -22,13 +25,21 @@ const LONG_BYTES: u64 = 1 << 30;
 
 /// Measures, if that is asked for. No other CPU has anything to do.
 pub(crate) fn run() {
-    if facts().options.measures != Some(true) {
+    let measure = facts().options.measure.unwrap_or_default();
+    if measure == Measure::Nothing {
         return;
     }
     say!("# measure");
     if !pmu::counts_instructions() {
         return say!("measure: this CPU counts no instructions");
     }
+    match measure {
+        Measure::Secret => secret::run(),
+        _ => linear(),
+    }
+}
+
+fn linear() {
     let Some(block) = pages::allocate(ORDER) else { return say!("measure: there is no memory for it") };
     let start = facts().linear.address(block) + page_size().size_bytes();
     let page = [start..start + page_size().size_bytes()];

@@ -14,5 +14,6 @@ pub(crate) mod pages;
 pub(crate) mod programs;
 pub(crate) mod reach;
 pub(crate) mod readers;
+pub(crate) mod secret;
 pub(crate) mod tables;
 pub(crate) mod window;

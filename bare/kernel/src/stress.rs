@@ -19,8 +19,7 @@ use spin::Once;
 use worker::Worker;
 
 use crate::cpus::{calls, walkers};
-use crate::facts::facts;
-use crate::memory::{current, hidden_pages, linear_map};
+use crate::memory::{hidden_pages, linear_map, secret};
 use crate::report::console::say;
 use crate::report::json;
 
@@ -36,6 +35,8 @@ pub(crate) struct Tally {
     changed: AtomicU64,
     /// Those of them that were changed in atomic context.
     atomic: AtomicU64,
+    /// Times that secret pages were held.
+    secret: AtomicU64,
     /// Pages that were read beside.
     read: AtomicU64,
     /// Changes that found the reserve dry, and were made again by other means.
@@ -77,7 +78,7 @@ pub(crate) fn run(options: &Options) {
 
 fn stress(kind: StressKind, operations: u32, seed: u32) -> bool {
     say!("# stress");
-    let before = digest();
+    let before = linear_map::digest();
     let counted = linear_map::get().counters();
     let went = match kind {
         StressKind::Conflicts => conflicts::run(operations),
@@ -89,7 +90,7 @@ fn stress(kind: StressKind, operations: u32, seed: u32) -> bool {
     };
     linear_map::get().heal_all();
     linear_map::get().refill();
-    let is_same = before == digest();
+    let is_same = before == linear_map::digest() && secret::counts() == (0, 0);
     let after = linear_map::get().counters();
     let (splits, folds) = (after.splits - counted.splits, after.folds - counted.folds);
     say!("stress: {splits} tables took the place of a leaf, {folds} gave it back");
@@ -127,22 +128,6 @@ fn told(operations: u32, seed: u32, tally: &Tally) {
         "stress: {changed} lists of pages changed and changed back, {atomic} in atomic context; {read} pages read beside"
     );
     let (dry, refused, wrong) = (value(&tally.dry), value(&tally.refused), value(&tally.wrong));
+    say!("stress: secret pages held {} times", value(&tally.secret));
     say!("stress: {dry} times the reserve was dry; {refused} changes refused; {wrong} pages wrong");
-}
-
-/// Every leaf and hole of the linear map as one number (FNV-1a).
-fn digest() -> u64 {
-    let mut digest = 0xcbf2_9ce4_8422_2325;
-    let mut add = |word: u64| {
-        for byte in word.to_le_bytes() {
-            digest = (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-        }
-    };
-    let walked = current::upper().for_each(facts().linear.range(), &mut |entry| {
-        if !matches!(entry.lookup.meaning, vmsa::Meaning::Table(_)) {
-            add(entry.input.bits());
-            add(entry.lookup.descriptor.bits());
-        }
-    });
-    if walked.is_err() { 0 } else { digest }
 }

@@ -1,4 +1,4 @@
-//! What the linear map is stressed with, and what becomes of the TLB conflict aborts that come of it.
+//! What the linear map is stressed with, what is measured of it, and what becomes of TLB conflict aborts.
 
 /// What becomes of a TLB conflict abort.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,4 +20,16 @@ pub enum StressKind {
     Kfence,
     /// Resizes of what every CPU uses meanwhile.
     Conflicts,
+}
+
+/// What is counted in instructions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Measure {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Single changes of the linear map.
+    Linear,
+    /// Secret pages that are taken and released.
+    Secret,
 }

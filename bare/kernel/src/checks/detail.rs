@@ -10,6 +10,11 @@ pub(super) struct Detail {
 
 impl Detail {
     pub(super) const EMPTY: Self = Self { bytes: [0; 160], length: 0 };
+
+    /// What was written.
+    pub(super) fn text(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..self.length]).unwrap_or("text that was cut")
+    }
 }
 
 /// Writes to a detail, which never fails: what does not fit is cut.
@@ -32,6 +37,6 @@ impl Write for Detail {
 
 impl fmt::Display for Detail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(core::str::from_utf8(&self.bytes[..self.length]).unwrap_or("text that was cut"))
+        f.write_str(self.text())
     }
 }

@@ -128,7 +128,7 @@ pub(crate) fn bytes(frame: &PhysAddr) -> &mut [u8] {
 
 /// Fills a page with zeros.
 pub(crate) fn zero(frame: PhysAddr) {
-    bytes(&frame).fill(0);
+    pages::wipe(frame, 0);
 }
 
 /// Copies a page.

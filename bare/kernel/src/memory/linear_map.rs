@@ -53,3 +53,20 @@ pub(crate) fn leaves() -> &'static str {
         Leaves::Pages => "pages",
     }
 }
+
+/// Every leaf and hole of the linear map as one number (FNV-1a).
+pub(crate) fn digest() -> u64 {
+    let mut digest = 0xcbf2_9ce4_8422_2325;
+    let mut add = |word: u64| {
+        for byte in word.to_le_bytes() {
+            digest = (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    };
+    let walked = current::upper().for_each(facts().linear.range(), &mut |entry| {
+        if !matches!(entry.lookup.meaning, vmsa::Meaning::Table(_)) {
+            add(entry.input.bits());
+            add(entry.lookup.descriptor.bits());
+        }
+    });
+    if walked.is_err() { 0 } else { digest }
+}

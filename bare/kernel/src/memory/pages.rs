@@ -2,10 +2,11 @@
 
 use core::fmt;
 use core::slice;
+use core::sync::atomic::AtomicU64;
 
 use hardware::lock::Lock;
-use hardware::{image, probe};
-use kerncore::buddy::{AddError, Buddy, Layout, MAX_ORDER, WrongLength};
+use hardware::{access, image, probe};
+use kerncore::buddy::{AddError, Buddy, Layout, MAX_ORDER, PageSet, WrongLength};
 use kerncore::early::{EarlyAllocator, EarlyError, Request};
 use kerncore::list::List;
 use kerncore::memory_map::{Kind, MAX_RANGES, MemoryMap, Purpose};
@@ -19,6 +20,7 @@ use crate::report::console::say;
 /// What the linear map covers.
 static MAPPED: Once<List<PhysicalRange, MAX_RANGES>> = Once::new();
 static LAYOUT: Once<Layout> = Once::new();
+static SECRET: Once<PageSet<'static>> = Once::new();
 static PAGES: Lock<Option<Buddy<'static>>> = Lock::new(None);
 
 /// Why there is no page allocator.
@@ -82,13 +84,18 @@ pub(crate) fn start(mut early: EarlyAllocator) -> Result<(), StartError> {
         ranges
     });
     let layout = LAYOUT.call_once(|| Layout::new(page_size(), mapped()));
-    let size_bytes = layout.words() as u64 * 8;
+    let all_words = layout.words() + PageSet::words(layout);
+    let size_bytes = all_words as u64 * 8;
     let request = Request { size_bytes, ..Request::page(page_size(), Purpose::PageAllocator) };
     let notes = early.allocate(&request).map_err(StartError::Notes)?;
     let address = facts().linear.address(notes.start).bits();
     // SAFETY: the early allocator gives memory out once, the linear map holds it writable, and it is large enough. Any
     // bits are a u64.
     let notes = unsafe { slice::from_raw_parts_mut(address as *mut u64, layout.words()) };
+    let behind = address as usize + size_of_val(notes);
+    // SAFETY: as above, of the words behind.
+    let bits = unsafe { slice::from_raw_parts(behind as *const AtomicU64, PageSet::words(layout)) };
+    SECRET.try_call_once(|| PageSet::new(layout, bits)).map_err(StartError::Length)?;
     let mut pages = Buddy::new(layout, notes).map_err(StartError::Length)?;
     early.hand_over(&mut pages).map_err(StartError::Memory)?;
     PAGES.with(|slot| *slot = Some(pages));
@@ -103,6 +110,27 @@ pub(crate) fn mapped() -> impl Iterator<Item = PhysicalRange> {
 /// Runs `body` with the page allocator.
 pub(crate) fn with_pages<R>(body: impl FnOnce(&mut Buddy<'static>) -> R) -> R {
     PAGES.with(|pages| body(pages.as_mut().expect("the page allocator starts before anyone asks")))
+}
+
+/// The pages that are held as secret memory, if there is a page allocator.
+pub(crate) fn secret() -> Option<&'static PageSet<'static>> {
+    SECRET.get()
+}
+
+/// Clears pages that the linear map leads to, which nobody else uses.
+pub(crate) fn wipe(first: PhysAddr, order: usize) {
+    let (start, bytes) = (facts().linear.address(first).bits(), page_size().size_bytes() << order);
+    let Some(block_bytes) = access::zeroed_bytes() else {
+        // SAFETY: the caller's pages, writable in the linear map.
+        return unsafe { (start as *mut u8).write_bytes(0, bytes as usize) };
+    };
+    let mut at = start;
+    // DCZID_EL0 has no block above 2 KiB, so that pages are whole blocks.
+    while at < start + bytes {
+        // SAFETY: as above.
+        unsafe { access::zero_block(at) };
+        at += block_bytes;
+    }
 }
 
 /// Who shows a block before it is given out, and hides it before it is free again; both from any context. Whether it could.

@@ -7,7 +7,7 @@ use vmsa::LeafSize;
 
 use crate::cpus::parking;
 use crate::facts::{facts, page_size};
-use crate::memory::{current, hidden_pages, linear_map, window};
+use crate::memory::{current, hidden_pages, linear_map, secret, window};
 use crate::report::console::say;
 use crate::report::json;
 
@@ -34,6 +34,8 @@ pub(crate) fn print() {
         let (not_hidden, not_shown) = hidden_pages::failures();
         say!("free pages are hidden; not hidden: {not_hidden} blocks, not shown: {not_shown}");
     }
+    let (held, lost) = secret::counts();
+    say!("secret pages: {held} held, {lost} lost");
     let Operations { tlbi_address, tlbi_range, tlbi_everything, dsb_stores, dsb_all, isb } = operations;
     say!("TLBIs: {tlbi_address} by address, {tlbi_range} by range, {tlbi_everything} of everything");
     say!("DSBs: {dsb_stores} for stores, {dsb_all} for TLBIs; ISBs: {isb}");

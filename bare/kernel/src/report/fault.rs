@@ -8,12 +8,12 @@ use hardware::platform::Hardware;
 use hardware::{conflict, per_cpu, registers};
 use vmsa::ptdump::memory_name;
 use vmsa::registers::MemoryTypes;
-use vmsa::{Access, AddressHalf, FaultStatus, Meaning, Stage1Attributes, VirtAddr};
+use vmsa::{Access, AddressHalf, FaultStatus, Meaning, PhysAddr, Stage1Attributes, VirtAddr};
 
 use crate::cpus::stacks;
 use crate::facts::known_facts;
-use crate::memory::layout;
 use crate::memory::tables::{AnyTable, CAUTIOUS};
+use crate::memory::{layout, secret};
 use crate::report::console::write_last_line;
 use crate::report::finish::{Status, claim_the_end, finish, is_ending};
 
@@ -134,7 +134,8 @@ impl fmt::Display for Place {
         }
         if facts.linear.contains(self.0) {
             let physical = self.0.bits().wrapping_sub(facts.linear.offset());
-            return write!(f, "linear map of physical address {physical:#x}");
+            let why = if secret::holds(PhysAddr::new(physical)) { ", hidden: secret memory" } else { "" };
+            return write!(f, "linear map of physical address {physical:#x}{why}");
         }
         f.write_str(layout::name(self.0).unwrap_or("no place with a name"))
     }

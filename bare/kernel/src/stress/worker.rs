@@ -13,14 +13,17 @@ use vmsa::{Stage1Attributes, VirtAddr};
 use super::Tally;
 use super::pool::{CLUSTER, Pool, value};
 use crate::facts::page_size;
-use crate::memory::{current, linear_map};
+use crate::memory::{current, linear_map, secret};
 use crate::report::console::say;
 
 /// Ranges of a list.
 const MOST_RANGES: usize = 4;
-/// One operation in so many is to look at pages alone, to heal, to refill the reserve.
+/// One operation in so many is to look at pages alone, to heal, to hold secret pages.
 const LOOKS: u64 = 3;
 const HEALS: u64 = 64;
+const SECRETS: u64 = 8;
+/// Runs of secret pages that are held at once.
+const RUNS: [usize; 3] = [0, 1, 0];
 /// Slots that one healing looks at.
 const BUDGET: usize = 8;
 /// Pages that are looked at beside each operation.
@@ -61,6 +64,9 @@ impl<'s> Worker<'s> {
             } else if !self.seed.one_in(LOOKS) {
                 self.change_some();
             }
+            if kind == StressKind::Mixed && self.seed.one_in(SECRETS) {
+                self.hold_secret();
+            }
             if self.seed.one_in(HEALS) {
                 linear_map::get().heal(BUDGET);
             }
@@ -87,6 +93,18 @@ impl<'s> Worker<'s> {
             claimed.push((page, 1)).expect("one fits");
             self.change_there_and_back(&claimed, (Wanted::Hidden, &[Wanted::Shown]), true);
         }
+    }
+
+    /// Holds secret pages for a moment, in which no read of them may succeed.
+    fn hold_secret(&mut self) {
+        let Some(runs) = secret::take(RUNS) else { return Tally::add(&self.tally.refused) };
+        let first = runs[self.seed.index(RUNS.len())].hidden().start;
+        // SAFETY: nothing, or memory of this CPU's.
+        if unsafe { probe::read(first) }.is_ok() {
+            Tally::add(&self.tally.wrong);
+            say!("stress: secret memory at {first} can be read");
+        }
+        Tally::add(&self.tally.secret);
     }
 
     /// Changes pages, looks at them, changes them back, and looks again.

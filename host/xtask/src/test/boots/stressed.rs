@@ -46,11 +46,16 @@ const MACHINES: [&str; 12] = [
 const PUBLISHED: [&str; 3] = ["all-resize.toml", "boot-cpu-does-not.toml", "secondaries-do-not.toml"];
 
 /// What else the linear map may be.
-const OTHERWISE: [(&str, &str, &[&str]); 11] = [
+const OTHERWISE: [(&str, &str, &[&str]); 12] = [
     (
         "measured",
         "--icount --cpus 4 --memory 3G --append vellum.measure=linear --append vellum.bbm=3",
         &["ro and rw of a page that is a leaf:", "2 TLBIs, 4 DSBs"],
+    ),
+    (
+        "secret pages measured",
+        "--icount --cpus 1 --memory 512M --append vellum.measure=secret --append vellum.bbm=3",
+        &["8192 secret pages, scattered over"],
     ),
     ("rodata=noalias", "--append rodata=noalias", &["read-only, but not in the linear map"]),
     ("rodata=off", "--append rodata=off --page-size 16k", &["writable (rodata asks for it)"]),
