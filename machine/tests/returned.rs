@@ -86,3 +86,20 @@ fn a_table_at_another_level_has_no_leaves_that_hardware_marks() {
     machine.store(0, L3 + 8, 0);
     caught(&machine, Rule::LostUpdate);
 }
+
+/// A root is emptied, its ASID invalidated while the CPU still runs with it, and given away once the CPU has left: what is written there
+/// as data says nothing of a page table that begins there later.
+#[test]
+fn an_empty_root_that_everybody_left_is_a_page_like_any_other() {
+    let mut machine = el1(1, Features::full(0));
+    unmap(&mut machine, ROOT, ASIDE1IS, 1 << 48);
+    msr(&mut machine, 0, &[(Register::Ttbr0El1, 5 << 48 | AWAY)]);
+    assert!(machine.forget_unreached(ROOT));
+    assert!(machine.learn(ROOT + 8, BLOCK | PA));
+    machine.store(0, ROOT + 8, 0);
+    machine.barrier(0, ISH);
+    msr(&mut machine, 0, &[(Register::Ttbr0El1, 1 << 48 | ROOT)]);
+    machine.store(0, ROOT + 8, L1 | TABLE);
+    machine.barrier(0, ISH);
+    silent(&machine);
+}

@@ -9,7 +9,7 @@ use super::found::Found;
 use super::may::May;
 use super::places::{Place, Places, Use};
 use super::question::Question;
-use super::space::{Space, is_flat};
+use super::space::{Kept, Space, is_flat};
 use crate::context::Tag;
 use crate::descriptor::{Descriptor, Hierarchy};
 
@@ -19,12 +19,33 @@ impl May {
     pub(crate) fn forget_table(&mut self, page: u64) {
         let leads_here = |value: u64| value & 3 == 3 && value & 0x0000_ffff_ffff_f000 == page;
         let is_held = self.visible.words().any(|(_, old)| old.iter().any(|it| leads_here(it.value)));
+        self.let_go_of_empty(page);
         let is_root = self.spaces().any(|(_, it)| it.is_used() && it.space.root() & !0xfff == page);
         if !is_held && !is_root {
             for space in self.index.forget(page) {
                 let state = self.space_mut(space);
                 state.is_forgotten |= state.live.is_empty();
             }
+        }
+    }
+
+    /// Page tables that every CPU has left, whose root is in `page` and has nothing in it: of what a CPU may have kept there is nothing
+    /// left either, but what is stale and known as such.
+    fn let_go_of_empty(&mut self, page: u64) {
+        let is_nothing = |word: u64| {
+            let old = self.visible.old(word).iter().map(|it| it.value);
+            old.chain([self.memory.word(word)]).all(|value| value & 1 == 0)
+        };
+        let is_empty = |space: &Space| {
+            let slots = space.geometry().slots(space.geometry().start_level);
+            (0..slots).all(|slot| is_nothing(space.root() + slot * 8))
+        };
+        let left = self.spaces().filter(|(_, it)| it.live.is_empty() && it.space.root() & !0xfff == page);
+        let empty: Vec<SpaceId> = left.filter(|(_, it)| is_empty(&it.space)).map(|(id, _)| id).collect();
+        for id in empty {
+            let state = self.space_mut(id);
+            state.kept = Kept::default();
+            state.hidden.clear();
         }
     }
 
