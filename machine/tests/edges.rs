@@ -3,66 +3,18 @@
 mod common;
 
 use common::*;
+use machine::attributes::Permissions;
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::context::Tag;
 use machine::event::{Event, Level, Owned};
 use machine::finding::Rule;
 use machine::machine::{Machine, Outcome};
 use machine::registers::{Features, HCR_E2H, HCR_FB, HCR_TGE, HCRX_FNXS, Register};
-use machine::syndrome::AccessKind;
+use machine::syndrome::{AccessKind, FaultKind};
+use machine::tlbi::Opcode;
 
 const PA: u64 = 0x8000_0000;
 const OTHER: u64 = 0x9000_0000;
-
-/// A guest whose tables lie at intermediate addresses from 1 GiB, which stage 2 has at 2 GiB.
-fn moved() -> Machine {
-    let mut machine = Machine::new(&[Features::full(2)]);
-    let at = |word: u64| word - ROOT + PA;
-    machine.store(0, S2_ROOT, S2_L2 | TABLE);
-    machine.store(0, S2_ROOT + 8, S2_BLOCK | PA);
-    machine.store(0, S2_L2, S2_BLOCK | OTHER);
-    machine.store(0, at(ROOT), L1 | TABLE);
-    machine.store(0, at(L1), L2 | TABLE);
-    machine.store(0, at(L2), L3 | TABLE);
-    machine.store(0, at(L3 + 8), PAGE | NON_GLOBAL | 0x5000);
-    machine.barrier(0, ISH);
-    let writes = [(Register::VtcrEl2, 25 | 1 << 6 | 5 << 16), (Register::VttbrEl2, 7 << 48 | S2_ROOT)];
-    msr(&mut machine, 0, &writes);
-    enable_el1(&mut machine, 0, 1, ROOT);
-    msr(&mut machine, 0, &[(Register::HcrEl2, 1)]);
-    machine
-}
-
-#[test]
-fn tables_of_a_guest_are_where_stage_2_has_them() {
-    let mut machine = moved();
-    let answer = machine.access(0, 0x1234, AccessKind::Read);
-    assert_eq!(answer.outcomes, [Outcome::Translated(OTHER + 0x5234)]);
-    machine.store(0, L2 - ROOT + PA, 0);
-    machine.barrier(0, ISH);
-    machine.release(0, L3, 0x1000, Owned::Table);
-    silent(&machine);
-    machine.release(0, L3 - ROOT + PA, 0x1000, Owned::Table);
-    caught(&machine, Rule::Reuse);
-}
-
-#[test]
-fn what_stage_2_has_with_nt_is_not_kept_of_both_stages_either() {
-    for nt in [0, NT] {
-        let mut machine = moved();
-        machine.enter(0, Level::El2);
-        // The page at 2 MiB of intermediate addresses.
-        map(&mut machine, S2_L2 + 8, S2_BLOCK | nt | PA);
-        map(&mut machine, L3 - ROOT + PA + 16, PAGE | NON_GLOBAL | 0x20_0000);
-        machine.store(0, S2_L2 + 8, 0);
-        machine.barrier(0, ISH);
-        machine.tlbi(0, IPAS2E1IS, 0x200);
-        machine.barrier(0, ISH);
-        machine.store(0, S2_L2 + 8, S2_BLOCK | OTHER);
-        machine.barrier(0, ISH);
-        assert_eq!(rules(&machine).is_empty(), nt != 0, "{nt:#x}: {:?}", machine.findings());
-    }
-}
 
 /// Sixteen pages that were a set, and are broken.
 fn broken_set() -> Machine {
@@ -116,6 +68,7 @@ fn a_set_of_sixteen_kib_pages_has_128_members() {
     assert_eq!(set.members(0, 0x1f_ffff), u128::MAX);
     assert_eq!(set.members(0x1f_c000, 0x1f_ffff), 1 << 127);
     assert_eq!(set.members(0x1f_ffff, 0x1f_ffff), 1 << 127);
+    assert_eq!(set.members(0x20_0000, u64::MAX), 0);
     assert!(set.overlaps(0x1f_ffff, u64::MAX) && !set.overlaps(0x20_0000, u64::MAX));
 }
 
@@ -176,11 +129,139 @@ fn one_bit_of_hcrx_makes_tlbis_nxs() {
 }
 
 #[test]
-fn an_access_is_an_event_like_others() {
+fn each_event_is_one() {
+    let (tag, address) = (Tag::el10(0), L3);
+    let events = [
+        Event::Store { address, value: PAGE | PA, is_release: false },
+        Event::Store { address, value: PAGE | PA, is_release: true },
+        Event::CompareExchange { address, expected: PAGE | PA, value: 0 },
+        Event::CompareExchange { address, expected: PAGE | PA, value: 0 },
+        Event::Exchange { address, value: PAGE | PA },
+        Event::Barrier(ISH),
+        Event::Barrier(ISB),
+        Event::Tlbi { opcode: VMALLE1IS, operand: 0 },
+        Event::Write { register: Register::MairEl1, value: MAIR },
+        Event::Enter(Level::El0),
+        Event::Access { address: 0x1000, kind: AccessKind::Read },
+        Event::ConflictAbort,
+        Event::Release { address: OTHER, size_bytes: 0x1000, owned: Owned::Frame },
+        Event::ReuseAsid { tag, asid: 9 },
+        Event::ReuseVmid(9),
+        Event::Revoked { tag, asid: None, first: 0, last: 0xfff, allowed: Permissions::NONE },
+        Event::Needs { first: 0, last: 0xfff },
+        Event::NeedsNothing,
+    ];
     let mut machine = el1(1, Features::full(2));
-    let before = machine.events();
-    machine.apply(0, &Event::Access { address: 0x1000, kind: AccessKind::Read });
-    assert_eq!(machine.events(), before + 1);
+    for event in events {
+        let before = machine.events();
+        machine.apply(0, &event);
+        assert_eq!(machine.events(), before + 1, "{event:?}");
+    }
+}
+
+#[test]
+fn fnxs_says_nothing_where_no_tlbi_is_nxs() {
+    let mut machine = el1(2, Features { xs: false, ..Features::full(2) });
+    map(&mut machine, L3, PAGE | PA);
+    msr(&mut machine, 0, &[(Register::HcrxEl2, HCRX_FNXS)]);
+    unmap(&mut machine, L3, VMALLE1IS, 0);
+    map(&mut machine, L3, PAGE | OTHER);
+    silent(&machine);
+}
+
+/// DS of EL2 is bit 32 of its TCR, unless EL2 is a host's: then bit 59.
+#[test]
+fn ranges_are_of_the_pages_that_the_regime_has() {
+    const RVAE2IS: Opcode = Opcode::new(4, 8, 2, 1);
+    for hcr in [0, 1, HCR_FB] {
+        let mut machine = el2(1, Features::full(2));
+        msr(&mut machine, 0, &[(Register::VtcrEl2, 25 | 1 << 6 | 5 << 16), (Register::VttbrEl2, 7 << 48 | S2_ROOT)]);
+        msr(&mut machine, 0, &[(Register::HcrEl2, hcr), (Register::TcrEl2, 16 | 5 << 16 | 1 << 59)]);
+        map(&mut machine, L3 + 8, PAGE | PA);
+        unmap(&mut machine, L3 + 8, RVAE2IS, 1 << 46 | 1);
+        map(&mut machine, L3 + 8, PAGE | OTHER);
+        silent(&machine);
+    }
+}
+
+#[test]
+fn a_table_that_is_given_away_as_a_frame_stays_one() {
+    for page in [L3, ROOT] {
+        let mut machine = el1(1, Features::full(0));
+        map(&mut machine, L3, PAGE | PA);
+        machine.release(0, page, 0x1000, Owned::Frame);
+        silent(&machine);
+        machine.store(0, L3, PAGE | OTHER);
+        caught(&machine, Rule::BreakExpected);
+    }
+}
+
+/// The table falls to the TLBI, and of the set below it only the member that the TLBI names: on a CPU that is sure of
+/// nothing before its ISB, too.
+#[test]
+fn a_tlbi_takes_one_member_of_the_set_below_its_table() {
+    // Executable at EL1.
+    const CODE: u64 = PAGE & !(1 << 53);
+    for (page, is_found) in [(3, false), (4, true)] {
+        let mut machine = el1(1, Features::full(0));
+        (0..16).for_each(|page| machine.store(0, L3 + page * 8, CODE | NON_GLOBAL | CONT | PA | page << 12));
+        machine.barrier(0, ISH);
+        unmap(&mut machine, L2, VAE1IS, 1 << 48 | 3);
+        let table = L3 + 0x1000;
+        machine.store(0, table + page * 8, PAGE | NON_GLOBAL | OTHER);
+        machine.barrier(0, ISHST);
+        machine.store(0, L2, table | TABLE);
+        assert_eq!(!rules(&machine).is_empty(), is_found, "{page}: {:?}", machine.findings());
+    }
+}
+
+/// A fault is that of the address's own descriptor, whatever its neighbour would fault for.
+#[test]
+fn a_neighbour_with_the_contiguous_bit_faults_for_itself() {
+    let mut machine = el1(1, Features::full(0));
+    machine.store(0, L3 + 8, PAGE & !AF | CONT | PA | 0x1000);
+    map(&mut machine, L3, PAGE | PA);
+    assert_eq!(machine.access(0, 0, AccessKind::Read).outcomes, [Outcome::Translated(PA)]);
+}
+
+/// What a TLB kept is no new mapping: that a walk may still fault beside it is nobody's mistake.
+#[test]
+fn what_only_a_tlb_has_does_not_make_a_fault_late() {
+    let mut machine = el1(1, Features::full(0));
+    map(&mut machine, L3, PAGE | PA);
+    machine.store(0, L3, 0);
+    machine.barrier(0, ISH);
+    machine.store(0, L3, 2);
+    let answer = machine.access(0, 0, AccessKind::Read);
+    assert!(answer.outcomes.contains(&Outcome::Translated(PA)) && answer.may_fault(FaultKind::Translation));
+    silent(&machine);
+}
+
+#[test]
+fn the_last_byte_of_a_page_is_ground_like_others() {
+    let mut machine = el1(1, Features::full(2));
+    let table = L3 + 0x1000;
+    for word in [L3, table] {
+        (0..3).for_each(|page| machine.store(0, word + page * 8, PAGE | PA | page << 12));
+    }
+    machine.barrier(0, ISH);
+    machine.needs(0, 0x1fff, 0x2000);
+    machine.store(0, L2, table | TABLE);
+    assert!(!rules(&machine).contains(&Rule::OwnGround), "{:?}", machine.findings());
+}
+
+#[test]
+fn who_may_hold_an_entry_is_known_while_it_is_linked_and_behind_that() {
+    let mut machine = el1(2, Features::full(2));
+    map(&mut machine, L3, PAGE | NON_GLOBAL | PA);
+    let entry = machine.leaves(Tag::el10(0), 0)[0];
+    let holders = |machine: &Machine| machine.may().holders(&entry).cpus();
+    assert_eq!(holders(&machine), 0b11);
+    machine.store(0, L3, 0);
+    machine.barrier(0, ISH);
+    assert_eq!(holders(&machine), 0b11);
+    unmap(&mut machine, L3, VMALLE1, 0);
+    assert_eq!(holders(&machine), 0b10);
 }
 
 #[test]

@@ -201,3 +201,24 @@ fn a_round_for_one_member_is_none_for_the_set() {
         assert_eq!(found, left);
     }
 }
+
+/// Who comes back between the rounds, and leaves again, may have kept it anew.
+#[test]
+fn who_comes_back_to_a_context_needs_both_rounds_again() {
+    for (rounds, is_found) in [(1, true), (2, false)] {
+        let mut machine = mapped([false, true]);
+        let leave = |machine: &mut Machine, cpu| msr(machine, cpu, &[(Register::Ttbr0El1, 2 << 48 | 0x4100_0000)]);
+        let forget = |machine: &mut Machine| {
+            machine.tlbi(0, ASIDE1IS, ASID);
+            machine.barrier(0, ISH);
+            machine.barrier(0, ISB);
+        };
+        (0..2).for_each(|cpu| leave(&mut machine, cpu));
+        forget(&mut machine);
+        msr(&mut machine, 1, &[(Register::Ttbr0El1, ASID | ROOT)]);
+        leave(&mut machine, 1);
+        (0..rounds).for_each(|_| forget(&mut machine));
+        machine.reuse_asid(0, Tag::el10(0), 1);
+        assert_eq!(rules(&machine).contains(&Rule::Reuse), is_found, "{rounds}");
+    }
+}

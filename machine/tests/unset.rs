@@ -116,3 +116,61 @@ fn a_table_is_no_leaf_without_its_flag() {
     assert!(machine.compare_exchange(0, L2, L3 | TABLE, L3B | TABLE).is_ok());
     assert!(machine.access(1, 0, AccessKind::Read).addresses().any(|address| address == PA));
 }
+
+/// A page table that nobody uses any more has the same leaf at another address, of which the TLBI knows nothing.
+#[test]
+fn who_uses_a_leaf_no_more_asks_for_no_tlbi() {
+    const ASIDE: u64 = 0x4200_0000;
+    let mut machine = setting();
+    for (word, next) in [(ASIDE, ASIDE + 0x1000), (ASIDE + 0x1000, ASIDE + 0x2000), (ASIDE + 0x2008, L3)] {
+        machine.store(0, word, next | TABLE);
+    }
+    machine.barrier(0, ISH);
+    for root in [ASIDE, ROOT] {
+        msr(&mut machine, 0, &[(Register::Ttbr0El2, root)]);
+    }
+    forget(&mut machine, 0, ALLE2IS);
+    machine.barrier(0, ISB);
+    map(&mut machine, L3, PAGE | PA);
+    machine.store(0, L3, PAGE & !AF | PA);
+    machine.barrier(0, ISH);
+    forget(&mut machine, 0, VAE2IS);
+    assert!(machine.compare_exchange(0, L3, PAGE & !AF | PA, PAGE | OTHER).is_ok());
+    silent(&machine);
+}
+
+#[test]
+fn a_table_may_stand_at_address_0() {
+    let mut machine = setting();
+    machine.store(0, L2, 0);
+    machine.barrier(0, ISH);
+    forget(&mut machine, 0, ALLE2IS);
+    map(&mut machine, L2, TABLE);
+    map(&mut machine, 0, PAGE | PA);
+    machine.store(0, 0, PAGE & !AF | PA);
+    machine.barrier(0, ISH);
+    forget(&mut machine, 0, VAE2IS);
+    assert!(machine.compare_exchange(0, 0, PAGE & !AF | PA, PAGE | OTHER).is_ok());
+    silent(&machine);
+}
+
+/// A TLBI for one ASID leaves what a CPU kept of another.
+#[test]
+fn what_was_kept_of_another_asid_is_not_swept() {
+    for (asids, is_found) in [([1, 1], false), ([2, 1], true)] {
+        let mut machine = Machine::new(&[Features::full(0)]);
+        tables(&mut machine);
+        let tcr = (Register::TcrEl1, TCR_48 | 1 << 23 | 1 << 39);
+        msr(&mut machine, 0, &[(Register::MairEl1, MAIR), tcr, (Register::Ttbr0El1, asids[0] << 48 | ROOT)]);
+        msr(&mut machine, 0, &[(Register::SctlrEl1, 1)]);
+        map(&mut machine, L3, PAGE | NON_GLOBAL | PA);
+        machine.store(0, L3, PAGE & !AF | NON_GLOBAL | PA);
+        machine.barrier(0, ISH);
+        msr(&mut machine, 0, &[(Register::Ttbr0El1, asids[1] << 48 | ROOT)]);
+        machine.tlbi(0, VAE1IS, 1 << 48);
+        machine.barrier(0, ISH);
+        let (from, to) = (PAGE & !AF | NON_GLOBAL | PA, PAGE | NON_GLOBAL | OTHER);
+        assert!(machine.compare_exchange(0, L3, from, to).is_ok());
+        assert_eq!(!rules(&machine).is_empty(), is_found, "{asids:?}: {:?}", machine.findings());
+    }
+}

@@ -170,7 +170,33 @@ fn an_operand_in_another_unit_is_told_of() {
         assert_eq!(run(VAAE1IS, address >> shift), Some((true, true)), "{shift}");
         assert_eq!(run(VAE1IS, 1 << 48 | address >> shift), Some((true, true)), "{shift}");
     }
+    assert_eq!(run(RVAE1IS, 1 << 48 | 1 << 46 | address), Some((true, true)));
     for other in [(address >> 12) + 1, address >> 13, address >> 15, 0, address + 1] {
         assert_eq!(run(VAAE1IS, other), Some((false, false)), "{other:#x}");
     }
+}
+
+/// What was there before what is read is none of its business.
+#[test]
+fn an_older_value_does_not_stand_for_what_hardware_would_have_to_mark() {
+    let mut machine = marked(HA, PAGE | 0xa000_0000);
+    machine.exchange(0, L3, PAGE & !AF | PA);
+    machine.exchange(0, L3, PAGE | OTHER);
+    assert_eq!(update(&mut machine, AccessKind::Read), None);
+}
+
+/// With FEAT_ETS2 its own stores come before the faults of a CPU. What another CPU stored before them its walker does not miss any
+/// more, and that says nothing.
+#[test]
+fn only_what_a_walker_may_miss_says_when_its_faults_are_over() {
+    let mut machine = el1(2, Features::full(3));
+    machine.settle_stores();
+    machine.store(0, L3, PAGE | PA);
+    machine.load(1, L3);
+    machine.barrier(1, ISH);
+    machine.store(1, L3, 0);
+    machine.store(1, L3, PAGE | PA);
+    let ways = machine.ways(1, 0, AccessKind::Read);
+    let faults: Vec<_> = ways.iter().filter(|way| matches!(way.outcome, Outcome::Fault(_))).collect();
+    assert!(!faults.is_empty() && faults.iter().all(|way| way.settled == Some(0)), "{ways:x?}");
 }

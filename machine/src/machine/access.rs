@@ -276,13 +276,9 @@ impl Machine {
     /// Two entries for one address that must not be there together may be noticed as such, below BBM level 3.
     fn add_conflict(&self, cpu: u8, hits: &mut Hits) {
         let bbm = self.cpus[cpu as usize].features.bbm;
-        let pairs =
-            hits.cached.iter().enumerate().flat_map(|(at, one)| hits.cached[..at].iter().map(move |two| (one, two)));
         // Level 2 permits different sizes, and yet the abort: what no level permits is asked. (IHYQMB)
-        let memory = &self.may.memory;
-        let differ = |one, two| compatible(one, two, 0, memory).is_some() || compatible(two, one, 0, memory).is_some();
-        let may_abort = pairs.into_iter().any(|(one, two)| differ(one, two));
-        if bbm < 3 && may_abort {
+        let differ = |one, two| compatible(one, two, 0, &self.may.memory).is_some();
+        if bbm < 3 && hits.cached.iter().any(|one| hits.cached.iter().any(|two| differ(one, two))) {
             hits.add_fault(Fault::stage1(FaultKind::Conflict, 0), None);
         }
     }

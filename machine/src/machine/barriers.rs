@@ -6,7 +6,6 @@ use alloc::vec::Vec;
 
 use super::Machine;
 use crate::barrier::{Accesses, Barrier, Domain};
-use crate::context::Regime;
 use crate::tlb::entry::Entry;
 use crate::tlb::holders::Held;
 use crate::tlb::holders::{Cpus, GLOBAL, Holders};
@@ -91,8 +90,7 @@ impl Machine {
     fn end(&mut self, cpu: u8, marked: Vec<Entry>, is_done: &dyn Fn(&Mark) -> Option<Cpus>, is_dsb: bool) {
         for entry in marked {
             let keeps = if is_dsb && self.cpus[cpu as usize].keeps(&entry) { 1 << cpu } else { 0 };
-            let leads_on = entry.is_table() || entry.tag.regime == Regime::Stage2;
-            let before = if leads_on && self.may.stale.will_lose(&entry, cpu, is_done, keeps) {
+            let before = if self.may.stale.will_lose(&entry, cpu, is_done, keeps) {
                 self.may.entries_beyond(&entry)
             } else {
                 Vec::new()
@@ -163,17 +161,16 @@ fn spared(entry: &Entry, holders: &Holders, lost: &[Lost], waits: Cpus) -> Holde
     let asids: BTreeSet<u32> = lost.iter().flat_map(|it| it.holders.iter()).map(|(asid, _)| asid).collect();
     let mut spared = Holders::none();
     for (key, cpus) in holders.iter() {
-        let (mut gone, mut left) = (0, 0);
+        let mut left = 0;
         for asid in asids.iter().copied().filter(|asid| key == GLOBAL || *asid == GLOBAL || *asid == key) {
             let (mut ways, mut covered) = (0, 0);
             for (Lost { holders: of, .. }, selected) in lost.iter().zip(&selected) {
                 ways |= of.exactly(asid);
                 covered |= of.exactly(asid) & selected.exactly(key);
             }
-            gone |= ways;
             left |= ways & !covered;
         }
-        spared.add(key, cpus & gone & !left & waits);
+        spared.add(key, cpus & !left & waits);
     }
     spared
 }

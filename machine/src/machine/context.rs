@@ -32,7 +32,7 @@ impl Machine {
     /// A DSB that waits for loads, those of walks among them.
     pub(super) fn finish_walks(&mut self, cpu: u8) {
         let it = &mut self.cpus[cpu as usize];
-        if self.stops_walks && it.level == Level::El2 && !it.is_above {
+        if self.stops_walks && it.level == Level::El2 {
             it.is_above = true;
             self.relive(cpu);
         }

@@ -72,8 +72,7 @@ impl Machine {
 
     /// The tables that the words of one piece of the table at `link` lead to.
     pub fn links_below(&self, link: &Link, words: &[u64]) -> Vec<Link> {
-        let valid = words.iter().filter(|value| **value & 3 == 3);
-        valid.filter_map(|value| self.link(link.space, link.level, *value)).collect()
+        words.iter().filter_map(|value| self.link(link.space, link.level, *value)).collect()
     }
 
     /// Where the table is, page by page; nothing where stage 2 has no answer.
@@ -82,7 +81,7 @@ impl Machine {
         let (mut slot, mut pieces) = (0, Vec::new());
         while slot < slots {
             let address = link.table + slot * 8;
-            let words = ((0x1000 - (address & 0xfff)) / 8).min(slots);
+            let words = slots.min(0x1000 / 8);
             let places = self.may.physical(link.space, address);
             pieces.extend(places.into_iter().map(|address| Piece { address, words: words as usize }));
             slot += words;
@@ -107,9 +106,6 @@ impl Machine {
 
     /// True when no walk comes to the 4 KiB at `page`, by whatever is written or kept: no table is there any more.
     pub fn forget_unreached(&mut self, page: u64) -> bool {
-        if self.is_plain(page) {
-            return true;
-        }
         let freed = Freed { first: page, last: page + 0xfff, owned: Owned::Table };
         let is_kept = self.may.stale.leading_to(freed.first, freed.last).any(|(entry, _)| entry.is_table());
         if is_kept || self.link_to(&freed).is_some() {

@@ -34,18 +34,16 @@ impl Machine {
                 if new.is_empty() {
                     continue;
                 }
-                let Some((entry, mut finding)) = group.stale.iter().find_map(|(entry, holders)| {
+                let Some(mut finding) = group.stale.iter().find_map(|(entry, holders)| {
                     let mut kept = match entry.is_table() {
                         true => self.through(tag, Through::Record(*entry), &group),
                         false => Vec::new(),
                     };
                     kept.push(Side { entry: *entry, holders: holders.clone(), word: u64::MAX });
-                    Some((*entry, self.first_conflict(cpu, &new, &kept, None)?))
+                    self.first_conflict(cpu, &new, &kept, None)
                 }) else {
                     continue;
                 };
-                // What is found by way of an old table is explained by that.
-                self.explain_by(&mut finding, &entry);
                 finding.store = Some((word, old, value));
                 return self.report(finding);
             }

@@ -35,7 +35,7 @@ impl Machine {
     }
 
     /// The same where `cached` is what led to the finding's own entry.
-    pub(super) fn explain_by(&self, finding: &mut Finding, cached: &Entry) {
+    fn explain_by(&self, finding: &mut Finding, cached: &Entry) {
         let Some(record) = self.may().stale.get(cached) else {
             finding.missing = self.missing_of_reachable(cached);
             return;
@@ -45,7 +45,7 @@ impl Machine {
             (Some(mark), _) if mark.awaits_sync => Missing::Synchronization(mark.issuer),
             (Some(mark), None) => Missing::DsbAfterTlbi(mark.issuer),
             _ if !record.passed.is_empty() => Missing::Repetition,
-            (_, Some(near)) if cached.is_combined && near.why == Miss::Stage2Only => {
+            (_, Some(near)) if near.why == Miss::Stage2Only => {
                 finding.rule = Rule::StageOrder;
                 Missing::Stage1AfterStage2
             }

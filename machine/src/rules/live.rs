@@ -28,7 +28,7 @@ impl Machine {
                 Space::One(_) => old & READ_ONLY != 0,
                 Space::Two(_) => old & STAGE2_WRITE == 0,
             };
-            let may_set_access = hardware.access_flag && old & ACCESS_FLAG == 0;
+            let may_set_access = old & ACCESS_FLAG == 0;
             let may_set_dirty = hardware.dirty_state && old & DIRTY_MODIFIER != 0 && is_clean;
             let is_updated = is_leaf && !state.live.is_empty() && (may_set_access || may_set_dirty);
             // A table that no walk finds here any more keeps this place in the index until its memory is given away.

@@ -90,7 +90,6 @@ impl Machine {
         let tags: Vec<Tag> = stale.tags().filter(|tag| selector.covers_context(*tag)).collect();
         let tags = tags.into_iter();
         let found: Vec<Entry> = match operation.what {
-            _ if operation.is_range => Vec::new(),
             What::Address | What::AddressAllAsids | What::Intermediate if shifted(0) != 0 => tags
                 .flat_map(|tag| {
                     meant.iter().flat_map(move |at| stale.overlapping(tag, *at, *at).map(move |it| (at, it)))

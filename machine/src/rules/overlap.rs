@@ -153,8 +153,7 @@ impl Machine {
         self.may().each_seen(tag, question, &mut |seen, holders| {
             let Found::Entry { entry, is_untranslated: false, .. } = seen.found else { return };
             // Table entries on the way to the word are common to both sides.
-            let is_above = entry.is_table() && entry.own_start <= question.first && entry.own_last() > question.last;
-            if is_above && !seen.route.is_through {
+            if entry.is_table() && entry.own_last() > question.last {
                 return;
             }
             let sides = if seen.route.is_through { &mut through } else { &mut others };
@@ -230,12 +229,17 @@ impl Machine {
 
     /// True when walks come to `kept` by what was stored over in `word` just now.
     fn is_just_replaced(&self, word: u64, kept: &Side) -> bool {
-        let Some(old) = self.may().visible.old(word).last() else { return false };
-        let through = Some(Through::Word(word, old.value));
-        let mut is_found = false;
-        self.may().each_reached(kept.entry.tag, &Question { through, ..Question::of(&kept.entry) }, &mut |seen, _| {
-            is_found |= seen.route.is_through && seen.is(&kept.entry);
-        });
-        is_found
+        self.may().visible.old(word).last().is_some_and(|old| {
+            let through = Some(Through::Word(word, old.value));
+            let mut is_found = false;
+            self.may().each_reached(
+                kept.entry.tag,
+                &Question { through, ..Question::of(&kept.entry) },
+                &mut |seen, _| {
+                    is_found |= seen.route.is_through && seen.is(&kept.entry);
+                },
+            );
+            is_found
+        })
     }
 }

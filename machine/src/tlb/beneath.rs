@@ -118,7 +118,6 @@ impl May {
         let (mut first, mut last) = (question.first, question.last.min(stage1.bounds().1));
         if question.is_only_through
             && let Some(Through::Record(record)) = question.through
-            && record.tag.regime == Regime::Stage2
         {
             first = first.max(record.start.min(record.own_start));
             last = last.min(record.last().max(record.own_last()));

@@ -1,7 +1,6 @@
 //! Who may hold an entry: a set of (ASID, CPU) pairs, small and sorted, so that equal sets are equal values.
 
 use alloc::vec::Vec;
-use core::cmp::Ordering;
 use core::hash::{Hash, Hasher};
 
 use super::entry::Entry;
@@ -182,18 +181,6 @@ impl PartialEq for Holders {
 }
 
 impl Eq for Holders {}
-
-impl PartialOrd for Holders {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Holders {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.pairs().cmp(other.pairs())
-    }
-}
 
 impl Hash for Holders {
     fn hash<H: Hasher>(&self, state: &mut H) {

@@ -75,7 +75,7 @@ impl May {
                 return self.step_down(slot, own_start, next, hierarchy, descriptor, &route, question, sink);
             }
             Descriptor::Leaf { output, attributes, is_untranslated } => {
-                if question.wants(level, slot.word, descriptor) && (slot.is_inside || attributes.is_contiguous) {
+                if question.wants(level, slot.word, descriptor) {
                     let entry = leaf_entry(slot.state, slot.space, level, own_start, descriptor, output, attributes);
                     self.step_on_leaf(slot, entry, is_untranslated, &route, question, sink);
                 }

@@ -318,7 +318,7 @@ impl Stale {
     }
 
     fn remove(&mut self, entry: &Entry) {
-        let Some(at) = self.records.get_mut(&key(entry)) else { return };
+        let at = self.records.entry(key(entry)).or_default();
         at.retain(|(other, _)| other != entry);
         let (log2, first) = entry.output_span();
         let is_shared = at.iter().any(|(other, _)| other.output_span() == (log2, first));

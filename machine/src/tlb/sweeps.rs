@@ -62,7 +62,7 @@ impl May {
     pub(crate) fn sweeps_unset(&self, word: u64, selector: &Selector) -> bool {
         let is_whole = |(entry, holders): &Held| {
             let selected = selector.select(entry, holders);
-            !entry.lingers(true) && selected.is_ok_and(|(selected, holes)| holes == 0 && selected == *holders)
+            !entry.lingers(true) && selected.is_ok_and(|(selected, _)| selected == *holders)
         };
         self.visible.old(word).is_empty() && self.entries_through(word, self.memory.word(word)).iter().all(is_whole)
     }
@@ -73,7 +73,6 @@ impl May {
         if self.unset.get(&word).is_some_and(|unset| unset.is_swept) {
             let setters = self.setters(word, old);
             self.visible.forget_newest(word, setters);
-            self.forget_word(word, &[old, self.memory.word(word)]);
         }
     }
 

@@ -137,7 +137,6 @@ impl May {
             if !holders.is_empty() {
                 holders.subtract(&spared(&entry, &holders));
                 self.stale.add(entry, &holders, origin);
-                self.forget_entry(&entry);
                 lost.push((entry, holders));
             }
         }
@@ -268,7 +267,7 @@ impl May {
         state.hidden.values_mut().for_each(|hidden| hidden.subtract(&come));
         state.hidden.retain(|_, hidden| !hidden.is_empty());
         self.forget_space(space);
-        if is_unknown && !come.is_empty() {
+        if is_unknown {
             self.index_space(space);
             // Without it, tables of contexts above could not be found.
             let Question { first, last, .. } = Question::EVERYWHERE;

@@ -89,9 +89,10 @@ impl Visible {
             return;
         }
         for word in self.unfinished_by(cpu) {
-            let old = self.old.get_mut(&word).map_or(&mut [][..], Vec::as_mut_slice);
-            let newest = old.iter().rposition(|old| old.writer == cpu).map_or(0, |newest| newest + 1);
-            settle(&mut old[..newest], event);
+            let newest = self.newest_by(cpu, word);
+            if let (Some(newest), Some(old)) = (newest, self.old.get_mut(&word)) {
+                settle(&mut old[..=newest], event);
+            }
         }
     }
 

@@ -1,0 +1,114 @@
+//! Guests whose tables lie at other intermediate addresses than physical ones, and those that have none.
+
+mod common;
+
+use common::*;
+use machine::event::{Level, Owned};
+use machine::finding::Rule;
+use machine::machine::{Machine, Outcome};
+use machine::registers::{Features, Register};
+use machine::syndrome::{AccessKind, Fault, FaultKind};
+
+const PA: u64 = 0x8000_0000;
+const OTHER: u64 = 0x9000_0000;
+
+/// A guest whose tables lie at intermediate addresses from 1 GiB, which stage 2 has at 2 GiB.
+fn moved() -> Machine {
+    let mut machine = Machine::new(&[Features::full(2)]);
+    let at = |word: u64| word - ROOT + PA;
+    machine.store(0, S2_ROOT, S2_L2 | TABLE);
+    machine.store(0, S2_ROOT + 8, S2_BLOCK | PA);
+    machine.store(0, S2_L2, S2_BLOCK | OTHER);
+    machine.store(0, at(ROOT), L1 | TABLE);
+    machine.store(0, at(L1), L2 | TABLE);
+    machine.store(0, at(L2), L3 | TABLE);
+    machine.store(0, at(L3 + 8), PAGE | NON_GLOBAL | 0x5000);
+    machine.barrier(0, ISH);
+    let writes = [(Register::VtcrEl2, 25 | 1 << 6 | 5 << 16), (Register::VttbrEl2, 7 << 48 | S2_ROOT)];
+    msr(&mut machine, 0, &writes);
+    enable_el1(&mut machine, 0, 1, ROOT);
+    msr(&mut machine, 0, &[(Register::HcrEl2, 1)]);
+    machine
+}
+
+#[test]
+fn tables_of_a_guest_are_where_stage_2_has_them() {
+    let mut machine = moved();
+    let answer = machine.access(0, 0x1234, AccessKind::Read);
+    assert_eq!(answer.outcomes, [Outcome::Translated(OTHER + 0x5234)]);
+    machine.store(0, L2 - ROOT + PA, 0);
+    machine.barrier(0, ISH);
+    machine.release(0, L3, 0x1000, Owned::Table);
+    silent(&machine);
+    machine.release(0, L3 - ROOT + PA, 0x1000, Owned::Table);
+    caught(&machine, Rule::Reuse);
+}
+
+#[test]
+fn what_stage_2_has_with_nt_is_not_kept_of_both_stages_either() {
+    for nt in [0, NT] {
+        let mut machine = moved();
+        machine.enter(0, Level::El2);
+        // The page at 2 MiB of intermediate addresses.
+        map(&mut machine, S2_L2 + 8, S2_BLOCK | nt | PA);
+        map(&mut machine, L3 - ROOT + PA + 16, PAGE | NON_GLOBAL | 0x20_0000);
+        machine.store(0, S2_L2 + 8, 0);
+        machine.barrier(0, ISH);
+        machine.tlbi(0, IPAS2E1IS, 0x200);
+        machine.barrier(0, ISH);
+        machine.store(0, S2_L2 + 8, S2_BLOCK | OTHER);
+        machine.barrier(0, ISH);
+        assert_eq!(rules(&machine).is_empty(), nt != 0, "{nt:#x}: {:?}", machine.findings());
+    }
+}
+
+#[test]
+fn stage_1_that_is_off_has_no_tables() {
+    let mut machine = Machine::new(&[Features::full(2)]);
+    machine.store(0, S2_ROOT, S2_L2 | TABLE);
+    machine.store(0, S2_L2, S2_BLOCK | PA);
+    // It would be a block, were it a descriptor of stage 1.
+    machine.store(0, PA, BLOCK | 0x4000_0000);
+    machine.barrier(0, ISH);
+    let writes = [(Register::VtcrEl2, 25 | 1 << 6 | 5 << 16), (Register::VttbrEl2, 7 << 48 | S2_ROOT)];
+    msr(&mut machine, 0, &writes);
+    msr(&mut machine, 0, &[(Register::HcrEl2, 1)]);
+    let outcomes = |machine: &mut Machine, address| machine.access(0, address, AccessKind::Read).outcomes;
+    assert_eq!(outcomes(&mut machine, 0x1234), [Outcome::Translated(PA + 0x1234)]);
+    machine.release(0, 0, 0x1000, Owned::Table);
+    silent(&machine);
+    // Beyond what it has addresses for.
+    let fault = Fault::stage1(FaultKind::Translation, 0);
+    assert_eq!(outcomes(&mut machine, 0xffff_0000_0000_0000), [Outcome::Fault(fault)]);
+}
+
+#[test]
+fn a_fault_of_stage_2_is_on_the_walk_or_behind_it() {
+    const NOWHERE: u64 = 0xc000_0000;
+    let mut machine = moved();
+    let at = |word: u64| word - ROOT + PA;
+    map(&mut machine, at(L3 + 16), PAGE | NON_GLOBAL | NOWHERE);
+    map(&mut machine, at(L2 + 8), NOWHERE | TABLE);
+    for (address, intermediate, is_on_walk) in [(0x2008, NOWHERE + 8, false), (0x20_3008, NOWHERE + 24, true)] {
+        let fault = Fault { is_on_walk, ..Fault::stage2(FaultKind::Translation, 1, intermediate) };
+        let answer = machine.access(0, address, AccessKind::Read);
+        assert_eq!(answer.outcomes, [Outcome::Fault(fault)], "{address:#x}");
+    }
+    msr(&mut machine, 0, &[(Register::SctlrEl1, 0)]);
+    let fault = Fault::stage2(FaultKind::Translation, 1, NOWHERE);
+    assert_eq!(machine.access(0, NOWHERE, AccessKind::Read).outcomes, [Outcome::Fault(fault)]);
+}
+
+/// What is remembered of a page that was read at an odd address is true of the table in that page.
+#[test]
+fn an_odd_address_in_a_table_does_not_hide_its_words() {
+    let mut machine = moved();
+    let at = |word: u64| word - ROOT + PA;
+    map(&mut machine, at(L2 + 8), BLOCK | NON_GLOBAL | ROOT);
+    // Another word, and what was known of stage 2 is known no more.
+    map(&mut machine, S2_ROOT + 8, S2_BLOCK | PA | 1 << 55);
+    assert_eq!(machine.access(0, 0x20_3001, AccessKind::Read).outcomes, [Outcome::Translated(at(L3) + 1)]);
+    machine.store(0, at(L3 + 8), 0);
+    let answer = machine.access(0, 0x1234, AccessKind::Read);
+    assert!(answer.outcomes.contains(&Outcome::Translated(OTHER + 0x5234)), "{answer:x?}");
+}
