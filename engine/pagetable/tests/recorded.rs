@@ -1,111 +1,28 @@
 //! What the engine did for random changes, run by run, beside what it did when somebody last looked (`recorded/`): every store,
-//! barrier and TLBI, every refusal, how many tables a plan takes and in which order they come free. The model (`model.rs`) says
+//! barrier and TLBI, every refusal, how many tables a plan takes and in which order they come free, and how often it looked at a
+//! descriptor, which is what shortcuts are for. The model (`model.rs`) says
 //! what is right; here shows what was changed. Whoever means to do something else reads which lines it changes:
 //! `VELLUM_RECORD=1 cargo test -p vellum-pagetable --test recorded` writes them anew.
 
 mod common;
 
-use std::cell::{Cell, RefCell};
-use std::hash::Hasher;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use common::regimes::Drawn;
-use seed::{Digest, Seed};
+use common::told::Told;
+use seed::Seed;
 use vellum_pagetable::{
-    Census, Change, El1, El2, El2And0, Gather, HardwareUpdates, Licence, PageTable, Platform, Reserve, Slot, Stage2,
-    Summary, TlbFeatures, Tolerance,
+    Census, Change, El1, El2, El2And0, Gather, HardwareUpdates, Licence, PageTable, Plan, Refusal, Reserve, Retired,
+    Stage2, Summary, TlbFeatures, Tolerance,
 };
 use vellum_vmsa::{
-    BbmLevel, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level, Maintenance,
+    Address, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level,
     PhysAddr,
 };
 
-/// Where tables lie.
-const TABLES: u64 = 0x8000_0000;
 const ACCESS_FLAG: u64 = 1 << 10;
 const DBM: u64 = 1 << 51;
 const WRITE: u64 = 1 << 7;
-
-/// Memory that tells what is done to it, and whose hardware marks a leaf now and then just before that is exchanged.
-struct Told {
-    words: RefCell<Vec<u64>>,
-    seed: Cell<Seed>,
-    digest: RefCell<Digest>,
-    stores: Cell<u32>,
-    exchanges: Cell<u32>,
-    operations: Cell<u32>,
-}
-
-impl Told {
-    fn new(seed: Seed) -> Self {
-        let (words, digest) = (RefCell::default(), RefCell::new(Digest::new()));
-        let [stores, exchanges, operations] = [0, 0, 0].map(Cell::new);
-        Self { words, seed: Cell::new(seed), digest, stores, exchanges, operations }
-    }
-
-    /// The address of so many more bytes, aligned to them, which hold no zeros.
-    fn more(&self, bytes: u64) -> PhysAddr {
-        let mut words = self.words.borrow_mut();
-        let start = (words.len() * 8).next_multiple_of(bytes as usize);
-        words.resize((start + bytes as usize) / 8, 0xdead_beef);
-        PhysAddr::new(TABLES + start as u64)
-    }
-
-    fn supply<G: Granule>(&self, reserve: &mut Reserve, count: usize) {
-        (0..count).for_each(|_| reserve.add(self, self.more(G::SIZE_BYTES)));
-    }
-
-    fn put(&self, slot: Slot, value: u64) {
-        self.words.borrow_mut()[(slot.address().bits() - TABLES) as usize / 8] = value;
-    }
-
-    fn tell(&self, numbers: &[u64]) {
-        numbers.iter().for_each(|number| self.digest.borrow_mut().write_u64(*number));
-    }
-
-    fn says(&self, what: &str) {
-        self.digest.borrow_mut().write(what.as_bytes());
-    }
-
-    fn one_in(&self, n: u64) -> bool {
-        let mut seed = self.seed.get();
-        let is_drawn = seed.one_in(n);
-        self.seed.set(seed);
-        is_drawn
-    }
-}
-
-impl Platform for Told {
-    fn load(&self, slot: Slot) -> Descriptor {
-        Descriptor::new(self.words.borrow()[(slot.address().bits() - TABLES) as usize / 8])
-    }
-
-    fn store(&self, slot: Slot, descriptor: Descriptor) {
-        self.stores.set(self.stores.get() + 1);
-        self.tell(&[1, slot.address().bits(), descriptor.bits()]);
-        self.put(slot, descriptor.bits());
-    }
-
-    fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
-        if self.one_in(8) {
-            let held = self.load(slot).bits();
-            self.put(slot, if held & 1 != 0 { held | ACCESS_FLAG } else { held });
-        }
-        self.exchanges.set(self.exchanges.get() + 1);
-        let found = self.load(slot);
-        self.tell(&[2, slot.address().bits(), old.bits(), new.bits(), found.bits()]);
-        if found != old {
-            return Err(found);
-        }
-        self.put(slot, new.bits());
-        Ok(())
-    }
-
-    fn maintain(&self, operation: Maintenance) {
-        self.operations.set(self.operations.get() + 1);
-        self.says(&operation.to_string());
-    }
-}
 
 /// Where changes are drawn: around a boundary of the highest level that a granule has.
 struct Drawing<G: Granule, R: Drawn> {
@@ -141,8 +58,14 @@ impl<G: Granule, R: Drawn> Drawing<G, R> {
         R::attributes(bits)
     }
 
+    /// Attributes that change in place.
+    fn edited(&mut self) -> R::Attributes {
+        let bits = [DBM, WRITE, ACCESS_FLAG, 1 << 54];
+        R::attributes(bits.into_iter().filter(|_| self.seed.one_in(3)).sum())
+    }
+
     fn change(&mut self) -> Change<R> {
-        let kind = self.seed.below(20);
+        let kind = self.seed.below(21);
         let drawn = self.range(kind != 12 && G::ENTRIES == 512);
         let range = if kind < 5 { self.freed.take().unwrap_or(drawn) } else { drawn };
         let from: Range<R::Input> = range.start.into()..range.end.into();
@@ -165,21 +88,13 @@ impl<G: Granule, R: Drawn> Drawing<G, R> {
             14 => Change::Age { from },
             15 => Change::Clean { from },
             16 => Change::Split { at: from.start },
+            20 => Change::ProtectSparse { from, set: self.edited(), clear: self.edited() },
             _ => Change::Collapse { from },
         }
     }
 }
 
 type Table<'m, G, R> = PageTable<'m, G, R, Told>;
-
-/// What comes free is used again.
-fn finish<G: Granule, R: Drawn>(told: &Told, gather: &mut Gather<G, R>, reserve: &mut Reserve) {
-    let mut retired = gather.finish(told);
-    while let Some(table) = retired.take(told) {
-        told.tell(&[3, table.bits()]);
-        reserve.add(told, table);
-    }
-}
 
 /// Something that the engine does not make stands where the way for an address ends, or hardware has marked the leaf there.
 fn disturb<G: Granule, R: Drawn>(told: &Told, table: &Table<'_, G, R>, seed: &mut Seed, at: u64) {
@@ -200,7 +115,7 @@ fn disturb<G: Granule, R: Drawn>(told: &Told, table: &Table<'_, G, R>, seed: &mu
 }
 
 /// What licence a run has. Those whose number 6 divides are offline.
-fn with_licence(number: u64, run: impl FnOnce(Option<&Licence<'_>>)) {
+fn with_licence<T>(number: u64, run: impl FnOnce(Option<&Licence<'_>>) -> T) -> T {
     let census = |level| Census::new(Tolerance::new(level, true));
     let [first, second, third] = [BbmLevel::Level1, BbmLevel::Level2, BbmLevel::Level3].map(census);
     match number % 6 {
@@ -212,6 +127,146 @@ fn with_licence(number: u64, run: impl FnOnce(Option<&Licence<'_>>)) {
     }
 }
 
+/// A page table that maps nothing.
+fn empty<'m, G: Granule, R: Drawn>(
+    told: &'m Told,
+    (geometry, regime): (Geometry<G>, R),
+    reserve: &mut Reserve,
+) -> Table<'m, G, R> {
+    match geometry.root_tables() {
+        1 => {
+            told.supply::<G>(reserve, 1);
+            PageTable::offline(told, geometry, regime, reserve).unwrap()
+        }
+        _ => PageTable::offline_at(told, geometry, regime, told.more(geometry.root_bytes())).unwrap(),
+    }
+}
+
+/// A run: a page table, what is drawn for it, and what it has to build with.
+struct Run<'m, 'l, G: Granule, R: Drawn> {
+    told: &'m Told,
+    table: Table<'m, G, R>,
+    drawing: Drawing<G, R>,
+    licence: Option<&'l Licence<'l>>,
+    reserve: Reserve,
+    gather: Gather<G, R>,
+    refused: usize,
+}
+
+impl<G: Granule, R: Drawn> Run<'_, '_, G, R> {
+    /// What comes free is used again.
+    fn take_back(&mut self, mut retired: Retired) {
+        while let Some(table) = retired.take(self.told) {
+            self.told.tell(&[3, table.bits()]);
+            self.reserve.add(self.told, table);
+        }
+    }
+
+    fn finish(&mut self) {
+        let retired = self.gather.finish(self.told);
+        self.take_back(retired);
+    }
+
+    fn supply(&mut self, count: usize) {
+        let lacking = count.saturating_sub(self.reserve.count());
+        self.told.supply::<G>(&mut self.reserve, lacking);
+    }
+
+    fn change(&mut self, changes: &[Change<R>]) {
+        let Self { told, table, licence, reserve, gather, .. } = self;
+        self.refused += usize::from(!carry_out(told, table.plan(changes, *licence), reserve, gather));
+    }
+
+    /// What is done without a plan: of one page, from one address upwards, from one page table to another, in a part.
+    fn do_without_plan(&mut self) {
+        self.finish();
+        let (told, seed) = (self.told, &mut self.drawing.seed);
+        let (kind, flag) = (seed.below(10), seed.one_in(2));
+        let (range, set, clear) = (self.drawing.range(true), self.drawing.edited(), self.drawing.edited());
+        let (page, from): (R::Input, Range<R::Input>) = (range.start.into(), range.start.into()..range.end.into());
+        let to = PhysAddr::new(range.start & ((1 << 40) - 1));
+        told.tell(&[4, kind]);
+        match kind {
+            0 | 1 => told.tell(&[u64::from(self.table.protect_page(page, set, clear))]),
+            2 => told.tell(&[u64::from(self.table.make_page_valid(page, flag))]),
+            3 => told.tell(&[u64::from(self.table.map_page(page, to, set))]),
+            4 | 5 => {
+                let within = if flag { self.table.view().range() } else { from };
+                told.says(&self.table.fold_up(page, &within, self.licence, &mut self.gather).to_string());
+            }
+            6 | 7 => self.copy(from, (set, clear)),
+            8 => self.look(range),
+            _ => self.change_in_part(page),
+        }
+    }
+
+    /// What a range maps is copied into another page table, which is taken down.
+    fn copy(&mut self, from: Range<R::Input>, edit: (R::Attributes, R::Attributes)) {
+        let (told, shape) = (self.told, (self.table.geometry(), self.table.regime()));
+        let mut there = empty(told, shape, &mut self.reserve);
+        let needed = self.table.tables_to_copy(from.clone());
+        self.supply(needed.unwrap_or(0));
+        let each = |to: PhysAddr, leaf: Descriptor, size: LeafSize| {
+            told.tell(&[to.bits(), leaf.bits()]);
+            told.says(&size.to_string());
+        };
+        let copied = self.table.copy_to(&mut there, from, edit, &mut self.reserve, &mut self.gather, each);
+        told.says(&format!("{needed:?} {copied:?}"));
+        self.finish();
+        self.take_back(there.take_down());
+    }
+
+    /// A change is made in a part, which is claimed and released for it.
+    fn change_in_part(&mut self, at: R::Input) {
+        self.supply(4);
+        let level = *self.drawing.seed.pick(&[Level::L1, Level::L2, Level::L3]);
+        let changes = [self.drawing.change()];
+        let Self { told, table, licence, reserve, gather, .. } = self;
+        match table.claim(at, level, reserve, gather) {
+            Err(refusal) => told.says(&refusal.to_string()),
+            Ok(mut part) => {
+                told.says(&format!("{:?}", part.range()));
+                carry_out(told, part.plan(&changes, *licence), reserve, gather);
+                table.release(part, gather);
+            }
+        }
+    }
+
+    /// All that a view says of a range whose ends are none of a page.
+    fn look(&mut self, range: Range<u64>) {
+        let (told, view) = (self.told, self.table.view());
+        let from = (range.start + 8).into()..(range.end - 8).into();
+        let _ = view.for_each::<()>(from, |entry| {
+            told.tell(&[entry.input.bits(), entry.shift.into(), entry.lookup.descriptor.bits()]);
+            ControlFlow::Continue(())
+        });
+        view.path(range.start.into()).for_each(|lookup| told.says(&format!("{lookup:?}")));
+        told.says(&format!("{:?}", view.translate((range.start + 8).into())));
+    }
+}
+
+/// Applies what was planned, if it was not refused; whether it was not.
+fn carry_out<G: Granule, R: Drawn>(
+    told: &Told,
+    planned: Result<Plan<'_, '_, '_, G, R, Told>, Refusal>,
+    reserve: &mut Reserve,
+    gather: &mut Gather<G, R>,
+) -> bool {
+    match planned {
+        Err(refusal) => {
+            told.says(&refusal.to_string());
+            false
+        }
+        Ok(mut plan) => {
+            told.tell(&[5, plan.tables_needed() as u64]);
+            told.supply::<G>(reserve, plan.tables_needed().saturating_sub(reserve.count()));
+            plan.apply(reserve, gather).unwrap();
+            told.tell(&[6, reserve.count() as u64, gather.issued() as u64]);
+            true
+        }
+    }
+}
+
 fn run<G: Granule, R: Drawn>(geometry: Geometry<G>, number: u64) -> String {
     let mut seed = Seed::new(number);
     let told = Told::new(Seed::new(!number));
@@ -219,65 +274,48 @@ fn run<G: Granule, R: Drawn>(geometry: Geometry<G>, number: u64) -> String {
     let updates = [HardwareUpdates::None, HardwareUpdates::AccessFlag, HardwareUpdates::DirtyState];
     let regime = R::drawn(tlb, *seed.pick(&updates), seed.below(4) as u16);
     let mut reserve = Reserve::new();
-    told.supply::<G>(&mut reserve, 1);
-    let mut table = match geometry.root_tables() {
-        1 => PageTable::offline(&told, geometry, regime, &mut reserve).unwrap(),
-        _ => PageTable::offline_at(&told, geometry, regime, told.more(geometry.root_bytes())).unwrap(),
-    };
+    let mut table = empty(&told, (geometry, regime), &mut reserve);
+    // Every fourth is of single leaves: contiguous groups are not copied.
+    if number % 4 == 3 {
+        table = table.with_largest(LeafSize::single(Level::L0));
+    }
     let base = geometry.base() + geometry.input_bytes() / 2 - Drawing::<G, R>::bytes(Level::L2);
     let mut drawing = Drawing::<G, R> { geometry, base, seed, freed: None, regime: std::marker::PhantomData };
-    let mut refused = 0;
     let bytes = 3 * Drawing::<G, R>::bytes(if G::ENTRIES == 512 { Level::L1 } else { Level::L2 });
     let setup = [Change::map(base..base + bytes, base % (1 << 40), drawing.attributes())];
-    let mut plan = table.plan(&setup, None).unwrap();
-    told.supply::<G>(&mut reserve, plan.tables_needed());
-    let mut gather = plan.gather();
-    plan.apply(&mut reserve, &mut gather).unwrap();
-    finish(&told, &mut gather, &mut reserve);
-    if !number.is_multiple_of(6) {
-        table = table.publish();
-    }
-    with_licence(number, |licence| {
-        let mut gather = table.gather();
+    let is_live = !number.is_multiple_of(6);
+    let refused = with_licence(number, |licence| {
+        let gather = table.gather();
+        let mut run = Run { told: &told, table, drawing, licence, reserve, gather, refused: 0 };
+        run.change(&setup);
+        run.finish();
+        if is_live {
+            run.table = run.table.publish();
+        }
         for _ in 0..[30, 8, 4][G::ENTRIES.ilog2() as usize / 2 - 4] {
-            let count = *drawing.seed.pick(&[1, 1, 1, 2, 3]);
-            let changes: Vec<Change<R>> = (0..count).map(|_| drawing.change()).collect();
-            if drawing.seed.one_in(4) {
-                let at = drawing.range(true).start;
-                disturb(&told, &table, &mut drawing.seed, at);
+            let count = *run.drawing.seed.pick(&[1, 1, 1, 2, 3]);
+            let changes: Vec<Change<R>> = (0..count).map(|_| run.drawing.change()).collect();
+            if run.drawing.seed.one_in(4) {
+                let at = run.drawing.range(true).start;
+                disturb(&told, &run.table, &mut run.drawing.seed, at);
             }
-            if drawing.seed.one_in(6) {
-                let (page, set, clear) = (drawing.range(true).start, drawing.attributes(), drawing.attributes());
-                finish(&told, &mut gather, &mut reserve);
-                let is_done = table.protect_page(page.into(), set, clear);
-                told.tell(&[4, u64::from(is_done)]);
+            if run.drawing.seed.one_in(3) {
+                run.do_without_plan();
             }
-            match table.plan(&changes, licence) {
-                Err(refusal) => {
-                    refused += 1;
-                    told.says(&refusal.to_string());
-                }
-                Ok(mut plan) => {
-                    told.tell(&[5, plan.tables_needed() as u64]);
-                    let lacking = plan.tables_needed().saturating_sub(reserve.count());
-                    told.supply::<G>(&mut reserve, lacking);
-                    plan.apply(&mut reserve, &mut gather).unwrap();
-                    told.tell(&[6, reserve.count() as u64, gather.issued() as u64]);
-                }
-            }
-            if drawing.seed.one_in(2) {
-                finish(&told, &mut gather, &mut reserve);
+            run.change(&changes);
+            if run.drawing.seed.one_in(2) {
+                run.finish();
             }
         }
-        finish(&told, &mut gather, &mut reserve);
+        run.finish();
+        told.says(&format!("{:?}", Summary::read(&run.table.view(), run.table.view().range())));
+        let mut retired = run.table.take_down();
+        told.tell(&[7, retired.count() as u64, retired.take(&told).map_or(0, PhysAddr::bits)]);
+        run.refused
     });
-    told.says(&format!("{:?}", Summary::read(&table.view(), table.view().range())));
-    let mut retired = table.take_down();
-    told.tell(&[7, retired.count() as u64, retired.take(&told).map_or(0, PhysAddr::bits)]);
-    let Told { digest, stores, exchanges, operations, .. } = told;
-    let [stores, exchanges, operations] = [stores, exchanges, operations].map(Cell::into_inner);
-    let digest = digest.into_inner().finish();
-    format!("{number}: {digest:016x} stores={stores} exchanges={exchanges} operations={operations} refused={refused}")
+    let (digest, [loads, stores, exchanges, operations]) = told.into_counts();
+    let done = format!("loads={loads} stores={stores} exchanges={exchanges}");
+    format!("{number}: {digest:016x} {done} operations={operations} refused={refused}")
 }
 
 /// The runs of a regime in shapes of one granule, beside their record.
@@ -288,17 +326,7 @@ fn check<G: Granule, R: Drawn>(name: &str, bits: u32, wide: Layout, runs: u64) {
             run::<G, R>(R::shape::<G>(bits, layout, number as u8).unwrap(), number)
         })
         .collect();
-    let path = format!("{}/tests/recorded/{name}.txt", env!("CARGO_MANIFEST_DIR"));
-    if std::env::var_os("VELLUM_RECORD").is_some() {
-        std::fs::write(path, told.join("\n") + "\n").expect("the record can be written");
-        return;
-    }
-    let record = std::fs::read_to_string(path).expect("the record");
-    let recorded: Vec<&str> = record.lines().collect();
-    assert_eq!(told.len(), recorded.len(), "runs");
-    for (told, recorded) in told.iter().zip(recorded) {
-        assert_eq!(told, recorded, "{name}");
-    }
+    common::recorded::compare(name, &told);
 }
 
 /// A test for each regime and granule: so that none takes long.

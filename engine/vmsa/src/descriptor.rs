@@ -277,4 +277,35 @@ mod tests {
         assert_eq!(Layout::Bits48.attribute_mask(PageSize::Size4K, Level::L2), 0xffef_0000_001f_fffc);
         assert_eq!(Layout::Lpa.attribute_mask(PageSize::Size64K, Level::L2), 0xffef_0000_1fff_0ffc);
     }
+
+    /// Each bit of an address has its own place in a descriptor, or none, and each place that of one bit.
+    #[test]
+    fn an_address_touches_its_own_bits_alone() {
+        assert_eq!([Layout::Bits48, Layout::Lpa, Layout::Lpa2].map(Layout::output_bits), [48, 52, 52]);
+        for (layout, shift) in [(Layout::Bits48, 12), (Layout::Lpa, 16), (Layout::Lpa2, 12)] {
+            let mask = layout.output_mask(shift);
+            let encoded = |bit: u32| layout.encode_output(PhysAddr::new(1 << bit));
+            let places = (shift..layout.output_bits()).fold(0, |places, bit| {
+                assert_eq!((encoded(bit).count_ones(), encoded(bit) & places), (1, 0), "{layout:?} {bit}");
+                places | encoded(bit)
+            });
+            assert_eq!(places, mask, "{layout:?}");
+            let others = (0..shift).chain(layout.output_bits()..64);
+            assert_eq!(others.fold(0, |places, bit| places | encoded(bit)), 0, "{layout:?}");
+            for bit in 0..64 {
+                let output = layout.output(Descriptor::new(1 << bit), shift);
+                assert_eq!(layout.encode_output(output), mask & 1 << bit, "{layout:?} {bit}");
+            }
+        }
+    }
+
+    /// A list of tables is threaded through notes, which no walker follows.
+    #[test]
+    fn a_note_is_invalid_and_holds_its_page() {
+        let page = PhysAddr::new(0x000f_ffff_ffff_f000);
+        assert_eq!(Descriptor::note(page).noted(), page);
+        assert_eq!(Descriptor::note(page + 1), Descriptor::note(page));
+        assert!(!Descriptor::note(page + 1).is_valid());
+        assert_eq!(Descriptor::new(0x1001).noted(), PhysAddr::new(0x1000));
+    }
 }

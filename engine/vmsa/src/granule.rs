@@ -163,6 +163,7 @@ mod tests {
 
     #[test]
     fn sizes_match_the_manual() {
+        assert_eq!(PageSize::ALL.map(PageSize::entries), [512, 2048, 8192]);
         for (size, number, bytes, group) in LEAVES {
             let level = Level::new(number).unwrap();
             assert_eq!(1u64 << size.level_shift(level), bytes, "{size} {level}");

@@ -139,9 +139,9 @@ impl LevelHint {
     /// No hint: a leaf of any level.
     pub const NONE: Self = Self(0);
 
-    /// The hint for a leaf at `level`; none at the levels where the manual reserves the encoding for this layout.
+    /// The hint for a leaf at `level`; none where the layout has no leaf, whose encoding the manual reserves.
     pub const fn leaf(size: PageSize, layout: Layout, level: Level) -> Self {
-        if !size.has_leaf(level, layout) || (matches!(size, PageSize::Size64K) && level.number() == 0) {
+        if !size.has_leaf(level, layout) {
             return Self::NONE;
         }
         let granule = match size {

@@ -4,8 +4,10 @@
 pub(crate) mod groups;
 pub(crate) mod guest;
 pub(crate) mod random;
+pub(crate) mod recorded;
 pub(crate) mod regimes;
 pub(crate) mod tlbi;
+pub(crate) mod told;
 pub(crate) mod walkers;
 
 use std::convert::Infallible;

@@ -1,3 +1,5 @@
+extern crate std;
+
 use super::*;
 use crate::{Granule4K, Granule16K, Granule64K};
 
@@ -80,6 +82,8 @@ fn offsets_cover_the_half_to_its_last_byte() {
     assert_eq!(lower.offsets(0x80_0000_0000, 0x80_0000_0000), None);
     assert_eq!(lower.index(Level::L1, 0x7f_ffff_ffff), 511);
     assert_eq!(lower.index(Level::L3, 0x20_3000), 3);
+    assert_eq!(lower.table_end(Level::L3, 0x20_3007), 0x40_0000);
+    assert_eq!(lower.table_end(Level::L1, 0x20_3007), 0x80_0000_0000);
 }
 
 /// (granule, layout, input bits, level, root descriptors, tables): D8.2.10 and the tables of VTCR_EL2.SL0.
@@ -126,6 +130,54 @@ fn stage_2_roots_that_no_granule_has_are_refused() {
     refuses::<Granule64K>(48, Layout::Lpa, Level::L0);
     let wide = Geometry::<Granule64K>::stage2(52, Level::L1, Layout::Bits48);
     assert_eq!(wide, Err(GeometryError::InputBits { asked: 52, largest: 48 }));
+}
+
+/// (granule, layout, level, a width that is refused, what is translated from there): D8.2.10.
+#[test]
+fn a_refused_root_says_what_its_level_translates() {
+    fn check<G: Granule>(layout: Layout, start: i8, asked: u32, translates: Option<(u32, u32)>) {
+        let start = Level::new(start).unwrap();
+        let error = Geometry::<G>::stage2(asked, start, layout);
+        assert_eq!(error, Err(GeometryError::StartLevel { asked, start, translates }));
+    }
+    check::<Granule4K>(Layout::Bits48, 3, 26, Some((13, 25)));
+    check::<Granule4K>(Layout::Bits48, 2, 35, Some((22, 34)));
+    check::<Granule4K>(Layout::Bits48, 1, 44, Some((31, 43)));
+    check::<Granule4K>(Layout::Bits48, 0, 39, Some((40, 48)));
+    check::<Granule4K>(Layout::Bits48, -1, 48, None);
+    check::<Granule4K>(Layout::Lpa2, 0, 39, Some((40, 52)));
+    check::<Granule4K>(Layout::Lpa2, -1, 48, Some((49, 52)));
+    check::<Granule16K>(Layout::Bits48, 3, 30, Some((15, 29)));
+    check::<Granule16K>(Layout::Bits48, 1, 36, Some((37, 48)));
+    check::<Granule16K>(Layout::Bits48, 0, 48, None);
+    check::<Granule16K>(Layout::Lpa2, 0, 47, Some((48, 52)));
+    check::<Granule16K>(Layout::Lpa2, 1, 52, Some((37, 51)));
+    check::<Granule16K>(Layout::Lpa2, -1, 52, None);
+    check::<Granule64K>(Layout::Bits48, 2, 47, Some((30, 46)));
+    check::<Granule64K>(Layout::Bits48, 1, 42, Some((43, 48)));
+    check::<Granule64K>(Layout::Lpa, 1, 42, Some((43, 52)));
+    check::<Granule64K>(Layout::Lpa, 0, 52, None);
+    check::<Granule64K>(Layout::Lpa, -1, 52, None);
+}
+
+/// The widths whose roots stand highest, and one level below, of descriptors that hold 48 bits.
+#[test]
+fn usual_shapes_are_those_of_the_highest_roots_and_of_those_below() {
+    fn check<G: Granule>(highest: std::ops::RangeInclusive<u32>, below: std::ops::RangeInclusive<u32>) {
+        for bits in 25..=48 {
+            for half in [AddressHalf::Lower, AddressHalf::Upper] {
+                let shape = Geometry::<G>::new(bits, Layout::Bits48, half).unwrap();
+                let expected = (highest.contains(&bits), below.contains(&bits));
+                assert_eq!((shape.is_usual(), shape.is_usual_below()), expected, "{} {bits}", G::PAGE_SIZE);
+            }
+            let wide = if G::SHIFT == 16 { Layout::Lpa } else { Layout::Lpa2 };
+            let shape = Geometry::<G>::new(bits, wide, AddressHalf::Lower).unwrap();
+            assert!(!shape.is_usual() && !shape.is_usual_below(), "{} {bits}", G::PAGE_SIZE);
+        }
+    }
+    check::<Granule4K>(40..=48, 31..=39);
+    check::<Granule16K>(48..=48, 37..=47);
+    check::<Granule64K>(43..=48, 30..=42);
 }
 
 /// Every granule, layout, level and width: what is made covers its input exactly, by no more than 16 tables.

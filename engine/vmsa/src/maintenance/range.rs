@@ -82,6 +82,7 @@ mod tests {
             assert_eq!(operand.is_none(), pages < 2);
             if let Some(operand) = operand {
                 assert!(operand.pages() <= pages && operand.pages() * 2 > pages, "{pages} {operand:?}");
+                assert!(operand.num < 32 && operand.scale < 4, "{pages} {operand:?}");
             }
         }
         let most = RangeOperand::largest::<Granule4K>(Layout::Bits48, 0, u64::MAX).unwrap();
@@ -107,7 +108,17 @@ mod tests {
         assert_eq!(hint(Level::L2, 0x20_0000), 2);
         assert_eq!(hint(Level::L2, 0x20_1000), 0);
         assert_eq!(hint(Level::L3, 0x20_1000), 3);
-        assert_eq!(hint(Level::L0, 0), 0);
+        assert_eq!((hint(Level::L1, 1 << 30), hint(Level::L2, 0x20_0001)), (1, 0));
+        assert_eq!((hint(Level::L0, 0), hint(Level::MINUS_1, 0)), (0, 0));
+    }
+
+    #[test]
+    fn a_base_is_the_start_of_a_page() {
+        for off in [1, 2, 0x800, 0x1000] {
+            assert_eq!(RangeOperand::largest::<Granule16K>(Layout::Bits48, 0x8000 + off, 100), None, "{off:#x}");
+        }
+        let two = RangeOperand::largest::<Granule16K>(Layout::Bits48, 0x8000, 2).map(RangeOperand::pages);
+        assert_eq!(two, Some(2));
     }
 
     #[test]
