@@ -3,14 +3,17 @@
 mod casemate;
 mod follow;
 mod report;
+mod smaller;
 
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 use machine::trace::{Judge, Malformed, Trace};
 
 use crate::Status;
 use crate::args::{JudgeArguments, TraceFormat};
-use crate::progress::Lines;
+use crate::progress::{Left, Lines};
+use crate::say;
 use crate::select::Failure;
 use casemate::{Assumed, is_casemate};
 
@@ -28,7 +31,24 @@ pub(crate) fn run(arguments: &JudgeArguments) -> Result<Status, Failure> {
         return follow::follow(&reading);
     }
     let bytes = std::fs::read(path).map_err(|error| Failure(format!("{path}: {error}")))?;
-    reading.judge(&text(path, bytes)?, &mut 0, true).map(Found::status)
+    let text = text(path, bytes)?;
+    let status = reading.judge(&text, &mut 0, true).map(Found::status)?;
+    if let (Some(file), Status::Findings) = (&arguments.smaller, &status) {
+        write_smaller(&text, file)?;
+    }
+    Ok(status)
+}
+
+/// Writes what is left of a trace once everything has gone that its first finding does not need.
+fn write_smaller(text: &str, file: &Path) -> Result<(), Failure> {
+    let mut left = Left::new();
+    let lines = smaller::smaller(text, &mut |lines| left.are(lines));
+    drop(left);
+    let lines =
+        lines.ok_or_else(|| Failure("--smaller: only traces of Vellum's own format can be made smaller".into()))?;
+    std::fs::write(file, lines.join("\n") + "\n").map_err(|error| Failure(format!("{}: {error}", file.display())))?;
+    say::note(format!("{} has {} of {} lines", file.display(), lines.len(), text.lines().count()));
+    Ok(())
 }
 
 /// Whose trace is judged, and how.

@@ -110,3 +110,35 @@ impl Drop for Lines {
         }
     }
 }
+
+/// Shows how many lines are left of a trace that becomes smaller.
+pub(crate) struct Left {
+    start: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Left {
+    pub(crate) fn new() -> Self {
+        Self { start: Instant::now(), bar: None }
+    }
+
+    /// So many are left.
+    pub(crate) fn are(&mut self, lines: usize) {
+        if self.start.elapsed() < SILENCE {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let style = ProgressStyle::with_template("{spinner} {pos} lines are left after {elapsed}");
+            ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+        });
+        bar.set_position(lines as u64);
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -122,6 +122,7 @@ impl Machine {
             let (mut new, mut others) = self.sides(tag, &question);
             new.append(&mut others);
             new.retain(|it| it.word != u64::MAX && it.entry.space == space);
+            new.iter_mut().for_each(|it| it.holders.restrict(come.cpus()));
             let kept = Side { entry, holders, word: u64::MAX };
             if let Some(finding) = self.first_conflict(cpu, &new, &[kept], None) {
                 return self.report(finding);
@@ -131,7 +132,9 @@ impl Machine {
         let elsewhere = self.entries_of(space, first, last, false);
         let Some(first) = elsewhere.iter().map(|it| it.entry.start).min() else { return };
         let last = elsewhere.iter().map(|it| it.entry.last()).max().unwrap_or(first);
-        let new = self.entries_of(space, first, last, true);
+        // Who was there before has met them already, the other way round.
+        let mut new = self.entries_of(space, first, last, true);
+        new.iter_mut().for_each(|it| it.holders.restrict(come.cpus()));
         if let Some(finding) = self.first_conflict(cpu, &new, &elsewhere, None) {
             self.report(finding);
         }

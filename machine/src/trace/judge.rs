@@ -237,7 +237,9 @@ impl<'t> Judge<'t> {
 
     /// A root that stage 2 cannot have would be walked for ever.
     fn check_register(&self, cpu: u8, register: Register, value: u64) -> Result<(), String> {
-        if !matches!(register, Register::VtcrEl2 | Register::HcrEl2) {
+        // HCR_EL2 without its VM bit asks for no stage 2, whatever VTCR_EL2 holds.
+        let asks = register == Register::VtcrEl2 || register == Register::HcrEl2 && value & HCR_VM != 0;
+        if !asks {
             return Ok(());
         }
         let it = &self.machine.cpus()[usize::from(cpu)];

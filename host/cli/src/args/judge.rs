@@ -1,5 +1,7 @@
 //! The arguments of `vellum judge`.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 #[derive(Args, Debug)]
@@ -18,6 +20,9 @@ pub(crate) struct JudgeArguments {
     /// Read on as the file grows, until a rule is broken, or with --all for ever
     #[arg(long, requires = "trace")]
     pub(crate) follow: bool,
+    /// Also write a trace that breaks the same rule at the same line, and of whose other lines none can go
+    #[arg(long, value_name = "FILE", requires = "trace", conflicts_with = "follow")]
+    pub(crate) smaller: Option<PathBuf>,
     /// One JSON record a line, for each finding
     #[arg(long)]
     pub(crate) json: bool,
