@@ -131,6 +131,10 @@ fn linear(from: Range<VirtAddr>, wanted: Option<Wanted>) -> Vec<Change<El1>> {
         Some(Wanted::ReadOnlyExecutable) => protect(read_only, never),
         Some(Wanted::Hidden) => Change::MakeInvalid { from },
         Some(Wanted::Shown) => Change::MakeValid { from },
+        Some(Wanted::Leading { displacement, attributes }) => {
+            let to = vmsa::PhysAddr::new(from.start.bits().wrapping_add(displacement));
+            Change::Remap { from, to, attributes, largest: LeafSize::LARGEST }
+        }
         Some(Wanted::Default) => return vec![protect(NONE, read_only), Change::MakeValid { from }],
     };
     vec![change]

@@ -16,6 +16,7 @@ pub mod image;
 pub mod interrupts;
 pub mod lock;
 pub mod maintenance;
+pub mod mmio;
 pub mod pl011;
 pub mod platform;
 pub mod psci;

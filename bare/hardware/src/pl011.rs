@@ -7,6 +7,8 @@
 #[cfg(feature = "kernel")]
 mod probe;
 
+use crate::mmio;
+
 #[cfg(feature = "kernel")]
 pub use probe::{Answer, probe};
 
@@ -44,7 +46,7 @@ impl Pl011 {
             }
         }
         // SAFETY: the promise given to `new`.
-        unsafe { ((self.base + DATA) as *mut u32).write_volatile(byte.into()) };
+        unsafe { mmio::write(self.base + DATA, byte.into()) };
     }
 
     /// Waits until everything has left the UART, within bounds.
@@ -58,6 +60,6 @@ impl Pl011 {
 
     fn read_flags(self) -> u32 {
         // SAFETY: the promise given to `new`.
-        unsafe { ((self.base + FLAGS) as *const u32).read_volatile() }
+        unsafe { mmio::read(self.base + FLAGS) }
     }
 }

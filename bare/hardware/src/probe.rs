@@ -3,6 +3,7 @@
 use vmsa::VirtAddr;
 
 use crate::catch::{Fault, catch};
+use crate::mmio;
 
 /// Reads 8 bytes.
 ///
@@ -25,10 +26,9 @@ pub unsafe fn read(address: VirtAddr) -> Result<u64, Fault> {
 ///
 /// If `address`, 4-byte aligned, is mapped at all, reading it does no harm.
 pub unsafe fn read_word(address: VirtAddr) -> Result<u32, Fault> {
-    let pointer = address.bits() as *const u32;
     let body = || {
         // SAFETY: the caller vouches for the read; where nothing answers it faults, which is what is asked.
-        unsafe { pointer.read_volatile() }
+        unsafe { mmio::read(address.bits() as usize) }
     };
     // SAFETY: the body holds nothing.
     unsafe { catch(body) }

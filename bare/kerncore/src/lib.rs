@@ -8,6 +8,7 @@
 //!                  every problem on the way is a Finding
 //! ```
 //!
+//! What a kernel that is a `realm` asks of the RMM, and how far it believes the answer.
 //! What a program is begun from: `arguments` of the command line, files of a `cpio` archive, one of them a `program` (ELF).
 //!
 //! No allocator, no `unsafe`, no statics. The large values are made in place: see each one's documentation for its size.
@@ -30,5 +31,6 @@ pub mod memory_map;
 pub mod monitor;
 pub mod program;
 pub mod range;
+pub mod realm;
 mod severity;
 pub mod text;

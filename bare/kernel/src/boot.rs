@@ -5,6 +5,7 @@ mod handover;
 mod high;
 mod identity;
 mod kernel_map;
+mod realm;
 
 pub(crate) use early::main;
 pub(crate) use identity::build_identity_map;

@@ -1,6 +1,7 @@
 //! The self-checks of every boot. Each does what must not be possible, or must be, and looks at what happens.
 
 mod detail;
+mod handed;
 mod late;
 mod leaves;
 mod memory;
@@ -32,7 +33,7 @@ pub(crate) struct Outcome {
 /// A check: whether it passed. What it writes to its detail is printed either way.
 type Check = fn(&mut Detail) -> bool;
 
-const CHECKS: [(&str, Check); 14] = [
+const CHECKS: [(&str, Check); 15] = [
     ("a write to read-only data faults", protections::write_to_read_only_data),
     ("a write to text by its linear alias faults", protections::write_to_text_alias),
     ("a write to read-only data by its linear alias faults", protections::write_to_read_only_alias),
@@ -46,6 +47,7 @@ const CHECKS: [(&str, Check); 14] = [
     ("every CPU has the same map", same_map::compare),
     ("a page that moves is found by every CPU", moved_page::follow),
     ("one page of a block is protected alone", one_page::protect),
+    ("memory is shared with a realm's host and taken back", handed::passed),
     ("secret memory is not in the linear map while it is held", secret::hold),
 ];
 

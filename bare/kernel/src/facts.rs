@@ -18,6 +18,8 @@ use crate::memory::devices::Devices;
 pub(crate) struct Facts {
     /// The exception level of entry.
     pub(crate) exception_level: u64,
+    /// This is a realm.
+    pub(crate) realm: Option<Realm>,
     /// Our monitor is beneath.
     pub(crate) has_monitor: bool,
     /// A TLB conflict abort is sure to end when EL1 forgets everything, so that CPUs of level 2 are used in place.
@@ -43,6 +45,20 @@ pub(crate) struct Facts {
     /// The kernel's command line, in the device tree.
     pub(crate) command_line: PhysicalRange,
     pub(crate) options: Options,
+}
+
+/// A realm: the top bit of its addresses tells what its host sees from what is its own.
+#[derive(Clone, Copy)]
+pub(crate) struct Realm {
+    /// Bits of its addresses.
+    pub(crate) address_bits: u32,
+}
+
+impl Realm {
+    /// Where unprotected addresses begin: devices, and what is shared.
+    pub(crate) fn unprotected(self) -> u64 {
+        1 << (self.address_bits - 1)
+    }
 }
 
 /// A map of all memory but text and constants, in the lower half, for windows alone: see [`crate::memory::window`].

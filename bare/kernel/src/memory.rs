@@ -4,6 +4,7 @@ pub(crate) mod current;
 pub(crate) mod devices;
 pub(crate) mod embedding;
 pub(crate) mod frames;
+pub(crate) mod handed;
 pub(crate) mod heap;
 pub(crate) mod hidden_pages;
 pub(crate) mod kernel_table;

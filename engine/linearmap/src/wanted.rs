@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use pagetable::{Change, El1, PageTable, Platform};
-use vmsa::{Granule, Stage1Attributes, VirtAddr};
+use vmsa::{Granule, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
 
 /// What is wanted of pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +24,14 @@ pub enum Wanted {
     Shown,
     /// They are valid and can be written.
     Default,
+    /// They are valid, and lead elsewhere: what a realm shares with its host is at another address than before. Of what is hidden
+    /// no TLB knows, so that this takes neither a licence nor a TLBI there.
+    Leading {
+        /// Output minus input address, modulo 2^64.
+        displacement: u64,
+        /// How they are mapped there.
+        attributes: Stage1Attributes,
+    },
 }
 
 /// From where a change is asked for.
@@ -36,7 +44,7 @@ pub enum Context {
 }
 
 impl Wanted {
-    /// Everything that may be wanted.
+    /// Everything that may be wanted where memory is.
     pub const ALL: [Self; 8] = [
         Self::ReadOnly,
         Self::Writable,
@@ -62,7 +70,7 @@ impl Wanted {
             Self::Executable => Some((NONE, PXN)),
             Self::NotExecutable => Some((PXN, NONE)),
             Self::ReadOnlyExecutable => Some((READ_ONLY, DBM.union(PXN))),
-            Self::Hidden | Self::Shown => None,
+            Self::Hidden | Self::Shown | Self::Leading { .. } => None,
         }
     }
 
@@ -85,7 +93,15 @@ impl Wanted {
             true => Change::MakeValid { from: from.clone() },
             false => Change::MakeInvalid { from: from.clone() },
         });
-        protect.into_iter().chain(validity)
+        let remap = self.leads(from);
+        protect.into_iter().chain(validity).chain(remap)
+    }
+
+    /// The change that has a range lead elsewhere, if that is wanted.
+    fn leads(self, from: &Range<VirtAddr>) -> Option<Change<El1>> {
+        let Self::Leading { displacement, attributes } = self else { return None };
+        let to = PhysAddr::new(from.start.bits().wrapping_add(displacement));
+        Some(Change::Remap { from: from.clone(), to, attributes, largest: LeafSize::LARGEST })
     }
 
     /// Makes it so of one page that is a leaf by itself, without a plan. Says whether it was one; if not, nothing has changed.
@@ -95,8 +111,10 @@ impl Wanted {
         table: &mut PageTable<'_, G, El1, P>,
         page: VirtAddr,
     ) -> bool {
+        let leads = matches!(self, Self::Leading { .. });
         // What takes the first of two changes, takes the second: it is the same leaf.
-        self.attributes().is_none_or(|(set, clear)| table.protect_page(page, set, clear))
+        !leads
+            && self.attributes().is_none_or(|(set, clear)| table.protect_page(page, set, clear))
             && self.is_valid().is_none_or(|is_valid| table.make_page_valid(page, is_valid))
     }
 }

@@ -20,9 +20,10 @@ use pagetable::{Census, Change, El1};
 use vmsa::{AddressHalf, IdRegisters, Midr, PageSize, PhysAddr, VirtAddr};
 
 use super::kernel_map::{EarlyMemory, How, build_lower, build_upper, build_workshop, workshop_end};
+use super::realm;
 use crate::boot::{handover, high};
 use crate::cpus::{firmware, monitor, stacks};
-use crate::facts::Facts;
+use crate::facts::{Facts, Realm};
 use crate::memory::devices::{Placement, whole_pages};
 use crate::memory::pages;
 use crate::memory::tables::{AnyTable, CAUTIOUS, DEVICE, LOWER_BITS, READ_WRITE, Shape, map};
@@ -36,6 +37,8 @@ struct Identity {
     table: AnyTable,
     page_size: PageSize,
     tables: Bump,
+    /// How far above what the device tree tells devices are.
+    away: u64,
 }
 
 /// Entered from assembly, in the first identity map.
@@ -57,6 +60,9 @@ pub(crate) fn main(boot: &Boot) -> ! {
     machine.keep_boot_cpu(registers::read_affinity(), &mut findings);
     let mut options = command_line::parse(machine.bootargs, &mut findings);
     options.limit_boot_cpu(&cpu, &mut findings);
+    // Before any device is touched.
+    let realm = realm::find(boot.exception_level, machine.psci.as_ref());
+    identity.away = realm.map_or(0, Realm::unprotected);
     identity.open_console(&mut machine, options.exit == Some(Exit::Semihosting), &mut findings);
     let cpu = options.cpus[0].believe(cpu);
     // A tree that is damaged may have lost the words that say how to end.
@@ -65,18 +71,22 @@ pub(crate) fn main(boot: &Boot) -> ! {
     }
     let mut map = MemoryMap::new();
     map.make(&mut machine, &occupants(boot), &mut findings);
-    let (choice, linear) = choose_map(&cpu, &options, &map, &mut findings);
+    let (choice, linear) = choose_map(&cpu, &options, &map, realm, &mut findings);
     let limit = choice.physical_limit.min(linear.limit());
     map.keep_below(limit, &mut machine, &mut findings);
     report(&findings);
+    if realm.is_some() {
+        realm::claim(&mut map, choice.page_size);
+    }
     times::record(Step::DeviceTree);
-    enter_high_half(boot, &cpu, identity, &mut map, &machine, Chosen { choice, linear, options })
+    enter_high_half(boot, &cpu, identity, &mut map, &machine, Chosen { choice, linear, options, realm })
 }
 
 struct Chosen {
     choice: Choice,
     linear: Linear,
     options: Options,
+    realm: Option<Realm>,
 }
 
 fn enter_high_half(
@@ -85,14 +95,14 @@ fn enter_high_half(
     mut identity: Identity,
     map: &mut MemoryMap,
     machine: &MachineDescription,
-    Chosen { choice, linear, options }: Chosen,
+    Chosen { choice, linear, options, realm }: Chosen,
 ) -> ! {
     let Some(pool) = identity.map_early_memory(map) else {
         refuse(format_args!("memory: no free range could be mapped for early use"));
     };
     let highest = map.ram().last().map_or(0, |range| range.end.bits());
     let (page_size, shape) = (choice.page_size, Shape::chosen(&choice, workshop_end(linear, highest)));
-    let (placement, devices) = Placement::new(machine, page_size);
+    let (placement, devices) = Placement::new(machine, page_size, identity.away);
     let mut memory = EarlyMemory::new(map, pool, shape);
     let has_monitor = monitor::is_there(boot.exception_level, machine.psci.as_ref());
     // At EL2 our entry code has left stage 2 off; beneath EL1 there may be one, whose part in a TLB conflict EL1 cannot end.
@@ -121,6 +131,7 @@ fn enter_high_half(
     let translation = shape.translation(cpu, lower.root(), Some(upper.root()));
     let facts = Facts {
         exception_level: boot.exception_level,
+        realm,
         has_monitor,
         handles_conflicts,
         load_address: PhysAddr::new(boot.load_address),
@@ -166,10 +177,19 @@ fn occupants(boot: &Boot) -> Occupants {
     }
 }
 
-fn choose_map(cpu: &IdRegisters, options: &Options, map: &MemoryMap, findings: &mut Findings) -> (Choice, Linear) {
+fn choose_map(
+    cpu: &IdRegisters,
+    options: &Options,
+    map: &MemoryMap,
+    realm: Option<Realm>,
+    findings: &mut Findings,
+) -> (Choice, Linear) {
     let ram = || map.ram().map(|range| (range.start, range.end));
     let (lowest, highest) = (ram().next(), ram().last());
-    let choice = choose(cpu, options, highest.map_or(PhysAddr::new(0), |(_, end)| end), findings);
+    // Descriptors must reach the devices of a realm, and what it shares.
+    let shared_end = PhysAddr::new(realm.map_or(0, |realm| 2 * realm.unprotected()));
+    let end = highest.map_or(shared_end, |(_, end)| end.max(shared_end));
+    let choice = choose(cpu, options, end, findings);
     let linear = Linear::new(&choice, lowest.map_or(PhysAddr::new(0), |(start, _)| start));
     (choice, linear)
 }
@@ -195,7 +215,8 @@ impl Identity {
         let table = AnyTable::read_current(hardware, AddressHalf::Lower, CAUTIOUS);
         let page_size = default_page_size(cpu);
         let tables = Bump::new(boot.early_tables_left..image::early_tables().end, page_size);
-        Self { hardware, table: table.expect("the entry code loaded what `Shape` encoded"), page_size, tables }
+        let table = table.expect("the entry code loaded what `Shape` encoded");
+        Self { hardware, table, page_size, tables, away: 0 }
     }
 
     /// Maps the console and prints there from now on. Where the tree tells of none, or of one that is not there, QEMU's
@@ -227,7 +248,13 @@ impl Identity {
     fn try_console(&mut self, registers: PhysicalRange, needs_name: bool, machine: &MachineDescription) -> bool {
         let pages = whole_pages(registers, self.page_size);
         let is_memory = machine.banks.iter().any(|bank| bank.overlaps(&registers));
-        if is_memory || !self.change(map(pages.start.bits()..pages.end.bits(), pages.start.bits(), DEVICE)) {
+        if is_memory
+            || !self.change(map(
+                self.away + pages.start.bits()..self.away + pages.end.bits(),
+                pages.start.bits(),
+                DEVICE,
+            ))
+        {
             return false;
         }
         let address = registers.start.bits();

@@ -13,7 +13,7 @@ use super::protections::alias;
 use crate::cpus::stacks::{self, Kind};
 use crate::facts::{facts, is_read_only, page_size};
 use crate::memory::tables::AnyTable;
-use crate::memory::{current, hidden_pages, pages};
+use crate::memory::{current, handed, hidden_pages, pages};
 
 /// A leaf as the tables have it.
 struct Leaf {
@@ -56,7 +56,7 @@ pub(super) fn linear_map(detail: &mut Detail) -> bool {
         is_memory && linear.address(leaf.output) == leaf.input && leads(0) && leads(leaf.bytes - 8)
     });
     let all: u64 = pages::mapped().map(|range| range.size_bytes()).sum();
-    let expected = all - hidden_pages::bytes();
+    let expected = all - hidden_pages::bytes() - handed::counts().1 * page_size().size_bytes();
     if let Some(leaf) = wrong {
         return tell_wrong(&leaf, detail);
     }

@@ -6,7 +6,7 @@ use kerncore::range::{Bytes, PhysicalRange};
 
 use super::detail::{Detail, tell};
 use crate::facts::{facts, page_size};
-use crate::memory::{hidden_pages, pages};
+use crate::memory::{handed, hidden_pages, pages};
 
 pub(super) fn read_every_page(detail: &mut Detail) -> bool {
     let (mut pages, mut ranges, mut hidden) = (0, 0, 0);
@@ -21,19 +21,20 @@ pub(super) fn read_every_page(detail: &mut Detail) -> bool {
     let bytes = |pages: u64| pages * page_size().size_bytes();
     tell!(detail, "{pages} pages, {} in {ranges} ranges", Bytes(bytes(pages)));
     if hidden > 0 {
-        tell!(detail, "; {} of them hidden, which are free", Bytes(bytes(hidden)));
+        tell!(detail, "; {} of them hidden, which are free or lost to a host", Bytes(bytes(hidden)));
     }
-    pages > 0 && bytes(hidden) == hidden_pages::bytes()
+    pages > 0 && bytes(hidden) == hidden_pages::bytes() + bytes(handed::counts().1)
 }
 
 /// Reads a word of every page that is not hidden; gives the number of those that are, where any may be.
 fn read_range(range: &PhysicalRange, detail: &mut Detail) -> Option<u64> {
     let first = facts().linear.address(range.start);
+    let may_hide = hidden_pages::is_on() || handed::counts().1 > 0;
     let read = || {
         let mut hidden = 0;
         for offset in (0..range.size_bytes()).step_by(page_size().size_bytes() as usize) {
             let page = first + offset;
-            if hidden_pages::is_on() && read_translation(page).is_err() {
+            if may_hide && read_translation(page).is_err() {
                 hidden += 1;
                 continue;
             }

@@ -9,6 +9,7 @@ use linearmap::{Context, Wanted};
 use vmsa::VirtAddr;
 
 use super::detail::{Detail, tell};
+use super::handed;
 use crate::facts::{facts, page_size};
 use crate::memory::{linear_map, pages};
 
@@ -46,6 +47,7 @@ pub(crate) fn pass(moment: Moment) {
         try_one(start..start + bytes, wanted, Context::MayWait);
     }
     pages::free(block, ORDER);
+    handed::pass();
     linear_map::get().heal_all();
 }
 

@@ -37,15 +37,18 @@ const ALIGNMENT: u64 = 2 << 20;
 /// Gives each region its place.
 pub(crate) struct Placement {
     next: u64,
+    /// How far above what the device tree tells devices are: a realm's are its host's.
+    away: u64,
     page_size: PageSize,
     /// Physical range, whole pages, and where it goes.
     regions: List<(PhysicalRange, u64), 3>,
 }
 
 impl Placement {
-    /// Places the devices of a machine.
-    pub(crate) fn new(machine: &MachineDescription, page_size: PageSize) -> (Self, Devices) {
-        let mut placement = Self { next: DEVICES.start, page_size, regions: List::new((PhysicalRange::EMPTY, 0)) };
+    /// Places the devices of a machine, which are so far above where its device tree has them.
+    pub(crate) fn new(machine: &MachineDescription, page_size: PageSize, away: u64) -> (Self, Devices) {
+        let mut placement =
+            Self { next: DEVICES.start, away, page_size, regions: List::new((PhysicalRange::EMPTY, 0)) };
         let first = |range: PhysicalRange, most| PhysicalRange::from_size(range.start, range.size_bytes().min(most));
         let console = machine.console.map(|console| placement.place(console.registers));
         let gic = match machine.interrupt_controller {
@@ -68,7 +71,7 @@ impl Placement {
 
     /// What is to be mapped where.
     pub(crate) fn regions(&self) -> impl Iterator<Item = (Range<u64>, u64)> {
-        self.regions.iter().map(|(range, at)| (range.start.bits()..range.end.bits(), *at))
+        self.regions.iter().map(|(range, at)| (self.away + range.start.bits()..self.away + range.end.bits(), *at))
     }
 
     fn place(&mut self, registers: PhysicalRange) -> u64 {

@@ -3,7 +3,7 @@
 use hardware::platform::Hardware;
 use linearmap::{Cpu, Leaves, Refused};
 use pagetable::TlbFeatures;
-use vmsa::BbmLevel;
+use vmsa::{BbmLevel, VirtAddr};
 
 use crate::facts::{facts, page_size};
 use crate::memory::reach::Reach;
@@ -29,6 +29,11 @@ pub(crate) fn start(first: Cpu) -> Result<(), Refused> {
 /// The linear map. Not before [`start`].
 pub(crate) fn get() -> &'static dyn Linear {
     linear(page_size()).expect("boot starts the linear map before anyone asks")
+}
+
+/// Whether an address is mapped, and not hidden.
+pub(crate) fn is_shown(address: VirtAddr) -> bool {
+    current::upper().translate(address).is_some()
 }
 
 /// What every CPU that walks the map tolerates.

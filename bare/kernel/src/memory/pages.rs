@@ -21,6 +21,7 @@ use crate::report::console::say;
 static MAPPED: Once<List<PhysicalRange, MAX_RANGES>> = Once::new();
 static LAYOUT: Once<Layout> = Once::new();
 static SECRET: Once<PageSet<'static>> = Once::new();
+static LOST_TO_HOST: Once<PageSet<'static>> = Once::new();
 static PAGES: Lock<Option<Buddy<'static>>> = Lock::new(None);
 
 /// Why there is no page allocator.
@@ -84,7 +85,8 @@ pub(crate) fn start(mut early: EarlyAllocator) -> Result<(), StartError> {
         ranges
     });
     let layout = LAYOUT.call_once(|| Layout::new(page_size(), mapped()));
-    let all_words = layout.words() + PageSet::words(layout);
+    let sets = if facts().realm.is_some() { 2 } else { 1 };
+    let all_words = layout.words() + sets * PageSet::words(layout);
     let size_bytes = all_words as u64 * 8;
     let request = Request { size_bytes, ..Request::page(page_size(), Purpose::PageAllocator) };
     let notes = early.allocate(&request).map_err(StartError::Notes)?;
@@ -94,8 +96,10 @@ pub(crate) fn start(mut early: EarlyAllocator) -> Result<(), StartError> {
     let notes = unsafe { slice::from_raw_parts_mut(address as *mut u64, layout.words()) };
     let behind = address as usize + size_of_val(notes);
     // SAFETY: as above, of the words behind.
-    let bits = unsafe { slice::from_raw_parts(behind as *const AtomicU64, PageSet::words(layout)) };
-    SECRET.try_call_once(|| PageSet::new(layout, bits)).map_err(StartError::Length)?;
+    let bits = unsafe { slice::from_raw_parts(behind as *const AtomicU64, sets * PageSet::words(layout)) };
+    for (set, bits) in [&SECRET, &LOST_TO_HOST].into_iter().zip(bits.chunks(PageSet::words(layout).max(1))) {
+        set.try_call_once(|| PageSet::new(layout, bits)).map_err(StartError::Length)?;
+    }
     let mut pages = Buddy::new(layout, notes).map_err(StartError::Length)?;
     early.hand_over(&mut pages).map_err(StartError::Memory)?;
     PAGES.with(|slot| *slot = Some(pages));
@@ -115,6 +119,11 @@ pub(crate) fn with_pages<R>(body: impl FnOnce(&mut Buddy<'static>) -> R) -> R {
 /// The pages that are held as secret memory, if there is a page allocator.
 pub(crate) fn secret() -> Option<&'static PageSet<'static>> {
     SECRET.get()
+}
+
+/// The pages that a realm's host has, or may have, for ever.
+pub(crate) fn lost_to_host() -> Option<&'static PageSet<'static>> {
+    LOST_TO_HOST.get()
 }
 
 /// Clears pages that the linear map leads to, which nobody else uses.

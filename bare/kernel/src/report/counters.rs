@@ -7,7 +7,7 @@ use vmsa::LeafSize;
 
 use crate::cpus::parking;
 use crate::facts::{facts, page_size};
-use crate::memory::{current, hidden_pages, linear_map, secret, window};
+use crate::memory::{current, handed, hidden_pages, linear_map, secret, window};
 use crate::report::console::say;
 use crate::report::json;
 
@@ -36,6 +36,10 @@ pub(crate) fn print() {
     }
     let (held, lost) = secret::counts();
     say!("secret pages: {held} held, {lost} lost");
+    if facts().realm.is_some() {
+        let (shared, leaked) = handed::counts();
+        say!("shared with the host: {shared} pages; lost to it: {leaked}");
+    }
     let Operations { tlbi_address, tlbi_range, tlbi_everything, dsb_stores, dsb_all, isb } = operations;
     say!("TLBIs: {tlbi_address} by address, {tlbi_range} by range, {tlbi_everything} of everything");
     say!("DSBs: {dsb_stores} for stores, {dsb_all} for TLBIs; ISBs: {isb}");

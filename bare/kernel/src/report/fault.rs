@@ -13,7 +13,7 @@ use vmsa::{Access, AddressHalf, FaultStatus, Meaning, PhysAddr, Stage1Attributes
 use crate::cpus::stacks;
 use crate::facts::known_facts;
 use crate::memory::tables::{AnyTable, CAUTIOUS};
-use crate::memory::{layout, secret};
+use crate::memory::{handed, layout, secret};
 use crate::report::console::write_last_line;
 use crate::report::finish::{Status, claim_the_end, finish, is_ending};
 
@@ -134,7 +134,11 @@ impl fmt::Display for Place {
         }
         if facts.linear.contains(self.0) {
             let physical = self.0.bits().wrapping_sub(facts.linear.offset());
-            let why = if secret::holds(PhysAddr::new(physical)) { ", hidden: secret memory" } else { "" };
+            let why = match PhysAddr::new(physical) {
+                page if secret::holds(page) => ", hidden: secret memory",
+                page if handed::is_lost(page) => ", hidden: the host may have it",
+                _ => "",
+            };
             return write!(f, "linear map of physical address {physical:#x}{why}");
         }
         f.write_str(layout::name(self.0).unwrap_or("no place with a name"))

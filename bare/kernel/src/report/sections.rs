@@ -39,6 +39,9 @@ pub(crate) fn detected() {
     say!("TLBs of all CPUs: {range}, {hints}, every TLBI {}", if repeat { "twice" } else { "once" });
     say!("entered at EL{}", facts().exception_level);
     say!("loaded at {}", facts().load_address);
+    if let Some(realm) = facts().realm {
+        say!("a realm: addresses of {} bits, unprotected from {:#x}", realm.address_bits, realm.unprotected());
+    }
     json::detected();
 }
 

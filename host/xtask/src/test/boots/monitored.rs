@@ -84,7 +84,19 @@ const REALMS: &[(&str, &str, Words)] = &[
         "realm.toml --kernel fuzzer --cpus 4 --append fuzz.rounds=5000",
         &["RSI calls", "shared, as protected", "private, as shared"],
     ),
-    ("a realm that does not know it", "realm-in-disguise.toml --cpus 2", &["ID registers read"]),
+    ("our kernel as a realm, 4k", "realm.toml --cpus 4 --append vellum.late=1", &["RSI calls"]),
+    (
+        "our kernel as a realm that is refused, 16k",
+        "realm-that-is-refused.toml --cpus 4 --page-size 16k",
+        &["RSI requests refused", "RSI requests in part"],
+    ),
+    (
+        "our kernel as a realm with errors, 64k",
+        "realm-with-errors.toml --cpus 4 --page-size 64k",
+        &["RSI calls, errors"],
+    ),
+    ("our kernel as a realm of 48 bits", "realm-of-48-bits.toml --cpus 1 --append vellum.bbm=3", &["RSI calls"]),
+    ("our kernel as a realm in disguise", "realm-in-disguise.toml --cpus 2", &["ID registers read"]),
 ];
 
 /// Of the guest that tries every encoding of the system instructions and registers: name, options, and what must be counted.

@@ -1,0 +1,72 @@
+//! Memory that is shown elsewhere, as a realm's is that it shares: hidden, another address, and back, and the map heals.
+
+mod common;
+
+use std::slice::from_ref;
+
+use common::{DATA, GIB, Live, MIB, Plan, at, cpu, leaves, painted, steps};
+use vellum_linearmap::{Context, Refused, Wanted};
+use vellum_pagetable::{Refusal, Step};
+use vellum_vmsa::{
+    BbmLevel, Granule, Granule4K, Granule16K, Granule64K, Maintenance, PhysAddr, Stage1Attributes, VirtAddr,
+};
+
+/// What tells the unprotected half of a realm's addresses.
+const UNPROTECTED: u64 = 1 << 40;
+const ATTRIBUTES: Stage1Attributes = DATA.union(Stage1Attributes::AF);
+
+fn output<G: Granule>(map: &Live<G>, address: VirtAddr) -> Option<PhysAddr> {
+    map.view().translate(address).map(|found| found.output)
+}
+
+/// Pages that are led elsewhere: how far.
+fn leading<G: Granule>(map: &Live<G>, at_0: VirtAddr, away: u64) -> Wanted {
+    let physical = output(map, at_0).expect("mapped").bits();
+    Wanted::Leading { displacement: physical.wrapping_sub(at_0.bits()).wrapping_add(away), attributes: ATTRIBUTES }
+}
+
+fn there_and_back<G: Granule>(level: BbmLevel) {
+    let map = painted::<G>(&Plan::one(GIB, 2 * GIB), cpu(level));
+    map.refill();
+    let before = leaves(&map);
+    let first = at(&map, GIB, G::SIZE_BYTES).start;
+    let (shared, own) = (leading(&map, first, UNPROTECTED), leading(&map, first, 0));
+    for (offset, bytes) in [(37 * MIB, 64 << 10), (64 * MIB, 32 * MIB), (127 * MIB, 2 * MIB)] {
+        let range = at(&map, GIB + offset, bytes);
+        for (wanted, away) in [(shared, UNPROTECTED), (own, 0)] {
+            map.change(from_ref(&range), Wanted::Hidden, Context::MayWait).unwrap();
+            assert_eq!(output(&map, range.start), None);
+            let (changed, made) = steps(&map, from_ref(&range), wanted, Context::MayWait);
+            changed.unwrap();
+            let is_tlbi = |step: &Step| matches!(step, Step::Maintain(Maintenance::Invalidate(..)));
+            assert!(!made.iter().any(is_tlbi), "no TLB knows what was hidden");
+            for page in [range.start, VirtAddr::new(range.end.bits() - G::SIZE_BYTES)] {
+                let expected = GIB + (page - first) + away;
+                assert_eq!(output(&map, page), Some(PhysAddr::new(expected)));
+            }
+            let outside = [VirtAddr::new(range.start.bits() - 8), range.end];
+            assert!(outside.into_iter().all(|near| output(&map, near).is_some_and(|to| to.bits() < UNPROTECTED)));
+            map.heal_all();
+        }
+    }
+    assert_eq!(leaves(&map), before);
+}
+
+#[test]
+fn it_is_shown_elsewhere_and_comes_back_leaf_for_leaf() {
+    for level in [BbmLevel::Level0, BbmLevel::Level3] {
+        there_and_back::<Granule4K>(level);
+        there_and_back::<Granule16K>(level);
+        there_and_back::<Granule64K>(level);
+    }
+}
+
+#[test]
+fn what_is_refused_leads_where_it_led() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let (inside, beyond) = (at(&map, 2 * GIB - 0x2000, 0x1000), at(&map, GIB + MIB, 0x1000));
+    let wanted = Wanted::Leading { displacement: 1 << 50, attributes: ATTRIBUTES };
+    let refused = map.change(&[inside.clone(), beyond.clone()], wanted, Context::MayWait);
+    assert!(matches!(refused, Err(Refused::Change(Refusal::OutputTooWide(_)))), "{refused:?}");
+    assert!([inside, beyond].into_iter().all(|range| output(&map, range.start).is_some()));
+}
