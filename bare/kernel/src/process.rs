@@ -15,6 +15,7 @@ pub(crate) mod errno;
 pub(crate) mod exec;
 pub(crate) mod first;
 pub(crate) mod futex;
+pub(crate) mod resources;
 pub(crate) mod run;
 pub(crate) mod signal_frame;
 pub(crate) mod signals;

@@ -2,13 +2,17 @@
 
 pub(crate) mod count;
 mod linux;
+pub(crate) mod programs;
 pub(crate) mod watched;
 
 use std::ffi::OsString;
 
 use crate::outcome::{Failure, Status};
 
-/// Entry of `cargo xtask compare`.
+/// Entry of `cargo xtask compare`: programs on two kernels, or the maps of another kernel.
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
-    linux::main(arguments)
+    match arguments.split_first() {
+        Some((what, rest)) if what == "programs" => programs::main(rest),
+        _ => linux::main(arguments),
+    }
 }

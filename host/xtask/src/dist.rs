@@ -64,18 +64,27 @@ pub(crate) fn build() -> Result<PathBuf, Failure> {
     build_for(&ARM)
 }
 
+/// Builds the programs of a package as static programs for arm64, and returns the folder where they are.
+pub(crate) fn build_static(package: &str) -> Result<PathBuf, Failure> {
+    build_package(&ARM, package)
+}
+
 fn build_for(machine: &Machine) -> Result<PathBuf, Failure> {
+    Ok(build_package(machine, "vellum")?.join("vellum"))
+}
+
+fn build_package(machine: &Machine, package: &str) -> Result<PathBuf, Failure> {
     let target = machine.target;
     ensure_target(target)?;
-    let mut command = cargo::cargo(&["build", "--quiet", "--release", "--package", "vellum", "--target", target]);
+    let mut command = cargo::cargo(&["build", "--quiet", "--release", "--package", package, "--target", target]);
     let key = target.to_uppercase().replace('-', "_");
     command.env(format!("CARGO_TARGET_{key}_LINKER"), "rust-lld");
     let flags = "-Clink-self-contained=yes -Ctarget-feature=+crt-static -Cstrip=symbols";
     command.env(format!("CARGO_TARGET_{key}_RUSTFLAGS"), flags);
     // Flags for the whole build would replace those for the target.
     command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
-    cargo::build_here("vellum", command)?;
-    Ok(target_folder()?.join(target).join("release").join("vellum"))
+    cargo::build_here(package, command)?;
+    Ok(target_folder()?.join(target).join("release"))
 }
 
 /// The manual pages, as this host's `vellum` writes them.

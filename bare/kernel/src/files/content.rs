@@ -2,13 +2,22 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use hardware::lock::Lock;
 use vmsa::PhysAddr;
 
 use crate::facts::page_size;
 use crate::memory::frames::{self, Frame};
-use crate::process::errno::{EFBIG, ENOSPC, Errno};
+use crate::process::errno::{EFBIG, ENOSPC, EPERM, Errno};
+
+/// What may not be done any more with a file (F_ADD_SEALS): to seal it further, make it shorter or longer, write it, map it to
+/// be written.
+pub(crate) const SEAL_SEAL: u32 = 1;
+pub(crate) const SEAL_SHRINK: u32 = 2;
+pub(crate) const SEAL_GROW: u32 = 4;
+pub(crate) const SEAL_WRITE: u32 = 8;
+pub(crate) const SEAL_FUTURE_WRITE: u32 = 16;
 
 /// The largest file.
 const MOST_BYTES: u64 = 1 << 40;
@@ -19,15 +28,32 @@ struct Pages {
 }
 
 /// The content of a file, memory that processes share, or a `memfd`.
-pub(crate) struct Content(Lock<Pages>);
+pub(crate) struct Content(Lock<Pages>, AtomicU32);
 
 impl Content {
     pub(crate) const fn new() -> Self {
-        Self(Lock::new(Pages { bytes: 0, frames: BTreeMap::new() }))
+        Self(Lock::new(Pages { bytes: 0, frames: BTreeMap::new() }), AtomicU32::new(SEAL_SEAL))
     }
 
     pub(crate) fn bytes(&self) -> u64 {
         self.0.with(|pages| pages.bytes)
+    }
+
+    pub(crate) fn seals(&self) -> u32 {
+        self.1.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_seals(&self, seals: u32) {
+        self.1.store(seals, Ordering::Relaxed);
+    }
+
+    /// Refuses a write that ends there, or that the file ends there from now on, if seals forbid it.
+    pub(crate) fn check_seals(&self, end: u64, is_write: bool) -> Result<(), Errno> {
+        let (seals, bytes) = (self.seals(), self.bytes());
+        let is_refused = is_write && seals & (SEAL_WRITE | SEAL_FUTURE_WRITE) != 0
+            || end > bytes && seals & SEAL_GROW != 0
+            || !is_write && end < bytes && seals & SEAL_SHRINK != 0;
+        if is_refused { Err(EPERM) } else { Ok(()) }
     }
 
     /// Pages that it has.
@@ -108,6 +134,20 @@ impl Content {
             self.0.with(|pages| pages.bytes = pages.bytes.max(at));
         }
         Ok(at - offset)
+    }
+
+    /// Makes what lies in these bytes zeros.
+    pub(crate) fn clear(&self, offset: u64, bytes: u64) {
+        let page = page_size().size_bytes();
+        let end = offset.saturating_add(bytes).min(self.bytes());
+        let mut at = offset;
+        while at < end {
+            let next = (at + 1).next_multiple_of(page).min(end);
+            if let Some(frame) = self.find(at / page) {
+                frames::bytes(&frame.0)[(at % page) as usize..][..(next - at) as usize].fill(0);
+            }
+            at = next;
+        }
     }
 
     /// Makes it so long; what is cut off is gone, what is added is zero.

@@ -34,7 +34,7 @@ pub(crate) enum Proc {
 }
 
 /// Texts about the machine, by path.
-const TEXTS: [&str; 14] = [
+const TEXTS: [&str; 23] = [
     "cmdline",
     "cpuinfo",
     "filesystems",
@@ -42,16 +42,38 @@ const TEXTS: [&str; 14] = [
     "meminfo",
     "mounts",
     "stat",
+    "sys/fs/file-max",
+    "sys/fs/nr_open",
+    "sys/fs/pipe-max-size",
+    "sys/kernel/hostname",
     "sys/kernel/osrelease",
+    "sys/kernel/ostype",
+    "sys/kernel/pid_max",
+    "sys/kernel/threads-max",
     "sys/vm/max_map_count",
     "sys/vm/mmap_min_addr",
     "sys/vm/overcommit_memory",
+    "sys/vm/overcommit_ratio",
+    "sys/vm/swappiness",
     "uptime",
     "version",
     "vmstat",
 ];
 /// Texts about a process.
-const OF: [&str; 9] = ["cmdline", "comm", "maps", "pagemap", "smaps", "smaps_rollup", "stat", "statm", "status"];
+const OF: [&str; 12] = [
+    "auxv",
+    "cmdline",
+    "comm",
+    "environ",
+    "limits",
+    "maps",
+    "pagemap",
+    "smaps",
+    "smaps_rollup",
+    "stat",
+    "statm",
+    "status",
+];
 
 impl Proc {
     pub(crate) const ROOT: Self = Self::Root;

@@ -74,6 +74,24 @@ impl Place {
     }
 }
 
+impl Place {
+    /// The path from the root of the file that was found there. What a link of `/proc` led to is called as the link says.
+    pub(crate) fn path(&self, found: &Arc<Inode>) -> String {
+        if found.is_folder() {
+            return path_of(found).unwrap_or_default();
+        }
+        if let (Body::Proc(_), false) = (&self.folder.body, matches!(found.body, Body::Proc(_)))
+            && let Ok(Some(link)) = step(&self.folder, &self.name)
+            && let Body::Proc(link) = &link.body
+            && let Ok(path) = link.link()
+        {
+            return path;
+        }
+        let above = path_of(&self.folder).unwrap_or_default();
+        alloc::format!("{}/{}", above.trim_end_matches('/'), self.name)
+    }
+}
+
 /// Goes along `path` from `start`; a link at its end is followed if that is wanted.
 pub(crate) fn walk(start: &Arc<Inode>, path: &str, follows: bool) -> Result<Place, Errno> {
     if path.is_empty() {

@@ -32,6 +32,10 @@ impl File for Mapped {
         Ok(frame)
     }
 
+    fn is_resident(&self, index: u64) -> bool {
+        matches!(&self.inode.body, Body::Regular(content) if content.find(index).is_some())
+    }
+
     fn mark_written(&self, _: u64) {
         self.inode.note_written();
     }

@@ -17,7 +17,6 @@ use crate::threads::thread::{Leaving, Thread, current};
 /// `si_code` of SIGCHLD.
 const CLD_EXITED: i32 = 1;
 const CLD_KILLED: i32 = 2;
-const CLD_DUMPED: i32 = 3;
 /// Mutexes of a list that are looked at: a program may have made it a circle.
 const MOST_MUTEXES: usize = 2048;
 /// Pages that are taken at once from programs that can do without (MADV_FREE).
@@ -132,7 +131,6 @@ fn tell_parent(process: &Arc<Process>, status: i32) {
     let action = parent.actions.with(|actions| actions[SIGCHLD.index()]);
     let (code, value) = match status & 0x7f {
         0 => (CLD_EXITED, status >> 8 & 0xff),
-        signal if status & 0x80 != 0 => (CLD_DUMPED, signal),
         signal => (CLD_KILLED, signal),
     };
     if let Some(signal) = Signal::new(signal as u64) {

@@ -9,7 +9,7 @@ use hardware::exception::Frame;
 use hardware::user::{self, Simd};
 use kerncore::program::{self, HEAD_BYTES, Program, Segment};
 use spin::Once;
-use userspace::{AreaFlags, Limits, Place, Request, Rights, Source};
+use userspace::{AreaFlags, Place, Request, Rights, Source};
 
 use super::errno::{E2BIG, EACCES, EAGAIN, ELOOP, ENOEXEC, ENOMEM, Errno};
 use super::signals::{Action, SIGKILL, Stack};
@@ -19,7 +19,7 @@ use super::{calls, copies};
 use crate::facts::page_size;
 use crate::files::device::fill_randomly;
 use crate::files::inode::{Body, Inode};
-use crate::files::tree::{path_of, walk};
+use crate::files::tree::walk;
 use crate::memory::mapped::Mapped;
 use crate::threads::thread::Thread;
 
@@ -60,26 +60,26 @@ pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, fra
     if process.life.with(|life| life.threads.len()) > 1 {
         return Err(EAGAIN);
     }
+    // As it was asked for, whatever links it leads through.
+    let name: String = wanted.path.rsplit('/').next().unwrap_or_default().chars().take(15).collect();
     let found = find(folder, wanted)?;
-    let limits = Limits { stack: process.stack_limit.load(Ordering::Relaxed), ..Limits::USUAL };
+    let limits = process.limits.with(|limits| limits.of_memory());
     let space = space::new(limits).map_err(|_| ENOMEM)?;
     let bias = map(&*space, &found)?;
     // From here on there is no way back.
     let before = process.space.with(|slot| slot.replace(space.clone()));
     drop(space::enter(space.clone()));
     drop(before);
-    match fill(&*space, &found, bias, frame) {
-        Ok(()) => {}
-        Err(error) => {
-            process.end(SIGKILL.number());
-            return Err(error);
-        }
-    }
+    let auxiliary = fill(&*space, &found, bias, frame).inspect_err(|_| {
+        process.end(SIGKILL.number());
+    })?;
     forget_old(thread);
     let Found { inode, path, wanted, .. } = found;
-    let name: String = path.rsplit('/').next().unwrap_or_default().chars().take(15).collect();
-    let arguments = wanted.arguments.iter().flat_map(|one| one.iter().copied().chain([0])).collect();
-    process.image.with(|image| *image = Image { name, path, file: Some(inode), arguments, stack: frame.stack_pointer });
+    let texts = |texts: &[Vec<u8>]| texts.iter().flat_map(|one| one.iter().copied().chain([0])).collect();
+    let (arguments, environment) = (texts(&wanted.arguments), texts(&wanted.environment));
+    let stack = frame.stack_pointer;
+    let new = Image { name, path, file: Some(inode), arguments, environment, auxiliary, stack };
+    process.image.with(|image| *image = new);
     if process.is_borrowing.swap(false, Ordering::AcqRel) {
         process.waiters.wake_all();
     }
@@ -117,10 +117,7 @@ fn find(folder: &Arc<Inode>, mut wanted: Wanted) -> Result<Found, Errno> {
             head.extend_from_slice(part);
             Ok(())
         })?;
-        let path = named.get_or_insert_with(|| {
-            let above = path_of(&place.folder).unwrap_or_default();
-            alloc::format!("{}/{}", above.trim_end_matches('/'), place.name)
-        });
+        let path = named.get_or_insert_with(|| place.path(&inode));
         if let Some(script) = head.strip_prefix(b"#!") {
             let line = script.split(|byte| *byte == b'\n').next().unwrap_or_default();
             let line = core::str::from_utf8(line).map_err(|_| ENOEXEC)?.trim();
@@ -220,8 +217,8 @@ fn trampoline() -> Result<Mapped, Errno> {
     Ok(CODE.call_once(|| Mapped { inode, path: Arc::from("[vdso]") }).clone())
 }
 
-/// Writes what the program finds in memory, and in registers.
-fn fill(space: &dyn Space, found: &Found, bias: u64, frame: &mut Frame) -> Result<(), Errno> {
+/// Writes what the program finds in memory, and in registers; gives its auxiliary vector.
+fn fill(space: &dyn Space, found: &Found, bias: u64, frame: &mut Frame) -> Result<Vec<u8>, Errno> {
     let page = page_size().size_bytes();
     for segment in found.program.segments.iter().filter(|segment| segment.is_writable) {
         let end = segment.address + bias + segment.file_bytes;
@@ -265,11 +262,12 @@ fn fill(space: &dyn Space, found: &Found, bias: u64, frame: &mut Frame) -> Resul
     words.push(0);
     words.extend(environment.iter().rev());
     words.push(0);
-    words.extend(auxiliary(&found.program, bias, [path, platform, random]).iter().flatten());
+    let auxiliary = auxiliary(&found.program, bias, [path, platform, random]);
+    words.extend(auxiliary.iter().flatten());
     let start = (random - 8 * words.len() as u64) & !15;
     copies::write_words(start, &words)?;
     *frame = Frame { return_address: found.program.entry + bias, stack_pointer: start, ..Frame::default() };
-    Ok(())
+    Ok(auxiliary.iter().flatten().flat_map(|word| word.to_le_bytes()).collect())
 }
 
 /// The auxiliary vector: keys of `elf.h`, and values.

@@ -11,9 +11,9 @@ use hardware::lock::Lock;
 use hardware::timer;
 use hardware::user::Simd;
 use kerncore::arguments;
-use userspace::Limits;
 
 use super::exec::{self, Wanted};
+use super::resources::Resources;
 use super::signals::{Action, SIGNALS};
 use super::table::{self, Image, New, Process};
 use super::task::Task;
@@ -31,8 +31,6 @@ use crate::threads::{dispatcher, queue, stacks};
 
 /// Where a program is looked for that is named without a folder.
 const FOLDERS: [&str; 5] = ["/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/"];
-/// RLIMIT_STACK.
-const STACK_LIMIT: u64 = 8 << 20;
 
 /// How the first process ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,7 +127,7 @@ fn wanted(text: &str) -> Option<Wanted> {
 
 /// Makes the first process, whose thread loads its program.
 fn begin(wanted: Wanted) -> Result<(), &'static str> {
-    let space = space::new(Limits::USUAL).map_err(|_| "there is no memory for an address space")?;
+    let space = space::new(Resources::usual().of_memory()).map_err(|_| "there is no memory for an address space")?;
     let mut files = Descriptors::new();
     let console = File::new(Inode::new(Body::Device(Device::Console), 0o600), O_RDWR, "/dev/console".into());
     for number in 0..3 {
@@ -149,7 +147,7 @@ fn begin(wanted: Wanted) -> Result<(), &'static str> {
         end_signal: 0,
     };
     let number = new.number;
-    let process = Process::new(new, 0o022, STACK_LIMIT);
+    let process = Process::new(new, 0o022, Resources::usual());
     let body = move || {
         let thread = current();
         let mut frame = Frame::default();

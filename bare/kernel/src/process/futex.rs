@@ -107,6 +107,12 @@ pub(crate) fn forget() {
     drop(TABLE.with(core::mem::take));
 }
 
+/// Whether there is a word at an address that several processes may have.
+pub(crate) fn check(process: &Process, address: u64) -> Result<(), Errno> {
+    key(process, address)?;
+    load(process, address)
+}
+
 /// Wakes up to `most` of those that wait for the word with one of these bits.
 pub(crate) fn wake(process: &Process, address: u64, most: usize, bits: u32) -> usize {
     key(process, address).map_or(0, |key| wake_key(key, most, bits))
@@ -157,5 +163,5 @@ pub(crate) fn requeue(
         table.entry(key_to).or_default().extend(moved);
         count
     });
-    Ok((woken + if expected.is_some() { moved } else { 0 }) as u64)
+    Ok((woken + moved) as u64)
 }

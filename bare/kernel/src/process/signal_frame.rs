@@ -60,8 +60,7 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) {
             found
         });
         if signal == SIGKILL || !action.is_handled() && !action.is_ignored(signal) {
-            let core = if signal.dumps_core() { 0x80 } else { 0 };
-            task.process.end(signal.number() | core);
+            task.process.end(signal.number());
             return;
         }
         if action.is_ignored(signal) {

@@ -1,12 +1,16 @@
 //! Signals: which there are, what a process does with each, and which wait to be taken.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::lock::Lock;
 
 /// How many signals there are.
 pub(crate) const SIGNALS: usize = 64;
+
+/// The first real-time signal, and how many of one may wait.
+const FIRST_QUEUED: u8 = 32;
+const MOST_QUEUED: usize = 16384;
 
 /// A signal, from 1 on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,9 +23,9 @@ macro_rules! signals {
 }
 
 signals! {
-    SIGILL = 4, SIGTRAP = 5, SIGABRT = 6, SIGBUS = 7, SIGFPE = 8, SIGKILL = 9, SIGSEGV = 11, SIGPIPE = 13, SIGALRM = 14,
-    SIGCHLD = 17, SIGCONT = 18, SIGSTOP = 19, SIGTSTP = 20, SIGTTIN = 21, SIGTTOU = 22, SIGURG = 23, SIGXCPU = 24,
-    SIGXFSZ = 25, SIGWINCH = 28, SIGSYS = 31, SIGQUIT = 3,
+    SIGILL = 4, SIGTRAP = 5, SIGBUS = 7, SIGFPE = 8, SIGKILL = 9, SIGSEGV = 11, SIGPIPE = 13, SIGALRM = 14,
+    SIGCHLD = 17, SIGCONT = 18, SIGSTOP = 19, SIGTSTP = 20, SIGTTIN = 21, SIGTTOU = 22, SIGURG = 23,
+    SIGXFSZ = 25, SIGWINCH = 28, SIGSYS = 31,
 }
 
 impl Signal {
@@ -45,11 +49,6 @@ impl Signal {
     fn is_harmless(self) -> bool {
         // To stop a process is not to be had: it goes on.
         [SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU].contains(&self)
-    }
-
-    /// Whether a process that dies of it leaves a core.
-    pub(crate) fn dumps_core(self) -> bool {
-        [SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS].contains(&self)
     }
 }
 
@@ -130,7 +129,7 @@ impl Info {
 /// Signals that wait to be taken.
 pub(crate) struct Pending {
     set: AtomicU64,
-    infos: Lock<BTreeMap<u8, Info>>,
+    infos: Lock<BTreeMap<u8, VecDeque<Info>>>,
 }
 
 impl Pending {
@@ -142,12 +141,15 @@ impl Pending {
         self.set.load(Ordering::Acquire)
     }
 
-    /// Adds one. A second of the same is the first.
+    /// Adds one. A second of the same is the first, but of real-time signals, which queue.
     pub(crate) fn add(&self, signal: Signal, info: Info) {
         self.infos.with(|infos| {
-            infos.entry(signal.0).or_insert(info);
+            let waiting = infos.entry(signal.0).or_default();
+            if waiting.is_empty() || signal.0 >= FIRST_QUEUED && waiting.len() < MOST_QUEUED {
+                waiting.push_back(info);
+            }
+            self.set.fetch_or(signal.bit(), Ordering::Release);
         });
-        self.set.fetch_or(signal.bit(), Ordering::Release);
     }
 
     /// Takes one of `set`, those of faults first.
@@ -162,14 +164,24 @@ impl Pending {
             there
         };
         let signal = Signal::new(u64::from(first.trailing_zeros()) + 1)?;
-        self.set.fetch_and(!signal.bit(), Ordering::AcqRel);
-        let info = self.infos.with(|infos| infos.remove(&signal.0));
-        Some((signal, info.unwrap_or_default()))
+        let info = self.infos.with(|infos| {
+            let waiting = infos.get_mut(&signal.0)?;
+            let info = waiting.pop_front();
+            if waiting.is_empty() {
+                infos.remove(&signal.0);
+                self.set.fetch_and(!signal.bit(), Ordering::AcqRel);
+            }
+            info
+        });
+        // Another thread may have taken it meanwhile.
+        info.map(|info| (signal, info))
     }
 
     /// Forgets one.
     pub(crate) fn forget(&self, signal: Signal) {
-        self.set.fetch_and(!signal.bit(), Ordering::AcqRel);
-        self.infos.with(|infos| infos.remove(&signal.0));
+        self.infos.with(|infos| {
+            infos.remove(&signal.0);
+            self.set.fetch_and(!signal.bit(), Ordering::AcqRel);
+        });
     }
 }

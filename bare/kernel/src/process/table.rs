@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use hardware::lock::Lock;
 
 use super::errno::{ESRCH, Errno};
+use super::resources::Resources;
 use super::signals::{Action, Info, Pending, SIGNALS, Signal};
 use super::space::Space;
 use crate::files::inode::Inode;
@@ -43,6 +44,10 @@ pub(crate) struct Image {
     pub(crate) file: Option<Arc<Inode>>,
     /// The arguments, each ended by a zero byte.
     pub(crate) arguments: Vec<u8>,
+    /// The environment, the same way.
+    pub(crate) environment: Vec<u8>,
+    /// The auxiliary vector, as it was passed.
+    pub(crate) auxiliary: Vec<u8>,
     /// Where the stack begins, downwards.
     pub(crate) stack: u64,
 }
@@ -64,8 +69,7 @@ pub(crate) struct Process {
     pub(crate) waiters: Waiters,
     /// It has the address space of a parent that waits until it has its own.
     pub(crate) is_borrowing: AtomicBool,
-    /// RLIMIT_STACK, in bytes.
-    pub(crate) stack_limit: AtomicU64,
+    pub(crate) limits: Lock<Resources>,
     pub(crate) dumpable: AtomicU32,
 }
 
@@ -144,7 +148,7 @@ pub(crate) struct New {
 
 impl Process {
     /// A process without threads; in the table from now on.
-    pub(crate) fn new(new: New, umask: u32, stack_limit: u64) -> Arc<Self> {
+    pub(crate) fn new(new: New, umask: u32, limits: Resources) -> Arc<Self> {
         let New { number, space, files, folder, actions, image, parent, group, session, end_signal } = new;
         let life = Life {
             parent,
@@ -170,7 +174,7 @@ impl Process {
             is_ending: AtomicBool::new(false),
             waiters: Waiters::new(),
             is_borrowing: AtomicBool::new(false),
-            stack_limit: AtomicU64::new(stack_limit),
+            limits: Lock::new(limits),
             dumpable: AtomicU32::new(1),
         });
         BEGUN.fetch_add(1, Ordering::Relaxed);
@@ -214,11 +218,13 @@ impl Process {
 
     /// Sends it a signal.
     pub(crate) fn send(&self, signal: Signal, info: Info) {
-        if self.actions.with(|actions| actions[signal.index()].is_ignored(signal)) {
+        let threads = self.life.with(|life| life.threads.clone());
+        // What is masked may be waited for, or get a handler before it is taken.
+        let is_masked = threads.first().is_some_and(|thread| thread.task.mask() & signal.bit() != 0);
+        if !is_masked && self.actions.with(|actions| actions[signal.index()].is_ignored(signal)) {
             return;
         }
         self.pending.add(signal, info);
-        let threads = self.life.with(|life| life.threads.clone());
         wake(&threads);
     }
 

@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
+use core::sync::atomic::Ordering;
 
 use userspace::{Area, AreaFlags, Backing, Rights};
 use vmsa::LeafSize;
@@ -14,9 +15,11 @@ use crate::memory::mapped::Mapped;
 use crate::memory::{current, frames, heap, pages, programs};
 use crate::process::calls::status::DEVICE;
 use crate::process::calls::time;
+use crate::process::resources::INFINITE;
 use crate::process::table::{self, Process};
 use crate::report::smaps;
 use crate::threads::dispatcher;
+use crate::threads::thread::Thread;
 
 /// Writes a line.
 macro_rules! line {
@@ -45,6 +48,14 @@ pub(crate) fn of_machine(name: &str) -> String {
         "filesystems" => text.push_str("nodev\trootfs\nnodev\tproc\n"),
         "version" => line!(text, "Linux version 6.12.0 (Vellum {})", env!("CARGO_PKG_VERSION")),
         "sys/kernel/osrelease" => text.push_str("6.12.0\n"),
+        "sys/fs/file-max" => text.push_str("9223372036854775807\n"),
+        "sys/fs/nr_open" | "sys/fs/pipe-max-size" => text.push_str("1048576\n"),
+        "sys/kernel/hostname" => text.push_str("(none)\n"),
+        "sys/kernel/ostype" => text.push_str("Linux\n"),
+        "sys/kernel/pid_max" => text.push_str("32768\n"),
+        "sys/kernel/threads-max" => text.push_str("16384\n"),
+        "sys/vm/overcommit_ratio" => text.push_str("50\n"),
+        "sys/vm/swappiness" => text.push_str("60\n"),
         "sys/vm/max_map_count" => text.push_str("65530\n"),
         "sys/vm/mmap_min_addr" => text.push_str("65536\n"),
         "sys/vm/overcommit_memory" => text.push_str("0\n"),
@@ -56,10 +67,10 @@ pub(crate) fn of_machine(name: &str) -> String {
 fn meminfo(text: &mut String) {
     let all = frames::all_pages() << page_size().shift();
     let free = pages::with_pages(|pages| pages.free_bytes());
-    let (mut own, mut tables) = (0, 0);
+    let (mut own, mut tables, mut locked) = (0, 0, 0);
     for space in table::all().iter().filter_map(|process| process.try_space()) {
         let usage = space.usage();
-        (own, tables) = (own + usage.anonymous, tables + usage.tables);
+        (own, tables, locked) = (own + usage.anonymous, tables + usage.tables, locked + usage.locked);
     }
     let shift = page_size().shift();
     let rows = [
@@ -69,10 +80,15 @@ fn meminfo(text: &mut String) {
         ("Buffers", 0),
         ("Cached", frames::taken_bytes().saturating_sub((own + tables) << shift)),
         ("SwapCached", 0),
+        ("Mlocked", locked << shift),
         ("SwapTotal", 0),
         ("SwapFree", 0),
+        ("Dirty", 0),
+        ("Writeback", 0),
         ("AnonPages", own << shift),
         ("Slab", heap::bytes()),
+        ("SReclaimable", 0),
+        ("SUnreclaim", heap::bytes()),
         ("PageTables", tables << shift),
         ("CommitLimit", all / 2),
         ("Committed_AS", programs::committed() << shift),
@@ -134,7 +150,10 @@ fn vmstat(text: &mut String) {
 pub(crate) fn of_process(process: &Arc<Process>, name: &str) -> Vec<u8> {
     let mut text = String::new();
     match name {
+        "auxv" => return process.image.with(|image| image.auxiliary.clone()),
         "cmdline" => return process.image.with(|image| image.arguments.clone()),
+        "environ" => return process.image.with(|image| image.environment.clone()),
+        "limits" => limits(&mut text, process),
         "comm" => line!(text, "{}", process.image.with(|image| image.name.clone())),
         "maps" => for_each_area(process, |area, name| map_line(&mut text, area, name)),
         "smaps" => smaps::write(&mut text, process),
@@ -202,6 +221,36 @@ fn stat_of(text: &mut String, process: &Process) {
     );
 }
 
+fn limits(text: &mut String, process: &Process) {
+    const NAMES: [(&str, &str); 16] = [
+        ("Max cpu time", "seconds"),
+        ("Max file size", "bytes"),
+        ("Max data size", "bytes"),
+        ("Max stack size", "bytes"),
+        ("Max core file size", "bytes"),
+        ("Max resident set", "bytes"),
+        ("Max processes", "processes"),
+        ("Max open files", "files"),
+        ("Max locked memory", "bytes"),
+        ("Max address space", "bytes"),
+        ("Max file locks", "locks"),
+        ("Max pending signals", "signals"),
+        ("Max msgqueue size", "bytes"),
+        ("Max nice priority", ""),
+        ("Max realtime priority", ""),
+        ("Max realtime timeout", "us"),
+    ];
+    let all = process.limits.with(|limits| limits.0);
+    let shown = |limit: u64| if limit == INFINITE { "unlimited".into() } else { alloc::format!("{limit}") };
+    line!(text, "{:<25} {:<20} {:<20} {:<10}", "Limit", "Soft Limit", "Hard Limit", "Units");
+    for ((name, unit), [soft, hard]) in NAMES.iter().zip(all) {
+        match *unit {
+            "" => line!(text, "{name:<25} {:<20} {:<20}", shown(soft), shown(hard)),
+            unit => line!(text, "{name:<25} {:<20} {:<20} {unit:<10}", shown(soft), shown(hard)),
+        }
+    }
+}
+
 fn state(process: &Process) -> char {
     if process.life.with(|life| life.is_over) { 'Z' } else { 'R' }
 }
@@ -209,25 +258,64 @@ fn state(process: &Process) -> char {
 fn status(text: &mut String, process: &Process) {
     let usage = process.try_space().map(|space| space.usage()).unwrap_or_default();
     let kib = |pages: u64| pages * (page_size().size_bytes() >> 10);
-    let (parent, threads) = process.life.with(|life| (life.parent, life.threads.len()));
+    let (parent, group, session, threads) =
+        process.life.with(|life| (life.parent, life.group, life.session, life.threads.clone()));
+    let number = process.number;
     line!(text, "Name:\t{}", process.image.with(|image| image.name.clone()));
+    line!(text, "Umask:\t{:04o}", process.umask.load(Ordering::Relaxed));
     line!(text, "State:\t{}", if state(process) == 'Z' { "Z (zombie)" } else { "R (running)" });
-    line!(text, "Tgid:\t{0}\nPid:\t{0}\nPPid:\t{parent}", process.number);
+    line!(text, "Tgid:\t{number}\nNgid:\t0\nPid:\t{number}\nPPid:\t{parent}\nTracerPid:\t0");
     line!(text, "Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0");
+    let room = process.files.with(|files| files.numbers().max().map_or(0, |most| most + 1));
+    line!(text, "FDSize:\t{}\nGroups:\t ", room.next_power_of_two().max(64));
+    line!(text, "NStgid:\t{number}\nNSpid:\t{number}\nNSpgid:\t{group}\nNSsid:\t{session}");
     let rows = [
         ("VmSize", usage.mapped),
         ("VmLck", usage.locked),
+        ("VmPin", 0),
         ("VmRSS", usage.anonymous + usage.file),
         ("RssAnon", usage.anonymous),
         ("RssFile", usage.file),
+        ("RssShmem", 0),
         ("VmData", usage.data),
         ("VmStk", usage.stack),
         ("VmExe", usage.text),
+        ("VmLib", 0),
         ("VmPTE", usage.tables),
         ("VmSwap", 0),
+        ("HugetlbPages", 0),
     ];
     for (name, pages) in rows {
         line!(text, "{name}:\t{:>8} kB", kib(pages));
     }
-    line!(text, "Threads:\t{threads}");
+    line!(text, "CoreDumping:\t0\nTHP_enabled:\t0\nThreads:\t{}", threads.len());
+    status_of_signals(text, process, &threads);
+    line!(text, "NoNewPrivs:\t0\nSeccomp:\t0\nSeccomp_filters:\t0");
+    let cpus = walkers::running();
+    line!(text, "Cpus_allowed:\t{cpus:x}\nCpus_allowed_list:\t0-{}", u64::from(cpus).ilog2());
+    line!(text, "Mems_allowed:\t1\nMems_allowed_list:\t0");
+}
+
+/// Signals that wait, and what is done with them, a bit each.
+fn status_of_signals(text: &mut String, process: &Process, threads: &[Arc<Thread>]) {
+    let (own, mask) = threads.first().map_or((0, 0), |thread| (thread.task.pending.set(), thread.task.mask()));
+    let (mut ignored, mut handled) = (0u64, 0u64);
+    process.actions.with(|actions| {
+        for (index, action) in actions.iter().enumerate() {
+            ignored |= u64::from(action.handler == 1) << index;
+            handled |= u64::from(action.is_handled()) << index;
+        }
+    });
+    line!(text, "SigQ:\t0/{}", process.limits.with(|limits| limits.0[11][0]));
+    let rows = [
+        ("SigPnd", own),
+        ("ShdPnd", process.pending.set()),
+        ("SigBlk", mask),
+        ("SigIgn", ignored),
+        ("SigCgt", handled),
+    ];
+    rows.iter().for_each(|(name, set)| line!(text, "{name}:\t{set:016x}"));
+    const ALL: u64 = 0x1ff_ffff_ffff;
+    let rows = [("CapInh", 0), ("CapPrm", ALL), ("CapEff", ALL), ("CapBnd", ALL), ("CapAmb", 0)];
+    rows.iter().for_each(|(name, set)| line!(text, "{name}:\t{set:016x}"));
 }

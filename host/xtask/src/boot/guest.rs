@@ -54,8 +54,26 @@ impl Drop for Running {
 ///
 /// Standard input is empty: the kernel reads nothing, and a terminal keeps its settings when QEMU is killed.
 pub(crate) fn run(command: &mut Command, timeout: Option<Duration>, sink: &mut dyn FnMut(&Chunk)) -> io::Result<Ended> {
-    let mut running = Running(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    run_until(command, &mut || deadline, sink)
+}
+
+/// Runs `command` to its end, or until nothing has come from it for so long.
+pub(crate) fn run_while_it_speaks(
+    command: &mut Command,
+    silence: Duration,
+    sink: &mut dyn FnMut(&Chunk),
+) -> io::Result<Ended> {
+    run_until(command, &mut || Some(Instant::now() + silence), sink)
+}
+
+/// `deadline` is asked before each wait.
+fn run_until(
+    command: &mut Command,
+    deadline: &mut dyn FnMut() -> Option<Instant>,
+    sink: &mut dyn FnMut(&Chunk),
+) -> io::Result<Ended> {
+    let mut running = Running(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
     let (sender, chunks) = mpsc::channel();
     if let (Some(output), Some(complaints)) = (running.0.stdout.take(), running.0.stderr.take()) {
         forward(output, Chunk::Output, sender.clone());
@@ -63,7 +81,7 @@ pub(crate) fn run(command: &mut Command, timeout: Option<Duration>, sink: &mut d
     }
     let mut ended = Ended { output: Vec::new(), complaints: String::new(), end: End::TimedOut };
     loop {
-        let received = match deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+        let received = match deadline().map(|deadline| deadline.saturating_duration_since(Instant::now())) {
             // Said here as well: a guest that never falls silent would never let the wait below run out.
             Some(Duration::ZERO) => return Ok(ended),
             Some(left) => chunks.recv_timeout(left),

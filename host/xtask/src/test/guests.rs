@@ -7,6 +7,7 @@ use super::{Outcome, Say, boot, libtest, steps};
 use crate::{
     boot::emulator::Emulator,
     cargo::Program,
+    compare::{self, programs::Compared},
     dist,
     fetch::linux::{Kind, Linux},
     outcome::{Failure, Status},
@@ -25,6 +26,17 @@ pub(super) fn outside(emulator: &Emulator, say: Say<'_>) -> Outcome {
     match boot::prepare(emulator, &mut *say).and_then(|programs| programs.find(Program::Kernel).cloned()) {
         Ok(kernel) => run(vec![("VELLUM_KERNEL", kernel.image)], emulator, say),
         Err(failure) => Outcome::stopped("outside", failure),
+    }
+}
+
+/// The project's own programs, on Linux and on our kernel.
+pub(super) fn programs(emulator: &Emulator, say: Say<'_>) -> Outcome {
+    match compare::programs::compare_own(emulator, say) {
+        Ok(compared) => {
+            let Compared { same, differing, text, linux } = compared;
+            Outcome { passed: same, failed: differing, output: text, note: linux, ..Outcome::default() }
+        }
+        Err(failure) => Outcome::stopped("programs", failure),
     }
 }
 

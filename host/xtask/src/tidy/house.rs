@@ -43,7 +43,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        14_500,
+        15_200,
         &[
             "vellum-vmsa",
             "vellum-pagetable",
@@ -65,12 +65,13 @@ pub(crate) const ROOMS: &[Room] = &[
     ),
     room("zoo", 1_730, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
-    room("xtask", 11_800, &[]),
+    room("xtask", 13_000, &[]),
+    room("programs", 2_800, &[]),
     room("bench", 3_450, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "seed"]),
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 136_000;
+pub(crate) const ALL_LINES: usize = 140_500;
 
 /// Crates in which files still use each other in a circle. One that has none any more leaves the list.
 pub(crate) const WITH_CIRCLES: &[&str] =
@@ -90,9 +91,16 @@ pub(crate) const ASSEMBLY: &[&str] = &["bare/hardware/"];
 /// Where `unsafe` may stand. A single file may join these folders with a comment that gives its reason.
 ///
 /// `bench/`: its arena and its peers walk tables through raw memory, as peers have no other way.
+/// `programs`: they make calls by number, and touch memory by address, to see what the kernel makes of it.
 /// `host/audit`: QEMU calls a plugin, and is called by it, through a C interface.
-pub(crate) const UNSAFE: &[&str] =
-    &["bare/", "bench/src/memory.rs", "bench/src/peers/", "host/audit/src/interface.rs", "host/audit/src/plugin.rs"];
+pub(crate) const UNSAFE: &[&str] = &[
+    "bare/",
+    "bench/src/memory.rs",
+    "bench/src/peers/",
+    "host/audit/src/interface.rs",
+    "host/audit/src/plugin.rs",
+    "programs/src/machine.rs",
+];
 
 /// The files that store descriptors (invariant 2): `steps.rs` where a walker may see them, `fill.rs` where none can; and the
 /// folder whose other files must not.

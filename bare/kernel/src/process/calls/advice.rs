@@ -2,11 +2,12 @@
 
 use alloc::vec::Vec;
 
-use userspace::{Advice, Kind, Locking, Move};
+use userspace::{Advice, AreaFlags, Backing, Kind, Locking, Move, Rights};
 
 use super::memory::errno;
 use super::{Call, Row};
 use crate::facts::page_size;
+use crate::files::inode::Body;
 use crate::process::copies;
 use crate::process::errno::*;
 
@@ -47,7 +48,8 @@ fn msync(call: &mut Call) -> Answer {
     if flags & !(ASYNC | INVALIDATE | SYNC) != 0 || is_both || !start.is_multiple_of(page_size().size_bytes()) {
         return Err(EINVAL);
     }
-    // What is no range at all has a hole.
+    // In whole pages there may be none, which is fine.
+    let bytes = in_pages(bytes);
     if start.checked_add(bytes).is_none() {
         return Err(ENOMEM);
     }
@@ -56,7 +58,23 @@ fn msync(call: &mut Call) -> Answer {
 
 fn lock(call: &Call, how: Locking) -> Answer {
     let [start, bytes, ..] = call.arguments;
-    call.process().space().lock(start, bytes, how).map(|()| 0).map_err(errno)
+    let (space, first) = (call.process().space(), start & !(page_size().size_bytes() - 1));
+    let bytes = in_pages(bytes.wrapping_add(start - first));
+    space.lock(first, bytes, how).map_err(errno)?;
+    let mut has_rights = true;
+    if how == Locking::Now {
+        let range = first..first + bytes;
+        space.areas(&mut |area| {
+            has_rights &= !area.rights.is_empty() || area.end <= range.start || range.end <= area.start;
+        });
+    }
+    // What cannot be had is locked all the same.
+    if has_rights { Ok(0) } else { Err(ENOMEM) }
+}
+
+/// A size in whole pages; the largest are none, as Linux counts.
+fn in_pages(bytes: u64) -> u64 {
+    bytes.wrapping_add(page_size().size_bytes() - 1) & !(page_size().size_bytes() - 1)
 }
 
 fn mlock(call: &mut Call) -> Answer {
@@ -135,11 +153,39 @@ fn madvise(call: &mut Call) -> Answer {
         19 => Advice::KeepOnFork,
         20 | 21 => Advice::Cold,
         24 => Advice::DontNeedLocked,
+        9 => return remove(call),
         22 => return populate(call, Kind::Read),
         23 => return populate(call, Kind::Write),
         _ => return Err(EINVAL),
     };
     call.process().space().advise(start, bytes, advice).map(|()| 0).map_err(errno)
+}
+
+/// MADV_REMOVE: zeros in the file, for all who map it.
+fn remove(call: &Call) -> Answer {
+    let [start, bytes, ..] = call.arguments;
+    let bytes = in_pages(bytes);
+    let end = start.checked_add(bytes).filter(|_| start.is_multiple_of(page_size().size_bytes())).ok_or(EINVAL)?;
+    let (mut at, mut parts) = (start, Vec::new());
+    call.process().space().areas(&mut |area| {
+        if area.start <= at && at < area.end.min(end) {
+            parts.push((area.clone(), at));
+            at = area.end.min(end);
+        }
+    });
+    for (area, first) in parts {
+        let Backing::File { file, offset } = &area.backing else { return Err(EINVAL) };
+        if area.flags.contains(AreaFlags::LOCKED) {
+            return Err(EINVAL);
+        }
+        if !area.flags.contains(AreaFlags::SHARED) || !area.rights.contains(Rights::WRITE) {
+            return Err(EACCES);
+        }
+        if let Body::Regular(content) = &file.inode.body {
+            content.clear(*offset + (first - area.start), area.end.min(end) - first);
+        }
+    }
+    if at < end { Err(ENOMEM) } else { Ok(0) }
 }
 
 fn populate(call: &Call, kind: Kind) -> Answer {

@@ -1,6 +1,5 @@
 //! Descriptors: opening, closing, duplicating, and what is set on them.
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
@@ -10,7 +9,7 @@ use super::{Call, Row};
 use crate::files::inode::{Body, Inode, S_IFLNK};
 use crate::files::open::*;
 use crate::files::pipe::Pipe;
-use crate::files::tree::{Place, path_of};
+use crate::files::tree::Place;
 use crate::process::copies;
 use crate::process::errno::*;
 
@@ -49,7 +48,7 @@ fn openat(call: &mut Call) -> Answer {
     let place = crate::files::tree::walk(&from, &path, follows)?;
     let mode = mode as u32 & !call.process().umask.load(Ordering::Relaxed);
     let inode = open(&place, flags, mode)?;
-    let full = full_path(&place, &inode);
+    let full = place.path(&inode);
     let kept = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_DIRECTORY);
     let file = File::new(inode, kept, full);
     let closes_on_exec = flags & O_CLOEXEC != 0;
@@ -93,14 +92,6 @@ fn open(place: &Place, flags: u32, mode: u32) -> Result<Arc<Inode>, Errno> {
             Ok(inode)
         }
     }
-}
-
-fn full_path(place: &Place, inode: &Arc<Inode>) -> String {
-    if inode.is_folder() {
-        return path_of(inode).unwrap_or_default();
-    }
-    let above = path_of(&place.folder).unwrap_or_default();
-    alloc::format!("{}/{}", above.trim_end_matches('/'), place.name)
 }
 
 fn close(call: &mut Call) -> Answer {
@@ -182,8 +173,13 @@ fn fcntl(call: &mut Call) -> Answer {
         6 | 7 => Ok(0),
         // F_GETPIPE_SZ, F_SETPIPE_SZ
         1031 | 1032 if matches!(file.inode.body, Body::Pipe(_)) => Ok(crate::files::pipe::ROOM as u64),
-        // F_GET_SEALS
-        1034 => Ok(0),
+        // F_ADD_SEALS, F_GET_SEALS
+        1033 if !file.can_write() => Err(EPERM),
+        1033 => super::memory::add_seals(&file.inode, argument as u32),
+        1034 => match &file.inode.body {
+            Body::Regular(content) => Ok(content.seals().into()),
+            _ => Err(EINVAL),
+        },
         _ => Err(EINVAL),
     }
 }
@@ -219,6 +215,7 @@ fn ftruncate(call: &mut Call) -> Answer {
     if !file.can_write() || bytes > i64::MAX as u64 {
         return Err(EINVAL);
     }
+    super::input::check_file_limit(call, bytes)?;
     super::memory::resize(&file.inode, content, bytes)?;
     file.inode.note_written();
     Ok(0)
@@ -226,6 +223,7 @@ fn ftruncate(call: &mut Call) -> Answer {
 
 fn fallocate(call: &mut Call) -> Answer {
     const KEEP_SIZE: u64 = 1;
+    const PUNCH_HOLE: u64 = 2 | KEEP_SIZE;
     let [number, mode, offset, bytes, ..] = call.arguments;
     let file = file(call, number)?;
     if !file.can_write() {
@@ -235,11 +233,17 @@ fn fallocate(call: &mut Call) -> Answer {
     match (&file.inode.body, mode) {
         (Body::Regular(content), 0) => {
             if end > content.bytes() {
+                content.check_seals(end, false)?;
                 content.resize(end)?;
             }
             Ok(0)
         }
         (Body::Regular(_), KEEP_SIZE) => Ok(0),
+        (Body::Regular(content), PUNCH_HOLE) => {
+            content.check_seals(0, true)?;
+            content.clear(offset, bytes);
+            Ok(0)
+        }
         (Body::Pipe(_), _) => Err(ESPIPE),
         (Body::Folder(_), _) => Err(EISDIR),
         _ => Err(EOPNOTSUPP),

@@ -2,15 +2,13 @@
 
 use core::sync::atomic::Ordering;
 
-use userspace::Limits;
-
 use super::{Call, Row};
 use crate::cpus::walkers;
 use crate::facts::page_size;
 use crate::files::device::fill_randomly;
 use crate::memory::{frames, pages};
 use crate::process::errno::*;
-use crate::process::{copies, table};
+use crate::process::{copies, resources, table};
 
 pub(super) const CALLS: &[Row] = &[
     (90, "capget", capget),
@@ -47,7 +45,8 @@ pub(super) const CALLS: &[Row] = &[
     (278, "getrandom", getrandom),
 ];
 
-const INFINITE: u64 = u64::MAX;
+/// Descriptors that a process may have at most: `fs.nr_open`.
+const MOST_FILES: u64 = 1 << 20;
 const SECOND: u64 = 1_000_000_000;
 
 /// There is one user, who may everything, and one class of threads.
@@ -126,35 +125,28 @@ fn umask(call: &mut Call) -> Answer {
     Ok(call.process().umask.swap(call.arguments[0] as u32 & 0o777, Ordering::Relaxed).into())
 }
 
-/// The limits of a process, by number of the resource.
 fn limit(call: &Call, resource: u64) -> Result<[u64; 2], Errno> {
-    Ok(match resource {
-        3 => [call.process().stack_limit.load(Ordering::Relaxed), INFINITE],
-        4 => [0, INFINITE],
-        6 | 11 => [16384; 2],
-        7 => [call.process().files.with(|files| files.most as u64), 4096],
-        8 => [8 << 20; 2],
-        12 => [819_200; 2],
-        13 | 14 => [0; 2],
-        0..=15 => [INFINITE; 2],
-        _ => return Err(EINVAL),
-    })
+    let found = call.process().limits.with(|limits| limits.0.get(resource as u32 as usize).copied());
+    found.ok_or(EINVAL)
 }
 
 fn set_limit(call: &Call, resource: u64, from: u64) -> Result<(), Errno> {
     let [soft, hard] = copies::read_words(from)?;
+    let (process, which) = (call.process(), resource as u32 as usize);
     if soft > hard {
         return Err(EINVAL);
     }
-    match resource {
-        3 => {
-            call.process().stack_limit.store(soft, Ordering::Relaxed);
-            call.process().space().set_limits(Limits { stack: soft, ..Limits::USUAL });
-        }
-        7 if hard > 4096 => return Err(EPERM),
-        7 => call.process().files.with(|files| files.most = soft as usize),
-        _ => {}
+    if which == resources::FILES && hard > MOST_FILES {
+        return Err(EPERM);
     }
+    let all = process.limits.with(|limits| {
+        limits.0[which] = [soft, hard];
+        *limits
+    });
+    if which == resources::FILES {
+        process.files.with(|files| files.most = soft as usize);
+    }
+    process.space().set_limits(all.of_memory());
     Ok(())
 }
 

@@ -8,7 +8,8 @@ use crate::files::open::{File, O_APPEND, O_NONBLOCK};
 use crate::files::pipe::Pipe;
 use crate::process::copies;
 use crate::process::errno::*;
-use crate::process::signals::{Info, SIGPIPE};
+use crate::process::resources::FILE_BYTES;
+use crate::process::signals::{Info, SIGPIPE, SIGXFSZ};
 use crate::threads::waiters::wait;
 
 pub(super) const CALLS: &[Row] = &[
@@ -169,6 +170,9 @@ fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: Option<u64>
             }
             let written = positioned(file, offset, |at| {
                 let mut place = from;
+                content.check_seals(at.saturating_add(bytes), true)?;
+                let bytes =
+                    bytes.min(check_file_limit(call, at.saturating_add(u64::from(bytes > 0)))?.saturating_sub(at));
                 content.write(at, bytes, |part| {
                     copies::read(part, place)?;
                     place += part.len() as u64;
@@ -181,6 +185,16 @@ fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: Option<u64>
         Body::Proc(proc) => proc.write().map(|()| bytes),
         Body::Folder(_) | Body::Link(_) => Err(EBADF),
     }
+}
+
+/// RLIMIT_FSIZE; who makes a file longer is told by SIGXFSZ.
+pub(super) fn check_file_limit(call: &Call, bytes: u64) -> Result<u64, Errno> {
+    let [limit, _] = call.process().limits.with(|limits| limits.0[FILE_BYTES]);
+    if bytes <= limit {
+        return Ok(limit);
+    }
+    call.thread.task.pending.add(SIGXFSZ, Info::of_kernel());
+    Err(EFBIG)
 }
 
 fn write_pipe(call: &Call, file: &File, pipe: &Pipe, from: u64, bytes: u64) -> Answer {

@@ -3,13 +3,13 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 
-use userspace::{AreaFlags, Error, Place, Request, Rights, Source};
+use userspace::{AreaFlags, Backing, Error, Place, Request, Rights, Source};
 
 use super::{Call, Row};
-use crate::files::content::Content;
+use crate::files::content::{Content, SEAL_FUTURE_WRITE, SEAL_GROW, SEAL_SEAL, SEAL_SHRINK, SEAL_WRITE};
 use crate::files::device::Device;
 use crate::files::inode::{Body, Inode};
-use crate::files::open::{Descriptor, File, O_RDWR};
+use crate::files::open::{Descriptor, File, O_PATH, O_RDWR};
 use crate::memory::mapped::Mapped;
 use crate::process::errno::*;
 use crate::process::{copies, table};
@@ -22,6 +22,8 @@ pub(super) const CALLS: &[Row] = &[
     (279, "memfd_create", memfd_create),
 ];
 
+/// What keeps a file from being mapped to be written by all.
+const NO_WRITES: u32 = SEAL_WRITE | SEAL_FUTURE_WRITE;
 const MAP_SHARED: u64 = 1;
 const MAP_PRIVATE: u64 = 2;
 const MAP_SHARED_VALIDATE: u64 = 3;
@@ -32,11 +34,13 @@ const MAP_GROWSDOWN: u64 = 0x100;
 const MAP_LOCKED: u64 = 0x2000;
 const MAP_NORESERVE: u64 = 0x4000;
 const MAP_POPULATE: u64 = 0x8000;
+const MAP_NONBLOCK: u64 = 0x1_0000;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 /// Flags that are the same for every type; others are refused with MAP_SHARED_VALIDATE.
 const MAP_LEGACY: u64 = 0x7_ff7f;
-/// PROT_GROWSDOWN, PROT_GROWSUP.
-const PROT_GROWS: u64 = 0x0300_0000;
+const PROT_WRITE: u64 = 2;
+const PROT_GROWSDOWN: u64 = 0x0100_0000;
+const PROT_GROWSUP: u64 = 0x0200_0000;
 
 /// The number of an error.
 pub(crate) fn errno(error: Error) -> Errno {
@@ -68,13 +72,18 @@ fn mmap(call: &mut Call) -> Answer {
     }
     let is_shared = match flags & MAP_TYPE {
         MAP_PRIVATE => false,
+        MAP_SHARED if flags & MAP_ANONYMOUS != 0 && flags & MAP_GROWSDOWN != 0 => return Err(EINVAL),
         MAP_SHARED => true,
+        // Nothing that is no file understands it.
+        MAP_SHARED_VALIDATE if flags & MAP_ANONYMOUS != 0 => return Err(EINVAL),
         MAP_SHARED_VALIDATE if flags & !(MAP_LEGACY | MAP_TYPE | MAP_FIXED_NOREPLACE) != 0 => return Err(EOPNOTSUPP),
         MAP_SHARED_VALIDATE => true,
         _ => return Err(EINVAL),
     };
-    let source =
-        if flags & MAP_ANONYMOUS != 0 { Source::Anonymous } else { file_source(call, number, offset, is_shared)? };
+    let source = match flags & MAP_ANONYMOUS {
+        0 => file_source(call, number, offset, is_shared && protection & PROT_WRITE != 0)?,
+        _ => Source::Anonymous,
+    };
     if bytes == 0 {
         return Err(EINVAL);
     }
@@ -92,31 +101,63 @@ fn mmap(call: &mut Call) -> Answer {
     ];
     pairs.into_iter().filter(|(flag, _)| flags & flag != 0).for_each(|(_, flag)| area |= flag);
     area.set(AreaFlags::SHARED, is_shared);
-    let populates = flags & MAP_POPULATE != 0;
+    let populates = flags & (MAP_POPULATE | MAP_NONBLOCK) == MAP_POPULATE;
     let request = Request { place, bytes, rights: rights(protection), source, flags: area, populates };
     call.process().space().map(request).map_err(errno)
 }
 
 /// A file that is to be mapped.
-fn file_source(call: &Call, number: u64, offset: u64, is_shared: bool) -> Result<Source<Mapped>, Errno> {
+fn file_source(call: &Call, number: u64, offset: u64, is_written: bool) -> Result<Source<Mapped>, Errno> {
     let file = call.process().files.with(|files| files.get(number).map(|found| found.file.clone()))?;
+    if file.flags() & O_PATH != 0 {
+        return Err(EBADF);
+    }
     if !file.can_read() {
         return Err(EACCES);
     }
     match &file.inode.body {
+        Body::Regular(content) if content.seals() & NO_WRITES != 0 && is_written => return Err(EPERM),
         Body::Regular(_) => {}
-        Body::Device(Device::Zero) if !is_shared => return Ok(Source::Anonymous),
+        Body::Device(Device::Zero) => return Ok(Source::Anonymous),
         Body::Folder(_) => return Err(ENODEV),
         _ => return Err(ENODEV),
     }
     let mut most = Rights::READ | Rights::EXECUTE;
-    most.set(Rights::WRITE, file.can_write());
+    let is_sealed = matches!(&file.inode.body, Body::Regular(content) if content.seals() & NO_WRITES != 0);
+    most.set(Rights::WRITE, file.can_write() && !is_sealed);
     let mapped = Mapped { inode: file.inode.clone(), path: Arc::from(file.path.as_str()) };
     Ok(Source::File { file: mapped, offset, most })
 }
 
+/// F_ADD_SEALS: none can be taken back.
+pub(super) fn add_seals(inode: &Arc<Inode>, seals: u32) -> Answer {
+    const KNOWN: u32 = SEAL_SEAL | SEAL_SHRINK | SEAL_GROW | SEAL_WRITE | SEAL_FUTURE_WRITE;
+    let Body::Regular(content) = &inode.body else { return Err(EINVAL) };
+    if seals & !KNOWN != 0 {
+        return Err(EINVAL);
+    }
+    if content.seals() & SEAL_SEAL != 0 {
+        return Err(EPERM);
+    }
+    if seals & SEAL_WRITE != 0 {
+        let mut is_written = false;
+        for space in table::all().iter().filter_map(|process| process.try_space()) {
+            space.areas(&mut |area| {
+                let is_it = matches!(&area.backing, Backing::File { file, .. } if Arc::ptr_eq(&file.inode, inode));
+                is_written |= is_it && area.flags.contains(AreaFlags::SHARED) && area.most.contains(Rights::WRITE);
+            });
+        }
+        if is_written {
+            return Err(EBUSY);
+        }
+    }
+    content.set_seals(content.seals() | seals);
+    Ok(0)
+}
+
 /// Makes a file so long. What is cut off of it is mapped nowhere from then on.
 pub(super) fn resize(inode: &Arc<Inode>, content: &Content, bytes: u64) -> Result<(), Errno> {
+    content.check_seals(bytes, false)?;
     let is_shorter = bytes < content.bytes();
     content.resize(bytes)?;
     if is_shorter {
@@ -135,10 +176,27 @@ fn munmap(call: &mut Call) -> Answer {
 
 fn mprotect(call: &mut Call) -> Answer {
     let [start, bytes, protection, ..] = call.arguments;
-    if protection & PROT_GROWS == PROT_GROWS || protection & !(PROT_GROWS | 7 | 8 | 0x10 | 0x20) != 0 {
+    // Nothing grows upwards.
+    if protection & PROT_GROWSUP != 0 || protection & !(PROT_GROWSDOWN | 7 | 8 | 0x10 | 0x20) != 0 {
         return Err(EINVAL);
     }
+    if protection & PROT_GROWSDOWN != 0 && bytes > 0 {
+        return protect_stack(call, start, bytes, protection);
+    }
     call.process().space().protect(start, bytes, rights(protection)).map(|()| 0).map_err(errno)
+}
+
+/// From the start of the stack on that holds `start`.
+fn protect_stack(call: &Call, start: u64, bytes: u64, protection: u64) -> Answer {
+    let space = call.process().space();
+    let mut found = Err(ENOMEM);
+    space.areas(&mut |area| {
+        if area.range().contains(&start) {
+            found = if area.flags.contains(AreaFlags::GROWS_DOWN) { Ok(area.start) } else { Err(EINVAL) };
+        }
+    });
+    let first = found?;
+    space.protect(first, bytes.saturating_add(start - first), rights(protection)).map(|()| 0).map_err(errno)
 }
 
 fn memfd_create(call: &mut Call) -> Answer {
@@ -156,6 +214,9 @@ fn memfd_create(call: &mut Call) -> Answer {
     let name = copies::read_bytes(name, LONGEST + 1)?.ok_or(EINVAL)?;
     let path = alloc::format!("/memfd:{} (deleted)", String::from_utf8_lossy(&name));
     let inode = Inode::regular(0o777);
+    if let (Body::Regular(content), true) = (&inode.body, flags & (ALLOW_SEALING | NOEXEC_SEAL) != 0) {
+        content.set_seals(0);
+    }
     inode.attributes.with(|attributes| attributes.links = 0);
     let file = File::new(inode, O_RDWR, path);
     let closes_on_exec = flags & CLOEXEC != 0;

@@ -242,7 +242,7 @@ fn child(call: &Call, number: i32, flags: u64) -> Result<Arc<Process>, Errno> {
         session,
         end_signal: (flags & 0xff) as i32,
     };
-    let process = Process::new(new, parent.umask.load(Ordering::Relaxed), parent.stack_limit.load(Ordering::Relaxed));
+    let process = Process::new(new, parent.umask.load(Ordering::Relaxed), parent.limits.with(|limits| *limits));
     process.is_borrowing.store(is_borrowing && flags & CLONE_VFORK != 0, Ordering::Release);
     Ok(process)
 }
@@ -314,8 +314,7 @@ fn waitid(call: &mut Call) -> Answer {
         let mut bytes = [0; 128];
         if let Some(child) = &found {
             let status = child.life.with(|life| life.status).unwrap_or(0);
-            let (code, value) =
-                if status & 0x7f == 0 { (1, status >> 8) } else { (2 + (status >> 7 & 1), status & 0x7f) };
+            let (code, value) = if status & 0x7f == 0 { (1, status >> 8) } else { (2, status & 0x7f) };
             let parts = [(0, 17), (8, code), (16, child.number), (24, value)];
             parts.iter().for_each(|(at, half)| bytes[*at..at + 4].copy_from_slice(&half.to_le_bytes()));
         }

@@ -17,7 +17,9 @@ pub(super) const CALLS: &[Row] = &[
     (135, "rt_sigprocmask", rt_sigprocmask),
     (136, "rt_sigpending", rt_sigpending),
     (137, "rt_sigtimedwait", rt_sigtimedwait),
+    (138, "rt_sigqueueinfo", rt_sigqueueinfo),
     (139, "rt_sigreturn", rt_sigreturn),
+    (240, "rt_tgsigqueueinfo", rt_tgsigqueueinfo),
 ];
 
 /// A number that `kill` takes: 0 is no signal, and only asks.
@@ -59,7 +61,7 @@ fn kill(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-fn send_to_thread(call: &Call, number: u64, which: u64, process: Option<u64>) -> Answer {
+fn send_to_thread(call: &Call, number: u64, which: u64, process: Option<u64>, info: Option<Info>) -> Answer {
     let signal = signal(which)?;
     let thread = table::find_thread(number as i32)?;
     if process.is_some_and(|process| thread.task.process.number != process as i32) {
@@ -67,16 +69,48 @@ fn send_to_thread(call: &Call, number: u64, which: u64, process: Option<u64>) ->
     }
     let Some(signal) = signal else { return Ok(0) };
     let task = &thread.task;
-    if !task.process.actions.with(|actions| actions[signal.index()].is_ignored(signal)) {
-        task.pending.add(signal, Info::of(SI_TKILL, call.process().number));
+    let info = info.unwrap_or(Info::of(SI_TKILL, call.process().number));
+    let is_masked = task.mask() & signal.bit() != 0;
+    if is_masked || !task.process.actions.with(|actions| actions[signal.index()].is_ignored(signal)) {
+        task.pending.add(signal, info);
         table::wake(core::slice::from_ref(&thread));
     }
     Ok(0)
 }
 
+/// What a program says of a signal that it sends; what the kernel alone says is for itself.
+fn told(call: &Call, process: u64, from: u64) -> Result<Info, Errno> {
+    let [_, code, first, second] = copies::read_words(from)?;
+    let code = code as i32;
+    if (code >= 0 || code == SI_TKILL) && process as i32 != call.process().number {
+        return Err(EPERM);
+    }
+    Ok(Info { code, words: [first, second], syndrome: None })
+}
+
+fn rt_sigqueueinfo(call: &mut Call) -> Answer {
+    let [number, which, from, ..] = call.arguments;
+    let info = told(call, number, from)?;
+    let signal = signal(which)?;
+    let process = table::find(number as i32)?;
+    if let Some(signal) = signal {
+        process.send(signal, info);
+    }
+    Ok(0)
+}
+
+fn rt_tgsigqueueinfo(call: &mut Call) -> Answer {
+    let [process, number, which, from, ..] = call.arguments;
+    if process as i32 <= 0 || number as i32 <= 0 {
+        return Err(EINVAL);
+    }
+    let info = told(call, process, from)?;
+    send_to_thread(call, number, which, Some(process), Some(info))
+}
+
 fn tkill(call: &mut Call) -> Answer {
     let [number, which, ..] = call.arguments;
-    send_to_thread(call, number, which, None)
+    send_to_thread(call, number, which, None, None)
 }
 
 fn tgkill(call: &mut Call) -> Answer {
@@ -84,7 +118,7 @@ fn tgkill(call: &mut Call) -> Answer {
     if process as i32 <= 0 || number as i32 <= 0 {
         return Err(EINVAL);
     }
-    send_to_thread(call, number, which, Some(process))
+    send_to_thread(call, number, which, Some(process), None)
 }
 
 fn sigaltstack(call: &mut Call) -> Answer {

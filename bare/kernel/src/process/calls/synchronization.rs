@@ -28,6 +28,7 @@ fn set_robust_list(call: &mut Call) -> Answer {
 }
 
 fn futex(call: &mut Call) -> Answer {
+    const PRIVATE: u64 = 128;
     const REALTIME: u64 = 256;
     let [address, operation, value, time, second, third] = call.arguments;
     let process = call.process();
@@ -36,6 +37,9 @@ fn futex(call: &mut Call) -> Answer {
         0 => Ok(None),
         _ => deadline(time, is_absolute, operation & REALTIME != 0).map(Some),
     };
+    if operation & PRIVATE == 0 {
+        futex::check(process, address)?;
+    }
     match operation & 127 {
         // FUTEX_WAIT: its time is a length, that of FUTEX_WAIT_BITSET is a point.
         0 => restartable(futex::wait(process, address, value as u32, u32::MAX, until(false)?), time == 0),

@@ -1,0 +1,37 @@
+//! How much of each resource a process may have: `prlimit`.
+
+use userspace::Limits;
+
+/// No limit.
+pub(crate) const INFINITE: u64 = u64::MAX;
+/// RLIMIT_FSIZE, RLIMIT_NOFILE, and how many resources there are.
+pub(crate) const FILE_BYTES: usize = 1;
+pub(crate) const FILES: usize = 7;
+pub(crate) const COUNT: usize = 16;
+const DATA: usize = 2;
+const STACK: usize = 3;
+const ADDRESSES: usize = 9;
+
+/// Soft and hard limit of each, by the numbers that `prlimit` has for them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resources(pub(crate) [[u64; 2]; COUNT]);
+
+impl Resources {
+    /// Those that Linux begins with.
+    pub(crate) fn usual() -> Self {
+        let mut all = [[INFINITE; 2]; COUNT];
+        // Of threads and waiting signals, of locked memory, of queues and priorities.
+        let others = [(4, [0, INFINITE]), (6, [16384; 2]), (8, [8 << 20; 2]), (11, [16384; 2]), (12, [819_200; 2])];
+        others.into_iter().for_each(|(which, limit)| all[which] = limit);
+        (all[13], all[14]) = ([0; 2], [0; 2]);
+        all[STACK] = [8 << 20, INFINITE];
+        all[FILES] = [1024, 4096];
+        Self(all)
+    }
+
+    /// Those that address spaces keep.
+    pub(crate) fn of_memory(&self) -> Limits {
+        let soft = |which: usize| self.0[which][0];
+        Limits { stack: soft(STACK), data: soft(DATA), address_space: soft(ADDRESSES), ..Limits::USUAL }
+    }
+}

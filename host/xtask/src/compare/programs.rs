@@ -1,0 +1,148 @@
+//! `cargo xtask compare programs`: what programs say and end with, on our kernel and on Linux.
+//!
+//! ```text
+//! folder ──▶ boxes of programs ──initrd──▶ our kernel ──┐
+//!                               └─────────▶ Linux ──────┴──▶ what each said ──▶ differences, but for those excused
+//! ```
+
+mod boots;
+mod differences;
+mod excuses;
+mod folder;
+mod told;
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{Parser, value_parser};
+
+use crate::{
+    boot::{
+        Programs,
+        emulator::{self, Emulator},
+    },
+    cargo::Program,
+    fetch::linux::Kind,
+    help,
+    outcome::{Failure, Status},
+    terminal,
+};
+use boots::{Kernel, Machine};
+use excuses::Excuses;
+
+/// What a person asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Parser)]
+#[command(no_binary_name = true, override_help = help::COMPARE)]
+struct Options {
+    /// Static arm64 programs, and scripts for busybox's shell; without it the project's own.
+    folder: Option<PathBuf>,
+    /// Programs whose names have this in them.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = ["4k", "16k"])]
+    page_size: String,
+    /// Which Linux: the host's own, or the newest.
+    #[arg(long, value_name = "WHICH", default_value = "host", value_parser = ["host", "today"])]
+    linux: String,
+    #[arg(long, value_name = "N", default_value = "2", value_parser = value_parser!(u32).range(1..=8))]
+    cpus: u32,
+    /// Whether what programs said on Linux is shown as well.
+    #[arg(long)]
+    show: bool,
+    /// Of each program.
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+    #[arg(long = "qemu", value_name = "VERSION or PATH", default_value = "host", value_parser = emulator::parse)]
+    emulator: Emulator,
+}
+
+/// Entry of `cargo xtask compare programs`.
+pub(super) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
+    let Some(options) = help::options::<Options>("compare", arguments)? else { return Ok(help::show(help::COMPARE)) };
+    let compared = compare(&options, &mut |line| eprintln!("{line}"))?;
+    terminal::print(&compared.text);
+    Ok(if compared.differing == 0 { Status::Passed } else { Status::Failed })
+}
+
+/// What a comparison comes to.
+pub(crate) struct Compared {
+    /// Programs that said the same on both kernels, or were excused.
+    pub(crate) same: usize,
+    pub(crate) differing: usize,
+    pub(crate) text: String,
+    /// The package of the other kernel.
+    pub(crate) linux: String,
+}
+
+/// Compares the project's own programs.
+pub(crate) fn compare_own(emulator: &Emulator, say: &mut dyn FnMut(&str)) -> Result<Compared, Failure> {
+    let Some(options) = help::options::<Options>("compare", &[])? else {
+        return Err(Failure::new(Status::Failed, "the options of this test ask for help"));
+    };
+    compare(&Options { emulator: emulator.clone(), ..options }, say)
+}
+
+fn compare(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Compared, Failure> {
+    let has_16k_pages = options.page_size == "16k";
+    let kind = if has_16k_pages || options.linux == "today" { Kind::today(has_16k_pages) } else { Kind::HOST };
+    let linux = kind.need()?;
+    options.emulator.ensure()?;
+    let excuses = Excuses::read()?;
+    let programs = folder::read(options.folder.as_deref(), options.only.as_deref(), say)?;
+    let built = Programs::build(&[Program::Kernel], say)?;
+    let machine = Machine { options, linux: &linux, built: &built };
+    let theirs = machine.run_all(Kernel::Linux, &programs, say)?;
+    let ours = machine.run_all(Kernel::Ours, &programs, say)?;
+    let mut compared = Compared { same: 0, differing: 0, text: String::new(), linux: linux.name.clone() };
+    let mut excused = 0;
+    for (program, (theirs, ours)) in programs.iter().zip(theirs.iter().zip(&ours)) {
+        if options.show {
+            let lines = theirs.lines.iter().map(|line| format!("    {line}\n"));
+            compared.text.push_str(&format!("{} on Linux:\n{}", program.name, lines.collect::<String>()));
+        }
+        let all = differences::of(theirs, ours);
+        let left = excuses.without_excused(&program.name, &all);
+        excused += all.len() - left.len();
+        if left.is_empty() {
+            compared.same += 1;
+        } else {
+            compared.differing += 1;
+            compared.text.push_str(&describe(&program.name, &left));
+        }
+    }
+    compared.text.push_str(&format!(
+        "{} programs: {} as on {}, {} not; {excused} lines excused\n",
+        programs.len(),
+        compared.same,
+        linux.name,
+        compared.differing
+    ));
+    Ok(compared)
+}
+
+/// The lines that are told of a program: Linux's after `-`, ours after `+`.
+fn describe(name: &str, left: &[differences::Difference]) -> String {
+    /// More of one program is not read.
+    const MOST: usize = 60;
+    let mut text = format!("{name}:\n");
+    left.iter().take(MOST).for_each(|one| text.push_str(&format!("    {one}\n")));
+    if left.len() > MOST {
+        text.push_str(&format!("    and {} more\n", left.len() - MOST));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments() {
+        let parsed =
+            |words: &[&str]| help::options::<Options>("compare", &words.iter().map(OsString::from).collect::<Vec<_>>());
+        let options = parsed(&["folder", "--page-size", "16k", "--cpus", "4"]).expect("options").expect("no help");
+        assert_eq!((options.folder, options.cpus, options.timeout), (Some("folder".into()), 4, 60));
+        for bad in [&["a", "b"][..], &["--page-size", "64k"], &["--cpus", "9"], &["--linux", "5.4"]] {
+            assert_eq!(parsed(bad).expect_err("accepted").status, Status::BadInput, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Signals: handlers, masks, what is told, alternate stacks.
+
+use libc::*;
+use programs::child::{NOBODY, signal_name, wait};
+use programs::machine::{SEEN, dispose, exit, fork, handle, sender};
+use programs::{call, child, in_child, page, tell};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How deep handlers are in each other, and the deepest.
+static DEPTH: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn count(signal: i32, info: &siginfo_t, _: *mut c_void) {
+    let depth = DEPTH.fetch_add(1, Ordering::SeqCst) + 1;
+    let own = sender(info).0 as u32 == std::process::id();
+    println!("  {} code {} of itself {own} depth {depth}", signal_name(signal), info.si_code);
+    SEEN.fetch_add(1, Ordering::SeqCst);
+    DEPTH.fetch_sub(1, Ordering::SeqCst);
+}
+
+extern "C" fn again(signal: i32, _: &siginfo_t, _: *mut c_void) {
+    let depth = DEPTH.fetch_add(1, Ordering::SeqCst) + 1;
+    println!("  {} begins at depth {depth}", signal_name(signal));
+    if depth < 3 {
+        send(signal);
+    }
+    println!("  {} ends at depth {depth}", signal_name(signal));
+    DEPTH.fetch_sub(1, Ordering::SeqCst);
+}
+
+extern "C" fn told(signal: i32, info: &siginfo_t, _: *mut c_void) {
+    println!("  {} code {} status {}", signal_name(signal), info.si_code, sender(info).1);
+}
+
+extern "C" fn quiet(_: i32, _: &siginfo_t, _: *mut c_void) {}
+
+fn send(signal: i32) {
+    call(SYS_kill, &[std::process::id().into(), signal as u64]).expect("it is sent");
+}
+
+fn mask(how: i32, set: u64) -> u64 {
+    let mut before = 0u64;
+    call(SYS_rt_sigprocmask, &[how as u64, &raw const set as u64, &raw mut before as u64, 8]).expect("a mask");
+    before
+}
+
+fn pending() -> u64 {
+    let mut set = 0u64;
+    call(SYS_rt_sigpending, &[&raw mut set as u64, 8]).expect("a set");
+    set
+}
+
+const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+fn main() {
+    handlers();
+    masks();
+    nested();
+    children();
+    refusals();
+    stacks();
+    waits();
+    restarts();
+    queues();
+}
+
+fn handlers() {
+    for signal in [SIGUSR1, SIGUSR2, SIGTERM, SIGHUP, SIGCHLD, SIGALRM] {
+        handle(signal, count, 0).expect("a handler");
+        send(signal);
+    }
+    println!("tgkill:");
+    let own = call(SYS_gettid, &[]).expect("a number");
+    tell("tgkill", call(SYS_tgkill, &[std::process::id().into(), own, SIGUSR1 as u64]));
+    tell("tkill", call(SYS_tkill, &[own, SIGUSR2 as u64]));
+    handle(SIGUSR1, count, SA_RESETHAND).expect("a handler");
+    send(SIGUSR1);
+    println!(
+        "a second time: {}",
+        child(|| {
+            send(SIGUSR1);
+            0
+        })
+    );
+    dispose(SIGUSR2, SIG_IGN).expect("ignored");
+    send(SIGUSR2);
+    println!("seen: {}", SEEN.load(Ordering::SeqCst));
+}
+
+fn masks() {
+    handle(SIGUSR1, count, 0).expect("a handler");
+    handle(SIGUSR2, count, 0).expect("a handler");
+    println!("mask: {:#x}", mask(SIG_BLOCK, bit(SIGUSR1) | bit(SIGUSR2) | bit(SIGKILL) | bit(SIGSTOP)));
+    send(SIGUSR2);
+    send(SIGUSR1);
+    send(SIGUSR1);
+    println!("pending: {:#x}", pending());
+    in_child("a child", || println!("a child's: {:#x} mask {:#x}", pending(), mask(SIG_BLOCK, 0)));
+    println!("open:");
+    println!("mask: {:#x}", mask(SIG_UNBLOCK, bit(SIGUSR1) | bit(SIGUSR2)));
+    println!("pending: {:#x}", pending());
+    // What is ignored while it waits is forgotten.
+    mask(SIG_BLOCK, bit(SIGUSR1));
+    send(SIGUSR1);
+    dispose(SIGUSR1, SIG_IGN).expect("ignored");
+    println!("ignored: {:#x}", pending());
+    mask(SIG_SETMASK, 0);
+}
+
+fn nested() {
+    println!("masked meanwhile:");
+    handle(SIGUSR1, again, 0).expect("a handler");
+    send(SIGUSR1);
+    println!("not masked:");
+    handle(SIGUSR1, again, SA_NODEFER).expect("a handler");
+    send(SIGUSR1);
+}
+
+fn children() {
+    handle(SIGCHLD, told, 0).expect("a handler");
+    println!("exit: {}", child(|| 5));
+    println!(
+        "kill: {}",
+        child(|| {
+            send(SIGKILL);
+            0
+        })
+    );
+    dispose(SIGCHLD, SIG_IGN).expect("ignored");
+    let number = fork().unwrap_or_else(|| exit(3));
+    tell("wait while ignored", call(SYS_wait4, &[number as u64, 0, 0, 0]));
+    dispose(SIGCHLD, SIG_DFL).expect("usual");
+}
+
+fn refusals() {
+    let kill = |number: i64, signal: i32| call(SYS_kill, &[number as u64, signal as u64]);
+    let own = i64::from(std::process::id());
+    tell("signal 0", kill(own, 0));
+    tell("signal 65", kill(own, 65));
+    tell("signal -1", kill(own, -1));
+    tell("nobody", kill(NOBODY as i64, SIGTERM));
+    tell("a group of nobody", kill(-(NOBODY as i64), SIGTERM));
+    tell("tgkill of 0", call(SYS_tgkill, &[0, 0, 10]));
+    tell("tgkill of another group", call(SYS_tgkill, &[1, own as u64, 0]));
+    let action = [0u64; 4];
+    let set = |signal: u64, bytes: u64| call(SYS_rt_sigaction, &[signal, action.as_ptr() as u64, 0, bytes]);
+    tell("action of SIGKILL", set(SIGKILL as u64, 8));
+    tell("action of SIGSTOP", set(SIGSTOP as u64, 8));
+    tell("action of 0", set(0, 8));
+    tell("action of 65", set(65, 8));
+    tell("another size", set(10, 4));
+    tell("from nowhere", call(SYS_rt_sigaction, &[10, 8, 0, 8]));
+    tell("to nowhere", call(SYS_rt_sigaction, &[10, 0, 8, 8]));
+    tell("unknown way to mask", call(SYS_rt_sigprocmask, &[7, action.as_ptr() as u64, 0, 8]));
+    tell("unknown way, no mask", call(SYS_rt_sigprocmask, &[7, 0, 0, 8]));
+}
+
+fn stacks() {
+    let set = |start: u64, flags: u64, bytes: u64| {
+        let stack = [start, flags, bytes];
+        call(SYS_sigaltstack, &[stack.as_ptr() as u64, 0])
+    };
+    let room = programs::memory::pages(16);
+    tell("too small", set(room, 0, 1024));
+    tell("unknown flags", set(room, 5, 16 * page()));
+    tell("a stack", set(room, 0, 16 * page()));
+    extern "C" fn where_is_it(_: i32, _: &siginfo_t, _: *mut c_void) {
+        let local = 0u8;
+        SEEN.store(&raw const local as u64, Ordering::SeqCst);
+        let mut stack = [0u64; 3];
+        call(SYS_sigaltstack, &[0, stack.as_mut_ptr() as u64]).expect("it tells");
+        println!("  flags {}", stack[1] as u32);
+        tell("  changed meanwhile", call(SYS_sigaltstack, &[[0u64, 2, 0].as_ptr() as u64, 0]));
+    }
+    for flags in [SA_ONSTACK, 0] {
+        handle(SIGUSR1, where_is_it, flags).expect("a handler");
+        send(SIGUSR1);
+        let at = SEEN.load(Ordering::SeqCst);
+        println!("on the stack: {}", (room..room + 16 * page()).contains(&at));
+    }
+    tell("none", set(0, SS_DISABLE as u64, 0));
+}
+
+fn waits() {
+    handle(SIGALRM, quiet, 0).expect("a handler");
+    let time = [0u64, 0, 0, 200_000];
+    // Masked until it is waited for: it may come at once.
+    mask(SIG_BLOCK, bit(SIGALRM));
+    tell("a timer", call(SYS_setitimer, &[ITIMER_REAL as u64, time.as_ptr() as u64, 0]));
+    let none = 0u64;
+    tell("suspended", call(SYS_rt_sigsuspend, &[&raw const none as u64, 8]));
+    mask(SIG_SETMASK, bit(SIGUSR1));
+    send(SIGUSR1);
+    let (set, long, short) = (bit(SIGUSR1), [5u64, 0], [0u64, 1_000_000]);
+    let mut info = [0i32; 32];
+    let wait_for = |to: u64, time: u64| call(SYS_rt_sigtimedwait, &[&raw const set as u64, to, time, 8]);
+    tell("waited for", wait_for(info.as_mut_ptr() as u64, long.as_ptr() as u64));
+    println!("signal {} code {}", info[0], info[2]);
+    tell("not there", wait_for(0, short.as_ptr() as u64));
+    mask(SIG_SETMASK, 0);
+    let (long, mut left) = ([10u64, 0], [0u64; 2]);
+    call(SYS_setitimer, &[ITIMER_REAL as u64, time.as_ptr() as u64, 0]).expect("a timer");
+    tell("sleep", call(SYS_nanosleep, &[long.as_ptr() as u64, left.as_mut_ptr() as u64]));
+    println!("left: {} seconds", left[0]);
+}
+
+fn restarts() {
+    let mut ends = [0i32; 2];
+    call(SYS_pipe2, &[ends.as_mut_ptr() as u64, 0]).expect("a pipe");
+    let mut byte = 0u8;
+    for (name, flags) in [("interrupted", 0), ("restarted", SA_RESTART)] {
+        handle(SIGUSR1, quiet, flags).expect("a handler");
+        let parent = u64::from(std::process::id());
+        let number = fork().unwrap_or_else(|| {
+            let short = [0u64, 300_000_000];
+            call(SYS_nanosleep, &[short.as_ptr() as u64, 0]).expect("it sleeps");
+            call(SYS_kill, &[parent, SIGUSR1 as u64]).expect("it is sent");
+            call(SYS_nanosleep, &[short.as_ptr() as u64, 0]).expect("it sleeps");
+            call(SYS_write, &[ends[1] as u64, c"x".as_ptr() as u64, 1]).expect("it writes");
+            exit(0)
+        });
+        let read = call(SYS_read, &[ends[0] as u64, &raw mut byte as u64, 1]);
+        tell(name, read);
+        if read.is_err() {
+            call(SYS_read, &[ends[0] as u64, &raw mut byte as u64, 1]).expect("it reads");
+        }
+        wait(number);
+    }
+}
+
+/// Signals from 34 on wait one by one.
+fn queues() {
+    extern "C" fn value(signal: i32, info: &siginfo_t, _: *mut c_void) {
+        println!("  {} code {} value {}", signal_name(signal), info.si_code, sender(info).1);
+    }
+    mask(SIG_BLOCK, bit(40) | bit(41));
+    for signal in [40, 41] {
+        handle(signal, value, 0).expect("a handler");
+    }
+    for (signal, number) in [(41, 1), (40, 2), (41, 3), (40, 4)] {
+        let mut info = [0i32; 32];
+        (info[0], info[2], info[4], info[6]) = (signal, -1, std::process::id() as i32, number);
+        tell("queue", call(SYS_rt_sigqueueinfo, &[std::process::id().into(), signal as u64, info.as_ptr() as u64]));
+    }
+    println!("pending: {:#x}", pending());
+    mask(SIG_SETMASK, 0);
+}

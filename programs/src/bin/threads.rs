@@ -1,0 +1,187 @@
+//! Threads, their memory, and `futex`.
+
+use libc::*;
+use programs::machine::word;
+use programs::memory::{READ_WRITE, pages};
+use programs::{Answer, call, child, map, page, peek, poke, tell, touch};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Barrier, Condvar, Mutex, RwLock, mpsc};
+use std::thread;
+
+thread_local! {
+    static OWN: Cell<u32> = const { Cell::new(0) };
+}
+
+fn main() {
+    together();
+    memory();
+    futexes();
+    requeues();
+    ends();
+}
+
+fn together() {
+    let sum = Arc::new(Mutex::new(0u64));
+    let all: Vec<_> = (0..6u64)
+        .map(|number| {
+            let sum = sum.clone();
+            thread::spawn(move || {
+                OWN.set(number as u32);
+                for _ in 0..500 {
+                    *sum.lock().expect("whole") += number;
+                    thread::yield_now();
+                }
+                OWN.get()
+            })
+        })
+        .collect();
+    let own: Vec<u32> = all.into_iter().map(|thread| thread.join().expect("it ends")).collect();
+    println!("sum {}, own {own:?}, the first's {}", *sum.lock().expect("whole"), OWN.get());
+    let (sender, receiver) = mpsc::channel();
+    let helper = thread::spawn(move || (0..1000).for_each(|number| sender.send(number).expect("it listens")));
+    println!("sent: {}", receiver.iter().sum::<i32>());
+    helper.join().expect("it ends");
+    let barrier = Arc::new(Barrier::new(4));
+    let leaders: usize = (0..4)
+        .map(|_| barrier.clone())
+        .map(|barrier| thread::spawn(move || usize::from(barrier.wait().is_leader())))
+        .collect::<Vec<_>>()
+        .into_iter()
+        .map(|thread| thread.join().expect("it ends"))
+        .sum();
+    println!("leaders: {leaders}");
+    let pair = Arc::new((Mutex::new(false), Condvar::new()));
+    let other = pair.clone();
+    let waker = thread::spawn(move || {
+        *other.0.lock().expect("whole") = true;
+        other.1.notify_all();
+    });
+    let mut is_set = pair.0.lock().expect("whole");
+    while !*is_set {
+        is_set = pair.1.wait(is_set).expect("whole");
+    }
+    waker.join().expect("it ends");
+    let lock = RwLock::new(5);
+    println!("read twice: {}", *lock.read().expect("whole") + *lock.read().expect("whole"));
+    let caught = thread::Builder::new()
+        .stack_size(256 << 10)
+        .spawn(|| [7u8; 100_000].iter().map(|&one| u64::from(one)).sum::<u64>());
+    println!("a stack of its own: {}", caught.expect("a thread").join().expect("it ends"));
+}
+
+/// Threads that map, touch and unmap beside each other.
+fn memory() {
+    let base = pages(64);
+    let page = page();
+    let all: Vec<_> = (0..4u64)
+        .map(|number| {
+            thread::spawn(move || {
+                let mut wrong = 0;
+                for round in 0..40u8 {
+                    let own = map(0, 16 * page, READ_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0).expect("room");
+                    touch(own, 16 * page, number as u8 + 1);
+                    let part = base + number * 16 * page;
+                    touch(part, 16 * page, round);
+                    call(SYS_mprotect, &[part, 8 * page, PROT_READ as u64]).expect("rights");
+                    wrong += (0..16).filter(|at| peek(own + at * page) != number as u8 + 1).count();
+                    wrong += (0..16).filter(|at| peek(part + at * page) != round).count();
+                    call(SYS_mprotect, &[part, 8 * page, READ_WRITE as u64]).expect("rights");
+                    call(SYS_madvise, &[part, 4 * page, MADV_DONTNEED as u64]).expect("advice");
+                    wrong += (0..4).filter(|at| peek(part + at * page) != 0).count();
+                    call(SYS_munmap, &[own, 16 * page]).expect("it goes");
+                }
+                wrong
+            })
+        })
+        .collect();
+    println!("wrong: {}", all.into_iter().map(|thread| thread.join().expect("it ends")).sum::<usize>());
+    // Children of a process with threads have one.
+    poke(base, 99);
+    println!("a child beside threads: {}", child(|| i32::from(peek(base))));
+}
+
+fn futex(address: u64, what: i32, value: u64, time: u64, other: u64, last: u64) -> Answer {
+    call(SYS_futex, &[address, what as u64, value, time, other, last])
+}
+
+fn futexes() {
+    let at = pages(1);
+    let word: &AtomicU32 = word(at);
+    let short = [0u64, 2_000_000];
+    let time = short.as_ptr() as u64;
+    tell("another value", futex(at, FUTEX_WAIT, 1, 0, 0, 0));
+    tell("nobody wakes", futex(at, FUTEX_WAIT, 0, time, 0, 0));
+    tell("nobody wakes, private", futex(at, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0, time, 0, 0));
+    tell("nobody waits", futex(at, FUTEX_WAKE, 1, 0, 0, 0));
+    tell("an odd address", futex(at + 1, FUTEX_WAIT, 0, time, 0, 0));
+    tell("nothing is there", futex(8, FUTEX_WAIT, 0, time, 0, 0));
+    tell("nothing is there to wake", futex(16, FUTEX_WAKE, 1, 0, 0, 0));
+    tell("no bits", futex(at, FUTEX_WAIT_BITSET, 0, time, 0, 0));
+    tell("no bits to wake", futex(at, FUTEX_WAKE_BITSET, 1, 0, 0, 0));
+    tell("an unknown operation", futex(at, 77, 0, 0, 0, 0));
+    let bad = [0u64, 1_000_000_000];
+    tell("a bad time", futex(at, FUTEX_WAIT, 0, bad.as_ptr() as u64, 0, 0));
+    tell("time from nowhere", futex(at, FUTEX_WAIT, 0, 8, 0, 0));
+    let waiters: Vec<_> =
+        (0..3).map(|_| thread::spawn(move || futex(at, FUTEX_WAIT, 0, 0, 0, 0).map_err(|error| error.0))).collect();
+    let mut woken = 0;
+    while woken < 3 {
+        woken += futex(at, FUTEX_WAKE, 1, 0, 0, 0).expect("it wakes");
+        thread::yield_now();
+    }
+    println!(
+        "woken: {woken}, {:?}",
+        waiters.into_iter().map(|thread| thread.join().expect("it ends")).collect::<Vec<_>>()
+    );
+    word.store(5, Ordering::SeqCst);
+    // FUTEX_WAKE_OP: adds 2 to the second word, and wakes there if it was 5.
+    let operation = 1u64 << 28 | 2 << 12 | 5;
+    tell("wake with an operation", futex(at + 8, FUTEX_WAKE_OP, 1, 1, at, operation));
+    println!("the word: {}", word.load(Ordering::SeqCst));
+}
+
+fn requeues() {
+    let at = pages(1);
+    let waiters: Vec<_> = (0..3).map(|_| thread::spawn(move || futex(at, FUTEX_WAIT, 0, 0, 0, 0).is_ok())).collect();
+    let mut moved = 0;
+    while moved < 3 {
+        moved += futex(at, FUTEX_REQUEUE, 0, 10, at + 64, 0).expect("it moves");
+        thread::yield_now();
+    }
+    tell("nobody is left", futex(at, FUTEX_WAKE, 10, 0, 0, 0));
+    tell("they are there", futex(at + 64, FUTEX_WAKE, 10, 0, 0, 0));
+    println!("all woke: {}", waiters.into_iter().all(|thread| thread.join().expect("it ends")));
+    tell("compare: another value", futex(at, FUTEX_CMP_REQUEUE, 1, 1, at + 64, 7));
+    tell("compare: the value", futex(at, FUTEX_CMP_REQUEUE, 1, 1, at + 64, 0));
+}
+
+/// What ends a process while it has threads.
+fn ends() {
+    let with_thread = |body: fn() -> i32| {
+        child(move || {
+            thread::spawn(|| {
+                loop {
+                    thread::park();
+                }
+            });
+            body()
+        })
+    };
+    println!("exit beside a thread: {}", with_thread(|| 4));
+    println!(
+        "a signal: {}",
+        with_thread(|| call(SYS_kill, &[std::process::id().into(), SIGKILL as u64]).map_or(1, |_| 2))
+    );
+    let last = child(|| {
+        thread::spawn(|| {
+            let short = [0u64, 20_000_000];
+            call(SYS_nanosleep, &[short.as_ptr() as u64, 0]).expect("it sleeps");
+            programs::machine::exit(6)
+        });
+        call(SYS_exit, &[9]).map_or(1, |_| 2)
+    });
+    println!("the first thread ends first: {last}");
+    let fault = child(|| thread::spawn(|| poke(16, 1)).join().map_or(3, |_| 4));
+    println!("a thread that faults: {fault}");
+}
