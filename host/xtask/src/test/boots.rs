@@ -122,7 +122,16 @@ fn audited() -> impl Iterator<Item = Boot> {
             ..plain(size, 2, level, "2G")
         }
     };
-    [("4k", 1), ("16k", 2), ("64k", 1)].into_iter().map(of)
+    let above = |machine: &str, more: &str| Boot {
+        name: format!("boot above {machine}, audited, QEMU 11"),
+        options: format!("--audit --monitor --memory 1G --machine bare/monitor/machines/{machine}.toml {more}"),
+        expect: vec![],
+        ..plain("4k", 2, 1, "1G")
+    };
+    let stress = "--cpus 2 --append vellum.stress=20";
+    let above =
+        [above("boot-cpu-does-not", stress), above("all-resize", stress), above("realm", "--cpus 2 --kernel realm")];
+    [("4k", 1), ("16k", 2), ("64k", 1)].into_iter().map(of).chain(above)
 }
 
 /// A deterministic boot on one CPU: as many instructions until the first self-check in every run.
