@@ -3,7 +3,8 @@
 mod common;
 
 use common::{Announced, GIB, Live, MIB, Plan, at, cpu, leaves, painted};
-use vellum_linearmap::{Context, Wanted};
+use vellum_linearmap::{Calls, Context, NotParked, Wanted};
+use vellum_pagetable::Licence;
 use vellum_vmsa::{BbmLevel, Granule, Granule4K, Granule16K, Granule64K};
 
 const PAGE: u64 = 0x1000;
@@ -116,4 +117,20 @@ fn to_announce_changes_nothing_else() {
     is_the_same::<Granule4K>();
     is_the_same::<Granule16K>();
     is_the_same::<Granule64K>();
+}
+
+/// A kernel that says nothing of announcements is asked for none; what it is given to resize is resized.
+#[test]
+fn who_says_nothing_hears_nothing() {
+    struct Silent;
+    impl Calls for Silent {
+        fn in_window(&self, change: &mut dyn FnMut(&Licence<'_>)) {
+            change(&Licence::break_before_make(&()));
+        }
+    }
+    let mut resized = 0;
+    Silent.announce(&[], &mut || resized += 1);
+    Silent.in_window(&mut |_| resized += 1);
+    assert_eq!((Silent.announces(), resized), (false, 2));
+    assert_eq!(Silent.park(&mut |_| panic!("nobody is parked")), Err(NotParked(None)));
 }

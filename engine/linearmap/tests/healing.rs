@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{DATA, GIB, MIB, Plan, at, cpu, leaves, painted, region, tables};
+use common::{DATA, GIB, Live, MIB, Plan, at, cpu, leaves, painted, region, tables};
 use seed::Seed;
 use vellum_linearmap::{Context, Leaves};
 use vellum_vmsa::{
@@ -36,8 +36,10 @@ fn a_request_drains_the_hysteresis() {
     let page = [at(&map, GIB + MIB, PAGE)];
     map.set_memory_ro(&page, Context::MayWait).unwrap();
     map.set_memory_rw(&page, Context::MayWait).unwrap();
+    let waits = map.embedder().machine.waits.get();
     map.heal_all();
     assert_eq!(leaves(&map).len(), 1);
+    assert!(map.embedder().machine.waits.get() > waits, "views may still walk the tables that are left over");
     assert!(!map.heal(100), "nothing is left");
 }
 
@@ -239,4 +241,73 @@ fn a_map_of_blocks_has_no_groups_and_heals() {
     blocks::<Granule4K>();
     blocks::<Granule16K>();
     blocks::<Granule64K>();
+}
+
+/// Protects and releases a range, so that it is uniform again.
+fn pair(map: &Live<Granule4K>, from: u64, bytes: u64) {
+    let range = [at(map, from, bytes)];
+    map.set_memory_ro(&range, Context::MayWait).unwrap();
+    map.set_memory_rw(&range, Context::MayWait).unwrap();
+}
+
+#[test]
+fn every_slot_that_changed_is_left_alone_for_as_long() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let slot = |number: u64| GIB + number * 10 * MIB;
+    (0..16).for_each(|number| pair(&map, slot(number), PAGE));
+    // It is remembered already, and pushes nobody out.
+    pair(&map, slot(5), PAGE);
+    let is_whole = |number: u64| map.view().translate(at(&map, slot(number), 0).start).unwrap().size.level == Level::L2;
+    map.heal(100);
+    assert_eq!((0..16).filter(|&number| is_whole(number)).count(), 0);
+    // The seventeenth takes the place of the first.
+    pair(&map, slot(16), PAGE);
+    map.heal(100);
+    assert_eq!((0..17).filter(|&number| is_whole(number)).collect::<Vec<_>>(), [0]);
+}
+
+/// Both ends of a range are left alone, and what a budget pays for is slots: those of the range and no other.
+#[test]
+fn a_range_is_as_many_slots_as_it_touches() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    assert!(!map.heal(0), "nothing has changed");
+    pair(&map, GIB + MIB, 2 * MIB);
+    let folds = map.counters().folds;
+    assert!(map.heal(1));
+    assert!(!map.heal(1), "two slots");
+    assert_eq!(map.counters().folds, folds, "both are fresh");
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    pair(&map, GIB + 2 * MIB, PAGE);
+    pair(&map, GIB + 2 * MIB, 2 * MIB);
+    assert!((0..4).all(|_| !map.heal(0)), "one slot, not due");
+    assert!(map.heal(0) && map.counters().folds == 0);
+    assert!(!map.heal(1));
+    let operations = map.counters().operations;
+    assert!(map.counters().folds > 0 && operations.tlbi_address + operations.tlbi_range > 0);
+}
+
+/// What lies beside the linear map, or is pages for ever, is never due.
+#[test]
+fn what_does_not_fold_is_not_waited_for() {
+    let all = painted::<Granule4K>(&Plan::one(GIB, 3 * GIB), cpu(BbmLevel::Level3));
+    let range = Some(at(&all, GIB, GIB));
+    let beside = Plan { range, ..Plan::one(GIB, 3 * GIB) };
+    let pages = Plan { leaves: Leaves::Pages, ..Plan::one(2 * GIB, 2 * GIB + 4 * MIB) };
+    for plan in [beside, pages] {
+        let map = painted::<Granule4K>(&plan, cpu(BbmLevel::Level3));
+        pair(&map, 2 * GIB, PAGE);
+        assert!((0..8).all(|_| !map.heal(0)));
+    }
+}
+
+/// A page of a slot in the middle stood apart, until the whole range became as it was.
+#[test]
+fn what_a_long_range_makes_uniform_in_its_middle_folds() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    map.set_memory_ro(&[at(&map, GIB + 101 * MIB, PAGE)], Context::MayWait).unwrap();
+    map.heal_all();
+    assert!(leaves(&map).len() > 1);
+    map.set_memory_ro(&[at(&map, GIB, GIB)], Context::MayWait).unwrap();
+    map.heal_all();
+    assert_eq!(leaves(&map).len(), 1);
 }

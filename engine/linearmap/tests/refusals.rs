@@ -3,7 +3,7 @@
 mod common;
 
 use common::{DATA, GIB, Live, MIB, Plan, at, cpu, leaves, paint_and_make, painted, region, tables};
-use vellum_linearmap::{Context, NotParked, Refused, Wanted, paint};
+use vellum_linearmap::{Context, Leaves, NotParked, Refused, Wanted, paint};
 use vellum_pagetable::{El1, PageTable, Refusal, Reserve};
 use vellum_vmsa::{BbmLevel, Granule, Granule4K, Granule16K, Granule64K, Stage1Attributes, VirtAddr};
 
@@ -258,4 +258,44 @@ fn regions_are_painted_as_the_map_needs_them() {
     let read_only = writable | Stage1Attributes::READ_ONLY.bits();
     let at = |mib: u64, bits| (GIB + mib * MIB, 2 * MIB, bits);
     assert_eq!(painted, [at(0, writable), at(2, read_only), at(6, read_only), at(8, read_only)]);
+}
+
+/// A range whose first page is of a hidden block and whose second of a read-only one: each of two changes splits the other.
+#[test]
+fn a_list_takes_the_tables_of_each_of_its_changes_and_no_more() {
+    let page = Granule4K::SIZE_BYTES;
+    let map =
+        painted::<Granule4K>(&Plan { leaves: Leaves::Blocks, ..Plan::one(GIB, GIB + 4 * MIB) }, cpu(BbmLevel::Level3));
+    map.set_direct_map_invalid(&[at(&map, GIB, 2 * MIB)], Context::MayWait).unwrap();
+    map.set_memory_ro(&[at(&map, GIB + 2 * MIB, 2 * MIB)], Context::MayWait).unwrap();
+    let (range, before) = ([at(&map, GIB + 2 * MIB - page, 2 * page)], leaves(&map));
+    for tables in [0, 1] {
+        map.embedder().left.set(tables);
+        map.set_reserve(tables);
+        map.embedder().left.set(tables);
+        let refused = Refused::ReserveDry(2 - tables);
+        assert_eq!(map.set_direct_map_default(&range, Context::Atomic), Err(refused));
+        assert_eq!(map.set_direct_map_default(&range, Context::MayWait), Err(Refused::OutOfTables(2)));
+        assert_eq!(leaves(&map), before, "{tables}");
+    }
+    map.embedder().left.set(2);
+    map.set_direct_map_default(&range, Context::MayWait).unwrap();
+    // Pages that are leaves by themselves take none.
+    map.embedder().left.set(0);
+    let pages = [at(&map, GIB + 2 * MIB - page, page), at(&map, GIB + 2 * MIB, page)];
+    map.set_memory_ro(&pages, Context::MayWait).unwrap();
+    assert_eq!(map.counters().splits, 2);
+}
+
+/// Nothing is due: nobody is parked for it, and no CPU waits in a window.
+#[test]
+fn who_has_nothing_to_heal_calls_nobody() {
+    for others in [0, 1] {
+        let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level0));
+        (0..others).for_each(|_| map.admit(cpu(BbmLevel::Level0)));
+        map.embedder().parks.set(true);
+        assert!(!map.heal(10));
+        map.heal_all();
+        assert_eq!((map.embedder().parked.get(), map.embedder().windows.get()), (0, 0));
+    }
 }

@@ -136,6 +136,7 @@ impl May {
             self.reach_root(id, walkers, question, &mut |seen| {
                 self.effort.spend();
                 let holders = match &seen.found {
+                    _ if !asked.takes(seen) => return,
                     Found::Entry { entry, .. } => Self::root_holders(state, entry, seen.route),
                     Found::Fault { .. } => restricted(&state.live, seen.route.walkers),
                 };
@@ -150,6 +151,7 @@ impl May {
                 self.reach_kept(kept, record.holders.cpus(), question, &mut |seen| {
                     self.effort.spend();
                     let holders = match &seen.found {
+                        _ if !asked.takes(seen) => return,
                         Found::Entry { entry, .. } => Self::tagged(entry, &record.holders, seen.route.walkers),
                         Found::Fault { .. } => restricted(&record.holders, seen.route.walkers),
                     };

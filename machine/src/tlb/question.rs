@@ -2,6 +2,7 @@
 //! that is precise visits a few words; its naive form visits all and must find the same, which debug builds check.
 
 use super::entry::{Entry, SpaceId};
+use super::found::{Found, Seen};
 
 /// Asks for the entries whose walk used one particular thing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +100,15 @@ impl Question {
             Some(Only::Entry(only)) => {
                 only.second.is_some_and(|it| it.level == second.level && it.own_log2 == second.own_log2)
             }
+            _ => true,
+        }
+    }
+
+    /// False when what was found is not asked for.
+    pub(super) fn takes(&self, seen: &Seen<'_>) -> bool {
+        match (&self.only, &seen.found) {
+            (Some(Only::Entry(only)), Found::Entry { entry, .. }) => only == entry,
+            (Some(Only::Word(word)), _) => *word == seen.word,
             _ => true,
         }
     }

@@ -33,6 +33,8 @@ pub(crate) const fn cpu(level: BbmLevel) -> Cpu {
 pub(crate) struct Machine {
     pub(crate) memory: Memory,
     pub(crate) loads: Cell<usize>,
+    /// How often it was waited for those who walk beside.
+    pub(crate) waits: Cell<usize>,
 }
 
 impl Platform for Machine {
@@ -51,6 +53,10 @@ impl Platform for Machine {
 
     fn maintain(&self, operation: Maintenance) {
         self.memory.maintain(operation);
+    }
+
+    fn wait_for_views(&self) {
+        self.waits.set(self.waits.get() + 1);
     }
 }
 
@@ -81,7 +87,7 @@ pub(crate) struct Kernel<G> {
 impl<G: Granule> Kernel<G> {
     pub(crate) fn new() -> Self {
         Self {
-            machine: Machine { memory: Memory::new(), loads: Cell::new(0) },
+            machine: Machine { memory: Memory::new(), loads: Cell::new(0), waits: Cell::new(0) },
             spare: RefCell::default(),
             out: Cell::new(0),
             left: Cell::new(usize::MAX),
@@ -169,7 +175,7 @@ impl<G: Granule> Calls for Kernel<G> {
     }
 
     fn announce(&self, leaves: &[Range<VirtAddr>], resize: &mut dyn FnMut()) {
-        self.announced.borrow_mut().iter_mut().for_each(|announced| announced.push(leaves.to_vec()));
+        self.announced.borrow_mut().as_mut().expect("who asked to be told").push(leaves.to_vec());
         resize();
     }
 }
