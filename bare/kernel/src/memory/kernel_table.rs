@@ -6,7 +6,7 @@ use hardware::platform::Hardware;
 use pagetable::{Change, El1, Licence, Reserve};
 use vmsa::PhysAddr;
 
-use crate::memory::{current, linear_map, pages};
+use crate::memory::{current, linear_map, pages, readers};
 
 /// The most tables that a change of the kernel's may take.
 const MOST_TABLES: usize = 64;
@@ -28,6 +28,8 @@ pub(crate) fn change(changes: &[Change<El1>], may_break: bool) -> Result<(), Cha
             break;
         }
     }
+    // A report on another CPU reads without the lock: a table that was unlinked may be in its sight, and must not get another owner yet.
+    readers::wait();
     stock.give_back();
     changed
 }
