@@ -77,8 +77,9 @@ impl<G: Granule, R: Regime> Gather<G, R> {
     pub fn finish<P: Platform>(&mut self, platform: &P) -> Retired {
         if self.waiting.is_some() {
             self.complete_waiting(platform);
-            self.issued_for_ranges = 0;
         }
+        // Also where nothing waits: what a list was expected to take counts for no later one.
+        self.issued_for_ranges = 0;
         Retired(core::mem::take(&mut self.retired))
     }
 

@@ -56,3 +56,22 @@ fn a_list_that_is_worth_it_takes_a_tlbi_for_each_page() {
     let tlbis = unmap_scattered(SINGLE as u64, true);
     assert_eq!(tlbis, [TlbiOp::VAALE1IS; SINGLE]);
 }
+
+/// A list that finds nothing to change has nothing forgotten, and leaves the next its TLBIs.
+#[test]
+fn a_long_list_that_changes_nothing_costs_the_next_nothing() {
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &[map(0, 2 * MIB, 0, LeafSize::PAGE)]);
+    let (mut reserve, mut gather) = (Reserve::new(), table.gather());
+    let holes: Vec<_> = (0..=SINGLE as u64).map(|number| unmap(4 * MIB + number * STRIDE, 0x1000)).collect();
+    table.plan(&holes, None).unwrap().apply(&mut reserve, &mut gather).unwrap();
+    reserve.refill(&memory, gather.finish(&memory));
+    for number in 0..10 {
+        let change = [unmap(number * STRIDE, 0x1000)];
+        table.plan(&change, None).unwrap().apply(&mut reserve, &mut gather).unwrap();
+    }
+    let _ = memory.take_steps();
+    reserve.refill(&memory, gather.finish(&memory));
+    let is_everything = |step: &Step| matches!(step, Step::Maintain(Maintenance::Invalidate(TlbiOp::VMALLE1IS, _)));
+    assert!(!memory.take_steps().iter().any(is_everything));
+}
