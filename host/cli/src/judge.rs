@@ -34,15 +34,15 @@ pub(crate) fn run(arguments: &JudgeArguments) -> Result<Status, Failure> {
     let text = text(path, bytes)?;
     let status = reading.judge(&text, &mut 0, true).map(Found::status)?;
     if let (Some(file), Status::Findings) = (&arguments.smaller, &status) {
-        write_smaller(&text, file)?;
+        write_smaller(&text, arguments.strict, file)?;
     }
     Ok(status)
 }
 
 /// Writes what is left of a trace once everything has gone that its first finding does not need.
-fn write_smaller(text: &str, file: &Path) -> Result<(), Failure> {
+fn write_smaller(text: &str, is_strict: bool, file: &Path) -> Result<(), Failure> {
     let mut left = Left::new();
-    let lines = smaller::smaller(text, &mut |lines| left.are(lines));
+    let lines = smaller::smaller(text, is_strict, &mut |lines| left.are(lines));
     drop(left);
     let lines =
         lines.ok_or_else(|| Failure("--smaller: only traces of Vellum's own format can be made smaller".into()))?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cortex-x4-a720-with-conflicts ──┬── Linux ───┬─ counted, drawn ──▶ a table, target/demo/mixed-cpus.html
-//!                                 └── ours ────┘   and counted again after a stress of each
+//!                                 └── ours ────┘   and ours counted again after a stress
 //! conflicts-anywhere ──── Linux ──── what it says of the first conflict
 //! ```
 
