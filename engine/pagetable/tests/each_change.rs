@@ -44,6 +44,21 @@ struct Thing {
     limits: u64,
 }
 
+/// A group of blocks of which one is a table: others have made it.
+fn torn_group(attributes: Stage1Attributes) -> Thing {
+    let block = LeafSize::single(Level::L2);
+    let map = |(start, bytes, largest): (u64, u64, LeafSize)| Change::Map {
+        from: range(BASE + start, bytes),
+        to: PhysAddr::new(start),
+        attributes,
+        largest,
+    };
+    let made = [(0, 2 * MIB, block), (2 * MIB, 2 * MIB, LeafSize::PAGE), (4 * MIB, 28 * MIB, block)].map(map).into();
+    let grouped: fn(u64) -> u64 = |leaf| leaf | 1 << 52;
+    let poked = (0..16).filter(|block| *block != 1).map(|block| (512 * block, grouped)).collect();
+    Thing { name: "group of blocks and a table", bytes: 32 * MIB, made, poked, limits: 0 }
+}
+
 fn things(attributes: Stage1Attributes) -> Vec<Thing> {
     let mapped = |bytes, largest| {
         let to = PhysAddr::new(0);
@@ -86,6 +101,8 @@ fn things(attributes: Stage1Attributes) -> Vec<Thing> {
         Thing { name: "marked group", poked: vec![(0, NEW), (6, |leaf| leaf & !(1 << 7))], ..groups() },
         table(),
         Thing { name: "limited table", limits: 1 << 60, ..table() },
+        Thing { name: "table with bit 52", limits: 1 << 52, ..table() },
+        torn_group(attributes),
         Thing { name: "table of two kinds", poked: vec![(5, NEVER), (511, NEW)], ..table() },
         thing("almost empty table", 2 * MIB, last_page()),
         Thing { name: "empty table", poked: vec![(511, |_| 0)], ..thing("", 2 * MIB, last_page()) },
@@ -119,10 +136,13 @@ fn changes(bytes: u64, attributes: Stage1Attributes) -> Vec<(&'static str, Vec<C
         (0, bytes),
         (0, 2 * bytes),
         (0, PAGE),
+        (3 * PAGE, PAGE),
         (5 * PAGE, 2 * PAGE),
         (bytes / 2, bytes / 2),
         (bytes / 2, bytes),
         (bytes - PAGE, 2 * PAGE),
+        (bytes / 32, bytes / 16),
+        (bytes / 32, bytes / 8),
     ] {
         let from = || range(BASE + start, bytes);
         let mut add = |kind, change| all.push((kind, vec![change]));

@@ -6,7 +6,7 @@ mod common;
 use common::{DATA, GIB, KERNEL, MIB, change, leaves, live, live_4k, map, read_only, unmap};
 use vellum_pagetable::{Change, El1, HardwareUpdates, Memory, PageTable, Platform, Refusal, Reserve};
 use vellum_vmsa::{
-    AddressHalf, Descriptor, Geometry, Granule4K, Layout, LeafSize, PhysAddr, Stage1Attributes, VirtAddr,
+    AddressHalf, Descriptor, Geometry, Granule4K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr,
 };
 
 const PAGE: u64 = 0x1000;
@@ -225,4 +225,54 @@ fn what_is_marked_too_late_stays_for_the_next() {
     let _ = gather.finish(&memory);
     assert_eq!(memory.load(slot), written);
     assert!(matches!(table.plan(&clean, None).map(drop), Err(Refusal::NeedsLicence(_))));
+}
+
+/// A run of leaves that change in place ends before one that may not, and before one of which nothing would be left.
+#[test]
+fn a_run_ends_before_what_is_refused() {
+    let memory = Memory::new();
+    let device = Change::Map {
+        from: range(0, PAGE),
+        to: PhysAddr::new(GIB),
+        attributes: DATA | Stage1Attributes::memory(1),
+        largest: LeafSize::PAGE,
+    };
+    let mut table = live_4k(&memory, &[device, map(PAGE, PAGE, GIB + PAGE, LeafSize::PAGE)]);
+    let set = Stage1Attributes::memory(1) | Stage1Attributes::READ_ONLY;
+    let both = [Change::Protect { from: range(0, 2 * PAGE), set, clear: Stage1Attributes::empty() }];
+    assert_eq!(table.plan(&both, None).map(drop), Err(Refusal::NeedsLicence(PAGE)));
+
+    let block = |number: u64, to| Change::Map {
+        from: range(number * 2 * MIB, 2 * MIB),
+        to: PhysAddr::new(to),
+        attributes: Stage1Attributes::empty(),
+        largest: LeafSize::single(Level::L2),
+    };
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &[block(0, GIB), block(1, 0)]);
+    let both = [Change::MakeInvalid { from: range(0, 4 * MIB) }];
+    assert_eq!(table.plan(&both, None).map(drop), Err(Refusal::NotKeepable(2 * MIB)));
+}
+
+/// Groups at the first address of all are groups.
+#[test]
+fn a_group_at_the_first_address_does_not_change_without_a_licence() {
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &[map(0, 32 * PAGE, GIB, LeafSize::LARGEST)]);
+    assert_eq!(table.plan(&[read_only(0, 17 * PAGE)], None).map(drop), Err(Refusal::NeedsLicence(0)));
+}
+
+/// A kept group that others made, of which the first member has no bit but the group's: as a leaf of its own it would be a hole.
+#[test]
+fn a_kept_group_does_not_dissolve_into_holes() {
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &[map(0, 32 * MIB, GIB, LeafSize::LARGEST)]);
+    for number in 0..16 {
+        let place = table.view().path(VirtAddr::new(number * 2 * MIB)).last().unwrap();
+        memory.store(place.slot, Descriptor::new(Descriptor::CONTIGUOUS | (number * 2 * MIB)));
+    }
+    let one = [Change::MakeValid { from: range(2 * MIB, 2 * MIB) }];
+    assert_eq!(table.plan(&one, None).map(drop), Err(Refusal::NotKeepable(0)));
+    let all = [Change::MakeValid { from: range(0, 32 * MIB) }];
+    assert!(table.plan(&all, None).is_ok());
 }

@@ -105,4 +105,8 @@ impl Platform for Told {
         self.operations.set(self.operations.get() + 1);
         self.says(&operation.to_string());
     }
+
+    fn wait_for_views(&self) {
+        self.says("views");
+    }
 }

@@ -22,7 +22,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("machine", 18_200, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
-    room("vellum-pagetable", 14_600, &["vellum-vmsa"]),
+    room("vellum-pagetable", 14_900, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
     room("vellum-linearmap", 3_500, &["vellum-vmsa", "vellum-pagetable"]),
