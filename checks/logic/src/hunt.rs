@@ -31,7 +31,7 @@ pub(crate) fn hunt(
     sites: &[Site],
     programs: &[Program],
     tests: &[Test],
-    tell: &(dyn Fn(&Verdict) + Sync),
+    tell: &(dyn Fn(&Mutant, &Verdict) + Sync),
 ) -> Result<Vec<Verdict>, String> {
     // What killed a mutant of a function may well kill the next.
     let killers: Mutex<HashMap<(&str, &str), Vec<usize>>> = Mutex::default();
@@ -56,7 +56,7 @@ pub(crate) fn hunt(
                 break;
             }
         }
-        tell(&verdict);
+        tell(mutant, &verdict);
         Ok(verdict)
     };
     in_parallel(mutants.len(), &one).into_iter().collect()

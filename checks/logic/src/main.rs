@@ -46,6 +46,8 @@ struct Options {
     seed: u64,
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    #[arg(long, value_name = "FILE")]
+    again: Option<PathBuf>,
     #[arg(long, conflicts_with = "json")]
     list: bool,
     #[arg(long)]
@@ -152,8 +154,12 @@ fn record(
 
 fn hunt_all(mutants: &[&Mutant], sites: &[Site], programs: &[Program], tests: &[Test]) -> Result<Vec<Verdict>, String> {
     let (watch, alive) = (Watch::new("mutants of logic", mutants.len() as u64), AtomicUsize::new(0));
-    let verdicts = hunt::hunt(mutants, sites, programs, tests, &|verdict| {
+    let verdicts = hunt::hunt(mutants, sites, programs, tests, &|mutant, verdict| {
         let lives = usize::from(verdict.is_alive());
+        // At once: a hunt that is given up has told what it knew.
+        if verdict.is_alive() {
+            watch.suspend(|| eprintln!("alive: {}", mutant.name));
+        }
         let alive = alive.fetch_add(lives, Ordering::Relaxed) + lives;
         watch.step(format!("{} mutants, {alive} alive", mutants.len()));
     });
@@ -168,6 +174,10 @@ fn choose(options: &Options, mutants: &mut Vec<Mutant>, sites: &[Site]) -> Resul
         if mutants.is_empty() {
             return Err(format!("no mutant's name has `{text}` in it (see --list)"));
         }
+    }
+    if let Some(path) = &options.again {
+        let alive = report::alive(path)?;
+        mutants.retain(|it| alive.contains(&mutants::key(it, sites)));
     }
     if let Some(count) = options.sample {
         mutants::sample(mutants, sites, count, options.seed);

@@ -1,8 +1,10 @@
 //! What is told at the end: survivors, and the tables by kind and by file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use terminal::Table;
 
 use crate::equivalents::{PATH, Row};
@@ -106,5 +108,41 @@ impl Report<'_> {
             format!("{it}\n")
         };
         self.each().map(one).collect()
+    }
+}
+
+/// The keys of what an earlier report, written by `--json`, says was alive and on no list. The error names the file and line.
+pub(crate) fn alive(path: &Path) -> Result<HashSet<[String; 4]>, String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let one = |(at, line): (usize, &str)| -> Result<Option<[String; 4]>, String> {
+        let it: Value = serde_json::from_str(line).unwrap_or_default();
+        let told = |name: &str| it[name].as_str().map(str::to_owned);
+        let key = || Some([told("file")?, told("function")?, told("before")?, told("after")?]);
+        match (it["end"].as_str(), key()) {
+            (Some("lives" | "not run"), Some(key)) => Ok(Some(key)),
+            (Some(_), Some(_)) => Ok(None),
+            _ => Err(format!("{}:{}: no mutant, expected a line of --json", path.display(), at + 1)),
+        }
+    };
+    text.lines().enumerate().filter_map(|it| one(it).transpose()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lived_in_an_earlier_report_is_found() {
+        let path = std::env::temp_dir().join(format!("logic-report-{}", std::process::id()));
+        let line = |name: &str, end: &str| {
+            format!("{}\n", json!({ "file": "a.rs", "function": "f", "before": name, "after": "true", "end": end }))
+        };
+        let ends = ["killed", "by time", "equivalent", "lives", "not run"];
+        fs::write(&path, ends.map(|end| line(end, end)).concat()).expect("a file");
+        let names: HashSet<String> = alive(&path).expect("a report").into_iter().map(|[_, _, name, _]| name).collect();
+        assert_eq!(names, ["lives", "not run"].map(str::to_owned).into());
+        fs::write(&path, "LIVES: a.rs\n").expect("a file");
+        assert!(alive(&path).is_err_and(|error| error.ends_with(":1: no mutant, expected a line of --json")));
+        fs::remove_file(&path).expect("the file");
     }
 }
