@@ -90,6 +90,28 @@ fn a_wrong_free_is_refused() {
 }
 
 #[test]
+fn a_block_is_freed_by_halves() {
+    let ranges = banks(PageSize::Size4K);
+    with_buddy(PageSize::Size4K, &ranges, |buddy| {
+        let (free, before) = (buddy.free_bytes(), buddy.to_string());
+        let block = buddy.allocate(3).unwrap();
+        buddy.divide(block, 3).unwrap();
+        buddy.divide(block, 2).unwrap();
+        for (at, order) in [(block, 3), (block, 2), (block, 0), (block + 0x1000, 0), (block + 0x1000, 2), (block, 14)] {
+            assert!(buddy.divide(at, order).is_err(), "order {order} at {at}");
+        }
+        for (at, order) in [(block, 3), (block, 2)] {
+            assert_eq!(buddy.free(at, order), Err(FreeError::NotGiven(at, order)));
+        }
+        assert_eq!(buddy.given_bytes(), 8 * 0x1000);
+        for (at, order) in [(block + 0x4000, 2), (block, 1), (block + 0x2000, 1)] {
+            buddy.free(at, order).unwrap();
+        }
+        assert_eq!((buddy.free_bytes(), buddy.to_string()), (free, before));
+    });
+}
+
+#[test]
 fn memory_is_added_once() {
     let bank = range(0x4000_0000, 8 * MIB);
     let layout = Layout::new(PageSize::Size4K, [bank].into_iter());

@@ -13,6 +13,7 @@ mod range;
 mod same_map;
 mod secret;
 mod stack;
+mod vmalloc;
 
 use detail::{Detail, tell};
 pub(crate) use one_page::find_room;
@@ -33,7 +34,7 @@ pub(crate) struct Outcome {
 /// A check: whether it passed. What it writes to its detail is printed either way.
 type Check = fn(&mut Detail) -> bool;
 
-const CHECKS: [(&str, Check); 15] = [
+const CHECKS: [(&str, Check); 16] = [
     ("a write to read-only data faults", protections::write_to_read_only_data),
     ("a write to text by its linear alias faults", protections::write_to_text_alias),
     ("a write to read-only data by its linear alias faults", protections::write_to_read_only_alias),
@@ -47,6 +48,7 @@ const CHECKS: [(&str, Check); 15] = [
     ("every CPU has the same map", same_map::compare),
     ("a page that moves is found by every CPU", moved_page::follow),
     ("one page of a block is protected alone", one_page::protect),
+    ("an area of virtual addresses is of the largest leaves, and leaves nothing", vmalloc::take),
     ("memory is shared with a realm's host and taken back", handed::passed),
     ("secret memory is not in the linear map while it is held", secret::hold),
 ];

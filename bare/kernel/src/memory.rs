@@ -17,4 +17,5 @@ pub(crate) mod reach;
 pub(crate) mod readers;
 pub(crate) mod secret;
 pub(crate) mod tables;
+pub(crate) mod vmalloc;
 pub(crate) mod window;

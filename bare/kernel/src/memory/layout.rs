@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! 2^64 - 2^N    the linear map: half of the input space, whatever its width N
+//! -32 GiB       what is together in virtual addresses alone
 //! -2 GiB        the image, at its link address; above it stacks and devices, within 512 MiB, so that 64 KiB pages need
 //!               one table for all of them
 //! -1.5 GiB      the self-checks' own range, on a boundary of every block that fits, and with 4 KiB pages in the image's
@@ -13,6 +14,8 @@ use core::ops::Range;
 
 use vmsa::VirtAddr;
 
+/// See [`crate::memory::vmalloc`].
+pub(crate) const VMALLOC: Range<u64> = 0xffff_fff8_0000_0000..0xffff_ffff_0000_0000;
 /// The stacks: see [`crate::cpus::stacks`].
 pub(crate) const STACKS: Range<u64> = 0xffff_ffff_8800_0000..0xffff_ffff_8c00_0000;
 /// Device registers: see [`crate::memory::devices`].
@@ -27,6 +30,7 @@ pub(crate) fn name(address: VirtAddr) -> Option<&'static str> {
     let address = address.bits();
     let image = hardware::image::link_address();
     let places = [
+        (VMALLOC, "an area of virtual addresses, or its guard"),
         (image..STACKS.start, "image"),
         (STACKS, "stacks"),
         (DEVICES, "devices"),

@@ -198,6 +198,13 @@ pub(crate) fn free(address: PhysAddr, order: usize) {
     give_back(address, order);
 }
 
+/// Makes what [`allocate`] gave out two blocks of half the size.
+pub(crate) fn divide(address: PhysAddr, order: usize) {
+    if let Err(error) = with_pages(|pages| pages.divide(address, order)) {
+        panic!("{error}");
+    }
+}
+
 fn give_back(address: PhysAddr, order: usize) {
     if let Err(error) = with_pages(|pages| pages.free(address, order)) {
         panic!("{error}");

@@ -13,15 +13,19 @@ use vmsa::{Stage1Attributes, VirtAddr};
 use super::Tally;
 use super::pool::{CLUSTER, Pool, value};
 use crate::facts::page_size;
+use crate::memory::vmalloc::Area;
 use crate::memory::{current, linear_map, secret};
 use crate::report::console::say;
 
 /// Ranges of a list.
 const MOST_RANGES: usize = 4;
-/// One operation in so many is to look at pages alone, to heal, to hold secret pages.
+/// One operation in so many is to look at pages alone, to heal, to hold secret pages, to have an area of virtual addresses.
 const LOOKS: u64 = 3;
 const HEALS: u64 = 64;
 const SECRETS: u64 = 8;
+const AREAS: u64 = 16;
+/// Pages of an area of virtual addresses, at most.
+const AREA_PAGES: usize = 100;
 /// Runs of secret pages that are held at once.
 const RUNS: [usize; 3] = [0, 1, 0];
 /// Slots that one healing looks at.
@@ -67,6 +71,9 @@ impl<'s> Worker<'s> {
             if kind == StressKind::Mixed && self.seed.one_in(SECRETS) {
                 self.hold_secret();
             }
+            if kind == StressKind::Mixed && self.seed.one_in(AREAS) {
+                self.have_area();
+            }
             if self.seed.one_in(HEALS) {
                 linear_map::get().heal(BUDGET);
             }
@@ -105,6 +112,36 @@ impl<'s> Worker<'s> {
             say!("stress: secret memory at {first} can be read");
         }
         Tally::add(&self.tally.secret);
+    }
+
+    /// Has an area of virtual addresses for a moment, one page of it read-only, here and in the linear map, and one freed before the others.
+    fn have_area(&mut self) {
+        let (page, pages) = (page_size().size_bytes(), 1 + self.seed.index(AREA_PAGES) as u64);
+        let Some(mut area) = Area::take(pages * page) else { return Tally::add(&self.tally.refused) };
+        let offset = self.seed.index(pages as usize) as u64 * page;
+        let at = area.range().start + offset;
+        if area.protect(offset..offset + page, true).is_err() {
+            return Tally::add(&self.tally.refused);
+        }
+        let others = (0..pages).map(|number| area.range().start + number * page);
+        let is_right = others.into_iter().all(|other| {
+            let can_be_written = read_translation_to_write(other).is_ok();
+            read_translation(other).is_ok() && can_be_written == (other != at)
+        });
+        if !is_right {
+            Tally::add(&self.tally.wrong);
+            say!("stress: the area at {} is wrong", area.range().start);
+        }
+        // One page of it goes before the others do.
+        let other = self.seed.index(pages as usize) as u64 * page;
+        if area.free(other..other + page).is_err() {
+            return Tally::add(&self.tally.refused);
+        }
+        if read_translation(area.range().start + other).is_ok() {
+            Tally::add(&self.tally.wrong);
+            say!("stress: the page at {} was freed, and is mapped", area.range().start + other);
+        }
+        Tally::add(&self.tally.areas);
     }
 
     /// Changes pages, looks at them, changes them back, and looks again.

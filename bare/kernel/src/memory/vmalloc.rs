@@ -1,0 +1,247 @@
+//! Memory that is together in virtual addresses alone: blocks, the largest first, side by side, by the largest leaves that they make. A
+//! part of it can be protected: leaves split on demand, and the same pages in the linear map follow, in one list with it. A part of it can
+//! be freed: its addresses lead nowhere then, until the area goes.
+//!
+//! ```text
+//! area      |== 32 MiB ==|= 8 MiB =|4K|guard|          freed: permissions reset, unmapped, every CPU has forgotten it, memory free
+//! memory        block        block  block
+//! ```
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+
+use hardware::lock::Lock;
+use kerncore::buddy::MAX_ORDER;
+use linearmap::{Context, Refused, Wanted};
+use pagetable::Change;
+use vmsa::{PhysAddr, VirtAddr};
+
+use crate::facts::{facts, page_size};
+use crate::memory::layout::VMALLOC;
+use crate::memory::tables::{READ_WRITE, map};
+use crate::memory::{kernel_table, linear_map, pages};
+
+/// The addresses of every area with its guard, ascending.
+static TAKEN: Lock<Vec<Range<u64>>> = Lock::new(Vec::new());
+
+/// Memory until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Area {
+    start: u64,
+    bytes: u64,
+    /// Its memory, ascending.
+    blocks: Vec<Block>,
+    /// Some part was read-only.
+    is_protected: bool,
+}
+
+/// Why nothing has changed.
+#[derive(Debug)]
+pub(crate) enum AreaError {
+    /// For the list of what would change.
+    NoMemory,
+    Refused(Refused),
+}
+
+impl From<Refused> for AreaError {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl fmt::Display for AreaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoMemory => f.write_str("no memory for a list of its parts"),
+            Self::Refused(refused) => refused.fmt(f),
+        }
+    }
+}
+
+/// `1 << order` pages that were allocated as one, and where they are in their area.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    offset: u64,
+    first: PhysAddr,
+    order: usize,
+}
+
+impl Block {
+    fn offsets(self) -> Range<u64> {
+        self.offset..self.offset + (page_size().size_bytes() << self.order)
+    }
+
+    /// The part of it that is among some offsets, if any.
+    fn part(self, of: &Range<u64>) -> Option<Range<u64>> {
+        let own = self.offsets();
+        let part = own.start.max(of.start)..own.end.min(of.end);
+        (part.start < part.end).then_some(part)
+    }
+
+    /// Its memory, from and to some of its offsets.
+    fn memory(self, part: &Range<u64>) -> Range<PhysAddr> {
+        self.first + (part.start - self.offset)..self.first + (part.end - self.offset)
+    }
+
+    fn halves(self) -> [Self; 2] {
+        let order = self.order - 1;
+        let bytes = page_size().size_bytes() << order;
+        [Self { order, ..self }, Self { offset: self.offset + bytes, first: self.first + bytes, order }]
+    }
+}
+
+impl Area {
+    /// So many bytes in whole pages, whatever they hold: readable and writable.
+    pub(crate) fn take(bytes: u64) -> Option<Self> {
+        let page = page_size().size_bytes();
+        let bytes = bytes.checked_next_multiple_of(page).filter(|bytes| *bytes > 0)?;
+        let mut area = Self { start: 0, bytes: 0, blocks: Vec::new(), is_protected: false };
+        let mut most = MAX_ORDER;
+        while area.bytes < bytes {
+            most = most.min(((bytes - area.bytes) / page).ilog2() as usize);
+            area.blocks.try_reserve(1).ok()?;
+            // The next smaller where there is none: so a block begins at a multiple of its size.
+            match pages::allocate(most) {
+                Some(first) => {
+                    area.blocks.push(Block { offset: area.bytes, first, order: most });
+                    area.bytes += page << most;
+                }
+                None => most = most.checked_sub(1)?,
+            }
+        }
+        let largest = page << area.blocks.first()?.order;
+        area.start = TAKEN.with(|taken| find_room(taken, largest, bytes + page))?;
+        let mapped = area.parts(0..bytes).try_for_each(|(at, memory)| {
+            kernel_table::change(&[map(memory.start.bits()..memory.end.bits(), at.start.bits(), READ_WRITE)], false)
+        });
+        // What was mapped goes with the area.
+        mapped.ok().map(|()| area)
+    }
+
+    /// Its addresses.
+    pub(crate) fn range(&self) -> Range<VirtAddr> {
+        VirtAddr::new(self.start)..VirtAddr::new(self.start + self.bytes)
+    }
+
+    /// Has pages of it be read-only, or writable again, here and in the linear map: all of them, or none.
+    pub(crate) fn protect(&mut self, offsets: Range<u64>, is_read_only: bool) -> Result<(), AreaError> {
+        let ranges = list(self.parts(offsets).flat_map(|(here, memory)| [here, linear(&memory)]))?;
+        let wanted = if is_read_only { Wanted::ReadOnly } else { Wanted::Writable };
+        linear_map::get().change(&ranges, wanted, Context::MayWait)?;
+        self.is_protected |= is_read_only;
+        Ok(())
+    }
+
+    /// Frees whole pages of it: all of them, or none.
+    pub(crate) fn free(&mut self, offsets: Range<u64>) -> Result<(), AreaError> {
+        [offsets.start, offsets.end].into_iter().try_for_each(|offset| self.cut(offset))?;
+        let hidden = list(self.parts(offsets.clone()).map(|(here, _)| here))?;
+        // In the linear map first: who fails behind that has reset permissions, and no more.
+        if self.is_protected {
+            self.reset(offsets.clone())?;
+        }
+        // As the linear map changes, which resizes leaves that others are in. Then tables may go.
+        linear_map::get().change(&hidden, Wanted::Hidden, Context::MayWait)?;
+        for from in hidden {
+            // Where it fails invalid leaves remain, and go with the area.
+            let _ = kernel_table::change(&[Change::Unmap { from }], false);
+        }
+        self.blocks.retain(|block| {
+            let is_kept = block.part(&offsets).is_none();
+            if !is_kept {
+                pages::free(block.first, block.order);
+            }
+            is_kept
+        });
+        Ok(())
+    }
+
+    /// No block is on both sides of an offset.
+    fn cut(&mut self, offset: u64) -> Result<(), AreaError> {
+        let is_cut = |block: &Block| block.offset < offset && offset < block.offsets().end;
+        while let Some(place) = self.blocks.iter().position(is_cut) {
+            self.blocks.try_reserve(1).map_err(|_| AreaError::NoMemory)?;
+            let block = self.blocks[place];
+            pages::divide(block.first, block.order);
+            self.blocks.splice(place..=place, block.halves());
+        }
+        Ok(())
+    }
+
+    /// The parts of a range of offsets that lie in one block each: their addresses and their memory.
+    fn parts(&self, offsets: Range<u64>) -> impl Iterator<Item = (Range<VirtAddr>, Range<PhysAddr>)> {
+        self.blocks.iter().filter_map(move |block| {
+            let part = block.part(&offsets)?;
+            let here = VirtAddr::new(self.start + part.start)..VirtAddr::new(self.start + part.end);
+            Some((here, block.memory(&part)))
+        })
+    }
+
+    /// The same pages in the linear map are writable data, which is what free memory is.
+    fn reset(&self, offsets: Range<u64>) -> Result<(), AreaError> {
+        let all = list(self.parts(offsets).map(|(_, memory)| linear(&memory)))?;
+        linear_map::get().change(&all, Wanted::Default, Context::MayWait)?;
+        Ok(())
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        let is_placed = self.start != 0;
+        let range = self.range();
+        let is_free = !is_placed || kernel_table::change(&[Change::Unmap { from: range }], false).is_ok();
+        // Memory that somebody may still reach, or that is not what free memory is, is nobody's.
+        if !is_free || (self.is_protected && self.reset(0..self.bytes).is_err()) {
+            return;
+        }
+        self.blocks.iter().for_each(|block| pages::free(block.first, block.order));
+        if is_placed {
+            give_back(self.start);
+        }
+    }
+}
+
+fn linear(memory: &Range<PhysAddr>) -> Range<VirtAddr> {
+    facts().linear.address(memory.start)..facts().linear.address(memory.end)
+}
+
+/// As `collect`, where there may be no memory.
+fn list<T>(items: impl Iterator<Item = T>) -> Result<Vec<T>, AreaError> {
+    let mut all = Vec::new();
+    for item in items {
+        all.try_reserve(1).map_err(|_| AreaError::NoMemory)?;
+        all.push(item);
+    }
+    Ok(all)
+}
+
+/// Takes the first room for so many bytes that begins on a multiple of `alignment`.
+fn find_room(taken: &mut Vec<Range<u64>>, alignment: u64, bytes: u64) -> Option<u64> {
+    taken.try_reserve(1).ok()?;
+    let mut start = VMALLOC.start.next_multiple_of(alignment);
+    let place = taken.iter().position(|area| {
+        let fits = start + bytes <= area.start;
+        if !fits {
+            start = area.end.next_multiple_of(alignment);
+        }
+        fits
+    });
+    if start + bytes > VMALLOC.end {
+        return None;
+    }
+    taken.insert(place.unwrap_or(taken.len()), start..start + bytes);
+    Some(start)
+}
+
+/// The addresses of an area are free. With the last one all tables go, and the list too; nobody gets room meanwhile.
+fn give_back(start: u64) {
+    TAKEN.with(|taken| {
+        taken.retain(|area| area.start != start);
+        if taken.is_empty() {
+            *taken = Vec::new();
+            let from = VirtAddr::new(VMALLOC.start)..VirtAddr::new(VMALLOC.end);
+            let _ = kernel_table::change(&[Change::Unmap { from }], false);
+        }
+    });
+}
