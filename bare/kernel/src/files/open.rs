@@ -22,6 +22,7 @@ pub(crate) const O_NONBLOCK: u32 = 0o4000;
 pub(crate) const O_DIRECTORY: u32 = 0o4_0000;
 pub(crate) const O_NOFOLLOW: u32 = 0o10_0000;
 pub(crate) const O_CLOEXEC: u32 = 0o200_0000;
+pub(crate) const O_LARGEFILE: u32 = 0o40_0000;
 pub(crate) const O_PATH: u32 = 0o1000_0000;
 pub(crate) const O_TMPFILE: u32 = 0o2000_0000;
 

@@ -60,13 +60,14 @@ const TEXTS: [&str; 23] = [
     "vmstat",
 ];
 /// Texts about a process.
-const OF: [&str; 12] = [
+const OF: [&str; 13] = [
     "auxv",
     "cmdline",
     "comm",
     "environ",
     "limits",
     "maps",
+    "mounts",
     "pagemap",
     "smaps",
     "smaps_rollup",

@@ -16,6 +16,18 @@ pub(crate) struct Mapped {
     pub(crate) path: Arc<str>,
 }
 
+impl Mapped {
+    /// The path; behind it whether the file has no name any more.
+    pub(crate) fn name(&self) -> Arc<str> {
+        const GONE: &str = " (deleted)";
+        let has_names = self.inode.attributes.with(|attributes| attributes.links) > 0;
+        match has_names || self.path.ends_with(GONE) {
+            true => self.path.clone(),
+            false => Arc::from(alloc::format!("{}{GONE}", self.path)),
+        }
+    }
+}
+
 impl PartialEq for Mapped {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inode, &other.inode)

@@ -111,6 +111,20 @@ pub(crate) fn read_half(from: u64) -> Result<u32, Errno> {
     Ok(u32::from_le_bytes(bytes))
 }
 
+/// Reads bytes up to a zero, which is not among them; the first `most` where there is none among those.
+pub(crate) fn read_start(from: u64, most: usize) -> Result<Vec<u8>, Errno> {
+    let mut text = Vec::new();
+    while text.len() < most {
+        let mut byte = [0];
+        read(&mut byte, from + text.len() as u64)?;
+        match byte {
+            [0] => break,
+            [byte] => text.push(byte),
+        }
+    }
+    Ok(text)
+}
+
 /// Reads bytes up to a zero, which is not among them; no more than `most`.
 pub(crate) fn read_bytes(from: u64, most: usize) -> Result<Option<Vec<u8>>, Errno> {
     let mut text = Vec::new();

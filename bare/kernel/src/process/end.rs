@@ -105,6 +105,9 @@ fn end_process(process: &Arc<Process>) {
     process.is_borrowing.store(false, Ordering::Release);
     for child in process.children() {
         child.life.with(|life| life.parent = INIT);
+        if let Some(signal) = Signal::new(child.death_signal.load(Ordering::Relaxed).into()) {
+            child.send(signal, Info::of_kernel());
+        }
         if child.life.with(|life| life.is_over) {
             tell_parent(&child, 0);
         }

@@ -182,7 +182,22 @@ fn map(space: &dyn Space, found: &Found) -> Result<u64, Errno> {
         }
     }
     space.set_heap((range.end + bias).next_multiple_of(page));
-    space.set_ceiling(TRAMPOLINE);
+    let times = TRAMPOLINE - 2 * page;
+    space.set_ceiling(times);
+    // What programs know as the page of clocks lies there, with nothing in it: the code here reads none.
+    let clocks = Request {
+        place: Place::Fixed(times),
+        bytes: 2 * page,
+        rights: Rights::READ,
+        source: Source::File {
+            file: Mapped { path: Arc::from("[vvar]"), ..trampoline()? },
+            offset: 0,
+            most: Rights::READ,
+        },
+        flags: AreaFlags::empty(),
+        populates: false,
+    };
+    space.map(clocks).map_err(calls::memory::errno)?;
     let code = Request {
         place: Place::Fixed(TRAMPOLINE),
         bytes: page,

@@ -71,6 +71,8 @@ pub(crate) struct Process {
     pub(crate) is_borrowing: AtomicBool,
     pub(crate) limits: Lock<Resources>,
     pub(crate) dumpable: AtomicU32,
+    /// The signal that it is told its parent's end by; 0 for none.
+    pub(crate) death_signal: AtomicU32,
 }
 
 static ALL: Lock<BTreeMap<i32, Arc<Process>>> = Lock::new(BTreeMap::new());
@@ -176,6 +178,7 @@ impl Process {
             is_borrowing: AtomicBool::new(false),
             limits: Lock::new(limits),
             dumpable: AtomicU32::new(1),
+            death_signal: AtomicU32::new(0),
         });
         BEGUN.fetch_add(1, Ordering::Relaxed);
         ALL.with(|all| all.insert(number, process.clone()));

@@ -155,6 +155,7 @@ pub(crate) fn of_process(process: &Arc<Process>, name: &str) -> Vec<u8> {
         "environ" => return process.image.with(|image| image.environment.clone()),
         "limits" => limits(&mut text, process),
         "comm" => line!(text, "{}", process.image.with(|image| image.name.clone())),
+        "mounts" => text = of_machine("mounts"),
         "maps" => for_each_area(process, |area, name| map_line(&mut text, area, name)),
         "smaps" => smaps::write(&mut text, process),
         "smaps_rollup" => smaps::write_sum(&mut text, process),
@@ -177,7 +178,7 @@ pub(super) fn for_each_area(process: &Process, mut sink: impl FnMut(&Area<Mapped
     let stack = process.image.with(|image| image.stack);
     space.areas(&mut |area| {
         let name = match &area.backing {
-            Backing::File { file, .. } => &*file.path,
+            Backing::File { file, .. } => &*file.name(),
             Backing::Anonymous { .. } if area.range().contains(&stack) => "[stack]",
             Backing::Anonymous { .. } if area.start < heap.end && heap.start < area.end => "[heap]",
             Backing::Anonymous { .. } => "",
@@ -245,7 +246,7 @@ fn limits(text: &mut String, process: &Process) {
     line!(text, "{:<25} {:<20} {:<20} {:<10}", "Limit", "Soft Limit", "Hard Limit", "Units");
     for ((name, unit), [soft, hard]) in NAMES.iter().zip(all) {
         match *unit {
-            "" => line!(text, "{name:<25} {:<20} {:<20}", shown(soft), shown(hard)),
+            "" => line!(text, "{name:<25} {:<20} {:<20} ", shown(soft), shown(hard)),
             unit => line!(text, "{name:<25} {:<20} {:<20} {unit:<10}", shown(soft), shown(hard)),
         }
     }

@@ -84,7 +84,6 @@ impl Sums {
             ("Private_Dirty", self.own[1]),
             ("Referenced", self.referenced),
             ("Anonymous", self.anonymous),
-            ("KSM", 0),
             ("LazyFree", self.lazy),
             ("AnonHugePages", 0),
             ("ShmemPmdMapped", 0),
@@ -119,7 +118,7 @@ pub(super) fn write(text: &mut String, process: &Process) {
         row(text, "KernelPageSize", page_size().size_bytes());
         row(text, "MMUPageSize", page_size().size_bytes());
         Sums::of(&*space, &area).write(text);
-        line!(text, "THPeligible:           0");
+        line!(text, "THPeligible:    0");
         line!(text, "VmFlags:{} ", flags(&area));
     }
 }
@@ -182,7 +181,9 @@ pub(crate) fn pagemap(process: &Process, offset: u64, bytes: u64) -> Vec<u8> {
     }
     let mut words = alloc::vec![0u64; (last - first) as usize];
     space.pages(first << shift..last << shift, &mut |page| {
-        let is_alone = page.is_own && page.is_counted && frames::is_sole(page.frame);
+        // A file has its pages as well.
+        let others = if page.is_own { 1 } else { 2 };
+        let is_alone = page.is_counted && frames::holders(page.frame) == others;
         let kind = if page.is_own || !page.is_counted { 0 } else { OF_FILE };
         let place = ((page.address >> shift) - first) as usize;
         words[place] = PRESENT | kind | if is_alone { EXCLUSIVE } else { 0 } | page.frame.bits() >> shift;

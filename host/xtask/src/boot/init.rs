@@ -7,10 +7,13 @@ use std::{
 
 use super::{options::Options, tree::Files};
 use crate::{
+    dist,
     fetch::{cpio::Archive, linux::Kind},
     outcome::{Failure, Status},
 };
 
+/// Those of the project's own programs that are asked for by name.
+const OWN: [&str; 1] = ["hostile"];
 /// What the fetched busybox is called.
 const BUSYBOX: &str = "busybox";
 
@@ -50,6 +53,8 @@ pub(super) fn archive(options: &Options, image: &Path, files: &mut Files) -> Res
     }
     if is_on_host(name) {
         archive.program(&format!("bin/{}", file_name(name)), &read(Path::new(name))?);
+    } else if OWN.contains(&name) {
+        archive.program(&format!("bin/{name}"), &read(&dist::build_static("programs")?.join(name))?);
     } else if name != BUSYBOX {
         let line =
             format!("--init {name}: expected the path of a static arm64 program, or busybox; nothing was booted");

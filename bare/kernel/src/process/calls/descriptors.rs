@@ -50,7 +50,8 @@ fn openat(call: &mut Call) -> Answer {
     let inode = open(&place, flags, mode)?;
     let full = place.path(&inode);
     let kept = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_DIRECTORY);
-    let file = File::new(inode, kept, full);
+    let large = if flags & O_PATH == 0 { O_LARGEFILE } else { 0 };
+    let file = File::new(inode, kept | large, full);
     let closes_on_exec = flags & O_CLOEXEC != 0;
     call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }))
 }
@@ -58,6 +59,9 @@ fn openat(call: &mut Call) -> Answer {
 /// What is at a place, or is made there.
 fn open(place: &Place, flags: u32, mode: u32) -> Result<Arc<Inode>, Errno> {
     if flags & O_TMPFILE == O_TMPFILE {
+        if flags & O_ACCMODE == 0 {
+            return Err(EINVAL);
+        }
         place.found()?;
         return Ok(Inode::regular(mode));
     }

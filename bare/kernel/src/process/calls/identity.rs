@@ -8,6 +8,7 @@ use crate::facts::page_size;
 use crate::files::device::fill_randomly;
 use crate::memory::{frames, pages};
 use crate::process::errno::*;
+use crate::process::signals::SIGNALS;
 use crate::process::{copies, resources, table};
 
 pub(super) const CALLS: &[Row] = &[
@@ -79,9 +80,12 @@ fn cpus() -> u64 {
 }
 
 fn sched_getaffinity(call: &mut Call) -> Answer {
-    let [_, bytes, to, ..] = call.arguments;
+    let [number, bytes, to, ..] = call.arguments;
     if bytes < 8 {
         return Err(EINVAL);
+    }
+    if number as i32 != 0 {
+        table::find_thread(number as i32)?;
     }
     copies::write_words(to, &[cpus()]).map(|()| 8)
 }
@@ -201,12 +205,21 @@ fn prctl(call: &mut Call) -> Answer {
     const GET_NAME: u64 = 16;
     const GET_DUMPABLE: u64 = 3;
     const SET_DUMPABLE: u64 = 4;
-    let [what, argument, ..] = call.arguments;
+    const SET_DEATH_SIGNAL: u64 = 1;
+    const GET_DEATH_SIGNAL: u64 = 2;
+    const GET_NO_NEW_PRIVILEGES: u64 = 39;
+    let [what, argument, others @ ..] = call.arguments;
     let process = call.process();
     match what {
+        SET_DEATH_SIGNAL if argument <= SIGNALS as u64 => {
+            process.death_signal.store(argument as u32, Ordering::Relaxed);
+            Ok(0)
+        }
+        GET_DEATH_SIGNAL => copies::write_half(argument, process.death_signal.load(Ordering::Relaxed)).map(|()| 0),
+        // Nobody can ask for none.
+        GET_NO_NEW_PRIVILEGES if argument == 0 && others[..3] == [0; 3] => Ok(0),
         SET_NAME => {
-            let mut name = copies::read_bytes(argument, 16)?.unwrap_or_default();
-            name.truncate(15);
+            let name = copies::read_start(argument, 15)?;
             process.image.with(|image| image.name = alloc::string::String::from_utf8_lossy(&name).into_owned());
             Ok(0)
         }

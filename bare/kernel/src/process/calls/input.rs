@@ -3,6 +3,7 @@
 use alloc::sync::Arc;
 
 use super::{Call, Row};
+use crate::facts::page_size;
 use crate::files::inode::Body;
 use crate::files::open::{File, O_APPEND, O_NONBLOCK};
 use crate::files::pipe::Pipe;
@@ -55,7 +56,10 @@ fn lseek(call: &mut Call) -> Answer {
             // SEEK_DATA and SEEK_HOLE: all is data, up to the end.
             3 | 4 if offset >= bytes => return Err(ENXIO),
             3 => 0,
-            4 => return Ok(bytes),
+            4 => {
+                *position = bytes;
+                return Ok(bytes);
+            }
             _ => return Err(EINVAL),
         };
         *position = from.checked_add_signed(offset as i64).filter(|at| *at <= i64::MAX as u64).ok_or(EINVAL)?;
@@ -222,14 +226,26 @@ fn write_pipe(call: &Call, file: &File, pipe: &Pipe, from: u64, bytes: u64) -> A
     Ok(done)
 }
 
+/// Moves bytes of a file; up to the end of the first page where a program has no more.
+fn as_far_as_goes(file: &File, address: u64, bytes: u64, each: impl Fn(u64) -> Answer) -> Answer {
+    let page = page_size().size_bytes();
+    let first = page - address % page;
+    match each(bytes) {
+        Err(EFAULT) if first < bytes && matches!(file.inode.body, Body::Regular(_)) => each(first),
+        other => other,
+    }
+}
+
 fn read(call: &mut Call) -> Answer {
     let [number, to, bytes, ..] = call.arguments;
-    read_at(&*file(call, number)?, to, bytes, None)
+    let file = file(call, number)?;
+    as_far_as_goes(&file, to, bytes, |bytes| read_at(&file, to, bytes, None))
 }
 
 fn write(call: &mut Call) -> Answer {
     let [number, from, bytes, ..] = call.arguments;
-    write_at(call, &*file(call, number)?, from, bytes, None)
+    let file = file(call, number)?;
+    as_far_as_goes(&file, from, bytes, |bytes| write_at(call, &file, from, bytes, None))
 }
 
 fn offset(value: u64) -> Result<Option<u64>, Errno> {

@@ -211,7 +211,7 @@ fn memfd_create(call: &mut Call) -> Answer {
     {
         return Err(EINVAL);
     }
-    let name = copies::read_bytes(name, LONGEST + 1)?.ok_or(EINVAL)?;
+    let name = copies::read_bytes(name, LONGEST + 1)?.filter(|name| name.len() <= LONGEST).ok_or(EINVAL)?;
     let path = alloc::format!("/memfd:{} (deleted)", String::from_utf8_lossy(&name));
     let inode = Inode::regular(0o777);
     if let (Body::Regular(content), true) = (&inode.body, flags & (ALLOW_SEALING | NOEXEC_SEAL) != 0) {

@@ -91,7 +91,10 @@ fn unlinkat(call: &mut Call) -> Answer {
     if flags & !AT_REMOVEDIR != 0 {
         return Err(EINVAL);
     }
-    walk_at(call, folder, &copies::read_path(path)?, false)?.remove(flags != 0).map(|()| 0)
+    let path = copies::read_path(path)?;
+    let place = walk_at(call, folder, &path, false)?;
+    let last = path.trim_end_matches('/').rsplit('/').next();
+    if flags != 0 && last == Some(".") { Err(EINVAL) } else { place.remove(flags != 0).map(|()| 0) }
 }
 
 fn symlinkat(call: &mut Call) -> Answer {

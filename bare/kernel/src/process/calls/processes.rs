@@ -52,6 +52,8 @@ const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 /// New namespaces, a descriptor for the process, and the like.
 const REFUSED: u64 =
     0x0200_0000 | 0x0400_0000 | 0x0800_0000 | 0x1000_0000 | 0x2000_0000 | 0x4000_0000 | 0x2_0000 | 0x1000;
+/// Bytes of an argument with its end.
+const LONGEST_TEXT: usize = 128 << 10;
 /// Pages that a thread needs at least.
 const PAGES: u64 = 32;
 
@@ -143,6 +145,9 @@ fn execve(call: &mut Call) -> Answer {
         arguments.push(Vec::new());
     }
     let environment = copies::read_texts(environment, exec::MOST_BYTES)?;
+    if arguments.iter().chain(&environment).any(|text| text.len() >= LONGEST_TEXT) {
+        return Err(E2BIG);
+    }
     let folder = call.process().folder();
     exec::run(call.thread, &folder, Wanted { path, arguments, environment }, call.frame)?;
     Err(NO_ANSWER)
