@@ -130,10 +130,10 @@ impl Healing {
         (!scattered.is_empty()).then_some(scattered)
     }
 
-    /// Whether the slot at `at` has changed in round `due` or later: it is to be left alone for now.
-    pub(crate) fn is_fresh(&self, at: u64, due: u64) -> bool {
+    /// Whether the slot at `at` is to be left alone for now: it is remembered, and what was due of that was taken out before.
+    pub(crate) fn is_fresh(&self, at: u64) -> bool {
         let slot = self.slot(at);
-        self.recent.iter().any(|worn| worn.start == slot && worn.round >= due)
+        self.recent.iter().any(|worn| worn.start == slot)
     }
 
     /// Where the slot at `at` ends.

@@ -39,7 +39,7 @@ impl<G: Granule> State<G> {
                 while at < slots.end && left > 0 {
                     left -= 1;
                     let slot_end = healing.slot_end(at);
-                    at = match healing.is_fresh(at, due) {
+                    at = match healing.is_fresh(at) {
                         true => slot_end,
                         false => {
                             let input = VirtAddr::new(geometry.input(at));

@@ -1,7 +1,7 @@
 //! How many tables are kept for changes in atomic context, and where tables come from.
 
 use pagetable::{Platform, Reserve};
-use vmsa::{Granule, Layout, LeafSize, Level, PageSize};
+use vmsa::{Granule, Layout, LeafSize, Level};
 
 use crate::embedder::Pages;
 use crate::shape::{Leaves, Map};
@@ -9,13 +9,11 @@ use crate::shape::{Leaves, Map};
 /// Changes of single pages, wherever they are, that a full reserve is enough for with 4 KiB pages.
 pub const CHANGES_IN_RESERVE: usize = 64;
 
-/// With larger pages a reserve takes no more than one part in so many of all memory.
-const SHARE_OF_MEMORY: u64 = 100;
-
 /// Ranges of one list are counted as if no two shared a leaf: so much room a level has, however few leaves there can be.
 const ROOM_FOR_LISTS: u64 = 16;
 
 /// The tables of a full reserve: at each level one for every change, but hardly more than there can be leaves for them to replace.
+/// With pages of 16 KiB and 64 KiB that is less than a hundredth of memory, for a block is 2,048 of them or more.
 pub(crate) fn target<G: Granule>(map: &Map<G>) -> usize {
     if map.leaves == Leaves::Pages {
         return 0;
@@ -27,11 +25,7 @@ pub(crate) fn target<G: Granule>(map: &Map<G>) -> usize {
         0 => 0,
         leaves => leaves.clamp(ROOM_FOR_LISTS, CHANGES_IN_RESERVE as u64) as usize,
     };
-    let tables = blocks.map(most).sum();
-    match G::PAGE_SIZE {
-        PageSize::Size4K => tables,
-        _ => tables.min((map.memory_bytes / SHARE_OF_MEMORY / G::SIZE_BYTES) as usize),
-    }
+    blocks.map(most).sum()
 }
 
 /// Adds `count` tables to `reserve`, or as many as there are; how many there are not. One that no descriptor can lead to is none.

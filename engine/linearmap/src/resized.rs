@@ -4,7 +4,7 @@ use core::convert::Infallible;
 use core::ops::{ControlFlow, Range};
 
 use pagetable::{El1, Platform, View};
-use vmsa::{Granule, Level, Meaning, VirtAddr};
+use vmsa::{Granule, Meaning, VirtAddr};
 
 /// Leaves that are told apart.
 const MOST: usize = 8;
@@ -55,7 +55,7 @@ impl Resized {
 pub(crate) struct Made {
     /// The leaf at its start.
     leaf: Option<Range<VirtAddr>>,
-    /// Pages of contiguous groups.
+    /// Leaves of contiguous groups.
     grouped: usize,
 }
 
@@ -63,8 +63,7 @@ impl Made {
     pub(crate) fn read<G: Granule, P: Platform>(view: &View<'_, G, El1, P>, slot: &Range<VirtAddr>) -> Self {
         let mut grouped = 0;
         let _ = view.for_each::<Infallible>(slot.clone(), |entry| {
-            let meaning = entry.lookup.meaning;
-            grouped += usize::from(matches!(meaning, Meaning::Leaf(_, true)) && entry.lookup.level == Level::L3);
+            grouped += usize::from(matches!(entry.lookup.meaning, Meaning::Leaf(_, true)));
             ControlFlow::Continue(())
         });
         Self { leaf: leaf(view, slot.start), grouped }
@@ -77,7 +76,7 @@ impl Made {
         slot: Range<VirtAddr>,
     ) -> Option<Range<VirtAddr>> {
         let now = Self::read(view, &slot);
-        let larger = now.leaf.clone().filter(|leaf| leaf.start <= slot.start && slot.end <= leaf.end);
+        let larger = now.leaf.clone().filter(|leaf| slot.end <= leaf.end);
         (*self != now).then(|| larger.unwrap_or(slot))
     }
 }

@@ -55,6 +55,37 @@ fn beside_a_part_of_a_leaf_all_of_another_is_not_announced() {
     assert_eq!(take(&map), [[at(&map, GIB, GIB)]]);
 }
 
+/// The last page of one leaf and the first of the next: each end of a range asks after its own leaf.
+#[test]
+fn a_range_at_the_edge_of_a_leaf_is_of_that_leaf_alone() {
+    for (from, pages, announced) in [
+        (2 * GIB - PAGE, 1, &[GIB][..]),
+        (2 * GIB - 2 * PAGE, 2, &[GIB]),
+        (2 * GIB, 1, &[2 * GIB]),
+        (2 * GIB - PAGE, 2, &[GIB, 2 * GIB]),
+        (3 * GIB - PAGE, 1, &[2 * GIB]),
+    ] {
+        let map = heard::<Granule4K>(BbmLevel::Level3);
+        map.set_memory_ro(&[at(&map, from, pages * PAGE)], Context::MayWait).unwrap();
+        let announced: Vec<_> = announced.iter().map(|from| at(&map, *from, GIB)).collect();
+        assert_eq!(take(&map), [announced], "{from:#x}");
+    }
+}
+
+/// Whichever slot of a leaf was the last to stand apart.
+#[test]
+fn a_leaf_that_folds_is_announced_whole_wherever_it_was_split() {
+    for slot in [0, 1, 15, 16, 510, 511] {
+        let map = heard::<Granule4K>(BbmLevel::Level3);
+        let page = [at(&map, GIB + slot * 2 * MIB + MIB, PAGE)];
+        map.set_memory_ro(&page, Context::MayWait).unwrap();
+        map.set_memory_rw(&page, Context::MayWait).unwrap();
+        take(&map);
+        map.heal_all();
+        assert_eq!(take(&map), [[at(&map, GIB, GIB)]], "slot {slot}");
+    }
+}
+
 #[test]
 fn of_very_many_leaves_the_last_are_one() {
     let map = heard::<Granule4K>(BbmLevel::Level3);

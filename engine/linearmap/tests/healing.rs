@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{DATA, GIB, Live, MIB, Plan, at, cpu, leaves, painted, region, tables};
+use common::{DATA, GIB, LOCKS, Live, MIB, Plan, at, cpu, leaves, painted, region, tables};
 use seed::Seed;
-use vellum_linearmap::{Context, Leaves};
+use vellum_linearmap::{Context, Leaves, Wanted};
 use vellum_vmsa::{
     BbmLevel, Descriptor, Granule, Granule4K, Granule16K, Granule64K, LeafSize, Level, Stage1Attributes,
 };
@@ -310,4 +310,81 @@ fn what_a_long_range_makes_uniform_in_its_middle_folds() {
     map.set_memory_ro(&[at(&map, GIB, GIB)], Context::MayWait).unwrap();
     map.heal_all();
     assert_eq!(leaves(&map).len(), 1);
+}
+
+/// Nobody holds the lock for longer than it takes to look at 64 slots.
+#[test]
+fn a_request_looks_at_so_many_slots_while_it_holds_the_lock() {
+    for (slots, holds) in [(63, 1), (64, 1), (65, 2), (128, 2), (129, 3)] {
+        let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+        let pages: Vec<_> = (0..slots).map(|slot| at(&map, GIB + slot * 2 * MIB, PAGE)).collect();
+        map.set_memory_ro(&pages, Context::MayWait).unwrap();
+        map.set_memory_rw(&pages, Context::MayWait).unwrap();
+        let locks = LOCKS.get();
+        map.heal_all();
+        // Once for the round.
+        assert_eq!((LOCKS.get() - locks, leaves(&map).len()), (1 + holds, 1), "{slots} slots");
+    }
+}
+
+/// What a leaf holds is passed with it: all of a gibibyte is one look beside the ends that are fresh.
+#[test]
+fn a_leaf_is_looked_at_once_however_many_slots_it_holds() {
+    let map = painted::<Granule4K>(&Plan::one(0, 2 * GIB), cpu(BbmLevel::Level3));
+    for from in [0, GIB] {
+        map.set_memory_ro(&[at(&map, from, GIB)], Context::MayWait).unwrap();
+        assert!(map.heal(1), "the first slot is fresh");
+        assert!(!map.heal(1), "the leaf in which the next one lies");
+    }
+}
+
+/// A slot that was due leaves what is looked at behind it as short as it was, whether it folds or stays split.
+#[test]
+fn what_is_done_is_not_looked_at_again() {
+    for (wanted, level) in [(Wanted::Writable, Level::L2), (Wanted::ReadOnly, Level::L3)] {
+        let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+        let page = [at(&map, GIB + 4 * MIB, PAGE)];
+        map.set_memory_ro(&page, Context::MayWait).unwrap();
+        map.change(&page, wanted, Context::MayWait).unwrap();
+        (0..4).for_each(|_| assert!(!map.heal(0)));
+        // Two slots, both of them fresh.
+        pair(&map, GIB + 901 * MIB, 2 * MIB);
+        assert!(map.heal(1), "the slot that is due");
+        assert!(!map.heal(2), "the two");
+        assert_eq!(map.view().translate(page[0].start).unwrap().size.level, level);
+    }
+}
+
+/// In a range that is looked at, a slot is left alone up to the round that its patience ends with, and no round longer.
+#[test]
+fn a_slot_amid_a_long_range_keeps_its_patience() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let is_split = || map.view().translate(at(&map, GIB + 100 * MIB, 0).start).unwrap().size.level == Level::L3;
+    pair(&map, GIB + 100 * MIB, PAGE);
+    for _ in 0..3 {
+        map.heal(1000);
+    }
+    pair(&map, GIB + 50 * MIB, 100 * MIB);
+    map.heal(1000);
+    assert!(is_split(), "it changed four rounds ago");
+    map.heal(1000);
+    assert!(!is_split(), "five");
+}
+
+/// Of those that changed in one round the first is healed first. A round in which nobody parks is a round like any other, be it of
+/// a request.
+#[test]
+fn who_changed_first_is_healed_first_and_no_round_counts_twice() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let slot = |number: u64| GIB + number * 10 * MIB;
+    (0..5).for_each(|number| pair(&map, slot(number), PAGE));
+    map.admit(cpu(BbmLevel::Level0));
+    map.heal_all();
+    map.embedder().parks.set(true);
+    let is_whole = |number: u64| map.view().translate(at(&map, slot(number), 0).start).unwrap().size.level != Level::L3;
+    (0..3).for_each(|_| assert!(!map.heal(1)));
+    for healed in 1..6 {
+        map.heal(1);
+        assert!((0..5).all(|number| is_whole(number) == (number < healed)), "{healed} looks");
+    }
 }

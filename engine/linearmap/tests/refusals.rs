@@ -2,10 +2,12 @@
 
 mod common;
 
-use common::{DATA, GIB, Live, MIB, Plan, at, cpu, leaves, paint_and_make, painted, region, tables};
-use vellum_linearmap::{Context, Leaves, NotParked, Refused, Wanted, paint};
+use std::cell::Cell;
+
+use common::{DATA, GIB, Kernel, Live, MIB, Plan, at, cpu, leaves, paint_and_make, painted, region, tables};
+use vellum_linearmap::{Context, Leaves, LinearMap, Map, NotParked, Pages, Refused, Wanted, paint};
 use vellum_pagetable::{El1, PageTable, Refusal, Reserve};
-use vellum_vmsa::{BbmLevel, Granule, Granule4K, Granule16K, Granule64K, Stage1Attributes, VirtAddr};
+use vellum_vmsa::{BbmLevel, Granule, Granule4K, Granule16K, Granule64K, PhysAddr, Stage1Attributes, VirtAddr};
 
 /// A map of two blocks of the largest size, and scattered pages of both.
 fn scattered<G: Granule>(map: &Live<G>) -> Vec<std::ops::Range<VirtAddr>> {
@@ -187,6 +189,22 @@ fn painting_paints_all_or_nothing() {
     let refused = paint(&mut table, &kernel.machine, kernel, geometry.base(), &regions, plan.leaves);
     assert_eq!((refused, kernel.out.get()), (Err(Refused::OutOfTables(4)), out));
     kernel.is_wide.set(false);
+    // The second page is one that no descriptor can lead to.
+    struct SecondIsWide<'a>(&'a Kernel<Granule4K>, Cell<usize>);
+    impl Pages for SecondIsWide<'_> {
+        fn allocate(&self) -> Option<PhysAddr> {
+            self.1.set(self.1.get() + 1);
+            self.0.is_wide.set(self.1.get() == 2);
+            self.0.allocate()
+        }
+        fn free(&self, table: PhysAddr) {
+            self.0.free(table);
+        }
+    }
+    let pages = SecondIsWide(kernel, Cell::new(0));
+    let refused = paint(&mut table, &kernel.machine, &pages, geometry.base(), &regions, plan.leaves);
+    assert_eq!((refused, kernel.out.get()), (Err(Refused::OutOfTables(3)), out));
+    kernel.is_wide.set(false);
     paint(&mut table, &kernel.machine, kernel, geometry.base(), &regions, plan.leaves).unwrap();
     assert!(table.view().translate(at(&map, 3 * GIB + 0x4fff, 0).start).is_some());
     // What is mapped already is not mapped again.
@@ -226,7 +244,17 @@ fn a_map_whose_range_or_root_cannot_be_is_none() {
     let outside = Plan { range: Some(VirtAddr::new(0x1000)..VirtAddr::new(0x2000)), ..plan.clone() };
     let refused = paint_and_make::<Granule4K>(&outside, cpu(BbmLevel::Level3)).err();
     assert_eq!(refused, Some(Refused::Change(Refusal::OutOfRange(0x1000))));
-    assert!(paint_and_make::<Granule4K>(&plan, cpu(BbmLevel::Level3)).is_ok());
+    let map = painted::<Granule4K>(&plan, cpu(BbmLevel::Level3));
+    let (geometry, range) = (map.view().geometry(), map.view().range());
+    let with_root = |root: u64| {
+        let (root, range) = (PhysAddr::new(root), range.clone());
+        let map = Map { root, geometry, regime: El1::kernel(), range, leaves: Leaves::Largest, memory_bytes: GIB };
+        LinearMap::new(Kernel::<Granule4K>::new(), map, cpu(BbmLevel::Level3)).err()
+    };
+    let misaligned = Refusal::MisalignedRoot { root: PhysAddr::new(0x1800), align: 0x1000 };
+    assert_eq!(with_root(0x1800), Some(Refused::Change(misaligned)));
+    assert_eq!(with_root(1 << 48), Some(Refused::Change(Refusal::OutputTooWide(PhysAddr::new(1 << 48)))));
+    assert_eq!(with_root(0x1000), None);
 }
 
 #[test]
@@ -285,6 +313,25 @@ fn a_list_takes_the_tables_of_each_of_its_changes_and_no_more() {
     let pages = [at(&map, GIB + 2 * MIB - page, page), at(&map, GIB + 2 * MIB, page)];
     map.set_memory_ro(&pages, Context::MayWait).unwrap();
     assert_eq!(map.counters().splits, 2);
+}
+
+/// Pages that others fetched meanwhile, and for which there is no more room, go back; to ask for what there is moves none.
+#[test]
+fn a_reserve_holds_no_more_than_it_is_to_hold() {
+    let map: &Live<Granule4K> = Box::leak(Box::new(painted(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3))));
+    map.set_reserve(4);
+    for target in [10, 3, 0] {
+        map.set_reserve(0);
+        // It lacks five when it begins to fetch.
+        *map.embedder().meanwhile.borrow_mut() = Some(Box::new(move || assert!(map.set_reserve(target))));
+        assert!(map.set_reserve(5));
+        assert_eq!((map.reserve(), map.embedder().out.get()), (target, target + 1));
+    }
+    map.set_reserve(7);
+    // Any page that it gave back would not be one that it can have again.
+    map.embedder().is_wide.set(true);
+    assert!(map.set_reserve(7) && map.refill());
+    assert_eq!(map.reserve(), 7);
 }
 
 /// Nothing is due: nobody is parked for it, and no CPU waits in a window.

@@ -79,6 +79,8 @@ pub(crate) struct Kernel<G> {
     pub(crate) parked: Cell<usize>,
     /// Whether the pages that there are lie above what a descriptor can name.
     pub(crate) is_wide: Cell<bool>,
+    /// What happens while the next page is allocated.
+    pub(crate) meanwhile: RefCell<Option<Box<dyn Fn()>>>,
     /// The leaves that it was announced would change size, where that is wanted.
     pub(crate) announced: RefCell<Option<Announced>>,
     granule: PhantomData<G>,
@@ -96,6 +98,7 @@ impl<G: Granule> Kernel<G> {
             windows: Cell::new(0),
             parked: Cell::new(0),
             is_wide: Cell::new(false),
+            meanwhile: RefCell::new(None),
             announced: RefCell::new(None),
             granule: PhantomData,
         }
@@ -114,6 +117,7 @@ impl<T> Lock for Alone<T> {
 
     fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         LOCKED.set(true);
+        LOCKS.set(LOCKS.get() + 1);
         let result = body(&mut self.0.borrow_mut());
         LOCKED.set(false);
         result
@@ -123,11 +127,16 @@ impl<T> Lock for Alone<T> {
 thread_local! {
     /// Whether this thread holds the lock of a map.
     static LOCKED: Cell<bool> = const { Cell::new(false) };
+    /// How often this thread took the lock of a map.
+    pub(crate) static LOCKS: Cell<usize> = const { Cell::new(0) };
 }
 
 impl<G: Granule> Pages for Kernel<G> {
     fn allocate(&self) -> Option<PhysAddr> {
         assert!(!LOCKED.get(), "allocated under the lock");
+        if let Some(meanwhile) = self.meanwhile.take() {
+            meanwhile();
+        }
         self.left.set(self.left.get().checked_sub(1)?);
         self.out.set(self.out.get() + 1);
         if self.is_wide.get() {
