@@ -112,3 +112,55 @@ fn an_odd_address_in_a_table_does_not_hide_its_words() {
     let answer = machine.access(0, 0x1234, AccessKind::Read);
     assert!(answer.outcomes.contains(&Outcome::Translated(OTHER + 0x5234)), "{answer:x?}");
 }
+
+/// The tables of a guest are where stage 2 says, and that is known again once the guest is, though its stage 2 was empty meanwhile.
+#[test]
+fn tables_are_found_again_when_their_stage_2_is_filled_anew() {
+    let mut machine = Machine::new(&[Features::full(0)]);
+    tables(&mut machine);
+    let vttbr = |vmid: u64, root: u64| (Register::VttbrEl2, vmid << 48 | root);
+    msr(&mut machine, 0, &[(Register::VtcrEl2, 25 | 1 << 6 | 5 << 16), vttbr(7, S2_ROOT)]);
+    msr(&mut machine, 0, &[(Register::HcrEl2, 1)]);
+    enable_el1(&mut machine, 0, 1, ROOT);
+    assert!(!machine.is_descriptor(L3));
+    msr(&mut machine, 0, &[vttbr(8, 0x5800_0000)]);
+    machine.release(0, S2_ROOT, 0x1000, Owned::Table);
+    for gib in [1, 2] {
+        machine.store(0, S2_ROOT + gib * 8, S2_BLOCK | gib << 30);
+    }
+    machine.barrier(0, ISH);
+    msr(&mut machine, 0, &[vttbr(7, S2_ROOT)]);
+    silent(&machine);
+    assert!(machine.is_descriptor(L3));
+    map(&mut machine, L3, PAGE | NON_GLOBAL | PA);
+    map(&mut machine, L3, PAGE | NON_GLOBAL | OTHER);
+    caught(&machine, Rule::BreakExpected);
+}
+
+/// What stage 2 has of the last page of a table is where its last words are.
+#[test]
+fn a_large_table_is_found_wherever_stage_2_has_each_of_its_pages() {
+    const TABLES: u64 = 0x4100_0000;
+    for page in [0, 1, 14, 15] {
+        let mut machine = Machine::new(&[Features::full(0)]);
+        let (l2, l3) = (0x5010_0000, 0x5010_1000);
+        machine.store(0, S2_ROOT + 8, l2 | TABLE);
+        machine.store(0, l2 + 8 * 8, l3 | TABLE);
+        // The root, and the first fifteen pages of the next table: 64 KiB each.
+        for at in (0..32).filter(|at| *at != 16 + page) {
+            machine.store(0, l3 + at * 8, S2_PAGE | (TABLES + at * 0x1000));
+        }
+        machine.store(0, TABLES, (TABLES + 0x1_0000) | TABLE);
+        machine.barrier(0, ISH);
+        msr(&mut machine, 0, &[(Register::VtcrEl2, 25 | 1 << 6 | 5 << 16), (Register::VttbrEl2, 7 << 48 | S2_ROOT)]);
+        let tcr = TCR_48 & !0x3f | 22 | 1 << 14 | 1 << 23;
+        let writes = [(Register::MairEl1, MAIR), (Register::TcrEl1, tcr), (Register::Ttbr0El1, 1 << 48 | TABLES)];
+        msr(&mut machine, 0, &writes);
+        msr(&mut machine, 0, &[(Register::SctlrEl1, 1)]);
+        msr(&mut machine, 0, &[(Register::HcrEl2, 1)]);
+        let moved = 0x4300_0000;
+        map(&mut machine, l3 + (16 + page) * 8, S2_PAGE | moved);
+        assert!(machine.is_descriptor(moved + 0xff8), "page {page}");
+        assert!(!machine.is_descriptor(moved + 0x1000) && !machine.is_descriptor(moved - 8));
+    }
+}

@@ -53,6 +53,48 @@ fn where_a_member_was_forgotten_something_else_may_stand() {
     }
 }
 
+/// Whose set has lost a member may meet elsewhere what stands in that place, on the way there and on the way back.
+#[test]
+fn a_member_that_was_forgotten_meets_nothing_elsewhere() {
+    const ASIDE: u64 = 0x4200_0000;
+    for (page, is_found) in [(3, false), (2, true), (4, true)] {
+        let mut machine = el1(1, Features::full(2));
+        (0..16).for_each(|page| machine.store(0, L3 + page * 8, PAGE | NON_GLOBAL | CONT | PA | page << 12));
+        (0..3).for_each(|level| machine.store(0, ASIDE + level * 0x1000, (ASIDE + (level + 1) * 0x1000) | TABLE));
+        machine.store(0, ASIDE + 0x3000 + page * 8, PAGE | OTHER);
+        machine.barrier(0, ISH);
+        (0..16).for_each(|page| machine.store(0, L3 + page * 8, 0));
+        machine.barrier(0, ISH);
+        forget(&mut machine, 3..4);
+        silent(&machine);
+        let mut found = [false; 2];
+        for (found, ttbr) in found.iter_mut().zip([2 << 48 | ASIDE, 1 << 48 | ROOT]) {
+            msr(&mut machine, 0, &[(Register::Ttbr0El1, ttbr)]);
+            *found = !machine.take_findings().is_empty();
+        }
+        assert_eq!(found, [is_found; 2], "{page}");
+    }
+}
+
+/// Memory that is given away is what begins and ends where it is said, to the byte.
+#[test]
+fn what_is_given_away_ends_with_its_last_byte() {
+    for (first, bytes, is_found) in [
+        (PA - 0x1000, 0x1000, false),
+        (PA - 0xfff, 0x1000, true),
+        (PA, 1, true),
+        (PA + 0xfff, 1, true),
+        (PA + 0x1000, 0x1000, false),
+    ] {
+        let mut machine = el1(1, Features::full(2));
+        map(&mut machine, L3, PAGE | PA);
+        machine.store(0, L3, 0);
+        machine.barrier(0, ISH);
+        machine.release(0, first, bytes, Owned::Frame);
+        assert_eq!(rules(&machine) == [Rule::Reuse], is_found, "{first:#x}, {bytes:#x}");
+    }
+}
+
 #[test]
 fn a_set_of_sixteen_kib_pages_has_128_members() {
     let mut machine = Machine::new(&[Features::full(2)]);

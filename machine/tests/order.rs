@@ -201,17 +201,20 @@ fn what_a_tlbi_shows_to_others_they_do_not_fault_for_late() {
 /// Each CPU's own: what one is shown later brings no fault back to another that has synchronized.
 #[test]
 fn a_late_fault_is_of_those_who_are_shown_the_store() {
-    let mut machine = el1(2, Features { ets: Ets::None, ..Features::full(3) });
-    machine.settle_stores();
-    machine.store(0, L3, PAGE | PA);
-    machine.barrier(0, NSH);
-    machine.barrier(0, ISB);
-    assert_eq!(faulting(&machine), [1]);
-    machine.load(1, L3);
-    machine.barrier(1, ISH);
-    assert_eq!(faulting(&machine), [1]);
-    machine.barrier(1, ISB);
-    assert_eq!(faulting(&machine), []);
+    // A load of any byte of the word shows the store.
+    for byte in [0, 1, 7] {
+        let mut machine = el1(2, Features { ets: Ets::None, ..Features::full(3) });
+        machine.settle_stores();
+        machine.store(0, L3, PAGE | PA);
+        machine.barrier(0, NSH);
+        machine.barrier(0, ISB);
+        assert_eq!(faulting(&machine), [1]);
+        machine.load(1, L3 + byte);
+        machine.barrier(1, ISH);
+        assert_eq!(faulting(&machine), [1]);
+        machine.barrier(1, ISB);
+        assert_eq!(faulting(&machine), []);
+    }
 }
 
 /// Each TLBI needs a DSB as wide as itself, whatever other one is underway.

@@ -4,6 +4,7 @@
 mod common;
 use common::*;
 use machine::barrier::{Accesses, Barrier, Domain};
+use machine::event::Level;
 use machine::finding::Rule;
 use machine::machine::Machine;
 use machine::registers::{Features, Register};
@@ -172,5 +173,38 @@ fn what_was_kept_of_another_asid_is_not_swept() {
         let (from, to) = (PAGE & !AF | NON_GLOBAL | PA, PAGE | NON_GLOBAL | OTHER);
         assert!(machine.compare_exchange(0, L3, from, to).is_ok());
         assert_eq!(!rules(&machine).is_empty(), is_found, "{asids:?}: {:?}", machine.findings());
+    }
+}
+
+/// A TLBI that ends a leaf of stage 2 ends what stage 1 made of the word as well, or it does not: nobody counts on it.
+#[test]
+fn a_leaf_of_both_stages_is_never_certain_to_be_forgotten() {
+    for is_both in [true, false] {
+        let mut machine = Machine::new(&[Features::full(0)]);
+        tables(&mut machine);
+        machine.store(0, S2_ROOT, S2_L2 | TABLE);
+        if is_both {
+            machine.store(0, S2_L2, L3 | TABLE);
+        }
+        for gib in [1, 2] {
+            machine.store(0, S2_ROOT + gib * 8, S2_BLOCK | gib << 30);
+        }
+        machine.barrier(0, ISH);
+        let vtcr = 25 | 1 << 6 | 5 << 16 | 1 << 21;
+        msr(&mut machine, 0, &[(Register::VtcrEl2, vtcr), (Register::VttbrEl2, 7 << 48 | S2_ROOT)]);
+        let tcr = (Register::TcrEl1, TCR_48 | 1 << 23 | 1 << 39);
+        msr(&mut machine, 0, &[(Register::MairEl1, MAIR), tcr, (Register::Ttbr0El1, 1 << 48 | ROOT)]);
+        msr(&mut machine, 0, &[(Register::SctlrEl1, 1)]);
+        msr(&mut machine, 0, &[(Register::HcrEl2, 1)]);
+        machine.enter(0, Level::El2);
+        let page = PAGE | NON_GLOBAL;
+        map(&mut machine, L3, page | PA);
+        machine.store(0, L3, page & !AF | PA);
+        machine.barrier(0, ISH);
+        machine.tlbi(0, ALLE1IS, 0);
+        machine.barrier(0, ISH);
+        silent(&machine);
+        assert!(machine.compare_exchange(0, L3, page & !AF | PA, page | OTHER).is_ok());
+        assert_eq!(!rules(&machine).is_empty(), is_both, "{:?}", machine.findings());
     }
 }
