@@ -143,8 +143,8 @@ impl Invalidation {
             match range.filter(|range| features.range && range.pages() << G::SHIFT > leaf_bytes) {
                 Some(range) => {
                     sink(Invalidate::Range(range.encode::<G>(layout, 0, level, address)));
-                    // Whole leaves alone count as done: a TLBI for part of a block is a TLBI for all of it.
-                    done += (range.pages() << G::SHIFT) & !(leaf_bytes - 1);
+                    // Whole leaves: as of those, and of the steps in which ranges grow, one is a multiple of the other.
+                    done += range.pages() << G::SHIFT;
                 }
                 None => {
                     sink(Invalidate::Address(address, hint));
@@ -157,6 +157,8 @@ impl Invalidation {
 
 #[cfg(test)]
 mod tests {
+    use vmsa::Granule4K;
+
     use super::*;
 
     const PAGES: Invalidation = Invalidation {
@@ -200,5 +202,52 @@ mod tests {
     #[test]
     fn tables_beside_leaves_stay_apart() {
         assert_eq!(absorbed(Invalidation { depth: Depth::AllLevels, ..NEXT }), None);
+    }
+
+    /// How many TLBIs by address and by range `what` takes; `None` if everything is forgotten.
+    fn issued(what: Invalidation, features: TlbFeatures) -> Option<[usize; 2]> {
+        let mut issued = Some([0, 0]);
+        what.for_each::<Granule4K>(Layout::Bits48, features, &mut |one| match one {
+            Invalidate::Address(..) => issued.as_mut().unwrap()[0] += 1,
+            Invalidate::Range(_) => issued.as_mut().unwrap()[1] += 1,
+            Invalidate::Everything => issued = None,
+        });
+        issued
+    }
+
+    /// By range as many TLBIs are worth it as one by one: of 2^21 pages each.
+    #[test]
+    fn so_many_ranges_are_forgotten_one_by_one() {
+        let ranges = TlbFeatures { range: true, ..TlbFeatures::NONE };
+        let pages = |count: u64| Invalidation { bytes: count << 12, ..PAGES };
+        assert_eq!(issued(pages(512), TlbFeatures::NONE), Some([512, 0]));
+        assert_eq!(issued(pages(513), TlbFeatures::NONE), None);
+        assert_eq!(issued(pages(1), ranges), Some([1, 0]));
+        assert_eq!(issued(pages((1 << 30) - 1), ranges).map(|[_, ranges]| ranges > 511), Some(true));
+        assert_eq!(issued(pages(1 << 30), ranges), Some([0, 512]));
+        assert_eq!(issued(pages((1 << 30) + 1), ranges), None);
+        assert_eq!(issued(Invalidation::everything(0), ranges), None);
+    }
+
+    /// A range is of whole leaves, however many, so that the next begins where a leaf does.
+    #[test]
+    fn ranges_end_where_leaves_do() {
+        let ranges = TlbFeatures { range: true, ..TlbFeatures::NONE };
+        for (stride, shift) in [(Level::L2, 21), (Level::L1, 30)] {
+            for count in 1..=600 {
+                let what = Invalidation { start: 0, bytes: count << shift, stride, ..PAGES };
+                let mut at = 0;
+                what.for_each::<Granule4K>(Layout::Bits48, ranges, &mut |one| match one {
+                    Invalidate::Address(address, _) => (assert_eq!(address, at), at += 1 << shift).1,
+                    Invalidate::Range(operand) => {
+                        assert_eq!((operand & ((1 << 37) - 1)) << 12, at);
+                        at += ((operand >> 39 & 31) + 1) << (5 * (operand >> 44 & 3) + 1) << 12;
+                        assert_eq!(at & ((1 << shift) - 1), 0, "{count} leaves of {stride}");
+                    }
+                    Invalidate::Everything => panic!("{count} leaves of {stride}"),
+                });
+                assert_eq!(at, what.bytes);
+            }
+        }
     }
 }

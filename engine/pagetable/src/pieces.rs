@@ -81,7 +81,7 @@ impl Content {
 
     /// Whether the descriptors of leaves from `first` to `last` differ by no more than what lies between.
     #[inline(always)]
-    pub(crate) fn is_linear(&self, layout: Layout, first: u64, last: u64) -> bool {
+    fn is_linear(&self, layout: Layout, first: u64, last: u64) -> bool {
         if let Layout::Bits48 = layout {
             return true;
         }
@@ -90,7 +90,8 @@ impl Content {
     }
 
     /// Gives `write` every leaf of a table of `level` that begins at `start`, by number: contiguous groups all through, where
-    /// they fit. How many bytes belong together then: of a group, or of a leaf.
+    /// they fit. How many bytes belong together then: of a group, or of a leaf. All of the table was one leaf: aligned as that
+    /// was, it goes nowhere beyond the bits of an address that stand together.
     #[inline(always)]
     pub(crate) fn write_table<G: Granule>(
         &self,
@@ -100,14 +101,9 @@ impl Content {
         write: impl Fn(usize, Descriptor),
     ) -> u64 {
         let (layout, shift) = (geometry.layout(), Geometry::<G>::shift(level));
-        let (end, group) = (start + ((G::ENTRIES as u64) << shift), self.group_bytes::<G>(level));
+        let group = self.group_bytes::<G>(level);
         let contiguous = if group.is_some() { Descriptor::CONTIGUOUS } else { 0 };
-        if self.is_linear(layout, start, end - (1 << shift)) {
-            write_run(self.leaf(layout, level, start).bits() | contiguous, 1 << shift, G::ENTRIES, write);
-        } else {
-            let groups = if group.is_some() { (start, end) } else { (end, end) };
-            self.write_one_by_one::<G>(layout, level, (start, end), groups, write);
-        }
+        write_run(self.leaf(layout, level, start).bits() | contiguous, 1 << shift, G::ENTRIES, write);
         group.unwrap_or(1 << shift)
     }
 
@@ -133,7 +129,7 @@ impl Content {
             return write(0, first);
         }
         let (from, to) = self.groups::<G>(level, start, end);
-        if !self.is_linear(layout, start, end - (1 << shift)) {
+        if !self.is_linear(layout, start, end) {
             return self.write_one_by_one::<G>(layout, level, (start, end), (from, to), write);
         }
         // By value, so that nothing but the descriptors is written to memory.

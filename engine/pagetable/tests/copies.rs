@@ -139,3 +139,62 @@ fn what_cannot_be_copied_is_refused() {
     assert_eq!(refused, Err(Refusal::AlreadyMapped(0)));
     assert_eq!((leaves(&table), leaves(&there)), (before, Vec::new()));
 }
+
+/// Blocks and tables in turn: tables are not copied as leaves, none is made that was made already, and each leaf that changes is
+/// forgotten as large as it is.
+#[test]
+fn tables_beside_blocks_are_copied_each_as_it_is() {
+    let memory = Memory::new();
+    let block = |at: u64| map(at, 2 * MIB, (1 << 36) + at, LeafSize::single(Level::L2));
+    let pages = |at: u64| map(at, 3 * PAGE, (1 << 36) + at, LeafSize::PAGE);
+    let setup = [block(0), pages(2 * MIB), block(4 * MIB), pages(6 * MIB), block(8 * MIB)];
+    let mut table = common::live::<Granule4K, _>(&memory, (39, Layout::Bits48), common::PLAIN_KERNEL, &setup);
+    let mut there = offline_like(&memory, &table);
+    let (mut reserve, mut gather) = (Reserve::new(), table.gather());
+    let all = range(0, 10 * MIB);
+    assert_eq!(table.tables_to_copy(all.clone()), Ok(3));
+    memory.supply::<Granule4K>(&mut reserve, 4);
+    let before = leaves(&table);
+    let edit = (Stage1Attributes::READ_ONLY, NONE);
+    table.copy_to(&mut there, all, edit, &mut reserve, &mut gather, |_, _, _| {}).unwrap();
+    let edited: Vec<_> = before.iter().map(|&(at, shift, bits)| (at, shift, bits | 1 << 7)).collect();
+    assert_eq!((leaves(&table), leaves(&there), reserve.count()), (edited.clone(), edited, 1));
+    let _ = gather.finish(&memory);
+    assert_eq!(gather.issued(), 9, "three blocks and twice three pages");
+    let links: Vec<_> =
+        [2 * MIB, 6 * MIB].map(|at| table.view().path(VirtAddr::new(at)).nth(1).unwrap().descriptor).into();
+    assert!(links.iter().all(|link| link.bits() & 1 << 7 == 0), "a table is edited: {links:x?}");
+}
+
+/// A page table of the same shape and regime, not live.
+fn offline_like<'m>(memory: &'m Memory, table: &Table<'m, Granule4K>) -> Table<'m, Granule4K> {
+    let mut reserve = Reserve::new();
+    memory.supply::<Granule4K>(&mut reserve, 1);
+    vellum_pagetable::PageTable::offline(memory, table.geometry(), table.regime(), &mut reserve).unwrap()
+}
+
+#[test]
+fn nothing_is_copied_of_nothing_or_into_another_shape() {
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &setup());
+    let mut there = offline_like(&memory, &table);
+    let (mut reserve, mut gather) = (Reserve::new(), table.gather());
+    for start in [0, PAGE, 3 * MIB] {
+        let copied = copy(&mut table, &mut there, range(start, 0), &mut reserve, &mut gather);
+        assert_eq!(copied, Ok(vec![]), "{start:#x}");
+    }
+    memory.supply::<Granule4K>(&mut reserve, 9);
+    let before = memory.descriptors();
+    let mut other = offline::<Granule4K>(&memory, 38, Layout::Bits48);
+    let (empty, all) = (leaves(&other), range(0, 6 * MIB));
+    assert_eq!(copy(&mut table, &mut other, all.clone(), &mut reserve, &mut gather), Err(Refusal::AlreadyMapped(0)));
+    assert_eq!((leaves(&other), reserve.count()), (empty, 9));
+    for bit in [0, 2, 11, 20] {
+        let named = Stage1Attributes::from_bits_retain(1 << bit);
+        for edit in [(named, NONE), (NONE, named)] {
+            let refused = table.copy_to(&mut there, all.clone(), edit, &mut reserve, &mut gather, |_, _, _| {});
+            assert_eq!(refused, Err(Refusal::NotAttributes(1 << bit)));
+        }
+    }
+    assert!(before.iter().all(|(slot, held)| memory.descriptors()[slot] == *held));
+}

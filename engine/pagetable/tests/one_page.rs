@@ -2,10 +2,13 @@
 
 mod common;
 
-use common::{DATA, KERNEL, MIB, Table, live_4k, map};
-use vellum_pagetable::{Change, El1, HardwareUpdates, Memory, PageTable, Refusal, Reserve, Step};
+use common::{DATA, GIB, KERNEL, MIB, Table, live_4k, map};
+use vellum_pagetable::{
+    Change, El1, El2, HardwareUpdates, Memory, PageTable, Platform, Refusal, Regime, Reserve, Slot, Step, TlbFeatures,
+};
 use vellum_vmsa::{
-    AddressHalf, Geometry, Granule, Granule4K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr,
+    AddressHalf, Descriptor, Geometry, Granule, Granule4K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes,
+    VirtAddr,
 };
 
 const PAGE: u64 = 0x1000;
@@ -150,4 +153,65 @@ fn the_last_page_of_all_is_a_page() {
     assert!(table.protect_page(last, set, clear));
     let leaf = table.view().translate(last).unwrap();
     assert_ne!(leaf.descriptor.bits() & Stage1Attributes::READ_ONLY.bits(), 0);
+}
+
+/// Attributes that a page may change by one store: RWHZWS, and of EL2 not those that it does not have.
+#[test]
+fn a_page_changes_what_may_change_in_place_and_nothing_else() {
+    fn check<R: Regime<Input = VirtAddr, Attributes = Stage1Attributes>>(regime: R, absent: u64) {
+        let memory = Memory::new();
+        let from = VirtAddr::new(0)..VirtAddr::new(PAGE);
+        let attributes = DATA.difference(Stage1Attributes::from_bits_retain(absent));
+        let setup = Change::Map { from, to: PhysAddr::new(0), attributes, largest: LeafSize::PAGE };
+        let mut table = common::live::<Granule4K, _>(&memory, (39, Layout::Bits48), regime, &[setup]);
+        // AP, AF, GP, DBM, PXN, XN, and software's own.
+        let in_place = 0b11 << 6 | 1 << 10 | 1 << 50 | 1 << 51 | 0b11 << 53 | 0b1111 << 55;
+        for bit in 0..64 {
+            let (named, none) = (Stage1Attributes::from_bits_retain(1 << bit), Stage1Attributes::empty());
+            let is_asked = table.protect_page(VirtAddr::new(0), named, none);
+            assert_eq!(is_asked, in_place & !absent & 1 << bit != 0, "bit {bit}");
+            assert_eq!(table.protect_page(VirtAddr::new(0), none, named), is_asked, "bit {bit}");
+        }
+    }
+    check(KERNEL, 0);
+    check(El2 { tlb: TlbFeatures::NONE, hardware_updates: HardwareUpdates::None }, 1 << 53 | 1 << 11);
+}
+
+/// A kept page is protected as a plan does it, live or not.
+#[test]
+fn a_kept_page_is_protected() {
+    for (is_live, bits) in [(true, 39), (false, 39), (true, 48), (false, 48)] {
+        let memory = Memory::new();
+        let mut table = common::offline::<Granule4K>(&memory, bits, Layout::Bits48);
+        common::change(&mut table, &memory, &[map(0, PAGE, MIB, LeafSize::PAGE)], None);
+        let mut table = if is_live { table.publish() } else { table };
+        assert!(table.make_page_valid(VirtAddr::new(0), false));
+        let slot = table.view().path(VirtAddr::new(0)).last().unwrap().slot;
+        let kept = memory.load(slot).bits();
+        assert!(table.protect_page(VirtAddr::new(0), Stage1Attributes::READ_ONLY, Stage1Attributes::AF));
+        assert_eq!(memory.load(slot), Descriptor::new(kept & !(1 << 10) | 1 << 7));
+    }
+}
+
+/// An address that is not the start of a page, or lies behind the page table, has no page.
+#[test]
+fn a_page_begins_as_pages_do_and_lies_within() {
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &[map(0, 2 * PAGE, GIB, LeafSize::PAGE)]);
+    // What a walk beyond the root would find: the root's neighbour is a table of pages, and the first page here another two.
+    for (table, index, leads) in [(GIB, 0, GIB + 2 * PAGE), (GIB, 1, GIB + 2 * PAGE)] {
+        memory
+            .store(Slot::new(PhysAddr::new(table), index), Descriptor::table(Layout::Bits48, PhysAddr::new(leads), 0));
+    }
+    for index in 0..2 {
+        memory.store(Slot::new(PhysAddr::new(GIB + 2 * PAGE), index), Descriptor::INVALID);
+    }
+    let before = memory.descriptors();
+    let (set, none) = (Stage1Attributes::READ_ONLY, Stage1Attributes::empty());
+    for at in [1, 2, 0x800, PAGE + 1, 1 << 39, (1 << 39) + PAGE, 1 << 40, 1 << 63] {
+        assert!(!table.protect_page(VirtAddr::new(at), set, none), "{at:#x}");
+        assert!(!table.make_page_valid(VirtAddr::new(at), false), "{at:#x}");
+        assert!(!table.map_page(VirtAddr::new(at), PhysAddr::new(64 * MIB), DATA), "{at:#x}");
+    }
+    assert!(memory.descriptors() == before);
 }

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{GIB, MIB, leaves, live_4k, map, read_only, unmap};
+use common::{DATA, GIB, MIB, leaves, live_4k, map, read_only, unmap};
 use vellum_pagetable::{Change, El1, Memory, Part, Refusal, Reserve, Summary};
-use vellum_vmsa::{Granule4K, LeafSize, Level, Stage1Attributes, VirtAddr};
+use vellum_vmsa::{Granule4K, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr};
 
 type Claimed<'m> = Part<'m, Granule4K, El1, Memory>;
 
@@ -110,4 +110,33 @@ fn parts_are_edited_side_by_side() {
     assert_eq!(issued, [1, 1], "each has one range of four pages");
     let is_read_only = |bits: u64| bits & Stage1Attributes::READ_ONLY.bits() != 0;
     assert_eq!(leaves(&table).iter().filter(|(.., leaf)| is_read_only(leaf.bits())).count(), 8);
+}
+
+/// What a part's shortcuts say is done is done, within the part alone.
+#[test]
+fn a_page_of_a_part_changes_by_one_store() {
+    let memory = Memory::new();
+    let setup = [map(0, 8 * MIB - 0x1000, GIB, LeafSize::PAGE)];
+    let mut table = live_4k(&memory, &setup);
+    let (mut reserve, mut gather) = (Reserve::new(), table.gather());
+    let mut part = table.claim(VirtAddr::new(2 * MIB), Level::L3, &mut reserve, &mut gather).unwrap();
+    let (none, bits) =
+        (Stage1Attributes::empty(), |at: u64| table.view().translate(VirtAddr::new(at)).map(|it| it.descriptor.bits()));
+    let (to, before) = (PhysAddr::new(64 * MIB), memory.descriptors());
+    for at in [0, MIB, 2 * MIB - 0x1000, 4 * MIB, 5 * MIB, 6 * MIB - 0x1000, 8 * MIB - 0x1000] {
+        let page = VirtAddr::new(at);
+        assert!(!part.protect_page(page, Stage1Attributes::READ_ONLY, none), "{at:#x}");
+        assert!(!part.make_page_valid(page, false) && !part.map_page(page, to, DATA), "{at:#x}");
+    }
+    assert!(memory.descriptors() == before);
+    for at in [2 * MIB, 3 * MIB, 4 * MIB - 0x1000] {
+        let (page, old) = (VirtAddr::new(at), bits(at).unwrap());
+        assert!(part.protect_page(page, Stage1Attributes::READ_ONLY, none));
+        assert_eq!(bits(at), Some(old | 1 << 7));
+        assert!(part.make_page_valid(page, false) && bits(at).is_none());
+        assert!(part.make_page_valid(page, true) && bits(at) == Some(old | 1 << 7));
+        assert!(!part.map_page(page, to, DATA), "it is mapped");
+        assert_eq!(change(&memory, &mut part, &[unmap(at, 0x1000)]), Ok(0));
+        assert!(part.map_page(page, to, DATA) && bits(at) == Some(to.bits() | DATA.bits() | 3));
+    }
 }

@@ -6,11 +6,12 @@ use common::guest::{FULL, GUEST, guest_memory, map, range, shape, write_protect}
 use common::{GIB, KERNEL, MIB, ROOT, change, each_licence, leaves, live_at};
 use expect_test::expect;
 use vellum_pagetable::{
-    Change, El2, HardwareUpdates, Licence, Memory, PageTable, Platform, Refusal, Reserve, Slot, Stage2,
+    Change, El2, HardwareUpdates, Licence, Memory, PageTable, Platform, Refusal, Reserve, Slot, Stage2, Step,
+    TlbFeatures,
 };
 use vellum_vmsa::{
     AddressHalf, Descriptor, Geometry, Granule, Granule4K, Granule16K, Granule64K, IntermediateAddr, Layout, LeafSize,
-    Level, PhysAddr, Stage2Attributes, Stage2Memory,
+    Level, Maintenance, PhysAddr, Stage2Attributes, Stage2Memory, TlbiOp,
 };
 
 const HYPERVISOR: El2 = El2 { tlb: FULL, hardware_updates: HardwareUpdates::None };
@@ -179,4 +180,28 @@ fn dirty_state_of_stage_2_is_gathered_and_kept() {
         change(&mut table, &memory, &[Change::SplitToPages { from: range(GIB, block) }], Some(licence));
         assert!(leaves(&table).into_iter().all(|(_, bytes, leaf)| bytes == 0x1000 && !is_dirty(leaf)));
     });
+}
+
+/// The TLBIs of a stage 2, bit by bit: what names no address has no operand.
+#[test]
+fn what_names_no_address_has_no_operand() {
+    let memory = Memory::default();
+    let mut table = live_at(&memory, shape(), GUEST, &[map(0, 0x2000, GIB), map(4 * MIB, 8 * MIB, 2 * GIB)]);
+    let tlbis = |steps: Vec<Step>| {
+        let tlbi = |step: Step| match step {
+            Step::Maintain(Maintenance::Invalidate(operation, operand)) => Some((operation, operand)),
+            _ => None,
+        };
+        steps.into_iter().filter_map(tlbi).collect::<Vec<_>>()
+    };
+    // A page by its own address at level 3 (TTL 0b0111), then what both stages made.
+    let (steps, _) = change(&mut table, &memory, &[write_protect(0x1000, 0x1000)], None);
+    assert_eq!(tlbis(steps), [(TlbiOp::IPAS2LE1IS, 0b0111 << 44 | 1), (TlbiOp::VMALLE1IS, 0)]);
+    let plain = Stage2 { tlb: TlbFeatures::NONE, ..GUEST };
+    let memory = Memory::default();
+    let largest = LeafSize::PAGE;
+    let pages = Change::Map { from: range(0, 4 * MIB), to: PhysAddr::new(GIB), attributes: guest_memory(), largest };
+    let mut table = live_at(&memory, shape(), plain, &[pages]);
+    let (steps, _) = change(&mut table, &memory, &[write_protect(0, 4 * MIB)], None);
+    assert_eq!(tlbis(steps), [(TlbiOp::VMALLS12E1IS, 0)]);
 }

@@ -276,3 +276,12 @@ fn a_kept_group_does_not_dissolve_into_holes() {
     let all = [Change::MakeValid { from: range(0, 32 * MIB) }];
     assert!(table.plan(&all, None).is_ok());
 }
+
+/// A root is one table: without one there is no page table.
+#[test]
+fn a_page_table_takes_a_root() {
+    let (memory, mut reserve) = (Memory::new(), Reserve::new());
+    let geometry = Geometry::<Granule4K>::lower(39).unwrap();
+    let refused = PageTable::offline(&memory, geometry, KERNEL, &mut reserve).map(|table| table.root());
+    assert_eq!(refused, Err(Refusal::ReserveShortBy(1)));
+}

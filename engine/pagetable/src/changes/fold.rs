@@ -110,10 +110,6 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     fn join_run(&self, visit: &Visit, content: &mut Content) -> u64 {
         let bytes = visit.end - visit.start;
         let end = self.geometry.table_end(visit.level, visit.start);
-        // Where output addresses do not go up by one leaf from slot to slot, each is looked at by itself.
-        if !content.is_linear(self.geometry.layout(), visit.start, end - bytes) {
-            return visit.end;
-        }
         let ignored = marks::writable(self.regime, content.attributes) | Descriptor::CONTIGUOUS;
         let count = |bytes: u64| {
             let slots = ((end - visit.start) / bytes) as usize;
@@ -122,7 +118,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         // Pages by themselves, because they are the most frequent: their number is a constant.
         let (alike, differences) = if visit.level == Level::L3 { count(G::SIZE_BYTES) } else { count(bytes) };
         // A mark in which some differ from the first is one that any of them has.
-        content.attributes = marks::with(self.regime, content.attributes, differences & marks::all::<R::Attributes>());
+        content.attributes = marks::with(self.regime, content.attributes, differences);
         // Hardware may have marked the first since it was read: it counts all the same.
         visit.end.max(visit.start + alike as u64 * bytes)
     }
@@ -186,7 +182,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     fn with_marks_below(&self, table: Table, leaf: Descriptor) -> Descriptor {
         let mut marks = 0;
         let _ = self.terms.table.walk_all::<()>(table, &mut |visit| {
-            if visit.table(self.geometry).is_none() && visit.descriptor.is_valid() {
+            if visit.table(self.geometry).is_none() {
                 marks |= marks::of::<R::Attributes>(visit.descriptor.bits());
             }
             ControlFlow::Continue(Next::Enter)

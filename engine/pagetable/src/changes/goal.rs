@@ -85,7 +85,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
                 (from, Wanted::Edit(Edit { only: 0, set: 0, clear: R::Attributes::ACCESS_FLAG }), false)
             }
             Change::Clean { from } => {
-                let (set, clear) = (R::Attributes::CLEAN, R::Attributes::DIRTY & !R::Attributes::CLEAN);
+                let (set, clear) = (R::Attributes::CLEAN, R::Attributes::DIRTY);
                 (from, Wanted::Edit(Edit { only: R::Attributes::DBM, set, clear }), false)
             }
             Change::MakeInvalid { from } => (from, Wanted::Edit(Edit::MAKE_INVALID), true),

@@ -73,9 +73,7 @@ impl Visit {
 
     /// The same leaf, of no group.
     pub(super) fn ungrouped(&self) -> Self {
-        let contiguous = if self.descriptor.is_table(self.level) { 0 } else { Descriptor::CONTIGUOUS };
-        let bits = self.descriptor.bits() & !contiguous;
-        Self { descriptor: Descriptor::new(bits), ..*self }
+        self.with(Descriptor::new(self.descriptor.bits() & !Descriptor::CONTIGUOUS))
     }
 
     /// The same place as the first of `members` that begin at offset `start`.

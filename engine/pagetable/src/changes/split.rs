@@ -133,7 +133,6 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
             let table = self.build_part_again(visit, kept, built, actual);
             (leaf, built) = (actual, Built { leaf: self.marked_as(built.leaf, actual), table });
         }
-        self.note_store();
         let changed = leaf.bits() ^ edit.apply(leaf).bits();
         if changed & !R::Attributes::IGNORED & !marks::writable(self.regime, leaf.bits()) == 0 {
             // Nothing else is sure to make TLBs forget the old leaf (hardware may do what the edit would have done), and a level

@@ -200,8 +200,8 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
     #[inline(never)]
     fn tables_if_marked(&self, goal: &Goal, visit: &Visit) -> usize {
         let (regime, held) = (self.table.regime, visit.descriptor);
-        let is_leaf = held != Descriptor::INVALID && !held.is_table(visit.level);
-        let Some(edit) = goal.edit().filter(|_| is_leaf && !visit.is_whole()) else { return 0 };
+        let is_leaf = held != Descriptor::INVALID && !visit.is_whole();
+        let Some(edit) = goal.edit().filter(|_| is_leaf) else { return 0 };
         if regime.hardware_updates() == HardwareUpdates::None || held.is_valid() && self.is_unlicensed() {
             return 0;
         }
@@ -235,7 +235,7 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
     fn needs_break(&self, visit: &Visit) -> Result<(), Refusal> {
         self.needs_licence(visit)?;
         match self.licence.map(Licence::method) {
-            Some(Method::InPlace { .. } | Method::NotCached) if self.table.is_live => {
+            Some(Method::InPlace { .. } | Method::NotCached) => {
                 Err(Refusal::NeedsBreak(self.table.geometry.input(visit.from)))
             }
             _ => Ok(()),

@@ -85,8 +85,10 @@ mod tests {
                 assert!(operand.num < 32 && operand.scale < 4, "{pages} {operand:?}");
             }
         }
-        let most = RangeOperand::largest::<Granule4K>(Layout::Bits48, 0, u64::MAX).unwrap();
-        assert_eq!(most.pages(), RangeOperand::MOST_PAGES);
+        for pages in [32 << 16, 33 << 16, 34 << 16, 64 << 16, u64::MAX] {
+            let most = RangeOperand::largest::<Granule4K>(Layout::Bits48, 0, pages).unwrap();
+            assert_eq!((most.pages(), most.num), (RangeOperand::MOST_PAGES, 31), "{pages:#x}");
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("machine", 18_400, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
-    room("vellum-pagetable", 14_900, &["vellum-vmsa"]),
+    room("vellum-pagetable", 15_900, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
     room("vellum-linearmap", 3_750, &["vellum-vmsa", "vellum-pagetable"]),
@@ -71,7 +71,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 140_500;
+pub(crate) const ALL_LINES: usize = 141_500;
 
 /// Crates in which files still use each other in a circle. One that has none any more leaves the list.
 pub(crate) const WITH_CIRCLES: &[&str] =
