@@ -164,3 +164,45 @@ fn a_large_table_is_found_wherever_stage_2_has_each_of_its_pages() {
         assert!(!machine.is_descriptor(moved + 0x1000) && !machine.is_descriptor(moved - 8));
     }
 }
+
+/// What stage 2 does not let TLBs keep, they keep of no walk of both stages: a leaf of stage 1 there may be replaced as it is.
+#[test]
+fn a_leaf_above_nt_of_stage_2_needs_no_break() {
+    for (nt, is_found) in [(0, true), (NT, false)] {
+        let mut machine = moved();
+        let word = L3 - ROOT + PA + 16;
+        machine.enter(0, Level::El2);
+        map(&mut machine, S2_L2 + 8, S2_BLOCK | nt | PA);
+        machine.enter(0, Level::El1);
+        map(&mut machine, word, PAGE | NON_GLOBAL | 0x20_0000);
+        silent(&machine);
+        map(&mut machine, word, PAGE | NON_GLOBAL | 0x20_1000);
+        assert_eq!(!rules(&machine).is_empty(), is_found, "{nt:#x}: {:?}", machine.findings());
+    }
+}
+
+/// Who sets nT in a leaf of stage 2 leaves in TLBs what both stages had made before, until they are made to forget both.
+#[test]
+fn what_was_kept_before_nt_was_set_is_kept() {
+    for (tlbi, found) in
+        [(None, &[Rule::Reuse][..]), (Some((IPAS2E1IS, 0x200)), &[Rule::StageOrder]), (Some((VMALLS12E1IS, 0)), &[])]
+    {
+        let mut machine = moved();
+        let word = L3 - ROOT + PA + 16;
+        machine.enter(0, Level::El2);
+        map(&mut machine, S2_L2 + 8, S2_BLOCK | PA);
+        machine.enter(0, Level::El1);
+        map(&mut machine, word, PAGE | NON_GLOBAL | 0x20_8000);
+        machine.enter(0, Level::El2);
+        map(&mut machine, S2_L2 + 8, S2_BLOCK | NT | PA);
+        if let Some((opcode, operand)) = tlbi {
+            machine.tlbi(0, opcode, operand);
+            machine.barrier(0, ISH);
+        }
+        machine.enter(0, Level::El1);
+        silent(&machine);
+        map(&mut machine, word, 0);
+        machine.release(0, PA + 0x8000, 0x1000, Owned::Frame);
+        assert_eq!(rules(&machine), found, "{tlbi:?}");
+    }
+}

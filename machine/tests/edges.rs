@@ -114,6 +114,22 @@ fn a_set_of_sixteen_kib_pages_has_128_members() {
     assert!(set.overlaps(0x1f_ffff, u64::MAX) && !set.overlaps(0x20_0000, u64::MAX));
 }
 
+/// A block of stage 1 that stage 2 has page by page is kept page by page.
+#[test]
+fn a_page_of_a_block_has_no_members_beside_it() {
+    let mut machine = stage2(1, Features::full(2));
+    machine.store(0, S2_L3 + 8, S2_PAGE | OTHER);
+    machine.store(0, S2_ROOT + 8, S2_BLOCK | ROOT);
+    tables(&mut machine);
+    machine.store(0, L2, BLOCK | NON_GLOBAL);
+    machine.barrier(0, ISH);
+    enable_el1(&mut machine, 0, 1, ROOT);
+    let leaves = machine.leaves(Tag::el10(7), 0x1000);
+    let page = leaves.iter().find(|leaf| leaf.own_log2 == 21).unwrap();
+    assert_eq!((page.start, page.size_log2), (0x1000, 12));
+    assert_eq!([0x0, 0x1000, 0x1fff, 0x2000].map(|at| page.members(at, at)), [0, 1, 1, 0]);
+}
+
 #[test]
 fn other_bits_of_sctlr_leave_the_mmu_off() {
     for bits in [1 << 2 | 1 << 12, 0] {

@@ -103,3 +103,27 @@ fn an_empty_root_that_everybody_left_is_a_page_like_any_other() {
     machine.barrier(0, ISH);
     silent(&machine);
 }
+
+/// What a CPU had when it left, it may have still: that it was cleared since, and set again by hardware, hides nothing.
+#[test]
+fn what_hardware_makes_as_it_was_is_not_hidden_from_who_left() {
+    for is_set_again in [false, true] {
+        let mut machine = el1(2, Features::full(2));
+        let page = PAGE | NON_GLOBAL | PA;
+        map(&mut machine, L3, page);
+        msr(&mut machine, 0, &[(Register::Ttbr0El1, 2 << 48 | AWAY)]);
+        machine.store(1, L3, page & !AF);
+        if is_set_again {
+            machine.update_by_hardware(&Update { word: L3, from: page & !AF, to: page });
+        }
+        machine.take_findings();
+        machine.store(1, L3, 0);
+        machine.barrier(1, ISH);
+        machine.tlbi(1, VAE1, 1 << 48);
+        machine.barrier(1, ISH);
+        machine.barrier(1, ISB);
+        machine.release(1, PA, 0x1000, Owned::Frame);
+        caught(&machine, Rule::Reuse);
+        assert_eq!(machine.findings().last().unwrap().cpus, 1);
+    }
+}

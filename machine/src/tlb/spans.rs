@@ -51,6 +51,8 @@ mod tests {
         // The last three KiB of memory, and the first.
         spans.add(12, 0u64.wrapping_sub(0xc00), 3);
         spans.add(12, 0u64.wrapping_sub(0x1000), 4);
+        // One byte of it is the first of memory.
+        spans.add(12, 0u64.wrapping_sub(0xfff), 5);
         let of = |first, last| {
             let mut found: Vec<u8> = spans.covering(first, last).map(|it| it.2).collect();
             found.dedup();
@@ -59,8 +61,9 @@ mod tests {
         assert_eq!(of(0x5000, 0x5000), [1]);
         assert_eq!(of(0x5fff, 0x5fff), [1]);
         assert_eq!(of(0x6000, 0xffff), [0; 0]);
-        assert_eq!(of(0, 0x1_0000), [3, 1, 2]);
+        assert_eq!(of(0, 0x1_0000), [3, 5, 1, 2]);
         assert_eq!(of(0x1_ffff, 0x2_0000), [2]);
-        assert_eq!(of(0, 0x3ff), [3]);
+        assert_eq!(of(0, 0x3ff), [3, 5]);
+        assert_eq!(of(0, 0), [3, 5]);
     }
 }
