@@ -1,6 +1,6 @@
 //! Where the programs leave Rust: calls, memory by address, `fork`, handlers of signals.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::errno::{Answer, Errno};
 
@@ -40,9 +40,21 @@ pub fn touch(start: u64, bytes: u64, value: u8) {
 }
 
 /// A word that threads share, at an address.
-pub fn word(address: u64) -> &'static std::sync::atomic::AtomicU32 {
+pub fn word(address: u64) -> &'static AtomicU32 {
     // SAFETY: memory that the program has mapped for this and keeps mapped; its own addresses are multiples of four.
-    unsafe { std::sync::atomic::AtomicU32::from_ptr(address as *mut u32) }
+    unsafe { AtomicU32::from_ptr(address as *mut u32) }
+}
+
+/// Has `body` do to a word what it does by an instruction that reads and writes in one access.
+pub fn atomically<T>(address: u64, body: impl FnOnce(&'static AtomicU32) -> T) {
+    // SAFETY: the CPUs that the programs run on have FEAT_LSE.
+    unsafe { with_lse(word(address), body) };
+}
+
+/// `body` is inlined, as it has no other use.
+#[cfg_attr(target_arch = "aarch64", target_feature(enable = "lse"))]
+unsafe fn with_lse<T>(word: &'static AtomicU32, body: impl FnOnce(&'static AtomicU32) -> T) {
+    body(word);
 }
 
 /// Runs what is at an address, which returns a number.

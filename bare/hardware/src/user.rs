@@ -4,9 +4,12 @@
 
 use core::arch::asm;
 
+use vmsa::VirtAddr;
+
 use crate::frame::Frame;
 use crate::kind::Kind;
 use crate::registers::{self, read_register};
+use crate::translation;
 
 unsafe extern "C" {
     #[allow(improper_ctypes)]
@@ -16,6 +19,8 @@ unsafe extern "C" {
     #[link_name = "copy_to_user"]
     fn copy_to_user_raw(to: u64, from: *const u8, bytes: usize) -> usize;
     fn load_word_of_user(to: *mut u32, from: u64, bytes: usize) -> usize;
+    fn load_hint(from: u64) -> u64;
+    fn hint_faulted();
     fn user_copies_start();
     fn user_copies_end();
     fn user_copy_faulted();
@@ -131,8 +136,21 @@ pub fn load_word(from: u64) -> Option<u32> {
     (left == 0).then_some(word)
 }
 
+/// The instruction that EL0 runs at `place`, by this CPU's translation of it and the linear map, `offset` above physical addresses;
+/// `None` if there is no translation, or the page is hidden by now. By then the page may hold anything.
+pub fn load_instruction(place: u64, offset: u64) -> Option<u32> {
+    let found = translation::read_translation(VirtAddr::new(place)).ok()?;
+    // SAFETY: it reads, and a fault ends it.
+    let found = unsafe { load_hint(found.bits().wrapping_add(offset)) };
+    u32::try_from(found).ok()
+}
+
 /// Whether an abort was one of the copies, which then comes to its end.
 pub(crate) fn resume(frame: &mut Frame) -> bool {
+    if frame.return_address == load_hint as *const () as u64 {
+        frame.return_address = hint_faulted as *const () as u64;
+        return true;
+    }
     let copies = user_copies_start as *const () as u64..user_copies_end as *const () as u64;
     // One of the kernel's own side is a bug of the kernel's, and told.
     let is_theirs = frame.fault_address >> 55 & 1 == 0 && vmsa::Syndrome::new(frame.syndrome).fault().is_some();

@@ -8,6 +8,7 @@
 //! ```
 
 pub(crate) mod alarms;
+mod atomics;
 pub(crate) mod calls;
 pub(crate) mod copies;
 pub(crate) mod end;
@@ -20,5 +21,6 @@ pub(crate) mod run;
 pub(crate) mod signal_frame;
 pub(crate) mod signals;
 pub(crate) mod space;
+pub(crate) mod spent;
 pub(crate) mod table;
 pub(crate) mod task;

@@ -2,6 +2,9 @@
 
 use vmsa::Syndrome;
 
+use crate::area::{Area, Backing};
+use crate::atomic::is_atomic;
+
 /// How memory is accessed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
@@ -9,8 +12,23 @@ pub enum Kind {
     Read,
     /// A store.
     Write,
+    /// A load and a store in one, of which the CPU has told the load: a first write to private memory without a file behind it, a
+    /// load elsewhere, so that what a program sees of its faults there stays what it is.
+    Atomic,
     /// A fetch.
     Execute,
+}
+
+impl Kind {
+    /// What the access is in this area.
+    pub(crate) fn in_area<F: Clone + PartialEq>(self, area: &Area<F>) -> Self {
+        let is_first_write = || area.is_data() && matches!(area.backing, Backing::Anonymous { .. });
+        match self {
+            Self::Atomic if is_first_write() => Self::Write,
+            Self::Atomic => Self::Read,
+            other => other,
+        }
+    }
 }
 
 /// An access that faulted.
@@ -36,5 +54,13 @@ impl Access {
             Kind::Read
         };
         Some(Self { address, kind })
+    }
+
+    /// The same, made by this A64 instruction: a hint, since the word may be of another that stood there once. The worst it does is
+    /// to have a page made that is only read.
+    #[must_use]
+    pub fn made_by(self, instruction: u32) -> Self {
+        let kind = if self.kind == Kind::Read && is_atomic(instruction) { Kind::Atomic } else { self.kind };
+        Self { kind, ..self }
     }
 }

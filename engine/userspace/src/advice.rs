@@ -1,6 +1,7 @@
 //! `madvise`: what a program knows of its memory, area by area.
 
 use core::ops::Range;
+use core::slice;
 
 use pagetable::{Change, Reserve};
 
@@ -113,19 +114,22 @@ impl<E: Embedder> State<E> {
             return Ok(self.set_flags(editing, part, set, clear)?);
         }
         let from = part.start.into()..part.end.into();
-        let change = match advice {
+        let changes: &[Change<_>] = match advice {
             Advice::DontNeed | Advice::DontNeedLocked => {
                 self.version += 1;
                 return self.remove_pages(editing, part, supply);
             }
             // What is clean from now on is written again before it counts.
-            Advice::Free => Change::Clean { from },
-            Advice::Cold => Change::Age { from },
+            Advice::Free => &[Change::Clean { from: from.clone() }, Change::Age { from }],
+            Advice::Cold => &[Change::Age { from }],
             _ => return Ok(()),
         };
         let mut table = self.table(editing)?;
         let mut gather = table.gather();
-        let changed = table.plan(&[change], None).and_then(|mut plan| plan.apply(supply, &mut gather));
+        // One after the other: a plan has no two changes of one page.
+        let changed = changes.iter().try_for_each(|change| {
+            table.plan(slice::from_ref(change), None).and_then(|mut plan| plan.apply(supply, &mut gather))
+        });
         supply.refill(&editing.platform, gather.finish(&editing.platform));
         Ok(changed?)
     }

@@ -74,8 +74,9 @@ impl<E: Embedder> State<E> {
             return if has_grown { self.look(editing, access, supply) } else { Ok(Found::Fault(Fault::Unmapped)) };
         };
         let mut table = self.table(editing)?;
-        let is_allowed = match access.kind {
-            Kind::Read => editing.shape.is_readable(area.rights),
+        let kind = access.kind.in_area(area);
+        let is_allowed = match kind {
+            Kind::Read | Kind::Atomic => editing.shape.is_readable(area.rights),
             Kind::Write => area.rights.contains(Rights::WRITE),
             Kind::Execute => area.rights.contains(Rights::EXECUTE),
         };
@@ -83,7 +84,7 @@ impl<E: Embedder> State<E> {
             return Ok(Found::Fault(Fault::Denied));
         }
         let was = leaf_at::<E>(&table.view(), page);
-        let is_write = access.kind == Kind::Write;
+        let is_write = kind == Kind::Write;
         if let Some(leaf) = was {
             let is_owned = || leaf.has(Note::OWN | Note::COUNTED) && editing.embedder.is_sole(leaf.frame);
             let (set, clear) = if !is_write || !leaf.has(Stage1Attributes::READ_ONLY) {

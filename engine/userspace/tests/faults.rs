@@ -35,6 +35,38 @@ fn a_page_is_made_when_it_is_touched() {
     first_touch::<Granule64K>();
 }
 
+/// Frames that are taken for the first touch of a page by an atomic.
+fn frames_of_an_atomic(rights: Rights, flags: AreaFlags, is_of_file: bool) -> usize {
+    let kernel = Kernel::<Granule4K>::new();
+    let space = kernel.space();
+    let file = TestFile::new(&kernel, 1, 1);
+    let of_file = of_file(&file, (Place::Fixed(BASE), 0, 1), rights, flags);
+    space.map(if is_of_file { of_file } else { anonymous(Place::Fixed(BASE), 1, rights) }).unwrap();
+    space.fault(Access { address: BASE, kind: Kind::Atomic }).unwrap();
+    let frames = kernel.out().0;
+    file.close();
+    frames
+}
+
+#[test]
+fn a_first_touch_by_an_atomic_is_a_write_where_memory_is_private_without_a_file_and_may_be_written() {
+    let (private, shared) = (AreaFlags::empty(), AreaFlags::SHARED);
+    assert_eq!(frames_of_an_atomic(RW, private, false), 1);
+    assert_eq!(frames_of_an_atomic(Rights::WRITE, private, false), 1);
+    assert_eq!(frames_of_an_atomic(Rights::READ, private, false), 0, "the page of zeros, so that the write is refused");
+    assert_eq!(frames_of_an_atomic(RW, private, true), 1, "the file's own page, and no copy of it");
+    assert_eq!(frames_of_an_atomic(RW, shared, true), 1);
+    let kernel = Kernel::<Granule4K>::new();
+    let space = kernel.space();
+    let fault = |address| space.fault(Access { address, kind: Kind::Atomic });
+    assert_eq!(fault(BASE), Err(Fault::Unmapped));
+    space.map(anonymous(Place::Fixed(BASE), 2, Rights::empty())).unwrap();
+    assert_eq!(fault(BASE), Err(Fault::Denied));
+    space.protect(BASE, 2 << 12, RW).unwrap();
+    assert_eq!((read(&space, BASE), fault(BASE)), (Ok(0), Ok(())));
+    assert_eq!(kernel.out().0, 1, "what was read before has its own page now");
+}
+
 fn fork<G: Granule>(hardware_updates: HardwareUpdates) {
     let (kernel, page) = (Kernel::<G>::new(), G::SIZE_BYTES);
     let parent = kernel.try_space(hardware_updates).unwrap();

@@ -62,7 +62,7 @@ fn call() -> impl Strategy<Value = Call> {
             .prop_map(|(page, pages, advice)| Call::Advise { page, pages, advice }),
         2 => (page.clone(), 0..5_u64, 1..6_u64, prop::option::of(page.clone()), any::<bool>())
             .prop_map(|(page, old, new, to, keeps)| Call::Remap { page, old, new, to, keeps }),
-        12 => (page, 0..3_u8, 1..1000_u64).prop_map(|(page, kind, value)| Call::Access { page, kind, value }),
+        12 => (page, 0..4_u8, 1..1000_u64).prop_map(|(page, kind, value)| Call::Access { page, kind, value }),
         1 => Just(Call::Fork),
         1 => Just(Call::Exit),
     ]
@@ -152,12 +152,12 @@ impl<G: Granule> World<G> {
             Call::Advise { page, pages, advice } => self.advise(who, (page, pages), advice),
             Call::Remap { page, old, new, to, keeps } => self.remap(who, (page, old, new), to, keeps),
             Call::Access { page, kind, value } => {
-                let kind = [Kind::Read, Kind::Write, Kind::Execute][usize::from(kind)];
-                let at = self.at(page);
-                let result =
-                    self.exhausted(Fault::OutOfMemory, |world| access(&world.processes[who].0, at, kind, value));
+                let kind = [Kind::Read, Kind::Write, Kind::Execute, Kind::Atomic][usize::from(kind)];
+                let make = |world: &Self| access(&world.processes[who].0, world.at(page), kind, value);
+                // An atomic may take two faults, of which the first leaves its tables.
+                let result = if kind == Kind::Atomic { make(self) } else { self.exhausted(Fault::OutOfMemory, make) };
                 assert_eq!(result, self.expected(who, page, kind, value), "{page} {kind:?}");
-                if kind == Kind::Write && result.is_ok() {
+                if matches!(kind, Kind::Write | Kind::Atomic) && result.is_ok() {
                     self.write(who, page, value);
                 }
             }
@@ -170,20 +170,21 @@ impl<G: Granule> World<G> {
     fn expected(&self, who: usize, page: u64, kind: Kind, value: u64) -> Result<u64, Fault> {
         let page = self.processes[who].1.get(&page).ok_or(Fault::Unmapped)?;
         let is_allowed = match kind {
-            Kind::Read => !page.rights.is_empty(),
+            Kind::Read | Kind::Atomic => !page.rights.is_empty(),
             Kind::Write => page.rights.contains(Rights::WRITE),
             Kind::Execute => page.rights.contains(Rights::EXECUTE),
         };
-        if !is_allowed {
-            return Err(Fault::Denied);
-        }
+        is_allowed.then_some(()).ok_or(Fault::Denied)?;
         let held = match page.behind {
             Behind::Own(value) | Behind::Private { copy: Some(value), .. } => value,
             Behind::Private { file, index, .. } | Behind::Shared { file, index } => {
                 self.of_file(file, index).ok_or(Fault::Beyond)?
             }
         };
-        Ok(if kind == Kind::Write { value } else { held })
+        match kind {
+            Kind::Write | Kind::Atomic => page.rights.contains(Rights::WRITE).then_some(value).ok_or(Fault::Denied),
+            _ => Ok(held),
+        }
     }
 
     fn write(&mut self, who: usize, page: u64, value: u64) {

@@ -141,6 +141,16 @@ user_copy_faulted:
     mov     x0, x2
     ret
 
+// fn load_hint(from: x0) -> x0: the word, or all ones where the load faults.
+    .global load_hint
+load_hint:
+    ldr     w0, [x0]
+    ret
+    .global hint_faulted
+hint_faulted:
+    mov     x0, #-1
+    ret
+
     .arch_extension simd
 // fn save_simd(to: x0)
     .global save_simd

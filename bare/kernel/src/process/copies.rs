@@ -5,12 +5,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use hardware::user;
-use userspace::Fault;
+use userspace::{Fault, Kind};
 
 use super::end;
 
 use super::errno::{E2BIG, EFAULT, EINVAL, ENAMETOOLONG, Errno};
-use super::space::Access;
 use crate::facts::page_size;
 use crate::threads::thread::current;
 
@@ -31,7 +30,7 @@ fn check(address: u64, bytes: usize) -> Result<(), Errno> {
 fn copy(
     address: u64,
     bytes: usize,
-    access: Access,
+    kind: Kind,
     mut copy: impl FnMut(u64, core::ops::Range<usize>) -> usize,
 ) -> Result<(), Errno> {
     check(address, bytes)?;
@@ -50,9 +49,10 @@ fn copy(
             if faults > MOST_FAULTS {
                 return Err(EFAULT);
             }
-            let process = current().task.process.clone();
-            match process.space().fault(address + done as u64, access) {
-                Ok(()) => {}
+            let thread = current();
+            let process = thread.task.process.clone();
+            match process.space().fault(userspace::Access { address: address + done as u64, kind }) {
+                Ok(()) => thread.count_fault(),
                 Err(Fault::OutOfMemory) if !process.is_ending() => end::free_memory(),
                 Err(_) => return Err(EFAULT),
             }
@@ -63,12 +63,12 @@ fn copy(
 
 /// Reads what is at an address.
 pub(crate) fn read(to: &mut [u8], from: u64) -> Result<(), Errno> {
-    copy(from, to.len(), Access::Read, |at, part| user::copy_from(&mut to[part], at))
+    copy(from, to.len(), Kind::Read, |at, part| user::copy_from(&mut to[part], at))
 }
 
 /// Writes there.
 pub(crate) fn write(to: u64, from: &[u8]) -> Result<(), Errno> {
-    copy(to, from.len(), Access::Write, |at, part| user::copy_to(at, &from[part]))
+    copy(to, from.len(), Kind::Write, |at, part| user::copy_to(at, &from[part]))
 }
 
 /// Writes zeros.

@@ -45,7 +45,7 @@ pub(super) fn end_thread() {
     }
     let is_last = process.life.with(|life| {
         life.threads.retain(|one| one.number != thread.number);
-        life.ticks += thread.ticks.load(Ordering::Relaxed);
+        life.spent += thread.spent();
         life.threads.is_empty()
     });
     if is_last {

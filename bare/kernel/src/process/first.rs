@@ -17,7 +17,7 @@ use super::resources::Resources;
 use super::signals::{Action, SIGNALS};
 use super::table::{self, Image, New, Process};
 use super::task::Task;
-use super::{alarms, calls, end, futex, run, space};
+use super::{alarms, atomics, calls, end, futex, run, space};
 use crate::cpus;
 use crate::facts::facts;
 use crate::files::device::Device;
@@ -99,6 +99,10 @@ pub(crate) fn run_first(text: &str) -> Ended {
 /// Tells what was done, and whether memory is what it was `before` the first process: free, of files, of the heap.
 fn report(before: [u64; 3]) {
     calls::report();
+    match atomics::count() {
+        0 => say!("init: no fault was an atomic's that was told as a read"),
+        count => say!("init: {count} faults on reads by atomics were faulted as writes"),
+    }
     say!("init: {} processes, {} switches of threads", table::begun(), dispatcher::switches());
     let now = [pages::with_pages(|pages| pages.free_bytes()), frames::taken_bytes(), heap::bytes()];
     if now == before {

@@ -7,11 +7,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use hardware::lock::Lock;
 use hardware::user;
-use userspace::{AreaFlags, Backing};
+use userspace::{Access, AreaFlags, Backing, Kind};
 
 use super::copies;
 use super::errno::{Answer, EAGAIN, EFAULT, EINTR, EINVAL, ETIMEDOUT, Errno};
-use super::space::Access;
 use super::table::Process;
 use crate::threads::dispatcher;
 use crate::threads::queue;
@@ -53,7 +52,7 @@ fn key(process: &Process, address: u64) -> Result<Key, Errno> {
 
 /// Reads the word, whatever it takes.
 fn load(process: &Process, address: u64) -> Result<(), Errno> {
-    process.space().fault(address, Access::Read).map_err(|_| EFAULT)
+    process.space().fault(Access { address, kind: Kind::Read }).map_err(|_| EFAULT)
 }
 
 /// Waits while the word is `value`, until the counter's `deadline`.

@@ -2,11 +2,11 @@
 
 use hardware::exception::{Frame, Kind};
 use hardware::{interrupts, user};
+use userspace::Access;
 use vmsa::{ExceptionClass, FaultStatus, Syndrome};
 
 use super::signals::{Info, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, Signal};
-use super::space::Access;
-use super::{calls, end, signal_frame};
+use super::{atomics, calls, end, signal_frame};
 use crate::report::console::say;
 use crate::threads::dispatcher;
 use crate::threads::thread::{Thread, current};
@@ -73,12 +73,6 @@ fn take(thread: &Thread, frame: &mut Frame) {
 
 fn abort(thread: &Thread, frame: &Frame, syndrome: Syndrome) {
     let address = frame.fault_address;
-    let access = match syndrome {
-        _ if syndrome.is_instruction_abort() => Access::Execute,
-        // Cache maintenance says that it writes, whatever it does.
-        _ if syndrome.is_write() && !syndrome.is_maintenance() => Access::Write,
-        _ => Access::Read,
-    };
     match syndrome.fault() {
         Some(FaultStatus::Alignment) => return force(thread, SIGBUS, BUS_ADRALN, address, frame),
         Some(FaultStatus::External | FaultStatus::ExternalOnWalk(_)) => {
@@ -86,7 +80,8 @@ fn abort(thread: &Thread, frame: &Frame, syndrome: Syndrome) {
         }
         _ => {}
     }
-    if let Err(fault) = fault(thread, address, access) {
+    let Some(access) = Access::of(syndrome, address) else { return };
+    if let Err(fault) = fault(thread, atomics::recognize(access, frame)) {
         let (signal, code) = match fault {
             userspace::Fault::Unmapped => (SIGSEGV, SEGV_MAPERR),
             userspace::Fault::Denied => (SIGSEGV, SEGV_ACCERR),
@@ -98,12 +93,12 @@ fn abort(thread: &Thread, frame: &Frame, syndrome: Syndrome) {
 }
 
 /// Makes what an access lacks. Without memory some process ends, and the access is made again.
-fn fault(thread: &Thread, address: u64, access: Access) -> Result<(), userspace::Fault> {
+fn fault(thread: &Thread, access: Access) -> Result<(), userspace::Fault> {
     let space = thread.task.process.space();
-    if address >= space.highest() {
+    if access.address >= space.highest() {
         return Err(userspace::Fault::Unmapped);
     }
-    space.fault(address, access).inspect_err(|fault| {
+    space.fault(access).inspect(|()| thread.count_fault()).inspect_err(|fault| {
         if *fault == userspace::Fault::OutOfMemory {
             end::free_memory();
         }

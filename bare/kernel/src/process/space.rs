@@ -14,7 +14,6 @@ use crate::memory::tables::{Common, new_space};
 use crate::memory::{current, linear_map};
 
 pub(crate) use crate::memory::tables::Space;
-pub(crate) use userspace::Kind as Access;
 
 /// A lock of few instructions.
 struct Short(Lock<Numbers>);

@@ -12,6 +12,7 @@ use super::errno::{ESRCH, Errno};
 use super::resources::Resources;
 use super::signals::{Action, Info, Pending, SIGNALS, Signal};
 use super::space::Space;
+use super::spent::Spent;
 use crate::files::inode::Inode;
 use crate::files::open::Descriptors;
 use crate::threads::queue;
@@ -30,9 +31,9 @@ pub(crate) struct Life {
     pub(crate) is_over: bool,
     /// The signal that the parent is told its end by; 0 for none.
     pub(crate) end_signal: i32,
-    /// Ticks of ended threads, and of children that were waited for.
-    pub(crate) ticks: u64,
-    pub(crate) ticks_of_children: u64,
+    /// By ended threads, and by children that were waited for.
+    pub(crate) spent: Spent,
+    pub(crate) spent_by_children: Spent,
 }
 
 /// What a process runs.
@@ -160,8 +161,8 @@ impl Process {
             status: None,
             is_over: false,
             end_signal,
-            ticks: 0,
-            ticks_of_children: 0,
+            spent: Spent::default(),
+            spent_by_children: Spent::default(),
         };
         let process = Arc::new(Self {
             number,
@@ -240,12 +241,14 @@ impl Process {
         all().into_iter().filter(|process| process.parent() == self.number).collect()
     }
 
+    /// What its threads have used.
+    pub(crate) fn spent(&self) -> Spent {
+        self.life.with(|life| life.threads.iter().map(|thread| thread.spent()).chain([life.spent]).sum())
+    }
+
     /// Nanoseconds that it has run.
     pub(crate) fn nanoseconds(&self) -> u64 {
-        let ticks = self.life.with(|life| {
-            life.ticks + life.threads.iter().map(|thread| thread.ticks.load(Ordering::Relaxed)).sum::<u64>()
-        });
-        super::calls::time::nanoseconds(ticks)
+        super::calls::time::nanoseconds(self.spent().ticks)
     }
 }
 

@@ -212,11 +212,11 @@ fn stat_of(text: &mut String, process: &Process) {
     let usage = process.try_space().map(|space| space.usage()).unwrap_or_default();
     let name = process.image.with(|image| image.name.clone());
     let state = state(process);
-    let hundredths = process.nanoseconds() / 10_000_000;
+    let (hundredths, faults) = (process.nanoseconds() / 10_000_000, process.spent().faults);
     let (bytes, resident) = (usage.mapped << page_size().shift(), usage.anonymous + usage.file);
     line!(
         text,
-        "{} ({name}) {state} {parent} {group} {session} 0 -1 0 0 0 0 0 {hundredths} 0 0 0 20 0 {threads} 0 0 {bytes} {resident} \
+        "{} ({name}) {state} {parent} {group} {session} 0 -1 0 {faults} 0 0 0 {hundredths} 0 0 0 20 0 {threads} 0 0 {bytes} {resident} \
          18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
         process.number
     );

@@ -11,6 +11,7 @@ use hardware::{per_cpu, thread, timer};
 
 use super::dispatcher;
 use super::stacks::Stack;
+use crate::process::spent::Spent;
 use crate::process::task::Task;
 
 /// What a thread runs. It does not come back.
@@ -47,7 +48,9 @@ pub(crate) struct Thread {
     /// x0 of a call that a signal has interrupted and that may be made again.
     pub(crate) interrupted: Cell<Option<u64>>,
     /// Ticks of the counter that it has run.
-    pub(crate) ticks: AtomicU64,
+    ticks: AtomicU64,
+    /// Faults that its address space has mended.
+    faults: AtomicU64,
 }
 
 // SAFETY: the cells are the running thread's or, while it does not run, the queue's, whose lock orders the two.
@@ -74,6 +77,7 @@ impl Thread {
             thread_pointer: Cell::new(thread_pointer),
             interrupted: Cell::new(None),
             ticks: AtomicU64::new(0),
+            faults: AtomicU64::new(0),
         });
         // SAFETY: the stack was taken for this thread.
         let saved = unsafe { thread::prepare(end, begin, 0) };
@@ -94,6 +98,16 @@ impl Thread {
         // SAFETY: the caller's promise.
         unsafe { thread::switch(back, saved) };
         self.ticks.fetch_add(timer::read_counter() - start, Ordering::Relaxed);
+    }
+
+    /// What it has used.
+    pub(crate) fn spent(&self) -> Spent {
+        Spent { ticks: self.ticks.load(Ordering::Relaxed), faults: self.faults.load(Ordering::Relaxed) }
+    }
+
+    /// Its address space has mended a fault.
+    pub(crate) fn count_fault(&self) {
+        self.faults.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Where its stack pointer goes when it leaves.

@@ -20,10 +20,14 @@ pub(crate) fn access<G: Granule>(space: &Space<G>, address: u64, kind: Kind, val
         });
         match found {
             Some(found) if permits(found.attributes, kind) => {
-                if kind == Kind::Write {
+                if matches!(kind, Kind::Write | Kind::Atomic) {
                     kernel.set(found.frame, value);
                 }
                 return Ok(kernel.get(found.frame));
+            }
+            // Where a read would not fault, the CPU tells an atomic as a write.
+            Some(found) if kind == Kind::Atomic && permits(found.attributes, Kind::Read) => {
+                space.fault(Access { address, kind: Kind::Write })?;
             }
             _ => space.fault(Access { address, kind })?,
         }
@@ -35,7 +39,7 @@ fn permits(attributes: Stage1Attributes, kind: Kind) -> bool {
     let user = attributes.contains(Stage1Attributes::USER);
     match kind {
         Kind::Read => user,
-        Kind::Write => user && !attributes.contains(Stage1Attributes::READ_ONLY),
+        Kind::Write | Kind::Atomic => user && !attributes.contains(Stage1Attributes::READ_ONLY),
         Kind::Execute => !attributes.contains(Stage1Attributes::UXN),
     }
 }

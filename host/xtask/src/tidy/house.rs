@@ -43,7 +43,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        15_200,
+        15_300,
         &[
             "vellum-vmsa",
             "vellum-pagetable",
@@ -71,14 +71,14 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 141_500;
+pub(crate) const ALL_LINES: usize = 141_800;
 
 /// Crates in which files still use each other in a circle. One that has none any more leaves the list.
 pub(crate) const WITH_CIRCLES: &[&str] =
     &["vellum-vmsa", "vellum-pagetable", "a64", "litmus", "checks", "kernel", "guests", "xtask"];
 
 /// What the tests of every crate may use, whatever the crate itself may.
-pub(crate) const FOR_TESTS: &[&str] = &["seed"];
+pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];
 
 /// The engine's folder. Its crates are `no_std`, without statics and `unsafe`, and depend on each other and on
 /// `ENGINE_DEPENDENCIES` only.

@@ -6,7 +6,8 @@ use core::ops::Range;
 use hardware::platform::Hardware;
 use pagetable::{HardwareUpdates, TlbFeatures};
 use userspace::{
-    AddressSpace, Advice, Area, Context, Error, Fault, Kind, Limits, Locking, Move, Page, Request, Rights, Usage,
+    Access, AddressSpace, Advice, Area, Context, Error, Fault, Kind, Limits, Locking, Move, Page, Request, Rights,
+    Usage,
 };
 use vmsa::registers::encode_ttbr;
 use vmsa::{AddressHalf, Granule};
@@ -43,7 +44,7 @@ pub(crate) trait Space: Send + Sync {
     fn set_break(&self, wanted: u64) -> u64;
     fn set_ceiling(&self, ceiling: u64);
     fn set_limits(&self, limits: Limits);
-    fn fault(&self, address: u64, kind: Kind) -> Result<(), Fault>;
+    fn fault(&self, access: Access) -> Result<(), Fault>;
     fn fork(&self) -> Result<Arc<dyn Space>, Error>;
     fn areas(&self, sink: &mut dyn FnMut(&Area<Mapped>));
     fn usage(&self) -> Usage;
@@ -154,8 +155,8 @@ impl<G: Granule + Send + Sync> Space for Of<G> {
         self.space.set_limits(limits);
     }
 
-    fn fault(&self, address: u64, kind: Kind) -> Result<(), Fault> {
-        self.space.fault(userspace::Access { address, kind })
+    fn fault(&self, access: Access) -> Result<(), Fault> {
+        self.space.fault(access)
     }
 
     fn fork(&self) -> Result<Arc<dyn Space>, Error> {

@@ -9,6 +9,7 @@ use crate::files::device::fill_randomly;
 use crate::memory::{frames, pages};
 use crate::process::errno::*;
 use crate::process::signals::SIGNALS;
+use crate::process::spent::Spent;
 use crate::process::{copies, resources, table};
 
 pub(super) const CALLS: &[Row] = &[
@@ -179,25 +180,25 @@ fn prlimit64(call: &mut Call) -> Answer {
 }
 
 /// `struct rusage`.
-pub(super) fn usage_words(nanoseconds: u64, kib: u64) -> [u64; 18] {
-    let mut words = [0; 18];
+pub(super) fn usage_words(spent: Spent, kib: u64) -> [u64; 18] {
+    let (nanoseconds, mut words) = (super::time::nanoseconds(spent.ticks), [0; 18]);
     (words[0], words[1]) = (nanoseconds / SECOND, nanoseconds % SECOND / 1000);
-    words[4] = kib;
+    (words[4], words[8]) = (kib, spent.faults);
     words
 }
 
 fn getrusage(call: &mut Call) -> Answer {
     let [who, to, ..] = call.arguments;
     let process = call.process();
-    let ran = match who as i32 {
-        0 => process.nanoseconds(),
-        -1 => super::time::nanoseconds(process.life.with(|life| life.ticks_of_children)),
-        1 => super::time::nanoseconds(call.thread.ticks.load(Ordering::Relaxed)),
+    let spent = match who as i32 {
+        0 => process.spent(),
+        -1 => process.life.with(|life| life.spent_by_children),
+        1 => call.thread.spent(),
         _ => return Err(EINVAL),
     };
     let usage = process.space().usage();
     let kib = (usage.anonymous + usage.file) * (page_size().size_bytes() >> 10);
-    copies::write_words(to, &usage_words(ran, kib)).map(|()| 0)
+    copies::write_words(to, &usage_words(spent, kib)).map(|()| 0)
 }
 
 fn prctl(call: &mut Call) -> Answer {

@@ -270,8 +270,8 @@ fn wait_for(call: &Call, options: u64, is_meant: impl Fn(&Process) -> bool) -> R
     };
     let found = wait(&[&process.waiters], None, look).map_err(|_| ERESTART)??;
     if let Some(child) = found.as_ref().filter(|_| options & WNOWAIT == 0) {
-        let ticks = child.life.with(|life| life.ticks + life.ticks_of_children);
-        process.life.with(|life| life.ticks_of_children += ticks);
+        let spent = [child.spent(), child.life.with(|life| life.spent_by_children)].into_iter().sum();
+        process.life.with(|life| life.spent_by_children += spent);
         child.forget();
     }
     Ok(found)
@@ -295,7 +295,7 @@ fn wait4(call: &mut Call) -> Answer {
         copies::write_half(status, child.life.with(|life| life.status).unwrap_or(0) as u32)?;
     }
     if usage != 0 {
-        copies::write_words(usage, &super::identity::usage_words(child.nanoseconds(), 0))?;
+        copies::write_words(usage, &super::identity::usage_words(child.spent(), 0))?;
     }
     Ok(child.number as u64)
 }

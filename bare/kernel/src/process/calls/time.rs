@@ -73,7 +73,7 @@ fn clock(call: &Call, clock: u64) -> Result<u64, Errno> {
         0 | 5 | 11 => Ok(real_nanoseconds()),
         1 | 4 | 6 | 7 => Ok(monotonic_nanoseconds()),
         2 => Ok(call.process().nanoseconds()),
-        3 => Ok(nanoseconds(call.thread.ticks.load(Ordering::Relaxed))),
+        3 => Ok(nanoseconds(call.thread.spent().ticks)),
         other if other < 0 => Ok(call.process().nanoseconds()),
         _ => Err(EINVAL),
     }
@@ -142,7 +142,7 @@ fn times(call: &mut Call) -> Answer {
     const HUNDREDTH: u64 = SECOND / 100;
     let to = call.arguments[0];
     if to != 0 {
-        let children = nanoseconds(call.process().life.with(|life| life.ticks_of_children));
+        let children = nanoseconds(call.process().life.with(|life| life.spent_by_children.ticks));
         copies::write_words(to, &[call.process().nanoseconds() / HUNDREDTH, 0, children / HUNDREDTH, 0])?;
     }
     Ok(monotonic_nanoseconds() / HUNDREDTH)
