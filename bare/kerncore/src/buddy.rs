@@ -156,20 +156,21 @@ impl<'n> Buddy<'n> {
         Ok(())
     }
 
-    /// Makes a block that is given out two of half its size, so that each can be freed alone. Nothing changes where it fails, as for
-    /// a single page.
-    pub fn divide(&mut self, address: PhysAddr, order: usize) -> Result<(), FreeError> {
+    /// Makes a block that is given out blocks of the order `parts`, which is smaller, so that each can be freed alone. Nothing changes
+    /// where it fails.
+    pub fn divide(&mut self, address: PhysAddr, order: usize, parts: usize) -> Result<(), FreeError> {
         let given = *self.sets.given.get(order).ok_or(FreeError::NoSuchOrder(order))?;
         let not_given = FreeError::NotGiven(address, order);
         let frame = self.layout.frame(address).filter(|frame| frame.is_multiple_of(1 << order)).ok_or(not_given)?;
-        let half = order.checked_sub(1).ok_or(not_given)?;
+        if parts >= order {
+            return Err(FreeError::NoSuchOrder(parts));
+        }
         if !given.contains(self.notes, frame >> order) {
             return Err(not_given);
         }
         given.set(self.notes, frame >> order, false);
-        for block in [frame >> half, (frame >> half) + 1] {
-            self.sets.given[half].set(self.notes, block, true);
-        }
+        let first = frame >> parts;
+        (first..first + (1 << (order - parts))).for_each(|block| self.sets.given[parts].set(self.notes, block, true));
         Ok(())
     }
 

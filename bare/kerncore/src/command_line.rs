@@ -5,6 +5,7 @@
 
 mod belief;
 mod cpu;
+mod folios;
 pub(crate) mod problem;
 mod stress;
 mod values;
@@ -12,6 +13,7 @@ mod words;
 
 pub use belief::Replaced;
 pub use cpu::{CpuOverride, PageSizes};
+pub use folios::Folios;
 pub use problem::Problem;
 pub use stress::{Conflicts, Measure, StressKind};
 pub use words::{Word, Words};
@@ -59,6 +61,8 @@ pub struct Options {
     pub seed: Option<u32>,
     /// `vellum.init=`: the program that is run, and its arguments: where in the line, and how many bytes.
     pub init: Option<(u32, u32)>,
+    /// `vellum.folio=`: the largest folios of programs.
+    pub folios: Option<Folios>,
     /// `vellum.cpuN.…=`: what CPU N is made to believe of itself, for tests.
     pub cpus: [CpuOverride; MAX_CPUS],
 }
@@ -190,7 +194,7 @@ fn set<T>(slot: &mut Option<T>, value: Option<T>) -> Outcome {
 
 const BELIEVED: &str = "what the CPU says of itself is believed";
 
-const KNOWN: [Known; 20] = [
+const KNOWN: [Known; 21] = [
     Known {
         name: "arm64.pagesize",
         expected: "4k, 16k or 64k",
@@ -289,6 +293,12 @@ const KNOWN: [Known; 20] = [
         set: |options, _, value| set(&mut options.init, (!value.is_empty()).then_some((0, value.len() as u32))),
     },
     Known {
+        name: "vellum.folio",
+        expected: "never, advised, group or block",
+        instead: "they are where programs advise them",
+        set: |options, _, value| set(&mut options.folios, word(value, &FOLIOS)),
+    },
+    Known {
         name: "vellum.cpuN.granules",
         expected: "a list of 4k, 16k and 64k",
         instead: BELIEVED,
@@ -356,6 +366,8 @@ const EXITS: [(&str, Exit); 3] = [("psci", Exit::Psci), ("semihosting", Exit::Se
 const REPORTS: [(&str, Report); 2] = [("text", Report::Text), ("json", Report::Json)];
 const RODATA: [(&str, Rodata); 4] =
     [("on", Rodata::On), ("full", Rodata::On), ("noalias", Rodata::NoAlias), ("off", Rodata::Off)];
+const FOLIOS: [(&str, Folios); 4] =
+    [("never", Folios::Never), ("advised", Folios::Advised), ("group", Folios::Group), ("block", Folios::Block)];
 const LEAVES: [(&str, LinearLeaves); 3] =
     [("largest", LinearLeaves::Largest), ("blocks", LinearLeaves::Blocks), ("pages", LinearLeaves::Pages)];
 const ALLOCATORS: [(&str, PageAllocator); 2] = [("plain", PageAllocator::Plain), ("debug", PageAllocator::Debug)];

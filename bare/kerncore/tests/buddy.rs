@@ -90,21 +90,25 @@ fn a_wrong_free_is_refused() {
 }
 
 #[test]
-fn a_block_is_freed_by_halves() {
+fn a_block_is_freed_by_parts() {
     let ranges = banks(PageSize::Size4K);
     with_buddy(PageSize::Size4K, &ranges, |buddy| {
         let (free, before) = (buddy.free_bytes(), buddy.to_string());
         let block = buddy.allocate(3).unwrap();
-        buddy.divide(block, 3).unwrap();
-        buddy.divide(block, 2).unwrap();
-        for (at, order) in [(block, 3), (block, 2), (block, 0), (block + 0x1000, 0), (block + 0x1000, 2), (block, 14)] {
-            assert!(buddy.divide(at, order).is_err(), "order {order} at {at}");
+        buddy.divide(block, 3, 2).unwrap();
+        buddy.divide(block, 2, 1).unwrap();
+        let wrong =
+            [(block, 3, 2), (block, 2, 0), (block, 1, 1), (block, 1, 2), (block + 0x1000, 2, 0), (block, 14, 0)];
+        for (at, order, parts) in wrong {
+            assert!(buddy.divide(at, order, parts).is_err(), "order {order} at {at}");
         }
         for (at, order) in [(block, 3), (block, 2)] {
             assert_eq!(buddy.free(at, order), Err(FreeError::NotGiven(at, order)));
         }
         assert_eq!(buddy.given_bytes(), 8 * 0x1000);
-        for (at, order) in [(block + 0x4000, 2), (block, 1), (block + 0x2000, 1)] {
+        buddy.divide(block + 0x4000, 2, 0).unwrap();
+        let pages = (4..8).map(|page| (block + page * 0x1000, 0));
+        for (at, order) in pages.chain([(block, 1), (block + 0x2000, 1)]) {
             buddy.free(at, order).unwrap();
         }
         assert_eq!((buddy.free_bytes(), buddy.to_string()), (free, before));

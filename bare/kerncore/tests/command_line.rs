@@ -2,8 +2,8 @@
 
 use expect_test::{Expect, expect};
 use kerncore::command_line::{
-    Conflicts, CpuOverride, Exit, LinearLeaves, Measure, Options, PageAllocator, PageSizes, Report, Rodata, StressKind,
-    Word, Words, parse,
+    Conflicts, CpuOverride, Exit, Folios, LinearLeaves, Measure, Options, PageAllocator, PageSizes, Report, Rodata,
+    StressKind, Word, Words, parse,
 };
 use kerncore::finding::Findings;
 use proptest::prelude::*;
@@ -29,7 +29,7 @@ fn every_option_is_taken() {
                 vellum.cpu7.bbm=1 vellum.cpu0.pabits=40 vellum.cpu1.silent=yes vellum.report=json \
                 rodata=noalias vellum.linearmap=pages vellum.pagealloc=debug vellum.bbm=3 vellum.stress=1000 vellum.seed=7 \
                 vellum.conflicts=report vellum.trust-el1=yes vellum.stress-kind=kfence vellum.measure=linear \
-                vellum.init=\"busybox ls\"";
+                vellum.folio=group vellum.init=\"busybox ls\"";
     let mut cpus = [CpuOverride::default(); 8];
     cpus[2].granules = Some(PageSizes::default().with(PageSize::Size4K).with(PageSize::Size64K));
     cpus[7].bbm = Some(BbmLevel::Level1);
@@ -51,6 +51,7 @@ fn every_option_is_taken() {
         stress_kind: Some(StressKind::Kfence),
         measure: Some(Measure::Linear),
         seed: Some(7),
+        folios: Some(Folios::Group),
         init: line.find("busybox ls").map(|at| (at as u32, 10)),
         cpus,
     };

@@ -41,6 +41,8 @@ pub(super) struct Turn {
     pub(super) frames: BTreeMap<u64, usize>,
     pool: Vec<u64>,
     page_bytes: u64,
+    /// Folios that were made.
+    pub(super) folios: u64,
     /// Forks under way: until one is complete, a parent may write what its child shares.
     pub(super) forks: usize,
     /// What went wrong first.
@@ -50,7 +52,7 @@ pub(super) struct Turn {
 impl Board {
     pub(super) fn new(machine: Machine, seed: Seed, pool: Vec<u64>, page_bytes: u64) -> Self {
         let (running, frames, failure) = (vec![0], BTreeMap::new(), None);
-        let turn = Turn { machine, seed, cpu: 0, running, frames, pool, page_bytes, forks: 0, failure };
+        let turn = Turn { machine, seed, cpu: 0, running, frames, pool, page_bytes, folios: 0, forks: 0, failure };
         Self { turn: Mutex::new(turn), passed: Condvar::new() }
     }
 
@@ -135,6 +137,10 @@ impl Turn {
         self.failure.get_or_insert(text);
     }
 
+    pub(super) const fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
     pub(super) fn free_pages(&self) -> u64 {
         self.pool.len() as u64
     }
@@ -142,6 +148,16 @@ impl Turn {
     /// A free page.
     pub(super) fn take(&mut self) -> Option<u64> {
         self.pool.pop()
+    }
+
+    /// Free pages side by side, aligned to their size.
+    pub(super) fn take_run(&mut self, pages: u64) -> Option<u64> {
+        let bytes = pages * self.page_bytes;
+        let run = |first: u64| (first..first + bytes).step_by(self.page_bytes as usize);
+        let is_free = |first: &u64| first.is_multiple_of(bytes) && run(*first).all(|page| self.pool.contains(&page));
+        let first = self.pool.iter().copied().find(is_free)?;
+        self.pool.retain(|page| !(first..first + bytes).contains(page));
+        Some(first)
     }
 
     /// A page is free: nobody may reach it, and whoever has it next writes what it likes.

@@ -18,18 +18,19 @@ pub(super) const ZEROS: u64 = 0x7_0000_0000;
 /// A kernel; a clone is the same.
 pub(super) struct Kernel<G> {
     pub(super) bus: Bus,
+    folio_order: u32,
     granule: PhantomData<G>,
 }
 
 impl<G> Kernel<G> {
-    pub(super) fn new(board: &Arc<Board>) -> Self {
-        Self { bus: Bus(Arc::clone(board)), granule: PhantomData }
+    pub(super) fn new(board: &Arc<Board>, folio_order: u32) -> Self {
+        Self { bus: Bus(Arc::clone(board)), folio_order, granule: PhantomData }
     }
 }
 
 impl<G> Clone for Kernel<G> {
     fn clone(&self) -> Self {
-        Self { bus: Bus(Arc::clone(&self.bus.0)), granule: PhantomData }
+        Self { bus: Bus(Arc::clone(&self.bus.0)), ..*self }
     }
 }
 
@@ -73,6 +74,16 @@ impl<G> Frames for Kernel<G> {
             let frame = turn.take()?;
             turn.frames.insert(frame, 1);
             Some(PhysAddr::new(frame))
+        })
+    }
+
+    fn take_folio(&self, order: u32) -> Option<PhysAddr> {
+        self.bus.0.step(|turn, _| {
+            let (pages, bytes) = (1 << order, turn.page_bytes());
+            let first = turn.take_run(pages)?;
+            turn.frames.extend((0..pages).map(|page| (first + page * bytes, 1)));
+            turn.folios += 1;
+            Some(PhysAddr::new(first))
         })
     }
 
@@ -129,6 +140,10 @@ impl<G: Granule> Embedder for Kernel<G> {
 
     fn platform(&self) -> &Bus {
         &self.bus
+    }
+
+    fn folio_order(&self, _: bool) -> u32 {
+        self.folio_order
     }
 
     fn shared_memory(&self, _: u64) -> Option<NoFile> {

@@ -41,6 +41,8 @@ pub struct Ran {
     pub events: u64,
     /// Faults that the space was asked to answer.
     pub faults: u64,
+    /// Folios that were made.
+    pub folios: u64,
 }
 
 /// What the machine of a seed is like.
@@ -72,6 +74,8 @@ fn run_as<G: Granule + Send + Sync>(parameters: &Parameters, mut seed: Seed, cal
     let machine = enabled(parameters);
     let pool = (0..PAGES).rev().map(|page| POOL + page * G::SIZE_BYTES).collect();
     let seeds: Vec<Seed> = (0..parameters.cpus).map(|_| Seed::new(seed.bits())).collect();
+    // With groups of more pages the pool would be a folio.
+    let folio_order = if G::PAGE_SIZE == PageSize::Size4K && seed.one_in(2) { 4 } else { 0 };
     let board = Arc::new(Board::new(machine, seed, pool, G::SIZE_BYTES));
     board.enter(0);
     let shape = Shape {
@@ -84,9 +88,12 @@ fn run_as<G: Granule + Send + Sync>(parameters: &Parameters, mut seed: Seed, cal
         highest: 1 << parameters.input_bits,
         guard_bytes: 0,
     };
-    let space =
-        AddressSpace::new(Kernel::<G>::new(&board), shape, 1 << 38, Limits::USUAL).map_err(|it| it.to_string())?;
+    let space = AddressSpace::new(Kernel::<G>::new(&board, folio_order), shape, 1 << 38, Limits::USUAL)
+        .map_err(|it| it.to_string())?;
     let asids = Asids::<Gate<Numbers>>::new(8, parameters.cpus).ok_or("no heap")?;
+    if folio_order > 0 {
+        Program::new(&board, parameters, &space, &asids, seeds[0]).map_around();
+    }
     board.start(parameters.cpus as u8);
     let faults: u64 = thread::scope(|scope| {
         let run = |cpu: usize| {
@@ -113,7 +120,7 @@ fn run_as<G: Granule + Send + Sync>(parameters: &Parameters, mut seed: Seed, cal
     let now = board.now();
     match (&now.failure, now.frames.len(), now.free_pages()) {
         (Some(failure), ..) => Err(failure.clone()),
-        (None, 0, PAGES) => Ok(Ran { events: now.machine.events(), faults }),
+        (None, 0, PAGES) => Ok(Ran { events: now.machine.events(), faults, folios: now.folios }),
         (None, frames, free) => Err(format!("{frames} frames are taken and {free} pages of {PAGES} free at the end")),
     }
 }

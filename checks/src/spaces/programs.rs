@@ -18,6 +18,8 @@ use crate::parameters::Parameters;
 
 /// Pages that each CPU has: the last in a table of its own.
 const OWN: u64 = 4;
+/// Pages around all of them: one folio.
+const AROUND: u64 = 16;
 /// An access that faults more often than this is not answered.
 const MOST_FAULTS: usize = 12;
 
@@ -54,6 +56,19 @@ impl<'s, G: Granule> Program<'s, G> {
         self.switch(cpu, None);
     }
 
+    /// An area around the pages of every CPU, so that there is room for folios.
+    pub(super) fn map_around(&self) {
+        let request = Request {
+            place: Place::Fixed(Self::at(0, 0)),
+            bytes: AROUND * G::SIZE_BYTES,
+            rights: READ_WRITE,
+            source: Source::Anonymous,
+            flags: AreaFlags::empty(),
+            populates: false,
+        };
+        self.expect("map", self.space.map(request).is_ok());
+    }
+
     /// The address of a page of a CPU.
     fn at(cpu: usize, page: u64) -> u64 {
         let table = G::SIZE_BYTES * G::ENTRIES as u64;
@@ -83,7 +98,7 @@ impl<'s, G: Granule> Program<'s, G> {
     fn map(&mut self, cpu: usize, pages: std::ops::Range<u64>) {
         for page in pages {
             let request = Request {
-                place: Place::FixedNoReplace(Self::at(cpu, page)),
+                place: Place::Fixed(Self::at(cpu, page)),
                 bytes: G::SIZE_BYTES,
                 rights: READ_WRITE,
                 source: Source::Anonymous,

@@ -5,7 +5,8 @@
 //!             │       │   │
 //!   there   │ a │ · │ b │ c │    the edited leaves, where holes were   no hardware walks it yet
 //! ```
-//! Leaves of every size are copied as they are. Each must lie in the range whole; a contiguous group changes by a plan alone.
+//! Leaves of every size are copied as they are. Each must lie in the range whole. A contiguous group changes by a plan alone: one that is
+//! as asked already is copied too.
 
 use core::ops::{ControlFlow, Range};
 
@@ -19,17 +20,17 @@ use crate::platform::{Platform, Slot};
 use crate::regime::{Fields, Regime};
 use crate::table::PageTable;
 use crate::tables::Reserve;
-use crate::walk::{Next, Table, Visit};
+use crate::walk::{Next, Table};
 
 impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     /// How many tables [`Self::copy_to`] takes at most for a range: as many as the range has here, but for the root.
     pub fn tables_to_copy(&self, from: Range<R::Input>) -> Result<usize, Refusal> {
         let (from, to) = self.offsets(&from)?;
-        Ok(self.survey(from, to).0)
+        Ok(self.survey(from, to, Edit::KEEP).0)
     }
 
-    /// How many tables a range has here, but for the root; and the first contiguous group, if there is one.
-    fn survey(&self, from: u64, to: u64) -> (usize, Option<u64>) {
+    /// How many tables a range has here, but for the root; and the first leaf of a contiguous group that an edit changes, if there is one.
+    fn survey(&self, from: u64, to: u64, edit: Edit) -> (usize, Option<u64>) {
         let (mut tables, mut group) = (0, None);
         let _ = self.walk::<()>(self.top, from, to, &mut |visit| {
             if visit.table(self.geometry).is_some() {
@@ -37,12 +38,16 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
                 return ControlFlow::Continue(Next::Enter);
             }
             if visit.descriptor.is_valid() && visit.descriptor.is_contiguous() {
-                group = group.or(Some(visit.from));
+                // Members may differ in what hardware marked.
+                if edit.apply(visit.descriptor) != visit.descriptor {
+                    group = group.or(Some(visit.from));
+                }
+                return ControlFlow::Continue(Next::Past(visit.end));
             }
-            // Of a group all members have the bit, so that one of each will do.
+            // Where a leaf of no group stands, no group begins before the next boundary; where a hole stands, one may have begun.
             let bytes = LeafSize::group(visit.level).size_bytes(G::PAGE_SIZE);
             let table_end = self.geometry.table_end(visit.level, visit.start);
-            let is_last = visit.level == Level::L3;
+            let is_last = visit.level == Level::L3 && visit.descriptor.is_valid();
             let next = if is_last { ((visit.start & !(bytes - 1)) + bytes).min(table_end) } else { visit.end };
             ControlFlow::Continue(Next::Past(next))
         });
@@ -54,7 +59,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     /// range. `each` is given every leaf that is copied: where it leads, what it is, how large it is. Kept leaves stay as they are, and are not copied.
     ///
     /// Refused by [`Refusal::NotAttributes`] if what is named may not change in place; by [`Refusal::NeedsLicence`] if a
-    /// leaf lies in the range in part, or is one of a contiguous group; by [`Refusal::AlreadyMapped`] if `there` is live; and by [`Refusal::ReserveShortBy`]
+    /// leaf or contiguous group lies in the range in part, or is of a group and not as asked; by [`Refusal::AlreadyMapped`] if `there` is live; and by [`Refusal::ReserveShortBy`]
     /// unless `reserve` holds [`Self::tables_to_copy`]. Nothing has changed then.
     pub fn copy_to(
         &mut self,
@@ -71,7 +76,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
             return Err(Refusal::NotAttributes(foreign));
         }
         let (start, end) = self.offsets(&from)?;
-        let (tables, group) = self.survey(start, end);
+        let (tables, group) = self.survey(start, end, edit);
         if there.is_live || there.geometry != self.geometry {
             return Err(Refusal::AlreadyMapped(from.start.bits()));
         }
@@ -126,11 +131,15 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         Ok(())
     }
 
-    /// Whether no leaf lies across an end of the range.
+    /// Whether no leaf, and no group, lies across an end of the range.
     fn has_whole_ends(&self, start: u64, end: u64) -> bool {
-        let is_leaf = |visit: &Visit| visit.descriptor.is_valid();
-        let (first, last) = (self.find_end(start, end), self.find_end(end - 1, end));
-        !(is_leaf(&first) && first.start < start || is_leaf(&last) && last.end > end)
+        let is_across = |at: u64, boundary: u64| {
+            let visit = self.find_end(at, end);
+            let is_group = visit.descriptor.is_contiguous();
+            let size = if is_group { LeafSize::group(visit.level) } else { LeafSize::single(visit.level) };
+            visit.descriptor.is_valid() && boundary & (size.size_bytes(G::PAGE_SIZE) - 1) != 0
+        };
+        !is_across(start, start) && !is_across(end - 1, end)
     }
 
     /// The table of `level` that holds the slot of `at`, made if it is not there.

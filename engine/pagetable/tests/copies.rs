@@ -4,9 +4,11 @@ mod common;
 
 use std::ops::Range;
 
-use common::{DATA, MIB, Table, change, live_4k, map, offline};
-use vellum_pagetable::{Change, Gather, Memory, Refusal, Reserve, Step};
-use vellum_vmsa::{Granule4K, Layout, LeafSize, Level, Maintenance, Meaning, PhysAddr, Stage1Attributes, VirtAddr};
+use common::{DATA, GIB, MIB, Table, change, live_4k, map, offline};
+use vellum_pagetable::{Change, Gather, Memory, Platform, Refusal, Reserve, Step};
+use vellum_vmsa::{
+    Descriptor, Granule4K, Layout, LeafSize, Level, Maintenance, Meaning, PhysAddr, Stage1Attributes, VirtAddr,
+};
 
 const PAGE: u64 = 0x1000;
 const NONE: Stage1Attributes = Stage1Attributes::empty();
@@ -164,6 +166,40 @@ fn tables_beside_blocks_are_copied_each_as_it_is() {
     let links: Vec<_> =
         [2 * MIB, 6 * MIB].map(|at| table.view().path(VirtAddr::new(at)).nth(1).unwrap().descriptor).into();
     assert!(links.iter().all(|link| link.bits() & 1 << 7 == 0), "a table is edited: {links:x?}");
+}
+
+/// Groups that are as asked already are copied as groups, of pages and of blocks, if they lie in the range whole.
+#[test]
+fn groups_that_are_as_asked_are_copied_as_they_are() {
+    for (bytes, level) in [(64 << 10, Level::L3), (32 * MIB, Level::L2)] {
+        let memory = Memory::new();
+        let group = LeafSize::group(level);
+        let setup = [map(0, 2 * bytes, GIB, group), map(4 * bytes, bytes, GIB + 4 * bytes, group)];
+        let mut table = live_4k(&memory, &setup);
+        let mut there = offline::<Granule4K>(&memory, 39, Layout::Bits48);
+        let (mut reserve, mut gather) = (Reserve::new(), table.gather());
+        memory.supply::<Granule4K>(&mut reserve, 4);
+        let nothing = (NONE, Stage1Attributes::READ_ONLY);
+        let half = bytes / 2;
+        for (from, bytes) in [(half, bytes), (bytes, half), (0, bytes + half), (4 * bytes + half, bytes)] {
+            let refused =
+                table.copy_to(&mut there, range(from, bytes), nothing, &mut reserve, &mut gather, |_, _, _| {});
+            assert_eq!(refused, Err(Refusal::NeedsLicence(from)));
+        }
+        let before = leaves(&table);
+        table.copy_to(&mut there, range(0, 5 * bytes), nothing, &mut reserve, &mut gather, |_, _, _| {}).unwrap();
+        assert_eq!((leaves(&table), leaves(&there)), (before.clone(), before));
+        let _ = gather.finish(&memory);
+        assert_eq!(gather.issued(), 0);
+        // One member that is not as asked is enough, be the first a hole.
+        let last = table.view().path(VirtAddr::new(5 * bytes - 1)).last().unwrap();
+        memory.store(last.slot, Descriptor::new(last.descriptor.bits() | Stage1Attributes::READ_ONLY.bits()));
+        let first = table.view().path(VirtAddr::new(4 * bytes)).last().unwrap();
+        memory.store(first.slot, Descriptor::INVALID);
+        let mut there = offline::<Granule4K>(&memory, 39, Layout::Bits48);
+        let refused = table.copy_to(&mut there, range(0, 5 * bytes), nothing, &mut reserve, &mut gather, |_, _, _| {});
+        assert!(matches!(refused, Err(Refusal::NeedsLicence(at)) if at >= 4 * bytes), "{refused:?}");
+    }
 }
 
 /// A page table of the same shape and regime, not live.

@@ -111,7 +111,7 @@ impl<E: Embedder> State<E> {
         supply: &mut Reserve,
     ) -> Result<(), Short> {
         if let Some((set, clear)) = advice.flags() {
-            return Ok(self.set_flags(editing, part, set, clear)?);
+            return self.set_flags(editing, part, (set, clear), supply);
         }
         let from = part.start.into()..part.end.into();
         let changes: &[Change<_>] = match advice {
@@ -124,11 +124,12 @@ impl<E: Embedder> State<E> {
             Advice::Cold => &[Change::Age { from }],
             _ => return Ok(()),
         };
+        self.cut_leaves(editing, part, supply)?;
         let mut table = self.table(editing)?;
-        let mut gather = table.gather();
+        let (mut gather, licence) = (table.gather(), editing.embedder.licence());
         // One after the other: a plan has no two changes of one page.
         let changed = changes.iter().try_for_each(|change| {
-            table.plan(slice::from_ref(change), None).and_then(|mut plan| plan.apply(supply, &mut gather))
+            table.plan(slice::from_ref(change), Some(&licence)).and_then(|mut plan| plan.apply(supply, &mut gather))
         });
         supply.refill(&editing.platform, gather.finish(&editing.platform));
         Ok(changed?)
@@ -139,13 +140,14 @@ impl<E: Embedder> State<E> {
         &mut self,
         editing: &Editing<'_, E>,
         range: &Range<u64>,
-        set: AreaFlags,
-        clear: AreaFlags,
-    ) -> Result<(), Error> {
+        (set, clear): (AreaFlags, AreaFlags),
+        supply: &mut Reserve,
+    ) -> Result<(), Short> {
         if self.areas.parts(range).all(|area| (area.flags - clear) | set == area.flags) {
             return Ok(());
         }
         self.check_room(editing, range, 0)?;
+        self.cut_leaves(editing, range, supply)?;
         self.areas.update(range, |area| area.flags = (area.flags - clear) | set);
         Ok(())
     }

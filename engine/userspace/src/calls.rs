@@ -120,7 +120,7 @@ impl<E: Embedder> AddressSpace<E> {
         let first = start & !(E::Granule::SIZE_BYTES - 1);
         let bytes = bytes.checked_add(start - first).ok_or(Error::Invalid)?;
         let range = pages_of::<E::Granule>(first, bytes)?;
-        self.with_tables(|state, editing, _| Ok(state.lock(editing, &range, how)?))?;
+        self.with_tables(|state, editing, supply| state.lock(editing, &range, how, supply))?;
         if how != Locking::Now {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! What a kernel brings: frames, files, a lock.
 
-use pagetable::Platform;
+use pagetable::{Licence, Platform};
 use vmsa::{Granule, PhysAddr};
 
 /// A lock. It is held for as long as a call edits tables and areas, which for a large range is long: a lock whose waiters sleep is
@@ -18,6 +18,12 @@ pub trait Lock<T> {
 pub trait Frames {
     /// A frame with one reference, whatever it holds; `None` if there is none.
     fn take(&self) -> Option<PhysAddr>;
+
+    /// `1 << order` frames side by side, aligned to their size, each of them as [`Self::take`] gives it out: a folio. `None` if there is
+    /// none, and pages are taken one by one.
+    fn take_folio(&self, order: u32) -> Option<PhysAddr> {
+        if order == 0 { self.take() } else { None }
+    }
 
     /// One reference more.
     fn share(&self, frame: PhysAddr);
@@ -101,6 +107,19 @@ pub trait Embedder: Frames + Clone {
     fn has_heap(&self, bytes: usize) -> bool {
         let _ = bytes;
         true
+    }
+
+    /// The order of the largest folio that a write to anonymous memory fills at once, of memory that was advised to have large ones
+    /// (MADV_HUGEPAGE) or of any other: 0 is a page. The size of a contiguous group or of a block makes one leaf.
+    fn folio_order(&self, is_advised: bool) -> u32 {
+        let _ = is_advised;
+        0
+    }
+
+    /// How a live leaf becomes smaller. Unless every CPU tolerates that in place it is invalid for a moment: who meets it then, be it
+    /// in a copy of the kernel's, has its fault made good by [`crate::AddressSpace::fault`], which waits for the lock.
+    fn licence(&self) -> Licence<'_> {
+        Licence::break_before_make(self)
     }
 
     /// Counts so many pages as promised, which programs may write one day; `false` if that is more than the kernel promises.

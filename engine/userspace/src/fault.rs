@@ -6,6 +6,8 @@
 //!                                                                                       └─────▶ all has changed: look again
 //! ```
 
+use core::ops::Range;
+
 use pagetable::{Change, Reserve};
 use vmsa::{Granule, LeafSize, PhysAddr, Stage1Attributes};
 
@@ -13,9 +15,10 @@ use crate::access::{Access, Kind};
 use crate::area::{Area, Backing, Rights};
 use crate::embedder::{Embedder, File, FileError};
 use crate::error::{Fault, Short};
+use crate::folio::{self, Made, Placed};
 use crate::removing::unmap;
 use crate::shape::{Leaf, Note, WRITABLE};
-use crate::state::{Editing, State, Table, leaf_at};
+use crate::state::{Editing, State, Table, leaf_at, make_single};
 
 /// What a look at a page has found.
 pub(crate) enum Found<F> {
@@ -39,8 +42,8 @@ pub(crate) struct Lacks<F> {
 
 /// What the frame is to hold.
 enum Content<F> {
-    /// Zeros, which are written next.
-    Zeros,
+    /// Zeros, which are written next: a folio of this order, if there is one, or a page.
+    Zeros { order: u32 },
     /// Zeros, which are read.
     ZeroFrame,
     /// What this frame holds, of which there is one reference more until then.
@@ -49,14 +52,6 @@ enum Content<F> {
     Page { file: F, index: u64, is_written: bool },
     /// What a page of a file holds.
     CopyOfPage { file: F, index: u64 },
-}
-
-/// How placing ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Placed {
-    Done,
-    /// Something has changed since.
-    Changed,
 }
 
 impl<E: Embedder> State<E> {
@@ -83,22 +78,24 @@ impl<E: Embedder> State<E> {
         if !is_allowed {
             return Ok(Found::Fault(Fault::Denied));
         }
-        let was = leaf_at::<E>(&table.view(), page);
+        let found = leaf_at::<E>(&table.view(), page);
         let is_write = kind == Kind::Write;
-        if let Some(leaf) = was {
-            let is_owned = || leaf.has(Note::OWN | Note::COUNTED) && editing.embedder.is_sole(leaf.frame);
-            let (set, clear) = if !is_write || !leaf.has(Stage1Attributes::READ_ONLY) {
-                (Stage1Attributes::AF, Stage1Attributes::empty())
-            } else if leaf.has(WRITABLE) || is_owned() {
-                // A dirty event, or nobody else has the page any more.
-                (Stage1Attributes::AF | WRITABLE, Stage1Attributes::READ_ONLY)
-            } else {
-                return Ok(Found::Lacks(self.lacks(editing, area, page, was, is_write)));
-            };
-            edit_page::<E>(&mut table, editing, page, (set, clear), supply)?;
-            return Ok(Found::Whole);
+        if let Some((leaf, whole)) = &found {
+            let (set, clear) = (Stage1Attributes::AF | WRITABLE, Stage1Attributes::READ_ONLY);
+            if !is_write || !leaf.has(Stage1Attributes::READ_ONLY) {
+                edit::<E>(&mut table, editing, whole, (Stage1Attributes::AF, Stage1Attributes::empty()), supply)?;
+                return Ok(Found::Whole);
+            }
+            // A dirty event, or nobody else has the page any more.
+            let own = if leaf.has(WRITABLE) { Some(whole.clone()) } else { owned(editing, leaf, page, whole) };
+            if let Some(own) = own {
+                edit::<E>(&mut table, editing, &own, (set, clear), supply)?;
+                return Ok(Found::Whole);
+            }
         }
-        Ok(Found::Lacks(self.lacks(editing, area, page, was, is_write)))
+        let order = if found.is_none() && is_write { folio::order(&table, editing, area, page)? } else { 0 };
+        let was = found.map(|(leaf, _)| leaf);
+        Ok(Found::Lacks(self.lacks(editing, area, (page, order), was, is_write)))
     }
 
     /// What a page lacks that is not there, or may not be written.
@@ -106,7 +103,7 @@ impl<E: Embedder> State<E> {
         &self,
         editing: &Editing<'_, E>,
         area: &Area<E::File>,
-        page: u64,
+        (page, order): (u64, u32),
         was: Option<Leaf>,
         is_write: bool,
     ) -> Lacks<E::File> {
@@ -116,7 +113,7 @@ impl<E: Embedder> State<E> {
                 editing.embedder.share(leaf.frame);
                 Content::Copy(leaf.frame)
             }
-            (Backing::Anonymous { .. }, _) if is_write => Content::Zeros,
+            (Backing::Anonymous { .. }, _) if is_write => Content::Zeros { order },
             (Backing::Anonymous { .. }, _) => Content::ZeroFrame,
             (Backing::File { file, offset }, _) => {
                 let (file, index) = (file.clone(), (offset + (page - area.start)) >> E::Granule::SHIFT);
@@ -131,7 +128,7 @@ impl<E: Embedder> State<E> {
         let notes = match content {
             Content::ZeroFrame => Stage1Attributes::empty(),
             Content::Page { .. } => Note::COUNTED,
-            Content::Zeros | Content::Copy(_) | Content::CopyOfPage { .. } => Note::COUNTED | Note::OWN,
+            Content::Zeros { .. } | Content::Copy(_) | Content::CopyOfPage { .. } => Note::COUNTED | Note::OWN,
         };
         Lacks { page, version: self.version, was, attributes: attributes | notes, content }
     }
@@ -141,33 +138,39 @@ impl<E: Embedder> State<E> {
         &mut self,
         editing: &Editing<'_, E>,
         lacks: &Lacks<E::File>,
-        frame: PhysAddr,
+        made: Made,
         supply: &mut Reserve,
     ) -> Result<Placed, Short> {
         if self.version != lacks.version {
             return Ok(Placed::Changed);
         }
+        let frame = made.frame;
         let (mut table, new) = (self.table(editing)?, Leaf { frame, attributes: lacks.attributes });
+        if made.order > 0 {
+            return self.place_folio(editing, &mut table, (lacks.page, made.order), new, supply);
+        }
         // Mostly the table is there, and the page is a hole yet: then one descent is all.
         if lacks.was.is_none() && table.map_page(lacks.page.into(), frame, lacks.attributes) {
             self.resident.add(&new);
             return Ok(Placed::Done);
         }
-        let is = leaf_at::<E>(&table.view(), lacks.page);
+        let is = leaf_at::<E>(&table.view(), lacks.page).map(|(leaf, _)| leaf);
         if is.map(|leaf| leaf.frame) != lacks.was.map(|leaf| leaf.frame) {
             return Ok(Placed::Changed);
         }
         match is {
             Some(old) if old.frame == frame => {
                 let (set, clear) = (Stage1Attributes::AF | WRITABLE, Stage1Attributes::READ_ONLY);
-                edit_page::<E>(&mut table, editing, lacks.page, (set, clear), supply)?;
+                edit::<E>(&mut table, editing, &one_page::<E>(lacks.page), (set, clear), supply)?;
                 // The leaf has its reference already.
                 editing.embedder.release(frame);
                 return Ok(Placed::Done);
             }
             Some(old) => {
                 // A live leaf leads elsewhere only by break-before-make (RWHZWS).
-                unmap::<E>(&mut table, editing, lacks.page..lacks.page + E::Granule::SIZE_BYTES, supply)?;
+                let page = one_page::<E>(lacks.page);
+                make_single::<E>(&mut table, editing, lacks.page, supply)?;
+                unmap::<E>(&mut table, editing, page, supply)?;
                 map_page::<E>(&mut table, editing, lacks.page, new, supply)?;
                 self.resident.subtract(&old);
                 if old.has(Note::COUNTED) {
@@ -181,18 +184,34 @@ impl<E: Embedder> State<E> {
     }
 }
 
-/// Sets and clears bits of a leaf.
-fn edit_page<E: Embedder>(
+const fn one_page<E: Embedder>(page: u64) -> Range<u64> {
+    page..page + E::Granule::SIZE_BYTES
+}
+
+/// What becomes writable where nobody else has the page: all of its leaf if nobody has any of that.
+fn owned<E: Embedder>(editing: &Editing<'_, E>, leaf: &Leaf, page: u64, whole: &Range<u64>) -> Option<Range<u64>> {
+    let first = PhysAddr::new(leaf.frame.bits() - (page - whole.start));
+    let is_sole = |at: u64| editing.embedder.is_sole(first + (at - whole.start));
+    if !leaf.has(Note::OWN | Note::COUNTED) || !is_sole(page) {
+        return None;
+    }
+    let is_whole = whole.clone().step_by(E::Granule::SIZE_BYTES as usize).all(is_sole);
+    Some(if is_whole { whole.clone() } else { one_page::<E>(page) })
+}
+
+/// Sets and clears bits of a leaf, or of one page of it.
+fn edit<E: Embedder>(
     table: &mut Table<'_, '_, E>,
     editing: &Editing<'_, E>,
-    page: u64,
+    range: &Range<u64>,
     (set, clear): (Stage1Attributes, Stage1Attributes),
     supply: &mut Reserve,
 ) -> Result<(), Short> {
-    if !table.protect_page(page.into(), set, clear) {
-        let from = page.into()..(page + E::Granule::SIZE_BYTES).into();
-        let mut gather = table.gather();
-        table.plan(&[Change::Protect { from, set, clear }], None)?.apply(supply, &mut gather)?;
+    let is_page = range.end - range.start == E::Granule::SIZE_BYTES;
+    if !is_page || !table.protect_page(range.start.into(), set, clear) {
+        let from = range.start.into()..range.end.into();
+        let (mut gather, licence) = (table.gather(), editing.embedder.licence());
+        table.plan(&[Change::Protect { from, set, clear }], Some(&licence))?.apply(supply, &mut gather)?;
         supply.refill(&editing.platform, gather.finish(&editing.platform));
     }
     Ok(())
@@ -217,15 +236,11 @@ pub(crate) fn map_page<E: Embedder>(
 }
 
 impl<F: File> Lacks<F> {
-    /// Makes what lacks: a frame with a reference for the leaf. No lock is held.
-    pub(crate) fn make<E: Embedder<File = F>>(&self, embedder: &E) -> Result<PhysAddr, Fault> {
-        match &self.content {
+    /// Makes what lacks: frames with a reference each for the leaf. No lock is held.
+    pub(crate) fn make<E: Embedder<File = F>>(&self, embedder: &E) -> Result<Made, Fault> {
+        let frame = match &self.content {
+            Content::Zeros { order } => return folio::zeros(embedder, *order).ok_or(Fault::OutOfMemory),
             Content::ZeroFrame => Ok(embedder.zero_frame()),
-            Content::Zeros => {
-                let frame = embedder.take().ok_or(Fault::OutOfMemory)?;
-                embedder.zero(frame);
-                Ok(frame)
-            }
             Content::Copy(from) => copy(embedder, *from),
             Content::Page { file, index, is_written } => {
                 let frame = page_of(file, *index)?;
@@ -235,7 +250,8 @@ impl<F: File> Lacks<F> {
                 Ok(frame)
             }
             Content::CopyOfPage { file, index } => copy(embedder, page_of(file, *index)?),
-        }
+        };
+        Ok(Made { frame: frame?, order: 0 })
     }
 
     /// Whether the program may execute the page afterwards.
@@ -244,9 +260,9 @@ impl<F: File> Lacks<F> {
     }
 
     /// What was made is not needed.
-    pub(crate) fn unmake<E: Embedder<File = F>>(&self, embedder: &E, frame: PhysAddr) {
+    pub(crate) fn unmake<E: Embedder<File = F>>(&self, embedder: &E, made: Made) {
         if self.attributes.contains(Note::COUNTED) {
-            embedder.release(frame);
+            made.frames::<E>().for_each(|frame| embedder.release(frame));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `fork`: the areas are copied, and of private ones the pages, which neither may write then until a fault copies them.
 
-use pagetable::{PageTable, Reserve};
+use pagetable::{Change, PageTable, Reserve};
 use vmsa::{Granule, LeafSize, Level, PhysAddr, Stage1Attributes};
 
 use crate::area::AreaFlags;
@@ -8,13 +8,20 @@ use crate::areas::Areas;
 use crate::embedder::Embedder;
 use crate::error::{Error, Short};
 use crate::shape::{Leaf, Note, WRITABLE};
-use crate::state::{Editing, State};
+use crate::state::{Editing, State, Table};
+
+/// What a leaf gets, and loses, that two have.
+const WITHDRAWN_SET: Stage1Attributes = Stage1Attributes::READ_ONLY;
+const WITHDRAWN_CLEAR: Stage1Attributes = WRITABLE;
 
 impl<E: Embedder> State<E> {
     /// A copy for a child, with tables from `supply`. After an error nothing has changed.
     pub(crate) fn fork(&mut self, editing: &Editing<'_, E>, supply: &mut Reserve) -> Result<Self, Short> {
         let platform = &editing.platform;
         let mut table = self.table(editing)?;
+        if self.has_folios {
+            self.withdraw_writing(&mut table, editing, supply)?;
+        }
         let mut tables = 1;
         for area in self.areas.iter().filter(|area| is_copied(area)) {
             tables += table.tables_to_copy(area.start.into()..area.end.into())?;
@@ -33,12 +40,11 @@ impl<E: Embedder> State<E> {
         }
         let mut there = PageTable::offline(platform, editing.shape.geometry, editing.shape.regime(), supply)?;
         let mut gather = table.gather();
-        let edit = (Stage1Attributes::READ_ONLY, WRITABLE);
         for area in self.areas.iter().filter(|area| is_copied(area)) {
             table.copy_to(
                 &mut there,
                 area.start.into()..area.end.into(),
-                edit,
+                (WITHDRAWN_SET, WITHDRAWN_CLEAR),
                 supply,
                 &mut gather,
                 |to, leaf, size| {
@@ -48,10 +54,27 @@ impl<E: Embedder> State<E> {
         }
         // Until TLBs have forgotten that pages may be written, nobody may believe that they are not.
         supply.refill(platform, gather.finish(platform));
-        child.root = there.publish().root();
+        (child.root, child.has_folios) = (there.publish().root(), self.has_folios);
         (child.areas, child.heap) = (areas, self.heap.clone());
         self.version += 1;
         Ok(child)
+    }
+
+    /// Nobody may write what a child is to have too: contiguous groups, which a copy leaves as they are.
+    fn withdraw_writing(
+        &self,
+        table: &mut Table<'_, '_, E>,
+        editing: &Editing<'_, E>,
+        supply: &mut Reserve,
+    ) -> Result<(), Short> {
+        let mut gather = table.gather();
+        for area in self.areas.iter().filter(|area| is_copied(area)) {
+            let from = area.start.into()..area.end.into();
+            let change = [Change::ProtectSparse { from, set: WITHDRAWN_SET, clear: WITHDRAWN_CLEAR }];
+            table.plan(&change, Some(&editing.embedder.licence()))?.apply(supply, &mut gather)?;
+        }
+        supply.refill(&editing.platform, gather.finish(&editing.platform));
+        Ok(())
     }
 
     /// The areas that a child has.

@@ -2,11 +2,12 @@
 
 use core::ops::Range;
 
+use pagetable::Reserve;
 use vmsa::Granule;
 
 use crate::area::{Area, AreaFlags};
 use crate::embedder::Embedder;
-use crate::error::Error;
+use crate::error::{Error, Short};
 use crate::state::{Editing, State};
 
 /// How areas are locked.
@@ -35,23 +36,29 @@ impl Locking {
 
 impl<E: Embedder> State<E> {
     /// Locks or unlocks the areas of a range, up to the first hole.
-    pub(crate) fn lock(&mut self, editing: &Editing<'_, E>, range: &Range<u64>, how: Locking) -> Result<(), Error> {
+    pub(crate) fn lock(
+        &mut self,
+        editing: &Editing<'_, E>,
+        range: &Range<u64>,
+        how: Locking,
+        supply: &mut Reserve,
+    ) -> Result<(), Short> {
         let is_locked = |area: &Area<E::File>| area.flags.contains(AreaFlags::LOCKED);
         if how != Locking::Not && self.limits.locked != u64::MAX {
             let locked = self.pages(is_locked) << E::Granule::SHIFT;
             let again: u64 = self.areas.parts(range).filter(is_locked).map(|part| part.bytes()).sum();
             if locked - again + (range.end - range.start) > self.limits.locked {
-                return Err(Error::NoMemory);
+                return Err(Error::NoMemory.into());
             }
         }
         let mut at = range.start;
         while at < range.end {
-            let Some(area) = self.areas.find(at) else { return Err(Error::NoMemory) };
+            let Some(area) = self.areas.find(at) else { return Err(Error::NoMemory.into()) };
             let part = at..area.end.min(range.end);
             // What only programs may reach stays as it is.
             let flags = if area.flags.contains(AreaFlags::SECRET) { area.flags & Locking::ALL } else { how.flags() };
             at = part.end;
-            self.set_flags(editing, &part, flags, Locking::ALL)?;
+            self.set_flags(editing, &part, (flags, Locking::ALL), supply)?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::embedder::{Embedder, File};
 use crate::error::{Error, Short};
 use crate::removing::unmap;
 use crate::shape::{Leaf, Note, WRITABLE};
-use crate::state::{Editing, State, for_each_leaf};
+use crate::state::{Editing, State, for_each_leaf, make_single};
 
 /// A page that is mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +90,7 @@ impl<E: Embedder> State<E> {
             _ => ControlFlow::Continue(()),
         });
         let Some(page) = found? else { return Ok(None) };
+        make_single::<E>(&mut table, editing, page.address, supply)?;
         // Kept first: once TLBs have forgotten it, hardware marks it no more, and what it says is final.
         if !table.make_page_valid(page.address.into(), false) {
             return Ok(None);

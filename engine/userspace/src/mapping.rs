@@ -111,6 +111,7 @@ impl<E: Embedder> State<E> {
         area.flags |= self.future;
         self.check_room(editing, &range, 1)?;
         self.check_limits(&area, &range)?;
+        self.cut_leaves(editing, &range, supply)?;
         let pages = area.bytes() >> E::Granule::SHIFT;
         if area.is_data() && !area.flags.contains(AreaFlags::NO_RESERVE) {
             if !editing.embedder.commit(pages) {

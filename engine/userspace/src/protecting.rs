@@ -54,6 +54,7 @@ impl<E: Embedder> State<E> {
         let is_stricter =
             !rights.contains(area.rights) || editing.shape.change(rights) != editing.shape.change(area.rights);
         let pages = (part.end - part.start) >> E::Granule::SHIFT;
+        self.cut_leaves(editing, part, supply)?;
         if is_promised && !editing.embedder.commit(pages) {
             return Err(Error::NoMemory.into());
         }
@@ -68,8 +69,8 @@ impl<E: Embedder> State<E> {
                     ControlFlow::Continue(())
                 })?;
             }
-            let mut gather = table.gather();
-            let changed = table.plan(&change, None).and_then(|mut plan| plan.apply(supply, &mut gather));
+            let (mut gather, licence) = (table.gather(), editing.embedder.licence());
+            let changed = table.plan(&change, Some(&licence)).and_then(|mut plan| plan.apply(supply, &mut gather));
             supply.refill(&editing.platform, gather.finish(&editing.platform));
             if changed.is_err() && is_promised {
                 editing.embedder.uncommit(pages);

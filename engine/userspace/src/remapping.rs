@@ -145,6 +145,9 @@ impl<E: Embedder> State<E> {
         }
         let mut leaves = Vec::new();
         leaves.try_reserve_exact(MOVED).map_err(|_| Error::NoMemory)?;
+        for range in [&kept, &target, &old] {
+            self.cut_leaves(editing, range, supply)?;
+        }
         // Each table's pages come to lie in two at the most, on a way of their own.
         let tables = self.table(editing)?.tables_to_copy(kept.start.into()..kept.end.into())?;
         let needed = 2 * tables + Level::ALL.len();

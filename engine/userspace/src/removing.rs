@@ -9,7 +9,7 @@
 use core::ops::{ControlFlow, Range};
 
 use pagetable::{Change, Reserve};
-use vmsa::{Geometry, Level};
+use vmsa::{Geometry, Granule, Level};
 
 use crate::embedder::Embedder;
 use crate::error::Short;
@@ -17,19 +17,22 @@ use crate::shape::Note;
 use crate::state::{DOOMED, Editing, State, Table, for_each_leaf};
 
 impl<E: Embedder> State<E> {
-    /// Unmaps the pages of a range. Tables that came free go into `supply`.
+    /// Unmaps the pages of a range. Tables that came free go into `supply`. After an error nothing has changed.
     pub(crate) fn remove_pages(
         &mut self,
         editing: &Editing<'_, E>,
         range: &Range<u64>,
         supply: &mut Reserve,
     ) -> Result<(), Short> {
+        self.cut_leaves(editing, range, supply)?;
         let mut table = self.table(editing)?;
         let mut at = range.start;
         while at < range.end {
             let end = self.note_frames(&table, at..range.end)?;
             unmap::<E>(&mut table, editing, at..end, supply)?;
-            self.doomed.drain(..).for_each(|frame| editing.embedder.release(frame));
+            for (first, pages) in self.doomed.drain(..) {
+                (0..pages).for_each(|page| editing.embedder.release(first + (page << E::Granule::SHIFT)));
+            }
             at = end;
         }
         Ok(())
@@ -39,13 +42,17 @@ impl<E: Embedder> State<E> {
     fn note_frames(&mut self, table: &Table<'_, '_, E>, range: Range<u64>) -> Result<u64, Short> {
         let (doomed, resident) = (&mut self.doomed, &mut self.resident);
         let noted = for_each_leaf::<E, u64>(table, &range, |page, leaf| {
-            if doomed.len() == DOOMED {
-                return ControlFlow::Break(page);
+            if !leaf.has(Note::COUNTED) {
+                return ControlFlow::Continue(());
             }
-            if leaf.has(Note::COUNTED) {
-                doomed.push(leaf.frame);
-                resident.subtract(&leaf);
+            // Pages of one leaf are one run, so that it never ends between them.
+            let is_full = doomed.len() == DOOMED;
+            match doomed.last_mut() {
+                Some((first, pages)) if *first + (*pages << E::Granule::SHIFT) == leaf.frame => *pages += 1,
+                _ if is_full => return ControlFlow::Break(page),
+                _ => doomed.push((leaf.frame, 1)),
             }
+            resident.subtract(&leaf);
             ControlFlow::Continue(())
         })?;
         Ok(noted.unwrap_or(range.end))

@@ -9,7 +9,8 @@ use crate::context::Context;
 use crate::current::Current;
 use crate::embedder::{Embedder, Lock};
 use crate::error::{Error, Fault, Short};
-use crate::fault::{Found, Placed};
+use crate::fault::Found;
+use crate::folio::Placed;
 use crate::limits::{Limits, Usage};
 use crate::shape::Shape;
 use crate::state::{Editing, State};
@@ -88,15 +89,15 @@ impl<E: Embedder> AddressSpace<E> {
                 Found::Fault(fault) => return Err(fault),
                 Found::Lacks(lacks) => lacks,
             };
-            let frame = lacks.make(&self.embedder)?;
+            let made = lacks.make(&self.embedder)?;
             if lacks.is_executable() {
-                self.embedder.make_fetchable(frame);
+                made.frames::<E>().for_each(|frame| self.embedder.make_fetchable(frame));
             }
-            let placed = self.with_tables(|state, editing, supply| state.place(editing, &lacks, frame, supply));
+            let placed = self.with_tables(|state, editing, supply| state.place(editing, &lacks, made, supply));
             if placed == Ok(Placed::Done) {
                 return Ok(());
             }
-            lacks.unmake(&self.embedder, frame);
+            lacks.unmake(&self.embedder, made);
             placed.map_err(out_of_memory)?;
         }
     }

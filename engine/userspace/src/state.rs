@@ -3,18 +3,18 @@
 use alloc::vec::Vec;
 use core::ops::{ControlFlow, Range};
 
-use pagetable::{El1, PageTable, Refusal, View};
+use pagetable::{Change, El1, PageTable, Refusal, Reserve, View};
 use vmsa::{Granule, Meaning, PhysAddr};
 
 use crate::area::AreaFlags;
 use crate::areas::Areas;
 use crate::current::Current;
 use crate::embedder::Embedder;
-use crate::error::Error;
+use crate::error::{Error, Short};
 use crate::limits::Limits;
 use crate::shape::{Leaf, Note, Shape};
 
-/// Frames that wait for the TLBs at once.
+/// Runs of frames that wait for the TLBs at once.
 pub(crate) const DOOMED: usize = 512;
 
 /// What a change of the areas may take of the heap: nodes of the map that hold the parts of two that are cut.
@@ -24,8 +24,8 @@ pub(crate) const HEAP: usize = 16 << 10;
 pub struct State<E: Embedder> {
     pub(crate) areas: Areas<E::File>,
     pub(crate) root: PhysAddr,
-    /// Frames that TLBs have yet to forget: room for [`DOOMED`], so that to unmap takes no memory.
-    pub(crate) doomed: Vec<PhysAddr>,
+    /// Frames that TLBs have yet to forget, and how many lie there: room for [`DOOMED`], so that to unmap takes no memory.
+    pub(crate) doomed: Vec<(PhysAddr, u64)>,
     /// From where the heap begins to the break.
     pub(crate) heap: Range<u64>,
     /// Below it `mmap` looks for room.
@@ -34,6 +34,8 @@ pub struct State<E: Embedder> {
     /// What every area gets that is mapped from now on: `mlockall`.
     pub(crate) future: AreaFlags,
     pub(crate) resident: Resident,
+    /// There was a folio, so that there may be contiguous groups.
+    pub(crate) has_folios: bool,
     /// Grows with every change but those that faults make: who prepared something for a fault knows by it that all is as it was.
     pub(crate) version: u64,
 }
@@ -90,6 +92,7 @@ impl<E: Embedder> State<E> {
             limits,
             future: AreaFlags::empty(),
             resident: Resident::default(),
+            has_folios: false,
             version: 0,
         })
     }
@@ -110,6 +113,23 @@ impl<E: Embedder> State<E> {
         }
         let is_there = cuts + more == 0 || editing.embedder.has_heap(HEAP);
         if is_there { Ok(()) } else { Err(Error::NoMemory) }
+    }
+
+    /// Has leaves end where a range does. No leaf is of two areas: who cuts areas cuts leaves first, here, and where that fails nothing
+    /// has changed.
+    pub(crate) fn cut_leaves(
+        &self,
+        editing: &Editing<'_, E>,
+        range: &Range<u64>,
+        supply: &mut Reserve,
+    ) -> Result<(), Short> {
+        let mut table = self.table(editing)?;
+        for at in [range.start, range.end].into_iter().filter(|&at| at < editing.shape.geometry.input_bytes()) {
+            if leaf_at::<E>(&table.view(), at).is_some_and(|(_, whole)| whole.start < at) {
+                shrink::<E>(&mut table, editing, Change::Split { at: at.into() }, supply)?;
+            }
+        }
+        Ok(())
     }
 
     /// Pages of areas for which `is_counted` holds.
@@ -140,10 +160,40 @@ pub(crate) fn for_each_leaf<E: Embedder, B>(
     Ok(flow.break_value())
 }
 
-/// The leaf that maps a page.
+/// The leaf that maps a page, and all that it maps.
 pub(crate) fn leaf_at<E: Embedder>(
     view: &View<'_, E::Granule, El1, Current<'_, E::Platform>>,
     page: u64,
-) -> Option<Leaf> {
-    view.translate(page.into()).map(|found| Leaf::new(found.output, found.descriptor))
+) -> Option<(Leaf, Range<u64>)> {
+    let found = view.translate(page.into())?;
+    let bytes = found.size.size_bytes(E::Granule::PAGE_SIZE);
+    let start = page & !(bytes - 1);
+    Some((Leaf::new(found.output, found.descriptor), start..start + bytes))
+}
+
+/// Has a page be a leaf by itself.
+pub(crate) fn make_single<E: Embedder>(
+    table: &mut Table<'_, '_, E>,
+    editing: &Editing<'_, E>,
+    page: u64,
+    supply: &mut Reserve,
+) -> Result<(), Short> {
+    let end = page + E::Granule::SIZE_BYTES;
+    if leaf_at::<E>(&table.view(), page).is_none_or(|(_, whole)| whole == (page..end)) {
+        return Ok(());
+    }
+    shrink::<E>(table, editing, Change::SplitToPages { from: page.into()..end.into() }, supply)
+}
+
+/// Makes leaves smaller, which hold what they held.
+fn shrink<E: Embedder>(
+    table: &mut Table<'_, '_, E>,
+    editing: &Editing<'_, E>,
+    change: Change<El1>,
+    supply: &mut Reserve,
+) -> Result<(), Short> {
+    let (mut gather, licence) = (table.gather(), editing.embedder.licence());
+    table.plan(&[change], Some(&licence))?.apply(supply, &mut gather)?;
+    supply.refill(&editing.platform, gather.finish(&editing.platform));
+    Ok(())
 }

@@ -12,8 +12,8 @@ use vellum_pagetable::HardwareUpdates;
 use vellum_userspace::{Advice, AreaFlags, Backing, Error, Fault, Kind, Move, Place, Rights, Source};
 use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K};
 
-/// Pages that are looked at: around the end of a table.
-const PAGES: u64 = 24;
+/// Pages that are looked at: around the end of a table, with a contiguous group of 4 KiB pages on each side.
+const PAGES: u64 = 40;
 const FILE_PAGES: u64 = 16;
 
 /// Frames and tables that no call here takes.
@@ -51,7 +51,7 @@ enum Call {
 }
 
 fn call() -> impl Strategy<Value = Call> {
-    let (page, pages) = (0..PAGES, 1..8_u64);
+    let (page, pages) = (0..PAGES, prop_oneof![3 => 1..8_u64, 1 => 16..PAGES].boxed());
     prop_oneof![
         4 => (page.clone(), pages.clone(), 0..8_u8, 0..5_u8, any::<bool>())
             .prop_map(|(page, pages, rights, what, replaces)| Call::Map { page, pages, rights, what, replaces }),
@@ -79,8 +79,9 @@ struct World<G: Granule> {
 }
 
 impl<G: Granule> World<G> {
-    fn new(hardware_updates: HardwareUpdates) -> Self {
+    fn new(hardware_updates: HardwareUpdates, folio_order: u32) -> Self {
         let kernel = Kernel::<G>::new();
+        kernel.0.folio_order.set(folio_order);
         let files = vec![TestFile::new(&kernel, 1, FILE_PAGES), TestFile::new(&kernel, 2, FILE_PAGES / 2)];
         let space = kernel.try_space(hardware_updates).unwrap();
         let table = G::SIZE_BYTES * G::ENTRIES as u64;
@@ -366,8 +367,8 @@ fn fresh(behind: &Behind, pages: u64) -> Behind {
     }
 }
 
-fn run<G: Granule>(calls: &[(usize, Call)], hardware_updates: HardwareUpdates) {
-    let mut world = World::<G>::new(hardware_updates);
+fn run<G: Granule>(calls: &[(usize, Call)], hardware_updates: HardwareUpdates, folio_order: u32) {
+    let mut world = World::<G>::new(hardware_updates, folio_order);
     for &(who, call) in calls {
         let who = who % world.processes.len();
         world.make(who, call);
@@ -380,21 +381,17 @@ fn calls() -> impl Strategy<Value = Vec<(usize, Call)>> {
     prop::collection::vec((0..3_usize, call()), 1..60)
 }
 
+const UPDATES: [HardwareUpdates; 3] = [HardwareUpdates::None, HardwareUpdates::AccessFlag, HardwareUpdates::DirtyState];
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn programs_find_what_they_left_4k(calls in calls()) {
-        run::<Granule4K>(&calls, HardwareUpdates::None);
-    }
-
-    #[test]
-    fn programs_find_what_they_left_16k(calls in calls()) {
-        run::<Granule16K>(&calls, HardwareUpdates::AccessFlag);
-    }
-
-    #[test]
-    fn programs_find_what_they_left_64k(calls in calls()) {
-        run::<Granule64K>(&calls, HardwareUpdates::DirtyState);
+    fn programs_find_what_they_left(calls in calls(), which in 0..3_usize, order in prop::sample::select(vec![0, 4])) {
+        match (which, order) {
+            (1, 0) => run::<Granule16K>(&calls, UPDATES[which], 0),
+            (2, 0) => run::<Granule64K>(&calls, UPDATES[which], 0),
+            _ => run::<Granule4K>(&calls, UPDATES[which], order),
+        }
     }
 }

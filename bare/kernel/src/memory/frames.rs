@@ -84,6 +84,23 @@ pub(crate) fn take() -> Option<PhysAddr> {
     Some(frame)
 }
 
+/// `1 << order` pages side by side, aligned to their size, each of which one has.
+pub(crate) fn take_folio(order: u32) -> Option<PhysAddr> {
+    if order == 0 {
+        return take();
+    }
+    let count = 1 << order;
+    if !has_room(count) {
+        return None;
+    }
+    let first = pages::allocate(order as usize)?;
+    pages::divide(first, order as usize, 0);
+    let frames = (0..count).map(|page| first + (page << page_size().shift()));
+    frames.for_each(|frame| self::count(frame).store(1, Ordering::Relaxed));
+    TAKEN.fetch_add(count, Ordering::Relaxed);
+    Some(first)
+}
+
 /// One more has it.
 pub(crate) fn share(frame: PhysAddr) {
     count(frame).fetch_add(1, Ordering::Relaxed);

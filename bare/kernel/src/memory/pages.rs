@@ -198,9 +198,9 @@ pub(crate) fn free(address: PhysAddr, order: usize) {
     give_back(address, order);
 }
 
-/// Makes what [`allocate`] gave out two blocks of half the size.
-pub(crate) fn divide(address: PhysAddr, order: usize) {
-    if let Err(error) = with_pages(|pages| pages.divide(address, order)) {
+/// Makes what [`allocate`] gave out blocks of a smaller order.
+pub(crate) fn divide(address: PhysAddr, order: usize, parts: usize) {
+    if let Err(error) = with_pages(|pages| pages.divide(address, order, parts)) {
         panic!("{error}");
     }
 }

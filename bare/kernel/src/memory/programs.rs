@@ -5,10 +5,11 @@ use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::platform::Hardware;
+use kerncore::command_line::Folios;
 use userspace::{Embedder, Frames, Lock};
-use vmsa::{Granule, PhysAddr};
+use vmsa::{Granule, Level, PhysAddr};
 
-use crate::facts::page_size;
+use crate::facts::{facts, page_size};
 use crate::files::inode::{Body, Inode};
 use crate::memory::frames;
 use crate::memory::mapped::Mapped;
@@ -51,6 +52,10 @@ impl<T> Lock<T> for SpaceLock<T> {
 impl<G> Frames for Programs<G> {
     fn take(&self) -> Option<PhysAddr> {
         frames::take()
+    }
+
+    fn take_folio(&self, order: u32) -> Option<PhysAddr> {
+        frames::take_folio(order)
     }
 
     fn share(&self, frame: PhysAddr) {
@@ -105,6 +110,17 @@ impl<G: Granule> Embedder for Programs<G> {
 
     fn has_heap(&self, bytes: usize) -> bool {
         frames::has_spare(bytes as u64)
+    }
+
+    fn folio_order(&self, is_advised: bool) -> u32 {
+        let (group, block) = (G::PAGE_SIZE.contiguous_shift(Level::L3).unwrap_or(0), G::SHIFT - 3);
+        match facts().options.folios.unwrap_or_default() {
+            Folios::Never => 0,
+            Folios::Block => block,
+            Folios::Advised | Folios::Group if is_advised => block,
+            Folios::Advised => 0,
+            Folios::Group => group,
+        }
     }
 
     fn commit(&self, pages: u64) -> bool {

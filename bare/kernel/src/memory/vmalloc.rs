@@ -163,7 +163,7 @@ impl Area {
         while let Some(place) = self.blocks.iter().position(is_cut) {
             self.blocks.try_reserve(1).map_err(|_| AreaError::NoMemory)?;
             let block = self.blocks[place];
-            pages::divide(block.first, block.order);
+            pages::divide(block.first, block.order, block.order - 1);
             self.blocks.splice(place..=place, block.halves());
         }
         Ok(())

@@ -20,7 +20,7 @@ pub(crate) const RX: Rights = Rights::READ.union(Rights::EXECUTE);
 pub(crate) const CEILING: u64 = 0x7f_0000_0000;
 
 #[allow(unused_imports, reason = "each test binary uses a part of it")]
-pub(crate) use program::{access, anonymous, frame_at, maps, of_file, read, write};
+pub(crate) use program::{access, anonymous, can_be_written, frame_at, leaf_bytes, maps, of_file, read, write};
 
 thread_local! {
     /// Whether this thread holds a lock.
@@ -56,6 +56,8 @@ pub(crate) struct Frame {
 #[derive(Clone, Copy)]
 struct Cached {
     frame: PhysAddr,
+    /// Pages of its leaf, of a group one.
+    pages: u64,
     attributes: Stage1Attributes,
 }
 
@@ -84,10 +86,11 @@ impl Platform for Machine {
         if let Maintenance::Invalidate(tlbi, operand) = operation {
             self.tlbis.set(self.tlbis.get() + 1);
             let (asid, page) = ((operand >> 48) as u16, (operand & ((1 << 44) - 1)) << 12 >> self.page_shift);
-            self.tlb.borrow_mut().retain(|&(its_asid, its_page), _| match tlbi {
+            self.tlb.borrow_mut().retain(|&(its_asid, its_page), cached| match tlbi {
                 TlbiOp::VMALLE1 => false,
                 TlbiOp::ASIDE1IS => its_asid != asid,
-                _ => its_asid != asid || its_page != page,
+                // Whatever names a part of a block ends all of it.
+                _ => its_asid != asid || its_page & !(cached.pages - 1) != page & !(cached.pages - 1),
             });
         }
         let _ = self.memory.take_steps();
@@ -103,6 +106,8 @@ pub(crate) struct Inner {
     pub(crate) tables: Cell<usize>,
     /// How many more frames and tables there are.
     pub(crate) left: Cell<usize>,
+    /// The order of the largest folio.
+    pub(crate) folio_order: Cell<u32>,
     /// How often the heap has room yet.
     pub(crate) heap_left: Cell<usize>,
     pub(crate) committed: Cell<u64>,
@@ -198,6 +203,7 @@ impl<G: Granule> Kernel<G> {
             spare_tables: RefCell::default(),
             tables: Cell::new(0),
             left: Cell::new(usize::MAX),
+            folio_order: Cell::new(0),
             heap_left: Cell::new(usize::MAX),
             committed: Cell::new(0),
             most_committed: Cell::new(u64::MAX),
@@ -254,6 +260,17 @@ impl<G: Granule> Frames for Kernel<G> {
         self.0.next.set(frame.bits() + G::SIZE_BYTES);
         self.0.frames.borrow_mut().insert(frame, Frame { count: 1, value: 0xdead, fetched: None });
         Some(frame)
+    }
+
+    fn take_folio(&self, order: u32) -> Option<PhysAddr> {
+        let (pages, bytes) = (1_usize << order, G::SIZE_BYTES << order);
+        self.0.left.set(self.0.left.get().checked_sub(pages)?);
+        let first = self.0.next.get().next_multiple_of(bytes);
+        self.0.next.set(first + bytes);
+        for frame in (first..first + bytes).step_by(G::SIZE_BYTES as usize).map(PhysAddr::new) {
+            self.0.frames.borrow_mut().insert(frame, Frame { count: 1, value: 0xdead, fetched: None });
+        }
+        Some(PhysAddr::new(first))
     }
 
     fn share(&self, frame: PhysAddr) {
@@ -332,6 +349,10 @@ impl<G: Granule> Embedder for Kernel<G> {
         let left = self.0.heap_left.get();
         self.0.heap_left.set(left.saturating_sub(usize::from(left != usize::MAX)));
         left > 0
+    }
+
+    fn folio_order(&self, _: bool) -> u32 {
+        self.0.folio_order.get()
     }
 
     fn commit(&self, pages: u64) -> bool {

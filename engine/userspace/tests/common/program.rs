@@ -1,5 +1,6 @@
 //! What a program does, and what it asks for.
 
+use vellum_pagetable::Translation;
 use vellum_userspace::{Access, AreaFlags, Backing, Fault, Kind, Place, Request, Rights, Source};
 use vellum_vmsa::{Granule, PhysAddr, Stage1Attributes, VirtAddr};
 
@@ -45,18 +46,33 @@ fn permits(attributes: Stage1Attributes, kind: Kind) -> bool {
 }
 
 fn view<G: Granule>(space: &Space<G>, address: u64) -> Option<Cached> {
+    let found = translation(space, address)?;
+    let attributes = Stage1Attributes::from_bits_retain(found.descriptor.bits());
+    let pages = if found.size.contiguous { 1 } else { found.size.size_bytes(G::PAGE_SIZE) >> G::SHIFT };
+    Some(Cached { frame: found.output, pages, attributes })
+}
+
+fn translation<G: Granule>(space: &Space<G>, address: u64) -> Option<Translation> {
     let (machine, shape) = (&space.embedder().0.machine, space.shape());
     let regime = vellum_pagetable::El1::space(1);
     let view = vellum_pagetable::View::new(machine, shape.geometry, regime, space.root());
     let page = address & !(G::SIZE_BYTES - 1);
-    let found = view.translate(VirtAddr::new(page))?;
-    let attributes = Stage1Attributes::from_bits_retain(found.descriptor.bits());
-    Some(Cached { frame: found.output, attributes })
+    view.translate(VirtAddr::new(page))
 }
 
 /// The frame of a page that is mapped.
 pub(crate) fn frame_at<G: Granule>(space: &Space<G>, address: u64) -> PhysAddr {
     view(space, address).expect("a page that is mapped").frame
+}
+
+/// The bytes of the leaf that maps an address, if one does.
+pub(crate) fn leaf_bytes<G: Granule>(space: &Space<G>, address: u64) -> Option<u64> {
+    translation(space, address).map(|found| found.size.size_bytes(G::PAGE_SIZE))
+}
+
+/// Whether a store there takes no fault.
+pub(crate) fn can_be_written<G: Granule>(space: &Space<G>, address: u64) -> bool {
+    view(space, address).is_some_and(|leaf| permits(leaf.attributes, Kind::Write))
 }
 
 pub(crate) fn read<G: Granule>(space: &Space<G>, address: u64) -> Result<u64, Fault> {

@@ -26,11 +26,11 @@ pub(crate) const ROOMS: &[Room] = &[
     room("a64", 2_220, &["machine"]),
     // Layer 2.
     room("vellum-linearmap", 3_750, &["vellum-vmsa", "vellum-pagetable"]),
-    room("vellum-userspace", 5_000, &["vellum-vmsa", "vellum-pagetable"]),
+    room("vellum-userspace", 5_500, &["vellum-vmsa", "vellum-pagetable"]),
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
-    room("kerncore", 8_300, &["vellum-vmsa"]),
+    room("kerncore", 8_400, &["vellum-vmsa"]),
     room("hardware", 5_000, &["vellum-vmsa", "vellum-pagetable"]),
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
     room("image", 4_190, &["vellum-vmsa", "vellum-pagetable"]),
@@ -71,7 +71,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 141_800;
+pub(crate) const ALL_LINES: usize = 143_000;
 
 /// Crates in which files still use each other in a circle. One that has none any more leaves the list.
 pub(crate) const WITH_CIRCLES: &[&str] =

@@ -1,0 +1,102 @@
+//! Folios: pages side by side that a write to anonymous memory fills at once, and that one leaf maps: a contiguous group, a block.
+//!
+//! ```text
+//!  area   |····:················:····|      the largest aligned range around the page that the area has, and of holes alone
+//!              |==== folio =====|           no memory for it: the page by itself
+//! ```
+//! Each frame of it counts its own references: whoever unmaps, copies or protects a part makes leaves smaller first, and no frame
+//! need know that it was of a folio.
+
+use core::ops::{ControlFlow, Range};
+
+use pagetable::{Change, Refusal, Reserve};
+use vmsa::{Granule, LeafSize, Level, PhysAddr};
+
+use crate::area::{Area, AreaFlags, Backing};
+use crate::embedder::Embedder;
+use crate::error::Short;
+use crate::shape::Leaf;
+use crate::state::{Editing, State, Table, for_each_leaf};
+
+/// What was made: `1 << order` frames side by side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Made {
+    pub(crate) frame: PhysAddr,
+    pub(crate) order: u32,
+}
+
+impl Made {
+    /// Its frames.
+    pub(crate) fn frames<E: Embedder>(self) -> impl Iterator<Item = PhysAddr> {
+        (0..1_u64 << self.order).map(move |page| self.frame + (page << E::Granule::SHIFT))
+    }
+}
+
+/// How placing ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Placed {
+    Done,
+    /// Something has changed since.
+    Changed,
+}
+
+impl<E: Embedder> State<E> {
+    /// Puts a folio in place, unless there is a page meanwhile.
+    pub(crate) fn place_folio(
+        &mut self,
+        editing: &Editing<'_, E>,
+        table: &mut Table<'_, '_, E>,
+        (page, order): (u64, u32),
+        new: Leaf,
+        supply: &mut Reserve,
+    ) -> Result<Placed, Short> {
+        let folio = around::<E>(page, order);
+        let from = folio.start.into()..folio.end.into();
+        let map = [Change::Map { from, to: new.frame, attributes: new.attributes, largest: LeafSize::LARGEST }];
+        let mut gather = table.gather();
+        let mut plan = match table.plan(&map, None) {
+            Err(Refusal::AlreadyMapped(_)) => return Ok(Placed::Changed),
+            plan => plan?,
+        };
+        plan.apply(supply, &mut gather)?;
+        supply.refill(&editing.platform, gather.finish(&editing.platform));
+        self.resident.add_many(&new, 1 << order);
+        self.has_folios = true;
+        Ok(Placed::Done)
+    }
+}
+
+/// The order of the largest folio that may be made around a page of anonymous memory: its area has all of it, and it is of holes.
+pub(crate) fn order<E: Embedder>(
+    table: &Table<'_, '_, E>,
+    editing: &Editing<'_, E>,
+    area: &Area<E::File>,
+    page: u64,
+) -> Result<u32, Refusal> {
+    let is_large = matches!(area.backing, Backing::Anonymous { .. }) && !area.flags.contains(AreaFlags::NOT_HUGE);
+    let most = if is_large { editing.embedder.folio_order(area.flags.contains(AreaFlags::HUGE)) } else { 0 };
+    let group = E::Granule::PAGE_SIZE.contiguous_shift(Level::L3).unwrap_or(0);
+    for order in [most, group].into_iter().filter(|&order| 0 < order && order <= most) {
+        let folio = around::<E>(page, order);
+        let is_inside = area.start <= folio.start && folio.end <= area.end;
+        if is_inside && for_each_leaf::<E, ()>(table, &folio, |_, _| ControlFlow::Break(()))?.is_none() {
+            return Ok(order);
+        }
+    }
+    Ok(0)
+}
+
+/// The folio of an order that a page lies in.
+const fn around<E: Embedder>(page: u64, order: u32) -> Range<u64> {
+    let bytes = E::Granule::SIZE_BYTES << order;
+    let start = page & !(bytes - 1);
+    start..start + bytes
+}
+
+/// A folio of zeros, or a page where there is none.
+pub(crate) fn zeros<E: Embedder>(embedder: &E, order: u32) -> Option<Made> {
+    let folio = embedder.take_folio(order).map(|frame| Made { frame, order });
+    let made = folio.or_else(|| Some(Made { frame: embedder.take()?, order: 0 }))?;
+    made.frames::<E>().for_each(|frame| embedder.zero(frame));
+    Some(made)
+}

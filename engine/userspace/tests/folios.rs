@@ -1,0 +1,228 @@
+//! Folios: what one fault fills, and what becomes of it when a part goes, changes, or is another's too.
+
+mod common;
+
+use common::{Kernel, RW, Space, anonymous, can_be_written, frame_at, leaf_bytes, read, write};
+use vellum_pagetable::HardwareUpdates;
+use vellum_userspace::{Advice, Error, Place, Rights};
+use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K, Level};
+
+/// A multiple of every size of a folio.
+const BASE: u64 = 0x1_0000_0000;
+
+const UPDATES: [HardwareUpdates; 3] = [HardwareUpdates::None, HardwareUpdates::AccessFlag, HardwareUpdates::DirtyState];
+
+/// The order of a contiguous group, and of a block.
+const fn orders<G: Granule>() -> [u32; 2] {
+    let Some(group) = G::PAGE_SIZE.contiguous_shift(Level::L3) else { panic!("every granule has groups of pages") };
+    [group, G::SHIFT - 3]
+}
+
+/// A space with an area of `pages` pages, where folios are of this order.
+fn space<G: Granule>(order: u32, pages: u64, hardware_updates: HardwareUpdates) -> (Kernel<G>, Space<G>) {
+    let kernel = Kernel::<G>::new();
+    kernel.0.folio_order.set(order);
+    let space = kernel.try_space(hardware_updates).unwrap();
+    space.map(anonymous(Place::Fixed(BASE), pages, RW)).unwrap();
+    (kernel, space)
+}
+
+fn pages<G: Granule>(count: u64) -> impl Iterator<Item = u64> {
+    (0..count).map(|page| BASE + (page << G::SHIFT))
+}
+
+fn one_fault_fills_one<G: Granule>() {
+    for order in orders::<G>() {
+        let (kernel, space) = space::<G>(order, 3 << order, HardwareUpdates::None);
+        let bytes = G::SIZE_BYTES << order;
+        write(&space, BASE + bytes + 5 * G::SIZE_BYTES, 7).unwrap();
+        assert_eq!((kernel.out().0, space.usage().anonymous), (1 << order, 1 << order));
+        assert_eq!((leaf_bytes(&space, BASE + bytes), leaf_bytes(&space, BASE)), (Some(bytes), None));
+        let first = frame_at(&space, BASE + bytes);
+        assert!(first.bits().is_multiple_of(bytes));
+        for page in 0..1 << order {
+            let at = BASE + bytes + (page << G::SHIFT);
+            assert_eq!(frame_at(&space, at), first + (page << G::SHIFT));
+            assert_eq!(read(&space, at), Ok(if page == 5 { 7 } else { 0 }));
+        }
+        // A page that is there leaves no room for a folio around it.
+        read(&space, BASE).unwrap();
+        write(&space, BASE + G::SIZE_BYTES, 8).unwrap();
+        assert_eq!((kernel.out().0, leaf_bytes(&space, BASE)), ((1 << order) + 1, Some(G::SIZE_BYTES)));
+        drop(space);
+        assert_eq!(kernel.out(), (0, 0));
+    }
+}
+
+#[test]
+fn a_write_fills_a_folio_with_one_leaf() {
+    one_fault_fills_one::<Granule4K>();
+    one_fault_fills_one::<Granule16K>();
+    one_fault_fills_one::<Granule64K>();
+}
+
+#[test]
+fn a_folio_is_where_its_area_and_memory_are() {
+    let page = Granule4K::SIZE_BYTES;
+    // A block does not fit, a group does; at the ends neither does.
+    let (kernel, space) = space::<Granule4K>(9, 40, HardwareUpdates::None);
+    write(&space, BASE + 20 * page, 1).unwrap();
+    write(&space, BASE + 39 * page, 1).unwrap();
+    let sizes = [16, 31, 39].map(|number| leaf_bytes(&space, BASE + number * page));
+    assert_eq!(sizes, [Some(16 * page), Some(16 * page), Some(page)]);
+    // Fewer frames than a folio.
+    kernel.0.left.set(15);
+    write(&space, BASE, 1).unwrap();
+    assert_eq!((leaf_bytes(&space, BASE), kernel.out().0), (Some(page), 18));
+    kernel.0.left.set(usize::MAX);
+    // And where nobody wants one.
+    space.map(anonymous(Place::Fixed(2 * BASE), 16, RW)).unwrap();
+    space.advise(2 * BASE, 16 * page, Advice::NotHuge).unwrap();
+    write(&space, 2 * BASE, 1).unwrap();
+    assert_eq!(leaf_bytes(&space, 2 * BASE), Some(page));
+}
+
+/// A part goes, or changes: what is beside it stays.
+fn parts<G: Granule>(order: u32, change: impl Fn(&Space<G>, u64, u64) -> Result<(), Error>) {
+    for hardware_updates in UPDATES {
+        let count = 1 << order;
+        for (from, to) in [(0, 1), (1, 2), (count / 2, count), (count - 1, count), (0, count)] {
+            let (kernel, space) = space::<G>(order, count, hardware_updates);
+            for (page, at) in (1..).zip(pages::<G>(count)) {
+                write(&space, at, page).unwrap();
+            }
+            assert_eq!(leaf_bytes(&space, BASE), Some(G::SIZE_BYTES << order));
+            change(&space, BASE + (from << G::SHIFT), (to - from) << G::SHIFT).unwrap();
+            for (page, at) in (0..).zip(pages::<G>(count)).filter(|(page, _)| !(from..to).contains(page)) {
+                assert_eq!(read(&space, at), Ok(page + 1), "beside {from}..{to}");
+                assert_eq!(write(&space, at, page), Ok(page));
+            }
+            drop(space);
+            assert_eq!(kernel.out(), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn what_is_beside_a_part_that_goes_stays() {
+    for order in orders::<Granule4K>() {
+        parts::<Granule4K>(order, |space, at, bytes| {
+            space.unmap(at, bytes)?;
+            assert!(read(space, at).is_err());
+            Ok(())
+        });
+        parts::<Granule4K>(order, |space, at, bytes| {
+            space.advise(at, bytes, Advice::DontNeed)?;
+            assert_eq!(read(space, at), Ok(0));
+            Ok(())
+        });
+    }
+    parts::<Granule16K>(7, |space, at, bytes| space.unmap(at, bytes));
+    parts::<Granule64K>(5, |space, at, bytes| space.unmap(at, bytes));
+}
+
+#[test]
+fn a_part_has_rights_and_advice_of_its_own() {
+    for order in orders::<Granule4K>() {
+        parts::<Granule4K>(order, |space, at, bytes| {
+            space.protect(at, bytes, Rights::READ)?;
+            assert!(read(space, at).is_ok() && write(space, at, 1).is_err());
+            Ok(())
+        });
+        parts::<Granule4K>(order, |space, at, bytes| space.advise(at, bytes, Advice::Cold));
+        parts::<Granule4K>(order, |space, at, bytes| space.advise(at, bytes, Advice::DontFork));
+    }
+}
+
+#[test]
+fn what_may_go_goes_page_by_page() {
+    let (kernel, space) = space::<Granule4K>(4, 16, HardwareUpdates::None);
+    pages::<Granule4K>(16).for_each(|at| assert_eq!(write(&space, at, 3), Ok(3)));
+    space.advise(BASE, 16 << 12, Advice::Free).unwrap();
+    assert_eq!(space.take_lazy(5), 5);
+    assert_eq!(kernel.out().0, 11);
+    assert_eq!(pages::<Granule4K>(16).filter(|&at| read(&space, at) == Ok(3)).count(), 11);
+}
+
+#[test]
+fn a_fork_shares_folios_and_a_write_copies_a_page() {
+    for hardware_updates in UPDATES {
+        for order in orders::<Granule4K>() {
+            let count = 1 << order;
+            let (kernel, parent) = space::<Granule4K>(order, count, hardware_updates);
+            for (page, at) in (0..).zip(pages::<Granule4K>(count)) {
+                write(&parent, at, page).unwrap();
+            }
+            let child = parent.fork().unwrap();
+            assert_eq!(kernel.out().0 as u64, count, "a fork copies no page");
+            assert_eq!(leaf_bytes(&child, BASE), Some(count << 12));
+            write(&child, BASE + (3 << 12), 100).unwrap();
+            assert_eq!((kernel.out().0 as u64, read(&parent, BASE + (3 << 12))), (count + 1, Ok(3)));
+            assert_eq!(read(&child, BASE + (4 << 12)), Ok(4));
+            // The parent has its folio as one leaf yet, of which one page is its own alone.
+            write(&parent, BASE + (3 << 12), 200).unwrap();
+            assert_eq!((kernel.out().0 as u64, read(&child, BASE + (3 << 12))), (count + 1, Ok(100)));
+            drop(child);
+            assert_eq!(kernel.out().0 as u64, count);
+            for (page, at) in (0..).zip(pages::<Granule4K>(count)).filter(|(page, _)| *page != 3) {
+                assert_eq!(read(&parent, at), Ok(page));
+                assert_eq!(write(&parent, at, page), Ok(page));
+            }
+            drop(parent);
+            assert_eq!(kernel.out(), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn who_is_left_alone_with_a_folio_writes_all_of_it() {
+    for order in orders::<Granule4K>() {
+        let (kernel, parent) = space::<Granule4K>(order, 1 << order, HardwareUpdates::None);
+        write(&parent, BASE, 1).unwrap();
+        drop(parent.fork().unwrap());
+        assert!(!can_be_written(&parent, BASE));
+        write(&parent, BASE + (5 << 12), 2).unwrap();
+        assert!(pages::<Granule4K>(1 << order).all(|at| can_be_written(&parent, at)));
+        assert_eq!((leaf_bytes(&parent, BASE), kernel.out().0), (Some(4096 << order), 1 << order));
+    }
+}
+
+#[test]
+fn what_runs_out_of_memory_has_changed_nothing() {
+    let (kernel, space) = space::<Granule4K>(9, 512, HardwareUpdates::None);
+    write(&space, BASE, 1).unwrap();
+    let tables = kernel.out().1;
+    kernel.0.left.set(0);
+    // A part of a block takes a table.
+    assert_eq!(space.unmap(BASE + 4096, 4096), Err(Error::NoMemory));
+    assert_eq!(space.protect(BASE + 4096, 4096, Rights::READ), Err(Error::NoMemory));
+    assert_eq!(space.advise(BASE + 4096, 4096, Advice::DontNeed), Err(Error::NoMemory));
+    assert_eq!(space.map(anonymous(Place::Fixed(BASE + 4096), 1, RW)), Err(Error::NoMemory));
+    let to = vellum_userspace::Move::To(2 * BASE);
+    assert_eq!(space.remap(BASE + 4096, 4096, 4096, to, false), Err(Error::NoMemory));
+    kernel.0.left.set(usize::MAX);
+    assert_eq!((leaf_bytes(&space, BASE), kernel.out()), (Some(2 << 20), (512, tables)));
+    assert_eq!(kernel.0.committed.get(), 512);
+    space.unmap(BASE, 512 << 12).unwrap();
+    assert_eq!(kernel.out().0, 0);
+}
+
+#[test]
+fn a_part_moves_elsewhere() {
+    for order in orders::<Granule4K>() {
+        let (kernel, space) = space::<Granule4K>(order, 1 << order, HardwareUpdates::DirtyState);
+        for (page, at) in (0..).zip(pages::<Granule4K>(1 << order)) {
+            write(&space, at, page).unwrap();
+        }
+        let to = vellum_userspace::Move::To(2 * BASE);
+        assert_eq!(space.remap(BASE + (4 << 12), 4 << 12, 6 << 12, to, false), Ok(2 * BASE));
+        assert_eq!(
+            (4..8).map(|page| read(&space, 2 * BASE + ((page - 4) << 12))).collect::<Vec<_>>(),
+            [Ok(4), Ok(5), Ok(6), Ok(7)]
+        );
+        assert_eq!((read(&space, BASE + (3 << 12)), read(&space, BASE + (8 << 12))), (Ok(3), Ok(8)));
+        assert!(read(&space, BASE + (4 << 12)).is_err());
+        drop(space);
+        assert_eq!(kernel.out(), (0, 0));
+    }
+}
