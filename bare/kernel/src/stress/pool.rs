@@ -4,6 +4,7 @@
 //! block  |####        ####        ####  …|   16 clusters of 16 pages, far apart, in each of some blocks of one size
 //! ```
 
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use hardware::probe;
@@ -22,13 +23,12 @@ const FEWEST_BLOCKS: u64 = 4;
 /// The largest and the smallest block that is taken: `1 << order` pages.
 const ORDERS: core::ops::RangeInclusive<usize> = 8..=13;
 
-/// For each page how often it was claimed and let go: odd while it is claimed.
-static CLAIMS: [AtomicU32; IN_BLOCK * MOST_BLOCKS] = [const { AtomicU32::new(0) }; IN_BLOCK * MOST_BLOCKS];
-
 /// Pages of free memory.
 pub(super) struct Pool {
     blocks: List<PhysAddr, MOST_BLOCKS>,
     order: usize,
+    /// For each page how often it was claimed and let go: odd while it is claimed.
+    claims: Vec<AtomicU32>,
 }
 
 impl Pool {
@@ -45,7 +45,14 @@ impl Pool {
                 None => break,
             }
         }
-        let pool = Self { blocks, order };
+        let mut claims = Vec::new();
+        let is_room = claims.try_reserve_exact(blocks.len() * IN_BLOCK).is_ok();
+        let mut pool = Self { blocks, order, claims };
+        if !is_room {
+            pool.free();
+            return None;
+        }
+        pool.claims.resize_with(pool.pages(), AtomicU32::default);
         (0..pool.pages()).for_each(|page| pool.fill(page));
         (pool.pages() > 0).then_some(pool)
     }
@@ -65,26 +72,27 @@ impl Pool {
 
     /// Claims a page, unless somebody has.
     pub(super) fn claim(&self, page: usize) -> bool {
-        let seen = CLAIMS[page].load(Ordering::Relaxed);
-        let claim = |seen: u32| CLAIMS[page].compare_exchange(seen, seen + 1, Ordering::Acquire, Ordering::Relaxed);
+        let seen = self.claims[page].load(Ordering::Relaxed);
+        let claim =
+            |seen: u32| self.claims[page].compare_exchange(seen, seen + 1, Ordering::Acquire, Ordering::Relaxed);
         seen.is_multiple_of(2) && claim(seen).is_ok()
     }
 
     /// Lets go of a page that was claimed.
     pub(super) fn release(&self, page: usize) {
-        CLAIMS[page].fetch_add(1, Ordering::Release);
+        self.claims[page].fetch_add(1, Ordering::Release);
     }
 
     /// What `look` sees of a page that nobody has claimed meanwhile.
     pub(super) fn look<T>(&self, page: usize, look: impl FnOnce(VirtAddr) -> T) -> Option<T> {
-        let before = CLAIMS[page].load(Ordering::Acquire);
+        let before = self.claims[page].load(Ordering::Acquire);
         if !before.is_multiple_of(2) {
             return None;
         }
         let seen = look(self.address(page));
         // The look is over before the second load.
         core::sync::atomic::fence(Ordering::SeqCst);
-        (CLAIMS[page].load(Ordering::Relaxed) == before).then_some(seen)
+        (self.claims[page].load(Ordering::Relaxed) == before).then_some(seen)
     }
 
     /// Whether a page that can be read holds what it is filled with.
