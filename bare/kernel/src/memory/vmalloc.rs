@@ -13,13 +13,13 @@ use core::ops::Range;
 
 use hardware::lock::Lock;
 use kerncore::buddy::MAX_ORDER;
-use linearmap::{Context, Refused, Wanted};
+use linearmap::{Context, Leaves, Refused, Wanted};
 use pagetable::Change;
 use vmsa::{PhysAddr, VirtAddr};
 
 use crate::facts::{facts, page_size};
 use crate::memory::layout::VMALLOC;
-use crate::memory::tables::{READ_WRITE, map};
+use crate::memory::tables::{READ_WRITE, map, map_pages};
 use crate::memory::{kernel_table, linear_map, pages};
 
 /// The addresses of every area with its guard, ascending.
@@ -113,6 +113,8 @@ impl Area {
         let largest = page << area.blocks.first()?.order;
         area.start = TAKEN.with(|taken| find_room(taken, largest, bytes + page))?;
         let mapped = area.parts(0..bytes).try_for_each(|(at, memory)| {
+            // Who wants a linear map whose leaves never change size wants none here.
+            let map = if facts().leaves == Leaves::Pages { map_pages } else { map };
             kernel_table::change(&[map(memory.start.bits()..memory.end.bits(), at.start.bits(), READ_WRITE)], false)
         });
         // What was mapped goes with the area.
