@@ -67,14 +67,15 @@ impl<E: Embedder> State<E> {
         editing: &Editing<'_, E>,
         supply: &mut Reserve,
     ) -> Result<(), Short> {
-        let mut gather = table.gather();
-        for area in self.areas.iter().filter(|area| is_copied(area)) {
+        let (mut gather, licence) = (table.gather(), editing.embedder.licence());
+        let changed = self.areas.iter().filter(|area| is_copied(area)).try_for_each(|area| {
             let from = area.start.into()..area.end.into();
             let change = [Change::ProtectSparse { from, set: WITHDRAWN_SET, clear: WITHDRAWN_CLEAR }];
-            table.plan(&change, Some(&editing.embedder.licence()))?.apply(supply, &mut gather)?;
-        }
+            table.plan(&change, Some(&licence)).and_then(|mut plan| plan.apply(supply, &mut gather))
+        });
+        // What was changed before a refusal is forgotten too.
         supply.refill(&editing.platform, gather.finish(&editing.platform));
-        Ok(())
+        Ok(changed?)
     }
 
     /// The areas that a child has.
