@@ -44,10 +44,27 @@ pub mod workloads;
 /// # Errors
 /// What to build instead.
 pub const fn require_unwinding() -> Result<(), &'static str> {
-    if cfg!(panic = "unwind") {
+    unwinding(cfg!(panic = "unwind"))
+}
+
+const fn unwinding(is_there: bool) -> Result<(), &'static str> {
+    if is_there {
         return Ok(());
     }
     Err(
         "this build ends at the first panic, and mutated code panics: run `cargo xtask check`, which builds with --profile checks",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_build_that_cannot_unwind_says_so() {
+        assert_eq!(super::unwinding(true), Ok(()));
+        let refusal = super::unwinding(false).expect_err("refused");
+        assert!(
+            refusal.contains("ends at the first panic") && refusal.contains("run `cargo xtask check`"),
+            "{refusal}"
+        );
+    }
 }

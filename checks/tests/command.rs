@@ -48,14 +48,6 @@ fn schedules_that_make_no_sense_are_refused_with_their_line() {
     refused(&["--schedule", &name], &["No such file"]);
 }
 
-/// Mutated code is abandoned by unwinding. This binary is built as a release is: a panic ends it.
-#[test]
-fn a_build_that_cannot_unwind_says_so() {
-    for arguments in [&["--events", "0"][..], &["--mutants"], &[]] {
-        refused(arguments, &["ends at the first panic", "run `cargo xtask check`"]);
-    }
-}
-
 #[test]
 fn help_teaches_by_example() {
     let output = checks(&["--help"]);

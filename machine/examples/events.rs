@@ -3,11 +3,11 @@
 
 use std::time::Instant;
 
+#[allow(dead_code, unused_macros, reason = "it uses a part of what tests use")]
 #[path = "../tests/common/mod.rs"]
+#[macro_use]
 mod common;
-#[path = "../tests/common/random.rs"]
-mod random;
-use random::Setting;
+use common::random::Setting;
 
 fn name(setting: Setting) -> &'static str {
     match setting {
@@ -45,7 +45,7 @@ fn main() {
     println!("{:<9} {:<32} {:>10} {:>13}  digest", "setting", "", "events", "per second");
     for setting in settings {
         let start = Instant::now();
-        let (done, digest) = random::run_plain(seed, events, setting);
+        let (done, digest) = common::random::run_plain(seed, events, setting);
         let per_second = done as f64 / start.elapsed().as_secs_f64();
         println!("{:<9} {:<32} {done:>10} {per_second:>13.0}  {digest:016x}", format!("{setting:?}"), name(setting));
     }

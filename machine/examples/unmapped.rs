@@ -5,6 +5,7 @@ use std::process::{Command, ExitCode};
 
 use machine::trace::{Judge, Trace};
 
+#[allow(dead_code, reason = "it uses a part of what tests use")]
 #[path = "../tests/common/unmapped.rs"]
 mod unmapped;
 use unmapped::Shape;

@@ -93,7 +93,7 @@ pub enum Missing {
     /// The TLBI and its DSB once more: a CPU that may hold the entry needs both twice.
     Repetition,
     /// A DSB by the CPU that stored to this address, and on a CPU without FEAT_ETS2 an ISB.
-    Visibility(Option<u64>),
+    Visibility(u64),
     /// A stage-1 invalidation after the stage-2 one.
     Stage1AfterStage2,
     /// A compare-and-exchange.
@@ -361,11 +361,10 @@ impl Missing {
             }
             Self::Synchronization(cpu) => write!(f, "an ISB (or exception) on CPU {cpu}"),
             Self::Repetition => write!(f, "the TLBI and its DSB once more: one of these CPUs needs both twice"),
-            Self::Visibility(word) => {
-                write!(f, "a DSB by the CPU that stored")?;
-                word.map_or(Ok(()), |word| write!(f, " to {word:#x}"))?;
-                write!(f, ", and an ISB for fetches, or where FEAT_ETS2 is missing")
-            }
+            Self::Visibility(word) => write!(
+                f,
+                "a DSB by the CPU that stored to {word:#x}, and an ISB for fetches, or where FEAT_ETS2 is missing"
+            ),
             Self::Stage1AfterStage2 => write!(f, "a stage-1 invalidation after the stage-2 one and its DSB"),
             Self::Exchange => write!(f, "a compare-and-exchange"),
             Self::WholeInvalidation => write!(f, "an ALL or VMALL form for the regime"),

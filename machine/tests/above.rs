@@ -1,6 +1,6 @@
 //! A CPU above the guest: what of the guest it may still walk at EL2, and which of its TLBIs are the guest's.
 
-mod common;
+use crate::common;
 use common::*;
 use machine::barrier::Barrier;
 use machine::context::Tag;

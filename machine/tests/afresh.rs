@@ -1,18 +1,13 @@
 //! What is remembered changes no verdict: machines that compute every answer afresh find the same, step by step.
 
-mod common;
-#[macro_use]
-#[path = "common/random.rs"]
-mod random;
-#[path = "common/unmapped.rs"]
-mod unmapped;
+use crate::common::random;
 
+use crate::common::random::Setting;
+use crate::common::unmapped::Shape;
 use machine::event::Event;
 use machine::machine::Machine;
 use machine::seed::Seed;
 use machine::trace::{Judge, Trace};
-use random::Setting;
-use unmapped::Shape;
 
 /// Debug builds hold every answer against the plain way by themselves, and are slow.
 const RUNS: u64 = if cfg!(debug_assertions) { 2 } else { 40 };

@@ -1,6 +1,6 @@
 //! Guests whose tables lie at other intermediate addresses than physical ones, and those that have none.
 
-mod common;
+use crate::common;
 
 use common::*;
 use machine::event::{Level, Owned};

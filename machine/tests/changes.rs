@@ -1,6 +1,6 @@
 //! What may change in a live table, and how, over BBM levels: size, the Contiguous bit, nG, permissions.
 
-mod common;
+use crate::common;
 use common::*;
 use machine::attributes::Permissions;
 use machine::context::Tag;

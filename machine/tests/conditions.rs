@@ -1,6 +1,6 @@
 //! What each rule depends on, one condition at a time: beside what breaks it, the same with that one thing as it may be.
 
-mod common;
+use crate::common;
 use common::*;
 use machine::context::Tag;
 use machine::finding::{Missing, Reason, Rule};

@@ -1,7 +1,7 @@
 //! Corners that random runs do not come to: roots that share a page, the first word of memory, memory types whose inner and outer
 //! cacheability differ, a CPU without EL2.
 
-mod common;
+use crate::common;
 
 use common::*;
 use machine::context::Tag;

@@ -1,6 +1,6 @@
 //! The last byte, the last member, the other bit: what lies beside what is meant, and says nothing.
 
-mod common;
+use crate::common;
 
 use common::*;
 use machine::attributes::Permissions;

@@ -1,6 +1,6 @@
 //! Seven facts where a public checker errs: each in its legal and its illegal form.
 
-mod common;
+use crate::common;
 use common::*;
 use machine::finding::Rule;
 use machine::registers::Features;

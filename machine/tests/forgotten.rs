@@ -1,7 +1,7 @@
 //! What is to be forgotten, one condition at a time: by which TLBI and barrier, of which ASID or VMID, and when that is
 //! needless.
 
-mod common;
+use crate::common;
 use common::*;
 use machine::attributes::Permissions;
 use machine::barrier::{Accesses, Barrier, Domain};
@@ -81,6 +81,14 @@ fn an_asid_stands_in_the_high_bits() {
 fn lints(machine: &Machine) -> Vec<Lint> {
     let lint = |rule| if let Rule::Lint(lint) = rule { Some(lint) } else { None };
     rules(machine).into_iter().filter_map(lint).collect()
+}
+
+#[test]
+fn the_first_barrier_of_a_cpu_has_nothing_to_complete() {
+    let mut machine = Machine::new(&[Features::full(0)]);
+    machine.lint();
+    machine.barrier(0, ISH);
+    assert_eq!(lints(&machine), [Lint::NothingToComplete]);
 }
 
 /// What is needed is not said to be needless.

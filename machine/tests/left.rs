@@ -1,7 +1,7 @@
 //! What CPUs leave behind, and come to: contexts, writes that nothing orders yet, halves that they share; and what somebody who
 //! watches them asks of tables.
 
-mod common;
+use crate::common;
 use common::*;
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::event::Owned;

@@ -1,6 +1,6 @@
 //! What does a part of what is needed does not do the rest: barriers, TLBIs and loads, each one step too weak.
 
-mod common;
+use crate::common;
 use common::*;
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::event::Level;

@@ -1,7 +1,7 @@
 //! Which entries are meant: by a TLBI that a host, a hypervisor or a guest issues, by an operand with DS or without, by an ASID
 //! that is given away, by CPUs that share their tables (CnP).
 
-mod common;
+use crate::common;
 use common::*;
 use machine::context::Tag;
 use machine::event::Level;

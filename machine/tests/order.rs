@@ -1,7 +1,7 @@
 //! What a TLBI comes after, and for whom it ends what walks had begun. (DDI 0487, B2.3: DSB-ordered-before, context
 //! synchronization, address dependencies; D8.17, RWWQZZ)
 
-mod common;
+use crate::common;
 use common::*;
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::context::Tag;

@@ -1,18 +1,16 @@
 //! What random machines are told, run by run, beside what they were told when somebody last looked (`recorded/`). No other
 //! test says which of a thousand conditions decides in the midst of a long story. A rule that means to say something else
 //! changes lines of the record, and whoever changes the rule reads why:
-//! `VELLUM_RECORD=1 cargo test -p machine --test recorded` writes them anew. `effort` is how much was looked at: what a shortcut
+//! `VELLUM_RECORD=1 cargo test -p machine --test all recorded` writes them anew. `effort` is how much was looked at: what a shortcut
 //! leaves out changes nothing else.
 
-mod common;
-#[macro_use]
-#[path = "common/random.rs"]
-mod random;
+use crate::common::{self, random};
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::hash::Hasher;
 
+use crate::common::random::Setting;
 use common::*;
 use machine::attributes::Permissions;
 use machine::context::Tag;
@@ -21,7 +19,6 @@ use machine::machine::{Machine, Way};
 use machine::registers::{HCR_E2H, HCR_FB, HCR_FWB, HCR_TGE, HCRX_FNXS, Register};
 use machine::seed::{Digest, Seed};
 use machine::tlbi::Opcode;
-use random::Setting;
 
 const RUNS: u64 = 48;
 const STEPS: usize = 160;

@@ -2,11 +2,7 @@
 //! among the possible answers, and while no rule is broken no access reaches a frame that is not its own.
 //! `cargo run --release --example refine` does ten million steps.
 
-mod common;
-#[path = "common/protocol.rs"]
-mod protocol;
-#[path = "common/random.rs"]
-mod random;
+use crate::common::{protocol, random};
 
 /// Debug builds check every step too, at about a tenth of the speed.
 const EVENTS: u64 = if cfg!(debug_assertions) { 60_000 } else { 1_000_000 };

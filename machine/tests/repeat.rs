@@ -1,6 +1,6 @@
 //! CPUs on which a broadcast TLBI and its DSB are over too early: only a second round is sure to end an entry.
 
-mod common;
+use crate::common;
 use common::*;
 use machine::context::Tag;
 use machine::event::Owned;
@@ -221,4 +221,53 @@ fn who_comes_back_to_a_context_needs_both_rounds_again() {
         machine.reuse_asid(0, Tag::el10(0), 1);
         assert_eq!(rules(&machine).contains(&Rule::Reuse), is_found, "{rounds}");
     }
+}
+
+/// Members that go in one batch go each by its own TLBI, and the others stay.
+#[test]
+fn members_go_one_by_one_in_one_batch() {
+    let mut machine = mapped([false, false]);
+    unmap(&mut machine, L3, VAE1IS, ASID);
+    (0..16).for_each(|page| machine.store(0, L3 + page * 8, PAGE | CONT | PA | page << 12 | NON_GLOBAL));
+    machine.barrier(0, ISH);
+    (0..16).for_each(|page| machine.store(0, L3 + page * 8, 0));
+    machine.barrier(0, ISH);
+    [3, 5].into_iter().for_each(|page| machine.tlbi(0, VAE1IS, ASID | page));
+    machine.barrier(0, ISH);
+    machine.barrier(0, ISB);
+    [3, 5].into_iter().for_each(|page| machine.release(0, PA + page * 4096, 4096, Owned::Frame));
+    silent(&machine);
+    machine.release(0, PA + 4 * 4096, 4096, Owned::Frame);
+    caught(&machine, Rule::Reuse);
+}
+
+/// A member whose second TLBI comes in one batch with the set's first is gone, and the set is not.
+#[test]
+fn a_members_second_round_beside_the_first_of_the_set() {
+    let mut machine = mapped([false, true]);
+    (0..16).for_each(|page| machine.store(0, L3 + page * 8, 0));
+    machine.barrier(0, ISH);
+    (0..2).for_each(|_| {
+        machine.tlbi(0, VMALLE1IS, 0);
+        machine.barrier(0, ISH);
+    });
+    (0..16).for_each(|page| machine.store(0, L3 + page * 8, PAGE | CONT | PA | page << 12 | NON_GLOBAL));
+    machine.barrier(0, ISH);
+    (1..16).for_each(|page| machine.store(0, L3 + page * 8, 0));
+    machine.barrier(0, ISH);
+    for _ in 0..2 {
+        (1..16).for_each(|page| machine.tlbi(0, VAE1IS, ASID | page));
+        machine.barrier(0, ISH);
+    }
+    machine.store(0, L3, 0);
+    machine.barrier(0, ISH);
+    machine.tlbi(0, VAE1IS, ASID | 3);
+    machine.barrier(0, ISH);
+    [0, 3].into_iter().for_each(|page| machine.tlbi(0, VAE1IS, ASID | page));
+    machine.barrier(0, ISH);
+    machine.barrier(0, ISB);
+    machine.release(0, PA + 3 * 4096, 4096, Owned::Frame);
+    silent(&machine);
+    machine.release(0, PA, 4096, Owned::Frame);
+    caught(&machine, Rule::Reuse);
 }

@@ -1,6 +1,6 @@
 //! A root that CPUs left, and come back to: what was linked below meanwhile, and given away while nobody could walk there.
 
-mod common;
+use crate::common;
 use common::*;
 use machine::event::Owned;
 use machine::finding::Rule;

@@ -1,6 +1,6 @@
 //! The rules one by one, each broken and kept, over BBM levels and features where they matter.
 
-mod common;
+use crate::common;
 use common::*;
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::context::Tag;

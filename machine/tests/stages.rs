@@ -1,7 +1,7 @@
 //! What stage 1 made of a stage 2 that was changed: a TLBI by intermediate address does not end it, so until one of
 //! stage 1 does, nothing different may take its place.
 
-mod common;
+use crate::common;
 use common::*;
 use machine::event::{Level, Owned};
 use machine::finding::{Reason, Rule};

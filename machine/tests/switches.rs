@@ -1,7 +1,7 @@
 //! From one address space to the next where the ASID stands in TTBR1 (TCR.A1) and the root in TTBR0: two registers, whose writes
 //! take effect in any order until a context synchronization event, but on CPUs that keep the program's. (D24.1.2.2)
 
-mod common;
+use crate::common;
 use common::*;
 use machine::finding::Rule;
 use machine::machine::Machine;

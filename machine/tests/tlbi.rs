@@ -1,6 +1,6 @@
 //! TLBI opcodes, operands and scopes, each a row of a table. (DDI 0487, C5.5; scope: D8.17)
 
-mod common;
+use crate::common;
 use common::*;
 use machine::context::{Regime, Tag};
 use machine::event::Level;

@@ -1,7 +1,7 @@
 //! Frames and tables that are given away while a walk may still reach them by a table that was unlinked, or by a value that
 //! was stored over: each mistake, and beside it the same without it.
 
-mod common;
+use crate::common;
 use common::*;
 use machine::barrier::Barrier;
 use machine::event::Owned;

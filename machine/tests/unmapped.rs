@@ -1,11 +1,8 @@
 //! Many pages that are unmapped and given away: the same is found whatever the order, and nothing where all is right. The
 //! example `unmapped` measures the same at full size.
 
-#[path = "common/unmapped.rs"]
-mod unmapped;
-
+use crate::common::unmapped::{By, Shape};
 use machine::trace::{Judge, Trace};
-use unmapped::{By, Shape};
 
 /// The frames that are found to be given away too early.
 fn found(text: &str) -> Vec<u64> {

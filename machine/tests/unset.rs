@@ -1,7 +1,7 @@
 //! A leaf whose access flag is clear, where hardware may set it, is in a TLB only from before the flag was cleared: who clears
 //! it and has every TLB forget replaces it by compare-and-exchange. Each step of that is needed.
 
-mod common;
+use crate::common;
 use common::*;
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::event::Level;

@@ -1,7 +1,7 @@
 //! When a store is sure to be seen by another CPU's walker, though its own CPU has made no DSB: once it is ordered or
 //! observed, and the other CPU has a DSB behind that. (DDI 0487, B2.3: stores are multi-copy atomic)
 
-mod common;
+use crate::common;
 use common::*;
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::machine::{Machine, Outcome};

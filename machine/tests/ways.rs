@@ -1,7 +1,7 @@
 //! The ways an access may go: what hardware must write for each, where it may not write any more, and what a wrong operand is
 //! told to be.
 
-mod common;
+use crate::common;
 use common::*;
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::finding::{Missing, Rule};

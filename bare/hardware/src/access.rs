@@ -70,6 +70,31 @@ pub unsafe fn zero_block(address: u64) {
     unsafe { asm!("dc zva, {}", in(reg) address, options(nostack, preserves_flags)) };
 }
 
+/// What [`zero_blocks`] clears: so many that its loop costs little, and no more than a small page has.
+pub const BLOCKS_AT_ONCE: u64 = 32;
+
+/// Clears [`BLOCKS_AT_ONCE`] blocks of `block_bytes` from `address` on, the first of them.
+///
+/// # Safety
+///
+/// As of [`zero_block`], of all of them.
+pub unsafe fn zero_blocks(address: u64, block_bytes: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            ".rept {rounds}",
+            "dc zva, {at}",
+            "add {at}, {at}, {bytes}",
+            ".endr",
+            "dc zva, {at}",
+            at = inout(reg) address => _,
+            bytes = in(reg) block_bytes,
+            rounds = const BLOCKS_AT_ONCE - 1,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
 /// Reads 8 bytes by one load, aligned or not.
 ///
 /// # Safety

@@ -170,7 +170,7 @@ impl<'n> Buddy<'n> {
         }
         given.set(self.notes, frame >> order, false);
         let first = frame >> parts;
-        (first..first + (1 << (order - parts))).for_each(|block| self.sets.given[parts].set(self.notes, block, true));
+        self.sets.given[parts].insert_all(self.notes, first..first + (1 << (order - parts)));
         Ok(())
     }
 

@@ -115,6 +115,26 @@ fn a_block_is_freed_by_parts() {
     });
 }
 
+/// The notes of a large block's pages are whole words, and those of a small one's are part of a word.
+#[test]
+fn each_page_of_a_block_is_freed_by_itself() {
+    with_buddy(PageSize::Size4K, &[range(0x4000_0000, 64 * MIB)], |buddy| {
+        let before = buddy.to_string();
+        for order in [9, 7, 6, 5, 1] {
+            let (other, block) = (buddy.allocate(order).unwrap(), buddy.allocate(order).unwrap());
+            buddy.divide(block, order, 0).unwrap();
+            for page in (0..1 << order).rev() {
+                buddy.free(block + page * 0x1000, 0).unwrap();
+                assert!(buddy.free(block + page * 0x1000, 0).is_err());
+            }
+            assert!(buddy.free(block + (0x1000 << order), 0).is_err());
+            assert!(buddy.free(other, 0).is_err());
+            buddy.free(other, order).unwrap();
+            assert_eq!(buddy.to_string(), before);
+        }
+    });
+}
+
 #[test]
 fn memory_is_added_once() {
     let bank = range(0x4000_0000, 8 * MIB);

@@ -17,6 +17,7 @@ pub(crate) mod exec;
 pub(crate) mod first;
 pub(crate) mod futex;
 pub(crate) mod resources;
+pub(crate) mod rseq;
 pub(crate) mod run;
 pub(crate) mod signal_frame;
 pub(crate) mod signals;

@@ -12,7 +12,7 @@ use seed::Digest;
 use serde_json::Value;
 use terminal::counted;
 
-use crate::copy::{Copy, Mutated, TOGETHER, WRAPPER};
+use crate::copy::{Copy, Mutated, WRAPPER};
 use crate::sites::Site;
 
 /// Builds until which all that does not compile is found; more are a mistake of the generator's.
@@ -154,7 +154,7 @@ pub(crate) fn near<'s>(copy: &Copy, files: impl Iterator<Item = &'s str>) -> Res
     let (engine, machine): (Vec<&str>, Vec<&str>) = files.partition(|file| file.starts_with("engine/"));
     let engine = if engine.is_empty() { &[][..] } else { &ENGINE };
     let machine = if machine.is_empty() { &[][..] } else { &MACHINE };
-    tests(copy, &[engine, machine].concat(), &["--lib", "--test", TOGETHER])
+    tests(copy, &[engine, machine].concat(), &["--lib", "--test", "*"])
 }
 
 /// Builds what else hunts: the tests of the crates above, and `cargo xtask check` where it is asked for.
@@ -215,7 +215,7 @@ fn build(copy: &Copy, call: &[&str]) -> Result<Vec<Value>, String> {
 fn cargo(copy: &Copy, call: &[&str]) -> Result<(Vec<Value>, bool), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(call).args(["--quiet", "--message-format", "json", "--config", "profile.dev.panic='unwind'"]);
+    command.args(call).args(["--quiet", "--message-format", "json"]);
     for (package, level) in OURS {
         for setting in [&format!("opt-level={level}"), "debug=0", "debug-assertions=false", "overflow-checks=false"] {
             command.args(["--config", &format!("profile.dev.package.{package}.{setting}")]);

@@ -18,9 +18,6 @@ const WRAPPER_TEXT: &str = "#!/bin/sh\nRUSTC_BOOTSTRAP=mutant exec \"$@\" --cap-
 const MANIFEST: &str =
     "[package]\nname = \"mutant\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[lib]\npath = \"lib.rs\"\n";
 
-/// A crate's tests are one program of the copy, so that what they share is compiled once: this file of their folder.
-pub(crate) const TOGETHER: &str = "together";
-
 /// A mutated file of the copy: its path from the copy's root, and where each site stands in it.
 pub(crate) struct Mutated {
     pub(crate) path: String,
@@ -53,21 +50,18 @@ impl Copy {
             }
         }
         for path in &present {
-            copy.place(path, &fs::read(workspace.join(path))?, &present)?;
+            copy.place(path, &fs::read(workspace.join(path))?)?;
         }
         copy.remove_others(&present)?;
         Ok(copy)
     }
 
-    fn place(&self, path: &Path, content: &[u8], present: &BTreeSet<PathBuf>) -> io::Result<()> {
+    fn place(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         let crates = self.crates;
         let is_source = path.extension().is_some_and(|it| it == "rs") && crates.iter().any(|it| path.starts_with(it));
         let text = path.to_str().unwrap_or_default();
         match crates.iter().find(|it| path == Path::new(it).join("Cargo.toml")) {
-            Some(folder) => {
-                let has_tests = present.iter().any(|it| self.test(it).is_some_and(|it| it.0 == *folder));
-                self.write(path, depends(&String::from_utf8_lossy(content), folder, has_tests).as_bytes())
-            }
+            Some(folder) => self.write(path, depends(&String::from_utf8_lossy(content), folder).as_bytes()),
             None if text == "Cargo.toml" => {
                 let content = String::from_utf8_lossy(content);
                 self.write(path, content.replacen("members = [", "members = [\n    \"mutant\",", 1).as_bytes())
@@ -92,7 +86,7 @@ impl Copy {
                 let (entry, path) = entry.map(|it| (it.path(), folder.join(it.file_name())))?;
                 if entry.is_dir() {
                     folders.push(path);
-                } else if !present.contains(&path) && !self.is_together(&path) {
+                } else if !present.contains(&path) {
                     fs::remove_file(entry)?;
                 }
             }
@@ -117,33 +111,10 @@ impl Copy {
             let own: Vec<(usize, &Site)> =
                 sites.iter().enumerate().filter(|(number, site)| active[*number] && site.file == *path).collect();
             let (made, ranges) = sites::apply(text, &own);
-            let is_test = self.test(Path::new(path)).is_some();
-            let made = if is_test { made.replace("\nmod common;\n", "\nuse crate::common;\n") } else { made };
             self.write(Path::new(path), made.as_bytes())?;
             files.push(Mutated { path: path.clone(), ranges });
         }
-        for folder in self.crates {
-            let names = texts.iter().filter_map(|(path, _)| self.test(Path::new(path)).filter(|it| it.0 == *folder));
-            let modules: String = names.map(|(_, name)| format!("mod {name};\n")).collect();
-            if !modules.is_empty() {
-                let shared = format!("{folder}/tests/common/mod.rs");
-                let has_shared = texts.iter().any(|(path, _)| *path == shared);
-                let common = if has_shared { "#[macro_use]\nmod common;\n" } else { "" };
-                let text = format!("#![allow(dead_code)]\n{common}{modules}");
-                self.write(&Path::new(folder).join("tests").join(TOGETHER).with_extension("rs"), text.as_bytes())?;
-            }
-        }
         Ok(files)
-    }
-
-    /// The crate and the name of a file of tests.
-    fn test<'p>(&self, path: &'p Path) -> Option<(&'static str, &'p str)> {
-        let folder = self.crates.iter().find(|it| path.parent() == Some(&Path::new(it).join("tests")))?;
-        Some((folder, path.file_stem()?.to_str()?))
-    }
-
-    fn is_together(&self, path: &Path) -> bool {
-        self.test(path).is_some_and(|(_, name)| name == TOGETHER)
     }
 
     /// Every source of the mutated crates, from the workspace's root.
@@ -175,17 +146,12 @@ impl Copy {
     }
 }
 
-/// A manifest with one dependency more, and with one program of tests.
-fn depends(manifest: &str, folder: &str, has_tests: bool) -> String {
+/// A manifest with one dependency more.
+fn depends(manifest: &str, folder: &str) -> String {
     let up = "../".repeat(folder.split('/').count());
     let line = format!("mutant = {{ path = \"{up}mutant\" }}\n");
-    let manifest = match manifest.split_once("\n[dependencies]\n") {
+    match manifest.split_once("\n[dependencies]\n") {
         Some((before, after)) => format!("{before}\n[dependencies]\n{line}{after}"),
         None => format!("{manifest}\n[dependencies]\n{line}"),
-    };
-    let manifest = manifest.replacen("[package]\n", "[package]\nautotests = false\n", 1);
-    if !has_tests {
-        return manifest;
     }
-    format!("{manifest}\n[[test]]\nname = \"{TOGETHER}\"\npath = \"tests/{TOGETHER}.rs\"\n")
 }

@@ -108,7 +108,7 @@ impl<G> Frames for Kernel<G> {
         self.bus.0.step(|turn, _| turn.frames.get(&frame.bits()) == Some(&1))
     }
 
-    fn zero(&self, _: PhysAddr) {
+    fn zero_folio(&self, _: PhysAddr, _: u32) {
         self.bus.0.step(|_, _| ());
     }
 

@@ -1,6 +1,6 @@
 //! What is announced: each leaf that changes size, once for all that changes together, and nothing else.
 
-mod common;
+use crate::common;
 
 use common::{Announced, GIB, Live, MIB, Plan, at, cpu, leaves, painted};
 use vellum_linearmap::{Calls, Context, NotParked, Wanted};

@@ -1,6 +1,6 @@
 //! Every moment of boot has a way: nothing is refused for the moment it comes at.
 
-mod common;
+use crate::common;
 
 use common::{GIB, Live, MIB, Plan, at, cpu, leaves, painted};
 use vellum_linearmap::{Context, Cpu, Levels, Stage, Wanted};

@@ -1,6 +1,6 @@
 //! What changes cost: TLBIs, barriers, tables, and what a reserve is enough for.
 
-mod common;
+use crate::common;
 
 use common::{GIB, Kernel, LOCKS, Live, MIB, Plan, at, cpu, leaves, painted, steps, tables};
 use seed::Seed;

@@ -1,6 +1,6 @@
 //! Memory that is shown elsewhere, as a realm's is that it shares: hidden, another address, and back, and the map heals.
 
-mod common;
+use crate::common;
 
 use std::slice::from_ref;
 

@@ -1,6 +1,6 @@
 //! When leaves fold, and what that costs.
 
-mod common;
+use crate::common;
 
 use common::{DATA, GIB, LOCKS, Live, MIB, Plan, at, cpu, leaves, painted, region, tables};
 use seed::Seed;

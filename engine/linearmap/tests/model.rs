@@ -1,6 +1,6 @@
 //! Random changes against a naive model: what each page may do, page by page.
 
-mod common;
+use crate::common;
 
 use std::ops::Range;
 

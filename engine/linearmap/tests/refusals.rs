@@ -1,6 +1,6 @@
 //! What is refused has changed nothing: every allocation that fails, every reserve that is dry, every CPU that does not park.
 
-mod common;
+use crate::common;
 
 use std::cell::Cell;
 

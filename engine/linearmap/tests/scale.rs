@@ -1,10 +1,10 @@
 //! Tables of large machines under full protection, built by the code that kernels run:
-//! `cargo test --release -p vellum-linearmap --test scale -- --nocapture`.
+//! `cargo test --release -p vellum-linearmap --test all scale -- --nocapture`.
 //!
 //! A server's memory: banks with a hole below 4 GiB, a kernel whose text and read-only data cannot be written in the linear map, a
 //! range that firmware keeps. The least that the geometry allows is counted here from addresses alone.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 

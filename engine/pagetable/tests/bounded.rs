@@ -1,6 +1,6 @@
 //! A page table that is bounded: no change makes a leaf that the bound does not allow, whatever it does to what was mapped.
 
-mod common;
+use crate::common;
 
 use common::{GIB, KERNEL, MIB, Table, change, each_licence, leaves, live, map, read_only, unmap};
 use vellum_pagetable::{Change, Licence, Memory, Reserve};
@@ -22,19 +22,21 @@ fn assert_bounded<G: Granule>(table: &Table<'_, G>, bound: LeafSize, after: &str
 /// Maps as large as it goes, and does to parts of that what makes other leaves of it.
 fn edit<G: Granule>(bound: LeafSize) {
     let (page, block) = (G::SIZE_BYTES, LeafSize::single(Level::L2).size_bytes(G::PAGE_SIZE));
-    let group = LeafSize::group(Level::L2).size_bytes(G::PAGE_SIZE);
+    // Where blocks are allowed: two groups of them, which are not. Pages are many, so that there are fewer of them.
+    let has_blocks = bound.allows(LeafSize::single(Level::L2));
+    let bytes = if has_blocks { 2 * LeafSize::group(Level::L2).size_bytes(G::PAGE_SIZE) } else { 8 * block };
     each_licence(|licence| {
         let memory = Memory::new();
         let empty: Table<'_, G> = live(&memory, (if G::SHIFT == 12 { 39 } else { 42 }, Layout::Bits48), KERNEL, &[]);
         let mut table = empty.with_largest(bound);
-        let all = range(0, 2 * group);
+        let all = range(0, bytes);
         let steps = [
-            ("mapped", map(0, 2 * group, 0, LeafSize::LARGEST)),
+            ("mapped", map(0, bytes, 0, LeafSize::LARGEST)),
             ("after a protection", read_only(page, page)),
             ("after a hole", unmap(block + page, page)),
             ("after a boundary", Change::Split { at: VirtAddr::new(2 * block + page) }),
             ("after a split", Change::SplitToPages { from: range(3 * block, page) }),
-            ("hidden", Change::MakeInvalid { from: range(group + page, page) }),
+            ("hidden", Change::MakeInvalid { from: range(bytes / 2 + page, page) }),
             (
                 "writable",
                 Change::Protect {

@@ -1,6 +1,6 @@
 //! What address spaces ask of the engine: a range with holes protected, a hole mapped by one store, a range copied as by a fork.
 
-mod common;
+use crate::common;
 
 use std::ops::Range;
 

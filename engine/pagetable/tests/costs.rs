@@ -1,7 +1,7 @@
 //! What a change costs is what was said: it takes the tables that its plan counts, issues the TLBIs that its gather counts, and
 //! loses no table; what no TLB holds costs no TLBI; a TLBI says no more, and no less, than is to be forgotten.
 
-mod common;
+use crate::common;
 
 use common::{
     DATA, GIB, KERNEL, MIB, PLAIN_KERNEL, change, each_licence, live, live_4k, live_at, map, read_only, unmap,

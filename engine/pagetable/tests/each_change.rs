@@ -2,7 +2,7 @@
 //! (`recorded/each_change.txt`), as `recorded.rs` has it of random changes: a line for each thing and each change, of every range,
 //! licence and hardware.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;

@@ -1,7 +1,7 @@
 //! What one gather does for many plans, beside what it did when somebody last looked (`recorded/each_gather.txt`): as many ranges and
 //! tables as fit, one less and one more, and then a change that meets one of them, lies between two, or stands beside.
 
-mod common;
+use crate::common;
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! Nothing but the page table's own tables is read or written, whatever stands behind the last slot of one.
 
-mod common;
+use crate::common;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

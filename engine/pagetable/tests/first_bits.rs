@@ -1,6 +1,6 @@
 //! What stands at the first address, leads to the first address, or has no bit but those that make it what it is.
 
-mod common;
+use crate::common;
 
 use common::{
     DATA, KERNEL, MIB, PLAIN_KERNEL, change, each_licence, leaves, live, live_4k, map, offline, read_only, unmap,

@@ -1,6 +1,6 @@
 //! What holds an address folds upwards: as far as all is alike, within a range, and not for nothing.
 
-mod common;
+use crate::common;
 
 use std::ops::Range;
 

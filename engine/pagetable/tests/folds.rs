@@ -1,7 +1,7 @@
 //! What becomes one leaf or one contiguous group, and what does not: whole groups within the range alone, and nothing that any
 //! of its members, at any place, says otherwise.
 
-mod common;
+use crate::common;
 
 use common::{DATA, GIB, KERNEL, MIB, change, each_licence, leaves, live, live_4k, map, read_only, unmap};
 use vellum_pagetable::{

@@ -1,6 +1,6 @@
 //! Tables that others made, which no engine would: what is not the page table's stays as it is.
 
-mod common;
+use crate::common;
 
 use common::{DATA, KERNEL, each_licence};
 use vellum_pagetable::{Change, Memory, PageTable, Platform, Refusal, Reserve, Slot, Step};

@@ -1,9 +1,9 @@
 //! Entry points for what nobody made on purpose: each takes any bytes, must return, and must not panic.
 //!
-//! `VELLUM_FUZZ_SECONDS=60 cargo test --release -p vellum-pagetable --test fuzz` gives each a minute, `VELLUM_FUZZ_SEED=N` repeats
+//! `VELLUM_FUZZ_SECONDS=60 cargo test --release -p vellum-pagetable --test all fuzz` gives each a minute, `VELLUM_FUZZ_SEED=N` repeats
 //! one turn.
 
-mod common;
+use crate::common;
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -31,7 +31,10 @@ struct Turn(&'static str, u64);
 impl Drop for Turn {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("repeat with VELLUM_FUZZ_SEED={} cargo test -p vellum-pagetable --test fuzz {}", self.1, self.0);
+            eprintln!(
+                "repeat with VELLUM_FUZZ_SEED={} cargo test -p vellum-pagetable --test all fuzz {}",
+                self.1, self.0
+            );
         }
     }
 }

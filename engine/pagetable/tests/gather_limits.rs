@@ -1,6 +1,6 @@
 //! How much a gather keeps apart: at which TLBI what is scattered is forgotten with everything, and between which ends.
 
-mod common;
+use crate::common;
 
 use common::{MIB, PLAIN_KERNEL, live, map, read_only};
 use vellum_pagetable::{Change, El1, Gather, Memory, Reserve};

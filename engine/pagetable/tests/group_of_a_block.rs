@@ -1,6 +1,6 @@
 //! A contiguous group's worth of a block changes in place: the TLBIs reach the block.
 
-mod common;
+use crate::common;
 
 use common::{MIB, live_4k, map, read_only};
 use vellum_pagetable::{Census, Memory, Step, Tolerance};

@@ -1,6 +1,6 @@
 //! A contiguous group that others left with a hole.
 
-mod common;
+use crate::common;
 
 use common::{MIB, change, live_4k, map};
 use vellum_pagetable::{Change, Licence, Memory, Platform};

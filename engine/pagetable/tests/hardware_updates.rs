@@ -1,7 +1,7 @@
 //! The access flag and the dirty state are two facts. Where hardware manages the access flag alone (HA = 1, HD = 0), DBM means
 //! nothing, and what forbids writing forbids it: no leaf gets the right to write from a neighbour.
 
-mod common;
+use crate::common;
 
 use common::guest::{GUEST, guest_memory, range, shape};
 use common::{DATA, KERNEL, MIB, Table, change, each_licence, leaves, live, live_at};

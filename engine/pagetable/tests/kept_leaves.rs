@@ -1,6 +1,6 @@
 //! Kept blocks of which no bit would be left.
 
-mod common;
+use crate::common;
 
 use common::{MIB, PLAIN_KERNEL, change, live};
 use vellum_pagetable::{Change, Licence, Memory, Refusal, Reserve};

@@ -1,6 +1,6 @@
 //! A summary counts each leaf once by its size, and each table by its level.
 
-mod common;
+use crate::common;
 
 use common::{GIB, KERNEL, MIB, change, live_at, map};
 use vellum_pagetable::{Memory, PageTable, Refusal, Summary};

@@ -1,6 +1,6 @@
 //! What is made anew: leaves that change as no TLB tolerates, and descriptors that no engine makes, which go or are refused.
 
-mod common;
+use crate::common;
 
 use common::walkers::{Beside, Walkers};
 use common::{DATA, GIB, KERNEL, MIB, change, leaves, live, live_4k, map, unmap};

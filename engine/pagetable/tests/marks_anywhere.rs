@@ -1,7 +1,7 @@
 //! Hardware marks a leaf at any moment: between plan and apply, and before any access of an apply. Whatever the change and the
 //! licence, no mark is lost that the change does not take, nothing else changes, TLBs keep nothing and no table is missing.
 
-mod common;
+use crate::common;
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;

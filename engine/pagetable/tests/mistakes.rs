@@ -1,6 +1,6 @@
 //! Mistakes that page-table libraries have made, each of them shown not to be made here.
 
-mod common;
+use crate::common;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};

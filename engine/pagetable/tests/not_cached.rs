@@ -1,6 +1,6 @@
 //! Contiguous groups at level 1 of FEAT_BBM.
 
-mod common;
+use crate::common;
 
 use common::{live_4k, map};
 use vellum_pagetable::{Census, Change, Memory, Reserve, Step, Tolerance};

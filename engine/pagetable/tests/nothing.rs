@@ -1,6 +1,6 @@
 //! Changes that change nothing: no store, no barrier, no TLBI.
 
-mod common;
+use crate::common;
 
 use common::{DATA, GIB, MIB, change, each_licence, leaves, live_4k, map};
 use vellum_pagetable::{Change, Memory, Refusal};

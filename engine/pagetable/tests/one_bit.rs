@@ -1,6 +1,6 @@
 //! One bit at a time: what changes it alone makes TLBs forget, and what differs in it alone is not folded.
 
-mod common;
+use crate::common;
 
 use common::regimes::Drawn;
 use common::tlbi::Watched;

@@ -1,6 +1,6 @@
 //! What one gather collects over several plans of one range.
 
-mod common;
+use crate::common;
 
 use common::{DATA, MIB, live_4k, map, unmap};
 use vellum_pagetable::{Census, Change, Licence, Memory, Reserve, Slot, Step, Tolerance};

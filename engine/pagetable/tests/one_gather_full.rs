@@ -1,6 +1,6 @@
 //! More in one gather than it holds, and changes that meet again what the same gather has left to forget.
 
-mod common;
+use crate::common;
 
 use common::regimes::Drawn;
 use common::tlbi::Watched;

@@ -1,7 +1,7 @@
 //! Neighbours of unlike shapes in one gather: pages beside a block, a group beside an unlinked table, a block that is split
 //! beside what stays whole. Whatever is forgotten as one range, no TLB keeps any of it.
 
-mod common;
+use crate::common;
 
 use std::ops::Range;
 

@@ -1,6 +1,6 @@
 //! `protect_page` and `make_page_valid` do, step for step, what a plan of one change does, or nothing.
 
-mod common;
+use crate::common;
 
 use common::{DATA, GIB, KERNEL, MIB, Table, live_4k, map};
 use vellum_pagetable::{

@@ -1,6 +1,6 @@
 //! Parts: what can be claimed, what a part can reach, and what a release gives back.
 
-mod common;
+use crate::common;
 
 use common::{DATA, GIB, MIB, leaves, live_4k, map, read_only, unmap};
 use vellum_pagetable::{Change, El1, Memory, Part, Refusal, Reserve, Summary};

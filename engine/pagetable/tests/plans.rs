@@ -1,7 +1,7 @@
 // data: plans as text, one test a plan
 //! Plans as text: before, the change, its steps, after.
 
-mod common;
+use crate::common;
 
 use std::convert::Infallible;
 use std::fmt::{self, Write};

@@ -1,6 +1,6 @@
 //! A platform above another: by reference, or told line by line.
 
-mod common;
+use crate::common;
 
 use std::cell::{Cell, RefCell};
 

@@ -2,9 +2,9 @@
 //! barrier and TLBI, every refusal, how many tables a plan takes and in which order they come free, and how often it looked at a
 //! descriptor, which is what shortcuts are for. The model (`model.rs`) says
 //! what is right; here shows what was changed. Whoever means to do something else reads which lines it changes:
-//! `VELLUM_RECORD=1 cargo test -p vellum-pagetable --test recorded` writes them anew.
+//! `VELLUM_RECORD=1 cargo test -p vellum-pagetable --test all recorded` writes them anew.
 
-mod common;
+use crate::common;
 
 use std::ops::{ControlFlow, Range};
 

@@ -1,6 +1,6 @@
 //! Every refusal, and what a view reads.
 
-mod common;
+use crate::common;
 
 use common::{GIB, KERNEL, MIB, map, read_only, unmap};
 use expect_test::{Expect, expect};

@@ -1,6 +1,6 @@
 //! EL2, EL2&0 and stage 2: what each regime's maintenance is, in full, and what it refuses.
 
-mod common;
+use crate::common;
 
 use common::guest::{FULL, GUEST, map, range, shape, write_protect};
 use common::{DATA, GIB, KERNEL, MIB, change, live, live_at};

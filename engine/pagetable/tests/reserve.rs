@@ -1,7 +1,7 @@
 //! Every allocation fails in turn: whatever is wanted of whatever tables, with every number of tables too small, it is
 //! refused, and tables, reserve and TLBs are as they were.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Thousands of scattered pages in one gather: TLBIs one by one up to a number, then one of everything.
 
-mod common;
+use crate::common;
 
 use common::walkers::{Beside, Walkers};
 use common::{KERNEL, MIB, live_4k, map, unmap};

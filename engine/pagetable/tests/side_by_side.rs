@@ -1,6 +1,6 @@
 //! Neighbours of which one is unlike the others, boundaries that cut two, and what others put among them.
 
-mod common;
+use crate::common;
 
 use std::cell::Cell;
 

@@ -1,6 +1,6 @@
 //! Stage 2: roots of several tables, its attributes and its dirty state.
 
-mod common;
+use crate::common;
 
 use common::guest::{FULL, GUEST, guest_memory, map, range, shape, write_protect};
 use common::{GIB, KERNEL, MIB, ROOT, change, each_licence, leaves, live_at};

@@ -1,6 +1,6 @@
 //! Tables with limits of their own, which others wrote.
 
-mod common;
+use crate::common;
 
 use common::{MIB, change, live_4k, map};
 use vellum_pagetable::{Census, Change, Memory, Platform, Tolerance};

@@ -1,6 +1,6 @@
 //! Taking a page table down: every table comes back once, and no TLB holds anything.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 

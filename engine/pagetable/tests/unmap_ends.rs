@@ -1,6 +1,6 @@
 //! An unmap is planned by its two ends: what lies whole between them goes, whatever it is.
 
-mod common;
+use crate::common;
 
 use common::{MIB, live_4k, map, unmap};
 use vellum_pagetable::{Licence, Memory, Refusal};

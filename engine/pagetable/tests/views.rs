@@ -1,6 +1,6 @@
 //! Views walk beside changes: nothing is written into a table that came free before the platform has waited for them.
 
-mod common;
+use crate::common;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! What is refused, by which address, and what is not: holes, parts of groups, ends that are not of pages, tables that are too
 //! wide, kept leaves of which nothing would be left. What is kept changes as what is mapped does.
 
-mod common;
+use crate::common;
 
 use common::{DATA, GIB, KERNEL, MIB, change, leaves, live, live_4k, map, read_only, unmap};
 use vellum_pagetable::{Change, El1, HardwareUpdates, Memory, PageTable, Platform, Refusal, Reserve};

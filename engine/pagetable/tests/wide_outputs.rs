@@ -1,6 +1,6 @@
 //! Leaves side by side whose output addresses go beyond the bits that stand together in a descriptor (LPA: 2^48, LPA2: 2^50).
 
-mod common;
+use crate::common;
 
 use common::{DATA, change, leaves, map, offline};
 use vellum_pagetable::{Memory, Platform};

@@ -1,6 +1,6 @@
 //! A reserve whose page no descriptor of the layout can name.
 
-mod common;
+use crate::common;
 
 use common::{DATA, KERNEL};
 use vellum_pagetable::{Change, El1, Memory, PageTable, Reserve};

@@ -43,6 +43,7 @@ pub struct Access {
 impl Access {
     /// The access that an abort tells of, at `address`; `None` if the syndrome is of no abort. Cache maintenance reports a
     /// write whatever it does: it is a read, so that it neither copies a page nor is refused on text.
+    #[inline]
     pub const fn of(syndrome: Syndrome, address: u64) -> Option<Self> {
         let kind = if syndrome.is_instruction_abort() {
             Kind::Execute

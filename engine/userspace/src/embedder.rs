@@ -14,7 +14,7 @@ pub trait Lock<T> {
 }
 
 /// Frames: pages of memory, each of which counts who refers to it. May be called while the lock of an address space is held, but for
-/// [`Self::zero`] and [`Self::copy`], which never are.
+/// [`Self::zero_folio`] and [`Self::copy`], which never are.
 pub trait Frames {
     /// A frame with one reference, whatever it holds; `None` if there is none.
     fn take(&self) -> Option<PhysAddr>;
@@ -35,7 +35,12 @@ pub trait Frames {
     fn is_sole(&self, frame: PhysAddr) -> bool;
 
     /// Writes zeros all over a frame that nobody else knows of.
-    fn zero(&self, frame: PhysAddr);
+    fn zero(&self, frame: PhysAddr) {
+        self.zero_folio(frame, 0);
+    }
+
+    /// The same of `1 << order` frames side by side.
+    fn zero_folio(&self, first: PhysAddr, order: u32);
 
     /// Copies a frame to one that nobody else knows of. What other CPUs may be writing to `from` meanwhile may be torn: nobody sees
     /// the copy then.

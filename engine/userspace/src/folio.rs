@@ -97,6 +97,6 @@ const fn around<E: Embedder>(page: u64, order: u32) -> Range<u64> {
 pub(crate) fn zeros<E: Embedder>(embedder: &E, order: u32) -> Option<Made> {
     let folio = embedder.take_folio(order).map(|frame| Made { frame, order });
     let made = folio.or_else(|| Some(Made { frame: embedder.take()?, order: 0 }))?;
-    made.frames::<E>().for_each(|frame| embedder.zero(frame));
+    embedder.zero_folio(made.frame, made.order);
     Some(made)
 }

@@ -81,24 +81,25 @@ impl<E: Embedder> AddressSpace<E> {
 
     /// Makes what an access lacks, or says why it cannot be made. Called with the lock of nothing held.
     pub fn fault(&self, access: Access) -> Result<(), Fault> {
-        let out_of_memory = |_| Fault::OutOfMemory;
         loop {
-            let looked = self.with_tables(|state, editing, supply| state.look(editing, access, supply));
-            let lacks = match looked.map_err(out_of_memory)? {
-                Found::Whole => return Ok(()),
-                Found::Fault(fault) => return Err(fault),
-                Found::Lacks(lacks) => lacks,
+            // Looked at where it is: what lacks is large, and to move it takes as long as to look.
+            let looked = self.with_supply(|state, editing, supply| state.look(editing, access, supply));
+            let lacks = match &looked {
+                Ok(Found::Whole) => return Ok(()),
+                Ok(Found::Fault(fault)) => return Err(*fault),
+                Ok(Found::Lacks(lacks)) => lacks,
+                Err(_) => return Err(Fault::OutOfMemory),
             };
             let made = lacks.make(&self.embedder)?;
             if lacks.is_executable() {
                 made.frames::<E>().for_each(|frame| self.embedder.make_fetchable(frame));
             }
-            let placed = self.with_tables(|state, editing, supply| state.place(editing, &lacks, made, supply));
+            let placed = self.with_tables(|state, editing, supply| state.place(editing, lacks, made, supply));
             if placed == Ok(Placed::Done) {
                 return Ok(());
             }
             lacks.unmake(&self.embedder, made);
-            placed.map_err(out_of_memory)?;
+            placed.map_err(|_| Fault::OutOfMemory)?;
         }
     }
 
@@ -139,24 +140,33 @@ impl<E: Embedder> AddressSpace<E> {
     /// Runs `step` under the lock, again with more tables for as long as it lacks some. Tables that are left go back.
     pub(crate) fn with_tables<T>(
         &self,
-        mut step: impl FnMut(&mut State<E>, &Editing<'_, E>, &mut Reserve) -> Result<T, Short>,
+        step: impl FnMut(&mut State<E>, &Editing<'_, E>, &mut Reserve) -> Result<T, Short>,
     ) -> Result<T, Error> {
+        self.with_supply(step).map_err(|short| match short {
+            Short::Error(error) => error,
+            Short::Tables(_) => Error::NoMemory,
+        })
+    }
+
+    /// The same; who still lacks tables has got none.
+    fn with_supply<T>(
+        &self,
+        mut step: impl FnMut(&mut State<E>, &Editing<'_, E>, &mut Reserve) -> Result<T, Short>,
+    ) -> Result<T, Short> {
         let (editing, mut supply) = (self.editing(), Reserve::new());
-        let result = loop {
-            match self.lock.with(|state| step(state, &editing, &mut supply)) {
-                Ok(done) => break Ok(done),
-                Err(Short::Error(error)) => break Err(error),
-                Err(Short::Tables(lacking)) => {
-                    let fetched = (0..lacking).map_while(|_| self.take_table());
-                    let count = fetched.map(|table| supply.add(&editing.platform, table)).count();
-                    if count < lacking {
-                        break Err(Error::NoMemory);
-                    }
-                }
+        loop {
+            let done = self.lock.with(|state| step(state, &editing, &mut supply));
+            let has_more = if let Err(Short::Tables(lacking)) = done {
+                let fetched = (0..lacking).map_while(|_| self.take_table());
+                fetched.map(|table| supply.add(&editing.platform, table)).count() == lacking
+            } else {
+                false
+            };
+            if !has_more {
+                give_back(&self.embedder, &editing.platform, supply);
+                return done;
             }
-        };
-        give_back(&self.embedder, &editing.platform, supply);
-        result
+        }
     }
 }
 

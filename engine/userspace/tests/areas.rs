@@ -1,6 +1,6 @@
 //! Areas: where they come to be, how they join and part, what is refused.
 
-mod common;
+use crate::common;
 
 use common::{CEILING, Kernel, RW, TestFile, anonymous, maps, of_file, read, write};
 use vellum_userspace::{AreaFlags, Error, Limits, Place, Rights, Source};

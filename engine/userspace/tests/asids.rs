@@ -1,6 +1,6 @@
 //! ASIDs: no two spaces that a TLB may know have the same, through as many rollovers as there may be.
 
-mod common;
+use crate::common;
 
 use std::cell::{Cell, RefCell};
 

@@ -1,6 +1,6 @@
 //! `mremap`, `madvise`, `mincore`, `mlock` and `msync`, to the error number.
 
-mod common;
+use crate::common;
 
 use common::{CEILING, Kernel, RW, Space, TestFile, access, anonymous, maps, of_file, read, write};
 use vellum_pagetable::HardwareUpdates;

@@ -1,6 +1,6 @@
 //! What a program finds: first touch, copies, forks, files, marks.
 
-mod common;
+use crate::common;
 
 use common::{Kernel, RW, RX, TestFile, access, anonymous, maps, of_file, read, write};
 use vellum_pagetable::HardwareUpdates;

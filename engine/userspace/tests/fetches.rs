@@ -1,6 +1,6 @@
 //! What a program executes was made fetchable: by the fault that brings the page, or when the page becomes executable.
 
-mod common;
+use crate::common;
 
 use common::{Kernel, RW, RX, TestFile, access, anonymous, frame_at, of_file, write};
 use vellum_userspace::{AreaFlags, Kind, Place, Rights};

@@ -1,6 +1,6 @@
 //! Folios: what one fault fills, and what becomes of it when a part goes, changes, or is another's too.
 
-mod common;
+use crate::common;
 
 use common::{Kernel, RW, Space, anonymous, can_be_written, frame_at, leaf_bytes, read, write};
 use vellum_pagetable::HardwareUpdates;

@@ -1,7 +1,7 @@
 //! Random calls of up to three processes against a naive map from pages to what a program would read there and may do, with every
 //! allocation of a call failed in turn: what runs out of memory has changed nothing, and nothing is lost, to the frame.
 
-mod common;
+use crate::common;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

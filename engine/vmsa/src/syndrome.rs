@@ -216,6 +216,7 @@ impl Syndrome {
     }
 
     /// EC, bits 31:26.
+    #[inline]
     pub const fn class(self) -> ExceptionClass {
         ExceptionClass::decode((self.0 >> 26) as u8 & 0x3f)
     }
@@ -226,16 +227,19 @@ impl Syndrome {
     }
 
     /// Whether it is a data abort.
+    #[inline]
     pub const fn is_data_abort(self) -> bool {
         matches!(self.class(), ExceptionClass::DataAbortLowerEl | ExceptionClass::DataAbortSameEl)
     }
 
     /// Whether it is an instruction abort.
+    #[inline]
     pub const fn is_instruction_abort(self) -> bool {
         matches!(self.class(), ExceptionClass::InstructionAbortLowerEl | ExceptionClass::InstructionAbortSameEl)
     }
 
     /// Why the abort was taken; `None` if it is not a data or instruction abort.
+    #[inline]
     pub const fn fault(self) -> Option<FaultStatus> {
         if self.is_data_abort() || self.is_instruction_abort() {
             Some(FaultStatus::decode(self.0 as u8 & 0x3f))
@@ -245,11 +249,13 @@ impl Syndrome {
     }
 
     /// WnR, ISS bit 6: the data abort was on a write. A read-modify-write that may not read reports a read.
+    #[inline]
     pub const fn is_write(self) -> bool {
         self.is_data_abort() && self.0 & 1 << 6 != 0
     }
 
     /// CM, ISS bit 8: the data abort was on cache maintenance or address translation, for which WnR is always 1.
+    #[inline]
     pub const fn is_maintenance(self) -> bool {
         self.is_data_abort() && self.0 & 1 << 8 != 0
     }

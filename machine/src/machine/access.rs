@@ -190,8 +190,7 @@ impl Machine {
         }
         if let (true, Some(word)) = (hits.is_new_valid, hits.late_fault) {
             let mut finding = Finding::new(Rule::NotVisible, self.event, cpu, address);
-            let word = Some(word).filter(|&word| word != u64::MAX);
-            finding.store = word.map(|word| (word, 0, self.may.memory.word(word)));
+            finding.store = Some((word, 0, self.may.memory.word(word)));
             finding.missing = Missing::Visibility(word);
             self.report(finding);
         }

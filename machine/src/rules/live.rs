@@ -99,7 +99,7 @@ impl Machine {
             let start = self.may().places_of(late).first().map(|place| place.start).unwrap_or_default();
             let mut finding = Finding::new(Rule::NotVisible, self.events(), cpu, start);
             finding.store = Some((word, 0, value));
-            finding.missing = Missing::Visibility(Some(late));
+            finding.missing = Missing::Visibility(late);
             self.report(finding);
         }
     }
@@ -110,7 +110,7 @@ impl Machine {
         if let Some(late) = self.may_mut().unseen_in(space, come.cpus()) {
             let start = self.may().places_of(late).first().map(|place| place.start).unwrap_or_default();
             let mut finding = Finding::new(Rule::NotVisible, self.events(), cpu, start);
-            finding.missing = Missing::Visibility(Some(late));
+            finding.missing = Missing::Visibility(late);
             self.report(finding);
         }
     }

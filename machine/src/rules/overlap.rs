@@ -238,9 +238,7 @@ impl Machine {
             self.may().each_reached(
                 kept.entry.tag,
                 &Question { through, ..Question::of(&kept.entry) },
-                &mut |seen, _| {
-                    is_found |= seen.route.is_through && seen.is(&kept.entry);
-                },
+                &mut |seen, _| is_found |= seen.route.is_through,
             );
             is_found
         })

@@ -155,9 +155,8 @@ impl May {
                         Found::Entry { entry, .. } => Self::tagged(entry, &record.holders, seen.route.walkers),
                         Found::Fault { .. } => restricted(&record.holders, seen.route.walkers),
                     };
-                    if !holders.is_empty() {
-                        sink(seen, &holders);
-                    }
+                    // Who walks on from what is kept holds it.
+                    sink(seen, &holders);
                 });
             }
         }

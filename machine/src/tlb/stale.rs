@@ -302,7 +302,8 @@ impl Stale {
         }
         for (holders, holes) in parts {
             let rest = Entry { holes: entry.holes | holes, ..*entry };
-            if holes != u128::MAX && !is_empty_set(&rest) {
+            // Its own member is none of them: a TLBI of that takes the whole entry.
+            if holes != u128::MAX {
                 self.add(rest, &holders, origin);
                 self.pass(&rest, &holders, &passed);
             }
@@ -369,11 +370,6 @@ impl<'a> Iterator for Overlapping<'a> {
                 Some(self.stale.records.range(key_of(self.tag, size, low)..=key_of(self.tag, size, self.last)));
         }
     }
-}
-
-/// True when every member of the contiguous set was taken away.
-fn is_empty_set(entry: &Entry) -> bool {
-    entry.holes == entry.members(entry.start, entry.last())
 }
 
 const fn key(entry: &Entry) -> Key {

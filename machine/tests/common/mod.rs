@@ -1,5 +1,10 @@
 //! Small machines for the tests: registers and descriptors spelled out, no help from the code under test.
-#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(missing_docs, unreachable_pub)]
+
+pub mod protocol;
+#[macro_use]
+pub mod random;
+pub mod unmapped;
 
 use machine::barrier::Barrier;
 use machine::finding::{Finding, Rule};

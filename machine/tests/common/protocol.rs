@@ -1,6 +1,6 @@
 //! Editors that unmap, release and reuse frames, each with its own page, and sometimes leave out or weaken a step. As long
 //! as the rules are silent, no access may reach a frame that its page does not own; once they are not, some do.
-#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(missing_docs, unreachable_pub)]
 
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::concrete::Concrete;
@@ -12,7 +12,7 @@ use machine::seed::Seed;
 use machine::syndrome::AccessKind;
 use machine::tlbi::Opcode;
 
-use super::common::*;
+use super::*;
 
 const FRAMES: u64 = 0x8000_0000;
 const PAGES: u64 = 8;

@@ -1,6 +1,6 @@
 //! Random machines under random events: what the concrete machine holds must be in the may-TLB at every step, and what
 //! an access does must be among the answers that the may-TLB allows.
-#![allow(unused_macros, dead_code, missing_docs, unreachable_pub)]
+#![allow(missing_docs, unreachable_pub)]
 
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::concrete::Concrete;
@@ -11,7 +11,7 @@ use machine::seed::Seed;
 use machine::syndrome::{AccessKind, FaultKind};
 use machine::tlbi::Opcode;
 
-use super::common::*;
+use super::*;
 
 pub const L3B: u64 = 0x4000_4000;
 const FRAMES: u64 = 0x8000_0000;
@@ -380,6 +380,7 @@ pub fn refine_one(run: u64, tally: &mut Tally) {
 }
 
 /// The machine alone, without concrete TLBs. The digest says that no event was left out, and what they led to.
+#[allow(dead_code, reason = "an example runs it")]
 pub fn run_plain(seed: u64, events: u64, setting: Setting) -> (u64, u64) {
     let mut seed = Seed::new(seed);
     let (mut done, mut digest) = (0, 0_u64);

@@ -1,6 +1,6 @@
 //! Traces of a kernel that unmaps many pages and then gives away their frames: by every order, by leaf or by table, with
 //! the right TLBIs, wrong ones or none.
-#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(missing_docs, unreachable_pub)]
 
 use std::fmt::Write;
 

@@ -17,6 +17,11 @@ fn bit(index: usize) -> u64 {
     1 << (index % WORD_BITS)
 }
 
+/// Of a range that lies within a word.
+fn mask(range: &Range<usize>) -> u64 {
+    ((1 << range.len()) - 1) << (range.start % WORD_BITS)
+}
+
 /// A set of numbers below a bound, kept from the word `first` on.
 #[derive(Clone, Copy)]
 pub(super) struct BitSet {
@@ -59,11 +64,19 @@ impl BitSet {
         };
     }
 
+    /// Adds a range, which lies within a word, or begins and ends with one.
+    pub(super) fn insert_all(&self, words: &mut [u64], range: Range<usize>) {
+        if range.len() < WORD_BITS {
+            words[self.first + range.start / WORD_BITS] |= mask(&range);
+        } else {
+            words[self.first + range.start / WORD_BITS..self.first + range.end / WORD_BITS].fill(!0);
+        }
+    }
+
     /// Whether a number of `range` is in the set. The range lies within a word, or begins and ends with one.
     pub(super) fn has_any(&self, words: &[u64], range: Range<usize>) -> bool {
         if range.len() < WORD_BITS {
-            let mask = ((1 << range.len()) - 1) << (range.start % WORD_BITS);
-            return words[self.first + range.start / WORD_BITS] & mask != 0;
+            return words[self.first + range.start / WORD_BITS] & mask(&range) != 0;
         }
         words[self.first + range.start / WORD_BITS..self.first + range.end / WORD_BITS].iter().any(|&word| word != 0)
     }

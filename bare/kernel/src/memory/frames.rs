@@ -52,9 +52,14 @@ pub(crate) fn start() -> bool {
 }
 
 fn count(frame: PhysAddr) -> &'static AtomicU32 {
+    &counts(frame)[0]
+}
+
+/// Of a page, and of those behind it.
+fn counts(frame: PhysAddr) -> &'static [AtomicU32] {
     let counts = COUNTS.get().into_iter().flatten().find(|counts| counts.range.contains(frame));
     let counts = counts.expect("a page of a program's comes from what the linear map covers");
-    &counts.counts[((frame - counts.range.start) >> page_size().shift()) as usize]
+    &counts.counts[((frame - counts.range.start) >> page_size().shift()) as usize..]
 }
 
 /// Whether programs may take so many pages more.
@@ -75,10 +80,7 @@ pub(crate) fn all_pages() -> u64 {
 
 /// A page, whatever it holds, that one has.
 pub(crate) fn take() -> Option<PhysAddr> {
-    if !has_room(1) {
-        return None;
-    }
-    let frame = pages::allocate(0)?;
+    let frame = pages::allocate_leaving(0, KEPT.load(Ordering::Relaxed))?;
     count(frame).store(1, Ordering::Relaxed);
     TAKEN.fetch_add(1, Ordering::Relaxed);
     Some(frame)
@@ -90,14 +92,10 @@ pub(crate) fn take_folio(order: u32) -> Option<PhysAddr> {
         return take();
     }
     let count = 1 << order;
-    if !has_room(count) {
-        return None;
-    }
-    let first = pages::allocate(order as usize)?;
+    let first = pages::allocate_leaving(order as usize, KEPT.load(Ordering::Relaxed))?;
     pages::divide(first, order as usize, 0);
-    let frames = (0..count).map(|page| first + (page << page_size().shift()));
-    frames.for_each(|frame| self::count(frame).store(1, Ordering::Relaxed));
-    TAKEN.fetch_add(count, Ordering::Relaxed);
+    counts(first)[..count].iter().for_each(|it| it.store(1, Ordering::Relaxed));
+    TAKEN.fetch_add(count as u64, Ordering::Relaxed);
     Some(first)
 }
 

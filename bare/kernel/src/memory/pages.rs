@@ -134,6 +134,12 @@ pub(crate) fn wipe(first: PhysAddr, order: usize) {
         return unsafe { (start as *mut u8).write_bytes(0, bytes as usize) };
     };
     let mut at = start;
+    let bytes_at_once = access::BLOCKS_AT_ONCE * block_bytes;
+    while at + bytes_at_once <= start + bytes {
+        // SAFETY: as above.
+        unsafe { access::zero_blocks(at, block_bytes) };
+        at += bytes_at_once;
+    }
     // DCZID_EL0 has no block above 2 KiB, so that pages are whole blocks.
     while at < start + bytes {
         // SAFETY: as above.
@@ -181,7 +187,15 @@ fn range(block: PhysAddr, order: usize) -> PhysicalRange {
 
 /// Gives out `1 << order` pages. Those that cannot be shown stay free.
 pub(crate) fn allocate(order: usize) -> Option<PhysAddr> {
-    let block = with_pages(|pages| pages.allocate(order))?;
+    allocate_leaving(order, 0)
+}
+
+/// The same, if so many bytes are free afterwards.
+pub(crate) fn allocate_leaving(order: usize, bytes: u64) -> Option<PhysAddr> {
+    let block = with_pages(|pages| {
+        let has_room = pages.free_bytes() >= bytes + (page_size().size_bytes() << order);
+        if has_room { pages.allocate(order) } else { None }
+    })?;
     if KEEPER.get().is_none_or(|keeper| (keeper.show)(range(block, order))) {
         return Some(block);
     }

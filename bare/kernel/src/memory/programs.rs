@@ -11,8 +11,8 @@ use vmsa::{Granule, Level, PhysAddr};
 
 use crate::facts::{facts, page_size};
 use crate::files::inode::{Body, Inode};
-use crate::memory::frames;
 use crate::memory::mapped::Mapped;
+use crate::memory::{frames, pages};
 use crate::threads::mutex::Mutex;
 
 /// Pages that are promised to programs, as `Committed_AS` tells.
@@ -70,8 +70,8 @@ impl<G> Frames for Programs<G> {
         frames::is_sole(frame)
     }
 
-    fn zero(&self, frame: PhysAddr) {
-        frames::zero(frame);
+    fn zero_folio(&self, first: PhysAddr, order: u32) {
+        pages::wipe(first, order as usize);
     }
 
     fn copy(&self, to: PhysAddr, from: PhysAddr) {

@@ -59,7 +59,7 @@ const FAMILIES: [&[Row]; 13] = [
 ];
 
 /// Names of calls that are not there, for the report.
-const ABSENT: [(u64, &str); 30] = [
+const ABSENT: [(u64, &str); 29] = [
     (19, "eventfd2"),
     (20, "epoll_create1"),
     (21, "epoll_ctl"),
@@ -86,7 +86,6 @@ const ABSENT: [(u64, &str); 30] = [
     (208, "setsockopt"),
     (280, "bpf"),
     (282, "userfaultfd"),
-    (293, "rseq"),
     (434, "pidfd_open"),
     (435, "clone3"),
     (448, "process_mrelease"),

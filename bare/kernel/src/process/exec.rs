@@ -15,7 +15,7 @@ use super::errno::{E2BIG, EACCES, EAGAIN, ELOOP, ENOEXEC, ENOMEM, Errno};
 use super::signals::{Action, SIGKILL, Stack};
 use super::space::{self, Space};
 use super::table::Image;
-use super::{calls, copies};
+use super::{calls, copies, rseq};
 use crate::facts::page_size;
 use crate::files::device::fill_randomly;
 use crate::files::inode::{Body, Inode};
@@ -96,6 +96,7 @@ fn forget_old(thread: &Arc<Thread>) {
     task.signal_stack.set(Stack::NONE);
     task.clear_at_end.set(0);
     task.robust_list.set(0);
+    task.sequences.forget();
     let closed = process.files.with(|files| files.take_for_exec());
     drop(closed);
     user::restore_simd(&Simd::ZERO);
@@ -286,7 +287,7 @@ fn fill(space: &dyn Space, found: &Found, bias: u64, frame: &mut Frame) -> Resul
 }
 
 /// The auxiliary vector: keys of `elf.h`, and values.
-fn auxiliary(program: &Program, bias: u64, [path, platform, random]: [u64; 3]) -> [[u64; 2]; 19] {
+fn auxiliary(program: &Program, bias: u64, [path, platform, random]: [u64; 3]) -> [[u64; 2]; 21] {
     let (_, header_bytes, headers) = program.headers;
     [
         [16, calls::identity::capabilities()],
@@ -306,6 +307,9 @@ fn auxiliary(program: &Program, bias: u64, [path, platform, random]: [u64; 3]) -
         [25, random],
         [31, path],
         [15, platform],
+        // AT_RSEQ_FEATURE_SIZE, AT_RSEQ_ALIGN.
+        [27, rseq::MEANING],
+        [28, 32],
         // AT_MINSIGSTKSZ.
         [51, 4720],
         [0, 0],

@@ -30,9 +30,12 @@ pub(crate) fn run(mut frame: Frame) {
             break;
         }
         dispatcher::give_way_if_over();
+        if thread.task.sequences.resume(&mut frame).is_err() {
+            force_segv(&thread, &frame);
+        }
         // Masked from the look on: what comes now is taken at once at EL0, and brings this thread back here.
         let masks = interrupts::mask();
-        if thread.task.is_interrupted() || dispatcher::is_over() {
+        if thread.task.is_interrupted() || dispatcher::is_over() || thread.task.sequences.is_due() {
             interrupts::restore(masks);
             continue;
         }

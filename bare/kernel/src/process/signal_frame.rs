@@ -85,6 +85,7 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) {
 /// Builds the frame, and has the program go on in its handler.
 fn enter(thread: &Thread, frame: &mut Frame, signal: Signal, info: &Info, action: &Action) -> Result<(), Errno> {
     let task = &thread.task;
+    task.sequences.interrupt(frame)?;
     let alternate = task.signal_stack.get();
     let uses_alternate =
         action.flags & SA_ONSTACK != 0 && alternate.flags & 2 == 0 && !alternate.holds(frame.stack_pointer);

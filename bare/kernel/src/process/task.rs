@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use super::rseq::Sequences;
 use super::signals::{Pending, SIGKILL, SIGSTOP, Stack};
 use super::table::Process;
 
@@ -23,6 +24,7 @@ pub(crate) struct Task {
     pub(crate) is_over: Cell<bool>,
     /// The list of mutexes that die with their owner; 0 for none.
     pub(crate) robust_list: Cell<u64>,
+    pub(crate) sequences: Sequences,
 }
 
 impl Task {
@@ -36,6 +38,7 @@ impl Task {
             clear_at_end: Cell::new(0),
             is_over: Cell::new(false),
             robust_list: Cell::new(0),
+            sequences: Sequences::new(),
         }
     }
 

@@ -106,6 +106,7 @@ pub(crate) fn leave(leaving: Leaving) {
     let masks = interrupts::mask();
     let thread = thread::current();
     thread.leaving.set(leaving);
+    thread.task.sequences.note_leaving();
     let place = thread.place();
     // What this thread holds is as long as the thread.
     drop(thread);

@@ -1,5 +1,4 @@
 //! A kernel without a machine: its lock, its pages, its calls, each of which is counted, and can be made to fail.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;

@@ -1,5 +1,4 @@
 //! Page tables and changes to begin with.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub(crate) mod groups;
 pub(crate) mod guest;

@@ -1,5 +1,4 @@
 //! A kernel without a machine: frames in a map, files, and a TLB that forgets nothing that it is not told to.
-#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 mod program;
 
@@ -19,7 +18,6 @@ pub(crate) const RW: Rights = Rights::READ.union(Rights::WRITE);
 pub(crate) const RX: Rights = Rights::READ.union(Rights::EXECUTE);
 pub(crate) const CEILING: u64 = 0x7f_0000_0000;
 
-#[allow(unused_imports, reason = "each test binary uses a part of it")]
 pub(crate) use program::{access, anonymous, can_be_written, frame_at, leaf_bytes, maps, of_file, read, write};
 
 thread_local! {
@@ -293,9 +291,9 @@ impl<G: Granule> Frames for Kernel<G> {
         self.0.frames.borrow()[&frame].count == 1
     }
 
-    fn zero(&self, frame: PhysAddr) {
+    fn zero_folio(&self, first: PhysAddr, order: u32) {
         assert!(!LOCKED.get(), "zeroed under the lock");
-        self.set(frame, 0);
+        (0..1 << order).for_each(|page| self.set(first + page * G::SIZE_BYTES, 0));
     }
 
     fn copy(&self, to: PhysAddr, from: PhysAddr) {

@@ -19,10 +19,10 @@ pub(crate) const ROOMS: &[Room] = &[
     // share; and the seed of a run.
     room("vellum-vmsa", 6_500, &[]),
     room("seed", 200, &[]),
-    room("machine", 18_400, &["seed"]),
+    room("machine", 18_450, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
-    room("vellum-pagetable", 15_900, &["vellum-vmsa"]),
+    room("vellum-pagetable", 15_910, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
     room("vellum-linearmap", 3_750, &["vellum-vmsa", "vellum-pagetable"]),
@@ -43,7 +43,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        15_400,
+        15_500,
         &[
             "vellum-vmsa",
             "vellum-pagetable",

@@ -126,6 +126,7 @@ pub(crate) fn check() -> Result<Report, Failure> {
     }
     findings
         .extend(folders.iter().flat_map(|(name, folder)| rooms::circles(name, &from_root(&root, folder), &sources)));
+    findings.extend(rooms::unnamed_tests(&sources));
     findings.extend(rooms::missing(&root, &members));
     findings.extend(rooms::over_budget(&lines));
     findings.sort();

@@ -31,6 +31,23 @@ fn of_circle(circle: &[String]) -> Finding {
     Finding { path: circle[0].clone(), line: 1, text }
 }
 
+/// Files of tests beside an `all.rs`, where it alone is a program, that it does not name: nothing would run them.
+pub(crate) fn unnamed_tests(sources: &[Source]) -> Vec<Finding> {
+    let all = sources.iter().filter_map(|it| Some((it.path.strip_suffix("all.rs")?, it)));
+    let unnamed = all.filter(|(folder, _)| folder.ends_with("/tests/")).flat_map(|(folder, all)| {
+        let beside = sources.iter().filter_map(move |it| it.path.strip_prefix(folder)?.strip_suffix(".rs"));
+        beside
+            .filter(|name| *name != "all" && !name.contains('/'))
+            .filter(|name| !(0..all.tokens.len()).any(|index| all.reads(index, &["mod", name])))
+            .map(move |name| Finding {
+                path: all.path.clone(),
+                line: 1,
+                text: format!("no `mod {name};`, expected one for each file of tests beside it"),
+            })
+    });
+    unnamed.collect()
+}
+
 /// Crates and places on the lists that are not there.
 pub(crate) fn missing(root: &Path, members: &[&str]) -> Vec<Finding> {
     let used = house::ROOMS.iter().flat_map(|room| room.may_use.iter().chain([&room.name]));
@@ -71,6 +88,16 @@ mod tests {
             assert_eq!(circles(name, "x", &sources), []);
             assert!(circles(name, "x", &sources[..1])[0].text.contains("no circle any more"));
         }
+    }
+
+    #[test]
+    fn tests_that_nothing_names_are_found() {
+        let texts = [("all.rs", "mod a;"), ("a.rs", ""), ("b.rs", ""), ("common/mod.rs", "")];
+        let read = |(file, text): &(&str, &str)| Source::new(&format!("x/tests/{file}"), text).expect("Rust");
+        let sources: Vec<Source> = texts.iter().map(read).collect();
+        let found = unnamed_tests(&sources);
+        assert!(found.len() == 1 && found[0].to_string().starts_with("x/tests/all.rs:1: no `mod b;`"), "{found:?}");
+        assert_eq!(unnamed_tests(&sources[1..]), []);
     }
 
     #[test]

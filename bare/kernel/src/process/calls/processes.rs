@@ -170,6 +170,9 @@ fn clone(call: &mut Call) -> Answer {
     if flags & CLONE_CHILD_CLEARTID != 0 {
         task.clear_at_end.set(child_number);
     }
+    if flags & CLONE_VM == 0 {
+        task.sequences.inherit(&call.thread.task.sequences);
+    }
     if flags & CLONE_VM == 0 || flags & CLONE_VFORK != 0 {
         task.signal_stack.set(call.thread.task.signal_stack.get());
     } else {

@@ -2,15 +2,15 @@
 
 use super::time::deadline;
 use super::{Call, Row};
-use crate::process::copies;
 use crate::process::errno::*;
-use crate::process::futex;
+use crate::process::{copies, futex};
 
 pub(super) const CALLS: &[Row] = &[
     (96, "set_tid_address", set_tid_address),
     (98, "futex", futex),
     (99, "set_robust_list", set_robust_list),
     (283, "membarrier", membarrier),
+    (293, "rseq", rseq),
 ];
 
 fn set_tid_address(call: &mut Call) -> Answer {
@@ -25,6 +25,11 @@ fn set_robust_list(call: &mut Call) -> Answer {
     }
     call.thread.task.robust_list.set(head);
     Ok(0)
+}
+
+fn rseq(call: &mut Call) -> Answer {
+    let [address, bytes, flags, signature, ..] = call.arguments;
+    call.thread.task.sequences.set(address, bytes as u32, flags as u32, signature as u32)
 }
 
 fn futex(call: &mut Call) -> Answer {

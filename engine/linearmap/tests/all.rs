@@ -1,0 +1,13 @@
+//! All tests of this crate are one program, so that what they share is compiled once.
+
+#[macro_use]
+mod common;
+
+mod announced;
+mod boot;
+mod costs;
+mod elsewhere;
+mod healing;
+mod model;
+mod refusals;
+mod scale;

@@ -1,0 +1,53 @@
+//! All tests of this crate are one program, so that what they share is compiled once.
+
+#[macro_use]
+mod common;
+
+mod bounded;
+mod census;
+mod copies;
+mod costs;
+mod each_change;
+mod each_gather;
+mod fence;
+mod first_bits;
+mod fold_up;
+mod folds;
+mod foreign;
+mod fuzz;
+mod gather_limits;
+mod group_of_a_block;
+mod group_with_a_hole;
+mod hardware_updates;
+mod kept_leaves;
+mod leaf_counts;
+mod made_anew;
+mod marks;
+mod marks_anywhere;
+mod marks_in_between;
+mod mistakes;
+mod model;
+mod not_cached;
+mod nothing;
+mod one_bit;
+mod one_gather;
+mod one_gather_full;
+mod one_gather_neighbours;
+mod one_page;
+mod parts;
+mod plans;
+mod platforms;
+mod recorded;
+mod refusals;
+mod regimes;
+mod reserve;
+mod scattered;
+mod side_by_side;
+mod stage2;
+mod table_limits;
+mod take_down;
+mod unmap_ends;
+mod views;
+mod what_is_refused;
+mod wide_outputs;
+mod wide_tables;
