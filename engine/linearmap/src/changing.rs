@@ -35,10 +35,6 @@ fn is_page<G: Granule>(range: &Range<VirtAddr>) -> bool {
 }
 
 impl Asked<'_> {
-    fn changes(&self) -> impl Iterator<Item = Change<El1>> {
-        self.ranges.iter().flat_map(|range| self.wanted.changes(range))
-    }
-
     /// Refuses it unless `reserve` holds the tables that it takes at most, or whatever else the engine refuses it for.
     fn check<G: Granule, P: Platform>(
         &self,
@@ -49,10 +45,11 @@ impl Asked<'_> {
         let mut tables = 0;
         for range in self.ranges {
             let (mut sum, mut most) = (0, 0);
-            for change in self.wanted.changes(range) {
-                let needed = table.plan(slice::from_ref(&change), licence)?.tables_needed();
+            self.wanted.each_change(range, &mut |change| {
+                let needed = table.plan(slice::from_ref(change), licence)?.tables_needed();
                 (sum, most) = (sum + needed, most.max(needed));
-            }
+                Ok(())
+            })?;
             // A page is of one leaf: what the first of two changes splits, the second finds split.
             tables += if is_page::<G>(range) { most } else { sum };
         }
@@ -69,8 +66,8 @@ impl Asked<'_> {
         reserve: &mut Reserve,
     ) -> Result<usize, Refusal> {
         let (mut gather, tables) = (table.gather(), reserve.count());
-        let mut make = |change: Change<El1>| table.plan(slice::from_ref(&change), licence)?.apply(reserve, &mut gather);
-        let made = self.changes().try_for_each(&mut make);
+        let mut make = |change: &Change<El1>| table.plan(slice::from_ref(change), licence)?.apply(reserve, &mut gather);
+        let made = self.ranges.iter().try_for_each(|range| self.wanted.each_change(range, &mut make));
         // One gather for the list, so that barriers are paid once. What is edited leaves no table behind.
         let used = tables - reserve.count();
         reserve.refill(platform, gather.finish(platform));
@@ -85,7 +82,7 @@ impl Asked<'_> {
         licence: Option<&Licence<'_>>,
         reserve: &mut Reserve,
     ) -> Result<usize, Refusal> {
-        if self.changes().nth(1).is_some() {
+        if self.ranges.len() > 1 || !self.wanted.is_one_change() {
             self.check(table, licence, reserve)?;
         }
         self.make(table, platform, licence, reserve)

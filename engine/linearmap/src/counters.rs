@@ -148,4 +148,9 @@ impl<P: Platform> Platform for Counted<'_, P> {
     fn wait_for_views(&self) {
         self.platform.wait_for_views();
     }
+
+    #[inline(always)]
+    fn for_run(&self) -> impl Platform + '_ {
+        self.platform.for_run()
+    }
 }

@@ -54,18 +54,18 @@ impl<E: Embedder> LinearMap<E> {
     pub fn change(&self, ranges: &[Range<VirtAddr>], wanted: Wanted, context: Context) -> Result<(), Refused> {
         let asked = Asked { ranges, wanted, context };
         let mut supply = Reserve::new();
-        let changed = loop {
-            match self.lock.with(|state| state.change(&self.embedder, &asked, &mut supply)) {
+        let (changed, lacking) = loop {
+            match self.lock.with(|state| (state.change(&self.embedder, &asked, &mut supply), state.lacking())) {
                 // Not under the lock: to allocate may wait, and what is allocated may have to be shown first.
-                Err(Refused::OutOfTables(lacking)) if self.fetch(&mut supply, lacking) => {}
-                changed => break changed,
+                (Err(Refused::OutOfTables(lacking)), _) if self.fetch(&mut supply, lacking) => {}
+                ended => break ended,
             }
         };
         self.give_back(supply);
         if let Err(refused) = changed {
             self.lock.with(|state| state.counters.note(refused));
         } else if context == Context::MayWait {
-            self.refill();
+            self.refill_with(lacking);
         }
         changed
     }
@@ -148,7 +148,11 @@ impl<E: Embedder> LinearMap<E> {
     /// Fills the reserve for atomic context. Called from a context that may wait; [`Self::change`] does it there by itself. Says
     /// whether it is full.
     pub fn refill(&self) -> bool {
-        let lacking = self.lock.with(|state| state.lacking());
+        self.refill_with(self.lock.with(|state| state.lacking()))
+    }
+
+    /// The same, where so many tables lack.
+    fn refill_with(&self, lacking: usize) -> bool {
         let mut supply = Reserve::new();
         let is_full = self.fetch(&mut supply, lacking);
         if supply.count() > 0 {

@@ -84,24 +84,32 @@ impl Wanted {
         }
     }
 
-    /// The changes of one range, one after the other. Attributes first: of a hidden page no TLB knows, so that neither change
-    /// takes a TLBI there.
+    /// Gives `make` the changes of one range, one after the other, until one is refused. Attributes first: of a hidden page no TLB
+    /// knows, so that neither change takes a TLBI there.
     #[inline(always)]
-    pub(crate) fn changes(self, from: &Range<VirtAddr>) -> impl Iterator<Item = Change<El1>> {
-        let protect = self.attributes().map(|(set, clear)| Change::Protect { from: from.clone(), set, clear });
-        let validity = self.is_valid().map(|is_valid| match is_valid {
-            true => Change::MakeValid { from: from.clone() },
-            false => Change::MakeInvalid { from: from.clone() },
-        });
-        let remap = self.leads(from);
-        protect.into_iter().chain(validity).chain(remap)
+    pub(crate) fn each_change<E>(
+        self,
+        from: &Range<VirtAddr>,
+        make: &mut impl FnMut(&Change<El1>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let from = || from.clone();
+        if let Some((set, clear)) = self.attributes() {
+            make(&Change::Protect { from: from(), set, clear })?;
+        }
+        match (self, self.is_valid()) {
+            (_, Some(true)) => make(&Change::MakeValid { from: from() }),
+            (_, Some(false)) => make(&Change::MakeInvalid { from: from() }),
+            (Self::Leading { displacement, attributes }, _) => {
+                let to = PhysAddr::new(from().start.bits().wrapping_add(displacement));
+                make(&Change::Remap { from: from(), to, attributes, largest: LeafSize::LARGEST })
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// The change that has a range lead elsewhere, if that is wanted.
-    fn leads(self, from: &Range<VirtAddr>) -> Option<Change<El1>> {
-        let Self::Leading { displacement, attributes } = self else { return None };
-        let to = PhysAddr::new(from.start.bits().wrapping_add(displacement));
-        Some(Change::Remap { from: from.clone(), to, attributes, largest: LeafSize::LARGEST })
+    /// Whether it is one change of a range, not two.
+    pub(crate) const fn is_one_change(self) -> bool {
+        !matches!(self, Self::Default)
     }
 
     /// Makes it so of one page that is a leaf by itself, without a plan. Says whether it was one; if not, nothing has changed.

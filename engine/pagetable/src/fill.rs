@@ -20,7 +20,8 @@ pub(crate) fn thread<P: Platform>(platform: &P, table: PhysAddr, next: PhysAddr)
 
 /// Writes `count` descriptors that hold nothing, from `slot` on.
 pub(crate) fn fill_holes<P: Platform>(platform: &P, slot: Slot, count: usize) {
-    for_each(count, |index| platform.store(slot.after(index), Descriptor::INVALID));
+    let run = platform.for_run();
+    for_each(count, |index| run.store(slot.after(index), Descriptor::INVALID));
 }
 
 /// Fills a new table for one slot of level `above` that starts at `start`, and those below it; returns the descriptor
@@ -51,14 +52,14 @@ fn build_at<G: Granule, P: Platform>(
     start: u64,
     pieces: &Pieces,
 ) -> Option<Descriptor> {
-    let table = reserve.take(platform)?;
+    let (table, run) = (reserve.take(platform)?, platform.for_run());
     let shift = Geometry::<G>::shift(level);
     let (mut at, mut end) = (start, start + ((G::ENTRIES as u64) << shift));
     let inside = pieces.to.min(end).saturating_sub(pieces.from.max(start));
     let outside = pieces.outside.as_ref().filter(|_| inside < (end - start) / 2);
     if let Some(outside) = outside.filter(|outside| outside.fits(geometry, level)) {
         let bytes = outside.write_table(geometry, level, start, |index, leaf| {
-            platform.store(Slot::new(table, index), leaf);
+            run.store(Slot::new(table, index), leaf);
         });
         // A group of which something else takes a part is a group no more: all of it is written again.
         (at, end) = ((pieces.from & !(bytes - 1)).max(start), ((pieces.to + bytes - 1) & !(bytes - 1)).min(end));
@@ -70,7 +71,7 @@ fn build_at<G: Granule, P: Platform>(
         match segment.kind {
             Kind::Holes => fill_holes(platform, slot, slots),
             Kind::Leaves(content) => content.write_leaves(geometry, level, (at, segment.end), |index, leaf| {
-                platform.store(slot.after(index), leaf);
+                run.store(slot.after(index), leaf);
             }),
             Kind::Tables => {
                 for index in 0..slots {

@@ -195,14 +195,14 @@ fn descend_from<G: Granule, P: Platform, T>(
     offset: u64,
     end: impl Fn(Layout, Level, Slot, Descriptor) -> T,
 ) -> T {
-    let highest = G::PAGE_SIZE.highest_root(layout);
+    let (highest, run) = (G::PAGE_SIZE.highest_root(layout), platform.for_run());
     // In the root, be it several tables side by side (D8.2.10), nothing of an offset is above its place.
     let (mut table, mut index) = (root, (offset >> Geometry::<G>::shift(start)) as usize);
     macro_rules! turn {
         ($level:expr, $next:expr) => {
             if highest <= $level && start <= $level {
                 let slot = Slot::new(table, index);
-                let descriptor = platform.load(slot);
+                let descriptor = run.load(slot);
                 // Bit by bit: whoever gets the end then knows which it was, and asks no more.
                 if !descriptor.is_valid() {
                     return end(layout, $level, slot, descriptor);
@@ -220,7 +220,7 @@ fn descend_from<G: Granule, P: Platform, T>(
     turn!(Level::L1, Level::L2);
     turn!(Level::L2, Level::L3);
     let slot = Slot::new(table, index);
-    end(layout, Level::L3, slot, platform.load(slot))
+    end(layout, Level::L3, slot, run.load(slot))
 }
 
 /// The table that a descriptor of `above`, whose span begins at `start`, leads to.

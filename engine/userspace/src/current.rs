@@ -56,4 +56,9 @@ impl<P: Platform> Platform for Current<'_, P> {
     fn wait_for_views(&self) {
         self.platform.wait_for_views();
     }
+
+    #[inline(always)]
+    fn for_run(&self) -> impl Platform + '_ {
+        self.platform.for_run()
+    }
 }

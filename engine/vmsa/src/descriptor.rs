@@ -78,6 +78,7 @@ impl Layout {
     }
 
     /// The bits of a leaf at `level` that are attributes: all but the type, the output address and the Contiguous bit.
+    #[inline]
     pub const fn attribute_mask(self, size: PageSize, level: Level) -> Bits {
         !(self.output_mask(size.level_shift(level)) | Descriptor::TYPE | Descriptor::CONTIGUOUS)
     }

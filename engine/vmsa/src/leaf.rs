@@ -46,6 +46,7 @@ impl LeafSize {
     }
 
     /// log2 of its bytes; a group counts as a single leaf where the granule has no group at that level.
+    #[inline]
     pub const fn shift(self, size: PageSize) -> u32 {
         let group = match size.contiguous_shift(self.level) {
             Some(shift) if self.contiguous => shift,
@@ -55,6 +56,7 @@ impl LeafSize {
     }
 
     /// Bytes it covers.
+    #[inline]
     pub const fn size_bytes(self, size: PageSize) -> u64 {
         1 << self.shift(size)
     }

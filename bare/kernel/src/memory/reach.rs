@@ -56,10 +56,16 @@ impl Platform for Reach {
 
     #[inline(always)]
     fn maintain(&self, operation: Maintenance) {
-        self.machine().maintain(operation);
+        self.linear.maintain(operation);
     }
 
     fn wait_for_views(&self) {
         readers::wait();
+    }
+
+    /// Windows open and close between runs, never within one.
+    #[inline(always)]
+    fn for_run(&self) -> impl Platform + '_ {
+        *self.machine()
     }
 }

@@ -23,8 +23,9 @@ pub(super) fn count_alike<P: Platform>(
     step: u64,
     ignored: Bits,
 ) -> (usize, Bits) {
+    let run = platform.for_run();
     let differs = |slot: Slot, first: Bits, number: usize| {
-        platform.load(slot.after(number)).bits() ^ first.wrapping_add(number as u64 * step)
+        run.load(slot.after(number)).bits() ^ first.wrapping_add(number as u64 * step)
     };
     let (mut number, mut all, mut slot, mut first) = (0, 0, slot, first.bits());
     while number + TURNS <= count {

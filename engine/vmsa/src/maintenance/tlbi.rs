@@ -85,6 +85,7 @@ impl TlbiOp {
     }
 
     /// What its operand names.
+    #[inline]
     pub const fn operand(self) -> TlbiOperand {
         self.name.operand()
     }
@@ -235,6 +236,7 @@ macro_rules! names {
                 match self { $(Self::$name => Domain::$domain,)* }
             }
 
+            #[inline]
             const fn operand(self) -> TlbiOperand {
                 match self { $(Self::$name => TlbiOperand::$operand,)* }
             }
