@@ -124,7 +124,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
             }
             ControlFlow::Continue(Next::Past(at))
         });
-        if let Some((level, from, to)) = stale.range {
+        if let Some((level, from, to)) = stale.0 {
             here.forget(level, from, to);
         }
         here.note_store();
@@ -157,15 +157,13 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
 
 /// What is to be forgotten next: leaves of one size, side by side.
 #[derive(Default)]
-struct Stale {
-    range: Option<(Level, u64, u64)>,
-}
+struct Stale(Option<(Level, u64, u64)>);
 
 impl Stale {
     /// A leaf joins; what it does not stand beside is forgotten by itself.
     #[inline(always)]
     fn add(&mut self, level: Level, start: u64, end: u64, forget: impl FnOnce(Level, u64, u64)) {
-        match &mut self.range {
+        match &mut self.0 {
             Some((its, _, to)) if *to == start && *its == level => *to = end,
             range => {
                 if let Some((level, from, to)) = range.replace((level, start, end)) {

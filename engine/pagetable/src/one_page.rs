@@ -14,7 +14,7 @@ use crate::invalidation::Invalidation;
 use crate::platform::{Platform, Slot};
 use crate::regime::{Fields, Regime};
 use crate::table::PageTable;
-use crate::walk::{descend, descend_unusual, descend_usual, descend_usual_below};
+use crate::walk::{descend, descend_usual};
 
 /// What a page has beside bit 0, valid or kept.
 const PAGE: Bits = Descriptor::TYPE & !Descriptor::VALID;
@@ -83,13 +83,8 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     #[inline(never)]
     fn change_unusual(&self, page: R::Input, set: Bits, clear: Bits) -> bool {
         let edit = Edit { only: 0, set, clear };
-        if self.geometry.is_usual_below() {
-            return self.change_found(page, edit, |table, start| {
-                descend_usual_below::<G, _, _>(table.platform, table.root, start, page_at)
-            });
-        }
         self.change_found(page, edit, |table, start| {
-            descend_unusual(table.platform, table.geometry, table.root, start, page_at)
+            descend(table.platform, table.geometry, table.root, start, page_at)
         })
     }
 

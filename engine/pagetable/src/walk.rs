@@ -164,7 +164,7 @@ pub(crate) fn descend_usual<G: Granule, P: Platform, T>(
 
 /// The same where the root stands one level further down.
 #[inline(always)]
-pub(crate) fn descend_usual_below<G: Granule, P: Platform, T>(
+fn descend_usual_below<G: Granule, P: Platform, T>(
     platform: &P,
     root: PhysAddr,
     offset: u64,
@@ -175,7 +175,7 @@ pub(crate) fn descend_usual_below<G: Granule, P: Platform, T>(
 }
 
 #[inline(never)]
-pub(crate) fn descend_unusual<G: Granule, P: Platform, T>(
+fn descend_unusual<G: Granule, P: Platform, T>(
     platform: &P,
     geometry: Geometry<G>,
     root: PhysAddr,
