@@ -5,7 +5,6 @@ use machine::syndrome::{AccessKind, FaultKind};
 use pagetable::{Change, El1};
 use vmsa::Stage1Attributes;
 
-use crate::edited::granted;
 use crate::parameters::Parameters;
 
 /// A stretch of consecutive input that leads to consecutive output.
@@ -27,6 +26,26 @@ impl Stretch {
     /// Its last input address.
     pub const fn last(&self) -> u64 {
         self.first + (self.bytes - 1)
+    }
+
+    /// What its attributes grant, if its access flag does not matter. (D8.4.1, D8.4.6)
+    pub(crate) fn granted(&self, parameters: &Parameters) -> Permissions {
+        let has = |bits| self.attributes.contains(bits);
+        let is_writable = !has(Stage1Attributes::READ_ONLY) || parameters.hardware.1 && has(Stage1Attributes::DBM);
+        let is_user = parameters.setting.has_el0() && has(Stage1Attributes::USER);
+        // Stage 2 grants to both levels what it grants; where there is no EL0, it is granted nothing.
+        let (both, is_el1) = (parameters.setting.is_stage2(), parameters.setting.has_el0());
+        let executes = !has(Stage1Attributes::PXN);
+        let bits = [
+            (true, Permissions::READ),
+            (is_writable, Permissions::WRITE),
+            // What EL0 may write, EL1 may not execute. (D8.4.1.2)
+            (executes && !(is_user && is_writable), Permissions::EXECUTE),
+            (is_user || both, Permissions::USER_READ),
+            ((is_user || both) && is_writable, Permissions::USER_WRITE),
+            (is_el1 && !has(Stage1Attributes::UXN) || both && executes, Permissions::USER_EXECUTE),
+        ];
+        Permissions(bits.iter().filter(|(is_granted, _)| *is_granted).map(|(_, bit)| bit).sum())
     }
 
     /// The part of it within `first..=last`, if any.
@@ -140,7 +159,7 @@ impl Content {
         };
         if !stretch.attributes.contains(Stage1Attributes::AF) && !parameters.hardware.0 {
             Expected::Fault(FaultKind::AccessFlag)
-        } else if granted(parameters, stretch).has(needed) {
+        } else if stretch.granted(parameters).has(needed) {
             Expected::Output(stretch.output + (address - stretch.first))
         } else {
             Expected::Fault(FaultKind::Permission)

@@ -4,11 +4,9 @@
 //! nothing. Stage 2 grants writing where stage 1 forbids it, and two bits of a memory index are four of MemAttr:
 //! write-back 1111, non-cacheable 0101, write-through 1010, Device 0000.
 
-use machine::attributes::Permissions;
 use pagetable::{Change, El1, El2, El2And0, Regime, Scope, Stage2};
 use vmsa::{Geometry, GeometryError, Granule, Stage1Attributes, Stage2Attributes};
 
-use crate::content::Stretch;
 use crate::parameters::{ASID, Parameters};
 use crate::setting::VMID;
 
@@ -160,26 +158,6 @@ pub(crate) fn translate<R: Edited>(change: &Change<El1>) -> Change<R> {
         Change::SplitToPages { from } => Change::SplitToPages { from: range(from) },
         Change::Collapse { from } => Change::Collapse { from: range(from) },
     }
-}
-
-/// What the attributes of a stretch grant, if its access flag does not matter. (D8.4.1, D8.4.6)
-pub(crate) fn granted(parameters: &Parameters, stretch: &Stretch) -> Permissions {
-    let has = |bits| stretch.attributes.contains(bits);
-    let is_writable = !has(Stage1Attributes::READ_ONLY) || parameters.hardware.1 && has(Stage1Attributes::DBM);
-    let is_user = parameters.setting.has_el0() && has(Stage1Attributes::USER);
-    // Stage 2 grants to both levels what it grants; where there is no EL0, it is granted nothing.
-    let (both, is_el1) = (parameters.setting.is_stage2(), parameters.setting.has_el0());
-    let executes = !has(Stage1Attributes::PXN);
-    let bits = [
-        (true, Permissions::READ),
-        (is_writable, Permissions::WRITE),
-        // What EL0 may write, EL1 may not execute. (D8.4.1.2)
-        (executes && !(is_user && is_writable), Permissions::EXECUTE),
-        (is_user || both, Permissions::USER_READ),
-        ((is_user || both) && is_writable, Permissions::USER_WRITE),
-        (is_el1 && !has(Stage1Attributes::UXN) || both && executes, Permissions::USER_EXECUTE),
-    ];
-    Permissions(bits.iter().filter(|(is_granted, _)| *is_granted).map(|(_, bit)| bit).sum())
 }
 
 /// Runs `$body` with the regime of a setting as the type `$R`.

@@ -11,17 +11,24 @@ use vmsa::{Granule, Granule4K, Granule16K, Granule64K, LeafSize, Meaning, PageSi
 use crate::content::ends;
 use crate::edited::{Edited, as_regime};
 use crate::failure::Wrong;
+use crate::host::Host;
+use crate::ledger::Ledger;
 use crate::peek::Peek;
 use crate::request::Reply;
-use crate::run::Run;
 use crate::scenario::{Scenario, Step};
+use crate::sharing::Sharing;
 
 /// Bit 7 of a leaf: AP[2] of stage 1, where it forbids writing, S2AP[1] of stage 2, where it grants it.
 const WRITE: u64 = 1 << 7;
 
 /// The walker of `cpu` walks for `address`, and sets what it may set of the leaf it finds.
-pub(crate) fn update(run: &mut Run, cpu: u8, address: u64, kind: AccessKind) -> Reply {
-    let (scenario, ledger, host) = run.parts_mut();
+pub(crate) fn update(
+    scenario: &Scenario,
+    (ledger, host, sharing): (&mut Ledger, &mut Host, &mut Sharing),
+    cpu: u8,
+    address: u64,
+    kind: AccessKind,
+) -> Reply {
     let found = find(scenario, Peek(host.machine()), ledger.root, address);
     let Some(Found { word, descriptor: old, covered, .. }) = found else { return Reply::Done };
     let (has_access_flag, has_dirty_state) = scenario.parameters.hardware;
@@ -37,17 +44,16 @@ pub(crate) fn update(run: &mut Run, cpu: u8, address: u64, kind: AccessKind) -> 
         let is_dirty = (old ^ new) & WRITE != 0;
         // TLBs that hold the marked leaf, or its contiguous group, let all of it be written from now on.
         for marked in [covered.start, address, covered.end - 1] {
-            run.mark_leaf(marked, is_dirty);
+            ledger.mark(marked, is_dirty);
         }
-        run.sharing_mut().note(cpu, word, true);
+        sharing.note(cpu, word, true);
     }
     Reply::Done
 }
 
-/// What hardware marked must still be marked where leaves did but change size: the engine may not lose it. What a member of a
-/// contiguous group says is said of all of them.
-pub(crate) fn check_marks(run: &mut Run) {
-    let (scenario, ledger, host) = run.parts_mut();
+/// A mark of hardware's that is lost: where leaves did but change size the engine must keep it. What a member of a contiguous
+/// group says is said of all of them.
+pub(crate) fn find_lost_mark(scenario: &Scenario, ledger: &Ledger, host: &Host) -> Option<Wrong> {
     let find = |address| find(scenario, Peek(host.machine()), ledger.root, address);
     let lost = ledger.marked().iter().find(|(address, is_dirty)| {
         let Some(found) = find(*address).filter(|_| is_resized_only(scenario, *address)) else { return false };
@@ -56,10 +62,10 @@ pub(crate) fn check_marks(run: &mut Run) {
         let is_written = members().any(|it| (it.descriptor & WRITE != 0) == scenario.parameters.setting.is_stage2());
         !is_accessed || *is_dirty && !is_written
     });
-    if let Some((address, is_dirty)) = lost.copied() {
-        let what = if is_dirty { "written" } else { "accessed" };
-        run.fail(0, Wrong::Program(format!("hardware marked {address:#x} as {what}, and the mark is lost")));
-    }
+    lost.map(|(address, is_dirty)| {
+        let what = if *is_dirty { "written" } else { "accessed" };
+        Wrong::Program(format!("hardware marked {address:#x} as {what}, and the mark is lost"))
+    })
 }
 
 /// Whether nothing but the size of the leaf at `address` was ever to change.

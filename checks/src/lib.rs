@@ -26,6 +26,7 @@ pub mod parameters;
 mod peek;
 pub mod prepare;
 pub mod program;
+mod registers;
 pub mod request;
 pub mod run;
 pub mod scenario;

@@ -142,30 +142,32 @@ impl Parameters {
         }
     }
 
-    /// TCR_EL1, or TCR_EL2 of EL2&0, for the half that is used, the other half's walks switched off. (D24.2)
-    pub fn tcr(&self) -> u64 {
-        let size = 64 - u64::from(self.input_bits);
-        let (low, other, granule) = match (self.half, self.page_size) {
-            (AddressHalf::Lower, PageSize::Size4K) => (0, 16, 0),
-            (AddressHalf::Lower, PageSize::Size16K) => (0, 16, 2 << 14),
-            (AddressHalf::Lower, PageSize::Size64K) => (0, 16, 1 << 14),
-            (AddressHalf::Upper, PageSize::Size4K) => (16, 0, 2 << 30),
-            (AddressHalf::Upper, PageSize::Size16K) => (16, 0, 1 << 30),
-            (AddressHalf::Upper, PageSize::Size64K) => (16, 0, 3 << 30),
-        };
-        let output_size = if self.layout == Layout::Bits48 { 5 } else { 6 };
-        let inner_shareable = 3 << (low + 12);
-        let switched_off = 1 << (other + 7);
-        size << low
-            | granule
-            | inner_shareable
-            | switched_off
-            | 16 << other
-            | output_size << 32
-            | 1 << 36
-            | u64::from(self.hardware.0) << 39
-            | u64::from(self.hardware.1) << 40
-            | u64::from(self.layout == Layout::Lpa2) << 59
+    /// The same in another setting, as far as it has what they say; `choice` chooses a shape of stage 2.
+    pub fn in_setting(mut self, setting: Setting, choice: u64) -> Self {
+        self.setting = setting;
+        if !setting.has_el0() {
+            (self.half, self.is_global) = (AddressHalf::Lower, true);
+        }
+        if setting.is_stage2() {
+            let shapes = stage2_shapes(self.page_size, self.layout);
+            let (input_bits, start) = shapes[choice as usize % shapes.len()];
+            (self.input_bits, self.start) = (input_bits, Some(start));
+        }
+        self
+    }
+}
+
+/// Widths and start levels of stage 2 that are tried: one table, several side by side, the widest.
+const fn stage2_shapes(size: PageSize, layout: Layout) -> &'static [(u32, Level)] {
+    match (size, layout) {
+        (PageSize::Size4K, Layout::Bits48) => {
+            &[(40, Level::L1), (39, Level::L1), (32, Level::L2), (48, Level::L0), (41, Level::L1)]
+        }
+        (PageSize::Size4K, _) => &[(52, Level::MINUS_1), (42, Level::L1), (48, Level::L0), (49, Level::L0)],
+        (PageSize::Size16K, Layout::Bits48) => &[(48, Level::L1), (42, Level::L1), (37, Level::L2)],
+        (PageSize::Size16K, _) => &[(52, Level::L0), (48, Level::L1)],
+        (PageSize::Size64K, Layout::Bits48) => &[(42, Level::L2), (48, Level::L1)],
+        (PageSize::Size64K, _) => &[(52, Level::L1), (48, Level::L1)],
     }
 }
 

@@ -105,7 +105,10 @@ impl Prepared {
 pub fn look_everywhere(run: &mut Run, scenario: &Scenario) {
     run.synchronize(0);
     run.go_to_look(0);
-    hardware::check_marks(run);
+    let (_, ledger, host) = run.parts();
+    if let Some(wrong) = hardware::find_lost_mark(scenario, ledger, host) {
+        run.fail(0, wrong);
+    }
     for (number, region) in scenario.regions.iter().enumerate() {
         for address in &region.probes {
             if run.failure().is_none() {

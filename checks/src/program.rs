@@ -12,7 +12,7 @@ use vmsa::{Geometry, Granule, Granule4K, Granule16K, Granule64K, PageSize, PhysA
 
 use crate::content::{Content, Stretch, ends};
 use crate::cpu::Cpu;
-use crate::edited::{Edited, as_regime, granted, translate};
+use crate::edited::{Edited, as_regime, translate};
 use crate::linear::{self, Asked, Kernel};
 use crate::parameters::ASID;
 use crate::request::{Reply, Request, Software};
@@ -395,6 +395,6 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
     fn permissions(&self, stretch: &Stretch) -> Permissions {
         let parameters = &self.scenario.parameters;
         let is_accessed = stretch.attributes.contains(Stage1Attributes::AF) || parameters.hardware.0;
-        if stretch.is_kept || !is_accessed { Permissions::NONE } else { granted(parameters, stretch) }
+        if stretch.is_kept || !is_accessed { Permissions::NONE } else { stretch.granted(parameters) }
     }
 }

@@ -264,7 +264,10 @@ impl Run {
                 self.judge(cpu, (*region, *address, *kind), &outcomes, came);
                 Reply::Done
             }
-            Request::Update(address, kind) => hardware::update(self, cpu, *address, *kind),
+            Request::Update(address, kind) => {
+                let parts = (&mut self.ledger, &mut self.host, &mut self.sharing);
+                hardware::update(&self.scenario, parts, cpu, *address, *kind)
+            }
             Request::Software(what) => {
                 if let Software::Complain(text) = what {
                     self.fail(cpu, Wrong::Program(text.to_string()));
@@ -342,14 +345,9 @@ impl Run {
         self.failure.get_or_insert(Failure { wrong, cpu, event });
     }
 
-    /// Hardware has marked a leaf.
-    pub(crate) fn mark_leaf(&mut self, address: u64, is_dirty: bool) {
-        self.ledger.mark(address, is_dirty);
-    }
-
-    /// The ledger and the machine, for what hardware does by itself.
-    pub(crate) fn parts_mut(&mut self) -> (&Scenario, &Ledger, &mut Host) {
-        (&self.scenario, &self.ledger, &mut self.host)
+    /// All that must agree in the end.
+    pub(crate) fn parts(&self) -> (&Scenario, &Ledger, &Host) {
+        (&self.scenario, &self.ledger, &self.host)
     }
 
     fn resume(&mut self, cpu: usize, reply: Reply) {

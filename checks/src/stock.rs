@@ -14,7 +14,7 @@ pub(crate) fn check(run: &mut Run) {
     if run.failure().is_some() {
         return;
     }
-    let (scenario, ledger, host) = run.parts_mut();
+    let (scenario, ledger, host) = run.parts();
     let (linked, free, all) = (count(scenario, Peek(host.machine()), ledger.root), ledger.free(), scenario.pool);
     if linked + free != all {
         run.fail(0, Wrong::Program(format!("{linked} tables are linked and {free} free, of {all} that there are")));

@@ -1,8 +1,8 @@
 //! Starting another CPU: the record that it reads with its MMU off, its answer, and the gate.
 //!
 //! ```text
-//! start ──▶ reset ──▶ it lacks something: it refuses, and is off
-//!                └──▶ it says what it is, and waits, its MMU off ──▶ open_gate ──▶ MMU on, Start::entry
+//! start ──▶ reset ──▶ it says what it is, and waits, its MMU off ──┬─▶ open_gate ──▶ MMU on, Start::entry
+//!                                                                  └─▶ turn_away ──▶ off
 //! ```
 
 use core::cell::UnsafeCell;
@@ -14,30 +14,6 @@ use crate::per_cpu::MAX_CPUS;
 use crate::psci::{Conduit, PsciError};
 use crate::translation::Translation;
 use crate::{cache, image, interrupts};
-
-/// What the CPU must support, in fields of its ID registers, before it may turn its MMU on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Requirements {
-    /// The lowest bit of the granule's field in ID_AA64MMFR0_EL1.
-    pub granule_shift: u64,
-    /// The least value of that field that will do.
-    pub granule_min: u64,
-    /// The greatest; above it the field means that the granule is missing.
-    pub granule_max: u64,
-    /// What a CPU that lacks the granule is to find in the field instead: [`NOT_CLAIMED`], but in a test.
-    pub granule_claim: u64,
-    /// Bits of ID_AA64MMFR0_EL1 that the CPU is not to believe: none, but in a test.
-    pub mmfr0_clear: u64,
-    /// Bits that it is to believe set.
-    pub mmfr0_set: u64,
-    /// The least value of ID_AA64MMFR0_EL1.PARange.
-    pub pa_range_min: u64,
-    /// The least value of ID_AA64MMFR2_EL1.VARange.
-    pub va_range_min: u64,
-}
-
-/// No claim: the CPU has the granules that it says it has.
-pub const NOT_CLAIMED: u64 = u64::MAX;
 
 /// Which CPU is to be started, and how firmware is asked to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,21 +46,19 @@ pub struct Start {
 /// What a CPU says of itself before its MMU is on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Said {
-    /// It cannot join, and will be off. Otherwise it waits at the gate.
-    pub refuses: bool,
     /// MIDR_EL1.
     pub midr: u64,
     /// ID_AA64ISAR0_EL1.
     pub isar0: u64,
-    /// ID_AA64MMFR0_EL1, as it is to believe it.
+    /// ID_AA64MMFR0_EL1.
     pub mmfr0: u64,
     /// ID_AA64MMFR2_EL1.
     pub mmfr2: u64,
 }
 
-/// What stands in [`Answer::state`].
-pub(crate) const REFUSES: u64 = 1;
-pub(crate) const AT_GATE: u64 = 2;
+/// What stands in [`StartRecord::gate`] once the boot CPU has decided.
+const OPEN: u64 = 1;
+pub(crate) const TURNED_AWAY: u64 = 2;
 
 /// Written by the boot CPU through its caches and read by the other past them; the answer goes the other way. Each half
 /// has lines of its own (2 KiB is the largest there is), so that neither's maintenance touches the other's.
@@ -97,23 +71,16 @@ pub(crate) struct StartRecord {
     pub(crate) vectors: u64,
     pub(crate) entry: u64,
     pub(crate) argument: u64,
-    pub(crate) granule_shift: u64,
-    pub(crate) granule_min: u64,
-    pub(crate) granule_max: u64,
-    pub(crate) granule_claim: u64,
-    pub(crate) mmfr0_clear: u64,
-    pub(crate) mmfr0_set: u64,
-    pub(crate) pa_range_min: u64,
-    pub(crate) va_range_min: u64,
     pub(crate) is_smc: u64,
-    pub(crate) is_gate_open: u64,
+    /// 0 while it is closed, then [`OPEN`] or [`TURNED_AWAY`].
+    pub(crate) gate: u64,
     pub(crate) answer: Answer,
 }
 
 #[repr(C, align(2048))]
 pub(crate) struct Answer {
-    /// 0, [`REFUSES`] or [`AT_GATE`].
-    state: u64,
+    /// Written last, and not 0 then.
+    has_answered: u64,
     pub(crate) midr: u64,
     pub(crate) isar0: u64,
     pub(crate) mmfr0: u64,
@@ -121,7 +88,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    const NONE: Self = Self { state: 0, midr: 0, isar0: 0, mmfr0: 0, mmfr2: 0 };
+    const NONE: Self = Self { has_answered: 0, midr: 0, isar0: 0, mmfr0: 0, mmfr2: 0 };
 }
 
 impl StartRecord {
@@ -133,16 +100,8 @@ impl StartRecord {
         vectors: 0,
         entry: 0,
         argument: 0,
-        granule_shift: 0,
-        granule_min: 0,
-        granule_max: 0,
-        granule_claim: 0,
-        mmfr0_clear: 0,
-        mmfr0_set: 0,
-        pa_range_min: 0,
-        va_range_min: 0,
         is_smc: 0,
-        is_gate_open: 0,
+        gate: 0,
         answer: Answer::NONE,
     };
 }
@@ -150,7 +109,7 @@ impl StartRecord {
 /// A record for each CPU: one that firmware starts long after it was asked to finds its own, whoever was started since.
 struct Shared([UnsafeCell<StartRecord>; MAX_CPUS]);
 
-// SAFETY: `start`, `read_answer` and `open_gate` are called by one CPU, one start at a time; the other CPUs are not in Rust.
+// SAFETY: one CPU starts the others, one at a time, and alone uses the records in Rust.
 unsafe impl Sync for Shared {}
 
 static RECORDS: Shared = Shared([const { UnsafeCell::new(StartRecord::NONE) }; MAX_CPUS]);
@@ -160,23 +119,20 @@ unsafe extern "C" {
     fn vectors();
 }
 
-/// Asks firmware to start a CPU. If it meets `requirements`, it says what it is and waits; once [`open_gate`] lets it through,
-/// it turns its MMU on with `translation`.
+/// Asks firmware to start a CPU. It says what it is and waits; once [`open_gate`] lets it through, it turns its MMU on with
+/// `translation`. Whoever opens the gate has seen that the CPU knows what that asks for.
 ///
 /// # Safety
 ///
 /// This runs in the high half; `load_address` is the image's physical address. `translation` is what this CPU uses, and
-/// maps all that `start` names, which no other CPU uses. No CPU was started by this number before, unless it refused.
+/// maps all that `start` names, which no other CPU uses. No CPU was started by this number before, unless it was turned away.
 pub unsafe fn start(
     call: Call,
     load_address: PhysAddr,
     translation: Translation,
-    requirements: Requirements,
     start: Start,
 ) -> Result<(), PsciError> {
     let record = RECORDS.0[call.index].get();
-    let Requirements { granule_shift, granule_min, granule_max, granule_claim, .. } = requirements;
-    let Requirements { mmfr0_clear, mmfr0_set, pa_range_min, va_range_min, .. } = requirements;
     let filled = StartRecord {
         translation,
         stack: start.stack,
@@ -185,16 +141,8 @@ pub unsafe fn start(
         vectors: vectors as *const () as u64,
         entry: start.entry as *const () as u64,
         argument: start.argument,
-        granule_shift,
-        granule_min,
-        granule_max,
-        granule_claim,
-        mmfr0_clear,
-        mmfr0_set,
-        pa_range_min,
-        va_range_min,
         is_smc: (call.conduit == Conduit::Smc).into(),
-        is_gate_open: 0,
+        gate: 0,
         answer: Answer::NONE,
     };
     // SAFETY: no other CPU uses this number's record, by the caller's promise.
@@ -215,29 +163,38 @@ pub fn read_answer(index: usize) -> Option<Said> {
     let answer = unsafe { &raw mut (*RECORDS.0[index].get()).answer };
     // The answer was written past the caches: what is in them is from before.
     cache::clean_and_invalidate(answer as usize..answer as usize + size_of::<Answer>());
-    // The state is the first field.
-    let state = answer.cast::<u64>();
-    // SAFETY: plain data that another CPU may be writing; the state is written last.
-    if unsafe { ptr::read_volatile(state) } == 0 {
+    // The first field.
+    let has_answered = answer.cast::<u64>();
+    // SAFETY: plain data that another CPU may be writing; this word is written last.
+    if unsafe { ptr::read_volatile(has_answered) } == 0 {
         return None;
     }
     cache::clean_and_invalidate(answer as usize..answer as usize + size_of::<Answer>());
-    // SAFETY: the other CPU wrote all of it before the state, and does not write any more.
-    let Answer { state, midr, isar0, mmfr0, mmfr2, .. } = unsafe { ptr::read_volatile(answer) };
-    Some(Said { refuses: state == REFUSES, midr, isar0, mmfr0, mmfr2 })
+    // SAFETY: the other CPU wrote all of it before that word, and does not write any more.
+    let Answer { midr, isar0, mmfr0, mmfr2, .. } = unsafe { ptr::read_volatile(answer) };
+    Some(Said { midr, isar0, mmfr0, mmfr2 })
 }
 
 /// Lets CPU `index`, below [`MAX_CPUS`], through the gate: it walks the tables from now on.
 ///
 /// # Safety
 ///
-/// It has been started and has not refused. What [`start`] was promised of `translation` still holds, and who changes the tables
+/// It has been started and supports `translation`. What [`start`] was promised of that still holds, and who changes the tables
 /// knows of the CPU.
 pub unsafe fn open_gate(index: usize) {
+    tell(index, OPEN);
+}
+
+/// Has CPU `index`, below [`MAX_CPUS`], go off, once it is at the gate.
+pub fn turn_away(index: usize) {
+    tell(index, TURNED_AWAY);
+}
+
+fn tell(index: usize, word: u64) {
     // SAFETY: the record is a static, and the other CPU reads this word past its caches alone.
-    let gate = unsafe { &raw mut (*RECORDS.0[index].get()).is_gate_open };
+    let gate = unsafe { &raw mut (*RECORDS.0[index].get()).gate };
     // SAFETY: as above; nobody else writes it.
-    unsafe { ptr::write_volatile(gate, 1) };
+    unsafe { ptr::write_volatile(gate, word) };
     // The CPU reads memory: a dirty line would keep it waiting.
     cache::clean(gate as usize..gate as usize + size_of::<u64>());
     interrupts::send_event();

@@ -4,7 +4,7 @@ pub(crate) mod problem;
 mod requirement;
 
 pub use problem::Problem;
-pub use requirement::{GRANULE_MAX, Lack, Requirement};
+pub use requirement::{Lack, Requirement};
 
 use vmsa::{IdRegisters, Layout, PageSize, PhysAddr};
 

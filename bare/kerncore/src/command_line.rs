@@ -11,7 +11,6 @@ mod stress;
 mod values;
 mod words;
 
-pub use belief::Replaced;
 pub use cpu::{CpuOverride, PageSizes};
 pub use folios::Folios;
 pub use problem::Problem;

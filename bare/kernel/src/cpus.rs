@@ -2,6 +2,7 @@
 
 pub(crate) mod calls;
 pub(crate) mod firmware;
+pub(crate) mod interrupts;
 pub(crate) mod monitor;
 pub(crate) mod parking;
 pub(crate) mod stacks;

@@ -14,6 +14,7 @@ extern crate alloc;
 
 mod boot;
 mod checks;
+mod clock;
 mod cpus;
 mod facts;
 mod files;
@@ -27,6 +28,6 @@ mod threads;
 hardware::entry_points! {
     build_identity_map: boot::build_identity_map,
     identity_main: boot::main,
-    handle_interrupt: cpus::calls::handle_interrupt,
+    handle_interrupt: cpus::interrupts::handle,
     report_exception: report::fault::report,
 }

@@ -1,6 +1,11 @@
 //! What a CPU says of itself: its ID registers, with what a guest at EL1 cannot use left out, and what a description
 //! wants different laid over.
 
+use vmsa::fields::{Field, ID_AA64MMFR1_EL1};
+use vmsa::{IdRegisters, PageSize};
+
+const HARDWARE_UPDATES: Field = ID_AA64MMFR1_EL1.the("HAFDBS");
+
 /// A part of a register that reads as something else.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Overlay {
@@ -114,25 +119,24 @@ impl Identity {
     }
 
     /// The first thing that is claimed of a CPU and that it cannot do, in words: what a guest would use and not find.
-    /// `real` are the three registers as they are.
-    pub fn false_claim(&self, real: [u64; 3]) -> Option<&'static str> {
-        let claimed = |index: usize| self.mmfr[index].over(real[index]);
-        let field = |register: u64, low: u32| register >> low & 15;
-        // How much of a granule stage 1 has: nothing, the granule, or with 52 bits.
-        let granule_4k = |mmfr0| match field(mmfr0, 28) {
-            8..=15 => 0,
-            level => 1 + level,
+    pub fn false_claim(&self, real: IdRegisters) -> Option<&'static str> {
+        let [mmfr0, mmfr1, _] = self.mmfr;
+        let claimed = IdRegisters { mmfr0: mmfr0.over(real.mmfr0), mmfr1: mmfr1.over(real.mmfr1), ..real };
+        let granule = |size: PageSize| {
+            let known = |cpu: IdRegisters| u8::from(cpu.has_granule(size)) + u8::from(cpu.has_lpa2(size));
+            known(claimed) > known(real)
         };
-        let granule_16k = |mmfr0| field(mmfr0, 20);
-        let granule_64k = |mmfr0| u64::from(field(mmfr0, 24) < 8);
-        let table: [(&str, u64, u64); 5] = [
-            ("the 4K granule, or its LPA2", granule_4k(claimed(0)), granule_4k(real[0])),
-            ("the 16K granule, or its LPA2", granule_16k(claimed(0)), granule_16k(real[0])),
-            ("the 64K granule", granule_64k(claimed(0)), granule_64k(real[0])),
-            ("hardware updates of the access flag or dirty state", field(claimed(1), 0), field(real[1], 0)),
-            ("physical addresses of so many bits", field(claimed(0), 0), field(real[0], 0)),
+        let table = [
+            ("the 4K granule, or its LPA2", granule(PageSize::Size4K)),
+            ("the 16K granule, or its LPA2", granule(PageSize::Size16K)),
+            ("the 64K granule", granule(PageSize::Size64K)),
+            (
+                "hardware updates of the access flag or dirty state",
+                HARDWARE_UPDATES.get(claimed.mmfr1) > HARDWARE_UPDATES.get(real.mmfr1),
+            ),
+            ("physical addresses of so many bits", claimed.physical_range() > real.physical_range()),
         ];
-        table.into_iter().find(|(_, claimed, real)| claimed > real).map(|(what, ..)| what)
+        table.into_iter().find(|(_, is_false)| *is_false).map(|(what, _)| what)
     }
 }
 
@@ -148,6 +152,10 @@ mod tests {
         let mut identity = Identity::default();
         identity.mmfr[index] = Overlay { value, mask };
         identity
+    }
+
+    const fn id([mmfr0, mmfr1, mmfr2]: [u64; 3]) -> IdRegisters {
+        IdRegisters { pfr0: 0, isar0: 0, isar1: 0, mmfr0, mmfr1, mmfr2 }
     }
 
     #[test]
@@ -182,14 +190,14 @@ mod tests {
 
     #[test]
     fn what_a_cpu_cannot_do_is_no_claim() {
-        const A72: [u64; 3] = [0x1124, 0, 0];
+        const A72: IdRegisters = id([0x1124, 0, 0]);
         assert_eq!(with_mmfr(2, 2 << 52, BBM).false_claim(A72), None, "a level of BBM is a promise, not an ability");
         assert_eq!(with_mmfr(0, 0xf << 28, 0xf << 28).false_claim(A72), None, "without 4K");
         assert!(with_mmfr(0, 1 << 20, 0xf << 20).false_claim(A72).is_some_and(|what| what.contains("16K")));
         assert!(with_mmfr(0, 1 << 28, 0xf << 28).false_claim(A72).is_some_and(|what| what.contains("4K")));
         assert!(with_mmfr(1, 2, 0xf).false_claim(A72).is_some_and(|what| what.contains("access flag")));
         assert!(with_mmfr(0, 6, 0xf).false_claim(A72).is_some_and(|what| what.contains("physical")));
-        assert_eq!(with_mmfr(0, 0, 0xf << 20).false_claim(MAX), None, "without 16K");
-        assert_eq!(Identity::default().false_claim(MAX), None);
+        assert_eq!(with_mmfr(0, 0, 0xf << 20).false_claim(id(MAX)), None, "without 16K");
+        assert_eq!(Identity::default().false_claim(id(MAX)), None);
     }
 }

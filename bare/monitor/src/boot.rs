@@ -74,7 +74,7 @@ fn prepare(boot: &Boot) -> Guest {
     open_console(&machine);
     let cpu = registers::read_id_registers();
     for (index, identity) in options.cpus.iter().enumerate() {
-        if let Some(what) = identity.false_claim([cpu.mmfr0, cpu.mmfr1, cpu.mmfr2]) {
+        if let Some(what) = identity.false_claim(cpu) {
             refuse(format_args!("cpu {index}: {what}: claimed, but this machine's CPUs do not have it"));
         }
     }

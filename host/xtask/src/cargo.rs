@@ -1,70 +1,15 @@
-//! Cargo, and what it knows: where the workspace is, what it holds, where it puts the kernel.
+//! Cargo, and what it knows: where the workspace is, and what it holds.
 
 use std::{
     env,
-    ffi::OsStr,
-    fs,
-    io::{BufRead, BufReader, Read},
+    io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    thread,
 };
 
 use cargo_metadata::{Metadata, MetadataCommand};
-use serde_json::Value;
 
-use crate::{
-    boot::image,
-    outcome::{Failure, Status},
-    toolchain::ensure_target,
-};
-
-/// The target of everything in `bare/`.
-pub(crate) const BARE_TARGET: &str = "aarch64-unknown-none-softfloat";
-
-/// What is built for bare metal.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Program {
-    Kernel,
-    /// Runs beneath a kernel.
-    Monitor,
-    /// A guest that tries what it must not.
-    Fuzzer,
-    /// A guest that is a realm.
-    Realm,
-    /// A guest that resizes what it uses.
-    Resizer,
-}
-
-impl Program {
-    /// Every program.
-    pub(crate) const ALL: [Program; 5] =
-        [Program::Kernel, Program::Monitor, Program::Fuzzer, Program::Realm, Program::Resizer];
-
-    /// The guest of the monitor's that has this name, which is not the kernel.
-    pub(crate) fn guest(name: &OsStr) -> Option<Program> {
-        Program::ALL.into_iter().find(|program| program.names().0 == "guests" && program.names().1 == name)
-    }
-
-    /// The names of its package, of itself, and of its flat Image beside the ELF file.
-    const fn names(self) -> (&'static str, &'static str, &'static str) {
-        match self {
-            Program::Kernel => ("kernel", "kernel", "Image"),
-            Program::Monitor => ("monitor", "monitor", "Monitor"),
-            Program::Fuzzer => ("guests", "fuzzer", "Fuzzer"),
-            Program::Realm => ("guests", "realm", "Realm"),
-            Program::Resizer => ("guests", "resizer", "Resizer"),
-        }
-    }
-}
-
-/// A kernel, or a monitor, that can be booted.
-#[derive(Clone, Debug)]
-pub(crate) struct Kernel {
-    pub(crate) elf: PathBuf,
-    /// The flat Image, beside the ELF file.
-    pub(crate) image: PathBuf,
-}
+use crate::outcome::{Failure, Status};
 
 /// The workspace's folder: this crate's grandparent.
 pub(crate) fn workspace() -> PathBuf {
@@ -77,6 +22,39 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
     command.args(arguments).current_dir(workspace()).stdin(Stdio::null());
     command
+}
+
+/// Runs cargo with these variables besides its own, gives each line to `say`, and returns all of them with its success.
+pub(crate) fn output(arguments: &[String], variables: &[(&str, PathBuf)], say: &mut dyn FnMut(&str)) -> (String, bool) {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut command = cargo(&arguments);
+    command.env("CARGO_TERM_COLOR", "never").env("RUSTDOCFLAGS", "-D warnings");
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
+    let mut output = String::new();
+    let result = read_all(command, &mut |line| {
+        say(line);
+        output.push_str(line);
+        output.push('\n');
+    });
+    match result {
+        Ok(has_succeeded) => (output, has_succeeded),
+        Err(error) => (format!("{output}cargo: {error}"), false),
+    }
+}
+
+/// Runs a command whose two outputs arrive in one order, as on a terminal.
+fn read_all(mut command: Command, sink: &mut dyn FnMut(&str)) -> io::Result<bool> {
+    let (reader, writer) = io::pipe()?;
+    let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
+    // The command keeps our ends of the pipe, and the reader would wait for them for ever.
+    drop(command);
+    let mut reader = BufReader::new(reader);
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        sink(String::from_utf8_lossy(&line).trim_end());
+        line.clear();
+    }
+    Ok(child.wait()?.success())
 }
 
 /// Runs a program by cargo, and ends as it ends.
@@ -106,60 +84,7 @@ pub(crate) fn metadata() -> Result<Metadata, Failure> {
     })
 }
 
-/// Builds a program and flattens it. Cargo's lines go to `say`; of a fresh build it says nothing.
-pub(crate) fn build(program: Program, say: &mut dyn FnMut(&str)) -> Result<Kernel, Failure> {
-    let (package, name, image) = program.names();
-    ensure_target(BARE_TARGET)?;
-    let mut command = cargo(&["build", "--release", "--package", package, "--bin", name, "--target", BARE_TARGET]);
-    command.args(["--message-format", "json-render-diagnostics"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(no_cargo)?;
-    let messages = child.stdout.take().map(|mut pipe| {
-        thread::spawn(move || {
-            let mut text = String::new();
-            pipe.read_to_string(&mut text).map(|_| text)
-        })
-    });
-    let lines = child.stderr.take().map(|pipe| BufReader::new(pipe).lines());
-    for line in lines.into_iter().flatten().map_while(Result::ok) {
-        if !line.trim_start().starts_with("Finished") {
-            say(&line);
-        }
-    }
-    let status = child.wait().map_err(no_cargo)?;
-    let messages = messages.and_then(|thread| thread.join().ok()?.ok()).unwrap_or_default();
-    if !status.success() {
-        return Err(Failure::new(Status::Failed, format!("the {name} does not build (the reason stands above)")));
-    }
-    let elf = executable(&messages, name)
-        .ok_or_else(|| Failure::new(Status::Failed, format!("cargo built no executable named `{name}`")))?;
-    write_image(&elf, image).map(|image| Kernel { elf, image })
-}
-
-/// The path of a program among cargo's messages, one JSON object a line.
-fn executable(messages: &str, name: &str) -> Option<PathBuf> {
-    messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find_map(|message| {
-        let is_it = message["reason"] == "compiler-artifact" && message["target"]["name"] == name;
-        message["executable"].as_str().filter(|_| is_it).map(PathBuf::from)
-    })
-}
-
-/// Writes the flat Image beside the ELF file, unless the one there is the same.
-fn write_image(elf: &Path, name: &str) -> Result<PathBuf, Failure> {
-    let file = fs::read(elf).map_err(|error| Failure::file(elf, &error))?;
-    let image =
-        image::flatten(&file).map_err(|what| Failure::new(Status::Failed, format!("{} {what}", elf.display())))?;
-    let path = elf.with_file_name(name);
-    if fs::read(&path).is_ok_and(|old| old == image) {
-        return Ok(path);
-    }
-    // A QEMU that starts meanwhile must see the old Image or the new one, never half of it.
-    let unfinished = elf.with_file_name(format!("{name}.{}", std::process::id()));
-    fs::write(&unfinished, image).map_err(|error| Failure::file(&unfinished, &error))?;
-    fs::rename(&unfinished, &path).map_err(|error| Failure::file(&path, &error))?;
-    Ok(path)
-}
-
-fn no_cargo(error: std::io::Error) -> Failure {
+pub(crate) fn no_cargo(error: io::Error) -> Failure {
     Failure::new(Status::HostLacks, format!("cargo cannot be run: {error}; install Rust with https://rustup.rs"))
 }
 
@@ -170,7 +95,7 @@ pub(crate) type Sample<'s> = (&'s str, &'s str, &'s [(&'s str, Option<&'s str>)]
 /// What cargo would say of these crates.
 #[cfg(test)]
 pub(crate) fn sample(crates: &[Sample<'_>]) -> Metadata {
-    use serde_json::json;
+    use serde_json::{Value, json};
     let dependency = |(name, kind): &(&str, Option<&str>)| json!({"name": name, "req": "*", "kind": kind, "optional": false, "uses_default_features": true, "features": []});
     let packages = crates.iter().map(|(name, manifest, dependencies)| {
         let dependencies: Vec<Value> = dependencies.iter().map(dependency).collect();
@@ -196,15 +121,12 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_found_among_cargos_messages() {
-        let messages = concat!(
-            "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"vmsa\"},\"executable\":null}\n",
-            "not json\n",
-            "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"other\"},\"executable\":\"/t/other\"}\n",
-            "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"kernel\"},\"executable\":\"/t/kernel\"}\n",
-            "{\"reason\":\"build-finished\",\"success\":true}\n",
-        );
-        assert_eq!(executable(messages, "kernel"), Some(PathBuf::from("/t/kernel")));
-        assert_eq!(executable("{\"reason\":\"build-finished\"}", "kernel"), None);
+    fn a_command_that_fails_shows_all_it_said() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo one; echo two >&2; printf three; exit 4"]);
+        let mut lines = Vec::new();
+        let result = read_all(command, &mut |line| lines.push(line.to_string()));
+        assert!(!result.expect("sh runs"));
+        assert_eq!(lines, ["one", "two", "three"]);
     }
 }

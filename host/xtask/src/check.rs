@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use crate::{
-    cargo,
+    bare, cargo,
     outcome::{Failure, Status},
 };
 
@@ -44,7 +44,7 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     };
     let mut command = cargo::cargo(&check.call());
     if check.flag == CODE.flag && !["--kernel", "--help", "-h"].into_iter().any(has) {
-        let kernel = cargo::build(cargo::Program::Kernel, &mut |line| eprintln!("{line}"))?;
+        let kernel = bare::build(bare::Program::Kernel, &mut |line| eprintln!("{line}"))?;
         command.arg("--kernel").arg(kernel.elf);
     }
     command.args(arguments.iter().filter(|it| *it != check.flag));

@@ -16,11 +16,12 @@ use std::{
 use clap::{Parser, ValueEnum};
 
 use crate::{
+    bare::Program,
     boot::{
         Programs,
         emulator::{self, Emulator},
     },
-    cargo::{self, Program},
+    cargo,
     compare::{
         count::Count,
         watched::{self, Folder, Guest, Place, READY, Then},

@@ -19,7 +19,6 @@ use std::{
 use clap::{Parser, ValueEnum};
 
 use crate::{
-    boot::qemu::quoted,
     cargo, help,
     outcome::{Failure, Status},
     terminal,
@@ -101,7 +100,7 @@ fn fetch_qemu(version: Option<Version>, again: bool) -> Result<Status, Failure> 
         if again || version.find().is_none() {
             version.fetch()?;
         }
-        let words: Vec<String> = version.find().unwrap_or_default().iter().map(|word| quoted(word)).collect();
+        let words: Vec<String> = version.find().unwrap_or_default().iter().map(|word| terminal::quoted(word)).collect();
         terminal::print(format_args!("{}\n", words.join(" ")));
     }
     Ok(Status::Passed)

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod bare;
 mod bench;
 mod boot;
 mod cargo;

@@ -1,8 +1,11 @@
-//! Standard output as a person sees it: colours on a terminal, and a reader that may go away.
+//! Standard output as a person sees it: colours on a terminal, a reader that may go away, and commands to type.
 
 use std::{
-    env, fmt,
+    env,
+    ffi::OsStr,
+    fmt,
     io::{self, IsTerminal, Write},
+    process::Command,
 };
 
 /// A colour, or how a line stands out.
@@ -56,4 +59,33 @@ pub(crate) fn wants_colour() -> bool {
 /// Prints to standard output. A reader that has gone away (`| head`) is no error.
 pub(crate) fn print(text: impl fmt::Display) {
     let _ = write!(io::stdout(), "{text}");
+}
+
+/// A command as a person would type it.
+pub(crate) fn typed(command: &Command) -> String {
+    let words: Vec<String> = std::iter::once(command.get_program()).chain(command.get_args()).map(quoted).collect();
+    words.join(" ")
+}
+
+/// A word, in single quotes where a shell would take it apart.
+pub(crate) fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.into_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_a_shell_would_split_are_quoted() {
+        assert_eq!(quoted("-smp".as_ref()), "-smp");
+        assert_eq!(quoted("a b".as_ref()), "'a b'");
+        assert_eq!(quoted("it's".as_ref()), r"'it'\''s'");
+        assert_eq!(quoted("".as_ref()), "''");
+    }
 }

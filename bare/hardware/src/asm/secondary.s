@@ -9,45 +9,29 @@ secondary_entry:
     mov     x19, x0
     bl      enter_el1
 
-    // A CPU that lacks what the tables need must not turn its MMU on: a granule or an address size that it does not
-    // know gives it some other translation.
-    mrs     x20, id_aa64mmfr0_el1
-    mrs     x21, S3_0_C0_C7_2       // ID_AA64MMFR2_EL1
-    ldp     x1, x2, [x19, #{START_MMFR0_CLEAR}]
-    bic     x20, x20, x1            // a test has this CPU believe something else of itself
-    orr     x20, x20, x2
-    ldp     x1, x2, [x19, #{START_GRANULE_SHIFT}]
-    ldp     x3, x5, [x19, #{START_GRANULE_MAX}]
-    lsr     x4, x20, x1             // TGran4, TGran16 or TGran64
-    and     x4, x4, #15
-    cmn     x5, #1                  // a test claims the granule for a CPU that may lack it
-    b.eq    2f
-    cmp     x4, x5
-    b.lo    1f
-    cmp     x4, x3
-    b.ls    2f
-1:  mov     x4, x5
-2:  cmp     x4, x2
-    b.lo    refuse
-    cmp     x4, x3
-    b.hi    refuse
-    ldp     x1, x2, [x19, #{START_PA_RANGE_MIN}]
-    and     x4, x20, #15            // PARange
-    cmp     x4, x1
-    b.lo    refuse
-    ubfx    x4, x21, #16, #4        // VARange
-    cmp     x4, x2
-    b.lo    refuse
+    mrs     x1, midr_el1
+    mrs     x2, id_aa64isar0_el1
+    mrs     x3, id_aa64mmfr0_el1
+    mrs     x4, S3_0_C0_C7_2        // ID_AA64MMFR2_EL1
+    add     x0, x19, #{START_ANSWER}
+    stp     x1, x2, [x0, #{ANSWER_MIDR}]
+    stp     x3, x4, [x0, #{ANSWER_MMFR0}]
+    mov     x1, #1
+    dmb     st                      // what it says is there before it is told that it is
+    str     x1, [x0]
+    add     x1, x0, #64
+    bl      invalidate_to_poc       // the boot CPU's caches may hold the lines as they were before
 
-    // The gate. A CPU that walked the tables before it is counted could meet a change that it does not tolerate.
-    mov     x4, #{AT_GATE}
-    bl      answer
+    // The gate. A CPU that walked the tables before it is counted could meet a change that it does not tolerate; and one
+    // that lacks a granule or an address size of theirs would give them some other translation.
 1:  ldr     x1, [x19, #{START_GATE}]
     cbnz    x1, 2f
-    wfe                             // an event follows the store that opens it
+    wfe                             // an event follows the store that decides
     b       1b
 
-2:  ldp     x0, x1, [x19, #{START_TRANSLATION}]
+2:  cmp     x1, #{TURNED_AWAY}
+    b.eq    turned_away
+    ldp     x0, x1, [x19, #{START_TRANSLATION}]
     ldp     x2, x3, [x19, #({START_TRANSLATION} + 16)]
     ldr     x4, [x19, #({START_TRANSLATION} + 32)]
     ldp     x6, x7, [x19, #{START_STACK}]
@@ -66,9 +50,7 @@ secondary_entry:
     mov     x30, xzr
     br      x22
 
-refuse:
-    mov     x4, #{REFUSES}
-    bl      answer
+turned_away:
     mov     x0, #0x0002             // PSCI CPU_OFF
     movk    x0, #0x8400, lsl #16
     ldr     x1, [x19, #{START_CONDUIT}]
@@ -78,15 +60,3 @@ refuse:
 1:  smc     #0
 2:  wfi                             // a firmware that will not switch it off: it touches nothing any more
     b       2b
-
-// Says what the CPU is, and in x4 what it does. Keeps x19 to x23, as the routine at its end does.
-answer:
-    mrs     x1, midr_el1
-    mrs     x2, id_aa64isar0_el1
-    add     x0, x19, #{START_ANSWER}
-    stp     x20, x21, [x0, #{ANSWER_MMFR0}]
-    stp     x1, x2, [x0, #{ANSWER_MIDR}]
-    dmb     st                      // what it says is there before it is told that it is
-    str     x4, [x0]
-    add     x1, x0, #64
-    b       invalidate_to_poc       // the boot CPU's caches may hold the lines as they were before

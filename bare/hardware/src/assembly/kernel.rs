@@ -69,25 +69,16 @@ global_asm!(
     START_STACK = const offset_of!(StartRecord, stack),
     START_PER_CPU = const offset_of!(StartRecord, per_cpu),
     START_ENTRY = const offset_of!(StartRecord, entry),
-    START_GRANULE_SHIFT = const offset_of!(StartRecord, granule_shift),
-    START_GRANULE_MAX = const offset_of!(StartRecord, granule_max),
-    START_MMFR0_CLEAR = const offset_of!(StartRecord, mmfr0_clear),
-    START_PA_RANGE_MIN = const offset_of!(StartRecord, pa_range_min),
     START_CONDUIT = const offset_of!(StartRecord, is_smc),
-    START_GATE = const offset_of!(StartRecord, is_gate_open),
+    START_GATE = const offset_of!(StartRecord, gate),
     START_ANSWER = const offset_of!(StartRecord, answer),
-    AT_GATE = const secondary::AT_GATE,
-    REFUSES = const secondary::REFUSES,
+    TURNED_AWAY = const secondary::TURNED_AWAY,
     ANSWER_MMFR0 = const offset_of!(Answer, mmfr0),
     ANSWER_MIDR = const offset_of!(Answer, midr),
 );
 const _: () = assert!(offset_of!(StartRecord, exception_stack) == offset_of!(StartRecord, stack) + 8);
 const _: () = assert!(offset_of!(StartRecord, vectors) == offset_of!(StartRecord, per_cpu) + 8);
 const _: () = assert!(offset_of!(StartRecord, argument) == offset_of!(StartRecord, entry) + 8);
-const _: () = assert!(offset_of!(StartRecord, granule_min) == offset_of!(StartRecord, granule_shift) + 8);
-const _: () = assert!(offset_of!(StartRecord, granule_claim) == offset_of!(StartRecord, granule_max) + 8);
-const _: () = assert!(offset_of!(StartRecord, mmfr0_set) == offset_of!(StartRecord, mmfr0_clear) + 8);
-const _: () = assert!(offset_of!(StartRecord, va_range_min) == offset_of!(StartRecord, pa_range_min) + 8);
 const _: () = assert!(offset_of!(Answer, isar0) == offset_of!(Answer, midr) + 8);
 const _: () = assert!(offset_of!(Answer, mmfr2) == offset_of!(Answer, mmfr0) + 8);
 

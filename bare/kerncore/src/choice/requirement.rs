@@ -1,30 +1,20 @@
-//! What a CPU must have to translate as the boot CPU chose: fields of its ID registers, which it compares itself before
-//! its MMU is on, and the words for what is missing.
+//! What a CPU must have to translate as the boot CPU chose, and the words for what is missing.
 
 use thiserror::Error;
 use vmsa::{IdRegisters, Layout, PageSize};
 
 use super::Choice;
 
-/// Fields of ID_AA64MMFR0_EL1 and ID_AA64MMFR2_EL1, and what they must say at least.
+/// What was chosen, as far as a CPU may lack it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Requirement {
-    /// The granule.
-    pub page_size: PageSize,
-    /// The lowest bit of its field in ID_AA64MMFR0_EL1.
-    pub granule_shift: u32,
-    /// What that field says of a granule without LPA2.
-    pub granule_plain: u8,
-    /// The least that will do.
-    pub granule_min: u8,
+    page_size: PageSize,
+    is_lpa2: bool,
+    /// 52 bits of virtual address with 64K pages.
+    is_lva: bool,
     /// The least of ID_AA64MMFR0_EL1.PARange: TCR_EL1.IPS must not exceed it (D8.2.6).
-    pub physical_range_min: u8,
-    /// The least of ID_AA64MMFR2_EL1.VARange.
-    pub virtual_range_min: u8,
+    physical_range_min: u8,
 }
-
-/// Above this a granule's field means that it is missing.
-pub const GRANULE_MAX: u8 = 7;
 
 /// What a CPU lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -46,20 +36,11 @@ pub enum Lack {
 impl Requirement {
     /// What was chosen, for a kernel that runs with this value of TCR_EL1.IPS.
     pub fn new(choice: &Choice, output_range: u8) -> Self {
-        let is_lpa2 = u8::from(choice.layout == Layout::Lpa2);
-        let (granule_shift, granule_plain) = match choice.page_size {
-            PageSize::Size4K => (28, 0),
-            PageSize::Size16K => (20, 1),
-            PageSize::Size64K => (24, 0),
-        };
-        let is_lva = choice.page_size == PageSize::Size64K && choice.virtual_bits > 48;
         Self {
             page_size: choice.page_size,
-            granule_shift,
-            granule_plain,
-            granule_min: granule_plain + is_lpa2,
+            is_lpa2: choice.layout == Layout::Lpa2,
+            is_lva: choice.page_size == PageSize::Size64K && choice.virtual_bits > 48,
             physical_range_min: output_range,
-            virtual_range_min: is_lva.into(),
         }
     }
 
@@ -70,12 +51,12 @@ impl Requirement {
         if !cpu.has_granule(size) {
             return Some(Lack::Granule(size));
         }
-        if self.granule_min > self.granule_plain && !cpu.has_lpa2(size) {
+        if self.is_lpa2 && !cpu.has_lpa2(size) {
             return Some(Lack::Lpa2(size));
         }
         if cpu.physical_range() < self.physical_range_min {
             return Some(Lack::Physical(cpu.output_bits(), wanted.output_bits()));
         }
-        (self.virtual_range_min > 0 && cpu.largest_input_bits(PageSize::Size64K) < 52).then_some(Lack::Lva)
+        (self.is_lva && cpu.largest_input_bits(PageSize::Size64K) < 52).then_some(Lack::Lva)
     }
 }

@@ -12,7 +12,6 @@ use crate::cpus::walkers;
 use crate::facts::{Facts, facts};
 use crate::memory::devices;
 use crate::report::console::say;
-use crate::threads::dispatcher;
 
 static CONTROLLER: Lock<Option<InterruptController>> = Lock::new(None);
 
@@ -159,16 +158,13 @@ impl Board {
     }
 }
 
-/// Called by the vectors, with interrupts masked.
-pub(crate) fn handle_interrupt() {
-    while let Some(interrupt) = CONTROLLER.with(|controller| controller.as_mut()?.take_interrupt()) {
-        match gic::is_call(interrupt) {
-            true => {
-                parking::answer();
-                CALLS.answer();
-            }
-            false if interrupt == facts().timer_interrupt => dispatcher::tick(),
-            false => say!("warning: unexpected interrupt {interrupt}"),
-        }
-    }
+/// The interrupt that this CPU is to handle now.
+pub(super) fn take_interrupt() -> Option<u32> {
+    CONTROLLER.with(|controller| controller.as_mut()?.take_interrupt())
+}
+
+/// Does what this CPU was called for, with interrupts masked.
+pub(super) fn answer() {
+    parking::answer();
+    CALLS.answer();
 }

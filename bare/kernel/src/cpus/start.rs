@@ -4,10 +4,10 @@ use core::fmt;
 
 use hardware::per_cpu::{self, MAX_CPUS};
 use hardware::psci::PsciError;
-use hardware::secondary::{self, Call, NOT_CLAIMED, Requirements, Said, Start};
+use hardware::secondary::{self, Call, Said, Start};
 use hardware::translation::Translation;
 use hardware::{interrupts, registers, timer};
-use kerncore::choice::{GRANULE_MAX, Lack, Requirement};
+use kerncore::choice::{Lack, Requirement};
 use kerncore::devicetree::{Cpu, EnableMethod, Psci};
 use vmsa::registers::TranslationControl;
 use vmsa::{IdRegisters, Midr};
@@ -85,10 +85,13 @@ fn start(psci: &Psci, index: usize, cpu: &Cpu, facts: &Facts, meanwhile: &mut dy
     let call = Call { index, conduit: firmware::conduit(psci), cpu_on: psci.cpu_on, affinity: cpu.affinity };
     // SAFETY: this is the high half, and `Translation::read` is what it runs by. The stacks were just mapped, for this number
     // alone. Each number is started once.
-    let called =
-        unsafe { secondary::start(call, facts.load_address, Translation::read(), requirements(facts, index), start) };
+    let called = unsafe { secondary::start(call, facts.load_address, Translation::read(), start) };
     let said = called.map_err(NotStarted::Firmware).and_then(|()| wait_for_answer(index));
-    let said = said.inspect_err(|_| stacks::unmake(index, frames))?;
+    let said = said.inspect_err(|_| {
+        // It is off, or will be as soon as it comes.
+        secondary::turn_away(index);
+        stacks::unmake(index, frames);
+    })?;
     meanwhile();
     admit(index, cpu.affinity, &said);
     wait_for_voice(index)
@@ -119,33 +122,12 @@ fn requirement(facts: &Facts) -> Requirement {
     Requirement::new(&facts.choice, control.map_or(0, |control| control.output_range))
 }
 
-/// The same as the numbers that CPU `index` compares, with what it is to believe of itself.
-fn requirements(facts: &Facts, index: usize) -> Requirements {
-    let requirement = requirement(facts);
-    let belief = facts.options.cpus[index];
-    let mmfr0 = belief.mmfr0();
-    let is_claimed = belief.claims(requirement.page_size);
-    Requirements {
-        granule_shift: requirement.granule_shift.into(),
-        granule_min: requirement.granule_min.into(),
-        granule_max: GRANULE_MAX.into(),
-        granule_claim: if is_claimed { requirement.granule_plain.into() } else { NOT_CLAIMED },
-        mmfr0_clear: mmfr0.clear,
-        mmfr0_set: mmfr0.set,
-        pa_range_min: requirement.physical_range_min.into(),
-        va_range_min: requirement.virtual_range_min.into(),
-    }
-}
-
-/// Waits until a CPU has come to the gate.
+/// Waits until a CPU has come to the gate, and sees whether it may pass.
 fn wait_for_answer(index: usize) -> Result<Said, NotStarted> {
-    match wait(|| secondary::read_answer(index)) {
-        Some(said) if said.refuses => {
-            let lack = requirement(facts()).missing(&believed(index, &said));
-            Err(NotStarted::Refused(said, lack))
-        }
-        Some(said) => Ok(said),
-        None => Err(NotStarted::Absent),
+    let said = wait(|| secondary::read_answer(index)).ok_or(NotStarted::Absent)?;
+    match requirement(facts()).missing(&believed(index, &said)) {
+        Some(lack) => Err(NotStarted::Refused(said, lack)),
+        None => Ok(said),
     }
 }
 
@@ -183,8 +165,8 @@ enum NotStarted {
     Method,
     Stacks(MakeError),
     Firmware(PsciError),
-    Refused(Said, Option<Lack>),
-    /// It has not come to the gate. Should it come, the gate stays closed.
+    Refused(Said, Lack),
+    /// It has not come to the gate. Should it come, it is turned away.
     Absent,
     /// It has passed the gate.
     Silent,
@@ -210,12 +192,11 @@ impl fmt::Display for NotStarted {
             Self::Stacks(error) => write!(f, "no stacks: {error}"),
             Self::Firmware(error) => write!(f, "CPU_ON: {error}"),
             Self::Refused(Said { midr, mmfr0, mmfr2, .. }, lack) => {
-                match lack {
-                    Some(lack) => lack.fmt(f)?,
-                    None => f.write_str("it lacks what was chosen")?,
-                }
                 let midr = Midr::new(*midr as u32);
-                write!(f, " ({midr}, ID_AA64MMFR0_EL1 {mmfr0:#x}, ID_AA64MMFR2_EL1 {mmfr2:#x}); its MMU was never on")
+                write!(
+                    f,
+                    "{lack} ({midr}, ID_AA64MMFR0_EL1 {mmfr0:#x}, ID_AA64MMFR2_EL1 {mmfr2:#x}); its MMU was never on"
+                )
             }
             Self::Absent => {
                 write!(f, "it was started but said nothing for {PATIENCE} s; its MMU stays off")

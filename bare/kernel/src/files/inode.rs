@@ -11,7 +11,7 @@ use super::device::Device;
 use super::pipe::Pipe;
 use super::proc::Proc;
 use super::tree::Folder;
-use crate::process::calls::time;
+use crate::clock::real_nanoseconds;
 
 /// Kinds of file in `st_mode`.
 pub(crate) const S_IFMT: u32 = 0o17_0000;
@@ -20,6 +20,9 @@ pub(crate) const S_IFDIR: u32 = 0o4_0000;
 pub(crate) const S_IFLNK: u32 = 0o12_0000;
 pub(crate) const S_IFCHR: u32 = 0o2_0000;
 pub(crate) const S_IFIFO: u32 = 0o1_0000;
+
+/// The device that every file is on, major and minor number.
+pub(crate) const DEVICE: (u32, u32) = (0, 2);
 
 /// What a file is.
 pub(crate) enum Body {
@@ -57,7 +60,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl Inode {
     pub(crate) fn new(body: Body, mode: u32) -> Arc<Self> {
-        let now = time::real_nanoseconds();
+        let now = real_nanoseconds();
         let links = if matches!(body, Body::Folder(_)) { 2 } else { 1 };
         let mode = mode & 0o7777;
         let attributes = Attributes { mode, user: 0, group: 0, links, modified: now, accessed: now, changed: now };
@@ -103,7 +106,7 @@ impl Inode {
     }
 
     pub(crate) fn note_written(&self) {
-        let now = time::real_nanoseconds();
+        let now = real_nanoseconds();
         self.attributes.with(|attributes| (attributes.modified, attributes.changed) = (now, now));
     }
 }

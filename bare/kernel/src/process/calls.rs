@@ -31,6 +31,8 @@ pub(crate) struct Call<'c> {
     pub(crate) frame: &'c mut Frame,
     /// x0 to x5.
     pub(crate) arguments: [u64; 6],
+    /// What every thread of a program goes on with, a new one too.
+    pub(crate) body: fn(Frame),
 }
 
 impl Call<'_> {
@@ -94,13 +96,13 @@ const ABSENT: [(u64, &str); 29] = [
 /// How often each call was made that there is not.
 static UNKNOWN: Lock<BTreeMap<u64, u64>> = Lock::new(BTreeMap::new());
 
-/// Carries out the call that a program makes.
-pub(super) fn answer(frame: &mut Frame) {
+/// Carries out the call that a program makes; `body` is what threads run.
+pub(super) fn answer(frame: &mut Frame, body: fn(Frame)) {
     let thread = current();
     let number = frame.registers[8];
     let arguments = core::array::from_fn(|index| frame.registers[index]);
     let found = FAMILIES.iter().flat_map(|family| family.iter()).find(|(one, ..)| *one == number);
-    let mut call = Call { thread: &thread, frame, arguments };
+    let mut call = Call { thread: &thread, frame, arguments, body };
     let answer = match found {
         Some((_, _, function)) => function(&mut call),
         None => {

@@ -1,5 +1,7 @@
 //! Error numbers, as Linux has them.
 
+use userspace::Error;
+
 /// An error number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Errno(pub(crate) i32);
@@ -17,6 +19,22 @@ numbers! {
     EPIPE = 32, ERANGE = 34, ENAMETOOLONG = 36, ENOSYS = 38, ENOTEMPTY = 39, ELOOP = 40, EOVERFLOW = 75,
     EOPNOTSUPP = 95, ETIMEDOUT = 110,
     ERESTART = 512,
+}
+
+impl From<Error> for Errno {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::NoMemory => ENOMEM,
+            Error::Invalid => EINVAL,
+            Error::Exists => EEXIST,
+            Error::Denied => EACCES,
+            Error::Again => EAGAIN,
+            Error::NotPermitted => EPERM,
+            Error::Overflow => EOVERFLOW,
+            Error::Busy => EBUSY,
+            Error::BadAddress => EFAULT,
+        }
+    }
 }
 
 /// What a call comes to.

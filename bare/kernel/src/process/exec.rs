@@ -12,10 +12,12 @@ use spin::Once;
 use userspace::{AreaFlags, Place, Request, Rights, Source};
 
 use super::errno::{E2BIG, EACCES, EAGAIN, ELOOP, ENOEXEC, ENOMEM, Errno};
+use super::signal_frame::TRAMPOLINE;
 use super::signals::{Action, SIGKILL, Stack};
 use super::space::{self, Space};
 use super::table::Image;
-use super::{calls, copies, rseq};
+use super::{copies, rseq};
+use crate::cpus::walkers;
 use crate::facts::page_size;
 use crate::files::device::fill_randomly;
 use crate::files::inode::{Body, Inode};
@@ -25,8 +27,6 @@ use crate::threads::thread::Thread;
 
 /// Where the stack begins, downwards.
 const STACK: u64 = 0xffff_ff00_0000;
-/// Where the code is that returns from a signal's handler; `mmap` looks for room below it.
-pub(crate) const TRAMPOLINE: u64 = 0xffff_f700_0000;
 /// Bytes of a new stack beside what is passed on it.
 const STACK_BYTES: u64 = 128 << 10;
 /// Where programs are loaded that have no addresses of their own.
@@ -170,7 +170,7 @@ fn map(space: &dyn Space, found: &Found) -> Result<u64, Errno> {
                 flags: AreaFlags::empty(),
                 populates: false,
             };
-            space.map(request).map_err(calls::memory::errno)
+            space.map(request).map_err(Errno::from)
         };
         if mapped_end > start {
             let file = Mapped { inode: found.inode.clone(), path: path.clone() };
@@ -198,7 +198,7 @@ fn map(space: &dyn Space, found: &Found) -> Result<u64, Errno> {
         flags: AreaFlags::empty(),
         populates: false,
     };
-    space.map(clocks).map_err(calls::memory::errno)?;
+    space.map(clocks)?;
     let code = Request {
         place: Place::Fixed(TRAMPOLINE),
         bytes: page,
@@ -207,7 +207,7 @@ fn map(space: &dyn Space, found: &Found) -> Result<u64, Errno> {
         flags: AreaFlags::empty(),
         populates: false,
     };
-    space.map(code).map_err(calls::memory::errno)?;
+    space.map(code)?;
     Ok(bias)
 }
 
@@ -259,7 +259,7 @@ fn fill(space: &dyn Space, found: &Found, bias: u64, frame: &mut Frame) -> Resul
         flags: AreaFlags::GROWS_DOWN,
         populates: false,
     };
-    space.map(stack).map_err(calls::memory::errno)?;
+    space.map(stack)?;
     let mut at = STACK - 8;
     let mut put = |text: &[u8]| {
         at -= text.len() as u64 + 1;
@@ -286,11 +286,19 @@ fn fill(space: &dyn Space, found: &Found, bias: u64, frame: &mut Frame) -> Resul
     Ok(auxiliary.iter().flatten().flat_map(|word| word.to_le_bytes()).collect())
 }
 
+/// AT_HWCAP: FP, ASIMD, and the atomic instructions and CRC32 where every CPU has them.
+fn capabilities() -> u64 {
+    let has = |shift: u32| walkers::identities().all(|(_, cpu)| cpu.id.isar0 >> shift & 15 != 0);
+    let atomics = if has(20) { 1 << 8 } else { 0 };
+    let crc32 = if has(16) { 1 << 7 } else { 0 };
+    0b11 | atomics | crc32
+}
+
 /// The auxiliary vector: keys of `elf.h`, and values.
 fn auxiliary(program: &Program, bias: u64, [path, platform, random]: [u64; 3]) -> [[u64; 2]; 21] {
     let (_, header_bytes, headers) = program.headers;
     [
-        [16, calls::identity::capabilities()],
+        [16, capabilities()],
         [6, page_size().size_bytes()],
         [17, 100],
         [3, program.headers_address().map_or(0, |address| address + bias)],

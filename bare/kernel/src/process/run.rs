@@ -5,14 +5,14 @@ use hardware::{interrupts, user};
 use userspace::Access;
 use vmsa::{ExceptionClass, FaultStatus, Syndrome};
 
-use super::signals::{Info, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, Signal};
+use super::signal_frame::{SEGV_MAPERR, force, force_segv};
+use super::signals::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
 use super::{atomics, calls, end, signal_frame};
 use crate::report::console::say;
 use crate::threads::dispatcher;
 use crate::threads::thread::{Thread, current};
 
 /// `si_code` of what a fault is told by.
-const SEGV_MAPERR: i32 = 1;
 const SEGV_ACCERR: i32 = 2;
 const BUS_ADRALN: i32 = 1;
 const BUS_ADRERR: i32 = 2;
@@ -62,7 +62,7 @@ fn take(thread: &Thread, frame: &mut Frame) {
     let syndrome = Syndrome::new(frame.syndrome);
     let at = frame.return_address;
     match syndrome.class() {
-        ExceptionClass::SupervisorCall => calls::answer(frame),
+        ExceptionClass::SupervisorCall => calls::answer(frame, run),
         ExceptionClass::InstructionAbortLowerEl | ExceptionClass::DataAbortLowerEl => abort(thread, frame, syndrome),
         ExceptionClass::PcAlignment | ExceptionClass::SpAlignment => force(thread, SIGBUS, BUS_ADRALN, at, frame),
         ExceptionClass::BreakpointInstruction => force(thread, SIGTRAP, TRAP_BRKPT, at, frame),
@@ -106,24 +106,4 @@ fn fault(thread: &Thread, access: Access) -> Result<(), userspace::Fault> {
             end::free_memory();
         }
     })
-}
-
-/// Sends the thread a signal that it cannot put off: if it masks or ignores it, it dies of it.
-fn force(thread: &Thread, signal: Signal, code: i32, address: u64, frame: &Frame) {
-    let task = &thread.task;
-    let is_put_off = task.mask() & signal.bit() != 0;
-    task.process.actions.with(|actions| {
-        let action = &mut actions[signal.index()];
-        if is_put_off || action.handler == 1 {
-            action.handler = 0;
-        }
-    });
-    task.set_mask(task.mask() & !signal.bit());
-    task.pending.add(signal, Info { code, words: [address, 0], syndrome: Some(frame.syndrome) });
-}
-
-/// Has a thread die of a bad stack for its signals.
-pub(super) fn force_segv(thread: &Thread, frame: &Frame) {
-    thread.task.process.actions.with(|actions| actions[SIGSEGV.index()].handler = 0);
-    force(thread, SIGSEGV, SEGV_MAPERR, frame.stack_pointer, frame);
 }

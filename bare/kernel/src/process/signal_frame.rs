@@ -9,12 +9,18 @@ use alloc::vec::Vec;
 use hardware::exception::Frame;
 use hardware::user::{self, STATUS_OF_USERS, Simd};
 
+use super::copies;
 use super::errno::{EFAULT, EINTR, Errno};
 use super::signals::{
-    Action, Info, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_RESTORER, SA_SIGINFO, SIGKILL, Signal, Stack,
+    Action, Info, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_RESTORER, SA_SIGINFO, SIGKILL, SIGSEGV, Signal,
+    Stack,
 };
-use super::{copies, exec, run};
 use crate::threads::thread::Thread;
+
+/// Where the code is that returns from a handler; `mmap` looks for room below it.
+pub(super) const TRAMPOLINE: u64 = 0xffff_f700_0000;
+/// `si_code` of an address that nothing is at.
+pub(super) const SEGV_MAPERR: i32 = 1;
 
 /// Where things are in the frame, in bytes.
 const CONTEXT: usize = 128;
@@ -70,7 +76,7 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) {
             restart_or_interrupt(frame, first, action.flags & SA_RESTART != 0);
         }
         if enter(thread, frame, signal, &info, &action).is_err() {
-            run::force_segv(thread, frame);
+            force_segv(thread, frame);
         }
     }
     // Nobody has taken it: the call goes on as if nothing had been.
@@ -80,6 +86,26 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) {
     if let Some(mask) = task.saved_mask.take() {
         task.set_mask(mask);
     }
+}
+
+/// Sends the thread a signal that it cannot put off: if it masks or ignores it, it dies of it.
+pub(super) fn force(thread: &Thread, signal: Signal, code: i32, address: u64, frame: &Frame) {
+    let task = &thread.task;
+    let is_put_off = task.mask() & signal.bit() != 0;
+    task.process.actions.with(|actions| {
+        let action = &mut actions[signal.index()];
+        if is_put_off || action.handler == 1 {
+            action.handler = 0;
+        }
+    });
+    task.set_mask(task.mask() & !signal.bit());
+    task.pending.add(signal, Info { code, words: [address, 0], syndrome: Some(frame.syndrome) });
+}
+
+/// Has a thread die of a bad stack for its signals.
+pub(super) fn force_segv(thread: &Thread, frame: &Frame) {
+    thread.task.process.actions.with(|actions| actions[SIGSEGV.index()].handler = 0);
+    force(thread, SIGSEGV, SEGV_MAPERR, frame.stack_pointer, frame);
 }
 
 /// Builds the frame, and has the program go on in its handler.
@@ -97,7 +123,7 @@ fn enter(thread: &Thread, frame: &mut Frame, signal: Signal, info: &Info, action
     copies::write_words(link, &[frame.registers[29], frame.registers[30]])?;
     let own = if action.flags & SA_NODEFER != 0 { 0 } else { signal.bit() };
     task.set_mask(task.mask() | action.mask | own);
-    let restorer = if action.flags & SA_RESTORER != 0 { action.restorer } else { exec::TRAMPOLINE };
+    let restorer = if action.flags & SA_RESTORER != 0 { action.restorer } else { TRAMPOLINE };
     frame.registers[0] = signal.number() as u64;
     if action.flags & SA_SIGINFO != 0 {
         (frame.registers[1], frame.registers[2]) = (start, start + CONTEXT as u64);

@@ -248,7 +248,7 @@ impl Process {
 
     /// Nanoseconds that it has run.
     pub(crate) fn nanoseconds(&self) -> u64 {
-        super::calls::time::nanoseconds(self.spent().ticks)
+        crate::clock::nanoseconds(self.spent().ticks)
     }
 }
 

@@ -9,12 +9,12 @@ use core::sync::atomic::Ordering;
 use userspace::{Area, AreaFlags, Backing, Rights};
 use vmsa::LeafSize;
 
+use crate::clock;
 use crate::cpus::walkers;
 use crate::facts::{facts, page_size};
+use crate::files::inode::DEVICE;
 use crate::memory::mapped::Mapped;
 use crate::memory::{current, frames, heap, pages, programs};
-use crate::process::calls::status::DEVICE;
-use crate::process::calls::time;
 use crate::process::resources::INFINITE;
 use crate::process::table::{self, Process};
 use crate::report::smaps;
@@ -41,7 +41,7 @@ pub(crate) fn of_machine(name: &str) -> String {
         "vmstat" => vmstat(&mut text),
         "loadavg" => line!(text, "0.00 0.00 0.00 1/{} {}", table::all().len(), table::begun()),
         "uptime" => {
-            let hundredths = time::monotonic_nanoseconds() / 10_000_000;
+            let hundredths = clock::monotonic_nanoseconds() / 10_000_000;
             line!(text, "{}.{:02} 0.00", hundredths / 100, hundredths % 100);
         }
         "mounts" => text.push_str("rootfs / rootfs rw 0 0\nproc /proc proc rw 0 0\n"),

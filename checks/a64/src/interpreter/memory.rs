@@ -4,7 +4,6 @@ use machine::machine::Machine;
 use machine::syndrome::AccessKind;
 
 use super::core::{Core, compute};
-use super::step::State;
 use crate::instruction::{Address, Instruction, Ordering, Width, WriteBack};
 
 /// An access to memory.
@@ -55,9 +54,9 @@ fn write_back(core: &mut Core, instruction: &Instruction) {
     }
 }
 
-/// Performs `instruction` at the `physical` address.
-pub(super) fn perform(state: &mut State, cpu: usize, instruction: &Instruction, physical: u64) {
-    let (machine, core, number) = (&mut state.machine, &mut state.cores[cpu], cpu as u8);
+/// Has `cpu`, one of these cores, perform `instruction` at the `physical` address.
+pub(super) fn perform(machine: &mut Machine, cores: &mut [Core], cpu: usize, instruction: &Instruction, physical: u64) {
+    let (core, number) = (&mut cores[cpu], cpu as u8);
     let stored = match instruction {
         Instruction::Store { from, .. } => [core.general(*from), 0],
         Instruction::StorePair { first, second, .. } => [core.general(*first), core.general(*second)],
@@ -118,7 +117,7 @@ pub(super) fn perform(state: &mut State, cpu: usize, instruction: &Instruction, 
         matches!(it, Instruction::Load { .. } | Instruction::LoadPair { .. } | Instruction::LoadLiteral { .. })
     };
     let is_write = !is_load(instruction);
-    for (other, core) in state.cores.iter_mut().enumerate() {
+    for (other, core) in cores.iter_mut().enumerate() {
         if is_write && other != cpu && core.exclusive.is_some_and(|held| held >> 6 == physical >> 6) {
             core.exclusive = None;
         }

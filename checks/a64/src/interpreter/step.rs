@@ -23,8 +23,8 @@ const REGISTERS_ONLY: usize = 10_000;
 /// The whole system between two steps.
 #[derive(Clone, Debug)]
 pub struct State {
-    pub(super) machine: Machine,
-    pub(super) cores: Vec<Core>,
+    machine: Machine,
+    cores: Vec<Core>,
     orders: Vec<Order>,
     ets: Ets,
 }
@@ -274,7 +274,7 @@ impl State {
         }
         match way.outcome {
             Outcome::Translated(physical) => {
-                memory::perform(self, cpu, instruction, physical);
+                memory::perform(&mut self.machine, &mut self.cores, cpu, instruction, physical);
                 let now = self.machine.events();
                 self.orders[cpu].accessed(instruction, now);
             }

@@ -1,6 +1,6 @@
 //! `secondary_entry`: a CPU that is started by another one, out of reset at EL1 or EL2. The boot CPU cleans the record with
-//! the kernel's own routine; the other reads it past its caches, and either refuses, or says what it is, waits at the gate,
-//! and joins once the boot CPU has opened it.
+//! the kernel's own routine; the other reads it past its caches, says what it is, waits at the gate, and joins once the boot
+//! CPU has opened it, or goes off where that turns it away.
 
 use machine::event::Level;
 
@@ -12,14 +12,15 @@ use crate::run::{Run, Stop};
 use crate::shape::{CHOSEN, EARLY, Shape};
 
 /// `hardware::secondary::StartRecord` begins with the translation; then come, word by word: stack, exception stack, per-CPU
-/// data, vectors, entry, argument, granule's shift, minimum, maximum and claim, bits of MMFR0 to clear and to set, minimal
-/// PA range, minimal VA range, SMC, the gate. The answer has lines of its own.
+/// data, vectors, entry, argument, SMC, the gate. The answer has lines of its own.
 const ANSWER: u64 = 2048;
-const GATE: u64 = 20 * 8;
+const GATE: u64 = 12 * 8;
+/// What the boot CPU writes there.
+const OPEN: u64 = 1;
+const TURNED_AWAY: u64 = 2;
 /// Bytes of the record.
 const RECORD: u64 = 4096;
 const ARGUMENT: u64 = 0x77;
-const NOT_CLAIMED: u64 = u64::MAX;
 
 pub(super) fn piece() -> Piece {
     let mut cases = Vec::new();
@@ -29,17 +30,11 @@ pub(super) fn piece() -> Piece {
         }
         for is_smc in [false, true] {
             let conduit = if is_smc { "SMC" } else { "HVC" };
-            let work = move |lab: &Lab, patch| refuse(lab, patch, level, is_smc);
-            cases.push(Case::new(format!("refuses, from {name}, by {conduit}"), work));
+            let work = move |lab: &Lab, patch| turn_away(lab, patch, level, is_smc);
+            cases.push(Case::new(format!("is turned away, from {name}, by {conduit}"), work));
         }
     }
     Piece { name: "secondary_entry", cases }
-}
-
-/// What the boot CPU asks of another one.
-struct Asked {
-    granule_min: u64,
-    is_smc: bool,
 }
 
 /// The boot CPU writes the record and cleans it; the other one starts. Gives the record's physical address.
@@ -48,7 +43,7 @@ fn start<'l>(
     patch: Option<Patch>,
     level: Level,
     to: Shape,
-    asked: &Asked,
+    is_smc: bool,
 ) -> Result<(Run<'l>, u64), Found> {
     let mut run = lab.running(to, patch);
     run.set_system(0, "CTR_EL0", crate::caches::CTR);
@@ -56,11 +51,6 @@ fn start<'l>(
     lab.reset(&mut run, 1, level, before);
     let record = lab.record();
     let link = |name| lab.kernel.to_link(lab.physical(name));
-    let shift = match to.page_size.size_bytes() >> 10 {
-        4 => 28,
-        16 => 20,
-        _ => 24,
-    };
     let rest = [
         link("boot_stack_end"),
         link("boot_exception_stack_end"),
@@ -68,15 +58,7 @@ fn start<'l>(
         link("vectors"),
         link("handle_exception"),
         ARGUMENT,
-        shift,
-        asked.granule_min,
-        14,
-        NOT_CLAIMED,
-        0,
-        0,
-        6,
-        1,
-        asked.is_smc.into(),
+        is_smc.into(),
         0,
     ];
     let words = lab.translation(to).registers.into_iter().chain(rest);
@@ -95,21 +77,12 @@ fn start<'l>(
 }
 
 fn join(lab: &Lab, patch: Option<Patch>, level: Level, to: Shape) -> Result<Ran, Found> {
-    let (mut run, record) = start(lab, patch, level, to, &Asked { granule_min: 0, is_smc: false })?;
+    let (mut run, record) = start(lab, patch, level, to, false)?;
     let link = |name| lab.kernel.to_link(lab.physical(name));
     let entry = link("handle_exception");
-    run.caches.set_flag(record + ANSWER);
-    let stop = run.run(1, lab.physical("secondary_entry"), &[entry])?;
-    run.expect(1, stop == Stop::Waits, || format!("it does not wait at the gate: {stop:?}"))?;
-    check_answer(&mut run, record, 2)?;
-    let after = run.state.cores()[1].place() + 4;
-    let woken = run.run(1, after, &[entry])?;
-    run.expect(1, woken == Stop::Waits, || format!("woken, it passes a closed gate: {woken:?}"))?;
+    let after = wait_at_gate(lab, &mut run, record)?;
     run.expect(1, run.get_system(1, "SCTLR_EL1") & 1 == 0, || "its MMU is on before the gate is open".to_owned())?;
-    run.store(0, record + GATE, 1, true)?;
-    let (gate, back) = (lab.kernel.to_link(record) + GATE, entry);
-    [(0, gate), (1, gate + 8), (30, back)].into_iter().for_each(|(register, value)| run.set(0, register, value));
-    run.run_to(0, link("clean_to_poc"), back, "clean_to_poc does not return")?;
+    decide(lab, &mut run, record, OPEN)?;
     run.run_to(1, after, entry, "it does not join")?;
     run.check_certain(1)?;
     run.expect_registers(1, &[(0, ARGUMENT), (29, 0), (30, 0)])?;
@@ -128,11 +101,11 @@ fn join(lab: &Lab, patch: Option<Patch>, level: Level, to: Shape) -> Result<Ran,
     Ok(Ran::of(run))
 }
 
-fn refuse(lab: &Lab, patch: Option<Patch>, level: Level, is_smc: bool) -> Result<Ran, Found> {
-    let to = CHOSEN[2];
-    let (mut run, record) = start(lab, patch, level, to, &Asked { granule_min: 2, is_smc })?;
-    run.caches.set_flag(record + ANSWER);
-    let called = run.run(1, lab.physical("secondary_entry"), &[])?;
+fn turn_away(lab: &Lab, patch: Option<Patch>, level: Level, is_smc: bool) -> Result<Ran, Found> {
+    let (mut run, record) = start(lab, patch, level, CHOSEN[2], is_smc)?;
+    let after = wait_at_gate(lab, &mut run, record)?;
+    decide(lab, &mut run, record, TURNED_AWAY)?;
+    let called = run.run(1, after, &[])?;
     run.expect(1, called == Stop::Calls, || format!("it does not call firmware: {called:?}"))?;
     // CPU_OFF does not return, and here it does: then the CPU waits, and what it executes touches no memory.
     run.expect_registers(1, &[(0, 0x8400_0002)])?;
@@ -142,13 +115,34 @@ fn refuse(lab: &Lab, patch: Option<Patch>, level: Level, is_smc: bool) -> Result
     let again = run.run(1, place + 4, &[])?;
     let is_loop = again == Stop::Waits && run.state.cores()[1].place() == place && run.steps == before + 2;
     run.expect(1, is_loop, || "woken, it does something other than to wait again".to_owned())?;
-    check_answer(&mut run, record, 1)?;
     Ok(Ran::of(run))
 }
 
+/// The CPU goes to the gate, and says what it is. Gives the instruction behind that where it waits.
+fn wait_at_gate(lab: &Lab, run: &mut Run<'_>, record: u64) -> Result<u64, Found> {
+    let entry = lab.kernel.to_link(lab.physical("handle_exception"));
+    run.caches.set_flag(record + ANSWER);
+    let stop = run.run(1, lab.physical("secondary_entry"), &[entry])?;
+    run.expect(1, stop == Stop::Waits, || format!("it does not wait at the gate: {stop:?}"))?;
+    check_answer(run, record)?;
+    let after = run.state.cores()[1].place() + 4;
+    let woken = run.run(1, after, &[entry])?;
+    run.expect(1, woken == Stop::Waits, || format!("woken, it passes a closed gate: {woken:?}"))?;
+    Ok(after)
+}
+
+/// The boot CPU writes its decision, and cleans it.
+fn decide(lab: &Lab, run: &mut Run<'_>, record: u64, word: u64) -> Result<(), Found> {
+    let link = |name| lab.kernel.to_link(lab.physical(name));
+    run.store(0, record + GATE, word, true)?;
+    let (gate, back) = (lab.kernel.to_link(record) + GATE, link("handle_exception"));
+    [(0, gate), (1, gate + 8), (30, back)].into_iter().for_each(|(register, value)| run.set(0, register, value));
+    run.run_to(0, link("clean_to_poc"), back, "clean_to_poc does not return")
+}
+
 /// What the boot CPU reads of the answer.
-fn check_answer(run: &mut Run<'_>, record: u64, state: u64) -> Result<(), Found> {
-    let answer = [state, 0x410f_d0f0, ISAR0, MMFR0, 1 << 16];
+fn check_answer(run: &mut Run<'_>, record: u64) -> Result<(), Found> {
+    let answer = [1, 0x410f_d0f0, ISAR0, MMFR0, 1 << 16];
     for (place, word) in (record + ANSWER..).step_by(8).zip(answer) {
         let found = run.load(0, place, true)?;
         run.expect(0, found == word, || format!("the answer at {place:#x} is {found:#x}, expected {word:#x}"))?;

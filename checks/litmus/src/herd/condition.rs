@@ -164,7 +164,7 @@ impl Source<'_> {
         let owner = if let Place::Slot(name) = place { Some(name.as_str()) } else { None };
         let bits = match &value {
             Value::Label(of, label) => self.label(*of, label)?,
-            other => other.bits(self.initial, owner)?,
+            other => other.bits(&self.initial.variables, owner)?,
         };
         let term = self.term(place, index, Some(&value))?;
         let mask = match term {
@@ -190,9 +190,11 @@ impl Source<'_> {
                     (false, mask) => Term::Part(of, register, mask),
                 })
             }
-            Place::Slot(name) => Ok(Term::Memory(self.initial.slot(name).ok_or_else(|| unknown(name))?, Width::Double)),
+            Place::Slot(name) => {
+                Ok(Term::Memory(self.initial.variables.slot(name).ok_or_else(|| unknown(name))?, Width::Double))
+            }
             Place::Variable(name) => {
-                let physical = self.initial.physical(name).ok_or_else(|| unknown(name))?;
+                let physical = self.initial.variables.physical(name).ok_or_else(|| unknown(name))?;
                 let is_number = value.is_none_or(|value| matches!(value, Value::Number(_)));
                 let width = if is_number { self.initial.width(name) } else { Width::Double };
                 Ok(Term::Memory(physical + index * width.bytes(), width))
@@ -234,7 +236,7 @@ impl Source<'_> {
                     let value = Value::of_word(word, &mut self.tokens)?;
                     // A descriptor is a word, a variable has a page.
                     let mask = if matches!(value, Value::Slot(_)) { !7 } else { !(PAGE - 1) };
-                    address = Some((value.bits(self.initial, None)?, mask));
+                    address = Some((value.bits(&self.initial.variables, None)?, mask));
                 }
             }
         }

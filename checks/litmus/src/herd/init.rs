@@ -7,6 +7,7 @@ use a64::instruction::Width;
 use super::source::{Piece, Source};
 use super::token::{Token, Tokens};
 use super::value::{Descriptor, USER, Value, thread};
+use super::variables::Variables;
 use crate::error::{At, Wrong, refused};
 use crate::layout;
 use crate::tables::{Leaf, PAGE, Stage, Table};
@@ -15,9 +16,8 @@ use crate::words::width_of;
 /// The state that a test begins in: variables, tables, memory and registers.
 #[derive(Clone, Debug)]
 pub(super) struct Initial {
-    names: Vec<String>,
+    pub(super) variables: Variables,
     widths: BTreeMap<String, Width>,
-    slots: BTreeMap<String, u64>,
     memory: BTreeMap<u64, u64>,
     registers: BTreeMap<(usize, usize), u64>,
     /// Registers that are said to be of 64 bits.
@@ -133,9 +133,8 @@ impl Initial {
     pub(super) fn new(source: &Source) -> Result<Self, At> {
         let entries: Vec<Entry> = source.init.iter().map(Entry::read).collect::<Result<_, _>>()?;
         let mut initial = Self {
-            names: names(&entries),
+            variables: Variables { names: names(&entries), slots: BTreeMap::new() },
             widths: BTreeMap::new(),
-            slots: BTreeMap::new(),
             memory: BTreeMap::new(),
             registers: BTreeMap::new(),
             doubles: BTreeSet::new(),
@@ -150,11 +149,12 @@ impl Initial {
     /// A page, a frame and a descriptor for each variable; tables at their own addresses, where EL0 may not access them.
     fn map(&mut self) {
         let mut table = Table::new(Stage::One, layout::STAGE1);
-        for (number, name) in self.names.clone().into_iter().enumerate() {
+        for (number, name) in self.variables.names.clone().into_iter().enumerate() {
             let offset = number as u64 * PAGE;
             let leaf = Leaf::STAGE1.descriptor(3, layout::PHYSICAL + offset);
             table.set(&mut self.memory, layout::VIRTUAL + offset, 3, leaf);
-            self.slots.extend(table.slot(&self.memory, layout::VIRTUAL + offset, 3).map(|slot| (name, slot)));
+            let slot = table.slot(&self.memory, layout::VIRTUAL + offset, 3);
+            self.variables.slots.extend(slot.map(|slot| (name, slot)));
         }
         loop {
             let (before, pages): (usize, Vec<u64>) = (self.memory.len(), table.pages().collect());
@@ -171,26 +171,26 @@ impl Initial {
         let first = entry.values.first();
         match &entry.place {
             Place::Register(thread, number) => {
-                let value = first.map_or(Ok(0), |value| value.bits(self, None))?;
+                let value = first.map_or(Ok(0), |value| value.bits(&self.variables, None))?;
                 self.registers.insert((*thread, *number), value);
                 if entry.width == Some(Width::Double) {
                     self.doubles.insert((*thread, *number));
                 }
             }
             Place::Slot(name) => {
-                let slot = self.slot(name).ok_or_else(|| format!("`{name}` is no variable"))?;
+                let slot = self.variables.slot(name).ok_or_else(|| format!("`{name}` is no variable"))?;
                 let plain = Value::Descriptor(Descriptor::DEFAULT);
-                let descriptor = first.unwrap_or(&plain).bits(self, Some(name))?;
+                let descriptor = first.unwrap_or(&plain).bits(&self.variables, Some(name))?;
                 self.memory.insert(slot, descriptor);
             }
             Place::Variable(name) => {
-                let place = self.physical(name).ok_or_else(|| format!("`{name}` is no variable"))?;
+                let place = self.variables.physical(name).ok_or_else(|| format!("`{name}` is no variable"))?;
                 // What is not a number has 64 bits.
                 let is_word = entry.values.iter().all(|value| matches!(value, Value::Number(_)));
                 let width = entry.width.unwrap_or(if is_word { Width::Word } else { Width::Double });
                 self.widths.insert(name.clone(), width);
                 for (index, value) in entry.values.iter().enumerate() {
-                    let value = value.bits(self, None)?;
+                    let value = value.bits(&self.variables, None)?;
                     self.put(place + index as u64 * width.bytes(), width, value);
                 }
             }
@@ -201,25 +201,6 @@ impl Initial {
     fn put(&mut self, place: u64, width: Width, value: u64) {
         let (word, shift) = (self.memory.entry(place & !7).or_insert(0), (place & 7) * 8);
         *word = *word & !(width.mask() << shift) | (value & width.mask()) << shift;
-    }
-
-    fn number(&self, name: &str) -> Option<u64> {
-        self.names.iter().position(|other| other == name).map(|number| number as u64)
-    }
-
-    /// The virtual address of a variable.
-    pub(super) fn address(&self, name: &str) -> Option<u64> {
-        self.number(name).map(|number| layout::VIRTUAL + number * PAGE)
-    }
-
-    /// The physical address of a variable, by its descriptor's default.
-    pub(super) fn physical(&self, name: &str) -> Option<u64> {
-        self.number(name).map(|number| layout::PHYSICAL + number * PAGE)
-    }
-
-    /// The address of a variable's descriptor.
-    pub(super) fn slot(&self, name: &str) -> Option<u64> {
-        self.slots.get(name).copied()
     }
 
     /// How wide a variable is, or what it is an array of.

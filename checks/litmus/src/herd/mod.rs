@@ -14,6 +14,7 @@ mod init;
 mod source;
 mod token;
 mod value;
+mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
 

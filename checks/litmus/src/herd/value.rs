@@ -1,7 +1,7 @@
 //! Values: numbers, addresses of variables and of their descriptors, labels, and descriptors written as fields.
 
-use super::init::Initial;
 use super::token::{Token, Tokens};
+use super::variables::Variables;
 use crate::error::{Wrong, refused};
 use crate::tables::{ADDRESS, Leaf};
 
@@ -110,16 +110,16 @@ impl Value {
     }
 
     /// Its bits; a descriptor that names no output address has that of `owner`. A label has none yet.
-    pub(super) fn bits(&self, initial: &Initial, owner: Option<&str>) -> Result<u64, Wrong> {
+    pub(super) fn bits(&self, variables: &Variables, owner: Option<&str>) -> Result<u64, Wrong> {
         let unknown = |name: &str| Wrong::from(format!("`{name}` is no variable"));
         match self {
             Self::Number(number) => Ok(*number as u64),
-            Self::Address(name) => initial.address(name).ok_or_else(|| unknown(name)),
-            Self::Slot(name) => initial.slot(name).ok_or_else(|| unknown(name)),
-            Self::Physical(name) => initial.physical(name).ok_or_else(|| unknown(name)),
-            Self::Descriptor(it) => it.bits(initial, owner),
+            Self::Address(name) => variables.address(name).ok_or_else(|| unknown(name)),
+            Self::Slot(name) => variables.slot(name).ok_or_else(|| unknown(name)),
+            Self::Physical(name) => variables.physical(name).ok_or_else(|| unknown(name)),
+            Self::Descriptor(it) => it.bits(variables, owner),
             Self::Label(..) => Err(refused("label as data", "a label is no value here")),
-            Self::Translated(Some(output)) => output.bits(initial, None),
+            Self::Translated(Some(output)) => output.bits(variables, None),
             Self::Translated(None) => Ok(1),
         }
     }
@@ -221,19 +221,19 @@ impl Descriptor {
         Ok(())
     }
 
-    fn bits(&self, initial: &Initial, owner: Option<&str>) -> Result<u64, Wrong> {
+    fn bits(&self, variables: &Variables, owner: Option<&str>) -> Result<u64, Wrong> {
         let output = match &self.output {
             // `oa:x` is an older form of `oa:PA(x)`.
             Some(output) => match &**output {
                 Value::Address(name) | Value::Physical(name) => {
-                    initial.physical(name).ok_or_else(|| format!("`{name}` is no variable"))?
+                    variables.physical(name).ok_or_else(|| format!("`{name}` is no variable"))?
                 }
                 Value::Slot(_) => {
                     return Err(refused("descriptor of a descriptor", "`oa:PTE(…)` is not supported"));
                 }
-                other => other.bits(initial, None)?,
+                other => other.bits(variables, None)?,
             },
-            None => owner.and_then(|owner| initial.physical(owner)).unwrap_or(0),
+            None => owner.and_then(|owner| variables.physical(owner)).unwrap_or(0),
         };
         let descriptor = self.leaf.descriptor(3, output);
         Ok(if self.is_valid { descriptor } else { descriptor & !1 })

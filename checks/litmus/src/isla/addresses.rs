@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::expression::Expression;
-use super::setup::{Initial, Placed};
-use super::statements::{Kind, Mapping, Statement, Target};
+use super::initial::Initial;
+use super::statements::{Kind, Mapping, Placed, Statement, Target};
 use crate::error::{At, Wrong, refused};
 use crate::layout;
 use crate::tables::{PAGE, size};

@@ -6,7 +6,7 @@ use a64::instruction::General;
 use a64::registers::System;
 
 use super::expression::{Expression, Reader};
-use super::setup::Initial;
+use super::initial::Initial;
 use crate::condition::{Condition, Term};
 use crate::error::{Wrong, refused};
 use crate::tables::PAGE;

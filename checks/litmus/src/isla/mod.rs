@@ -6,8 +6,10 @@ mod archsem;
 mod condition;
 mod document;
 mod expression;
+mod initial;
 mod setup;
 mod statements;
+mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +25,7 @@ use crate::layout::{self, Translation};
 use crate::test::{Test, Thread};
 use crate::words::{self, width_of};
 use document::{Document, Text};
-use setup::{BASE, BASE2, Initial};
+use initial::{BASE, BASE2, Initial};
 
 /// Reads a test; `file` is named in errors. Errors: what is not understood, with its line.
 pub fn parse(file: &str, text: &str) -> Result<Test, Error> {

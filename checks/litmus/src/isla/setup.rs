@@ -2,39 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use a64::instruction::Width;
-
-use super::addresses;
 use super::expression::Expression;
-use super::statements::{Kind, Mapping, Statement, Target};
+use super::initial::{BASE, BASE2, Initial};
+use super::statements::{Kind, Mapping, Placed, Statement, Target};
+use super::{addresses, statements};
 use crate::error::{At, Wrong, refused};
 use crate::layout;
 use crate::tables::{Leaf, PAGE, Stage, Table};
-
-/// The stage-1 table that threads use unless they say otherwise.
-pub(super) const BASE: &str = "page_table_base";
-/// The stage-2 table that threads use unless they say otherwise.
-pub(super) const BASE2: &str = "s2_page_table_base";
-
-/// What the setup made: the state that a test begins in.
-#[derive(Clone, Debug)]
-pub(super) struct Initial {
-    pub(super) names: BTreeMap<String, u64>,
-    pub(super) kinds: BTreeMap<String, Kind>,
-    /// How wide what lies at an address is, where that is not 64 bits.
-    pub(super) widths: BTreeMap<String, Width>,
-    pub(super) tables: BTreeMap<String, Table>,
-    pub(super) memory: BTreeMap<u64, u64>,
-    /// Addresses of the tables of named walks, by level.
-    pub(super) walks: BTreeMap<String, Vec<u64>>,
-    pub(super) has_stage2: bool,
-    has_defaults: bool,
-    /// New tables map their own pages.
-    maps_itself: bool,
-    /// (table, table whose pages it maps).
-    pages: BTreeSet<(String, String)>,
-    identities: BTreeSet<u64>,
-}
 
 /// Carries out `statements`; `symbolic` names are virtual addresses.
 pub(super) fn build(statements: &[(usize, Statement)], symbolic: &[String]) -> Result<Initial, At> {
@@ -52,7 +26,7 @@ pub(super) fn build(statements: &[(usize, Statement)], symbolic: &[String]) -> R
         identities: BTreeSet::new(),
     };
     let mut all = Vec::new();
-    flatten(statements, &[], &mut all);
+    statements::flatten(statements, &[], &mut all);
     for placed in &all {
         initial.note_kinds(placed).map_err(|wrong| At::line(placed.line, wrong))?;
     }
@@ -71,23 +45,6 @@ pub(super) fn build(statements: &[(usize, Statement)], symbolic: &[String]) -> R
         initial.fill(placed.statement).map_err(|wrong| At::line(placed.line, wrong))?;
     }
     Ok(initial)
-}
-
-/// A statement and the tables that it stands in, the innermost last.
-pub(super) struct Placed<'a> {
-    pub(super) line: usize,
-    pub(super) statement: &'a Statement,
-    scopes: Vec<String>,
-}
-
-/// A table's own statement comes before what it holds.
-fn flatten<'a>(statements: &'a [(usize, Statement)], scopes: &[String], all: &mut Vec<Placed<'a>>) {
-    for (line, statement) in statements {
-        all.push(Placed { line: *line, statement, scopes: scopes.to_vec() });
-        if let Statement::Table { name, statements, .. } = statement {
-            flatten(statements, &[scopes, std::slice::from_ref(name)].concat(), all);
-        }
-    }
 }
 
 impl Initial {
@@ -114,10 +71,6 @@ impl Initial {
             Expression::Name(name) if self.kinds.get(name) == Some(&Kind::Intermediate) => BASE2,
             _ => BASE,
         }
-    }
-
-    pub(super) fn value(&self, expression: &Expression) -> Result<u64, Wrong> {
-        expression.value(self, &BTreeMap::new())
     }
 
     fn carry_out(&mut self, placed: &Placed<'_>) -> Result<(), Wrong> {
@@ -264,39 +217,5 @@ impl Initial {
         let (place, value) = (self.physical(place)?, self.value(value)?);
         self.memory.insert(place, value);
         Ok(())
-    }
-
-    /// The physical address of what `place` names, by the tables of the start.
-    pub(super) fn physical(&self, place: &Expression) -> Result<u64, Wrong> {
-        let address = self.value(place)?;
-        let kind = match place {
-            Expression::Name(name) => self.kinds.get(name).copied().unwrap_or(Kind::Physical),
-            _ => Kind::Physical,
-        };
-        let through = |name: &str, address: u64| {
-            let tables = self.tables.get(name).into_iter();
-            tables.filter_map(|table| table.translate(&self.memory, address)).next()
-        };
-        let found = match kind {
-            Kind::Physical => Some(address),
-            Kind::Intermediate => through(BASE2, address),
-            Kind::Virtual if self.has_stage2 => through(BASE, address).and_then(|address| through(BASE2, address)),
-            Kind::Virtual => through(BASE, address),
-        };
-        found.ok_or_else(|| format!("{address:#x} is not mapped at the start").into())
-    }
-
-    /// Where the table `name` leads from `address`.
-    pub(super) fn physical_by(&self, address: u64, name: &str) -> Result<u64, Wrong> {
-        let found = self.tables.get(name).and_then(|table| table.translate(&self.memory, address));
-        found.ok_or_else(|| format!("{address:#x} is not mapped at the start").into())
-    }
-
-    /// How wide what lies at `place` is.
-    pub(super) fn width(&self, place: &Expression) -> Width {
-        match place {
-            Expression::Name(name) => self.widths.get(name).copied().unwrap_or(Width::Double),
-            _ => Width::Double,
-        }
     }
 }

@@ -69,6 +69,23 @@ pub(super) enum Statement {
     Pages(String),
 }
 
+/// A statement and the tables that it stands in, the innermost last.
+pub(super) struct Placed<'a> {
+    pub(super) line: usize,
+    pub(super) statement: &'a Statement,
+    pub(super) scopes: Vec<String>,
+}
+
+/// A table's own statement comes before what it holds.
+pub(super) fn flatten<'a>(statements: &'a [(usize, Statement)], scopes: &[String], all: &mut Vec<Placed<'a>>) {
+    for (line, statement) in statements {
+        all.push(Placed { line: *line, statement, scopes: scopes.to_vec() });
+        if let Statement::Table { name, statements, .. } = statement {
+            flatten(statements, &[scopes, std::slice::from_ref(name)].concat(), all);
+        }
+    }
+}
+
 /// Reads all statements; `line` is that of the first letter.
 pub(super) fn parse(text: &str, line: usize) -> Result<Vec<(usize, Statement)>, At> {
     let without: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();

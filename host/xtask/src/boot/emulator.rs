@@ -4,13 +4,11 @@ use std::{ffi::OsString, path::PathBuf, process::Command};
 
 use clap::ValueEnum;
 
-use super::{
-    guest, install,
-    qemu::{PROGRAM, quoted},
-};
+use super::{guest, install};
 use crate::{
-    fetch::qemu::{self, Version},
+    fetch::qemu::{self, PROGRAM, Version},
     outcome::{Failure, Status},
+    terminal::quoted,
 };
 
 /// A QEMU.

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{options::Options, tree::Files};
+use super::{files::Files, options::Options};
 use crate::{
     dist,
     fetch::{cpio::Archive, linux::Kind},

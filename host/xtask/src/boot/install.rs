@@ -6,8 +6,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::qemu;
-use crate::outcome::{Failure, Status};
+use crate::{
+    fetch::qemu,
+    outcome::{Failure, Status},
+};
 
 /// Debian's package of the emulator, and where apt keeps what it knows of packages.
 const PACKAGE: &str = "qemu-system-arm";

@@ -10,31 +10,14 @@ use std::{
     thread,
 };
 
-use clap::ValueEnum;
 use elf::{ElfBytes, abi::PT_LOAD, endian::LittleEndian};
 
-use super::{
-    options::Options,
-    qemu,
-    tree::{self, Files},
-};
+use super::{files::Files, options::Options, qemu, tree};
 use crate::outcome::{Failure, Status};
 
 /// Debian's package of U-Boot for QEMU, and where it keeps the one for this machine.
 const PACKAGE: &str = "u-boot-qemu";
 const U_BOOT: &str = "usr/lib/u-boot/qemu_arm64/u-boot.bin";
-
-/// Who loads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Loader {
-    /// QEMU (`-kernel`).
-    Qemu,
-    /// U-Boot (`-bios`), which finds the Image on a disk and starts it by `booti`.
-    #[value(name = "u-boot")]
-    UBoot,
-    /// A debugger, which writes the ELF file's segments and sets pc and x0.
-    Gdb,
-}
 
 /// The command that has U-Boot boot `image`: from a disk that QEMU makes of a folder, as `extlinux.conf` on it says.
 pub(crate) fn u_boot(options: &Options, image: &Path) -> Result<(Command, Files), Failure> {

@@ -8,6 +8,7 @@
 mod audit;
 mod description;
 pub(crate) mod emulator;
+mod files;
 pub(crate) mod guest;
 pub(crate) mod image;
 mod init;
@@ -29,15 +30,15 @@ use std::{
 };
 
 use crate::{
-    cargo::{self, Kernel, Program},
+    bare::{self, Kernel, Program},
+    fetch::qemu::PROGRAM,
     help,
     outcome::{Failure, Status},
     terminal,
 };
+use files::Files;
 use guest::{Chunk, Ended};
-use loader::Loader;
-use options::{Asked, Options};
-use tree::Files;
+use options::{Asked, Loader, Options};
 use view::View;
 
 /// Entry of `cargo xtask run`.
@@ -52,7 +53,7 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     let programs = Programs::build(&options.programs(), &mut |line| eprintln!("{line}"))?;
     let (mut command, _files) = command(&options, &programs)?;
     if options.verbose {
-        eprintln!("{}", qemu::typed(&command));
+        eprintln!("{}", terminal::typed(&command));
     }
     if options.gdb {
         programs.all().for_each(explain_gdb);
@@ -95,7 +96,7 @@ pub(crate) struct Programs(Vec<(Program, Kernel)>);
 
 impl Programs {
     pub(crate) fn build(wanted: &[Program], say: &mut dyn FnMut(&str)) -> Result<Programs, Failure> {
-        let built = wanted.iter().map(|program| cargo::build(*program, say).map(|kernel| (*program, kernel)));
+        let built = wanted.iter().map(|program| bare::build(*program, say).map(|kernel| (*program, kernel)));
         built.collect::<Result<_, _>>().map(Programs)
     }
 
@@ -177,7 +178,7 @@ fn check_memory(options: &Options, image_bytes: u64) -> Result<(), Failure> {
 }
 
 fn explain_gdb(program: &Kernel) {
-    let elf = qemu::quoted(program.elf.as_os_str());
+    let elf = terminal::quoted(program.elf.as_os_str());
     eprintln!("QEMU waits for a debugger on port 1234. In another terminal:");
     eprintln!("    gdb-multiarch {elf} -ex 'target remote :1234'");
 }
@@ -197,7 +198,7 @@ fn run_shown(command: &mut Command, options: &Options) -> Result<Ended, Failure>
         // Without standard error there is nowhere left to say so.
         (Chunk::Complaint(bytes), _) => drop(io::stderr().write_all(bytes)),
     });
-    let ended = ended.map_err(|error| Failure::new(Status::Failed, format!("{}: {error}", qemu::PROGRAM)))?;
+    let ended = ended.map_err(|error| Failure::new(Status::Failed, format!("{PROGRAM}: {error}")))?;
     if options.json {
         // A reader that has gone away is no error.
         let _ = show_data(&ended.output);

@@ -8,12 +8,7 @@
 
 use std::{path::Path, process::Command};
 
-use super::{
-    description,
-    options::Options,
-    qemu,
-    tree::{self, Files},
-};
+use super::{description, files::Files, options::Options, qemu, tree};
 use crate::outcome::Failure;
 
 /// What an Image is aligned to.

@@ -7,10 +7,9 @@ use clap::{Parser, ValueEnum, value_parser};
 
 use super::{
     emulator::{self, Emulator},
-    loader::Loader,
     tree::shapes,
 };
-use crate::{cargo::Program, fetch::qemu::Version, help, outcome::Failure};
+use crate::{bare::Program, fetch::qemu::Version, help, outcome::Failure};
 
 const LONGEST_TIMEOUT_SECONDS: u64 = 86_400;
 /// What `--tree` has to say to have the trees listed.
@@ -100,6 +99,18 @@ impl fmt::Display for PageSize {
         let value = self.to_possible_value();
         f.write_str(value.as_ref().map_or("", |value| value.get_name()))
     }
+}
+
+/// Who puts the kernel into memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Loader {
+    /// QEMU (`-kernel`).
+    Qemu,
+    /// U-Boot (`-bios`), which finds the Image on a disk and starts it by `booti`.
+    #[value(name = "u-boot")]
+    UBoot,
+    /// A debugger, which writes the ELF file's segments and sets pc and x0.
+    Gdb,
 }
 
 /// QEMU's machine where none is named.

@@ -3,13 +3,9 @@
 use std::{
     ffi::{OsStr, OsString},
     path::Path,
-    process::Command,
 };
 
 use super::{init, options::Options};
-
-/// The emulator's program.
-pub(crate) const PROGRAM: &str = "qemu-system-aarch64";
 
 /// The arguments that boot `image` as `options` ask. A person's own arguments come last, so that they win.
 pub(crate) fn arguments(options: &Options, image: &Path) -> Vec<OsString> {
@@ -88,26 +84,13 @@ pub(crate) fn kernel_command_line(options: &Options) -> String {
     words.join(" ")
 }
 
-/// A command as a person would type it.
-pub(crate) fn typed(command: &Command) -> String {
-    let words: Vec<String> = std::iter::once(command.get_program()).chain(command.get_args()).map(quoted).collect();
-    words.join(" ")
-}
-
-/// A word, in single quotes where a shell would take it apart.
-pub(crate) fn quoted(word: &OsStr) -> String {
-    let word = word.to_string_lossy();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:+@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.into_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boot::options::{Asked, parse};
+    use crate::{
+        boot::options::{Asked, parse},
+        terminal::quoted,
+    };
 
     fn line(words: &str) -> String {
         let words: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
@@ -163,13 +146,5 @@ mod tests {
         assert_eq!(cpu("max,lpa2=off"), "max,lpa2=off,pauth-impdef=on");
         assert_eq!(cpu("max,pauth=off"), "max,pauth=off");
         assert_eq!(cpu("cortex-a72"), "cortex-a72");
-    }
-
-    #[test]
-    fn words_a_shell_would_split_are_quoted() {
-        assert_eq!(quoted("-smp".as_ref()), "-smp");
-        assert_eq!(quoted("a b".as_ref()), "'a b'");
-        assert_eq!(quoted("it's".as_ref()), r"'it'\''s'");
-        assert_eq!(quoted("".as_ref()), "''");
     }
 }

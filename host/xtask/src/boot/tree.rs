@@ -12,15 +12,17 @@ pub(crate) mod shapes;
 
 use std::{
     fs, io,
-    path::{Path, PathBuf},
-    process::{self, Command, Stdio},
-    sync::atomic::{AtomicUsize, Ordering},
+    path::Path,
+    process::{Command, Stdio},
 };
 
 use dtoolkit::{fdt::Fdt, model::DeviceTree};
 
-use super::{image, options::Options, qemu};
-use crate::outcome::{Failure, Status};
+use super::{files::Files, image, options::Options, qemu};
+use crate::{
+    fetch::qemu::PROGRAM,
+    outcome::{Failure, Status},
+};
 use shapes::Shape;
 
 /// Where the Image lies: 2 MiB above the start of RAM, as QEMU's own loader has it.
@@ -43,40 +45,6 @@ pub(crate) struct Scene {
     pub(crate) modules: Vec<(u64, u64)>,
     /// What is done to the finished blob.
     pub(crate) damage: Option<fn(&mut Vec<u8>)>,
-}
-
-/// Files and folders for one run; gone afterwards.
-#[derive(Debug, Default)]
-pub(crate) struct Files(Vec<PathBuf>);
-
-impl Files {
-    /// Takes over what another has.
-    pub(crate) fn add(&mut self, mut other: Files) {
-        self.0.append(&mut other.0);
-    }
-
-    /// Writes a file beside the Image, for as long as this lives.
-    pub(crate) fn write(&mut self, image: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf, Failure> {
-        let path = self.name(image, name);
-        fs::write(&path, bytes).map_err(|error| Failure::file(&path, &error))?;
-        Ok(path)
-    }
-
-    /// A name beside the Image that no other run has.
-    pub(crate) fn name(&mut self, image: &Path, name: &str) -> PathBuf {
-        static RUNS: AtomicUsize = AtomicUsize::new(0);
-        let run = RUNS.fetch_add(1, Ordering::Relaxed);
-        let path = image.with_file_name(format!("{name}.{}.{run}", process::id()));
-        self.0.push(path.clone());
-        path
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        // One that was never written is no loss.
-        self.0.iter().for_each(|path| drop(fs::remove_file(path).or_else(|_| fs::remove_dir_all(path))));
-    }
 }
 
 /// The command that boots `image` by a tree of this shape, and the files it needs.
@@ -141,7 +109,7 @@ pub(crate) fn image_bytes(image: &Path) -> Result<u64, Failure> {
 fn dump_tree(options: &Options, image: &Path, line: &str, to: &Path) -> Result<Vec<u8>, Failure> {
     let mut command = options.emulator.command()?;
     command.args(qemu::arguments_with(options, image, line)).arg("-M").arg(format!("dumpdtb={}", to.display()));
-    let failed = |why: String| Failure::new(Status::Failed, format!("{} -M dumpdtb: {why}", qemu::PROGRAM));
+    let failed = |why: String| Failure::new(Status::Failed, format!("{} -M dumpdtb: {why}", PROGRAM));
     let output = command.stdin(Stdio::null()).output().map_err(|error| failed(error.to_string()))?;
     fs::read(to)
         .map_err(|error: io::Error| failed(format!("{error}: {}", String::from_utf8_lossy(&output.stderr).trim())))

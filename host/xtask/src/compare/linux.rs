@@ -13,12 +13,12 @@ use super::{
     watched::{self, Folder, Guest, Place},
 };
 use crate::{
+    bare::Program,
     boot::{
         Programs,
         emulator::{self, Emulator},
         options::PageSize,
     },
-    cargo::Program,
     fetch::linux::Kind,
     help,
     outcome::{Failure, Status},

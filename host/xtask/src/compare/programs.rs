@@ -16,11 +16,11 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{Parser, value_parser};
 
 use crate::{
+    bare::Program,
     boot::{
         Programs,
         emulator::{self, Emulator},
     },
-    cargo::Program,
     fetch::linux::Kind,
     help,
     outcome::{Failure, Status},

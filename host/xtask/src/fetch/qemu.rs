@@ -17,11 +17,10 @@ use std::{
 use clap::ValueEnum;
 
 use super::apt::Apt;
-use crate::{
-    boot::qemu::PROGRAM,
-    outcome::{Failure, Status},
-};
+use crate::outcome::{Failure, Status};
 
+/// The emulator's program.
+pub(crate) const PROGRAM: &str = "qemu-system-aarch64";
 /// Debian's package of the emulator.
 const PACKAGE: &str = "qemu-system-arm";
 

@@ -6,6 +6,7 @@ use super::{
     table,
 };
 use crate::{
+    bare::Program,
     boot::{
         self, Programs,
         emulator::Emulator,
@@ -14,7 +15,6 @@ use crate::{
         options::{self, Asked, Options},
         transcript::{self, Transcript},
     },
-    cargo::Program,
     outcome::{Failure, Status},
 };
 

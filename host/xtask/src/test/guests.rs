@@ -3,10 +3,11 @@
 
 use std::path::PathBuf;
 
-use super::{Outcome, Say, boot, libtest, steps};
+use super::{Outcome, Say, boot, libtest};
 use crate::{
+    bare::Program,
     boot::emulator::Emulator,
-    cargo::Program,
+    cargo,
     compare::{self, programs::Compared},
     dist,
     fetch::linux::{Kind, Linux},
@@ -48,7 +49,7 @@ fn run(mut variables: Vec<(&'static str, PathBuf)>, emulator: &Emulator, say: Sa
     }
     let words = ["test", "--release", "--package", "vellum", "--test", "guests"];
     let arguments: Vec<String> = words.iter().map(|word| word.to_string()).collect();
-    let (output, has_succeeded) = steps::cargo_output(&arguments, &variables, say);
+    let (output, has_succeeded) = cargo::output(&arguments, &variables, say);
     let counted = libtest::count(&output, has_succeeded);
     Outcome { output, ..counted }
 }

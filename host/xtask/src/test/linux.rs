@@ -7,6 +7,7 @@ use super::{
     expect::Expect::{self, *},
 };
 use crate::{
+    bare::Program,
     boot::{
         self, Programs,
         emulator::Emulator,
@@ -15,8 +16,7 @@ use crate::{
         options::{self, Asked, Options},
         transcript::Transcript,
     },
-    cargo::{self, Program},
-    demo,
+    cargo, demo,
     fetch::linux::{Kind, Linux},
     outcome::{Failure, Status},
 };

@@ -10,7 +10,6 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::{Outcome, Say, skips::Skips};
 use crate::{
-    boot::qemu,
     outcome::Status,
     terminal::{self, Colour, Painted},
 };
@@ -110,7 +109,7 @@ impl Sum {
             // Writing to a string does not fail.
             let _ = writeln!(text, "    {line}");
         }
-        let again = || format!("cargo xtask test {}", qemu::quoted(name.as_ref()));
+        let again = || format!("cargo xtask test {}", terminal::quoted(name.as_ref()));
         let repeat = outcome.repeat.clone().unwrap_or_else(again);
         let _ = writeln!(text, "    repeat: {repeat}");
         self.remarks.push(format!("failed: {name}: {repeat}"));

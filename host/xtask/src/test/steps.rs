@@ -2,9 +2,6 @@
 
 use std::{
     fs,
-    io::{self, BufRead, BufReader},
-    path::PathBuf,
-    process::Command,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -12,7 +9,8 @@ use cargo_metadata::{Metadata, Package};
 
 use super::{Outcome, Say, guests, libtest, linux};
 use crate::{
-    api, boot::emulator::Emulator, cargo, check, fetch::linux::Kind, outcome::Failure, tidy, toolchain::ensure_target,
+    api, bare, boot::emulator::Emulator, cargo, check, fetch::linux::Kind, outcome::Failure, tidy,
+    toolchain::ensure_target,
 };
 
 /// A step and its work.
@@ -46,7 +44,7 @@ pub(crate) fn all(metadata: &Metadata) -> Vec<Step> {
     let bare = bare_crates(metadata);
     let without_bare = with_each("--exclude", &bare);
     let kernel_and_engine = crates_in(metadata, &["engine", "bare"]);
-    let target = ["--target", cargo::BARE_TARGET];
+    let target = ["--target", bare::BARE_TARGET];
     let deny = ["--", "-D", "warnings"];
 
     let clippy_host = [&["clippy", "--workspace", "--all-targets"], &without_bare[..], &deny].concat();
@@ -91,18 +89,18 @@ pub(crate) fn run(step: &Step, emulator: &Emulator, say: Say<'_>) -> Outcome {
         Work::Guests(tests) => tests(emulator, say),
         Work::Code => code(say),
         Work::Tests(arguments) => {
-            let (output, has_succeeded) = cargo_output(arguments, &[], say);
+            let (output, has_succeeded) = cargo::output(arguments, &[], say);
             let counted = libtest::count(&output, has_succeeded);
             Outcome { output, ..counted }
         }
         Work::Cargo(calls) => {
             for arguments in calls {
-                if arguments.iter().any(|argument| argument == cargo::BARE_TARGET)
-                    && let Err(failure) = ensure_target(cargo::BARE_TARGET)
+                if arguments.iter().any(|argument| argument == bare::BARE_TARGET)
+                    && let Err(failure) = ensure_target(bare::BARE_TARGET)
                 {
                     return Outcome::stopped("cargo", failure);
                 }
-                let (output, has_succeeded) = cargo_output(arguments, &[], say);
+                let (output, has_succeeded) = cargo::output(arguments, &[], say);
                 if !has_succeeded {
                     return Outcome::failed(output);
                 }
@@ -114,13 +112,13 @@ pub(crate) fn run(step: &Step, emulator: &Emulator, say: Say<'_>) -> Outcome {
 
 /// Builds the kernel, and runs its code and the mutants of it.
 fn code(say: Say<'_>) -> Outcome {
-    let kernel = match cargo::build(cargo::Program::Kernel, &mut *say) {
+    let kernel = match bare::build(bare::Program::Kernel, &mut *say) {
         Ok(kernel) => kernel,
         Err(failure) => return Outcome::stopped("code", failure),
     };
     let elf = kernel.elf.to_string_lossy();
     let (output, has_succeeded) =
-        cargo_output(&owned(&[&check::CODE.call()[..], &["--kernel", &elf]].concat()), &[], say);
+        cargo::output(&owned(&[&check::CODE.call()[..], &["--kernel", &elf]].concat()), &[], say);
     if has_succeeded { Outcome::passed("") } else { Outcome::failed(output) }
 }
 
@@ -133,7 +131,7 @@ fn published(say: Say<'_>) -> Outcome {
         Err(failure) => return Outcome::stopped("published", failure),
     };
     let words = ["package", "--allow-dirty", "--target-dir", &folder];
-    let (output, has_succeeded) = cargo_output(&owned(&[&words, &package[..]].concat()), &[], say);
+    let (output, has_succeeded) = cargo::output(&owned(&[&words, &package[..]].concat()), &[], say);
     // What is left behind costs room and nothing else.
     let _ = fs::remove_dir_all(&folder);
     if !has_succeeded {
@@ -189,39 +187,6 @@ fn names(metadata: &Metadata, is_wanted: impl Fn(&Package) -> bool) -> Vec<Strin
     metadata.packages.iter().filter(|package| is_wanted(package)).map(|package| package.name.to_string()).collect()
 }
 
-/// Runs cargo with these variables besides its own, gives each line to `say`, and returns all of them with its success.
-pub(super) fn cargo_output(arguments: &[String], variables: &[(&str, PathBuf)], say: Say<'_>) -> (String, bool) {
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let mut command = cargo::cargo(&arguments);
-    command.env("CARGO_TERM_COLOR", "never").env("RUSTDOCFLAGS", "-D warnings");
-    command.envs(variables.iter().map(|(name, value)| (name, value)));
-    let mut output = String::new();
-    let result = read_all(command, &mut |line| {
-        say(line);
-        output.push_str(line);
-        output.push('\n');
-    });
-    match result {
-        Ok(has_succeeded) => (output, has_succeeded),
-        Err(error) => (format!("{output}cargo: {error}"), false),
-    }
-}
-
-/// Runs a command whose two outputs arrive in one order, as on a terminal.
-fn read_all(mut command: Command, sink: Say<'_>) -> io::Result<bool> {
-    let (reader, writer) = io::pipe()?;
-    let mut child = command.stdout(writer.try_clone()?).stderr(writer).spawn()?;
-    // The command keeps our ends of the pipe, and the reader would wait for them for ever.
-    drop(command);
-    let mut reader = BufReader::new(reader);
-    let mut line = Vec::new();
-    while reader.read_until(b'\n', &mut line)? > 0 {
-        sink(String::from_utf8_lossy(&line).trim_end());
-        line.clear();
-    }
-    Ok(child.wait()?.success())
-}
-
 /// `option` before each name.
 fn with_each<'n>(option: &'n str, names: &'n [String]) -> Vec<&'n str> {
     names.iter().flat_map(|name| [option, name]).collect()
@@ -269,16 +234,6 @@ mod tests {
         metadata.workspace_root = "/bare".into();
         assert_eq!(crates_in(&metadata, &["engine", "bare"]), ["hardware"]);
         assert_eq!(bare_crates(&metadata), ["hardware"]);
-    }
-
-    #[test]
-    fn a_command_that_fails_shows_all_it_said() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "echo one; echo two >&2; printf three; exit 4"]);
-        let mut lines = Vec::new();
-        let result = read_all(command, &mut |line| lines.push(line.to_string()));
-        assert!(!result.expect("sh runs"));
-        assert_eq!(lines, ["one", "two", "three"]);
     }
 
     #[test]

@@ -1,11 +1,9 @@
 //! Memory of each CPU's own, and accesses to it that may fault.
 
-use core::sync::atomic::Ordering;
-
 use guests::rsi::{GRANULE_BYTES, Granule};
 use hardware::guest::{self, execute, read_exceptions, read_fault};
 
-use crate::{CPUS, UNPROTECTED};
+use crate::facts::CPUS;
 
 /// Pages of each CPU.
 pub(crate) const PAGES: usize = 16;
@@ -22,11 +20,6 @@ pub(crate) fn page(cpu: usize, index: usize) -> &'static Granule {
 pub(crate) fn range(cpu: usize, first: usize, end: usize) -> (u64, u64) {
     let start = AREAS[cpu][0].address();
     (start + first as u64 * GRANULE_BYTES, start + end as u64 * GRANULE_BYTES)
-}
-
-/// Where unprotected addresses begin.
-pub(crate) fn unprotected() -> u64 {
-    UNPROTECTED.load(Ordering::Relaxed)
 }
 
 /// What became of an access.

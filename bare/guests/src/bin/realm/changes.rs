@@ -5,9 +5,10 @@ use core::sync::atomic::Ordering;
 use guests::rsi::{self, EMPTY, IPA_STATE_GET, RAM, SUCCESS};
 use seed::Seed;
 
-use crate::access::{Outcome, PAGES, range, read, unprotected, write};
-use crate::checks::{Found, SCRUBBED, expect, expect_outcome};
-use crate::{ROUNDS, SEED, refusals};
+use crate::access::{Outcome, PAGES, range, read, write};
+use crate::facts::{ROUNDS, SEED, unprotected};
+use crate::found::{Found, SCRUBBED, expect, expect_outcome};
+use crate::refusals;
 
 /// What a page should be: its state, and its first word.
 type Model = [(u64, u64); PAGES];

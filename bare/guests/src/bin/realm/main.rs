@@ -9,6 +9,8 @@
 mod access;
 mod changes;
 mod checks;
+mod facts;
+mod found;
 mod refusals;
 mod together;
 
@@ -19,25 +21,17 @@ use guests::{console, machine, say};
 use hardware::interrupts;
 use kerncore::command_line::Words;
 
-use checks::{CHECKS, Found};
+use checks::CHECKS;
+use facts::{COUNT, CPUS, ROUNDS, SEED, STEP, UNPROTECTED};
+use found::Found;
 
 hardware::guest_entry_points! {
     main: main,
     secondary: secondary,
 }
 
-/// CPUs that are supported.
-const CPUS: usize = hardware::guest::CPUS;
-
-/// What the command line says.
-static STEP: AtomicU64 = AtomicU64::new(0);
-static SEED: AtomicU64 = AtomicU64::new(1);
-static ROUNDS: AtomicU64 = AtomicU64::new(60);
-/// The number of CPUs, once it is known, and of those that have made all checks.
-static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// CPUs that have made all checks.
 static DONE: AtomicUsize = AtomicUsize::new(0);
-/// Where unprotected addresses begin.
-static UNPROTECTED: AtomicU64 = AtomicU64::new(0);
 
 /// What a check found on one CPU: whether it failed, what it expected, and what was there.
 static RESULTS: [[[AtomicU64; 3]; CHECKS.len()]; CPUS] =

@@ -5,8 +5,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use guests::rsi::{self, EMPTY, ERROR_UNKNOWN, GRANULE_BYTES, IPA_STATE_GET, IPA_STATE_SET, RAM, SUCCESS};
 
-use crate::STEP;
-use crate::checks::{Found, expect};
+use crate::facts::STEP;
+use crate::found::{Found, expect};
 
 /// RSI_REJECT.
 const REJECT: u64 = 1;

@@ -5,10 +5,10 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use guests::rsi::{EMPTY, Granule, RAM};
 use hardware::interrupts;
 
-use crate::access::{Outcome, read, unprotected, write};
-use crate::checks::{Found, expect_outcome};
+use crate::access::{Outcome, read, write};
+use crate::facts::{COUNT, ROUNDS, unprotected};
+use crate::found::{Found, expect_outcome};
 use crate::refusals;
-use crate::{COUNT, ROUNDS};
 
 /// CPUs that have come to a meeting, from the start.
 static ARRIVED: AtomicUsize = AtomicUsize::new(0);

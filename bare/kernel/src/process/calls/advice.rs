@@ -4,7 +4,6 @@ use alloc::vec::Vec;
 
 use userspace::{Advice, AreaFlags, Backing, Kind, Locking, Move, Rights};
 
-use super::memory::errno;
 use super::{Call, Row};
 use crate::facts::page_size;
 use crate::files::inode::Body;
@@ -36,7 +35,7 @@ fn mremap(call: &mut Call) -> Answer {
         _ if flags & MAYMOVE != 0 => Move::May,
         _ => Move::Never,
     };
-    call.process().space().remap(start, old_bytes, bytes, moves, flags & DONTUNMAP != 0).map_err(errno)
+    call.process().space().remap(start, old_bytes, bytes, moves, flags & DONTUNMAP != 0).map_err(Errno::from)
 }
 
 fn msync(call: &mut Call) -> Answer {
@@ -53,14 +52,14 @@ fn msync(call: &mut Call) -> Answer {
     if start.checked_add(bytes).is_none() {
         return Err(ENOMEM);
     }
-    call.process().space().sync(start, bytes, flags & INVALIDATE != 0).map(|()| 0).map_err(errno)
+    call.process().space().sync(start, bytes, flags & INVALIDATE != 0).map(|()| 0).map_err(Errno::from)
 }
 
 fn lock(call: &Call, how: Locking) -> Answer {
     let [start, bytes, ..] = call.arguments;
     let (space, first) = (call.process().space(), start & !(page_size().size_bytes() - 1));
     let bytes = in_pages(bytes.wrapping_add(start - first));
-    space.lock(first, bytes, how).map_err(errno)?;
+    space.lock(first, bytes, how)?;
     let mut has_rights = true;
     if how == Locking::Now {
         let range = first..first + bytes;
@@ -104,11 +103,11 @@ fn mlockall(call: &mut Call) -> Answer {
     }
     let how = if flags & ONFAULT != 0 { Locking::OnFault } else { Locking::Now };
     let future = if flags & FUTURE != 0 { how } else { Locking::Not };
-    call.process().space().lock_all(how, flags & CURRENT != 0, future).map(|()| 0).map_err(errno)
+    call.process().space().lock_all(how, flags & CURRENT != 0, future).map(|()| 0).map_err(Errno::from)
 }
 
 fn munlockall(call: &mut Call) -> Answer {
-    call.process().space().lock_all(Locking::Not, true, Locking::Not).map(|()| 0).map_err(errno)
+    call.process().space().lock_all(Locking::Not, true, Locking::Not).map(|()| 0).map_err(Errno::from)
 }
 
 fn mincore(call: &mut Call) -> Answer {
@@ -128,7 +127,7 @@ fn mincore(call: &mut Call) -> Answer {
         let mut found = Vec::new();
         let space = call.process().space();
         let told = space.residency(start + first * page, count * page, &mut |is_there| found.push(u8::from(is_there)));
-        told.map_err(errno)?;
+        told?;
         copies::write(to + first, &found)?;
     }
     Ok(0)
@@ -158,7 +157,7 @@ fn madvise(call: &mut Call) -> Answer {
         23 => return populate(call, Kind::Write),
         _ => return Err(EINVAL),
     };
-    call.process().space().advise(start, bytes, advice).map(|()| 0).map_err(errno)
+    call.process().space().advise(start, bytes, advice).map(|()| 0).map_err(Errno::from)
 }
 
 /// MADV_REMOVE: zeros in the file, for all who map it.
@@ -190,5 +189,5 @@ fn remove(call: &Call) -> Answer {
 
 fn populate(call: &Call, kind: Kind) -> Answer {
     let [start, bytes, ..] = call.arguments;
-    call.process().space().populate(start, bytes, kind).map(|()| 0).map_err(errno)
+    call.process().space().populate(start, bytes, kind).map(|()| 0).map_err(Errno::from)
 }

@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::{Call, Row};
+use crate::clock::{self, SECOND};
 use crate::cpus::walkers;
 use crate::facts::page_size;
 use crate::files::device::fill_randomly;
@@ -49,7 +50,6 @@ pub(super) const CALLS: &[Row] = &[
 
 /// Descriptors that a process may have at most: `fs.nr_open`.
 const MOST_FILES: u64 = 1 << 20;
-const SECOND: u64 = 1_000_000_000;
 
 /// There is one user, who may everything, and one class of threads.
 fn nothing(_: &mut Call) -> Answer {
@@ -58,14 +58,6 @@ fn nothing(_: &mut Call) -> Answer {
 
 fn three_zeros(call: &mut Call) -> Answer {
     call.arguments[..3].iter().try_for_each(|to| copies::write_half(*to, 0)).map(|()| 0)
-}
-
-/// AT_HWCAP: FP, ASIMD, and the atomic instructions and CRC32 where every CPU has them.
-pub(crate) fn capabilities() -> u64 {
-    let has = |shift: u32| walkers::identities().all(|(_, cpu)| cpu.id.isar0 >> shift & 15 != 0);
-    let atomics = if has(20) { 1 << 8 } else { 0 };
-    let crc32 = if has(16) { 1 << 7 } else { 0 };
-    0b11 | atomics | crc32
 }
 
 fn capget(call: &mut Call) -> Answer {
@@ -181,7 +173,7 @@ fn prlimit64(call: &mut Call) -> Answer {
 
 /// `struct rusage`.
 pub(super) fn usage_words(spent: Spent, kib: u64) -> [u64; 18] {
-    let (nanoseconds, mut words) = (super::time::nanoseconds(spent.ticks), [0; 18]);
+    let (nanoseconds, mut words) = (clock::nanoseconds(spent.ticks), [0; 18]);
     (words[0], words[1]) = (nanoseconds / SECOND, nanoseconds % SECOND / 1000);
     (words[4], words[8]) = (kib, spent.faults);
     words
@@ -243,7 +235,7 @@ fn sysinfo(call: &mut Call) -> Answer {
     let all = frames::all_pages() << page_size().shift();
     let free = pages::with_pages(|pages| pages.free_bytes());
     let processes = table::all().len() as u64;
-    let seconds = super::time::monotonic_nanoseconds() / SECOND;
+    let seconds = clock::monotonic_nanoseconds() / SECOND;
     let words = [seconds, 0, 0, 0, all, free, 0, 0, 0, 0, processes & 0xffff, 0, 0, 1];
     copies::write_words(call.arguments[0], &words).map(|()| 0)
 }

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 
-use userspace::{AreaFlags, Backing, Error, Place, Request, Rights, Source};
+use userspace::{AreaFlags, Backing, Place, Request, Rights, Source};
 
 use super::{Call, Row};
 use crate::files::content::{Content, SEAL_FUTURE_WRITE, SEAL_GROW, SEAL_SEAL, SEAL_SHRINK, SEAL_WRITE};
@@ -41,21 +41,6 @@ const MAP_LEGACY: u64 = 0x7_ff7f;
 const PROT_WRITE: u64 = 2;
 const PROT_GROWSDOWN: u64 = 0x0100_0000;
 const PROT_GROWSUP: u64 = 0x0200_0000;
-
-/// The number of an error.
-pub(crate) fn errno(error: Error) -> Errno {
-    match error {
-        Error::NoMemory => ENOMEM,
-        Error::Invalid => EINVAL,
-        Error::Exists => EEXIST,
-        Error::Denied => EACCES,
-        Error::Again => EAGAIN,
-        Error::NotPermitted => EPERM,
-        Error::Overflow => EOVERFLOW,
-        Error::Busy => EBUSY,
-        Error::BadAddress => EFAULT,
-    }
-}
 
 fn rights(protection: u64) -> Rights {
     Rights::from_bits_truncate(protection as u8)
@@ -103,7 +88,7 @@ fn mmap(call: &mut Call) -> Answer {
     area.set(AreaFlags::SHARED, is_shared);
     let populates = flags & (MAP_POPULATE | MAP_NONBLOCK) == MAP_POPULATE;
     let request = Request { place, bytes, rights: rights(protection), source, flags: area, populates };
-    call.process().space().map(request).map_err(errno)
+    call.process().space().map(request).map_err(Errno::from)
 }
 
 /// A file that is to be mapped.
@@ -171,7 +156,7 @@ pub(super) fn resize(inode: &Arc<Inode>, content: &Content, bytes: u64) -> Resul
 
 fn munmap(call: &mut Call) -> Answer {
     let [start, bytes, ..] = call.arguments;
-    call.process().space().unmap(start, bytes).map(|()| 0).map_err(errno)
+    call.process().space().unmap(start, bytes).map(|()| 0).map_err(Errno::from)
 }
 
 fn mprotect(call: &mut Call) -> Answer {
@@ -183,7 +168,7 @@ fn mprotect(call: &mut Call) -> Answer {
     if protection & PROT_GROWSDOWN != 0 && bytes > 0 {
         return protect_stack(call, start, bytes, protection);
     }
-    call.process().space().protect(start, bytes, rights(protection)).map(|()| 0).map_err(errno)
+    call.process().space().protect(start, bytes, rights(protection)).map(|()| 0).map_err(Errno::from)
 }
 
 /// From the start of the stack on that holds `start`.
@@ -196,7 +181,7 @@ fn protect_stack(call: &Call, start: u64, bytes: u64, protection: u64) -> Answer
         }
     });
     let first = found?;
-    space.protect(first, bytes.saturating_add(start - first), rights(protection)).map(|()| 0).map_err(errno)
+    space.protect(first, bytes.saturating_add(start - first), rights(protection)).map(|()| 0).map_err(Errno::from)
 }
 
 fn memfd_create(call: &mut Call) -> Answer {

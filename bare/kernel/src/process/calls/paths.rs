@@ -221,7 +221,7 @@ fn utimensat(call: &mut Call) -> Answer {
         0 => file(call, folder)?.inode.clone(),
         _ => inode_at(call, folder, path, flags)?,
     };
-    let now = super::time::real_nanoseconds();
+    let now = crate::clock::real_nanoseconds();
     let words = if times == 0 { [0, NOW, 0, NOW] } else { copies::read_words(times)? };
     inode.attributes.with(|attributes| {
         let places = [&mut attributes.accessed, &mut attributes.modified];

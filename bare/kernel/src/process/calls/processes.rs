@@ -11,12 +11,12 @@ use hardware::user::{self, Simd};
 
 use super::{Call, NO_ANSWER, Row};
 use crate::memory::frames;
+use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::exec::{self, Wanted};
 use crate::process::signals::{Action, Stack};
 use crate::process::table::{self, New, Process};
 use crate::process::task::Task;
-use crate::process::{copies, run};
 use crate::threads::thread::{Thread, current};
 use crate::threads::waiters::wait;
 use crate::threads::{dispatcher, queue};
@@ -185,7 +185,8 @@ fn clone(call: &mut Call) -> Answer {
     }
     let pointer = if flags & CLONE_SETTLS != 0 { thread_pointer } else { user::read_thread_pointer() };
     let sets = if flags & CLONE_CHILD_SETTID != 0 { child_number } else { 0 };
-    let body = Box::new(move || begin(frame, sets));
+    let body = call.body;
+    let body = Box::new(move || begin(frame, sets, body));
     let mut simd = Simd::ZERO;
     user::save_simd(&mut simd);
     let Some(thread) = Thread::new(number, task, simd, pointer, body) else {
@@ -213,12 +214,12 @@ fn clone(call: &mut Call) -> Answer {
 }
 
 /// The body of a new thread.
-fn begin(frame: Frame, sets: u64) {
+fn begin(frame: Frame, sets: u64, body: fn(Frame)) {
     if sets != 0 {
         let number = current().number;
         let _ = copies::write_half(sets, number as u32);
     }
-    run::run(frame);
+    body(frame);
 }
 
 /// A child: the same, but for what is shared.
@@ -226,7 +227,7 @@ fn child(call: &Call, number: i32, flags: u64) -> Result<Arc<Process>, Errno> {
     let parent = call.process();
     let is_borrowing = flags & CLONE_VM != 0;
     let space = parent.space();
-    let space = if is_borrowing { space } else { space.fork().map_err(super::memory::errno)? };
+    let space = if is_borrowing { space } else { space.fork()? };
     let files = match flags & CLONE_FILES {
         0 => Arc::new(Lock::new(parent.files.with(|files| files.clone()))),
         _ => parent.files.clone(),

@@ -3,8 +3,9 @@
 use super::input::file;
 use super::paths::inode_at;
 use super::{Call, Row};
+use crate::clock::SECOND;
 use crate::facts::page_size;
-use crate::files::inode::{Body, Inode};
+use crate::files::inode::{Body, DEVICE, Inode};
 use crate::memory::{frames, pages};
 use crate::process::copies;
 use crate::process::errno::*;
@@ -16,10 +17,6 @@ pub(super) const CALLS: &[Row] = &[
     (80, "fstat", fstat),
     (291, "statx", statx),
 ];
-
-/// The device that every file is on, major and minor number.
-pub(crate) const DEVICE: (u32, u32) = (0, 2);
-const NANOSECONDS: u64 = 1_000_000_000;
 
 fn device_of(inode: &Inode) -> (u32, u32) {
     if let Body::Device(device) = inode.body { device.number() } else { (0, 0) }
@@ -33,7 +30,7 @@ fn encode((major, minor): (u32, u32)) -> u64 {
 fn write_stat(inode: &Inode, to: u64) -> Answer {
     let attributes = inode.attributes.with(|attributes| *attributes);
     let mode = u64::from(inode.kind() | attributes.mode);
-    let time = |time: u64| [time / NANOSECONDS, time % NANOSECONDS];
+    let time = |time: u64| [time / SECOND, time % SECOND];
     let mut words = alloc::vec![
         encode(DEVICE),
         inode.number,
@@ -85,8 +82,8 @@ fn statx(call: &mut Call) -> Answer {
     let words = [(32, inode.number), (40, inode.bytes()), (48, inode.blocks())];
     words.iter().for_each(|(at, word)| put(*at, &word.to_le_bytes()));
     for (at, time) in [(64, attributes.accessed), (96, attributes.changed), (112, attributes.modified)] {
-        put(at, &(time / NANOSECONDS).to_le_bytes());
-        put(at + 8, &((time % NANOSECONDS) as u32).to_le_bytes());
+        put(at, &(time / SECOND).to_le_bytes());
+        put(at + 8, &((time % SECOND) as u32).to_le_bytes());
     }
     copies::write(to, &bytes).map(|()| 0)
 }

@@ -1,10 +1,9 @@
-//! Clocks. There is no clock on this machine that runs while it is off: 1970 begins with the boot.
-
-use core::sync::atomic::{AtomicU64, Ordering};
+//! Calls about clocks and timers.
 
 use hardware::timer;
 
 use super::{Call, Row};
+use crate::clock::{self, SECOND, monotonic_nanoseconds, nanoseconds, real_nanoseconds, ticks};
 use crate::process::alarms;
 use crate::process::copies;
 use crate::process::errno::*;
@@ -22,30 +21,6 @@ pub(super) const CALLS: &[Row] = &[
     (169, "gettimeofday", gettimeofday),
 ];
 
-const SECOND: u64 = 1_000_000_000;
-/// CLOCK_REALTIME minus CLOCK_MONOTONIC, in nanoseconds.
-static OFFSET: AtomicU64 = AtomicU64::new(0);
-
-/// Nanoseconds in so many ticks of the counter.
-pub(crate) fn nanoseconds(ticks: u64) -> u64 {
-    (u128::from(ticks) * u128::from(SECOND) / u128::from(timer::read_frequency().max(1))) as u64
-}
-
-fn ticks(nanoseconds: u64) -> u64 {
-    let ticks = (u128::from(nanoseconds) * u128::from(timer::read_frequency())).div_ceil(u128::from(SECOND));
-    u64::try_from(ticks).unwrap_or(u64::MAX)
-}
-
-/// Nanoseconds since the counter was 0.
-pub(crate) fn monotonic_nanoseconds() -> u64 {
-    nanoseconds(timer::read_counter())
-}
-
-/// Nanoseconds since 1970.
-pub(crate) fn real_nanoseconds() -> u64 {
-    monotonic_nanoseconds().wrapping_add(OFFSET.load(Ordering::Relaxed))
-}
-
 fn time(words: [u64; 2]) -> Result<u64, Errno> {
     let [seconds, nanoseconds] = words;
     if seconds > i64::MAX as u64 || nanoseconds >= SECOND {
@@ -60,7 +35,7 @@ pub(super) fn deadline(from: u64, is_absolute: bool, is_real: bool) -> Result<u6
     Ok(match (is_absolute, is_real) {
         (false, _) => timer::read_counter().saturating_add(ticks(wanted)),
         (true, false) => ticks(wanted),
-        (true, true) => ticks(wanted.saturating_sub(OFFSET.load(Ordering::Relaxed))),
+        (true, true) => ticks(clock::since_boot(wanted)),
     })
 }
 
@@ -95,7 +70,7 @@ fn clock_settime(call: &mut Call) -> Answer {
     if which != 0 {
         return Err(EINVAL);
     }
-    OFFSET.store(time(copies::read_words(from)?)?.wrapping_sub(monotonic_nanoseconds()), Ordering::Relaxed);
+    clock::set_real(time(copies::read_words(from)?)?);
     Ok(0)
 }
 

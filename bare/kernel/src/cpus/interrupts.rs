@@ -1,0 +1,19 @@
+//! What each interrupt is for.
+
+use hardware::gic;
+
+use super::calls;
+use crate::facts::facts;
+use crate::report::console::say;
+use crate::threads::dispatcher;
+
+/// Called by the vectors, with interrupts masked.
+pub(crate) fn handle() {
+    while let Some(interrupt) = calls::take_interrupt() {
+        match gic::is_call(interrupt) {
+            true => calls::answer(),
+            false if interrupt == facts().timer_interrupt => dispatcher::tick(),
+            false => say!("warning: unexpected interrupt {interrupt}"),
+        }
+    }
+}

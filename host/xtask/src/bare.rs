@@ -1,0 +1,137 @@
+//! What is built for bare metal, and where cargo puts it.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    io::{BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+    process::Stdio,
+    thread,
+};
+
+use serde_json::Value;
+
+use crate::{
+    boot::image,
+    cargo::{cargo, no_cargo},
+    outcome::{Failure, Status},
+    toolchain::ensure_target,
+};
+
+/// The target of everything in `bare/`.
+pub(crate) const BARE_TARGET: &str = "aarch64-unknown-none-softfloat";
+
+/// What is built for bare metal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Program {
+    Kernel,
+    /// Runs beneath a kernel.
+    Monitor,
+    /// A guest that tries what it must not.
+    Fuzzer,
+    /// A guest that is a realm.
+    Realm,
+    /// A guest that resizes what it uses.
+    Resizer,
+}
+
+impl Program {
+    /// Every program.
+    pub(crate) const ALL: [Program; 5] =
+        [Program::Kernel, Program::Monitor, Program::Fuzzer, Program::Realm, Program::Resizer];
+
+    /// The guest of the monitor's that has this name, which is not the kernel.
+    pub(crate) fn guest(name: &OsStr) -> Option<Program> {
+        Program::ALL.into_iter().find(|program| program.names().0 == "guests" && program.names().1 == name)
+    }
+
+    /// The names of its package, of itself, and of its flat Image beside the ELF file.
+    const fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Program::Kernel => ("kernel", "kernel", "Image"),
+            Program::Monitor => ("monitor", "monitor", "Monitor"),
+            Program::Fuzzer => ("guests", "fuzzer", "Fuzzer"),
+            Program::Realm => ("guests", "realm", "Realm"),
+            Program::Resizer => ("guests", "resizer", "Resizer"),
+        }
+    }
+}
+
+/// A kernel, or a monitor, that can be booted.
+#[derive(Clone, Debug)]
+pub(crate) struct Kernel {
+    pub(crate) elf: PathBuf,
+    /// The flat Image, beside the ELF file.
+    pub(crate) image: PathBuf,
+}
+
+/// Builds a program and flattens it. Cargo's lines go to `say`; of a fresh build it says nothing.
+pub(crate) fn build(program: Program, say: &mut dyn FnMut(&str)) -> Result<Kernel, Failure> {
+    let (package, name, image) = program.names();
+    ensure_target(BARE_TARGET)?;
+    let mut command = cargo(&["build", "--release", "--package", package, "--bin", name, "--target", BARE_TARGET]);
+    command.args(["--message-format", "json-render-diagnostics"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(no_cargo)?;
+    let messages = child.stdout.take().map(|mut pipe| {
+        thread::spawn(move || {
+            let mut text = String::new();
+            pipe.read_to_string(&mut text).map(|_| text)
+        })
+    });
+    let lines = child.stderr.take().map(|pipe| BufReader::new(pipe).lines());
+    for line in lines.into_iter().flatten().map_while(Result::ok) {
+        if !line.trim_start().starts_with("Finished") {
+            say(&line);
+        }
+    }
+    let status = child.wait().map_err(no_cargo)?;
+    let messages = messages.and_then(|thread| thread.join().ok()?.ok()).unwrap_or_default();
+    if !status.success() {
+        return Err(Failure::new(Status::Failed, format!("the {name} does not build (the reason stands above)")));
+    }
+    let elf = executable(&messages, name)
+        .ok_or_else(|| Failure::new(Status::Failed, format!("cargo built no executable named `{name}`")))?;
+    write_image(&elf, image).map(|image| Kernel { elf, image })
+}
+
+/// The path of a program among cargo's messages, one JSON object a line.
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+    messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).find_map(|message| {
+        let is_it = message["reason"] == "compiler-artifact" && message["target"]["name"] == name;
+        message["executable"].as_str().filter(|_| is_it).map(PathBuf::from)
+    })
+}
+
+/// Writes the flat Image beside the ELF file, unless the one there is the same.
+fn write_image(elf: &Path, name: &str) -> Result<PathBuf, Failure> {
+    let file = fs::read(elf).map_err(|error| Failure::file(elf, &error))?;
+    let image =
+        image::flatten(&file).map_err(|what| Failure::new(Status::Failed, format!("{} {what}", elf.display())))?;
+    let path = elf.with_file_name(name);
+    if fs::read(&path).is_ok_and(|old| old == image) {
+        return Ok(path);
+    }
+    // A QEMU that starts meanwhile must see the old Image or the new one, never half of it.
+    let unfinished = elf.with_file_name(format!("{name}.{}", std::process::id()));
+    fs::write(&unfinished, image).map_err(|error| Failure::file(&unfinished, &error))?;
+    fs::rename(&unfinished, &path).map_err(|error| Failure::file(&path, &error))?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_found_among_cargos_messages() {
+        let messages = concat!(
+            "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"vmsa\"},\"executable\":null}\n",
+            "not json\n",
+            "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"other\"},\"executable\":\"/t/other\"}\n",
+            "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"kernel\"},\"executable\":\"/t/kernel\"}\n",
+            "{\"reason\":\"build-finished\",\"success\":true}\n",
+        );
+        assert_eq!(executable(messages, "kernel"), Some(PathBuf::from("/t/kernel")));
+        assert_eq!(executable("{\"reason\":\"build-finished\"}", "kernel"), None);
+    }
+}
