@@ -119,7 +119,7 @@ fn force(thread: &Thread, signal: Signal, code: i32, address: u64, frame: &Frame
         }
     });
     task.set_mask(task.mask() & !signal.bit());
-    task.pending.add(signal, Info { code, words: [address, 0], syndrome: Some(frame.syndrome) });
+    task.pending.add(signal, Info { code, words: [address, 0], syndrome: Some(frame.syndrome), timer: None });
 }
 
 /// Has a thread die of a bad stack for its signals.

@@ -48,9 +48,7 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) {
         if task.process.is_ending() {
             return;
         }
-        let open = !task.mask();
-        let taken = task.pending.take(open).or_else(|| task.process.pending.take(open));
-        let Some((signal, info)) = taken else { break };
+        let Some((signal, info)) = task.take(!task.mask()) else { break };
         let action = task.process.actions.with(|actions| {
             let action = &mut actions[signal.index()];
             let found = *action;

@@ -12,8 +12,6 @@ use crate::threads::waiters::{Interrupted, wait};
 
 pub(super) const CALLS: &[Row] = &[
     (101, "nanosleep", nanosleep),
-    (102, "getitimer", getitimer),
-    (103, "setitimer", setitimer),
     (112, "clock_settime", clock_settime),
     (113, "clock_gettime", clock_gettime),
     (114, "clock_getres", clock_getres),
@@ -22,7 +20,11 @@ pub(super) const CALLS: &[Row] = &[
     (169, "gettimeofday", gettimeofday),
 ];
 
-const SECOND: u64 = 1_000_000_000;
+pub(super) const SECOND: u64 = 1_000_000_000;
+/// The longest time that is told apart from longer ones.
+pub(crate) const LONGEST: u64 = i64::MAX as u64;
+/// The most that CLOCK_REALTIME is set beyond CLOCK_MONOTONIC.
+const LATEST: u64 = LONGEST - 30 * 365 * 86_400 * SECOND;
 /// CLOCK_REALTIME minus CLOCK_MONOTONIC, in nanoseconds.
 static OFFSET: AtomicU64 = AtomicU64::new(0);
 
@@ -31,7 +33,8 @@ pub(crate) fn nanoseconds(ticks: u64) -> u64 {
     (u128::from(ticks) * u128::from(SECOND) / u128::from(timer::read_frequency().max(1))) as u64
 }
 
-fn ticks(nanoseconds: u64) -> u64 {
+/// Ticks of the counter after which so many nanoseconds are over.
+pub(crate) fn ticks(nanoseconds: u64) -> u64 {
     let ticks = (u128::from(nanoseconds) * u128::from(timer::read_frequency())).div_ceil(u128::from(SECOND));
     u64::try_from(ticks).unwrap_or(u64::MAX)
 }
@@ -46,12 +49,18 @@ pub(crate) fn real_nanoseconds() -> u64 {
     monotonic_nanoseconds().wrapping_add(OFFSET.load(Ordering::Relaxed))
 }
 
-fn time(words: [u64; 2]) -> Result<u64, Errno> {
+/// When CLOCK_REALTIME comes to a point, by CLOCK_MONOTONIC.
+pub(crate) fn monotonic(real: u64) -> u64 {
+    real.saturating_sub(OFFSET.load(Ordering::Relaxed))
+}
+
+/// Nanoseconds of a time, as programs pass them.
+pub(super) fn time(words: [u64; 2]) -> Result<u64, Errno> {
     let [seconds, nanoseconds] = words;
     if seconds > i64::MAX as u64 || nanoseconds >= SECOND {
         return Err(EINVAL);
     }
-    Ok(seconds.saturating_mul(SECOND).saturating_add(nanoseconds))
+    Ok(seconds.saturating_mul(SECOND).saturating_add(nanoseconds).min(LONGEST))
 }
 
 /// Reads a time, and says when the counter comes to it: a length from now on, or a point of a clock.
@@ -60,7 +69,7 @@ pub(super) fn deadline(from: u64, is_absolute: bool, is_real: bool) -> Result<u6
     Ok(match (is_absolute, is_real) {
         (false, _) => timer::read_counter().saturating_add(ticks(wanted)),
         (true, false) => ticks(wanted),
-        (true, true) => ticks(wanted.saturating_sub(OFFSET.load(Ordering::Relaxed))),
+        (true, true) => ticks(monotonic(wanted)),
     })
 }
 
@@ -95,7 +104,10 @@ fn clock_settime(call: &mut Call) -> Answer {
     if which != 0 {
         return Err(EINVAL);
     }
-    OFFSET.store(time(copies::read_words(from)?)?.wrapping_sub(monotonic_nanoseconds()), Ordering::Relaxed);
+    let offset = time(copies::read_words(from)?)?.checked_sub(monotonic_nanoseconds());
+    // It is not less than CLOCK_MONOTONIC, and goes on for thirty years.
+    OFFSET.store(offset.filter(|offset| *offset <= LATEST).ok_or(EINVAL)?, Ordering::Relaxed);
+    alarms::move_real();
     Ok(0)
 }
 
@@ -146,42 +158,4 @@ fn times(call: &mut Call) -> Answer {
         copies::write_words(to, &[call.process().nanoseconds() / HUNDREDTH, 0, children / HUNDREDTH, 0])?;
     }
     Ok(monotonic_nanoseconds() / HUNDREDTH)
-}
-
-fn write_alarm(to: u64, alarm: Option<(u64, u64)>) -> Answer {
-    let (when, period) = alarm.map_or((0, 0), |(when, period)| {
-        let left = nanoseconds(when.saturating_sub(timer::read_counter())) / 1000;
-        (left.max(1), nanoseconds(period) / 1000)
-    });
-    let words = [period / 1_000_000, period % 1_000_000, when / 1_000_000, when % 1_000_000];
-    copies::write_words(to, &words).map(|()| 0)
-}
-
-/// ITIMER_REAL alone.
-fn getitimer(call: &mut Call) -> Answer {
-    let [which, to, ..] = call.arguments;
-    if which > 2 {
-        return Err(EINVAL);
-    }
-    let alarm = if which == 0 { alarms::get(call.process().number) } else { None };
-    write_alarm(to, alarm)
-}
-
-fn setitimer(call: &mut Call) -> Answer {
-    let [which, from, old, ..] = call.arguments;
-    if which > 2 {
-        return Err(EINVAL);
-    }
-    let [period, period_part, first, first_part] = if from == 0 { [0; 4] } else { copies::read_words(from)? };
-    if period_part >= 1_000_000 || first_part >= 1_000_000 {
-        return Err(EINVAL);
-    }
-    if which != 0 {
-        return Err(EOPNOTSUPP);
-    }
-    let time = |seconds: u64, part: u64| ticks(seconds.saturating_mul(SECOND).saturating_add(part * 1000));
-    let (first, period) = (time(first, first_part), time(period, period_part));
-    let wanted = (first > 0).then(|| (timer::read_counter().saturating_add(first), period));
-    let before = alarms::set(call.process().number, wanted);
-    if old == 0 { Ok(0) } else { write_alarm(old, before) }
 }

@@ -50,7 +50,15 @@ const SETTINGS: [(&str, usize, u8); 4] = [("4k", 4, 1), ("16k", 4, 2), ("64k", 1
 pub(super) fn all() -> Vec<Boot> {
     let every = SCRIPTS.iter().flat_map(|script| SETTINGS.iter().map(move |setting| (script, setting)));
     let scripts = every.map(|(script, (size, cpus, level))| boot(script, size, *cpus, *level));
-    scripts.chain(["4k", "16k"].map(atomics)).collect()
+    scripts.chain(["4k", "16k"].map(atomics)).chain(SETTINGS.map(timers)).collect()
+}
+
+/// What is missed while a signal waits, one that comes while every CPU idles, and a clock that is set.
+fn timers((size, cpus, level): (&'static str, usize, u8)) -> Boot {
+    const OVERRUNS: Words = &["the most overruns: 2147483647"];
+    let script = Script { name: "timers", text: "", ends: Status::Passed, prints: &[OVERRUNS, &["asleep: EINTR"]] };
+    let boot = boot(&script, size, cpus, level);
+    Boot { options: boot.options.replace("busybox sh -c \"\"", "timing"), ..boot }
 }
 
 /// QEMU fills TLBs for atomics as for stores, unless it counts instructions. Without one fault for each page the program fails, and
