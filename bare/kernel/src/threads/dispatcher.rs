@@ -37,8 +37,13 @@ pub(crate) fn run() -> bool {
         match next {
             Next::Run(thread) => dispatch(thread),
             Next::Idle(time) => {
+                // What drops with it may wait for other CPUs, which must be answered meanwhile; then there is a new look.
+                if let Some(before) = space::leave() {
+                    interrupts_open(|| drop(before));
+                    interrupts::restore(masks);
+                    continue;
+                }
                 let time = time.into_iter().chain(alarms::next()).min();
-                drop(space::leave());
                 time.map_or_else(timer::disarm, timer::arm);
                 match calls::is_possible() {
                     true => interrupts::wait(),
