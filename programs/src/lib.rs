@@ -10,6 +10,7 @@ pub mod errno;
 pub mod machine;
 pub mod memory;
 pub mod proc;
+pub mod timers;
 
 pub use child::{child, faults, in_child};
 pub use errno::{Answer, Errno};

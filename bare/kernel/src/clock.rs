@@ -5,6 +5,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use hardware::timer;
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
+/// The longest time that is told apart from longer ones.
+pub(crate) const LONGEST: u64 = i64::MAX as u64;
+/// The most that CLOCK_REALTIME is set beyond CLOCK_MONOTONIC.
+const LATEST: u64 = LONGEST - 30 * 365 * 86_400 * SECOND;
 /// CLOCK_REALTIME minus CLOCK_MONOTONIC, in nanoseconds.
 static OFFSET: AtomicU64 = AtomicU64::new(0);
 
@@ -29,9 +33,11 @@ pub(crate) fn real_nanoseconds() -> u64 {
     monotonic_nanoseconds().wrapping_add(OFFSET.load(Ordering::Relaxed))
 }
 
-/// Sets what [`real_nanoseconds`] counts from.
-pub(crate) fn set_real(now: u64) {
-    OFFSET.store(now.wrapping_sub(monotonic_nanoseconds()), Ordering::Relaxed);
+/// Sets what [`real_nanoseconds`] counts from, if the clock is not less than CLOCK_MONOTONIC then, and can go on for thirty years.
+pub(crate) fn set_real(now: u64) -> Option<()> {
+    let offset = now.checked_sub(monotonic_nanoseconds()).filter(|offset| *offset <= LATEST)?;
+    OFFSET.store(offset, Ordering::Relaxed);
+    Some(())
 }
 
 /// A moment in nanoseconds since 1970, as nanoseconds of the counter.

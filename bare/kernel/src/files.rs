@@ -6,5 +6,6 @@ pub(crate) mod inode;
 pub(crate) mod open;
 pub(crate) mod pipe;
 pub(crate) mod proc;
+pub(crate) mod secret;
 pub(crate) mod tree;
 pub(crate) mod unpack;

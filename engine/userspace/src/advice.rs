@@ -75,7 +75,6 @@ impl Advice {
             Self::Free => is_anonymous && !is_locked,
             Self::DontNeed | Self::Cold => !is_locked,
             Self::WipeOnFork => is_anonymous,
-            Self::DoDump => !area.flags.contains(AreaFlags::SECRET),
             _ => true,
         }
     }

@@ -225,6 +225,10 @@ impl<E: Embedder> AddressSpace<E> {
             let part = part.filter(|part| part.start == at).ok_or(Fault::Unmapped)?;
             at = part.end;
             let Some(kind) = kind(&part) else { continue };
+            // Nobody makes its pages but accesses of the program's own.
+            if part.flags.contains(AreaFlags::SECRET) {
+                return Err(Fault::Denied);
+            }
             for address in part.range().step_by(E::Granule::SIZE_BYTES as usize) {
                 self.fault(Access { address, kind })?;
             }

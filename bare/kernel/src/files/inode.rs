@@ -10,6 +10,7 @@ use super::content::Content;
 use super::device::Device;
 use super::pipe::Pipe;
 use super::proc::Proc;
+use super::secret::Secrets;
 use super::tree::Folder;
 use crate::clock::real_nanoseconds;
 
@@ -28,6 +29,7 @@ pub(crate) const DEVICE: (u32, u32) = (0, 2);
 pub(crate) enum Body {
     Folder(Lock<Folder>),
     Regular(Content),
+    Secret(Secrets),
     Link(String),
     Device(Device),
     Pipe(Pipe),
@@ -76,7 +78,7 @@ impl Inode {
     pub(crate) fn kind(&self) -> u32 {
         match &self.body {
             Body::Folder(_) => S_IFDIR,
-            Body::Regular(_) => S_IFREG,
+            Body::Regular(_) | Body::Secret(_) => S_IFREG,
             Body::Link(_) => S_IFLNK,
             Body::Device(_) => S_IFCHR,
             Body::Pipe(_) => S_IFIFO,
@@ -91,6 +93,7 @@ impl Inode {
     pub(crate) fn bytes(&self) -> u64 {
         match &self.body {
             Body::Regular(content) => content.bytes(),
+            Body::Secret(secrets) => secrets.bytes(),
             Body::Link(to) => to.len() as u64,
             Body::Folder(folder) => folder.with(|folder| 40 + 20 * folder.len() as u64),
             Body::Device(_) | Body::Pipe(_) | Body::Proc(_) => 0,
@@ -99,10 +102,12 @@ impl Inode {
 
     /// Blocks of 512 bytes that it has.
     pub(crate) fn blocks(&self) -> u64 {
-        match &self.body {
-            Body::Regular(content) => content.pages() * (crate::facts::page_size().size_bytes() / 512),
+        let pages = match &self.body {
+            Body::Regular(content) => content.pages(),
+            Body::Secret(secrets) => secrets.pages(),
             _ => 0,
-        }
+        };
+        pages * (crate::facts::page_size().size_bytes() / 512)
     }
 
     pub(crate) fn note_written(&self) {

@@ -99,6 +99,11 @@ pub(crate) fn take_folio(order: u32) -> Option<PhysAddr> {
     Some(first)
 }
 
+/// One has a page that was not taken here, and gives it back elsewhere.
+pub(crate) fn hold(frame: PhysAddr) {
+    count(frame).store(1, Ordering::Relaxed);
+}
+
 /// One more has it.
 pub(crate) fn share(frame: PhysAddr) {
     count(frame).fetch_add(1, Ordering::Relaxed);

@@ -36,7 +36,12 @@ impl PartialEq for Mapped {
 
 impl File for Mapped {
     fn frame(&self, index: u64) -> Result<PhysAddr, FileError> {
-        let Body::Regular(content) = &self.inode.body else { return Err(FileError::Beyond) };
+        let content = match &self.inode.body {
+            Body::Regular(content) => content,
+            // Nobody executes it, and the linear map does not lead there.
+            Body::Secret(secrets) => return secrets.mapped(index),
+            _ => return Err(FileError::Beyond),
+        };
         let frame = content.mapped(index).map_err(|ends| if ends { FileError::Beyond } else { FileError::NoMemory })?;
         // It may be a program's text, which was written as data.
         let bytes = frames::bytes(&frame).as_ptr_range();
@@ -45,7 +50,11 @@ impl File for Mapped {
     }
 
     fn is_resident(&self, index: u64) -> bool {
-        matches!(&self.inode.body, Body::Regular(content) if content.find(index).is_some())
+        match &self.inode.body {
+            Body::Regular(content) => content.find(index).is_some(),
+            Body::Secret(secrets) => secrets.is_there(index),
+            _ => false,
+        }
     }
 
     fn mark_written(&self, _: u64) {

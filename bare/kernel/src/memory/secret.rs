@@ -31,9 +31,18 @@ pub(crate) struct Secret {
 
 /// Takes a run of `1 << order` pages for each of `orders`: all of them, or none.
 pub(crate) fn take<const N: usize>(orders: [usize; N]) -> Option<[Secret; N]> {
+    take_prepared(orders, |_, _| {})
+}
+
+/// A page of zeros.
+pub(crate) fn take_zeroed() -> Option<Secret> {
+    take_prepared([0], pages::wipe).map(|[secret]| secret)
+}
+
+fn take_prepared<const N: usize>(orders: [usize; N], prepare: impl Fn(PhysAddr, usize)) -> Option<[Secret; N]> {
     let mut runs = orders.map(|order| (None, order));
     let is_whole = runs.iter_mut().all(|(first, order)| {
-        *first = pages::allocate(*order);
+        *first = pages::allocate(*order).inspect(|first| prepare(*first, *order));
         first.is_some()
     });
     let ranges = runs.map(|(first, order)| range(first.unwrap_or(PhysAddr::new(0)), order));

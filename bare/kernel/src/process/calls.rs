@@ -12,6 +12,7 @@ pub(crate) mod signals;
 pub(crate) mod status;
 pub(crate) mod synchronization;
 pub(crate) mod time;
+pub(crate) mod timers;
 pub(crate) mod waiting;
 
 use alloc::collections::BTreeMap;
@@ -44,7 +45,7 @@ impl Call<'_> {
 /// One call: its number, its name, and what it does.
 type Row = (u64, &'static str, fn(&mut Call) -> Answer);
 
-const FAMILIES: [&[Row]; 13] = [
+const FAMILIES: [&[Row]; 14] = [
     memory::CALLS,
     advice::CALLS,
     input::CALLS,
@@ -56,12 +57,13 @@ const FAMILIES: [&[Row]; 13] = [
     synchronization::CALLS,
     signals::CALLS,
     time::CALLS,
+    timers::CALLS,
     waiting::CALLS,
     identity::CALLS,
 ];
 
 /// Names of calls that are not there, for the report.
-const ABSENT: [(u64, &str); 29] = [
+const ABSENT: [(u64, &str); 28] = [
     (19, "eventfd2"),
     (20, "epoll_create1"),
     (21, "epoll_ctl"),
@@ -73,7 +75,6 @@ const ABSENT: [(u64, &str); 29] = [
     (74, "signalfd4"),
     (85, "timerfd_create"),
     (97, "unshare"),
-    (107, "timer_create"),
     (117, "ptrace"),
     (186, "msgget"),
     (190, "semget"),

@@ -101,7 +101,7 @@ fn end_process(process: &Arc<Process>) {
     let space = process.space.with(Option::take);
     drop(space);
     process.image.with(|image| image.file = None);
-    alarms::set(process.number, None);
+    alarms::delete_all(process.number, false);
     process.is_borrowing.store(false, Ordering::Release);
     for child in process.children() {
         child.life.with(|life| life.parent = INIT);
@@ -138,7 +138,7 @@ fn tell_parent(process: &Arc<Process>, status: i32) {
     };
     if let Some(signal) = Signal::new(signal as u64) {
         let words = [process.number as u32 as u64, value as u32 as u64];
-        parent.send(signal, Info { code, words, syndrome: None });
+        parent.send(signal, Info { code, words, ..Info::default() });
         if signal == SIGCHLD && (action.handler == 1 || action.flags & SA_NOCLDWAIT != 0) {
             process.forget();
         }

@@ -16,7 +16,7 @@ use super::signal_frame::TRAMPOLINE;
 use super::signals::{Action, SIGKILL, Stack};
 use super::space::{self, Space};
 use super::table::Image;
-use super::{copies, rseq};
+use super::{alarms, copies, rseq};
 use crate::cpus::walkers;
 use crate::facts::page_size;
 use crate::files::device::fill_randomly;
@@ -93,6 +93,8 @@ fn forget_old(thread: &Arc<Thread>) {
             *action = Action { handler: u64::from(action.handler == 1), ..Action::default() };
         }
     });
+    alarms::delete_all(process.number, true);
+    [&task.pending, &process.pending].iter().for_each(|pending| pending.retain(|_, info| info.timer.is_none()));
     task.signal_stack.set(Stack::NONE);
     task.clear_at_end.set(0);
     task.robust_list.set(0);

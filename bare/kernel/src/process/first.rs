@@ -24,7 +24,7 @@ use crate::files::device::Device;
 use crate::files::inode::{Body, Inode};
 use crate::files::open::{Descriptor, Descriptors, File, O_RDWR};
 use crate::files::{tree, unpack};
-use crate::memory::{frames, heap, pages};
+use crate::memory::{frames, heap, linear_map, pages};
 use crate::report::console::say;
 use crate::threads::thread::{Thread, current};
 use crate::threads::{dispatcher, queue, stacks};
@@ -59,6 +59,8 @@ pub(crate) fn run_first(text: &str) -> Ended {
         say!("init: there is no memory for programs");
         return Ended::Not;
     }
+    // Where secret pages were, the linear map has more tables than it needs: not now, and not when this is asked again.
+    linear_map::get().heal_all();
     let free = pages::with_pages(|pages| pages.free_bytes());
     let of_files = frames::taken_bytes();
     let of_heap = heap::bytes();
@@ -80,6 +82,7 @@ pub(crate) fn run_first(text: &str) -> Ended {
     alarms::forget();
     futex::forget();
     table::forget_empty();
+    linear_map::get().heal_all();
     report([free, of_files, of_heap]);
     if IS_STUCK.load(Ordering::Relaxed) {
         for process in table::all() {

@@ -7,6 +7,8 @@ pub(crate) const INFINITE: u64 = u64::MAX;
 /// RLIMIT_FSIZE, RLIMIT_NOFILE, and how many resources there are.
 pub(crate) const FILE_BYTES: usize = 1;
 pub(crate) const FILES: usize = 7;
+/// RLIMIT_SIGPENDING.
+pub(crate) const SIGNALS: usize = 11;
 pub(crate) const COUNT: usize = 16;
 const DATA: usize = 2;
 const STACK: usize = 3;
@@ -21,7 +23,8 @@ impl Resources {
     pub(crate) fn usual() -> Self {
         let mut all = [[INFINITE; 2]; COUNT];
         // Of threads and waiting signals, of locked memory, of queues and priorities.
-        let others = [(4, [0, INFINITE]), (6, [16384; 2]), (8, [8 << 20; 2]), (11, [16384; 2]), (12, [819_200; 2])];
+        let others =
+            [(4, [0, INFINITE]), (6, [16384; 2]), (8, [8 << 20; 2]), (SIGNALS, [16384; 2]), (12, [819_200; 2])];
         others.into_iter().for_each(|(which, limit)| all[which] = limit);
         (all[13], all[14]) = ([0; 2], [0; 2]);
         all[STACK] = [8 << 20, INFINITE];

@@ -54,9 +54,7 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) {
         if task.process.is_ending() {
             return;
         }
-        let open = !task.mask();
-        let taken = task.pending.take(open).or_else(|| task.process.pending.take(open));
-        let Some((signal, info)) = taken else { break };
+        let Some((signal, info)) = task.take(!task.mask()) else { break };
         let action = task.process.actions.with(|actions| {
             let action = &mut actions[signal.index()];
             let found = *action;
@@ -99,7 +97,7 @@ pub(super) fn force(thread: &Thread, signal: Signal, code: i32, address: u64, fr
         }
     });
     task.set_mask(task.mask() & !signal.bit());
-    task.pending.add(signal, Info { code, words: [address, 0], syndrome: Some(frame.syndrome) });
+    task.pending.add(signal, Info { code, words: [address, 0], syndrome: Some(frame.syndrome), timer: None });
 }
 
 /// Has a thread die of a bad stack for its signals.

@@ -104,20 +104,23 @@ impl Stack {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Info {
     pub(crate) code: i32,
-    /// The words at offsets 16 and 24: an address; or process, user and status.
+    /// The words at offsets 16 and 24: an address; or process, user and status; or alarm, overruns and value.
     pub(crate) words: [u64; 2],
     /// ESR_EL1, of a fault.
     pub(crate) syndrome: Option<u64>,
+    /// Which of an alarm's times is told of.
+    pub(crate) timer: Option<u64>,
 }
 
-/// `SI_USER`, `SI_TKILL`, `SI_KERNEL`.
+/// `SI_TIMER`, `SI_TKILL`, `SI_KERNEL`.
+pub(crate) const SI_TIMER: i32 = -2;
 pub(crate) const SI_TKILL: i32 = -6;
 pub(crate) const SI_KERNEL: i32 = 128;
 
 impl Info {
     /// Sent by a process.
     pub(crate) fn of(code: i32, process: i32) -> Self {
-        Self { code, words: [process as u32 as u64, 0], syndrome: None }
+        Self { code, words: [process as u32 as u64, 0], ..Self::default() }
     }
 
     /// Of the kernel's own accord.
@@ -141,11 +144,12 @@ impl Pending {
         self.set.load(Ordering::Acquire)
     }
 
-    /// Adds one. A second of the same is the first, but of real-time signals, which queue.
+    /// Adds one. A second of the same is the first, but of real-time signals, which queue, and of alarms, each of which has one.
     pub(crate) fn add(&self, signal: Signal, info: Info) {
         self.infos.with(|infos| {
             let waiting = infos.entry(signal.0).or_default();
-            if waiting.is_empty() || signal.0 >= FIRST_QUEUED && waiting.len() < MOST_QUEUED {
+            let queues = signal.0 >= FIRST_QUEUED && waiting.len() < MOST_QUEUED;
+            if waiting.is_empty() || queues || info.timer.is_some() {
                 waiting.push_back(info);
             }
             self.set.fetch_or(signal.bit(), Ordering::Release);
@@ -177,11 +181,16 @@ impl Pending {
         info.map(|info| (signal, info))
     }
 
-    /// Forgets one.
-    pub(crate) fn forget(&self, signal: Signal) {
+    /// Forgets some.
+    pub(crate) fn retain(&self, stays: impl Fn(Signal, &Info) -> bool) {
         self.infos.with(|infos| {
-            infos.remove(&signal.0);
-            self.set.fetch_and(!signal.bit(), Ordering::AcqRel);
+            infos.retain(|number, waiting| {
+                waiting.retain(|info| stays(Signal(*number), info));
+                if waiting.is_empty() {
+                    self.set.fetch_and(!Signal(*number).bit(), Ordering::AcqRel);
+                }
+                !waiting.is_empty()
+            });
         });
     }
 }

@@ -72,6 +72,8 @@ pub(crate) struct Process {
     pub(crate) is_borrowing: AtomicBool,
     pub(crate) limits: Lock<Resources>,
     pub(crate) dumpable: AtomicU32,
+    /// The number of the next alarm that it makes.
+    pub(crate) next_alarm: AtomicI32,
     /// The signal that it is told its parent's end by; 0 for none.
     pub(crate) death_signal: AtomicU32,
 }
@@ -119,10 +121,7 @@ pub(crate) fn find(number: i32) -> Result<Arc<Process>, Errno> {
 
 /// The thread of this number.
 pub(crate) fn find_thread(number: i32) -> Result<Arc<Thread>, Errno> {
-    let of = |process: &Arc<Process>| {
-        process.life.with(|life| life.threads.iter().find(|one| one.number == number).cloned())
-    };
-    all().iter().find_map(of).ok_or(ESRCH)
+    all().iter().find_map(|process| process.thread(number)).ok_or(ESRCH)
 }
 
 /// Gives back what the table has of the heap, if there is no process any more.
@@ -179,6 +178,7 @@ impl Process {
             is_borrowing: AtomicBool::new(false),
             limits: Lock::new(limits),
             dumpable: AtomicU32::new(1),
+            next_alarm: AtomicI32::new(0),
             death_signal: AtomicU32::new(0),
         });
         BEGUN.fetch_add(1, Ordering::Relaxed);
@@ -232,6 +232,11 @@ impl Process {
         wake(&threads);
     }
 
+    /// The thread of this number, if it is one of its own.
+    pub(crate) fn thread(&self, number: i32) -> Option<Arc<Thread>> {
+        self.life.with(|life| life.threads.iter().find(|one| one.number == number).cloned())
+    }
+
     pub(crate) fn parent(&self) -> i32 {
         self.life.with(|life| life.parent)
     }
@@ -249,6 +254,16 @@ impl Process {
     /// Nanoseconds that it has run.
     pub(crate) fn nanoseconds(&self) -> u64 {
         crate::clock::nanoseconds(self.spent().ticks)
+    }
+}
+
+/// Sends one thread a signal.
+pub(crate) fn send_to(thread: &Arc<Thread>, signal: Signal, info: Info) {
+    let task = &thread.task;
+    let is_masked = task.mask() & signal.bit() != 0;
+    if is_masked || !task.process.actions.with(|actions| actions[signal.index()].is_ignored(signal)) {
+        task.pending.add(signal, info);
+        wake(core::slice::from_ref(thread));
     }
 }
 

@@ -4,8 +4,9 @@ use alloc::sync::Arc;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use super::alarms;
 use super::rseq::Sequences;
-use super::signals::{Pending, SIGKILL, SIGSTOP, Stack};
+use super::signals::{Info, Pending, SIGKILL, SIGSTOP, Signal, Stack};
 use super::table::Process;
 
 /// A thread's part of its process.
@@ -49,6 +50,18 @@ impl Task {
     /// Sets the mask, but for what nobody can mask.
     pub(crate) fn set_mask(&self, mask: u64) {
         self.mask.store(mask & !(SIGKILL.bit() | SIGSTOP.bit()), Ordering::Relaxed);
+    }
+
+    /// Takes one of the signals of `set`, its own or its process'. An alarm counts on from here.
+    pub(crate) fn take(&self, set: u64) -> Option<(Signal, Info)> {
+        loop {
+            let (signal, info) = self.pending.take(set).or_else(|| self.process.pending.take(set))?;
+            let Some(sequence) = info.timer else { return Some((signal, info)) };
+            let [number, value] = info.words;
+            if let Some(overruns) = alarms::take(self.process.number, number as i32, sequence) {
+                return Some((signal, Info { words: [number | overruns << 32, value], ..info }));
+            }
+        }
     }
 
     /// Whether a wait has to end: a signal is to be taken, or the process ends.

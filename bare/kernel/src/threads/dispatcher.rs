@@ -37,8 +37,13 @@ pub(crate) fn run() -> bool {
         match next {
             Next::Run(thread) => dispatch(thread),
             Next::Idle(time) => {
+                // What drops with it may wait for other CPUs, which must be answered meanwhile; then there is a new look.
+                if let Some(before) = space::leave() {
+                    interrupts_open(|| drop(before));
+                    interrupts::restore(masks);
+                    continue;
+                }
                 let time = time.into_iter().chain(alarms::next()).min();
-                drop(space::leave());
                 time.map_or_else(timer::disarm, timer::arm);
                 match calls::is_possible() {
                     true => interrupts::wait(),
@@ -71,7 +76,7 @@ fn dispatch(thread: Arc<Thread>) {
     if let Some(before) = space::enter(thread.task.process.space()) {
         interrupts_open(|| drop(before));
     }
-    timer::arm(timer::read_counter() + timer::read_frequency() * SLICE / 1000);
+    arm();
     thread.simd.with(|simd| user::restore_simd(simd));
     user::set_thread_pointer(thread.thread_pointer.get());
     thread::set_current(Some(thread));
@@ -135,8 +140,19 @@ pub(crate) fn give_way_if_over() {
     if !IS_OVER[per_cpu::index()].swap(false, Ordering::Relaxed) {
         return;
     }
-    timer::arm(timer::read_counter() + timer::read_frequency() * SLICE / 1000);
+    arm();
     give_way();
+}
+
+/// Has this CPU interrupted when the thread's time is over, or an alarm is due.
+fn arm() {
+    let end = timer::read_counter() + timer::read_frequency() * SLICE / 1000;
+    timer::arm(alarms::next().map_or(end, |next| next.min(end)));
+}
+
+/// The thread that runs here looks at the time once more before it goes on, for an alarm comes earlier than any did.
+pub(crate) fn end_slice() {
+    IS_OVER[per_cpu::index()].store(true, Ordering::Relaxed);
 }
 
 /// The timer's interrupt, with interrupts masked.

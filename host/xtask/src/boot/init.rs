@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Those of the project's own programs that are asked for by name.
-const OWN: [&str; 2] = ["atomics", "hostile"];
+const OWN: [&str; 4] = ["atomics", "hostile", "secrets", "timing"];
 /// What the fetched busybox is called.
 const BUSYBOX: &str = "busybox";
 

@@ -215,10 +215,14 @@ fn ioctl(call: &mut Call) -> Answer {
 fn ftruncate(call: &mut Call) -> Answer {
     let [number, bytes, ..] = call.arguments;
     let file = file(call, number)?;
-    let Body::Regular(content) = &file.inode.body else { return Err(EINVAL) };
     if !file.can_write() || bytes > i64::MAX as u64 {
         return Err(EINVAL);
     }
+    let content = match &file.inode.body {
+        Body::Regular(content) => content,
+        Body::Secret(secrets) => return if secrets.resize(bytes) { Ok(0) } else { Err(EINVAL) },
+        _ => return Err(EINVAL),
+    };
     super::input::check_file_limit(call, bytes)?;
     super::memory::resize(&file.inode, content, bytes)?;
     file.inode.note_written();

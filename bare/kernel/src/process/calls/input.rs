@@ -41,7 +41,7 @@ pub(super) fn file(call: &Call, number: u64) -> Result<Arc<File>, Errno> {
 fn lseek(call: &mut Call) -> Answer {
     let [number, offset, whence, ..] = call.arguments;
     let file = file(call, number)?;
-    if matches!(file.inode.body, Body::Pipe(_)) {
+    if matches!(file.inode.body, Body::Pipe(_) | Body::Secret(_)) {
         return Err(ESPIPE);
     }
     if let Body::Device(_) = file.inode.body {
@@ -75,7 +75,8 @@ fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>) -> Answer {
     let bytes = bytes.min(MOST_BYTES);
     match &file.inode.body {
         Body::Folder(_) => Err(EISDIR),
-        Body::Pipe(_) if offset.is_some() => Err(ESPIPE),
+        Body::Pipe(_) | Body::Secret(_) if offset.is_some() => Err(ESPIPE),
+        Body::Secret(_) => Err(EINVAL),
         Body::Pipe(pipe) => read_pipe(file, pipe, to, bytes),
         Body::Device(device) => {
             let (mut part, mut done) = ([0; 256], 0);
@@ -153,7 +154,8 @@ fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: Option<u64>
     }
     let bytes = bytes.min(MOST_BYTES);
     match &file.inode.body {
-        Body::Pipe(_) if offset.is_some() => Err(ESPIPE),
+        Body::Pipe(_) | Body::Secret(_) if offset.is_some() => Err(ESPIPE),
+        Body::Secret(_) => Err(EINVAL),
         Body::Pipe(pipe) => write_pipe(call, file, pipe, from, bytes),
         Body::Device(device) => {
             let (mut part, mut done) = ([0; PART], 0);

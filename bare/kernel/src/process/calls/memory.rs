@@ -9,7 +9,8 @@ use super::{Call, Row};
 use crate::files::content::{Content, SEAL_FUTURE_WRITE, SEAL_GROW, SEAL_SEAL, SEAL_SHRINK, SEAL_WRITE};
 use crate::files::device::Device;
 use crate::files::inode::{Body, Inode};
-use crate::files::open::{Descriptor, File, O_PATH, O_RDWR};
+use crate::files::open::{Descriptor, File, O_CLOEXEC, O_PATH, O_RDWR};
+use crate::files::secret::Secrets;
 use crate::memory::mapped::Mapped;
 use crate::process::errno::*;
 use crate::process::{copies, table};
@@ -20,6 +21,7 @@ pub(super) const CALLS: &[Row] = &[
     (215, "munmap", munmap),
     (226, "mprotect", mprotect),
     (279, "memfd_create", memfd_create),
+    (447, "memfd_secret", memfd_secret),
 ];
 
 /// What keeps a file from being mapped to be written by all.
@@ -39,6 +41,7 @@ const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 /// Flags that are the same for every type; others are refused with MAP_SHARED_VALIDATE.
 const MAP_LEGACY: u64 = 0x7_ff7f;
 const PROT_WRITE: u64 = 2;
+const PROT_EXEC: u64 = 4;
 const PROT_GROWSDOWN: u64 = 0x0100_0000;
 const PROT_GROWSUP: u64 = 0x0200_0000;
 
@@ -66,7 +69,7 @@ fn mmap(call: &mut Call) -> Answer {
         _ => return Err(EINVAL),
     };
     let source = match flags & MAP_ANONYMOUS {
-        0 => file_source(call, number, offset, is_shared && protection & PROT_WRITE != 0)?,
+        0 => file_source(call, number, offset, protection, is_shared)?,
         _ => Source::Anonymous,
     };
     if bytes == 0 {
@@ -79,6 +82,14 @@ fn mmap(call: &mut Call) -> Answer {
         _ => Place::Near(address),
     };
     let mut area = AreaFlags::empty();
+    if let Source::File { file, .. } = &source
+        && let Body::Secret(_) = &file.inode.body
+    {
+        if !is_shared {
+            return Err(EINVAL);
+        }
+        area |= AreaFlags::SECRET | AreaFlags::DONT_DUMP;
+    }
     let pairs = [
         (MAP_GROWSDOWN, AreaFlags::GROWS_DOWN),
         (MAP_NORESERVE, AreaFlags::NO_RESERVE),
@@ -92,7 +103,13 @@ fn mmap(call: &mut Call) -> Answer {
 }
 
 /// A file that is to be mapped.
-fn file_source(call: &Call, number: u64, offset: u64, is_written: bool) -> Result<Source<Mapped>, Errno> {
+fn file_source(
+    call: &Call,
+    number: u64,
+    offset: u64,
+    protection: u64,
+    is_shared: bool,
+) -> Result<Source<Mapped>, Errno> {
     let file = call.process().files.with(|files| files.get(number).map(|found| found.file.clone()))?;
     if file.flags() & O_PATH != 0 {
         return Err(EBADF);
@@ -100,14 +117,17 @@ fn file_source(call: &Call, number: u64, offset: u64, is_written: bool) -> Resul
     if !file.can_read() {
         return Err(EACCES);
     }
+    let is_written = is_shared && protection & PROT_WRITE != 0;
     match &file.inode.body {
         Body::Regular(content) if content.seals() & NO_WRITES != 0 && is_written => return Err(EPERM),
-        Body::Regular(_) => {}
+        Body::Secret(_) if protection & PROT_EXEC != 0 => return Err(EPERM),
+        Body::Regular(_) | Body::Secret(_) => {}
         Body::Device(Device::Zero) => return Ok(Source::Anonymous),
         Body::Folder(_) => return Err(ENODEV),
         _ => return Err(ENODEV),
     }
-    let mut most = Rights::READ | Rights::EXECUTE;
+    let mut most = Rights::READ;
+    most.set(Rights::EXECUTE, !matches!(&file.inode.body, Body::Secret(_)));
     let is_sealed = matches!(&file.inode.body, Body::Regular(content) if content.seals() & NO_WRITES != 0);
     most.set(Rights::WRITE, file.can_write() && !is_sealed);
     let mapped = Mapped { inode: file.inode.clone(), path: Arc::from(file.path.as_str()) };
@@ -206,4 +226,15 @@ fn memfd_create(call: &mut Call) -> Answer {
     let file = File::new(inode, O_RDWR, path);
     let closes_on_exec = flags & CLOEXEC != 0;
     call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }))
+}
+
+fn memfd_secret(call: &mut Call) -> Answer {
+    let flags = call.arguments[0] as u32;
+    if flags & !O_CLOEXEC != 0 {
+        return Err(EINVAL);
+    }
+    let inode = Inode::new(Body::Secret(Secrets::new()), 0o600);
+    inode.attributes.with(|attributes| attributes.links = 0);
+    let file = File::new(inode, O_RDWR, "/secretmem (deleted)".into());
+    call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec: flags != 0 }))
 }

@@ -4,7 +4,7 @@ use super::time::deadline;
 use super::{Call, NO_ANSWER, Row};
 use crate::process::errno::*;
 use crate::process::signals::{Action, Info, SI_TKILL, SIGKILL, SIGSEGV, SIGSTOP, SS_DISABLE, Signal, Stack};
-use crate::process::{copies, signal_frame, table};
+use crate::process::{alarms, copies, signal_frame, table};
 use crate::threads::waiters::{Interrupted, wait};
 
 pub(super) const CALLS: &[Row] = &[
@@ -68,13 +68,7 @@ fn send_to_thread(call: &Call, number: u64, which: u64, process: Option<u64>, in
         return Err(ESRCH);
     }
     let Some(signal) = signal else { return Ok(0) };
-    let task = &thread.task;
-    let info = info.unwrap_or(Info::of(SI_TKILL, call.process().number));
-    let is_masked = task.mask() & signal.bit() != 0;
-    if is_masked || !task.process.actions.with(|actions| actions[signal.index()].is_ignored(signal)) {
-        task.pending.add(signal, info);
-        table::wake(core::slice::from_ref(&thread));
-    }
+    table::send_to(&thread, signal, info.unwrap_or(Info::of(SI_TKILL, call.process().number)));
     Ok(0)
 }
 
@@ -85,7 +79,7 @@ fn told(call: &Call, process: u64, from: u64) -> Result<Info, Errno> {
     if (code >= 0 || code == SI_TKILL) && process as i32 != call.process().number {
         return Err(EPERM);
     }
-    Ok(Info { code, words: [first, second], syndrome: None })
+    Ok(Info { code, words: [first, second], ..Info::default() })
 }
 
 fn rt_sigqueueinfo(call: &mut Call) -> Answer {
@@ -172,8 +166,10 @@ fn rt_sigaction(call: &mut Call) -> Answer {
         *action = wanted.unwrap_or(before);
         before
     });
-    if wanted.is_some_and(|action| action.is_ignored(signal)) {
-        process.pending.forget(signal);
+    match wanted {
+        Some(action) if action.is_ignored(signal) => process.pending.retain(|one, _| one != signal),
+        Some(_) if before.is_ignored(signal) => alarms::tell_again(process.number, signal),
+        _ => {}
     }
     if old != 0 {
         copies::write_words(old, &[before.handler, before.flags, before.restorer, before.mask])?;
@@ -230,7 +226,7 @@ fn rt_sigtimedwait(call: &mut Call) -> Answer {
     let [set] = copies::read_words(set)?;
     let until = if time == 0 { None } else { Some(deadline(time, false, false)?) };
     let task = &call.thread.task;
-    let take = || task.pending.take(set).or_else(|| task.process.pending.take(set));
+    let take = || task.take(set);
     // While it waits, what it waits for is open, so that it is woken.
     let before = task.mask();
     task.set_mask(before & !set);

@@ -3,7 +3,7 @@
 use hardware::timer;
 
 use super::{Call, Row};
-use crate::clock::{self, SECOND, monotonic_nanoseconds, nanoseconds, real_nanoseconds, ticks};
+use crate::clock::{self, LONGEST, SECOND, monotonic_nanoseconds, nanoseconds, real_nanoseconds, ticks};
 use crate::process::alarms;
 use crate::process::copies;
 use crate::process::errno::*;
@@ -11,8 +11,6 @@ use crate::threads::waiters::{Interrupted, wait};
 
 pub(super) const CALLS: &[Row] = &[
     (101, "nanosleep", nanosleep),
-    (102, "getitimer", getitimer),
-    (103, "setitimer", setitimer),
     (112, "clock_settime", clock_settime),
     (113, "clock_gettime", clock_gettime),
     (114, "clock_getres", clock_getres),
@@ -21,12 +19,13 @@ pub(super) const CALLS: &[Row] = &[
     (169, "gettimeofday", gettimeofday),
 ];
 
-fn time(words: [u64; 2]) -> Result<u64, Errno> {
+/// Nanoseconds of a time, as programs pass them.
+pub(super) fn time(words: [u64; 2]) -> Result<u64, Errno> {
     let [seconds, nanoseconds] = words;
     if seconds > i64::MAX as u64 || nanoseconds >= SECOND {
         return Err(EINVAL);
     }
-    Ok(seconds.saturating_mul(SECOND).saturating_add(nanoseconds))
+    Ok(seconds.saturating_mul(SECOND).saturating_add(nanoseconds).min(LONGEST))
 }
 
 /// Reads a time, and says when the counter comes to it: a length from now on, or a point of a clock.
@@ -70,7 +69,8 @@ fn clock_settime(call: &mut Call) -> Answer {
     if which != 0 {
         return Err(EINVAL);
     }
-    clock::set_real(time(copies::read_words(from)?)?);
+    clock::set_real(time(copies::read_words(from)?)?).ok_or(EINVAL)?;
+    alarms::move_real();
     Ok(0)
 }
 
@@ -121,42 +121,4 @@ fn times(call: &mut Call) -> Answer {
         copies::write_words(to, &[call.process().nanoseconds() / HUNDREDTH, 0, children / HUNDREDTH, 0])?;
     }
     Ok(monotonic_nanoseconds() / HUNDREDTH)
-}
-
-fn write_alarm(to: u64, alarm: Option<(u64, u64)>) -> Answer {
-    let (when, period) = alarm.map_or((0, 0), |(when, period)| {
-        let left = nanoseconds(when.saturating_sub(timer::read_counter())) / 1000;
-        (left.max(1), nanoseconds(period) / 1000)
-    });
-    let words = [period / 1_000_000, period % 1_000_000, when / 1_000_000, when % 1_000_000];
-    copies::write_words(to, &words).map(|()| 0)
-}
-
-/// ITIMER_REAL alone.
-fn getitimer(call: &mut Call) -> Answer {
-    let [which, to, ..] = call.arguments;
-    if which > 2 {
-        return Err(EINVAL);
-    }
-    let alarm = if which == 0 { alarms::get(call.process().number) } else { None };
-    write_alarm(to, alarm)
-}
-
-fn setitimer(call: &mut Call) -> Answer {
-    let [which, from, old, ..] = call.arguments;
-    if which > 2 {
-        return Err(EINVAL);
-    }
-    let [period, period_part, first, first_part] = if from == 0 { [0; 4] } else { copies::read_words(from)? };
-    if period_part >= 1_000_000 || first_part >= 1_000_000 {
-        return Err(EINVAL);
-    }
-    if which != 0 {
-        return Err(EOPNOTSUPP);
-    }
-    let time = |seconds: u64, part: u64| ticks(seconds.saturating_mul(SECOND).saturating_add(part * 1000));
-    let (first, period) = (time(first, first_part), time(period, period_part));
-    let wanted = (first > 0).then(|| (timer::read_counter().saturating_add(first), period));
-    let before = alarms::set(call.process().number, wanted);
-    if old == 0 { Ok(0) } else { write_alarm(old, before) }
 }

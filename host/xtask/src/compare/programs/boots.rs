@@ -80,7 +80,7 @@ impl Machine<'_> {
             Kernel::Ours => words
                 .extend(["--page-size", &self.options.page_size, "--init", "busybox sh /init ours"].map(Into::into)),
             Kernel::Linux => words.extend(
-                ["--append", "console=ttyAMA0 quiet loglevel=0 panic=-1", "--kernel"]
+                ["--append", "console=ttyAMA0 quiet loglevel=0 panic=-1 secretmem.enable=y", "--kernel"]
                     .map(Into::into)
                     .into_iter()
                     .chain([self.linux.kernel.clone().into(), "--".into(), "-no-reboot".into()]),

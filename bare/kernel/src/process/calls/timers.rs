@@ -1,0 +1,137 @@
+//! Timers that send signals: ITIMER_REAL, and those of `timer_create`.
+
+use core::sync::atomic::Ordering;
+
+use super::time::time;
+use super::{Call, Row};
+use crate::clock::SECOND;
+use crate::process::alarms::{self, Name, Notice, Setting};
+use crate::process::copies;
+use crate::process::errno::*;
+use crate::process::resources::SIGNALS;
+use crate::process::signals::{SIGALRM, Signal};
+
+pub(super) const CALLS: &[Row] = &[
+    (102, "getitimer", getitimer),
+    (103, "setitimer", setitimer),
+    (107, "timer_create", timer_create),
+    (108, "timer_gettime", timer_gettime),
+    (109, "timer_getoverrun", timer_getoverrun),
+    (110, "timer_settime", timer_settime),
+    (111, "timer_delete", timer_delete),
+];
+
+fn write_real(to: u64, left: Option<Setting>) -> Answer {
+    const MICROSECOND: u64 = 1000;
+    let Setting { first, period } = left.unwrap_or_default();
+    // Not 0, which says that there is none.
+    let first = if first == 0 { 0 } else { first.max(MICROSECOND) };
+    let words = [period / SECOND, period % SECOND / MICROSECOND, first / SECOND, first % SECOND / MICROSECOND];
+    copies::write_words(to, &words).map(|()| 0)
+}
+
+/// ITIMER_REAL alone.
+fn getitimer(call: &mut Call) -> Answer {
+    let [which, to, ..] = call.arguments;
+    if which > 2 {
+        return Err(EINVAL);
+    }
+    let left = if which == 0 { alarms::get(call.process().number, Name::Real) } else { None };
+    write_real(to, left)
+}
+
+fn setitimer(call: &mut Call) -> Answer {
+    let [which, from, old, ..] = call.arguments;
+    if which > 2 {
+        return Err(EINVAL);
+    }
+    let [period, period_part, first, first_part] = if from == 0 { [0; 4] } else { copies::read_words(from)? };
+    let length = |seconds: u64, part: u64| time([seconds, part.saturating_mul(1000)]);
+    let setting = Setting { first: length(first, first_part)?, period: length(period, period_part)? };
+    if which != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    let before = alarms::set(call.process().number, Name::Real, setting, false);
+    if old == 0 { Ok(0) } else { write_real(old, before) }
+}
+
+/// Whether a clock that timers may have is CLOCK_REALTIME, or one like it.
+fn is_real(clock: u64) -> Result<bool, Errno> {
+    match clock as i32 {
+        0 | 11 => Ok(true),
+        1 | 7 => Ok(false),
+        // The time that processes and threads have run, by numbers that are not negative and by such that are; clocks that do not
+        // interrupt; what a descriptor is of.
+        2..=6 | 8 | 9 => Err(EOPNOTSUPP),
+        other if other < 0 && (other & 3 != 3 || other & 7 == 3) => Err(EOPNOTSUPP),
+        _ => Err(EINVAL),
+    }
+}
+
+/// Whom a timer tells, by `struct sigevent`.
+fn notice(call: &Call, event: [u64; 8]) -> Result<Notice, Errno> {
+    const NOBODY: u64 = 1;
+    const A_THREAD_OF_THE_LIBRARY: u64 = 2;
+    const THREAD: u64 = 4;
+    let [value, which, thread, ..] = event;
+    let (signal, thread) = (Signal::new(which & 0xffff_ffff), thread as i32);
+    let (signal, thread) = match which >> 32 {
+        NOBODY => (None, None),
+        0 | A_THREAD_OF_THE_LIBRARY => (Some(signal.ok_or(EINVAL)?), None),
+        THREAD if call.process().thread(thread).is_some() => (Some(signal.ok_or(EINVAL)?), Some(thread)),
+        _ => return Err(EINVAL),
+    };
+    Ok(Notice { signal, thread, value })
+}
+
+fn timer_create(call: &mut Call) -> Answer {
+    let [clock, event, to, ..] = call.arguments;
+    let event = if event == 0 { None } else { Some(copies::read_words(event)?) };
+    let is_real = is_real(clock)?;
+    let process = call.process();
+    if alarms::made() >= process.limits.with(|limits| limits.0[SIGNALS][0]) {
+        return Err(EAGAIN);
+    }
+    // What is refused from here on has had its number.
+    let number = process.next_alarm.fetch_add(1, Ordering::Relaxed) & i32::MAX;
+    let notice = match event {
+        Some(event) => notice(call, event)?,
+        None => Notice { signal: Some(SIGALRM), thread: None, value: number as u64 },
+    };
+    copies::write_half(to, number as u32)?;
+    alarms::make(process.number, number, is_real, notice);
+    Ok(0)
+}
+
+/// One that the process has made.
+fn name(call: &Call) -> Name {
+    Name::Made(call.arguments[0] as i32)
+}
+
+fn write(to: u64, Setting { first, period }: Setting) -> Answer {
+    copies::write_words(to, &[period / SECOND, period % SECOND, first / SECOND, first % SECOND]).map(|()| 0)
+}
+
+fn timer_gettime(call: &mut Call) -> Answer {
+    write(call.arguments[1], alarms::get(call.process().number, name(call)).ok_or(EINVAL)?)
+}
+
+fn timer_getoverrun(call: &mut Call) -> Answer {
+    alarms::overruns(call.process().number, call.arguments[0] as i32).ok_or(EINVAL)
+}
+
+fn timer_settime(call: &mut Call) -> Answer {
+    const ABSOLUTE: u64 = 1;
+    let [_, flags, from, old, ..] = call.arguments;
+    if from == 0 {
+        return Err(EINVAL);
+    }
+    let [period, period_part, first, first_part] = copies::read_words(from)?;
+    let setting = Setting { first: time([first, first_part])?, period: time([period, period_part])? };
+    let before = alarms::set(call.process().number, name(call), setting, flags & ABSOLUTE != 0).ok_or(EINVAL)?;
+    if old == 0 { Ok(0) } else { write(old, before) }
+}
+
+fn timer_delete(call: &mut Call) -> Answer {
+    if alarms::delete(call.process().number, call.arguments[0] as i32) { Ok(0) } else { Err(EINVAL) }
+}
