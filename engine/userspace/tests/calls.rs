@@ -2,9 +2,9 @@
 
 use crate::common;
 
-use common::{CEILING, Kernel, RW, Space, TestFile, access, anonymous, maps, of_file, read, write};
+use common::{CEILING, Kernel, RW, Space, TestFile, access, anonymous, leaf_bytes, maps, of_file, read, write};
 use vellum_pagetable::HardwareUpdates;
-use vellum_userspace::{Advice, AreaFlags, Error, Fault, Kind, Limits, Locking, Move, Place, Rights};
+use vellum_userspace::{Advice, AreaFlags, Error, Fault, Kind, Limits, Locking, Move, Place, Request, Rights};
 use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K};
 
 const PAGE: u64 = 4096;
@@ -229,6 +229,21 @@ fn locked_pages_are_there() {
     kernel.0.left.set(0);
     space.set_limits(Limits::USUAL);
     assert_eq!(space.lock(BASE, 8 * PAGE, Locking::Now), Err(Error::Again), "no memory for the pages");
+}
+
+#[test]
+fn nobody_but_a_program_makes_secret_pages() {
+    let kernel = Kernel::<Granule4K>::new();
+    let space = kernel.space();
+    let file = TestFile::new(&kernel, 5, 4);
+    let request = of_file(&file, (Place::Fixed(BASE), 0, 4), RW, AreaFlags::SHARED | AreaFlags::SECRET);
+    space.map(Request { populates: true, ..request }).unwrap();
+    assert_eq!(space.populate(BASE, PAGE, Kind::Write), Err(Error::Invalid));
+    assert_eq!(space.lock(BASE, PAGE, Locking::Now), Err(Error::NoMemory));
+    assert_eq!((space.usage().locked, leaf_bytes(&space, BASE)), (0, None));
+    write(&space, BASE, 7).unwrap();
+    assert_eq!(leaf_bytes(&space, BASE), Some(PAGE));
+    space.advise(BASE, 4 * PAGE, Advice::DoDump).unwrap();
 }
 
 #[test]
