@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use crate::interface::{self, Handle};
@@ -17,6 +17,8 @@ static IS_HELD: AtomicBool = AtomicBool::new(false);
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 /// CPUs that were sent back since, one bit each: such a CPU sleeps only once the machine is stopped.
 static HELD: AtomicU64 = AtomicU64::new(0);
+
+static GATE: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 
 /// What whoever listens answers to a finding that is to hold the guest.
 pub(crate) const HOLD: u8 = b'h';
@@ -55,13 +57,22 @@ pub(crate) fn wait(cpu: c_uint, place: Option<Handle>, tell: fn()) {
     if HELD.fetch_or(1 << (cpu % 64), Ordering::Relaxed) == 0 {
         tell();
     }
-    thread::sleep(REST);
+    rest();
     interface::go_to(place);
+}
+
+/// Until somebody lets the guest go on, or QEMU may want this CPU for something else.
+fn rest() {
+    if let Ok(guard) = GATE.0.lock() {
+        // Both ends are the same: the CPU looks again.
+        drop(GATE.1.wait_timeout(guard, REST));
+    }
 }
 
 /// `cpu` goes on after it slept: if it had been held, somebody had stopped the machine.
 pub(crate) fn resumed(cpu: c_uint) {
     if HELD.load(Ordering::Relaxed) >> (cpu % 64) & 1 == 1 {
         IS_HELD.store(false, Ordering::Relaxed);
+        GATE.1.notify_all();
     }
 }

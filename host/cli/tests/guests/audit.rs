@@ -176,13 +176,13 @@ fn end(guest: &mut Child) -> Result<ExitStatus, String> {
 }
 
 /// The few words of a debugger's protocol that the test needs.
-struct Debugger(UnixStream);
+struct Debugger(BufReader<UnixStream>);
 
 impl Debugger {
     fn attach(path: &Path) -> Result<Self, String> {
         let stream = UnixStream::connect(path).map_err(|error| error.to_string())?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(|error| error.to_string())?;
-        let mut debugger = Self(stream);
+        let mut debugger = Self(BufReader::new(stream));
         debugger.ask("?").map(|_| debugger)
     }
 
@@ -198,11 +198,11 @@ impl Debugger {
     fn ask(&mut self, words: &str) -> Result<String, String> {
         let sum = words.bytes().fold(0, u8::wrapping_add);
         let failed = |error: std::io::Error| format!("{words}: {error}");
-        write!(self.0, "${words}#{sum:02x}").map_err(failed)?;
-        let mut bytes = (&self.0).bytes().map_while(Result::ok).skip_while(|byte| *byte != b'$').skip(1);
+        write!(self.0.get_mut(), "${words}#{sum:02x}").map_err(failed)?;
+        let mut bytes = self.0.by_ref().bytes().map_while(Result::ok).skip_while(|byte| *byte != b'$').skip(1);
         let answer: Vec<u8> = bytes.by_ref().take_while(|byte| *byte != b'#').collect();
         let is_whole = bytes.take(2).count() == 2;
-        self.0.write_all(b"+").map_err(failed)?;
+        self.0.get_mut().write_all(b"+").map_err(failed)?;
         if is_whole { Ok(String::from_utf8_lossy(&answer).into_owned()) } else { Err(format!("{words}: no answer")) }
     }
 }
