@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
 use machine::barrier::{Accesses, Barrier};
-use machine::event::{Event, Level};
+use machine::event::{Event, Level, Owned};
 use machine::finding::Rule;
 use machine::machine::Machine;
 use machine::registers::{Features, HCR_E2H, Register};
@@ -74,6 +74,7 @@ struct Seen {
     barriers: u64,
     registers: u64,
     tables: u64,
+    frees: u64,
 }
 
 /// Everything that is known of the guest.
@@ -205,6 +206,19 @@ impl<'f> Auditor<'f> {
         self.note_hardware(guest, cpu, place, address & !7, value);
     }
 
+    /// `cpu` gives memory away, which somebody else may have from now on.
+    pub fn free(&mut self, guest: &dyn Guest, cpu: u8, place: u64, address: u64, size_bytes: u64) {
+        self.commit(guest, cpu);
+        self.seen.frees += 1;
+        self.happen(guest, Record::of(cpu, place, Event::Release { address, size_bytes, owned: Owned::Frame }));
+    }
+
+    /// Bytes of a page where the kernel of `cpu` is.
+    pub fn page_bytes(&self, cpu: u8) -> u64 {
+        let registers = self.machine.cpus()[usize::from(cpu)].newest_registers();
+        [4, 16, 4, 64][(registers.get(Register::TcrEl1) >> 30 & 3) as usize] << 10
+    }
+
     /// Says how far the guest is.
     pub fn tell_progress(&self, guest: &dyn Guest) {
         let findings = self.told.iter().map(|it| it.count).sum();
@@ -219,9 +233,10 @@ impl<'f> Auditor<'f> {
         {
             self.cut.get_or_insert(format!("the trace: {error}"));
         }
-        let Seen { stores, tlbis, barriers, registers, tables } = self.seen;
+        let Seen { stores, tlbis, barriers, registers, tables, frees } = self.seen;
         let seen = json!({
             "stores": stores, "tlbis": tlbis, "barriers": barriers, "registers": registers, "tables": tables,
+            "frees": frees,
         });
         let sites = self.sites.iter().map(|(place, what)| json!([place, what])).collect();
         let (instructions, events) = (guest.instructions(), self.machine.events());

@@ -30,6 +30,8 @@ pub(crate) struct Handle(*mut c_void);
 
 // SAFETY: QEMU's handles of registers are numbers that it reads in whatever thread.
 unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
 
 #[repr(C)]
 struct Description {
@@ -105,15 +107,17 @@ unsafe extern "C" {
     fn qemu_plugin_read_register(handle: *mut c_void, to: *mut ByteArray) -> bool;
     fn qemu_plugin_read_memory_vaddr(address: u64, to: *mut ByteArray, length: usize) -> bool;
     fn qemu_plugin_read_memory_hwaddr(address: u64, to: *mut ByteArray, length: usize) -> c_int;
+    fn qemu_plugin_set_pc(address: u64);
     fn qemu_plugin_translate_vaddr(address: u64, physical: *mut u64) -> bool;
     fn g_byte_array_new() -> *mut ByteArray;
     fn g_byte_array_set_size(bytes: *mut ByteArray, length: c_uint) -> *mut ByteArray;
     fn g_array_free(array: *mut Array, frees_data: c_int) -> *mut c_char;
 }
 
-/// What a callback may read: nothing, or the CPU's registers.
+/// What a callback may do: nothing, read the CPU's registers, or send it elsewhere.
 pub(crate) const NO_REGISTERS: c_int = 0;
 pub(crate) const READS_REGISTERS: c_int = 1;
+pub(crate) const SETS_PLACE: c_int = 3;
 /// Which accesses are looked at.
 pub(crate) const STORES: c_int = 2;
 pub(crate) const LOADS_AND_STORES: c_int = 3;
@@ -170,9 +174,9 @@ impl Block {
     }
 
     /// `call` comes before each execution.
-    pub(crate) fn on_execution(self, call: OnCpu, data: usize) {
+    pub(crate) fn on_execution(self, call: OnCpu, flags: c_int, data: usize) {
         // SAFETY: the block is there, and `call` has the expected type.
-        unsafe { qemu_plugin_register_vcpu_tb_exec_cb(self.0, call, NO_REGISTERS, data as Data) };
+        unsafe { qemu_plugin_register_vcpu_tb_exec_cb(self.0, call, flags, data as Data) };
     }
 }
 
@@ -318,6 +322,13 @@ pub(crate) fn read_virtual(address: u64) -> Option<u64> {
     // SAFETY: as above.
     let fill = |bytes| unsafe { qemu_plugin_read_memory_vaddr(address, bytes, 8) };
     filled(fill, |bytes| words(bytes).next()).flatten()
+}
+
+/// The CPU goes on at `address`. Does not return where its callback may do that ([`SETS_PLACE`]): nothing of whoever calls may wait
+/// to be dropped.
+pub(crate) fn go_to(address: u64) {
+    // SAFETY: QEMU leaves by a jump to its own frame, over frames in which nothing is dropped.
+    unsafe { qemu_plugin_set_pc(address) };
 }
 
 /// The physical address behind a virtual one.

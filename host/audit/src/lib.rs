@@ -6,7 +6,10 @@
 //! ```
 
 pub mod auditor;
+mod cpu;
 pub mod frames;
+pub mod frees;
+mod halt;
 pub mod instruction;
 mod interface;
 mod options;

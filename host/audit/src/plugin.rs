@@ -15,26 +15,19 @@ use machine::trace::{REGISTERS, set_features};
 use serde_json::Value;
 
 use crate::auditor::{Auditor, Guest};
+use crate::cpu::{Cpu, level};
 use crate::frames::Frames;
+use crate::halt;
 use crate::instruction::{self, Store, System};
 use crate::interface::{self, Access, Block, Calls, Data, Handle, Information};
 use crate::options::Options;
 use crate::registers;
+use crate::report;
 
 /// The version of the interface that this plugin wants: QEMU looks for it.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "the name that QEMU looks for")]
 pub(crate) static qemu_plugin_version: c_int = interface::VERSION;
-
-/// The registers of one CPU, and what its ID registers announced.
-struct Cpu {
-    general: Vec<Option<Handle>>,
-    state: Option<Handle>,
-    system: Vec<(Register, Handle)>,
-    /// SPSR of EL1 and EL2.
-    saved: [Option<Handle>; 2],
-    features: Features,
-}
 
 /// An instruction that is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,6 +42,8 @@ struct State {
     cpus: Vec<Option<Cpu>>,
     sites: Vec<Site>,
     numbers: HashMap<Site, usize>,
+    /// Pages of instructions: where they were when they were translated, and where they were executed last.
+    pages: HashMap<u64, u64>,
     auditor: Option<Auditor<'static>>,
 }
 
@@ -66,6 +61,8 @@ static DOUBTFUL: AtomicU64 = AtomicU64::new(u64::MAX);
 /// Instructions executed by all CPUs, each of which has a thread of its own.
 static INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
+/// The register with the address of the next instruction.
+static PLACE: OnceLock<Handle> = OnceLock::new();
 
 /// The guest, as QEMU shows it to a callback.
 struct Shown<'p> {
@@ -113,6 +110,9 @@ impl Guest for Shown<'_> {
             Some(report) => report.write_all(line.as_bytes()),
             None => std::io::stderr().write_all(line.as_bytes()),
         };
+        if let (Some(report), true, true) = (report.as_mut(), told.is_ok(), message.get("finding").is_some()) {
+            halt::answer(report);
+        }
         // Nobody listens any more: the guest goes on all the same.
         if told.is_err() {
             *report = None;
@@ -171,9 +171,13 @@ fn install(id: u64, cpus: usize, options: Options) {
         );
     }));
     let mut options = options;
+    if options.stops {
+        halt::ask();
+    }
     let report = Mutex::new(options.report.take());
     let cpus = (0..cpus).map(|_| None).collect();
-    let state = State { options, cpus, sites: Vec::new(), numbers: HashMap::new(), auditor: None };
+    let state =
+        State { options, cpus, sites: Vec::new(), numbers: HashMap::new(), pages: HashMap::new(), auditor: None };
     let plugin =
         Plugin { frames: Frames::default(), is_over: AtomicBool::new(false), report, state: Mutex::new(state) };
     if PLUGIN.set(plugin).is_err() {
@@ -188,6 +192,7 @@ extern "C" fn made(cpu: c_uint, _: Data) {
     with_state(|_, state| {
         let registers = interface::registers();
         let find = |name: &str| registers.iter().find(|(it, _)| it.eq_ignore_ascii_case(name)).map(|it| it.1);
+        find("pc").map(|it| PLACE.get_or_init(|| it));
         let values = registers::NAMES.map(|name| find(name).and_then(interface::register_value).unwrap_or(0));
         let system: Vec<(Register, Handle)> =
             REGISTERS.iter().filter_map(|(name, it)| Some((*it, find(name)?))).collect();
@@ -210,6 +215,7 @@ extern "C" fn made(cpu: c_uint, _: Data) {
 /// A CPU goes on after it slept: it may have been off.
 extern "C" fn resumed(cpu: c_uint, _: Data) {
     DOUBTFUL.fetch_or(1 << (cpu % 64), Ordering::Relaxed);
+    halt::resumed(cpu);
 }
 
 extern "C" fn translated(block: Block, _: Data) {
@@ -227,6 +233,9 @@ extern "C" fn translated(block: Block, _: Data) {
                 }
                 instruction.on_execution(executed, interface::READS_REGISTERS, number);
             }
+            if let Some(number) = state.options.frees.iter().position(|it| (it.place ^ place) & 0xfff == 0) {
+                instruction.on_execution(freed, interface::READS_REGISTERS, number);
+            }
             // An address of an instruction is a multiple of 4: how it stores fits in.
             let how = word.map(instruction::store).unwrap_or_default();
             let kinds = if how.is_exchange { interface::LOADS_AND_STORES } else { interface::STORES };
@@ -235,12 +244,18 @@ extern "C" fn translated(block: Block, _: Data) {
                 | usize::from(how.is_compared || how.is_exchange);
             instruction.on_access(accessed, kinds, interface::NO_REGISTERS, data);
         }
-        block.on_execution(begun, count);
+        block.on_execution(begun, halt::flags(), count);
     });
 }
 
+/// The guest has come to a halt: from now on a debugger finds it so.
+fn tell_held() {
+    guarded(|plugin| Shown { plugin, frame: None, may_read: false }.tell(&report::held()));
+}
+
 /// A block of so many instructions is executed.
-extern "C" fn begun(_: c_uint, data: Data) {
+extern "C" fn begun(cpu: c_uint, data: Data) {
+    halt::wait(cpu, PLACE.get().copied(), tell_held);
     INSTRUCTIONS.fetch_add(data as u64, Ordering::Relaxed);
 }
 
@@ -251,11 +266,11 @@ extern "C" fn accessed(cpu: c_uint, access: Access, address: u64, data: Data) {
         if plugin.frames.is_table(physical) {
             with_state(|plugin, state| {
                 let guest = Shown { plugin, frame: None, may_read: true };
-                let value = access.value();
+                let (value, place) = (access.value(), state.place(data as u64 & !3));
                 if let Some(auditor) = &mut state.auditor
                     && access.bytes() == 8
                 {
-                    auditor.saw(&guest, cpu as u8, data as u64 & !3, physical, value);
+                    auditor.saw(&guest, cpu as u8, place, physical, value);
                 }
             });
         }
@@ -266,8 +281,9 @@ extern "C" fn accessed(cpu: c_uint, access: Access, address: u64, data: Data) {
             let guest = Shown { plugin, frame: None, may_read: true };
             let data = data as u64;
             let how = Store { is_release: data & 2 != 0, is_exchange: data & 1 != 0, is_compared: data & 1 != 0 };
+            let place = state.place(data & !3);
             if let Some(auditor) = &mut state.auditor {
-                auditor.store(&guest, cpu as u8, data & !3, how, physical, access.bytes());
+                auditor.store(&guest, cpu as u8, place, how, physical, access.bytes());
             }
         });
     }
@@ -277,6 +293,7 @@ extern "C" fn executed(cpu: c_uint, data: Data) {
     with_state(|plugin, state| {
         let Some(Site { place, word }) = state.sites.get(data as usize).copied() else { return };
         let Some(system) = instruction::system(word) else { return };
+        let place = state.find_place(place);
         let Some(guest) = state.look(plugin, cpu as usize) else { return };
         let (Some(Some(known)), Some(auditor)) = (state.cpus.get(cpu as usize), &mut state.auditor) else { return };
         match system {
@@ -305,6 +322,20 @@ extern "C" fn executed(cpu: c_uint, data: Data) {
     });
 }
 
+/// A function begins that may free memory: it does if it is at its own address, and not at another page's.
+extern "C" fn freed(cpu: c_uint, data: Data) {
+    with_state(|plugin, state| {
+        let Some(offset) = state.options.frees.get(data as usize).map(|it| it.place & 0xfff) else { return };
+        let place = state.find_place(offset);
+        let Some(free) = state.options.frees.iter().find(|it| it.place == place).copied() else { return };
+        let Some(guest) = state.look(plugin, cpu as usize) else { return };
+        let (Some(Some(known)), Some(auditor)) = (state.cpus.get(cpu as usize), &mut state.auditor) else { return };
+        if let Some((address, bytes)) = free.range(auditor.page_bytes(cpu as u8), |number| known.general(number)) {
+            auditor.free(&guest, cpu as u8, place, address, bytes);
+        }
+    });
+}
+
 extern "C" fn diverted(cpu: c_uint, kind: c_int, from: u64, _to: u64, _: Data) {
     with_state(|plugin, state| {
         let Some(guest) = state.look(plugin, cpu as usize) else { return };
@@ -324,6 +355,24 @@ extern "C" fn ended(_: Data) {
 }
 
 impl State {
+    /// Where the instruction is that is executed. QEMU translates what lies at one physical address once for all of its virtual ones.
+    fn find_place(&mut self, translated: u64) -> u64 {
+        let Some(block) = PLACE.get().copied().and_then(interface::register_value) else { return translated };
+        // Its block begins less than a page before, and not after: that far QEMU knows where it is.
+        let near = block & !0xfff | translated & 0xfff;
+        let place = if near < block { near + 0x1000 } else { near };
+        // The first page is nobody's code: who asks knows where in a page it is, and no more.
+        if translated >= 0x1000 {
+            self.pages.insert(translated & !0xfff, place & !0xfff);
+        }
+        place
+    }
+
+    /// The same where registers may not be read.
+    fn place(&self, translated: u64) -> u64 {
+        self.pages.get(&(translated & !0xfff)).map_or(translated, |page| page | translated & 0xfff)
+    }
+
     /// The guest for a callback of `cpu`, in which its registers may be read: they are, where they may have changed unseen.
     fn look(&mut self, plugin: &'static Plugin, cpu: usize) -> Option<Shown<'static>> {
         if self.auditor.is_none() {
@@ -345,25 +394,5 @@ impl State {
             auditor.refresh(&guest, cpu as u8, known.level(), &values);
         }
         Some(guest)
-    }
-}
-
-impl Cpu {
-    fn general(&self, number: u8) -> u64 {
-        let handle = self.general.get(usize::from(number)).copied().flatten();
-        handle.and_then(interface::register_value).unwrap_or(0)
-    }
-
-    fn level(&self) -> Level {
-        self.state.and_then(interface::register_value).map_or(Level::El1, level)
-    }
-}
-
-/// The exception level in PSTATE, or in an SPSR. (C5.2.19)
-fn level(state: u64) -> Level {
-    match (state >> 4 & 1, state >> 2 & 3) {
-        (1, _) | (_, 0) => Level::El0,
-        (_, 1) => Level::El1,
-        _ => Level::El2,
     }
 }

@@ -76,6 +76,11 @@ pub fn finding(told: &Told, finding: &Finding, story: &str, instructions: u64, c
     } })
 }
 
+/// No CPU goes on until somebody lets it.
+pub fn held() -> Value {
+    json!({ "held": true })
+}
+
 /// The end, and how often each fault was met, in the order in which they were told.
 pub fn end(
     instructions: u64,

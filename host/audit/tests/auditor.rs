@@ -12,6 +12,7 @@ use machine::trace::Judge;
 use serde_json::Value;
 use vellum_audit::auditor::{Auditor, Guest};
 use vellum_audit::frames::Frames;
+use vellum_audit::frees::Free;
 use vellum_audit::instruction::{self, Name, Store, System};
 
 const TCR: u64 = 0x15_0080_3510 & !0xc000 | 25 << 16 | 25;
@@ -272,6 +273,42 @@ fn a_table_that_is_unlinked_is_data_once_it_is_forgotten() {
         run.store(1, LAST, 0xb000_0000 | PAGE);
         assert_eq!(frames.is_table(LAST), !is_invalidated);
         assert_eq!(run.rules().is_empty(), is_invalidated);
+    }
+}
+
+#[test]
+fn memory_that_is_freed_must_be_forgotten() {
+    for is_invalidated in [true, false] {
+        let frames = Frames::default();
+        let mut run = Run::new(&frames, &[]);
+        run.store(0, LAST, 0);
+        run.word(0, 0xd503_3a9f, 0);
+        if is_invalidated {
+            run.word(0, VAE1IS, 1 << 48);
+        }
+        run.word(0, 0xd503_3b9f, 0);
+        run.word(0, 0xd503_3fdf, 0);
+        // Somebody else's memory first: nothing leads there.
+        for address in [0x9000_0000, 0x8000_0000] {
+            run.auditor.free(&run.memory, 0, 0x2000, address, 0x1000);
+        }
+        assert_eq!(run.rules().concat(), if is_invalidated { "" } else { "V3" });
+    }
+}
+
+#[test]
+fn what_a_function_frees_stands_in_its_registers() {
+    let registers = |number: u8| [0xffff_fc00_0000_0040, 0x4000_8000, 2, 99][usize::from(number)];
+    let range = |text: &str, page_bytes| Free::parse(text).expect("a function").range(page_bytes, registers);
+    assert_eq!(range("0x1000:x1:x2", 0x1000), Some((0x4000_8000, 0x4000)));
+    assert_eq!(range("0x1000:x1:-", 0x4000), Some((0x4000_8000, 0x4000)));
+    assert_eq!(range("0x1000:x0:-:0xfffffc0000000000:0x40:0x40000000", 0x1000), Some((0x4000_1000, 0x1000)));
+    // No page, no order, below the first description.
+    assert_eq!(range("0x1000:x2:-", 0x1000), None);
+    assert_eq!(range("0x1000:x1:x3", 0x1000), None);
+    assert_eq!(range("0x1000:x1:-:0xfffffc0000000000:0x40:0x40000000", 0x1000), None);
+    for wrong in ["", "0x1000:x1", "0x1000:x31:-", "1000:x1:-", "0x1000:x1:2", "0x1000:x1:-:0x1:0x40"] {
+        assert_eq!(Free::parse(wrong), None, "{wrong}");
     }
 }
 

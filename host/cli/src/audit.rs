@@ -7,6 +7,7 @@
 
 mod excuses;
 mod forget;
+mod frames;
 mod guest;
 mod symbols;
 mod tell;
@@ -24,15 +25,31 @@ use tell::Teller;
 pub(crate) fn run(arguments: &AuditArguments) -> Result<Status, Failure> {
     let symbols = arguments.symbols.as_deref().map_or(Ok(Symbols::default()), Symbols::read)?;
     let excuses = arguments.excuses.as_deref().map_or(Ok(Excuses::default()), Excuses::read)?;
-    let guest = Guest::new(&arguments.command, arguments.plugin.as_deref())?;
+    let frees = arguments.frames.as_deref().map_or(Ok(Vec::new()), |path| frames::read(path, &symbols))?;
+    let guest = Guest::new(&arguments.command, arguments.plugin.as_deref(), frees)?;
     if arguments.forget.iter().any(|it| it == "all") {
+        if arguments.stop {
+            return Err(Failure("--forget all runs on its own, expected no --stop".into()));
+        }
         return forget::run(&guest, &symbols, &arguments.only, &arguments.cpu);
     }
     let forgotten = arguments.forget.iter().map(|it| symbols.place(it)).collect::<Result<Vec<u64>, Failure>>()?;
-    let asked = Asked { forgotten, trace: arguments.trace.clone(), cpu: arguments.cpu.clone(), is_silent: false };
+    let (trace, cpu, stops) = (arguments.trace.clone(), arguments.cpu.clone(), arguments.stop);
+    let asked = Asked { forgotten, trace, cpu, stops, is_silent: false };
     let mut teller = Teller::new(&symbols, &excuses, arguments.json);
-    let ended = guest.run(&asked, &mut |message| teller.take(message))?;
+    let ended = guest.run(&asked, &mut |message| {
+        if message.get("held").is_some() {
+            say::note(halted(&guest));
+        }
+        teller.take(message)
+    })?;
     conclude(&teller, &ended)
+}
+
+/// What a person does with a guest that is halted.
+fn halted(guest: &Guest) -> String {
+    let at = if guest.has_debugger() { "where your command line lets a debugger in" } else { guest::DEBUGGER };
+    format!("the guest is halted: a debugger looks at it ({at}), and lets it go on; nothing else halts it")
 }
 
 fn conclude(teller: &Teller<'_>, ended: &Ended) -> Result<Status, Failure> {

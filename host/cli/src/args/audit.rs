@@ -11,6 +11,9 @@ pub(crate) struct AuditArguments {
     /// The kernel's System.map or ELF file, for names of functions
     #[arg(long, value_name = "FILE")]
     pub(crate) symbols: Option<PathBuf>,
+    /// The kernel's functions that free memory: `free FUNCTION ADDRESS ORDER`, one a line, by the names in --symbols
+    #[arg(long, value_name = "FILE", requires = "symbols")]
+    pub(crate) frames: Option<PathBuf>,
     /// Findings that are known: `RULE FUNCTION REASON…`, one a line
     #[arg(long, value_name = "FILE")]
     pub(crate) excuses: Option<PathBuf>,
@@ -23,6 +26,9 @@ pub(crate) struct AuditArguments {
     /// Take this TLBI, DSB or ISB not to have been executed; may be repeated
     #[arg(long, value_name = "SYMBOL+OFFSET|0xADDRESS|all")]
     pub(crate) forget: Vec<String>,
+    /// Halt the guest at the first finding, for a debugger at localhost:1234, or where the command line has -gdb
+    #[arg(long)]
+    pub(crate) stop: bool,
     /// With --forget all: only in these functions
     #[arg(long, value_name = "FUNCTION,…", value_delimiter = ',')]
     pub(crate) only: Vec<String>,

@@ -22,8 +22,11 @@ struct Run {
 impl Run {
     fn of(guest: &Guest, forgotten: Vec<u64>, cpu: &str) -> Result<Self, Failure> {
         let mut run = Self::default();
-        let asked = Asked { forgotten, trace: None, cpu: cpu.to_owned(), is_silent: true };
-        guest.run(&asked, &mut |message| run.take(message))?;
+        let asked = Asked { forgotten, cpu: cpu.to_owned(), is_silent: true, ..Asked::default() };
+        guest.run(&asked, &mut |message| {
+            run.take(message);
+            false
+        })?;
         if run.has_ended { Ok(run) } else { Err(Failure("QEMU ended in the middle of the audit".into())) }
     }
 

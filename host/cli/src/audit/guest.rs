@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -17,11 +17,22 @@ const PLUGIN: &str = "libvellum_audit.so";
 /// The QEMU from which on its interface has what the plugin needs.
 const LEAST: (u32, u32) = (11, 1);
 
+/// Where a debugger is let in, unless the command line says so.
+pub(super) const DEBUGGER: &str = "localhost:1234";
+/// What the plugin is answered to a finding where one is to stop the guest: stop, or go on.
+const STOP: &[u8] = b"h";
+const GO_ON: &[u8] = b"g";
+
+/// Takes a message; whether the guest is to stop at it.
+type Taker<'t> = dyn FnMut(&Value) -> bool + Send + 't;
+
 /// A command line that starts QEMU.
 #[derive(Debug)]
 pub(super) struct Guest {
     words: Vec<String>,
     plugin: PathBuf,
+    /// Its functions that free memory, as the plugin is told of them.
+    frees: Vec<String>,
 }
 
 /// What a run is to do beside running.
@@ -31,6 +42,8 @@ pub(super) struct Asked {
     pub(super) trace: Option<PathBuf>,
     /// What every CPU is taken to be: fields of a trace's `cpu` line.
     pub(super) cpu: String,
+    /// The first finding that `take` wants to look at holds the guest.
+    pub(super) stops: bool,
     /// The guest's own output is not shown.
     pub(super) is_silent: bool,
 }
@@ -44,7 +57,7 @@ pub(super) struct Ended {
 }
 
 impl Guest {
-    pub(super) fn new(words: &[String], plugin: Option<&Path>) -> Result<Self, Failure> {
+    pub(super) fn new(words: &[String], plugin: Option<&Path>, frees: Vec<String>) -> Result<Self, Failure> {
         let plugin = plugin.map_or_else(beside, |it| Ok(it.to_path_buf()))?;
         if !plugin.is_file() {
             let hint = "build it with `cargo build --profile checks -p vellum -p audit`, or name it with --plugin";
@@ -56,11 +69,11 @@ impl Guest {
             return Err(Failure(format!("{word}: {why}; expected none")));
         }
         check_version(words)?;
-        Ok(Self { words: words.to_vec(), plugin })
+        Ok(Self { words: words.to_vec(), plugin, frees })
     }
 
-    /// Runs the guest to its end; each message of the plugin's goes to `take`.
-    pub(super) fn run(&self, asked: &Asked, take: &mut (dyn FnMut(&Value) + Send)) -> Result<Ended, Failure> {
+    /// Runs the guest to its end; each message of the plugin's goes to `take`, which says whether the guest is to stop there.
+    pub(super) fn run(&self, asked: &Asked, take: &mut Taker<'_>) -> Result<Ended, Failure> {
         let folder = env::temp_dir().join(format!("vellum-audit-{}", std::process::id()));
         let failed = |error: std::io::Error| Failure(format!("{}: {error}", folder.display()));
         fs::create_dir(&folder).map_err(failed)?;
@@ -78,18 +91,23 @@ impl Guest {
         asked: &Asked,
         listener: &UnixListener,
         socket: &Path,
-        take: &mut (dyn FnMut(&Value) + Send),
+        take: &mut Taker<'_>,
     ) -> Result<Ended, Failure> {
         let mut command = self.command(asked, socket);
         let mut child = command.spawn().map_err(|error| Failure(format!("{}: {error}", self.words[0])))?;
         thread::scope(|scope| {
-            let reader = scope.spawn(move || messages(listener, take));
+            let reader = scope.spawn(move || messages(listener, asked.stops, take));
             let status = child.wait();
             // A plugin that never came would be waited for: an empty call takes its place.
             drop(UnixStream::connect(socket));
             let is_connected = reader.join().unwrap_or(false);
             Ok(Ended { status: status?, is_connected })
         })
+    }
+
+    /// The command line lets a debugger in already.
+    pub(super) fn has_debugger(&self) -> bool {
+        self.words.iter().any(|word| ["-s", "--s", "-gdb", "--gdb"].contains(&word.as_str()))
     }
 
     fn command(&self, asked: &Asked, socket: &Path) -> Command {
@@ -101,7 +119,14 @@ impl Guest {
         }
         asked.cpu.split([' ', ',']).filter(|it| !it.is_empty()).for_each(|field| plugin += &format!(",cpu={field}"));
         asked.forgotten.iter().for_each(|place| plugin += &format!(",forget={place:#x}"));
+        self.frees.iter().for_each(|free| plugin += &format!(",free={free}"));
+        if asked.stops {
+            plugin += ",stop=on";
+        }
         command.arg(plugin);
+        if asked.stops && !self.has_debugger() {
+            command.args(["-gdb", &format!("tcp:{DEBUGGER}")]);
+        }
         if asked.is_silent {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         }
@@ -119,14 +144,18 @@ fn beside() -> Result<PathBuf, Failure> {
 }
 
 /// Reads what the plugin says until it ends; false if it said nothing.
-fn messages(listener: &UnixListener, take: &mut (dyn FnMut(&Value) + Send)) -> bool {
+fn messages(listener: &UnixListener, mut stops: bool, take: &mut Taker<'_>) -> bool {
     let Ok((stream, _)) = listener.accept() else { return false };
     let mut is_connected = false;
-    for line in BufReader::new(stream).lines() {
+    for line in BufReader::new(&stream).lines() {
         let Ok(line) = line else { break };
-        if let Ok(message) = serde_json::from_str(&line) {
-            is_connected = true;
-            take(&message);
+        let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
+        is_connected = true;
+        let is_stop = take(&message);
+        if stops && message.get("finding").is_some() {
+            stops = !is_stop;
+            // A plugin that has gone away waits for nothing.
+            let _ = (&stream).write_all(if is_stop { STOP } else { GO_ON });
         }
     }
     is_connected

@@ -39,6 +39,12 @@ impl Symbols {
         (place - start < 1 << 20).then_some((*start, name.as_str()))
     }
 
+    /// Where functions of this name begin, with those that a compiler made of it (`NAME.part.0`).
+    pub(super) fn places(&self, name: &str) -> impl Iterator<Item = u64> {
+        let is_its = move |it: &str| it.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        self.0.iter().filter(move |it| is_its(&it.1)).map(|it| it.0)
+    }
+
     /// The address that `SYMBOL+OFFSET`, `SYMBOL` or a number means.
     pub(super) fn place(&self, text: &str) -> Result<u64, Failure> {
         if text.starts_with("0x") {
@@ -92,6 +98,13 @@ fn tell_path(name: &str) -> String {
     // Neither the hash nor what an implementation is of, with all its parameters.
     parts.retain(|part| !(part.contains('$') || part.len() == 17 && part.starts_with('h')));
     if parts.is_empty() { name.to_owned() } else { parts.join("::") }
+}
+
+#[cfg(test)]
+impl Symbols {
+    pub(super) fn of(known: &[(u64, &str)]) -> Self {
+        Self(known.iter().map(|(start, name)| (*start, (*name).to_owned())).collect())
+    }
 }
 
 #[cfg(test)]

@@ -37,18 +37,19 @@ impl<'s> Teller<'s> {
         Self { symbols, excuses, is_json, told: Vec::new(), end: None, start: Instant::now(), bar: None }
     }
 
-    /// One message.
-    pub(super) fn take(&mut self, message: &Value) {
+    /// One message. Whether it is a finding that nothing excuses.
+    pub(super) fn take(&mut self, message: &Value) -> bool {
         if let Some(progress) = message.get("progress") {
             self.progress(progress);
         } else if let Some(finding) = message.get("finding") {
-            self.finding(finding);
+            return self.finding(finding);
         } else if let Some(end) = message.get("end") {
             if let Some(bar) = self.bar.take() {
                 bar.finish_and_clear();
             }
             self.end = Some(end.clone());
         }
+        false
     }
 
     /// What was said at the end, if the guest came to it.
@@ -75,6 +76,9 @@ impl<'s> Teller<'s> {
             number(&seen["registers"]),
             number(&seen["tables"]),
         );
+        if seen["frees"].as_u64().is_some_and(|count| count > 0) {
+            text += &format!("memory was freed {} times\n", number(&seen["frees"]));
+        }
         let counts = end["counted"].as_array().map_or(&[][..], Vec::as_slice);
         let mut kinds: BTreeMap<(bool, &str), (u64, u64)> = BTreeMap::new();
         for (told, count) in self.told.iter().zip(counts) {
@@ -102,12 +106,12 @@ impl<'s> Teller<'s> {
         bar.tick();
     }
 
-    fn finding(&mut self, finding: &Value) {
+    fn finding(&mut self, finding: &Value) -> bool {
         let text = |name: &str| finding[name].as_str().unwrap_or_default();
         let place = |name: &str| finding[name].as_u64().unwrap_or(0);
         let chain = self.chain(&finding["chain"]);
         let story = self.named(text("story"));
-        let functions = [place("place"), place("cause")].map(|it| self.symbols.function(it).map_or("", |it| it.1));
+        let functions = functions(&story, &chain);
         let is_excused = self.excuses.has(text("rule"), &functions);
         self.told.push(Told { title: text("title").to_owned(), is_excused });
         if self.is_json {
@@ -120,6 +124,7 @@ impl<'s> Teller<'s> {
             let calls = if chain.is_empty() { String::new() } else { format!("\n  Called by {}.", chain.join(", ")) };
             say::finding(format!("after {} instructions: {story}{calls}\n", place("instructions")));
         }
+        !is_excused
     }
 
     /// Names of the calls that led to a place.
@@ -145,5 +150,23 @@ impl<'s> Teller<'s> {
             }
         }
         text
+    }
+}
+
+/// The functions that a story names behind `in`, and the calls that led there.
+fn functions<'s>(story: &'s str, chain: &'s [String]) -> Vec<&'s str> {
+    let named = story.split(" in ").skip(1).filter_map(|it| it.split_whitespace().next());
+    named.chain(chain.iter().map(String::as_str)).filter_map(|it| it.split_once("+0x")).map(|it| it.0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_excused_by_any_function_of_its_story() {
+        let story = "V3. At `0 free frame 0x1000` in free_page+0x0, CPU 0 did.\n  Stored over at `0 store` in unmap+0x218.\n  They differ in size.";
+        let chain = ["vfree+0x58".to_owned(), "0x0".to_owned()];
+        assert_eq!(functions(story, &chain), ["free_page", "unmap", "vfree"]);
     }
 }

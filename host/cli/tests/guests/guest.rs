@@ -135,7 +135,7 @@ fn command(options: &Options, folder: &std::path::Path) -> Command {
 }
 
 /// A command that dies with us, however we end, where util-linux is there to see to it.
-fn tied_to_us(program: &str) -> Command {
+pub(crate) fn tied_to_us(program: &str) -> Command {
     let mut setpriv = Command::new("setpriv");
     setpriv.args(["--pdeathsig", "KILL", "true"]).stdout(Stdio::null()).stderr(Stdio::null());
     if !setpriv.status().is_ok_and(|status| status.success()) {

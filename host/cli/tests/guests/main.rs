@@ -3,6 +3,7 @@
 //! `cargo xtask test linux` and `cargo xtask test outside` name the kernels; without them there is nothing to run. What
 //! this prints is what Rust's own harness would, so that it is counted alike.
 
+mod audit;
 mod guest;
 mod linux;
 mod own;
@@ -29,6 +30,10 @@ fn main() -> ExitCode {
         plan::run(&kernel, &mut report);
         own::run(kernel, &mut report);
         stage2::run(&mut report);
+    }
+    if let (Some(kernel), Some(elf), Some(plugin)) = (path("VELLUM_AUDITED"), path("VELLUM_ELF"), path("VELLUM_PLUGIN"))
+    {
+        audit::run(kernel, elf, plugin, &mut report);
     }
     report.finish()
 }

@@ -5,7 +5,7 @@
 //!                   image ^                       '--view--> the terminal
 //! ```
 
-mod audit;
+pub(crate) mod audit;
 mod description;
 pub(crate) mod emulator;
 mod files;

@@ -6,11 +6,14 @@ use std::path::PathBuf;
 use super::{Outcome, Say, boot, libtest};
 use crate::{
     bare::Program,
-    boot::emulator::Emulator,
+    boot::{audit, emulator::Emulator},
     cargo,
     compare::{self, programs::Compared},
     dist,
-    fetch::linux::{Kind, Linux},
+    fetch::{
+        linux::{Kind, Linux},
+        qemu::Version,
+    },
     outcome::{Failure, Status},
 };
 
@@ -27,6 +30,22 @@ pub(super) fn outside(emulator: &Emulator, say: Say<'_>) -> Outcome {
     match boot::prepare(emulator, &mut *say).and_then(|programs| programs.find(Program::Kernel).cloned()) {
         Ok(kernel) => run(vec![("VELLUM_KERNEL", kernel.image)], emulator, say),
         Err(failure) => Outcome::stopped("outside", failure),
+    }
+}
+
+/// The name of the tests that forget what our kernel does.
+pub(super) const FORGETFUL: &str = "forgotten TLBIs, audited, QEMU 11";
+
+/// `vellum audit` and our kernel, of which TLBIs are forgotten: in the QEMU that audits need.
+pub(super) fn audited(_: &Emulator, say: Say<'_>) -> Outcome {
+    let emulator = &Emulator::Version(Version::V11);
+    let built = boot::prepare(emulator, &mut *say).and_then(|programs| programs.find(Program::Kernel).cloned());
+    match built.and_then(|kernel| Ok((kernel, audit::plugin()?))) {
+        Ok((kernel, plugin)) => {
+            let variables = [("VELLUM_AUDITED", kernel.image), ("VELLUM_ELF", kernel.elf), ("VELLUM_PLUGIN", plugin)];
+            run(variables.to_vec(), emulator, say)
+        }
+        Err(failure) => Outcome::stopped(FORGETFUL, failure),
     }
 }
 

@@ -77,6 +77,7 @@ pub(crate) fn all(metadata: &Metadata) -> Vec<Step> {
     add("monitored linux today", Work::Guests(linux::monitored_today));
     add("demo mixed-cpus", Work::Guests(linux::demo));
     add("outside", Work::Guests(guests::outside));
+    add(guests::FORGETFUL, Work::Guests(guests::audited));
     add("programs", Work::Guests(guests::programs));
     steps
 }

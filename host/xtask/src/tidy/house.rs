@@ -26,7 +26,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("a64", 2_220, &["machine"]),
     // Layer 2.
     room("vellum-linearmap", 3_750, &["vellum-vmsa", "vellum-pagetable"]),
-    room("vellum-userspace", 5_500, &["vellum-vmsa", "vellum-pagetable"]),
+    room("vellum-userspace", 5_510, &["vellum-vmsa", "vellum-pagetable"]),
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
@@ -43,7 +43,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        16_030,
+        16_060,
         &[
             "vellum-vmsa",
             "vellum-pagetable",
@@ -71,7 +71,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 144_150;
+pub(crate) const ALL_LINES: usize = 144_900;
 
 /// Crates in which files still use each other in a circle. One that has none any more leaves the list.
 pub(crate) const WITH_CIRCLES: &[&str] = &["vellum-vmsa", "vellum-pagetable", "kernel"];
