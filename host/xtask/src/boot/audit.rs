@@ -18,14 +18,14 @@ const PROFILE: &str = "checks";
 /// Which functions of our kernel free memory.
 const FRAMES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/frames/vellum.txt");
 
-/// `command` under `vellum audit`, with the names in an ELF file of ours.
-pub(crate) fn wrapped(command: &Command, elf: Option<&Path>) -> Result<Command, Failure> {
+/// `command` under `vellum audit`, with the names in an ELF file of ours, and with what our kernel `frees`.
+pub(crate) fn wrapped(command: &Command, elf: Option<&Path>, frees: bool) -> Result<Command, Failure> {
     let mut audited = guest::tied_to_us(built()?.join("vellum"));
     audited.arg("audit");
     if let Some(elf) = elf {
         audited.arg("--symbols").arg(elf);
-        // Of the monitor's and the guests' own memory nothing is known.
-        if elf.file_name().is_some_and(|name| name == "kernel") {
+        // Above a monitor the kernel's addresses are intermediate ones.
+        if frees && elf.file_name().is_some_and(|name| name == "kernel") {
             audited.args(["--frames", FRAMES]);
         }
     }
