@@ -56,6 +56,14 @@ fn opening() {
     tell("both ways of access", open(c"f", 3));
     tell("another folder", call(SYS_openat, &[99, c"f".as_ptr() as u64, 0, 0]));
     tell("a file as a start", call(SYS_openat, &[3, c"f".as_ptr() as u64, 0, 0]));
+    tell(
+        "a pipe with a name",
+        call(SYS_mknodat, &[AT_FDCWD as u64, c"p".as_ptr() as u64, u64::from(S_IFIFO | 0o644), 0]),
+    );
+    tell("to be written, that nobody reads", open(c"p", O_WRONLY | O_NONBLOCK));
+    tell("to be read, that nobody writes", open(c"p", O_RDONLY | O_NONBLOCK));
+    tell("to be written, that somebody reads", open(c"p", O_WRONLY));
+    tell("both", open(c"p", O_RDWR));
     tell("without a name", open(c".", O_TMPFILE | O_RDWR));
     tell("without a name, for reading", open(c".", O_TMPFILE | O_RDONLY));
     (3..12).for_each(|number| {

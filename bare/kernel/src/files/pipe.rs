@@ -17,6 +17,8 @@ pub(crate) struct State {
     pub(crate) bytes: VecDeque<u8>,
     pub(crate) readers: u32,
     pub(crate) writers: u32,
+    /// Readers, and writers, that have ever been there.
+    opened: [u32; 2],
 }
 
 /// A pipe.
@@ -35,8 +37,17 @@ impl Pipe {
         self.state.with(|state| {
             let ends = if is_writer { &mut state.writers } else { &mut state.readers };
             *ends = ends.wrapping_add_signed(by);
+            state.opened[usize::from(is_writer)] += u32::from(by > 0);
         });
         self.waiters.wake_all();
+    }
+
+    /// How many of the other end there are, and how many have ever been there.
+    pub(crate) fn others(&self, is_writer: bool) -> (u32, u32) {
+        self.state.with(|state| match is_writer {
+            true => (state.readers, state.opened[0]),
+            false => (state.writers, state.opened[1]),
+        })
     }
 
     /// Takes what there is, as much as fits: `Some(0)` at the end, `None` if one has to wait.

@@ -43,7 +43,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        16_060,
+        16_090,
         &[
             "vellum-vmsa",
             "vellum-pagetable",
@@ -66,7 +66,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("zoo", 1_730, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
     room("xtask", 13_000, &[]),
-    room("programs", 3_450, &[]),
+    room("programs", 3_460, &[]),
     room("bench", 3_450, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "seed"]),
 ];
 

@@ -12,6 +12,7 @@ use crate::files::pipe::Pipe;
 use crate::files::tree::Place;
 use crate::process::copies;
 use crate::process::errno::*;
+use crate::threads::waiters::wait;
 
 pub(super) const CALLS: &[Row] = &[
     (23, "dup", dup),
@@ -51,9 +52,27 @@ fn openat(call: &mut Call) -> Answer {
     let full = place.path(&inode);
     let kept = flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_DIRECTORY);
     let large = if flags & O_PATH == 0 { O_LARGEFILE } else { 0 };
-    let file = File::new(inode, kept | large, full);
+    let file = match &inode.clone().body {
+        Body::Pipe(pipe) if flags & O_PATH == 0 => open_fifo(pipe, || File::new(inode, kept | large, full), flags)?,
+        _ => File::new(inode, kept | large, full),
+    };
     let closes_on_exec = flags & O_CLOEXEC != 0;
     call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }))
+}
+
+/// Opens a pipe by its name: who reads waits for who writes, and the other way round, be it that the other has gone again.
+fn open_fifo(pipe: &Pipe, open: impl FnOnce() -> Arc<File>, flags: u32) -> Result<Arc<File>, Errno> {
+    let is_writer = flags & O_ACCMODE == O_WRONLY;
+    let (others, before) = pipe.others(is_writer);
+    if flags & O_NONBLOCK != 0 && is_writer && others == 0 {
+        return Err(ENXIO);
+    }
+    let file = open();
+    if flags & (O_NONBLOCK | O_RDWR) == 0 {
+        let is_met = |(others, ever): (u32, u32)| others > 0 || ever != before;
+        wait(&[&pipe.waiters], None, || is_met(pipe.others(is_writer)).then_some(())).map_err(|_| ERESTART)?;
+    }
+    Ok(file)
 }
 
 /// What is at a place, or is made there.
