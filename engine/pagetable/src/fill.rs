@@ -6,17 +6,11 @@
 //! ```
 //! Where nothing is outside, or less than inside, segment by segment is less to write.
 
-use vmsa::{Descriptor, Geometry, Granule, Level, PhysAddr};
+use vmsa::{Descriptor, Geometry, Granule, Level};
 
 use crate::pieces::{Kind, Pieces, for_each};
 use crate::platform::{Platform, Slot};
 use crate::tables::Reserve;
-
-/// Writes the link of a [`crate::tables::TableList`] into a table.
-#[inline(always)]
-pub(crate) fn thread<P: Platform>(platform: &P, table: PhysAddr, next: PhysAddr) {
-    platform.store(Slot::new(table, 0), Descriptor::note(next));
-}
 
 /// Writes `count` descriptors that hold nothing, from `slot` on.
 pub(crate) fn fill_holes<P: Platform>(platform: &P, slot: Slot, count: usize) {

@@ -15,7 +15,7 @@ use core::ops::ControlFlow;
 use vmsa::{Granule, Level};
 
 use crate::change::{Change, Refusal};
-use crate::changes::{Editor, Goal, Terms};
+use crate::changes::{Editor, Goal, Start, Terms};
 use crate::gather::Gather;
 use crate::licence::Licence;
 use crate::platform::{Platform, Slot};
@@ -23,15 +23,6 @@ use crate::regime::Regime;
 use crate::table::PageTable;
 use crate::tables::Reserve;
 use crate::walk::{Next, Table, Visit};
-
-/// Where applying begins.
-#[derive(Debug)]
-pub(crate) enum Start {
-    /// At the top, for each change.
-    Top,
-    /// At this descriptor, for the one change that there is.
-    At(Goal, Slot, Level),
-}
 
 /// Changes that will be made: nothing stands in their way but the tables they need.
 #[derive(Debug)]
@@ -42,6 +33,24 @@ pub struct Plan<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> {
     licence: Option<&'t Licence<'t>>,
     start: Start,
     tables_needed: usize,
+}
+
+impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
+    /// Checks all of `changes` against what the tables hold. Nothing has been stored, whatever the answer.
+    ///
+    /// The changes of one list may not overlap. Those that resize a live leaf need a licence.
+    ///
+    /// Planning and applying read and write a few times as many descriptors as map the ranges by pages alone, at every level,
+    /// and as a few tables hold: no more, whatever the tables hold, loops included. Of tables that others wrote nothing is
+    /// believed; but those that come free are what their descriptors said.
+    #[inline(always)]
+    pub fn plan<'t, 'c>(
+        &'t mut self,
+        changes: &'c [Change<R>],
+        licence: Option<&'t Licence<'t>>,
+    ) -> Result<Plan<'t, 'p, 'c, G, R, P>, Refusal> {
+        Plan::new(self, changes, licence)
+    }
 }
 
 impl<'t, 'p, 'c, G: Granule, R: Regime, P: Platform> Plan<'t, 'p, 'c, G, R, P> {

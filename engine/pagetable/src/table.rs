@@ -7,8 +7,6 @@ use vmsa::{Geometry, Granule, LeafSize, Maintenance, PhysAddr};
 use crate::change::{Change, Refusal};
 use crate::fill::fill_holes;
 use crate::gather::Gather;
-use crate::licence::Licence;
-use crate::plan::Plan;
 use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
 use crate::tables::{Reserve, Retired};
@@ -165,22 +163,6 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
         visit: &mut impl FnMut(&Visit) -> ControlFlow<B, Next>,
     ) -> ControlFlow<B> {
         self.walk(table, table.start, table.end(self.geometry), visit)
-    }
-
-    /// Checks all of `changes` against what the tables hold. Nothing has been stored, whatever the answer.
-    ///
-    /// The changes of one list may not overlap. Those that resize a live leaf need a licence.
-    ///
-    /// Planning and applying read and write a few times as many descriptors as map the ranges by pages alone, at every level,
-    /// and as a few tables hold: no more, whatever the tables hold, loops included. Of tables that others wrote nothing is
-    /// believed; but those that come free are what their descriptors said.
-    #[inline(always)]
-    pub fn plan<'t, 'c>(
-        &'t mut self,
-        changes: &'c [Change<R>],
-        licence: Option<&'t Licence<'t>>,
-    ) -> Result<Plan<'t, 'p, 'c, G, R, P>, Refusal> {
-        Plan::new(self, changes, licence)
     }
 }
 

@@ -10,10 +10,9 @@
 //!            └────────┘     └────────┘     └────────┘
 //! ```
 
-use vmsa::{Layout, PhysAddr};
+use vmsa::{Descriptor, Layout, PhysAddr};
 
 use crate::change::Refusal;
-use crate::fill::thread;
 use crate::platform::{Platform, Slot};
 
 /// A list of tables. `first` means something only while `count` is not 0.
@@ -27,7 +26,7 @@ pub(crate) struct TableList {
 
 impl TableList {
     pub(crate) fn push<P: Platform>(&mut self, platform: &P, table: PhysAddr) {
-        thread(platform, table, self.first);
+        platform.store(Slot::new(table, 0), Descriptor::note(self.first));
         self.first = table;
         self.highest = self.highest.max(table);
         self.count += 1;

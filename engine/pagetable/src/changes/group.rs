@@ -16,8 +16,8 @@ use core::ops::Range;
 
 use vmsa::{Bits, Descriptor, Geometry, Granule};
 
+use super::decision::{Part, Regroup};
 use super::run::count_alike;
-use super::split::part;
 use super::steps::Built;
 use super::{Decision, Edit, Editor, Goal, State, Terms};
 use crate::change::Refusal;
@@ -31,17 +31,6 @@ use crate::walk::{Next, Visit};
 /// The bits that the members of a group have in common.
 const ALIKE: Bits = Descriptor::TYPE | Descriptor::CONTIGUOUS;
 
-/// What becomes of a contiguous group.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Regroup {
-    /// What is asked for of it is edited. The flag tells whether it is a group afterwards.
-    Edit(Edit, bool),
-    /// Its members become leaves of their own, and are met again as such.
-    Dissolve,
-    /// Leaves that are alike become a group.
-    Make,
-}
-
 /// A member that a boundary cuts, and the table that it becomes.
 type Cut = (Visit, Built);
 
@@ -50,17 +39,6 @@ impl Regroup {
     pub(super) fn of<P: Platform>(platform: &P, visit: &Visit, edit: Edit, becomes_group: bool) -> Decision {
         let is_intact = visit.differences(platform) == 0;
         Decision::Regroup(if is_intact { Self::Edit(edit, becomes_group) } else { Self::Dissolve })
-    }
-
-    pub(super) const fn edit(self) -> Edit {
-        match self {
-            Self::Edit(edit, _) => edit,
-            Self::Dissolve | Self::Make => Edit::KEEP,
-        }
-    }
-
-    const fn becomes_group(self) -> bool {
-        matches!(self, Self::Edit(_, true) | Self::Make)
     }
 }
 
@@ -186,7 +164,7 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
     }
 
     pub(super) fn tables_of_cut_members(&self, visit: &Visit, edit: Edit) -> usize {
-        visit.cut_members::<G>().map(|member| self.tables_of(&member, &part(&member, edit))).sum()
+        visit.cut_members::<G>().map(|member| self.tables_of(&member, &Part::of(&member, edit))).sum()
     }
 }
 
@@ -281,7 +259,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         for (place, member) in cut.iter_mut().zip(visit.cut_members::<G>()) {
             let marks = self.marks_of_group(members);
             let leaf = marked(self.regime, self.platform.load(member.slot), marks);
-            let pieces = self.terms.table.pieces(&member.with(leaf), &part(&member, edit));
+            let pieces = self.terms.table.pieces(&member.with(leaf), &Part::of(&member, edit));
             *place = Some((member, Built { leaf, table: self.build(&member, &pieces)? }));
         }
         Some(cut)
@@ -305,7 +283,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
             self.write(slot, if asked_for.contains(&number) { edit.apply(leaf) } else { leaf });
         }
         for (member, built) in cut.iter().flatten() {
-            let table = self.build_part_again(member, &part(member, edit), *built, leaf_at(member.slot));
+            let table = self.build_part_again(member, &Part::of(member, edit), *built, leaf_at(member.slot));
             self.write(member.slot, table);
         }
     }

@@ -9,7 +9,7 @@
 
 use vmsa::{Descriptor, Geometry, Granule, LeafSize};
 
-use super::group::Regroup;
+use super::decision::Regroup;
 use super::run::count_alike;
 use super::steps::Built;
 use super::{Decision, Editor, Goal, Terms};

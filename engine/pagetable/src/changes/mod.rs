@@ -8,14 +8,16 @@
 //!                                      └─ Editor::carry_out  applying: stores, orders, forgets
 //! ```
 //! Planning and applying walk alike and decide alike; what planning counts, applying does. Each kind of change has one file
-//! with all three parts: `map`, `edit`, `split`, `fold`, `group`. This file says which of them a change comes to.
+//! with all three parts: `map`, `leaf`, `split`, `fold`, `group`. This file says which of them a change comes to.
 
+mod decision;
 mod edit;
 mod editor;
 mod fold;
 mod fold_up;
 mod goal;
 mod group;
+mod leaf;
 mod map;
 mod run;
 mod split;
@@ -24,54 +26,20 @@ mod terms;
 
 use vmsa::{Descriptor, Geometry, Granule, LeafSize, Level, Meaning};
 
+pub(crate) use decision::Decision;
 pub(crate) use edit::Edit;
 pub(crate) use editor::Editor;
 pub(crate) use goal::Goal;
 pub(crate) use steps::Writer;
-pub(crate) use terms::Terms;
+pub(crate) use terms::{Start, Terms};
 
 use crate::change::Refusal;
-use crate::pieces::{Content, Pieces};
+use crate::pieces::Content;
 use crate::platform::Platform;
 use crate::regime::Regime;
 use crate::table::PageTable;
 use crate::walk::Visit;
 use goal::Wanted;
-use group::Regroup;
-use split::Part;
-
-/// What is to be done at a visit.
-#[derive(Debug)]
-pub(crate) enum Decision {
-    /// Not to be done: nothing has been stored.
-    Refuse(Refusal),
-    /// The walker goes into the table.
-    Enter,
-    /// The walker goes on.
-    Pass,
-    /// What TLBs cannot hold becomes a leaf, valid or kept, or a hole.
-    Make(Descriptor),
-    /// Holes, up to this offset, become leaves.
-    Fill(Content, u64),
-    /// What TLBs cannot hold becomes a table.
-    Link(Pieces),
-    /// A leaf changes in place, and so do those that follow and are alike, up to this offset.
-    Set(Edit, u64),
-    /// What the engine does not make becomes a hole.
-    Clear,
-    /// A table becomes a hole or a kept leaf.
-    Unlink(Descriptor),
-    /// A leaf becomes another leaf, in a way that no CPU tolerates while it is live.
-    Remake(Descriptor),
-    /// A leaf or table becomes what these pieces say, in a way that no CPU tolerates while it is live.
-    Rebuild(Pieces),
-    /// A leaf becomes a table, of which a part is edited.
-    Resize(Part),
-    /// A table becomes a leaf.
-    Fold(Descriptor),
-    /// A contiguous group is changed, dissolved or made.
-    Regroup(Regroup),
-}
 
 /// What stands in a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -17,7 +17,7 @@
 
 use vmsa::{Descriptor, Granule, LeafSize, Level};
 
-use super::group::Regroup;
+use super::decision::{Part, Regroup};
 use super::steps::Built;
 use super::{Decision, Edit, Editor, Goal, Terms};
 use crate::invalidation::Depth;
@@ -27,21 +27,6 @@ use crate::platform::Platform;
 use crate::regime::{Fields, Regime, marks};
 use crate::table::PageTable;
 use crate::walk::{Next, Visit};
-
-/// A part of a leaf, and what becomes of it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
-    pub(super) from: u64,
-    pub(super) to: u64,
-    pub(super) edit: Edit,
-    /// The largest leaf that may hold it.
-    pub(super) largest: LeafSize,
-}
-
-/// The part of a leaf that is asked for.
-pub(super) const fn part(visit: &Visit, edit: Edit) -> Part {
-    Part { from: visit.from, to: visit.to, edit, largest: LeafSize::LARGEST }
-}
 
 impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     /// The pieces of the leaf at `visit`, of which `part` is edited.
@@ -71,7 +56,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         match visit.is_group() {
             _ if visit.start == goal.from => Decision::Pass,
             true => Decision::Regroup(Regroup::Dissolve),
-            false => self.resize(visit, Part { to: visit.end, ..part(visit, Edit::KEEP) }),
+            false => self.resize(visit, Part { to: visit.end, ..Part::of(visit, Edit::KEEP) }),
         }
     }
 
@@ -80,7 +65,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         match visit.is_group() {
             true => Decision::Regroup(Regroup::Dissolve),
             false if visit.level == Level::L3 => Decision::Pass,
-            false => self.resize(visit, Part { largest: LeafSize::PAGE, ..part(visit, Edit::KEEP) }),
+            false => self.resize(visit, Part { largest: LeafSize::PAGE, ..Part::of(visit, Edit::KEEP) }),
         }
     }
 }

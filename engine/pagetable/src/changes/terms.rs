@@ -13,17 +13,24 @@ use core::ops::{ControlFlow, Range};
 
 use vmsa::{Descriptor, Granule, Level};
 
-use super::group::Regroup;
-use super::split::part;
+use super::decision::{Part, Regroup};
 use super::{Decision, Edit, Goal};
 use crate::change::{Change, Refusal};
 use crate::licence::{Licence, Method};
 use crate::pieces::Pieces;
-use crate::plan::Start;
-use crate::platform::Platform;
+use crate::platform::{Platform, Slot};
 use crate::regime::{HardwareUpdates, Regime, marks};
 use crate::table::PageTable;
 use crate::walk::{Next, Visit};
+
+/// Where applying begins.
+#[derive(Debug)]
+pub(crate) enum Start {
+    /// At the top, for each change.
+    Top,
+    /// At this descriptor, for the one change that there is.
+    At(Goal, Slot, Level),
+}
 
 /// What changes are planned on.
 pub(crate) struct Terms<'t, G: Granule, R: Regime, P: Platform> {
@@ -209,7 +216,7 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
             return self.tables_of_cut_members(visit, Edit::KEEP);
         }
         let marked = Descriptor::new(marks::with(regime, held.bits(), marks::all::<R::Attributes>()));
-        if edit.apply(marked) == marked { 0 } else { self.tables_of(&visit.with(marked), &part(visit, edit)) }
+        if edit.apply(marked) == marked { 0 } else { self.tables_of(&visit.with(marked), &Part::of(visit, edit)) }
     }
 
     /// A leaf changes size, and `edit` is made: if that is one that no CPU tolerates, size and all needs break-before-make.

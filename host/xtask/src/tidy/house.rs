@@ -22,7 +22,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("machine", 18_450, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
-    room("vellum-pagetable", 15_910, &["vellum-vmsa"]),
+    room("vellum-pagetable", 15_920, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
     room("vellum-linearmap", 3_750, &["vellum-vmsa", "vellum-pagetable"]),
@@ -71,10 +71,10 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 144_900;
+pub(crate) const ALL_LINES: usize = 144_910;
 
 /// Crates in which files still use each other in a circle. One that has none any more leaves the list.
-pub(crate) const WITH_CIRCLES: &[&str] = &["vellum-vmsa", "vellum-pagetable", "kernel"];
+pub(crate) const WITH_CIRCLES: &[&str] = &["kernel"];
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];
@@ -101,10 +101,12 @@ pub(crate) const UNSAFE: &[&str] = &[
     "programs/src/machine.rs",
 ];
 
-/// The files that store descriptors (invariant 2): `steps.rs` where a walker may see them, `fill.rs` where none can; and the
+/// The files that store descriptors (invariant 2): `steps.rs` where a walker may see them, `fill.rs` where none can, `tables.rs` in lists of those; and the
 /// folder whose other files must not.
-pub(crate) const DESCRIPTOR_STORES: (&str, [&str; 2]) =
-    ("engine/pagetable/src/", ["engine/pagetable/src/changes/steps.rs", "engine/pagetable/src/fill.rs"]);
+pub(crate) const DESCRIPTOR_STORES: (&str, [&str; 3]) = (
+    "engine/pagetable/src/",
+    ["engine/pagetable/src/changes/steps.rs", "engine/pagetable/src/fill.rs", "engine/pagetable/src/tables.rs"],
+);
 
 /// Lines of a source file that is not data, and of a function with its signature.
 pub(crate) const FILE_LINES: usize = 400;
