@@ -1,5 +1,6 @@
 //! What the kernel says, and how it ends.
 
+mod areas;
 pub(crate) mod conflicts;
 pub(crate) mod console;
 pub(crate) mod counters;

@@ -9,6 +9,5 @@
 pub(crate) mod dispatcher;
 pub(crate) mod mutex;
 pub(crate) mod queue;
-pub(crate) mod stacks;
 pub(crate) mod thread;
 pub(crate) mod waiters;

@@ -1,7 +1,10 @@
 //! A file of any kind, whatever its names.
 
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::lock::Lock;
@@ -9,10 +12,9 @@ use hardware::lock::Lock;
 use super::content::Content;
 use super::device::Device;
 use super::pipe::Pipe;
-use super::proc::Proc;
 use super::secret::Secrets;
-use super::tree::Folder;
 use crate::clock::real_nanoseconds;
+use crate::process::errno::Errno;
 
 /// Kinds of file in `st_mode`.
 pub(crate) const S_IFMT: u32 = 0o17_0000;
@@ -33,8 +35,59 @@ pub(crate) enum Body {
     Link(String),
     Device(Device),
     Pipe(Pipe),
-    /// Text that is made when it is opened, or a folder or a link of such.
-    Proc(Proc),
+    Made(Box<dyn Made>),
+}
+
+/// A text that is made when it is opened, or a folder or a link of such.
+pub(crate) trait Made: Send + Sync {
+    /// The kind, as in `st_mode`.
+    fn kind(&self) -> u32;
+    /// The path from the root.
+    fn path(&self) -> String;
+    /// What is under a name of this folder.
+    fn find(&self, name: &str) -> Result<Option<Arc<Inode>>, Errno>;
+    /// What this folder holds: numbers, kinds and names.
+    fn entries(&self) -> Result<Vec<(u64, u32, String)>, Errno>;
+    /// What a link says.
+    fn link(&self) -> Result<String, Errno>;
+    /// Where a link leads.
+    fn follow(&self) -> Result<Arc<Inode>, Errno>;
+    /// What a text says now.
+    fn text(&self) -> Vec<u8>;
+    /// What is at an offset of a text that is too long to be made as a whole.
+    fn part(&self, offset: u64, bytes: u64) -> Option<Result<Vec<u8>, Errno>>;
+    /// Whether it may be written to, which then does nothing.
+    fn write(&self) -> Result<(), Errno>;
+}
+
+/// The names in a folder.
+pub(crate) struct Folder {
+    /// Of the root, nobody.
+    pub(super) parent: Weak<Inode>,
+    pub(super) names: BTreeMap<String, Arc<Inode>>,
+}
+
+impl Folder {
+    pub(super) const fn new(parent: Weak<Inode>) -> Self {
+        Self { parent, names: BTreeMap::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub(super) fn take(&mut self, name: &str) -> Option<Arc<Inode>> {
+        let taken = self.names.remove(name);
+        if self.names.is_empty() {
+            // An empty map would keep a node.
+            self.names = BTreeMap::new();
+        }
+        taken
+    }
+
+    pub(crate) fn names(&self) -> &BTreeMap<String, Arc<Inode>> {
+        &self.names
+    }
 }
 
 /// What is told of a file beside its body.
@@ -82,7 +135,7 @@ impl Inode {
             Body::Link(_) => S_IFLNK,
             Body::Device(_) => S_IFCHR,
             Body::Pipe(_) => S_IFIFO,
-            Body::Proc(proc) => proc.kind(),
+            Body::Made(made) => made.kind(),
         }
     }
 
@@ -96,7 +149,7 @@ impl Inode {
             Body::Secret(secrets) => secrets.bytes(),
             Body::Link(to) => to.len() as u64,
             Body::Folder(folder) => folder.with(|folder| 40 + 20 * folder.len() as u64),
-            Body::Device(_) | Body::Pipe(_) | Body::Proc(_) => 0,
+            Body::Device(_) | Body::Pipe(_) | Body::Made(_) => 0,
         }
     }
 

@@ -40,7 +40,7 @@ pub(crate) struct File {
 impl File {
     pub(crate) fn new(inode: Arc<Inode>, flags: u32, path: String) -> Arc<Self> {
         let text = match &inode.body {
-            Body::Proc(proc) => proc.text(),
+            Body::Made(made) => made.text(),
             _ => Vec::new(),
         };
         let file = Self { inode, flags: AtomicU32::new(flags), position: Lock::new(0), text, path };

@@ -1,10 +1,11 @@
 //! `/proc`: what programs read about memory and about themselves, in Linux's words. Texts are made when they are opened.
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::inode::{Body, Inode, S_IFDIR, S_IFLNK, S_IFREG};
+use super::inode::{Body, Inode, Made, S_IFDIR, S_IFLNK, S_IFREG};
 use crate::process::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, Errno};
 use crate::process::table;
 use crate::report::{proc_text, smaps};
@@ -77,19 +78,26 @@ const OF: [&str; 13] = [
 ];
 
 impl Proc {
-    pub(crate) const ROOT: Self = Self::Root;
-
-    fn inode(self) -> Arc<Inode> {
+    pub(super) fn inode(self) -> Arc<Inode> {
         let mode = match self.kind() {
             S_IFDIR => 0o555,
             S_IFLNK => 0o777,
             _ => 0o444,
         };
-        Inode::new(Body::Proc(self), mode)
+        Inode::new(Body::Made(Box::new(self)), mode)
     }
 
-    /// The kind, as in `st_mode`.
-    pub(crate) fn kind(&self) -> u32 {
+    fn find_text(path: &str) -> Option<Self> {
+        let below = |text: &&&str| text.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
+        match TEXTS.iter().find(|text| **text == path) {
+            Some(text) => Some(Self::Text(text)),
+            None => TEXTS.iter().find(below).map(|_| Self::Folder(path.to_string())),
+        }
+    }
+}
+
+impl Made for Proc {
+    fn kind(&self) -> u32 {
         match self {
             Self::Root | Self::Folder(_) | Self::Process(_) | Self::Descriptors(_) => S_IFDIR,
             Self::Own | Self::Link(..) | Self::Descriptor(..) => S_IFLNK,
@@ -97,8 +105,7 @@ impl Proc {
         }
     }
 
-    /// The path from the root.
-    pub(crate) fn path(&self) -> String {
+    fn path(&self) -> String {
         match self {
             Self::Root => "/proc".into(),
             Self::Folder(path) => alloc::format!("/proc/{path}"),
@@ -111,8 +118,7 @@ impl Proc {
         }
     }
 
-    /// What is under a name in this folder.
-    pub(crate) fn find(&self, name: &str) -> Result<Option<Arc<Inode>>, Errno> {
+    fn find(&self, name: &str) -> Result<Option<Arc<Inode>>, Errno> {
         if name == ".." {
             let above = match self {
                 Self::Root => return Ok(Some(super::tree::root())),
@@ -145,16 +151,7 @@ impl Proc {
         Ok(found.map(Self::inode))
     }
 
-    fn find_text(path: &str) -> Option<Self> {
-        let below = |text: &&&str| text.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
-        match TEXTS.iter().find(|text| **text == path) {
-            Some(text) => Some(Self::Text(text)),
-            None => TEXTS.iter().find(below).map(|_| Self::Folder(path.to_string())),
-        }
-    }
-
-    /// What this folder holds.
-    pub(crate) fn entries(&self) -> Result<Vec<(u64, u32, String)>, Errno> {
+    fn entries(&self) -> Result<Vec<(u64, u32, String)>, Errno> {
         let one = |kind, name: &str| (1, kind, name.to_string());
         let mut all = Vec::new();
         let prefix = match self {
@@ -186,10 +183,9 @@ impl Proc {
         Ok(all)
     }
 
-    /// What a link says.
-    pub(crate) fn link(&self) -> Result<String, Errno> {
+    fn link(&self) -> Result<String, Errno> {
         match self {
-            Self::Own => Ok(try_current().ok_or(ENOENT)?.task.process.number.to_string()),
+            Self::Own => Ok(try_current().ok_or(ENOENT)?.task().process.number.to_string()),
             Self::Link(number, "exe") => Ok(table::find(*number)?.image.with(|image| image.path.clone())),
             Self::Link(number, _) => super::tree::path_of(&table::find(*number)?.folder()),
             Self::Descriptor(number, which) => {
@@ -200,10 +196,9 @@ impl Proc {
         }
     }
 
-    /// Where a link leads.
-    pub(crate) fn follow(&self) -> Result<Arc<Inode>, Errno> {
+    fn follow(&self) -> Result<Arc<Inode>, Errno> {
         match self {
-            Self::Own => Ok(Self::Process(try_current().ok_or(ENOENT)?.task.process.number).inode()),
+            Self::Own => Ok(Self::Process(try_current().ok_or(ENOENT)?.task().process.number).inode()),
             Self::Link(number, "exe") => table::find(*number)?.image.with(|image| image.file.clone()).ok_or(ENOENT),
             Self::Link(number, _) => Ok(table::find(*number)?.folder()),
             Self::Descriptor(number, which) => {
@@ -214,8 +209,7 @@ impl Proc {
         }
     }
 
-    /// What a text says now.
-    pub(crate) fn text(&self) -> Vec<u8> {
+    fn text(&self) -> Vec<u8> {
         match self {
             Self::Text(name) => proc_text::of_machine(name).into_bytes(),
             Self::Of(number, name) => {
@@ -226,7 +220,7 @@ impl Proc {
     }
 
     /// What is at an offset of a text that is too long to be made as a whole: `pagemap`.
-    pub(crate) fn part(&self, offset: u64, bytes: u64) -> Option<Result<Vec<u8>, Errno>> {
+    fn part(&self, offset: u64, bytes: u64) -> Option<Result<Vec<u8>, Errno>> {
         match self {
             Self::Of(number, "pagemap") => {
                 Some(table::find(*number).map(|process| smaps::pagemap(&process, offset, bytes)))
@@ -236,7 +230,7 @@ impl Proc {
     }
 
     /// Nothing can be set.
-    pub(crate) fn write(&self) -> Result<(), Errno> {
+    fn write(&self) -> Result<(), Errno> {
         Err(EACCES)
     }
 }

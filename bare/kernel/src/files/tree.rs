@@ -1,53 +1,23 @@
 //! The tree of names, and walks in it.
 
-use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::sync::{Arc, Weak};
 
 use hardware::lock::Lock;
 use spin::Once;
 
-use super::inode::{Body, Inode, S_IFLNK};
+use super::inode::{Body, Folder, Inode, S_IFLNK};
 use crate::process::errno::{EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, ENOTEMPTY, EROFS, Errno};
 
 /// Bytes of a name, and links on one way.
 const LONGEST_NAME: usize = 255;
 const MOST_LINKS: usize = 40;
 
-/// The names in a folder.
-pub(crate) struct Folder {
-    parent: Weak<Inode>,
-    names: BTreeMap<String, Arc<Inode>>,
-}
-
-impl Folder {
-    pub(crate) fn new(parent: &Arc<Inode>) -> Self {
-        Self { parent: Arc::downgrade(parent), names: BTreeMap::new() }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.names.len()
-    }
-
-    fn take(&mut self, name: &str) -> Option<Arc<Inode>> {
-        let taken = self.names.remove(name);
-        if self.names.is_empty() {
-            // An empty map would keep a node.
-            self.names = BTreeMap::new();
-        }
-        taken
-    }
-
-    pub(crate) fn names(&self) -> &BTreeMap<String, Arc<Inode>> {
-        &self.names
-    }
-}
-
 static ROOT: Once<Arc<Inode>> = Once::new();
 
 /// The root of the tree.
 pub(crate) fn root() -> Arc<Inode> {
-    let new = || Inode::new(Body::Folder(Lock::new(Folder { parent: Weak::new(), names: BTreeMap::new() })), 0o755);
+    let new = || Inode::new(Body::Folder(Lock::new(Folder::new(Weak::new()))), 0o755);
     ROOT.call_once(new).clone()
 }
 
@@ -80,9 +50,9 @@ impl Place {
         if found.is_folder() {
             return path_of(found).unwrap_or_default();
         }
-        if let (Body::Proc(_), false) = (&self.folder.body, matches!(found.body, Body::Proc(_)))
+        if let (Body::Made(_), false) = (&self.folder.body, matches!(found.body, Body::Made(_)))
             && let Ok(Some(link)) = step(&self.folder, &self.name)
-            && let Body::Proc(link) = &link.body
+            && let Body::Made(link) = &link.body
             && let Ok(path) = link.link()
         {
             return path;
@@ -121,8 +91,8 @@ fn go(start: Arc<Inode>, path: &str, follows: bool, links: &mut usize) -> Result
             }
             let mut to = match &inode.body {
                 Body::Link(to) => go(folder, to, true, links)?,
-                Body::Proc(proc) => {
-                    let inode = Some(proc.follow()?);
+                Body::Made(made) => {
+                    let inode = Some(made.follow()?);
                     Place { folder, name: name.to_string(), inode, wants_folder: false }
                 }
                 _ => return Err(EINVAL),
@@ -151,12 +121,12 @@ fn step(folder: &Arc<Inode>, name: &str) -> Result<Option<Arc<Inode>>, Errno> {
         return Err(ENAMETOOLONG);
     }
     match (&folder.body, name) {
-        (Body::Folder(_) | Body::Proc(_), ".") => Ok(Some(folder.clone())),
+        (Body::Folder(_) | Body::Made(_), ".") => Ok(Some(folder.clone())),
         (Body::Folder(inside), "..") => {
             Ok(Some(inside.with(|inside| inside.parent.upgrade()).unwrap_or(folder.clone())))
         }
         (Body::Folder(inside), name) => Ok(inside.with(|inside| inside.names.get(name).cloned())),
-        (Body::Proc(proc), name) => proc.find(name),
+        (Body::Made(proc), name) => proc.find(name),
         _ => Err(ENOTDIR),
     }
 }
@@ -164,7 +134,7 @@ fn step(folder: &Arc<Inode>, name: &str) -> Result<Option<Arc<Inode>>, Errno> {
 fn inside(folder: &Arc<Inode>) -> Result<&Lock<Folder>, Errno> {
     match &folder.body {
         Body::Folder(inside) => Ok(inside),
-        Body::Proc(_) => Err(EROFS),
+        Body::Made(_) => Err(EROFS),
         _ => Err(ENOTDIR),
     }
 }
@@ -194,7 +164,7 @@ impl Place {
 
     /// A new folder under the name.
     pub(crate) fn create_folder(&self, mode: u32) -> Result<(), Errno> {
-        let folder = Inode::new(Body::Folder(Lock::new(Folder::new(&self.folder))), mode);
+        let folder = Inode::new(Body::Folder(Lock::new(Folder::new(Arc::downgrade(&self.folder)))), mode);
         self.create(&folder)
     }
 
@@ -269,7 +239,7 @@ pub(crate) fn path_of(inode: &Arc<Inode>) -> Result<String, Errno> {
     loop {
         let parent = match &at.body {
             Body::Folder(inside) => inside.with(|inside| inside.parent.upgrade()),
-            Body::Proc(proc) => return Ok(proc.path()),
+            Body::Made(made) => return Ok(made.path()),
             _ => return Err(ENOTDIR),
         };
         let Some(parent) = parent else { break };

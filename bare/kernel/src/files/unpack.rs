@@ -47,7 +47,7 @@ pub(crate) fn fill(archive: &[u8]) {
         // Nothing lies beneath it: an archive's folder is empty.
         let _ = place.remove(true);
     }
-    let _ = walk(&root(), "/proc", false).and_then(|place| place.create(&Inode::new(Body::Proc(Proc::ROOT), 0o555)));
+    let _ = walk(&root(), "/proc", false).and_then(|place| place.create(&Proc::Root.inode()));
 }
 
 /// Makes the folders on a way that are not there.

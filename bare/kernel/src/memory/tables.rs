@@ -1,7 +1,7 @@
 //! Page tables whose granule was chosen at boot.
 //!
-//! [`AnyTable`] is the one place where the choice is made: it takes the functions of its granule, compiled for it, by
-//! one pointer.
+//! [`AnyTable`] makes the choice for the kernel's own, [`new_space`] for a program's: each has the functions of its granule, compiled
+//! for it, behind one pointer.
 
 mod any;
 mod attributes;
@@ -11,9 +11,9 @@ mod regime;
 mod shape;
 mod space;
 
-pub(crate) use any::{AnyTable, linear, new_space};
+pub(crate) use any::{AnyTable, linear};
 pub(crate) use attributes::{DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, map, map_pages};
 pub(crate) use linear::{Linear, Painted};
 pub(crate) use regime::CAUTIOUS;
 pub(crate) use shape::{LOWER_BITS, Shape};
-pub(crate) use space::{Common, Space};
+pub(crate) use space::{Common, Space, new_space};

@@ -5,7 +5,6 @@
 //! ```
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::lock::Lock;
 use hardware::timer;
@@ -145,8 +144,6 @@ struct Alarms {
 }
 
 static ALARMS: Lock<Alarms> = Lock::new(Alarms { all: BTreeMap::new(), order: BTreeSet::new(), made: 0 });
-/// When the next is due, in ticks of the counter. Written under the lock.
-static NEXT: AtomicU64 = AtomicU64::new(u64::MAX);
 
 impl Alarms {
     fn change<T>(&mut self, key: Key, body: impl FnOnce(&mut Alarm) -> T) -> Option<T> {
@@ -174,16 +171,9 @@ fn with<T>(body: impl FnOnce(&mut Alarms) -> T) -> T {
     ALARMS.with(|alarms| {
         let result = body(alarms);
         let next = alarms.order.first().map_or(u64::MAX, |(when, _)| clock::ticks(*when));
-        if next < NEXT.swap(next, Ordering::AcqRel) {
-            dispatcher::end_slice();
-        }
+        dispatcher::set_due(next);
         result
     })
-}
-
-/// When the next is due, in ticks of the counter.
-pub(crate) fn next() -> Option<u64> {
-    Some(NEXT.load(Ordering::Acquire)).filter(|next| *next != u64::MAX)
 }
 
 /// How many were made by all processes, and are there.
@@ -277,7 +267,7 @@ pub(crate) fn move_real() {
 pub(crate) fn fire() {
     // What comes due meanwhile comes later: a short period may not keep this CPU.
     let now = timer::read_counter();
-    while NEXT.load(Ordering::Acquire) <= now {
+    while dispatcher::due().is_some_and(|due| due <= now) {
         // Under the lock, so that who sees that an alarm has come has its signal.
         let told = with(|alarms| {
             let (_, key) = *alarms.order.first().filter(|(when, _)| clock::ticks(*when) <= now)?;

@@ -38,7 +38,7 @@ pub(crate) struct Call<'c> {
 
 impl Call<'_> {
     pub(crate) fn process(&self) -> &Arc<Process> {
-        &self.thread.task.process
+        &self.thread.task().process
     }
 }
 

@@ -7,9 +7,8 @@ use alloc::vec::Vec;
 use hardware::user;
 use userspace::{Fault, Kind};
 
-use super::end;
-
 use super::errno::{E2BIG, EFAULT, EINVAL, ENAMETOOLONG, Errno};
+use super::pressure;
 use crate::facts::page_size;
 use crate::threads::thread::current;
 
@@ -50,10 +49,10 @@ fn copy(
                 return Err(EFAULT);
             }
             let thread = current();
-            let process = thread.task.process.clone();
+            let process = thread.task().process.clone();
             match process.space().fault(userspace::Access { address: address + done as u64, kind }) {
                 Ok(()) => thread.count_fault(),
-                Err(Fault::OutOfMemory) if !process.is_ending() => end::free_memory(),
+                Err(Fault::OutOfMemory) if !process.is_ending() => pressure::free_memory(),
                 Err(_) => return Err(EFAULT),
             }
         }

@@ -1,6 +1,5 @@
-//! The end of threads and processes, and who is told; and which process ends where there is no memory.
+//! The end of threads and processes, and who is told.
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicI32, Ordering};
 
@@ -9,18 +8,13 @@ use hardware::user;
 use super::signals::{Info, SA_NOCLDWAIT, SIGCHLD, SIGKILL, Signal};
 use super::table::{self, INIT, Process};
 use super::{alarms, copies, futex};
-use crate::report::console::say;
-use crate::threads::dispatcher;
-use crate::threads::queue;
-use crate::threads::thread::{Leaving, Thread, current};
+use crate::threads::thread::{Thread, current};
 
 /// `si_code` of SIGCHLD.
 const CLD_EXITED: i32 = 1;
 const CLD_KILLED: i32 = 2;
 /// Mutexes of a list that are looked at: a program may have made it a circle.
 const MOST_MUTEXES: usize = 2048;
-/// Pages that are taken at once from programs that can do without (MADV_FREE).
-const LAZY_AT_ONCE: usize = 64;
 /// What the word of a mutex says whose owner has died, and who waits.
 const OWNER_DIED: u32 = 0x4000_0000;
 const HAS_WAITERS: u32 = 0x8000_0000;
@@ -37,9 +31,9 @@ pub(crate) fn status() -> i32 {
 /// The thread that runs is at its end, and its process if it is the last.
 pub(super) fn end_thread() {
     let thread = current();
-    let process = thread.task.process.clone();
+    let process = thread.task().process.clone();
     leave_mutexes(&thread);
-    let address = thread.task.clear_at_end.get();
+    let address = thread.task().clear_at_end.get();
     if address != 0 && copies::write_half(address, 0).is_ok() {
         futex::wake(&process, address, 1, u32::MAX);
     }
@@ -57,7 +51,7 @@ pub(super) fn end_thread() {
 
 /// Marks the mutexes that a thread dies with.
 fn leave_mutexes(thread: &Arc<Thread>) {
-    let head = thread.task.robust_list.get();
+    let head = thread.task().robust_list.get();
     if head == 0 {
         return;
     }
@@ -84,7 +78,7 @@ fn leave_mutex(thread: &Arc<Thread>, address: u64) {
         return;
     }
     if copies::write_half(address, word & HAS_WAITERS | OWNER_DIED).is_ok() && word & HAS_WAITERS != 0 {
-        futex::wake(&thread.task.process, address, 1, u32::MAX);
+        futex::wake(&thread.task().process, address, 1, u32::MAX);
     }
 }
 
@@ -144,35 +138,4 @@ fn tell_parent(process: &Arc<Process>, status: i32) {
         }
     }
     parent.waiters.wake_all();
-}
-
-/// Has the process end that has the most memory, and is not the first, if there is another.
-pub(super) fn free_memory() {
-    // What a program has said that it can do without goes first.
-    let spaces = table::all().into_iter().filter_map(|process| process.try_space());
-    if spaces.map(|space| space.take_lazy(LAZY_AT_ONCE)).sum::<usize>() > 0 {
-        return;
-    }
-    // One that ends already is about to give its memory back.
-    if table::all().iter().any(|process| process.is_ending() && !process.life.with(|life| life.is_over)) {
-        return queue_up();
-    }
-    let candidates = table::all().into_iter().filter(|process| !process.life.with(|life| life.is_over));
-    let with_usage = candidates.filter_map(|process| {
-        let usage = process.try_space()?.usage();
-        Some((process.number != INIT, usage.anonymous + usage.file + usage.tables, process))
-    });
-    let Some((_, pages, victim)) = with_usage.max_by_key(|(is_other, pages, _)| (*is_other, *pages)) else { return };
-    let name: String = victim.image.with(|image| image.name.clone());
-    if victim.end(SIGKILL.number()) {
-        let kib = pages * (crate::facts::page_size().size_bytes() >> 10);
-        say!("out of memory: process {} ({name}), which had {kib} KiB, is killed", victim.number);
-    }
-    // It gives its memory back on its own CPU, or on this one.
-    queue_up();
-}
-
-fn queue_up() {
-    dispatcher::leave(Leaving::Ready);
-    queue::wake_who_is_due();
 }

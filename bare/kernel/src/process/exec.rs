@@ -56,7 +56,7 @@ struct Found {
 /// Replaces the program of the process whose only thread this is. An error leaves the old one; after the point of no return the
 /// process dies.
 pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, frame: &mut Frame) -> Result<(), Errno> {
-    let process = &thread.task.process;
+    let process = &thread.task().process;
     if process.life.with(|life| life.threads.len()) > 1 {
         return Err(EAGAIN);
     }
@@ -87,7 +87,7 @@ pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, fra
 }
 
 fn forget_old(thread: &Arc<Thread>) {
-    let (task, process) = (&thread.task, &thread.task.process);
+    let (task, process) = (thread.task(), &thread.task().process);
     process.actions.with(|actions| {
         for action in actions.iter_mut() {
             *action = Action { handler: u64::from(action.handler == 1), ..Action::default() };

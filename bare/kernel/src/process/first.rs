@@ -17,7 +17,7 @@ use super::resources::Resources;
 use super::signals::{Action, SIGNALS};
 use super::table::{self, Image, New, Process};
 use super::task::Task;
-use super::{alarms, atomics, calls, end, futex, run, space};
+use super::{alarms, atomics, calls, end, futex, run, space, stacks};
 use crate::cpus;
 use crate::facts::facts;
 use crate::files::device::Device;
@@ -26,8 +26,9 @@ use crate::files::open::{Descriptor, Descriptors, File, O_RDWR};
 use crate::files::{tree, unpack};
 use crate::memory::{frames, heap, linear_map, pages};
 use crate::report::console::say;
-use crate::threads::thread::{Thread, current};
-use crate::threads::{dispatcher, queue, stacks};
+use crate::threads::dispatcher::{World, interrupts_open};
+use crate::threads::thread::current;
+use crate::threads::{dispatcher, queue};
 
 /// Where a program is looked for that is named without a folder.
 const FOLDERS: [&str; 5] = ["/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/"];
@@ -42,6 +43,24 @@ pub(crate) enum Ended {
 }
 
 static IS_STUCK: AtomicBool = AtomicBool::new(false);
+
+/// What CPUs have to do between the threads of programs.
+struct Programs;
+
+impl World for Programs {
+    fn fire(&self) {
+        alarms::fire();
+    }
+
+    fn leave(&self) -> bool {
+        let before = space::leave();
+        let had_one = before.is_some();
+        if had_one {
+            interrupts_open(|| drop(before));
+        }
+        had_one
+    }
+}
 
 /// Runs `text`, a program and its arguments, to its end on all CPUs.
 pub(crate) fn run_first(text: &str) -> Ended {
@@ -73,7 +92,7 @@ pub(crate) fn run_first(text: &str) -> Ended {
         return Ended::Not;
     }
     cpus::calls::while_idle_on_every_cpu(&|_| {
-        if !dispatcher::run() {
+        if !dispatcher::run(&Programs) {
             IS_STUCK.store(true, Ordering::Relaxed);
         }
     });
@@ -158,11 +177,11 @@ fn begin(wanted: Wanted) -> Result<(), &'static str> {
     let body = move || {
         let thread = current();
         let mut frame = Frame::default();
-        let folder = thread.task.process.folder();
+        let folder = thread.task().process.folder();
         let path = wanted.path.clone();
         if let Err(error) = exec::run(&thread, &folder, wanted, &mut frame) {
             say!("init: {path}: {}", calls::words(error));
-            thread.task.process.end(127 << 8);
+            thread.task().process.end(127 << 8);
         } else {
             say!("init: {path} begins after {} us", timer::read_counter() * 1_000_000 / timer::read_frequency());
         }
@@ -170,7 +189,7 @@ fn begin(wanted: Wanted) -> Result<(), &'static str> {
         run::run(frame);
     };
     let task = Task::new(&process, 0);
-    let thread = Thread::new(number, task, Simd::ZERO, 0, alloc::boxed::Box::new(body));
+    let thread = task.thread(number, Simd::ZERO, 0, alloc::boxed::Box::new(body));
     let thread = thread.ok_or("there is no memory for a stack")?;
     process.life.with(|life| life.threads.push(thread.clone()));
     queue::add(thread);

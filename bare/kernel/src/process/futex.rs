@@ -83,7 +83,7 @@ pub(crate) fn wait(process: &Process, address: u64, value: u32, bits: u32, deadl
         if waiter.is_woken.load(Ordering::Acquire) {
             break Ok(0);
         }
-        if waiter.thread.task.is_interrupted() {
+        if waiter.thread.owner.is_interrupted() {
             break Err(EINTR);
         }
         if deadline.is_some_and(|deadline| hardware::timer::read_counter() >= deadline) {

@@ -7,10 +7,10 @@ use vmsa::{ExceptionClass, FaultStatus, Syndrome};
 
 use super::signal_frame::{SEGV_MAPERR, force, force_segv};
 use super::signals::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
-use super::{atomics, calls, end, signal_frame};
+use super::{atomics, calls, end, pressure, signal_frame};
 use crate::report::console::say;
 use crate::threads::dispatcher;
-use crate::threads::thread::{Thread, current};
+use crate::threads::thread::{Owner, Thread, current};
 
 /// `si_code` of what a fault is told by.
 const SEGV_ACCERR: i32 = 2;
@@ -24,18 +24,19 @@ const TRAP_HWBKPT: i32 = 4;
 /// The body of every thread.
 pub(crate) fn run(mut frame: Frame) {
     let thread = current();
+    let task = thread.task();
     loop {
         signal_frame::deliver(&thread, &mut frame);
-        if thread.task.process.is_ending() || thread.task.is_over.get() {
+        if task.process.is_ending() || task.is_over.get() {
             break;
         }
         dispatcher::give_way_if_over();
-        if thread.task.sequences.resume(&mut frame).is_err() {
+        if task.sequences.resume(&mut frame).is_err() {
             force_segv(&thread, &frame);
         }
         // Masked from the look on: what comes now is taken at once at EL0, and brings this thread back here.
         let masks = interrupts::mask();
-        if thread.task.is_interrupted() || dispatcher::is_over() || thread.task.sequences.is_due() {
+        if task.is_interrupted() || dispatcher::is_over() || task.sequences.is_due() {
             interrupts::restore(masks);
             continue;
         }
@@ -48,7 +49,7 @@ pub(crate) fn run(mut frame: Frame) {
             // It was taken as soon as the masks were restored.
             Kind::Irq | Kind::Fiq => {}
             Kind::SError => {
-                say!("process {}: SError, ESR_EL1 {:#018x}", thread.task.process.number, frame.syndrome);
+                say!("process {}: SError, ESR_EL1 {:#018x}", task.process.number, frame.syndrome);
                 force(&thread, SIGBUS, BUS_ADRERR, frame.return_address, &frame);
             }
         }
@@ -97,13 +98,13 @@ fn abort(thread: &Thread, frame: &Frame, syndrome: Syndrome) {
 
 /// Makes what an access lacks. Without memory some process ends, and the access is made again.
 fn fault(thread: &Thread, access: Access) -> Result<(), userspace::Fault> {
-    let space = thread.task.process.space();
+    let space = thread.task().process.space();
     if access.address >= space.highest() {
         return Err(userspace::Fault::Unmapped);
     }
     space.fault(access).inspect(|()| thread.count_fault()).inspect_err(|fault| {
         if *fault == userspace::Fault::OutOfMemory {
-            end::free_memory();
+            pressure::free_memory();
         }
     })
 }

@@ -48,7 +48,7 @@ pub(super) fn restart_or_interrupt(frame: &mut Frame, first: u64, restarts: bool
 
 /// Takes what waits to be taken.
 pub(super) fn deliver(thread: &Thread, frame: &mut Frame) {
-    let task = &thread.task;
+    let task = thread.task();
     let mut interrupted = thread.interrupted.take();
     loop {
         if task.process.is_ending() {
@@ -88,7 +88,7 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) {
 
 /// Sends the thread a signal that it cannot put off: if it masks or ignores it, it dies of it.
 pub(super) fn force(thread: &Thread, signal: Signal, code: i32, address: u64, frame: &Frame) {
-    let task = &thread.task;
+    let task = thread.task();
     let is_put_off = task.mask() & signal.bit() != 0;
     task.process.actions.with(|actions| {
         let action = &mut actions[signal.index()];
@@ -102,13 +102,13 @@ pub(super) fn force(thread: &Thread, signal: Signal, code: i32, address: u64, fr
 
 /// Has a thread die of a bad stack for its signals.
 pub(super) fn force_segv(thread: &Thread, frame: &Frame) {
-    thread.task.process.actions.with(|actions| actions[SIGSEGV.index()].handler = 0);
+    thread.task().process.actions.with(|actions| actions[SIGSEGV.index()].handler = 0);
     force(thread, SIGSEGV, SEGV_MAPERR, frame.stack_pointer, frame);
 }
 
 /// Builds the frame, and has the program go on in its handler.
 fn enter(thread: &Thread, frame: &mut Frame, signal: Signal, info: &Info, action: &Action) -> Result<(), Errno> {
-    let task = &thread.task;
+    let task = thread.task();
     task.sequences.interrupt(frame)?;
     let alternate = task.signal_stack.get();
     let uses_alternate =
@@ -199,9 +199,9 @@ pub(super) fn come_back(thread: &Thread, frame: &mut Frame) -> Result<(), Errno>
     frame.status = registers[33] & STATUS_OF_USERS;
     // Threads do not change their CPU between the two: nobody else has these registers meanwhile.
     user::restore_simd(&simd);
-    thread.task.set_mask(mask);
-    if !thread.task.signal_stack.get().holds(start) {
-        thread.task.signal_stack.set(Stack { start: stack, bytes, flags: flags as u32 });
+    thread.task().set_mask(mask);
+    if !thread.task().signal_stack.get().holds(start) {
+        thread.task().signal_stack.set(Stack { start: stack, bytes, flags: flags as u32 });
     }
     Ok(())
 }

@@ -224,7 +224,7 @@ impl Process {
     pub(crate) fn send(&self, signal: Signal, info: Info) {
         let threads = self.life.with(|life| life.threads.clone());
         // What is masked may be waited for, or get a handler before it is taken.
-        let is_masked = threads.first().is_some_and(|thread| thread.task.mask() & signal.bit() != 0);
+        let is_masked = threads.first().is_some_and(|thread| thread.task().mask() & signal.bit() != 0);
         if !is_masked && self.actions.with(|actions| actions[signal.index()].is_ignored(signal)) {
             return;
         }
@@ -259,7 +259,7 @@ impl Process {
 
 /// Sends one thread a signal.
 pub(crate) fn send_to(thread: &Arc<Thread>, signal: Signal, info: Info) {
-    let task = &thread.task;
+    let task = thread.task();
     let is_masked = task.mask() & signal.bit() != 0;
     if is_masked || !task.process.actions.with(|actions| actions[signal.index()].is_ignored(signal)) {
         task.pending.add(signal, info);

@@ -1,13 +1,21 @@
 //! What of a program belongs to one thread.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::any::Any;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
+
+use hardware::user::Simd;
 
 use super::alarms;
 use super::rseq::Sequences;
 use super::signals::{Info, Pending, SIGKILL, SIGSTOP, Signal, Stack};
+use super::space;
+use super::stacks::Stack as KernelStack;
 use super::table::Process;
+use crate::threads::dispatcher::{self, interrupts_open};
+use crate::threads::thread::{Body, Owner, Thread};
 
 /// A thread's part of its process.
 pub(crate) struct Task {
@@ -26,6 +34,7 @@ pub(crate) struct Task {
     /// The list of mutexes that die with their owner; 0 for none.
     pub(crate) robust_list: Cell<u64>,
     pub(crate) sequences: Sequences,
+    stack: Cell<Option<KernelStack>>,
 }
 
 impl Task {
@@ -40,7 +49,17 @@ impl Task {
             is_over: Cell::new(false),
             robust_list: Cell::new(0),
             sequences: Sequences::new(),
+            stack: Cell::new(None),
         }
+    }
+
+    /// A thread for it, which does not run yet; none if there is no memory for its stack.
+    pub(crate) fn thread(mut self, number: i32, simd: Simd, thread_pointer: u64, body: Body) -> Option<Arc<Thread>> {
+        let stack = KernelStack::take()?;
+        let end = stack.end();
+        self.stack = Cell::new(Some(stack));
+        // SAFETY: the stack is its own until `end`.
+        Some(unsafe { Thread::new(number, Box::new(self), end, dispatcher::begin, simd, thread_pointer, body) })
     }
 
     pub(crate) fn mask(&self) -> u64 {
@@ -63,10 +82,36 @@ impl Task {
             }
         }
     }
+}
 
-    /// Whether a wait has to end: a signal is to be taken, or the process ends.
-    pub(crate) fn is_interrupted(&self) -> bool {
+impl Owner for Task {
+    fn is_interrupted(&self) -> bool {
         let pending = self.pending.set() | self.process.pending.set();
         pending & !self.mask() != 0 || self.process.is_ending()
+    }
+
+    fn enter(&self) {
+        if let Some(before) = space::enter(self.process.space()) {
+            interrupts_open(|| drop(before));
+        }
+    }
+
+    fn leave(&self) {
+        self.sequences.note_leaving();
+    }
+
+    fn end(&self) {
+        if let Some(stack) = self.stack.take() {
+            stack.give();
+        }
+    }
+}
+
+impl Thread {
+    /// What of a program belongs to it.
+    #[inline(never)]
+    pub(crate) fn task(&self) -> &Task {
+        let owner: &dyn Any = &*self.owner;
+        owner.downcast_ref().expect("`Task::thread` alone makes threads")
     }
 }

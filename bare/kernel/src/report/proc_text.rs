@@ -6,30 +6,18 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
-use userspace::{Area, AreaFlags, Backing, Rights};
 use vmsa::LeafSize;
 
+use super::areas::{for_each_area, line, map_line};
+use super::smaps;
 use crate::clock;
 use crate::cpus::walkers;
 use crate::facts::{facts, page_size};
-use crate::files::inode::DEVICE;
-use crate::memory::mapped::Mapped;
 use crate::memory::{current, frames, heap, pages, programs};
 use crate::process::resources::INFINITE;
 use crate::process::table::{self, Process};
-use crate::report::smaps;
 use crate::threads::dispatcher;
 use crate::threads::thread::Thread;
-
-/// Writes a line.
-macro_rules! line {
-    ($text:expr, $($argument:tt)*) => {{
-        // A string takes everything.
-        let _ = writeln!($text, $($argument)*);
-    }};
-}
-
-pub(super) use line;
 
 /// A text about the machine.
 pub(crate) fn of_machine(name: &str) -> String {
@@ -171,41 +159,6 @@ pub(crate) fn of_process(process: &Arc<Process>, name: &str) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Gives every area, with its name.
-pub(super) fn for_each_area(process: &Process, mut sink: impl FnMut(&Area<Mapped>, &str)) {
-    let Some(space) = process.try_space() else { return };
-    let heap = space.heap();
-    let stack = process.image.with(|image| image.stack);
-    space.areas(&mut |area| {
-        let name = match &area.backing {
-            Backing::File { file, .. } => &*file.name(),
-            Backing::Anonymous { .. } if area.range().contains(&stack) => "[stack]",
-            Backing::Anonymous { .. } if area.start < heap.end && heap.start < area.end => "[heap]",
-            Backing::Anonymous { .. } => "",
-        };
-        sink(area, name);
-    });
-}
-
-pub(super) fn map_line(text: &mut String, area: &Area<Mapped>, name: &str) {
-    let has = |right, letter| if area.rights.contains(right) { letter } else { '-' };
-    let rights = [has(Rights::READ, 'r'), has(Rights::WRITE, 'w'), has(Rights::EXECUTE, 'x')];
-    let shared = if area.flags.contains(AreaFlags::SHARED) { 's' } else { 'p' };
-    let (offset, number) = match &area.backing {
-        Backing::File { file, offset } if !name.starts_with('[') => (*offset, file.inode.number),
-        _ => (0, 0),
-    };
-    let (major, minor) = if number == 0 { (0, 0) } else { DEVICE };
-    let mut head = String::new();
-    let _ = write!(head, "{:08x}-{:08x} ", area.start, area.end);
-    head.extend(rights);
-    let _ = write!(head, "{shared} {offset:08x} {major:02x}:{minor:02x} {number} ");
-    match name {
-        "" => line!(text, "{head}"),
-        name => line!(text, "{head:<73}{name}"),
-    }
-}
-
 fn stat_of(text: &mut String, process: &Process) {
     let (parent, group, session, threads) =
         process.life.with(|life| (life.parent, life.group, life.session, life.threads.len()));
@@ -299,7 +252,7 @@ fn status(text: &mut String, process: &Process) {
 
 /// Signals that wait, and what is done with them, a bit each.
 fn status_of_signals(text: &mut String, process: &Process, threads: &[Arc<Thread>]) {
-    let (own, mask) = threads.first().map_or((0, 0), |thread| (thread.task.pending.set(), thread.task.mask()));
+    let (own, mask) = threads.first().map_or((0, 0), |thread| (thread.task().pending.set(), thread.task().mask()));
     let (mut ignored, mut handled) = (0u64, 0u64);
     process.actions.with(|actions| {
         for (index, action) in actions.iter().enumerate() {

@@ -6,7 +6,7 @@ use core::fmt::Write;
 
 use userspace::{Area, AreaFlags, Backing, Rights};
 
-use super::proc_text::{for_each_area, line, map_line};
+use super::areas::{for_each_area, line, map_line};
 use crate::facts::page_size;
 use crate::memory::frames;
 use crate::memory::mapped::Mapped;

@@ -9,7 +9,6 @@ use hardware::{interrupts, parking, per_cpu, timer, user};
 use super::queue::{self, Next};
 use super::thread::{self, Leaving, Thread};
 use crate::cpus::calls;
-use crate::process::{alarms, space};
 
 /// Milliseconds that a thread runs while another waits.
 const SLICE: u64 = 10;
@@ -24,35 +23,68 @@ static PLACES: Places = Places([const { UnsafeCell::new(0) }; per_cpu::MAX_CPUS]
 /// Whether the time of the thread that runs on each CPU is over.
 static IS_OVER: [AtomicBool; per_cpu::MAX_CPUS] = [const { AtomicBool::new(false) }; per_cpu::MAX_CPUS];
 static SWITCHES: AtomicU64 = AtomicU64::new(0);
+/// When [`World::fire`] is called next, in ticks of the counter.
+static DUE: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// What the dispatcher asks of whoever has threads run.
+pub(crate) trait World {
+    /// Does what is due. Exceptions are masked.
+    fn fire(&self);
+    /// Has this CPU forget the owner that it entered last. Whether it had one; exceptions are open for a while then.
+    fn leave(&self) -> bool;
+}
+
+/// Something is due at this time, in ticks of the counter, and nothing before; `u64::MAX` for nothing. One at a time says so.
+pub(crate) fn set_due(ticks: u64) {
+    if ticks < DUE.swap(ticks, Ordering::AcqRel) {
+        // Earlier than the timer is armed for: the thread that runs here looks at the time once more before it goes on.
+        IS_OVER[per_cpu::index()].store(true, Ordering::Relaxed);
+    }
+}
+
+/// When something is due next, in ticks of the counter.
+pub(crate) fn due() -> Option<u64> {
+    Some(DUE.load(Ordering::Acquire)).filter(|due| *due != u64::MAX)
+}
+
+/// Where every thread begins: exceptions are masked, as the dispatcher has them.
+pub(crate) extern "C" fn begin(_: u64) -> ! {
+    // SAFETY: the dispatcher runs with them open but for the switch.
+    unsafe { interrupts::unmask() };
+    if let Some(body) = thread::current().take_body() {
+        body();
+    }
+    leave(Leaving::Ended);
+    unreachable!("a thread that has ended is not gone on with")
+}
 
 /// Runs threads until there are none. Whether all ended; otherwise they wait for what never comes.
-pub(crate) fn run() -> bool {
+pub(crate) fn run(world: &dyn World) -> bool {
     user::prepare_cpu();
     queue::serve(true);
     let outcome = loop {
         // Masked from the look to the wait: an interrupt in between would be gone, and what it told of would wait for the next.
         let masks = interrupts::mask();
-        alarms::fire();
+        world.fire();
         let next = queue::next();
         match next {
-            Next::Run(thread) => dispatch(thread),
+            Next::Run(thread) => dispatch(world, thread),
             Next::Idle(time) => {
-                // What drops with it may wait for other CPUs, which must be answered meanwhile; then there is a new look.
-                if let Some(before) = space::leave() {
-                    interrupts_open(|| drop(before));
+                // Exceptions were open meanwhile: there is a new look.
+                if world.leave() {
                     interrupts::restore(masks);
                     continue;
                 }
-                let time = time.into_iter().chain(alarms::next()).min();
+                let time = time.into_iter().chain(due()).min();
                 time.map_or_else(timer::disarm, timer::arm);
                 match calls::is_possible() {
                     true => interrupts::wait(),
                     false => interrupts::pause(),
                 }
             }
-            Next::Stuck if alarms::next().is_none() => break false,
+            Next::Stuck if due().is_none() => break false,
             Next::Stuck => {
-                alarms::next().map_or_else(timer::disarm, timer::arm);
+                due().map_or_else(timer::disarm, timer::arm);
                 interrupts::wait();
             }
             Next::Done => break true,
@@ -60,7 +92,7 @@ pub(crate) fn run() -> bool {
         interrupts::restore(masks);
     };
     timer::disarm();
-    drop(space::leave());
+    world.leave();
     // SAFETY: as they were when this began.
     unsafe { interrupts::unmask() };
     queue::serve(false);
@@ -69,13 +101,11 @@ pub(crate) fn run() -> bool {
 }
 
 /// Runs a thread until it leaves; exceptions are masked.
-fn dispatch(thread: Arc<Thread>) {
+fn dispatch(world: &dyn World, thread: Arc<Thread>) {
     let cpu = per_cpu::index();
     SWITCHES.fetch_add(1, Ordering::Relaxed);
     IS_OVER[cpu].store(false, Ordering::Relaxed);
-    if let Some(before) = space::enter(thread.task.process.space()) {
-        interrupts_open(|| drop(before));
-    }
+    thread.owner.enter();
     arm();
     thread.simd.with(|simd| user::restore_simd(simd));
     user::set_thread_pointer(thread.thread_pointer.get());
@@ -90,17 +120,17 @@ fn dispatch(thread: Arc<Thread>) {
     thread.thread_pointer.set(user::read_thread_pointer());
     if let Some(ended) = queue::left(thread) {
         // Not before its stack is left; and what drops with it may take its time.
-        let before = space::leave();
+        world.leave();
         interrupts_open(|| {
-            drop(before);
-            ended.bury();
+            ended.owner.end();
             drop(ended);
         });
     }
 }
 
-fn interrupts_open(body: impl FnOnce()) {
-    // SAFETY: the dispatcher runs with them open but for a switch, which is over.
+/// Runs what may wait for other CPUs, which must be answered meanwhile. For the dispatcher's own calls.
+pub(crate) fn interrupts_open(body: impl FnOnce()) {
+    // SAFETY: the dispatcher runs with them open but for a switch, which is over, or not yet.
     unsafe { interrupts::unmask() };
     body();
     let _masks = interrupts::mask();
@@ -111,7 +141,7 @@ pub(crate) fn leave(leaving: Leaving) {
     let masks = interrupts::mask();
     let thread = thread::current();
     thread.leaving.set(leaving);
-    thread.task.sequences.note_leaving();
+    thread.owner.leave();
     let place = thread.place();
     // What this thread holds is as long as the thread.
     drop(thread);
@@ -147,19 +177,13 @@ pub(crate) fn give_way_if_over() {
 /// Has this CPU interrupted when the thread's time is over, or an alarm is due.
 fn arm() {
     let end = timer::read_counter() + timer::read_frequency() * SLICE / 1000;
-    timer::arm(alarms::next().map_or(end, |next| next.min(end)));
-}
-
-/// The thread that runs here looks at the time once more before it goes on, for an alarm comes earlier than any did.
-pub(crate) fn end_slice() {
-    IS_OVER[per_cpu::index()].store(true, Ordering::Relaxed);
+    timer::arm(due().map_or(end, |due| due.min(end)));
 }
 
 /// The timer's interrupt, with interrupts masked.
 pub(crate) fn tick() {
     timer::disarm();
     IS_OVER[per_cpu::index()].store(true, Ordering::Relaxed);
-    alarms::fire();
     queue::wake_who_is_due();
 }
 

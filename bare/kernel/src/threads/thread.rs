@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::any::Any;
 use core::cell::{Cell, UnsafeCell};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,10 +10,7 @@ use hardware::lock::Lock;
 use hardware::user::Simd;
 use hardware::{per_cpu, thread, timer};
 
-use super::dispatcher;
-use super::stacks::Stack;
 use crate::process::spent::Spent;
-use crate::process::task::Task;
 
 /// What a thread runs. It does not come back.
 pub(crate) type Body = Box<dyn FnOnce() + Send>;
@@ -28,11 +26,23 @@ pub(crate) enum Leaving {
     Ended,
 }
 
-/// A thread. It is a program's: what belongs to EL0 is its task's.
+/// Whose thread it is, as the dispatcher and those who wait ask.
+pub(crate) trait Owner: Any {
+    /// Whether a wait has to end, whatever it is for.
+    fn is_interrupted(&self) -> bool;
+    /// The thread goes on, on this CPU. Exceptions are masked.
+    fn enter(&self);
+    /// The thread leaves its CPU.
+    fn leave(&self);
+    /// The thread has ended and left its stack, which nobody needs any more.
+    fn end(&self);
+}
+
+/// A thread.
 pub(crate) struct Thread {
     /// The thread's number, which is the program's too.
     pub(crate) number: i32,
-    pub(crate) task: Task,
+    pub(crate) owner: Box<dyn Owner>,
     /// What the queue knows of it; under the queue's lock.
     pub(crate) is_parked: Cell<bool>,
     pub(crate) is_woken: Cell<bool>,
@@ -40,7 +50,6 @@ pub(crate) struct Thread {
     /// Written by the CPU that runs it, read by the one that goes on with it.
     saved: UnsafeCell<u64>,
     pub(crate) leaving: Cell<Leaving>,
-    stack: Lock<Option<Stack>>,
     body: Lock<Option<Body>>,
     /// What EL0 has in SIMD registers and TPIDR_EL0, while the thread does not run.
     pub(crate) simd: Lock<Simd>,
@@ -59,19 +68,28 @@ unsafe impl Sync for Thread {}
 unsafe impl Send for Thread {}
 
 impl Thread {
-    /// A thread that does not run yet; none if there is no memory for its stack.
-    pub(crate) fn new(number: i32, task: Task, simd: Simd, thread_pointer: u64, body: Body) -> Option<Arc<Self>> {
-        let stack = Stack::take()?;
-        let end = stack.end();
+    /// A thread that does not run yet; it starts at `begin`, which is the dispatcher's.
+    ///
+    /// # Safety
+    ///
+    /// The stack that ends at `stack_end` is in no other use until [`Owner::end`].
+    pub(crate) unsafe fn new(
+        number: i32,
+        owner: Box<dyn Owner>,
+        stack_end: u64,
+        begin: extern "C" fn(u64) -> !,
+        simd: Simd,
+        thread_pointer: u64,
+        body: Body,
+    ) -> Arc<Self> {
         let thread = Arc::new(Self {
             number,
-            task,
+            owner,
             is_parked: Cell::new(false),
             is_woken: Cell::new(false),
             deadline: Cell::new(None),
             saved: UnsafeCell::new(0),
             leaving: Cell::new(Leaving::Ready),
-            stack: Lock::new(Some(stack)),
             body: Lock::new(Some(body)),
             simd: Lock::new(simd),
             thread_pointer: Cell::new(thread_pointer),
@@ -79,11 +97,11 @@ impl Thread {
             ticks: AtomicU64::new(0),
             faults: AtomicU64::new(0),
         });
-        // SAFETY: the stack was taken for this thread.
-        let saved = unsafe { thread::prepare(end, begin, 0) };
+        // SAFETY: the caller's promise.
+        let saved = unsafe { thread::prepare(stack_end, begin, 0) };
         // SAFETY: nobody else knows of the thread.
         unsafe { *thread.saved.get() = saved };
-        Some(thread)
+        thread
     }
 
     /// Runs it on this CPU until it leaves. `back` is where the dispatcher's stack pointer goes.
@@ -115,24 +133,10 @@ impl Thread {
         self.saved.get()
     }
 
-    /// Takes its stack away: it has ended.
-    pub(super) fn bury(&self) {
-        if let Some(stack) = self.stack.with(Option::take) {
-            stack.give();
-        }
+    /// What it runs, once.
+    pub(super) fn take_body(&self) -> Option<Body> {
+        self.body.with(Option::take)
     }
-}
-
-/// Where every thread begins: exceptions are masked, as the dispatcher has them.
-extern "C" fn begin(_: u64) -> ! {
-    // SAFETY: the dispatcher runs with them open but for the switch.
-    unsafe { hardware::interrupts::unmask() };
-    let body = current().body.with(Option::take);
-    if let Some(body) = body {
-        body();
-    }
-    dispatcher::leave(Leaving::Ended);
-    unreachable!("a thread that has ended is not gone on with")
 }
 
 /// Which thread each CPU runs.

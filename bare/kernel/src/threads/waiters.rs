@@ -52,7 +52,7 @@ pub(crate) fn wait<T>(
         waiters.iter().for_each(|waiters| waiters.enter(&thread));
         let found = match ready() {
             Some(found) => Some(Ok(found)),
-            None if thread.task.is_interrupted() => Some(Err(Interrupted::Signal)),
+            None if thread.owner.is_interrupted() => Some(Err(Interrupted::Signal)),
             None if deadline.is_some_and(|deadline| timer::read_counter() >= deadline) => Some(Err(Interrupted::Time)),
             None => None,
         };

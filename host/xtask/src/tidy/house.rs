@@ -43,7 +43,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        16_090,
+        16_200,
         &[
             "vellum-vmsa",
             "vellum-pagetable",
@@ -71,10 +71,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 144_910;
-
-/// Crates in which files still use each other in a circle. One that has none any more leaves the list.
-pub(crate) const WITH_CIRCLES: &[&str] = &["kernel"];
+pub(crate) const ALL_LINES: usize = 145_000;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];

@@ -124,8 +124,7 @@ pub(crate) fn check() -> Result<Report, Failure> {
         let text = "no store of a descriptor, expected one of the files that have them".to_string();
         findings.push(Finding { path: file.to_string(), line: 1, text });
     }
-    findings
-        .extend(folders.iter().flat_map(|(name, folder)| rooms::circles(name, &from_root(&root, folder), &sources)));
+    findings.extend(folders.iter().flat_map(|(_, folder)| rooms::circles(&from_root(&root, folder), &sources)));
     findings.extend(rooms::unnamed_tests(&sources));
     findings.extend(rooms::missing(&root, &members));
     findings.extend(rooms::over_budget(&lines));

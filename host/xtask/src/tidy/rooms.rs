@@ -11,19 +11,11 @@ fn of_house(text: String) -> Finding {
     Finding { path: HOUSE.into(), line: 1, text }
 }
 
-/// Circles between the files of a crate that is not on the list of those that still have some; a crate that has none any more
-/// leaves the list.
-pub(crate) fn circles(name: &str, folder: &str, sources: &[Source]) -> Vec<Finding> {
+/// Circles between the files of a crate.
+pub(crate) fn circles(folder: &str, sources: &[Source]) -> Vec<Finding> {
     let folder = format!("{folder}/src");
     let inside: Vec<&Source> = sources.iter().filter(|source| Path::new(&source.path).starts_with(&folder)).collect();
-    let found = circles::find(&folder, &inside);
-    match (house::WITH_CIRCLES.contains(&name), found.is_empty()) {
-        (true, true) => {
-            vec![of_house(format!("`{name}` has no circle any more, expected it off the list of those that have"))]
-        }
-        (true, false) => Vec::new(),
-        (false, _) => found.iter().map(|circle| of_circle(circle)).collect(),
-    }
+    circles::find(&folder, &inside).iter().map(|circle| of_circle(circle)).collect()
 }
 
 fn of_circle(circle: &[String]) -> Finding {
@@ -78,16 +70,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn circles_are_found_where_none_may_be() {
+    fn circles_are_found() {
         let texts = [("a.rs", "use crate::b::f;"), ("b.rs", "use crate::a::g;")];
         let read = |(file, text): &(&str, &str)| Source::new(&format!("x/src/{file}"), text).expect("Rust");
         let sources: Vec<Source> = texts.iter().map(read).collect();
-        let found = circles("new", "x", &sources);
+        let found = circles("x", &sources);
         assert!(found.len() == 1 && found[0].to_string().starts_with("x/src/a.rs:1: a circle: x/src/a.rs, x/src/b.rs"));
-        if let Some(name) = house::WITH_CIRCLES.first() {
-            assert_eq!(circles(name, "x", &sources), []);
-            assert!(circles(name, "x", &sources[..1])[0].text.contains("no circle any more"));
-        }
     }
 
     #[test]

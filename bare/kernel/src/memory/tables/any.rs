@@ -1,6 +1,5 @@
 //! A page table whose granule is a value.
 
-use alloc::sync::Arc;
 use core::ops::Range;
 
 use common::supply::{ChangeError, TableSource};
@@ -8,13 +7,11 @@ use hardware::platform::Hardware;
 use hardware::translation::Translation;
 use linearmap::{Cpu, Leaves, Refused, Region};
 use pagetable::{Change, El1, Entry, Licence, Lookup, Refusal, Summary};
-use userspace::Limits;
 use vmsa::{AddressHalf, Granule4K, Granule16K, Granule64K, LeafSize, Level, PageSize, PhysAddr, VirtAddr};
 
 use super::Shape;
 use super::granular::{Granular, Operations, Parts};
 use super::linear::{Linear, Painted};
-use super::space::{Common, Space};
 use crate::memory::reach::Reach;
 
 /// A page table of the kernel.
@@ -24,7 +21,7 @@ pub(crate) struct AnyTable {
     operations: &'static dyn Operations,
 }
 
-/// The choice of granule: the only one. Everything below the pointer is compiled for it.
+/// The choice of granule. Everything below the pointer is compiled for it.
 fn operations(page_size: PageSize) -> &'static dyn Operations {
     static OF_4K: Granular<Granule4K> = Granular::new();
     static OF_16K: Granular<Granule16K> = Granular::new();
@@ -39,11 +36,6 @@ fn operations(page_size: PageSize) -> &'static dyn Operations {
 /// The linear map, if [`AnyTable::adopt`] has taken one over for this page size.
 pub(crate) fn linear(page_size: PageSize) -> Option<&'static dyn Linear> {
     operations(page_size).linear()
-}
-
-/// An address space of this page size, for a program.
-pub(crate) fn new_space(common: &Common, limits: Limits) -> Result<Arc<dyn Space>, userspace::Error> {
-    operations(common.shape.page_size).new_space(common, limits)
 }
 
 impl AnyTable {

@@ -1,6 +1,5 @@
 //! What is done with a page table, compiled once for each granule.
 
-use alloc::sync::Arc;
 use core::cell::RefCell;
 use core::ops::{ControlFlow, Range};
 
@@ -9,12 +8,10 @@ use hardware::platform::Hardware;
 use linearmap::{Cpu, Leaves, LinearMap, Map, Pages, Refused, Region, paint};
 use pagetable::{Change, El1, Entry, Licence, Lookup, PageTable, Refusal, Reserve, Summary, View};
 use spin::Once;
-use userspace::Limits;
 use vmsa::{AddressHalf, Geometry, Granule, LeafSize, Level, Meaning, PhysAddr, VirtAddr};
 
 use super::linear::{Linear, Of, Painted};
 use super::shape::Shape;
-use super::space::{self, Common, Space};
 use crate::memory::embedding::Kernel;
 use crate::memory::reach::Reach;
 use crate::memory::readers;
@@ -60,7 +57,6 @@ pub(super) trait Operations: Sync {
 
     fn adopt(&self, table: &Parts, reach: Reach, painted: Painted, first: Cpu) -> Result<(), Refused>;
     fn linear(&self) -> Option<&dyn Linear>;
-    fn new_space(&self, common: &Common, limits: Limits) -> Result<Arc<dyn Space>, userspace::Error>;
     fn start(&self, table: &Parts) -> Level;
     fn range(&self, table: &Parts) -> Range<VirtAddr>;
     fn walk(&self, table: &Parts, address: VirtAddr, sink: &mut dyn FnMut(&Lookup));
@@ -166,10 +162,6 @@ impl<G: Granule + Send + Sync> Operations for Granular<G> {
 
     fn linear(&self) -> Option<&dyn Linear> {
         self.linear.get().map(|map| map as &dyn Linear)
-    }
-
-    fn new_space(&self, common: &Common, limits: Limits) -> Result<Arc<dyn Space>, userspace::Error> {
-        space::new::<G>(common, limits)
     }
 
     fn start(&self, table: &Parts) -> Level {

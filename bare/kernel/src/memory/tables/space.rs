@@ -10,7 +10,7 @@ use userspace::{
     Usage,
 };
 use vmsa::registers::encode_ttbr;
-use vmsa::{AddressHalf, Granule};
+use vmsa::{AddressHalf, Granule, Granule4K, Granule16K, Granule64K, PageSize};
 
 use super::attributes::NORMAL_INDEX;
 use super::shape::Shape;
@@ -68,7 +68,15 @@ const GUARD_PAGES: u64 = 256;
 const LOWEST: u64 = 64 << 10;
 
 /// An address space that has nothing.
-pub(super) fn new<G: Granule + Send + Sync>(common: &Common, limits: Limits) -> Result<Arc<dyn Space>, Error> {
+pub(crate) fn new_space(common: &Common, limits: Limits) -> Result<Arc<dyn Space>, Error> {
+    match common.shape.page_size {
+        PageSize::Size4K => new::<Granule4K>(common, limits),
+        PageSize::Size16K => new::<Granule16K>(common, limits),
+        PageSize::Size64K => new::<Granule64K>(common, limits),
+    }
+}
+
+fn new<G: Granule + Send + Sync>(common: &Common, limits: Limits) -> Result<Arc<dyn Space>, Error> {
     let Common { hardware, shape, tlb } = *common;
     let geometry = shape.geometry::<G>(AddressHalf::Lower).map_err(|_| Error::NoMemory)?;
     let highest = geometry.input_bytes().min(1 << 48);

@@ -53,7 +53,7 @@ fn entries(inode: &Arc<Inode>) -> Result<Vec<(u64, u32, alloc::string::String)>,
         Body::Folder(inside) => inside.with(|inside| {
             all.extend(inside.names().iter().map(|(name, one)| (one.number, one.kind(), name.clone())));
         }),
-        Body::Proc(proc) => all.extend(proc.entries()?),
+        Body::Made(made) => all.extend(made.entries()?),
         _ => return Err(ENOTDIR),
     }
     Ok(all)

@@ -98,9 +98,9 @@ fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>) -> Answer {
                 Ok(())
             })
         }),
-        Body::Proc(proc) if proc.kind() == crate::files::inode::S_IFDIR => Err(EISDIR),
-        Body::Proc(proc) => positioned(file, offset, |at| {
-            if let Some(part) = proc.part(at, bytes.min(PAGEMAP_PART)) {
+        Body::Made(made) if made.kind() == crate::files::inode::S_IFDIR => Err(EISDIR),
+        Body::Made(made) => positioned(file, offset, |at| {
+            if let Some(part) = made.part(at, bytes.min(PAGEMAP_PART)) {
                 let part = part?;
                 return copies::write(to, &part).map(|()| part.len() as u64);
             }
@@ -188,7 +188,7 @@ fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: Option<u64>
             file.inode.note_written();
             written
         }
-        Body::Proc(proc) => proc.write().map(|()| bytes),
+        Body::Made(made) => made.write().map(|()| bytes),
         Body::Folder(_) | Body::Link(_) => Err(EBADF),
     }
 }
@@ -199,7 +199,7 @@ pub(super) fn check_file_limit(call: &Call, bytes: u64) -> Result<u64, Errno> {
     if bytes <= limit {
         return Ok(limit);
     }
-    call.thread.task.pending.add(SIGXFSZ, Info::of_kernel());
+    call.thread.task().pending.add(SIGXFSZ, Info::of_kernel());
     Err(EFBIG)
 }
 
@@ -220,7 +220,7 @@ fn write_pipe(call: &Call, file: &File, pipe: &Pipe, from: u64, bytes: u64) -> A
             },
         };
         let Some(put) = put else {
-            call.thread.task.pending.add(SIGPIPE, Info::of_kernel());
+            call.thread.task().pending.add(SIGPIPE, Info::of_kernel());
             return if done > 0 { Ok(done) } else { Err(EPIPE) };
         };
         done += put as u64;

@@ -205,7 +205,7 @@ fn readlinkat(call: &mut Call) -> Answer {
     let inode = inode_at(call, folder, path, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)?;
     let text = match &inode.body {
         Body::Link(text) => text.clone(),
-        Body::Proc(proc) => proc.link()?,
+        Body::Made(made) => made.link()?,
         _ => return Err(EINVAL),
     };
     let part = &text.as_bytes()[..text.len().min(room as usize)];

@@ -17,7 +17,7 @@ use crate::process::exec::{self, Wanted};
 use crate::process::signals::{Action, Stack};
 use crate::process::table::{self, New, Process};
 use crate::process::task::Task;
-use crate::threads::thread::{Thread, current};
+use crate::threads::thread::current;
 use crate::threads::waiters::wait;
 use crate::threads::{dispatcher, queue};
 
@@ -65,7 +65,7 @@ fn exit(call: &mut Call) -> Answer {
         1 => {
             process.end(status);
         }
-        _ => call.thread.task.is_over.set(true),
+        _ => call.thread.task().is_over.set(true),
     }
     Ok(0)
 }
@@ -166,15 +166,15 @@ fn clone(call: &mut Call) -> Answer {
     let parent = call.process().clone();
     let number = table::new_number();
     let process = if is_thread { parent.clone() } else { child(call, number, flags)? };
-    let task = Task::new(&process, call.thread.task.mask());
+    let task = Task::new(&process, call.thread.task().mask());
     if flags & CLONE_CHILD_CLEARTID != 0 {
         task.clear_at_end.set(child_number);
     }
     if flags & CLONE_VM == 0 {
-        task.sequences.inherit(&call.thread.task.sequences);
+        task.sequences.inherit(&call.thread.task().sequences);
     }
     if flags & CLONE_VM == 0 || flags & CLONE_VFORK != 0 {
-        task.signal_stack.set(call.thread.task.signal_stack.get());
+        task.signal_stack.set(call.thread.task().signal_stack.get());
     } else {
         task.signal_stack.set(Stack::NONE);
     }
@@ -189,7 +189,7 @@ fn clone(call: &mut Call) -> Answer {
     let body = Box::new(move || begin(frame, sets, body));
     let mut simd = Simd::ZERO;
     user::save_simd(&mut simd);
-    let Some(thread) = Thread::new(number, task, simd, pointer, body) else {
+    let Some(thread) = task.thread(number, simd, pointer, body) else {
         if !is_thread {
             process.forget();
         }

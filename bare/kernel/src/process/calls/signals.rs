@@ -64,7 +64,7 @@ fn kill(call: &mut Call) -> Answer {
 fn send_to_thread(call: &Call, number: u64, which: u64, process: Option<u64>, info: Option<Info>) -> Answer {
     let signal = signal(which)?;
     let thread = table::find_thread(number as i32)?;
-    if process.is_some_and(|process| thread.task.process.number != process as i32) {
+    if process.is_some_and(|process| thread.task().process.number != process as i32) {
         return Err(ESRCH);
     }
     let Some(signal) = signal else { return Ok(0) };
@@ -120,7 +120,7 @@ fn sigaltstack(call: &mut Call) -> Answer {
     const AUTODISARM: u32 = 1 << 31;
     const LEAST: u64 = 2048;
     let [new, old, ..] = call.arguments;
-    let task = &call.thread.task;
+    let task = call.thread.task();
     let stack = task.signal_stack.get();
     let is_on = stack.holds(call.frame.stack_pointer);
     if new != 0 {
@@ -182,7 +182,7 @@ fn rt_sigprocmask(call: &mut Call) -> Answer {
     if bytes != 8 {
         return Err(EINVAL);
     }
-    let task = &call.thread.task;
+    let task = call.thread.task();
     let before = task.mask();
     if new != 0 {
         let [set] = copies::read_words(new)?;
@@ -200,7 +200,7 @@ fn rt_sigprocmask(call: &mut Call) -> Answer {
 }
 
 fn rt_sigpending(call: &mut Call) -> Answer {
-    let task = &call.thread.task;
+    let task = call.thread.task();
     let pending = (task.pending.set() | task.process.pending.set()) & task.mask();
     copies::write_words(call.arguments[0], &[pending]).map(|()| 0)
 }
@@ -211,7 +211,7 @@ fn rt_sigsuspend(call: &mut Call) -> Answer {
         return Err(EINVAL);
     }
     let [mask] = copies::read_words(set)?;
-    let task = &call.thread.task;
+    let task = call.thread.task();
     task.saved_mask.set(Some(task.mask()));
     task.set_mask(mask);
     let _: Result<(), Interrupted> = wait(&[], None, || None);
@@ -225,7 +225,7 @@ fn rt_sigtimedwait(call: &mut Call) -> Answer {
     }
     let [set] = copies::read_words(set)?;
     let until = if time == 0 { None } else { Some(deadline(time, false, false)?) };
-    let task = &call.thread.task;
+    let task = call.thread.task();
     let take = || task.take(set);
     // While it waits, what it waits for is open, so that it is woken.
     let before = task.mask();
@@ -247,9 +247,9 @@ fn rt_sigtimedwait(call: &mut Call) -> Answer {
 
 fn rt_sigreturn(call: &mut Call) -> Answer {
     if signal_frame::come_back(call.thread, call.frame).is_err() {
-        call.thread.task.process.actions.with(|actions| actions[SIGSEGV.index()].handler = 0);
-        call.thread.task.set_mask(call.thread.task.mask() & !SIGSEGV.bit());
-        call.thread.task.pending.add(SIGSEGV, Info::of_kernel());
+        call.thread.task().process.actions.with(|actions| actions[SIGSEGV.index()].handler = 0);
+        call.thread.task().set_mask(call.thread.task().mask() & !SIGSEGV.bit());
+        call.thread.task().pending.add(SIGSEGV, Info::of_kernel());
     }
     Err(NO_ANSWER)
 }

@@ -14,7 +14,7 @@ pub(super) const CALLS: &[Row] = &[
 ];
 
 fn set_tid_address(call: &mut Call) -> Answer {
-    call.thread.task.clear_at_end.set(call.arguments[0]);
+    call.thread.task().clear_at_end.set(call.arguments[0]);
     Ok(call.thread.number as u64)
 }
 
@@ -23,13 +23,13 @@ fn set_robust_list(call: &mut Call) -> Answer {
     if bytes != 24 {
         return Err(EINVAL);
     }
-    call.thread.task.robust_list.set(head);
+    call.thread.task().robust_list.set(head);
     Ok(0)
 }
 
 fn rseq(call: &mut Call) -> Answer {
     let [address, bytes, flags, signature, ..] = call.arguments;
-    call.thread.task.sequences.set(address, bytes as u32, flags as u32, signature as u32)
+    call.thread.task().sequences.set(address, bytes as u32, flags as u32, signature as u32)
 }
 
 fn futex(call: &mut Call) -> Answer {

@@ -73,7 +73,7 @@ fn mask(call: &Call, set: u64, bytes: u64) -> Result<(), Errno> {
         return Err(EINVAL);
     }
     let [mask] = copies::read_words(set)?;
-    let task = &call.thread.task;
+    let task = call.thread.task();
     task.saved_mask.set(Some(task.mask()));
     task.set_mask(mask);
     Ok(())

@@ -1,0 +1,43 @@
+//! Where there is no memory: what programs can do without goes, or else a process ends.
+
+use alloc::string::String;
+
+use super::signals::SIGKILL;
+use super::table::{self, INIT};
+use crate::report::console::say;
+use crate::threads::thread::Leaving;
+use crate::threads::{dispatcher, queue};
+
+/// Pages that are taken at once from programs that can do without (MADV_FREE).
+const LAZY_AT_ONCE: usize = 64;
+
+/// Has the process end that has the most memory, and is not the first, if there is another.
+pub(super) fn free_memory() {
+    // What a program has said that it can do without goes first.
+    let spaces = table::all().into_iter().filter_map(|process| process.try_space());
+    if spaces.map(|space| space.take_lazy(LAZY_AT_ONCE)).sum::<usize>() > 0 {
+        return;
+    }
+    // One that ends already is about to give its memory back.
+    if table::all().iter().any(|process| process.is_ending() && !process.life.with(|life| life.is_over)) {
+        return queue_up();
+    }
+    let candidates = table::all().into_iter().filter(|process| !process.life.with(|life| life.is_over));
+    let with_usage = candidates.filter_map(|process| {
+        let usage = process.try_space()?.usage();
+        Some((process.number != INIT, usage.anonymous + usage.file + usage.tables, process))
+    });
+    let Some((_, pages, victim)) = with_usage.max_by_key(|(is_other, pages, _)| (*is_other, *pages)) else { return };
+    let name: String = victim.image.with(|image| image.name.clone());
+    if victim.end(SIGKILL.number()) {
+        let kib = pages * (crate::facts::page_size().size_bytes() >> 10);
+        say!("out of memory: process {} ({name}), which had {kib} KiB, is killed", victim.number);
+    }
+    // It gives its memory back on its own CPU, or on this one.
+    queue_up();
+}
+
+fn queue_up() {
+    dispatcher::leave(Leaving::Ready);
+    queue::wake_who_is_due();
+}

@@ -1,0 +1,55 @@
+//! The areas of a process, line by line as Linux prints them in `/proc/self/maps`.
+
+use alloc::string::String;
+use core::fmt::Write;
+
+use userspace::{Area, AreaFlags, Backing, Rights};
+
+use crate::files::inode::DEVICE;
+use crate::memory::mapped::Mapped;
+use crate::process::table::Process;
+
+/// Writes a line.
+macro_rules! line {
+    ($text:expr, $($argument:tt)*) => {{
+        // A string takes everything.
+        let _ = writeln!($text, $($argument)*);
+    }};
+}
+
+pub(super) use line;
+
+/// Gives every area, with its name.
+pub(super) fn for_each_area(process: &Process, mut sink: impl FnMut(&Area<Mapped>, &str)) {
+    let Some(space) = process.try_space() else { return };
+    let heap = space.heap();
+    let stack = process.image.with(|image| image.stack);
+    space.areas(&mut |area| {
+        let name = match &area.backing {
+            Backing::File { file, .. } => &*file.name(),
+            Backing::Anonymous { .. } if area.range().contains(&stack) => "[stack]",
+            Backing::Anonymous { .. } if area.start < heap.end && heap.start < area.end => "[heap]",
+            Backing::Anonymous { .. } => "",
+        };
+        sink(area, name);
+    });
+}
+
+pub(super) fn map_line(text: &mut String, area: &Area<Mapped>, name: &str) {
+    let has = |right, letter| if area.rights.contains(right) { letter } else { '-' };
+    let rights = [has(Rights::READ, 'r'), has(Rights::WRITE, 'w'), has(Rights::EXECUTE, 'x')];
+    let shared = if area.flags.contains(AreaFlags::SHARED) { 's' } else { 'p' };
+    let (offset, number) = match &area.backing {
+        Backing::File { file, offset } if !name.starts_with('[') => (*offset, file.inode.number),
+        _ => (0, 0),
+    };
+    let (major, minor) = if number == 0 { (0, 0) } else { DEVICE };
+    let mut head = String::new();
+    let _ = write!(head, "{:08x}-{:08x} ", area.start, area.end);
+    head.extend(rights);
+    let _ = write!(head, "{shared} {offset:08x} {major:02x}:{minor:02x} {number} ");
+    match name {
+        "" => line!(text, "{head}"),
+        name => line!(text, "{head:<73}{name}"),
+    }
+}
