@@ -28,6 +28,7 @@ pub mod json;
 pub mod linear;
 pub mod list;
 pub mod memory_map;
+pub mod module;
 pub mod monitor;
 pub mod program;
 pub mod range;

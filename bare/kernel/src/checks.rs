@@ -1,6 +1,7 @@
 //! The self-checks of every boot. Each does what must not be possible, or must be, and looks at what happens.
 
 mod detail;
+mod executable;
 mod handed;
 mod late;
 mod leaves;
@@ -34,7 +35,7 @@ pub(crate) struct Outcome {
 /// A check: whether it passed. What it writes to its detail is printed either way.
 type Check = fn(&mut Detail) -> bool;
 
-const CHECKS: [(&str, Check); 16] = [
+const CHECKS: [(&str, Check); 17] = [
     ("a write to read-only data faults", protections::write_to_read_only_data),
     ("a write to text by its linear alias faults", protections::write_to_text_alias),
     ("a write to read-only data by its linear alias faults", protections::write_to_read_only_alias),
@@ -49,6 +50,7 @@ const CHECKS: [(&str, Check); 16] = [
     ("a page that moves is found by every CPU", moved_page::follow),
     ("one page of a block is protected alone", one_page::protect),
     ("an area of virtual addresses is of the largest leaves, and leaves nothing", vmalloc::take),
+    ("text that comes at run time is executed by every CPU and written by none", executable::run),
     ("memory is shared with a realm's host and taken back", handed::passed),
     ("secret memory is not in the linear map while it is held", secret::hold),
 ];

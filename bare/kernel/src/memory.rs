@@ -3,6 +3,8 @@
 pub(crate) mod current;
 pub(crate) mod devices;
 pub(crate) mod embedding;
+pub(crate) mod exchange;
+pub(crate) mod executable;
 pub(crate) mod frames;
 pub(crate) mod handed;
 pub(crate) mod heap;
@@ -11,7 +13,9 @@ pub(crate) mod kernel_table;
 pub(crate) mod layout;
 pub(crate) mod linear_map;
 pub(crate) mod mapped;
+pub(crate) mod modules;
 pub(crate) mod pages;
+pub(crate) mod poke;
 pub(crate) mod programs;
 pub(crate) mod reach;
 pub(crate) mod readers;

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{
     boot::image,
-    cargo::{cargo, no_cargo},
+    cargo::{build_here, cargo, metadata, no_cargo},
     outcome::{Failure, Status},
     toolchain::ensure_target,
 };
@@ -92,6 +92,17 @@ pub(crate) fn build(program: Program, say: &mut dyn FnMut(&str)) -> Result<Kerne
     let elf = executable(&messages, name)
         .ok_or_else(|| Failure::new(Status::Failed, format!("cargo built no executable named `{name}`")))?;
     write_image(&elf, image).map(|image| Kernel { elf, image })
+}
+
+/// Builds the module: one relocatable object.
+pub(crate) fn build_module() -> Result<PathBuf, Failure> {
+    ensure_target(BARE_TARGET)?;
+    let object = PathBuf::from(metadata()?.target_directory).join(BARE_TARGET).join("release/sample.o");
+    let mut command = cargo(&["rustc", "--quiet", "--release", "--package", "module", "--target", BARE_TARGET, "--"]);
+    // Without a table of addresses, which would have to be near its text, and in one piece.
+    command.args(["-Crelocation-model=static", "-Ccodegen-units=1"]);
+    command.arg(format!("--emit=obj={}", object.display()));
+    build_here("module", command).map(|()| object)
 }
 
 /// The path of a program among cargo's messages, one JSON object a line.

@@ -75,6 +75,15 @@ pub(crate) fn tolerated() -> Tolerance {
 pub(crate) fn run(change: impl FnOnce()) -> Result<(), NotParked> {
     let others = WALKING.load(Ordering::Acquire) & !(1 << per_cpu::index());
     let set = if is_tolerant() { others & !TOLERANT.load(Ordering::Relaxed) } else { others };
+    run_without(set, change)
+}
+
+/// Runs `body` while all other CPUs are parked. The lock of the linear map is held, as above.
+pub(crate) fn run_alone(body: impl FnOnce()) -> Result<(), NotParked> {
+    run_without(WALKING.load(Ordering::Acquire) & !(1 << per_cpu::index()), body)
+}
+
+fn run_without(set: u32, change: impl FnOnce()) -> Result<(), NotParked> {
     let start = timer::read_counter();
     let ticks = timer::read_frequency() * PATIENCE / 1000;
     parking::park(set, ticks, calls::interrupt_others).map_err(|cpu| NotParked(Some(cpu)))?;

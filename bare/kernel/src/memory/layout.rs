@@ -16,11 +16,13 @@ use vmsa::VirtAddr;
 
 /// See [`crate::memory::vmalloc`].
 pub(crate) const VMALLOC: Range<u64> = 0xffff_fff8_0000_0000..0xffff_ffff_0000_0000;
+/// Text that comes at run time, from which a branch reaches the image, and back: see [`crate::memory::executable`].
+pub(crate) const CODE: Range<u64> = 0xffff_ffff_8400_0000..0xffff_ffff_8800_0000;
 /// The stacks: see [`crate::cpus::stacks`].
 pub(crate) const STACKS: Range<u64> = 0xffff_ffff_8800_0000..0xffff_ffff_8c00_0000;
 /// Device registers: see [`crate::memory::devices`].
 pub(crate) const DEVICES: Range<u64> = 0xffff_ffff_8c00_0000..0xffff_ffff_9000_0000;
-/// The stacks of threads: see [`crate::threads::stacks`].
+/// The stacks of threads: see [`crate::process::stacks`].
 pub(crate) const THREADS: Range<u64> = 0xffff_ffff_9000_0000..0xffff_ffff_a000_0000;
 /// What the self-checks map. At most a block of the 64 KiB granule.
 pub(crate) const CHECKS: Range<u64> = 0xffff_ffff_a000_0000..0xffff_ffff_c000_0000;
@@ -31,7 +33,8 @@ pub(crate) fn name(address: VirtAddr) -> Option<&'static str> {
     let image = hardware::image::link_address();
     let places = [
         (VMALLOC, "an area of virtual addresses, or its guard"),
-        (image..STACKS.start, "image"),
+        (image..CODE.start, "image"),
+        (CODE, "text that came at run time, or room for it"),
         (STACKS, "stacks"),
         (DEVICES, "devices"),
         (THREADS, "stacks of threads, and their guards"),

@@ -94,6 +94,15 @@ impl Block {
 impl Area {
     /// So many bytes in whole pages, whatever they hold: readable and writable.
     pub(crate) fn take(bytes: u64) -> Option<Self> {
+        Self::take_from(VMALLOC.start, bytes)
+    }
+
+    /// The same where instructions that name their distance in pages of 4 KiB (ADRP) reach the image and what is near it, and back.
+    pub(crate) fn take_near_image(bytes: u64) -> Option<Self> {
+        Self::take_from(VMALLOC.end - (1 << 30), bytes)
+    }
+
+    fn take_from(least: u64, bytes: u64) -> Option<Self> {
         let page = page_size().size_bytes();
         let bytes = bytes.checked_next_multiple_of(page).filter(|bytes| *bytes > 0)?;
         let mut area = Self { start: 0, bytes: 0, blocks: Vec::new(), is_protected: false };
@@ -111,7 +120,7 @@ impl Area {
             }
         }
         let largest = page << area.blocks.first()?.order;
-        area.start = TAKEN.with(|taken| find_room(taken, largest, bytes + page))?;
+        area.start = TAKEN.with(|taken| find_room(taken, least, largest, bytes + page))?;
         let mapped = area.parts(0..bytes).try_for_each(|(at, memory)| {
             // Who wants a linear map whose leaves never change size wants none here.
             let map = if facts().leaves == Leaves::Pages { map_pages } else { map };
@@ -218,14 +227,14 @@ fn list<T>(items: impl Iterator<Item = T>) -> Result<Vec<T>, AreaError> {
     Ok(all)
 }
 
-/// Takes the first room for so many bytes that begins on a multiple of `alignment`.
-fn find_room(taken: &mut Vec<Range<u64>>, alignment: u64, bytes: u64) -> Option<u64> {
+/// Takes the first room from `least` on for so many bytes that begins on a multiple of `alignment`.
+fn find_room(taken: &mut Vec<Range<u64>>, least: u64, alignment: u64, bytes: u64) -> Option<u64> {
     taken.try_reserve(1).ok()?;
-    let mut start = VMALLOC.start.next_multiple_of(alignment);
+    let mut start = least.next_multiple_of(alignment);
     let place = taken.iter().position(|area| {
         let fits = start + bytes <= area.start;
         if !fits {
-            start = area.end.next_multiple_of(alignment);
+            start = start.max(area.end.next_multiple_of(alignment));
         }
         fits
     });

@@ -6,6 +6,7 @@ pub(crate) mod folders;
 pub(crate) mod identity;
 pub(crate) mod input;
 pub(crate) mod memory;
+pub(crate) mod modules;
 pub(crate) mod paths;
 pub(crate) mod processes;
 pub(crate) mod signals;
@@ -45,7 +46,7 @@ impl Call<'_> {
 /// One call: its number, its name, and what it does.
 type Row = (u64, &'static str, fn(&mut Call) -> Answer);
 
-const FAMILIES: [&[Row]; 14] = [
+const FAMILIES: [&[Row]; 15] = [
     memory::CALLS,
     advice::CALLS,
     input::CALLS,
@@ -60,6 +61,7 @@ const FAMILIES: [&[Row]; 14] = [
     timers::CALLS,
     waiting::CALLS,
     identity::CALLS,
+    modules::CALLS,
 ];
 
 /// Names of calls that are not there, for the report.

@@ -11,7 +11,7 @@ use userspace::{Asids, Context, Error, Limits, Numbers};
 
 use crate::cpus::walkers;
 use crate::memory::tables::{Common, new_space};
-use crate::memory::{current, linear_map};
+use crate::memory::{current, linear_map, poke, window};
 
 pub(crate) use crate::memory::tables::Space;
 
@@ -41,17 +41,18 @@ unsafe impl Sync for Loaded {}
 
 static LOADED: Loaded = Loaded([const { UnsafeCell::new(None) }; per_cpu::MAX_CPUS]);
 
-/// A CPU that is none: it runs the workshop for ever, so that no program gets its ASID.
-const WORKSHOP: usize = per_cpu::MAX_CPUS;
+/// CPUs that are none: they run the kernel's own maps of the lower half for ever, so that no program gets the ASIDs of those.
+const OWN: [(usize, u16); 2] = [(per_cpu::MAX_CPUS, window::ASID), (per_cpu::MAX_CPUS + 1, poke::ASID)];
 
 /// Programs can have address spaces from now on. Whether there was memory for it.
 pub(crate) fn start() -> bool {
     let bits = walkers::identities().map(|(_, cpu)| cpu.id.asid_bits()).min().unwrap_or(8);
-    let Some(asids) = Asids::new(bits, WORKSHOP + 1) else { return false };
-    let workshop = Context::default();
-    // The first that is asked for is 1, which is the workshop's.
-    let asid = asids.switch(&hardware(), WORKSHOP, &workshop);
-    debug_assert_eq!(asid, crate::memory::window::ASID);
+    let Some(asids) = Asids::new(bits, per_cpu::MAX_CPUS + OWN.len()) else { return false };
+    for (cpu, expected) in OWN {
+        // Those that are asked for first are 1, 2 and so on.
+        let asid = asids.switch(&hardware(), cpu, &Context::default());
+        debug_assert_eq!(asid, expected);
+    }
     ASIDS.call_once(|| asids);
     NOTHING.call_once(registers::read_ttbr0);
     let tlb = linear_map::tlb_features();

@@ -7,13 +7,15 @@ use std::{
 
 use super::{files::Files, options::Options};
 use crate::{
-    dist,
+    bare, dist,
     fetch::{cpio::Archive, linux::Kind},
     outcome::{Failure, Status},
 };
 
 /// Those of the project's own programs that are asked for by name.
-const OWN: [&str; 4] = ["atomics", "hostile", "secrets", "timing"];
+const OWN: [&str; 5] = ["atomics", "hostile", "modules", "secrets", "timing"];
+/// The one that loads a module, which is packed beside it.
+const LOADER: &str = "modules";
 /// What the fetched busybox is called.
 const BUSYBOX: &str = "busybox";
 
@@ -50,6 +52,10 @@ pub(super) fn archive(options: &Options, image: &Path, files: &mut Files) -> Res
     if let Some(busybox) = busybox {
         archive.program("bin/busybox", &read(&busybox)?);
         archive.link("bin/sh", BUSYBOX);
+    }
+    if name == LOADER {
+        ["lib", "lib/modules"].iter().for_each(|folder| archive.folder(folder));
+        archive.program("lib/modules/sample.o", &read(&bare::build_module()?)?);
     }
     if is_on_host(name) {
         archive.program(&format!("bin/{}", file_name(name)), &read(Path::new(name))?);
