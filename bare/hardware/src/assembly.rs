@@ -5,6 +5,7 @@ use core::arch::global_asm;
 use crate::pl011;
 
 global_asm!(include_str!("asm/cache.s"));
+global_asm!(include_str!("asm/copy.s"));
 global_asm!(include_str!("asm/el2.s"));
 global_asm!(include_str!("asm/relocate.s"));
 global_asm!(

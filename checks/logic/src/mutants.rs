@@ -7,13 +7,14 @@ use seed::Digest;
 use crate::sites::Site;
 
 /// Folders whose sources are mutated, and the words that file names among them do not contain.
-pub(crate) const SCOPE: [&str; 13] = [
+pub(crate) const SCOPE: [&str; 14] = [
     "engine/pagetable/src/",
     "engine/linearmap/src/",
     "engine/vmsa/src/attributes",
     "engine/vmsa/src/descriptor",
     "engine/vmsa/src/geometry",
     "engine/vmsa/src/granule",
+    "engine/vmsa/src/layout",
     "engine/vmsa/src/leaf",
     "engine/vmsa/src/level",
     "engine/vmsa/src/maintenance",

@@ -97,6 +97,7 @@ impl Counters {
     }
 
     /// Operations were executed.
+    #[inline]
     pub(crate) fn add<P: Platform>(&mut self, counted: &Counted<'_, P>) {
         for (total, count) in self.operations.each().into_iter().zip(&counted.counts) {
             *total += count.get();

@@ -76,6 +76,7 @@ impl Healing {
     }
 
     /// A slot has changed. Who was remembered longest makes room.
+    #[inline]
     fn remember(&mut self, start: u64) {
         if self.recent[self.latest].start != start {
             self.latest = self.place_for(start);

@@ -10,7 +10,7 @@
 
 use crate::PhysAddr;
 
-/// log2 of the bytes of a descriptor: a level resolves [`PageSize::shift`] minus this many bits of input address.
+/// log2 of the bytes of a descriptor: a level resolves [`crate::PageSize::shift`] minus this many bits of input address.
 pub const DESCRIPTOR_SHIFT: u32 = 3;
 
 /// Bytes of a descriptor.
