@@ -46,7 +46,7 @@ impl Call<'_> {
 /// One call: its number, its name, and what it does.
 type Row = (u64, &'static str, fn(&mut Call) -> Answer);
 
-const FAMILIES: [&[Row]; 15] = [
+static FAMILIES: [&[Row]; 15] = [
     memory::CALLS,
     advice::CALLS,
     input::CALLS,
@@ -63,6 +63,25 @@ const FAMILIES: [&[Row]; 15] = [
     identity::CALLS,
     modules::CALLS,
 ];
+
+/// Where the call of a number is: its family, and its row in it, counted from 1; 0 for none.
+static PLACES: [(u8, u8); 512] = {
+    let (mut places, mut family) = ([(0, 0); 512], 0);
+    while family < FAMILIES.len() {
+        let mut row = 0;
+        while row < FAMILIES[family].len() {
+            places[FAMILIES[family][row].0 as usize] = (family as u8, row as u8 + 1);
+            row += 1;
+        }
+        family += 1;
+    }
+    places
+};
+
+fn find(number: u64) -> Option<&'static Row> {
+    let (family, row) = PLACES.get(number as usize)?;
+    FAMILIES[usize::from(*family)].get(usize::from(*row).checked_sub(1)?)
+}
 
 /// Names of calls that are not there, for the report.
 const ABSENT: [(u64, &str); 28] = [
@@ -104,9 +123,8 @@ pub(super) fn answer(frame: &mut Frame, body: fn(Frame)) {
     let thread = current();
     let number = frame.registers[8];
     let arguments = core::array::from_fn(|index| frame.registers[index]);
-    let found = FAMILIES.iter().flat_map(|family| family.iter()).find(|(one, ..)| *one == number);
     let mut call = Call { thread: &thread, frame, arguments, body };
-    let answer = match found {
+    let answer = match find(number) {
         Some((_, _, function)) => function(&mut call),
         None => {
             UNKNOWN.with(|unknown| *unknown.entry(number).or_insert(0) += 1);
