@@ -7,6 +7,7 @@ use vmsa::{ExceptionClass, FaultStatus, Syndrome};
 
 use super::signal_frame::{SEGV_MAPERR, force, force_segv};
 use super::signals::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
+use super::task::Task;
 use super::{atomics, calls, end, pressure, signal_frame};
 use crate::report::console::say;
 use crate::threads::dispatcher;
@@ -26,7 +27,7 @@ pub(crate) fn run(mut frame: Frame) {
     let thread = current();
     let task = thread.task();
     loop {
-        signal_frame::deliver(&thread, &mut frame);
+        signal_frame::deliver(&thread, task, &mut frame);
         if task.process.is_ending() || task.is_over.get() {
             break;
         }
@@ -45,7 +46,7 @@ pub(crate) fn run(mut frame: Frame) {
         let kind = unsafe { user::run(&mut frame) };
         interrupts::restore(masks);
         match kind {
-            Kind::Synchronous => take(&thread, &mut frame),
+            Kind::Synchronous => take(&thread, task, &mut frame),
             // It was taken as soon as the masks were restored.
             Kind::Irq | Kind::Fiq => {}
             Kind::SError => {
@@ -59,12 +60,14 @@ pub(crate) fn run(mut frame: Frame) {
 }
 
 /// What an instruction of the program asks for, or has done.
-fn take(thread: &Thread, frame: &mut Frame) {
+fn take(thread: &Thread, task: &Task, frame: &mut Frame) {
     let syndrome = Syndrome::new(frame.syndrome);
     let at = frame.return_address;
     match syndrome.class() {
         ExceptionClass::SupervisorCall => calls::answer(frame, run),
-        ExceptionClass::InstructionAbortLowerEl | ExceptionClass::DataAbortLowerEl => abort(thread, frame, syndrome),
+        ExceptionClass::InstructionAbortLowerEl | ExceptionClass::DataAbortLowerEl => {
+            abort(thread, task, frame, syndrome)
+        }
         ExceptionClass::PcAlignment | ExceptionClass::SpAlignment => force(thread, SIGBUS, BUS_ADRALN, at, frame),
         ExceptionClass::BreakpointInstruction => force(thread, SIGTRAP, TRAP_BRKPT, at, frame),
         ExceptionClass::Breakpoint | ExceptionClass::SoftwareStep | ExceptionClass::Watchpoint => {
@@ -75,7 +78,7 @@ fn take(thread: &Thread, frame: &mut Frame) {
     }
 }
 
-fn abort(thread: &Thread, frame: &Frame, syndrome: Syndrome) {
+fn abort(thread: &Thread, task: &Task, frame: &Frame, syndrome: Syndrome) {
     let address = frame.fault_address;
     match syndrome.fault() {
         Some(FaultStatus::Alignment) => return force(thread, SIGBUS, BUS_ADRALN, address, frame),
@@ -85,7 +88,7 @@ fn abort(thread: &Thread, frame: &Frame, syndrome: Syndrome) {
         _ => {}
     }
     let Some(access) = Access::of(syndrome, address) else { return };
-    if let Err(fault) = fault(thread, atomics::recognize(access, frame)) {
+    if let Err(fault) = fault(thread, task, atomics::recognize(access, frame)) {
         let (signal, code) = match fault {
             userspace::Fault::Unmapped => (SIGSEGV, SEGV_MAPERR),
             userspace::Fault::Denied => (SIGSEGV, SEGV_ACCERR),
@@ -97,8 +100,8 @@ fn abort(thread: &Thread, frame: &Frame, syndrome: Syndrome) {
 }
 
 /// Makes what an access lacks. Without memory some process ends, and the access is made again.
-fn fault(thread: &Thread, access: Access) -> Result<(), userspace::Fault> {
-    let space = thread.task().process.space();
+fn fault(thread: &Thread, task: &Task, access: Access) -> Result<(), userspace::Fault> {
+    let space = task.process.space();
     if access.address >= space.highest() {
         return Err(userspace::Fault::Unmapped);
     }

@@ -15,7 +15,8 @@ use super::signals::{
     Action, Info, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_RESTORER, SA_SIGINFO, SIGKILL, SIGSEGV, Signal,
     Stack,
 };
-use crate::threads::thread::Thread;
+use super::task::Task;
+use crate::threads::thread::{Owner, Thread};
 
 /// Where the code is that returns from a handler; `mmap` looks for room below it.
 pub(super) const TRAMPOLINE: u64 = 0xffff_f700_0000;
@@ -47,8 +48,14 @@ pub(super) fn restart_or_interrupt(frame: &mut Frame, first: u64, restarts: bool
 }
 
 /// Takes what waits to be taken.
-pub(super) fn deliver(thread: &Thread, frame: &mut Frame) {
-    let task = thread.task();
+#[inline]
+pub(super) fn deliver(thread: &Thread, task: &Task, frame: &mut Frame) {
+    if task.is_interrupted() || thread.interrupted.get().is_some() || task.saved_mask.get().is_some() {
+        deliver_all(thread, task, frame);
+    }
+}
+
+fn deliver_all(thread: &Thread, task: &Task, frame: &mut Frame) {
     let mut interrupted = thread.interrupted.take();
     loop {
         if task.process.is_ending() {

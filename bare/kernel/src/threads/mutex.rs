@@ -1,7 +1,7 @@
 //! A lock whose waiters sleep: for what takes long. The dispatcher takes none.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 use hardware::interrupts;
 
@@ -12,6 +12,8 @@ use super::waiters::Waiters;
 /// A value that one thread at a time works with.
 pub(crate) struct Mutex<T> {
     is_taken: AtomicBool,
+    /// How many are among the waiters, or about to be.
+    sleepers: AtomicUsize,
     waiters: Waiters,
     value: UnsafeCell<T>,
 }
@@ -23,7 +25,12 @@ unsafe impl<T: Send> Send for Mutex<T> {}
 
 impl<T> Mutex<T> {
     pub(crate) const fn new(value: T) -> Self {
-        Self { is_taken: AtomicBool::new(false), waiters: Waiters::new(), value: UnsafeCell::new(value) }
+        Self {
+            is_taken: AtomicBool::new(false),
+            sleepers: AtomicUsize::new(0),
+            waiters: Waiters::new(),
+            value: UnsafeCell::new(value),
+        }
     }
 
     fn try_take(&self) -> bool {
@@ -38,7 +45,11 @@ impl<T> Mutex<T> {
         // SAFETY: taken.
         let result = body(unsafe { &mut *self.value.get() });
         self.is_taken.store(false, Ordering::Release);
-        self.waiters.wake_all();
+        // Whoever counted itself before this look is woken; who does after it finds the value free.
+        fence(Ordering::SeqCst);
+        if self.sleepers.load(Ordering::Relaxed) > 0 {
+            self.waiters.wake_all();
+        }
         result
     }
 
@@ -46,11 +57,14 @@ impl<T> Mutex<T> {
         match try_current() {
             Some(thread) => {
                 self.waiters.enter(&thread);
+                self.sleepers.fetch_add(1, Ordering::Relaxed);
+                fence(Ordering::SeqCst);
                 // Free between the look and the entry: nobody wakes.
                 if self.is_taken.load(Ordering::Acquire) {
                     leave(Leaving::Parked(None));
                 }
                 self.waiters.leave(&thread);
+                self.sleepers.fetch_sub(1, Ordering::Relaxed);
             }
             None => interrupts::pause(),
         }
