@@ -23,5 +23,6 @@ pub(crate) mod signal_frame;
 pub(crate) mod signals;
 pub(crate) mod space;
 pub(crate) mod spent;
+pub(crate) mod stops;
 pub(crate) mod table;
 pub(crate) mod task;

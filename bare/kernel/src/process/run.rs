@@ -1,5 +1,7 @@
 //! A program's thread: to EL0 and back, for as long as the program lives.
 
+use core::sync::atomic::Ordering;
+
 use hardware::exception::{Frame, Kind};
 use hardware::{interrupts, user};
 use userspace::Access;
@@ -7,10 +9,10 @@ use vmsa::{ExceptionClass, FaultStatus, Syndrome};
 
 use super::signal_frame::{SEGV_MAPERR, force, force_segv};
 use super::signals::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
-use super::{atomics, calls, end, signal_frame};
+use super::{atomics, calls, end, signal_frame, stops};
 use crate::report::console::say;
 use crate::threads::dispatcher;
-use crate::threads::thread::{Thread, current};
+use crate::threads::thread::{Leaving, Thread, current};
 
 /// `si_code` of what a fault is told by.
 const SEGV_ACCERR: i32 = 2;
@@ -25,8 +27,12 @@ const TRAP_HWBKPT: i32 = 4;
 pub(crate) fn run(mut frame: Frame) {
     let thread = current();
     loop {
+        // What else is sent to a process that is stopped waits.
+        while stops::holds(&thread.task) {
+            dispatcher::leave(Leaving::Parked(None));
+        }
         signal_frame::deliver(&thread, &mut frame);
-        if thread.task.process.is_ending() || thread.task.is_over.get() {
+        if thread.task.process.is_ending() || thread.task.is_over() {
             break;
         }
         dispatcher::give_way_if_over();
@@ -35,13 +41,18 @@ pub(crate) fn run(mut frame: Frame) {
         }
         // Masked from the look on: what comes now is taken at once at EL0, and brings this thread back here.
         let masks = interrupts::mask();
-        if thread.task.is_interrupted() || dispatcher::is_over() || thread.task.sequences.is_due() {
+        // Before the look: who stops the process looks at this after that.
+        thread.task.is_at_el0.store(true, Ordering::SeqCst);
+        let has_news = thread.task.is_interrupted() || thread.task.process.stops.by().is_some();
+        if has_news || dispatcher::is_over() || thread.task.sequences.is_due() {
+            thread.task.is_at_el0.store(false, Ordering::SeqCst);
             interrupts::restore(masks);
             continue;
         }
         // SAFETY: masked; the dispatcher entered this process' space on a prepared CPU; every status that a frame gets is made by
         // `signal_frame`, `exec` or the CPU itself, of EL0.
         let kind = unsafe { user::run(&mut frame) };
+        thread.task.is_at_el0.store(false, Ordering::SeqCst);
         interrupts::restore(masks);
         match kind {
             Kind::Synchronous => take(&thread, &mut frame),

@@ -9,12 +9,12 @@ use alloc::vec::Vec;
 use hardware::exception::Frame;
 use hardware::user::{self, STATUS_OF_USERS, Simd};
 
-use super::copies;
 use super::errno::{EFAULT, EINTR, Errno};
 use super::signals::{
     Action, Info, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_RESTORER, SA_SIGINFO, SIGKILL, SIGSEGV, Signal,
     Stack,
 };
+use super::{copies, stops};
 use crate::threads::thread::Thread;
 
 /// Where the code is that returns from a handler; `mmap` looks for room below it.
@@ -63,6 +63,10 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) {
             }
             found
         });
+        if action.handler == 0 && signal.bit() & stops::STOPS != 0 {
+            stops::stop(&task.process, signal);
+            continue;
+        }
         if signal == SIGKILL || !action.is_handled() && !action.is_ignored(signal) {
             task.process.end(signal.number());
             return;

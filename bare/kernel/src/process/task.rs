@@ -2,7 +2,7 @@
 
 use alloc::sync::Arc;
 use core::cell::Cell;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::alarms;
 use super::rseq::Sequences;
@@ -15,14 +15,16 @@ pub(crate) struct Task {
     /// Signals that it does not take now, a bit each from bit 0 for signal 1.
     pub(crate) mask: AtomicU64,
     pub(crate) pending: Pending,
+    /// It is at EL0, or about to be.
+    pub(crate) is_at_el0: AtomicBool,
+    /// It has asked for its end, or another thread goes on without it.
+    pub(crate) is_over: AtomicBool,
     /// Its own, from here on: touched by itself alone.
     pub(crate) signal_stack: Cell<Stack>,
     /// The mask that comes back once a signal that was waited for has been handled.
     pub(crate) saved_mask: Cell<Option<u64>>,
     /// Where a zero goes, and who waits for it, when the thread ends; 0 for nowhere.
     pub(crate) clear_at_end: Cell<u64>,
-    /// It has asked for its end.
-    pub(crate) is_over: Cell<bool>,
     /// The list of mutexes that die with their owner; 0 for none.
     pub(crate) robust_list: Cell<u64>,
     pub(crate) sequences: Sequences,
@@ -34,10 +36,11 @@ impl Task {
             process: process.clone(),
             mask: AtomicU64::new(mask),
             pending: Pending::new(),
+            is_at_el0: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
             signal_stack: Cell::new(Stack::NONE),
             saved_mask: Cell::new(None),
             clear_at_end: Cell::new(0),
-            is_over: Cell::new(false),
             robust_list: Cell::new(0),
             sequences: Sequences::new(),
         }
@@ -67,6 +70,11 @@ impl Task {
     /// Whether a wait has to end: a signal is to be taken, or the process ends.
     pub(crate) fn is_interrupted(&self) -> bool {
         let pending = self.pending.set() | self.process.pending.set();
-        pending & !self.mask() != 0 || self.process.is_ending()
+        pending & !self.mask() != 0 || self.process.is_ending() || self.is_over()
+    }
+
+    /// Whether its thread ends, though its process may not.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
     }
 }

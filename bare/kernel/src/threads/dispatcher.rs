@@ -85,6 +85,7 @@ fn dispatch(thread: Arc<Thread>) {
     // SAFETY: masked; the queue gave the thread to this CPU alone.
     unsafe { running.go_on(place) };
     drop(running);
+    alarms::fire_by_running();
     let Some(thread) = thread::set_current(None) else { return };
     thread.simd.with(user::save_simd);
     thread.thread_pointer.set(user::read_thread_pointer());
@@ -160,6 +161,10 @@ pub(crate) fn tick() {
     timer::disarm();
     IS_OVER[per_cpu::index()].store(true, Ordering::Relaxed);
     alarms::fire();
+    if let Some(thread) = thread::try_current() {
+        thread.task.process.limit_seconds();
+        alarms::fire_by_running();
+    }
     queue::wake_who_is_due();
 }
 

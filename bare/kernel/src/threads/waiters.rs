@@ -9,6 +9,7 @@ use hardware::timer;
 use super::dispatcher::leave;
 use super::queue;
 use super::thread::{Leaving, Thread, current};
+use crate::process::stops;
 
 /// Threads that wait for one thing.
 pub(crate) struct Waiters(Lock<Vec<Weak<Thread>>>);
@@ -49,6 +50,10 @@ pub(crate) fn wait<T>(
 ) -> Result<T, Interrupted> {
     let thread = current();
     loop {
+        if stops::holds(&thread.task) {
+            leave(Leaving::Parked(None));
+            continue;
+        }
         waiters.iter().for_each(|waiters| waiters.enter(&thread));
         let found = match ready() {
             Some(found) => Some(Ok(found)),
