@@ -93,7 +93,7 @@ fn forget_old(thread: &Arc<Thread>) {
         }
     });
     alarms::delete_all(process.number, true);
-    [&task.pending, &process.pending].iter().for_each(|pending| pending.retain(|_, info| info.timer.is_none()));
+    [&task.pending, &process.pending].iter().for_each(|pending| pending.retain(&|_, info| info.timer.is_none()));
     task.signal_stack.set(Stack::NONE);
     task.clear_at_end.set(0);
     task.robust_list.set(0);

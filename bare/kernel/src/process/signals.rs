@@ -189,7 +189,7 @@ impl Pending {
     }
 
     /// Forgets some.
-    pub(crate) fn retain(&self, stays: impl Fn(Signal, &Info) -> bool) {
+    pub(crate) fn retain(&self, stays: &dyn Fn(Signal, &Info) -> bool) {
         self.infos.with(|infos| {
             infos.retain(|number, waiting| {
                 waiting.retain(|info| stays(Signal(*number), info));

@@ -36,13 +36,14 @@ pub(super) fn when_sent(process: &Process, signal: Signal, is_masked: bool) -> b
 
 fn forget(process: &Process, signals: u64) {
     let stays = |signal: Signal, _: &Info| signal.bit() & signals == 0;
-    process.pending.retain(stays);
-    process.threads().iter().for_each(|thread| thread.task.pending.retain(stays));
+    process.pending.retain(&stays);
+    process.threads().iter().for_each(|thread| thread.task.pending.retain(&stays));
 }
 
 /// Stops a process, unless there is nobody who could have it go on.
 pub(super) fn stop(process: &Process, signal: Signal) {
-    let is_in_vain = process.number == INIT || signal != SIGSTOP && is_orphaned(process.life.with(|life| life.group));
+    let group = process.life.with(|life| life.group);
+    let is_in_vain = process.number == INIT || process.is_ending() || signal != SIGSTOP && is_orphaned(group);
     if !is_in_vain && process.stops.stop(signal.number()) {
         crate::cpus::calls::interrupt_others();
         tell_once_left(process);

@@ -48,6 +48,20 @@ pub(crate) fn wait<T>(
     deadline: Option<u64>,
     mut ready: impl FnMut() -> Option<T>,
 ) -> Result<T, Interrupted> {
+    let mut found = None;
+    // One loop for all: what is waited for is many kinds of thing.
+    wait_until(waiters, deadline, &mut || {
+        found = ready();
+        found.is_some()
+    })
+    .and_then(|()| found.ok_or(Interrupted::Signal))
+}
+
+fn wait_until(
+    waiters: &[&Waiters],
+    deadline: Option<u64>,
+    is_ready: &mut dyn FnMut() -> bool,
+) -> Result<(), Interrupted> {
     let thread = current();
     loop {
         if stops::holds(&thread.task) {
@@ -55,11 +69,13 @@ pub(crate) fn wait<T>(
             continue;
         }
         waiters.iter().for_each(|waiters| waiters.enter(&thread));
-        let found = match ready() {
-            Some(found) => Some(Ok(found)),
-            None if thread.task.is_interrupted() => Some(Err(Interrupted::Signal)),
-            None if deadline.is_some_and(|deadline| timer::read_counter() >= deadline) => Some(Err(Interrupted::Time)),
-            None => None,
+        let found = if is_ready() {
+            Some(Ok(()))
+        } else if thread.task.is_interrupted() {
+            Some(Err(Interrupted::Signal))
+        } else {
+            let is_late = deadline.is_some_and(|deadline| timer::read_counter() >= deadline);
+            is_late.then_some(Err(Interrupted::Time))
         };
         if found.is_none() {
             leave(Leaving::Parked(deadline));

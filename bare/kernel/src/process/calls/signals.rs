@@ -167,7 +167,7 @@ fn rt_sigaction(call: &mut Call) -> Answer {
         before
     });
     match wanted {
-        Some(action) if action.is_ignored(signal) => process.pending.retain(|one, _| one != signal),
+        Some(action) if action.is_ignored(signal) => process.pending.retain(&|one, _| one != signal),
         Some(_) if before.is_ignored(signal) => alarms::tell_again(process.number, signal),
         _ => {}
     }
