@@ -116,10 +116,12 @@ pub(crate) fn new_number() -> i32 {
 }
 
 /// All processes, those that are over but not waited for among them.
+#[inline(never)]
 pub(crate) fn all() -> Vec<Arc<Process>> {
     ALL.with(|all| all.values().cloned().collect())
 }
 
+#[inline(never)]
 pub(crate) fn find(number: i32) -> Result<Arc<Process>, Errno> {
     ALL.with(|all| all.get(&number).cloned()).ok_or(ESRCH)
 }
@@ -274,6 +276,7 @@ impl Process {
         self.life.with(|life| life.threads.iter().find(|one| one.number() == number).cloned())
     }
 
+    #[inline(never)]
     pub(crate) fn threads(&self) -> Vec<Arc<Thread>> {
         self.life.with(|life| life.threads.clone())
     }
@@ -314,6 +317,7 @@ impl Process {
     }
 
     /// What its threads have used.
+    #[inline(never)]
     pub(crate) fn spent(&self) -> Spent {
         self.life.with(|life| life.threads.iter().map(|thread| thread.spent()).chain([life.spent]).sum())
     }
@@ -338,6 +342,7 @@ pub(crate) fn send_to(thread: &Arc<Thread>, signal: Signal, info: Info) {
 }
 
 /// Has threads look at what is new: parked ones go on, running ones leave EL0.
+#[inline(never)]
 pub(crate) fn wake(threads: &[Arc<Thread>]) {
     threads.iter().for_each(queue::wake);
     crate::cpus::calls::interrupt_others();

@@ -27,15 +27,18 @@ impl Waiters {
     }
 
     /// It may be so now.
+    #[inline(never)]
     pub(crate) fn wake_all(&self) {
         let all = self.0.with(core::mem::take);
         all.iter().filter_map(Weak::upgrade).for_each(|thread| queue::wake(&thread));
     }
 
+    #[inline(never)]
     pub(super) fn enter(&self, thread: &Arc<Thread>) {
         self.0.with(|all| all.push(Arc::downgrade(thread)));
     }
 
+    #[inline(never)]
     pub(super) fn leave(&self, thread: &Arc<Thread>) {
         self.0.with(|all| all.retain(|one| !core::ptr::eq(one.as_ptr(), Arc::as_ptr(thread))));
     }
