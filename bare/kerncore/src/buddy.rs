@@ -156,6 +156,21 @@ impl<'n> Buddy<'n> {
         Ok(())
     }
 
+    /// Takes back pages side by side, each of which was given out alone. Those before one that was not are free all the same.
+    pub fn free_pages(&mut self, range: PhysicalRange) -> Result<(), FreeError> {
+        for (address, order) in self.blocks(range) {
+            let not_given = FreeError::NotGiven(address, 0);
+            let frame = self.layout.frame(address).ok_or(not_given)?;
+            if !self.sets.given[0].remove_all(self.notes, frame..frame + (1 << order)) {
+                return Err(not_given);
+            }
+            self.join(frame >> order, order);
+            self.free_frames += 1 << order;
+            self.given_frames -= 1 << order;
+        }
+        Ok(())
+    }
+
     /// Makes a block that is given out blocks of the order `parts`, which is smaller, so that each can be freed alone. Nothing changes
     /// where it fails.
     pub fn divide(&mut self, address: PhysAddr, order: usize, parts: usize) -> Result<(), FreeError> {

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What a kernel that is a `realm` asks of the RMM, and how far it believes the answer.
-//! What a program is begun from: `arguments` of the command line, files of a `cpio` archive, one of them a `program` (ELF).
+//! What a program is begun from: `arguments` of the command line, files of a `cpio` archive, one of them a `program` (ELF); how processes stand with `stops`.
 //!
 //! No allocator, no `unsafe`, no statics. The large values are made in place: see each one's documentation for its size.
 //! Built for release, the deepest of all, `devicetree::read` and `Buddy::new`, take 4.5 KiB of stack.
@@ -34,4 +34,5 @@ pub mod program;
 pub mod range;
 pub mod realm;
 mod severity;
+pub mod stops;
 pub mod text;

@@ -136,6 +136,24 @@ fn each_page_of_a_block_is_freed_by_itself() {
 }
 
 #[test]
+fn pages_are_freed_side_by_side() {
+    let bank = range(0x4000_0000, 64 * MIB);
+    with_buddy(PageSize::Size4K, &[bank], |buddy| {
+        let before = buddy.to_string();
+        let pages: Vec<_> = (0..3000).map(|_| buddy.allocate(0).expect("a page").bits()).collect();
+        let part = |from: usize, to: usize| range(pages[from], (to - from) as u64 * 4096);
+        buddy.free_pages(part(1, 2077)).expect("they were given out");
+        for wrong in [part(0, 3), part(2076, 3000), range(pages[2999] + 4096, 4096)] {
+            buddy.free_pages(wrong).expect_err("one of them was free");
+        }
+        for rest in [part(0, 1), part(2077, 3000)] {
+            buddy.free_pages(rest).expect("they were given out");
+        }
+        assert_eq!(buddy.to_string(), before);
+    });
+}
+
+#[test]
 fn memory_is_added_once() {
     let bank = range(0x4000_0000, 8 * MIB);
     let layout = Layout::new(PageSize::Size4K, [bank].into_iter());

@@ -119,5 +119,5 @@ pub(crate) fn is_read_only(is_alias: bool) -> bool {
 
 /// The page size of the kernel.
 pub(crate) fn page_size() -> PageSize {
-    facts().choice.page_size
+    if cfg!(feature = "fixed-4k") { PageSize::Size4K } else { facts().choice.page_size }
 }

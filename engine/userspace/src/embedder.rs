@@ -31,6 +31,11 @@ pub trait Frames {
     /// One reference less; without any the frame is free.
     fn release(&self, frame: PhysAddr);
 
+    /// The same of so many frames side by side, of `1 << shift` bytes each.
+    fn release_run(&self, first: PhysAddr, frames: u64, shift: u32) {
+        (0..frames).for_each(|frame| self.release(first + (frame << shift)));
+    }
+
     /// Whether there is one reference alone.
     fn is_sole(&self, frame: PhysAddr) -> bool;
 

@@ -31,7 +31,7 @@ impl<E: Embedder> State<E> {
             let end = self.note_frames(&table, at..range.end)?;
             unmap::<E>(&mut table, editing, at..end, supply)?;
             for (first, pages) in self.doomed.drain(..) {
-                (0..pages).for_each(|page| editing.embedder.release(first + (page << E::Granule::SHIFT)));
+                editing.embedder.release_run(first, pages, E::Granule::SHIFT);
             }
             at = end;
         }

@@ -25,6 +25,8 @@ pub(crate) const BARE_TARGET: &str = "aarch64-unknown-none-softfloat";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Program {
     Kernel,
+    /// The kernel for pages of 4K alone, to be measured beside.
+    KernelOf4K,
     /// Runs beneath a kernel.
     Monitor,
     /// A guest that tries what it must not.
@@ -36,7 +38,7 @@ pub(crate) enum Program {
 }
 
 impl Program {
-    /// Every program.
+    /// Every program that tests boot.
     pub(crate) const ALL: [Program; 5] =
         [Program::Kernel, Program::Monitor, Program::Fuzzer, Program::Realm, Program::Resizer];
 
@@ -49,6 +51,7 @@ impl Program {
     const fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Program::Kernel => ("kernel", "kernel", "Image"),
+            Program::KernelOf4K => ("kernel", "kernel", "Image-4k"),
             Program::Monitor => ("monitor", "monitor", "Monitor"),
             Program::Fuzzer => ("guests", "fuzzer", "Fuzzer"),
             Program::Realm => ("guests", "realm", "Realm"),
@@ -70,6 +73,7 @@ pub(crate) fn build(program: Program, say: &mut dyn FnMut(&str)) -> Result<Kerne
     let (package, name, image) = program.names();
     ensure_target(BARE_TARGET)?;
     let mut command = cargo(&["build", "--release", "--package", package, "--bin", name, "--target", BARE_TARGET]);
+    command.args((program == Program::KernelOf4K).then_some("--features=fixed-4k"));
     command.args(["--message-format", "json-render-diagnostics"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(no_cargo)?;
     let messages = child.stdout.take().map(|mut pipe| {

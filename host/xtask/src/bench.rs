@@ -1,4 +1,6 @@
-//! `cargo xtask bench`: builds the crate `bench` and hands everything over to it.
+//! `cargo xtask bench`: builds the crate `bench` and hands everything over to it, but for what kernels cost.
+
+mod kernel;
 
 use std::ffi::OsString;
 
@@ -13,6 +15,9 @@ const RUN: [&str; 6] = ["run", "--quiet", "--profile", "bench", "--package", "be
 
 /// Entry of `cargo xtask bench`. Its help is its own.
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
+    if let Some((_, rest)) = arguments.split_first().filter(|(what, _)| *what == "kernel") {
+        return kernel::main(rest);
+    }
     cargo::build_here("the bench", cargo::cargo(&BUILD))?;
     let mut command = cargo::cargo(&RUN);
     command.arg("--").args(arguments);

@@ -16,6 +16,7 @@ pub(crate) const TIDY: &str = include_str!("help/tidy.txt");
 pub(crate) const API: &str = include_str!("help/api.txt");
 pub(crate) const FETCH: &str = include_str!("help/fetch.txt");
 pub(crate) const COMPARE: &str = include_str!("help/compare.txt");
+pub(crate) const BENCH_KERNEL: &str = include_str!("help/bench_kernel.txt");
 pub(crate) const DEMO: &str = include_str!("help/demo.txt");
 pub(crate) const DOCS: &str = include_str!("help/docs.txt");
 pub(crate) const DIST: &str = include_str!("help/dist.txt");

@@ -25,7 +25,7 @@ fn main() {
 }
 
 fn clocks() {
-    for clock in [0, 1, 4, 5, 6, 7, 10, 11, 12, 100, -5, i32::MAX] {
+    for clock in [0, 1, 2, 3, -6, -2, -8, 4, 5, 6, 7, 10, 11, 12, 100, -5, i32::MAX] {
         let made = make(clock, &event(0, 0, NONE, 0));
         tell(&format!("clock {clock}"), made);
         if let Ok(timer) = made {

@@ -73,6 +73,15 @@ impl BitSet {
         }
     }
 
+    /// Takes a range out, all of which is in the set; whether that is so. The range lies within a word, or begins and ends with one.
+    pub(super) fn remove_all(&self, words: &mut [u64], range: Range<usize>) -> bool {
+        let mask = if range.len() < WORD_BITS { mask(&range) } else { !0 };
+        let words = &mut words[self.first + range.start / WORD_BITS..self.first + range.end.div_ceil(WORD_BITS)];
+        let is_in = words.iter().all(|word| word & mask == mask);
+        words.iter_mut().filter(|_| is_in).for_each(|word| *word &= !mask);
+        is_in
+    }
+
     /// Whether a number of `range` is in the set. The range lies within a word, or begins and ends with one.
     pub(super) fn has_any(&self, words: &[u64], range: Range<usize>) -> bool {
         if range.len() < WORD_BITS {

@@ -14,7 +14,7 @@ pub(crate) fn handle() {
         match gic::is_call(interrupt) {
             true => calls::answer(),
             false if interrupt == facts().timer_interrupt => {
-                alarms::fire();
+                alarms::tick();
                 dispatcher::tick();
             }
             false => say!("warning: unexpected interrupt {interrupt}"),

@@ -10,6 +10,7 @@ use vmsa::PhysAddr;
 use crate::facts::page_size;
 use crate::memory::frames::{self, Frame};
 use crate::process::errno::{EFBIG, ENOSPC, EPERM, Errno};
+use crate::threads::mutex::Mutex;
 
 /// What may not be done any more with a file (F_ADD_SEALS): to seal it further, make it shorter or longer, write it, map it to
 /// be written.
@@ -28,15 +29,20 @@ struct Pages {
 }
 
 /// The content of a file, memory that processes share, or a `memfd`.
-pub(crate) struct Content(Lock<Pages>, AtomicU32);
+pub(crate) struct Content(Lock<Pages>, AtomicU32, Mutex<()>);
 
 impl Content {
     pub(crate) const fn new() -> Self {
-        Self(Lock::new(Pages { bytes: 0, frames: BTreeMap::new() }), AtomicU32::new(SEAL_SEAL))
+        Self(Lock::new(Pages { bytes: 0, frames: BTreeMap::new() }), AtomicU32::new(SEAL_SEAL), Mutex::new(()))
     }
 
     pub(crate) fn bytes(&self) -> u64 {
         self.0.with(|pages| pages.bytes)
+    }
+
+    /// Runs `body` while no other call writes.
+    pub(crate) fn write_alone<T>(&self, body: impl FnOnce() -> T) -> T {
+        self.2.with(|()| body())
     }
 
     pub(crate) fn seals(&self) -> u32 {

@@ -5,10 +5,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use hardware::lock::Lock;
-
 use super::inode::{Body, Inode};
 use crate::process::errno::{EBADF, EMFILE, Errno};
+use crate::threads::mutex::Mutex;
 
 /// Flags of `open`, as arm64 has them.
 pub(crate) const O_ACCMODE: u32 = 3;
@@ -30,7 +29,7 @@ pub(crate) const O_TMPFILE: u32 = 0o2000_0000;
 pub(crate) struct File {
     pub(crate) inode: Arc<Inode>,
     pub(crate) flags: AtomicU32,
-    pub(crate) position: Lock<u64>,
+    pub(crate) position: Mutex<u64>,
     /// What it says, of files whose text is made when they are opened.
     pub(crate) text: Vec<u8>,
     /// What it was opened by.
@@ -43,7 +42,7 @@ impl File {
             Body::Made(made) => made.text(),
             _ => Vec::new(),
         };
-        let file = Self { inode, flags: AtomicU32::new(flags), position: Lock::new(0), text, path };
+        let file = Self { inode, flags: AtomicU32::new(flags), position: Mutex::new(0), text, path };
         file.count(1);
         Arc::new(file)
     }

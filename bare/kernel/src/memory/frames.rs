@@ -118,6 +118,27 @@ pub(crate) fn release(frame: PhysAddr) {
     }
 }
 
+/// The same of so many pages side by side.
+pub(crate) fn release_run(first: PhysAddr, count: u64) {
+    let give = |pages: core::ops::Range<usize>| {
+        if !pages.is_empty() {
+            TAKEN.fetch_sub(pages.len() as u64, Ordering::Relaxed);
+            let page_size = page_size();
+            let start = first + ((pages.start as u64) << page_size.shift());
+            pages::free_pages(PhysicalRange::from_size(start, (pages.len() as u64) << page_size.shift()));
+        }
+    };
+    let counts = &counts(first)[..count as usize];
+    let mut start = 0;
+    for (page, count) in counts.iter().enumerate() {
+        if count.fetch_sub(1, Ordering::AcqRel) != 1 {
+            give(start..page);
+            start = page + 1;
+        }
+    }
+    give(start..counts.len());
+}
+
 /// Whether one alone has it, who asks.
 pub(crate) fn is_sole(frame: PhysAddr) -> bool {
     count(frame).load(Ordering::Acquire) == 1

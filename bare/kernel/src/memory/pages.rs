@@ -212,6 +212,17 @@ pub(crate) fn free(address: PhysAddr, order: usize) {
     give_back(address, order);
 }
 
+/// Takes back pages side by side that [`allocate`] gave out one by one.
+pub(crate) fn free_pages(range: PhysicalRange) {
+    if KEEPER.get().is_some() {
+        let pages = (0..range.size_bytes() >> page_size().shift()).map(|page| page << page_size().shift());
+        return pages.for_each(|offset| free(range.start + offset, 0));
+    }
+    if let Err(error) = with_pages(|pages| pages.free_pages(range)) {
+        panic!("{error}");
+    }
+}
+
 /// Makes what [`allocate`] gave out blocks of a smaller order.
 pub(crate) fn divide(address: PhysAddr, order: usize, parts: usize) {
     if let Err(error) = with_pages(|pages| pages.divide(address, order, parts)) {

@@ -66,6 +66,10 @@ impl<G> Frames for Programs<G> {
         frames::release(frame);
     }
 
+    fn release_run(&self, first: PhysAddr, frames: u64, _: u32) {
+        frames::release_run(first, frames);
+    }
+
     fn is_sole(&self, frame: PhysAddr) -> bool {
         frames::is_sole(frame)
     }

@@ -1,24 +1,26 @@
-//! Alarms: ITIMER_REAL, and the timers that a process makes. Each sends a signal when its time has come.
+//! Alarms: ITIMER_REAL and its kin, and the timers that a process makes. Each sends a signal when its time has come.
 //!
 //! ```text
 //! armed ──its time──▶ told: one signal waits ──is taken──▶ armed for the next period; those that passed meanwhile are overruns
 //! ```
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use hardware::lock::Lock;
 use hardware::timer;
 
-use super::signals::{Info, SI_TIMER, SIGALRM, Signal};
-use super::table;
+use super::signals::{Info, SI_TIMER, SIGALRM, SIGPROF, SIGVTALRM, Signal};
+use super::{sending, table};
 use crate::clock::{self, LONGEST, monotonic_nanoseconds, real_nanoseconds};
 use crate::threads::dispatcher;
+use crate::threads::thread::try_current;
 
 /// Which alarm of a process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Name {
-    /// ITIMER_REAL.
-    Real,
+    /// ITIMER_REAL, ITIMER_VIRTUAL and ITIMER_PROF, by their numbers.
+    Interval(u32),
     /// One that the process has made, by its number.
     Made(i32),
 }
@@ -36,6 +38,37 @@ pub(crate) struct Notice {
     pub(crate) value: u64,
 }
 
+/// What an alarm's time is counted by.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Clock {
+    #[default]
+    Monotonic,
+    /// CLOCK_REALTIME, which may be set.
+    Real,
+    /// What a process, or a thread, has run.
+    Process(i32),
+    Thread(i32),
+}
+
+impl Clock {
+    fn is_of_running(self) -> bool {
+        matches!(self, Self::Process(_) | Self::Thread(_))
+    }
+
+    /// What it says; nothing of who is gone.
+    pub(crate) fn now(self) -> Option<u64> {
+        match self {
+            Self::Monotonic => Some(monotonic_nanoseconds()),
+            Self::Real => Some(real_nanoseconds()),
+            Self::Process(number) => table::find(number).ok().map(|process| process.nanoseconds()),
+            Self::Thread(number) => table::find_thread(number).ok().map(|one| clock::nanoseconds(one.spent().ticks)),
+        }
+    }
+}
+
+/// Where alarms stand in the order whose time is what somebody has run.
+const BY_RUNNING: u64 = u64::MAX;
+
 /// A first time, and after how long again: nanoseconds, 0 for never.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Setting {
@@ -46,13 +79,13 @@ pub(crate) struct Setting {
 #[derive(Clone, Copy, Default)]
 struct Alarm {
     notice: Notice,
-    /// Its clock is CLOCK_REALTIME, which may be set.
-    is_real: bool,
-    /// When it is due, or was: a point of CLOCK_REALTIME, if the program said a point of that clock, or else of CLOCK_MONOTONIC.
+    clock: Clock,
+    /// When it is due, or was.
     due: u64,
-    is_due_real: bool,
+    /// By which clock: not by CLOCK_REALTIME, unless the program said a point of that.
+    due_by: Clock,
     period: u64,
-    /// When it is due by CLOCK_MONOTONIC, while it is armed; where it stands in [`Alarms::order`].
+    /// When it is due by CLOCK_MONOTONIC, or [`BY_RUNNING`], while it is armed; where it stands in [`Alarms::order`].
     armed: Option<u64>,
     /// Its signal has been sent, and nobody has taken it.
     is_told: bool,
@@ -64,11 +97,15 @@ struct Alarm {
 
 impl Alarm {
     fn now(&self) -> u64 {
-        if self.is_due_real { real_nanoseconds() } else { monotonic_nanoseconds() }
+        self.due_by.now().unwrap_or(0)
     }
 
     fn arm(&mut self) {
-        self.armed = Some(if self.is_due_real { clock::since_boot(self.due) } else { self.due });
+        self.armed = Some(match self.due_by {
+            Clock::Monotonic => self.due,
+            Clock::Real => clock::since_boot(self.due),
+            Clock::Process(_) | Clock::Thread(_) => BY_RUNNING,
+        });
     }
 
     /// Has it due beyond now; how many periods that takes.
@@ -99,7 +136,7 @@ impl Alarm {
             return;
         }
         self.period = setting.period;
-        self.is_due_real = is_absolute && self.is_real;
+        self.due_by = if is_absolute || self.clock.is_of_running() { self.clock } else { Clock::Monotonic };
         let start = if is_absolute { 0 } else { self.now() };
         self.due = start.saturating_add(setting.first).min(LONGEST);
         if self.notice.signal.is_some() {
@@ -111,7 +148,7 @@ impl Alarm {
     fn expire(&mut self, name: Name) -> (Notice, Info) {
         (self.armed, self.is_told) = (None, self.period > 0);
         let told = (self.notice, self.info(name));
-        if name == Name::Real && self.period > 0 {
+        if matches!(name, Name::Interval(_)) && self.period > 0 {
             self.forward();
             self.arm();
         }
@@ -144,6 +181,8 @@ struct Alarms {
 }
 
 static ALARMS: Lock<Alarms> = Lock::new(Alarms { all: BTreeMap::new(), order: BTreeSet::new(), made: 0 });
+/// Some are armed whose time is what somebody has run. Written under the lock.
+static HAS_RUNNING: AtomicBool = AtomicBool::new(false);
 
 impl Alarms {
     fn change<T>(&mut self, key: Key, body: impl FnOnce(&mut Alarm) -> T) -> Option<T> {
@@ -162,7 +201,7 @@ impl Alarms {
         if let Some(when) = found.and_then(|alarm| alarm.armed) {
             self.order.remove(&(when, key));
         }
-        self.made -= u64::from(found.is_some() && key.1 != Name::Real);
+        self.made -= u64::from(found.is_some() && matches!(key.1, Name::Made(_)));
         found.is_some()
     }
 }
@@ -170,8 +209,9 @@ impl Alarms {
 fn with<T>(body: impl FnOnce(&mut Alarms) -> T) -> T {
     ALARMS.with(|alarms| {
         let result = body(alarms);
-        let next = alarms.order.first().map_or(u64::MAX, |(when, _)| clock::ticks(*when));
-        dispatcher::set_due(next);
+        let next = alarms.order.first().filter(|(when, _)| *when != BY_RUNNING);
+        dispatcher::set_due(next.map_or(u64::MAX, |(when, _)| clock::ticks(*when)));
+        HAS_RUNNING.store(alarms.order.last().is_some_and(|(when, _)| *when == BY_RUNNING), Ordering::Relaxed);
         result
     })
 }
@@ -182,9 +222,9 @@ pub(crate) fn made() -> u64 {
 }
 
 /// Makes an alarm that is not armed.
-pub(crate) fn make(process: i32, number: i32, is_real: bool, notice: Notice) {
+pub(crate) fn make(process: i32, number: i32, clock: Clock, notice: Notice) {
     with(|alarms| {
-        alarms.all.insert((process, Name::Made(number)), Alarm { is_real, notice, ..Alarm::default() });
+        alarms.all.insert((process, Name::Made(number)), Alarm { clock, notice, ..Alarm::default() });
         alarms.made += 1;
     });
 }
@@ -194,9 +234,9 @@ pub(crate) fn delete(process: i32, number: i32) -> bool {
     with(|alarms| alarms.remove((process, Name::Made(number))))
 }
 
-/// Takes away what a process has made, and ITIMER_REAL unless the process goes on with another program.
+/// Takes away what a process has made, and the others unless the process goes on with another program.
 pub(crate) fn delete_all(process: i32, goes_on: bool) {
-    let first = (process, if goes_on { Name::Made(0) } else { Name::Real });
+    let first = (process, if goes_on { Name::Made(0) } else { Name::Interval(0) });
     // One by one: interrupts are masked meanwhile.
     while with(|alarms| {
         let next = alarms.all.range(first..=(process, Name::Made(i32::MAX))).next().map(|(key, _)| *key);
@@ -208,9 +248,14 @@ pub(crate) fn delete_all(process: i32, goes_on: bool) {
 pub(crate) fn set(process: i32, name: Name, setting: Setting, is_absolute: bool) -> Option<Setting> {
     let before = with(|alarms| {
         let key = (process, name);
-        if name == Name::Real {
-            let notice = Notice { signal: Some(SIGALRM), ..Notice::default() };
-            alarms.all.entry(key).or_insert(Alarm { notice, ..Alarm::default() });
+        if let Name::Interval(which) = name {
+            let (signal, clock) = match which {
+                0 => (SIGALRM, Clock::Monotonic),
+                1 => (SIGVTALRM, Clock::Process(process)),
+                _ => (SIGPROF, Clock::Process(process)),
+            };
+            let notice = Notice { signal: Some(signal), ..Notice::default() };
+            alarms.all.entry(key).or_insert(Alarm { notice, clock, ..Alarm::default() });
         }
         alarms.change(key, |alarm| {
             let before = alarm.left();
@@ -254,7 +299,7 @@ pub(crate) fn tell_again(process: i32, signal: Signal) {
 /// CLOCK_REALTIME was set: what waits for a point of it waits for another time.
 pub(crate) fn move_real() {
     with(|alarms| {
-        let is_real = |alarm: &Alarm| alarm.is_due_real && alarm.armed.is_some();
+        let is_real = |alarm: &Alarm| alarm.due_by == Clock::Real && alarm.armed.is_some();
         let moved = alarms.all.iter().filter(|(_, alarm)| is_real(alarm)).map(|(key, _)| *key);
         for key in moved.collect::<alloc::vec::Vec<_>>() {
             alarms.change(key, Alarm::arm);
@@ -279,13 +324,37 @@ pub(crate) fn fire() {
     }
 }
 
+/// The timer's interrupt. The thread that runs here has run for a while.
+pub(crate) fn tick() {
+    fire();
+    if let Some(thread) = try_current() {
+        thread.task().process.limit_seconds();
+        fire_by_running();
+    }
+}
+
+/// Sends the signals that are due by what threads have run; one of them has run until now.
+pub(crate) fn fire_by_running() {
+    let first = (BY_RUNNING, (0, Name::Interval(0)));
+    while HAS_RUNNING.load(Ordering::Relaxed) {
+        let told = with(|alarms| {
+            let is_due = |key: &Key| alarms.all.get(key).is_some_and(|alarm| alarm.now() >= alarm.due);
+            let key = alarms.order.range(first..).map(|(_, key)| *key).find(is_due)?;
+            alarms.change(key, |alarm| alarm.expire(key.1)).map(|(notice, info)| tell(key.0, notice, info))
+        });
+        if told.is_none() {
+            return;
+        }
+    }
+}
+
 fn tell(process: i32, notice: Notice, info: Info) {
     let (Ok(process), Some(signal)) = (table::find(process), notice.signal) else { return };
     match notice.thread {
         None => process.send(signal, info),
         Some(number) => {
             if let Some(thread) = process.thread(number) {
-                table::send_to(&thread, signal, info);
+                sending::send_to(&thread, signal, info);
             }
         }
     }

@@ -1,18 +1,17 @@
 //! The end of threads and processes, and who is told.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use hardware::user;
+use kerncore::stops::News;
 
 use super::signals::{Info, SA_NOCLDWAIT, SIGCHLD, SIGKILL, Signal};
 use super::table::{self, INIT, Process};
-use super::{alarms, copies, futex};
+use super::{alarms, copies, futex, stops};
 use crate::threads::thread::{Thread, current};
 
-/// `si_code` of SIGCHLD.
-const CLD_EXITED: i32 = 1;
-const CLD_KILLED: i32 = 2;
 /// Mutexes of a list that are looked at: a program may have made it a circle.
 const MOST_MUTEXES: usize = 2048;
 /// What the word of a mutex says whose owner has died, and who waits.
@@ -38,7 +37,7 @@ pub(super) fn end_thread() {
         futex::wake(&process, address, 1, u32::MAX);
     }
     let is_last = process.life.with(|life| {
-        life.threads.retain(|one| one.number != thread.number);
+        life.threads.retain(|one| one.number() != thread.number());
         life.spent += thread.spent();
         life.threads.is_empty()
     });
@@ -74,7 +73,7 @@ fn leave_mutexes(thread: &Arc<Thread>) {
 
 fn leave_mutex(thread: &Arc<Thread>, address: u64) {
     let Some(word) = user::load_word(address).filter(|_| address < copies::END) else { return };
-    if word & OWNER != thread.number as u32 {
+    if word & OWNER != thread.number() as u32 {
         return;
     }
     if copies::write_half(address, word & HAS_WAITERS | OWNER_DIED).is_ok() && word & HAS_WAITERS != 0 {
@@ -85,7 +84,7 @@ fn leave_mutex(thread: &Arc<Thread>, address: u64) {
 fn end_process(process: &Arc<Process>) {
     let status = process.life.with(|life| *life.status.get_or_insert(0));
     if Arc::strong_count(&process.files) == 1 {
-        let numbers: alloc::vec::Vec<usize> = process.files.with(|files| files.numbers().collect());
+        let numbers: Vec<usize> = process.files.with(|files| files.numbers().collect());
         for number in numbers {
             let closed = process.files.with(|files| files.take(number as u64));
             drop(closed);
@@ -97,8 +96,17 @@ fn end_process(process: &Arc<Process>) {
     process.image.with(|image| image.file = None);
     alarms::delete_all(process.number, false);
     process.is_borrowing.store(false, Ordering::Release);
+    let (own, session) = process.life.with(|life| (life.group, life.session));
+    let parent = table::find(process.parent()).map(|parent| parent.life.with(|life| (life.group, life.session)));
+    // Those whose members this process could have go on, and its own, if its parent could.
+    let mut groups = Vec::from_iter(parent.ok().filter(|parent| parent.0 != own && parent.1 == session).map(|_| own));
+    let reaper = process.reaper();
     for child in process.children() {
-        child.life.with(|life| life.parent = INIT);
+        let other = child.life.with(|life| {
+            life.parent = reaper;
+            (life.group != own && life.session == session).then_some(life.group)
+        });
+        groups.extend(other);
         if let Some(signal) = Signal::new(child.death_signal.load(Ordering::Relaxed).into()) {
             child.send(signal, Info::of_kernel());
         }
@@ -107,6 +115,7 @@ fn end_process(process: &Arc<Process>) {
         }
     }
     process.life.with(|life| life.is_over = true);
+    groups.into_iter().for_each(stops::hang_up);
     if process.number == INIT {
         STATUS.store(status, Ordering::Relaxed);
         // As a machine without its first process: all end.
@@ -126,13 +135,8 @@ fn tell_parent(process: &Arc<Process>, status: i32) {
         return process.forget();
     };
     let action = parent.actions.with(|actions| actions[SIGCHLD.index()]);
-    let (code, value) = match status & 0x7f {
-        0 => (CLD_EXITED, status >> 8 & 0xff),
-        signal => (CLD_KILLED, signal),
-    };
     if let Some(signal) = Signal::new(signal as u64) {
-        let words = [process.number as u32 as u64, value as u32 as u64];
-        parent.send(signal, Info { code, words, ..Info::default() });
+        parent.send(signal, Info::of_child(process.number, News::Over(status)));
         if signal == SIGCHLD && (action.handler == 1 || action.flags & SA_NOCLDWAIT != 0) {
             process.forget();
         }

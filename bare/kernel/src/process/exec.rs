@@ -11,7 +11,7 @@ use kerncore::program::{self, HEAD_BYTES, Program, Segment};
 use spin::Once;
 use userspace::{AreaFlags, Place, Request, Rights, Source};
 
-use super::errno::{E2BIG, EACCES, EAGAIN, ELOOP, ENOEXEC, ENOMEM, Errno};
+use super::errno::{E2BIG, EACCES, ELOOP, ENOEXEC, ENOMEM, Errno};
 use super::signal_frame::TRAMPOLINE;
 use super::signals::{Action, SIGKILL, Stack};
 use super::space::{self, Space};
@@ -53,13 +53,10 @@ struct Found {
     wanted: Wanted,
 }
 
-/// Replaces the program of the process whose only thread this is. An error leaves the old one; after the point of no return the
-/// process dies.
+/// Replaces the program of a process; this thread goes on, and no other. An error leaves the old one; after the point of no return
+/// the process dies.
 pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, frame: &mut Frame) -> Result<(), Errno> {
     let process = &thread.task().process;
-    if process.life.with(|life| life.threads.len()) > 1 {
-        return Err(EAGAIN);
-    }
     // As it was asked for, whatever links it leads through.
     let name: String = wanted.path.rsplit('/').next().unwrap_or_default().chars().take(15).collect();
     let found = find(folder, wanted)?;
@@ -67,6 +64,8 @@ pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, fra
     let space = space::new(limits).map_err(|_| ENOMEM)?;
     let bias = map(&*space, &found)?;
     // From here on there is no way back.
+    process.go_on_alone(thread)?;
+    thread.set_number(process.number);
     let before = process.space.with(|slot| slot.replace(space.clone()));
     drop(space::enter(space.clone()));
     drop(before);
@@ -94,7 +93,7 @@ fn forget_old(thread: &Arc<Thread>) {
         }
     });
     alarms::delete_all(process.number, true);
-    [&task.pending, &process.pending].iter().for_each(|pending| pending.retain(|_, info| info.timer.is_none()));
+    [&task.pending, &process.pending].iter().for_each(|pending| pending.retain(&|_, info| info.timer.is_none()));
     task.signal_stack.set(Stack::NONE);
     task.clear_at_end.set(0);
     task.robust_list.set(0);

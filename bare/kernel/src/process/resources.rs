@@ -4,7 +4,8 @@ use userspace::Limits;
 
 /// No limit.
 pub(crate) const INFINITE: u64 = u64::MAX;
-/// RLIMIT_FSIZE, RLIMIT_NOFILE, and how many resources there are.
+/// RLIMIT_CPU, RLIMIT_FSIZE, RLIMIT_NOFILE, and how many resources there are.
+pub(crate) const SECONDS: usize = 0;
 pub(crate) const FILE_BYTES: usize = 1;
 pub(crate) const FILES: usize = 7;
 /// RLIMIT_SIGPENDING.

@@ -1,5 +1,7 @@
 //! A program's thread: to EL0 and back, for as long as the program lives.
 
+use core::sync::atomic::Ordering;
+
 use hardware::exception::{Frame, Kind};
 use hardware::{interrupts, user};
 use userspace::Access;
@@ -11,7 +13,7 @@ use super::task::Task;
 use super::{atomics, calls, end, pressure, signal_frame};
 use crate::report::console::say;
 use crate::threads::dispatcher;
-use crate::threads::thread::{Owner, Thread, current};
+use crate::threads::thread::{Leaving, Owner, Thread, current};
 
 /// `si_code` of what a fault is told by.
 const SEGV_ACCERR: i32 = 2;
@@ -27,8 +29,12 @@ pub(crate) fn run(mut frame: Frame) {
     let thread = current();
     let task = thread.task();
     loop {
+        // What else is sent to a process that is stopped waits.
+        while task.is_held() {
+            dispatcher::leave(Leaving::Parked(None));
+        }
         signal_frame::deliver(&thread, task, &mut frame);
-        if task.process.is_ending() || task.is_over.get() {
+        if task.process.is_ending() || task.is_over() {
             break;
         }
         dispatcher::give_way_if_over();
@@ -37,13 +43,18 @@ pub(crate) fn run(mut frame: Frame) {
         }
         // Masked from the look on: what comes now is taken at once at EL0, and brings this thread back here.
         let masks = interrupts::mask();
-        if task.is_interrupted() || dispatcher::is_over() || task.sequences.is_due() {
+        // Before the look: who stops the process looks at this after that.
+        task.is_at_el0.store(true, Ordering::SeqCst);
+        let has_news = task.is_interrupted() || task.process.stops.by().is_some();
+        if has_news || dispatcher::is_over() || task.sequences.is_due() {
+            task.is_at_el0.store(false, Ordering::SeqCst);
             interrupts::restore(masks);
             continue;
         }
         // SAFETY: masked; the dispatcher entered this process' space on a prepared CPU; every status that a frame gets is made by
         // `signal_frame`, `exec` or the CPU itself, of EL0.
         let kind = unsafe { user::run(&mut frame) };
+        task.is_at_el0.store(false, Ordering::SeqCst);
         interrupts::restore(masks);
         match kind {
             Kind::Synchronous => take(&thread, task, &mut frame),

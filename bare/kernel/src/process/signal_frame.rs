@@ -9,13 +9,13 @@ use alloc::vec::Vec;
 use hardware::exception::Frame;
 use hardware::user::{self, STATUS_OF_USERS, Simd};
 
-use super::copies;
 use super::errno::{EFAULT, EINTR, Errno};
 use super::signals::{
     Action, Info, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_RESTORER, SA_SIGINFO, SIGKILL, SIGSEGV, Signal,
     Stack,
 };
 use super::task::Task;
+use super::{copies, stops};
 use crate::threads::thread::{Owner, Thread};
 
 /// Where the code is that returns from a handler; `mmap` looks for room below it.
@@ -70,6 +70,10 @@ fn deliver_all(thread: &Thread, task: &Task, frame: &mut Frame) {
             }
             found
         });
+        if action.handler == 0 && signal.bit() & stops::STOPS != 0 {
+            stops::stop(&task.process, signal);
+            continue;
+        }
         if signal == SIGKILL || !action.is_handled() && !action.is_ignored(signal) {
             task.process.end(signal.number());
             return;

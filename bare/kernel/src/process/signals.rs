@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::lock::Lock;
+use kerncore::stops::News;
 
 /// How many signals there are.
 pub(crate) const SIGNALS: usize = 64;
@@ -23,9 +24,9 @@ macro_rules! signals {
 }
 
 signals! {
-    SIGILL = 4, SIGTRAP = 5, SIGBUS = 7, SIGFPE = 8, SIGKILL = 9, SIGSEGV = 11, SIGPIPE = 13, SIGALRM = 14,
+    SIGHUP = 1, SIGILL = 4, SIGTRAP = 5, SIGBUS = 7, SIGFPE = 8, SIGKILL = 9, SIGSEGV = 11, SIGPIPE = 13, SIGALRM = 14,
     SIGCHLD = 17, SIGCONT = 18, SIGSTOP = 19, SIGTSTP = 20, SIGTTIN = 21, SIGTTOU = 22, SIGURG = 23,
-    SIGXFSZ = 25, SIGWINCH = 28, SIGSYS = 31,
+    SIGXCPU = 24, SIGXFSZ = 25, SIGVTALRM = 26, SIGPROF = 27, SIGWINCH = 28, SIGSYS = 31,
 }
 
 impl Signal {
@@ -47,12 +48,12 @@ impl Signal {
 
     /// Whether a process that says nothing of it goes on.
     fn is_harmless(self) -> bool {
-        // To stop a process is not to be had: it goes on.
-        [SIGCHLD, SIGCONT, SIGURG, SIGWINCH, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU].contains(&self)
+        [SIGCHLD, SIGCONT, SIGURG, SIGWINCH].contains(&self)
     }
 }
 
 /// `sa_flags`.
+pub(crate) const SA_NOCLDSTOP: u64 = 1;
 pub(crate) const SA_NOCLDWAIT: u64 = 2;
 pub(crate) const SA_SIGINFO: u64 = 4;
 pub(crate) const SA_RESTORER: u64 = 0x0400_0000;
@@ -123,6 +124,12 @@ impl Info {
         Self { code, words: [process as u32 as u64, 0], ..Self::default() }
     }
 
+    /// Of SIGCHLD.
+    pub(crate) fn of_child(process: i32, news: News) -> Self {
+        let (code, status) = news.code();
+        Self { code, words: [process as u32 as u64, status as u32 as u64], ..Self::default() }
+    }
+
     /// Of the kernel's own accord.
     pub(crate) fn of_kernel() -> Self {
         Self { code: SI_KERNEL, ..Self::default() }
@@ -182,7 +189,7 @@ impl Pending {
     }
 
     /// Forgets some.
-    pub(crate) fn retain(&self, stays: impl Fn(Signal, &Info) -> bool) {
+    pub(crate) fn retain(&self, stays: &dyn Fn(Signal, &Info) -> bool) {
         self.infos.with(|infos| {
             infos.retain(|number, waiting| {
                 waiting.retain(|info| stays(Signal(*number), info));

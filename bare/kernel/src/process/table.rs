@@ -7,17 +7,18 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use hardware::lock::Lock;
+use kerncore::stops::Stops;
 
-use super::errno::{ESRCH, Errno};
-use super::resources::Resources;
-use super::signals::{Action, Info, Pending, SIGNALS, Signal};
+use super::errno::{EINTR, ESRCH, Errno};
+use super::resources::{self, Resources};
+use super::signals::{Action, Info, Pending, SIGKILL, SIGNALS, SIGXCPU};
 use super::space::Space;
 use super::spent::Spent;
 use crate::files::inode::Inode;
 use crate::files::open::Descriptors;
-use crate::threads::queue;
 use crate::threads::thread::Thread;
-use crate::threads::waiters::Waiters;
+use crate::threads::waiters::{Waiters, wait};
+use crate::threads::{dispatcher, queue};
 
 /// What changes in a process' life.
 pub(crate) struct Life {
@@ -66,12 +67,15 @@ pub(crate) struct Process {
     pub(crate) life: Lock<Life>,
     pub(crate) image: Lock<Image>,
     is_ending: AtomicBool,
+    pub(crate) stops: Stops,
     /// Who waits for children, for a stop, or for this process to leave its parent's address space.
     pub(crate) waiters: Waiters,
     /// It has the address space of a parent that waits until it has its own.
     pub(crate) is_borrowing: AtomicBool,
     pub(crate) limits: Lock<Resources>,
     pub(crate) dumpable: AtomicU32,
+    /// Processes below it whose parents are over become its children.
+    pub(crate) is_reaper: AtomicBool,
     /// The number of the next alarm that it makes.
     pub(crate) next_alarm: AtomicI32,
     /// The signal that it is told its parent's end by; 0 for none.
@@ -99,7 +103,7 @@ pub(crate) fn new_number() -> i32 {
         let is_taken = |process: &Arc<Process>| {
             process.number == number
                 || process.life.with(|life| {
-                    life.threads.iter().any(|one| one.number == number)
+                    life.threads.iter().any(|one| one.number() == number)
                         || life.group == number
                         || life.session == number
                 })
@@ -111,10 +115,12 @@ pub(crate) fn new_number() -> i32 {
 }
 
 /// All processes, those that are over but not waited for among them.
+#[inline(never)]
 pub(crate) fn all() -> Vec<Arc<Process>> {
     ALL.with(|all| all.values().cloned().collect())
 }
 
+#[inline(never)]
 pub(crate) fn find(number: i32) -> Result<Arc<Process>, Errno> {
     ALL.with(|all| all.get(&number).cloned()).ok_or(ESRCH)
 }
@@ -174,10 +180,12 @@ impl Process {
             life: Lock::new(life),
             image: Lock::new(image),
             is_ending: AtomicBool::new(false),
+            stops: Stops::default(),
             waiters: Waiters::new(),
             is_borrowing: AtomicBool::new(false),
             limits: Lock::new(limits),
             dumpable: AtomicU32::new(1),
+            is_reaper: AtomicBool::new(false),
             next_alarm: AtomicI32::new(0),
             death_signal: AtomicU32::new(0),
         });
@@ -220,25 +228,71 @@ impl Process {
         is_first
     }
 
-    /// Sends it a signal.
-    pub(crate) fn send(&self, signal: Signal, info: Info) {
-        let threads = self.life.with(|life| life.threads.clone());
-        // What is masked may be waited for, or get a handler before it is taken.
-        let is_masked = threads.first().is_some_and(|thread| thread.task().mask() & signal.bit() != 0);
-        if !is_masked && self.actions.with(|actions| actions[signal.index()].is_ignored(signal)) {
-            return;
+    /// Has all its threads end but this one, of which it is told as of no other; waits until they have.
+    pub(super) fn go_on_alone(&self, thread: &Thread) -> Result<(), Errno> {
+        let is_alone = || {
+            let others = self.life.with(|life| {
+                let mut others = life.threads.clone();
+                others.retain(|one| !core::ptr::eq(&**one, thread));
+                // Another thread may have been the first to ask for this.
+                let is_first = !thread.task().is_over.load(Ordering::Relaxed);
+                others.iter().filter(|_| is_first).for_each(|one| one.task().is_over.store(true, Ordering::Release));
+                others
+            });
+            if others.is_empty() {
+                return Some(());
+            }
+            wake(&others);
+            None
+        };
+        // Signals come later: there is no way back.
+        while wait(&[&self.waiters], None, is_alone).is_err() {
+            if self.is_ending() || thread.task().is_over() {
+                return Err(EINTR);
+            }
+            dispatcher::give_way();
         }
-        self.pending.add(signal, info);
-        wake(&threads);
+        Ok(())
     }
 
     /// The thread of this number, if it is one of its own.
     pub(crate) fn thread(&self, number: i32) -> Option<Arc<Thread>> {
-        self.life.with(|life| life.threads.iter().find(|one| one.number == number).cloned())
+        self.life.with(|life| life.threads.iter().find(|one| one.number() == number).cloned())
+    }
+
+    #[inline(never)]
+    pub(crate) fn threads(&self) -> Vec<Arc<Thread>> {
+        self.life.with(|life| life.threads.clone())
     }
 
     pub(crate) fn parent(&self) -> i32 {
         self.life.with(|life| life.parent)
+    }
+
+    /// Tells it when it has run as long as it may, and each second that it goes on; its hard limit ends it.
+    pub(crate) fn limit_seconds(&self) {
+        let seconds = self.nanoseconds() / crate::clock::SECOND;
+        let signal = self.limits.with(|limits| match &mut limits.0[resources::SECONDS] {
+            [_, hard] if *hard <= seconds => Some(SIGKILL),
+            [soft, _] if *soft <= seconds => {
+                *soft += 1;
+                Some(SIGXCPU)
+            }
+            _ => None,
+        });
+        signal.into_iter().for_each(|signal| self.send(signal, Info::of_kernel()));
+    }
+
+    /// Whose its children become when it is over.
+    pub(super) fn reaper(&self) -> i32 {
+        let mut parent = self.parent();
+        while let Ok(process) = find(parent) {
+            if process.is_reaper.load(Ordering::Relaxed) && !process.is_ending() {
+                return parent;
+            }
+            parent = process.parent();
+        }
+        INIT
     }
 
     /// Its children.
@@ -247,6 +301,7 @@ impl Process {
     }
 
     /// What its threads have used.
+    #[inline(never)]
     pub(crate) fn spent(&self) -> Spent {
         self.life.with(|life| life.threads.iter().map(|thread| thread.spent()).chain([life.spent]).sum())
     }
@@ -257,17 +312,8 @@ impl Process {
     }
 }
 
-/// Sends one thread a signal.
-pub(crate) fn send_to(thread: &Arc<Thread>, signal: Signal, info: Info) {
-    let task = thread.task();
-    let is_masked = task.mask() & signal.bit() != 0;
-    if is_masked || !task.process.actions.with(|actions| actions[signal.index()].is_ignored(signal)) {
-        task.pending.add(signal, info);
-        wake(core::slice::from_ref(thread));
-    }
-}
-
 /// Has threads look at what is new: parked ones go on, running ones leave EL0.
+#[inline(never)]
 pub(crate) fn wake(threads: &[Arc<Thread>]) {
     threads.iter().for_each(queue::wake);
     crate::cpus::calls::interrupt_others();

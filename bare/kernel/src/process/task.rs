@@ -4,16 +4,15 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::cell::Cell;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hardware::user::Simd;
 
-use super::alarms;
 use super::rseq::Sequences;
 use super::signals::{Info, Pending, SIGKILL, SIGSTOP, Signal, Stack};
-use super::space;
 use super::stacks::Stack as KernelStack;
 use super::table::Process;
+use super::{alarms, space, stops};
 use crate::threads::dispatcher::{self, interrupts_open};
 use crate::threads::thread::{Body, Owner, Thread};
 
@@ -23,14 +22,16 @@ pub(crate) struct Task {
     /// Signals that it does not take now, a bit each from bit 0 for signal 1.
     pub(crate) mask: AtomicU64,
     pub(crate) pending: Pending,
+    /// It is at EL0, or about to be.
+    pub(crate) is_at_el0: AtomicBool,
+    /// It has asked for its end, or another thread goes on without it.
+    pub(crate) is_over: AtomicBool,
     /// Its own, from here on: touched by itself alone.
     pub(crate) signal_stack: Cell<Stack>,
     /// The mask that comes back once a signal that was waited for has been handled.
     pub(crate) saved_mask: Cell<Option<u64>>,
     /// Where a zero goes, and who waits for it, when the thread ends; 0 for nowhere.
     pub(crate) clear_at_end: Cell<u64>,
-    /// It has asked for its end.
-    pub(crate) is_over: Cell<bool>,
     /// The list of mutexes that die with their owner; 0 for none.
     pub(crate) robust_list: Cell<u64>,
     pub(crate) sequences: Sequences,
@@ -43,10 +44,11 @@ impl Task {
             process: process.clone(),
             mask: AtomicU64::new(mask),
             pending: Pending::new(),
+            is_at_el0: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
             signal_stack: Cell::new(Stack::NONE),
             saved_mask: Cell::new(None),
             clear_at_end: Cell::new(0),
-            is_over: Cell::new(false),
             robust_list: Cell::new(0),
             sequences: Sequences::new(),
             stack: Cell::new(None),
@@ -60,6 +62,11 @@ impl Task {
         self.stack = Cell::new(Some(stack));
         // SAFETY: the stack is its own until `end`.
         Some(unsafe { Thread::new(number, Box::new(self), end, dispatcher::begin, simd, thread_pointer, body) })
+    }
+
+    /// Whether its thread ends, though its process may not.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
     }
 
     pub(crate) fn mask(&self) -> u64 {
@@ -87,7 +94,15 @@ impl Task {
 impl Owner for Task {
     fn is_interrupted(&self) -> bool {
         let pending = self.pending.set() | self.process.pending.set();
-        pending & !self.mask() != 0 || self.process.is_ending()
+        pending & !self.mask() != 0 || self.process.is_ending() || self.is_over()
+    }
+
+    fn is_held(&self) -> bool {
+        if self.process.stops.by().is_none() || self.process.is_ending() || self.is_over() {
+            return false;
+        }
+        stops::tell_once_left(&self.process);
+        (self.pending.set() | self.process.pending.set()) & SIGKILL.bit() == 0
     }
 
     fn enter(&self) {

@@ -206,7 +206,8 @@ fn limits(text: &mut String, process: &Process) {
 }
 
 fn state(process: &Process) -> char {
-    if process.life.with(|life| life.is_over) { 'Z' } else { 'R' }
+    let is_over = process.life.with(|life| life.is_over);
+    if is_over { 'Z' } else { process.stops.by().map_or('R', |_| 'T') }
 }
 
 fn status(text: &mut String, process: &Process) {
@@ -217,7 +218,12 @@ fn status(text: &mut String, process: &Process) {
     let number = process.number;
     line!(text, "Name:\t{}", process.image.with(|image| image.name.clone()));
     line!(text, "Umask:\t{:04o}", process.umask.load(Ordering::Relaxed));
-    line!(text, "State:\t{}", if state(process) == 'Z' { "Z (zombie)" } else { "R (running)" });
+    let state = match state(process) {
+        'Z' => "Z (zombie)",
+        'T' => "T (stopped)",
+        _ => "R (running)",
+    };
+    line!(text, "State:\t{state}");
     line!(text, "Tgid:\t{number}\nNgid:\t0\nPid:\t{number}\nPPid:\t{parent}\nTracerPid:\t0");
     line!(text, "Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0");
     let room = process.files.with(|files| files.numbers().max().map_or(0, |most| most + 1));

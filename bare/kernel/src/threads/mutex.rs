@@ -53,6 +53,9 @@ impl<T> Mutex<T> {
         result
     }
 
+    // Seldom needed, and not in every place that locks.
+    #[cold]
+    #[inline(never)]
     fn sleep(&self) {
         match try_current() {
             Some(thread) => {

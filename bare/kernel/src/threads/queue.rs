@@ -44,7 +44,7 @@ impl Queue {
         match thread.is_parked.replace(false) {
             true => {
                 if let Some(deadline) = thread.deadline.take() {
-                    self.sleeping.remove(&(deadline, thread.number));
+                    self.sleeping.remove(&(deadline, thread.number()));
                 }
                 self.push(thread.clone())
             }
@@ -130,7 +130,7 @@ pub(super) fn left(thread: Arc<Thread>) -> Option<Arc<Thread>> {
             thread.is_parked.set(true);
             thread.deadline.set(deadline);
             if let Some(deadline) = deadline {
-                queue.sleeping.insert((deadline, thread.number), thread);
+                queue.sleeping.insert((deadline, thread.number()), thread);
             }
             (false, None)
         }

@@ -4,13 +4,16 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::cell::{Cell, UnsafeCell};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use hardware::lock::Lock;
 use hardware::user::Simd;
 use hardware::{per_cpu, thread, timer};
 
 use crate::process::spent::Spent;
+
+/// Of the ticks that a thread has run: it runs now.
+const RUNS: u64 = 1 << 63;
 
 /// What a thread runs. It does not come back.
 pub(crate) type Body = Box<dyn FnOnce() + Send>;
@@ -30,6 +33,8 @@ pub(crate) enum Leaving {
 pub(crate) trait Owner: Any {
     /// Whether a wait has to end, whatever it is for.
     fn is_interrupted(&self) -> bool;
+    /// Whether the thread may not go on for now. It is woken when it may.
+    fn is_held(&self) -> bool;
     /// The thread goes on, on this CPU. Exceptions are masked.
     fn enter(&self);
     /// The thread leaves its CPU.
@@ -40,8 +45,8 @@ pub(crate) trait Owner: Any {
 
 /// A thread.
 pub(crate) struct Thread {
-    /// The thread's number, which is the program's too.
-    pub(crate) number: i32,
+    /// The thread's number, which is the program's too; it changes where the thread is the one that its process goes on with.
+    number: AtomicI32,
     pub(crate) owner: Box<dyn Owner>,
     /// What the queue knows of it; under the queue's lock.
     pub(crate) is_parked: Cell<bool>,
@@ -56,7 +61,7 @@ pub(crate) struct Thread {
     pub(crate) thread_pointer: Cell<u64>,
     /// x0 of a call that a signal has interrupted and that may be made again.
     pub(crate) interrupted: Cell<Option<u64>>,
-    /// Ticks of the counter that it has run.
+    /// Ticks of the counter that it has run; while it runs, [`RUNS`], and what the counter has to be added to.
     ticks: AtomicU64,
     /// Faults that its address space has mended.
     faults: AtomicU64,
@@ -83,7 +88,7 @@ impl Thread {
         body: Body,
     ) -> Arc<Self> {
         let thread = Arc::new(Self {
-            number,
+            number: AtomicI32::new(number),
             owner,
             is_parked: Cell::new(false),
             is_woken: Cell::new(false),
@@ -110,17 +115,32 @@ impl Thread {
     ///
     /// Exceptions are masked, this is the dispatcher, and no other CPU runs the thread.
     pub(crate) unsafe fn go_on(&self, back: *mut u64) {
-        let start = timer::read_counter();
+        let before = self.ticks.load(Ordering::Relaxed);
+        self.ticks.store(before.wrapping_sub(timer::read_counter()) | RUNS, Ordering::Relaxed);
         // SAFETY: written when it left or was made.
         let saved = unsafe { *self.saved.get() };
         // SAFETY: the caller's promise.
         unsafe { thread::switch(back, saved) };
-        self.ticks.fetch_add(timer::read_counter() - start, Ordering::Relaxed);
+        self.ticks.store(self.ticks(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn number(&self) -> i32 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    /// Gives it another number; it runs.
+    pub(crate) fn set_number(&self, number: i32) {
+        self.number.store(number, Ordering::Relaxed);
+    }
+
+    fn ticks(&self) -> u64 {
+        let ticks = self.ticks.load(Ordering::Relaxed);
+        if ticks & RUNS != 0 { ticks.wrapping_add(timer::read_counter()) & !RUNS } else { ticks }
     }
 
     /// What it has used.
     pub(crate) fn spent(&self) -> Spent {
-        Spent { ticks: self.ticks.load(Ordering::Relaxed), faults: self.faults.load(Ordering::Relaxed) }
+        Spent { ticks: self.ticks(), faults: self.faults.load(Ordering::Relaxed) }
     }
 
     /// Its address space has mended a fault.

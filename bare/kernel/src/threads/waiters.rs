@@ -26,15 +26,18 @@ impl Waiters {
     }
 
     /// It may be so now.
+    #[inline(never)]
     pub(crate) fn wake_all(&self) {
         let all = self.0.with(core::mem::take);
         all.iter().filter_map(Weak::upgrade).for_each(|thread| queue::wake(&thread));
     }
 
+    #[inline(never)]
     pub(super) fn enter(&self, thread: &Arc<Thread>) {
         self.0.with(|all| all.push(Arc::downgrade(thread)));
     }
 
+    #[inline(never)]
     pub(super) fn leave(&self, thread: &Arc<Thread>) {
         self.0.with(|all| all.retain(|one| !core::ptr::eq(one.as_ptr(), Arc::as_ptr(thread))));
     }
@@ -47,14 +50,34 @@ pub(crate) fn wait<T>(
     deadline: Option<u64>,
     mut ready: impl FnMut() -> Option<T>,
 ) -> Result<T, Interrupted> {
+    let mut found = None;
+    // One loop for all: what is waited for is many kinds of thing.
+    wait_until(waiters, deadline, &mut || {
+        found = ready();
+        found.is_some()
+    })
+    .and_then(|()| found.ok_or(Interrupted::Signal))
+}
+
+fn wait_until(
+    waiters: &[&Waiters],
+    deadline: Option<u64>,
+    is_ready: &mut dyn FnMut() -> bool,
+) -> Result<(), Interrupted> {
     let thread = current();
     loop {
+        if thread.owner.is_held() {
+            leave(Leaving::Parked(None));
+            continue;
+        }
         waiters.iter().for_each(|waiters| waiters.enter(&thread));
-        let found = match ready() {
-            Some(found) => Some(Ok(found)),
-            None if thread.owner.is_interrupted() => Some(Err(Interrupted::Signal)),
-            None if deadline.is_some_and(|deadline| timer::read_counter() >= deadline) => Some(Err(Interrupted::Time)),
-            None => None,
+        let found = if is_ready() {
+            Some(Ok(()))
+        } else if thread.owner.is_interrupted() {
+            Some(Err(Interrupted::Signal))
+        } else {
+            let is_late = deadline.is_some_and(|deadline| timer::read_counter() >= deadline);
+            is_late.then_some(Err(Interrupted::Time))
         };
         if found.is_none() {
             leave(Leaving::Parked(deadline));

@@ -100,6 +100,11 @@ impl Programs {
         built.collect::<Result<_, _>>().map(Programs)
     }
 
+    /// The kernel for pages of 4K alone, in the place of ours.
+    pub(crate) fn of_4k(say: &mut dyn FnMut(&str)) -> Result<Programs, Failure> {
+        bare::build(Program::KernelOf4K, say).map(|kernel| Programs(vec![(Program::Kernel, kernel)]))
+    }
+
     /// What was built of a program.
     pub(crate) fn find(&self, wanted: Program) -> Result<&Kernel, Failure> {
         let found = self.0.iter().find(|(program, _)| *program == wanted).map(|(_, kernel)| kernel);

@@ -26,6 +26,9 @@ fn operations(page_size: PageSize) -> &'static dyn Operations {
     static OF_4K: Granular<Granule4K> = Granular::new();
     static OF_16K: Granular<Granule16K> = Granular::new();
     static OF_64K: Granular<Granule64K> = Granular::new();
+    if cfg!(feature = "fixed-4k") {
+        return &OF_4K;
+    }
     match page_size {
         PageSize::Size4K => &OF_4K,
         PageSize::Size16K => &OF_16K,

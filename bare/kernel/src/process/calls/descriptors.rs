@@ -63,13 +63,14 @@ fn openat(call: &mut Call) -> Answer {
 /// Opens a pipe by its name: who reads waits for who writes, and the other way round, be it that the other has gone again.
 fn open_fifo(pipe: &Pipe, open: impl FnOnce() -> Arc<File>, flags: u32) -> Result<Arc<File>, Errno> {
     let is_writer = flags & O_ACCMODE == O_WRONLY;
-    let (others, before) = pipe.others(is_writer);
-    if flags & O_NONBLOCK != 0 && is_writer && others == 0 {
+    let (there, before) = pipe.others(is_writer);
+    if flags & O_NONBLOCK != 0 && is_writer && there == 0 {
         return Err(ENXIO);
     }
     let file = open();
     if flags & (O_NONBLOCK | O_RDWR) == 0 {
-        let is_met = |(others, ever): (u32, u32)| others > 0 || ever != before;
+        // Who was there before may have met this end already, and gone.
+        let is_met = |(others, ever): (u32, u32)| others > 0 || ever != before || there > 0;
         wait(&[&pipe.waiters], None, || is_met(pipe.others(is_writer)).then_some(())).map_err(|_| ERESTART)?;
     }
     Ok(file)

@@ -18,6 +18,7 @@ pub(super) const CALLS: &[Row] = &[
     (118, "sched_setparam", nothing),
     (119, "sched_setscheduler", nothing),
     (120, "sched_getscheduler", nothing),
+    (121, "sched_getparam", sched_getparam),
     (122, "sched_setaffinity", sched_setaffinity),
     (123, "sched_getaffinity", sched_getaffinity),
     (140, "setpriority", nothing),
@@ -90,6 +91,10 @@ fn sched_setaffinity(call: &mut Call) -> Answer {
     }
     let [wanted] = copies::read_words(from)?;
     if wanted & cpus() == 0 { Err(EINVAL) } else { Ok(0) }
+}
+
+fn sched_getparam(call: &mut Call) -> Answer {
+    copies::write_half(call.arguments[1], 0).map(|()| 0)
 }
 
 fn getcpu(call: &mut Call) -> Answer {
@@ -201,9 +206,18 @@ fn prctl(call: &mut Call) -> Answer {
     const SET_DEATH_SIGNAL: u64 = 1;
     const GET_DEATH_SIGNAL: u64 = 2;
     const GET_NO_NEW_PRIVILEGES: u64 = 39;
+    const SET_CHILD_SUBREAPER: u64 = 36;
+    const GET_CHILD_SUBREAPER: u64 = 37;
     let [what, argument, others @ ..] = call.arguments;
     let process = call.process();
     match what {
+        SET_CHILD_SUBREAPER => {
+            process.is_reaper.store(argument != 0, Ordering::Relaxed);
+            Ok(0)
+        }
+        GET_CHILD_SUBREAPER => {
+            copies::write_half(argument, process.is_reaper.load(Ordering::Relaxed).into()).map(|()| 0)
+        }
         SET_DEATH_SIGNAL if argument <= SIGNALS as u64 => {
             process.death_signal.store(argument as u32, Ordering::Relaxed);
             Ok(0)

@@ -117,10 +117,8 @@ fn positioned(file: &File, offset: Option<u64>, body: impl FnOnce(u64) -> Answer
     if let Some(offset) = offset {
         return body(offset);
     }
-    let at = file.position.with(|position| *position);
-    let done = body(at)?;
-    file.position.with(|position| *position = at + done);
-    Ok(done)
+    // Others that have the file open with this one wait: what they write comes behind.
+    file.position.with(|position| body(*position).inspect(|done| *position += done))
 }
 
 fn read_pipe(file: &File, pipe: &Pipe, to: u64, bytes: u64) -> Answer {
@@ -169,7 +167,7 @@ fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: Option<u64>
             }
             Ok(done)
         }
-        Body::Regular(content) => {
+        Body::Regular(content) => content.write_alone(|| {
             let end = (file.flags() & O_APPEND != 0).then(|| content.bytes());
             if let (Some(end), None) = (end, offset) {
                 file.position.with(|position| *position = end);
@@ -187,7 +185,7 @@ fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: Option<u64>
             });
             file.inode.note_written();
             written
-        }
+        }),
         Body::Made(made) => made.write().map(|()| bytes),
         Body::Folder(_) | Body::Link(_) => Err(EBADF),
     }

@@ -8,6 +8,7 @@ use core::sync::atomic::Ordering;
 use hardware::exception::Frame;
 use hardware::lock::Lock;
 use hardware::user::{self, Simd};
+use kerncore::stops::News;
 
 use super::{Call, NO_ANSWER, Row};
 use crate::memory::frames;
@@ -65,7 +66,7 @@ fn exit(call: &mut Call) -> Answer {
         1 => {
             process.end(status);
         }
-        _ => call.thread.task().is_over.set(true),
+        _ => call.thread.task().is_over.store(true, Ordering::Relaxed),
     }
     Ok(0)
 }
@@ -89,7 +90,7 @@ fn getppid(call: &mut Call) -> Answer {
 }
 
 fn gettid(call: &mut Call) -> Answer {
-    Ok(call.thread.number as u64)
+    Ok(call.thread.number() as u64)
 }
 
 /// The process of a number; 0 is the own.
@@ -216,7 +217,7 @@ fn clone(call: &mut Call) -> Answer {
 /// The body of a new thread.
 fn begin(frame: Frame, sets: u64, body: fn(Frame)) {
     if sets != 0 {
-        let number = current().number;
+        let number = current().number();
         let _ = copies::write_half(sets, number as u32);
     }
     body(frame);
@@ -257,23 +258,35 @@ fn child(call: &Call, number: i32, flags: u64) -> Result<Arc<Process>, Errno> {
 }
 
 const WNOHANG: u64 = 1;
+const WSTOPPED: u64 = 2;
+const WEXITED: u64 = 4;
+const WCONTINUED: u64 = 8;
 const WNOWAIT: u64 = 0x0100_0000;
 
-/// A child that is over, of those that `is_meant`; ECHILD if there is none at all.
-fn wait_for(call: &Call, options: u64, is_meant: impl Fn(&Process) -> bool) -> Result<Option<Arc<Process>>, Errno> {
+/// A child of which there is something to tell, of those that `is_meant`; ECHILD if there is none at all.
+fn wait_for(
+    call: &Call,
+    options: u64,
+    is_meant: impl Fn(&Process) -> bool,
+) -> Result<Option<(Arc<Process>, News)>, Errno> {
     let process = call.process();
+    let wants = |which: u64| options & which != 0;
+    let news = |child: &Process| match child.life.with(|life| life.is_over.then_some(life.status.unwrap_or(0))) {
+        Some(status) => wants(WEXITED).then_some(News::Over(status)),
+        None => child.stops.news(wants(WSTOPPED), wants(WCONTINUED), wants(WNOWAIT)),
+    };
     let look = || {
         let children: Vec<_> = process.children().into_iter().filter(|child| is_meant(child)).collect();
-        let over = children.iter().find(|child| child.life.with(|life| life.is_over)).cloned();
-        match over {
-            Some(child) => Some(Ok(Some(child))),
+        let found = children.iter().find_map(|child| Some((child.clone(), news(child)?)));
+        match found {
+            Some(found) => Some(Ok(Some(found))),
             None if children.is_empty() => Some(Err(ECHILD)),
-            None if options & WNOHANG != 0 => Some(Ok(None)),
+            None if wants(WNOHANG) => Some(Ok(None)),
             None => None,
         }
     };
     let found = wait(&[&process.waiters], None, look).map_err(|_| ERESTART)??;
-    if let Some(child) = found.as_ref().filter(|_| options & WNOWAIT == 0) {
+    if let Some((child, News::Over(_))) = found.as_ref().filter(|_| !wants(WNOWAIT)) {
         let spent = [child.spent(), child.life.with(|life| life.spent_by_children)].into_iter().sum();
         process.life.with(|life| life.spent_by_children += spent);
         child.forget();
@@ -294,9 +307,10 @@ fn wait4(call: &mut Call) -> Answer {
         number if number > 0 => child.number == number,
         group => child.life.with(|life| life.group) == -group,
     };
-    let Some(child) = wait_for(call, options & WNOHANG, is_meant)? else { return Ok(0) };
+    let wanted = options & (WNOHANG | WSTOPPED | WCONTINUED) | WEXITED;
+    let Some((child, news)) = wait_for(call, wanted, is_meant)? else { return Ok(0) };
     if status != 0 {
-        copies::write_half(status, child.life.with(|life| life.status).unwrap_or(0) as u32)?;
+        copies::write_half(status, news.status() as u32)?;
     }
     if usage != 0 {
         copies::write_words(usage, &super::identity::usage_words(child.spent(), 0))?;
@@ -305,9 +319,9 @@ fn wait4(call: &mut Call) -> Answer {
 }
 
 fn waitid(call: &mut Call) -> Answer {
-    const EXITED: u64 = 4;
     let [kind, number, to, options, ..] = call.arguments;
-    if options & EXITED == 0 {
+    const UNDERSTOOD: u64 = 0xe100_000f;
+    if options & !UNDERSTOOD & 0xffff_ffff != 0 || options & (WEXITED | WSTOPPED | WCONTINUED) == 0 {
         return Err(EINVAL);
     }
     let is_meant = |child: &Process| match kind {
@@ -318,12 +332,11 @@ fn waitid(call: &mut Call) -> Answer {
     if kind > 2 {
         return Err(EINVAL);
     }
-    let found = wait_for(call, options & (WNOHANG | WNOWAIT), is_meant)?;
+    let found = wait_for(call, options, is_meant)?;
     if to != 0 {
         let mut bytes = [0; 128];
-        if let Some(child) = &found {
-            let status = child.life.with(|life| life.status).unwrap_or(0);
-            let (code, value) = if status & 0x7f == 0 { (1, status >> 8) } else { (2, status & 0x7f) };
+        if let Some((child, news)) = &found {
+            let (code, value) = news.code();
             let parts = [(0, 17), (8, code), (16, child.number), (24, value)];
             parts.iter().for_each(|(at, half)| bytes[*at..at + 4].copy_from_slice(&half.to_le_bytes()));
         }

@@ -4,7 +4,7 @@ use super::time::deadline;
 use super::{Call, NO_ANSWER, Row};
 use crate::process::errno::*;
 use crate::process::signals::{Action, Info, SI_TKILL, SIGKILL, SIGSEGV, SIGSTOP, SS_DISABLE, Signal, Stack};
-use crate::process::{alarms, copies, signal_frame, table};
+use crate::process::{alarms, copies, sending, signal_frame, table};
 use crate::threads::waiters::{Interrupted, wait};
 
 pub(super) const CALLS: &[Row] = &[
@@ -68,7 +68,7 @@ fn send_to_thread(call: &Call, number: u64, which: u64, process: Option<u64>, in
         return Err(ESRCH);
     }
     let Some(signal) = signal else { return Ok(0) };
-    table::send_to(&thread, signal, info.unwrap_or(Info::of(SI_TKILL, call.process().number)));
+    sending::send_to(&thread, signal, info.unwrap_or(Info::of(SI_TKILL, call.process().number)));
     Ok(0)
 }
 
@@ -167,7 +167,7 @@ fn rt_sigaction(call: &mut Call) -> Answer {
         before
     });
     match wanted {
-        Some(action) if action.is_ignored(signal) => process.pending.retain(|one, _| one != signal),
+        Some(action) if action.is_ignored(signal) => process.pending.retain(&|one, _| one != signal),
         Some(_) if before.is_ignored(signal) => alarms::tell_again(process.number, signal),
         _ => {}
     }

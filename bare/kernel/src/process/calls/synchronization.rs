@@ -15,7 +15,7 @@ pub(super) const CALLS: &[Row] = &[
 
 fn set_tid_address(call: &mut Call) -> Answer {
     call.thread.task().clear_at_end.set(call.arguments[0]);
-    Ok(call.thread.number as u64)
+    Ok(call.thread.number() as u64)
 }
 
 fn set_robust_list(call: &mut Call) -> Answer {

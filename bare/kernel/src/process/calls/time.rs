@@ -4,7 +4,7 @@ use hardware::timer;
 
 use super::{Call, Row};
 use crate::clock::{self, LONGEST, SECOND, monotonic_nanoseconds, nanoseconds, real_nanoseconds, ticks};
-use crate::process::alarms;
+use crate::process::alarms::{self, Clock};
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::threads::waiters::{Interrupted, wait};
@@ -42,14 +42,32 @@ fn write_time(to: u64, nanoseconds: u64) -> Answer {
     copies::write_words(to, &[nanoseconds / SECOND, nanoseconds % SECOND]).map(|()| 0)
 }
 
+/// A clock of what a process or thread has run: its own, or one that is named by its number's complement and three bits.
+pub(super) fn of_running(call: &Call, which: i32) -> Option<Clock> {
+    const OF_A_THREAD: i32 = 4;
+    let (own, thread) = (call.process().number, call.thread.number());
+    match which {
+        2 => Some(Clock::Process(own)),
+        3 => Some(Clock::Thread(thread)),
+        0.. => None,
+        _ if which & 3 == 3 => None,
+        _ if which & OF_A_THREAD == 0 => {
+            let number = !(which >> 3);
+            Some(Clock::Process(if number == 0 { own } else { number }))
+        }
+        _ => match !(which >> 3) {
+            0 => Some(Clock::Thread(thread)),
+            number => call.process().thread(number).map(|_| Clock::Thread(number)),
+        },
+    }
+    .filter(|clock| clock.now().is_some())
+}
+
 fn clock(call: &Call, clock: u64) -> Result<u64, Errno> {
     match clock as i32 {
         0 | 5 | 11 => Ok(real_nanoseconds()),
         1 | 4 | 6 | 7 => Ok(monotonic_nanoseconds()),
-        2 => Ok(call.process().nanoseconds()),
-        3 => Ok(nanoseconds(call.thread.spent().ticks)),
-        other if other < 0 => Ok(call.process().nanoseconds()),
-        _ => Err(EINVAL),
+        other => of_running(call, other).and_then(Clock::now).ok_or(EINVAL),
     }
 }
 

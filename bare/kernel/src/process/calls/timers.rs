@@ -1,11 +1,11 @@
-//! Timers that send signals: ITIMER_REAL, and those of `timer_create`.
+//! Timers that send signals: ITIMER_REAL and its kin, and those of `timer_create`.
 
 use core::sync::atomic::Ordering;
 
-use super::time::time;
+use super::time::{of_running, time};
 use super::{Call, Row};
 use crate::clock::SECOND;
-use crate::process::alarms::{self, Name, Notice, Setting};
+use crate::process::alarms::{self, Clock, Name, Notice, Setting};
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::resources::SIGNALS;
@@ -30,14 +30,12 @@ fn write_real(to: u64, left: Option<Setting>) -> Answer {
     copies::write_words(to, &words).map(|()| 0)
 }
 
-/// ITIMER_REAL alone.
 fn getitimer(call: &mut Call) -> Answer {
     let [which, to, ..] = call.arguments;
     if which > 2 {
         return Err(EINVAL);
     }
-    let left = if which == 0 { alarms::get(call.process().number, Name::Real) } else { None };
-    write_real(to, left)
+    write_real(to, alarms::get(call.process().number, Name::Interval(which as u32)))
 }
 
 fn setitimer(call: &mut Call) -> Answer {
@@ -48,23 +46,19 @@ fn setitimer(call: &mut Call) -> Answer {
     let [period, period_part, first, first_part] = if from == 0 { [0; 4] } else { copies::read_words(from)? };
     let length = |seconds: u64, part: u64| time([seconds, part.saturating_mul(1000)]);
     let setting = Setting { first: length(first, first_part)?, period: length(period, period_part)? };
-    if which != 0 {
-        return Err(EOPNOTSUPP);
-    }
-    let before = alarms::set(call.process().number, Name::Real, setting, false);
+    let before = alarms::set(call.process().number, Name::Interval(which as u32), setting, false);
     if old == 0 { Ok(0) } else { write_real(old, before) }
 }
 
-/// Whether a clock that timers may have is CLOCK_REALTIME, or one like it.
-fn is_real(clock: u64) -> Result<bool, Errno> {
-    match clock as i32 {
-        0 | 11 => Ok(true),
-        1 | 7 => Ok(false),
-        // The time that processes and threads have run, by numbers that are not negative and by such that are; clocks that do not
-        // interrupt; what a descriptor is of.
-        2..=6 | 8 | 9 => Err(EOPNOTSUPP),
-        other if other < 0 && (other & 3 != 3 || other & 7 == 3) => Err(EOPNOTSUPP),
-        _ => Err(EINVAL),
+/// A clock that timers may have.
+fn clock(call: &Call, which: u64) -> Result<Clock, Errno> {
+    match which as i32 {
+        0 | 11 => Ok(Clock::Real),
+        1 | 7 => Ok(Clock::Monotonic),
+        // Clocks that do not interrupt; what a descriptor is of.
+        4..=6 | 8 | 9 => Err(EOPNOTSUPP),
+        other if other < 0 && other & 7 == 3 => Err(EOPNOTSUPP),
+        other => of_running(call, other).ok_or(EINVAL),
     }
 }
 
@@ -87,7 +81,7 @@ fn notice(call: &Call, event: [u64; 8]) -> Result<Notice, Errno> {
 fn timer_create(call: &mut Call) -> Answer {
     let [clock, event, to, ..] = call.arguments;
     let event = if event == 0 { None } else { Some(copies::read_words(event)?) };
-    let is_real = is_real(clock)?;
+    let clock = self::clock(call, clock)?;
     let process = call.process();
     if alarms::made() >= process.limits.with(|limits| limits.0[SIGNALS][0]) {
         return Err(EAGAIN);
@@ -99,7 +93,7 @@ fn timer_create(call: &mut Call) -> Answer {
         None => Notice { signal: Some(SIGALRM), thread: None, value: number as u64 },
     };
     copies::write_half(to, number as u32)?;
-    alarms::make(process.number, number, is_real, notice);
+    alarms::make(process.number, number, clock, notice);
     Ok(0)
 }
 

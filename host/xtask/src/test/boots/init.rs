@@ -52,6 +52,8 @@ pub(super) fn all() -> Vec<Boot> {
     let scripts = every.map(|(script, (size, cpus, level))| boot(script, size, *cpus, *level));
     scripts
         .chain(["4k", "16k"].map(atomics))
+        .chain([own(HOSTILE, ("4k", 4, 1)), own(HOSTILE, ("16k", 8, 2)), boot(&SCRIPTS[3], "4k", 8, 1)])
+        .chain([above_the_monitor()])
         .chain(OWN.into_iter().flat_map(|program| SETTINGS.map(|setting| own(program, setting))))
         .collect()
 }
@@ -63,6 +65,17 @@ const OWN: [(&str, &[Words]); 3] = [
     ("timing", &[&["the most overruns: 2147483647"], &["asleep: EINTR"]]),
     ("secrets", &[&["round 2: ended with 0"], &["secret pages: 0 held, 0 lost"]]),
 ];
+
+/// Calls and faults at random, four processes against each other; a page that is not what it was is told.
+const HOSTILE: (&str, &[Words]) =
+    ("hostile --seed 1 --operations 1200", &[&["seed 1, 1200 operations", "\"ended with 0\", \"ended with 0\""]]);
+
+/// Secret pages where TLBs may conflict with what the linear map's leaves were.
+fn above_the_monitor() -> Boot {
+    let boot = own(OWN[1], ("4k", 4, 1));
+    let more = "--monitor --machine bare/monitor/machines/all-resize.toml";
+    Boot { name: format!("{}, monitor", boot.name), options: format!("{} {more}", boot.options), ..boot }
+}
 
 fn own((name, prints): (&'static str, &'static [Words]), (size, cpus, level): (&'static str, usize, u8)) -> Boot {
     let boot = boot(&Script { name, text: "", ends: Status::Passed, prints }, size, cpus, level);

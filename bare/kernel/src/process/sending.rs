@@ -1,0 +1,38 @@
+//! Signals that are sent, to a process or to one thread.
+
+use alloc::sync::Arc;
+
+use super::signals::{Info, Signal};
+use super::stops;
+use super::table::{Process, wake};
+use crate::threads::thread::Thread;
+
+impl Process {
+    /// Sends it a signal.
+    pub(crate) fn send(&self, signal: Signal, info: Info) {
+        let threads = self.threads();
+        // What is masked may be waited for, or get a handler before it is taken.
+        let is_masked = threads.first().is_some_and(|thread| thread.task().mask() & signal.bit() != 0);
+        if stops::when_sent(self, signal, is_masked) {
+            return;
+        }
+        if !is_masked && self.actions.with(|actions| actions[signal.index()].is_ignored(signal)) {
+            return;
+        }
+        self.pending.add(signal, info);
+        wake(&threads);
+    }
+}
+
+/// Sends one thread a signal.
+pub(crate) fn send_to(thread: &Arc<Thread>, signal: Signal, info: Info) {
+    let task = thread.task();
+    let is_masked = task.mask() & signal.bit() != 0;
+    if stops::when_sent(&task.process, signal, is_masked) {
+        return;
+    }
+    if is_masked || !task.process.actions.with(|actions| actions[signal.index()].is_ignored(signal)) {
+        task.pending.add(signal, info);
+        wake(core::slice::from_ref(thread));
+    }
+}
