@@ -4,7 +4,7 @@
 use crate::common;
 use common::*;
 use machine::barrier::{Accesses, Barrier, Domain};
-use machine::event::Owned;
+use machine::event::{Level, Owned};
 use machine::finding::{Lint, Rule};
 use machine::machine::{Machine, Outcome};
 use machine::registers::{Features, Register};
@@ -202,4 +202,55 @@ fn what_is_not_finished_is_not_learnt() {
     machine.barrier(1, ISH);
     assert!(machine.learn((L3 + 8) | 5, 7));
     assert_eq!(machine.word(L3 + 8), 7);
+}
+
+/// With FEAT_ETS2 a CPU that has invalidated what it may be executing may use it until it synchronizes; what EL0 alone may execute it does not
+/// execute at EL1, and to return to EL0 is to synchronize. (RBLDZX)
+#[test]
+fn what_el0_alone_executes_is_gone_with_the_dsb() {
+    const USER: u64 = 1 << 6;
+    const NEVER_AT_EL1: u64 = 1 << 53;
+    const NEVER_AT_EL0: u64 = 1 << 54;
+    let found = |level: Level, more: u64| {
+        let mut machine = el1(1, Features::full(3));
+        machine.enter(0, level);
+        let page = PAGE & !(NEVER_AT_EL1 | NEVER_AT_EL0) | NON_GLOBAL | RO | PA | more;
+        map(&mut machine, L3, page);
+        machine.store(0, L3, 0);
+        machine.barrier(0, ISHST);
+        machine.tlbi(0, VAE1IS, 1 << 48);
+        machine.barrier(0, ISH);
+        machine.release(0, PA, 0x1000, Owned::Frame);
+        !machine.findings().is_empty()
+    };
+    assert!(!found(Level::El1, USER | NEVER_AT_EL1));
+    assert!(found(Level::El0, USER | NEVER_AT_EL1));
+    assert!(found(Level::El1, NEVER_AT_EL0));
+    assert!(!found(Level::El1, NEVER_AT_EL0 | NEVER_AT_EL1));
+}
+
+/// A block that was split in place stays in TLBs, and says of a page's memory what the page says: no harm where that is given away. Where the page
+/// permits less by now, or a walk no longer finds one, the block is one entry too many.
+#[test]
+fn a_leaf_that_was_split_in_place_does_no_harm_to_what_is_given_away() {
+    let found = |of_page: u64, value: Option<u64>| {
+        let mut machine = el1(2, Features::full(3));
+        map(&mut machine, L2 + 8, BLOCK | PA);
+        (0..512).for_each(|page| machine.store(0, L3 + page * 8, PAGE | PA | page << 12));
+        machine.barrier(0, ISHST);
+        machine.store(0, L2 + 8, L3 | TABLE);
+        machine.barrier(0, ISH);
+        if let Some(value) = value {
+            machine.store(0, L3 + of_page * 8, value);
+            machine.barrier(0, ISH);
+        }
+        machine.take_findings();
+        machine.release(0, PA | 0x7000, 0x2000, Owned::Frame);
+        !machine.findings().is_empty()
+    };
+    assert!(!found(7, None));
+    // Another page than those that are given away.
+    assert!(!found(9, Some(0)) && !found(6, Some(0)));
+    assert!(found(7, Some(0)) && found(8, Some(0)));
+    assert!(found(8, Some(PAGE | PA | RO | 0x8000)));
 }

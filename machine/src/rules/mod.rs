@@ -13,4 +13,5 @@ mod live;
 mod maintenance;
 mod overlap;
 
+pub(crate) use live::are_covered;
 pub use overlap::compatible;
