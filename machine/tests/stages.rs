@@ -291,8 +291,7 @@ fn with_stage_1_off_the_entries_are_combined() {
     assert_eq!(run(&[(VMALLS12E1IS, 0)]), (0, vec![]));
 }
 
-/// What stage 2 alone made answers nothing once stage 1 is on, and is there again when that is off: SCTLR_EL1.M is no field that a TLB may
-/// cache, as HCR_EL2.VM is one.
+/// What stage 2 alone made answers nothing once stage 1 is on: SCTLR_EL1.M is no field that a TLB may cache, as HCR_EL2.VM is one.
 #[test]
 fn with_stage_1_on_what_was_found_without_it_answers_nothing() {
     const ELSEWHERE: u64 = 0x4000_1000;

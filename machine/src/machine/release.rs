@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 use super::Machine;
 use crate::attributes::Permissions;
 use crate::event::Owned;
-use crate::rules::are_covered;
 use crate::tlb::entry::Entry;
 use crate::tlb::found::{Found, Seen};
 use crate::tlb::holders::Held;
@@ -62,24 +61,22 @@ impl Machine {
     fn is_still_so(&self, entry: &Entry, holders: &Holders, freed: &Freed) -> bool {
         let Some(old) = entry.attributes() else { return false };
         let (_, output) = entry.output_span();
-        let at = |physical: u64| entry.start + (physical - output);
-        let first = at(freed.first.max(output));
-        let last = at(freed.last.min(output + (entry.last() - entry.start)));
-        let question = Question { near: Some(entry.space), ..Question::about(first, last) };
-        let mut found = Vec::new();
-        self.may.each_reached(entry.tag, &question, &mut |seen, who| {
-            let Found::Entry { entry: new, is_untranslated: false } = seen.found else { return };
-            let mut others = holders.clone();
-            others.subtract(who);
-            if new.attributes().is_some_and(|it| old.permissions.beyond(it.permissions) == Permissions::NONE)
-                && new.output_at(first) == entry.output_at(first)
-                && seen.route.is_current
-                && others.is_empty()
-            {
-                found.push((new.own_start, new.own_last()));
-            }
-        });
-        are_covered(found, first, last)
+        let last = freed.last.min(output + (entry.last() - entry.start));
+        (freed.first.max(output)..=last).step_by(0x1000).all(|physical| {
+            let address = entry.start + (physical - output);
+            let question = Question { near: Some(entry.space), ..Question::about(address, address) };
+            let mut left = holders.clone();
+            self.may.each_reached(entry.tag, &question, &mut |seen, who| {
+                if let Found::Entry { entry: new, is_untranslated: false } = seen.found
+                    && new.attributes().is_some_and(|it| old.permissions.beyond(it.permissions) == Permissions::NONE)
+                    && new.output_at(address) == physical
+                    && seen.route.is_current
+                {
+                    left.subtract(who);
+                }
+            });
+            left.is_empty()
+        })
     }
 
     /// An entry that leads to the memory and that a walk finds, though not by what is written now.

@@ -81,7 +81,13 @@ impl Machine {
                 found.push((entry.own_start, entry.own_last()));
             }
         });
-        are_covered(found, first, last)
+        // Walks may find an address by more than one way, and a leaf of a set beside the one that they came by.
+        found.sort_unstable();
+        let mut next = Some(first);
+        for (start, end) in found {
+            next = next.filter(|&next| start <= next && next <= end).map_or(next, |_| end.checked_add(1));
+        }
+        next.is_none_or(|next| next > last)
     }
 
     /// V9: `cpu` linked a table, but nothing orders its contents before the link.
@@ -108,15 +114,4 @@ impl Machine {
             self.report(finding);
         }
     }
-}
-
-/// True when leaves that walks have `found` serve every address from `first` to `last`. They may find an address by more than one way, and a
-/// leaf of a set beside the one that they came by.
-pub(crate) fn are_covered(mut found: Vec<(u64, u64)>, first: u64, last: u64) -> bool {
-    found.sort_unstable();
-    let mut next = Some(first);
-    for (start, end) in found {
-        next = next.filter(|&next| start <= next && next <= end).map_or(next, |_| end.checked_add(1));
-    }
-    next.is_none_or(|next| next > last)
 }

@@ -13,5 +13,4 @@ mod live;
 mod maintenance;
 mod overlap;
 
-pub(crate) use live::are_covered;
 pub use overlap::compatible;

@@ -19,7 +19,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // share; and the seed of a run.
     room("vellum-vmsa", 6_500, &[]),
     room("seed", 200, &[]),
-    room("machine", 18_450, &["seed"]),
+    room("machine", 18_550, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
     room("vellum-pagetable", 15_910, &["vellum-vmsa"]),
@@ -71,7 +71,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 144_900;
+pub(crate) const ALL_LINES: usize = 145_370;
 
 /// Crates in which files still use each other in a circle. One that has none any more leaves the list.
 pub(crate) const WITH_CIRCLES: &[&str] = &["vellum-vmsa", "vellum-pagetable", "kernel"];
