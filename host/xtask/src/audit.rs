@@ -136,7 +136,7 @@ fn known(linux: &Linux, ending: &str) -> Result<PathBuf, Failure> {
         linux.name.split(|it: char| !it.is_ascii_digit()).filter(|it| !it.is_empty()).take(2).collect();
     let path = cargo::workspace().join(format!("host/cli/frames/linux-{}{ending}.txt", version.join(".")));
     let line = || format!("{}: nothing is known of {}", path.display(), linux.name);
-    if path.exists() { Ok(path.clone().into()) } else { Err(Failure::new(Status::HostLacks, line())) }
+    if path.exists() { Ok(path.clone()) } else { Err(Failure::new(Status::HostLacks, line())) }
 }
 
 /// The files of the load.
