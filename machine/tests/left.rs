@@ -4,7 +4,7 @@
 use crate::common;
 use common::*;
 use machine::barrier::{Accesses, Barrier, Domain};
-use machine::event::Owned;
+use machine::event::{Level, Owned};
 use machine::finding::{Lint, Rule};
 use machine::machine::{Machine, Outcome};
 use machine::registers::{Features, Register};
@@ -202,4 +202,44 @@ fn what_is_not_finished_is_not_learnt() {
     machine.barrier(1, ISH);
     assert!(machine.learn((L3 + 8) | 5, 7));
     assert_eq!(machine.word(L3 + 8), 7);
+}
+
+/// At EL1 a CPU does not execute what EL0 alone may, with FEAT_ETS2 the DSB after a TLBI is enough for that. (RBLDZX)
+#[test]
+fn what_el0_alone_executes_is_gone_with_the_dsb() {
+    const USER: u64 = 1 << 6;
+    const NEVER_AT_EL1: u64 = 1 << 53;
+    const NEVER_AT_EL0: u64 = 1 << 54;
+    let found = |level: Level, more: u64| {
+        let mut machine = el1(1, Features::full(3));
+        machine.enter(0, level);
+        map(&mut machine, L3, PAGE & !(NEVER_AT_EL1 | NEVER_AT_EL0) | NON_GLOBAL | RO | PA | more);
+        machine.store(0, L3, 0);
+        machine.barrier(0, ISHST);
+        machine.tlbi(0, VAE1IS, 1 << 48);
+        machine.barrier(0, ISH);
+        machine.release(0, PA, 0x1000, Owned::Frame);
+        !machine.findings().is_empty()
+    };
+    assert!(!found(Level::El1, USER | NEVER_AT_EL1) && found(Level::El0, USER | NEVER_AT_EL1));
+    assert!(found(Level::El1, NEVER_AT_EL0) && !found(Level::El1, NEVER_AT_EL0 | NEVER_AT_EL1));
+}
+
+/// A block that was split in place says of a page's memory what the page says, unless that permits less by now, or is none.
+#[test]
+fn a_leaf_that_was_split_in_place_does_no_harm_to_what_is_given_away() {
+    let found = |page: u64, value: u64| {
+        let mut machine = el1(2, Features::full(3));
+        map(&mut machine, L2 + 8, BLOCK | PA);
+        (0..512).for_each(|page| machine.store(0, L3 + page * 8, PAGE | PA | page << 12));
+        machine.barrier(0, ISHST);
+        machine.store(0, L2 + 8, L3 | TABLE);
+        machine.barrier(0, ISH);
+        machine.store(0, L3 + page * 8, value);
+        machine.barrier(0, ISH);
+        machine.take_findings();
+        machine.release(0, PA | 0x7000, 0x2000, Owned::Frame);
+        !machine.findings().is_empty()
+    };
+    assert!(!found(9, 0) && !found(6, 0) && found(7, 0) && found(8, 0) && found(8, PAGE | PA | RO | 0x8000));
 }

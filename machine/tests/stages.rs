@@ -9,7 +9,6 @@ use machine::machine::Machine;
 use machine::registers::{Features, Register};
 use machine::syndrome::AccessKind;
 use machine::tlbi::Opcode;
-use machine::trace::{Judge, Trace};
 
 const PA: u64 = 0x8000_0000;
 const OTHER: u64 = 0x9000_0000;
@@ -292,45 +291,29 @@ fn with_stage_1_off_the_entries_are_combined() {
     assert_eq!(run(&[(VMALLS12E1IS, 0)]), (0, vec![]));
 }
 
-/// A guest's second CPU comes with its stage 1 off. What the first one may hold of the time when its own was off, beside entries of its page
-/// table that are not global, has been met when that page table came, and is no concern of who comes now.
+/// What stage 2 alone made answers nothing once stage 1 is on: SCTLR_EL1.M is no field that a TLB may cache, as HCR_EL2.VM is one.
 #[test]
-fn who_comes_meets_its_own_entries_alone() {
-    const TRACE: &str = "vellum trace 1
-cpu 0 bbm=2 hafdbs=2 ets=2 tlb=2 ttl=1 parange=6
-cpu 1 bbm=2 hafdbs=2 ets=2 tlb=2 ttl=1 parange=6
-0 msr vtcr_el2 0x80053590
-0 msr vttbr_el2 0x100007fc00000
-0 isb
-0 holds 0x7fc00000 0x7fc03003
-0 holds 0x7fc03008 0x7fc02003
-0 holds 0x7fc02010 0x7fdff003
-0 holds 0x7fc02fe8 0x7fc04003
-0 holds 0x7fc04eb8 0x7fbd77ff
-0 holds 0x7fc04ec0 0x7fbd87ff
-0 holds 0x7fc04ec8 0x7fbd97ff
-0 holds 0x7fc04ed0 0x7fbda7ff
-0 holds 0x7fdff078 0x4040f7ff
-0 msr hcr_el2 0x200300801d0003
-0 msr mair_el1 0x40044ffff
-0 holds 0x7fbda000 0x7fbd7003
-0 holds 0x7fbd7008 0x7fbd8003
-0 holds 0x7fbd8010 0x7fbd9003
-0 holds 0x7fbd9078 0x5000004040fc83
-0 msr sctlr_el1 0x30d0180d
-0 isb
-0 msr ttbr0_el1 0x7fbda000
-1 msr vtcr_el2 0x80053590
-1 msr vttbr_el2 0x100007fc00000
-";
-    let found = |last: &str| {
-        let text = format!("{TRACE}{last}\n");
-        let trace = Trace::read(&text).expect("a trace");
-        let mut judge = Judge::new(&trace, false);
-        while judge.step().expect("it makes sense") {}
-        judge.findings().iter().map(|it| it.rule).collect::<Vec<_>>()
+fn with_stage_1_on_what_was_found_without_it_answers_nothing() {
+    const ELSEWHERE: u64 = 0x4000_1000;
+    let mut machine = guest(First::Off, Features::full(3));
+    put(&mut machine, &[(S2_L2, S2_BLOCK | PA)]);
+    machine.store(0, L3, PAGE | NON_GLOBAL | ELSEWHERE);
+    machine.barrier(0, ISH);
+    let addresses = |machine: &mut Machine| {
+        machine.enter(0, Level::El1);
+        machine.access(0, 0, AccessKind::Read).addresses().collect::<Vec<_>>()
     };
-    assert_eq!(found("1 msr hcr_el2 0x200300801d0003"), []);
-    // The first CPU itself, with its stage 1 off again.
-    assert_eq!(found("0 isb\n0 msr sctlr_el1 0x30d0180c"), [Rule::Contiguous]);
+    assert_eq!(addresses(&mut machine), [PA]);
+    enable_el1(&mut machine, 0, 1, ROOT);
+    assert_eq!(addresses(&mut machine), [ELSEWHERE]);
+    msr(&mut machine, 0, &[(Register::SctlrEl1, 0)]);
+    assert_eq!(addresses(&mut machine), [PA]);
+    silent(&machine);
+    // It was there all the time: where stage 2 maps something else, it is met.
+    machine.enter(0, Level::El2);
+    machine.store(0, S2_L2, 0);
+    machine.barrier(0, ISHST);
+    forget(&mut machine, IPAS2E1IS, 0);
+    put(&mut machine, &[(S2_L2, S2_BLOCK | OTHER)]);
+    caught(&machine, Rule::StageOrder);
 }

@@ -11,15 +11,20 @@ const SECOND: u64 = 0x4100_0000;
 /// The root of no page table: everything in it is invalid.
 const RESERVED: u64 = 0x4200_0000;
 
-/// Two page tables that lead address 0 to different frames, both writable; the CPU walks the first, with ASID 1.
-fn machine(orders_writes: bool) -> Machine {
-    let mut machine = Machine::new(&[Features { orders_writes, ..Features::full(2) }]);
-    tables(&mut machine);
+/// Two page tables that lead address 0 to different frames, both writable.
+fn two_tables(machine: &mut Machine) {
+    tables(machine);
     machine.store(0, L3, PAGE | 0x8000_0000 | NON_GLOBAL);
     let above = [(SECOND, SECOND + 0x1000), (SECOND + 0x1000, SECOND + 0x2000), (SECOND + 0x2000, SECOND + 0x3000)];
     above.iter().for_each(|(word, table)| machine.store(0, *word, table | TABLE));
     machine.store(0, SECOND + 0x3000, PAGE | 0x9000_0000 | NON_GLOBAL);
     machine.barrier(0, ISH);
+}
+
+/// The CPU walks the first of them, with ASID 1.
+fn machine(orders_writes: bool) -> Machine {
+    let mut machine = Machine::new(&[Features { orders_writes, ..Features::full(2) }]);
+    two_tables(&mut machine);
     let writes = [
         (Register::MairEl1, MAIR),
         (Register::TcrEl1, TCR_48 | 1 << 22 | 1 << 23),
@@ -68,4 +73,24 @@ fn in_order_or_not_the_asid_must_not_meet_the_other_root() {
             }
         }
     }
+}
+
+/// Where the CPU that comes second has met nothing, what the first may hold of both page tables is no concern of its: that was met before,
+/// when the first CPU came.
+#[test]
+fn who_comes_meets_its_own_entries_alone() {
+    let found = |was_there: bool| {
+        let mut machine = Machine::new(&[Features::full(2); 2]);
+        two_tables(&mut machine);
+        enable_el1(&mut machine, 0, 1, ROOT);
+        if was_there {
+            enable_el1(&mut machine, 1, 1, ROOT);
+        }
+        msr(&mut machine, 0, &[(Register::Ttbr0El1, 1 << 48 | SECOND)]);
+        let before = machine.take_findings().len();
+        enable_el1(&mut machine, 1, 1, SECOND);
+        (before, rules(&machine))
+    };
+    assert_eq!(found(false), (1, vec![]));
+    assert_eq!(found(true), (1, vec![Rule::Overlap]));
 }

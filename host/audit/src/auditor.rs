@@ -86,8 +86,8 @@ pub struct Auditor<'f> {
     pending: Vec<Option<Pending>>,
     log: Log,
     told: Vec<Told>,
-    /// Places of `told`, by rule, instruction and cause.
-    index: BTreeMap<(Rule, u64, u64), usize>,
+    /// Places of `told`, by rule, instruction, cause, and for memory that is given away the calls that led there.
+    index: BTreeMap<(Rule, u64, u64, Vec<u64>), usize>,
     forgotten: BTreeSet<u64>,
     /// Barriers and TLBIs that the machine was shown, by place.
     sites: BTreeMap<u64, String>,

@@ -27,16 +27,16 @@ pub(crate) fn run(arguments: &AuditArguments) -> Result<Status, Failure> {
     let excuses = arguments.excuses.as_deref().map_or(Ok(Excuses::default()), Excuses::read)?;
     let frees = arguments.frames.as_deref().map_or(Ok(Vec::new()), |path| frames::read(path, &symbols))?;
     let guest = Guest::new(&arguments.command, arguments.plugin.as_deref(), frees)?;
+    let mut teller = Teller::new(&symbols, &excuses, arguments.json);
     if arguments.forget.iter().any(|it| it == "all") {
         if arguments.stop {
             return Err(Failure("--forget all runs on its own, expected no --stop".into()));
         }
-        return forget::run(&guest, &symbols, &arguments.only, &arguments.cpu);
+        return forget::run(&guest, &teller, &symbols, &arguments.only, &arguments.cpu);
     }
     let forgotten = arguments.forget.iter().map(|it| symbols.place(it)).collect::<Result<Vec<u64>, Failure>>()?;
     let (trace, cpu, stops) = (arguments.trace.clone(), arguments.cpu.clone(), arguments.stop);
     let asked = Asked { forgotten, trace, cpu, stops, is_silent: false };
-    let mut teller = Teller::new(&symbols, &excuses, arguments.json);
     let ended = guest.run(&asked, &mut |message| {
         if message.get("held").is_some() {
             say::note(halted(&guest));

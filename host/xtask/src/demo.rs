@@ -268,7 +268,8 @@ mod tests {
 
     #[test]
     fn names_and_reserves() {
-        let linux = |name: &str| Linux { kernel: "k".into(), busybox: "b".into(), name: name.to_owned() };
+        let linux =
+            |name: &str| Linux { kernel: "k".into(), busybox: "b".into(), modules: vec![], name: name.to_owned() };
         assert_eq!(name(&linux("linux-binary-7.3.4+deb13-arm64")), "Linux 7.3.4");
         assert_eq!(name(&linux("linux-image-6.1.0-56-arm64")), "Linux 6.1.0");
         assert_eq!(name(&linux("odd")), "odd");

@@ -80,7 +80,7 @@ fn fetch_linux(suite: Option<String>, again: bool) -> Result<Status, Failure> {
     };
     for kind in kinds {
         let linux = match kind.find() {
-            Some(linux) if !again => linux,
+            Some(linux) if !again && !linux.modules.is_empty() => linux,
             _ => kind.fetch()?,
         };
         terminal::print(format_args!("{}\n", linux.kernel.display()));

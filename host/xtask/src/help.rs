@@ -15,6 +15,7 @@ pub(crate) const TEST: &str = include_str!("help/test.txt");
 pub(crate) const TIDY: &str = include_str!("help/tidy.txt");
 pub(crate) const API: &str = include_str!("help/api.txt");
 pub(crate) const FETCH: &str = include_str!("help/fetch.txt");
+pub(crate) const AUDIT: &str = include_str!("help/audit.txt");
 pub(crate) const COMPARE: &str = include_str!("help/compare.txt");
 pub(crate) const BENCH_KERNEL: &str = include_str!("help/bench_kernel.txt");
 pub(crate) const DEMO: &str = include_str!("help/demo.txt");

@@ -1,10 +1,11 @@
-//! Every developer command: `cargo xtask run`, `test`, `check`, `compare`, `demo`, `bench`, `tidy`, `api`, `fetch`, `dist`, `docs`.
+//! Every developer command: `cargo xtask run`, `test`, `check`, `audit`, `compare`, `demo`, `bench`, `tidy`, `api`, `fetch`, `dist`, `docs`.
 //!
 //! Standard output carries only what was asked for (the kernel's text, a test's result); whatever else there is to
 //! say goes to standard error, one line each.
 #![forbid(unsafe_code)]
 
 mod api;
+mod audit;
 mod bare;
 mod bench;
 mod boot;
@@ -41,13 +42,14 @@ fn main() -> ExitCode {
 fn dispatch(arguments: &[OsString]) -> Result<Status, Failure> {
     let Some((command, rest)) = arguments.split_first() else {
         return Err(Failure::bad_input(
-            "no command given; commands are run, test, check, compare, demo, bench, tidy, api, fetch, dist and docs (see cargo xtask --help)",
+            "no command given; commands are run, test, check, audit, compare, demo, bench, tidy, api, fetch, dist and docs (see cargo xtask --help)",
         ));
     };
     match command.to_str() {
         Some("run") => boot::main(rest),
         Some("test") => test::main(rest),
         Some("check") => check::main(rest),
+        Some("audit") => audit::main(rest),
         Some("compare") => compare::main(rest),
         Some("demo") => demo::main(rest),
         Some("bench") => bench::main(rest),
@@ -58,7 +60,7 @@ fn dispatch(arguments: &[OsString]) -> Result<Status, Failure> {
         Some("docs") => docs::main(rest),
         Some("--help" | "-h" | "help") => Ok(help::show(help::OVERVIEW)),
         _ => Err(Failure::bad_input(format!(
-            "no command `{}`; commands are run, test, check, compare, demo, bench, tidy, api, fetch, dist and docs (see cargo xtask --help)",
+            "no command `{}`; commands are run, test, check, audit, compare, demo, bench, tidy, api, fetch, dist and docs (see cargo xtask --help)",
             command.display()
         ))),
     }

@@ -21,6 +21,7 @@ impl Concrete {
             .filter(|it| it.entry.tag == tag && !it.entry.is_table())
             .filter(|it| it.first <= address && address <= it.last)
             .filter(|it| it.asid == GLOBAL || asids.contains(&it.asid))
+            .filter(|it| self.machine.may_use(cpu, &it.entry))
             .copied()
             .collect();
         if hits.is_empty() {

@@ -10,7 +10,7 @@ use crate::finding::{Finding, Missing, Rule};
 use crate::registers::{Ets, HCR_E2H, HCR_VM, Register, Registers, SCTLR_M};
 use crate::rules::compatible;
 use crate::syndrome::{AccessKind, Fault, FaultKind};
-use crate::tlb::entry::Entry;
+use crate::tlb::entry::{Entry, SpaceId};
 use crate::tlb::found::{Found, Seen};
 use crate::tlb::holders::Holders;
 use crate::tlb::question::{Only, Question};
@@ -204,6 +204,13 @@ impl Machine {
         its.map(|(_, asid, _)| *asid).collect()
     }
 
+    /// Whether the stages that `cpu` translates by now are those that made `entry`.
+    pub(crate) fn may_use(&self, cpu: u8, entry: &Entry) -> bool {
+        let own = |space: SpaceId| self.may.space(space).space.tag() == entry.tag;
+        let contexts = &self.cpus[cpu as usize].contexts;
+        contexts.iter().any(|(space, ..)| own(*space) && self.may.is_alike(*space, entry.space))
+    }
+
     fn hit(&self, lookup: &Lookup, seen: &Seen<'_>, holders: &Holders, hits: &mut Hits) {
         let usable = |asid: &u32| holders.usable_by(*asid) >> lookup.cpu & 1 == 1;
         if !lookup.asids.iter().any(usable) {
@@ -222,7 +229,7 @@ impl Machine {
                     false => hits.add_fault(fault, None),
                 }
             }
-            Found::Entry { entry, .. } if entry.is_table() => {}
+            Found::Entry { entry, .. } if entry.is_table() || !self.may_use(lookup.cpu, &entry) => {}
             Found::Entry { entry, is_untranslated } => {
                 let late = self.may.late.of(seen.word).iter().find(|it| it.is_left_to(lookup.cpu, synchronized));
                 if let (Some(late), false) = (late, self.is_ordered(lookup)) {

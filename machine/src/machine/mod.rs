@@ -77,7 +77,7 @@ impl Cpu {
     /// nothing of EL1&0 before it returns there, and that is one. (RBLDZX)
     pub(crate) fn keeps(&self, entry: &Entry) -> bool {
         let is_used = self.level != Level::El2 || entry.tag.regime != Regime::El10;
-        is_used && entry.lingers(self.features.ets != Ets::None)
+        is_used && entry.lingers(self.features.ets != Ets::None, self.level)
     }
 
     /// The exception level it runs at.

@@ -5,6 +5,7 @@
 use alloc::vec::Vec;
 
 use super::Machine;
+use crate::attributes::Permissions;
 use crate::event::Owned;
 use crate::tlb::entry::Entry;
 use crate::tlb::found::{Found, Seen};
@@ -38,9 +39,13 @@ impl Machine {
         self.event += 1;
         let freed = Freed { first: address, last: address + (size_bytes - 1), owned };
         let stale = self.may.stale.leading_to(freed.first, freed.last);
-        let stale =
-            stale.filter(|(entry, _)| freed.is_referred_to(entry)).map(|(entry, it)| (*entry, it.holders.clone()));
-        let kept = stale.min_by(|one, other| one.0.cmp(&other.0)).or_else(|| self.walked_reference(&freed));
+        let stale = stale.filter(|(entry, _)| freed.is_referred_to(entry));
+        let mut stale: Vec<Held> = stale.map(|(entry, it)| (*entry, it.holders.clone())).collect();
+        stale.sort_unstable_by_key(|it| it.0);
+        let is_held = !stale.is_empty();
+        let stale = stale.into_iter().find(|(entry, holders)| !self.is_still_so(entry, holders, &freed));
+        // Beside what is held and still so, walks are not asked as well.
+        let kept = stale.or_else(|| if is_held { None } else { self.walked_reference(&freed) });
         let kept = kept.or_else(|| if owned == Owned::Table { self.link_to(&freed) } else { None });
         if let Some((entry, holders)) = kept {
             self.report_reuse(cpu, address, Some(entry), &holders);
@@ -49,6 +54,29 @@ impl Machine {
         } else if owned == Owned::Table {
             (freed.first >> 12..=freed.last >> 12).for_each(|page| self.may.forget_table(page << 12));
         }
+    }
+
+    /// Whether walks find by what is written now all that `entry` says of the memory, and permit as much: a leaf that was split or folded
+    /// in place, as BBM level 2 permits, stays in TLBs beside what took its place, and does no harm.
+    fn is_still_so(&self, entry: &Entry, holders: &Holders, freed: &Freed) -> bool {
+        let Some(old) = entry.attributes() else { return false };
+        let (_, output) = entry.output_span();
+        let last = freed.last.min(output + (entry.last() - entry.start));
+        (freed.first.max(output)..=last).step_by(0x1000).all(|physical| {
+            let address = entry.start + (physical - output);
+            let question = Question { near: Some(entry.space), ..Question::about(address, address) };
+            let mut left = holders.clone();
+            self.may.each_reached(entry.tag, &question, &mut |seen, who| {
+                if let Found::Entry { entry: new, is_untranslated: false } = seen.found
+                    && new.attributes().is_some_and(|it| old.permissions.beyond(it.permissions) == Permissions::NONE)
+                    && new.output_at(address) == physical
+                    && seen.route.is_current
+                {
+                    left.subtract(who);
+                }
+            });
+            left.is_empty()
+        })
     }
 
     /// An entry that leads to the memory and that a walk finds, though not by what is written now.

@@ -195,7 +195,8 @@ impl Machine {
     fn meeting(&self, cpu: u8, new: &Side, kept: &Side, replaced: Option<u64>) -> Option<Finding> {
         self.may().effort.spend();
         let do_overlap = new.entry.overlaps(kept.entry.start, kept.entry.last())
-            && kept.entry.overlaps(new.entry.start, new.entry.last());
+            && kept.entry.overlaps(new.entry.start, new.entry.last())
+            && self.may().is_alike(new.entry.space, kept.entry.space);
         let cpus = if do_overlap { new.holders.meets(&kept.holders) } else { 0 };
         if cpus == 0 {
             return None;

@@ -3,6 +3,7 @@
 use crate::attributes::{Attributes, Permissions};
 use crate::context::{Regime, Tag};
 use crate::descriptor::Hierarchy;
+use crate::event::Level;
 use crate::geometry::Granule;
 use crate::syndrome::{Fault, FaultKind};
 
@@ -180,9 +181,12 @@ impl Entry {
     }
 
     /// True when the CPU that invalidates it is sure of that only after a context synchronization event, and not after
-    /// the DSB: leaves that it may be executing, and without FEAT_ETS2 whatever serves input addresses. (RBLDZX)
-    pub fn lingers(&self, has_ets: bool) -> bool {
-        let is_executable = self.attributes().is_some_and(|it| it.permissions.is_executable());
+    /// the DSB: leaves that it may be executing, and without FEAT_ETS2 whatever serves input addresses. What EL0 alone may execute it
+    /// does not execute before it returns there, which is such an event. (RBLDZX)
+    pub fn lingers(&self, has_ets: bool, level: Level) -> bool {
+        let may_execute =
+            |it: Permissions| if level == Level::El0 { it.is_executable() } else { it.has(Permissions::EXECUTE) };
+        let is_executable = self.attributes().is_some_and(|it| may_execute(it.permissions));
         self.tag.regime != Regime::Stage2 && (!has_ets || is_executable)
     }
 }

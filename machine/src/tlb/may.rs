@@ -16,7 +16,7 @@ use super::late::{LateFaults, Sweep, Unset};
 use super::places::Index;
 use super::question::{Question, Through};
 use super::remembered::Remembered;
-use super::space::{Kept, Space, SpaceState};
+use super::space::{Kept, Space, SpaceState, is_flat};
 use super::stale::Stale;
 use super::visible::Visible;
 use crate::context::Tag;
@@ -168,6 +168,12 @@ impl May {
         let shares = |asid| other.live.exactly(asid) | other.kept.holders.exactly(asid) != 0;
         let mut asids = one.live.iter().chain(one.kept.holders.iter());
         one.has_global || other.has_global || !one.space.has_asid() || asids.any(|(asid, _)| shares(asid))
+    }
+
+    /// False when one page table is what stage 2 alone makes and the other is not: SCTLR_ELx.M is no field that a TLB may cache, so what
+    /// was found with stage 1 off answers nothing once it is on, nor the other way round.
+    pub(crate) fn is_alike(&self, one: SpaceId, other: SpaceId) -> bool {
+        is_flat(&self.space(one).space) == is_flat(&self.space(other).space)
     }
 
     /// Who may hold `entry`, by whatever way.

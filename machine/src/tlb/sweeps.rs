@@ -10,6 +10,7 @@ use super::space::Space;
 use super::stale::{Mark, Origin};
 use crate::barrier::Domain;
 use crate::descriptor::{ACCESS_FLAG, VALID};
+use crate::event::Level;
 use crate::tlbi::Selector;
 
 impl May {
@@ -62,7 +63,7 @@ impl May {
     pub(crate) fn sweeps_unset(&self, word: u64, selector: &Selector) -> bool {
         let is_whole = |(entry, holders): &Held| {
             let selected = selector.select(entry, holders);
-            !entry.lingers(true) && selected.is_ok_and(|(selected, _)| selected == *holders)
+            !entry.lingers(true, Level::El0) && selected.is_ok_and(|(selected, _)| selected == *holders)
         };
         self.visible.old(word).is_empty() && self.entries_through(word, self.memory.word(word)).iter().all(is_whole)
     }

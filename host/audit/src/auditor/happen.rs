@@ -2,7 +2,7 @@
 
 use machine::barrier::{Accesses, Barrier};
 use machine::event::Event;
-use machine::finding::Finding;
+use machine::finding::{Finding, Rule};
 use machine::machine::Update;
 use machine::trace::Act;
 
@@ -50,14 +50,17 @@ impl Auditor<'_> {
     pub(super) fn find(&mut self, guest: &dyn Guest, finding: &Finding) {
         let place = |event: u64| self.log.of(event).map_or(0, |record| record.place);
         let (at, cause) = (place(finding.event), finding.origin.map_or(0, |origin| place(origin.event)));
-        if let Some(known) = self.index.get(&(finding.rule, at, cause)) {
+        // Every page is freed in a few places: who frees it is what differs, and what an excuse names.
+        let chain = if finding.rule == Rule::Reuse { guest.chain() } else { Vec::new() };
+        let key = (finding.rule, at, cause, chain);
+        if let Some(known) = self.index.get(&key) {
             self.told[*known].count += 1;
             return;
         }
         if self.told.len() == MOST_TOLD {
             return;
         }
-        self.index.insert((finding.rule, at, cause), self.told.len());
+        self.index.insert(key, self.told.len());
         let told = Told { rule: finding.rule.label(), place: at, cause, count: 1 };
         let story = Story { log: &self.log, finding }.to_string();
         guest.tell(&report::finding(&told, finding, &story, guest.instructions(), &guest.chain()));

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::guest::{Asked, Guest};
 use super::symbols::Symbols;
+use super::tell::Teller;
 use crate::Status;
 use crate::say;
 use crate::select::Failure;
@@ -20,18 +21,19 @@ struct Run {
 }
 
 impl Run {
-    fn of(guest: &Guest, forgotten: Vec<u64>, cpu: &str) -> Result<Self, Failure> {
+    fn of(guest: &Guest, teller: &Teller<'_>, forgotten: Vec<u64>, cpu: &str) -> Result<Self, Failure> {
         let mut run = Self::default();
         let asked = Asked { forgotten, cpu: cpu.to_owned(), is_silent: true, ..Asked::default() };
         guest.run(&asked, &mut |message| {
-            run.take(message);
+            run.take(message, teller);
             false
         })?;
         if run.has_ended { Ok(run) } else { Err(Failure("QEMU ended in the middle of the audit".into())) }
     }
 
-    fn take(&mut self, message: &Value) {
+    fn take(&mut self, message: &Value, teller: &Teller<'_>) {
         if let Some(rule) = message["finding"]["rule"].as_str()
+            && !teller.heard(&message["finding"]).is_excused
             && !self.rules.iter().any(|it| it == rule)
         {
             self.rules.push(rule.to_owned());
@@ -45,8 +47,14 @@ impl Run {
 }
 
 /// A line for each site: what it is, where, and the rules that found it missing.
-pub(super) fn run(guest: &Guest, symbols: &Symbols, only: &[String], cpu: &str) -> Result<Status, Failure> {
-    let plain = Run::of(guest, Vec::new(), cpu)?;
+pub(super) fn run(
+    guest: &Guest,
+    teller: &Teller<'_>,
+    symbols: &Symbols,
+    only: &[String],
+    cpu: &str,
+) -> Result<Status, Failure> {
+    let plain = Run::of(guest, teller, Vec::new(), cpu)?;
     if !plain.rules.is_empty() {
         return Err(Failure(format!("with nothing forgotten there are findings already: {}", plain.rules.join(", "))));
     }
@@ -55,7 +63,7 @@ pub(super) fn run(guest: &Guest, symbols: &Symbols, only: &[String], cpu: &str) 
     let sites: Vec<_> = plain.sites.into_iter().filter(|it| is_asked(it.0)).collect();
     let mut found = 0;
     for (place, what) in &sites {
-        let run = Run::of(guest, vec![*place], cpu)?;
+        let run = Run::of(guest, teller, vec![*place], cpu)?;
         found += usize::from(!run.rules.is_empty());
         let verdict = if run.rules.is_empty() { "not found".to_owned() } else { run.rules.join(", ") };
         writeln!(io::stdout(), "{what:10} {:50} {verdict}", symbols.name(*place))?;

@@ -20,6 +20,13 @@ struct Told {
     is_excused: bool,
 }
 
+/// A finding in words.
+pub(super) struct Heard {
+    story: String,
+    chain: Vec<String>,
+    pub(super) is_excused: bool,
+}
+
 /// Takes the plugin's messages.
 #[derive(Debug)]
 pub(super) struct Teller<'s> {
@@ -67,8 +74,11 @@ impl<'s> Teller<'s> {
         let number = |value: &Value| HumanCount(value.as_u64().unwrap_or(0)).to_string();
         let seen = &end["seen"];
         let mut text = format!(
-            "{} instructions; judged {} events: {} stores to tables, {} TLBIs, {} barriers, {} register writes; {} tables read\n",
+            "{} instructions in {} seconds and {} MiB; judged {} events: {} stores to tables, {} TLBIs, {} barriers, {} register writes; {} \
+             tables read\n",
             number(&end["instructions"]),
+            self.start.elapsed().as_secs(),
+            end["most_kib"].as_u64().unwrap_or(0) >> 10,
             number(&end["events"]),
             number(&seen["stores"]),
             number(&seen["tlbis"]),
@@ -109,10 +119,7 @@ impl<'s> Teller<'s> {
     fn finding(&mut self, finding: &Value) -> bool {
         let text = |name: &str| finding[name].as_str().unwrap_or_default();
         let place = |name: &str| finding[name].as_u64().unwrap_or(0);
-        let chain = self.chain(&finding["chain"]);
-        let story = self.named(text("story"));
-        let functions = functions(&story, &chain);
-        let is_excused = self.excuses.has(text("rule"), &functions);
+        let Heard { story, chain, is_excused } = self.heard(finding);
         self.told.push(Told { title: text("title").to_owned(), is_excused });
         if self.is_json {
             let record = json!({
@@ -125,6 +132,14 @@ impl<'s> Teller<'s> {
             say::finding(format!("after {} instructions: {story}{calls}\n", place("instructions")));
         }
         !is_excused
+    }
+
+    /// A finding with the names of functions.
+    pub(super) fn heard(&self, finding: &Value) -> Heard {
+        let text = |name: &str| finding[name].as_str().unwrap_or_default();
+        let (story, chain) = (self.named(text("story")), self.chain(&finding["chain"]));
+        let is_excused = self.excuses.has(text("rule"), &functions(&story, &chain));
+        Heard { story, chain, is_excused }
     }
 
     /// Names of the calls that led to a place.

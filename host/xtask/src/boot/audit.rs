@@ -2,6 +2,7 @@
 //! machine meanwhile.
 
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -18,19 +19,22 @@ const PROFILE: &str = "checks";
 /// Which functions of our kernel free memory.
 const FRAMES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/frames/vellum.txt");
 
-/// `command` under `vellum audit`, with the names in an ELF file of ours, and with what our kernel `frees`.
-pub(crate) fn wrapped(command: &Command, elf: Option<&Path>, frees: bool) -> Result<Command, Failure> {
+/// `command` under `vellum audit`, with these words.
+pub(crate) fn wrapped(command: &Command, words: &[OsString]) -> Result<Command, Failure> {
     let mut audited = guest::tied_to_us(built()?.join("vellum"));
-    audited.arg("audit");
-    if let Some(elf) = elf {
-        audited.arg("--symbols").arg(elf);
-        // Above a monitor the kernel's addresses are intermediate ones.
-        if frees && elf.file_name().is_some_and(|name| name == "kernel") {
-            audited.args(["--frames", FRAMES]);
-        }
-    }
-    audited.arg("--").arg(command.get_program()).args(command.get_args());
+    audited.arg("audit").args(words).arg("--").arg(command.get_program()).args(command.get_args());
     Ok(audited)
+}
+
+/// The words that give it the names in an ELF file of ours, and what our kernel `frees`.
+pub(super) fn words(elf: Option<&Path>, frees: bool) -> Vec<OsString> {
+    let Some(elf) = elf else { return Vec::new() };
+    let mut words = vec!["--symbols".into(), elf.into()];
+    // Above a monitor the kernel's addresses are intermediate ones.
+    if frees && elf.file_name().is_some_and(|name| name == "kernel") {
+        words.extend(["--frames".into(), FRAMES.into()]);
+    }
+    words
 }
 
 /// Builds `vellum` and the plugin, and says into which folder.

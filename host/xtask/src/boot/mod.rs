@@ -36,7 +36,7 @@ use crate::{
     outcome::{Failure, Status},
     terminal,
 };
-use files::Files;
+pub(crate) use files::Files;
 use guest::{Chunk, Ended};
 use options::{Asked, Loader, Options};
 use view::View;
@@ -124,7 +124,7 @@ pub(crate) fn command(options: &Options, programs: &Programs) -> Result<(Command
     }
     let own = options.own_program().map(|own| programs.find(own)).transpose()?;
     let elf = own.or(programs.all().next()).map(|it| it.elf.as_path());
-    audit::wrapped(&command, elf, !options.monitor).map(|command| (command, files))
+    audit::wrapped(&command, &audit::words(elf, !options.monitor)).map(|command| (command, files))
 }
 
 fn plain_command(options: &Options, programs: &Programs) -> Result<(Command, Files), Failure> {

@@ -212,7 +212,8 @@ mod tests {
 
     #[test]
     fn what_a_guest_is_asked_for() {
-        let linux = Linux { kernel: "vmlinuz".into(), busybox: "busybox".into(), name: "linux".into() };
+        let linux =
+            Linux { kernel: "vmlinuz".into(), busybox: "busybox".into(), modules: vec![], name: "linux".into() };
         let (folder, programs) = (Folder::new("test").expect("a folder"), Programs::default());
         let place =
             Place { folder: &folder, reader: Path::new("vellum"), emulator: &Emulator::Host, programs: &programs };

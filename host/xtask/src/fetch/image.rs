@@ -59,7 +59,7 @@ fn recognise(bytes: &[u8]) -> Result<Kernel<'_>, String> {
 }
 
 /// Unpacks into a file beside, which takes the place of the compressed one.
-fn decompress(program: &str, packed: &[u8], path: &Path) -> Result<(), Failure> {
+pub(super) fn decompress(program: &str, packed: &[u8], path: &Path) -> Result<(), Failure> {
     let (from, to) = (path.with_extension("packed"), path.with_extension("image"));
     let about = |error| Failure::file(&from, &error);
     fs::write(&from, packed).map_err(about)?;

@@ -23,9 +23,14 @@ pub(crate) struct Kind {
 pub(crate) struct Linux {
     pub(crate) kernel: PathBuf,
     pub(crate) busybox: PathBuf,
+    /// A few of its modules, in the order of their names.
+    pub(crate) modules: Vec<PathBuf>,
     /// The package of the kernel.
     pub(crate) name: String,
 }
+
+/// Modules that need no other one.
+const MODULES: [&str; 5] = ["camellia_generic", "md4", "rmd160", "streebog_generic", "wp512"];
 
 /// The guest mounts what a reader of its memory needs, runs vellum if it has one, says that it is ready, and idles.
 const INIT: &str = include_str!("init.sh");
@@ -60,7 +65,9 @@ impl Kind {
     pub(crate) fn find(&self) -> Option<Linux> {
         let folder = self.folder();
         let name = fs::read_to_string(folder.join("package")).ok()?.trim().to_owned();
-        let linux = Linux { kernel: folder.join("vmlinuz"), busybox: folder.join("busybox"), name };
+        let modules = MODULES.iter().map(|module| folder.join(format!("{module}.ko"))).filter(|path| path.exists());
+        let modules = modules.collect();
+        let linux = Linux { kernel: folder.join("vmlinuz"), busybox: folder.join("busybox"), modules, name };
         [&linux.kernel, &linux.busybox].iter().all(|path| path.exists()).then_some(linux)
     }
 
@@ -76,7 +83,11 @@ impl Kind {
         let apt = Apt::new(&super::folder().join("apt"), "arm64", self.suite.as_deref())?;
         apt.update()?;
         let kernel = apt.newest_kernel(&self.package())?;
-        let unpacked = apt.unpack(&[&kernel, "busybox-static"])?;
+        // Newer kernels have their modules in a package of their own.
+        let modules = kernel.replacen("linux-binary-", "linux-modules-", 1);
+        let both = [kernel.as_str(), &modules];
+        let packages = &both[..if modules == kernel { 1 } else { 2 }];
+        let unpacked = apt.unpack(&[packages, &["busybox-static"]].concat())?;
         let folder = self.folder();
         super::create(&folder)?;
         // The package's name comes last: without it, nothing counts as fetched.
@@ -87,6 +98,9 @@ impl Kind {
         let bins = ["bin", "usr/bin"].map(|bin| unpacked.join(bin));
         let busybox = bins.into_iter().find(|bin| bin.join("busybox").exists());
         take(&busybox.unwrap_or(unpacked.clone()), "busybox", &folder.join("busybox"))?;
+        for module in MODULES {
+            take_module(&unpacked, module, &folder.join(format!("{module}.ko")))?;
+        }
         // What is left is ten times as large.
         let _ = fs::remove_dir_all(&unpacked);
         fs::write(&package, format!("{kernel}\n")).map_err(|error| Failure::file(&package, &error))?;
@@ -112,28 +126,53 @@ fn take(folder: &Path, prefix: &str, to: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Copies a module, wherever it is, and unpacks it if it is compressed.
+fn take_module(unpacked: &Path, module: &str, to: &Path) -> Result<(), Failure> {
+    let mut folders = vec![unpacked.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(&folder).map_err(|error| Failure::file(&folder, &error))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if path.is_dir() && !path.is_symlink() {
+                folders.push(path);
+            } else if name == format!("{module}.ko.xz") {
+                let packed = fs::read(&path).map_err(|error| Failure::file(&path, &error))?;
+                return image::decompress("xz", &packed, to);
+            } else if name == format!("{module}.ko") {
+                return fs::copy(&path, to).map(drop).map_err(|error| Failure::file(to, &error));
+            }
+        }
+    }
+    Err(Failure::new(Status::Failed, format!("{}: no {module}.ko in the packages", unpacked.display())))
+}
+
 impl Linux {
     /// Writes a guest's initial file system to `to`: busybox, an init that idles, and `vellum` if there is one.
     pub(crate) fn write_initramfs(&self, vellum: Option<&Path>, to: &Path) -> Result<(), Failure> {
-        self.write_with(INIT, vellum, to)
+        self.write_with(
+            INIT,
+            &vellum.map(|it| ("bin/vellum".to_owned(), it.to_owned())).into_iter().collect::<Vec<_>>(),
+            to,
+        )
     }
 
     /// Writes the initial file system of a monitor's guest to `to`.
     pub(crate) fn write_monitored(&self, to: &Path) -> Result<(), Failure> {
-        self.write_with(MONITORED, None, to)
+        self.write_with(MONITORED, &[], to)
     }
 
-    fn write_with(&self, init: &str, vellum: Option<&Path>, to: &Path) -> Result<(), Failure> {
+    /// Writes an initial file system with `init` and these files, by the names that they have there.
+    pub(crate) fn write_with(&self, init: &str, files: &[(String, PathBuf)], to: &Path) -> Result<(), Failure> {
         let read = |path: &Path| fs::read(path).map_err(|error| Failure::file(path, &error));
         let mut archive = Archive::new();
-        for folder in ["bin", "dev", "proc", "sys", "tmp"] {
+        for folder in ["bin", "dev", "modules", "proc", "programs", "sys", "tmp"] {
             archive.folder(folder);
         }
         archive.console("dev/console");
         archive.program("bin/busybox", &read(&self.busybox)?);
         archive.program("init", init.as_bytes());
-        if let Some(vellum) = vellum {
-            archive.program("bin/vellum", &read(vellum)?);
+        for (name, file) in files {
+            archive.program(name, &read(file)?);
         }
         fs::write(to, archive.finish()).map_err(|error| Failure::file(to, &error))
     }

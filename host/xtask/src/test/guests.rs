@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::{Outcome, Say, boot, libtest};
 use crate::{
+    audit as linux_audit,
     bare::Program,
     boot::{audit, emulator::Emulator},
     cargo,
@@ -47,6 +48,49 @@ pub(super) fn audited(_: &Emulator, say: Say<'_>) -> Outcome {
         }
         Err(failure) => Outcome::stopped(FORGETFUL, failure),
     }
+}
+
+/// The name of the tests of a Linux that is audited.
+pub(super) const AUDITED: &str = "linux, audited, QEMU 11";
+/// What follows `cargo xtask audit`: a boot alone, and what `--full` has beyond it.
+const BOOT: &[&str] = &["linux --rounds 0"];
+const LOADS: &[&str] = &[
+    "linux --cpus 1",
+    "linux --cpus 2",
+    "linux --cpus 4",
+    "linux --page-size 16k --cpus 1",
+    "linux --page-size 16k --cpus 2",
+    "linux --page-size 16k --cpus 4",
+    "linux --machine bare/monitor/machines/all-resize.toml",
+    "linux --machine bare/monitor/machines/boot-cpu-does-not.toml",
+];
+
+/// Today's Linux, whose boot is judged.
+pub(super) fn audited_boot(_: &Emulator, say: Say<'_>) -> Outcome {
+    audited_linux(BOOT, say)
+}
+
+/// Today's Linux under load, on all that audits are about.
+pub(super) fn audited_loads(_: &Emulator, say: Say<'_>) -> Outcome {
+    audited_linux(LOADS, say)
+}
+
+fn audited_linux(rows: &[&str], say: Say<'_>) -> Outcome {
+    let mut outcome = Outcome::default();
+    for row in rows {
+        say(row);
+        match linux_audit::parse(row).and_then(|options| linux_audit::run(&options, &mut |_| {})) {
+            Ok(ended) => match linux_audit::wrong(&ended) {
+                None => outcome.passed += 1,
+                Some(line) => {
+                    outcome.failed += 1;
+                    outcome.output.push_str(&format!("cargo xtask audit {row}\n{line}\n{}\n", ended.complaints));
+                }
+            },
+            Err(failure) => return Outcome::stopped(AUDITED, failure),
+        }
+    }
+    outcome
 }
 
 /// The project's own programs, on Linux and on our kernel.
@@ -94,4 +138,14 @@ fn prepare(linux: &Linux, kind: &Kind, emulator: &Emulator) -> Result<Vec<(&'sta
         Err(failure) => return Err(failure),
     }
     Ok(variables)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_can_be_asked_for() {
+        assert!([BOOT, LOADS].concat().iter().all(|row| linux_audit::parse(row).is_ok()));
+    }
 }

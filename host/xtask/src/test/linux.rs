@@ -219,7 +219,8 @@ mod tests {
 
     #[test]
     fn every_row_can_be_asked_for() {
-        let linux = Linux { kernel: "vmlinuz".into(), busybox: "busybox".into(), name: "linux".into() };
+        let linux =
+            Linux { kernel: "vmlinuz".into(), busybox: "busybox".into(), modules: vec![], name: "linux".into() };
         for (words, parts, _) in [ROWS, TODAY, TODAY_16K].concat() {
             let options = options(words, &linux, Path::new("initrd")).expect(words);
             assert!(options.monitor && options.cpus as usize == parts.len(), "{words}");

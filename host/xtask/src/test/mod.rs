@@ -121,7 +121,7 @@ impl Outcome {
 /// Entry of `cargo xtask test`.
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     let Some(options) = help::options::<Options>("test", arguments)? else { return Ok(help::show(help::TEST)) };
-    let mut steps = steps::all(&cargo::metadata()?);
+    let mut steps = steps::all(&cargo::metadata()?, options.wants_full);
     steps.retain(|step| options.want(&step.name));
     let mut boots = boots::all(options.wants_all);
     let places = boots.iter().filter(|boot| boot.place.is_some()).count();

@@ -39,8 +39,8 @@ enum Work {
 /// The mutants of logic that every test run hunts: always the same of the same sources.
 const MUTANTS: [&str; 7] = ["--only", "engine/", "--sample", "60", "--seed", "1", "--quick"];
 
-/// All steps, in the order in which they find fault soonest.
-pub(crate) fn all(metadata: &Metadata) -> Vec<Step> {
+/// All steps, with those that `--full` alone has, in the order in which they find fault soonest.
+pub(crate) fn all(metadata: &Metadata, is_full: bool) -> Vec<Step> {
     let bare = bare_crates(metadata);
     let without_bare = with_each("--exclude", &bare);
     let kernel_and_engine = crates_in(metadata, &["engine", "bare"]);
@@ -78,6 +78,10 @@ pub(crate) fn all(metadata: &Metadata) -> Vec<Step> {
     add("demo mixed-cpus", Work::Guests(linux::demo));
     add("outside", Work::Guests(guests::outside));
     add(guests::FORGETFUL, Work::Guests(guests::audited));
+    add(guests::AUDITED, Work::Guests(guests::audited_boot));
+    if is_full {
+        add("linux under load, audited, QEMU 11", Work::Guests(guests::audited_loads));
+    }
     add("programs", Work::Guests(guests::programs));
     steps
 }
@@ -203,13 +207,16 @@ mod tests {
 
     #[test]
     fn crates_for_bare_metal_are_checked_for_bare_metal() {
-        let steps = all(&cargo::sample(&[
-            ("vellum-vmsa", "/v/engine/vmsa/Cargo.toml", &[]),
-            ("hardware", "/v/bare/hardware/Cargo.toml", &[]),
-            ("kernel", "/v/bare/kernel/Cargo.toml", &[]),
-            ("xtask", "/v/host/xtask/Cargo.toml", &[]),
-            ("bench", "/v/bench/Cargo.toml", &[]),
-        ]));
+        let steps = all(
+            &cargo::sample(&[
+                ("vellum-vmsa", "/v/engine/vmsa/Cargo.toml", &[]),
+                ("hardware", "/v/bare/hardware/Cargo.toml", &[]),
+                ("kernel", "/v/bare/kernel/Cargo.toml", &[]),
+                ("xtask", "/v/host/xtask/Cargo.toml", &[]),
+                ("bench", "/v/bench/Cargo.toml", &[]),
+            ]),
+            true,
+        );
         let arguments = |name: &str| match &steps.iter().find(|step| step.name == name).expect("the step").work {
             Work::Cargo(calls) => calls.last().expect("a call").join(" "),
             Work::Tests(arguments) => arguments.join(" "),

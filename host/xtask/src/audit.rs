@@ -1,0 +1,231 @@
+//! `cargo xtask audit linux`: a Linux under load, bare or above the monitor, whose every store to a table, TLBI and barrier is judged.
+//!
+//! ```text
+//! kernel ──boot──▶ System.map ───────┐
+//! busybox, programs, modules ──cpio──┴─▶ vellum audit ──▶ the guest's lines, findings, a verdict
+//! ```
+
+use std::{ffi::OsString, fs, path::PathBuf, time::Duration};
+
+use clap::{Parser, ValueEnum, value_parser};
+
+use crate::{
+    bare::Program,
+    boot::{
+        self, Programs, audit,
+        emulator::Emulator,
+        guest::{self, Chunk, End, Ended},
+        options::{self, Asked},
+        transcript::Transcript,
+    },
+    cargo, dist,
+    fetch::{
+        linux::{Kind, Linux},
+        qemu::Version,
+    },
+    help,
+    outcome::{Failure, Status},
+    terminal,
+};
+
+/// What a person asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Parser)]
+#[command(no_binary_name = true, override_help = help::AUDIT)]
+pub(crate) struct Options {
+    what: What,
+    /// Which Linux: the host's own, or the newest.
+    #[arg(long, value_name = "WHICH", default_value = "today", value_parser = ["host", "today"])]
+    linux: String,
+    #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = ["4k", "16k"])]
+    page_size: String,
+    #[arg(long, value_name = "N", default_value = "2", value_parser = value_parser!(u32).range(1..=8))]
+    cpus: u32,
+    /// Above the monitor, on this machine.
+    #[arg(long, value_name = "FILE.toml")]
+    machine: Option<PathBuf>,
+    /// How often the load is repeated; without it the guest only boots.
+    #[arg(long, value_name = "N", default_value = "1")]
+    rounds: u32,
+    /// For `vellum audit`.
+    #[arg(last = true)]
+    words: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum What {
+    Linux,
+}
+
+const LOAD: &str = include_str!("audit/load.sh");
+const SYMBOLS: &str = include_str!("audit/symbols.sh");
+/// Before each line that is one of a System.map.
+const SYMBOL: &str = "guest: symbol ";
+/// Programs of ours that the load consists of.
+const PROGRAMS: [&str; 9] =
+    ["advising", "breaking", "forking", "mapping", "protecting", "remapping", "secrets", "threads", "unmapping"];
+/// The QEMU that audits need.
+const EMULATOR: Emulator = Emulator::Version(Version::V11);
+/// How long a guest may say nothing.
+const SILENCE: Duration = Duration::from_secs(3600);
+
+/// Entry of `cargo xtask audit`.
+pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
+    let Some(options) = help::options::<Options>("audit", arguments)? else { return Ok(help::show(help::AUDIT)) };
+    let ended = run(&options, &mut |chunk| match chunk {
+        Chunk::Output(bytes) => terminal::print(String::from_utf8_lossy(bytes)),
+        Chunk::Complaint(bytes) => eprint!("{}", String::from_utf8_lossy(bytes)),
+    })?;
+    if options.words.iter().any(|word| word == "--forget") {
+        return Ok(Status::Passed);
+    }
+    match wrong(&ended) {
+        None => Ok(Status::Passed),
+        Some(line) => Err(Failure::new(Status::Failed, line)),
+    }
+}
+
+/// The options in these words.
+pub(crate) fn parse(words: &str) -> Result<Options, Failure> {
+    let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+    help::options("audit", &words)?.ok_or_else(|| Failure::new(Status::Failed, "a test asks for help"))
+}
+
+/// Audits the guest to its end.
+pub(crate) fn run(options: &Options, sink: &mut dyn FnMut(&Chunk)) -> Result<Ended, Failure> {
+    let has_16k_pages = options.page_size == "16k";
+    let kind = if has_16k_pages || options.linux == "today" { Kind::today(has_16k_pages) } else { Kind::HOST };
+    let linux = kind.need()?;
+    if linux.modules.is_empty() && options.rounds > 0 {
+        return Err(Failure::new(
+            Status::HostLacks,
+            "this Linux has no modules here: cargo xtask fetch linux, as it was fetched",
+        ));
+    }
+    EMULATOR.ensure()?;
+    let symbols = symbols(&linux)?;
+    let initrd = linux.kernel.with_file_name("load.cpio");
+    linux.write_with(LOAD, &files(&linux)?, &initrd)?;
+    let append = format!("quiet secretmem.enable=y rounds={}", options.rounds);
+    let command = boot(&linux, &initrd, &append, options.cpus, options.machine.as_ref())?;
+    let mut words: Vec<OsString> = vec!["--symbols".into(), symbols.into(), "--cpu".into(), "ordered=1".into()];
+    for (option, ending) in [("--frames", if has_16k_pages { "-16k" } else { "" }), ("--excuses", "-excuses")] {
+        words.extend([option.into(), known(&linux, ending)?.into()]);
+    }
+    words.extend(options.words.iter().cloned());
+    let mut audited = audit::wrapped(&command.0, &words)?;
+    let ended = guest::run_while_it_speaks(&mut audited, SILENCE, sink);
+    ended.map_err(|error| Failure::new(Status::Failed, error.to_string()))
+}
+
+/// Why an audit is not as it should be.
+pub(crate) fn wrong(ended: &Ended) -> Option<String> {
+    let transcript = Transcript::new(&ended.output);
+    let complaint = transcript.lines().find(|line| line.starts_with("load: "));
+    match &ended.end {
+        _ if complaint.is_some() => complaint.map(str::to_owned),
+        _ if !transcript.lines().any(|line| line == "guest: ready") => Some("the load did not come to its end".into()),
+        End::Exited(0) => None,
+        End::Exited(1) => Some("the audit found what the architecture forbids".into()),
+        _ => Some(ended.complaints.lines().last().unwrap_or("the audit did not end").to_owned()),
+    }
+}
+
+/// What is known of this version, beside those of others.
+fn known(linux: &Linux, ending: &str) -> Result<PathBuf, Failure> {
+    let version: Vec<&str> =
+        linux.name.split(|it: char| !it.is_ascii_digit()).filter(|it| !it.is_empty()).take(2).collect();
+    let path = cargo::workspace().join(format!("host/cli/frames/linux-{}{ending}.txt", version.join(".")));
+    let line = || format!("{}: nothing is known of {}", path.display(), linux.name);
+    if path.exists() { Ok(path.clone()) } else { Err(Failure::new(Status::HostLacks, line())) }
+}
+
+/// The files of the load.
+fn files(linux: &Linux) -> Result<Vec<(String, PathBuf)>, Failure> {
+    let built = dist::build_static("programs")?;
+    let programs = PROGRAMS.map(|name| (format!("programs/{name}"), built.join(name)));
+    let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let modules = linux.modules.iter().map(|path| (format!("modules/{}", name(path)), path.clone()));
+    Ok(programs.into_iter().chain(modules).collect())
+}
+
+/// The names of the kernel's functions, which it says itself, once.
+fn symbols(linux: &Linux) -> Result<PathBuf, Failure> {
+    let map = linux.kernel.with_file_name(format!("System.map-{}", linux.name));
+    if map.exists() {
+        return Ok(map);
+    }
+    let initrd = linux.kernel.with_file_name("symbols.cpio");
+    linux.write_with(SYMBOLS, &[], &initrd)?;
+    let mut command = boot(linux, &initrd, "quiet", 1, None)?;
+    let ended = guest::run_while_it_speaks(&mut command.0, SILENCE, &mut |_| {});
+    let ended = ended.map_err(|error| Failure::new(Status::Failed, error.to_string()))?;
+    let transcript = Transcript::new(&ended.output);
+    let text: String =
+        transcript.lines().filter_map(|line| line.strip_prefix(SYMBOL)).map(|line| format!("{line}\n")).collect();
+    if text.is_empty() {
+        return Err(Failure::new(Status::Failed, format!("{} does not name its functions", linux.name)));
+    }
+    fs::write(&map, text).map_err(|error| Failure::file(&map, &error))?;
+    Ok(map)
+}
+
+type Booted = (std::process::Command, boot::Files);
+
+fn boot(
+    linux: &Linux,
+    initrd: &PathBuf,
+    append: &str,
+    cpus: u32,
+    machine: Option<&PathBuf>,
+) -> Result<Booted, Failure> {
+    let mut words: Vec<OsString> = ["--memory", "1G", "--timeout", "86400", "--cpus"].map(OsString::from).to_vec();
+    words.extend([cpus.to_string().into(), "--kernel".into(), linux.kernel.clone().into()]);
+    words.extend(["--initrd".into(), initrd.into(), "--append".into()]);
+    words.push(format!("console=ttyAMA0 nokaslr {append}").into());
+    let programs = match machine {
+        Some(machine) => {
+            words.extend(["--monitor".into(), "--machine".into(), machine.into()]);
+            Programs::build(&[Program::Monitor], &mut |line| eprintln!("{line}"))?
+        }
+        None => Programs::default(),
+    };
+    match options::parse(&words)? {
+        Asked::Run(options) => boot::command(&options::Options { emulator: EMULATOR, ..*options }, &programs),
+        Asked::Help | Asked::Trees => Err(Failure::new(Status::Failed, "the options of a boot ask for help")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(output: &str, code: i32) -> Ended {
+        Ended { output: output.into(), complaints: "vellum: why".into(), end: End::Exited(code) }
+    }
+
+    #[test]
+    fn an_audit_is_right_when_the_load_was_and_nothing_is_found() {
+        assert_eq!(wrong(&ended("guest: ready\r\n", 0)), None);
+        assert!(wrong(&ended("guest: ready\r\n", 1)).is_some_and(|line| line.contains("forbids")));
+        assert_eq!(wrong(&ended("guest: ready\r\n", 2)).as_deref(), Some("vellum: why"));
+        assert!(wrong(&ended("", 0)).is_some_and(|line| line.contains("end")));
+        assert!(
+            wrong(&ended("load: x ended with 1\r\nguest: ready\r\n", 0)).is_some_and(|line| line.contains("x ended"))
+        );
+    }
+
+    #[test]
+    fn arguments() {
+        let options = parse("linux --page-size 16k --cpus 4 -- --forget all").expect("options");
+        assert_eq!((options.cpus, options.rounds, options.words.len()), (4, 1, 2));
+        assert!(["bsd", "linux --page-size 64k", "linux --cpus 9"].iter().all(|words| parse(words).is_err()));
+    }
+
+    #[test]
+    fn versions_are_known_by_the_packages_name() {
+        let linux = |name: &str| Linux { kernel: "k".into(), busybox: "b".into(), modules: vec![], name: name.into() };
+        assert!(known(&linux("linux-binary-7.3.4+deb13-arm64-16k"), "-16k").is_ok());
+        assert!(known(&linux("linux-image-6.1.0-56-arm64"), "-excuses").is_ok());
+        assert!(known(&linux("linux-image-5.10.0-arm64"), "").is_err());
+    }
+}
