@@ -25,7 +25,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("vellum-pagetable", 15_910, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
-    room("vellum-linearmap", 3_750, &["vellum-vmsa", "vellum-pagetable"]),
+    room("vellum-linearmap", 3_780, &["vellum-vmsa", "vellum-pagetable"]),
     room("vellum-userspace", 5_510, &["vellum-vmsa", "vellum-pagetable"]),
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
@@ -34,7 +34,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("hardware", 5_000, &["vellum-vmsa", "vellum-pagetable"]),
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
     room("image", 4_190, &["vellum-vmsa", "vellum-pagetable"]),
-    room("code", 3_150, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
+    room("code", 3_200, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
     room(
         "checks",
         9_000,
@@ -43,7 +43,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        16_090,
+        16_120,
         &[
             "vellum-vmsa",
             "vellum-pagetable",
@@ -71,7 +71,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 144_900;
+pub(crate) const ALL_LINES: usize = 145_350;
 
 /// Crates in which files still use each other in a circle. One that has none any more leaves the list.
 pub(crate) const WITH_CIRCLES: &[&str] = &["vellum-vmsa", "vellum-pagetable", "kernel"];
