@@ -15,6 +15,7 @@ pub(crate) mod pages;
 pub(crate) mod programs;
 pub(crate) mod reach;
 pub(crate) mod readers;
+mod record;
 pub(crate) mod secret;
 pub(crate) mod tables;
 pub(crate) mod vmalloc;
