@@ -43,7 +43,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        16_120,
+        16_150,
         &[
             "vellum-vmsa",
             "vellum-pagetable",
@@ -71,7 +71,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 145_350;
+pub(crate) const ALL_LINES: usize = 145_400;
 
 /// Crates in which files still use each other in a circle. One that has none any more leaves the list.
 pub(crate) const WITH_CIRCLES: &[&str] = &["vellum-vmsa", "vellum-pagetable", "kernel"];
