@@ -110,12 +110,14 @@ fn ask_again(ask: impl Fn() -> u64) -> u64 {
 }
 
 /// Where the MMU of this CPU leads a read of `address` by EL1 (AT S1E1R): a physical address, or the value of PAR_EL1
-/// where it faults.
+/// where it faults. `checks/code` knows both functions by their names.
+#[unsafe(no_mangle)]
 pub fn read_translation(address: VirtAddr) -> Result<PhysAddr, u64> {
     translate!("s1e1r", address)
 }
 
 /// The same for a write (AT S1E1W), which is not made.
+#[unsafe(no_mangle)]
 pub fn read_translation_to_write(address: VirtAddr) -> Result<PhysAddr, u64> {
     translate!("s1e1w", address)
 }

@@ -19,6 +19,7 @@ pub(crate) mod poke;
 pub(crate) mod programs;
 pub(crate) mod reach;
 pub(crate) mod readers;
+mod record;
 pub(crate) mod secret;
 pub(crate) mod tables;
 pub(crate) mod vmalloc;

@@ -14,12 +14,14 @@ mod worker;
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use hardware::per_cpu;
 use kerncore::command_line::{Options, StressKind};
 use pool::Pool;
 use spin::Once;
 use worker::Worker;
 
-use crate::cpus::{calls, walkers};
+use crate::cpus::{calls, start, walkers};
+use crate::facts::facts;
 use crate::memory::{hidden_pages, linear_map, secret};
 use crate::report::console::say;
 use crate::report::json;
@@ -111,7 +113,13 @@ fn stress(kind: StressKind, operations: u32, seed: u32) -> bool {
 fn change_pages(kind: StressKind, operations: u32, seed: u32) -> Option<bool> {
     let pool = Pool::new()?;
     let tally = Tally { left: AtomicU32::new(operations), ..Tally::default() };
-    calls::while_idle_on_every_cpu(&|cpu| Worker::new(cpu, seed, &pool, &tally).run(kind));
+    let this = per_cpu::index();
+    calls::while_idle_on_every_cpu(&|cpu| {
+        if cpu == this {
+            join_late(&tally);
+        }
+        Worker::new(cpu, seed, &pool, &tally).run(kind);
+    });
     let is_whole = pool.is_whole();
     pool.free();
     told(operations, seed, &tally);
@@ -121,6 +129,17 @@ fn change_pages(kind: StressKind, operations: u32, seed: u32) -> Option<bool> {
     let none = |counter: &AtomicU64| counter.load(Ordering::Relaxed) == 0;
     let is_taken = kind != StressKind::Mixed || most::take();
     Some(is_whole && is_taken && none(&tally.refused) && none(&tally.wrong))
+}
+
+/// Starts the CPUs that were held back, while others change pages.
+fn join_late(tally: &Tally) {
+    let before = walkers::running();
+    if let Some(late @ 1..) = start::start_late(facts()) {
+        let joined = (walkers::running() & !before).count_ones();
+        let left = tally.left.load(Ordering::Relaxed);
+        let when = if left > 0 { "in mid-stress" } else { "behind its end" };
+        say!("stress: {joined} of {late} late CPUs joined {when}, {left} operations to go");
+    }
 }
 
 fn told(operations: u32, seed: u32, tally: &Tally) {

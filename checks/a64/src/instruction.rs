@@ -251,8 +251,9 @@ pub enum Instruction {
     Select { to: General, yes: General, no: General, adds: u64, flag: Flag, width: Width },
     /// MOVK: 16 bits become `value`, `shift` bits from the lowest.
     Insert { to: General, value: u16, shift: u8, width: Width },
-    /// UBFM (UBFX, LSR, LSL): `bits` bits of `from`, from bit `low` on, go to bit `at`; the others are zero.
-    Extract { to: General, from: General, low: u8, bits: u8, at: u8, width: Width },
+    /// UBFM (UBFX, LSR, LSL), and BFM (BFI, BFXIL), which `keeps` the others: `bits` bits of `from`, from bit `low` on, go to bit `at`;
+    /// the others are zero.
+    Extract { to: General, from: General, low: u8, bits: u8, at: u8, width: Width, keeps: bool },
     /// ADR, ADRP, the label resolved.
     Locate { to: General, address: u64 },
     /// B, B.cond, CBZ, CBNZ, TBZ, TBNZ, the label resolved.

@@ -27,7 +27,7 @@ type Map = (Translation, Vec<(u64, u64)>);
 const TABLES: u64 = 0x8000_0000;
 
 /// Symbols that the pieces name.
-const SYMBOLS: [&str; 31] = [
+const SYMBOLS: [&str; 33] = [
     "relocate",
     "entry",
     "enter_el1",
@@ -59,6 +59,8 @@ const SYMBOLS: [&str; 31] = [
     "identity_main",
     "handle_exception",
     "catch_faults",
+    "read_translation",
+    "read_translation_to_write",
 ];
 
 /// SCTLR_EL1.EE: data is big-endian.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use a64::decode::decode;
 use a64::instruction::{General, Instruction, Width};
-use a64::interpreter::{Access, State};
+use a64::interpreter::{Access, State, par};
 use a64::registers::System;
 use machine::barrier::Barrier;
 use machine::event::Level;
@@ -47,6 +47,8 @@ pub struct Run<'k> {
     pub visited: BTreeSet<u64>,
     /// Instructions that were executed.
     pub steps: u64,
+    /// AT instructions among them.
+    pub translations: u64,
 }
 
 impl<'k> Run<'k> {
@@ -61,6 +63,7 @@ impl<'k> Run<'k> {
             lacking: Vec::new(),
             visited: BTreeSet::new(),
             steps: 0,
+            translations: 0,
         }
     }
 
@@ -181,6 +184,17 @@ impl<'k> Run<'k> {
                     self.pending[cpu].synchronize();
                 }
             }
+            Instruction::Translate { is_write, address, .. } => {
+                let kind = if *is_write { AccessKind::Write } else { AccessKind::Read };
+                let outcomes = self.outcomes(cpu, self.state.cores()[cpu].general(*address), kind);
+                // Several answers in its TLBs are a conflict to the CPU.
+                let conflict = Outcome::Fault(Fault::stage1(FaultKind::Conflict, 0));
+                let answer = if let [one] = outcomes.as_slice() { *one } else { conflict };
+                let (before, after) = (self.state.cores()[cpu].system(System::Translated), par(answer, kind));
+                self.pending[cpu].write(System::Translated, before, after);
+                self.state.core_mut(cpu).set_system(System::Translated, after);
+                self.translations += 1;
+            }
             Instruction::Return => {
                 self.caches.barrier(cpu, Barrier::Isb).map_err(Finding::Cache)?;
                 self.pending[cpu].synchronize();
@@ -224,6 +238,11 @@ impl<'k> Run<'k> {
         match *instruction {
             Instruction::ReadSystem { register, .. } if !core.knows(register) => {
                 Err(Finding::Unknown(format!("{register} is read, and has no value here")))
+            }
+            Instruction::ReadSystem { register: System::Translated, .. }
+                if self.pending[cpu].has(System::Translated) =>
+            {
+                Err(unsynchronized("PAR_EL1 is read, and may hold the answer to an earlier AT".to_owned()))
             }
             Instruction::WriteSystem { register, .. } | Instruction::ReadSystem { register, .. } => {
                 let is_ours = core.level() == Level::El2 && register.to_string().ends_with("_EL1");

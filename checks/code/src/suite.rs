@@ -75,17 +75,19 @@ pub fn run(lab: &Lab, piece: &Piece) -> Ran {
     sum
 }
 
-/// Routines of assembly outside the part that runs at its physical address.
-const HIGH: [&str; 6] = [
+/// Routines of assembly outside the part that runs at its physical address, and functions of Rust with the TLBI that ends a conflict.
+const HIGH: [&str; 8] = [
     "vectors",
     "end_conflict",
     "catch_faults",
     "clean_and_invalidate_to_poc",
     "make_fetchable",
     "make_fetchable_everywhere",
+    "read_translation",
+    "read_translation_to_write",
 ];
 
-/// Every instruction of the kernel's assembly that maintains something, run or not.
+/// Every instruction of the kernel's assembly and of these functions that maintains something, run or not.
 pub fn all_sites(lab: &Lab) -> Vec<Site> {
     let low = (lab.physical("image_start"), lab.physical("identity_end"));
     let high = HIGH.iter().filter_map(|name| lab.kernel.extent(name));

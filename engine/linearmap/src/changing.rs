@@ -27,6 +27,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) ranges: &'a [Range<VirtAddr>],
     pub(crate) wanted: Wanted,
     pub(crate) context: Context,
+    /// The map.
+    pub(crate) within: &'a Range<VirtAddr>,
 }
 
 /// Whether a range is one page, be it anywhere.
@@ -57,7 +59,7 @@ impl Asked<'_> {
         if lacking > 0 { Err(Refusal::ReserveShortBy(lacking)) } else { Ok(()) }
     }
 
-    /// Makes it what is wanted; how many tables that took. It was checked on this map, or is one change.
+    /// Makes it what is wanted; how many tables that took within the map. It was checked on this map, or is one change.
     fn make<G: Granule, P: Platform>(
         &self,
         table: &mut PageTable<'_, G, El1, P>,
@@ -65,13 +67,26 @@ impl Asked<'_> {
         licence: Option<&Licence<'_>>,
         reserve: &mut Reserve,
     ) -> Result<usize, Refusal> {
-        let (mut gather, tables) = (table.gather(), reserve.count());
-        let mut make = |change: &Change<El1>| table.plan(slice::from_ref(change), licence)?.apply(reserve, &mut gather);
-        let made = self.ranges.iter().try_for_each(|range| self.wanted.each_change(range, &mut make));
-        // One gather for the list, so that barriers are paid once. What is edited leaves no table behind.
-        let used = tables - reserve.count();
+        let (mut gather, mut splits) = (table.gather(), 0);
+        let mut make = |change: &Change<El1>, reserve: &mut Reserve| {
+            table.plan(slice::from_ref(change), licence)?.apply(reserve, &mut gather)
+        };
+        let made = self.ranges.iter().try_for_each(|range| {
+            let tables = reserve.count();
+            let made = self.wanted.each_change(range, &mut |change| make(change, reserve));
+            // What is edited leaves no table behind.
+            splits += if self.is_within(range) { tables - reserve.count() } else { 0 };
+            made
+        });
+        // One gather for the list, so that barriers are paid once.
         reserve.refill(platform, gather.finish(platform));
-        made.map(|()| used)
+        made.map(|()| splits)
+    }
+
+    /// Whether a range is of the map; others heal by nobody.
+    fn is_within(&self, range: &Range<VirtAddr>) -> bool {
+        let distance = |at: VirtAddr| at.bits().wrapping_sub(self.within.start.bits());
+        distance(range.start) < distance(self.within.end)
     }
 
     /// Both.
@@ -103,6 +118,7 @@ impl<G: Granule> State<G> {
         let is_made = matches!(asked.ranges, [page] if is_page::<G>(page) && asked.wanted.is_made_of_page(&mut table, page.start));
         let made = if is_made { Ok(0) } else { self.change_by_plan(embedder, &counted, &mut table, asked, supply) };
         self.counters.add(&counted);
+        self.note_reserve();
         self.counters.splits += made? as u64;
         self.counters.changes += 1;
         self.counters.atomic += u64::from(asked.context == Context::Atomic);

@@ -10,6 +10,7 @@ use crate::refused::Refused;
 
 /// Barriers and TLBIs that were executed, by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(C)]
 pub struct Operations {
     /// TLBIs by address.
     pub tlbi_address: u64,
@@ -57,16 +58,17 @@ fn kind(operation: Maintenance) -> usize {
     }
 }
 
-/// What became of the map since boot.
+/// What became of the map since boot. Its fields stand in memory in this order, for who reads it from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(C)]
 pub struct Counters {
     /// Changes that were made; of one list, one.
     pub changes: u64,
     /// Those of them that were made in atomic context.
     pub atomic: u64,
-    /// Tables that took the place of a leaf.
+    /// Tables that took the place of a leaf of the map.
     pub splits: u64,
-    /// Tables whose place a leaf took.
+    /// Tables whose place a leaf of the map took.
     pub folds: u64,
     /// Changes that were made in a window.
     pub windows: u64,
@@ -82,6 +84,8 @@ pub struct Counters {
     pub refused: u64,
     /// Barriers and TLBIs, those of painting not among them.
     pub operations: Operations,
+    /// Tables in the reserve for atomic context, as it is now.
+    pub reserve: u64,
 }
 
 impl Counters {

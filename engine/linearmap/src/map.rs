@@ -52,7 +52,7 @@ impl<E: Embedder> LinearMap<E> {
     /// mapped or hidden throughout; they may overlap, and lie anywhere in the page table, so that memory and what else maps
     /// it change together.
     pub fn change(&self, ranges: &[Range<VirtAddr>], wanted: Wanted, context: Context) -> Result<(), Refused> {
-        let asked = Asked { ranges, wanted, context };
+        let asked = Asked { ranges, wanted, context, within: &self.map.range };
         let mut supply = Reserve::new();
         let (changed, lacking) = loop {
             match self.lock.with(|state| (state.change(&self.embedder, &asked, &mut supply), state.lacking())) {
@@ -200,9 +200,14 @@ impl<E: Embedder> LinearMap<E> {
         self.lock.with(|state| state.counters)
     }
 
+    /// Where [`Self::counters`] are kept, for who reads them from outside, without the lock.
+    pub fn counters_at(&self) -> *const Counters {
+        self.lock.with(|state| &raw const state.counters)
+    }
+
     /// Tables in the reserve for atomic context.
     pub fn reserve(&self) -> usize {
-        self.lock.with(|state| state.reserve.count())
+        self.counters().reserve as usize
     }
 
     /// Leaves by size and tables by level, of the whole page table.

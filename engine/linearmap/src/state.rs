@@ -27,6 +27,11 @@ impl<G: Granule> State<G> {
         Ok(PageTable::live(platform, geometry, regime, root)?.with_largest(leaves.largest()))
     }
 
+    /// The reserve is not what it was.
+    pub(crate) const fn note_reserve(&mut self) {
+        self.counters.reserve = self.reserve.count() as u64;
+    }
+
     /// Tables that the reserve lacks.
     pub(crate) fn lacking(&self) -> usize {
         self.reserve_target.saturating_sub(self.reserve.count())
@@ -35,17 +40,19 @@ impl<G: Granule> State<G> {
     /// Takes into the reserve what it lacks, out of `supply`.
     pub(crate) fn stock<P: Platform>(&mut self, platform: &P, supply: &mut Reserve) {
         while self.lacking() > 0 {
-            let Some(table) = supply.take(platform) else { return };
+            let Some(table) = supply.take(platform) else { break };
             self.reserve.add(platform, table);
         }
+        self.note_reserve();
     }
 
     /// Takes out of the reserve what it has too many.
     pub(crate) fn spill<P: Platform>(&mut self, platform: &P, excess: &mut Reserve) {
         while self.reserve.count() > self.reserve_target {
-            let Some(table) = self.reserve.take(platform) else { return };
+            let Some(table) = self.reserve.take(platform) else { break };
             excess.add(platform, table);
         }
+        self.note_reserve();
     }
 
     /// Tables came free: the reserve takes what it lacks, the rest goes to `excess`.
@@ -53,5 +60,6 @@ impl<G: Granule> State<G> {
         while let Some(table) = retired.take(platform) {
             if self.lacking() > 0 { &mut self.reserve } else { &mut *excess }.add(platform, table);
         }
+        self.note_reserve();
     }
 }

@@ -346,3 +346,15 @@ fn who_has_nothing_to_heal_calls_nobody() {
         assert_eq!((map.embedder().parked.get(), map.embedder().windows.get()), (0, 0));
     }
 }
+
+/// What else maps memory may change in one list with it; its tables heal by nobody, and are not counted.
+#[test]
+fn tables_of_other_maps_are_not_counted() {
+    let both = Plan::one(GIB, 3 * GIB);
+    let all = painted::<Granule4K>(&both, cpu(BbmLevel::Level3));
+    let [inside, outside] = [2 * GIB, GIB].map(|from| at(&all, from, 0x1000));
+    let map = painted::<Granule4K>(&Plan { range: Some(at(&all, 2 * GIB, GIB)), ..both }, cpu(BbmLevel::Level3));
+    let before = tables(&map) as u64;
+    map.set_memory_ro(&[outside, inside], Context::MayWait).unwrap();
+    assert_eq!((map.counters().splits, tables(&map) as u64 - before), (2, 4));
+}

@@ -1,5 +1,6 @@
 //! `vellum dump`: page tables as text, as JSON, as tables, as sums.
 
+mod counted;
 mod json;
 mod stage2;
 mod stats;
@@ -102,7 +103,7 @@ fn dump_root(
     } else if arguments.tables {
         Box::new(tables::Tables::new(root, &filter, out))
     } else if arguments.stats {
-        Box::new(stats::Stats::new(root, &filter, out))
+        Box::new(stats::Stats::new(root, &filter, counted::Counted::read(machine, root, range), out))
     } else if root.is_stage1() {
         Box::new(text::Text::new(root, range, &filter, &marked, out))
     } else {

@@ -5,6 +5,7 @@ use crate::nested::Nested;
 use crate::registers::{Registers, Roots};
 use crate::root::{Origin, Regime, Root};
 use crate::search::search;
+use crate::translate::translate;
 use crate::vmcoreinfo::{self, VmcoreInfo};
 use crate::walk::{Visitor, walk};
 
@@ -85,6 +86,13 @@ impl Machine {
         };
         let registers = self.cpus.get(cpu).filter(|_| root.regime.is_below_stage2())?;
         registers.roots(&root.origin).roots.into_iter().find(|other| other.regime == Regime::Stage2)
+    }
+
+    /// The physical address of `input`, through stage 2 where there is one; none if nothing translates it.
+    pub fn locate(&mut self, root: &Root, input: u64) -> Option<u64> {
+        let Some(stage2) = self.stage2_above(root) else { return translate(&mut *self.memory, root, input) };
+        let output = translate(&mut Nested::new(&mut *self.memory, &stage2).ok()?, root, input)?;
+        translate(&mut *self.memory, &stage2, output)
     }
 
     /// Walks what `root` translates of `first` to `last`, both included, through stage 2 where there is one.

@@ -1,6 +1,7 @@
 //! The CPUs: starting those that boot did not.
 
 use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use hardware::per_cpu::{self, MAX_CPUS};
 use hardware::psci::PsciError;
@@ -46,11 +47,15 @@ pub(crate) fn start_all(facts: &Facts, meanwhile: &mut dyn FnMut()) {
     linear_map::get().settle();
 }
 
-/// Starts the CPUs that were held back; gives how many there are.
-pub(crate) fn start_late(facts: &Facts) -> usize {
+/// Starts the CPUs that were held back; gives how many there are, or nothing the second time.
+pub(crate) fn start_late(facts: &Facts) -> Option<usize> {
+    static WERE_STARTED: AtomicBool = AtomicBool::new(false);
+    if WERE_STARTED.swap(true, Ordering::Relaxed) {
+        return None;
+    }
     let late = others(facts).count().min(facts.options.late_cpus.unwrap_or(0) as usize);
     start_from(facts, others(facts).count() - late, late, &mut || {});
-    late
+    Some(late)
 }
 
 /// The CPUs that boot did not start, with their numbers.

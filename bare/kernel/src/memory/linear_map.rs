@@ -8,7 +8,7 @@ use vmsa::{BbmLevel, VirtAddr};
 use crate::facts::{facts, page_size};
 use crate::memory::reach::Reach;
 use crate::memory::tables::{CAUTIOUS, Linear, Painted, linear};
-use crate::memory::{current, pages};
+use crate::memory::{current, pages, record};
 
 /// Takes over what boot has painted. This CPU alone runs.
 pub(crate) fn start(first: Cpu) -> Result<(), Refused> {
@@ -23,7 +23,10 @@ pub(crate) fn start(first: Cpu) -> Result<(), Refused> {
         leaves: facts.leaves,
         memory_bytes: pages::mapped().map(|range| range.size_bytes()).sum(),
     };
-    current::upper().adopt(Reach::new(linear, workshop), painted, first)
+    current::upper().adopt(Reach::new(linear, workshop), painted, first)?;
+    let tables = current::upper().summary(facts.linear.range())?.tables();
+    record::publish(facts.linear.range(), tables, get().counters_at());
+    Ok(())
 }
 
 /// The linear map. Not before [`start`].

@@ -22,10 +22,10 @@ pub(crate) fn print() {
         let bytes = size.size_bytes(page_size());
         say!("mapped by leaves of {}: {}", Bytes(bytes), Bytes(table.leaves(&summary, size) as u64 * bytes));
     }
-    let (counters, reserve) = (linear_map::get().counters(), linear_map::get().reserve());
-    let Counters { changes, atomic, splits, folds, windows, parked, operations, .. } = counters;
-    let bytes = |tables: usize| Bytes(tables as u64 * page_size().size_bytes());
-    say!("tables: {} in {}, and {reserve} in reserve, {}", summary.tables(), bytes(summary.tables()), bytes(reserve));
+    let counters = linear_map::get().counters();
+    let Counters { changes, atomic, splits, folds, windows, parked, operations, reserve, .. } = counters;
+    let (tables, bytes) = (summary.tables() as u64, |tables: u64| Bytes(tables * page_size().size_bytes()));
+    say!("tables: {tables} in {}, and {reserve} in reserve, {}", bytes(tables), bytes(reserve));
     say!("changes: {changes}, {atomic} of them in atomic context; splits: {splits}; folds: {folds}");
     let microseconds = |ticks: u64| ticks * 1_000_000 / timer::read_frequency().max(1);
     say!("windows: {windows}, the longest {} us", microseconds(window::longest()));
@@ -49,5 +49,5 @@ pub(crate) fn print() {
         "refused: {refused} ({reserve_dry} the reserve was dry, {out_of_tables} no memory for tables, {not_parked} no CPU could be \
          parked, {asked} for what they asked)",
     );
-    json::counters(&counters, summary.tables(), reserve);
+    json::counters(&counters, tables);
 }

@@ -149,7 +149,7 @@ pub(super) fn refused(counters: &Counters) -> u64 {
 }
 
 /// Every number of the linear map's counters.
-fn counted(counters: &Counters) -> [(&'static str, u64); 16] {
+fn counted(counters: &Counters) -> [(&'static str, u64); 17] {
     let Counters { changes, atomic, splits, folds, windows, parked, operations, .. } = *counters;
     let Operations { tlbi_address, tlbi_range, tlbi_everything, dsb_stores, dsb_all, isb } = operations;
     [
@@ -169,17 +169,17 @@ fn counted(counters: &Counters) -> [(&'static str, u64); 16] {
         ("dsb_stores", dsb_stores),
         ("dsb_all", dsb_all),
         ("isb", isb),
+        ("reserve", counters.reserve),
     ]
 }
 
 /// `# linear map counters`.
-pub(super) fn counters(numbers: &Counters, tables: usize, reserve: usize) {
+pub(super) fn counters(numbers: &Counters, tables: u64) {
     section("linear map counters", |all| {
         for (name, value) in counted(numbers) {
             all.field(name, value)?;
         }
-        all.field("tables", tables)?;
-        all.field("reserve", reserve)
+        all.field("tables", tables)
     });
 }
 

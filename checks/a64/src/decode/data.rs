@@ -21,7 +21,7 @@ pub(super) fn immediate(word: u32, place: u64) -> Option<Instruction> {
         }
         4 => logical_immediate(word),
         5 => move_wide(word),
-        6 if word >> 29 & 3 == 2 && word >> 31 == word >> 22 & 1 => {
+        6 if matches!(word >> 29 & 3, 1 | 2) && word >> 31 == word >> 22 & 1 => {
             let bits = width.bytes() as u32 * 8;
             let (rotate, last) = (word >> 16 & 63, word >> 10 & 63);
             if rotate >= bits || last >= bits {
@@ -29,7 +29,15 @@ pub(super) fn immediate(word: u32, place: u64) -> Option<Instruction> {
             }
             let (low, at) = if last >= rotate { (rotate, 0) } else { (0, bits - rotate) };
             let (from, bits) = (general(word, 5), (last - low + 1) as u8);
-            Some(Instruction::Extract { to, from, low: low as u8, bits, at: at as u8, width })
+            Some(Instruction::Extract {
+                to,
+                from,
+                low: low as u8,
+                bits,
+                at: at as u8,
+                width,
+                keeps: word >> 29 & 3 == 1,
+            })
         }
         _ => None,
     }

@@ -47,6 +47,9 @@ pub(super) fn system(word: u32) -> Option<Instruction> {
     }
     let opcode = Opcode::from_instruction(word)?;
     let operand = general(word, 0);
+    if let (0, 7, 8, op2 @ (0 | 1)) = opcode.fields() {
+        return Some(Instruction::Translate { level: Level::El1, is_write: op2 == 1, address: operand });
+    }
     match cache(opcode) {
         Some(operation) => Some(Instruction::Cache { operation, operand }),
         None => opcode.decode().map(|_| Instruction::Tlbi { opcode, operand }),

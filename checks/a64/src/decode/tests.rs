@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use machine::barrier::Barrier;
+use machine::event::Level;
 
 use super::*;
 use crate::instruction::{Address, Cache, Operand, Operation, Ordering, StateField, WriteBack};
@@ -51,11 +52,6 @@ fn words_are_what_an_assembler_means_by_them() {
         (0x9ac0_2060, "lsl x0, x3, x0", compute(Operation::ShiftLeft, X(0), X(3), plain(0))),
         (0x9280_0000, "mov x0, #-1", compute(Operation::Second, X(0), General::ZERO, imm(!0))),
         (0xf2a6_1a00, "movk x0, #0x30d0, lsl #16", I::Insert { to: X(0), value: 0x30d0, shift: 16, width: double }),
-        (0xd350_4c02, "ubfx x2, x0, #16, #4", {
-            I::Extract { to: X(2), from: X(0), low: 16, bits: 4, at: 0, width: double }
-        }),
-        (0xd35a_fc00, "lsr x0, x0, #26", I::Extract { to: X(0), from: X(0), low: 26, bits: 38, at: 0, width: double }),
-        (0x531c_6c41, "lsl w1, w2, #4", I::Extract { to: X(1), from: X(2), low: 0, bits: 28, at: 4, width: word }),
         (0x9400_0002, "bl 0x1008", I::BranchWithLink { target: 0x1008 }),
         (0xd65f_03c0, "ret", I::BranchTo { target: General::LINK, links: false }),
         (0xd61f_0260, "br x19", I::BranchTo { target: X(19), links: false }),
@@ -92,6 +88,33 @@ fn words_are_what_an_assembler_means_by_them() {
         (0xd503_20bf, "sevl", I::Wake),
         (0xd400_0003, "smc #0", I::MonitorCall { number: 0 }),
         (0xd420_0020, "brk #1", I::Break { number: 1 }),
+    ] {
+        assert_eq!(decode(code, 0x1000), Some(expected), "{code:#010x} {text}");
+    }
+}
+
+#[test]
+fn fields_are_inserted_and_addresses_translated() {
+    use Instruction as I;
+    for (code, text, expected) in [
+        (0xd350_4c02, "ubfx x2, x0, #16, #4", {
+            I::Extract { to: X(2), from: X(0), low: 16, bits: 4, at: 0, width: Width::Double, keeps: false }
+        }),
+        (
+            0xd35a_fc00,
+            "lsr x0, x0, #26",
+            I::Extract { to: X(0), from: X(0), low: 26, bits: 38, at: 0, width: Width::Double, keeps: false },
+        ),
+        (
+            0x531c_6c41,
+            "lsl w1, w2, #4",
+            I::Extract { to: X(1), from: X(2), low: 0, bits: 28, at: 4, width: Width::Word, keeps: false },
+        ),
+        (0xb340_2c09, "bfxil x9, x0, #0, #12", {
+            I::Extract { to: X(9), from: X(0), low: 0, bits: 12, at: 0, width: Width::Double, keeps: true }
+        }),
+        (0xd508_7800, "at s1e1r, x0", I::Translate { level: Level::El1, is_write: false, address: X(0) }),
+        (0xd508_7823, "at s1e1w, x3", I::Translate { level: Level::El1, is_write: true, address: X(3) }),
     ] {
         assert_eq!(decode(code, 0x1000), Some(expected), "{code:#010x} {text}");
     }

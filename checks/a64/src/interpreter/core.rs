@@ -235,10 +235,11 @@ impl Core {
                 let kept = self.general(to) & !(0xffff << shift);
                 self.set_general(to, width, kept | u64::from(value) << shift);
             }
-            Instruction::Extract { to, from, low, bits, at, width } => {
+            Instruction::Extract { to, from, low, bits, at, width, keeps } => {
                 let field = self.general(from) & width.mask();
                 let mask = u64::MAX >> (64 - u32::from(bits));
-                self.set_general(to, width, (field >> low & mask) << at);
+                let kept = if keeps { self.general(to) & !(mask << at) } else { 0 };
+                self.set_general(to, width, kept | (field >> low & mask) << at);
             }
             Instruction::SetState { field, value } => self.set_state(field, value),
             Instruction::BranchWithLink { target } => {

@@ -8,4 +8,4 @@ mod step;
 
 pub use core::{Cause, Core, OnFault, Taken};
 pub use memory::Access;
-pub use step::{Next, State};
+pub use step::{Next, State, par};

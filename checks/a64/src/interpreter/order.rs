@@ -54,7 +54,10 @@ impl Order {
                 }
             }
             Instruction::Select { to, yes, no, .. } => self.set(*to, self.of(*yes).max(self.of(*no)).max(self.flags)),
-            Instruction::Extract { to, from, .. } => self.set(*to, self.of(*from)),
+            Instruction::Extract { to, from, keeps, .. } => {
+                let kept = if *keeps { self.of(*to) } else { 0 };
+                self.set(*to, self.of(*from).max(kept));
+            }
             Instruction::Locate { to, .. } => self.set(*to, 0),
             Instruction::BranchWithLink { .. } => self.set(General::LINK, 0),
             Instruction::BranchTo { target, .. } => self.controlled = self.controlled.max(self.of(*target)),

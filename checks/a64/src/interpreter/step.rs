@@ -130,15 +130,7 @@ impl State {
         let lead = |outcome: Outcome| {
             let mut state = self.clone();
             let core = &mut state.cores[cpu];
-            core.set_system(
-                System::Translated,
-                match outcome {
-                    Outcome::Translated(physical) => physical & !0xfff,
-                    Outcome::Fault(fault) => {
-                        1 | (fault.esr(kind, true) & 0x3f) << 1 | u64::from(fault.is_stage2) << 9 | 1 << 11
-                    }
-                },
-            );
+            core.set_system(System::Translated, par(outcome, kind));
             core.go_on();
             Next { state, way: is_choice.then_some(outcome) }
         };
@@ -308,6 +300,14 @@ impl State {
             let syndrome = fault.esr(kind, core.level == level);
             self.take(cpu, level, syndrome);
         }
+    }
+}
+
+/// PAR_EL1 behind an AT of this outcome.
+pub fn par(outcome: Outcome, kind: AccessKind) -> u64 {
+    match outcome {
+        Outcome::Translated(physical) => physical & !0xfff,
+        Outcome::Fault(fault) => 1 | (fault.esr(kind, true) & 0x3f) << 1 | u64::from(fault.is_stage2) << 9 | 1 << 11,
     }
 }
 

@@ -7,9 +7,12 @@ mod leave;
 mod park;
 mod secondary;
 mod switch;
+mod translate;
 mod vectors;
 
 use std::collections::BTreeSet;
+
+use machine::syndrome::AccessKind;
 
 use crate::finding::Found;
 use crate::lab::{Lab, Patch};
@@ -69,6 +72,8 @@ pub fn all() -> Vec<Piece> {
         entry::piece(),
         vectors::piece(),
         conflict::piece(),
+        translate::piece("read_translation", AccessKind::Read),
+        translate::piece("read_translation_to_write", AccessKind::Write),
         cache::clean(),
         cache::fetchable("make_fetchable"),
         cache::fetchable("make_fetchable_everywhere"),

@@ -190,7 +190,7 @@ fn field(mnemonic: &str, operands: &[&str]) -> Option<Instruction> {
             let (low, bits) = (immediate(low)?, immediate(bits)?);
             let is_inside = bits > 0 && low < size && bits <= size - low;
             let (from, low, bits) = (register(from)?.0, low as u8, bits as u8);
-            is_inside.then_some(Instruction::Extract { to, from, low, bits, at: 0, width })
+            is_inside.then_some(Instruction::Extract { to, from, low, bits, at: 0, width, keeps: false })
         }
         ("MOVK" | "MOVN", [_, value, ..]) => {
             let value = u16::try_from(immediate(value)?).ok()?;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use vmsa::{DESCRIPTOR_BYTES, Descriptor, Level, ptdump};
 
 use super::Format;
+use super::counted::Counted;
 use crate::only::Filter;
 use crate::runs::Run;
 
@@ -104,13 +105,15 @@ pub(crate) fn bytes_as_text(bytes: u64) -> String {
 pub(super) struct Stats<'a> {
     root: &'a Root,
     filter: &'a Filter,
+    /// What the kernel counts itself.
+    counted: Option<Counted>,
     out: &'a mut dyn Write,
     totals: Totals,
 }
 
 impl<'a> Stats<'a> {
-    pub(super) fn new(root: &'a Root, filter: &'a Filter, out: &'a mut dyn Write) -> Self {
-        Self { root, filter, out, totals: Totals::default() }
+    pub(super) fn new(root: &'a Root, filter: &'a Filter, counted: Option<Counted>, out: &'a mut dyn Write) -> Self {
+        Self { root, filter, counted, out, totals: Totals::default() }
     }
 }
 
@@ -124,11 +127,15 @@ impl Format for Stats<'_> {
 
     fn table(&mut self, table: &Table, _: &[Descriptor]) -> io::Result<()> {
         self.totals.table(self.root, table);
+        if let Some(counted) = &mut self.counted {
+            counted.table(self.root, table);
+        }
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> io::Result<()> {
-        let Self { root, out, totals, .. } = *self;
-        totals.write(root, out)
+        let Self { root, counted, out, totals, .. } = *self;
+        totals.write(root, out)?;
+        counted.map_or(Ok(()), |counted| counted.write(out))
     }
 }

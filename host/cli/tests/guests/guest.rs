@@ -53,7 +53,8 @@ impl Guest {
         Ok((guest, said))
     }
 
-    fn path(&self, name: &str) -> String {
+    /// A file of the guest's own, as long as it is there.
+    pub(crate) fn path(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
 

@@ -10,6 +10,7 @@ mod own;
 mod plan;
 mod report;
 mod stage2;
+mod stressed;
 #[path = "../tables/mod.rs"]
 mod tables;
 mod text;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     }
     if let Some(kernel) = path("VELLUM_KERNEL") {
         plan::run(&kernel, &mut report);
+        stressed::run(&kernel, &mut report);
         own::run(kernel, &mut report);
         stage2::run(&mut report);
     }

@@ -25,7 +25,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("vellum-pagetable", 15_920, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
-    room("vellum-linearmap", 3_750, &["vellum-vmsa", "vellum-pagetable"]),
+    room("vellum-linearmap", 3_780, &["vellum-vmsa", "vellum-pagetable"]),
     room("vellum-userspace", 5_510, &["vellum-vmsa", "vellum-pagetable"]),
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
@@ -34,7 +34,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("hardware", 5_000, &["vellum-vmsa", "vellum-pagetable"]),
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
     room("image", 4_190, &["vellum-vmsa", "vellum-pagetable"]),
-    room("code", 3_150, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
+    room("code", 3_200, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
     room(
         "checks",
         9_000,

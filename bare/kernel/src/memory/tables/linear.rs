@@ -28,7 +28,7 @@ pub(crate) trait Linear: Sync {
     fn admit(&self, cpu: Cpu);
     fn with_standing(&self, body: &mut dyn FnMut(&Standing));
     fn counters(&self) -> Counters;
-    fn reserve(&self) -> usize;
+    fn counters_at(&self) -> *const Counters;
 }
 
 /// The linear map of one granule.
@@ -71,7 +71,7 @@ impl<G: Granule + Send + Sync> Linear for Of<G> {
         self.counters()
     }
 
-    fn reserve(&self) -> usize {
-        self.reserve()
+    fn counters_at(&self) -> *const Counters {
+        self.counters_at()
     }
 }

@@ -62,6 +62,11 @@ const STRESSED: &[(&str, &str, &[Expect])] = &[
         &[NoConflictOn(0), SameConflicts],
     ),
     (
+        "conflicts anywhere, which no kernel need survive",
+        "conflicts-anywhere.toml --icount --append vellum.stress=1500",
+        &[Says(&["as it was before, leaf for leaf"]), MonitorCounts("conflicts, EL1 data"), SameConflicts],
+    ),
+    (
         "no conflict comes to who is parked",
         "conflicts-in-resizes.toml --append vellum.stress=200 --append vellum.bbm=1",
         &[MonitorCounts("resizes announced"), MonitorNeverCounts("conflicts, EL")],
@@ -239,8 +244,16 @@ fn stressed(name: &str, options: &str, expect: &[Expect]) -> Boot {
 }
 
 /// Without its handler the kernel dies of the first conflict.
-fn of_conflicts_that_kill() -> [Boot; 2] {
+fn of_conflicts_that_kill() -> [Boot; 3] {
     [
+        Boot {
+            ends: Status::Failed,
+            ..stressed(
+                "conflicts anywhere, and no handler",
+                "conflicts-anywhere.toml --icount --append vellum.stress=1500 --append vellum.conflicts=report",
+                &[Says(&["exception", "TLB conflict abort"]), MonitorCounts("conflicts, EL1")],
+            )
+        },
         Boot {
             ends: Status::Failed,
             ..stressed(

@@ -103,6 +103,7 @@ pub(super) fn all() -> Vec<Boot> {
     }
     boots.extend(LONELY.iter().map(|(name, options)| stressed(name, options)));
     boots.extend(MIXED.iter().map(|(name, options)| parked(name, options)));
+    boots.push(late());
     boots.extend(MACHINES.iter().map(|machine| monitored("", machine)));
     boots.extend(PUBLISHED.iter().map(|machine| monitored(", 12G", &format!("{machine} --memory 12G"))));
     boots
@@ -114,6 +115,14 @@ pub(super) fn all() -> Vec<Boot> {
 fn told(options: &str) -> Vec<Words> {
     const TEST: Words = &["this is a test"];
     options.matches("vellum.cpu").map(|_| TEST).collect()
+}
+
+/// A CPU that joins while others change pages, and tolerates less than they.
+fn late() -> Boot {
+    let options = "--cpus 4 --append vellum.late=1 --append vellum.bbm=3 --append vellum.cpu3.bbm=0";
+    let mut boot = parked("4k, a weaker CPU late", options);
+    boot.expect.push(Says(&["1 of 1 late CPUs joined in mid-stress"]));
+    boot
 }
 
 /// Fewer operations: each may stop all CPUs.
