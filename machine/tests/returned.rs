@@ -87,6 +87,26 @@ fn a_table_at_another_level_has_no_leaves_that_hardware_marks() {
     caught(&machine, Rule::LostUpdate);
 }
 
+/// What was a table of level 2 comes back as one of level 3: a leaf there links no table, whatever was stored to its memory.
+#[test]
+fn a_leaf_in_what_was_a_table_above_links_nothing() {
+    const FRAME: u64 = 0x4600_0000;
+    for is_table_still in [false, true] {
+        let mut machine = el1(1, Features::full(0));
+        if !is_table_still {
+            unmap(&mut machine, L1, VMALLE1IS, 0);
+        }
+        machine.store(0, L2, 0);
+        machine.barrier(0, ISH);
+        map(&mut machine, L1 + 8, AWAY | TABLE);
+        map(&mut machine, AWAY, L2 | TABLE);
+        machine.store(0, FRAME, PAGE | PA);
+        silent(&machine);
+        machine.store(0, L2 + 8, PAGE | NON_GLOBAL | FRAME);
+        assert_eq!(rules(&machine).contains(&Rule::NotVisible), is_table_still);
+    }
+}
+
 /// A root is emptied, its ASID invalidated while the CPU still runs with it, and given away once the CPU has left: what is written there
 /// as data says nothing of a page table that begins there later.
 #[test]

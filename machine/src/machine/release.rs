@@ -11,7 +11,7 @@ use crate::tlb::entry::Entry;
 use crate::tlb::found::{Found, Seen};
 use crate::tlb::holders::Held;
 use crate::tlb::holders::{GLOBAL, Holders};
-use crate::tlb::question::{Only, Question};
+use crate::tlb::question::Question;
 
 /// Memory that is given away.
 #[derive(Clone, Copy)]
@@ -110,15 +110,8 @@ impl Machine {
     /// What walks find at `word` that leads to the memory, and whether by what is written now.
     fn walk_by(&self, word: u64, freed: &Freed, found: &mut Vec<(Held, bool)>) {
         for place in self.may.places_of(word).iter() {
-            let question = Question {
-                wants_faults: true,
-                deepest: place.level,
-                near: Some(place.space),
-                is_exact: true,
-                only: Some(Only::Word(word)),
-                ..Question::about(place.start, place.last)
-            };
             let tag = self.may.space(place.space).space.tag();
+            let question = Question::at(word, place);
             self.may.each_reached(tag, &question, &mut |seen, holders| note(seen, holders, freed, found));
         }
     }

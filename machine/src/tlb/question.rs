@@ -3,6 +3,7 @@
 
 use super::entry::{Entry, SpaceId};
 use super::found::{Found, Seen};
+use super::places::Place;
 
 /// Asks for the entries whose walk used one particular thing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +79,18 @@ impl Question {
             (entry.own_start, entry.own_last())
         };
         Self { deepest: entry.level, is_exact: true, only: Some(Only::Entry(*entry)), ..Self::about(first, last) }
+    }
+
+    /// Which entries, and faults, come from `word` at this place?
+    pub(crate) const fn at(word: u64, place: &Place) -> Self {
+        Self {
+            wants_faults: true,
+            deepest: place.level,
+            near: Some(place.space),
+            is_exact: true,
+            only: Some(Only::Word(word)),
+            ..Self::about(place.start, place.last)
+        }
     }
 
     /// The same, with nothing left out that the answer does not need.

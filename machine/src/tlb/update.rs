@@ -9,7 +9,7 @@ use super::found::{Found, Seen};
 use super::holders::{Cpus, GLOBAL, Held, Holders};
 use super::late::Late;
 use super::may::May;
-use super::question::{Only, Question, Through};
+use super::question::{Question, Through};
 use super::stale::{Mark, Origin};
 use super::visible::{Lost, words_of};
 use crate::context::{Regime, Tag};
@@ -82,11 +82,8 @@ impl May {
             let question = Question {
                 through: Some(Through::Word(word, value)),
                 is_only_through: true,
-                deepest: place.level,
-                near: Some(place.space),
-                is_exact: true,
-                only: Some(Only::Word(word)),
-                ..Question::about(place.start, place.last)
+                wants_faults: false,
+                ..Question::at(word, place)
             };
             let tag = self.space(place.space).space.tag();
             found.append(&mut self.agreed(&question, |question| {
@@ -212,10 +209,14 @@ impl May {
         words.first().map(|(word, _)| *word)
     }
 
-    /// Whether `word` is a descriptor of a page table that somebody walks, and did not only walk once.
+    /// Whether some walk comes to `word`. A place that was left behind says nothing: it stays until the memory is given away.
     fn is_walked(&self, word: u64) -> bool {
-        let leads_on = self.stale.leads_on();
-        self.places_of(word).iter().any(|place| leads_on || !self.space(place.space).live.is_empty())
+        self.places_of(word).iter().any(|place| {
+            let mut is_met = false;
+            let tag = self.space(place.space).space.tag();
+            self.each_reached(tag, &Question::at(word, place), &mut |seen, _| is_met |= seen.word == word);
+            is_met
+        })
     }
 
     /// A barrier that orders `cpu`'s stores.
