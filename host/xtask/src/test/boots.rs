@@ -129,8 +129,12 @@ fn audited() -> impl Iterator<Item = Boot> {
         ..plain("4k", 2, 1, "1G")
     };
     let stress = "--cpus 2 --append vellum.stress=20";
-    let above =
-        [above("boot-cpu-does-not", stress), above("all-resize", stress), above("realm", "--cpus 2 --kernel realm")];
+    let above = [
+        above("boot-cpu-does-not", stress),
+        above("all-resize", stress),
+        above("realm", "--cpus 2 --kernel realm"),
+        above("conflicts-in-resizes", "--cpus 2 --kernel resizer --append resizer.count=100"),
+    ];
     [("4k", 1), ("16k", 2), ("64k", 1)].into_iter().map(of).chain(above)
 }
 
