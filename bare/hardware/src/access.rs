@@ -71,7 +71,7 @@ pub unsafe fn zero_block(address: u64) {
 }
 
 /// What [`zero_blocks`] clears: so many that its loop costs little, and no more than a small page has.
-pub const BLOCKS_AT_ONCE: u64 = 32;
+pub const BLOCKS_AT_ONCE: u64 = 64;
 
 /// Clears [`BLOCKS_AT_ONCE`] blocks of `block_bytes` from `address` on, the first of them.
 ///

@@ -25,6 +25,7 @@ pub use layout::Layout;
 pub use page_set::PageSet;
 
 use core::fmt;
+use core::ops::Range;
 
 use thiserror::Error;
 use vmsa::PhysAddr;
@@ -50,6 +51,10 @@ pub struct Buddy<'n> {
     free_orders: u32,
     free_frames: usize,
     given_frames: usize,
+    /// What is left of the block that pages are cut from, one behind another: free, and in no set before [`Self::close`].
+    open: Range<usize>,
+    /// What the first address of `open` is above its bytes by its number.
+    open_offset: u64,
 }
 
 /// Why memory was not taken in; nothing has changed.
@@ -97,7 +102,18 @@ impl<'n> Buddy<'n> {
         }
         notes.fill(0);
         let free_blocks = [0; ORDERS];
-        Ok(Self { layout, notes, sets, free_blocks, free_orders: 0, free_frames: 0, given_frames: 0 })
+        let (free_orders, free_frames, given_frames) = (0, 0, 0);
+        Ok(Self {
+            layout,
+            notes,
+            sets,
+            free_blocks,
+            free_orders,
+            free_frames,
+            given_frames,
+            open: 0..0,
+            open_offset: 0,
+        })
     }
 
     /// Takes `range` in as free memory: whole pages that were never added before.
@@ -106,6 +122,7 @@ impl<'n> Buddy<'n> {
         if !range.start.is_aligned(page_bytes) || !range.end.is_aligned(page_bytes) {
             return Err(AddError::Misaligned(range));
         }
+        self.close();
         for (address, order) in self.blocks(range) {
             let frame = self.layout.frame(address).ok_or(AddError::Outside(range))?;
             if self.is_known(frame >> order, order) {
@@ -123,6 +140,10 @@ impl<'n> Buddy<'n> {
     /// Gives out the lowest free block that is not larger than need be: `1 << order` pages, aligned to their size. `None`
     /// if no block is large enough, or the order is above `MAX_ORDER`.
     pub fn allocate(&mut self, order: usize) -> Option<PhysAddr> {
+        if order == 0 {
+            return self.allocate_page();
+        }
+        self.close();
         let fitting = self.free_orders.checked_shr(order as u32)?;
         if fitting == 0 {
             return None;
@@ -141,6 +162,34 @@ impl<'n> Buddy<'n> {
         Some(self.layout.address(block << order))
     }
 
+    /// Pages that are asked for one after another come from the same block: cutting all of it at the first leaves the same pages.
+    fn allocate_page(&mut self) -> Option<PhysAddr> {
+        let shift = self.layout.page_size().shift();
+        if self.open.is_empty() {
+            let from = self.free_orders.trailing_zeros() as usize;
+            let block = self.sets.free.get(from)?.first(self.notes)?;
+            self.take_free(block, from);
+            self.open = block << from..(block + 1) << from;
+            self.open_offset =
+                self.layout.address(self.open.start).bits().wrapping_sub((self.open.start as u64) << shift);
+        }
+        let frame = self.open.start;
+        self.open.start += 1;
+        self.sets.given[0].set(self.notes, frame, true);
+        self.free_frames -= 1;
+        self.given_frames += 1;
+        Some(PhysAddr::new(((frame as u64) << shift).wrapping_add(self.open_offset)))
+    }
+
+    /// Makes blocks of what is left of the open one. Each has a buddy with a page that is given out, so that none joins.
+    fn close(&mut self) {
+        while !self.open.is_empty() {
+            let order = self.open.len().trailing_zeros() as usize;
+            self.put_free(self.open.start >> order, order);
+            self.open.start += 1 << order;
+        }
+    }
+
     /// Takes back what `allocate` gave out at `address` for `order`.
     pub fn free(&mut self, address: PhysAddr, order: usize) -> Result<(), FreeError> {
         let given = *self.sets.given.get(order).ok_or(FreeError::NoSuchOrder(order))?;
@@ -149,6 +198,7 @@ impl<'n> Buddy<'n> {
         if !given.contains(self.notes, frame >> order) {
             return Err(not_given);
         }
+        self.close();
         given.set(self.notes, frame >> order, false);
         self.join(frame >> order, order);
         self.free_frames += 1 << order;
@@ -158,6 +208,7 @@ impl<'n> Buddy<'n> {
 
     /// Takes back pages side by side, each of which was given out alone. Those before one that was not are free all the same.
     pub fn free_pages(&mut self, range: PhysicalRange) -> Result<(), FreeError> {
+        self.close();
         for (address, order) in self.blocks(range) {
             let not_given = FreeError::NotGiven(address, 0);
             let frame = self.layout.frame(address).ok_or(not_given)?;
@@ -201,7 +252,7 @@ impl<'n> Buddy<'n> {
 
     /// How many blocks of `order` are free, those in larger free blocks not counted.
     pub fn free_blocks(&self, order: usize) -> usize {
-        self.free_blocks.get(order).copied().unwrap_or(0)
+        self.free_blocks.get(order).map_or(0, |blocks| blocks + (self.open.len() >> order & 1))
     }
 
     /// Bytes in a block of `order`.
@@ -263,8 +314,8 @@ impl fmt::Display for Buddy<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} free, {} given out; free blocks:", Bytes(self.free_bytes()), Bytes(self.given_bytes()))?;
         let mut separator = "";
-        for order in (0..ORDERS).filter(|&order| self.free_blocks[order] > 0) {
-            write!(f, "{separator} {} of {}", self.free_blocks[order], Bytes(self.block_bytes(order)))?;
+        for order in (0..ORDERS).filter(|&order| self.free_blocks(order) > 0) {
+            write!(f, "{separator} {} of {}", self.free_blocks(order), Bytes(self.block_bytes(order)))?;
             separator = ",";
         }
         if separator.is_empty() { f.write_str(" none") } else { Ok(()) }

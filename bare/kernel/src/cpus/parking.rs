@@ -11,8 +11,9 @@ use vmsa::BbmLevel;
 use crate::cpus::calls;
 use crate::facts::facts;
 
-/// Milliseconds that a CPU has to park. One that does not is named, and nothing is changed.
-const PATIENCE: u64 = 2000;
+/// Milliseconds that a CPU has to park. One that does not is named, and nothing is changed. A virtual CPU may not run for seconds, where
+/// its host has much else to do.
+const PATIENCE: u64 = 10_000;
 
 /// A bit for each CPU that walks the kernel's tables.
 static WALKING: AtomicU32 = AtomicU32::new(0);

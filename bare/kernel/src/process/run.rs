@@ -1,5 +1,6 @@
 //! A program's thread: to EL0 and back, for as long as the program lives.
 
+use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
 use hardware::exception::{Frame, Kind};
@@ -9,6 +10,7 @@ use vmsa::{ExceptionClass, FaultStatus, Syndrome};
 
 use super::signal_frame::{SEGV_MAPERR, force, force_segv};
 use super::signals::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
+use super::space::Space;
 use super::task::Task;
 use super::{atomics, calls, end, pressure, signal_frame};
 use crate::report::console::say;
@@ -28,6 +30,8 @@ const TRAP_HWBKPT: i32 = 4;
 pub(crate) fn run(mut frame: Frame) {
     let thread = current();
     let task = thread.task();
+    // For one fault after another; a call may exchange the process' space.
+    let mut space = None;
     loop {
         // What else is sent to a process that is stopped waits.
         while task.is_held() {
@@ -57,7 +61,7 @@ pub(crate) fn run(mut frame: Frame) {
         task.is_at_el0.store(false, Ordering::SeqCst);
         interrupts::restore(masks);
         match kind {
-            Kind::Synchronous => take(&thread, task, &mut frame),
+            Kind::Synchronous => take(&thread, task, &mut space, &mut frame),
             // It was taken as soon as the masks were restored.
             Kind::Irq | Kind::Fiq => {}
             Kind::SError => {
@@ -66,18 +70,21 @@ pub(crate) fn run(mut frame: Frame) {
             }
         }
     }
-    drop(thread);
+    drop((space, thread));
     end::end_thread();
 }
 
 /// What an instruction of the program asks for, or has done.
-fn take(thread: &Thread, task: &Task, frame: &mut Frame) {
+fn take(thread: &Thread, task: &Task, space: &mut Option<Arc<dyn Space>>, frame: &mut Frame) {
     let syndrome = Syndrome::new(frame.syndrome);
     let at = frame.return_address;
     match syndrome.class() {
-        ExceptionClass::SupervisorCall => calls::answer(frame, run),
+        ExceptionClass::SupervisorCall => {
+            *space = None;
+            calls::answer(frame, run);
+        }
         ExceptionClass::InstructionAbortLowerEl | ExceptionClass::DataAbortLowerEl => {
-            abort(thread, task, frame, syndrome)
+            abort(thread, &**space.get_or_insert_with(|| task.process.space()), frame, syndrome);
         }
         ExceptionClass::PcAlignment | ExceptionClass::SpAlignment => force(thread, SIGBUS, BUS_ADRALN, at, frame),
         ExceptionClass::BreakpointInstruction => force(thread, SIGTRAP, TRAP_BRKPT, at, frame),
@@ -89,7 +96,7 @@ fn take(thread: &Thread, task: &Task, frame: &mut Frame) {
     }
 }
 
-fn abort(thread: &Thread, task: &Task, frame: &Frame, syndrome: Syndrome) {
+fn abort(thread: &Thread, space: &dyn Space, frame: &Frame, syndrome: Syndrome) {
     let address = frame.fault_address;
     match syndrome.fault() {
         Some(FaultStatus::Alignment) => return force(thread, SIGBUS, BUS_ADRALN, address, frame),
@@ -99,7 +106,7 @@ fn abort(thread: &Thread, task: &Task, frame: &Frame, syndrome: Syndrome) {
         _ => {}
     }
     let Some(access) = Access::of(syndrome, address) else { return };
-    if let Err(fault) = fault(thread, task, atomics::recognize(access, frame)) {
+    if let Err(fault) = fault(thread, space, atomics::recognize(access, frame)) {
         let (signal, code) = match fault {
             userspace::Fault::Unmapped => (SIGSEGV, SEGV_MAPERR),
             userspace::Fault::Denied => (SIGSEGV, SEGV_ACCERR),
@@ -111,8 +118,7 @@ fn abort(thread: &Thread, task: &Task, frame: &Frame, syndrome: Syndrome) {
 }
 
 /// Makes what an access lacks. Without memory some process ends, and the access is made again.
-fn fault(thread: &Thread, task: &Task, access: Access) -> Result<(), userspace::Fault> {
-    let space = task.process.space();
+fn fault(thread: &Thread, space: &dyn Space, access: Access) -> Result<(), userspace::Fault> {
     if access.address >= space.highest() {
         return Err(userspace::Fault::Unmapped);
     }
