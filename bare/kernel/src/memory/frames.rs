@@ -118,8 +118,18 @@ pub(crate) fn release(frame: PhysAddr) {
     }
 }
 
-/// The same of so many pages side by side.
-pub(crate) fn release_run(first: PhysAddr, count: u64) {
+/// The same of so many pages side by side, be it in several ranges of memory that touch.
+pub(crate) fn release_run(mut first: PhysAddr, mut count: usize) {
+    while count > 0 {
+        let all = counts(first);
+        let here = &all[..count.min(all.len())];
+        release_all(first, here);
+        first = first + ((here.len() as u64) << page_size().shift());
+        count -= here.len();
+    }
+}
+
+fn release_all(first: PhysAddr, counts: &[AtomicU32]) {
     let give = |pages: core::ops::Range<usize>| {
         if !pages.is_empty() {
             TAKEN.fetch_sub(pages.len() as u64, Ordering::Relaxed);
@@ -128,7 +138,6 @@ pub(crate) fn release_run(first: PhysAddr, count: u64) {
             pages::free_pages(PhysicalRange::from_size(start, (pages.len() as u64) << page_size.shift()));
         }
     };
-    let counts = &counts(first)[..count as usize];
     let mut start = 0;
     for (page, count) in counts.iter().enumerate() {
         if count.fetch_sub(1, Ordering::AcqRel) != 1 {

@@ -6,6 +6,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use kerncore::module::{Module, Problem, ROOMS, Room};
+use vmsa::VirtAddr;
 
 use crate::cpus::calls;
 use crate::facts::page_size;
@@ -34,7 +35,7 @@ static LOADED: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
 #[derive(Debug)]
 pub(crate) enum LoadError<'d> {
     Object(Problem<'d>),
-    /// It has no `name=` in `.modinfo`, or no [`START`].
+    /// It has no `name=` in `.modinfo`, or no [`START`] in its text.
     Unnamed,
     Exists,
     NoMemory,
@@ -136,8 +137,10 @@ fn link<'d>(module: &Module<'d>, name: &str) -> Result<Loaded, LoadError<'d>> {
         }
         area.protect(0..data_offset, true).map_err(|_| LoadError::NoMemory)?;
     }
-    let begin = module.find(START, at).filter(|at| text.range().contains(&vmsa::VirtAddr::new(*at)));
-    let begin = begin.ok_or(LoadError::Unnamed)?;
+    let is_text = |at: &u64| at.is_multiple_of(4) && text.range().contains(&VirtAddr::new(*at));
+    let find = |name| module.find(name, at).filter(is_text);
+    let begin = find(START).ok_or(LoadError::Unnamed)?;
+    let stop = find(STOP);
     // SAFETY: its own text, which takes the number of a CPU and gives one.
     let begin = unsafe { core::mem::transmute::<u64, extern "C" fn(u64) -> u64>(begin) };
     let worst = AtomicU64::new(0);
@@ -145,7 +148,7 @@ fn link<'d>(module: &Module<'d>, name: &str) -> Result<Loaded, LoadError<'d>> {
         worst.fetch_max(begin(cpu as u64), Ordering::Relaxed);
     });
     match worst.into_inner() {
-        0 => Ok(Loaded { name: name.to_string(), stop: module.find(STOP, at), _text: text, _area: area }),
+        0 => Ok(Loaded { name: name.to_string(), stop, _text: text, _area: area }),
         answer => Err(LoadError::Declined(answer)),
     }
 }

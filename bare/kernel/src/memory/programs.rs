@@ -67,7 +67,7 @@ impl<G> Frames for Programs<G> {
     }
 
     fn release_run(&self, first: PhysAddr, frames: u64, _: u32) {
-        frames::release_run(first, frames);
+        frames::release_run(first, frames as usize);
     }
 
     fn is_sole(&self, frame: PhysAddr) -> bool {
