@@ -42,10 +42,19 @@ impl Machine {
         let stale = stale.filter(|(entry, _)| freed.is_referred_to(entry));
         let mut stale: Vec<Held> = stale.map(|(entry, it)| (*entry, it.holders.clone())).collect();
         stale.sort_unstable_by_key(|it| it.0);
+        #[cfg(debug_assertions)]
         let is_held = !stale.is_empty();
         let stale = stale.into_iter().find(|(entry, holders)| !self.is_still_so(entry, holders, &freed));
-        // Beside what is held and still so, walks are not asked as well.
-        let kept = stale.or_else(|| if is_held { None } else { self.walked_reference(&freed) });
+        let kept = stale.or_else(|| {
+            let reference = self.walked_reference(&freed);
+            // The naive way does not tell walks from what is held.
+            #[cfg(debug_assertions)]
+            assert!(
+                is_held || self.leaves_nothing_out(&freed, reference.as_ref()),
+                "whatever leads to {address:#x} is found"
+            );
+            reference
+        });
         let kept = kept.or_else(|| if owned == Owned::Table { self.link_to(&freed) } else { None });
         if let Some((entry, holders)) = kept {
             self.report_reuse(cpu, address, Some(entry), &holders);
@@ -83,28 +92,21 @@ impl Machine {
     fn walked_reference(&mut self, freed: &Freed) -> Option<Held> {
         let is_strict = self.is_strict && freed.owned == Owned::Frame;
         if !is_strict && self.may.is_up_to_date() {
-            #[cfg(debug_assertions)]
-            assert!(
-                self.may.effort.free(|| self.is_walked_naively(freed, false)) != Some(true),
-                "all is as it is written"
-            );
             return None;
         }
         let mut found = Vec::new();
         for word in self.may.words_leading_to(freed.first, freed.last) {
             self.walk_by(word, freed, &mut found);
         }
-        let reference = self.unlinked(&found, is_strict);
-        #[cfg(debug_assertions)]
-        assert!(
-            self.may
-                .effort
-                .free(|| self.is_walked_naively(freed, is_strict))
-                .is_none_or(|naive| naive == reference.is_some()),
-            "whatever leads to {:#x} is found",
-            freed.first
-        );
-        reference
+        self.unlinked(&found, is_strict)
+    }
+
+    /// Whether the naive way finds as much as [`Self::walked_reference`] did.
+    #[cfg(debug_assertions)]
+    fn leaves_nothing_out(&self, freed: &Freed, reference: Option<&Held>) -> bool {
+        let is_strict = self.is_strict && freed.owned == Owned::Frame;
+        let naive = self.may.effort.free(|| self.is_walked_naively(freed, is_strict));
+        naive.is_none_or(|naive| naive == reference.is_some())
     }
 
     /// What walks find at `word` that leads to the memory, and whether by what is written now.
