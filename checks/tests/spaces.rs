@@ -1,16 +1,23 @@
 //! Address spaces on the simulated machine, under as many random schedules as a test has time for.
 
 use checks::spaces;
+use vmsa::BbmLevel;
 
 #[test]
 fn cpus_fault_fork_protect_and_unmap_against_each_other() {
     let (mut events, mut faults, mut folios) = (0, 0, 0);
     for seed in 0..RUNS {
-        let ran = spaces::run(seed, 6).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+        let ran = spaces::run(seed, 6, None).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
         (events, faults, folios) = (events + ran.events, faults + ran.faults, folios + ran.folios);
     }
     assert!(faults > RUNS, "{faults} faults in {events} events");
     assert!(folios > RUNS / 8, "{folios} folios");
+}
+
+#[test]
+fn a_leaf_that_changes_size_where_a_cpu_does_not_tolerate_it_is_found() {
+    let is_found = |seed| spaces::run(seed, 6, Some(BbmLevel::Level3)).is_err_and(|wrong| wrong.contains("V6"));
+    assert!((0..RUNS).any(is_found));
 }
 
 /// Seeds that are run.

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use machine::event::{Event, Owned};
-use pagetable::{Platform, Slot};
+use pagetable::{Census, Licence, Platform, Slot};
 use userspace::{Embedder, File, FileError, Frames};
 use vmsa::{Descriptor, Granule, Maintenance, PhysAddr};
 
@@ -19,18 +19,20 @@ pub(super) const ZEROS: u64 = 0x7_0000_0000;
 pub(super) struct Kernel<G> {
     pub(super) bus: Bus,
     folio_order: u32,
+    /// What its CPUs tolerate.
+    census: Arc<Census>,
     granule: PhantomData<G>,
 }
 
 impl<G> Kernel<G> {
-    pub(super) fn new(board: &Arc<Board>, folio_order: u32) -> Self {
-        Self { bus: Bus(Arc::clone(board)), folio_order, granule: PhantomData }
+    pub(super) fn new(board: &Arc<Board>, folio_order: u32, census: Census) -> Self {
+        Self { bus: Bus(Arc::clone(board)), folio_order, census: Arc::new(census), granule: PhantomData }
     }
 }
 
 impl<G> Clone for Kernel<G> {
     fn clone(&self) -> Self {
-        Self { bus: Bus(Arc::clone(&self.bus.0)), ..*self }
+        Self { bus: Bus(Arc::clone(&self.bus.0)), census: Arc::clone(&self.census), ..*self }
     }
 }
 
@@ -144,6 +146,10 @@ impl<G: Granule> Embedder for Kernel<G> {
 
     fn folio_order(&self, _: bool) -> u32 {
         self.folio_order
+    }
+
+    fn licence(&self) -> Licence<'_> {
+        self.census.tolerated().unwrap_or_else(|| Licence::break_before_make(self))
     }
 
     fn shared_memory(&self, _: u64) -> Option<NoFile> {

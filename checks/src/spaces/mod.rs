@@ -19,10 +19,11 @@ use machine::barrier::Barrier;
 use machine::event::Level;
 use machine::machine::Machine;
 use machine::seed::Seed;
-use pagetable::TlbFeatures;
+use pagetable::{Census, TlbFeatures, Tolerance};
 use userspace::{AddressSpace, Asids, Limits, Numbers, Shape};
-use vmsa::{Geometry, Granule, Granule4K, Granule16K, PageSize, Stage1Attributes};
+use vmsa::{BbmLevel, Geometry, Granule, Granule4K, Granule16K, PageSize, Stage1Attributes};
 
+use crate::levels::Levels;
 use crate::parameters::Parameters;
 use crate::scenario::POOL;
 use board::{Board, Gate};
@@ -55,22 +56,29 @@ fn parameters(seed: &mut Seed) -> Parameters {
         tlb: TlbFeatures { range: seed.one_in(2), level_hints: seed.one_in(2), repeat: seed.one_in(8) },
         is_global: false,
         cpus: 1 + seed.index(3),
+        bbm: Levels::draw(seed),
         ..Parameters::PLAIN
     }
 }
 
-/// Runs random programs of `calls` calls on every CPU of a machine, all drawn from `seed`; the error is what is wrong.
-pub fn run(seed: u64, calls: usize) -> Result<Ran, String> {
+/// Runs random programs of `calls` calls on every CPU of a machine, all drawn from `seed`; the error is what is wrong. The space
+/// believes of every CPU that it tolerates so much, where that is given, and what is true elsewhere.
+pub fn run(seed: u64, calls: usize, believed: Option<BbmLevel>) -> Result<Ran, String> {
     let mut seed = Seed::new(seed);
     let parameters = parameters(&mut seed);
     match parameters.page_size {
-        PageSize::Size16K => run_as::<Granule16K>(&parameters, seed, calls),
-        _ => run_as::<Granule4K>(&parameters, seed, calls),
+        PageSize::Size16K => run_as::<Granule16K>(&parameters, seed, calls, believed),
+        _ => run_as::<Granule4K>(&parameters, seed, calls, believed),
     }
     .map_err(|wrong| format!("{parameters}: {wrong}"))
 }
 
-fn run_as<G: Granule + Send + Sync>(parameters: &Parameters, mut seed: Seed, calls: usize) -> Result<Ran, String> {
+fn run_as<G: Granule + Send + Sync>(
+    parameters: &Parameters,
+    mut seed: Seed,
+    calls: usize,
+    believed: Option<BbmLevel>,
+) -> Result<Ran, String> {
     let machine = enabled(parameters);
     let pool = (0..PAGES).rev().map(|page| POOL + page * G::SIZE_BYTES).collect();
     let seeds: Vec<Seed> = (0..parameters.cpus).map(|_| Seed::new(seed.bits())).collect();
@@ -88,8 +96,13 @@ fn run_as<G: Granule + Send + Sync>(parameters: &Parameters, mut seed: Seed, cal
         highest: 1 << parameters.input_bits,
         guard_bytes: 0,
     };
-    let space = AddressSpace::new(Kernel::<G>::new(&board, folio_order), shape, 1 << 38, Limits::USUAL)
-        .map_err(|it| it.to_string())?;
+    let space = AddressSpace::new(
+        Kernel::<G>::new(&board, folio_order, census(parameters, believed)),
+        shape,
+        1 << 38,
+        Limits::USUAL,
+    )
+    .map_err(|it| it.to_string())?;
     let asids = Asids::<Gate<Numbers>>::new(8, parameters.cpus).ok_or("no heap")?;
     if folio_order > 0 {
         Program::new(&board, parameters, &space, &asids, seeds[0]).map_around();
@@ -123,6 +136,14 @@ fn run_as<G: Granule + Send + Sync>(parameters: &Parameters, mut seed: Seed, cal
         (None, 0, PAGES) => Ok(Ran { events: now.machine.events(), faults, folios: now.folios }),
         (None, frames, free) => Err(format!("{frames} frames are taken and {free} pages of {PAGES} free at the end")),
     }
+}
+
+/// What the CPUs tolerate. Whoever meets a TLB conflict abort has its TLBs forget everything.
+fn census(parameters: &Parameters, believed: Option<BbmLevel>) -> Census {
+    let tolerance = |cpu| Tolerance::new(believed.unwrap_or(parameters.bbm.announced(cpu)), true);
+    let mut census = Census::new(tolerance(0));
+    (1..parameters.cpus).for_each(|cpu| census.admit(tolerance(cpu)));
+    census
 }
 
 /// A machine whose CPUs run nothing yet.

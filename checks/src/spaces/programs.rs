@@ -8,12 +8,13 @@ use machine::context::Tag;
 use machine::event::{Event, Level};
 use machine::machine::Outcome;
 use machine::seed::Seed;
-use machine::syndrome::AccessKind;
+use machine::syndrome::{AccessKind, FaultKind};
 use userspace::{Access, AddressSpace, Advice, AreaFlags, Asids, Kind, Numbers, Place, Request, Rights, Source};
-use vmsa::Granule;
+use vmsa::{Granule, Maintenance, TlbiOp, maintenance};
 
 use super::board::{Board, Gate};
 use super::kernel::{Kernel, ZEROS};
+use crate::cpu::event_of;
 use crate::parameters::Parameters;
 
 /// Pages that each CPU has: the last in a table of its own.
@@ -174,11 +175,23 @@ impl<'s, G: Granule> Program<'s, G> {
                 return;
             }
             self.faults += 1;
+            if matches!(outcome, Outcome::Fault(fault) if fault.kind == FaultKind::Conflict) {
+                self.forget_everything();
+                continue;
+            }
             if space.fault(Access { address, kind }).is_err() {
                 return;
             }
         }
         self.expect("answer a fault", false);
+    }
+
+    /// The answer to a TLB conflict abort (RBLRKC).
+    fn forget_everything(&self) {
+        self.board.event(Event::ConflictAbort);
+        self.board.event(event_of(Maintenance::Invalidate(TlbiOp::VMALLE1, 0)));
+        self.board.event(event_of(Maintenance::Barrier(maintenance::Barrier::DSB_NSH)));
+        self.board.event(Event::Barrier(Barrier::Isb));
     }
 
     /// What an access comes to, one of all that it may come to, each of which is judged.

@@ -1,5 +1,7 @@
 //! What a kernel brings: frames, files, a lock.
 
+use core::ops::Range;
+
 use pagetable::{Licence, Platform};
 use vmsa::{Granule, PhysAddr};
 
@@ -130,6 +132,12 @@ pub trait Embedder: Frames + Clone {
     /// in a copy of the kernel's, has its fault made good by [`crate::AddressSpace::fault`], which waits for the lock.
     fn licence(&self) -> Licence<'_> {
         Licence::break_before_make(self)
+    }
+
+    /// Runs `resize`, in which live leaves of a range may change size in place: for a kernel that tells somebody beneath of it.
+    fn announce(&self, range: Range<u64>, resize: &mut dyn FnMut()) {
+        let _ = range;
+        resize();
     }
 
     /// Counts so many pages as promised, which programs may write one day; `false` if that is more than the kernel promises.

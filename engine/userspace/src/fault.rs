@@ -9,7 +9,7 @@
 use core::ops::Range;
 
 use pagetable::{Change, Reserve};
-use vmsa::{Granule, LeafSize, PhysAddr, Stage1Attributes};
+use vmsa::{Granule, LeafSize, Level, PhysAddr, Stage1Attributes};
 
 use crate::access::{Access, Kind};
 use crate::area::{Area, Backing, Rights};
@@ -90,6 +90,9 @@ impl<E: Embedder> State<E> {
             let own = if leaf.has(WRITABLE) { Some(whole.clone()) } else { owned(editing, leaf, page, whole) };
             if let Some(own) = own {
                 edit::<E>(&mut table, editing, &own, (set, clear), supply)?;
+                if may_be_of_folio::<E>(leaf, page) {
+                    self.fold_group(editing, page, supply);
+                }
                 return Ok(Found::Whole);
             }
         }
@@ -182,6 +185,12 @@ impl<E: Embedder> State<E> {
         self.resident.add(&new);
         Ok(Placed::Done)
     }
+}
+
+/// Whether a page lies in its frame's contiguous group as in its own: only then it may be of a folio.
+fn may_be_of_folio<E: Embedder>(leaf: &Leaf, page: u64) -> bool {
+    let group = E::Granule::PAGE_SIZE.contiguous_shift(Level::L3).unwrap_or(0);
+    (leaf.frame.bits() ^ page) & ((E::Granule::SIZE_BYTES << group) - 1) == 0
 }
 
 const fn one_page<E: Embedder>(page: u64) -> Range<u64> {

@@ -87,7 +87,7 @@ pub(crate) fn order<E: Embedder>(
 }
 
 /// The folio of an order that a page lies in.
-const fn around<E: Embedder>(page: u64, order: u32) -> Range<u64> {
+pub(crate) const fn around<E: Embedder>(page: u64, order: u32) -> Range<u64> {
     let bytes = E::Granule::SIZE_BYTES << order;
     let start = page & !(bytes - 1);
     start..start + bytes

@@ -25,6 +25,7 @@ mod current;
 mod embedder;
 mod error;
 mod fault;
+mod folding;
 mod folio;
 mod forking;
 mod growing;

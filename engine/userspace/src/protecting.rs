@@ -82,6 +82,7 @@ impl<E: Embedder> State<E> {
             area.rights = rights;
             area.flags.set(AreaFlags::ACCOUNTED, is_promised || area.flags.contains(AreaFlags::ACCOUNTED));
         });
+        self.fold_ends(editing, part, supply);
         Ok(())
     }
 }

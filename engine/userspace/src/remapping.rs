@@ -166,6 +166,9 @@ impl<E: Embedder> State<E> {
             *origin = if pages == 0 { start } else { *origin };
         }
         self.areas.insert(moved);
+        if pages > 0 {
+            self.fold_all(editing, &target, supply);
+        }
         if keeps {
             self.areas.update(&kept, |area| area.flags -= AreaFlags::LOCKED | AreaFlags::LOCKED_ON_FAULT);
         } else if old.start < old.end {

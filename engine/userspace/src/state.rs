@@ -125,8 +125,8 @@ impl<E: Embedder> State<E> {
     ) -> Result<(), Short> {
         let mut table = self.table(editing)?;
         for at in [range.start, range.end].into_iter().filter(|&at| at < editing.shape.geometry.input_bytes()) {
-            if leaf_at::<E>(&table.view(), at).is_some_and(|(_, whole)| whole.start < at) {
-                shrink::<E>(&mut table, editing, Change::Split { at: at.into() }, supply)?;
+            if let Some((_, whole)) = leaf_at::<E>(&table.view(), at).filter(|(_, whole)| whole.start < at) {
+                shrink::<E>(&mut table, editing, whole, Change::Split { at: at.into() }, supply)?;
             }
         }
         Ok(())
@@ -179,21 +179,29 @@ pub(crate) fn make_single<E: Embedder>(
     supply: &mut Reserve,
 ) -> Result<(), Short> {
     let end = page + E::Granule::SIZE_BYTES;
-    if leaf_at::<E>(&table.view(), page).is_none_or(|(_, whole)| whole == (page..end)) {
-        return Ok(());
+    match leaf_at::<E>(&table.view(), page) {
+        Some((_, whole)) if whole != (page..end) => {
+            shrink::<E>(table, editing, whole, Change::SplitToPages { from: page.into()..end.into() }, supply)
+        }
+        _ => Ok(()),
     }
-    shrink::<E>(table, editing, Change::SplitToPages { from: page.into()..end.into() }, supply)
 }
 
-/// Makes leaves smaller, which hold what they held.
+/// Makes the leaf of a range smaller, which holds what it held.
 fn shrink<E: Embedder>(
     table: &mut Table<'_, '_, E>,
     editing: &Editing<'_, E>,
+    leaf: Range<u64>,
     change: Change<El1>,
     supply: &mut Reserve,
 ) -> Result<(), Short> {
     let (mut gather, licence) = (table.gather(), editing.embedder.licence());
-    table.plan(&[change], Some(&licence))?.apply(supply, &mut gather)?;
-    supply.refill(&editing.platform, gather.finish(&editing.platform));
-    Ok(())
+    let changes = [change];
+    let mut plan = table.plan(&changes, Some(&licence))?;
+    let mut made = Ok(());
+    editing.embedder.announce(leaf, &mut || {
+        made = plan.apply(supply, &mut gather);
+        supply.refill(&editing.platform, gather.finish(&editing.platform));
+    });
+    Ok(made?)
 }

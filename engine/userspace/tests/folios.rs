@@ -226,3 +226,78 @@ fn a_part_moves_elsewhere() {
         assert_eq!(kernel.out(), (0, 0));
     }
 }
+
+/// What was cut is one leaf again once all of it is alike.
+fn folds<G: Granule>(order: u32) {
+    for (from, to) in [(0, 1), (3, 5), (1 << (order - 1), 1 << order), (0, 1 << order)] {
+        for tolerates in [false, true] {
+            let (kernel, space) = space::<G>(order, 1 << order, HardwareUpdates::None);
+            kernel.0.tolerates.set(tolerates);
+            for (page, at) in (0..).zip(pages::<G>(1 << order)) {
+                write(&space, at, page).unwrap();
+            }
+            let (at, bytes) = (BASE + (from << G::SHIFT), (to - from) << G::SHIFT);
+            let whole = Some(G::SIZE_BYTES << order);
+            space.protect(at, bytes, Rights::READ).unwrap();
+            assert_eq!(leaf_bytes(&space, BASE) == whole, to - from == 1 << order, "{from}..{to}");
+            // Whether a page is written yet, software says here.
+            space.protect(at, bytes, RW).unwrap();
+            for (page, at) in (0..).zip(pages::<G>(1 << order)) {
+                assert_eq!((read(&space, at), write(&space, at, page)), (Ok(page), Ok(page)));
+            }
+            assert_eq!(leaf_bytes(&space, BASE), whole, "{from}..{to}");
+            drop(space);
+            assert_eq!(kernel.out(), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn what_is_alike_again_is_one_leaf() {
+    orders::<Granule4K>().into_iter().for_each(folds::<Granule4K>);
+    folds::<Granule16K>(7);
+    folds::<Granule64K>(5);
+}
+
+#[test]
+fn a_group_ends_and_begins_without_a_tlbi_where_every_cpu_tolerates_it() {
+    for tolerates in [true, false] {
+        let (kernel, space) = space::<Granule4K>(4, 16, HardwareUpdates::None);
+        kernel.0.tolerates.set(tolerates);
+        write(&space, BASE, 1).unwrap();
+        let before = kernel.0.machine.tlbis.get();
+        for (rights, leaf) in [(Rights::READ, 1), (RW, 16)] {
+            space.protect(BASE + (3 << 12), 1 << 12, rights).unwrap();
+            assert_eq!(write(&space, BASE + (3 << 12), 1).is_ok(), rights == RW);
+            assert_eq!(leaf_bytes(&space, BASE), Some(leaf << 12));
+        }
+        // Of the page alone whose rights change: it may not be written, it may, it is.
+        let issued = kernel.0.machine.tlbis.get() - before;
+        assert_eq!(issued <= 3, tolerates, "{issued}");
+    }
+}
+
+#[test]
+fn what_moves_is_one_leaf_there_if_it_can_be() {
+    for (order, offset) in orders::<Granule4K>().into_iter().flat_map(|order| [(order, 0), (order, 1)]) {
+        let (_, space) = space::<Granule4K>(order, 1 << order, HardwareUpdates::None);
+        pages::<Granule4K>(1 << order).for_each(|at| assert_eq!(write(&space, at, at), Ok(at)));
+        let (to, bytes) = (2 * BASE + (offset << 12), 4096 << order);
+        assert_eq!(space.remap(BASE, bytes, bytes, vellum_userspace::Move::To(to), false), Ok(to));
+        assert_eq!(leaf_bytes(&space, to), Some(if offset == 0 { bytes } else { 4096 }));
+    }
+}
+
+#[test]
+fn who_is_left_alone_with_the_pages_of_a_folio_has_one_leaf() {
+    let (kernel, parent) = space::<Granule4K>(4, 16, HardwareUpdates::None);
+    pages::<Granule4K>(16).for_each(|at| assert_eq!(write(&parent, at, 1), Ok(1)));
+    let child = parent.fork().unwrap();
+    // The child has a page of its own, so that the parent's is its own alone, and so a leaf by itself.
+    write(&child, BASE, 2).unwrap();
+    write(&parent, BASE, 3).unwrap();
+    assert_eq!(leaf_bytes(&parent, BASE), Some(4096));
+    drop(child);
+    pages::<Granule4K>(16).for_each(|at| assert_eq!(write(&parent, at, 4), Ok(4)));
+    assert_eq!((leaf_bytes(&parent, BASE), kernel.out().0), (Some(16 * 4096), 16));
+}

@@ -2,7 +2,7 @@
 
 use hardware::platform::Hardware;
 use linearmap::{Cpu, Leaves, Refused};
-use pagetable::TlbFeatures;
+use pagetable::{TlbFeatures, Tolerance};
 use vmsa::{BbmLevel, VirtAddr};
 
 use crate::facts::{facts, page_size};
@@ -40,10 +40,10 @@ pub(crate) fn is_shown(address: VirtAddr) -> bool {
 }
 
 /// What every CPU that walks the map tolerates.
-pub(crate) fn bbm() -> BbmLevel {
-    let mut level = BbmLevel::Level0;
-    get().with_standing(&mut |standing| level = standing.census().weakest().level());
-    level
+pub(crate) fn tolerance() -> Tolerance {
+    let mut weakest = Tolerance::new(BbmLevel::Level0, false);
+    get().with_standing(&mut |standing| weakest = standing.census().weakest());
+    weakest
 }
 
 /// What the TLB maintenance of every CPU that walks the map can do.

@@ -2,13 +2,16 @@
 
 use alloc::sync::Arc;
 use core::marker::PhantomData;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::platform::Hardware;
 use kerncore::command_line::Folios;
+use pagetable::{Census, Licence};
 use userspace::{Embedder, Frames, Lock};
 use vmsa::{Granule, Level, PhysAddr};
 
+use crate::cpus::monitor;
 use crate::facts::{facts, page_size};
 use crate::files::inode::{Body, Inode};
 use crate::memory::mapped::Mapped;
@@ -27,12 +30,14 @@ pub(crate) fn committed() -> u64 {
 #[derive(Clone)]
 pub(crate) struct Programs<G> {
     hardware: Hardware,
+    /// What every CPU tolerates that runs programs.
+    census: &'static Census,
     granule: PhantomData<G>,
 }
 
 impl<G> Programs<G> {
-    pub(crate) const fn new(hardware: Hardware) -> Self {
-        Self { hardware, granule: PhantomData }
+    pub(crate) const fn new(hardware: Hardware, census: &'static Census) -> Self {
+        Self { hardware, census, granule: PhantomData }
     }
 }
 
@@ -124,6 +129,18 @@ impl<G: Granule> Embedder for Programs<G> {
             Folios::Advised | Folios::Group if is_advised => block,
             Folios::Advised => 0,
             Folios::Group => group,
+        }
+    }
+
+    fn licence(&self) -> Licence<'_> {
+        self.census.tolerated().unwrap_or_else(|| Licence::break_before_make(self))
+    }
+
+    fn announce(&self, range: Range<u64>, resize: &mut dyn FnMut()) {
+        if facts().has_monitor {
+            monitor::announce(&[range.start.into()..range.end.into()], resize);
+        } else {
+            resize();
         }
     }
 

@@ -6,6 +6,7 @@ use core::cell::UnsafeCell;
 use hardware::lock::Lock;
 use hardware::platform::Hardware;
 use hardware::{interrupts, per_cpu, registers, translation};
+use pagetable::Census;
 use spin::Once;
 use userspace::{Asids, Context, Error, Limits, Numbers};
 
@@ -55,8 +56,8 @@ pub(crate) fn start() -> bool {
     }
     ASIDS.call_once(|| asids);
     NOTHING.call_once(registers::read_ttbr0);
-    let tlb = linear_map::tlb_features();
-    COMMON.call_once(|| Common { hardware: hardware(), shape: current::lower().shape(), tlb });
+    let (tlb, census) = (linear_map::tlb_features(), Census::new(linear_map::tolerance()));
+    COMMON.call_once(|| Common { hardware: hardware(), shape: current::lower().shape(), tlb, census });
     true
 }
 

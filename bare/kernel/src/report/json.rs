@@ -45,7 +45,7 @@ pub(super) fn detected() {
             })
         };
         all.field("cpus", list(|| walkers::identities().map(cpu)))?;
-        all.field("bbm", linear_map::bbm())?;
+        all.field("bbm", linear_map::tolerance().level())?;
         let tlb = linear_map::tlb_features();
         all.field("tlbi_by_range", tlb.range)?;
         all.field("level_hints", tlb.level_hints)?;

@@ -32,7 +32,7 @@ pub(crate) fn detected() {
         }
         first.get_or_insert(id);
     }
-    say!("BBM level of all CPUs: {}", linear_map::bbm());
+    say!("BBM level of all CPUs: {}", linear_map::tolerance().level());
     let pagetable::TlbFeatures { range, level_hints, repeat } = linear_map::tlb_features();
     let range = if range { "TLBIs by range" } else { "no TLBI by range" };
     let hints = if level_hints { "level hints" } else { "no level hints" };

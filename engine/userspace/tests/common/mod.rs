@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-use vellum_pagetable::{HardwareUpdates, Memory, Platform, Reserve, Slot, TlbFeatures};
+use vellum_pagetable::{Census, HardwareUpdates, Licence, Memory, Platform, Reserve, Slot, TlbFeatures, Tolerance};
 use vellum_userspace::{
     AddressSpace, Asids, Embedder, Error, File, FileError, Frames, Limits, Lock, Numbers, Rights, Shape,
 };
 use vellum_vmsa::maintenance::TlbiOp;
-use vellum_vmsa::{Descriptor, Geometry, Granule, Layout, Maintenance, PhysAddr, Stage1Attributes};
+use vellum_vmsa::{BbmLevel, Descriptor, Geometry, Granule, Layout, Maintenance, PhysAddr, Stage1Attributes};
 
 pub(crate) const RW: Rights = Rights::READ.union(Rights::WRITE);
 pub(crate) const RX: Rights = Rights::READ.union(Rights::EXECUTE);
@@ -106,12 +106,16 @@ pub(crate) struct Inner {
     pub(crate) left: Cell<usize>,
     /// The order of the largest folio.
     pub(crate) folio_order: Cell<u32>,
+    /// Whether every CPU is of level 3.
+    pub(crate) tolerates: Cell<bool>,
     /// How often the heap has room yet.
     pub(crate) heap_left: Cell<usize>,
     pub(crate) committed: Cell<u64>,
     pub(crate) most_committed: Cell<u64>,
     pub(crate) asids: Asids<Alone<Numbers>>,
 }
+
+static LEVEL3: Census = Census::new(Tolerance::new(BbmLevel::Level3, false));
 
 /// A kernel; a clone is the same one.
 pub(crate) struct Kernel<G>(pub(crate) Rc<Inner>, PhantomData<G>);
@@ -202,6 +206,7 @@ impl<G: Granule> Kernel<G> {
             tables: Cell::new(0),
             left: Cell::new(usize::MAX),
             folio_order: Cell::new(0),
+            tolerates: Cell::new(false),
             heap_left: Cell::new(usize::MAX),
             committed: Cell::new(0),
             most_committed: Cell::new(u64::MAX),
@@ -351,6 +356,11 @@ impl<G: Granule> Embedder for Kernel<G> {
 
     fn folio_order(&self, _: bool) -> u32 {
         self.0.folio_order.get()
+    }
+
+    fn licence(&self) -> Licence<'_> {
+        let level3 = LEVEL3.tolerated().filter(|_| self.0.tolerates.get());
+        level3.unwrap_or_else(|| Licence::break_before_make(self))
     }
 
     fn commit(&self, pages: u64) -> bool {

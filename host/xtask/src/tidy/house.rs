@@ -26,7 +26,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("a64", 2_220, &["machine"]),
     // Layer 2.
     room("vellum-linearmap", 3_790, &["vellum-vmsa", "vellum-pagetable"]),
-    room("vellum-userspace", 5_510, &["vellum-vmsa", "vellum-pagetable"]),
+    room("vellum-userspace", 5_760, &["vellum-vmsa", "vellum-pagetable"]),
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
@@ -43,7 +43,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        17_460,
+        17_760,
         &[
             "vellum-vmsa",
             "vellum-pagetable",
@@ -72,7 +72,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 148_815;
+pub(crate) const ALL_LINES: usize = 149_600;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::ops::Range;
 
 use hardware::platform::Hardware;
-use pagetable::{HardwareUpdates, TlbFeatures};
+use pagetable::{Census, HardwareUpdates, TlbFeatures};
 use userspace::{
     Access, AddressSpace, Advice, Area, Context, Error, Fault, Kind, Limits, Locking, Move, Page, Request, Rights,
     Usage,
@@ -18,11 +18,12 @@ use crate::memory::mapped::Mapped;
 use crate::memory::programs::Programs;
 
 /// What is told of every address space.
-#[derive(Clone, Copy)]
 pub(crate) struct Common {
     pub(crate) hardware: Hardware,
     pub(crate) shape: Shape,
     pub(crate) tlb: TlbFeatures,
+    /// What every CPU tolerates that runs programs: none comes once there is one.
+    pub(crate) census: Census,
 }
 
 /// See [`AddressSpace`], whose methods these are.
@@ -68,7 +69,7 @@ const GUARD_PAGES: u64 = 256;
 const LOWEST: u64 = 64 << 10;
 
 /// An address space that has nothing.
-pub(crate) fn new_space(common: &Common, limits: Limits) -> Result<Arc<dyn Space>, Error> {
+pub(crate) fn new_space(common: &'static Common, limits: Limits) -> Result<Arc<dyn Space>, Error> {
     match common.shape.page_size {
         PageSize::Size4K => new::<Granule4K>(common, limits),
         PageSize::Size16K => new::<Granule16K>(common, limits),
@@ -76,8 +77,8 @@ pub(crate) fn new_space(common: &Common, limits: Limits) -> Result<Arc<dyn Space
     }
 }
 
-fn new<G: Granule + Send + Sync>(common: &Common, limits: Limits) -> Result<Arc<dyn Space>, Error> {
-    let Common { hardware, shape, tlb } = *common;
+fn new<G: Granule + Send + Sync>(common: &'static Common, limits: Limits) -> Result<Arc<dyn Space>, Error> {
+    let Common { hardware, shape, tlb, ref census } = *common;
     let geometry = shape.geometry::<G>(AddressHalf::Lower).map_err(|_| Error::NoMemory)?;
     let highest = geometry.input_bytes().min(1 << 48);
     let what = userspace::Shape {
@@ -90,7 +91,7 @@ fn new<G: Granule + Send + Sync>(common: &Common, limits: Limits) -> Result<Arc<
         highest,
         guard_bytes: GUARD_PAGES * G::SIZE_BYTES,
     };
-    let space = AddressSpace::new(Programs::new(hardware), what, highest, limits)?;
+    let space = AddressSpace::new(Programs::new(hardware, census), what, highest, limits)?;
     Ok(Arc::new(Of { space, shape }))
 }
 

@@ -1,0 +1,81 @@
+//! Folding: leaves that have become alike again, and lead to frames side by side, become one, a contiguous group or a block.
+//!
+//! ```text
+//!   mprotect(part, r--)      |rw-|r--|r--|rw-|rw-|      the folio's leaf is cut at both ends of the part
+//!   mprotect(part, rw-)      |rw-----------------|      both ends are looked at: one leaf
+//! ```
+//! Only what a call or a fault has just changed is looked at: what holds its first page, and what holds its last. Where every CPU tolerates
+//! that live leaves change size, no TLB is told of a group that ends or begins: who holds the one finds in the other what it says.
+
+use core::ops::Range;
+
+use pagetable::{Change, Reserve};
+use vmsa::{Geometry, Granule, Level};
+
+use crate::embedder::Embedder;
+use crate::folio::around;
+use crate::state::{Editing, State, leaf_at};
+
+impl<E: Embedder> State<E> {
+    /// Makes what holds the first and the last page of a range as large as its area and its frames allow.
+    pub(crate) fn fold_ends(&self, editing: &Editing<'_, E>, range: &Range<u64>, supply: &mut Reserve) {
+        let last = range.end - E::Granule::SIZE_BYTES;
+        self.fold(editing, range.start, supply);
+        if block::<E>(last) != block::<E>(range.start) {
+            self.fold(editing, last, supply);
+        }
+    }
+
+    /// The same of all that a range holds, which has come there page by page.
+    pub(crate) fn fold_all(&self, editing: &Editing<'_, E>, range: &Range<u64>, supply: &mut Reserve) {
+        let blocks = (block::<E>(range.start).start..range.end).step_by(1 << shift::<E>());
+        blocks.for_each(|block| self.fold(editing, block.max(range.start), supply));
+    }
+
+    /// The same of the block around a page, as far as it is of the page's area.
+    pub(crate) fn fold(&self, editing: &Editing<'_, E>, page: u64, supply: &mut Reserve) {
+        if let Some(area) = self.areas.find(page).filter(|_| self.has_folios) {
+            let block = block::<E>(page);
+            self.collapse(editing, block.start.max(area.start)..block.end.min(area.end), supply);
+        }
+    }
+
+    /// The same of the group around a page that has just become what the others may be; of the block where the group is one leaf then.
+    pub(crate) fn fold_group(&self, editing: &Editing<'_, E>, page: u64, supply: &mut Reserve) {
+        let order = E::Granule::PAGE_SIZE.contiguous_shift(Level::L3).unwrap_or(0);
+        let group = around::<E>(page, order);
+        if self.has_folios
+            && self.areas.find(page).is_some_and(|area| area.start <= group.start && group.end <= area.end)
+        {
+            self.collapse(editing, group.clone(), supply);
+            let table = self.table(editing);
+            let leaf = table.ok().and_then(|table| leaf_at::<E>(&table.view(), page));
+            if leaf.is_some_and(|(_, whole)| whole == group) {
+                self.fold(editing, page, supply);
+            }
+        }
+    }
+
+    /// Makes leaves of a range larger. Who cannot goes on as he was.
+    fn collapse(&self, editing: &Editing<'_, E>, range: Range<u64>, supply: &mut Reserve) {
+        let (licence, change) =
+            (editing.embedder.licence(), [Change::Collapse { from: range.start.into()..range.end.into() }]);
+        let Ok(mut table) = self.table(editing) else { return };
+        let mut gather = table.gather();
+        let Ok(mut plan) = table.plan(&change, Some(&licence)) else { return };
+        editing.embedder.announce(range, &mut || {
+            let _ = plan.apply(supply, &mut gather);
+            supply.refill(&editing.platform, gather.finish(&editing.platform));
+        });
+    }
+}
+
+/// Bits of an address within a block.
+const fn shift<E: Embedder>() -> u32 {
+    Geometry::<E::Granule>::shift(Level::L2)
+}
+
+/// The block around a page.
+const fn block<E: Embedder>(page: u64) -> Range<u64> {
+    around::<E>(page, shift::<E>() - E::Granule::SHIFT)
+}
