@@ -293,8 +293,8 @@ const KNOWN: [Known; 21] = [
     },
     Known {
         name: "vellum.folio",
-        expected: "never, advised, group or block",
-        instead: "they are where programs advise them",
+        expected: "never, advised, group, linux or block",
+        instead: "they are blocks, or groups where a block has no room",
         set: |options, _, value| set(&mut options.folios, word(value, &FOLIOS)),
     },
     Known {
@@ -365,8 +365,13 @@ const EXITS: [(&str, Exit); 3] = [("psci", Exit::Psci), ("semihosting", Exit::Se
 const REPORTS: [(&str, Report); 2] = [("text", Report::Text), ("json", Report::Json)];
 const RODATA: [(&str, Rodata); 4] =
     [("on", Rodata::On), ("full", Rodata::On), ("noalias", Rodata::NoAlias), ("off", Rodata::Off)];
-const FOLIOS: [(&str, Folios); 4] =
-    [("never", Folios::Never), ("advised", Folios::Advised), ("group", Folios::Group), ("block", Folios::Block)];
+const FOLIOS: [(&str, Folios); 5] = [
+    ("never", Folios::Never),
+    ("advised", Folios::Advised),
+    ("group", Folios::Group),
+    ("linux", Folios::Linux),
+    ("block", Folios::Block),
+];
 const LEAVES: [(&str, LinearLeaves); 3] =
     [("largest", LinearLeaves::Largest), ("blocks", LinearLeaves::Blocks), ("pages", LinearLeaves::Pages)];
 const ALLOCATORS: [(&str, PageAllocator); 2] = [("plain", PageAllocator::Plain), ("debug", PageAllocator::Debug)];

@@ -7,5 +7,6 @@ pub(crate) mod open;
 pub(crate) mod pipe;
 pub(crate) mod proc;
 pub(crate) mod secret;
+mod sys;
 pub(crate) mod tree;
 pub(crate) mod unpack;

@@ -12,9 +12,9 @@ mod most;
 mod pool;
 mod worker;
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use hardware::per_cpu;
+use hardware::{interrupts, per_cpu};
 use kerncore::command_line::{Options, StressKind};
 use pool::Pool;
 use spin::Once;
@@ -34,6 +34,8 @@ const SEED: u32 = 1;
 pub(crate) struct Tally {
     /// Operations that are still to be done.
     left: AtomicU32,
+    /// CPUs that were held back are being started: some operations are kept back until they have come.
+    is_joining: AtomicBool,
     /// Lists of ranges that were changed, and changed back.
     changed: AtomicU64,
     /// Those of them that were changed in atomic context.
@@ -59,7 +61,18 @@ impl Tally {
 
     /// Takes one of the operations that are left.
     fn take(&self) -> bool {
-        self.left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+        let take = || self.left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+        loop {
+            // Asked first: what is kept back is there once nobody joins any more.
+            let is_joining = self.is_joining.load(Ordering::Acquire);
+            if take() {
+                return true;
+            }
+            if !is_joining {
+                return false;
+            }
+            interrupts::pause();
+        }
     }
 }
 
@@ -112,11 +125,14 @@ fn stress(kind: StressKind, operations: u32, seed: u32) -> bool {
 /// All CPUs change pages; whether all was right, unless there is no memory.
 fn change_pages(kind: StressKind, operations: u32, seed: u32) -> Option<bool> {
     let pool = Pool::new()?;
-    let tally = Tally { left: AtomicU32::new(operations), ..Tally::default() };
+    let has_late = facts().options.late_cpus.is_some_and(|late| late > 0);
+    let kept = if has_late { operations / 2 } else { 0 };
+    let tally =
+        Tally { left: AtomicU32::new(operations - kept), is_joining: AtomicBool::new(has_late), ..Tally::default() };
     let this = per_cpu::index();
     calls::while_idle_on_every_cpu(&|cpu| {
         if cpu == this {
-            join_late(&tally);
+            join_late(&tally, kept);
         }
         Worker::new(cpu, seed, &pool, &tally).run(kind);
     });
@@ -131,15 +147,17 @@ fn change_pages(kind: StressKind, operations: u32, seed: u32) -> Option<bool> {
     Some(is_whole && is_taken && none(&tally.refused) && none(&tally.wrong))
 }
 
-/// Starts the CPUs that were held back, while others change pages.
-fn join_late(tally: &Tally) {
+/// Starts the CPUs that were held back, while others change pages; then there are as many operations more as were kept back.
+fn join_late(tally: &Tally, kept: u32) {
     let before = walkers::running();
     if let Some(late @ 1..) = start::start_late(facts()) {
         let joined = (walkers::running() & !before).count_ones();
-        let left = tally.left.load(Ordering::Relaxed);
-        let when = if left > 0 { "in mid-stress" } else { "behind its end" };
-        say!("stress: {joined} of {late} late CPUs joined {when}, {left} operations to go");
+        let left = tally.left.fetch_add(kept, Ordering::Relaxed) + kept;
+        say!("stress: {joined} of {late} late CPUs joined in mid-stress, {left} operations to go");
+    } else {
+        tally.left.fetch_add(kept, Ordering::Relaxed);
     }
+    tally.is_joining.store(false, Ordering::Release);
 }
 
 fn told(operations: u32, seed: u32, tally: &Tally) {

@@ -144,8 +144,8 @@ impl<G: Granule> Embedder for Kernel<G> {
         &self.bus
     }
 
-    fn folio_order(&self, _: bool) -> u32 {
-        self.folio_order
+    fn folio_orders(&self, _: bool) -> u32 {
+        1 << self.folio_order
     }
 
     fn licence(&self) -> Licence<'_> {

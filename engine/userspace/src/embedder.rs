@@ -121,9 +121,10 @@ pub trait Embedder: Frames + Clone {
         true
     }
 
-    /// The order of the largest folio that a write to anonymous memory fills at once, of memory that was advised to have large ones
-    /// (MADV_HUGEPAGE) or of any other: 0 is a page. The size of a contiguous group or of a block makes one leaf.
-    fn folio_order(&self, is_advised: bool) -> u32 {
+    /// The orders of the folios that a write to anonymous memory may fill at once, a bit each, of memory that was advised to have large
+    /// ones (MADV_HUGEPAGE) or of any other: the largest that has room is taken, and a page where none has. The size of a contiguous
+    /// group or of a block makes one leaf.
+    fn folio_orders(&self, is_advised: bool) -> u32 {
         let _ = is_advised;
         0
     }

@@ -74,14 +74,15 @@ pub(crate) fn order<E: Embedder>(
     page: u64,
 ) -> Result<u32, Refusal> {
     let is_large = matches!(area.backing, Backing::Anonymous { .. }) && !area.flags.contains(AreaFlags::NOT_HUGE);
-    let most = if is_large { editing.embedder.folio_order(area.flags.contains(AreaFlags::HUGE)) } else { 0 };
-    let group = E::Granule::PAGE_SIZE.contiguous_shift(Level::L3).unwrap_or(0);
-    for order in [most, group].into_iter().filter(|&order| 0 < order && order <= most) {
+    let mut orders =
+        if is_large { editing.embedder.folio_orders(area.flags.contains(AreaFlags::HUGE)) & !1 } else { 0 };
+    while let Some(order) = orders.checked_ilog2() {
         let folio = around::<E>(page, order);
         let is_inside = area.start <= folio.start && folio.end <= area.end;
         if is_inside && for_each_leaf::<E, ()>(table, &folio, |_, _| ControlFlow::Break(()))?.is_none() {
             return Ok(order);
         }
+        orders &= !(1 << order);
     }
     Ok(0)
 }
@@ -93,9 +94,11 @@ pub(crate) const fn around<E: Embedder>(page: u64, order: u32) -> Range<u64> {
     start..start + bytes
 }
 
-/// A folio of zeros, or a page where there is none.
+/// A folio of zeros; a contiguous group or a page where there is none.
 pub(crate) fn zeros<E: Embedder>(embedder: &E, order: u32) -> Option<Made> {
-    let folio = embedder.take_folio(order).map(|frame| Made { frame, order });
+    let group = E::Granule::PAGE_SIZE.contiguous_shift(Level::L3).filter(|&group| group < order);
+    let take = |order| embedder.take_folio(order).map(|frame| Made { frame, order });
+    let folio = take(order).or_else(|| take(group?));
     let made = folio.or_else(|| Some(Made { frame: embedder.take()?, order: 0 }))?;
     embedder.zero_folio(made.frame, made.order);
     Some(made)

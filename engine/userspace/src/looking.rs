@@ -29,6 +29,8 @@ pub struct Page {
     pub is_dirty: bool,
     /// It may go until it is written: MADV_FREE.
     pub is_lazy: bool,
+    /// Its leaf is a block.
+    pub is_of_block: bool,
 }
 
 impl Page {
@@ -43,6 +45,7 @@ impl Page {
             is_accessed: leaf.has(Stage1Attributes::AF),
             is_dirty: !is_clean && (is_own || leaf.has(WRITABLE)),
             is_lazy: is_own && is_clean,
+            is_of_block: leaf.is_of_block(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use pagetable::Reserve;
-use vmsa::Granule;
+use vmsa::{Geometry, Granule, Level};
 
 use crate::area::{Area, AreaFlags, Backing, Rights};
 use crate::embedder::Embedder;
@@ -153,9 +153,9 @@ impl<E: Embedder> State<E> {
                 if fits(start) && self.is_room(editing, &(start..start + bytes)) {
                     return Ok(start);
                 }
-                self.find_room(editing, bytes)
+                self.find_room(editing, bytes, false)
             }
-            Place::Anywhere => self.find_room(editing, bytes),
+            Place::Anywhere => self.find_room(editing, bytes, wished.file.is_none()),
         }
     }
 
@@ -168,8 +168,15 @@ impl<E: Embedder> State<E> {
     }
 
     /// Where so many bytes are free: the highest place below the ceiling, or else the lowest above a third of all.
-    pub(crate) fn find_room(&self, editing: &Editing<'_, E>, bytes: u64) -> Result<u64, Error> {
-        let shape = editing.shape;
+    /// Blocks of anonymous memory are at addresses of blocks, if there is room for one more: as on Linux.
+    pub(crate) fn find_room(&self, editing: &Editing<'_, E>, bytes: u64, is_anonymous: bool) -> Result<u64, Error> {
+        let (shape, block) = (editing.shape, 1 << Geometry::<E::Granule>::shift(Level::L2));
+        if is_anonymous && bytes.is_multiple_of(block) && bytes > 0 {
+            let wide = self.areas.find_room(shape.lowest, self.ceiling, bytes + block, shape.guard_bytes);
+            if let Some(start) = wide {
+                return Ok((start + block) & !(block - 1));
+            }
+        }
         let below = self.areas.find_room(shape.lowest, self.ceiling, bytes, shape.guard_bytes);
         let above = || {
             let third = (shape.highest / 3).next_multiple_of(E::Granule::SIZE_BYTES);

@@ -132,7 +132,9 @@ impl<E: Embedder> State<E> {
         let kept = old.start..old.end.min(old.start + bytes);
         let start = match moves {
             Move::To(start) => start,
-            Move::Never | Move::May => self.find_room(editing, bytes)?,
+            Move::Never | Move::May => {
+                self.find_room(editing, bytes, matches!(area.backing, Backing::Anonymous { .. }))?
+            }
         };
         let target = start..start + bytes;
         let mut moved =

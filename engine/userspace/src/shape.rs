@@ -98,6 +98,11 @@ impl Leaf {
         Self { frame, attributes: Stage1Attributes::from_bits_retain(descriptor.bits()) }
     }
 
+    /// Whether it was found in a table of level 1 or 2.
+    pub(crate) const fn is_of_block(&self) -> bool {
+        self.attributes.bits() & (Descriptor::TYPE ^ Descriptor::VALID) == 0
+    }
+
     pub(crate) const fn has(&self, attributes: Stage1Attributes) -> bool {
         self.attributes.contains(attributes)
     }

@@ -56,8 +56,8 @@ pub(crate) trait Made: Send + Sync {
     fn text(&self) -> Vec<u8>;
     /// What is at an offset of a text that is too long to be made as a whole.
     fn part(&self, offset: u64, bytes: u64) -> Option<Result<Vec<u8>, Errno>>;
-    /// Whether it may be written to, which then does nothing.
-    fn write(&self) -> Result<(), Errno>;
+    /// Sets what it tells of; refused where nothing can be set.
+    fn write(&self, bytes: &[u8]) -> Result<(), Errno>;
 }
 
 /// The names in a folder.

@@ -230,7 +230,7 @@ impl Made for Proc {
     }
 
     /// Nothing can be set.
-    fn write(&self) -> Result<(), Errno> {
+    fn write(&self, _: &[u8]) -> Result<(), Errno> {
         Err(EACCES)
     }
 }

@@ -9,6 +9,7 @@ use kerncore::cpio::{Entries, Entry};
 use super::device::Device;
 use super::inode::{Body, Inode, S_IFCHR, S_IFDIR, S_IFLNK, S_IFMT, S_IFREG};
 use super::proc::Proc;
+use super::sys;
 use super::tree::{root, walk};
 use crate::process::errno::{EEXIST, EINVAL, ENOSPC, Errno};
 use crate::report::console::say;
@@ -43,11 +44,13 @@ pub(crate) fn fill(archive: &[u8]) {
         let _ = walk(&root(), &alloc::format!("/dev/{name}"), false)
             .and_then(|place| place.create(&Inode::new(Body::Device(device), 0o666)));
     }
-    if let Ok(place) = walk(&root(), "/proc", false) {
-        // Nothing lies beneath it: an archive's folder is empty.
-        let _ = place.remove(true);
+    for (path, made) in [("/proc", Proc::Root.inode()), ("/sys", sys::root())] {
+        if let Ok(place) = walk(&root(), path, false) {
+            // Nothing lies beneath it: an archive's folder is empty.
+            let _ = place.remove(true);
+        }
+        let _ = walk(&root(), path, false).and_then(|place| place.create(&made));
     }
-    let _ = walk(&root(), "/proc", false).and_then(|place| place.create(&Proc::Root.inode()));
 }
 
 /// Makes the folders on a way that are not there.

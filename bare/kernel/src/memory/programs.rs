@@ -6,16 +6,15 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::platform::Hardware;
-use kerncore::command_line::Folios;
 use pagetable::{Census, Licence};
 use userspace::{Embedder, Frames, Lock};
-use vmsa::{Granule, Level, PhysAddr};
+use vmsa::{Granule, PhysAddr};
 
 use crate::cpus::monitor;
 use crate::facts::{facts, page_size};
 use crate::files::inode::{Body, Inode};
 use crate::memory::mapped::Mapped;
-use crate::memory::{frames, pages};
+use crate::memory::{folios, frames, pages};
 use crate::threads::mutex::Mutex;
 
 /// Pages that are promised to programs, as `Committed_AS` tells.
@@ -121,15 +120,8 @@ impl<G: Granule> Embedder for Programs<G> {
         frames::has_spare(bytes as u64)
     }
 
-    fn folio_order(&self, is_advised: bool) -> u32 {
-        let (group, block) = (G::PAGE_SIZE.contiguous_shift(Level::L3).unwrap_or(0), G::SHIFT - 3);
-        match facts().options.folios.unwrap_or_default() {
-            Folios::Never => 0,
-            Folios::Block => block,
-            Folios::Advised | Folios::Group if is_advised => block,
-            Folios::Advised => 0,
-            Folios::Group => group,
-        }
+    fn folio_orders(&self, is_advised: bool) -> u32 {
+        folios::orders(is_advised)
     }
 
     fn licence(&self) -> Licence<'_> {

@@ -11,8 +11,9 @@ use spin::Once;
 use userspace::{Asids, Context, Error, Limits, Numbers};
 
 use crate::cpus::walkers;
+use crate::facts::facts;
 use crate::memory::tables::{Common, new_space};
-use crate::memory::{current, linear_map, poke, window};
+use crate::memory::{current, folios, linear_map, poke, window};
 
 pub(crate) use crate::memory::tables::Space;
 
@@ -57,6 +58,7 @@ pub(crate) fn start() -> bool {
     ASIDS.call_once(|| asids);
     NOTHING.call_once(registers::read_ttbr0);
     let (tlb, census) = (linear_map::tlb_features(), Census::new(linear_map::tolerance()));
+    folios::start(facts().options.folios);
     COMMON.call_once(|| Common { hardware: hardware(), shape: current::lower().shape(), tlb, census });
     true
 }

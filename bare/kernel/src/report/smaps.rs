@@ -8,8 +8,8 @@ use userspace::{Area, AreaFlags, Backing, Rights};
 
 use super::areas::{for_each_area, line, map_line};
 use crate::facts::page_size;
-use crate::memory::frames;
 use crate::memory::mapped::Mapped;
+use crate::memory::{folios, frames};
 use crate::process::space::Space;
 use crate::process::table::Process;
 
@@ -25,6 +25,8 @@ struct Sums {
     referenced: u64,
     anonymous: u64,
     lazy: u64,
+    /// Of anonymous memory in blocks.
+    in_blocks: u64,
     locked: u64,
 }
 
@@ -49,6 +51,7 @@ impl Sums {
             counts[usize::from(is_dirty)] += bytes;
             sums.referenced += if page.is_accessed { bytes } else { 0 };
             sums.anonymous += if page.is_own { bytes } else { 0 };
+            sums.in_blocks += if page.is_own && page.is_of_block { bytes } else { 0 };
             sums.lazy += if page.is_lazy { bytes } else { 0 };
             sums.locked += if area.flags.contains(AreaFlags::LOCKED) { part } else { 0 };
         });
@@ -68,6 +71,7 @@ impl Sums {
             (&mut self.referenced, other.referenced),
             (&mut self.anonymous, other.anonymous),
             (&mut self.lazy, other.lazy),
+            (&mut self.in_blocks, other.in_blocks),
             (&mut self.locked, other.locked),
         ];
         pairs.into_iter().for_each(|(sum, part)| *sum += part);
@@ -85,7 +89,7 @@ impl Sums {
             ("Referenced", self.referenced),
             ("Anonymous", self.anonymous),
             ("LazyFree", self.lazy),
-            ("AnonHugePages", 0),
+            ("AnonHugePages", self.in_blocks),
             ("ShmemPmdMapped", 0),
             ("FilePmdMapped", 0),
             ("Shared_Hugetlb", 0),
@@ -118,9 +122,21 @@ pub(super) fn write(text: &mut String, process: &Process) {
         row(text, "KernelPageSize", page_size().size_bytes());
         row(text, "MMUPageSize", page_size().size_bytes());
         Sums::of(&*space, &area).write(text);
-        line!(text, "THPeligible:    0");
+        line!(text, "THPeligible:    {}", u32::from(may_have_folios(&area)));
         line!(text, "VmFlags:{} ", flags(&area));
     }
+}
+
+/// Whether a write to an area may fill a folio.
+fn may_have_folios(area: &Area<Mapped>) -> bool {
+    let is_anonymous = matches!(area.backing, Backing::Anonymous { .. });
+    let orders = folios::orders(area.flags.contains(AreaFlags::HUGE));
+    let has_room = |order: u32| {
+        let bytes = page_size().size_bytes() << order;
+        area.start.next_multiple_of(bytes) + bytes <= area.end
+    };
+    let mut sizes = folios::sizes().filter(|&order| orders >> order & 1 == 1);
+    is_anonymous && !area.flags.contains(AreaFlags::NOT_HUGE) && sizes.any(has_room)
 }
 
 /// `smaps_rollup`.

@@ -12,7 +12,7 @@ use vellum_userspace::{
     AddressSpace, Asids, Embedder, Error, File, FileError, Frames, Limits, Lock, Numbers, Rights, Shape,
 };
 use vellum_vmsa::maintenance::TlbiOp;
-use vellum_vmsa::{BbmLevel, Descriptor, Geometry, Granule, Layout, Maintenance, PhysAddr, Stage1Attributes};
+use vellum_vmsa::{BbmLevel, Descriptor, Geometry, Granule, Layout, Level, Maintenance, PhysAddr, Stage1Attributes};
 
 pub(crate) const RW: Rights = Rights::READ.union(Rights::WRITE);
 pub(crate) const RX: Rights = Rights::READ.union(Rights::EXECUTE);
@@ -354,8 +354,9 @@ impl<G: Granule> Embedder for Kernel<G> {
         left > 0
     }
 
-    fn folio_order(&self, _: bool) -> u32 {
-        self.0.folio_order.get()
+    fn folio_orders(&self, _: bool) -> u32 {
+        let (most, group) = (self.0.folio_order.get(), G::PAGE_SIZE.contiguous_shift(Level::L3).unwrap_or(0));
+        1 << most | if group < most { 1 << group } else { 0 }
     }
 
     fn licence(&self) -> Licence<'_> {

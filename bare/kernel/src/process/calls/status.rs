@@ -92,7 +92,12 @@ fn statx(call: &mut Call) -> Answer {
 fn write_statfs(inode: &Inode, to: u64) -> Answer {
     const IN_MEMORY: u64 = 0x8584_58f6;
     const PROC: u64 = 0x9fa0;
-    let kind = if matches!(inode.body, Body::Made(_)) { PROC } else { IN_MEMORY };
+    const SYS: u64 = 0x6265_6572;
+    let kind = match &inode.body {
+        Body::Made(made) if made.path().starts_with("/sys") => SYS,
+        Body::Made(_) => PROC,
+        _ => IN_MEMORY,
+    };
     let free = pages::with_pages(|pages| pages.free_bytes()) >> page_size().shift();
     let bytes = page_size().size_bytes();
     let words = [kind, bytes, frames::all_pages(), free, free, 0, 0, 0, 255, bytes, 0, 0, 0, 0, 0];

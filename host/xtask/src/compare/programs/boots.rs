@@ -77,8 +77,11 @@ impl Machine<'_> {
             ["--memory", MEMORY, "--timeout", "86400", "--initrd"].map(Into::into).to_vec();
         words.extend([initrd.clone().into(), "--cpus".into(), self.options.cpus.to_string().into()]);
         match kernel {
-            Kernel::Ours => words
-                .extend(["--page-size", &self.options.page_size, "--init", "busybox sh /init ours"].map(Into::into)),
+            // Without contiguous groups, which Linux has only where somebody asks for them.
+            Kernel::Ours => {
+                let ours = ["--append", "vellum.folio=linux", "--init", "busybox sh /init ours"];
+                words.extend(["--page-size", &self.options.page_size].into_iter().chain(ours).map(Into::into));
+            }
             Kernel::Linux => words.extend(
                 ["--append", "console=ttyAMA0 quiet loglevel=0 panic=-1 secretmem.enable=y", "--kernel"]
                     .map(Into::into)

@@ -5,6 +5,8 @@ export PATH=/bin:/programs
 if [ "$1" != ours ]; then
     /bin/busybox mount -t devtmpfs dev /dev
     /bin/busybox mount -t proc proc /proc
+    /bin/busybox mkdir -p /sys
+    /bin/busybox mount -t sysfs sys /sys
 fi
 /bin/busybox --install -s /bin
 mkdir -p /dev/shm
