@@ -27,6 +27,7 @@ mod invalidation;
 mod licence;
 #[cfg(feature = "alloc")]
 mod memory;
+mod one_group;
 mod one_page;
 mod part;
 mod pieces;

@@ -33,6 +33,7 @@ mod one_bit;
 mod one_gather;
 mod one_gather_full;
 mod one_gather_neighbours;
+mod one_group;
 mod one_page;
 mod parts;
 mod plans;

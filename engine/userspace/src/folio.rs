@@ -42,6 +42,7 @@ pub(crate) enum Placed {
 
 impl<E: Embedder> State<E> {
     /// Puts a folio in place, unless there is a page meanwhile.
+    #[inline(never)]
     pub(crate) fn place_folio(
         &mut self,
         editing: &Editing<'_, E>,
@@ -51,6 +52,11 @@ impl<E: Embedder> State<E> {
         supply: &mut Reserve,
     ) -> Result<Placed, Short> {
         let folio = around::<E>(page, order);
+        if is_group::<E>(order) && table.map_group(folio.start.into(), new.frame, new.attributes) {
+            self.resident.add_many(&new, 1 << order);
+            self.has_folios = true;
+            return Ok(Placed::Done);
+        }
         let from = folio.start.into()..folio.end.into();
         let map = [Change::Map { from, to: new.frame, attributes: new.attributes, largest: LeafSize::LARGEST }];
         let mut gather = table.gather();
@@ -79,12 +85,25 @@ pub(crate) fn order<E: Embedder>(
     while let Some(order) = orders.checked_ilog2() {
         let folio = around::<E>(page, order);
         let is_inside = area.start <= folio.start && folio.end <= area.end;
-        if is_inside && for_each_leaf::<E, ()>(table, &folio, |_, _| ControlFlow::Break(()))?.is_none() {
+        if is_inside && is_empty::<E>(table, &folio, order)? {
             return Ok(order);
         }
         orders &= !(1 << order);
     }
     Ok(0)
+}
+
+/// Whether nothing is mapped where a folio is to be.
+fn is_empty<E: Embedder>(table: &Table<'_, '_, E>, folio: &Range<u64>, order: u32) -> Result<bool, Refusal> {
+    if is_group::<E>(order) {
+        return Ok(table.is_group_empty(folio.start.into()));
+    }
+    Ok(for_each_leaf::<E, ()>(table, folio, |_, _| ControlFlow::Break(()))?.is_none())
+}
+
+/// Whether folios of an order are contiguous groups of pages.
+fn is_group<E: Embedder>(order: u32) -> bool {
+    E::Granule::PAGE_SIZE.contiguous_shift(Level::L3) == Some(order)
 }
 
 /// The folio of an order that a page lies in.

@@ -88,7 +88,9 @@ fn atomics(size: &'static str) -> Boot {
     let plain = plain(size, 1, 1, "1G");
     Boot {
         name: format!("{}, init atomics", plain.name),
-        options: format!("--page-size {size} --cpus 1 --memory 1G --icount --append vellum.folio=never --init 'atomics --count'"),
+        options: format!(
+            "--page-size {size} --cpus 1 --memory 1G --icount --append vellum.folio=never --init 'atomics --count'"
+        ),
         expect: [&plain.expect[..], &[Says(NOTHING_LEAKED), Says(&["reads by atomics were faulted as writes"])]]
             .concat(),
         ..plain
