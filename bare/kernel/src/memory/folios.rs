@@ -36,7 +36,9 @@ const LARGEST: usize = 13;
 struct Setting(AtomicU8);
 
 impl Setting {
-    const NEVER: Self = Self(AtomicU8::new(3));
+    const fn never() -> Self {
+        Self(AtomicU8::new(3))
+    }
 
     fn get(&self) -> When {
         WORDS[usize::from(self.0.load(Ordering::Relaxed))].0
@@ -48,8 +50,8 @@ impl Setting {
     }
 }
 
-static EVERYWHERE: Setting = Setting::NEVER;
-static EACH: [Setting; LARGEST + 1] = [const { Setting::NEVER }; LARGEST + 1];
+static EVERYWHERE: Setting = Setting::never();
+static EACH: [Setting; LARGEST + 1] = [const { Setting::never() }; LARGEST + 1];
 /// The orders of memory that nothing was advised of, and of memory that was advised to have large folios.
 static ORDERS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 
