@@ -53,7 +53,7 @@ pub(super) fn all() -> Vec<Boot> {
     scripts
         .chain(["4k", "16k"].map(atomics))
         .chain([own(HOSTILE, ("4k", 4, 1)), own(HOSTILE, ("16k", 8, 2)), boot(&SCRIPTS[3], "4k", 8, 1)])
-        .chain([above_the_monitor()])
+        .chain([above_the_monitor(), with_conflicts()])
         .chain(OWN.into_iter().flat_map(|program| SETTINGS.map(|setting| own(program, setting))))
         .collect()
 }
@@ -72,9 +72,17 @@ const HOSTILE: (&str, &[Words]) =
 
 /// Secret pages where TLBs may conflict with what the linear map's leaves were.
 fn above_the_monitor() -> Boot {
-    let boot = own(OWN[1], ("4k", 4, 1));
+    let boot = own(OWN[2], ("4k", 4, 1));
     let more = "--monitor --machine bare/monitor/machines/all-resize.toml";
     Boot { name: format!("{}, monitor", boot.name), options: format!("{} {more}", boot.options), ..boot }
+}
+
+/// Folios whose parts change beside threads that read all of them, on CPUs to which TLB conflict aborts come meanwhile.
+fn with_conflicts() -> Boot {
+    let mut boot = own(("converting 1000", &[&["1000 rounds; words that were wrong: 0"]]), ("4k", 4, 1));
+    boot.options += " --monitor --machine bare/monitor/machines/conflicts-in-resizes.toml";
+    boot.expect.push(MonitorCounts("conflicts, EL0 data"));
+    boot
 }
 
 fn own((name, prints): (&'static str, &'static [Words]), (size, cpus, level): (&'static str, usize, u8)) -> Boot {

@@ -1,0 +1,55 @@
+//! Folios whose parts change their rights again and again, while other threads read all over them: what they find stays right.
+//!
+//! `converting ROUNDS` makes so many rounds, 200 without: each cuts a folio of 64 KiB, and has it fold again.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use libc::*;
+use programs::machine::word;
+use programs::memory::{ANONYMOUS, READ_WRITE};
+use programs::{call, map, page, poke};
+
+const FOLIOS: u64 = 32;
+const READERS: usize = 3;
+
+fn main() -> ExitCode {
+    let rounds = std::env::args().nth(1).map_or(Ok(200), |word| word.parse());
+    let Ok(rounds) = rounds else {
+        println!("converting: expected a number of rounds; nothing was done");
+        return ExitCode::from(2);
+    };
+    let pages = (64 << 10) / page().min(64 << 10);
+    let bytes = pages * page();
+    let all = map(0, 2 * FOLIOS * bytes, PROT_NONE, ANONYMOUS | MAP_NORESERVE, -1, 0).expect("room");
+    let base = all.next_multiple_of(bytes);
+    map(base, FOLIOS * bytes, READ_WRITE, ANONYMOUS | MAP_FIXED, -1, 0).expect("memory");
+    let word = |number: u64| word(base + number * page());
+    (0..FOLIOS * pages).for_each(|number| word(number).store(number as u32, Ordering::Relaxed));
+    let (current, is_done, wrong) = (AtomicU64::new(0), AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for _ in 0..READERS {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    let first = current.load(Ordering::Relaxed) * pages;
+                    let is_wrong = |number: &u64| word(*number).load(Ordering::Relaxed) != *number as u32;
+                    let count = (first..first + pages).filter(is_wrong).count();
+                    wrong.fetch_add(count as u64, Ordering::Relaxed);
+                }
+            });
+        }
+        for round in 0..rounds {
+            let folio = round % FOLIOS;
+            current.store(folio, Ordering::Relaxed);
+            let part = base + folio * bytes + round / FOLIOS % pages * page();
+            for rights in [PROT_READ, READ_WRITE] {
+                call(SYS_mprotect, &[part, page(), rights as u64]).expect("rights");
+            }
+            poke(part + 8, round as u8);
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    println!("{rounds} rounds; words that were wrong: {}", wrong.load(Ordering::Relaxed));
+    ExitCode::from(u8::from(wrong.into_inner() > 0))
+}
