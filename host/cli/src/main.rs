@@ -13,6 +13,7 @@ mod leaf;
 mod manual;
 mod markers;
 mod only;
+mod page;
 mod permissions;
 mod plan;
 mod progress;
