@@ -54,10 +54,16 @@ fn halted(guest: &Guest) -> String {
 
 fn conclude(teller: &Teller<'_>, ended: &Ended) -> Result<Status, Failure> {
     if !ended.is_connected {
-        return Err(Failure(format!("QEMU ended ({}) before the guest began; nothing was judged", ended.status)));
+        return Err(Failure(format!(
+            "QEMU ended ({}) before the guest began; nothing was judged: see what QEMU says above",
+            ended.status
+        )));
     }
     let Some(end) = teller.end() else {
-        return Err(Failure(format!("QEMU ended ({}) in the middle of the audit", ended.status)));
+        return Err(Failure(format!(
+            "QEMU ended ({}) in the middle of the audit: see what QEMU says above",
+            ended.status
+        )));
     };
     teller.summary(end).lines().for_each(say::note);
     match end["cut"].as_str() {

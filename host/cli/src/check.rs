@@ -49,7 +49,7 @@ pub(crate) fn check(machine: &mut Machine, roots: &[Root]) -> Result<Vec<Finding
             number,
             findings: &mut all,
             mapped: &mut mapped,
-            progress: Progress::new(),
+            progress: Progress::of_tables(),
             runs: Runs::default(),
         };
         machine.walk(root, 0, u64::MAX, &mut checker)?;

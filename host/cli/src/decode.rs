@@ -38,18 +38,18 @@ pub(crate) fn decode(what: &str, values: &[String], encoding: &EncodingArguments
         "midr" | "midr_el1" => Ok(midr(value)),
         "par" | "par_el1" if value & 1 != 0 => Ok(syndrome::decode_par_fault(value)),
         name => {
-            let register = find(name).ok_or_else(|| unknown(what))?;
+            let register = find(name).ok_or_else(|| unknown(what, &["descriptor", "esr", "tlbi"]))?;
             Ok(register::decode(register, value))
         }
     }
 }
 
-/// What there is to decode, in one line.
-fn unknown(what: &str) -> Failure {
-    let names: Vec<String> = Register::ALL.iter().map(|register| register.name.to_ascii_lowercase()).collect();
-    let mut names = names;
+/// What there is, in one line: these, and every register.
+pub(crate) fn unknown(what: &str, others: &[&str]) -> Failure {
+    let registers = Register::ALL.iter().map(|register| register.name.to_ascii_lowercase());
+    let mut names: Vec<String> = others.iter().map(|name| (*name).to_owned()).chain(registers).collect();
     names.dedup();
-    Failure(format!("nothing known of `{what}`: expected descriptor, esr, tlbi, {}", names.join(", ")))
+    Failure(format!("nothing known of `{what}`: expected {}", names.join(", ")))
 }
 
 fn midr(value: u64) -> String {

@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<Status, Failure> {
     let before = load(&arguments.before, arguments)?;
     let after = load(&arguments.after, arguments)?;
     if before.len() != after.len() {
-        let line = format!("{} page tables before, {} after: nothing to compare one by one", before.len(), after.len());
+        let line = format!("{} page tables before, {} after: give two of the same --part", before.len(), after.len());
         return Err(Failure(line));
     }
     let mut text = String::new();
@@ -49,7 +49,7 @@ fn load(name: &str, arguments: &DiffArguments) -> Result<Vec<Section>, Failure> 
             dump::to_json(&MachineArguments::of(source), &mut kept)?;
             String::from_utf8(kept)?
         }
-        _ => fs::read_to_string(name).map_err(|error| Failure(format!("{name}: {error}")))?,
+        _ => fs::read_to_string(name).map_err(|error| Failure::file(name, &error))?,
     };
     parse(&text, arguments.granule).map_err(|line| Failure(format!("{name}: {line}")))
 }

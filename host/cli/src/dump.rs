@@ -109,7 +109,7 @@ fn dump_root(
     } else {
         Box::new(stage2::Stage2Text::new(root, range, &filter, out))
     };
-    let mut dumper = Dumper { format, progress: Progress::new(), obstacles: Vec::new(), failed: None };
+    let mut dumper = Dumper { format, progress: Progress::of_tables(), obstacles: Vec::new(), failed: None };
     let walked = machine.walk(root, range.0, range.1, &mut dumper);
     let Dumper { format, obstacles, failed, .. } = dumper;
     // A write that failed has stopped the walk: its reason is the one to tell.

@@ -13,7 +13,7 @@ use vmsa::{
 
 use crate::Status;
 use crate::args::{EncodeArguments, EncodingArguments};
-use crate::decode::{find, leaf_format, table_format};
+use crate::decode::{find, leaf_format, table_format, unknown};
 use crate::select::Failure;
 
 /// Runs the command.
@@ -28,7 +28,7 @@ fn encode(what: &str, fields: &[String], encoding: &EncodingArguments) -> Result
         "tlbi" => tlbi(fields, encoding),
         "descriptor" | "pte" => descriptor(fields, encoding),
         name => {
-            let register = find(name).ok_or_else(|| Failure(format!("nothing known of `{what}`")))?;
+            let register = find(name).ok_or_else(|| unknown(what, &["descriptor", "tlbi"]))?;
             fields.iter().try_fold(0, |word, text| match split(text) {
                 ("root", address) if register.field("BADDR").is_some() => Ok(word | root(number(address)?, encoding)?),
                 _ => assign(register, word, text),

@@ -12,7 +12,7 @@ use machine::trace::{Judge, Malformed, Trace};
 
 use crate::Status;
 use crate::args::{JudgeArguments, TraceFormat};
-use crate::progress::{Left, Lines};
+use crate::progress::Progress;
 use crate::say;
 use crate::select::Failure;
 use casemate::{Assumed, is_casemate};
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &JudgeArguments) -> Result<Status, Failure> {
     if path == "-" || arguments.follow {
         return follow::follow(&reading);
     }
-    let bytes = std::fs::read(path).map_err(|error| Failure(format!("{path}: {error}")))?;
+    let bytes = std::fs::read(path).map_err(|error| Failure::file(path, &error))?;
     let text = text(path, bytes)?;
     let status = reading.judge(&text, &mut 0, true).map(Found::status)?;
     if let (Some(file), Status::Findings) = (&arguments.smaller, &status) {
@@ -41,12 +41,13 @@ pub(crate) fn run(arguments: &JudgeArguments) -> Result<Status, Failure> {
 
 /// Writes what is left of a trace once everything has gone that its first finding does not need.
 fn write_smaller(text: &str, is_strict: bool, file: &Path) -> Result<(), Failure> {
-    let mut left = Left::new();
-    let lines = smaller::smaller(text, is_strict, &mut |lines| left.are(lines));
+    let mut left = Progress::new("{spinner} {pos} lines are left after {elapsed}", 0);
+    let lines = smaller::smaller(text, is_strict, &mut |lines| left.at(lines as u64));
     drop(left);
     let lines =
         lines.ok_or_else(|| Failure("--smaller: only traces of Vellum's own format can be made smaller".into()))?;
-    std::fs::write(file, lines.join("\n") + "\n").map_err(|error| Failure(format!("{}: {error}", file.display())))?;
+    std::fs::write(file, lines.join("\n") + "\n")
+        .map_err(|error| Failure(format!("{}: {error}: name another file with --smaller", file.display())))?;
     say::note(format!("{} has {} of {} lines", file.display(), lines.len(), text.lines().count()));
     Ok(())
 }
@@ -86,11 +87,11 @@ impl Reading<'_> {
         if arguments.strict {
             judge.be_strict();
         }
-        let mut lines = Lines::new(trace.lines.len() as u64);
+        let mut lines = Progress::new("judging {wide_bar} {pos}/{len} events, {eta} left", trace.lines.len() as u64);
         // A line that cannot have happened ends the trace there; what was found before it is told all the same.
         let ended = loop {
             match judge.step() {
-                Ok(true) => lines.line(),
+                Ok(true) => lines.step(),
                 Ok(false) => break Ok(()),
                 Err(what) => break Err(malformed(what)),
             }

@@ -13,6 +13,7 @@ mod leaf;
 mod manual;
 mod markers;
 mod only;
+mod page;
 mod permissions;
 mod plan;
 mod progress;
@@ -26,7 +27,7 @@ mod words;
 use std::process::ExitCode;
 
 use args::{Arguments, Command};
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use select::Failure;
 
 /// What a command ends with.
@@ -41,7 +42,8 @@ enum Status {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let matches = Arguments::command().get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // A live guest must be let go: the first signal (of Ctrl-C, of `timeout`, of a terminal that closes) only makes the next
     // read fail, a second one ends the program.
     let handled = ctrlc::set_handler(|| {
@@ -61,7 +63,11 @@ fn main() -> ExitCode {
     let status = match run(command) {
         Ok(status) => status,
         Err(Failure(line)) => {
-            say::failure(line);
+            let name = matches.subcommand_name().unwrap_or_default();
+            match image::interrupt::is_requested() {
+                true => say::failure(line),
+                false => say::failure(format_args!("{line} (see vellum {name} --help)")),
+            }
             Status::CannotRead
         }
     };

@@ -14,7 +14,8 @@ pub(crate) fn of(choice: Option<&str>, machine: &Machine, root: &Root) -> Result
         None | Some("none") => Ok(Vec::new()),
         Some("linux") => Ok(linux(root)),
         Some(path) => {
-            let text = fs::read_to_string(path).map_err(|error| Failure(format!("--markers {path}: {error}")))?;
+            let text =
+                fs::read_to_string(path).map_err(|error| Failure::file(format_args!("--markers {path}"), &error))?;
             parse(&text).map_err(|line| Failure(format!("--markers {path}: {line}")))
         }
     }

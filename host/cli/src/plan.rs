@@ -5,18 +5,21 @@
 pub(crate) mod build;
 mod host;
 pub(crate) mod memory;
+mod plot;
 pub(crate) mod shape;
+mod shown;
 mod tell;
 
 use crate::args::PlanArguments;
 use crate::select::Failure;
-use crate::{Status, say};
+use crate::{Status, page, say};
 
 use build::Column;
 pub(crate) use build::build;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &PlanArguments) -> Result<Status, Failure> {
+    arguments.output.as_deref().map_or(Ok(()), page::claim)?;
     let memory = memory::read(&arguments.memory)?;
     if arguments.heal && arguments.protect == 0 {
         return Err(Failure("--heal has nothing to heal: say how many pages with --protect N".to_owned()));
@@ -29,6 +32,10 @@ pub(crate) fn run(arguments: &PlanArguments) -> Result<Status, Failure> {
     }
     if arguments.protect > columns[0].protected.as_ref().map_or(0, |of| of.pages) {
         say::note("there is not so much memory: fewer pages are protected");
+    }
+    if let Some(file) = &arguments.output {
+        page::write(file, &shown::page(&memory, &columns))?;
+        return Ok(Status::Clean);
     }
     let text = if arguments.json { tell::json(&memory, &columns) } else { tell::text(&memory, &columns) };
     terminal::try_print(text)?;

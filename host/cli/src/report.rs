@@ -2,15 +2,13 @@
 //!
 //! ```text
 //! machine ──▶ Space: runs, tables ──┬─▶ drawing: runs as text, styles ──┐
-//!                check: findings ───┤                                   ├──▶ page: HTML, with its own script
+//!                check: findings ───┤                                   ├──▶ shown: HTML, with its own script
 //!                plan: the largest ─┘   changes: before and after ──────┘
 //! ```
 
 mod changes;
 mod drawing;
-mod page;
-
-use std::fs;
+mod shown;
 
 use image::{Machine, Registers};
 
@@ -18,7 +16,7 @@ use crate::args::{MachineArguments, ReportArguments};
 use crate::check::{self, Finding};
 use crate::select::{self, Failure, Selection};
 use crate::space::Space;
-use crate::{Status, say};
+use crate::{Status, page};
 
 /// A machine as it was read.
 struct Snapshot {
@@ -32,8 +30,7 @@ struct Snapshot {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &ReportArguments) -> Result<Status, Failure> {
-    // A place that cannot be written is told before a guest is stopped.
-    fs::write(&arguments.output, "").map_err(|error| cannot_write(arguments, &error))?;
+    page::claim(&arguments.output)?;
     let mut names = arguments.called.iter();
     let before = read(&arguments.machine, names.next())?;
     let after = match &arguments.after {
@@ -43,15 +40,9 @@ pub(crate) fn run(arguments: &ReportArguments) -> Result<Status, Failure> {
         }
         None => None,
     };
-    let page = page::page(&before, after.as_ref());
-    fs::write(&arguments.output, &page).map_err(|error| cannot_write(arguments, &error))?;
-    say::note(format!("{} is written: open it in a browser", arguments.output.display()));
+    page::write(&arguments.output, &shown::page(&before, after.as_ref()))?;
     let finds = after.as_ref().unwrap_or(&before).findings.is_empty();
     Ok(if finds { Status::Clean } else { Status::Findings })
-}
-
-fn cannot_write(arguments: &ReportArguments, error: &std::io::Error) -> Failure {
-    Failure(format!("{}: {error}: name another file with -o", arguments.output.display()))
 }
 
 /// Reads all, and lets the machine go.

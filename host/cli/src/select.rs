@@ -4,12 +4,19 @@ use clap::ValueEnum;
 use image::{Machine, Regime, Registers, Root};
 
 use crate::args::{MachineArguments, Part};
-use crate::progress::Search;
+use crate::progress::Progress;
 use crate::{permissions, say};
 
 /// Why a command ends without a result, in one line.
 #[derive(Debug)]
 pub(crate) struct Failure(pub(crate) String);
+
+impl Failure {
+    /// Of a file that cannot be read or written.
+    pub(crate) fn file(name: impl std::fmt::Display, error: &std::io::Error) -> Self {
+        image::Error::io(name, error).into()
+    }
+}
 
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
@@ -47,7 +54,9 @@ pub(crate) fn open(arguments: &MachineArguments) -> Result<Selection, Failure> {
     if roots.is_empty() {
         let line = match is_by_hand {
             true => "the registers given name no page table",
-            false => "no page table is known: give --ttbr1 and --tcr",
+            false => {
+                "no page table is known: give --ttbr1 and --tcr (to dump, check, report), or a source with registers"
+            }
         };
         return Err(Failure(line.to_owned()));
     }
@@ -73,8 +82,11 @@ fn known(machine: &mut Machine) -> Result<Vec<Root>, Failure> {
 /// Searches all of memory; only the likeliest page table is meant, the others are told.
 fn search(machine: &mut Machine) -> Result<Vec<Root>, Failure> {
     say::note("searching memory for page tables");
-    let mut progress = Search::new();
-    let found = machine.search(&mut |done, all| progress.at(done, all))?;
+    let mut progress = None;
+    let found = machine.search(&mut |done, all| {
+        let bar = || Progress::new("searching {wide_bar} {bytes}/{total_bytes}, {eta} left", all);
+        progress.get_or_insert_with(bar).at(done);
+    })?;
     drop(progress);
     for root in found.iter().skip(1) {
         say::note(format!("not chosen: {root}"));
@@ -111,7 +123,10 @@ fn choose(roots: Vec<Root>, arguments: &MachineArguments) -> Result<Vec<Root>, F
     };
     let all: Vec<Root> = roots.into_iter().filter(of_cpu).collect();
     if all.is_empty() {
-        return Err(Failure(format!("CPU {} is not there, or its MMU is off", arguments.cpu.unwrap_or(0))));
+        return Err(Failure(format!(
+            "CPU {} is not there, or its MMU is off: leave --cpu out to see which are",
+            arguments.cpu.unwrap_or(0)
+        )));
     }
     let chosen: Vec<Root> = all.iter().filter(|root| is_of(arguments.part, root.regime)).cloned().collect();
     match (chosen.is_empty(), arguments.part) {

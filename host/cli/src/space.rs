@@ -24,7 +24,7 @@ pub(crate) struct Space {
 
 impl Space {
     pub(crate) fn read(machine: &mut Machine, root: &Root) -> Result<Self, Failure> {
-        let (pending, progress) = (Runs::default(), Progress::new());
+        let (pending, progress) = (Runs::default(), Progress::of_tables());
         let mut reader =
             Reader { root, pending, progress, runs: Vec::new(), tables: Vec::new(), totals: Totals::default() };
         machine.walk(root, 0, u64::MAX, &mut reader)?;

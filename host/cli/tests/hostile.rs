@@ -49,15 +49,15 @@ fn what_cannot_be_read_is_one_line() {
     let mut endless = many.clone();
     endless[56..58].copy_from_slice(&0xffffu16.to_le_bytes());
     let cases: [(&str, &[u8], &str, &str); 9] = [
-        ("empty", b"", "core:", "not an ELF file"),
-        ("text", b"hello", "core:", "not an ELF file"),
+        ("empty", b"", "core:", "not an ELF file, expected an ELF core"),
+        ("text", b"hello", "core:", "plain memory is raw:FILE@BASE"),
         ("kdump", b"KDUMP   ", "core:", "makedumpfile"),
         ("x86", &elf, "core:", "machine 0"),
         ("headless", &arm, "core:", "program headers of 0 bytes"),
-        ("short", &many, "core:", "its program headers"),
+        ("short", &many, "core:", "the file ends too early, copy or make it again"),
         ("endless", &endless, "core:", "0 program headers"),
-        ("raw", b"", "raw:", "empty"),
-        ("zeros", &[0; 8192], "raw:", "no page table"),
+        ("raw", b"", "raw:", "the file is empty, expected a memory image: save it again"),
+        ("zeros", &[0; 8192], "raw:", "give --ttbr1 and --tcr (to dump, check, report), or a source with registers"),
     ];
     for (name, bytes, kind, expected) in cases {
         let path = file(name, bytes);
@@ -66,15 +66,17 @@ fn what_cannot_be_read_is_one_line() {
         let line = ended.said.lines().last().unwrap_or("");
         assert_eq!((ended.status, ended.out.as_str()), (2, ""), "{name}: {}", ended.said);
         assert!(line.starts_with("vellum: ") && line.contains(expected), "{name}: {}", ended.said);
+        assert!(line.ends_with("(see vellum dump --help)"), "{name}: {}", ended.said);
         fs::remove_file(path).expect("removed");
     }
     for (source, expected) in [
-        ("core:/nonexistent", "No such file"),
-        ("core:/", "directory"),
-        ("qemu:unix:/nonexistent", "No such file"),
-        ("qmp:/nonexistent", "No such file"),
+        ("core:/nonexistent", "name a file that is there"),
+        ("core:/", "name a file in it"),
+        ("qemu:unix:/nonexistent", "begin QEMU with -gdb unix:/nonexistent,server=on,wait=off"),
+        ("qemu:localhost:1", "begin QEMU with -gdb tcp:localhost:1"),
+        ("qmp:/nonexistent", "begin QEMU with -qmp unix:/nonexistent,server=on,wait=off"),
         ("raw:/dev/null@0", "empty"),
-        ("raw:/@0", "a folder"),
+        ("raw:/@0", "a folder, expected a memory image: name a file in it"),
         ("kcore", if cfg!(target_arch = "aarch64") { "" } else { "arm64" }),
     ] {
         if expected.is_empty() {
@@ -106,6 +108,61 @@ fn what_was_asked_wrongly_says_what_is_right() {
     }
 }
 
+/// Each line says what to do next, whatever the command: about its files, and about what it is asked.
+#[test]
+fn every_error_says_what_to_do_next() {
+    let text = file("words", b"hello\n").display().to_string();
+    let bytes = file("octets", b"0x\xff\n").display().to_string();
+    let absent = "/nonexistent/file";
+    let is_there = "name a file that is there";
+    let cases: [(&[&str], &str); 34] = [
+        (&["check", "core:/nonexistent"], is_there),
+        (&["report", "core:/nonexistent", "-o", "/nonexistent/page"], "name another file with -o"),
+        (&["report", "core:/nonexistent", "-o", "/dev/null"], is_there),
+        (&["diff", absent, &text], is_there),
+        (&["diff", &text, &text], "expected text of `vellum dump` or kernel_page_tables, or --json"),
+        (&["diff", &bytes, &bytes], "expected text, name another file"),
+        (&["diff", "/", "/"], "name a file in it"),
+        (&["judge", absent], is_there),
+        (&["judge", absent, "--follow"], is_there),
+        (&["judge", "/"], "name a file in it"),
+        (&["judge", &text], "expected"),
+        (&["judge", &bytes], "expected UTF-8"),
+        (&["plan"], "--memory"),
+        (&["plan", "--memory", "lots"], "no size (256G), no banks (0x40000000-0x80000000), no dtb:FILE"),
+        (&["plan", "--memory", "5-4"], "such as 0x40000000-0x80000000"),
+        (&["plan", "--memory", "4K", "--page-size", "64k"], "give more memory"),
+        (&["plan", "--memory", "4T", "--va-bits", "36"], "give more with --va-bits"),
+        (&["plan", "--memory", "4G", "--heal"], "say how many pages with --protect N"),
+        (&["plan", "--memory", "4G", "-o", "/nonexistent/page"], "name another file with -o"),
+        (&["plan", "--memory", "dtb:/nonexistent"], is_there),
+        (&["plan", "--memory", "core:/nonexistent"], is_there),
+        (&["plan", "--memory", "4G", "--page-size", "8k"], "4k, 16k or 64k"),
+        (&["audit", "--symbols", absent, "--", "qemu"], is_there),
+        (&["audit", "--excuses", absent, "--", "qemu"], is_there),
+        (&["audit", "--plugin", &text, "--", absent], is_there),
+        (&["audit", "--plugin", &text, "--", "true"], "expected qemu-system-aarch64"),
+        (&["audit", "--plugin", absent, "--", "true"], "build it with `cargo build"),
+        (&["decode", "weather", "0"], "expected descriptor, esr, tlbi"),
+        (&["decode", "tlbi", "everything", "0"], "one is vae1is"),
+        (&["encode", "weather"], "expected descriptor, tlbi"),
+        (&["encode", "tcr", "size=1"], "expected MTX1"),
+        (&["encode", "descriptor"], "needs to=ADDRESS (leaf) or next=ADDRESS (table)"),
+        (&["man", "/dev/null"], "name a folder to write to"),
+        (&["completions", "cobol"], "possible values"),
+    ];
+    for (arguments, expected) in cases {
+        let ended = vellum(arguments);
+        let lines: Vec<&str> = ended.said.lines().collect();
+        assert!(ended.status == 2 && ended.said.contains(expected), "{arguments:?}: {} {}", ended.status, ended.said);
+        // The command line's own errors end so, on several lines.
+        let is_usage = ended.said.contains("For more information, try '--help'");
+        let is_one_line = lines.len() == 1 && lines[0].ends_with(&format!("(see vellum {} --help)", arguments[0]));
+        assert!(is_usage || is_one_line, "{arguments:?}: {}", ended.said);
+    }
+    [text, bytes].iter().for_each(|path| fs::remove_file(path).expect("removed"));
+}
+
 /// Page tables made to harm: they are dumped with findings, or without, and checked, and it ends.
 #[test]
 fn nasty_page_tables_end_with_findings() {
@@ -133,6 +190,14 @@ fn nasty_page_tables_end_with_findings() {
         }
         let checked = vellum(&[&["check", &source], &BY_HAND[..]].concat());
         assert_eq!(checked.status, 1, "{name}: {}", checked.out);
+        let page = path.with_extension("html").display().to_string();
+        let reported = vellum(&[&["report", &source, "-o", &page], &BY_HAND[..]].concat());
+        assert_eq!(reported.status, 1, "{name}: {}", reported.said);
+        assert!(fs::read_to_string(&page).is_ok_and(|text| text.ends_with("</html>")), "{name}: no whole page");
+        // A plan takes no registers by hand: what is not found by a search is one line.
+        let planned = vellum(&["plan", "--memory", &source, "-o", &page]);
+        assert!([0, 2].contains(&planned.status), "{name}: {} {}", planned.status, planned.said);
+        fs::remove_file(page).expect("removed");
         fs::remove_file(path).expect("removed");
     }
 }

@@ -1,10 +1,14 @@
 //! `vellum judge` as a person or a CI meets it: exit statuses, what is printed, and the C header that writes traces.
 //! Its own harness, so that a host without a C compiler says so.
 
+mod tally;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
+
+use tally::Report;
 
 type Test = (&'static str, fn() -> Result<(), String>);
 
@@ -19,30 +23,14 @@ const TESTS: [Test; 7] = [
 ];
 
 fn main() -> ExitCode {
-    println!("\nrunning {} tests", TESTS.len());
-    let (mut passed, mut failed, mut ignored) = (0, 0, 0);
+    let mut report = Report::default();
     for (name, test) in TESTS {
-        if name.contains("c_header") && !has_compiler() {
-            ignored += 1;
-            println!("test {name} ... ignored, there is no C compiler `cc`");
-            continue;
-        }
-        match test() {
-            Ok(()) => {
-                passed += 1;
-                println!("test {name} ... ok");
-            }
-            Err(why) => {
-                failed += 1;
-                println!("test {name} ... FAILED\n{why}");
-            }
+        match name.contains("c_header") && !has_compiler() {
+            true => report.ignore(name, "there is no C compiler `cc`"),
+            false => report.add(name, test()),
         }
     }
-    let verdict = if failed == 0 { "ok" } else { "FAILED" };
-    println!(
-        "\ntest result: {verdict}. {passed} passed; {failed} failed; {ignored} ignored; 0 measured; 0 filtered out\n"
-    );
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    report.finish()
 }
 
 fn has_compiler() -> bool {

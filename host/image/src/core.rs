@@ -24,7 +24,9 @@ pub(crate) fn open(path: &Path) -> Result<Machine, Error> {
     let info = note(&file, &segments, NOTE_NAME).map(|note| VmcoreInfo::parse(&note));
     let pieces = pieces(&segments, info.as_ref());
     if pieces.is_empty() {
-        return Err(Error::new(format!("{what}: no segment says which physical memory it holds")));
+        return Err(Error::new(format!(
+            "{what}: no segment says which physical memory it holds: save it with paging off"
+        )));
     }
     let mut machine = Machine::new(Box::new(FileMemory::new(file, pieces)));
     machine.vmcoreinfo = info;
@@ -37,10 +39,7 @@ pub(crate) fn open_kcore() -> Result<Machine, Error> {
         let line = format!("{KCORE}: this is not an arm64 machine; build vellum for one with cargo xtask dist");
         return Err(Error::new(line));
     }
-    let machine = open(Path::new(KCORE)).map_err(|error| match error.to_string() {
-        line if line.contains("denied") || line.contains("not permitted") => Error::new(format!("{line} (root may)")),
-        _ => error,
-    })?;
+    let machine = open(Path::new(KCORE))?;
     match machine.vmcoreinfo {
         Some(_) => Ok(machine),
         None => Err(Error::new(format!("{KCORE} has no vmcoreinfo note (Linux 4.19 and later have one)"))),

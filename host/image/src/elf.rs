@@ -45,7 +45,7 @@ fn header(bytes: &[u8]) -> Result<FileHeader<LittleEndian>, Error> {
         return Err(Error::new("a compressed or flattened kdump, expected ELF: convert it with makedumpfile -E or -R"));
     }
     if bytes.len() < HEADER_BYTES || !bytes.starts_with(b"\x7fELF") {
-        return Err(Error::new("not an ELF file"));
+        return Err(Error::new("not an ELF file, expected an ELF core; plain memory is raw:FILE@BASE"));
     }
     if (bytes[4], bytes[5]) != (2, 1) {
         return Err(Error::new("a 32-bit or big-endian ELF file, expected 64-bit little-endian"));

@@ -1,7 +1,7 @@
 //! Where a conversation takes place: a Unix socket or a TCP port.
 
 use std::fmt;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -26,7 +26,12 @@ impl<S: Read + Write> Stream for S {}
 impl Endpoint {
     /// Connects; a read or a write that waits longer than `patience` fails.
     pub(crate) fn connect(&self, patience: Duration) -> Result<Box<dyn Stream>, Error> {
-        let about = |error: std::io::Error| Error::new(format!("{self}: {error}"));
+        let about = |error: std::io::Error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+                Error::new(format!("{self}: {error}: nobody listens there, begin QEMU with {}", self.option()))
+            }
+            _ => Error::io(self, &error),
+        };
         match self {
             Self::Unix(path) => {
                 let stream = UnixStream::connect(path).map_err(about)?;
@@ -36,7 +41,7 @@ impl Endpoint {
             }
             Self::Tcp(name) => {
                 let mut addresses = name.to_socket_addrs().map_err(about)?;
-                let address = addresses.next().ok_or_else(|| Error::new(format!("{self}: no such host")))?;
+                let address = addresses.next().ok_or_else(|| about(ErrorKind::NotFound.into()))?;
                 let stream = TcpStream::connect_timeout(&address, patience).map_err(about)?;
                 stream.set_read_timeout(Some(patience)).map_err(about)?;
                 stream.set_write_timeout(Some(patience)).map_err(about)?;
@@ -44,6 +49,16 @@ impl Endpoint {
                 stream.set_nodelay(true).map_err(about)?;
                 Ok(Box::new(stream))
             }
+        }
+    }
+}
+
+impl Endpoint {
+    /// With which QEMU has a gdb stub there.
+    fn option(&self) -> String {
+        match self {
+            Self::Unix(path) => format!("-gdb unix:{},server=on,wait=off", path.display()),
+            Self::Tcp(name) => format!("-gdb tcp:{name}"),
         }
     }
 }

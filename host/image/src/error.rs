@@ -13,8 +13,16 @@ impl Error {
         Self(line.into())
     }
 
-    /// An error of the operating system about `what`.
+    /// An error of the operating system about `what`, and what to do about it.
     pub fn io(what: impl fmt::Display, error: &io::Error) -> Self {
-        Self(format!("{what}: {error}"))
+        let next = match error.kind() {
+            io::ErrorKind::NotFound => ": name a file that is there",
+            io::ErrorKind::PermissionDenied => ": read it as root, or give a copy that you may read",
+            io::ErrorKind::IsADirectory => ": name a file in it",
+            io::ErrorKind::UnexpectedEof => ": the file ends too early, copy or make it again",
+            io::ErrorKind::InvalidData => ": expected text, name another file",
+            _ => "",
+        };
+        Self(format!("{what}: {error}{next}"))
     }
 }

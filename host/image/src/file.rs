@@ -53,11 +53,11 @@ impl FileMemory {
         let file = File::open(path).map_err(|error| Error::io(&what, &error))?;
         let metadata = file.metadata().map_err(|error| Error::io(&what, &error))?;
         if metadata.is_dir() {
-            return Err(Error::new(format!("{what}: a folder, expected a memory image")));
+            return Err(Error::new(format!("{what}: a folder, expected a memory image: name a file in it")));
         }
         let size_bytes = metadata.len();
         if size_bytes == 0 {
-            return Err(Error::new(format!("{what}: the file is empty, expected a memory image")));
+            return Err(Error::new(format!("{what}: the file is empty, expected a memory image: save it again")));
         }
         if base.checked_add(size_bytes).is_none() {
             return Err(Error::new(format!("{what}: {size_bytes:#x} bytes at {base:#x} do not fit in 64 bits")));
@@ -149,8 +149,11 @@ mod tests {
     #[test]
     fn what_is_no_image_is_refused_in_one_line() {
         let refused = |path: &str, base| FileMemory::open(Path::new(path), base).err().map(|error| error.to_string());
-        assert_eq!(refused("/", 0).as_deref(), Some("/: a folder, expected a memory image"));
-        assert_eq!(refused("/dev/null", 0).as_deref(), Some("/dev/null: the file is empty, expected a memory image"));
+        assert_eq!(refused("/", 0).as_deref(), Some("/: a folder, expected a memory image: name a file in it"));
+        assert_eq!(
+            refused("/dev/null", 0).as_deref(),
+            Some("/dev/null: the file is empty, expected a memory image: save it again")
+        );
     }
 
     #[test]

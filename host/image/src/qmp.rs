@@ -60,7 +60,9 @@ impl Session {
     fn connect(path: &Path) -> Result<Self, Error> {
         let name = path.display().to_string();
         let about = |error: std::io::Error| Error::io(&name, &error);
-        let mut stream = UnixStream::connect(path).map_err(about)?;
+        let absent =
+            |error| Error::new(format!("{name}: {error}: begin QEMU with -qmp unix:{name},server=on,wait=off"));
+        let mut stream = UnixStream::connect(path).map_err(absent)?;
         greeting(&mut stream, &name)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(about)?;
         let folder = private_folder()?;

@@ -5,6 +5,7 @@ use std::{
     io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use cargo_metadata::{Metadata, MetadataCommand};
@@ -82,6 +83,12 @@ pub(crate) fn metadata() -> Result<Metadata, Failure> {
         let text = error.to_string().lines().collect::<Vec<_>>().join(" ");
         Failure::new(Status::Failed, format!("cargo metadata: {text}"))
     })
+}
+
+/// A folder for what is built, which is not there yet.
+pub(crate) fn new_folder(name: &str) -> Result<String, Failure> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Ok(metadata()?.target_directory.join(format!("{name}-{}", since.as_nanos())).into_string())
 }
 
 pub(crate) fn no_cargo(error: io::Error) -> Failure {

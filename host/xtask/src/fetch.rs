@@ -4,7 +4,7 @@
 //! are. All of it is unpacked into `.fetched/`.
 
 mod apt;
-mod chromium;
+pub(crate) mod chromium;
 pub(crate) mod cpio;
 mod image;
 pub(crate) mod linux;

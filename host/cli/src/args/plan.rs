@@ -1,5 +1,7 @@
 //! The arguments of `vellum plan`.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 use linearmap::Leaves;
 use vmsa::PageSize;
@@ -35,6 +37,9 @@ pub(crate) struct PlanArguments {
     /// One JSON record a line, for each page size and policy
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write a page with plots instead
+    #[arg(short, long, value_name = "FILE.html", conflicts_with = "json")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 impl PlanArguments {
@@ -50,6 +55,7 @@ impl PlanArguments {
             va_bits: bits,
             seed: 1,
             json: false,
+            output: None,
         }
     }
 }

@@ -11,8 +11,8 @@ pub(super) struct Excuses(Vec<(String, String)>);
 
 impl Excuses {
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
-        let text =
-            fs::read_to_string(path).map_err(|error| Failure(format!("--excuses {}: {error}", path.display())))?;
+        let text = fs::read_to_string(path)
+            .map_err(|error| Failure::file(format_args!("--excuses {}", path.display()), &error))?;
         Self::parse(&text).map_err(|what| Failure(format!("--excuses {}:{what}", path.display())))
     }
 

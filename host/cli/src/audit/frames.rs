@@ -12,7 +12,8 @@ use crate::select::Failure;
 /// The functions, as the plugin is told of them.
 pub(super) fn read(path: &Path, symbols: &Symbols) -> Result<Vec<String>, Failure> {
     let failed = |what: String| Failure(format!("--frames {}: {what}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let text =
+        fs::read_to_string(path).map_err(|error| Failure::file(format_args!("--frames {}", path.display()), &error))?;
     let found = parse(&text, symbols).map_err(failed)?;
     if found.is_empty() { Err(failed("no function in it that --symbols names".into())) } else { Ok(found) }
 }

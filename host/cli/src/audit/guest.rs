@@ -94,7 +94,7 @@ impl Guest {
         take: &mut Taker<'_>,
     ) -> Result<Ended, Failure> {
         let mut command = self.command(asked, socket);
-        let mut child = command.spawn().map_err(|error| Failure(format!("{}: {error}", self.words[0])))?;
+        let mut child = command.spawn().map_err(|error| Failure::file(&self.words[0], &error))?;
         thread::scope(|scope| {
             let reader = scope.spawn(move || messages(listener, asked.stops, take));
             let status = child.wait();
@@ -164,7 +164,7 @@ fn messages(listener: &UnixListener, mut stops: bool, take: &mut Taker<'_>) -> b
 /// Says so in one line where QEMU is too old.
 fn check_version(words: &[String]) -> Result<(), Failure> {
     let output = Command::new(&words[0]).args(&words[1..]).arg("--version").stdin(Stdio::null()).output();
-    let output = output.map_err(|error| Failure(format!("{}: {error}", words[0])))?;
+    let output = output.map_err(|error| Failure::file(&words[0], &error))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let said = text.lines().next().unwrap_or_default();
     match version(said) {
@@ -172,7 +172,7 @@ fn check_version(words: &[String]) -> Result<(), Failure> {
         Some((major, minor)) => {
             let (least, minimum) = LEAST;
             Err(Failure(format!(
-                "QEMU {major}.{minor} cannot show a plugin what is stored, expected {least}.{minimum} or later"
+                "QEMU {major}.{minor} cannot show a plugin what is stored, expected {least}.{minimum} or later (cargo xtask fetch qemu)"
             )))
         }
         None => Err(Failure(format!("`{} … --version` says `{said}`, expected qemu-system-aarch64", words[0]))),

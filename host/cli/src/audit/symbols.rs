@@ -16,7 +16,8 @@ pub(super) struct Symbols(Vec<(u64, String)>);
 
 impl Symbols {
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
-        let bytes = fs::read(path).map_err(|error| Failure(format!("--symbols {}: {error}", path.display())))?;
+        let bytes =
+            fs::read(path).map_err(|error| Failure::file(format_args!("--symbols {}", path.display()), &error))?;
         let found = if bytes.starts_with(b"\x7fELF") { of_elf(&bytes) } else { of_map(&bytes) };
         let mut symbols = found.map_err(|what| Failure(format!("--symbols {}: {what}", path.display())))?;
         symbols.sort();

@@ -10,6 +10,7 @@ use vmsa::ptdump::Permitted;
 use vmsa::registers::MemoryTypes;
 use vmsa::{Descriptor, Layout, Level, PageSize, Permissions, Rights};
 
+use crate::progress::Progress;
 use crate::words::words;
 
 /// Neighbouring leaves that print alike.
@@ -67,13 +68,15 @@ pub(super) struct Sums {
 impl Section {
     pub(super) fn totals(&self) -> Sums {
         let mut sums = Sums { tables: self.tables, table_bytes: self.table_bytes, ..Sums::default() };
-        let mut by_entry: HashMap<&Entry, u64> = HashMap::new();
+        // Words that are kept once are told apart by where they are kept.
+        let mut by_entry: HashMap<(u64, *const str), (&Entry, u64)> = HashMap::new();
         for region in &self.regions {
-            let bytes = (region.last - region.input).saturating_add(1);
-            *by_entry.entry(&region.entry).or_default() += bytes / region.entry.leaf_bytes.max(1);
+            let (entry, bytes) = (&region.entry, (region.last - region.input).saturating_add(1));
+            by_entry.entry((entry.leaf_bytes, Rc::as_ptr(&entry.words))).or_insert((entry, 0)).1 +=
+                bytes / entry.leaf_bytes.max(1);
             sums.mapped = sums.mapped.saturating_add(bytes);
         }
-        for (entry, leaves) in by_entry {
+        for (entry, leaves) in by_entry.into_values() {
             *sums.leaves.entry((entry.leaf_bytes, entry.is_contiguous())).or_default() += leaves;
         }
         sums
@@ -100,8 +103,10 @@ pub(super) fn parse(text: &str, page_size: PageSize) -> Result<Vec<Section>, Str
 fn lines(text: &str, page_size: PageSize) -> Result<Vec<Section>, String> {
     let start = start(text);
     let mut sections = vec![Section::default()];
-    let (mut counter, mut known) = (Tables::new(page_size, start), HashMap::new());
+    let (mut counter, mut known) = (Tables::new(page_size, start), Known::default());
+    let mut progress = progress(text);
     for (place, line) in (1..).zip(text.lines()) {
+        progress.step();
         if let Some(name) = line.strip_prefix("# ") {
             if sections.last().is_some_and(|section| !section.regions.is_empty()) {
                 sections.push(Section::default());
@@ -117,13 +122,39 @@ fn lines(text: &str, page_size: PageSize) -> Result<Vec<Section>, String> {
     Ok(sections)
 }
 
+/// Shown while a text is read: most lines are of one length, so that those at its beginning tell how many there are.
+fn progress(text: &str) -> Progress {
+    const LOOK: usize = 1 << 16;
+    let look = &text.as_bytes()[..text.len().min(LOOK)];
+    let lines = look.iter().filter(|byte| **byte == b'\n').count();
+    Progress::new(
+        "reading {wide_bar} line {pos} of about {len}, {eta} left",
+        (text.len() / look.len().max(1) * lines) as u64,
+    )
+}
+
+/// Words of lines, each kept once. A line mostly ends as one of the last two did.
+#[derive(Default)]
+struct Known<'t> {
+    all: HashMap<&'t str, Rc<str>>,
+    last: [(&'t str, Rc<str>); 2],
+}
+
+impl<'t> Known<'t> {
+    fn words(&mut self, rest: &'t str) -> Rc<str> {
+        if let Some((_, words)) = self.last.iter().find(|(known, _)| *known == rest) {
+            return Rc::clone(words);
+        }
+        let join = || rest.split_whitespace().collect::<Vec<_>>().join(" ").into();
+        let words = self.all.entry(rest).or_insert_with(join);
+        self.last.swap(0, 1);
+        self.last[0] = (rest, Rc::clone(words));
+        Rc::clone(words)
+    }
+}
+
 /// `0xSTART-0xEND SIZE LEVEL WORDS…`; a hole has no words.
-fn line<'t>(
-    line: &'t str,
-    section: &mut Section,
-    counter: &mut Tables,
-    known: &mut HashMap<&'t str, Rc<str>>,
-) -> Result<(), String> {
+fn line<'t>(line: &'t str, section: &mut Section, counter: &mut Tables, known: &mut Known<'t>) -> Result<(), String> {
     let mut rest = line;
     let range = word(&mut rest);
     let (start, end) = range.split_once('-').ok_or_else(|| format!("`{range}` is no range"))?;
@@ -132,30 +163,25 @@ fn line<'t>(
     let (_, name) = (word(&mut rest), word(&mut rest));
     let level = level(name, counter.start).ok_or_else(|| format!("`{name}` is no level"))?;
     counter.line(input, last, level);
-    let join = || rest.split_whitespace().collect::<Vec<_>>().join(" ").into();
-    let words = known.entry(rest).or_insert_with(join);
-    if words.is_empty() || words.starts_with("F ") || &**words == "F" {
+    let words = known.words(rest);
+    if words.is_empty() || words.starts_with("F ") || &*words == "F" {
         return Ok(());
     }
-    section.add(input, last, 1 << counter.page_size.level_shift(level), Rc::clone(words))
+    section.add(input, last, 1 << counter.page_size.level_shift(level), words)
 }
 
 /// Takes the next word off a line.
 fn word<'t>(rest: &mut &'t str) -> &'t str {
-    let text = rest.trim_start();
+    let text = rest.trim_ascii_start();
     let (word, after) = text.split_at(text.find(' ').unwrap_or(text.len()));
     *rest = after;
-    word.trim_end()
+    word.trim_ascii_end()
 }
 
 /// The level of a root: names of levels below it tell, for a page table has holes or leaves at each.
 fn start(text: &str) -> Level {
-    const BELOW: [(&str, Level); 3] = [("PMD", Level::L1), ("PUD", Level::L0), ("P4D", Level::MINUS_1)];
-    let named = text.lines().filter(|line| line.starts_with("0x")).filter_map(|mut line| {
-        let (_, _, name) = (word(&mut line), word(&mut line), word(&mut line));
-        BELOW.iter().find(|(below, _)| *below == name).map(|(_, start)| *start)
-    });
-    named.min().unwrap_or(Level::L2)
+    const BELOW: [(&str, Level); 3] = [(" P4D", Level::MINUS_1), (" PUD", Level::L0), (" PMD", Level::L1)];
+    BELOW.iter().find(|(below, _)| text.contains(below)).map_or(Level::L2, |(_, start)| *start)
 }
 
 /// The level of a name.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use image::{Root, Span, Table};
 use serde_json::{Value, json};
-use vmsa::{DESCRIPTOR_BYTES, Descriptor, Level, ptdump};
+use vmsa::{DESCRIPTOR_BYTES, Descriptor, Level, PageSize, ptdump};
 
 use super::Format;
 use super::counted::Counted;
@@ -42,6 +42,15 @@ impl Totals {
 
     pub(crate) fn leaf_count(&self) -> u64 {
         self.leaves.values().sum()
+    }
+
+    /// TLB entries for all of it: one may hold a whole contiguous group.
+    pub(crate) fn tlb_entries(&self, page_size: PageSize) -> u64 {
+        let entries = |((level, contiguous), count): (&(Level, bool), &u64)| match page_size.contiguous_shift(*level) {
+            Some(shift) if *contiguous => count >> shift,
+            _ => *count,
+        };
+        self.leaves.iter().map(entries).sum()
     }
 
     pub(crate) fn table_count(&self) -> u64 {

@@ -22,7 +22,7 @@ const LEAST: usize = 1 << 16;
 /// Judges until the end, or the first violation of a file that is followed.
 pub(super) fn follow(reading: &Reading<'_>) -> Result<Status, Failure> {
     let path = reading.path;
-    let failed = |error: io::Error| Failure(format!("{path}: {error}"));
+    let failed = |error: io::Error| Failure::file(path, &error);
     let ends_at_first = path != "-" && !reading.arguments.all;
     let chunks = chunks(path).map_err(failed)?;
     let (mut bytes, mut judged, mut told) = (Vec::new(), 0, 0);

@@ -145,7 +145,7 @@ fn banks(text: &str) -> Result<Memory, Failure> {
 
 /// What a kernel would map that is told of its machine by this device tree.
 fn device_tree(path: &str) -> Result<Memory, Failure> {
-    let blob = fs::read(path).map_err(|error| Failure(format!("{path}: {error}")))?;
+    let blob = fs::read(path).map_err(|error| Failure::file(path, &error))?;
     let (mut findings, mut machine, mut map) = (Findings::new(), MachineDescription::new(), MemoryMap::new());
     devicetree::read(&blob, &mut machine, &mut findings);
     let nobody = Occupants { image: PhysicalRange::EMPTY, device_tree: PhysicalRange::EMPTY };

@@ -43,6 +43,10 @@ impl Shape {
         self.leaves.iter().map(|(size, count)| count * size.size_bytes(self.page_size)).sum()
     }
 
+    pub(crate) fn leaf_count(&self) -> u64 {
+        self.leaves.iter().map(|(_, count)| count).sum()
+    }
+
     pub(crate) fn table_count(&self) -> u64 {
         self.tables.iter().map(|(_, count)| count).sum()
     }

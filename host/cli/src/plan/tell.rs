@@ -1,18 +1,20 @@
 //! A plan for a person, side by side, and for a program.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::slice;
 
 use serde_json::{Value, json};
 use terminal::{Table, counted};
-use vmsa::{Level, PageSize};
+use vmsa::Level;
 
 use super::build::{Column, Protected};
 use super::memory::{Memory, Now};
 use super::shape::Shape;
+use crate::args::Policy;
 use crate::dump::{bytes_as_text, size};
 
 /// Bytes of tables, of many with one decimal.
-fn taken(bytes: u64) -> String {
+pub(super) fn taken(bytes: u64) -> String {
     match bytes {
         0..10_000_000 => size(bytes),
         10_000_000..10_000_000_000 => format!("{:.1}M", bytes as f64 / (1 << 20) as f64),
@@ -28,29 +30,39 @@ const SHARES: [u64; 3] = [50, 90, 100];
 pub(super) fn text(memory: &Memory, columns: &[Column]) -> String {
     let mut text = String::new();
     if let Some(now) = &memory.now {
-        let _ = writeln!(text, "{} as it is now, {} pages:\n{}", memory.name, now.root.shape.page_size, as_it_is(now));
+        let mut table = Table::new("  ").right(&[1]);
+        as_it_is(now).into_iter().for_each(|row| table.row(row));
+        let _ = writeln!(text, "{} {}:\n{table}", memory.name, now_in_words(now));
     }
-    for of_size in columns.chunk_by(|one, next| one.shape.page_size == next.shape.page_size) {
-        let (first, page_size) = (&of_size[0].shape, of_size[0].shape.page_size);
-        let _ = writeln!(
-            text,
-            "{}, {page_size} pages, {} bits of address: {} to map",
-            memory.name,
-            of_size[0].bits,
-            size(first.mapped())
-        );
-        let _ = writeln!(text, "{}", side_by_side(of_size, page_size));
-        if let Some(line) = memory.now.as_ref().and_then(|now| against(now, of_size)) {
-            let _ = writeln!(text, "{line}\n");
+    for of_size in by_page_size(columns) {
+        let mut table = Table::new("  ").right(&[1, 2, 3]);
+        side_by_side(of_size).into_iter().for_each(|row| table.row(row));
+        let _ = writeln!(text, "{}, {}\n{table}", memory.name, heading(of_size));
+        if let Some(error) = memory.now.as_ref().and_then(|now| Error::of(now, of_size)) {
+            let _ = writeln!(text, "  {error}\n");
         }
     }
     text
 }
 
+/// The columns of one page size are told together.
+pub(super) fn by_page_size(columns: &[Column]) -> impl Iterator<Item = &[Column]> {
+    columns.chunk_by(|one, next| one.shape.page_size == next.shape.page_size)
+}
+
+pub(super) fn now_in_words(now: &Now) -> String {
+    format!("as it is now, {} pages", now.root.shape.page_size)
+}
+
+pub(super) fn heading(of_size: &[Column]) -> String {
+    let Column { shape, bits, .. } = &of_size[0];
+    format!("{} pages, {bits} bits of address: {} to map", shape.page_size, size(shape.mapped()))
+}
+
 /// A row for each figure, a cell for each column; rows of which no column has anything are left out.
 struct Rows<'c> {
     columns: &'c [Column],
-    table: Table,
+    rows: Vec<Vec<String>>,
 }
 
 const NONE: &str = "-";
@@ -59,7 +71,7 @@ impl Rows<'_> {
     fn row(&mut self, name: &str, of: impl Fn(&Column) -> String) {
         let cells: Vec<String> = self.columns.iter().map(of).collect();
         if cells.iter().any(|cell| cell != NONE) {
-            self.table.row([vec![name.to_owned()], cells].concat());
+            self.rows.push([vec![name.to_owned()], cells].concat());
         }
     }
 
@@ -74,8 +86,10 @@ impl Rows<'_> {
     }
 }
 
-fn side_by_side(columns: &[Column], page_size: PageSize) -> Table {
-    let mut rows = Rows { columns, table: Table::new("  ").right(&[1, 2, 3]) };
+/// A row for each figure, the first of them with the names of the policies.
+pub(super) fn side_by_side(columns: &[Column]) -> Vec<Vec<String>> {
+    let mut rows = Rows { columns, rows: Vec::new() };
+    let page_size = columns[0].shape.page_size;
     let number = |number: u64| if number == 0 { NONE.to_owned() } else { number.to_string() };
     let bytes = |tables: u64| if tables == 0 { NONE.to_owned() } else { taken(tables << page_size.shift()) };
     rows.row("", |column| column.policy.name().to_owned());
@@ -100,17 +114,17 @@ fn side_by_side(columns: &[Column], page_size: PageSize) -> Table {
     }
     if let Some(pages) = columns.iter().filter_map(|column| column.protected.as_ref()).map(|of| of.pages).max() {
         rows.protected(&format!("with {} read-only: splits", counted(pages, "page")), |of| of.splits.to_string());
-        rows.protected("  leaves", |of| of.shape.leaves.iter().map(|(_, count)| count).sum::<u64>().to_string());
+        rows.protected("  leaves", |of| of.shape.leaf_count().to_string());
         rows.protected("  tables", |of| taken(of.shape.table_bytes()));
         rows.protected("  TLB entries for 90% of memory", |of| covering(&of.shape, 90).to_string());
     }
     rows.healed("released and healed: folds", |folds, _| folds.to_string());
     rows.healed("  tables", |_, shape| taken(shape.table_bytes()));
-    rows.table
+    rows.rows
 }
 
 /// TLB entries for so many hundredths of memory.
-fn covering(shape: &Shape, share: u64) -> u64 {
+pub(super) fn covering(shape: &Shape, share: u64) -> u64 {
     shape.tlb_entries((u128::from(shape.mapped()) * u128::from(share) / 100) as u64)
 }
 
@@ -123,16 +137,14 @@ fn leaf_sizes(columns: &[Column]) -> Vec<vmsa::LeafSize> {
     sizes
 }
 
-fn as_it_is(now: &Now) -> Table {
-    let mut table = Table::new("  ").right(&[1]);
-    for (name, value) in leaves_now(now) {
-        table.row([format!("leaves of {name}"), value.to_string()]);
-    }
+pub(super) fn as_it_is(now: &Now) -> Vec<Vec<String>> {
+    let mut rows: Vec<Vec<String>> =
+        leaves_now(now).into_iter().map(|(name, value)| vec![format!("leaves of {name}"), value.to_string()]).collect();
     for (level, count) in &now.totals.tables {
-        table.row([format!("tables of {level}"), size(count << now.root.shape.page_size.shift())]);
+        rows.push(vec![format!("tables of {level}"), size(count << now.root.shape.page_size.shift())]);
     }
-    table.row(["tables".to_owned(), bytes_as_text(now.totals.table_bytes)]);
-    table
+    rows.push(vec!["tables".to_owned(), bytes_as_text(now.totals.table_bytes)]);
+    rows
 }
 
 /// Leaves as the kernel has them: of a contiguous group each member.
@@ -145,24 +157,58 @@ fn leaves_now(now: &Now) -> Vec<(String, u64)> {
     leaves.map(|((level, contiguous), count)| (name(*level, *contiguous), *count)).collect()
 }
 
-/// The column of the kernel's own page size that comes closest to what it has, and by how much it misses that.
-fn against(now: &Now, columns: &[Column]) -> Option<String> {
-    if columns[0].shape.page_size != now.root.shape.page_size {
-        return None;
-    }
-    let (tables, start) = (now.totals.table_count(), now.root.shape.start);
-    let misses = |column: &Column| column.shape.table_count().abs_diff(tables);
-    let closest = columns.iter().filter(|column| column.shape.start == start).min_by_key(|column| misses(column))?;
-    let (planned, policy) = (closest.shape.table_count(), closest.policy.name());
-    let error = 100.0 * misses(closest) as f64 / tables.max(1) as f64;
-    Some(format!("  as it is now it has {tables} tables; the plan for {policy} has {planned}: {error:.1} % off"))
+/// What the plan misses of what a kernel has.
+pub(super) struct Error {
+    policy: Policy,
+    /// As it is now, and as it is planned; a contiguous group is one leaf.
+    tables: (u64, u64),
+    leaves: (u64, u64),
 }
 
-/// A record for each column.
+impl Error {
+    /// Of that column of the kernel's own page size that comes closest.
+    pub(super) fn of(now: &Now, of_size: &[Column]) -> Option<Self> {
+        let (shape, tables) = (&now.root.shape, now.totals.table_count());
+        let is_alike =
+            |column: &&Column| (column.shape.page_size, column.shape.start) == (shape.page_size, shape.start);
+        let error = |column: &Column| Self {
+            policy: column.policy,
+            tables: (tables, column.shape.table_count()),
+            leaves: (now.totals.tlb_entries(shape.page_size), column.shape.leaf_count()),
+        };
+        let misses = |error: &Self| (error.tables.0.abs_diff(error.tables.1), error.leaves.0.abs_diff(error.leaves.1));
+        of_size.iter().filter(is_alike).map(error).min_by_key(misses)
+    }
+
+    /// By how much the second misses the first.
+    fn percent((now, planned): (u64, u64)) -> f64 {
+        100.0 * now.abs_diff(planned) as f64 / now.max(1) as f64
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ((tables, planned_tables), (leaves, planned_leaves)) = (self.tables, self.leaves);
+        write!(f, "as it is now it has {tables} tables and {leaves} leaves, a contiguous group being one; ")?;
+        write!(f, "the plan for {} has {planned_tables} and {planned_leaves}: ", self.policy.name())?;
+        write!(f, "{:.1} % and {:.1} % off", Self::percent(self.tables), Self::percent(self.leaves))
+    }
+}
+
+/// A record for each column, and what it misses of a kernel's map.
 pub(super) fn json(memory: &Memory, columns: &[Column]) -> String {
     let mut text = String::new();
     for column in columns {
-        let _ = writeln!(text, "{}", record(memory, column));
+        let mut record = record(memory, column);
+        if let Some(error) = memory.now.as_ref().and_then(|now| Error::of(now, slice::from_ref(column))) {
+            record["now"] = json!({
+                "tables": error.tables.0,
+                "tables_percent_off": Error::percent(error.tables),
+                "leaves": error.leaves.0,
+                "leaves_percent_off": Error::percent(error.leaves),
+            });
+        }
+        let _ = writeln!(text, "{record}");
     }
     text
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::guest::{Guest, Options};
 use crate::report::Report;
-use crate::{text, vellum};
+use crate::{has_page, text, vellum};
 
 /// One memory order for all: some sources have no MAIR, and the words must be the same.
 const MAIR: [&str; 2] = ["--mair", "0x40044f0ff"];
@@ -78,6 +78,8 @@ fn sources(guest: &Guest, options: &Options, report: &mut Report) {
     report.add("check", check(&guest.raw()));
     report.add("check, by registers", check(&guest.gdb()).and_then(|()| aliases(&guest.gdb())));
     report.add("stats", text::page_bytes(&options.kernel).and_then(|page| stats(&guest.raw(), page)));
+    report.add("a page", has_page(guest));
+    report.add("a plan of its memory", planned(&guest.gdb(), "pages", &["tables", "leaves"]));
     hold(report, "QMP", &[&guest.qmp()]);
     report.add("QMP reads registers", has_registers(&guest.qmp(), &guest.ram()));
     hold(report, "the gdb stub is there after QMP", &[&guest.gdb()]);
@@ -171,6 +173,21 @@ fn stats(source: &str, page_bytes: u64) -> Result<(), String> {
     }
 }
 
+/// What is planned for a kernel's memory, by the policy that is nearest to its own, misses little of what it has. Linux leaves some of
+/// its memory out of its map, cuts leaves where its image's parts meet, and keeps its first pages as they were.
+fn planned(source: &str, policy: &str, figures: &[&str]) -> Result<(), String> {
+    const MOST_PERCENT: f64 = 5.0;
+    let (text, _) = vellum(&["plan", "--memory", source, "--policy", policy, "--json"])?;
+    let columns = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    // The column of its own page size alone tells of the kernel as it is.
+    let errors: Vec<serde_json::Value> =
+        columns.map(|column| column["now"].clone()).filter(|now| !now.is_null()).collect();
+    let is_near = |figure: &&str| {
+        errors.iter().all(|now| now[format!("{figure}_percent_off")].as_f64().is_some_and(|off| off <= MOST_PERCENT))
+    };
+    if errors.len() == 1 && figures.iter().all(is_near) { Ok(()) } else { Err(text) }
+}
+
 /// A kernel that runs at EL2 has its upper half there, with TCR_EL2 as TCR_EL1 has it.
 fn host(options: &Options) -> Result<(), String> {
     let (guest, _) = Guest::boot(options)?;
@@ -193,6 +210,7 @@ fn blocks_and_pages(full: &Options, on: &Options) -> Result<(), String> {
     if has_blocks(&one) > 0 || has_blocks(&other) == 0 {
         return Err(format!("rodata=full has {} writable blocks, rodata=on {}", has_blocks(&one), has_blocks(&other)));
     }
+    planned(&blocks.gdb(), "largest", &["tables"])?;
     let (text, status) = vellum(&["diff", &pages.raw(), &blocks.raw()])?;
     if status == 1 && text.contains("resized") && text.contains("bytes of tables") {
         Ok(())

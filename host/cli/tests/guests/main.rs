@@ -8,6 +8,7 @@ mod guest;
 mod linux;
 mod own;
 mod plan;
+#[path = "../tally/mod.rs"]
 mod report;
 mod stage2;
 mod stressed;
@@ -38,6 +39,16 @@ fn main() -> ExitCode {
         audit::run(kernel, elf, plugin, &mut report);
     }
     report.finish()
+}
+
+/// The page of a live guest is whole, and says what its CPUs are and what is mapped.
+fn has_page(guest: &guest::Guest) -> Result<(), String> {
+    let page = guest.path("report.html");
+    vellum(&["report", &guest.gdb(), "-o", &page])?;
+    let text = std::fs::read_to_string(&page).map_err(|error| error.to_string())?;
+    let parts = ["linear map", "FEAT_HAFDBS", "With the largest leaves", "</html>"];
+    let lacks: Vec<&&str> = parts.iter().filter(|part| !text.contains(**part)).collect();
+    if lacks.is_empty() && text.len() < 3_000_000 { Ok(()) } else { Err(format!("{} bytes, no {lacks:?}", text.len())) }
 }
 
 /// Runs `vellum`; what it prints, and its exit status.

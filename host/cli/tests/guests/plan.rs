@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::guest::{Guest, Options};
 use crate::report::Report;
-use crate::vellum;
+use crate::{has_page, vellum};
 
 const PAGE_SIZES: [&str; 3] = ["4k", "16k", "64k"];
 const POLICIES: [&str; 3] = ["largest", "pages", "blocks"];
@@ -60,6 +60,7 @@ fn compare(kernel: &Path, page_size: &str, policy: &str, plan: &mut Option<Strin
             return Err(format!("{what}: planned {planned}, counted {counted}"));
         }
     }
+    has_page(&guest)?;
     plan.get_or_insert(planned);
     Ok(())
 }

@@ -1,17 +1,20 @@
-//! `vellum report`: what the page holds, how large it is, and how it behaves in a real browser.
+//! `vellum report` and `vellum plan -o`: what their pages hold, how large they are, and how they behave in a real browser.
 //!
 //! Its own harness, so that a host without a browser says so. The browser is `chromium` or `chromium-headless-shell` of the PATH, or
-//! what `cargo xtask fetch chromium` has fetched; `looks.js` is added to a copy of the page, acts as a person does, and says
-//! what came of it. Screenshots stay in `target/tmp`.
+//! what `cargo xtask fetch chromium` has fetched; `common.js` and `looks.js` or `plan.js` are added to a copy of the page,
+//! act as a person does, and say what came of it. Screenshots stay in `target/tmp`.
 
 #[path = "../tables/mod.rs"]
 mod tables;
+#[path = "../tally/mod.rs"]
+mod tally;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use tables::{Image, Tree};
+use tally::Report;
 
 const BASE: u64 = 0x4000_0000;
 /// 4 KiB pages and 48 bits in both halves.
@@ -28,37 +31,25 @@ type Test = (&'static str, fn(&Path) -> Result<(), String>);
 fn main() -> ExitCode {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("report");
     fs::create_dir_all(&folder).expect("a folder");
-    let (mut passed, mut failed, mut ignored) = (0, 0, 0);
-    let mut tell = |name: &str, result: Option<Result<(), String>>| match result {
-        None => {
-            ignored += 1;
-            println!("test {name} ... ignored, there is no chromium here: cargo xtask fetch chromium");
-        }
-        Some(Ok(())) => {
-            passed += 1;
-            println!("test {name} ... ok");
-        }
-        Some(Err(why)) => {
-            failed += 1;
-            println!("test {name} ... FAILED\n{why}");
-        }
-    };
-    let plain: [Test; 3] = [
+    let mut report = Report::default();
+    let plain: [Test; 4] = [
         ("the_page_has_it_all_and_fetches_nothing", page),
         ("half_a_million_leaves_are_under_3_mb", large),
         ("what_cannot_be_written_is_told", nowhere),
+        ("a_plan_has_plots_and_figures", plan),
     ];
-    plain.into_iter().for_each(|(name, test)| tell(name, Some(test(&folder))));
+    plain.into_iter().for_each(|(name, test)| report.add(name, test(&folder)));
     let browser = browser();
     for scheme in ["light", "dark"] {
-        for name in ["one", "two", "large"] {
-            let result = browser.as_ref().map(|browser| looks(browser, &folder, name, scheme));
-            tell(&format!("in_a_browser_{name}_{scheme}"), result);
+        for name in ["one", "two", "large", "plan", "plan-of-one"] {
+            let test = format!("in_a_browser_{name}_{scheme}");
+            match &browser {
+                Some(browser) => report.add(&test, looks(browser, &folder, name, scheme)),
+                None => report.ignore(&test, "there is no chromium here: cargo xtask fetch chromium"),
+            }
         }
     }
-    let verdict = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {verdict}. {passed} passed; {failed} failed; {ignored} ignored");
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    report.finish()
 }
 
 /// A kernel's half: a block, pages with a hole, one of them writable and executable; and, later, one page less.
@@ -98,7 +89,7 @@ fn source(folder: &Path, name: &str, image: &Image) -> String {
 }
 
 /// Runs `vellum report`; what it says, and its exit status.
-fn report(sources: &[String], page: &Path) -> Result<(String, Option<i32>), String> {
+fn write_report(sources: &[String], page: &Path) -> Result<(String, Option<i32>), String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vellum"));
     command.arg("report").args(sources).args(["--ttbr1", "0x40000000", "--tcr", TCR, "-o"]).arg(page);
     let output = command.output().map_err(|error| error.to_string())?;
@@ -111,16 +102,13 @@ fn expect(is_so: bool, what: impl Into<String>) -> Result<(), String> {
 
 fn page(folder: &Path) -> Result<(), String> {
     let (before, after) = (source(folder, "before", &small(false)), source(folder, "after", &small(true)));
-    let (said, status) = report(std::slice::from_ref(&before), &folder.join("one.html"))?;
+    let (said, status) = write_report(std::slice::from_ref(&before), &folder.join("one.html"))?;
     expect(status == Some(1) && said.contains("open it in a browser"), said)?;
     let text = fs::read_to_string(folder.join("one.html")).map_err(|error| error.to_string())?;
-    for part in ["wx: writable and executable", "0xffff000000205000-0xffff000000206000", "2M", "linear map", "Tables"] {
-        expect(text.contains(part), format!("no `{part}` in the page"))?;
-    }
-    for outside in ["http:", "https:", "src=", "@import", "url("] {
-        expect(!text.contains(outside), format!("`{outside}` in the page"))?;
-    }
-    report(&[before, after], &folder.join("two.html"))?;
+    let parts = ["wx: writable and executable", "0xffff000000205000-0xffff000000206000", "2M", "linear map", "Tables"];
+    holds(&text, &parts)?;
+    is_alone(&text)?;
+    write_report(&[before, after], &folder.join("two.html"))?;
     let text = fs::read_to_string(folder.join("two.html")).map_err(|error| error.to_string())?;
     expect(
         text.contains("0xffff000000214000-0xffff000000215000</code></a> 4K is gone"),
@@ -130,7 +118,7 @@ fn page(folder: &Path) -> Result<(), String> {
 
 fn large(folder: &Path) -> Result<(), String> {
     let source = source(folder, "many", &many());
-    report(std::slice::from_ref(&source), &folder.join("large.html"))?;
+    write_report(std::slice::from_ref(&source), &folder.join("large.html"))?;
     fs::remove_file(folder.join("many")).map_err(|error| error.to_string())?;
     let bytes = fs::metadata(folder.join("large.html")).map_err(|error| error.to_string())?.len();
     expect((1 << 20..3_000_000).contains(&bytes), format!("{bytes} bytes"))
@@ -138,8 +126,43 @@ fn large(folder: &Path) -> Result<(), String> {
 
 fn nowhere(folder: &Path) -> Result<(), String> {
     let source = source(folder, "before", &small(false));
-    let (said, status) = report(&[source], &folder.join("no/such/folder.html"))?;
+    let (said, status) = write_report(&[source], &folder.join("no/such/folder.html"))?;
     expect(status == Some(2) && said.contains("name another file with -o"), said)
+}
+
+/// Of a size, with all that can be asked for, and of a machine whose name is made to harm.
+fn plan(folder: &Path) -> Result<(), String> {
+    let plan = |memory: &str, more: &[&str], name: &str| {
+        let page = folder.join(name);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vellum"));
+        command.args(["plan", "--memory", memory]).args(more).arg("-o").arg(&page);
+        let output = command.output().map_err(|error| error.to_string())?;
+        expect(output.status.success(), String::from_utf8_lossy(&output.stderr))?;
+        fs::read_to_string(page).map_err(|error| error.to_string())
+    };
+    let text = plan("256G", &["--protect", "10000", "--cluster", "16", "--heal"], "plan.html")?;
+    holds(&text, &["<svg", "role=\"img\"", "64K pages, 10000 of them read-only", "released and healed: folds"])?;
+    is_alone(&text)?;
+    let mut image = Image::new(BASE);
+    let tree = Tree::new(&mut image, 12, 0, 48);
+    let mut take = |image: &mut Image| image.take(0x1000);
+    for block in 0..8u64 {
+        tree.map(&mut image, &mut take, (LINEAR + (block << 21), BASE + (block << 21)), 2, WRITE);
+    }
+    let source = source(folder, "<img src=x onerror=boo()>", &image);
+    let text = plan(&source, &[], "plan-of-one.html")?;
+    holds(&text, &["as it is now, 4K pages", "0.0 % off", "&lt;img src=x"])?;
+    expect(!text.contains("<img"), "a name is taken for a part of the page")
+}
+
+fn holds(text: &str, parts: &[&str]) -> Result<(), String> {
+    parts.iter().try_for_each(|part| expect(text.contains(part), format!("no `{part}` in the page")))
+}
+
+/// Nothing in a page leads to a network.
+fn is_alone(text: &str) -> Result<(), String> {
+    let outside = ["http:", "https:", "src=", "@import", "url("];
+    outside.iter().try_for_each(|part| expect(!text.contains(part), format!("`{part}` in the page")))
 }
 
 /// The words that run a browser, if there is one.
@@ -159,7 +182,8 @@ fn looks(browser: &Path, folder: &Path, name: &str, scheme: &str) -> Result<(), 
     let listening = "<head><script>window.errors = [];\
         addEventListener('error', (event) => errors.push(event.message));\
         console.error = (...words) => errors.push(words.join(' '));</script>";
-    let acting = format!("<script>{}</script></body>", include_str!("looks.js"));
+    let acts = if name.starts_with("plan") { include_str!("plan.js") } else { include_str!("looks.js") };
+    let acting = format!("<script>{}</script><script>{acts}</script></body>", include_str!("common.js"));
     let acted = text.replacen("<head>", listening, 1).replacen("</body>", &acting, 1);
     let copy = folder.join(format!("{name}-acted.html"));
     fs::write(&copy, acted).map_err(|error| error.to_string())?;

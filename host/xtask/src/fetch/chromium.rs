@@ -15,7 +15,7 @@ use crate::outcome::{Failure, Status};
 const PACKAGE: &str = "chromium-headless-shell";
 
 /// The script, whether it is there or not.
-pub(super) fn path() -> PathBuf {
+pub(crate) fn path() -> PathBuf {
     super::folder().join("chromium/chromium")
 }
 

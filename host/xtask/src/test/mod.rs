@@ -9,6 +9,7 @@
 mod boot;
 mod boots;
 mod expect;
+mod found;
 mod guests;
 mod libtest;
 mod linux;

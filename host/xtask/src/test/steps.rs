@@ -1,13 +1,10 @@
 //! The steps that need no machine: formatting, clippy, tidy, host tests, documentation.
 
-use std::{
-    fs,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::fs;
 
 use cargo_metadata::{Metadata, Package};
 
-use super::{Outcome, Say, guests, libtest, linux};
+use super::{Outcome, Say, found, guests, libtest, linux};
 use crate::{
     api, bare, boot::emulator::Emulator, cargo, check, fetch::linux::Kind, outcome::Failure, tidy,
     toolchain::ensure_target,
@@ -81,6 +78,7 @@ pub(crate) fn all(metadata: &Metadata, is_full: bool) -> Vec<Step> {
     add(guests::AUDITED, Work::Guests(guests::audited_boot));
     if is_full {
         add("linux under load, audited, QEMU 11", Work::Guests(guests::audited_loads));
+        add("as others find it", Work::Guests(|_, say| found::found(say)));
     }
     add("programs", Work::Guests(guests::programs));
     steps
@@ -152,9 +150,7 @@ fn published(say: Say<'_>) -> Outcome {
 /// A folder that no packaging has used. Cargo unpacks a crate once for each folder that the crate was packaged in, and never looks
 /// again: packaged in the same place, a crate is built against what its neighbours were when that place was first used.
 fn packages() -> Result<String, Failure> {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let folder = cargo::metadata()?.target_directory.join(format!("published-{}", since.as_nanos()));
-    Ok(folder.into_string())
+    cargo::new_folder("published")
 }
 
 fn tidy() -> Outcome {

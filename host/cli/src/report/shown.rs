@@ -1,7 +1,7 @@
 //! The page: what is known of the machine, the picture, sums, findings. Everything it needs stands in it.
 
 use image::Registers;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
 use vmsa::{IdRegisters, Layout, Level, Midr};
 
@@ -10,12 +10,12 @@ use super::{Snapshot, drawing};
 use crate::args::{PlanArguments, Policy};
 use crate::check::{Finding, Rank};
 use crate::dump::{bytes_as_text, size};
+use crate::page::framed;
 use crate::plan;
 use crate::plan::shape::Shape;
 use crate::space::Space;
 
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+const SCRIPT: &str = include_str!("shown.js");
 const GIB: u64 = 1 << 30;
 /// How many findings are told; more are no help, and would make the page large.
 const TOLD: usize = 500;
@@ -28,34 +28,19 @@ pub(super) fn page(before: &Snapshot, after: Option<&Snapshot>) -> String {
         None => format!("The page tables of {}", before.name),
     };
     let data = data(before, after).to_string().replace('<', "\\u003c");
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                link rel="icon" href="data:,";
-                title { (title) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                a.skip href="#findings" { "To the findings" }
-                header { h1 { (title) } p { "Written by vellum " (env!("CARGO_PKG_VERSION")) "." } }
-                main {
-                    (machine(latest))
-                    (picture(before, after))
-                    (places(latest))
-                    @if let Some(after) = after { (differences(before, after)) }
-                    @for (number, space) in latest.spaces.iter().enumerate() { (sums(number, space)) }
-                    (findings(latest))
-                }
-                script type="application/json" id="data" { (PreEscaped(data)) }
-                script { (PreEscaped(SCRIPT)) }
-            }
-        }
-    }
-    .into_string()
+    let sections = html! {
+        (machine(latest))
+        (picture(before, after))
+        (places(latest))
+        @if let Some(after) = after { (differences(before, after)) }
+        @for (number, space) in latest.spaces.iter().enumerate() { (sums(number, space)) }
+        (findings(latest))
+    };
+    let script = html! {
+        script type="application/json" id="data" { (PreEscaped(data)) }
+        script { (PreEscaped(SCRIPT)) }
+    };
+    framed(&title, ("findings", "To the findings"), &sections, &script)
 }
 
 /// What the script draws.
@@ -94,7 +79,7 @@ fn machine(of: &Snapshot) -> Markup {
             @if of.cpus.iter().all(|cpu| cpu.get("MIDR_EL1").or(cpu.get("ID_AA64MMFR0_EL1")).is_none()) { p { "The source does not tell what its CPUs are." } }
             @else {
                 table {
-                    thead { tr { th { "CPU" } th { "Model" } th { "Level of FEAT_BBM" } th { "Page sizes" } th { "Physical addresses" } } }
+                    thead { tr { th { "CPU" } th { "Model" } th { "Level of FEAT_BBM" } th { "Page sizes" } th { "Physical addresses" } th { "Features of translation" } } }
                     tbody { @for (number, cpu) in of.cpus.iter().enumerate() { (one_cpu(number, cpu)) } }
                 }
             }
@@ -148,8 +133,28 @@ fn one_cpu(number: usize, cpu: &Registers) -> Markup {
             td { (told(id.filter(|_| mmfr("2").is_some()).map(|id| id.bbm().to_string()))) }
             td { (told(id.map(|id| sizes(&id)))) }
             td { (told(id.map(|id| format!("{} bits", id.output_bits())))) }
+            td { (told(id.map(features))) }
         }
     }
+}
+
+/// What a CPU can do beyond what every one can, as the manual names that.
+fn features(id: IdRegisters) -> String {
+    let has_lpa2 = vmsa::PageSize::ALL.into_iter().any(|size| id.has_lpa2(size));
+    let all = [
+        ("FEAT_LPA2", has_lpa2),
+        ("FEAT_LVA", id.largest_input_bits(vmsa::PageSize::Size64K) > 48),
+        ("FEAT_HAFDBS", id.has_hardware_access_flag()),
+        ("FEAT_HPDS", id.has_hierarchical_disable()),
+        ("FEAT_TTCNP", id.has_common_not_private()),
+        ("FEAT_TTL", id.has_level_hints()),
+        ("FEAT_ETS2", id.ets() >= 2),
+        ("FEAT_VHE", id.has_host_extensions()),
+        ("FEAT_S2FWB", id.has_forced_write_back()),
+        ("FEAT_XNX", id.has_stage2_user_execute()),
+    ];
+    let names: Vec<&str> = all.iter().filter(|(_, is_there)| *is_there).map(|(name, _)| *name).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 /// What the script fills.
@@ -265,15 +270,7 @@ fn sums(number: usize, space: &Space) -> Markup {
     let mapped = totals.leaves.iter().map(|((level, _), count)| bytes(*level, *count)).fold(0, u64::saturating_add);
     let name = format!("{} ", root.regime.register());
     let largest = largest(space);
-    // A TLB may hold a contiguous group as one entry.
-    let entries: u64 = totals
-        .leaves
-        .iter()
-        .map(|((level, contiguous), count)| match root.shape.page_size.contiguous_shift(*level) {
-            Some(shift) if *contiguous => count >> shift,
-            _ => *count,
-        })
-        .sum();
+    let entries = totals.tlb_entries(root.shape.page_size);
     html! {
         section aria-labelledby=(format!("sums{number}")) {
             h2 id=(format!("sums{number}")) { "Leaves and tables of " (name) }
