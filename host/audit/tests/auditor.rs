@@ -257,6 +257,28 @@ fn what_a_root_holds_needs_a_dsb_before_a_register_names_it() {
     }
 }
 
+/// Roots smaller than a page share one: that somebody stored to another of them says nothing of this one.
+#[test]
+fn what_is_stored_beside_a_small_root_is_not_the_roots() {
+    const PAGES: u64 = 0x4001_0000;
+    for is_alone in [true, false] {
+        let frames = Frames::default();
+        let mut run = Run::new(&frames, &[]);
+        // 52 bits of input address: 16 descriptors at level -1, and the ASID is the first one's no more.
+        let small = TCR & !0x3f_003f | 12 << 16 | 12 | 1 << 59;
+        run.store(0, PAGES, MIDDLE | 3);
+        if !is_alone {
+            run.word(0, 0xd503_3b9f, 0);
+            run.store(1, PAGES + 0x80, 0xffff_0000_1234_5678);
+        }
+        for (word, value) in [(0xd518_2043, small), (0xd518_2003, PAGES | 2 << 48)] {
+            run.word(0, word, value);
+        }
+        run.word(0, 0xd503_3fdf, 0);
+        assert_eq!(run.rules().contains(&"V9".to_owned()), is_alone);
+    }
+}
+
 #[test]
 fn a_table_that_is_unlinked_is_data_once_it_is_forgotten() {
     for is_invalidated in [true, false] {

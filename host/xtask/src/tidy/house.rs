@@ -61,7 +61,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("audit", 2_600, &["machine"]),
     room(
         "vellum",
-        12_000,
+        12_050,
         &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "kerncore", "image", "machine", "seed", "terminal"],
     ),
     room("zoo", 1_730, &["checks", "machine", "terminal"]),
@@ -72,7 +72,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 149_800;
+pub(crate) const ALL_LINES: usize = 150_300;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];
