@@ -298,6 +298,24 @@ fn a_table_that_is_unlinked_is_data_once_it_is_forgotten() {
     }
 }
 
+/// After a reset nobody walks what was walked before, and nothing is in a TLB; a call that traps to EL2 is another one.
+#[test]
+fn a_machine_that_is_reset_begins_anew() {
+    const SYSTEM_RESET: u64 = 0x8400_0009;
+    const CPU_OFF: u64 = 0x8400_0002;
+    for (call, is_trap, expected) in
+        [(SYSTEM_RESET, false, &[][..]), (SYSTEM_RESET, true, &["V2"]), (CPU_OFF, false, &["V2"])]
+    {
+        let frames = Frames::default();
+        let mut run = Run::new(&frames, &[]);
+        let place = run.word(0, 0xd400_0002, call);
+        run.auditor.enter(&run.memory, 0, place, Level::El1, is_trap);
+        run.auditor.refresh(&run.memory, 0, Level::El1, &[(Register::SctlrEl1, 0)]);
+        run.store(0, LAST, 0x9000_0000 | PAGE);
+        assert_eq!(run.rules(), expected, "{call:#x}");
+    }
+}
+
 #[test]
 fn memory_that_is_freed_must_be_forgotten() {
     for is_invalidated in [true, false] {
