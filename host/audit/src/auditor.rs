@@ -21,7 +21,7 @@ use machine::trace::{Act, HEAD};
 use serde_json::{Value, json};
 
 use crate::frames::Frames;
-use crate::instruction::{Store, System};
+use crate::instruction::{RESETS, Store, System};
 use crate::record::{Log, Record};
 use crate::registers;
 use crate::report::{self, Told};
@@ -49,6 +49,10 @@ struct Cpu {
     finished: u32,
 }
 
+impl Cpu {
+    const NEW: Self = Self { level: Level::El1, awaits_dsb: false, awaits_sync: false, finished: 0 };
+}
+
 /// An instruction that was about to be executed, and may yet turn out to have trapped.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
@@ -64,6 +68,8 @@ enum Waiting {
         address: u64,
         bytes: u64,
     },
+    /// Firmware is asked to reset the machine.
+    Reset,
 }
 
 /// How much of what was seen.
@@ -80,6 +86,8 @@ struct Seen {
 /// Everything that is known of the guest.
 pub struct Auditor<'f> {
     machine: Machine,
+    /// Of machines before it was reset.
+    past_events: u64,
     frames: &'f Frames,
     cpus: Vec<Cpu>,
     /// By CPU.
@@ -89,8 +97,8 @@ pub struct Auditor<'f> {
     /// Places of `told`, by rule, instruction, cause, and for memory that is given away the calls that led there.
     index: BTreeMap<(Rule, u64, u64, Vec<u64>), usize>,
     forgotten: BTreeSet<u64>,
-    /// Barriers and TLBIs that the machine was shown, by place.
-    sites: BTreeMap<u64, String>,
+    /// Barriers and TLBIs that the machine was shown, by place, and how often.
+    sites: BTreeMap<u64, (String, u64)>,
     trace: Option<Box<dyn Write + Send>>,
     seen: Seen,
     cut: Option<String>,
@@ -107,11 +115,11 @@ impl<'f> Auditor<'f> {
         forgotten: BTreeSet<u64>,
         trace: Option<Box<dyn Write + Send>>,
     ) -> Self {
-        let cpu = Cpu { level: Level::El1, awaits_dsb: false, awaits_sync: false, finished: 0 };
         let mut auditor = Self {
             machine: Machine::new(features),
             frames,
-            cpus: vec![cpu; features.len()],
+            past_events: 0,
+            cpus: vec![Cpu::NEW; features.len()],
             pending: vec![None; features.len()],
             log: Log::default(),
             told: Vec::new(),
@@ -146,7 +154,8 @@ impl<'f> Auditor<'f> {
                 self.wait(cpu, place, Waiting::Event(Event::Tlbi { opcode, operand }));
             }
             System::Barrier(barrier) => self.barrier(guest, cpu, place, barrier),
-            System::Return | System::ZeroBlock(_) => {}
+            System::Call if RESETS.contains(&(operand & 0xffff_ffff)) => self.wait(cpu, place, Waiting::Reset),
+            System::Return | System::ZeroBlock(_) | System::Call => {}
         }
     }
 
@@ -222,7 +231,7 @@ impl<'f> Auditor<'f> {
     /// Says how far the guest is.
     pub fn tell_progress(&self, guest: &dyn Guest) {
         let findings = self.told.iter().map(|it| it.count).sum();
-        guest.tell(&report::progress(guest.instructions(), self.machine.events(), findings));
+        guest.tell(&report::progress(guest.instructions(), self.past_events + self.machine.events(), findings));
     }
 
     /// The guest has ended.
@@ -238,8 +247,8 @@ impl<'f> Auditor<'f> {
             "stores": stores, "tlbis": tlbis, "barriers": barriers, "registers": registers, "tables": tables,
             "frees": frees,
         });
-        let sites = self.sites.iter().map(|(place, what)| json!([place, what])).collect();
-        let (instructions, events) = (guest.instructions(), self.machine.events());
+        let sites = self.sites.iter().map(|(place, (what, count))| json!([place, what, count])).collect();
+        let (instructions, events) = (guest.instructions(), self.past_events + self.machine.events());
         guest.tell(&report::end(instructions, events, &self.told, seen, sites, self.cut.as_deref()));
     }
 
@@ -260,6 +269,27 @@ impl<'f> Auditor<'f> {
                 let words = (address..address + bytes).step_by(8);
                 words.for_each(|word| self.store_word(guest, cpu, place, Store::default(), word));
             }
+            Waiting::Reset => self.reset(),
+        }
+    }
+
+    /// The machine begins anew: nothing is in any TLB, as when it began first, and where tables were there is memory.
+    fn reset(&mut self) {
+        let features: Vec<Features> = self.machine.cpus().iter().map(|it| *it.features()).collect();
+        self.past_events += self.machine.events();
+        self.machine = Machine::new(&features);
+        self.log = Log::default();
+        self.pending.fill(None);
+        for (number, cpu) in (0..).zip(&mut self.cpus) {
+            // What was stored before is in memory by now.
+            *cpu = Cpu { finished: self.frames.now(number), ..Cpu::NEW };
+            self.frames.order(number);
+        }
+        self.trace(format_args!("# the machine was reset: what follows is not in this trace"));
+        if let Some(mut trace) = self.trace.take()
+            && let Err(error) = trace.flush()
+        {
+            self.cut.get_or_insert(format!("the trace: {error}"));
         }
     }
 
@@ -314,7 +344,7 @@ impl<'f> Auditor<'f> {
         self.log.add(now, record);
         if let Act::Event(Event::Barrier(_) | Event::Tlbi { .. }) = record.act {
             let what = || record.act.to_string().split(" 0x").next().unwrap_or_default().to_owned();
-            self.sites.entry(record.place).or_insert_with(what);
+            self.sites.entry(record.place).or_insert_with(|| (what(), 0)).1 += 1;
         }
         self.trace(format_args!("{record} # {:#x}", record.place));
         for finding in self.machine.take_findings() {

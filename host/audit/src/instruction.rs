@@ -17,7 +17,12 @@ pub enum System {
     Return,
     /// DC ZVA, of the block that holds the address in Xt.
     ZeroBlock(u8),
+    /// HVC or SMC: what is asked for stands in X0.
+    Call,
 }
+
+/// Calls that reset the machine: SYSTEM_RESET, and SYSTEM_RESET2 in both conventions. (DEN0022F, 5.12, 5.13)
+pub const RESETS: [u64; 3] = [0x8400_0009, 0x8400_0012, 0xc400_0012];
 
 /// A system register as MSR names it: HCR_EL2.E2H gives some names at EL2 another register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +89,7 @@ pub fn system(word: u32) -> Option<System> {
         0xd508_0000 if matches!(crn, 8 | 9) => Opcode::from_instruction(word).map(|opcode| System::Tlbi(opcode, xt)),
         0xd508_0000 if (op1, crn, crm, op2) == (3, 7, 4, 1) => Some(System::ZeroBlock(xt)),
         0xd500_0000 if (op1, crn, xt) == (3, 3, 31) => barrier(crm, op2).map(System::Barrier),
+        0xd400_0000 if matches!(word & 0xffe0_001f, 0xd400_0002 | 0xd400_0003) => Some(System::Call),
         _ if word == 0xd69f_03e0 || word & 0xffff_fbff == 0xd69f_0bff => Some(System::Return),
         _ => None,
     }

@@ -301,6 +301,7 @@ extern "C" fn executed(cpu: c_uint, data: Data) {
                 auditor.system(&guest, cpu as u8, place, system, known.general(xt));
             }
             System::Barrier(_) => auditor.system(&guest, cpu as u8, place, system, 0),
+            System::Call => auditor.system(&guest, cpu as u8, place, system, known.general(0)),
             System::Return => {
                 let from = known.level();
                 let saved = known.saved[usize::from(from == Level::El2)].and_then(interface::register_value);

@@ -17,6 +17,7 @@ use crate::args::AuditArguments;
 use crate::say;
 use crate::select::Failure;
 use excuses::Excuses;
+use forget::Table;
 use guest::{Asked, Ended, Guest};
 use symbols::Symbols;
 use tell::Teller;
@@ -32,7 +33,8 @@ pub(crate) fn run(arguments: &AuditArguments) -> Result<Status, Failure> {
         if arguments.stop {
             return Err(Failure("--forget all runs on its own, expected no --stop".into()));
         }
-        return forget::run(&guest, &teller, &symbols, &arguments.only, &arguments.cpu);
+        let table = arguments.table.as_deref().map_or(Ok(Table::default()), Table::open)?;
+        return forget::run(&guest, &teller, &symbols, &arguments.only, &arguments.cpu, table);
     }
     let forgotten = arguments.forget.iter().map(|it| symbols.place(it)).collect::<Result<Vec<u64>, Failure>>()?;
     let (trace, cpu, stops) = (arguments.trace.clone(), arguments.cpu.clone(), arguments.stop);

@@ -46,6 +46,12 @@ pub(crate) struct Options {
     /// How often the load is repeated; without it the guest only boots.
     #[arg(long, value_name = "N", default_value = "1")]
     rounds: u32,
+    /// How much of the load a round is.
+    #[arg(long, value_name = "LOAD", default_value = "whole", value_parser = ["whole", "short"])]
+    load: String,
+    /// The guest's memory: with less of it there is less to map.
+    #[arg(long, value_name = "SIZE", default_value = "1G")]
+    memory: String,
     /// For `vellum audit`.
     #[arg(last = true)]
     words: Vec<OsString>,
@@ -105,8 +111,8 @@ pub(crate) fn run(options: &Options, sink: &mut dyn FnMut(&Chunk)) -> Result<End
     let symbols = symbols(&linux)?;
     let initrd = linux.kernel.with_file_name("load.cpio");
     linux.write_with(LOAD, &files(&linux)?, &initrd)?;
-    let append = format!("quiet secretmem.enable=y rounds={}", options.rounds);
-    let command = boot(&linux, &initrd, &append, options.cpus, options.machine.as_ref())?;
+    let append = format!("quiet secretmem.enable=y rounds={} load={}", options.rounds, options.load);
+    let command = boot(&linux, &initrd, &append, options)?;
     let mut words: Vec<OsString> = vec!["--symbols".into(), symbols.into(), "--cpu".into(), "ordered=1".into()];
     for (option, ending) in [("--frames", if has_16k_pages { "-16k" } else { "" }), ("--excuses", "-excuses")] {
         words.extend([option.into(), known(&linux, ending)?.into()]);
@@ -156,7 +162,7 @@ fn symbols(linux: &Linux) -> Result<PathBuf, Failure> {
     }
     let initrd = linux.kernel.with_file_name("symbols.cpio");
     linux.write_with(SYMBOLS, &[], &initrd)?;
-    let mut command = boot(linux, &initrd, "quiet", 1, None)?;
+    let mut command = boot(linux, &initrd, "quiet", &parse("linux --cpus 1")?)?;
     let ended = guest::run_while_it_speaks(&mut command.0, SILENCE, &mut |_| {});
     let ended = ended.map_err(|error| Failure::new(Status::Failed, error.to_string()))?;
     let transcript = Transcript::new(&ended.output);
@@ -171,18 +177,14 @@ fn symbols(linux: &Linux) -> Result<PathBuf, Failure> {
 
 type Booted = (std::process::Command, boot::Files);
 
-fn boot(
-    linux: &Linux,
-    initrd: &PathBuf,
-    append: &str,
-    cpus: u32,
-    machine: Option<&PathBuf>,
-) -> Result<Booted, Failure> {
-    let mut words: Vec<OsString> = ["--memory", "1G", "--timeout", "86400", "--cpus"].map(OsString::from).to_vec();
-    words.extend([cpus.to_string().into(), "--kernel".into(), linux.kernel.clone().into()]);
+fn boot(linux: &Linux, initrd: &PathBuf, append: &str, on: &Options) -> Result<Booted, Failure> {
+    let cpus = on.cpus.to_string();
+    let mut words: Vec<OsString> =
+        ["--timeout", "86400", "--memory", &on.memory, "--cpus", &cpus].map(OsString::from).to_vec();
+    words.extend(["--kernel".into(), linux.kernel.clone().into()]);
     words.extend(["--initrd".into(), initrd.into(), "--append".into()]);
     words.push(format!("console=ttyAMA0 nokaslr {append}").into());
-    let programs = match machine {
+    let programs = match &on.machine {
         Some(machine) => {
             words.extend(["--monitor".into(), "--machine".into(), machine.into()]);
             Programs::build(&[Program::Monitor], &mut |line| eprintln!("{line}"))?
@@ -218,7 +220,11 @@ mod tests {
     fn arguments() {
         let options = parse("linux --page-size 16k --cpus 4 -- --forget all").expect("options");
         assert_eq!((options.cpus, options.rounds, options.words.len()), (4, 1, 2));
-        assert!(["bsd", "linux --page-size 64k", "linux --cpus 9"].iter().all(|words| parse(words).is_err()));
+        assert!(
+            ["bsd", "linux --page-size 64k", "linux --cpus 9", "linux --load heavy"]
+                .iter()
+                .all(|words| parse(words).is_err())
+        );
     }
 
     #[test]

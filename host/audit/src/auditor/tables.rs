@@ -79,6 +79,11 @@ impl Auditor<'_> {
                     continue;
                 }
                 self.seen.tables += 1;
+                let by = if by == By::Register && is_beside_others(guest, piece.address, words.len()) {
+                    By::Earlier
+                } else {
+                    by
+                };
                 self.learn_words(guest, piece.address, &words, by);
                 self.frames.set_table(piece.address, true);
                 let below = if by == By::Store { By::Store } else { By::Earlier };
@@ -114,4 +119,13 @@ impl Auditor<'_> {
             self.happen(guest, Record::of(writer.cpu, 0, Event::Barrier(barrier)));
         }
     }
+}
+
+/// A root of so many words shares its 4 KiB with somebody's data: of the page it is known who stored there last, and not of the root.
+fn is_beside_others(guest: &dyn Guest, root: u64, words: usize) -> bool {
+    let mut page = [0; 512];
+    let first = (root as usize >> 3) % page.len();
+    words < page.len()
+        && guest.read(root & !0xfff, &mut page)
+        && page.iter().enumerate().any(|(at, word)| *word != 0 && !(first..first + words).contains(&at))
 }

@@ -1,7 +1,7 @@
 //! Mutants of a running kernel: each DSB, ISB and TLBI that an audited run executes is left out of what the machine is told, one run
 //! each. The guest itself runs as ever.
 
-use std::io::{self, Write};
+mod table;
 
 use serde_json::Value;
 
@@ -11,12 +11,22 @@ use super::tell::Teller;
 use crate::Status;
 use crate::say;
 use crate::select::Failure;
+use table::Row;
+pub(super) use table::Table;
 
-/// What one run said.
+/// A barrier or TLBI: where, what, and how often the machine was shown it.
+#[derive(Debug)]
+struct Site {
+    place: u64,
+    what: String,
+    count: u64,
+}
+
+/// What one run said: its first finding ends it.
 #[derive(Default, Debug)]
 struct Run {
     rules: Vec<String>,
-    sites: Vec<(u64, String)>,
+    sites: Vec<Site>,
     has_ended: bool,
 }
 
@@ -26,9 +36,13 @@ impl Run {
         let asked = Asked { forgotten, cpu: cpu.to_owned(), is_silent: true, ..Asked::default() };
         guest.run(&asked, &mut |message| {
             run.take(message, teller);
-            false
+            !run.rules.is_empty()
         })?;
-        if run.has_ended { Ok(run) } else { Err(Failure("QEMU ended in the middle of the audit".into())) }
+        if run.has_ended || !run.rules.is_empty() {
+            Ok(run)
+        } else {
+            Err(Failure("QEMU ended in the middle of the audit".into()))
+        }
     }
 
     fn take(&mut self, message: &Value, teller: &Teller<'_>) {
@@ -41,18 +55,22 @@ impl Run {
         if let Some(end) = message.get("end") {
             self.has_ended = true;
             let sites = end["sites"].as_array().map_or(&[][..], Vec::as_slice);
-            self.sites = sites.iter().filter_map(|it| Some((it[0].as_u64()?, it[1].as_str()?.to_owned()))).collect();
+            let site = |it: &Value| {
+                Some(Site { place: it[0].as_u64()?, what: it[1].as_str()?.to_owned(), count: it[2].as_u64()? })
+            };
+            self.sites = sites.iter().filter_map(site).collect();
         }
     }
 }
 
-/// A line for each site: what it is, where, and the rules that found it missing.
+/// A row for each site: what it is, where, how often it was executed, and the rule that found it missing.
 pub(super) fn run(
     guest: &Guest,
     teller: &Teller<'_>,
     symbols: &Symbols,
     only: &[String],
     cpu: &str,
+    mut table: Table,
 ) -> Result<Status, Failure> {
     let plain = Run::of(guest, teller, Vec::new(), cpu)?;
     if !plain.rules.is_empty() {
@@ -60,14 +78,15 @@ pub(super) fn run(
     }
     let is_asked =
         |place: u64| only.is_empty() || symbols.function(place).is_some_and(|it| only.iter().any(|name| name == it.1));
-    let sites: Vec<_> = plain.sites.into_iter().filter(|it| is_asked(it.0)).collect();
-    let mut found = 0;
-    for (place, what) in &sites {
-        let run = Run::of(guest, teller, vec![*place], cpu)?;
-        found += usize::from(!run.rules.is_empty());
-        let verdict = if run.rules.is_empty() { "not found".to_owned() } else { run.rules.join(", ") };
-        writeln!(io::stdout(), "{what:10} {:50} {verdict}", symbols.name(*place))?;
+    for site in plain.sites.into_iter().filter(|it| is_asked(it.place)) {
+        let Site { place, what, count } = site;
+        if table.has(place) {
+            continue;
+        }
+        let rules = Run::of(guest, teller, vec![place], cpu)?.rules;
+        table.add(Row { place, what, name: symbols.name(place), count, rules })?;
     }
-    say::note(format!("{found} of {} sites are found when they are forgotten", sites.len()));
-    Ok(if found == sites.len() { Status::Clean } else { Status::Findings })
+    let (found, all) = table.count();
+    say::note(format!("{found} of {all} sites are found when they are forgotten"));
+    Ok(if found == all { Status::Clean } else { Status::Findings })
 }

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -44,7 +44,7 @@ pub(super) struct Asked {
     pub(super) cpu: String,
     /// The first finding that `take` wants to look at holds the guest.
     pub(super) stops: bool,
-    /// The guest's own output is not shown.
+    /// The guest's own output is not shown, and the guest ends where `take` says stop.
     pub(super) is_silent: bool,
 }
 
@@ -75,7 +75,7 @@ impl Guest {
     /// Runs the guest to its end; each message of the plugin's goes to `take`, which says whether the guest is to stop there.
     pub(super) fn run(&self, asked: &Asked, take: &mut Taker<'_>) -> Result<Ended, Failure> {
         let folder = env::temp_dir().join(format!("vellum-audit-{}", std::process::id()));
-        let failed = |error: std::io::Error| Failure(format!("{}: {error}", folder.display()));
+        let failed = |error: io::Error| Failure(format!("{}: {error}", folder.display()));
         fs::create_dir(&folder).map_err(failed)?;
         let socket = folder.join("report");
         let ended = UnixListener::bind(&socket)
@@ -96,7 +96,15 @@ impl Guest {
         let mut command = self.command(asked, socket);
         let mut child = command.spawn().map_err(|error| Failure::file(&self.words[0], &error))?;
         thread::scope(|scope| {
-            let reader = scope.spawn(move || messages(listener, asked.stops, take));
+            let reader = scope.spawn(move || messages(listener, asked, take));
+            if let Some(mut output) = child.stdout.take() {
+                // Its end is the guest's, whether the plugin came or not.
+                scope.spawn(move || drop((io::copy(&mut output, &mut io::sink()), UnixStream::connect(socket))));
+                let is_connected = reader.join().unwrap_or(false);
+                // Nobody wants to know more of it; where it has ended, this does nothing.
+                let _ = child.kill();
+                return Ok(Ended { status: child.wait()?, is_connected });
+            }
             let status = child.wait();
             // A plugin that never came would be waited for: an empty call takes its place.
             drop(UnixStream::connect(socket));
@@ -128,7 +136,7 @@ impl Guest {
             command.args(["-gdb", &format!("tcp:{DEBUGGER}")]);
         }
         if asked.is_silent {
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         }
         command
     }
@@ -144,14 +152,17 @@ fn beside() -> Result<PathBuf, Failure> {
 }
 
 /// Reads what the plugin says until it ends; false if it said nothing.
-fn messages(listener: &UnixListener, mut stops: bool, take: &mut Taker<'_>) -> bool {
+fn messages(listener: &UnixListener, asked: &Asked, take: &mut Taker<'_>) -> bool {
     let Ok((stream, _)) = listener.accept() else { return false };
-    let mut is_connected = false;
+    let (mut is_connected, mut stops) = (false, asked.stops);
     for line in BufReader::new(&stream).lines() {
         let Ok(line) = line else { break };
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
         is_connected = true;
         let is_stop = take(&message);
+        if is_stop && asked.is_silent {
+            break;
+        }
         if stops && message.get("finding").is_some() {
             stops = !is_stop;
             // A plugin that has gone away waits for nothing.

@@ -5,6 +5,7 @@
 
 mod audit;
 mod guest;
+mod hostile;
 mod linux;
 mod own;
 mod plan;
@@ -34,9 +35,11 @@ fn main() -> ExitCode {
         own::run(kernel, &mut report);
         stage2::run(&mut report);
     }
-    if let (Some(kernel), Some(elf), Some(plugin)) = (path("VELLUM_AUDITED"), path("VELLUM_ELF"), path("VELLUM_PLUGIN"))
-    {
-        audit::run(kernel, elf, plugin, &mut report);
+    if let Some(plugin) = path("VELLUM_PLUGIN") {
+        hostile::run(&plugin, &mut report);
+        if let (Some(kernel), Some(elf)) = (path("VELLUM_AUDITED"), path("VELLUM_ELF")) {
+            audit::run(kernel, elf, plugin, &mut report);
+        }
     }
     report.finish()
 }
