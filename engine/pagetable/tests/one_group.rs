@@ -74,7 +74,7 @@ fn what_takes_more_than_its_members_takes_a_plan() {
     for (at, to, attributes) in refused {
         assert!(!table.map_group(VirtAddr::new(at), PhysAddr::new(to), attributes), "{at:#x} {to:#x}");
     }
-    assert!(memory.descriptors() == before && memory.take_steps() == []);
+    assert!(memory.descriptors() == before && memory.take_steps().is_empty());
     let empty = [start, here, here + 0x1000, 2 * start, 1 << 42].map(|at| table.is_group_empty(VirtAddr::new(at)));
     assert_eq!(empty, [false, true, false, true, false]);
     // A block, and a table of something below it.

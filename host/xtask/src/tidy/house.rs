@@ -61,18 +61,18 @@ pub(crate) const ROOMS: &[Room] = &[
     room("audit", 2_600, &["machine"]),
     room(
         "vellum",
-        12_100,
+        12_480,
         &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "kerncore", "image", "machine", "seed", "terminal"],
     ),
     room("zoo", 1_730, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
     room("xtask", 13_000, &[]),
-    room("programs", 3_990, &[]),
+    room("programs", 4_040, &[]),
     room("bench", 3_450, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "seed"]),
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 152_500;
+pub(crate) const ALL_LINES: usize = 150_900;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];
