@@ -14,7 +14,7 @@ pub(crate) use audit::AuditArguments;
 pub(crate) use judge::{JudgeArguments, TraceFormat};
 pub(crate) use plan::{PlanArguments, Policy};
 
-use crate::check::Kind;
+use crate::check::finding::Kind;
 use crate::only::Only;
 use crate::permissions::PermissionArguments;
 

@@ -1,6 +1,6 @@
 //! `vellum check`: what is dangerous, wrong or wasteful in page tables.
 
-mod finding;
+pub(crate) mod finding;
 mod physical;
 mod report;
 mod tables;
@@ -17,8 +17,7 @@ use crate::progress::Progress;
 use crate::runs::{Run, Runs};
 use crate::select::{self, Failure, Selection};
 
-use finding::Findings;
-pub(crate) use finding::{Finding, Kind, Rank};
+use finding::{Finding, Findings, Kind};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &CheckArguments) -> Result<Status, Failure> {

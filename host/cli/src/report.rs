@@ -13,7 +13,7 @@ mod shown;
 use image::{Machine, Registers};
 
 use crate::args::{MachineArguments, ReportArguments};
-use crate::check::{self, Finding};
+use crate::check::{self, finding::Finding};
 use crate::select::{self, Failure, Selection};
 use crate::space::Space;
 use crate::{Status, page};

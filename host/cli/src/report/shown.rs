@@ -8,7 +8,7 @@ use vmsa::{IdRegisters, Layout, Level, Midr};
 use super::changes::{self, Change};
 use super::{Snapshot, drawing};
 use crate::args::{PlanArguments, Policy};
-use crate::check::{Finding, Rank};
+use crate::check::finding::{Finding, Rank};
 use crate::dump::{bytes_as_text, size};
 use crate::page::framed;
 use crate::plan;
