@@ -159,7 +159,8 @@ impl<G: Granule> State<G> {
         // A kernel that never runs the change has not parked anybody for it.
         let mut made = Err(Refused::NotParked(NotParked(None)));
         let mut make = |licence: &Licence<'_>| {
-            let resized = if announces { Resized::split_by(&table.view(), asked.ranges) } else { Resized::NONE };
+            let is_heard = announces && licence.is_in_place();
+            let resized = if is_heard { Resized::split_by(&table.view(), asked.ranges) } else { Resized::NONE };
             let mut make = || made = asked.make(table, counted, Some(licence), reserve).map_err(refused);
             if resized.leaves().is_empty() { make() } else { embedder.announce(resized.leaves(), &mut make) }
         };
