@@ -82,8 +82,7 @@ impl Asked<'_> {
                 table.plan(slice::from_ref(change), licence)?.apply(reserve, &mut gather)
             });
             taken += if self.is_within(range) { tables - reserve.count() } else { 0 };
-            self.leave_no_empty_table(table, range, &mut gather);
-            made
+            made.map(|()| self.leave_no_empty_table(table, range, &mut gather))
         });
         // One gather for the list, so that barriers are paid once.
         let retired = gather.finish(platform);
