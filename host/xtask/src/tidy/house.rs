@@ -25,7 +25,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("vellum-pagetable", 16_140, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
-    room("vellum-linearmap", 4_280, &["vellum-vmsa", "vellum-pagetable"]),
+    room("vellum-linearmap", 4_290, &["vellum-vmsa", "vellum-pagetable"]),
     room("vellum-userspace", 5_780, &["vellum-vmsa", "vellum-pagetable"]),
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
@@ -72,7 +72,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 151_960;
+pub(crate) const ALL_LINES: usize = 152_000;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];
