@@ -1,6 +1,7 @@
 // data: boots of our kernel with the monitor beneath it.
 //! The machines of the monitor.
 
+use super::stressed::told;
 use super::{Boot, Expect, Expect::*, PAGE_SIZES, Status, Words, other, plain};
 
 const LACKS_16K: Words = &["stays off", "no 16K granule", "MMU was never on"];
@@ -246,7 +247,7 @@ fn monitored(name: &str, options: &str, expect: Vec<Expect>) -> Boot {
 
 fn stressed(name: &str, options: &str, expect: &[Expect]) -> Boot {
     let options = format!("--cpus 4 --machine bare/monitor/machines/{options}");
-    monitored(&format!("a stress, {name}"), &options, expect.to_vec())
+    Boot { warnings: told(&options), ..monitored(&format!("a stress, {name}"), &options, expect.to_vec()) }
 }
 
 /// Without its handler the kernel dies of the first conflict.
