@@ -77,9 +77,12 @@ pub enum RemoveError {
     /// It does not begin and end with a page.
     #[error("{0} was not removed, expected whole pages")]
     Misaligned(PhysicalRange),
-    /// The first page of it that is not free: it is given out, or was never added.
-    #[error("{0} was not removed, expected a free page")]
-    NotFree(PhysAddr),
+    /// The first page of it that is not free is given out.
+    #[error("{0} was not removed, expected a free page, but it is given out")]
+    Given(PhysAddr),
+    /// The first page of it that is not free is not the allocator's.
+    #[error("{0} was not removed, expected memory that the allocator has")]
+    Foreign(PhysAddr),
 }
 
 /// Why nothing was freed; nothing has changed.
@@ -157,7 +160,7 @@ impl<'n> Buddy<'n> {
         self.close();
         let mut page = range.start;
         while page < range.end {
-            page = self.free_block(page).ok_or(RemoveError::NotFree(page))?.1.end;
+            page = self.free_block(page).ok_or_else(|| self.why_not_free(page))?.1.end;
         }
         let mut page = range.start;
         while page < range.end
@@ -318,6 +321,13 @@ impl<'n> Buddy<'n> {
         let is_free = |order: &usize| self.sets.free[*order].members().contains(self.notes, frame >> order);
         let order = (0..ORDERS).find(is_free)?;
         Some((order, PhysicalRange::from_size(page.align_down(self.block_bytes(order)), self.block_bytes(order))))
+    }
+
+    fn why_not_free(&self, page: PhysAddr) -> RemoveError {
+        match self.layout.frame(page) {
+            Some(frame) if self.is_known(frame, 0) => RemoveError::Given(page),
+            _ => RemoveError::Foreign(page),
+        }
     }
 
     /// Whether any page of a block was added before: in a block that holds it, or in blocks that it holds.

@@ -204,17 +204,17 @@ fn what_is_given_out_is_not_removed() {
         ];
         let errors: Vec<_> = wrong.iter().map(|&range| buddy.remove(range).unwrap_err().to_string()).collect();
         expect![[r#"
-            0x0000000040000000 was not removed, expected a free page
-            0x0000000040200000 was not removed, expected a free page
-            0x0000000040300000 was not removed, expected a free page
-            0x0000000042000000 was not removed, expected a free page
+            0x0000000040000000 was not removed, expected a free page, but it is given out
+            0x0000000040200000 was not removed, expected a free page, but it is given out
+            0x0000000040300000 was not removed, expected a free page, but it is given out
+            0x0000000042000000 was not removed, expected memory that the allocator has
             0x0000000041800000-0x000000004180003f was not removed, expected whole pages
             0x0000000041800001-0x0000000041800fff was not removed, expected whole pages"#]]
         .assert_eq(&errors.join("\n"));
         assert_eq!(buddy.to_string(), before);
         assert_eq!(buddy.remove(range(0x4180_0000, 0)), Ok(()));
         assert_eq!(buddy.remove(range(0x4000_1000, 4 * KIB)), Ok(()));
-        assert_eq!(buddy.remove(range(0x4000_1000, 4 * KIB)), Err(RemoveError::NotFree(page + 0x1000)));
+        assert_eq!(buddy.remove(range(0x4000_1000, 4 * KIB)), Err(RemoveError::Foreign(page + 0x1000)));
         assert_eq!(buddy.free(page + 0x1000, 0), Err(FreeError::NotGiven(page + 0x1000, 0)));
         buddy.add(range(0x4000_1000, 4 * KIB)).unwrap();
         assert_eq!(buddy.to_string(), before);
