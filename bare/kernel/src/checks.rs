@@ -1,5 +1,6 @@
 //! The self-checks of every boot. Each does what must not be possible, or must be, and looks at what happens.
 
+mod coming;
 mod detail;
 mod executable;
 mod handed;
@@ -35,7 +36,7 @@ pub(crate) struct Outcome {
 /// A check: whether it passed. What it writes to its detail is printed either way.
 type Check = fn(&mut Detail) -> bool;
 
-const CHECKS: [(&str, Check); 17] = [
+const CHECKS: [(&str, Check); 18] = [
     ("a write to read-only data faults", protections::write_to_read_only_data),
     ("a write to text by its linear alias faults", protections::write_to_text_alias),
     ("a write to read-only data by its linear alias faults", protections::write_to_read_only_alias),
@@ -53,6 +54,7 @@ const CHECKS: [(&str, Check); 17] = [
     ("text that comes at run time is executed by every CPU and written by none", executable::run),
     ("memory is shared with a realm's host and taken back", handed::passed),
     ("secret memory is not in the linear map while it is held", secret::hold),
+    ("memory goes and comes back", coming::go_and_come),
 ];
 
 /// Where CPUs were held back.
