@@ -345,6 +345,12 @@ pub(super) fn all() -> Vec<Boot> {
 
 fn realm(&(name, options, counts): &(&str, &str, Words)) -> Boot {
     let options = format!("--monitor --memory 256M --machine bare/monitor/machines/{options}");
-    let counts = counts.iter().map(|count| MonitorCounts(count)).collect();
-    Boot { name: format!("monitor, {name}"), ..other(name, &options, &[], counts) }
+    let mut expect: Vec<_> = counts.iter().map(|count| MonitorCounts(count)).collect();
+    if name.starts_with("our kernel") {
+        expect.push(Says(&["ring: ", "....100"]));
+    }
+    if options.contains("vellum.late") {
+        expect.push(Says(&["1 of 1 joined, while memory was hidden"]));
+    }
+    Boot { name: format!("monitor, {name}"), ..other(name, &options, &[], expect) }
 }
