@@ -9,11 +9,13 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use common::supply::ChangeError;
+use hardware::lock::Pause;
 use hardware::{cache, interrupts};
 use kerncore::buddy::RemoveError;
 use kerncore::memory_map::{COMING_BYTES, Kind};
 use kerncore::range::{Bytes, PhysicalRange};
 use linearmap::{Context, Refused, Wanted};
+use spin::RelaxStrategy;
 use vmsa::PhysAddr;
 
 use crate::facts::facts;
@@ -105,11 +107,14 @@ fn check(range: PhysicalRange, is_meant: fn(Kind) -> bool) -> Result<(), NotMove
     if is_whole && ranges::is_all(range, is_meant) { Ok(()) } else { Err(NotMoved::NoSuch(range)) }
 }
 
-/// One moves memory at a time: who waits may be called.
+/// One moves memory at a time.
 fn alone<T>(body: impl FnOnce() -> T) -> T {
     static IS_BUSY: AtomicBool = AtomicBool::new(false);
     while IS_BUSY.swap(true, Ordering::Acquire) {
-        interrupts::pause();
+        // Whoever is busy may park this CPU, whose interrupts may be masked.
+        let masks = interrupts::mask();
+        Pause::relax();
+        interrupts::restore(masks);
     }
     let result = body();
     IS_BUSY.store(false, Ordering::Release);
