@@ -23,5 +23,6 @@ pub(crate) mod readers;
 mod record;
 pub(crate) mod secret;
 pub(crate) mod tables;
+pub(crate) mod told;
 pub(crate) mod vmalloc;
 pub(crate) mod window;
