@@ -26,6 +26,7 @@ mod record;
 pub(crate) mod secret;
 pub(crate) mod shared;
 pub(crate) mod tables;
+pub(crate) mod told;
 pub(crate) mod vmalloc;
 pub(crate) mod window;
 pub(crate) mod workshop;

@@ -43,7 +43,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        18_810,
+        18_865,
         &[
             "vellum-vmsa",
             "vellum-pagetable",
@@ -67,12 +67,12 @@ pub(crate) const ROOMS: &[Room] = &[
     room("zoo", 1_730, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
     room("xtask", 13_000, &[]),
-    room("programs", 4_040, &[]),
+    room("programs", 4_090, &[]),
     room("bench", 3_450, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "seed"]),
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 153_820;
+pub(crate) const ALL_LINES: usize = 154_040;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];
