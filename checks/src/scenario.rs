@@ -135,6 +135,12 @@ fn linear(from: Range<VirtAddr>, wanted: Option<Wanted>) -> Vec<Change<El1>> {
             let to = vmsa::PhysAddr::new(from.start.bits().wrapping_add(displacement));
             Change::Remap { from, to, attributes, largest: LeafSize::LARGEST }
         }
+        Some(Wanted::Present { displacement, attributes }) => {
+            let to = vmsa::PhysAddr::new(from.start.bits().wrapping_add(displacement));
+            let attributes = attributes.union(Stage1Attributes::AF);
+            Change::Map { from, to, attributes, largest: LeafSize::LARGEST }
+        }
+        Some(Wanted::Absent) => Change::UnmapMapped { from },
         Some(Wanted::Default) => return vec![protect(NONE, read_only), Change::MakeValid { from }],
     };
     vec![change]

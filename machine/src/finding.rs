@@ -171,11 +171,11 @@ pub trait Names {
         write!(f, "event {event}")
     }
 
-    /// Says who wrote the word at `address` before the event of `finding`, on a line that ends; nothing if that is unknown.
+    /// Says `what` of who wrote the word at `address` before the event of `finding`, on a line that ends; nothing if that is unknown.
     ///
     /// # Errors
     /// What writing reports.
-    fn writer(&self, _f: &mut fmt::Formatter<'_>, _finding: &Finding, _address: u64) -> fmt::Result {
+    fn writer(&self, _f: &mut fmt::Formatter<'_>, _finding: &Finding, _address: u64, _what: &str) -> fmt::Result {
         Ok(())
     }
 }
@@ -214,7 +214,7 @@ impl Finding {
         }
         if let Some(origin) = self.origin {
             if let Some(word) = origin.word {
-                names.writer(f, self, word)?;
+                names.writer(f, self, word, "What it came from was stored over")?;
             }
             write!(f, "  It went out of reach at ")?;
             names.event(f, origin.event)?;
@@ -229,6 +229,9 @@ impl Finding {
         }
         if let Some(reason) = self.reason {
             writeln!(f, "  They differ in {reason}.")?;
+        }
+        if let (Missing::Visibility(word), None) = (self.missing, self.store) {
+            names.writer(f, self, word, "What a walk may miss was stored")?;
         }
         if self.missing != Missing::None {
             write!(f, "  Missing: ")?;

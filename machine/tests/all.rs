@@ -9,6 +9,7 @@ mod beneath;
 mod changes;
 mod conditions;
 mod corners;
+mod early;
 mod edges;
 mod facts;
 mod forgotten;

@@ -71,6 +71,20 @@ pub enum AddError {
     Known(PhysicalRange),
 }
 
+/// Why memory was not taken out; nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RemoveError {
+    /// It does not begin and end with a page.
+    #[error("{0} was not removed, expected whole pages")]
+    Misaligned(PhysicalRange),
+    /// The first page of it that is not free is given out.
+    #[error("{0} was not removed, expected a free page, but it is given out")]
+    Given(PhysAddr),
+    /// The first page of it that is not free is not the allocator's.
+    #[error("{0} was not removed, expected memory that the allocator has")]
+    Foreign(PhysAddr),
+}
+
 /// Why nothing was freed; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FreeError {
@@ -116,7 +130,7 @@ impl<'n> Buddy<'n> {
         })
     }
 
-    /// Takes `range` in as free memory: whole pages that were never added before.
+    /// Takes `range` in as free memory: whole pages that were never added, or removed since.
     pub fn add(&mut self, range: PhysicalRange) -> Result<(), AddError> {
         let page_bytes = self.layout.page_size().size_bytes();
         if !range.start.is_aligned(page_bytes) || !range.end.is_aligned(page_bytes) {
@@ -134,6 +148,35 @@ impl<'n> Buddy<'n> {
             self.join(frame >> order, order);
             self.free_frames += 1 << order;
         }
+        Ok(())
+    }
+
+    /// Takes `range` out, all of which is free: whole pages, which are as if they had never been added.
+    pub fn remove(&mut self, range: PhysicalRange) -> Result<(), RemoveError> {
+        let page_bytes = self.layout.page_size().size_bytes();
+        if !range.start.is_aligned(page_bytes) || !range.end.is_aligned(page_bytes) {
+            return Err(RemoveError::Misaligned(range));
+        }
+        self.close();
+        let mut page = range.start;
+        while page < range.end {
+            page = self.free_block(page).ok_or_else(|| self.why_not_free(page))?.1.end;
+        }
+        let mut page = range.start;
+        while page < range.end
+            && let Some((order, block)) = self.free_block(page)
+        {
+            let first = self.layout.frame(block.start).expect("a block of a page that has a frame");
+            self.take_free(first >> order, order);
+            // What is left of a block joins nothing: each buddy has some of the range.
+            for rest in block.without(&[range]) {
+                for (part, order) in self.blocks(rest) {
+                    self.put_free((first + ((part - block.start) / page_bytes) as usize) >> order, order);
+                }
+            }
+            page = block.end;
+        }
+        self.free_frames -= (range.size_bytes() / page_bytes) as usize;
         Ok(())
     }
 
@@ -270,6 +313,21 @@ impl<'n> Buddy<'n> {
             page += 1 << largest;
             Some(block)
         })
+    }
+
+    /// The free block that holds a page, and its order.
+    fn free_block(&self, page: PhysAddr) -> Option<(usize, PhysicalRange)> {
+        let frame = self.layout.frame(page)?;
+        let is_free = |order: &usize| self.sets.free[*order].members().contains(self.notes, frame >> order);
+        let order = (0..ORDERS).find(is_free)?;
+        Some((order, PhysicalRange::from_size(page.align_down(self.block_bytes(order)), self.block_bytes(order))))
+    }
+
+    fn why_not_free(&self, page: PhysAddr) -> RemoveError {
+        match self.layout.frame(page) {
+            Some(frame) if self.is_known(frame, 0) => RemoveError::Given(page),
+            _ => RemoveError::Foreign(page),
+        }
     }
 
     /// Whether any page of a block was added before: in a block that holds it, or in blocks that it holds.

@@ -17,7 +17,7 @@ pub use problem::Problem;
 pub use stress::{Conflicts, Measure, StressKind};
 pub use words::{Word, Words};
 
-use values::{bbm_level, digits, number, page_size, page_sizes, physical_bits};
+use values::{bbm_level, digits, number, page_size, page_sizes, physical_bits, size, word};
 
 use vmsa::{BbmLevel, IdRegisters, PageSize};
 
@@ -60,6 +60,8 @@ pub struct Options {
     pub seed: Option<u32>,
     /// `vellum.init=`: the program that is run, and its arguments: where in the line, and how many bytes.
     pub init: Option<(u32, u32)>,
+    /// `vellum.withhold=`: bytes of memory that are not there until they are added.
+    pub withheld_bytes: Option<u64>,
     /// `vellum.folio=`: the largest folios of programs.
     pub folios: Option<Folios>,
     /// `vellum.cpuN.…=`: what CPU N is made to believe of itself, for tests.
@@ -193,7 +195,7 @@ fn set<T>(slot: &mut Option<T>, value: Option<T>) -> Outcome {
 
 const BELIEVED: &str = "what the CPU says of itself is believed";
 
-const KNOWN: [Known; 21] = [
+const KNOWN: [Known; 22] = [
     Known {
         name: "arm64.pagesize",
         expected: "4k, 16k or 64k",
@@ -298,6 +300,12 @@ const KNOWN: [Known; 21] = [
         set: |options, _, value| set(&mut options.folios, word(value, &FOLIOS)),
     },
     Known {
+        name: "vellum.withhold",
+        expected: "a size such as 64M or 1G",
+        instead: "no memory is withheld",
+        set: |options, _, value| set(&mut options.withheld_bytes, size(value)),
+    },
+    Known {
         name: "vellum.cpuN.granules",
         expected: "a list of 4k, 16k and 64k",
         instead: BELIEVED,
@@ -354,11 +362,6 @@ impl Options {
             }
         }
     }
-}
-
-/// What a word stands for.
-fn word<T: Copy>(value: &str, words: &[(&str, T)]) -> Option<T> {
-    words.iter().find(|(word, _)| value == *word).map(|(_, meaning)| *meaning)
 }
 
 const EXITS: [(&str, Exit); 3] = [("psci", Exit::Psci), ("semihosting", Exit::Semihosting), ("monitor", Exit::Monitor)];

@@ -8,7 +8,8 @@
 //!                  every problem on the way is a Finding
 //! ```
 //!
-//! What a kernel that is a `realm` asks of the RMM, and how far it believes the answer.
+//! What a kernel that is a `realm` asks of the RMM, and how far it believes the answer; how memory changes hands (`handing`), and the
+//! `pool` of pages that it shares; a `ring` is in one of them.
 //! What a program is begun from: `arguments` of the command line, files of a `cpio` archive, one of them a `program` (ELF); how processes stand with `stops`.
 //!
 //! No allocator, no `unsafe`, no statics. The large values are made in place: see each one's documentation for its size.
@@ -24,15 +25,18 @@ pub mod cpio;
 pub mod devicetree;
 pub mod early;
 pub mod finding;
+pub mod handing;
 pub mod json;
 pub mod linear;
 pub mod list;
 pub mod memory_map;
 pub mod module;
 pub mod monitor;
+pub mod pool;
 pub mod program;
 pub mod range;
 pub mod realm;
+pub mod ring;
 mod severity;
 pub mod stops;
 pub mod text;

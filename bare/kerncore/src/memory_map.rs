@@ -36,7 +36,11 @@ pub struct Piece {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapFull;
 
+/// What may come and go: a large leaf of every page size, a block of 4K pages, a contiguous group of others.
+pub const COMING_BYTES: u64 = 2 << 20;
+
 /// The map: about 5 KiB, so keep it in a static. Operations take time linear in the number of ranges.
+#[derive(Clone)]
 pub struct MemoryMap {
     /// Sorted, disjoint, and no two that touch are of the same kind.
     pieces: List<Piece, MAX_RANGES>,
@@ -95,6 +99,32 @@ impl MemoryMap {
         Ok(self.bytes(|kind| kind == Kind::Lost) - lost_before)
     }
 
+    /// Withholds so many bytes of free memory, from the top, in units of what may come and go, but no more than half. How many it was.
+    pub fn withhold(&mut self, bytes: u64) -> Result<u64, MapFull> {
+        let half = self.bytes(|kind| kind == Kind::Free) / 2;
+        let wanted = bytes.min(half) / COMING_BYTES * COMING_BYTES;
+        let mut left = wanted;
+        while left > 0 {
+            let free = self.pieces.iter().rev().filter(|piece| piece.kind == Kind::Free);
+            let mut whole = free.map(|piece| piece.range.shrink_to(COMING_BYTES)).filter(|range| !range.is_empty());
+            let Some(range) = whole.next() else { break };
+            let taken = range.size_bytes().min(left);
+            self.mark(PhysicalRange::new(PhysAddr::new(range.end.bits() - taken), range.end), Kind::Withheld)?;
+            left -= taken;
+        }
+        Ok(wanted - left)
+    }
+
+    /// Whether a range can be given to somebody else, and nothing is forgotten for it.
+    pub fn has_room(&self) -> bool {
+        self.pieces.room() >= 2
+    }
+
+    /// Whether all of `range` is memory of a kind that `is_meant`.
+    pub fn is_all(&self, range: PhysicalRange, is_meant: impl Fn(Kind) -> bool) -> bool {
+        self.joined(is_meant).any(|joined| joined.covers(&range))
+    }
+
     /// Who has the memory at `address`; `None` where there is none.
     pub fn kind_at(&self, address: PhysAddr) -> Option<Kind> {
         self.pieces.iter().find(|piece| piece.range.contains(address)).map(|piece| piece.kind)
@@ -108,6 +138,13 @@ impl MemoryMap {
     /// What the linear map covers: the whole pages of RAM that may be mapped and can be reached, whoever has them.
     pub fn mapped(&self, page_size: PageSize) -> impl Iterator<Item = PhysicalRange> {
         self.joined(Kind::is_mapped)
+            .map(move |range| range.shrink_to_pages(page_size))
+            .filter(|range| !range.is_empty())
+    }
+
+    /// The same, and what is withheld: all that it may ever cover.
+    pub fn mappable(&self, page_size: PageSize) -> impl Iterator<Item = PhysicalRange> {
+        self.joined(|kind| kind.is_mapped() || kind == Kind::Withheld)
             .map(move |range| range.shrink_to_pages(page_size))
             .filter(|range| !range.is_empty())
     }

@@ -81,8 +81,12 @@ impl PhysicalRange {
 
     /// The whole pages inside it.
     pub fn shrink_to_pages(&self, page_size: PageSize) -> Self {
-        let start = self.start.align_up(page_size.size_bytes()).unwrap_or(PHYSICAL_END);
-        Self::new(start, self.end.align_down(page_size.size_bytes()))
+        self.shrink_to(page_size.size_bytes())
+    }
+
+    /// What is inside it from a multiple of `bytes`, a power of two, to another.
+    pub fn shrink_to(&self, bytes: u64) -> Self {
+        Self::new(self.start.align_up(bytes).unwrap_or(PHYSICAL_END), self.end.align_down(bytes))
     }
 }
 

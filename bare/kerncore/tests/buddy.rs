@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use expect_test::expect;
-use kerncore::buddy::{AddError, Buddy, FreeError, Layout, MAX_ORDER};
+use kerncore::buddy::{AddError, Buddy, FreeError, Layout, MAX_ORDER, RemoveError};
 use kerncore::range::PhysicalRange;
 use proptest::prelude::*;
 use seed::Seed;
@@ -189,6 +189,39 @@ fn memory_is_added_once() {
 }
 
 #[test]
+fn what_is_given_out_is_not_removed() {
+    with_buddy(PageSize::Size4K, &[range(0x4000_0000, 32 * MIB), range(GIB * 5, 32 * MIB)], |buddy| {
+        let page = buddy.allocate(0).unwrap();
+        let block = buddy.allocate(9).unwrap();
+        let before = buddy.to_string();
+        let wrong = [
+            range(page.bits(), 2 * MIB),
+            range(block.bits() - 2 * MIB + 4 * KIB, 4 * MIB),
+            range(block.bits() + MIB, 4 * KIB),
+            range(0x41ff_f000, 8 * KIB),
+            range(0x4180_0000, 64),
+            range(0x4180_0001, 4095),
+        ];
+        let errors: Vec<_> = wrong.iter().map(|&range| buddy.remove(range).unwrap_err().to_string()).collect();
+        expect![[r#"
+            0x0000000040000000 was not removed, expected a free page, but it is given out
+            0x0000000040200000 was not removed, expected a free page, but it is given out
+            0x0000000040300000 was not removed, expected a free page, but it is given out
+            0x0000000042000000 was not removed, expected memory that the allocator has
+            0x0000000041800000-0x000000004180003f was not removed, expected whole pages
+            0x0000000041800001-0x0000000041800fff was not removed, expected whole pages"#]]
+        .assert_eq(&errors.join("\n"));
+        assert_eq!(buddy.to_string(), before);
+        assert_eq!(buddy.remove(range(0x4180_0000, 0)), Ok(()));
+        assert_eq!(buddy.remove(range(0x4000_1000, 4 * KIB)), Ok(()));
+        assert_eq!(buddy.remove(range(0x4000_1000, 4 * KIB)), Err(RemoveError::Foreign(page + 0x1000)));
+        assert_eq!(buddy.free(page + 0x1000, 0), Err(FreeError::NotGiven(page + 0x1000, 0)));
+        buddy.add(range(0x4000_1000, 4 * KIB)).unwrap();
+        assert_eq!(buddy.to_string(), before);
+    });
+}
+
+#[test]
 fn notes_of_another_length_are_refused() {
     let layout = Layout::new(PageSize::Size4K, [range(0, GIB)].into_iter());
     let mut notes = vec![0; layout.words() + 1];
@@ -292,6 +325,35 @@ proptest! {
         }
         let at_once = with_buddy(PageSize::Size4K, &[bank], |buddy| buddy.to_string());
         prop_assert_eq!(buddy.to_string(), at_once);
+    }
+}
+
+proptest! {
+    /// What is removed is given to nobody; what is left is as if nothing else had ever been added, and added again it joins.
+    #[test]
+    fn what_is_removed_is_not_there(size in 0..3usize, starts in prop::collection::vec((0..40_000u64, 1..9_000u64), 1..6)) {
+        let page_size = PageSize::ALL[size];
+        let page = page_size.size_bytes();
+        let bank = range(3 * page, 40_000 * page);
+        with_buddy(page_size, &[bank], |buddy| -> Result<(), TestCaseError> {
+            let whole = buddy.to_string();
+            let mut gone: Vec<PhysicalRange> = Vec::new();
+            for (start, pages) in starts {
+                let part = range((3 + start) * page, pages.min(40_000 - start) * page);
+                let is_there = gone.iter().all(|other| !other.overlaps(&part));
+                prop_assert_eq!(buddy.remove(part).is_ok(), is_there);
+                gone.extend(is_there.then_some(part));
+                gone.sort();
+                let rest: Vec<_> = bank.without(&gone).collect();
+                prop_assert_eq!(buddy.to_string(), with_buddy(page_size, &rest, |fresh| fresh.to_string()));
+            }
+            let free: Vec<_> = core::iter::from_fn(|| buddy.allocate(0)).collect();
+            prop_assert!(free.iter().all(|page| gone.iter().all(|range| !range.contains(*page))));
+            free.iter().for_each(|page| buddy.free(*page, 0).unwrap());
+            gone.iter().for_each(|part| buddy.add(*part).unwrap());
+            prop_assert_eq!(buddy.to_string(), whole);
+            Ok(())
+        })?;
     }
 }
 

@@ -29,7 +29,7 @@ fn every_option_is_taken() {
                 vellum.cpu7.bbm=1 vellum.cpu0.pabits=40 vellum.cpu1.silent=yes vellum.report=json \
                 rodata=noalias vellum.linearmap=pages vellum.pagealloc=debug vellum.bbm=3 vellum.stress=1000 vellum.seed=7 \
                 vellum.conflicts=report vellum.trust-el1=yes vellum.stress-kind=kfence vellum.measure=linear \
-                vellum.folio=group vellum.init=\"busybox ls\"";
+                vellum.folio=group vellum.withhold=64M vellum.init=\"busybox ls\"";
     let mut cpus = [CpuOverride::default(); 8];
     cpus[2].granules = Some(PageSizes::default().with(PageSize::Size4K).with(PageSize::Size64K));
     cpus[7].bbm = Some(BbmLevel::Level1);
@@ -52,6 +52,7 @@ fn every_option_is_taken() {
         measure: Some(Measure::Linear),
         seed: Some(7),
         folios: Some(Folios::Group),
+        withheld_bytes: Some(64 << 20),
         init: line.find("busybox ls").map(|at| (at as u32, 10)),
         cpus,
     };
@@ -98,6 +99,14 @@ fn values_at_the_edges() {
         let level = parsed(&format!("vellum.cpu1.bbm={bits}")).0.cpus[1].bbm;
         assert_eq!(level.map(|level| level as u32), expected);
     }
+}
+
+#[test]
+fn sizes_have_a_unit() {
+    let withheld = |value: &str| parsed(&format!("vellum.withhold={value}")).0.withheld_bytes;
+    assert_eq!(["64M", "1G", "0M"].map(withheld), [Some(64 << 20), Some(1 << 30), Some(0)]);
+    assert_eq!(["", "M", "64", "64K", "64m", "-1M", "1.5G", "4294967296G", "1é"].map(withheld), [None; 9]);
+    assert_eq!(withheld("4294967295G"), Some(u64::from(u32::MAX) << 30));
 }
 
 #[test]

@@ -48,6 +48,42 @@ fn virt() {
 }
 
 #[test]
+fn memory_is_withheld_from_the_top() {
+    let blob = tree::virt().to_dtb();
+    let withheld = |bytes| {
+        let (mut map, _) = made(&mut read(&blob).0, IMAGE);
+        let withheld = map.withhold(bytes).unwrap();
+        assert_eq!(map.bytes(|kind| kind == Kind::Withheld), withheld);
+        assert_eq!(map.mappable(PageSize::Size4K).collect::<Vec<_>>(), [range(0x4000_0000, 2 * GIB)]);
+        (map, withheld)
+    };
+    let (map, bytes) = withheld(65 * MIB);
+    assert_eq!(bytes, 64 * MIB);
+    assert_eq!(map.mapped(PageSize::Size4K).collect::<Vec<_>>(), [range(0x4000_0000, 1984 * MIB)]);
+    let top = range(0xbc00_0000, 64 * MIB);
+    assert!(map.is_all(top, |kind| kind == Kind::Withheld) && !map.is_all(top, |kind| kind == Kind::Free));
+    assert!(!map.is_all(range(0xbbff_f000, 64 * MIB), |kind| kind == Kind::Withheld));
+    // Half of 2041 MiB, in units.
+    assert_eq!(withheld(u64::MAX).1, 1020 * MIB);
+    assert_eq!(withheld(2 * MIB - 1).1, 0);
+    // The highest piece has less, and what does not fill a unit stays.
+    let (mut map, _) = made(&mut machine_with(&[(0x4000_0000, 256 * MIB), (0x8010_0000, 6 * MIB)]), IMAGE);
+    assert_eq!(map.withhold(16 * MIB), Ok(16 * MIB));
+    expect![[r#"
+        0x0000000040000000-0x00000000401fffff       2M  free
+        0x0000000040200000-0x00000000407fffff       6M  image
+        0x0000000040800000-0x0000000047ffffff     120M  free
+        0x0000000048000000-0x00000000480fffff       1M  device tree
+        0x0000000048100000-0x000000004f3fffff     115M  free
+        0x000000004f400000-0x000000004fffffff      12M  withheld
+        0x0000000080100000-0x00000000801fffff       1M  free
+        0x0000000080200000-0x00000000805fffff       4M  withheld
+        0x0000000080600000-0x00000000806fffff       1M  free
+    "#]]
+    .assert_eq(&map.to_string());
+}
+
+#[test]
 fn soc_with_all_kinds() {
     let blob = tree::soc().to_dtb();
     let mut machine = read(&blob).0;

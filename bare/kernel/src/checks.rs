@@ -1,5 +1,6 @@
 //! The self-checks of every boot. Each does what must not be possible, or must be, and looks at what happens.
 
+mod coming;
 mod detail;
 mod executable;
 mod handed;
@@ -9,8 +10,10 @@ mod memory;
 pub(crate) mod moments;
 mod moved_page;
 mod one_page;
+mod pool;
 mod protections;
 mod range;
+mod ring;
 mod same_map;
 mod secret;
 mod stack;
@@ -35,7 +38,7 @@ pub(crate) struct Outcome {
 /// A check: whether it passed. What it writes to its detail is printed either way.
 type Check = fn(&mut Detail) -> bool;
 
-const CHECKS: [(&str, Check); 17] = [
+const CHECKS: [(&str, Check); 20] = [
     ("a write to read-only data faults", protections::write_to_read_only_data),
     ("a write to text by its linear alias faults", protections::write_to_text_alias),
     ("a write to read-only data by its linear alias faults", protections::write_to_read_only_alias),
@@ -52,7 +55,10 @@ const CHECKS: [(&str, Check); 17] = [
     ("an area of virtual addresses is of the largest leaves, and leaves nothing", vmalloc::take),
     ("text that comes at run time is executed by every CPU and written by none", executable::run),
     ("memory is shared with a realm's host and taken back", handed::passed),
+    ("a thousand pages that are shared one by one split few blocks", pool::take),
+    ("a ring in shared memory is printed by the monitor", ring::say),
     ("secret memory is not in the linear map while it is held", secret::hold),
+    ("memory goes and comes back", coming::go_and_come),
 ];
 
 /// Where CPUs were held back.

@@ -66,6 +66,8 @@ impl Realm {
 pub(crate) struct Workshop {
     /// The value of TTBR0_EL1.
     pub(crate) ttbr0: u64,
+    /// Its root.
+    pub(crate) root: PhysAddr,
     /// Virtual minus physical address.
     pub(crate) offset: u64,
 }

@@ -13,7 +13,7 @@ use vmsa::VirtAddr;
 
 use crate::cpus::{parking, walkers};
 use crate::facts::{facts, page_size};
-use crate::memory::{linear_map, pages};
+use crate::memory::{linear_map, pages, ranges};
 use crate::report::console::say;
 
 /// log2 of the pages of the block in which pages are changed.
@@ -86,7 +86,8 @@ fn linear() {
 
 /// So much memory from the second page of what may be the largest leaf, if there is so much.
 fn long_range() -> Option<Range<VirtAddr>> {
-    let mut starts = pages::mapped().filter_map(|range| {
+    let mapped = ranges::mapped();
+    let mut starts = mapped.iter().filter_map(|range| {
         let start = range.start.align_up(LONG_BYTES / 2)?;
         let fits = start.bits() + LONG_BYTES + page_size().size_bytes() <= range.end.bits();
         fits.then(|| facts().linear.address(start) + page_size().size_bytes())

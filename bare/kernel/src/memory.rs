@@ -1,5 +1,6 @@
 //! Memory: where everything is, who has which page, and the page tables that say so.
 
+pub(crate) mod coming;
 pub(crate) mod current;
 pub(crate) mod devices;
 pub(crate) mod embedding;
@@ -18,10 +19,14 @@ pub(crate) mod modules;
 pub(crate) mod pages;
 pub(crate) mod poke;
 pub(crate) mod programs;
+pub(crate) mod ranges;
 pub(crate) mod reach;
 pub(crate) mod readers;
 mod record;
 pub(crate) mod secret;
+pub(crate) mod shared;
 pub(crate) mod tables;
+pub(crate) mod told;
 pub(crate) mod vmalloc;
 pub(crate) mod window;
+pub(crate) mod workshop;

@@ -8,6 +8,7 @@ pub(crate) mod fault;
 pub(crate) mod finish;
 pub(crate) mod json;
 pub(crate) mod proc_text;
+pub(crate) mod ring;
 pub(crate) mod sections;
 pub(crate) mod smaps;
 pub(crate) mod times;

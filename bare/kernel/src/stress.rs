@@ -10,6 +10,8 @@ mod arena;
 mod conflicts;
 mod most;
 mod pool;
+mod state;
+mod users;
 mod worker;
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -18,11 +20,13 @@ use hardware::{interrupts, per_cpu};
 use kerncore::command_line::{Options, StressKind};
 use pool::Pool;
 use spin::Once;
+use state::State;
+use users::Users;
 use worker::Worker;
 
 use crate::cpus::{calls, start, walkers};
 use crate::facts::facts;
-use crate::memory::{hidden_pages, linear_map, secret};
+use crate::memory::linear_map;
 use crate::report::console::say;
 use crate::report::json;
 
@@ -96,7 +100,7 @@ pub(crate) fn run(options: &Options) {
 
 fn stress(kind: StressKind, operations: u32, seed: u32) -> bool {
     say!("# stress");
-    let before = linear_map::digest();
+    let before = State::healed();
     let counted = linear_map::get().counters();
     let went = match kind {
         StressKind::Conflicts => conflicts::run(operations),
@@ -106,19 +110,10 @@ fn stress(kind: StressKind, operations: u32, seed: u32) -> bool {
         say!("stress: there is no memory for it");
         return false;
     };
-    linear_map::get().heal_all();
-    linear_map::get().refill();
-    let is_same = before == linear_map::digest() && secret::counts() == (0, 0);
+    let is_same = State::healed().is_as(&before);
     let after = linear_map::get().counters();
     let (splits, folds) = (after.splits - counted.splits, after.folds - counted.folds);
     say!("stress: {splits} tables took the place of a leaf, {folds} gave it back");
-    // Which pages are given out, and so shown, is another matter then.
-    let is_same = is_same || hidden_pages::is_on();
-    match (is_same, hidden_pages::is_on()) {
-        (_, true) => say!("stress: free pages are hidden, so that the linear map is not compared"),
-        (true, _) => say!("stress: the linear map is as it was before, leaf for leaf"),
-        (false, _) => say!("stress: the linear map is NOT as it was before, leaf for leaf"),
-    }
     is_ok && is_same
 }
 
@@ -129,21 +124,25 @@ fn change_pages(kind: StressKind, operations: u32, seed: u32) -> Option<bool> {
     let kept = if has_late { operations / 2 } else { 0 };
     let tally =
         Tally { left: AtomicU32::new(operations - kept), is_joining: AtomicBool::new(has_late), ..Tally::default() };
-    let this = per_cpu::index();
+    let (this, users) = (per_cpu::index(), Users::new());
     calls::while_idle_on_every_cpu(&|cpu| {
         if cpu == this {
             join_late(&tally, kept);
         }
-        Worker::new(cpu, seed, &pool, &tally).run(kind);
+        Worker::new(cpu, seed, &pool, &users, &tally).run(kind);
     });
     let is_whole = pool.is_whole();
     pool.free();
     told(operations, seed, &tally);
+    if kind == StressKind::Mixed {
+        users.tell();
+    }
+    drop(users);
     if !is_whole {
         say!("stress: the pages do not hold what they held");
     }
     let none = |counter: &AtomicU64| counter.load(Ordering::Relaxed) == 0;
-    let is_taken = kind != StressKind::Mixed || most::take();
+    let is_taken = kind != StressKind::Mixed || most::take() && most::take_all();
     Some(is_whole && is_taken && none(&tally.refused) && none(&tally.wrong))
 }
 

@@ -1,6 +1,7 @@
 //! Calls to firmware, by the SMC Calling Convention (Arm DEN 0028): which function is meant, and what the answers are.
 
 use kerncore::monitor::{FEATURES_FUNCTION, UID_FUNCTION};
+use kerncore::ring::PRINT_FUNCTION;
 
 /// A function that the monitor knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +69,8 @@ pub enum Monitor {
     EndResize(u64, u64),
     /// What else the monitor does: [`ENDS_CONFLICTS`].
     Features,
+    /// Prints what is in the ring at this address, which a realm shares.
+    PrintRing(u64),
 }
 
 /// The version of PSCI that is answered: 1.1.
@@ -77,7 +80,7 @@ pub const CONVENTION_VERSION: u64 = 0x1_0001;
 /// The same where the guest is a realm: 1.2.
 pub const CONVENTION_VERSION_OF_REALMS: u64 = 0x1_0002;
 /// The revision of the monitor's own functions, major and minor.
-pub const REVISION: [u64; 2] = [0, 2];
+pub const REVISION: [u64; 2] = [0, 3];
 /// The UID of the monitor's own functions.
 pub use kerncore::monitor::{ENDS_CONFLICTS, UID};
 
@@ -120,6 +123,7 @@ impl Call {
             0xc600_0002 => Self::Monitor(Monitor::BeginResize(argument(1), argument(2))),
             0xc600_0003 => Self::Monitor(Monitor::EndResize(argument(1), argument(2))),
             FEATURES_FUNCTION => Self::Monitor(Monitor::Features),
+            PRINT_FUNCTION => Self::Monitor(Monitor::PrintRing(argument(1))),
             _ => Psci::decode(function, argument).map_or(Self::Unknown, Self::Psci),
         }
     }
@@ -174,6 +178,7 @@ mod tests {
         assert_eq!(call(0x8000_0000), Call::ConventionVersion);
         assert_eq!(call(0xc600_0001), Call::Monitor(Monitor::Exit(2)));
         assert_eq!(call(0xc600_0004), Call::Monitor(Monitor::Features));
+        assert_eq!(call(0xc600_0005), Call::Monitor(Monitor::PrintRing(0x1_0000_0002)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use moncore::call::{self, Call, Monitor, Psci};
 use moncore::counts::Event;
 
 use crate::cpus::{self, COUNTS};
-use crate::{conflicts, finish, realm};
+use crate::{conflicts, finish, realm, ring};
 
 /// Answers a call. The guest goes on behind it.
 pub(crate) fn handle(exit: &mut Exit, immediate: u32, conduit: Conduit) {
@@ -34,6 +34,7 @@ pub(crate) fn handle(exit: &mut Exit, immediate: u32, conduit: Conduit) {
         Call::Monitor(Monitor::BeginResize(start, end)) => &[noted(conflicts::note_resize(start, end, true))],
         Call::Monitor(Monitor::EndResize(start, end)) => &[noted(conflicts::note_resize(start, end, false))],
         Call::Monitor(Monitor::Features) => &[if cpus::traps_tlbi() { call::ENDS_CONFLICTS } else { 0 }],
+        Call::Monitor(Monitor::PrintRing(address)) => &[ring::print(address)],
         Call::Monitor(Monitor::Exit(status)) => finish::power_off(status),
         Call::Unknown => &[call::NOT_SUPPORTED],
     };

@@ -6,7 +6,7 @@
 //!                                                           └─ CPU_ON ─> cpus::secondary ─> guest
 //! ```
 //! It stays at its physical address. Once the guest runs, its map has nothing of the guest's memory, but for the pages that
-//! a realm asks about while it is answered, and the guest's stage 2 has nothing of the monitor's: [`memory`] has the one
+//! a realm asks about while it is answered, and a ring while it is read, and the guest's stage 2 has nothing of the monitor's: [`memory`] has the one
 //! list that both follow.
 #![no_std]
 #![no_main]
@@ -25,6 +25,7 @@ mod memory;
 mod problem;
 mod realm;
 mod registers;
+mod ring;
 mod stage2;
 mod tables;
 

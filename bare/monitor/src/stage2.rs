@@ -304,6 +304,21 @@ pub(crate) fn set_state(range: Range<u64>, state: State) -> u64 {
     at
 }
 
+/// Runs `body` with a page that the guest shares, given its address: a realm's is EMPTY, and at its unprotected address; any other guest
+/// shares all. `None` if that is none. The page stays shared meanwhile.
+pub(crate) fn with_shared_page<R>(address: u64, body: impl FnOnce(&Window) -> R) -> Option<Result<R, ChangeError>> {
+    with_live(|live| {
+        let page = match &live.realm {
+            Some((space, states)) => space.unalias(address).filter(|page| states.state(*page) == State::Empty)?,
+            None => address,
+        };
+        let pages = PhysicalRange::from_size(PhysAddr::new(page), PAGE_BYTES);
+        let is_one = page.is_multiple_of(PAGE_BYTES) && memory::is_guests(pages.start);
+        is_one.then(|| map::with_window(pages, body))
+    })
+    .flatten()
+}
+
 /// Runs `body` with the private page of a realm's that holds an address; `None` if that is none. The page stays private
 /// meanwhile.
 pub(crate) fn with_private_page<R>(address: u64, body: impl FnOnce(&Window) -> R) -> Option<Result<R, ChangeError>> {

@@ -16,7 +16,7 @@ const GROUP: LeafSize = LeafSize::group(Level::L3);
 const BLOCK_GROUP: LeafSize = LeafSize::group(Level::L2);
 
 /// A linear map is EL1's.
-fn at_level(draft: &mut Draft, level: u8) {
+pub(super) fn at_level(draft: &mut Draft, level: u8) {
     let Parameters { cpus, page_size, tlb, ets, hardware, .. } = *draft.parameters();
     if draft.parameters().setting != Setting::El1 {
         *draft.parameters_mut() = Parameters { cpus, page_size, tlb, ets, hardware, ..Parameters::PLAIN };
@@ -25,7 +25,7 @@ fn at_level(draft: &mut Draft, level: u8) {
 }
 
 /// The same on CPUs that differ, some of which may raise conflict aborts.
-fn on_mixed(draft: &mut Draft) {
+pub(super) fn on_mixed(draft: &mut Draft) {
     at_level(draft, 3);
     draft.parameters_mut().bbm = Levels::mixed([2, 3, 2, 3]);
 }

@@ -3,6 +3,7 @@
 //! function in `basic` and its line in [`ALL`].
 
 mod basic;
+mod coming;
 mod draft;
 mod linear;
 mod marked;
@@ -226,6 +227,16 @@ pub const ALL: &[Workload] = &[
     ),
     long("linear-heal", "a page of a block is protected and released, and the block heals", linear::heal),
     long("linear-heal-alone", "the same by one CPU that breaks before it makes", linear::heal_alone),
+    small("memory-goes", "a page of a block is removed from a linear map", coming::remove),
+    small("memory-goes-whole", "a block is removed in halves, and its table with the second", coming::remove_all),
+    small("memory-goes-on-mixed", "a page is removed on CPUs that differ, none under level 2", coming::remove_on_mixed),
+    long("memory-comes-back", "a page of a block is removed and added, and the block heals", coming::come_back),
+    long("memory-comes-back-alone", "the same by one CPU that breaks before it makes", coming::come_back_alone),
+    long(
+        "memory-goes-and-heals",
+        "a page of a block is removed, and what is left heals around it",
+        coming::heal_around,
+    ),
     Workload {
         name: "linear-mixed",
         about: "random wishes on every CPU, and healing",

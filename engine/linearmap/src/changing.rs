@@ -31,6 +31,13 @@ pub(crate) struct Asked<'a> {
     pub(crate) within: &'a Range<VirtAddr>,
 }
 
+/// Tables of the map that a change took, and those that it left.
+#[derive(Clone, Copy, Default)]
+struct Tables {
+    taken: usize,
+    left: usize,
+}
+
 /// Whether a range is one page, be it anywhere.
 fn is_page<G: Granule>(range: &Range<VirtAddr>) -> bool {
     range.end.bits().wrapping_sub(range.start.bits()) == G::SIZE_BYTES
@@ -59,28 +66,30 @@ impl Asked<'_> {
         if lacking > 0 { Err(Refusal::ReserveShortBy(lacking)) } else { Ok(()) }
     }
 
-    /// Makes it what is wanted; how many tables that took within the map. It was checked on this map, or is one change.
+    /// Makes it what is wanted; how many tables that took within the map, and how many it left. It was checked on this map, or is one
+    /// change.
     fn make<G: Granule, P: Platform>(
         &self,
         table: &mut PageTable<'_, G, El1, P>,
         platform: &P,
         licence: Option<&Licence<'_>>,
         reserve: &mut Reserve,
-    ) -> Result<usize, Refusal> {
-        let (mut gather, mut splits) = (table.gather(), 0);
-        let mut make = |change: &Change<El1>, reserve: &mut Reserve| {
-            table.plan(slice::from_ref(change), licence)?.apply(reserve, &mut gather)
-        };
+    ) -> Result<Tables, Refusal> {
+        let (mut gather, mut taken) = (table.gather(), 0);
         let made = self.ranges.iter().try_for_each(|range| {
             let tables = reserve.count();
-            let made = self.wanted.each_change(range, &mut |change| make(change, reserve));
-            // What is edited leaves no table behind.
-            splits += if self.is_within(range) { tables - reserve.count() } else { 0 };
-            made
+            let made = self.wanted.each_change(range, &mut |change: &Change<El1>| {
+                table.plan(slice::from_ref(change), licence)?.apply(reserve, &mut gather)
+            });
+            taken += if self.is_within(range) { tables - reserve.count() } else { 0 };
+            made.map(|()| self.leave_no_empty_table(table, range, &mut gather))
         });
         // One gather for the list, so that barriers are paid once.
-        reserve.refill(platform, gather.finish(platform));
-        made.map(|()| splits)
+        let retired = gather.finish(platform);
+        // Of the map nothing but what goes leaves a table behind.
+        let left = if self.wanted.is_once() { retired.count() } else { 0 };
+        reserve.refill(platform, retired);
+        made.map(|()| Tables { taken, left })
     }
 
     /// Whether a range is of the map; others heal by nobody.
@@ -96,7 +105,7 @@ impl Asked<'_> {
         platform: &P,
         licence: Option<&Licence<'_>>,
         reserve: &mut Reserve,
-    ) -> Result<usize, Refusal> {
+    ) -> Result<Tables, Refusal> {
         if self.ranges.len() > 1 || !self.wanted.is_one_change() {
             self.check(table, licence, reserve)?;
         }
@@ -115,16 +124,24 @@ impl<G: Granule> State<G> {
     ) -> Result<(), Refused> {
         let counted = Counted::new(embedder.platform());
         let mut table = self.table(&counted)?;
+        asked.check_once()?;
         let is_made = matches!(asked.ranges, [page] if is_page::<G>(page) && asked.wanted.is_made_of_page(&mut table, page.start));
-        let made = if is_made { Ok(0) } else { self.change_by_plan(embedder, &counted, &mut table, asked, supply) };
+        let made = if is_made {
+            Ok(Tables::default())
+        } else {
+            self.change_by_plan(embedder, &counted, &mut table, asked, supply)
+        };
         self.counters.add(&counted);
         self.note_reserve();
-        self.counters.splits += made? as u64;
+        let Tables { taken, left } = made?;
+        self.counters.splits += taken as u64;
+        self.counters.folds += left as u64;
         self.counters.changes += 1;
         self.counters.atomic += u64::from(asked.context == Context::Atomic);
         for range in asked.ranges {
             if let Some((start, end)) = self.map.geometry.offsets(range.start.bits(), range.end.bits()) {
                 self.healing.note(start, end);
+                self.counters.note_moved(asked.wanted, end - start);
             }
         }
         Ok(())
@@ -137,7 +154,7 @@ impl<G: Granule> State<G> {
         table: &mut PageTable<'c, G, El1, Counted<'c, E::Platform>>,
         asked: &Asked<'_>,
         supply: &mut Reserve,
-    ) -> Result<usize, Refused> {
+    ) -> Result<Tables, Refused> {
         let (reserve, lacks): (_, fn(usize) -> Refused) = match asked.context {
             Context::MayWait => (supply, Refused::OutOfTables),
             Context::Atomic => (&mut self.reserve, Refused::ReserveDry),
@@ -159,7 +176,8 @@ impl<G: Granule> State<G> {
         // A kernel that never runs the change has not parked anybody for it.
         let mut made = Err(Refused::NotParked(NotParked(None)));
         let mut make = |licence: &Licence<'_>| {
-            let resized = if announces { Resized::split_by(&table.view(), asked.ranges) } else { Resized::NONE };
+            let is_heard = announces && licence.is_in_place();
+            let resized = if is_heard { Resized::split_by(&table.view(), asked.ranges) } else { Resized::NONE };
             let mut make = || made = asked.make(table, counted, Some(licence), reserve).map_err(refused);
             if resized.leaves().is_empty() { make() } else { embedder.announce(resized.leaves(), &mut make) }
         };

@@ -7,6 +7,7 @@ use vmsa::maintenance::TlbiOperand;
 use vmsa::{Barrier, Descriptor, Maintenance};
 
 use crate::refused::Refused;
+use crate::wanted::Wanted;
 
 /// Barriers and TLBIs that were executed, by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -66,9 +67,9 @@ pub struct Counters {
     pub changes: u64,
     /// Those of them that were made in atomic context.
     pub atomic: u64,
-    /// Tables that took the place of a leaf of the map.
+    /// Tables that took the place of a leaf of the map, or of a hole.
     pub splits: u64,
-    /// Tables whose place a leaf of the map took.
+    /// Tables whose place a leaf of the map took, or a hole.
     pub folds: u64,
     /// Changes that were made in a window.
     pub windows: u64,
@@ -86,6 +87,10 @@ pub struct Counters {
     pub operations: Operations,
     /// Tables in the reserve for atomic context, as it is now.
     pub reserve: u64,
+    /// Bytes that were added.
+    pub added: u64,
+    /// Bytes that were removed.
+    pub removed: u64,
 }
 
 impl Counters {
@@ -98,6 +103,15 @@ impl Counters {
             Refused::Change(_) => &mut self.refused,
         };
         *counter += 1;
+    }
+
+    /// So many bytes became what is wanted.
+    pub(crate) const fn note_moved(&mut self, wanted: Wanted, bytes: u64) {
+        match wanted {
+            Wanted::Present { .. } => self.added += bytes,
+            Wanted::Absent => self.removed += bytes,
+            _ => {}
+        }
     }
 
     /// Operations were executed.

@@ -47,13 +47,14 @@ pub trait Calls {
         Err(NotParked(None))
     }
 
-    /// Whether somebody beneath wants to hear of live leaves that change size: [`Self::announce`] is called then.
+    /// Whether somebody beneath wants to hear of live leaves that change size in place: [`Self::announce`] is called then.
     fn announces(&self) -> bool {
         false
     }
 
-    /// Runs `resize`, during which these leaves change size, until every TLB has forgotten what they were. Called once for all that
-    /// changes together, and not where nothing changes size. The map's lock is held.
+    /// Runs `resize`, during which these leaves change size in place, until every TLB has forgotten what they were. Called once for
+    /// all that changes together, and not where nothing changes size, or a leaf is broken before it is made: no TLB holds both
+    /// then. The map's lock is held.
     fn announce(&self, leaves: &[Range<VirtAddr>], resize: &mut dyn FnMut()) {
         let _ = leaves;
         resize();

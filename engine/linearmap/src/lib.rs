@@ -13,6 +13,7 @@ extern crate vellum_pagetable as pagetable;
 extern crate vellum_vmsa as vmsa;
 
 mod changing;
+mod coming;
 mod counters;
 mod embedder;
 mod healing;

@@ -32,6 +32,7 @@ impl<G: Granule> State<G> {
         let mut retired = None;
         let mut mend = |licence: &Licence<'_>| {
             let (mut left, mut gather, mut resized) = (budget, table.gather(), Resized::NONE);
+            let is_heard = announces && licence.is_in_place();
             while left > 0
                 && let Some(slots) = healing.take(due)
             {
@@ -44,7 +45,7 @@ impl<G: Granule> State<G> {
                         false => {
                             let input = VirtAddr::new(geometry.input(at));
                             let slot = input..VirtAddr::new(geometry.input(slot_end));
-                            let made = announces.then(|| Made::read(&table.view(), &slot));
+                            let made = is_heard.then(|| Made::read(&table.view(), &slot));
                             let held = table.fold_up(input, &within, Some(licence), &mut gather);
                             let bytes = held.size_bytes(G::PAGE_SIZE);
                             if let Some(leaf) = made.and_then(|made| made.changed(&table.view(), slot)) {

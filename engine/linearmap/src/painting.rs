@@ -9,7 +9,7 @@ use vmsa::{Granule, PhysAddr, Stage1Attributes, VirtAddr};
 use crate::embedder::Pages;
 use crate::refused::Refused;
 use crate::reserve::{fetch, give_back};
-use crate::shape::Leaves;
+use crate::shape::{Leaves, as_painted};
 
 /// Memory that is mapped in one way.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,10 +62,9 @@ fn map(region: &Region, offset: u64, leaves: Leaves) -> Change<El1> {
 
 /// The regions as they are mapped, neighbours that are alike as one.
 fn merged(regions: &[Region]) -> impl Iterator<Item = Region> {
-    let mut rest = regions.iter().map(|region| Region {
-        physical: region.physical.clone(),
-        attributes: region.attributes.union(Stage1Attributes::AF).difference(Stage1Attributes::DBM),
-    });
+    let mut rest = regions
+        .iter()
+        .map(|region| Region { physical: region.physical.clone(), attributes: as_painted(region.attributes) });
     let mut next = rest.next();
     core::iter::from_fn(move || {
         let mut region = next.take()?;

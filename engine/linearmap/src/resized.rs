@@ -1,4 +1,4 @@
-//! Which leaves change size, for a kernel that announces that ([`crate::Calls::announce`]).
+//! Which leaves change size in place, for a kernel that announces that ([`crate::Calls::announce`]).
 
 use core::convert::Infallible;
 use core::ops::{ControlFlow, Range};

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use pagetable::El1;
-use vmsa::{Geometry, Granule, LeafSize, Level, PhysAddr, VirtAddr};
+use vmsa::{Geometry, Granule, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr};
 
 /// How large leaves may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +40,11 @@ pub struct Map<G: Granule> {
     pub range: Range<VirtAddr>,
     /// How large its leaves may be.
     pub leaves: Leaves,
-    /// Bytes of memory that are mapped.
+    /// Bytes of memory that are mapped, or may come.
     pub memory_bytes: u64,
+}
+
+/// The attributes of leaves that are painted.
+pub(crate) const fn as_painted(attributes: Stage1Attributes) -> Stage1Attributes {
+    attributes.union(Stage1Attributes::AF).difference(Stage1Attributes::DBM)
 }

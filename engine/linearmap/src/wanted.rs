@@ -5,6 +5,8 @@ use core::ops::Range;
 use pagetable::{Change, El1, PageTable, Platform};
 use vmsa::{Granule, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
 
+use crate::shape::as_painted;
+
 /// What is wanted of pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
@@ -32,6 +34,15 @@ pub enum Wanted {
         /// How they are mapped there.
         attributes: Stage1Attributes,
     },
+    /// They are mapped, which they were not: memory arrives. A page of a range that is mapped, or hidden, refuses all of it.
+    Present {
+        /// Output minus input address, modulo 2^64.
+        displacement: u64,
+        /// How they are mapped: the access flag is added, and DBM left out, as where the map is painted.
+        attributes: Stage1Attributes,
+    },
+    /// They are not mapped, and nothing is kept of them: memory goes. Tables that hold nothing then go with it.
+    Absent,
 }
 
 /// From where a change is asked for.
@@ -70,7 +81,7 @@ impl Wanted {
             Self::Executable => Some((NONE, PXN)),
             Self::NotExecutable => Some((PXN, NONE)),
             Self::ReadOnlyExecutable => Some((READ_ONLY, DBM.union(PXN))),
-            Self::Hidden | Self::Shown | Self::Leading { .. } => None,
+            Self::Hidden | Self::Shown | Self::Leading { .. } | Self::Present { .. } | Self::Absent => None,
         }
     }
 
@@ -103,8 +114,18 @@ impl Wanted {
                 let to = PhysAddr::new(from().start.bits().wrapping_add(displacement));
                 make(&Change::Remap { from: from(), to, attributes, largest: LeafSize::LARGEST })
             }
+            (Self::Present { displacement, attributes }, _) => {
+                let to = PhysAddr::new(from().start.bits().wrapping_add(displacement));
+                make(&Change::Map { from: from(), to, attributes: as_painted(attributes), largest: LeafSize::LARGEST })
+            }
+            (Self::Absent, _) => make(&Change::UnmapMapped { from: from() }),
             _ => Ok(()),
         }
+    }
+
+    /// Whether it cannot be made of a page twice.
+    pub(crate) const fn is_once(self) -> bool {
+        matches!(self, Self::Present { .. } | Self::Absent)
     }
 
     /// Whether it is one change of a range, not two.
@@ -119,9 +140,9 @@ impl Wanted {
         table: &mut PageTable<'_, G, El1, P>,
         page: VirtAddr,
     ) -> bool {
-        let leads = matches!(self, Self::Leading { .. });
+        let is_remade = self.is_once() || matches!(self, Self::Leading { .. });
         // What takes the first of two changes, takes the second: it is the same leaf.
-        !leads
+        !is_remade
             && self.attributes().is_none_or(|(set, clear)| table.protect_page(page, set, clear))
             && self.is_valid().is_none_or(|is_valid| table.make_page_valid(page, is_valid))
     }

@@ -5,6 +5,7 @@ mod common;
 
 mod announced;
 mod boot;
+mod coming;
 mod costs;
 mod elsewhere;
 mod healing;

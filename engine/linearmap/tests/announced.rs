@@ -1,4 +1,4 @@
-//! What is announced: each leaf that changes size, once for all that changes together, and nothing else.
+//! What is announced: each leaf that changes size in place, once for all that changes together, and nothing else.
 
 use crate::common;
 
@@ -22,18 +22,37 @@ fn take<G: Granule>(map: &Live<G>) -> Announced {
 
 #[test]
 fn a_leaf_that_is_split_is_announced_and_what_is_a_leaf_by_itself_is_not() {
-    for level in [BbmLevel::Level3, BbmLevel::Level0] {
-        let map = heard::<Granule4K>(level);
-        let page = [at(&map, GIB + 5 * PAGE, PAGE)];
+    let map = heard::<Granule4K>(BbmLevel::Level3);
+    let page = [at(&map, GIB + 5 * PAGE, PAGE)];
+    map.set_memory_ro(&page, Context::MayWait).unwrap();
+    assert_eq!(take(&map), [[at(&map, GIB, GIB)]]);
+    map.set_memory_rw(&page, Context::MayWait).unwrap();
+    map.set_direct_map_invalid(&page, Context::MayWait).unwrap();
+    map.set_direct_map_valid(&page, true, Context::MayWait).unwrap();
+    map.set_memory_ro(&[at(&map, 2 * GIB, GIB)], Context::MayWait).unwrap();
+    assert_eq!(take(&map), Announced::new(), "nothing changes size");
+    map.set_memory_ro(&[at(&map, GIB + MIB, PAGE)], Context::MayWait).unwrap();
+    assert_eq!(take(&map), [[at(&map, GIB + MIB, 16 * PAGE)]], "a contiguous group");
+}
+
+/// No TLB holds two leaves of different sizes: nothing that could be announced comes of it.
+#[test]
+fn what_breaks_before_it_makes_is_not_announced() {
+    let alone = heard::<Granule4K>(BbmLevel::Level0);
+    let parking = heard::<Granule4K>(BbmLevel::Level3);
+    parking.admit(cpu(BbmLevel::Level0));
+    parking.embedder().parks.set(true);
+    for (map, changer, is_announced) in
+        [(&alone, BbmLevel::Level0, false), (&parking, BbmLevel::Level0, false), (&parking, BbmLevel::Level3, true)]
+    {
+        map.embedder().changer.set(changer);
+        let page = [at(map, GIB + 5 * PAGE, PAGE)];
+        let expected = if is_announced { vec![vec![at(map, GIB, GIB)]] } else { vec![] };
         map.set_memory_ro(&page, Context::MayWait).unwrap();
-        assert_eq!(take(&map), [[at(&map, GIB, GIB)]]);
+        assert_eq!((take(map), leaves(map).len() > 2), (expected.clone(), true), "a split, {changer:?}");
         map.set_memory_rw(&page, Context::MayWait).unwrap();
-        map.set_direct_map_invalid(&page, Context::MayWait).unwrap();
-        map.set_direct_map_valid(&page, true, Context::MayWait).unwrap();
-        map.set_memory_ro(&[at(&map, 2 * GIB, GIB)], Context::MayWait).unwrap();
-        assert_eq!(take(&map), Announced::new(), "nothing changes size");
-        map.set_memory_ro(&[at(&map, GIB + MIB, PAGE)], Context::MayWait).unwrap();
-        assert_eq!(take(&map), [[at(&map, GIB + MIB, 16 * PAGE)]], "a contiguous group");
+        map.heal_all();
+        assert_eq!((take(map), leaves(map).len()), (expected, 2), "a fold, {changer:?}");
     }
 }
 
@@ -100,18 +119,16 @@ fn of_very_many_leaves_the_last_are_one() {
 
 #[test]
 fn what_folds_is_announced_as_the_leaf_that_it_becomes() {
-    for level in [BbmLevel::Level3, BbmLevel::Level0] {
-        let map = heard::<Granule4K>(level);
-        let page = [at(&map, GIB + 5 * PAGE, PAGE)];
-        map.set_memory_ro(&page, Context::MayWait).unwrap();
-        take(&map);
-        map.heal_all();
-        assert_eq!(take(&map), Announced::new(), "it is protected yet");
-        map.set_memory_rw(&page, Context::MayWait).unwrap();
-        map.heal_all();
-        assert_eq!(take(&map), [[at(&map, GIB, GIB)]]);
-        assert_eq!(leaves(&map).len(), 2);
-    }
+    let map = heard::<Granule4K>(BbmLevel::Level3);
+    let page = [at(&map, GIB + 5 * PAGE, PAGE)];
+    map.set_memory_ro(&page, Context::MayWait).unwrap();
+    take(&map);
+    map.heal_all();
+    assert_eq!(take(&map), Announced::new(), "it is protected yet");
+    map.set_memory_rw(&page, Context::MayWait).unwrap();
+    map.heal_all();
+    assert_eq!(take(&map), [[at(&map, GIB, GIB)]]);
+    assert_eq!(leaves(&map).len(), 2);
 }
 
 #[test]

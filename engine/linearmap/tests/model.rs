@@ -28,7 +28,7 @@ impl May {
             Wanted::Hidden => Self { see: false, ..self },
             Wanted::Shown => Self { see: true, ..self },
             Wanted::Default => Self { see: true, write: true, ..self },
-            Wanted::Leading { .. } => unreachable!("not among `Wanted::ALL`"),
+            Wanted::Leading { .. } | Wanted::Present { .. } | Wanted::Absent => unreachable!("not among `Wanted::ALL`"),
         }
     }
 

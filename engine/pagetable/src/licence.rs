@@ -63,6 +63,11 @@ impl<'guard> Licence<'guard> {
         }
     }
 
+    /// Whether a leaf changes size in place: TLBs may hold both what it was and what it is, until they are told to forget.
+    pub const fn is_in_place(&self) -> bool {
+        matches!(self.method, Method::InPlace { .. })
+    }
+
     pub(crate) const fn method(&self) -> Method {
         self.method
     }
@@ -196,6 +201,16 @@ mod tests {
         assert_eq!(method(BbmLevel::Level3), Method::InPlace { may_conflict: false });
         assert_eq!(method(BbmLevel::Level2), Method::Break);
         assert_eq!(method(BbmLevel::Level0), Method::Break);
+    }
+
+    #[test]
+    fn what_has_a_window_is_not_in_place() {
+        let is_in_place = |licence: Option<Licence<'_>>| licence.map(|licence| licence.is_in_place());
+        let census = |level| Census::new(cpu(level, true));
+        assert_eq!(is_in_place(census(BbmLevel::Level3).tolerated()), Some(true));
+        assert_eq!(is_in_place(census(BbmLevel::Level2).tolerated()), Some(true));
+        assert_eq!(is_in_place(census(BbmLevel::Level2).not_cached()), Some(false));
+        assert_eq!(is_in_place(Some(Licence::break_before_make(&()))), Some(false));
     }
 
     #[test]

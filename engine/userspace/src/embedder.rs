@@ -135,7 +135,8 @@ pub trait Embedder: Frames + Clone {
         Licence::break_before_make(self)
     }
 
-    /// Runs `resize`, in which live leaves of a range may change size in place: for a kernel that tells somebody beneath of it.
+    /// Runs `resize`, in which live leaves of a range may change size in place: for a kernel that tells somebody beneath of it. Not
+    /// called under a licence by which a leaf is broken before it is made: no TLB holds both then.
     fn announce(&self, range: Range<u64>, resize: &mut dyn FnMut()) {
         let _ = range;
         resize();

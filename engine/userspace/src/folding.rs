@@ -63,7 +63,7 @@ impl<E: Embedder> State<E> {
         let Ok(mut table) = self.table(editing) else { return };
         let mut gather = table.gather();
         let Ok(mut plan) = table.plan(&change, Some(&licence)) else { return };
-        editing.embedder.announce(range, &mut || {
+        editing.resize(&licence, range, &mut || {
             let _ = plan.apply(supply, &mut gather);
             supply.refill(&editing.platform, gather.finish(&editing.platform));
         });

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::{ControlFlow, Range};
 
-use pagetable::{Change, El1, PageTable, Refusal, Reserve, View};
+use pagetable::{Change, El1, Licence, PageTable, Refusal, Reserve, View};
 use vmsa::{Granule, Meaning, PhysAddr};
 
 use crate::area::AreaFlags;
@@ -73,6 +73,13 @@ pub(crate) struct Editing<'a, E: Embedder> {
     pub(crate) embedder: &'a E,
     pub(crate) shape: &'a Shape<E::Granule>,
     pub(crate) platform: Current<'a, E::Platform>,
+}
+
+impl<E: Embedder> Editing<'_, E> {
+    /// Runs `resize`, in which leaves of a range change size by this licence. The kernel hears of what is in place.
+    pub(crate) fn resize(&self, licence: &Licence<'_>, range: Range<u64>, resize: &mut dyn FnMut()) {
+        if licence.is_in_place() { self.embedder.announce(range, resize) } else { resize() }
+    }
 }
 
 /// The page table.
@@ -199,7 +206,7 @@ fn shrink<E: Embedder>(
     let changes = [change];
     let mut plan = table.plan(&changes, Some(&licence))?;
     let mut made = Ok(());
-    editing.embedder.announce(leaf, &mut || {
+    editing.resize(&licence, leaf, &mut || {
         made = plan.apply(supply, &mut gather);
         supply.refill(&editing.platform, gather.finish(&editing.platform));
     });

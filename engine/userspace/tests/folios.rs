@@ -278,6 +278,22 @@ fn a_group_ends_and_begins_without_a_tlbi_where_every_cpu_tolerates_it() {
 }
 
 #[test]
+fn what_changes_size_is_announced_where_that_is_in_place() {
+    for tolerates in [true, false] {
+        let (kernel, space) = space::<Granule4K>(4, 16, HardwareUpdates::None);
+        kernel.0.tolerates.set(tolerates);
+        write(&space, BASE, 1).unwrap();
+        for (rights, leaf) in [(Rights::READ, 1), (RW, 16)] {
+            kernel.0.announced.set(0);
+            space.protect(BASE + (3 << 12), 1 << 12, rights).unwrap();
+            assert_eq!(write(&space, BASE + (3 << 12), 1).is_ok(), rights == RW);
+            assert_eq!(leaf_bytes(&space, BASE), Some(leaf << 12));
+            assert_eq!(kernel.0.announced.get() > 0, tolerates);
+        }
+    }
+}
+
+#[test]
 fn what_moves_is_one_leaf_there_if_it_can_be() {
     for (order, offset) in orders::<Granule4K>().into_iter().flat_map(|order| [(order, 0), (order, 1)]) {
         let (_, space) = space::<Granule4K>(order, 1 << order, HardwareUpdates::None);

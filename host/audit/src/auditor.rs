@@ -8,6 +8,7 @@
 
 mod happen;
 mod tables;
+mod visible;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -21,6 +22,7 @@ use machine::trace::{Act, HEAD};
 use serde_json::{Value, json};
 
 use crate::frames::Frames;
+use crate::fresh::Span;
 use crate::instruction::{RESETS, Store, System};
 use crate::record::{Log, Record};
 use crate::registers;
@@ -47,10 +49,20 @@ struct Cpu {
     awaits_sync: bool,
     /// What it marked frames with at its last DSB.
     finished: u32,
+    /// What it made valid for its kernel since its last DSB, and what before that, since it synchronized last.
+    mapped: Span,
+    finished_map: Span,
 }
 
 impl Cpu {
-    const NEW: Self = Self { level: Level::El1, awaits_dsb: false, awaits_sync: false, finished: 0 };
+    const NEW: Self = Self {
+        level: Level::El1,
+        awaits_dsb: false,
+        awaits_sync: false,
+        finished: 0,
+        mapped: Span::NOTHING,
+        finished_map: Span::NOTHING,
+    };
 }
 
 /// An instruction that was about to be executed, and may yet turn out to have trapped.
@@ -285,6 +297,7 @@ impl<'f> Auditor<'f> {
             *cpu = Cpu { finished: self.frames.now(number), ..Cpu::NEW };
             self.frames.order(number);
         }
+        self.forget_mapped();
         self.trace(format_args!("# the machine was reset: what follows is not in this trace"));
         if let Some(mut trace) = self.trace.take()
             && let Err(error) = trace.flush()
@@ -348,7 +361,7 @@ impl<'f> Auditor<'f> {
         }
         self.trace(format_args!("{record} # {:#x}", record.place));
         for finding in self.machine.take_findings() {
-            self.find(guest, &finding);
+            self.find(guest, &record, &finding);
         }
         if let Some(table) = self.machine.overrun() {
             self.cut = Some(format!("the table at {table:#x} is reached by too many ways; what follows is not judged"));

@@ -4,6 +4,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::fresh::Fresh;
+
 /// Frames of a region: 1 GiB.
 const FRAMES: usize = 1 << 18;
 /// Regions: 48 bits of physical addresses.
@@ -33,6 +35,8 @@ pub struct Frames {
     regions: Vec<OnceLock<Region>>,
     /// What each CPU marks a frame with that it stores to.
     tags: [AtomicU32; CPUS],
+    /// What each CPU may use before walks are sure to find it.
+    pub fresh: Fresh,
 }
 
 /// Who stored to a frame last.
@@ -49,6 +53,7 @@ impl Default for Frames {
         Self {
             regions: (0..REGIONS).map(|_| OnceLock::new()).collect(),
             tags: std::array::from_fn(|cpu| AtomicU32::new((cpu as u32) << COUNT_BITS | 1)),
+            fresh: Fresh::default(),
         }
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //! QEMU ──interface──▶ plugin ──instruction──▶ Auditor ──▶ Machine ──▶ findings ──report──▶ vellum audit
-//!                        └─ frames: is a table there? (every store)
+//!                        ├─ frames: is a table there? (every store)
+//!                        └─ fresh: may a walk miss what maps it? (every access)
 //! ```
 
 pub mod auditor;
 mod cpu;
 pub mod frames;
 pub mod frees;
+pub mod fresh;
 mod halt;
 pub mod instruction;
 mod interface;
@@ -17,3 +19,4 @@ mod plugin;
 pub mod record;
 pub mod registers;
 pub mod report;
+mod state;

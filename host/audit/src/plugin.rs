@@ -3,18 +3,16 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_uint};
-use std::io::{BufWriter, Write};
-use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use machine::event::Level;
-use machine::registers::{Features, Register};
+use machine::registers::Register;
+use machine::syndrome::AccessKind;
 use machine::trace::{REGISTERS, set_features};
-use serde_json::Value;
 
-use crate::auditor::{Auditor, Guest};
+use crate::auditor::Guest;
 use crate::cpu::{Cpu, level};
 use crate::frames::Frames;
 use crate::halt;
@@ -23,102 +21,14 @@ use crate::interface::{self, Access, Block, Calls, Data, Handle, Information};
 use crate::options::Options;
 use crate::registers;
 use crate::report;
+use crate::state::{DOUBTFUL, INSTRUCTIONS, PLACE, Plugin, Shown, Site, State};
 
 /// The version of the interface that this plugin wants: QEMU looks for it.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "the name that QEMU looks for")]
 pub(crate) static qemu_plugin_version: c_int = interface::VERSION;
 
-/// An instruction that is looked at.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Site {
-    place: u64,
-    word: u32,
-}
-
-/// Everything that calls share.
-struct State {
-    options: Options,
-    cpus: Vec<Option<Cpu>>,
-    sites: Vec<Site>,
-    numbers: HashMap<Site, usize>,
-    /// Pages of instructions: where they were when they were translated, and where they were executed last.
-    pages: HashMap<u64, u64>,
-    auditor: Option<Auditor<'static>>,
-}
-
-struct Plugin {
-    frames: Frames,
-    /// Nothing is judged any more.
-    is_over: AtomicBool,
-    report: Mutex<Option<UnixStream>>,
-    state: Mutex<State>,
-}
-
-/// CPUs that may have been reset since their registers were read, one bit each. Who goes on holds a lock of QEMU's, for which
-/// another CPU may wait that holds the one of [`State`].
-static DOUBTFUL: AtomicU64 = AtomicU64::new(u64::MAX);
-/// Instructions executed by all CPUs, each of which has a thread of its own.
-static INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
-/// The register with the address of the next instruction.
-static PLACE: OnceLock<Handle> = OnceLock::new();
-
-/// The guest, as QEMU shows it to a callback.
-struct Shown<'p> {
-    plugin: &'p Plugin,
-    /// x29 and x30, where they may be read.
-    frame: Option<(Handle, Handle)>,
-    /// Some CPU's callback runs: QEMU ends itself where memory is read in no CPU's name.
-    may_read: bool,
-}
-
-impl Guest for Shown<'_> {
-    fn read(&self, address: u64, words: &mut [u64]) -> bool {
-        self.may_read && self.plugin.frames.has_memory(address) && interface::read_physical(address, words)
-    }
-
-    fn instructions(&self) -> u64 {
-        INSTRUCTIONS.load(Ordering::Relaxed)
-    }
-
-    fn chain(&self) -> Vec<u64> {
-        const DEEPEST: usize = 12;
-        let Some((frame, link)) = self.frame else { return Vec::new() };
-        let (Some(mut frame), Some(link)) = (interface::register_value(frame), interface::register_value(link)) else {
-            return Vec::new();
-        };
-        let mut chain = vec![link];
-        while chain.len() < DEEPEST && frame != 0 && frame % 8 == 0 {
-            let (Some(next), Some(link)) = (interface::read_virtual(frame), interface::read_virtual(frame + 8)) else {
-                break;
-            };
-            chain.push(link);
-            // Frames of one stack are further up each.
-            if next <= frame {
-                break;
-            }
-            frame = next;
-        }
-        chain
-    }
-
-    fn tell(&self, message: &Value) {
-        let mut report = self.plugin.report.lock().unwrap_or_else(PoisonError::into_inner);
-        let line = format!("{message}\n");
-        let told = match report.as_mut() {
-            Some(report) => report.write_all(line.as_bytes()),
-            None => std::io::stderr().write_all(line.as_bytes()),
-        };
-        if let (Some(report), true, true) = (report.as_mut(), told.is_ok(), message.get("finding").is_some()) {
-            halt::answer(report);
-        }
-        // Nobody listens any more: the guest goes on all the same.
-        if told.is_err() {
-            *report = None;
-        }
-    }
-}
 
 /// Runs a callback; what panics in it ends the audit.
 fn guarded(call: impl FnOnce(&'static Plugin)) {
@@ -220,10 +130,13 @@ extern "C" fn resumed(cpu: c_uint, _: Data) {
 
 extern "C" fn translated(block: Block, _: Data) {
     with_state(|_, state| {
-        let mut count = 0;
+        let (mut count, mut first) = (0, 0);
         for instruction in block.instructions() {
             count += 1;
             let (word, place) = (instruction.word(), instruction.address());
+            if count == 1 {
+                first = place;
+            }
             if let Some(word) = word.filter(|word| instruction::system(*word).is_some()) {
                 let site = Site { place, word };
                 let next = state.sites.len();
@@ -238,13 +151,15 @@ extern "C" fn translated(block: Block, _: Data) {
             }
             // An address of an instruction is a multiple of 4: how it stores fits in.
             let how = word.map(instruction::store).unwrap_or_default();
-            let kinds = if how.is_exchange { interface::LOADS_AND_STORES } else { interface::STORES };
+            // What a store-exclusive compares with is no load of the guest's.
+            let is_exclusive = how.is_compared && !how.is_exchange;
+            let kinds = if is_exclusive { interface::STORES } else { interface::LOADS_AND_STORES };
             let data = place as usize & !3
                 | usize::from(how.is_release) << 1
                 | usize::from(how.is_compared || how.is_exchange);
             instruction.on_access(accessed, kinds, interface::NO_REGISTERS, data);
         }
-        block.on_execution(begun, halt::flags(), count);
+        block.on_execution(begun, halt::flags(), packed(first, count));
     });
 }
 
@@ -253,20 +168,42 @@ fn tell_held() {
     guarded(|plugin| Shown { plugin, frame: None, may_read: false }.tell(&report::held()));
 }
 
-/// A block of so many instructions is executed.
+/// Bits of an address of instructions: 52, and the one that says which half. The two lowest are zero.
+const ADDRESS_BITS: u32 = 53;
+/// Bits beside it for how many instructions a block has: QEMU makes them of 512 at most.
+const COUNT_BITS: u32 = 64 - ADDRESS_BITS + 2;
+
+fn packed(address: u64, count: usize) -> usize {
+    (address >> 2 << COUNT_BITS) as usize | count
+}
+
+/// A block of instructions is executed: where it was when it was translated, and how many.
 extern "C" fn begun(cpu: c_uint, data: Data) {
     halt::wait(cpu, PLACE.get().copied(), tell_held);
-    INSTRUCTIONS.fetch_add(data as u64, Ordering::Relaxed);
+    INSTRUCTIONS.fetch_add(data as u64 % (1 << COUNT_BITS), Ordering::Relaxed);
+    // The sign of the address comes back with it.
+    let address = (data as i64 >> COUNT_BITS << 2) as u64;
+    if PLUGIN.get().is_some_and(|it| it.frames.fresh.has(cpu as u8, address)) {
+        used(cpu, address, address, AccessKind::Fetch);
+    }
 }
 
 extern "C" fn accessed(cpu: c_uint, access: Access, address: u64, data: Data) {
     let Some(plugin) = PLUGIN.get() else { return };
+    let data = data as u64;
+    let is_exchange = data & 1 != 0;
+    if plugin.frames.fresh.has(cpu as u8, address) {
+        used(cpu, address, data & !3, if access.is_store() { AccessKind::Write } else { AccessKind::Read });
+    }
+    if !access.is_store() && !is_exchange {
+        return;
+    }
     let Some(physical) = access.physical(address) else { return };
     if !access.is_store() {
         if plugin.frames.is_table(physical) {
             with_state(|plugin, state| {
                 let guest = Shown { plugin, frame: None, may_read: true };
-                let (value, place) = (access.value(), state.place(data as u64 & !3));
+                let (value, place) = (access.value(), state.place(data & !3));
                 if let Some(auditor) = &mut state.auditor
                     && access.bytes() == 8
                 {
@@ -279,14 +216,25 @@ extern "C" fn accessed(cpu: c_uint, access: Access, address: u64, data: Data) {
     if plugin.frames.store(cpu as u8, physical) {
         with_state(|plugin, state| {
             let guest = Shown { plugin, frame: None, may_read: true };
-            let data = data as u64;
-            let how = Store { is_release: data & 2 != 0, is_exchange: data & 1 != 0, is_compared: data & 1 != 0 };
+            let how = Store { is_release: data & 2 != 0, is_exchange, is_compared: is_exchange };
             let place = state.place(data & !3);
             if let Some(auditor) = &mut state.auditor {
                 auditor.store(&guest, cpu as u8, place, how, physical, access.bytes());
             }
         });
     }
+}
+
+/// A CPU uses an address that walks may not find yet.
+#[cold]
+fn used(cpu: c_uint, address: u64, place: u64, kind: AccessKind) {
+    with_state(|plugin, state| {
+        let guest = Shown { plugin, frame: None, may_read: true };
+        let place = state.place(place);
+        if let Some(auditor) = &mut state.auditor {
+            auditor.access(&guest, cpu as u8, place, address, kind);
+        }
+    });
 }
 
 extern "C" fn executed(cpu: c_uint, data: Data) {
@@ -353,47 +301,4 @@ extern "C" fn ended(_: Data) {
         }
         plugin.is_over.store(true, Ordering::Relaxed);
     });
-}
-
-impl State {
-    /// Where the instruction is that is executed. QEMU translates what lies at one physical address once for all of its virtual ones.
-    fn find_place(&mut self, translated: u64) -> u64 {
-        let Some(block) = PLACE.get().copied().and_then(interface::register_value) else { return translated };
-        // Its block begins less than a page before, and not after: that far QEMU knows where it is.
-        let near = block & !0xfff | translated & 0xfff;
-        let place = if near < block { near + 0x1000 } else { near };
-        // The first page is nobody's code: who asks knows where in a page it is, and no more.
-        if translated >= 0x1000 {
-            self.pages.insert(translated & !0xfff, place & !0xfff);
-        }
-        place
-    }
-
-    /// The same where registers may not be read.
-    fn place(&self, translated: u64) -> u64 {
-        self.pages.get(&(translated & !0xfff)).map_or(translated, |page| page | translated & 0xfff)
-    }
-
-    /// The guest for a callback of `cpu`, in which its registers may be read: they are, where they may have changed unseen.
-    fn look(&mut self, plugin: &'static Plugin, cpu: usize) -> Option<Shown<'static>> {
-        if self.auditor.is_none() {
-            let known: Vec<Features> = self.cpus.iter().flatten().map(|it| it.features).collect();
-            if known.len() < self.cpus.len() {
-                return None;
-            }
-            let trace = self.options.trace.take().map(|file| Box::new(BufWriter::new(file)) as Box<dyn Write + Send>);
-            let forgotten = std::mem::take(&mut self.options.forgotten);
-            self.auditor = Some(Auditor::new(&known, &plugin.frames, forgotten, trace));
-        }
-        let (Some(Some(known)), Some(auditor)) = (self.cpus.get_mut(cpu), &mut self.auditor) else { return None };
-        let frame = known.general[29].zip(known.general[30]);
-        let guest = Shown { plugin, frame, may_read: true };
-        let bit = 1 << (cpu % 64);
-        if DOUBTFUL.fetch_and(!bit, Ordering::Relaxed) & bit != 0 {
-            let value = |handle: &Handle| interface::register_value(*handle);
-            let values: Vec<_> = known.system.iter().filter_map(|(it, handle)| Some((*it, value(handle)?))).collect();
-            auditor.refresh(&guest, cpu as u8, known.level(), &values);
-        }
-        Some(guest)
-    }
 }

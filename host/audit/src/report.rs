@@ -37,9 +37,9 @@ impl Names for Story<'_> {
         }
     }
 
-    fn writer(&self, f: &mut fmt::Formatter<'_>, finding: &Finding, address: u64) -> fmt::Result {
+    fn writer(&self, f: &mut fmt::Formatter<'_>, finding: &Finding, address: u64, what: &str) -> fmt::Result {
         let Some(record) = self.log.writer(address, finding.event) else { return Ok(()) };
-        write!(f, "  What it came from was stored over at ")?;
+        write!(f, "  {what} at ")?;
         named(f, record)?;
         writeln!(f, ".")
     }

@@ -14,17 +14,17 @@ use vellum_audit::frames::Frames;
 use vellum_audit::frees::Free;
 use vellum_audit::instruction::{self, Store};
 
-const TCR: u64 = 0x15_0080_3510 & !0xc000 | 25 << 16 | 25;
-const ROOT: u64 = 0x4000_0000;
+pub(crate) const TCR: u64 = 0x15_0080_3510 & !0xc000 | 25 << 16 | 25;
+pub(crate) const ROOT: u64 = 0x4000_0000;
 const MIDDLE: u64 = 0x4000_1000;
-const LAST: u64 = 0x4000_2000;
+pub(crate) const LAST: u64 = 0x4000_2000;
 /// A page, writable, of EL1, its access flag set, inner shareable.
-const PAGE: u64 = 0x703;
+pub(crate) const PAGE: u64 = 0x703;
 const VAE1IS: u32 = 0xd508_8320;
 
 /// What the auditor writes of what it judged.
 #[derive(Clone, Default)]
-struct Trace(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Trace(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Trace {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -37,7 +37,7 @@ impl Write for Trace {
 }
 
 #[derive(Default)]
-struct Memory {
+pub(crate) struct Memory {
     words: RefCell<BTreeMap<u64, u64>>,
     told: RefCell<Vec<Value>>,
 }
@@ -65,16 +65,16 @@ impl Guest for Memory {
 }
 
 /// A guest with two CPUs whose MMU is on, with one page at address 0.
-struct Run<'f> {
-    memory: Memory,
+pub(crate) struct Run<'f> {
+    pub(crate) memory: Memory,
     frames: &'f Frames,
-    auditor: Auditor<'f>,
+    pub(crate) auditor: Auditor<'f>,
     place: u64,
     trace: Trace,
 }
 
 impl<'f> Run<'f> {
-    fn new(frames: &'f Frames, forgotten: &[u64]) -> Self {
+    pub(crate) fn new(frames: &'f Frames, forgotten: &[u64]) -> Self {
         let features = [Features::full(0), Features::full(0)];
         let forgotten: BTreeSet<u64> = forgotten.iter().copied().collect();
         let trace = Trace::default();
@@ -97,18 +97,26 @@ impl<'f> Run<'f> {
     }
 
     /// The next instruction, by its 32 bits; returns where it is.
-    fn word(&mut self, cpu: u8, word: u32, operand: u64) -> u64 {
+    pub(crate) fn word(&mut self, cpu: u8, word: u32, operand: u64) -> u64 {
         self.place += 4;
         let system = instruction::system(word).expect("an instruction that is looked at");
         self.auditor.system(&self.memory, cpu, self.place, system, operand);
         self.place
     }
 
-    fn store(&mut self, cpu: u8, address: u64, value: u64) {
+    pub(crate) fn store(&mut self, cpu: u8, address: u64, value: u64) {
         self.place += 4;
         self.memory.words.borrow_mut().insert(address, value);
         if self.frames.store(cpu, address) {
             self.auditor.store(&self.memory, cpu, self.place, Store::default(), address, 8);
+        }
+    }
+
+    /// `cpu` uses an address, as the plugin shows it.
+    pub(crate) fn access(&mut self, cpu: u8, kind: machine::syndrome::AccessKind, address: u64) {
+        self.place += 4;
+        if self.frames.fresh.has(cpu, address) {
+            self.auditor.access(&self.memory, cpu, self.place, address, kind);
         }
     }
 
@@ -134,7 +142,7 @@ impl<'f> Run<'f> {
         assert_eq!(judge.findings().is_empty(), found == 0, "{text}");
     }
 
-    fn rules(&mut self) -> Vec<String> {
+    pub(crate) fn rules(&mut self) -> Vec<String> {
         self.auditor.end(&self.memory);
         self.judge_again();
         let told = self.memory.told.borrow();

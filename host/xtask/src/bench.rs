@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: builds the crate `bench` and hands everything over to it, but for what kernels cost.
 
 mod kernel;
+mod tlbis;
 
 use std::ffi::OsString;
 
@@ -17,6 +18,9 @@ const RUN: [&str; 6] = ["run", "--quiet", "--profile", "bench", "--package", "be
 pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     if let Some((_, rest)) = arguments.split_first().filter(|(what, _)| *what == "kernel") {
         return kernel::main(rest);
+    }
+    if let Some((_, rest)) = arguments.split_first().filter(|(what, _)| *what == "tlbis") {
+        return tlbis::main(rest);
     }
     cargo::build_here("the bench", cargo::cargo(&BUILD))?;
     let mut command = cargo::cargo(&RUN);

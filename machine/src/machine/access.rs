@@ -190,7 +190,6 @@ impl Machine {
         }
         if let (true, Some(word)) = (hits.is_new_valid, hits.late_fault) {
             let mut finding = Finding::new(Rule::NotVisible, self.event, cpu, address);
-            finding.store = Some((word, 0, self.may.memory.word(word)));
             finding.missing = Missing::Visibility(word);
             self.report(finding);
         }

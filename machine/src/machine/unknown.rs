@@ -5,11 +5,12 @@ use alloc::vec::Vec;
 
 use super::Machine;
 use super::release::Freed;
-use crate::context::contexts;
+use crate::context::{Regime, contexts};
 use crate::descriptor::{Descriptor, Hierarchy};
 use crate::event::Owned;
 use crate::registers::Register;
 use crate::tlb::entry::SpaceId;
+use crate::tlb::places::Place;
 use crate::tlb::space::{Space, is_flat};
 
 /// A table that walks may come to.
@@ -102,6 +103,17 @@ impl Machine {
     /// True when `word` is, or was when last somebody asked, part of a table.
     pub fn is_descriptor(&self, word: u64) -> bool {
         !self.is_plain(word) && !self.may.places_of(word).is_empty()
+    }
+
+    /// The lowest and the highest address at which a kernel's walk reads `word`: in an upper half, or in EL2 where that has one range.
+    pub fn kernel_addresses(&self, word: u64) -> Option<(u64, u64)> {
+        let is_kernels = |it: &&Place| match &self.may.space(it.space).space {
+            Space::One(stage1) => stage1.is_upper || stage1.tag.regime == Regime::El2,
+            Space::Two(_) => false,
+        };
+        let places = self.may.places_of(word);
+        let ranges = places.iter().filter(is_kernels).map(|it| (it.start, it.last));
+        ranges.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
     }
 
     /// True when no walk comes to the 4 KiB at `page`, by whatever is written or kept: no table is there any more.

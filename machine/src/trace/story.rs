@@ -54,10 +54,10 @@ impl Names for Story<'_, '_> {
         }
     }
 
-    fn writer(&self, f: &mut fmt::Formatter<'_>, finding: &Finding, address: u64) -> fmt::Result {
+    fn writer(&self, f: &mut fmt::Formatter<'_>, finding: &Finding, address: u64, what: &str) -> fmt::Result {
         let own = self.judge.line_of(finding.event).unwrap_or_default();
         let Some(line) = self.judge.writer(address, own) else { return Ok(()) };
-        write!(f, "  What it came from was stored over at ")?;
+        write!(f, "  {what} at ")?;
         self.write_line(f, line)?;
         writeln!(f, ".")
     }

@@ -22,10 +22,13 @@ fn main() -> ExitCode {
     };
     let pages = (64 << 10) / page().min(64 << 10);
     let bytes = pages * page();
-    let all = map(0, 2 * FOLIOS * bytes, PROT_NONE, ANONYMOUS | MAP_NORESERVE, -1, 0).expect("room");
-    let base = all.next_multiple_of(bytes);
-    map(base, FOLIOS * bytes, READ_WRITE, ANONYMOUS | MAP_FIXED, -1, 0).expect("memory");
-    let word = |number: u64| word(base + number * page());
+    let all = map(0, 2 * FOLIOS * bytes + bytes, PROT_NONE, ANONYMOUS | MAP_NORESERVE, -1, 0).expect("room");
+    // Each is an area of its own: what the kernel announces to resize is one folio, which is what the readers read.
+    let start = |folio: u64| all.next_multiple_of(bytes) + 2 * folio * bytes;
+    let word = |number: u64| word(start(number / pages) + number % pages * page());
+    for folio in 0..FOLIOS {
+        map(start(folio), bytes, READ_WRITE, ANONYMOUS | MAP_FIXED, -1, 0).expect("memory");
+    }
     (0..FOLIOS * pages).for_each(|number| word(number).store(number as u32, Ordering::Relaxed));
     let (current, is_done, wrong) = (AtomicU64::new(0), AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -42,7 +45,7 @@ fn main() -> ExitCode {
         for round in 0..rounds {
             let folio = round % FOLIOS;
             current.store(folio, Ordering::Relaxed);
-            let part = base + folio * bytes + round / FOLIOS % pages * page();
+            let part = start(folio) + round / FOLIOS % pages * page();
             for rights in [PROT_READ, READ_WRITE] {
                 call(SYS_mprotect, &[part, page(), rights as u64]).expect("rights");
             }

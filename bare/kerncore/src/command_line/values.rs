@@ -10,9 +10,25 @@ pub(super) fn digits(text: &str) -> Option<usize> {
     is_number.then(|| text.parse().unwrap_or(usize::MAX))
 }
 
+/// What a word stands for.
+pub(super) fn word<T: Copy>(value: &str, words: &[(&str, T)]) -> Option<T> {
+    words.iter().find(|(word, _)| value == *word).map(|(_, meaning)| *meaning)
+}
+
 pub(super) fn number(value: &str, least: u32, most: u32) -> Option<u32> {
     let number = u32::try_from(digits(value)?).ok()?;
     (least..=most).contains(&number).then_some(number)
+}
+
+/// A number of mebibytes or gibibytes, in bytes.
+pub(super) fn size(value: &str) -> Option<u64> {
+    let shift = match value.as_bytes().last()? {
+        b'M' => 20,
+        b'G' => 30,
+        _ => return None,
+    };
+    let number = u32::try_from(digits(&value[..value.len() - 1])?).ok()?;
+    Some(u64::from(number) << shift)
 }
 
 pub(super) fn page_size(value: &str) -> Option<PageSize> {

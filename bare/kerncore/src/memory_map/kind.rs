@@ -23,6 +23,8 @@ pub enum Kind {
     },
     /// The early allocator gave it out for this purpose.
     Early(Purpose),
+    /// Nobody: memory that has not come yet, or has gone.
+    Withheld,
     /// RAM that the kernel cannot reach.
     Lost,
 }
@@ -60,8 +62,8 @@ impl fmt::Display for Purpose {
 
 impl Kind {
     /// Whether the linear map covers it.
-    pub(super) fn is_mapped(self) -> bool {
-        !matches!(self, Self::Lost | Self::Reserved { no_map: true })
+    pub fn is_mapped(self) -> bool {
+        !matches!(self, Self::Withheld | Self::Lost | Self::Reserved { no_map: true })
     }
 }
 
@@ -75,6 +77,7 @@ impl fmt::Display for Kind {
             Self::Reserved { no_map: false } => f.write_str("reserved"),
             Self::Reserved { no_map: true } => f.write_str("reserved, no-map"),
             Self::Early(purpose) => write!(f, "early: {purpose}"),
+            Self::Withheld => f.write_str("withheld"),
             Self::Lost => f.write_str("out of reach"),
         }
     }

@@ -16,7 +16,7 @@ use crate::cpus::stacks::{self, Kind};
 use crate::cpus::{calls, parking, start, walkers};
 use crate::facts::{self, Facts, page_size};
 use crate::memory::pages::{self, Absent};
-use crate::memory::{hidden_pages, kernel_table, linear_map};
+use crate::memory::{coming, hidden_pages, kernel_table, linear_map, ranges};
 use crate::process::first::{self, Ended};
 use crate::report::console::say;
 use crate::report::finish::{Status, finish, finish_with, refuse};
@@ -51,6 +51,7 @@ pub(crate) extern "C" fn main(_: u64) -> ! {
         refuse(format_args!("memory: {range}, where none answers, cannot be unmapped: {error}"));
     }
     linear_map::get().refill();
+    coming::withhold();
     hidden_pages::start();
     linear_map::get().heal_all();
     times::record(Step::PageAllocator);
@@ -64,7 +65,7 @@ pub(crate) extern "C" fn main(_: u64) -> ! {
     }
     sections::detected();
     sections::chosen();
-    sections::memory_map(&map);
+    sections::memory_map(&ranges::map());
     sections::linear_map();
     sections::summary();
     measure::run();

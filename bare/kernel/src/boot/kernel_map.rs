@@ -148,7 +148,7 @@ pub(super) fn build_workshop(
     let regime = El1 { scope: Scope::Asid(window::ASID), ..CAUTIOUS };
     let table = AnyTable::build(hardware, memory.shape, AddressHalf::Lower, regime, &mut changes, memory);
     let root = table.map_err(MapError::Tables)?.root();
-    Ok(Workshop { ttbr0: encode_ttbr(memory.shape.layout, root, window::ASID, false), offset })
+    Ok(Workshop { ttbr0: encode_ttbr(memory.shape.layout, root, window::ASID, false), root, offset })
 }
 
 /// The lower half: what must run at its physical address, and the board of those that park there.

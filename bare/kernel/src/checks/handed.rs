@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use hardware::probe;
 use hardware::translation::read_translation;
 use kerncore::range::PhysicalRange;
-use kerncore::realm::{self, State};
+use kerncore::realm::{self, Rmm, State};
 use vmsa::PhysAddr;
 
 use super::detail::{Detail, tell};
@@ -27,24 +27,32 @@ static WRONG: AtomicU64 = AtomicU64::new(0);
 
 /// Shares memory, and takes it back.
 pub(super) fn pass() {
+    pass_by(&Smc);
+}
+
+/// The same, where the RMM is called so for what is shared. Whether nothing was wrong until then.
+pub(super) fn pass_by(rmm: &impl Rmm) -> bool {
     let order = (BYTES / page_size().size_bytes()).ilog2() as usize;
-    let Some(first) = pages::allocate(order) else { return };
+    let Some(first) = pages::allocate(order) else { return true };
     let range = PhysicalRange::from_size(first, BYTES);
     let away = facts().realm.map_or(0, |realm| realm.unprotected());
-    let went = there(range, away).and_then(|()| back(range));
+    let went = there(rmm, range, away).and_then(|()| back(range));
     match went {
         Ok(true) => {
             pages::free(first, order);
             DONE.fetch_add(1, Ordering::Relaxed);
         }
-        // The block stays given out: some of it may be hidden.
-        Err(NotHanded::Stopped(..)) if is_settled(range) => _ = STOPPED.fetch_add(1, Ordering::Relaxed),
+        Err(NotHanded::Stopped(..)) if is_settled(range) => {
+            handed::free_rest(first, order);
+            STOPPED.fetch_add(1, Ordering::Relaxed);
+        }
         _ => _ = WRONG.fetch_add(1, Ordering::Relaxed),
     }
+    WRONG.load(Ordering::Relaxed) == 0
 }
 
-fn there(range: PhysicalRange, away: u64) -> Result<(), NotHanded> {
-    handed::set_memory_decrypted(range)?;
+fn there(rmm: &impl Rmm, range: PhysicalRange, away: u64) -> Result<(), NotHanded> {
+    handed::set_memory_decrypted_by(rmm, range)?;
     let is_right = leads(range, away) && (away == 0 || realm::is_all(&Smc, range, State::Empty));
     if !is_right {
         WRONG.fetch_add(1, Ordering::Relaxed);

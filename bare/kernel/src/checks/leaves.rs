@@ -13,7 +13,7 @@ use super::protections::alias;
 use crate::cpus::stacks::{self, Kind};
 use crate::facts::{facts, is_read_only, page_size};
 use crate::memory::tables::AnyTable;
-use crate::memory::{current, handed, hidden_pages, pages};
+use crate::memory::{current, handed, hidden_pages, ranges};
 
 /// A leaf as the tables have it.
 struct Leaf {
@@ -48,14 +48,15 @@ fn tell_wrong(leaf: &Leaf, detail: &mut Detail) -> bool {
 pub(super) fn linear_map(detail: &mut Detail) -> bool {
     let linear = facts().linear;
     let (mut leaves, mut bytes) = (0, 0);
+    let mapped = ranges::mapped();
     let wrong = find_wrong(&current::upper(), linear.range(), |leaf| {
         (leaves, bytes) = (leaves + 1, bytes + leaf.bytes);
         let physical = PhysicalRange::from_size(leaf.output, leaf.bytes);
         let leads = |offset| read_translation(leaf.input + offset) == Ok(leaf.output + offset);
-        let is_memory = pages::mapped().any(|range| range.covers(&physical));
+        let is_memory = mapped.iter().any(|range| range.covers(&physical));
         is_memory && linear.address(leaf.output) == leaf.input && leads(0) && leads(leaf.bytes - 8)
     });
-    let all: u64 = pages::mapped().map(|range| range.size_bytes()).sum();
+    let all: u64 = mapped.iter().map(|range| range.size_bytes()).sum();
     let expected = all - hidden_pages::bytes() - handed::counts().1 * page_size().size_bytes();
     if let Some(leaf) = wrong {
         return tell_wrong(&leaf, detail);

@@ -6,12 +6,12 @@ use kerncore::range::{Bytes, PhysicalRange};
 
 use super::detail::{Detail, tell};
 use crate::facts::{facts, page_size};
-use crate::memory::{handed, hidden_pages, pages};
+use crate::memory::{handed, hidden_pages, ranges};
 
 pub(super) fn read_every_page(detail: &mut Detail) -> bool {
     let (mut pages, mut ranges, mut hidden) = (0, 0, 0);
-    for range in pages::mapped() {
-        match read_range(&range, detail) {
+    for range in ranges::mapped().iter() {
+        match read_range(range, detail) {
             Some(pages) => hidden += pages,
             None => return false,
         }

@@ -12,7 +12,7 @@ use super::detail::{Detail, tell};
 use crate::cpus::stacks::{self, Kind};
 use crate::cpus::{calls, walkers};
 use crate::facts::{facts, page_size};
-use crate::memory::{hidden_pages, layout, pages};
+use crate::memory::{hidden_pages, layout, ranges};
 
 /// How many addresses are compared.
 const SAMPLES: usize = 12;
@@ -54,8 +54,8 @@ fn samples() -> [VirtAddr; SAMPLES] {
         image::rodata().start,
         image::bss().start,
         ptr::from_ref(facts()) as u64,
-        edge(pages::mapped().next().map(|range| range.start)),
-        edge(pages::mapped().last().map(|range| PhysAddr::new(range.end.bits() - 8))),
+        edge(ranges::mapped().first().map(|range| range.start)),
+        edge(ranges::mapped().last().map(|range| PhysAddr::new(range.end.bits() - 8))),
         thread.start,
         thread.start - 8,
         exception.start - 8,

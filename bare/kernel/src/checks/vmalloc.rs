@@ -39,7 +39,7 @@ pub(super) fn take(detail: &mut Detail) -> bool {
 }
 
 /// The linear map, and what is free, once all has healed.
-fn healed() -> (u64, u64) {
+pub(super) fn healed() -> (u64, u64) {
     linear_map::get().heal_all();
     linear_map::get().refill();
     (linear_map::digest(), pages::with_pages(|pages| pages.free_bytes()))

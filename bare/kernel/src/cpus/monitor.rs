@@ -7,7 +7,8 @@ use hardware::lock::Lock;
 use hardware::psci::Conduit;
 use kerncore::devicetree::Psci;
 use kerncore::monitor::{ENDS_CONFLICTS, FEATURES_FUNCTION, UID_FUNCTION, is_ours};
-use vmsa::VirtAddr;
+use kerncore::ring::PRINT_FUNCTION;
+use vmsa::{PhysAddr, VirtAddr};
 
 use crate::cpus::firmware;
 
@@ -22,6 +23,12 @@ pub(crate) fn ends_conflicts() -> bool {
     let [features, ..] = hypercall::call(Conduit::Hvc, FEATURES_FUNCTION, [0; 4]);
     // NOT_SUPPORTED has every bit set.
     (features as i64) >= 0 && features & ENDS_CONFLICTS != 0
+}
+
+/// Has our monitor, which is there, print what is in a ring that is shared at this address; gives how many bytes it printed.
+pub(crate) fn print_ring(psci: &Psci, ring: PhysAddr) -> Option<u64> {
+    let [printed, ..] = hypercall::call(firmware::conduit(psci), PRINT_FUNCTION, [ring.bits(), 0, 0, 0]);
+    ((printed as i64) >= 0).then_some(printed)
 }
 
 /// Who hears of the same things: these leaves change size while the function that is called runs the other.

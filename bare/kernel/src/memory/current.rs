@@ -1,11 +1,12 @@
 //! The page tables that this CPU walks.
 
 use hardware::platform::Hardware;
-use pagetable::{El1, TlbFeatures};
+use pagetable::{El1, Scope, TlbFeatures};
 use vmsa::AddressHalf;
 
 use crate::facts::facts;
 use crate::memory::tables::{AnyTable, CAUTIOUS};
+use crate::memory::window;
 
 /// The upper half, to read.
 pub(crate) fn upper() -> AnyTable {
@@ -20,6 +21,12 @@ pub(crate) fn upper_with(tlb: TlbFeatures) -> AnyTable {
 /// The lower half, to read.
 pub(crate) fn lower() -> AnyTable {
     of(AddressHalf::Lower, CAUTIOUS)
+}
+
+/// The workshop, to change.
+pub(crate) fn workshop_with(tlb: TlbFeatures) -> AnyTable {
+    let regime = El1 { scope: Scope::Asid(window::ASID), tlb, ..CAUTIOUS };
+    of(AddressHalf::Lower, regime).rooted(facts().workshop.root)
 }
 
 fn of(half: AddressHalf, regime: El1) -> AnyTable {

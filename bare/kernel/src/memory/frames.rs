@@ -10,7 +10,7 @@ use spin::Once;
 use vmsa::PhysAddr;
 
 use crate::facts::{facts, page_size};
-use crate::memory::pages;
+use crate::memory::{pages, ranges};
 
 /// Pages that only the kernel itself may still take: what it needs to go on when programs have taken the rest.
 const KEPT_BYTES: u64 = 8 << 20;
@@ -35,7 +35,7 @@ pub(crate) fn start() -> bool {
     let free = pages::with_pages(|pages| pages.free_bytes());
     KEPT.store(KEPT_BYTES.min(free / KEPT_PART), Ordering::Relaxed);
     let mut all = Vec::new();
-    for range in pages::mapped() {
+    for range in ranges::mappable().iter().copied() {
         let count = (range.size_bytes() >> shift) as usize;
         let mut counts = Vec::new();
         if counts.try_reserve_exact(count).is_err() {
@@ -75,7 +75,7 @@ pub(crate) fn has_spare(bytes: u64) -> bool {
 
 /// All pages that the linear map covers.
 pub(crate) fn all_pages() -> u64 {
-    pages::mapped().map(|range| range.size_bytes() >> page_size().shift()).sum()
+    ranges::mapped().iter().map(|range| range.size_bytes() >> page_size().shift()).sum()
 }
 
 /// A page, whatever it holds, that one has.

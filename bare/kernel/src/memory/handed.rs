@@ -1,19 +1,14 @@
 //! Memory that a realm shares with its host and takes back: `set_memory_decrypted` and `set_memory_encrypted`. Elsewhere both have
-//! nothing to do.
-//!
-//! ```text
-//! hidden, all or nothing ──▶ the host is told, no lock held ──▶ shown at the other address
-//!                                └─ it stops half-way ──▶ asked back ──▶ what is RAM for certain is shown, the rest stays hidden for ever
-//! ```
+//! nothing to do. How memory changes hands [`kerncore::handing`] says.
 
-use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::hypercall;
 use hardware::psci::Conduit;
+use kerncore::handing;
 use kerncore::range::PhysicalRange;
-use kerncore::realm::{self, Rmm, Why, Wish};
+use kerncore::realm::{Rmm, Wish};
 use linearmap::{Context, Refused, Wanted};
 use vmsa::{PhysAddr, VirtAddr};
 
@@ -31,20 +26,27 @@ impl Rmm for Smc {
 }
 
 /// Why memory was not handed over, or not all of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum NotHanded {
-    /// Nothing has changed, and the host has not been asked.
-    Refused(Refused),
-    /// The host has stopped. What was in the range is lost; so many of its pages are hidden for ever, the others are private.
-    Stopped(Why, u64),
+pub(crate) type NotHanded = handing::NotHanded<Refused>;
+
+/// The linear map, where it leads to memory that changes hands.
+struct Map {
+    /// How far unprotected addresses are from protected ones.
+    unprotected: u64,
 }
 
-impl fmt::Display for NotHanded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(refused) => refused.fmt(f),
-            Self::Stopped(why, pages) => write!(f, "{why}; {pages} pages are lost"),
-        }
+impl handing::Map for Map {
+    type Refused = Refused;
+
+    fn hide(&self, range: PhysicalRange) -> Result<(), Refused> {
+        linear_map::get().change(&[linear(range)], Wanted::Hidden, Context::MayWait)
+    }
+
+    /// Only tables for what was folded meanwhile may lack.
+    fn show(&self, range: PhysicalRange, is_shared: bool) -> bool {
+        let away = if is_shared { self.unprotected } else { 0 };
+        let displacement = away.wrapping_sub(facts().linear.offset());
+        let wanted = Wanted::Leading { displacement, attributes: READ_WRITE };
+        linear_map::get().change(&[linear(range)], wanted, Context::MayWait).is_ok()
     }
 }
 
@@ -58,61 +60,49 @@ pub(crate) fn counts() -> (u64, u64) {
 
 /// Shares whole pages of memory with the host, at the same virtual addresses. What was in them is gone.
 pub(crate) fn set_memory_decrypted(range: PhysicalRange) -> Result<(), NotHanded> {
-    hand(range, Wish::Empty)
+    hand(&Smc, range, Wish::Empty)
 }
 
 /// Takes back what was shared. What was in it is gone.
 pub(crate) fn set_memory_encrypted(range: PhysicalRange) -> Result<(), NotHanded> {
-    hand(range, Wish::Ram)
+    hand(&Smc, range, Wish::Ram)
 }
 
-fn hand(range: PhysicalRange, wish: Wish) -> Result<(), NotHanded> {
+/// The same, by a way to the RMM that may do something else before it calls: no lock is held then.
+pub(crate) fn set_memory_decrypted_by(rmm: &impl Rmm, range: PhysicalRange) -> Result<(), NotHanded> {
+    hand(rmm, range, Wish::Empty)
+}
+
+fn hand(rmm: &impl Rmm, range: PhysicalRange, wish: Wish) -> Result<(), NotHanded> {
     let Some(realm) = facts().realm else { return Ok(()) };
-    let map = linear_map::get();
-    map.change(&[linear(range)], Wanted::Hidden, Context::MayWait).map_err(NotHanded::Refused)?;
-    let pages = range.size_bytes() / page_size().size_bytes();
-    let away = if wish == Wish::Empty { realm.unprotected() } else { 0 };
-    let (lost, why) = match realm::hand_over(&Smc, range, wish) {
-        Ok(()) => {
-            let shown = show(range, away);
-            if shown && wish == Wish::Empty {
-                SHARED.fetch_add(pages, Ordering::Relaxed);
-            } else if shown {
-                SHARED.fetch_sub(pages, Ordering::Relaxed);
-            }
-            (if shown { 0 } else { pages }, None)
-        }
-        Err(stopped) => {
-            let mut shown = 0;
-            let bytes = page_size().size_bytes();
-            realm::take_back(&Smc, range, bytes, |page| {
-                shown += u64::from(show(PhysicalRange::from_size(page, bytes), 0));
-            });
-            if wish != Wish::Empty {
-                SHARED.fetch_sub(pages, Ordering::Relaxed);
-            }
-            (pages - shown, Some(stopped.why))
-        }
-    };
+    let (map, bytes) = (Map { unprotected: realm.unprotected() }, page_size().size_bytes());
+    let handed = handing::hand(rmm, &map, range, wish, bytes);
+    // Whatever came of it, what was shared is no longer, unless nothing has changed.
+    match (&handed, wish) {
+        (Ok(()), Wish::Empty) => _ = SHARED.fetch_add(range.size_bytes() / bytes, Ordering::Relaxed),
+        (Err(NotHanded::Refused(_)), _) | (_, Wish::Empty) => {}
+        _ => _ = SHARED.fetch_sub(range.size_bytes() / bytes, Ordering::Relaxed),
+    }
+    let lost = handed.as_ref().map_or_else(NotHanded::lost, |()| 0);
     LEAKED.fetch_add(lost, Ordering::Relaxed);
     if lost > 0 {
         note_lost(range);
     }
-    match (why, lost) {
-        (None, 0) => Ok(()),
-        (why, lost) => Err(NotHanded::Stopped(why.unwrap_or(Why::NoProgress), lost)),
+    handed
+}
+
+/// Gives a block back that was not handed over, or not all of it: what is the realm's own is free memory again.
+pub(crate) fn free_rest(first: PhysAddr, order: usize) {
+    if order > 0 {
+        pages::divide(first, order, 0);
     }
+    let bytes = page_size().size_bytes();
+    let pages = (0..1 << order).map(|number| first + number * bytes);
+    pages.filter(|page| !is_lost(*page)).for_each(|page| pages::free(page, 0));
 }
 
 fn linear(range: PhysicalRange) -> Range<VirtAddr> {
     facts().linear.address(range.start)..facts().linear.address(range.end)
-}
-
-/// Shows what is hidden, so far away from its own address. Whether that was possible: only tables for what was folded meanwhile may lack.
-fn show(range: PhysicalRange, away: u64) -> bool {
-    let displacement = away.wrapping_sub(facts().linear.offset());
-    let wanted = Wanted::Leading { displacement, attributes: READ_WRITE };
-    linear_map::get().change(&[linear(range)], wanted, Context::MayWait).is_ok()
 }
 
 /// Notes the pages of a range that are hidden.

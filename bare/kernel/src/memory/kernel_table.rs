@@ -3,25 +3,34 @@
 
 use common::supply::{ChangeError, TableSource};
 use hardware::platform::Hardware;
-use pagetable::{Change, El1, Licence, Reserve};
+use pagetable::{Change, El1, Licence, Reserve, TlbFeatures};
 use vmsa::PhysAddr;
 
+use crate::memory::tables::AnyTable;
 use crate::memory::{current, linear_map, pages, readers};
 
 /// The most tables that a change of the kernel's may take.
 const MOST_TABLES: usize = 64;
 
-/// Makes changes, all or none. Leaves may be broken before they are remade if nobody else can meet the window:
+/// Makes changes in the upper half, all or none. Leaves may be broken before they are remade if nobody else can meet the window:
 /// `may_break`.
 pub(crate) fn change(changes: &[Change<El1>], may_break: bool) -> Result<(), ChangeError> {
+    change_in(current::upper_with, changes, may_break)
+}
+
+/// The same in another page table of the kernel's.
+pub(crate) fn change_in(
+    table: fn(TlbFeatures) -> AnyTable,
+    changes: &[Change<El1>],
+    may_break: bool,
+) -> Result<(), ChangeError> {
     let mut stock = Stock { hardware: current::upper().hardware(), tables: Reserve::new() };
     let mut changed = Err(ChangeError::NoTables);
     loop {
         linear_map::get().with_standing(&mut |standing| {
             // Exceptions are masked while the lock is held, and nothing of this code lies in what is broken.
             let licence = may_break.then(|| Licence::break_before_make(standing));
-            let table = current::upper_with(standing.tlb());
-            changed = table.change(changes, licence.as_ref(), &mut stock);
+            changed = table(standing.tlb()).change(changes, licence.as_ref(), &mut stock);
         });
         // Not under the lock: a page may have to be shown before it is a table.
         if changed != Err(ChangeError::NoTables) || !stock.grow() {

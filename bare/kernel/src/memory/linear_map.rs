@@ -8,7 +8,7 @@ use vmsa::{BbmLevel, VirtAddr};
 use crate::facts::{facts, page_size};
 use crate::memory::reach::Reach;
 use crate::memory::tables::{CAUTIOUS, Linear, Painted, linear};
-use crate::memory::{current, pages, record};
+use crate::memory::{current, ranges, record};
 
 /// Takes over what boot has painted. This CPU alone runs.
 pub(crate) fn start(first: Cpu) -> Result<(), Refused> {
@@ -21,7 +21,7 @@ pub(crate) fn start(first: Cpu) -> Result<(), Refused> {
     let painted = Painted {
         range: facts.linear.range(),
         leaves: facts.leaves,
-        memory_bytes: pages::mapped().map(|range| range.size_bytes()).sum(),
+        memory_bytes: ranges::mapped().iter().map(|range| range.size_bytes()).sum(),
     };
     current::upper().adopt(Reach::new(linear, workshop), painted, first)?;
     let tables = current::upper().summary(facts.linear.range())?.tables();

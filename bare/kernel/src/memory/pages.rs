@@ -6,7 +6,7 @@ use core::sync::atomic::AtomicU64;
 
 use hardware::lock::Lock;
 use hardware::{access, image, probe};
-use kerncore::buddy::{AddError, Buddy, Layout, MAX_ORDER, PageSet, WrongLength};
+use kerncore::buddy::{AddError, Buddy, Layout, MAX_ORDER, PageSet, RemoveError, WrongLength};
 use kerncore::early::{EarlyAllocator, EarlyError, Request};
 use kerncore::list::List;
 use kerncore::memory_map::{Kind, MAX_RANGES, MemoryMap, Purpose};
@@ -15,10 +15,9 @@ use spin::Once;
 use vmsa::{PhysAddr, VirtAddr};
 
 use crate::facts::{facts, page_size};
+use crate::memory::ranges;
 use crate::report::console::say;
 
-/// What the linear map covers.
-static MAPPED: Once<List<PhysicalRange, MAX_RANGES>> = Once::new();
 static LAYOUT: Once<Layout> = Once::new();
 static SECRET: Once<PageSet<'static>> = Once::new();
 static LOST_TO_HOST: Once<PageSet<'static>> = Once::new();
@@ -79,12 +78,7 @@ pub(crate) fn free_early_tables(map: &mut MemoryMap) {
 
 /// Hands what is free over to the page allocator.
 pub(crate) fn start(mut early: EarlyAllocator) -> Result<(), StartError> {
-    MAPPED.call_once(|| {
-        let mut ranges = List::new(PhysicalRange::EMPTY);
-        early.map().mapped(page_size()).for_each(|range| ranges.push(range).expect("the list is as long as the map"));
-        ranges
-    });
-    let layout = LAYOUT.call_once(|| Layout::new(page_size(), mapped()));
+    let layout = LAYOUT.call_once(|| Layout::new(page_size(), early.map().mappable(page_size())));
     let sets = if facts().realm.is_some() { 2 } else { 1 };
     let all_words = layout.words() + sets * PageSet::words(layout);
     let size_bytes = all_words as u64 * 8;
@@ -100,15 +94,11 @@ pub(crate) fn start(mut early: EarlyAllocator) -> Result<(), StartError> {
     for (set, bits) in [&SECRET, &LOST_TO_HOST].into_iter().zip(bits.chunks(PageSet::words(layout).max(1))) {
         set.try_call_once(|| PageSet::new(layout, bits)).map_err(StartError::Length)?;
     }
+    ranges::start(early.map());
     let mut pages = Buddy::new(layout, notes).map_err(StartError::Length)?;
     early.hand_over(&mut pages).map_err(StartError::Memory)?;
     PAGES.with(|slot| *slot = Some(pages));
     Ok(())
-}
-
-/// The ranges that the linear map covers.
-pub(crate) fn mapped() -> impl Iterator<Item = PhysicalRange> {
-    MAPPED.get().into_iter().flat_map(|ranges| ranges.iter().copied())
 }
 
 /// Runs `body` with the page allocator.
@@ -236,12 +226,37 @@ fn give_back(address: PhysAddr, order: usize) {
     }
 }
 
-/// Takes back a page that was a table. One that the early allocator gave out is not the page allocator's: it stays what it was.
+/// Takes free memory out: nobody gets it any more, and the linear map leads to it. The page that somebody has, or nothing where it
+/// could not be shown.
+pub(crate) fn remove(range: PhysicalRange) -> Result<(), Option<RemoveError>> {
+    with_pages(|pages| pages.remove(range))?;
+    if KEEPER.get().is_none_or(|keeper| (keeper.show)(range)) {
+        return Ok(());
+    }
+    take_in(range);
+    Err(None)
+}
+
+/// Takes memory in that is new, or was removed, and that the linear map leads to.
+pub(crate) fn add(range: PhysicalRange) {
+    if let Some(keeper) = KEEPER.get() {
+        (keeper.hide)(range);
+    }
+    take_in(range);
+}
+
+fn take_in(range: PhysicalRange) {
+    if let Err(error) = with_pages(|pages| pages.add(range)) {
+        panic!("{error}");
+    }
+}
+
+/// Takes back a page that was a table. One that the early allocator gave out is new to the page allocator, which has it from now on.
 pub(crate) fn free_table(table: PhysAddr) {
     let (page, keeper) = (range(table, 0), KEEPER.get());
     // Before it is free: from then on it may be somebody's.
     keeper.map(|keeper| (keeper.hide)(page));
-    if with_pages(|pages| pages.free(table, 0).is_err()) {
+    if with_pages(|pages| pages.free(table, 0).is_err() && pages.add(page).is_err()) {
         keeper.map(|keeper| (keeper.show)(page));
     }
 }

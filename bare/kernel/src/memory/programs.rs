@@ -14,6 +14,7 @@ use crate::cpus::monitor;
 use crate::facts::{facts, page_size};
 use crate::files::inode::{Body, Inode};
 use crate::memory::mapped::Mapped;
+use crate::memory::told::Told;
 use crate::memory::{folios, frames, pages};
 use crate::threads::mutex::Mutex;
 
@@ -28,7 +29,7 @@ pub(crate) fn committed() -> u64 {
 /// The kernel, as address spaces see it.
 #[derive(Clone)]
 pub(crate) struct Programs<G> {
-    hardware: Hardware,
+    machine: Told,
     /// What every CPU tolerates that runs programs.
     census: &'static Census,
     granule: PhantomData<G>,
@@ -36,7 +37,7 @@ pub(crate) struct Programs<G> {
 
 impl<G> Programs<G> {
     pub(crate) const fn new(hardware: Hardware, census: &'static Census) -> Self {
-        Self { hardware, census, granule: PhantomData }
+        Self { machine: Told(hardware), census, granule: PhantomData }
     }
 }
 
@@ -97,12 +98,12 @@ impl<G> Frames for Programs<G> {
 
 impl<G: Granule> Embedder for Programs<G> {
     type Granule = G;
-    type Platform = Hardware;
+    type Platform = Told;
     type File = Mapped;
     type Lock<T> = SpaceLock<T>;
 
-    fn platform(&self) -> &Hardware {
-        &self.hardware
+    fn platform(&self) -> &Told {
+        &self.machine
     }
 
     fn shared_memory(&self, pages: u64) -> Option<Mapped> {

@@ -1,5 +1,5 @@
 //! How the editor of the kernel's tables reaches them: by the linear map, but in a window by the workshop, a map of the same memory
-//! in the lower half that is never changed.
+//! in the lower half that is not changed meanwhile.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

@@ -24,7 +24,7 @@ static LONGEST: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn run(reach: &Reach, change: impl FnOnce()) {
     let start = timer::read_counter();
     // SAFETY: the workshop is a map of the lower half, by the granule and the layout that this CPU translates by, and is complete
-    // and never changed. It has an ASID of its own. What runs until the old map is back is linked in the upper half.
+    // and changed under the lock of the map alone. It has an ASID of its own. What runs until the old map is back is linked in the upper half.
     let before = unsafe { translation::exchange_lower(facts().workshop.ttbr0) };
     reach.in_workshop(change);
     // SAFETY: it is what was there.

@@ -24,7 +24,7 @@ use crate::files::device::Device;
 use crate::files::inode::{Body, Inode};
 use crate::files::open::{Descriptor, Descriptors, File, O_RDWR};
 use crate::files::{tree, unpack};
-use crate::memory::{frames, heap, linear_map, pages};
+use crate::memory::{frames, heap, linear_map, pages, told};
 use crate::report::console::say;
 use crate::threads::dispatcher::{World, interrupts_open};
 use crate::threads::thread::current;
@@ -127,6 +127,8 @@ fn report(before: [u64; 3]) {
         0 => say!("init: no fault was an atomic's that was told as a read"),
         count => say!("init: {count} faults on reads by atomics were faulted as writes"),
     }
+    let [address, range, whole] = told::counts();
+    say!("init: TLBIs: {address} by address, {range} by range, {whole} of a whole space");
     say!("init: {} processes, {} switches of threads", table::begun(), dispatcher::switches());
     let now = [pages::with_pages(|pages| pages.free_bytes()), frames::taken_bytes(), heap::bytes()];
     if now == before {

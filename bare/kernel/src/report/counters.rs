@@ -40,6 +40,8 @@ pub(crate) fn print() {
         let (shared, leaked) = handed::counts();
         say!("shared with the host: {shared} pages; lost to it: {leaked}");
     }
+    let Counters { added, removed, .. } = counters;
+    say!("memory: {} added, {} removed", Bytes(added), Bytes(removed));
     let Operations { tlbi_address, tlbi_range, tlbi_everything, dsb_stores, dsb_all, isb } = operations;
     say!("TLBIs: {tlbi_address} by address, {tlbi_range} by range, {tlbi_everything} of everything");
     say!("DSBs: {dsb_stores} for stores, {dsb_all} for TLBIs; ISBs: {isb}");

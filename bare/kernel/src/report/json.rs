@@ -149,7 +149,7 @@ pub(super) fn refused(counters: &Counters) -> u64 {
 }
 
 /// Every number of the linear map's counters.
-fn counted(counters: &Counters) -> [(&'static str, u64); 17] {
+fn counted(counters: &Counters) -> [(&'static str, u64); 19] {
     let Counters { changes, atomic, splits, folds, windows, parked, operations, .. } = *counters;
     let Operations { tlbi_address, tlbi_range, tlbi_everything, dsb_stores, dsb_all, isb } = operations;
     [
@@ -170,6 +170,8 @@ fn counted(counters: &Counters) -> [(&'static str, u64); 17] {
         ("dsb_all", dsb_all),
         ("isb", isb),
         ("reserve", counters.reserve),
+        ("added", counters.added),
+        ("removed", counters.removed),
     ]
 }
 

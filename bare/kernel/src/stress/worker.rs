@@ -12,6 +12,7 @@ use vmsa::{Stage1Attributes, VirtAddr};
 
 use super::Tally;
 use super::pool::{CLUSTER, Pool, value};
+use super::users::{Came, Users};
 use crate::facts::page_size;
 use crate::memory::vmalloc::Area;
 use crate::memory::{current, linear_map, secret};
@@ -49,14 +50,16 @@ pub(super) struct Worker<'s> {
     seed: Seed,
     pool: &'s Pool,
     tally: &'s Tally,
+    cpu: usize,
+    users: &'s Users,
 }
 
 /// Pages that this CPU has claimed: the first page and the number of each range.
 type Claimed = List<(usize, usize), MOST_RANGES>;
 
 impl<'s> Worker<'s> {
-    pub(super) fn new(cpu: usize, seed: u32, pool: &'s Pool, tally: &'s Tally) -> Self {
-        Self { seed: Seed::new(u64::from(seed) << 8 | cpu as u64), pool, tally }
+    pub(super) fn new(cpu: usize, seed: u32, pool: &'s Pool, users: &'s Users, tally: &'s Tally) -> Self {
+        Self { seed: Seed::new(u64::from(seed) << 8 | cpu as u64), pool, tally, cpu, users }
     }
 
     /// Does operations until none is left.
@@ -73,6 +76,13 @@ impl<'s> Worker<'s> {
             }
             if kind == StressKind::Mixed && self.seed.one_in(AREAS) {
                 self.have_area();
+            }
+            if kind == StressKind::Mixed {
+                match self.users.use_one(self.cpu, &mut self.seed) {
+                    Came::Right | Came::Stopped => {}
+                    Came::Refused => Tally::add(&self.tally.refused),
+                    Came::Wrong => Tally::add(&self.tally.wrong),
+                }
             }
             if self.seed.one_in(HEALS) {
                 linear_map::get().heal(BUDGET);

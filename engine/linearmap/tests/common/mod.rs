@@ -72,6 +72,8 @@ pub(crate) struct Kernel<G> {
     pub(crate) left: Cell<usize>,
     /// Whether others park when they are called.
     pub(crate) parks: Cell<bool>,
+    /// What the CPU tolerates that changes the map while others are parked.
+    pub(crate) changer: Cell<BbmLevel>,
     /// Whether it never runs what it is given to run.
     pub(crate) forgets: Cell<bool>,
     pub(crate) windows: Cell<usize>,
@@ -93,6 +95,7 @@ impl<G: Granule> Kernel<G> {
             out: Cell::new(0),
             left: Cell::new(usize::MAX),
             parks: Cell::new(false),
+            changer: Cell::new(BbmLevel::Level0),
             forgets: Cell::new(false),
             windows: Cell::new(0),
             parked: Cell::new(0),
@@ -173,7 +176,7 @@ impl<G: Granule> Calls for Kernel<G> {
         }
         self.parked.set(self.parked.get() + 1);
         if !self.forgets.get() {
-            change(&Licence::parked(&(), Tolerance::new(BbmLevel::Level0, false)));
+            change(&Licence::parked(&(), Tolerance::new(self.changer.get(), false)));
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ mod program;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::rc::Rc;
 
 use vellum_pagetable::{Census, HardwareUpdates, Licence, Memory, Platform, Reserve, Slot, TlbFeatures, Tolerance};
@@ -108,6 +109,8 @@ pub(crate) struct Inner {
     pub(crate) folio_order: Cell<u32>,
     /// Whether every CPU is of level 3.
     pub(crate) tolerates: Cell<bool>,
+    /// How often leaves were announced that change size.
+    pub(crate) announced: Cell<usize>,
     /// How often the heap has room yet.
     pub(crate) heap_left: Cell<usize>,
     pub(crate) committed: Cell<u64>,
@@ -207,6 +210,7 @@ impl<G: Granule> Kernel<G> {
             left: Cell::new(usize::MAX),
             folio_order: Cell::new(0),
             tolerates: Cell::new(false),
+            announced: Cell::new(0),
             heap_left: Cell::new(usize::MAX),
             committed: Cell::new(0),
             most_committed: Cell::new(u64::MAX),
@@ -362,6 +366,11 @@ impl<G: Granule> Embedder for Kernel<G> {
     fn licence(&self) -> Licence<'_> {
         let level3 = LEVEL3.tolerated().filter(|_| self.0.tolerates.get());
         level3.unwrap_or_else(|| Licence::break_before_make(self))
+    }
+
+    fn announce(&self, _: Range<u64>, resize: &mut dyn FnMut()) {
+        self.0.announced.set(self.0.announced.get() + 1);
+        resize();
     }
 
     fn commit(&self, pages: u64) -> bool {

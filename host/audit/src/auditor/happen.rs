@@ -35,19 +35,25 @@ impl Auditor<'_> {
                 match event {
                     Event::Write { .. } => it.awaits_sync = true,
                     Event::Enter(_) | Event::Barrier(Barrier::Isb) => it.awaits_sync = false,
-                    Event::Barrier(Barrier::Dsb { accesses: Accesses::All, is_nxs: false, .. }) => {
-                        it.awaits_dsb = false;
+                    // What it completes, the CPU itself is sure of once it synchronizes.
+                    Event::Barrier(Barrier::Dsb { accesses, is_nxs, .. }) => {
+                        it.awaits_sync = true;
+                        it.awaits_dsb &= accesses != Accesses::All || is_nxs;
                     }
                     _ => {}
                 }
                 self.machine.apply(cpu, &event);
+                self.note_visible(cpu, &event);
             }
             // Written to the trace where they are learnt.
             Act::Holds { .. } | Act::Data { .. } | Act::FreeAsid(_) | Act::Revoked { .. } => {}
         }
     }
 
-    pub(super) fn find(&mut self, guest: &dyn Guest, finding: &Finding) {
+    pub(super) fn find(&mut self, guest: &dyn Guest, record: &Record, finding: &Finding) {
+        if let Act::Event(Event::Access { .. }) = record.act {
+            self.forget_mapped();
+        }
         let place = |event: u64| self.log.of(event).map_or(0, |record| record.place);
         let (at, cause) = (place(finding.event), finding.origin.map_or(0, |origin| place(origin.event)));
         // Every page is freed in a few places: who frees it is what differs, and what an excuse names.

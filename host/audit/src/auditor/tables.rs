@@ -49,6 +49,7 @@ impl Auditor<'_> {
         self.seen.stores += 1;
         let links = self.machine.links_at(word, value);
         self.learn(guest, links, By::Store);
+        self.note_mapped(cpu, word, found, value);
         let Store { is_release, is_exchange, is_compared } = how;
         let act = match is_exchange || is_compared {
             true => Act::Exchange { address: word, expected: found, value, found, is_release },

@@ -17,10 +17,10 @@ const MOST_BYTES: u64 = 1 << 26;
 const MAGIC: u64 = 56;
 const HEADER_BYTES: u64 = 64;
 /// The version of the record that is known.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// The counters, in their order in memory.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 19] = [
     "changes",
     "atomic",
     "splits",
@@ -38,6 +38,8 @@ const NAMES: [&str; 17] = [
     "dsb_all",
     "isb",
     "reserve",
+    "added",
+    "removed",
 ];
 const SPLITS: usize = 2;
 const FOLDS: usize = 3;

@@ -13,9 +13,11 @@ use crate::{
 };
 
 /// Those of the project's own programs that are asked for by name.
-const OWN: [&str; 6] = ["atomics", "converting", "hostile", "modules", "secrets", "timing"];
+const OWN: [&str; 7] = ["atomics", "converting", "hostile", "modules", "parts", "secrets", "timing"];
 /// The one that loads a module, which is packed beside it.
 const LOADER: &str = "modules";
+/// How the option begins of a stress, which loads that module too.
+const STRESS: &str = "vellum.stress=";
 /// What the fetched busybox is called.
 const BUSYBOX: &str = "busybox";
 
@@ -40,7 +42,18 @@ fn file_name(path: &str) -> String {
 
 /// The archive with the program in it, if no other is given: the program, and busybox where it has been fetched.
 pub(super) fn archive(options: &Options, image: &Path, files: &mut Files) -> Result<Option<PathBuf>, Failure> {
-    let Some(text) = options.init.as_ref().filter(|_| options.initrd.is_none()) else { return Ok(None) };
+    if options.initrd.is_some() {
+        return Ok(None);
+    }
+    let Some(text) = &options.init else {
+        // A stress loads the module without a program.
+        let is_stress = options.kernel.is_none() && options.append.iter().any(|word| word.starts_with(STRESS));
+        return if is_stress {
+            files.write(image, "stress.cpio", &with_module(Archive::new())?.finish()).map(Some)
+        } else {
+            Ok(None)
+        };
+    };
     let name = text.split_whitespace().next().unwrap_or_default();
     let busybox = match name {
         BUSYBOX => Some(Kind::HOST.need()?.busybox),
@@ -53,9 +66,8 @@ pub(super) fn archive(options: &Options, image: &Path, files: &mut Files) -> Res
         archive.program("bin/busybox", &read(&busybox)?);
         archive.link("bin/sh", BUSYBOX);
     }
-    if name == LOADER {
-        ["lib", "lib/modules"].iter().for_each(|folder| archive.folder(folder));
-        archive.program("lib/modules/sample.o", &read(&bare::build_module()?)?);
+    if name == LOADER || options.append.iter().any(|word| word.starts_with(STRESS)) {
+        archive = with_module(archive)?;
     }
     if is_on_host(name) {
         archive.program(&format!("bin/{}", file_name(name)), &read(Path::new(name))?);
@@ -67,6 +79,14 @@ pub(super) fn archive(options: &Options, image: &Path, files: &mut Files) -> Res
         return Err(Failure::new(Status::BadInput, line));
     }
     files.write(image, "init.cpio", &archive.finish()).map(Some)
+}
+
+fn with_module(mut archive: Archive) -> Result<Archive, Failure> {
+    let object = bare::build_module()?;
+    let object = fs::read(&object).map_err(|error| Failure::file(&object, &error))?;
+    ["lib", "lib/modules"].iter().for_each(|folder| archive.folder(folder));
+    archive.program("lib/modules/sample.o", &object);
+    Ok(archive)
 }
 
 #[cfg(test)]

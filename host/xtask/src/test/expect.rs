@@ -30,6 +30,8 @@ pub(crate) enum Expect {
     MonitorNeverCounts(&'static str),
     /// The monitor's report counts no conflict on this CPU, but on others.
     NoConflictOn(usize),
+    /// The monitor's report counts conflicts on this CPU alone, if any.
+    ConflictsAtMostOn(usize),
     /// The guest's own counts of conflicts, in `# conflicts`, are the monitor's, CPU by CPU.
     SameConflicts,
     /// A second run prints the same, byte for byte.
@@ -81,6 +83,18 @@ impl Expect {
                 expect(
                     is_none,
                     format!("# monitor counts the conflicts {counts:?} on CPU {cpu}, expected some on others"),
+                )
+            }
+            Expect::ConflictsAtMostOn(cpu) => {
+                let is_elsewhere = |line: &&str| {
+                    let mut counts = line.split_whitespace().skip(3).enumerate();
+                    line.starts_with("conflicts, EL") && counts.any(|(at, count)| at != *cpu && count != "0")
+                };
+                let counted = transcript.section("monitor").find(is_elsewhere);
+                let has_report = transcript.section("monitor").any(|line| line.contains("cpu 0"));
+                expect(
+                    has_report && counted.is_none(),
+                    format!("# monitor counts {counted:?}, expected none but on CPU {cpu}"),
                 )
             }
             Expect::SameConflicts => {
@@ -175,6 +189,7 @@ mod tests {
             MonitorNeverCounts("stores"),
             SameConflicts,
             NoConflictOn(0),
+            ConflictsAtMostOn(1),
             LinearMapTablesAtMost { bytes: 4096 },
         ] {
             assert_eq!(met.check(&transcript), Ok(()), "{met:?}");
@@ -193,6 +208,8 @@ mod tests {
             MonitorNeverCounts("writes"),
             NoConflictOn(1),
             NoConflictOn(2),
+            ConflictsAtMostOn(0),
+            ConflictsAtMostOn(2),
             LinearMapTablesAtMost { bytes: 4095 },
         ] {
             assert!(missed.check(&transcript).is_err(), "{missed:?}");
@@ -201,7 +218,7 @@ mod tests {
         assert!(SameConflicts.check(&Transcript::new(other.as_bytes())).is_err());
         let empty = Transcript::new(b"");
         assert!(
-            [SameConflicts, NoConflictOn(0), MonitorNeverCounts("stores")]
+            [SameConflicts, NoConflictOn(0), ConflictsAtMostOn(0), MonitorNeverCounts("stores")]
                 .iter()
                 .all(|missed| missed.check(&empty).is_err())
         );

@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use guests::rsi;
 use hardware::guest::{execute, fetch, read_exceptions};
 use hardware::image;
+use kerncore::ring::PRINT_FUNCTION;
 use seed::Seed;
 
 /// Where 2 MiB of the monitor's memory start: its image, and its tables.
@@ -114,12 +115,18 @@ impl Attempts {
         unsafe { execute(self.cpu, instruction, arguments) };
     }
 
-    /// A call of RSI or of what is numbered beside it, with arguments that are right or nearly so: memory that this program
+    /// A call of RSI or of what is numbered beside it, or for a ring to be printed, with arguments that are right or nearly so: memory that this program
     /// does not use changes hands all the time, on every CPU.
     fn ask_realm(&mut self) {
         let function = match self.random.bits() % 2 {
             0 => rsi::VERSION + self.random.bits() as u32 % 32,
-            _ => *self.random.pick(&[rsi::IPA_STATE_SET, rsi::IPA_STATE_GET, rsi::REALM_CONFIG, rsi::HOST_CALL]),
+            _ => *self.random.pick(&[
+                rsi::IPA_STATE_SET,
+                rsi::IPA_STATE_GET,
+                rsi::REALM_CONFIG,
+                rsi::HOST_CALL,
+                PRINT_FUNCTION,
+            ]),
         };
         let (one, other) = (self.argument(), self.argument());
         let is_ordered = !self.random.bits().is_multiple_of(8);

@@ -9,12 +9,12 @@ use crate::access::{Outcome, fetch, page, range, read, write};
 use crate::facts::unprotected;
 use crate::found::{Found, SCRUBBED, expect, expect_all, expect_outcome};
 use crate::refusals::set;
-use crate::{changes, together};
+use crate::{changes, rings, together};
 
 type Check = fn(usize) -> Result<(), Found>;
 
 /// Each check, and its name.
-pub(crate) const CHECKS: [(&str, Check); 11] = [
+pub(crate) const CHECKS: [(&str, Check); 12] = [
     ("the version is 1.0, and there are no features", version),
     ("the configuration is one granule", configuration),
     ("arguments that are not right are refused", arguments),
@@ -23,6 +23,7 @@ pub(crate) const CHECKS: [(&str, Check); 11] = [
     ("shared memory is at its unprotected address alone", sharing),
     ("what changes hands keeps nothing, and what does not keeps all", contents),
     ("the host answers a call", host_call),
+    ("the host prints a ring that is shared, and believes none of its numbers", rings::print),
     ("there is no RAM where there is no memory", no_memory),
     ("random changes are what a model says", changes::at_random),
     ("a page changes hands for every CPU at once", together::change_hands),

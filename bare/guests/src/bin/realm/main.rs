@@ -12,6 +12,7 @@ mod checks;
 mod facts;
 mod found;
 mod refusals;
+mod rings;
 mod together;
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

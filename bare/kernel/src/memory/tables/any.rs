@@ -64,6 +64,11 @@ impl AnyTable {
         Some(Self { parts: Parts { hardware, shape, half, regime, root }, operations: operations(shape.page_size) })
     }
 
+    /// The page table of the same shape whose root is there.
+    pub(crate) fn rooted(self, root: PhysAddr) -> Self {
+        Self { parts: Parts { root, ..self.parts }, ..self }
+    }
+
     /// Maps memory at `offset` above its physical addresses.
     pub(crate) fn paint(
         &self,

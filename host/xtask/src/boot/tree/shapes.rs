@@ -104,10 +104,10 @@ pub(crate) const SHAPES: &[Shape] = &[
     // 2 MiB must be left for the checks. Measured, and measured anew where the Image outgrows 2 MiB more.
     shape("least-4k", "the least memory with 4K pages", |scene| little(scene, scene.image_bytes + 2 * MIB)),
     shape("below-4k", "64 KiB less", |scene| little(scene, scene.image_bytes + 2 * MIB - 64 * KIB)),
-    shape("least-16k", "the least memory with 16K pages", |scene| little(scene, above_image(scene) - 1600 * KIB)),
-    shape("below-16k", "64 KiB less", |scene| little(scene, above_image(scene) - 1664 * KIB)),
-    shape("least-64k", "the least memory with 64K pages", |scene| little(scene, above_image(scene) - 960 * KIB)),
-    shape("below-64k", "64 KiB less", |scene| little(scene, above_image(scene) - 1024 * KIB)),
+    shape("least-16k", "the least memory with 16K pages", |scene| little(scene, above_image(scene) + 448 * KIB)),
+    shape("below-16k", "64 KiB less", |scene| little(scene, above_image(scene) + 384 * KIB)),
+    shape("least-64k", "the least memory with 64K pages", |scene| little(scene, above_image(scene) + 1088 * KIB)),
+    shape("below-64k", "64 KiB less", |scene| little(scene, above_image(scene) + 1024 * KIB)),
     shape("guest-nowhere", "the monitor's guest is said to be where nothing is", |scene| {
         let words = "monitor.guest=0x80000000 monitor.exit=semihosting -- vellum.exit=semihosting";
         scene.set_text("chosen", "bootargs", words);

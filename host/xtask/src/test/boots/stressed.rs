@@ -112,7 +112,7 @@ pub(super) fn all() -> Vec<Boot> {
 }
 
 /// What is told of CPUs that are to believe something else of themselves.
-fn told(options: &str) -> Vec<Words> {
+pub(super) fn told(options: &str) -> Vec<Words> {
     const TEST: Words = &["this is a test"];
     options.matches("vellum.cpu").map(|_| TEST).collect()
 }

@@ -1,0 +1,55 @@
+//! Which memory there is, who had it at the end of boot, and what has gone since.
+
+use hardware::lock::Lock;
+use kerncore::list::List;
+use kerncore::memory_map::{Kind, MAX_RANGES, MemoryMap};
+use kerncore::range::PhysicalRange;
+use vmsa::PhysAddr;
+
+use crate::facts::page_size;
+
+static MAP: Lock<MemoryMap> = Lock::new(MemoryMap::new());
+
+/// Ranges of a memory map.
+pub(crate) type Ranges = List<PhysicalRange, MAX_RANGES>;
+
+/// Boot is over, and this is who has which memory.
+pub(crate) fn start(map: &MemoryMap) {
+    MAP.with(|own| own.clone_from(map));
+}
+
+/// The map as it is now.
+pub(crate) fn map() -> MemoryMap {
+    MAP.with(|map| map.clone())
+}
+
+/// The ranges that the linear map covers.
+pub(crate) fn mapped() -> Ranges {
+    MAP.with(|map| list(map.mapped(page_size())))
+}
+
+/// The ranges that it may ever cover.
+pub(crate) fn mappable() -> Ranges {
+    MAP.with(|map| list(map.mappable(page_size())))
+}
+
+fn list(ranges: impl Iterator<Item = PhysicalRange>) -> Ranges {
+    let mut list = Ranges::new(PhysicalRange::EMPTY);
+    ranges.for_each(|range| list.push(range).expect("the list is as long as the map"));
+    list
+}
+
+/// Who had a page at the end of boot, if it is memory.
+pub(crate) fn user(page: PhysAddr) -> Option<Kind> {
+    MAP.with(|map| map.kind_at(page))
+}
+
+/// Whether all of a range is of a kind that `is_meant`, and can be of another.
+pub(crate) fn is_all(range: PhysicalRange, is_meant: fn(Kind) -> bool) -> bool {
+    MAP.with(|map| map.has_room() && map.is_all(range, is_meant))
+}
+
+/// A range for which [`is_all`] held is of another kind now.
+pub(crate) fn mark(range: PhysicalRange, kind: Kind) {
+    MAP.with(|map| map.mark(range, kind)).expect("the map has room, as was asked");
+}

@@ -1,0 +1,205 @@
+//! What lives on the linear map beside what changes: modules, text, and memory that is shared with a realm's host; each for a moment.
+
+use alloc::vec::Vec;
+use core::slice;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use hardware::probe::{self, RET};
+use hardware::translation::{read_translation, read_translation_to_write};
+use kerncore::cpio::Entries;
+use kerncore::range::PhysicalRange;
+use seed::Seed;
+use vmsa::PhysAddr;
+
+use crate::facts::{facts, page_size};
+use crate::memory::executable::Text;
+use crate::memory::handed::{self, NotHanded};
+use crate::memory::shared::Shared;
+use crate::memory::{modules, pages};
+use crate::report::console::say;
+
+/// The file of the initial RAM disk that is loaded, what its name is in it, and what is called before it goes.
+const FILE: &[u8] = b"lib/modules/sample.o";
+const NAME: &[u8] = b"name=sample\0";
+const STOP: &[u8] = b"module_stop\0";
+/// One operation in so many is to load a module, to have text, to share a few pages, to share single ones.
+const MODULES: u64 = 16;
+const TEXTS: u64 = 16;
+const SHARES: u64 = 16;
+const SINGLES: u64 = 16;
+/// Bytes of a text, log2 of the pages that are shared at once, and how many single ones: at most.
+const TEXT_BYTES: usize = 32 << 10;
+const MOST_ORDER: usize = 4;
+const MOST_SINGLES: usize = 8;
+
+/// What came of one of them.
+pub(super) enum Came {
+    Right,
+    /// There was no memory for it.
+    Refused,
+    /// The realm's host did not do all that it was asked.
+    Stopped,
+    Wrong,
+}
+
+/// Their object, and how often each was there.
+pub(super) struct Users {
+    /// The object and where the last letter of its name is, if there is one.
+    module: Option<(Vec<u8>, usize)>,
+    modules: AtomicU64,
+    texts: AtomicU64,
+    shared: AtomicU64,
+    stopped: AtomicU64,
+}
+
+impl Users {
+    /// With the module of the initial RAM disk, which says nothing when it goes.
+    pub(super) fn new() -> Self {
+        let counter = || AtomicU64::new(0);
+        Self { module: find(), modules: counter(), texts: counter(), shared: counter(), stopped: counter() }
+    }
+
+    /// Has one of them for a moment, or none.
+    pub(super) fn use_one(&self, cpu: usize, seed: &mut Seed) -> Came {
+        let mut worst = Came::Right;
+        let mut count = |came: Came, counter: &AtomicU64| match came {
+            Came::Right => _ = counter.fetch_add(1, Ordering::Relaxed),
+            Came::Stopped => _ = self.stopped.fetch_add(1, Ordering::Relaxed),
+            other => worst = other,
+        };
+        if let Some((object, name)) = self.module.as_ref().filter(|_| seed.one_in(MODULES)) {
+            count(load(object, *name, cpu), &self.modules);
+        }
+        if seed.one_in(TEXTS) {
+            count(execute(8 + seed.index(TEXT_BYTES - 8) as u64, cpu), &self.texts);
+        }
+        if seed.one_in(SHARES) {
+            count(share(seed.index(MOST_ORDER + 1)), &self.shared);
+        }
+        if seed.one_in(SINGLES) {
+            count(share_singles(1 + seed.index(MOST_SINGLES)), &self.shared);
+        }
+        worst
+    }
+
+    pub(super) fn tell(&self) {
+        let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        match self.module {
+            Some(_) => say!("stress: {} modules loaded, called by every CPU and unloaded", value(&self.modules)),
+            None => say!("stress: no module is in the initial RAM disk"),
+        }
+        let (texts, shared, stopped) = (value(&self.texts), value(&self.shared), value(&self.stopped));
+        say!("stress: {texts} texts executed; memory shared {shared} times, {stopped} times a host stopped");
+    }
+}
+
+fn find() -> Option<(Vec<u8>, usize)> {
+    let initrd = facts().initrd;
+    let at = facts().linear.address(initrd.start).bits() as *const u8;
+    // SAFETY: the linear map has it, and nobody writes there.
+    let archive = unsafe { slice::from_raw_parts(at, initrd.size_bytes() as usize) };
+    let entry = Entries::new(archive).map_while(Result::ok).find(|entry| entry.name == FILE)?;
+    let mut object = Vec::new();
+    object.try_reserve_exact(entry.content.len()).ok()?;
+    object.extend_from_slice(entry.content);
+    let name = object.windows(NAME.len()).position(|bytes| bytes == NAME)?;
+    // Another function's name, so that a line for each is not printed.
+    while let Some(stop) = object.windows(STOP.len()).position(|bytes| bytes == STOP) {
+        object[stop] = b'M';
+    }
+    Some((object, name + NAME.len() - 2))
+}
+
+/// Loads the module by a name of this CPU's, which every CPU calls, and unloads it.
+fn load(object: &[u8], name_end: usize, cpu: usize) -> Came {
+    let mut own = Vec::new();
+    if own.try_reserve_exact(object.len()).is_err() {
+        return Came::Refused;
+    }
+    own.extend_from_slice(object);
+    own[name_end] = b'0' + cpu as u8;
+    // `sample`, with another last letter.
+    let name = core::str::from_utf8(&own[name_end - 5..=name_end]).unwrap_or_default();
+    if let Err(error) = modules::load(&own) {
+        say!("stress: module: {error}; not loaded");
+        return Came::Wrong;
+    }
+    if modules::unload(name) { Came::Right } else { Came::Wrong }
+}
+
+/// Has text that this CPU executes, and nobody can write.
+fn execute(bytes: u64, cpu: usize) -> Came {
+    /// MOV W0, #0.
+    const MOV: u32 = 0x5280_0000;
+    let Some(text) = Text::take(bytes) else { return Came::Refused };
+    let words = [MOV | (cpu as u32) << 5, RET];
+    if !text.write(words.len(), |index| words[index]) {
+        return Came::Refused;
+    }
+    let at = text.range().start;
+    // SAFETY: text of a function that takes nothing and gives a number.
+    let function = unsafe { core::mem::transmute::<u64, extern "C" fn() -> u32>(at.bits()) };
+    let alias = read_translation(at).map(|memory| facts().linear.address(memory));
+    let is_safe = [Ok(at), alias].into_iter().all(|at| at.is_ok_and(|at| read_translation_to_write(at).is_err()));
+    if function() == cpu as u32 && is_safe {
+        return Came::Right;
+    }
+    say!("stress: the text at {at} is wrong");
+    Came::Wrong
+}
+
+/// Whether a page leads there, and keeps what is written to it.
+fn is_right(page: PhysAddr, output: PhysAddr) -> bool {
+    let at = facts().linear.address(page);
+    // SAFETY: a page of the caller's.
+    let is_written = unsafe { probe::write(at, !page.bits()) }.is_ok();
+    // SAFETY: as above.
+    let is_read = unsafe { probe::read(at) } == Ok(!page.bits());
+    let is_right = is_written && is_read && read_translation(at) == Ok(output);
+    if !is_right {
+        say!("stress: {at} should lead to {output}");
+    }
+    is_right
+}
+
+/// Shares a block of pages with the realm's host, and takes it back.
+fn share(order: usize) -> Came {
+    let Some(first) = pages::allocate(order) else { return Came::Refused };
+    let bytes = page_size().size_bytes();
+    let range = PhysicalRange::from_size(first, bytes << order);
+    let away = facts().realm.map_or(0, |realm| realm.unprotected());
+    let lead = |away: u64| (0..1 << order).map(|number| first + number * bytes).all(|page| is_right(page, page + away));
+    let went = handed::set_memory_decrypted(range).and_then(|()| {
+        let is_right = lead(away);
+        handed::set_memory_encrypted(range).map(|()| is_right && lead(0))
+    });
+    match went {
+        Ok(is_right) => {
+            pages::free(first, order);
+            if is_right { Came::Right } else { Came::Wrong }
+        }
+        Err(NotHanded::Refused(refused)) => {
+            say!("stress: {range} does not change hands: {refused}");
+            Came::Wrong
+        }
+        Err(NotHanded::Stopped(..) | NotHanded::NotShown(_)) => {
+            handed::free_rest(first, order);
+            Came::Stopped
+        }
+    }
+}
+
+/// Has single pages of the pool.
+fn share_singles(count: usize) -> Came {
+    let mut all = [const { None }; MOST_SINGLES];
+    all[..count].iter_mut().for_each(|place| *place = Shared::take());
+    let away = facts().realm.map_or(0, |realm| realm.unprotected());
+    let is_right =
+        all.iter().flatten().all(|shared| is_right(PhysAddr::new(shared.output().bits() & !away), shared.output()));
+    match (all[count - 1].is_some(), facts().realm.is_some()) {
+        _ if !is_right => Came::Wrong,
+        (true, _) => Came::Right,
+        (false, true) => Came::Stopped,
+        (false, false) => Came::Refused,
+    }
+}

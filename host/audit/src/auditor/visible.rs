@@ -1,0 +1,80 @@
+//! What a kernel maps and uses before it is sure that walks find it. An entry that is invalid is in no TLB, so that no TLBI is
+//! missing: a DSB of the CPU that stored is, and for fetches, or without FEAT_ETS2, a context synchronization event behind it.
+//!
+//! ```text
+//! store that makes valid ──DSB of that CPU──▶ ──ISB, exception──▶
+//!   accesses of all CPUs judged    its own judged      none: one look at the span of `Fresh`
+//! ```
+
+use machine::barrier::{Accesses, Barrier, Domain};
+use machine::event::{Event, Level};
+use machine::registers::{HCR_E2H, Register};
+use machine::syndrome::AccessKind;
+
+use super::{Auditor, Guest};
+use crate::fresh::Span;
+use crate::record::Record;
+
+impl Auditor<'_> {
+    /// `cpu` uses an address that [`crate::fresh::Fresh`] has. Where a user's address faults, the kernel repeats what faulted: of
+    /// these nothing is said.
+    pub fn access(&mut self, guest: &dyn Guest, cpu: u8, place: u64, address: u64, kind: AccessKind) {
+        self.commit(guest, cpu);
+        let hcr = self.machine.cpus()[usize::from(cpu)].newest_registers().get(Register::HcrEl2);
+        let is_upper = address >> 63 == 1;
+        let is_kernels = match self.cpus[usize::from(cpu)].level {
+            Level::El0 => false,
+            Level::El1 => is_upper,
+            Level::El2 => is_upper || hcr & HCR_E2H == 0,
+        };
+        if is_kernels {
+            self.happen(guest, Record::of(cpu, place, Event::Access { address, kind }));
+        }
+    }
+
+    /// `cpu` is about to store `value` over `found`, which may map something for the kernel.
+    pub(super) fn note_mapped(&mut self, cpu: u8, word: u64, found: u64, value: u64) {
+        if found & 1 == 0
+            && value & 1 == 1
+            && let Some((first, last)) = self.machine.kernel_addresses(word)
+        {
+            let it = &mut self.cpus[usize::from(cpu)];
+            it.mapped = it.mapped.with(Span { first, last });
+            self.publish();
+        }
+    }
+
+    /// `cpu` has executed this, and the machine was shown it.
+    pub(super) fn note_visible(&mut self, cpu: u8, event: &Event) {
+        let it = &mut self.cpus[usize::from(cpu)];
+        let before = (it.mapped, it.finished_map);
+        match *event {
+            Event::Barrier(Barrier::Dsb { domain, accesses, .. }) if accesses != Accesses::Loads => {
+                it.finished_map = it.finished_map.with(it.mapped);
+                if domain != Domain::NonShareable {
+                    it.mapped = Span::NOTHING;
+                }
+            }
+            Event::Barrier(Barrier::Isb) | Event::Enter(_) => it.finished_map = Span::NOTHING,
+            _ => {}
+        }
+        if before != (it.mapped, it.finished_map) {
+            self.publish();
+        }
+    }
+
+    /// What was found is told once, and not of every address.
+    pub(super) fn forget_mapped(&mut self) {
+        for it in &mut self.cpus {
+            (it.mapped, it.finished_map) = (Span::NOTHING, Span::NOTHING);
+        }
+        self.publish();
+    }
+
+    fn publish(&self) {
+        let mapped = self.cpus.iter().fold(Span::NOTHING, |all, it| all.with(it.mapped));
+        for (cpu, it) in (0..).zip(&self.cpus) {
+            self.frames.fresh.set(cpu, mapped.with(it.finished_map));
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! All tests of this crate are one program, so that what they share is compiled once.
+
+mod auditor;
+mod frames;
+mod instructions;
+mod visible;
