@@ -150,7 +150,7 @@ impl Platform for Cpu<'_> {
 }
 
 /// A barrier or TLBI as hardware would execute it.
-pub(crate) fn event_of(operation: Maintenance) -> Event {
+pub fn event_of(operation: Maintenance) -> Event {
     match operation {
         Maintenance::Barrier(barrier) => Event::Barrier(encode_barrier(barrier)),
         Maintenance::Invalidate(op, operand) => Event::Tlbi { opcode: encode_tlbi(op), operand },

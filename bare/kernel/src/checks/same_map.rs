@@ -12,7 +12,7 @@ use super::detail::{Detail, tell};
 use crate::cpus::stacks::{self, Kind};
 use crate::cpus::{calls, walkers};
 use crate::facts::{facts, page_size};
-use crate::memory::{hidden_pages, layout, ranges};
+use crate::memory::{handed, hidden_pages, layout, ranges};
 
 /// How many addresses are compared.
 const SAMPLES: usize = 12;
@@ -32,7 +32,9 @@ pub(super) fn compare(detail: &mut Detail) -> bool {
     });
     let (asked, differing) = (asked.load(Ordering::Relaxed), differing.load(Ordering::Relaxed));
     let linear = facts().linear;
-    let is_hidden = |address| hidden_pages::is_on() && linear.contains(address);
+    let physical = |address: VirtAddr| PhysAddr::new(address.bits().wrapping_sub(linear.offset()));
+    let may_be = |address| hidden_pages::is_on() || handed::is_lost(physical(address));
+    let is_hidden = |address| linear.contains(address) && may_be(address);
     let faults = samples.iter().filter(|(address, here)| here.is_err() && !is_hidden(*address)).count();
     tell!(detail, "{} CPUs, {SAMPLES} addresses, {faults} of them faulting", asked.count_ones());
     if differing != 0 {

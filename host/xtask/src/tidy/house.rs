@@ -38,7 +38,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room(
         "checks",
         9_000,
-        &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "vellum-userspace", "machine", "terminal"],
+        &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "vellum-userspace", "kerncore", "machine", "terminal"],
     ),
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(

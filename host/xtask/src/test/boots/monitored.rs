@@ -108,6 +108,31 @@ const REALMS: &[(&str, &str, Words)] = &[
         &["RSI calls, errors"],
     ),
     ("our kernel as a realm of 48 bits", "realm-of-48-bits.toml --cpus 1 --append vellum.bbm=3", &["RSI calls"]),
+    (
+        "our kernel as a realm, stressed, 16k",
+        "realm.toml --page-size 16k --append vellum.stress=200 --append vellum.bbm=3",
+        &["RSI calls"],
+    ),
+    (
+        "our kernel as a realm that is refused, stressed",
+        "realm-that-is-refused.toml --append vellum.stress=100",
+        &["RSI requests refused", "RSI requests in part"],
+    ),
+    (
+        "our kernel as a realm with errors, stressed, 64k",
+        "realm-with-errors.toml --page-size 64k --append vellum.stress=200 --append vellum.bbm=3",
+        &["RSI calls, errors"],
+    ),
+    (
+        "our kernel as a realm of 48 bits, stressed",
+        "realm-of-48-bits.toml --append vellum.stress=100 --append vellum.bbm=0",
+        &["RSI calls"],
+    ),
+    (
+        "our kernel as a realm in disguise, stressed",
+        "realm-in-disguise.toml --append vellum.stress=100",
+        &["RSI calls"],
+    ),
     ("our kernel as a realm in disguise", "realm-in-disguise.toml --cpus 2", &["ID registers read"]),
 ];
 
@@ -348,6 +373,10 @@ fn realm(&(name, options, counts): &(&str, &str, Words)) -> Boot {
     let mut expect: Vec<_> = counts.iter().map(|count| MonitorCounts(count)).collect();
     if name.starts_with("our kernel") {
         expect.push(Says(&["ring: ", "....100"]));
+    }
+    if options.contains("vellum.stress") {
+        expect.push(Says(&["modules loaded, called by every CPU"]));
+        expect.push(Says(&["as it was before, "]));
     }
     if options.contains("vellum.late") {
         expect.push(Says(&["1 of 1 joined, while memory was hidden"]));
