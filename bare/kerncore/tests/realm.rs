@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use kerncore::handing::{Map, NotHanded, hand};
 use kerncore::range::PhysicalRange;
 use kerncore::realm::{self, Rmm, State, Stopped, Why, Wish};
 use proptest::prelude::*;
@@ -202,4 +203,48 @@ fn answers_about_states_that_are_none_are_not_believed() {
     {
         assert_eq!(told([result, end, 1, 0]), None);
     }
+}
+
+#[test]
+fn an_answer_that_is_no_granule_is_not_believed() {
+    let range = granules(2, 6);
+    let at = range.start.bits() + GRANULE;
+    for nonsense in [at + 1, at + 8, at + GRANULE / 2] {
+        let stopped = realm::hand_over(&Realm::new(&[Does::Nonsense(nonsense)]), range, Wish::Empty).unwrap_err();
+        assert_eq!(stopped, Stopped { reached: range.start, why: Why::Nonsense(nonsense) });
+    }
+}
+
+/// A map that refuses to hide, or has no memory to show.
+struct Poor {
+    hides: bool,
+}
+
+impl Map for Poor {
+    type Refused = &'static str;
+
+    fn hide(&self, _: PhysicalRange) -> Result<(), &'static str> {
+        if self.hides { Ok(()) } else { Err("no") }
+    }
+
+    fn show(&self, _: PhysicalRange, _: bool) -> bool {
+        false
+    }
+}
+
+#[test]
+fn the_host_is_not_asked_where_nothing_is_hidden() {
+    let realm = Realm::new(&[]);
+    let handed = hand(&realm, &Poor { hides: false }, granules(0, 8), Wish::Empty, GRANULE);
+    assert_eq!((handed, realm.calls()), (Err(NotHanded::Refused("no")), 0));
+}
+
+#[test]
+fn what_cannot_be_shown_is_lost() {
+    let handed = |does: &[Does]| {
+        hand(&Realm::new(does), &Poor { hides: true }, granules(0, 8), Wish::Empty, 2 * GRANULE).unwrap_err()
+    };
+    assert_eq!(handed(&[]), NotHanded::NotShown(4));
+    assert_eq!(handed(&[Does::Error(3)]), NotHanded::Stopped(Why::Error(3), 4));
+    assert_eq!([handed(&[]).lost(), handed(&[Does::Error(3)]).lost()], [4; 2]);
 }
