@@ -42,17 +42,14 @@ fn file_name(path: &str) -> String {
 
 /// The archive with the program in it, if no other is given: the program, and busybox where it has been fetched.
 pub(super) fn archive(options: &Options, image: &Path, files: &mut Files) -> Result<Option<PathBuf>, Failure> {
-    if options.initrd.is_some() {
-        return Ok(None);
-    }
-    let Some(text) = &options.init else {
-        // A stress loads the module without a program.
-        let is_stress = options.kernel.is_none() && options.append.iter().any(|word| word.starts_with(STRESS));
-        return if is_stress {
-            files.write(image, "stress.cpio", &with_module(Archive::new())?.finish()).map(Some)
-        } else {
-            Ok(None)
-        };
+    let is_stress = options.kernel.is_none() && options.append.iter().any(|word| word.starts_with(STRESS));
+    let text = match &options.init {
+        _ if options.initrd.is_some() => return Ok(None),
+        Some(text) => text,
+        None if is_stress => {
+            return files.write(image, "stress.cpio", &with_module(Archive::new())?.finish()).map(Some);
+        }
+        None => return Ok(None),
     };
     let name = text.split_whitespace().next().unwrap_or_default();
     let busybox = match name {
@@ -66,7 +63,7 @@ pub(super) fn archive(options: &Options, image: &Path, files: &mut Files) -> Res
         archive.program("bin/busybox", &read(&busybox)?);
         archive.link("bin/sh", BUSYBOX);
     }
-    if name == LOADER || options.append.iter().any(|word| word.starts_with(STRESS)) {
+    if name == LOADER || is_stress {
         archive = with_module(archive)?;
     }
     if is_on_host(name) {
@@ -81,6 +78,7 @@ pub(super) fn archive(options: &Options, image: &Path, files: &mut Files) -> Res
     files.write(image, "init.cpio", &archive.finish()).map(Some)
 }
 
+/// The archive with the module in it.
 fn with_module(mut archive: Archive) -> Result<Archive, Failure> {
     let object = bare::build_module()?;
     let object = fs::read(&object).map_err(|error| Failure::file(&object, &error))?;
