@@ -155,7 +155,7 @@ impl<G: Granule, M: Machine, R: Measured> Contender for Ours<G, M, R> {
     fn protect(&mut self, page: u64, is_read_only: bool) {
         let (bits, none) = R::write();
         let (set, clear) = if is_read_only == R::FORBIDS { (bits, none) } else { (none, bits) };
-        if !self.table.protect_page(page.into(), set, clear) {
+        if !self.table.protect_page(page.into(), set, clear, None) {
             self.protect_part(page, set, clear);
         }
     }

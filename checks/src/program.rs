@@ -223,7 +223,7 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
         };
         let translated: Vec<Change<R>> = changes.iter().map(translate).collect();
         if let (true, [change]) = (self.scenario.has_shortcuts, &translated[..]) {
-            if !self.change_page(change) {
+            if !self.change_page(change, licence.as_ref()) {
                 complain(cpu, "the shortcut does not change the page".into());
             }
             cpu.software(Software::Settle(region));
@@ -247,11 +247,11 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
     }
 
     /// The shortcut for one page, complete when it returns.
-    fn change_page(&mut self, change: &Change<R>) -> bool {
+    fn change_page(&mut self, change: &Change<R>, licence: Option<&Licence<'_>>) -> bool {
         match change {
-            Change::Protect { from, set, clear } => self.table.protect_page(from.start, *set, *clear),
-            Change::MakeInvalid { from } => self.table.make_page_valid(from.start, false),
-            Change::MakeValid { from } => self.table.make_page_valid(from.start, true),
+            Change::Protect { from, set, clear } => self.table.protect_page(from.start, *set, *clear, licence),
+            Change::MakeInvalid { from } => self.table.make_page_valid(from.start, false, licence),
+            Change::MakeValid { from } => self.table.make_page_valid(from.start, true, licence),
             _ => false,
         }
     }

@@ -50,7 +50,7 @@ macro_rules! barrier {
     };
 }
 
-#[inline]
+#[inline(always)]
 fn execute_barrier(barrier: Barrier) {
     match barrier {
         Barrier::Dsb(domain, access) => barrier!("dsb", domain, access),

@@ -172,6 +172,11 @@ pub const ALL: &[Workload] = &[
     long("parked-on-mixed", "the same by the one CPU that tolerates every size", resize::parked_on_mixed),
     small("protect-page-at-once", "a page becomes read-only by the shortcut for one page", basic::protect_page_at_once),
     small("hide-page-at-once", "a page is hidden and shown by it", basic::hide_page_at_once),
+    small(
+        "protect-member-at-once",
+        "a page of a group becomes read-only by it, in place",
+        resize::protect_member_at_once,
+    ),
     small("marked-protect", "hardware marks a page while it becomes executable", marked::protect_page),
     small("marked-protect-at-once", "the same by the shortcut for one page", marked::protect_page_at_once),
     small("marked-hide", "hardware marks a page while it is hidden", marked::hide_page),

@@ -70,6 +70,18 @@ pub(super) fn protect_part_in_place(draft: &mut Draft) {
     protect_part(draft, Permit::Tolerated, EVERY_3);
 }
 
+/// A page of a group becomes read-only in place, by the shortcut for one page.
+pub(super) fn protect_member_at_once(draft: &mut Draft) {
+    draft.take_shortcuts();
+    let parameters = draft.parameters_mut();
+    // Where hardware marks one member, that is to be said of all, which takes a plan.
+    (parameters.bbm, parameters.hardware) = (EVERY_3, (false, false));
+    let group = draft.group();
+    let region = draft.region(&[(0..group, GROUP)]);
+    let change = draft.read_only(region, 2..3);
+    draft.edit(region, vec![change], Permit::Tolerated, &[2, 3]);
+}
+
 pub(super) fn protect_part_not_cached(draft: &mut Draft) {
     protect_part(draft, Permit::NotCached, EVERY_1);
 }

@@ -1,7 +1,7 @@
 //! One list of ranges becomes what is wanted of it: planned whole, then made.
 //!
 //! ```text
-//! a page that is a leaf? ─ yes ─▶ made by one store
+//! a page that is a leaf, or of a group that may end in place? ─ yes ─▶ made without a plan
 //! every CPU tolerates that a leaf changes size ─▶ planned and made in place
 //! planned without a licence ─▶ made        a leaf would change size: one CPU ─▶ made in a window     else ─▶ others are parked
 //! ```
@@ -125,7 +125,10 @@ impl<G: Granule> State<G> {
         let counted = Counted::new(embedder.platform());
         let mut table = self.table(&counted)?;
         asked.check_once()?;
-        let is_made = matches!(asked.ranges, [page] if is_page::<G>(page) && asked.wanted.is_made_of_page(&mut table, page.start));
+        let (way, licence) = self.standing.way();
+        let free = (way == Way::InPlace && !embedder.announces()).then_some(&licence);
+        let is_made =
+            matches!(asked.ranges, [page] if is_page::<G>(page) && asked.wanted.is_made_of_page(&mut table, page.start, free));
         let made = if is_made {
             Ok(Tables::default())
         } else {

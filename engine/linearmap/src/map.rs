@@ -64,7 +64,7 @@ impl<E: Embedder> LinearMap<E> {
         self.give_back(supply);
         if let Err(refused) = changed {
             self.lock.with(|state| state.counters.note(refused));
-        } else if context == Context::MayWait {
+        } else if context == Context::MayWait && lacking > 0 {
             self.refill_with(lacking);
         }
         changed

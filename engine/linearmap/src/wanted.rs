@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use pagetable::{Change, El1, PageTable, Platform};
+use pagetable::{Change, El1, Licence, PageTable, Platform};
 use vmsa::{Granule, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
 
 use crate::shape::as_painted;
@@ -133,17 +133,19 @@ impl Wanted {
         !matches!(self, Self::Default)
     }
 
-    /// Makes it so of one page that is a leaf by itself, without a plan. Says whether it was one; if not, nothing has changed.
+    /// Makes it so of one page that is a leaf by itself, or by `licence` becomes one as its contiguous group ends, without a plan.
+    /// Says whether it was one; if not, nothing has changed.
     #[inline(always)]
     pub(crate) fn is_made_of_page<G: Granule, P: Platform>(
         self,
         table: &mut PageTable<'_, G, El1, P>,
         page: VirtAddr,
+        licence: Option<&Licence<'_>>,
     ) -> bool {
         let is_remade = self.is_once() || matches!(self, Self::Leading { .. });
         // What takes the first of two changes, takes the second: it is the same leaf.
         !is_remade
-            && self.attributes().is_none_or(|(set, clear)| table.protect_page(page, set, clear))
-            && self.is_valid().is_none_or(|is_valid| table.make_page_valid(page, is_valid))
+            && self.attributes().is_none_or(|(set, clear)| table.protect_page(page, set, clear, licence))
+            && self.is_valid().is_none_or(|is_valid| table.make_page_valid(page, is_valid, licence))
     }
 }

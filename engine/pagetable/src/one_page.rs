@@ -3,7 +3,9 @@
 //! ```text
 //! map        a hole            a descent ──▶ a hole of a table of pages ──▶ stored ──▶ (live) DSB ISHST · ISB
 //! protect    set, clear        a descent ──▶ a page by itself ──▶ stored ──▶ (live) DSB ISHST · TLBI · DSB ISH · ISB
-//! validity   bit 0                └─ anything else: a plan          └─ it was kept: no TLB holds it, and there is no TLBI
+//! validity   bit 0                │    ▲                            └─ it was kept: no TLB holds it, and there is no TLBI
+//!                                 │    └─ one of a group that may end in place: its members become single first
+//!                                 └─ anything else: a plan
 //! ```
 
 use vmsa::{Address, Bits, Descriptor, Granule, Layout, Level, PhysAddr};
@@ -11,37 +13,45 @@ use vmsa::{Address, Bits, Descriptor, Granule, Layout, Level, PhysAddr};
 use crate::changes::{Edit, Writer};
 use crate::gather::complete_stores;
 use crate::invalidation::Invalidation;
+use crate::licence::Licence;
 use crate::platform::{Platform, Slot};
 use crate::regime::{Fields, Regime};
 use crate::table::PageTable;
-use crate::walk::{descend, descend_usual};
+use crate::walk::{descend, descend_from, descend_usual};
 
 /// What a page has beside bit 0, valid or kept.
 const PAGE: Bits = Descriptor::TYPE & !Descriptor::VALID;
 
 impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     /// Changes attributes of the page at `page`, first `clear`, then `set`, as a plan of one [`crate::Change::Protect`] does, if
-    /// that takes neither a table nor a licence: the page is a leaf by itself, and all that is named may change in place. Says
-    /// whether the page is as asked. All is complete then: what a gather would make TLBs forget is forgotten on return.
+    /// that takes no table: the page is a leaf by itself, and all that is named may change in place. A page of a contiguous group
+    /// takes a licence for leaves that change size in place. Says whether the page is as asked. All is complete then: what a
+    /// gather would make TLBs forget is forgotten on return.
     ///
     /// If not, nothing has changed, and a plan says why. What another gather still has to forget of the page is forgotten
     /// before: that gather is finished.
     #[cfg_attr(feature = "alloc", doc = include_str!("../docs/protect-page.md"))]
     #[must_use = "a page that was not changed takes a plan"]
     #[inline(always)]
-    pub fn protect_page(&mut self, page: R::Input, set: R::Attributes, clear: R::Attributes) -> bool {
+    pub fn protect_page(
+        &mut self,
+        page: R::Input,
+        set: R::Attributes,
+        clear: R::Attributes,
+        licence: Option<&Licence<'_>>,
+    ) -> bool {
         let edit = Edit { only: 0, set: set.into(), clear: clear.into() };
         // These bits mean the same in every layout of descriptors.
         let is_in_place = (edit.set | edit.clear) & !(R::Attributes::IN_PLACE & !R::ABSENT) == 0;
-        is_in_place && self.change_page(page, edit)
+        is_in_place && self.change_page(page, edit, licence)
     }
 
     /// Makes the page at `page` invalid, but keeps what it was, or makes it valid again: as [`Self::protect_page`] changes
     /// attributes, and as a plan of one [`crate::Change::MakeInvalid`] or [`crate::Change::MakeValid`] does.
     #[must_use = "a page that was not changed takes a plan"]
     #[inline(always)]
-    pub fn make_page_valid(&mut self, page: R::Input, is_valid: bool) -> bool {
-        self.change_page(page, if is_valid { Edit::MAKE_VALID } else { Edit::MAKE_INVALID })
+    pub fn make_page_valid(&mut self, page: R::Input, is_valid: bool, licence: Option<&Licence<'_>>) -> bool {
+        self.change_page(page, if is_valid { Edit::MAKE_VALID } else { Edit::MAKE_INVALID }, licence)
     }
 
     /// Maps the page at `page` to `to`, as a plan of one [`crate::Change::Map`] does, if its table is there and has a hole for it.
@@ -69,22 +79,23 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
 
     /// Makes an edit of a page, by which a live leaf may change in place.
     #[inline(always)]
-    fn change_page(&self, page: R::Input, edit: Edit) -> bool {
+    fn change_page(&self, page: R::Input, edit: Edit, licence: Option<&Licence<'_>>) -> bool {
         // What is not usual is elsewhere, so that the rest needs no more registers than it has.
         if self.geometry.is_usual() {
-            return self.change_found(page, edit, |table, start| {
+            return self.change_found(page, edit, licence, |table, start| {
                 descend_usual::<G, _, _>(table.platform, table.root, start, page_at)
             });
         }
-        self.change_unusual(page, edit.set, edit.clear)
+        self.change_unusual(page, edit.set, edit.clear, licence)
     }
 
     #[cold]
     #[inline(never)]
-    fn change_unusual(&self, page: R::Input, set: Bits, clear: Bits) -> bool {
+    fn change_unusual(&self, page: R::Input, set: Bits, clear: Bits, licence: Option<&Licence<'_>>) -> bool {
         let edit = Edit { only: 0, set, clear };
-        self.change_found(page, edit, |table, start| {
-            descend(table.platform, table.geometry, table.root, start, page_at)
+        self.change_found(page, edit, licence, |table, start| {
+            let geometry = table.geometry;
+            descend_from::<G, _, _>(geometry.start(), geometry.layout(), table.platform, table.root, start, page_at)
         })
     }
 
@@ -94,6 +105,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         &self,
         page: R::Input,
         edit: Edit,
+        licence: Option<&Licence<'_>>,
         find: impl FnOnce(&Self, u64) -> Option<(Slot, Descriptor)>,
     ) -> bool {
         let start = page.bits().wrapping_sub(self.geometry.base());
@@ -104,8 +116,11 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         }
         let Some((slot, old)) = find(self, start) else { return false };
         // The bit that pages have beside bit 0, which a kept one lacks.
-        if old.bits() & PAGE == 0 || old.is_contiguous() {
+        if old.bits() & PAGE == 0 {
             return false;
+        }
+        if old.is_contiguous() {
+            return self.change_member(start, slot, old, edit.set, edit.clear, licence);
         }
         if self.is_live {
             self.set_live_page(start, slot, old, edit.set, edit.clear);
@@ -113,6 +128,27 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
             Writer::new(self.platform, self.regime, false).set::<R::Attributes>(slot, old, edit.apply(old), edit);
         }
         true
+    }
+
+    /// A page of a group changes, by itself from now on, if that can be in place.
+    #[cold]
+    #[inline(never)]
+    fn change_member(
+        &self,
+        start: u64,
+        slot: Slot,
+        old: Descriptor,
+        set: Bits,
+        clear: Bits,
+        licence: Option<&Licence<'_>>,
+    ) -> bool {
+        let edit = Edit { only: 0, set, clear };
+        // What changes nothing leaves the group as it is.
+        let is_alone = edit.apply(old) != old && self.leave_group(slot, start, old, licence);
+        if is_alone {
+            self.set_live_page(start, slot, Descriptor::new(old.bits() & !Descriptor::CONTIGUOUS), set, clear);
+        }
+        is_alone
     }
 
     /// A page that hardware may be using changes in place, and that is complete at once.

@@ -124,15 +124,21 @@ impl<'p, G: Granule, R: Regime, P: Platform> Part<'p, G, R, P> {
     /// [`PageTable::protect_page`], for a page of the part.
     #[must_use = "a page that was not changed takes a plan"]
     #[inline(always)]
-    pub fn protect_page(&mut self, page: R::Input, set: R::Attributes, clear: R::Attributes) -> bool {
-        self.has(page) && self.table.protect_page(page, set, clear)
+    pub fn protect_page(
+        &mut self,
+        page: R::Input,
+        set: R::Attributes,
+        clear: R::Attributes,
+        licence: Option<&Licence<'_>>,
+    ) -> bool {
+        self.has(page) && self.table.protect_page(page, set, clear, licence)
     }
 
     /// [`PageTable::make_page_valid`], for a page of the part.
     #[must_use = "a page that was not changed takes a plan"]
     #[inline(always)]
-    pub fn make_page_valid(&mut self, page: R::Input, is_valid: bool) -> bool {
-        self.has(page) && self.table.make_page_valid(page, is_valid)
+    pub fn make_page_valid(&mut self, page: R::Input, is_valid: bool, licence: Option<&Licence<'_>>) -> bool {
+        self.has(page) && self.table.make_page_valid(page, is_valid, licence)
     }
 
     /// [`PageTable::map_page`], for a page of the part.

@@ -111,8 +111,8 @@ fn apply_all<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P
 ///
 /// ```text
 ///   done with all of the range      nothing more
-///   done with a part of it          the walk goes on behind that, from the top
-///   the descriptor is a table       others have stored since it was planned: the walk enters it, from the top
+///   done with a part of it          the walk goes on behind that, in the same table: no slot that a plan keeps ends before its range
+///   the descriptor is a table       others have stored since it was planned: the walk enters it
 ///   it has just become a table      the walk goes on in that table, which needs no look-up
 /// ```
 #[inline(never)]
@@ -123,10 +123,12 @@ fn apply_at<G: Granule, R: Regime, P: Platform>(
     level: Level,
 ) {
     let visit = Visit::new::<G>(slot, level, editor.platform.load(slot), goal.from, goal.to);
+    // The table, as far as from here on.
+    let here = Table { address: slot.address(), level, start: visit.start };
     match act(editor, goal, &visit) {
         Next::Past(at) if at >= goal.to => {}
-        Next::Past(at) => apply_from(editor, goal, editor.terms.table.top, at),
-        Next::Enter => apply_from(editor, goal, editor.terms.table.top, goal.from),
+        Next::Past(at) => apply_from(editor, goal, here, at),
+        Next::Enter => apply_from(editor, goal, here, goal.from),
         Next::Into(table) => apply_from(editor, goal, table, goal.from),
     }
 }

@@ -187,7 +187,7 @@ fn descend_unusual<G: Granule, P: Platform, T>(
 
 /// A loop over the levels, laid out turn by turn so that each has its numbers as constants: a third of the instructions.
 #[inline(always)]
-fn descend_from<G: Granule, P: Platform, T>(
+pub(crate) fn descend_from<G: Granule, P: Platform, T>(
     start: Level,
     layout: Layout,
     platform: &P,

@@ -187,7 +187,7 @@ fn a_page_that_is_right_costs_nothing() {
     let clear = Stage1Attributes::READ_ONLY;
     let protect = |set| [Change::Protect { from: range(0, PAGE), set, clear }];
     assert_eq!(change(&mut table, &memory, &protect(DATA), None), (vec![], 0));
-    assert!(!table.protect_page(VirtAddr::new(0), DATA, clear));
+    assert!(!table.protect_page(VirtAddr::new(0), DATA, clear, None));
     assert_eq!(memory.take_steps(), []);
 }
 

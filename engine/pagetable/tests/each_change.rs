@@ -184,9 +184,13 @@ fn do_without_plan(told: &Told, table: &mut Table<'_>, (number, bytes): (u64, u6
     let page = VirtAddr::new(start);
     let all = table.view().range();
     match number / 6 {
-        0 => told.tell(&[table.protect_page(page, Stage1Attributes::PXN, Stage1Attributes::UXN).into()]),
-        1 => told.tell(&[table.protect_page(page, NONE, NONE).into(), table.protect_page(page, NONE, DATA).into()]),
-        2 => told.tell(&[table.make_page_valid(page, false).into(), table.make_page_valid(page, true).into()]),
+        0 => told.tell(&[table.protect_page(page, Stage1Attributes::PXN, Stage1Attributes::UXN, None).into()]),
+        1 => told.tell(&[
+            table.protect_page(page, NONE, NONE, None).into(),
+            table.protect_page(page, NONE, DATA, None).into(),
+        ]),
+        2 => told
+            .tell(&[table.make_page_valid(page, false, None).into(), table.make_page_valid(page, true, None).into()]),
         3 => told.tell(&[table.map_page(page, PhysAddr::new(GIB), DATA).into()]),
         4 => told.says(&table.fold_up(page, &all, licence, gather).to_string()),
         5 => told.says(&table.fold_up(page, &range(BASE, bytes), licence, gather).to_string()),

@@ -99,7 +99,7 @@ fn every_member_is_looked_at() {
         let (at, bytes) = (start + group_bytes::<Granule4K>(), 0x1000);
         let page = at + member * bytes;
         assert!(table.map_page(VirtAddr::new(page), PhysAddr::new(GIB), DATA));
-        assert!(table.make_page_valid(VirtAddr::new(page), false));
+        assert!(table.make_page_valid(VirtAddr::new(page), false, None));
         let before = memory.descriptors();
         assert!(
             !table.is_group_empty(VirtAddr::new(at)) && !table.map_group(VirtAddr::new(at), PhysAddr::new(GIB), DATA)

@@ -62,14 +62,18 @@ fn a_part_reaches_no_further_than_its_table() {
     let list = [read_only(2 * MIB, 0x1000), read_only(MIB, 0x1000)];
     assert_eq!(change(&memory, &mut part, &list), Err(Refusal::OutsidePart(MIB)));
     let none = Stage1Attributes::empty();
-    assert!(!part.protect_page(VirtAddr::new(0x1000), Stage1Attributes::READ_ONLY, none));
-    assert!(!part.protect_page(VirtAddr::new(4 * MIB), Stage1Attributes::READ_ONLY, none));
+    assert!(!part.protect_page(VirtAddr::new(0x1000), Stage1Attributes::READ_ONLY, none, None));
+    assert!(!part.protect_page(VirtAddr::new(4 * MIB), Stage1Attributes::READ_ONLY, none, None));
     assert!(
-        !part.make_page_valid(VirtAddr::new(0x1000), false) && !part.make_page_valid(VirtAddr::new(4 * MIB), false)
+        !part.make_page_valid(VirtAddr::new(0x1000), false, None)
+            && !part.make_page_valid(VirtAddr::new(4 * MIB), false, None)
     );
     assert!(memory.descriptors() == before, "a refusal changes something");
-    assert!(part.make_page_valid(VirtAddr::new(2 * MIB), false) && part.make_page_valid(VirtAddr::new(2 * MIB), true));
-    assert!(part.protect_page(VirtAddr::new(4 * MIB - 0x1000), Stage1Attributes::READ_ONLY, none));
+    assert!(
+        part.make_page_valid(VirtAddr::new(2 * MIB), false, None)
+            && part.make_page_valid(VirtAddr::new(2 * MIB), true, None)
+    );
+    assert!(part.protect_page(VirtAddr::new(4 * MIB - 0x1000), Stage1Attributes::READ_ONLY, none, None));
     // All of it is not a table too many: that the part is in stays.
     assert_eq!(change(&memory, &mut part, &[unmap(2 * MIB, 2 * MIB)]), Ok(0));
     assert_eq!(change(&memory, &mut part, &[map(2 * MIB, 2 * MIB, GIB, LeafSize::LARGEST)]), Ok(0));
@@ -125,16 +129,16 @@ fn a_page_of_a_part_changes_by_one_store() {
     let (to, before) = (PhysAddr::new(64 * MIB), memory.descriptors());
     for at in [0, MIB, 2 * MIB - 0x1000, 4 * MIB, 5 * MIB, 6 * MIB - 0x1000, 8 * MIB - 0x1000] {
         let page = VirtAddr::new(at);
-        assert!(!part.protect_page(page, Stage1Attributes::READ_ONLY, none), "{at:#x}");
-        assert!(!part.make_page_valid(page, false) && !part.map_page(page, to, DATA), "{at:#x}");
+        assert!(!part.protect_page(page, Stage1Attributes::READ_ONLY, none, None), "{at:#x}");
+        assert!(!part.make_page_valid(page, false, None) && !part.map_page(page, to, DATA), "{at:#x}");
     }
     assert!(memory.descriptors() == before);
     for at in [2 * MIB, 3 * MIB, 4 * MIB - 0x1000] {
         let (page, old) = (VirtAddr::new(at), bits(at).unwrap());
-        assert!(part.protect_page(page, Stage1Attributes::READ_ONLY, none));
+        assert!(part.protect_page(page, Stage1Attributes::READ_ONLY, none, None));
         assert_eq!(bits(at), Some(old | 1 << 7));
-        assert!(part.make_page_valid(page, false) && bits(at).is_none());
-        assert!(part.make_page_valid(page, true) && bits(at) == Some(old | 1 << 7));
+        assert!(part.make_page_valid(page, false, None) && bits(at).is_none());
+        assert!(part.make_page_valid(page, true, None) && bits(at) == Some(old | 1 << 7));
         assert!(!part.map_page(page, to, DATA), "it is mapped");
         assert_eq!(change(&memory, &mut part, &[unmap(at, 0x1000)]), Ok(0));
         assert!(part.map_page(page, to, DATA) && bits(at) == Some(to.bits() | DATA.bits() | 3));

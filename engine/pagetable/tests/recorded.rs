@@ -187,8 +187,8 @@ impl<G: Granule, R: Drawn> Run<'_, '_, G, R> {
         let to = PhysAddr::new(range.start & ((1 << 40) - 1));
         told.tell(&[4, kind]);
         match kind {
-            0 | 1 => told.tell(&[u64::from(self.table.protect_page(page, set, clear))]),
-            2 => told.tell(&[u64::from(self.table.make_page_valid(page, flag))]),
+            0 | 1 => told.tell(&[u64::from(self.table.protect_page(page, set, clear, None))]),
+            2 => told.tell(&[u64::from(self.table.make_page_valid(page, flag, None))]),
             3 => told.tell(&[u64::from(self.table.map_page(page, to, set))]),
             4 | 5 => {
                 let within = if flag { self.table.view().range() } else { from };

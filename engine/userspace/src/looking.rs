@@ -95,13 +95,13 @@ impl<E: Embedder> State<E> {
         let Some(page) = found? else { return Ok(None) };
         make_single::<E>(&mut table, editing, page.address, supply)?;
         // Kept first: once TLBs have forgotten it, hardware marks it no more, and what it says is final.
-        if !table.make_page_valid(page.address.into(), false) {
+        if !table.make_page_valid(page.address.into(), false, None) {
             return Ok(None);
         }
         let kept = table.view().path(page.address.into()).last();
         let is_clean = kept.is_some_and(|kept| Leaf::new(page.frame, kept.descriptor).has(Stage1Attributes::READ_ONLY));
         if !is_clean {
-            let _ = table.make_page_valid(page.address.into(), true);
+            let _ = table.make_page_valid(page.address.into(), true, None);
             return Ok(Some(page.address));
         }
         self.version += 1;

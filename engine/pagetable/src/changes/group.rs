@@ -14,15 +14,15 @@
 
 use core::ops::Range;
 
-use vmsa::{Bits, Descriptor, Geometry, Granule};
+use vmsa::{Bits, Descriptor, Geometry, Granule, Level};
 
 use super::decision::{Part, Regroup};
-use super::run::count_alike;
-use super::steps::Built;
+use super::run::{TURNS, count_alike};
+use super::steps::{Built, Writer};
 use super::{Decision, Edit, Editor, Goal, State, Terms};
 use crate::change::Refusal;
 use crate::invalidation::Depth;
-use crate::licence::Method;
+use crate::licence::{Licence, Method};
 use crate::platform::{Platform, Slot};
 use crate::regime::{Regime, marks};
 use crate::table::PageTable;
@@ -37,7 +37,7 @@ type Cut = (Visit, Built);
 impl Regroup {
     /// What is asked for of the group at `visit` is edited; or the group dissolves, if not all of it is there.
     pub(super) fn of<P: Platform>(platform: &P, visit: &Visit, edit: Edit, becomes_group: bool) -> Decision {
-        let is_intact = visit.differences(platform) == 0;
+        let is_intact = is_intact(platform, visit.slot, visit.members, visit.descriptor);
         Decision::Regroup(if is_intact { Self::Edit(edit, becomes_group) } else { Self::Dissolve })
     }
 }
@@ -51,7 +51,7 @@ impl Visit {
 
     /// The same leaf, of no group.
     pub(super) fn ungrouped(&self) -> Self {
-        self.with(Descriptor::new(self.descriptor.bits() & !Descriptor::CONTIGUOUS))
+        self.with(single(self.descriptor))
     }
 
     /// The same place as the first of `members` that begin at offset `start`.
@@ -89,12 +89,6 @@ impl Visit {
         let last = (first + 1 < end).then(|| end - 1);
         let members = [Some(first), last].into_iter().flatten().map(|number| self.member::<G>(number));
         members.filter(|member| !member.is_whole())
-    }
-
-    /// The bits in which the members are not all leaves of this group.
-    fn differences<P: Platform>(&self, platform: &P) -> Bits {
-        let members = (0..self.members).map(|number| platform.load(self.slot.after(number)).bits());
-        members.fold(0, |all, bits| all | bits ^ self.descriptor.bits()) & ALIKE
     }
 
     /// The members that are leaves of this group, with their numbers: where others made it, some may be none.
@@ -135,6 +129,27 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         visit.widened::<G>(visit.start, (bytes >> Geometry::<G>::shift(visit.level)) as usize, (visit.start, goal.to))
     }
 
+    /// Makes the page at `slot`, a member at offset `start`, a leaf by itself, and each other member too, in place: as an edit of a
+    /// part of the group does that TLBs tolerate. No barrier is asked for: the edit follows. Says whether that was all it takes; if
+    /// not, nothing has changed.
+    pub(crate) fn leave_group(&self, slot: Slot, start: u64, leaf: Descriptor, licence: Option<&Licence<'_>>) -> bool {
+        let is_tolerated = licence.is_some_and(|licence| licence.method() == Method::InPlace { may_conflict: false });
+        let writer = Writer::new(self.platform, self.regime, self.is_live);
+        let shift =
+            G::PAGE_SIZE.contiguous_shift(Level::L3).filter(|_| self.is_live && leaf.is_valid() && is_tolerated);
+        let count = shift.map_or(0, |shift| 1 << shift);
+        // What hardware marks in one member is to be said of all.
+        if writer.is_marked || count == 0 || count > self.geometry.entries(Level::L3) {
+            return false;
+        }
+        let first = slot.before((start >> G::SHIFT) as usize & (count - 1));
+        let is_intact = is_intact(self.platform, first, count, leaf);
+        if is_intact {
+            replace_members(&writer, Members { first, count, present: None }, single);
+        }
+        is_intact
+    }
+
     /// Leaves become a group if they are alike, but for what hardware marked.
     pub(super) fn decide_group(&self, visit: &Visit) -> Decision {
         if !visit.is_group() {
@@ -164,6 +179,10 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
     }
 
     pub(super) fn tables_of_cut_members(&self, visit: &Visit, edit: Edit) -> usize {
+        // No boundary cuts a page.
+        if visit.level == Level::L3 {
+            return 0;
+        }
         visit.cut_members::<G>().map(|member| self.tables_of(&member, &Part::of(&member, edit))).sum()
     }
 }
@@ -209,21 +228,21 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     /// Between two steps some members have the bit and others do not. A walker that meets either finds the same translation, for
     /// nothing but the bit differs then: that is what the licence says that each CPU tolerates.
     fn regroup_in_place(&mut self, visit: &Visit, regroup: Regroup, members: Members) {
-        let single = |leaf: Descriptor| Descriptor::new(leaf.bits() & !Descriptor::CONTIGUOUS);
+        let writer = self.writer();
         let grouped = |leaf: Descriptor| Descriptor::new(leaf.bits() | Descriptor::CONTIGUOUS);
         if let Regroup::Make = regroup {
-            self.replace_members(members, grouped);
+            replace_members(&writer, members, grouped);
         } else {
-            self.replace_members(members, single);
+            replace_members(&writer, members, single);
             // What any member says of accesses and writes, all of them say.
             let (regime, marks) = (self.regime, self.marks_of_group(members));
             if marks != 0 {
-                self.replace_members(members, |leaf| marked(regime, leaf, marks));
+                replace_members(&writer, members, |leaf| marked(regime, leaf, marks));
             }
         }
         if let Regroup::Edit(edit, true) = regroup {
-            self.replace_members(members, |leaf| edit.apply(leaf));
-            self.replace_members(members, grouped);
+            replace_members(&writer, members, |leaf| edit.apply(leaf));
+            replace_members(&writer, members, grouped);
         }
         if self.method() == Method::NotCached {
             // Until TLBs have forgotten the group or its members they may conflict (RFCPSG), in this window alone.
@@ -234,12 +253,6 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         let may_conflict = self.method() == Method::InPlace { may_conflict: true };
         if may_conflict || matches!(regroup, Regroup::Edit(_, true)) {
             self.forget(visit.level, visit.start, visit.end);
-        }
-    }
-
-    fn replace_members(&self, members: Members, new: impl Fn(Descriptor) -> Descriptor) {
-        for (_, slot) in members.slots() {
-            self.writer().replace(slot, self.platform.load(slot), &new);
         }
     }
 
@@ -305,6 +318,29 @@ impl Members {
         let is_present = move |number: &usize| self.present.is_none_or(|present| present >> number & 1 != 0);
         (0..self.count).filter(is_present).map(move |number| (number, self.first.after(number)))
     }
+}
+
+#[inline(always)]
+fn replace_members<P: Platform>(writer: &Writer<'_, P>, members: Members, new: impl Fn(Descriptor) -> Descriptor) {
+    let run = writer.platform.for_run();
+    let writer = Writer { platform: &run, is_marked: writer.is_marked, is_live: writer.is_live };
+    for (_, slot) in members.slots() {
+        writer.replace(slot, run.load(slot), &new);
+    }
+}
+
+/// Whether `count` members from `first` on are leaves of the group that `leaf` is of.
+#[inline(always)]
+fn is_intact<P: Platform>(platform: &P, first: Slot, count: usize, leaf: Descriptor) -> bool {
+    let run = platform.for_run();
+    let differs = |number: usize| (run.load(first.after(number)).bits() ^ leaf.bits()) & ALIKE;
+    let is_alike = |round: usize| (0..TURNS).fold(0, |all, turn| all | differs(round * TURNS + turn)) == 0;
+    (0..count / TURNS).all(is_alike)
+}
+
+/// The same leaf, of no group.
+const fn single(leaf: Descriptor) -> Descriptor {
+    Descriptor::new(leaf.bits() & !Descriptor::CONTIGUOUS)
 }
 
 /// `leaf` with these marks.

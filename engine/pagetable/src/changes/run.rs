@@ -9,8 +9,9 @@ use vmsa::{Bits, Descriptor};
 
 use crate::platform::{Platform, Slot};
 
-/// As many as are looked at before it is asked whether they are alike: a third of the instructions for each.
-const TURNS: usize = 16;
+/// As many as are looked at before it is asked whether they are alike: a third of the instructions for each. Contiguous groups are
+/// of so many members, or of a multiple.
+pub(super) const TURNS: usize = 16;
 
 /// How many of `count` descriptors from `slot` on are `first`, each `step` above the one before, but for bits of `ignored`; and
 /// which of these any of them differs in.

@@ -156,11 +156,11 @@ impl<'e, G: Granule, R: Regime, P: Platform> Editor<'e, G, R, P> {
 /// and with it the news that the page was written. An exchange fails then, and what was marked is edited instead. Where
 /// hardware writes nothing, or cannot reach the tables, a store does.
 pub(crate) struct Writer<'p, P: Platform> {
-    platform: &'p P,
+    pub(super) platform: &'p P,
     /// Whether hardware writes into leaves.
     pub(super) is_marked: bool,
     /// Whether hardware may walk the tables.
-    is_live: bool,
+    pub(super) is_live: bool,
 }
 
 impl<'p, P: Platform> Writer<'p, P> {
