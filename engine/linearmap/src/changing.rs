@@ -127,8 +127,7 @@ impl<G: Granule> State<G> {
         asked.check_once()?;
         let (way, licence) = self.standing.way();
         let free = (way == Way::InPlace && !embedder.announces()).then_some(&licence);
-        let is_made =
-            matches!(asked.ranges, [page] if is_page::<G>(page) && asked.wanted.is_made_of_page(&mut table, page.start, free));
+        let is_made = matches!(asked.ranges, [page] if is_page::<G>(page) && asked.wanted.is_made_of_page(&mut table, page.start, free));
         let made = if is_made {
             Ok(Tables::default())
         } else {

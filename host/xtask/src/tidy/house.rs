@@ -22,15 +22,15 @@ pub(crate) const ROOMS: &[Room] = &[
     room("machine", 18_730, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
-    room("vellum-pagetable", 16_140, &["vellum-vmsa"]),
+    room("vellum-pagetable", 16_270, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
-    room("vellum-linearmap", 4_290, &["vellum-vmsa", "vellum-pagetable"]),
+    room("vellum-linearmap", 4_300, &["vellum-vmsa", "vellum-pagetable"]),
     room("vellum-userspace", 5_780, &["vellum-vmsa", "vellum-pagetable"]),
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
-    room("kerncore", 9_620, &["vellum-vmsa"]),
+    room("kerncore", 9_670, &["vellum-vmsa"]),
     room("hardware", 5_000, &["vellum-vmsa", "vellum-pagetable"]),
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
     room("image", 4_190, &["vellum-vmsa", "vellum-pagetable"]),
@@ -72,7 +72,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 154_040;
+pub(crate) const ALL_LINES: usize = 154_750;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];
