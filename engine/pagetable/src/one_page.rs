@@ -17,7 +17,7 @@ use crate::licence::Licence;
 use crate::platform::{Platform, Slot};
 use crate::regime::{Fields, Regime};
 use crate::table::PageTable;
-use crate::walk::{descend, descend_from, descend_usual};
+use crate::walk::{descend, descend_from, descend_usual, descend_usual_below};
 
 /// What a page has beside bit 0, valid or kept.
 const PAGE: Bits = Descriptor::TYPE & !Descriptor::VALID;
@@ -94,8 +94,11 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     fn change_unusual(&self, page: R::Input, set: Bits, clear: Bits, licence: Option<&Licence<'_>>) -> bool {
         let edit = Edit { only: 0, set, clear };
         self.change_found(page, edit, licence, |table, start| {
-            let geometry = table.geometry;
-            descend_from::<G, _, _>(geometry.start(), geometry.layout(), table.platform, table.root, start, page_at)
+            let (geometry, root) = (table.geometry, table.root);
+            if geometry.is_usual_below() {
+                return descend_usual_below::<G, _, _>(table.platform, root, start, page_at);
+            }
+            descend_from::<G, _, _>(geometry.start(), geometry.layout(), table.platform, root, start, page_at)
         })
     }
 

@@ -164,7 +164,7 @@ pub(crate) fn descend_usual<G: Granule, P: Platform, T>(
 
 /// The same where the root stands one level further down.
 #[inline(always)]
-fn descend_usual_below<G: Granule, P: Platform, T>(
+pub(crate) fn descend_usual_below<G: Granule, P: Platform, T>(
     platform: &P,
     root: PhysAddr,
     offset: u64,
