@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use machine::seed::Seed;
 
-use crate::explore::{Caught, Tally};
+use crate::explore::{Caught, Tally, random};
 use crate::suite::{self, Trial};
 use crate::workloads::{Size, Workload};
 
@@ -200,8 +200,9 @@ fn run_trial(trial: Trial) -> (Tally, Option<Found>) {
         tally.add(ran.tally);
         if let Some(caught) = ran.caught {
             // What the may-TLB alone shows is repeated without concrete TLBs.
-            let needs_tlbs = caught.failure.label() == "machine";
-            return (tally, Some(Found { trial, caught, tlb: needs_tlbs.then_some(tlb) }));
+            let again = random::replay(&prepared, &caught.choices).caught;
+            let is_shown = again.is_some_and(|again| again.failure.label() == caught.failure.label());
+            return (tally, Some(Found { trial, caught, tlb: (!is_shown).then_some(tlb) }));
         }
     }
     (tally, None)

@@ -102,9 +102,9 @@ impl Concrete {
         self.addresses.extend_from_slice(addresses);
     }
 
-    /// One event, before and after which TLBs do as they please.
+    /// One event, after which TLBs do as they please. Before it they must not: who asked for an exchange has been told what
+    /// stands in the word.
     pub fn step(&mut self, cpu: u8, event: &Event) {
-        self.misbehave();
         let known = self.known_tlbi(cpu, event);
         let may_end =
             matches!(event, Event::Barrier(_) | Event::Enter(_) | Event::Write { .. } | Event::CompareExchange { .. });
@@ -118,6 +118,7 @@ impl Concrete {
             Event::Barrier(Barrier::Isb) | Event::Enter(_) => self.synchronize(cpu),
             _ => {}
         }
+        self.misbehave();
     }
 
     /// Fills, drops, and lets TLBIs arrive that nobody waits for yet.
