@@ -19,7 +19,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // share; and the seed of a run.
     room("vellum-vmsa", 6_500, &[]),
     room("seed", 200, &[]),
-    room("machine", 18_730, &["seed"]),
+    room("machine", 18_760, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
     room("vellum-pagetable", 16_270, &["vellum-vmsa"]),
@@ -72,7 +72,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 154_750;
+pub(crate) const ALL_LINES: usize = 154_760;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];
