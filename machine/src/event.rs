@@ -56,6 +56,10 @@ pub enum Event {
         /// Value.
         value: u64,
     },
+    /// A lock is given away, by a store-release or an exchange that is one: what this CPU stored before is seen by whoever takes it.
+    Unlock,
+    /// A lock is taken, by an exchange: what was stored before every [`Event::Unlock`] so far comes before what this CPU does next.
+    Lock,
     /// A barrier.
     Barrier(Barrier),
     /// A TLBI.

@@ -195,6 +195,8 @@ fn each_event_is_one() {
         Event::CompareExchange { address, expected: PAGE | PA, value: 0 },
         Event::CompareExchange { address, expected: PAGE | PA, value: 0 },
         Event::Exchange { address, value: PAGE | PA },
+        Event::Unlock,
+        Event::Lock,
         Event::Barrier(ISH),
         Event::Barrier(ISB),
         Event::Tlbi { opcode: VMALLE1IS, operand: 0 },

@@ -5,6 +5,7 @@ use crate::common;
 use common::*;
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::context::Tag;
+use machine::finding::Rule;
 use machine::machine::Machine;
 use machine::registers::{Ets, Features, Register};
 use machine::syndrome::{AccessKind, FaultKind};
@@ -67,6 +68,44 @@ fn a_tlbi_comes_after_what_the_dsb_before_it_waits_for() {
         machine.barrier(1, ISB);
         let still: &[u8] = if is_ordered { &[] } else { &[0, 1, 2] };
         assert_eq!(translating(&machine), still, "{stores} {accesses:?}");
+    }
+}
+
+/// CPU 0 takes the page away and has no DSB. What is mapped next meets it, unless a lock went from there to the CPU that invalidates,
+/// before its DSB.
+#[test]
+fn who_takes_a_lock_invalidates_what_its_last_holder_took_away() {
+    const OTHER: u64 = 0x9000_0000;
+    for (steps, is_seen) in [
+        ("unlock lock dsb", true),
+        ("lock unlock dsb", false),
+        ("unlock dsb lock", false),
+        ("unlock dsb", false),
+        ("lock dsb", false),
+        ("dsb", false),
+        ("unlock lock", false),
+    ] {
+        for dsb in [ISHST, ISH] {
+            let mut machine = el1(3, Features::full(2));
+            map(&mut machine, L3, PAGE | PA);
+            machine.store(0, L3, 0);
+            for step in steps.split(' ') {
+                match step {
+                    "unlock" => machine.unlock(0),
+                    "lock" => machine.lock(1),
+                    _ => machine.barrier(1, dsb),
+                }
+            }
+            // No lock takes the place of the TLBI.
+            let mut forgetful = machine.clone();
+            forgetful.store(2, L3, PAGE | OTHER);
+            caught(&forgetful, Rule::Overlap);
+            machine.tlbi(1, VAE1IS, PAGE_0);
+            machine.barrier(1, ISH);
+            machine.barrier(1, ISB);
+            machine.store(2, L3, PAGE | OTHER);
+            assert_eq!(rules(&machine).is_empty(), is_seen, "{steps}, {dsb}");
+        }
     }
 }
 

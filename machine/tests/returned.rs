@@ -6,6 +6,7 @@ use machine::event::Owned;
 use machine::finding::Rule;
 use machine::machine::{Machine, Update};
 use machine::registers::{Features, Register};
+use machine::syndrome::AccessKind;
 
 const AWAY: u64 = 0x4200_0000;
 const PA: u64 = 0x8000_0000;
@@ -87,23 +88,49 @@ fn a_table_at_another_level_has_no_leaves_that_hardware_marks() {
     caught(&machine, Rule::LostUpdate);
 }
 
-/// What was a table of level 2 comes back as one of level 3: a leaf there links no table, whatever was stored to its memory.
+/// What was a table of level 2 comes back as one of level 3, at another place; perhaps it is what it was there, too.
+fn back_below(is_table_still: bool) -> Machine {
+    let mut machine = el1(1, Features::full(0));
+    if !is_table_still {
+        unmap(&mut machine, L1, VMALLE1IS, 0);
+    }
+    machine.store(0, L2, 0);
+    machine.barrier(0, ISH);
+    map(&mut machine, L1 + 8, AWAY | TABLE);
+    map(&mut machine, AWAY, L2 | TABLE);
+    machine
+}
+
+/// A leaf there links no table, whatever was stored to its memory.
 #[test]
 fn a_leaf_in_what_was_a_table_above_links_nothing() {
     const FRAME: u64 = 0x4600_0000;
     for is_table_still in [false, true] {
-        let mut machine = el1(1, Features::full(0));
-        if !is_table_still {
-            unmap(&mut machine, L1, VMALLE1IS, 0);
-        }
-        machine.store(0, L2, 0);
-        machine.barrier(0, ISH);
-        map(&mut machine, L1 + 8, AWAY | TABLE);
-        map(&mut machine, AWAY, L2 | TABLE);
+        let mut machine = back_below(is_table_still);
         machine.store(0, FRAME, PAGE | PA);
         silent(&machine);
-        machine.store(0, L2 + 8, PAGE | NON_GLOBAL | FRAME);
+        let leaf = PAGE | NON_GLOBAL | FRAME;
+        assert_eq!(machine.links_at(L2 + 8, leaf).len(), usize::from(is_table_still));
+        machine.store(0, L2 + 8, leaf);
         assert_eq!(rules(&machine).contains(&Rule::NotVisible), is_table_still);
+        assert_eq!(machine.is_plain(FRAME), !is_table_still);
+    }
+}
+
+/// What nobody walks any more may have changed unseen, and comes back as it is then; what somebody walks, a store alone changes.
+#[test]
+fn a_table_that_was_left_is_learnt_as_it_is_when_it_comes_back() {
+    for is_left in [false, true] {
+        let mut machine = el1(1, Features::full(0));
+        map(&mut machine, L3, PAGE | PA);
+        if is_left {
+            unmap(&mut machine, L1, VMALLE1IS, 0);
+        }
+        assert_eq!(machine.learn(L3, PAGE | OTHER), is_left);
+        map(&mut machine, L1, L2 | TABLE);
+        let found = if is_left { OTHER } else { PA };
+        assert_eq!(machine.access(0, 0, AccessKind::Read).addresses().collect::<Vec<_>>(), [found]);
+        silent(&machine);
     }
 }
 

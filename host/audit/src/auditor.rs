@@ -13,7 +13,7 @@ mod visible;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use machine::barrier::{Accesses, Barrier};
+use machine::barrier::{Accesses, Barrier, Domain};
 use machine::event::{Event, Level, Owned};
 use machine::finding::Rule;
 use machine::machine::Machine;
@@ -227,6 +227,19 @@ impl<'f> Auditor<'f> {
         self.note_hardware(guest, cpu, place, address & !7, value);
     }
 
+    /// `cpu` takes a lock, or gives one away, or both.
+    pub fn pass_on(&mut self, guest: &dyn Guest, cpu: u8, place: u64, takes: bool, gives: bool) {
+        self.commit(guest, cpu);
+        if takes {
+            self.frames.locks.take(cpu);
+            self.happen(guest, Record::of(cpu, place, Event::Lock));
+        }
+        if gives {
+            self.frames.locks.give(cpu);
+            self.happen(guest, Record::of(cpu, place, Event::Unlock));
+        }
+    }
+
     /// `cpu` gives memory away, which somebody else may have from now on.
     pub fn free(&mut self, guest: &dyn Guest, cpu: u8, place: u64, address: u64, size_bytes: u64) {
         self.commit(guest, cpu);
@@ -325,8 +338,11 @@ impl<'f> Auditor<'f> {
         if let Barrier::Dsb { accesses, .. } | Barrier::Dmb { accesses, .. } = barrier
             && accesses != Accesses::Loads
         {
-            if matches!(barrier, Barrier::Dsb { .. }) {
+            if let Barrier::Dsb { domain, .. } = barrier {
                 it.finished = self.frames.now(cpu);
+                if domain != Domain::NonShareable {
+                    self.frames.locks.finish(cpu);
+                }
             }
             self.frames.order(cpu);
         }

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::fresh::Fresh;
+use crate::locks::Locks;
 
 /// Frames of a region: 1 GiB.
 const FRAMES: usize = 1 << 18;
@@ -37,6 +38,8 @@ pub struct Frames {
     tags: [AtomicU32; CPUS],
     /// What each CPU may use before walks are sure to find it.
     pub fresh: Fresh,
+    /// Who has to tell of locks.
+    pub locks: Locks,
 }
 
 /// Who stored to a frame last.
@@ -54,6 +57,7 @@ impl Default for Frames {
             regions: (0..REGIONS).map(|_| OnceLock::new()).collect(),
             tags: std::array::from_fn(|cpu| AtomicU32::new((cpu as u32) << COUNT_BITS | 1)),
             fresh: Fresh::default(),
+            locks: Locks::default(),
         }
     }
 }

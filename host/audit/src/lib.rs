@@ -3,7 +3,8 @@
 //! ```text
 //! QEMU ──interface──▶ plugin ──instruction──▶ Auditor ──▶ Machine ──▶ findings ──report──▶ vellum audit
 //!                        ├─ frames: is a table there? (every store)
-//!                        └─ fresh: may a walk miss what maps it? (every access)
+//!                        ├─ fresh: may a walk miss what maps it? (every access)
+//!                        └─ locks: who has seen what who took away? (every exchange and store-release)
 //! ```
 
 pub mod auditor;
@@ -14,6 +15,7 @@ pub mod fresh;
 mod halt;
 pub mod instruction;
 mod interface;
+pub mod locks;
 mod options;
 mod plugin;
 pub mod record;

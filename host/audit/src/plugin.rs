@@ -198,6 +198,9 @@ extern "C" fn accessed(cpu: c_uint, access: Access, address: u64, data: Data) {
     if !access.is_store() && !is_exchange {
         return;
     }
+    if access.is_store() && data & 3 != 0 {
+        passed_on(cpu as u8, data, is_exchange);
+    }
     let Some(physical) = access.physical(address) else { return };
     if !access.is_store() {
         if plugin.frames.is_table(physical) {
@@ -220,6 +223,22 @@ extern "C" fn accessed(cpu: c_uint, access: Access, address: u64, data: Data) {
             let place = state.place(data & !3);
             if let Some(auditor) = &mut state.auditor {
                 auditor.store(&guest, cpu as u8, place, how, physical, access.bytes());
+            }
+        });
+    }
+}
+
+/// A CPU has stored what may take a lock or give one away.
+#[inline]
+fn passed_on(cpu: u8, data: u64, is_exchange: bool) {
+    let Some(locks) = PLUGIN.get().map(|it| &it.frames.locks) else { return };
+    let (takes, gives) = (is_exchange && locks.may_take(cpu), data & 2 != 0 && locks.may_give(cpu));
+    if takes || gives {
+        with_state(|plugin, state| {
+            let guest = Shown { plugin, frame: None, may_read: true };
+            let place = state.place(data & !3);
+            if let Some(auditor) = &mut state.auditor {
+                auditor.pass_on(&guest, cpu, place, takes, gives);
             }
         });
     }

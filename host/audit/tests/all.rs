@@ -3,4 +3,5 @@
 mod auditor;
 mod frames;
 mod instructions;
+mod locks;
 mod visible;

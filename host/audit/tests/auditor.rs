@@ -11,7 +11,6 @@ use machine::trace::Judge;
 use serde_json::Value;
 use vellum_audit::auditor::{Auditor, Guest};
 use vellum_audit::frames::Frames;
-use vellum_audit::frees::Free;
 use vellum_audit::instruction::{self, Store};
 
 pub(crate) const TCR: u64 = 0x15_0080_3510 & !0xc000 | 25 << 16 | 25;
@@ -20,7 +19,7 @@ const MIDDLE: u64 = 0x4000_1000;
 pub(crate) const LAST: u64 = 0x4000_2000;
 /// A page, writable, of EL1, its access flag set, inner shareable.
 pub(crate) const PAGE: u64 = 0x703;
-const VAE1IS: u32 = 0xd508_8320;
+pub(crate) const VAE1IS: u32 = 0xd508_8320;
 
 /// What the auditor writes of what it judged.
 #[derive(Clone, Default)]
@@ -118,6 +117,12 @@ impl<'f> Run<'f> {
         if self.frames.fresh.has(cpu, address) {
             self.auditor.access(&self.memory, cpu, self.place, address, kind);
         }
+    }
+
+    /// `cpu` takes a lock, or gives one away.
+    pub(crate) fn pass_on(&mut self, cpu: u8, takes: bool, gives: bool) {
+        self.place += 4;
+        self.auditor.pass_on(&self.memory, cpu, self.place, takes, gives);
     }
 
     /// Another page at address 0, by break-before-make.
@@ -286,6 +291,31 @@ fn what_is_stored_beside_a_small_root_is_not_the_roots() {
     }
 }
 
+/// A table comes back one level below, zeroed by an instruction whose stores QEMU does not show: what it maps then is data, and no table.
+#[test]
+fn a_page_that_is_mapped_in_what_was_a_table_above_is_no_table() {
+    const OTHER: u64 = 0x4000_8000;
+    const TEXT: u64 = 0x4001_0000;
+    let frames = Frames::default();
+    let mut run = Run::new(&frames, &[]);
+    run.store(0, ROOT, 0);
+    run.word(0, 0xd503_3a9f, 0);
+    run.word(0, VAE1IS, 1 << 48);
+    run.word(0, 0xd503_3b9f, 0);
+    run.word(0, 0xd503_3fdf, 0);
+    run.memory.words.borrow_mut().insert(MIDDLE, 0);
+    run.store(0, OTHER, MIDDLE | 3);
+    run.word(0, 0xd503_3a9f, 0);
+    run.store(0, ROOT, OTHER | 3);
+    for word in (TEXT..TEXT + 0x1000).step_by(8) {
+        run.memory.words.borrow_mut().insert(word, 0x3030_3030_3030_3033);
+    }
+    run.store(0, MIDDLE + 8, TEXT | PAGE);
+    assert!(frames.is_table(MIDDLE) && !frames.is_table(TEXT));
+    run.store(0, MIDDLE, 0x9000_0000 | PAGE);
+    assert_eq!(run.rules(), [""; 0]);
+}
+
 #[test]
 fn a_table_that_is_unlinked_is_data_once_it_is_forgotten() {
     for is_invalidated in [true, false] {
@@ -340,22 +370,6 @@ fn memory_that_is_freed_must_be_forgotten() {
             run.auditor.free(&run.memory, 0, 0x2000, address, 0x1000);
         }
         assert_eq!(run.rules().concat(), if is_invalidated { "" } else { "V3" });
-    }
-}
-
-#[test]
-fn what_a_function_frees_stands_in_its_registers() {
-    let registers = |number: u8| [0xffff_fc00_0000_0040, 0x4000_8000, 2, 99][usize::from(number)];
-    let range = |text: &str, page_bytes| Free::parse(text).expect("a function").range(page_bytes, registers);
-    assert_eq!(range("0x1000:x1:x2", 0x1000), Some((0x4000_8000, 0x4000)));
-    assert_eq!(range("0x1000:x1:-", 0x4000), Some((0x4000_8000, 0x4000)));
-    assert_eq!(range("0x1000:x0:-:0xfffffc0000000000:0x40:0x40000000", 0x1000), Some((0x4000_1000, 0x1000)));
-    // No page, no order, below the first description.
-    assert_eq!(range("0x1000:x2:-", 0x1000), None);
-    assert_eq!(range("0x1000:x1:x3", 0x1000), None);
-    assert_eq!(range("0x1000:x1:-:0xfffffc0000000000:0x40:0x40000000", 0x1000), None);
-    for wrong in ["", "0x1000:x1", "0x1000:x31:-", "1000:x1:-", "0x1000:x1:2", "0x1000:x1:-:0x1:0x40"] {
-        assert_eq!(Free::parse(wrong), None, "{wrong}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use machine::barrier::Barrier;
 use machine::registers::Register;
+use vellum_audit::frees::Free;
 use vellum_audit::instruction::{self, Name, Store, System};
 
 #[test]
@@ -51,5 +52,21 @@ fn stores_are_told_apart() {
         (0xa900_0440, plain),                   // stp x0, x1, [x2]
     ] {
         assert_eq!(instruction::store(word), expected, "{word:#x}");
+    }
+}
+
+#[test]
+fn what_a_function_frees_stands_in_its_registers() {
+    let registers = |number: u8| [0xffff_fc00_0000_0040, 0x4000_8000, 2, 99][usize::from(number)];
+    let range = |text: &str, page_bytes| Free::parse(text).expect("a function").range(page_bytes, registers);
+    assert_eq!(range("0x1000:x1:x2", 0x1000), Some((0x4000_8000, 0x4000)));
+    assert_eq!(range("0x1000:x1:-", 0x4000), Some((0x4000_8000, 0x4000)));
+    assert_eq!(range("0x1000:x0:-:0xfffffc0000000000:0x40:0x40000000", 0x1000), Some((0x4000_1000, 0x1000)));
+    // No page, no order, below the first description.
+    assert_eq!(range("0x1000:x2:-", 0x1000), None);
+    assert_eq!(range("0x1000:x1:x3", 0x1000), None);
+    assert_eq!(range("0x1000:x1:-:0xfffffc0000000000:0x40:0x40000000", 0x1000), None);
+    for wrong in ["", "0x1000:x1", "0x1000:x31:-", "1000:x1:-", "0x1000:x1:2", "0x1000:x1:-:0x1:0x40"] {
+        assert_eq!(Free::parse(wrong), None, "{wrong}");
     }
 }

@@ -40,6 +40,9 @@ impl Machine {
                     Accesses::Stores => it.stored,
                 };
                 it.behind = it.behind.max(until);
+                it.behind_lock = it.locked;
+                // Software is held to what it has seen by a lock.
+                let until = if self.may.visible.settles { until } else { it.locked };
                 self.may.finish_settled(cpu, self.event, until);
                 if accesses != Accesses::Stores {
                     self.finish_walks(cpu);

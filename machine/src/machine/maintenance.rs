@@ -133,20 +133,23 @@ impl Machine {
         let passed_by = self.all_cpus() & !reached | self.repeating(cpu);
         // Only what comes before the TLBI.
         let until = self.cpus[cpu as usize].behind.max(moment);
-        let is_before = |settled: Option<u64>| settled.is_some_and(|settled| settled <= until);
+        let seen = if self.may.visible.settles { until } else { self.cpus[cpu as usize].behind_lock };
+        let is_before = |settled: Option<u64>| settled.is_some_and(|settled| settled <= seen);
         let mut unseen = BTreeSet::new();
         if self.may.visible.settles {
             let late = self.late().filter(|(_, settled, _)| is_before(Some(*settled))).map(|(word, ..)| word);
-            let old = self.may.visible.words().filter(|(_, old)| old.iter().any(|it| is_before(it.settled)));
-            unseen = late.chain(old.map(|(word, _)| word)).filter(|it| self.sweeps(selector, *it)).collect();
+            unseen = late.filter(|it| self.sweeps(selector, *it)).collect();
         }
+        let visible = &self.may.visible;
+        let old = visible.settled().filter(|word| visible.old(*word).iter().any(|it| is_before(it.settled)));
+        unseen.extend(old.filter(|it| self.sweeps(selector, *it)));
         let is_swept = |word: &u64| self.sweeps(selector, *word) && self.may.sweeps_unset(*word, selector);
         let mut unset = if passed_by == 0 { self.may.unset_near(selector) } else { Vec::new() };
         unset.retain(is_swept);
         let (selector, walkers) = (*selector, !passed_by);
-        let sweep = |word, ends_unset| Sweep { issuer: cpu, selector, walkers, word, until, ends_unset };
-        self.may.sweeps.extend(unseen.into_iter().map(|word| sweep(word, false)));
-        self.may.sweeps.extend(unset.into_iter().map(|word| sweep(word, true)));
+        let sweep = |word, until, ends_unset| Sweep { issuer: cpu, selector, walkers, word, until, ends_unset };
+        self.may.sweeps.extend(unseen.into_iter().map(|word| sweep(word, seen, false)));
+        self.may.sweeps.extend(unset.into_iter().map(|word| sweep(word, until, true)));
     }
 
     /// True when `selector` selects whatever walks may find by `word`: for a table that is all of its input addresses.

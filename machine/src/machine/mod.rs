@@ -48,6 +48,9 @@ pub struct Cpu {
     pub(crate) stored: u64,
     /// What was settled by then comes before its TLBIs: a DSB is between.
     pub(crate) behind: u64,
+    /// Event at which it took a lock last, and the one of them that its last DSB came after.
+    pub(crate) locked: u64,
+    pub(crate) behind_lock: u64,
     /// TLBIs of this CPU that no DSB has completed: the widest scope is what matters to the lint.
     pub(crate) has_open_tlbis: bool,
     /// Input addresses it cannot do without.
@@ -115,6 +118,8 @@ impl Machine {
             loaded: 0,
             stored: 0,
             behind: 0,
+            locked: 0,
+            behind_lock: 0,
             has_open_tlbis: false,
             needs: Vec::new(),
             conflict: false,
@@ -140,7 +145,8 @@ impl Machine {
 
     /// Stores settle: once one is ordered by a barrier of its CPU, or observed by another CPU, the DSB of whoever comes after it
     /// counts too, and so does a TLBI behind that. This is all that the architecture promises. Without it, as here by
-    /// default, software must have the DSB of the CPU that stored (RSPVBD), which is what the rules are to hold it to.
+    /// default, software must have the DSB of the CPU that stored (RSPVBD), which is what the rules are to hold it to, or
+    /// a lock between the two CPUs ([`Machine::unlock`], [`Machine::lock`]).
     pub fn settle_stores(&mut self) {
         self.may.visible.settles = true;
     }
@@ -257,6 +263,8 @@ impl Machine {
             Event::Exchange { address, value } => {
                 self.exchange(cpu, address, value);
             }
+            Event::Unlock => self.unlock(cpu),
+            Event::Lock => self.lock(cpu),
             Event::Barrier(barrier) => self.barrier(cpu, barrier),
             Event::Tlbi { opcode, operand } => self.tlbi(cpu, opcode, operand),
             Event::Write { register, value } => self.write_register(cpu, register, value),
@@ -300,7 +308,7 @@ impl Machine {
         unset.for_each(|it| it.hash(&mut state));
         self.late().for_each(|(word, _, cpus)| (word, cpus).hash(&mut state));
         // Of a moment only this counts: what was settled by then.
-        let counts = |word| may.visible.settles || may.unset.contains_key(&word);
+        let counts = |word| may.visible.counts(word) || may.unset.contains_key(&word);
         let unseen = self.unseen().filter(|(word, _)| counts(*word));
         let settled: Vec<(u64, u64)> = unseen.filter_map(|(word, settled)| Some((word, settled?))).collect();
         for sweep in &may.sweeps {
@@ -310,7 +318,7 @@ impl Machine {
         }
         for cpu in &self.cpus {
             (cpu.registers, &cpu.written, cpu.level, &cpu.needs, cpu.conflict, cpu.is_above).hash(&mut state);
-            for moment in [cpu.behind, cpu.loaded, cpu.stored] {
+            for moment in [cpu.behind, cpu.loaded, cpu.stored, cpu.locked, cpu.behind_lock] {
                 settled.iter().for_each(|(_, settled)| (*settled <= moment).hash(&mut state));
             }
         }

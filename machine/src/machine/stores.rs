@@ -28,6 +28,19 @@ impl Machine {
         self.may.visible.settle_stores(cpu, self.event);
     }
 
+    /// `cpu` gives a lock away: what it stored is settled. Of its own later stores that says nothing.
+    pub fn unlock(&mut self, cpu: u8) {
+        self.event += 1;
+        self.may.visible.settle_by_lock(cpu, self.event);
+    }
+
+    /// `cpu` takes a lock: it has seen all that was settled, by an exchange, which any DSB waits for.
+    pub fn lock(&mut self, cpu: u8) {
+        self.event += 1;
+        let it = &mut self.cpus[cpu as usize];
+        (it.loaded, it.stored, it.locked) = (self.event, self.event, self.event);
+    }
+
     /// A 64-bit compare-and-exchange. Single-copy atomic with hardware's updates; it orders nothing but after
     /// [`Machine::make_release`].
     ///

@@ -93,9 +93,9 @@ impl Machine {
     /// The word has held `value` for so long that every walker sees it: no event, and not for words that walks read.
     pub fn learn(&mut self, address: u64, value: u64) -> bool {
         let word = address & !7;
-        let is_told = self.is_descriptor(word) || !self.may.visible.old(word).is_empty();
+        let is_told = !self.may.visible.old(word).is_empty() || self.is_descriptor(word) && self.may.is_walked(word);
         if !is_told {
-            self.may.memory.set_word(word, value);
+            self.may.learn(word, value);
         }
         !is_told
     }

@@ -134,13 +134,54 @@ impl May {
             let count = ((0x1000 - (address & 0xfff)) / 8).min(slots);
             for place in self.physical(space, address) {
                 let base = base + (slot << shift);
-                if !self.index.add(Use { space, level, table: place, slots: count as u32, base }) {
-                    return self.give_up(place);
+                let new = Use { space, level, table: place, slots: count as u32, base };
+                if !self.index.uses(place).contains(&new) {
+                    if !self.index.add(new) {
+                        return self.give_up(place);
+                    }
+                    self.forget_left(&new);
                 }
                 self.index_words(space, level, place, count, base, above);
             }
             slot += count;
         }
+    }
+
+    /// A table is at `new`: where else its page was one, and no walk comes any more, it is none. What is stored there would else be taken
+    /// for a descriptor of another level, and what that leads to for a table.
+    fn forget_left(&mut self, new: &Use) {
+        // Pages with many uses are of tables that lead to each other.
+        const MANY: usize = 8;
+        let uses = self.index.uses(new.table);
+        if uses.len() == 1 || uses.len() > MANY {
+            return;
+        }
+        let left: Vec<Use> = uses.iter().filter(|it| *it != new && !self.is_reached(it)).copied().collect();
+        for it in left {
+            self.index.forget_use(&it);
+            let state = self.space_mut(it.space);
+            state.is_forgotten |= state.live.is_empty();
+        }
+    }
+
+    /// Whether a walk may come to the table by what is written or kept.
+    fn is_reached(&self, it: &Use) -> bool {
+        let state = self.space(it.space);
+        let geometry = state.space.geometry();
+        if it.level == geometry.start_level {
+            return state.is_used();
+        }
+        let page = it.table & !0xfff;
+        let question = Question { deepest: it.level - 1, near: Some(it.space), ..Question::about(it.base, it.base) };
+        // Beneath a stage 2 the parts of a larger table may be anywhere: its entry tells of the first.
+        let mut is_met = state.beneath.is_some() && geometry.granule.shift() > 12;
+        self.each_seen(state.space.tag(), &question, &mut |seen, _| {
+            if let Found::Entry { entry, .. } = &seen.found {
+                let is_above = entry.is_table() && (entry.space, entry.level) == (it.space, it.level - 1);
+                is_met |= is_above && entry.leads_to(page, page | 0xfff);
+            }
+        });
+        is_met
     }
 
     /// Walks would have no end: from now on there are none.

@@ -77,14 +77,11 @@ const MOST_PLACES: usize = 1024;
 const PLACES_PER_PAGE: usize = 16;
 
 impl Index {
-    /// False when that is one use too many.
+    /// A use that is not known yet; false when that is one too many.
     #[must_use]
     pub(super) fn add(&mut self, table: Use) -> bool {
         let most = MOST_PLACES + PLACES_PER_PAGE * self.pages.len();
         let uses = self.pages.entry(table.table >> 12).or_default();
-        if uses.contains(&table) {
-            return true;
-        }
         let count = self.counts.entry(table.space).or_default();
         *count += 1;
         uses.push(table);
@@ -98,6 +95,14 @@ impl Index {
             self.counts.entry(table.space).and_modify(|count| *count -= 1);
         }
         uses.iter().map(|table| table.space).collect()
+    }
+
+    /// It is no table at this place any more; its page is one elsewhere.
+    pub(super) fn forget_use(&mut self, table: &Use) {
+        if let Some(uses) = self.pages.get_mut(&(table.table >> 12)) {
+            uses.retain(|it| it != table);
+            self.counts.entry(table.space).and_modify(|count| *count -= 1);
+        }
     }
 
     /// How many uses there are.

@@ -43,6 +43,16 @@ impl May {
         }
     }
 
+    /// `word`, to which no walk comes, holds `value`. Whoever comes there later looks anew at what the table leads to.
+    pub(crate) fn learn(&mut self, word: u64, value: u64) {
+        let old = self.memory.set_word(word, value);
+        self.forget_word(word, &[old, value]);
+        for place in self.places_of(word).iter() {
+            let state = self.space_mut(place.space);
+            state.is_forgotten |= state.live.is_empty();
+        }
+    }
+
     /// Hardware sets the access flag or the dirty state: at once, for everybody, and entries stay as they are.
     pub(crate) fn store_by_hardware(&mut self, word: u64, value: u64) {
         self.unset.remove(&word);
@@ -210,7 +220,7 @@ impl May {
     }
 
     /// Whether some walk comes to `word`. A place that was left behind says nothing: it stays until the memory is given away.
-    fn is_walked(&self, word: u64) -> bool {
+    pub(crate) fn is_walked(&self, word: u64) -> bool {
         self.places_of(word).iter().any(|place| {
             let mut is_met = false;
             let tag = self.space(place.space).space.tag();

@@ -2,7 +2,7 @@
 //! (DDI 0487, D8.2.6, RSPVBD: the DSB must be the writer's own; RTGRMW: before it, the new value may be seen)
 //! Where stores settle, also until another CPU has a DSB, for its own walker, after the store was *settled*: ordered by a
 //! barrier of the storing CPU, or observed by another one. Stores are multi-copy atomic: who has seen one comes after it for
-//! everybody. (B2.3)
+//! everybody. (B2.3) Before a lock is given away they settle everywhere.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -44,7 +44,9 @@ pub(crate) struct Lost {
 pub(crate) struct Visible {
     old: BTreeMap<u64, Vec<Old>>,
     unfinished: BTreeSet<(u8, u64)>,
-    /// Stores settle; else only the storing CPU's DSB counts.
+    /// Words with old values of which the store over one is settled.
+    settled: BTreeSet<u64>,
+    /// Stores settle by barriers and observation; else only by locks.
     pub(crate) settles: bool,
 }
 
@@ -85,15 +87,30 @@ impl Visible {
 
     /// A barrier orders what `cpu` stored before it.
     pub(crate) fn settle_stores(&mut self, cpu: u8, event: u64) {
-        if !self.settles {
-            return;
+        if self.settles {
+            self.settle_by_lock(cpu, event);
         }
+    }
+
+    /// `cpu` gives a lock away behind what it stored.
+    pub(crate) fn settle_by_lock(&mut self, cpu: u8, event: u64) {
         for word in self.unfinished_by(cpu) {
             let newest = self.newest_by(cpu, word);
             if let (Some(newest), Some(old)) = (newest, self.old.get_mut(&word)) {
                 settle(&mut old[..=newest], event);
+                self.settled.insert(word);
             }
         }
+    }
+
+    /// Words of which a store is settled that walkers may still miss.
+    pub(crate) fn settled(&self) -> impl Iterator<Item = u64> {
+        self.settled.iter().copied()
+    }
+
+    /// Whether it may matter since when stores to `word` are settled.
+    pub(crate) fn counts(&self, word: u64) -> bool {
+        self.settles || self.settled.contains(&word)
     }
 
     /// `cpu` observes the newest value of `word`. If it is its own, that tells nothing of the others.
@@ -103,16 +120,14 @@ impl Visible {
             && let Some(old) = self.old.get_mut(&word)
         {
             settle(old, event);
+            self.settled.insert(word);
         }
     }
 
     /// Words with settled stores over values that the walker of `cpu` may still see.
     pub(crate) fn settled_for(&self, cpu: u8) -> Vec<u64> {
-        if !self.settles {
-            return Vec::new();
-        }
         let is_hidden_by_dsb = |old: &Old| old.settled.is_some() && old.walkers >> cpu & 1 == 1;
-        self.old.iter().filter(|(_, old)| old.iter().any(is_hidden_by_dsb)).map(|(word, _)| *word).collect()
+        self.settled().filter(|word| self.old(*word).iter().any(is_hidden_by_dsb)).collect()
     }
 
     /// The place among the old values of `word` of the one that `cpu` stored over last.
@@ -150,6 +165,9 @@ impl Visible {
             if !old.iter().any(|old| old.writer == writer) {
                 self.unfinished.remove(&(writer, word));
             }
+        }
+        if !old.iter().any(|old| old.settled.is_some()) {
+            self.settled.remove(&word);
         }
         if old.is_empty() {
             self.old.remove(&word);

@@ -234,6 +234,8 @@ fn act(verb: &str, words: &[&str]) -> Result<Act, String> {
             let (address, value) = (word_address(address)?, number(value)?);
             Event::Store { address, value, is_release: verb == "store-release" }
         }
+        ("unlock", []) => Event::Unlock,
+        ("lock", []) => Event::Lock,
         ("dsb" | "dmb", [limit]) => Event::Barrier(names::barrier(verb, Some(limit))?),
         ("isb", []) => Event::Barrier(names::barrier(verb, None)?),
         ("isb", [limit]) => Event::Barrier(names::barrier(verb, Some(limit))?),
@@ -310,6 +312,8 @@ fn expected(verb: &str, words: &[&str]) -> String {
         "store" | "store-release" => &["store ADDRESS VALUE"],
         "dsb" | "dmb" => &["dsb ish", "dmb ishld"],
         "isb" => &["isb"],
+        "unlock" => &["unlock"],
+        "lock" => &["lock"],
         "tlbi" => &["tlbi NAME OPERAND"],
         "msr" => &["msr REGISTER VALUE"],
         "enter" => &["enter el0|el1|el2"],
@@ -319,8 +323,8 @@ fn expected(verb: &str, words: &[&str]) -> String {
         "revoked" => &["revoked FIRST LAST rwx/rwx [asid NUMBER|vmid NUMBER]"],
         "needs" => &["needs FIRST LAST", "needs nothing"],
         _ => {
-            let verbs = "load, store, store-release, exchange, exchange-release, holds, data, dsb, dmb, isb, tlbi, msr, enter, \
-                         access, free, revoked, needs or conflict";
+            let verbs = "load, store, store-release, exchange, exchange-release, unlock, lock, holds, data, dsb, dmb, isb, tlbi, \
+                         msr, enter, access, free, revoked, needs or conflict";
             return alloc::format!("`{verb}`, expected {verbs}");
         }
     };

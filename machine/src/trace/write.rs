@@ -36,6 +36,8 @@ fn write_event(f: &mut fmt::Formatter<'_>, event: &Event) -> fmt::Result {
         Event::Store { address, value, is_release } => {
             write!(f, "store{} {address:#x} {value:#x}", release(is_release))
         }
+        Event::Unlock => f.write_str("unlock"),
+        Event::Lock => f.write_str("lock"),
         Event::Barrier(barrier) => write_lower(f, &barrier),
         Event::Tlbi { opcode, operand } => write_tlbi(f, opcode, operand),
         Event::Write { register, value } => write!(f, "msr {} {value:#x}", name(&REGISTERS, &register)),

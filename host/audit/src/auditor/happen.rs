@@ -34,6 +34,7 @@ impl Auditor<'_> {
             Act::Event(event) => {
                 match event {
                     Event::Write { .. } => it.awaits_sync = true,
+                    Event::Lock => it.awaits_dsb = true,
                     Event::Enter(_) | Event::Barrier(Barrier::Isb) => it.awaits_sync = false,
                     // What it completes, the CPU itself is sure of once it synchronizes.
                     Event::Barrier(Barrier::Dsb { accesses, is_nxs, .. }) => {

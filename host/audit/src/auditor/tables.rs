@@ -56,6 +56,9 @@ impl Auditor<'_> {
             false => Act::Event(Event::Store { address: word, value, is_release }),
         };
         self.happen(guest, Record { cpu, place, act });
+        if found & 1 == 1 {
+            self.frames.locks.store(cpu);
+        }
     }
 
     /// The word shows what hardware may have made of it.

@@ -1,0 +1,33 @@
+//! Locks, and what who takes one has seen.
+
+use vellum_audit::frames::Frames;
+
+use crate::auditor::{LAST, PAGE, Run, VAE1IS};
+
+/// CPU 0 takes a page away, and CPU 1 invalidates for it, with DSBs of its own: enough if it has taken a lock that CPU 0 gave away after
+/// its store.
+#[test]
+fn a_lock_lets_one_cpu_invalidate_what_another_took_away() {
+    for (is_given, is_taken) in [(true, true), (true, false), (false, false)] {
+        let frames = Frames::default();
+        let mut run = Run::new(&frames, &[]);
+        assert!(!frames.locks.may_give(0) && !frames.locks.may_take(1));
+        run.store(0, LAST, 0);
+        assert!(frames.locks.may_give(0) && !frames.locks.may_give(1));
+        run.pass_on(0, false, is_given);
+        assert_eq!((frames.locks.may_give(0), frames.locks.may_take(1)), (!is_given, is_given));
+        run.pass_on(1, is_taken, false);
+        assert_eq!(frames.locks.may_take(1), is_given && !is_taken);
+        for (word, operand) in [(0xd503_3a9f, 0), (VAE1IS, 1 << 48), (0xd503_3b9f, 0), (0xd503_3fdf, 0)] {
+            run.word(1, word, operand);
+        }
+        run.store(1, LAST, 0x9000_0000 | PAGE);
+        assert_eq!(run.rules().is_empty(), is_given && is_taken);
+    }
+    // Behind its own DSB nothing is left to tell.
+    let frames = Frames::default();
+    let mut run = Run::new(&frames, &[]);
+    run.store(0, LAST, 0);
+    run.word(0, 0xd503_3a9f, 0);
+    assert!(!frames.locks.may_give(0));
+}
