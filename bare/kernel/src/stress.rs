@@ -7,6 +7,8 @@
 //! ```
 
 mod arena;
+mod came;
+mod coming;
 mod conflicts;
 mod most;
 mod pool;
@@ -134,15 +136,11 @@ fn change_pages(kind: StressKind, operations: u32, seed: u32) -> Option<bool> {
     let is_whole = pool.is_whole();
     pool.free();
     told(operations, seed, &tally);
-    if kind == StressKind::Mixed {
-        users.tell();
-    }
-    drop(users);
     if !is_whole {
         say!("stress: the pages do not hold what they held");
     }
     let none = |counter: &AtomicU64| counter.load(Ordering::Relaxed) == 0;
-    let is_taken = kind != StressKind::Mixed || most::take() && most::take_all();
+    let is_taken = kind != StressKind::Mixed || users.end() && most::take() && most::take_all();
     Some(is_whole && is_taken && none(&tally.refused) && none(&tally.wrong))
 }
 

@@ -58,10 +58,11 @@ fn free_unit() -> Option<(PhysicalRange, bool)> {
     Some((unit(first), is_kept))
 }
 
+/// One that lies amid others, so that nothing beside it keeps a table.
 fn withheld_unit() -> Option<PhysicalRange> {
     let map = ranges::map();
     let piece = map.pieces().iter().find(|piece| piece.kind == Kind::Withheld)?;
-    Some(unit(piece.range.start))
+    Some(unit((piece.range.start + piece.range.size_bytes() / 2).align_down(COMING_BYTES)))
 }
 
 fn is_done(moved: Result<(), NotMoved>, detail: &mut Detail) -> bool {

@@ -31,11 +31,12 @@ pub(crate) fn show(range: PhysicalRange) {
 /// The memory has gone.
 pub(crate) fn unmap(range: PhysicalRange) {
     change(Change::Unmap { from: from(range) }).expect("it was mapped, or hidden, by itself");
+    fold();
 }
 
-/// Makes the leaves as large as they can be.
+/// Makes the leaves as large as they can be, and frees tables that hold nothing.
 pub(crate) fn fold() {
-    for range in ranges::mapped().iter() {
+    for range in ranges::mappable().iter() {
         // Leaves that stay small are as good.
         change(Change::Collapse { from: from(*range) }).ok();
     }

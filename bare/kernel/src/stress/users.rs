@@ -1,4 +1,5 @@
-//! What lives on the linear map beside what changes: modules, text, and memory that is shared with a realm's host; each for a moment.
+//! What lives on the linear map beside what changes: modules, text, memory that is shared with a realm's host, and memory that goes and
+//! comes; each for a moment.
 
 use alloc::vec::Vec;
 use core::slice;
@@ -11,6 +12,8 @@ use kerncore::range::PhysicalRange;
 use seed::Seed;
 use vmsa::PhysAddr;
 
+use super::came::Came;
+use super::coming::Coming;
 use crate::facts::{facts, page_size};
 use crate::memory::executable::Text;
 use crate::memory::handed::{self, NotHanded};
@@ -32,16 +35,6 @@ const TEXT_BYTES: usize = 32 << 10;
 const MOST_ORDER: usize = 4;
 const MOST_SINGLES: usize = 8;
 
-/// What came of one of them.
-pub(super) enum Came {
-    Right,
-    /// There was no memory for it.
-    Refused,
-    /// The realm's host did not do all that it was asked.
-    Stopped,
-    Wrong,
-}
-
 /// Their object, and how often each was there.
 pub(super) struct Users {
     /// The object and where the last letter of its name is, if there is one.
@@ -50,13 +43,15 @@ pub(super) struct Users {
     texts: AtomicU64,
     shared: AtomicU64,
     stopped: AtomicU64,
+    coming: Coming,
 }
 
 impl Users {
     /// With the module of the initial RAM disk, which says nothing when it goes.
     pub(super) fn new() -> Self {
         let counter = || AtomicU64::new(0);
-        Self { module: find(), modules: counter(), texts: counter(), shared: counter(), stopped: counter() }
+        let (modules, texts, shared, stopped) = (counter(), counter(), counter(), counter());
+        Self { module: find(), modules, texts, shared, stopped, coming: Coming::new() }
     }
 
     /// Has one of them for a moment, or none.
@@ -79,10 +74,19 @@ impl Users {
         if seed.one_in(SINGLES) {
             count(share_singles(1 + seed.index(MOST_SINGLES)), &self.shared);
         }
-        worst
+        match self.coming.use_one(cpu, seed) {
+            Came::Right => worst,
+            other => other,
+        }
     }
 
-    pub(super) fn tell(&self) {
+    /// Nobody has one any more. Whether all is withheld that was.
+    pub(super) fn end(self) -> bool {
+        self.tell();
+        self.coming.end()
+    }
+
+    fn tell(&self) {
         let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         match self.module {
             Some(_) => say!("stress: {} modules loaded, called by every CPU and unloaded", value(&self.modules)),

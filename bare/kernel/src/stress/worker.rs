@@ -11,8 +11,9 @@ use seed::Seed;
 use vmsa::{Stage1Attributes, VirtAddr};
 
 use super::Tally;
+use super::came::Came;
 use super::pool::{CLUSTER, Pool, value};
-use super::users::{Came, Users};
+use super::users::Users;
 use crate::facts::page_size;
 use crate::memory::vmalloc::Area;
 use crate::memory::{current, linear_map, secret};

@@ -23,6 +23,7 @@ pub(crate) trait Linear: Sync {
     fn heal(&self, budget: usize) -> bool;
     fn heal_all(&self);
     fn refill(&self) -> bool;
+    fn set_reserve(&self, tables: usize) -> bool;
     fn start_others(&self);
     fn settle(&self);
     fn admit(&self, cpu: Cpu);
@@ -49,6 +50,10 @@ impl<G: Granule + Send + Sync> Linear for Of<G> {
 
     fn refill(&self) -> bool {
         self.refill()
+    }
+
+    fn set_reserve(&self, tables: usize) -> bool {
+        self.set_reserve(tables)
     }
 
     fn start_others(&self) {

@@ -21,9 +21,9 @@ const MIXED: [(&str, &str); 6] = [
     ),
     ("16k, levels 3, 0, 3 and 3", "--cpus 4 --page-size 16k --append vellum.bbm=3 --append vellum.cpu1.bbm=0"),
     ("64k, levels 0, 3, 3 and 3", "--cpus 4 --page-size 64k --append vellum.bbm=3 --append vellum.cpu0.bbm=0"),
-    ("4k, level 0", "--cpu cortex-a57 --cpus 4"),
-    ("64k, level 0", "--cpu cortex-a57 --cpus 4 --page-size 64k"),
-    ("16k, level 0", "--cpus 4 --page-size 16k --append vellum.bbm=0"),
+    ("4k, level 0", "--cpu cortex-a57 --cpus 4 --append vellum.withhold=256M"),
+    ("64k, level 0", "--cpu cortex-a57 --cpus 4 --page-size 64k --append vellum.withhold=256M"),
+    ("16k, level 0", "--cpus 4 --page-size 16k --append vellum.bbm=0 --append vellum.withhold=256M"),
 ];
 
 /// Files of `bare/monitor/machines` with options: every machine on which our kernel can live, but realms.
@@ -93,7 +93,8 @@ pub(super) fn all() -> Vec<Boot> {
     let mut boots = Vec::new();
     for size in PAGE_SIZES {
         for cpus in [1, 4, 8] {
-            let options = format!("--page-size {size} --cpus {cpus} --append vellum.bbm=3");
+            let withheld = if cpus == 4 { "--append vellum.withhold=256M" } else { "" };
+            let options = format!("--page-size {size} --cpus {cpus} --append vellum.bbm=3 {withheld}");
             boots.push(stressed(&format!("{size}, level 3, {cpus} CPUs"), &options));
         }
     }
@@ -127,8 +128,9 @@ fn late() -> Boot {
 
 /// Fewer operations: each may stop all CPUs.
 fn parked(name: &str, options: &str) -> Boot {
-    let options = stressed(name, options).options.replace(OPERATIONS, "--append vellum.stress=100");
-    Boot { warnings: told(&options), options, ..stressed(name, "") }
+    let boot = stressed(name, options);
+    let options = boot.options.replace(OPERATIONS, "--append vellum.stress=100");
+    Boot { warnings: told(&options), options, ..boot }
 }
 
 fn monitored(more: &str, machine: &str) -> Boot {
@@ -150,6 +152,9 @@ fn stressed(name: &str, options: &str) -> Boot {
     // As KFENCE does, single pages alone come and go.
     if !options.contains("vellum.stress-kind") {
         expect.push(Says(&["modules loaded, called by every CPU"]));
+    }
+    if options.contains("vellum.withhold") {
+        expect.push(Says(&["withheld units came, and are withheld again"]));
     }
     let options = format!("--memory 2G {options} {OPERATIONS}");
     Boot { options, ..other(&format!("stress, {name}"), "", &[], expect) }

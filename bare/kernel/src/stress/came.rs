@@ -1,0 +1,11 @@
+//! What comes of an operation of the stress.
+
+/// What came of one.
+pub(super) enum Came {
+    Right,
+    /// There was no memory for it.
+    Refused,
+    /// The realm's host did not do all that it was asked.
+    Stopped,
+    Wrong,
+}
