@@ -1,14 +1,9 @@
-//! Parking: CPUs wait off the kernel's tables while one of them changes what the others do not tolerate.
-//!
-//! ```text
-//! initiator   ticket ── interrupt ── wait until each has seen the ticket ── change, TLBIs, DSB ── ticket 0, event
-//! other       interrupt, or a wait for a lock ── park: identity map, empty TTBR1, own TLB forgotten, seen = ticket ── 0? ── on
-//! ```
-//! One parks at a time: who holds the lock of the linear map. Every wait with interrupts masked answers ([`answer`]), so that
-//! nobody who waits for that lock, or for one that the initiator holds, keeps the initiator waiting.
+//! Parking: CPUs wait off the kernel's tables while one of them changes what the others do not tolerate. [`kerncore::parking`] is the
+//! protocol; here are its words, and the way off the tables. Every wait with interrupts masked answers ([`answer`]).
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::AtomicU64;
 
+use kerncore::parking::{Others, Parking};
 use spin::Once;
 
 use crate::per_cpu::{self, MAX_CPUS};
@@ -35,9 +30,9 @@ const LINE_BYTES: u64 = 128;
 pub const BOARD_BYTES: u64 = LINE_BYTES * MAX_CPUS as u64;
 
 static PLACE: Once<Place> = Once::new();
-static TICKET: AtomicU64 = AtomicU64::new(0);
-/// A bit for each CPU that is to park.
-static REQUESTED: AtomicU32 = AtomicU32::new(0);
+/// Who parks, and when.
+pub static PARKING: Parking<AtomicU64> =
+    Parking::new(AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
 
 unsafe extern "C" {
     #[link_name = "park"]
@@ -59,7 +54,7 @@ pub unsafe fn set_up(place: Place) {
 /// Parks this CPU if it is asked to. To be called wherever a CPU waits with interrupts masked, and where it takes an interrupt.
 #[inline]
 pub fn answer() {
-    if REQUESTED.load(Ordering::Relaxed) != 0 {
+    if PARKING.is_requested() {
         answer_request();
     }
 }
@@ -68,9 +63,9 @@ pub fn answer() {
 fn answer_request() {
     let masks = interrupts::mask();
     let this = per_cpu::index();
-    // Taken, so that the interrupt that comes for it later finds nothing to do.
-    let is_meant = REQUESTED.fetch_and(!(1 << this), Ordering::Acquire) & 1 << this != 0;
-    if let Some(place) = PLACE.get().filter(|_| is_meant) {
+    if PARKING.take_request(this)
+        && let Some(place) = PLACE.get()
+    {
         let parked = (parked as *const () as u64).wrapping_sub(place.image_offset);
         let line = place.board_physical + this as u64 * LINE_BYTES;
         // SAFETY: exceptions are masked; the tables are what `set_up` was promised, and `parked` is identity text. It comes back with
@@ -80,52 +75,40 @@ fn answer_request() {
     interrupts::restore(masks);
 }
 
-/// What a CPU is asked, and what it has seen of that.
-struct Line {
-    ticket: &'static AtomicU64,
-    seen: &'static AtomicU64,
+/// The other CPUs: the board reaches each, `call` interrupts all, and they are waited for so long.
+pub struct Board<C> {
+    place: &'static Place,
+    call: C,
+    /// Of the counter.
+    end: u64,
 }
 
-fn line(place: &Place, cpu: usize) -> Line {
-    let at = place.board + cpu as u64 * LINE_BYTES;
-    // SAFETY: the promise of `set_up`; what is there is written as 64-bit words alone.
-    let ticket = unsafe { AtomicU64::from_ptr(at as *mut u64) };
-    // SAFETY: as above.
-    let seen = unsafe { AtomicU64::from_ptr((at + 8) as *mut u64) };
-    Line { ticket, seen }
-}
-
-fn each(set: u32) -> impl Iterator<Item = usize> {
-    (0..MAX_CPUS).filter(move |cpu| set & 1 << cpu != 0)
-}
-
-/// Parks CPUs of `set`, a bit each, this one not among them, by `call`, which interrupts every other CPU. If one is not parked after
-/// so many ticks of the counter, all go on, and it is named. One initiator at a time.
-pub fn park(set: u32, ticks: u64, call: impl FnOnce()) -> Result<(), usize> {
-    let Some(place) = PLACE.get() else { return each(set).next().map_or(Ok(()), Err) };
-    let ticket = TICKET.fetch_add(1, Ordering::Relaxed) + 1;
-    each(set).for_each(|cpu| line(place, cpu).ticket.store(ticket, Ordering::Relaxed));
-    // Behind the tickets: a CPU that takes its request finds one.
-    REQUESTED.store(set, Ordering::Release);
-    call();
-    let end = timer::read_counter() + ticks;
-    for cpu in each(set) {
-        while line(place, cpu).seen.load(Ordering::Acquire) != ticket {
-            if timer::read_counter() > end {
-                release(set);
-                return Err(cpu);
-            }
-            interrupts::pause();
-        }
+impl<C> Board<C> {
+    /// That of [`set_up`]. Others have so many ticks of the counter from now on.
+    pub fn new(call: C, ticks: u64) -> Option<Self> {
+        Some(Self { place: PLACE.get()?, call, end: timer::read_counter() + ticks })
     }
-    Ok(())
 }
 
-/// Lets parked CPUs go on. What was changed meanwhile is complete, its TLBIs too.
-pub fn release(set: u32) {
-    let Some(place) = PLACE.get() else { return };
-    // Who has not taken the request finds none; who takes it at this moment finds no ticket.
-    REQUESTED.store(0, Ordering::Relaxed);
-    each(set).for_each(|cpu| line(place, cpu).ticket.store(0, Ordering::Release));
-    interrupts::send_event();
+impl<C: Fn()> Others for Board<C> {
+    type Word = AtomicU64;
+
+    fn line(&self, cpu: usize) -> [&AtomicU64; 2] {
+        let at = self.place.board + cpu as u64 * LINE_BYTES;
+        // SAFETY: the promise of `set_up`; what is there is written as 64-bit words alone.
+        [at, at + 8].map(|word| unsafe { AtomicU64::from_ptr(word as *mut u64) })
+    }
+
+    fn call(&self) {
+        (self.call)();
+    }
+
+    fn wait(&self) -> bool {
+        interrupts::pause();
+        timer::read_counter() <= self.end
+    }
+
+    fn wake(&self) {
+        interrupts::send_event();
+    }
 }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What a kernel that is a `realm` asks of the RMM, and how far it believes the answer; how memory changes hands (`handing`), and the
-//! `pool` of pages that it shares; a `ring` is in one of them.
+//! `pool` of pages that it shares; a `ring` is in one of them. How CPUs wait for one of them that changes the tables: `parking`.
 //! What a program is begun from: `arguments` of the command line, files of a `cpio` archive, one of them a `program` (ELF); how processes stand with `stops`.
 //!
 //! No allocator, no `unsafe`, no statics. The large values are made in place: see each one's documentation for its size.
@@ -32,6 +32,7 @@ pub mod list;
 pub mod memory_map;
 pub mod module;
 pub mod monitor;
+pub mod parking;
 pub mod pool;
 pub mod program;
 pub mod range;

@@ -1,12 +1,11 @@
-//! Who parks when a leaf of the linear map changes size: see [`hardware::parking`] for how.
+//! Who parks when a leaf of the linear map changes size: [`kerncore::parking`] says by which protocol, [`hardware::parking`] how.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
-use hardware::parking::{self, Place};
+use hardware::parking::{self, Board, PARKING, Place};
 use hardware::{image, per_cpu, timer};
 use linearmap::NotParked;
 use pagetable::{Census, Tolerance};
-use vmsa::BbmLevel;
 
 use crate::cpus::calls;
 use crate::facts::facts;
@@ -15,12 +14,6 @@ use crate::facts::facts;
 /// its host has much else to do.
 const PATIENCE: u64 = 10_000;
 
-/// A bit for each CPU that walks the kernel's tables.
-static WALKING: AtomicU32 = AtomicU32::new(0);
-/// A bit for each of them that tolerates a live leaf that changes size.
-static TOLERANT: AtomicU32 = AtomicU32::new(0);
-/// A bit for each of those to which TLB conflict aborts may come of it.
-static CONFLICTING: AtomicU32 = AtomicU32::new(0);
 /// The longest that CPUs stood still, in ticks of the counter.
 static LONGEST: AtomicU64 = AtomicU64::new(0);
 
@@ -39,57 +32,37 @@ pub(crate) fn start() {
     unsafe { parking::set_up(place) };
 }
 
-/// A CPU walks the kernel's tables from now on, and tolerates so much.
+/// A CPU walks the kernel's tables from now on, and tolerates so much. Under the map's lock, as all of this but [`leave`].
 pub(crate) fn note(cpu: usize, tolerance: Tolerance) {
-    if Census::new(tolerance).tolerated().is_some() {
-        TOLERANT.fetch_or(1 << cpu, Ordering::Relaxed);
-        if tolerance.level() < BbmLevel::Level3 {
-            CONFLICTING.fetch_or(1 << cpu, Ordering::Relaxed);
-        }
-    }
-    WALKING.fetch_or(1 << cpu, Ordering::Release);
+    PARKING.note(cpu, Census::new(tolerance).tolerated().map(|_| tolerance.level()));
 }
 
-/// A CPU comes to its end: nobody waits for it any more.
+/// A CPU comes to its end: the next round does not ask it.
 pub(crate) fn leave(cpu: usize) {
-    WALKING.fetch_and(!(1 << cpu), Ordering::Relaxed);
-}
-
-/// Whether this CPU tolerates a live leaf that changes size.
-fn is_tolerant() -> bool {
-    TOLERANT.load(Ordering::Relaxed) & 1 << per_cpu::index() != 0
+    PARKING.leave(cpu);
 }
 
 /// What is tolerated by every CPU that walks the tables while this one changes them, others being parked: by this one alone, if it
 /// parks all others.
 pub(crate) fn tolerated() -> Tolerance {
-    let level = match CONFLICTING.load(Ordering::Relaxed) {
-        _ if !is_tolerant() => BbmLevel::Level0,
-        0 => BbmLevel::Level3,
-        _ => BbmLevel::Level2,
-    };
-    Tolerance::new(level, true)
+    Tolerance::new(PARKING.tolerated(per_cpu::index()), true)
 }
 
-/// Runs `change` while CPUs are parked: those that do not tolerate it, if this one does, or all others. The lock of the linear map is
-/// held, so that one parks at a time.
+/// Runs `change` while CPUs are parked: those that do not tolerate it, if this one does, or all others.
 pub(crate) fn run(change: impl FnOnce()) -> Result<(), NotParked> {
-    let others = WALKING.load(Ordering::Acquire) & !(1 << per_cpu::index());
-    let set = if is_tolerant() { others & !TOLERANT.load(Ordering::Relaxed) } else { others };
-    run_without(set, change)
+    measured(|board| PARKING.run(per_cpu::index(), board, change))
 }
 
-/// Runs `body` while all other CPUs are parked. The lock of the linear map is held, as above.
+/// Runs `body` while all other CPUs are parked.
 pub(crate) fn run_alone(body: impl FnOnce()) -> Result<(), NotParked> {
-    run_without(WALKING.load(Ordering::Acquire) & !(1 << per_cpu::index()), body)
+    measured(|board| PARKING.run_alone(per_cpu::index(), board, body))
 }
 
-fn run_without(set: u32, change: impl FnOnce()) -> Result<(), NotParked> {
+fn measured(round: impl FnOnce(&Board<fn()>) -> Result<(), usize>) -> Result<(), NotParked> {
     let start = timer::read_counter();
     let ticks = timer::read_frequency() * PATIENCE / 1000;
-    parking::park(set, ticks, calls::interrupt_others).map_err(|cpu| NotParked(Some(cpu)))?;
-    change();
-    parking::release(set);
+    let board = Board::new(calls::interrupt_others as fn(), ticks).ok_or(NotParked(None))?;
+    round(&board).map_err(|cpu| NotParked(Some(cpu)))?;
     LONGEST.fetch_max(timer::read_counter() - start, Ordering::Relaxed);
     Ok(())
 }

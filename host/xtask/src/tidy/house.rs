@@ -31,7 +31,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
     room("kerncore", 9_670, &["vellum-vmsa"]),
-    room("hardware", 5_000, &["vellum-vmsa", "vellum-pagetable"]),
+    room("hardware", 5_000, &["vellum-vmsa", "vellum-pagetable", "kerncore"]),
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
     room("image", 4_190, &["vellum-vmsa", "vellum-pagetable"]),
     room("code", 3_200, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
