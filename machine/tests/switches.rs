@@ -113,7 +113,7 @@ fn the_next_asid_of_a_kernel_costs_nothing() {
     }
     silent(&machine);
     let before = machine.effort();
-    msr(&mut machine, 0, &[(Register::Ttbr1El1, 3 << 48 | KERNEL + 0x4000)]);
+    msr(&mut machine, 0, &[(Register::Ttbr1El1, 3 << 48 | (KERNEL + 0x4000))]);
     assert!(machine.effort() - before < 512, "{}", machine.effort() - before);
     silent(&machine);
     // What is stored meets what is left of the root before, whatever the ASID.
