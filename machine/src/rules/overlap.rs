@@ -150,6 +150,7 @@ impl Machine {
         let has_common = own.has_global || its.has_global || !own.space.has_asid();
         other != space
             && its.space.tag() == own.space.tag()
+            && self.may().is_alike(other, space)
             && (has_newcomer && has_common || come.iter().any(|(asid, _)| is_shared(asid)))
     }
 
