@@ -94,3 +94,29 @@ fn who_comes_meets_its_own_entries_alone() {
     assert_eq!(found(false), (1, vec![]));
     assert_eq!(found(true), (1, vec![Rule::Overlap]));
 }
+
+/// A kernel's page table is that of every ASID: who walks it already compares nothing of it anew, however much a TLB may hold of the one
+/// before, when the next process runs.
+#[test]
+fn the_next_asid_of_a_kernel_costs_nothing() {
+    const KERNEL: u64 = 0x4300_0000;
+    let mut machine = machine(true);
+    // Without EPD1.
+    msr(&mut machine, 0, &[(Register::TcrEl1, TCR_48 | 1 << 22)]);
+    for root in [KERNEL, KERNEL + 0x4000] {
+        for level in 0..3 {
+            machine.store(0, root + level * 0x1000, (root + (level + 1) * 0x1000) | TABLE);
+        }
+        (0..512).for_each(|slot| machine.store(0, root + 0x3000 + slot * 8, PAGE | (0x8000_0000 + (slot << 12))));
+        machine.barrier(0, ISH);
+        msr(&mut machine, 0, &[(Register::Ttbr1El1, 1 << 48 | root)]);
+    }
+    silent(&machine);
+    let before = machine.effort();
+    msr(&mut machine, 0, &[(Register::Ttbr1El1, 3 << 48 | (KERNEL + 0x4000))]);
+    assert!(machine.effort() - before < 512, "{}", machine.effort() - before);
+    silent(&machine);
+    // What is stored meets what is left of the root before, whatever the ASID.
+    machine.store(0, KERNEL + 0x7000, PAGE | 0x9000_0000);
+    caught(&machine, Rule::Overlap);
+}

@@ -324,7 +324,7 @@ impl<'f> Auditor<'f> {
         self.settle_level(guest, cpu, place);
         let mut links = self.machine.links_by(cpu, register, value);
         links.retain(|link| !self.machine.is_live(link));
-        self.learn(guest, links, tables::By::Register);
+        self.learn(guest, cpu, links, tables::By::Register);
         self.happen(guest, Record::of(cpu, place, Event::Write { register, value }));
     }
 

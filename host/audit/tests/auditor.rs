@@ -15,7 +15,7 @@ use vellum_audit::instruction::{self, Store};
 
 pub(crate) const TCR: u64 = 0x15_0080_3510 & !0xc000 | 25 << 16 | 25;
 pub(crate) const ROOT: u64 = 0x4000_0000;
-const MIDDLE: u64 = 0x4000_1000;
+pub(crate) const MIDDLE: u64 = 0x4000_1000;
 pub(crate) const LAST: u64 = 0x4000_2000;
 /// A page, writable, of EL1, its access flag set, inner shareable.
 pub(crate) const PAGE: u64 = 0x703;
@@ -37,7 +37,7 @@ impl Write for Trace {
 
 #[derive(Default)]
 pub(crate) struct Memory {
-    words: RefCell<BTreeMap<u64, u64>>,
+    pub(crate) words: RefCell<BTreeMap<u64, u64>>,
     told: RefCell<Vec<Value>>,
 }
 

@@ -116,10 +116,11 @@ impl Machine {
         // Stage 2 first: it says where the tables of stage 1 are.
         order.sort_by_key(|id| matches!(self.may.space(*id).space, Space::One(_)));
         for space in order {
+            let were = self.may.space(space).live.cpus();
             let come = self.may.set_live(space, self.live_holders(space));
             if !come.is_empty() {
                 self.check_seen(cpu, space, &come);
-                self.check_entered(cpu, space, &come);
+                self.check_entered(cpu, space, &come, were);
             }
         }
     }

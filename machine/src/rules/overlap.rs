@@ -106,15 +106,17 @@ impl Machine {
         self.check_combined(cpu, word, old, value);
     }
 
-    /// `come` may from now on walk `space`: what they kept from elsewhere, or from before, must not meet it.
-    pub(crate) fn check_entered(&mut self, cpu: u8, space: SpaceId, come: &Holders) {
+    /// `come` may from now on walk `space`: what they kept from elsewhere, or from before, must not meet it. CPUs that walked it before,
+    /// with another ASID, `were` there: what is global has met all that it can on these.
+    pub(crate) fn check_entered(&mut self, cpu: u8, space: SpaceId, come: &Holders, were: Cpus) {
+        let has_newcomer = come.cpus() & !were != 0;
         let tag = self.may().space(space).space.tag();
         let (first, last) = self.may().space(space).space.bounds();
         let stale: Vec<(Entry, Holders)> = self
             .may()
             .stale
             .overlapping(tag, first, last)
-            .filter(|(_, record)| record.holders.meets(come) != 0)
+            .filter(|(entry, record)| (has_newcomer || !entry.is_global()) && record.holders.meets(come) != 0)
             .map(|(entry, record)| (*entry, record.holders.clone()))
             .collect();
         for (entry, holders) in stale {
@@ -129,24 +131,35 @@ impl Machine {
             }
         }
         // Often the others are empty: then this page table, which may be large, need not be walked.
-        let elsewhere = self.entries_of(space, first, last, false);
+        let others = self.may().spaces().map(|(id, _)| id).filter(|id| self.is_met(*id, space, come, has_newcomer));
+        let elsewhere: Vec<Side> = others.flat_map(|id| self.entries_of(id, first, last)).collect();
         let Some(first) = elsewhere.iter().map(|it| it.entry.start).min() else { return };
         let last = elsewhere.iter().map(|it| it.entry.last()).max().unwrap_or(first);
         // Who was there before has met them already, the other way round.
-        let mut new = self.entries_of(space, first, last, true);
+        let mut new = self.entries_of(space, first, last);
         new.iter_mut().for_each(|it| it.holders.restrict(come.cpus()));
         if let Some(finding) = self.first_conflict(cpu, &new, &elsewhere, None) {
             self.report(finding);
         }
     }
 
-    /// What may be found at `first..=last` in `space`; or in those page tables that may answer for it.
-    fn entries_of(&self, space: SpaceId, first: u64, last: u64, is_own: bool) -> Vec<Side> {
-        let besides = (!is_own).then_some(space);
-        let question = Question { near: Some(space), besides, ..Question::about(first, last) };
+    /// Whether `come` to `space` may meet what is in `other`, and have not met it before: by its ASID, or where it is global.
+    fn is_met(&self, other: SpaceId, space: SpaceId, come: &Holders, has_newcomer: bool) -> bool {
+        let (its, own) = (self.may().space(other), self.may().space(space));
+        let is_shared = |asid| its.live.exactly(asid) | its.kept.holders.exactly(asid) != 0;
+        let has_common = own.has_global || its.has_global || !own.space.has_asid();
+        other != space
+            && its.space.tag() == own.space.tag()
+            && self.may().is_alike(other, space)
+            && (has_newcomer && has_common || come.iter().any(|(asid, _)| is_shared(asid)))
+    }
+
+    /// What may be found at `first..=last` in `space`.
+    fn entries_of(&self, space: SpaceId, first: u64, last: u64) -> Vec<Side> {
+        let question = Question { within: Some(space), ..Question::about(first, last) };
         let (mut found, mut others) = self.sides(self.may().space(space).space.tag(), &question);
         found.append(&mut others);
-        found.retain(|it| (it.entry.space == space) == is_own);
+        found.retain(|it| it.entry.space == space);
         found
     }
 

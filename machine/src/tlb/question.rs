@@ -38,8 +38,8 @@ pub(crate) struct Question {
     pub(crate) deepest: i8,
     /// Only page tables whose entries may answer the same lookups as those of this one.
     pub(crate) near: Option<SpaceId>,
-    /// Not this page table.
-    pub(crate) besides: Option<SpaceId>,
+    /// Only this page table.
+    pub(crate) within: Option<SpaceId>,
     /// Only descriptors of the addresses themselves, not those of their contiguous sets.
     pub(crate) is_exact: bool,
     /// Nothing but this.
@@ -51,21 +51,9 @@ pub(crate) struct Question {
 impl Question {
     /// Which entries may answer for `first..=last`?
     pub(crate) const fn about(first: u64, last: u64) -> Self {
-        let (through, near, besides, only) = (None, None, None, None);
+        let (through, near, within, only) = (None, None, None, None);
         let (wants_faults, is_only_through, is_exact, is_naive) = (false, false, false, false);
-        Self {
-            first,
-            last,
-            through,
-            is_only_through,
-            wants_faults,
-            deepest: 3,
-            near,
-            besides,
-            is_exact,
-            only,
-            is_naive,
-        }
+        Self { first, last, through, is_only_through, wants_faults, deepest: 3, near, within, is_exact, only, is_naive }
     }
 
     /// Which entries are there at all?
@@ -128,8 +116,8 @@ impl Question {
 
     /// False when nothing of `space` is asked for.
     pub(super) const fn is_about(&self, space: SpaceId) -> bool {
-        match (&self.only, self.besides) {
-            (_, Some(other)) if other == space => false,
+        match (&self.only, self.within) {
+            (_, Some(one)) if one != space => false,
             (Some(Only::Entry(only)), _) => only.space == space,
             _ => true,
         }

@@ -8,6 +8,7 @@ use machine::machine::Link;
 use machine::trace::Act;
 
 use super::{Auditor, Guest};
+use crate::frames::Writer;
 use crate::instruction::Store;
 use crate::record::Record;
 
@@ -48,7 +49,7 @@ impl Auditor<'_> {
         }
         self.seen.stores += 1;
         let links = self.machine.links_at(word, value);
-        self.learn(guest, links, By::Store);
+        self.learn(guest, cpu, links, By::Store);
         self.note_mapped(cpu, word, found, value);
         let Store { is_release, is_exchange, is_compared } = how;
         let act = match is_exchange || is_compared {
@@ -73,7 +74,7 @@ impl Auditor<'_> {
 
     /// Tells the machine what the tables hold that are about to be linked, and whatever they lead to: all of it, for of what nobody
     /// could walk to, some may have been forgotten.
-    pub(super) fn learn(&mut self, guest: &dyn Guest, links: Vec<Link>, by: By) {
+    pub(super) fn learn(&mut self, guest: &dyn Guest, cpu: u8, links: Vec<Link>, by: By) {
         let mut links: Vec<(Link, By)> = links.into_iter().map(|link| (link, by)).collect();
         let mut known = BTreeSet::new();
         while let Some((link, by)) = links.pop() {
@@ -88,7 +89,7 @@ impl Auditor<'_> {
                 } else {
                     by
                 };
-                self.learn_words(guest, piece.address, &words, by);
+                self.learn_words(guest, cpu, piece.address, &words, by);
                 self.frames.set_table(piece.address, true);
                 let below = if by == By::Store { By::Store } else { By::Earlier };
                 links.extend(self.machine.links_below(&link, &words).into_iter().map(|link| (link, below)));
@@ -96,9 +97,11 @@ impl Auditor<'_> {
         }
     }
 
-    /// What a page holds that becomes a table. What a CPU stored there and no barrier of its has ordered happens now.
-    fn learn_words(&mut self, guest: &dyn Guest, address: u64, words: &[u64], by: By) {
-        let writer = self.frames.writer(address).filter(|_| by != By::Earlier);
+    /// What a page holds that becomes a table. What a CPU stored there and no barrier of its has ordered happens now. Of a table that `cpu` links,
+    /// another CPU's last store is of the time when the page was something else: who links has filled it, or has been told of it by a lock.
+    fn learn_words(&mut self, guest: &dyn Guest, cpu: u8, address: u64, words: &[u64], by: By) {
+        let is_its = |writer: &Writer| by == By::Register || by == By::Store && writer.cpu == cpu;
+        let writer = self.frames.writer(address).filter(is_its);
         let is_loose = writer.is_some_and(|it| it.count == self.frames.now(it.cpu));
         let is_unseen = writer.is_some_and(|it| it.count > self.cpus[usize::from(it.cpu)].finished);
         let mut has_stored = false;
