@@ -35,14 +35,18 @@ ranges! {
     text = image_start..text_end;
     /// Read-only data, with the addresses in it that relocation writes.
     rodata = rodata_start..rodata_end;
-    /// Data and bss below the boot guard.
+    /// Data and bss below the boot guard: all of the kernel's.
     data = data_start..boot_guard_start;
+    /// What early boot alone needs: free once the high half is reached.
+    early = boot_guard_start..image_end;
     /// What no map holds, so that a boot stack that runs out faults.
     boot_guard = boot_guard_start..boot_guard_end;
-    /// The boot stacks and the rest of bss.
-    bss = boot_guard_end..early_tables_start;
-    /// Room for the tables of the first identity map: not cleared, and free once the high half is reached.
+    /// The boot stacks, and of the monitor what else is bss.
+    above_guard = boot_guard_end..early_tables_start;
+    /// Room for the tables of the first identity map: not cleared.
     early_tables = early_tables_start..image_end;
+    /// What relocation reads, twice: in read-only data.
+    relocations = relocations_start..relocations_end;
 }
 
 /// The address the image was linked for: where it runs in the high half.

@@ -1,7 +1,7 @@
 //! Boot: from the entry code to the verdict.
 
 mod early;
-mod handover;
+pub(crate) mod handover;
 mod high;
 mod identity;
 mod kernel_map;

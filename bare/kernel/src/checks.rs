@@ -17,6 +17,7 @@ mod ring;
 mod same_map;
 mod secret;
 mod stack;
+mod unneeded;
 mod vmalloc;
 
 use detail::{Detail, tell};
@@ -38,7 +39,7 @@ pub(crate) struct Outcome {
 /// A check: whether it passed. What it writes to its detail is printed either way.
 type Check = fn(&mut Detail) -> bool;
 
-const CHECKS: [(&str, Check); 20] = [
+const CHECKS: [(&str, Check); 21] = [
     ("a write to read-only data faults", protections::write_to_read_only_data),
     ("a write to text by its linear alias faults", protections::write_to_text_alias),
     ("a write to read-only data by its linear alias faults", protections::write_to_read_only_alias),
@@ -59,6 +60,7 @@ const CHECKS: [(&str, Check); 20] = [
     ("a ring in shared memory is printed by the monitor", ring::say),
     ("secret memory is not in the linear map while it is held", secret::hold),
     ("memory goes and comes back", coming::go_and_come),
+    ("what early boot alone needed is free", unneeded::freed),
 ];
 
 /// Where CPUs were held back.

@@ -27,6 +27,7 @@ pub(crate) mod secret;
 pub(crate) mod shared;
 pub(crate) mod tables;
 pub(crate) mod told;
+pub(crate) mod unneeded;
 pub(crate) mod vmalloc;
 pub(crate) mod window;
 pub(crate) mod workshop;

@@ -74,7 +74,7 @@ pub(crate) fn build(boot: &mut Boot, more: &[(Range<u64>, Stage1Attributes)]) ->
         (image::text(), EXECUTABLE),
         (image::rodata(), READ_ONLY),
         (image::data(), READ_WRITE),
-        (image::bss().start..image::early_tables().end, READ_WRITE),
+        (image::above_guard().start..image::early_tables().end, READ_WRITE),
     ];
     let stacks = (0..stack::CPUS).map(|cpu| (stack::range(cpu), READ_WRITE));
     for (range, attributes) in image.into_iter().chain(stacks).chain(more.iter().cloned()) {

@@ -1,7 +1,7 @@
-// The stacks of the boot CPU until the high half, below everything else in bss. The linker script leaves 64 KiB beneath
-// them that the identity map does not hold, so that one that runs out faults at once.
+// The stacks of the boot CPU until the high half, above everything else in bss: they are free memory then. The linker script leaves
+// 64 KiB beneath them that the identity map does not hold, so that one that runs out faults at once.
 
-    .section .bss.boot_stacks, "aw", %nobits
+    .section .boot_stacks, "aw", %nobits
     .balign 16
     .space  {BOOT_STACK_BYTES}
     .global boot_stack_end

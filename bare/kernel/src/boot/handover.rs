@@ -17,6 +17,9 @@ pub(crate) struct Handover {
 
 static HANDOVER: Lock<Option<Handover>> = Lock::new(None);
 
+/// What it takes.
+pub(crate) const BYTES: usize = size_of_val(&HANDOVER);
+
 /// Leaves everything for the high half.
 pub(crate) fn leave(facts: Facts, map: &MemoryMap) {
     let mut memory = List::new(Piece { range: PhysicalRange::EMPTY, kind: Kind::Free });

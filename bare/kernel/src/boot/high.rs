@@ -16,7 +16,7 @@ use crate::cpus::stacks::{self, Kind};
 use crate::cpus::{calls, parking, start, walkers};
 use crate::facts::{self, Facts, page_size};
 use crate::memory::pages::{self, Absent};
-use crate::memory::{coming, hidden_pages, kernel_table, linear_map, ranges};
+use crate::memory::{coming, hidden_pages, kernel_table, linear_map, ranges, unneeded};
 use crate::process::first::{self, Ended};
 use crate::report::console::say;
 use crate::report::finish::{Status, finish, finish_with, refuse};
@@ -36,7 +36,7 @@ pub(crate) extern "C" fn main(_: u64) -> ! {
     times::record(Step::HighHalf);
     let mut map = MemoryMap::new();
     handover.fill(&mut map).expect("a copy has as many ranges as what it copies");
-    pages::free_early_tables(&mut map);
+    unneeded::free(&mut map);
     let absent = pages::forget_what_is_not_there(&mut map);
     if let Err(error) = pages::start(EarlyAllocator::new(&mut map, page_size())) {
         refuse(format_args!("{error}"));

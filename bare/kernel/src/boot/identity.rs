@@ -37,7 +37,7 @@ pub(crate) fn build_identity_map(boot: &mut Boot) {
         (image::text(), EXECUTABLE),
         (image::rodata(), READ_WRITE),
         (image::data(), READ_WRITE),
-        (image::bss().start..image::early_tables().end, READ_WRITE),
+        (image::above_guard().start..image::early_tables().end, READ_WRITE),
     ];
     // For last words, should something go wrong before the device tree has told where to say them.
     let guess = PhysicalRange::from_size(PhysAddr::new(common::console::FALLBACK), page_size.size_bytes());

@@ -191,21 +191,20 @@ fn split(ranges: &[PhysicalRange], protected: Range<u64>) -> impl Iterator<Item 
     })
 }
 
-/// The image at its link address, without the room for the first tables: that becomes free memory.
+/// The image at its link address, without what early boot alone needs: that becomes free memory.
 fn image_changes(rodata: Rodata) -> impl Iterator<Item = Change<El1>> {
     let may_write = |attributes: Stage1Attributes| match rodata {
         Rodata::Off => attributes.difference(Stage1Attributes::READ_ONLY),
         Rodata::On | Rodata::NoAlias => attributes,
     };
     let (text, vectors) = (may_write(EXECUTABLE), image::vectors());
-    // With the data of exceptions and the boot stacks in it, what can be written is in pages.
-    let parts: [(_, _, fn(_, _, _) -> _); 6] = [
+    // With the data of exceptions in it, what can be written is in pages.
+    let parts: [(_, _, fn(_, _, _) -> _); 5] = [
         (image::identity_text(), text, map),
         (vectors.clone(), text, map_pages),
         (vectors.end..image::text().end, text, map),
         (image::rodata(), may_write(READ_ONLY), map),
         (image::data(), READ_WRITE, map_pages),
-        (image::bss(), READ_WRITE, map_pages),
     ];
     let parts = parts.into_iter().filter(|(part, ..)| !part.is_empty());
     parts.map(|(part, attributes, map)| {

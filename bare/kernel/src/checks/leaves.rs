@@ -129,7 +129,7 @@ pub(super) fn read_only(detail: &mut Detail) -> bool {
 /// come where its handler or the way to another would need them.
 pub(super) fn of_exceptions(detail: &mut Detail) -> bool {
     let stacks = Kind::ALL.map(|kind| stacks::range(0, kind, page_size()));
-    let ranges = [image::vectors(), image::data(), image::bss()].into_iter().chain(stacks);
+    let ranges = [image::vectors(), image::data()].into_iter().chain(stacks);
     let (table, mut count) = (current::upper(), 0);
     for range in ranges.filter(|range| !range.is_empty()) {
         let mut wrong = None;

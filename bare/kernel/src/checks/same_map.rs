@@ -54,7 +54,7 @@ fn samples() -> [VirtAddr; SAMPLES] {
         image::text().start,
         image::text().end - 8,
         image::rodata().start,
-        image::bss().start,
+        image::data().start,
         ptr::from_ref(facts()) as u64,
         edge(ranges::mapped().first().map(|range| range.start)),
         edge(ranges::mapped().last().map(|range| PhysAddr::new(range.end.bits() - 8))),

@@ -5,7 +5,7 @@ use core::slice;
 use core::sync::atomic::AtomicU64;
 
 use hardware::lock::Lock;
-use hardware::{access, image, probe};
+use hardware::{access, probe};
 use kerncore::buddy::{AddError, Buddy, Layout, MAX_ORDER, PageSet, RemoveError, WrongLength};
 use kerncore::early::{EarlyAllocator, EarlyError, Request};
 use kerncore::list::List;
@@ -65,15 +65,6 @@ pub(crate) fn forget_what_is_not_there(map: &mut MemoryMap) -> Absent {
         map.mark(*range, Kind::Lost).ok();
     }
     absent
-}
-
-/// Frees the room for the tables of the first identity map, which no CPU walks any more.
-pub(crate) fn free_early_tables(map: &mut MemoryMap) {
-    let tables = image::early_tables();
-    let physical = |address: u64| PhysAddr::new(address - image::whole().start + facts().load_address.bits());
-    let range = PhysicalRange::new(physical(tables.start), physical(tables.end));
-    // A map that is too full for one more range keeps it as a part of the image.
-    map.mark(range, Kind::Free).ok();
 }
 
 /// Hands what is free over to the page allocator.

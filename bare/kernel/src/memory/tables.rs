@@ -11,7 +11,7 @@ mod regime;
 mod shape;
 mod space;
 
-pub(crate) use any::{AnyTable, linear};
+pub(crate) use any::{AnyTable, data_bytes, linear};
 pub(crate) use attributes::{DEVICE, EXECUTABLE, READ_ONLY, READ_WRITE, map, map_pages};
 pub(crate) use linear::{Linear, Painted};
 pub(crate) use regime::CAUTIOUS;

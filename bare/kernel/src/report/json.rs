@@ -9,7 +9,7 @@ use vmsa::{Layout, LeafSize, PageSize};
 
 use crate::cpus::walkers;
 use crate::facts::{facts, page_size};
-use crate::memory::{current, linear_map, pages};
+use crate::memory::{current, linear_map, pages, ranges, unneeded};
 use crate::report::console::say;
 use crate::report::times;
 
@@ -117,6 +117,11 @@ pub(super) fn summary() {
         let bytes = |tables: usize| tables as u64 * page_size().size_bytes();
         all.field("linear_map_table_bytes", bytes(of_linear.tables()))?;
         all.field("other_table_bytes", bytes(of_all.tables() - of_linear.tables()))?;
+        let of_boot = unneeded::of_boot(&ranges::map());
+        all.field("boot_freed_bytes", of_boot.freed)?;
+        all.field("boot_kept_bytes", of_boot.kept)?;
+        let bytes: u64 = unneeded::of_page_sizes().map(|(_, bytes)| bytes).sum();
+        all.field("other_page_sizes_kept_bytes", bytes)?;
         all.field("free_bytes", free)?;
         all.field("given_bytes", given)
     });

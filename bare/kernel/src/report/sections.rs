@@ -13,7 +13,7 @@ use vmsa::{IdRegisters, Layout, LeafSize, Meaning, PageSize};
 use crate::checks::Outcome;
 use crate::cpus::walkers;
 use crate::facts::{facts, page_size};
-use crate::memory::{current, linear_map, pages};
+use crate::memory::{current, linear_map, pages, ranges, unneeded};
 use crate::report::console::{say, write_text};
 use crate::report::finish::Status;
 use crate::report::{json, times};
@@ -168,6 +168,11 @@ pub(crate) fn summary() {
     let identity = current::lower();
     if let Ok(of_identity) = identity.summary(identity.range()) {
         say!("identity map tables: {} bytes ({} tables)", bytes(of_identity.tables()), of_identity.tables());
+    }
+    let of_boot = unneeded::of_boot(&ranges::map());
+    say!("needed by early boot alone: {} bytes freed, {} bytes kept", of_boot.freed, of_boot.kept);
+    for (size, bytes) in unneeded::of_page_sizes() {
+        say!("needed by {size} pages alone: 0 bytes freed, {bytes} bytes of data kept");
     }
     pages::with_pages(|pages| say!("memory: {pages}"));
     json::summary();

@@ -36,6 +36,17 @@ fn operations(page_size: PageSize) -> &'static dyn Operations {
     }
 }
 
+/// Bytes of data that pages of one size alone need.
+pub(crate) fn data_bytes(page_size: PageSize) -> u64 {
+    let bytes = match page_size {
+        PageSize::Size4K => size_of::<Granular<Granule4K>>(),
+        _ if cfg!(feature = "fixed-4k") => 0,
+        PageSize::Size16K => size_of::<Granular<Granule16K>>(),
+        PageSize::Size64K => size_of::<Granular<Granule64K>>(),
+    };
+    bytes as u64
+}
+
 /// The linear map, if [`AnyTable::adopt`] has taken one over for this page size.
 pub(crate) fn linear(page_size: PageSize) -> Option<&'static dyn Linear> {
     operations(page_size).linear()

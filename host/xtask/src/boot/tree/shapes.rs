@@ -27,9 +27,9 @@ fn little(scene: &mut Scene, bytes: u64) {
     scene.banks(&[(RAM, bytes)]);
 }
 
-/// From the start of RAM to the end of the first whole 2 MiB above the Image.
+/// From the start of RAM to the end of the first whole 2 MiB above what is kept of the Image: its last MiB is free after early boot.
 fn above_image(scene: &Scene) -> u64 {
-    (2 * MIB + scene.image_bytes).next_multiple_of(2 * MIB) + 2 * MIB
+    (2 * MIB + scene.image_bytes - MIB).next_multiple_of(2 * MIB) + 2 * MIB
 }
 
 /// Every shape there is. RAM is at 0x4000_0000, the Image 2 MiB and the blob 64 MiB above that.
