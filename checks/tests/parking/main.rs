@@ -5,6 +5,7 @@
 
 mod explorer;
 mod system;
+mod weak;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
