@@ -103,8 +103,10 @@ pub(crate) struct System<'a> {
     pub(crate) boot: &'a dyn Fn(&Cpu),
     /// The part of a CPU from a step on: a failed assertion is a finding. It never returns.
     pub(crate) run: &'a dyn Fn(&Cpu, usize, usize),
-    /// Whether all may be over, by the words and by where a CPU waits for ever: at which step, and whether off the tables.
-    pub(crate) may_end: &'a dyn Fn(&[u64], usize, usize, bool) -> bool,
+    /// Whether a CPU may wait for ever at this step, off the tables or on them.
+    pub(crate) may_end: &'a dyn Fn(usize, usize, bool) -> bool,
+    /// A word that is 0 when all is over.
+    pub(crate) rests: usize,
 }
 
 type Asked = HashMap<(usize, usize, Vec<Told>), Result<Ask, String>>;
@@ -170,7 +172,7 @@ impl System<'_> {
     }
 
     fn is_through(&self, state: &State, cpu: usize) -> bool {
-        (self.may_end)(&state.words, cpu, state.threads[cpu].step, state.off >> cpu & 1 == 1)
+        state.words[self.rests] == 0 && (self.may_end)(cpu, state.threads[cpu].step, state.off >> cpu & 1 == 1)
     }
 
     fn set_ask(&self, asked: &mut Asked, thread: &mut Thread, cpu: usize) -> Result<(), String> {

@@ -39,7 +39,7 @@ const ABSENT: [(&[usize], Parts); 4] = [
     (&[1], &[&[Change], &[FallSilent]]),
     (&[1], &[&[ChangeUnderLock, Change], &[FallSilent], &[Change]]),
     (&[2], &[&[Change], &[ChangeAlone], &[Leave]]),
-    (&[2, 3], &[&[ChangeUnderLock], &[], &[FallSilent], &[Leave]]),
+    (&[2, 3], &[&[Change], &[], &[FallSilent], &[Leave]]),
 ];
 
 /// Every mix of levels; one of those in which CPUs with the same part have changed places.

@@ -136,8 +136,8 @@ impl Kernel<'_> {
                 early.for_each(|cpu| parking.note(cpu, self.levels[cpu]));
             },
             run: &|cpu, this, step| Running::new(self, cpu, this).run(step),
-            may_end: &|words, cpu, step, is_off| match self.parts[cpu].get(step) {
-                _ if words[REQUESTED] != 0 => false,
+            rests: REQUESTED,
+            may_end: &|cpu, step, is_off| match self.parts[cpu].get(step) {
                 None | Some(Step::FallSilent) => !is_off,
                 Some(step) => *step == Step::Leave,
             },
