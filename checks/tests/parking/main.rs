@@ -107,6 +107,11 @@ fn who_does_not_park_is_named_and_nothing_changes() {
 }
 
 #[test]
+fn who_has_left_is_not_waited_for() {
+    every_mix(&[&[SpinUntilTold, Change], &[Leave]], Never);
+}
+
+#[test]
 fn who_comes_when_patience_is_out_walks_nothing_that_changes() {
     for parts in SHAPES.into_iter().filter(|parts| parts.len() < 3) {
         every_mix(parts, Short);

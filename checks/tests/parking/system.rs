@@ -27,7 +27,7 @@ pub(crate) enum Step {
     Admit(usize),
     /// It waits with its MMU off until it is admitted.
     Arrive,
-    /// It comes to its end.
+    /// It comes to its end, and tells.
     Leave,
     /// It answers nobody any more.
     FallSilent,
@@ -203,6 +203,7 @@ impl<'k, 'c> Running<'k, 'c> {
                 // What it walks from now on is nobody's concern.
                 cpu.ask(Ask::Off(true));
                 self.parking.leave(self.this);
+                cpu.ask(Ask::Store(TOLD, 1));
                 self.wait_until(|| false, false);
             }
             Step::FallSilent => self.wait_until(|| false, false),
