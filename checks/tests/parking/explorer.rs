@@ -105,6 +105,8 @@ pub(crate) struct System<'a> {
     pub(crate) run: &'a dyn Fn(&Cpu, usize, usize),
     /// Whether a CPU may wait for ever at this step, off the tables or on them.
     pub(crate) may_end: &'a dyn Fn(usize, usize, bool) -> bool,
+    /// A word that is 0 when all is over.
+    pub(crate) rests: usize,
 }
 
 type Asked = HashMap<(usize, usize, Vec<Told>), Result<Ask, String>>;
@@ -170,7 +172,7 @@ impl System<'_> {
     }
 
     fn is_through(&self, state: &State, cpu: usize) -> bool {
-        (self.may_end)(cpu, state.threads[cpu].step, state.off >> cpu & 1 == 1)
+        state.words[self.rests] == 0 && (self.may_end)(cpu, state.threads[cpu].step, state.off >> cpu & 1 == 1)
     }
 
     fn set_ask(&self, asked: &mut Asked, thread: &mut Thread, cpu: usize) -> Result<(), String> {

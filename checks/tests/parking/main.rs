@@ -5,6 +5,7 @@
 
 mod explorer;
 mod system;
+mod weak;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -38,7 +39,7 @@ const ABSENT: [(&[usize], Parts); 4] = [
     (&[1], &[&[Change], &[FallSilent]]),
     (&[1], &[&[ChangeUnderLock, Change], &[FallSilent], &[Change]]),
     (&[2], &[&[Change], &[ChangeAlone], &[Leave]]),
-    (&[2, 3], &[&[ChangeUnderLock], &[], &[FallSilent], &[Leave]]),
+    (&[2, 3], &[&[Change], &[], &[FallSilent], &[Leave]]),
 ];
 
 /// Every mix of levels; one of those in which CPUs with the same part have changed places.
@@ -103,6 +104,11 @@ fn who_does_not_park_is_named_and_nothing_changes() {
         }
         assert_eq!(Vec::from_iter(named), absent, "{parts:?}");
     }
+}
+
+#[test]
+fn who_has_left_is_not_waited_for() {
+    every_mix(&[&[SpinUntilTold, Change], &[Leave]], Never);
 }
 
 #[test]

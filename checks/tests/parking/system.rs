@@ -27,7 +27,7 @@ pub(crate) enum Step {
     Admit(usize),
     /// It waits with its MMU off until it is admitted.
     Arrive,
-    /// It comes to its end.
+    /// It comes to its end, and tells.
     Leave,
     /// It answers nobody any more.
     FallSilent,
@@ -136,6 +136,7 @@ impl Kernel<'_> {
                 early.for_each(|cpu| parking.note(cpu, self.levels[cpu]));
             },
             run: &|cpu, this, step| Running::new(self, cpu, this).run(step),
+            rests: REQUESTED,
             may_end: &|cpu, step, is_off| match self.parts[cpu].get(step) {
                 None | Some(Step::FallSilent) => !is_off,
                 Some(step) => *step == Step::Leave,
@@ -202,6 +203,7 @@ impl<'k, 'c> Running<'k, 'c> {
                 // What it walks from now on is nobody's concern.
                 cpu.ask(Ask::Off(true));
                 self.parking.leave(self.this);
+                cpu.ask(Ask::Store(TOLD, 1));
                 self.wait_until(|| false, false);
             }
             Step::FallSilent => self.wait_until(|| false, false),
