@@ -39,6 +39,7 @@ impl<E: Embedder> LinearMap<E> {
 
 impl Asked<'_> {
     /// What cannot be made of a page twice is asked for of each page once, and of the map alone, which counts its tables.
+    #[inline(always)]
     pub(crate) fn check_once(&self) -> Result<(), Refusal> {
         let offset = |at: VirtAddr| at.bits().wrapping_sub(self.within.start.bits());
         let offsets = |range: &Range<VirtAddr>| (offset(range.start), offset(range.end));

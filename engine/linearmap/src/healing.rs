@@ -58,6 +58,7 @@ impl Healing {
     }
 
     /// Pages from `start` to `end` have changed.
+    #[inline(always)]
     pub(crate) fn note(&mut self, start: u64, end: u64) {
         let (start, end) = (start.max(self.bounds.start), end.min(self.bounds.end));
         if start >= end || !self.is_on {

@@ -232,7 +232,11 @@ impl<E: Embedder> LinearMap<E> {
         reserve::fetch(&self.embedder, self.embedder.platform(), layout, supply, count) == 0
     }
 
+    #[inline(always)]
     fn give_back(&self, supply: Reserve) {
-        reserve::give_back(&self.embedder, self.embedder.platform(), supply);
+        // Mostly there is nothing to give.
+        if supply.count() > 0 {
+            reserve::give_back(&self.embedder, self.embedder.platform(), supply);
+        }
     }
 }
