@@ -327,18 +327,3 @@ fn two_changes_of_a_page_take_the_tables_of_one() {
     assert!(map.is_present(page[0].start));
     assert_eq!(map.reserve(), 0);
 }
-
-/// A page was protected and released: its group is compared whole, of every other group one member.
-#[test]
-fn of_a_group_that_stands_one_member_is_read() {
-    let map = painted::<Granule4K>(&Plan::one(GIB, GIB + 32 * MIB), cpu(BbmLevel::Level3));
-    let page = [at(&map, GIB + MIB, Granule4K::SIZE_BYTES)];
-    map.set_memory_ro(&page, Context::MayWait).unwrap();
-    map.set_memory_rw(&page, Context::MayWait).unwrap();
-    map.embedder().machine.loads.set(0);
-    map.heal_all();
-    let loads = map.embedder().machine.loads.get();
-    assert_eq!(leaves(&map).len(), 16);
-    // A table has 512: of 31 groups one each, the pages of the group that ended, and the blocks beside.
-    assert!(loads < 128, "{loads} loads");
-}

@@ -85,7 +85,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
             let next = match &mut together {
                 Uniform::Mixed => return ControlFlow::Break(()),
                 Uniform::Nothing => visit.end,
-                Uniform::Content(content) => self.join_run(visit, content, !is_deep),
+                Uniform::Content(content) => self.join_run(visit, content),
             };
             all = Some(together);
             ControlFlow::Continue(Next::Past(next))
@@ -105,18 +105,15 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         }
     }
 
-    /// Up to where the slots of the same table hold more of what `visit` holds, but for marks, which `content` gets. Where hardware
-    /// marks no leaf, and `trusts_groups`, of a contiguous group some members speak for all: walkers take any of them for all.
+    /// Up to where the slots of the same table hold more of what `visit` holds, but for marks, which `content` gets.
     #[inline(always)]
-    fn join_run(&self, visit: &Visit, content: &mut Content, trusts_groups: bool) -> u64 {
+    fn join_run(&self, visit: &Visit, content: &mut Content) -> u64 {
         let bytes = visit.end - visit.start;
         let end = self.geometry.table_end(visit.level, visit.start);
-        let hardware = marks::writable(self.regime, content.attributes);
+        let ignored = marks::writable(self.regime, content.attributes) | Descriptor::CONTIGUOUS;
         let count = |bytes: u64| {
-            let (slots, ignored) = (((end - visit.start) / bytes) as usize, hardware | Descriptor::CONTIGUOUS);
-            let has_groups = G::PAGE_SIZE.contiguous_shift(visit.level).is_some();
-            let trusts_groups = trusts_groups && hardware == 0 && has_groups;
-            count_alike(self.platform, visit.slot, slots, visit.descriptor, (bytes, ignored), trusts_groups)
+            let slots = ((end - visit.start) / bytes) as usize;
+            count_alike(self.platform, visit.slot, slots, visit.descriptor, bytes, ignored)
         };
         // Pages by themselves, because they are the most frequent: their number is a constant.
         let (alike, differences) = if visit.level == Level::L3 { count(G::SIZE_BYTES) } else { count(bytes) };

@@ -28,8 +28,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     /// beside the way stay as they are, and so nothing folds that holds one. Gives the size of what holds `at` then: of a leaf, valid
     /// or kept, or of a hole.
     ///
-    /// It takes no tables. Without a licence nothing that is live changes. Members of a contiguous group are taken to be alike, unless
-    /// hardware marks leaves: not all are read.
+    /// It takes no tables. Without a licence nothing that is live changes.
     pub fn fold_up(
         &mut self,
         at: R::Input,

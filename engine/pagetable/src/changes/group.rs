@@ -158,7 +158,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         let (first, bytes) = (visit.descriptor, 1 << Geometry::<G>::shift(visit.level));
         let hardware = marks::writable(self.regime, first.bits());
         // Aligned as it is, it goes nowhere beyond the bits of an address that stand together.
-        let (alike, _) = count_alike(self.platform, visit.slot, visit.members, first, (bytes, hardware), false);
+        let (alike, _) = count_alike(self.platform, visit.slot, visit.members, first, bytes, hardware);
         if alike == visit.members { Decision::Regroup(Regroup::Make) } else { Decision::Pass }
     }
 }

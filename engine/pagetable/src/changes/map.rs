@@ -31,7 +31,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         let limit = segment.end.min(self.geometry.table_end(visit.level, visit.start));
         // Up to the first that holds something, be it an empty table.
         let slots = ((limit - visit.start) >> shift) as usize;
-        let (holes, _) = count_alike(self.platform, visit.slot, slots, Descriptor::INVALID, (0, 0), false);
+        let (holes, _) = count_alike(self.platform, visit.slot, slots, Descriptor::INVALID, 0, 0);
         Decision::Fill(*content, visit.start + ((holes as u64) << shift))
     }
 

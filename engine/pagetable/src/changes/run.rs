@@ -3,7 +3,6 @@
 //! ```text
 //!   slot        │  d   │ d+s  │ d+2s │ d+3s │  x  │      s: the bytes of a leaf; 0 where holes are counted
 //!   differs by  │  0   │  0   │ mark │  0   │  …  │      a mark is ignored, and told; x ends the run
-//!   groups      │ d C  │      │      │      │ d C │      of a contiguous group one member in sixteen is read, where that is enough
 //! ```
 
 use vmsa::{Bits, Descriptor};
@@ -15,16 +14,15 @@ use crate::platform::{Platform, Slot};
 pub(super) const TURNS: usize = 16;
 
 /// How many of `count` descriptors from `slot` on are `first`, each `step` above the one before, but for bits of `ignored`; and
-/// which of these any of them differs in. `trusts_groups`: a table begins at `slot`, and
-/// members of a contiguous group are alike, so that one of each turn is read.
+/// which of these any of them differs in.
 #[inline(always)]
 pub(super) fn count_alike<P: Platform>(
     platform: &P,
     slot: Slot,
     count: usize,
     first: Descriptor,
-    (step, ignored): (u64, Bits),
-    trusts_groups: bool,
+    step: u64,
+    ignored: Bits,
 ) -> (usize, Bits) {
     let run = platform.for_run();
     let differs = |slot: Slot, first: Bits, number: usize| {
@@ -32,10 +30,7 @@ pub(super) fn count_alike<P: Platform>(
     };
     let (mut number, mut all, mut slot, mut first) = (0, 0, slot, first.bits());
     while number + TURNS <= count {
-        let mut some = differs(slot, first, 0);
-        if !trusts_groups || (some ^ first) & Descriptor::CONTIGUOUS == 0 {
-            some = (1..TURNS).fold(some, |some, turn| some | differs(slot, first, turn));
-        }
+        let some = (0..TURNS).fold(0, |some, turn| some | differs(slot, first, turn));
         if some & !ignored != 0 {
             break;
         }

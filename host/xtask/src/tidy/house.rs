@@ -19,31 +19,31 @@ pub(crate) const ROOMS: &[Room] = &[
     // share; and the seed of a run.
     room("vellum-vmsa", 6_500, &[]),
     room("seed", 200, &[]),
-    room("machine", 18_760, &["seed"]),
+    room("machine", 18_960, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
     room("vellum-pagetable", 16_270, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
-    room("vellum-linearmap", 4_300, &["vellum-vmsa", "vellum-pagetable"]),
+    room("vellum-linearmap", 4_330, &["vellum-vmsa", "vellum-pagetable"]),
     room("vellum-userspace", 5_780, &["vellum-vmsa", "vellum-pagetable"]),
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
-    room("kerncore", 9_670, &["vellum-vmsa"]),
+    room("kerncore", 9_850, &["vellum-vmsa"]),
     room("hardware", 5_000, &["vellum-vmsa", "vellum-pagetable", "kerncore"]),
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
     room("image", 4_190, &["vellum-vmsa", "vellum-pagetable"]),
     room("code", 3_200, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
     room(
         "checks",
-        9_000,
+        9_980,
         &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "vellum-userspace", "kerncore", "machine", "terminal"],
     ),
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        18_865,
+        19_170,
         &[
             "vellum-vmsa",
             "vellum-pagetable",
@@ -58,7 +58,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("monitor", 2_600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "moncore", "hardware", "common"]),
     room("guests", 2_400, &["vellum-vmsa", "vellum-pagetable", "kerncore", "moncore", "hardware", "seed"]),
     room("module", 80, &[]),
-    room("audit", 2_835, &["machine"]),
+    room("audit", 3_030, &["machine"]),
     room(
         "vellum",
         12_480,
@@ -72,7 +72,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 154_760;
+pub(crate) const ALL_LINES: usize = 156_750;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];
