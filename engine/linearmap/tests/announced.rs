@@ -56,6 +56,20 @@ fn what_breaks_before_it_makes_is_not_announced() {
     }
 }
 
+/// In place while others are parked, too: who does not want to hear would stop here.
+#[test]
+fn who_does_not_want_to_hear_is_told_nothing() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 3 * GIB), cpu(BbmLevel::Level3));
+    map.admit(cpu(BbmLevel::Level0));
+    map.embedder().parks.set(true);
+    map.embedder().changer.set(BbmLevel::Level3);
+    map.set_memory_ro(&[at(&map, GIB + 5 * PAGE, PAGE)], Context::MayWait).unwrap();
+    assert!(leaves(&map).len() > 2);
+    map.set_memory_rw(&[at(&map, GIB + 5 * PAGE, PAGE)], Context::MayWait).unwrap();
+    map.heal_all();
+    assert_eq!(leaves(&map).len(), 2);
+}
+
 #[test]
 fn a_list_is_announced_once() {
     let map = heard::<Granule4K>(BbmLevel::Level3);
