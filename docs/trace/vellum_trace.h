@@ -67,7 +67,8 @@ static inline void vellum_trace_exchange(unsigned cpu, vellum_u64 address, vellu
 	VELLUM_TRACE_PRINT("%u exchange %#llx %#llx %#llx %#llx\n", cpu, address, expected, value, found);
 }
 
-/* A barrier as the assembler has it: "dsb ish", "dmb ishst", "isb". "enter el1" and "enter el0" tell of exceptions. */
+/* A barrier as the assembler has it: "dsb ish", "dmb ishst", "isb". "enter el1" and "enter el0" tell of exceptions,
+ * "unlock" of a lock that is given away, "lock" of one that is taken. */
 static inline void vellum_trace_barrier(unsigned cpu, const char *barrier)
 {
 	VELLUM_TRACE_PRINT("%u %s\n", cpu, barrier);
