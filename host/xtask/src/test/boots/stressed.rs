@@ -93,8 +93,8 @@ pub(super) fn all() -> Vec<Boot> {
     let mut boots = Vec::new();
     for size in PAGE_SIZES {
         for cpus in [1, 4, 8] {
-            let withheld = if cpus == 4 { "--append vellum.withhold=256M" } else { "" };
-            let options = format!("--page-size {size} --cpus {cpus} --append vellum.bbm=3 {withheld}");
+            let withheld = if cpus == 4 { " --append vellum.withhold=256M" } else { "" };
+            let options = format!("--page-size {size} --cpus {cpus} --append vellum.bbm=3{withheld}");
             boots.push(stressed(&format!("{size}, level 3, {cpus} CPUs"), &options));
         }
     }
