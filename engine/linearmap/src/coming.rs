@@ -65,8 +65,9 @@ impl Asked<'_> {
         range: &Range<VirtAddr>,
         gather: &mut Gather<G, El1>,
     ) {
-        if self.wanted == Wanted::Absent && range.start < range.end {
-            for at in [range.start, VirtAddr::new(range.end.bits() - G::SIZE_BYTES)] {
+        // A range may end with the last address.
+        if self.wanted == Wanted::Absent && range.start != range.end {
+            for at in [range.start, VirtAddr::new(range.end.bits().wrapping_sub(G::SIZE_BYTES))] {
                 table.fold_up(at, self.within, None, gather);
             }
         }

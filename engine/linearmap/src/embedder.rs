@@ -54,7 +54,7 @@ pub trait Calls {
 
     /// Runs `resize`, during which these leaves change size in place, until every TLB has forgotten what they were. Called once for
     /// all that changes together, and not where nothing changes size, or a leaf is broken before it is made: no TLB holds both
-    /// then. The map's lock is held.
+    /// then. Nor where CPUs do not keep it meanwhile (nT). The map's lock is held.
     fn announce(&self, leaves: &[Range<VirtAddr>], resize: &mut dyn FnMut()) {
         let _ = leaves;
         resize();

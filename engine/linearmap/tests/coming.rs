@@ -349,3 +349,18 @@ proptest! {
         run::<Granule64K>(if tolerates { BbmLevel::Level3 } else { BbmLevel::Level0 }, &steps);
     }
 }
+
+/// The range ends at 2^64, of which an address has no word.
+#[test]
+fn memory_goes_up_to_the_last_address() {
+    let bytes = 1 << 39;
+    let map = painted::<Granule4K>(&Plan::one(bytes - 2 * GIB, bytes), cpu(BbmLevel::Level3));
+    let start = at(&map, bytes - 4 * MIB, MIB).start;
+    let (before, page) = (tables(&map), Granule4K::SIZE_BYTES);
+    // Of the last page a table of each level is needed; all of it goes with what the last table held.
+    map.remove(&[start..VirtAddr::new(0u64.wrapping_sub(page))]).unwrap();
+    assert!(tables(&map) > before);
+    map.remove(&[VirtAddr::new(0u64.wrapping_sub(page))..VirtAddr::new(0)]).unwrap();
+    assert_eq!(leaves(&map).last().map(|(at, bytes, _)| at + bytes), Some(bytes - 4 * MIB));
+    assert_eq!(tables(&map), before + 1);
+}

@@ -111,7 +111,7 @@ fn apply_all<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P
 ///
 /// ```text
 ///   done with all of the range      nothing more
-///   done with a part of it          the walk goes on behind that, in the same table: no slot that a plan keeps ends before its range
+///   done with a part of it          the walk goes on behind that, in the same table: what a plan keeps a slot of ends with its range, or is in one table
 ///   the descriptor is a table       others have stored since it was planned: the walk enters it
 ///   it has just become a table      the walk goes on in that table, which needs no look-up
 /// ```

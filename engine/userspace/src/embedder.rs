@@ -136,7 +136,8 @@ pub trait Embedder: Frames + Clone {
     }
 
     /// Runs `resize`, in which live leaves of a range may change size in place: for a kernel that tells somebody beneath of it. Not
-    /// called under a licence by which a leaf is broken before it is made: no TLB holds both then.
+    /// called under a licence by which a leaf is broken before it is made, as no TLB holds both then, nor where CPUs do not keep it
+    /// meanwhile (nT).
     fn announce(&self, range: Range<u64>, resize: &mut dyn FnMut()) {
         let _ = range;
         resize();

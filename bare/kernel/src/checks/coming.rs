@@ -16,6 +16,10 @@ use crate::memory::coming::{self, NotMoved};
 use crate::memory::{hidden_pages, pages, ranges};
 
 pub(super) fn go_and_come(detail: &mut Detail) -> bool {
+    if !ranges::has_room() {
+        tell!(detail, "the memory map is full, so that no memory goes");
+        return true;
+    }
     let before = healed();
     let image = unit(facts().load_address.align_down(COMING_BYTES));
     let mut is_right = coming::remove(image).is_err();

@@ -14,7 +14,7 @@ const LEAST_PERCENT: u64 = 95;
 
 pub(super) fn freed(detail: &mut Detail) -> bool {
     let map = ranges::map();
-    if !map.has_room() {
+    if !ranges::has_room() {
         tell!(detail, "the memory map is full, so that the image keeps it");
         return true;
     }

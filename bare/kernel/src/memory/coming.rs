@@ -28,6 +28,8 @@ use crate::report::console::say;
 pub(crate) enum NotMoved {
     /// It does not begin and end with a large leaf, or is not memory that is there, or not there.
     NoSuch(PhysicalRange),
+    /// The memory map has no room for one more range.
+    MapFull,
     /// Somebody has this page of it.
     Given(PhysAddr),
     /// So had somebody at the end of boot.
@@ -47,6 +49,7 @@ impl fmt::Display for NotMoved {
                     "{range} was not moved, expected memory that is there to be removed, or withheld to be added, in units of 2M"
                 )
             }
+            Self::MapFull => f.write_str("the memory map is full, expected room for two more ranges"),
             Self::Given(page) if secret::holds(*page) => write!(f, "{page} is in use: secret memory"),
             Self::Given(page) => write!(f, "{page} is in use: the page allocator gave it out"),
             Self::Had(page, kind) => write!(f, "{page} is in use: {kind}"),
@@ -104,7 +107,11 @@ pub(crate) fn add(range: PhysicalRange) -> Result<(), NotMoved> {
 
 fn check(range: PhysicalRange, is_meant: fn(Kind) -> bool) -> Result<(), NotMoved> {
     let is_whole = range.start.is_aligned(COMING_BYTES) && range.end.is_aligned(COMING_BYTES) && !range.is_empty();
-    if is_whole && ranges::is_all(range, is_meant) { Ok(()) } else { Err(NotMoved::NoSuch(range)) }
+    match is_whole && ranges::is_all(range, is_meant) {
+        true if !ranges::has_room() => Err(NotMoved::MapFull),
+        true => Ok(()),
+        false => Err(NotMoved::NoSuch(range)),
+    }
 }
 
 /// One moves memory at a time.

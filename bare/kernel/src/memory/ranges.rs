@@ -44,12 +44,17 @@ pub(crate) fn user(page: PhysAddr) -> Option<Kind> {
     MAP.with(|map| map.kind_at(page))
 }
 
-/// Whether all of a range is of a kind that `is_meant`, and can be of another.
+/// Whether all of a range is of a kind that `is_meant`.
 pub(crate) fn is_all(range: PhysicalRange, is_meant: fn(Kind) -> bool) -> bool {
-    MAP.with(|map| map.has_room() && map.is_all(range, is_meant))
+    MAP.with(|map| map.is_all(range, is_meant))
 }
 
-/// A range for which [`is_all`] held is of another kind now.
+/// Whether a range can be of another kind.
+pub(crate) fn has_room() -> bool {
+    MAP.with(|map| map.has_room())
+}
+
+/// A range for which [`is_all`] and [`has_room`] held is of another kind now.
 pub(crate) fn mark(range: PhysicalRange, kind: Kind) {
     MAP.with(|map| map.mark(range, kind)).expect("the map has room, as was asked");
 }

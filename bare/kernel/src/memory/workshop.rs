@@ -26,6 +26,7 @@ pub(crate) fn hide(range: PhysicalRange) -> Result<(), ChangeError> {
 /// The memory stays.
 pub(crate) fn show(range: PhysicalRange) {
     change(Change::MakeValid { from: from(range) }).expect("what was hidden whole is shown whole");
+    fold();
 }
 
 /// The memory has gone.
