@@ -174,3 +174,49 @@ fn what_hardware_makes_as_it_was_is_not_hidden_from_who_left() {
         assert_eq!(machine.findings().last().unwrap().cpus, 1);
     }
 }
+
+/// CPU 0 takes the last table away where CPU 1 alone walks, which forgets it; CPU 2 has not come yet. Unless CPU 0 has a DSB, the walker of CPU 2
+/// may miss that store still.
+fn taken_from_one(is_finished: bool) -> Machine {
+    let mut machine = Machine::new(&[Features::full(0); 3]);
+    tables(&mut machine);
+    enable_el1(&mut machine, 1, 1, ROOT);
+    map(&mut machine, L3, PAGE | PA);
+    machine.store(0, L2, 0);
+    if is_finished {
+        machine.barrier(0, ISH);
+    }
+    machine.unlock(0);
+    machine.lock(1);
+    machine.barrier(1, ISH);
+    machine.tlbi(1, VMALLE1, 0);
+    machine.barrier(1, NSH);
+    machine.barrier(1, ISB);
+    machine
+}
+
+/// A table comes back elsewhere: where it was before, who comes may find it still.
+#[test]
+fn who_comes_later_may_walk_to_where_a_table_was() {
+    for is_finished in [false, true] {
+        let mut machine = taken_from_one(is_finished);
+        machine.store(1, L2 + 8, L3 | TABLE);
+        enable_el1(&mut machine, 2, 1, ROOT);
+        machine.store(1, L3, 0);
+        machine.barrier(1, ISH);
+        machine.tlbi(1, VAE1IS, 1 << 48 | 0x200);
+        machine.barrier(1, ISH);
+        machine.barrier(1, ISB);
+        silent(&machine);
+        machine.release(1, PA, 0x1000, Owned::Frame);
+        assert_eq!(rules(&machine), if is_finished { vec![] } else { vec![Rule::Reuse] });
+    }
+}
+
+#[test]
+fn what_who_comes_later_may_walk_is_not_learnt() {
+    for is_finished in [false, true] {
+        let mut machine = taken_from_one(is_finished);
+        assert_eq!(machine.learn(L3, PAGE | OTHER), is_finished);
+    }
+}

@@ -120,3 +120,28 @@ fn the_next_asid_of_a_kernel_costs_nothing() {
     machine.store(0, KERNEL + 0x7000, PAGE | 0x9000_0000);
     caught(&machine, Rule::Overlap);
 }
+
+/// Who comes meets what TLBs alone hold, and what walks of the page table before may have found: of each the first is told, for neither
+/// is compared again.
+#[test]
+fn what_is_stale_hides_nothing_of_what_is_walked() {
+    for (is_stale, is_other, expected) in
+        [(false, true, vec![0]), (true, false, vec![0x1000]), (true, true, vec![0x1000, 0])]
+    {
+        let mut machine = machine(true);
+        let page = |frame: u64| PAGE | frame | NON_GLOBAL;
+        if is_stale {
+            map(&mut machine, L3 + 8, page(0x8000_1000));
+            map(&mut machine, L3 + 8, 0);
+        }
+        machine.store(0, SECOND + 0x3008, page(0x9000_1000));
+        if !is_other {
+            machine.store(0, SECOND + 0x3000, 0);
+        }
+        machine.barrier(0, ISH);
+        msr(&mut machine, 0, &[NEXT]);
+        let found: Vec<u64> = machine.findings().iter().map(|it| it.address).collect();
+        assert_eq!(found, expected);
+        assert!(rules(&machine).iter().all(|it| *it == Rule::Overlap));
+    }
+}

@@ -110,29 +110,34 @@ impl Machine {
     /// with another ASID, `were` there: what is global has met all that it can on these.
     pub(crate) fn check_entered(&mut self, cpu: u8, space: SpaceId, come: &Holders, were: Cpus) {
         let has_newcomer = come.cpus() & !were != 0;
-        let tag = self.may().space(space).space.tag();
-        let (first, last) = self.may().space(space).space.bounds();
+        let state = self.may().space(space);
+        let (tag, (first, last)) = (state.space.tag(), state.space.bounds());
+        let has_global = has_newcomer && state.has_global;
+        let meets = |it: &Holders| it.meets(come) != 0 || has_global && it.cpus() & come.cpus() != 0;
         let stale: Vec<(Entry, Holders)> = self
             .may()
             .stale
             .overlapping(tag, first, last)
-            .filter(|(entry, record)| (has_newcomer || !entry.is_global()) && record.holders.meets(come) != 0)
+            .filter(|(entry, record)| (has_newcomer || !entry.is_global()) && meets(&record.holders))
             .map(|(entry, record)| (*entry, record.holders.clone()))
             .collect();
-        for (entry, holders) in stale {
+        // None of this is compared again: what is stale must not hide what other page tables lead to.
+        let stale = stale.into_iter().find_map(|(entry, holders)| {
             let question = Question { near: Some(space), ..Question::about(entry.start, entry.last()) };
             let (mut new, mut others) = self.sides(tag, &question);
             new.append(&mut others);
             new.retain(|it| it.word != u64::MAX && it.entry.space == space);
             new.iter_mut().for_each(|it| it.holders.restrict(come.cpus()));
             let kept = Side { entry, holders, word: u64::MAX };
-            if let Some(finding) = self.first_conflict(cpu, &new, &[kept], None) {
-                return self.report(finding);
-            }
+            self.first_conflict(cpu, &new, &[kept], None)
+        });
+        if let Some(finding) = stale {
+            self.report(finding);
         }
         // Often the others are empty: then this page table, which may be large, need not be walked.
         let others = self.may().spaces().map(|(id, _)| id).filter(|id| self.is_met(*id, space, come, has_newcomer));
-        let elsewhere: Vec<Side> = others.flat_map(|id| self.entries_of(id, first, last)).collect();
+        let elsewhere = others.flat_map(|id| self.entries_of(id, first, last));
+        let elsewhere: Vec<Side> = elsewhere.filter(|it| it.word != u64::MAX).collect();
         let Some(first) = elsewhere.iter().map(|it| it.entry.start).min() else { return };
         let last = elsewhere.iter().map(|it| it.entry.last()).max().unwrap_or(first);
         // Who was there before has met them already, the other way round.

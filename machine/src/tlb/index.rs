@@ -175,7 +175,7 @@ impl May {
         let question = Question { deepest: it.level - 1, near: Some(it.space), ..Question::about(it.base, it.base) };
         // Beneath a stage 2 the parts of a larger table may be anywhere: its entry tells of the first.
         let mut is_met = state.beneath.is_some() && geometry.granule.shift() > 12;
-        self.each_seen(state.space.tag(), &question, &mut |seen, _| {
+        self.each_met(it.space, &question, &mut |seen| {
             if let Found::Entry { entry, .. } = &seen.found {
                 let is_above = entry.is_table() && (entry.space, entry.level) == (it.space, it.level - 1);
                 is_met |= is_above && entry.leads_to(page, page | 0xfff);
@@ -203,12 +203,7 @@ impl May {
                 places.push(entry.output_at(address));
             }
         };
-        self.reach_root(beneath, !0, &question, &mut |seen| note(&seen.found));
-        let tag = self.space(beneath).space.tag();
-        for (entry, _) in self.stale.overlapping(tag, address, address) {
-            note(&Found::Entry { entry: *entry, is_untranslated: false });
-            self.reach_kept(entry, !0, &question, &mut |seen| note(&seen.found));
-        }
+        self.each_ever(beneath, &question, &mut |seen| note(&seen.found));
         places
     }
 

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use super::effort::Effort;
 use super::entry::{Entry, SpaceId};
-use super::found::{Found, Route, Seen};
+use super::found::{Found, Route, Seen, Sink};
 use super::holders::{Cpus, Holders};
 use super::late::{LateFaults, Sweep, Unset};
 use super::places::Index;
@@ -159,6 +159,26 @@ impl May {
                     sink(seen, &holders);
                 });
             }
+        }
+    }
+
+    /// What walks of `space` may find. Where somebody walks, a CPU that comes later counts too: nothing is noted anew for that CPU.
+    pub(super) fn each_met(&self, space: SpaceId, question: &Question, sink: Sink<'_>) {
+        let state = self.space(space);
+        if state.live.is_empty() {
+            self.each_seen(state.space.tag(), question, &mut |seen, _| sink(seen));
+        } else {
+            self.each_ever(space, question, sink);
+        }
+    }
+
+    /// The same, for every CPU that may ever come.
+    pub(super) fn each_ever(&self, space: SpaceId, question: &Question, sink: Sink<'_>) {
+        self.reach_root(space, !0, question, sink);
+        for (entry, _) in self.stale.overlapping(self.space(space).space.tag(), question.first, question.last) {
+            let found = Found::Entry { entry: *entry, is_untranslated: false };
+            sink(&Seen { found, word: u64::MAX, route: &Route::from(!0) });
+            self.reach_kept(entry, !0, question, sink);
         }
     }
 

@@ -223,8 +223,7 @@ impl May {
     pub(crate) fn is_walked(&self, word: u64) -> bool {
         self.places_of(word).iter().any(|place| {
             let mut is_met = false;
-            let tag = self.space(place.space).space.tag();
-            self.each_reached(tag, &Question::at(word, place), &mut |seen, _| is_met |= seen.word == word);
+            self.each_met(place.space, &Question::at(word, place), &mut |seen| is_met |= seen.word == word);
             is_met
         })
     }
