@@ -41,7 +41,7 @@ pub trait Guest {
 }
 
 /// What of one CPU the machine need not know.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Cpu {
     level: Level,
     /// It has done something that a DSB, or a context synchronization event, may be for.
@@ -50,8 +50,8 @@ struct Cpu {
     /// What it marked frames with at its last DSB.
     finished: u32,
     /// What it made valid for its kernel since its last DSB, and what before that, since it synchronized last.
-    mapped: Span,
-    finished_map: Span,
+    mapped: BTreeSet<Span>,
+    finished_map: BTreeSet<Span>,
 }
 
 impl Cpu {
@@ -60,8 +60,8 @@ impl Cpu {
         awaits_dsb: false,
         awaits_sync: false,
         finished: 0,
-        mapped: Span::NOTHING,
-        finished_map: Span::NOTHING,
+        mapped: BTreeSet::new(),
+        finished_map: BTreeSet::new(),
     };
 }
 
@@ -310,7 +310,7 @@ impl<'f> Auditor<'f> {
             *cpu = Cpu { finished: self.frames.now(number), ..Cpu::NEW };
             self.frames.order(number);
         }
-        self.forget_mapped();
+        self.publish();
         self.trace(format_args!("# the machine was reset: what follows is not in this trace"));
         if let Some(mut trace) = self.trace.take()
             && let Err(error) = trace.flush()

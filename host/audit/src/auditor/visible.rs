@@ -6,6 +6,8 @@
 //!   accesses of all CPUs judged    its own judged      none: one look at the span of `Fresh`
 //! ```
 
+use std::collections::BTreeSet;
+
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::event::{Event, Level};
 use machine::registers::{HCR_E2H, Register};
@@ -38,43 +40,45 @@ impl Auditor<'_> {
             && value & 1 == 1
             && let Some((first, last)) = self.machine.kernel_addresses(word)
         {
-            let it = &mut self.cpus[usize::from(cpu)];
-            it.mapped = it.mapped.with(Span { first, last });
-            self.publish();
+            self.cpus[usize::from(cpu)].mapped.insert(Span { first, last });
+            self.frames.fresh.add(Span { first, last });
         }
     }
 
     /// `cpu` has executed this, and the machine was shown it.
     pub(super) fn note_visible(&mut self, cpu: u8, event: &Event) {
         let it = &mut self.cpus[usize::from(cpu)];
-        let before = (it.mapped, it.finished_map);
         match *event {
             Event::Barrier(Barrier::Dsb { domain, accesses, .. }) if accesses != Accesses::Loads => {
-                it.finished_map = it.finished_map.with(it.mapped);
+                if it.mapped.is_empty() {
+                    return;
+                }
+                it.finished_map.extend(&it.mapped);
                 if domain != Domain::NonShareable {
-                    it.mapped = Span::NOTHING;
+                    it.mapped.clear();
                 }
             }
-            Event::Barrier(Barrier::Isb) | Event::Enter(_) => it.finished_map = Span::NOTHING,
-            _ => {}
-        }
-        if before != (it.mapped, it.finished_map) {
-            self.publish();
-        }
-    }
-
-    /// What was found is told once, and not of every address.
-    pub(super) fn forget_mapped(&mut self) {
-        for it in &mut self.cpus {
-            (it.mapped, it.finished_map) = (Span::NOTHING, Span::NOTHING);
+            Event::Barrier(Barrier::Isb) | Event::Enter(_) if !it.finished_map.is_empty() => it.finished_map.clear(),
+            _ => return,
         }
         self.publish();
     }
 
-    fn publish(&self) {
-        let mapped = self.cpus.iter().fold(Span::NOTHING, |all, it| all.with(it.mapped));
+    /// What was found is told once, and not of every word that is used there.
+    pub(super) fn forget_mapped(&mut self, address: u64) {
+        for it in &mut self.cpus {
+            it.mapped.retain(|span| !span.has(address));
+            it.finished_map.retain(|span| !span.has(address));
+        }
+        self.publish();
+    }
+
+    /// Who asks knows no more of many spans than the lowest and the highest address.
+    pub(super) fn publish(&self) {
+        let all = |spans: &BTreeSet<Span>| spans.iter().copied().fold(Span::NOTHING, Span::with);
+        let mapped = self.cpus.iter().map(|it| all(&it.mapped)).fold(Span::NOTHING, Span::with);
         for (cpu, it) in (0..).zip(&self.cpus) {
-            self.frames.fresh.set(cpu, mapped.with(it.finished_map));
+            self.frames.fresh.set(cpu, mapped.with(all(&it.finished_map)));
         }
     }
 }
