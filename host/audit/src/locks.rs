@@ -1,8 +1,9 @@
 //! Locks, of which a trace tells no more than that one was given away, and that one was taken: enough for who invalidates on behalf of
-//! who took something away. (DDI 0487, B2.3: what was stored before a release is seen by who reads what the release stored.)
+//! who took something away, and for who uses what another one mapped. (DDI 0487, B2.3: what was stored before a release is seen by who
+//! reads what the release stored.)
 //!
 //! ```text
-//! store over what was valid ──▶ store-release: `unlock` ──▶ exchange of each other CPU: `lock`
+//! store over what was valid, or that maps for a kernel ──▶ store-release: `unlock` ──▶ exchange of each other CPU: `lock`
 //! ```
 //! Which lock it is, nobody compares: an exchange comes after every release before it.
 
@@ -16,7 +17,7 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// `cpu` has stored over what was valid.
+    /// `cpu` has stored over what was valid, or has mapped something for its kernel.
     pub fn store(&self, cpu: u8) {
         self.storing.fetch_or(bit(cpu), Ordering::Relaxed);
     }

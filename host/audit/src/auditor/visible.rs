@@ -34,15 +34,13 @@ impl Auditor<'_> {
         }
     }
 
-    /// `cpu` is about to store `value` over `found`, which may map something for the kernel.
-    pub(super) fn note_mapped(&mut self, cpu: u8, word: u64, found: u64, value: u64) {
-        if found & 1 == 0
-            && value & 1 == 1
-            && let Some((first, last)) = self.machine.kernel_addresses(word)
-        {
-            self.cpus[usize::from(cpu)].mapped.insert(Span { first, last });
-            self.frames.fresh.add(Span { first, last });
-        }
+    /// `cpu` is about to store `value` over `found`: whether that maps something for the kernel.
+    pub(super) fn note_mapped(&mut self, cpu: u8, word: u64, found: u64, value: u64) -> bool {
+        let range = if found & 1 == 0 && value & 1 == 1 { self.machine.kernel_addresses(word) } else { None };
+        let span = range.map(|(first, last)| Span { first, last });
+        self.cpus[usize::from(cpu)].mapped.extend(span);
+        span.into_iter().for_each(|span| self.frames.fresh.add(span));
+        span.is_some()
     }
 
     /// `cpu` has executed this, and the machine was shown it.
