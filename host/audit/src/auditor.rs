@@ -227,17 +227,18 @@ impl<'f> Auditor<'f> {
         self.note_hardware(guest, cpu, place, address & !7, value);
     }
 
-    /// `cpu` takes a lock, or gives one away, or both.
-    pub fn pass_on(&mut self, guest: &dyn Guest, cpu: u8, place: u64, takes: bool, gives: bool) {
+    /// `cpu` has taken a lock.
+    pub fn lock(&mut self, guest: &dyn Guest, cpu: u8, place: u64) {
         self.commit(guest, cpu);
-        if takes {
-            self.frames.locks.take(cpu);
-            self.happen(guest, Record::of(cpu, place, Event::Lock));
-        }
-        if gives {
-            self.frames.locks.give(cpu);
-            self.happen(guest, Record::of(cpu, place, Event::Unlock));
-        }
+        self.frames.locks.take(cpu);
+        self.happen(guest, Record::of(cpu, place, Event::Lock));
+    }
+
+    /// `cpu` is about to give a lock away.
+    pub fn unlock(&mut self, guest: &dyn Guest, cpu: u8, place: u64) {
+        self.commit(guest, cpu);
+        self.frames.locks.give(cpu);
+        self.happen(guest, Record::of(cpu, place, Event::Unlock));
     }
 
     /// `cpu` gives memory away, which somebody else may have from now on.

@@ -58,6 +58,24 @@ fn what_another_cpu_stored_to_a_page_before_is_no_part_of_the_table() {
     assert_eq!(run.rules(), [""; 0]);
 }
 
+/// Who is told of a release behind its store may be told of the lock first: then CPU 1 has taken nothing, for all that is known.
+#[test]
+fn a_release_is_told_of_before_anybody_reads_it() {
+    for is_before in [true, false] {
+        let frames = Frames::default();
+        let mut run = Run::new(&frames, &[]);
+        run.store(0, LAST, 0);
+        run.pass_on(0, false, is_before);
+        run.pass_on(1, frames.locks.may_take(1), false);
+        run.pass_on(0, false, frames.locks.may_give(0));
+        for (word, operand) in [(0xd503_3a9f, 0), (VAE1IS, 1 << 48), (0xd503_3b9f, 0), (0xd503_3fdf, 0)] {
+            run.word(1, word, operand);
+        }
+        run.store(1, LAST, 0x9000_0000 | PAGE);
+        assert_eq!(run.rules().is_empty(), is_before);
+    }
+}
+
 /// CPU 0 maps a page and gives a lock away before its own DSB; CPU 1 uses the page behind a DSB and an ISB: right if it took a lock since.
 #[test]
 fn a_lock_hands_over_what_was_mapped() {
