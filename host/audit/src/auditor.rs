@@ -41,7 +41,7 @@ pub trait Guest {
 }
 
 /// What of one CPU the machine need not know.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Cpu {
     level: Level,
     /// It has done something that a DSB, or a context synchronization event, may be for.
@@ -50,8 +50,8 @@ struct Cpu {
     /// What it marked frames with at its last DSB.
     finished: u32,
     /// What it made valid for its kernel since its last DSB, and what before that, since it synchronized last.
-    mapped: Span,
-    finished_map: Span,
+    mapped: BTreeSet<Span>,
+    finished_map: BTreeSet<Span>,
 }
 
 impl Cpu {
@@ -60,8 +60,8 @@ impl Cpu {
         awaits_dsb: false,
         awaits_sync: false,
         finished: 0,
-        mapped: Span::NOTHING,
-        finished_map: Span::NOTHING,
+        mapped: BTreeSet::new(),
+        finished_map: BTreeSet::new(),
     };
 }
 
@@ -227,17 +227,18 @@ impl<'f> Auditor<'f> {
         self.note_hardware(guest, cpu, place, address & !7, value);
     }
 
-    /// `cpu` takes a lock, or gives one away, or both.
-    pub fn pass_on(&mut self, guest: &dyn Guest, cpu: u8, place: u64, takes: bool, gives: bool) {
+    /// `cpu` has taken a lock.
+    pub fn lock(&mut self, guest: &dyn Guest, cpu: u8, place: u64) {
         self.commit(guest, cpu);
-        if takes {
-            self.frames.locks.take(cpu);
-            self.happen(guest, Record::of(cpu, place, Event::Lock));
-        }
-        if gives {
-            self.frames.locks.give(cpu);
-            self.happen(guest, Record::of(cpu, place, Event::Unlock));
-        }
+        self.frames.locks.take(cpu);
+        self.happen(guest, Record::of(cpu, place, Event::Lock));
+    }
+
+    /// `cpu` is about to give a lock away.
+    pub fn unlock(&mut self, guest: &dyn Guest, cpu: u8, place: u64) {
+        self.commit(guest, cpu);
+        self.frames.locks.give(cpu);
+        self.happen(guest, Record::of(cpu, place, Event::Unlock));
     }
 
     /// `cpu` gives memory away, which somebody else may have from now on.
@@ -310,7 +311,7 @@ impl<'f> Auditor<'f> {
             *cpu = Cpu { finished: self.frames.now(number), ..Cpu::NEW };
             self.frames.order(number);
         }
-        self.forget_mapped();
+        self.publish();
         self.trace(format_args!("# the machine was reset: what follows is not in this trace"));
         if let Some(mut trace) = self.trace.take()
             && let Err(error) = trace.flush()

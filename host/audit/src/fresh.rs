@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const CPUS: usize = 64;
 
 /// Addresses, the last one included.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Span {
     /// The lowest.
     pub first: u64,
@@ -23,6 +23,11 @@ impl Span {
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self { first: self.first.min(other.first), last: self.last.max(other.last) }
+    }
+
+    /// Whether `address` is one of them.
+    pub const fn has(self, address: u64) -> bool {
+        self.first <= address && address <= self.last
     }
 }
 
@@ -43,6 +48,14 @@ impl Fresh {
     pub fn has(&self, cpu: u8, address: u64) -> bool {
         let [first, last] = &self.0[usize::from(cpu) % CPUS];
         address >= first.load(Ordering::Relaxed) && address <= last.load(Ordering::Relaxed)
+    }
+
+    /// From now on these addresses matter too, to every CPU.
+    pub fn add(&self, span: Span) {
+        for [first, last] in &self.0 {
+            first.fetch_min(span.first, Ordering::Relaxed);
+            last.fetch_max(span.last, Ordering::Relaxed);
+        }
     }
 
     /// From now on these addresses matter, and no others.

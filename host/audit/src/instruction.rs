@@ -126,10 +126,17 @@ pub struct Store {
 /// How an instruction stores, if it does.
 pub fn store(word: u32) -> Store {
     let is = |mask: u32, value: u32| word & mask == value;
-    let (is_atomic, is_cas) = (is(0x3f20_0c00, 0x3820_0000), is(0x3fa0_7c00, 0x08a0_7c00));
+    let is_atomic = is(0x3f20_0c00, 0x3820_0000) && !acquires(word);
+    let is_cas = is(0x3fa0_7c00, 0x08a0_7c00);
     let is_exclusive = is(0x3fc0_0000, 0x0800_0000) || is(0xbfa0_7c00, 0x0820_7c00);
     let is_release = is_atomic && is(1 << 22, 1 << 22)
         || (is_cas || is_exclusive || is(0x3fe0_0000, 0x0880_0000)) && is(1 << 15, 1 << 15)
         || is(0x3fe0_0c00, 0x1900_0000);
     Store { is_release, is_exchange: is_atomic || is_cas, is_compared: is_cas || is_exclusive }
+}
+
+/// Whether an instruction is a load-acquire, and no more than that: LDAR, LDAPR, LDAPUR.
+pub const fn acquires(word: u32) -> bool {
+    let is_unscaled = word & 0x3f20_0c00 == 0x1900_0000 && word >> 22 & 3 != 0;
+    word & 0x3fe0_8000 == 0x08c0_8000 || word & 0x3fe0_fc00 == 0x38a0_c000 || is_unscaled
 }

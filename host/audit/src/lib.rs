@@ -4,7 +4,7 @@
 //! QEMU ──interface──▶ plugin ──instruction──▶ Auditor ──▶ Machine ──▶ findings ──report──▶ vellum audit
 //!                        ├─ frames: is a table there? (every store)
 //!                        ├─ fresh: may a walk miss what maps it? (every access)
-//!                        └─ locks: who has seen what who took away? (every exchange and store-release)
+//!                        └─ locks: who has seen what who took away or mapped? (every exchange, store-release and load-acquire)
 //! ```
 
 pub mod auditor;

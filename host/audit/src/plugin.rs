@@ -12,7 +12,7 @@ use machine::registers::Register;
 use machine::syndrome::AccessKind;
 use machine::trace::{REGISTERS, set_features};
 
-use crate::auditor::Guest;
+use crate::auditor::{Auditor, Guest};
 use crate::cpu::{Cpu, level};
 use crate::frames::Frames;
 use crate::halt;
@@ -149,14 +149,17 @@ extern "C" fn translated(block: Block, _: Data) {
             if let Some(number) = state.options.frees.iter().position(|it| (it.place ^ place) & 0xfff == 0) {
                 instruction.on_execution(freed, interface::READS_REGISTERS, number);
             }
-            // An address of an instruction is a multiple of 4: how it stores fits in.
             let how = word.map(instruction::store).unwrap_or_default();
+            if how.is_release {
+                instruction.on_execution(releasing, interface::NO_REGISTERS, place as usize);
+            }
             // What a store-exclusive compares with is no load of the guest's.
             let is_exclusive = how.is_compared && !how.is_exchange;
             let kinds = if is_exclusive { interface::STORES } else { interface::LOADS_AND_STORES };
-            let data = place as usize & !3
-                | usize::from(how.is_release) << 1
-                | usize::from(how.is_compared || how.is_exchange);
+            // An address of an instruction is a multiple of 4: how it stores, or loads, fits in.
+            let is_ordered = how.is_release || word.is_some_and(instruction::acquires);
+            let data =
+                place as usize & !3 | usize::from(is_ordered) << 1 | usize::from(how.is_compared || how.is_exchange);
             instruction.on_access(accessed, kinds, interface::NO_REGISTERS, data);
         }
         block.on_execution(begun, halt::flags(), packed(first, count));
@@ -195,11 +198,12 @@ extern "C" fn accessed(cpu: c_uint, access: Access, address: u64, data: Data) {
     if plugin.frames.fresh.has(cpu as u8, address) {
         used(cpu, address, data & !3, if access.is_store() { AccessKind::Write } else { AccessKind::Read });
     }
+    let is_acquire = data & 2 != 0 && !access.is_store();
+    if (is_exchange || is_acquire) && plugin.frames.locks.may_take(cpu as u8) {
+        passed_on(cpu, data & !3, Auditor::lock);
+    }
     if !access.is_store() && !is_exchange {
         return;
-    }
-    if access.is_store() && data & 3 != 0 {
-        passed_on(cpu as u8, data, is_exchange);
     }
     let Some(physical) = access.physical(address) else { return };
     if !access.is_store() {
@@ -228,20 +232,23 @@ extern "C" fn accessed(cpu: c_uint, access: Access, address: u64, data: Data) {
     }
 }
 
-/// A CPU has stored what may take a lock or give one away.
-#[inline]
-fn passed_on(cpu: u8, data: u64, is_exchange: bool) {
-    let Some(locks) = PLUGIN.get().map(|it| &it.frames.locks) else { return };
-    let (takes, gives) = (is_exchange && locks.may_take(cpu), data & 2 != 0 && locks.may_give(cpu));
-    if takes || gives {
-        with_state(|plugin, state| {
-            let guest = Shown { plugin, frame: None, may_read: true };
-            let place = state.place(data & !3);
-            if let Some(auditor) = &mut state.auditor {
-                auditor.pass_on(&guest, cpu, place, takes, gives);
-            }
-        });
+/// A CPU is about to execute a store-release. Behind its store, another CPU may have read that already, and be told of first.
+extern "C" fn releasing(cpu: c_uint, data: Data) {
+    if PLUGIN.get().is_some_and(|it| it.frames.locks.may_give(cpu as u8)) {
+        passed_on(cpu, data as u64, Auditor::unlock);
     }
+}
+
+/// A lock is taken, or given away.
+#[cold]
+fn passed_on(cpu: c_uint, place: u64, tell: fn(&mut Auditor<'static>, &dyn Guest, u8, u64)) {
+    with_state(|plugin, state| {
+        let guest = Shown { plugin, frame: None, may_read: true };
+        let place = state.place(place);
+        if let Some(auditor) = &mut state.auditor {
+            tell(auditor, &guest, cpu as u8, place);
+        }
+    });
 }
 
 /// A CPU uses an address that walks may not find yet.

@@ -122,7 +122,12 @@ impl<'f> Run<'f> {
     /// `cpu` takes a lock, or gives one away.
     pub(crate) fn pass_on(&mut self, cpu: u8, takes: bool, gives: bool) {
         self.place += 4;
-        self.auditor.pass_on(&self.memory, cpu, self.place, takes, gives);
+        if takes {
+            self.auditor.lock(&self.memory, cpu, self.place);
+        }
+        if gives {
+            self.auditor.unlock(&self.memory, cpu, self.place);
+        }
     }
 
     /// Another page at address 0, by break-before-make.

@@ -55,6 +55,33 @@ fn stores_are_told_apart() {
     }
 }
 
+/// A lock is taken by them too; they store nothing.
+#[test]
+fn loads_with_acquire_are_told_apart() {
+    for (word, expected) in [
+        (0xc8df_fc20, true),  // ldar x0, [x1]
+        (0x88df_fc20, true),  // ldar w0, [x1]
+        (0x08df_fc20, true),  // ldarb w0, [x1]
+        (0xf8bf_c020, true),  // ldapr x0, [x1]
+        (0x38bf_c020, true),  // ldaprb w0, [x1]
+        (0xd940_8020, true),  // ldapur x0, [x1, #8]
+        (0x5980_8020, true),  // ldapursh x0, [x1, #8]
+        (0xd900_8020, false), // stlur x0, [x1, #8]
+        (0xc89f_fc20, false), // stlr x0, [x1]
+        (0xc8df_7c20, false), // ldlar x0, [x1]
+        (0xc85f_fc20, false), // ldaxr x0, [x1]
+        (0xc8e0_fc41, false), // casal x0, x1, [x2]
+        (0xf8e0_8041, false), // swpal x0, x1, [x2]
+        (0xf840_0020, false), // ldur x0, [x1]
+        (0xf940_0020, false), // ldr x0, [x1]
+        (0xf8a0_0041, false), // ldadda x0, x1, [x2]
+    ] {
+        assert_eq!(instruction::acquires(word), expected, "{word:#x}");
+        assert!(!expected || instruction::store(word) == Store::default(), "{word:#x}");
+    }
+    assert!(instruction::store(0xd900_8020).is_release);
+}
+
 #[test]
 fn what_a_function_frees_stands_in_its_registers() {
     let registers = |number: u8| [0xffff_fc00_0000_0040, 0x4000_8000, 2, 99][usize::from(number)];

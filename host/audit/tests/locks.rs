@@ -1,8 +1,11 @@
 //! Locks, and what who takes one has seen.
 
+use machine::event::Level;
+use machine::registers::Register;
+use machine::syndrome::AccessKind;
 use vellum_audit::frames::Frames;
 
-use crate::auditor::{LAST, MIDDLE, PAGE, ROOT, Run, VAE1IS};
+use crate::auditor::{LAST, MIDDLE, PAGE, ROOT, Run, TCR, VAE1IS};
 
 /// CPU 0 takes a page away, and CPU 1 invalidates for it, with DSBs of its own: enough if it has taken a lock that CPU 0 gave away after
 /// its store.
@@ -53,4 +56,54 @@ fn what_another_cpu_stored_to_a_page_before_is_no_part_of_the_table() {
     run.word(0, 0xd518_2003, ROOT | 2 << 48);
     run.word(0, 0xd503_3fdf, 0);
     assert_eq!(run.rules(), [""; 0]);
+}
+
+/// Who is told of a release behind its store may be told of the lock first: then CPU 1 has taken nothing, for all that is known.
+#[test]
+fn a_release_is_told_of_before_anybody_reads_it() {
+    for is_before in [true, false] {
+        let frames = Frames::default();
+        let mut run = Run::new(&frames, &[]);
+        run.store(0, LAST, 0);
+        run.pass_on(0, false, is_before);
+        run.pass_on(1, frames.locks.may_take(1), false);
+        run.pass_on(0, false, frames.locks.may_give(0));
+        for (word, operand) in [(0xd503_3a9f, 0), (VAE1IS, 1 << 48), (0xd503_3b9f, 0), (0xd503_3fdf, 0)] {
+            run.word(1, word, operand);
+        }
+        run.store(1, LAST, 0x9000_0000 | PAGE);
+        assert_eq!(run.rules().is_empty(), is_before);
+    }
+}
+
+/// CPU 0 maps a page and gives a lock away before its own DSB; CPU 1 uses the page behind a DSB and an ISB: right if it took a lock since.
+#[test]
+fn a_lock_hands_over_what_was_mapped() {
+    const UPPER: u64 = 0xffff_ff80_0000_1000;
+    let both = [(Register::TcrEl1, TCR & !(1 << 23) | 2 << 30), (Register::Ttbr1El1, ROOT)];
+    const DSB: u32 = 0xd503_3b9f;
+    const ISB: u32 = 0xd503_3fdf;
+    for (is_taken, words, kind, is_right) in [
+        (true, &[DSB][..], AccessKind::Read, true),
+        (true, &[DSB, ISB], AccessKind::Fetch, true),
+        (true, &[DSB], AccessKind::Fetch, false),
+        (true, &[ISB], AccessKind::Read, false),
+        (false, &[DSB, ISB], AccessKind::Read, false),
+        (false, &[DSB, ISB], AccessKind::Fetch, false),
+    ] {
+        let frames = Frames::default();
+        let mut run = Run::new(&frames, &[]);
+        (0..2).for_each(|cpu| run.auditor.refresh(&run.memory, cpu, Level::El1, &both));
+        assert!(!frames.locks.may_give(0));
+        run.store(0, LAST + 8, 0xa000_0000 | PAGE);
+        assert!(frames.locks.may_give(0));
+        run.pass_on(0, false, true);
+        run.pass_on(1, is_taken, false);
+        for word in words {
+            run.word(1, *word, 0);
+        }
+        run.access(1, kind, UPPER);
+        let expected: &[&str] = if is_right { &[] } else { &["V9"] };
+        assert_eq!(run.rules(), expected, "{is_taken} {words:x?} {kind:?}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use machine::barrier::{Accesses, Barrier};
 use machine::event::Event;
-use machine::finding::{Finding, Rule};
+use machine::finding::{Finding, Missing, Rule};
 use machine::machine::Update;
 use machine::trace::Act;
 
@@ -53,10 +53,14 @@ impl Auditor<'_> {
 
     pub(super) fn find(&mut self, guest: &dyn Guest, record: &Record, finding: &Finding) {
         if let Act::Event(Event::Access { .. }) = record.act {
-            self.forget_mapped();
+            self.forget_mapped(finding.address);
         }
         let place = |event: u64| self.log.of(event).map_or(0, |record| record.place);
-        let (at, cause) = (place(finding.event), finding.origin.map_or(0, |origin| place(origin.event)));
+        let cause = match finding.missing {
+            Missing::Visibility(word) => self.log.writer(word, finding.event).map_or(0, |record| record.place),
+            _ => finding.origin.map_or(0, |origin| place(origin.event)),
+        };
+        let at = place(finding.event);
         // Every page is freed in a few places: who frees it is what differs, and what an excuse names.
         let chain = if finding.rule == Rule::Reuse { guest.chain() } else { Vec::new() };
         let key = (finding.rule, at, cause, chain);

@@ -50,14 +50,14 @@ impl Auditor<'_> {
         self.seen.stores += 1;
         let links = self.machine.links_at(word, value);
         self.learn(guest, cpu, links, By::Store);
-        self.note_mapped(cpu, word, found, value);
+        let is_mapped = self.note_mapped(cpu, word, found, value);
         let Store { is_release, is_exchange, is_compared } = how;
         let act = match is_exchange || is_compared {
             true => Act::Exchange { address: word, expected: found, value, found, is_release },
             false => Act::Event(Event::Store { address: word, value, is_release }),
         };
         self.happen(guest, Record { cpu, place, act });
-        if found & 1 == 1 {
+        if found & 1 == 1 || is_mapped {
             self.frames.locks.store(cpu);
         }
     }

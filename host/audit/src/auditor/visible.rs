@@ -6,6 +6,8 @@
 //!   accesses of all CPUs judged    its own judged      none: one look at the span of `Fresh`
 //! ```
 
+use std::collections::BTreeSet;
+
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::event::{Event, Level};
 use machine::registers::{HCR_E2H, Register};
@@ -32,49 +34,49 @@ impl Auditor<'_> {
         }
     }
 
-    /// `cpu` is about to store `value` over `found`, which may map something for the kernel.
-    pub(super) fn note_mapped(&mut self, cpu: u8, word: u64, found: u64, value: u64) {
-        if found & 1 == 0
-            && value & 1 == 1
-            && let Some((first, last)) = self.machine.kernel_addresses(word)
-        {
-            let it = &mut self.cpus[usize::from(cpu)];
-            it.mapped = it.mapped.with(Span { first, last });
-            self.publish();
-        }
+    /// `cpu` is about to store `value` over `found`: whether that maps something for the kernel.
+    pub(super) fn note_mapped(&mut self, cpu: u8, word: u64, found: u64, value: u64) -> bool {
+        let range = if found & 1 == 0 && value & 1 == 1 { self.machine.kernel_addresses(word) } else { None };
+        let span = range.map(|(first, last)| Span { first, last });
+        self.cpus[usize::from(cpu)].mapped.extend(span);
+        span.into_iter().for_each(|span| self.frames.fresh.add(span));
+        span.is_some()
     }
 
     /// `cpu` has executed this, and the machine was shown it.
     pub(super) fn note_visible(&mut self, cpu: u8, event: &Event) {
         let it = &mut self.cpus[usize::from(cpu)];
-        let before = (it.mapped, it.finished_map);
         match *event {
             Event::Barrier(Barrier::Dsb { domain, accesses, .. }) if accesses != Accesses::Loads => {
-                it.finished_map = it.finished_map.with(it.mapped);
+                if it.mapped.is_empty() {
+                    return;
+                }
+                it.finished_map.extend(&it.mapped);
                 if domain != Domain::NonShareable {
-                    it.mapped = Span::NOTHING;
+                    it.mapped.clear();
                 }
             }
-            Event::Barrier(Barrier::Isb) | Event::Enter(_) => it.finished_map = Span::NOTHING,
-            _ => {}
-        }
-        if before != (it.mapped, it.finished_map) {
-            self.publish();
-        }
-    }
-
-    /// What was found is told once, and not of every address.
-    pub(super) fn forget_mapped(&mut self) {
-        for it in &mut self.cpus {
-            (it.mapped, it.finished_map) = (Span::NOTHING, Span::NOTHING);
+            Event::Barrier(Barrier::Isb) | Event::Enter(_) if !it.finished_map.is_empty() => it.finished_map.clear(),
+            _ => return,
         }
         self.publish();
     }
 
-    fn publish(&self) {
-        let mapped = self.cpus.iter().fold(Span::NOTHING, |all, it| all.with(it.mapped));
+    /// What was found is told once, and not of every word that is used there.
+    pub(super) fn forget_mapped(&mut self, address: u64) {
+        for it in &mut self.cpus {
+            it.mapped.retain(|span| !span.has(address));
+            it.finished_map.retain(|span| !span.has(address));
+        }
+        self.publish();
+    }
+
+    /// Who asks knows no more of many spans than the lowest and the highest address.
+    pub(super) fn publish(&self) {
+        let all = |spans: &BTreeSet<Span>| spans.iter().copied().fold(Span::NOTHING, Span::with);
+        let mapped = self.cpus.iter().map(|it| all(&it.mapped)).fold(Span::NOTHING, Span::with);
         for (cpu, it) in (0..).zip(&self.cpus) {
-            self.frames.fresh.set(cpu, mapped.with(it.finished_map));
+            self.frames.fresh.set(cpu, mapped.with(all(&it.finished_map)));
         }
     }
 }
