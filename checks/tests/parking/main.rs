@@ -138,6 +138,7 @@ fn each_obligation_is_missed() {
         (Mistake::LoopDoesNotAnswer, "all wait for ever"),
         (Mistake::SeesTooEarly, "a CPU walks what changes"),
         (Mistake::LeavesTooEarly, "a CPU walks what changes"),
+        (Mistake::EventComesEarly, "all wait for ever"),
         (Mistake::MapIsNotLocked, ""),
         (Mistake::GateDoesNotWait, "a CPU walks what changes"),
     ] {

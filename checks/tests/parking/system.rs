@@ -45,6 +45,8 @@ pub(crate) enum Mistake {
     SeesTooEarly,
     /// It goes back before it is let go.
     LeavesTooEarly,
+    /// Those who are let go have their event before they see that.
+    EventComesEarly,
     /// Two change the map at once.
     MapIsNotLocked,
     /// The gate opens while a change is in flight.
@@ -97,6 +99,7 @@ struct Board<'c> {
     cpu: &'c Cpu,
     lines: Vec<[Word<'c>; 2]>,
     patience: Patience,
+    mistake: Mistake,
 }
 
 impl<'c> Others for Board<'c> {
@@ -115,7 +118,12 @@ impl<'c> Others for Board<'c> {
         false
     }
 
-    fn wake(&self) {}
+    fn wake(&self) {
+        if self.mistake != Mistake::EventComesEarly {
+            self.cpu.ask(Ask::Complete);
+        }
+        self.cpu.ask(Ask::Send);
+    }
 }
 
 impl Kernel<'_> {
@@ -160,7 +168,13 @@ impl<'k, 'c> Running<'k, 'c> {
         let word = |number| Word(cpu, number);
         let lines = (0..kernel.parts.len()).map(|cpu| [word(BOARD + 2 * cpu), word(BOARD + 2 * cpu + 1)]).collect();
         let parking = Parking::new(word(0), word(1), word(2), word(REQUESTED), word(4));
-        Self { kernel, cpu, this, parking, board: Board { cpu, lines, patience: kernel.patience } }
+        Self {
+            kernel,
+            cpu,
+            this,
+            parking,
+            board: Board { cpu, lines, patience: kernel.patience, mistake: kernel.mistake },
+        }
     }
 
     fn run(&self, first: usize) {
@@ -249,7 +263,7 @@ impl<'k, 'c> Running<'k, 'c> {
             if self.kernel.mistake == Mistake::LeavesTooEarly {
                 break;
             }
-            self.cpu.ask(Ask::Wait(mark));
+            self.cpu.ask(Ask::WaitForEvent(mark));
         }
         self.cpu.ask(Ask::Off(false));
         true

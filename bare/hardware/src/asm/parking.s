@@ -35,7 +35,7 @@ parked:
 1:  ldr     x8, [x0]
     cbz     x8, 2f
     str     x8, [x0, #8]
-    wfe                             // an event follows the store that lets this CPU go
+    wfe                             // an event follows once this CPU sees the store that lets it go
     b       1b
 2:  msr     ttbr1_el1, x5
     msr     vbar_el1, x6
