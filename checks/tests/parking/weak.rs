@@ -21,8 +21,10 @@ enum Weak {
     Request,
     /// It is taken behind them.
     Take,
-    /// What a CPU did before it has parked comes behind the change.
+    /// What a CPU did before it has parked comes behind the change, as the one that changes does not acquire that,
     Seen,
+    /// or as the CPU does not release it.
+    Says,
     /// What it finds when it is let go comes ahead of that.
     LetGo,
 }
@@ -96,7 +98,9 @@ impl Kernel {
         let word = |access: Option<Access>| Word(AtomicU64::new(0), access);
         let of = |of: Weak, access| (weak == of).then_some(access);
         let requested = of(Weak::Request, Access::Store).or(of(Weak::Take, Access::Take));
-        let line = || [word(of(Weak::LetGo, Access::Store)), word(of(Weak::Seen, Access::Load))];
+        let line = || {
+            [word(of(Weak::LetGo, Access::Store)), word(of(Weak::Seen, Access::Load).or(of(Weak::Says, Access::Store)))]
+        };
         let parking = Parking::new(word(None), word(None), word(None), word(requested), word(None));
         (0..2).for_each(|cpu| parking.note(cpu, None));
         let tables = [UnsafeCell::new(()), UnsafeCell::new(())];
@@ -120,8 +124,8 @@ impl Kernel {
             if asked == 0 {
                 return self.walk(cpu);
             }
-            // As the DSB before has it.
-            seen.0.store(asked, Release);
+            // As the STLR has it.
+            parking::Word::store(seen, asked, Release);
             thread::yield_now();
         }
     }
@@ -174,6 +178,7 @@ fn each_ordering_is_missed() {
         (Weak::Request, NO_TICKET),
         (Weak::Take, NO_TICKET),
         (Weak::Seen, "Causality violation"),
+        (Weak::Says, "Causality violation"),
         (Weak::LetGo, "Causality violation"),
     ] {
         // Any other panic, such as loom's own at its limits, says nothing of the ordering.
