@@ -101,7 +101,7 @@ impl Kernel {
         let line = || {
             [word(of(Weak::LetGo, Access::Store)), word(of(Weak::Seen, Access::Load).or(of(Weak::Says, Access::Store)))]
         };
-        let parking = Parking::new(word(None), word(None), word(None), word(requested), word(None));
+        let parking = Parking::new(word(None), word(None), word(None), word(requested), word(None), word(None));
         (0..2).for_each(|cpu| parking.note(cpu, None));
         let tables = [UnsafeCell::new(()), UnsafeCell::new(())];
         Self { parking, board: [line(), line()], tables, map: AtomicBool::new(false), through: AtomicUsize::new(0) }
