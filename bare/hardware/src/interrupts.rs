@@ -39,10 +39,11 @@ pub fn wait() {
     unsafe { asm!("wfi", options(nomem, nostack, preserves_flags)) };
 }
 
-/// Wakes CPUs that wait for an event (WFE). What they are to see is complete before.
+/// Wakes CPUs that wait for an event (WFE). They see all that was stored before.
 pub fn send_event() {
-    // SAFETY: a hint.
-    unsafe { asm!("sev", options(nostack, preserves_flags)) };
+    // Without the DSB the event overtakes a store: who wakes finds nothing new, and waits for an event that does not come.
+    // SAFETY: a barrier and a hint.
+    unsafe { asm!("dsb ishst", "sev", options(nostack, preserves_flags)) };
 }
 
 /// Tells an emulator or a sibling thread that this loop waits for another CPU. `core::hint::spin_loop` is an ISB on

@@ -31,8 +31,10 @@ pub const BOARD_BYTES: u64 = LINE_BYTES * MAX_CPUS as u64;
 
 static PLACE: Once<Place> = Once::new();
 /// Who parks, and when.
-pub static PARKING: Parking<AtomicU64> =
-    Parking::new(AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+pub static PARKING: Parking<AtomicU64> = {
+    let [walking, tolerant, conflicting, requested, ticket, left] = [const { AtomicU64::new(0) }; 6];
+    Parking::new(walking, tolerant, conflicting, requested, ticket, left)
+};
 
 unsafe extern "C" {
     #[link_name = "park"]

@@ -71,6 +71,8 @@ pub struct Parking<W> {
     requested: W,
     /// Of the last round.
     ticket: W,
+    /// Those that have come to their end. They walk the tables on, and need not park.
+    left: W,
 }
 
 const fn bit(cpu: usize) -> u64 {
@@ -86,10 +88,10 @@ fn each(mut set: u64) -> impl Iterator<Item = usize> {
 }
 
 impl<W> Parking<W> {
-    /// Nobody walks the tables. The words are zeros: who walks, who tolerates a change, to whom conflicts come of one, who is asked, and
-    /// the last ticket.
-    pub const fn new(walking: W, tolerant: W, conflicting: W, requested: W, ticket: W) -> Self {
-        Self { walking, tolerant, conflicting, requested, ticket }
+    /// Nobody walks the tables. The words are zeros: who walks, who tolerates a change, to whom conflicts come of one, who is asked,
+    /// the last ticket, and who has left.
+    pub const fn new(walking: W, tolerant: W, conflicting: W, requested: W, ticket: W, left: W) -> Self {
+        Self { walking, tolerant, conflicting, requested, ticket, left }
     }
 }
 
@@ -106,9 +108,10 @@ impl<W: Word> Parking<W> {
         self.walking.fetch_or(bit(cpu), Ordering::Relaxed);
     }
 
-    /// A CPU comes to its end: the next round does not ask it.
+    /// A CPU comes to its end: it walks the tables on, and need not park any more. Nobody waits for it, and what it does not tolerate is not
+    /// changed again.
     pub fn leave(&self, cpu: usize) {
-        self.walking.fetch_and(!bit(cpu), Ordering::Relaxed);
+        self.left.fetch_or(bit(cpu), Ordering::Relaxed);
     }
 
     /// Whether a CPU tolerates a live leaf that changes size.
@@ -161,7 +164,7 @@ impl<W: Word> Parking<W> {
         for cpu in each(set) {
             // What the CPU did before it has parked comes before the change.
             while others.line(cpu)[1].load(Ordering::Acquire) != ticket {
-                if !others.wait() {
+                if self.left.load(Ordering::Relaxed) & bit(cpu) != 0 || !others.wait() {
                     return Err(cpu);
                 }
             }

@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// More states than anything here has: a program that turns in circles ends here.
@@ -23,6 +24,12 @@ pub(crate) enum Ask {
     Wait(usize),
     /// The same, or an answer where patience is out.
     WaitOrGiveUp(usize),
+    /// It goes on once others see all that it has stored (DSB).
+    Complete,
+    /// It sends every CPU an event (SEV).
+    Send,
+    /// As [`Self::Again`], once it has an event, which is used up (WFE).
+    WaitForEvent(usize),
     /// It goes on with this step of its part, of which alone it knows.
     Begin(usize),
     /// It is off the tables, or on them.
@@ -79,6 +86,8 @@ struct Thread {
     told: Vec<Told>,
     /// What it asks for next, which the others tell.
     ask: Option<Ask>,
+    /// Words that it has stored, in order, which no other CPU sees yet.
+    late: Vec<(usize, u64)>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -88,6 +97,8 @@ struct State {
     /// CPUs that are off the tables, and those that must be.
     off: u64,
     must: u64,
+    /// CPUs that have an event.
+    events: u64,
 }
 
 /// What runs, and what may come of it.
@@ -142,11 +153,14 @@ impl System<'_> {
         // What nobody else notices is done at once.
         let private = asks().find(|(_, ask)| self.is_private(*ask));
         let steps = private.map_or_else(|| asks().collect(), |private| vec![private]);
-        let after = |(cpu, ask)| Some((cpu, state.after(cpu, ask)?));
+        let after = |(cpu, ask)| Some((cpu, state.after(cpu, ask, self.locked)?));
         let mut nexts: Vec<_> = steps.into_iter().filter_map(after).collect();
+        if private.is_none() {
+            nexts.extend((0..self.cpus).filter_map(|cpu| Some((cpu, state.seen(cpu)?))));
+        }
         if self.patience == Patience::Short || self.patience == Patience::Long && nexts.is_empty() {
             let waiting = asks().filter(|(_, ask)| matches!(ask, Ask::WaitOrGiveUp(_)));
-            nexts.extend(waiting.map(|(cpu, _)| (cpu, state.told(cpu, 0))));
+            nexts.extend(waiting.map(|(cpu, _)| (cpu, state.answered(cpu))));
         }
         match nexts.is_empty() && !(0..self.cpus).all(|cpu| self.is_through(state, cpu)) {
             true => Err("all wait for ever".into()),
@@ -156,17 +170,19 @@ impl System<'_> {
 
     fn is_private(&self, ask: Ask) -> bool {
         match ask {
-            Ask::Begin(_) | Ask::Again(_) => true,
-            Ask::Load(word) | Ask::Store(word, _) | Ask::Or(word, _) => self.locked >> word & 1 == 1,
+            // Others see a store late.
+            Ask::Begin(_) | Ask::Again(_) | Ask::Store(..) => true,
+            Ask::Load(word) | Ask::Or(word, _) => self.locked >> word & 1 == 1,
             _ => false,
         }
     }
 
     fn first(&self) -> Result<State, String> {
         let threads = vec![Thread::default(); self.cpus];
-        let mut first = State { words: vec![0; self.words], threads: threads.clone(), off: self.off, must: 0 };
+        let mut first =
+            State { words: vec![0; self.words], threads: threads.clone(), off: self.off, must: 0, events: 0 };
         while let Some(ask) = next_ask(&first.threads[0].told, self.boot)? {
-            first = first.after(0, ask).ok_or("boot waits")?;
+            first = first.after(0, ask, !0).ok_or("boot waits")?;
         }
         Ok(State { threads, ..first })
     }
@@ -195,11 +211,20 @@ fn next_ask(told: &[Told], run: impl FnOnce(&Cpu)) -> Result<Option<Ask>, String
 }
 
 impl State {
-    /// What is after a step of `cpu`, if it can make that.
-    fn after(&self, cpu: usize, ask: Ask) -> Option<Self> {
+    /// What is after a step of `cpu`, if it can make that. Of `locked` words no other CPU notices when they are stored.
+    fn after(&self, cpu: usize, ask: Ask, locked: u64) -> Option<Self> {
+        let is_all_seen = self.threads[cpu].late.is_empty();
         Some(match ask {
-            Ask::Load(word) => self.stored(cpu, word, !0, self.words[word]),
-            Ask::Store(word, value) => self.stored(cpu, word, 0, value),
+            Ask::Load(word) => self.told(cpu, Told { value: self.found(cpu, word), word, bits: !0 }),
+            Ask::Store(word, value) if locked >> word & 1 == 1 => self.stored(cpu, word, 0, value),
+            Ask::Store(word, value) => {
+                let mut next = self.answered(cpu);
+                next.threads[cpu].late.push((word, value));
+                next
+            }
+            Ask::Or(word, _) | Ask::And(word, _) if !is_all_seen && locked >> word & 1 == 0 => return None,
+            Ask::Complete if !is_all_seen => return None,
+            Ask::WaitForEvent(_) if self.events >> cpu & 1 == 0 => return None,
             Ask::Or(word, bits) => self.stored(cpu, word, bits, self.words[word] | bits),
             Ask::And(word, bits) => self.stored(cpu, word, !bits, self.words[word] & bits),
             Ask::Wait(mark) | Ask::WaitOrGiveUp(mark) if !self.is_news(cpu, mark) => return None,
@@ -208,31 +233,57 @@ impl State {
                 next.threads[cpu].told.truncate(mark);
                 next
             }
-            Ask::Begin(step) => {
-                let mut next = self.clone();
-                next.threads[cpu] = Thread { step, ..Thread::default() };
+            Ask::Complete => self.answered(cpu),
+            Ask::Send => Self { events: (1 << self.threads.len()) - 1, ..self.answered(cpu) },
+            Ask::WaitForEvent(mark) => {
+                let mut next = Self { events: self.events & !(1 << cpu), ..self.clone() };
+                next.threads[cpu].told.truncate(mark);
                 next
             }
-            Ask::Off(is_off) => Self { off: self.off & !(1 << cpu) | u64::from(is_off) << cpu, ..self.told(cpu, 0) },
-            Ask::Change(must) => Self { must, ..self.told(cpu, 0) },
+            Ask::Begin(step) => {
+                let mut next = self.clone();
+                let late = mem::take(&mut next.threads[cpu].late);
+                next.threads[cpu] = Thread { step, late, ..Thread::default() };
+                next
+            }
+            Ask::Off(is_off) => Self { off: self.off & !(1 << cpu) | u64::from(is_off) << cpu, ..self.answered(cpu) },
+            Ask::Change(must) => Self { must, ..self.answered(cpu) },
         })
     }
 
     /// Whether `cpu` would find anything else than since `mark`.
     fn is_news(&self, cpu: usize, mark: usize) -> bool {
-        self.threads[cpu].told[mark..].iter().any(|told| self.words[told.word] & told.bits != told.value)
+        self.threads[cpu].told[mark..].iter().any(|told| self.found(cpu, told.word) & told.bits != told.value)
     }
 
-    fn told(&self, cpu: usize, value: u64) -> Self {
+    /// What `cpu` finds in a word: what it has stored there itself, if others do not see that yet.
+    fn found(&self, cpu: usize, word: usize) -> u64 {
+        let late = self.threads[cpu].late.iter().rev().find(|late| late.0 == word);
+        late.map_or(self.words[word], |late| late.1)
+    }
+
+    /// Others see the first of the stores of `cpu` that they have not seen.
+    fn seen(&self, cpu: usize) -> Option<Self> {
+        let (word, value) = *self.threads[cpu].late.first()?;
         let mut next = self.clone();
-        next.threads[cpu].told.push(Told { value, word: 0, bits: 0 });
+        next.threads[cpu].late.remove(0);
+        next.words[word] = value;
+        Some(next)
+    }
+
+    fn answered(&self, cpu: usize) -> Self {
+        self.told(cpu, Told { value: 0, word: 0, bits: 0 })
+    }
+
+    fn told(&self, cpu: usize, told: Told) -> Self {
+        let mut next = self.clone();
+        next.threads[cpu].told.push(told);
         next
     }
 
     /// The answer is what `bits` of the word were.
     fn stored(&self, cpu: usize, word: usize, bits: u64, value: u64) -> Self {
-        let mut next = self.clone();
-        next.threads[cpu].told.push(Told { value: self.words[word] & bits, word, bits });
+        let mut next = self.told(cpu, Told { value: self.words[word] & bits, word, bits });
         next.words[word] = value;
         next
     }

@@ -107,8 +107,12 @@ fn who_does_not_park_is_named_and_nothing_changes() {
 }
 
 #[test]
-fn who_has_left_is_not_waited_for() {
-    every_mix(&[&[SpinUntilTold, Change], &[Leave]], Never);
+fn who_has_left_is_not_waited_for_and_walks_nothing_that_changes() {
+    let parts: Parts = &[&[SpinUntilTold, Change], &[Leave]];
+    for levels in mixes(parts) {
+        let expected = if levels.contains(&None) { BTreeSet::from([1]) } else { BTreeSet::new() };
+        assert_eq!(right(parts, &levels, Never).1, expected, "{levels:?}");
+    }
 }
 
 #[test]
@@ -138,6 +142,7 @@ fn each_obligation_is_missed() {
         (Mistake::LoopDoesNotAnswer, "all wait for ever"),
         (Mistake::SeesTooEarly, "a CPU walks what changes"),
         (Mistake::LeavesTooEarly, "a CPU walks what changes"),
+        (Mistake::EventComesEarly, "all wait for ever"),
         (Mistake::MapIsNotLocked, ""),
         (Mistake::GateDoesNotWait, "a CPU walks what changes"),
     ] {

@@ -27,7 +27,7 @@ pub(crate) enum Step {
     Admit(usize),
     /// It waits with its MMU off until it is admitted.
     Arrive,
-    /// It comes to its end, and tells.
+    /// It comes to its end, and tells: it walks the tables on, and does not park.
     Leave,
     /// It answers nobody any more.
     FallSilent,
@@ -45,6 +45,8 @@ pub(crate) enum Mistake {
     SeesTooEarly,
     /// It goes back before it is let go.
     LeavesTooEarly,
+    /// Those who are let go have their event before they see that.
+    EventComesEarly,
     /// Two change the map at once.
     MapIsNotLocked,
     /// The gate opens while a change is in flight.
@@ -69,7 +71,8 @@ const MAP: usize = 5;
 const SPIN: usize = 6;
 const TOLD: usize = 7;
 const GATES: usize = 8;
-const BOARD: usize = 9;
+const LEFT: usize = 9;
+const BOARD: usize = 10;
 
 /// A word of all CPUs', as one of them has it.
 struct Word<'c>(&'c Cpu, usize);
@@ -97,6 +100,7 @@ struct Board<'c> {
     cpu: &'c Cpu,
     lines: Vec<[Word<'c>; 2]>,
     patience: Patience,
+    mistake: Mistake,
 }
 
 impl<'c> Others for Board<'c> {
@@ -109,13 +113,18 @@ impl<'c> Others for Board<'c> {
     fn call(&self) {}
 
     fn wait(&self) -> bool {
-        // The loop has loaded one word.
-        let mark = self.cpu.mark() - 1;
+        // The loop has loaded two words.
+        let mark = self.cpu.mark() - 2;
         self.cpu.ask(if self.patience == Patience::Never { Ask::Wait(mark) } else { Ask::WaitOrGiveUp(mark) });
         false
     }
 
-    fn wake(&self) {}
+    fn wake(&self) {
+        if self.mistake != Mistake::EventComesEarly {
+            self.cpu.ask(Ask::Complete);
+        }
+        self.cpu.ask(Ask::Send);
+    }
 }
 
 impl Kernel<'_> {
@@ -159,8 +168,14 @@ impl<'k, 'c> Running<'k, 'c> {
     fn new(kernel: &'k Kernel<'k>, cpu: &'c Cpu, this: usize) -> Self {
         let word = |number| Word(cpu, number);
         let lines = (0..kernel.parts.len()).map(|cpu| [word(BOARD + 2 * cpu), word(BOARD + 2 * cpu + 1)]).collect();
-        let parking = Parking::new(word(0), word(1), word(2), word(REQUESTED), word(4));
-        Self { kernel, cpu, this, parking, board: Board { cpu, lines, patience: kernel.patience } }
+        let parking = Parking::new(word(0), word(1), word(2), word(REQUESTED), word(4), word(LEFT));
+        Self {
+            kernel,
+            cpu,
+            this,
+            parking,
+            board: Board { cpu, lines, patience: kernel.patience, mistake: kernel.mistake },
+        }
     }
 
     fn run(&self, first: usize) {
@@ -200,8 +215,6 @@ impl<'k, 'c> Running<'k, 'c> {
                 cpu.ask(Ask::Off(false));
             }
             Step::Leave => {
-                // What it walks from now on is nobody's concern.
-                cpu.ask(Ask::Off(true));
                 self.parking.leave(self.this);
                 cpu.ask(Ask::Store(TOLD, 1));
                 self.wait_until(|| false, false);
@@ -249,7 +262,7 @@ impl<'k, 'c> Running<'k, 'c> {
             if self.kernel.mistake == Mistake::LeavesTooEarly {
                 break;
             }
-            self.cpu.ask(Ask::Wait(mark));
+            self.cpu.ask(Ask::WaitForEvent(mark));
         }
         self.cpu.ask(Ask::Off(false));
         true
@@ -275,7 +288,8 @@ impl<'k, 'c> Running<'k, 'c> {
             false => self.parking.run(self.this, &self.board, body),
         };
         assert_eq!(has_begun.get(), made.is_ok(), "it changes, or says who does not park: {made:?}");
-        assert!(made.is_ok() || *patience != Patience::Never, "it gives up: {made:?}");
+        let is_left = made.is_err_and(|cpu| self.kernel.parts[cpu].contains(&Step::Leave));
+        assert!(made.is_ok() || is_left || *patience != Patience::Never, "it gives up: {made:?}");
         named.borrow_mut().extend(made.err());
     }
 }

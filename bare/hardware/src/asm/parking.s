@@ -6,7 +6,7 @@
 // since it was off the tables: one that has not yet seen a round end is parked in the next one too. Exceptions are masked.
 //   x0 physical address of this CPU's line on the board   x1 physical address of `parked`
 //   x2 TTBR0_EL1 and x3 TTBR1_EL1 meanwhile: the identity map, and a table that maps nothing
-// Clobbers x4 to x8, x16.
+// Clobbers x4 to x9, x16.
     .text
     .global park
 park:
@@ -30,12 +30,13 @@ parked:
     isb                             // no walk of the kernel's tables begins from here on
     // What the TLB holds of the kernel's tables may change size without this CPU hearing of it in time.
     tlbi    vmalle1
-    dsb     nsh                     // it is gone, and this CPU's accesses are complete, before the word says so
+    dsb     nsh                     // it is gone before the word says so
     isb                             // this CPU itself is sure of that
+    add     x9, x0, #8
 1:  ldr     x8, [x0]
     cbz     x8, 2f
-    str     x8, [x0, #8]
-    wfe                             // an event follows the store that lets this CPU go
+    stlr    x8, [x9]                // a plain store may be seen ahead of accesses by the tables, which are to come before the change
+    wfe                             // an event follows once this CPU sees the store that lets it go
     b       1b
 2:  msr     ttbr1_el1, x5
     msr     vbar_el1, x6

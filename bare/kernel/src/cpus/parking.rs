@@ -37,7 +37,7 @@ pub(crate) fn note(cpu: usize, tolerance: Tolerance) {
     PARKING.note(cpu, Census::new(tolerance).tolerated().map(|_| tolerance.level()));
 }
 
-/// A CPU comes to its end: the next round does not ask it.
+/// A CPU comes to its end: nobody waits for it to park, and what it does not tolerate is not changed again.
 pub(crate) fn leave(cpu: usize) {
     PARKING.leave(cpu);
 }
