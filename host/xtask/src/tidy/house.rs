@@ -19,7 +19,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // share; and the seed of a run.
     room("vellum-vmsa", 6_500, &[]),
     room("seed", 200, &[]),
-    room("machine", 18_960, &["seed"]),
+    room("machine", 19_060, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
     room("vellum-pagetable", 16_270, &["vellum-vmsa"]),
@@ -37,7 +37,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("code", 3_200, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
     room(
         "checks",
-        9_980,
+        10_070,
         &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "vellum-userspace", "kerncore", "machine", "terminal"],
     ),
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
@@ -58,7 +58,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("monitor", 2_600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "moncore", "hardware", "common"]),
     room("guests", 2_400, &["vellum-vmsa", "vellum-pagetable", "kerncore", "moncore", "hardware", "seed"]),
     room("module", 80, &[]),
-    room("audit", 3_030, &["machine"]),
+    room("audit", 3_190, &["machine"]),
     room(
         "vellum",
         12_480,
@@ -72,7 +72,7 @@ pub(crate) const ROOMS: &[Room] = &[
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 156_750;
+pub(crate) const ALL_LINES: usize = 157_080;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];
