@@ -221,7 +221,8 @@ impl May {
         words.first().map(|(word, _)| *word)
     }
 
-    /// Whether some walk comes to `word`. A place that was left behind says nothing: it stays until the memory is given away.
+    /// Whether some walk comes to `word`. A place that was left behind says nothing: it stays until the memory is given away or is a
+    /// table elsewhere.
     pub(crate) fn is_walked(&self, word: u64) -> bool {
         self.places_of(word).iter().any(|place| {
             let mut is_met = false;
