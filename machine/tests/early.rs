@@ -126,7 +126,7 @@ fn addresses_of_a_kernel_are_told_from_a_users() {
     assert_eq!(stage2(1, Features::full(0)).kernel_addresses(S2_L3), None);
 }
 
-/// Both stories name the store that a walk may miss.
+/// Who has no lines is told the word that a walk may miss.
 #[test]
 fn a_story_names_the_store() {
     let mut machine: Machine = el1(1, Features::full(0));

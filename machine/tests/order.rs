@@ -324,3 +324,51 @@ fn a_tlbi_waits_for_no_walk_that_it_does_not_select() {
     assert!(!is_found(L2, [1, 1], VMALLE1IS, 0));
     assert!(is_found(L2, [1, 1], VAE1IS, PAGE_0 | 1));
 }
+
+/// CPU 0 fills tables that no walk comes to yet, and has no DSB. A lock that went from there to the CPU that names the root, before its DSB, shows
+/// them to that CPU: not to another one, and not what is stored later.
+#[test]
+fn who_takes_a_lock_has_a_root_that_its_last_holder_filled() {
+    for (steps, is_seen) in [
+        ("unlock lock dsb", true),
+        ("dmb unlock lock dsb", true),
+        ("unlock dmb lock dsb", true),
+        ("unlock store lock dsb", false),
+        ("unlock dmb store lock dsb", false),
+        ("lock unlock dsb", false),
+        ("unlock dsb lock", false),
+        ("unlock dsb", false),
+        ("lock dsb", false),
+        ("dmb dsb", false),
+        ("unlock lock", false),
+    ] {
+        for newcomer in [1, 2] {
+            let mut machine = Machine::new(&[Features::full(0); 3]);
+            for (word, table) in [(ROOT, L1), (L1, L2), (L2, L3)] {
+                machine.store(0, word, table | TABLE);
+            }
+            for step in steps.split(' ') {
+                match step {
+                    "unlock" => machine.unlock(0),
+                    "lock" => machine.lock(1),
+                    "dmb" => machine.barrier(0, DMB_ST),
+                    "store" => machine.store(0, ROOT, L1 | TABLE | 1 << 59),
+                    _ => machine.barrier(1, ISH),
+                }
+            }
+            enable_el1(&mut machine, newcomer, 1, ROOT);
+            let expected = if is_seen && newcomer == 1 { vec![] } else { vec![Rule::NotVisible] };
+            assert_eq!(rules(&machine), expected, "{steps}, CPU {newcomer}");
+        }
+    }
+}
+
+/// A lock that is given away orders nothing that its holder stores later: a table whose content has no barrier is linked too early still.
+#[test]
+fn a_lock_orders_no_later_link() {
+    let mut machine = el1(1, Features::full(0));
+    machine.store(0, L3 + 0x1000, PAGE | PA);
+    machine.unlock(0);
+    machine.store(0, L2 + 8, (L3 + 0x1000) | TABLE);
+    caught(&machine, Rule::NotVisible);
+}

@@ -204,6 +204,17 @@ fn what_is_not_visible_is_named() {
     assert!(story.starts_with("V9") && story.contains("a DSB by the CPU that stored to 0x4000"), "{story}");
 }
 
+/// The story of an access names the line of the store that the access may miss.
+#[test]
+fn what_an_access_may_miss_is_named() {
+    let trace = Trace::read(include_str!("../../docs/trace/used-not-visible.trace")).expect("a trace");
+    let mut judge = Judge::new(&trace, false);
+    while judge.step().expect("it makes sense") {}
+    let story = judge.story(&judge.findings()[0]).to_string();
+    let line = "  What a walk may miss was stored at line 32 (`0 store 0x40003020 0x60000080004703`) [set_pte, without a barrier].\n";
+    assert!(story.contains(line), "{story}");
+}
+
 /// A TLBI that is wrong in itself is told in words.
 #[test]
 fn a_wrong_encoding_is_told_in_words() {

@@ -310,7 +310,9 @@ impl Machine {
         // Of a moment only this counts: what was settled by then.
         let counts = |word| may.visible.counts(word) || may.unset.contains_key(&word);
         let unseen = self.unseen().filter(|(word, _)| counts(*word));
-        let settled: Vec<(u64, u64)> = unseen.filter_map(|(word, settled)| Some((word, settled?))).collect();
+        let filled = may.loose.iter().map(|(key, (_, it))| (key, it)).chain(&may.unseen);
+        let all = unseen.chain(filled.map(|(key, it)| (key.1, it.settled)));
+        let settled: Vec<(u64, u64)> = all.filter_map(|(word, settled)| Some((word, settled?))).collect();
         for sweep in &may.sweeps {
             (sweep.issuer, sweep.selector, sweep.walkers, sweep.word, sweep.ends_unset).hash(&mut state);
             let its = settled.iter().filter(|(word, _)| *word == sweep.word);

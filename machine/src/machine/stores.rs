@@ -32,6 +32,7 @@ impl Machine {
     pub fn unlock(&mut self, cpu: u8) {
         self.event += 1;
         self.may.visible.settle_by_lock(cpu, self.event);
+        self.may.settle_unseen(cpu, self.event);
     }
 
     /// `cpu` takes a lock: it has seen all that was settled, by an exchange, which any DSB waits for.

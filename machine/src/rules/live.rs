@@ -31,7 +31,7 @@ impl Machine {
             let may_set_access = old & ACCESS_FLAG == 0;
             let may_set_dirty = hardware.dirty_state && old & DIRTY_MODIFIER != 0 && is_clean;
             let is_updated = is_leaf && !state.live.is_empty() && (may_set_access || may_set_dirty);
-            // A table that no walk finds here any more keeps this place in the index until its memory is given away.
+            // A table that no walk finds here any more may keep this place in the index, as long as it is no table elsewhere.
             // What both stages made is told by stage 1's place, wherever stage 2's is.
             let is_at = |it: &Entry| (it.space, it.level, it.own_start) == (place.space, place.level, place.start);
             let is_here = |it: &Entry| it.is_combined || is_at(it);

@@ -1,6 +1,7 @@
 //! Which words are descriptors: for each 4 KiB of memory, the tables it is part of. A hint, never the truth: whether a
 //! walk still uses a word is asked of `reach`. A use is noted when a table can first be reached, by whatever CPU, and
-//! forgotten when its memory is released; it keeps a store to any other word as cheap as one look-up.
+//! forgotten when its memory is released, or is a table elsewhere and no walk comes to the old place any more; it keeps a store to
+//! any other word as cheap as one look-up.
 
 use alloc::vec::Vec;
 

@@ -7,6 +7,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 
 use super::effort::Effort;
 use super::entry::{Entry, SpaceId};
@@ -22,6 +23,21 @@ use super::visible::Visible;
 use crate::context::Tag;
 use crate::memory::Memory;
 
+/// What is not known of a store to memory that is no table yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unseen {
+    /// Whose walkers may miss it.
+    pub(crate) cpus: Cpus,
+    /// The event at which its CPU gave a lock away behind it.
+    pub(crate) settled: Option<u64>,
+}
+
+impl Hash for Unseen {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.cpus, self.settled.is_some()).hash(state);
+    }
+}
+
 /// The memory, what walkers see of it, and what TLBs may hold.
 #[derive(Clone, Debug, Default)]
 pub struct May {
@@ -33,10 +49,10 @@ pub struct May {
     pub(super) remembered: Remembered,
     pub(crate) effort: Effort,
     /// Per CPU: stores since its last barrier that orders stores, with what they replaced.
-    pub(crate) loose: BTreeMap<(u8, u64), u64>,
-    /// Per CPU: stores to memory that is no table yet, ordered but not finished by its DSB, and whose walkers may not see
-    /// them. For a table that is linked by a store order is enough; for one that a register names it is not.
-    pub(crate) unseen: BTreeMap<(u8, u64), Cpus>,
+    pub(crate) loose: BTreeMap<(u8, u64), (u64, Unseen)>,
+    /// Per CPU: stores to memory that is no table yet, ordered but not finished by its DSB. For a table that is linked by a store
+    /// order is enough; for one that a register names it is not.
+    pub(crate) unseen: BTreeMap<(u8, u64), Unseen>,
     pub(crate) late: LateFaults,
     pub(crate) sweeps: Vec<Sweep>,
     /// By word.

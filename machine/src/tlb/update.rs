@@ -8,7 +8,7 @@ use super::entry::{Entry, SpaceId};
 use super::found::{Found, Seen};
 use super::holders::{Cpus, GLOBAL, Held, Holders};
 use super::late::Late;
-use super::may::May;
+use super::may::{May, Unseen};
 use super::question::{Question, Through};
 use super::stale::{Mark, Origin};
 use super::visible::{Lost, words_of};
@@ -29,7 +29,8 @@ impl May {
         let old = self.memory.word(word);
         if self.index.is_plain(word) && self.visible.old(word).is_empty() {
             if old != value {
-                self.loose.entry((cpu, word)).or_insert(old);
+                let unseen = Unseen { cpus: !0, settled: None };
+                self.loose.entry((cpu, word)).or_insert((old, unseen)).1 = unseen;
             }
             self.memory.set_word(word, value);
             return;
@@ -152,7 +153,7 @@ impl May {
 
     /// A DSB of `cpu` makes its stores visible to `walkers`.
     pub(crate) fn finish_stores(&mut self, cpu: u8, walkers: Cpus, event: u64) {
-        self.show(cpu, walkers);
+        self.show(walkers, |by, _| by == cpu);
         for word in self.visible.unfinished_by(cpu) {
             let origin = Origin { event, cpu, word: Some(word) };
             self.hide_old(origin, word, self.visible.newest_by(cpu, word), walkers);
@@ -161,6 +162,7 @@ impl May {
 
     /// A DSB of `cpu` comes after what was settled `until` then: its own walker sees that.
     pub(crate) fn finish_settled(&mut self, cpu: u8, event: u64, until: u64) {
+        self.show(1 << cpu, |_, unseen| unseen.settled.is_some_and(|settled| settled <= until));
         for word in self.visible.settled_for(cpu) {
             let origin = Origin { event, cpu, word: Some(word) };
             self.hide_old(origin, word, self.visible.newest_settled(word, until), 1 << cpu);
@@ -205,7 +207,7 @@ impl May {
         let words: Vec<(u64, u64)> = self
             .loose
             .range(words_of(cpu))
-            .map(|(&(_, word), &old)| (word, old))
+            .map(|(&(_, word), &(old, _))| (word, old))
             .filter(|(word, _)| !self.index.is_plain(*word) && self.is_walked(*word))
             .collect();
         for (word, old) in &words {
@@ -219,7 +221,8 @@ impl May {
         words.first().map(|(word, _)| *word)
     }
 
-    /// Whether some walk comes to `word`. A place that was left behind says nothing: it stays until the memory is given away.
+    /// Whether some walk comes to `word`. A place that was left behind says nothing: it stays until the memory is given away or is a
+    /// table elsewhere.
     pub(crate) fn is_walked(&self, word: u64) -> bool {
         self.places_of(word).iter().any(|place| {
             let mut is_met = false;
@@ -230,27 +233,35 @@ impl May {
 
     /// A barrier that orders `cpu`'s stores.
     pub(crate) fn order_stores(&mut self, cpu: u8) {
-        while let Some((&key, _)) = self.loose.range(words_of(cpu)).next() {
+        while let Some((&key, &(_, unseen))) = self.loose.range(words_of(cpu)).next() {
             self.loose.remove(&key);
-            self.unseen.insert(key, !0);
+            self.unseen.insert(key, unseen);
         }
     }
 
-    /// A DSB of `cpu` has made what it stored to memory that is no table yet visible to `walkers`.
-    fn show(&mut self, cpu: u8, walkers: Cpus) {
-        let keys: Vec<(u8, u64)> = self.unseen.range(words_of(cpu)).map(|(&key, _)| key).collect();
-        for key in keys {
-            match self.unseen.get_mut(&key) {
-                Some(blind) if *blind & !walkers != 0 => *blind &= !walkers,
-                _ => drop(self.unseen.remove(&key)),
-            }
+    /// `cpu` gives a lock away behind what it stored to memory that is no table yet. That orders no store behind the lock.
+    pub(crate) fn settle_unseen(&mut self, cpu: u8, event: u64) {
+        let loose = self.loose.range_mut(words_of(cpu)).map(|(_, (_, unseen))| unseen);
+        let unseen = self.unseen.range_mut(words_of(cpu)).map(|(_, unseen)| unseen);
+        loose.chain(unseen).for_each(|it| it.settled = it.settled.or(Some(event)));
+    }
+
+    /// A DSB has made what a CPU stored to memory that is no table yet visible to `walkers`.
+    fn show(&mut self, walkers: Cpus, is_shown: impl Fn(u8, &Unseen) -> bool) {
+        for (key, (_, unseen)) in &mut self.loose {
+            unseen.cpus &= if is_shown(key.0, unseen) { !walkers } else { !0 };
         }
+        self.unseen.retain(|key, unseen| {
+            unseen.cpus &= if is_shown(key.0, unseen) { !walkers } else { !0 };
+            unseen.cpus != 0
+        });
     }
 
     /// A word of a table of `space` that walkers of `cpus` need not see yet.
     pub(crate) fn unseen_in(&mut self, space: SpaceId, cpus: Cpus) -> Option<u64> {
-        let blind = self.unseen.iter().filter(|(_, blind)| **blind & cpus != 0).map(|(key, _)| *key);
-        let mut keys = self.loose.keys().copied().chain(blind);
+        let loose = self.loose.iter().map(|(key, (_, unseen))| (*key, unseen));
+        let all = loose.chain(self.unseen.iter().map(|(key, unseen)| (*key, unseen)));
+        let mut keys = all.filter(|(_, unseen)| unseen.cpus & cpus != 0).map(|(key, _)| key);
         let key = keys.find(|key| self.places_of(key.1).iter().any(|place| place.space == space))?;
         self.loose.remove(&key);
         self.unseen.remove(&key);
