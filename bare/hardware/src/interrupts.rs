@@ -4,6 +4,11 @@ use core::arch::asm;
 
 use crate::registers::read_register;
 
+unsafe extern "C" {
+    #[link_name = "send_event"]
+    fn send_event_raw();
+}
+
 /// The masks as they were, given back by [`mask`] to [`restore`].
 #[derive(Clone, Copy)]
 #[must_use = "interrupts stay masked until the masks are restored"]
@@ -41,9 +46,8 @@ pub fn wait() {
 
 /// Wakes CPUs that wait for an event (WFE). They see all that was stored before.
 pub fn send_event() {
-    // Without the DSB the event overtakes a store: who wakes finds nothing new, and waits for an event that does not come.
     // SAFETY: a barrier and a hint.
-    unsafe { asm!("dsb ishst", "sev", options(nostack, preserves_flags)) };
+    unsafe { send_event_raw() };
 }
 
 /// Tells an emulator or a sibling thread that this loop waits for another CPU. `core::hint::spin_loop` is an ISB on

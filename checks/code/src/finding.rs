@@ -24,6 +24,9 @@ pub enum Finding {
     /// A register write whose effect was relied on before a context synchronization event.
     #[error("sync: {0}")]
     Unsynchronized(String),
+    /// An event that another CPU may have ahead of a store.
+    #[error("event: {0}")]
+    Early(String),
     /// The end is not what it should be.
     #[error("end: {0}")]
     End(String),
@@ -50,6 +53,7 @@ impl Finding {
             Self::Access(_) => "access",
             Self::Cache(_) => "cache",
             Self::Unsynchronized(_) => "sync",
+            Self::Early(_) => "event",
             Self::End(_) => "end",
             Self::Unknown(_) => "unknown",
         }

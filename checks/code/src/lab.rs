@@ -27,7 +27,7 @@ type Map = (Translation, Vec<(u64, u64)>);
 const TABLES: u64 = 0x8000_0000;
 
 /// Symbols that the pieces name.
-const SYMBOLS: [&str; 33] = [
+const SYMBOLS: [&str; 34] = [
     "relocate",
     "entry",
     "enter_el1",
@@ -51,6 +51,7 @@ const SYMBOLS: [&str; 33] = [
     "park",
     "parked",
     "parked_vectors",
+    "send_event",
     "clean_to_poc",
     "clean_and_invalidate_to_poc",
     "make_fetchable",

@@ -9,6 +9,7 @@ impl Run<'_> {
     pub fn store(&mut self, cpu: usize, physical: u64, value: u64, is_through: bool) -> Result<(), Found> {
         let seen = self.caches.store(physical, is_through);
         self.state.machine_mut().store(cpu as u8, physical, value);
+        self.has_stored[cpu] = true;
         seen.map_err(|what| self.found(cpu, self.state.cores()[cpu].place(), Finding::Cache(what)))
     }
 

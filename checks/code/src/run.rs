@@ -7,7 +7,7 @@ use a64::decode::decode;
 use a64::instruction::{General, Instruction, Width};
 use a64::interpreter::{Access, State, par};
 use a64::registers::System;
-use machine::barrier::Barrier;
+use machine::barrier::{Accesses, Barrier, Domain};
 use machine::event::Level;
 use machine::machine::{Machine, Outcome, Way};
 use machine::registers::{Register, SCTLR_M};
@@ -41,6 +41,8 @@ pub struct Run<'k> {
     pub(crate) pending: Vec<Pending>,
     /// Caches, as far as they can be in the way.
     pub caches: Caches,
+    /// Whether each CPU has stored since a DSB that waits for its stores.
+    pub(crate) has_stored: Vec<bool>,
     /// Registers that the CPUs lack: an access to one is undefined.
     pub lacking: Vec<System>,
     /// Physical addresses of the instructions that were executed.
@@ -55,11 +57,13 @@ impl<'k> Run<'k> {
     /// A run of `kernel` on these CPUs.
     pub fn new(kernel: &'k Kernel, state: State) -> Self {
         let pending = vec![Pending::default(); state.cores().len()];
+        let has_stored = vec![false; state.cores().len()];
         Self {
             kernel,
             state,
             pending,
             caches: Caches::default(),
+            has_stored,
             lacking: Vec::new(),
             visited: BTreeSet::new(),
             steps: 0,
@@ -167,6 +171,7 @@ impl<'k> Run<'k> {
         if let Some(access) = self.state.target(cpu, instruction) {
             let way = self.way(cpu, &access)?;
             self.look_up(cpu, &access, &way)?;
+            self.has_stored[cpu] |= access.kind == AccessKind::Write;
             self.state.go(cpu, instruction, &access, &way);
             return Ok(());
         }
@@ -180,8 +185,12 @@ impl<'k> Run<'k> {
             }
             Instruction::Barrier(barrier) => {
                 self.caches.barrier(cpu, *barrier).map_err(Finding::Cache)?;
-                if *barrier == Barrier::Isb {
-                    self.pending[cpu].synchronize();
+                match *barrier {
+                    Barrier::Isb => self.pending[cpu].synchronize(),
+                    Barrier::Dsb { domain, accesses, .. } => {
+                        self.has_stored[cpu] &= domain == Domain::NonShareable || accesses == Accesses::Loads;
+                    }
+                    Barrier::Dmb { .. } => {}
                 }
             }
             Instruction::Translate { is_write, address, .. } => {
@@ -194,6 +203,9 @@ impl<'k> Run<'k> {
                 self.pending[cpu].write(System::Translated, before, after);
                 self.state.core_mut(cpu).set_system(System::Translated, after);
                 self.translations += 1;
+            }
+            Instruction::Wake if self.has_stored[cpu] => {
+                return Err(Finding::Early("it may be sent ahead of a store that comes before it".to_owned()));
             }
             Instruction::Return => {
                 self.caches.barrier(cpu, Barrier::Isb).map_err(Finding::Cache)?;

@@ -76,7 +76,7 @@ pub fn run(lab: &Lab, piece: &Piece) -> Ran {
 }
 
 /// Routines of assembly outside the part that runs at its physical address, and functions of Rust with the TLBI that ends a conflict.
-const HIGH: [&str; 8] = [
+const HIGH: [&str; 9] = [
     "vectors",
     "end_conflict",
     "catch_faults",
@@ -85,6 +85,7 @@ const HIGH: [&str; 8] = [
     "make_fetchable_everywhere",
     "read_translation",
     "read_translation_to_write",
+    "send_event",
 ];
 
 /// Every instruction of the kernel's assembly and of these functions that maintains something, run or not.

@@ -13,6 +13,12 @@ const NOP: u32 = 0xd503_201f;
 const ISB: u32 = 0xd503_3fdf;
 const WFI: u32 = 0xd503_207f;
 const MSR_SCTLR_X0: u32 = 0xd518_1000;
+const SEV: u32 = 0xd503_209f;
+const DMB_ISH: u32 = 0xd503_3bbf;
+const DSB_NSHST: u32 = 0xd503_369f;
+const DSB_ISHLD: u32 = 0xd503_399f;
+const DSB_ISHST: u32 = 0xd503_3a9f;
+const STR_X1_X2: u32 = 0xf900_0041;
 const LDR_X1_X2: u32 = 0xf940_0041;
 const MRS_ID: u32 = 0xd538_0703;
 
@@ -141,6 +147,21 @@ fn data_is_not_read_in_a_byte_order_that_is_not_certain() {
     late.set(0, 2, HERE);
     assert_eq!(late.run(0, HERE, &[]), Ok(Stop::Waits));
     assert_eq!(late.get(0, 1), u64::from(ISB) << 32 | u64::from(MSR_SCTLR_X0));
+}
+
+#[test]
+fn an_event_may_not_overtake_a_store() {
+    let kernel = Kernel::default();
+    for (barrier, is_enough) in
+        [(NOP, false), (DMB_ISH, false), (DSB_NSHST, false), (DSB_ISHLD, false), (DSB_ISHST, true)]
+    {
+        let mut run = run(&kernel, &[STR_X1_X2, barrier, SEV, WFI]);
+        run.set(0, 2, THERE);
+        match run.run(0, HERE, &[]) {
+            Ok(stop) => assert!(is_enough && stop == Stop::Waits, "{barrier:#x}: {stop:?}"),
+            Err(found) => assert!(!is_enough && found.finding.label() == "event", "{barrier:#x}: {found}"),
+        }
+    }
 }
 
 #[test]

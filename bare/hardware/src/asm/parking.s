@@ -21,6 +21,13 @@ park:
     isb                             // the caller's lower half is back before anything uses it
     ret
 
+// Wakes CPUs that wait for an event. No arguments; clobbers nothing.
+    .global send_event
+send_event:
+    dsb     ishst                   // an event that overtook a store would wake nobody for good: who finds nothing new waits on
+    sev
+    ret
+
     .section .text.identity, "ax"
     .global parked
 parked:

@@ -69,6 +69,7 @@ pub fn all() -> Vec<Piece> {
         leave::piece(),
         secondary::piece(),
         park::piece(),
+        park::event(),
         entry::piece(),
         vectors::piece(),
         conflict::piece(),

@@ -1,4 +1,4 @@
-//! `park`: a CPU leaves the kernel's tables, says so, waits, and comes back to them; and an exception meanwhile.
+//! `park`: a CPU leaves the kernel's tables, says so, waits, and comes back to them; and an exception meanwhile. `send_event`: it is let go.
 
 use machine::machine::Outcome;
 use machine::syndrome::AccessKind;
@@ -25,6 +25,11 @@ pub(super) fn piece() -> Piece {
         cases.push(Case::new(format!("{to}, an exception"), move |lab, patch| except(lab, patch, to)));
     }
     Piece { name: "park", cases }
+}
+
+pub(super) fn event() -> Piece {
+    let case = |to: Shape| Case::new(to.to_string(), move |lab, patch| let_go(lab, patch, to));
+    Piece { name: "send_event", cases: [CHOSEN[2], CHOSEN[6], CHOSEN[9]].into_iter().map(case).collect() }
 }
 
 /// A CPU that is about to park, and where it is to come back.
@@ -99,5 +104,13 @@ fn except(lab: &Lab, patch: Option<Patch>, to: Shape) -> Result<Ran, Found> {
         let stop = run.run(0, lab.physical("parked_vectors") + index * VECTOR, &[vector])?;
         check_back(&mut run, lab, to, stop, vector)?;
     }
+    Ok(Ran::of(run))
+}
+
+/// A ticket is 0, and nothing has ordered that yet.
+fn let_go(lab: &Lab, patch: Option<Patch>, to: Shape) -> Result<Ran, Found> {
+    let (mut run, back) = begin(lab, patch, to, 7);
+    run.store(0, BOARD, 0, true)?;
+    run.run_to(0, lab.kernel.to_link(lab.physical("send_event")), back, "it does not return")?;
     Ok(Ran::of(run))
 }
