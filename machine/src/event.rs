@@ -58,7 +58,7 @@ pub enum Event {
     },
     /// A lock is given away, by a store-release or an exchange that is one: what this CPU stored before is seen by whoever takes it.
     Unlock,
-    /// A lock is taken, by an exchange: what was stored before every [`Event::Unlock`] so far comes before what this CPU does next.
+    /// A lock is taken, by an exchange or a load-acquire: what was stored before every [`Event::Unlock`] so far comes before what this CPU does next.
     Lock,
     /// A barrier.
     Barrier(Barrier),
