@@ -35,7 +35,7 @@ impl Machine {
         self.may.settle_unseen(cpu, self.event);
     }
 
-    /// `cpu` takes a lock: it has seen all that was settled, by an exchange, which any DSB waits for.
+    /// `cpu` takes a lock: it has seen all that was settled. Any DSB is taken to wait for that, as for an exchange (see CAVEATS.md).
     pub fn lock(&mut self, cpu: u8) {
         self.event += 1;
         let it = &mut self.cpus[cpu as usize];
