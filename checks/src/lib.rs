@@ -18,7 +18,7 @@ mod hardware;
 pub mod host;
 pub mod ledger;
 pub mod levels;
-mod linear;
+pub mod linear;
 pub mod mutants;
 pub mod mutation;
 pub mod parallel;

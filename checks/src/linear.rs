@@ -28,7 +28,8 @@ pub(crate) struct Kernel<'s, 'y, G> {
 }
 
 /// Nobody else has it: each CPU holds a map of its own, and changes its own part of the page table.
-pub(crate) struct Own<T>(RefCell<T>);
+#[derive(Debug)]
+pub struct Own<T>(RefCell<T>);
 
 impl<T> Lock for Own<T> {
     type Held = T;

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use checks::cpu::event_of;
+use checks::linear::Own;
 use kerncore::handing;
 use kerncore::range::PhysicalRange;
-use linearmap::{Calls, Context, Embedder, Leaves, LinearMap, Lock, Map, Pages, Refused, State, Wanted};
+use linearmap::{Calls, Context, Embedder, Leaves, LinearMap, Map, Pages, Refused, State, Wanted};
 use machine::barrier::Barrier;
 use machine::event::{Event, Level as At};
 use machine::machine::{Machine, Outcome};
@@ -83,20 +84,6 @@ impl Platform for Realm {
 
 /// The kernel that the linear map is embedded in.
 pub(crate) struct Kernel<'r>(&'r Realm);
-
-pub(crate) struct Own<T>(RefCell<T>);
-
-impl<T> Lock for Own<T> {
-    type Held = T;
-
-    fn new(held: T) -> Self {
-        Self(RefCell::new(held))
-    }
-
-    fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
-        body(&mut self.0.borrow_mut())
-    }
-}
 
 impl Pages for Kernel<'_> {
     fn allocate(&self) -> Option<PhysAddr> {
