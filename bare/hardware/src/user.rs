@@ -28,6 +28,8 @@ unsafe extern "C" {
     fn save_simd_raw(to: *mut Simd);
     #[link_name = "restore_simd"]
     fn restore_simd_raw(from: *const Simd);
+    fn save_predicates(to: *mut [u16; 17]);
+    fn restore_predicates(from: *const [u16; 17]);
 }
 
 /// What `save_simd` saves.
@@ -38,13 +40,15 @@ pub struct Simd {
     pub control: u64,
     /// FPSR.
     pub status: u64,
-    /// V0 to V31.
+    /// V0 to V31, which are Z0 to Z31 too: vectors of SVE have 128 bits, which every CPU with SVE can do.
     pub registers: [u128; 32],
+    /// P0 to P15 and FFR, where the CPU has SVE.
+    pub predicates: [u16; 17],
 }
 
 impl Simd {
     /// What a new program finds.
-    pub const ZERO: Self = Self { control: 0, status: 0, registers: [0; 32] };
+    pub const ZERO: Self = Self { control: 0, status: 0, registers: [0; 32], predicates: [0; 17] };
 }
 
 /// SCTLR_EL1.UCI, UCT, DZE: EL0 may maintain caches, read CTR_EL0, clear memory by DC ZVA; nTWE, nTWI: and wait.
@@ -52,12 +56,18 @@ const SCTLR_FOR_USERS: u64 = 1 << 26 | 1 << 15 | 1 << 14 | 1 << 18 | 1 << 16;
 /// SCTLR_EL1.SPAN: an exception leaves PSTATE.PAN as it is.
 const SCTLR_SPAN: u64 = 1 << 23;
 
-/// Prepares this CPU for EL0: the kernel cannot reach what EL0 can (FEAT_PAN, where there is one), EL0 has SIMD and the counter.
+/// CPACR_EL1.FPEN, ZEN: SIMD, and SVE, are not trapped.
+const HAS_SIMD: u64 = 3 << 20;
+const HAS_SVE: u64 = 3 << 16;
+
+/// Prepares this CPU for EL0: the kernel cannot reach what EL0 can (FEAT_PAN, where there is one), EL0 has SIMD, SVE where the CPU has
+/// it, and the counter.
 pub fn prepare_cpu() {
     let has_pan = read_register!("id_aa64mmfr1_el1") >> 20 & 15 != 0;
+    let sve = if read_register!("id_aa64pfr0_el1") >> 32 & 15 != 0 { HAS_SVE } else { 0 };
     let span = if has_pan { SCTLR_SPAN } else { 0 };
     let sctlr = (registers::read_sctlr() | SCTLR_FOR_USERS) & !span;
-    // SAFETY: translation stays as it is. FPEN = 3: nothing of SIMD is trapped; the kernel is built without. EL0VCTEN. A thread
+    // SAFETY: translation stays as it is. The kernel itself is built without SIMD. EL0VCTEN. A thread
     // pointer of EL0 that another program left would tell of that program.
     unsafe {
         asm!(
@@ -67,10 +77,14 @@ pub fn prepare_cpu() {
             "msr tpidrro_el0, xzr",
             "isb", // the first save of SIMD registers and the first EL0 find the new values
             sctlr = in(reg) sctlr,
-            fpen = in(reg) 3u64 << 20,
+            fpen = in(reg) HAS_SIMD | sve,
             counter = in(reg) 2u64,
             options(nostack, preserves_flags),
         );
+    }
+    if sve != 0 {
+        // SAFETY: ZCR_EL1.LEN = 0, vectors of 128 bits: nothing of a vector is outside V0 to V31. The first save of predicates finds it.
+        unsafe { asm!("msr S3_0_C1_C2_0, xzr", "isb", options(nostack, preserves_flags)) };
     }
     if has_pan {
         // SAFETY: no user memory is reached but by unprivileged accesses, which PSTATE.PAN does not concern. MSR PAN, #1.
@@ -93,16 +107,29 @@ pub unsafe fn run(frame: &mut Frame) -> Kind {
 /// The bits of SPSR_EL1 that a program may choose: the condition flags, and SSBS. The rest is EL0 with nothing masked.
 pub const STATUS_OF_USERS: u64 = 0xf << 28 | 1 << 12;
 
-/// Saves the SIMD registers of EL0.
+/// Whether EL0 has SVE on this CPU, which is prepared.
+pub fn has_sve() -> bool {
+    read_register!("cpacr_el1") & HAS_SVE != 0
+}
+
+/// Saves the SIMD registers of EL0; without SVE the predicates stay as they were.
 pub fn save_simd(to: &mut Simd) {
     // SAFETY: as large as `Simd`; a prepared CPU does not trap it.
     unsafe { save_simd_raw(to) };
+    if has_sve() {
+        // SAFETY: two bytes each, as vectors have 128 bits.
+        unsafe { save_predicates(&mut to.predicates) };
+    }
 }
 
 /// Gives EL0 these SIMD registers.
 pub fn restore_simd(from: &Simd) {
     // SAFETY: the kernel itself has nothing there.
     unsafe { restore_simd_raw(from) };
+    if has_sve() {
+        // SAFETY: as above.
+        unsafe { restore_predicates(&from.predicates) };
+    }
 }
 
 /// TPIDR_EL0, EL0's thread pointer.

@@ -22,6 +22,7 @@ pub(crate) mod rseq;
 pub(crate) mod run;
 pub(crate) mod sending;
 pub(crate) mod signal_frame;
+mod signal_records;
 pub(crate) mod signals;
 pub(crate) mod space;
 pub(crate) mod spent;

@@ -45,7 +45,11 @@ prepare_el1:
     mov     x0, #3                  // EL1PCTEN, EL1PCEN: EL1 uses counter and timer without traps
     msr     cnthctl_el2, x0
     msr     cntvoff_el2, xzr        // virtual time is physical time, on every CPU
-    mov     x0, #0x33ff             // RES1 bits: floating point is not trapped, SVE and SME (never used) are
+    mrs     x0, id_aa64pfr0_el1
+    tst     x0, #(0xf << 32)        // SVE
+    mov     x0, #0x33ff             // RES1 bits: floating point is not trapped, SME (never used) is
+    mov     x1, #0x32ff             // nor is SVE (TZ), of which EL1 has vectors of 128 bits only, whatever ZCR_EL2 says
+    csel    x0, x0, x1, eq
     msr     cptr_el2, x0
     msr     hstr_el2, xzr           // no traps of AArch32 system registers
     msr     vttbr_el2, xzr          // VMID 0, which tags EL1's TLB entries even without a stage 2

@@ -199,3 +199,27 @@ restore_simd:
     msr     fpcr, x1
     msr     fpsr, x2
     ret
+
+    .arch_extension sve
+    .macro  each_predicate instruction
+    .irp    number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+    \instruction    p\number, [x0, #\number, mul vl]
+    .endr
+    .endm
+
+// fn save_predicates(to: x0): P0 to P15, then FFR, which passes a predicate only.
+    .global save_predicates
+save_predicates:
+    each_predicate str
+    rdffr   p0.b
+    str     p0, [x0, #16, mul vl]
+    ldr     p0, [x0]
+    ret
+
+// fn restore_predicates(from: x0)
+    .global restore_predicates
+restore_predicates:
+    ldr     p0, [x0, #16, mul vl]
+    wrffr   p0.b
+    each_predicate ldr
+    ret

@@ -70,7 +70,7 @@ pub unsafe fn configure(settings: Settings) {
     write_register!("vpidr_el2", settings.midr);
     write_register!("vtcr_el2", settings.vtcr);
     write_register!("vttbr_el2", settings.vttbr);
-    // TZ and TSM, as `prepare_el1` left them, trap ZCR_EL2 and SMCR_EL2 at EL2 too; and a walk by stage 2 must not come
+    // TSM, as `prepare_el1` left it, traps SMCR_EL2 at EL2 too; and a walk by stage 2 must not come
     // before the registers that it goes by.
     // SAFETY: an ISB only waits.
     unsafe { asm!("isb", options(nostack, preserves_flags)) };

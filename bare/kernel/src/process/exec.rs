@@ -17,7 +17,7 @@ use super::signals::{Action, SIGKILL, Stack};
 use super::space::{self, Space};
 use super::table::Image;
 use super::{alarms, copies, rseq};
-use crate::cpus::walkers;
+use crate::cpus::capabilities;
 use crate::facts::page_size;
 use crate::files::device::fill_randomly;
 use crate::files::inode::{Body, Inode};
@@ -287,19 +287,11 @@ fn fill(space: &dyn Space, found: &Found, bias: u64, frame: &mut Frame) -> Resul
     Ok(auxiliary.iter().flatten().flat_map(|word| word.to_le_bytes()).collect())
 }
 
-/// AT_HWCAP: FP, ASIMD, and the atomic instructions and CRC32 where every CPU has them.
-fn capabilities() -> u64 {
-    let has = |shift: u32| walkers::identities().all(|(_, cpu)| cpu.id.isar0 >> shift & 15 != 0);
-    let atomics = if has(20) { 1 << 8 } else { 0 };
-    let crc32 = if has(16) { 1 << 7 } else { 0 };
-    0b11 | atomics | crc32
-}
-
 /// The auxiliary vector: keys of `elf.h`, and values.
 fn auxiliary(program: &Program, bias: u64, [path, platform, random]: [u64; 3]) -> [[u64; 2]; 21] {
     let (_, header_bytes, headers) = program.headers;
     [
-        [16, capabilities()],
+        [16, capabilities::all().fold(0, |all, (bit, _)| all | 1 << bit)],
         [6, page_size().size_bytes()],
         [17, 100],
         [3, program.headers_address().map_or(0, |address| address + bias)],

@@ -15,7 +15,7 @@ use super::signals::{
     Stack,
 };
 use super::task::Task;
-use super::{copies, stops};
+use super::{copies, signal_records, stops};
 use crate::threads::thread::{Owner, Thread};
 
 /// Where the code is that returns from a handler; `mmap` looks for room below it.
@@ -31,10 +31,6 @@ const MACHINE: usize = CONTEXT + 176;
 const REGISTERS: usize = MACHINE + 8;
 const RECORDS: usize = MACHINE + 288;
 const BYTES: usize = RECORDS + 4096;
-/// Magic numbers of records.
-const FPSIMD: u32 = 0x4650_8001;
-const FPSIMD_BYTES: u32 = 528;
-const ESR: u32 = 0x4553_5201;
 
 /// The last call came to this: x0 of a call that is made again.
 pub(super) fn restart_or_interrupt(frame: &mut Frame, first: u64, restarts: bool) {
@@ -160,18 +156,7 @@ fn encode(frame: &Frame, signal: Signal, info: &Info, mask: u64, stack: Stack) -
     }
     let mut simd = Simd::ZERO;
     user::save_simd(&mut simd);
-    for (at, half) in (RECORDS..).step_by(4).zip([FPSIMD, FPSIMD_BYTES, simd.status as u32, simd.control as u32]) {
-        put(at, &half.to_le_bytes());
-    }
-    for (at, register) in (RECORDS + 16..).step_by(16).zip(simd.registers) {
-        put(at, &register.to_le_bytes());
-    }
-    if let Some(syndrome) = info.syndrome {
-        let at = RECORDS + FPSIMD_BYTES as usize;
-        put(at, &ESR.to_le_bytes());
-        put(at + 4, &16u32.to_le_bytes());
-        put(at + 8, &syndrome.to_le_bytes());
-    }
+    signal_records::write(&mut bytes[RECORDS..], &simd, info.syndrome, user::has_sve());
     bytes
 }
 
@@ -194,16 +179,9 @@ pub(super) fn come_back(thread: &Thread, frame: &mut Frame) -> Result<(), Errno>
     }
     let [mask] = copies::read_words(start + CONTEXT_MASK as u64)?;
     let registers: [u64; 34] = copies::read_words(start + REGISTERS as u64)?;
-    let mut record = [0; FPSIMD_BYTES as usize];
-    copies::read(&mut record, start + RECORDS as u64)?;
-    let half = |at: usize| u32::from_le_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]]);
-    if half(0) != FPSIMD || half(4) != FPSIMD_BYTES {
-        return Err(EFAULT);
-    }
-    let mut simd = Simd { status: half(8).into(), control: half(12).into(), ..Simd::ZERO };
-    for (register, bytes) in simd.registers.iter_mut().zip(record[16..].chunks_exact(16)) {
-        *register = bytes.iter().rev().fold(0, |all, byte| all << 8 | u128::from(*byte));
-    }
+    let mut records = [0; signal_records::MOST];
+    copies::read(&mut records, start + RECORDS as u64)?;
+    let simd = signal_records::read(&records).ok_or(EFAULT)?;
     let [stack, flags, bytes] = copies::read_words(start + CONTEXT_STACK as u64)?;
     frame.registers.copy_from_slice(&registers[..31]);
     (frame.stack_pointer, frame.return_address) = (registers[31], registers[32]);

@@ -11,7 +11,7 @@ use vmsa::LeafSize;
 use super::areas::{for_each_area, line, map_line};
 use super::smaps;
 use crate::clock;
-use crate::cpus::walkers;
+use crate::cpus::{capabilities, walkers};
 use crate::facts::{facts, page_size};
 use crate::memory::{current, frames, heap, pages, programs};
 use crate::process::resources::INFINITE;
@@ -106,11 +106,12 @@ fn direct_map(text: &mut String) {
 }
 
 fn cpuinfo(text: &mut String) {
+    let features = capabilities::all().map(|(_, name)| name).collect::<Vec<_>>().join(" ");
     for (index, cpu) in walkers::identities() {
         let midr = cpu.midr.bits();
         line!(text, "processor\t: {index}");
         line!(text, "BogoMIPS\t: {}.00", hardware::timer::read_frequency() / 500_000);
-        line!(text, "Features\t: fp asimd");
+        line!(text, "Features\t: {features}");
         line!(text, "CPU implementer\t: {:#04x}", midr >> 24);
         line!(text, "CPU architecture: 8");
         line!(text, "CPU variant\t: {:#x}", midr >> 20 & 15);

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Those of the project's own programs that are asked for by name.
-const OWN: [&str; 7] = ["atomics", "converting", "hostile", "modules", "parts", "secrets", "timing"];
+const OWN: [&str; 8] = ["atomics", "converting", "hostile", "modules", "parts", "secrets", "timing", "vectors"];
 /// The one that loads a module, which is packed beside it.
 const LOADER: &str = "modules";
 /// How the option begins of a stress, which loads that module too.

@@ -2,6 +2,8 @@
 
 use core::sync::atomic::Ordering;
 
+use hardware::user;
+
 use super::{Call, Row};
 use crate::clock::{self, SECOND};
 use crate::cpus::walkers;
@@ -198,6 +200,13 @@ fn getrusage(call: &mut Call) -> Answer {
     copies::write_words(to, &usage_words(spent, kib)).map(|()| 0)
 }
 
+/// Whether a program may ask for vectors of so many bytes: flags of inheritance beside, which change nothing here.
+fn is_vector(argument: u64) -> bool {
+    const FLAGS: u64 = 3 << 17;
+    let bytes = argument & !FLAGS;
+    (16..=8192).contains(&bytes) && bytes.is_multiple_of(16)
+}
+
 fn prctl(call: &mut Call) -> Answer {
     const SET_NAME: u64 = 15;
     const GET_NAME: u64 = 16;
@@ -208,6 +217,10 @@ fn prctl(call: &mut Call) -> Answer {
     const GET_NO_NEW_PRIVILEGES: u64 = 39;
     const SET_CHILD_SUBREAPER: u64 = 36;
     const GET_CHILD_SUBREAPER: u64 = 37;
+    const SVE_SET_VECTOR: u64 = 50;
+    const SVE_GET_VECTOR: u64 = 51;
+    /// Bytes of a vector, whatever is asked for.
+    const VECTOR: u64 = 16;
     let [what, argument, others @ ..] = call.arguments;
     let process = call.process();
     match what {
@@ -236,6 +249,8 @@ fn prctl(call: &mut Call) -> Answer {
             bytes[..name.len().min(15)].copy_from_slice(&name.as_bytes()[..name.len().min(15)]);
             copies::write(argument, &bytes).map(|()| 0)
         }
+        SVE_GET_VECTOR if user::has_sve() => Ok(VECTOR),
+        SVE_SET_VECTOR if user::has_sve() && is_vector(argument) => Ok(VECTOR),
         GET_DUMPABLE => Ok(process.dumpable.load(Ordering::Relaxed).into()),
         SET_DUMPABLE if argument < 2 => {
             process.dumpable.store(argument as u32, Ordering::Relaxed);

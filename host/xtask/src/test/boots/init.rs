@@ -53,7 +53,7 @@ pub(super) fn all() -> Vec<Boot> {
     scripts
         .chain(["4k", "16k"].map(atomics))
         .chain([own(HOSTILE, ("4k", 4, 1)), own(HOSTILE, ("16k", 8, 2)), boot(&SCRIPTS[3], "4k", 8, 1)])
-        .chain([above_the_monitor(), with_conflicts()])
+        .chain([above_the_monitor(), with_conflicts(), own(VECTORS, ("4k", 2, 1)), own(VECTORS, ("64k", 1, 2))])
         .chain(OWN.into_iter().flat_map(|program| SETTINGS.map(|setting| own(program, setting))))
         .collect()
 }
@@ -69,6 +69,9 @@ const OWN: [(&str, &[Words]); 3] = [
 /// Calls and faults at random, four processes against each other; a page that is not what it was is told.
 const HOSTILE: (&str, &[Words]) =
     ("hostile --seed 1 --operations 1200", &[&["seed 1, 1200 operations", "\"ended with 0\", \"ended with 0\""]]);
+
+/// More threads than CPUs that have something in registers of SVE.
+const VECTORS: (&str, &[Words]) = ("vectors", &[&["not kept: [0, 0, 0, 0, 0], signals came: true"]]);
 
 /// Secret pages where TLBs may conflict with what the linear map's leaves were.
 fn above_the_monitor() -> Boot {
