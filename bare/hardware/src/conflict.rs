@@ -2,6 +2,8 @@
 
 pub(crate) mod record;
 
+use core::sync::atomic::{AtomicU64, Ordering};
+
 use crate::per_cpu;
 
 /// How often one may come again at the same place, if conflicts are to be survived. To forget everything ends it at once, unless
@@ -13,7 +15,16 @@ pub fn counts() -> [u64; 2] {
     per_cpu::this().conflict.counts.get()
 }
 
-/// How often the last one of this CPU has come again, nothing else in between.
+/// How often leaves were about to change their size on any CPU. It lies among what is mapped by pages, for the handler reads it.
+#[unsafe(export_name = "resizes")]
+static RESIZES: AtomicU64 = AtomicU64::new(0);
+
+/// Leaves are about to change their size: what conflicts from here on may be of these.
+pub fn expect() {
+    RESIZES.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How often the last one of this CPU has come again, no other and no resize in between.
 pub fn repeats() -> u64 {
     per_cpu::this().conflict.repeats.get()
 }

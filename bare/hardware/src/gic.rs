@@ -8,7 +8,8 @@ use arm_gic::gicv2::{GicV2, SgiTarget as SgiTargetV2, SgiTargetListFilter};
 use arm_gic::gicv3::registers::GicrSgi;
 use arm_gic::gicv3::{GicCpuInterface, GicError, GicV3, HIGHEST_NS_PRIORITY, SgiTarget, SgiTargetGroup};
 use arm_gic::{IntId, InterruptGroup, UniqueMmioPointer};
-use vmsa::{Maintenance, VirtAddr};
+use vmsa::maintenance::{BarrierAccess, Domain};
+use vmsa::{Barrier, Maintenance, VirtAddr};
 
 use crate::maintenance::maintain;
 use crate::per_cpu::MAX_CPUS;
@@ -165,12 +166,16 @@ impl InterruptController {
         let interrupt = match self {
             Self::V3(_) => {
                 let interrupt = GicCpuInterface::get_and_acknowledge_interrupt(InterruptGroup::Group1)?;
+                // Nothing that the handler reads is older than the acknowledgement: what the call tells of would be missed.
+                maintain(Maintenance::ISB);
                 GicCpuInterface::end_interrupt(interrupt, InterruptGroup::Group1);
                 interrupt
             }
             // Seen from the non-secure side these registers speak of group 1.
             Self::V2(gic) => {
                 let interrupt = gic.get_and_acknowledge_interrupt(InterruptGroup::Group0)?;
+                // As above, behind a load from the device.
+                maintain(Maintenance::Barrier(Barrier::Dsb(Domain::FullSystem, BarrierAccess::Loads)));
                 gic.end_interrupt(interrupt, InterruptGroup::Group0);
                 interrupt
             }

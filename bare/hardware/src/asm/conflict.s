@@ -11,7 +11,7 @@
     sub     x0, x0, #0x30
     cbnz    x0, .Lno_conflict_\index
     mrs     x0, esr_el1
-    lsr     x0, x0, #26
+    ubfx    x0, x0, #26, #6
     and     x0, x0, #~1             // EC of an instruction abort (0x20, 0x21), of a data abort (0x24, 0x25)
     and     x0, x0, #~4
     sub     x0, x0, #0x20
@@ -35,7 +35,8 @@ end_conflict:
     ldr     x2, [x1, #{CONFLICT_COUNTS}]
     add     x2, x2, #1
     str     x2, [x1, #{CONFLICT_COUNTS}]
-    // Is it the one that was there last, of the same instruction and address? No flag is touched: they are not this code's.
+    // Is it the one that was there last, of the same instruction and address, and no leaf has changed its size since? No flag is
+    // touched: they are not this code's.
     mrs     x1, elr_el1
     mrs     x2, far_el1
     ldr     x3, [x0, #{CONFLICT_LAST}]
@@ -43,6 +44,12 @@ end_conflict:
     eor     x1, x1, x3
     ldr     x3, [x0, #({CONFLICT_LAST} + 8)]
     str     x2, [x0, #({CONFLICT_LAST} + 8)]
+    eor     x2, x2, x3
+    orr     x1, x1, x2
+    adrp    x2, resizes
+    ldr     x2, [x2, :lo12:resizes]
+    ldr     x3, [x0, #{CONFLICT_RESIZES}]
+    str     x2, [x0, #{CONFLICT_RESIZES}]
     eor     x2, x2, x3
     orr     x1, x1, x2
     ldr     x2, [x0, #{CONFLICT_REPEATS}]

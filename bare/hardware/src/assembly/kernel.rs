@@ -34,6 +34,7 @@ global_asm!(
     CONFLICT_SCRATCH = const PER_CPU_CONFLICT + offset_of!(record::Record, scratch),
     CONFLICT_COUNTS = const PER_CPU_CONFLICT + offset_of!(record::Record, counts),
     CONFLICT_LAST = const PER_CPU_CONFLICT + offset_of!(record::Record, last),
+    CONFLICT_RESIZES = const PER_CPU_CONFLICT + offset_of!(record::Record, resizes),
     CONFLICT_REPEATS = const PER_CPU_CONFLICT + offset_of!(record::Record, repeats),
     CONFLICT_PATIENCE = const PER_CPU_CONFLICT + offset_of!(record::Record, patience),
     PER_CPU_EMERGENCY_STACK = const offset_of!(PerCpu, emergency_stack),

@@ -9,7 +9,9 @@ pub(crate) struct Record {
     pub(crate) counts: Cell<[u64; 2]>,
     /// Instruction and address of the last one.
     pub(crate) last: Cell<[u64; 2]>,
-    /// How often it has come again, nothing else in between.
+    /// Of all CPUs, when it came.
+    pub(crate) resizes: Cell<u64>,
+    /// How often it has come again, no other and no resize in between.
     pub(crate) repeats: Cell<u64>,
     /// How often it may; 0 if none is to be answered.
     pub(crate) patience: Cell<u64>,
@@ -21,6 +23,7 @@ impl Record {
             scratch: Cell::new([0; 3]),
             counts: Cell::new([0; 2]),
             last: Cell::new([0; 2]),
+            resizes: Cell::new(0),
             repeats: Cell::new(0),
             patience: Cell::new(0),
         }

@@ -2,15 +2,16 @@
 
 use core::ops::Range;
 
-use hardware::hypercall;
 use hardware::lock::Lock;
 use hardware::psci::Conduit;
+use hardware::{conflict, hypercall};
 use kerncore::devicetree::Psci;
 use kerncore::monitor::{ENDS_CONFLICTS, FEATURES_FUNCTION, UID_FUNCTION, is_ours};
 use kerncore::ring::PRINT_FUNCTION;
 use vmsa::{PhysAddr, VirtAddr};
 
 use crate::cpus::firmware;
+use crate::facts::facts;
 
 /// Whether our monitor is beneath a kernel that was entered at this level. Where no firmware is told of, a call could be undefined.
 pub(crate) fn is_there(exception_level: u64, psci: Option<&Psci>) -> bool {
@@ -41,8 +42,12 @@ pub(crate) fn watch(watcher: Option<Watcher>) {
     WATCHER.with(|slot| *slot = watcher);
 }
 
-/// Tells the monitor that these leaves change size while `resize` runs.
+/// Tells the handler of conflicts, and the monitor if there is one, that these leaves change size while `resize` runs.
 pub(crate) fn announce(leaves: &[Range<VirtAddr>], resize: &mut dyn FnMut()) {
+    conflict::expect();
+    if !facts().has_monitor {
+        return resize();
+    }
     let bits = |leaf: &Range<VirtAddr>| leaf.start.bits()..leaf.end.bits();
     // What it has no room to note, it does nothing about.
     leaves.iter().for_each(|leaf| _ = hypercall::begin_resize(bits(leaf)));

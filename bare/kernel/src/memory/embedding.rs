@@ -65,7 +65,7 @@ impl<G> Calls for Kernel<G> {
     }
 
     fn announces(&self) -> bool {
-        facts().has_monitor
+        facts().has_monitor || parking::tolerated().level() == BbmLevel::Level2
     }
 
     fn announce(&self, leaves: &[Range<VirtAddr>], resize: &mut dyn FnMut()) {

@@ -11,7 +11,7 @@ use userspace::{Embedder, Frames, Lock};
 use vmsa::{Granule, PhysAddr};
 
 use crate::cpus::monitor;
-use crate::facts::{facts, page_size};
+use crate::facts::page_size;
 use crate::files::inode::{Body, Inode};
 use crate::memory::mapped::Mapped;
 use crate::memory::told::Told;
@@ -130,11 +130,7 @@ impl<G: Granule> Embedder for Programs<G> {
     }
 
     fn announce(&self, range: Range<u64>, resize: &mut dyn FnMut()) {
-        if facts().has_monitor {
-            monitor::announce(&[range.start.into()..range.end.into()], resize);
-        } else {
-            resize();
-        }
+        monitor::announce(&[range.start.into()..range.end.into()], resize);
     }
 
     fn commit(&self, pages: u64) -> bool {

@@ -18,7 +18,7 @@ const ASID: u64 = 5;
 /// `hardware::per_cpu::PerCpu`, in words: the emergency stack, a record, what EL0 needs, the CPU's number, then what the handler keeps.
 const SCRATCH: u64 = 5;
 const COUNTS: u64 = SCRATCH + 3;
-const REPEATS: u64 = COUNTS + 4;
+const REPEATS: u64 = COUNTS + 5;
 const PATIENCE: u64 = REPEATS + 1;
 
 /// How often one may come again here.
@@ -107,7 +107,7 @@ fn survive(lab: &Lab, patch: Option<Patch>, to: Shape, kind: AccessKind, in_hand
     Ok(Ran::of(run))
 }
 
-/// One that comes again and again is an exception like any other; one that differs begins anew.
+/// One that comes again and again is an exception like any other; one that differs begins anew, and so does one behind a resize.
 fn give_up(lab: &Lab, patch: Option<Patch>, to: Shape) -> Result<Ran, Found> {
     let mut run = begin(lab, patch, to, false);
     let place = run.state.cores()[0].place();
@@ -117,6 +117,17 @@ fn give_up(lab: &Lab, patch: Option<Patch>, to: Shape) -> Result<Ran, Found> {
             come_back(&mut run, lab, place, false)?;
             run.expect_words(0, word(lab, REPEATS), &[repeats])?;
         }
+    }
+    let resizes = lab.physical("resizes");
+    for resize in 1..=2 * TIMES {
+        run.state.machine_mut().store(0, resizes, resize);
+        conflict(&mut run, ADDRESS + 8, AccessKind::Read);
+        come_back(&mut run, lab, place, false)?;
+        run.expect_words(0, word(lab, REPEATS), &[0])?;
+    }
+    for _ in 1..TIMES {
+        conflict(&mut run, ADDRESS + 8, AccessKind::Read);
+        come_back(&mut run, lab, place, false)?;
     }
     run.set_system(0, "SP_EL1", lab.kernel.to_link(lab.physical("boot_exception_stack_end")));
     conflict(&mut run, ADDRESS + 8, AccessKind::Read);
