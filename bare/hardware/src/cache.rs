@@ -1,6 +1,7 @@
 //! Cache maintenance by address. QEMU has no caches; real hardware breaks without these.
 
 use core::ops::Range;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::registers::read_register;
 
@@ -31,11 +32,21 @@ pub fn synchronize_instructions(range: Range<usize>) {
     unsafe { make_fetchable(range.start, range.end) };
 }
 
-/// The same where they will be fetched at other addresses than these. An instruction cache that is indexed by virtual addresses
-/// may hold lines of those, which no operation by these addresses finds. (CTR_EL0.L1Ip, D24.2.35)
-pub fn synchronize_aliased_instructions(range: Range<usize>) {
+/// Whether the instruction cache of some CPU that runs may be indexed by virtual addresses.
+static IS_VIRTUAL: AtomicBool = AtomicBool::new(false);
+
+/// Looks at this CPU's instruction cache (CTR_EL0.L1Ip, D24.2.35), before it executes what comes at run time.
+pub fn note_this_cpu() {
     const PHYSICALLY_INDEXED: u64 = 0b11;
-    if read_register!("ctr_el0") >> 14 & 0b11 == PHYSICALLY_INDEXED {
+    if read_register!("ctr_el0") >> 14 & 0b11 != PHYSICALLY_INDEXED {
+        IS_VIRTUAL.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The same where they will be fetched at other addresses than these. An instruction cache that is indexed by virtual addresses
+/// may hold lines of those, which no operation by these addresses finds.
+pub fn synchronize_aliased_instructions(range: Range<usize>) {
+    if !IS_VIRTUAL.load(Ordering::Relaxed) {
         return synchronize_instructions(range);
     }
     // SAFETY: as for `synchronize_instructions`.

@@ -114,5 +114,6 @@ fn set_up_boot_cpu(facts: &Facts) {
     // SAFETY: prepared for this CPU; no `catch` runs yet.
     unsafe { per_cpu::install(address) };
     hardware::exception::install_vectors();
+    hardware::cache::note_this_cpu();
     walkers::note(0, start::this(0));
 }

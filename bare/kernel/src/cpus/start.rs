@@ -155,6 +155,7 @@ fn wait<T>(mut ready: impl FnMut() -> Option<T>) -> Option<T> {
 
 /// Entered from assembly, with the MMU on and on the CPU's own stack.
 extern "C" fn main(index: u64) -> ! {
+    hardware::cache::note_this_cpu();
     // A test wants nothing to be known of it.
     let is_silent = facts().options.cpus[index as usize].is_silent == Some(true);
     match calls::start_this_cpu() {
