@@ -1,6 +1,7 @@
 //! What the plugin is asked for: its arguments, `name=value` each.
 
 use std::collections::BTreeSet;
+use std::ffi::c_uint;
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 
@@ -19,12 +20,12 @@ pub(crate) struct Options {
     pub(crate) stops: bool,
     /// Functions that free memory.
     pub(crate) frees: Vec<Free>,
-    /// Fields of what every CPU is taken to be.
-    pub(crate) cpu: Vec<String>,
+    /// Fields of what CPUs are taken to be: every one, or the one of a number.
+    pub(crate) cpu: Vec<(Option<c_uint>, String)>,
 }
 
 impl Options {
-    /// `report=PATH trace=PATH forget=ADDRESS stop free=… cpu=FIELD=VALUE`
+    /// `report=PATH trace=PATH forget=ADDRESS stop free=… cpu=FIELD=VALUE cpu=cpuN.FIELD=VALUE`
     pub(crate) fn read(words: &[String]) -> Result<Self, String> {
         let mut options = Self::default();
         for word in words {
@@ -43,12 +44,36 @@ impl Options {
                     options.frees.push(Free::parse(value).ok_or_else(|| failed(&"expected free=0xADDRESS:xN:xN"))?);
                 }
                 "cpu" => {
-                    set_features(&mut Features::plain(), value).map_err(|what| failed(&what))?;
-                    options.cpu.push(value.to_owned());
+                    let (which, field) = of_cpu(value).ok_or_else(|| failed(&"expected cpu=cpuN.FIELD=VALUE"))?;
+                    set_features(&mut Features::plain(), field).map_err(|what| failed(&what))?;
+                    options.cpu.push((which, field.to_owned()));
                 }
                 _ => return Err(format!("{word}, expected report=, trace=, forget=, stop, free= or cpu=")),
             }
         }
         Ok(options)
+    }
+}
+
+/// `FIELD=VALUE` of every CPU, or `cpuN.FIELD=VALUE` of one.
+fn of_cpu(text: &str) -> Option<(Option<c_uint>, &str)> {
+    match text.strip_prefix("cpu") {
+        Some(rest) => rest.split_once('.').and_then(|(number, field)| Some((Some(number.parse().ok()?), field))),
+        None => Some((None, text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_of_every_cpu_or_of_one() {
+        let read = |words: &[&str]| Options::read(&words.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
+        let cpu = read(&["cpu=bbm=3", "cpu=cpu1.bbm=0"]).map(|it| it.cpu);
+        assert_eq!(cpu, Ok(vec![(None, "bbm=3".to_owned()), (Some(1), "bbm=0".to_owned())]));
+        for wrong in ["cpu=cpu.bbm=0", "cpu=cpux.bbm=0", "cpu=cpu1", "cpu=cpu1.speed=1", "cpu=bbm"] {
+            assert!(read(&[wrong]).is_err(), "{wrong}");
+        }
     }
 }

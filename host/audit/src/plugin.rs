@@ -107,8 +107,11 @@ extern "C" fn made(cpu: c_uint, _: Data) {
         let system: Vec<(Register, Handle)> =
             REGISTERS.iter().filter_map(|(name, it)| Some((*it, find(name)?))).collect();
         let mut features = registers::features(values, find("HCR_EL2").is_some());
-        // Each was looked at when the plugin was loaded.
-        state.options.cpu.iter().for_each(|field| drop(set_features(&mut features, field)));
+        // Each was looked at when the plugin was loaded. What is said of one CPU counts more than what is said of all.
+        for which in [None, Some(cpu)] {
+            let fields = state.options.cpu.iter().filter(|it| it.0 == which);
+            fields.for_each(|(_, field)| drop(set_features(&mut features, field)));
+        }
         let known = Cpu {
             general: (0..31).map(|number| find(&format!("x{number}"))).collect(),
             state: find("cpsr"),

@@ -1,5 +1,6 @@
 //! The arguments of `vellum audit`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -17,7 +18,7 @@ pub(crate) struct AuditArguments {
     /// Findings that are known: `RULE FUNCTION REASON…`, one a line
     #[arg(long, value_name = "FILE")]
     pub(crate) excuses: Option<PathBuf>,
-    /// What every CPU is taken to be, whatever its ID registers say: `bbm=0 ordered=1`, as in a `cpu` line of a trace
+    /// What CPUs are taken to be, whatever their ID registers say, as in a `cpu` line of a trace: `bbm=0 ordered=1`, or `cpu1.bbm=0` of one
     #[arg(long, value_name = "FIELD=VALUE…", default_value = "", hide_default_value = true, value_parser = cpu_fields)]
     pub(crate) cpu: String,
     /// Write what was judged, in the format of `vellum judge`
@@ -46,8 +47,20 @@ pub(crate) struct AuditArguments {
     pub(crate) command: Vec<String>,
 }
 
+/// Looks at the fields of every CPU, and at those of each that has its own.
 fn cpu_fields(text: &str) -> Result<String, String> {
-    set_features(&mut Features::plain(), text).map(|()| text.to_owned())
+    let mut fields: BTreeMap<Option<u32>, Vec<&str>> = BTreeMap::new();
+    for word in text.split([' ', ',']).filter(|it| !it.is_empty()) {
+        let own = word.strip_prefix("cpu").and_then(|it| it.split_once('.'));
+        let (which, field) = match own.map(|(number, field)| (number.parse().ok(), field)) {
+            Some((None, _)) => return Err(format!("`{word}`, expected FIELD=VALUE, or cpuN.FIELD=VALUE")),
+            Some(own) => own,
+            None => (None, word),
+        };
+        fields.entry(which).or_default().push(field);
+    }
+    fields.values().try_for_each(|fields| set_features(&mut Features::plain(), &fields.join(" ")))?;
+    Ok(text.to_owned())
 }
 
 #[cfg(test)]
@@ -56,7 +69,15 @@ mod tests {
 
     #[test]
     fn a_cpu_has_the_fields_of_a_trace() {
-        assert!(["", "bbm=0", "bbm=0 ordered=1"].into_iter().all(|text| cpu_fields(text).is_ok()));
-        assert!(["bbm", "bbm=4", "speed=1", "bbm=0 bbm=0"].into_iter().all(|text| cpu_fields(text).is_err()));
+        assert!(
+            ["", "bbm=0", "bbm=0 ordered=1", "bbm=3 cpu1.bbm=0 cpu12.bbm=0"]
+                .into_iter()
+                .all(|text| cpu_fields(text).is_ok())
+        );
+        assert!(
+            ["bbm", "bbm=4", "speed=1", "bbm=0 bbm=0", "cpu1.bbm=0 cpu1.bbm=2", "cpux.bbm=0", "cpu1.speed=1"]
+                .into_iter()
+                .all(|text| cpu_fields(text).is_err())
+        );
     }
 }

@@ -53,10 +53,23 @@ impl Symbols {
         }
         let (name, offset) = text.split_once('+').unwrap_or((text, "0"));
         let offset = number(offset).map_err(|error| Failure(format!("--forget {text}: {error}")))?;
-        let start = self.0.iter().find(|it| it.1 == name).map(|it| it.0);
-        let start =
-            start.ok_or_else(|| Failure(format!("--forget {text}: no such function in what --symbols names")))?;
-        start.checked_add(offset).ok_or_else(|| Failure(format!("--forget {text}: beyond all addresses")))
+        let mut starts: Vec<u64> = self.0.iter().filter(|it| it.1 == name).map(|it| it.0).collect();
+        // Two names may stand for one place.
+        starts.dedup();
+        if starts.len() > 1 {
+            // One that ends before this offset is not meant.
+            let is_in = |start: u64| Some(self.function(start.checked_add(offset)?)?.0 == start);
+            starts.retain(|start| is_in(*start) == Some(true));
+        }
+        let places: Vec<u64> = starts.iter().filter_map(|start| start.checked_add(offset)).collect();
+        match places[..] {
+            [place] => Ok(place),
+            [] => Err(Failure(format!("--forget {text}: no such place in what --symbols names"))),
+            _ => {
+                let all = places.iter().map(|place| format!("{place:#x}")).collect::<Vec<_>>().join(", ");
+                Err(Failure(format!("--forget {text}: several functions have this name, expected one of {all}")))
+            }
+        }
     }
 }
 
@@ -123,6 +136,24 @@ mod tests {
         assert_eq!(symbols.place("0x123").ok(), Some(0x123));
         assert!(symbols.place("nobody").is_err() && symbols.place("flush+x").is_err());
         assert!(of_map(b"nonsense is here\n").is_err() && of_map(b"").is_err() && of_elf(b"\x7fELF").is_err());
+    }
+
+    #[test]
+    fn one_of_several_functions_of_a_name_is_told_by_its_address() {
+        let symbols = Symbols::of(&[
+            (0x1000, "flush"),
+            (0x1100, "flush"),
+            (0x1100, "flush"),
+            (0x1400, "other"),
+            (0x1800, "other"),
+        ]);
+        let refusal = symbols.place("flush+0x24").map_err(|failure| failure.0);
+        let line = "--forget flush+0x24: several functions have this name, expected one of 0x1024, 0x1124";
+        assert_eq!(refusal, Err(line.to_owned()));
+        assert_eq!(symbols.place("0x1124").ok(), Some(0x1124));
+        // Only the second copy is that long.
+        assert_eq!(symbols.place("flush+0x110").ok(), Some(0x1210));
+        assert!(symbols.place("flush+0xffffffffffffffff").is_err());
     }
 
     #[test]
