@@ -5,7 +5,7 @@ use crate::common;
 use common::*;
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::event::{Level, Owned};
-use machine::finding::{Lint, Rule};
+use machine::finding::{Lint, Reason, Rule};
 use machine::machine::{Machine, Outcome};
 use machine::registers::{Features, Register};
 use machine::syndrome::{AccessKind, FaultKind};
@@ -269,4 +269,36 @@ fn where_a_table_was_decides_nothing() {
         silent(machine);
     }
     assert_eq!(twins[0].digest(), twins[1].digest());
+}
+
+/// Who comes to a page table is told of each fault that was made meanwhile, and of each once, however many pages it is about.
+#[test]
+fn each_fault_is_told_to_who_comes_once() {
+    let mut machine = el1(1, Features::full(3));
+    (0..4).for_each(|page| map(&mut machine, L3 + page * 8, PAGE | NON_GLOBAL | PA | page << 12));
+    map(&mut machine, L2 + 8, (L3 + 0x1000) | TABLE);
+    (0..8).for_each(|page| map(&mut machine, L3 + 0x1000 + page * 8, PAGE | NON_GLOBAL | PA | page << 12));
+    msr(&mut machine, 0, &[(Register::Ttbr0El1, 2 << 48 | ASIDE)]);
+    // Two pages, and one table with eight.
+    let words = [L3, L3 + 8, L2 + 8];
+    words.into_iter().for_each(|word| map(&mut machine, word, 0));
+    map(&mut machine, L3, PAGE | NON_GLOBAL | PA | 0x8000);
+    map(&mut machine, L3 + 8, PAGE | NON_GLOBAL | PA | 0x9000);
+    map(&mut machine, L2 + 8, BLOCK | NON_GLOBAL | PA | 0x20_0000);
+    silent(&machine);
+    msr(&mut machine, 0, &[(Register::Ttbr0El1, 1 << 48 | ROOT)]);
+    let causes: Vec<_> = machine.findings().iter().map(|it| it.origin.and_then(|it| it.word)).collect();
+    assert_eq!(causes, words.map(Some), "{:#?}", machine.findings());
+    // Of another page table with the same ASID: another page, and other memory.
+    let mut machine = el1(1, Features::full(3));
+    (0..3).for_each(|level| map(&mut machine, ASIDE + level * 0x1000, (ASIDE + (level + 1) * 0x1000) | TABLE));
+    for page in 0..4 {
+        map(&mut machine, L3 + page * 8, PAGE | NON_GLOBAL | PA | page << 12);
+        let other = if page < 2 { PAGE | 0x8000 } else { PAGE | DEVICE };
+        map(&mut machine, ASIDE + 0x3000 + page * 8, other | NON_GLOBAL | PA | page << 12);
+    }
+    silent(&machine);
+    msr(&mut machine, 0, &[(Register::Ttbr0El1, 1 << 48 | ASIDE)]);
+    let reasons: Vec<_> = machine.findings().iter().map(|it| it.reason).collect();
+    assert_eq!(reasons, [Some(Reason::OutputAddress), Some(Reason::MemoryType)], "{:#?}", machine.findings());
 }
