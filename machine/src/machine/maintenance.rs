@@ -170,10 +170,10 @@ impl Machine {
                 && (!needs_asid || state.live.iter().all(|(asid, _)| asid == u32::from(range.asid)))
         };
         let places = self.may.places_of(word);
-        // Where no walk comes any more decides nothing: what is quickly known goes first.
-        places.iter().any(&is_selected)
-            && places.iter().all(|place| is_selected(place) || !self.may.is_walked_at(word, place))
-            && places.iter().any(|place| is_selected(place) && self.may.is_walked_at(word, place))
+        // Where no walk comes any more decides nothing.
+        let is_walked = |place: &Place| self.may.is_walked_at(word, place);
+        places.iter().any(|place| is_selected(place) && is_walked(place))
+            && places.iter().all(|place| is_selected(place) || !is_walked(place))
     }
 
     fn mark_stale(&mut self, cpu: u8, selector: &Selector, reached: Cpus) -> Effect {
