@@ -8,6 +8,7 @@ use machine::finding::Rule;
 use machine::machine::{Machine, Outcome};
 use machine::registers::{Features, Register};
 use machine::syndrome::{AccessKind, Fault, FaultKind};
+use machine::tlbi::Opcode;
 
 const PA: u64 = 0x8000_0000;
 const OTHER: u64 = 0x9000_0000;
@@ -205,4 +206,43 @@ fn what_was_kept_before_nt_was_set_is_kept() {
         machine.release(0, PA + 0x8000, 0x1000, Owned::Frame);
         assert_eq!(rules(&machine), found, "{tlbi:?}");
     }
+}
+
+/// A CPU that comes later may find by an old value of stage 2 a table of stage 1 that the CPUs who are there find no more: the table
+/// stays one at that place.
+#[test]
+fn who_comes_later_may_find_a_table_by_an_old_value_of_stage_2() {
+    const TABLES: u64 = 0x5000_4000;
+    const MOVED: u64 = 0x4100_0000;
+    let come = |machine: &mut Machine, cpu: u8| {
+        let stage2 = [(Register::VtcrEl2, 25 | 1 << 6 | 5 << 16), (Register::VttbrEl2, 7 << 48 | S2_ROOT)];
+        msr(machine, cpu, &stage2);
+        msr(machine, cpu, &[(Register::HcrEl2, 1)]);
+        enable_el1(machine, cpu, 1, ROOT);
+    };
+    let mut machine = Machine::new(&[Features::full(3); 2]);
+    tables(&mut machine);
+    let second = [(S2_ROOT, S2_L2 | TABLE), (S2_L2, S2_L3 | TABLE), (S2_ROOT + 8, TABLES | TABLE)];
+    second.into_iter().for_each(|(word, value)| map(&mut machine, word, value));
+    map(&mut machine, TABLES, S2_BLOCK | 0x4000_0000);
+    let pages = [(1, MOVED), (3, PA), (4, OTHER)];
+    pages.into_iter().for_each(|(page, to)| map(&mut machine, S2_L3 + page * 8, S2_PAGE | to));
+    map(&mut machine, L2, 0x1000 | TABLE);
+    come(&mut machine, 0);
+    // CPU 0 forgets all of it, and makes the table one of another level; nothing of that is shown to anybody else.
+    machine.store(0, S2_L3 + 8, 0);
+    machine.barrier(0, NSH);
+    machine.tlbi(0, Opcode::new(4, 8, 7, 6), 0);
+    machine.barrier(0, NSH);
+    machine.barrier(0, ISB);
+    for (word, value) in [(S2_L3 + 16, S2_PAGE | MOVED), (L1 + 8, 0x2000 | TABLE)] {
+        machine.store(0, word, value);
+        machine.barrier(0, NSH);
+    }
+    come(&mut machine, 1);
+    machine.take_findings();
+    machine.store(1, MOVED, PAGE | 0x3000);
+    machine.barrier(1, NSH);
+    machine.store(1, MOVED, PAGE | 0x4000);
+    caught(&machine, Rule::BreakExpected);
 }

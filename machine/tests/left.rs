@@ -5,7 +5,7 @@ use crate::common;
 use common::*;
 use machine::barrier::{Accesses, Barrier, Domain};
 use machine::event::{Level, Owned};
-use machine::finding::{Lint, Rule};
+use machine::finding::{Lint, Reason, Rule};
 use machine::machine::{Machine, Outcome};
 use machine::registers::{Features, Register};
 use machine::syndrome::{AccessKind, FaultKind};
@@ -242,4 +242,63 @@ fn a_leaf_that_was_split_in_place_does_no_harm_to_what_is_given_away() {
         !machine.findings().is_empty()
     };
     assert!(!found(9, 0) && !found(6, 0) && found(7, 0) && found(8, 0) && found(8, PAGE | PA | RO | 0x8000));
+}
+
+/// Where a table was linked before and is no more is no part of a state: of two that are equal the same is said from then on. In the
+/// one it was what is still a table elsewhere, in the other it is none any more.
+#[test]
+fn where_a_table_was_decides_nothing() {
+    let state = |table: u64| {
+        let mut machine = el1(2, Features::full(3));
+        map(&mut machine, L3, PAGE | PA);
+        map(&mut machine, L2 + 8, table | TABLE);
+        unmap(&mut machine, L2 + 8, VMALLE1IS, 0);
+        machine
+    };
+    let mut twins = [state(L3), state(L3 + 0x1000)];
+    assert_eq!(twins[0].digest(), twins[1].digest());
+    for machine in &mut twins {
+        machine.store(0, L3, 0);
+        machine.unlock(0);
+        machine.lock(1);
+        machine.barrier(1, ISHST);
+        machine.tlbi(1, VAE1IS, 1 << 48);
+        machine.barrier(1, ISH);
+        machine.barrier(1, ISB);
+        machine.store(1, L3, PAGE | (PA + 0x1000));
+        silent(machine);
+    }
+    assert_eq!(twins[0].digest(), twins[1].digest());
+}
+
+/// Who comes to a page table is told of each fault that was made meanwhile, and of each once, however many pages it is about.
+#[test]
+fn each_fault_is_told_to_who_comes_once() {
+    let mut machine = el1(1, Features::full(3));
+    (0..4).for_each(|page| map(&mut machine, L3 + page * 8, PAGE | NON_GLOBAL | PA | page << 12));
+    map(&mut machine, L2 + 8, (L3 + 0x1000) | TABLE);
+    (0..8).for_each(|page| map(&mut machine, L3 + 0x1000 + page * 8, PAGE | NON_GLOBAL | PA | page << 12));
+    msr(&mut machine, 0, &[(Register::Ttbr0El1, 2 << 48 | ASIDE)]);
+    // Two pages, and one table with eight.
+    let words = [L3, L3 + 8, L2 + 8];
+    words.into_iter().for_each(|word| map(&mut machine, word, 0));
+    map(&mut machine, L3, PAGE | NON_GLOBAL | PA | 0x8000);
+    map(&mut machine, L3 + 8, PAGE | NON_GLOBAL | PA | 0x9000);
+    map(&mut machine, L2 + 8, BLOCK | NON_GLOBAL | PA | 0x20_0000);
+    silent(&machine);
+    msr(&mut machine, 0, &[(Register::Ttbr0El1, 1 << 48 | ROOT)]);
+    let causes: Vec<_> = machine.findings().iter().map(|it| it.origin.and_then(|it| it.word)).collect();
+    assert_eq!(causes, words.map(Some), "{:#?}", machine.findings());
+    // Of another page table with the same ASID: another page, and other memory.
+    let mut machine = el1(1, Features::full(3));
+    (0..3).for_each(|level| map(&mut machine, ASIDE + level * 0x1000, (ASIDE + (level + 1) * 0x1000) | TABLE));
+    for page in 0..4 {
+        map(&mut machine, L3 + page * 8, PAGE | NON_GLOBAL | PA | page << 12);
+        let other = if page < 2 { PAGE | 0x8000 } else { PAGE | DEVICE };
+        map(&mut machine, ASIDE + 0x3000 + page * 8, other | NON_GLOBAL | PA | page << 12);
+    }
+    silent(&machine);
+    msr(&mut machine, 0, &[(Register::Ttbr0El1, 1 << 48 | ASIDE)]);
+    let reasons: Vec<_> = machine.findings().iter().map(|it| it.reason).collect();
+    assert_eq!(reasons, [Some(Reason::OutputAddress), Some(Reason::MemoryType)], "{:#?}", machine.findings());
 }

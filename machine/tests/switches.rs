@@ -121,8 +121,7 @@ fn the_next_asid_of_a_kernel_costs_nothing() {
     caught(&machine, Rule::Overlap);
 }
 
-/// Who comes meets what TLBs alone hold, and what walks of the page table before may have found: of each the first is told, for neither
-/// is compared again.
+/// Who comes meets what TLBs alone hold, and what walks of the page table before may have found: neither is compared again.
 #[test]
 fn what_is_stale_hides_nothing_of_what_is_walked() {
     for (is_stale, is_other, expected) in

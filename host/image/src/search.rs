@@ -1,8 +1,9 @@
 //! Finds page tables in memory of which nothing is known.
 //!
 //! A page that could be a table of tables, that no other such page leads to, is a candidate. A candidate is walked, and
-//! scored by how much of memory it maps in straight lines: a kernel's page table maps all of it. The search says how
-//! sure it is, and why.
+//! scored by how much of memory it maps in straight lines: a kernel's page table maps all of it. What a page table leads to is
+//! part of it; what a page leads to that turns out to be no page table, whatever it was, is a candidate after all. The search
+//! says how sure it is, and why.
 
 mod candidate;
 
@@ -21,19 +22,50 @@ const MOST_CANDIDATES: usize = 20_000;
 /// How many of the best are told.
 const MOST_TOLD: usize = 8;
 
+/// So often what is left is looked at for what nothing leads to. Then all that is left is a candidate: no memory can make the search long.
+const MOST_ROUNDS: usize = 16;
+
 /// Searches all of memory. `report` is told how far the search has come, in bytes, and how far it goes.
 pub(crate) fn search(memory: &mut dyn Memory, report: &mut dyn FnMut(u64, u64)) -> Result<Vec<Root>, ReadError> {
     let mut scored = Vec::new();
-    for (page_size, pages) in find_tables(memory, report)? {
-        let linked: BTreeSet<u64> = pages.values().flatten().copied().collect();
-        let roots = pages.keys().filter(|page| !linked.contains(page)).take(MOST_CANDIDATES);
-        for &page in roots {
-            for root in candidate::roots(memory, page_size, page)? {
-                scored.push(Score::of(memory, root)?);
+    for (page_size, mut pages) in find_tables(memory, report)? {
+        let mut left = MOST_CANDIDATES;
+        for round in 1.. {
+            let roots = candidates(&pages, round == MOST_ROUNDS, left);
+            left -= roots.len();
+            if roots.is_empty() {
+                break;
+            }
+            for page in roots {
+                let Some(links) = pages.remove(&page) else { continue };
+                let mut is_one = false;
+                for root in candidate::roots(memory, page_size, page)? {
+                    let score = Score::of(memory, root)?;
+                    is_one |= score.stands();
+                    scored.push(score);
+                }
+                if is_one {
+                    remove_below(&mut pages, links);
+                }
             }
         }
     }
     Ok(rank(scored))
+}
+
+/// Those of `pages` to which no other leads, but `most` at most; all of them, if there is none or they are `all` asked for.
+fn candidates(pages: &BTreeMap<u64, Vec<u64>>, all: bool, most: usize) -> Vec<u64> {
+    let linked: BTreeSet<u64> = pages.values().flatten().copied().collect();
+    let is_free = |page: &&u64| !linked.contains(page);
+    let all = all || !pages.keys().any(|page| is_free(&page));
+    pages.keys().filter(|page| all || is_free(page)).take(most).copied().collect()
+}
+
+/// Takes what these links lead to away, and all behind that.
+fn remove_below(pages: &mut BTreeMap<u64, Vec<u64>>, mut links: Vec<u64>) {
+    while let Some(next) = links.pop() {
+        links.extend(pages.remove(&next).into_iter().flatten());
+    }
 }
 
 /// Pages that could be tables of tables, and the tables that they lead to.
@@ -122,6 +154,11 @@ impl Score {
         (u128::from(self.straight) * 100 / u128::from(self.memory_bytes.max(1))) as u64
     }
 
+    /// Whether it is a page table.
+    fn stands(&self) -> bool {
+        self.leaves > 0 && self.order() > 50
+    }
+
     /// How much of what it holds is as a kernel writes it, in hundredths.
     fn order(&self) -> u64 {
         let wrong = self.odd + self.obstacles * 100;
@@ -164,7 +201,7 @@ impl Visitor for Score {
 
 /// The best candidates first, each with how sure it is.
 fn rank(mut scored: Vec<Score>) -> Vec<Root> {
-    scored.retain(|score| score.leaves > 0 && score.order() > 50);
+    scored.retain(Score::stands);
     scored.sort_by_key(|score| std::cmp::Reverse((score.coverage() * score.order(), score.leaves)));
     let second = scored.get(1).map_or(0, Score::coverage);
     let told = scored.iter().take(MOST_TOLD).enumerate();

@@ -109,7 +109,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn FnMut(&Chunk)) -> Result<End
     }
     EMULATOR.ensure()?;
     let symbols = symbols(&linux)?;
-    let initrd = linux.kernel.with_file_name("load.cpio");
+    let initrd = linux.built("load.cpio")?;
     linux.write_with(LOAD, &files(&linux)?, &initrd)?;
     let append = format!("quiet secretmem.enable=y rounds={} load={}", options.rounds, options.load);
     let command = boot(&linux, &initrd, &append, options)?;
@@ -156,11 +156,11 @@ fn files(linux: &Linux) -> Result<Vec<(String, PathBuf)>, Failure> {
 
 /// The names of the kernel's functions, which it says itself, once.
 fn symbols(linux: &Linux) -> Result<PathBuf, Failure> {
-    let map = linux.kernel.with_file_name(format!("System.map-{}", linux.name));
+    let map = linux.built(&format!("System.map-{}", linux.name))?;
     if map.exists() {
         return Ok(map);
     }
-    let initrd = linux.kernel.with_file_name("symbols.cpio");
+    let initrd = linux.built("symbols.cpio")?;
     linux.write_with(SYMBOLS, &[], &initrd)?;
     let mut command = boot(linux, &initrd, "quiet", &parse("linux --cpus 1")?)?;
     let ended = guest::run_while_it_speaks(&mut command.0, SILENCE, &mut |_| {});

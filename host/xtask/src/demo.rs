@@ -96,7 +96,7 @@ pub(crate) fn show(
     let programs = Programs::build(&[Program::Monitor, Program::Kernel], say)?;
     let (reader, folder) = (watched::build_vellum()?, Folder::new("demo")?);
     let place = Place { folder: &folder, reader: &reader, emulator, programs: &programs };
-    let initrd = linux.kernel.with_file_name("idle.cpio");
+    let initrd = linux.built("idle.cpio")?;
     linux.write_initramfs(None, &initrd)?;
     let page = cargo::metadata()?.target_directory.join("demo/mixed-cpus.html");
     let demo = Demo { place, linux, initrd: &initrd, page: page.as_ref() };

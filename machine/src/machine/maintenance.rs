@@ -11,6 +11,7 @@ use crate::tlb::entry::Entry;
 use crate::tlb::holders::{Cpus, Holders};
 use crate::tlb::late::Sweep;
 use crate::tlb::passed::Passed;
+use crate::tlb::places::Place;
 use crate::tlb::stale::{Mark, NearMiss};
 use crate::tlbi::{Invalidation, Miss, Opcode, Operation, Scope, Selector, What};
 
@@ -157,20 +158,22 @@ impl Machine {
         let range = &selector.invalidation;
         let values = self.may.visible.old(word).iter().map(|old| old.value);
         let is_table = values.chain([self.may.memory.word(word)]).any(|value| value & 3 == 3);
+        let is_selected = |place: &Place| {
+            let state = self.may.space(place.space);
+            let needs_asid = matches!(range.operation.what, What::Address | What::Asid) && state.space.has_asid();
+            let (meets, covers) = (
+                place.start <= range.last && place.last >= range.first,
+                place.start >= range.first && place.last <= range.last,
+            );
+            selector.covers_context(state.space.tag())
+                && (covers || meets && !(is_table && place.level < 3))
+                && (!needs_asid || state.live.iter().all(|(asid, _)| asid == u32::from(range.asid)))
+        };
         let places = self.may.places_of(word);
-        let mut places = places.iter().filter(|place| self.may.space(place.space).is_used()).peekable();
-        places.peek().is_some()
-            && places.all(|place| {
-                let state = self.may.space(place.space);
-                let needs_asid = matches!(range.operation.what, What::Address | What::Asid) && state.space.has_asid();
-                let (meets, covers) = (
-                    place.start <= range.last && place.last >= range.first,
-                    place.start >= range.first && place.last <= range.last,
-                );
-                selector.covers_context(state.space.tag())
-                    && (covers || meets && !(is_table && place.level < 3))
-                    && (!needs_asid || state.live.iter().all(|(asid, _)| asid == u32::from(range.asid)))
-            })
+        // Where no walk comes any more decides nothing.
+        let is_walked = |place: &Place| self.may.is_walked_at(word, place);
+        places.iter().any(|place| is_selected(place) && is_walked(place))
+            && places.iter().all(|place| is_selected(place) || !is_walked(place))
     }
 
     fn mark_stale(&mut self, cpu: u8, selector: &Selector, reached: Cpus) -> Effect {

@@ -15,6 +15,7 @@ use crate::tlb::entry::{Entry, SpaceId, bytes};
 use crate::tlb::found::Found;
 use crate::tlb::holders::{Cpus, Holders};
 use crate::tlb::question::{Question, Through};
+use crate::tlb::stale::Origin;
 
 /// One side of a comparison.
 pub(super) struct Side {
@@ -23,6 +24,9 @@ pub(super) struct Side {
     /// Its descriptor, where a walk finds it; `u64::MAX` for what only a TLB holds.
     pub(super) word: u64,
 }
+
+/// What two pairs have in common that are one fault: why they must not meet, whose entry the older one is, and what left that behind.
+type Fault = (Reason, SpaceId, Option<Origin>);
 
 /// Pairs that are compared one by one.
 const FEW: usize = 4096;
@@ -114,25 +118,23 @@ impl Machine {
         let (tag, (first, last)) = (state.space.tag(), state.space.bounds());
         let has_global = has_newcomer && state.has_global;
         let meets = |it: &Holders| it.meets(come) != 0 || has_global && it.cpus() & come.cpus() != 0;
-        let stale: Vec<(Entry, Holders)> = self
+        let stale: Vec<(Entry, Origin)> = self
             .may()
             .stale
             .overlapping(tag, first, last)
             .filter(|(entry, record)| (has_newcomer || !entry.is_global()) && meets(&record.holders))
-            .map(|(entry, record)| (*entry, record.holders.clone()))
+            .map(|(entry, record)| (*entry, record.origin))
             .collect();
-        // None of this is compared again: what is stale must not hide what other page tables lead to.
-        let stale = stale.into_iter().find_map(|(entry, holders)| {
-            let question = Question { near: Some(space), ..Question::about(entry.start, entry.last()) };
-            let (mut new, mut others) = self.sides(tag, &question);
-            new.append(&mut others);
+        // None of this is compared again: what is told must not hide what else is there.
+        let mut told = Vec::new();
+        for (entry, origin) in stale {
+            // The entry, and of a table what walks go on to from there.
+            let through = Some(Through::Record(entry));
+            let question = Question { through, near: Some(space), ..Question::about(entry.start, entry.last()) };
+            let (kept, mut new) = self.sides(tag, &question);
             new.retain(|it| it.word != u64::MAX && it.entry.space == space);
             new.iter_mut().for_each(|it| it.holders.restrict(come.cpus()));
-            let kept = Side { entry, holders, word: u64::MAX };
-            self.first_conflict(cpu, &new, &[kept], None)
-        });
-        if let Some(finding) = stale {
-            self.report(finding);
+            self.report_conflicts(cpu, &new, &kept, Some(origin), &mut told);
         }
         // Often the others are empty: then this page table, which may be large, need not be walked.
         let others = self.may().spaces().map(|(id, _)| id).filter(|id| self.is_met(*id, space, come, has_newcomer));
@@ -143,9 +145,29 @@ impl Machine {
         // Who was there before has met them already, the other way round.
         let mut new = self.entries_of(space, first, last);
         new.iter_mut().for_each(|it| it.holders.restrict(come.cpus()));
-        if let Some(finding) = self.first_conflict(cpu, &new, &elsewhere, None) {
-            self.report(finding);
-        }
+        self.report_conflicts(cpu, &new, &elsewhere, None, &mut told);
+    }
+
+    /// Reports what meets and must not, but nothing that is `told`.
+    fn report_conflicts(
+        &mut self,
+        cpu: u8,
+        new: &[Side],
+        others: &[Side],
+        origin: Option<Origin>,
+        told: &mut Vec<Fault>,
+    ) {
+        let mut found = Vec::new();
+        let _ = self.each_pair(new, others, &mut |new, kept| {
+            let (cpus, reason) = self.meeting(new, kept)?;
+            let fault = (reason, kept.entry.space, origin);
+            if !told.contains(&fault) {
+                told.push(fault);
+                found.push(self.conflict(cpu, new, kept, cpus, reason, None));
+            }
+            None::<()>
+        });
+        found.into_iter().for_each(|finding| self.report(finding));
     }
 
     /// Whether `come` to `space` may meet what is in `other`, and have not met it before: by its ASID, or where it is global.
@@ -190,8 +212,21 @@ impl Machine {
         others: &[Side],
         replaced: Option<u64>,
     ) -> Option<Finding> {
+        self.each_pair(new, others, &mut |new, kept| {
+            let (cpus, reason) = self.meeting(new, kept)?;
+            Some(self.conflict(cpu, new, kept, cpus, reason, replaced))
+        })
+    }
+
+    /// What `look` says first of a pair that may meet.
+    fn each_pair<T>(
+        &self,
+        new: &[Side],
+        others: &[Side],
+        look: &mut dyn FnMut(&Side, &Side) -> Option<T>,
+    ) -> Option<T> {
         if new.len().saturating_mul(others.len()) <= FEW {
-            return others.iter().find_map(|kept| new.iter().find_map(|new| self.meeting(cpu, new, kept, replaced)));
+            return others.iter().find_map(|kept| new.iter().find_map(|new| look(new, kept)));
         }
         // Whole page tables: each side is compared with those alone that lie where it does.
         let mut sizes: BTreeMap<u8, Vec<usize>> = BTreeMap::new();
@@ -205,12 +240,12 @@ impl Machine {
                 near.extend(sides[first..].iter().take_while(|at| new[**at].entry.start <= kept.entry.last()));
             }
             near.sort_unstable();
-            near.into_iter().find_map(|at| self.meeting(cpu, &new[at], kept, replaced))
+            near.into_iter().find_map(|at| look(&new[at], kept))
         })
     }
 
-    /// What is wrong if `new` and `kept` meet, if they do.
-    fn meeting(&self, cpu: u8, new: &Side, kept: &Side, replaced: Option<u64>) -> Option<Finding> {
+    /// Where, and why not, `new` and `kept` must meet, if they do.
+    fn meeting(&self, new: &Side, kept: &Side) -> Option<(Cpus, Reason)> {
         self.may().effort.spend();
         let do_overlap = new.entry.overlaps(kept.entry.start, kept.entry.last())
             && kept.entry.overlaps(new.entry.start, new.entry.last())
@@ -219,8 +254,7 @@ impl Machine {
         if cpus == 0 {
             return None;
         }
-        let reason = compatible(&kept.entry, &new.entry, self.bbm(cpus), &self.may().memory)?;
-        Some(self.conflict(cpu, new, kept, cpus, reason, replaced))
+        Some((cpus, compatible(&kept.entry, &new.entry, self.bbm(cpus), &self.may().memory)?))
     }
 
     fn conflict(&self, cpu: u8, new: &Side, kept: &Side, cpus: Cpus, reason: Reason, replaced: Option<u64>) -> Finding {

@@ -174,8 +174,13 @@ impl May {
         }
         let page = it.table & !0xfff;
         let question = Question { deepest: it.level - 1, near: Some(it.space), ..Question::about(it.base, it.base) };
-        // Beneath a stage 2 the parts of a larger table may be anywhere: its entry tells of the first.
-        let mut is_met = state.beneath.is_some() && geometry.granule.shift() > 12;
+        // Above a stage 2 the parts of a larger table may be anywhere, and its entry tells of the first; and a CPU that comes later may see
+        // values of it that nobody sees who is there.
+        let shows_old = |beneath| {
+            let mut words = self.visible.words().map(|(word, _)| word);
+            words.any(|word| self.places_of(word).iter().any(|place| place.space == beneath))
+        };
+        let mut is_met = state.beneath.is_some_and(|it| geometry.granule.shift() > 12 || shows_old(it));
         self.each_met(it.space, &question, &mut |seen| {
             if let Found::Entry { entry, .. } = &seen.found {
                 let is_above = entry.is_table() && (entry.space, entry.level) == (it.space, it.level - 1);

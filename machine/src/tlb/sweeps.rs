@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use super::holders::{Cpus, Held};
 use super::late::{Sweep, Unset};
 use super::may::May;
+use super::places::Place;
 use super::space::Space;
 use super::stale::{Mark, Origin};
 use crate::barrier::Domain;
@@ -47,11 +48,12 @@ impl May {
     /// CPUs whose hardware sets the access flag of `value`, a leaf of stage 1 at `word`.
     fn setters(&self, word: u64, value: u64) -> Cpus {
         let places = self.places_of(word);
+        let walked: Vec<&Place> = places.iter().filter(|place| self.is_walked_at(word, place)).collect();
         // A TLBI for a leaf of stage 2 does not end what stage 1 has made of it.
-        if places.iter().any(|place| matches!(self.space(place.space).space, Space::Two(_))) {
+        if walked.iter().any(|place| matches!(self.space(place.space).space, Space::Two(_))) {
             return 0;
         }
-        places.iter().fold(0, |all, place| {
+        walked.iter().fold(0, |all, place| {
             let state = self.space(place.space);
             let is_leaf = (place.level == 3) == (value & 2 != 0);
             let sets = is_leaf && state.space.format().hardware().access_flag;

@@ -9,6 +9,7 @@ use super::found::{Found, Seen};
 use super::holders::{Cpus, GLOBAL, Held, Holders};
 use super::late::Late;
 use super::may::{May, Unseen};
+use super::places::Place;
 use super::question::{Question, Through};
 use super::stale::{Mark, Origin};
 use super::visible::{Lost, words_of};
@@ -221,14 +222,17 @@ impl May {
         words.first().map(|(word, _)| *word)
     }
 
-    /// Whether some walk comes to `word`. A place that was left behind says nothing: it stays until the memory is given away or is a
-    /// table elsewhere.
+    /// Whether some walk comes to `word`.
     pub(crate) fn is_walked(&self, word: u64) -> bool {
-        self.places_of(word).iter().any(|place| {
-            let mut is_met = false;
-            self.each_met(place.space, &Question::at(word, place), &mut |seen| is_met |= seen.word == word);
-            is_met
-        })
+        self.places_of(word).iter().any(|place| self.is_walked_at(word, place))
+    }
+
+    /// Whether some walk comes to `word` at this place. One that was left behind says nothing: it stays until the memory is given away
+    /// or is a table elsewhere.
+    pub(crate) fn is_walked_at(&self, word: u64, place: &Place) -> bool {
+        let mut is_met = false;
+        self.each_met(place.space, &Question::at(word, place), &mut |seen| is_met |= seen.word == word);
+        is_met
     }
 
     /// A barrier that orders `cpu`'s stores.

@@ -93,14 +93,25 @@ impl Run {
         }
     }
 
+    /// Some CPU takes the lock that `cpu` gives away, and goes on.
+    fn hand_over(&mut self, cpu: u8, tally: &mut Tally) -> u8 {
+        let next = self.seed.below(self.concrete.machine().cpus().len() as u64) as u8;
+        self.step(cpu, Event::Unlock, tally);
+        self.step(next, Event::Lock, tally);
+        next
+    }
+
     /// Moves one page to another frame: break, TLBI, release, make.
     fn move_page(&mut self, tally: &mut Tally) {
-        let cpu = self.seed.below(self.concrete.machine().cpus().len() as u64) as u8;
+        let mut cpu = self.seed.below(self.concrete.machine().cpus().len() as u64) as u8;
         let page = self.seed.below(PAGES);
         let word = L3 + page * 8;
         let old = self.owner.iter().position(|it| *it == Some(page));
         if let Some(frame) = old {
             self.step(cpu, Event::Store { address: word, value: 0, is_release: false }, tally);
+            if self.seed.one_in(3) {
+                cpu = self.hand_over(cpu, tally);
+            }
             let barrier = self.barrier();
             self.step(cpu, Event::Barrier(barrier), tally);
             let (opcode, operand) = self.tlbi(page);

@@ -293,6 +293,7 @@ pub fn event(seed: &mut Seed, setting: Setting) -> Event {
             let kernel = if setting == Setting::Host { Level::El2 } else { Level::El1 };
             Event::Enter(*seed.pick(&[Level::El0, kernel]))
         }
+        17 if seed.one_in(2) => *seed.pick(&[Event::Unlock, Event::Lock]),
         _ => {
             let kind = *seed.pick(&[AccessKind::Read, AccessKind::Write, AccessKind::Fetch]);
             Event::Access { address: address(seed, setting), kind }
@@ -309,12 +310,14 @@ pub fn release(seed: &mut Seed) -> Event {
     Event::Release { address, size_bytes: 4096, owned }
 }
 
-/// Some stores become compare-and-exchanges, and some of what is stored over is loaded first.
+/// Some stores become exchanges or releases, and some of what is stored over is loaded first.
 fn exchanged(seed: &mut Seed, cpu: u8, event: Event, machine: &mut Machine) -> Event {
     let Event::Store { address, value, .. } = event else { return event };
-    match seed.below(4) {
-        0 => Event::CompareExchange { address, expected: machine.may().memory().word(address), value },
-        1 => {
+    match seed.below(8) {
+        0 | 1 => Event::CompareExchange { address, expected: machine.word(address), value },
+        2 => Event::Exchange { address, value },
+        3 => Event::Store { address, value, is_release: true },
+        4 | 5 => {
             machine.load(cpu, address);
             event
         }
@@ -349,7 +352,7 @@ pub fn refine_one(run: u64, tally: &mut Tally) {
     tally.machines += 1;
     for _ in 0..300 {
         let cpu = seed.below(cpus) as u8;
-        let event = event(&mut seed, setting);
+        let event = if seed.one_in(32) { release(&mut seed) } else { event(&mut seed, setting) };
         let event = exchanged(&mut seed, cpu, event, concrete.machine_mut());
         if std::env::var("RUN").is_ok() {
             println!("{} {cpu} {event:x?} {:x?}", tally.events, concrete.machine().may().memory().word(L1));

@@ -77,7 +77,8 @@ fn widths(page_size: PageSize, start: Level) -> &'static [(u32, usize)] {
     }
 }
 
-/// How many levels lie below a table: 0 for one of pages, 1 for one of blocks alone; `None` for what is no table.
+/// How many levels lie below a table: 0 for one of pages, or with nothing in it, 1 for one of blocks alone; `None` for what is no
+/// table. Of what a table of tables leads to most are tables: a page that was something else has a few such links, if any.
 fn height(memory: &mut dyn Memory, page_size: PageSize, page: u64, most: u32) -> Result<Option<u32>, ReadError> {
     let mut bytes = vec![0; page_size.size_bytes() as usize];
     match memory.read(PhysAddr::new(page), &mut bytes) {
@@ -88,16 +89,21 @@ fn height(memory: &mut dyn Memory, page_size: PageSize, page: u64, most: u32) ->
     if most == 0 {
         return Ok(None);
     }
-    let mut deepest = None;
-    for next in links.into_iter().take(MOST_PROBED) {
-        deepest = deepest.max(height(memory, page_size, next, most - 1)?);
+    let (mut deepest, mut tables, probed) = (None, 0, links.len().min(MOST_PROBED));
+    for next in links.into_iter().take(probed) {
+        let below = height(memory, page_size, next, most - 1)?;
+        tables += usize::from(below.is_some());
+        deepest = deepest.max(below);
+    }
+    if tables * 2 <= probed {
+        return Ok(None);
     }
     Ok(deepest.map(|height| height + 1))
 }
 
 /// The height of a table without links: its leaves are pages or blocks.
 fn leaf_height(page_size: PageSize, page: &[u8]) -> Option<u32> {
-    let mut height = None;
+    let mut height = page.iter().all(|byte| *byte == 0).then_some(0);
     for descriptor in descriptors(page).filter(|descriptor| descriptor.is_valid()) {
         let bits = descriptor.bits();
         let (this, level) = if bits & Descriptor::TYPE == 0b11 { (0, Level::L3) } else { (1, Level::L2) };

@@ -63,6 +63,44 @@ fn a_linear_map_is_found_in_every_granule() {
     }
 }
 
+/// A page that was something else may lead to the kernel's root: alone, where no root has a link, or as one link among many.
+#[test]
+fn a_stale_page_does_not_hide_a_root() {
+    let table = [
+        (PageSize::Size4K, 4, Some(100)),
+        (PageSize::Size4K, 3, None),
+        (PageSize::Size16K, 3, Some(100)),
+        (PageSize::Size16K, 2, None),
+        (PageSize::Size64K, 2, Some(2000)),
+        (PageSize::Size64K, 3, Some(1)),
+    ];
+    for (page_size, levels, alone) in table {
+        let step = page_size.size_bytes();
+        let stale = BASE + 0x18_0000;
+        // Links, by their slots; the first leads to the root, others into noise.
+        let many = [(5, 0), (6, BASE + 0x30_0000), (9, BASE + 0x40_0000), (77, BASE + 0x50_0000)];
+        for links in alone.map(|slot| vec![(slot, 0)]).into_iter().chain([many.to_vec()]) {
+            // And perhaps behind another one; or that behind this one too.
+            for others in 0..3 {
+                let mut memory = noise();
+                let root = linear_map(&mut memory, page_size, levels);
+                for (slot, next) in &links {
+                    set(&mut memory, stale + slot * 8, if *next == 0 { root } else { *next } | 0b11);
+                }
+                if others > 0 {
+                    set(&mut memory, stale + step + 300 * 8, stale | 0b11);
+                }
+                if others > 1 {
+                    set(&mut memory, stale + 300 * 8, (stale + step) | 0b11);
+                }
+                let found = search(&mut memory, &mut |_, _| {}).expect("memory");
+                let best = found.first().map(|best| best.address.bits());
+                assert_eq!(best, Some(root), "{page_size} {levels} {links:x?} {others}: {found:?}");
+            }
+        }
+    }
+}
+
 /// A machine that goes away while it is searched.
 struct Gone;
 

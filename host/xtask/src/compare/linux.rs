@@ -55,7 +55,7 @@ pub(super) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     options.emulator.ensure()?;
     let programs = Programs::build(&[Program::Monitor], &mut |line| eprintln!("{line}"))?;
     let reader = watched::build_vellum()?;
-    let initrd = linux.kernel.with_file_name("idle.cpio");
+    let initrd = linux.built("idle.cpio")?;
     linux.write_initramfs(None, &initrd)?;
     let folder = Folder::new("compare")?;
     let place = Place { folder: &folder, reader: &reader, emulator: &options.emulator, programs: &programs };

@@ -6,7 +6,10 @@ use std::{
 };
 
 use super::{apt::Apt, cpio::Archive, image};
-use crate::outcome::{Failure, Status};
+use crate::{
+    cargo,
+    outcome::{Failure, Status},
+};
 
 /// The suite with today's Linux.
 pub(crate) const TODAY: &str = "trixie-backports";
@@ -147,6 +150,14 @@ fn take_module(unpacked: &Path, module: &str, to: &Path) -> Result<(), Failure> 
 }
 
 impl Linux {
+    /// Where something that is built of it goes: `target/linux`, in a folder as it was fetched to.
+    pub(crate) fn built(&self, name: &str) -> Result<PathBuf, Failure> {
+        let fetched = self.kernel.parent().and_then(Path::file_name).unwrap_or_default();
+        let folder = cargo::metadata()?.target_directory.into_std_path_buf().join("linux").join(fetched);
+        super::create(&folder)?;
+        Ok(folder.join(name))
+    }
+
     /// Writes a guest's initial file system to `to`: busybox, an init that idles, and `vellum` if there is one.
     pub(crate) fn write_initramfs(&self, vellum: Option<&Path>, to: &Path) -> Result<(), Failure> {
         self.write_with(

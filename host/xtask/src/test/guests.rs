@@ -121,8 +121,7 @@ fn run(mut variables: Vec<(&'static str, PathBuf)>, emulator: &Emulator, say: Sa
 /// that reads its own memory: that test says so.
 fn prepare(linux: &Linux, kind: &Kind, emulator: &Emulator) -> Result<Vec<(&'static str, PathBuf)>, Failure> {
     emulator.ensure()?;
-    let folder = linux.kernel.with_file_name("");
-    let plain = folder.join("idle.cpio");
+    let plain = linux.built("idle.cpio")?;
     linux.write_initramfs(None, &plain)?;
     let mut variables = vec![("VELLUM_LINUX", linux.kernel.clone()), ("VELLUM_INITRAMFS", plain)];
     if *kind == Kind::HOST {
@@ -130,7 +129,7 @@ fn prepare(linux: &Linux, kind: &Kind, emulator: &Emulator) -> Result<Vec<(&'sta
     }
     match dist::build() {
         Ok(vellum) => {
-            let inside = folder.join("inside.cpio");
+            let inside = linux.built("inside.cpio")?;
             linux.write_initramfs(Some(&vellum), &inside)?;
             variables.push(("VELLUM_INITRAMFS_INSIDE", inside));
         }

@@ -110,7 +110,7 @@ fn run_rows(
 ) -> Result<Outcome, Failure> {
     emulator.ensure()?;
     let programs = Programs::build(&[Program::Monitor], say)?;
-    let initrd = linux.kernel.with_file_name("monitored.cpio");
+    let initrd = linux.built("monitored.cpio")?;
     linux.write_monitored(&initrd)?;
     let mut outcome = Outcome { note: linux.name.clone(), ..Outcome::default() };
     let mut try_one = |words: &str, differences: &dyn Fn(&Ended) -> Vec<String>| {

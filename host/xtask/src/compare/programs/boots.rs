@@ -71,7 +71,7 @@ impl Machine<'_> {
 
     /// Runs these programs, and tells of each that begins.
     fn boot(&self, kernel: Kernel, programs: &[&Named], began: &mut dyn FnMut(usize, &str)) -> Result<Ended, Failure> {
-        let initrd = self.linux.kernel.with_file_name(format!("programs-{}.cpio", std::process::id()));
+        let initrd = self.linux.built(&format!("programs-{}.cpio", std::process::id()))?;
         std::fs::write(&initrd, self.archive(programs)?).map_err(|error| Failure::file(&initrd, &error))?;
         let mut words: Vec<std::ffi::OsString> =
             ["--memory", MEMORY, "--timeout", "86400", "--initrd"].map(Into::into).to_vec();
