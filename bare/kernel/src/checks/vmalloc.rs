@@ -11,8 +11,9 @@ use vmsa::VirtAddr;
 
 use super::detail::{Detail, tell};
 use crate::facts::{facts, page_size};
+use crate::memory::settled::Settled;
 use crate::memory::vmalloc::Area;
-use crate::memory::{current, hidden_pages, linear_map, pages};
+use crate::memory::{current, pages};
 
 /// What is taken where a quarter of free memory is as much.
 const MOST_BYTES: u64 = 64 << 20;
@@ -27,22 +28,14 @@ pub(super) fn take(detail: &mut Detail) -> bool {
     if facts().options.rodata == Some(Rodata::Off) && !is_right(bytes, &mut first) {
         return false;
     }
-    let before = healed();
+    let before = Settled::now();
     let is_right = is_right(bytes, detail);
-    let after = healed();
-    // Which pages are free, and so hidden, may be another matter then.
-    let is_same = after.1 == before.1 && (hidden_pages::is_on() || after.0 == before.0);
+    let after = Settled::now();
+    let is_same = after.is_memory_of(&before) && after.is_map_of(&before);
     if !is_same {
-        tell!(detail, "; NOT as before: {} free, before {}", Bytes(after.1), Bytes(before.1));
+        tell!(detail, "; NOT as before: {} free, before {}", Bytes(after.free), Bytes(before.free));
     }
     is_right && is_same
-}
-
-/// The linear map, and what is free, once all has healed.
-pub(super) fn healed() -> (u64, u64) {
-    linear_map::get().heal_all();
-    linear_map::get().refill();
-    (linear_map::digest(), pages::with_pages(|pages| pages.free_bytes()))
 }
 
 fn is_right(bytes: u64, detail: &mut Detail) -> bool {

@@ -378,7 +378,8 @@ fn realm(&(name, options, counts): &(&str, &str, Words)) -> Boot {
     }
     if options.contains("vellum.stress") {
         expect.push(Says(&["modules loaded, called by every CPU"]));
-        expect.push(Says(&["as it was before, "]));
+        expect.push(Says(&["as it was before, leaf for leaf"]));
+        expect.push(Says(&["free memory is what it was, to the page"]));
     }
     if options.contains("vellum.late") {
         expect.push(Says(&["1 of 1 joined, while memory was hidden"]));
