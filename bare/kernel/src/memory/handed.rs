@@ -130,7 +130,7 @@ pub(crate) fn with_lost_shown<T>(look: impl FnOnce() -> T) -> Option<T> {
     let map = Map { unprotected: facts().realm.map_or(0, |realm| realm.unprotected()) };
     let is_led = lost().all(|run| map.show(run, false));
     let seen = look();
-    let is_hidden_again = lost().fold(true, |all, run| map.hide(run).is_ok() && all);
+    let is_hidden_again = lost().filter(|run| map.hide(*run).is_err()).count() == 0;
     (is_hidden && is_led && is_hidden_again).then_some(seen)
 }
 
