@@ -24,6 +24,7 @@ pub(crate) mod reach;
 pub(crate) mod readers;
 mod record;
 pub(crate) mod secret;
+pub(crate) mod settled;
 pub(crate) mod shared;
 pub(crate) mod tables;
 pub(crate) mod told;

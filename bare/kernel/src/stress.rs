@@ -6,6 +6,7 @@
 //!    └────────────────────────── equal? ── heal ── free the pool ◀──────────────────────────────┘
 //! ```
 
+mod areas;
 mod arena;
 mod came;
 mod coming;
@@ -13,11 +14,13 @@ mod conflicts;
 mod most;
 mod pool;
 mod state;
+mod text;
 mod users;
 mod worker;
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use came::Came;
 use hardware::{interrupts, per_cpu};
 use kerncore::command_line::{Options, StressKind};
 use pool::Pool;
@@ -63,6 +66,14 @@ pub(crate) struct Tally {
 impl Tally {
     fn add(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count(&self, came: Came) {
+        match came {
+            Came::Right | Came::Stopped => {}
+            Came::Refused => Self::add(&self.refused),
+            Came::Wrong => Self::add(&self.wrong),
+        }
     }
 
     /// Takes one of the operations that are left.
@@ -121,12 +132,17 @@ fn stress(kind: StressKind, operations: u32, seed: u32) -> bool {
 
 /// All CPUs change pages; whether all was right, unless there is no memory.
 fn change_pages(kind: StressKind, operations: u32, seed: u32) -> Option<bool> {
+    let users = Users::new();
     let pool = Pool::new()?;
     let has_late = facts().options.late_cpus.is_some_and(|late| late > 0);
     let kept = if has_late { operations / 2 } else { 0 };
     let tally =
         Tally { left: AtomicU32::new(operations - kept), is_joining: AtomicBool::new(has_late), ..Tally::default() };
-    let (this, users) = (per_cpu::index(), Users::new());
+    let this = per_cpu::index();
+    if kind == StressKind::Mixed {
+        calls::while_idle_on_every_cpu(&|cpu| tally.count(users.areas.turn(cpu)));
+        users.areas.tell();
+    }
     calls::while_idle_on_every_cpu(&|cpu| {
         if cpu == this {
             join_late(&tally, kept);
@@ -140,7 +156,7 @@ fn change_pages(kind: StressKind, operations: u32, seed: u32) -> Option<bool> {
         say!("stress: the pages do not hold what they held");
     }
     let none = |counter: &AtomicU64| counter.load(Ordering::Relaxed) == 0;
-    let is_taken = kind != StressKind::Mixed || users.end() && most::take() && most::take_all();
+    let is_taken = kind != StressKind::Mixed || users.end() && most::take();
     Some(is_whole && is_taken && none(&tally.refused) && none(&tally.wrong))
 }
 

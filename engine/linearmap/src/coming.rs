@@ -66,7 +66,7 @@ impl Asked<'_> {
         gather: &mut Gather<G, El1>,
     ) {
         // A range may end with the last address.
-        if self.wanted == Wanted::Absent && range.start != range.end {
+        if self.wanted == Wanted::Absent {
             for at in [range.start, VirtAddr::new(range.end.bits().wrapping_sub(G::SIZE_BYTES))] {
                 table.fold_up(at, self.within, None, gather);
             }

@@ -147,6 +147,30 @@ fn a_table_that_holds_nothing_goes_at_once() {
     }
 }
 
+/// The table goes in which a range ends: with the first page of that table, or with the last that it holds.
+#[test]
+fn the_table_in_which_a_range_ends_goes() {
+    let page = Granule4K::SIZE_BYTES;
+    for end in [2 * GIB + page, 2 * GIB + 2 * MIB - page] {
+        let start = 2 * GIB - 2 * MIB;
+        let map = painted::<Granule4K>(&Plan::one(start, end), cpu(BbmLevel::Level3));
+        map.remove(&[at(&map, start, end - start)]).unwrap();
+        assert_eq!(tables(&map), 1, "the root is left of what ended at {end:#x}");
+    }
+}
+
+/// What lies before the map does not go, be it mapped, nor does anything come there.
+#[test]
+fn what_lies_before_the_map_is_not_of_it() {
+    let plan = Plan { regions: vec![region(0, 2 * MIB, DATA), region(GIB, GIB + 2 * MIB, DATA)], ..Plan::one(0, 0) };
+    let start = VirtAddr::new(common::geometry::<Granule4K>(&plan).base() + GIB);
+    let map = painted::<Granule4K>(&Plan { range: Some(start..start + GIB), ..plan }, cpu(BbmLevel::Level3));
+    let (before, behind) = (at(&map, 0, 2 * MIB), at(&map, 2 * MIB, 2 * MIB));
+    let refused = |range: &Range<VirtAddr>| Err(Refused::Change(Refusal::OutOfRange(range.start.bits())));
+    assert_eq!(map.remove(from_ref(&before)), refused(&before));
+    assert_eq!(add(&map, from_ref(&behind)), refused(&behind));
+}
+
 /// TLBs have forgotten what goes before the call returns; what comes takes none to forget.
 #[test]
 fn what_goes_is_forgotten_and_what_comes_costs_no_tlbi() {

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use vmsa::PhysAddr;
 
 use super::{Layout, WrongLength};
+use crate::range::PhysicalRange;
 
 const WORD_BITS: usize = u64::BITS as usize;
 
@@ -56,6 +57,22 @@ impl<'n> PageSet<'n> {
         self.words.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
     }
 
+    /// Its pages, ascending: those that lie side by side as one range.
+    pub fn runs(&self) -> impl Iterator<Item = PhysicalRange> {
+        let (bytes, mut frames) = (self.layout.page_size().size_bytes(), 0..self.layout.frames());
+        let is_in =
+            |frame: &usize| self.words[frame / WORD_BITS].load(Ordering::Relaxed) >> (frame % WORD_BITS) & 1 != 0;
+        core::iter::from_fn(move || {
+            let first = frames.find(is_in)?;
+            let start = self.layout.address(first);
+            // The next frame may be of another bank.
+            let is_beside = |frame: &usize| self.layout.address(*frame) == start + (frame - first) as u64 * bytes;
+            let count = frames.clone().take_while(|frame| is_in(frame) && is_beside(frame)).count();
+            frames.start += count;
+            Some(PhysicalRange::from_size(start, (1 + count as u64) * bytes))
+        })
+    }
+
     /// The words that hold the bits of some pages, and which bits.
     fn parts(&self, first: PhysAddr, count: usize) -> impl Iterator<Item = (&AtomicU64, u64)> {
         let frames = self.layout.frame(first).map_or(0..0, |frame| frame..frame + count);
@@ -80,7 +97,6 @@ mod tests {
     use vmsa::PageSize;
 
     use super::*;
-    use crate::range::PhysicalRange;
 
     const PAGE: u64 = 4096;
     const BANKS: [(u64, u64); 2] = [(0x4000_0000, 0x400_0000), (0x1_0000_0000, 0x200_0000)];
@@ -117,6 +133,9 @@ mod tests {
                     prop_assert_eq!(set.contains(PhysAddr::new(near)), model.contains(&(near & !(PAGE - 1))));
                 }
             }
+            let runs: Vec<_> = set.runs().map(|run| run.start.bits()..run.end.bits()).collect();
+            prop_assert!(runs.iter().flat_map(|run| run.clone().step_by(PAGE as usize)).eq(model.iter().copied()));
+            prop_assert!(runs.is_sorted_by(|run, next| run.end < next.start));
         }
     }
 

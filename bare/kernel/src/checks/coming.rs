@@ -9,10 +9,10 @@ use kerncore::range::{Bytes, PhysicalRange};
 use vmsa::{PhysAddr, VirtAddr};
 
 use super::detail::{Detail, tell};
-use super::vmalloc::healed;
 use crate::cpus::calls;
 use crate::facts::{facts, page_size};
 use crate::memory::coming::{self, NotMoved};
+use crate::memory::settled::Settled;
 use crate::memory::{hidden_pages, pages, ranges};
 
 pub(super) fn go_and_come(detail: &mut Detail) -> bool {
@@ -20,7 +20,7 @@ pub(super) fn go_and_come(detail: &mut Detail) -> bool {
         tell!(detail, "the memory map is full, so that no memory goes");
         return true;
     }
-    let before = healed();
+    let before = Settled::now();
     let image = unit(facts().load_address.align_down(COMING_BYTES));
     let mut is_right = coming::remove(image).is_err();
     if !is_right {
@@ -40,11 +40,10 @@ pub(super) fn go_and_come(detail: &mut Detail) -> bool {
         is_right &= is_done(coming::remove(range), detail) && is_gone(range);
         tell!(detail, "; {range} came and went");
     }
-    let after = healed();
-    // Which pages are free, and so hidden, may be another matter then.
-    let is_same = after.1 == before.1 && (hidden_pages::is_on() || after.0 == before.0);
+    let after = Settled::now();
+    let is_same = after.is_memory_of(&before) && after.is_map_of(&before);
     if !is_same {
-        tell!(detail, "; NOT as before: {} free, before {}", Bytes(after.1), Bytes(before.1));
+        tell!(detail, "; NOT as before: {} free, before {}", Bytes(after.free), Bytes(before.free));
     }
     is_right && is_same
 }

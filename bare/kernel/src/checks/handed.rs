@@ -7,11 +7,10 @@ use hardware::probe;
 use hardware::translation::read_translation;
 use kerncore::range::PhysicalRange;
 use kerncore::realm::{self, Rmm, State};
-use vmsa::PhysAddr;
 
 use super::detail::{Detail, tell};
 use crate::facts::{facts, page_size};
-use crate::memory::handed::{self, NotHanded, Smc};
+use crate::memory::handed::{self, NotHanded, Smc, page_starts};
 use crate::memory::pages;
 
 /// What is shared at once, whatever the page size.
@@ -63,10 +62,6 @@ fn there(rmm: &impl Rmm, range: PhysicalRange, away: u64) -> Result<(), NotHande
 fn back(range: PhysicalRange) -> Result<bool, NotHanded> {
     handed::set_memory_encrypted(range)?;
     Ok(leads(range, 0) && (facts().realm.is_none() || realm::is_ram(&Smc, range)))
-}
-
-fn page_starts(range: PhysicalRange) -> impl Iterator<Item = PhysAddr> {
-    (range.start.bits()..range.end.bits()).step_by(page_size().size_bytes() as usize).map(PhysAddr::new)
 }
 
 /// Whether every page leads so far from its own address, and keeps what is written to it.

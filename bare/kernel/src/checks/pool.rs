@@ -11,9 +11,10 @@ use vmsa::PhysAddr;
 
 use super::detail::{Detail, tell};
 use crate::facts::{facts, page_size};
-use crate::memory::handed::{self, Smc};
+use crate::memory::handed::Smc;
+use crate::memory::linear_map;
+use crate::memory::settled::Settled;
 use crate::memory::shared::{self, Shared};
-use crate::memory::{current, hidden_pages, linear_map, pages};
 
 /// Pages that are taken, where a quarter of free memory is as much.
 const PAGES: u64 = 1000;
@@ -23,8 +24,8 @@ const MOST_SPLITS: u64 = 4;
 const MOST_STOPS: usize = 64;
 
 pub(super) fn take(detail: &mut Detail) -> bool {
-    let before = state();
-    let count = PAGES.min(before.1 / page_size().size_bytes() / 4) as usize;
+    let before = Settled::now();
+    let count = PAGES.min(before.free / page_size().size_bytes() / 4) as usize;
     let mut all = Vec::new();
     if all.try_reserve_exact(count).is_err() {
         tell!(detail, "no memory to note {count} pages");
@@ -41,17 +42,14 @@ pub(super) fn take(detail: &mut Detail) -> bool {
     let (split, taken, pieces) = (splits() - splits_before, all.len(), shared::counts());
     let wrong = all.iter().filter(|page| !is_right(page)).count();
     drop(all);
-    let (after, left) = (state(), shared::counts());
-    // What a host does not give back is hidden, and another state of the map.
-    let lost = after.2 - before.2;
-    let is_same = after.0 == before.0 || lost > 0 || hidden_pages::is_on();
-    let is_kept = after.1 + lost * page_size().size_bytes() == before.1;
+    let (after, left) = (Settled::now(), shared::counts());
+    let (is_same, is_kept, lost) = (after.is_map_of(&before), after.is_memory_of(&before), after.lost - before.lost);
     tell!(detail, "{taken} pages of {} pieces, {split} blocks split", pieces.0);
     for (is_told, what, number) in [
         (stops > 0, "times the host stopped", stops as u64),
         (lost > 0, "pages lost", lost),
         (wrong > 0, "WRONG", wrong as u64),
-        (!is_kept, "bytes free, NOT as before", after.1),
+        (!is_kept, "bytes free, NOT as before", after.free),
     ] {
         if is_told {
             tell!(detail, "; {number} {what}");
@@ -62,15 +60,6 @@ pub(super) fn take(detail: &mut Detail) -> bool {
     }
     let is_whole = stops > 0 || split <= MOST_SPLITS;
     taken == count && wrong == 0 && is_whole && is_same && is_kept && left == (0, 0)
-}
-
-/// The healed map, memory that is free or has tables of the map, for what is hidden takes some, and pages that a host has kept.
-fn state() -> (u64, u64, u64) {
-    linear_map::get().heal_all();
-    linear_map::get().refill();
-    let tables = current::upper().summary(facts().linear.range()).map_or(0, |summary| summary.tables() as u64);
-    let free = pages::with_pages(|pages| pages.free_bytes());
-    (linear_map::digest(), free + tables * page_size().size_bytes(), handed::counts().1)
 }
 
 /// Whether a page leads to what the host sees, keeps what is written to it, and is shared.

@@ -1,5 +1,5 @@
 //! An area of virtual addresses: the largest leaves that its memory makes, a guard, a part of it read-only here and in the linear map,
-//! a part of it freed; and when it is gone everything is as before.
+//! a part of it freed; what cannot be is refused; and when it is gone everything is as before.
 
 use core::ops::Range;
 
@@ -11,8 +11,9 @@ use vmsa::VirtAddr;
 
 use super::detail::{Detail, tell};
 use crate::facts::{facts, page_size};
+use crate::memory::settled::Settled;
 use crate::memory::vmalloc::Area;
-use crate::memory::{current, hidden_pages, linear_map, pages};
+use crate::memory::{current, pages};
 
 /// What is taken where a quarter of free memory is as much.
 const MOST_BYTES: u64 = 64 << 20;
@@ -27,22 +28,14 @@ pub(super) fn take(detail: &mut Detail) -> bool {
     if facts().options.rodata == Some(Rodata::Off) && !is_right(bytes, &mut first) {
         return false;
     }
-    let before = healed();
+    let before = Settled::now();
     let is_right = is_right(bytes, detail);
-    let after = healed();
-    // Which pages are free, and so hidden, may be another matter then.
-    let is_same = after.1 == before.1 && (hidden_pages::is_on() || after.0 == before.0);
+    let after = Settled::now();
+    let is_same = after.is_memory_of(&before) && after.is_map_of(&before);
     if !is_same {
-        tell!(detail, "; NOT as before: {} free, before {}", Bytes(after.1), Bytes(before.1));
+        tell!(detail, "; NOT as before: {} free, before {}", Bytes(after.free), Bytes(before.free));
     }
     is_right && is_same
-}
-
-/// The linear map, and what is free, once all has healed.
-pub(super) fn healed() -> (u64, u64) {
-    linear_map::get().heal_all();
-    linear_map::get().refill();
-    (linear_map::digest(), pages::with_pages(|pages| pages.free_bytes()))
 }
 
 fn is_right(bytes: u64, detail: &mut Detail) -> bool {
@@ -66,7 +59,13 @@ fn is_right(bytes: u64, detail: &mut Detail) -> bool {
     // What is read-only when the area goes is reset with it.
     let is_undone = area.protect(parts[0].clone(), false).is_ok() && !is_read_only(range.start + page);
     let is_freed = area.free(2 * page..3 * page).is_ok() && frees_alone(&range, page);
-    let all = [is_usable, is_guarded, is_done, is_as_asked, is_alone, is_undone, is_freed];
+    // No pages of it, and no area that there is memory for.
+    let wrong = [1..page, page..page + 1, all - page..all + page, 2 * page..page];
+    let is_part_refused = wrong.into_iter().all(|part| area.protect(part.clone(), true).or(area.free(part)).is_err());
+    let free = pages::with_pages(|pages| pages.free_bytes());
+    let is_area_refused = [0, free + 1, u64::MAX].into_iter().all(|bytes| Area::take(bytes).is_none());
+    let all =
+        [is_usable, is_guarded, is_done, is_as_asked, is_alone, is_undone, is_freed, is_part_refused, is_area_refused];
     if all.contains(&false) {
         tell!(detail, ": {all:?}");
     }

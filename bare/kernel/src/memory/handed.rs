@@ -6,7 +6,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::hypercall;
 use hardware::psci::Conduit;
-use kerncore::handing;
+use kerncore::buddy::PageSet;
+use kerncore::handing::{self, Map as _};
 use kerncore::range::PhysicalRange;
 use kerncore::realm::{Rmm, Wish};
 use linearmap::{Context, Refused, Wanted};
@@ -105,14 +106,32 @@ fn linear(range: PhysicalRange) -> Range<VirtAddr> {
     facts().linear.address(range.start)..facts().linear.address(range.end)
 }
 
+fn is_shown(page: PhysAddr) -> bool {
+    linear_map::is_shown(facts().linear.address(page))
+}
+
 /// Notes the pages of a range that are hidden.
 fn note_lost(range: PhysicalRange) {
-    let bytes = page_size().size_bytes();
-    for start in (range.start.bits()..range.end.bits()).step_by(bytes as usize).map(PhysAddr::new) {
-        if !linear_map::is_shown(facts().linear.address(start)) {
-            pages::lost_to_host().inspect(|set| set.insert(start, 1));
-        }
-    }
+    let lost = page_starts(range).filter(|page| !is_shown(*page));
+    lost.for_each(|page| _ = pages::lost_to_host().inspect(|set| set.insert(page, 1)));
+}
+
+/// Where each page of a range begins.
+pub(crate) fn page_starts(range: PhysicalRange) -> impl Iterator<Item = PhysAddr> {
+    (range.start.bits()..range.end.bits()).step_by(page_size().size_bytes() as usize).map(PhysAddr::new)
+}
+
+/// What `look` sees of the linear map where it leads to all that is hidden for ever as it did before that was lost; nobody reads it there,
+/// and it is hidden again when this returns. Nothing where one of those pages was shown before, or their number is not what was counted.
+pub(crate) fn with_lost_shown<T>(look: impl FnOnce() -> T) -> Option<T> {
+    let lost = || pages::lost_to_host().into_iter().flat_map(PageSet::runs);
+    let pages = lost().map(|run| run.size_bytes() / page_size().size_bytes()).sum::<u64>();
+    let is_hidden = pages == counts().1 && !lost().flat_map(page_starts).any(is_shown);
+    let map = Map { unprotected: facts().realm.map_or(0, |realm| realm.unprotected()) };
+    let is_led = lost().all(|run| map.show(run, false));
+    let seen = look();
+    let is_hidden_again = lost().filter(|run| map.hide(*run).is_err()).count() == 0;
+    (is_hidden && is_led && is_hidden_again).then_some(seen)
 }
 
 /// Whether a page is hidden for ever.

@@ -41,6 +41,8 @@ pub(crate) struct Area {
 pub(crate) enum AreaError {
     /// For the list of what would change.
     NoMemory,
+    /// These offsets are not whole pages of the area.
+    NoSuchPages(Range<u64>),
     Refused(Refused),
 }
 
@@ -54,6 +56,7 @@ impl fmt::Display for AreaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoMemory => f.write_str("no memory for a list of its parts"),
+            Self::NoSuchPages(Range { start, end }) => write!(f, "{start:#x} to {end:#x} are no pages of it"),
             Self::Refused(refused) => refused.fmt(f),
         }
     }
@@ -137,6 +140,7 @@ impl Area {
 
     /// Has pages of it be read-only, or writable again, here and in the linear map: all of them, or none.
     pub(crate) fn protect(&mut self, offsets: Range<u64>, is_read_only: bool) -> Result<(), AreaError> {
+        self.check(&offsets)?;
         let ranges = list(self.parts(offsets).flat_map(|(here, memory)| [here, linear(&memory)]))?;
         let wanted = if is_read_only { Wanted::ReadOnly } else { Wanted::Writable };
         linear_map::get().change(&ranges, wanted, Context::MayWait)?;
@@ -146,6 +150,7 @@ impl Area {
 
     /// Frees whole pages of it: all of them, or none.
     pub(crate) fn free(&mut self, offsets: Range<u64>) -> Result<(), AreaError> {
+        self.check(&offsets)?;
         [offsets.start, offsets.end].into_iter().try_for_each(|offset| self.cut(offset))?;
         let hidden = list(self.parts(offsets.clone()).map(|(here, _)| here))?;
         // In the linear map first: who fails behind that has reset permissions, and no more.
@@ -166,6 +171,15 @@ impl Area {
             is_kept
         });
         Ok(())
+    }
+
+    fn check(&self, offsets: &Range<u64>) -> Result<(), AreaError> {
+        let is_page = |offset: u64| offset.is_multiple_of(page_size().size_bytes());
+        let is_part = offsets.start <= offsets.end && offsets.end <= self.bytes;
+        if is_part && is_page(offsets.start) && is_page(offsets.end) {
+            return Ok(());
+        }
+        Err(AreaError::NoSuchPages(offsets.clone()))
     }
 
     /// No block is on both sides of an offset.

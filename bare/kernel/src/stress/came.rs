@@ -9,3 +9,10 @@ pub(super) enum Came {
     Stopped,
     Wrong,
 }
+
+impl Came {
+    /// What is told of two operations: the first that did not go well.
+    pub(super) fn and(self, other: Self) -> Self {
+        if let Self::Right = self { other } else { self }
+    }
+}

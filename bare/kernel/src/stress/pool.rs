@@ -19,7 +19,7 @@ pub(super) const CLUSTER: usize = 16;
 const CLUSTERS: usize = 16;
 const IN_BLOCK: usize = CLUSTER * CLUSTERS;
 const MOST_BLOCKS: usize = 16;
-const FEWEST_BLOCKS: u64 = 4;
+const FEWEST_BLOCKS: u64 = 2;
 /// The largest and the smallest block that is taken: `1 << order` pages.
 const ORDERS: core::ops::RangeInclusive<usize> = 8..=13;
 
@@ -32,13 +32,13 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Takes blocks of half of free memory at most, the largest of which there are a few, and fills their pages.
+    /// Takes blocks of a tenth of free memory at most, the largest of which there are a few, and fills their pages.
     pub(super) fn new() -> Option<Self> {
-        let half = pages::with_pages(|pages| pages.free_bytes()) / 2;
+        let tenth = pages::with_pages(|pages| pages.free_bytes()) / 10;
         let bytes = |order: usize| page_size().size_bytes() << order;
-        let order = ORDERS.rev().find(|order| bytes(*order) * FEWEST_BLOCKS <= half)?;
+        let order = ORDERS.rev().find(|order| bytes(*order) * FEWEST_BLOCKS <= tenth)?;
         let mut blocks = List::new(PhysAddr::new(0));
-        for _ in 0..half / bytes(order) {
+        for _ in 0..tenth / bytes(order) {
             match pages::allocate(order) {
                 Some(block) if blocks.push(block).is_ok() => {}
                 Some(block) => pages::free(block, order),

@@ -1,19 +1,21 @@
-//! What lives on the linear map beside what changes: modules, text, memory that is shared with a realm's host, and memory that goes and
-//! comes; each for a moment.
+//! What lives on the linear map beside what changes: modules, text, memory that is shared with a realm's host, memory that goes and
+//! comes, each for a moment; and areas of most of memory.
 
 use alloc::vec::Vec;
 use core::slice;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use hardware::probe::{self, RET};
+use hardware::probe;
 use hardware::translation::{read_translation, read_translation_to_write};
 use kerncore::cpio::Entries;
 use kerncore::range::PhysicalRange;
 use seed::Seed;
 use vmsa::PhysAddr;
 
+use super::areas::Areas;
 use super::came::Came;
 use super::coming::Coming;
+use super::text::{call, function};
 use crate::facts::{facts, page_size};
 use crate::memory::executable::Text;
 use crate::memory::handed::{self, NotHanded};
@@ -25,11 +27,12 @@ use crate::report::console::say;
 const FILE: &[u8] = b"lib/modules/sample.o";
 const NAME: &[u8] = b"name=sample\0";
 const STOP: &[u8] = b"module_stop\0";
-/// One operation in so many is to load a module, to have text, to share a few pages, to share single ones.
+/// One operation in so many is to load a module, to have text, to share a few pages, to share single ones, to take an area or release it.
 const MODULES: u64 = 16;
 const TEXTS: u64 = 16;
 const SHARES: u64 = 16;
 const SINGLES: u64 = 16;
+const TURNS: u64 = 16;
 /// Bytes of a text, log2 of the pages that are shared at once, and how many single ones: at most.
 const TEXT_BYTES: usize = 32 << 10;
 const MOST_ORDER: usize = 4;
@@ -44,6 +47,7 @@ pub(super) struct Users {
     shared: AtomicU64,
     stopped: AtomicU64,
     coming: Coming,
+    pub(super) areas: Areas,
 }
 
 impl Users {
@@ -51,7 +55,7 @@ impl Users {
     pub(super) fn new() -> Self {
         let counter = || AtomicU64::new(0);
         let (modules, texts, shared, stopped) = (counter(), counter(), counter(), counter());
-        Self { module: find(), modules, texts, shared, stopped, coming: Coming::new() }
+        Self { areas: Areas::new(), module: find(), modules, texts, shared, stopped, coming: Coming::new() }
     }
 
     /// Has one of them for a moment, or none.
@@ -74,16 +78,14 @@ impl Users {
         if seed.one_in(SINGLES) {
             count(share_singles(1 + seed.index(MOST_SINGLES)), &self.shared);
         }
-        match self.coming.use_one(cpu, seed) {
-            Came::Right => worst,
-            other => other,
-        }
+        let turned = if seed.one_in(TURNS) { self.areas.turn(cpu) } else { Came::Right };
+        [turned, self.coming.use_one(cpu, seed)].into_iter().fold(worst, Came::and)
     }
 
-    /// Nobody has one any more. Whether all is withheld that was.
+    /// Nobody has one any more, and areas go. Whether they were right, and all is withheld that was.
     pub(super) fn end(self) -> bool {
         self.tell();
-        self.coming.end()
+        self.areas.end() && self.coming.end()
     }
 
     fn tell(&self) {
@@ -133,19 +135,16 @@ fn load(object: &[u8], name_end: usize, cpu: usize) -> Came {
 
 /// Has text that this CPU executes, and nobody can write.
 fn execute(bytes: u64, cpu: usize) -> Came {
-    /// MOV W0, #0.
-    const MOV: u32 = 0x5280_0000;
     let Some(text) = Text::take(bytes) else { return Came::Refused };
-    let words = [MOV | (cpu as u32) << 5, RET];
+    let words = function(cpu);
     if !text.write(words.len(), |index| words[index]) {
         return Came::Refused;
     }
     let at = text.range().start;
-    // SAFETY: text of a function that takes nothing and gives a number.
-    let function = unsafe { core::mem::transmute::<u64, extern "C" fn() -> u32>(at.bits()) };
     let alias = read_translation(at).map(|memory| facts().linear.address(memory));
     let is_safe = [Ok(at), alias].into_iter().all(|at| at.is_ok_and(|at| read_translation_to_write(at).is_err()));
-    if function() == cpu as u32 && is_safe {
+    // SAFETY: it was just written there, for every CPU.
+    if unsafe { call(at) } == cpu && is_safe {
         return Came::Right;
     }
     say!("stress: the text at {at} is wrong");

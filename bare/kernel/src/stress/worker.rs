@@ -11,7 +11,6 @@ use seed::Seed;
 use vmsa::{Stage1Attributes, VirtAddr};
 
 use super::Tally;
-use super::came::Came;
 use super::pool::{CLUSTER, Pool, value};
 use super::users::Users;
 use crate::facts::page_size;
@@ -79,11 +78,7 @@ impl<'s> Worker<'s> {
                 self.have_area();
             }
             if kind == StressKind::Mixed {
-                match self.users.use_one(self.cpu, &mut self.seed) {
-                    Came::Right | Came::Stopped => {}
-                    Came::Refused => Tally::add(&self.tally.refused),
-                    Came::Wrong => Tally::add(&self.tally.wrong),
-                }
+                self.tally.count(self.users.use_one(self.cpu, &mut self.seed));
             }
             if self.seed.one_in(HEALS) {
                 linear_map::get().heal(BUDGET);

@@ -369,14 +369,17 @@ pub(super) fn all() -> Vec<Boot> {
 }
 
 fn realm(&(name, options, counts): &(&str, &str, Words)) -> Boot {
-    let options = format!("--monitor --memory 256M --machine bare/monitor/machines/{options}");
+    // A tenth of it is to be a few blocks of each page size.
+    let memory = if options.contains("vellum.stress") { "1G" } else { "256M" };
+    let options = format!("--monitor --memory {memory} --machine bare/monitor/machines/{options}");
     let mut expect: Vec<_> = counts.iter().map(|count| MonitorCounts(count)).collect();
     if name.starts_with("our kernel") {
         expect.push(Says(&["ring: ", "....100"]));
     }
     if options.contains("vellum.stress") {
         expect.push(Says(&["modules loaded, called by every CPU"]));
-        expect.push(Says(&["as it was before, "]));
+        expect.push(Says(&["as it was before, leaf for leaf"]));
+        expect.push(Says(&["free memory is what it was, to the page"]));
     }
     if options.contains("vellum.late") {
         expect.push(Says(&["1 of 1 joined, while memory was hidden"]));

@@ -152,6 +152,7 @@ fn stressed(name: &str, options: &str) -> Boot {
     // As KFENCE does, single pages alone come and go.
     if !options.contains("vellum.stress-kind") {
         expect.push(Says(&["modules loaded, called by every CPU"]));
+        expect.push(Says(&["in areas of all CPUs, a third read-only, a third executable"]));
     }
     if options.contains("vellum.withhold") {
         expect.push(Says(&["withheld units came, and are withheld again"]));
