@@ -122,7 +122,8 @@ impl Healing {
         self.round
     }
 
-    /// Takes out what is to be looked at next, of what has changed before round `due`.
+    /// Takes out what is to be looked at next: what is remembered and has changed before round `due`, then what is scattered, which has
+    /// no round and is always due.
     pub(crate) fn take(&mut self, due: u64) -> Option<Range<u64>> {
         if let Some(place) = self.recent.iter_mut().find(|worn| worn.is_due(due)) {
             let worn = core::mem::replace(place, Worn::NONE);
@@ -143,7 +144,7 @@ impl Healing {
         self.slot(at) + self.slot_bytes
     }
 
-    /// Whether anything is left that has changed before round `due`.
+    /// Whether [`Self::take`] would find anything.
     pub(crate) fn has_due(&self, due: u64) -> bool {
         !self.scattered.is_empty() || self.recent.iter().any(|worn| worn.is_due(due))
     }
