@@ -61,6 +61,46 @@ fn it_is_shown_elsewhere_and_comes_back_leaf_for_leaf() {
     }
 }
 
+/// A page of a slot was hidden and shown, or protected, so that the slot is a table still, or a table of tables, when all of it is hidden:
+/// all of it is led elsewhere nevertheless, by no licence, and nobody parks.
+fn torn<G: Granule>(level: BbmLevel, bytes: u64, torn_by: &[Wanted]) {
+    let map = painted::<G>(&Plan::one(GIB, 4 * GIB), cpu(level));
+    map.refill();
+    let before = leaves(&map);
+    let all = at(&map, 2 * GIB, bytes);
+    let (shared, own) = (leading(&map, all.start, UNPROTECTED), leading(&map, all.start, 0));
+    for wanted in torn_by {
+        map.change(&[at(&map, 2 * GIB + bytes / 2, G::SIZE_BYTES)], *wanted, Context::MayWait).unwrap();
+    }
+    // Whoever were to park refuses.
+    map.admit(cpu(level));
+    assert!(leaves(&map).len() > before.len());
+    for (wanted, away) in [(shared, UNPROTECTED), (own, 0)] {
+        map.change(from_ref(&all), Wanted::Hidden, Context::MayWait).unwrap();
+        let (changed, made) = steps(&map, from_ref(&all), wanted, Context::MayWait);
+        changed.unwrap_or_else(|refused| panic!("{level:?}, {bytes:#x} after {torn_by:?}: {refused}"));
+        assert!(!made.iter().any(|step| matches!(step, Step::Maintain(Maintenance::Invalidate(..)))));
+        for offset in (0..bytes).step_by(G::SIZE_BYTES as usize) {
+            assert_eq!(output(&map, all.start + offset), Some(PhysAddr::new(2 * GIB + offset + away)));
+        }
+    }
+    map.embedder().parks.set(true);
+    map.heal_all();
+    assert_eq!(leaves(&map), before);
+}
+
+#[test]
+fn what_is_a_table_still_is_shown_elsewhere_without_a_licence() {
+    for level in [BbmLevel::Level0, BbmLevel::Level1, BbmLevel::Level2, BbmLevel::Level3] {
+        for torn_by in [&[Wanted::Hidden, Wanted::Shown][..], &[Wanted::ReadOnly]] {
+            torn::<Granule4K>(level, 2 * MIB, torn_by);
+            torn::<Granule4K>(level, GIB, torn_by);
+            torn::<Granule16K>(level, 32 * MIB, torn_by);
+            torn::<Granule64K>(level, 2 * MIB, torn_by);
+        }
+    }
+}
+
 #[test]
 fn what_is_refused_leads_where_it_led() {
     let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
