@@ -180,18 +180,25 @@ impl<G: Granule> State<G> {
         let mut make = |licence: &Licence<'_>| {
             let is_heard = announces && licence.is_in_place();
             let resized = if is_heard { Resized::split_by(&table.view(), asked.ranges) } else { Resized::NONE };
-            let mut make = || made = asked.make(table, counted, Some(licence), reserve).map_err(refused);
+            let mut make = || {
+                // It was planned by a break, which to lead elsewhere alone may need, and which this licence may not be for.
+                let checked = match asked.wanted {
+                    Wanted::Leading { .. } => asked.check(table, Some(licence), reserve),
+                    _ => Ok(()),
+                };
+                made = checked.and_then(|()| asked.make(table, counted, Some(licence), reserve)).map_err(refused);
+            };
             if resized.leaves().is_empty() { make() } else { embedder.announce(resized.leaves(), &mut make) }
         };
         match way {
             Way::InPlace => make(&planned),
             Way::Window => {
-                self.counters.windows += 1;
                 embedder.in_window(&mut make);
+                self.counters.windows += u64::from(made.is_ok());
             }
             Way::Park => {
                 embedder.park(&mut make).map_err(Refused::NotParked)?;
-                self.counters.parked += 1;
+                self.counters.parked += u64::from(made.is_ok());
             }
         }
         made

@@ -101,6 +101,25 @@ fn what_is_a_table_still_is_shown_elsewhere_without_a_licence() {
     }
 }
 
+/// The one that parks the others tolerates more than they do, and so makes no break: nothing of a list is made of which a part takes one.
+#[test]
+fn a_list_is_refused_whole_by_the_licence_that_it_would_be_made_by() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level0));
+    let [hidden, valid] = [GIB + MIB, GIB + 5 * MIB].map(|offset| at(&map, offset, 0x1000));
+    map.change(from_ref(&hidden), Wanted::Hidden, Context::MayWait).unwrap();
+    map.admit(cpu(BbmLevel::Level3));
+    map.embedder().parks.set(true);
+    map.embedder().changer.set(BbmLevel::Level3);
+    let (before, wanted) = (leaves(&map), leading(&map, valid.start, UNPROTECTED));
+    let refused = map.change(&[hidden.clone(), valid.clone()], wanted, Context::MayWait);
+    assert_eq!(refused, Err(Refused::Change(Refusal::NeedsBreak(valid.start.bits()))));
+    assert!(leaves(&map) == before, "a part was made");
+    assert_eq!((map.embedder().parked.get(), map.counters().parked, map.counters().refused), (1, 0, 1));
+    map.embedder().changer.set(BbmLevel::Level0);
+    map.change(&[hidden, valid], wanted, Context::MayWait).unwrap();
+    assert_eq!((map.embedder().parked.get(), map.counters().parked), (2, 1));
+}
+
 #[test]
 fn what_is_refused_leads_where_it_led() {
     let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
