@@ -86,7 +86,7 @@ impl Asked<'_> {
         });
         // One gather for the list, so that barriers are paid once.
         let retired = gather.finish(platform);
-        // Of the map nothing but what goes leaves a table behind.
+        // Nothing else leaves a table of the map behind.
         let left = if self.wanted.is_once() { retired.count() } else { 0 };
         reserve.refill(platform, retired);
         made.map(|()| Tables { taken, left })

@@ -50,7 +50,8 @@ impl<E: Embedder> LinearMap<E> {
 
     /// Makes pages what is wanted of them: every page of every range, or, after an error, none. The ranges are of whole pages,
     /// mapped or hidden throughout; they may overlap, and lie anywhere in the page table, so that memory and what else maps
-    /// it change together. Not so for [`Wanted::Present`] and [`Wanted::Absent`]: [`Self::add`] and [`Self::remove`] say what they are for.
+    /// it change together. Not so for [`Wanted::Leading`], [`Wanted::Present`] and [`Wanted::Absent`], whose ranges are of the map and do not
+    /// overlap; what the last two are for [`Self::add`] and [`Self::remove`] say.
     pub fn change(&self, ranges: &[Range<VirtAddr>], wanted: Wanted, context: Context) -> Result<(), Refused> {
         let asked = Asked { ranges, wanted, context, within: &self.map.range };
         let mut supply = Reserve::new();

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::slice::from_ref;
 
-use common::{DATA, GIB, Live, MIB, Plan, at, cpu, leaves, painted, steps};
+use common::{DATA, GIB, Live, MIB, Plan, at, cpu, leaves, painted, steps, tables};
 use vellum_linearmap::{Context, Refused, Wanted};
 use vellum_pagetable::{Refusal, Step};
 use vellum_vmsa::{
@@ -118,6 +118,18 @@ fn a_list_is_refused_whole_by_the_licence_that_it_would_be_made_by() {
     map.embedder().changer.set(BbmLevel::Level0);
     map.change(&[hidden, valid], wanted, Context::MayWait).unwrap();
     assert_eq!((map.embedder().parked.get(), map.counters().parked), (2, 1));
+}
+
+/// The table of a slot that is led elsewhere in a window goes, and is counted, so that the counters tell how many tables there are.
+#[test]
+fn splits_without_folds_are_the_tables_that_there_are() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level0));
+    let (painted, slot) = (tables(&map), at(&map, GIB + 4 * MIB, 2 * MIB));
+    let more = || tables(&map) as u64 + map.counters().folds - map.counters().splits;
+    map.set_memory_ro(&[at(&map, GIB + 5 * MIB, 0x1000)], Context::MayWait).unwrap();
+    assert_eq!((tables(&map), more()), (painted + 2, painted as u64));
+    map.change(from_ref(&slot), leading(&map, slot.start, UNPROTECTED), Context::MayWait).unwrap();
+    assert_eq!((tables(&map), more()), (painted + 1, painted as u64));
 }
 
 #[test]
