@@ -133,6 +133,21 @@ fn splits_without_folds_are_the_tables_that_there_are() {
 }
 
 #[test]
+fn what_is_not_mapped_is_not_led_elsewhere() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let (all, page) = (at(&map, GIB + 2 * MIB, 2 * MIB), at(&map, GIB + 3 * MIB, 0x1000));
+    let wanted = leading(&map, all.start, 0);
+    map.remove(from_ref(&page)).unwrap();
+    let before = leaves(&map);
+    let beyond = at(&map, 2 * GIB, 0x1000);
+    for (range, hole) in [(&page, &page), (&all, &page), (&beyond, &beyond)] {
+        let refused = map.change(from_ref(range), wanted, Context::MayWait);
+        assert_eq!(refused, Err(Refused::Change(Refusal::NotMapped(hole.start.bits()))));
+    }
+    assert!(leaves(&map) == before);
+}
+
+#[test]
 fn what_is_refused_leads_where_it_led() {
     let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
     let (inside, beyond) = (at(&map, 2 * GIB - 0x2000, 0x1000), at(&map, GIB + MIB, 0x1000));
