@@ -116,10 +116,10 @@ impl Healing {
         self.round.saturating_sub(PATIENCE)
     }
 
-    /// All is due that has changed until now.
-    pub(crate) fn begin_drain(&mut self) -> u64 {
+    /// All is due that has changed until now: it is in so many slots at most.
+    pub(crate) fn begin_drain(&mut self) -> (u64, u64) {
         self.round += 1;
-        self.round
+        (self.round, RECENT as u64 + (self.scattered.end - self.scattered.start) / self.slot_bytes)
     }
 
     /// Takes out what is to be looked at next: what is remembered and has changed before round `due`, then what is scattered, which has

@@ -133,10 +133,15 @@ impl<E: Embedder> LinearMap<E> {
         self.heal_before(due, budget)
     }
 
-    /// Folds all that is uniform again, whatever has changed lately.
+    /// Folds all that is uniform again, whatever has changed lately. While others go on changing the map, some may be left.
     pub fn heal_all(&self) {
-        let due = self.lock.with(|state| state.healing.begin_drain());
-        while self.heal_before(due, HEALED_AT_ONCE) {}
+        let (due, slots) = self.lock.with(|state| state.healing.begin_drain());
+        // As many looks as there was to look at: there may be no end of what others scatter meanwhile.
+        for _ in 0..slots.div_ceil(HEALED_AT_ONCE as u64) {
+            if !self.heal_before(due, HEALED_AT_ONCE) {
+                break;
+            }
+        }
     }
 
     fn heal_before(&self, due: u64, budget: usize) -> bool {
