@@ -1,5 +1,6 @@
 //! Parking: CPUs wait off the kernel's tables while one of them changes what the others do not tolerate. [`kerncore::parking`] is the
-//! protocol; here are its words, and the way off the tables. Every wait with interrupts masked answers ([`answer`]).
+//! protocol; here are its words, and the way off the tables. Every wait for a lock with interrupts masked answers
+//! ([`answer`]); a wait for somebody who waits for nobody, such as a reader of tables, need not.
 
 use core::sync::atomic::AtomicU64;
 

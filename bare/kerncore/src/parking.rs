@@ -4,7 +4,7 @@
 //! initiator   tickets ── request ── call ── wait until each has seen its ticket ── change, TLBIs, DSB ── tickets 0, wake
 //! other       called, or waits for a lock ── takes its request ── off the tables, seen = ticket ── ticket 0? ── on
 //! ```
-//! One parks at a time: who holds the lock of the linear map. Every wait with interrupts masked looks for a request
+//! One parks at a time: who holds the lock of the linear map. Every wait for a lock with interrupts masked looks for a request
 //! ([`Parking::is_requested`]), so that nobody who waits for that lock, or for one that the initiator holds, keeps the initiator waiting.
 
 use core::iter;

@@ -8,11 +8,11 @@
 //! What a list takes is counted range by range, on the map as it is. To make one range what is wanted takes no table from
 //! another, so that the sum is enough for all. One change alone needs no count: its plan refuses it before the first store.
 
-use core::ops::Range;
+use core::ops::{ControlFlow, Range};
 use core::slice;
 
-use pagetable::{Change, El1, Licence, PageTable, Platform, Refusal, Reserve};
-use vmsa::{Granule, VirtAddr};
+use pagetable::{Change, El1, Licence, PageTable, Platform, Refusal, Reserve, View};
+use vmsa::{Descriptor, Granule, VirtAddr};
 
 use crate::counters::Counted;
 use crate::embedder::Embedder;
@@ -44,6 +44,20 @@ fn is_page<G: Granule>(range: &Range<VirtAddr>) -> bool {
 }
 
 impl Asked<'_> {
+    /// What is led elsewhere is mapped or hidden throughout: the engine would map holes as well.
+    fn check_holes<G: Granule, P: Platform>(&self, view: &View<'_, G, El1, P>) -> Result<(), Refusal> {
+        for range in self.ranges {
+            let hole = view.for_each(range.clone(), |entry| match entry.lookup.descriptor {
+                Descriptor::INVALID => ControlFlow::Break(entry.input.max(range.start)),
+                _ => ControlFlow::Continue(()),
+            })?;
+            if let ControlFlow::Break(at) = hole {
+                return Err(Refusal::NotMapped(at.bits()));
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses it unless `reserve` holds the tables that it takes at most, or whatever else the engine refuses it for.
     fn check<G: Granule, P: Platform>(
         &self,
@@ -86,7 +100,7 @@ impl Asked<'_> {
         });
         // One gather for the list, so that barriers are paid once.
         let retired = gather.finish(platform);
-        // Of the map nothing but what goes leaves a table behind.
+        // Nothing else leaves a table of the map behind.
         let left = if self.wanted.is_once() { retired.count() } else { 0 };
         reserve.refill(platform, retired);
         made.map(|()| Tables { taken, left })
@@ -125,6 +139,9 @@ impl<G: Granule> State<G> {
         let counted = Counted::new(embedder.platform());
         let mut table = self.table(&counted)?;
         asked.check_once()?;
+        if let Wanted::Leading { .. } = asked.wanted {
+            asked.check_holes(&table.view())?;
+        }
         let (way, licence) = self.standing.way();
         let free = (way == Way::InPlace && !embedder.announces()).then_some(&licence);
         let is_made = matches!(asked.ranges, [page] if is_page::<G>(page) && asked.wanted.is_made_of_page(&mut table, page.start, free));
@@ -180,18 +197,25 @@ impl<G: Granule> State<G> {
         let mut make = |licence: &Licence<'_>| {
             let is_heard = announces && licence.is_in_place();
             let resized = if is_heard { Resized::split_by(&table.view(), asked.ranges) } else { Resized::NONE };
-            let mut make = || made = asked.make(table, counted, Some(licence), reserve).map_err(refused);
+            let mut make = || {
+                // It was planned by a break, which to lead elsewhere alone may need, and which this licence may not be for.
+                let checked = match asked.wanted {
+                    Wanted::Leading { .. } => asked.check(table, Some(licence), reserve),
+                    _ => Ok(()),
+                };
+                made = checked.and_then(|()| asked.make(table, counted, Some(licence), reserve)).map_err(refused);
+            };
             if resized.leaves().is_empty() { make() } else { embedder.announce(resized.leaves(), &mut make) }
         };
         match way {
             Way::InPlace => make(&planned),
             Way::Window => {
-                self.counters.windows += 1;
                 embedder.in_window(&mut make);
+                self.counters.windows += u64::from(made.is_ok());
             }
             Way::Park => {
                 embedder.park(&mut make).map_err(Refused::NotParked)?;
-                self.counters.parked += 1;
+                self.counters.parked += u64::from(made.is_ok());
             }
         }
         made

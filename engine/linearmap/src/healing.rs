@@ -116,13 +116,14 @@ impl Healing {
         self.round.saturating_sub(PATIENCE)
     }
 
-    /// All is due that has changed until now.
-    pub(crate) fn begin_drain(&mut self) -> u64 {
+    /// All is due that has changed until now: it is in so many slots at most.
+    pub(crate) fn begin_drain(&mut self) -> (u64, u64) {
         self.round += 1;
-        self.round
+        (self.round, RECENT as u64 + (self.scattered.end - self.scattered.start) / self.slot_bytes)
     }
 
-    /// Takes out what is to be looked at next, of what has changed before round `due`.
+    /// Takes out what is to be looked at next: what is remembered and has changed before round `due`, then what is scattered, which has
+    /// no round and is always due.
     pub(crate) fn take(&mut self, due: u64) -> Option<Range<u64>> {
         if let Some(place) = self.recent.iter_mut().find(|worn| worn.is_due(due)) {
             let worn = core::mem::replace(place, Worn::NONE);
@@ -143,7 +144,7 @@ impl Healing {
         self.slot(at) + self.slot_bytes
     }
 
-    /// Whether anything is left that has changed before round `due`.
+    /// Whether [`Self::take`] would find anything.
     pub(crate) fn has_due(&self, due: u64) -> bool {
         !self.scattered.is_empty() || self.recent.iter().any(|worn| worn.is_due(due))
     }

@@ -50,7 +50,8 @@ impl<E: Embedder> LinearMap<E> {
 
     /// Makes pages what is wanted of them: every page of every range, or, after an error, none. The ranges are of whole pages,
     /// mapped or hidden throughout; they may overlap, and lie anywhere in the page table, so that memory and what else maps
-    /// it change together. Not so for [`Wanted::Present`] and [`Wanted::Absent`]: [`Self::add`] and [`Self::remove`] say what they are for.
+    /// it change together. Not so for [`Wanted::Leading`], [`Wanted::Present`] and [`Wanted::Absent`], whose ranges are of the map and do not
+    /// overlap; what the last two are for [`Self::add`] and [`Self::remove`] say.
     pub fn change(&self, ranges: &[Range<VirtAddr>], wanted: Wanted, context: Context) -> Result<(), Refused> {
         let asked = Asked { ranges, wanted, context, within: &self.map.range };
         let mut supply = Reserve::new();
@@ -132,10 +133,15 @@ impl<E: Embedder> LinearMap<E> {
         self.heal_before(due, budget)
     }
 
-    /// Folds all that is uniform again, whatever has changed lately.
+    /// Folds all that is uniform again, whatever has changed lately. While others go on changing the map, some may be left.
     pub fn heal_all(&self) {
-        let due = self.lock.with(|state| state.healing.begin_drain());
-        while self.heal_before(due, HEALED_AT_ONCE) {}
+        let (due, slots) = self.lock.with(|state| state.healing.begin_drain());
+        // As many looks as there was to look at: there may be no end of what others scatter meanwhile.
+        for _ in 0..slots.div_ceil(HEALED_AT_ONCE as u64) {
+            if !self.heal_before(due, HEALED_AT_ONCE) {
+                break;
+            }
+        }
     }
 
     fn heal_before(&self, due: u64, budget: usize) -> bool {

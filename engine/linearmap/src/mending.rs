@@ -13,7 +13,7 @@ use crate::standing::Way;
 use crate::state::State;
 
 impl<G: Granule> State<G> {
-    /// Looks at `budget` slots that have changed before round `due`, and folds what can. Says whether more is left. Tables that
+    /// Looks at `budget` slots of those that are due ([`crate::healing::Healing::take`]), and folds what can. Says whether more is left. Tables that
     /// the reserve does not take go to `excess`.
     pub(crate) fn heal<E: Embedder<Granule = G>>(
         &mut self,

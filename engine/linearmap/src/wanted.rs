@@ -123,9 +123,9 @@ impl Wanted {
         }
     }
 
-    /// Whether it cannot be made of a page twice.
+    /// Whether it is asked for of each page once, and of the map alone: tables may come free by it.
     pub(crate) const fn is_once(self) -> bool {
-        matches!(self, Self::Present { .. } | Self::Absent)
+        matches!(self, Self::Leading { .. } | Self::Present { .. } | Self::Absent)
     }
 
     /// Whether it is one change of a range, not two.
@@ -142,9 +142,8 @@ impl Wanted {
         page: VirtAddr,
         licence: Option<&Licence<'_>>,
     ) -> bool {
-        let is_remade = self.is_once() || matches!(self, Self::Leading { .. });
         // What takes the first of two changes, takes the second: it is the same leaf.
-        !is_remade
+        !self.is_once()
             && self.attributes().is_none_or(|(set, clear)| table.protect_page(page, set, clear, licence))
             && self.is_valid().is_none_or(|is_valid| table.make_page_valid(page, is_valid, licence))
     }

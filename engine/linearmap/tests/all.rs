@@ -9,6 +9,7 @@ mod coming;
 mod costs;
 mod elsewhere;
 mod healing;
+mod meanwhile;
 mod model;
 mod refusals;
 mod scale;

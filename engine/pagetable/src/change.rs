@@ -25,7 +25,7 @@ pub enum Change<R: Regime> {
         largest: LeafSize,
     },
     /// The same, whatever the range holds now. A live leaf or table that gives way needs break-before-make; a leaf stays that is
-    /// what it would become, but for what hardware marked.
+    /// what it would become, but for what hardware marked, and so does a live table without a valid leaf, which is filled leaf by leaf.
     Remap {
         /// The range.
         from: Range<R::Input>,

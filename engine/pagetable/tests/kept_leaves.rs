@@ -2,9 +2,9 @@
 
 use crate::common;
 
-use common::{MIB, PLAIN_KERNEL, change, live};
-use vellum_pagetable::{Change, Licence, Memory, Refusal, Reserve};
-use vellum_vmsa::{Granule4K, Layout, LeafSize, PhysAddr, Stage1Attributes, VirtAddr};
+use common::{DATA, MIB, PLAIN_KERNEL, change, each_licence, leaves, live};
+use vellum_pagetable::{Change, Licence, Memory, Platform, Refusal, Reserve};
+use vellum_vmsa::{Descriptor, Granule4K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr};
 
 fn range(from: u64, bytes: u64) -> core::ops::Range<VirtAddr> {
     VirtAddr::new(from)..VirtAddr::new(from + bytes)
@@ -62,5 +62,32 @@ fn a_part_that_would_be_a_hole_is_not_hidden() {
         let licence = Licence::break_before_make(&());
         let hidden = table.plan(&[Change::MakeInvalid { from: range(0, 2 * MIB) }], Some(&licence)).map(|_| ());
         assert_eq!(hidden, Err(Refusal::NotKeepable(0)), "{bytes:#x} bytes");
+    }
+}
+
+/// A table of kept pages is led elsewhere page by page, by every licence and by none; not where a page is valid, nor where the table has
+/// limits of its own, by which they would mean less than asked.
+#[test]
+fn kept_pages_are_led_elsewhere_as_the_table_stands() {
+    let from = range(0, 2 * MIB);
+    let remap = Change::Remap { from, to: PhysAddr::new(1 << 36), attributes: DATA, largest: LeafSize::LARGEST };
+    let attempt = |licence: Option<&Licence<'_>>, valid_page: Option<u64>, limits: u64| {
+        let memory = Memory::new();
+        let mut table = hidden_block_at_zero(&memory, DATA, LeafSize::PAGE);
+        let above = table.view().path(VirtAddr::new(0)).find(|it| it.level == Level::L2).unwrap();
+        memory.store(above.slot, Descriptor::new(above.descriptor.bits() | limits));
+        if let Some(page) = valid_page {
+            let _ = change(&mut table, &memory, &[Change::MakeValid { from: range(page, 0x1000) }], None);
+        }
+        let tables = table.plan(std::slice::from_ref(&remap), licence)?.tables_needed();
+        let _ = change(&mut table, &memory, std::slice::from_ref(&remap), licence);
+        let led = leaves(&table).iter().all(|(at, _, leaf)| leaf.bits() & 0xff_ffff_f001 == 1 << 36 | at | 1);
+        Ok((tables, leaves(&table).len(), led))
+    };
+    assert_eq!(attempt(None, None, 0), Ok((0, 512, true)));
+    each_licence(|licence| assert_eq!(attempt(Some(licence), None, 0), Ok((0, 512, true))));
+    for (valid_page, limits) in [(Some(0), 0), (Some(0x1f_f000), 0), (None, 1 << 60)] {
+        assert_eq!(attempt(None, valid_page, limits), Err(Refusal::NeedsLicence(0)));
+        assert_eq!(attempt(Some(&Licence::break_before_make(&())), valid_page, limits), Ok((0, 1, true)));
     }
 }

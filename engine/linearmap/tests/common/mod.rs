@@ -82,6 +82,8 @@ pub(crate) struct Kernel<G> {
     pub(crate) is_wide: Cell<bool>,
     /// What happens while the next page is allocated.
     pub(crate) meanwhile: RefCell<Option<Box<dyn Fn()>>>,
+    /// What happens whenever a page came back.
+    pub(crate) when_freed: RefCell<Option<Box<dyn Fn()>>>,
     /// The leaves that it was announced would change size, where that is wanted.
     pub(crate) announced: RefCell<Option<Announced>>,
     granule: PhantomData<G>,
@@ -101,6 +103,7 @@ impl<G: Granule> Kernel<G> {
             parked: Cell::new(0),
             is_wide: Cell::new(false),
             meanwhile: RefCell::new(None),
+            when_freed: RefCell::new(None),
             announced: RefCell::new(None),
             granule: PhantomData,
         }
@@ -158,6 +161,12 @@ impl<G: Granule> Pages for Kernel<G> {
         self.out.set(self.out.get() - 1);
         if table < PhysAddr::new(1 << 48) {
             self.spare.borrow_mut().push(table);
+        }
+        // Not in what it does itself.
+        let when_freed = self.when_freed.take();
+        if let Some(act) = when_freed {
+            act();
+            *self.when_freed.borrow_mut() = Some(act);
         }
     }
 }

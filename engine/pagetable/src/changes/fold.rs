@@ -61,6 +61,17 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         matches!(self.uniform(table, true), Uniform::Content(held) if self.are_alike(content, &held))
     }
 
+    /// Whether all below the table that `visit` leads to is kept leaves and holes, in whose place a leaf means what it says.
+    pub(super) fn holds_nothing_valid(&self, visit: &Visit) -> bool {
+        let Some(table) = visit.table(self.geometry).filter(|_| !is_limited(visit)) else { return false };
+        let walked = self.walk_all(table, &mut |visit| match self.state(visit) {
+            State::Hole | State::Kept => ControlFlow::Continue(Next::Past(visit.end)),
+            State::Table if !is_limited(visit) => ControlFlow::Continue(Next::Enter),
+            State::Table | State::Leaf | State::Foreign => ControlFlow::Break(()),
+        });
+        walked.is_continue()
+    }
+
     /// Whether neighbours could be one leaf: they differ by no more than what hardware writes.
     fn are_alike(&self, one: &Content, other: &Content) -> bool {
         let hardware = marks::writable(self.regime, one.attributes);

@@ -4,6 +4,7 @@
 //! holes that whole leaves fill    one run of stores, however many
 //! a hole that they do not fill    a table, filled and then linked
 //! a leaf or table, remapped       stays if it is already what it would become; else by break-before-make
+//! a live table, nothing valid     stays, and what it holds becomes leaves one by one
 //! a group, remapped               stays, or dissolves, and its members are met one by one
 //! ```
 
@@ -35,9 +36,11 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         Decision::Fill(*content, visit.start + ((holes as u64) << shift))
     }
 
-    /// Leaf by leaf nothing may be left to do, where a new table would need break-before-make.
+    /// Leaf by leaf nothing may be left to do, or nothing that any TLB knows of, where another table or a leaf would need
+    /// break-before-make.
     pub(super) fn decide_remap_of_table(&self, goal: &Goal, content: Content, visit: &Visit) -> Decision {
-        if !content.fits(self.geometry, visit.level) && self.holds(visit, &content) {
+        let is_as_asked = || !content.fits(self.geometry, visit.level) && self.holds(visit, &content);
+        if is_as_asked() || self.is_live && self.holds_nothing_valid(visit) {
             return Decision::Enter;
         }
         Decision::Rebuild(goal.replacing(content, None))
