@@ -195,7 +195,7 @@ fn set<T>(slot: &mut Option<T>, value: Option<T>) -> Outcome {
 
 const BELIEVED: &str = "what the CPU says of itself is believed";
 
-const KNOWN: [Known; 22] = [
+const KNOWN: [Known; 23] = [
     Known {
         name: "arm64.pagesize",
         expected: "4k, 16k or 64k",
@@ -328,6 +328,12 @@ const KNOWN: [Known; 22] = [
         expected: "yes or no",
         instead: "the CPU announces itself",
         set: |options, cpu, value| set(&mut options.cpus[cpu].is_silent, word(value, &YES_OR_NO)),
+    },
+    Known {
+        name: "vellum.cpuN.deaf",
+        expected: "yes or no",
+        instead: "the CPU answers",
+        set: |options, cpu, value| set(&mut options.cpus[cpu].is_deaf, word(value, &YES_OR_NO)),
     },
 ];
 

@@ -26,7 +26,7 @@ fn check(lines: &[&str], expect: Expect) {
 #[test]
 fn every_option_is_taken() {
     let line = "arm64.pagesize=16k vellum.exit=semihosting vellum.vabits=42 vellum.late=3 vellum.cpu2.granules=4k,64k \
-                vellum.cpu7.bbm=1 vellum.cpu0.pabits=40 vellum.cpu1.silent=yes vellum.report=json \
+                vellum.cpu7.bbm=1 vellum.cpu0.pabits=40 vellum.cpu1.silent=yes vellum.cpu2.deaf=yes vellum.report=json \
                 rodata=noalias vellum.linearmap=pages vellum.pagealloc=debug vellum.bbm=3 vellum.stress=1000 vellum.seed=7 \
                 vellum.conflicts=report vellum.trust-el1=yes vellum.stress-kind=kfence vellum.measure=linear \
                 vellum.folio=group vellum.withhold=64M vellum.init=\"busybox ls\"";
@@ -35,6 +35,7 @@ fn every_option_is_taken() {
     cpus[7].bbm = Some(BbmLevel::Level1);
     cpus[0].physical_bits = Some(40);
     cpus[1].is_silent = Some(true);
+    cpus[2].is_deaf = Some(true);
     let expected = Options {
         conflicts: Some(Conflicts::Report),
         trusts_el1: Some(true),
@@ -155,6 +156,7 @@ fn values_that_make_no_sense() {
         "vellum.cpu0.bbm=4",
         "vellum.cpu0.pabits=41",
         "vellum.cpu1.silent=",
+        "vellum.cpu1.deaf=",
     ];
     check(
         &lines,
@@ -173,6 +175,7 @@ fn values_that_make_no_sense() {
         warning: command line: vellum.cpu0.bbm=4 makes no sense, expected a level from 0 to 3; what the CPU says of itself is believed
         warning: command line: vellum.cpu0.pabits=41 makes no sense, expected 32, 36, 40, 42, 44, 48 or 52; what the CPU says of itself is believed
         warning: command line: vellum.cpu1.silent= makes no sense, expected yes or no; the CPU announces itself
+        warning: command line: vellum.cpu1.deaf= makes no sense, expected yes or no; the CPU answers
     "#]],
     );
 }

@@ -1,6 +1,7 @@
 //! The self-checks of every boot. Each does what must not be possible, or must be, and looks at what happens.
 
 mod coming;
+mod deaf;
 mod detail;
 mod executable;
 mod handed;
@@ -21,6 +22,7 @@ mod unneeded;
 mod vmalloc;
 
 use detail::{Detail, tell};
+use hardware::per_cpu::MAX_CPUS;
 pub(crate) use one_page::find_room;
 
 use crate::facts::facts;
@@ -65,6 +67,8 @@ const CHECKS: [(&str, Check); 21] = [
 
 /// Where CPUs were held back.
 const LATE: (&str, Check) = ("a CPU that comes late has the same map", late::join);
+/// Where one is to be deaf.
+const DEAF: (&str, Check) = ("a CPU that does not answer is named, and nothing is changed", deaf::is_named);
 /// Where one was asked for.
 const STRESS: (&str, Check) = ("a stress leaves the linear map as it was", |detail| {
     tell!(detail, "it was made before these checks");
@@ -77,9 +81,10 @@ const MOMENTS: (&str, Check) = ("the linear map is changed at every moment of bo
 pub(crate) fn run_all() -> Outcome {
     say!("# checks");
     let has_late = facts().options.late_cpus.is_some_and(|late| late > 0);
-    let all = CHECKS.iter().chain(has_late.then_some(&LATE));
+    let has_deaf = (1..MAX_CPUS).any(deaf::is_deaf);
+    let all = CHECKS.iter().chain(has_late.then_some(&LATE)).chain(has_deaf.then_some(&DEAF));
     let all = all.chain(stress::has_passed().map(|_| &STRESS)).chain([&MOMENTS]);
-    let (mut passed, mut checks) = ([false; CHECKS.len() + 3], 0);
+    let (mut passed, mut checks) = ([false; CHECKS.len() + 4], 0);
     for (name, check) in all.clone() {
         let mut detail = Detail::EMPTY;
         let is_ok = check(&mut detail);

@@ -6,10 +6,11 @@ mod secret;
 use core::ops::Range;
 
 use hardware::{interrupts, pmu};
+use kerncore::buddy::MAX_ORDER;
 use kerncore::command_line::Measure;
 use kerncore::range::Bytes;
 use linearmap::{Context, Operations, Wanted};
-use vmsa::VirtAddr;
+use vmsa::{LeafSize, Level, VirtAddr};
 
 use crate::cpus::{parking, walkers};
 use crate::facts::{facts, page_size};
@@ -65,6 +66,7 @@ fn linear() {
     });
     linear_map::get().heal_all();
     pages::free(block, ORDER);
+    block_alone();
     tell("a round of parking, and no change", &mut || {
         linear_map::get().with_standing(&mut |_| _ = parking::run(|| {}));
     });
@@ -82,6 +84,27 @@ fn linear() {
     }
     linear_map::get().heal_all();
     linear_map::get().refill();
+}
+
+/// A block that is of no group, because one page of its neighbour is protected.
+fn block_alone() {
+    let order = (LeafSize::single(Level::L2).shift(page_size()) - page_size().shift()) as usize;
+    let two = (order < MAX_ORDER).then(|| pages::allocate(order + 1)).flatten();
+    let Some(two) = two else { return say!("measure: there is no memory for two blocks") };
+    let start = facts().linear.address(two) + page_size().size_bytes();
+    let change = |start: VirtAddr, wanted| {
+        _ = linear_map::get().change(&[start..start + page_size().size_bytes()], wanted, Context::MayWait)
+    };
+    let neighbour = start + (page_size().size_bytes() << order);
+    change(neighbour, Wanted::ReadOnly);
+    tell("ro and rw of a page of a block that is of no group, and the block whole again", &mut || {
+        change(start, Wanted::ReadOnly);
+        change(start, Wanted::Writable);
+        linear_map::get().heal_all();
+    });
+    change(neighbour, Wanted::Writable);
+    linear_map::get().heal_all();
+    pages::free(two, order + 1);
 }
 
 /// So much memory from the second page of what may be the largest leaf, if there is so much.

@@ -24,7 +24,7 @@ use crate::{
     cargo,
     compare::{
         count::Count,
-        watched::{self, Folder, Guest, Place, READY, Then},
+        watched::{self, Folder, Guest, MEMORY, Place, READY, Then},
     },
     fetch::linux::{Kind, Linux},
     help,
@@ -143,6 +143,7 @@ impl Demo<'_> {
             place: self.place,
             name,
             machine,
+            memory: MEMORY,
             linux: is_linux.then_some(self.linux),
             initrd: Some(self.initrd),
             words,

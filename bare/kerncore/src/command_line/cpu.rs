@@ -15,6 +15,8 @@ pub struct CpuOverride {
     pub physical_bits: Option<u32>,
     /// `silent=`: whether it never announces itself, though it runs with its MMU on.
     pub is_silent: Option<bool>,
+    /// `deaf=`: whether it waits for a moment, in a check of the boot, without answering calls to park.
+    pub is_deaf: Option<bool>,
 }
 
 /// A set of granules.
@@ -49,9 +51,13 @@ impl fmt::Display for CpuOverride {
             write!(f, "{separator}{bits} bits of physical address")?;
             separator = ", ";
         }
-        match self.is_silent {
-            Some(true) => write!(f, "{separator}no voice"),
-            Some(false) => write!(f, "{separator}a voice"),
+        if let Some(is_silent) = self.is_silent {
+            write!(f, "{separator}{} voice", if is_silent { "no" } else { "a" })?;
+            separator = ", ";
+        }
+        match self.is_deaf {
+            Some(true) => write!(f, "{separator}no ear"),
+            Some(false) => write!(f, "{separator}an ear"),
             None => Ok(()),
         }
     }

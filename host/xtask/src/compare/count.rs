@@ -64,16 +64,17 @@ impl Count {
 /// The rows as aligned lines, beneath the names of the columns.
 pub(crate) fn table(rows: &[Row]) -> String {
     const NAME: usize = 20;
+    const KERNEL: usize = 32;
     const NUMBER: usize = 10;
-    let line = |name: &str, cells: &mut dyn Iterator<Item = String>| {
+    let line = |name: &str, kernel: &str, cells: &mut dyn Iterator<Item = String>| {
         let cells: String = cells.map(|cell| format!("{cell:>NUMBER$}")).collect();
-        format!("{name:NAME$}{cells}\n")
+        format!("{name:NAME$}{kernel:KERNEL$}{cells}\n")
     };
-    let kernel = rows.first().map_or("", |row| row.kernel.as_str());
-    let mut text = format!("{kernel}, the kernel's half of addresses\n");
-    text += &line("machine", &mut Count::default().columns().into_iter().map(|(name, _)| name.to_owned()));
+    let mut text = "The kernel's half of addresses\n".to_owned();
+    text += &line("machine", "kernel", &mut Count::default().columns().into_iter().map(|(name, _)| name.to_owned()));
     for row in rows {
-        text += &line(row.machine, &mut row.count.columns().into_iter().map(|(_, number)| number.to_string()));
+        text +=
+            &line(row.machine, &row.kernel, &mut row.count.columns().into_iter().map(|(_, number)| number.to_string()));
     }
     text
 }
@@ -115,9 +116,9 @@ mod tests {
     #[test]
     fn a_row_is_aligned_beneath_its_columns() {
         let expected = concat!(
-            "linux-binary-7.3, the kernel's half of addresses\n",
-            "machine                 blocks in groups     pages in groups    leaves    tables       KiB\n",
-            "all-resize                 217       960      2000      6272      9449        41       164\n",
+            "The kernel's half of addresses\n",
+            "machine             kernel                              blocks in groups     pages in groups    leaves    tables       KiB\n",
+            "all-resize          linux-binary-7.3                       217       960      2000      6272      9449        41       164\n",
         );
         assert_eq!(table(&[row()]), expected);
     }

@@ -10,7 +10,7 @@ use clap::{Parser, ValueEnum};
 
 use super::{
     count::{self, Row},
-    watched::{self, Folder, Guest, Place},
+    watched::{self, Folder, Guest, MEMORY, Place},
 };
 use crate::{
     bare::Program,
@@ -33,6 +33,9 @@ struct Options {
     /// Of the kernel: it decides which one is booted.
     #[arg(long, value_name = "SIZE", default_value = "4k", value_parser = ["4k", "16k"])]
     page_size: String,
+    /// Of each machine.
+    #[arg(long, value_name = "SIZE", default_value = MEMORY)]
+    memory: String,
     #[arg(long)]
     json: bool,
     #[arg(long = "qemu", value_name = "VERSION or PATH", default_value = "host", value_parser = emulator::parse)]
@@ -47,24 +50,32 @@ enum What {
 /// The machines, by their files in `bare/monitor/machines`.
 const MACHINES: [&str; 4] = ["all-resize", "boot-cpu-does-not", "secondaries-do-not", "cortex-x4-a720"];
 
+/// What our kernel is called in the table.
+const OURS: &str = "vellum";
+
 /// Entry of `cargo xtask compare linux`.
 pub(super) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     let Some(options) = help::options::<Options>("compare", arguments)? else { return Ok(help::show(help::COMPARE)) };
     let What::Linux = options.what;
     let linux = Kind::today(options.page_size == PageSize::Kib16.to_string()).need()?;
     options.emulator.ensure()?;
-    let programs = Programs::build(&[Program::Monitor], &mut |line| eprintln!("{line}"))?;
+    let programs = Programs::build(&[Program::Monitor, Program::Kernel], &mut |line| eprintln!("{line}"))?;
     let reader = watched::build_vellum()?;
     let initrd = linux.built("idle.cpio")?;
     linux.write_initramfs(None, &initrd)?;
     let folder = Folder::new("compare")?;
     let place = Place { folder: &folder, reader: &reader, emulator: &options.emulator, programs: &programs };
-    let mut rows = Vec::new();
+    let word = format!("arm64.pagesize={}", options.page_size);
+    let (mut rows, page_size) = (Vec::new(), [word.as_str()]);
     for machine in MACHINES {
-        eprintln!("cargo xtask compare: {} above {machine}", linux.name);
-        let guest = Guest { place, name: "linux", machine, linux: Some(&linux), initrd: Some(&initrd), words: &[] };
-        let (count, _) = guest.once_ready(&mut || guest.count())?;
-        rows.push(Row { machine, kernel: linux.name.clone(), count });
+        for (name, kernel) in [(linux.name.as_str(), Some(&linux)), (OURS, None)] {
+            eprintln!("cargo xtask compare: {name} above {machine}");
+            let words: &[&str] = if kernel.is_none() { &page_size } else { &[] };
+            let (memory, initrd) = (options.memory.as_str(), Some(initrd.as_path()));
+            let guest = Guest { place, name, machine, memory, linux: kernel, initrd, words };
+            let (count, _) = guest.once_ready(&mut || guest.count())?;
+            rows.push(Row { machine, kernel: name.to_owned(), count });
+        }
     }
     terminal::print(if options.json { count::records(&rows) } else { count::table(&rows) });
     Ok(Status::Passed)
@@ -85,7 +96,12 @@ mod tests {
         let parsed =
             |words: &[&str]| help::options::<Options>("compare", &words.iter().map(OsString::from).collect::<Vec<_>>());
         let options = parsed(&["linux", "--json", "--page-size", "16k"]).expect("options").expect("no help");
-        assert!(options.json && options.page_size == "16k" && options.emulator == Emulator::Host);
+        assert!(
+            options.json
+                && options.memory == MEMORY
+                && options.page_size == "16k"
+                && options.emulator == Emulator::Host
+        );
         for bad in [&[][..], &["bsd"], &["linux", "--page-size", "64k"]] {
             assert_eq!(parsed(bad).expect_err("accepted").status, Status::BadInput, "{bad:?}");
         }

@@ -28,8 +28,10 @@ use crate::{
     outcome::{Failure, Status},
 };
 
-/// What every boot is given: as many CPUs as make a mix, and the memory that the page about this counts with.
-const PLAIN: &str = "--monitor --cpus 4 --memory 2G --timeout 600";
+/// What every boot is given: as many CPUs as make a mix.
+const PLAIN: &str = "--monitor --cpus 4 --timeout 600";
+/// The memory that the page about this counts with.
+pub(crate) const MEMORY: &str = "2G";
 /// Linux says little, and lies where it was linked.
 const WORDS_OF_LINUX: &str = "console=ttyAMA0 nokaslr quiet";
 /// The last line of the guest's init.
@@ -75,6 +77,8 @@ pub(crate) struct Guest<'g> {
     pub(crate) name: &'g str,
     /// A file of `bare/monitor/machines`, without its ending.
     pub(crate) machine: &'g str,
+    /// Its size, as QEMU has it.
+    pub(crate) memory: &'g str,
     /// Ours, if there is none.
     pub(crate) linux: Option<&'g Linux>,
     /// Its `/init` says [`READY`] in the end, and idles. Without it our kernel ends by itself.
@@ -142,7 +146,7 @@ impl Guest<'_> {
         let at = |name: &str| self.path(name).display().to_string();
         let description = cargo::workspace().join("bare/monitor/machines").join(format!("{}.toml", self.machine));
         let mut words: Vec<OsString> = PLAIN.split(' ').map(OsString::from).collect();
-        words.extend(["--machine".into(), description.into()]);
+        words.extend(["--memory".into(), self.memory.into(), "--machine".into(), description.into()]);
         words.extend(self.initrd.into_iter().flat_map(|initrd| ["--initrd".into(), initrd.into()]));
         match self.linux {
             Some(linux) => words.extend(["--kernel".into(), linux.kernel.clone().into()]),
@@ -154,7 +158,7 @@ impl Guest<'_> {
         words.push("--".into());
         let of_qemu = [
             "-object".to_string(),
-            format!("memory-backend-file,id=ram,size=2G,share=on,mem-path={}", at("ram")),
+            format!("memory-backend-file,id=ram,size={},share=on,mem-path={}", self.memory, at("ram")),
             "-machine".to_string(),
             "memory-backend=ram".to_string(),
             "-chardev".to_string(),
@@ -218,9 +222,11 @@ mod tests {
         let place =
             Place { folder: &folder, reader: Path::new("vellum"), emulator: &Emulator::Host, programs: &programs };
         let initrd = Some(Path::new("idle"));
-        let guest = Guest { place, name: "linux", machine: "all-resize", linux: Some(&linux), initrd, words: &[] };
+        let (name, machine) = ("linux", "all-resize");
+        let guest = Guest { place, name, machine, memory: "12G", linux: Some(&linux), initrd, words: &[] };
         let options = guest.options().expect("options");
         assert!(options.monitor && options.append == [WORDS_OF_LINUX] && options.qemu.len() == 10, "{options:?}");
+        assert!(options.qemu.iter().any(|word| word.to_string_lossy().contains("size=12G,")), "{options:?}");
         assert!(options.description.is_some_and(|path| path.exists()));
         let ours = Guest { linux: None, words: &["vellum.stress=1"], ..guest };
         let options = ours.options().expect("options");

@@ -124,6 +124,13 @@ const ROWS: &[Row] = &[
         4,
         &["TLBs of all CPUs: TLBIs by range, level hints, every TLBI once"],
     ),
+    (
+        "a CPU that does not answer",
+        "--append vellum.bbm=0 --append vellum.cpu2.deaf=yes",
+        &[&["test", "cpu 2", "no ear"]],
+        4,
+        &["a CPU that does not answer is named, and nothing is changed: ok", "cpu 2 after 10 s"],
+    ),
     ("no CPU late", "--append vellum.late=0", &[], 4, &["page size: 4K"]),
     ("a late that is none", "--append vellum.late=8", &[&["vellum.late=8", "from 0 to 7"]], 4, &["page size: 4K"]),
     (

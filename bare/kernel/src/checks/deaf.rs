@@ -1,0 +1,68 @@
+//! A CPU that waits with interrupts masked and answers no call to park, as a lock may that an embedder wrote: a change for which that CPU
+//! is to park is refused whole, and names it.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use hardware::lock::Lock;
+use hardware::{interrupts, timer};
+use linearmap::{Context, NotParked, Refused, Wanted};
+
+use super::detail::{Detail, tell};
+use crate::cpus::{calls, walkers};
+use crate::facts::{facts, page_size};
+use crate::memory::{current, linear_map, pages};
+
+/// log2 of the pages of the block of which one is changed: a part of some leaf.
+const ORDER: usize = 4;
+
+/// Whether a CPU that runs is to be deaf.
+pub(super) fn is_deaf(cpu: usize) -> bool {
+    facts().options.cpus[cpu].is_deaf == Some(true) && walkers::running() >> cpu & 1 != 0
+}
+
+/// Waits for `flag` and answers nobody.
+fn wait_deaf(flag: &AtomicBool) {
+    while !flag.load(Ordering::Acquire) {
+        interrupts::pause();
+    }
+}
+
+pub(super) fn is_named(detail: &mut Detail) -> bool {
+    let Some(block) = pages::allocate(ORDER) else { return false };
+    let start = facts().linear.address(block) + page_size().size_bytes();
+    let map = linear_map::get();
+    let change = |wanted| map.change(&[start..start + page_size().size_bytes()], wanted, Context::MayWait);
+    let table = current::upper();
+    let look = || (table.summary(table.range()), table.translate(start), map.counters().splits);
+    let (has_begun, is_over, seen) = (AtomicBool::new(false), AtomicBool::new(false), Lock::new(None));
+    calls::while_idle_on_every_cpu(&|cpu| match cpu {
+        0 => {
+            wait_deaf(&has_begun);
+            let (before, begin) = (look(), timer::read_counter());
+            let refused = change(Wanted::ReadOnly);
+            let seconds = (timer::read_counter() - begin) / timer::read_frequency();
+            seen.with(|seen| *seen = Some((refused, seconds, look() == before)));
+            is_over.store(true, Ordering::Release);
+        }
+        cpu if is_deaf(cpu) => {
+            let masks = interrupts::mask();
+            has_begun.store(true, Ordering::Release);
+            wait_deaf(&is_over);
+            interrupts::restore(masks);
+        }
+        _ => {}
+    });
+    let again = change(Wanted::ReadOnly).and_then(|()| change(Wanted::Writable));
+    map.heal_all();
+    pages::free(block, ORDER);
+    match seen.with(|seen| *seen) {
+        Some((Err(Refused::NotParked(NotParked(Some(cpu)))), seconds, true)) if is_deaf(cpu) => {
+            tell!(detail, "cpu {cpu} after {seconds} s; once it answers: {again:?}");
+            again.is_ok()
+        }
+        seen => {
+            tell!(detail, "expected a refusal that changes nothing and names it, got {seen:?}");
+            false
+        }
+    }
+}
