@@ -21,13 +21,14 @@ use super::text::{call, function};
 use crate::cpus::walkers;
 use crate::facts::{facts, page_size};
 use crate::memory::vmalloc::{Area, AreaError};
-use crate::memory::{linear_map, pages, poke};
+use crate::memory::{handed, linear_map, pages, poke};
 use crate::report::console::say;
 
 /// What each CPU holds.
 pub(super) struct Areas {
-    /// A third of the bytes of each area.
-    third: u64,
+    /// Bytes that were free, and those that a realm's host had kept by then.
+    free: u64,
+    cpus: u64,
     held: [Lock<Option<Area>>; MAX_CPUS],
     /// Bytes that are held.
     bytes: AtomicU64,
@@ -37,11 +38,10 @@ pub(super) struct Areas {
 impl Areas {
     /// For the CPUs that run, none of which holds anything yet.
     pub(super) fn new() -> Self {
-        let cpus = walkers::running().count_ones();
-        let free = pages::with_pages(|pages| pages.free_bytes());
-        let third = free / 5 * 4 / u64::from(cpus) / 3 / page_size().size_bytes() * page_size().size_bytes();
+        let cpus = u64::from(walkers::running().count_ones());
+        let free = pages::with_pages(|pages| pages.free_bytes()) + lost();
         let counter = || AtomicU64::new(0);
-        Self { third, held: [const { Lock::new(None) }; MAX_CPUS], bytes: counter(), turns: counter() }
+        Self { free, cpus, held: [const { Lock::new(None) }; MAX_CPUS], bytes: counter(), turns: counter() }
     }
 
     /// What a CPU holds goes; a CPU that holds nothing takes its part.
@@ -56,7 +56,7 @@ impl Areas {
             Ok(true) => Came::Right,
             Ok(false) => Came::Wrong,
             Err(error) => {
-                say!("stress: an area of {}: {error}", Bytes(3 * self.third));
+                say!("stress: an area is refused: {error}");
                 Came::Refused
             }
         }
@@ -79,30 +79,32 @@ impl Areas {
 
     fn take(&self, cpu: usize) -> Result<bool, AreaError> {
         let page = page_size().size_bytes();
-        let mut area = Area::take(3 * self.third).ok_or(AreaError::NoMemory)?;
-        self.bytes.fetch_add(3 * self.third, Ordering::Relaxed);
-        self.noted(&area).for_each(write);
-        let text = area.range().start + (self.third + page);
+        // What a host keeps is nobody's share.
+        let third = self.free.saturating_sub(lost()) / 5 * 4 / self.cpus / 3 / page * page;
+        let mut area = Area::take(3 * third).ok_or(AreaError::NoMemory)?;
+        self.bytes.fetch_add(3 * third, Ordering::Relaxed);
+        noted(&area).for_each(write);
+        let text = area.range().start + (third + page);
         let is_put = put(text, function(cpu));
         // At both of its addresses before it is executable at one of them.
-        area.protect(page..2 * self.third + page, true)?;
-        linear_map::get().change(&[text..text + self.third], Wanted::Executable, Context::MayWait)?;
+        area.protect(page..2 * third + page, true)?;
+        linear_map::get().change(&[text..text + third], Wanted::Executable, Context::MayWait)?;
         // SAFETY: it was put there, and is executable now.
-        let is_right = is_put && unsafe { call(text) } == cpu && self.is_right(&area);
+        let is_right = is_put && unsafe { call(text) } == cpu && is_right(&area);
         self.held[cpu].with(|held| *held = Some(area));
         Ok(is_right)
     }
 
     fn release(&self, mut area: Area) -> Result<bool, AreaError> {
-        let page = page_size().size_bytes();
-        let (is_right, range) = (self.is_right(&area), area.range());
-        let executable = self.third + page..2 * self.third + page;
+        let (page, third) = (page_size().size_bytes(), third_of(&area));
+        let (is_right, range) = (is_right(&area), area.range());
+        let executable = third + page..2 * third + page;
         area.free(executable.clone())?;
         let is_mapped = |offset: u64| read_translation(range.start + offset).is_ok();
         let is_alone = is_mapped(executable.start - page) && is_mapped(executable.end);
         let is_gone = !is_mapped(executable.start) && !is_mapped(executable.end - page);
         drop(area);
-        self.bytes.fetch_sub(3 * self.third, Ordering::Relaxed);
+        self.bytes.fetch_sub(3 * third, Ordering::Relaxed);
         let went = is_right && is_alone && is_gone && !is_mapped(0) && !is_mapped(executable.start - page);
         if !went {
             say!(
@@ -112,27 +114,35 @@ impl Areas {
         }
         Ok(went)
     }
+}
 
-    /// Words in each part, in the first page and the last; but for the first page of text.
-    fn noted(&self, area: &Area) -> impl Iterator<Item = VirtAddr> {
-        let (start, page, third) = (area.range().start, page_size().size_bytes(), self.third);
-        [0, page, third, 2 * third, 2 * third + page, 3 * third - page]
-            .into_iter()
-            .map(move |offset| start + (offset + 8))
-    }
+/// Bytes that a host has kept.
+fn lost() -> u64 {
+    handed::counts().1 * page_size().size_bytes()
+}
 
-    /// Whether each part is what it is to be, at both of its addresses, and holds what was written.
-    fn is_right(&self, area: &Area) -> bool {
-        let (start, page) = (area.range().start, page_size().size_bytes());
-        self.noted(area).all(|at| {
-            let is_protected = (page..2 * self.third + page).contains(&(at - start));
-            let alias = read_translation(at).map(|memory| facts().linear.address(memory));
-            let is_so = |at| read_translation(at).is_ok() && read_translation_to_write(at).is_ok() != is_protected;
-            // SAFETY: memory of this area's, or a fault.
-            let is_kept = unsafe { probe::read(at) } == Ok(at.bits());
-            is_kept && is_so(at) && alias.is_ok_and(is_so)
-        })
-    }
+/// A third of the bytes of an area.
+fn third_of(area: &Area) -> u64 {
+    (area.range().end - area.range().start) / 3
+}
+
+/// Words in each part, in the first page and the last; but for the first page of text.
+fn noted(area: &Area) -> impl Iterator<Item = VirtAddr> {
+    let (start, page, third) = (area.range().start, page_size().size_bytes(), third_of(area));
+    [0, page, third, 2 * third, 2 * third + page, 3 * third - page].into_iter().map(move |offset| start + (offset + 8))
+}
+
+/// Whether each part is what it is to be, at both of its addresses, and holds what was written.
+fn is_right(area: &Area) -> bool {
+    let (start, page, third) = (area.range().start, page_size().size_bytes(), third_of(area));
+    noted(area).all(|at| {
+        let is_protected = (page..2 * third + page).contains(&(at - start));
+        let alias = read_translation(at).map(|memory| facts().linear.address(memory));
+        let is_so = |at| read_translation(at).is_ok() && read_translation_to_write(at).is_ok() != is_protected;
+        // SAFETY: memory of this area's, or a fault.
+        let is_kept = unsafe { probe::read(at) } == Ok(at.bits());
+        is_kept && is_so(at) && alias.is_ok_and(is_so)
+    })
 }
 
 fn write(at: VirtAddr) {
