@@ -35,7 +35,8 @@ pub(super) fn pass_by(rmm: &impl Rmm) -> bool {
     let Some(first) = pages::allocate(order) else { return true };
     let range = PhysicalRange::from_size(first, BYTES);
     let away = facts().realm.map_or(0, |realm| realm.unprotected());
-    let went = there(rmm, range, away).and_then(|()| back(range));
+    // What was never shared stays uncounted when it is taken back.
+    let went = back(range).and_then(|_| there(rmm, range, away)).and_then(|()| back(range));
     match went {
         Ok(true) => {
             pages::free(first, order);

@@ -39,15 +39,16 @@ impl fmt::Display for ExchangeError {
 pub(crate) fn exchange(at: VirtAddr, old: u32, new: u32) -> Result<(), ExchangeError> {
     let texts: [Range<u64>; 2] = [image::vectors().end..image::text().end, CODE];
     let is_text = at.bits().is_multiple_of(4) && texts.iter().any(|text| text.contains(&at.bits()));
-    let found = current::upper().translate(at).filter(|_| is_text).ok_or(ExchangeError::NotText)?;
-    let alias = poke::Alias::of(found.output, 1).map_err(ExchangeError::Tables)?;
+    let find = || current::upper().translate(at).map(|found| found.output).filter(|_| is_text);
+    let found = find().ok_or(ExchangeError::NotText)?;
+    let alias = poke::Alias::of(found, 1).map_err(ExchangeError::Tables)?;
     // SAFETY: text, which EL1 may read.
     let read = || unsafe { (at.bits() as *const u32).read_volatile() };
     let mut result = Ok(());
     let store = || match read() {
         word if word == old => {
-            alias.store(found.output, 0..1, |_| new);
-            poke::fetch_anew(found.output, 1);
+            alias.store(found, 0..1, |_| new);
+            poke::fetch_anew(found, 1);
             Ok(())
         }
         word => Err(ExchangeError::Found(word)),
@@ -55,6 +56,8 @@ pub(crate) fn exchange(at: VirtAddr, old: u32, new: u32) -> Result<(), ExchangeE
     // The lock of the map: one exchanges at a time, and one parks.
     linear_map::get().with_standing(&mut |_| {
         result = match is_free(old) && is_free(new) {
+            // Memory of text that has gone since is another's. What is text now stays so while the lock is held.
+            _ if find() != Some(found) => Err(ExchangeError::NotText),
             true => store(),
             false => {
                 let mut stored = Ok(());

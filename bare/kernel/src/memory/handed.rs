@@ -15,7 +15,7 @@ use vmsa::{PhysAddr, VirtAddr};
 
 use crate::facts::{facts, page_size};
 use crate::memory::tables::READ_WRITE;
-use crate::memory::{linear_map, pages};
+use crate::memory::{current, linear_map, pages};
 
 /// The RMM, which is called by SMC.
 pub(crate) struct Smc;
@@ -77,13 +77,15 @@ pub(crate) fn set_memory_decrypted_by(rmm: &impl Rmm, range: PhysicalRange) -> R
 fn hand(rmm: &impl Rmm, range: PhysicalRange, wish: Wish) -> Result<(), NotHanded> {
     let Some(realm) = facts().realm else { return Ok(()) };
     let (map, bytes) = (Map { unprotected: realm.unprotected() }, page_size().size_bytes());
+    let before = shared(range, realm.unprotected());
     let handed = handing::hand(rmm, &map, range, wish, bytes);
     // Whatever came of it, what was shared is no longer, unless nothing has changed.
-    match (&handed, wish) {
-        (Ok(()), Wish::Empty) => _ = SHARED.fetch_add(range.size_bytes() / bytes, Ordering::Relaxed),
-        (Err(NotHanded::Refused(_)), _) | (_, Wish::Empty) => {}
-        _ => _ = SHARED.fetch_sub(range.size_bytes() / bytes, Ordering::Relaxed),
-    }
+    let now = match (&handed, wish) {
+        (Ok(()), Wish::Empty) => range.size_bytes() / bytes,
+        (Err(NotHanded::Refused(_)), _) => before,
+        _ => 0,
+    };
+    SHARED.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     let lost = handed.as_ref().map_or_else(NotHanded::lost, |()| 0);
     LEAKED.fetch_add(lost, Ordering::Relaxed);
     if lost > 0 {
@@ -108,6 +110,12 @@ fn linear(range: PhysicalRange) -> Range<VirtAddr> {
 
 fn is_shown(page: PhysAddr) -> bool {
     linear_map::is_shown(facts().linear.address(page))
+}
+
+/// Pages of a range that lead so far away, and so are shared.
+fn shared(range: PhysicalRange, unprotected: u64) -> u64 {
+    let leads = |page: PhysAddr| current::upper().translate(facts().linear.address(page)).map(|leaf| leaf.output);
+    page_starts(range).filter(|page| leads(*page) == Some(*page + unprotected)).count() as u64
 }
 
 /// Notes the pages of a range that are hidden.

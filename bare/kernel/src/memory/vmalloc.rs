@@ -107,7 +107,9 @@ impl Area {
 
     fn take_from(least: u64, bytes: u64) -> Option<Self> {
         let page = page_size().size_bytes();
-        let bytes = bytes.checked_next_multiple_of(page).filter(|bytes| *bytes > 0)?;
+        // What no room can hold takes no memory first.
+        let most = VMALLOC.end - least - page;
+        let bytes = bytes.checked_next_multiple_of(page).filter(|bytes| (1..=most).contains(bytes))?;
         let mut area = Self { start: 0, bytes: 0, blocks: Vec::new(), is_protected: false };
         let mut most = MAX_ORDER;
         while area.bytes < bytes {
@@ -246,13 +248,13 @@ fn find_room(taken: &mut Vec<Range<u64>>, least: u64, alignment: u64, bytes: u64
     taken.try_reserve(1).ok()?;
     let mut start = least.next_multiple_of(alignment);
     let place = taken.iter().position(|area| {
-        let fits = start + bytes <= area.start;
+        let fits = bytes <= area.start.saturating_sub(start);
         if !fits {
             start = start.max(area.end.next_multiple_of(alignment));
         }
         fits
     });
-    if start + bytes > VMALLOC.end {
+    if bytes > VMALLOC.end.saturating_sub(start) {
         return None;
     }
     taken.insert(place.unwrap_or(taken.len()), start..start + bytes);
