@@ -113,9 +113,12 @@ fn what_was_asked_wrongly_says_what_is_right() {
 fn every_error_says_what_to_do_next() {
     let text = file("words", b"hello\n").display().to_string();
     let bytes = file("octets", b"0x\xff\n").display().to_string();
+    let leaf = "0x0000000000000000-0x0000000000001000           4K PTE       RW NX SHD AF\n";
+    let [one, two] = [("one", leaf.to_owned()), ("two", format!("# one\n{leaf}# two\n{leaf}"))]
+        .map(|(name, dump)| file(name, dump.as_bytes()).display().to_string());
     let absent = "/nonexistent/file";
     let is_there = "name a file that is there";
-    let cases: [(&[&str], &str); 34] = [
+    let cases: [(&[&str], &str); 35] = [
         (&["check", "core:/nonexistent"], is_there),
         (&["report", "core:/nonexistent", "-o", "/nonexistent/page"], "name another file with -o"),
         (&["report", "core:/nonexistent", "-o", "/dev/null"], is_there),
@@ -123,6 +126,7 @@ fn every_error_says_what_to_do_next() {
         (&["diff", &text, &text], "expected text of `vellum dump` or kernel_page_tables, or --json"),
         (&["diff", &bytes, &bytes], "expected text, name another file"),
         (&["diff", "/", "/"], "name a file in it"),
+        (&["diff", &one, &two], "save both with `vellum dump --json` and the same --part"),
         (&["judge", absent], is_there),
         (&["judge", absent, "--follow"], is_there),
         (&["judge", "/"], "name a file in it"),
@@ -160,7 +164,7 @@ fn every_error_says_what_to_do_next() {
         let is_one_line = lines.len() == 1 && lines[0].ends_with(&format!("(see vellum {} --help)", arguments[0]));
         assert!(is_usage || is_one_line, "{arguments:?}: {}", ended.said);
     }
-    [text, bytes].iter().for_each(|path| fs::remove_file(path).expect("removed"));
+    [text, bytes, one, two].iter().for_each(|path| fs::remove_file(path).expect("removed"));
 }
 
 /// Page tables made to harm: they are dumped with findings, or without, and checked, and it ends.

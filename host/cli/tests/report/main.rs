@@ -127,7 +127,17 @@ fn large(folder: &Path) -> Result<(), String> {
 fn nowhere(folder: &Path) -> Result<(), String> {
     let source = source(folder, "before", &small(false));
     let (said, status) = write_report(&[source], &folder.join("no/such/folder.html"))?;
-    expect(status == Some(2) && said.contains("name another file with -o"), said)
+    expect(status == Some(2) && said.contains("name another file with -o"), said)?;
+    // A source that is not there costs no page: not one that was there, and none is begun.
+    let absent = [format!("raw:{}@{BASE:#x}", folder.join("absent").display())];
+    let (old, new) = (folder.join("old.html"), folder.join("new.html"));
+    fs::write(&old, "a page").map_err(|error| error.to_string())?;
+    for page in [&old, &new] {
+        let (said, status) = write_report(&absent, page)?;
+        expect(status == Some(2) && said.contains("name a file that is there"), said)?;
+    }
+    expect(fs::read_to_string(&old).is_ok_and(|text| text == "a page"), "the page that was there is gone")?;
+    expect(!new.exists(), "an empty page was left")
 }
 
 /// Of a size, with all that can be asked for, and of a machine whose name is made to harm.
