@@ -39,7 +39,7 @@ pub(crate) enum Command {
     #[command(after_help = include_str!("help/diff.txt"))]
     Diff(DiffArguments),
     /// A page to look at: what is mapped where, of one machine or two
-    #[command(after_help = include_str!("help/report.txt"), mut_arg("part", |part| part.default_value("all")))]
+    #[command(after_help = include_str!("help/report.txt"), mut_arg("part", |part| part.default_value("all")), mut_arg("ram", |ram| ram.conflicts_with("after")))]
     Report(ReportArguments),
     /// What a linear map would be made of, by page size and policy
     #[command(after_help = include_str!("help/plan.txt"))]

@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
 use vmsa::{IdRegisters, Layout, Level, Midr};
 
-use super::changes::{self, Change};
+use super::changes::{self, Change, Kind, Pair};
 use super::{Snapshot, drawing};
 use crate::args::{PlanArguments, Policy};
 use crate::check::finding::{Finding, Rank};
@@ -48,28 +48,19 @@ fn data(before: &Snapshot, after: Option<&Snapshot>) -> Value {
     let mut styles = Vec::new();
     let strips: Vec<Value> = match after {
         None => before.spaces.iter().map(|space| json!({ "before": drawing::drawing(space, &mut styles) })).collect(),
-        Some(after) => pairs(before, after)
-            .map(|(old, new)| {
-                let differs = old.map(|old| drawing::difference(new, &changes::changes(old, new)));
+        Some(after) => changes::pairs(&before.spaces, &after.spaces)
+            .iter()
+            .map(|pair| {
                 json!({
-                    "before": old.map(|old| drawing::drawing(old, &mut styles)),
-                    "after": drawing::drawing(new, &mut styles),
-                    "differs": differs,
+                    "before": pair.before.map(|old| drawing::drawing(old, &mut styles)),
+                    "after": pair.after.map(|new| drawing::drawing(new, &mut styles)),
+                    "differs": drawing::difference(pair.space, &changes::changes(pair)),
+                    "fate": pair.fate().map(word),
                 })
             })
             .collect(),
     };
     json!({ "styles": styles, "tables": strips })
-}
-
-/// The page tables of the later machine, each with the one before that is of the same regime and shape.
-fn pairs<'s>(before: &'s Snapshot, after: &'s Snapshot) -> impl Iterator<Item = (Option<&'s Space>, &'s Space)> {
-    let is_like = |old: &Space, new: &Space| old.root.regime == new.root.regime && old.root.shape == new.root.shape;
-    let mut left: Vec<&Space> = before.spaces.iter().collect();
-    after.spaces.iter().map(move |new| {
-        let place = left.iter().position(|old| is_like(old, new));
-        (place.map(|place| left.remove(place)), new)
-    })
 }
 
 fn machine(of: &Snapshot) -> Markup {
@@ -207,31 +198,37 @@ fn picture(before: &Snapshot, after: Option<&Snapshot>) -> Markup {
 }
 
 fn differences(before: &Snapshot, after: &Snapshot) -> Markup {
-    let pairs: Vec<(Vec<Change>, usize, &Space)> = pairs(before, after)
-        .enumerate()
-        .filter_map(|(number, (old, new))| Some((changes::changes(old?, new), number, new)))
-        .collect();
-    let word = |kind| match kind {
-        changes::Kind::Gone => "is gone",
-        changes::Kind::Come => "has come",
-        changes::Kind::Other => "is mapped otherwise",
-    };
+    let pairs: Vec<(Pair<'_>, Vec<Change>)> =
+        changes::pairs(&before.spaces, &after.spaces).into_iter().map(|pair| (pair, changes::changes(&pair))).collect();
+    let is_alike = |(pair, changes): &(Pair<'_>, Vec<Change>)| pair.fate().is_none() && changes.is_empty();
     html! {
         section aria-labelledby="differences" {
             h2 #differences { "What differs" }
-            @if pairs.iter().all(|(changes, ..)| changes.is_empty()) { p { "Nothing." } }
-            @for (changes, number, space) in &pairs {
-                @if !changes.is_empty() {
-                    h3 { (space.root.regime.register()) ": " (terminal::counted(changes.len() as u64, "place")) }
+            @if pairs.iter().all(is_alike) { p { "Nothing." } }
+            @for (number, (pair, changes)) in pairs.iter().enumerate() {
+                @if !is_alike(&pairs[number]) {
+                    h3 {
+                        (pair.space.root.regime.register()) ": "
+                        @if let Some(kind) = pair.fate() { "the page table at " (format!("{:#x}", pair.space.root.address.bits())) " " (word(kind)) ", " }
+                        (terminal::counted(changes.len() as u64, "place"))
+                    }
                     ul {
                         @for change in changes.iter().take(TOLD) {
-                            li { (link(*number, change.start, change.bytes)) " " (bytes_as_text(change.bytes)) " " (word(change.kind)) }
+                            li { (link(number, change.start, change.bytes)) " " (bytes_as_text(change.bytes)) " " (word(change.kind)) }
                         }
                         @if changes.len() > TOLD { li { "… and " (changes.len() - TOLD) " more, in the picture" } }
                     }
                 }
             }
         }
+    }
+}
+
+const fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Gone => "is gone",
+        Kind::Come => "has come",
+        Kind::Other => "is mapped otherwise",
     }
 }
 
