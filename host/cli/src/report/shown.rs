@@ -70,12 +70,12 @@ fn machine(of: &Snapshot) -> Markup {
             @if of.cpus.iter().all(|cpu| cpu.get("MIDR_EL1").or(cpu.get("ID_AA64MMFR0_EL1")).is_none()) { p { "The source does not tell what its CPUs are." } }
             @else {
                 table {
-                    thead { tr { th { "CPU" } th { "Model" } th { "Level of FEAT_BBM" } th { "Page sizes" } th { "Physical addresses" } th { "Features of translation" } } }
+                    thead { tr { th scope="col" { "CPU" } th scope="col" { "Model" } th scope="col" { "Level of FEAT_BBM" } th scope="col" { "Page sizes" } th scope="col" { "Physical addresses" } th scope="col" { "Features of translation" } } }
                     tbody { @for (number, cpu) in of.cpus.iter().enumerate() { (one_cpu(number, cpu)) } }
                 }
             }
             table {
-                thead { tr { th { "Page table" } th { "At" } th { "Pages" } th { "Bits" } th { "Addresses in descriptors" } th { "First level" } th { "Known by" } } }
+                thead { tr { th scope="col" { "Page table" } th scope="col" { "At" } th scope="col" { "Pages" } th scope="col" { "Bits" } th scope="col" { "Addresses in descriptors" } th scope="col" { "First level" } th scope="col" { "Known by" } } }
                 tbody {
                     @for Space { root, .. } in &of.spaces {
                         tr {
@@ -188,7 +188,7 @@ fn picture(before: &Snapshot, after: Option<&Snapshot>) -> Markup {
             details open {
                 summary { "Leaves in view" }
                 div.scroll tabindex="0" role="region" aria-label="Leaves in view" { table #leaves {
-                    thead { tr { th { "From" } th { "To" } th { "Leads to" } th { "Leaves" } th { "Permissions" } th { "Memory" } th { "Owner" } } }
+                    thead { tr { th scope="col" { "From" } th scope="col" { "To" } th scope="col" { "Leads to" } th scope="col" { "Leaves" } th scope="col" { "Permissions" } th scope="col" { "Memory" } th scope="col" { "Owner" } } }
                     tbody {}
                 } }
             }
@@ -279,7 +279,7 @@ fn sums(number: usize, space: &Space) -> Markup {
                 }
             }
             table {
-                thead { tr { th { "Leaves" } th.number { "Count" } th.number { "Map" } th.number { "Share" } } }
+                thead { tr { th scope="col" { "Leaves" } th.number scope="col" { "Count" } th.number scope="col" { "Map" } th.number scope="col" { "Share" } } }
                 tbody {
                     @for (place, ((level, contiguous), count)) in totals.leaves.iter().enumerate() {
                         tr {
@@ -297,7 +297,7 @@ fn sums(number: usize, space: &Space) -> Markup {
             }
             p { "TLB entries for 1G of it, on average: " strong { (format!("{:.1}", entries as f64 * GIB as f64 / mapped.max(1) as f64)) } }
             table {
-                thead { tr { th { "Tables" } th.number { "Count" } th.number { "Bytes" } } }
+                thead { tr { th scope="col" { "Tables" } th.number scope="col" { "Count" } th.number scope="col" { "Bytes" } } }
                 tbody {
                     @for (level, count) in &totals.tables {
                         tr { th scope="row" { (level) } td.number { (count) } td.number { (bytes_as_text(count << root.shape.page_size.shift())) } }
