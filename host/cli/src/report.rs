@@ -63,7 +63,7 @@ mod tests {
     use image::Source;
 
     use super::*;
-    use crate::args::Part;
+    use crate::args::{AccessArguments, Part};
 
     /// A page table of each half, of one page; a machine with both, and one without the lower.
     #[test]
@@ -81,9 +81,9 @@ mod tests {
         std::fs::write(&path, bytes).expect("written");
         let source: Source = format!("raw:{}@{BASE:#x}", path.display()).parse().expect("a source");
         let (tcr, part) = (Some(0x15_b510_3510), Part::All);
-        let both = MachineArguments { ttbr1: Some(BASE), tcr, part, ..MachineArguments::of(source) };
-        let both = MachineArguments { ttbr0: Some(BASE + 0x4000), ..both };
-        let upper = MachineArguments { ttbr0: None, ..both.clone() };
+        let upper = AccessArguments { ttbr1: Some(BASE), tcr, part, ..AccessArguments::default() };
+        let both = AccessArguments { ttbr0: Some(BASE + 0x4000), ..upper.clone() };
+        let [both, upper] = [both, upper].map(|access| MachineArguments { source: source.clone(), access });
         let [both, upper] = [both, upper].map(|of| read(&of, None).unwrap_or_else(|Failure(why)| panic!("{why}")));
         std::fs::remove_file(path).expect("removed");
         let told = |before, after| {

@@ -57,7 +57,12 @@ fn what_cannot_be_read_is_one_line() {
         ("short", &many, "core:", "the file ends too early, copy or make it again"),
         ("endless", &endless, "core:", "0 program headers"),
         ("raw", b"", "raw:", "the file is empty, expected a memory image: save it again"),
-        ("zeros", &[0; 8192], "raw:", "give --ttbr1 and --tcr (to dump, check, report), or a source with registers"),
+        (
+            "zeros",
+            &[0; 8192],
+            "raw:",
+            "give --ttbr1 and --tcr (to dump, check, report, plan), or a source with registers",
+        ),
     ];
     for (name, bytes, kind, expected) in cases {
         let path = file(name, bytes);
@@ -99,6 +104,7 @@ fn what_was_asked_wrongly_says_what_is_right() {
         (&["dump", "raw:f@0", "--tcr", "0"], "--tcr alone says nothing"),
         (&["dump", "raw:f@0", "--ram", "g"], "No such file|--ram goes with"),
         (&["check", "raw:f@0", "--fail-on", "all"], "possible values"),
+        (&["report", "qmp:a", "qmp:b", "--ram", "g", "-o", "/dev/null"], "cannot be used with"),
         (&["decode", "esr", "one"], "no 64-bit number"),
         (&["encode", "tcr", "t0sz=99"], "does not fit"),
     ] {
@@ -118,7 +124,7 @@ fn every_error_says_what_to_do_next() {
         .map(|(name, dump)| file(name, dump.as_bytes()).display().to_string());
     let absent = "/nonexistent/file";
     let is_there = "name a file that is there";
-    let cases: [(&[&str], &str); 35] = [
+    let cases: [(&[&str], &str); 36] = [
         (&["check", "core:/nonexistent"], is_there),
         (&["report", "core:/nonexistent", "-o", "/nonexistent/page"], "name another file with -o"),
         (&["report", "core:/nonexistent", "-o", "/dev/null"], is_there),
@@ -139,6 +145,7 @@ fn every_error_says_what_to_do_next() {
         (&["plan", "--memory", "4T", "--va-bits", "36"], "give more with --va-bits"),
         (&["plan", "--memory", "4G", "--heal"], "say how many pages with --protect N"),
         (&["plan", "--memory", "4G", "-o", "/nonexistent/page"], "name another file with -o"),
+        (&["plan", "--memory", "4G", "--ttbr1", "0", "--tcr", "0"], "name one with --memory"),
         (&["plan", "--memory", "dtb:/nonexistent"], is_there),
         (&["plan", "--memory", "core:/nonexistent"], is_there),
         (&["plan", "--memory", "4G", "--page-size", "8k"], "4k, 16k or 64k"),

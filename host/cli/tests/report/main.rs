@@ -235,6 +235,8 @@ fn plan(folder: &Path) -> Result<(), String> {
     let source = source(folder, "<img src=x onerror=boo()>", &image);
     let text = plan(&source, &[], "plan-of-one.html")?;
     holds(&text, &["as it is now, 4K pages", "0.0 % off", "&lt;img src=x"])?;
+    // Found by search, or by registers by hand, it is the same.
+    expect(plan(&source, &BY_HAND, "plan-by-hand.html")? == text, "another plan by hand")?;
     expect(!text.contains("<img"), "a name is taken for a part of the page")
 }
 
