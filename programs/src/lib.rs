@@ -11,6 +11,7 @@ pub mod machine;
 pub mod memory;
 pub mod proc;
 pub mod timers;
+pub mod vectors;
 
 pub use child::{child, faults, in_child};
 pub use errno::{Answer, Errno};

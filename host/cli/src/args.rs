@@ -39,7 +39,7 @@ pub(crate) enum Command {
     #[command(after_help = include_str!("help/diff.txt"))]
     Diff(DiffArguments),
     /// A page to look at: what is mapped where, of one machine or two
-    #[command(after_help = include_str!("help/report.txt"), mut_arg("part", |part| part.default_value("all")))]
+    #[command(after_help = include_str!("help/report.txt"), mut_arg("part", |part| part.default_value("all")), mut_arg("ram", |ram| ram.conflicts_with("after")))]
     Report(ReportArguments),
     /// What a linear map would be made of, by page size and policy
     #[command(after_help = include_str!("help/plan.txt"))]
@@ -74,6 +74,13 @@ pub(crate) struct MachineArguments {
     /// qemu:unix:PATH, qemu:HOST:PORT, qmp:PATH, core:FILE, kcore or raw:FILE@BASE
     #[arg(value_parser = |text: &str| text.parse::<Source>())]
     pub(crate) source: Source,
+    #[command(flatten)]
+    pub(crate) access: AccessArguments,
+}
+
+/// How a machine is read, and which of its page tables are meant.
+#[derive(Args, Clone, Default, PartialEq, Eq, Debug)]
+pub(crate) struct AccessArguments {
     /// With qemu: and qmp:, read memory from the guest's shared memory file, while it runs
     #[arg(long, value_name = "FILE[@BASE]", value_parser = |text: &str| text.parse::<Ram>())]
     pub(crate) ram: Option<Ram>,
@@ -114,28 +121,15 @@ pub(crate) struct MachineArguments {
 impl MachineArguments {
     /// The kernel half of a source, with nothing by hand.
     pub(crate) fn of(source: Source) -> Self {
-        Self {
-            source,
-            ram: None,
-            part: Part::Kernel,
-            cpu: None,
-            search: false,
-            ttbr1: None,
-            ttbr0: None,
-            tcr: None,
-            mair: None,
-            vttbr: None,
-            vtcr: None,
-            hcr: None,
-            permissions: PermissionArguments::NONE,
-        }
+        Self { source, access: AccessArguments::default() }
     }
 }
 
 /// A part of what a machine translates.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Part {
     /// The upper half (TTBR1)
+    #[default]
     Kernel,
     /// The lower half of EL1&0 (TTBR0)
     User,

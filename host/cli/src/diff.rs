@@ -23,8 +23,9 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<Status, Failure> {
     let before = load(&arguments.before, arguments)?;
     let after = load(&arguments.after, arguments)?;
     if before.len() != after.len() {
-        let line = format!("{} page tables before, {} after: give two of the same --part", before.len(), after.len());
-        return Err(Failure(line));
+        let (before, after) = (before.len(), after.len());
+        let todo = "save both with `vellum dump --json` and the same --part";
+        return Err(Failure(format!("{before} page tables before, {after} after: {todo}")));
     }
     let mut text = String::new();
     let mut differs = false;

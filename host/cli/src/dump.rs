@@ -33,7 +33,7 @@ pub(crate) trait Format {
 pub(crate) fn run(arguments: &DumpArguments) -> Result<Status, Failure> {
     let Selection { mut machine, roots } = select::open(&arguments.machine)?;
     let range = arguments.range.unwrap_or((0, u64::MAX));
-    let is_live = matches!(arguments.machine.source, Source::Gdb(_)) && arguments.machine.ram.is_none();
+    let is_live = matches!(arguments.machine.source, Source::Gdb(_)) && arguments.machine.access.ram.is_none();
     let mut findings = 0;
     if is_live {
         // A stopped guest must not wait for whoever reads our output.

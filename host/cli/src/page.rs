@@ -36,9 +36,12 @@ pub(crate) fn framed(title: &str, skip: (&str, &str), sections: &Markup, last: &
     .into_string()
 }
 
-/// A place that cannot be written is told before a guest is stopped.
+/// A place that cannot be written is told before a guest is stopped. What is there stays until there is a page.
 pub(crate) fn claim(file: &Path) -> Result<(), Failure> {
-    fs::write(file, "").map_err(|error| cannot_write(file, &error))
+    let is_new = !file.exists();
+    let opened = fs::OpenOptions::new().append(true).create(true).open(file);
+    let kept = opened.and_then(|_| if is_new { fs::remove_file(file) } else { Ok(()) });
+    kept.map_err(|error| cannot_write(file, &error))
 }
 
 /// Writes the page, and says what to do with it.

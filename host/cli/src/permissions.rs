@@ -6,7 +6,7 @@ use vmsa::{Indirection, Overlay, PermissionControl};
 
 /// Registers that say what leaves permit, where leaves name their permissions (FEAT_S1PIE, FEAT_S2PIE) or overlays take from
 /// them (FEAT_S1POE, FEAT_S2POE).
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PermissionArguments {
     /// PIR_EL1 (or PIR_EL2): permissions are indirect; `linux` for what Linux gives PIR_EL1 and PIRE0_EL1
     #[arg(long, value_name = "VALUE", value_parser = pir, help_heading = "Permissions by hand")]
@@ -31,6 +31,12 @@ pub(crate) struct PermissionArguments {
 /// A value of PIR_EL1, or `linux`.
 fn pir(text: &str) -> Result<Indirection, image::Error> {
     if text.eq_ignore_ascii_case("linux") { Ok(Indirection::LINUX) } else { Ok(Indirection::By(number(text)?, 0)) }
+}
+
+impl Default for PermissionArguments {
+    fn default() -> Self {
+        Self::NONE
+    }
 }
 
 impl PermissionArguments {

@@ -20,7 +20,7 @@ pub(crate) use build::build;
 /// Runs the command.
 pub(crate) fn run(arguments: &PlanArguments) -> Result<Status, Failure> {
     arguments.output.as_deref().map_or(Ok(()), page::claim)?;
-    let memory = memory::read(&arguments.memory)?;
+    let memory = memory::read(&arguments.memory, &arguments.access)?;
     if arguments.heal && arguments.protect == 0 {
         return Err(Failure("--heal has nothing to heal: say how many pages with --protect N".to_owned()));
     }

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use image::{Machine, Regime, Registers, Root};
 
-use crate::args::{MachineArguments, Part};
+use crate::args::{AccessArguments, MachineArguments, Part};
 use crate::progress::Progress;
 use crate::{permissions, say};
 
@@ -31,9 +31,10 @@ pub(crate) struct Selection {
 }
 
 /// Opens the machine and selects its page tables; at least one.
-pub(crate) fn open(arguments: &MachineArguments) -> Result<Selection, Failure> {
+pub(crate) fn open(machine: &MachineArguments) -> Result<Selection, Failure> {
+    let arguments = &machine.access;
     let by_hand = registers(arguments)?;
-    let mut machine = arguments.source.open(arguments.ram.as_ref(), by_hand.is_empty())?;
+    let mut machine = machine.source.open(arguments.ram.as_ref(), by_hand.is_empty())?;
     for note in &machine.notes {
         say::note(note);
     }
@@ -55,7 +56,7 @@ pub(crate) fn open(arguments: &MachineArguments) -> Result<Selection, Failure> {
         let line = match is_by_hand {
             true => "the registers given name no page table",
             false => {
-                "no page table is known: give --ttbr1 and --tcr (to dump, check, report), or a source with registers"
+                "no page table is known: give --ttbr1 and --tcr (to dump, check, report, plan), or a source with registers"
             }
         };
         return Err(Failure(line.to_owned()));
@@ -95,7 +96,7 @@ fn search(machine: &mut Machine) -> Result<Vec<Root>, Failure> {
 }
 
 /// What the user tells of registers. A TCR without a TTBR would be left out, so it is refused.
-fn registers(arguments: &MachineArguments) -> Result<Registers, Failure> {
+fn registers(arguments: &AccessArguments) -> Result<Registers, Failure> {
     if arguments.tcr.is_some() && arguments.ttbr0.or(arguments.ttbr1).is_none() {
         return Err(Failure("--tcr alone says nothing: give --ttbr1 or --ttbr0 too".to_owned()));
     }
@@ -116,7 +117,7 @@ fn registers(arguments: &MachineArguments) -> Result<Registers, Failure> {
     Ok(registers)
 }
 
-fn choose(roots: Vec<Root>, arguments: &MachineArguments) -> Result<Vec<Root>, Failure> {
+fn choose(roots: Vec<Root>, arguments: &AccessArguments) -> Result<Vec<Root>, Failure> {
     let of_cpu = |root: &Root| match (&root.origin, arguments.cpu) {
         (image::Origin::Registers(cpus), Some(cpu)) => cpus.contains(&cpu),
         _ => true,

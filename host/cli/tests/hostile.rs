@@ -57,7 +57,12 @@ fn what_cannot_be_read_is_one_line() {
         ("short", &many, "core:", "the file ends too early, copy or make it again"),
         ("endless", &endless, "core:", "0 program headers"),
         ("raw", b"", "raw:", "the file is empty, expected a memory image: save it again"),
-        ("zeros", &[0; 8192], "raw:", "give --ttbr1 and --tcr (to dump, check, report), or a source with registers"),
+        (
+            "zeros",
+            &[0; 8192],
+            "raw:",
+            "give --ttbr1 and --tcr (to dump, check, report, plan), or a source with registers",
+        ),
     ];
     for (name, bytes, kind, expected) in cases {
         let path = file(name, bytes);
@@ -99,6 +104,7 @@ fn what_was_asked_wrongly_says_what_is_right() {
         (&["dump", "raw:f@0", "--tcr", "0"], "--tcr alone says nothing"),
         (&["dump", "raw:f@0", "--ram", "g"], "No such file|--ram goes with"),
         (&["check", "raw:f@0", "--fail-on", "all"], "possible values"),
+        (&["report", "qmp:a", "qmp:b", "--ram", "g", "-o", "/dev/null"], "cannot be used with"),
         (&["decode", "esr", "one"], "no 64-bit number"),
         (&["encode", "tcr", "t0sz=99"], "does not fit"),
     ] {
@@ -113,9 +119,12 @@ fn what_was_asked_wrongly_says_what_is_right() {
 fn every_error_says_what_to_do_next() {
     let text = file("words", b"hello\n").display().to_string();
     let bytes = file("octets", b"0x\xff\n").display().to_string();
+    let leaf = "0x0000000000000000-0x0000000000001000           4K PTE       RW NX SHD AF\n";
+    let [one, two] = [("one", leaf.to_owned()), ("two", format!("# one\n{leaf}# two\n{leaf}"))]
+        .map(|(name, dump)| file(name, dump.as_bytes()).display().to_string());
     let absent = "/nonexistent/file";
     let is_there = "name a file that is there";
-    let cases: [(&[&str], &str); 34] = [
+    let cases: [(&[&str], &str); 36] = [
         (&["check", "core:/nonexistent"], is_there),
         (&["report", "core:/nonexistent", "-o", "/nonexistent/page"], "name another file with -o"),
         (&["report", "core:/nonexistent", "-o", "/dev/null"], is_there),
@@ -123,6 +132,7 @@ fn every_error_says_what_to_do_next() {
         (&["diff", &text, &text], "expected text of `vellum dump` or kernel_page_tables, or --json"),
         (&["diff", &bytes, &bytes], "expected text, name another file"),
         (&["diff", "/", "/"], "name a file in it"),
+        (&["diff", &one, &two], "save both with `vellum dump --json` and the same --part"),
         (&["judge", absent], is_there),
         (&["judge", absent, "--follow"], is_there),
         (&["judge", "/"], "name a file in it"),
@@ -135,6 +145,7 @@ fn every_error_says_what_to_do_next() {
         (&["plan", "--memory", "4T", "--va-bits", "36"], "give more with --va-bits"),
         (&["plan", "--memory", "4G", "--heal"], "say how many pages with --protect N"),
         (&["plan", "--memory", "4G", "-o", "/nonexistent/page"], "name another file with -o"),
+        (&["plan", "--memory", "4G", "--ttbr1", "0", "--tcr", "0"], "name one with --memory"),
         (&["plan", "--memory", "dtb:/nonexistent"], is_there),
         (&["plan", "--memory", "core:/nonexistent"], is_there),
         (&["plan", "--memory", "4G", "--page-size", "8k"], "4k, 16k or 64k"),
@@ -160,7 +171,7 @@ fn every_error_says_what_to_do_next() {
         let is_one_line = lines.len() == 1 && lines[0].ends_with(&format!("(see vellum {} --help)", arguments[0]));
         assert!(is_usage || is_one_line, "{arguments:?}: {}", ended.said);
     }
-    [text, bytes].iter().for_each(|path| fs::remove_file(path).expect("removed"));
+    [text, bytes, one, two].iter().for_each(|path| fs::remove_file(path).expect("removed"));
 }
 
 /// Page tables made to harm: they are dumped with findings, or without, and checked, and it ends.

@@ -1,4 +1,4 @@
-//! A large linear map of pages, in a sparse image: every leaf is read, and nothing is kept that need not be.
+//! A large linear map of pages, in a sparse image: every leaf is read, and nothing is kept that need not be. And a plan of one.
 //!
 //! A plain run maps 1 GiB. `VELLUM_SCALE_GIB=64 cargo test --release --test scale` maps 64 GiB, 16 million leaves; the
 //! image stays in `target/tmp` for whoever wants to measure.
@@ -67,4 +67,19 @@ fn every_leaf_of_a_large_linear_map_is_seen() {
     if asked.is_none() {
         std::fs::remove_file(path).expect("removed");
     }
+}
+
+/// In processor time, to which no other load of the host adds; what `times` tells of children.
+#[test]
+fn four_tebibytes_are_planned_in_under_a_second() {
+    let script = format!("'{}' plan --memory 4T && times", env!("CARGO_BIN_EXE_vellum"));
+    let output = Command::new("sh").args(["-c", &script]).output().expect("a shell");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let last = text.lines().last().expect("times");
+    let seconds = last.split_whitespace().map(|time| {
+        let (minutes, seconds) = time.trim_end_matches('s').split_once('m').expect("minutes");
+        minutes.parse::<f64>().expect("a number") * 60.0 + seconds.parse::<f64>().expect("a number")
+    });
+    let seconds: f64 = seconds.sum();
+    assert!(output.status.success() && text.contains("tables of level 3") && 0.0 < seconds && seconds < 1.0, "{text}");
 }

@@ -1,18 +1,18 @@
 //! `cargo xtask docs`: the guide, and every page that it leads to, as one site that is read without a network.
 //!
 //! ```text
-//! docs/guide/index.md ──link──▶ page ──link──▶ …      each once; a link that leads nowhere fails
+//! docs/guide/index.md ──link──▶ page ──link──▶ …      each once; a link that leads nowhere fails, in a page too
 //! ```
 //! Pages keep their places, so that links between them hold; what is no page and is linked is copied. Rustdoc stands beside.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     fs,
     path::{Component, Path, PathBuf},
 };
 
-use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, html};
+use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 
 use crate::{
     api, cargo,
@@ -45,26 +45,36 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
 
 /// Writes the site from the workspace `root`; how many pages there are, and which links lead nowhere.
 fn build(root: &Path, site: &Path) -> Result<(usize, Vec<String>), Failure> {
-    let (mut done, mut left, mut broken) = (BTreeSet::new(), vec![PathBuf::from(START)], Vec::new());
+    let (mut done, mut left, mut broken) = (BTreeMap::new(), vec![PathBuf::from(START)], Vec::new());
+    // Links into pages: from, to, and the name there.
+    let mut inner: Vec<(PathBuf, PathBuf, String)> = Vec::new();
     while let Some(page) = left.pop() {
-        if !done.insert(page.clone()) {
+        if done.contains_key(&page) {
             continue;
         }
         let from = root.join(&page);
         let text = fs::read_to_string(&from).map_err(|error| Failure::file(&from, &error))?;
         let mut events: Vec<Event<'_>> = Parser::new_ext(&text, Options::ENABLE_TABLES).collect();
+        name_headings(&mut events);
         for event in &mut events {
             let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event else { continue };
             let (path, anchor) = dest_url.split_once('#').map_or((&**dest_url, ""), |(path, anchor)| (path, anchor));
-            if path.is_empty() || path.contains("://") {
+            if path.contains("://") {
+                continue;
+            }
+            if path.is_empty() {
+                inner.push((page.clone(), page.clone(), anchor.to_owned()));
                 continue;
             }
             let Some(place) = joined(&page, path).filter(|place| root.join(place).exists()) else {
                 broken.push(format!("{}: {path}", page.display()));
                 continue;
             };
-            if let Some(page) = path.strip_suffix(".md") {
-                *dest_url = CowStr::from(format!("{page}.html{}{anchor}", if anchor.is_empty() { "" } else { "#" }));
+            if let Some(name) = path.strip_suffix(".md") {
+                if !anchor.is_empty() {
+                    inner.push((page.clone(), place.clone(), anchor.to_owned()));
+                }
+                *dest_url = CowStr::from(format!("{name}.html{}{anchor}", if anchor.is_empty() { "" } else { "#" }));
                 left.push(place);
             } else if root.join(&place).is_file() {
                 write(&site.join(&place), &fs::read(root.join(&place)).unwrap_or_default())?;
@@ -77,8 +87,36 @@ fn build(root: &Path, site: &Path) -> Result<(usize, Vec<String>), Failure> {
         html::push_html(&mut body, events.into_iter());
         let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or("Vellum");
         write(&site.join(page.with_extension("html")), framed(&page, title, &body).as_bytes())?;
+        let names = body.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next());
+        done.insert(page, names.map(str::to_owned).collect::<BTreeSet<_>>());
     }
+    inner.retain(|(_, to, name)| !done[to].contains(name));
+    broken.extend(inner.iter().map(|(from, to, name)| format!("{}: {}#{name}", from.display(), to.display())));
     Ok((done.len(), broken))
+}
+
+/// Gives each heading the name by which links know it, as GitHub does.
+fn name_headings(events: &mut [Event<'_>]) {
+    let (mut known, mut start, mut words) = (BTreeMap::<String, usize>::new(), 0, String::new());
+    for at in 0..events.len() {
+        match &events[at] {
+            Event::Start(Tag::Heading { .. }) => (start, words) = (at, String::new()),
+            Event::Text(text) | Event::Code(text) => words += text,
+            Event::End(TagEnd::Heading(_)) => {
+                let mut name = words.to_lowercase().replace(' ', "-");
+                name.retain(|letter| letter.is_alphanumeric() || "-_".contains(letter));
+                let before = known.entry(name.clone()).or_default();
+                if *before > 0 {
+                    name = format!("{name}-{before}");
+                }
+                *before += 1;
+                if let Event::Start(Tag::Heading { id, .. }) = &mut events[start] {
+                    *id = Some(CowStr::from(name));
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Where a link of `page` leads, from the root; none if it leaves the workspace.
@@ -136,6 +174,22 @@ mod tests {
         fs::remove_dir_all(&site).expect("removed");
         assert_eq!(broken, Vec::<String>::new());
         assert!(pages >= 10, "{pages} pages");
+    }
+
+    #[test]
+    fn links_into_pages_lead_to_headings_and_named_places() {
+        let root = std::env::temp_dir().join(format!("vellum-pages-{}", std::process::id()));
+        let page = "# A `dump`, and more\n\n## Twice\n\n## Twice\n\n<a id=\"here\"></a>x [1](#a-dump-and-more) [2](#twice-1) [3](#here) \
+                    [4](other.md#over-there) [5](#twice-2) [6](other.md#here)";
+        write(&root.join(START), page.as_bytes()).expect("written");
+        write(&root.join("docs/guide/other.md"), b"# Over there").expect("written");
+        let (pages, broken) = build(&root, &root.join("site")).expect("a site");
+        fs::remove_dir_all(&root).expect("removed");
+        assert_eq!(pages, 2);
+        assert_eq!(
+            broken,
+            ["docs/guide/index.md: docs/guide/index.md#twice-2", "docs/guide/index.md: docs/guide/other.md#here"]
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! SVE, where the CPU has it: what a thread has there is its own, over switches of threads and handlers of signals.
 
 use libc::*;
-use programs::machine::{SEEN, handle, hold_vectors, spoil_vectors};
+use programs::machine::{SEEN, handle};
+use programs::vectors::{hold_vectors, spoil_vectors};
 use programs::{call, tell};
 use std::sync::atomic::Ordering;
 use std::thread;

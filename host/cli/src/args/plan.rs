@@ -6,13 +6,15 @@ use clap::{Args, ValueEnum};
 use linearmap::Leaves;
 use vmsa::PageSize;
 
-use super::page_size;
+use super::{AccessArguments, page_size};
 
 #[derive(Args, Debug)]
 pub(crate) struct PlanArguments {
     /// A size (256G), banks (START-END,…; with :ro what cannot be written), dtb:FILE, or a source as of dump
     #[arg(long, value_name = "MEMORY")]
     pub(crate) memory: String,
+    #[command(flatten)]
+    pub(crate) access: AccessArguments,
     /// Page sizes to compare
     #[arg(long, value_delimiter = ',', default_value = "4k,16k,64k", value_parser = page_size)]
     pub(crate) page_size: Vec<PageSize>,
@@ -47,6 +49,7 @@ impl PlanArguments {
     pub(crate) fn of(memory: &str, bits: Option<u32>) -> Self {
         Self {
             memory: memory.to_owned(),
+            access: AccessArguments::default(),
             page_size: Vec::new(),
             policy: Vec::new(),
             protect: 0,

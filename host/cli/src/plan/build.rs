@@ -184,8 +184,8 @@ mod tests {
 
     /// Paints page by page, and compares.
     fn compare<G: Granule>(text: &str, bits: u32) {
-        let memory = super::super::memory::read(text).unwrap_or_else(|Failure(why)| panic!("{why}"));
         let arguments = PlanArguments::of(text, Some(bits));
+        let memory = super::super::memory::read(text, &arguments.access).unwrap_or_else(|Failure(why)| panic!("{why}"));
         let column = build_of::<G>(&memory, Policy::Pages, &arguments).unwrap_or_else(|Failure(why)| panic!("{why}"));
         let regions = memory.regions(G::SIZE_BYTES);
         let (start, end) = (regions[0].physical.start, regions[regions.len() - 1].physical.end);
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn what_is_released_and_healed_is_as_before() {
         let arguments = PlanArguments { protect: 300, cluster: 3, heal: true, ..PlanArguments::of("8G", Some(48)) };
-        let memory = super::super::memory::read("8G").unwrap_or_else(|Failure(why)| panic!("{why}"));
+        let memory = super::super::memory::read("8G", &arguments.access).unwrap_or_else(|Failure(why)| panic!("{why}"));
         for policy in [Policy::Blocks, Policy::Largest, Policy::Pages] {
             let column =
                 build_of::<Granule4K>(&memory, policy, &arguments).unwrap_or_else(|Failure(why)| panic!("{why}"));

@@ -11,7 +11,7 @@ use kerncore::range::PhysicalRange;
 use linearmap::Region;
 use vmsa::{PageSize, PhysAddr, Rights, Stage1Attributes};
 
-use crate::args::MachineArguments;
+use crate::args::{AccessArguments, MachineArguments};
 use crate::dump::Totals;
 use crate::runs::Run;
 use crate::say;
@@ -90,25 +90,29 @@ impl Memory {
     }
 }
 
-/// What the user says.
-pub(super) fn read(text: &str) -> Result<Memory, Failure> {
-    if let Some(path) = text.strip_prefix("dtb:") {
-        return device_tree(path);
-    }
-    if let Some(bytes) = size(text) {
-        return Memory::new(
-            format!("{text} from {BASE:#x}"),
-            std::iter::once(BASE..BASE + bytes).collect(),
-            Vec::new(),
-        );
-    }
-    if text.contains('-') && text.starts_with(|first: char| first.is_ascii_digit()) {
-        return banks(text);
+/// What the user says; of a kernel, how it is read.
+pub(super) fn read(text: &str, access: &AccessArguments) -> Result<Memory, Failure> {
+    if let Some(memory) = told(text) {
+        let is_of_kernel = *access != AccessArguments::default();
+        let line = "--ram, --ttbr1 and their like say how a kernel is read: name one with --memory, as of vellum dump";
+        return if is_of_kernel { Err(Failure(line.to_owned())) } else { memory };
     }
     let source = text.parse::<Source>().map_err(|error| {
         Failure(format!("--memory {text}: no size (256G), no banks (0x40000000-0x80000000), no dtb:FILE, and {error}"))
     })?;
-    kernel(text, source)
+    kernel(text, &MachineArguments { source, access: access.clone() })
+}
+
+/// Memory that no kernel tells of, if the text is of that kind.
+fn told(text: &str) -> Option<Result<Memory, Failure>> {
+    if let Some(path) = text.strip_prefix("dtb:") {
+        return Some(device_tree(path));
+    }
+    if let Some(bytes) = size(text) {
+        let range = BASE..BASE + bytes;
+        return Some(Memory::new(format!("{text} from {BASE:#x}"), vec![range], Vec::new()));
+    }
+    (text.contains('-') && text.starts_with(|first: char| first.is_ascii_digit())).then(|| banks(text))
 }
 
 /// `256G`, `512M`, `64K`, or bytes.
@@ -161,8 +165,8 @@ fn device_tree(path: &str) -> Result<Memory, Failure> {
 }
 
 /// What the linear map of a kernel holds.
-fn kernel(name: &str, source: Source) -> Result<Memory, Failure> {
-    let Selection { mut machine, roots } = select::open(&MachineArguments::of(source))?;
+fn kernel(name: &str, machine: &MachineArguments) -> Result<Memory, Failure> {
+    let Selection { mut machine, roots } = select::open(machine)?;
     let space = Space::read(&mut machine, &roots[0])?;
     drop(machine);
     of(name, &space)
@@ -197,6 +201,10 @@ pub(crate) fn of(name: &str, space: &Space) -> Result<Memory, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(text: &str) -> Result<Memory, Failure> {
+        super::read(text, &AccessArguments::default())
+    }
 
     #[test]
     fn sizes_and_banks() {

@@ -18,6 +18,39 @@ pub(super) struct Change {
     pub(super) bytes: u64,
 }
 
+/// A page table before and after: one of them at least is there.
+#[derive(Clone, Copy)]
+pub(super) struct Pair<'s> {
+    pub(super) before: Option<&'s Space>,
+    pub(super) after: Option<&'s Space>,
+    /// Either.
+    pub(super) space: &'s Space,
+}
+
+impl Pair<'_> {
+    /// What became of the whole page table, if it is not in both.
+    pub(super) const fn fate(&self) -> Option<Kind> {
+        match (self.before, self.after) {
+            (Some(_), None) => Some(Kind::Gone),
+            (None, Some(_)) => Some(Kind::Come),
+            _ => None,
+        }
+    }
+}
+
+/// The later page tables, each with the one before that is of the same regime and shape; then those that are gone.
+pub(super) fn pairs<'s>(before: &'s [Space], after: &'s [Space]) -> Vec<Pair<'s>> {
+    let is_like = |old: &Space, new: &Space| old.root.regime == new.root.regime && old.root.shape == new.root.shape;
+    let mut left: Vec<&Space> = before.iter().collect();
+    let mut pairs = Vec::new();
+    for new in after {
+        let place = left.iter().position(|old| is_like(old, new));
+        pairs.push(Pair { before: place.map(|place| left.remove(place)), after: Some(new), space: new });
+    }
+    pairs.extend(left.into_iter().map(|old| Pair { before: Some(old), after: None, space: old }));
+    pairs
+}
+
 /// A run, and what of it matters at each of its addresses.
 #[derive(Clone, Copy)]
 struct Piece {
@@ -30,7 +63,8 @@ struct Piece {
 }
 
 impl Piece {
-    fn of(space: &Space, number: usize) -> Option<Self> {
+    fn of(space: Option<&Space>, number: usize) -> Option<Self> {
+        let space = space?;
         let run = space.runs.get(number)?;
         let (start, bytes) = (run.input.wrapping_sub(space.root.shape.base()), run.bytes(&space.root));
         Some(Self {
@@ -53,12 +87,12 @@ impl Piece {
 }
 
 /// Every place that differs, in ascending order.
-pub(super) fn changes(before: &Space, after: &Space) -> Vec<Change> {
-    let base = before.root.shape.base();
+pub(super) fn changes(of: &Pair<'_>) -> Vec<Change> {
+    let base = of.space.root.shape.base();
     let mut all: Vec<Change> = Vec::new();
     let (mut one, mut other, mut at) = (0, 0, 0);
     loop {
-        let (old, new) = (Piece::of(before, one), Piece::of(after, other));
+        let (old, new) = (Piece::of(of.before, one), Piece::of(of.after, other));
         let ends = [old, new].into_iter().flatten().map(|piece| piece.until(at));
         let Some(until) = ends.min() else { return all };
         let here = |piece: Option<Piece>| piece.filter(|piece| piece.start <= at);

@@ -58,6 +58,8 @@ function show(number) {
   table.shift = BigInt(drawing.shift);
   table.strips ??= ["before", "after"].map((name) => [name, runsOf(table[name])])
     .concat([["differs", differencesOf(table.differs)]]).filter(([name]) => by(name));
+  // Those that are told in words: the last that there are.
+  table.runs = table.strips.find(([name]) => name === (table.after ? "after" : "before"))[1];
   shown = table;
   by("table").value = number;
 }
@@ -177,8 +179,7 @@ function draw() {
 
 // The same in words, for those who do not see the picture.
 function list(whole) {
-  const [, runs] = shown.strips.filter(([name]) => name !== "differs").at(-1);
-  const rows = [];
+  const runs = shown.runs, rows = [];
   let count = 0, mapped = 0;
   for (let at = firstAfter(runs, from); at < runs.length && runs[at].start < to; at++) {
     const run = runs[at];
@@ -201,7 +202,7 @@ function list(whole) {
 // ---- hands
 
 function step(forward) {
-  const [, runs] = shown.strips.filter(([name]) => name !== "differs").at(-1), middle = (from + to) / 2;
+  const runs = shown.runs, middle = (from + to) / 2;
   const at = firstAfter(runs, middle);
   const here = at < runs.length && runs[at].start <= middle;
   const run = forward ? runs[at + (here ? 1 : 0)] ?? runs[0] : runs[at - 1] ?? runs.at(-1);
@@ -277,7 +278,7 @@ function follow() {
 }
 
 data.tables.forEach((table, number) => {
-  by("table").add(new Option((table.before || table.after).name, number));
+  by("table").add(new Option((table.before || table.after).name + (table.fate ? `, ${table.fate}` : ""), number));
 });
 addEventListener("hashchange", follow);
 addEventListener("resize", draw);

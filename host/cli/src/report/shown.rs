@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
 use vmsa::{IdRegisters, Layout, Level, Midr};
 
-use super::changes::{self, Change};
+use super::changes::{self, Change, Kind, Pair};
 use super::{Snapshot, drawing};
 use crate::args::{PlanArguments, Policy};
 use crate::check::finding::{Finding, Rank};
@@ -48,28 +48,19 @@ fn data(before: &Snapshot, after: Option<&Snapshot>) -> Value {
     let mut styles = Vec::new();
     let strips: Vec<Value> = match after {
         None => before.spaces.iter().map(|space| json!({ "before": drawing::drawing(space, &mut styles) })).collect(),
-        Some(after) => pairs(before, after)
-            .map(|(old, new)| {
-                let differs = old.map(|old| drawing::difference(new, &changes::changes(old, new)));
+        Some(after) => changes::pairs(&before.spaces, &after.spaces)
+            .iter()
+            .map(|pair| {
                 json!({
-                    "before": old.map(|old| drawing::drawing(old, &mut styles)),
-                    "after": drawing::drawing(new, &mut styles),
-                    "differs": differs,
+                    "before": pair.before.map(|old| drawing::drawing(old, &mut styles)),
+                    "after": pair.after.map(|new| drawing::drawing(new, &mut styles)),
+                    "differs": drawing::difference(pair.space, &changes::changes(pair)),
+                    "fate": pair.fate().map(word),
                 })
             })
             .collect(),
     };
     json!({ "styles": styles, "tables": strips })
-}
-
-/// The page tables of the later machine, each with the one before that is of the same regime and shape.
-fn pairs<'s>(before: &'s Snapshot, after: &'s Snapshot) -> impl Iterator<Item = (Option<&'s Space>, &'s Space)> {
-    let is_like = |old: &Space, new: &Space| old.root.regime == new.root.regime && old.root.shape == new.root.shape;
-    let mut left: Vec<&Space> = before.spaces.iter().collect();
-    after.spaces.iter().map(move |new| {
-        let place = left.iter().position(|old| is_like(old, new));
-        (place.map(|place| left.remove(place)), new)
-    })
 }
 
 fn machine(of: &Snapshot) -> Markup {
@@ -79,12 +70,12 @@ fn machine(of: &Snapshot) -> Markup {
             @if of.cpus.iter().all(|cpu| cpu.get("MIDR_EL1").or(cpu.get("ID_AA64MMFR0_EL1")).is_none()) { p { "The source does not tell what its CPUs are." } }
             @else {
                 table {
-                    thead { tr { th { "CPU" } th { "Model" } th { "Level of FEAT_BBM" } th { "Page sizes" } th { "Physical addresses" } th { "Features of translation" } } }
+                    thead { tr { th scope="col" { "CPU" } th scope="col" { "Model" } th scope="col" { "Level of FEAT_BBM" } th scope="col" { "Page sizes" } th scope="col" { "Physical addresses" } th scope="col" { "Features of translation" } } }
                     tbody { @for (number, cpu) in of.cpus.iter().enumerate() { (one_cpu(number, cpu)) } }
                 }
             }
             table {
-                thead { tr { th { "Page table" } th { "At" } th { "Pages" } th { "Bits" } th { "Addresses in descriptors" } th { "First level" } th { "Known by" } } }
+                thead { tr { th scope="col" { "Page table" } th scope="col" { "At" } th scope="col" { "Pages" } th scope="col" { "Bits" } th scope="col" { "Addresses in descriptors" } th scope="col" { "First level" } th scope="col" { "Known by" } } }
                 tbody {
                     @for Space { root, .. } in &of.spaces {
                         tr {
@@ -197,7 +188,7 @@ fn picture(before: &Snapshot, after: Option<&Snapshot>) -> Markup {
             details open {
                 summary { "Leaves in view" }
                 div.scroll tabindex="0" role="region" aria-label="Leaves in view" { table #leaves {
-                    thead { tr { th { "From" } th { "To" } th { "Leads to" } th { "Leaves" } th { "Permissions" } th { "Memory" } th { "Owner" } } }
+                    thead { tr { th scope="col" { "From" } th scope="col" { "To" } th scope="col" { "Leads to" } th scope="col" { "Leaves" } th scope="col" { "Permissions" } th scope="col" { "Memory" } th scope="col" { "Owner" } } }
                     tbody {}
                 } }
             }
@@ -207,31 +198,37 @@ fn picture(before: &Snapshot, after: Option<&Snapshot>) -> Markup {
 }
 
 fn differences(before: &Snapshot, after: &Snapshot) -> Markup {
-    let pairs: Vec<(Vec<Change>, usize, &Space)> = pairs(before, after)
-        .enumerate()
-        .filter_map(|(number, (old, new))| Some((changes::changes(old?, new), number, new)))
-        .collect();
-    let word = |kind| match kind {
-        changes::Kind::Gone => "is gone",
-        changes::Kind::Come => "has come",
-        changes::Kind::Other => "is mapped otherwise",
-    };
+    let pairs: Vec<(Pair<'_>, Vec<Change>)> =
+        changes::pairs(&before.spaces, &after.spaces).into_iter().map(|pair| (pair, changes::changes(&pair))).collect();
+    let is_alike = |(pair, changes): &(Pair<'_>, Vec<Change>)| pair.fate().is_none() && changes.is_empty();
     html! {
         section aria-labelledby="differences" {
             h2 #differences { "What differs" }
-            @if pairs.iter().all(|(changes, ..)| changes.is_empty()) { p { "Nothing." } }
-            @for (changes, number, space) in &pairs {
-                @if !changes.is_empty() {
-                    h3 { (space.root.regime.register()) ": " (terminal::counted(changes.len() as u64, "place")) }
+            @if pairs.iter().all(is_alike) { p { "Nothing." } }
+            @for (number, (pair, changes)) in pairs.iter().enumerate() {
+                @if !is_alike(&pairs[number]) {
+                    h3 {
+                        (pair.space.root.regime.register()) ": "
+                        @if let Some(kind) = pair.fate() { "the page table at " (format!("{:#x}", pair.space.root.address.bits())) " " (word(kind)) ", " }
+                        (terminal::counted(changes.len() as u64, "place"))
+                    }
                     ul {
                         @for change in changes.iter().take(TOLD) {
-                            li { (link(*number, change.start, change.bytes)) " " (bytes_as_text(change.bytes)) " " (word(change.kind)) }
+                            li { (link(number, change.start, change.bytes)) " " (bytes_as_text(change.bytes)) " " (word(change.kind)) }
                         }
                         @if changes.len() > TOLD { li { "… and " (changes.len() - TOLD) " more, in the picture" } }
                     }
                 }
             }
         }
+    }
+}
+
+const fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Gone => "is gone",
+        Kind::Come => "has come",
+        Kind::Other => "is mapped otherwise",
     }
 }
 
@@ -282,7 +279,7 @@ fn sums(number: usize, space: &Space) -> Markup {
                 }
             }
             table {
-                thead { tr { th { "Leaves" } th.number { "Count" } th.number { "Map" } th.number { "Share" } } }
+                thead { tr { th scope="col" { "Leaves" } th.number scope="col" { "Count" } th.number scope="col" { "Map" } th.number scope="col" { "Share" } } }
                 tbody {
                     @for (place, ((level, contiguous), count)) in totals.leaves.iter().enumerate() {
                         tr {
@@ -300,7 +297,7 @@ fn sums(number: usize, space: &Space) -> Markup {
             }
             p { "TLB entries for 1G of it, on average: " strong { (format!("{:.1}", entries as f64 * GIB as f64 / mapped.max(1) as f64)) } }
             table {
-                thead { tr { th { "Tables" } th.number { "Count" } th.number { "Bytes" } } }
+                thead { tr { th scope="col" { "Tables" } th.number scope="col" { "Count" } th.number scope="col" { "Bytes" } } }
                 tbody {
                     @for (level, count) in &totals.tables {
                         tr { th scope="row" { (level) } td.number { (count) } td.number { (bytes_as_text(count << root.shape.page_size.shift())) } }

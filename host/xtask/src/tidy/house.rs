@@ -83,7 +83,7 @@ pub(crate) const ENGINE: &str = "engine/";
 pub(crate) const ENGINE_DEPENDENCIES: &[&str] = &["bitflags"];
 
 /// Where assembly may stand.
-pub(crate) const ASSEMBLY: &[&str] = &["bare/hardware/"];
+pub(crate) const ASSEMBLY: &[&str] = &["bare/hardware/", "programs/src/vectors.rs"];
 
 /// Where `unsafe` may stand. A single file may join these folders with a comment that gives its reason.
 ///
@@ -97,6 +97,7 @@ pub(crate) const UNSAFE: &[&str] = &[
     "host/audit/src/interface.rs",
     "host/audit/src/plugin.rs",
     "programs/src/machine.rs",
+    "programs/src/vectors.rs",
 ];
 
 /// The files that store descriptors (invariant 2): `steps.rs` where a walker may see them, `fill.rs` where none can, `tables.rs` in lists of those; and the

@@ -77,7 +77,7 @@ fn assembly(source: &Source) -> Vec<(usize, String)> {
     let is_assembly = |index: usize| {
         matches!(source.word(index), Some("asm" | "global_asm" | "naked_asm")) && source.is_mark(index + 1, '!')
     };
-    findings(source, is_assembly, "assembly, expected only in bare/hardware")
+    findings(source, is_assembly, "assembly, expected in bare/hardware")
 }
 
 fn unsafe_code(source: &Source) -> Vec<(usize, String)> {
