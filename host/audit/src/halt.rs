@@ -32,7 +32,7 @@ pub(crate) fn ask() {
 
 /// What a callback before each block must be able to do.
 pub(crate) fn flags() -> c_int {
-    if IS_ASKED.load(Ordering::Relaxed) { interface::SETS_PLACE } else { interface::NO_REGISTERS }
+    if IS_ASKED.load(Ordering::Relaxed) { interface::SETS_PLACE } else { interface::READS_REGISTERS }
 }
 
 /// A finding was told: the answer says whether it holds the guest.

@@ -21,7 +21,7 @@ use crate::interface::{self, Access, Block, Calls, Data, Handle, Information};
 use crate::options::Options;
 use crate::registers;
 use crate::report;
-use crate::state::{DOUBTFUL, INSTRUCTIONS, PLACE, Plugin, Shown, Site, State};
+use crate::state::{DOUBTFUL, INSTRUCTIONS, PLACE, Plugin, Report, Shown, Site, State, is_owing};
 
 /// The version of the interface that this plugin wants: QEMU looks for it.
 #[unsafe(no_mangle)]
@@ -84,7 +84,7 @@ fn install(id: u64, cpus: usize, options: Options) {
     if options.stops {
         halt::ask();
     }
-    let report = Mutex::new(options.report.take());
+    let report = Mutex::new(Report { to: options.report.take(), owed: Vec::new() });
     let cpus = (0..cpus).map(|_| None).collect();
     let state =
         State { options, cpus, sites: Vec::new(), numbers: HashMap::new(), pages: HashMap::new(), auditor: None };
@@ -185,6 +185,12 @@ fn packed(address: u64, count: usize) -> usize {
 
 /// A block of instructions is executed: where it was when it was translated, and how many.
 extern "C" fn begun(cpu: c_uint, data: Data) {
+    if is_owing(cpu) {
+        with_state(|plugin, state| {
+            let chain = state.shown(plugin, cpu as usize).chain();
+            plugin.report.lock().unwrap_or_else(PoisonError::into_inner).pay(&chain);
+        });
+    }
     halt::wait(cpu, PLACE.get().copied(), tell_held);
     INSTRUCTIONS.fetch_add(data as u64 % (1 << COUNT_BITS), Ordering::Relaxed);
     // The sign of the address comes back with it.

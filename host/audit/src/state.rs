@@ -38,7 +38,7 @@ pub(crate) struct Plugin {
     pub(crate) frames: Frames,
     /// Nothing is judged any more.
     pub(crate) is_over: AtomicBool,
-    pub(crate) report: Mutex<Option<UnixStream>>,
+    pub(crate) report: Mutex<Report>,
     pub(crate) state: Mutex<State>,
 }
 
@@ -49,6 +49,50 @@ pub(crate) static DOUBTFUL: AtomicU64 = AtomicU64::new(u64::MAX);
 pub(crate) static INSTRUCTIONS: AtomicU64 = AtomicU64::new(0);
 /// The register with the address of the next instruction.
 pub(crate) static PLACE: OnceLock<Handle> = OnceLock::new();
+
+/// Where things are told.
+pub(crate) struct Report {
+    /// Standard error, if nobody listens.
+    pub(crate) to: Option<UnixStream>,
+    /// Findings that wait for their CPU's next block of instructions: at a store QEMU shows no registers, and without them nobody knows
+    /// the calls that led there.
+    pub(crate) owed: Vec<Value>,
+}
+
+/// The bit of the CPU for which they wait.
+static OWING: AtomicU64 = AtomicU64::new(0);
+
+/// Whether a finding waits for `cpu` to begin a block.
+#[inline]
+pub(crate) fn is_owing(cpu: u32) -> bool {
+    OWING.load(Ordering::Relaxed) >> (cpu % 64) & 1 == 1
+}
+
+impl Report {
+    /// Tells what waits, with these calls.
+    pub(crate) fn pay(&mut self, chain: &[u64]) {
+        OWING.store(0, Ordering::Relaxed);
+        for mut finding in std::mem::take(&mut self.owed) {
+            finding["finding"]["chain"] = chain.into();
+            self.send(&finding);
+        }
+    }
+
+    fn send(&mut self, message: &Value) {
+        let line = format!("{message}\n");
+        let told = match self.to.as_mut() {
+            Some(report) => report.write_all(line.as_bytes()),
+            None => std::io::stderr().write_all(line.as_bytes()),
+        };
+        if let (Some(report), true, true) = (self.to.as_mut(), told.is_ok(), message.get("finding").is_some()) {
+            halt::answer(report);
+        }
+        // Nobody listens any more: the guest goes on all the same.
+        if told.is_err() {
+            self.to = None;
+        }
+    }
+}
 
 /// The guest, as QEMU shows it to a callback.
 pub(crate) struct Shown<'p> {
@@ -91,17 +135,17 @@ impl Guest for Shown<'_> {
 
     fn tell(&self, message: &Value) {
         let mut report = self.plugin.report.lock().unwrap_or_else(PoisonError::into_inner);
-        let line = format!("{message}\n");
-        let told = match report.as_mut() {
-            Some(report) => report.write_all(line.as_bytes()),
-            None => std::io::stderr().write_all(line.as_bytes()),
-        };
-        if let (Some(report), true, true) = (report.as_mut(), told.is_ok(), message.get("finding").is_some()) {
-            halt::answer(report);
+        let waits = self.frame.is_none() && self.may_read;
+        let owing = message["finding"]["cpu"].as_u64().filter(|_| waits).map_or(0, |cpu| 1 << (cpu % 64));
+        // Faults are counted in the order in which they were told.
+        if OWING.load(Ordering::Relaxed) != owing && message.get("progress").is_none() {
+            report.pay(&[]);
         }
-        // Nobody listens any more: the guest goes on all the same.
-        if told.is_err() {
-            *report = None;
+        if owing == 0 {
+            report.send(message);
+        } else {
+            OWING.store(owing, Ordering::Relaxed);
+            report.owed.push(message.clone());
         }
     }
 }
@@ -125,7 +169,13 @@ impl State {
         self.pages.get(&(translated & !0xfff)).map_or(translated, |page| page | translated & 0xfff)
     }
 
-    /// The guest for a callback of `cpu`, in which its registers may be read: they are, where they may have changed unseen.
+    /// The guest for a callback of `cpu` in which its registers may be read.
+    pub(crate) fn shown(&self, plugin: &'static Plugin, cpu: usize) -> Shown<'static> {
+        let known = self.cpus.get(cpu).and_then(Option::as_ref);
+        Shown { plugin, frame: known.and_then(|known| known.general[29].zip(known.general[30])), may_read: true }
+    }
+
+    /// The same, and they are read, where they may have changed unseen.
     pub(crate) fn look(&mut self, plugin: &'static Plugin, cpu: usize) -> Option<Shown<'static>> {
         if self.auditor.is_none() {
             let known: Vec<Features> = self.cpus.iter().flatten().map(|it| it.features).collect();
@@ -136,9 +186,8 @@ impl State {
             let forgotten = std::mem::take(&mut self.options.forgotten);
             self.auditor = Some(Auditor::new(&known, &plugin.frames, forgotten, trace));
         }
+        let guest = self.shown(plugin, cpu);
         let (Some(Some(known)), Some(auditor)) = (self.cpus.get_mut(cpu), &mut self.auditor) else { return None };
-        let frame = known.general[29].zip(known.general[30]);
-        let guest = Shown { plugin, frame, may_read: true };
         let bit = 1 << (cpu % 64);
         if DOUBTFUL.fetch_and(!bit, Ordering::Relaxed) & bit != 0 {
             let value = |handle: &Handle| interface::register_value(*handle);
