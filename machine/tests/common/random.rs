@@ -140,15 +140,13 @@ pub fn machine(seed: &mut Seed, setting: Setting) -> Machine {
             msr(&mut machine, cpu, &[(Register::TcrEl1, tcr)]);
         }
         if let Setting::Wide | Setting::Upper = setting {
-            let tcr = match setting {
+            let halves = match setting {
                 Setting::Wide => 22 | 1 << 14 | 1 << 23,
                 _ => 16 | 1 << 7 | 28 << 16 | 1 << 30,
-            } | 5 << 32
-                | 1 << 36
-                | hardware << 39;
-            let ttbr = 1 << 48 | ROOT;
-            let writes = [(Register::MairEl1, MAIR), (Register::TcrEl1, tcr), (Register::Ttbr0El1, ttbr)];
-            msr(&mut machine, cpu, &writes);
+            };
+            let tcr = halves | 5 << 32 | 1 << 36 | hardware << 39;
+            let ttbr = (Register::Ttbr0El1, 1 << 48 | ROOT);
+            msr(&mut machine, cpu, &[(Register::MairEl1, MAIR), (Register::TcrEl1, tcr), ttbr]);
             msr(&mut machine, cpu, &[(Register::Ttbr1El1, ROOT), (Register::SctlrEl1, 1)]);
         }
         if setting == Setting::El2 {

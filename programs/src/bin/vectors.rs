@@ -23,7 +23,7 @@ fn main() {
         return;
     }
     let bytes = call(SYS_prctl, &[GET_VECTOR]).expect("a length") & 0xffff;
-    println!("vectors are whole quadwords: {}", bytes >= 16 && bytes % 16 == 0);
+    println!("vectors are whole quadwords: {}", bytes >= 16 && bytes.is_multiple_of(16));
     for wanted in [0, 8, 17, 8208, 1 << 20 | 16] {
         tell(&format!("vectors of {wanted:#x} bytes"), call(SYS_prctl, &[SET_VECTOR, wanted]));
     }
