@@ -15,11 +15,11 @@ pub fn counts() -> [u64; 2] {
     per_cpu::this().conflict.counts.get()
 }
 
-/// How often leaves were about to change their size on any CPU. It lies among what is mapped by pages, for the handler reads it.
+/// How often leaves changed their size on any CPU, or were about to. It lies among what is mapped by pages, for the handler reads it.
 #[unsafe(export_name = "resizes")]
 static RESIZES: AtomicU64 = AtomicU64::new(0);
 
-/// Leaves are about to change their size: what conflicts from here on may be of these.
+/// Leaves are about to change their size, or have, and are not forgotten yet: what conflicts from here on may be of these.
 pub fn expect() {
     RESIZES.fetch_add(1, Ordering::Relaxed);
 }

@@ -54,7 +54,7 @@ pub unsafe fn set_up(place: Place) {
     PLACE.call_once(|| place);
 }
 
-/// Parks this CPU if it is asked to. To be called wherever a CPU waits with interrupts masked, and where it takes an interrupt.
+/// Parks this CPU if it is asked to. To be called wherever a CPU waits for a lock with interrupts masked, and where it takes an interrupt.
 #[inline]
 pub fn answer() {
     if PARKING.is_requested() {

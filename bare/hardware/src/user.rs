@@ -8,7 +8,6 @@ use vmsa::VirtAddr;
 
 use crate::frame::Frame;
 use crate::kind::Kind;
-use crate::maintenance::forget_everything;
 use crate::registers::{self, read_register};
 use crate::translation;
 
@@ -59,9 +58,6 @@ const SCTLR_SPAN: u64 = 1 << 23;
 
 /// SCTLR_EL1.EPAN: what EL0 may only execute the kernel cannot reach either (FEAT_PAN3).
 const SCTLR_EPAN: u64 = 1 << 57;
-/// TCR_EL1.HA, HD.
-const TCR_ACCESS_FLAG: u64 = 1 << 39;
-const TCR_DIRTY_STATE: u64 = 1 << 40;
 /// CPACR_EL1.FPEN, ZEN: SIMD, and SVE, are not trapped.
 const HAS_SIMD: u64 = 3 << 20;
 const HAS_SVE: u64 = 3 << 16;
@@ -70,10 +66,10 @@ const HAS_SVE: u64 = 3 << 16;
 /// it, and the counter.
 pub fn prepare_cpu() {
     let mmfr1 = read_register!("id_aa64mmfr1_el1");
-    update_leaves(mmfr1 & 15);
     let has_pan = mmfr1 >> 20 & 15 != 0;
     let sve = if read_register!("id_aa64pfr0_el1") >> 32 & 15 != 0 { HAS_SVE } else { 0 };
     let span = if has_pan { SCTLR_SPAN } else { 0 };
+    // TLBs may keep EPAN; what they hold now EL0 may not execute.
     let epan = if has_execute_only(mmfr1) { SCTLR_EPAN } else { 0 };
     let sctlr = (registers::read_sctlr() | SCTLR_FOR_USERS | epan) & !span;
     // SAFETY: translation stays as it is. The kernel itself is built without SIMD. EL0VCTEN. A thread
@@ -104,17 +100,6 @@ pub fn prepare_cpu() {
 /// Whether a CPU with this ID_AA64MMFR1_EL1 keeps the kernel, too, from reading what EL0 may only execute.
 pub fn has_execute_only(mmfr1: u64) -> bool {
     mmfr1 >> 20 & 15 >= 3
-}
-
-/// Has this CPU set access flags (HAFDBS 1), and manage dirty state (2). The kernel's own leaves have the flag, and no DBM.
-fn update_leaves(hafdbs: u64) {
-    let access = if hafdbs >= 1 { TCR_ACCESS_FLAG } else { 0 };
-    let dirty = if hafdbs >= 2 { TCR_DIRTY_STATE } else { 0 };
-    let tcr = registers::read_tcr() | access | dirty;
-    // SAFETY: translation stays as it is but for these two bits.
-    unsafe { asm!("msr tcr_el1, {}", "isb", in(reg) tcr, options(nostack, preserves_flags)) };
-    // TLBs may keep both bits: without it a program's access could fault though the CPU says that it does not.
-    forget_everything();
 }
 
 /// Goes on with a program at EL0 until its next exception, whose kind this gives. An interrupt is still pending then.

@@ -1,7 +1,6 @@
 //! The kernel's command line: `name=value` words, of which those that begin with `vellum.` and `arm64.pagesize` are ours.
 //!
-//! Other programs' words share the line and are passed over in silence. What is said here is only what was asked for;
-//! whether this machine can do it, and what holds where nothing was asked, the kernel decides.
+//! Other programs' words are passed over in silence. Whether this machine can do what was asked for, the kernel decides.
 
 mod belief;
 mod cpu;
@@ -10,7 +9,6 @@ pub(crate) mod problem;
 mod stress;
 mod values;
 mod words;
-
 pub use cpu::{CpuOverride, PageSizes};
 pub use folios::Folios;
 pub use problem::Problem;
@@ -18,7 +16,6 @@ pub use stress::{Conflicts, Measure, StressKind};
 pub use words::{Word, Words};
 
 use values::{bbm_level, digits, number, page_size, page_sizes, physical_bits, size, word};
-
 use vmsa::{BbmLevel, IdRegisters, PageSize};
 
 use crate::devicetree::MAX_CPUS;
@@ -128,8 +125,7 @@ impl Options {
         self.cpus.get(index)?.bbm.or(self.bbm)
     }
 
-    /// Takes back what nobody can believe: a granule that the CPU that boots, with these registers, lacks. It translates by
-    /// what it chooses, and there would be nobody left to say what went wrong.
+    /// Takes back what nobody can believe: a granule that the CPU that boots, with these registers, lacks. It translates by it.
     pub fn limit_boot_cpu(&mut self, cpu: &IdRegisters, findings: &mut Findings<'_>) {
         let Some(claimed) = self.cpus[0].granules else { return };
         let chosen = |has: bool| {

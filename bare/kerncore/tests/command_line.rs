@@ -62,7 +62,7 @@ fn every_option_is_taken() {
     expect![[r#"
         warning: command line: this is a test: cpu 0 is to believe of itself 40 bits of physical address, whatever it has
         warning: command line: this is a test: cpu 1 is to believe of itself no voice, whatever it has
-        warning: command line: this is a test: cpu 2 is to believe of itself granules 4K and 64K, whatever it has
+        warning: command line: this is a test: cpu 2 is to believe of itself granules 4K and 64K, no ear, whatever it has
         warning: command line: this is a test: cpu 7 is to believe of itself BBM level 1, whatever it has
     "#]]
     .assert_eq(&said);

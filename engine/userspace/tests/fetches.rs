@@ -3,7 +3,8 @@
 use crate::common;
 
 use common::{Kernel, RW, RX, TestFile, access, anonymous, frame_at, of_file, write};
-use vellum_userspace::{AreaFlags, Kind, Place, Rights};
+use vellum_pagetable::HardwareUpdates;
+use vellum_userspace::{AddressSpace, AreaFlags, Kind, Limits, Place, Rights, Shape};
 use vellum_vmsa::{Granule, Granule4K};
 
 const BASE: u64 = 0x1000_0000;
@@ -46,4 +47,21 @@ fn what_was_written_can_be_fetched_when_it_becomes_code() {
     assert_eq!(kernel.fetched(frame_at(&space, BASE)), Some(7));
     assert_eq!(kernel.fetched(frame_at(&space, BASE + PAGE)), None);
     assert_eq!(access(&space, BASE, Kind::Execute, 0), Ok(7));
+}
+
+#[test]
+fn what_may_only_be_executed_is_not_read() {
+    let file_page = |has_execute_only: bool| {
+        let kernel = Kernel::<Granule4K>::new();
+        let shape = Shape { has_execute_only, ..kernel.shape(HardwareUpdates::None) };
+        let space = AddressSpace::new(kernel.clone(), shape, common::CEILING, Limits::USUAL).unwrap();
+        let file = TestFile::new(&kernel, 1, 4);
+        space.map(of_file(&file, (Place::Fixed(BASE), 0, 4), Rights::EXECUTE, AreaFlags::empty())).unwrap();
+        let came = [Kind::Execute, Kind::Read, Kind::Execute].map(|kind| access(&space, BASE, kind, 0).is_ok());
+        drop(space);
+        file.close();
+        came
+    };
+    assert_eq!(file_page(true), [true, false, true]);
+    assert_eq!(file_page(false), [true, true, true]);
 }

@@ -19,3 +19,8 @@ pub(crate) fn all() -> impl Iterator<Item = (u32, &'static str)> {
     let has = |field: &Field| walkers::identities().all(|(_, cpu)| field(&cpu.id) != 0);
     KNOWN.into_iter().filter(move |(.., field)| has(field)).map(|(bit, name, _)| (bit, name))
 }
+
+/// Whether the one of this name is among them.
+pub(crate) fn has(name: &str) -> bool {
+    all().any(|(_, one)| one == name)
+}

@@ -6,10 +6,9 @@ use core::cell::UnsafeCell;
 use hardware::lock::Lock;
 use hardware::platform::Hardware;
 use hardware::{interrupts, per_cpu, registers, translation, user};
-use pagetable::{Census, HardwareUpdates};
+use pagetable::Census;
 use spin::Once;
 use userspace::{Asids, Context, Error, Limits, Numbers};
-use vmsa::IdRegisters;
 
 use crate::cpus::walkers;
 use crate::facts::facts;
@@ -60,20 +59,10 @@ pub(crate) fn start() -> bool {
     NOTHING.call_once(registers::read_ttbr0);
     let (tlb, census) = (linear_map::tlb_features(), Census::new(linear_map::tolerance()));
     folios::start(facts().options.folios);
-    let updates = walkers::identities().map(|(_, cpu)| updates(&cpu.id)).max().unwrap_or_default();
     let has_execute_only = walkers::identities().all(|(_, cpu)| user::has_execute_only(cpu.id.mmfr1));
     let shape = current::lower().shape();
-    COMMON.call_once(|| Common { hardware: hardware(), shape, tlb, census, updates, has_execute_only });
+    COMMON.call_once(|| Common { hardware: hardware(), shape, tlb, census, has_execute_only });
     true
-}
-
-/// What a CPU writes into leaves once it is prepared for programs ([`user::prepare_cpu`]).
-fn updates(id: &IdRegisters) -> HardwareUpdates {
-    match id {
-        _ if id.has_hardware_dirty_state() => HardwareUpdates::DirtyState,
-        _ if id.has_hardware_access_flag() => HardwareUpdates::AccessFlag,
-        _ => HardwareUpdates::None,
-    }
 }
 
 fn hardware() -> Hardware {

@@ -24,8 +24,6 @@ pub(crate) struct Common {
     pub(crate) tlb: TlbFeatures,
     /// What every CPU tolerates that runs programs: none comes once there is one.
     pub(crate) census: Census,
-    /// What some of them write into leaves on their own; others may not.
-    pub(crate) updates: HardwareUpdates,
     /// Whether all of them have FEAT_PAN3.
     pub(crate) has_execute_only: bool,
 }
@@ -82,13 +80,13 @@ pub(crate) fn new_space(common: &'static Common, limits: Limits) -> Result<Arc<d
 }
 
 fn new<G: Granule + Send + Sync>(common: &'static Common, limits: Limits) -> Result<Arc<dyn Space>, Error> {
-    let Common { hardware, shape, tlb, ref census, updates, has_execute_only } = *common;
+    let Common { hardware, shape, tlb, ref census, has_execute_only } = *common;
     let geometry = shape.geometry::<G>(AddressHalf::Lower).map_err(|_| Error::NoMemory)?;
     let highest = geometry.input_bytes().min(1 << 48);
     let what = userspace::Shape {
         geometry,
         tlb,
-        hardware_updates: updates,
+        hardware_updates: HardwareUpdates::None,
         memory: vmsa::Stage1Attributes::memory(NORMAL_INDEX),
         has_execute_only,
         lowest: LOWEST,

@@ -2,11 +2,9 @@
 
 use core::sync::atomic::Ordering;
 
-use hardware::user;
-
 use super::{Call, Row};
 use crate::clock::{self, SECOND};
-use crate::cpus::walkers;
+use crate::cpus::{capabilities, walkers};
 use crate::facts::page_size;
 use crate::files::device::fill_randomly;
 use crate::memory::{frames, pages};
@@ -249,8 +247,8 @@ fn prctl(call: &mut Call) -> Answer {
             bytes[..name.len().min(15)].copy_from_slice(&name.as_bytes()[..name.len().min(15)]);
             copies::write(argument, &bytes).map(|()| 0)
         }
-        SVE_GET_VECTOR if user::has_sve() => Ok(VECTOR),
-        SVE_SET_VECTOR if user::has_sve() && is_vector(argument) => Ok(VECTOR),
+        SVE_GET_VECTOR if capabilities::has("sve") => Ok(VECTOR),
+        SVE_SET_VECTOR if is_vector(argument) && capabilities::has("sve") => Ok(VECTOR),
         GET_DUMPABLE => Ok(process.dumpable.load(Ordering::Relaxed).into()),
         SET_DUMPABLE if argument < 2 => {
             process.dumpable.store(argument as u32, Ordering::Relaxed);
