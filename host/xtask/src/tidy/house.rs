@@ -26,7 +26,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("a64", 2_220, &["machine"]),
     // Layer 2.
     room("vellum-linearmap", 4_530, &["vellum-vmsa", "vellum-pagetable"]),
-    room("vellum-userspace", 5_780, &["vellum-vmsa", "vellum-pagetable"]),
+    room("vellum-userspace", 5_800, &["vellum-vmsa", "vellum-pagetable"]),
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
