@@ -89,7 +89,9 @@ fn reports() {
     let number = begin(pause);
     for signal in [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU] {
         send(number, signal);
-        println!("{}: {}, {}", signal_name(signal), status(number, WUNTRACED), next_told());
+        // Before it is waited for: Linux's wait takes the signal's number, which may not be told yet.
+        let told = next_told();
+        println!("{}: {}, {told}", signal_name(signal), status(number, WUNTRACED));
         send(number, signal);
         println!("  again: {}", status(number, WUNTRACED | WNOHANG));
         send(number, SIGCONT);
