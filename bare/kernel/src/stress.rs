@@ -133,7 +133,8 @@ fn stress(kind: StressKind, operations: u32, seed: u32) -> bool {
 /// All CPUs change pages; whether all was right, unless there is no memory.
 fn change_pages(kind: StressKind, operations: u32, seed: u32) -> Option<bool> {
     let users = Users::new();
-    let pool = Pool::new()?;
+    // Areas have four fifths of memory, where there are any.
+    let pool = if kind == StressKind::Mixed { Pool::new(10, 2) } else { Pool::new(2, 4) }?;
     let has_late = facts().options.late_cpus.is_some_and(|late| late > 0);
     let kept = if has_late { operations / 2 } else { 0 };
     let tally =

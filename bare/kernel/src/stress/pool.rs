@@ -19,7 +19,6 @@ pub(super) const CLUSTER: usize = 16;
 const CLUSTERS: usize = 16;
 const IN_BLOCK: usize = CLUSTER * CLUSTERS;
 const MOST_BLOCKS: usize = 16;
-const FEWEST_BLOCKS: u64 = 2;
 /// The largest and the smallest block that is taken: `1 << order` pages.
 const ORDERS: core::ops::RangeInclusive<usize> = 8..=13;
 
@@ -32,13 +31,13 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Takes blocks of a tenth of free memory at most, the largest of which there are a few, and fills their pages.
-    pub(super) fn new() -> Option<Self> {
-        let tenth = pages::with_pages(|pages| pages.free_bytes()) / 10;
+    /// Takes blocks of one in `parts` of free memory at most, the largest of which there are `fewest`, and fills their pages.
+    pub(super) fn new(parts: u64, fewest: u64) -> Option<Self> {
+        let most = pages::with_pages(|pages| pages.free_bytes()) / parts;
         let bytes = |order: usize| page_size().size_bytes() << order;
-        let order = ORDERS.rev().find(|order| bytes(*order) * FEWEST_BLOCKS <= tenth)?;
+        let order = ORDERS.rev().find(|order| bytes(*order) * fewest <= most)?;
         let mut blocks = List::new(PhysAddr::new(0));
-        for _ in 0..tenth / bytes(order) {
+        for _ in 0..most / bytes(order) {
             match pages::allocate(order) {
                 Some(block) if blocks.push(block).is_ok() => {}
                 Some(block) => pages::free(block, order),
