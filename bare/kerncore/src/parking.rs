@@ -131,8 +131,13 @@ impl<W: Word> Parking<W> {
     /// Runs `change` while CPUs are parked: those that do not tolerate it, if `this` one does, or all others. One that does not come is
     /// named, and nothing is changed. The lock of the map is held, so that one parks at a time.
     pub fn run(&self, this: usize, others: &impl Others<Word = W>, change: impl FnOnce()) -> Result<(), usize> {
+        self.run_without(self.asked_by(this), others, change)
+    }
+
+    /// Whom `this` one asks to park by [`Self::run`]: a bit for each.
+    pub fn asked_by(&self, this: usize) -> u64 {
         let spared = if self.is_tolerant(this) { self.tolerant.load(Ordering::Relaxed) } else { 0 };
-        self.run_without(self.walking.load(Ordering::Relaxed) & !bit(this) & !spared, others, change)
+        self.walking.load(Ordering::Relaxed) & !bit(this) & !spared
     }
 
     /// Runs `body` while all other CPUs are parked, in the same way.

@@ -1,14 +1,15 @@
 //! A CPU that waits with interrupts masked and answers no call to park, as a lock may that an embedder wrote: a change for which that CPU
-//! is to park is refused whole, and names it.
+//! is to park is refused whole, and names it. One for which it need not park is made.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use hardware::lock::Lock;
+use hardware::per_cpu::MAX_CPUS;
 use hardware::{interrupts, timer};
 use linearmap::{Context, NotParked, Refused, Wanted};
 
 use super::detail::{Detail, tell};
-use crate::cpus::{calls, walkers};
+use crate::cpus::{calls, parking, walkers};
 use crate::facts::{facts, page_size};
 use crate::memory::{current, linear_map, pages};
 
@@ -41,7 +42,8 @@ pub(super) fn is_named(detail: &mut Detail) -> bool {
             let (before, begin) = (look(), timer::read_counter());
             let refused = change(Wanted::ReadOnly);
             let seconds = (timer::read_counter() - begin) / timer::read_frequency();
-            seen.with(|seen| *seen = Some((refused, seconds, look() == before)));
+            let is_asked = (1..MAX_CPUS).any(|cpu| is_deaf(cpu) && parking::asks(cpu));
+            seen.with(|seen| *seen = Some((refused, seconds, look() == before, is_asked)));
             is_over.store(true, Ordering::Release);
         }
         cpu if is_deaf(cpu) => {
@@ -56,7 +58,11 @@ pub(super) fn is_named(detail: &mut Detail) -> bool {
     map.heal_all();
     pages::free(block, ORDER);
     match seen.with(|seen| *seen) {
-        Some((Err(Refused::NotParked(NotParked(Some(cpu)))), seconds, true)) if is_deaf(cpu) => {
+        Some((Ok(()), _, _, false)) => {
+            tell!(detail, "it need not park, and the change was made");
+            again.is_ok()
+        }
+        Some((Err(Refused::NotParked(NotParked(Some(cpu)))), seconds, true, true)) if is_deaf(cpu) => {
             tell!(detail, "cpu {cpu} after {seconds} s; once it answers: {again:?}");
             again.is_ok()
         }

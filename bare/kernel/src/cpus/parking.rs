@@ -48,6 +48,11 @@ pub(crate) fn tolerated() -> Tolerance {
     Tolerance::new(PARKING.tolerated(per_cpu::index()), true)
 }
 
+/// Whether a CPU would be asked to park for a change by this one.
+pub(crate) fn asks(cpu: usize) -> bool {
+    PARKING.asked_by(per_cpu::index()) >> cpu & 1 != 0
+}
+
 /// Runs `change` while CPUs are parked: those that do not tolerate it, if this one does, or all others.
 pub(crate) fn run(change: impl FnOnce()) -> Result<(), NotParked> {
     measured(|board| PARKING.run(per_cpu::index(), board, change))

@@ -131,6 +131,13 @@ const ROWS: &[Row] = &[
         4,
         &["a CPU that does not answer is named, and nothing is changed: ok", "cpu 2 after 10 s"],
     ),
+    (
+        "a CPU that does not answer and need not",
+        "--append vellum.bbm=3 --append vellum.cpu2.deaf=yes",
+        &[&["test", "cpu 2", "no ear"]],
+        4,
+        &["is changed: ok (it need not park, and the change was made)"],
+    ),
     ("no CPU late", "--append vellum.late=0", &[], 4, &["page size: 4K"]),
     ("a late that is none", "--append vellum.late=8", &[&["vellum.late=8", "from 0 to 7"]], 4, &["page size: 4K"]),
     (
