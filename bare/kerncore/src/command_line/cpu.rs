@@ -39,27 +39,14 @@ impl PageSizes {
 impl fmt::Display for CpuOverride {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
-        if let Some(granules) = self.granules {
-            write!(f, "granules {granules}")?;
-            separator = ", ";
+        let mut say = |what: fmt::Arguments<'_>| write!(f, "{}{what}", core::mem::replace(&mut separator, ", "));
+        self.granules.map_or(Ok(()), |granules| say(format_args!("granules {granules}")))?;
+        self.bbm.map_or(Ok(()), |level| say(format_args!("BBM level {level}")))?;
+        self.physical_bits.map_or(Ok(()), |bits| say(format_args!("{bits} bits of physical address")))?;
+        for (is_so, no, yes) in [(self.is_silent, "no voice", "a voice"), (self.is_deaf, "no ear", "an ear")] {
+            is_so.map_or(Ok(()), |is_so| say(format_args!("{}", if is_so { no } else { yes })))?;
         }
-        if let Some(level) = self.bbm {
-            write!(f, "{separator}BBM level {level}")?;
-            separator = ", ";
-        }
-        if let Some(bits) = self.physical_bits {
-            write!(f, "{separator}{bits} bits of physical address")?;
-            separator = ", ";
-        }
-        if let Some(is_silent) = self.is_silent {
-            write!(f, "{separator}{} voice", if is_silent { "no" } else { "a" })?;
-            separator = ", ";
-        }
-        match self.is_deaf {
-            Some(true) => write!(f, "{separator}no ear"),
-            Some(false) => write!(f, "{separator}an ear"),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 
