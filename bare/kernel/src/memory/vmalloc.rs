@@ -108,8 +108,8 @@ impl Area {
     fn take_from(least: u64, bytes: u64) -> Option<Self> {
         let page = page_size().size_bytes();
         // What no room can hold takes no memory first.
-        let most = VMALLOC.end - least - page;
-        let bytes = bytes.checked_next_multiple_of(page).filter(|bytes| (1..=most).contains(bytes))?;
+        let room = VMALLOC.end - least - page;
+        let bytes = bytes.checked_next_multiple_of(page).filter(|bytes| (1..=room).contains(bytes))?;
         let mut area = Self { start: 0, bytes: 0, blocks: Vec::new(), is_protected: false };
         let mut most = MAX_ORDER;
         while area.bytes < bytes {
