@@ -1,4 +1,4 @@
-//! All tests of this crate are one program, so that what they share is compiled once.
+//! All tests of this crate but `scale` are one program, so that what they share is compiled once.
 
 #[macro_use]
 mod common;
@@ -12,4 +12,3 @@ mod healing;
 mod meanwhile;
 mod model;
 mod refusals;
-mod scale;

@@ -1,11 +1,10 @@
-//! All tests of this crate are one program, so that what they share is compiled once.
+//! All tests of this crate but `atomics` are one program, so that what they share is compiled once.
 
 #[macro_use]
 mod common;
 
 mod areas;
 mod asids;
-mod atomics;
 mod calls;
 mod faults;
 mod fetches;
