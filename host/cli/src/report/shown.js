@@ -189,8 +189,12 @@ function list(whole) {
   }
   by("leaves").tBodies[0].replaceChildren(...rows.map((run) => {
     const row = document.createElement("tr");
+    const head = document.createElement("th");
+    head.scope = "row";
+    head.textContent = address(run.start);
+    row.append(head);
     const output = "0x" + (BigInt(run.output) << shown.shift).toString(16) + (run.repeats ? ", all of them" : "");
-    for (const text of [address(run.start), address(run.end), output, `${run.count} of ${run.style.size}`, `${run.style.permission} (${run.style.words})`, run.style.memory, run.style.owner]) {
+    for (const text of [address(run.end), output, `${run.count} of ${run.style.size}`, `${run.style.permission} (${run.style.words})`, run.style.memory, run.style.owner]) {
       row.insertCell().textContent = text;
     }
     return row;
