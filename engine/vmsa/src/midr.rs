@@ -63,9 +63,9 @@ impl Midr {
         self.is_listed(BREAKING)
     }
 
-    /// Whether a broadcast TLBI and its DSB may complete too early, so that each must be issued twice (CVE-2025-10263).
+    /// Whether a broadcast TLBI and its DSB may complete too early, so that each must be issued twice (CVE-2025-10263 and its kind).
     pub fn must_repeat_tlbi(self) -> bool {
-        REPEAT.contains(&self.model())
+        self.is_listed(REPEAT)
     }
 }
 
@@ -81,13 +81,17 @@ const NAMES: &[(u32, &str)] = &[
     (0x410f_d0b0, "Cortex-A76"),
     (0x410f_d0c0, "Neoverse-N1"),
     (0x410f_d0d0, "Cortex-A77"),
+    (0x410f_d0e0, "Cortex-A76AE"),
     (0x410f_d400, "Neoverse-V1"),
     (0x410f_d410, "Cortex-A78"),
+    (0x410f_d420, "Cortex-A78AE"),
     (0x410f_d440, "Cortex-X1"),
     (0x410f_d460, "Cortex-A510"),
     (0x410f_d470, "Cortex-A710"),
     (0x410f_d480, "Cortex-X2"),
     (0x410f_d490, "Neoverse-N2"),
+    (0x410f_d4b0, "Cortex-A78C"),
+    (0x410f_d4c0, "Cortex-X1C"),
     (0x410f_d4d0, "Cortex-A715"),
     (0x410f_d4e0, "Cortex-X3"),
     (0x410f_d4f0, "Neoverse-V2"),
@@ -107,6 +111,8 @@ const NAMES: &[(u32, &str)] = &[
     (0x410f_d900, "C1-Premium"),
     (0x460f_0010, "A64FX"),
     (0x4e0f_0100, "NVIDIA Olympus"),
+    (0x510f_c000, "Falkor"),
+    (0x6d0f_d490, "Azure Cobalt 100"),
     (0xc00f_ac30, "AmpereOne"),
     (0xc00f_ac40, "AmpereOne-A"),
     (0x000f_0510, "QEMU max"),
@@ -138,9 +144,37 @@ const TOLERANT: &[(u32, u8, u8)] = &[
 const BREAKING: &[(u32, u8, u8)] =
     &[(0x410f_d840, 0x00, 0x01), (0x410f_d830, 0x00, 0x01), (0x410f_d8c0, 0x00, 0x10), (0x410f_d900, 0x00, 0x10)];
 
-/// Models with the erratum of CVE-2025-10263, as far as public lists go: Neoverse-V2 (4193787), V3 and V3AE (4193784),
-/// C1-Ultra, C1-Premium, NVIDIA Olympus. The published list is longer; Azure Cobalt 100 (4193789) is not told apart here.
-const REPEAT: &[u32] = &[0x410f_d4f0, 0x410f_d840, 0x410f_d830, 0x410f_d8c0, 0x410f_d900, 0x4e0f_0100];
+/// The same of releases whose broadcast TLBI and DSB may complete before the accesses that an invalidated entry translated. Of every release: those of
+/// CVE-2025-10263, as Arm and the vendors list them in June 2026 (errata 4118414, 4193780 to 4193801, T410-OLY-1029), and
+/// Cortex-A55 (2441007). Of some: Cortex-A510 up to r1p1 (2441009), Falkor r0p0 (E1009).
+const REPEAT: &[(u32, u8, u8)] = &[
+    (0x410f_d050, 0x00, 0xff),
+    (0x410f_d0b0, 0x00, 0xff),
+    (0x410f_d0c0, 0x00, 0xff),
+    (0x410f_d0d0, 0x00, 0xff),
+    (0x410f_d0e0, 0x00, 0xff),
+    (0x410f_d400, 0x00, 0xff),
+    (0x410f_d410, 0x00, 0xff),
+    (0x410f_d420, 0x00, 0xff),
+    (0x410f_d440, 0x00, 0xff),
+    (0x410f_d460, 0x00, 0x11),
+    (0x410f_d470, 0x00, 0xff),
+    (0x410f_d480, 0x00, 0xff),
+    (0x410f_d490, 0x00, 0xff),
+    (0x410f_d4b0, 0x00, 0xff),
+    (0x410f_d4c0, 0x00, 0xff),
+    (0x410f_d4e0, 0x00, 0xff),
+    (0x410f_d4f0, 0x00, 0xff),
+    (0x410f_d820, 0x00, 0xff),
+    (0x410f_d830, 0x00, 0xff),
+    (0x410f_d840, 0x00, 0xff),
+    (0x410f_d850, 0x00, 0xff),
+    (0x410f_d8c0, 0x00, 0xff),
+    (0x410f_d900, 0x00, 0xff),
+    (0x4e0f_0100, 0x00, 0xff),
+    (0x510f_c000, 0x00, 0x00),
+    (0x6d0f_d490, 0x00, 0xff),
+];
 
 impl fmt::Display for Midr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -199,9 +233,18 @@ mod tests {
     }
 
     #[test]
+    fn what_completes_too_early_is_repeated() {
+        let repeats = |midr| Midr::new(midr).must_repeat_tlbi();
+        assert!(repeats(0x410f_d820) && repeats(0x411f_d823), "Cortex-X4, erratum 4118414");
+        assert!(repeats(0x413f_d0c1) && repeats(0x410f_d490) && repeats(0x6d0f_d490), "Neoverse-N1 and N2, Cobalt 100");
+        assert!(repeats(0x411f_d461) && !repeats(0x411f_d462), "Cortex-A510, erratum 2441009");
+        assert!(!repeats(0x410f_d810) && !repeats(0x410f_d8e0), "Cortex-A720 and Neoverse-N3 are not listed");
+        assert!(!repeats(0x411f_d070) && !repeats(0x000f_0510), "nor Cortex-A57, nor QEMU's max");
+    }
+
+    #[test]
     fn every_listed_model_has_a_name() {
-        let listed = TOLERANT.iter().chain(BREAKING).map(|entry| entry.0);
-        for model in listed.chain(REPEAT.iter().copied()) {
+        for &(model, ..) in TOLERANT.iter().chain(BREAKING).chain(REPEAT) {
             assert!(Midr::new(model).name().is_some(), "{model:#x}");
         }
     }
