@@ -161,7 +161,11 @@ extern "C" fn main(index: u64) -> ! {
     match calls::start_this_cpu() {
         Ok(()) if is_silent => {}
         Ok(()) => walkers::note(index as usize, this(index as usize)),
-        Err(problem) => say!("warning: cpu {index}: {problem}"),
+        Err(problem) => {
+            say!("warning: cpu {index}: {problem}");
+            // No call reaches it: nobody is to wait for it to park.
+            parking::leave(index as usize);
+        }
     }
     calls::idle()
 }

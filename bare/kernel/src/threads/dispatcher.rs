@@ -9,7 +9,10 @@ use hardware::{interrupts, parking, per_cpu, timer, user};
 use super::queue::{self, Next};
 use super::thread::{self, Leaving, Thread};
 use crate::cpus::calls;
+use crate::memory::linear_map;
 
+/// Slots of the linear map that an idle CPU looks at before it looks for threads again.
+const SLOTS: usize = 8;
 /// Milliseconds that a thread runs while another waits.
 const SLICE: u64 = 10;
 
@@ -75,6 +78,8 @@ pub(crate) fn run(world: &dyn World) -> bool {
                     interrupts::restore(masks);
                     continue;
                 }
+                // Leaves that are whole again fold while nobody waits for this CPU.
+                linear_map::get().heal(SLOTS);
                 let time = time.into_iter().chain(due()).min();
                 time.map_or_else(timer::disarm, timer::arm);
                 match calls::is_possible() {
