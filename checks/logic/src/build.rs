@@ -17,20 +17,22 @@ use crate::sites::Site;
 
 /// Builds until which all that does not compile is found; more are a mistake of the generator's.
 const ROUNDS: usize = 40;
-/// The crates whose tests hunt: for mutants of the engine its own, for those of the simulated machine its, which have nothing
-/// to do with each other; and those above, that use both.
+/// The crates whose tests hunt: for mutants of the engine its own, for those of the simulated machine and of the kernel's
+/// algorithms theirs, which have nothing to do with each other; and those above, that use them.
 const ENGINE: [&str; 3] = ["vellum-vmsa", "vellum-pagetable", "vellum-linearmap"];
 const MACHINE: [&str; 1] = ["machine"];
+const KERNEL: [&str; 1] = ["kerncore"];
 const FAR: [&str; 3] = ["checks", "zoo", "litmus"];
 /// Their tests that do not: they build programs.
 const OTHERS: [&str; 2] = ["checks command", "checks/litmus command"];
 /// How our crates are optimized: enough for millions of events, and no more, as most are built for many tests.
-const OURS: [(&str, u8); 9] = [
+const OURS: [(&str, u8); 10] = [
     ("mutant", 2),
     ("vellum-vmsa", 1),
     ("vellum-pagetable", 1),
     ("vellum-linearmap", 1),
     ("machine", 2),
+    ("kerncore", 1),
     ("checks", 1),
     ("a64", 1),
     ("zoo", 1),
@@ -59,7 +61,7 @@ pub(crate) fn settle(copy: &Copy, texts: &[(String, String)], sites: &[Site]) ->
     for round in 1..=ROUNDS {
         let active: Vec<bool> = (0..sites.len()).map(|site| !rejected.contains(&site)).collect();
         let files = copy.mutate(texts, sites, &active).map_err(|error| format!("{}: {error}", copy.root.display()))?;
-        let crates = ENGINE.into_iter().chain(MACHINE).flat_map(|name| ["-p", name]);
+        let crates = ENGINE.into_iter().chain(MACHINE).chain(KERNEL).flat_map(|name| ["-p", name]);
         let call: Vec<&str> = ["check", "--keep-going", "--all-features"].into_iter().chain(crates).collect();
         let (messages, is_built) = cargo(copy, &call)?;
         if is_built {
@@ -151,10 +153,11 @@ fn site_at(path: &str, at: &Range<usize>, files: &[Mutated], sites: &[Site]) -> 
 
 /// Builds the tests of the crates that these files are of.
 pub(crate) fn near<'s>(copy: &Copy, files: impl Iterator<Item = &'s str>) -> Result<Vec<Program>, String> {
-    let (engine, machine): (Vec<&str>, Vec<&str>) = files.partition(|file| file.starts_with("engine/"));
-    let engine = if engine.is_empty() { &[][..] } else { &ENGINE };
-    let machine = if machine.is_empty() { &[][..] } else { &MACHINE };
-    tests(copy, &[engine, machine].concat(), &["--lib", "--test", "*"])
+    let folders: BTreeSet<&str> = files.filter_map(|file| file.split('/').next()).collect();
+    let crates = [("engine", &ENGINE[..]), ("machine", &MACHINE), ("bare", &KERNEL)];
+    let own: Vec<&str> =
+        crates.iter().filter(|(folder, _)| folders.contains(folder)).flat_map(|it| it.1).copied().collect();
+    tests(copy, &own, &["--lib", "--test", "*"])
 }
 
 /// Builds what else hunts: the tests of the crates above, and `cargo xtask check` where it is asked for.

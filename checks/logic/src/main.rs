@@ -34,7 +34,7 @@ use sites::Site;
 use terminal::{Ending, Watch, counted, print};
 
 /// The crates that are mutated.
-const CRATES: [&str; 4] = ["engine/vmsa", "engine/pagetable", "engine/linearmap", "machine"];
+const CRATES: [&str; 5] = ["engine/vmsa", "engine/pagetable", "engine/linearmap", "machine", "bare/kerncore"];
 
 /// What a person asked for.
 #[derive(Parser)]

@@ -7,7 +7,8 @@ use seed::Digest;
 use crate::sites::Site;
 
 /// Folders whose sources are mutated, and the words that file names among them do not contain.
-pub(crate) const SCOPE: [&str; 14] = [
+pub(crate) const SCOPE: [&str; 15] = [
+    "bare/kerncore/src/parking",
     "engine/pagetable/src/",
     "engine/linearmap/src/",
     "engine/vmsa/src/attributes",

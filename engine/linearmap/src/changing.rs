@@ -100,8 +100,8 @@ impl Asked<'_> {
         });
         // One gather for the list, so that barriers are paid once.
         let retired = gather.finish(platform);
-        // Nothing else leaves a table of the map behind.
-        let left = if self.wanted.is_once() { retired.count() } else { 0 };
+        // Of the map alone: what retires a table elsewhere is refused there.
+        let left = retired.count();
         reserve.refill(platform, retired);
         made.map(|()| Tables { taken, left })
     }
@@ -142,8 +142,8 @@ impl<G: Granule> State<G> {
         if let Wanted::Leading { .. } = asked.wanted {
             asked.check_holes(&table.view())?;
         }
-        let (way, licence) = self.standing.way();
-        let free = (way == Way::InPlace && !embedder.announces()).then_some(&licence);
+        let tolerated = self.standing.census().tolerated();
+        let free = tolerated.as_ref().filter(|_| !embedder.announces());
         let is_made = matches!(asked.ranges, [page] if is_page::<G>(page) && asked.wanted.is_made_of_page(&mut table, page.start, free));
         let made = if is_made {
             Ok(Tables::default())

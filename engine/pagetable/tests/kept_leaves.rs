@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{DATA, MIB, PLAIN_KERNEL, change, each_licence, leaves, live};
+use common::{DATA, GIB, MIB, PLAIN_KERNEL, change, each_licence, leaves, live, live_4k, map};
 use vellum_pagetable::{Change, Licence, Memory, Platform, Refusal, Reserve};
 use vellum_vmsa::{Descriptor, Granule4K, Layout, LeafSize, Level, PhysAddr, Stage1Attributes, VirtAddr};
 
@@ -90,4 +90,30 @@ fn kept_pages_are_led_elsewhere_as_the_table_stands() {
         assert_eq!(attempt(None, valid_page, limits), Err(Refusal::NeedsLicence(0)));
         assert_eq!(attempt(Some(&Licence::break_before_make(&())), valid_page, limits), Ok((0, 1, true)));
     }
+}
+
+/// Nor where a table further down has limits.
+#[test]
+fn kept_pages_below_a_limited_table_are_not_led_elsewhere_as_they_stand() {
+    let remap = [Change::Remap {
+        from: range(0, GIB),
+        to: PhysAddr::new(1 << 36),
+        attributes: DATA,
+        largest: LeafSize::LARGEST,
+    }];
+    let attempt = |licence: Option<&Licence<'_>>, limits: u64| {
+        let memory = Memory::new();
+        let block = LeafSize::single(Level::L2);
+        let mapped = [map(0, 2 * MIB, 0, LeafSize::PAGE), map(2 * MIB, GIB - 2 * MIB, 2 * MIB, block)];
+        let mut table = live_4k(&memory, &mapped);
+        let _ = change(&mut table, &memory, &[Change::MakeInvalid { from: range(0, GIB) }], None);
+        let above = table.view().path(VirtAddr::new(0)).find(|it| it.level == Level::L2).unwrap();
+        memory.store(above.slot, Descriptor::new(above.descriptor.bits() | limits));
+        let _ = table.plan(&remap, licence)?;
+        let _ = change(&mut table, &memory, &remap, licence);
+        Ok(leaves(&table).len())
+    };
+    assert_eq!(attempt(None, 0), Ok(512 + 511));
+    assert_eq!(attempt(None, 1 << 60), Err(Refusal::NeedsLicence(0)));
+    assert_eq!(attempt(Some(&Licence::break_before_make(&())), 1 << 60), Ok(1));
 }
