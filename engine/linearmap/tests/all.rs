@@ -13,3 +13,4 @@ mod meanwhile;
 mod model;
 mod refusals;
 mod scale;
+mod wishes;
