@@ -146,7 +146,8 @@ fn share(order: usize) -> Came {
         }
         Err(NotHanded::Stopped(..) | NotHanded::NotShown(_)) => {
             handed::free_rest(first, order);
-            Came::Stopped
+            // Elsewhere nobody can have stopped.
+            if facts().realm.is_some() { Came::Stopped } else { Came::Wrong }
         }
     }
 }
