@@ -4,6 +4,7 @@ mod coming;
 mod deaf;
 mod detail;
 mod executable;
+mod exhausted;
 mod handed;
 mod late;
 mod leaves;
@@ -41,7 +42,7 @@ pub(crate) struct Outcome {
 /// A check: whether it passed. What it writes to its detail is printed either way.
 type Check = fn(&mut Detail) -> bool;
 
-const CHECKS: [(&str, Check); 21] = [
+const CHECKS: [(&str, Check); 22] = [
     ("a write to read-only data faults", protections::write_to_read_only_data),
     ("a write to text by its linear alias faults", protections::write_to_text_alias),
     ("a write to read-only data by its linear alias faults", protections::write_to_read_only_alias),
@@ -62,6 +63,7 @@ const CHECKS: [(&str, Check); 21] = [
     ("a ring in shared memory is printed by the monitor", ring::say),
     ("secret memory is not in the linear map while it is held", secret::hold),
     ("memory goes and comes back", coming::go_and_come),
+    ("memory is exhausted at every step, and nothing is lost or half done", exhausted::at_every_step),
     ("what early boot alone needed is free", unneeded::freed),
 ];
 

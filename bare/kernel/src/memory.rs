@@ -8,6 +8,7 @@ pub(crate) mod exchange;
 pub(crate) mod executable;
 pub(crate) mod folios;
 pub(crate) mod frames;
+pub(crate) mod going;
 pub(crate) mod handed;
 pub(crate) mod heap;
 pub(crate) mod hidden_pages;

@@ -13,6 +13,7 @@ mod coming;
 mod conflicts;
 mod most;
 mod pool;
+pub(crate) mod sample;
 mod state;
 mod text;
 mod users;

@@ -24,8 +24,7 @@ use crate::wanted::{Context, Wanted};
 
 /// What is asked for.
 pub(crate) struct Asked<'a> {
-    pub(crate) ranges: &'a [Range<VirtAddr>],
-    pub(crate) wanted: Wanted,
+    pub(crate) all: &'a [(&'a [Range<VirtAddr>], Wanted)],
     pub(crate) context: Context,
     /// The map.
     pub(crate) within: &'a Range<VirtAddr>,
@@ -44,9 +43,19 @@ fn is_page<G: Granule>(range: &Range<VirtAddr>) -> bool {
 }
 
 impl Asked<'_> {
+    /// Each range, and what is wanted of it.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&Range<VirtAddr>, Wanted)> {
+        self.all.iter().flat_map(|(ranges, wanted)| ranges.iter().map(|range| (range, *wanted)))
+    }
+
+    /// Whether some of it is led elsewhere.
+    fn leads(&self) -> bool {
+        self.all.iter().any(|(_, wanted)| matches!(wanted, Wanted::Leading { .. }))
+    }
+
     /// What is led elsewhere is mapped or hidden throughout: the engine would map holes as well.
     fn check_holes<G: Granule, P: Platform>(&self, view: &View<'_, G, El1, P>) -> Result<(), Refusal> {
-        for range in self.ranges {
+        for (range, _) in self.each().filter(|(_, wanted)| matches!(wanted, Wanted::Leading { .. })) {
             let hole = view.for_each(range.clone(), |entry| match entry.lookup.descriptor {
                 Descriptor::INVALID => ControlFlow::Break(entry.input.max(range.start)),
                 _ => ControlFlow::Continue(()),
@@ -66,9 +75,9 @@ impl Asked<'_> {
         reserve: &Reserve,
     ) -> Result<(), Refusal> {
         let mut tables = 0;
-        for range in self.ranges {
+        for (range, wanted) in self.each() {
             let (mut sum, mut most) = (0, 0);
-            self.wanted.each_change(range, &mut |change| {
+            wanted.each_change(range, &mut |change| {
                 let needed = table.plan(slice::from_ref(change), licence)?.tables_needed();
                 (sum, most) = (sum + needed, most.max(needed));
                 Ok(())
@@ -90,13 +99,17 @@ impl Asked<'_> {
         reserve: &mut Reserve,
     ) -> Result<Tables, Refusal> {
         let (mut gather, mut taken) = (table.gather(), 0);
-        let made = self.ranges.iter().try_for_each(|range| {
+        let made = self.each().try_for_each(|(range, wanted)| {
             let tables = reserve.count();
-            let made = self.wanted.each_change(range, &mut |change: &Change<El1>| {
+            let made = wanted.each_change(range, &mut |change: &Change<El1>| {
                 table.plan(slice::from_ref(change), licence)?.apply(reserve, &mut gather)
             });
             taken += if self.is_within(range) { tables - reserve.count() } else { 0 };
-            made.map(|()| self.leave_no_empty_table(table, range, &mut gather))
+            if wanted == Wanted::Absent {
+                made.map(|()| self.leave_no_empty_table(table, range, &mut gather))
+            } else {
+                made
+            }
         });
         // One gather for the list, so that barriers are paid once.
         let retired = gather.finish(platform);
@@ -120,7 +133,8 @@ impl Asked<'_> {
         licence: Option<&Licence<'_>>,
         reserve: &mut Reserve,
     ) -> Result<Tables, Refusal> {
-        if self.ranges.len() > 1 || !self.wanted.is_one_change() {
+        let is_one_change = matches!(self.all, [([_], wanted)] if wanted.is_one_change());
+        if !is_one_change {
             self.check(table, licence, reserve)?;
         }
         self.make(table, platform, licence, reserve)
@@ -139,12 +153,12 @@ impl<G: Granule> State<G> {
         let counted = Counted::new(embedder.platform());
         let mut table = self.table(&counted)?;
         asked.check_once()?;
-        if let Wanted::Leading { .. } = asked.wanted {
+        if asked.leads() {
             asked.check_holes(&table.view())?;
         }
         let tolerated = self.standing.census().tolerated();
         let free = tolerated.as_ref().filter(|_| !embedder.announces());
-        let is_made = matches!(asked.ranges, [page] if is_page::<G>(page) && asked.wanted.is_made_of_page(&mut table, page.start, free));
+        let is_made = matches!(asked.all, [([page], wanted)] if is_page::<G>(page) && wanted.is_made_of_page(&mut table, page.start, free));
         let made = if is_made {
             Ok(Tables::default())
         } else {
@@ -157,10 +171,10 @@ impl<G: Granule> State<G> {
         self.counters.folds += left as u64;
         self.counters.changes += 1;
         self.counters.atomic += u64::from(asked.context == Context::Atomic);
-        for range in asked.ranges {
+        for (range, wanted) in asked.each() {
             if let Some((start, end)) = self.map.geometry.offsets(range.start.bits(), range.end.bits()) {
                 self.healing.note(start, end);
-                self.counters.note_moved(asked.wanted, end - start);
+                self.counters.note_moved(wanted, end - start);
             }
         }
         Ok(())
@@ -196,13 +210,10 @@ impl<G: Granule> State<G> {
         let mut made = Err(Refused::NotParked(NotParked(None)));
         let mut make = |licence: &Licence<'_>| {
             let is_heard = announces && licence.is_in_place();
-            let resized = if is_heard { Resized::split_by(&table.view(), asked.ranges) } else { Resized::NONE };
+            let resized = if is_heard { Resized::split_by(&table.view(), asked.each()) } else { Resized::NONE };
             let mut make = || {
                 // It was planned by a break, which to lead elsewhere alone may need, and which this licence may not be for.
-                let checked = match asked.wanted {
-                    Wanted::Leading { .. } => asked.check(table, Some(licence), reserve),
-                    _ => Ok(()),
-                };
+                let checked = if asked.leads() { asked.check(table, Some(licence), reserve) } else { Ok(()) };
                 made = checked.and_then(|()| asked.make(table, counted, Some(licence), reserve)).map_err(refused);
             };
             if resized.leaves().is_empty() { make() } else { embedder.announce(resized.leaves(), &mut make) }

@@ -38,26 +38,35 @@ impl<E: Embedder> LinearMap<E> {
 }
 
 impl Asked<'_> {
+    /// Whether some of it is asked for of each page once.
+    #[inline(always)]
+    pub(crate) fn has_once(&self) -> bool {
+        self.all.iter().any(|(_, wanted)| wanted.is_once())
+    }
+
     /// What cannot be made of a page twice is asked for of each page once, and of the map alone, which counts its tables.
     #[inline(always)]
     pub(crate) fn check_once(&self) -> Result<(), Refusal> {
+        if self.has_once() { self.check_each_once() } else { Ok(()) }
+    }
+
+    fn check_each_once(&self) -> Result<(), Refusal> {
         let offset = |at: VirtAddr| at.bits().wrapping_sub(self.within.start.bits());
         let offsets = |range: &Range<VirtAddr>| (offset(range.start), offset(range.end));
-        let ranges = if self.wanted.is_once() { self.ranges } else { &[] };
-        for (number, range) in ranges.iter().enumerate() {
+        for (number, (range, wanted)) in self.each().enumerate() {
             let (start, end) = offsets(range);
-            if start > end || end > offset(self.within.end) {
+            if wanted.is_once() && (start > end || end > offset(self.within.end)) {
                 return Err(Refusal::OutOfRange(range.start.bits()));
             }
-            let mut before = self.ranges[..number].iter().map(offsets);
-            if before.any(|(from, to)| start.max(from) < end.min(to)) {
+            let before = self.each().take(number).filter(|(_, other)| wanted.is_once() || other.is_once());
+            if before.map(|(range, _)| offsets(range)).any(|(from, to)| start.max(from) < end.min(to)) {
                 return Err(Refusal::Overlap(range.start.bits()));
             }
         }
         Ok(())
     }
 
-    /// Tables that the ends of a range lie in go if they hold nothing any more. That needs no licence, and nothing else is done without
+    /// Tables that the ends of a range that goes lie in go if they hold nothing any more. That needs no licence, and nothing else is done without
     /// one.
     pub(crate) fn leave_no_empty_table<G: Granule, P: Platform>(
         &self,
@@ -66,10 +75,8 @@ impl Asked<'_> {
         gather: &mut Gather<G, El1>,
     ) {
         // A range may end with the last address.
-        if self.wanted == Wanted::Absent {
-            for at in [range.start, VirtAddr::new(range.end.bits().wrapping_sub(G::SIZE_BYTES))] {
-                table.fold_up(at, self.within, None, gather);
-            }
+        for at in [range.start, VirtAddr::new(range.end.bits().wrapping_sub(G::SIZE_BYTES))] {
+            table.fold_up(at, self.within, None, gather);
         }
     }
 }

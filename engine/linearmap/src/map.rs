@@ -53,7 +53,14 @@ impl<E: Embedder> LinearMap<E> {
     /// it change together. Not so for [`Wanted::Leading`], [`Wanted::Present`] and [`Wanted::Absent`], whose ranges are of the map and do not
     /// overlap; what the last two are for [`Self::add`] and [`Self::remove`] say.
     pub fn change(&self, ranges: &[Range<VirtAddr>], wanted: Wanted, context: Context) -> Result<(), Refused> {
-        let asked = Asked { ranges, wanted, context, within: &self.map.range };
+        self.change_all(&[(ranges, wanted)], context)
+    }
+
+    /// The same where not all ranges are to be alike: each list of ranges becomes what is wanted of it, in this order, and every page of
+    /// every list, or none. Until it returns some CPU may translate by what was, and another by what is to be.
+    #[inline(always)]
+    pub fn change_all(&self, all: &[(&[Range<VirtAddr>], Wanted)], context: Context) -> Result<(), Refused> {
+        let asked = Asked { all, context, within: &self.map.range };
         let mut supply = Reserve::new();
         let (changed, lacking) = loop {
             match self.lock.with(|state| (state.change(&self.embedder, &asked, &mut supply), state.lacking())) {

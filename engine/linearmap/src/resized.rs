@@ -6,6 +6,8 @@ use core::ops::{ControlFlow, Range};
 use pagetable::{El1, Platform, View};
 use vmsa::{Granule, Meaning, VirtAddr};
 
+use crate::wanted::Wanted;
+
 /// Leaves that are told apart.
 const MOST: usize = 8;
 
@@ -19,9 +21,12 @@ impl Resized {
     pub(crate) const NONE: Self = Self { leaves: [const { VirtAddr::new(0)..VirtAddr::new(0) }; MOST], count: 0 };
 
     /// The leaves that lie in some range with a part of them alone: to change that part splits them.
-    pub(crate) fn split_by<G: Granule, P: Platform>(view: &View<'_, G, El1, P>, ranges: &[Range<VirtAddr>]) -> Self {
+    pub(crate) fn split_by<'r, G: Granule, P: Platform>(
+        view: &View<'_, G, El1, P>,
+        ranges: impl Iterator<Item = (&'r Range<VirtAddr>, Wanted)>,
+    ) -> Self {
         let mut resized = Self::NONE;
-        for range in ranges {
+        for (range, _) in ranges {
             for at in [range.start, VirtAddr::new(range.end.bits().wrapping_sub(G::SIZE_BYTES))] {
                 if let Some(leaf) = leaf(view, at).filter(|leaf| leaf.start < range.start || range.end < leaf.end) {
                     resized.add(leaf);

@@ -12,3 +12,4 @@ mod healing;
 mod meanwhile;
 mod model;
 mod refusals;
+mod wishes;

@@ -16,7 +16,7 @@ use vmsa::{PhysAddr, VirtAddr};
 use crate::facts::{facts, page_size};
 use crate::memory::layout::CODE;
 use crate::memory::tables::{EXECUTABLE, map, map_pages};
-use crate::memory::{kernel_table, linear_map, pages, poke};
+use crate::memory::{going, kernel_table, linear_map, pages, poke};
 use crate::threads::mutex::Mutex;
 
 /// Bytes of an arena, and of its place.
@@ -28,8 +28,11 @@ struct Arena {
     start: u64,
     memory: PhysAddr,
     order: usize,
-    /// Addresses, ascending, and none that touch.
+    /// Addresses, ascending, and none that touch. There is room for what lies between all texts.
     free: Vec<Range<u64>>,
+    texts: usize,
+    /// What is free is zeros. Where there was no memory to clear it, the next who takes some does.
+    is_clear: bool,
 }
 
 static ARENAS: Mutex<Vec<Arena>> = Mutex::new(Vec::new());
@@ -52,7 +55,7 @@ impl Arena {
         let order = |bytes: u64| bytes.div_ceil(page_size().size_bytes()).next_power_of_two().ilog2() as usize;
         let (order, memory) =
             (order(bytes)..=order(ARENA)).rev().find_map(|order| Some((order, pages::allocate(order)?)))?;
-        let mut arena = Self { start, memory, order, free: Vec::new() };
+        let mut arena = Self { start, memory, order, free: Vec::new(), texts: 0, is_clear: true };
         let is_noted = arena.free.try_reserve(1).is_ok();
         pages::wipe(memory, order);
         if !is_noted || linear_map::get().change(&arena.aliases(), Wanted::ReadOnly, Context::MayWait).is_err() {
@@ -64,38 +67,55 @@ impl Arena {
         let map = if facts().leaves == Leaves::Pages { map_pages } else { map };
         let from = memory.bits()..memory.bits() + arena.bytes();
         if kernel_table::change(&[map(from, start, EXECUTABLE)], false).is_err() {
-            arena.give_back();
+            // Where that fails its memory is nobody's.
+            if going::make(&[(&arena.aliases(), Wanted::Default)]).is_ok() {
+                pages::free(memory, order);
+            }
             return None;
         }
         arena.free.push(arena.range());
         Some(arena)
     }
 
-    /// Its memory is free memory again. Where that fails it is nobody's.
-    fn give_back(&self) {
-        if linear_map::get().change(&self.aliases(), Wanted::Default, Context::MayWait).is_ok() {
+    /// Its memory is free memory again. Whether it is; else the arena stays, for the next text.
+    fn is_given_back(&self) -> bool {
+        let Range { start, end } = self.range();
+        let is_gone = going::take_down(&[VirtAddr::new(start)..VirtAddr::new(end)], &self.aliases()).is_ok();
+        if is_gone {
             pages::free(self.memory, self.order);
         }
+        is_gone
     }
 
     fn is_empty(&self) -> bool {
         *self.free == [self.range()]
     }
 
+    /// Room for a text, if there is some, and memory to note and to clear what is left of it.
     fn take(&mut self, bytes: u64) -> Option<Range<u64>> {
-        let free = self.free.iter_mut().find(|free| free.end - free.start >= bytes)?;
+        let place = self.free.iter().position(|free| free.end - free.start >= bytes)?;
+        let most = self.texts + 2;
+        self.free.try_reserve(most.saturating_sub(self.free.len())).ok()?;
+        let words = |free: &Range<u64>| ((free.end - free.start) / 4) as usize;
+        let clear =
+            |free: &Range<u64>| poke::write(self.memory + (free.start - self.start), words(free), |_| 0).is_ok();
+        self.is_clear = self.is_clear || self.free.iter().all(clear);
+        if !self.is_clear {
+            return None;
+        }
+        let free = &mut self.free[place];
         let taken = free.start..free.start + bytes;
         free.start = taken.end;
         self.free.retain(|free| !free.is_empty());
+        self.texts += 1;
         Some(taken)
     }
 
-    /// Whether there was memory to note it.
-    fn free(&mut self, range: &Range<u64>) -> bool {
+    /// A text goes.
+    fn free(&mut self, range: &Range<u64>, is_clear: bool) {
+        self.texts -= 1;
+        self.is_clear &= is_clear;
         let place = self.free.partition_point(|free| free.start < range.start);
-        if self.free.try_reserve(1).is_err() {
-            return false;
-        }
         self.free.insert(place, range.clone());
         self.free.dedup_by(|next, free| {
             let touch = free.end == next.start;
@@ -104,7 +124,6 @@ impl Arena {
             }
             touch
         });
-        true
     }
 }
 
@@ -120,16 +139,17 @@ impl Text {
     pub(crate) fn take(bytes: u64) -> Option<Self> {
         let bytes = bytes.max(1).checked_next_multiple_of(ALIGNMENT).filter(|bytes| *bytes <= ARENA)?;
         ARENAS.with(|arenas| {
-            if !arenas.iter().any(|arena| arena.free.iter().any(|free| free.end - free.start >= bytes)) {
+            let taken = take_from(arenas, bytes).or_else(|| {
                 arenas.try_reserve(1).ok()?;
                 let is_free = |start: &u64| !arenas.iter().any(|arena| arena.start == *start);
                 let start = CODE.step_by(ARENA as usize).find(is_free)?;
                 arenas.push(Arena::new(start, bytes)?);
+                take_from(arenas, bytes)
+            });
+            if taken.is_none() {
+                leave_nothing_empty(arenas);
             }
-            arenas.iter_mut().find_map(|arena| {
-                let range = arena.take(bytes)?;
-                Some(Self { memory: arena.memory + (range.start - arena.start), range })
-            })
+            taken
         })
     }
 
@@ -149,24 +169,29 @@ impl Text {
 impl Drop for Text {
     fn drop(&mut self) {
         let words = (self.range.end - self.range.start) as usize / 4;
-        // What is not cleared is nobody's.
-        if !self.write(words, |_| 0) {
-            return;
-        }
+        let is_clear = self.write(words, |_| 0);
         ARENAS.with(|arenas| {
-            let Some(place) = arenas.iter().position(|arena| arena.range().contains(&self.range.start)) else { return };
-            if !arenas[place].free(&self.range) || !arenas[place].is_empty() {
-                return;
-            }
-            // With the last one all tables go.
-            let range = if arenas.len() == 1 { CODE } else { arenas[place].range() };
-            let from = VirtAddr::new(range.start)..VirtAddr::new(range.end);
-            if kernel_table::change(&[Change::Unmap { from }], false).is_ok() {
-                arenas.remove(place).give_back();
-            }
-            if arenas.is_empty() {
-                *arenas = Vec::new();
-            }
+            let arena = arenas.iter_mut().find(|arena| arena.range().contains(&self.range.start));
+            arena.expect("a text lies in an arena").free(&self.range, is_clear);
+            leave_nothing_empty(arenas);
         });
+    }
+}
+
+fn take_from(arenas: &mut [Arena], bytes: u64) -> Option<Text> {
+    arenas.iter_mut().find_map(|arena| {
+        let range = arena.take(bytes)?;
+        Some(Text { memory: arena.memory + (range.start - arena.start), range })
+    })
+}
+
+/// Arenas go that nothing is in; with the last one all tables, and the list.
+fn leave_nothing_empty(arenas: &mut Vec<Arena>) {
+    arenas.retain(|arena| !arena.is_empty() || !arena.is_given_back());
+    if arenas.is_empty() {
+        *arenas = Vec::new();
+        let from = VirtAddr::new(CODE.start)..VirtAddr::new(CODE.end);
+        // Tables that hold nothing are as good.
+        let _ = kernel_table::change(&[Change::Unmap { from }], false);
     }
 }

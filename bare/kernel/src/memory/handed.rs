@@ -15,7 +15,7 @@ use vmsa::{PhysAddr, VirtAddr};
 
 use crate::facts::{facts, page_size};
 use crate::memory::tables::READ_WRITE;
-use crate::memory::{current, linear_map, pages};
+use crate::memory::{current, going, linear_map, pages};
 
 /// The RMM, which is called by SMC.
 pub(crate) struct Smc;
@@ -47,7 +47,7 @@ impl handing::Map for Map {
         let away = if is_shared { self.unprotected } else { 0 };
         let displacement = away.wrapping_sub(facts().linear.offset());
         let wanted = Wanted::Leading { displacement, attributes: READ_WRITE };
-        linear_map::get().change(&[linear(range)], wanted, Context::MayWait).is_ok()
+        going::make(&[(&[linear(range)], wanted)]).is_ok()
     }
 }
 

@@ -62,14 +62,10 @@ pub(crate) fn leaves() -> &'static str {
     }
 }
 
-/// Every leaf and hole of the linear map as one number (FNV-1a).
+/// Every leaf and hole of the linear map as one number: as FNV-1a, but by words, and turned, so that each bit of a word reaches all others.
 pub(crate) fn digest() -> u64 {
-    let mut digest = 0xcbf2_9ce4_8422_2325;
-    let mut add = |word: u64| {
-        for byte in word.to_le_bytes() {
-            digest = (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-        }
-    };
+    let mut digest = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |word: u64| digest = (digest.rotate_left(25) ^ word).wrapping_mul(0x100_0000_01b3);
     let walked = current::upper().for_each(facts().linear.range(), &mut |entry| {
         if !matches!(entry.lookup.meaning, vmsa::Meaning::Table(_)) {
             add(entry.input.bits());

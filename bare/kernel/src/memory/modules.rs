@@ -1,6 +1,6 @@
 //! Modules: text in executable memory, constants and data in an area near enough to it, gone without a trace when they are unloaded.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -101,10 +101,13 @@ pub(crate) fn load(object: &[u8]) -> Result<(), LoadError<'_>> {
         if loaded.iter().any(|one| one.name == name) {
             return Err(LoadError::Exists);
         }
-        loaded.try_reserve(1).map_err(|_| LoadError::NoMemory)?;
-        let new = link(&module, name)?;
-        loaded.push(new);
-        Ok(())
+        let linked = match loaded.try_reserve(1) {
+            Ok(()) => link(&module, name),
+            Err(_) => Err(LoadError::NoMemory),
+        };
+        let linked = linked.map(|new| loaded.push(new));
+        leave_no_empty_list(loaded);
+        linked
     })
 }
 
@@ -121,6 +124,10 @@ fn link<'d>(module: &Module<'d>, name: &str) -> Result<Loaded, LoadError<'d>> {
     let at: [u64; ROOMS] = [text.range().start.bits(), start, start + data_offset];
     let content = || Some([zeros(text_bytes)?, zeros(constants)?, zeros(data)?]);
     let mut content = content().ok_or(LoadError::NoMemory)?;
+    // Before it runs: nothing may fail then but what it says itself.
+    let mut own_name = String::new();
+    own_name.try_reserve_exact(name.len()).map_err(|_| LoadError::NoMemory)?;
+    own_name.push_str(name);
     module.link(at, &mut content.each_mut().map(Vec::as_mut_slice), export)?;
     let word = |index: usize| {
         let bytes = content[0].get(4 * index..4 * index + 4);
@@ -148,8 +155,14 @@ fn link<'d>(module: &Module<'d>, name: &str) -> Result<Loaded, LoadError<'d>> {
         worst.fetch_max(begin(cpu as u64), Ordering::Relaxed);
     });
     match worst.into_inner() {
-        0 => Ok(Loaded { name: name.to_string(), stop, _text: text, _area: area }),
+        0 => Ok(Loaded { name: own_name, stop, _text: text, _area: area }),
         answer => Err(LoadError::Declined(answer)),
+    }
+}
+
+fn leave_no_empty_list(loaded: &mut Vec<Loaded>) {
+    if loaded.is_empty() {
+        *loaded = Vec::new();
     }
 }
 
@@ -158,9 +171,7 @@ pub(crate) fn unload(name: &str) -> bool {
     LOADED.with(|loaded| {
         let Some(place) = loaded.iter().position(|one| one.name == name) else { return false };
         let one = loaded.remove(place);
-        if loaded.is_empty() {
-            *loaded = Vec::new();
-        }
+        leave_no_empty_list(loaded);
         if let Some(stop) = one.stop {
             // SAFETY: its own text, which takes nothing.
             let stop = unsafe { core::mem::transmute::<u64, extern "C" fn()>(stop) };

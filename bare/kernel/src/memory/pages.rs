@@ -140,25 +140,62 @@ static KEEPER: Once<Keeper> = Once::new();
 
 /// Has every free block hidden, now and from now on: all are taken, and given back. Before another CPU runs.
 pub(crate) fn keep_hidden(keeper: Keeper) {
-    let mut blocks = None;
-    for order in (0..=MAX_ORDER).rev() {
-        while let Some(block) = allocate(order) {
-            // SAFETY: just allocated, and mapped by the linear map; any bits are such a pair.
-            unsafe { note(block).write((blocks, order)) };
-            blocks = Some(block);
-        }
-    }
+    let all = Taken::all();
     KEEPER.call_once(|| keeper);
-    while let Some(block) = blocks {
-        // SAFETY: written above, and not hidden yet.
-        let (next, order) = unsafe { note(block).read() };
-        free(block, order);
-        blocks = next;
+    drop(all);
+}
+
+/// Blocks that were free, given back when this is dropped. Each has in its first bytes which was taken before it.
+pub(crate) struct Taken(Option<(PhysAddr, usize)>);
+
+impl Taken {
+    /// All of them, the largest first.
+    pub(crate) fn all() -> Self {
+        let mut taken = Self(None);
+        for order in (0..=MAX_ORDER).rev() {
+            while let Some(block) = allocate(order) {
+                taken.push(block, order);
+            }
+        }
+        taken
+    }
+
+    /// Gives one page back. Whether there was one.
+    pub(crate) fn free_page(&mut self) -> bool {
+        let Some((page, mut order)) = self.pop() else { return false };
+        while order > 0 {
+            order -= 1;
+            divide(page, order + 1, order);
+            self.push(page + (page_size().size_bytes() << order), order);
+        }
+        free(page, 0);
+        true
+    }
+
+    fn push(&mut self, block: PhysAddr, order: usize) {
+        // SAFETY: just allocated, and mapped by the linear map; any bits are such a pair.
+        unsafe { note(block).write(self.0) };
+        self.0 = Some((block, order));
+    }
+
+    fn pop(&mut self) -> Option<(PhysAddr, usize)> {
+        let (block, order) = self.0?;
+        // SAFETY: written when it was taken, and nobody else has it.
+        self.0 = unsafe { note(block).read() };
+        Some((block, order))
     }
 }
 
-/// A block's first bytes: the block that was taken before it, and its own order.
-fn note(block: PhysAddr) -> *mut (Option<PhysAddr>, usize) {
+impl Drop for Taken {
+    fn drop(&mut self) {
+        while let Some((block, order)) = self.pop() {
+            free(block, order);
+        }
+    }
+}
+
+/// A block's first bytes: the block that was taken before it, and that one's order.
+fn note(block: PhysAddr) -> *mut Option<(PhysAddr, usize)> {
     facts().linear.address(block).bits() as *mut _
 }
 

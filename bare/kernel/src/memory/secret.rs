@@ -12,7 +12,7 @@ use linearmap::{Context, Wanted};
 use vmsa::{PhysAddr, VirtAddr};
 
 use crate::facts::{facts, page_size};
-use crate::memory::{linear_map, pages};
+use crate::memory::{going, linear_map, pages};
 
 /// Releases after which so many slots of the map are looked at, to be folded.
 const RELEASES: u64 = 64;
@@ -88,7 +88,7 @@ impl Secret {
 impl Drop for Secret {
     fn drop(&mut self) {
         let Self { first, order } = *self;
-        if linear_map::get().change(&[self.hidden()], Wanted::Shown, Context::MayWait).is_err() {
+        if going::make(&[(&[self.hidden()], Wanted::Shown)]).is_err() {
             LOST.fetch_add(1 << order, Ordering::Relaxed);
             return;
         }

@@ -20,7 +20,10 @@ use vmsa::{PhysAddr, VirtAddr};
 use crate::facts::{facts, page_size};
 use crate::memory::layout::VMALLOC;
 use crate::memory::tables::{READ_WRITE, map, map_pages};
-use crate::memory::{kernel_table, linear_map, pages};
+use crate::memory::{going, kernel_table, linear_map, pages};
+
+/// Blocks that go at once with an area.
+const AT_ONCE: usize = 16;
 
 /// The addresses of every area with its guard, ascending.
 static TAKEN: Lock<Vec<Range<u64>>> = Lock::new(Vec::new());
@@ -32,6 +35,8 @@ pub(crate) struct Area {
     bytes: u64,
     /// Its memory, ascending.
     blocks: Vec<Block>,
+    /// Blocks before this offset are mapped.
+    mapped: u64,
     /// Some part was read-only.
     is_protected: bool,
 }
@@ -110,7 +115,7 @@ impl Area {
         // What no room can hold takes no memory first.
         let room = VMALLOC.end - least - page;
         let bytes = bytes.checked_next_multiple_of(page).filter(|bytes| (1..=room).contains(bytes))?;
-        let mut area = Self { start: 0, bytes: 0, blocks: Vec::new(), is_protected: false };
+        let mut area = Self { start: 0, bytes: 0, blocks: Vec::new(), mapped: 0, is_protected: false };
         let mut most = MAX_ORDER;
         while area.bytes < bytes {
             most = most.min(((bytes - area.bytes) / page).ilog2() as usize);
@@ -125,14 +130,21 @@ impl Area {
             }
         }
         let largest = page << area.blocks.first()?.order;
-        area.start = TAKEN.with(|taken| find_room(taken, least, largest, bytes + page))?;
-        let mapped = area.parts(0..bytes).try_for_each(|(at, memory)| {
+        area.start = TAKEN.with(|taken| {
+            let room = find_room(taken, least, largest, bytes + page);
+            leave_no_list(taken);
+            room
+        })?;
+        for place in 0..area.blocks.len() {
+            let block = area.blocks[place];
+            let (from, at) = (block.memory(&block.offsets()), area.start + block.offset);
             // Who wants a linear map whose leaves never change size wants none here.
             let map = if facts().leaves == Leaves::Pages { map_pages } else { map };
-            kernel_table::change(&[map(memory.start.bits()..memory.end.bits(), at.start.bits(), READ_WRITE)], false)
-        });
-        // What was mapped goes with the area.
-        mapped.ok().map(|()| area)
+            // What was mapped goes with the area.
+            kernel_table::change(&[map(from.start.bits()..from.end.bits(), at, READ_WRITE)], false).ok()?;
+            area.mapped = block.offsets().end;
+        }
+        Some(area)
     }
 
     /// Its addresses.
@@ -154,17 +166,10 @@ impl Area {
     pub(crate) fn free(&mut self, offsets: Range<u64>) -> Result<(), AreaError> {
         self.check(&offsets)?;
         [offsets.start, offsets.end].into_iter().try_for_each(|offset| self.cut(offset))?;
-        let hidden = list(self.parts(offsets.clone()).map(|(here, _)| here))?;
-        // In the linear map first: who fails behind that has reset permissions, and no more.
-        if self.is_protected {
-            self.reset(offsets.clone())?;
-        }
-        // As the linear map changes, which resizes leaves that others are in. Then tables may go.
-        linear_map::get().change(&hidden, Wanted::Hidden, Context::MayWait)?;
-        for from in hidden {
-            // Where it fails invalid leaves remain, and go with the area.
-            let _ = kernel_table::change(&[Change::Unmap { from }], false);
-        }
+        let here = list(self.parts(offsets.clone()).map(|(here, _)| here))?;
+        let protected = if self.is_protected { offsets.clone() } else { 0..0 };
+        let aliases = list(self.parts(protected).map(|(_, memory)| linear(&memory)))?;
+        going::take_down(&here, &aliases)?;
         self.blocks.retain(|block| {
             let is_kept = block.part(&offsets).is_none();
             if !is_kept {
@@ -205,25 +210,33 @@ impl Area {
         })
     }
 
-    /// The same pages in the linear map are writable data, which is what free memory is.
-    fn reset(&self, offsets: Range<u64>) -> Result<(), AreaError> {
-        let all = list(self.parts(offsets).map(|(_, memory)| linear(&memory)))?;
-        linear_map::get().change(&all, Wanted::Default, Context::MayWait)?;
-        Ok(())
+    /// Has some blocks go. Whether their memory is nobody's now, and what free memory is.
+    fn take_down(&self, blocks: &[Block]) -> bool {
+        const NONE: Range<VirtAddr> = VirtAddr::new(0)..VirtAddr::new(0);
+        let (mut here, mut aliases, mut count) = ([NONE; AT_ONCE], [NONE; AT_ONCE], 0);
+        for block in blocks.iter().filter(|block| block.offset < self.mapped) {
+            let Range { start, end } = block.offsets();
+            here[count] = VirtAddr::new(self.start + start)..VirtAddr::new(self.start + end);
+            aliases[count] = linear(&block.memory(&block.offsets()));
+            count += 1;
+        }
+        let aliases = if self.is_protected { &aliases[..count] } else { &[] };
+        going::take_down(&here[..count], aliases).is_ok()
     }
 }
 
 impl Drop for Area {
     fn drop(&mut self) {
-        let is_placed = self.start != 0;
-        let range = self.range();
-        let is_free = !is_placed || kernel_table::change(&[Change::Unmap { from: range }], false).is_ok();
-        // Memory that somebody may still reach, or that is not what free memory is, is nobody's.
-        if !is_free || (self.is_protected && self.reset(0..self.bytes).is_err()) {
-            return;
+        let mut is_whole = true;
+        // Without a list of all, for which there may be no memory; and what is freed is there for the next.
+        for blocks in self.blocks.chunks(AT_ONCE) {
+            // Memory that somebody may still reach, or that is not what free memory is, is nobody's.
+            match self.take_down(blocks) {
+                true => blocks.iter().for_each(|block| pages::free(block.first, block.order)),
+                false => is_whole = false,
+            }
         }
-        self.blocks.iter().for_each(|block| pages::free(block.first, block.order));
-        if is_placed {
+        if is_whole && self.start != 0 {
             give_back(self.start);
         }
     }
@@ -261,12 +274,19 @@ fn find_room(taken: &mut Vec<Range<u64>>, least: u64, alignment: u64, bytes: u64
     Some(start)
 }
 
+/// Whether a list is empty: then it has no memory either.
+fn leave_no_list<T>(list: &mut Vec<T>) -> bool {
+    if list.is_empty() {
+        *list = Vec::new();
+    }
+    list.is_empty()
+}
+
 /// The addresses of an area are free. With the last one all tables go, and the list too; nobody gets room meanwhile.
 fn give_back(start: u64) {
     TAKEN.with(|taken| {
         taken.retain(|area| area.start != start);
-        if taken.is_empty() {
-            *taken = Vec::new();
+        if leave_no_list(taken) {
             let from = VirtAddr::new(VMALLOC.start)..VirtAddr::new(VMALLOC.end);
             let _ = kernel_table::change(&[Change::Unmap { from }], false);
         }

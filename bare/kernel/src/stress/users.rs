@@ -1,13 +1,10 @@
 //! What lives on the linear map beside what changes: modules, text, memory that is shared with a realm's host, memory that goes and
 //! comes, each for a moment; and areas of most of memory.
 
-use alloc::vec::Vec;
-use core::slice;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::probe;
 use hardware::translation::{read_translation, read_translation_to_write};
-use kerncore::cpio::Entries;
 use kerncore::range::PhysicalRange;
 use seed::Seed;
 use vmsa::PhysAddr;
@@ -15,18 +12,15 @@ use vmsa::PhysAddr;
 use super::areas::Areas;
 use super::came::Came;
 use super::coming::Coming;
+use super::sample::Sample;
 use super::text::{call, function};
 use crate::facts::{facts, page_size};
 use crate::memory::executable::Text;
 use crate::memory::handed::{self, NotHanded};
+use crate::memory::pages;
 use crate::memory::shared::Shared;
-use crate::memory::{modules, pages};
 use crate::report::console::say;
 
-/// The file of the initial RAM disk that is loaded, what its name is in it, and what is called before it goes.
-const FILE: &[u8] = b"lib/modules/sample.o";
-const NAME: &[u8] = b"name=sample\0";
-const STOP: &[u8] = b"module_stop\0";
 /// One operation in so many is to load a module, to have text, to share a few pages, to share single ones, to take an area or release it.
 const MODULES: u64 = 16;
 const TEXTS: u64 = 16;
@@ -38,10 +32,9 @@ const TEXT_BYTES: usize = 32 << 10;
 const MOST_ORDER: usize = 4;
 const MOST_SINGLES: usize = 8;
 
-/// Their object, and how often each was there.
+/// The module, and how often each was there.
 pub(super) struct Users {
-    /// The object and where the last letter of its name is, if there is one.
-    module: Option<(Vec<u8>, usize)>,
+    module: Option<Sample>,
     modules: AtomicU64,
     texts: AtomicU64,
     shared: AtomicU64,
@@ -55,7 +48,7 @@ impl Users {
     pub(super) fn new() -> Self {
         let counter = || AtomicU64::new(0);
         let (modules, texts, shared, stopped) = (counter(), counter(), counter(), counter());
-        Self { areas: Areas::new(), module: find(), modules, texts, shared, stopped, coming: Coming::new() }
+        Self { areas: Areas::new(), module: Sample::find(), modules, texts, shared, stopped, coming: Coming::new() }
     }
 
     /// Has one of them for a moment, or none.
@@ -66,8 +59,8 @@ impl Users {
             Came::Stopped => _ = self.stopped.fetch_add(1, Ordering::Relaxed),
             other => worst = other,
         };
-        if let Some((object, name)) = self.module.as_ref().filter(|_| seed.one_in(MODULES)) {
-            count(load(object, *name, cpu), &self.modules);
+        if let Some(module) = self.module.as_ref().filter(|_| seed.one_in(MODULES)) {
+            count(module.load(cpu), &self.modules);
         }
         if seed.one_in(TEXTS) {
             count(execute(8 + seed.index(TEXT_BYTES - 8) as u64, cpu), &self.texts);
@@ -97,40 +90,6 @@ impl Users {
         let (texts, shared, stopped) = (value(&self.texts), value(&self.shared), value(&self.stopped));
         say!("stress: {texts} texts executed; memory shared {shared} times, {stopped} times a host stopped");
     }
-}
-
-fn find() -> Option<(Vec<u8>, usize)> {
-    let initrd = facts().initrd;
-    let at = facts().linear.address(initrd.start).bits() as *const u8;
-    // SAFETY: the linear map has it, and nobody writes there.
-    let archive = unsafe { slice::from_raw_parts(at, initrd.size_bytes() as usize) };
-    let entry = Entries::new(archive).map_while(Result::ok).find(|entry| entry.name == FILE)?;
-    let mut object = Vec::new();
-    object.try_reserve_exact(entry.content.len()).ok()?;
-    object.extend_from_slice(entry.content);
-    let name = object.windows(NAME.len()).position(|bytes| bytes == NAME)?;
-    // Another function's name, so that a line for each is not printed.
-    while let Some(stop) = object.windows(STOP.len()).position(|bytes| bytes == STOP) {
-        object[stop] = b'M';
-    }
-    Some((object, name + NAME.len() - 2))
-}
-
-/// Loads the module by a name of this CPU's, which every CPU calls, and unloads it.
-fn load(object: &[u8], name_end: usize, cpu: usize) -> Came {
-    let mut own = Vec::new();
-    if own.try_reserve_exact(object.len()).is_err() {
-        return Came::Refused;
-    }
-    own.extend_from_slice(object);
-    own[name_end] = b'0' + cpu as u8;
-    // `sample`, with another last letter.
-    let name = core::str::from_utf8(&own[name_end - 5..=name_end]).unwrap_or_default();
-    if let Err(error) = modules::load(&own) {
-        say!("stress: module: {error}; not loaded");
-        return Came::Wrong;
-    }
-    if modules::unload(name) { Came::Right } else { Came::Wrong }
 }
 
 /// Has text that this CPU executes, and nobody can write.
@@ -187,7 +146,8 @@ fn share(order: usize) -> Came {
         }
         Err(NotHanded::Stopped(..) | NotHanded::NotShown(_)) => {
             handed::free_rest(first, order);
-            Came::Stopped
+            // Elsewhere nobody can have stopped.
+            if facts().realm.is_some() { Came::Stopped } else { Came::Wrong }
         }
     }
 }

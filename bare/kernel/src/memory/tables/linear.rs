@@ -20,6 +20,7 @@ pub(crate) struct Painted {
 /// See [`LinearMap`], whose methods these are.
 pub(crate) trait Linear: Sync {
     fn change(&self, ranges: &[Range<VirtAddr>], wanted: Wanted, context: Context) -> Result<(), Refused>;
+    fn change_all(&self, all: &[(&[Range<VirtAddr>], Wanted)], context: Context) -> Result<(), Refused>;
     fn heal(&self, budget: usize) -> bool;
     fn heal_all(&self);
     fn refill(&self) -> bool;
@@ -38,6 +39,10 @@ pub(super) type Of<G> = LinearMap<Kernel<G>>;
 impl<G: Granule + Send + Sync> Linear for Of<G> {
     fn change(&self, ranges: &[Range<VirtAddr>], wanted: Wanted, context: Context) -> Result<(), Refused> {
         self.change(ranges, wanted, context)
+    }
+
+    fn change_all(&self, all: &[(&[Range<VirtAddr>], Wanted)], context: Context) -> Result<(), Refused> {
+        self.change_all(all, context)
     }
 
     fn heal(&self, budget: usize) -> bool {

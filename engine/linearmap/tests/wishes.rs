@@ -1,0 +1,59 @@
+//! Lists of ranges of which not the same is wanted: all of it is made, or nothing.
+
+use crate::common;
+
+use common::{GIB, Live, MIB, Plan, at, cpu, leaves, painted, tables};
+use vellum_linearmap::{Context, Refused, Wanted};
+use vellum_pagetable::Refusal;
+use vellum_vmsa::{BbmLevel, Granule, Granule4K, Granule16K, Granule64K, Stage1Attributes, VirtAddr};
+
+/// Pages of two blocks of the largest size.
+fn scattered<G: Granule>(map: &Live<G>) -> Vec<std::ops::Range<VirtAddr>> {
+    let page = G::SIZE_BYTES;
+    [GIB + 5 * page, GIB + 700 * MIB, 2 * GIB + 3 * page, 2 * GIB + 512 * MIB].map(|from| at(map, from, page)).to_vec()
+}
+
+/// Pages that are read-only become writable, others are hidden, and each allocation that this takes fails in turn.
+fn each_allocation_of_two_wishes_fails<G: Granule>(level: BbmLevel) {
+    for left in 0.. {
+        let map = painted::<G>(&Plan::one(GIB, 4 * GIB), cpu(level));
+        map.set_memory_ro(&[at(&map, 3 * GIB, 512 * MIB)], Context::MayWait).unwrap();
+        let (hidden, reset) = (scattered(&map), [at(&map, 3 * GIB + 64 * MIB, G::SIZE_BYTES)]);
+        let before = (leaves(&map), tables(&map), map.embedder().out.get());
+        map.embedder().left.set(left);
+        match map.change_all(&[(&hidden, Wanted::Hidden), (&reset, Wanted::Default)], Context::MayWait) {
+            Ok(()) => {
+                assert!(left > 1, "it takes tables");
+                assert!(hidden.iter().all(|page| !map.is_present(page.start)));
+                let leaf = map.view().translate(reset[0].start).expect("shown");
+                assert_eq!(leaf.descriptor.bits() & Stage1Attributes::READ_ONLY.bits(), 0);
+                return;
+            }
+            Err(Refused::OutOfTables(_)) => {
+                assert_eq!((leaves(&map), tables(&map), map.embedder().out.get()), before);
+            }
+            Err(refused) => panic!("{refused}"),
+        }
+    }
+}
+
+#[test]
+fn a_list_of_two_wishes_is_made_whole_or_not_at_all() {
+    for level in [BbmLevel::Level0, BbmLevel::Level3] {
+        each_allocation_of_two_wishes_fails::<Granule4K>(level);
+        each_allocation_of_two_wishes_fails::<Granule16K>(level);
+        each_allocation_of_two_wishes_fails::<Granule64K>(level);
+    }
+    // What goes is asked for once, whatever else is.
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let before = leaves(&map);
+    let (page, block) = ([at(&map, GIB + MIB, 0x1000)], [at(&map, GIB, 2 * MIB)]);
+    for all in [
+        [(&page[..], Wanted::ReadOnly), (&block[..], Wanted::Absent)],
+        [(&block[..], Wanted::Absent), (&page[..], Wanted::Shown)],
+    ] {
+        let refused = map.change_all(&all, Context::MayWait).unwrap_err();
+        assert_eq!(refused, Refused::Change(Refusal::Overlap(all[1].0[0].start.bits())));
+        assert_eq!(leaves(&map), before);
+    }
+}
