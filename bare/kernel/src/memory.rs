@@ -12,6 +12,7 @@ pub(crate) mod going;
 pub(crate) mod handed;
 pub(crate) mod heap;
 pub(crate) mod hidden_pages;
+pub(crate) mod holder;
 pub(crate) mod kernel_table;
 pub(crate) mod layout;
 pub(crate) mod linear_map;

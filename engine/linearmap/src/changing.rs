@@ -24,7 +24,10 @@ use crate::wanted::{Context, Wanted};
 
 /// What is asked for.
 pub(crate) struct Asked<'a> {
-    pub(crate) all: &'a [(&'a [Range<VirtAddr>], Wanted)],
+    pub(crate) ranges: &'a [Range<VirtAddr>],
+    pub(crate) wanted: Wanted,
+    /// Ranges of which something else is wanted: mostly none.
+    pub(crate) others: &'a [(&'a [Range<VirtAddr>], Wanted)],
     pub(crate) context: Context,
     /// The map.
     pub(crate) within: &'a Range<VirtAddr>,
@@ -44,13 +47,17 @@ fn is_page<G: Granule>(range: &Range<VirtAddr>) -> bool {
 
 impl Asked<'_> {
     /// Each range, and what is wanted of it.
+    #[inline(always)]
     pub(crate) fn each(&self) -> impl Iterator<Item = (&Range<VirtAddr>, Wanted)> {
-        self.all.iter().flat_map(|(ranges, wanted)| ranges.iter().map(|range| (range, *wanted)))
+        let others = self.others.iter().flat_map(|(ranges, wanted)| ranges.iter().map(|range| (range, *wanted)));
+        self.ranges.iter().map(|range| (range, self.wanted)).chain(others)
     }
 
     /// Whether some of it is led elsewhere.
+    #[inline(always)]
     fn leads(&self) -> bool {
-        self.all.iter().any(|(_, wanted)| matches!(wanted, Wanted::Leading { .. }))
+        let leads = |wanted: Wanted| matches!(wanted, Wanted::Leading { .. });
+        leads(self.wanted) || self.others.iter().any(|(_, wanted)| leads(*wanted))
     }
 
     /// What is led elsewhere is mapped or hidden throughout: the engine would map holes as well.
@@ -75,7 +82,7 @@ impl Asked<'_> {
         reserve: &Reserve,
     ) -> Result<(), Refusal> {
         let mut tables = 0;
-        for (range, wanted) in self.each() {
+        self.each().try_for_each(|(range, wanted)| {
             let (mut sum, mut most) = (0, 0);
             wanted.each_change(range, &mut |change| {
                 let needed = table.plan(slice::from_ref(change), licence)?.tables_needed();
@@ -84,7 +91,8 @@ impl Asked<'_> {
             })?;
             // A page is of one leaf: what the first of two changes splits, the second finds split.
             tables += if is_page::<G>(range) { most } else { sum };
-        }
+            Ok(())
+        })?;
         let lacking = tables.saturating_sub(reserve.count());
         if lacking > 0 { Err(Refusal::ReserveShortBy(lacking)) } else { Ok(()) }
     }
@@ -133,8 +141,7 @@ impl Asked<'_> {
         licence: Option<&Licence<'_>>,
         reserve: &mut Reserve,
     ) -> Result<Tables, Refusal> {
-        let is_one_change = matches!(self.all, [([_], wanted)] if wanted.is_one_change());
-        if !is_one_change {
+        if self.ranges.len() > 1 || !self.wanted.is_one_change() || !self.others.is_empty() {
             self.check(table, licence, reserve)?;
         }
         self.make(table, platform, licence, reserve)
@@ -143,7 +150,9 @@ impl Asked<'_> {
 
 impl<G: Granule> State<G> {
     /// Makes what is asked for, with tables from `supply`, or in atomic context from the reserve. After an error nothing has
-    /// changed; [`Refused::OutOfTables`] says what `supply` lacks.
+    /// changed; [`Refused::OutOfTables`] says what `supply` lacks. Compiled for each of its two callers: who asks for one thing alone, as
+    /// nearly everybody does, does not pay for lists of others.
+    #[inline(always)]
     pub(crate) fn change<E: Embedder<Granule = G>>(
         &mut self,
         embedder: &E,
@@ -158,7 +167,8 @@ impl<G: Granule> State<G> {
         }
         let tolerated = self.standing.census().tolerated();
         let free = tolerated.as_ref().filter(|_| !embedder.announces());
-        let is_made = matches!(asked.all, [([page], wanted)] if is_page::<G>(page) && wanted.is_made_of_page(&mut table, page.start, free));
+        let is_made = asked.others.is_empty()
+            && matches!(asked.ranges, [page] if is_page::<G>(page) && asked.wanted.is_made_of_page(&mut table, page.start, free));
         let made = if is_made {
             Ok(Tables::default())
         } else {
@@ -171,12 +181,12 @@ impl<G: Granule> State<G> {
         self.counters.folds += left as u64;
         self.counters.changes += 1;
         self.counters.atomic += u64::from(asked.context == Context::Atomic);
-        for (range, wanted) in asked.each() {
+        asked.each().for_each(|(range, wanted)| {
             if let Some((start, end)) = self.map.geometry.offsets(range.start.bits(), range.end.bits()) {
                 self.healing.note(start, end);
                 self.counters.note_moved(wanted, end - start);
             }
-        }
+        });
         Ok(())
     }
 

@@ -41,7 +41,7 @@ impl Asked<'_> {
     /// Whether some of it is asked for of each page once.
     #[inline(always)]
     pub(crate) fn has_once(&self) -> bool {
-        self.all.iter().any(|(_, wanted)| wanted.is_once())
+        self.wanted.is_once() || self.others.iter().any(|(_, wanted)| wanted.is_once())
     }
 
     /// What cannot be made of a page twice is asked for of each page once, and of the map alone, which counts its tables.

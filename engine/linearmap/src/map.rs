@@ -53,17 +53,22 @@ impl<E: Embedder> LinearMap<E> {
     /// it change together. Not so for [`Wanted::Leading`], [`Wanted::Present`] and [`Wanted::Absent`], whose ranges are of the map and do not
     /// overlap; what the last two are for [`Self::add`] and [`Self::remove`] say.
     pub fn change(&self, ranges: &[Range<VirtAddr>], wanted: Wanted, context: Context) -> Result<(), Refused> {
-        self.change_all(&[(ranges, wanted)], context)
+        self.change_asked(&Asked { ranges, wanted, others: &[], context, within: &self.map.range })
     }
 
     /// The same where not all ranges are to be alike: each list of ranges becomes what is wanted of it, in this order, and every page of
     /// every list, or none. Until it returns some CPU may translate by what was, and another by what is to be.
-    #[inline(always)]
     pub fn change_all(&self, all: &[(&[Range<VirtAddr>], Wanted)], context: Context) -> Result<(), Refused> {
-        let asked = Asked { all, context, within: &self.map.range };
+        let Some(((ranges, wanted), others)) = all.split_first() else { return Ok(()) };
+        self.change_asked(&Asked { ranges, wanted: *wanted, others, context, within: &self.map.range })
+    }
+
+    #[inline(always)]
+    fn change_asked(&self, asked: &Asked<'_>) -> Result<(), Refused> {
+        let context = asked.context;
         let mut supply = Reserve::new();
         let (changed, lacking) = loop {
-            match self.lock.with(|state| (state.change(&self.embedder, &asked, &mut supply), state.lacking())) {
+            match self.lock.with(|state| (state.change(&self.embedder, asked, &mut supply), state.lacking())) {
                 // Not under the lock: to allocate may wait, and what is allocated may have to be shown first.
                 (Err(Refused::OutOfTables(lacking)), _) if self.fetch(&mut supply, lacking) => {}
                 ended => break ended,

@@ -2,8 +2,8 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use hardware::probe;
 use hardware::translation::read_translation;
+use hardware::{image, probe};
 use kerncore::memory_map::{COMING_BYTES, Kind};
 use kerncore::range::{Bytes, PhysicalRange};
 use vmsa::{PhysAddr, VirtAddr};
@@ -12,8 +12,10 @@ use super::detail::{Detail, tell};
 use crate::cpus::calls;
 use crate::facts::{facts, page_size};
 use crate::memory::coming::{self, NotMoved};
+use crate::memory::holder::{self, Holder};
 use crate::memory::settled::Settled;
-use crate::memory::{hidden_pages, pages, ranges};
+use crate::memory::vmalloc::Area;
+use crate::memory::{current, hidden_pages, pages, ranges, secret};
 
 pub(super) fn go_and_come(detail: &mut Detail) -> bool {
     if !ranges::has_room() {
@@ -21,10 +23,10 @@ pub(super) fn go_and_come(detail: &mut Detail) -> bool {
         return true;
     }
     let before = Settled::now();
-    let image = unit(facts().load_address.align_down(COMING_BYTES));
-    let mut is_right = coming::remove(image).is_err();
+    let own = unit(facts().load_address.align_down(COMING_BYTES));
+    let mut is_right = coming::remove(own).is_err() && are_named();
     if !is_right {
-        tell!(detail, "{image}, which is the kernel's, was removed; ");
+        tell!(detail, "{own}, which is the kernel's, was removed, or users are not named; ");
     }
     match free_unit() {
         Some((range, is_kept)) => {
@@ -46,6 +48,25 @@ pub(super) fn go_and_come(detail: &mut Detail) -> bool {
         tell!(detail, "; NOT as before: {} free, before {}", Bytes(after.free), Bytes(before.free));
     }
     is_right && is_same
+}
+
+/// Whether it is known who has memory that does not go.
+fn are_named() -> bool {
+    let (Some([secret]), Some(area), Some(page)) = (secret::take([0]), Area::take(1), pages::allocate(0)) else {
+        return false;
+    };
+    let at = area.range().start;
+    let memory = current::upper().translate(at).map_or(PhysAddr::new(0), |leaf| leaf.output);
+    let text = image::text().start;
+    let is_right = [
+        (secret.first(), Holder::Secret),
+        (memory, Holder::Mapped(at)),
+        (current::upper().root(), Holder::Table),
+        (facts().load_address + (text - image::whole().start), Holder::Mapped(VirtAddr::new(text))),
+        (page, Holder::Unknown),
+    ];
+    pages::free(page, 0);
+    is_right.into_iter().all(|(page, expected)| holder::of(page) == expected)
 }
 
 fn unit(start: PhysAddr) -> PhysicalRange {

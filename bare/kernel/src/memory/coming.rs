@@ -19,8 +19,9 @@ use spin::RelaxStrategy;
 use vmsa::PhysAddr;
 
 use crate::facts::facts;
+use crate::memory::holder::{self, Holder};
 use crate::memory::tables::READ_WRITE;
-use crate::memory::{linear_map, pages, ranges, secret, workshop};
+use crate::memory::{linear_map, pages, ranges, workshop};
 use crate::report::console::say;
 
 /// Why memory did neither come nor go. Nothing has changed.
@@ -50,9 +51,11 @@ impl fmt::Display for NotMoved {
                 )
             }
             Self::MapFull => f.write_str("the memory map is full, expected room for two more ranges"),
-            Self::Given(page) if secret::holds(*page) => write!(f, "{page} is in use: secret memory"),
-            Self::Given(page) => write!(f, "{page} is in use: the page allocator gave it out"),
-            Self::Had(page, kind) => write!(f, "{page} is in use: {kind}"),
+            Self::Given(page) => write!(f, "{page} is in use: {}", holder::of(*page)),
+            Self::Had(page, kind) => match holder::of(*page) {
+                Holder::Unknown => write!(f, "{page} is in use: {kind}"),
+                holder => write!(f, "{page} is in use: {kind}; {holder}"),
+            },
             Self::Hidden => f.write_str("it is hidden, and cannot be shown"),
             Self::Workshop(error) => write!(f, "workshop: {error}"),
             Self::Linear(refused) => write!(f, "linear map: {refused}"),

@@ -158,6 +158,13 @@ pub(crate) fn holders(frame: PhysAddr) -> u32 {
     count(frame).load(Ordering::Relaxed)
 }
 
+/// How many have it, of a page that may be nobody's or not of a program's.
+pub(crate) fn known_holders(frame: PhysAddr) -> Option<u32> {
+    let counts = COUNTS.get()?.iter().find(|counts| counts.range.contains(frame))?;
+    let count = counts.counts[((frame - counts.range.start) >> page_size().shift()) as usize].load(Ordering::Relaxed);
+    (count > 0).then_some(count)
+}
+
 /// A page of zeros, which nobody writes.
 pub(crate) fn zero_frame() -> PhysAddr {
     *ZERO.get().expect("`start` comes before programs")
