@@ -182,10 +182,12 @@ impl<'n> Buddy<'n> {
 
     /// Gives out the lowest free block that is not larger than need be: `1 << order` pages, aligned to their size. `None`
     /// if no block is large enough, or the order is above `MAX_ORDER`.
+    #[inline]
     pub fn allocate(&mut self, order: usize) -> Option<PhysAddr> {
-        if order == 0 {
-            return self.allocate_page();
-        }
+        if order == 0 { self.allocate_page() } else { self.allocate_block(order) }
+    }
+
+    fn allocate_block(&mut self, order: usize) -> Option<PhysAddr> {
         self.close();
         let fitting = self.free_orders.checked_shr(order as u32)?;
         if fitting == 0 {
@@ -206,22 +208,30 @@ impl<'n> Buddy<'n> {
     }
 
     /// Pages that are asked for one after another come from the same block: cutting all of it at the first leaves the same pages.
+    #[inline]
     fn allocate_page(&mut self) -> Option<PhysAddr> {
-        let shift = self.layout.page_size().shift();
         if self.open.is_empty() {
-            let from = self.free_orders.trailing_zeros() as usize;
-            let block = self.sets.free.get(from)?.first(self.notes)?;
-            self.take_free(block, from);
-            self.open = block << from..(block + 1) << from;
-            self.open_offset =
-                self.layout.address(self.open.start).bits().wrapping_sub((self.open.start as u64) << shift);
+            self.open_block()?;
         }
+        let shift = self.layout.page_size().shift();
         let frame = self.open.start;
         self.open.start += 1;
         self.sets.given[0].set(self.notes, frame, true);
         self.free_frames -= 1;
         self.given_frames += 1;
         Some(PhysAddr::new(((frame as u64) << shift).wrapping_add(self.open_offset)))
+    }
+
+    /// Pages are cut from another block from now on, if there is one.
+    #[cold]
+    fn open_block(&mut self) -> Option<()> {
+        let shift = self.layout.page_size().shift();
+        let from = self.free_orders.trailing_zeros() as usize;
+        let block = self.sets.free.get(from)?.first(self.notes)?;
+        self.take_free(block, from);
+        self.open = block << from..(block + 1) << from;
+        self.open_offset = self.layout.address(self.open.start).bits().wrapping_sub((self.open.start as u64) << shift);
+        Some(())
     }
 
     /// Makes blocks of what is left of the open one. Each has a buddy with a page that is given out, so that none joins.

@@ -17,6 +17,7 @@ pub struct Stops {
 
 impl Stops {
     /// What stops it, if anything does.
+    #[inline]
     pub fn by(&self) -> Option<i32> {
         Some(self.by.load(Ordering::SeqCst)).filter(|by| *by != 0)
     }

@@ -1,5 +1,7 @@
 //! What boot found, chose and built: plain values, known to all once the high half begins.
 
+use core::sync::atomic::{AtomicU8, Ordering};
+
 use hardware::conflict::PATIENCE;
 use kerncore::choice::Choice;
 use kerncore::command_line::{Conflicts, Options, Rodata};
@@ -94,9 +96,12 @@ impl Facts {
 }
 
 static FACTS: Once<Facts> = Once::new();
+/// The page size of them: every fault asks for it.
+static PAGE_SIZE: AtomicU8 = AtomicU8::new(u8::MAX);
 
 /// The facts are these from now on.
 pub(crate) fn set(facts: Facts) -> &'static Facts {
+    PAGE_SIZE.store(facts.choice.page_size as u8, Ordering::Relaxed);
     FACTS.call_once(|| facts)
 }
 
@@ -121,5 +126,13 @@ pub(crate) fn is_read_only(is_alias: bool) -> bool {
 
 /// The page size of the kernel.
 pub(crate) fn page_size() -> PageSize {
-    if cfg!(feature = "fixed-4k") { PageSize::Size4K } else { facts().choice.page_size }
+    if cfg!(feature = "fixed-4k") {
+        return PageSize::Size4K;
+    }
+    match PAGE_SIZE.load(Ordering::Relaxed) {
+        0 => PageSize::Size4K,
+        1 => PageSize::Size16K,
+        2 => PageSize::Size64K,
+        _ => panic!("the high half begins with the facts"),
+    }
 }

@@ -13,7 +13,7 @@ use core::ops::{ControlFlow, Range};
 use vmsa::{Address, Descriptor, Geometry, Granule, LeafSize, Level, PhysAddr};
 
 use crate::change::Refusal;
-use crate::changes::{Edit, Editor, Terms};
+use crate::changes::{Edit, Editor, RunEdit, Terms};
 use crate::gather::Gather;
 use crate::pieces::Pieces;
 use crate::platform::{Platform, Slot};
@@ -76,16 +76,10 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
             return Err(Refusal::NotAttributes(foreign));
         }
         let (start, end) = self.offsets(&from)?;
-        let (tables, group) = self.survey(start, end, edit);
         if there.is_live || there.geometry != self.geometry {
             return Err(Refusal::AlreadyMapped(from.start.bits()));
         }
-        if start < end && !self.has_whole_ends(start, end) {
-            return Err(Refusal::NeedsLicence(from.start.bits()));
-        }
-        if let Some(group) = group {
-            return Err(Refusal::NeedsLicence(self.geometry.input(group)));
-        }
+        let tables = self.check_copy(start, end, edit)?;
         reserve.check(self.platform, tables, self.geometry.layout())?;
         let (platform, geometry, mut none, mut nothing) =
             (self.platform, self.geometry, Reserve::new(), there.gather());
@@ -98,25 +92,31 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
             // The leaves of one table side by side, up to its end: a walk's steps cost more than what is done here.
             let (mut at, mut slot, mut old) = (visit.start, visit.slot, visit.descriptor);
             let mut into: Option<Slot> = None;
+            let shift = Geometry::<G>::shift(visit.level);
             let (bytes, table_end) = (visit.end - visit.start, geometry.table_end(visit.level, visit.start));
             let last = table_end.min((end + bytes - 1) & !(bytes - 1));
+            let mut run = RunEdit::new::<R::Attributes>(&writer, edit);
             loop {
+                let mut count = 1;
                 if old.is_valid() {
-                    let leaf = edit.apply(old);
-                    if leaf != old && writer.set::<R::Attributes>(slot, old, leaf, edit) {
-                        stale.add(visit.level, at, at + bytes, |level, from, to| here.forget(level, from, to));
-                    }
                     let into = *into
                         .get_or_insert_with(|| there.table_for(visit.level, at, reserve, &mut nothing).slot::<G>(at));
-                    writer.make(into, leaf);
-                    let to = geometry.layout().output(leaf, Geometry::<G>::shift(visit.level));
-                    each(to, leaf, LeafSize::single(visit.level));
+                    let left = ((last - at) >> shift) as usize;
+                    let (done, is_stale) = run.step::<R::Attributes>(slot, old, left, |number, leaf| {
+                        writer.make(into.after(number), leaf);
+                        each(geometry.layout().output(leaf, shift), leaf, LeafSize::single(visit.level));
+                    });
+                    count = done;
+                    if is_stale {
+                        let to = at + ((count as u64) << shift);
+                        stale.add(visit.level, at, to, |level, from, to| here.forget(level, from, to));
+                    }
                 }
-                at += bytes;
+                at += (count as u64) << shift;
                 if at >= last {
                     break;
                 }
-                (slot, into) = (slot.after(1), into.map(|slot| slot.after(1)));
+                (slot, into) = (slot.after(count), into.map(|slot| slot.after(count)));
                 old = platform.load(slot);
                 if old.is_table(visit.level) {
                     break;
@@ -129,6 +129,16 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         }
         here.note_store();
         Ok(())
+    }
+
+    /// How many tables the copy of a range takes, or why there can be none.
+    fn check_copy(&self, start: u64, end: u64, edit: Edit) -> Result<usize, Refusal> {
+        let (tables, group) = self.survey(start, end, edit);
+        let across = (start < end && !self.has_whole_ends(start, end)).then_some(start);
+        match across.or(group) {
+            Some(at) => Err(Refusal::NeedsLicence(self.geometry.input(at))),
+            None => Ok(tables),
+        }
     }
 
     /// Whether no leaf, and no group, lies across an end of the range.

@@ -50,6 +50,7 @@ pub use invalidation::TlbFeatures;
 pub use licence::{Census, Licence, Tolerance};
 #[cfg(feature = "alloc")]
 pub use memory::Memory;
+pub use one_page::Hole;
 pub use part::Part;
 pub use plan::Plan;
 pub use platform::{Platform, Slot};
@@ -58,7 +59,7 @@ pub use regime::{Attributes, El1, El2, El2And0, HardwareUpdates, Regime, Scope, 
 pub use rehearsal::Rehearsal;
 pub use step::Step;
 pub use summary::Summary;
-pub use table::PageTable;
+pub use table::{PageTable, Root};
 pub use tables::{Reserve, Retired};
 pub use trace::Traced;
 pub use view::{Entry, Lookup, Translation, View};

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! map        a hole            a descent ──▶ a hole of a table of pages ──▶ stored ──▶ (live) DSB ISHST · ISB
+//! map_hole   one found before                └──▶ is it one still?      ──▶ stored ──▶ (live) DSB ISHST · ISB
 //! protect    set, clear        a descent ──▶ a page by itself ──▶ stored ──▶ (live) DSB ISHST · TLBI · DSB ISH · ISB
 //! validity   bit 0                │    ▲                            └─ it was kept: no TLB holds it, and there is no TLBI
 //!                                 │    └─ one of a group that may end in place: its members become single first
@@ -17,7 +18,20 @@ use crate::licence::Licence;
 use crate::platform::{Platform, Slot};
 use crate::regime::{Fields, Regime};
 use crate::table::PageTable;
+use crate::view::Lookup;
 use crate::walk::{descend, descend_from, descend_usual, descend_usual_below};
+
+/// A hole of a table of pages that a walk has found, where a page can be mapped later on without another walk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hole(Slot);
+
+impl Lookup {
+    /// The hole that a page can be mapped in, if that is where the way ended.
+    #[inline(always)]
+    pub const fn hole(&self) -> Option<Hole> {
+        if matches!(self.level, Level::L3) && self.descriptor.bits() == 0 { Some(Hole(self.slot)) } else { None }
+    }
+}
 
 /// What a page has beside bit 0, valid or kept.
 const PAGE: Bits = Descriptor::TYPE & !Descriptor::VALID;
@@ -61,20 +75,49 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     #[inline(always)]
     pub fn map_page(&mut self, page: R::Input, to: PhysAddr, attributes: R::Attributes) -> bool {
         let start = page.bits().wrapping_sub(self.geometry.base());
-        let (layout, is_page) = (self.geometry.layout(), (start | to.bits()) & (G::SIZE_BYTES - 1) == 0);
-        let Ok(attributes) = self.attribute_bits(attributes) else { return false };
-        if !is_page || start >= self.geometry.input_bytes() || to.bits() >> layout.output_bits() != 0 {
+        let Some(leaf) = self.page_leaf(to, attributes) else { return false };
+        if start & (G::SIZE_BYTES - 1) != 0 || start >= self.geometry.input_bytes() {
             return false;
         }
         let hole = descend(self.platform, self.geometry, self.root, start, page_at);
         let Some((slot, Descriptor::INVALID)) = hole else { return false };
-        let writer = Writer::new(self.platform, self.regime, self.is_live);
-        writer.make(slot, Descriptor::leaf(layout, Level::L3, to, attributes));
+        self.make_page(slot, leaf);
+        true
+    }
+
+    /// The same at a hole that was found before, by a [`crate::View`] of this page table: [`Lookup::hole`]. Says whether the page is
+    /// mapped: not if the hole is none any more.
+    ///
+    /// No table of the page table has come free since the hole was found: one that has is memory of somebody else's. Where many
+    /// edit one after the other, who finds a hole knows that by what they note of their changes.
+    #[must_use = "a page that was not mapped takes a plan"]
+    #[inline(always)]
+    pub fn map_hole(&mut self, hole: Hole, to: PhysAddr, attributes: R::Attributes) -> bool {
+        let Some(leaf) = self.page_leaf(to, attributes) else { return false };
+        let is_hole = self.platform.load(hole.0) == Descriptor::INVALID;
+        if is_hole {
+            self.make_page(hole.0, leaf);
+        }
+        is_hole
+    }
+
+    /// A page that leads to `to`, if a descriptor can say so.
+    #[inline(always)]
+    fn page_leaf(&self, to: PhysAddr, attributes: R::Attributes) -> Option<Descriptor> {
+        let layout = self.geometry.layout();
+        let attributes = self.attribute_bits(attributes).ok()?;
+        let is_page = to.bits() & (G::SIZE_BYTES - 1) == 0 && to.bits() >> layout.output_bits() == 0;
+        is_page.then(|| Descriptor::leaf(layout, Level::L3, to, attributes))
+    }
+
+    /// A page comes where a hole is.
+    #[inline(always)]
+    fn make_page(&self, slot: Slot, leaf: Descriptor) {
+        Writer::new(self.platform, self.regime, self.is_live).make(slot, leaf);
         if self.is_live {
             // No TLB holds a hole, so that there is nothing to forget.
             complete_stores(self.platform, self.geometry, self.regime, None.into_iter());
         }
-        true
     }
 
     /// Makes an edit of a page, by which a live leaf may change in place.

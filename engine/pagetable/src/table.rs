@@ -33,6 +33,40 @@ pub struct PageTable<'p, G: Granule, R: Regime, P: Platform> {
     pub(crate) owns_root: bool,
 }
 
+/// A page table that hardware may be walking, without its platform: for who comes back to it again and again. What can be asked of
+/// its root's address was asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Root<G: Granule, R: Regime> {
+    geometry: Geometry<G>,
+    regime: R,
+    address: PhysAddr,
+}
+
+impl<G: Granule, R: Regime> Root<G, R> {
+    /// What [`PageTable::live`] takes, refused as there.
+    pub fn new(geometry: Geometry<G>, regime: R, address: PhysAddr) -> Result<Self, Refusal> {
+        check_root(geometry, regime, address)?;
+        Ok(Self { geometry, regime, address })
+    }
+
+    /// The address of the root table.
+    pub const fn address(&self) -> PhysAddr {
+        self.address
+    }
+
+    /// The page table, as [`PageTable::live`] gives it.
+    #[inline(always)]
+    pub const fn on<'p, P: Platform>(&self, platform: &'p P) -> PageTable<'p, G, R, P> {
+        PageTable::new(platform, self.geometry, self.regime, self.address, true)
+    }
+
+    /// A view that reads it.
+    #[inline(always)]
+    pub const fn view<'p, P: Platform>(&self, platform: &'p P) -> View<'p, G, R, P> {
+        View::new(platform, self.geometry, self.regime, self.address)
+    }
+}
+
 impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
     /// A new page table that maps nothing, with a root from `reserve`; refused by [`Refusal::ReserveShortBy`] if there is
     /// none, by [`Refusal::OutputTooWide`] if no TTBR can hold its address, and by [`Refusal::Shape`] if the regime has no such geometry, or the root is more than one table, which takes
@@ -61,8 +95,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
     /// A page table that hardware may be walking, whose root is at `root`: one that was made before, be it by others. Refused as
     /// [`Self::offline_at`] is; nothing is stored.
     pub fn live(platform: &'p P, geometry: Geometry<G>, regime: R, root: PhysAddr) -> Result<Self, Refusal> {
-        check_root(geometry, regime, root)?;
-        Ok(Self::new(platform, geometry, regime, root, true))
+        Ok(Root::new(geometry, regime, root)?.on(platform))
     }
 
     const fn new(platform: &'p P, geometry: Geometry<G>, regime: R, root: PhysAddr, is_live: bool) -> Self {
@@ -75,6 +108,12 @@ impl<'p, G: Granule, R: Regime, P: Platform> PageTable<'p, G, R, P> {
         // A walker that is given the root must find the tables' content, not what was in memory before.
         self.platform.maintain(Maintenance::DSB_ISHST);
         Self { is_live: true, ..self }
+    }
+
+    /// The page table without its platform, published if it is not yet: what made it is not needed any more.
+    pub fn detach(self) -> Root<G, R> {
+        let Self { geometry, regime, root: address, .. } = if self.is_live { self } else { self.publish() };
+        Root { geometry, regime, address }
     }
 
     /// The same page table, bounded: no change makes a leaf that `largest` does not allow ([`LeafSize::allows`]), be it that the

@@ -93,6 +93,18 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
         })
     }
 
+    /// The last descriptor that a walk for `input` reads: where its way ends. None if the address is not of this half.
+    #[inline(always)]
+    pub fn find(&self, input: R::Input) -> Option<Lookup> {
+        let offset = self.geometry.offset(input.bits())?;
+        Some(descend(self.platform, self.geometry, self.root, offset, |layout, level, slot, descriptor| Lookup {
+            level,
+            slot,
+            descriptor,
+            meaning: descriptor.meaning(G::PAGE_SIZE, layout, level),
+        }))
+    }
+
     /// The descriptors that a walk for `input` reads, from the root down. None if the address is not of this half.
     pub fn path(self, input: R::Input) -> impl Iterator<Item = Lookup> {
         let (mut path, mut length) = ([None; Level::ALL.len()], 0);

@@ -182,7 +182,11 @@ fn descend_unusual<G: Granule, P: Platform, T>(
     offset: u64,
     end: impl Fn(Layout, Level, Slot, Descriptor) -> T,
 ) -> T {
-    descend_from::<G, P, T>(geometry.start(), geometry.layout(), platform, root, offset, end)
+    match geometry.layout() {
+        // A constant, as it is asked for at each level.
+        Layout::Lpa2 => descend_from::<G, P, T>(geometry.start(), Layout::Lpa2, platform, root, offset, end),
+        layout => descend_from::<G, P, T>(geometry.start(), layout, platform, root, offset, end),
+    }
 }
 
 /// A loop over the levels, laid out turn by turn so that each has its numbers as constants: a third of the instructions.

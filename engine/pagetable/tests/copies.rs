@@ -70,6 +70,78 @@ fn a_hole_of_a_table_is_mapped_by_one_store() {
     assert_eq!(table.view().translate(VirtAddr::new(PAGE + 5)).unwrap().output, to + 5);
 }
 
+#[test]
+fn a_hole_that_was_found_is_mapped_while_it_is_one() {
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &setup());
+    let (page, to) = (VirtAddr::new(PAGE), PhysAddr::new(80 * MIB));
+    for elsewhere in [0, 2 * MIB, 8 * MIB] {
+        assert_eq!(table.view().find(VirtAddr::new(elsewhere)).unwrap().hole(), None, "{elsewhere:#x}");
+    }
+    assert!(table.view().find(VirtAddr::new(1 << 60)).is_none());
+    let hole = table.view().find(page).unwrap().hole().expect("a hole of a table of pages");
+    let _ = memory.take_steps();
+    assert!(!table.map_hole(hole, to + 1, DATA) && !table.map_hole(hole, PhysAddr::new(1 << 48), DATA));
+    assert!(!table.map_hole(hole, to, Stage1Attributes::from_bits_retain(1 << 20)));
+    assert_eq!(memory.take_steps(), [], "nothing is stored then");
+    assert!(table.map_hole(hole, to, DATA));
+    let steps = memory.take_steps();
+    assert!(matches!(steps[0], Step::Store(..)));
+    assert_eq!(steps[1..], [Step::Maintain(Maintenance::DSB_ISHST), Step::Maintain(Maintenance::ISB)]);
+    assert_eq!(table.view().translate(page).unwrap().output, to);
+    assert!(!table.map_hole(hole, to, DATA), "it is a hole no more");
+    assert_eq!(memory.take_steps(), []);
+}
+
+/// Many leaves are edited at once where they are alike: what one among them differs by, wherever it stands, is seen.
+#[test]
+fn a_leaf_among_many_is_edited_as_it_is() {
+    const PAGES: u64 = 40;
+    let (all, clear) = (range(0, PAGES * PAGE), Stage1Attributes::DBM);
+    let (set, dbm) = (Stage1Attributes::READ_ONLY, Stage1Attributes::DBM);
+    for odd in 0..PAGES {
+        for kind in 0..4 {
+            let memory = Memory::new();
+            let mut table = live_4k(&memory, &[map(0, PAGES * PAGE, 64 * MIB, LeafSize::PAGE)]);
+            let page = VirtAddr::new(odd * PAGE);
+            match kind {
+                0 => assert!(table.protect_page(page, NONE, Stage1Attributes::AF, None)),
+                1 => assert!(table.protect_page(page, set, NONE, None)),
+                2 => assert!(table.make_page_valid(page, false, None)),
+                _ => _ = change(&mut table, &memory, &[Change::Unmap { from: range(odd * PAGE, PAGE) }], None),
+            }
+            assert!(table.protect_page(VirtAddr::new((odd ^ 1) * PAGE), dbm, NONE, None));
+            let find = |page| table.view().find(VirtAddr::new(page * PAGE)).unwrap();
+            let slots: Vec<_> = (0..PAGES).map(find).collect();
+            let edited = |bits: u64| if bits == 0 { 0 } else { bits & !dbm.bits() | set.bits() };
+            let mut there = offline::<Granule4K>(&memory, 39, Layout::Bits48);
+            let (mut reserve, mut gather) = (Reserve::new(), table.gather());
+            memory.supply::<Granule4K>(&mut reserve, 3);
+            let mut told = Vec::new();
+            if odd % 2 == 0 {
+                change(&mut table, &memory, &[Change::ProtectSparse { from: all.clone(), set, clear }], None);
+            } else {
+                let each = |to: PhysAddr, leaf: Descriptor, _| told.push((to.bits(), leaf.bits()));
+                table.copy_to(&mut there, all.clone(), (set, clear), &mut reserve, &mut gather, each).unwrap();
+            }
+            let kept = |number: u64| odd % 2 == 1 && number == odd && kind == 2;
+            for (number, before) in (0..).zip(&slots) {
+                let bits = before.descriptor.bits();
+                let expected = if kept(number) { bits } else { edited(bits) };
+                assert_eq!(memory.load(before.slot).bits(), expected, "{odd} {kind} {number}");
+            }
+            if odd % 2 == 1 {
+                let valid = slots.iter().filter(|slot| slot.descriptor.is_valid());
+                let expected: Vec<_> = valid.map(|slot| edited(slot.descriptor.bits())).collect();
+                assert_eq!(told.iter().map(|(_, leaf)| *leaf).collect::<Vec<_>>(), expected);
+                let copied: Vec<_> = leaves(&there).into_iter().map(|(_, _, bits)| bits).collect();
+                assert_eq!(copied, expected);
+            }
+            reserve.refill(&memory, gather.finish(&memory));
+        }
+    }
+}
+
 fn copy(
     table: &mut Table<'_, Granule4K>,
     there: &mut Table<'_, Granule4K>,

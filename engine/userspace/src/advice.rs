@@ -124,7 +124,7 @@ impl<E: Embedder> State<E> {
             _ => return Ok(()),
         };
         self.cut_leaves(editing, part, supply)?;
-        let mut table = self.table(editing)?;
+        let mut table = self.table(editing);
         let (mut gather, licence) = (table.gather(), editing.embedder.licence());
         // One after the other: a plan has no two changes of one page.
         let changed = changes.iter().try_for_each(|change| {

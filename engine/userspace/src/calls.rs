@@ -168,7 +168,7 @@ impl<E: Embedder> AddressSpace<E> {
     /// Gives `sink` every page of a range that is mapped, in order of address. The lock is held.
     pub fn pages(&self, range: Range<u64>, mut sink: impl FnMut(&Page)) {
         let _ = self.with_tables(|state, editing, _| {
-            let table = state.table(editing)?;
+            let table = state.table(editing);
             let tell = |page, leaf| {
                 sink(&Page::new(page, &leaf));
                 ControlFlow::<()>::Continue(())

@@ -9,7 +9,7 @@
 
 use pagetable::{Platform, Slot};
 use vmsa::maintenance::operand_by_asid;
-use vmsa::{Descriptor, Maintenance};
+use vmsa::{Descriptor, Maintenance, TlbiOp};
 
 use crate::context::Context;
 
@@ -25,6 +25,12 @@ pub(crate) struct Current<'a, P> {
 impl<'a, P: Platform> Current<'a, P> {
     pub(crate) const fn new(platform: &'a P, context: &'a Context) -> Self {
         Self { platform, context }
+    }
+
+    #[inline(never)]
+    fn invalidate(&self, tlbi: TlbiOp, operand: u64) {
+        let operand = operand & !ASID | operand_by_asid(self.context.asid());
+        self.platform.maintain(Maintenance::Invalidate(tlbi, operand));
     }
 }
 
@@ -44,13 +50,13 @@ impl<P: Platform> Platform for Current<'_, P> {
         self.platform.exchange(slot, old, new)
     }
 
+    // A barrier is one instruction wherever it is asked for; the TLBIs stand in one place.
+    #[inline(always)]
     fn maintain(&self, operation: Maintenance) {
-        self.platform.maintain(match operation {
-            Maintenance::Invalidate(tlbi, operand) => {
-                Maintenance::Invalidate(tlbi, operand & !ASID | operand_by_asid(self.context.asid()))
-            }
-            barrier @ Maintenance::Barrier(_) => barrier,
-        });
+        match operation {
+            Maintenance::Invalidate(tlbi, operand) => self.invalidate(tlbi, operand),
+            Maintenance::Barrier(_) => self.platform.maintain(operation),
+        }
     }
 
     fn wait_for_views(&self) {

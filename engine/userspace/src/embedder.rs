@@ -30,6 +30,11 @@ pub trait Frames {
     /// One reference more.
     fn share(&self, frame: PhysAddr);
 
+    /// The same of so many frames side by side, of `1 << shift` bytes each.
+    fn share_run(&self, first: PhysAddr, frames: u64, shift: u32) {
+        (0..frames).for_each(|frame| self.share(first + (frame << shift)));
+    }
+
     /// One reference less; without any the frame is free.
     fn release(&self, frame: PhysAddr);
 

@@ -8,17 +8,17 @@
 
 use core::ops::Range;
 
-use pagetable::{Change, Reserve};
+use pagetable::{Change, Hole, Reserve};
 use vmsa::{Granule, LeafSize, Level, PhysAddr, Stage1Attributes};
 
 use crate::access::{Access, Kind};
 use crate::area::{Area, Backing, Rights};
 use crate::embedder::{Embedder, File, FileError};
-use crate::error::{Fault, Short};
+use crate::error::{Error, Fault, Short};
 use crate::folio::{self, Made, Placed};
 use crate::removing::unmap;
 use crate::shape::{Leaf, Note, WRITABLE};
-use crate::state::{Editing, State, Table, leaf_at, make_single};
+use crate::state::{Editing, State, Table, leaf_at, leaf_of, make_single};
 
 /// What a look at a page has found.
 pub(crate) enum Found<F> {
@@ -32,12 +32,20 @@ pub(crate) enum Found<F> {
 
 /// What a page lacks.
 pub(crate) struct Lacks<F> {
-    page: u64,
-    /// The state that this was found in.
-    version: u64,
+    gap: Gap,
     was: Option<Leaf>,
     attributes: Stage1Attributes,
     content: Content<F>,
+}
+
+/// Where it is to be.
+#[derive(Clone, Copy)]
+struct Gap {
+    page: u64,
+    /// The state that this was found in.
+    version: u64,
+    /// The hole that is there, if there is a table.
+    hole: Option<Hole>,
 }
 
 /// What the frame is to hold.
@@ -55,20 +63,23 @@ enum Content<F> {
 }
 
 impl<E: Embedder> State<E> {
-    /// What an access lacks, if it takes more than a bit of the leaf.
+    /// What an access lacks, if it takes more than a bit of the leaf: written where it stays, as it is large.
     pub(crate) fn look(
         &mut self,
         editing: &Editing<'_, E>,
         access: Access,
         supply: &mut Reserve,
-    ) -> Result<Found<E::File>, Short> {
+        found: &mut Found<E::File>,
+    ) -> Result<(), Short> {
         let page = access.address & !(E::Granule::SIZE_BYTES - 1);
-        let Some(area) = self.areas.find(page) else {
+        let Some(area) = self.areas.find_again(page) else {
             // What has grown holds the page now.
-            let has_grown = self.grow_stack(editing, page);
-            return if has_grown { self.look(editing, access, supply) } else { Ok(Found::Fault(Fault::Unmapped)) };
+            if self.grow_stack(editing, page) {
+                return self.look(editing, access, supply, found);
+            }
+            *found = Found::Fault(Fault::Unmapped);
+            return Ok(());
         };
-        let mut table = self.table(editing)?;
         let kind = access.kind.in_area(area);
         let is_allowed = match kind {
             Kind::Read | Kind::Atomic => editing.shape.is_readable(area.rights),
@@ -76,67 +87,43 @@ impl<E: Embedder> State<E> {
             Kind::Execute => area.rights.contains(Rights::EXECUTE),
         };
         if !is_allowed {
-            return Ok(Found::Fault(Fault::Denied));
+            *found = Found::Fault(Fault::Denied);
+            return Ok(());
         }
-        let found = leaf_at::<E>(&table.view(), page);
         let is_write = kind == Kind::Write;
-        if let Some((leaf, whole)) = &found {
-            let (set, clear) = (Stage1Attributes::AF | WRITABLE, Stage1Attributes::READ_ONLY);
-            if !is_write || !leaf.has(Stage1Attributes::READ_ONLY) {
-                edit::<E>(&mut table, editing, whole, (Stage1Attributes::AF, Stage1Attributes::empty()), supply)?;
-                return Ok(Found::Whole);
-            }
-            // A dirty event, or nobody else has the page any more.
-            let own = if leaf.has(WRITABLE) { Some(whole.clone()) } else { owned(editing, leaf, page, whole) };
-            if let Some(own) = own {
-                edit::<E>(&mut table, editing, &own, (set, clear), supply)?;
-                if may_be_of_folio::<E>(leaf, page) {
-                    self.fold_group(editing, page, supply);
-                }
-                return Ok(Found::Whole);
-            }
+        let end = self.root.view(&editing.platform).find(page.into()).ok_or(Error::Invalid)?;
+        let gap = Gap { page, version: self.version, hole: end.hole() };
+        let Some((leaf, whole)) = leaf_of::<E>(&end, page) else {
+            let order = if is_write { folio::order(&self.root, editing, area, page)? } else { 0 };
+            *found = Found::Lacks(lacks(editing, area, (gap, order), None, is_write));
+            return Ok(());
+        };
+        if !is_write || !leaf.has(Stage1Attributes::READ_ONLY) {
+            let accessed = (Stage1Attributes::AF, Stage1Attributes::empty());
+            return edit::<E>(self.table(editing), editing, &whole, accessed, supply);
         }
-        let order = if found.is_none() && is_write { folio::order(&table, editing, area, page)? } else { 0 };
-        let was = found.map(|(leaf, _)| leaf);
-        Ok(Found::Lacks(self.lacks(editing, area, (page, order), was, is_write)))
-    }
-
-    /// What a page lacks that is not there, or may not be written.
-    fn lacks(
-        &self,
-        editing: &Editing<'_, E>,
-        area: &Area<E::File>,
-        (page, order): (u64, u32),
-        was: Option<Leaf>,
-        is_write: bool,
-    ) -> Lacks<E::File> {
-        let (shape, is_private) = (editing.shape, !area.is_shared());
-        let content = match (&area.backing, was) {
-            (_, Some(leaf)) if is_private && leaf.has(Note::COUNTED) => {
-                editing.embedder.share(leaf.frame);
-                Content::Copy(leaf.frame)
-            }
-            (Backing::Anonymous { .. }, _) if is_write => Content::Zeros { order },
-            (Backing::Anonymous { .. }, _) => Content::ZeroFrame,
-            (Backing::File { file, offset }, _) => {
-                let (file, index) = (file.clone(), (offset + (page - area.start)) >> E::Granule::SHIFT);
-                if is_private && is_write {
-                    Content::CopyOfPage { file, index }
-                } else {
-                    Content::Page { file, index, is_written: is_write }
-                }
-            }
+        // A dirty event, or nobody else has the page any more.
+        let own = if leaf.has(WRITABLE) { Some(whole.clone()) } else { owned(editing, &leaf, page, &whole) };
+        let Some(own) = own else {
+            *found = Found::Lacks(lacks(editing, area, (gap, 0), Some(leaf), is_write));
+            return Ok(());
         };
-        let attributes = if is_write { shape.written(area.rights) } else { shape.read_only(area.rights) };
-        let notes = match content {
-            Content::ZeroFrame => Stage1Attributes::empty(),
-            Content::Page { .. } => Note::COUNTED,
-            Content::Zeros { .. } | Content::Copy(_) | Content::CopyOfPage { .. } => Note::COUNTED | Note::OWN,
-        };
-        Lacks { page, version: self.version, was, attributes: attributes | notes, content }
+        edit::<E>(
+            self.table(editing),
+            editing,
+            &own,
+            (Stage1Attributes::AF | WRITABLE, Stage1Attributes::READ_ONLY),
+            supply,
+        )?;
+        if may_be_of_folio::<E>(&leaf, page) {
+            self.fold_group(editing, page, supply);
+        }
+        Ok(())
     }
 
     /// Puts in place what was made, unless something has changed since it was found to lack.
+    // Apart, so that a loop around it holds nothing for it.
+    #[inline(never)]
     pub(crate) fn place(
         &mut self,
         editing: &Editing<'_, E>,
@@ -144,47 +131,82 @@ impl<E: Embedder> State<E> {
         made: Made,
         supply: &mut Reserve,
     ) -> Result<Placed, Short> {
-        if self.version != lacks.version {
+        let Gap { page, version, hole } = lacks.gap;
+        if self.version != version {
             return Ok(Placed::Changed);
         }
-        let frame = made.frame;
-        let (mut table, new) = (self.table(editing)?, Leaf { frame, attributes: lacks.attributes });
-        if made.order > 0 {
-            return self.place_folio(editing, &mut table, (lacks.page, made.order), new, supply);
-        }
-        // Mostly the table is there, and the page is a hole yet: then one descent is all.
-        if lacks.was.is_none() && table.map_page(lacks.page.into(), frame, lacks.attributes) {
+        let (frame, new) = (made.frame, Leaf { frame: made.frame, attributes: lacks.attributes });
+        // Mostly one page comes where the hole is that was found: one store is all.
+        if made.order == 0 && hole.is_some_and(|hole| self.table(editing).map_hole(hole, frame, new.attributes)) {
             self.resident.add(&new);
             return Ok(Placed::Done);
         }
-        let is = leaf_at::<E>(&table.view(), lacks.page).map(|(leaf, _)| leaf);
+        let mut table = self.table(editing);
+        if made.order > 0 {
+            return self.place_folio(editing, &mut table, (page, made.order), new, supply);
+        }
+        let is = leaf_at::<E>(&table.view(), page).map(|(leaf, _)| leaf);
         if is.map(|leaf| leaf.frame) != lacks.was.map(|leaf| leaf.frame) {
             return Ok(Placed::Changed);
         }
         match is {
             Some(old) if old.frame == frame => {
                 let (set, clear) = (Stage1Attributes::AF | WRITABLE, Stage1Attributes::READ_ONLY);
-                edit::<E>(&mut table, editing, &one_page::<E>(lacks.page), (set, clear), supply)?;
+                edit::<E>(table, editing, &one_page::<E>(page), (set, clear), supply)?;
                 // The leaf has its reference already.
                 editing.embedder.release(frame);
                 return Ok(Placed::Done);
             }
             Some(old) => {
                 // A live leaf leads elsewhere only by break-before-make (RWHZWS).
-                let page = one_page::<E>(lacks.page);
-                make_single::<E>(&mut table, editing, lacks.page, supply)?;
-                unmap::<E>(&mut table, editing, page, supply)?;
-                map_page::<E>(&mut table, editing, lacks.page, new, supply)?;
+                make_single::<E>(&mut table, editing, page, supply)?;
+                unmap::<E>(&mut table, editing, one_page::<E>(page), supply)?;
+                map_page::<E>(&mut table, editing, page, new, supply)?;
                 self.resident.subtract(&old);
                 if old.has(Note::COUNTED) {
                     editing.embedder.release(old.frame);
                 }
             }
-            None => map_page::<E>(&mut table, editing, lacks.page, new, supply)?,
+            None => map_page::<E>(&mut table, editing, page, new, supply)?,
         }
         self.resident.add(&new);
         Ok(Placed::Done)
     }
+}
+
+/// What a page lacks that is not there, or may not be written.
+#[inline(always)]
+fn lacks<E: Embedder>(
+    editing: &Editing<'_, E>,
+    area: &Area<E::File>,
+    (gap, order): (Gap, u32),
+    was: Option<Leaf>,
+    is_write: bool,
+) -> Lacks<E::File> {
+    let (shape, is_private) = (editing.shape, !area.is_shared());
+    let content = match (&area.backing, was) {
+        (_, Some(leaf)) if is_private && leaf.has(Note::COUNTED) => {
+            editing.embedder.share(leaf.frame);
+            Content::Copy(leaf.frame)
+        }
+        (Backing::Anonymous { .. }, _) if is_write => Content::Zeros { order },
+        (Backing::Anonymous { .. }, _) => Content::ZeroFrame,
+        (Backing::File { file, offset }, _) => {
+            let (file, index) = (file.clone(), (offset + (gap.page - area.start)) >> E::Granule::SHIFT);
+            if is_private && is_write {
+                Content::CopyOfPage { file, index }
+            } else {
+                Content::Page { file, index, is_written: is_write }
+            }
+        }
+    };
+    let attributes = if is_write { shape.written(area.rights) } else { shape.read_only(area.rights) };
+    let notes = match content {
+        Content::ZeroFrame => Stage1Attributes::empty(),
+        Content::Page { .. } => Note::COUNTED,
+        Content::Zeros { .. } | Content::Copy(_) | Content::CopyOfPage { .. } => Note::COUNTED | Note::OWN,
+    };
+    Lacks { gap, was, attributes: attributes | notes, content }
 }
 
 /// Whether a page lies in its frame's contiguous group as in its own: only then it may be of a folio.
@@ -209,8 +231,9 @@ fn owned<E: Embedder>(editing: &Editing<'_, E>, leaf: &Leaf, page: u64, whole: &
 }
 
 /// Sets and clears bits of a leaf, or of one page of it.
+#[inline(never)]
 fn edit<E: Embedder>(
-    table: &mut Table<'_, '_, E>,
+    mut table: Table<'_, '_, E>,
     editing: &Editing<'_, E>,
     range: &Range<u64>,
     (set, clear): (Stage1Attributes, Stage1Attributes),

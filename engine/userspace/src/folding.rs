@@ -18,7 +18,7 @@ use crate::state::{Editing, State, leaf_at};
 
 impl<E: Embedder> State<E> {
     /// Makes what holds the first and the last page of a range as large as its area and its frames allow.
-    pub(crate) fn fold_ends(&self, editing: &Editing<'_, E>, range: &Range<u64>, supply: &mut Reserve) {
+    pub(crate) fn fold_ends(&mut self, editing: &Editing<'_, E>, range: &Range<u64>, supply: &mut Reserve) {
         let last = range.end - E::Granule::SIZE_BYTES;
         self.fold(editing, range.start, supply);
         if block::<E>(last) != block::<E>(range.start) {
@@ -27,13 +27,13 @@ impl<E: Embedder> State<E> {
     }
 
     /// The same of all that a range holds, which has come there page by page.
-    pub(crate) fn fold_all(&self, editing: &Editing<'_, E>, range: &Range<u64>, supply: &mut Reserve) {
+    pub(crate) fn fold_all(&mut self, editing: &Editing<'_, E>, range: &Range<u64>, supply: &mut Reserve) {
         let blocks = (block::<E>(range.start).start..range.end).step_by(1 << shift::<E>());
         blocks.for_each(|block| self.fold(editing, block.max(range.start), supply));
     }
 
     /// The same of the block around a page, as far as it is of the page's area.
-    pub(crate) fn fold(&self, editing: &Editing<'_, E>, page: u64, supply: &mut Reserve) {
+    pub(crate) fn fold(&mut self, editing: &Editing<'_, E>, page: u64, supply: &mut Reserve) {
         if let Some(area) = self.areas.find(page).filter(|_| self.has_folios) {
             let block = block::<E>(page);
             self.collapse(editing, block.start.max(area.start)..block.end.min(area.end), supply);
@@ -41,15 +41,14 @@ impl<E: Embedder> State<E> {
     }
 
     /// The same of the group around a page that has just become what the others may be; of the block where the group is one leaf then.
-    pub(crate) fn fold_group(&self, editing: &Editing<'_, E>, page: u64, supply: &mut Reserve) {
+    pub(crate) fn fold_group(&mut self, editing: &Editing<'_, E>, page: u64, supply: &mut Reserve) {
         let order = E::Granule::PAGE_SIZE.contiguous_shift(Level::L3).unwrap_or(0);
         let group = around::<E>(page, order);
         if self.has_folios
             && self.areas.find(page).is_some_and(|area| area.start <= group.start && group.end <= area.end)
         {
             self.collapse(editing, group.clone(), supply);
-            let table = self.table(editing);
-            let leaf = table.ok().and_then(|table| leaf_at::<E>(&table.view(), page));
+            let leaf = leaf_at::<E>(&self.table(editing).view(), page);
             if leaf.is_some_and(|(_, whole)| whole == group) {
                 self.fold(editing, page, supply);
             }
@@ -57,15 +56,17 @@ impl<E: Embedder> State<E> {
     }
 
     /// Makes leaves of a range larger. Who cannot goes on as he was.
-    fn collapse(&self, editing: &Editing<'_, E>, range: Range<u64>, supply: &mut Reserve) {
+    fn collapse(&mut self, editing: &Editing<'_, E>, range: Range<u64>, supply: &mut Reserve) {
         let (licence, change) =
             (editing.embedder.licence(), [Change::Collapse { from: range.start.into()..range.end.into() }]);
-        let Ok(mut table) = self.table(editing) else { return };
+        let mut table = self.table(editing);
         let mut gather = table.gather();
         let Ok(mut plan) = table.plan(&change, Some(&licence)) else { return };
         editing.resize(&licence, range, &mut || {
             let _ = plan.apply(supply, &mut gather);
-            supply.refill(&editing.platform, gather.finish(&editing.platform));
+            let retired = gather.finish(&editing.platform);
+            self.version += u64::from(retired.count() > 0);
+            supply.refill(&editing.platform, retired);
         });
     }
 }

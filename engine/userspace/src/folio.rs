@@ -9,7 +9,7 @@
 
 use core::ops::{ControlFlow, Range};
 
-use pagetable::{Change, Refusal, Reserve};
+use pagetable::{Change, El1, Refusal, Reserve, Root};
 use vmsa::{Granule, LeafSize, Level, PhysAddr};
 
 use crate::area::{Area, AreaFlags, Backing};
@@ -74,7 +74,7 @@ impl<E: Embedder> State<E> {
 
 /// The order of the largest folio that may be made around a page of anonymous memory: its area has all of it, and it is of holes.
 pub(crate) fn order<E: Embedder>(
-    table: &Table<'_, '_, E>,
+    root: &Root<E::Granule, El1>,
     editing: &Editing<'_, E>,
     area: &Area<E::File>,
     page: u64,
@@ -85,7 +85,7 @@ pub(crate) fn order<E: Embedder>(
     while let Some(order) = orders.checked_ilog2() {
         let folio = around::<E>(page, order);
         let is_inside = area.start <= folio.start && folio.end <= area.end;
-        if is_inside && is_empty::<E>(table, &folio, order)? {
+        if is_inside && is_empty::<E>(&root.on(&editing.platform), &folio, order)? {
             return Ok(order);
         }
         orders &= !(1 << order);
@@ -94,6 +94,7 @@ pub(crate) fn order<E: Embedder>(
 }
 
 /// Whether nothing is mapped where a folio is to be.
+#[inline(never)]
 fn is_empty<E: Embedder>(table: &Table<'_, '_, E>, folio: &Range<u64>, order: u32) -> Result<bool, Refusal> {
     if is_group::<E>(order) {
         return Ok(table.is_group_empty(folio.start.into()));

@@ -8,7 +8,7 @@ use crate::areas::Areas;
 use crate::embedder::Embedder;
 use crate::error::{Error, Short};
 use crate::shape::{Leaf, Note, WRITABLE};
-use crate::state::{Editing, State, Table};
+use crate::state::{Editing, Resident, State, Table};
 
 /// What a leaf gets, and loses, that two have.
 const WITHDRAWN_SET: Stage1Attributes = Stage1Attributes::READ_ONLY;
@@ -18,7 +18,7 @@ impl<E: Embedder> State<E> {
     /// A copy for a child, with tables from `supply`. After an error nothing has changed.
     pub(crate) fn fork(&mut self, editing: &Editing<'_, E>, supply: &mut Reserve) -> Result<Self, Short> {
         let platform = &editing.platform;
-        let mut table = self.table(editing)?;
+        let mut table = self.table(editing);
         if self.has_folios {
             self.withdraw_writing(&mut table, editing, supply)?;
         }
@@ -30,7 +30,7 @@ impl<E: Embedder> State<E> {
             return Err(Short::Tables(tables - supply.count()));
         }
         let areas = self.child_areas(editing)?;
-        let Some(mut child) = Self::new(PhysAddr::new(0), self.ceiling, self.limits) else {
+        let Some(mut child) = Self::new(self.root, self.ceiling, self.limits) else {
             return Err(Error::NoMemory.into());
         };
         let accounted = |area: &&crate::Area<E::File>| area.flags.contains(AreaFlags::ACCOUNTED);
@@ -39,7 +39,7 @@ impl<E: Embedder> State<E> {
             return Err(Error::NoMemory.into());
         }
         let mut there = PageTable::offline(platform, editing.shape.geometry, editing.shape.regime(), supply)?;
-        let mut gather = table.gather();
+        let (mut gather, mut shared) = (table.gather(), Shared::NONE);
         for area in self.areas.iter().filter(|area| is_copied(area)) {
             table.copy_to(
                 &mut there,
@@ -47,14 +47,13 @@ impl<E: Embedder> State<E> {
                 (WITHDRAWN_SET, WITHDRAWN_CLEAR),
                 supply,
                 &mut gather,
-                |to, leaf, size| {
-                    child.share::<E::Granule>(editing.embedder, Leaf::new(to, leaf), size);
-                },
+                |to, leaf, size| shared.add(editing.embedder, Leaf::new(to, leaf), size, &mut child.resident),
             )?;
         }
+        shared.end(editing.embedder, &mut child.resident);
         // Until TLBs have forgotten that pages may be written, nobody may believe that they are not.
         supply.refill(platform, gather.finish(platform));
-        (child.root, child.has_folios) = (there.publish().root(), self.has_folios);
+        (child.root, child.has_folios) = (there.detach(), self.has_folios);
         (child.areas, child.heap) = (areas, self.heap.clone());
         self.version += 1;
         Ok(child)
@@ -93,13 +92,36 @@ impl<E: Embedder> State<E> {
         }
         Ok(areas)
     }
+}
 
-    /// A leaf of a parent is a child's too.
-    fn share<G: Granule>(&mut self, embedder: &E, leaf: Leaf, size: LeafSize) {
-        if leaf.has(Note::COUNTED) {
-            let pages = if size.level == Level::L3 { 1 } else { size.size_bytes(G::PAGE_SIZE) >> G::SHIFT };
-            (0..pages).for_each(|page| embedder.share(leaf.frame + (page << G::SHIFT)));
-            self.resident.add_many(&leaf, pages);
+/// Frames side by side that a child has too, of leaves that count alike.
+struct Shared {
+    first: PhysAddr,
+    pages: u64,
+    notes: Stage1Attributes,
+}
+
+impl Shared {
+    const NONE: Self = Self { first: PhysAddr::new(0), pages: 0, notes: Stage1Attributes::empty() };
+
+    /// A leaf of a parent is a child's too: it joins the run, or begins another.
+    #[inline(always)]
+    fn add<E: Embedder>(&mut self, embedder: &E, leaf: Leaf, size: LeafSize, resident: &mut Resident) {
+        let notes = leaf.attributes & (Note::COUNTED | Note::OWN);
+        if self.first + (self.pages << E::Granule::SHIFT) != leaf.frame || self.notes != notes {
+            self.end(embedder, resident);
+            (self.first, self.pages, self.notes) = (leaf.frame, 0, notes);
+        }
+        self.pages +=
+            if size.level == Level::L3 { 1 } else { size.size_bytes(E::Granule::PAGE_SIZE) >> E::Granule::SHIFT };
+    }
+
+    /// The run is counted.
+    #[inline(never)]
+    fn end<E: Embedder>(&self, embedder: &E, resident: &mut Resident) {
+        if self.notes.contains(Note::COUNTED) {
+            embedder.share_run(self.first, self.pages, E::Granule::SHIFT);
+            resident.add_many(&Leaf { frame: self.first, attributes: self.notes }, self.pages);
         }
     }
 }

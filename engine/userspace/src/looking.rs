@@ -58,7 +58,7 @@ impl<E: Embedder> State<E> {
         range: &Range<u64>,
         mut sink: impl FnMut(bool),
     ) -> Result<(), Short> {
-        let (mut at, table) = (range.start, self.table(editing)?);
+        let (mut at, table) = (range.start, self.table(editing));
         for area in self.areas.parts(range) {
             if area.start > at {
                 return Err(Error::NoMemory.into());
@@ -87,7 +87,7 @@ impl<E: Embedder> State<E> {
         supply: &mut Reserve,
     ) -> Result<Option<u64>, Short> {
         let rest = from..editing.shape.geometry.input_bytes();
-        let mut table = self.table(editing)?;
+        let mut table = self.table(editing);
         let found = for_each_leaf::<E, Page>(&table, &rest, |page, leaf| match Page::new(page, &leaf) {
             page if page.is_lazy => ControlFlow::Break(page),
             _ => ControlFlow::Continue(()),

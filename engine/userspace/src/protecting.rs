@@ -61,7 +61,7 @@ impl<E: Embedder> State<E> {
         if is_stricter {
             let (set, clear) = editing.shape.change(rights);
             let change = [Change::ProtectSparse { from: part.start.into()..part.end.into(), set, clear }];
-            let mut table = self.table(editing)?;
+            let mut table = self.table(editing);
             if rights.contains(Rights::EXECUTE) && !area.rights.contains(Rights::EXECUTE) {
                 // What the program has written is code from now on, as it is where Linux makes a page executable.
                 for_each_leaf::<E, ()>(&table, part, |_, leaf| {

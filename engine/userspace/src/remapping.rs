@@ -151,7 +151,7 @@ impl<E: Embedder> State<E> {
             self.cut_leaves(editing, range, supply)?;
         }
         // Each table's pages come to lie in two at the most, on a way of their own.
-        let tables = self.table(editing)?.tables_to_copy(kept.start.into()..kept.end.into())?;
+        let tables = self.table(editing).tables_to_copy(kept.start.into()..kept.end.into())?;
         let needed = 2 * tables + Level::ALL.len();
         if supply.count() < needed {
             return Err(Short::Tables(needed - supply.count()));
@@ -188,7 +188,7 @@ impl<E: Embedder> State<E> {
         leaves: &mut Vec<(u64, Leaf)>,
         supply: &mut Reserve,
     ) -> Result<usize, Short> {
-        let (mut at, mut count, mut table) = (old.start, 0, self.table(editing)?);
+        let (mut at, mut count, mut table) = (old.start, 0, self.table(editing));
         while at < old.end {
             let end = for_each_leaf::<E, u64>(&table, &(at..old.end), |page, leaf| {
                 if leaves.len() == MOVED {

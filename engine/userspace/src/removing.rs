@@ -25,7 +25,7 @@ impl<E: Embedder> State<E> {
         supply: &mut Reserve,
     ) -> Result<(), Short> {
         self.cut_leaves(editing, range, supply)?;
-        let mut table = self.table(editing)?;
+        let mut table = self.table(editing);
         let mut at = range.start;
         while at < range.end {
             let end = self.note_frames(&table, at..range.end)?;
@@ -69,7 +69,7 @@ impl<E: Embedder> State<E> {
         let geometry = editing.shape.geometry;
         let low = self.areas.before(range.start + 1).map_or(0, |area| area.end);
         let high = self.areas.next(range.start).map_or(geometry.input_bytes(), |area| area.start);
-        let mut table = self.table(editing)?;
+        let mut table = self.table(editing);
         for level in [Level::L2, Level::L1, Level::L0].into_iter().filter(|&level| level >= geometry.start()) {
             let span = 1 << Geometry::<E::Granule>::shift(level);
             let outer = range.start & !(span - 1)..(range.end + span - 1) & !(span - 1);

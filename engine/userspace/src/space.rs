@@ -34,12 +34,14 @@ impl<E: Embedder> AddressSpace<E> {
         let mut supply = Reserve::new();
         supply.add(&platform, embedder.take_table().ok_or(Error::NoMemory)?);
         let made = PageTable::offline(&platform, shape.geometry, shape.regime(), &mut supply);
-        let root = made.map(|table| table.publish().root());
+        let root = made.map(PageTable::detach);
         let state = root.ok().and_then(|root| State::new(root, ceiling, limits));
         match (root, state) {
-            (Ok(root), Some(state)) => Ok(Self { shape, root, context, lock: E::Lock::new(state), embedder }),
+            (Ok(root), Some(state)) => {
+                Ok(Self { shape, root: root.address(), context, lock: E::Lock::new(state), embedder })
+            }
             (Ok(root), None) => {
-                embedder.release_table(root);
+                embedder.release_table(root.address());
                 Err(Error::NoMemory)
             }
             (Err(_), _) => {
@@ -83,12 +85,13 @@ impl<E: Embedder> AddressSpace<E> {
     pub fn fault(&self, access: Access) -> Result<(), Fault> {
         loop {
             // Looked at where it is: what lacks is large, and to move it takes as long as to look.
-            let looked = self.with_supply(|state, editing, supply| state.look(editing, access, supply));
-            let lacks = match &looked {
-                Ok(Found::Whole) => return Ok(()),
-                Ok(Found::Fault(fault)) => return Err(*fault),
-                Ok(Found::Lacks(lacks)) => lacks,
-                Err(_) => return Err(Fault::OutOfMemory),
+            let mut found = Found::Whole;
+            let looked = self.with_supply(|state, editing, supply| state.look(editing, access, supply, &mut found));
+            let lacks = match &found {
+                _ if looked.is_err() => return Err(Fault::OutOfMemory),
+                Found::Whole => return Ok(()),
+                Found::Fault(fault) => return Err(*fault),
+                Found::Lacks(lacks) => lacks,
             };
             let made = lacks.make(&self.embedder)?;
             if lacks.is_executable() {
@@ -106,7 +109,7 @@ impl<E: Embedder> AddressSpace<E> {
     /// `fork`: a child's space, in which all is as it is here.
     pub fn fork(&self) -> Result<Self, Error> {
         let child = self.with_tables(|state, editing, supply| state.fork(editing, supply))?;
-        let (embedder, context, root) = (self.embedder.clone(), Context::new(), child.root);
+        let (embedder, context, root) = (self.embedder.clone(), Context::new(), child.root.address());
         Ok(Self { shape: self.shape, root, context, lock: E::Lock::new(child), embedder })
     }
 

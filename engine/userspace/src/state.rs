@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 use core::ops::{ControlFlow, Range};
 
-use pagetable::{Change, El1, Licence, PageTable, Refusal, Reserve, View};
-use vmsa::{Granule, Meaning, PhysAddr};
+use pagetable::{Change, El1, Licence, Lookup, PageTable, Refusal, Reserve, Root, View};
+use vmsa::{Geometry, Granule, LeafSize, Meaning, PhysAddr};
 
 use crate::area::AreaFlags;
 use crate::areas::Areas;
@@ -23,7 +23,7 @@ pub(crate) const HEAP: usize = 16 << 10;
 /// What the lock guards.
 pub struct State<E: Embedder> {
     pub(crate) areas: Areas<E::File>,
-    pub(crate) root: PhysAddr,
+    pub(crate) root: Root<E::Granule, El1>,
     /// Frames that TLBs have yet to forget, and how many lie there: room for [`DOOMED`], so that to unmap takes no memory.
     pub(crate) doomed: Vec<(PhysAddr, u64)>,
     /// From where the heap begins to the break.
@@ -36,7 +36,8 @@ pub struct State<E: Embedder> {
     pub(crate) resident: Resident,
     /// There was a folio, so that there may be contiguous groups.
     pub(crate) has_folios: bool,
-    /// Grows with every change but those that faults make: who prepared something for a fault knows by it that all is as it was.
+    /// Grows with every change but those that faults make, and whenever a table comes free: who prepared something for a fault knows by
+    /// it that all is as it was, and that a hole that was found is still in a table.
     pub(crate) version: u64,
 }
 
@@ -87,7 +88,7 @@ pub(crate) type Table<'e, 'a, E> = PageTable<'e, <E as Embedder>::Granule, El1, 
 
 impl<E: Embedder> State<E> {
     /// That of a space that has nothing; `None` if there is no heap for it.
-    pub(crate) fn new(root: PhysAddr, ceiling: u64, limits: Limits) -> Option<Self> {
+    pub(crate) fn new(root: Root<E::Granule, El1>, ceiling: u64, limits: Limits) -> Option<Self> {
         let mut doomed = Vec::new();
         doomed.try_reserve_exact(DOOMED).ok()?;
         Some(Self {
@@ -104,8 +105,9 @@ impl<E: Embedder> State<E> {
         })
     }
 
-    pub(crate) fn table<'e, 'a>(&self, editing: &'e Editing<'a, E>) -> Result<Table<'e, 'a, E>, Refusal> {
-        PageTable::live(&editing.platform, editing.shape.geometry, editing.shape.regime(), self.root)
+    #[inline(always)]
+    pub(crate) const fn table<'e, 'a>(&self, editing: &'e Editing<'a, E>) -> Table<'e, 'a, E> {
+        self.root.on(&editing.platform)
     }
 
     /// Refuses what would take more heap or more areas than there may be: a range is cut out of those that there are, and
@@ -130,7 +132,7 @@ impl<E: Embedder> State<E> {
         range: &Range<u64>,
         supply: &mut Reserve,
     ) -> Result<(), Short> {
-        let mut table = self.table(editing)?;
+        let mut table = self.table(editing);
         for at in [range.start, range.end].into_iter().filter(|&at| at < editing.shape.geometry.input_bytes()) {
             if let Some((_, whole)) = leaf_at::<E>(&table.view(), at).filter(|(_, whole)| whole.start < at) {
                 shrink::<E>(&mut table, editing, whole, Change::Split { at: at.into() }, supply)?;
@@ -172,10 +174,18 @@ pub(crate) fn leaf_at<E: Embedder>(
     view: &View<'_, E::Granule, El1, Current<'_, E::Platform>>,
     page: u64,
 ) -> Option<(Leaf, Range<u64>)> {
-    let found = view.translate(page.into())?;
-    let bytes = found.size.size_bytes(E::Granule::PAGE_SIZE);
-    let start = page & !(bytes - 1);
-    Some((Leaf::new(found.output, found.descriptor), start..start + bytes))
+    leaf_of::<E>(&view.find(page.into())?, page)
+}
+
+/// The leaf where the way for a page has ended, if one is there, and all that it maps.
+#[inline(always)]
+pub(crate) fn leaf_of<E: Embedder>(found: &Lookup, page: u64) -> Option<(Leaf, Range<u64>)> {
+    let Meaning::Leaf(to, is_contiguous) = found.meaning else { return None };
+    let (level, granule) = (found.level, E::Granule::PAGE_SIZE);
+    let contiguous = is_contiguous && granule.contiguous_shift(level).is_some();
+    let bytes = LeafSize { level, contiguous }.size_bytes(granule);
+    let (within, start) = ((1 << Geometry::<E::Granule>::shift(level)) - 1, page & !(bytes - 1));
+    Some((Leaf::new(to + (page & within), found.descriptor), start..start + bytes))
 }
 
 /// Has a page be a leaf by itself.

@@ -11,7 +11,7 @@ impl<E: Embedder> State<E> {
     pub(crate) fn usage(&self, editing: &Editing<'_, E>) -> Usage {
         let is_stack = |area: &crate::Area<E::File>| area.flags.contains(AreaFlags::GROWS_DOWN);
         let everything = 0.into()..editing.shape.geometry.input_bytes().into();
-        let summary = self.table(editing).and_then(|table| Summary::read(&table.view(), everything));
+        let summary = Summary::read(&self.table(editing).view(), everything);
         Usage {
             mapped: self.pages(|_| true),
             data: self.pages(|area| area.is_data() && !is_stack(area)),

@@ -25,6 +25,7 @@ macro_rules! classes {
         }
 
         impl ExceptionClass {
+            #[inline]
             const fn decode(class: u8) -> Self {
                 match class {
                     $($($number)|+ => Self::$name,)*
@@ -119,6 +120,7 @@ pub enum FaultStatus {
 
 impl FaultStatus {
     /// Decodes ISS\[5:0\] of a data or instruction abort.
+    #[inline]
     pub const fn decode(status: u8) -> Self {
         match status & 0b11_1111 {
             0b10_1001 => Self::AddressSize(Level::MINUS_1),

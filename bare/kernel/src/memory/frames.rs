@@ -20,6 +20,8 @@ const KEPT_PART: u64 = 16;
 /// How many have each page of a range of memory.
 struct Counts {
     range: PhysicalRange,
+    /// log2 of the bytes of a page: at hand where a fault looks.
+    shift: u32,
     counts: Vec<AtomicU32>,
 }
 
@@ -42,7 +44,7 @@ pub(crate) fn start() -> bool {
             return false;
         }
         counts.resize_with(count, AtomicU32::default);
-        all.push(Counts { range, counts });
+        all.push(Counts { range, shift, counts });
     }
     COUNTS.call_once(|| all);
     let Some(zero) = take() else { return false };
@@ -51,15 +53,29 @@ pub(crate) fn start() -> bool {
     true
 }
 
+#[inline]
 fn count(frame: PhysAddr) -> &'static AtomicU32 {
-    &counts(frame)[0]
+    let counts = counts_with(frame);
+    &counts.counts[counts.place(frame)]
 }
 
 /// Of a page, and of those behind it.
 fn counts(frame: PhysAddr) -> &'static [AtomicU32] {
+    let counts = counts_with(frame);
+    &counts.counts[counts.place(frame)..]
+}
+
+/// Those that a page's is among.
+#[inline]
+fn counts_with(frame: PhysAddr) -> &'static Counts {
     let counts = COUNTS.get().into_iter().flatten().find(|counts| counts.range.contains(frame));
-    let counts = counts.expect("a page of a program's comes from what the linear map covers");
-    &counts.counts[((frame - counts.range.start) >> page_size().shift()) as usize..]
+    counts.expect("a page of a program's comes from what the linear map covers")
+}
+
+impl Counts {
+    fn place(&self, frame: PhysAddr) -> usize {
+        ((frame - self.range.start) >> self.shift) as usize
+    }
 }
 
 /// Whether programs may take so many pages more.
@@ -118,12 +134,22 @@ pub(crate) fn release(frame: PhysAddr) {
     }
 }
 
-/// The same of so many pages side by side, be it in several ranges of memory that touch.
-pub(crate) fn release_run(mut first: PhysAddr, mut count: usize) {
+/// The same of so many pages side by side.
+pub(crate) fn release_run(first: PhysAddr, count: usize) {
+    for_each_range(first, count, release_all);
+}
+
+/// One more has each of so many pages side by side.
+pub(crate) fn share_run(first: PhysAddr, count: usize) {
+    for_each_range(first, count, |_, counts| counts.iter().for_each(|count| _ = count.fetch_add(1, Ordering::Relaxed)));
+}
+
+/// Gives `each` the counts of pages side by side, be it in several ranges of memory that touch.
+fn for_each_range(mut first: PhysAddr, mut count: usize, each: impl Fn(PhysAddr, &[AtomicU32])) {
     while count > 0 {
         let all = counts(first);
         let here = &all[..count.min(all.len())];
-        release_all(first, here);
+        each(first, here);
         first = first + ((here.len() as u64) << page_size().shift());
         count -= here.len();
     }

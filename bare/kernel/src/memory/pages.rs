@@ -109,20 +109,21 @@ pub(crate) fn lost_to_host() -> Option<&'static PageSet<'static>> {
 
 /// Clears pages that the linear map leads to, which nobody else uses.
 pub(crate) fn wipe(first: PhysAddr, order: usize) {
-    let (start, bytes) = (facts().linear.address(first).bits(), page_size().size_bytes() << order);
+    let start = facts().linear.address(first).bits();
+    let bytes = page_size().size_bytes() << order;
     let Some(block_bytes) = access::zeroed_bytes() else {
         // SAFETY: the caller's pages, writable in the linear map.
         return unsafe { (start as *mut u8).write_bytes(0, bytes as usize) };
     };
-    let mut at = start;
+    let (mut at, end) = (start, start + bytes);
     let bytes_at_once = access::BLOCKS_AT_ONCE * block_bytes;
-    while at + bytes_at_once <= start + bytes {
+    while end - at >= bytes_at_once {
         // SAFETY: as above.
         unsafe { access::zero_blocks(at, block_bytes) };
         at += bytes_at_once;
     }
     // DCZID_EL0 has no block above 2 KiB, so that pages are whole blocks.
-    while at < start + bytes {
+    while at < end {
         // SAFETY: as above.
         unsafe { access::zero_block(at) };
         at += block_bytes;
@@ -209,9 +210,10 @@ pub(crate) fn allocate(order: usize) -> Option<PhysAddr> {
 }
 
 /// The same, if so many bytes are free afterwards.
+#[inline]
 pub(crate) fn allocate_leaving(order: usize, bytes: u64) -> Option<PhysAddr> {
     let block = with_pages(|pages| {
-        let has_room = pages.free_bytes() >= bytes + (page_size().size_bytes() << order);
+        let has_room = pages.free_bytes() >= bytes + pages.block_bytes(order);
         if has_room { pages.allocate(order) } else { None }
     })?;
     if KEEPER.get().is_none_or(|keeper| (keeper.show)(range(block, order))) {

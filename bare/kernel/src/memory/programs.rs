@@ -67,6 +67,10 @@ impl<G> Frames for Programs<G> {
         frames::share(frame);
     }
 
+    fn share_run(&self, first: PhysAddr, frames: u64, _: u32) {
+        frames::share_run(first, frames as usize);
+    }
+
     fn release(&self, frame: PhysAddr) {
         frames::release(frame);
     }

@@ -27,39 +27,23 @@ const FPE_FLTINV: i32 = 7;
 const TRAP_HWBKPT: i32 = 4;
 
 /// The body of every thread.
+///
+/// ```text
+///   news? ──no──▶ EL0 ──▶ what its exception asks for ──▶ news?          one look, masked, before each entry
+///     └──yes──▶ stopped, signals, the end, another's turn, a sequence ──▶ news?
+/// ```
 pub(crate) fn run(mut frame: Frame) {
     let thread = current();
     let task = thread.task();
     // For one fault after another; a call may exchange the process' space.
     let mut space = None;
     loop {
-        // What else is sent to a process that is stopped waits.
-        while task.is_held() {
-            dispatcher::leave(Leaving::Parked(None));
-        }
-        signal_frame::deliver(&thread, task, &mut frame);
-        if task.process.is_ending() || task.is_over() {
-            break;
-        }
-        dispatcher::give_way_if_over();
-        if task.sequences.resume(&mut frame).is_err() {
-            force_segv(&thread, &frame);
-        }
-        // Masked from the look on: what comes now is taken at once at EL0, and brings this thread back here.
-        let masks = interrupts::mask();
-        // Before the look: who stops the process looks at this after that.
-        task.is_at_el0.store(true, Ordering::SeqCst);
-        let has_news = task.is_interrupted() || task.process.stops.by().is_some();
-        if has_news || dispatcher::is_over() || task.sequences.is_due() {
-            task.is_at_el0.store(false, Ordering::SeqCst);
-            interrupts::restore(masks);
+        let Some(kind) = enter(&thread, task, &mut frame) else {
+            if !attend(&thread, task, &mut frame) {
+                break;
+            }
             continue;
-        }
-        // SAFETY: masked; the dispatcher entered this process' space on a prepared CPU; every status that a frame gets is made by
-        // `signal_frame`, `exec` or the CPU itself, of EL0.
-        let kind = unsafe { user::run(&mut frame) };
-        task.is_at_el0.store(false, Ordering::SeqCst);
-        interrupts::restore(masks);
+        };
         match kind {
             Kind::Synchronous => take(&thread, task, &mut space, &mut frame),
             // It was taken as soon as the masks were restored.
@@ -72,6 +56,41 @@ pub(crate) fn run(mut frame: Frame) {
     }
     drop((space, thread));
     end::end_thread();
+}
+
+/// Goes on with the program until its next exception, unless there is something to attend to.
+#[inline(always)]
+fn enter(thread: &Thread, task: &Task, frame: &mut Frame) -> Option<Kind> {
+    // Masked from the look on: what comes now is taken at once at EL0, and brings this thread back here.
+    let masks = interrupts::mask();
+    // Before the look: who stops the process looks at this after that.
+    task.is_at_el0.store(true, Ordering::SeqCst);
+    let is_stopped = task.process.stops.by().is_some();
+    let has_news = is_stopped || signal_frame::is_due(thread, task) || dispatcher::is_over() || task.sequences.is_due();
+    // SAFETY: masked; the dispatcher entered this process' space on a prepared CPU; every status that a frame gets is made by
+    // `signal_frame`, `exec` or the CPU itself, of EL0.
+    let kind = (!has_news).then(|| unsafe { user::run(frame) });
+    task.is_at_el0.store(false, Ordering::SeqCst);
+    interrupts::restore(masks);
+    kind
+}
+
+/// Attends to what there is before EL0. Whether the thread goes on.
+#[inline(never)]
+fn attend(thread: &Thread, task: &Task, frame: &mut Frame) -> bool {
+    // What else is sent to a process that is stopped waits.
+    while task.is_held() {
+        dispatcher::leave(Leaving::Parked(None));
+    }
+    signal_frame::deliver(thread, task, frame);
+    if task.process.is_ending() || task.is_over() {
+        return false;
+    }
+    dispatcher::give_way_if_over();
+    if task.sequences.resume(frame).is_err() {
+        force_segv(thread, frame);
+    }
+    true
 }
 
 /// What an instruction of the program asks for, or has done.

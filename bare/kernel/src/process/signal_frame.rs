@@ -43,10 +43,15 @@ pub(super) fn restart_or_interrupt(frame: &mut Frame, first: u64, restarts: bool
     }
 }
 
+/// Whether [`deliver`] has something to do.
+#[inline(always)]
+pub(super) fn is_due(thread: &Thread, task: &Task) -> bool {
+    task.is_interrupted() || thread.interrupted.get().is_some() || task.saved_mask.get().is_some()
+}
+
 /// Takes what waits to be taken.
-#[inline]
 pub(super) fn deliver(thread: &Thread, task: &Task, frame: &mut Frame) {
-    if task.is_interrupted() || thread.interrupted.get().is_some() || task.saved_mask.get().is_some() {
+    if is_due(thread, task) {
         deliver_all(thread, task, frame);
     }
 }

@@ -59,6 +59,19 @@ impl Edit {
         self.removes() || (old.bits() ^ new.bits()) & !A::IN_PLACE & !Descriptor::VALID == 0
     }
 
+    /// The bits in which leaves agree that change alike and in place, or not at all: of what then may stand in a run with one that
+    /// changes in place, this edit changes the same bits, and TLBs may hold all or none. `None` if validity is what changes.
+    pub(crate) const fn telling<A: Fields>(self) -> Option<Bits> {
+        if self.removes() {
+            return Some(Descriptor::TYPE | A::ACCESS_FLAG);
+        }
+        let changes = self.only | self.clear | self.set;
+        if changes & Descriptor::VALID != 0 {
+            return None;
+        }
+        Some(Descriptor::TYPE | Descriptor::CONTIGUOUS | A::ACCESS_FLAG | changes)
+    }
+
     /// Whether `next`, which stands beside `leaf` at the same level, changes in place as `leaf` does.
     #[inline(always)]
     pub(crate) fn is_alike<A: Fields>(self, leaf: Descriptor, next: Descriptor) -> bool {

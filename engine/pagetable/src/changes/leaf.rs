@@ -8,9 +8,10 @@
 //! a table, to unmap      unlinked with all that is below it
 //! ```
 
-use vmsa::{Descriptor, Granule};
+use vmsa::{Descriptor, Geometry, Granule};
 
 use super::decision::{Part, Regroup};
+use super::run::{RunEdit, count_alike};
 use super::{Decision, Edit, Editor, Goal};
 use crate::change::Refusal;
 use crate::invalidation::Depth;
@@ -72,7 +73,12 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
 
     /// Where leaves that change in place as the one at `visit` does give way to others.
     pub(super) fn end_of_run(&self, visit: &Visit, edit: Edit, end: u64) -> u64 {
-        let (mut slot, mut at) = (visit.slot, visit.end);
+        // What agrees in what the edit tells leaves by is alike, and counted many at a time.
+        let left = ((end - visit.start) >> Geometry::<G>::shift(visit.level)) as usize;
+        let alike = edit
+            .telling::<R::Attributes>()
+            .map_or(1, |telling| count_alike(self.platform, visit.slot, left, visit.descriptor, 0, !telling).0);
+        let (mut slot, mut at) = (visit.slot.after(alike - 1), visit.start + alike as u64 * (visit.end - visit.start));
         while at < end {
             slot = slot.after(1);
             if !edit.is_alike::<R::Attributes>(visit.descriptor, self.platform.load(slot)) {
@@ -97,16 +103,20 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
         let bytes = visit.end - visit.start;
         let (mut slot, mut leaf, mut at) = (visit.slot, visit.descriptor, visit.start);
         let (mut stale_from, writer) = (at, self.writer());
+        let mut run = RunEdit::new::<R::Attributes>(&writer, edit);
         loop {
-            if !writer.set::<R::Attributes>(slot, leaf, edit.apply(leaf), edit) {
+            let left = ((end - at) >> Geometry::<G>::shift(visit.level)) as usize;
+            let (count, is_stale) = run.step::<R::Attributes>(slot, leaf, left, |_, _| {});
+            let next = at + count as u64 * bytes;
+            if !is_stale {
                 self.forget(visit.level, stale_from, at);
-                stale_from = at + bytes;
+                stale_from = next;
             }
-            at += bytes;
+            at = next;
             if at >= end {
                 break;
             }
-            slot = slot.after(1);
+            slot = slot.after(count);
             leaf = self.platform.load(slot);
             if !edit.is_alike::<R::Attributes>(visit.descriptor, leaf) {
                 break;

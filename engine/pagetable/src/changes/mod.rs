@@ -30,6 +30,7 @@ pub(crate) use decision::Decision;
 pub(crate) use edit::Edit;
 pub(crate) use editor::Editor;
 pub(crate) use goal::Goal;
+pub(crate) use run::RunEdit;
 pub(crate) use steps::Writer;
 pub(crate) use terms::{Start, Terms};
 

@@ -1,13 +1,18 @@
-//! Runs: slots side by side whose descriptors go up by one step, compared many at a time.
+//! Runs: slots side by side whose descriptors go up by one step, compared many at a time; and leaves side by side that an edit makes
+//! the same of, edited many at a time.
 //!
 //! ```text
 //!   slot        │  d   │ d+s  │ d+2s │ d+3s │  x  │      s: the bytes of a leaf; 0 where holes are counted
 //!   differs by  │  0   │  0   │ mark │  0   │  …  │      a mark is ignored, and told; x ends the run
 //! ```
 
+use core::array;
+
 use vmsa::{Bits, Descriptor};
 
+use super::{Edit, Writer};
 use crate::platform::{Platform, Slot};
+use crate::regime::Fields;
 
 /// As many as are looked at before it is asked whether they are alike: a third of the instructions for each. Contiguous groups are
 /// of so many members, or of a multiple.
@@ -39,4 +44,62 @@ pub(super) fn count_alike<P: Platform>(
     }
     let rest = (0..count - number).map(|turn| differs(slot, first, turn)).take_while(|one| one & !ignored == 0);
     rest.fold((number, all), |(number, all), one| (number + 1, all | one))
+}
+
+/// An edit of leaves side by side.
+pub(crate) struct RunEdit<'w, 'p, P: Platform> {
+    writer: &'w Writer<'p, P>,
+    edit: Edit,
+    /// Leaves that agree in these bits change alike, and TLBs may hold all of them or none. `None`: one by one.
+    telling: Option<Bits>,
+    /// How many are edited one by one, because many side by side were not alike.
+    singles: usize,
+}
+
+impl<'w, 'p, P: Platform> RunEdit<'w, 'p, P> {
+    #[inline(always)]
+    pub(crate) fn new<A: Fields>(writer: &'w Writer<'p, P>, edit: Edit) -> Self {
+        // Where hardware marks leaves, each is exchanged.
+        let telling = if writer.is_live && writer.is_marked { None } else { edit.telling::<A>() };
+        Self { writer, edit, telling, singles: 0 }
+    }
+
+    /// Edits leaves from `slot` on, of which the first is `leaf`: one at the least, `count` at the most, and gives `each` what
+    /// becomes of them, with their number. How many; and whether TLBs may hold copies of them that matter, of all or of none.
+    #[inline(always)]
+    pub(crate) fn step<A: Fields>(
+        &mut self,
+        slot: Slot,
+        leaf: Descriptor,
+        count: usize,
+        mut each: impl FnMut(usize, Descriptor),
+    ) -> (usize, bool) {
+        let edited = self.edit.apply(leaf);
+        if self.singles == 0
+            && count >= TURNS
+            && let Some(telling) = self.telling
+        {
+            let run = self.writer.platform.for_run();
+            let writer = Writer { platform: &run, is_marked: false, is_live: self.writer.is_live };
+            let leaves: [u64; TURNS] = array::from_fn(|turn| run.load(slot.after(turn)).bits());
+            if leaves.iter().fold(0, |all, one| all | one ^ leaf.bits()) & telling == 0 {
+                let (is_changed, is_edited) = (edited != leaf, leaf.bits() & self.edit.only == self.edit.only);
+                let (clear, set) = if is_edited { (self.edit.clear, self.edit.set) } else { (0, 0) };
+                for (turn, one) in leaves.into_iter().enumerate() {
+                    let new = Descriptor::new(one & !clear | set);
+                    if is_changed {
+                        // Nothing marks it meanwhile, so that this is a store.
+                        let _ = writer.swap(slot.after(turn), Descriptor::new(one), new);
+                    }
+                    each(turn, new);
+                }
+                return (TURNS, is_changed && self.writer.is_stale::<A>(leaf, edited));
+            }
+            self.singles = TURNS;
+        }
+        self.singles = self.singles.saturating_sub(1);
+        let is_stale = edited != leaf && self.writer.set::<A>(slot, leaf, edited, self.edit);
+        each(0, edited);
+        (1, is_stale)
+    }
 }

@@ -204,7 +204,13 @@ impl<'p, P: Platform> Writer<'p, P> {
         while let Err(actual) = self.swap(slot, old, new) {
             (old, new) = (actual, edit.apply(actual));
         }
+        self.is_stale::<A>(old, new)
+    }
+
+    /// Whether TLBs may hold a copy of `old` that matters where `new` stands now.
+    #[inline(always)]
+    pub(super) fn is_stale<A: Fields>(&self, old: Descriptor, new: Descriptor) -> bool {
         let is_cached = old.bits() & A::ACCESS_FLAG != 0 || self.is_marked;
-        is_cached && (old.bits() ^ new.bits()) & !A::IGNORED != 0
+        !self.is_live || is_cached && (old.bits() ^ new.bits()) & !A::IGNORED != 0
     }
 }
