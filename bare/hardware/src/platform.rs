@@ -55,6 +55,21 @@ impl Platform for Hardware {
     }
 
     #[inline(always)]
+    fn load_pair(&self, slot: Slot) -> [Descriptor; 2] {
+        // SAFETY: the promise of `new`; slots of even numbers are 16-byte aligned. It is an LDP of two registers, of which each is
+        // one 64-bit access.
+        let pair = unsafe { self.pointer(slot).cast::<u128>().read_volatile() };
+        [Descriptor::new(pair as u64), Descriptor::new((pair >> 64) as u64)]
+    }
+
+    #[inline(always)]
+    fn store_pair(&self, slot: Slot, [one, next]: [Descriptor; 2]) {
+        let pair = u128::from(one.bits()) | u128::from(next.bits()) << 64;
+        // SAFETY: as of `load_pair`, by an STP.
+        unsafe { self.pointer(slot).cast::<u128>().write_volatile(pair) };
+    }
+
+    #[inline(always)]
     fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
         // SAFETY: the promise of `new`; slots are 8-byte aligned. Relaxed, because the engine asks for its barriers
         // itself.

@@ -149,9 +149,9 @@ impl Asked<'_> {
 }
 
 impl<G: Granule> State<G> {
-    /// Makes what is asked for, with tables from `supply`, or in atomic context from the reserve. After an error nothing has
-    /// changed; [`Refused::OutOfTables`] says what `supply` lacks. Compiled for each of its two callers: who asks for one thing alone, as
-    /// nearly everybody does, does not pay for lists of others.
+    /// Makes what is asked for, with spare tables and those of `supply`, or in atomic context from the reserve. After an error nothing
+    /// has changed; [`Refused::OutOfTables`] says what `supply` lacks. Compiled for each of its two callers: who asks for one thing alone,
+    /// as nearly everybody does, does not pay for lists of others.
     #[inline(always)]
     pub(crate) fn change<E: Embedder<Granule = G>>(
         &mut self,
@@ -160,7 +160,7 @@ impl<G: Granule> State<G> {
         supply: &mut Reserve,
     ) -> Result<(), Refused> {
         let counted = Counted::new(embedder.platform());
-        let mut table = self.table(&counted)?;
+        let mut table = self.table(&counted);
         asked.check_once()?;
         if asked.leads() {
             asked.check_holes(&table.view())?;
@@ -172,10 +172,14 @@ impl<G: Granule> State<G> {
         let made = if is_made {
             Ok(Tables::default())
         } else {
-            self.change_by_plan(embedder, &counted, &mut table, asked, supply)
+            let made = self.change_by_plan(embedder, &counted, &mut table, asked, supply);
+            if asked.context == Context::MayWait {
+                self.spill(&counted, supply);
+            }
+            self.note_reserve();
+            made
         };
         self.counters.add(&counted);
-        self.note_reserve();
         let Tables { taken, left } = made?;
         self.counters.splits += taken as u64;
         self.counters.folds += left as u64;
@@ -198,13 +202,20 @@ impl<G: Granule> State<G> {
         asked: &Asked<'_>,
         supply: &mut Reserve,
     ) -> Result<Tables, Refused> {
-        let (reserve, lacks): (_, fn(usize) -> Refused) = match asked.context {
-            Context::MayWait => (supply, Refused::OutOfTables),
-            Context::Atomic => (&mut self.reserve, Refused::ReserveDry),
+        let reserve = match asked.context {
+            Context::Atomic => &mut self.reserve,
+            Context::MayWait => {
+                // What was allocated is what lacks beside the spare ones.
+                while let Some(table) = supply.take(counted) {
+                    self.spare.add(counted, table);
+                }
+                &mut self.spare
+            }
         };
-        let refused = |refusal| match refusal {
-            Refusal::ReserveShortBy(lacking) => lacks(lacking),
-            refusal => Refused::Change(refusal),
+        let refused = |refusal| match (refusal, asked.context) {
+            (Refusal::ReserveShortBy(lacking), Context::MayWait) => Refused::OutOfTables(lacking),
+            (Refusal::ReserveShortBy(lacking), Context::Atomic) => Refused::ReserveDry(lacking),
+            (refusal, _) => Refused::Change(refusal),
         };
         let (way, planned) = self.standing.way();
         // Where resizes are announced, what needs no licence is told apart.

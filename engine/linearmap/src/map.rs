@@ -2,13 +2,12 @@
 
 use core::ops::Range;
 
-use pagetable::{El1, PageTable, Refusal, Reserve, Summary, View};
+use pagetable::{El1, Refusal, Reserve, Summary, View};
 use vmsa::VirtAddr;
 
 use crate::changing::Asked;
 use crate::counters::Counters;
 use crate::embedder::{Embedder, Lock};
-use crate::healing::Healing;
 use crate::refused::Refused;
 use crate::reserve;
 use crate::shape::Map;
@@ -32,19 +31,7 @@ impl<E: Embedder> LinearMap<E> {
     /// The map that `map` tells of, which the CPU `first` alone walks. Refused if no TTBR can hold its root, or the range is not
     /// in it. The reserve is empty: see [`Self::refill`].
     pub fn new(embedder: E, map: Map<E::Granule>, first: Cpu) -> Result<Self, Refused> {
-        let geometry = map.geometry;
-        PageTable::live(embedder.platform(), geometry, map.regime, map.root)?;
-        let Some((start, end)) = geometry.offsets(map.range.start.bits(), map.range.end.bits()) else {
-            return Err(Refused::Change(Refusal::OutOfRange(map.range.start.bits())));
-        };
-        let state = State {
-            standing: Standing::new(first),
-            reserve: Reserve::new(),
-            reserve_target: reserve::target(&map),
-            healing: Healing::new::<E::Granule>(start..end, map.leaves),
-            counters: Counters::default(),
-            map: map.clone(),
-        };
+        let state = State::new(map.clone(), first)?;
         Ok(Self { embedder, map, lock: E::Lock::new(state) })
     }
 
@@ -166,7 +153,7 @@ impl<E: Embedder> LinearMap<E> {
     /// Fills the reserve for atomic context. Called from a context that may wait; [`Self::change`] does it there by itself. Says
     /// whether it is full.
     pub fn refill(&self) -> bool {
-        self.refill_with(self.lock.with(|state| state.lacking()))
+        self.refill_with(self.lock.with(|state| state.lacking_in_all()))
     }
 
     /// The same, where so many tables lack.
@@ -205,7 +192,7 @@ impl<E: Embedder> LinearMap<E> {
     /// A CPU walks the map from now on, be it late: no change is in flight, and from the next one on its level counts. It has
     /// walked nothing of the map before, and its TLB holds nothing of it.
     pub fn admit(&self, cpu: Cpu) {
-        self.lock.with(|state| state.standing.admit(cpu));
+        self.lock.with(|state| state.admit(cpu));
     }
 
     /// Runs `body` with where the system stands.

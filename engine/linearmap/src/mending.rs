@@ -26,13 +26,13 @@ impl<G: Granule> State<G> {
             return false;
         }
         let counted = Counted::new(embedder.platform());
-        let Ok(mut table) = self.table(&counted) else { return false };
+        let mut table = self.table(&counted);
         let geometry = self.map.geometry;
         let (healing, within, announces) = (&mut self.healing, self.map.range.clone(), embedder.announces());
         let mut retired = None;
         let mut mend = |licence: &Licence<'_>| {
-            let (mut left, mut gather, mut resized) = (budget, table.gather(), Resized::NONE);
-            let is_heard = announces && licence.is_in_place();
+            let (mut left, mut gather) = (budget, table.gather());
+            let mut resized = (announces && licence.is_in_place()).then_some(Resized::NONE);
             while left > 0
                 && let Some(slots) = healing.take(due)
             {
@@ -45,10 +45,11 @@ impl<G: Granule> State<G> {
                         false => {
                             let input = VirtAddr::new(geometry.input(at));
                             let slot = input..VirtAddr::new(geometry.input(slot_end));
-                            let made = is_heard.then(|| Made::read(&table.view(), &slot));
+                            let made = resized.is_some().then(|| Made::read(&table.view(), &slot));
                             let held = table.fold_up(input, &within, Some(licence), &mut gather);
                             let bytes = held.size_bytes(G::PAGE_SIZE);
-                            if let Some(leaf) = made.and_then(|made| made.changed(&table.view(), slot)) {
+                            let changed = made.and_then(|made| made.changed(&table.view(), slot));
+                            if let (Some(leaf), Some(resized)) = (changed, &mut resized) {
                                 resized.add(leaf);
                             }
                             // Behind the leaf that holds `at` now.
@@ -63,7 +64,10 @@ impl<G: Granule> State<G> {
             // TLBs have forgotten before a parked CPU walks again. How far a leaf grows is known once it has: the announcement
             // comes before anybody forgets.
             let mut finish = || retired = Some(gather.finish(&counted));
-            if resized.leaves().is_empty() { finish() } else { embedder.announce(resized.leaves(), &mut finish) }
+            match resized.as_ref().map(Resized::leaves) {
+                None | Some([]) => finish(),
+                Some(leaves) => embedder.announce(leaves, &mut finish),
+            }
         };
         let mut is_parked = true;
         match self.standing.way() {

@@ -9,6 +9,9 @@ use crate::shape::{Leaves, Map};
 /// Changes of single pages, wherever they are, that a full reserve is enough for with 4 KiB pages.
 pub const CHANGES_IN_RESERVE: usize = 64;
 
+/// Tables that a map holds for changes that may wait: as many as a page of the largest leaf takes with 4 KiB pages.
+pub(crate) const SPARE: usize = 2;
+
 /// Ranges of one list are counted as if no two shared a leaf: so much room a level has, however few leaves there can be.
 const ROOM_FOR_LISTS: u64 = 16;
 

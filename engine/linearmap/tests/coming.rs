@@ -40,6 +40,8 @@ fn add<G: Granule>(map: &Live<G>, ranges: &[Range<VirtAddr>]) -> Result<(), Refu
 
 /// All that must be as it was: leaves, tables, pages that are out.
 fn state<G: Granule>(map: &Live<G>) -> (Vec<(u64, u64, Descriptor)>, usize, usize) {
+    // What comes may have taken the spare tables that there were.
+    map.refill();
     (leaves(map), tables(map), map.embedder().out.get())
 }
 

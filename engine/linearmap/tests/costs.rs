@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{GIB, Kernel, LOCKS, Live, MIB, Plan, at, cpu, leaves, painted, steps, tables};
 use seed::Seed;
-use vellum_linearmap::{CHANGES_IN_RESERVE, Context, Cpu, Leaves, LinearMap, Map, Operations, Wanted, paint};
+use vellum_linearmap::{CHANGES_IN_RESERVE, Context, Cpu, Leaves, LinearMap, Map, Operations, Refused, Wanted, paint};
 use vellum_pagetable::{El1, PageTable, Reserve, Step, TlbFeatures};
 use vellum_vmsa::maintenance::TlbiOperand;
 use vellum_vmsa::{
@@ -116,6 +116,22 @@ fn a_full_reserve_is_enough_for_64_pages_at_random() {
     a_full_reserve_is_enough::<Granule4K>();
     a_full_reserve_is_enough::<Granule16K>();
     a_full_reserve_is_enough::<Granule64K>();
+}
+
+/// Two tables are spare, so that a page of the largest leaf may be protected and released for ever.
+#[test]
+fn what_splits_and_heals_in_turn_asks_for_no_memory() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    assert!(map.refill());
+    map.embedder().left.set(0);
+    let (page, other) = ([at(&map, GIB + MIB, 0x1000)], [at(&map, GIB + 9 * MIB, 0x1000)]);
+    for _ in 0..3 {
+        map.set_memory_ro(&page, Context::MayWait).unwrap();
+        assert_eq!(map.set_memory_ro(&other, Context::MayWait), Err(Refused::OutOfTables(1)));
+        map.set_memory_rw(&page, Context::MayWait).unwrap();
+        map.heal_all();
+        assert_eq!((leaves(&map).len(), map.reserve()), (1, 80));
+    }
 }
 
 /// The reserve of a map of so many input bits, once it is full.

@@ -15,7 +15,7 @@ use crate::tables::Reserve;
 /// Writes `count` descriptors that hold nothing, from `slot` on.
 pub(crate) fn fill_holes<P: Platform>(platform: &P, slot: Slot, count: usize) {
     let run = platform.for_run();
-    for_each(count, |index| run.store(slot.after(index), Descriptor::INVALID));
+    for_each::<32>(count, |index| run.store(slot.after(index), Descriptor::INVALID));
 }
 
 /// Fills a new table for one slot of level `above` that starts at `start`, and those below it; returns the descriptor
@@ -52,8 +52,8 @@ fn build_at<G: Granule, P: Platform>(
     let inside = pieces.to.min(end).saturating_sub(pieces.from.max(start));
     let outside = pieces.outside.as_ref().filter(|_| inside < (end - start) / 2);
     if let Some(outside) = outside.filter(|outside| outside.fits(geometry, level)) {
-        let bytes = outside.write_table(geometry, level, start, |index, leaf| {
-            run.store(Slot::new(table, index), leaf);
+        let bytes = outside.write_table(geometry, level, start, |index, leaves| {
+            run.store_pair(Slot::new(table, index), leaves);
         });
         // A group of which something else takes a part is a group no more: all of it is written again.
         (at, end) = ((pieces.from & !(bytes - 1)).max(start), ((pieces.to + bytes - 1) & !(bytes - 1)).min(end));

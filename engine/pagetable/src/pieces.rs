@@ -89,7 +89,7 @@ impl Content {
         output(last).wrapping_sub(output(first)) == last - first
     }
 
-    /// Gives `write` every leaf of a table of `level` that begins at `start`, by number: contiguous groups all through, where
+    /// Gives `write` every leaf of a table of `level` that begins at `start`, two at a time, by number: contiguous groups all through, where
     /// they fit. How many bytes belong together then: of a group, or of a leaf. All of the table was one leaf: aligned as that
     /// was, it goes nowhere beyond the bits of an address that stand together.
     #[inline(always)]
@@ -98,12 +98,16 @@ impl Content {
         geometry: Geometry<G>,
         level: Level,
         start: u64,
-        write: impl Fn(usize, Descriptor),
+        write: impl Fn(usize, [Descriptor; 2]),
     ) -> u64 {
         let (layout, shift) = (geometry.layout(), Geometry::<G>::shift(level));
         let group = self.group_bytes::<G>(level);
         let contiguous = if group.is_some() { Descriptor::CONTIGUOUS } else { 0 };
-        write_run(self.leaf(layout, level, start).bits() | contiguous, 1 << shift, G::ENTRIES, write);
+        let (mut leaf, step) = (self.leaf(layout, level, start).bits() | contiguous, 1 << shift);
+        for_each::<16>(G::ENTRIES / 2, |pair| {
+            write(2 * pair, [Descriptor::new(leaf), Descriptor::new(leaf.wrapping_add(step))]);
+            leaf = leaf.wrapping_add(2 * step);
+        });
         group.unwrap_or(1 << shift)
     }
 
@@ -209,16 +213,15 @@ impl Pieces {
 /// Gives `write` `count` descriptors, each `step` above the one before.
 #[inline(always)]
 fn write_run(mut leaf: Bits, step: u64, count: usize, write: impl Fn(usize, Descriptor)) {
-    for_each(count, |index| {
+    for_each::<32>(count, |index| {
         write(index, Descriptor::new(leaf));
         leaf = leaf.wrapping_add(step);
     });
 }
 
-/// A loop laid out many turns at a time: half the instructions for each descriptor.
+/// A loop laid out `TURNS` turns at a time: half the instructions for each descriptor. Of more than these the compiler lays out none.
 #[inline(always)]
-pub(crate) fn for_each(count: usize, mut turn: impl FnMut(usize)) {
-    const TURNS: usize = 32;
+pub(crate) fn for_each<const TURNS: usize>(count: usize, mut turn: impl FnMut(usize)) {
     let rounds = count / TURNS;
     for round in 0..rounds {
         for index in 0..TURNS {

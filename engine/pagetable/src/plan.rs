@@ -113,7 +113,7 @@ fn apply_all<G: Granule, R: Regime, P: Platform>(editor: &mut Editor<'_, G, R, P
 ///   done with all of the range      nothing more
 ///   done with a part of it          the walk goes on behind that, in the same table: what a plan keeps a slot of ends with its range, or is in one table
 ///   the descriptor is a table       others have stored since it was planned: the walk enters it
-///   it has just become a table      the walk goes on in that table, which needs no look-up
+///   it has just become a table      so does the slot of that table, which needs no look-up: mostly it is all that is asked for
 /// ```
 #[inline(never)]
 fn apply_at<G: Granule, R: Regime, P: Platform>(
@@ -122,14 +122,18 @@ fn apply_at<G: Granule, R: Regime, P: Platform>(
     slot: Slot,
     level: Level,
 ) {
-    let visit = Visit::new::<G>(slot, level, editor.platform.load(slot), goal.from, goal.to);
-    // The table, as far as from here on.
-    let here = Table { address: slot.address(), level, start: visit.start };
-    match act(editor, goal, &visit) {
-        Next::Past(at) if at >= goal.to => {}
-        Next::Past(at) => apply_from(editor, goal, here, at),
-        Next::Enter => apply_from(editor, goal, here, goal.from),
-        Next::Into(table) => apply_from(editor, goal, table, goal.from),
+    let (mut slot, mut level) = (slot, level);
+    loop {
+        let visit = Visit::new::<G>(slot, level, editor.platform.load(slot), goal.from, goal.to);
+        // The table, as far as from here on.
+        let here = Table { address: slot.address(), level, start: visit.start };
+        match act(editor, goal, &visit) {
+            Next::Past(at) if at >= goal.to => return,
+            Next::Past(at) => return apply_from(editor, goal, here, at),
+            Next::Enter => return apply_from(editor, goal, here, goal.from),
+            Next::Into(table) if goal.to <= visit.end => (slot, level) = (table.slot::<G>(goal.from), table.level),
+            Next::Into(table) => return apply_from(editor, goal, table, goal.from),
+        }
     }
 }
 

@@ -19,6 +19,11 @@ impl Slot {
         self.0
     }
 
+    /// Whether it is of an even number, so that it begins a pair.
+    pub(crate) const fn is_even(self) -> bool {
+        self.0.is_aligned(2 << vmsa::DESCRIPTOR_SHIFT)
+    }
+
     /// The slot `count` places further on in the same table.
     pub(crate) const fn after(self, count: usize) -> Self {
         Self::new(self.0, count)
@@ -69,6 +74,17 @@ pub trait Platform: Sized {
 
     /// Executes a barrier or a TLBI.
     fn maintain(&self, operation: Maintenance);
+
+    /// Reads the descriptor at a slot of an even number, and the next. A platform that has an instruction for both gives it here.
+    fn load_pair(&self, slot: Slot) -> [Descriptor; 2] {
+        [self.load(slot), self.load(slot.after(1))]
+    }
+
+    /// Writes the descriptor at a slot of an even number, and the next, in any order.
+    fn store_pair(&self, slot: Slot, [one, next]: [Descriptor; 2]) {
+        self.store(slot, one);
+        self.store(slot.after(1), next);
+    }
 
     /// Returns when every walk of a [`crate::View`] that has begun by now has ended, on every CPU. The engine asks before it
     /// writes into a table that it has unlinked, for such a walk may still be in it. Stores made before are to be seen by every

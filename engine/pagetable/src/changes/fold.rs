@@ -42,7 +42,8 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     #[inline(always)]
     pub(super) fn decide_fold(&self, visit: &Visit, is_deep: bool) -> Decision {
         let Some(table) = visit.table(self.geometry) else { return Decision::Pass };
-        match self.uniform(table, is_deep) {
+        let uniform = if is_deep { self.uniform(table) } else { self.uniform_by_itself(table) };
+        match uniform {
             Uniform::Nothing => Decision::Unlink(Descriptor::INVALID),
             Uniform::Content(content) if content.fits(self.geometry, visit.level) && !is_limited(visit) => {
                 match content.leaf(self.geometry.layout(), visit.level, visit.start) {
@@ -58,7 +59,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     /// Whether all leaves below the table that `visit` leads to hold this content, but for what hardware writes.
     pub(super) fn holds(&self, visit: &Visit, content: &Content) -> bool {
         let Some(table) = visit.table(self.geometry).filter(|_| !is_limited(visit)) else { return false };
-        matches!(self.uniform(table, true), Uniform::Content(held) if self.are_alike(content, &held))
+        matches!(self.uniform(table), Uniform::Content(held) if self.are_alike(content, &held))
     }
 
     /// Whether all below the table that `visit` leads to is kept leaves and holes, in whose place a leaf means what it says.
@@ -79,18 +80,18 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     }
 
     /// What all that is below `table` holds together. The walk ends where it finds two things that no leaf can be.
-    fn uniform(&self, table: Table, is_deep: bool) -> Uniform {
+    fn uniform(&self, table: Table) -> Uniform {
         // What stands below a table with limits of its own means less than it says.
         let (mut all, mut limited_to) = (None, table.start);
         let is_mixed = self.walk_all(table, &mut |visit| {
             let one = match self.state(visit) {
                 State::Hole => Uniform::Nothing,
                 State::Leaf | State::Kept if visit.start >= limited_to => Uniform::Content(self.content(visit)),
-                State::Table if is_deep => {
+                State::Table => {
                     limited_to = if is_limited(visit) { limited_to.max(visit.end) } else { limited_to };
                     return ControlFlow::Continue(Next::Enter);
                 }
-                State::Leaf | State::Kept | State::Table | State::Foreign => return ControlFlow::Break(()),
+                State::Leaf | State::Kept | State::Foreign => return ControlFlow::Break(()),
             };
             let mut together = all.map_or(one, |all| self.join(all, one));
             let next = match &mut together {
@@ -102,6 +103,25 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
             ControlFlow::Continue(Next::Past(next))
         });
         if is_mixed.is_break() { Uniform::Mixed } else { all.unwrap_or(Uniform::Nothing) }
+    }
+
+    /// The same of a table that leads to no other; of one that does, that it is mixed.
+    fn uniform_by_itself(&self, table: Table) -> Uniform {
+        let (slot, end) = (table.slot::<G>(table.start), table.end(self.geometry));
+        let first = Visit::new::<G>(slot, table.level, self.platform.load(slot), table.start, end);
+        let (all, uniform_to) = match self.state(&first) {
+            State::Hole => {
+                let (holes, _) = count_alike(self.platform, slot, G::ENTRIES, Descriptor::INVALID, 0, 0);
+                (Uniform::Nothing, if holes == G::ENTRIES { end } else { first.start })
+            }
+            State::Leaf | State::Kept => {
+                let mut content = self.content(&first);
+                let to = self.join_run(&first, &mut content);
+                (Uniform::Content(content), to)
+            }
+            State::Table | State::Foreign => (Uniform::Mixed, end),
+        };
+        if uniform_to == end { all } else { Uniform::Mixed }
     }
 
     /// What two neighbours hold together. Of bits that hardware writes the larger truth is kept: accessed, dirty.
@@ -182,7 +202,7 @@ impl<G: Granule, R: Regime, P: Platform> Editor<'_, G, R, P> {
     /// A table that holds nothing goes.
     pub(crate) fn unlink_if_empty(&mut self, visit: &Visit) {
         let table = visit.table(self.geometry);
-        let below = table.map(|table| self.terms.table.uniform(table, true));
+        let below = table.map(|table| self.terms.table.uniform(table));
         if let Some(Uniform::Nothing) = below {
             self.unlink(visit, Descriptor::INVALID);
         }

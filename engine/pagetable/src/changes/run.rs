@@ -30,20 +30,42 @@ pub(super) fn count_alike<P: Platform>(
     ignored: Bits,
 ) -> (usize, Bits) {
     let run = platform.for_run();
-    let differs = |slot: Slot, first: Bits, number: usize| {
-        run.load(slot.after(number)).bits() ^ first.wrapping_add(number as u64 * step)
-    };
-    let (mut number, mut all, mut slot, mut first) = (0, 0, slot, first.bits());
-    while number + TURNS <= count {
-        let some = (0..TURNS).fold(0, |some, turn| some | differs(slot, first, turn));
-        if some & !ignored != 0 {
-            break;
+    let (mut left, mut all, mut slot, mut first) = (count, 0, slot, first.bits());
+    while left > 0 {
+        let is_even = slot.is_even();
+        while is_even && left >= TURNS {
+            let (marks, others) = differences(&run, slot, first, step);
+            // As numbers, so that one branch asks for all.
+            if marks & !ignored | u64::from(others != 0) != 0 {
+                break;
+            }
+            (left, all) = (left - TURNS, all | marks);
+            (slot, first) = (slot.after(TURNS), first.wrapping_add(TURNS as u64 * step));
         }
-        (all, number) = (all | some, number + TURNS);
-        (slot, first) = (slot.after(TURNS), first.wrapping_add(TURNS as u64 * step));
+        // One by one, up to where many are looked at again.
+        for _ in 0..if is_even { TURNS.min(left) } else { 1 } {
+            let marks = run.load(slot).bits() ^ first;
+            if marks & !ignored != 0 {
+                return (count - left, all);
+            }
+            (left, all) = (left - 1, all | marks);
+            (slot, first) = (slot.after(1), first.wrapping_add(step));
+        }
     }
-    let rest = (0..count - number).map(|turn| differs(slot, first, turn)).take_while(|one| one & !ignored == 0);
-    rest.fold((number, all), |(number, all), one| (number + 1, all | one))
+    (count, all)
+}
+
+/// What the first of [`TURNS`] descriptors differs in from `first`, and what others differ in from the first of them, each `step`
+/// above the one before: mostly nothing, for what is marked is marked all over.
+#[inline(always)]
+fn differences<P: Platform>(run: &P, slot: Slot, first: Bits, step: u64) -> (Bits, Bits) {
+    let [one, next] = run.load_pair(slot);
+    let differences = (2..TURNS).step_by(2).fold(next.bits() ^ one.bits().wrapping_add(step), |some, number| {
+        let [even, odd] = run.load_pair(slot.after(number));
+        let expected = one.bits().wrapping_add(number as u64 * step);
+        some | (even.bits() ^ expected) | (odd.bits() ^ expected.wrapping_add(step))
+    });
+    (one.bits() ^ first, differences)
 }
 
 /// An edit of leaves side by side.
