@@ -20,8 +20,9 @@ use machine::registers::{HCR_E2H, HCR_TGE, Register};
 pub const VMID: u16 = 0x5a;
 /// A block of 1 GiB of the guest: accessed, inner shareable, for EL1 alone.
 const GUEST_BLOCK: u64 = 1 << 10 | 3 << 8 | 0b01;
-/// How many of them there are: more than any region lies beyond. At 64K each lies 16 GiB after the one before.
-const GUEST_BLOCKS: u64 = 128;
+/// How many of them there are: more than any region lies beyond. At 64K each lies 16 GiB after the one before, and at 16K a
+/// larger part 64 GiB.
+const GUEST_BLOCKS: u64 = 256;
 
 /// Which regime's page table is edited, and how others look through it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
