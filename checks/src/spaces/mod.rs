@@ -93,6 +93,7 @@ fn run_as<G: Granule + Send + Sync>(
         memory: Stage1Attributes::memory(0),
         has_execute_only: false,
         lowest: 0,
+        lowest_fixed: 0,
         highest: 1 << parameters.input_bits,
         guard_bytes: 0,
     };

@@ -139,7 +139,7 @@ impl<E: Embedder> State<E> {
                 if !is_page::<E::Granule>(start) {
                     return Err(Error::Invalid);
                 }
-                if start < shape.lowest {
+                if start < shape.lowest_fixed {
                     return Err(Error::NotPermitted);
                 }
                 let replaces = matches!(wished.place, Place::Fixed(_));
@@ -148,14 +148,18 @@ impl<E: Embedder> State<E> {
                 }
                 Ok(start)
             }
-            Place::Near(hint) => {
-                let start = (hint & !(E::Granule::SIZE_BYTES - 1)).max(shape.lowest);
-                if fits(start) && self.is_room(editing, &(start..start + bytes)) {
-                    return Ok(start);
-                }
-                self.find_room(editing, bytes, false)
-            }
+            Place::Near(hint) => self.find_near(editing, hint, bytes),
             Place::Anywhere => self.find_room(editing, bytes, wished.file.is_none()),
+        }
+    }
+
+    /// Where so many bytes are free: there, or anywhere.
+    pub(crate) fn find_near(&self, editing: &Editing<'_, E>, hint: u64, bytes: u64) -> Result<u64, Error> {
+        let start = (hint & !(E::Granule::SIZE_BYTES - 1)).max(editing.shape.lowest);
+        let end = start.checked_add(bytes).filter(|&end| end <= editing.shape.highest);
+        match end {
+            Some(end) if self.is_room(editing, &(start..end)) => Ok(start),
+            _ => self.find_room(editing, bytes, false),
         }
     }
 

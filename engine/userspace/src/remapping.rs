@@ -29,6 +29,8 @@ pub enum Move {
     Never,
     /// If it cannot grow where it is: MREMAP_MAYMOVE.
     May,
+    /// There, if there is room: MREMAP_DONTUNMAP with an address.
+    Near(u64),
     /// There; what is there goes: MREMAP_FIXED.
     To(u64),
 }
@@ -54,8 +56,8 @@ impl<E: Embedder> State<E> {
         let Remap { old, bytes, moves, keeps } = asked.clone();
         let old_bytes = old.end - old.start;
         let Some(area) = self.areas.find(old.start) else { return Err(Error::BadAddress.into()) };
-        if let Move::To(start) = moves {
-            self.check_target(editing, &old, start, bytes)?;
+        if let Move::To(start) | Move::Near(start) = moves {
+            self.check_target(editing, &old, start, bytes, moves)?;
         } else if bytes <= old_bytes && old_bytes > 0 && !keeps {
             if bytes < old_bytes {
                 self.remove(editing, &(old.start + bytes..old.end), supply)?;
@@ -77,7 +79,7 @@ impl<E: Embedder> State<E> {
             let end = offset.checked_add(kept.start - area.start).and_then(|offset| offset.checked_add(bytes));
             end.filter(|&end| end <= i64::MAX as u64).ok_or(Error::Invalid)?;
         }
-        let is_at_end = old_bytes > 0 && !keeps && old.end == area.end && !matches!(moves, Move::To(_));
+        let is_at_end = old_bytes > 0 && !keeps && old.end == area.end && !matches!(moves, Move::To(_) | Move::Near(_));
         if is_at_end && self.grow_in_place(editing, &area, old.start + bytes)? {
             return Ok(old.start);
         }
@@ -88,12 +90,19 @@ impl<E: Embedder> State<E> {
     }
 
     /// Whether an area may move there.
-    fn check_target(&self, editing: &Editing<'_, E>, old: &Range<u64>, start: u64, bytes: u64) -> Result<(), Error> {
+    fn check_target(
+        &self,
+        editing: &Editing<'_, E>,
+        old: &Range<u64>,
+        start: u64,
+        bytes: u64,
+        moves: Move,
+    ) -> Result<(), Error> {
         let end = start.checked_add(bytes).filter(|&end| end <= editing.shape.highest).ok_or(Error::Invalid)?;
         if !is_page::<E::Granule>(start) || old.start < end && start < old.end {
             return Err(Error::Invalid);
         }
-        if start < editing.shape.lowest {
+        if matches!(moves, Move::To(_)) && start < editing.shape.lowest_fixed {
             return Err(Error::NotPermitted);
         }
         Ok(())
@@ -132,6 +141,7 @@ impl<E: Embedder> State<E> {
         let kept = old.start..old.end.min(old.start + bytes);
         let start = match moves {
             Move::To(start) => start,
+            Move::Near(hint) => self.find_near(editing, hint, bytes)?,
             Move::Never | Move::May => {
                 self.find_room(editing, bytes, matches!(area.backing, Backing::Anonymous { .. }))?
             }

@@ -18,8 +18,10 @@ pub struct Shape<G: Granule> {
     pub memory: Stage1Attributes,
     /// Whether what may be executed alone is not readable: FEAT_PAN3 on every CPU, without which EL1 could read it all the same.
     pub has_execute_only: bool,
-    /// The lowest address that may be mapped.
+    /// The lowest address that is chosen, and that a hint or a stack that grows comes to.
     pub lowest: u64,
+    /// The lowest address that a call may name: what it names below that is refused with EPERM.
+    pub lowest_fixed: u64,
     /// The address behind the highest.
     pub highest: u64,
     /// Bytes that stay free below a stack that may grow.

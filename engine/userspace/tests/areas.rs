@@ -52,6 +52,9 @@ fn what_means_nothing_is_refused() {
     assert_eq!(refused(anonymous(Place::Anywhere, 0, RW)), Error::Invalid);
     assert_eq!(refused(anonymous(Place::Fixed(BASE + 1), 1, RW)), Error::Invalid);
     assert_eq!(refused(anonymous(Place::Fixed(0), 1, RW)), Error::NotPermitted);
+    // What a call names may lie lower than what is chosen.
+    assert_eq!(space.map(anonymous(Place::Fixed(0x8000), 1, RW)), Ok(0x8000));
+    assert_eq!(space.map(anonymous(Place::Near(0x9000), 1, RW)), Ok(0x1_0000));
     assert_eq!(refused(anonymous(Place::Fixed(1 << 39), 1, RW)), Error::NoMemory);
     assert_eq!(refused(anonymous(Place::Anywhere, 1 << 40, RW)), Error::NoMemory);
     let odd = Source::File { file: file.clone(), offset: 5, most: Rights::all() };

@@ -68,6 +68,15 @@ fn a_move_that_keeps_leaves_an_area_without_pages() {
     assert_eq!((read(&space, at + PAGE), read(&space, BASE + PAGE)), (Ok(2), Ok(0)));
     assert_eq!(space.remap(BASE, 4 * PAGE, 5 * PAGE, Move::May, true), Err(Error::Invalid));
     assert_eq!(space.remap(BASE, 4 * PAGE, 4 * PAGE, Move::Never, true), Err(Error::Invalid));
+    // Near an address, which need not be free.
+    let near = |address| space.remap(at, PAGE, PAGE, Move::Near(address), true);
+    write(&space, at, 9).unwrap();
+    assert_eq!((near(FAR + 8 * PAGE), read(&space, FAR + 8 * PAGE)), (Ok(FAR + 8 * PAGE), Ok(9)));
+    assert!(near(FAR + 8 * PAGE).is_ok_and(|other| other != FAR + 8 * PAGE));
+    assert_eq!(
+        (near(at), near(BASE + 1), near(1 << 39)),
+        (Err(Error::Invalid), Err(Error::Invalid), Err(Error::Invalid))
+    );
     // A mapping of what is shared, once more.
     let mut request = anonymous(Place::Fixed(FAR), 2, RW);
     request.flags = AreaFlags::SHARED;

@@ -50,6 +50,8 @@ fn refusals(page: u64) {
         ("fork", MADV_DOFORK),
         ("wipe", MADV_WIPEONFORK),
         ("keep", MADV_KEEPONFORK),
+        ("mergeable", MADV_MERGEABLE),
+        ("not mergeable", MADV_UNMERGEABLE),
     ];
     let shared = map(0, 2 * page, READ_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0).expect("room");
     let of_file = map(0, 2 * page, PROT_READ, MAP_PRIVATE, file(2 * page), 0).expect("room");
@@ -127,6 +129,21 @@ fn residency(page: u64) {
     tell("mincore above all", ask(1 << 52, page, to));
     tell("mincore of all bytes", ask(base, u64::MAX, to));
     tell("mincore to nowhere", ask(base, page, 8));
+    tell("mincore of nothing, to nowhere", ask(base + 4 * page, page, 8));
+    tell("mincore of nothing, to the kernel's", ask(base + 4 * page, page, u64::MAX << 48));
+    tell("mincore above all, to the kernel's", ask(1 << 52, page, u64::MAX << 48));
+    let told = |what: &str, found: &mut [u8; 16], start: u64, pages: u64| {
+        found.fill(9);
+        tell(what, ask(start, pages * page, to));
+        println!("it told {found:?}");
+    };
+    poke(base + 3 * page, 1);
+    told("mincore up to the end and beyond", &mut found, base + 2 * page, 4);
+    call(SYS_munmap, &[base + page, page]).expect("it goes");
+    told("mincore with a hole", &mut found, base, 4);
+    told("mincore from a hole on", &mut found, base + page, 2);
+    map(base + page, page, READ_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0).expect("room");
+    call(SYS_madvise, &[base + 3 * page, page, MADV_DONTNEED as u64]).expect("advice");
     peek(base + page);
     poke(base + 2 * page, 1);
     println!("read and written: {}", resident(base, 4));

@@ -31,6 +31,11 @@ fn anywhere(page: u64) {
     tell_at("an odd offset of zeros", map(0, page, READ_WRITE, ANONYMOUS, -1, 1), 0);
     tell_at("an offset of zeros", map(0, page, READ_WRITE, ANONYMOUS, -1, page), 0);
     tell_at("a file that is not there, and no bytes", map(0, 0, READ_WRITE, MAP_PRIVATE, -1, 0), 0);
+    tell_at("a file that is not there, and no type", map(0, page, READ_WRITE, 0, -1, 0), 0);
+    let write_only = call(SYS_openat, &[AT_FDCWD as u64, c"w".as_ptr() as u64, (O_CREAT | O_WRONLY) as u64, 0o644]);
+    let write_only = write_only.expect("a file") as i32;
+    tell_at("a file that is not readable, and no bytes", map(0, 0, READ_WRITE, MAP_PRIVATE, write_only, 0), 0);
+    tell_at("a file that is not readable, and no type", map(0, page, READ_WRITE, 0, write_only, 0), 0);
 }
 
 fn fixed(page: u64) {
@@ -50,6 +55,14 @@ fn fixed(page: u64) {
     tell_at("fixed at the kernel's", map(u64::MAX << 48, page, READ_WRITE, ANONYMOUS | MAP_FIXED, -1, 0), base);
     tell_at("fixed at 64 KiB", map(0x10000, page, READ_WRITE, ANONYMOUS | MAP_FIXED, -1, 0), 0x10000);
     tell_maps("what is there", base, base - page, base + 12 * page);
+    for address in [0, page, 0x8000 & !(page - 1)] {
+        let low = |flags: i32| map(address, page, READ_WRITE, ANONYMOUS | flags, -1, 0);
+        tell_at("fixed below 64 KiB", low(MAP_FIXED), address);
+        tell_at("not replacing below 64 KiB", low(MAP_FIXED_NOREPLACE), address);
+    }
+    poke(page, 3);
+    println!("what is there: {}", peek(page));
+    tell("nothing below 64 KiB again", call(SYS_munmap, &[0, 0x10000]));
 }
 
 fn flags(page: u64) {
@@ -68,6 +81,9 @@ fn flags(page: u64) {
     there("grows down", MAP_GROWSDOWN);
     there("deny write, executable", MAP_DENYWRITE | MAP_EXECUTABLE);
     there("an unknown flag", 0x0800_0000);
+    there("huge pages, of which there are none", MAP_HUGETLB);
+    there("huge pages of an unknown size", MAP_HUGETLB | 13 << MAP_HUGE_SHIFT);
+    there("a size of huge pages alone", 21 << MAP_HUGE_SHIFT);
     let shared = |flags: i32| map(0, page, READ_WRITE, flags, -1, 0);
     tell_at("shared zeros", shared(MAP_SHARED | MAP_ANONYMOUS), 0);
     tell_at("shared zeros, validated", shared(MAP_SHARED_VALIDATE | MAP_ANONYMOUS), 0);

@@ -48,6 +48,14 @@ fn refusals(base: u64, page: u64) {
     tell("other unknown rights", protect(base, page, 0x1000));
     tell("BTI", protect(base, page, READ_WRITE | 0x10));
     tell("no BTI", protect(base, page, READ_WRITE));
+    tell("unknown rights of no bytes", protect(base, 0, 0x1000));
+    tell("unknown rights of all bytes", protect(base, u64::MAX, 0x1000));
+    tell("MTE, which the machine lacks", protect(base, page, READ_WRITE | 0x20));
+    tell("grows down at an odd address", protect(base + 1, page, READ_WRITE | PROT_GROWSDOWN));
+    tell("grows down, nothing is there", protect(base + 17 * page, page, READ_WRITE | PROT_GROWSDOWN));
+    tell("grows up, no bytes", protect(base, 0, READ_WRITE | PROT_GROWSUP));
+    tell("grows up, nothing is there", protect(base + 17 * page, page, READ_WRITE | PROT_GROWSUP));
+    tell("grows both ways, no bytes", protect(base, 0, READ_WRITE | PROT_GROWSUP | PROT_GROWSDOWN));
     tell("grows down", protect(base, page, READ_WRITE | PROT_GROWSDOWN));
     tell("grows up", protect(base, page, READ_WRITE | PROT_GROWSUP));
     tell("grows both ways", protect(base, page, READ_WRITE | PROT_GROWSDOWN | PROT_GROWSUP));

@@ -38,6 +38,12 @@ fn refusals(page: u64) {
     at("what is there in part, shrunk", remap(base + 7 * page, 2 * page, page, 0, 0));
     at("what is there in part, grown", remap(base + 7 * page, 2 * page, 3 * page, MREMAP_MAYMOVE, 0));
     at("all old bytes", remap(base, u64::MAX, page, MREMAP_MAYMOVE, 0));
+    let kept = MREMAP_MAYMOVE | DONTUNMAP;
+    at("kept, to an odd address", remap(base, page, page, kept, base + 9 * page + 1));
+    at("kept, onto itself", remap(base, 2 * page, 2 * page, kept, base + page));
+    at("kept, above all", remap(base, page, page, kept, 1 << 52));
+    at("below 64 KiB", remap(base + 7 * page, page, page, MREMAP_FIXED | MREMAP_MAYMOVE, page));
+    at("back", remap(page, page, page, MREMAP_FIXED | MREMAP_MAYMOVE, base + 7 * page));
 }
 
 fn sizes(page: u64) {
@@ -91,6 +97,13 @@ fn kept(page: u64) {
     let fixed = DONTUNMAP | MREMAP_FIXED | MREMAP_MAYMOVE;
     tell_at("kept, to a place", remap(moved, 2 * page, 2 * page, fixed, base), base);
     println!("{} {}", peek(base), peek(moved));
+    let (from, to) = (pages(2), pages(6));
+    call(SYS_munmap, &[to, 2 * page]).expect("it goes");
+    poke(from, 12);
+    tell_at("kept, near what is free", remap(from, page, page, DONTUNMAP | MREMAP_MAYMOVE, to), to);
+    println!("content: {}", peek(to));
+    let taken = remap(from, page, page, DONTUNMAP | MREMAP_MAYMOVE, to + 3 * page).expect("room");
+    println!("kept, near what is taken: {}", if taken == to + 3 * page { "there" } else { "elsewhere" });
     let shared = map(0, page, READ_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0).expect("room");
     poke(shared, 11);
     match remap(shared, page, page, DONTUNMAP | MREMAP_MAYMOVE, 0) {

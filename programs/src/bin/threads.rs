@@ -120,6 +120,19 @@ fn futexes() {
     tell("no bits", futex(at, FUTEX_WAIT_BITSET, 0, time, 0, 0));
     tell("no bits to wake", futex(at, FUTEX_WAKE_BITSET, 1, 0, 0, 0));
     tell("an unknown operation", futex(at, 77, 0, 0, 0, 0));
+    tell("an operation of many bits", futex(at, 0x200 | FUTEX_WAKE, 1, 0, 0, 0));
+    for private in [0, FUTEX_PRIVATE_FLAG] {
+        for (name, what) in [("wake", FUTEX_WAKE), ("wake some", FUTEX_WAKE_BITSET), ("requeue", FUTEX_REQUEUE)] {
+            tell(&format!("{name} at an odd address"), futex(at + 2, what | private, 1, 1, at, 1));
+            tell(&format!("{name} above all"), futex(1 << 52, what | private, 1, 1, at, 1));
+        }
+        tell("an odd second address", futex(at, FUTEX_WAKE_OP | private, 1, 1, at + 10, 0));
+        tell("requeue less than none", futex(at, FUTEX_REQUEUE | private, 1, -1i64 as u64, at + 64, 0));
+        tell("requeue and wake less than none", futex(at, FUTEX_REQUEUE | private, -1i64 as u64, 1, at + 64, 0));
+        tell("a point of time of FUTEX_WAIT", futex(at, FUTEX_WAIT | private | FUTEX_CLOCK_REALTIME, 0, time, 0, 0));
+        tell("a clock to wake by", futex(at, FUTEX_WAKE | private | FUTEX_CLOCK_REALTIME, 1, 0, 0, 0));
+        tell("time from nowhere", futex(at, FUTEX_WAIT_BITSET | private, 1, 8, 0, 1));
+    }
     let bad = [0u64, 1_000_000_000];
     tell("a bad time", futex(at, FUTEX_WAIT, 0, bad.as_ptr() as u64, 0, 0));
     tell("time from nowhere", futex(at, FUTEX_WAIT, 0, 8, 0, 0));
@@ -134,6 +147,18 @@ fn futexes() {
         "woken: {woken}, {:?}",
         waiters.into_iter().map(|thread| thread.join().expect("it ends")).collect::<Vec<_>>()
     );
+    for count in [0u64, -1i64 as u64] {
+        let waiters: Vec<_> =
+            (0..3).map(|_| thread::spawn(move || futex(at, FUTEX_WAIT, 0, 0, 0, 0).is_ok())).collect();
+        let mut moved = 0;
+        while moved < 3 {
+            moved += futex(at, FUTEX_REQUEUE, 0, 10, at + 32, 0).expect("it moves");
+            thread::yield_now();
+        }
+        println!("to wake {}: {:?}", count as i32, futex(at + 32, FUTEX_WAKE, count, 0, 0, 0).map_err(|error| error.0));
+        futex(at + 32, FUTEX_WAKE, 3, 0, 0, 0).expect("it wakes");
+        println!("all woke: {}", waiters.into_iter().all(|thread| thread.join().expect("it ends")));
+    }
     word.store(5, Ordering::SeqCst);
     // FUTEX_WAKE_OP: adds 2 to the second word, and wakes there if it was 5.
     let operation = 1u64 << 28 | 2 << 12 | 5;

@@ -72,6 +72,21 @@ impl Content {
         self.0.with(|pages| pages.frames.get(&index).cloned())
     }
 
+    /// Where from `offset` on the first page is that was written or mapped, or the first that was not: the end is none.
+    pub(crate) fn seek(&self, offset: u64, is_data: bool) -> Option<u64> {
+        let page = page_size().size_bytes();
+        self.0.with(|pages| {
+            let end = Some(pages.bytes).filter(|end| offset < *end)?;
+            let first = offset / page;
+            let found = match is_data {
+                true => pages.frames.range(first..).next().map(|(index, _)| *index)?,
+                false => (first..).find(|index| !pages.frames.contains_key(index))?,
+            };
+            let at = offset.max(found * page);
+            if is_data { Some(at).filter(|at| *at < end) } else { Some(at.min(end)) }
+        })
+    }
+
     /// The page of this number, made if there is none; `None` without memory.
     pub(crate) fn frame(&self, index: u64) -> Option<Frame> {
         if let Some(frame) = self.find(index) {

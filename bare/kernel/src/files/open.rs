@@ -11,6 +11,7 @@ use crate::threads::mutex::Mutex;
 
 /// Flags of `open`, as arm64 has them.
 pub(crate) const O_ACCMODE: u32 = 3;
+pub(crate) const O_RDONLY: u32 = 0;
 pub(crate) const O_WRONLY: u32 = 1;
 pub(crate) const O_RDWR: u32 = 2;
 pub(crate) const O_CREAT: u32 = 0o100;
@@ -52,11 +53,11 @@ impl File {
     }
 
     pub(crate) fn can_read(&self) -> bool {
-        self.flags() & O_ACCMODE != O_WRONLY && self.flags() & O_PATH == 0
+        matches!(self.flags() & O_ACCMODE, O_RDONLY | O_RDWR) && self.flags() & O_PATH == 0
     }
 
     pub(crate) fn can_write(&self) -> bool {
-        self.flags() & O_ACCMODE != 0 && self.flags() & O_PATH == 0
+        matches!(self.flags() & O_ACCMODE, O_WRONLY | O_RDWR) && self.flags() & O_PATH == 0
     }
 
     fn count(&self, by: i32) {
@@ -105,10 +106,14 @@ impl Descriptors {
         self.places.get_mut(number as u32 as usize).and_then(Option::as_mut).ok_or(EBADF)
     }
 
+    /// The lowest number from `least` on that is free.
+    pub(crate) fn free(&self, least: usize) -> Result<usize, Errno> {
+        (least..self.most).find(|number| self.places.get(*number).is_none_or(Option::is_none)).ok_or(EMFILE)
+    }
+
     /// Gives the lowest number from `least` on to a descriptor.
     pub(crate) fn add(&mut self, least: usize, descriptor: Descriptor) -> Result<u64, Errno> {
-        let number =
-            (least..self.most).find(|number| self.places.get(*number).is_none_or(Option::is_none)).ok_or(EMFILE)?;
+        let number = self.free(least)?;
         self.set(number, descriptor).map(drop)?;
         Ok(number as u64)
     }
@@ -132,6 +137,11 @@ impl Descriptors {
     pub(crate) fn take_for_exec(&mut self) -> Vec<Descriptor> {
         let closes = |place: &mut Option<Descriptor>| place.take_if(|descriptor| descriptor.closes_on_exec);
         self.places.iter_mut().filter_map(closes).collect()
+    }
+
+    /// Whether a file is open to be written.
+    pub(crate) fn writes(&self, inode: &Arc<Inode>) -> bool {
+        self.places.iter().flatten().any(|place| Arc::ptr_eq(&place.file.inode, inode) && place.file.can_write())
     }
 
     /// The numbers that are in use.

@@ -6,6 +6,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::inode::{Body, Inode, Made, S_IFDIR, S_IFLNK, S_IFREG};
+use super::open::Descriptor;
+use crate::memory::mapped::Mapped;
 use crate::process::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, Errno};
 use crate::process::table;
 use crate::report::{proc_text, smaps};
@@ -76,6 +78,11 @@ const OF: [&str; 13] = [
     "statm",
     "status",
 ];
+
+/// A file's path; behind it whether it has no name any more.
+fn named(inode: &Arc<Inode>, path: &str) -> String {
+    Mapped { inode: inode.clone(), path: Arc::from(path) }.name().to_string()
+}
 
 impl Proc {
     pub(super) fn inode(self) -> Arc<Inode> {
@@ -186,11 +193,15 @@ impl Made for Proc {
     fn link(&self) -> Result<String, Errno> {
         match self {
             Self::Own => Ok(try_current().ok_or(ENOENT)?.task().process.number.to_string()),
-            Self::Link(number, "exe") => Ok(table::find(*number)?.image.with(|image| image.path.clone())),
+            Self::Link(number, "exe") => table::find(*number)?.image.with(|image| match &image.file {
+                Some(inode) => Ok(named(inode, &image.path)),
+                None => Err(ENOENT),
+            }),
             Self::Link(number, _) => super::tree::path_of(&table::find(*number)?.folder()),
             Self::Descriptor(number, which) => {
                 let process = table::find(*number)?;
-                process.files.with(|files| files.get(*which as u64).map(|found| found.file.path.clone()))
+                let name = |found: &Descriptor| named(&found.file.inode, &found.file.path);
+                process.files.with(|files| files.get(*which as u64).map(name))
             }
             _ => Err(EINVAL),
         }
@@ -222,6 +233,7 @@ impl Made for Proc {
     /// What is at an offset of a text that is too long to be made as a whole: `pagemap`.
     fn part(&self, offset: u64, bytes: u64) -> Option<Result<Vec<u8>, Errno>> {
         match self {
+            Self::Of(_, "pagemap") if !offset.is_multiple_of(8) || !bytes.is_multiple_of(8) => Some(Err(EINVAL)),
             Self::Of(number, "pagemap") => {
                 Some(table::find(*number).map(|process| smaps::pagemap(&process, offset, bytes)))
             }

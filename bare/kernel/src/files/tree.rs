@@ -7,7 +7,9 @@ use hardware::lock::Lock;
 use spin::Once;
 
 use super::inode::{Body, Folder, Inode, S_IFLNK};
-use crate::process::errno::{EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, ENOTEMPTY, EROFS, Errno};
+use crate::process::errno::{
+    EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, ENOTEMPTY, EPERM, EROFS, EXDEV, Errno,
+};
 
 /// Bytes of a name, and links on one way.
 const LONGEST_NAME: usize = 255;
@@ -140,6 +142,11 @@ fn inside(folder: &Arc<Inode>) -> Result<&Lock<Folder>, Errno> {
 }
 
 impl Place {
+    /// Refuses a folder that was removed: nothing is in it, and nothing comes into it.
+    fn check_there(&self) -> Result<(), Errno> {
+        if self.folder.attributes.with(|attributes| attributes.links) > 0 { Ok(()) } else { Err(ENOENT) }
+    }
+
     /// Puts a file under the name, where none is.
     pub(crate) fn create(&self, inode: &Arc<Inode>) -> Result<(), Errno> {
         if self.inode.is_some() || self.name.is_empty() {
@@ -148,6 +155,7 @@ impl Place {
         if self.wants_folder && !inode.is_folder() {
             return Err(EISDIR);
         }
+        self.check_there()?;
         let is_new = inside(&self.folder)?.with(|folder| match folder.names.contains_key(&self.name) {
             true => false,
             false => folder.names.insert(self.name.clone(), inode.clone()).is_none(),
@@ -198,15 +206,13 @@ impl Place {
         if self.name.is_empty() || to.name.is_empty() {
             return Err(EINVAL);
         }
-        if let Some(old) = &to.inode {
-            if Arc::ptr_eq(old, &inode) {
-                return Ok(());
-            }
-            match (inode.is_folder(), old.is_folder()) {
-                (true, false) => return Err(ENOTDIR),
-                (false, true) => return Err(EISDIR),
-                (_, is_folder) => to.remove(is_folder)?,
-            }
+        let (from_names, to_names) = match (&self.folder.body, &to.folder.body) {
+            (Body::Folder(from), Body::Folder(to)) => (from, to),
+            (Body::Made(_), Body::Made(_)) => return Err(EPERM),
+            _ => return Err(EXDEV),
+        };
+        if to.inode.as_ref().is_some_and(|old| Arc::ptr_eq(old, &inode)) {
+            return Ok(());
         }
         // A folder cannot go into itself.
         let mut above = Some(to.folder.clone());
@@ -219,8 +225,15 @@ impl Place {
                 _ => None,
             };
         }
-        inside(&to.folder)?.with(|folder| folder.names.insert(to.name.clone(), inode.clone()));
-        inside(&self.folder)?.with(|folder| folder.take(&self.name));
+        to.check_there()?;
+        match to.inode.as_ref().map(|old| (inode.is_folder(), old.is_folder())) {
+            Some((true, false)) => return Err(ENOTDIR),
+            Some((false, true)) => return Err(EISDIR),
+            Some((_, is_folder)) => to.remove(is_folder)?,
+            None => {}
+        }
+        to_names.with(|folder| folder.names.insert(to.name.clone(), inode.clone()));
+        from_names.with(|folder| folder.take(&self.name));
         if let Body::Folder(moved) = &inode.body {
             moved.with(|moved| moved.parent = Arc::downgrade(&to.folder));
             self.folder.attributes.with(|attributes| attributes.links -= 1);

@@ -20,7 +20,7 @@ pub(crate) const LONGEST_PATH: usize = 4096;
 pub(crate) const END: u64 = 1 << 48;
 
 /// Whether a program may name these addresses at all.
-fn check(address: u64, bytes: usize) -> Result<(), Errno> {
+pub(crate) fn check(address: u64, bytes: usize) -> Result<(), Errno> {
     let end = address.checked_add(bytes as u64).filter(|end| *end <= END);
     if end.is_some() { Ok(()) } else { Err(EFAULT) }
 }

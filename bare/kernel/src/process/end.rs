@@ -103,12 +103,12 @@ fn end_process(process: &Arc<Process>) {
     let reaper = process.reaper();
     for child in process.children() {
         let other = child.life.with(|life| {
-            life.parent = reaper;
+            (life.parent, life.end_signal) = (reaper, SIGCHLD.number());
             (life.group != own && life.session == session).then_some(life.group)
         });
         groups.extend(other);
         if let Some(signal) = Signal::new(child.death_signal.load(Ordering::Relaxed).into()) {
-            child.send(signal, Info::of_kernel());
+            child.send(signal, Info::of(0, process.number));
         }
         if child.life.with(|life| life.is_over) {
             tell_parent(&child, 0);
@@ -136,7 +136,11 @@ fn tell_parent(process: &Arc<Process>, status: i32) {
     };
     let action = parent.actions.with(|actions| actions[SIGCHLD.index()]);
     if let Some(signal) = Signal::new(signal as u64) {
-        parent.send(signal, Info::of_child(process.number, News::Over(status)));
+        // Who ignores it is sent none, be it that the signal is masked.
+        let is_ignored = signal == SIGCHLD && action.handler == 1;
+        if !is_ignored {
+            parent.send(signal, Info::of_child(process.number, News::Over(status)));
+        }
         if signal == SIGCHLD && (action.handler == 1 || action.flags & SA_NOCLDWAIT != 0) {
             process.forget();
         }

@@ -11,11 +11,11 @@ use kerncore::program::{self, HEAD_BYTES, Program, Segment};
 use spin::Once;
 use userspace::{AreaFlags, Place, Request, Rights, Source};
 
-use super::errno::{E2BIG, EACCES, ELOOP, ENOEXEC, ENOMEM, Errno};
+use super::errno::{E2BIG, EACCES, ELOOP, ENOEXEC, ENOMEM, ETXTBSY, Errno};
 use super::signal_frame::TRAMPOLINE;
-use super::signals::{Action, SIGKILL, Stack};
+use super::signals::{Action, SIGCHLD, SIGKILL, Stack};
 use super::space::{self, Space};
-use super::table::Image;
+use super::table::{self, Image};
 use super::{alarms, copies, rseq};
 use crate::cpus::capabilities;
 use crate::facts::page_size;
@@ -33,8 +33,8 @@ const STACK_BYTES: u64 = 128 << 10;
 const BASE: u64 = 0xaaaa_aaaa_0000;
 /// Bytes of arguments and environment together.
 pub(crate) const MOST_BYTES: usize = 2 << 20;
-/// Scripts whose interpreter is a script.
-const MOST_SCRIPTS: usize = 4;
+/// Scripts in a row, each the interpreter of the one before.
+const MOST_SCRIPTS: usize = 5;
 /// `mov x8, #139; svc #0`: `rt_sigreturn`.
 const RETURN: [u32; 2] = [0xd280_1168, 0xd400_0001];
 
@@ -48,7 +48,10 @@ pub(crate) struct Wanted {
 /// A program that can be loaded.
 struct Found {
     inode: Arc<Inode>,
+    /// Where the program is, behind all scripts.
     path: String,
+    /// What was asked for.
+    asked: String,
     program: Program,
     wanted: Wanted,
 }
@@ -79,6 +82,7 @@ pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, fra
     let stack = frame.stack_pointer;
     let new = Image { name, path, file: Some(inode), arguments, environment, auxiliary, stack };
     process.image.with(|image| *image = new);
+    process.life.with(|life| life.end_signal = SIGCHLD.number());
     if process.is_borrowing.swap(false, Ordering::AcqRel) {
         process.waiters.wake_all();
     }
@@ -104,9 +108,15 @@ fn forget_old(thread: &Arc<Thread>) {
     user::set_thread_pointer(0);
 }
 
+/// Whether a process runs this file, so that nobody may open it to write it.
+pub(crate) fn is_running(inode: &Arc<Inode>) -> bool {
+    let runs = |file: &Option<Arc<Inode>>| file.as_ref().is_some_and(|file| Arc::ptr_eq(file, inode));
+    table::all().iter().any(|process| process.image.with(|image| runs(&image.file)))
+}
+
 /// Finds the program, through scripts.
 fn find(folder: &Arc<Inode>, mut wanted: Wanted) -> Result<Found, Errno> {
-    let mut named = None;
+    let asked = wanted.path.clone();
     for _ in 0..=MOST_SCRIPTS {
         let place = walk(folder, &wanted.path, true)?;
         let inode = place.found()?;
@@ -114,12 +124,14 @@ fn find(folder: &Arc<Inode>, mut wanted: Wanted) -> Result<Found, Errno> {
         if inode.attributes.with(|attributes| attributes.mode) & 0o111 == 0 {
             return Err(EACCES);
         }
+        if table::all().iter().any(|process| process.files.with(|files| files.writes(&inode))) {
+            return Err(ETXTBSY);
+        }
         let mut head = Vec::new();
         content.read(0, HEAD_BYTES as u64, |part| {
             head.extend_from_slice(part);
             Ok(())
         })?;
-        let path = named.get_or_insert_with(|| place.path(&inode));
         if let Some(script) = head.strip_prefix(b"#!") {
             let line = script.split(|byte| *byte == b'\n').next().unwrap_or_default();
             let line = core::str::from_utf8(line).map_err(|_| ENOEXEC)?.trim();
@@ -135,7 +147,7 @@ fn find(folder: &Arc<Inode>, mut wanted: Wanted) -> Result<Found, Errno> {
             continue;
         }
         let program = program::read(&head, content.bytes()).map_err(|_| ENOEXEC)?;
-        return Ok(Found { path: path.clone(), inode: inode.clone(), program, wanted });
+        return Ok(Found { path: place.path(&inode), inode: inode.clone(), asked, program, wanted });
     }
     Err(ELOOP)
 }
@@ -245,7 +257,7 @@ fn fill(space: &dyn Space, found: &Found, bias: u64, frame: &mut Frame) -> Resul
             copies::clear(end, zeros - end)?;
         }
     }
-    let Wanted { path, arguments, environment } = &found.wanted;
+    let (path, Wanted { arguments, environment, .. }) = (&found.asked, &found.wanted);
     let texts = || [path.as_bytes()].into_iter().chain(arguments.iter().chain(environment).map(Vec::as_slice));
     let text_bytes: usize = texts().map(|text| text.len() + 9).sum();
     if text_bytes > MOST_BYTES {

@@ -106,10 +106,10 @@ pub(crate) fn forget() {
     drop(TABLE.with(core::mem::take));
 }
 
-/// Whether there is a word at an address that several processes may have.
-pub(crate) fn check(process: &Process, address: u64) -> Result<(), Errno> {
+/// Whether there can be a word at an address, and, where several processes may have it, whether there is one.
+pub(crate) fn check(process: &Process, address: u64, is_shared: bool) -> Result<(), Errno> {
     key(process, address)?;
-    load(process, address)
+    if is_shared { load(process, address) } else { Ok(()) }
 }
 
 /// Wakes up to `most` of those that wait for the word with one of these bits.

@@ -11,8 +11,8 @@ use hardware::user::{self, STATUS_OF_USERS, Simd};
 
 use super::errno::{EFAULT, EINTR, Errno};
 use super::signals::{
-    Action, Info, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_RESTORER, SA_SIGINFO, SIGKILL, SIGSEGV, Signal,
-    Stack,
+    Action, Info, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_RESTORER, SA_SIGINFO, SIGKILL, SIGSEGV,
+    SS_AUTODISARM, SS_DISABLE, Signal, Stack,
 };
 use super::task::Task;
 use super::{copies, signal_records, stops};
@@ -124,13 +124,16 @@ fn enter(thread: &Thread, frame: &mut Frame, signal: Signal, info: &Info, action
     task.sequences.interrupt(frame)?;
     let alternate = task.signal_stack.get();
     let uses_alternate =
-        action.flags & SA_ONSTACK != 0 && alternate.flags & 2 == 0 && !alternate.holds(frame.stack_pointer);
+        action.flags & SA_ONSTACK != 0 && alternate.flags & SS_DISABLE == 0 && !alternate.holds(frame.stack_pointer);
     let top = if uses_alternate { alternate.start + alternate.bytes } else { frame.stack_pointer };
     let link = top.checked_sub(16).ok_or(EFAULT)? & !15;
     let start = link.checked_sub(BYTES as u64).ok_or(EFAULT)?;
     let mask = task.saved_mask.take().unwrap_or(task.mask());
     copies::write(start, &encode(frame, signal, info, mask, alternate))?;
     copies::write_words(link, &[frame.registers[29], frame.registers[30]])?;
+    if alternate.flags & SS_AUTODISARM != 0 {
+        task.signal_stack.set(Stack::NONE);
+    }
     let own = if action.flags & SA_NODEFER != 0 { 0 } else { signal.bit() };
     task.set_mask(task.mask() | action.mask | own);
     let restorer = if action.flags & SA_RESTORER != 0 { action.restorer } else { TRAMPOLINE };
@@ -194,8 +197,10 @@ pub(super) fn come_back(thread: &Thread, frame: &mut Frame) -> Result<(), Errno>
     // Threads do not change their CPU between the two: nobody else has these registers meanwhile.
     user::restore_simd(&simd);
     thread.task().set_mask(mask);
-    if !thread.task().signal_stack.get().holds(start) {
-        thread.task().signal_stack.set(Stack { start: stack, bytes, flags: flags as u32 });
+    // What may not be set is left as it is.
+    let signal_stack = &thread.task().signal_stack;
+    if let Ok(wanted) = signal_stack.get().replaced_by([stack, flags, bytes], frame.stack_pointer) {
+        signal_stack.set(wanted);
     }
     Ok(())
 }

@@ -6,6 +6,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use hardware::lock::Lock;
 use kerncore::stops::News;
 
+use super::errno::{EINVAL, ENOMEM, EPERM, Errno};
+
 /// How many signals there are.
 pub(crate) const SIGNALS: usize = 64;
 
@@ -61,6 +63,16 @@ pub(crate) const SA_ONSTACK: u64 = 0x0800_0000;
 pub(crate) const SA_RESTART: u64 = 0x1000_0000;
 pub(crate) const SA_NODEFER: u64 = 0x4000_0000;
 pub(crate) const SA_RESETHAND: u64 = 0x8000_0000;
+/// All of them, and SA_EXPOSE_TAGBITS.
+pub(crate) const SA_KNOWN: u64 = SA_NOCLDSTOP
+    | SA_NOCLDWAIT
+    | SA_SIGINFO
+    | 0x800
+    | SA_RESTORER
+    | SA_ONSTACK
+    | SA_RESTART
+    | SA_NODEFER
+    | SA_RESETHAND;
 
 /// What a process does with a signal: `struct sigaction` of the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -90,14 +102,30 @@ pub(crate) struct Stack {
     pub(crate) flags: u32,
 }
 
-/// `SS_DISABLE`.
+/// `ss_flags`. SS_AUTODISARM: while a handler runs there is no alternate stack.
+pub(crate) const SS_ONSTACK: u32 = 1;
 pub(crate) const SS_DISABLE: u32 = 2;
+pub(crate) const SS_AUTODISARM: u32 = 1 << 31;
 
 impl Stack {
     pub(crate) const NONE: Self = Self { start: 0, bytes: 0, flags: SS_DISABLE };
 
     pub(crate) fn holds(&self, address: u64) -> bool {
-        self.flags & SS_DISABLE == 0 && address > self.start && address - self.start <= self.bytes
+        self.flags & (SS_DISABLE | SS_AUTODISARM) == 0 && address > self.start && address - self.start <= self.bytes
+    }
+
+    /// What a program wants instead, who stands at `pointer`.
+    pub(crate) fn replaced_by(self, [start, flags, bytes]: [u64; 3], pointer: u64) -> Result<Self, Errno> {
+        /// MINSIGSTKSZ.
+        const LEAST: u64 = 5120;
+        let flags = flags as u32;
+        match flags & !SS_AUTODISARM {
+            _ if self.holds(pointer) => Err(EPERM),
+            0 | SS_ONSTACK if bytes < LEAST => Err(ENOMEM),
+            0 | SS_ONSTACK => Ok(Self { start, bytes, flags: flags & SS_AUTODISARM }),
+            SS_DISABLE => Ok(Self { flags, ..Self::NONE }),
+            _ => Err(EINVAL),
+        }
     }
 }
 

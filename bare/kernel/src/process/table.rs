@@ -70,7 +70,7 @@ pub(crate) struct Process {
     pub(crate) stops: Stops,
     /// Who waits for children, for a stop, or for this process to leave its parent's address space.
     pub(crate) waiters: Waiters,
-    /// It has the address space of a parent that waits until it has its own.
+    /// Its parent waits until it runs a program, or is over: mostly it has the parent's address space.
     pub(crate) is_borrowing: AtomicBool,
     pub(crate) limits: Lock<Resources>,
     pub(crate) dumpable: AtomicU32,

@@ -246,6 +246,7 @@ impl<G: Granule> Kernel<G> {
             memory: Stage1Attributes::memory(0),
             has_execute_only: false,
             lowest: 0x1_0000,
+            lowest_fixed: 0x8000,
             highest: 1 << 39,
             guard_bytes: 256 * G::SIZE_BYTES,
         }

@@ -67,7 +67,7 @@ pub(super) struct Of<G: Granule> {
 
 /// Pages below a stack that stay free, as Linux has it.
 const GUARD_PAGES: u64 = 256;
-/// The lowest address that may be mapped: `vm.mmap_min_addr`.
+/// The lowest address that is mapped where no call names one below: `vm.mmap_min_addr`.
 const LOWEST: u64 = 64 << 10;
 
 /// An address space that has nothing.
@@ -90,6 +90,8 @@ fn new<G: Granule + Send + Sync>(common: &'static Common, limits: Limits) -> Res
         memory: vmsa::Stage1Attributes::memory(NORMAL_INDEX),
         has_execute_only,
         lowest: LOWEST,
+        // There is one user, who may everything.
+        lowest_fixed: 0,
         highest,
         guard_bytes: GUARD_PAGES * G::SIZE_BYTES,
     };

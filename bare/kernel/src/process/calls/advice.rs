@@ -32,6 +32,7 @@ fn mremap(call: &mut Call) -> Answer {
     }
     let moves = match flags {
         _ if flags & FIXED != 0 => Move::To(to),
+        _ if flags & DONTUNMAP != 0 && to != 0 => Move::Near(to),
         _ if flags & MAYMOVE != 0 => Move::May,
         _ => Move::Never,
     };
@@ -122,13 +123,15 @@ fn mincore(call: &mut Call) -> Answer {
         return Err(ENOMEM);
     }
     let pages = bytes.div_ceil(page);
+    copies::check(to, pages as usize)?;
     for first in (0..pages).step_by(PART as usize) {
         let count = (pages - first).min(PART);
         let mut found = Vec::new();
         let space = call.process().space();
         let told = space.residency(start + first * page, count * page, &mut |is_there| found.push(u8::from(is_there)));
-        told?;
+        // What is told of lies before the first hole.
         copies::write(to + first, &found)?;
+        told?;
     }
     Ok(0)
 }
@@ -151,6 +154,8 @@ fn madvise(call: &mut Call) -> Answer {
         18 => Advice::WipeOnFork,
         19 => Advice::KeepOnFork,
         20 | 21 => Advice::Cold,
+        // Nobody merges what is alike: MADV_MERGEABLE and MADV_UNMERGEABLE change nothing.
+        12 | 13 => return Ok(call.process().space().sync(start, bytes, false).map(|()| 0)?),
         24 => Advice::DontNeedLocked,
         9 => return remove(call),
         22 => return populate(call, Kind::Read),

@@ -3,15 +3,15 @@
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
-use super::input::file;
+use super::input::{file, used};
 use super::paths::start;
 use super::{Call, Row};
 use crate::files::inode::{Body, Inode, S_IFLNK};
 use crate::files::open::*;
 use crate::files::pipe::Pipe;
 use crate::files::tree::Place;
-use crate::process::copies;
 use crate::process::errno::*;
+use crate::process::{copies, exec};
 use crate::threads::waiters::wait;
 
 pub(super) const CALLS: &[Row] = &[
@@ -19,7 +19,7 @@ pub(super) const CALLS: &[Row] = &[
     (24, "dup3", dup3),
     (25, "fcntl", fcntl),
     (29, "ioctl", ioctl),
-    (32, "flock", nothing),
+    (32, "flock", flock),
     (46, "ftruncate", ftruncate),
     (47, "fallocate", fallocate),
     (56, "openat", openat),
@@ -28,7 +28,7 @@ pub(super) const CALLS: &[Row] = &[
     (81, "sync", nothing),
     (82, "fsync", fsync),
     (83, "fdatasync", fsync),
-    (223, "fadvise64", fsync),
+    (223, "fadvise64", fadvise64),
     (436, "close_range", close_range),
 ];
 
@@ -38,12 +38,41 @@ fn nothing(_: &mut Call) -> Answer {
 }
 
 fn fsync(call: &mut Call) -> Answer {
-    file(call, call.arguments[0]).map(|_| 0)
+    let file = used(call, call.arguments[0])?;
+    if matches!(file.inode.body, Body::Regular(_) | Body::Folder(_)) { Ok(0) } else { Err(EINVAL) }
+}
+
+fn fadvise64(call: &mut Call) -> Answer {
+    /// POSIX_FADV_NOREUSE.
+    const LAST: u32 = 5;
+    let [number, _, bytes, advice, ..] = call.arguments;
+    match &used(call, number)?.inode.body {
+        Body::Pipe(_) => Err(ESPIPE),
+        _ if advice as u32 > LAST || bytes > i64::MAX as u64 => Err(EINVAL),
+        _ => Ok(0),
+    }
+}
+
+/// A lock is had by whoever asks.
+fn flock(call: &mut Call) -> Answer {
+    const NONBLOCKING: u32 = 4;
+    /// LOCK_SH, LOCK_EX, LOCK_UN.
+    const KINDS: [u32; 3] = [1, 2, 8];
+    let [number, how, ..] = call.arguments;
+    if !KINDS.contains(&(how as u32 & !NONBLOCKING)) {
+        return Err(EINVAL);
+    }
+    used(call, number).map(|_| 0)
 }
 
 fn openat(call: &mut Call) -> Answer {
     let [folder, path, flags, mode, ..] = call.arguments;
     let (flags, path) = (flags as u32, copies::read_path(path)?);
+    if path.is_empty() {
+        return Err(ENOENT);
+    }
+    // What is opened gets a number: where there is none left nothing is made or emptied.
+    call.process().files.with(|files| files.free(0))?;
     let from = start(call, folder, &path)?;
     let follows = flags & O_NOFOLLOW == 0 && flags & (O_CREAT | O_EXCL) != O_CREAT | O_EXCL;
     let place = crate::files::tree::walk(&from, &path, follows)?;
@@ -100,7 +129,7 @@ fn open(place: &Place, flags: u32, mode: u32) -> Result<Arc<Inode>, Errno> {
         }
     }
     let inode = place.found()?;
-    let (is_folder, writes) = (inode.is_folder(), flags & O_ACCMODE != 0);
+    let (is_folder, writes) = (inode.is_folder(), flags & (O_ACCMODE | O_TRUNC) != 0);
     if flags & O_PATH != 0 {
         return if flags & O_DIRECTORY != 0 && !is_folder { Err(ENOTDIR) } else { Ok(inode) };
     }
@@ -108,8 +137,9 @@ fn open(place: &Place, flags: u32, mode: u32) -> Result<Arc<Inode>, Errno> {
         () if inode.kind() == S_IFLNK => Err(ELOOP),
         () if is_folder && (writes || flags & O_CREAT != 0) => Err(EISDIR),
         () if flags & O_DIRECTORY != 0 && !is_folder => Err(ENOTDIR),
+        () if writes && exec::is_running(&inode) => Err(ETXTBSY),
         () => {
-            if let (Body::Regular(content), true, true) = (&inode.body, flags & O_TRUNC != 0, writes) {
+            if let (Body::Regular(content), true) = (&inode.body, flags & O_TRUNC != 0) {
                 super::memory::resize(&inode, content, 0)?;
                 inode.note_written();
             }
@@ -171,6 +201,8 @@ fn fcntl(call: &mut Call) -> Answer {
     let file = file(call, number)?;
     let files = &call.process().files;
     match command {
+        // Of a path it can be asked what concerns its number: F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC.
+        _ if file.flags() & O_PATH != 0 && !matches!(command, 0..=3 | 1030) => Err(EBADF),
         // F_DUPFD, F_DUPFD_CLOEXEC
         0 | 1030 => {
             let descriptor = Descriptor { file, closes_on_exec: command == 1030 };
@@ -195,6 +227,8 @@ fn fcntl(call: &mut Call) -> Answer {
             Ok(0)
         }
         6 | 7 => Ok(0),
+        // F_GETOWN: nobody is told of what comes.
+        9 => Ok(0),
         // F_GETPIPE_SZ, F_SETPIPE_SZ
         1031 | 1032 if matches!(file.inode.body, Body::Pipe(_)) => Ok(crate::files::pipe::ROOM as u64),
         // F_ADD_SEALS, F_GET_SEALS
@@ -211,9 +245,10 @@ fn fcntl(call: &mut Call) -> Answer {
 fn ioctl(call: &mut Call) -> Answer {
     const FIONREAD: u64 = 0x541b;
     const FIONBIO: u64 = 0x5421;
+    const FIONCLEX: u64 = 0x5450;
     const FIOCLEX: u64 = 0x5451;
     let [number, request, argument, ..] = call.arguments;
-    let file = file(call, number)?;
+    let file = used(call, number)?;
     match (&file.inode.body, request) {
         (Body::Pipe(pipe), FIONREAD) => {
             copies::write_half(argument, pipe.state.with(|state| state.bytes.len() as u32))?;
@@ -224,8 +259,12 @@ fn ioctl(call: &mut Call) -> Answer {
             file.flags.store(file.flags() & !O_NONBLOCK | flag, Ordering::Relaxed);
             Ok(0)
         }
-        (_, FIOCLEX) => call.process().files.with(|files| {
-            files.get_mut(number)?.closes_on_exec = true;
+        (Body::Regular(content), FIONREAD) => {
+            let rest = content.bytes().wrapping_sub(file.position.with(|position| *position));
+            copies::write_half(argument, rest as u32).map(|()| 0)
+        }
+        (_, FIONCLEX | FIOCLEX) => call.process().files.with(|files| {
+            files.get_mut(number)?.closes_on_exec = request == FIOCLEX;
             Ok(0)
         }),
         _ => Err(ENOTTY),
@@ -234,8 +273,11 @@ fn ioctl(call: &mut Call) -> Answer {
 
 fn ftruncate(call: &mut Call) -> Answer {
     let [number, bytes, ..] = call.arguments;
-    let file = file(call, number)?;
-    if !file.can_write() || bytes > i64::MAX as u64 {
+    if bytes > i64::MAX as u64 {
+        return Err(EINVAL);
+    }
+    let file = used(call, number)?;
+    if !file.can_write() {
         return Err(EINVAL);
     }
     let content = match &file.inode.body {
@@ -253,7 +295,7 @@ fn fallocate(call: &mut Call) -> Answer {
     const KEEP_SIZE: u64 = 1;
     const PUNCH_HOLE: u64 = 2 | KEEP_SIZE;
     let [number, mode, offset, bytes, ..] = call.arguments;
-    let file = file(call, number)?;
+    let file = used(call, number)?;
     if !file.can_write() {
         return Err(EBADF);
     }

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::input::file;
+use super::input::{file, used};
 use super::paths::inode_at;
 use super::{Call, Row};
 use crate::files::inode::{Body, Inode};
@@ -61,7 +61,7 @@ fn entries(inode: &Arc<Inode>) -> Result<Vec<(u64, u32, alloc::string::String)>,
 
 fn getdents64(call: &mut Call) -> Answer {
     let [number, to, room, ..] = call.arguments;
-    let file = file(call, number)?;
+    let file = used(call, number)?;
     let first = file.position.with(|position| *position);
     let (mut at, mut position) = (to, first);
     for (number, kind, name) in entries(&file.inode)?.into_iter().skip(first as usize) {

@@ -11,7 +11,8 @@ use crate::memory::{frames, pages};
 use crate::process::errno::*;
 use crate::process::signals::SIGNALS;
 use crate::process::spent::Spent;
-use crate::process::{copies, resources, table};
+use crate::process::table::{self, Process};
+use crate::process::{copies, resources};
 
 pub(super) const CALLS: &[Row] = &[
     (90, "capget", capget),
@@ -22,6 +23,8 @@ pub(super) const CALLS: &[Row] = &[
     (122, "sched_setaffinity", sched_setaffinity),
     (123, "sched_getaffinity", sched_getaffinity),
     (140, "setpriority", nothing),
+    (125, "sched_get_priority_max", sched_get_priority_max),
+    (126, "sched_get_priority_min", sched_get_priority_min),
     (141, "getpriority", getpriority),
     (143, "setregid", nothing),
     (144, "setgid", nothing),
@@ -75,21 +78,27 @@ fn cpus() -> u64 {
 
 fn sched_getaffinity(call: &mut Call) -> Answer {
     let [number, bytes, to, ..] = call.arguments;
-    if bytes < 8 {
+    if bytes < 8 || !bytes.is_multiple_of(8) {
         return Err(EINVAL);
     }
-    if number as i32 != 0 {
-        table::find_thread(number as i32)?;
-    }
+    check_thread(number)?;
     copies::write_words(to, &[cpus()]).map(|()| 8)
 }
 
+/// Refuses the number of a thread that is not there; 0 is the caller's.
+fn check_thread(number: u64) -> Result<(), Errno> {
+    if number as i32 == 0 { Ok(()) } else { table::find_thread(number as i32).map(drop) }
+}
+
+/// A thread runs on any CPU all the same.
 fn sched_setaffinity(call: &mut Call) -> Answer {
-    let [_, bytes, from, ..] = call.arguments;
-    if bytes < 8 {
-        return Err(EINVAL);
-    }
-    let [wanted] = copies::read_words(from)?;
+    let [number, bytes, from, ..] = call.arguments;
+    let mut wanted = [0; 8];
+    // What is not passed is 0.
+    let part = &mut wanted[..bytes.min(8) as usize];
+    copies::read(part, from)?;
+    let wanted = u64::from_le_bytes(wanted);
+    check_thread(number)?;
     if wanted & cpus() == 0 { Err(EINVAL) } else { Ok(0) }
 }
 
@@ -108,8 +117,35 @@ fn getcpu(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-fn getpriority(_: &mut Call) -> Answer {
-    Ok(20)
+/// SCHED_FIFO and SCHED_RR have priorities; SCHED_OTHER, SCHED_BATCH, SCHED_IDLE and SCHED_DEADLINE have none.
+fn priority(policy: u64, of_realtime: u64) -> Answer {
+    match policy as i32 {
+        1 | 2 => Ok(of_realtime),
+        0 | 3 | 5 | 6 => Ok(0),
+        _ => Err(EINVAL),
+    }
+}
+
+fn sched_get_priority_max(call: &mut Call) -> Answer {
+    priority(call.arguments[0], 99)
+}
+
+fn sched_get_priority_min(call: &mut Call) -> Answer {
+    priority(call.arguments[0], 1)
+}
+
+/// All have the same.
+fn getpriority(call: &mut Call) -> Answer {
+    let [which, who, ..] = call.arguments;
+    let is_there = match (which as i32, who as i32) {
+        (0..=2, 0) => true,
+        // PRIO_PROCESS, PRIO_PGRP, PRIO_USER.
+        (0, who) => table::find_thread(who).is_ok(),
+        (1, who) => table::all().iter().any(|one| one.life.with(|life| life.group) == who),
+        (2, _) => false,
+        _ => return Err(EINVAL),
+    };
+    if is_there { Ok(20) } else { Err(ESRCH) }
 }
 
 fn uname(call: &mut Call) -> Answer {
@@ -127,14 +163,13 @@ fn umask(call: &mut Call) -> Answer {
     Ok(call.process().umask.swap(call.arguments[0] as u32 & 0o777, Ordering::Relaxed).into())
 }
 
-fn limit(call: &Call, resource: u64) -> Result<[u64; 2], Errno> {
-    let found = call.process().limits.with(|limits| limits.0.get(resource as u32 as usize).copied());
+fn limit(process: &Process, resource: u64) -> Result<[u64; 2], Errno> {
+    let found = process.limits.with(|limits| limits.0.get(resource as u32 as usize).copied());
     found.ok_or(EINVAL)
 }
 
-fn set_limit(call: &Call, resource: u64, from: u64) -> Result<(), Errno> {
-    let [soft, hard] = copies::read_words(from)?;
-    let (process, which) = (call.process(), resource as u32 as usize);
+fn set_limit(process: &Process, resource: u64, [soft, hard]: [u64; 2]) -> Result<(), Errno> {
+    let which = resource as u32 as usize;
     if soft > hard {
         return Err(EINVAL);
     }
@@ -148,30 +183,33 @@ fn set_limit(call: &Call, resource: u64, from: u64) -> Result<(), Errno> {
     if which == resources::FILES {
         process.files.with(|files| files.most = soft as usize);
     }
-    process.space().set_limits(all.of_memory());
+    if let Some(space) = process.try_space() {
+        space.set_limits(all.of_memory());
+    }
     Ok(())
 }
 
 fn getrlimit(call: &mut Call) -> Answer {
     let [resource, to, ..] = call.arguments;
-    copies::write_words(to, &limit(call, resource)?).map(|()| 0)
+    copies::write_words(to, &limit(call.process(), resource)?).map(|()| 0)
 }
 
 fn setrlimit(call: &mut Call) -> Answer {
     let [resource, from, ..] = call.arguments;
-    limit(call, resource)?;
-    set_limit(call, resource, from).map(|()| 0)
+    limit(call.process(), resource)?;
+    set_limit(call.process(), resource, copies::read_words(from)?).map(|()| 0)
 }
 
 fn prlimit64(call: &mut Call) -> Answer {
     let [number, resource, new, old, ..] = call.arguments;
-    if number as i32 != 0 && number as i32 != call.process().number {
-        table::find(number as i32)?;
-        return Err(EPERM);
-    }
-    let before = limit(call, resource)?;
-    if new != 0 {
-        set_limit(call, resource, new)?;
+    let new = if new == 0 { None } else { Some(copies::read_words(new)?) };
+    let process = match number as i32 {
+        0 => call.process().clone(),
+        number => table::find(number)?,
+    };
+    let before = limit(&process, resource)?;
+    if let Some(new) = new {
+        set_limit(&process, resource, new)?;
     }
     if old == 0 { Ok(0) } else { copies::write_words(old, &before).map(|()| 0) }
 }
@@ -219,9 +257,18 @@ fn prctl(call: &mut Call) -> Answer {
     const SVE_GET_VECTOR: u64 = 51;
     /// Bytes of a vector, whatever is asked for.
     const VECTOR: u64 = 16;
+    /// PR_GET_KEEPCAPS, PR_GET_TIMING, PR_GET_SECUREBITS, PR_GET_TIMERSLACK: what nobody can change.
+    const FIXED: [(u64, u64); 4] = [(7, 0), (13, 0), (27, 0), (30, 50_000)];
+    const GET_NO_HUGE_PAGES: u64 = 42;
+    const READ_CAPABILITY: u64 = 23;
+    const LAST_CAPABILITY: u64 = 40;
     let [what, argument, others @ ..] = call.arguments;
     let process = call.process();
+    if let Some((_, answer)) = FIXED.iter().find(|(one, _)| *one == what) {
+        return Ok(*answer);
+    }
     match what {
+        READ_CAPABILITY if argument <= LAST_CAPABILITY => Ok(1),
         SET_CHILD_SUBREAPER => {
             process.is_reaper.store(argument != 0, Ordering::Relaxed);
             Ok(0)
@@ -235,7 +282,7 @@ fn prctl(call: &mut Call) -> Answer {
         }
         GET_DEATH_SIGNAL => copies::write_half(argument, process.death_signal.load(Ordering::Relaxed)).map(|()| 0),
         // Nobody can ask for none.
-        GET_NO_NEW_PRIVILEGES if argument == 0 && others[..3] == [0; 3] => Ok(0),
+        GET_NO_NEW_PRIVILEGES | GET_NO_HUGE_PAGES if argument == 0 && others[..3] == [0; 3] => Ok(0),
         SET_NAME => {
             let name = copies::read_start(argument, 15)?;
             process.image.with(|image| image.name = alloc::string::String::from_utf8_lossy(&name).into_owned());
@@ -269,17 +316,12 @@ fn sysinfo(call: &mut Call) -> Answer {
 
 fn getrandom(call: &mut Call) -> Answer {
     let [to, bytes, flags, ..] = call.arguments;
-    if flags & !7 != 0 {
+    // GRND_RANDOM and GRND_INSECURE do not go together.
+    if flags & !7 != 0 || flags & 6 == 6 {
         return Err(EINVAL);
     }
-    let bytes = bytes.min(32 << 20);
-    let mut part = [0; 256];
-    let mut done = 0;
-    while done < bytes {
-        let count = (bytes - done).min(256) as usize;
-        fill_randomly(&mut part[..count]);
-        copies::write(to + done, &part[..count])?;
-        done += count as u64;
-    }
-    Ok(done)
+    super::input::give(to, bytes.min(32 << 20), |part| {
+        fill_randomly(part);
+        part.len()
+    })
 }

@@ -4,8 +4,9 @@ use alloc::sync::Arc;
 
 use super::{Call, Row};
 use crate::facts::page_size;
+use crate::files::device::Device;
 use crate::files::inode::Body;
-use crate::files::open::{File, O_APPEND, O_NONBLOCK};
+use crate::files::open::{File, O_APPEND, O_NONBLOCK, O_PATH};
 use crate::files::pipe::Pipe;
 use crate::process::copies;
 use crate::process::errno::*;
@@ -38,27 +39,31 @@ pub(super) fn file(call: &Call, number: u64) -> Result<Arc<File>, Errno> {
     call.process().files.with(|files| files.get(number).map(|found| found.file.clone()))
 }
 
+/// The same where it was opened for more than its path.
+pub(super) fn used(call: &Call, number: u64) -> Result<Arc<File>, Errno> {
+    file(call, number).and_then(|file| if file.flags() & O_PATH == 0 { Ok(file) } else { Err(EBADF) })
+}
+
 fn lseek(call: &mut Call) -> Answer {
     let [number, offset, whence, ..] = call.arguments;
-    let file = file(call, number)?;
+    let file = used(call, number)?;
     if matches!(file.inode.body, Body::Pipe(_) | Body::Secret(_)) {
         return Err(ESPIPE);
     }
     if let Body::Device(_) = file.inode.body {
         return if file.path.contains("console") { Err(ESPIPE) } else { Ok(0) };
     }
-    let bytes = file.inode.bytes().max(file.text.len() as u64);
     file.position.with(|position| {
-        let from = match whence {
-            0 => 0,
-            1 => *position,
-            2 => bytes,
-            // SEEK_DATA and SEEK_HOLE: all is data, up to the end.
-            3 | 4 if offset >= bytes => return Err(ENXIO),
-            3 => 0,
-            4 => {
-                *position = bytes;
-                return Ok(bytes);
+        let from = match (whence, &file.inode.body) {
+            (0, _) => 0,
+            (1, _) => *position,
+            // Where a text ends nobody knows before it is read.
+            (_, Body::Made(_)) => return Err(EINVAL),
+            (2, _) => file.inode.bytes(),
+            // SEEK_DATA and SEEK_HOLE.
+            (3 | 4, Body::Regular(content)) => {
+                *position = content.seek(offset, whence == 3).ok_or(ENXIO)?;
+                return Ok(*position);
             }
             _ => return Err(EINVAL),
         };
@@ -67,29 +72,24 @@ fn lseek(call: &mut Call) -> Answer {
     })
 }
 
+/// Refuses an offset where a file has no places.
+fn check_place(file: &File, offset: Option<u64>) -> Result<(), Errno> {
+    let has_places = !matches!(file.inode.body, Body::Pipe(_) | Body::Secret(_)) || file.flags() & O_PATH != 0;
+    if offset.is_none() || has_places { Ok(()) } else { Err(ESPIPE) }
+}
+
 /// Reads at `offset`, or where the file stands.
 fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>) -> Answer {
+    check_place(file, offset)?;
     if !file.can_read() {
         return Err(EBADF);
     }
     let bytes = bytes.min(MOST_BYTES);
     match &file.inode.body {
         Body::Folder(_) => Err(EISDIR),
-        Body::Pipe(_) | Body::Secret(_) if offset.is_some() => Err(ESPIPE),
         Body::Secret(_) => Err(EINVAL),
         Body::Pipe(pipe) => read_pipe(file, pipe, to, bytes),
-        Body::Device(device) => {
-            let (mut part, mut done) = ([0; 256], 0);
-            while done < bytes {
-                let count = device.read(&mut part[..(bytes - done).min(256) as usize]);
-                if count == 0 {
-                    break;
-                }
-                copies::write(to + done, &part[..count])?;
-                done += count as u64;
-            }
-            Ok(done)
-        }
+        Body::Device(device) => give(to, bytes, |part| device.read(part)),
         Body::Regular(content) => positioned(file, offset, |at| {
             let mut place = to;
             content.read(at, bytes, |part| {
@@ -110,6 +110,23 @@ fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>) -> Answer {
         }),
         Body::Link(_) => Err(EINVAL),
     }
+}
+
+/// Writes what `fill` makes of part after part, as far as a program has memory: no part is of two pages.
+pub(super) fn give(to: u64, bytes: u64, mut fill: impl FnMut(&mut [u8]) -> usize) -> Answer {
+    const PART: u64 = 256;
+    copies::check(to, bytes as usize)?;
+    let (mut part, mut done) = ([0; PART as usize], 0);
+    while done < bytes {
+        let room = (PART - (to + done) % PART).min(bytes - done);
+        let count = fill(&mut part[..room as usize]);
+        match copies::write(to + done, &part[..count]) {
+            Err(error) if done == 0 => return Err(error),
+            Ok(()) if count > 0 => done += count as u64,
+            _ => break,
+        }
+    }
+    Ok(done)
 }
 
 /// Runs `body` where the file stands, which is then further on, or at `offset`.
@@ -147,21 +164,27 @@ fn read_pipe(file: &File, pipe: &Pipe, to: u64, bytes: u64) -> Answer {
 }
 
 fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: Option<u64>) -> Answer {
+    check_place(file, offset)?;
     if !file.can_write() {
         return Err(EBADF);
     }
     let bytes = bytes.min(MOST_BYTES);
     match &file.inode.body {
-        Body::Pipe(_) | Body::Secret(_) if offset.is_some() => Err(ESPIPE),
         Body::Secret(_) => Err(EINVAL),
         Body::Pipe(pipe) => write_pipe(call, file, pipe, from, bytes),
+        // Nobody looks at what goes there.
+        Body::Device(device @ (Device::Null | Device::Zero | Device::Full)) => {
+            copies::check(from, bytes as usize)?;
+            if *device == Device::Full { Err(ENOSPC) } else { Ok(bytes) }
+        }
         Body::Device(device) => {
             let (mut part, mut done) = ([0; PART], 0);
             while done < bytes {
                 let count = (bytes - done).min(PART as u64) as usize;
-                copies::read(&mut part[..count], from + done)?;
-                if !device.write(&part[..count]) {
-                    return Err(ENOSPC);
+                match copies::read(&mut part[..count], from + done) {
+                    Err(error) if done == 0 => return Err(error),
+                    Err(_) => break,
+                    Ok(()) => device.write(&part[..count]),
                 }
                 done += count as u64;
             }
@@ -203,7 +226,7 @@ pub(super) fn check_file_limit(call: &Call, bytes: u64) -> Result<u64, Errno> {
     if bytes <= limit {
         return Ok(limit);
     }
-    call.thread.task().pending.add(SIGXFSZ, Info::of_kernel());
+    call.thread.task().pending.add(SIGXFSZ, Info::of(0, call.process().number));
     Err(EFBIG)
 }
 
@@ -224,7 +247,7 @@ fn write_pipe(call: &Call, file: &File, pipe: &Pipe, from: u64, bytes: u64) -> A
             },
         };
         let Some(put) = put else {
-            call.thread.task().pending.add(SIGPIPE, Info::of_kernel());
+            call.thread.task().pending.add(SIGPIPE, Info::of(0, call.process().number));
             return if done > 0 { Ok(done) } else { Err(EPIPE) };
         };
         done += put as u64;
@@ -260,12 +283,14 @@ fn offset(value: u64) -> Result<Option<u64>, Errno> {
 
 fn pread(call: &mut Call) -> Answer {
     let [number, to, bytes, at, ..] = call.arguments;
-    read_at(&*file(call, number)?, to, bytes, offset(at)?)
+    let at = offset(at)?;
+    read_at(&*file(call, number)?, to, bytes, at)
 }
 
 fn pwrite(call: &mut Call) -> Answer {
     let [number, from, bytes, at, ..] = call.arguments;
-    write_at(call, &*file(call, number)?, from, bytes, offset(at)?)
+    let at = offset(at)?;
+    write_at(call, &*file(call, number)?, from, bytes, at)
 }
 
 /// Gives `each` the buffers of a list, one after the other, and how many bytes were done before.
@@ -305,12 +330,14 @@ fn writev(call: &mut Call) -> Answer {
 }
 
 fn preadv(call: &mut Call) -> Answer {
-    let (file, at) = (file(call, call.arguments[0])?, offset(call.arguments[3])?.unwrap_or(0));
+    let at = offset(call.arguments[3])?.unwrap_or(0);
+    let file = file(call, call.arguments[0])?;
     for_each_buffer(call, |address, bytes, done| read_at(&file, address, bytes, Some(at + done)))
 }
 
 fn pwritev(call: &mut Call) -> Answer {
-    let (file, at) = (file(call, call.arguments[0])?, offset(call.arguments[3])?.unwrap_or(0));
+    let at = offset(call.arguments[3])?.unwrap_or(0);
+    let file = file(call, call.arguments[0])?;
     for_each_buffer(call, |address, bytes, done| write_at(call, &file, address, bytes, Some(at + done)))
 }
 

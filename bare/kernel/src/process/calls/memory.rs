@@ -4,13 +4,16 @@ use alloc::string::String;
 use alloc::sync::Arc;
 
 use userspace::{AreaFlags, Backing, Place, Request, Rights, Source};
+use vmsa::LeafSize;
 
-use super::{Call, Row};
+use super::{Call, Row, input};
+use crate::facts::page_size;
 use crate::files::content::{Content, SEAL_FUTURE_WRITE, SEAL_GROW, SEAL_SEAL, SEAL_SHRINK, SEAL_WRITE};
 use crate::files::device::Device;
 use crate::files::inode::{Body, Inode};
-use crate::files::open::{Descriptor, File, O_CLOEXEC, O_PATH, O_RDWR};
+use crate::files::open::{Descriptor, File, O_CLOEXEC, O_LARGEFILE, O_RDWR};
 use crate::files::secret::Secrets;
+use crate::memory::current;
 use crate::memory::mapped::Mapped;
 use crate::process::errno::*;
 use crate::process::{copies, table};
@@ -40,8 +43,12 @@ const MAP_NONBLOCK: u64 = 0x1_0000;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 /// Flags that are the same for every type; others are refused with MAP_SHARED_VALIDATE.
 const MAP_LEGACY: u64 = 0x7_ff7f;
+const MAP_HUGETLB: u64 = 0x4_0000;
+const MAP_HUGE_SHIFT: u32 = 26;
 const PROT_WRITE: u64 = 2;
 const PROT_EXEC: u64 = 4;
+/// PROT_READ, PROT_WRITE, PROT_EXEC, PROT_SEM, PROT_BTI.
+const PROT_KNOWN: u64 = 0x1f;
 const PROT_GROWSDOWN: u64 = 0x0100_0000;
 const PROT_GROWSUP: u64 = 0x0200_0000;
 
@@ -55,26 +62,24 @@ fn brk(call: &mut Call) -> Answer {
 
 fn mmap(call: &mut Call) -> Answer {
     let [address, bytes, protection, flags, number, offset] = call.arguments;
-    if offset % crate::facts::page_size().size_bytes() != 0 {
+    if offset % page_size().size_bytes() != 0 {
         return Err(EINVAL);
     }
-    let is_shared = match flags & MAP_TYPE {
-        MAP_PRIVATE => false,
-        MAP_SHARED if flags & MAP_ANONYMOUS != 0 && flags & MAP_GROWSDOWN != 0 => return Err(EINVAL),
-        MAP_SHARED => true,
-        // Nothing that is no file understands it.
-        MAP_SHARED_VALIDATE if flags & MAP_ANONYMOUS != 0 => return Err(EINVAL),
-        MAP_SHARED_VALIDATE if flags & !(MAP_LEGACY | MAP_TYPE | MAP_FIXED_NOREPLACE) != 0 => return Err(EOPNOTSUPP),
-        MAP_SHARED_VALIDATE => true,
-        _ => return Err(EINVAL),
-    };
-    let source = match flags & MAP_ANONYMOUS {
-        0 => file_source(call, number, offset, protection, is_shared)?,
-        _ => Source::Anonymous,
+    let file = match flags & MAP_ANONYMOUS {
+        0 => Some(input::used(call, number)?),
+        _ => None,
     };
     if bytes == 0 {
         return Err(EINVAL);
     }
+    if flags & MAP_HUGETLB != 0 {
+        return Err(if file.is_some() { EINVAL } else { no_huge_pages(flags) });
+    }
+    let is_shared = is_shared(flags)?;
+    let source = match file {
+        Some(file) => file_source(&file, offset, protection, is_shared)?,
+        None => Source::Anonymous,
+    };
     let place = match address {
         _ if flags & MAP_FIXED_NOREPLACE != 0 => Place::FixedNoReplace(address),
         _ if flags & MAP_FIXED != 0 => Place::Fixed(address),
@@ -102,18 +107,30 @@ fn mmap(call: &mut Call) -> Answer {
     call.process().space().map(request).map_err(Errno::from)
 }
 
-/// A file that is to be mapped.
-fn file_source(
-    call: &Call,
-    number: u64,
-    offset: u64,
-    protection: u64,
-    is_shared: bool,
-) -> Result<Source<Mapped>, Errno> {
-    let file = call.process().files.with(|files| files.get(number).map(|found| found.file.clone()))?;
-    if file.flags() & O_PATH != 0 {
-        return Err(EBADF);
+/// Whether what is written is for all who map it, by the type.
+fn is_shared(flags: u64) -> Result<bool, Errno> {
+    match flags & MAP_TYPE {
+        MAP_PRIVATE => Ok(false),
+        MAP_SHARED if flags & MAP_ANONYMOUS != 0 && flags & MAP_GROWSDOWN != 0 => Err(EINVAL),
+        MAP_SHARED => Ok(true),
+        // Nothing that is no file understands it.
+        MAP_SHARED_VALIDATE if flags & MAP_ANONYMOUS != 0 => Err(EINVAL),
+        MAP_SHARED_VALIDATE if flags & !(MAP_LEGACY | MAP_TYPE | MAP_FIXED_NOREPLACE) != 0 => Err(EOPNOTSUPP),
+        MAP_SHARED_VALIDATE => Ok(true),
+        _ => Err(EINVAL),
     }
+}
+
+/// MAP_HUGETLB: no pages are kept for it, of any size that leaves have.
+fn no_huge_pages(flags: u64) -> Errno {
+    let (size, page) = ((flags >> MAP_HUGE_SHIFT & 63) as u32, page_size());
+    let mut leaves = LeafSize::all(page, current::upper().shape().layout);
+    let is_known = size == 0 || size > page.shift() && leaves.any(|leaf| leaf.shift(page) == size);
+    if is_known { ENOMEM } else { EINVAL }
+}
+
+/// A file that is to be mapped.
+fn file_source(file: &File, offset: u64, protection: u64, is_shared: bool) -> Result<Source<Mapped>, Errno> {
     if !file.can_read() {
         return Err(EACCES);
     }
@@ -167,7 +184,7 @@ pub(super) fn resize(inode: &Arc<Inode>, content: &Content, bytes: u64) -> Resul
     content.resize(bytes)?;
     if is_shorter {
         let file = Mapped { inode: inode.clone(), path: Arc::from("") };
-        let index = bytes.div_ceil(crate::facts::page_size().size_bytes());
+        let index = bytes.div_ceil(page_size().size_bytes());
         let spaces = table::all().into_iter().filter_map(|process| process.try_space());
         spaces.for_each(|space| space.forget_file(&file, index));
     }
@@ -181,23 +198,32 @@ fn munmap(call: &mut Call) -> Answer {
 
 fn mprotect(call: &mut Call) -> Answer {
     let [start, bytes, protection, ..] = call.arguments;
-    // Nothing grows upwards.
-    if protection & PROT_GROWSUP != 0 || protection & !(PROT_GROWSDOWN | 7 | 8 | 0x10 | 0x20) != 0 {
+    const GROWS: u64 = PROT_GROWSDOWN | PROT_GROWSUP;
+    let page = page_size().size_bytes();
+    if protection & GROWS == GROWS || !start.is_multiple_of(page) {
         return Err(EINVAL);
     }
-    if protection & PROT_GROWSDOWN != 0 && bytes > 0 {
+    if bytes == 0 {
+        return Ok(0);
+    }
+    bytes.checked_next_multiple_of(page).and_then(|bytes| start.checked_add(bytes)).ok_or(ENOMEM)?;
+    if protection & !(GROWS | PROT_KNOWN) != 0 {
+        return Err(EINVAL);
+    }
+    if protection & GROWS != 0 {
         return protect_stack(call, start, bytes, protection);
     }
     call.process().space().protect(start, bytes, rights(protection)).map(|()| 0).map_err(Errno::from)
 }
 
-/// From the start of the stack on that holds `start`.
+/// From the start of the stack on that holds `start`. Nothing grows upwards.
 fn protect_stack(call: &Call, start: u64, bytes: u64, protection: u64) -> Answer {
     let space = call.process().space();
     let mut found = Err(ENOMEM);
     space.areas(&mut |area| {
         if area.range().contains(&start) {
-            found = if area.flags.contains(AreaFlags::GROWS_DOWN) { Ok(area.start) } else { Err(EINVAL) };
+            let grows = area.flags.contains(AreaFlags::GROWS_DOWN) && protection & PROT_GROWSDOWN != 0;
+            found = if grows { Ok(area.start) } else { Err(EINVAL) };
         }
     });
     let first = found?;
@@ -207,23 +233,19 @@ fn protect_stack(call: &Call, start: u64, bytes: u64, protection: u64) -> Answer
 fn memfd_create(call: &mut Call) -> Answer {
     const CLOEXEC: u64 = 1;
     const ALLOW_SEALING: u64 = 2;
-    const NOEXEC_SEAL: u64 = 8;
-    const EXEC: u64 = 16;
     const LONGEST: usize = 249;
     let [name, flags, ..] = call.arguments;
-    if flags & !(CLOEXEC | ALLOW_SEALING | NOEXEC_SEAL | EXEC) != 0
-        || flags & (NOEXEC_SEAL | EXEC) == NOEXEC_SEAL | EXEC
-    {
+    if flags & !(CLOEXEC | ALLOW_SEALING) != 0 {
         return Err(EINVAL);
     }
     let name = copies::read_bytes(name, LONGEST + 1)?.filter(|name| name.len() <= LONGEST).ok_or(EINVAL)?;
     let path = alloc::format!("/memfd:{} (deleted)", String::from_utf8_lossy(&name));
     let inode = Inode::regular(0o777);
-    if let (Body::Regular(content), true) = (&inode.body, flags & (ALLOW_SEALING | NOEXEC_SEAL) != 0) {
+    if let (Body::Regular(content), true) = (&inode.body, flags & ALLOW_SEALING != 0) {
         content.set_seals(0);
     }
     inode.attributes.with(|attributes| attributes.links = 0);
-    let file = File::new(inode, O_RDWR, path);
+    let file = File::new(inode, O_RDWR | O_LARGEFILE, path);
     let closes_on_exec = flags & CLOEXEC != 0;
     call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }))
 }

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
-use super::input::file;
+use super::input::{file, used};
 use super::{Call, Row};
 use crate::files::device::Device;
 use crate::files::inode::{Body, Inode, S_IFCHR, S_IFIFO, S_IFMT, S_IFREG};
@@ -33,10 +33,18 @@ pub(super) const CALLS: &[Row] = &[
 
 /// The folder that the process is in.
 const AT_FDCWD: u32 = -100_i32 as u32;
-const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
+pub(super) const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
 const AT_REMOVEDIR: u64 = 0x200;
 const AT_SYMLINK_FOLLOW: u64 = 0x400;
-const AT_EMPTY_PATH: u64 = 0x1000;
+pub(super) const AT_EMPTY_PATH: u64 = 0x1000;
+
+/// AT_EACCESS, which every access is.
+const AT_EFFECTIVE: u64 = 0x200;
+
+/// Refuses flags that a call does not know.
+pub(super) fn check_flags(flags: u64, known: u64) -> Result<(), Errno> {
+    if u64::from(flags as u32) & !known == 0 { Ok(()) } else { Err(EINVAL) }
+}
 
 /// Where a walk begins.
 pub(super) fn start(call: &Call, folder: u64, path: &str) -> Result<Arc<Inode>, Errno> {
@@ -108,6 +116,7 @@ fn symlinkat(call: &mut Call) -> Answer {
 
 fn linkat(call: &mut Call) -> Answer {
     let [folder, path, to_folder, to, flags, _] = call.arguments;
+    check_flags(flags, AT_SYMLINK_FOLLOW | AT_EMPTY_PATH)?;
     let nofollow = if flags & AT_SYMLINK_FOLLOW == 0 { AT_SYMLINK_NOFOLLOW } else { 0 };
     let inode = inode_at(call, folder, path, flags & AT_EMPTY_PATH | nofollow)?;
     if inode.is_folder() {
@@ -135,9 +144,12 @@ fn renameat(call: &mut Call) -> Answer {
 
 fn truncate(call: &mut Call) -> Answer {
     let [path, bytes, ..] = call.arguments;
+    if bytes > i64::MAX as u64 {
+        return Err(EINVAL);
+    }
     let inode = inode_at(call, AT_FDCWD.into(), path, 0)?;
     match &inode.body {
-        Body::Regular(content) if bytes <= i64::MAX as u64 => super::memory::resize(&inode, content, bytes)?,
+        Body::Regular(content) => super::memory::resize(&inode, content, bytes)?,
         Body::Folder(_) => return Err(EISDIR),
         _ => return Err(EINVAL),
     }
@@ -153,6 +165,7 @@ fn faccessat(call: &mut Call) -> Answer {
     if mode & !7 != 0 {
         return Err(EINVAL);
     }
+    check_flags(flags, AT_EFFECTIVE | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)?;
     let inode = inode_at(call, folder, path, flags)?;
     let permissions = inode.attributes.with(|attributes| attributes.mode);
     if mode & EXECUTE != 0 && permissions & 0o111 == 0 && !inode.is_folder() {
@@ -168,7 +181,7 @@ fn set_mode(inode: &Inode, mode: u64) -> Answer {
 
 fn fchmod(call: &mut Call) -> Answer {
     let [number, mode, ..] = call.arguments;
-    set_mode(&file(call, number)?.inode, mode)
+    set_mode(&used(call, number)?.inode, mode)
 }
 
 fn fchmodat(call: &mut Call) -> Answer {
@@ -189,11 +202,12 @@ fn set_owner(inode: &Inode, user: u64, group: u64) -> Answer {
 
 fn fchown(call: &mut Call) -> Answer {
     let [number, user, group, ..] = call.arguments;
-    set_owner(&file(call, number)?.inode, user, group)
+    set_owner(&used(call, number)?.inode, user, group)
 }
 
 fn fchownat(call: &mut Call) -> Answer {
     let [folder, path, user, group, flags, _] = call.arguments;
+    check_flags(flags, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)?;
     set_owner(&*inode_at(call, folder, path, flags)?, user, group)
 }
 
@@ -217,6 +231,7 @@ fn utimensat(call: &mut Call) -> Answer {
     const NOW: u64 = 0x3fff_ffff;
     const OMIT: u64 = 0x3fff_fffe;
     let [folder, path, times, flags, ..] = call.arguments;
+    check_flags(flags, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)?;
     let inode = match path {
         0 => file(call, folder)?.inode.clone(),
         _ => inode_at(call, folder, path, flags)?,

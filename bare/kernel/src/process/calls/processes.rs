@@ -15,7 +15,7 @@ use crate::memory::frames;
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::exec::{self, Wanted};
-use crate::process::signals::{Action, Stack};
+use crate::process::signals::{Action, SIGCHLD, Stack};
 use crate::process::table::{self, New, Process};
 use crate::process::task::Task;
 use crate::threads::thread::current;
@@ -253,7 +253,7 @@ fn child(call: &Call, number: i32, flags: u64) -> Result<Arc<Process>, Errno> {
         end_signal: (flags & 0xff) as i32,
     };
     let process = Process::new(new, parent.umask.load(Ordering::Relaxed), parent.limits.with(|limits| *limits));
-    process.is_borrowing.store(is_borrowing && flags & CLONE_VFORK != 0, Ordering::Release);
+    process.is_borrowing.store(flags & CLONE_VFORK != 0, Ordering::Release);
     Ok(process)
 }
 
@@ -263,7 +263,11 @@ const WEXITED: u64 = 4;
 const WCONTINUED: u64 = 8;
 const WNOWAIT: u64 = 0x0100_0000;
 
-/// A child of which there is something to tell, of those that `is_meant`; ECHILD if there is none at all.
+const WALL: u64 = 0x4000_0000;
+const WCLONE: u64 = 0x8000_0000;
+
+/// A child of which there is something to tell, of those that `is_meant`; ECHILD if there is none at all. Those that tell their end
+/// by SIGCHLD and the others are waited for apart, unless all are asked for.
 fn wait_for(
     call: &Call,
     options: u64,
@@ -275,8 +279,13 @@ fn wait_for(
         Some(status) => wants(WEXITED).then_some(News::Over(status)),
         None => child.stops.news(wants(WSTOPPED), wants(WCONTINUED), wants(WNOWAIT)),
     };
+    let is_of_kind = |child: &Process| {
+        let is_other = child.life.with(|life| life.end_signal != SIGCHLD.number());
+        wants(WALL) || is_other == wants(WCLONE)
+    };
     let look = || {
-        let children: Vec<_> = process.children().into_iter().filter(|child| is_meant(child)).collect();
+        let mut children = process.children();
+        children.retain(|child| is_meant(child) && is_of_kind(child));
         let found = children.iter().find_map(|child| Some((child.clone(), news(child)?)));
         match found {
             Some(found) => Some(Ok(Some(found))),
@@ -300,6 +309,10 @@ fn wait4(call: &mut Call) -> Answer {
     if options & !UNDERSTOOD & 0xffff_ffff != 0 {
         return Err(EINVAL);
     }
+    // There is no group of its complement.
+    if number as i32 == i32::MIN {
+        return Err(ESRCH);
+    }
     let own_group = call.process().life.with(|life| life.group);
     let is_meant = |child: &Process| match number as i32 {
         -1 => true,
@@ -307,7 +320,7 @@ fn wait4(call: &mut Call) -> Answer {
         number if number > 0 => child.number == number,
         group => child.life.with(|life| life.group) == -group,
     };
-    let wanted = options & (WNOHANG | WSTOPPED | WCONTINUED) | WEXITED;
+    let wanted = options & (WNOHANG | WSTOPPED | WCONTINUED | WALL | WCLONE) | WEXITED;
     let Some((child, news)) = wait_for(call, wanted, is_meant)? else { return Ok(0) };
     if status != 0 {
         copies::write_half(status, news.status() as u32)?;
@@ -319,20 +332,27 @@ fn wait4(call: &mut Call) -> Answer {
 }
 
 fn waitid(call: &mut Call) -> Answer {
-    let [kind, number, to, options, ..] = call.arguments;
+    let [kind, number, to, options, usage, _] = call.arguments;
     const UNDERSTOOD: u64 = 0xe100_000f;
     if options & !UNDERSTOOD & 0xffff_ffff != 0 || options & (WEXITED | WSTOPPED | WCONTINUED) == 0 {
         return Err(EINVAL);
     }
-    let is_meant = |child: &Process| match kind {
-        0 => true,
-        1 => child.number == number as i32,
-        _ => child.life.with(|life| life.group) == number as i32,
+    let own_group = call.process().life.with(|life| life.group);
+    // P_ALL, P_PID, P_PGID, where 0 is the own group.
+    let is_meant = |child: &Process| match (kind, number as i32) {
+        (0, _) => true,
+        (1, number) => child.number == number,
+        (_, 0) => child.life.with(|life| life.group) == own_group,
+        (_, number) => child.life.with(|life| life.group) == number,
     };
-    if kind > 2 {
+    let least = if kind == 1 { 1 } else { 0 };
+    if kind > 2 || kind > 0 && (number as i32) < least {
         return Err(EINVAL);
     }
     let found = wait_for(call, options, is_meant)?;
+    if let (Some((child, _)), true) = (&found, usage != 0) {
+        copies::write_words(usage, &super::identity::usage_words(child.spent(), 0))?;
+    }
     if to != 0 {
         let mut bytes = [0; 128];
         if let Some((child, news)) = &found {

@@ -3,7 +3,7 @@
 use super::time::deadline;
 use super::{Call, NO_ANSWER, Row};
 use crate::process::errno::*;
-use crate::process::signals::{Action, Info, SI_TKILL, SIGKILL, SIGSEGV, SIGSTOP, SS_DISABLE, Signal, Stack};
+use crate::process::signals::{Action, Info, SA_KNOWN, SI_TKILL, SIGKILL, SIGSEGV, SIGSTOP, SS_ONSTACK, Signal};
 use crate::process::{alarms, copies, sending, signal_frame, table};
 use crate::threads::waiters::{Interrupted, wait};
 
@@ -36,7 +36,9 @@ fn kill(call: &mut Call) -> Answer {
     let own = call.process().number;
     let group = match number as i32 {
         number if number > 0 => {
-            let process = table::find(number)?;
+            // A thread's number means its process.
+            let of_thread = |_| table::find_thread(number).map(|thread| thread.task().process.clone());
+            let process = table::find(number).or_else(of_thread)?;
             if let Some(signal) = signal {
                 process.send(signal, Info::of(0, own));
             }
@@ -116,31 +118,14 @@ fn tgkill(call: &mut Call) -> Answer {
 }
 
 fn sigaltstack(call: &mut Call) -> Answer {
-    const ONSTACK: u32 = 1;
-    const AUTODISARM: u32 = 1 << 31;
-    const LEAST: u64 = 2048;
     let [new, old, ..] = call.arguments;
     let task = call.thread.task();
-    let stack = task.signal_stack.get();
-    let is_on = stack.holds(call.frame.stack_pointer);
+    let (stack, pointer) = (task.signal_stack.get(), call.frame.stack_pointer);
     if new != 0 {
-        let [start, flags, bytes] = copies::read_words(new)?;
-        let flags = flags as u32;
-        if is_on {
-            return Err(EPERM);
-        }
-        if ![0, ONSTACK, SS_DISABLE].contains(&(flags & !AUTODISARM)) {
-            return Err(EINVAL);
-        }
-        let wanted = match flags & SS_DISABLE {
-            0 if bytes < LEAST => return Err(ENOMEM),
-            0 => Stack { start, bytes, flags: flags & AUTODISARM },
-            _ => Stack::NONE,
-        };
-        task.signal_stack.set(wanted);
+        task.signal_stack.set(stack.replaced_by(copies::read_words(new)?, pointer)?);
     }
     if old != 0 {
-        let flags = stack.flags | if is_on { ONSTACK } else { 0 };
+        let flags = stack.flags | if stack.holds(pointer) { SS_ONSTACK } else { 0 };
         copies::write_words(old, &[stack.start, flags.into(), stack.bytes])?;
     }
     Ok(0)
@@ -156,7 +141,9 @@ fn rt_sigaction(call: &mut Call) -> Answer {
         0 => None,
         _ => {
             let [handler, flags, restorer, mask] = copies::read_words(new)?;
-            Some(Action { handler, flags, restorer, mask })
+            // What is not known here is not there when a program asks.
+            let mask = mask & !(SIGKILL.bit() | SIGSTOP.bit());
+            Some(Action { handler, flags: flags & SA_KNOWN, restorer, mask })
         }
     };
     let process = call.process();
@@ -200,9 +187,11 @@ fn rt_sigprocmask(call: &mut Call) -> Answer {
 }
 
 fn rt_sigpending(call: &mut Call) -> Answer {
+    let [to, bytes, ..] = call.arguments;
     let task = call.thread.task();
     let pending = (task.pending.set() | task.process.pending.set()) & task.mask();
-    copies::write_words(call.arguments[0], &[pending]).map(|()| 0)
+    let part = usize::try_from(bytes).ok().and_then(|bytes| pending.to_le_bytes().get(..bytes).map(<[u8]>::to_vec));
+    copies::write(to, &part.ok_or(EINVAL)?).map(|()| 0)
 }
 
 fn rt_sigsuspend(call: &mut Call) -> Answer {

@@ -1,7 +1,7 @@
 //! What is told of files: `stat` and its kin.
 
 use super::input::file;
-use super::paths::inode_at;
+use super::paths::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, check_flags, inode_at};
 use super::{Call, Row};
 use crate::clock::SECOND;
 use crate::facts::page_size;
@@ -17,6 +17,9 @@ pub(super) const CALLS: &[Row] = &[
     (80, "fstat", fstat),
     (291, "statx", statx),
 ];
+
+/// Flags of `newfstatat` and `statx`: AT_NO_AUTOMOUNT and how new what is told must be beside the usual.
+const OF_STATUS: u64 = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | 0x800 | 0x6000;
 
 fn device_of(inode: &Inode) -> (u32, u32) {
     if let Body::Device(device) = inode.body { device.number() } else { (0, 0) }
@@ -51,6 +54,7 @@ fn write_stat(inode: &Inode, to: u64) -> Answer {
 
 fn newfstatat(call: &mut Call) -> Answer {
     let [folder, path, to, flags, ..] = call.arguments;
+    check_flags(flags, OF_STATUS)?;
     write_stat(&*inode_at(call, folder, path, flags)?, to)
 }
 
@@ -62,6 +66,7 @@ fn fstat(call: &mut Call) -> Answer {
 fn statx(call: &mut Call) -> Answer {
     const BASIC: u32 = 0x7ff;
     let [folder, path, flags, _, to, _] = call.arguments;
+    check_flags(flags, OF_STATUS)?;
     let inode = inode_at(call, folder, path, flags)?;
     let attributes = inode.attributes.with(|attributes| *attributes);
     let mut bytes = [0; 256];

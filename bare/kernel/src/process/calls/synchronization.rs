@@ -33,29 +33,39 @@ fn rseq(call: &mut Call) -> Answer {
 }
 
 fn futex(call: &mut Call) -> Answer {
-    const PRIVATE: u64 = 128;
-    const REALTIME: u64 = 256;
+    const PRIVATE: u32 = 128;
+    const REALTIME: u32 = 256;
+    const WAIT: u32 = 0;
+    const WAIT_BITSET: u32 = 9;
     let [address, operation, value, time, second, third] = call.arguments;
-    let process = call.process();
-    let count = |value: u64| (value as u32).min(i32::MAX as u32) as usize;
-    let until = |is_absolute| match time {
-        0 => Ok(None),
-        _ => deadline(time, is_absolute, operation & REALTIME != 0).map(Some),
+    let (process, operation) = (call.process(), operation as u32);
+    let command = operation & !(PRIVATE | REALTIME);
+    let is_real = operation & REALTIME != 0;
+    // The time of FUTEX_WAIT is a length, that of FUTEX_WAIT_BITSET is a point.
+    let until = match command {
+        WAIT | WAIT_BITSET if time != 0 => Some(deadline(time, command == WAIT_BITSET, is_real)?),
+        _ => None,
     };
-    if operation & PRIVATE == 0 {
-        futex::check(process, address)?;
+    if ![WAIT, 1, 3, 4, 5, WAIT_BITSET, 10].contains(&command) || is_real && command != WAIT_BITSET {
+        return Err(ENOSYS);
     }
-    match operation & 127 {
-        // FUTEX_WAIT: its time is a length, that of FUTEX_WAIT_BITSET is a point.
-        0 => restartable(futex::wait(process, address, value as u32, u32::MAX, until(false)?), time == 0),
-        9 => restartable(futex::wait(process, address, value as u32, third as u32, until(true)?), true),
-        1 => Ok(futex::wake(process, address, count(value), u32::MAX) as u64),
+    futex::check(process, address, operation & PRIVATE == 0)?;
+    // Who is to wake none, or less, wakes one.
+    let some = (value as i32).max(1) as usize;
+    let counts = || match [value, time].map(|value| usize::try_from(value as i32)) {
+        [Ok(wakes), Ok(moves)] => Ok([wakes, moves]),
+        _ => Err(EINVAL),
+    };
+    let wait = |bits: u32| restartable(futex::wait(process, address, value as u32, bits, until), time == 0);
+    match command {
+        WAIT => wait(u32::MAX),
+        WAIT_BITSET => wait(third as u32),
+        1 => Ok(futex::wake(process, address, some, u32::MAX) as u64),
         10 if third as u32 == 0 => Err(EINVAL),
-        10 => Ok(futex::wake(process, address, count(value), third as u32) as u64),
-        3 => futex::requeue(process, [address, second], [count(value), count(time)], None),
-        4 => futex::requeue(process, [address, second], [count(value), count(time)], Some(third as u32)),
-        5 => wake_operation(call),
-        _ => Err(ENOSYS),
+        10 => Ok(futex::wake(process, address, some, third as u32) as u64),
+        3 => futex::requeue(process, [address, second], counts()?, None),
+        4 => futex::requeue(process, [address, second], counts()?, Some(third as u32)),
+        _ => wake_operation(call),
     }
 }
 
@@ -68,6 +78,7 @@ fn wake_operation(call: &Call) -> Answer {
     let [address, _, first, second_count, second, encoded] = call.arguments;
     let process = call.process();
     let encoded = encoded as u32;
+    futex::check(process, second, false)?;
     let operand = if encoded >> 31 == 1 { 1 << (encoded >> 12 & 31) } else { ((encoded << 8) as i32 >> 20) as u32 };
     let compared = (encoded << 20) as i32 >> 20;
     let old = copies::read_half(second)?;
@@ -89,8 +100,9 @@ fn wake_operation(call: &Call) -> Answer {
         5 => old as i32 >= compared,
         _ => return Err(ENOSYS),
     };
-    let woken = futex::wake(process, address, first as u32 as usize, u32::MAX);
-    let more = if is_so { futex::wake(process, second, second_count as u32 as usize, u32::MAX) } else { 0 };
+    let [first, second_count] = [first, second_count].map(|count| (count as i32).max(1) as usize);
+    let woken = futex::wake(process, address, first, u32::MAX);
+    let more = if is_so { futex::wake(process, second, second_count, u32::MAX) } else { 0 };
     Ok((woken + more) as u64)
 }
 

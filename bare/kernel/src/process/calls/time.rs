@@ -38,7 +38,7 @@ pub(super) fn deadline(from: u64, is_absolute: bool, is_real: bool) -> Result<u6
     })
 }
 
-fn write_time(to: u64, nanoseconds: u64) -> Answer {
+pub(super) fn write_time(to: u64, nanoseconds: u64) -> Answer {
     copies::write_words(to, &[nanoseconds / SECOND, nanoseconds % SECOND]).map(|()| 0)
 }
 
@@ -79,7 +79,9 @@ fn clock_gettime(call: &mut Call) -> Answer {
 fn clock_getres(call: &mut Call) -> Answer {
     let [which, to, ..] = call.arguments;
     clock(call, which)?;
-    if to == 0 { Ok(0) } else { write_time(to, 1) }
+    // CLOCK_REALTIME_COARSE and CLOCK_MONOTONIC_COARSE go by Linux's ticks, of which a second has 250.
+    let nanoseconds = if matches!(which as i32, 5 | 6) { SECOND / 250 } else { 1 };
+    if to == 0 { Ok(0) } else { write_time(to, nanoseconds) }
 }
 
 fn clock_settime(call: &mut Call) -> Answer {
@@ -124,11 +126,12 @@ fn nanosleep(call: &mut Call) -> Answer {
 fn clock_nanosleep(call: &mut Call) -> Answer {
     const ABSOLUTE: u64 = 1;
     let [which, flags, from, rest, ..] = call.arguments;
-    if ![0, 1, 7].contains(&which) {
-        return Err(if which < 12 { EOPNOTSUPP } else { EINVAL });
+    // CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_TAI.
+    if ![0, 1, 7, 11].contains(&which) {
+        return Err(if which < 10 { EOPNOTSUPP } else { EINVAL });
     }
     let is_absolute = flags & ABSOLUTE != 0;
-    sleep(deadline(from, is_absolute, which == 0)?, if is_absolute { 0 } else { rest })
+    sleep(deadline(from, is_absolute, matches!(which, 0 | 11))?, if is_absolute { 0 } else { rest })
 }
 
 fn times(call: &mut Call) -> Answer {

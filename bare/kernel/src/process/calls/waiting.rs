@@ -3,10 +3,13 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::time::deadline;
+use hardware::timer::read_counter;
+
+use super::time::{deadline, write_time};
 use super::{Call, Row};
+use crate::clock::nanoseconds;
 use crate::files::inode::Body;
-use crate::files::open::File;
+use crate::files::open::{File, O_PATH};
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::threads::waiters::{Interrupted, Waiters, wait};
@@ -18,25 +21,29 @@ const OUT: u16 = 4;
 const ERR: u16 = 8;
 const HUP: u16 = 16;
 const NVAL: u16 = 32;
+/// What is said beside IN, and beside OUT.
+const IN_TOO: u16 = IN | 0x40;
+const OUT_TOO: u16 = OUT | 0x100;
 /// Files of one call.
 const MOST: u64 = 1024;
 
 /// What may be done with a file without waiting.
 fn ready(file: &File) -> u16 {
     match &file.inode.body {
+        _ if file.flags() & O_PATH != 0 => NVAL,
         Body::Pipe(pipe) => pipe.state.with(|state| {
             let mut found = 0;
             if file.can_read() {
-                found |= if state.bytes.is_empty() { 0 } else { IN };
+                found |= if state.bytes.is_empty() { 0 } else { IN_TOO };
                 found |= if state.writers == 0 { HUP } else { 0 };
             }
             if file.can_write() {
-                found |= if state.bytes.len() < crate::files::pipe::ROOM { OUT } else { 0 };
+                found |= if state.bytes.len() < crate::files::pipe::ROOM { OUT_TOO } else { 0 };
                 found |= if state.readers == 0 { ERR } else { 0 };
             }
             found
         }),
-        _ => IN | OUT,
+        _ => IN_TOO | OUT_TOO,
     }
 }
 
@@ -51,7 +58,7 @@ fn poll(wanted: &[(Option<Arc<File>>, u16)], until: Option<u64>) -> Result<Vec<u
         .collect();
     let look = || {
         let one = |(file, events): &(Option<Arc<File>>, u16)| match file {
-            Some(file) => ready(file) & (events | ERR | HUP),
+            Some(file) => ready(file) & events,
             None => *events,
         };
         wanted.iter().map(one).collect::<Vec<u16>>()
@@ -83,6 +90,21 @@ fn find(call: &Call, number: u64) -> Option<Arc<File>> {
     call.process().files.with(|files| files.get(number).ok().map(|found| found.file.clone()))
 }
 
+/// Ends a wait: the mask is again what it was, but for a handler that comes of it, and the program is told what time is left.
+fn finish(call: &Call, time: u64, until: Option<u64>, answer: Answer) -> Answer {
+    let task = call.thread.task();
+    if answer != Err(EINTR)
+        && let Some(mask) = task.saved_mask.take()
+    {
+        task.set_mask(mask);
+    }
+    if let Some(until) = until {
+        // Who cannot be told goes on all the same.
+        let _ = write_time(time, nanoseconds(until.saturating_sub(read_counter())));
+    }
+    answer
+}
+
 fn ppoll(call: &mut Call) -> Answer {
     let [list, count, time, set, bytes, _] = call.arguments;
     if count > MOST {
@@ -96,25 +118,31 @@ fn ppoll(call: &mut Call) -> Answer {
         wanted.push(match find(call, number as u64) {
             _ if number < 0 => (None, 0),
             None => (None, NVAL),
-            Some(file) => (Some(file), events),
+            Some(file) => (Some(file), events | ERR | HUP | NVAL),
         });
     }
     mask(call, set, bytes)?;
-    let found = poll(&wanted, until)?;
-    for (index, events) in (0..).zip(&found) {
-        copies::write(list + 8 * index + 6, &events.to_le_bytes())?;
-    }
-    Ok(found.iter().filter(|events| **events != 0).count() as u64)
+    let answer = poll(&wanted, until).and_then(|found| {
+        for (index, events) in (0..).zip(&found) {
+            copies::write(list + 8 * index + 6, &events.to_le_bytes())?;
+        }
+        Ok(found.iter().filter(|events| **events != 0).count() as u64)
+    });
+    finish(call, time, until, answer)
 }
 
 fn pselect6(call: &mut Call) -> Answer {
     let [count, reads, writes, errors, time, pair] = call.arguments;
-    if count > MOST {
+    if (count as i32) < 0 {
         return Err(EINVAL);
     }
+    // What no number is given to yet is not looked at.
+    let room = call.process().files.with(|files| files.numbers().max().map_or(0, |most| most as u64 + 1));
+    let count = u64::from(count as u32).min(room.next_power_of_two().max(64));
     let until = if time == 0 { None } else { Some(deadline(time, false, false)?) };
     let words = count.div_ceil(64);
-    let sets = [(reads, IN), (writes, OUT), (errors, 0)];
+    // What counts for each set: what is told of errors alone is told by no file here.
+    let sets = [(reads, IN | HUP | ERR | NVAL), (writes, OUT | ERR | NVAL), (errors, NVAL)];
     let mut wanted = Vec::new();
     let mut places = Vec::new();
     for (set, events) in sets.into_iter().filter(|(set, _)| *set != 0) {
@@ -123,7 +151,7 @@ fn pselect6(call: &mut Call) -> Answer {
             for bit in (0..64).filter(|bit| bits >> bit & 1 != 0 && word * 64 + bit < count) {
                 let file = find(call, word * 64 + bit).ok_or(EBADF)?;
                 wanted.push((Some(file), events));
-                places.push((set, word, bit, events));
+                places.push((set, word, bit));
             }
         }
     }
@@ -131,18 +159,15 @@ fn pselect6(call: &mut Call) -> Answer {
         let [set, bytes] = copies::read_words(pair)?;
         mask(call, set, bytes)?;
     }
-    let found = poll(&wanted, until)?;
-    for (set, _) in sets.into_iter().filter(|(set, _)| *set != 0) {
-        for word in 0..words {
-            let bits = places.iter().zip(&found).filter(|((one, at, ..), _)| (*one, *at) == (set, word));
-            let is_so = |wanted: u16, found: u16| match wanted {
-                IN => found & (IN | HUP | ERR) != 0,
-                OUT => found & (OUT | ERR) != 0,
-                _ => false,
-            };
-            let bits = bits.filter(|((.., events), found)| is_so(*events, **found));
-            copies::write_words(set + 8 * word, &[bits.fold(0, |all, ((_, _, bit, _), _)| all | 1 << bit)])?;
+    let answer = poll(&wanted, until).and_then(|found| {
+        for (set, _) in sets.into_iter().filter(|(set, _)| *set != 0) {
+            for word in 0..words {
+                let its = places.iter().zip(&found).filter(|((one, at, _), _)| (*one, *at) == (set, word));
+                let bits = its.filter(|(_, found)| **found != 0).fold(0, |all, ((.., bit), _)| all | 1 << bit);
+                copies::write_words(set + 8 * word, &[bits])?;
+            }
         }
-    }
-    Ok(found.iter().filter(|events| **events != 0).count() as u64)
+        Ok(found.iter().filter(|events| **events != 0).count() as u64)
+    });
+    finish(call, time, until, answer)
 }
