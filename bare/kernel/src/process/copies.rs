@@ -110,6 +110,20 @@ pub(crate) fn read_half(from: u64) -> Result<u32, Errno> {
     Ok(u32::from_le_bytes(bytes))
 }
 
+/// Reads a word of 32 bits, which is all in one page, by one access.
+pub(crate) fn load_half(from: u64) -> Result<u32, Errno> {
+    if !from.is_multiple_of(4) {
+        return Err(EINVAL);
+    }
+    let mut word = 0;
+    copy(from, size_of::<u32>(), Kind::Read, |at, part| {
+        let found = user::load_word(at);
+        word = found.unwrap_or(word);
+        if found.is_some() { 0 } else { part.len() }
+    })?;
+    Ok(word)
+}
+
 /// Reads bytes up to a zero, which is not among them; the first `most` where there is none among those.
 pub(crate) fn read_start(from: u64, most: usize) -> Result<Vec<u8>, Errno> {
     let mut text = Vec::new();
