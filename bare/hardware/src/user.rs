@@ -19,6 +19,7 @@ unsafe extern "C" {
     #[link_name = "copy_to_user"]
     fn copy_to_user_raw(to: u64, from: *const u8, bytes: usize) -> usize;
     fn load_word_of_user(to: *mut u32, from: u64, bytes: usize) -> usize;
+    fn exchange_word_of_user(at: u64, words: *mut [u32; 3], bytes: usize) -> usize;
     fn load_hint(from: u64) -> u64;
     fn hint_faulted();
     fn user_copies_start();
@@ -66,7 +67,7 @@ const HAS_SVE: u64 = 3 << 16;
 /// it, and the counter.
 pub fn prepare_cpu() {
     let mmfr1 = read_register!("id_aa64mmfr1_el1");
-    let has_pan = mmfr1 >> 20 & 15 != 0;
+    let has_pan = has_pan();
     let sve = if read_register!("id_aa64pfr0_el1") >> 32 & 15 != 0 { HAS_SVE } else { 0 };
     let span = if has_pan { SCTLR_SPAN } else { 0 };
     // TLBs may keep EPAN; what they hold now EL0 may not execute.
@@ -95,6 +96,11 @@ pub fn prepare_cpu() {
         // SAFETY: no user memory is reached but by unprivileged accesses, which PSTATE.PAN does not concern. MSR PAN, #1.
         unsafe { asm!(".inst 0xd500419f", options(nostack, preserves_flags)) };
     }
+}
+
+/// Whether this CPU has FEAT_PAN.
+fn has_pan() -> bool {
+    read_register!("id_aa64mmfr1_el1") >> 20 & 15 != 0
 }
 
 /// Whether a CPU with this ID_AA64MMFR1_EL1 keeps the kernel, too, from reading what EL0 may only execute.
@@ -171,6 +177,27 @@ pub fn load_word(from: u64) -> Option<u32> {
     // SAFETY: writes one word.
     let left = unsafe { load_word_of_user(&mut word, from, size_of::<u32>()) };
     (left == 0).then_some(word)
+}
+
+/// Puts a word in the place of another of a program's memory by one access; what was found there, if it can be reached.
+///
+/// # Safety
+///
+/// `at` is in the lower half and a multiple of four, and no page there can be written that EL0 cannot write. This thread stays on its CPU.
+pub unsafe fn exchange_word(at: u64, old: u32, new: u32) -> Option<u32> {
+    let mut words = [old, new, 0];
+    let has_pan = has_pan();
+    if has_pan {
+        // SAFETY: until the call is over, or has faulted: both come back here. Exceptions set PAN (SCTLR_EL1.SPAN). MSR PAN, #0.
+        unsafe { asm!(".inst 0xd500409f", options(nostack, preserves_flags)) };
+    }
+    // SAFETY: writes what EL0 can write, by the caller's promise, and a word of these. A fault ends it.
+    let left = unsafe { exchange_word_of_user(at, &mut words, size_of::<u32>()) };
+    if has_pan {
+        // SAFETY: as `prepare_cpu` has it. MSR PAN, #1.
+        unsafe { asm!(".inst 0xd500419f", options(nostack, preserves_flags)) };
+    }
+    (left == 0).then_some(words[2])
 }
 
 /// The instruction that EL0 runs at `place`, by this CPU's translation of it and the linear map, `offset` above physical addresses;

@@ -124,6 +124,25 @@ pub(crate) fn load_half(from: u64) -> Result<u32, Errno> {
     Ok(word)
 }
 
+/// Makes a word of 32 bits what `change` makes of it, in one access as other CPUs see it; what it was.
+pub(crate) fn change_half(at: u64, mut change: impl FnMut(u32) -> Option<u32>) -> Result<u32, Errno> {
+    loop {
+        let old = load_half(at)?;
+        let Some(new) = change(old) else { return Ok(old) };
+        let mut found = old;
+        copy(at, size_of::<u32>(), Kind::Write, |at, part| {
+            // SAFETY: `copy` takes no address above `END`, and `load_half` no odd one. What no leaf lets EL0 write is read-only to EL1 as
+            // well (`Shape::change`). A thread leaves its CPU by its own calls alone.
+            let exchanged = unsafe { user::exchange_word(at, old, new) };
+            found = exchanged.unwrap_or(found);
+            if exchanged.is_some() { 0 } else { part.len() }
+        })?;
+        if found == old {
+            return Ok(old);
+        }
+    }
+}
+
 /// Reads bytes up to a zero, which is not among them; the first `most` where there is none among those.
 pub(crate) fn read_start(from: u64, most: usize) -> Result<Vec<u8>, Errno> {
     let mut text = Vec::new();

@@ -74,12 +74,10 @@ fn leave_mutexes(thread: &Arc<Thread>) {
 
 /// Marks one, wherever the program says that it is.
 fn leave_mutex(thread: &Arc<Thread>, address: u64) -> Result<(), Errno> {
-    let word = copies::load_half(address)?;
-    if word & OWNER != thread.number() as u32 {
-        return Ok(());
-    }
-    copies::write_half(address, word & HAS_WAITERS | OWNER_DIED)?;
-    if word & HAS_WAITERS != 0 {
+    let is_own = |word: u32| word & OWNER == thread.number() as u32;
+    // Who comes to wait meanwhile is seen, or finds that the owner has died.
+    let word = copies::change_half(address, |word| is_own(word).then_some(word & HAS_WAITERS | OWNER_DIED))?;
+    if is_own(word) && word & HAS_WAITERS != 0 {
         futex::wake(&thread.task().process, address, 1, u32::MAX);
     }
     Ok(())
