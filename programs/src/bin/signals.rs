@@ -1,7 +1,7 @@
 //! Signals: handlers, masks, what is told, alternate stacks.
 
 use libc::*;
-use programs::child::{NOBODY, signal_name, wait};
+use programs::child::{NOBODY, ended, signal_name, wait};
 use programs::machine::{SEEN, dispose, exit, fork, handle, sender};
 use programs::{call, child, in_child, page, tell};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,6 +61,7 @@ fn main() {
     refusals();
     stacks();
     waits();
+    awaited();
     restarts();
     queues();
 }
@@ -203,6 +204,30 @@ fn waits() {
     call(SYS_setitimer, &[ITIMER_REAL as u64, time.as_ptr() as u64, 0]).expect("a timer");
     tell("sleep", call(SYS_nanosleep, &[long.as_ptr() as u64, left.as_mut_ptr() as u64]));
     println!("left: {} seconds", left[0]);
+}
+
+/// What is ignored unless somebody waits for it; and what nobody can wait for.
+fn awaited() {
+    let long = [5u64, 0];
+    let short = [0u64, 50_000_000];
+    let wait_for = |set: u64| call(SYS_rt_sigtimedwait, &[&raw const set as u64, 0, long.as_ptr() as u64, 8]);
+    let pause = || call(SYS_nanosleep, &[short.as_ptr() as u64, 0]).expect("it sleeps");
+    dispose(SIGCHLD, SIG_DFL).expect("usual");
+    mask(SIG_SETMASK, bit(SIGCHLD));
+    let number = fork().unwrap_or_else(|| {
+        pause();
+        exit(5)
+    });
+    tell("a child's end", wait_for(bit(SIGCHLD)));
+    println!("the child {}", ended(wait(number)));
+    mask(SIG_SETMASK, 0);
+    let number = fork().unwrap_or_else(|| {
+        mask(SIG_SETMASK, u64::MAX);
+        exit(wait_for(u64::MAX).map_or(1, |signal| signal as i32))
+    });
+    pause();
+    call(SYS_kill, &[number as u64, SIGKILL as u64]).expect("it is sent");
+    println!("one that waits for all: {}", ended(wait(number)));
 }
 
 fn restarts() {
