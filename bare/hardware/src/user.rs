@@ -8,6 +8,7 @@ use vmsa::VirtAddr;
 
 use crate::frame::Frame;
 use crate::kind::Kind;
+use crate::pmu;
 use crate::registers::{self, read_register};
 use crate::translation;
 
@@ -59,6 +60,8 @@ const SCTLR_SPAN: u64 = 1 << 23;
 
 /// SCTLR_EL1.EPAN: what EL0 may only execute the kernel cannot reach either (FEAT_PAN3).
 const SCTLR_EPAN: u64 = 1 << 57;
+/// MDSCR_EL1: no software step, no breakpoints (SS, KDE, MDE), and the debug channel is not EL0's (TDCC). A reset leaves UNKNOWN values.
+const MDSCR_TDCC: u64 = 1 << 12;
 /// CPACR_EL1.FPEN, ZEN: SIMD, and SVE, are not trapped.
 const HAS_SIMD: u64 = 3 << 20;
 const HAS_SVE: u64 = 3 << 16;
@@ -81,13 +84,16 @@ pub fn prepare_cpu() {
             "msr cpacr_el1, {fpen}",
             "msr cntkctl_el1, {counter}",
             "msr tpidrro_el0, xzr",
+            "msr mdscr_el1, {debug}",
             "isb", // the first save of SIMD registers and the first EL0 find the new values
             sctlr = in(reg) sctlr,
             fpen = in(reg) HAS_SIMD | sve,
             counter = in(reg) 2u64,
+            debug = in(reg) MDSCR_TDCC,
             options(nostack, preserves_flags),
         );
     }
+    close_counters();
     if sve != 0 {
         // SAFETY: ZCR_EL1.LEN = 0, vectors of 128 bits: nothing of a vector is outside V0 to V31. The first save of predicates finds it.
         unsafe { asm!("msr S3_0_C1_C2_0, xzr", "isb", options(nostack, preserves_flags)) };
@@ -95,6 +101,18 @@ pub fn prepare_cpu() {
     if has_pan {
         // SAFETY: no user memory is reached but by unprivileged accesses, which PSTATE.PAN does not concern. MSR PAN, #1.
         unsafe { asm!(".inst 0xd500419f", options(nostack, preserves_flags)) };
+    }
+}
+
+/// EL0 has no counters of this CPU, which would tell of other programs' work. What a reset leaves there is UNKNOWN.
+fn close_counters() {
+    if pmu::has_counters() {
+        // SAFETY: EL0 is not entered before the ISB of an exception's return.
+        unsafe { asm!("msr pmuserenr_el0, xzr", options(nostack, preserves_flags)) };
+    }
+    if read_register!("id_aa64pfr0_el1") >> 44 & 15 != 0 {
+        // SAFETY: as above. AMUSERENR_EL0, of a CPU with FEAT_AMU.
+        unsafe { asm!("msr S3_3_C13_C2_3, xzr", options(nostack, preserves_flags)) };
     }
 }
 
