@@ -7,9 +7,10 @@ use alloc::vec::Vec;
 use hardware::user;
 use userspace::{Fault, Kind};
 
-use super::errno::{E2BIG, EFAULT, EINVAL, ENAMETOOLONG, Errno};
+use super::errno::{E2BIG, EFAULT, EINVAL, ENAMETOOLONG, ENOMEM, Errno};
 use super::pressure;
 use crate::facts::page_size;
+use crate::memory::frames;
 use crate::threads::thread::current;
 
 /// Faults without progress before a copy is given up: another thread may take away what was just mapped.
@@ -196,6 +197,11 @@ pub(crate) fn read_texts(from: u64, room: usize) -> Result<Vec<Vec<u8>>, Errno> 
         }
         let text = read_bytes(text, left)?.ok_or(E2BIG)?;
         left = left.checked_sub(text.len() + 9).ok_or(E2BIG)?;
+        // Words may be short, and each takes an allocation of its own.
+        let bytes = room - left + (texts.len() + 1) * 2 * (size_of::<Vec<u8>>() + 32);
+        if texts.len().is_multiple_of(64) && !frames::has_spare(2 * bytes as u64) {
+            return Err(ENOMEM);
+        }
         texts.push(text);
         at += 8;
     }

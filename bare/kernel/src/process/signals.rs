@@ -6,6 +6,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use hardware::lock::Lock;
 use kerncore::stops::News;
 
+use crate::memory::frames;
+
 /// How many signals there are.
 pub(crate) const SIGNALS: usize = 64;
 
@@ -155,7 +157,8 @@ impl Pending {
     pub(crate) fn add(&self, signal: Signal, info: Info) {
         self.infos.with(|infos| {
             let waiting = infos.entry(signal.0).or_default();
-            let queues = signal.0 >= FIRST_QUEUED && waiting.len() < MOST_QUEUED;
+            let bytes = 4 * (waiting.len() + 16) * size_of::<Info>();
+            let queues = signal.0 >= FIRST_QUEUED && waiting.len() < MOST_QUEUED && frames::has_spare(bytes as u64);
             if waiting.is_empty() || queues || info.timer.is_some() {
                 waiting.push_back(info);
             }

@@ -6,7 +6,9 @@ use super::{Call, Row};
 use crate::facts::page_size;
 use crate::files::inode::Body;
 use crate::files::open::{File, O_APPEND, O_NONBLOCK};
-use crate::files::pipe::Pipe;
+use crate::files::pipe::{self, Pipe};
+use crate::files::text::Text;
+use crate::memory::frames;
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::resources::FILE_BYTES;
@@ -47,7 +49,7 @@ fn lseek(call: &mut Call) -> Answer {
     if let Body::Device(_) = file.inode.body {
         return if file.path.contains("console") { Err(ESPIPE) } else { Ok(0) };
     }
-    let bytes = file.inode.bytes().max(file.text.len() as u64);
+    let bytes = file.inode.bytes().max(file.text.bytes());
     file.position.with(|position| {
         let from = match whence {
             0 => 0,
@@ -104,12 +106,28 @@ fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>) -> Answer {
                 let part = part?;
                 return copies::write(to, &part).map(|()| part.len() as u64);
             }
-            let rest = file.text.get(at as usize..).unwrap_or_default();
-            let part = &rest[..rest.len().min(bytes as usize)];
-            copies::write(to, part).map(|()| part.len() as u64)
+            if file.text.is_cut() {
+                return Err(ENOMEM);
+            }
+            read_text(&file.text, at, to, bytes)
         }),
         Body::Link(_) => Err(EINVAL),
     }
+}
+
+/// Writes what stands at an offset of a text to an address, part by part.
+fn read_text(text: &Text, offset: u64, to: u64, bytes: u64) -> Answer {
+    let mut done = 0;
+    while done < bytes {
+        let part = text.at(offset + done);
+        let part = &part[..part.len().min((bytes - done) as usize)];
+        if part.is_empty() {
+            break;
+        }
+        copies::write(to + done, part)?;
+        done += part.len() as u64;
+    }
+    Ok(done)
 }
 
 /// Runs `body` where the file stands, which is then further on, or at `offset`.
@@ -212,6 +230,9 @@ fn write_pipe(call: &Call, file: &File, pipe: &Pipe, from: u64, bytes: u64) -> A
     let (mut part, mut done) = ([0; PART], 0);
     while done < bytes {
         let count = (bytes - done).min(PART as u64) as usize;
+        if !frames::has_spare(pipe::ROOM as u64) {
+            return if done > 0 { Ok(done) } else { Err(ENOMEM) };
+        }
         copies::read(&mut part[..count], from + done)?;
         let put = match pipe.put(&part[..count]) {
             Some(put) => put,
