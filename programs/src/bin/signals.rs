@@ -2,8 +2,8 @@
 
 use libc::*;
 use programs::child::{NOBODY, ended, signal_name, wait};
-use programs::machine::{SEEN, dispose, exit, fork, handle, sender};
-use programs::{call, child, in_child, page, tell};
+use programs::machine::{SEEN, dispose, exit, fork, handle, sender, skip_instruction, syndrome};
+use programs::{call, child, in_child, page, peek, tell};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How deep handlers are in each other, and the deepest.
@@ -64,6 +64,7 @@ fn main() {
     awaited();
     restarts();
     queues();
+    kernels_half();
 }
 
 fn handlers() {
@@ -252,6 +253,23 @@ fn restarts() {
         }
         wait(number);
     }
+}
+
+/// What a program is told of faults all over the kernel's half: nothing of what is there.
+fn kernels_half() {
+    extern "C" fn note(_: i32, _: &siginfo_t, context: *mut c_void) {
+        SEEN.store(syndrome(context).map_or(0, |syndrome| syndrome & 0x3f), Ordering::SeqCst);
+        skip_instruction(context);
+    }
+    handle(SIGSEGV, note, 0).expect("a handler");
+    let mut found = std::collections::BTreeSet::new();
+    for at in (0xffff_0000_0000_0000..=u64::MAX - 0xfff_ffff).step_by(1 << 38).chain([0xffff_0000_4020_0000]) {
+        SEEN.store(u64::MAX, Ordering::SeqCst);
+        std::hint::black_box(peek(at));
+        found.insert(SEEN.load(Ordering::SeqCst));
+    }
+    println!("the kernel's half: {found:#x?}");
+    dispose(SIGSEGV, SIG_DFL).expect("usual");
 }
 
 /// Signals from 34 on wait one by one.
