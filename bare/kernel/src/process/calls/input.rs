@@ -69,8 +69,8 @@ fn lseek(call: &mut Call) -> Answer {
     })
 }
 
-/// Reads at `offset`, or where the file stands.
-fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>) -> Answer {
+/// Reads at `offset`, or where the file stands; an empty pipe is waited for only if `waits`.
+fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>, waits: bool) -> Answer {
     if !file.can_read() {
         return Err(EBADF);
     }
@@ -79,7 +79,7 @@ fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>) -> Answer {
         Body::Folder(_) => Err(EISDIR),
         Body::Pipe(_) | Body::Secret(_) if offset.is_some() => Err(ESPIPE),
         Body::Secret(_) => Err(EINVAL),
-        Body::Pipe(pipe) => read_pipe(file, pipe, to, bytes),
+        Body::Pipe(pipe) => read_pipe(pipe, to, bytes, waits && file.flags() & O_NONBLOCK == 0),
         Body::Device(device) => {
             let (mut part, mut done) = ([0; 256], 0);
             while done < bytes {
@@ -139,10 +139,9 @@ fn positioned(file: &File, offset: Option<u64>, body: impl FnOnce(u64) -> Answer
     file.position.with(|position| body(*position).inspect(|done| *position += done))
 }
 
-fn read_pipe(file: &File, pipe: &Pipe, to: u64, bytes: u64) -> Answer {
+fn read_pipe(pipe: &Pipe, to: u64, bytes: u64, waits: bool) -> Answer {
     let mut part = [0; PART];
     let most = (bytes as usize).min(PART);
-    let is_open = file.flags() & O_NONBLOCK != 0;
     if most == 0 {
         return Ok(0);
     }
@@ -152,7 +151,7 @@ fn read_pipe(file: &File, pipe: &Pipe, to: u64, bytes: u64) -> Answer {
         let taken = match pipe.take(&mut part[..most]) {
             Some(taken) => taken,
             None if done > 0 => break,
-            None if is_open => return Err(EAGAIN),
+            None if !waits => return Err(EAGAIN),
             None => wait(&[&pipe.waiters], None, || pipe.take(&mut part[..most])).map_err(|_| ERESTART)?,
         };
         if taken == 0 {
@@ -266,7 +265,7 @@ fn as_far_as_goes(file: &File, address: u64, bytes: u64, each: impl Fn(u64) -> A
 fn read(call: &mut Call) -> Answer {
     let [number, to, bytes, ..] = call.arguments;
     let file = file(call, number)?;
-    as_far_as_goes(&file, to, bytes, |bytes| read_at(&file, to, bytes, None))
+    as_far_as_goes(&file, to, bytes, |bytes| read_at(&file, to, bytes, None, true))
 }
 
 fn write(call: &mut Call) -> Answer {
@@ -281,7 +280,7 @@ fn offset(value: u64) -> Result<Option<u64>, Errno> {
 
 fn pread(call: &mut Call) -> Answer {
     let [number, to, bytes, at, ..] = call.arguments;
-    read_at(&*file(call, number)?, to, bytes, offset(at)?)
+    read_at(&*file(call, number)?, to, bytes, offset(at)?, true)
 }
 
 fn pwrite(call: &mut Call) -> Answer {
@@ -317,7 +316,8 @@ fn for_each_buffer(call: &Call, mut each: impl FnMut(u64, u64, u64) -> Answer) -
 
 fn readv(call: &mut Call) -> Answer {
     let file = file(call, call.arguments[0])?;
-    for_each_buffer(call, |address, bytes, _| read_at(&file, address, bytes, None))
+    // What has been read is not kept from the program until there is more.
+    for_each_buffer(call, |address, bytes, done| read_at(&file, address, bytes, None, done == 0))
 }
 
 fn writev(call: &mut Call) -> Answer {
@@ -327,7 +327,7 @@ fn writev(call: &mut Call) -> Answer {
 
 fn preadv(call: &mut Call) -> Answer {
     let (file, at) = (file(call, call.arguments[0])?, offset(call.arguments[3])?.unwrap_or(0));
-    for_each_buffer(call, |address, bytes, done| read_at(&file, address, bytes, Some(at + done)))
+    for_each_buffer(call, |address, bytes, done| read_at(&file, address, bytes, Some(at + done), true))
 }
 
 fn pwritev(call: &mut Call) -> Answer {
