@@ -1,6 +1,7 @@
 //! Reading and writing.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::{Call, Row};
 use crate::facts::page_size;
@@ -171,7 +172,7 @@ fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: Option<u64>
     match &file.inode.body {
         Body::Pipe(_) | Body::Secret(_) if offset.is_some() => Err(ESPIPE),
         Body::Secret(_) => Err(EINVAL),
-        Body::Pipe(pipe) => write_pipe(call, file, pipe, from, bytes),
+        Body::Pipe(pipe) => write_pipe(call, file, pipe, bytes, |done, part| copies::read(part, from + done)),
         Body::Device(device) => {
             let (mut part, mut done) = ([0; PART], 0);
             while done < bytes {
@@ -224,7 +225,14 @@ pub(super) fn check_file_limit(call: &Call, bytes: u64) -> Result<u64, Errno> {
     Err(EFBIG)
 }
 
-fn write_pipe(call: &Call, file: &File, pipe: &Pipe, from: u64, bytes: u64) -> Answer {
+/// Writes bytes to a pipe; `fill` gets them, from one on.
+fn write_pipe(
+    call: &Call,
+    file: &File,
+    pipe: &Pipe,
+    bytes: u64,
+    mut fill: impl FnMut(u64, &mut [u8]) -> Result<(), Errno>,
+) -> Answer {
     let is_open = file.flags() & O_NONBLOCK != 0;
     let (mut part, mut done) = ([0; PART], 0);
     while done < bytes {
@@ -232,7 +240,7 @@ fn write_pipe(call: &Call, file: &File, pipe: &Pipe, from: u64, bytes: u64) -> A
         if !frames::has_spare(pipe::ROOM as u64) {
             return if done > 0 { Ok(done) } else { Err(ENOMEM) };
         }
-        copies::read(&mut part[..count], from + done)?;
+        fill(done, &mut part[..count])?;
         let put = match pipe.put(&part[..count]) {
             Some(put) => put,
             None if is_open && done > 0 => break,
@@ -288,18 +296,23 @@ fn pwrite(call: &mut Call) -> Answer {
     write_at(call, &*file(call, number)?, from, bytes, offset(at)?)
 }
 
-/// Gives `each` the buffers of a list, one after the other, and how many bytes were done before.
-fn for_each_buffer(call: &Call, mut each: impl FnMut(u64, u64, u64) -> Answer) -> Answer {
+/// The buffers of a list, all of which are looked at before anything is done.
+fn buffers(call: &Call) -> Result<Vec<[u64; 2]>, Errno> {
     let [_, list, count, ..] = call.arguments;
     if count > MOST_BUFFERS {
         return Err(EINVAL);
     }
+    let all: Vec<[u64; 2]> = (0..count).map(|index| copies::read_words(list + 16 * index)).collect::<Result<_, _>>()?;
+    if all.iter().any(|[_, bytes]| *bytes > i64::MAX as u64) {
+        return Err(EINVAL);
+    }
+    Ok(all)
+}
+
+/// Gives `each` the buffers of a list, one after the other, and how many bytes were done before.
+fn for_each_buffer(call: &Call, mut each: impl FnMut(u64, u64, u64) -> Answer) -> Answer {
     let mut done = 0;
-    for index in 0..count {
-        let [address, bytes] = copies::read_words(list + 16 * index)?;
-        if bytes > i64::MAX as u64 {
-            return Err(EINVAL);
-        }
+    for [address, bytes] in buffers(call)? {
         match each(address, bytes, done) {
             Ok(part) => {
                 done += part;
@@ -322,6 +335,23 @@ fn readv(call: &mut Call) -> Answer {
 
 fn writev(call: &mut Call) -> Answer {
     let file = file(call, call.arguments[0])?;
+    if let (Body::Pipe(pipe), true) = (&file.inode.body, file.can_write()) {
+        let all = buffers(call)?;
+        let bytes: u64 = all.iter().map(|[_, bytes]| bytes).sum();
+        // As one, as others see it.
+        if bytes <= pipe::ATOMIC as u64 {
+            let (mut gathered, mut done) = ([0; pipe::ATOMIC], 0);
+            for [address, bytes] in all {
+                copies::read(&mut gathered[done..done + bytes as usize], address)?;
+                done += bytes as usize;
+            }
+            let fill = |_, part: &mut [u8]| {
+                part.copy_from_slice(&gathered[..bytes as usize]);
+                Ok(())
+            };
+            return write_pipe(call, &file, pipe, bytes, fill);
+        }
+    }
     for_each_buffer(call, |address, bytes, _| write_at(call, &file, address, bytes, None))
 }
 
