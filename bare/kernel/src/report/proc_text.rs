@@ -16,8 +16,8 @@ use crate::files::text::Text;
 use crate::memory::{current, frames, heap, pages, programs};
 use crate::process::resources::INFINITE;
 use crate::process::table::{self, Process};
-use crate::threads::dispatcher;
 use crate::threads::thread::Thread;
+use crate::threads::{dispatcher, queue};
 
 /// A text about the machine.
 pub(crate) fn of_machine(name: &str) -> Text {
@@ -207,8 +207,14 @@ fn limits(text: &mut Text, process: &Process) {
 }
 
 fn state(process: &Process) -> char {
-    let is_over = process.life.with(|life| life.is_over);
-    if is_over { 'Z' } else { process.stops.by().map_or('R', |_| 'T') }
+    if process.life.with(|life| life.is_over) {
+        return 'Z';
+    }
+    match process.stops.by() {
+        Some(_) => 'T',
+        None if queue::are_parked(&process.threads()) => 'S',
+        None => 'R',
+    }
 }
 
 fn status(text: &mut Text, process: &Process) {
@@ -222,6 +228,7 @@ fn status(text: &mut Text, process: &Process) {
     let state = match state(process) {
         'Z' => "Z (zombie)",
         'T' => "T (stopped)",
+        'S' => "S (sleeping)",
         _ => "R (running)",
     };
     line!(text, "State:\t{state}");
