@@ -7,10 +7,14 @@ use crate::registers::read_register;
 /// INST_RETIRED.
 const INSTRUCTIONS: u32 = 0x08;
 
+/// Whether this CPU has FEAT_PMUv3.
+pub(crate) fn has_counters() -> bool {
+    !matches!(read_register!("id_aa64dfr0_el1") >> 8 & 0xf, 0 | 0xf)
+}
+
 /// Whether event counter 0 of this CPU counts instructions.
 pub fn counts_instructions() -> bool {
-    let version = read_register!("id_aa64dfr0_el1") >> 8 & 0xf;
-    if version == 0 || version == 0xf || read_register!("pmcr_el0") >> 11 & 0x1f == 0 {
+    if !has_counters() || read_register!("pmcr_el0") >> 11 & 0x1f == 0 {
         return false;
     }
     read_register!("pmceid0_el0") & 1 << INSTRUCTIONS != 0

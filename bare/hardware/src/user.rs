@@ -8,6 +8,7 @@ use vmsa::VirtAddr;
 
 use crate::frame::Frame;
 use crate::kind::Kind;
+use crate::pmu;
 use crate::registers::{self, read_register};
 use crate::translation;
 
@@ -19,6 +20,7 @@ unsafe extern "C" {
     #[link_name = "copy_to_user"]
     fn copy_to_user_raw(to: u64, from: *const u8, bytes: usize) -> usize;
     fn load_word_of_user(to: *mut u32, from: u64, bytes: usize) -> usize;
+    fn exchange_word_of_user(at: u64, words: *mut [u32; 3], bytes: usize) -> usize;
     fn load_hint(from: u64) -> u64;
     fn hint_faulted();
     fn user_copies_start();
@@ -58,6 +60,8 @@ const SCTLR_SPAN: u64 = 1 << 23;
 
 /// SCTLR_EL1.EPAN: what EL0 may only execute the kernel cannot reach either (FEAT_PAN3).
 const SCTLR_EPAN: u64 = 1 << 57;
+/// MDSCR_EL1: no software step, no breakpoints (SS, KDE, MDE), and the debug channel is not EL0's (TDCC). A reset leaves UNKNOWN values.
+const MDSCR_TDCC: u64 = 1 << 12;
 /// CPACR_EL1.FPEN, ZEN: SIMD, and SVE, are not trapped.
 const HAS_SIMD: u64 = 3 << 20;
 const HAS_SVE: u64 = 3 << 16;
@@ -66,7 +70,7 @@ const HAS_SVE: u64 = 3 << 16;
 /// it, and the counter.
 pub fn prepare_cpu() {
     let mmfr1 = read_register!("id_aa64mmfr1_el1");
-    let has_pan = mmfr1 >> 20 & 15 != 0;
+    let has_pan = has_pan();
     let sve = if read_register!("id_aa64pfr0_el1") >> 32 & 15 != 0 { HAS_SVE } else { 0 };
     let span = if has_pan { SCTLR_SPAN } else { 0 };
     // TLBs may keep EPAN; what they hold now EL0 may not execute.
@@ -80,13 +84,16 @@ pub fn prepare_cpu() {
             "msr cpacr_el1, {fpen}",
             "msr cntkctl_el1, {counter}",
             "msr tpidrro_el0, xzr",
+            "msr mdscr_el1, {debug}",
             "isb", // the first save of SIMD registers and the first EL0 find the new values
             sctlr = in(reg) sctlr,
             fpen = in(reg) HAS_SIMD | sve,
             counter = in(reg) 2u64,
+            debug = in(reg) MDSCR_TDCC,
             options(nostack, preserves_flags),
         );
     }
+    close_counters();
     if sve != 0 {
         // SAFETY: ZCR_EL1.LEN = 0, vectors of 128 bits: nothing of a vector is outside V0 to V31. The first save of predicates finds it.
         unsafe { asm!("msr S3_0_C1_C2_0, xzr", "isb", options(nostack, preserves_flags)) };
@@ -95,6 +102,23 @@ pub fn prepare_cpu() {
         // SAFETY: no user memory is reached but by unprivileged accesses, which PSTATE.PAN does not concern. MSR PAN, #1.
         unsafe { asm!(".inst 0xd500419f", options(nostack, preserves_flags)) };
     }
+}
+
+/// EL0 has no counters of this CPU, which would tell of other programs' work. What a reset leaves there is UNKNOWN.
+fn close_counters() {
+    if pmu::has_counters() {
+        // SAFETY: EL0 is not entered before the ISB of an exception's return.
+        unsafe { asm!("msr pmuserenr_el0, xzr", options(nostack, preserves_flags)) };
+    }
+    if read_register!("id_aa64pfr0_el1") >> 44 & 15 != 0 {
+        // SAFETY: as above. AMUSERENR_EL0, of a CPU with FEAT_AMU.
+        unsafe { asm!("msr S3_3_C13_C2_3, xzr", options(nostack, preserves_flags)) };
+    }
+}
+
+/// Whether this CPU has FEAT_PAN.
+fn has_pan() -> bool {
+    read_register!("id_aa64mmfr1_el1") >> 20 & 15 != 0
 }
 
 /// Whether a CPU with this ID_AA64MMFR1_EL1 keeps the kernel, too, from reading what EL0 may only execute.
@@ -171,6 +195,27 @@ pub fn load_word(from: u64) -> Option<u32> {
     // SAFETY: writes one word.
     let left = unsafe { load_word_of_user(&mut word, from, size_of::<u32>()) };
     (left == 0).then_some(word)
+}
+
+/// Puts a word in the place of another of a program's memory by one access; what was found there, if it can be reached.
+///
+/// # Safety
+///
+/// `at` is in the lower half and a multiple of four, and no page there can be written that EL0 cannot write. This thread stays on its CPU.
+pub unsafe fn exchange_word(at: u64, old: u32, new: u32) -> Option<u32> {
+    let mut words = [old, new, 0];
+    let has_pan = has_pan();
+    if has_pan {
+        // SAFETY: until the call is over, or has faulted: both come back here. Exceptions set PAN (SCTLR_EL1.SPAN). MSR PAN, #0.
+        unsafe { asm!(".inst 0xd500409f", options(nostack, preserves_flags)) };
+    }
+    // SAFETY: writes what EL0 can write, by the caller's promise, and a word of these. A fault ends it.
+    let left = unsafe { exchange_word_of_user(at, &mut words, size_of::<u32>()) };
+    if has_pan {
+        // SAFETY: as `prepare_cpu` has it. MSR PAN, #1.
+        unsafe { asm!(".inst 0xd500419f", options(nostack, preserves_flags)) };
+    }
+    (left == 0).then_some(words[2])
 }
 
 /// The instruction that EL0 runs at `place`, by this CPU's translation of it and the linear map, `offset` above physical addresses;

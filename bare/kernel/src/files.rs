@@ -8,5 +8,6 @@ pub(crate) mod pipe;
 pub(crate) mod proc;
 pub(crate) mod secret;
 mod sys;
+pub(crate) mod text;
 pub(crate) mod tree;
 pub(crate) mod unpack;

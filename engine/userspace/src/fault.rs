@@ -54,7 +54,8 @@ enum Content<F> {
     Zeros { order: u32 },
     /// Zeros, which are read.
     ZeroFrame,
-    /// What this frame holds, of which there is one reference more until then.
+    /// What this frame holds, of which there is one reference more until the copy is in place: nobody takes the page for theirs alone
+    /// meanwhile, and writes what the copy lacks.
     Copy(PhysAddr),
     /// A page of a file.
     Page { file: F, index: u64, is_written: bool },
@@ -281,7 +282,12 @@ impl<F: File> Lacks<F> {
                 }
                 Ok(frame)
             }
-            Content::CopyOfPage { file, index } => copy(embedder, page_of(file, *index)?),
+            Content::CopyOfPage { file, index } => {
+                let from = page_of(file, *index)?;
+                let frame = copy(embedder, from);
+                embedder.release(from);
+                frame
+            }
         };
         Ok(Made { frame: frame?, order: 0 })
     }
@@ -289,6 +295,13 @@ impl<F: File> Lacks<F> {
     /// Whether the program may execute the page afterwards.
     pub(crate) fn is_executable(&self) -> bool {
         !self.attributes.contains(Stage1Attributes::UXN)
+    }
+
+    /// What was looked at is not needed any more, whatever came of it.
+    pub(crate) fn let_go<E: Embedder<File = F>>(&self, embedder: &E) {
+        if let Content::Copy(from) = self.content {
+            embedder.release(from);
+        }
     }
 
     /// What was made is not needed.
@@ -299,14 +312,11 @@ impl<F: File> Lacks<F> {
     }
 }
 
-/// A copy of a frame, and a reference less to that.
+/// A copy of a frame.
 fn copy<E: Embedder>(embedder: &E, from: PhysAddr) -> Result<PhysAddr, Fault> {
-    let frame = embedder.take();
-    if let Some(frame) = frame {
-        embedder.copy(frame, from);
-    }
-    embedder.release(from);
-    frame.ok_or(Fault::OutOfMemory)
+    let frame = embedder.take().ok_or(Fault::OutOfMemory)?;
+    embedder.copy(frame, from);
+    Ok(frame)
 }
 
 fn page_of<F: File>(file: &F, index: u64) -> Result<PhysAddr, Fault> {

@@ -93,11 +93,12 @@ impl<E: Embedder> AddressSpace<E> {
                 Found::Fault(fault) => return Err(*fault),
                 Found::Lacks(lacks) => lacks,
             };
-            let made = lacks.make(&self.embedder)?;
+            let made = lacks.make(&self.embedder).inspect_err(|_| lacks.let_go(&self.embedder))?;
             if lacks.is_executable() {
                 made.frames::<E>().for_each(|frame| self.embedder.make_fetchable(frame));
             }
             let placed = self.with_tables(|state, editing, supply| state.place(editing, lacks, made, supply));
+            lacks.let_go(&self.embedder);
             if placed == Ok(Placed::Done) {
                 return Ok(());
             }

@@ -1,5 +1,7 @@
 //! What a program finds: first touch, copies, forks, files, marks.
 
+use std::rc::Rc;
+
 use crate::common;
 
 use common::{Kernel, RW, RX, TestFile, access, anonymous, maps, of_file, read, write};
@@ -100,6 +102,35 @@ fn a_fork_copies_a_page_when_it_is_written() {
         fork::<Granule4K>(updates);
         fork::<Granule16K>(updates);
         fork::<Granule64K>(updates);
+    }
+}
+
+/// A child goes and another CPU writes, both while a fault makes a copy: what it wrote is there afterwards.
+fn copies_beside_a_write<G: Granule>(hardware_updates: HardwareUpdates, passes: usize) {
+    let kernel = Kernel::<G>::new();
+    let parent = Rc::new(kernel.try_space(hardware_updates).unwrap());
+    parent.map(anonymous(Place::Fixed(BASE), 2, RW)).unwrap();
+    write(&parent, BASE, 1).unwrap();
+    let (child, other) = (parent.fork().unwrap(), parent.clone());
+    let beside = move || {
+        drop(child);
+        write(&other, BASE, 7).unwrap();
+    };
+    *kernel.0.beside.borrow_mut() = Some((passes, Box::new(beside)));
+    parent.fault(Access { address: BASE, kind: Kind::Write }).unwrap();
+    assert!(kernel.0.beside.borrow().is_none(), "the other CPU came after {passes} steps");
+    assert_eq!(read(&parent, BASE), Ok(7), "after {passes} steps");
+    assert_eq!((parent.usage().anonymous, kernel.out().0), (1, 1));
+    drop(parent);
+    assert_eq!(kernel.out(), (0, 0));
+}
+
+#[test]
+fn a_copy_loses_nothing_that_another_cpu_writes_meanwhile() {
+    for (updates, passes) in UPDATES.into_iter().flat_map(|updates| [(updates, 0), (updates, 1)]) {
+        copies_beside_a_write::<Granule4K>(updates, passes);
+        copies_beside_a_write::<Granule16K>(updates, passes);
+        copies_beside_a_write::<Granule64K>(updates, passes);
     }
 }
 

@@ -82,11 +82,12 @@ fn attack(seed: u64, which: u64, operations: u64) -> i32 {
 
 impl Attack {
     fn once(&mut self) {
-        match self.random.below(20) {
+        match self.random.below(21) {
             0 => drop(child(|| self.touch())),
             1 => drop(child(|| self.beside())),
             2 => drop(child(|| overflow(0) as i32)),
             3 | 4 => self.with_bad_addresses(),
+            5 => drop(child(|| self.leave_mutexes())),
             _ => self.change(),
         }
     }
@@ -147,7 +148,8 @@ impl Attack {
     fn with_bad_addresses(&mut self) {
         let (one, two, bytes) = (self.anywhere(), self.anywhere(), self.random.below(3 * page()));
         let folder = AT_FDCWD as u64;
-        let calls: [(c_long, [u64; 5]); 16] = [
+        let unknown = (self.random.next() >> self.random.below(40)) | 1 << 20;
+        let calls: [(c_long, [u64; 5]); 18] = [
             (SYS_read, [self.zero, one, bytes, 0, 0]),
             (SYS_write, [self.null, one, bytes, 0, 0]),
             (SYS_readv, [self.zero, one, 3, 0, 0]),
@@ -164,8 +166,10 @@ impl Attack {
             (SYS_pipe2, [one, O_CLOEXEC as u64 | 1 << 40, 0, 0, 0]),
             (SYS_rt_sigpending, [one, 8, 0, 0, 0]),
             (SYS_execve, [one, two, one, 0, 0]),
+            (SYS_futex, [one, FUTEX_WAKE_OP as u64, 1, 1, two]),
+            (unknown as c_long, [one, two, bytes, 0, 0]),
         ];
-        let (number, arguments) = calls[self.random.below(16) as usize];
+        let (number, arguments) = calls[self.random.below(18) as usize];
         // As above; a file that was opened by chance is closed again.
         if let (true, Ok(opened)) = (number == SYS_openat, call(number, &arguments)) {
             call(SYS_close, &[opened]).ok();
@@ -184,6 +188,19 @@ impl Attack {
             }
         }
         0
+    }
+
+    /// Ends with a list of mutexes that leads anywhere.
+    fn leave_mutexes(&mut self) -> i32 {
+        let room = pages(1);
+        let own = call(SYS_gettid, &[]).expect("a number");
+        let entry = if self.random.below(4) == 0 { self.anywhere() } else { room + 64 };
+        let offset = self.anywhere().wrapping_sub(entry);
+        let pending = if self.random.below(2) == 0 { 0 } else { room + 64 };
+        for (at, word) in [(0, entry), (8, offset), (16, pending), (64, room), (96, own)] {
+            word.to_le_bytes().iter().zip(room + at..).for_each(|(byte, at)| poke(at, *byte));
+        }
+        call(SYS_set_robust_list, &[room, 24]).map_or(1, |_| 0)
     }
 
     /// Threads that change the same pages at once.

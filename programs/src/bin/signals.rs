@@ -1,9 +1,9 @@
 //! Signals: handlers, masks, what is told, alternate stacks.
 
 use libc::*;
-use programs::child::{NOBODY, signal_name, wait};
-use programs::machine::{SEEN, dispose, exit, fork, handle, sender};
-use programs::{call, child, in_child, page, tell};
+use programs::child::{NOBODY, ended, signal_name, wait};
+use programs::machine::{SEEN, dispose, exit, fork, handle, sender, skip_instruction, syndrome};
+use programs::{call, child, in_child, page, peek, tell};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How deep handlers are in each other, and the deepest.
@@ -61,8 +61,10 @@ fn main() {
     refusals();
     stacks();
     waits();
+    awaited();
     restarts();
     queues();
+    kernels_half();
 }
 
 fn handlers() {
@@ -205,6 +207,30 @@ fn waits() {
     println!("left: {} seconds", left[0]);
 }
 
+/// What is ignored unless somebody waits for it; and what nobody can wait for.
+fn awaited() {
+    let long = [5u64, 0];
+    let short = [0u64, 50_000_000];
+    let wait_for = |set: u64| call(SYS_rt_sigtimedwait, &[&raw const set as u64, 0, long.as_ptr() as u64, 8]);
+    let pause = || call(SYS_nanosleep, &[short.as_ptr() as u64, 0]).expect("it sleeps");
+    dispose(SIGCHLD, SIG_DFL).expect("usual");
+    mask(SIG_SETMASK, bit(SIGCHLD));
+    let number = fork().unwrap_or_else(|| {
+        pause();
+        exit(5)
+    });
+    tell("a child's end", wait_for(bit(SIGCHLD)));
+    println!("the child {}", ended(wait(number)));
+    mask(SIG_SETMASK, 0);
+    let number = fork().unwrap_or_else(|| {
+        mask(SIG_SETMASK, u64::MAX);
+        exit(wait_for(u64::MAX).map_or(1, |signal| signal as i32))
+    });
+    pause();
+    call(SYS_kill, &[number as u64, SIGKILL as u64]).expect("it is sent");
+    println!("one that waits for all: {}", ended(wait(number)));
+}
+
 fn restarts() {
     let mut ends = [0i32; 2];
     call(SYS_pipe2, &[ends.as_mut_ptr() as u64, 0]).expect("a pipe");
@@ -227,6 +253,23 @@ fn restarts() {
         }
         wait(number);
     }
+}
+
+/// What a program is told of faults all over the kernel's half: nothing of what is there.
+fn kernels_half() {
+    extern "C" fn note(_: i32, _: &siginfo_t, context: *mut c_void) {
+        SEEN.store(syndrome(context).map_or(0, |syndrome| syndrome & 0x3f), Ordering::SeqCst);
+        skip_instruction(context);
+    }
+    handle(SIGSEGV, note, 0).expect("a handler");
+    let mut found = std::collections::BTreeSet::new();
+    for at in (0xffff_0000_0000_0000..=u64::MAX - 0xfff_ffff).step_by(1 << 38).chain([0xffff_0000_4020_0000]) {
+        SEEN.store(u64::MAX, Ordering::SeqCst);
+        std::hint::black_box(peek(at));
+        found.insert(SEEN.load(Ordering::SeqCst));
+    }
+    println!("the kernel's half: {found:#x?}");
+    dispose(SIGSEGV, SIG_DFL).expect("usual");
 }
 
 /// Signals from 34 on wait one by one.

@@ -18,6 +18,7 @@ fn main() {
     memory();
     futexes();
     requeues();
+    operations();
     ends();
 }
 
@@ -179,6 +180,30 @@ fn requeues() {
     println!("all woke: {}", waiters.into_iter().all(|thread| thread.join().expect("it ends")));
     tell("compare: another value", futex(at, FUTEX_CMP_REQUEUE, 1, 1, at + 64, 7));
     tell("compare: the value", futex(at, FUTEX_CMP_REQUEUE, 1, 1, at + 64, 0));
+}
+
+/// Threads that change one word, half of them by FUTEX_WAKE_OP: nothing is lost.
+fn operations() {
+    const ROUNDS: u32 = 4000;
+    let at = pages(1);
+    let by_call = || {
+        for _ in 0..ROUNDS {
+            // Adds 1.
+            let operation = 1 << 28 | 1 << 12;
+            futex(at + 8, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, at, operation).expect("it is done");
+        }
+    };
+    let by_itself = || {
+        for _ in 0..ROUNDS {
+            word(at).fetch_add(1 << 16, Ordering::SeqCst);
+        }
+    };
+    thread::scope(|scope| {
+        (0..2).for_each(|_| drop(scope.spawn(by_call)));
+        (0..2).for_each(|_| drop(scope.spawn(by_itself)));
+    });
+    let sum = word(at).load(Ordering::SeqCst);
+    println!("by calls: {}, by itself: {}", sum & 0xffff, sum >> 16);
 }
 
 /// What ends a process while it has threads.

@@ -134,6 +134,20 @@ load_word_of_user:
     ldtr    w3, [x1]
     str     w3, [x0]
     mov     x2, xzr
+    b       user_copy_faulted
+
+// fn exchange_word_of_user(at: x0, words: x1, bytes: x2, 4) -> x0: the bytes that are left. The words: what is expected, what comes in
+// its place, what was found. There are no unprivileged exclusives: the caller has PSTATE.PAN off, and asked what EL0 may write.
+    .global exchange_word_of_user
+exchange_word_of_user:
+    ldp     w3, w4, [x1]
+1:  ldaxr   w5, [x0]                // what the program does behind the call comes behind this
+    cmp     w5, w3
+    b.ne    2f
+    stlxr   w6, w4, [x0]            // what it did before is there for whoever finds the new word
+    cbnz    w6, 1b
+2:  str     w5, [x1, #8]
+    mov     x2, xzr
     .global user_copies_end
 user_copies_end:
     .global user_copy_faulted

@@ -13,6 +13,7 @@ use super::content::Content;
 use super::device::Device;
 use super::pipe::Pipe;
 use super::secret::Secrets;
+use super::text::Text;
 use crate::clock::real_nanoseconds;
 use crate::process::errno::Errno;
 
@@ -53,7 +54,7 @@ pub(crate) trait Made: Send + Sync {
     /// Where a link leads.
     fn follow(&self) -> Result<Arc<Inode>, Errno>;
     /// What a text says now.
-    fn text(&self) -> Vec<u8>;
+    fn text(&self) -> Text;
     /// What is at an offset of a text that is too long to be made as a whole.
     fn part(&self, offset: u64, bytes: u64) -> Option<Result<Vec<u8>, Errno>>;
     /// Sets what it tells of; refused where nothing can be set.

@@ -6,7 +6,9 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::inode::{Body, Inode};
-use crate::process::errno::{EBADF, EMFILE, Errno};
+use super::text::Text;
+use crate::memory::frames;
+use crate::process::errno::{EBADF, EMFILE, ENOMEM, Errno};
 use crate::threads::mutex::Mutex;
 
 /// Flags of `open`, as arm64 has them.
@@ -32,7 +34,7 @@ pub(crate) struct File {
     pub(crate) flags: AtomicU32,
     pub(crate) position: Mutex<u64>,
     /// What it says, of files whose text is made when they are opened.
-    pub(crate) text: Vec<u8>,
+    pub(crate) text: Text,
     /// What it was opened by.
     pub(crate) path: String,
 }
@@ -41,7 +43,7 @@ impl File {
     pub(crate) fn new(inode: Arc<Inode>, flags: u32, path: String) -> Arc<Self> {
         let text = match &inode.body {
             Body::Made(made) => made.text(),
-            _ => Vec::new(),
+            _ => Text::new(),
         };
         let file = Self { inode, flags: AtomicU32::new(flags), position: Mutex::new(0), text, path };
         file.count(1);
@@ -85,8 +87,16 @@ pub(crate) struct Descriptor {
     pub(crate) closes_on_exec: bool,
 }
 
+/// Has the heap keep room for so many places more.
+fn reserve(places: &mut Vec<Option<Descriptor>>, more: usize) -> Result<(), Errno> {
+    let bytes = (places.len() + more) * size_of::<Option<Descriptor>>();
+    if !frames::has_spare(2 * bytes as u64) {
+        return Err(ENOMEM);
+    }
+    places.try_reserve(more).map_err(|_| ENOMEM)
+}
+
 /// The descriptors of a process.
-#[derive(Clone)]
 pub(crate) struct Descriptors {
     places: Vec<Option<Descriptor>>,
     /// RLIMIT_NOFILE.
@@ -96,6 +106,14 @@ pub(crate) struct Descriptors {
 impl Descriptors {
     pub(crate) const fn new() -> Self {
         Self { places: Vec::new(), most: 1024 }
+    }
+
+    /// A child's, if there is memory for them.
+    pub(crate) fn try_clone(&self) -> Result<Self, Errno> {
+        let mut places = Vec::new();
+        reserve(&mut places, self.places.len())?;
+        places.extend(self.places.iter().cloned());
+        Ok(Self { places, most: self.most })
     }
 
     pub(crate) fn get(&self, number: u64) -> Result<&Descriptor, Errno> {
@@ -124,6 +142,8 @@ impl Descriptors {
             return Err(EBADF);
         }
         if self.places.len() <= number {
+            let more = number + 1 - self.places.len();
+            reserve(&mut self.places, more)?;
             self.places.resize(number + 1, None);
         }
         Ok(self.places[number].replace(descriptor))

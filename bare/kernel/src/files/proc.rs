@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::inode::{Body, Inode, Made, S_IFDIR, S_IFLNK, S_IFREG};
 use super::open::Descriptor;
+use super::text::Text;
 use crate::memory::mapped::Mapped;
 use crate::process::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, Errno};
 use crate::process::table;
@@ -220,13 +221,13 @@ impl Made for Proc {
         }
     }
 
-    fn text(&self) -> Vec<u8> {
+    fn text(&self) -> Text {
         match self {
-            Self::Text(name) => proc_text::of_machine(name).into_bytes(),
+            Self::Text(name) => proc_text::of_machine(name),
             Self::Of(number, name) => {
                 table::find(*number).map(|process| proc_text::of_process(&process, name)).unwrap_or_default()
             }
-            _ => Vec::new(),
+            _ => Text::new(),
         }
     }
 

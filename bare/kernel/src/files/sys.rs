@@ -119,7 +119,7 @@ impl Made for Sys {
         Err(EINVAL)
     }
 
-    fn text(&self) -> Vec<u8> {
+    fn text(&self) -> super::text::Text {
         let text = match self.text {
             None => String::new(),
             Some(Text::Enabled(order)) => folios::text(order),
@@ -127,7 +127,7 @@ impl Made for Sys {
             Some(Text::Defrag) => String::from("always defer defer+madvise madvise [never]\n"),
             Some(Text::LargeZeros) => String::from("0\n"),
         };
-        text.into_bytes()
+        text.into()
     }
 
     fn part(&self, _: u64, _: u64) -> Option<Result<Vec<u8>, Errno>> {

@@ -7,13 +7,16 @@ use hardware::lock::Lock;
 use spin::Once;
 
 use super::inode::{Body, Folder, Inode, S_IFLNK};
+use crate::memory::frames;
 use crate::process::errno::{
-    EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, ENOTEMPTY, EPERM, EROFS, EXDEV, Errno,
+    EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOSPC, ENOTDIR, ENOTEMPTY, EPERM, EROFS, EXDEV, Errno,
 };
 
 /// Bytes of a name, and links on one way.
 const LONGEST_NAME: usize = 255;
 const MOST_LINKS: usize = 40;
+/// Bytes of the heap that a file and its name may take.
+const ROOM_FOR_NAME: u64 = 16 << 10;
 
 static ROOT: Once<Arc<Inode>> = Once::new();
 
@@ -156,6 +159,9 @@ impl Place {
             return Err(EISDIR);
         }
         self.check_there()?;
+        if !frames::has_spare(ROOM_FOR_NAME) {
+            return Err(ENOSPC);
+        }
         let is_new = inside(&self.folder)?.with(|folder| match folder.names.contains_key(&self.name) {
             true => false,
             false => folder.names.insert(self.name.clone(), inode.clone()).is_none(),

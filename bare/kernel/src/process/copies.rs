@@ -7,9 +7,10 @@ use alloc::vec::Vec;
 use hardware::user;
 use userspace::{Fault, Kind};
 
-use super::errno::{E2BIG, EFAULT, EINVAL, ENAMETOOLONG, Errno};
+use super::errno::{E2BIG, EFAULT, EINVAL, ENAMETOOLONG, ENOMEM, Errno};
 use super::pressure;
 use crate::facts::page_size;
+use crate::memory::frames;
 use crate::threads::thread::current;
 
 /// Faults without progress before a copy is given up: another thread may take away what was just mapped.
@@ -110,6 +111,39 @@ pub(crate) fn read_half(from: u64) -> Result<u32, Errno> {
     Ok(u32::from_le_bytes(bytes))
 }
 
+/// Reads a word of 32 bits, which is all in one page, by one access.
+pub(crate) fn load_half(from: u64) -> Result<u32, Errno> {
+    if !from.is_multiple_of(4) {
+        return Err(EINVAL);
+    }
+    let mut word = 0;
+    copy(from, size_of::<u32>(), Kind::Read, |at, part| {
+        let found = user::load_word(at);
+        word = found.unwrap_or(word);
+        if found.is_some() { 0 } else { part.len() }
+    })?;
+    Ok(word)
+}
+
+/// Makes a word of 32 bits what `change` makes of it, in one access as other CPUs see it; what it was.
+pub(crate) fn change_half(at: u64, mut change: impl FnMut(u32) -> Option<u32>) -> Result<u32, Errno> {
+    loop {
+        let old = load_half(at)?;
+        let Some(new) = change(old) else { return Ok(old) };
+        let mut found = old;
+        copy(at, size_of::<u32>(), Kind::Write, |at, part| {
+            // SAFETY: `copy` takes no address above `END`, and `load_half` no odd one. What no leaf lets EL0 write is read-only to EL1 as
+            // well (`Shape::change`). A thread leaves its CPU by its own calls alone.
+            let exchanged = unsafe { user::exchange_word(at, old, new) };
+            found = exchanged.unwrap_or(found);
+            if exchanged.is_some() { 0 } else { part.len() }
+        })?;
+        if found == old {
+            return Ok(old);
+        }
+    }
+}
+
 /// Reads bytes up to a zero, which is not among them; the first `most` where there is none among those.
 pub(crate) fn read_start(from: u64, most: usize) -> Result<Vec<u8>, Errno> {
     let mut text = Vec::new();
@@ -163,6 +197,11 @@ pub(crate) fn read_texts(from: u64, room: usize) -> Result<Vec<Vec<u8>>, Errno> 
         }
         let text = read_bytes(text, left)?.ok_or(E2BIG)?;
         left = left.checked_sub(text.len() + 9).ok_or(E2BIG)?;
+        // Words may be short, and each takes an allocation of its own.
+        let bytes = room - left + (texts.len() + 1) * 2 * (size_of::<Vec<u8>>() + 32);
+        if texts.len().is_multiple_of(64) && !frames::has_spare(2 * bytes as u64) {
+            return Err(ENOMEM);
+        }
         texts.push(text);
         at += 8;
     }

@@ -4,9 +4,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI32, Ordering};
 
-use hardware::user;
 use kerncore::stops::News;
 
+use super::errno::Errno;
 use super::signals::{Info, SA_NOCLDWAIT, SIGCHLD, SIGKILL, Signal};
 use super::table::{self, INIT, Process};
 use super::{alarms, copies, futex, stops};
@@ -61,24 +61,26 @@ fn leave_mutexes(thread: &Arc<Thread>) {
         }
         let entry = next & !1;
         let Ok([after]) = copies::read_words(entry) else { return };
-        if entry != pending & !1 {
-            leave_mutex(thread, entry.wrapping_add(offset));
+        if entry != pending & !1 && leave_mutex(thread, entry.wrapping_add(offset)).is_err() {
+            return;
         }
         next = after;
     }
     if pending & !1 != 0 {
-        leave_mutex(thread, (pending & !1).wrapping_add(offset));
+        // It was the last.
+        let _ = leave_mutex(thread, (pending & !1).wrapping_add(offset));
     }
 }
 
-fn leave_mutex(thread: &Arc<Thread>, address: u64) {
-    let Some(word) = user::load_word(address).filter(|_| address < copies::END) else { return };
-    if word & OWNER != thread.number() as u32 {
-        return;
-    }
-    if copies::write_half(address, word & HAS_WAITERS | OWNER_DIED).is_ok() && word & HAS_WAITERS != 0 {
+/// Marks one, wherever the program says that it is.
+fn leave_mutex(thread: &Arc<Thread>, address: u64) -> Result<(), Errno> {
+    let is_own = |word: u32| word & OWNER == thread.number() as u32;
+    // Who comes to wait meanwhile is seen, or finds that the owner has died.
+    let word = copies::change_half(address, |word| is_own(word).then_some(word & HAS_WAITERS | OWNER_DIED))?;
+    if is_own(word) && word & HAS_WAITERS != 0 {
         futex::wake(&thread.task().process, address, 1, u32::MAX);
     }
+    Ok(())
 }
 
 fn end_process(process: &Arc<Process>) {

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use hardware::exception::Frame;
 use hardware::user::{self, STATUS_OF_USERS, Simd};
+use vmsa::{ExceptionClass, Syndrome};
 
 use super::errno::{EFAULT, EINTR, Errno};
 use super::signals::{
@@ -109,7 +110,23 @@ pub(super) fn force(thread: &Thread, signal: Signal, code: i32, address: u64, fr
         }
     });
     task.set_mask(task.mask() & !signal.bit());
-    task.pending.add(signal, Info { code, words: [address, 0], syndrome: Some(frame.syndrome), timer: None });
+    task.pending.add(signal, Info { code, words: [address, 0], syndrome: Some(told(frame)), timer: None });
+}
+
+/// What a program is told of a fault by ESR_EL1: where the kernel's half has pages is not for it, so that of an address there all is as if
+/// the first table had no entry for it.
+fn told(frame: &Frame) -> u64 {
+    /// EC, IL, CM and WnR; DFSC of a translation fault at level 0.
+    const KEPT: u64 = 0x3f << 26 | 1 << 25 | 1 << 8 | 1 << 6;
+    const TRANSLATION_FAULT: u64 = 0b100;
+    let syndrome = Syndrome::new(frame.syndrome);
+    let is_abort =
+        matches!(syndrome.class(), ExceptionClass::DataAbortLowerEl | ExceptionClass::InstructionAbortLowerEl);
+    if is_abort && frame.fault_address >= copies::END {
+        frame.syndrome & KEPT | TRANSLATION_FAULT
+    } else {
+        frame.syndrome
+    }
 }
 
 /// Has a thread die of a bad stack for its signals.

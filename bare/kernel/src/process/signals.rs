@@ -7,6 +7,7 @@ use hardware::lock::Lock;
 use kerncore::stops::News;
 
 use super::errno::{EINVAL, ENOMEM, EPERM, Errno};
+use crate::memory::frames;
 
 /// How many signals there are.
 pub(crate) const SIGNALS: usize = 64;
@@ -183,7 +184,8 @@ impl Pending {
     pub(crate) fn add(&self, signal: Signal, info: Info) {
         self.infos.with(|infos| {
             let waiting = infos.entry(signal.0).or_default();
-            let queues = signal.0 >= FIRST_QUEUED && waiting.len() < MOST_QUEUED;
+            let bytes = 4 * (waiting.len() + 16) * size_of::<Info>();
+            let queues = signal.0 >= FIRST_QUEUED && waiting.len() < MOST_QUEUED && frames::has_spare(bytes as u64);
             if waiting.is_empty() || queues || info.timer.is_some() {
                 waiting.push_back(info);
             }

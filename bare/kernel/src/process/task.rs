@@ -21,6 +21,8 @@ pub(crate) struct Task {
     pub(crate) process: Arc<Process>,
     /// Signals that it does not take now, a bit each from bit 0 for signal 1.
     pub(crate) mask: AtomicU64,
+    /// Signals that it waits for, masked or not: they end the wait, and are kept for it as masked ones are.
+    pub(crate) awaited: AtomicU64,
     pub(crate) pending: Pending,
     /// It is at EL0, or about to be.
     pub(crate) is_at_el0: AtomicBool,
@@ -43,6 +45,7 @@ impl Task {
         Self {
             process: process.clone(),
             mask: AtomicU64::new(mask),
+            awaited: AtomicU64::new(0),
             pending: Pending::new(),
             is_at_el0: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
@@ -94,7 +97,8 @@ impl Task {
 impl Owner for Task {
     fn is_interrupted(&self) -> bool {
         let pending = self.pending.set() | self.process.pending.set();
-        pending & !self.mask() != 0 || self.process.is_ending() || self.is_over()
+        let open = !self.mask() | self.awaited.load(Ordering::Relaxed);
+        pending & open != 0 || self.process.is_ending() || self.is_over()
     }
 
     fn is_held(&self) -> bool {

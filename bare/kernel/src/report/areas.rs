@@ -6,13 +6,14 @@ use core::fmt::Write;
 use userspace::{Area, AreaFlags, Backing, Rights};
 
 use crate::files::inode::DEVICE;
+use crate::files::text::Text;
 use crate::memory::mapped::Mapped;
 use crate::process::table::Process;
 
 /// Writes a line.
 macro_rules! line {
     ($text:expr, $($argument:tt)*) => {{
-        // A string takes everything.
+        // What there is no memory for, the text notes.
         let _ = writeln!($text, $($argument)*);
     }};
 }
@@ -35,7 +36,7 @@ pub(super) fn for_each_area(process: &Process, mut sink: impl FnMut(&Area<Mapped
     });
 }
 
-pub(super) fn map_line(text: &mut String, area: &Area<Mapped>, name: &str) {
+pub(super) fn map_line(text: &mut Text, area: &Area<Mapped>, name: &str) {
     let has = |right, letter| if area.rights.contains(right) { letter } else { '-' };
     let rights = [has(Rights::READ, 'r'), has(Rights::WRITE, 'w'), has(Rights::EXECUTE, 'x')];
     let shared = if area.flags.contains(AreaFlags::SHARED) { 's' } else { 'p' };

@@ -1,6 +1,5 @@
 //! The texts of `/proc`, line by line as Linux prints them.
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
@@ -13,15 +12,16 @@ use super::smaps;
 use crate::clock;
 use crate::cpus::{capabilities, walkers};
 use crate::facts::{facts, page_size};
+use crate::files::text::Text;
 use crate::memory::{current, frames, heap, pages, programs};
 use crate::process::resources::INFINITE;
 use crate::process::table::{self, Process};
-use crate::threads::dispatcher;
 use crate::threads::thread::Thread;
+use crate::threads::{dispatcher, queue};
 
 /// A text about the machine.
-pub(crate) fn of_machine(name: &str) -> String {
-    let mut text = String::new();
+pub(crate) fn of_machine(name: &str) -> Text {
+    let mut text = Text::new();
     match name {
         "meminfo" => meminfo(&mut text),
         "cpuinfo" => cpuinfo(&mut text),
@@ -52,7 +52,7 @@ pub(crate) fn of_machine(name: &str) -> String {
     text
 }
 
-fn meminfo(text: &mut String) {
+fn meminfo(text: &mut Text) {
     let all = frames::all_pages() << page_size().shift();
     let free = pages::with_pages(|pages| pages.free_bytes());
     let (mut own, mut tables, mut locked) = (0, 0, 0);
@@ -88,7 +88,7 @@ fn meminfo(text: &mut String) {
 }
 
 /// By which leaves the linear map leads to memory.
-fn direct_map(text: &mut String) {
+fn direct_map(text: &mut Text) {
     let upper = current::upper();
     let Ok(summary) = upper.summary(facts().linear.range()) else { return };
     for size in LeafSize::all(page_size(), upper.shape().layout) {
@@ -105,7 +105,7 @@ fn direct_map(text: &mut String) {
     }
 }
 
-fn cpuinfo(text: &mut String) {
+fn cpuinfo(text: &mut Text) {
     let features = capabilities::all().map(|(_, name)| name).collect::<Vec<_>>().join(" ");
     for (index, cpu) in walkers::identities() {
         let midr = cpu.midr.bits();
@@ -120,7 +120,7 @@ fn cpuinfo(text: &mut String) {
     }
 }
 
-fn stat(text: &mut String) {
+fn stat(text: &mut Text) {
     let hundredths: u64 = table::all().iter().map(|process| process.nanoseconds() / 10_000_000).sum();
     line!(text, "cpu  {hundredths} 0 0 0 0 0 0 0 0 0");
     line!(text, "ctxt {}", dispatcher::switches());
@@ -130,18 +130,18 @@ fn stat(text: &mut String) {
     line!(text, "procs_blocked 0");
 }
 
-fn vmstat(text: &mut String) {
+fn vmstat(text: &mut Text) {
     let free = pages::with_pages(|pages| pages.free_bytes()) >> page_size().shift();
     line!(text, "nr_free_pages {free}");
 }
 
 /// A text about a process.
-pub(crate) fn of_process(process: &Arc<Process>, name: &str) -> Vec<u8> {
-    let mut text = String::new();
+pub(crate) fn of_process(process: &Arc<Process>, name: &str) -> Text {
+    let mut text = Text::new();
     match name {
-        "auxv" => return process.image.with(|image| image.auxiliary.clone()),
-        "cmdline" => return process.image.with(|image| image.arguments.clone()),
-        "environ" => return process.image.with(|image| image.environment.clone()),
+        "auxv" => return process.image.with(|image| image.auxiliary.clone()).into(),
+        "cmdline" => return process.image.with(|image| image.arguments.clone()).into(),
+        "environ" => return process.image.with(|image| image.environment.clone()).into(),
         "limits" => limits(&mut text, process),
         "comm" => line!(text, "{}", process.image.with(|image| image.name.clone())),
         "mounts" => text = of_machine("mounts"),
@@ -157,10 +157,10 @@ pub(crate) fn of_process(process: &Arc<Process>, name: &str) -> Vec<u8> {
         "status" => status(&mut text, process),
         _ => {}
     }
-    text.into_bytes()
+    text
 }
 
-fn stat_of(text: &mut String, process: &Process) {
+fn stat_of(text: &mut Text, process: &Process) {
     let (parent, group, session, threads) =
         process.life.with(|life| (life.parent, life.group, life.session, life.threads.len()));
     let usage = process.try_space().map(|space| space.usage()).unwrap_or_default();
@@ -176,7 +176,7 @@ fn stat_of(text: &mut String, process: &Process) {
     );
 }
 
-fn limits(text: &mut String, process: &Process) {
+fn limits(text: &mut Text, process: &Process) {
     const NAMES: [(&str, &str); 16] = [
         ("Max cpu time", "seconds"),
         ("Max file size", "bytes"),
@@ -207,11 +207,17 @@ fn limits(text: &mut String, process: &Process) {
 }
 
 fn state(process: &Process) -> char {
-    let is_over = process.life.with(|life| life.is_over);
-    if is_over { 'Z' } else { process.stops.by().map_or('R', |_| 'T') }
+    if process.life.with(|life| life.is_over) {
+        return 'Z';
+    }
+    match process.stops.by() {
+        Some(_) => 'T',
+        None if queue::are_parked(&process.threads()) => 'S',
+        None => 'R',
+    }
 }
 
-fn status(text: &mut String, process: &Process) {
+fn status(text: &mut Text, process: &Process) {
     let usage = process.try_space().map(|space| space.usage()).unwrap_or_default();
     let kib = |pages: u64| pages * (page_size().size_bytes() >> 10);
     let (parent, group, session, threads) =
@@ -222,6 +228,7 @@ fn status(text: &mut String, process: &Process) {
     let state = match state(process) {
         'Z' => "Z (zombie)",
         'T' => "T (stopped)",
+        'S' => "S (sleeping)",
         _ => "R (running)",
     };
     line!(text, "State:\t{state}");
@@ -258,7 +265,7 @@ fn status(text: &mut String, process: &Process) {
 }
 
 /// Signals that wait, and what is done with them, a bit each.
-fn status_of_signals(text: &mut String, process: &Process, threads: &[Arc<Thread>]) {
+fn status_of_signals(text: &mut Text, process: &Process, threads: &[Arc<Thread>]) {
     let (own, mask) = threads.first().map_or((0, 0), |thread| (thread.task().pending.set(), thread.task().mask()));
     let (mut ignored, mut handled) = (0u64, 0u64);
     process.actions.with(|actions| {

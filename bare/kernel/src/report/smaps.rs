@@ -8,6 +8,7 @@ use userspace::{Area, AreaFlags, Backing, Rights};
 
 use super::areas::{for_each_area, line, map_line};
 use crate::facts::page_size;
+use crate::files::text::Text;
 use crate::memory::mapped::Mapped;
 use crate::memory::{folios, frames};
 use crate::process::space::Space;
@@ -77,7 +78,7 @@ impl Sums {
         pairs.into_iter().for_each(|(sum, part)| *sum += part);
     }
 
-    fn write(&self, text: &mut String) {
+    fn write(&self, text: &mut Text) {
         let rows = [
             ("Rss", self.resident),
             ("Pss", self.part >> 12),
@@ -102,29 +103,40 @@ impl Sums {
     }
 }
 
-fn row(text: &mut String, name: &str, bytes: u64) {
+fn row(text: &mut Text, name: &str, bytes: u64) {
     line!(text, "{:<16}{:>8} kB", alloc::format!("{name}:"), bytes >> 10);
 }
 
-/// The areas of a process and their names: what is asked of the space must not be asked while it tells of its areas.
-fn areas(process: &Process) -> Vec<(Area<Mapped>, String)> {
-    let mut all = Vec::new();
-    for_each_area(process, |area, name| all.push((area.clone(), name.into())));
-    all
+/// Gives every area of a process and its name, some at a time: what is asked of the space must not be asked while it tells of its areas, and
+/// all of them are no small thing to hold.
+fn for_each(process: &Process, mut sink: impl FnMut(&Area<Mapped>, &str)) {
+    const AT_ONCE: usize = 1024;
+    let mut at = 0;
+    loop {
+        let mut some: Vec<(Area<Mapped>, String)> = Vec::new();
+        for_each_area(process, |area, name| {
+            if area.start >= at && some.len() < AT_ONCE {
+                some.push((area.clone(), name.into()));
+            }
+        });
+        let Some((last, _)) = some.last() else { return };
+        at = last.end;
+        some.iter().for_each(|(area, name)| sink(area, name));
+    }
 }
 
 /// `smaps`.
-pub(super) fn write(text: &mut String, process: &Process) {
+pub(super) fn write(text: &mut Text, process: &Process) {
     let Some(space) = process.try_space() else { return };
-    for (area, name) in areas(process) {
-        map_line(text, &area, &name);
+    for_each(process, |area, name| {
+        map_line(text, area, name);
         row(text, "Size", area.bytes());
         row(text, "KernelPageSize", page_size().size_bytes());
         row(text, "MMUPageSize", page_size().size_bytes());
-        Sums::of(&*space, &area).write(text);
-        line!(text, "THPeligible:    {}", u32::from(may_have_folios(&area)));
-        line!(text, "VmFlags:{} ", flags(&area));
-    }
+        Sums::of(&*space, area).write(text);
+        line!(text, "THPeligible:    {}", u32::from(may_have_folios(area)));
+        line!(text, "VmFlags:{} ", flags(area));
+    });
 }
 
 /// Whether a write to an area may fill a folio.
@@ -140,12 +152,15 @@ fn may_have_folios(area: &Area<Mapped>) -> bool {
 }
 
 /// `smaps_rollup`.
-pub(super) fn write_sum(text: &mut String, process: &Process) {
+pub(super) fn write_sum(text: &mut Text, process: &Process) {
     let Some(space) = process.try_space() else { return };
-    let areas = areas(process);
-    let (first, last) = (areas.first().map_or(0, |(area, _)| area.start), areas.last().map_or(0, |(area, _)| area.end));
-    let mut sums = Sums::default();
-    areas.iter().for_each(|(area, _)| sums.add(&Sums::of(&*space, area)));
+    let (mut first, mut last, mut sums) = (None, 0, Sums::default());
+    for_each(process, |area, _| {
+        first = first.or(Some(area.start));
+        last = area.end;
+        sums.add(&Sums::of(&*space, area));
+    });
+    let first = first.unwrap_or(0);
     let head = alloc::format!("{first:08x}-{last:08x} ---p 00000000 00:00 0 ");
     line!(text, "{head:<73}[rollup]");
     sums.write(text);

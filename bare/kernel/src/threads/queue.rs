@@ -100,6 +100,11 @@ pub(super) fn serve(is_serving: bool) {
     });
 }
 
+/// Whether all of these wait for something.
+pub(crate) fn are_parked(threads: &[Arc<Thread>]) -> bool {
+    QUEUE.with(|_| threads.iter().all(|thread| thread.is_parked.get()))
+}
+
 /// Who runs next on this CPU.
 pub(super) fn next() -> Next {
     let bit = 1 << per_cpu::index();

@@ -1,5 +1,6 @@
 //! A kernel without a machine: frames in a map, files, and a TLB that forgets nothing that it is not told to.
 
+mod file;
 mod program;
 
 use std::cell::{Cell, RefCell};
@@ -9,9 +10,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use vellum_pagetable::{Census, HardwareUpdates, Licence, Memory, Platform, Reserve, Slot, TlbFeatures, Tolerance};
-use vellum_userspace::{
-    AddressSpace, Asids, Embedder, Error, File, FileError, Frames, Limits, Lock, Numbers, Rights, Shape,
-};
+use vellum_userspace::{AddressSpace, Asids, Embedder, Error, Frames, Limits, Lock, Numbers, Rights, Shape};
 use vellum_vmsa::maintenance::TlbiOp;
 use vellum_vmsa::{BbmLevel, Descriptor, Geometry, Granule, Layout, Level, Maintenance, PhysAddr, Stage1Attributes};
 
@@ -19,6 +18,7 @@ pub(crate) const RW: Rights = Rights::READ.union(Rights::WRITE);
 pub(crate) const RX: Rights = Rights::READ.union(Rights::EXECUTE);
 pub(crate) const CEILING: u64 = 0x7f_0000_0000;
 
+pub(crate) use file::TestFile;
 pub(crate) use program::{access, anonymous, can_be_written, frame_at, leaf_bytes, maps, of_file, read, write};
 
 thread_local! {
@@ -116,6 +116,8 @@ pub(crate) struct Inner {
     pub(crate) committed: Cell<u64>,
     pub(crate) most_committed: Cell<u64>,
     pub(crate) asids: Asids<Alone<Numbers>>,
+    /// What another CPU does in the next steps of a fault that are made without a lock, and how many of them pass before.
+    pub(crate) beside: RefCell<Option<(usize, Box<dyn FnOnce()>)>>,
 }
 
 static LEVEL3: Census = Census::new(Tolerance::new(BbmLevel::Level3, false));
@@ -130,69 +132,6 @@ impl<G> Clone for Kernel<G> {
 }
 
 pub(crate) type Space<G> = AddressSpace<Kernel<G>>;
-
-/// A file: pages that come when they are asked for, and hold `name` and their number.
-#[derive(Clone)]
-pub(crate) struct TestFile<G> {
-    kernel: Kernel<G>,
-    pub(crate) name: u64,
-    pub(crate) pages: Rc<RefCell<BTreeMap<u64, PhysAddr>>>,
-    pub(crate) count: Rc<Cell<u64>>,
-    pub(crate) written: Rc<Cell<u64>>,
-}
-
-impl<G> PartialEq for TestFile<G> {
-    fn eq(&self, other: &Self) -> bool {
-        Rc::ptr_eq(&self.pages, &other.pages)
-    }
-}
-
-impl<G: Granule> TestFile<G> {
-    pub(crate) fn new(kernel: &Kernel<G>, name: u64, count: u64) -> Self {
-        let (pages, written) = (Rc::default(), Rc::default());
-        Self { kernel: kernel.clone(), name, pages, count: Rc::new(Cell::new(count)), written }
-    }
-
-    /// What a page holds that nobody has written.
-    pub(crate) fn value(&self, index: u64) -> u64 {
-        if self.name == 0 { 0 } else { self.name << 32 | index }
-    }
-
-    /// Gives back all that it holds.
-    pub(crate) fn close(&self) {
-        let pages = std::mem::take(&mut *self.pages.borrow_mut());
-        pages.values().for_each(|&frame| self.kernel.release(frame));
-    }
-}
-
-impl<G: Granule> File for TestFile<G> {
-    fn frame(&self, index: u64) -> Result<PhysAddr, FileError> {
-        assert!(!LOCKED.get(), "a file was read under the lock");
-        if index >= self.count.get() {
-            return Err(FileError::Beyond);
-        }
-        let known = self.pages.borrow().get(&index).copied();
-        let frame = match known {
-            Some(frame) => frame,
-            None => {
-                let frame = self.kernel.take().ok_or(FileError::NoMemory)?;
-                self.kernel.set(frame, self.value(index));
-                self.pages.borrow_mut().insert(index, frame);
-                frame
-            }
-        };
-        self.kernel.share(frame);
-        Ok(frame)
-    }
-
-    fn mark_written(&self, _: u64) {
-        self.written.set(self.written.get() + 1);
-    }
-
-    fn is_resident(&self, index: u64) -> bool {
-        self.pages.borrow().contains_key(&index)
-    }
-}
 
 const FRAMES: u64 = 0x1_0000_0000;
 const ZEROS: PhysAddr = PhysAddr::new(0xf000_0000);
@@ -215,6 +154,7 @@ impl<G: Granule> Kernel<G> {
             committed: Cell::new(0),
             most_committed: Cell::new(u64::MAX),
             asids: Asids::new(8, 1).unwrap(),
+            beside: RefCell::default(),
         };
         Self(Rc::new(inner), PhantomData)
     }
@@ -230,6 +170,18 @@ impl<G: Granule> Kernel<G> {
     /// What fetches find in a frame; nothing that anybody knows, unless it was made fetchable.
     pub(crate) fn fetched(&self, frame: PhysAddr) -> Option<u64> {
         self.0.frames.borrow()[&frame].fetched
+    }
+
+    /// Has another CPU do what it does in this step, if no lock is held.
+    fn step(&self) {
+        if LOCKED.get() {
+            return;
+        }
+        match self.0.beside.take() {
+            Some((0, body)) => body(),
+            Some((passes, body)) => *self.0.beside.borrow_mut() = Some((passes - 1, body)),
+            None => {}
+        }
     }
 
     /// Frames and tables that are out.
@@ -295,6 +247,8 @@ impl<G: Granule> Frames for Kernel<G> {
             frames.remove(&frame);
             self.0.left.set(self.0.left.get().saturating_add(1));
         }
+        drop(frames);
+        self.step();
     }
 
     fn is_sole(&self, frame: PhysAddr) -> bool {
@@ -309,6 +263,7 @@ impl<G: Granule> Frames for Kernel<G> {
     fn copy(&self, to: PhysAddr, from: PhysAddr) {
         assert!(!LOCKED.get(), "copied under the lock");
         self.set(to, self.get(from));
+        self.step();
     }
 
     fn make_fetchable(&self, frame: PhysAddr) {

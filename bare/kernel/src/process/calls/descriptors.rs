@@ -1,6 +1,7 @@
 //! Descriptors: opening, closing, duplicating, and what is set on them.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use super::input::{file, used};
@@ -161,8 +162,7 @@ fn close_range(call: &mut Call) -> Answer {
     if first > last || flags & !(CLOEXEC | 2) != 0 {
         return Err(EINVAL);
     }
-    let numbers: alloc::vec::Vec<u64> =
-        call.process().files.with(|files| files.numbers().map(|one| one as u64).collect());
+    let numbers: Vec<u64> = call.process().files.with(|files| files.numbers().map(|one| one as u64).collect());
     for number in numbers.into_iter().filter(|number| (first..=last).contains(number)) {
         let closed = call.process().files.with(|files| match flags & CLOEXEC {
             0 => files.take(number).ok(),
@@ -323,24 +323,25 @@ fn fallocate(call: &mut Call) -> Answer {
 fn pipe2(call: &mut Call) -> Answer {
     let [to, flags, ..] = call.arguments;
     let flags = flags as u32;
-    if flags & !(O_CLOEXEC | O_NONBLOCK | 0o4_0000) != 0 {
+    // Packets (O_DIRECT) are not there.
+    if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
         return Err(EINVAL);
     }
     let inode = Inode::new(Body::Pipe(Pipe::new()), 0o600);
     let path = alloc::format!("pipe:[{}]", inode.number);
     let (kept, closes_on_exec) = (flags & O_NONBLOCK, flags & O_CLOEXEC != 0);
     let ends = [File::new(inode.clone(), kept, path.clone()), File::new(inode, kept | O_WRONLY, path)];
-    let mut numbers = [0; 2];
-    for (number, file) in numbers.iter_mut().zip(ends) {
-        *number = call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }))?;
-    }
-    let written =
-        copies::write_half(to, numbers[0] as u32).and_then(|()| copies::write_half(to + 4, numbers[1] as u32));
-    if let Err(error) = written {
+    let mut numbers = Vec::new();
+    let given = ends.into_iter().try_for_each(|file| {
+        numbers.push(call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }))?);
+        Ok(())
+    });
+    let mut places = (to..).step_by(4).zip(&numbers);
+    let written = given.and_then(|()| places.try_for_each(|(at, number)| copies::write_half(at, *number as u32)));
+    if written.is_err() {
         for number in numbers {
             drop(call.process().files.with(|files| files.take(number)));
         }
-        return Err(error);
     }
-    Ok(0)
+    written.map(|()| 0)
 }

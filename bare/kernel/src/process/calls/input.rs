@@ -1,13 +1,16 @@
 //! Reading and writing.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::{Call, Row};
 use crate::facts::page_size;
 use crate::files::device::Device;
 use crate::files::inode::Body;
 use crate::files::open::{File, O_APPEND, O_NONBLOCK, O_PATH};
-use crate::files::pipe::Pipe;
+use crate::files::pipe::{self, Pipe};
+use crate::files::text::Text;
+use crate::memory::frames;
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::resources::FILE_BYTES;
@@ -78,8 +81,8 @@ fn check_place(file: &File, offset: Option<u64>) -> Result<(), Errno> {
     if offset.is_none() || has_places { Ok(()) } else { Err(ESPIPE) }
 }
 
-/// Reads at `offset`, or where the file stands.
-fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>) -> Answer {
+/// Reads at `offset`, or where the file stands; an empty pipe is waited for only if `waits`.
+fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>, waits: bool) -> Answer {
     check_place(file, offset)?;
     if !file.can_read() {
         return Err(EBADF);
@@ -88,7 +91,7 @@ fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>) -> Answer {
     match &file.inode.body {
         Body::Folder(_) => Err(EISDIR),
         Body::Secret(_) => Err(EINVAL),
-        Body::Pipe(pipe) => read_pipe(file, pipe, to, bytes),
+        Body::Pipe(pipe) => read_pipe(pipe, to, bytes, waits && file.flags() & O_NONBLOCK == 0),
         Body::Device(device) => give(to, bytes, |part| device.read(part)),
         Body::Regular(content) => positioned(file, offset, |at| {
             let mut place = to;
@@ -104,9 +107,10 @@ fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>) -> Answer {
                 let part = part?;
                 return copies::write(to, &part).map(|()| part.len() as u64);
             }
-            let rest = file.text.get(at as usize..).unwrap_or_default();
-            let part = &rest[..rest.len().min(bytes as usize)];
-            copies::write(to, part).map(|()| part.len() as u64)
+            if file.text.is_cut() {
+                return Err(ENOMEM);
+            }
+            read_text(&file.text, at, to, bytes)
         }),
         Body::Link(_) => Err(EINVAL),
     }
@@ -129,6 +133,21 @@ pub(super) fn give(to: u64, bytes: u64, mut fill: impl FnMut(&mut [u8]) -> usize
     Ok(done)
 }
 
+/// Writes what stands at an offset of a text to an address, part by part.
+fn read_text(text: &Text, offset: u64, to: u64, bytes: u64) -> Answer {
+    let mut done = 0;
+    while done < bytes {
+        let part = text.at(offset + done);
+        let part = &part[..part.len().min((bytes - done) as usize)];
+        if part.is_empty() {
+            break;
+        }
+        copies::write(to + done, part)?;
+        done += part.len() as u64;
+    }
+    Ok(done)
+}
+
 /// Runs `body` where the file stands, which is then further on, or at `offset`.
 fn positioned(file: &File, offset: Option<u64>, body: impl FnOnce(u64) -> Answer) -> Answer {
     if let Some(offset) = offset {
@@ -138,10 +157,9 @@ fn positioned(file: &File, offset: Option<u64>, body: impl FnOnce(u64) -> Answer
     file.position.with(|position| body(*position).inspect(|done| *position += done))
 }
 
-fn read_pipe(file: &File, pipe: &Pipe, to: u64, bytes: u64) -> Answer {
+fn read_pipe(pipe: &Pipe, to: u64, bytes: u64, waits: bool) -> Answer {
     let mut part = [0; PART];
     let most = (bytes as usize).min(PART);
-    let is_open = file.flags() & O_NONBLOCK != 0;
     if most == 0 {
         return Ok(0);
     }
@@ -151,7 +169,7 @@ fn read_pipe(file: &File, pipe: &Pipe, to: u64, bytes: u64) -> Answer {
         let taken = match pipe.take(&mut part[..most]) {
             Some(taken) => taken,
             None if done > 0 => break,
-            None if is_open => return Err(EAGAIN),
+            None if !waits => return Err(EAGAIN),
             None => wait(&[&pipe.waiters], None, || pipe.take(&mut part[..most])).map_err(|_| ERESTART)?,
         };
         if taken == 0 {
@@ -171,7 +189,7 @@ fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: Option<u64>
     let bytes = bytes.min(MOST_BYTES);
     match &file.inode.body {
         Body::Secret(_) => Err(EINVAL),
-        Body::Pipe(pipe) => write_pipe(call, file, pipe, from, bytes),
+        Body::Pipe(pipe) => write_pipe(call, file, pipe, bytes, |done, part| copies::read(part, from + done)),
         // Nobody looks at what goes there.
         Body::Device(device @ (Device::Null | Device::Zero | Device::Full)) => {
             copies::check(from, bytes as usize)?;
@@ -230,12 +248,22 @@ pub(super) fn check_file_limit(call: &Call, bytes: u64) -> Result<u64, Errno> {
     Err(EFBIG)
 }
 
-fn write_pipe(call: &Call, file: &File, pipe: &Pipe, from: u64, bytes: u64) -> Answer {
+/// Writes bytes to a pipe; `fill` gets them, from one on.
+fn write_pipe(
+    call: &Call,
+    file: &File,
+    pipe: &Pipe,
+    bytes: u64,
+    mut fill: impl FnMut(u64, &mut [u8]) -> Result<(), Errno>,
+) -> Answer {
     let is_open = file.flags() & O_NONBLOCK != 0;
     let (mut part, mut done) = ([0; PART], 0);
     while done < bytes {
         let count = (bytes - done).min(PART as u64) as usize;
-        copies::read(&mut part[..count], from + done)?;
+        if !frames::has_spare(pipe::ROOM as u64) {
+            return if done > 0 { Ok(done) } else { Err(ENOMEM) };
+        }
+        fill(done, &mut part[..count])?;
         let put = match pipe.put(&part[..count]) {
             Some(put) => put,
             None if is_open && done > 0 => break,
@@ -268,7 +296,7 @@ fn as_far_as_goes(file: &File, address: u64, bytes: u64, each: impl Fn(u64) -> A
 fn read(call: &mut Call) -> Answer {
     let [number, to, bytes, ..] = call.arguments;
     let file = file(call, number)?;
-    as_far_as_goes(&file, to, bytes, |bytes| read_at(&file, to, bytes, None))
+    as_far_as_goes(&file, to, bytes, |bytes| read_at(&file, to, bytes, None, true))
 }
 
 fn write(call: &mut Call) -> Answer {
@@ -284,7 +312,7 @@ fn offset(value: u64) -> Result<Option<u64>, Errno> {
 fn pread(call: &mut Call) -> Answer {
     let [number, to, bytes, at, ..] = call.arguments;
     let at = offset(at)?;
-    read_at(&*file(call, number)?, to, bytes, at)
+    read_at(&*file(call, number)?, to, bytes, at, true)
 }
 
 fn pwrite(call: &mut Call) -> Answer {
@@ -293,18 +321,23 @@ fn pwrite(call: &mut Call) -> Answer {
     write_at(call, &*file(call, number)?, from, bytes, at)
 }
 
-/// Gives `each` the buffers of a list, one after the other, and how many bytes were done before.
-fn for_each_buffer(call: &Call, mut each: impl FnMut(u64, u64, u64) -> Answer) -> Answer {
+/// The buffers of a list, all of which are looked at before anything is done.
+fn buffers(call: &Call) -> Result<Vec<[u64; 2]>, Errno> {
     let [_, list, count, ..] = call.arguments;
     if count > MOST_BUFFERS {
         return Err(EINVAL);
     }
+    let all: Vec<[u64; 2]> = (0..count).map(|index| copies::read_words(list + 16 * index)).collect::<Result<_, _>>()?;
+    if all.iter().any(|[_, bytes]| *bytes > i64::MAX as u64) {
+        return Err(EINVAL);
+    }
+    Ok(all)
+}
+
+/// Gives `each` the buffers of a list, one after the other, and how many bytes were done before.
+fn for_each_buffer(call: &Call, mut each: impl FnMut(u64, u64, u64) -> Answer) -> Answer {
     let mut done = 0;
-    for index in 0..count {
-        let [address, bytes] = copies::read_words(list + 16 * index)?;
-        if bytes > i64::MAX as u64 {
-            return Err(EINVAL);
-        }
+    for [address, bytes] in buffers(call)? {
         match each(address, bytes, done) {
             Ok(part) => {
                 done += part;
@@ -321,18 +354,36 @@ fn for_each_buffer(call: &Call, mut each: impl FnMut(u64, u64, u64) -> Answer) -
 
 fn readv(call: &mut Call) -> Answer {
     let file = file(call, call.arguments[0])?;
-    for_each_buffer(call, |address, bytes, _| read_at(&file, address, bytes, None))
+    // What has been read is not kept from the program until there is more.
+    for_each_buffer(call, |address, bytes, done| read_at(&file, address, bytes, None, done == 0))
 }
 
 fn writev(call: &mut Call) -> Answer {
     let file = file(call, call.arguments[0])?;
+    if let (Body::Pipe(pipe), true) = (&file.inode.body, file.can_write()) {
+        let all = buffers(call)?;
+        let bytes: u64 = all.iter().map(|[_, bytes]| bytes).sum();
+        // As one, as others see it.
+        if bytes <= pipe::ATOMIC as u64 {
+            let (mut gathered, mut done) = ([0; pipe::ATOMIC], 0);
+            for [address, bytes] in all {
+                copies::read(&mut gathered[done..done + bytes as usize], address)?;
+                done += bytes as usize;
+            }
+            let fill = |_, part: &mut [u8]| {
+                part.copy_from_slice(&gathered[..bytes as usize]);
+                Ok(())
+            };
+            return write_pipe(call, &file, pipe, bytes, fill);
+        }
+    }
     for_each_buffer(call, |address, bytes, _| write_at(call, &file, address, bytes, None))
 }
 
 fn preadv(call: &mut Call) -> Answer {
     let at = offset(call.arguments[3])?.unwrap_or(0);
     let file = file(call, call.arguments[0])?;
-    for_each_buffer(call, |address, bytes, done| read_at(&file, address, bytes, Some(at + done)))
+    for_each_buffer(call, |address, bytes, done| read_at(&file, address, bytes, Some(at + done), true))
 }
 
 fn pwritev(call: &mut Call) -> Answer {

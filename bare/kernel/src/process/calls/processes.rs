@@ -230,7 +230,7 @@ fn child(call: &Call, number: i32, flags: u64) -> Result<Arc<Process>, Errno> {
     let space = parent.space();
     let space = if is_borrowing { space } else { space.fork()? };
     let files = match flags & CLONE_FILES {
-        0 => Arc::new(Lock::new(parent.files.with(|files| files.clone()))),
+        0 => Arc::new(Lock::new(parent.files.with(|files| files.try_clone())?)),
         _ => parent.files.clone(),
     };
     let folder = match flags & CLONE_FS {

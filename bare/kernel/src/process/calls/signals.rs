@@ -1,5 +1,7 @@
 //! Signals: what is done with them, sent, masked, waited for.
 
+use core::sync::atomic::Ordering;
+
 use super::time::deadline;
 use super::{Call, NO_ANSWER, Row};
 use crate::process::errno::*;
@@ -213,12 +215,12 @@ fn rt_sigtimedwait(call: &mut Call) -> Answer {
         return Err(EINVAL);
     }
     let [set] = copies::read_words(set)?;
+    let set = set & !(SIGKILL.bit() | SIGSTOP.bit());
     let until = if time == 0 { None } else { Some(deadline(time, false, false)?) };
     let task = call.thread.task();
     let take = || task.take(set);
-    // While it waits, what it waits for is open, so that it is woken.
-    let before = task.mask();
-    task.set_mask(before & !set);
+    // The mask stays: what is ignored is kept if it is masked, and may be waited for.
+    task.awaited.store(set, Ordering::Relaxed);
     let found = match take() {
         Some(found) => Ok(found),
         None => {
@@ -226,7 +228,7 @@ fn rt_sigtimedwait(call: &mut Call) -> Answer {
             take().ok_or(if ended == Err(Interrupted::Time) { EAGAIN } else { EINTR })
         }
     };
-    task.set_mask(before);
+    task.awaited.store(0, Ordering::Relaxed);
     let (signal, told) = found?;
     if info != 0 {
         copies::write(info, &signal_frame::info_bytes(signal, &told))?;

@@ -81,16 +81,19 @@ fn wake_operation(call: &Call) -> Answer {
     futex::check(process, second, false)?;
     let operand = if encoded >> 31 == 1 { 1 << (encoded >> 12 & 31) } else { ((encoded << 8) as i32 >> 20) as u32 };
     let compared = (encoded << 20) as i32 >> 20;
-    let old = copies::read_half(second)?;
-    let new = match encoded >> 28 & 7 {
-        0 => operand,
-        1 => old.wrapping_add(operand),
-        2 => old | operand,
-        3 => old & !operand,
-        4 => old ^ operand,
-        _ => return Err(ENOSYS),
-    };
-    copies::write_half(second, new)?;
+    let operation = encoded >> 28 & 7;
+    if operation > 4 {
+        return Err(ENOSYS);
+    }
+    let old = copies::change_half(second, |old| {
+        Some(match operation {
+            0 => operand,
+            1 => old.wrapping_add(operand),
+            2 => old | operand,
+            3 => old & !operand,
+            _ => old ^ operand,
+        })
+    })?;
     let is_so = match encoded >> 24 & 15 {
         0 => old as i32 == compared,
         1 => old as i32 != compared,
