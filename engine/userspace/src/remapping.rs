@@ -60,13 +60,14 @@ impl<E: Embedder> State<E> {
             return self.remap(editing, asked, supply);
         }
         self.check_target(editing, &old, start, bytes)?;
-        loop {
-            let Some(part) = self.areas.parts(&(*done..old.end)).next() else { return Ok(start) };
+        while *done < old.end {
+            let Some(part) = self.areas.parts(&(*done..old.end)).next() else { break };
             let moves = Move::To(start + (part.start - old.start));
             let one = Remap { old: part.range(), bytes: part.bytes(), moves, keeps };
             self.remap(editing, &one, supply)?;
             *done = part.end;
         }
+        Ok(start)
     }
 
     /// Does what `mremap` asks for of one area, and says where it is then.

@@ -96,6 +96,21 @@ fn what_keeps_its_size_moves_area_by_area() {
     assert_eq!((read(&space, BASE + 4 * PAGE), read(&space, FAR + 4 * PAGE)), (Ok(5), Ok(0)));
 }
 
+/// From the middle of the first area to the middle of the last one.
+#[test]
+fn parts_of_areas_move_too() {
+    for (keeps, left) in [(false, 0), (true, 6)] {
+        let kernel = Kernel::<Granule4K>::new();
+        let space = written(&kernel, 10);
+        space.unmap(BASE + 5 * PAGE, PAGE).unwrap();
+        assert_eq!(space.remap(BASE + 2 * PAGE, 7 * PAGE, 7 * PAGE, Move::To(FAR), keeps), Ok(FAR), "{keeps}");
+        let found: Vec<_> = (0..7).map(|page| read(&space, FAR + page * PAGE)).collect();
+        assert_eq!(found, [Ok(3), Ok(4), Ok(5), Err(Fault::Unmapped), Ok(7), Ok(8), Ok(9)]);
+        let kept = (2..9).filter(|page| *page != 5 && read(&space, BASE + page * PAGE).is_ok()).count();
+        assert_eq!(kept, left);
+    }
+}
+
 #[test]
 fn what_may_be_dropped_is_never_locked() {
     let kernel = Kernel::<Granule4K>::new();
