@@ -24,6 +24,7 @@ pub(super) const CALLS: &[Row] = &[
     (69, "preadv", preadv),
     (70, "pwritev", pwritev),
     (71, "sendfile", sendfile),
+    (75, "vmsplice", vmsplice),
 ];
 
 /// Bytes that go through the kernel at once.
@@ -47,7 +48,7 @@ fn lseek(call: &mut Call) -> Answer {
     if let Body::Device(_) = file.inode.body {
         return if file.path.contains("console") { Err(ESPIPE) } else { Ok(0) };
     }
-    let bytes = file.inode.bytes().max(file.text.len() as u64);
+    let bytes = file.inode.bytes().max(file.text.with(|text| text.len() as u64));
     file.position.with(|position| {
         let from = match whence {
             0 => 0,
@@ -104,9 +105,14 @@ fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>) -> Answer {
                 let part = part?;
                 return copies::write(to, &part).map(|()| part.len() as u64);
             }
-            let rest = file.text.get(at as usize..).unwrap_or_default();
-            let part = &rest[..rest.len().min(bytes as usize)];
-            copies::write(to, part).map(|()| part.len() as u64)
+            file.text.with(|text| {
+                if at == 0 {
+                    *text = made.text();
+                }
+                let rest = text.get(at as usize..).unwrap_or_default();
+                let part = &rest[..rest.len().min(bytes as usize)];
+                copies::write(to, part).map(|()| part.len() as u64)
+            })
         }),
         Body::Link(_) => Err(EINVAL),
     }
@@ -154,7 +160,7 @@ fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: Option<u64>
     match &file.inode.body {
         Body::Pipe(_) | Body::Secret(_) if offset.is_some() => Err(ESPIPE),
         Body::Secret(_) => Err(EINVAL),
-        Body::Pipe(pipe) => write_pipe(call, file, pipe, from, bytes),
+        Body::Pipe(pipe) => write_pipe(call, file, pipe, (from, bytes), true),
         Body::Device(device) => {
             let (mut part, mut done) = ([0; PART], 0);
             while done < bytes {
@@ -186,6 +192,12 @@ fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: Option<u64>
             file.inode.note_written();
             written
         }),
+        Body::Made(made) if made.is_memory() => positioned(file, offset, |at| {
+            let mut part = [0; PART];
+            let part = &mut part[..bytes.min(PART as u64) as usize];
+            copies::read(part, from)?;
+            made.write_part(at, part)
+        }),
         // What can be set is said in a word.
         Body::Made(made) => {
             let mut word = [0; 64];
@@ -207,7 +219,8 @@ pub(super) fn check_file_limit(call: &Call, bytes: u64) -> Result<u64, Errno> {
     Err(EFBIG)
 }
 
-fn write_pipe(call: &Call, file: &File, pipe: &Pipe, from: u64, bytes: u64) -> Answer {
+/// Waits until all is in the pipe, or with `is_whole` not set, until something is.
+fn write_pipe(call: &Call, file: &File, pipe: &Pipe, (from, bytes): (u64, u64), is_whole: bool) -> Answer {
     let is_open = file.flags() & O_NONBLOCK != 0;
     let (mut part, mut done) = ([0; PART], 0);
     while done < bytes {
@@ -215,7 +228,7 @@ fn write_pipe(call: &Call, file: &File, pipe: &Pipe, from: u64, bytes: u64) -> A
         copies::read(&mut part[..count], from + done)?;
         let put = match pipe.put(&part[..count]) {
             Some(put) => put,
-            None if is_open && done > 0 => break,
+            None if (is_open || !is_whole) && done > 0 => break,
             None if is_open => return Err(EAGAIN),
             None => match wait(&[&pipe.waiters], None, || pipe.put(&part[..count])) {
                 Ok(put) => put,
@@ -312,6 +325,24 @@ fn preadv(call: &mut Call) -> Answer {
 fn pwritev(call: &mut Call) -> Answer {
     let (file, at) = (file(call, call.arguments[0])?, offset(call.arguments[3])?.unwrap_or(0));
     for_each_buffer(call, |address, bytes, done| write_at(call, &file, address, bytes, Some(at + done)))
+}
+
+/// Between a pipe and memory. What goes in is copied: what a program writes over it afterwards does not show.
+fn vmsplice(call: &mut Call) -> Answer {
+    const KNOWN: u64 = 0xf;
+    let [number, _, _, flags, ..] = call.arguments;
+    if flags & !KNOWN != 0 {
+        return Err(EINVAL);
+    }
+    let file = file(call, number)?;
+    let Body::Pipe(pipe) = &file.inode.body else { return Err(EBADF) };
+    for_each_buffer(call, |address, bytes, done| match file.can_write() {
+        // A pipe that has something already is not waited for.
+        true if done > 0 => Err(EAGAIN),
+        true if copies::is_secret(address, bytes) => Err(EFAULT),
+        true => write_pipe(call, &file, pipe, (address, bytes), false),
+        false => read_pipe(&file, pipe, address, bytes),
+    })
 }
 
 /// There is no way from file to file but through a program: who asks for one takes the long way by itself.
