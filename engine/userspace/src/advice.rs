@@ -75,6 +75,7 @@ impl Advice {
             Self::Free => is_anonymous && !is_locked,
             Self::DontNeed | Self::Cold => !is_locked,
             Self::WipeOnFork => is_anonymous,
+            Self::KeepOnFork => !area.flags.contains(AreaFlags::DROPPABLE),
             _ => true,
         }
     }

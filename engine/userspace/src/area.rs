@@ -49,6 +49,8 @@ bitflags! {
         const ACCOUNTED = 1 << 12;
         /// Nobody but a program may reach it: `memfd_secret`.
         const SECRET = 1 << 13;
+        /// MAP_DROPPABLE: its pages may go at any time, and are never locked.
+        const DROPPABLE = 1 << 14;
     }
 }
 
@@ -110,6 +112,11 @@ impl<F: Clone + PartialEq> Area<F> {
     /// Whether it is shared.
     pub fn is_shared(&self) -> bool {
         self.flags.contains(AreaFlags::SHARED)
+    }
+
+    /// Whether to lock it does nothing: what only programs may reach stays anyway, what may be dropped never does.
+    pub(crate) fn never_locks(&self) -> bool {
+        self.flags.intersects(AreaFlags::SECRET | AreaFlags::DROPPABLE)
     }
 
     /// Whether what is written there is promised by the kernel alone: private, and may be written.

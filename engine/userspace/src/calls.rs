@@ -24,7 +24,7 @@ impl<E: Embedder> AddressSpace<E> {
         let range = start..start + wished.bytes;
         if request.populates {
             // Pages that cannot be had are for faults to tell of.
-            let _ = self.touch(&range, natural);
+            let _ = self.touch(&range, |area| Ok(natural(area)));
         }
         self.populate_if_locked(&range);
         Ok(start)
@@ -81,14 +81,17 @@ impl<E: Embedder> AddressSpace<E> {
     }
 
     /// `mremap`: `old_bytes` from `start` on become `bytes`, at another place if `moves` says so; where they are then. With `keeps`
-    /// (MREMAP_DONTUNMAP) the old area stays, and has no pages.
+    /// (MREMAP_DONTUNMAP) the old area stays, and has no pages. What moves to a given place and keeps its size may be of several
+    /// areas, each of which moves by itself: an error leaves those moved that came before.
     pub fn remap(&self, start: u64, old_bytes: u64, bytes: u64, moves: Move, keeps: bool) -> Result<u64, Error> {
         let (old_bytes, bytes) = (round_up::<E::Granule>(old_bytes), round_up::<E::Granule>(bytes));
         let (Ok(old_bytes), Ok(bytes)) = (old_bytes, bytes) else { return Err(Error::Invalid) };
         let is_wrong = bytes == 0 || keeps && (moves == Move::Never || bytes != old_bytes);
         let end = start.checked_add(old_bytes).filter(|_| !is_wrong && is_page::<E::Granule>(start));
         let asked = Remap { old: start..end.ok_or(Error::Invalid)?, bytes, moves, keeps };
-        let at = self.with_tables(|state, editing, supply| state.remap(editing, &asked, supply))?;
+        // Parts that are moved stay moved if another lacks tables.
+        let mut done = asked.old.start;
+        let at = self.with_tables(|state, editing, supply| state.remap_each(editing, &asked, &mut done, supply))?;
         self.populate_if_locked(&(at..at + bytes));
         Ok(at)
     }
@@ -102,7 +105,12 @@ impl<E: Embedder> AddressSpace<E> {
     /// MADV_POPULATE_READ and MADV_POPULATE_WRITE: makes pages as accesses of this kind do.
     pub fn populate(&self, start: u64, bytes: u64, kind: Kind) -> Result<(), Error> {
         let range = pages_of::<E::Granule>(start, bytes)?;
-        self.touch(&range, |_| Some(kind)).map_err(|fault| match fault {
+        // Hardware lets everybody read who may write or execute; whoever asks for reads must have been promised them.
+        let promised = |area: &Area<E::File>| match kind {
+            Kind::Read if !area.rights.contains(Rights::READ) => Err(Fault::Denied),
+            kind => Ok(Some(kind)),
+        };
+        self.touch(&range, promised).map_err(|fault| match fault {
             Fault::Unmapped | Fault::OutOfMemory => Error::NoMemory,
             Fault::Denied => Error::Invalid,
             Fault::Beyond => Error::BadAddress,
@@ -124,7 +132,10 @@ impl<E: Embedder> AddressSpace<E> {
         if how != Locking::Now {
             return Ok(());
         }
-        self.touch(&range, natural).map_err(|fault| match fault {
+        // What may be dropped is not locked, and not made either.
+        let is_droppable = |area: &Area<E::File>| area.flags.contains(AreaFlags::DROPPABLE);
+        let kept = |area: &Area<E::File>| if is_droppable(area) { None } else { natural(area) };
+        self.touch(&range, |area| Ok(kept(area))).map_err(|fault| match fault {
             Fault::OutOfMemory => Error::Again,
             _ => Error::NoMemory,
         })
@@ -143,7 +154,7 @@ impl<E: Embedder> AddressSpace<E> {
             let mut at = 0;
             while let Some(range) = self.state().with(|state| state.areas.next(at).map(Area::range)) {
                 at = range.end;
-                let _ = self.touch(&range, natural);
+                let _ = self.touch(&range, |area| Ok(natural(area)));
             }
         }
         Ok(())
@@ -218,13 +229,17 @@ impl<E: Embedder> AddressSpace<E> {
     }
 
     /// Makes the pages of a range as accesses do of the kind that `kind` says for each area, up to the first that cannot be had.
-    fn touch(&self, range: &Range<u64>, kind: impl Fn(&Area<E::File>) -> Option<Kind>) -> Result<(), Fault> {
+    fn touch(
+        &self,
+        range: &Range<u64>,
+        kind: impl Fn(&Area<E::File>) -> Result<Option<Kind>, Fault>,
+    ) -> Result<(), Fault> {
         let mut at = range.start;
         while at < range.end {
             let part = self.state().with(|state| state.areas.parts(&(at..range.end)).next());
             let part = part.filter(|part| part.start == at).ok_or(Fault::Unmapped)?;
             at = part.end;
-            let Some(kind) = kind(&part) else { continue };
+            let Some(kind) = kind(&part)? else { continue };
             // Nobody makes its pages but accesses of the program's own.
             if part.flags.contains(AreaFlags::SECRET) {
                 return Err(Fault::Denied);
@@ -239,7 +254,8 @@ impl<E: Embedder> AddressSpace<E> {
     /// Makes the pages of areas that are locked, as far as that goes.
     fn populate_if_locked(&self, range: &Range<u64>) {
         let locked = AreaFlags::LOCKED | AreaFlags::LOCKED_ON_FAULT;
-        let _ = self.touch(range, |area| if area.flags & locked == AreaFlags::LOCKED { natural(area) } else { None });
+        let is_locked = |area: &Area<E::File>| area.flags & locked == AreaFlags::LOCKED;
+        let _ = self.touch(range, |area| Ok(if is_locked(area) { natural(area) } else { None }));
     }
 
     fn usage_of_own(&self) -> u64 {

@@ -55,8 +55,7 @@ impl<E: Embedder> State<E> {
         while at < range.end {
             let Some(area) = self.areas.find(at) else { return Err(Error::NoMemory.into()) };
             let part = at..area.end.min(range.end);
-            // What only programs may reach stays as it is.
-            let flags = if area.flags.contains(AreaFlags::SECRET) { area.flags & Locking::ALL } else { how.flags() };
+            let flags = if area.never_locks() { area.flags & Locking::ALL } else { how.flags() };
             at = part.end;
             self.set_flags(editing, &part, (flags, Locking::ALL), supply)?;
         }
@@ -70,7 +69,7 @@ impl<E: Embedder> State<E> {
         }
         let everything = 0..u64::MAX;
         self.areas.update(&everything, |area| {
-            if !area.flags.contains(AreaFlags::SECRET) {
+            if !area.never_locks() {
                 area.flags = (area.flags - Locking::ALL) | how.flags();
             }
         });

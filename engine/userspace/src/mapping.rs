@@ -50,7 +50,7 @@ pub struct Request<F> {
     pub rights: Rights,
     /// What is mapped.
     pub source: Source<F>,
-    /// SHARED, GROWS_DOWN, NO_RESERVE, LOCKED, SECRET.
+    /// SHARED, GROWS_DOWN, NO_RESERVE, LOCKED, SECRET, DROPPABLE.
     pub flags: AreaFlags,
     /// Pages are made now: MAP_POPULATE.
     pub populates: bool,
@@ -108,7 +108,7 @@ impl<E: Embedder> State<E> {
         let start = self.choose(editing, wished)?;
         let mut area = wished.area(start);
         let range = area.range();
-        area.flags |= self.future;
+        area.flags |= if area.flags.contains(AreaFlags::DROPPABLE) { AreaFlags::empty() } else { self.future };
         self.check_room(editing, &range, 1)?;
         self.check_limits(&area, &range)?;
         self.cut_leaves(editing, &range, supply)?;

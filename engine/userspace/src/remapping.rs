@@ -46,7 +46,33 @@ pub(crate) struct Remap {
 }
 
 impl<E: Embedder> State<E> {
-    /// Does what `mremap` asks for, and says where the area is then.
+    /// The same of all areas that a range meets, where it is to move and keeps its size: one after the other, each as far from the
+    /// first as it was. `done` says up to where they have moved.
+    pub(crate) fn remap_each(
+        &mut self,
+        editing: &Editing<'_, E>,
+        asked: &Remap,
+        done: &mut u64,
+        supply: &mut Reserve,
+    ) -> Result<u64, Short> {
+        let Remap { old, bytes, moves, keeps } = asked.clone();
+        let is_one = self.areas.find(old.start).is_none_or(|area| old.end <= area.end) && *done == old.start;
+        let Move::To(start) = moves else { return self.remap(editing, asked, supply) };
+        if is_one || bytes != old.end - old.start {
+            return self.remap(editing, asked, supply);
+        }
+        self.check_target(editing, &old, start, bytes, moves)?;
+        while *done < old.end {
+            let Some(part) = self.areas.parts(&(*done..old.end)).next() else { break };
+            let moves = Move::To(start + (part.start - old.start));
+            let one = Remap { old: part.range(), bytes: part.bytes(), moves, keeps };
+            self.remap(editing, &one, supply)?;
+            *done = part.end;
+        }
+        Ok(start)
+    }
+
+    /// Does what `mremap` asks for of one area, and says where it is then.
     pub(crate) fn remap(
         &mut self,
         editing: &Editing<'_, E>,

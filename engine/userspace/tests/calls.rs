@@ -88,6 +88,51 @@ fn a_move_that_keeps_leaves_an_area_without_pages() {
 }
 
 #[test]
+fn what_keeps_its_size_moves_area_by_area() {
+    let kernel = Kernel::<Granule4K>::new();
+    let space = written(&kernel, 6);
+    space.protect(BASE + 2 * PAGE, PAGE, Rights::READ).unwrap();
+    space.unmap(BASE + 3 * PAGE, PAGE).unwrap();
+    space.map(anonymous(Place::Fixed(FAR), 6, RW)).unwrap();
+    (0..6).for_each(|page| assert_eq!(write(&space, FAR + page * PAGE, 9), Ok(9)));
+    assert_eq!(space.remap(BASE, 5 * PAGE, 5 * PAGE, Move::To(FAR), false), Ok(FAR));
+    let found: Vec<_> = (0..6).map(|page| read(&space, FAR + page * PAGE).unwrap()).collect();
+    assert_eq!(found, [1, 2, 3, 9, 5, 9], "what lay at the hole is as it was");
+    assert_eq!(maps(&space, BASE)[0], (5, 1, RW), "the rest is gone");
+    assert_eq!(space.remap(FAR - PAGE, 2 * PAGE, 2 * PAGE, Move::To(BASE), false), Err(Error::BadAddress));
+    assert_eq!(space.remap(FAR, 6 * PAGE, 6 * PAGE, Move::To(FAR + PAGE), false), Err(Error::Invalid), "they overlap");
+    assert_eq!(space.remap(FAR, 6 * PAGE, 6 * PAGE, Move::To(BASE), true), Ok(BASE));
+    assert_eq!((read(&space, BASE + 4 * PAGE), read(&space, FAR + 4 * PAGE)), (Ok(5), Ok(0)));
+}
+
+/// From the middle of the first area to the middle of the last one.
+#[test]
+fn parts_of_areas_move_too() {
+    for (keeps, left) in [(false, 0), (true, 6)] {
+        let kernel = Kernel::<Granule4K>::new();
+        let space = written(&kernel, 10);
+        space.unmap(BASE + 5 * PAGE, PAGE).unwrap();
+        assert_eq!(space.remap(BASE + 2 * PAGE, 7 * PAGE, 7 * PAGE, Move::To(FAR), keeps), Ok(FAR), "{keeps}");
+        let found: Vec<_> = (0..7).map(|page| read(&space, FAR + page * PAGE)).collect();
+        assert_eq!(found, [Ok(3), Ok(4), Ok(5), Err(Fault::Unmapped), Ok(7), Ok(8), Ok(9)]);
+        let kept = (2..9).filter(|page| *page != 5 && read(&space, BASE + page * PAGE).is_ok()).count();
+        assert_eq!(kept, left);
+    }
+}
+
+#[test]
+fn what_may_be_dropped_is_never_locked() {
+    let kernel = Kernel::<Granule4K>::new();
+    let space = kernel.space();
+    space.lock_all(Locking::Now, true, Locking::Now).unwrap();
+    let flags = AreaFlags::DROPPABLE | AreaFlags::WIPE_ON_FORK;
+    space.map(Request { flags, ..anonymous(Place::Fixed(BASE), 2, RW) }).unwrap();
+    assert_eq!((space.lock(BASE, 2 * PAGE, Locking::Now), kernel.out().0), (Ok(()), 0));
+    space.areas(|area| assert_eq!(area.flags & AreaFlags::LOCKED, AreaFlags::empty()));
+    assert_eq!(space.advise(BASE, PAGE, Advice::KeepOnFork), Err(Error::Invalid));
+}
+
+#[test]
 fn what_mremap_refuses() {
     let kernel = Kernel::<Granule4K>::new();
     let space = written(&kernel, 4);
@@ -188,6 +233,9 @@ fn pages_are_populated_by_reads_and_writes() {
     assert_eq!(space.populate(BASE, 5 * PAGE, Kind::Read), Err(Error::NoMemory));
     space.protect(BASE, PAGE, Rights::READ).unwrap();
     assert_eq!(space.populate(BASE, PAGE, Kind::Write), Err(Error::Invalid));
+    space.protect(BASE, PAGE, Rights::WRITE).unwrap();
+    assert_eq!(space.populate(BASE, PAGE, Kind::Read), Err(Error::Invalid), "no reads were promised");
+    space.populate(BASE, PAGE, Kind::Write).unwrap();
     let file = TestFile::new(&kernel, 5, 1);
     space.map(of_file(&file, (Place::Fixed(FAR), 0, 2), RW, AreaFlags::SHARED)).unwrap();
     assert_eq!(space.populate(FAR, 2 * PAGE, Kind::Read), Err(Error::BadAddress));

@@ -1,4 +1,5 @@
-//! `cargo xtask fetch`: what no one here wrote, for the tests: arm64 Linux kernels, QEMUs of other versions, a browser.
+//! `cargo xtask fetch`: what no one here wrote, for the tests: arm64 Linux kernels, QEMUs of other versions, a browser,
+//! Linux's selftests.
 //!
 //! Debian's packages come through a private apt root: no privilege is needed, and the host's package lists stay as they
 //! are. All of it is unpacked into `.fetched/`.
@@ -9,6 +10,7 @@ pub(crate) mod cpio;
 mod image;
 pub(crate) mod linux;
 pub(crate) mod qemu;
+pub(crate) mod selftests;
 
 use std::{
     ffi::OsString,
@@ -46,6 +48,7 @@ enum What {
     Linux,
     Qemu,
     Chromium,
+    Selftests,
 }
 
 /// Entry of `cargo xtask fetch`.
@@ -59,9 +62,11 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
             Err(Failure::bad_input("--suite: of Linux alone, each QEMU is in one suite"))
         }
         Options { what: What::Chromium, version: None, suite: None, again } => fetch_chromium(again),
+        Options { what: What::Selftests, version: None, suite: None, again } => fetch_selftests(again),
         Options { what: What::Chromium, .. } => {
             Err(Failure::bad_input("chromium: the host's sources have one version"))
         }
+        Options { what: What::Selftests, .. } => Err(Failure::bad_input("selftests: those of today's Linux are taken")),
         Options { what: What::Linux, suite, again, .. } => fetch_linux(suite, again),
         Options { what: What::Qemu, version, again, .. } => fetch_qemu(version, again),
     }
@@ -114,11 +119,27 @@ fn fetch_chromium(again: bool) -> Result<Status, Failure> {
     Ok(Status::Passed)
 }
 
+/// Fetches what they are made of, and builds them.
+fn fetch_selftests(again: bool) -> Result<Status, Failure> {
+    if again || selftests::find().is_none() {
+        selftests::fetch()?;
+    }
+    let folder = selftests::build(&mut |line| eprintln!("cargo xtask: {line}"))?;
+    terminal::print(format_args!("{}\n", folder.display()));
+    eprintln!("cargo xtask: they are of {}", selftests::find().unwrap_or_default());
+    Ok(Status::Passed)
+}
+
 /// Fetches all that the tests can use and this host lacks.
 pub(crate) fn missing() -> Result<(), Failure> {
     fetch_linux(None, false)?;
     fetch_linux(Some(linux::TODAY.to_owned()), false)?;
     fetch_chromium(false)?;
+    // A host for which no compiler is looked for goes without.
+    fetch_selftests(false).or_else(|failure| match failure.status {
+        Status::HostLacks => Ok(Status::Passed),
+        _ => Err(failure),
+    })?;
     fetch_qemu(None, false).map(|_| ())
 }
 
@@ -157,7 +178,7 @@ mod tests {
         for bad in [&["bsd"][..], &["qemu", "8"], &["--suite", "../x"], &["--suite", ""], &["linux", "11", "x"]] {
             assert_eq!(parsed(bad).expect_err("accepted").status, Status::BadInput, "{bad:?}");
         }
-        for bad in [&["linux", "11"][..], &["qemu", "--suite", "sid"]] {
+        for bad in [&["linux", "11"][..], &["qemu", "--suite", "sid"], &["selftests", "11"]] {
             let words: Vec<OsString> = bad.iter().map(OsString::from).collect();
             assert_eq!(main(&words).expect_err("accepted").status, Status::BadInput, "{bad:?}");
         }

@@ -15,7 +15,7 @@ use super::pipe::Pipe;
 use super::secret::Secrets;
 use super::text::Text;
 use crate::clock::real_nanoseconds;
-use crate::process::errno::Errno;
+use crate::process::errno::{EIO, Errno};
 
 /// Kinds of file in `st_mode`.
 pub(crate) const S_IFMT: u32 = 0o17_0000;
@@ -57,6 +57,14 @@ pub(crate) trait Made: Send + Sync {
     fn text(&self) -> Text;
     /// What is at an offset of a text that is too long to be made as a whole.
     fn part(&self, offset: u64, bytes: u64) -> Option<Result<Vec<u8>, Errno>>;
+    /// Whether it is memory, of which parts can be written.
+    fn is_memory(&self) -> bool {
+        false
+    }
+    /// Writes a part of memory.
+    fn write_part(&self, _: u64, _: &[u8]) -> Result<u64, Errno> {
+        Err(EIO)
+    }
     /// Sets what it tells of; refused where nothing can be set.
     fn write(&self, bytes: &[u8]) -> Result<(), Errno>;
 }

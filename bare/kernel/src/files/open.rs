@@ -33,8 +33,8 @@ pub(crate) struct File {
     pub(crate) inode: Arc<Inode>,
     pub(crate) flags: AtomicU32,
     pub(crate) position: Mutex<u64>,
-    /// What it says, of files whose text is made when they are opened.
-    pub(crate) text: Text,
+    /// What it says, of files whose text is made: when they are opened, and whenever they are read from their start.
+    pub(crate) text: Mutex<Text>,
     /// What it was opened by.
     pub(crate) path: String,
 }
@@ -45,6 +45,7 @@ impl File {
             Body::Made(made) => made.text(),
             _ => Text::new(),
         };
+        let text = Mutex::new(text);
         let file = Self { inode, flags: AtomicU32::new(flags), position: Mutex::new(0), text, path };
         file.count(1);
         Arc::new(file)

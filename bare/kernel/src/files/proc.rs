@@ -1,4 +1,5 @@
-//! `/proc`: what programs read about memory and about themselves, in Linux's words. Texts are made when they are opened.
+//! `/proc`: what programs read about memory and about themselves, in Linux's words. Texts are made when they
+//! are opened, and whenever they are read from their start.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -9,7 +10,8 @@ use super::inode::{Body, Inode, Made, S_IFDIR, S_IFLNK, S_IFREG};
 use super::open::Descriptor;
 use super::text::Text;
 use crate::memory::mapped::Mapped;
-use crate::process::errno::{EACCES, EINVAL, ENOENT, ENOTDIR, Errno};
+use crate::process::copies;
+use crate::process::errno::{EACCES, EINVAL, EIO, ENOENT, ENOTDIR, Errno};
 use crate::process::table;
 use crate::report::{proc_text, smaps};
 use crate::threads::thread::try_current;
@@ -64,13 +66,14 @@ const TEXTS: [&str; 23] = [
     "vmstat",
 ];
 /// Texts about a process.
-const OF: [&str; 13] = [
+const OF: [&str; 14] = [
     "auxv",
     "cmdline",
     "comm",
     "environ",
     "limits",
     "maps",
+    "mem",
     "mounts",
     "pagemap",
     "smaps",
@@ -88,6 +91,7 @@ fn named(inode: &Arc<Inode>, path: &str) -> String {
 impl Proc {
     pub(super) fn inode(self) -> Arc<Inode> {
         let mode = match self.kind() {
+            _ if self.is_memory() => 0o600,
             S_IFDIR => 0o555,
             S_IFLNK => 0o777,
             _ => 0o444,
@@ -238,12 +242,35 @@ impl Made for Proc {
             Self::Of(number, "pagemap") => {
                 Some(table::find(*number).map(|process| smaps::pagemap(&process, offset, bytes)))
             }
+            Self::Of(number, "mem") => Some(check_own(*number, offset, bytes).and_then(|()| {
+                // As far as the first page that cannot be had.
+                let page = crate::facts::page_size().size_bytes();
+                let mut part = alloc::vec![0; bytes.min(page - offset % page) as usize];
+                copies::read(&mut part, offset).map_err(|_| EIO).map(|()| part)
+            })),
             _ => None,
         }
+    }
+
+    fn is_memory(&self) -> bool {
+        matches!(self, Self::Of(_, "mem"))
+    }
+
+    /// With the rights that the program itself has.
+    fn write_part(&self, offset: u64, bytes: &[u8]) -> Result<u64, Errno> {
+        let Self::Of(number, "mem") = self else { return Err(EIO) };
+        check_own(*number, offset, bytes.len() as u64)?;
+        copies::write(offset, bytes).map_err(|_| EIO).map(|()| bytes.len() as u64)
     }
 
     /// Nothing can be set.
     fn write(&self, _: &[u8]) -> Result<(), Errno> {
         Err(EACCES)
     }
+}
+
+/// Refuses memory that is not the caller's own, and such as only accesses of its own may reach.
+fn check_own(number: i32, start: u64, bytes: u64) -> Result<(), Errno> {
+    let is_own = try_current().is_some_and(|thread| thread.task().process.number == number);
+    if is_own && !copies::is_secret(start, bytes) { Ok(()) } else { Err(EIO) }
 }

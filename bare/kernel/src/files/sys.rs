@@ -23,23 +23,32 @@ enum Text {
     Enabled(Option<u32>),
     /// The bytes of a block.
     BlockBytes,
-    /// Nothing is moved or written elsewhere to make room.
-    Defrag,
-    /// There is no large page of zeros.
-    LargeZeros,
+    /// What cannot be changed here: to set what it says already is no error.
+    Fixed(&'static str),
 }
 
 const FOLDER: &str = "kernel/mm/transparent_hugepage";
 
+/// Nothing is moved or written elsewhere to make room, files and shared memory have no folios, there is no large page of zeros, and
+/// nobody who collapses pages by and by.
+const FIXED: [(&str, &str); 10] = [
+    ("defrag", "always defer defer+madvise madvise [never]\n"),
+    ("khugepaged/alloc_sleep_millisecs", "0\n"),
+    ("khugepaged/defrag", "0\n"),
+    ("khugepaged/max_ptes_none", "0\n"),
+    ("khugepaged/max_ptes_shared", "0\n"),
+    ("khugepaged/max_ptes_swap", "0\n"),
+    ("khugepaged/pages_to_scan", "0\n"),
+    ("khugepaged/scan_sleep_millisecs", "0\n"),
+    ("shmem_enabled", "always within_size advise [never] deny force\n"),
+    ("use_zero_page", "0\n"),
+];
+
 /// All texts, with their paths.
 fn texts() -> Vec<(String, Text)> {
-    let own = [
-        ("defrag", Text::Defrag),
-        ("enabled", Text::Enabled(None)),
-        ("hpage_pmd_size", Text::BlockBytes),
-        ("use_zero_page", Text::LargeZeros),
-    ];
-    let own = own.into_iter().map(|(name, text)| (alloc::format!("{FOLDER}/{name}"), text));
+    let own = [("enabled", Text::Enabled(None)), ("hpage_pmd_size", Text::BlockBytes)];
+    let own = own.into_iter().chain(FIXED.map(|(name, text)| (name, Text::Fixed(text))));
+    let own = own.map(|(name, text)| (alloc::format!("{FOLDER}/{name}"), text));
     let sizes = folios::sizes().map(|order| {
         let kib = page_size().size_bytes() << order >> 10;
         (alloc::format!("{FOLDER}/hugepages-{kib}kB/enabled"), Text::Enabled(Some(order)))
@@ -56,8 +65,8 @@ impl Sys {
     fn inode(self) -> Arc<Inode> {
         let mode = match self.text {
             None => 0o755,
-            Some(Text::Enabled(_)) => 0o644,
-            Some(_) => 0o444,
+            Some(Text::Enabled(_) | Text::Fixed(_)) => 0o644,
+            Some(Text::BlockBytes) => 0o444,
         };
         Inode::new(Body::Made(Box::new(self)), mode)
     }
@@ -69,6 +78,12 @@ impl Sys {
         let is_folder = || all.iter().any(|(known, _)| below(known, path).is_some());
         (found.is_some() || is_folder()).then(|| Self { path: path.to_string(), text: found })
     }
+}
+
+/// What a text says: of several words the one in brackets.
+fn chosen(text: &str) -> &str {
+    let marked = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    marked.map_or(text.trim_end(), |(word, _)| word)
 }
 
 /// The rest of a path that lies below a folder.
@@ -124,8 +139,7 @@ impl Made for Sys {
             None => String::new(),
             Some(Text::Enabled(order)) => folios::text(order),
             Some(Text::BlockBytes) => alloc::format!("{}\n", page_size().size_bytes() << folios::block()),
-            Some(Text::Defrag) => String::from("always defer defer+madvise madvise [never]\n"),
-            Some(Text::LargeZeros) => String::from("0\n"),
+            Some(Text::Fixed(text)) => String::from(text),
         };
         text.into()
     }
@@ -135,8 +149,13 @@ impl Made for Sys {
     }
 
     fn write(&self, bytes: &[u8]) -> Result<(), Errno> {
-        let Some(Text::Enabled(order)) = self.text else { return Err(EACCES) };
-        let word = core::str::from_utf8(bytes).map_err(|_| EINVAL)?.trim_end();
-        if folios::set(order, word) { Ok(()) } else { Err(EINVAL) }
+        // Some write the zero that ends a text along with it.
+        let word = core::str::from_utf8(bytes).map_err(|_| EINVAL)?.trim_end_matches('\0').trim_end();
+        let is_set = match self.text {
+            Some(Text::Enabled(order)) => folios::set(order, word),
+            Some(Text::Fixed(text)) => chosen(text) == word,
+            Some(Text::BlockBytes) | None => return Err(EACCES),
+        };
+        if is_set { Ok(()) } else { Err(EINVAL) }
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod descriptors;
 pub(crate) mod folders;
 pub(crate) mod identity;
 pub(crate) mod input;
+mod lists;
 pub(crate) mod memory;
 pub(crate) mod modules;
 pub(crate) mod paths;
@@ -46,10 +47,11 @@ impl Call<'_> {
 /// One call: its number, its name, and what it does.
 type Row = (u64, &'static str, fn(&mut Call) -> Answer);
 
-static FAMILIES: [&[Row]; 15] = [
+static FAMILIES: [&[Row]; 16] = [
     memory::CALLS,
     advice::CALLS,
     input::CALLS,
+    lists::CALLS,
     descriptors::CALLS,
     paths::CALLS,
     folders::CALLS,

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use hardware::user;
-use userspace::{Fault, Kind};
+use userspace::{AreaFlags, Fault, Kind};
 
 use super::errno::{E2BIG, EFAULT, EINVAL, ENAMETOOLONG, ENOMEM, Errno};
 use super::pressure;
@@ -24,6 +24,15 @@ pub(crate) const END: u64 = 1 << 48;
 pub(crate) fn check(address: u64, bytes: usize) -> Result<(), Errno> {
     let end = address.checked_add(bytes as u64).filter(|end| *end <= END);
     if end.is_some() { Ok(()) } else { Err(EFAULT) }
+}
+
+/// Whether a range meets memory that nobody but accesses of the program's own may reach.
+pub(crate) fn is_secret(start: u64, bytes: u64) -> bool {
+    let (end, mut is_secret) = (start.saturating_add(bytes), false);
+    current().task().process.space().areas(&mut |area| {
+        is_secret |= area.flags.contains(AreaFlags::SECRET) && area.start < end && start < area.end;
+    });
+    is_secret
 }
 
 /// Copies part by part, each within a page; `copy` gives how many bytes of a part are left.

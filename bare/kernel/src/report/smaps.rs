@@ -193,6 +193,7 @@ fn flags(area: &Area<Mapped>) -> String {
         (AreaFlags::DONT_DUMP, "dd"),
         (AreaFlags::HUGE, "hg"),
         (AreaFlags::NOT_HUGE, "nh"),
+        (AreaFlags::DROPPABLE, "dp"),
     ];
     others.iter().for_each(|(flag, word)| has(&mut text, area.flags.contains(*flag), word));
     text

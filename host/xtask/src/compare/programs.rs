@@ -5,11 +5,11 @@
 //!                               └─────────▶ Linux ──────┴──▶ what each said ──▶ differences, but for those excused
 //! ```
 
-mod boots;
+pub(super) mod boots;
 mod differences;
-mod excuses;
-mod folder;
-mod told;
+pub(super) mod excuses;
+pub(super) mod folder;
+pub(super) mod told;
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -55,6 +55,12 @@ struct Options {
     emulator: Emulator,
 }
 
+/// Without contiguous groups, which Linux has only where somebody asks for them.
+pub(super) const WORDS: &str = "vellum.folio=linux";
+
+/// Memory of the machine.
+const MEMORY: &str = "1G";
+
 /// Entry of `cargo xtask compare programs`.
 pub(super) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     let Some(options) = help::options::<Options>("compare", arguments)? else { return Ok(help::show(help::COMPARE)) };
@@ -89,7 +95,9 @@ fn compare(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Compared, Fai
     let excuses = Excuses::read()?;
     let programs = folder::read(options.folder.as_deref(), options.only.as_deref(), say)?;
     let built = Programs::build(&[Program::Kernel], say)?;
-    let machine = Machine { options, linux: &linux, built: &built };
+    let Options { cpus, timeout, ref page_size, ref emulator, .. } = *options;
+    let machine =
+        Machine { linux: &linux, built: &built, emulator, page_size, cpus, timeout, words: WORDS, memory: MEMORY };
     let theirs = machine.run_all(Kernel::Linux, &programs, say)?;
     let ours = machine.run_all(Kernel::Ours, &programs, say)?;
     let mut compared = Compared { same: 0, differing: 0, text: String::new(), linux: linux.name.clone() };

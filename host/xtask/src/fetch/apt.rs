@@ -59,21 +59,27 @@ impl Apt {
         self.get(&["update"])
     }
 
-    /// The package that holds the current kernel's Image, of those that `meta` depends on.
-    pub(super) fn newest_kernel(&self, meta: &str) -> Result<String, Failure> {
-        let image = self.ask(&["depends", meta])?.as_deref().and_then(kernel_among).ok_or_else(|| {
+    /// The first package whose name starts so, of those that `meta` depends on.
+    pub(super) fn newest(&self, meta: &str, prefix: &str) -> Result<String, Failure> {
+        let found = self.ask(&["depends", meta])?.as_deref().and_then(|text| named_among(text, prefix));
+        found.ok_or_else(|| {
             let place = self.suite.as_deref().unwrap_or("the host's package sources");
             Failure::new(Status::HostLacks, format!("{place} has no {meta}: only Debian does"))
-        })?;
+        })
+    }
+
+    /// The package that holds the current kernel's Image, of those that `meta` depends on.
+    pub(super) fn newest_kernel(&self, meta: &str) -> Result<String, Failure> {
+        let image = self.newest(meta, "linux-image-")?;
         // Newer packages named so are empty, and need one with the kernel and one with its modules.
         let binary = image.replacen("linux-image-", "linux-binary-", 1);
         let has_binary = self.ask(&["show", &binary])?.is_some_and(|text| !text.is_empty());
         Ok(if has_binary { binary } else { image })
     }
 
-    /// Downloads packages and unpacks them; returns where.
-    pub(super) fn unpack(&self, packages: &[&str]) -> Result<PathBuf, Failure> {
-        eprintln!("cargo xtask: fetching {} (up to 60 MB)", packages.join(", "));
+    /// Downloads packages, of which a person is told how large they are at most, and unpacks them; returns where.
+    pub(super) fn unpack(&self, packages: &[&str], most_megabytes: u32) -> Result<PathBuf, Failure> {
+        eprintln!("cargo xtask: fetching {} (up to {most_megabytes} MB)", packages.join(", "));
         let archives = self.root.join("archives");
         clear(&archives)?;
         self.get(&[&["download"], packages].concat())?;
@@ -83,12 +89,12 @@ impl Apt {
         Ok(unpacked)
     }
 
-    /// Downloads a package with all that it needs, down to the C library, and unpacks everything into `to`.
-    pub(super) fn unpack_with_all_it_needs(&self, package: &str, to: &Path) -> Result<(), Failure> {
-        eprintln!("cargo xtask: fetching {package} and its libraries (40 to 200 MB)");
+    /// Downloads packages with all that they need, down to the C library, and unpacks everything into `to`.
+    pub(super) fn unpack_with_all_it_needs(&self, packages: &[&str], to: &Path) -> Result<(), Failure> {
+        eprintln!("cargo xtask: fetching {} with libraries (40 to 200 MB)", packages.join(", "));
         let archives = self.root.join("cache/archives");
         clear(&archives.join("partial"))?;
-        self.get(&["install", "--yes", "--download-only", "--no-install-recommends", package])?;
+        self.get(&[&["install", "--yes", "--download-only", "--no-install-recommends"], packages].concat())?;
         clear(to)?;
         extract(&archives, to)?;
         fs::remove_dir_all(&archives).map_err(|error| Failure::file(&archives, &error))
@@ -154,10 +160,10 @@ fn sources(mirror: &str, suite: &str, keyring: Option<&str>) -> String {
     suites.map(|suite| format!("deb {signed}{mirror} {suite} main\n")).collect()
 }
 
-/// The kernel among the lines of `apt-cache depends`.
-fn kernel_among(text: &str) -> Option<String> {
+/// The package whose name starts so, among the lines of `apt-cache depends`.
+fn named_among(text: &str, prefix: &str) -> Option<String> {
     let names = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
-    names.map(str::trim).find(|name| name.starts_with("linux-image-")).map(str::to_owned)
+    names.map(str::trim).find(|name| name.starts_with(prefix)).map(str::to_owned)
 }
 
 /// The version among the lines of `apt-cache policy`.
@@ -194,8 +200,8 @@ mod tests {
     #[test]
     fn the_kernel_is_what_the_package_depends_on() {
         let text = "linux-image-arm64\n  Depends: linux-image-6.1.0-56-arm64\n  Suggests: linux-doc\n";
-        assert_eq!(kernel_among(text).as_deref(), Some("linux-image-6.1.0-56-arm64"));
-        assert_eq!(kernel_among("linux-image-arm64\n"), None);
+        assert_eq!(named_among(text, "linux-image-").as_deref(), Some("linux-image-6.1.0-56-arm64"));
+        assert_eq!(named_among("linux-image-arm64\n", "linux-image-"), None);
     }
 
     #[test]

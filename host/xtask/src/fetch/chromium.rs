@@ -37,7 +37,7 @@ pub(super) fn fetch() -> Result<(), Failure> {
     }
     let (script, root) = (path(), path().with_file_name("root"));
     let _ = fs::remove_file(&script);
-    apt.unpack_with_all_it_needs(PACKAGE, &root)?;
+    apt.unpack_with_all_it_needs(&[PACKAGE], &root)?;
     fs::write(&script, text(&root)).map_err(|error| Failure::file(&script, &error))?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).map_err(|error| Failure::file(&script, &error))
 }

@@ -90,7 +90,7 @@ impl Kind {
         let modules = kernel.replacen("linux-binary-", "linux-modules-", 1);
         let both = [kernel.as_str(), &modules];
         let packages = &both[..if modules == kernel { 1 } else { 2 }];
-        let unpacked = apt.unpack(&[packages, &["busybox-static"]].concat())?;
+        let unpacked = apt.unpack(&[packages, &["busybox-static"]].concat(), 60)?;
         let folder = self.folder();
         super::create(&folder)?;
         // The package's name comes last: without it, nothing counts as fetched.

@@ -80,7 +80,7 @@ impl Version {
         }
         let (package, root) = (self.folder().join("package"), self.folder().join("root"));
         let _ = fs::remove_file(&package);
-        apt.unpack_with_all_it_needs(PACKAGE, &root)?;
+        apt.unpack_with_all_it_needs(&[PACKAGE], &root)?;
         if words(&root).is_none() {
             return failed(format!("{}: no loader or no emulator in the packages", root.display()));
         }

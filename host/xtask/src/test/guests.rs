@@ -104,6 +104,18 @@ pub(super) fn programs(emulator: &Emulator, say: Say<'_>) -> Outcome {
     }
 }
 
+/// Linux's own tests of memory management, on Linux and on our kernel.
+pub(super) fn selftests(emulator: &Emulator, say: Say<'_>) -> Outcome {
+    match compare::selftests::compare_all(emulator, say) {
+        Ok(compared) => {
+            let compare::selftests::Compared { same, differing, text, source } = compared;
+            let repeat = Some("cargo xtask compare selftests".to_owned());
+            Outcome { passed: same, failed: differing, output: text, note: source, repeat, ..Outcome::default() }
+        }
+        Err(failure) => Outcome::stopped("selftests of Linux", failure),
+    }
+}
+
 /// The words that run QEMU are a variable too, one a line.
 fn run(mut variables: Vec<(&'static str, PathBuf)>, emulator: &Emulator, say: Say<'_>) -> Outcome {
     match emulator.words() {

@@ -81,6 +81,7 @@ pub(crate) fn all(metadata: &Metadata, is_full: bool) -> Vec<Step> {
         add("as others find it", Work::Guests(|_, say| found::found(say)));
     }
     add("programs", Work::Guests(guests::programs));
+    add("selftests of Linux", Work::Guests(guests::selftests));
     steps
 }
 

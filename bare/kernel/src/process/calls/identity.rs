@@ -16,6 +16,7 @@ use crate::process::{copies, resources};
 
 pub(super) const CALLS: &[Row] = &[
     (90, "capget", capget),
+    (91, "capset", nothing),
     (118, "sched_setparam", nothing),
     (119, "sched_setscheduler", nothing),
     (120, "sched_getscheduler", nothing),

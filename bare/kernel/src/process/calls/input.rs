@@ -1,7 +1,6 @@
 //! Reading and writing.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 
 use super::{Call, Row};
 use crate::facts::page_size;
@@ -21,12 +20,8 @@ pub(super) const CALLS: &[Row] = &[
     (62, "lseek", lseek),
     (63, "read", read),
     (64, "write", write),
-    (65, "readv", readv),
-    (66, "writev", writev),
     (67, "pread64", pread),
     (68, "pwrite64", pwrite),
-    (69, "preadv", preadv),
-    (70, "pwritev", pwritev),
     (71, "sendfile", sendfile),
 ];
 
@@ -34,8 +29,7 @@ pub(super) const CALLS: &[Row] = &[
 const PART: usize = 4096;
 /// The same of `/proc/self/pagemap`.
 const PAGEMAP_PART: u64 = 64 << 10;
-/// Buffers of one call, and bytes of one.
-const MOST_BUFFERS: u64 = 1024;
+/// Bytes of one call.
 const MOST_BYTES: u64 = 0x7fff_f000;
 
 pub(super) fn file(call: &Call, number: u64) -> Result<Arc<File>, Errno> {
@@ -82,7 +76,7 @@ fn check_place(file: &File, offset: Option<u64>) -> Result<(), Errno> {
 }
 
 /// Reads at `offset`, or where the file stands; an empty pipe is waited for only if `waits`.
-fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>, waits: bool) -> Answer {
+pub(super) fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>, waits: bool) -> Answer {
     check_place(file, offset)?;
     if !file.can_read() {
         return Err(EBADF);
@@ -107,10 +101,12 @@ fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>, waits: bool) -
                 let part = part?;
                 return copies::write(to, &part).map(|()| part.len() as u64);
             }
-            if file.text.is_cut() {
-                return Err(ENOMEM);
-            }
-            read_text(&file.text, at, to, bytes)
+            file.text.with(|text| {
+                if at == 0 {
+                    *text = made.text();
+                }
+                if text.is_cut() { Err(ENOMEM) } else { read_text(text, at, to, bytes) }
+            })
         }),
         Body::Link(_) => Err(EINVAL),
     }
@@ -157,7 +153,7 @@ fn positioned(file: &File, offset: Option<u64>, body: impl FnOnce(u64) -> Answer
     file.position.with(|position| body(*position).inspect(|done| *position += done))
 }
 
-fn read_pipe(pipe: &Pipe, to: u64, bytes: u64, waits: bool) -> Answer {
+pub(super) fn read_pipe(pipe: &Pipe, to: u64, bytes: u64, waits: bool) -> Answer {
     let mut part = [0; PART];
     let most = (bytes as usize).min(PART);
     if most == 0 {
@@ -181,7 +177,7 @@ fn read_pipe(pipe: &Pipe, to: u64, bytes: u64, waits: bool) -> Answer {
     Ok(done)
 }
 
-fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: Option<u64>) -> Answer {
+pub(super) fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: Option<u64>) -> Answer {
     check_place(file, offset)?;
     if !file.can_write() {
         return Err(EBADF);
@@ -189,7 +185,7 @@ fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: Option<u64>
     let bytes = bytes.min(MOST_BYTES);
     match &file.inode.body {
         Body::Secret(_) => Err(EINVAL),
-        Body::Pipe(pipe) => write_pipe(call, file, pipe, bytes, |done, part| copies::read(part, from + done)),
+        Body::Pipe(pipe) => write_pipe(call, file, pipe, bytes, true, |done, part| copies::read(part, from + done)),
         // Nobody looks at what goes there.
         Body::Device(device @ (Device::Null | Device::Zero | Device::Full)) => {
             copies::check(from, bytes as usize)?;
@@ -227,6 +223,12 @@ fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: Option<u64>
             file.inode.note_written();
             written
         }),
+        Body::Made(made) if made.is_memory() => positioned(file, offset, |at| {
+            let mut part = [0; PART];
+            let part = &mut part[..bytes.min(PART as u64) as usize];
+            copies::read(part, from)?;
+            made.write_part(at, part)
+        }),
         // What can be set is said in a word.
         Body::Made(made) => {
             let mut word = [0; 64];
@@ -248,12 +250,13 @@ pub(super) fn check_file_limit(call: &Call, bytes: u64) -> Result<u64, Errno> {
     Err(EFBIG)
 }
 
-/// Writes bytes to a pipe; `fill` gets them, from one on.
-fn write_pipe(
+/// Writes bytes to a pipe; `fill` gets them, from one on. Waits until all is in the pipe, or with `is_whole` not set, until something is.
+pub(super) fn write_pipe(
     call: &Call,
     file: &File,
     pipe: &Pipe,
     bytes: u64,
+    is_whole: bool,
     mut fill: impl FnMut(u64, &mut [u8]) -> Result<(), Errno>,
 ) -> Answer {
     let is_open = file.flags() & O_NONBLOCK != 0;
@@ -266,7 +269,7 @@ fn write_pipe(
         fill(done, &mut part[..count])?;
         let put = match pipe.put(&part[..count]) {
             Some(put) => put,
-            None if is_open && done > 0 => break,
+            None if (is_open || !is_whole) && done > 0 => break,
             None if is_open => return Err(EAGAIN),
             None => match wait(&[&pipe.waiters], None, || pipe.put(&part[..count])) {
                 Ok(put) => put,
@@ -305,7 +308,7 @@ fn write(call: &mut Call) -> Answer {
     as_far_as_goes(&file, from, bytes, |bytes| write_at(call, &file, from, bytes, None))
 }
 
-fn offset(value: u64) -> Result<Option<u64>, Errno> {
+pub(super) fn offset(value: u64) -> Result<Option<u64>, Errno> {
     if value > i64::MAX as u64 { Err(EINVAL) } else { Ok(Some(value)) }
 }
 
@@ -319,77 +322,6 @@ fn pwrite(call: &mut Call) -> Answer {
     let [number, from, bytes, at, ..] = call.arguments;
     let at = offset(at)?;
     write_at(call, &*file(call, number)?, from, bytes, at)
-}
-
-/// The buffers of a list, all of which are looked at before anything is done.
-fn buffers(call: &Call) -> Result<Vec<[u64; 2]>, Errno> {
-    let [_, list, count, ..] = call.arguments;
-    if count > MOST_BUFFERS {
-        return Err(EINVAL);
-    }
-    let all: Vec<[u64; 2]> = (0..count).map(|index| copies::read_words(list + 16 * index)).collect::<Result<_, _>>()?;
-    if all.iter().any(|[_, bytes]| *bytes > i64::MAX as u64) {
-        return Err(EINVAL);
-    }
-    Ok(all)
-}
-
-/// Gives `each` the buffers of a list, one after the other, and how many bytes were done before.
-fn for_each_buffer(call: &Call, mut each: impl FnMut(u64, u64, u64) -> Answer) -> Answer {
-    let mut done = 0;
-    for [address, bytes] in buffers(call)? {
-        match each(address, bytes, done) {
-            Ok(part) => {
-                done += part;
-                if part < bytes {
-                    break;
-                }
-            }
-            Err(error) if done == 0 => return Err(error),
-            Err(_) => break,
-        }
-    }
-    Ok(done)
-}
-
-fn readv(call: &mut Call) -> Answer {
-    let file = file(call, call.arguments[0])?;
-    // What has been read is not kept from the program until there is more.
-    for_each_buffer(call, |address, bytes, done| read_at(&file, address, bytes, None, done == 0))
-}
-
-fn writev(call: &mut Call) -> Answer {
-    let file = file(call, call.arguments[0])?;
-    if let (Body::Pipe(pipe), true) = (&file.inode.body, file.can_write()) {
-        let all = buffers(call)?;
-        let bytes: u64 = all.iter().map(|[_, bytes]| bytes).sum();
-        // As one, as others see it.
-        if bytes <= pipe::ATOMIC as u64 {
-            let (mut gathered, mut done) = ([0; pipe::ATOMIC], 0);
-            for [address, bytes] in all {
-                copies::read(&mut gathered[done..done + bytes as usize], address)?;
-                done += bytes as usize;
-            }
-            let fill = |_, part: &mut [u8]| {
-                part.copy_from_slice(&gathered[..bytes as usize]);
-                Ok(())
-            };
-            return write_pipe(call, &file, pipe, bytes, fill);
-        }
-    }
-    for_each_buffer(call, |address, bytes, _| write_at(call, &file, address, bytes, None))
-}
-
-fn preadv(call: &mut Call) -> Answer {
-    let at = offset(call.arguments[3])?.unwrap_or(0);
-    let file = file(call, call.arguments[0])?;
-    for_each_buffer(call, |address, bytes, done| read_at(&file, address, bytes, Some(at + done), true))
-}
-
-fn pwritev(call: &mut Call) -> Answer {
-    let at = offset(call.arguments[3])?.unwrap_or(0);
-    let file = file(call, call.arguments[0])?;
-    for_each_buffer(call, |address, bytes, done| write_at(call, &file, address, bytes, Some(at + done)))
 }
 
 /// There is no way from file to file but through a program: who asks for one takes the long way by itself.

@@ -32,6 +32,7 @@ const NO_WRITES: u32 = SEAL_WRITE | SEAL_FUTURE_WRITE;
 const MAP_SHARED: u64 = 1;
 const MAP_PRIVATE: u64 = 2;
 const MAP_SHARED_VALIDATE: u64 = 3;
+const MAP_DROPPABLE: u64 = 8;
 const MAP_TYPE: u64 = 0xf;
 const MAP_FIXED: u64 = 0x10;
 const MAP_ANONYMOUS: u64 = 0x20;
@@ -41,6 +42,9 @@ const MAP_NORESERVE: u64 = 0x4000;
 const MAP_POPULATE: u64 = 0x8000;
 const MAP_NONBLOCK: u64 = 0x1_0000;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+/// A child finds zeros there, and nothing is promised.
+const DROPPABLE: AreaFlags =
+    AreaFlags::DROPPABLE.union(AreaFlags::WIPE_ON_FORK).union(AreaFlags::NO_RESERVE).union(AreaFlags::DONT_DUMP);
 /// Flags that are the same for every type; others are refused with MAP_SHARED_VALIDATE.
 const MAP_LEGACY: u64 = 0x7_ff7f;
 const MAP_HUGETLB: u64 = 0x4_0000;
@@ -95,12 +99,18 @@ fn mmap(call: &mut Call) -> Answer {
         }
         area |= AreaFlags::SECRET | AreaFlags::DONT_DUMP;
     }
+    if flags & MAP_TYPE == MAP_DROPPABLE {
+        area |= DROPPABLE;
+    }
     let pairs = [
         (MAP_GROWSDOWN, AreaFlags::GROWS_DOWN),
         (MAP_NORESERVE, AreaFlags::NO_RESERVE),
         (MAP_LOCKED, AreaFlags::LOCKED),
     ];
-    pairs.into_iter().filter(|(flag, _)| flags & flag != 0).for_each(|(_, flag)| area |= flag);
+    let is_dropped = area.contains(AreaFlags::DROPPABLE);
+    let is_wanted = |flag: u64, what| flags & flag != 0 && !(is_dropped && what == AreaFlags::LOCKED);
+    let wanted = pairs.into_iter().filter(|(flag, what)| is_wanted(*flag, *what)).map(|(_, what)| what);
+    area |= wanted.collect();
     area.set(AreaFlags::SHARED, is_shared);
     let populates = flags & (MAP_POPULATE | MAP_NONBLOCK) == MAP_POPULATE;
     let request = Request { place, bytes, rights: rights(protection), source, flags: area, populates };
@@ -111,6 +121,8 @@ fn mmap(call: &mut Call) -> Answer {
 fn is_shared(flags: u64) -> Result<bool, Errno> {
     match flags & MAP_TYPE {
         MAP_PRIVATE => Ok(false),
+        // What may be dropped has no file, and does not grow.
+        MAP_DROPPABLE if flags & MAP_ANONYMOUS != 0 && flags & MAP_GROWSDOWN == 0 => Ok(false),
         MAP_SHARED if flags & MAP_ANONYMOUS != 0 && flags & MAP_GROWSDOWN != 0 => Err(EINVAL),
         MAP_SHARED => Ok(true),
         // Nothing that is no file understands it.

@@ -3,13 +3,13 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    Options,
     folder::Named,
     told::{self, End, Told},
 };
 use crate::{
     boot::{
         self, Programs,
+        emulator::Emulator,
         guest::{self, Chunk, Ended},
         options::{self, Asked},
     },
@@ -19,29 +19,37 @@ use crate::{
 
 /// Which kernel is booted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kernel {
+pub(crate) enum Kernel {
     Ours,
     Linux,
 }
 
 /// What both kernels are booted on, and with.
-pub(super) struct Machine<'m> {
-    pub(super) options: &'m Options,
-    pub(super) linux: &'m Linux,
-    pub(super) built: &'m Programs,
+pub(crate) struct Machine<'m> {
+    pub(crate) linux: &'m Linux,
+    pub(crate) built: &'m Programs,
+    pub(crate) emulator: &'m Emulator,
+    /// Of our kernel; Linux has its own.
+    pub(crate) page_size: &'m str,
+    pub(crate) cpus: u32,
+    /// Of each program, in seconds.
+    pub(crate) timeout: u64,
+    /// Words for our kernel's command line.
+    pub(crate) words: &'m str,
+    /// Of the machine.
+    pub(crate) memory: &'m str,
 }
 
 /// Runs every program by its name, tells of each, and ends the machine.
 const SCRIPT: &str = include_str!("init.sh");
-/// Memory of the machine, and how much of it the programs of one boot may have.
-const MEMORY: &str = "1G";
+/// How much memory the programs of one boot may have.
 const MOST_BYTES: usize = 160 << 20;
 /// How long a kernel may say nothing beyond what a program may.
 const SILENCE_SECONDS: u64 = 90;
 
 impl Machine<'_> {
     /// What each program tells, in the order of `programs`.
-    pub(super) fn run_all(
+    pub(crate) fn run_all(
         &self,
         kernel: Kernel,
         programs: &[Named],
@@ -74,13 +82,12 @@ impl Machine<'_> {
         let initrd = self.linux.built(&format!("programs-{}.cpio", std::process::id()))?;
         std::fs::write(&initrd, self.archive(programs)?).map_err(|error| Failure::file(&initrd, &error))?;
         let mut words: Vec<std::ffi::OsString> =
-            ["--memory", MEMORY, "--timeout", "86400", "--initrd"].map(Into::into).to_vec();
-        words.extend([initrd.clone().into(), "--cpus".into(), self.options.cpus.to_string().into()]);
+            ["--memory", self.memory, "--timeout", "86400", "--initrd"].map(Into::into).to_vec();
+        words.extend([initrd.clone().into(), "--cpus".into(), self.cpus.to_string().into()]);
         match kernel {
-            // Without contiguous groups, which Linux has only where somebody asks for them.
             Kernel::Ours => {
-                let ours = ["--append", "vellum.folio=linux", "--init", "busybox sh /init ours"];
-                words.extend(["--page-size", &self.options.page_size].into_iter().chain(ours).map(Into::into));
+                let ours = ["--append", self.words, "--init", "busybox sh /init ours"];
+                words.extend(["--page-size", self.page_size].into_iter().chain(ours).map(Into::into));
             }
             Kernel::Linux => words.extend(
                 ["--append", "console=ttyAMA0 quiet loglevel=0 panic=-1 secretmem.enable=y", "--kernel"]
@@ -92,10 +99,10 @@ impl Machine<'_> {
         let Asked::Run(options) = options::parse(&words)? else {
             return Err(Failure::new(Status::Failed, "the options of a boot ask for help"));
         };
-        let options = options::Options { emulator: self.options.emulator.clone(), ..*options };
+        let options = options::Options { emulator: self.emulator.clone(), ..*options };
         let (mut command, _files) = boot::command(&options, self.built)?;
         let (mut text, mut count) = (Vec::new(), 0);
-        let silence = Duration::from_secs(self.options.timeout + SILENCE_SECONDS);
+        let silence = Duration::from_secs(self.timeout + SILENCE_SECONDS);
         let ended = guest::run_while_it_speaks(&mut command, silence, &mut |chunk| {
             let Chunk::Output(bytes) = chunk else { return };
             text.extend(bytes);
@@ -125,7 +132,7 @@ impl Machine<'_> {
         archive.program("init", SCRIPT.as_bytes());
         let names: String = programs.iter().map(|program| format!("{}\n", program.name)).collect();
         archive.program("etc/programs", names.as_bytes());
-        archive.program("etc/seconds", self.options.timeout.to_string().as_bytes());
+        archive.program("etc/seconds", self.timeout.to_string().as_bytes());
         for program in programs {
             archive.program(&format!("programs/{}", program.name), &program.content);
         }

@@ -66,7 +66,7 @@ fn parse(text: &str) -> Result<Excuses, Failure> {
 }
 
 /// Whether a line is as a row says.
-fn matches(pattern: &str, line: &str) -> bool {
+pub(crate) fn matches(pattern: &str, line: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = line.strip_prefix(parts.next().unwrap_or_default()) else { return false };
     let Some(last) = parts.next_back() else { return rest.is_empty() };

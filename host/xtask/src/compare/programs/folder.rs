@@ -12,9 +12,9 @@ use crate::{
 
 /// A program of the folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Named {
-    pub(super) name: String,
-    pub(super) content: Vec<u8>,
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) content: Vec<u8>,
 }
 
 /// The package of the project's own programs, and where its scripts are, from the workspace's root.
@@ -22,7 +22,7 @@ const OWN: &str = "programs";
 const SCRIPTS: &str = "programs/scripts";
 
 /// The programs of `folder`, or the project's own, by name. What is neither program nor script is told and left out.
-pub(super) fn read(
+pub(crate) fn read(
     folder: Option<&Path>,
     only: Option<&str>,
     say: &mut dyn FnMut(&str),

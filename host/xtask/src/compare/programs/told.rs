@@ -2,7 +2,7 @@
 
 /// How a program ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum End {
+pub(crate) enum End {
     /// As a shell tells it: the program's status, or 128 and the signal.
     With(i32),
     /// Neither the program nor its time limit ended it, or the kernel ended first; with the last that the kernel said.
@@ -11,9 +11,9 @@ pub(super) enum End {
 
 /// What one program said, and its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Told {
-    pub(super) lines: Vec<String>,
-    pub(super) end: End,
+pub(crate) struct Told {
+    pub(crate) lines: Vec<String>,
+    pub(crate) end: End,
 }
 
 /// What the script prints before a program runs, before what the program said, and after that with the status.

@@ -1,0 +1,111 @@
+//! Reading and writing by lists of buffers.
+
+use alloc::vec::Vec;
+
+use super::input::{file, offset, read_at, read_pipe, write_at, write_pipe};
+use super::{Call, Row};
+use crate::files::inode::Body;
+use crate::files::open::O_NONBLOCK;
+use crate::files::pipe;
+use crate::process::copies;
+use crate::process::errno::*;
+
+pub(super) const CALLS: &[Row] = &[
+    (65, "readv", readv),
+    (66, "writev", writev),
+    (69, "preadv", preadv),
+    (70, "pwritev", pwritev),
+    (75, "vmsplice", vmsplice),
+];
+
+/// Buffers of one call.
+const MOST_BUFFERS: u64 = 1024;
+
+/// The buffers of a list, all of which are looked at before anything is done.
+fn buffers(call: &Call) -> Result<Vec<[u64; 2]>, Errno> {
+    let [_, list, count, ..] = call.arguments;
+    if count > MOST_BUFFERS {
+        return Err(EINVAL);
+    }
+    let all: Vec<[u64; 2]> = (0..count).map(|index| copies::read_words(list + 16 * index)).collect::<Result<_, _>>()?;
+    if all.iter().any(|[_, bytes]| *bytes > i64::MAX as u64) {
+        return Err(EINVAL);
+    }
+    Ok(all)
+}
+
+/// Gives `each` the buffers of a list, one after the other, and how many bytes were done before.
+fn for_each_buffer(call: &Call, mut each: impl FnMut(u64, u64, u64) -> Answer) -> Answer {
+    let mut done = 0;
+    for [address, bytes] in buffers(call)? {
+        match each(address, bytes, done) {
+            Ok(part) => {
+                done += part;
+                if part < bytes {
+                    break;
+                }
+            }
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(done)
+}
+
+fn readv(call: &mut Call) -> Answer {
+    let file = file(call, call.arguments[0])?;
+    // What has been read is not kept from the program until there is more.
+    for_each_buffer(call, |address, bytes, done| read_at(&file, address, bytes, None, done == 0))
+}
+
+fn writev(call: &mut Call) -> Answer {
+    let file = file(call, call.arguments[0])?;
+    if let (Body::Pipe(pipe), true) = (&file.inode.body, file.can_write()) {
+        let all = buffers(call)?;
+        let bytes = all.iter().fold(0u64, |sum, [_, bytes]| sum.saturating_add(*bytes));
+        // As one, as others see it.
+        if bytes <= pipe::ATOMIC as u64 {
+            let (mut gathered, mut done) = ([0; pipe::ATOMIC], 0);
+            for [address, bytes] in all {
+                copies::read(&mut gathered[done..done + bytes as usize], address)?;
+                done += bytes as usize;
+            }
+            let fill = |_, part: &mut [u8]| {
+                part.copy_from_slice(&gathered[..bytes as usize]);
+                Ok(())
+            };
+            return write_pipe(call, &file, pipe, bytes, true, fill);
+        }
+    }
+    for_each_buffer(call, |address, bytes, _| write_at(call, &file, address, bytes, None))
+}
+
+fn preadv(call: &mut Call) -> Answer {
+    let at = offset(call.arguments[3])?.unwrap_or(0);
+    let file = file(call, call.arguments[0])?;
+    for_each_buffer(call, |address, bytes, done| read_at(&file, address, bytes, Some(at + done), true))
+}
+
+fn pwritev(call: &mut Call) -> Answer {
+    let at = offset(call.arguments[3])?.unwrap_or(0);
+    let file = file(call, call.arguments[0])?;
+    for_each_buffer(call, |address, bytes, done| write_at(call, &file, address, bytes, Some(at + done)))
+}
+
+/// Between a pipe and memory. What goes in is copied: what a program writes over it afterwards does not show.
+fn vmsplice(call: &mut Call) -> Answer {
+    const KNOWN: u64 = 0xf;
+    let [number, _, _, flags, ..] = call.arguments;
+    if flags & !KNOWN != 0 {
+        return Err(EINVAL);
+    }
+    let file = file(call, number)?;
+    let Body::Pipe(pipe) = &file.inode.body else { return Err(EBADF) };
+    for_each_buffer(call, |address, bytes, done| match file.can_write() {
+        // A pipe that has something already is not waited for.
+        true if done > 0 => Err(EAGAIN),
+        true if copies::is_secret(address, bytes) => Err(EFAULT),
+        true => write_pipe(call, &file, pipe, bytes, false, |done, part| copies::read(part, address + done)),
+        false => read_pipe(pipe, address, bytes, file.flags() & O_NONBLOCK == 0 && done == 0),
+    })
+}
