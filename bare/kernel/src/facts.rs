@@ -115,13 +115,14 @@ pub(crate) fn known_facts() -> Option<&'static Facts> {
     FACTS.get()
 }
 
-/// Whether text and constants cannot be written where they are linked, or, as `is_alias`, in the linear map.
-pub(crate) fn is_read_only(is_alias: bool) -> bool {
-    match facts().options.rodata.unwrap_or_default() {
-        Rodata::On => true,
-        Rodata::NoAlias => !is_alias,
-        Rodata::Off => false,
-    }
+/// Whether text and constants of the image cannot be written, at either of their addresses.
+pub(crate) fn is_read_only() -> bool {
+    facts().options.rodata.unwrap_or_default() != Rodata::Off
+}
+
+/// Whether what is read-only in an area of virtual addresses is so in the linear map too.
+pub(crate) fn protects_aliases() -> bool {
+    facts().options.rodata.unwrap_or_default() == Rodata::On
 }
 
 /// The page size of the kernel.

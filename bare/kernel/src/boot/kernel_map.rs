@@ -173,7 +173,7 @@ pub(super) fn build_lower(hardware: Hardware, memory: &mut EarlyMemory) -> Resul
 /// All of RAM; text and read-only data cannot be written, but where that is asked for.
 fn regions(ranges: &[PhysicalRange], rodata: Rodata) -> impl Iterator<Item = Region> {
     let protected = image::text().start..image::rodata().end;
-    let of_protected = if rodata == Rodata::On { READ_ONLY } else { READ_WRITE };
+    let of_protected = if rodata == Rodata::Off { READ_WRITE } else { READ_ONLY };
     split(ranges, protected).map(move |(part, is_protected)| Region {
         physical: PhysAddr::new(part.start)..PhysAddr::new(part.end),
         attributes: if is_protected { of_protected } else { READ_WRITE },

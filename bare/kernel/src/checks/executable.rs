@@ -71,7 +71,7 @@ fn write(text: &Text, words: &[u32]) -> bool {
 fn exchange_own(detail: &mut Detail) -> bool {
     let at = VirtAddr::new(of_image as *const () as u64);
     let mut exchange = |old, new| exchange(at, old, new).inspect_err(|error| tell!(detail, "{at}: {error}; ")).is_ok();
-    let is_protected = is_read_only(false) && is_read_only(true);
+    let is_protected = is_read_only();
     let is_safe = || !is_protected || cannot_be_written(at);
     exchange(mov(1), mov(2)) && gives(at, 2) && is_safe() && exchange(mov(2), mov(1)) && gives(at, 1)
 }

@@ -74,7 +74,7 @@ pub(super) fn executable(detail: &mut Detail) -> bool {
     };
     let (upper, lower) = (current::upper(), current::lower());
     let mut leaves = 0;
-    let texts = [(&upper, image::text(), is_read_only(false)), (&lower, physical(image::identity_text()), true)];
+    let texts = [(&upper, image::text(), is_read_only()), (&lower, physical(image::identity_text()), true)];
     for (table, text, is_read_only) in texts {
         let mut executable_bytes = 0;
         let wrong = find_wrong(table, table.range(), |leaf| {
@@ -100,7 +100,7 @@ pub(super) fn executable(detail: &mut Detail) -> bool {
     true
 }
 
-/// The MMU refuses a write to each page of text and constants, by both of its addresses as far as `rodata=` asks, and allows one
+/// The MMU refuses a write to each page of text and constants, by both of its addresses unless `rodata=` asks for that, and allows one
 /// to data.
 pub(super) fn read_only(detail: &mut Detail) -> bool {
     let is_refused = |address| {
@@ -112,9 +112,8 @@ pub(super) fn read_only(detail: &mut Detail) -> bool {
         for address in range.step_by(page_size().size_bytes() as usize) {
             let both = [VirtAddr::new(address), alias(address)];
             let is_one_page = read_translation(both[0]).is_ok_and(|one| read_translation(both[1]) == Ok(one));
-            let is_wrong =
-                |is_alias: bool| is_refused(both[usize::from(is_alias)]) != (is_constant && is_read_only(is_alias));
-            if !is_one_page || is_wrong(false) || is_wrong(true) {
+            let is_protected = is_constant && is_read_only();
+            if !is_one_page || both.into_iter().any(|at| is_refused(at) != is_protected) {
                 tell!(detail, "{} and {} are not as they must be", both[0], both[1]);
                 return false;
             }

@@ -21,16 +21,16 @@ static DATA: AtomicU64 = AtomicU64::new(probe::RET as u64);
 
 pub(super) fn write_to_read_only_data(detail: &mut Detail) -> bool {
     let address = VirtAddr::new(ptr::from_ref(&CONSTANT) as u64);
-    is_write_refused(address, false, detail)
+    is_write_refused(address, detail)
 }
 
 pub(super) fn write_to_read_only_alias(detail: &mut Detail) -> bool {
-    is_write_refused(alias(ptr::from_ref(&CONSTANT) as u64), true, detail)
+    is_write_refused(alias(ptr::from_ref(&CONSTANT) as u64), detail)
 }
 
 /// The word that is written back is the one that is there, so that nothing breaks if it can be.
 pub(super) fn write_to_text_alias(detail: &mut Detail) -> bool {
-    is_write_refused(alias(image::text().start), true, detail)
+    is_write_refused(alias(image::text().start), detail)
 }
 
 /// By either of its addresses.
@@ -62,8 +62,8 @@ pub(super) fn alias(address: u64) -> VirtAddr {
 }
 
 /// Whether a write is refused, or, where `rodata=` asks for that, is not.
-fn is_write_refused(address: VirtAddr, is_alias: bool, detail: &mut Detail) -> bool {
-    let is_read_only = is_read_only(is_alias);
+fn is_write_refused(address: VirtAddr, detail: &mut Detail) -> bool {
+    let is_read_only = is_read_only();
     // SAFETY: what is there may be read.
     let Ok(before) = (unsafe { probe::read(address) }) else {
         tell!(detail, "{address} cannot even be read");

@@ -10,7 +10,7 @@ use kerncore::range::Bytes;
 use vmsa::VirtAddr;
 
 use super::detail::{Detail, tell};
-use crate::facts::{facts, page_size};
+use crate::facts::{facts, page_size, protects_aliases};
 use crate::memory::settled::Settled;
 use crate::memory::vmalloc::Area;
 use crate::memory::{current, pages};
@@ -89,8 +89,8 @@ fn alias(at: VirtAddr) -> Option<VirtAddr> {
     current::upper().translate(at).map(|found| facts().linear.address(found.output))
 }
 
-/// Whether a page can be read and not written, at either address.
+/// Whether a page can be read and not written, in the linear map too as far as `rodata=` asks.
 fn is_read_only(at: VirtAddr) -> bool {
     let is_so = |at| read_translation(at).is_ok() && read_translation_to_write(at).is_err();
-    is_so(at) && alias(at).is_some_and(is_so)
+    is_so(at) && alias(at).is_some_and(is_so) == protects_aliases()
 }

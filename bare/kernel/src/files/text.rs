@@ -22,10 +22,6 @@ impl Text {
         Self { parts: Vec::new(), is_cut: false }
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
-        self.parts.iter().map(|part| part.len() as u64).sum()
-    }
-
     /// Whether there was no memory for the rest.
     pub(crate) const fn is_cut(&self) -> bool {
         self.is_cut

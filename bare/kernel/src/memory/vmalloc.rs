@@ -9,6 +9,7 @@
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::iter;
 use core::ops::Range;
 
 use hardware::lock::Lock;
@@ -17,7 +18,7 @@ use linearmap::{Context, Leaves, Refused, Wanted};
 use pagetable::Change;
 use vmsa::{PhysAddr, VirtAddr};
 
-use crate::facts::{facts, page_size};
+use crate::facts::{facts, page_size, protects_aliases};
 use crate::memory::layout::VMALLOC;
 use crate::memory::tables::{READ_WRITE, map, map_pages};
 use crate::memory::{going, kernel_table, linear_map, pages};
@@ -152,13 +153,15 @@ impl Area {
         VirtAddr::new(self.start)..VirtAddr::new(self.start + self.bytes)
     }
 
-    /// Has pages of it be read-only, or writable again, here and in the linear map: all of them, or none.
+    /// Has pages of it be read-only, or writable again, here and, unless `rodata=` asks for less, in the linear map: all of them, or none.
     pub(crate) fn protect(&mut self, offsets: Range<u64>, is_read_only: bool) -> Result<(), AreaError> {
         self.check(&offsets)?;
-        let ranges = list(self.parts(offsets).flat_map(|(here, memory)| [here, linear(&memory)]))?;
+        let has_alias = protects_aliases();
+        let alias = |memory: &_| has_alias.then(|| linear(memory));
+        let ranges = list(self.parts(offsets).flat_map(|(here, memory)| iter::once(here).chain(alias(&memory))))?;
         let wanted = if is_read_only { Wanted::ReadOnly } else { Wanted::Writable };
         linear_map::get().change(&ranges, wanted, Context::MayWait)?;
-        self.is_protected |= is_read_only;
+        self.is_protected |= is_read_only && has_alias;
         Ok(())
     }
 

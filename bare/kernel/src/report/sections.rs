@@ -92,7 +92,9 @@ pub(crate) fn chosen() {
     say!("linear map: in {}", linear_map::leaves());
     match facts.options.rodata.unwrap_or_default() {
         Rodata::On => say!("text and constants: read-only, in the linear map too"),
-        Rodata::NoAlias => say!("text and constants: read-only, but not in the linear map (rodata asks for it)"),
+        Rodata::NoAlias => say!(
+            "text and constants: read-only, in the linear map too; areas of virtual addresses not there (rodata asks for it)"
+        ),
         Rodata::Off => say!("text and constants: writable (rodata asks for it)"),
     }
     match facts.options.exit {

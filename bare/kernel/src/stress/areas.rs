@@ -19,7 +19,7 @@ use vmsa::VirtAddr;
 use super::came::Came;
 use super::text::{call, function};
 use crate::cpus::walkers;
-use crate::facts::{facts, page_size};
+use crate::facts::{facts, page_size, protects_aliases};
 use crate::memory::vmalloc::{Area, AreaError};
 use crate::memory::{handed, linear_map, pages, poke};
 use crate::report::console::say;
@@ -140,10 +140,11 @@ fn is_right(area: &Area) -> bool {
     noted(area).all(|at| {
         let is_protected = (page..2 * third + page).contains(&(at - start));
         let alias = read_translation(at).map(|memory| facts().linear.address(memory));
-        let is_so = |at| read_translation(at).is_ok() && read_translation_to_write(at).is_ok() != is_protected;
+        let is_so =
+            |at, is_protected| read_translation(at).is_ok() && read_translation_to_write(at).is_ok() != is_protected;
         // SAFETY: memory of this area's, or a fault.
         let is_kept = unsafe { probe::read(at) } == Ok(at.bits());
-        is_kept && is_so(at) && alias.is_ok_and(is_so)
+        is_kept && is_so(at, is_protected) && alias.is_ok_and(|at| is_so(at, is_protected && protects_aliases()))
     })
 }
 

@@ -57,7 +57,7 @@ const OTHERWISE: [(&str, &str, &[&str]); 12] = [
         "--icount --cpus 1 --memory 512M --append vellum.measure=secret --append vellum.bbm=3",
         &["8192 secret pages, scattered over"],
     ),
-    ("rodata=noalias", "--append rodata=noalias", &["read-only, but not in the linear map"]),
+    ("rodata=noalias", "--append rodata=noalias", &["areas of virtual addresses not there"]),
     ("rodata=off", "--append rodata=off --page-size 16k", &["writable (rodata asks for it)"]),
     ("rodata=full", "--append rodata=full --page-size 64k", &["read-only, in the linear map too"]),
     ("a linear map of pages", "--append vellum.linearmap=pages --page-size 16k", &["linear map: in pages"]),
