@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use super::{Found, Reading, text};
+use super::{Found, Reading, reader, text};
 use crate::Status;
 use crate::select::Failure;
 
@@ -19,13 +19,14 @@ const QUIET: Duration = Duration::from_millis(200);
 /// Bytes that are judged together at least, while more come.
 const LEAST: usize = 1 << 16;
 
-/// Judges until the end, or the first violation of a file that is followed.
+/// Judges until the end, or the first violation of a file that is followed, or as long as somebody reads what is found.
 pub(super) fn follow(reading: &Reading<'_>) -> Result<Status, Failure> {
     let path = reading.path;
     let failed = |error: io::Error| Failure::file(path, &error);
     let ends_at_first = path != "-" && !reading.arguments.all;
     let chunks = chunks(path).map_err(failed)?;
     let (mut bytes, mut judged, mut told) = (Vec::new(), 0, 0);
+    let mut found = Found(false);
     loop {
         let came = match chunks.recv_timeout(QUIET) {
             Ok(chunk) => {
@@ -42,11 +43,14 @@ pub(super) fn follow(reading: &Reading<'_>) -> Result<Status, Failure> {
             return reading.judge(&text(path, bytes)?, &mut told, true).map(Found::status);
         }
         if is_due {
-            let found = reading.judge(&text(path, bytes[..whole].to_vec())?, &mut told, false)?;
+            found = reading.judge(&text(path, bytes[..whole].to_vec())?, &mut told, false)?;
             judged = whole;
             if found == Found(true) && ends_at_first {
                 return Ok(Status::Findings);
             }
+        }
+        if came.is_some() && reader::is_gone() {
+            return Ok(found.status());
         }
     }
 }
