@@ -2,6 +2,7 @@
 
 mod casemate;
 mod follow;
+mod pieces;
 mod reader;
 mod report;
 mod smaller;
