@@ -1,11 +1,12 @@
 //! A trace as it comes: from a pipe, or from a file that grows, and may be begun anew.
 //!
 //! What memory held at first follows from loads that may come late, so that a longer trace is judged from its beginning. That
-//! happens when it has grown by a good part of itself, or when nothing has come for a moment.
+//! happens when it has grown by a good part of itself, or when nothing has come for a moment; of a trace that drips it takes a
+//! fifth of the time at most.
 
 use std::io;
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::pieces::{Piece, QUIET, pieces};
 use super::{Found, Reading, reader, text};
@@ -14,6 +15,8 @@ use crate::{Status, say};
 
 /// Bytes that are judged together at least, while more come.
 const LEAST: usize = 1 << 16;
+/// How many times as long as a judgement took it is not judged again, unless much has come.
+const REST: u32 = 4;
 
 /// Judges until the end, or the first violation of a file that is followed, or as long as somebody reads what is found.
 pub(super) fn follow(reading: &Reading<'_>) -> Result<Status, Failure> {
@@ -22,7 +25,7 @@ pub(super) fn follow(reading: &Reading<'_>) -> Result<Status, Failure> {
     let ends_at_first = path != "-" && !reading.arguments.all;
     let pieces = pieces(path).map_err(failed)?;
     let (mut bytes, mut judged, mut told) = (Vec::new(), 0, 0);
-    let mut found = Found(false);
+    let (mut found, mut last, mut took) = (Found(false), Instant::now(), Duration::ZERO);
     loop {
         let (mut is_quiet, mut is_anew) = (false, false);
         let mut is_over = image::interrupt::is_requested();
@@ -38,9 +41,12 @@ pub(super) fn follow(reading: &Reading<'_>) -> Result<Status, Failure> {
         }
         // Of the last line a part may be missing yet.
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        if whole > judged && (is_quiet || is_anew || whole - judged > LEAST + judged / 2) {
+        let is_due = is_anew || is_due(whole - judged, judged, is_quiet.then(|| last.elapsed()), took);
+        if whole > judged && is_due {
+            let begun = Instant::now();
             found = reading.judge(&text(path, bytes[..whole].to_vec())?, &mut told, false)?;
             judged = whole;
+            (last, took) = (Instant::now(), begun.elapsed());
             if found == Found(true) && ends_at_first {
                 return Ok(Status::Findings);
             }
@@ -53,5 +59,35 @@ pub(super) fn follow(reading: &Reading<'_>) -> Result<Status, Failure> {
         if is_quiet && judged > 0 && reader::is_gone() {
             return Ok(found.status());
         }
+    }
+}
+
+/// Whether `new` bytes are judged with those that were before: `rested` is how long ago that was, where nothing has come for a
+/// moment, and `took` how long it took.
+fn is_due(new: usize, judged: usize, rested: Option<Duration>, took: Duration) -> bool {
+    new > LEAST + judged / 2 || rested.is_some_and(|rested| rested >= took * REST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line each 250 ms, after each of which nothing comes for 200: judging 1,000 bytes takes a millisecond.
+    #[test]
+    fn a_trace_that_drips_keeps_no_cpu_busy() {
+        let (mut bytes, mut judged, mut rested, mut busy) = (0, 0, Duration::ZERO, Duration::ZERO);
+        let (each, mut took, lines) = (Duration::from_millis(250), Duration::ZERO, 100_000u32);
+        for _ in 0..lines {
+            bytes += 30;
+            rested += each;
+            if is_due(bytes - judged, judged, Some(rested), took) {
+                took = Duration::from_millis(bytes as u64 / 1000);
+                busy += took;
+                (judged, rested) = (bytes, Duration::ZERO);
+            }
+        }
+        assert!(busy < each * lines / 4, "{busy:?}");
+        // What is short is judged at every quiet moment.
+        assert!(is_due(1, 100, Some(each), Duration::from_millis(1)) && !is_due(1, 100, None, Duration::ZERO));
     }
 }
