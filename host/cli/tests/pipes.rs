@@ -1,4 +1,5 @@
-//! Readers that go away: `vellum … | head -1` ends, with the status that the command has otherwise, and without a word.
+//! How a command ends whose reader goes away, as of `vellum … | head -1`: with the status that the command has otherwise, and without
+//! a word; and how one ends that is interrupted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,14 @@ fn unread(arguments: &[&str]) -> Output {
     drop(reader);
     let mut command = Command::new("timeout");
     command.args([PATIENCE, env!("CARGO_BIN_EXE_vellum")]).args(arguments);
-    command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped()).spawn().expect("it runs").wait_with_output().expect("it ends")
+    command
+        .stdin(Stdio::null())
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs")
+        .wait_with_output()
+        .expect("it ends")
 }
 
 #[track_caller]
@@ -65,4 +73,22 @@ fn a_judgement_ends_whose_reader_has_gone() {
 fn a_file_is_followed_no_longer_than_somebody_reads() {
     ends(&["judge", &trace("wrong-hint.trace"), "--follow", "--all"], 1);
     ends(&["judge", &trace("unmap.trace"), "--follow"], 0);
+}
+
+/// The first Ctrl-C is enough where no guest is held.
+#[test]
+fn a_command_that_holds_no_guest_ends_when_it_is_interrupted() {
+    let pipe = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("pipes-{}.trace", std::process::id()));
+    let _ = fs::remove_file(&pipe);
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    let mut command = Command::new("timeout");
+    command.args([PATIENCE, env!("CARGO_BIN_EXE_vellum"), "judge"]).arg(&pipe);
+    let mut child = command.spawn().expect("it runs");
+    // Opened once the command reads, and nothing is ever written.
+    let held = fs::OpenOptions::new().write(true).open(&pipe).expect("a reader");
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    let status = child.wait().expect("it ends").code();
+    drop(held);
+    fs::remove_file(pipe).expect("removed");
+    assert!(killed.success() && status == Some(130), "{status:?}");
 }

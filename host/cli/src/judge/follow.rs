@@ -21,6 +21,8 @@ const REST: u32 = 4;
 /// Judges until the end, or the first violation of a file that is followed, or as long as somebody reads what is found.
 pub(super) fn follow(reading: &Reading<'_>) -> Result<Status, Failure> {
     let path = reading.path;
+    // Ctrl-C is how a person ends this, and is told what was found.
+    let _held = image::interrupt::hold();
     let failed = |error: io::Error| Failure::file(path, &error);
     let ends_at_first = path != "-" && !reading.arguments.all;
     let pieces = pieces(path).map_err(failed)?;
