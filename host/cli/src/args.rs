@@ -211,9 +211,9 @@ pub(crate) struct DiffArguments {
     pub(crate) before: String,
     /// The same, later
     pub(crate) after: String,
-    /// Granule of text dumps, which do not tell it
-    #[arg(long, default_value = "4k", value_parser = page_size)]
-    pub(crate) granule: PageSize,
+    /// Granule of text dumps, which do not tell it: 4k unless said
+    #[arg(long, value_parser = page_size)]
+    pub(crate) granule: Option<PageSize>,
     /// How many changes are told
     #[arg(long, default_value_t = 100)]
     pub(crate) limit: usize,
