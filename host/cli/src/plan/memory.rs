@@ -49,8 +49,9 @@ pub(super) fn is_read_only(region: &Region) -> bool {
 }
 
 impl Memory {
-    fn new(name: String, mut ranges: Vec<Range<u64>>, read_only: Vec<Range<u64>>) -> Result<Self, Failure> {
+    fn new(name: String, mut ranges: Vec<Range<u64>>, mut read_only: Vec<Range<u64>>) -> Result<Self, Failure> {
         ranges.sort_by_key(|range| range.start);
+        read_only.sort_by_key(|range| range.start);
         if let Some(pair) = ranges.windows(2).find(|pair| pair[1].start < pair[0].end) {
             return Err(Failure(format!(
                 "{name}: {:#x} is in two banks: let each begin where the last ends",
@@ -74,15 +75,14 @@ impl Memory {
                 regions.push(Region { physical: PhysAddr::new(start)..PhysAddr::new(end), attributes });
             }
         };
-        for range in self.ranges.iter().map(whole) {
+        // Both lists ascend: each is gone through once.
+        let mut parts = self.read_only.iter().map(whole).filter(|part| !part.is_empty()).peekable();
+        for range in self.ranges.iter().map(whole).filter(|range| !range.is_empty()) {
             let mut at = range.start;
-            for part in self.read_only.iter().map(whole) {
-                let part = part.start.clamp(at, range.end.max(at))..part.end.clamp(at, range.end.max(at));
-                if !part.is_empty() {
-                    add(at, part.start, NORMAL);
-                    add(part.start, part.end, NORMAL.union(Stage1Attributes::READ_ONLY));
-                    at = part.end;
-                }
+            while let Some(part) = parts.next_if(|part| part.end <= range.end) {
+                add(at, part.start, NORMAL);
+                add(part.start.max(at), part.end, NORMAL.union(Stage1Attributes::READ_ONLY));
+                at = part.end.max(at);
             }
             add(at, range.end, NORMAL);
         }
@@ -143,7 +143,6 @@ fn banks(text: &str) -> Result<Memory, Failure> {
         ranges.push(range.clone());
         read_only.extend(is_read_only.then_some(range));
     }
-    read_only.sort_by_key(|range: &Range<u64>| range.start);
     Memory::new("banks".to_owned(), ranges, read_only)
 }
 
