@@ -41,8 +41,8 @@ pub(crate) fn run(arguments: &ReportArguments) -> Result<Status, Failure> {
         None => None,
     };
     page::write(&arguments.output, &shown::page(&before, after.as_ref()))?;
-    let finds = after.as_ref().unwrap_or(&before).findings.is_empty();
-    Ok(if finds { Status::Clean } else { Status::Findings })
+    let is_clean = [Some(&before), after.as_ref()].into_iter().flatten().all(|of| of.findings.is_empty());
+    Ok(if is_clean { Status::Clean } else { Status::Findings })
 }
 
 /// Reads all, and lets the machine go.
