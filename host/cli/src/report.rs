@@ -9,6 +9,7 @@
 mod changes;
 mod drawing;
 mod shown;
+mod whose;
 
 use image::{Machine, Registers};
 
