@@ -4,8 +4,8 @@ use std::fs;
 use std::ops::Range;
 
 use image::{Root, Source, number};
-use kerncore::devicetree::{self, MachineDescription};
-use kerncore::finding::{Findings, Severity};
+use kerncore::devicetree::{self, MachineDescription, Problem};
+use kerncore::finding::{Finding, Findings, Severity};
 use kerncore::memory_map::{MemoryMap, Occupants};
 use kerncore::range::PhysicalRange;
 use linearmap::Region;
@@ -153,14 +153,31 @@ fn device_tree(path: &str) -> Result<Memory, Failure> {
     devicetree::read(&blob, &mut machine, &mut findings);
     let nobody = Occupants { image: PhysicalRange::EMPTY, device_tree: PhysicalRange::EMPTY };
     map.make(&mut machine, &nobody, &mut findings);
-    for finding in findings.iter().filter(|finding| finding.severity() == Severity::Warning) {
+    for finding in findings.iter().filter(|finding| finding.severity() == Severity::Warning && is_of_memory(finding)) {
         say::note(format!("{path}: {finding}"));
     }
     if let Some(fatal) = findings.fatal() {
-        return Err(Failure(format!("{path}: {fatal}")));
+        let what = match fatal {
+            Finding::DeviceTree(Problem::NoMemory) => {
+                "it tells of no memory, expected a node /memory with device_type \"memory\" and a reg".to_owned()
+            }
+            Finding::DeviceTree(_) => "no device tree, or a damaged one".to_owned(),
+            fatal => fatal.to_string(),
+        };
+        return Err(Failure(format!("{path}: {what}: save it again with dtc -O dtb, or qemu -M virt,dumpdtb=FILE")));
     }
     let ranges = map.mapped(PageSize::Size4K).map(|range| range.start.bits()..range.end.bits()).collect();
     Memory::new(format!("the memory of {path}"), ranges, Vec::new())
+}
+
+/// Whether a plan is told of it, and not only a kernel that boots with this tree.
+const fn is_of_memory(finding: &Finding<'_>) -> bool {
+    use Problem::{BankBeyond, BanksOverlap, EmptyBank, TooManyBanks};
+    let of_banks = matches!(
+        finding,
+        Finding::DeviceTree(EmptyBank { .. } | BankBeyond { .. } | BanksOverlap { .. } | TooManyBanks { .. })
+    );
+    of_banks || matches!(finding, Finding::Memory(_))
 }
 
 /// What the linear map of a kernel holds.
