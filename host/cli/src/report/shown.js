@@ -285,6 +285,11 @@ data.tables.forEach((table, number) => {
   by("table").add(new Option((table.before || table.after).name + (table.fate ? `, ${table.fate}` : ""), number));
 });
 addEventListener("hashchange", follow);
+// A second click on the same link changes no hash.
+document.querySelector("main").addEventListener("click", (event) => {
+  const link = event.target.closest('a[href^="#"]');
+  if (link && link.hash === location.hash) follow();
+});
 addEventListener("resize", draw);
 addEventListener("beforeprint", draw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

@@ -65,6 +65,8 @@ location.hash = links.at(-1).getAttribute("href");
 follow();
 const [first, last] = rangeOf(links.at(-1).textContent);
 hold("a link shows its place", from <= first && to >= last, `${from} ${to}`);
+acts.whole(); links.at(-1).click();
+hold("a link shows its place again", from <= first && to >= last && extent() < shown.pages, `${from} ${to}`);
 hold("leaves are told in words", by("leaves").tBodies[0].rows.length > 0
   && [...by("leaves").tBodies[0].rows].every((row) => row.cells[0].matches("th[scope=row]")) && by("state").textContent.includes("in view"));
 hold("every field has a name", [...document.querySelectorAll("select, input, button")].every((one) => one.labels?.length || one.textContent));
