@@ -235,11 +235,17 @@ const pageAt = (event) => {
 };
 view.addEventListener("wheel", (event) => {
   event.preventDefault();
-  zoom(event.deltaY < 0 ? 0.7 : 1 / 0.7, pageAt(event));
+  if (event.deltaY) {
+    zoom(event.deltaY < 0 ? 0.7 : 1 / 0.7, pageAt(event));
+  } else {
+    const off = (to - from) * Math.sign(event.deltaX) / 10;
+    look(from + off, to + off);
+  }
 }, { passive: false });
 let held = null;
 view.addEventListener("pointerdown", (event) => { if (event.target.tagName !== "SPAN") held = pageAt(event); });
-addEventListener("pointerup", () => { held = null; });
+// A finger that moves up or down scrolls the page, and is heard of no more.
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => { held = null; });
 addEventListener("pointermove", (event) => {
   if (held === null) return;
   const off = held - pageAt(event);
