@@ -15,7 +15,7 @@ type Row = (&'static str, &'static str, &'static str);
 /// What lists a package of this version.
 const CONTENTS: &str = concat!("dpkg-deb --contents vellum_", env!("CARGO_PKG_VERSION"), "_arm64.deb");
 
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 12] = [
     ("cargo install --quiet --path host/cli --root ~/installed", "clone", ""),
     ("~/installed/bin/vellum", "clone", "Three things to try"),
     ("~/installed/bin/vellum plan --memory 16G", "clone", "leaves of 1G"),
@@ -26,6 +26,8 @@ const ROWS: [Row; 10] = [
     (CONTENTS, "clone/target/dist", "doc/vellum/copyright"),
     ("clone/target/dist/vellum-x86_64-linux plan --memory 4T --page-size 4k", "", "leaves of 16G"),
     ("cargo xtask docs", "clone", "docs/guide/index.html"),
+    ("cargo run --quiet -p vellum-pagetable --example own_kernel", "clone", ""),
+    ("cargo run --quiet -p vellum-linearmap --example own_linear_map", "clone", ""),
 ];
 
 /// Looks at a page of the site as the tests of `vellum report` look at theirs.
