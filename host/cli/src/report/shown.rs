@@ -14,6 +14,7 @@ use crate::dump::{bytes_as_text, size};
 use crate::page::framed;
 use crate::plan;
 use crate::plan::shape::Shape;
+use crate::select::Failure;
 use crate::space::Space;
 
 const SCRIPT: &str = include_str!("shown.js");
@@ -304,26 +305,31 @@ fn sums(number: usize, space: &Space, whose: &Whose) -> Markup {
                 }
                 tfoot { tr { th scope="row" { "All" } td.number { (totals.table_count()) } td.number { (bytes_as_text(totals.table_bytes)) } } }
             }
-            @if let Some((now, (tables, shape))) = largest {
-                p {
-                    "Its linear map, of " (size(shape.mapped())) ", takes " strong { (now) } " tables. With the largest leaves that there are it would take "
-                    strong { (tables) } ", " (size(shape.table_bytes())) ", and " (shape.tlb_entries(GIB.min(shape.mapped()))) " TLB entries for 1G."
+            @match largest {
+                Err(why) => { p { "What the largest leaves would take is not planned: " (why) "." } }
+                Ok((now, (tables, shape))) => {
+                    p {
+                        "Its linear map, of " (size(shape.mapped())) ", takes " strong { (now) } " tables. With the largest leaves that there are it would take "
+                        strong { (tables) } ", " (size(shape.table_bytes())) ", and " (shape.tlb_entries(GIB.min(shape.mapped()))) " TLB entries for 1G."
+                    }
                 }
             }
         }
     }
 }
 
-/// The tables of the linear map as it is, and with the largest leaves.
-fn largest(space: &Space) -> Option<(u64, (u64, Shape))> {
+/// The tables of the linear map as it is, and with the largest leaves; or why nobody can say.
+fn largest(space: &Space) -> Result<(u64, (u64, Shape)), String> {
+    let name = space.root.regime.register();
     if !space.root.regime.is_upper() {
-        return None;
+        return Err(format!("{name} is no kernel's half, whose linear map a plan is of"));
     }
-    let memory = plan::memory::of("it", space).ok()?;
-    let now = memory.now.as_ref()?.totals.table_count();
+    let why = |Failure(why): Failure| why.split(": try ").next().unwrap_or_default().to_owned();
+    let memory = plan::memory::of(name, space).map_err(why)?;
+    let now = memory.now.as_ref().map_or(0, |now| now.totals.table_count());
     let arguments = PlanArguments::of("", None);
-    let column = plan::build(&memory, space.root.shape.page_size, Policy::Largest, &arguments).ok()?;
-    Some((now, (column.shape.table_count(), column.shape)))
+    let column = plan::build(&memory, space.root.shape.page_size, Policy::Largest, &arguments).map_err(why)?;
+    Ok((now, (column.shape.table_count(), column.shape)))
 }
 
 fn findings(of: &Snapshot, whose: &Whose) -> Markup {

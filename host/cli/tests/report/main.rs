@@ -185,7 +185,8 @@ fn parts(folder: &Path) -> Result<(), String> {
     };
     let (image, by_hand) = halves();
     let by_hand = by_hand.each_ref().map(String::as_str);
-    let all = ["of TTBR1_EL1", "of TTBR0_EL1", "of VTTBR_EL2"];
+    let why = ["TTBR0_EL1 is no kernel's half", "VTTBR_EL2 is no kernel's half", "With the largest leaves"];
+    let all = [&["of TTBR1_EL1", "of TTBR0_EL1", "of VTTBR_EL2"], &why[..]].concat();
     write(&by_hand, &[source(folder, "halves.raw", &image)], "halves.html", &all)?;
     let (narrow, wide) = (source(folder, "before", &small(false)), source(folder, "wide.raw", &wide()));
     let wide_by_hand = ["--ttbr1", "0x40000000", "--tcr", WIDE_TCR];
