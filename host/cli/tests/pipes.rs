@@ -1,5 +1,6 @@
 //! How a command ends whose reader goes away, as of `vellum … | head -1`: with the status that the command has otherwise, and without
-//! a word; and how one ends that is interrupted.
+//! a word; and how one ends that is interrupted, or whose output has no
+//! room.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,8 +38,8 @@ fn trace(name: &str) -> String {
 }
 
 /// 512 pages that can be written and executed, at 0; no two of them side by side.
-fn image() -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("pipes-{}", std::process::id()));
+fn image(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("pipes-{name}-{}", std::process::id()));
     let mut words = vec![0u64; 4 * 512];
     (words[0], words[512], words[1024]) = (0x1003, 0x2003, 0x3003);
     (0..512).for_each(|page| words[1536 + page] = (2 * page as u64) << 12 | 0x703);
@@ -48,7 +49,7 @@ fn image() -> PathBuf {
 
 #[test]
 fn a_dump_and_a_check_end_whose_reader_has_gone() {
-    let path = image();
+    let path = image("unread");
     let source = format!("raw:{}@0", path.display());
     let by_hand = ["--ttbr1", "0", "--tcr", "0x15b5103510"];
     for how in [&[][..], &["--json"], &["--tables"], &["--stats"]] {
@@ -91,4 +92,27 @@ fn a_command_that_holds_no_guest_ends_when_it_is_interrupted() {
     drop(held);
     fs::remove_file(pipe).expect("removed");
     assert!(killed.success() && status == Some(130), "{status:?}");
+}
+
+#[test]
+fn a_full_disk_is_told_with_what_to_do() {
+    let path = image("full");
+    let source = format!("raw:{}@0", path.display());
+    let by_hand = ["--ttbr1", "0", "--tcr", "0x15b5103510"];
+    for arguments in [
+        &[&["dump", &source], &by_hand[..]].concat()[..],
+        &[&["dump", &source, "--json"], &by_hand[..]].concat(),
+        &[&["check", &source], &by_hand[..]].concat(),
+        &["plan", "--memory", "1G"],
+        &["judge", &trace("unmap.trace")],
+        &["decode", "esr", "0"],
+    ] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a full disk");
+        let output = Command::new(env!("CARGO_BIN_EXE_vellum")).args(arguments).stdout(full).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_told = said.contains("standard output: No space left on device")
+            && said.contains("make room there, or write elsewhere");
+        assert!(output.status.code() == Some(2) && is_told, "{arguments:?}: {said}");
+    }
+    fs::remove_file(path).expect("removed");
 }
