@@ -31,6 +31,11 @@ struct Snapshot {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &ReportArguments) -> Result<Status, Failure> {
+    let (names, sources) = (arguments.called.len(), 1 + usize::from(arguments.after.is_some()));
+    if names > sources {
+        let sources = terminal::counted(sources as u64, "source");
+        return Err(Failure(format!("--called has {names} names for {sources}: give each source one at most")));
+    }
     page::claim(&arguments.output)?;
     let mut names = arguments.called.iter();
     let before = read(&arguments.machine, names.next())?;
