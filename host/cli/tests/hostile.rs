@@ -140,7 +140,7 @@ fn every_error_says_what_to_do_next() {
         (&["judge", &text], "expected"),
         (&["judge", &bytes], "expected UTF-8"),
         (&["plan"], "--memory"),
-        (&["plan", "--memory", "lots"], "no size (256G), no banks (0x40000000-0x80000000), no dtb:FILE"),
+        (&["plan", "--memory", "lots"], "no size (256G; K, M, G, T), no banks (0x40000000-0x80000000), no dtb:FILE"),
         (&["plan", "--memory", "5-4"], "such as 0x40000000-0x80000000"),
         (&["plan", "--memory", "4K", "--page-size", "64k"], "give more memory"),
         (&["plan", "--memory", "4T", "--va-bits", "36"], "give more with --va-bits"),

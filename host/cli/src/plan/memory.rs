@@ -98,7 +98,9 @@ pub(super) fn read(text: &str, access: &AccessArguments) -> Result<Memory, Failu
         return if is_of_kernel { Err(Failure(line.to_owned())) } else { memory };
     }
     let source = text.parse::<Source>().map_err(|error| {
-        Failure(format!("--memory {text}: no size (256G), no banks (0x40000000-0x80000000), no dtb:FILE, and {error}"))
+        Failure(format!(
+            "--memory {text}: no size (256G; K, M, G, T), no banks (0x40000000-0x80000000), no dtb:FILE, and {error}"
+        ))
     })?;
     kernel(text, &MachineArguments { source, access: access.clone() })
 }
@@ -115,8 +117,10 @@ fn told(text: &str) -> Option<Result<Memory, Failure>> {
     (text.contains('-') && text.starts_with(|first: char| first.is_ascii_digit())).then(|| banks(text))
 }
 
-/// `256G`, `512M`, `64K`, or bytes.
+/// `256G`, `512MiB`, `64KB`, or bytes: always by powers of two.
 fn size(text: &str) -> Option<u64> {
+    let plain = text.strip_suffix(['B', 'b']).map_or(text, |short| short.strip_suffix('i').unwrap_or(short));
+    let text = if plain.ends_with(|last: char| last.is_ascii_alphabetic()) { plain } else { text };
     let (digits, shift) = match text.char_indices().last()? {
         (at, 'K' | 'k') => (&text[..at], 10),
         (at, 'M' | 'm') => (&text[..at], 20),
@@ -225,7 +229,15 @@ mod tests {
     #[test]
     fn sizes_and_banks() {
         assert_eq!((size("256G"), size("4t"), size("65536")), (Some(256 << 30), Some(4 << 40), Some(65536)));
-        assert!([size("0G"), size("9999999999T"), size("x"), size("")].iter().all(Option::is_none));
+        assert_eq!(
+            ["256GiB", "256GB", "256gb", "1Ki"].map(size),
+            [Some(256 << 30), Some(256 << 30), Some(256 << 30), None]
+        );
+        assert!(
+            [size("4P"), size("5B"), size("B"), size("iB"), size("0G"), size("9999999999T"), size("x"), size("")]
+                .iter()
+                .all(Option::is_none)
+        );
         let memory =
             read("0x80000000-0xc0000000,0x40000000-0x48000000,0x48000000-0x48010000:ro").unwrap_or_else(|_| panic!());
         assert_eq!(memory.ranges, [0x4000_0000..0x4801_0000, 0x8000_0000..0xc000_0000]);
