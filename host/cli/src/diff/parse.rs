@@ -263,7 +263,9 @@ impl Tables {
 fn json(text: &str) -> Result<Vec<Section>, String> {
     let mut sections: Vec<Section> = Vec::new();
     let mut reader = None;
+    let mut progress = progress(text);
     for (place, line) in (1..).zip(text.lines()) {
+        progress.step();
         let record: Value = serde_json::from_str(line).map_err(|error| format!("line {place}: {error}"))?;
         if record["kind"] == "root" {
             let read = Reader::of(&record).ok_or_else(|| format!("line {place}: no root of a dump"))?;
