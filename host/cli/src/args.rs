@@ -211,9 +211,9 @@ pub(crate) struct DiffArguments {
     pub(crate) before: String,
     /// The same, later
     pub(crate) after: String,
-    /// Granule of text dumps, which do not tell it
-    #[arg(long, default_value = "4k", value_parser = page_size)]
-    pub(crate) granule: PageSize,
+    /// Granule of text dumps, which do not tell it: 4k unless said
+    #[arg(long, value_parser = page_size)]
+    pub(crate) granule: Option<PageSize>,
     /// How many changes are told
     #[arg(long, default_value_t = 100)]
     pub(crate) limit: usize,
@@ -338,12 +338,14 @@ mod tests {
             ("diff", include_str!("help/diff.txt")),
             ("report", include_str!("help/report.txt")),
             ("plan", include_str!("help/plan.txt")),
+            ("judge", include_str!("help/judge.txt")),
             ("audit", include_str!("help/audit.txt")),
             ("decode", include_str!("help/decode.txt")),
             ("encode", include_str!("help/encode.txt")),
         ] {
             let of = command.find_subcommand_mut(name).expect("a command");
             assert!(of.render_long_help().to_string().contains(text.trim()), "{name}");
+            assert!(text.contains("\nExit status: 0 "), "{name}");
         }
         assert!(command.render_long_help().to_string().contains(include_str!("help/overview.txt").trim()));
     }

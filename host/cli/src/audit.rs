@@ -24,6 +24,8 @@ use tell::Teller;
 
 /// Runs the command.
 pub(crate) fn run(arguments: &AuditArguments) -> Result<Status, Failure> {
+    // QEMU hears of Ctrl-C too, and ends; what was found is told then.
+    let _held = image::interrupt::hold();
     let symbols = arguments.symbols.as_deref().map_or(Ok(Symbols::default()), Symbols::read)?;
     let excuses = arguments.excuses.as_deref().map_or(Ok(Excuses::default()), Excuses::read)?;
     let frees = arguments.frames.as_deref().map_or(Ok(Vec::new()), |path| frames::read(path, &symbols))?;

@@ -30,10 +30,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Status, Failure> {
         true => report::json(&findings, &roots, &mut out),
         false => report::text(&findings, &roots, arguments.all, &mut out),
     };
-    match written.and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-        result => result?,
-    }
+    written.and_then(|()| out.flush()).or_else(terminal::unless_unread)?;
     let counts = |finding: &Finding| arguments.fail_on.is_empty() || arguments.fail_on.contains(&finding.kind);
     Ok(if findings.iter().any(counts) { Status::Findings } else { Status::Clean })
 }

@@ -12,11 +12,12 @@ use image::Source;
 use crate::args::{DiffArguments, MachineArguments};
 use crate::dump::{bytes_as_text, size};
 use crate::select::Failure;
-use crate::{Status, dump};
+use crate::{Status, dump, say};
 use terminal::Table;
+use vmsa::PageSize;
 
 use compare::{Change, compare};
-use parse::{Section, Sums, parse};
+use parse::{Section, Sums, other_granule, parse};
 
 /// Runs the command.
 pub(crate) fn run(arguments: &DiffArguments) -> Result<Status, Failure> {
@@ -52,7 +53,13 @@ fn load(name: &str, arguments: &DiffArguments) -> Result<Vec<Section>, Failure> 
         }
         _ => fs::read_to_string(name).map_err(|error| Failure::file(name, &error))?,
     };
-    parse(&text, arguments.granule).map_err(|line| Failure(format!("{name}: {line}")))
+    let page_size = arguments.granule.unwrap_or(PageSize::Size4K);
+    let sections = parse(&text, page_size).map_err(|line| Failure(format!("{name}: {line}")))?;
+    if let (None, Some(other)) = (arguments.granule, other_granule(&sections)) {
+        let other = other.to_string().to_lowercase();
+        say::note(format!("{name} is taken for one of 4K pages: if its pages are larger, say so (--granule {other})"));
+    }
+    Ok(sections)
 }
 
 fn report(sums: &(Sums, Sums), changes: &[Change], limit: usize) -> String {

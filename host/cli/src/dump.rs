@@ -10,6 +10,7 @@ mod text;
 use std::io::{self, BufWriter, Write};
 
 use image::{Machine, Obstacle, Root, Source, Span, Table, Visitor};
+use terminal::unless_unread;
 use vmsa::Descriptor;
 
 use crate::args::{DumpArguments, How, MachineArguments};
@@ -45,7 +46,7 @@ pub(crate) fn run(arguments: &DumpArguments) -> Result<Status, Failure> {
         let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
         let done = dump_all(&mut machine, &roots, range, &arguments.how, &mut out);
         findings += done?;
-        out.flush().or_else(ignore_closed_pipe)?;
+        out.flush().or_else(unless_unread)?;
     }
     Ok(if findings == 0 { Status::Clean } else { Status::Findings })
 }
@@ -60,13 +61,8 @@ pub(crate) fn to_json(machine: &MachineArguments, out: &mut Vec<u8>) -> Result<(
 
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    write(&mut out).and_then(|()| out.flush()).or_else(ignore_closed_pipe)?;
+    write(&mut out).and_then(|()| out.flush()).or_else(unless_unread)?;
     Ok(())
-}
-
-/// A reader that has gone away (`| head`) is no error.
-fn ignore_closed_pipe(error: io::Error) -> io::Result<()> {
-    if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
 }
 
 fn dump_all(
@@ -79,7 +75,7 @@ fn dump_all(
     let mut findings = 0;
     for root in roots {
         if roots.len() > 1 && !arguments.json {
-            writeln!(out, "# {root}").or_else(ignore_closed_pipe)?;
+            writeln!(out, "# {root}").or_else(unless_unread)?;
         } else {
             say::note(root);
         }
@@ -114,11 +110,11 @@ fn dump_root(
     let Dumper { format, obstacles, failed, .. } = dumper;
     // A write that failed has stopped the walk: its reason is the one to tell.
     if let Some(error) = failed {
-        ignore_closed_pipe(error)?;
+        unless_unread(error)?;
         return Ok(obstacles.len());
     }
     walked?;
-    format.finish().or_else(ignore_closed_pipe)?;
+    format.finish().or_else(unless_unread)?;
     report(&obstacles);
     Ok(obstacles.len())
 }

@@ -2,6 +2,8 @@
 
 mod casemate;
 mod follow;
+mod pieces;
+mod reader;
 mod report;
 mod smaller;
 
@@ -143,8 +145,5 @@ fn text(path: &str, bytes: Vec<u8>) -> Result<String, Failure> {
 /// Prints; a reader that has gone away is no error.
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
-    match write(&mut out).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => Ok(result?),
-    }
+    Ok(write(&mut out).and_then(|()| out.flush()).or_else(terminal::unless_unread)?)
 }

@@ -44,10 +44,10 @@ enum Status {
 fn main() -> ExitCode {
     let matches = Arguments::command().get_matches();
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    // A live guest must be let go: the first signal (of Ctrl-C, of `timeout`, of a terminal that closes) only makes the next
-    // read fail, a second one ends the program.
+    // A live guest must be let go: while one is held the first signal (of Ctrl-C, of `timeout`, of a terminal that closes) only
+    // makes the next read fail, and a second one ends the program.
     let handled = ctrlc::set_handler(|| {
-        if image::interrupt::request() {
+        if image::interrupt::request() || !image::interrupt::is_held() {
             std::process::exit(130);
         }
     });

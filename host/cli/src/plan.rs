@@ -25,8 +25,14 @@ pub(crate) fn run(arguments: &PlanArguments) -> Result<Status, Failure> {
         return Err(Failure("--heal has nothing to heal: say how many pages with --protect N".to_owned()));
     }
     let mut columns: Vec<Column> = Vec::new();
+    // What is asked for twice is one column.
+    let mut asked = Vec::new();
     for &page_size in &arguments.page_size {
         for &policy in &arguments.policy {
+            if asked.contains(&(page_size, policy)) {
+                continue;
+            }
+            asked.push((page_size, policy));
             columns.push(build(&memory, page_size, policy, arguments)?);
         }
     }

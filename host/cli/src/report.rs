@@ -9,6 +9,7 @@
 mod changes;
 mod drawing;
 mod shown;
+mod whose;
 
 use image::{Machine, Registers};
 
@@ -30,6 +31,11 @@ struct Snapshot {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &ReportArguments) -> Result<Status, Failure> {
+    let (names, sources) = (arguments.called.len(), 1 + usize::from(arguments.after.is_some()));
+    if names > sources {
+        let sources = terminal::counted(sources as u64, "source");
+        return Err(Failure(format!("--called has {names} names for {sources}: give each source one at most")));
+    }
     page::claim(&arguments.output)?;
     let mut names = arguments.called.iter();
     let before = read(&arguments.machine, names.next())?;
@@ -41,8 +47,8 @@ pub(crate) fn run(arguments: &ReportArguments) -> Result<Status, Failure> {
         None => None,
     };
     page::write(&arguments.output, &shown::page(&before, after.as_ref()))?;
-    let finds = after.as_ref().unwrap_or(&before).findings.is_empty();
-    Ok(if finds { Status::Clean } else { Status::Findings })
+    let is_clean = [Some(&before), after.as_ref()].into_iter().flatten().all(|of| of.findings.is_empty());
+    Ok(if is_clean { Status::Clean } else { Status::Findings })
 }
 
 /// Reads all, and lets the machine go.

@@ -124,10 +124,11 @@ fn every_error_says_what_to_do_next() {
         .map(|(name, dump)| file(name, dump.as_bytes()).display().to_string());
     let absent = "/nonexistent/file";
     let is_there = "name a file that is there";
-    let cases: [(&[&str], &str); 36] = [
+    let cases: [(&[&str], &str); 37] = [
         (&["check", "core:/nonexistent"], is_there),
         (&["report", "core:/nonexistent", "-o", "/nonexistent/page"], "name another file with -o"),
         (&["report", "core:/nonexistent", "-o", "/dev/null"], is_there),
+        (&["report", "raw:f@0", "--called", "a", "--called", "b", "-o", "/dev/null"], "give each source one at most"),
         (&["diff", absent, &text], is_there),
         (&["diff", &text, &text], "expected text of `vellum dump` or kernel_page_tables, or --json"),
         (&["diff", &bytes, &bytes], "expected text, name another file"),
@@ -139,7 +140,7 @@ fn every_error_says_what_to_do_next() {
         (&["judge", &text], "expected"),
         (&["judge", &bytes], "expected UTF-8"),
         (&["plan"], "--memory"),
-        (&["plan", "--memory", "lots"], "no size (256G), no banks (0x40000000-0x80000000), no dtb:FILE"),
+        (&["plan", "--memory", "lots"], "no size (256G; K, M, G, T), no banks (0x40000000-0x80000000), no dtb:FILE"),
         (&["plan", "--memory", "5-4"], "such as 0x40000000-0x80000000"),
         (&["plan", "--memory", "4K", "--page-size", "64k"], "give more memory"),
         (&["plan", "--memory", "4T", "--va-bits", "36"], "give more with --va-bits"),
@@ -172,6 +173,14 @@ fn every_error_says_what_to_do_next() {
         assert!(is_usage || is_one_line, "{arguments:?}: {}", ended.said);
     }
     [text, bytes, one, two].iter().for_each(|path| fs::remove_file(path).expect("removed"));
+}
+
+#[test]
+fn what_is_asked_for_twice_is_planned_once() {
+    let plan = |more: &[&str]| vellum(&[&["plan", "--memory", "1G", "--json"], more].concat()).out;
+    let once = plan(&["--page-size", "4k", "--policy", "largest"]);
+    assert_eq!(once.lines().count(), 1, "{once}");
+    assert_eq!(plan(&["--page-size", "4k,4k", "--policy", "largest,largest"]), once);
 }
 
 /// Page tables made to harm: they are dumped with findings, or without, and checked, and it ends.

@@ -12,12 +12,13 @@ use tally::Report;
 
 type Test = (&'static str, fn() -> Result<(), String>);
 
-const TESTS: [Test; 7] = [
+const TESTS: [Test; 8] = [
     ("statuses_say_what_was_found", statuses),
     ("json_is_one_record_a_finding", json),
     ("a_malformed_trace_is_one_line", malformed),
     ("a_log_of_casemate_is_known_by_its_first_line", casemate),
     ("a_file_is_followed_until_a_rule_is_broken", followed),
+    ("a_file_that_is_begun_anew_is_judged_anew", anew),
     ("a_pipe_is_judged_as_it_comes", piped),
     ("the_c_header_writes_what_is_judged", header),
 ];
@@ -65,6 +66,54 @@ fn followed() -> Result<(), String> {
     fs::remove_file(&path).map_err(error)?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.code() == Some(1) && text.contains(".trace:") { Ok(()) } else { Err(text) }
+}
+
+/// In the file's place, or by another file that takes the name; both break a rule, and the first had not.
+fn anew() -> Result<(), String> {
+    let error = |error: std::io::Error| error.to_string();
+    let good = fs::read_to_string(folder().join("unmap.trace")).map_err(error)?;
+    let bad = parts(0)?.0;
+    for takes_place in [false, true] {
+        let path = temporary("anew.trace", &(good.clone() + &"# and more\n".repeat(bad.len())))?;
+        let mut command = Command::new("timeout");
+        command.args(["60", env!("CARGO_BIN_EXE_vellum"), "judge", &path, "--follow"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(error)?;
+        // That the first is read is seen of nothing but its file: where the file stands that the command has open.
+        while !is_read(child.id(), &path)? {
+            if child.try_wait().map_err(error)?.is_some() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        if takes_place {
+            let other = temporary_bytes("other.trace", &bad)?;
+            fs::rename(other, &path).map_err(error)?;
+        } else {
+            fs::write(&path, &bad).map_err(error)?;
+        }
+        let output = child.wait_with_output().map_err(error)?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        if output.status.code() != Some(1) || !text.contains("V3") || !text.contains("was begun anew") {
+            return Err(format!("{takes_place}: {:?} {text}", output.status.code()));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the child of this process has read the file to its end.
+fn is_read(parent: u32, path: &str) -> Result<bool, String> {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
+    let length = fs::metadata(path).map_err(|error| error.to_string())?.len().to_string();
+    let is_at_end = |child: &str| {
+        let files = fs::read_dir(format!("/proc/{child}/fd")).into_iter().flatten().flatten();
+        let mut ours = files.filter(|file| fs::read_link(file.path()).is_ok_and(|to| to == Path::new(path)));
+        ours.any(|file| {
+            let number = file.file_name().to_string_lossy().into_owned();
+            let told = fs::read_to_string(format!("/proc/{child}/fdinfo/{number}")).unwrap_or_default();
+            told.lines().any(|line| line.strip_prefix("pos:").is_some_and(|at| at.trim() == length))
+        })
+    };
+    Ok(children.split_whitespace().any(is_at_end))
 }
 
 fn piped() -> Result<(), String> {

@@ -34,6 +34,8 @@ pub(crate) struct Session {
     is_multiprocess: bool,
     reads_physical: bool,
     ranges: Vec<Range<u64>>,
+    /// Nobody else would let the machine go on.
+    _held: interrupt::Held,
 }
 
 /// Opens a machine by its stub. With `ram`, the file behind the machine's memory and its first address, memory is read
@@ -63,6 +65,8 @@ pub(crate) fn read_cpus(endpoint: &Endpoint) -> Result<Vec<Registers>, Error> {
 
 impl Session {
     fn connect(endpoint: &Endpoint) -> Result<Self, Error> {
+        // The machine stops before there is a session.
+        let _held = interrupt::hold();
         Self::over(Connection::open(endpoint)?)
     }
 
@@ -78,6 +82,7 @@ impl Session {
             is_multiprocess: supported.contains("multiprocess+"),
             reads_physical: false,
             ranges: Vec::new(),
+            _held: interrupt::hold(),
         })
     }
 

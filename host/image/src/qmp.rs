@@ -33,6 +33,8 @@ struct Session {
     stream: BufReader<UnixStream>,
     folder: PathBuf,
     ranges: Vec<Range<u64>>,
+    /// Nobody else would remove the folder, or end the gdb server.
+    _held: interrupt::Held,
 }
 
 /// Opens a machine by QMP. With `ram`, memory is read from that file. Registers come by a gdb server unless the caller
@@ -65,8 +67,9 @@ impl Session {
         let mut stream = UnixStream::connect(path).map_err(absent)?;
         greeting(&mut stream, &name)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(about)?;
+        let _held = interrupt::hold();
         let folder = private_folder()?;
-        let mut session = Self { name, stream: BufReader::new(stream), folder, ranges: Vec::new() };
+        let mut session = Self { name, stream: BufReader::new(stream), folder, ranges: Vec::new(), _held };
         session.execute("qmp_capabilities", json!({}))?;
         Ok(session)
     }

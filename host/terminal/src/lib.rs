@@ -65,10 +65,18 @@ fn one_line(error: &str) -> String {
 /// A disk that is full, say.
 pub fn try_print(text: impl fmt::Display) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    match write!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result,
+    write!(out, "{text}").and_then(|()| out.flush()).or_else(unless_unread)
+}
+
+/// What is to be said of a write to standard output that failed: nothing where the reader has gone away (`| head`).
+///
+/// # Errors
+/// Any other, with what to do about it.
+pub fn unless_unread(error: io::Error) -> io::Result<()> {
+    if error.kind() == ErrorKind::BrokenPipe {
+        return Ok(());
     }
+    Err(io::Error::new(error.kind(), format!("standard output: {error}: make room there, or write elsewhere")))
 }
 
 /// Prints to standard output, which may fail unnoticed: the program's exit status says the same.

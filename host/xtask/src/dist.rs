@@ -101,14 +101,15 @@ fn manual(folder: &Path) -> Result<PathBuf, Failure> {
 /// A Debian package of one program, by its name.
 fn package(machine: &Machine, program: &Path, manual: &Path, folder: &Path) -> Result<String, Failure> {
     let (version, root) = (env!("CARGO_PKG_VERSION"), folder.join("package"));
-    let [bin, man, words, control] =
-        ["usr/bin", "usr/share/man/man1", "usr/share/bash-completion/completions", "DEBIAN"]
+    let [bin, man, words, about, control] =
+        ["usr/bin", "usr/share/man/man1", "usr/share/bash-completion/completions", "usr/share/doc/vellum", "DEBIAN"]
             .map(|name| root.join(name));
-    for folder in [&bin, &man, &words, &control] {
+    for folder in [&bin, &man, &words, &about, &control] {
         create(folder)?;
     }
     copy(program, &bin.join("vellum"))?;
     copy(&manual.join("vellum.bash"), &words.join("vellum"))?;
+    write(&about.join("copyright"), licences()?.as_bytes())?;
     let pages = fs::read_dir(manual).map_err(|error| Failure::file(manual, &error))?;
     for page in pages.flatten().filter(|page| page.file_name().to_string_lossy().ends_with(".1")) {
         copy(&page.path(), &man.join(page.file_name()))?;
@@ -125,6 +126,17 @@ fn package(machine: &Machine, program: &Path, manual: &Path, folder: &Path) -> R
     output(Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(&root).arg(folder.join(&name)))?;
     fs::remove_dir_all(&root).map_err(|error| Failure::file(&root, &error))?;
     Ok(name)
+}
+
+/// Both licences, which want their text to go with every copy.
+fn licences() -> Result<String, Failure> {
+    let mut text = String::from("Vellum may be used by either of these licences, as you choose.\n");
+    for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        let path = cargo::workspace().join(name);
+        let licence = fs::read_to_string(&path).map_err(|error| Failure::file(&path, &error))?;
+        text += &format!("\n---- {name} ----\n\n{licence}");
+    }
+    Ok(text)
 }
 
 fn has(program: &str) -> bool {

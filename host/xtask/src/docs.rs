@@ -34,10 +34,13 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     if !broken.is_empty() {
         return Err(Failure::new(Status::Failed, format!("links that lead nowhere: {}", broken.join("; "))));
     }
-    let mut command = cargo::cargo(&["doc", "--quiet", "--no-deps", "--all-features"]);
+    // Not where others document: a folder of its own has the published crates, and no other.
+    let crates = target.join("published-doc");
+    let mut command = cargo::cargo(&["doc", "--quiet", "--no-deps", "--all-features", "--target-dir"]);
+    command.arg(&crates);
     api::PUBLISHED.iter().for_each(|name| _ = command.args(["--package", name]));
     cargo::build_here("the documentation", command)?;
-    copy_folder(&target.join("doc"), &site.join("rustdoc"))?;
+    copy_folder(&crates.join("doc"), &site.join("rustdoc"))?;
     eprintln!("cargo xtask: {pages} pages, and rustdoc");
     terminal::print(format_args!("{}\n", site.join("docs/guide/index.html").display()));
     Ok(Status::Passed)
@@ -56,7 +59,11 @@ fn build(root: &Path, site: &Path) -> Result<(usize, Vec<String>), Failure> {
         let text = fs::read_to_string(&from).map_err(|error| Failure::file(&from, &error))?;
         let mut events: Vec<Event<'_>> = Parser::new_ext(&text, Options::ENABLE_TABLES).collect();
         name_headings(&mut events);
+        let mut is_folder = false;
         for event in &mut events {
+            if is_folder && matches!(event, Event::End(TagEnd::Link)) {
+                (is_folder, *event) = (false, Event::Text(CowStr::from("")));
+            }
             let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event else { continue };
             let (path, anchor) = dest_url.split_once('#').map_or((&**dest_url, ""), |(path, anchor)| (path, anchor));
             if path.contains("://") {
@@ -79,8 +86,8 @@ fn build(root: &Path, site: &Path) -> Result<(usize, Vec<String>), Failure> {
             } else if root.join(&place).is_file() {
                 write(&site.join(&place), &fs::read(root.join(&place)).unwrap_or_default())?;
             } else {
-                // A folder of sources: a reader of the site has none.
-                *dest_url = CowStr::from("#");
+                // A folder of sources: a reader of the site has none, and its name is told without a link.
+                (is_folder, *event) = (true, Event::Text(CowStr::from("")));
             }
         }
         let mut body = String::new();
@@ -190,6 +197,18 @@ mod tests {
             broken,
             ["docs/guide/index.md: docs/guide/index.md#twice-2", "docs/guide/index.md: docs/guide/other.md#here"]
         );
+    }
+
+    #[test]
+    fn a_folder_is_named_without_a_link() {
+        let root = std::env::temp_dir().join(format!("vellum-folders-{}", std::process::id()));
+        write(&root.join(START), b"# Here\n\nsee [the `traces`](traces), [here](#here)").expect("written");
+        write(&root.join("docs/guide/traces/one.trace"), b"").expect("written");
+        let (_, broken) = build(&root, &root.join("site")).expect("a site");
+        let text = fs::read_to_string(root.join("site/docs/guide/index.html")).expect("a page");
+        fs::remove_dir_all(&root).expect("removed");
+        assert_eq!(broken, Vec::<String>::new());
+        assert!(text.contains("see the <code>traces</code>, <a href=\"#here\">here</a>"), "{text}");
     }
 
     #[test]

@@ -113,10 +113,12 @@ fn class_name((memory, shareability): Class) -> String {
     }
 }
 
-/// Stretches by output, with how far any before reaches, so that overlaps are found without looking at all.
+/// Stretches by output, with how far those of each half, quarter, … reach: the next that reaches beyond a place is found in as
+/// many steps as the number of stretches has bits.
 struct Index {
     sorted: Vec<Stretch>,
-    furthest: Vec<u64>,
+    /// A tree: 1 is its root, the children of `n` are `2n` and `2n + 1`, and the second half of it are the stretches' own ends.
+    reach: Vec<u64>,
 }
 
 /// How many of the overlaps of one stretch are told: a page of zeros has thousands.
@@ -125,19 +127,49 @@ const MOST_OVERLAPS: usize = 4;
 impl Index {
     fn new(mut sorted: Vec<Stretch>) -> Self {
         sorted.sort();
-        let mut furthest: Vec<u64> = Vec::with_capacity(sorted.len());
-        for stretch in &sorted {
-            furthest.push(furthest.last().copied().unwrap_or(0).max(stretch.end));
+        let leaves = sorted.len().next_power_of_two();
+        let mut reach = vec![0; 2 * leaves];
+        for (place, stretch) in sorted.iter().enumerate() {
+            reach[leaves + place] = stretch.end;
         }
-        Self { sorted, furthest }
+        for node in (1..leaves).rev() {
+            reach[node] = reach[2 * node].max(reach[2 * node + 1]);
+        }
+        Self { sorted, reach }
+    }
+
+    /// The first stretch from a place on that ends above an address.
+    fn next(&self, place: usize, above: u64) -> Option<usize> {
+        let leaves = self.reach.len() / 2;
+        if place >= self.sorted.len() {
+            return None;
+        }
+        let mut node = leaves + place;
+        while self.reach[node] <= above {
+            // The last of its row has nothing behind it.
+            if (node + 1).is_power_of_two() {
+                return None;
+            }
+            node += 1;
+            node >>= node.trailing_zeros();
+        }
+        while node < leaves {
+            node = 2 * node + usize::from(self.reach[2 * node] <= above);
+        }
+        Some(node - leaves)
     }
 
     /// Calls `tell` with a stretch that overlaps, and the overlap.
     fn overlaps(&self, stretch: &Stretch, mut tell: impl FnMut(&Stretch, (u64, u64))) {
-        let first = self.furthest.partition_point(|reach| *reach <= stretch.output);
-        let rest = self.sorted[first..].iter().take_while(|other| other.output < stretch.end);
-        for other in rest.filter(|other| other.end > stretch.output).take(MOST_OVERLAPS) {
+        let mut place = 0;
+        for _ in 0..MOST_OVERLAPS {
+            let Some(found) = self.next(place, stretch.output) else { return };
+            let other = &self.sorted[found];
+            if other.output >= stretch.end {
+                return;
+            }
             tell(other, (stretch.output.max(other.output), stretch.end.min(other.end)));
+            place = found + 1;
         }
     }
 }

@@ -53,6 +53,8 @@ pub(super) struct Section {
     pub(super) regions: Vec<Region>,
     tables: u64,
     table_bytes: u64,
+    /// Larger granules that its text, which tells none, makes sense with too.
+    others: Vec<PageSize>,
 }
 
 /// Sums over a page table.
@@ -117,9 +119,16 @@ fn lines(text: &str, page_size: PageSize) -> Result<Vec<Section>, String> {
             let section = sections.last_mut().ok_or("no section")?;
             self::line(line, section, &mut counter, &mut known).map_err(|error| format!("line {place}: {error}"))?;
             (section.tables, section.table_bytes) = counter.sums();
+            section.others.clone_from(&counter.others);
         }
     }
     Ok(sections)
+}
+
+/// A larger granule that the text makes sense with, too.
+pub(super) fn other_granule(sections: &[Section]) -> Option<PageSize> {
+    let fits = |size: &PageSize| sections.iter().all(|section| section.others.contains(size));
+    PageSize::ALL.into_iter().rev().find(fits)
 }
 
 /// Shown while a text is read: most lines are of one length, so that those at its beginning tell how many there are.
@@ -167,6 +176,7 @@ fn line<'t>(line: &'t str, section: &mut Section, counter: &mut Tables, known: &
     if words.is_empty() || words.starts_with("F ") || &*words == "F" {
         return Ok(());
     }
+    counter.leaves(input, last, level, words.split(' ').any(|word| word == "CON"))?;
     section.add(input, last, 1 << counter.page_size.level_shift(level), words)
 }
 
@@ -200,13 +210,34 @@ fn level(name: &str, start: Level) -> Option<Level> {
 struct Tables {
     page_size: PageSize,
     start: Level,
+    /// Larger granules with which all leaves so far are possible.
+    others: Vec<PageSize>,
     /// For each level from 0 on: tables so far, and the end of the last one's reach.
     levels: [(u64, u64); 4],
 }
 
 impl Tables {
     fn new(page_size: PageSize, start: Level) -> Self {
-        Self { page_size, start, levels: Default::default() }
+        let others = PageSize::ALL.into_iter().filter(|size| size.shift() > page_size.shift()).collect();
+        Self { page_size, start, others, levels: Default::default() }
+    }
+
+    /// Leaves begin and end at multiples of their size, groups of them at multiples of the group's.
+    fn leaves(&mut self, input: u64, last: u64, level: Level, is_group: bool) -> Result<(), String> {
+        let is_whole = |of: PageSize, groups: bool| {
+            let group = of.contiguous_shift(level).filter(|_| groups).unwrap_or(0);
+            (input | last.wrapping_add(1)).trailing_zeros() >= of.level_shift(level) + group
+        };
+        if !is_whole(self.page_size, false) {
+            let fit = PageSize::ALL.into_iter().filter(|of| is_whole(*of, is_group));
+            let fit: Vec<String> = fit.map(|of| of.to_string().to_lowercase()).collect();
+            let give = if fit.is_empty() { String::new() } else { format!(": give --granule {}", fit.join(" or ")) };
+            let (bytes, size) =
+                (crate::dump::size(last.wrapping_sub(input).saturating_add(1)), self.page_size.level_shift(level));
+            return Err(format!("{bytes} at {input:#x} are no leaves of {}{give}", crate::dump::size(1 << size)));
+        }
+        self.others.retain(|of| is_whole(*of, is_group));
+        Ok(())
     }
 
     fn line(&mut self, input: u64, last: u64, lowest: Level) {
@@ -232,7 +263,9 @@ impl Tables {
 fn json(text: &str) -> Result<Vec<Section>, String> {
     let mut sections: Vec<Section> = Vec::new();
     let mut reader = None;
+    let mut progress = progress(text);
     for (place, line) in (1..).zip(text.lines()) {
+        progress.step();
         let record: Value = serde_json::from_str(line).map_err(|error| format!("line {place}: {error}"))?;
         if record["kind"] == "root" {
             let read = Reader::of(&record).ok_or_else(|| format!("line {place}: no root of a dump"))?;

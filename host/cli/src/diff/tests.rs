@@ -161,3 +161,17 @@ fn broken_dumps_are_compared_or_refused() {
         }
     }
 }
+
+/// A wrong granule would count leaves that are not there, or none.
+#[test]
+fn a_granule_that_cannot_be_is_refused_and_one_that_could_is_told() {
+    let refused = parse(BEFORE, PageSize::Size64K).expect_err("blocks of 2M");
+    assert!(refused.contains("line 2: 2M at 0xffff000000000000 are no leaves of 512M: give --granule 4k"), "{refused}");
+    let other = |text: &str| other_granule(&parse(text, PageSize::Size4K).expect("a dump"));
+    assert_eq!(other(BEFORE), None);
+    let line = |end: &str, level: &str| format!("0xffff000000000000-0xffff0000{end} 0 {level} RW NX SHD AF\n");
+    assert_eq!(other(&line("20010000", "PTE")), Some(PageSize::Size64K));
+    assert_eq!(other(&line("00004000", "PTE")), Some(PageSize::Size16K));
+    assert_eq!(other(&line("20001000", "PTE")), None);
+    assert_eq!(other(&line("20000000", "PMD")), Some(PageSize::Size64K));
+}

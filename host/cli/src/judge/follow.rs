@@ -1,82 +1,95 @@
-//! A trace as it comes: from a pipe, or from a file that grows.
+//! A trace as it comes: from a pipe, or from a file that grows, and may be begun anew.
 //!
 //! What memory held at first follows from loads that may come late, so that a longer trace is judged from its beginning. That
-//! happens when it has grown by a good part of itself, or when nothing has come for a moment: never more than a few times the
-//! work of judging it once.
+//! happens when it has grown by a good part of itself, or when nothing has come for a moment; of a trace that drips it takes a
+//! fifth of the time at most.
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Read};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
-use std::time::Duration;
+use std::io;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
 
-use super::{Found, Reading, text};
-use crate::Status;
+use super::pieces::{Piece, QUIET, pieces};
+use super::{Found, Reading, reader, text};
 use crate::select::Failure;
+use crate::{Status, say};
 
-/// How long nothing comes before what has come is judged; and how often a file is looked at.
-const QUIET: Duration = Duration::from_millis(200);
 /// Bytes that are judged together at least, while more come.
 const LEAST: usize = 1 << 16;
+/// How many times as long as a judgement took it is not judged again, unless much has come.
+const REST: u32 = 4;
 
-/// Judges until the end, or the first violation of a file that is followed.
+/// Judges until the end, or the first violation of a file that is followed, or as long as somebody reads what is found.
 pub(super) fn follow(reading: &Reading<'_>) -> Result<Status, Failure> {
     let path = reading.path;
+    // Ctrl-C is how a person ends this, and is told what was found.
+    let _held = image::interrupt::hold();
     let failed = |error: io::Error| Failure::file(path, &error);
     let ends_at_first = path != "-" && !reading.arguments.all;
-    let chunks = chunks(path).map_err(failed)?;
+    let pieces = pieces(path).map_err(failed)?;
     let (mut bytes, mut judged, mut told) = (Vec::new(), 0, 0);
+    let (mut found, mut last, mut took) = (Found(false), Instant::now(), Duration::ZERO);
     loop {
-        let came = match chunks.recv_timeout(QUIET) {
-            Ok(chunk) => {
-                bytes.extend(chunk.map_err(failed)?);
-                None
-            }
-            Err(end) => Some(end),
-        };
-        let is_over = came == Some(RecvTimeoutError::Disconnected) || image::interrupt::is_requested();
-        // Of the last line a part may be missing yet.
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        let is_due = whole > judged && (came.is_some() || whole - judged > LEAST + judged / 2);
+        let (mut is_quiet, mut is_anew) = (false, false);
+        let mut is_over = image::interrupt::is_requested();
+        match pieces.recv_timeout(QUIET) {
+            Ok(Ok(Piece::Bytes(piece))) => bytes.extend(piece),
+            Ok(Ok(Piece::Anew)) => is_anew = true,
+            Ok(Err(error)) => return Err(failed(error)),
+            Err(RecvTimeoutError::Timeout) => is_quiet = true,
+            Err(RecvTimeoutError::Disconnected) => is_over = true,
+        }
         if is_over {
             return reading.judge(&text(path, bytes)?, &mut told, true).map(Found::status);
         }
-        if is_due {
-            let found = reading.judge(&text(path, bytes[..whole].to_vec())?, &mut told, false)?;
+        // Of the last line a part may be missing yet.
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        let is_due = is_anew || is_due(whole - judged, judged, is_quiet.then(|| last.elapsed()), took);
+        if whole > judged && is_due {
+            let begun = Instant::now();
+            found = reading.judge(&text(path, bytes[..whole].to_vec())?, &mut told, false)?;
             judged = whole;
+            (last, took) = (Instant::now(), begun.elapsed());
             if found == Found(true) && ends_at_first {
                 return Ok(Status::Findings);
             }
         }
+        if is_anew {
+            say::note(format!("{path} was begun anew: it is judged from its beginning"));
+            (bytes, judged, told) = (Vec::new(), 0, 0);
+        }
+        // What has come is judged by now, so that the status is that of what was read.
+        if is_quiet && judged > 0 && reader::is_gone() {
+            return Ok(found.status());
+        }
     }
 }
 
-/// What comes, piece by piece; the channel is closed at the end of a pipe.
-fn chunks(path: &str) -> io::Result<Receiver<io::Result<Vec<u8>>>> {
-    let is_pipe = path == "-";
-    if is_pipe && io::stdin().is_terminal() {
-        return Err(io::Error::other("a trace is expected there; name a file, or pipe one in"));
-    }
-    let mut from: Box<dyn Read + Send> = if is_pipe { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
-    let (sender, receiver) = channel();
-    thread::spawn(move || {
-        let mut buffer = vec![0; LEAST];
-        loop {
-            let read = from.read(&mut buffer);
-            match &read {
-                Ok(0) if is_pipe => return,
-                Ok(0) => {
-                    thread::park_timeout(QUIET);
-                    continue;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                _ => {}
-            }
-            let is_last = read.is_err();
-            if sender.send(read.map(|count| buffer[..count].to_vec())).is_err() || is_last {
-                return;
+/// Whether `new` bytes are judged with those that were before: `rested` is how long ago that was, where nothing has come for a
+/// moment, and `took` how long it took.
+fn is_due(new: usize, judged: usize, rested: Option<Duration>, took: Duration) -> bool {
+    new > LEAST + judged / 2 || rested.is_some_and(|rested| rested >= took * REST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line each 250 ms, after each of which nothing comes for 200: judging 1,000 bytes takes a millisecond.
+    #[test]
+    fn a_trace_that_drips_keeps_no_cpu_busy() {
+        let (mut bytes, mut judged, mut rested, mut busy) = (0, 0, Duration::ZERO, Duration::ZERO);
+        let (each, mut took, lines) = (Duration::from_millis(250), Duration::ZERO, 100_000u32);
+        for _ in 0..lines {
+            bytes += 30;
+            rested += each;
+            if is_due(bytes - judged, judged, Some(rested), took) {
+                took = Duration::from_millis(bytes as u64 / 1000);
+                busy += took;
+                (judged, rested) = (bytes, Duration::ZERO);
             }
         }
-    });
-    Ok(receiver)
+        assert!(busy < each * lines / 4, "{busy:?}");
+        // What is short is judged at every quiet moment.
+        assert!(is_due(1, 100, Some(each), Duration::from_millis(1)) && !is_due(1, 100, None, Duration::ZERO));
+    }
 }

@@ -11,6 +11,7 @@ use super::memory::Memory;
 use super::shape::Shape;
 use crate::args::{PlanArguments, Policy};
 use crate::dump::size;
+use crate::progress::Progress;
 use crate::select::Failure;
 
 /// A map of one page size by one policy.
@@ -125,14 +126,18 @@ fn protect<G: Granule>(
         let start = VirtAddr::new(start.wrapping_add(linear.offset()));
         [start..start + pages * G::SIZE_BYTES]
     };
+    let all = chosen.len() as u64 * if arguments.heal { 2 } else { 1 };
+    let mut done = Progress::new("protecting {wide_bar} {pos}/{len} clusters, {eta} left", all);
     for cluster in &chosen {
         map.set_memory_ro(&at(cluster), Context::MayWait)?;
+        done.step();
     }
     let (splits, protected) = (map.counters().splits, shape(map)?);
     let mut healed = None;
     if arguments.heal {
         for cluster in &chosen {
             map.set_memory_rw(&at(cluster), Context::MayWait)?;
+            done.step();
         }
         map.heal_all();
         healed = Some((map.counters().folds, shape(map)?));

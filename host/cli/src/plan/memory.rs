@@ -4,8 +4,8 @@ use std::fs;
 use std::ops::Range;
 
 use image::{Root, Source, number};
-use kerncore::devicetree::{self, MachineDescription};
-use kerncore::finding::{Findings, Severity};
+use kerncore::devicetree::{self, MachineDescription, Problem};
+use kerncore::finding::{Finding, Findings, Severity};
 use kerncore::memory_map::{MemoryMap, Occupants};
 use kerncore::range::PhysicalRange;
 use linearmap::Region;
@@ -49,8 +49,9 @@ pub(super) fn is_read_only(region: &Region) -> bool {
 }
 
 impl Memory {
-    fn new(name: String, mut ranges: Vec<Range<u64>>, read_only: Vec<Range<u64>>) -> Result<Self, Failure> {
+    fn new(name: String, mut ranges: Vec<Range<u64>>, mut read_only: Vec<Range<u64>>) -> Result<Self, Failure> {
         ranges.sort_by_key(|range| range.start);
+        read_only.sort_by_key(|range| range.start);
         if let Some(pair) = ranges.windows(2).find(|pair| pair[1].start < pair[0].end) {
             return Err(Failure(format!(
                 "{name}: {:#x} is in two banks: let each begin where the last ends",
@@ -74,15 +75,14 @@ impl Memory {
                 regions.push(Region { physical: PhysAddr::new(start)..PhysAddr::new(end), attributes });
             }
         };
-        for range in self.ranges.iter().map(whole) {
+        // Both lists ascend: each is gone through once.
+        let mut parts = self.read_only.iter().map(whole).filter(|part| !part.is_empty()).peekable();
+        for range in self.ranges.iter().map(whole).filter(|range| !range.is_empty()) {
             let mut at = range.start;
-            for part in self.read_only.iter().map(whole) {
-                let part = part.start.clamp(at, range.end.max(at))..part.end.clamp(at, range.end.max(at));
-                if !part.is_empty() {
-                    add(at, part.start, NORMAL);
-                    add(part.start, part.end, NORMAL.union(Stage1Attributes::READ_ONLY));
-                    at = part.end;
-                }
+            while let Some(part) = parts.next_if(|part| part.end <= range.end) {
+                add(at, part.start, NORMAL);
+                add(part.start.max(at), part.end, NORMAL.union(Stage1Attributes::READ_ONLY));
+                at = part.end.max(at);
             }
             add(at, range.end, NORMAL);
         }
@@ -98,7 +98,9 @@ pub(super) fn read(text: &str, access: &AccessArguments) -> Result<Memory, Failu
         return if is_of_kernel { Err(Failure(line.to_owned())) } else { memory };
     }
     let source = text.parse::<Source>().map_err(|error| {
-        Failure(format!("--memory {text}: no size (256G), no banks (0x40000000-0x80000000), no dtb:FILE, and {error}"))
+        Failure(format!(
+            "--memory {text}: no size (256G; K, M, G, T), no banks (0x40000000-0x80000000), no dtb:FILE, and {error}"
+        ))
     })?;
     kernel(text, &MachineArguments { source, access: access.clone() })
 }
@@ -115,8 +117,10 @@ fn told(text: &str) -> Option<Result<Memory, Failure>> {
     (text.contains('-') && text.starts_with(|first: char| first.is_ascii_digit())).then(|| banks(text))
 }
 
-/// `256G`, `512M`, `64K`, or bytes.
+/// `256G`, `512MiB`, `64KB`, or bytes: always by powers of two.
 fn size(text: &str) -> Option<u64> {
+    let plain = text.strip_suffix(['B', 'b']).map_or(text, |short| short.strip_suffix('i').unwrap_or(short));
+    let text = if plain.ends_with(|last: char| last.is_ascii_alphabetic()) { plain } else { text };
     let (digits, shift) = match text.char_indices().last()? {
         (at, 'K' | 'k') => (&text[..at], 10),
         (at, 'M' | 'm') => (&text[..at], 20),
@@ -143,7 +147,6 @@ fn banks(text: &str) -> Result<Memory, Failure> {
         ranges.push(range.clone());
         read_only.extend(is_read_only.then_some(range));
     }
-    read_only.sort_by_key(|range: &Range<u64>| range.start);
     Memory::new("banks".to_owned(), ranges, read_only)
 }
 
@@ -154,14 +157,31 @@ fn device_tree(path: &str) -> Result<Memory, Failure> {
     devicetree::read(&blob, &mut machine, &mut findings);
     let nobody = Occupants { image: PhysicalRange::EMPTY, device_tree: PhysicalRange::EMPTY };
     map.make(&mut machine, &nobody, &mut findings);
-    for finding in findings.iter().filter(|finding| finding.severity() == Severity::Warning) {
+    for finding in findings.iter().filter(|finding| finding.severity() == Severity::Warning && is_of_memory(finding)) {
         say::note(format!("{path}: {finding}"));
     }
     if let Some(fatal) = findings.fatal() {
-        return Err(Failure(format!("{path}: {fatal}")));
+        let what = match fatal {
+            Finding::DeviceTree(Problem::NoMemory) => {
+                "it tells of no memory, expected a node /memory with device_type \"memory\" and a reg".to_owned()
+            }
+            Finding::DeviceTree(_) => "no device tree, or a damaged one".to_owned(),
+            fatal => fatal.to_string(),
+        };
+        return Err(Failure(format!("{path}: {what}: save it again with dtc -O dtb, or qemu -M virt,dumpdtb=FILE")));
     }
     let ranges = map.mapped(PageSize::Size4K).map(|range| range.start.bits()..range.end.bits()).collect();
     Memory::new(format!("the memory of {path}"), ranges, Vec::new())
+}
+
+/// Whether a plan is told of it, and not only a kernel that boots with this tree.
+const fn is_of_memory(finding: &Finding<'_>) -> bool {
+    use Problem::{BankBeyond, BanksOverlap, EmptyBank, TooManyBanks};
+    let of_banks = matches!(
+        finding,
+        Finding::DeviceTree(EmptyBank { .. } | BankBeyond { .. } | BanksOverlap { .. } | TooManyBanks { .. })
+    );
+    of_banks || matches!(finding, Finding::Memory(_))
 }
 
 /// What the linear map of a kernel holds.
@@ -209,7 +229,15 @@ mod tests {
     #[test]
     fn sizes_and_banks() {
         assert_eq!((size("256G"), size("4t"), size("65536")), (Some(256 << 30), Some(4 << 40), Some(65536)));
-        assert!([size("0G"), size("9999999999T"), size("x"), size("")].iter().all(Option::is_none));
+        assert_eq!(
+            ["256GiB", "256GB", "256gb", "1Ki"].map(size),
+            [Some(256 << 30), Some(256 << 30), Some(256 << 30), None]
+        );
+        assert!(
+            [size("4P"), size("5B"), size("B"), size("iB"), size("0G"), size("9999999999T"), size("x"), size("")]
+                .iter()
+                .all(Option::is_none)
+        );
         let memory =
             read("0x80000000-0xc0000000,0x40000000-0x48000000,0x48000000-0x48010000:ro").unwrap_or_else(|_| panic!());
         assert_eq!(memory.ranges, [0x4000_0000..0x4801_0000, 0x8000_0000..0xc000_0000]);

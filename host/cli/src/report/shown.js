@@ -235,11 +235,17 @@ const pageAt = (event) => {
 };
 view.addEventListener("wheel", (event) => {
   event.preventDefault();
-  zoom(event.deltaY < 0 ? 0.7 : 1 / 0.7, pageAt(event));
+  if (event.deltaY) {
+    zoom(event.deltaY < 0 ? 0.7 : 1 / 0.7, pageAt(event));
+  } else {
+    const off = (to - from) * Math.sign(event.deltaX) / 10;
+    look(from + off, to + off);
+  }
 }, { passive: false });
 let held = null;
 view.addEventListener("pointerdown", (event) => { if (event.target.tagName !== "SPAN") held = pageAt(event); });
-addEventListener("pointerup", () => { held = null; });
+// A finger that moves up or down scrolls the page, and is heard of no more.
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => { held = null; });
 addEventListener("pointermove", (event) => {
   if (held === null) return;
   const off = held - pageAt(event);
@@ -285,6 +291,11 @@ data.tables.forEach((table, number) => {
   by("table").add(new Option((table.before || table.after).name + (table.fate ? `, ${table.fate}` : ""), number));
 });
 addEventListener("hashchange", follow);
+// A second click on the same link changes no hash.
+document.querySelector("main").addEventListener("click", (event) => {
+  const link = event.target.closest('a[href^="#"]');
+  if (link && link.hash === location.hash) follow();
+});
 addEventListener("resize", draw);
 addEventListener("beforeprint", draw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use vmsa::{IdRegisters, Layout, Level, Midr};
 
 use super::changes::{self, Change, Kind, Pair};
+use super::whose::{Whose, link};
 use super::{Snapshot, drawing};
 use crate::args::{PlanArguments, Policy};
 use crate::check::finding::{Finding, Rank};
@@ -13,6 +14,7 @@ use crate::dump::{bytes_as_text, size};
 use crate::page::framed;
 use crate::plan;
 use crate::plan::shape::Shape;
+use crate::select::Failure;
 use crate::space::Space;
 
 const SCRIPT: &str = include_str!("shown.js");
@@ -22,19 +24,23 @@ const TOLD: usize = 500;
 
 /// The page of one machine, or of two and what differs.
 pub(super) fn page(before: &Snapshot, after: Option<&Snapshot>) -> String {
-    let latest = after.unwrap_or(before);
+    let both: Vec<&Snapshot> = [Some(before), after].into_iter().flatten().collect();
+    let both: Vec<(&Snapshot, Whose)> =
+        both.iter().enumerate().map(|(place, of)| (*of, Whose::new(place, &both))).collect();
     let title = match after {
         Some(after) => format!("From {} to {}", before.name, after.name),
         None => format!("The page tables of {}", before.name),
     };
     let data = data(before, after).to_string().replace('<', "\\u003c");
     let sections = html! {
-        (machine(latest))
+        @for (of, whose) in &both { (machine(of, whose)) }
         (picture(before, after))
-        (places(latest))
+        @for (of, whose) in &both { (places(of, whose)) }
         @if let Some(after) = after { (differences(before, after)) }
-        @for (number, space) in latest.spaces.iter().enumerate() { (sums(number, space)) }
-        (findings(latest))
+        @for (of, whose) in &both {
+            @for (number, space) in of.spaces.iter().enumerate() { (sums(number, space, whose)) }
+        }
+        @for (of, whose) in &both { (findings(of, whose)) }
     };
     let script = html! {
         script type="application/json" id="data" { (PreEscaped(data)) }
@@ -63,10 +69,10 @@ fn data(before: &Snapshot, after: Option<&Snapshot>) -> Value {
     json!({ "styles": styles, "tables": strips })
 }
 
-fn machine(of: &Snapshot) -> Markup {
+fn machine(of: &Snapshot, whose: &Whose) -> Markup {
     html! {
-        section aria-labelledby="machine" {
-            h2 #machine { "The machine" }
+        section aria-labelledby=(whose.id("machine")) {
+            h2 id=(whose.id("machine")) { "The machine" (whose.name) }
             @if of.cpus.iter().all(|cpu| cpu.get("MIDR_EL1").or(cpu.get("ID_AA64MMFR0_EL1")).is_none()) { p { "The source does not tell what its CPUs are." } }
             @else {
                 table {
@@ -233,17 +239,17 @@ const fn word(kind: Kind) -> &'static str {
 }
 
 /// What is where, in words, with links into the picture.
-fn places(of: &Snapshot) -> Markup {
+fn places(of: &Snapshot, whose: &Whose) -> Markup {
     html! {
-        section aria-labelledby="places" {
-            h2 #places { "Places" }
+        section aria-labelledby=(whose.id("places")) {
+            h2 id=(whose.id("places")) { "Places" (whose.name) }
             @for (number, space) in of.spaces.iter().enumerate() {
                 h3 { (space.root.regime.register()) }
                 ul {
                     @let places = space.places();
                     @for place in places.iter().take(TOLD) {
                         li {
-                            (link(number, place.start, place.bytes)) " " (place.owner)
+                            (whose.link(number, place.start, place.bytes)) " " (place.owner)
                             ": " (bytes_as_text(place.mapped)) " in leaves, " (place.leaves) " of them"
                         }
                     }
@@ -254,23 +260,17 @@ fn places(of: &Snapshot) -> Markup {
     }
 }
 
-/// A place, and a link to it in the picture.
-fn link(table: usize, start: u64, bytes: u64) -> Markup {
-    let range = format!("{start:#018x}-{:#018x}", start.wrapping_add(bytes));
-    html! { a href=(format!("#{table}:{range}")) { code { (range) } } }
-}
-
 /// Leaf sizes and tables of a page table; beside the tables of the linear map what its largest leaves would take.
-fn sums(number: usize, space: &Space) -> Markup {
+fn sums(number: usize, space: &Space, whose: &Whose) -> Markup {
     let (totals, root) = (&space.totals, &space.root);
     let bytes = |level: Level, count: u64| count.saturating_mul(1 << root.shape.shift(level));
     let mapped = totals.leaves.iter().map(|((level, _), count)| bytes(*level, *count)).fold(0, u64::saturating_add);
-    let name = format!("{} ", root.regime.register());
+    let name = root.regime.register();
     let largest = largest(space);
     let entries = totals.tlb_entries(root.shape.page_size);
     html! {
-        section aria-labelledby=(format!("sums{number}")) {
-            h2 id=(format!("sums{number}")) { "Leaves and tables of " (name) }
+        section aria-labelledby=(whose.id(&format!("sums{number}"))) {
+            h2 id=(whose.id(&format!("sums{number}"))) { "Leaves and tables of " (name) (whose.name) }
             @if mapped > 0 {
                 div.share aria-hidden="true" {
                     @for (place, ((level, _), count)) in totals.leaves.iter().enumerate() {
@@ -305,39 +305,44 @@ fn sums(number: usize, space: &Space) -> Markup {
                 }
                 tfoot { tr { th scope="row" { "All" } td.number { (totals.table_count()) } td.number { (bytes_as_text(totals.table_bytes)) } } }
             }
-            @if let Some((now, (tables, shape))) = largest {
-                p {
-                    "Its linear map, of " (size(shape.mapped())) ", takes " strong { (now) } " tables. With the largest leaves that there are it would take "
-                    strong { (tables) } ", " (size(shape.table_bytes())) ", and " (shape.tlb_entries(GIB.min(shape.mapped()))) " TLB entries for 1G."
+            @match largest {
+                Err(why) => { p { "What the largest leaves would take is not planned: " (why) "." } }
+                Ok((now, (tables, shape))) => {
+                    p {
+                        "Its linear map, of " (size(shape.mapped())) ", takes " strong { (now) } " tables. With the largest leaves that there are it would take "
+                        strong { (tables) } ", " (size(shape.table_bytes())) ", and " (shape.tlb_entries(GIB.min(shape.mapped()))) " TLB entries for 1G."
+                    }
                 }
             }
         }
     }
 }
 
-/// The tables of the linear map as it is, and with the largest leaves.
-fn largest(space: &Space) -> Option<(u64, (u64, Shape))> {
+/// The tables of the linear map as it is, and with the largest leaves; or why nobody can say.
+fn largest(space: &Space) -> Result<(u64, (u64, Shape)), String> {
+    let name = space.root.regime.register();
     if !space.root.regime.is_upper() {
-        return None;
+        return Err(format!("{name} is no kernel's half, whose linear map a plan is of"));
     }
-    let memory = plan::memory::of("it", space).ok()?;
-    let now = memory.now.as_ref()?.totals.table_count();
+    let why = |Failure(why): Failure| why.split(": try ").next().unwrap_or_default().to_owned();
+    let memory = plan::memory::of(name, space).map_err(why)?;
+    let now = memory.now.as_ref().map_or(0, |now| now.totals.table_count());
     let arguments = PlanArguments::of("", None);
-    let column = plan::build(&memory, space.root.shape.page_size, Policy::Largest, &arguments).ok()?;
-    Some((now, (column.shape.table_count(), column.shape)))
+    let column = plan::build(&memory, space.root.shape.page_size, Policy::Largest, &arguments).map_err(why)?;
+    Ok((now, (column.shape.table_count(), column.shape)))
 }
 
-fn findings(of: &Snapshot) -> Markup {
+fn findings(of: &Snapshot, whose: &Whose) -> Markup {
     html! {
-        section aria-labelledby="findings" {
-            h2 #findings { "Findings" }
+        section aria-labelledby=(whose.id("findings")) {
+            h2 id=(whose.id("findings")) { "Findings" (whose.name) }
             @if of.findings.is_empty() { p { "Nothing found." } }
-            @for kind in of.findings.chunk_by(|one, next| one.kind == next.kind) { (one_kind(kind)) }
+            @for kind in of.findings.chunk_by(|one, next| one.kind == next.kind) { (one_kind(kind, whose)) }
         }
     }
 }
 
-fn one_kind(kind: &[Finding]) -> Markup {
+fn one_kind(kind: &[Finding], whose: &Whose) -> Markup {
     let about = kind[0].kind.about();
     let rank = match about.rank {
         Rank::Danger => "danger",
@@ -350,9 +355,9 @@ fn one_kind(kind: &[Finding]) -> Markup {
         ul {
             @for finding in kind.iter().take(TOLD) {
                 li {
-                    (link(finding.root, finding.input, finding.bytes)) " " (finding.what)
+                    (whose.link(finding.root, finding.input, finding.bytes)) " " (finding.what)
                     @if let (Some(input), Some((_, root))) = (finding.other_input(), finding.other) {
-                        " at " (link(root, input, finding.bytes))
+                        " at " (whose.link(root, input, finding.bytes))
                     }
                     @if finding.count > 1 { " (" (finding.count) "×)" }
                 }

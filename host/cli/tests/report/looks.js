@@ -1,7 +1,7 @@
 // Acts on a report as a person does: on each of its page tables.
 "use strict";
 const key = (name) => view.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
-const wheel = (deltaY) => view.dispatchEvent(new WheelEvent("wheel", { deltaY, clientX: 500, clientY: 300, bubbles: true, cancelable: true }));
+const wheel = (deltaY, deltaX = 0) => view.dispatchEvent(new WheelEvent("wheel", { deltaX, deltaY, clientX: 500, clientY: 300, bubbles: true, cancelable: true }));
 const extent = () => to - from;
 const near = (one, other) => Math.abs(one - other) <= 1e-9 * shown.pages;
 const type = (id, value) => { by(id).value = value; by(id).dispatchEvent(new Event("change")); };
@@ -22,6 +22,8 @@ function moves() {
   key("ArrowLeft"); hold("the left arrow moves back", near(from, start) && near(extent(), length), `${start} ${from}`);
   wheel(-1); hold("the wheel zooms in", near(extent(), length * 0.7) && from > start, `${length} ${extent()}`);
   wheel(1); hold("the wheel zooms out", near(extent(), length) && near(from, start), `${length} ${extent()}`);
+  wheel(0, 1); hold("a wheel sideways moves up", near(extent(), length) && from > start, `${start} ${from}`);
+  wheel(0, -1); hold("and down", near(extent(), length) && near(from, start), `${start} ${from}`);
   key("-"); hold("- zooms out", extent() === shown.pages, extent());
   for (let times = 0; times < 60; times++) key("+");
   hold("one page is the least", extent() === 1, extent());
@@ -65,6 +67,8 @@ location.hash = links.at(-1).getAttribute("href");
 follow();
 const [first, last] = rangeOf(links.at(-1).textContent);
 hold("a link shows its place", from <= first && to >= last, `${from} ${to}`);
+acts.whole(); links.at(-1).click();
+hold("a link shows its place again", from <= first && to >= last && extent() < shown.pages, `${from} ${to}`);
 hold("leaves are told in words", by("leaves").tBodies[0].rows.length > 0
   && [...by("leaves").tBodies[0].rows].every((row) => row.cells[0].matches("th[scope=row]")) && by("state").textContent.includes("in view"));
 hold("every field has a name", [...document.querySelectorAll("select, input, button")].every((one) => one.labels?.length || one.textContent));
@@ -74,4 +78,5 @@ hold("tables have heads for a screen reader", tables.length > 2 && tables.every(
 getSelection().selectAllChildren(document.querySelector("section[aria-labelledby^=sums] table"));
 hold("text can be selected", getSelection().toString().includes("Share"));
 getSelection().removeAllRanges();
+hold("a finger scrolls the page", getComputedStyle(view).touchAction.includes("pan-y"), getComputedStyle(view).touchAction);
 standsOut();

@@ -159,8 +159,15 @@ fn page(folder: &Path) -> Result<(), String> {
     let parts = ["wx: writable and executable", "0xffff000000205000-0xffff000000206000", "2M", "linear map", "Tables"];
     holds(&text, &parts)?;
     is_alone(&text)?;
-    write_report(&[before, after], &folder.join("two.html"))?;
+    write_report(&[before.clone(), after.clone()], &folder.join("two.html"))?;
     let text = fs::read_to_string(folder.join("two.html")).map_err(|error| error.to_string())?;
+    // Of two machines each section says whose it is, and no name of a section is given twice.
+    for name in ["The machine", "Places", "Leaves and tables of TTBR1_EL1", "Findings"] {
+        holds(&text, &[&format!("{name}: {before}</h2>"), &format!("{name}: {after}</h2>")])?;
+    }
+    let names: Vec<&str> = text.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let twice = names.iter().find(|name| names.iter().filter(|other| other == name).count() > 1);
+    expect(twice.is_none(), format!("{twice:?} is the name of two places"))?;
     expect(
         text.contains("0xffff000000214000-0xffff000000215000</code></a> 4K is gone"),
         "the page that went is not told",
@@ -178,7 +185,8 @@ fn parts(folder: &Path) -> Result<(), String> {
     };
     let (image, by_hand) = halves();
     let by_hand = by_hand.each_ref().map(String::as_str);
-    let all = ["of TTBR1_EL1", "of TTBR0_EL1", "of VTTBR_EL2"];
+    let why = ["TTBR0_EL1 is no kernel's half", "VTTBR_EL2 is no kernel's half", "With the largest leaves"];
+    let all = [&["of TTBR1_EL1", "of TTBR0_EL1", "of VTTBR_EL2"], &why[..]].concat();
     write(&by_hand, &[source(folder, "halves.raw", &image)], "halves.html", &all)?;
     let (narrow, wide) = (source(folder, "before", &small(false)), source(folder, "wide.raw", &wide()));
     let wide_by_hand = ["--ttbr1", "0x40000000", "--tcr", WIDE_TCR];

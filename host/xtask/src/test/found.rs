@@ -12,16 +12,22 @@ use crate::{cargo, fetch::chromium, outcome::Failure};
 /// A command line, in which folder it is called, and what it says. `~` is the folder of all of them.
 type Row = (&'static str, &'static str, &'static str);
 
-const ROWS: [Row; 9] = [
+/// What lists a package of this version.
+const CONTENTS: &str = concat!("dpkg-deb --contents vellum_", env!("CARGO_PKG_VERSION"), "_arm64.deb");
+
+const ROWS: [Row; 12] = [
     ("cargo install --quiet --path host/cli --root ~/installed", "clone", ""),
     ("~/installed/bin/vellum", "clone", "Three things to try"),
     ("~/installed/bin/vellum plan --memory 16G", "clone", "leaves of 1G"),
     ("~/installed/bin/vellum plan --memory 16G -o ~/plan.html", "clone", "open it in a browser"),
     ("cargo xtask dist", "clone", "target/dist/SHA256SUMS"),
     ("sha256sum --check SHA256SUMS", "clone/target/dist", "vellum-aarch64-linux: OK"),
-    ("dpkg-deb --contents vellum_0.1.0_arm64.deb", "clone/target/dist", "man1/vellum-plan.1"),
+    (CONTENTS, "clone/target/dist", "man1/vellum-plan.1"),
+    (CONTENTS, "clone/target/dist", "doc/vellum/copyright"),
     ("clone/target/dist/vellum-x86_64-linux plan --memory 4T --page-size 4k", "", "leaves of 16G"),
     ("cargo xtask docs", "clone", "docs/guide/index.html"),
+    ("cargo run --quiet -p vellum-pagetable --example own_kernel", "clone", ""),
+    ("cargo run --quiet -p vellum-linearmap --example own_linear_map", "clone", ""),
 ];
 
 /// Looks at a page of the site as the tests of `vellum report` look at theirs.
