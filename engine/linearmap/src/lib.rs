@@ -27,6 +27,7 @@ mod resized;
 mod shape;
 mod standing;
 mod state;
+mod supply;
 mod wanted;
 
 pub use counters::{Counters, Operations};

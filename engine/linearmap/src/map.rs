@@ -9,10 +9,10 @@ use crate::changing::Asked;
 use crate::counters::Counters;
 use crate::embedder::{Embedder, Lock};
 use crate::refused::Refused;
-use crate::reserve;
 use crate::shape::Map;
 use crate::standing::{Cpu, Stage, Standing};
 use crate::state::State;
+use crate::supply;
 use crate::wanted::{Context, Wanted};
 
 /// A kernel's linear map.
@@ -234,14 +234,14 @@ impl<E: Embedder> LinearMap<E> {
     /// Allocates `count` tables more, if there are so many.
     fn fetch(&self, supply: &mut Reserve, count: usize) -> bool {
         let layout = self.map.geometry.layout();
-        reserve::fetch(&self.embedder, self.embedder.platform(), layout, supply, count) == 0
+        supply::fetch(&self.embedder, self.embedder.platform(), layout, supply, count) == 0
     }
 
     #[inline(always)]
     fn give_back(&self, supply: Reserve) {
         // Mostly there is nothing to give.
         if supply.count() > 0 {
-            reserve::give_back(&self.embedder, self.embedder.platform(), supply);
+            supply::give_back(&self.embedder, self.embedder.platform(), supply);
         }
     }
 }

@@ -8,8 +8,8 @@ use vmsa::{Granule, PhysAddr, Stage1Attributes, VirtAddr};
 
 use crate::embedder::Pages;
 use crate::refused::Refused;
-use crate::reserve::{fetch, give_back};
 use crate::shape::{Leaves, as_painted};
+use crate::supply::{fetch, give_back};
 
 /// Memory that is mapped in one way.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,9 +1,7 @@
-//! How many tables are kept for changes in atomic context, and where tables come from.
+//! How many tables are kept: for changes in atomic context, and spare ones.
 
-use pagetable::{Platform, Reserve};
-use vmsa::{Granule, Layout, LeafSize, Level};
+use vmsa::{Granule, LeafSize, Level};
 
-use crate::embedder::Pages;
 use crate::shape::{Leaves, Map};
 
 /// Changes of single pages, wherever they are, that a full reserve is enough for with 4 KiB pages.
@@ -29,32 +27,4 @@ pub(crate) fn target<G: Granule>(map: &Map<G>) -> usize {
         leaves => leaves.clamp(ROOM_FOR_LISTS, CHANGES_IN_RESERVE as u64) as usize,
     };
     blocks.map(most).sum()
-}
-
-/// Adds `count` tables to `reserve`, or as many as there are; how many there are not. One that no descriptor can lead to is none.
-pub(crate) fn fetch<P: Platform>(
-    pages: &impl Pages,
-    platform: &P,
-    layout: Layout,
-    reserve: &mut Reserve,
-    count: usize,
-) -> usize {
-    for fetched in 0..count {
-        match pages.allocate() {
-            Some(table) if table.bits() >> layout.output_bits() == 0 => reserve.add(platform, table),
-            Some(table) => {
-                pages.free(table);
-                return count - fetched;
-            }
-            None => return count - fetched,
-        }
-    }
-    0
-}
-
-/// Gives every table of `reserve` back.
-pub(crate) fn give_back<P: Platform>(pages: &impl Pages, platform: &P, mut reserve: Reserve) {
-    while let Some(table) = reserve.take(platform) {
-        pages.free(table);
-    }
 }

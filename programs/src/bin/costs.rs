@@ -7,7 +7,7 @@ use programs::child::wait;
 use programs::machine::{execute, exit, fork};
 use programs::memory::{ANONYMOUS, READ_WRITE};
 use programs::{call, map, page, poke};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What is mapped and touched.
 const BYTES: u64 = 256 << 20;
@@ -28,13 +28,15 @@ fn main() {
     }
 }
 
+static PAUSE: timespec = timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+
 /// Each a page, but for `mprotect`, which is the call of half.
 fn round() -> [u64; 4] {
     let pages = BYTES / page();
     let base = fresh();
     let touched = timed(|| touch(base));
     // A new slice of time: who forks late in one waits until the child has run.
-    std::thread::sleep(Duration::from_millis(1));
+    call(SYS_nanosleep, &[&raw const PAUSE as u64, 0]).expect("time passes");
     let mut child = 0;
     let forked = timed(|| child = fork().unwrap_or_else(|| exit(0)));
     wait(child);

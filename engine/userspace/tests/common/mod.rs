@@ -117,8 +117,11 @@ pub(crate) struct Inner {
     pub(crate) most_committed: Cell<u64>,
     pub(crate) asids: Asids<Alone<Numbers>>,
     /// What another CPU does in the next steps of a fault that are made without a lock, and how many of them pass before.
-    pub(crate) beside: RefCell<Option<(usize, Box<dyn FnOnce()>)>>,
+    pub(crate) beside: RefCell<Option<Beside>>,
 }
+
+/// After how many steps, and what it does.
+pub(crate) type Beside = (usize, Box<dyn FnOnce()>);
 
 static LEVEL3: Census = Census::new(Tolerance::new(BbmLevel::Level3, false));
 

@@ -142,10 +142,10 @@ fn descriptor_stores(source: &Source) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// Where `Platform::store` and `Platform::exchange` are called. A platform that hands the call on to another one, in
+/// Where `Platform::store`, `store_pair` and `exchange` are called. A platform that hands the call on to another one, in
 /// a function of that name, is still the platform.
 pub(crate) fn store_calls(source: &Source) -> Vec<usize> {
-    let is_name = |index: usize| matches!(source.word(index), Some("store" | "exchange"));
+    let is_name = |index: usize| matches!(source.word(index), Some("store" | "store_pair" | "exchange"));
     let mut calls = Vec::new();
     let mut index = 0;
     while index < source.tokens.len() {

@@ -97,7 +97,9 @@ fn the_engine_has_no_statics() {
 fn descriptors_are_stored_where_the_house_says() {
     let (folder, files) = house::DESCRIPTOR_STORES;
     let other = format!("{folder}walk.rs");
-    for bad in ["fn f() { p.store(s, d) }", "fn f() { Platform::exchange(p, s, o, n) }"] {
+    for bad in
+        ["fn f() { p.store(s, d) }", "fn f() { p.store_pair(s, both) }", "fn f() { Platform::exchange(p, s, o, n) }"]
+    {
         one(&other, bad, 1, "store of a descriptor");
         files.iter().for_each(|file| none(file, bad));
     }
