@@ -75,7 +75,7 @@ fn set<T>(slot: &mut Option<T>, value: Option<T>) -> Outcome {
 
 const BELIEVED: &str = "what the CPU says of itself is believed";
 
-const KNOWN: [Known; 23] = [
+const KNOWN: [Known; 24] = [
     Known {
         name: "arm64.pagesize",
         expected: "4k, 16k or 64k",
@@ -141,6 +141,12 @@ const KNOWN: [Known; 23] = [
         expected: "yes or no",
         instead: "what is beneath is not trusted",
         set: |options, _, value| set(&mut options.trusts_el1, word(value, &YES_OR_NO)),
+    },
+    Known {
+        name: "vellum.exhaust",
+        expected: "yes or no",
+        instead: "memory is not exhausted",
+        set: |options, _, value| set(&mut options.exhausts, word(value, &YES_OR_NO)),
     },
     Known {
         name: "vellum.stress",

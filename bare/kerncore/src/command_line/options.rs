@@ -34,6 +34,8 @@ pub struct Options {
     pub conflicts: Option<Conflicts>,
     /// `vellum.trust-el1`: a TLB conflict abort ends when EL1 forgets everything, whatever is beneath.
     pub trusts_el1: Option<bool>,
+    /// `vellum.exhaust=`: whether a check takes all memory, and gives each who asks for some too little.
+    pub exhausts: Option<bool>,
     /// `vellum.stress=`: how many operations the linear map is stressed with.
     pub stress: Option<u32>,
     /// `vellum.stress-kind=`: what the stress is of.

@@ -120,7 +120,7 @@ const REALMS: &[(&str, &str, Words)] = &[
     ),
     (
         "our kernel as a realm with errors, stressed, 64k",
-        "realm-with-errors.toml --page-size 64k --append vellum.stress=200 --append vellum.bbm=3",
+        "realm-with-errors.toml --page-size 64k --append vellum.stress=200 --append vellum.bbm=3 --append vellum.exhaust=yes",
         &["RSI calls, errors"],
     ),
     (

@@ -45,8 +45,10 @@ const MACHINES: [&str; 12] = [
 /// The machines of the published test of live resizing: all CPUs tolerate it, the boot CPU does not, only the boot CPU does.
 const PUBLISHED: [&str; 3] = ["all-resize.toml", "boot-cpu-does-not.toml", "secondaries-do-not.toml"];
 
+const EXHAUSTED: &[&str] = &["nothing is lost or half done: ok", "module"];
+
 /// What else the linear map may be.
-const OTHERWISE: [(&str, &str, &[&str]); 12] = [
+const OTHERWISE: [(&str, &str, &[&str]); 15] = [
     (
         "measured",
         "--icount --cpus 4 --memory 3G --append vellum.measure=linear --append vellum.bbm=3",
@@ -81,6 +83,13 @@ const OTHERWISE: [(&str, &str, &[&str]); 12] = [
         "--append vellum.pagealloc=debug --page-size 64k",
         &["in pages, for vellum.pagealloc=debug would park"],
     ),
+    ("memory exhausted, 4k", "--append vellum.exhaust=yes --append vellum.bbm=3 --append vellum.stress=50", EXHAUSTED),
+    ("memory exhausted, 16k", "--append vellum.exhaust=yes --page-size 16k --append vellum.stress=50", EXHAUSTED),
+    (
+        "memory exhausted, 64k",
+        "--append vellum.exhaust=yes --page-size 64k --memory 1G --append vellum.stress=50",
+        EXHAUSTED,
+    ),
     (
         "every change at every moment, a weaker CPU late",
         "--cpus 4 --append vellum.late=1 --append vellum.bbm=3 --append vellum.cpu3.bbm=0",
@@ -107,8 +116,13 @@ pub(super) fn all() -> Vec<Boot> {
     boots.push(late());
     boots.extend(MACHINES.iter().map(|machine| monitored("", machine)));
     boots.extend(PUBLISHED.iter().map(|machine| monitored(", 12G", &format!("{machine} --memory 12G"))));
-    boots
-        .extend(OTHERWISE.iter().map(|(name, options, words)| other(name, options, &told(options), vec![Says(words)])));
+    for (name, options, words) in OTHERWISE {
+        let mut expect = vec![Says(words)];
+        if name.starts_with("every change") {
+            expect.push(Says(&["refused: 0 ("]));
+        }
+        boots.push(other(name, options, &told(options), expect));
+    }
     boots
 }
 
