@@ -64,7 +64,7 @@ const OWN: [(&str, &[Words]); 4] = [
     ("modules", &[&["25 rounds: true"], &["together: true"], &["game=: ENOEXEC"], &["unloaded after all: 0"]]),
     ("timing", &[&["the most overruns: 2147483647"], &["asleep: EINTR"]]),
     ("secrets", &[&["round 2: ended with 0"], &["secret pages: 0 held, 0 lost"]]),
-    ("healing", &[&["split: true"], &["whole again: true"]]),
+    ("healing leaves", &[&["split: true"], &["whole again: true"]]),
 ];
 
 /// Calls and faults at random, four processes against each other; a page that is not what it was is told.
