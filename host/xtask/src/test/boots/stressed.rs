@@ -45,10 +45,12 @@ const MACHINES: [&str; 12] = [
 /// The machines of the published test of live resizing: all CPUs tolerate it, the boot CPU does not, only the boot CPU does.
 const PUBLISHED: [&str; 3] = ["all-resize.toml", "boot-cpu-does-not.toml", "secondaries-do-not.toml"];
 
+/// No CPU waits for another's change.
+const IN_PLACE: &[&str] = &["with CPUs parked: 0"];
 const EXHAUSTED: &[&str] = &["nothing is lost or half done: ok", "module"];
 
 /// What else the linear map may be.
-const OTHERWISE: [(&str, &str, &[&str]); 15] = [
+const OTHERWISE: [(&str, &str, &[&str]); 17] = [
     (
         "measured",
         "--icount --cpus 4 --memory 3G --append vellum.measure=linear --append vellum.bbm=3",
@@ -82,6 +84,16 @@ const OTHERWISE: [(&str, &str, &[&str]); 15] = [
         "free pages hidden, where each split parks",
         "--append vellum.pagealloc=debug --page-size 64k",
         &["in pages, for vellum.pagealloc=debug would park"],
+    ),
+    (
+        "a stress of level 2, where EL1 is trusted",
+        "--cpus 4 --memory 1G --append vellum.bbm=2 --append vellum.trust-el1=yes --append vellum.stress=100",
+        IN_PLACE,
+    ),
+    (
+        "a stress of level 2, entered at EL2",
+        "--cpus 4 --memory 1G --append vellum.bbm=2 --append vellum.stress=100 -- -M virtualization=on",
+        IN_PLACE,
     ),
     ("memory exhausted, 4k", "--append vellum.exhaust=yes --append vellum.bbm=3 --append vellum.stress=50", EXHAUSTED),
     ("memory exhausted, 16k", "--append vellum.exhaust=yes --page-size 16k --append vellum.stress=50", EXHAUSTED),
