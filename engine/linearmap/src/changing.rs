@@ -113,12 +113,13 @@ impl Asked<'_> {
                 table.plan(slice::from_ref(change), licence)?.apply(reserve, &mut gather)
             });
             taken += if self.is_within(range) { tables - reserve.count() } else { 0 };
-            if wanted == Wanted::Absent {
-                made.map(|()| self.leave_no_empty_table(table, range, &mut gather))
-            } else {
-                made
-            }
+            made
         });
+        if made.is_ok() {
+            // Behind all of the list: another range of it may need a table that one has emptied.
+            let absent = self.each().filter(|(_, wanted)| *wanted == Wanted::Absent);
+            absent.for_each(|(range, _)| self.leave_no_empty_table(table, range, &mut gather));
+        }
         // One gather for the list, so that barriers are paid once.
         let retired = gather.finish(platform);
         // Of the map alone: what retires a table elsewhere is refused there.

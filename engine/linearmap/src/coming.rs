@@ -44,22 +44,28 @@ impl Asked<'_> {
         self.wanted.is_once() || self.others.iter().any(|(_, wanted)| wanted.is_once())
     }
 
-    /// What cannot be made of a page twice is asked for of each page once, and of the map alone, which counts its tables.
+    /// What cannot be made of a page twice is asked for of each page once, and of the map alone, which counts its tables. Nor is one
+    /// page wanted to be two things: the second was not planned on what the first makes.
     #[inline(always)]
     pub(crate) fn check_once(&self) -> Result<(), Refusal> {
-        if self.has_once() { self.check_each_once() } else { Ok(()) }
+        if self.has_once() || !self.others.is_empty() { self.check_each_once() } else { Ok(()) }
     }
 
     fn check_each_once(&self) -> Result<(), Refusal> {
         let offset = |at: VirtAddr| at.bits().wrapping_sub(self.within.start.bits());
-        let offsets = |range: &Range<VirtAddr>| (offset(range.start), offset(range.end));
+        // The last address, as a range may end with the last of all.
+        let ends = |range: &Range<VirtAddr>| (range.start.bits(), range.end.bits().wrapping_sub(1));
         for (number, (range, wanted)) in self.each().enumerate() {
-            let (start, end) = offsets(range);
+            let (start, end) = (offset(range.start), offset(range.end));
             if wanted.is_once() && (start > end || end > offset(self.within.end)) {
                 return Err(Refusal::OutOfRange(range.start.bits()));
             }
-            let before = self.each().take(number).filter(|(_, other)| wanted.is_once() || other.is_once());
-            if before.map(|(range, _)| offsets(range)).any(|(from, to)| start.max(from) < end.min(to)) {
+            let is_one_alone = |other: Wanted| wanted.is_once() || other.is_once() || wanted != other;
+            let mut before = self.each().take(number).filter(|(other, as_wanted)| {
+                other.start != other.end && range.start != range.end && is_one_alone(*as_wanted)
+            });
+            let (first, last) = ends(range);
+            if before.any(|(other, _)| first <= ends(other).1 && ends(other).0 <= last) {
                 return Err(Refusal::Overlap(range.start.bits()));
             }
         }

@@ -1,5 +1,7 @@
 //! An address space, as a kernel holds it: what may be asked of it. Every call takes the lock for itself.
 
+use core::sync::atomic::{Ordering, fence};
+
 use pagetable::{PageTable, Reserve};
 use vmsa::PhysAddr;
 
@@ -97,6 +99,9 @@ impl<E: Embedder> AddressSpace<E> {
             if lacks.is_executable() {
                 made.frames::<E>().for_each(|frame| self.embedder.make_fetchable(frame));
             }
+            // What the page holds is seen before the leaf is: another CPU would read what the frame held before, or lose what it
+            // writes to the zeros that come late. No lock orders these stores.
+            fence(Ordering::Release);
             let placed = self.with_tables(|state, editing, supply| state.place(editing, lacks, made, supply));
             lacks.let_go(&self.embedder);
             if placed == Ok(Placed::Done) {

@@ -65,7 +65,9 @@ impl Midr {
 
     /// Whether a broadcast TLBI and its DSB may complete too early, so that each must be issued twice (CVE-2025-10263 and its kind).
     pub fn must_repeat_tlbi(self) -> bool {
-        self.is_listed(REPEAT)
+        // Kryo is all parts from 0x200 to 0x2ff of Qualcomm (E1009).
+        let is_kryo = self.implementer() == 0x51 && self.part() & 0xf00 == 0x200;
+        is_kryo || self.is_listed(REPEAT)
     }
 }
 
@@ -111,6 +113,7 @@ const NAMES: &[(u32, &str)] = &[
     (0x410f_d900, "C1-Premium"),
     (0x460f_0010, "A64FX"),
     (0x4e0f_0100, "NVIDIA Olympus"),
+    (0x510f_8040, "Kryo 4xx Gold"),
     (0x510f_c000, "Falkor"),
     (0x6d0f_d490, "Azure Cobalt 100"),
     (0xc00f_ac30, "AmpereOne"),
@@ -146,7 +149,8 @@ const BREAKING: &[(u32, u8, u8)] =
 
 /// The same of releases whose broadcast TLBI and DSB may complete before the accesses that an invalidated entry translated. Of every release: those of
 /// CVE-2025-10263, as Arm and the vendors list them in June 2026 (errata 4118414, 4193780 to 4193801, T410-OLY-1029), and
-/// Cortex-A55 (2441007). Of some: Cortex-A510 up to r1p1 (2441009), Falkor r0p0 (E1009).
+/// Cortex-A55 (2441007). Of some: Cortex-A510 up to r1p1 (2441009), Kryo 4xx Gold
+/// from r12p14 to r15p14 (1286807), Falkor r0p0 (E1009).
 const REPEAT: &[(u32, u8, u8)] = &[
     (0x410f_d050, 0x00, 0xff),
     (0x410f_d0b0, 0x00, 0xff),
@@ -172,6 +176,7 @@ const REPEAT: &[(u32, u8, u8)] = &[
     (0x410f_d8c0, 0x00, 0xff),
     (0x410f_d900, 0x00, 0xff),
     (0x4e0f_0100, 0x00, 0xff),
+    (0x510f_8040, 0xce, 0xfe),
     (0x510f_c000, 0x00, 0x00),
     (0x6d0f_d490, 0x00, 0xff),
 ];
@@ -238,6 +243,7 @@ mod tests {
         assert!(repeats(0x410f_d820) && repeats(0x411f_d823), "Cortex-X4, erratum 4118414");
         assert!(repeats(0x413f_d0c1) && repeats(0x410f_d490) && repeats(0x6d0f_d490), "Neoverse-N1 and N2, Cobalt 100");
         assert!(repeats(0x411f_d461) && !repeats(0x411f_d462), "Cortex-A510, erratum 2441009");
+        assert!(repeats(0x511f_2050) && repeats(0x51cf_804e) && !repeats(0x511f_8040), "Kryo, and some of Kryo 4xx");
         assert!(!repeats(0x410f_d810) && !repeats(0x410f_d8e0), "Cortex-A720 and Neoverse-N3 are not listed");
         assert!(!repeats(0x411f_d070) && !repeats(0x000f_0510), "nor Cortex-A57, nor QEMU's max");
     }

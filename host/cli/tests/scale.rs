@@ -72,7 +72,7 @@ fn every_leaf_of_a_large_linear_map_is_seen() {
 /// What a command line of the shell's says, and how much processor time it took, to which no other load of the host adds; what
 /// `times` tells of children.
 fn timed(line: &str) -> (String, f64) {
-    let script = format!("{line}; times");
+    let script = format!("{line}; echo \"ended with $?\"; times");
     let output = Command::new("sh").args(["-c", &script]).output().expect("a shell");
     let text = String::from_utf8(output.stdout).expect("text");
     let last = text.lines().last().expect("times");

@@ -137,7 +137,8 @@ load_word_of_user:
     b       user_copy_faulted
 
 // fn exchange_word_of_user(at: x0, words: x1, bytes: x2, 4) -> x0: the bytes that are left. The words: what is expected, what comes in
-// its place, what was found. There are no unprivileged exclusives: the caller has PSTATE.PAN off, and asked what EL0 may write.
+// its place, what was found. There are no unprivileged exclusives: the caller has PSTATE.PAN off. What EL0 may not
+// write in the lower half, EL1 may not either.
     .global exchange_word_of_user
 exchange_word_of_user:
     ldp     w3, w4, [x1]

@@ -37,7 +37,7 @@ pub(super) fn at_every_step(detail: &mut Detail) -> bool {
     ];
     let before = Settled::now();
     let count = asks.len() - usize::from(sample.is_none());
-    let mut is_right = asks[..count].iter().all(|(name, ask)| is_passed(name, &mut || ask(), detail));
+    let mut is_right = asks[..count].iter().all(|(name, ask)| is_passed(name, true, &mut || ask(), detail));
     is_right = is_right && go_and_come(detail);
     let after = Settled::now();
     let is_same = after.is_memory_of(&before) && after.is_map_of(&before);
@@ -81,9 +81,9 @@ fn go_and_come(detail: &mut Detail) -> bool {
         is_kept &= is_gone || pages::allocate(order) == Some(first);
         is_gone
     };
-    is_passed("removed", &mut remove, detail)
+    is_passed("removed", false, &mut remove, detail)
         && is_kept
-        && is_passed("added", &mut || coming::add(range).is_ok(), detail)
+        && is_passed("added", false, &mut || coming::add(range).is_ok(), detail)
 }
 
 /// A block amid the largest that is free: in a leaf that it is a part of, if any free one is.
@@ -99,8 +99,8 @@ fn unit(order: usize) -> Option<PhysAddr> {
     Some(unit(units / 2))
 }
 
-/// Whether something is refused until so many pages are free, leaves all as it was until then, and is given in the end.
-fn is_passed(name: &str, ask: &mut dyn FnMut() -> bool, detail: &mut Detail) -> bool {
+/// Whether something is refused until so many pages are free, one at least if it `needs_pages`, leaves all as it was until then, and is given in the end.
+fn is_passed(name: &str, needs_pages: bool, ask: &mut dyn FnMut() -> bool, detail: &mut Detail) -> bool {
     // What heals leaves tables, which are taken too.
     Settled::now();
     let mut all = Taken::all();
@@ -108,7 +108,8 @@ fn is_passed(name: &str, ask: &mut dyn FnMut() -> bool, detail: &mut Detail) -> 
     for pages in 0..MOST_PAGES {
         if ask() {
             tell!(detail, "{name} by {pages} pages, ");
-            return true;
+            // Who needs no page has not been refused.
+            return pages > 0 || !needs_pages;
         }
         let after = Settled::now();
         let (is_map, is_memory) = (after.is_map_of(&before), after.is_memory_of(&before));

@@ -92,5 +92,5 @@ fn alias(at: VirtAddr) -> Option<VirtAddr> {
 /// Whether a page can be read and not written, in the linear map too as far as `rodata=` asks.
 fn is_read_only(at: VirtAddr) -> bool {
     let is_so = |at| read_translation(at).is_ok() && read_translation_to_write(at).is_err();
-    is_so(at) && alias(at).is_some_and(is_so) == protects_aliases()
+    is_so(at) && alias(at).is_some_and(|at| if protects_aliases() { is_so(at) } else { write(at) })
 }

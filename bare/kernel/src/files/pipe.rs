@@ -66,7 +66,7 @@ impl Pipe {
         taken
     }
 
-    /// Puts in what fits; few bytes as one. `None` if one has to wait, `Some(None)` if nobody reads.
+    /// Puts in what fits; few bytes as one. `None` if one has to wait, `Some(None)` if nobody reads; nothing where there is no memory.
     pub(crate) fn put(&self, from: &[u8]) -> Option<Option<usize>> {
         let put = self.state.with(|state| {
             if state.readers == 0 {
@@ -78,6 +78,10 @@ impl Pipe {
                 return None;
             }
             let count = room.min(from.len());
+            // As a free block, not as pages.
+            if state.bytes.try_reserve(count).is_err() {
+                return Some(Some(0));
+            }
             state.bytes.extend(&from[..count]);
             Some(Some(count))
         });

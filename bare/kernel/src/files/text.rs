@@ -42,12 +42,18 @@ impl Text {
         while !bytes.is_empty() && !self.is_cut {
             if self.parts.last().is_none_or(|part| part.len() == PART) {
                 // While a part grows, it is there twice.
-                self.is_cut = !frames::has_spare(2 * PART as u64);
-                self.parts.push(Vec::new());
+                self.is_cut = !frames::has_spare(2 * PART as u64) || self.parts.try_reserve(1).is_err();
+                if !self.is_cut {
+                    self.parts.push(Vec::new());
+                }
                 continue;
             }
             let Some(part) = self.parts.last_mut() else { return };
             let (now, later) = bytes.split_at(bytes.len().min(PART - part.len()));
+            self.is_cut = part.try_reserve(now.len()).is_err();
+            if self.is_cut {
+                return;
+            }
             part.extend_from_slice(now);
             bytes = later;
         }

@@ -139,9 +139,9 @@ fn vmstat(text: &mut Text) {
 pub(crate) fn of_process(process: &Arc<Process>, name: &str) -> Text {
     let mut text = Text::new();
     match name {
-        "auxv" => return process.image.with(|image| image.auxiliary.clone()).into(),
-        "cmdline" => return process.image.with(|image| image.arguments.clone()).into(),
-        "environ" => return process.image.with(|image| image.environment.clone()).into(),
+        "auxv" => process.image.with(|image| text.push(&image.auxiliary)),
+        "cmdline" => process.image.with(|image| text.push(&image.arguments)),
+        "environ" => process.image.with(|image| text.push(&image.environment)),
         "limits" => limits(&mut text, process),
         "comm" => line!(text, "{}", process.image.with(|image| image.name.clone())),
         "mounts" => text = of_machine("mounts"),

@@ -110,7 +110,7 @@ fn row(text: &mut Text, name: &str, bytes: u64) {
 /// Gives every area of a process and its name, some at a time: what is asked of the space must not be asked while it tells of its areas, and
 /// all of them are no small thing to hold.
 fn for_each(process: &Process, mut sink: impl FnMut(&Area<Mapped>, &str)) {
-    const AT_ONCE: usize = 1024;
+    const AT_ONCE: usize = 256;
     let mut at = 0;
     loop {
         let mut some: Vec<(Area<Mapped>, String)> = Vec::new();

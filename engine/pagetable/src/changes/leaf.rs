@@ -78,6 +78,8 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         let alike = edit
             .telling::<R::Attributes>()
             .map_or(1, |telling| count_alike(self.platform, visit.slot, left, visit.descriptor, 0, !telling).0);
+        // Of the first, hardware may have noted something since it was read.
+        let alike = alike.max(1);
         let (mut slot, mut at) = (visit.slot.after(alike - 1), visit.start + alike as u64 * (visit.end - visit.start));
         while at < end {
             slot = slot.after(1);

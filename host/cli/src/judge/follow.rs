@@ -55,10 +55,10 @@ pub(super) fn follow(reading: &Reading<'_>) -> Result<Status, Failure> {
         }
         if is_anew {
             say::note(format!("{path} was begun anew: it is judged from its beginning"));
-            (bytes, judged, told) = (Vec::new(), 0, 0);
+            (bytes, judged, told, found) = (Vec::new(), 0, 0, Found(false));
         }
         // What has come is judged by now, so that the status is that of what was read.
-        if is_quiet && judged > 0 && reader::is_gone() {
+        if is_quiet && judged == whole && reader::is_gone() {
             return Ok(found.status());
         }
     }

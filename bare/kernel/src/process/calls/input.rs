@@ -30,7 +30,7 @@ const PART: usize = 4096;
 /// The same of `/proc/self/pagemap`.
 const PAGEMAP_PART: u64 = 64 << 10;
 /// Bytes of one call.
-const MOST_BYTES: u64 = 0x7fff_f000;
+pub(super) const MOST_BYTES: u64 = 0x7fff_f000;
 
 pub(super) fn file(call: &Call, number: u64) -> Result<Arc<File>, Errno> {
     call.process().files.with(|files| files.get(number).map(|found| found.file.clone()))
@@ -281,6 +281,9 @@ pub(super) fn write_pipe(
             call.thread.task().pending.add(SIGPIPE, Info::of(0, call.process().number));
             return if done > 0 { Ok(done) } else { Err(EPIPE) };
         };
+        if put == 0 {
+            return if done > 0 { Ok(done) } else { Err(ENOMEM) };
+        }
         done += put as u64;
     }
     Ok(done)

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::input::{file, offset, read_at, read_pipe, write_at, write_pipe};
+use super::input::{MOST_BYTES, file, offset, read_at, read_pipe, used, write_at, write_pipe};
 use super::{Call, Row};
 use crate::files::inode::Body;
 use crate::files::open::O_NONBLOCK;
@@ -99,13 +99,13 @@ fn vmsplice(call: &mut Call) -> Answer {
     if flags & !KNOWN != 0 {
         return Err(EINVAL);
     }
-    let file = file(call, number)?;
+    let file = used(call, number)?;
     let Body::Pipe(pipe) = &file.inode.body else { return Err(EBADF) };
-    for_each_buffer(call, |address, bytes, done| match file.can_write() {
+    for_each_buffer(call, |address, bytes, done| match (file.can_write(), bytes.min(MOST_BYTES)) {
         // A pipe that has something already is not waited for.
-        true if done > 0 => Err(EAGAIN),
-        true if copies::is_secret(address, bytes) => Err(EFAULT),
-        true => write_pipe(call, &file, pipe, bytes, false, |done, part| copies::read(part, address + done)),
-        false => read_pipe(pipe, address, bytes, file.flags() & O_NONBLOCK == 0 && done == 0),
+        (true, _) if done > 0 => Err(EAGAIN),
+        (true, bytes) if copies::is_secret(address, bytes) => Err(EFAULT),
+        (true, bytes) => write_pipe(call, &file, pipe, bytes, false, |done, part| copies::read(part, address + done)),
+        (false, bytes) => read_pipe(pipe, address, bytes, file.flags() & O_NONBLOCK == 0 && done == 0),
     })
 }

@@ -11,6 +11,7 @@ use crate::files::pipe::Pipe;
 use crate::files::tree::{Place, walk};
 use crate::process::copies;
 use crate::process::errno::*;
+use crate::process::exec;
 
 pub(super) const CALLS: &[Row] = &[
     (33, "mknodat", mknodat),
@@ -149,6 +150,7 @@ fn truncate(call: &mut Call) -> Answer {
     }
     let inode = inode_at(call, AT_FDCWD.into(), path, 0)?;
     match &inode.body {
+        Body::Regular(_) if exec::is_running(&inode) => return Err(ETXTBSY),
         Body::Regular(content) => super::memory::resize(&inode, content, bytes)?,
         Body::Folder(_) => return Err(EISDIR),
         _ => return Err(EINVAL),

@@ -10,6 +10,7 @@ use super::{Call, Row};
 use crate::clock::nanoseconds;
 use crate::files::inode::Body;
 use crate::files::open::{File, O_PATH};
+use crate::memory::frames;
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::threads::waiters::{Interrupted, Waiters, wait};
@@ -131,6 +132,11 @@ fn ppoll(call: &mut Call) -> Answer {
     finish(call, time, until, answer)
 }
 
+/// The numbers of the bits that are set.
+fn ones(bits: u64) -> impl Iterator<Item = u64> {
+    (0..64).filter(move |bit| bits >> bit & 1 != 0)
+}
+
 fn pselect6(call: &mut Call) -> Answer {
     let [count, reads, writes, errors, time, pair] = call.arguments;
     if (count as i32) < 0 {
@@ -143,15 +149,20 @@ fn pselect6(call: &mut Call) -> Answer {
     let words = count.div_ceil(64);
     // What counts for each set: what is told of errors alone is told by no file here.
     let sets = [(reads, IN | HUP | ERR | NVAL), (writes, OUT | ERR | NVAL), (errors, NVAL)];
-    let mut wanted = Vec::new();
-    let mut places = Vec::new();
+    // The words of each set, and what stands for each of their bits, in order.
+    let (mut asked, mut wanted) = (Vec::new(), Vec::new());
     for (set, events) in sets.into_iter().filter(|(set, _)| *set != 0) {
         for word in 0..words {
             let [bits] = copies::read_words(set + 8 * word)?;
-            for bit in (0..64).filter(|bit| bits >> bit & 1 != 0 && word * 64 + bit < count) {
-                let file = find(call, word * 64 + bit).ok_or(EBADF)?;
-                wanted.push((Some(file), events));
-                places.push((set, word, bit));
+            let bits = if count - 64 * word < 64 { bits & ((1 << (count % 64)) - 1) } else { bits };
+            // What is looked for, whom to wait for and what is found take as much again.
+            let is_room = frames::has_spare(64 * (wanted.len() as u64 + 64));
+            if !is_room || asked.try_reserve(1).is_err() || wanted.try_reserve(64).is_err() {
+                return Err(ENOMEM);
+            }
+            asked.push(bits);
+            for bit in ones(bits) {
+                wanted.push((Some(find(call, word * 64 + bit).ok_or(EBADF)?), events));
             }
         }
     }
@@ -160,10 +171,11 @@ fn pselect6(call: &mut Call) -> Answer {
         mask(call, set, bytes)?;
     }
     let answer = poll(&wanted, until).and_then(|found| {
+        let (mut asked, mut told) = (asked.iter(), found.iter());
         for (set, _) in sets.into_iter().filter(|(set, _)| *set != 0) {
-            for word in 0..words {
-                let its = places.iter().zip(&found).filter(|((one, at, _), _)| (*one, *at) == (set, word));
-                let bits = its.filter(|(_, found)| **found != 0).fold(0, |all, ((.., bit), _)| all | 1 << bit);
+            for (word, bits) in (0..words).zip(asked.by_ref()) {
+                let is_told = |_: &u64| told.next().is_some_and(|events| *events != 0);
+                let bits = ones(*bits).filter(is_told).fold(0, |all, bit| all | 1 << bit);
                 copies::write_words(set + 8 * word, &[bits])?;
             }
         }

@@ -29,7 +29,12 @@ pub(super) fn of(told: &Told) -> Vec<Part> {
         End::With(SKIPPED) => Verdict::Skipped,
         _ => Verdict::Failed,
     };
-    parts.push(Part { name: "(the test as a whole)".into(), verdict });
+    let name = match &told.end {
+        End::With(status @ (124 | 128..)) => format!("(ended with {status})"),
+        End::Never(_) => "(never ended, or ended the machine)".into(),
+        End::With(_) => "(the test as a whole)".into(),
+    };
+    parts.push(Part { name, verdict });
     parts
 }
 
