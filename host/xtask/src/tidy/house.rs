@@ -17,7 +17,7 @@ const fn room(name: &'static str, lines: usize, may_use: &'static [&'static str]
 pub(crate) const ROOMS: &[Room] = &[
     // Layer 0: the architecture's words; the simulated machine, which uses nothing of the engine; what command-line programs
     // share; and the seed of a run.
-    room("vellum-vmsa", 6_500, &[]),
+    room("vellum-vmsa", 6_520, &[]),
     room("seed", 200, &[]),
     room("machine", 19_310, &["seed"]),
     room("terminal", 400, &[]),
@@ -43,7 +43,7 @@ pub(crate) const ROOMS: &[Room] = &[
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        20_740,
+        20_780,
         &[
             "vellum-vmsa",
             "vellum-pagetable",
@@ -66,13 +66,13 @@ pub(crate) const ROOMS: &[Room] = &[
     ),
     room("zoo", 1_730, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
-    room("xtask", 13_550, &[]),
+    room("xtask", 13_600, &[]),
     room("programs", 5_500, &[]),
     room("bench", 3_450, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "seed"]),
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 164_400;
+pub(crate) const ALL_LINES: usize = 164_500;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];
