@@ -40,8 +40,10 @@ fn row(line: usize, text: &str) -> Result<Row, String> {
 /// Holds the list against all mutants. The error is a row that is about none, or a list that is too long.
 pub(crate) fn hold(rows: &[Row], mutants: &[Mutant], sites: &[Site]) -> Result<(), String> {
     let keys: HashSet<[String; 4]> = mutants.iter().map(|it| key(it, sites)).collect();
-    if let Some(row) = rows.iter().find(|row| !keys.contains(&row.key)) {
-        return Err(format!("{PATH}:{}: no mutant is such; the sources may have changed", row.line));
+    let stale: Vec<String> =
+        rows.iter().filter(|row| !keys.contains(&row.key)).map(|row| row.line.to_string()).collect();
+    if !stale.is_empty() {
+        return Err(format!("{PATH}:{}: no mutant is such; the sources may have changed", stale.join(", ")));
     }
     if rows.len() * SHARE > mutants.len() {
         return Err(format!("{PATH}: {} rows, more than one of {SHARE} mutants", rows.len()));
