@@ -2,8 +2,8 @@
 
 use crate::common;
 
-use common::{GIB, Live, MIB, Plan, at, cpu, leaves, painted, tables};
-use vellum_linearmap::{Context, Refused, Wanted};
+use common::{DATA, GIB, Live, MIB, Plan, at, cpu, leaves, painted, tables};
+use vellum_linearmap::{Context, Leaves, Refused, Wanted};
 use vellum_pagetable::Refusal;
 use vellum_vmsa::{BbmLevel, Granule, Granule4K, Granule16K, Granule64K, Stage1Attributes, VirtAddr};
 
@@ -56,4 +56,47 @@ fn a_list_of_two_wishes_is_made_whole_or_not_at_all() {
         assert_eq!(refused, Refused::Change(Refusal::Overlap(all[1].0[0].start.bits())));
         assert_eq!(leaves(&map), before);
     }
+}
+
+/// Lists that do not meet lie beside each other in one table: what one empties another still fills.
+#[test]
+fn a_table_that_one_list_empties_is_there_for_another() {
+    let plan = Plan { leaves: Leaves::Pages, ..Plan::one(GIB, 2 * GIB) };
+    let map = painted::<Granule4K>(&plan, cpu(BbmLevel::Level3));
+    let (slot, first) = (at(&map, GIB, 2 * MIB), at(&map, GIB, 0x1000));
+    map.remove(&[VirtAddr::new(first.end.bits())..slot.end]).unwrap();
+    map.embedder().left.set(0);
+    let present = Wanted::Present { displacement: GIB.wrapping_sub(first.start.bits()), attributes: DATA };
+    let next = [first.end..first.end + 0x1000];
+    map.change_all(&[(&[first.clone()], Wanted::Absent), (&next, present)], Context::MayWait).unwrap();
+    assert!(!map.is_present(first.start) && map.is_present(next[0].start));
+}
+
+/// A page that two lists want to be different things is refused, also where one of them begins before the map.
+#[test]
+fn lists_of_different_wishes_do_not_meet() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let before = leaves(&map);
+    let first = at(&map, GIB, 0x1000);
+    let around = VirtAddr::new(first.start.bits() - 0x1000)..first.end;
+    for wanted in [Wanted::Absent, Wanted::Hidden] {
+        let all = [(&[first.clone()][..], wanted), (&[around.clone()][..], Wanted::ReadOnly)];
+        let refused = map.change_all(&all, Context::MayWait).unwrap_err();
+        assert_eq!(refused, Refused::Change(Refusal::Overlap(around.start.bits())));
+        assert_eq!(leaves(&map), before);
+    }
+}
+
+/// A hole is not led elsewhere, whatever is wanted before and behind it.
+#[test]
+fn a_hole_is_not_led_elsewhere_amid_other_wishes() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let [shown, hole, hidden] = [1, 2, 3].map(|slot| [at(&map, GIB + slot * 2 * MIB, 2 * MIB)]);
+    map.remove(&hole).unwrap();
+    let before = leaves(&map);
+    let leading = Wanted::Leading { displacement: 1 << 40, attributes: DATA };
+    let all = [(&shown[..], Wanted::ReadOnly), (&hole, leading), (&hidden, Wanted::Hidden)];
+    let refused = map.change_all(&all, Context::MayWait).unwrap_err();
+    assert_eq!(refused, Refused::Change(Refusal::NotMapped(hole[0].start.bits())));
+    assert_eq!(leaves(&map), before);
 }
