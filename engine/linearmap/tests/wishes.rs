@@ -2,6 +2,8 @@
 
 use crate::common;
 
+use std::slice::from_ref;
+
 use common::{DATA, GIB, Live, MIB, Plan, at, cpu, leaves, painted, tables};
 use vellum_linearmap::{Context, Leaves, Refused, Wanted};
 use vellum_pagetable::Refusal;
@@ -68,7 +70,7 @@ fn a_table_that_one_list_empties_is_there_for_another() {
     map.embedder().left.set(0);
     let present = Wanted::Present { displacement: GIB.wrapping_sub(first.start.bits()), attributes: DATA };
     let next = [first.end..first.end + 0x1000];
-    map.change_all(&[(&[first.clone()], Wanted::Absent), (&next, present)], Context::MayWait).unwrap();
+    map.change_all(&[(from_ref(&first), Wanted::Absent), (&next, present)], Context::MayWait).unwrap();
     assert!(!map.is_present(first.start) && map.is_present(next[0].start));
 }
 
@@ -80,7 +82,7 @@ fn lists_of_different_wishes_do_not_meet() {
     let first = at(&map, GIB, 0x1000);
     let around = VirtAddr::new(first.start.bits() - 0x1000)..first.end;
     for wanted in [Wanted::Absent, Wanted::Hidden] {
-        let all = [(&[first.clone()][..], wanted), (&[around.clone()][..], Wanted::ReadOnly)];
+        let all = [(from_ref(&first), wanted), (from_ref(&around), Wanted::ReadOnly)];
         let refused = map.change_all(&all, Context::MayWait).unwrap_err();
         assert_eq!(refused, Refused::Change(Refusal::Overlap(around.start.bits())));
         assert_eq!(leaves(&map), before);
