@@ -223,9 +223,7 @@ impl<G: Granule> State<G> {
         let announces = embedder.announces();
         let free = if way == Way::InPlace && !announces { Some(&planned) } else { None };
         match asked.check_and_make(table, counted, free, reserve) {
-            Err(Refusal::NeedsLicence(_)) if free.is_none() => {
-                asked.check(table, Some(&planned), reserve).map_err(refused)?
-            }
+            Err(Refusal::NeedsLicence(_)) => asked.check(table, Some(&planned), reserve).map_err(refused)?,
             made => return made.map_err(refused),
         }
         // A kernel that never runs the change has not parked anybody for it.

@@ -38,17 +38,11 @@ impl<E: Embedder> LinearMap<E> {
 }
 
 impl Asked<'_> {
-    /// Whether some of it is asked for of each page once.
-    #[inline(always)]
-    pub(crate) fn has_once(&self) -> bool {
-        self.wanted.is_once() || self.others.iter().any(|(_, wanted)| wanted.is_once())
-    }
-
     /// What cannot be made of a page twice is asked for of each page once, and of the map alone, which counts its tables. Nor is one
     /// page wanted to be two things: the second was not planned on what the first makes.
     #[inline(always)]
     pub(crate) fn check_once(&self) -> Result<(), Refusal> {
-        if self.has_once() || !self.others.is_empty() { self.check_each_once() } else { Ok(()) }
+        if self.wanted.is_once() || !self.others.is_empty() { self.check_each_once() } else { Ok(()) }
     }
 
     fn check_each_once(&self) -> Result<(), Refusal> {
@@ -60,9 +54,8 @@ impl Asked<'_> {
             if wanted.is_once() && (start > end || end > offset(self.within.end)) {
                 return Err(Refusal::OutOfRange(range.start.bits()));
             }
-            let is_one_alone = |other: Wanted| wanted.is_once() || other.is_once() || wanted != other;
             let mut before = self.each().take(number).filter(|(other, as_wanted)| {
-                other.start != other.end && range.start != range.end && is_one_alone(*as_wanted)
+                other.start != other.end && range.start != range.end && (wanted.is_once() || wanted != *as_wanted)
             });
             let (first, last) = ends(range);
             if before.any(|(other, _)| first <= ends(other).1 && ends(other).0 <= last) {

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{GIB, Kernel, LOCKS, Live, MIB, Plan, at, cpu, leaves, painted, steps, tables};
+use common::{DATA, GIB, Kernel, LOCKS, Live, MIB, Plan, at, cpu, leaves, painted, steps, tables};
 use seed::Seed;
 use vellum_linearmap::{CHANGES_IN_RESERVE, Context, Cpu, Leaves, LinearMap, Map, Operations, Refused, Wanted, paint};
 use vellum_pagetable::{El1, PageTable, Reserve, Step, TlbFeatures};
@@ -342,4 +342,47 @@ fn two_changes_of_a_page_take_the_tables_of_one() {
     map.set_direct_map_default(&page, Context::Atomic).unwrap();
     assert!(map.is_present(page[0].start));
     assert_eq!(map.reserve(), 0);
+}
+
+/// How often the map looks at descriptors for a change, made where announcements are heard, and where they are not: what needs no plan
+/// is made without one, and what was planned is planned once.
+#[test]
+fn a_change_looks_no_oftener_than_it_must() {
+    for is_heard in [false, true] {
+        let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+        map.refill();
+        if is_heard {
+            *map.embedder().announced.borrow_mut() = Some(Vec::new());
+        }
+        let page = |number: u64| at(&map, GIB + 2 * MIB + number * 0x1000, 0x1000);
+        let elsewhere = Wanted::Leading { displacement: 1 << 40, attributes: DATA };
+        let looks = [
+            (vec![page(0)], Wanted::Hidden, "a page of the largest block"),
+            (vec![page(1)], Wanted::ReadOnly, "a page of the table"),
+            (vec![page(33)], Wanted::ReadOnly, "a page of a group"),
+            (vec![page(65)], Wanted::Default, "two changes of one"),
+            (vec![page(2).start..page(3).end], Wanted::ReadOnly, "two pages"),
+            (vec![page(4), page(6)], Wanted::ReadOnly, "a list of two"),
+            (vec![page(0)], elsewhere, "a hidden page elsewhere"),
+            (vec![at(&map, GIB + 4 * MIB, 2 * MIB)], Wanted::ReadOnly, "a block"),
+        ]
+        .map(|(ranges, wanted, name)| {
+            map.embedder().machine.loads.set(0);
+            map.change(&ranges, wanted, Context::MayWait).unwrap();
+            format!("{name}: {}", map.embedder().machine.loads.get())
+        });
+        // To say what changes size is to look at what is there.
+        let (split, group) = if is_heard { (12, 100) } else { (8, 35) };
+        let expected = [
+            format!("a page of the largest block: {split}"),
+            "a page of the table: 3".into(),
+            format!("a page of a group: {group}"),
+            "two changes of one: 113".into(),
+            "two pages: 13".into(),
+            "a list of two: 14".into(),
+            "a hidden page elsewhere: 7".into(),
+            "a block: 3".into(),
+        ];
+        assert_eq!(looks, expected, "heard: {is_heard}");
+    }
 }

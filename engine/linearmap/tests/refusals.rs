@@ -88,6 +88,25 @@ fn a_dry_reserve_refuses_until_it_is_filled() {
     assert_eq!((map.reserve(), map.embedder().out.get()), (80, 83));
 }
 
+/// A change that may wait fills the reserve, be it a single table that lacks; one that may not gives no page back.
+#[test]
+fn the_reserve_is_filled_and_emptied_where_that_may_wait() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let [page, other] = [MIB, 9 * MIB].map(|from| [at(&map, GIB + from, 0x1000)]);
+    map.set_direct_map_invalid(&page, Context::MayWait).unwrap();
+    assert!(map.refill());
+    map.set_direct_map_invalid(&other, Context::Atomic).unwrap();
+    assert_eq!(map.reserve(), 79);
+    map.set_memory_ro(&page, Context::MayWait).unwrap();
+    assert_eq!(map.reserve(), 80);
+    let pages = painted::<Granule4K>(&Plan { leaves: Leaves::Pages, ..Plan::one(GIB, 2 * GIB) }, cpu(BbmLevel::Level3));
+    let (slot, out) = (at(&pages, GIB, 2 * MIB), pages.embedder().out.get());
+    pages.change(&[slot], Wanted::Absent, Context::Atomic).unwrap();
+    assert_eq!((pages.reserve(), pages.embedder().out.get()), (1, out));
+    pages.set_memory_ro(&[at(&pages, GIB + 2 * MIB, 0x2000)], Context::MayWait).unwrap();
+    assert_eq!((pages.reserve(), pages.embedder().out.get()), (0, out - 1));
+}
+
 #[test]
 fn every_name_does_what_it_says() {
     let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));

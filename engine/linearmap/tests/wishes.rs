@@ -4,7 +4,7 @@ use crate::common;
 
 use std::slice::from_ref;
 
-use common::{DATA, GIB, Live, MIB, Plan, at, cpu, leaves, painted, tables};
+use common::{DATA, GIB, Live, MIB, Plan, at, cpu, leaves, painted, region, tables};
 use vellum_linearmap::{Context, Leaves, Refused, Wanted};
 use vellum_pagetable::Refusal;
 use vellum_vmsa::{BbmLevel, Granule, Granule4K, Granule16K, Granule64K, Stage1Attributes, VirtAddr};
@@ -101,4 +101,48 @@ fn a_hole_is_not_led_elsewhere_amid_other_wishes() {
     let refused = map.change_all(&all, Context::MayWait).unwrap_err();
     assert_eq!(refused, Refused::Change(Refusal::NotMapped(hole[0].start.bits())));
     assert_eq!(leaves(&map), before);
+}
+
+/// A list whose first page could be made alone is made whole, or not at all.
+#[test]
+fn a_page_at_the_head_of_lists_is_not_made_alone() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let [split, first, page] = [MIB, MIB + 0x1000, 101 * MIB].map(|from| [at(&map, GIB + from, 0x1000)]);
+    map.set_direct_map_invalid(&split, Context::MayWait).unwrap();
+    map.set_reserve(0);
+    map.embedder().left.set(0);
+    let (before, all) = (leaves(&map), [(&first[..], Wanted::ReadOnly), (&page[..], Wanted::Hidden)]);
+    assert_eq!(map.change_all(&all, Context::MayWait), Err(Refused::OutOfTables(1)));
+    assert_eq!(leaves(&map), before);
+    map.embedder().left.set(1);
+    map.change_all(&all, Context::MayWait).unwrap();
+    let head = map.view().translate(first[0].start).expect("mapped");
+    assert_ne!(head.descriptor.bits() & Stage1Attributes::READ_ONLY.bits(), 0);
+    assert!(!map.is_present(page[0].start));
+}
+
+/// What is wanted twice is the same twice; a range of nothing meets nobody, wherever it is; and only what goes must be of the map.
+#[test]
+fn lists_that_agree_may_meet() {
+    let plan = Plan { regions: vec![region(0, 2 * MIB, DATA), region(GIB, GIB + 4 * MIB, DATA)], ..Plan::one(0, 0) };
+    let start = VirtAddr::new(common::geometry::<Granule4K>(&plan).base() + GIB);
+    let map = painted::<Granule4K>(&Plan { range: Some(start..start + GIB), ..plan }, cpu(BbmLevel::Level3));
+    let [outside, block, next] = [0, GIB, GIB + 2 * MIB].map(|from| [at(&map, from, 2 * MIB)]);
+    let empty = [block[0].start + 0x1000..block[0].start + 0x1000];
+    for all in [
+        [(&block[..], Wanted::ReadOnly), (&block[..], Wanted::ReadOnly)],
+        [(&block[..], Wanted::ReadOnly), (&empty[..], Wanted::Absent)],
+        [(&empty[..], Wanted::Absent), (&block[..], Wanted::ReadOnly)],
+        [(&outside[..], Wanted::ReadOnly), (&next[..], Wanted::Absent)],
+    ] {
+        map.change_all(&all, Context::MayWait).unwrap_or_else(|refused| panic!("{all:?}: {refused}"));
+    }
+    assert!(map.is_present(empty[0].start) && !map.is_present(next[0].start));
+    // A hole is led nowhere, and filled beside what is led elsewhere.
+    let displacement = GIB.wrapping_sub(block[0].start.bits());
+    let leading = Wanted::Leading { displacement: displacement.wrapping_add(1 << 40), attributes: DATA };
+    let present = Wanted::Present { displacement, attributes: DATA };
+    map.set_direct_map_invalid(&block, Context::MayWait).unwrap();
+    map.change_all(&[(&block, leading), (&next, present)], Context::MayWait).unwrap();
+    assert!(map.is_present(next[0].start));
 }
