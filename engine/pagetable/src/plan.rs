@@ -131,8 +131,7 @@ fn apply_at<G: Granule, R: Regime, P: Platform>(
             Next::Past(at) if at >= goal.to => return,
             Next::Past(at) => return apply_from(editor, goal, here, at),
             Next::Enter => return apply_from(editor, goal, here, goal.from),
-            Next::Into(table) if goal.to <= visit.end => (slot, level) = (table.slot::<G>(goal.from), table.level),
-            Next::Into(table) => return apply_from(editor, goal, table, goal.from),
+            Next::Into(table) => (slot, level) = (table.slot::<G>(goal.from), table.level),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::common;
 use std::ops::Range;
 
 use common::{GIB, MIB, Table, change, each_licence, leaves, live_4k, map, read_only};
-use vellum_pagetable::{Change, El1, Licence, Memory, Step};
+use vellum_pagetable::{Change, El1, Licence, Memory, Platform, Step};
 use vellum_vmsa::{Descriptor, Granule4K, LeafSize, Level, Stage1Attributes, VirtAddr};
 
 const PAGE: u64 = 0x1000;
@@ -134,4 +134,16 @@ fn kept_leaves_and_holes_fold() {
     change(&mut table, &memory, &[Change::UnmapMapped { from: range(0, PAGE) }], Some(&licence));
     assert_eq!(fold(&mut table, &memory, 0, &ALL, Some(&licence)), (LeafSize::single(Level::L1), 2));
     assert_eq!(leaves(&table).len(), 0);
+}
+
+/// A descriptor of bit 0 alone is a block at address 0, and no hole.
+#[test]
+fn a_table_of_holes_and_a_block_without_attributes_stays() {
+    let licence = Licence::break_before_make(&());
+    let memory = Memory::new();
+    let mut table = live_4k(&memory, &[map(10 * MIB, 2 * MIB, 0, LeafSize::LARGEST)]);
+    let slot = table.view().path(VirtAddr::new(10 * MIB)).last().unwrap().slot;
+    memory.store(slot, Descriptor::new(Descriptor::VALID));
+    assert_eq!(fold(&mut table, &memory, 0, &ALL, Some(&licence)), (LeafSize::single(Level::L2), 0));
+    assert_eq!(memory.load(slot), Descriptor::new(Descriptor::VALID));
 }

@@ -138,6 +138,18 @@ fn a_block_has_the_marks_of_every_page_and_no_others() {
                 memory.store(slots[place], old);
             }
         }
+        // Marked all over, as what is written in one go is.
+        for sixteen in slots.chunks(16).step_by(5) {
+            for (mark, expected) in [(AF, AF | READ_ONLY), (READ_ONLY, 0)] {
+                let toggle = || {
+                    let toggled = |slot| Descriptor::new(memory.load(slot).bits() ^ mark);
+                    sixteen.iter().for_each(|slot| memory.store(*slot, toggled(*slot)));
+                };
+                toggle();
+                assert_eq!(bits(&memory), Some(expected), "{mark:#x} of {:?}, {state:?}", sixteen[0]);
+                toggle();
+            }
+        }
     }
 }
 

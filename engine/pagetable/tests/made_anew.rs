@@ -54,6 +54,24 @@ fn a_table_is_made_anew_as_one() {
     }
 }
 
+/// Where one page of all below is valid, all is made anew; where none is, each leaf is, for no TLB knows of any.
+#[test]
+fn one_valid_page_in_a_table_of_a_table_has_both_made_anew() {
+    for (valid, retired) in [(PAGE, 2), (0, 0)] {
+        let memory = Memory::new();
+        let mut table = live_4k(&memory, &[map(0, GIB, 0, LeafSize::LARGEST)]);
+        let licence = Licence::break_before_make(&());
+        change(&mut table, &memory, &[Change::SplitToPages { from: range(0, PAGE) }], Some(&licence));
+        for hidden in [range(valid, 2 * MIB - valid), range(2 * MIB, GIB - 2 * MIB)] {
+            change(&mut table, &memory, &[Change::MakeInvalid { from: hidden }], Some(&licence));
+        }
+        let (from, to) = (range(0, GIB), PhysAddr::new(9 * GIB));
+        let remap = [Change::Remap { from, to, attributes: DATA, largest: LeafSize::LARGEST }];
+        let (_, count) = change(&mut table, &memory, &remap, Some(&licence));
+        assert_eq!((count, leaves(&table).len() == 1), (retired, retired > 0), "{valid:#x} bytes");
+    }
+}
+
 /// Where a block has nT, or what others left in its low address bits, its pages have their addresses.
 #[test]
 fn what_is_no_attribute_of_a_page_stays_behind() {

@@ -8,7 +8,7 @@ use vellum_pagetable::{
     Step, TlbFeatures, Tolerance,
 };
 use vellum_vmsa::{
-    AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Layout, LeafSize, Level, PhysAddr,
+    AddressHalf, BbmLevel, Descriptor, Geometry, Granule, Granule4K, Granule64K, Layout, LeafSize, Level, PhysAddr,
     Stage1Attributes, VirtAddr,
 };
 
@@ -126,6 +126,50 @@ fn a_page_of_a_group_with_a_hole_takes_a_plan() {
         // The first group of the table is the page's.
         assert_eq!((is_changed, memory.take_steps().is_empty()), (hole >= 16, hole < 16), "{hole}");
     }
+}
+
+/// A group ends in place only where no conflict may come of that.
+#[test]
+fn a_page_of_a_group_takes_a_plan_unless_every_cpu_tolerates_that_it_ends() {
+    let mut changed = Vec::new();
+    common::each_licence(|licence| {
+        let memory = Memory::default();
+        let mut table = prepared(&memory, How::Tolerated);
+        let is_changed = table.make_page_valid(VirtAddr::new(32 * MIB + 5 * PAGE), false, Some(licence));
+        assert_eq!(memory.take_steps().is_empty(), !is_changed);
+        changed.push(is_changed);
+    });
+    assert_eq!(changed, [false, false, false, true], "level 3 alone");
+}
+
+/// The last member is one of the group, how many there may be: 32 with 64 KiB pages.
+#[test]
+fn a_page_of_a_large_group_with_a_hole_takes_a_plan() {
+    for hole in 1..40 {
+        let memory = Memory::default();
+        let pages = map(0, 64 << 16, 0, LeafSize::group(Level::L3));
+        let mut table = common::live::<Granule64K, _>(&memory, (42, Layout::Bits48), KERNEL, &[pages]);
+        let leaf = table.view().path(VirtAddr::new(0)).last().expect("a page");
+        memory.store(Slot::new(leaf.slot.address(), hole), Descriptor::INVALID);
+        let is_changed = licensed(How::Tolerated, |licence| table.make_page_valid(VirtAddr::new(0), false, licence));
+        assert_eq!(is_changed, hole >= 32, "{hole}");
+    }
+}
+
+/// Kept members are no group, whatever they say.
+#[test]
+fn kept_members_take_a_plan() {
+    let memory = Memory::default();
+    let mut table = prepared(&memory, How::Tolerated);
+    let at = 32 * MIB + 5 * PAGE;
+    let leaf = table.view().path(VirtAddr::new(at)).last().expect("a page");
+    for number in 0..16 {
+        let slot = Slot::new(PhysAddr::new(leaf.slot.address().bits() & !(PAGE - 1)), number);
+        memory.store(slot, Descriptor::new(memory.load(slot).bits() & !Descriptor::VALID));
+    }
+    let _ = memory.take_steps();
+    assert!(!licensed(How::Tolerated, |licence| table.make_page_valid(VirtAddr::new(at), true, licence)));
+    assert_eq!(memory.take_steps(), []);
 }
 
 #[test]

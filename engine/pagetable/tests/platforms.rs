@@ -131,3 +131,16 @@ fn tables_are_supplied_aligned_and_refilled() {
     assert_eq!((count, tables.len()), (5, 5));
     assert!(tables.iter().all(|table| table.is_aligned(Granule4K::SIZE_BYTES)));
 }
+
+/// What is kept without its platform is walked: its tables are made known before, and once.
+#[test]
+fn what_is_detached_has_been_published() {
+    let memory = Memory::new();
+    let (offline, live) = (common::offline::<Granule4K>(&memory, 39, Layout::Bits48), common::live_4k(&memory, &[]));
+    let _ = memory.take_steps();
+    let root = offline.root();
+    assert_eq!(offline.detach().address(), root);
+    assert_eq!(memory.take_steps(), [Step::Maintain(Maintenance::DSB_ISHST)]);
+    let _ = live.detach();
+    assert_eq!(memory.take_steps(), []);
+}

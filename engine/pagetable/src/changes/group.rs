@@ -138,8 +138,8 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         let shift =
             G::PAGE_SIZE.contiguous_shift(Level::L3).filter(|_| self.is_live && leaf.is_valid() && is_tolerated);
         let count = shift.map_or(0, |shift| 1 << shift);
-        // What hardware marks in one member is to be said of all.
-        if writer.is_marked || count == 0 || count > self.geometry.entries(Level::L3) {
+        // What hardware marks in one member is to be said of all. A root at level 3 is never too small for a group.
+        if writer.is_marked || count == 0 {
             return false;
         }
         let first = slot.before((start >> G::SHIFT) as usize & (count - 1));
@@ -179,10 +179,6 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
     }
 
     pub(super) fn tables_of_cut_members(&self, visit: &Visit, edit: Edit) -> usize {
-        // No boundary cuts a page.
-        if visit.level == Level::L3 {
-            return 0;
-        }
         visit.cut_members::<G>().map(|member| self.tables_of(&member, &Part::of(&member, edit))).sum()
     }
 }

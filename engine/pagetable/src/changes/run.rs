@@ -105,8 +105,8 @@ impl<'w, 'p, P: Platform> RunEdit<'w, 'p, P> {
             let writer = Writer { platform: &run, is_marked: false, is_live: self.writer.is_live };
             let leaves: [u64; TURNS] = array::from_fn(|turn| run.load(slot.after(turn)).bits());
             if leaves.iter().fold(0, |all, one| all | one ^ leaf.bits()) & telling == 0 {
-                let (is_changed, is_edited) = (edited != leaf, leaf.bits() & self.edit.only == self.edit.only);
-                let (clear, set) = if is_edited { (self.edit.clear, self.edit.set) } else { (0, 0) };
+                let is_changed = edited != leaf;
+                let (clear, set) = if is_changed { (self.edit.clear, self.edit.set) } else { (0, 0) };
                 for (turn, one) in leaves.into_iter().enumerate() {
                     let new = Descriptor::new(one & !clear | set);
                     if is_changed {
@@ -115,7 +115,7 @@ impl<'w, 'p, P: Platform> RunEdit<'w, 'p, P> {
                     }
                     each(turn, new);
                 }
-                return (TURNS, is_changed && self.writer.is_stale::<A>(leaf, edited));
+                return (TURNS, self.writer.is_stale::<A>(leaf, edited));
             }
             self.singles = TURNS;
         }

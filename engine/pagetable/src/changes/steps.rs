@@ -211,6 +211,6 @@ impl<'p, P: Platform> Writer<'p, P> {
     #[inline(always)]
     pub(super) fn is_stale<A: Fields>(&self, old: Descriptor, new: Descriptor) -> bool {
         let is_cached = old.bits() & A::ACCESS_FLAG != 0 || self.is_marked;
-        !self.is_live || is_cached && (old.bits() ^ new.bits()) & !A::IGNORED != 0
+        is_cached && (old.bits() ^ new.bits()) & !A::IGNORED != 0
     }
 }

@@ -25,6 +25,19 @@ pub(crate) trait Drawn: Regime + std::fmt::Debug {
         bits & ACCESS_FLAG | if Self::clean(bits) == bits { 0 } else { WRITE }
     }
 
+    /// The attributes that a number stands for.
+    fn played(number: u8) -> Self::Attributes {
+        let bits = Self::PLAYED.iter().enumerate().filter(|(index, _)| number >> index & 1 != 0);
+        Self::attributes(bits.map(|(_, bit)| bit).sum())
+    }
+
+    /// A leaf without what hardware may write there.
+    fn unmarked(self, bits: u64) -> u64 {
+        let marks = self.marks(bits);
+        let clean = if marks & WRITE != 0 { Self::clean(bits) } else { bits };
+        clean & !(marks & ACCESS_FLAG)
+    }
+
     /// Bits of a leaf that hardware may write.
     fn marks(self, bits: u64) -> u64 {
         match self.hardware_updates() {
