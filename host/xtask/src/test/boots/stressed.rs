@@ -91,9 +91,15 @@ const OTHERWISE: [(&str, &str, &[&str]); 13] = [
 ];
 
 /// Free pages are hidden, and no CPU is parked for any: by large leaves, or by pages, for this reason.
-const HIDDEN: [(&str, &str, &[&str]); 6] = [
+const HIDDEN: [(&str, &str, &[&str]); 7] = [
     ("level 3", "--append vellum.bbm=3", LARGE),
     ("a stress", "--append vellum.bbm=3 --append vellum.stress=200 --page-size 16k --memory 512M", LARGE),
+    (
+        "more blocks split by programs than the reserve has tables",
+        "--append vellum.bbm=3 --append vellum.folio=never --cpus 1 --memory 2G --init 'busybox sh -c \"\
+         dd if=/dev/zero of=/dev/null bs=192M count=1 & dd if=/dev/zero of=/dev/null bs=192M count=1 && wait $!\"'",
+        LARGE,
+    ),
     ("level 0, alone", "--cpu cortex-a57 --cpus 1", LARGE),
     ("where each split parks", "--page-size 64k", &["in pages, for vellum.pagealloc=debug would park"]),
     (
