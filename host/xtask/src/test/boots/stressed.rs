@@ -26,6 +26,12 @@ const MIXED: [(&str, &str); 6] = [
     ("16k, level 0", "--cpus 4 --page-size 16k --append vellum.bbm=0 --append vellum.withhold=256M"),
 ];
 
+/// Machines whose CPUs differ: three are parked for single pages, or all change them in place beneath a monitor.
+const SAMPLED: [(&str, &str); 2] = [
+    (MIXED[0].0, MIXED[0].1),
+    ("above cortex-x4-a720", "--monitor --cpus 4 --machine bare/monitor/machines/cortex-x4-a720.toml"),
+];
+
 /// Files of `bare/monitor/machines` with options: every machine on which our kernel can live, but realms.
 const MACHINES: [&str; 12] = [
     "all-resize.toml",
@@ -138,6 +144,9 @@ pub(super) fn all() -> Vec<Boot> {
         let options = format!("--page-size {size} --cpus 4 --append vellum.bbm=3 --append vellum.stress-kind=kfence");
         boots.push(stressed(&format!("{size}, as KFENCE does"), &options));
     }
+    boots.extend(SAMPLED.iter().map(|(name, options)| {
+        parked(&format!("{name}, as KFENCE does"), &format!("{options} --append vellum.stress-kind=kfence"))
+    }));
     boots.extend(LONELY.iter().map(|(name, options)| stressed(name, options)));
     boots.extend(MIXED.iter().map(|(name, options)| parked(name, options)));
     boots.push(late());
