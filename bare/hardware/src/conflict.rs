@@ -4,11 +4,8 @@ pub(crate) mod record;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+pub use crate::maintenance::PATIENCE;
 use crate::per_cpu;
-
-/// How often one may come again at the same place, if conflicts are to be survived. To forget everything ends it at once, unless
-/// something beneath keeps what is to be forgotten.
-pub const PATIENCE: u64 = 4096;
 
 /// How many have come to this CPU: on fetches, and on accesses to data.
 pub fn counts() -> [u64; 2] {

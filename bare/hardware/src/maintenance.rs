@@ -5,6 +5,10 @@ use core::arch::asm;
 use vmsa::maintenance::{BarrierAccess, Domain, TlbiName};
 use vmsa::{Barrier, Maintenance, TlbiOp, for_each_tlbi};
 
+/// How often a TLB conflict may come again at the same place, if conflicts are to be survived. To forget everything ends it at once,
+/// unless something beneath keeps what is to be forgotten.
+pub const PATIENCE: u64 = 4096;
+
 /// Forgets all that this CPU's TLBs hold: the one answer to a TLB conflict that is sure to end it (RBLRKC).
 pub fn forget_everything() {
     maintain(Maintenance::Invalidate(TlbiOp::VMALLE1, 0));

@@ -4,7 +4,7 @@ use core::arch::asm;
 
 use vmsa::{PhysAddr, VirtAddr};
 
-use crate::maintenance::forget_everything;
+use crate::maintenance::{PATIENCE, forget_everything};
 use crate::registers;
 
 /// SCTLR_EL1 with the MMU on: the RES1 bits of Armv8.0, and M, C, I, SA (the stack pointer must be aligned).
@@ -81,7 +81,7 @@ macro_rules! translate {
         }
         par
         };
-        let par = ask_again(ask);
+        let par = ask_again($address, ask);
         match par & 1 {
             0 => Ok(PhysAddr::new(par & 0x000f_ffff_ffff_f000 | $address.bits() & 0xfff)),
             _ => Err(par),
@@ -93,20 +93,27 @@ macro_rules! translate {
 const PAR_FAULT: u64 = 0x7f;
 const PAR_CONFLICT: u64 = 0x30 << 1 | 1;
 
-/// How often an AT is made again whose answer is a TLB conflict.
-const ATTEMPTS: usize = 4096;
-
-/// What `ask` reads from PAR_EL1. A TLB conflict says nothing of the address: this CPU forgets everything, and asks again.
-fn ask_again(ask: impl Fn() -> u64) -> u64 {
-    let mut par = ask();
-    for _ in 0..ATTEMPTS {
+/// What `ask` reads from PAR_EL1. A TLB conflict says nothing of the address: this CPU forgets everything, and asks again, as often as
+/// the access itself would be made again.
+#[inline(always)]
+fn ask_again(address: VirtAddr, ask: impl Fn() -> u64) -> u64 {
+    for _ in 0..=PATIENCE {
+        let par = ask();
         if par & PAR_FAULT != PAR_CONFLICT {
-            break;
+            return par;
         }
         forget_everything();
-        par = ask();
     }
-    par
+    conflict_without_end(address)
+}
+
+/// It does not end, so that nothing can be said of the address: to say that nothing is there would be wrong. `checks/code` knows it by
+/// its name.
+#[unsafe(no_mangle)]
+#[cold]
+#[inline(never)]
+fn conflict_without_end(address: VirtAddr) -> ! {
+    panic!("AT of {address}: a TLB conflict, and again {PATIENCE} times, though each time this CPU forgot everything")
 }
 
 /// Where the MMU of this CPU leads a read of `address` by EL1 (AT S1E1R): a physical address, or the value of PAR_EL1

@@ -51,6 +51,8 @@ pub struct Run<'k> {
     pub steps: u64,
     /// AT instructions among them.
     pub translations: u64,
+    /// Something beneath keeps what is to be forgotten: each AT is a TLB conflict.
+    pub conflicts_for_ever: bool,
 }
 
 impl<'k> Run<'k> {
@@ -68,6 +70,7 @@ impl<'k> Run<'k> {
             visited: BTreeSet::new(),
             steps: 0,
             translations: 0,
+            conflicts_for_ever: false,
         }
     }
 
@@ -198,7 +201,10 @@ impl<'k> Run<'k> {
                 let outcomes = self.outcomes(cpu, self.state.cores()[cpu].general(*address), kind);
                 // Several answers in its TLBs are a conflict to the CPU.
                 let conflict = Outcome::Fault(Fault::stage1(FaultKind::Conflict, 0));
-                let answer = if let [one] = outcomes.as_slice() { *one } else { conflict };
+                let answer = match outcomes.as_slice() {
+                    [one] if !self.conflicts_for_ever => *one,
+                    _ => conflict,
+                };
                 let (before, after) = (self.state.cores()[cpu].system(System::Translated), par(answer, kind));
                 self.pending[cpu].write(System::Translated, before, after);
                 self.state.core_mut(cpu).set_system(System::Translated, after);

@@ -79,7 +79,7 @@ pub struct Counters {
     pub reserve_dry: u64,
     /// Changes that were refused because there was no memory for tables.
     pub out_of_tables: u64,
-    /// Changes that were refused because a CPU could not be parked.
+    /// Changes, and calls of [`crate::LinearMap::heal`], that were refused because a CPU could not be parked.
     pub not_parked: u64,
     /// Changes that were refused for what they asked.
     pub refused: u64,

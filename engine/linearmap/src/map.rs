@@ -125,8 +125,8 @@ impl<E: Embedder> LinearMap<E> {
         self.view().translate(address).is_some()
     }
 
-    /// Folds what is uniform again, but for what has changed lately: `budget` slots of level 2 are looked at, at most. Says whether
-    /// more is to be folded. To be called where memory is freed and where the system idles.
+    /// Folds what is uniform again, but for what has changed in the last four calls: `budget` slots of level 2 are looked at, at most. Says
+    /// whether more is to be folded. To be called where memory is freed, and where the system idles, at most once in some milliseconds.
     pub fn heal(&self, budget: usize) -> bool {
         let due = self.lock.with(|state| state.healing.begin_round());
         self.heal_before(due, budget)
@@ -141,6 +141,11 @@ impl<E: Embedder> LinearMap<E> {
                 break;
             }
         }
+    }
+
+    /// Whether anything may fold, be it in a later round of [`Self::heal`].
+    pub fn may_fold(&self) -> bool {
+        self.lock.with(|state| state.healing.has_any())
     }
 
     fn heal_before(&self, due: u64, budget: usize) -> bool {

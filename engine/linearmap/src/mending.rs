@@ -58,7 +58,7 @@ impl<G: Granule> State<G> {
                     };
                 }
                 if at < slots.end {
-                    healing.scatter(at..slots.end);
+                    healing.put_back(at..slots.end);
                 }
             }
             // TLBs have forgotten before a parked CPU walks again. How far a leaf grows is known once it has: the announcement
@@ -75,6 +75,7 @@ impl<G: Granule> State<G> {
             (Way::Window, _) => embedder.in_window(&mut mend),
             (Way::Park, _) => is_parked = embedder.park(&mut mend).is_ok(),
         }
+        self.counters.not_parked += u64::from(!is_parked);
         if let Some(retired) = retired {
             self.counters.folds += retired.count() as u64;
             self.recycle(&counted, retired, excess);

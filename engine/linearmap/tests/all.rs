@@ -11,5 +11,6 @@ mod elsewhere;
 mod healing;
 mod meanwhile;
 mod model;
+mod patience;
 mod refusals;
 mod wishes;

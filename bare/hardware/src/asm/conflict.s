@@ -35,17 +35,12 @@ end_conflict:
     ldr     x2, [x1, #{CONFLICT_COUNTS}]
     add     x2, x2, #1
     str     x2, [x1, #{CONFLICT_COUNTS}]
-    // Is it the one that was there last, of the same instruction and address, and no leaf has changed its size since? No flag is
-    // touched: they are not this code's.
+    // Is it of the same instruction as the last one, and no leaf has changed its size since? FAR_EL1 is not looked at: it may be UNKNOWN.
+    // No flag is touched: they are not this code's.
     mrs     x1, elr_el1
-    mrs     x2, far_el1
     ldr     x3, [x0, #{CONFLICT_LAST}]
     str     x1, [x0, #{CONFLICT_LAST}]
     eor     x1, x1, x3
-    ldr     x3, [x0, #({CONFLICT_LAST} + 8)]
-    str     x2, [x0, #({CONFLICT_LAST} + 8)]
-    eor     x2, x2, x3
-    orr     x1, x1, x2
     adrp    x2, resizes
     ldr     x2, [x2, :lo12:resizes]
     ldr     x3, [x0, #{CONFLICT_RESIZES}]

@@ -16,7 +16,7 @@ use kerncore::memory_map::{Kind, MemoryMap, Occupants};
 use kerncore::range::PhysicalRange;
 use kerncore::text::Text;
 use linearmap::{Leaves, Levels};
-use pagetable::{Census, Change, El1};
+use pagetable::{Census, Change, El1, Tolerance};
 use vmsa::{AddressHalf, IdRegisters, Midr, PageSize, PhysAddr, VirtAddr};
 
 use super::kernel_map::{EarlyMemory, How, build_lower, build_upper, build_workshop, workshop_end};
@@ -110,11 +110,8 @@ fn enter_high_half(
         boot.exception_level == 2 || has_monitor && monitor::ends_conflicts() || options.trusts_el1 == Some(true);
     let leaves = match options.linear_map {
         Some(LinearLeaves::Pages) => Leaves::Pages,
-        // Each page that is hidden could park all CPUs.
-        _ if options.page_allocator == Some(PageAllocator::Debug)
-            && parks(cpu, &options, machine, handles_conflicts) =>
-        {
-            say!("linear map: in pages, for vellum.pagealloc=debug would park the other CPUs at each split");
+        _ if let Some(why) = hides_by_pages(cpu, &options, machine, handles_conflicts) => {
+            say!("linear map: in pages, for vellum.pagealloc=debug {why}");
             Leaves::Pages
         }
         Some(LinearLeaves::Blocks) => Leaves::Blocks,
@@ -163,11 +160,28 @@ fn place_of(text: &str) -> PhysicalRange {
     PhysicalRange::from_size(PhysAddr::new(text.as_ptr() as u64), text.len() as u64)
 }
 
-/// Whether a live leaf that changes size parks other CPUs, by what the boot CPU says of itself.
-fn parks(cpu: &IdRegisters, options: &Options, machine: &MachineDescription, handles_conflicts: bool) -> bool {
+/// Why free pages are hidden by pages alone: each leaf that changes size would park CPUs, or may, as those that have not started have told
+/// no level.
+fn hides_by_pages(
+    cpu: &IdRegisters,
+    options: &Options,
+    machine: &MachineDescription,
+    handles_conflicts: bool,
+) -> Option<&'static str> {
+    if options.page_allocator != Some(PageAllocator::Debug) || machine.cpus.len() == 1 {
+        return None;
+    }
     let levels = Levels { all: options.bbm_of(0), single: &[] };
-    let tolerance = levels.tolerance(0, cpu, Midr::new(registers::read_midr() as u32), handles_conflicts);
-    machine.cpus.len() > 1 && Census::new(tolerance).tolerated().is_none()
+    let first = levels.tolerance(0, cpu, Midr::new(registers::read_midr() as u32), handles_conflicts);
+    let (mut census, told) = (Census::new(first), || (1..machine.cpus.len()).map(|cpu| options.bbm_of(cpu)));
+    told().flatten().for_each(|level| census.admit(Tolerance::new(level, handles_conflicts)));
+    match census.tolerated() {
+        None => Some("would park other CPUs at each split"),
+        Some(_) if told().any(|level| level.is_none()) => {
+            Some("may park other CPUs at each split: their level is not known yet, unless vellum.bbm= tells it")
+        }
+        Some(_) => None,
+    }
 }
 
 fn occupants(boot: &Boot) -> Occupants {

@@ -1,4 +1,5 @@
-//! Whether every CPU translates as this one does.
+//! Whether every CPU translates as this one does, and shares what its TLB holds with no other (CnP): each forgets for itself, where it parks and
+//! where a TLB conflict came to it.
 
 use core::ptr;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -14,13 +15,18 @@ use crate::cpus::{calls, walkers};
 use crate::facts::{facts, page_size};
 use crate::memory::{handed, hidden_pages, layout, ranges};
 
+/// TTBRn_EL1.CnP.
+const CNP: u64 = 1;
 /// How many addresses are compared.
 const SAMPLES: usize = 12;
 
 pub(super) fn compare(detail: &mut Detail) -> bool {
     let registers = Translation::read();
     let samples = samples().map(|address| (address, read_translation(address)));
-    let (asked, differing) = (AtomicU32::new(0), AtomicU32::new(0));
+    let (asked, differing, sharing) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+    let (parking, workshop) = (facts().parking, facts().workshop.ttbr0);
+    // What this CPU may have later, and those have that park.
+    let later = parking.ttbr0 | parking.ttbr1 | workshop;
     let wrong_sample = AtomicUsize::new(SAMPLES);
     calls::on_every_cpu(&|cpu| {
         asked.fetch_or(1 << cpu, Ordering::Relaxed);
@@ -29,8 +35,12 @@ pub(super) fn compare(detail: &mut Detail) -> bool {
             differing.fetch_or(1 << cpu, Ordering::Relaxed);
             wrong_sample.store(wrong.unwrap_or(SAMPLES), Ordering::Relaxed);
         }
+        let Translation { ttbr0, ttbr1, .. } = Translation::read();
+        if (ttbr0 | ttbr1 | later) & CNP != 0 {
+            sharing.fetch_or(1 << cpu, Ordering::Relaxed);
+        }
     });
-    let (asked, differing) = (asked.load(Ordering::Relaxed), differing.load(Ordering::Relaxed));
+    let [asked, differing, sharing] = [asked, differing, sharing].map(|cpus| cpus.load(Ordering::Relaxed));
     let linear = facts().linear;
     let physical = |address: VirtAddr| PhysAddr::new(address.bits().wrapping_sub(linear.offset()));
     let may_be = |address| hidden_pages::is_on() || handed::is_lost(physical(address));
@@ -40,8 +50,11 @@ pub(super) fn compare(detail: &mut Detail) -> bool {
     if differing != 0 {
         tell!(detail, "; CPUs {differing:#b} differ, in sample {}", wrong_sample.load(Ordering::Relaxed));
     }
+    if sharing != 0 {
+        tell!(detail, "; CPUs {sharing:#b} have CnP set");
+    }
     // Two samples lie in guards, and the range of the checks is empty now.
-    asked == walkers::running() && differing == 0 && faults == 3
+    asked == walkers::running() && differing == 0 && sharing == 0 && faults == 3
 }
 
 /// Addresses of every kind.

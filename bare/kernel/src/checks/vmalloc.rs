@@ -7,7 +7,8 @@ use hardware::probe;
 use hardware::translation::{read_translation, read_translation_to_write};
 use kerncore::command_line::Rodata;
 use kerncore::range::Bytes;
-use vmsa::VirtAddr;
+use linearmap::Leaves;
+use vmsa::{LeafSize, VirtAddr};
 
 use super::detail::{Detail, tell};
 use crate::facts::{facts, page_size, protects_aliases};
@@ -48,6 +49,7 @@ fn is_right(bytes: u64, detail: &mut Detail) -> bool {
     let all = range.end - range.start;
     let largest = current::upper().translate(range.start).map(|leaf| leaf.size.size_bytes(page_size()));
     tell!(detail, "{}, its largest leaf {}", Bytes(all), Bytes(largest.unwrap_or(0)));
+    let is_largest = largest == largest_leaf(area.first_block_bytes());
     // The second page, in the middle of a leaf, and the last two.
     let parts = [page..2 * page, all - 2 * page..all];
     let ends = [range.start, range.start + page, VirtAddr::new(range.end.bits() - page)];
@@ -64,13 +66,31 @@ fn is_right(bytes: u64, detail: &mut Detail) -> bool {
     let is_part_refused = wrong.into_iter().all(|part| area.protect(part.clone(), true).or(area.free(part)).is_err());
     let free = pages::with_pages(|pages| pages.free_bytes());
     let is_area_refused = [0, free + 1, u64::MAX].into_iter().all(|bytes| Area::take(bytes).is_none());
-    let all =
-        [is_usable, is_guarded, is_done, is_as_asked, is_alone, is_undone, is_freed, is_part_refused, is_area_refused];
+    let all = [
+        is_largest,
+        is_usable,
+        is_guarded,
+        is_done,
+        is_as_asked,
+        is_alone,
+        is_undone,
+        is_freed,
+        is_part_refused,
+        is_area_refused,
+    ];
     if all.contains(&false) {
         tell!(detail, ": {all:?}");
     }
     drop(area);
     !all.contains(&false) && read_translation(range.start).is_err()
+}
+
+/// The largest leaf that a block can have, or pages where all are to be.
+fn largest_leaf(block_bytes: u64) -> Option<u64> {
+    let most = if facts().leaves == Leaves::Pages { page_size().size_bytes() } else { block_bytes };
+    let mut sizes =
+        LeafSize::all(page_size(), current::upper().shape().layout).map(|leaf| leaf.size_bytes(page_size()));
+    sizes.find(|bytes| *bytes <= most)
 }
 
 /// Whether the third page leads nowhere, and those beside it are as they were.

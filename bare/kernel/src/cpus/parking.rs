@@ -16,6 +16,8 @@ const PATIENCE: u64 = 10_000;
 
 /// The longest that CPUs stood still, in ticks of the counter.
 static LONGEST: AtomicU64 = AtomicU64::new(0);
+/// CPUs that have not parked in time, and taken no interrupt since: a bit for each. Nobody waits for them again, with exceptions masked.
+static LATE: AtomicU64 = AtomicU64::new(0);
 
 /// CPUs can park from now on. Once.
 pub(crate) fn start() {
@@ -55,21 +57,38 @@ pub(crate) fn asks(cpu: usize) -> bool {
 
 /// Runs `change` while CPUs are parked: those that do not tolerate it, if this one does, or all others.
 pub(crate) fn run(change: impl FnOnce()) -> Result<(), NotParked> {
-    measured(|board| PARKING.run(per_cpu::index(), board, change))
+    measured(PARKING.asked_by(per_cpu::index()), |board| PARKING.run(per_cpu::index(), board, change))
 }
 
 /// Runs `body` while all other CPUs are parked.
 pub(crate) fn run_alone(body: impl FnOnce()) -> Result<(), NotParked> {
-    measured(|board| PARKING.run_alone(per_cpu::index(), board, body))
+    measured(u64::MAX, |board| PARKING.run_alone(per_cpu::index(), board, body))
 }
 
-fn measured(round: impl FnOnce(&Board<fn()>) -> Result<(), usize>) -> Result<(), NotParked> {
+fn measured(asked: u64, round: impl FnOnce(&Board<fn()>) -> Result<(), usize>) -> Result<(), NotParked> {
+    let late = LATE.load(Ordering::Relaxed) & asked;
+    if late != 0 {
+        // For the next time, if it takes interrupts again.
+        calls::interrupt_others();
+        return Err(NotParked(Some(late.trailing_zeros() as usize)));
+    }
     let start = timer::read_counter();
     let ticks = timer::read_frequency() * PATIENCE / 1000;
     let board = Board::new(calls::interrupt_others as fn(), ticks).ok_or(NotParked(None))?;
-    round(&board).map_err(|cpu| NotParked(Some(cpu)))?;
+    if let Err(cpu) = round(&board) {
+        LATE.fetch_or(1 << cpu, Ordering::Relaxed);
+        return Err(NotParked(Some(cpu)));
+    }
     LONGEST.fetch_max(timer::read_counter() - start, Ordering::Relaxed);
     Ok(())
+}
+
+/// This CPU takes interrupts.
+pub(super) fn note_answer() {
+    let this = 1 << per_cpu::index();
+    if LATE.load(Ordering::Relaxed) & this != 0 {
+        LATE.fetch_and(!this, Ordering::Relaxed);
+    }
 }
 
 /// The longest that CPUs stood still, in ticks of the counter.

@@ -42,7 +42,7 @@ impl<T> linearmap::Lock for MapLock<T> {
 
 impl<G> linearmap::Pages for Kernel<G> {
     fn allocate(&self) -> Option<PhysAddr> {
-        pages::allocate(0)
+        pages::allocate_table()
     }
 
     fn free(&self, table: PhysAddr) {

@@ -24,7 +24,7 @@ pub(crate) fn is_on() -> bool {
 /// Hides all free pages, if that is asked for. The reserve is full, and no other CPU runs.
 pub(crate) fn start() {
     if is_on() {
-        pages::keep_hidden(Keeper { show, hide });
+        pages::keep_hidden(Keeper { show, hide, restock });
     }
 }
 
@@ -44,6 +44,11 @@ fn show(block: PhysicalRange) -> bool {
 
 fn hide(block: PhysicalRange) -> bool {
     change(block, Wanted::Hidden, &NOT_HIDDEN)
+}
+
+/// Who only allocates and frees makes no change that may wait, which would fill the reserve.
+fn restock() {
+    linear_map::get().refill();
 }
 
 fn change(block: PhysicalRange, wanted: Wanted, failed: &AtomicU64) -> bool {

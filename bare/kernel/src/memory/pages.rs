@@ -135,6 +135,8 @@ pub(crate) fn wipe(first: PhysAddr, order: usize) {
 pub(crate) struct Keeper {
     pub(crate) show: fn(PhysicalRange) -> bool,
     pub(crate) hide: fn(PhysicalRange) -> bool,
+    /// Replaces the tables that either took, by [`allocate_table`], so that the next finds as many.
+    pub(crate) restock: fn(),
 }
 
 static KEEPER: Once<Keeper> = Once::new();
@@ -212,24 +214,44 @@ pub(crate) fn allocate(order: usize) -> Option<PhysAddr> {
 /// The same, if so many bytes are free afterwards.
 #[inline]
 pub(crate) fn allocate_leaving(order: usize, bytes: u64) -> Option<PhysAddr> {
-    let block = with_pages(|pages| {
+    let block = take(order, bytes)?;
+    let Some(keeper) = KEEPER.get() else { return Some(block) };
+    let shown = keeper.give_out(block, order);
+    (keeper.restock)();
+    shown
+}
+
+/// A page for a table of the linear map. Who restocks asks for it: nothing is restocked.
+pub(crate) fn allocate_table() -> Option<PhysAddr> {
+    let page = take(0, 0)?;
+    KEEPER.get().map_or(Some(page), |keeper| keeper.give_out(page, 0))
+}
+
+#[inline]
+fn take(order: usize, bytes: u64) -> Option<PhysAddr> {
+    with_pages(|pages| {
         let has_room = pages.free_bytes() >= bytes + pages.block_bytes(order);
         if has_room { pages.allocate(order) } else { None }
-    })?;
-    if KEEPER.get().is_none_or(|keeper| (keeper.show)(range(block, order))) {
-        return Some(block);
+    })
+}
+
+impl Keeper {
+    /// Shows a block. One that cannot be shown is hidden as it was, and free.
+    fn give_out(&self, block: PhysAddr, order: usize) -> Option<PhysAddr> {
+        let is_shown = (self.show)(range(block, order));
+        if !is_shown {
+            give_back(block, order);
+        }
+        is_shown.then_some(block)
     }
-    // It is hidden as it was.
-    give_back(block, order);
-    None
 }
 
 /// Takes back what [`allocate`] gave out.
 pub(crate) fn free(address: PhysAddr, order: usize) {
-    if let Some(keeper) = KEEPER.get() {
-        (keeper.hide)(range(address, order));
-    }
+    let Some(keeper) = KEEPER.get() else { return give_back(address, order) };
+    (keeper.hide)(range(address, order));
     give_back(address, order);
+    (keeper.restock)();
 }
 
 /// Takes back pages side by side that [`allocate`] gave out one by one.

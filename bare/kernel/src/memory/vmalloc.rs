@@ -153,6 +153,11 @@ impl Area {
         VirtAddr::new(self.start)..VirtAddr::new(self.start + self.bytes)
     }
 
+    /// Bytes of its first block, which is its largest; its memory and its addresses begin at a multiple of as many.
+    pub(crate) fn first_block_bytes(&self) -> u64 {
+        self.blocks.first().map_or(0, |block| page_size().size_bytes() << block.order)
+    }
+
     /// Has pages of it be read-only, or writable again, here and, unless `rodata=` asks for less, in the linear map: all of them, or none.
     pub(crate) fn protect(&mut self, offsets: Range<u64>, is_read_only: bool) -> Result<(), AreaError> {
         self.check(&offsets)?;

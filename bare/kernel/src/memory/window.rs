@@ -4,8 +4,9 @@
 //! TTBR0_EL1   identity text ──▶ the workshop: all memory but text and constants ──▶ identity text
 //!                               the change, tables reached by the workshop
 //! ```
-//! Code, stack, plan and vectors are in the image and in the area of stacks, whose leaves no window touches. Exceptions are masked:
-//! the lock of the map sees to that.
+//! Code, stack, plan and vectors are in the image and in the area of stacks, whose leaves no window touches. A list of ranges may be on the
+//! heap: the next one is read by the linear map, in which what was broken is made again by then, and no list hides where it lies. Exceptions
+//! are masked: the lock of the map sees to that.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -13,6 +13,8 @@ use crate::memory::linear_map;
 
 /// Slots of the linear map that an idle CPU looks at before it looks for threads again.
 const SLOTS: usize = 8;
+/// Milliseconds from one round of healing to the next, whichever CPU idles then, and however often.
+const ROUND: u64 = 20;
 /// Milliseconds that a thread runs while another waits.
 const SLICE: u64 = 10;
 
@@ -28,6 +30,8 @@ static IS_OVER: [AtomicBool; per_cpu::MAX_CPUS] = [const { AtomicBool::new(false
 static SWITCHES: AtomicU64 = AtomicU64::new(0);
 /// When [`World::fire`] is called next, in ticks of the counter.
 static DUE: AtomicU64 = AtomicU64::new(u64::MAX);
+/// When the linear map heals next, in ticks of the counter.
+static NEXT_ROUND: AtomicU64 = AtomicU64::new(0);
 
 /// What the dispatcher asks of whoever has threads run.
 pub(crate) trait World {
@@ -79,8 +83,7 @@ pub(crate) fn run(world: &dyn World) -> bool {
                     continue;
                 }
                 // Leaves that are whole again fold while nobody waits for this CPU.
-                linear_map::get().heal(SLOTS);
-                let time = time.into_iter().chain(due()).min();
+                let time = time.into_iter().chain(due()).chain(heal()).min();
                 time.map_or_else(timer::disarm, timer::arm);
                 match calls::is_possible() {
                     true => interrupts::wait(),
@@ -103,6 +106,17 @@ pub(crate) fn run(world: &dyn World) -> bool {
     queue::serve(false);
     calls::interrupt_others();
     outcome
+}
+
+/// Has the linear map heal, if its next round has come. When the one behind is, if there is anything to heal.
+fn heal() -> Option<u64> {
+    let (map, now, next) = (linear_map::get(), timer::read_counter(), NEXT_ROUND.load(Ordering::Relaxed));
+    let after = now + timer::read_frequency() * ROUND / 1000;
+    // One CPU has each round.
+    if now >= next && NEXT_ROUND.compare_exchange(next, after, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        map.heal(SLOTS);
+    }
+    map.may_fold().then(|| NEXT_ROUND.load(Ordering::Relaxed))
 }
 
 /// Runs a thread until it leaves; exceptions are masked.

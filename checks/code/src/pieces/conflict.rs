@@ -18,7 +18,7 @@ const ASID: u64 = 5;
 /// `hardware::per_cpu::PerCpu`, in words: the emergency stack, a record, what EL0 needs, the CPU's number, then what the handler keeps.
 const SCRATCH: u64 = 5;
 const COUNTS: u64 = SCRATCH + 3;
-const REPEATS: u64 = COUNTS + 5;
+const REPEATS: u64 = COUNTS + 4;
 const PATIENCE: u64 = REPEATS + 1;
 
 /// How often one may come again here.
@@ -107,13 +107,15 @@ fn survive(lab: &Lab, patch: Option<Patch>, to: Shape, kind: AccessKind, in_hand
     Ok(Ran::of(run))
 }
 
-/// One that comes again and again is an exception like any other; one that differs begins anew, and so does one behind a resize.
+/// One that comes again and again is an exception like any other, whatever FAR_EL1 says; one of another instruction begins anew, and so
+/// does one behind a resize.
 fn give_up(lab: &Lab, patch: Option<Patch>, to: Shape) -> Result<Ran, Found> {
     let mut run = begin(lab, patch, to, false);
     let place = run.state.cores()[0].place();
-    for address in [ADDRESS, ADDRESS + 8] {
+    for place in [place + 4, place] {
+        run.state.core_mut(0).go_to(place);
         for repeats in 0..TIMES {
-            conflict(&mut run, address, AccessKind::Read);
+            conflict(&mut run, ADDRESS + 8 * repeats, AccessKind::Read);
             come_back(&mut run, lab, place, false)?;
             run.expect_words(0, word(lab, REPEATS), &[repeats])?;
         }

@@ -23,6 +23,7 @@ pub(crate) trait Linear: Sync {
     fn change_all(&self, all: &[(&[Range<VirtAddr>], Wanted)], context: Context) -> Result<(), Refused>;
     fn heal(&self, budget: usize) -> bool;
     fn heal_all(&self);
+    fn may_fold(&self) -> bool;
     fn refill(&self) -> bool;
     fn set_reserve(&self, tables: usize) -> bool;
     fn start_others(&self);
@@ -51,6 +52,10 @@ impl<G: Granule + Send + Sync> Linear for Of<G> {
 
     fn heal_all(&self) {
         self.heal_all();
+    }
+
+    fn may_fold(&self) -> bool {
+        self.may_fold()
     }
 
     fn refill(&self) -> bool {

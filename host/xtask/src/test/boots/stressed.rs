@@ -26,6 +26,12 @@ const MIXED: [(&str, &str); 6] = [
     ("16k, level 0", "--cpus 4 --page-size 16k --append vellum.bbm=0 --append vellum.withhold=256M"),
 ];
 
+/// Machines whose CPUs differ: three are parked for single pages, or all change them in place beneath a monitor.
+const SAMPLED: [(&str, &str); 2] = [
+    (MIXED[0].0, MIXED[0].1),
+    ("above cortex-x4-a720", "--monitor --cpus 4 --machine bare/monitor/machines/cortex-x4-a720.toml"),
+];
+
 /// Files of `bare/monitor/machines` with options: every machine on which our kernel can live, but realms.
 const MACHINES: [&str; 12] = [
     "all-resize.toml",
@@ -50,7 +56,7 @@ const IN_PLACE: &[&str] = &["with CPUs parked: 0"];
 const EXHAUSTED: &[&str] = &["nothing is lost or half done: ok", "module"];
 
 /// What else the linear map may be.
-const OTHERWISE: [(&str, &str, &[&str]); 17] = [
+const OTHERWISE: [(&str, &str, &[&str]); 13] = [
     (
         "measured",
         "--icount --cpus 4 --memory 3G --append vellum.measure=linear --append vellum.bbm=3",
@@ -65,26 +71,6 @@ const OTHERWISE: [(&str, &str, &[&str]); 17] = [
     ("rodata=off", "--append rodata=off --page-size 16k", &["writable (rodata asks for it)"]),
     ("rodata=full", "--append rodata=full --page-size 64k", &["read-only, in the linear map too"]),
     ("a linear map of pages", "--append vellum.linearmap=pages --page-size 16k", &["linear map: in pages"]),
-    (
-        "free pages hidden",
-        "--append vellum.pagealloc=debug --append vellum.bbm=3",
-        &["free pages are hidden; not hidden: 0"],
-    ),
-    (
-        "free pages hidden, under a stress",
-        "--append vellum.pagealloc=debug --append vellum.bbm=3 --append vellum.stress=200 --page-size 16k --memory 512M",
-        &["0 changes refused", "0 pages wrong"],
-    ),
-    (
-        "free pages hidden, level 0, alone",
-        "--append vellum.pagealloc=debug --cpu cortex-a57 --cpus 1",
-        &["free pages are hidden; not hidden: 0"],
-    ),
-    (
-        "free pages hidden, where each split parks",
-        "--append vellum.pagealloc=debug --page-size 64k",
-        &["in pages, for vellum.pagealloc=debug would park"],
-    ),
     (
         "a stress of level 2, where EL1 is trusted",
         "--cpus 4 --memory 1G --append vellum.bbm=2 --append vellum.trust-el1=yes --append vellum.stress=100",
@@ -110,8 +96,43 @@ const OTHERWISE: [(&str, &str, &[&str]); 17] = [
     ("every change at every moment", "--append vellum.bbm=3 --append vellum.late=1 --cpus 4", &["at 4 moments)"]),
 ];
 
+/// Free pages are hidden, and no CPU is parked for any: by large leaves, or by pages, for this reason.
+const HIDDEN: [(&str, &str, &[&str]); 7] = [
+    ("level 3", "--append vellum.bbm=3", LARGE),
+    ("a stress", "--append vellum.bbm=3 --append vellum.stress=200 --page-size 16k --memory 512M", LARGE),
+    (
+        "more blocks split by programs than the reserve has tables",
+        "--append vellum.bbm=3 --append vellum.folio=never --cpus 1 --memory 2G --init 'busybox sh -c \"\
+         dd if=/dev/zero of=/dev/null bs=192M count=1 & dd if=/dev/zero of=/dev/null bs=192M count=1 && wait $!\"'",
+        LARGE,
+    ),
+    ("level 0, alone", "--cpu cortex-a57 --cpus 1", LARGE),
+    ("where each split parks", "--page-size 64k", &["in pages, for vellum.pagealloc=debug would park"]),
+    (
+        "a weaker second CPU",
+        "--append vellum.bbm=3 --append vellum.cpu1.bbm=0",
+        &["in pages, for vellum.pagealloc=debug would park"],
+    ),
+    (
+        "above secondaries-do-not",
+        "--monitor --machine bare/monitor/machines/secondaries-do-not.toml",
+        &["in pages, for vellum.pagealloc=debug may park", "not known yet"],
+    ),
+];
+const LARGE: &[&str] = &["linear map: in the largest leaves"];
+
+fn hidden(&(name, options, leaves): &(&str, &str, &'static [&'static str])) -> Boot {
+    let mut expect =
+        vec![Says(leaves), Says(IN_PLACE), Says(&["free pages are hidden; not hidden: 0 blocks, not shown: 0"])];
+    if options.contains("vellum.stress") {
+        expect.push(Says(&["0 changes refused", "0 pages wrong"]));
+    }
+    let options = format!("--append vellum.pagealloc=debug {options}");
+    other(&format!("free pages hidden, {name}"), &options, &told(&options), expect)
+}
+
 pub(super) fn all() -> Vec<Boot> {
-    let mut boots = Vec::new();
+    let mut boots: Vec<_> = HIDDEN.iter().map(hidden).collect();
     for size in PAGE_SIZES {
         for cpus in [1, 4, 8] {
             let withheld = if cpus == 4 { " --append vellum.withhold=256M" } else { "" };
@@ -123,6 +144,9 @@ pub(super) fn all() -> Vec<Boot> {
         let options = format!("--page-size {size} --cpus 4 --append vellum.bbm=3 --append vellum.stress-kind=kfence");
         boots.push(stressed(&format!("{size}, as KFENCE does"), &options));
     }
+    boots.extend(SAMPLED.iter().map(|(name, options)| {
+        parked(&format!("{name}, as KFENCE does"), &format!("{options} --append vellum.stress-kind=kfence"))
+    }));
     boots.extend(LONELY.iter().map(|(name, options)| stressed(name, options)));
     boots.extend(MIXED.iter().map(|(name, options)| parked(name, options)));
     boots.push(late());

@@ -1,0 +1,131 @@
+//! How long what has changed is left alone, one by one and beyond the slots that are remembered.
+
+use crate::common;
+use crate::healing::{PAGE, pair};
+
+use common::{GIB, MIB, Plan, at, cpu, leaves, painted};
+use vellum_linearmap::Context;
+use vellum_vmsa::{BbmLevel, Granule4K, Level};
+
+#[test]
+fn more_slots_than_are_remembered_fold_all_the_same() {
+    for slots in [15, 16, 17, 40] {
+        let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+        for slot in 0..slots {
+            let page = [at(&map, GIB + slot * 10 * MIB, PAGE)];
+            map.set_memory_ro(&page, Context::MayWait).unwrap();
+            map.set_memory_rw(&page, Context::MayWait).unwrap();
+        }
+        let rounds = (1..20).find(|_| !map.heal(1000) && leaves(&map).len() == 1);
+        // Who was pushed out has the same patience as the others.
+        assert_eq!(rounds, Some(5), "{slots} slots");
+    }
+}
+
+#[test]
+fn who_is_pushed_out_is_who_changed_longest_ago() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let pair = |slot: u64| {
+        let page = [at(&map, GIB + slot * 10 * MIB, PAGE)];
+        map.set_memory_ro(&page, Context::MayWait).unwrap();
+        map.set_memory_rw(&page, Context::MayWait).unwrap();
+    };
+    pair(0);
+    map.heal(0);
+    (1..16).for_each(pair);
+    // It makes room for the seventeenth, and is the first that is due, as if it had stayed.
+    pair(16);
+    (0..3).for_each(|_| assert!(!map.heal(1)));
+    assert_eq!(map.counters().folds, 0);
+    map.heal(1);
+    let is_whole =
+        |slot: u64| map.view().translate(at(&map, GIB + slot * 10 * MIB, 0).start).unwrap().size.level == Level::L2;
+    assert_eq!((0..17).filter(|&slot| is_whole(slot)).collect::<Vec<_>>(), [0]);
+}
+
+#[test]
+fn every_slot_that_changed_is_left_alone_for_as_long() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let slot = |number: u64| GIB + number * 10 * MIB;
+    (0..16).for_each(|number| pair(&map, slot(number), PAGE));
+    // It is remembered already, and pushes nobody out.
+    pair(&map, slot(5), PAGE);
+    let is_whole = |number: u64| map.view().translate(at(&map, slot(number), 0).start).unwrap().size.level == Level::L2;
+    map.heal(100);
+    assert_eq!((0..16).filter(|&number| is_whole(number)).count(), 0);
+    // The seventeenth takes the place of the first.
+    pair(&map, slot(16), PAGE);
+    (0..3).for_each(|_| _ = map.heal(100));
+    assert_eq!((0..17).filter(|&number| is_whole(number)).count(), 0);
+    map.heal(100);
+    assert_eq!((0..17).filter(|&number| !is_whole(number)).collect::<Vec<_>>(), [16], "it changed a round later");
+}
+
+/// Nobody is due for having been pushed out: however many slots are sampled, none folds for as long as each changes again in time.
+#[test]
+fn more_slots_than_are_remembered_do_not_fold_each_time() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    for _ in 0..50 {
+        (0..40).for_each(|number| pair(&map, GIB + number * 10 * MIB, PAGE));
+        map.heal(100);
+    }
+    assert_eq!((map.counters().splits, map.counters().folds), (41, 0));
+}
+
+/// What is left alone is not left split for ever by those that are sampled on both sides of it.
+#[test]
+fn what_is_cold_folds_amid_slots_that_change_for_ever() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let slot = |number: u64| GIB + number * 10 * MIB;
+    let is_whole = || map.view().translate(at(&map, slot(20), 0).start).unwrap().size.level == Level::L2;
+    pair(&map, slot(20), PAGE);
+    let rounds = (1..200).find(|_| {
+        (0..40).filter(|&number| number != 20).for_each(|number| pair(&map, slot(number), PAGE));
+        map.heal(1000);
+        is_whole()
+    });
+    assert_eq!(rounds, Some(69));
+    // And as much does not fold again before as many rounds are over.
+    let folds = map.counters().folds;
+    (0..64).for_each(|_| {
+        (0..40).for_each(|number| pair(&map, slot(number), PAGE));
+        map.heal(1000);
+    });
+    assert_eq!(map.counters().folds, folds);
+}
+
+/// In a range that is looked at, a slot is left alone up to the round that its patience ends with, and no round longer.
+#[test]
+fn a_slot_amid_a_long_range_keeps_its_patience() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let level = |from| map.view().translate(at(&map, from, 0).start).unwrap().size.level;
+    pair(&map, GIB + 51 * MIB, 100 * MIB);
+    (0..3).for_each(|_| _ = map.heal(1000));
+    pair(&map, GIB + 100 * MIB, PAGE);
+    map.heal(1000);
+    assert_eq!(level(GIB + 51 * MIB), Level::L3, "the range changed four rounds ago");
+    for _ in 0..3 {
+        map.heal(1000);
+        assert_eq!((level(GIB + 51 * MIB), level(GIB + 100 * MIB)), (Level::L2, Level::L3), "five; the slot less");
+    }
+    map.heal(1000);
+    assert_ne!(level(GIB + 100 * MIB), Level::L3, "five");
+}
+
+/// Of those that changed in one round the first is healed first. A round in which nobody parks is a round like any other, be it of
+/// a request.
+#[test]
+fn who_changed_first_is_healed_first_and_no_round_counts_twice() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let slot = |number: u64| GIB + number * 10 * MIB;
+    (0..5).for_each(|number| pair(&map, slot(number), PAGE));
+    map.admit(cpu(BbmLevel::Level0));
+    map.heal_all();
+    map.embedder().parks.set(true);
+    let is_whole = |number: u64| map.view().translate(at(&map, slot(number), 0).start).unwrap().size.level != Level::L3;
+    (0..3).for_each(|_| assert!(!map.heal(1)));
+    for healed in 1..6 {
+        map.heal(1);
+        assert!((0..5).all(|number| is_whole(number) == (number < healed)), "{healed} looks");
+    }
+}
