@@ -297,6 +297,11 @@ impl<F: File> Lacks<F> {
         !self.attributes.contains(Stage1Attributes::UXN)
     }
 
+    /// The page of a file that is read, if this is one: what lies around is read next.
+    pub(crate) fn read_of_file(&self) -> Option<u64> {
+        matches!(self.content, Content::Page { is_written: false, .. }).then_some(self.gap.page)
+    }
+
     /// What was looked at is not needed any more, whatever came of it.
     pub(crate) fn let_go<E: Embedder<File = F>>(&self, embedder: &E) {
         if let Content::Copy(from) = self.content {

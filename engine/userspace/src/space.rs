@@ -105,6 +105,9 @@ impl<E: Embedder> AddressSpace<E> {
             let placed = self.with_tables(|state, editing, supply| state.place(editing, lacks, made, supply));
             lacks.let_go(&self.embedder);
             if placed == Ok(Placed::Done) {
+                if let Some(page) = lacks.read_of_file() {
+                    self.map_around(page);
+                }
                 return Ok(());
             }
             lacks.unmake(&self.embedder, made);
