@@ -14,7 +14,7 @@ use crate::memory::linear_map;
 /// Slots of the linear map that an idle CPU looks at before it looks for threads again.
 const SLOTS: usize = 8;
 /// Milliseconds that a thread runs while another waits.
-const SLICE: u64 = 10;
+pub(crate) const SLICE: u64 = 10;
 
 struct Places([UnsafeCell<u64>; per_cpu::MAX_CPUS]);
 
@@ -161,6 +161,13 @@ pub(crate) fn leave(leaving: Leaving) {
 /// Lets others run, if any wait.
 pub(crate) fn give_way() {
     if queue::has_work() {
+        leave(Leaving::Ready);
+    }
+}
+
+/// Leaves a CPU that this thread may not run on any more.
+pub(crate) fn leave_wrong_cpu() {
+    while !thread::current().may_run_here() {
         leave(Leaving::Ready);
     }
 }
