@@ -1,6 +1,6 @@
 //! Programs: static ELF files for arm64, with addresses of their own or position independent.
 
-use elf::abi::{EM_AARCH64, ET_DYN, ET_EXEC, PF_R, PF_W, PF_X, PT_INTERP, PT_LOAD};
+use elf::abi::{EM_AARCH64, ET_DYN, ET_EXEC, PF_R, PF_W, PF_X, PT_GNU_STACK, PT_INTERP, PT_LOAD};
 use elf::endian::LittleEndian;
 use elf::file::{Class, FileHeader, parse_ident};
 use elf::segment::SegmentTable;
@@ -39,6 +39,8 @@ pub struct Program {
     pub entry: u64,
     /// Whether it runs at any address.
     pub is_movable: bool,
+    /// Whether it asks for a stack that may be executed (PT_GNU_STACK).
+    pub has_executable_stack: bool,
     /// What is to be loaded, by rising address.
     pub segments: List<Segment, MAX_SEGMENTS>,
     /// Where its program headers are in the file, how large each is, and how many there are.
@@ -98,12 +100,14 @@ pub fn read(head: &[u8], file_bytes: u64) -> Result<Program, Problem> {
     let mut program = Program {
         entry: header.e_entry,
         is_movable: header.e_type == ET_DYN,
+        has_executable_stack: false,
         segments: List::new(Segment::default()),
         headers: (header.e_phoff, header.e_phentsize, header.e_phnum),
     };
     for found in SegmentTable::new(LittleEndian, Class::ELF64, table) {
         match found.p_type {
             PT_INTERP => return Err(Problem::Dynamic),
+            PT_GNU_STACK => program.has_executable_stack = found.p_flags & PF_X != 0,
             PT_LOAD if found.p_memsz > 0 => {
                 let has = |flag| found.p_flags & flag != 0;
                 let segment = Segment {
@@ -172,6 +176,11 @@ mod tests {
         let data = program.segments[1];
         assert!(data.is_writable && data.is_readable && !data.is_executable);
         assert!(read(&file(ET_DYN, EM_AARCH64, &[TEXT]), 0x2000).expect("a program").is_movable);
+        for (flags, expected) in [(PF_R | PF_W, false), (PF_R | PF_W | PF_X, true)] {
+            let stack = (PT_GNU_STACK, flags, 0, 0, 0, 0);
+            let program = read(&file(ET_EXEC, EM_AARCH64, &[TEXT, DATA, stack]), 0x2100).expect("a program");
+            assert_eq!((program.has_executable_stack, program.segments.len()), (expected, 2));
+        }
     }
 
     #[test]

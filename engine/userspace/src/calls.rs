@@ -202,9 +202,11 @@ impl<E: Embedder> AddressSpace<E> {
         taken
     }
 
-    /// A file ends before page `index` from now on: what was mapped of it behind, be it copied by now, is mapped no longer.
-    pub fn forget_file(&self, file: &E::File, index: u64) {
-        let _ = self.with_tables(|state, editing, supply| state.forget_file(editing, file, index, supply));
+    /// These pages of a file are no longer what they were: what was mapped of them is mapped no longer. What has been copied by now goes as
+    /// well, as where the file ends before, unless `keeps_copies`, as where a hole is made in it.
+    pub fn forget_file(&self, file: &E::File, pages: Range<u64>, keeps_copies: bool) {
+        let which = (&pages, keeps_copies);
+        let _ = self.with_tables(|state, editing, supply| state.forget_file(editing, file, which, supply));
     }
 
     /// The heap begins at `start`, and has nothing yet.

@@ -90,6 +90,13 @@ pub trait File: Clone + PartialEq {
     /// The frame that holds page `index`, with one reference more, which is the caller's. Never called while a lock is held.
     fn frame(&self, index: u64) -> Result<PhysAddr, FileError>;
 
+    /// The frame of page `index`, if that is in memory, with one reference more, which is the caller's: it may be mapped around
+    /// another that is read. Never called while a lock is held.
+    fn resident_frame(&self, index: u64) -> Option<PhysAddr> {
+        let _ = index;
+        None
+    }
+
     /// A program may write page `index` from now on, through a shared mapping.
     fn mark_written(&self, index: u64) {
         let _ = index;

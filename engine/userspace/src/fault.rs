@@ -54,13 +54,13 @@ enum Content<F> {
     Zeros { order: u32 },
     /// Zeros, which are read.
     ZeroFrame,
+    /// What a page of a file holds.
+    CopyOfPage { file: F, index: u64 },
     /// What this frame holds, of which there is one reference more until the copy is in place: nobody takes the page for theirs alone
     /// meanwhile, and writes what the copy lacks.
     Copy(PhysAddr),
     /// A page of a file.
     Page { file: F, index: u64, is_written: bool },
-    /// What a page of a file holds.
-    CopyOfPage { file: F, index: u64 },
 }
 
 impl<E: Embedder> State<E> {
@@ -295,6 +295,17 @@ impl<F: File> Lacks<F> {
     /// Whether the program may execute the page afterwards.
     pub(crate) fn is_executable(&self) -> bool {
         !self.attributes.contains(Stage1Attributes::UXN)
+    }
+
+    /// Whether something is to be done once it was placed, or was not: one comparison, of which a first touch knows no more.
+    #[inline(always)]
+    pub(crate) fn has_sequel(&self) -> bool {
+        matches!(self.content, Content::Copy(_) | Content::Page { .. })
+    }
+
+    /// The page of a file that is read, if this is one: what lies around is read next.
+    pub(crate) fn read_of_file(&self) -> Option<u64> {
+        matches!(self.content, Content::Page { is_written: false, .. }).then_some(self.gap.page)
     }
 
     /// What was looked at is not needed any more, whatever came of it.

@@ -17,6 +17,7 @@ mod access;
 mod advice;
 mod area;
 mod areas;
+mod around;
 mod asids;
 mod atomic;
 mod calls;

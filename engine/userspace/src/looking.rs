@@ -111,26 +111,50 @@ impl<E: Embedder> State<E> {
         Ok(Some(page.address))
     }
 
-    /// Unmaps what areas map of a file from page `index` on.
+    /// Unmaps what areas map of pages of a file; copies that a program has made for itself stay, if `keeps_copies`.
     pub(crate) fn forget_file(
         &mut self,
         editing: &Editing<'_, E>,
         file: &E::File,
-        index: u64,
+        (pages, keeps_copies): (&Range<u64>, bool),
         supply: &mut Reserve,
     ) -> Result<(), Short> {
-        let (mut at, first) = (0, index << E::Granule::SHIFT);
+        let bytes = |page: u64| page.saturating_mul(E::Granule::SIZE_BYTES);
+        let mut at = 0;
         while let Some(area) = self.areas.next(at) {
             at = area.end;
             let Backing::File { file: its, offset } = &area.backing else { continue };
-            let start = area.start + first.saturating_sub(*offset);
-            if its == file && start < area.end {
-                let range = start..area.end;
+            let of_area = |page: u64| area.start + bytes(page).saturating_sub(*offset).min(area.bytes());
+            let range = of_area(pages.start)..of_area(pages.end);
+            if its == file && !range.is_empty() {
+                let keeps_copies = keeps_copies && !area.is_shared();
                 self.version += 1;
-                self.remove_pages(editing, &range, supply)?;
+                match keeps_copies {
+                    true => self.remove_pages_of_file(editing, &range, supply)?,
+                    false => self.remove_pages(editing, &range, supply)?,
+                }
             }
         }
         Ok(())
+    }
+
+    /// Unmaps pages of a range that are a file's.
+    fn remove_pages_of_file(
+        &mut self,
+        editing: &Editing<'_, E>,
+        range: &Range<u64>,
+        supply: &mut Reserve,
+    ) -> Result<(), Short> {
+        let mut at = range.start;
+        loop {
+            let is_files = |leaf: &Leaf| leaf.has(Note::COUNTED) && !leaf.has(Note::OWN);
+            let found = for_each_leaf::<E, u64>(&self.table(editing), &(at..range.end), |page, leaf| {
+                if is_files(&leaf) { ControlFlow::Break(page) } else { ControlFlow::Continue(()) }
+            })?;
+            let Some(page) = found else { return Ok(()) };
+            at = page + E::Granule::SIZE_BYTES;
+            self.remove_pages(editing, &(page..at), supply)?;
+        }
     }
 }
 

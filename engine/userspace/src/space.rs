@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::current::Current;
 use crate::embedder::{Embedder, Lock};
 use crate::error::{Error, Fault, Short};
-use crate::fault::Found;
+use crate::fault::{Found, Lacks};
 use crate::folio::Placed;
 use crate::limits::{Limits, Usage};
 use crate::shape::Shape;
@@ -103,12 +103,23 @@ impl<E: Embedder> AddressSpace<E> {
             // writes to the zeros that come late. No lock orders these stores.
             fence(Ordering::Release);
             let placed = self.with_tables(|state, editing, supply| state.place(editing, lacks, made, supply));
-            lacks.let_go(&self.embedder);
+            if lacks.has_sequel() {
+                self.follow(lacks, placed == Ok(Placed::Done));
+            }
             if placed == Ok(Placed::Done) {
                 return Ok(());
             }
             lacks.unmake(&self.embedder, made);
             placed.map_err(|_| Fault::OutOfMemory)?;
+        }
+    }
+
+    /// What follows where something was placed, or was not.
+    #[inline(never)]
+    fn follow(&self, lacks: &Lacks<E::File>, is_placed: bool) {
+        lacks.let_go(&self.embedder);
+        if let Some(page) = lacks.read_of_file().filter(|_| is_placed) {
+            self.map_around(page);
         }
     }
 

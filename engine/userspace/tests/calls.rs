@@ -313,8 +313,26 @@ fn a_file_that_ends_earlier_takes_its_pages_along() {
     (0..4).for_each(|page| assert_eq!(write(&space, BASE + page * PAGE, page), Ok(page)));
     read(&space, FAR + 4 * PAGE).unwrap();
     file.count.set(4);
-    space.forget_file(&file, 4);
+    space.forget_file(&file, 4..u64::MAX, false);
     assert_eq!((read(&space, BASE + PAGE), read(&space, BASE + 2 * PAGE)), (Ok(1), Err(Fault::Beyond)));
     assert_eq!(read(&space, FAR + 4 * PAGE), Err(Fault::Beyond));
     assert_eq!(access(&space, FAR, Kind::Read, 0), Ok(file.value(0)));
+}
+
+#[test]
+fn a_hole_in_a_file_takes_its_pages_along_and_no_copies() {
+    let kernel = Kernel::<Granule4K>::new();
+    let space = kernel.space();
+    let file = TestFile::new(&kernel, 5, 8);
+    space.map(of_file(&file, (Place::Fixed(BASE), 2, 4), RW, AreaFlags::empty())).unwrap();
+    space.map(of_file(&file, (Place::Fixed(FAR), 0, 8), RW, AreaFlags::SHARED)).unwrap();
+    write(&space, BASE + PAGE, 7).unwrap();
+    (0..4).for_each(|page| _ = read(&space, BASE + page * PAGE).unwrap());
+    (0..8).for_each(|page| _ = write(&space, FAR + page * PAGE, 1).unwrap());
+    space.forget_file(&file, 3..5, true);
+    let is_mapped = |at: u64| leaf_bytes(&space, at).is_some();
+    assert_eq!([0, 1, 2, 3].map(|page| is_mapped(BASE + page * PAGE)), [true, true, false, true]);
+    assert_eq!([2, 3, 4, 5].map(|page| is_mapped(FAR + page * PAGE)), [true, false, false, true]);
+    assert_eq!(read(&space, BASE + PAGE), Ok(7), "the program's own");
+    assert_eq!(space.usage().file, 2 + 6);
 }

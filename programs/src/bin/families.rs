@@ -162,6 +162,7 @@ fn scheduling() {
         tell("highest", call(SYS_sched_get_priority_max, &[policy]));
         tell("lowest", call(SYS_sched_get_priority_min, &[policy]));
     }
+    classes();
     tell("priority, an unknown kind", call(SYS_getpriority, &[3, 0]));
     tell("priority of nobody", call(SYS_getpriority, &[0, NOBODY]));
     tell("priority of a group of nobody", call(SYS_getpriority, &[1, NOBODY]));
@@ -169,6 +170,34 @@ fn scheduling() {
     in_child("a group of its own", || {
         call(SYS_setpgid, &[0, 0]).expect("a group");
         tell("priority of the own group", call(SYS_getpriority, &[1, 0]));
+    });
+}
+
+/// Where a thread is to run, its class, priority and nice value are what was set.
+fn classes() {
+    in_child("classes", || {
+        for cpu in [1, 0] {
+            tell("one CPU", call(SYS_sched_setaffinity, &[0, 8, [1u64 << cpu].as_ptr() as u64]));
+            let (mut here, mut set) = (9u32, [0u64]);
+            call(SYS_getcpu, &[&raw mut here as u64, 0, 0]).expect("a CPU");
+            call(SYS_sched_getaffinity, &[0, 8, set.as_mut_ptr() as u64]).expect("a set");
+            println!("on {here}, of {:#x}", set[0]);
+        }
+        for (class, priority) in [(0, 0), (0, 1), (1, 0), (1, 10), (2, 99), (2, 100), (3, 0), (4, 0), (5, 0), (6, 0)] {
+            let (wanted, mut found) = ([priority], [0u64]);
+            let set = call(SYS_sched_setscheduler, &[0, class, wanted.as_ptr() as u64]);
+            tell(&format!("class {class}, priority {priority}"), set);
+            tell("its class", call(SYS_sched_getscheduler, &[0]));
+            tell("its priority", call(SYS_sched_getparam, &[0, found.as_mut_ptr() as u64]).map(|_| found[0]));
+        }
+        tell("class of nobody", call(SYS_sched_getscheduler, &[NOBODY]));
+        tell("class of -1", call(SYS_sched_getscheduler, &[u64::MAX]));
+        tell("priority to nowhere", call(SYS_sched_getparam, &[0, 0]));
+        for nice in [5, 100, -100] {
+            tell("nice", call(SYS_setpriority, &[0, 0, nice as u64]));
+            tell("as nice", call(SYS_getpriority, &[0, 0]));
+            in_child("a child", || tell("a child's", call(SYS_getpriority, &[0, 0])));
+        }
     });
 }
 

@@ -1,6 +1,7 @@
 //! Mutexes whose owner ends (`set_robust_list`), and lists of them that lead anywhere.
 
 use libc::*;
+use programs::child::NOBODY;
 use programs::machine::word;
 use programs::memory::READ_WRITE;
 use programs::{call, child, map, page, tell};
@@ -15,6 +16,21 @@ fn main() {
     refusals();
     marks();
     bad_lists();
+    asked();
+}
+
+/// Where the list of a thread is.
+fn asked() {
+    let page = Page::new();
+    let (mut head, mut bytes) = (0u64, 0u64);
+    let mut ask = |number: u64| {
+        call(SYS_get_robust_list, &[number, &raw mut head as u64, &raw mut bytes as u64]).map(|_| head ^ page.0 | bytes)
+    };
+    page.set(page.0, 0, 0);
+    tell("the own list", ask(0));
+    tell("by number", ask(std::process::id().into()));
+    tell("of nobody", ask(NOBODY));
+    tell("to nowhere", call(SYS_get_robust_list, &[0, 8, &raw mut bytes as u64]));
 }
 
 fn set_double(at: u64, value: u64) {

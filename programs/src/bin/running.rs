@@ -59,6 +59,9 @@ fn refusals() {
     }
     let long = std::ffi::CString::new(vec![b'x'; 200_000]).expect("a word");
     tell("a word too long", run(c"/bin/busybox", &[&long]));
+    let part = std::ffi::CString::new(vec![b'x'; 100_000]).expect("a word");
+    tell("words too long together", run(c"/bin/busybox", &[&*part; 25]));
+    println!("long words: {}", child(|| run(c"/bin/true", &[&*part; 15]).map_or(1, |_| 2)));
     println!("a script: {}", child(|| run(c"./script", &[c"zero", c"one"]).map_or(1, |_| 2)));
     println!("a script of a script: {}", child(|| run(c"./chain", &[c"zero", c"one"]).map_or(1, |_| 2)));
     println!("no arguments: {}", child(|| run(c"/bin/true", &[]).map_or(1, |_| 2)));

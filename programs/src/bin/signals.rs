@@ -20,7 +20,7 @@ extern "C" fn count(signal: i32, info: &siginfo_t, _: *mut c_void) {
 extern "C" fn again(signal: i32, _: &siginfo_t, _: *mut c_void) {
     let depth = DEPTH.fetch_add(1, Ordering::SeqCst) + 1;
     println!("  {} begins at depth {depth}", signal_name(signal));
-    if depth < 3 {
+    if SEEN.fetch_add(1, Ordering::SeqCst) < 2 {
         send(signal);
     }
     println!("  {} ends at depth {depth}", signal_name(signal));
@@ -111,12 +111,12 @@ fn masks() {
 }
 
 fn nested() {
-    println!("masked meanwhile:");
-    handle(SIGUSR1, again, 0).expect("a handler");
-    send(SIGUSR1);
-    println!("not masked:");
-    handle(SIGUSR1, again, SA_NODEFER).expect("a handler");
-    send(SIGUSR1);
+    for (name, flags) in [("masked meanwhile", 0), ("not masked", SA_NODEFER)] {
+        println!("{name}:");
+        SEEN.store(0, Ordering::SeqCst);
+        handle(SIGUSR1, again, flags).expect("a handler");
+        send(SIGUSR1);
+    }
 }
 
 fn children() {
@@ -143,6 +143,8 @@ fn refusals() {
     tell("signal -1", kill(own, -1));
     tell("nobody", kill(NOBODY as i64, SIGTERM));
     tell("a group of nobody", kill(-(NOBODY as i64), SIGTERM));
+    tell("tkill of 0", call(SYS_tkill, &[0, 0]));
+    tell("tkill of -1", call(SYS_tkill, &[u64::MAX, 0]));
     tell("tgkill of 0", call(SYS_tgkill, &[0, 0, 10]));
     tell("tgkill of another group", call(SYS_tgkill, &[1, own as u64, 0]));
     let action = [0u64; 4];
@@ -277,6 +279,20 @@ fn queues() {
     extern "C" fn value(signal: i32, info: &siginfo_t, _: *mut c_void) {
         println!("  {} code {} value {}", signal_name(signal), info.si_code, sender(info).1);
     }
+    in_child("no room", || {
+        mask(SIG_BLOCK, bit(40) | bit(41) | bit(SIGUSR2));
+        let few = [6u64, 6];
+        tell("a limit", call(SYS_prlimit64, &[0, RLIMIT_SIGPENDING as u64, few.as_ptr() as u64, 0]));
+        for signal in [40, 41, 40, SIGUSR2, 40, 40] {
+            let mut info = [0i32; 32];
+            (info[0], info[2]) = (signal, -1);
+            let own = u64::from(std::process::id());
+            tell("queue", call(SYS_rt_sigqueueinfo, &[own, signal as u64, info.as_ptr() as u64]));
+        }
+        tell("of a thread", call(SYS_tkill, &[call(SYS_gettid, &[]).expect("a number"), 40]));
+        tell("by kill", call(SYS_kill, &[std::process::id().into(), 40]));
+        exit(0);
+    });
     mask(SIG_BLOCK, bit(40) | bit(41));
     for signal in [40, 41] {
         handle(signal, value, 0).expect("a handler");

@@ -1,7 +1,8 @@
 //! Threads, their memory, and `futex`.
 
 use libc::*;
-use programs::machine::word;
+use programs::child::wait;
+use programs::machine::{exit, fork, handle, word};
 use programs::memory::{READ_WRITE, pages};
 use programs::{Answer, call, child, map, page, peek, poke, tell, touch};
 use std::cell::Cell;
@@ -19,7 +20,29 @@ fn main() {
     futexes();
     requeues();
     operations();
+    one_takes();
     ends();
+}
+
+/// A signal to a process ends the sleep of one of its threads, and of the first if that does not mask it.
+fn one_takes() {
+    extern "C" fn note(_: i32, _: &siginfo_t, _: *mut c_void) {}
+    handle(SIGUSR1, note, 0).expect("a handler");
+    let sleep = |nanoseconds: u64| call(SYS_nanosleep, &[[0u64, nanoseconds].as_ptr() as u64, 0]);
+    for how in [SIG_UNBLOCK, SIG_BLOCK] {
+        let set = 1u64 << (SIGUSR1 - 1);
+        let other = thread::spawn(move || sleep(400_000_000));
+        call(SYS_rt_sigprocmask, &[how as u64, &raw const set as u64, 0, 8]).expect("a mask");
+        let parent = u64::from(std::process::id());
+        let sender = fork().unwrap_or_else(|| {
+            sleep(100_000_000).expect("it sleeps");
+            call(SYS_kill, &[parent, SIGUSR1 as u64]).expect("it is sent");
+            exit(0)
+        });
+        tell("the first sleeps", sleep(300_000_000));
+        tell("the other sleeps", other.join().expect("it ends"));
+        wait(sender);
+    }
 }
 
 fn together() {
@@ -227,7 +250,7 @@ fn ends() {
         thread::spawn(|| {
             let short = [0u64, 20_000_000];
             call(SYS_nanosleep, &[short.as_ptr() as u64, 0]).expect("it sleeps");
-            programs::machine::exit(6)
+            exit(6)
         });
         call(SYS_exit, &[9]).map_or(1, |_| 2)
     });

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use hardware::lock::Lock;
@@ -21,11 +22,18 @@ pub(crate) const SEAL_WRITE: u32 = 8;
 pub(crate) const SEAL_FUTURE_WRITE: u32 = 16;
 
 /// The largest file.
-const MOST_BYTES: u64 = 1 << 40;
+const MOST_BYTES: u64 = i64::MAX as u64;
 
 struct Pages {
     bytes: u64,
-    frames: BTreeMap<u64, Frame>,
+    frames: BTreeMap<u64, Held>,
+}
+
+/// A page of a file.
+struct Held {
+    frame: Frame,
+    /// It was written, and not only made.
+    is_dirty: bool,
 }
 
 /// The content of a file, memory that processes share, or a `memfd`.
@@ -69,7 +77,7 @@ impl Content {
 
     /// A page of it, if one was ever written or mapped.
     pub(crate) fn find(&self, index: u64) -> Option<Frame> {
-        self.0.with(|pages| pages.frames.get(&index).cloned())
+        self.0.with(|pages| pages.frames.get(&index).map(|held| held.frame.clone()))
     }
 
     /// Where from `offset` on the first page is that was written or mapped, or the first that was not: the end is none.
@@ -94,7 +102,22 @@ impl Content {
         }
         let fresh = Frame::zeroed()?;
         // Another may have made one meanwhile: the first stays.
-        Some(self.0.with(|pages| pages.frames.entry(index).or_insert(fresh).clone()))
+        let fresh = Held { frame: fresh, is_dirty: false };
+        Some(self.0.with(|pages| pages.frames.entry(index).or_insert(fresh).frame.clone()))
+    }
+
+    /// A page is written, or may be by a program that maps it.
+    pub(crate) fn mark_dirty(&self, index: u64) {
+        self.0.with(|pages| {
+            if let Some(held) = pages.frames.get_mut(&index) {
+                held.is_dirty = true;
+            }
+        });
+    }
+
+    /// Whether a page was written.
+    pub(crate) fn is_dirty(&self, index: u64) -> bool {
+        self.0.with(|pages| pages.frames.get(&index).is_some_and(|held| held.is_dirty))
     }
 
     /// The frame for a mapping, which then has it; the error is whether the file ends before.
@@ -106,6 +129,15 @@ impl Content {
         let address = frame.0;
         frames::share(address);
         Ok(address)
+    }
+
+    /// The frame of a page that it has, for a mapping, which then has it.
+    pub(crate) fn resident(&self, index: u64) -> Option<PhysAddr> {
+        self.0.with(|pages| {
+            let held = pages.frames.get(&index).filter(|_| index < pages.bytes.div_ceil(page_size().size_bytes()))?;
+            frames::share(held.frame.0);
+            Some(held.frame.0)
+        })
     }
 
     /// Gives `sink` the bytes from `offset` on, part by part; how many there were. `sink` says whether it goes on.
@@ -150,8 +182,9 @@ impl Content {
             match filled {
                 Err(error) if at == offset => return Err(error),
                 Err(_) => break,
-                Ok(()) => at += last - first,
+                Ok(()) => self.mark_dirty(at / page),
             }
+            at += last - first;
             self.0.with(|pages| pages.bytes = pages.bytes.max(at));
         }
         Ok(at - offset)
@@ -171,6 +204,29 @@ impl Content {
         }
     }
 
+    /// Takes pages out of it: a hole.
+    pub(crate) fn take(&self, indices: Range<u64>) -> Vec<Frame> {
+        let taken = self.0.with(|pages| {
+            let mut taken = pages.frames.split_off(&indices.start);
+            pages.frames.append(&mut taken.split_off(&indices.end));
+            taken
+        });
+        taken.into_values().map(|held| held.frame).collect()
+    }
+
+    /// Has a page wherever one of these bytes is: `fallocate`.
+    pub(crate) fn fill(&self, bytes: Range<u64>) -> Result<(), Errno> {
+        let page = page_size().size_bytes();
+        let indices = bytes.start / page..bytes.end.div_ceil(page);
+        if !frames::has_room(indices.end - indices.start) {
+            return Err(ENOSPC);
+        }
+        for index in indices {
+            self.frame(index).ok_or(ENOSPC)?;
+        }
+        Ok(())
+    }
+
     /// Makes it so long; what is cut off is gone, what is added is zero.
     pub(crate) fn resize(&self, bytes: u64) -> Result<(), Errno> {
         if bytes > MOST_BYTES {
@@ -184,9 +240,9 @@ impl Content {
                 return Vec::new();
             }
             if let Some(last) = pages.frames.get(&(bytes / page)) {
-                frames::bytes(&last.0)[(bytes % page) as usize..].fill(0);
+                frames::bytes(&last.frame.0)[(bytes % page) as usize..].fill(0);
             }
-            pages.frames.split_off(&bytes.div_ceil(page)).into_values().collect()
+            pages.frames.split_off(&bytes.div_ceil(page)).into_values().map(|held| held.frame).collect()
         });
         drop(cut);
         Ok(())

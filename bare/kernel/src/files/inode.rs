@@ -28,6 +28,9 @@ pub(crate) const S_IFIFO: u32 = 0o1_0000;
 /// The device that every file is on, major and minor number.
 pub(crate) const DEVICE: (u32, u32) = (0, 2);
 
+/// The device of shared memory and of what `memfd_create` makes.
+pub(crate) const NAMELESS: (u32, u32) = (0, 1);
+
 /// What a file is.
 pub(crate) enum Body {
     Folder(Lock<Folder>),

@@ -9,7 +9,7 @@ use spin::Once;
 use super::inode::{Body, Folder, Inode, S_IFLNK};
 use crate::memory::frames;
 use crate::process::errno::{
-    EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOSPC, ENOTDIR, ENOTEMPTY, EPERM, EROFS, EXDEV, Errno,
+    EBUSY, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOSPC, ENOTDIR, ENOTEMPTY, EPERM, EROFS, EXDEV, Errno,
 };
 
 /// Bytes of a name, and links on one way.
@@ -184,8 +184,14 @@ impl Place {
 
     /// Takes the name away; of a folder only if `is_folder` is wanted, and it is empty.
     pub(crate) fn remove(&self, is_folder: bool) -> Result<(), Errno> {
-        let inode = self.inode.clone().ok_or(ENOENT)?;
+        let inode = self.found()?;
+        let is_root = self.name.is_empty() && Arc::ptr_eq(&inode, &root());
         match (is_folder, &inode.body) {
+            // Others are mounted there.
+            (true, _) if is_root => return Err(EBUSY),
+            (true, Body::Made(_)) if inode.is_folder() && matches!(self.folder.body, Body::Folder(_)) => {
+                return Err(EBUSY);
+            }
             (true, Body::Folder(inside)) if inside.with(|inside| inside.len() > 0) => return Err(ENOTEMPTY),
             (true, Body::Folder(_)) | (false, Body::Regular(_) | Body::Link(_) | Body::Device(_) | Body::Pipe(_)) => {}
             (true, _) => return Err(ENOTDIR),
@@ -208,9 +214,12 @@ impl Place {
 
     /// Moves what is at this place to another, and takes away what was there.
     pub(crate) fn rename(&self, to: &Self) -> Result<(), Errno> {
-        let inode = self.found()?;
         if self.name.is_empty() || to.name.is_empty() {
-            return Err(EINVAL);
+            return Err(EBUSY);
+        }
+        let inode = self.found()?;
+        if to.wants_folder && !inode.is_folder() {
+            return Err(ENOTDIR);
         }
         let (from_names, to_names) = match (&self.folder.body, &to.folder.body) {
             (Body::Folder(from), Body::Folder(to)) => (from, to),

@@ -49,6 +49,11 @@ impl File for Mapped {
         Ok(frame)
     }
 
+    fn resident_frame(&self, index: u64) -> Option<PhysAddr> {
+        let Body::Regular(content) = &self.inode.body else { return None };
+        content.resident(index)
+    }
+
     fn is_resident(&self, index: u64) -> bool {
         match &self.inode.body {
             Body::Regular(content) => content.find(index).is_some(),
@@ -57,7 +62,10 @@ impl File for Mapped {
         }
     }
 
-    fn mark_written(&self, _: u64) {
+    fn mark_written(&self, index: u64) {
+        if let Body::Regular(content) = &self.inode.body {
+            content.mark_dirty(index);
+        }
         self.inode.note_written();
     }
 }

@@ -157,7 +157,7 @@ impl Alarm {
 
     fn info(&self, name: Name) -> Info {
         let Name::Made(number) = name else { return Info::of_kernel() };
-        Info { code: SI_TIMER, words: [number as u64, self.notice.value], syndrome: None, timer: Some(self.sequence) }
+        Info { code: SI_TIMER, words: [number as u64, self.notice.value], timer: Some(self.sequence) }
     }
 
     /// A signal that tells of it is taken: the overruns.

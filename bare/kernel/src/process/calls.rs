@@ -10,6 +10,7 @@ pub(crate) mod memory;
 pub(crate) mod modules;
 pub(crate) mod paths;
 pub(crate) mod processes;
+mod scheduling;
 pub(crate) mod signals;
 pub(crate) mod status;
 pub(crate) mod synchronization;
@@ -47,7 +48,7 @@ impl Call<'_> {
 /// One call: its number, its name, and what it does.
 type Row = (u64, &'static str, fn(&mut Call) -> Answer);
 
-static FAMILIES: [&[Row]; 16] = [
+static FAMILIES: [&[Row]; 17] = [
     memory::CALLS,
     advice::CALLS,
     input::CALLS,
@@ -63,6 +64,7 @@ static FAMILIES: [&[Row]; 16] = [
     timers::CALLS,
     waiting::CALLS,
     identity::CALLS,
+    scheduling::CALLS,
     modules::CALLS,
 ];
 

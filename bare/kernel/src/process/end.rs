@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicI32, Ordering};
 use kerncore::stops::News;
 
 use super::errno::Errno;
+use super::futex::Place;
 use super::signals::{Info, SA_NOCLDWAIT, SIGCHLD, SIGKILL, Signal};
 use super::table::{self, INIT, Process};
 use super::{alarms, copies, futex, stops};
@@ -34,7 +35,7 @@ pub(super) fn end_thread() {
     leave_mutexes(&thread);
     let address = thread.task().clear_at_end.get();
     if address != 0 && copies::write_half(address, 0).is_ok() {
-        futex::wake(&process, address, 1, u32::MAX);
+        futex::wake(&process, Place { address, is_shared: true }, 1, u32::MAX);
     }
     let is_last = process.life.with(|life| {
         life.threads.retain(|one| one.number() != thread.number());
@@ -43,6 +44,9 @@ pub(super) fn end_thread() {
     });
     if is_last {
         end_process(&process);
+    } else {
+        // What it was to take is for another.
+        thread.task().leave_to_others(u64::MAX);
     }
     // Who waits for the other threads of a process: `exec`.
     process.waiters.wake_all();
@@ -50,7 +54,7 @@ pub(super) fn end_thread() {
 
 /// Marks the mutexes that a thread dies with.
 fn leave_mutexes(thread: &Arc<Thread>) {
-    let head = thread.task().robust_list.get();
+    let head = thread.task().robust_list.load(Ordering::Relaxed);
     if head == 0 {
         return;
     }
@@ -78,7 +82,7 @@ fn leave_mutex(thread: &Arc<Thread>, address: u64) -> Result<(), Errno> {
     // Who comes to wait meanwhile is seen, or finds that the owner has died.
     let word = copies::change_half(address, |word| is_own(word).then_some(word & HAS_WAITERS | OWNER_DIED))?;
     if is_own(word) && word & HAS_WAITERS != 0 {
-        futex::wake(&thread.task().process, address, 1, u32::MAX);
+        futex::wake(&thread.task().process, Place { address, is_shared: true }, 1, u32::MAX);
     }
     Ok(())
 }

@@ -31,8 +31,9 @@ const STACK: u64 = 0xffff_ff00_0000;
 const STACK_BYTES: u64 = 128 << 10;
 /// Where programs are loaded that have no addresses of their own.
 const BASE: u64 = 0xaaaa_aaaa_0000;
-/// Bytes of arguments and environment together.
-pub(crate) const MOST_BYTES: usize = 2 << 20;
+/// What arguments and environment may take together: a quarter of the stack that a process may have, within these bounds.
+const LEAST_BYTES: u64 = 128 << 10;
+pub(crate) const MOST_BYTES: u64 = 6 << 20;
 /// Scripts in a row, each the interpreter of the one before.
 const MOST_SCRIPTS: usize = 5;
 /// `mov x8, #139; svc #0`: `rt_sigreturn`.
@@ -43,6 +44,15 @@ pub(crate) struct Wanted {
     pub(crate) path: String,
     pub(crate) arguments: Vec<Vec<u8>>,
     pub(crate) environment: Vec<Vec<u8>>,
+}
+
+impl Wanted {
+    /// Refuses more texts, with a pointer to each, than a stack of so many bytes has room for.
+    fn check(&self, stack: u64) -> Result<(), Errno> {
+        let texts = || self.arguments.iter().chain(&self.environment);
+        let bytes = self.path.len() + 1 + texts().map(|text| text.len() + 1 + size_of::<u64>()).sum::<usize>();
+        if bytes as u64 > (stack / 4).clamp(LEAST_BYTES, MOST_BYTES) { Err(E2BIG) } else { Ok(()) }
+    }
 }
 
 /// A program that can be loaded.
@@ -62,8 +72,11 @@ pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, fra
     let process = &thread.task().process;
     // As it was asked for, whatever links it leads through.
     let name: String = wanted.path.rsplit('/').next().unwrap_or_default().chars().take(15).collect();
-    let found = find(folder, wanted)?;
     let limits = process.limits.with(|limits| limits.of_memory());
+    wanted.check(limits.stack)?;
+    let found = find(folder, wanted)?;
+    // Scripts have added theirs.
+    found.wanted.check(limits.stack)?;
     let space = space::new(limits).map_err(|_| ENOMEM)?;
     let bias = map(&*space, &found)?;
     // From here on there is no way back.
@@ -100,7 +113,7 @@ fn forget_old(thread: &Arc<Thread>) {
     [&task.pending, &process.pending].iter().for_each(|pending| pending.retain(&|_, info| info.timer.is_none()));
     task.signal_stack.set(Stack::NONE);
     task.clear_at_end.set(0);
-    task.robust_list.set(0);
+    task.robust_list.store(0, Ordering::Relaxed);
     task.sequences.forget();
     let closed = process.files.with(|files| files.take_for_exec());
     drop(closed);
@@ -195,7 +208,8 @@ fn map(space: &dyn Space, found: &Found) -> Result<u64, Errno> {
             map(mapped_end, zeros_end, Source::Anonymous)?;
         }
     }
-    space.set_heap((range.end + bias).next_multiple_of(page));
+    // Not side by side with what the program has: `maps` tells the two apart.
+    space.set_heap((range.end + bias).next_multiple_of(page) + page);
     let times = TRAMPOLINE - 2 * page;
     space.set_ceiling(times);
     // What programs know as the page of clocks lies there, with nothing in it: the code here reads none.
@@ -260,14 +274,13 @@ fn fill(space: &dyn Space, found: &Found, bias: u64, frame: &mut Frame) -> Resul
     let (path, Wanted { arguments, environment, .. }) = (&found.asked, &found.wanted);
     let texts = || [path.as_bytes()].into_iter().chain(arguments.iter().chain(environment).map(Vec::as_slice));
     let text_bytes: usize = texts().map(|text| text.len() + 9).sum();
-    if text_bytes > MOST_BYTES {
-        return Err(E2BIG);
-    }
     let bytes = (STACK_BYTES + text_bytes as u64).next_multiple_of(page);
+    let mut rights = Rights::READ | Rights::WRITE;
+    rights.set(Rights::EXECUTE, found.program.has_executable_stack);
     let stack = Request {
         place: Place::Fixed(STACK - bytes),
         bytes,
-        rights: Rights::READ | Rights::WRITE,
+        rights,
         source: Source::Anonymous,
         flags: AreaFlags::GROWS_DOWN,
         populates: false,

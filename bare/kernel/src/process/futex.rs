@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use hardware::lock::Lock;
 use hardware::user;
-use userspace::{Access, AreaFlags, Backing, Kind};
+use userspace::{Access, AreaFlags, Backing, Kind, Rights};
 
 use super::copies;
 use super::errno::{Answer, EAGAIN, EFAULT, EINTR, EINVAL, ETIMEDOUT, Errno};
@@ -30,7 +30,15 @@ type Table = BTreeMap<Key, Vec<Arc<Waiter>>>;
 
 static TABLE: Lock<Table> = Lock::new(BTreeMap::new());
 
-fn key(process: &Process, address: u64) -> Result<Key, Errno> {
+/// A word, as a program names it.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) address: u64,
+    /// Without FUTEX_PRIVATE_FLAG: whoever maps the same may wait for it.
+    pub(crate) is_shared: bool,
+}
+
+fn key(process: &Process, Place { address, is_shared }: Place) -> Result<Key, Errno> {
     if !address.is_multiple_of(4) {
         return Err(EINVAL);
     }
@@ -38,16 +46,21 @@ fn key(process: &Process, address: u64) -> Result<Key, Errno> {
         return Err(EFAULT);
     }
     let space = process.try_space().ok_or(EFAULT)?;
-    let mut key = Key(Arc::as_ptr(&space).cast::<u8>() as u64, address);
-    space.areas(&mut |area| {
-        if let (true, Backing::File { file, offset }) = (area.range().contains(&address), &area.backing)
-            && area.flags.contains(AreaFlags::SHARED)
-        {
+    let mut key = Ok(Key(Arc::as_ptr(&space).cast::<u8>() as u64, address));
+    if !is_shared {
+        return key;
+    }
+    space.areas(&mut |area| match &area.backing {
+        _ if !area.range().contains(&address) => {}
+        Backing::File { file, offset } if area.flags.contains(AreaFlags::SHARED) => {
             // Numbers of inodes are no addresses of spaces: those are in the upper half.
-            key = Key(file.inode.number, offset + (address - area.start));
+            key = Ok(Key(file.inode.number, offset + (address - area.start)));
         }
+        // What nobody can write, nobody can wake for.
+        Backing::Anonymous { .. } if !area.rights.contains(Rights::WRITE) => key = Err(EFAULT),
+        _ => {}
     });
-    Ok(key)
+    key
 }
 
 /// Reads the word, whatever it takes.
@@ -56,11 +69,11 @@ fn load(process: &Process, address: u64) -> Result<(), Errno> {
 }
 
 /// Waits while the word is `value`, until the counter's `deadline`.
-pub(crate) fn wait(process: &Process, address: u64, value: u32, bits: u32, deadline: Option<u64>) -> Answer {
+pub(crate) fn wait(process: &Process, place: Place, value: u32, bits: u32, deadline: Option<u64>) -> Answer {
     if bits == 0 {
         return Err(EINVAL);
     }
-    let key = key(process, address)?;
+    let (key, address) = (key(process, place)?, place.address);
     let waiter = Arc::new(Waiter { thread: current(), bits, is_woken: AtomicBool::new(false) });
     for attempt in 0.. {
         // The look and the entry are one: who changes the word and wakes, finds the waiter or is seen.
@@ -107,14 +120,14 @@ pub(crate) fn forget() {
 }
 
 /// Whether there can be a word at an address, and, where several processes may have it, whether there is one.
-pub(crate) fn check(process: &Process, address: u64, is_shared: bool) -> Result<(), Errno> {
-    key(process, address)?;
-    if is_shared { load(process, address) } else { Ok(()) }
+pub(crate) fn check(process: &Process, place: Place) -> Result<(), Errno> {
+    key(process, place)?;
+    if place.is_shared { load(process, place.address) } else { Ok(()) }
 }
 
 /// Wakes up to `most` of those that wait for the word with one of these bits.
-pub(crate) fn wake(process: &Process, address: u64, most: usize, bits: u32) -> usize {
-    key(process, address).map_or(0, |key| wake_key(key, most, bits))
+pub(crate) fn wake(process: &Process, place: Place, most: usize, bits: u32) -> usize {
+    key(process, place).map_or(0, |key| wake_key(key, most, bits))
 }
 
 fn wake_key(key: Key, most: usize, bits: u32) -> usize {
@@ -140,14 +153,14 @@ fn wake_key(key: Key, most: usize, bits: u32) -> usize {
 /// Wakes some, and has the others wait for another word, if the first is still `expected`.
 pub(crate) fn requeue(
     process: &Process,
-    [from, to]: [u64; 2],
+    [from, to]: [Place; 2],
     [wakes, moves]: [usize; 2],
     expected: Option<u32>,
 ) -> Answer {
     let (key_from, key_to) = (key(process, from)?, key(process, to)?);
     if let Some(expected) = expected {
-        load(process, from)?;
-        if user::load_word(from).ok_or(EFAULT)? != expected {
+        load(process, from.address)?;
+        if user::load_word(from.address).ok_or(EFAULT)? != expected {
             return Err(EAGAIN);
         }
     }

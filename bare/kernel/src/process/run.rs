@@ -8,7 +8,7 @@ use hardware::{interrupts, user};
 use userspace::Access;
 use vmsa::{ExceptionClass, FaultStatus, Syndrome};
 
-use super::signal_frame::{SEGV_MAPERR, force, force_segv};
+use super::signal_frame::{SEGV_MAPERR, force, force_segv, note_fault};
 use super::signals::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
 use super::space::Space;
 use super::task::Task;
@@ -50,7 +50,7 @@ pub(crate) fn run(mut frame: Frame) {
             Kind::Irq | Kind::Fiq => {}
             Kind::SError => {
                 say!("process {}: SError, ESR_EL1 {:#018x}", task.process.number, frame.syndrome);
-                force(&thread, SIGBUS, BUS_ADRERR, frame.return_address, &frame);
+                force(&thread, SIGBUS, BUS_ADRERR, frame.return_address);
             }
         }
     }
@@ -105,22 +105,33 @@ fn take(thread: &Thread, task: &Task, space: &mut Option<Arc<dyn Space>>, frame:
         ExceptionClass::InstructionAbortLowerEl | ExceptionClass::DataAbortLowerEl => {
             abort(thread, &**space.get_or_insert_with(|| task.process.space()), frame, syndrome);
         }
-        ExceptionClass::PcAlignment | ExceptionClass::SpAlignment => force(thread, SIGBUS, BUS_ADRALN, at, frame),
-        ExceptionClass::BreakpointInstruction => force(thread, SIGTRAP, TRAP_BRKPT, at, frame),
-        ExceptionClass::Breakpoint | ExceptionClass::SoftwareStep | ExceptionClass::Watchpoint => {
-            force(thread, SIGTRAP, TRAP_HWBKPT, at, frame);
+        ExceptionClass::PcAlignment | ExceptionClass::SpAlignment => {
+            note_fault(task, 0, frame);
+            force(thread, SIGBUS, BUS_ADRALN, at);
         }
-        ExceptionClass::Other(0x2c) => force(thread, SIGFPE, FPE_FLTINV, at, frame),
-        _ => force(thread, SIGILL, ILL_ILLOPC, at, frame),
+        ExceptionClass::BreakpointInstruction => force(thread, SIGTRAP, TRAP_BRKPT, at),
+        ExceptionClass::Breakpoint | ExceptionClass::SoftwareStep | ExceptionClass::Watchpoint => {
+            force(thread, SIGTRAP, TRAP_HWBKPT, at);
+        }
+        ExceptionClass::Other(0x2c) => force(thread, SIGFPE, FPE_FLTINV, at),
+        _ => {
+            // An instruction that is none has no fault to tell of.
+            task.fault.set([0; 2]);
+            force(thread, SIGILL, ILL_ILLOPC, at);
+        }
     }
 }
 
 fn abort(thread: &Thread, space: &dyn Space, frame: &Frame, syndrome: Syndrome) {
     let address = frame.fault_address;
     match syndrome.fault() {
-        Some(FaultStatus::Alignment) => return force(thread, SIGBUS, BUS_ADRALN, address, frame),
+        Some(FaultStatus::Alignment) => {
+            note_fault(thread.task(), address, frame);
+            return force(thread, SIGBUS, BUS_ADRALN, address);
+        }
         Some(FaultStatus::External | FaultStatus::ExternalOnWalk(_)) => {
-            return force(thread, SIGBUS, BUS_ADRERR, address, frame);
+            note_fault(thread.task(), 0, frame);
+            return force(thread, SIGBUS, BUS_ADRERR, address);
         }
         _ => {}
     }
@@ -132,7 +143,8 @@ fn abort(thread: &Thread, space: &dyn Space, frame: &Frame, syndrome: Syndrome) 
             userspace::Fault::Beyond => (SIGBUS, BUS_ADRERR),
             userspace::Fault::OutOfMemory => return,
         };
-        force(thread, signal, code, address, frame);
+        note_fault(thread.task(), address, frame);
+        force(thread, signal, code, address);
     }
 }
 

@@ -2,9 +2,10 @@
 
 use alloc::sync::Arc;
 
+use super::errno::{EAGAIN, Errno};
 use super::signals::{Info, Signal};
-use super::stops;
 use super::table::{Process, wake};
+use super::{resources, stops};
 use crate::threads::thread::Thread;
 
 impl Process {
@@ -21,6 +22,20 @@ impl Process {
         }
         self.pending.add(signal, info);
         wake(&threads);
+    }
+}
+
+impl Process {
+    /// Signals that wait for it and its threads.
+    pub(crate) fn queued(&self) -> u64 {
+        let of_threads = self.threads().iter().map(|thread| thread.task().pending.count()).sum::<usize>();
+        (self.pending.count() + of_threads) as u64
+    }
+
+    /// Refuses one more of the signals that queue where RLIMIT_SIGPENDING has no room; what `kill` sends needs none.
+    pub(crate) fn check_queue(&self, signal: Signal, code: i32) -> Result<(), Errno> {
+        let most = self.limits.with(|limits| limits.0[resources::SIGNALS][0]);
+        if signal.queues() && code != 0 && self.queued() >= most { Err(EAGAIN) } else { Ok(()) }
     }
 }
 

@@ -100,7 +100,7 @@ fn deliver_all(thread: &Thread, task: &Task, frame: &mut Frame) {
 }
 
 /// Sends the thread a signal that it cannot put off: if it masks or ignores it, it dies of it.
-pub(super) fn force(thread: &Thread, signal: Signal, code: i32, address: u64, frame: &Frame) {
+pub(super) fn force(thread: &Thread, signal: Signal, code: i32, address: u64) {
     let task = thread.task();
     let is_put_off = task.mask() & signal.bit() != 0;
     task.process.actions.with(|actions| {
@@ -110,7 +110,12 @@ pub(super) fn force(thread: &Thread, signal: Signal, code: i32, address: u64, fr
         }
     });
     task.set_mask(task.mask() & !signal.bit());
-    task.pending.add(signal, Info { code, words: [address, 0], syndrome: Some(told(frame)), timer: None });
+    task.pending.add(signal, Info { code, words: [address, 0], timer: None });
+}
+
+/// Has frames of signals tell of a fault from now on.
+pub(super) fn note_fault(task: &Task, address: u64, frame: &Frame) {
+    task.fault.set([address, told(frame)]);
 }
 
 /// What a program is told of a fault by ESR_EL1: where the kernel's half has pages is not for it, so that of an address there all is as if
@@ -131,8 +136,10 @@ fn told(frame: &Frame) -> u64 {
 
 /// Has a thread die of a bad stack for its signals.
 pub(super) fn force_segv(thread: &Thread, frame: &Frame) {
-    thread.task().process.actions.with(|actions| actions[SIGSEGV.index()].handler = 0);
-    force(thread, SIGSEGV, SEGV_MAPERR, frame.stack_pointer, frame);
+    let task = thread.task();
+    task.process.actions.with(|actions| actions[SIGSEGV.index()].handler = 0);
+    task.fault.set([0; 2]);
+    force(thread, SIGSEGV, SEGV_MAPERR, frame.stack_pointer);
 }
 
 /// Builds the frame, and has the program go on in its handler.
@@ -146,7 +153,7 @@ fn enter(thread: &Thread, frame: &mut Frame, signal: Signal, info: &Info, action
     let link = top.checked_sub(16).ok_or(EFAULT)? & !15;
     let start = link.checked_sub(BYTES as u64).ok_or(EFAULT)?;
     let mask = task.saved_mask.take().unwrap_or(task.mask());
-    copies::write(start, &encode(frame, signal, info, mask, alternate))?;
+    copies::write(start, &encode(frame, signal, info, mask, (alternate, task.fault.get())))?;
     copies::write_words(link, &[frame.registers[29], frame.registers[30]])?;
     if alternate.flags & SS_AUTODISARM != 0 {
         task.signal_stack.set(Stack::NONE);
@@ -165,7 +172,13 @@ fn enter(thread: &Thread, frame: &mut Frame, signal: Signal, info: &Info, action
     Ok(())
 }
 
-fn encode(frame: &Frame, signal: Signal, info: &Info, mask: u64, stack: Stack) -> Vec<u8> {
+fn encode(
+    frame: &Frame,
+    signal: Signal,
+    info: &Info,
+    mask: u64,
+    (stack, [address, syndrome]): (Stack, [u64; 2]),
+) -> Vec<u8> {
     let mut bytes = alloc::vec![0; BYTES];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
     put(0, &info_bytes(signal, info));
@@ -173,7 +186,6 @@ fn encode(frame: &Frame, signal: Signal, info: &Info, mask: u64, stack: Stack) -
         put(CONTEXT_STACK + at, &word.to_le_bytes());
     }
     put(CONTEXT_MASK, &mask.to_le_bytes());
-    let address = info.syndrome.map_or(0, |_| info.words[0]);
     put(MACHINE, &address.to_le_bytes());
     let rest = [frame.stack_pointer, frame.return_address, frame.status];
     for (at, word) in (REGISTERS..).step_by(8).zip(frame.registers.iter().chain(&rest)) {
@@ -181,7 +193,7 @@ fn encode(frame: &Frame, signal: Signal, info: &Info, mask: u64, stack: Stack) -
     }
     let mut simd = Simd::ZERO;
     user::save_simd(&mut simd);
-    signal_records::write(&mut bytes[RECORDS..], &simd, info.syndrome, user::has_sve());
+    signal_records::write(&mut bytes[RECORDS..], &simd, Some(syndrome).filter(|told| *told != 0), user::has_sve());
     bytes
 }
 

@@ -49,6 +49,11 @@ impl Signal {
         1 << (self.0 - 1)
     }
 
+    /// Whether each one that is sent is taken.
+    pub(crate) fn queues(self) -> bool {
+        self.0 >= FIRST_QUEUED
+    }
+
     /// Whether a process that says nothing of it goes on.
     fn is_harmless(self) -> bool {
         [SIGCHLD, SIGCONT, SIGURG, SIGWINCH].contains(&self)
@@ -136,8 +141,6 @@ pub(crate) struct Info {
     pub(crate) code: i32,
     /// The words at offsets 16 and 24: an address; or process, user and status; or alarm, overruns and value.
     pub(crate) words: [u64; 2],
-    /// ESR_EL1, of a fault.
-    pub(crate) syndrome: Option<u64>,
     /// Which of an alarm's times is told of.
     pub(crate) timer: Option<u64>,
 }
@@ -185,12 +188,17 @@ impl Pending {
         self.infos.with(|infos| {
             let waiting = infos.entry(signal.0).or_default();
             let bytes = 4 * (waiting.len() + 16) * size_of::<Info>();
-            let queues = signal.0 >= FIRST_QUEUED && waiting.len() < MOST_QUEUED && frames::has_spare(bytes as u64);
+            let queues = signal.queues() && waiting.len() < MOST_QUEUED && frames::has_spare(bytes as u64);
             if waiting.is_empty() || queues || info.timer.is_some() {
                 waiting.push_back(info);
             }
             self.set.fetch_or(signal.bit(), Ordering::Release);
         });
+    }
+
+    /// How many wait.
+    pub(crate) fn count(&self) -> usize {
+        self.infos.with(|infos| infos.values().map(VecDeque::len).sum())
     }
 
     /// Takes one of `set`, those of faults first.

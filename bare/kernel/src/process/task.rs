@@ -6,15 +6,37 @@ use core::any::Any;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use hardware::lock::Lock;
 use hardware::user::Simd;
 
 use super::rseq::Sequences;
 use super::signals::{Info, Pending, SIGKILL, SIGSTOP, Signal, Stack};
 use super::stacks::Stack as KernelStack;
-use super::table::Process;
+use super::table::{self, Process};
 use super::{alarms, space, stops};
 use crate::threads::dispatcher::{self, interrupts_open};
 use crate::threads::thread::{Body, Owner, Thread};
+
+/// How a program wants a thread to be scheduled, which is kept for who asks: all have the same turns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Schedule {
+    /// SCHED_OTHER and its kin.
+    pub(crate) class: i32,
+    pub(crate) priority: u32,
+    pub(crate) nice: i32,
+}
+
+impl Schedule {
+    /// What a child begins with: SCHED_RESET_ON_FORK takes away what is more than usual.
+    pub(crate) fn inherited(self) -> Self {
+        const RESET_ON_FORK: i32 = 0x4000_0000;
+        match self.class {
+            class if class & RESET_ON_FORK == 0 => self,
+            _ if self.priority > 0 => Self::default(),
+            class => Self { class: class & !RESET_ON_FORK, nice: self.nice.max(0), ..self },
+        }
+    }
+}
 
 /// A thread's part of its process.
 pub(crate) struct Task {
@@ -24,18 +46,21 @@ pub(crate) struct Task {
     /// Signals that it waits for, masked or not: they end the wait, and are kept for it as masked ones are.
     pub(crate) awaited: AtomicU64,
     pub(crate) pending: Pending,
+    pub(crate) schedule: Lock<Schedule>,
     /// It is at EL0, or about to be.
     pub(crate) is_at_el0: AtomicBool,
     /// It has asked for its end, or another thread goes on without it.
     pub(crate) is_over: AtomicBool,
     /// Its own, from here on: touched by itself alone.
     pub(crate) signal_stack: Cell<Stack>,
+    /// What frames of signals tell of its last fault: the address, and ESR_EL1, which is 0 for none.
+    pub(crate) fault: Cell<[u64; 2]>,
     /// The mask that comes back once a signal that was waited for has been handled.
     pub(crate) saved_mask: Cell<Option<u64>>,
     /// Where a zero goes, and who waits for it, when the thread ends; 0 for nowhere.
     pub(crate) clear_at_end: Cell<u64>,
-    /// The list of mutexes that die with their owner; 0 for none.
-    pub(crate) robust_list: Cell<u64>,
+    /// The list of mutexes that die with their owner; 0 for none. Others may ask for it.
+    pub(crate) robust_list: AtomicU64,
     pub(crate) sequences: Sequences,
     stack: Cell<Option<KernelStack>>,
 }
@@ -47,12 +72,14 @@ impl Task {
             mask: AtomicU64::new(mask),
             awaited: AtomicU64::new(0),
             pending: Pending::new(),
+            schedule: Lock::new(Schedule::default()),
             is_at_el0: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             signal_stack: Cell::new(Stack::NONE),
+            fault: Cell::new([0; 2]),
             saved_mask: Cell::new(None),
             clear_at_end: Cell::new(0),
-            robust_list: Cell::new(0),
+            robust_list: AtomicU64::new(0),
             sequences: Sequences::new(),
             stack: Cell::new(None),
         }
@@ -78,7 +105,31 @@ impl Task {
 
     /// Sets the mask, but for what nobody can mask.
     pub(crate) fn set_mask(&self, mask: u64) {
-        self.mask.store(mask & !(SIGKILL.bit() | SIGSTOP.bit()), Ordering::Relaxed);
+        let before = self.mask.swap(mask & !(SIGKILL.bit() | SIGSTOP.bit()), Ordering::Relaxed);
+        self.leave_to_others(mask & !before);
+    }
+
+    /// Signals that it does not take any more are for other threads, if they wait already.
+    pub(crate) fn leave_to_others(&self, signals: u64) {
+        if self.process.pending.set() & signals != 0 {
+            table::wake(&self.process.threads());
+        }
+    }
+
+    /// Signals that it would take now.
+    fn open(&self) -> u64 {
+        !self.mask() | self.awaited.load(Ordering::Relaxed)
+    }
+
+    /// Whether one of these signals, sent to its process, is for this thread: each is for the first that does not mask it.
+    #[inline(never)]
+    fn takes_one_of(&self, signals: u64) -> bool {
+        let open_before = self.process.life.with(|life| {
+            let tasks = life.threads.iter().map(|thread| thread.task());
+            let before = tasks.take_while(|one| !core::ptr::eq(*one, self));
+            before.filter(|one| !one.is_over()).fold(0, |open, one| open | one.open())
+        });
+        signals & SIGKILL.bit() != 0 || signals & !open_before != 0
     }
 
     /// Takes one of the signals of `set`, its own or its process'. An alarm counts on from here.
@@ -96,9 +147,11 @@ impl Task {
 
 impl Owner for Task {
     fn is_interrupted(&self) -> bool {
-        let pending = self.pending.set() | self.process.pending.set();
-        let open = !self.mask() | self.awaited.load(Ordering::Relaxed);
-        pending & open != 0 || self.process.is_ending() || self.is_over()
+        let (open, of_process) = (self.open(), self.process.pending.set());
+        self.pending.set() & open != 0
+            || of_process & open != 0 && self.takes_one_of(of_process & open)
+            || self.process.is_ending()
+            || self.is_over()
     }
 
     fn is_held(&self) -> bool {

@@ -5,7 +5,7 @@ use core::fmt::Write;
 
 use userspace::{Area, AreaFlags, Backing, Rights};
 
-use crate::files::inode::DEVICE;
+use crate::files::inode::{DEVICE, NAMELESS};
 use crate::files::text::Text;
 use crate::memory::mapped::Mapped;
 use crate::process::table::Process;
@@ -44,7 +44,13 @@ pub(super) fn map_line(text: &mut Text, area: &Area<Mapped>, name: &str) {
         Backing::File { file, offset } if !name.starts_with('[') => (*offset, file.inode.number),
         _ => (0, 0),
     };
-    let (major, minor) = if number == 0 { (0, 0) } else { DEVICE };
+    // Memory that is shared was never in a folder, as files without a name may have been.
+    let is_nameless = name == "/dev/zero (deleted)" || name.starts_with("/memfd:");
+    let (major, minor) = match number {
+        0 => (0, 0),
+        _ if is_nameless => NAMELESS,
+        _ => DEVICE,
+    };
     let mut head = String::new();
     let _ = write!(head, "{:08x}-{:08x} ", area.start, area.end);
     head.extend(rights);

@@ -14,7 +14,7 @@ use crate::cpus::{capabilities, walkers};
 use crate::facts::{facts, page_size};
 use crate::files::text::Text;
 use crate::memory::{current, frames, heap, pages, programs};
-use crate::process::resources::INFINITE;
+use crate::process::resources::{self, INFINITE};
 use crate::process::table::{self, Process};
 use crate::threads::thread::Thread;
 use crate::threads::{dispatcher, queue};
@@ -274,7 +274,8 @@ fn status_of_signals(text: &mut Text, process: &Process, threads: &[Arc<Thread>]
             handled |= u64::from(action.is_handled()) << index;
         }
     });
-    line!(text, "SigQ:\t0/{}", process.limits.with(|limits| limits.0[11][0]));
+    let most = process.limits.with(|limits| limits.0[resources::SIGNALS][0]);
+    line!(text, "SigQ:\t{}/{most}", process.queued());
     let rows = [
         ("SigPnd", own),
         ("ShdPnd", process.pending.set()),

@@ -8,6 +8,7 @@ use userspace::{Area, AreaFlags, Backing, Rights};
 
 use super::areas::{for_each_area, line, map_line};
 use crate::facts::page_size;
+use crate::files::inode::Body;
 use crate::files::text::Text;
 use crate::memory::mapped::Mapped;
 use crate::memory::{folios, frames};
@@ -43,8 +44,8 @@ impl Sums {
             let is_files = !page.is_own && matches!(area.backing, Backing::File { .. });
             let programs = u64::from(frames::holders(page.frame)).saturating_sub(is_files.into()).max(1);
             let part = (bytes << 12) / programs;
-            // What was written through a shared mapping is not told apart from what is in the file.
-            let is_dirty = page.is_dirty && !page.is_lazy;
+            // What is in a file is in memory alone: all that was ever written is dirty, by whomever.
+            let is_dirty = page.is_dirty && !page.is_lazy || is_files && is_written(area, page.address);
             sums.resident += bytes;
             sums.part += part;
             sums.part_dirty += if is_dirty { part } else { 0 };
@@ -101,6 +102,14 @@ impl Sums {
         ];
         rows.iter().for_each(|(name, bytes)| row(text, name, *bytes));
     }
+}
+
+/// Whether a page of a file was written.
+fn is_written(area: &Area<Mapped>, address: u64) -> bool {
+    let Backing::File { file, offset } = &area.backing else { return false };
+    let Body::Regular(content) = &file.inode.body else { return false };
+    // The kernel's own is none of a program's.
+    !file.path.starts_with('[') && content.is_dirty((offset + (address - area.start)) >> page_size().shift())
 }
 
 fn row(text: &mut Text, name: &str, bytes: u64) {
@@ -187,6 +196,8 @@ fn flags(area: &Area<Mapped>) -> String {
         (AreaFlags::SEQUENTIAL, "sr"),
         (AreaFlags::RANDOM, "rr"),
         (AreaFlags::DONT_FORK, "dc"),
+        // It has no name on Linux.
+        (AreaFlags::LOCKED_ON_FAULT, "??"),
         (AreaFlags::ACCOUNTED, "ac"),
         (AreaFlags::NO_RESERVE, "nr"),
         (AreaFlags::WIPE_ON_FORK, "wf"),

@@ -16,7 +16,7 @@ const SLOTS: usize = 8;
 /// Milliseconds from one round of healing to the next, whichever CPU idles then, and however often.
 const ROUND: u64 = 20;
 /// Milliseconds that a thread runs while another waits.
-const SLICE: u64 = 10;
+pub(crate) const SLICE: u64 = 10;
 
 struct Places([UnsafeCell<u64>; per_cpu::MAX_CPUS]);
 
@@ -175,6 +175,13 @@ pub(crate) fn leave(leaving: Leaving) {
 /// Lets others run, if any wait.
 pub(crate) fn give_way() {
     if queue::has_work() {
+        leave(Leaving::Ready);
+    }
+}
+
+/// Leaves a CPU that this thread may not run on any more.
+pub(crate) fn leave_wrong_cpu() {
+    while !thread::current().may_run_here() {
         leave(Leaving::Ready);
     }
 }

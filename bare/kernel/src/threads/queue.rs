@@ -111,7 +111,8 @@ pub(super) fn next() -> Next {
     QUEUE.with(|queue| {
         queue.wake_who_is_due();
         queue.idle &= !bit;
-        if let Some(thread) = queue.ready.pop_front() {
+        let first = queue.ready.iter().position(|thread| thread.may_run_here());
+        if let Some(thread) = first.and_then(|place| queue.ready.remove(place)) {
             return Next::Run(thread);
         }
         if queue.threads == 0 {
@@ -120,7 +121,8 @@ pub(super) fn next() -> Next {
         queue.idle |= bit;
         match queue.sleeping.first_key_value() {
             Some(((time, _), _)) => Next::Idle(Some(*time)),
-            None if queue.idle == queue.serving => Next::Stuck,
+            // Whose CPU was called, and has not looked yet, is ready.
+            None if queue.idle == queue.serving && queue.ready.is_empty() => Next::Stuck,
             None => Next::Idle(None),
         }
     })

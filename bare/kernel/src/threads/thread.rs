@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::cell::{Cell, UnsafeCell};
-use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use hardware::lock::Lock;
 use hardware::user::Simd;
@@ -65,6 +65,8 @@ pub(crate) struct Thread {
     ticks: AtomicU64,
     /// Faults that its address space has mended.
     faults: AtomicU64,
+    /// A bit for each CPU that it may run on.
+    pub(crate) cpus: AtomicU32,
 }
 
 // SAFETY: the cells are the running thread's or, while it does not run, the queue's, whose lock orders the two.
@@ -101,6 +103,7 @@ impl Thread {
             interrupted: Cell::new(None),
             ticks: AtomicU64::new(0),
             faults: AtomicU64::new(0),
+            cpus: AtomicU32::new(u32::MAX),
         });
         // SAFETY: the caller's promise.
         let saved = unsafe { thread::prepare(stack_end, begin, 0) };
@@ -146,6 +149,11 @@ impl Thread {
     /// Its address space has mended a fault.
     pub(crate) fn count_fault(&self) {
         self.faults.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether it may run on this CPU.
+    pub(super) fn may_run_here(&self) -> bool {
+        self.cpus.load(Ordering::Relaxed) >> per_cpu::index() & 1 != 0
     }
 
     /// Where its stack pointer goes when it leaves.

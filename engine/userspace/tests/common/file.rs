@@ -17,6 +17,8 @@ pub(crate) struct TestFile<G> {
     pub(crate) pages: Rc<RefCell<BTreeMap<u64, PhysAddr>>>,
     pub(crate) count: Rc<Cell<u64>>,
     pub(crate) written: Rc<Cell<u64>>,
+    /// Whether pages in memory are mapped around one that is read.
+    pub(crate) gives_around: Rc<Cell<bool>>,
 }
 
 impl<G> PartialEq for TestFile<G> {
@@ -28,7 +30,14 @@ impl<G> PartialEq for TestFile<G> {
 impl<G: Granule> TestFile<G> {
     pub(crate) fn new(kernel: &Kernel<G>, name: u64, count: u64) -> Self {
         let (pages, written) = (Rc::default(), Rc::default());
-        Self { kernel: kernel.clone(), name, pages, count: Rc::new(Cell::new(count)), written }
+        Self {
+            kernel: kernel.clone(),
+            name,
+            pages,
+            count: Rc::new(Cell::new(count)),
+            written,
+            gives_around: Rc::default(),
+        }
     }
 
     /// What a page holds that nobody has written.
@@ -61,6 +70,13 @@ impl<G: Granule> File for TestFile<G> {
         };
         self.kernel.share(frame);
         Ok(frame)
+    }
+
+    fn resident_frame(&self, index: u64) -> Option<PhysAddr> {
+        assert!(!LOCKED.get(), "a file was read under the lock");
+        let frame = self.pages.borrow().get(&index).copied().filter(|_| self.gives_around.get())?;
+        self.kernel.share(frame);
+        Some(frame)
     }
 
     fn mark_written(&self, _: u64) {

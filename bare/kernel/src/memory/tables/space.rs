@@ -42,7 +42,7 @@ pub(crate) trait Space: Send + Sync {
     fn sync(&self, start: u64, bytes: u64, invalidates: bool) -> Result<(), Error>;
     fn pages(&self, range: Range<u64>, sink: &mut dyn FnMut(&Page));
     fn take_lazy(&self, pages: usize) -> usize;
-    fn forget_file(&self, file: &Mapped, index: u64);
+    fn forget_file(&self, file: &Mapped, pages: Range<u64>, keeps_copies: bool);
     fn set_heap(&self, start: u64);
     fn set_break(&self, wanted: u64) -> u64;
     fn set_ceiling(&self, ceiling: u64);
@@ -148,8 +148,8 @@ impl<G: Granule + Send + Sync> Space for Of<G> {
         self.space.take_lazy(pages)
     }
 
-    fn forget_file(&self, file: &Mapped, index: u64) {
-        self.space.forget_file(file, index);
+    fn forget_file(&self, file: &Mapped, pages: Range<u64>, keeps_copies: bool) {
+        self.space.forget_file(file, pages, keeps_copies);
     }
 
     fn set_heap(&self, start: u64) {

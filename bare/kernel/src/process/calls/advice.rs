@@ -182,11 +182,12 @@ fn remove(call: &Call) -> Answer {
         if area.flags.contains(AreaFlags::LOCKED) {
             return Err(EINVAL);
         }
-        if !area.flags.contains(AreaFlags::SHARED) || !area.rights.contains(Rights::WRITE) {
+        if !area.flags.contains(AreaFlags::SHARED) || !area.most.contains(Rights::WRITE) {
             return Err(EACCES);
         }
         if let Body::Regular(content) = &file.inode.body {
-            content.clear(*offset + (first - area.start), area.end.min(end) - first);
+            let at = *offset + (first - area.start);
+            super::memory::punch(&file.inode, content, at, area.end.min(end) - first);
         }
     }
     if at < end { Err(ENOMEM) } else { Ok(0) }

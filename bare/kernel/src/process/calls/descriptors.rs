@@ -304,14 +304,17 @@ fn fallocate(call: &mut Call) -> Answer {
         (Body::Regular(content), 0) => {
             if end > content.bytes() {
                 content.check_seals(end, false)?;
+            }
+            content.fill(offset..end)?;
+            if end > content.bytes() {
                 content.resize(end)?;
             }
             Ok(0)
         }
-        (Body::Regular(_), KEEP_SIZE) => Ok(0),
+        (Body::Regular(content), KEEP_SIZE) => content.fill(offset..end).map(|()| 0),
         (Body::Regular(content), PUNCH_HOLE) => {
             content.check_seals(0, true)?;
-            content.clear(offset, bytes);
+            super::memory::punch(&file.inode, content, offset, bytes);
             Ok(0)
         }
         (Body::Pipe(_), _) => Err(ESPIPE),

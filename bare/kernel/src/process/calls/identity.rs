@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use super::{Call, Row};
 use crate::clock::{self, SECOND};
-use crate::cpus::{capabilities, walkers};
+use crate::cpus::capabilities;
 use crate::facts::page_size;
 use crate::files::device::fill_randomly;
 use crate::memory::{frames, pages};
@@ -17,16 +17,6 @@ use crate::process::{copies, resources};
 pub(super) const CALLS: &[Row] = &[
     (90, "capget", capget),
     (91, "capset", nothing),
-    (118, "sched_setparam", nothing),
-    (119, "sched_setscheduler", nothing),
-    (120, "sched_getscheduler", nothing),
-    (121, "sched_getparam", sched_getparam),
-    (122, "sched_setaffinity", sched_setaffinity),
-    (123, "sched_getaffinity", sched_getaffinity),
-    (140, "setpriority", nothing),
-    (125, "sched_get_priority_max", sched_get_priority_max),
-    (126, "sched_get_priority_min", sched_get_priority_min),
-    (141, "getpriority", getpriority),
     (143, "setregid", nothing),
     (144, "setgid", nothing),
     (145, "setreuid", nothing),
@@ -56,7 +46,7 @@ pub(super) const CALLS: &[Row] = &[
 /// Descriptors that a process may have at most: `fs.nr_open`.
 const MOST_FILES: u64 = 1 << 20;
 
-/// There is one user, who may everything, and one class of threads.
+/// There is one user, who may everything.
 fn nothing(_: &mut Call) -> Answer {
     Ok(0)
 }
@@ -73,40 +63,6 @@ fn capget(call: &mut Call) -> Answer {
     Ok(0)
 }
 
-fn cpus() -> u64 {
-    walkers::running().into()
-}
-
-fn sched_getaffinity(call: &mut Call) -> Answer {
-    let [number, bytes, to, ..] = call.arguments;
-    if bytes < 8 || !bytes.is_multiple_of(8) {
-        return Err(EINVAL);
-    }
-    check_thread(number)?;
-    copies::write_words(to, &[cpus()]).map(|()| 8)
-}
-
-/// Refuses the number of a thread that is not there; 0 is the caller's.
-fn check_thread(number: u64) -> Result<(), Errno> {
-    if number as i32 == 0 { Ok(()) } else { table::find_thread(number as i32).map(drop) }
-}
-
-/// A thread runs on any CPU all the same.
-fn sched_setaffinity(call: &mut Call) -> Answer {
-    let [number, bytes, from, ..] = call.arguments;
-    let mut wanted = [0; 8];
-    // What is not passed is 0.
-    let part = &mut wanted[..bytes.min(8) as usize];
-    copies::read(part, from)?;
-    let wanted = u64::from_le_bytes(wanted);
-    check_thread(number)?;
-    if wanted & cpus() == 0 { Err(EINVAL) } else { Ok(0) }
-}
-
-fn sched_getparam(call: &mut Call) -> Answer {
-    copies::write_half(call.arguments[1], 0).map(|()| 0)
-}
-
 fn getcpu(call: &mut Call) -> Answer {
     let [cpu, node, ..] = call.arguments;
     if cpu != 0 {
@@ -116,37 +72,6 @@ fn getcpu(call: &mut Call) -> Answer {
         copies::write_half(node, 0)?;
     }
     Ok(0)
-}
-
-/// SCHED_FIFO and SCHED_RR have priorities; SCHED_OTHER, SCHED_BATCH, SCHED_IDLE and SCHED_DEADLINE have none.
-fn priority(policy: u64, of_realtime: u64) -> Answer {
-    match policy as i32 {
-        1 | 2 => Ok(of_realtime),
-        0 | 3 | 5 | 6 => Ok(0),
-        _ => Err(EINVAL),
-    }
-}
-
-fn sched_get_priority_max(call: &mut Call) -> Answer {
-    priority(call.arguments[0], 99)
-}
-
-fn sched_get_priority_min(call: &mut Call) -> Answer {
-    priority(call.arguments[0], 1)
-}
-
-/// All have the same.
-fn getpriority(call: &mut Call) -> Answer {
-    let [which, who, ..] = call.arguments;
-    let is_there = match (which as i32, who as i32) {
-        (0..=2, 0) => true,
-        // PRIO_PROCESS, PRIO_PGRP, PRIO_USER.
-        (0, who) => table::find_thread(who).is_ok(),
-        (1, who) => table::all().iter().any(|one| one.life.with(|life| life.group) == who),
-        (2, _) => false,
-        _ => return Err(EINVAL),
-    };
-    if is_there { Ok(20) } else { Err(ESRCH) }
 }
 
 fn uname(call: &mut Call) -> Answer {

@@ -75,13 +75,20 @@ fn check_place(file: &File, offset: Option<u64>) -> Result<(), Errno> {
     if offset.is_none() || has_places { Ok(()) } else { Err(ESPIPE) }
 }
 
+/// Refuses what lies beyond all addresses, or beyond all offsets; how many bytes one call takes of it.
+fn check_range(address: u64, bytes: u64, offset: Option<u64>) -> Result<u64, Errno> {
+    copies::check(address, usize::try_from(bytes).map_err(|_| EFAULT)?)?;
+    let end = offset.unwrap_or(0).checked_add(bytes).filter(|end| *end <= i64::MAX as u64);
+    end.map(|_| bytes.min(MOST_BYTES)).ok_or(EINVAL)
+}
+
 /// Reads at `offset`, or where the file stands; an empty pipe is waited for only if `waits`.
 pub(super) fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>, waits: bool) -> Answer {
     check_place(file, offset)?;
     if !file.can_read() {
         return Err(EBADF);
     }
-    let bytes = bytes.min(MOST_BYTES);
+    let bytes = check_range(to, bytes, offset)?;
     match &file.inode.body {
         Body::Folder(_) => Err(EISDIR),
         Body::Secret(_) => Err(EINVAL),
@@ -182,7 +189,7 @@ pub(super) fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: 
     if !file.can_write() {
         return Err(EBADF);
     }
-    let bytes = bytes.min(MOST_BYTES);
+    let bytes = check_range(from, bytes, offset)?;
     match &file.inode.body {
         Body::Secret(_) => Err(EINVAL),
         Body::Pipe(pipe) => write_pipe(call, file, pipe, bytes, true, |done, part| copies::read(part, from + done)),
@@ -294,7 +301,11 @@ fn as_far_as_goes(file: &File, address: u64, bytes: u64, each: impl Fn(u64) -> A
     let page = page_size().size_bytes();
     let first = page - address % page;
     match each(bytes) {
-        Err(EFAULT) if first < bytes && matches!(file.inode.body, Body::Regular(_)) => each(first),
+        Err(EFAULT) if first < bytes && matches!(file.inode.body, Body::Regular(_)) => {
+            // What lies beyond all addresses is refused as a whole.
+            copies::check(address, bytes as usize)?;
+            each(first)
+        }
         other => other,
     }
 }

@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 use alloc::sync::Arc;
+use core::ops::Range;
 
 use userspace::{AreaFlags, Backing, Place, Request, Rights, Source};
 use vmsa::LeafSize;
@@ -195,12 +196,30 @@ pub(super) fn resize(inode: &Arc<Inode>, content: &Content, bytes: u64) -> Resul
     let is_shorter = bytes < content.bytes();
     content.resize(bytes)?;
     if is_shorter {
-        let file = Mapped { inode: inode.clone(), path: Arc::from("") };
-        let index = bytes.div_ceil(page_size().size_bytes());
-        let spaces = table::all().into_iter().filter_map(|process| process.try_space());
-        spaces.for_each(|space| space.forget_file(&file, index));
+        forget_pages(inode, bytes.div_ceil(page_size().size_bytes())..u64::MAX, false);
     }
     Ok(())
+}
+
+/// Makes a hole in a file: whole pages go, and what is left of others is zeros.
+pub(super) fn punch(inode: &Arc<Inode>, content: &Content, offset: u64, bytes: u64) {
+    let (page, end) = (page_size().size_bytes(), offset.saturating_add(bytes));
+    let (first, last) = (offset.div_ceil(page), end / page);
+    if first >= last {
+        return content.clear(offset, bytes);
+    }
+    content.clear(offset, first * page - offset);
+    content.clear(last * page, end - last * page);
+    let gone = content.take(first..last);
+    forget_pages(inode, first..last, true);
+    drop(gone);
+}
+
+/// Has no program map what were pages of a file.
+fn forget_pages(inode: &Arc<Inode>, pages: Range<u64>, keeps_copies: bool) {
+    let file = Mapped { inode: inode.clone(), path: Arc::from("") };
+    let spaces = table::all().into_iter().filter_map(|process| process.try_space());
+    spaces.for_each(|space| space.forget_file(&file, pages.clone(), keeps_copies));
 }
 
 fn munmap(call: &mut Call) -> Answer {

@@ -11,6 +11,7 @@ use hardware::user::{self, Simd};
 use kerncore::stops::News;
 
 use super::{Call, NO_ANSWER, Row};
+use crate::facts::page_size;
 use crate::memory::frames;
 use crate::process::copies;
 use crate::process::errno::*;
@@ -53,8 +54,8 @@ const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 /// New namespaces, a descriptor for the process, and the like.
 const REFUSED: u64 =
     0x0200_0000 | 0x0400_0000 | 0x0800_0000 | 0x1000_0000 | 0x2000_0000 | 0x4000_0000 | 0x2_0000 | 0x1000;
-/// Bytes of an argument with its end.
-const LONGEST_TEXT: usize = 128 << 10;
+/// Pages of an argument with its end.
+const LONGEST_TEXT: u64 = 32;
 /// Pages that a thread needs at least.
 const PAGES: u64 = 32;
 
@@ -141,12 +142,14 @@ fn setsid(call: &mut Call) -> Answer {
 fn execve(call: &mut Call) -> Answer {
     let [path, arguments, environment, ..] = call.arguments;
     let path = copies::read_path(path)?;
-    let mut arguments = copies::read_texts(arguments, exec::MOST_BYTES)?;
+    let room = exec::MOST_BYTES as usize;
+    let mut arguments = copies::read_texts(arguments, room)?;
     if arguments.is_empty() {
         arguments.push(Vec::new());
     }
-    let environment = copies::read_texts(environment, exec::MOST_BYTES)?;
-    if arguments.iter().chain(&environment).any(|text| text.len() >= LONGEST_TEXT) {
+    let environment = copies::read_texts(environment, room)?;
+    let longest = LONGEST_TEXT << page_size().shift();
+    if arguments.iter().chain(&environment).any(|text| text.len() as u64 >= longest) {
         return Err(E2BIG);
     }
     let folder = call.process().folder();
@@ -168,6 +171,9 @@ fn clone(call: &mut Call) -> Answer {
     let number = table::new_number();
     let process = if is_thread { parent.clone() } else { child(call, number, flags)? };
     let task = Task::new(&process, call.thread.task().mask());
+    task.fault.set(call.thread.task().fault.get());
+    let schedule = call.thread.task().schedule.with(|schedule| *schedule);
+    task.schedule.with(|new| *new = schedule.inherited());
     if flags & CLONE_CHILD_CLEARTID != 0 {
         task.clear_at_end.set(child_number);
     }
@@ -196,6 +202,7 @@ fn clone(call: &mut Call) -> Answer {
         }
         return Err(ENOMEM);
     };
+    thread.cpus.store(call.thread.cpus.load(Ordering::Relaxed), Ordering::Relaxed);
     let written =
         if flags & CLONE_PARENT_SETTID != 0 { copies::write_half(parent_number, number as u32) } else { Ok(()) };
     let _ = written;
@@ -349,18 +356,26 @@ fn waitid(call: &mut Call) -> Answer {
     if kind > 2 || kind > 0 && (number as i32) < least {
         return Err(EINVAL);
     }
-    let found = wait_for(call, options, is_meant)?;
+    let found = wait_for(call, options, is_meant).inspect_err(|_| {
+        // The error is told all the same.
+        let _ = tell_child(to, [0; 4]);
+    })?;
     if let (Some((child, _)), true) = (&found, usage != 0) {
         copies::write_words(usage, &super::identity::usage_words(child.spent(), 0))?;
     }
-    if to != 0 {
-        let mut bytes = [0; 128];
-        if let Some((child, news)) = &found {
-            let (code, value) = news.code();
-            let parts = [(0, 17), (8, code), (16, child.number), (24, value)];
-            parts.iter().for_each(|(at, half)| bytes[*at..at + 4].copy_from_slice(&half.to_le_bytes()));
-        }
-        copies::write(to, &bytes)?;
+    let told = found.as_ref().map_or([0; 4], |(child, news)| {
+        let (code, value) = news.code();
+        [SIGCHLD.number(), code, child.number, value]
+    });
+    tell_child(to, told).map(|()| 0)
+}
+
+/// Writes the fields of `siginfo_t` that there are, and no others: signal, error, code; process, user and status.
+fn tell_child(to: u64, [signal, code, number, status]: [i32; 4]) -> Result<(), Errno> {
+    if to == 0 {
+        return Ok(());
     }
-    Ok(0)
+    let halves = |halves: [i32; 3]| halves.map(i32::to_le_bytes);
+    copies::write(to, halves([signal, 0, code]).as_flattened())?;
+    copies::write(to + 16, halves([number, 0, status]).as_flattened())
 }

@@ -72,7 +72,9 @@ fn send_to_thread(call: &Call, number: u64, which: u64, process: Option<u64>, in
         return Err(ESRCH);
     }
     let Some(signal) = signal else { return Ok(0) };
-    sending::send_to(&thread, signal, info.unwrap_or(Info::of(SI_TKILL, call.process().number)));
+    let info = info.unwrap_or(Info::of(SI_TKILL, call.process().number));
+    thread.task().process.check_queue(signal, info.code)?;
+    sending::send_to(&thread, signal, info);
     Ok(0)
 }
 
@@ -92,6 +94,7 @@ fn rt_sigqueueinfo(call: &mut Call) -> Answer {
     let signal = signal(which)?;
     let process = table::find(number as i32)?;
     if let Some(signal) = signal {
+        process.check_queue(signal, info.code)?;
         process.send(signal, info);
     }
     Ok(0)
@@ -108,6 +111,9 @@ fn rt_tgsigqueueinfo(call: &mut Call) -> Answer {
 
 fn tkill(call: &mut Call) -> Answer {
     let [number, which, ..] = call.arguments;
+    if number as i32 <= 0 {
+        return Err(EINVAL);
+    }
     send_to_thread(call, number, which, None, None)
 }
 
@@ -229,6 +235,7 @@ fn rt_sigtimedwait(call: &mut Call) -> Answer {
         }
     };
     task.awaited.store(0, Ordering::Relaxed);
+    task.leave_to_others(set & task.mask());
     let (signal, told) = found?;
     if info != 0 {
         copies::write(info, &signal_frame::info_bytes(signal, &told))?;

@@ -1,14 +1,18 @@
 //! Futexes, and what threads tell of themselves to the kernel.
 
+use core::sync::atomic::Ordering;
+
 use super::time::deadline;
 use super::{Call, Row};
 use crate::process::errno::*;
-use crate::process::{copies, futex};
+use crate::process::futex::Place;
+use crate::process::{copies, futex, table};
 
 pub(super) const CALLS: &[Row] = &[
     (96, "set_tid_address", set_tid_address),
     (98, "futex", futex),
     (99, "set_robust_list", set_robust_list),
+    (100, "get_robust_list", get_robust_list),
     (283, "membarrier", membarrier),
     (293, "rseq", rseq),
 ];
@@ -23,8 +27,18 @@ fn set_robust_list(call: &mut Call) -> Answer {
     if bytes != 24 {
         return Err(EINVAL);
     }
-    call.thread.task().robust_list.set(head);
+    call.thread.task().robust_list.store(head, Ordering::Relaxed);
     Ok(0)
+}
+
+fn get_robust_list(call: &mut Call) -> Answer {
+    let [number, head, bytes, ..] = call.arguments;
+    let thread = match number as i32 {
+        0 => call.thread.clone(),
+        number => table::find_thread(number)?,
+    };
+    copies::write_words(bytes, &[24])?;
+    copies::write_words(head, &[thread.task().robust_list.load(Ordering::Relaxed)]).map(|()| 0)
 }
 
 fn rseq(call: &mut Call) -> Answer {
@@ -49,23 +63,25 @@ fn futex(call: &mut Call) -> Answer {
     if ![WAIT, 1, 3, 4, 5, WAIT_BITSET, 10].contains(&command) || is_real && command != WAIT_BITSET {
         return Err(ENOSYS);
     }
-    futex::check(process, address, operation & PRIVATE == 0)?;
+    let is_shared = operation & PRIVATE == 0;
+    let (place, other) = (Place { address, is_shared }, Place { address: second, is_shared });
+    futex::check(process, place)?;
     // Who is to wake none, or less, wakes one.
     let some = (value as i32).max(1) as usize;
     let counts = || match [value, time].map(|value| usize::try_from(value as i32)) {
         [Ok(wakes), Ok(moves)] => Ok([wakes, moves]),
         _ => Err(EINVAL),
     };
-    let wait = |bits: u32| restartable(futex::wait(process, address, value as u32, bits, until), time == 0);
+    let wait = |bits: u32| restartable(futex::wait(process, place, value as u32, bits, until), time == 0);
     match command {
         WAIT => wait(u32::MAX),
         WAIT_BITSET => wait(third as u32),
-        1 => Ok(futex::wake(process, address, some, u32::MAX) as u64),
+        1 => Ok(futex::wake(process, place, some, u32::MAX) as u64),
         10 if third as u32 == 0 => Err(EINVAL),
-        10 => Ok(futex::wake(process, address, some, third as u32) as u64),
-        3 => futex::requeue(process, [address, second], counts()?, None),
-        4 => futex::requeue(process, [address, second], counts()?, Some(third as u32)),
-        _ => wake_operation(call),
+        10 => Ok(futex::wake(process, place, some, third as u32) as u64),
+        3 => futex::requeue(process, [place, other], counts()?, None),
+        4 => futex::requeue(process, [place, other], counts()?, Some(third as u32)),
+        _ => wake_operation(call, [place, other]),
     }
 }
 
@@ -74,11 +90,11 @@ fn restartable(answer: Answer, may_restart: bool) -> Answer {
 }
 
 /// FUTEX_WAKE_OP: changes a second word, wakes who waits for the first, and, by what the second was, who waits for that.
-fn wake_operation(call: &Call) -> Answer {
-    let [address, _, first, second_count, second, encoded] = call.arguments;
+fn wake_operation(call: &Call, [place, other]: [Place; 2]) -> Answer {
+    let [_, _, first, second_count, second, encoded] = call.arguments;
     let process = call.process();
     let encoded = encoded as u32;
-    futex::check(process, second, false)?;
+    futex::check(process, Place { is_shared: false, ..other })?;
     let operand = if encoded >> 31 == 1 { 1 << (encoded >> 12 & 31) } else { ((encoded << 8) as i32 >> 20) as u32 };
     let compared = (encoded << 20) as i32 >> 20;
     let operation = encoded >> 28 & 7;
@@ -104,8 +120,8 @@ fn wake_operation(call: &Call) -> Answer {
         _ => return Err(ENOSYS),
     };
     let [first, second_count] = [first, second_count].map(|count| (count as i32).max(1) as usize);
-    let woken = futex::wake(process, address, first, u32::MAX);
-    let more = if is_so { futex::wake(process, second, second_count, u32::MAX) } else { 0 };
+    let woken = futex::wake(process, place, first, u32::MAX);
+    let more = if is_so { futex::wake(process, other, second_count, u32::MAX) } else { 0 };
     Ok((woken + more) as u64)
 }
 

@@ -1,0 +1,183 @@
+//! Which CPUs a thread runs on, and classes, priorities and nice values, which are kept for who asks.
+
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+use super::{Call, Row};
+use crate::clock::SECOND;
+use crate::cpus::walkers;
+use crate::process::copies;
+use crate::process::errno::*;
+use crate::process::table;
+use crate::process::task::Schedule;
+use crate::threads::dispatcher;
+use crate::threads::thread::Thread;
+
+pub(super) const CALLS: &[Row] = &[
+    (118, "sched_setparam", sched_setparam),
+    (119, "sched_setscheduler", sched_setscheduler),
+    (120, "sched_getscheduler", sched_getscheduler),
+    (121, "sched_getparam", sched_getparam),
+    (122, "sched_setaffinity", sched_setaffinity),
+    (123, "sched_getaffinity", sched_getaffinity),
+    (125, "sched_get_priority_max", sched_get_priority_max),
+    (126, "sched_get_priority_min", sched_get_priority_min),
+    (127, "sched_rr_get_interval", sched_rr_get_interval),
+    (140, "setpriority", setpriority),
+    (141, "getpriority", getpriority),
+];
+
+const SCHED_RR: i32 = 2;
+const SCHED_DEADLINE: i32 = 6;
+/// SCHED_RESET_ON_FORK.
+const RESET_ON_FORK: i32 = 0x4000_0000;
+const LARGEST_PRIORITY: u64 = 99;
+
+/// The thread of a number; 0 is the caller.
+fn named(call: &Call, number: u64) -> Result<Arc<Thread>, Errno> {
+    match number as i32 {
+        0 => Ok(call.thread.clone()),
+        number => table::find_thread(number),
+    }
+}
+
+/// The same where a negative number makes no sense.
+fn found(call: &Call, number: u64) -> Result<Arc<Thread>, Errno> {
+    if (number as i32) < 0 { Err(EINVAL) } else { named(call, number) }
+}
+
+fn cpus() -> u64 {
+    walkers::running().into()
+}
+
+fn sched_getaffinity(call: &mut Call) -> Answer {
+    let [number, bytes, to, ..] = call.arguments;
+    if bytes < 8 || !bytes.is_multiple_of(8) {
+        return Err(EINVAL);
+    }
+    let own = u64::from(named(call, number)?.cpus.load(Ordering::Relaxed));
+    copies::write_words(to, &[own & cpus()]).map(|()| 8)
+}
+
+fn sched_setaffinity(call: &mut Call) -> Answer {
+    let [number, bytes, from, ..] = call.arguments;
+    let mut wanted = [0; 8];
+    // What is not passed is 0.
+    let part = &mut wanted[..bytes.min(8) as usize];
+    copies::read(part, from)?;
+    let wanted = u64::from_le_bytes(wanted) & cpus();
+    let thread = named(call, number)?;
+    if wanted == 0 {
+        return Err(EINVAL);
+    }
+    thread.cpus.store(wanted as u32, Ordering::Relaxed);
+    if Arc::ptr_eq(&thread, call.thread) {
+        dispatcher::leave_wrong_cpu();
+    }
+    Ok(0)
+}
+
+/// SCHED_FIFO and SCHED_RR have priorities; SCHED_OTHER, SCHED_BATCH, SCHED_IDLE and SCHED_DEADLINE have none.
+fn priority(policy: i32, of_realtime: u64) -> Answer {
+    match policy {
+        1 | SCHED_RR => Ok(of_realtime),
+        0 | 3 | 5 | SCHED_DEADLINE => Ok(0),
+        _ => Err(EINVAL),
+    }
+}
+
+fn sched_get_priority_max(call: &mut Call) -> Answer {
+    priority(call.arguments[0] as i32, LARGEST_PRIORITY)
+}
+
+fn sched_get_priority_min(call: &mut Call) -> Answer {
+    priority(call.arguments[0] as i32, 1)
+}
+
+/// Gives a thread a class, or leaves it the one that it has, and a priority that goes with it.
+fn set_class(call: &Call, number: u64, class: Option<i32>, from: u64) -> Answer {
+    if from == 0 || (number as i32) < 0 || class.is_some_and(|class| class < 0) {
+        return Err(EINVAL);
+    }
+    let priority_wanted = copies::read_half(from)?;
+    let thread = named(call, number)?;
+    thread.task().schedule.with(|schedule| {
+        let class = class.unwrap_or(schedule.class);
+        let most = priority(class & !RESET_ON_FORK, LARGEST_PRIORITY)?;
+        // Of SCHED_DEADLINE this call tells too little.
+        let is_known = class & !RESET_ON_FORK != SCHED_DEADLINE;
+        if !is_known || u64::from(priority_wanted) > most || (priority_wanted == 0) != (most == 0) {
+            return Err(EINVAL);
+        }
+        *schedule = Schedule { class, priority: priority_wanted, ..*schedule };
+        Ok(0)
+    })
+}
+
+fn sched_setparam(call: &mut Call) -> Answer {
+    let [number, from, ..] = call.arguments;
+    set_class(call, number, None, from)
+}
+
+fn sched_setscheduler(call: &mut Call) -> Answer {
+    let [number, class, from, ..] = call.arguments;
+    set_class(call, number, Some(class as i32), from)
+}
+
+fn sched_getscheduler(call: &mut Call) -> Answer {
+    let thread = found(call, call.arguments[0])?;
+    Ok(thread.task().schedule.with(|schedule| schedule.class) as u64)
+}
+
+fn sched_getparam(call: &mut Call) -> Answer {
+    let [number, to, ..] = call.arguments;
+    if to == 0 {
+        return Err(EINVAL);
+    }
+    let thread = found(call, number)?;
+    copies::write_half(to, thread.task().schedule.with(|schedule| schedule.priority)).map(|()| 0)
+}
+
+fn sched_rr_get_interval(call: &mut Call) -> Answer {
+    let [number, to, ..] = call.arguments;
+    let thread = found(call, number)?;
+    let nanoseconds = match thread.task().schedule.with(|schedule| schedule.class) & !RESET_ON_FORK {
+        1 => 0,
+        SCHED_RR => SECOND / 10,
+        _ => dispatcher::SLICE * SECOND / 1000,
+    };
+    copies::write_words(to, &[0, nanoseconds]).map(|()| 0)
+}
+
+/// The threads that PRIO_PROCESS, PRIO_PGRP or PRIO_USER means.
+fn meant(call: &Call, which: u64, who: u64) -> Result<alloc::vec::Vec<Arc<Thread>>, Errno> {
+    let own_group = call.process().life.with(|life| life.group);
+    let of_all = |is_meant: &dyn Fn(&table::Process) -> bool| {
+        let all = table::all().into_iter().filter(|process| is_meant(process));
+        all.flat_map(|process| process.threads()).collect()
+    };
+    let found = match (which as i32, who as i32) {
+        (0, _) => alloc::vec![named(call, who)?],
+        (1, who) => of_all(&|process| process.life.with(|life| life.group) == if who == 0 { own_group } else { who }),
+        (2, 0) => of_all(&|_| true),
+        (2, _) => alloc::vec::Vec::new(),
+        _ => return Err(EINVAL),
+    };
+    if found.is_empty() { Err(ESRCH) } else { Ok(found) }
+}
+
+fn setpriority(call: &mut Call) -> Answer {
+    let [which, who, nice, ..] = call.arguments;
+    let nice = (nice as i32).clamp(-20, 19);
+    let meant = meant(call, which, who)?;
+    meant.iter().for_each(|thread| thread.task().schedule.with(|schedule| schedule.nice = nice));
+    Ok(0)
+}
+
+/// From 1 on: the least nice.
+fn getpriority(call: &mut Call) -> Answer {
+    let [which, who, ..] = call.arguments;
+    let meant = meant(call, which, who)?;
+    let nice = meant.iter().map(|thread| thread.task().schedule.with(|schedule| schedule.nice)).min();
+    Ok((20 - nice.unwrap_or(0)) as u64)
+}

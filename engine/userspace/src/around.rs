@@ -1,0 +1,97 @@
+//! Pages around one of a file that a program has read: those that the file has in memory are mapped with it, so that the next reads find them.
+//!
+//! ```text
+//!  area    |·····::::::R:::::::::|····      64 KiB around the page, as far as its area and its table go
+//!                ▲ in memory, and not mapped: mapped, but not as accessed
+//! ```
+
+use core::ops::Range;
+use core::sync::atomic::{Ordering, fence};
+
+use vmsa::{Geometry, Granule, Level, PhysAddr, Stage1Attributes};
+
+use crate::area::{Backing, Rights};
+use crate::embedder::{Embedder, File, Lock};
+use crate::shape::{Leaf, Note};
+use crate::space::AddressSpace;
+use crate::state::{Editing, State};
+
+/// What is mapped at once.
+const BYTES: u64 = 64 << 10;
+/// Pages of it with the smallest page size.
+const MOST: usize = (BYTES >> 12) as usize;
+
+/// What is to be mapped.
+struct Window<F> {
+    pages: Range<u64>,
+    file: F,
+    /// The page of the file that the first is.
+    index: u64,
+    rights: Rights,
+    /// The state that this was found in.
+    version: u64,
+}
+
+impl<E: Embedder> AddressSpace<E> {
+    /// Maps what a file has in memory around a page of it that was read. No lock is held.
+    #[inline(never)]
+    pub(crate) fn map_around(&self, page: u64) {
+        let Some(window) = self.state().with(|state| state.window(page)) else { return };
+        let mut frames = [None; MOST];
+        for ((index, at), frame) in (window.index..).zip(window.addresses::<E::Granule>()).zip(&mut frames) {
+            *frame = if at == page { None } else { window.file.resident_frame(index) };
+        }
+        if window.rights.contains(Rights::EXECUTE) {
+            frames.iter().flatten().for_each(|&frame| self.embedder().make_fetchable(frame));
+        }
+        // What the pages hold is seen before the leaves are, as after every fault.
+        fence(Ordering::Release);
+        let placed = self.with_tables(|state, editing, _| {
+            state.place_around(editing, &window, &mut frames);
+            Ok(())
+        });
+        // Nothing of it is needed.
+        let _ = placed;
+        frames.iter().flatten().for_each(|&frame| self.embedder().release(frame));
+    }
+}
+
+impl<F> Window<F> {
+    fn addresses<G: Granule>(&self) -> impl Iterator<Item = u64> + use<G, F> {
+        self.pages.clone().step_by(G::SIZE_BYTES as usize)
+    }
+}
+
+impl<E: Embedder> State<E> {
+    fn window(&self, page: u64) -> Option<Window<E::File>> {
+        let area = self.areas.find(page)?;
+        let Backing::File { file, offset } = &area.backing else { return None };
+        let start = (page & !(BYTES.max(E::Granule::SIZE_BYTES) - 1)).max(area.start);
+        // One table: a page of it is mapped, so that it is there.
+        let table = 1 << Geometry::<E::Granule>::shift(Level::L2);
+        let end = (start + BYTES).min((start & !(table - 1)) + table).min(area.end);
+        let index = (offset + (start - area.start)) >> E::Granule::SHIFT;
+        let (file, rights, version) = (file.clone(), area.rights, self.version);
+        Some(Window { pages: start..end, file, index, rights, version })
+    }
+
+    /// Maps frames where holes are, and takes their references.
+    fn place_around(
+        &mut self,
+        editing: &Editing<'_, E>,
+        window: &Window<E::File>,
+        frames: &mut [Option<PhysAddr>; MOST],
+    ) {
+        if self.version != window.version {
+            return;
+        }
+        // Nobody has accessed them: `smaps` says so, and the first access asks for no more than that bit.
+        let attributes = (editing.shape.read_only(window.rights) - Stage1Attributes::AF) | Note::COUNTED;
+        let mut table = self.table(editing);
+        for (page, place) in window.addresses::<E::Granule>().zip(frames) {
+            if let Some(frame) = place.take_if(|frame| table.map_page(page.into(), *frame, attributes)) {
+                self.resident.add(&Leaf { frame, attributes });
+            }
+        }
+    }
+}
