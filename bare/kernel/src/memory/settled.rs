@@ -11,6 +11,8 @@ pub(crate) struct Settled {
     digest: Option<u64>,
     pub(crate) free: u64,
     pub(crate) lost: u64,
+    /// Where free pages are hidden, tables that the linear map has beside those of boot: as many as it takes for those that are free now.
+    tables: u64,
 }
 
 impl Settled {
@@ -19,11 +21,14 @@ impl Settled {
         let look = || {
             linear_map::get().heal_all();
             linear_map::get().refill();
-            (linear_map::digest(), pages::with_pages(|pages| pages.free_bytes()))
+            let counters = linear_map::get().counters();
+            let tables = if hidden_pages::is_on() { counters.splits.wrapping_sub(counters.folds) } else { 0 };
+            (linear_map::digest(), pages::with_pages(|pages| pages.free_bytes()), tables)
         };
         let seen = handed::with_lost_shown(look);
-        let (digest, free) = (seen.map(|(digest, _)| digest), seen.map_or(0, |(_, free)| free));
-        Self { digest, free, lost: handed::counts().1 }
+        let digest = seen.map(|(digest, ..)| digest);
+        let (_, free, tables) = seen.unwrap_or_default();
+        Self { digest, free, lost: handed::counts().1, tables }
     }
 
     /// Whether the map is what it was, leaf for leaf. Where free pages are hidden, which ones are is another matter.
@@ -31,8 +36,9 @@ impl Settled {
         self.digest.is_some() && (hidden_pages::is_on() || self.digest == before.digest)
     }
 
-    /// Whether as much is free as before, but for what a host has kept since.
+    /// Whether as much is free as before, but for what a host has kept since, and the tables of the map.
     pub(crate) fn is_memory_of(&self, before: &Self) -> bool {
-        self.free + (self.lost - before.lost) * page_size().size_bytes() == before.free
+        let pages = (self.lost - before.lost).wrapping_add(self.tables).wrapping_sub(before.tables);
+        self.free.wrapping_add(pages.wrapping_mul(page_size().size_bytes())) == before.free
     }
 }

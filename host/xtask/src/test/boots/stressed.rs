@@ -97,9 +97,10 @@ const OTHERWISE: [(&str, &str, &[&str]); 13] = [
 ];
 
 /// Free pages are hidden, and no CPU is parked for any: by large leaves, or by pages, for this reason.
-const HIDDEN: [(&str, &str, &[&str]); 7] = [
+const HIDDEN: [(&str, &str, &[&str]); 8] = [
     ("level 3", "--append vellum.bbm=3", LARGE),
     ("a stress", "--append vellum.bbm=3 --append vellum.stress=200 --page-size 16k --memory 512M", LARGE),
+    ("a stress, 4k", "--append vellum.bbm=3 --append vellum.stress=100 --memory 2G", LARGE),
     (
         "more blocks split by programs than the reserve has tables",
         "--append vellum.bbm=3 --append vellum.folio=never --cpus 1 --memory 2G --init 'busybox sh -c \"\
