@@ -134,12 +134,7 @@ fn explore_all(orders: &Orders, progress: &Progress, sum: &mut Sum) -> Option<Fo
             let caught = Caught { failure: failure.clone(), choices: Vec::new() };
             return Some(Some(Found { trial, caught, tlb: None }));
         }
-        let mut explored = suite::explore(&prepared, STATES);
-        if !explored.is_complete && explored.caught.is_none() {
-            let (tally, caught) = suite::sample(&prepared);
-            explored.tally.add(tally);
-            explored.caught = caught;
-        }
+        let explored = suite::examine(&prepared, STATES);
         progress.add(explored.tally);
         progress.thousandths.store(500 * (number + 1) / trials.len() as u64, Ordering::Relaxed);
         let mut sum = sums.lock().unwrap_or_else(PoisonError::into_inner);

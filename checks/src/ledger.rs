@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use machine::machine::Outcome;
 use machine::syndrome::{AccessKind, FaultKind};
 
+use crate::calling::{Board, Calling};
 use crate::content::Expected;
 use crate::request::{Reply, Software};
 use crate::scenario::Scenario;
@@ -37,6 +38,9 @@ struct Progress {
 pub struct Ledger {
     pool: Vec<u64>,
     lock: Option<u8>,
+    /// Stands for all that was done under the lock so far.
+    under_lock: u64,
+    board: Board,
     /// The root table, once there is one.
     pub root: u64,
     regions: Vec<Progress>,
@@ -50,7 +54,9 @@ impl Ledger {
     /// A ledger with these free pages.
     pub(crate) fn new(scenario: &Scenario, pool: Vec<u64>) -> Self {
         let regions = vec![Progress::default(); scenario.initial.len()];
-        Self { pool, lock: None, root: 0, regions, synchronized: vec![0; scenario.parameters.cpus], marked: Vec::new() }
+        let cpus = scenario.parameters.cpus;
+        let (board, synchronized) = (Board::new(scenario.walking()), vec![0; cpus]);
+        Self { pool, lock: None, under_lock: 0, board, root: 0, regions, synchronized, marked: Vec::new() }
     }
 
     /// Pages of the pool that are free.
@@ -61,10 +67,23 @@ impl Ledger {
     /// Whether `cpu` can go on with `what`.
     pub(crate) fn is_ready(&self, cpu: u8, what: &Software) -> bool {
         match what {
-            Software::Lock => self.lock.is_none_or(|holder| holder == cpu),
+            Software::Lock => self.lock.is_none(),
+            // Interrupts are masked while it is held.
+            Software::Calling(Calling::Answer) if self.lock == Some(cpu) => false,
+            Software::Calling(what) => self.board.is_ready(cpu, *what),
             Software::Await(region, count) => self.regions[*region].settled >= *count,
             _ => true,
         }
+    }
+
+    /// Whether an interrupt holds up the program of `cpu`.
+    pub(crate) const fn is_interrupted(&self, cpu: u8) -> bool {
+        self.board.is_interrupted(cpu)
+    }
+
+    /// Who holds the lock gives it away, and was told what this stands for.
+    pub(crate) const fn leave(&mut self, digest: u64) {
+        self.under_lock = digest;
     }
 
     /// `cpu` passes a context synchronization event, the `event`th event of the machine.
@@ -87,7 +106,10 @@ impl Ledger {
         match what {
             Software::Take => return self.pool.pop().map_or(Reply::Refused(0), Reply::Word),
             Software::Give(page) => self.pool.push(*page),
-            Software::Lock => self.lock = Some(cpu),
+            Software::Lock => {
+                self.lock = Some(cpu);
+                return Reply::Word(self.under_lock);
+            }
             Software::Unlock => self.lock = None,
             Software::Begin { region, window, conflict } => {
                 let it = &mut self.regions[*region];
@@ -95,6 +117,11 @@ impl Ledger {
                 it.window = around(it.window, *window);
                 it.conflict = around(it.conflict, *conflict);
             }
+            Software::Withdraw(region) => {
+                let it = &mut self.regions[*region];
+                (it.latest, it.window, it.conflict) = (it.settled, None, None);
+            }
+            Software::Calling(what) => return self.board.happen(cpu, *what).map_or(Reply::Done, Reply::Word),
             Software::Settle(region) => {
                 let it = &mut self.regions[*region];
                 let since = self.synchronized[usize::from(cpu)];
@@ -176,7 +203,7 @@ const fn is_uncacheable(expected: Expected) -> bool {
 impl Hash for Ledger {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.pool.hash(state);
-        self.lock.hash(state);
+        (self.lock, self.under_lock, self.board).hash(state);
         self.marked.hash(state);
         for region in &self.regions {
             (region.settled, region.latest, region.window, region.conflict).hash(state);

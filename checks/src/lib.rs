@@ -8,6 +8,7 @@
 //! `cpu.rs` is the only place here where the engine and the machine meet; `linear.rs` is a kernel that has a linear map there.
 #![forbid(unsafe_code)]
 
+pub mod calling;
 pub mod check;
 pub mod content;
 pub mod cpu;
@@ -21,8 +22,10 @@ pub mod levels;
 pub mod linear;
 pub mod mutants;
 pub mod mutation;
+pub mod omission;
 pub mod parallel;
 pub mod parameters;
+mod parked;
 mod peek;
 pub mod prepare;
 pub mod program;
@@ -38,6 +41,7 @@ pub mod spaces;
 mod stock;
 pub mod story;
 pub mod suite;
+mod thread;
 pub mod workloads;
 
 /// Refuses a build in which a panic ends the program: mutated code is abandoned half-way, by unwinding.

@@ -14,21 +14,18 @@ use crate::host::Host;
 use crate::ledger::Ledger;
 use crate::mutation::{Change, Class, Mutation, Site};
 use crate::program::{Part, poison};
+use crate::registers::{EMPTY, RESERVED_TAG};
 use crate::run::{Run, Start};
 use crate::scenario::{POOL, Scenario};
 use crate::sharing::Sharing;
 use crate::stock;
-
-/// A table of zeros, and the ASID or VMID that goes with it.
-const EMPTY: u64 = 0x8_0000_0000;
-const RESERVED_TAG: u16 = 0xff;
 
 /// A scenario whose machine is ready.
 #[derive(Clone)]
 pub struct Prepared {
     /// What each run begins with.
     pub start: Start,
-    /// One program for each CPU.
+    /// One program for each CPU, and where CPUs call each other an interrupt for each.
     pub parts: Vec<Part>,
     /// What went wrong while the page table was built.
     pub failure: Option<Failure>,
@@ -58,14 +55,16 @@ impl Prepared {
         if failure.is_none() {
             host.write_guest(&scenario);
         }
-        if failure.is_none() && !scenario.is_parked {
+        if failure.is_none() {
             follow(&mut host, &mut ledger, &scenario);
         }
         leave(&mut host, &mut ledger, &scenario);
-        let root = ledger.root;
+        let (root, cpus) = (ledger.root, 0..scenario.parameters.cpus);
+        let programs = cpus.clone().map(|cpu| Part::Steps(cpu, root));
+        let interrupts = cpus.filter(|_| scenario.is_shared).map(|cpu| Part::Interrupt(cpu, root));
         let mut prepared = Self {
             start: Start { host, ledger, ..start },
-            parts: (0..scenario.parameters.cpus).map(|cpu| Part::Steps(cpu, root)).collect(),
+            parts: programs.chain(interrupts).collect(),
             failure,
             sites,
             events,
@@ -103,6 +102,7 @@ impl Prepared {
 
 /// Looks at every probe of every region from CPU 0: what is there must be what the region holds.
 pub fn look_everywhere(run: &mut Run, scenario: &Scenario) {
+    run.check_ended();
     run.synchronize(0);
     run.go_to_look(0);
     let (_, ledger, host) = run.parts();
@@ -148,10 +148,10 @@ fn enable(machine: &mut Machine, scenario: &Scenario) {
     }
 }
 
-/// The other CPUs follow the one that built the table, each by its own TTBR write.
+/// The other CPUs follow the one that built the table, each by its own TTBR write, but for those that come later.
 fn follow(host: &mut Host, ledger: &mut Ledger, scenario: &Scenario) {
     let parameters = &scenario.parameters;
-    for cpu in 1..parameters.cpus as u8 {
+    for cpu in (1..parameters.cpus as u8).filter(|cpu| scenario.walking() >> cpu & 1 == 1) {
         for (register, value) in parameters.roots(ledger.root, parameters.tag(cpu)) {
             host.happen(cpu, &Event::Write { register, value });
         }

@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use linearmap::LinearMap;
 use machine::attributes::Permissions;
 use machine::barrier::Barrier;
 use machine::event::{Event, Level, Owned};
 use pagetable::{Change, El1, Gather, Licence, PageTable, Refusal, Reserve, Retired};
 use vmsa::{Geometry, Granule, Granule4K, Granule16K, Granule64K, PageSize, PhysAddr, Stage1Attributes};
 
+use crate::calling::Calling;
 use crate::content::{Content, Stretch, ends};
 use crate::cpu::Cpu;
 use crate::edited::{Edited, as_regime, translate};
-use crate::linear::{self, Asked, Kernel};
+use crate::linear::{Linear, Place};
 use crate::parameters::ASID;
+use crate::parked;
 use crate::request::{Reply, Request, Software};
 use crate::scenario::{FRAMES, Permit, Scenario, Step, window};
 
@@ -28,29 +29,46 @@ pub enum Part {
     Build,
     /// The steps of this CPU; the root table is at this address.
     Steps(usize, u64),
+    /// An interrupt of this CPU, which calls it to park off the root table at this address.
+    Interrupt(usize, u64),
+}
+
+impl Part {
+    /// The CPU that runs it.
+    pub(crate) const fn cpu(self) -> u8 {
+        match self {
+            Self::Build => 0,
+            Self::Steps(cpu, _) | Self::Interrupt(cpu, _) => cpu as u8,
+        }
+    }
 }
 
 /// Runs a program: the one place where granule and regime become types.
-pub(crate) fn run(cpu: &Cpu<'_>, scenario: &Scenario, part: Part) {
+pub(crate) fn run(cpu: &Cpu<'_>, scenario: &Scenario, part: Part, place: &Place) {
     as_regime!(scenario.parameters.setting, R => match scenario.parameters.page_size {
-        PageSize::Size4K => run_as::<Granule4K, R>(cpu, scenario, part),
-        PageSize::Size16K => run_as::<Granule16K, R>(cpu, scenario, part),
-        PageSize::Size64K => run_as::<Granule64K, R>(cpu, scenario, part),
+        PageSize::Size4K => run_as::<Granule4K, R>(cpu, scenario, part, place),
+        PageSize::Size16K => run_as::<Granule16K, R>(cpu, scenario, part, place),
+        PageSize::Size64K => run_as::<Granule64K, R>(cpu, scenario, part, place),
     });
     cpu.flush();
 }
 
-fn run_as<G: Granule, R: Edited>(cpu: &Cpu<'_>, scenario: &Scenario, part: Part) {
+fn run_as<G: Granule, R: Edited>(cpu: &Cpu<'_>, scenario: &Scenario, part: Part, place: &Place) {
     let Ok(geometry) = R::geometry::<G>(&scenario.parameters) else {
         return complain(cpu, "the parameters give no geometry".into());
     };
     let result = match part {
         Part::Build => build::<G, R>(cpu, scenario, geometry),
+        Part::Interrupt(number, root) => {
+            parked::answer_calls(cpu, scenario, number, root);
+            Ok(())
+        }
         Part::Steps(number, root) => PageTable::live(cpu, geometry, R::of(&scenario.parameters), PhysAddr::new(root))
             .and_then(|table| {
                 let (reserve, open, parts) = (Reserve::new(), Vec::new(), BTreeMap::new());
-                let mut editor =
-                    Editor { cpu, number, scenario, table, gather: None, reserve, open, parts, linear: None };
+                let linear =
+                    Linear::new(cpu, number, scenario, place, |cpu, table| free_table(cpu, table, G::SIZE_BYTES));
+                let mut editor = Editor { cpu, number, scenario, table, gather: None, reserve, open, parts, linear };
                 let done = scenario.programs[number].iter().try_for_each(|step| editor.step(step));
                 editor.end();
                 done
@@ -157,7 +175,7 @@ struct Editor<'s, 'y, G: Granule, R: Edited> {
     /// Changes that are not complete: region, content before, change.
     open: Vec<(usize, usize, Vec<Change<El1>>)>,
     /// The page table as a linear map.
-    linear: Option<LinearMap<Kernel<'s, 'y, G>>>,
+    linear: Linear<'s, 'y, G>,
     /// Regions that are claimed as parts.
     parts: BTreeMap<usize, pagetable::Part<'s, G, R, Cpu<'y>>>,
 }
@@ -166,7 +184,16 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
     fn step(&mut self, step: &'s Step) -> Result<(), Refusal> {
         match step {
             Step::Change { region, changes, permit } => return self.change(*region, changes, *permit),
-            Step::Linear { region, ranges, wanted, context } => self.linear(*region, step, (ranges, *wanted, *context)),
+            Step::Linear { region, ranges, wanted, context } => {
+                let Some((_, changes)) = step.changes() else { return Ok(()) };
+                let before = self.settled(*region);
+                let asked = (&ranges[..], *wanted, *context);
+                if let Err(refused) = self.linear.make(self.table.root(), *region, &changes, asked) {
+                    complain(self.cpu, format!("the linear map refuses what it has to do: {refused}"));
+                }
+                self.open.push((*region, before, changes));
+                self.reuse_all();
+            }
             Step::Finish => self.finish(),
             Step::Access { region, address, kind } => {
                 let request = Request::Access { region: *region, address: *address, kind: *kind };
@@ -175,7 +202,18 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
                 });
             }
             Step::Synchronize => event(self.cpu, Event::Barrier(Barrier::Isb)),
-            Step::Join(region) => self.join(*region),
+            Step::Join(region) => {
+                let changes = self.scenario.regions[*region].contents.len() - 1;
+                self.cpu.software(Software::Await(*region, changes));
+                self.join();
+            }
+            Step::Arrive => {
+                if let Err(refused) = self.linear.count(self.table.root()) {
+                    complain(self.cpu, format!("no linear map: {refused}"));
+                }
+                self.join();
+                self.cpu.software(Software::Calling(Calling::Arrived));
+            }
             Step::Update(address, kind) => {
                 self.cpu.ask(Request::Update(*address, *kind));
             }
@@ -256,43 +294,6 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
         }
     }
 
-    /// The linear map makes its changes, complete when it returns.
-    fn linear(&mut self, region: usize, step: &Step, (ranges, wanted, context): Asked<'_>) {
-        let (cpu, parameters) = (self.cpu, &self.scenario.parameters);
-        if self.linear.is_none() {
-            let Ok(geometry) = Geometry::new(parameters.input_bits, parameters.layout, parameters.half) else { return };
-            let free = |cpu: &Cpu<'_>, table| free_table(cpu, table, G::SIZE_BYTES);
-            match linear::map(cpu, parameters, (geometry, self.table.root()), free) {
-                Ok(map) => self.linear = Some(map),
-                Err(refused) => return complain(cpu, format!("no linear map: {refused}")),
-            }
-        }
-        let (Some(map), Some((_, changes))) = (&self.linear, step.changes()) else { return };
-        let before = self.settled(region);
-        let windows = changes.iter().map(|it| window(&self.scenario.regions[region], it, parameters.page_size));
-        let around = windows.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
-        let bbm = parameters.bbm.weakest(parameters.cpus);
-        let permit = Permit::Tolerated.at(bbm);
-        cpu.software(Software::Begin {
-            region,
-            window: around.filter(|_| permit.has_window(bbm)),
-            conflict: around.filter(|_| permit.is_abrupt(bbm)),
-        });
-        let done = match wanted {
-            Some(wanted) => map.change(ranges, wanted, context),
-            None => {
-                map.heal_all();
-                Ok(())
-            }
-        };
-        if let Err(refused) = done {
-            complain(cpu, format!("the linear map refuses what it has to do: {refused}"));
-        }
-        cpu.software(Software::Settle(region));
-        self.open.push((region, before, changes));
-        self.reuse_all();
-    }
-
     /// What is around an address, as far as one table of `level` reaches, becomes a part.
     fn claim(&mut self, region: usize, address: u64, level: vmsa::Level) -> Result<(), Refusal> {
         if !self.parts.contains_key(&region) {
@@ -305,9 +306,7 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
     }
 
     /// Comes onto the page table. What this CPU held before was of another ASID, or of no page table at all.
-    fn join(&self, region: usize) {
-        let changes = self.scenario.regions[region].contents.len() - 1;
-        self.cpu.software(Software::Await(region, changes));
+    fn join(&self) {
         let parameters = &self.scenario.parameters;
         self.at(parameters.setting.edits_at(), || {
             for (register, value) in parameters.roots(self.table.root().bits(), parameters.tag(self.number as u8)) {
@@ -332,9 +331,7 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
             self.table.release(part, gather);
         }
         self.finish();
-        if let Some(map) = &self.linear {
-            map.set_reserve(0);
-        }
+        self.linear.end();
         give_back(self.cpu, &mut self.reserve);
     }
 

@@ -9,6 +9,9 @@ use crate::setting::{Setting, VMID};
 
 /// MAIR: 0 is Normal write-back, 1 Device-nGnRnE, 2 Normal non-cacheable.
 const MAIR: u64 = 0x0044_00ff;
+/// A table of zeros, and the ASID or VMID that goes with it.
+pub(crate) const EMPTY: u64 = 0x8_0000_0000;
+pub(crate) const RESERVED_TAG: u16 = 0xff;
 /// The guest's TCR_EL1: 39 bits of the lower half, 4 KiB granule, inner shareable, 48 bits of output.
 const GUEST_TCR: u64 = 25 | 3 << 12 | 1 << 23 | 5 << 32;
 
@@ -82,6 +85,14 @@ impl Parameters {
                 vec![(Register::VttbrEl2, encode_vttbr(self.layout, PhysAddr::new(root), tag, false))]
             }
         }
+    }
+
+    /// What to write so that `cpu`, which walks the table at `root`, walks none, and what so that it walks the table again.
+    pub(crate) fn parked(&self, root: u64, cpu: u8) -> [Vec<(Register, u64)>; 2] {
+        let tag = if self.is_global { self.tag(cpu) } else { RESERVED_TAG };
+        let (off, on) = (self.roots(EMPTY, tag), self.roots(root, self.tag(cpu)));
+        let (off, on) = off.into_iter().zip(on).filter(|(off, on)| off != on).unzip();
+        [off, on]
     }
 
     /// The tag that `cpu` walks the page table with. CPUs differ in their ASIDs where the table is global.

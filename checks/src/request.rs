@@ -7,6 +7,8 @@ use std::rc::Rc;
 use machine::event::Event;
 use machine::syndrome::AccessKind;
 
+use crate::calling::Calling;
+
 /// A request and the line of code that makes it.
 #[derive(Clone, Debug)]
 pub struct Asked {
@@ -39,7 +41,7 @@ pub enum Request {
 }
 
 /// What programs do among themselves, at no cost in machine events.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Software {
     /// A page from the pool of free pages.
     Take,
@@ -58,12 +60,16 @@ pub enum Software {
         /// Where conflict aborts may come meanwhile, which every CPU handles.
         conflict: Option<(u64, u64)>,
     },
+    /// The change of `region` that was to come is not made: it holds what it held.
+    Withdraw(usize),
     /// Every change of `region` is complete.
     Settle(usize),
     /// How many changes of a region are complete.
     Settled(usize),
     /// Waits until this many changes of a region are complete.
     Await(usize, usize),
+    /// CPUs call each other to park.
+    Calling(Calling),
     /// The root table of the page table.
     Publish(u64),
     /// Something is wrong that only the program knows.

@@ -11,8 +11,6 @@ use std::hash::{Hash, Hasher};
 use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
 
-use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult};
 use machine::barrier::Barrier;
 use machine::event::Event;
 use machine::finding::Rule;
@@ -20,32 +18,21 @@ use machine::machine::Outcome;
 use machine::seed::Digest;
 use machine::syndrome::AccessKind;
 
-use crate::cpu::Cpu;
+use crate::calling::Calling;
 use crate::failure::{Failure, Wrong};
 use crate::hardware;
 use crate::host::Host;
 use crate::ledger::Ledger;
+use crate::linear::Place;
 use crate::mutation::{Class, Mutation, Site};
-use crate::program::{self, Part};
+use crate::program::Part;
 use crate::request::{Asked, Reply, Request, Software};
 use crate::scenario::Scenario;
 use crate::sharing::Sharing;
+use crate::thread::{Thread, new_stack};
 
 /// More events than any program needs: a mutant that turns in circles ends here.
 const MOST_EVENTS: u64 = 600_000;
-/// Bytes of a coroutine's stack.
-const STACK_BYTES: usize = 256 << 10;
-
-/// A program under way.
-struct Thread {
-    /// None once it has ended for good.
-    coroutine: Option<Coroutine<Reply, Asked, ()>>,
-    pending: Option<Asked>,
-    /// What it was told so far: programs are deterministic, so this is where it stands.
-    replies: Vec<Reply>,
-    digest: Digest,
-}
-
 /// What a run begins with.
 #[derive(Clone)]
 pub struct Start {
@@ -64,7 +51,7 @@ pub struct Start {
 pub struct Mark {
     host: Host,
     ledger: Ledger,
-    replies: Vec<usize>,
+    answers: usize,
 }
 
 /// What happened at a step.
@@ -86,6 +73,10 @@ pub struct Run {
     host: Host,
     ledger: Ledger,
     threads: Vec<Thread>,
+    /// What threads were told so far, in this order: programs are deterministic, so this is where each stands, and what they hold in
+    /// common.
+    answers: Vec<(usize, Reply)>,
+    place: Place,
     failure: Option<Failure>,
     first_event: u64,
     sharing: Sharing,
@@ -97,13 +88,16 @@ pub struct Run {
 impl Run {
     /// The programs of all CPUs, each at its first step. `sharing` is what earlier runs found out.
     pub fn new(start: &Start, parts: &[Part], sharing: Sharing) -> Self {
-        let threads =
-            parts.iter().map(|part| Thread::new(&start.scenario, start.mutation, *part, new_stack())).collect();
+        let place = Place::default();
+        let thread = |part: &Part| Thread::new(&start.scenario, start.mutation, *part, &place, new_stack());
+        let threads = parts.iter().map(thread).collect();
         let mut run = Self {
             scenario: Rc::clone(&start.scenario),
             host: start.host.clone(),
             ledger: start.ledger.clone(),
             threads,
+            answers: Vec::new(),
+            place,
             failure: None,
             first_event: start.host.machine().events(),
             sharing,
@@ -155,25 +149,43 @@ impl Run {
         &mut self.sharing
     }
 
-    /// What `cpu` will do next.
-    pub fn pending(&self, cpu: usize) -> Option<&Request> {
-        self.threads[cpu].pending.as_ref().map(|asked| &asked.request)
+    /// What a thread will do next.
+    pub fn pending(&self, thread: usize) -> Option<&Request> {
+        self.threads[thread].pending.as_ref().map(|asked| &asked.request)
     }
 
-    /// CPUs that can go on, as bits.
+    /// The CPU that a thread runs on: there are programs, one for each CPU, and then interrupts.
+    pub fn cpu_of(&self, thread: usize) -> u8 {
+        self.threads[thread].cpu()
+    }
+
+    /// Threads that can go on, as bits.
     pub fn ready(&self) -> u8 {
-        let is_ready = |(cpu, thread): &(usize, &Thread)| match &thread.pending {
-            Some(Asked { request: Request::Software(what), .. }) => self.ledger.is_ready(*cpu as u8, what),
+        let is_ready = |(_, thread): &(usize, &Thread)| match &thread.pending {
+            _ if thread.is_program() && self.ledger.is_interrupted(thread.cpu()) => false,
+            Some(Asked { request: Request::Software(what), .. }) => self.ledger.is_ready(thread.cpu(), what),
             pending => pending.is_some(),
         };
-        self.threads.iter().enumerate().filter(is_ready).fold(0, |bits, (cpu, _)| bits | 1 << cpu)
+        self.threads.iter().enumerate().filter(is_ready).fold(0, |bits, (number, _)| bits | 1 << number)
     }
 
-    /// Lets `cpu` make its step, and then all that concerns nobody else.
-    pub fn step(&mut self, cpu: usize) {
-        self.execute(cpu);
-        while self.failure.is_none() && self.is_private(cpu) {
-            self.execute(cpu);
+    /// Nobody can go on: who has not come to an end waits for ever, but for interrupts that do not come.
+    pub(crate) fn check_ended(&mut self) {
+        let idles = Software::Calling(Calling::Answer);
+        let waits = self.threads.iter().find_map(|thread| match &thread.pending.as_ref()?.request {
+            Request::Software(what) if *what == idles => None,
+            request => Some((thread.cpu(), format!("it waits for ever: {request:?}"))),
+        });
+        if let Some((cpu, text)) = waits {
+            self.fail(cpu, Wrong::Program(text));
+        }
+    }
+
+    /// Lets a thread make its step, and then all that concerns nobody else.
+    pub fn step(&mut self, thread: usize) {
+        self.execute(thread);
+        while self.failure.is_none() && self.is_private(thread) {
+            self.execute(thread);
         }
     }
 
@@ -190,50 +202,55 @@ impl Run {
 
     /// Where the run stands.
     pub fn mark(&self) -> Mark {
-        let replies = self.threads.iter().map(|thread| thread.replies.len()).collect();
-        Mark { host: self.host.clone(), ledger: self.ledger.clone(), replies }
+        Mark { host: self.host.clone(), ledger: self.ledger.clone(), answers: self.answers.len() }
     }
 
     /// Programs at their first step again, and then led to where `mark` was made, by the replies of this run.
     pub fn go_back(&mut self, mark: &Mark, start: &Start, parts: &[Part]) {
-        for ((thread, part), count) in self.threads.iter_mut().zip(parts).zip(&mark.replies) {
-            let replies = std::mem::take(&mut thread.replies);
+        self.place = Place::default();
+        for (thread, part) in self.threads.iter_mut().zip(parts) {
             let stack = thread.end();
-            *thread = Thread::new(&start.scenario, start.mutation, *part, stack);
-            for reply in replies.into_iter().take(*count) {
-                thread.advance(reply);
-            }
+            *thread = Thread::new(&start.scenario, start.mutation, *part, &self.place, stack);
+        }
+        self.answers.truncate(mark.answers);
+        for (thread, reply) in &self.answers {
+            self.threads[*thread].advance(*reply);
         }
         self.host = mark.host.clone();
         self.ledger = mark.ledger.clone();
         self.failure = None;
     }
 
-    fn is_private(&self, cpu: usize) -> bool {
-        match self.threads[cpu].pending.as_ref().map(|asked| &asked.request) {
+    fn is_private(&self, thread: usize) -> bool {
+        match self.threads[thread].pending.as_ref().map(|asked| &asked.request) {
             Some(Request::Load(word)) => !self.sharing.is_shared(*word),
             Some(Request::Event(Event::Store { address, .. })) => self.host.machine().is_plain(*address),
             Some(Request::Software(what)) => {
                 matches!(what, Software::Complain(_) | Software::Publish(_) | Software::Settled(_))
+                    || *what == Software::Calling(Calling::Walking)
             }
             _ => false,
         }
     }
 
-    fn execute(&mut self, cpu: usize) {
-        let Some(asked) = self.threads[cpu].pending.take() else { return };
-        let number = cpu as u8;
-        let reply = self.happen(number, &asked);
+    fn execute(&mut self, thread: usize) {
+        let Some(asked) = self.threads[thread].pending.take() else { return };
+        let cpu = self.threads[thread].cpu();
+        if matches!(asked.request, Request::Software(Software::Unlock)) {
+            // What the next holder finds depends on all that this one was told.
+            self.ledger.leave(self.threads[thread].digest.finish());
+        }
+        let reply = self.happen(cpu, &asked);
         if let Some(log) = &mut self.log {
             let event = self.host.machine().events();
-            log.push(Told { event, cpu: number, asked: asked.clone(), reply });
+            log.push(Told { event, cpu, asked: asked.clone(), reply });
         }
-        self.note_findings(number, &asked.request);
+        self.note_findings(cpu, &asked.request);
         if self.events() > MOST_EVENTS {
-            self.fail(number, Wrong::Endless(MOST_EVENTS));
+            self.fail(cpu, Wrong::Endless(MOST_EVENTS));
         }
         if self.failure.is_none() {
-            self.resume(cpu, reply);
+            self.resume(thread, reply);
         }
     }
 
@@ -350,47 +367,14 @@ impl Run {
         (&self.scenario, &self.ledger, &self.host)
     }
 
-    fn resume(&mut self, cpu: usize, reply: Reply) {
-        let advanced = panic::catch_unwind(AssertUnwindSafe(|| self.threads[cpu].advance(reply)));
+    fn resume(&mut self, thread: usize, reply: Reply) {
+        self.answers.push((thread, reply));
+        let advanced = panic::catch_unwind(AssertUnwindSafe(|| self.threads[thread].advance(reply)));
         if let Err(cause) = advanced {
             let text = cause.downcast_ref::<&str>().map(ToString::to_string);
             let text = text.or_else(|| cause.downcast_ref::<String>().cloned()).unwrap_or_default();
-            self.fail(cpu as u8, Wrong::Program(format!("the engine panics: {text}")));
-        }
-    }
-}
-
-fn new_stack() -> DefaultStack {
-    DefaultStack::new(STACK_BYTES).expect("the host has memory for a stack")
-}
-
-impl Thread {
-    fn new(scenario: &Rc<Scenario>, mutation: Option<Mutation>, part: Part, stack: DefaultStack) -> Self {
-        let scenario = Rc::clone(scenario);
-        let coroutine = Coroutine::with_stack(stack, move |yielder, _| {
-            program::run(&Cpu::new(yielder, mutation), &scenario, part);
-        });
-        Self { coroutine: Some(coroutine), pending: None, replies: Vec::new(), digest: Digest::new() }
-    }
-
-    /// Gives the program its answer, and takes its next question.
-    fn advance(&mut self, reply: Reply) {
-        self.replies.push(reply);
-        reply.hash(&mut self.digest);
-        self.pending = match self.coroutine.as_mut().map(|coroutine| coroutine.resume(reply)) {
-            Some(CoroutineResult::Yield(asked)) => Some(asked),
-            Some(CoroutineResult::Return(())) | None => None,
-        };
-    }
-
-    /// Ends the program where it stands; its stack can be used again, which saves asking the host for another.
-    fn end(&mut self) -> DefaultStack {
-        match self.coroutine.take() {
-            None => new_stack(),
-            Some(mut coroutine) => {
-                coroutine.force_unwind();
-                coroutine.into_stack()
-            }
+            let cpu = self.threads[thread].cpu();
+            self.fail(cpu, Wrong::Program(format!("the engine panics: {text}")));
         }
     }
 }

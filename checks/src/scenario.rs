@@ -9,12 +9,16 @@ use pagetable::{Change, El1};
 use vmsa::{LeafSize, Level, PageSize, Stage1Attributes, VirtAddr};
 
 use crate::content::{Content, ends};
+use crate::omission::Omission;
 use crate::parameters::Parameters;
 
 /// First physical address of the pages that become tables.
 pub const POOL: u64 = 0x10_0000_0000;
 /// First physical address of the frames that leaves map.
 pub const FRAMES: u64 = 0x40_0000_0000;
+
+/// Tables that a linear map keeps where nothing else is said.
+const RESERVE: usize = 4;
 
 /// The licence that a change is made with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -100,6 +104,8 @@ pub enum Step {
     Synchronize,
     /// Waits until every change of a region is complete, then walks the page table from then on.
     Join(usize),
+    /// Has the linear map count this CPU, then walks the page table from then on.
+    Arrive,
     /// Hardware sets the access flag or the dirty state for an access to this address.
     Update(u64, AccessKind),
 }
@@ -176,8 +182,18 @@ pub struct Scenario {
     pub without: Vec<(usize, usize)>,
     /// Pages in the pool.
     pub pool: usize,
-    /// Every CPU but the first begins off the page table.
-    pub is_parked: bool,
+    /// CPUs that begin off the page table, as bits.
+    pub off: u8,
+    /// All programs use one linear map, under its lock, and call each other to park.
+    pub is_shared: bool,
+    /// Tables that the linear map keeps for atomic context: enough for what a workload asks of one CPU.
+    pub reserve: usize,
+    /// How far boot has come: whether it was said that others would be started, and that all run that were to.
+    pub boot: (bool, bool),
+    /// The table, of those that the linear map asks a program's CPU for, for which there is no memory.
+    pub fails_at: Option<usize>,
+    /// What the kernel of the linear map does not do.
+    pub omitted: Option<Omission>,
     /// Each region is in a part of the page table, of a table of this level, which its editor claims.
     pub parts: Option<Level>,
     /// Changes of one page take the shortcut for it.
@@ -198,10 +214,20 @@ impl Scenario {
             programs,
             without: Vec::new(),
             pool: 24,
-            is_parked: false,
+            off: 0,
+            is_shared: false,
+            reserve: RESERVE,
+            boot: (true, true),
+            fails_at: None,
+            omitted: None,
             parts: None,
             has_shortcuts: false,
         }
+    }
+
+    /// CPUs that walk the page table from the beginning, as bits.
+    pub fn walking(&self) -> u8 {
+        (0..self.parameters.cpus).fold(0, |bits, cpu| bits | 1 << cpu) & !self.off
     }
 
     /// Whether a CPU edits page tables, as the first always does.

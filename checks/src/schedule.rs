@@ -29,7 +29,7 @@ pub struct Schedule {
     pub without: Vec<(usize, usize)>,
     /// Seed of concrete TLBs.
     pub tlb: Option<u64>,
-    /// Which CPU makes each step.
+    /// Which thread makes each step: programs, one for each CPU, then interrupts.
     pub choices: Vec<u8>,
 }
 
@@ -68,12 +68,12 @@ impl Schedule {
                 "without" => schedule.without = parse_pairs(value, '.').map_err(wrong)?,
                 "run" => {
                     has_run = true;
-                    for (cpu, count) in parse_pairs(value, 'x').map_err(wrong)? {
-                        if cpu > 3 || count > MOST_STEPS - schedule.choices.len() {
-                            let most = format!("expected CPUs 0 to 3 and at most {MOST_STEPS} steps in all");
-                            return Err((number, format!("`{cpu}x{count}`, {most}")));
+                    for (thread, count) in parse_pairs(value, 'x').map_err(wrong)? {
+                        if thread > 7 || count > MOST_STEPS - schedule.choices.len() {
+                            let most = format!("expected threads 0 to 7 and at most {MOST_STEPS} steps in all");
+                            return Err((number, format!("`{thread}x{count}`, {most}")));
                         }
-                        schedule.choices.extend(std::iter::repeat_n(cpu as u8, count));
+                        schedule.choices.extend(std::iter::repeat_n(thread as u8, count));
                     }
                 }
                 _ => {
@@ -84,7 +84,7 @@ impl Schedule {
         }
         let last = text.lines().count().max(1);
         schedule.workload = workload.ok_or((last, "no line `workload NAME`".to_string()))?;
-        if has_run { Ok(schedule) } else { Err((last, "no line `run CPUxSTEPS…`".to_string())) }
+        if has_run { Ok(schedule) } else { Err((last, "no line `run THREADxSTEPS…`".to_string())) }
     }
 
     /// The trial that it is a schedule of.
@@ -165,12 +165,12 @@ mod tests {
         assert_eq!(error("vellum schedule 1\nworkload x").0, 2);
         assert_eq!(error("vellum schedule 1\nworkload remap\n\nrun 0y1"), (4, "`0y1`, expected NUMBERxNUMBER".into()));
         assert_eq!(error("vellum schedule 1\nworkload remap\nrun 9x1").0, 3);
-        assert_eq!(error("vellum schedule 1\nworkload remap\n").1, "no line `run CPUxSTEPS…`");
+        assert_eq!(error("vellum schedule 1\nworkload remap\n").1, "no line `run THREADxSTEPS…`");
         assert!(error("vellum schedule 1\nworkload x").1.contains("no workload `x`, expected one of map-page, "));
         let twice = "vellum schedule 1\nworkload remap\nseed 1\nseed 2\nrun 0x1";
         assert_eq!(error(twice), (4, "a second line `seed`, expected one".into()));
         let long = "vellum schedule 1\nworkload remap\nrun 0x6000000 1x6000000";
-        assert_eq!(error(long), (3, "`1x6000000`, expected CPUs 0 to 3 and at most 10000000 steps in all".into()));
+        assert_eq!(error(long), (3, "`1x6000000`, expected threads 0 to 7 and at most 10000000 steps in all".into()));
         assert!(error(&format!("vellum schedule 1\n\u{1b}{}", "x".repeat(1 << 20))).1.starts_with(r"`\u{1b}x"));
         assert!(error(&"x".repeat(1 << 20)).1.len() < 120);
     }

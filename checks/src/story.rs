@@ -5,6 +5,7 @@ use std::fmt::Write;
 use machine::event::Event;
 use machine::seed::Seed;
 
+use crate::calling::Calling;
 use crate::explore::random;
 use crate::failure::Failure;
 use crate::mutation::Mutation;
@@ -66,6 +67,7 @@ fn describe_step(step: &Step) -> String {
         Step::Access { address, kind, .. } => format!("{kind:?} at {address:#x}"),
         Step::Synchronize => "synchronize".to_string(),
         Step::Join(region) => format!("join the page table once region {region} is changed"),
+        Step::Arrive => "be counted by the linear map, and walk the page table".to_string(),
         Step::Update(address, kind) => format!("let hardware update the leaf of {address:#x} for a {kind:?}"),
     }
 }
@@ -100,7 +102,15 @@ fn write_log(text: &mut String, log: &[Told]) {
 fn is_worth_telling(told: &Told) -> bool {
     match &told.asked.request {
         Request::Load(_) => false,
-        Request::Software(what) => matches!(what, Software::Begin { .. } | Software::Settle(_) | Software::Complain(_)),
+        Request::Software(what) => !matches!(
+            what,
+            Software::Take
+                | Software::Give(_)
+                | Software::Await(..)
+                | Software::Publish(_)
+                | Software::Settled(_)
+                | Software::Calling(Calling::Walking)
+        ),
         _ => true,
     }
 }
@@ -112,6 +122,7 @@ fn describe(request: &Request, reply: Reply) -> String {
         Request::Update(address, kind) => format!("hardware updates the leaf of {address:#x} for a {kind:?}"),
         Request::Software(Software::Begin { region, .. }) => format!("begins a change of region {region}"),
         Request::Software(Software::Settle(region)) => format!("has completed its changes of region {region}"),
+        Request::Software(Software::Calling(what)) => format!("{what:?}"),
         Request::Software(what) => format!("{what:?}"),
         Request::Event(event) => describe_event(event, reply),
     }

@@ -159,6 +159,17 @@ pub fn sample(prepared: &Prepared) -> (Tally, Option<Caught>) {
     (tally, None)
 }
 
+/// Explores every interleaving of a trial, or where there are too many a few random ones.
+pub fn examine(prepared: &Prepared, states: u64) -> Explored {
+    let mut explored = explore(prepared, states);
+    if !explored.is_complete && explored.caught.is_none() {
+        let (tally, caught) = sample(prepared);
+        explored.tally.add(tally);
+        explored.caught = caught;
+    }
+    explored
+}
+
 /// Explores every interleaving of a trial.
 pub fn explore(prepared: &Prepared, states: u64) -> Explored {
     exhaustive::explore(prepared, Limits { states })

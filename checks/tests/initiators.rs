@@ -23,6 +23,14 @@ const PAGE: u64 = Granule4K::SIZE_BYTES;
 const BLOCK: u64 = 2 << 20;
 const FRAMES: u64 = 0x4000_0000;
 const COUNT: u64 = 6;
+
+/// ID_AA64MMFR2_EL1.BBM of both.
+type Levels = [BbmLevel; CPUS];
+const BOTH_3: Levels = [BbmLevel::Level3; CPUS];
+const BOTH_0: Levels = [BbmLevel::Level0; CPUS];
+const FIRST_3: Levels = [BbmLevel::Level3, BbmLevel::Level0];
+const FIRST_0: Levels = [BbmLevel::Level0, BbmLevel::Level3];
+
 const REGIME: El1 = El1 { scope: Scope::Global, tlb: TlbFeatures::NONE, hardware_updates: HardwareUpdates::None };
 
 /// What no CPU keeps to, if anything.
@@ -150,17 +158,18 @@ impl<T> Lock for Spin<T> {
     }
 }
 
-/// A kernel: memory for tables, and the pages of it that are free.
+/// A kernel: memory for tables, and the pages of it that are free; the levels of its CPUs.
 struct Kernel {
+    levels: Levels,
     memory: Vec<AtomicU64>,
     free: Mutex<Vec<PhysAddr>>,
 }
 
 impl Kernel {
-    fn new() -> Self {
+    fn new(levels: Levels) -> Self {
         let memory = (0..COUNT as usize * Granule4K::ENTRIES).map(|_| AtomicU64::new(u64::MAX)).collect();
         let free = (0..COUNT).rev().map(|frame| PhysAddr::new(FRAMES + frame * PAGE)).collect();
-        Self { memory, free: Mutex::new(free) }
+        Self { levels, memory, free: Mutex::new(free) }
     }
 
     fn at(&self, slot: Slot) -> &AtomicU64 {
@@ -211,8 +220,9 @@ impl Calls for Kernel {
     }
 
     fn park(&self, change: &mut dyn FnMut(&Licence<'_>)) -> Result<(), NotParked> {
-        let licence = Licence::parked(self, Tolerance::new(BbmLevel::Level0, false));
         with_board(|board, cpu| {
+            // The other one is parked, whatever it tolerates: this one's level counts.
+            let licence = Licence::parked(self, Tolerance::new(self.levels[cpu], false));
             let other = 1 - cpu;
             board.asked[other].store(true, SeqCst);
             board.step(cpu, false);
@@ -242,9 +252,9 @@ impl Embedder for Kernel {
     }
 }
 
-/// One block, mapped writable, in a map that two CPUs of a level walk.
-fn mapped(level: BbmLevel) -> LinearMap<Kernel> {
-    let kernel = Kernel::new();
+/// One block, mapped writable, in a map that two CPUs of these levels walk.
+fn mapped(levels: Levels) -> LinearMap<Kernel> {
+    let kernel = Kernel::new(levels);
     let geometry = Geometry::new(30, Layout::Bits48, AddressHalf::Lower).expect("30 bits are two levels");
     let mut reserve = Reserve::new();
     reserve.add(&kernel, kernel.allocate().expect("a page for the root"));
@@ -256,9 +266,9 @@ fn mapped(level: BbmLevel) -> LinearMap<Kernel> {
     drop(gather.finish(&kernel));
     let (root, range) = (table.publish().root(), VirtAddr::new(0)..VirtAddr::new(1 << 30));
     let map = Map { root, geometry, regime: REGIME, range, leaves: Leaves::Largest, memory_bytes: BLOCK };
-    let cpu = Cpu { tolerance: Tolerance::new(level, false), tlb: TlbFeatures::NONE };
-    let map = LinearMap::new(kernel, map, cpu).expect("a map");
-    map.admit(cpu);
+    let [first, second] = levels.map(|level| Cpu { tolerance: Tolerance::new(level, false), tlb: TlbFeatures::NONE });
+    let map = LinearMap::new(kernel, map, first).expect("a map");
+    map.admit(second);
     map.settle();
     assert!(map.set_reserve(1));
     map
@@ -304,8 +314,8 @@ fn run(map: &LinearMap<Kernel>, board: &Arc<Board>, cpu: usize) {
 }
 
 /// Both at once: how many steps they made, or what went wrong.
-fn both(level: BbmLevel, first: usize, switches: [usize; 2], mutant: Mutant) -> Result<usize, String> {
-    let (map, board) = (mapped(level), Arc::new(Board::new(first, switches, mutant)));
+fn both(levels: Levels, first: usize, switches: [usize; 2], mutant: Mutant) -> Result<usize, String> {
+    let (map, board) = (mapped(levels), Arc::new(Board::new(first, switches, mutant)));
     let before = map.view().translate(block().start).map(|leaf| leaf.descriptor);
     let ended = thread::scope(|scope| {
         let threads = [0, 1].map(|cpu| {
@@ -321,11 +331,11 @@ fn both(level: BbmLevel, first: usize, switches: [usize; 2], mutant: Mutant) -> 
     }
     let counters = map.counters();
     assert_eq!((counters.changes, counters.splits, counters.folds), (4, 1, 0), "the block was split once");
-    assert_eq!(counters.parked > 0, level == BbmLevel::Level0);
+    assert_eq!(counters.parked > 0, levels != BOTH_3);
     map.refill();
     // The root, the block's table, the reserve's one and a spare one have a page; all else is free.
     assert_eq!(map.embedder().free().len() as u64, COUNT - 4);
-    if level == BbmLevel::Level3 {
+    if levels == BOTH_3 {
         map.heal_all();
         assert_eq!(map.view().translate(block().start).map(|leaf| leaf.descriptor), before, "the block is whole");
     }
@@ -338,29 +348,38 @@ fn told(why: &(dyn std::any::Any + Send)) -> String {
 }
 
 /// Every order in which the CPUs are interrupted at most twice. How many there are.
-fn explore(level: BbmLevel, mutant: Mutant) -> Result<usize, String> {
+fn explore(levels: Levels, mutant: Mutant) -> Result<usize, String> {
     let mut orders = 0;
     for first in 0..CPUS {
         // Who is interrupted waits more, so that there are more steps than without.
-        let steps = 2 * both(level, first, [0, 0], mutant)?;
+        let steps = 2 * both(levels, first, [0, 0], mutant)?;
         for (one, two) in (1..steps).flat_map(|one| (one..steps).map(move |two| (one, two))) {
-            both(level, first, [one, two], mutant)?;
+            both(levels, first, [one, two], mutant)?;
             orders += 1;
         }
     }
     Ok(orders)
 }
 
-#[test]
-fn both_are_served_where_leaves_change_size_in_place() {
-    let orders = explore(BbmLevel::Level3, Mutant::None).unwrap_or_else(|wrong| panic!("{wrong}"));
+fn assert_both_are_served(levels: Levels) {
+    let orders = explore(levels, Mutant::None).unwrap_or_else(|wrong| panic!("{wrong}"));
     assert!(orders > 300, "{orders} orders");
 }
 
 #[test]
+fn both_are_served_where_leaves_change_size_in_place() {
+    assert_both_are_served(BOTH_3);
+}
+
+#[test]
 fn both_are_served_where_each_parks_the_other() {
-    let orders = explore(BbmLevel::Level0, Mutant::None).unwrap_or_else(|wrong| panic!("{wrong}"));
-    assert!(orders > 300, "{orders} orders");
+    assert_both_are_served(BOTH_0);
+}
+
+#[test]
+fn both_are_served_where_one_breaks_before_it_makes_and_one_changes_leaves_in_place() {
+    assert_both_are_served(FIRST_3);
+    assert_both_are_served(FIRST_0);
 }
 
 #[test]
@@ -370,7 +389,9 @@ fn each_obligation_is_missed() {
         (Mutant::LockDoesNotExclude, "one at a time"),
         (Mutant::DoesNotAwait, "a CPU walks what changes"),
     ] {
-        let wrong = explore(BbmLevel::Level0, mutant).expect_err("some order shows it");
-        assert!(wrong.contains(expected), "{wrong}");
+        for levels in [BOTH_0, FIRST_3, FIRST_0] {
+            let wrong = explore(levels, mutant).expect_err("some order shows it");
+            assert!(wrong.contains(expected), "{wrong}");
+        }
     }
 }

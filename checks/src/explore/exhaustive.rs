@@ -149,8 +149,10 @@ impl Search<'_> {
     fn sleep_after(&mut self, cpu: usize) -> u8 {
         let Some(node) = self.path.last_mut().filter(|_| self.uses_sleep) else { return 0 };
         let step = node.requests[cpu].clone();
+        let run = &self.run;
         let stays = |other: &usize| match (&node.requests[*other], &step) {
-            (Some(one), Some(step)) => are_independent(one, step),
+            // An interrupt and the program that it comes to are one after the other.
+            (Some(one), Some(step)) => run.cpu_of(*other) != run.cpu_of(cpu) && are_independent(one, step),
             _ => false,
         };
         let before = node.sleep;

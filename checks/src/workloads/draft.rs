@@ -49,8 +49,25 @@ impl Draft {
 
     /// The first CPU is the only one.
     pub fn one_cpu(&mut self) {
-        self.scenario.parameters.cpus = 1;
-        self.scenario.programs.truncate(1);
+        self.set_cpus(1);
+    }
+
+    /// There are so many CPUs.
+    pub fn set_cpus(&mut self, cpus: usize) {
+        self.scenario.parameters.cpus = cpus;
+        self.scenario.programs.resize(cpus, Vec::new());
+    }
+
+    /// All programs use one linear map, whose reserve is for so many tables, and call each other to park.
+    pub fn share_map(&mut self, reserve: usize) {
+        self.scenario.is_shared = true;
+        self.scenario.reserve = reserve;
+    }
+
+    /// `cpu` begins off the page table, has the linear map count it, and walks the page table from then on.
+    pub fn arrive(&mut self, cpu: usize) {
+        self.scenario.off |= 1 << cpu;
+        self.scenario.programs[cpu].push(Step::Arrive);
     }
 
     /// Each region is edited as a part of its own, a table of `level`. To be said before the first region.
@@ -177,7 +194,7 @@ impl Draft {
 
     /// Every CPU but the first begins off the page table, until it joins.
     pub fn park(&mut self) {
-        self.scenario.is_parked = true;
+        self.scenario.off = !1;
     }
 
     /// `cpu` waits until every change of a region is complete, and walks the page table from then on.

@@ -9,6 +9,7 @@ mod linear;
 mod marked;
 mod mixed;
 mod neighbours;
+mod parking;
 mod resize;
 
 use machine::seed::Seed;
@@ -39,6 +40,8 @@ pub enum Size {
     Long,
     /// Random operations under random schedules.
     Random,
+    /// Of tests alone, which say how.
+    Apart,
 }
 
 const fn small(name: &'static str, about: &'static str, draw: fn(&mut Draft)) -> Workload {
@@ -47,6 +50,10 @@ const fn small(name: &'static str, about: &'static str, draw: fn(&mut Draft)) ->
 
 const fn long(name: &'static str, about: &'static str, draw: fn(&mut Draft)) -> Workload {
     Workload { name, about, draw, size: Size::Long }
+}
+
+const fn apart(name: &'static str, about: &'static str, draw: fn(&mut Draft)) -> Workload {
+    Workload { name, about, draw, size: Size::Apart }
 }
 
 /// Every workload.
@@ -242,6 +249,17 @@ pub const ALL: &[Workload] = &[
         "a page of a block is removed, and what is left heals around it",
         coming::heal_around,
     ),
+    small("parking", "a page of a block becomes read-only, while CPUs that must not see it park", parking::protect),
+    apart("parking-show", "a page of a block is hidden and shown, while CPUs park", parking::show),
+    apart(
+        "parking-heal",
+        "a page of a block is protected and released, and the block heals, while CPUs park",
+        parking::heal,
+    ),
+    small("arrival", "a CPU arrives while a page of a block becomes read-only", parking::arrive_at_protect),
+    apart("arrival-at-show", "a CPU arrives while a page of a block is hidden and shown", parking::arrive_at_show),
+    apart("arrival-at-heal", "a CPU arrives while a block is split and heals", parking::arrive_at_heal),
+    apart("two-initiators", "two CPUs change one linear map, and park for each other", parking::two),
     Workload {
         name: "linear-mixed",
         about: "random wishes on every CPU, and healing",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use checks::cpu::event_of;
-use checks::linear::Own;
+use checks::linear::Guarded;
 use kerncore::handing;
 use kerncore::range::PhysicalRange;
 use linearmap::{Calls, Context, Embedder, Leaves, LinearMap, Map, Pages, Refused, State, Wanted};
@@ -102,7 +102,7 @@ impl Calls for Kernel<'_> {
 impl Embedder for Kernel<'_> {
     type Granule = Granule4K;
     type Platform = Realm;
-    type Lock = Own<State<Granule4K>>;
+    type Lock = Guarded<State<Granule4K>>;
 
     fn platform(&self) -> &Realm {
         self.0
