@@ -22,11 +22,11 @@ pub(crate) const ROOMS: &[Room] = &[
     room("machine", 19_310, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
-    room("vellum-pagetable", 16_690, &["vellum-vmsa"]),
+    room("vellum-pagetable", 16_830, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
-    room("vellum-linearmap", 4_800, &["vellum-vmsa", "vellum-pagetable"]),
-    room("vellum-userspace", 6_100, &["vellum-vmsa", "vellum-pagetable"]),
+    room("vellum-linearmap", 5_030, &["vellum-vmsa", "vellum-pagetable"]),
+    room("vellum-userspace", 6_340, &["vellum-vmsa", "vellum-pagetable"]),
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
@@ -34,16 +34,16 @@ pub(crate) const ROOMS: &[Room] = &[
     room("hardware", 5_020, &["vellum-vmsa", "vellum-pagetable", "kerncore"]),
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
     room("image", 4_250, &["vellum-vmsa", "vellum-pagetable"]),
-    room("code", 3_270, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
+    room("code", 3_300, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
     room(
         "checks",
-        10_070,
+        11_020,
         &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "vellum-userspace", "kerncore", "machine", "terminal"],
     ),
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        20_780,
+        21_350,
         &[
             "vellum-vmsa",
             "vellum-pagetable",
@@ -67,12 +67,12 @@ pub(crate) const ROOMS: &[Room] = &[
     room("zoo", 1_730, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
     room("xtask", 13_600, &[]),
-    room("programs", 5_500, &[]),
+    room("programs", 5_600, &[]),
     room("bench", 3_450, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "seed"]),
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 164_500;
+pub(crate) const ALL_LINES: usize = 166_900;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];
