@@ -31,7 +31,7 @@ thread_local! {
     static COMMON: RefCell<Option<Place>> = const { RefCell::new(None) };
 }
 
-/// What a map's lock guards. Who excludes whom is the ledger's: [`Kernel::outside`].
+/// What a map's lock guards. Who excludes whom is the ledger's: `Kernel::outside`.
 #[derive(Debug)]
 pub struct Guarded<T>(Rc<RefCell<T>>);
 

@@ -46,12 +46,11 @@ impl<E: Embedder> AddressSpace<E> {
         }
         // What the pages hold is seen before the leaves are, as after every fault.
         fence(Ordering::Release);
-        let placed = self.with_tables(|state, editing, _| {
+        // Nothing of it is needed, so that it need not have come about.
+        let _ = self.with_tables(|state, editing, _| {
             state.place_around(editing, &window, &mut frames);
             Ok(())
         });
-        // Nothing of it is needed.
-        let _ = placed;
         frames.iter().flatten().for_each(|&frame| self.embedder().release(frame));
     }
 }
