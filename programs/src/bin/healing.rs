@@ -9,8 +9,8 @@ use programs::{call, map, page, touch};
 
 /// Fewer than after which the kernel heals by itself.
 const PAGES: u64 = 40;
-/// More than a slot that has changed is left alone for.
-const PAUSES: usize = 16;
+/// More rounds of healing than a slot that has changed is left alone for, each as long as [`PAUSE`].
+const PAUSES: usize = 10;
 
 fn main() {
     if std::env::args().nth(1).as_deref() != Some("leaves") {
@@ -31,7 +31,7 @@ fn main() {
     println!("whole again: {}", leaves() == before);
 }
 
-static PAUSE: timespec = timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+static PAUSE: timespec = timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// How much of the linear map each size of leaf has.
 fn leaves() -> String {
