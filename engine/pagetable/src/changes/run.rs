@@ -105,14 +105,15 @@ impl<'w, 'p, P: Platform> RunEdit<'w, 'p, P> {
             let writer = Writer { platform: &run, is_marked: false, is_live: self.writer.is_live };
             let leaves: [u64; TURNS] = array::from_fn(|turn| run.load(slot.after(turn)).bits());
             if leaves.iter().fold(0, |all, one| all | one ^ leaf.bits()) & telling == 0 {
-                let is_changed = edited != leaf;
-                let (clear, set) = if is_changed { (self.edit.clear, self.edit.set) } else { (0, 0) };
-                for (turn, one) in leaves.into_iter().enumerate() {
-                    let new = Descriptor::new(one & !clear | set);
-                    if is_changed {
-                        // Nothing marks it meanwhile, so that this is a store.
-                        let _ = writer.swap(slot.after(turn), Descriptor::new(one), new);
-                    }
+                let leaves = leaves.into_iter().enumerate();
+                if edited == leaf {
+                    leaves.for_each(|(turn, one)| each(turn, Descriptor::new(one)));
+                    return (TURNS, false);
+                }
+                for (turn, one) in leaves {
+                    let new = Descriptor::new(one & !self.edit.clear | self.edit.set);
+                    // Nothing marks it meanwhile, so that this is a store.
+                    let _ = writer.swap(slot.after(turn), Descriptor::new(one), new);
                     each(turn, new);
                 }
                 return (TURNS, self.writer.is_stale::<A>(leaf, edited));
