@@ -129,3 +129,49 @@ fn who_changed_first_is_healed_first_and_no_round_counts_twice() {
         assert!((0..5).all(|number| is_whole(number) == (number < healed)), "{healed} looks");
     }
 }
+
+/// 65 slots are due, which is one more than are looked at in one go: all of them fold, and then nothing may fold.
+#[test]
+fn all_that_has_changed_is_healed_on_request() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let before = leaves(&map);
+    assert!(!map.may_fold());
+    (0..65).for_each(|slot| pair(&map, GIB + slot * 2 * MIB, PAGE));
+    assert!(map.may_fold(), "in a later round");
+    map.heal_all();
+    assert_eq!(leaves(&map), before);
+    assert!(!map.may_fold());
+}
+
+/// What a budget was too small for is not forgotten for what is due next.
+#[test]
+fn what_was_put_back_is_looked_at_before_more_is_taken() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level3));
+    let before = leaves(&map);
+    // Sixteen of these are remembered, and the others scattered.
+    let change = |first: u64| (first..first + 40).for_each(|slot| pair(&map, GIB + slot * 2 * MIB, PAGE));
+    let wait = || (0..6).for_each(|_| _ = map.heal(0));
+    change(0);
+    wait();
+    assert!(map.heal(18), "two of those that are scattered are looked at");
+    change(200);
+    wait();
+    assert!((0..200).any(|_| !map.heal(3)));
+    assert_eq!(leaves(&map), before);
+}
+
+/// Who cannot park others says that nothing is left to do now, and counts that.
+#[test]
+fn what_cannot_park_is_not_asked_again_at_once() {
+    let map = painted::<Granule4K>(&Plan::one(GIB, 2 * GIB), cpu(BbmLevel::Level0));
+    map.admit(cpu(BbmLevel::Level0));
+    map.settle();
+    map.embedder().parks.set(true);
+    pair(&map, GIB, PAGE);
+    map.embedder().parks.set(false);
+    assert!((0..6).all(|_| !map.heal(1)));
+    assert!(map.may_fold() && map.counters().not_parked > 0);
+    map.embedder().parks.set(true);
+    map.heal_all();
+    assert_eq!((leaves(&map).len(), map.may_fold()), (1, false));
+}
