@@ -25,7 +25,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("vellum-pagetable", 16_830, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
-    room("vellum-linearmap", 5_030, &["vellum-vmsa", "vellum-pagetable"]),
+    room("vellum-linearmap", 5_080, &["vellum-vmsa", "vellum-pagetable"]),
     room("vellum-userspace", 6_340, &["vellum-vmsa", "vellum-pagetable"]),
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
