@@ -73,25 +73,24 @@ impl<G: Granule> Kernel<'_, '_, G> {
     /// Runs `deed` under the map's lock. Between two times that a map takes its lock in one call nothing happens that others could
     /// see, but for what is [`Self::outside`]: so the lock is taken once for the call.
     fn locked<T>(&self, deed: impl FnOnce() -> T) -> T {
-        if self.scenario.is_shared {
-            self.cpu.software(Software::Lock);
-        }
-        let done = deed();
-        if self.scenario.is_shared {
-            self.cpu.software(Software::Unlock);
-        }
-        done
+        self.between([Software::Lock, Software::Unlock], deed)
     }
 
     /// Runs `deed` in a call of the map's, without the lock.
     fn outside<T>(&self, deed: impl FnOnce() -> T) -> T {
-        if self.scenario.is_shared {
-            self.cpu.software(Software::Unlock);
-        }
+        self.between([Software::Unlock, Software::Lock], deed)
+    }
+
+    /// A map that is nobody else's has no lock to take.
+    fn between<T>(&self, [before, after]: [Software; 2], deed: impl FnOnce() -> T) -> T {
+        let tell = |what| {
+            if self.scenario.is_shared {
+                self.cpu.software(what);
+            }
+        };
+        tell(before);
         let done = deed();
-        if self.scenario.is_shared {
-            self.cpu.software(Software::Lock);
-        }
+        tell(after);
         done
     }
 
