@@ -1,8 +1,7 @@
 //! Threads, their memory, and `futex`.
 
 use libc::*;
-use programs::child::wait;
-use programs::machine::{exit, fork, handle, word};
+use programs::machine::{exit, handle, word};
 use programs::memory::{READ_WRITE, pages};
 use programs::{Answer, call, child, map, page, peek, poke, tell, touch};
 use std::cell::Cell;
@@ -24,24 +23,37 @@ fn main() {
     ends();
 }
 
-/// A signal to a process ends the sleep of one of its threads, and of the first if that does not mask it.
+/// A signal to a process is for one thread: the first, or, where that masks it, the other, which reads meanwhile.
 fn one_takes() {
-    extern "C" fn note(_: i32, _: &siginfo_t, _: *mut c_void) {}
+    static TAKER: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn note(_: i32, _: &siginfo_t, _: *mut c_void) {
+        TAKER.store(call(SYS_gettid, &[]).unwrap_or(0) as u32, Ordering::SeqCst);
+    }
     handle(SIGUSR1, note, 0).expect("a handler");
-    let sleep = |nanoseconds: u64| call(SYS_nanosleep, &[[0u64, nanoseconds].as_ptr() as u64, 0]);
-    for how in [SIG_UNBLOCK, SIG_BLOCK] {
-        let set = 1u64 << (SIGUSR1 - 1);
-        let other = thread::spawn(move || sleep(400_000_000));
-        call(SYS_rt_sigprocmask, &[how as u64, &raw const set as u64, 0, 8]).expect("a mask");
-        let parent = u64::from(std::process::id());
-        let sender = fork().unwrap_or_else(|| {
-            sleep(100_000_000).expect("it sleeps");
-            call(SYS_kill, &[parent, SIGUSR1 as u64]).expect("it is sent");
-            exit(0)
-        });
-        tell("the first sleeps", sleep(300_000_000));
-        tell("the other sleeps", other.join().expect("it ends"));
-        wait(sender);
+    let (own, mut ends) = (std::process::id(), [0i32; 2]);
+    call(SYS_pipe2, &[ends.as_mut_ptr() as u64, 0]).expect("a pipe");
+    let [from, to] = ends.map(|end| end as u64);
+    for (how, is_first) in [(SIG_UNBLOCK, true), (SIG_BLOCK, false)] {
+        let (set, mut interrupted) = (1u64 << (SIGUSR1 - 1), 0);
+        call(SYS_rt_sigprocmask, &[SIG_UNBLOCK as u64, &raw const set as u64, 0, 8]).expect("a mask");
+        for _ in 0..50 {
+            TAKER.store(0, Ordering::SeqCst);
+            let reads = move || call(SYS_read, &[from, &mut 0u8 as *mut u8 as u64, 1]);
+            let other = thread::spawn(move || (0..).take_while(|_| reads().is_err()).count());
+            call(SYS_rt_sigprocmask, &[how as u64, &raw const set as u64, 0, 8]).expect("a mask");
+            call(SYS_kill, &[own.into(), SIGUSR1 as u64]).expect("it is sent");
+            while TAKER.load(Ordering::SeqCst) == 0 {
+                thread::yield_now();
+            }
+            assert_eq!(TAKER.load(Ordering::SeqCst) == own, is_first);
+            call(SYS_write, &[to, c"x".as_ptr() as u64, 1]).expect("room");
+            interrupted += other.join().expect("it ends");
+            call(SYS_rt_sigprocmask, &[SIG_UNBLOCK as u64, &raw const set as u64, 0, 8]).expect("a mask");
+        }
+        println!(
+            "the first takes it: {is_first}; the other was not interrupted for that: {}",
+            interrupted == 0 || !is_first
+        );
     }
 }
 
