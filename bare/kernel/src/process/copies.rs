@@ -192,8 +192,8 @@ pub(crate) fn read_path(from: u64) -> Result<String, Errno> {
     String::from_utf8(bytes).map_err(|_| EINVAL)
 }
 
-/// Reads a list of texts that a null pointer ends, at most `room` bytes of them together.
-pub(crate) fn read_texts(from: u64, room: usize) -> Result<Vec<Vec<u8>>, Errno> {
+/// Reads a list of texts that a null pointer ends, each shorter than `longest`, at most `room` bytes of them together.
+pub(crate) fn read_texts(from: u64, longest: usize, room: usize) -> Result<Vec<Vec<u8>>, Errno> {
     let mut texts = Vec::new();
     let (mut at, mut left) = (from, room);
     if from == 0 {
@@ -204,13 +204,13 @@ pub(crate) fn read_texts(from: u64, room: usize) -> Result<Vec<Vec<u8>>, Errno> 
         if text == 0 {
             return Ok(texts);
         }
-        let text = read_bytes(text, left)?.ok_or(E2BIG)?;
-        left = left.checked_sub(text.len() + 9).ok_or(E2BIG)?;
-        // Words may be short, and each takes an allocation of its own.
-        let bytes = room - left + (texts.len() + 1) * 2 * (size_of::<Vec<u8>>() + 32);
-        if texts.len().is_multiple_of(64) && !frames::has_spare(2 * bytes as u64) {
+        // Words may be short, and each takes an allocation of its own; the next may be as long as any.
+        let bytes = room - left + longest + (texts.len() + 1) * 2 * (size_of::<Vec<u8>>() + 32);
+        if !frames::has_spare(2 * bytes as u64) {
             return Err(ENOMEM);
         }
+        let text = read_bytes(text, longest)?.filter(|text| text.len() < longest).ok_or(E2BIG)?;
+        left = left.checked_sub(text.len() + 9).ok_or(E2BIG)?;
         texts.push(text);
         at += 8;
     }

@@ -142,16 +142,12 @@ fn setsid(call: &mut Call) -> Answer {
 fn execve(call: &mut Call) -> Answer {
     let [path, arguments, environment, ..] = call.arguments;
     let path = copies::read_path(path)?;
-    let room = exec::MOST_BYTES as usize;
-    let mut arguments = copies::read_texts(arguments, room)?;
+    let (longest, room) = ((LONGEST_TEXT << page_size().shift()) as usize, exec::MOST_BYTES as usize);
+    let mut arguments = copies::read_texts(arguments, longest, room)?;
     if arguments.is_empty() {
         arguments.push(Vec::new());
     }
-    let environment = copies::read_texts(environment, room)?;
-    let longest = LONGEST_TEXT << page_size().shift();
-    if arguments.iter().chain(&environment).any(|text| text.len() as u64 >= longest) {
-        return Err(E2BIG);
-    }
+    let environment = copies::read_texts(environment, longest, room)?;
     let folder = call.process().folder();
     exec::run(call.thread, &folder, Wanted { path, arguments, environment }, call.frame)?;
     Err(NO_ANSWER)
