@@ -114,6 +114,22 @@ fn cpus_that_must_not_see_a_change_park() {
     }
 }
 
+/// Every mix of levels on so many CPUs.
+fn mixes(cpus: usize) -> impl Iterator<Item = Vec<u8>> {
+    (0..4_usize.pow(cpus as u32)).map(move |mix| (0..cpus).map(|cpu| (mix >> (2 * cpu) & 3) as u8).collect())
+}
+
+/// One order with TLBs of one workload each: 340 mixes.
+#[test]
+fn every_mix_of_one_to_four_cpus_parks_as_it_must() {
+    for (seed, levels) in (0..).zip((1..=MOST_CPUS).flat_map(mixes)) {
+        let names = ["parking", "parking-show", "parking-heal", "two-initiators"];
+        let name = names[levels.iter().sum::<u8>() as usize % names.len()];
+        let prepared = Prepared::new(on(&levels, name), None);
+        assert_silent(&levels, name, suite::run_with_tlbs(&prepared, seed, LENGTH).caught);
+    }
+}
+
 #[test]
 fn a_cpu_may_arrive_at_every_step_of_a_change() {
     for (name, mixes) in [

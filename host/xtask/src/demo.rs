@@ -52,7 +52,7 @@ const PHONE: &str = "cortex-x4-a720-with-conflicts";
 const ANYWHERE: &str = "conflicts-anywhere";
 
 /// Our kernel's stresses: changes of every kind from all CPUs, and resizes of what every CPU uses meanwhile.
-const STRESS: [&str; 1] = ["vellum.stress=4000"];
+const STRESS: [&str; 1] = ["vellum.stress=1000"];
 const CONFLICTS: [&str; 2] = ["vellum.stress=200", "vellum.stress-kind=conflicts"];
 
 /// The table says what the demo is for: large leaves on one side, healed after the stress, and conflicts that one survives.
