@@ -31,6 +31,8 @@ pub(crate) struct Host<'r> {
     /// A bit for each page of the block's that is RAM.
     pub(crate) ram: Cell<u64>,
     pub(crate) script: RefCell<Vec<Does>>,
+    /// What else happens while it is asked for the first time, between a hide and a show.
+    pub(crate) meanwhile: RefCell<Option<&'r dyn Fn()>>,
     pub(crate) mistake: Mistake,
     /// What is wrong while memory was in nobody's hands.
     pub(crate) wrong: RefCell<Vec<String>>,
@@ -69,6 +71,9 @@ impl Host<'_> {
     }
 
     fn set_state(&self, base: u64, top: u64, is_ram: bool) -> [u64; 4] {
+        if let Some(meanwhile) = self.meanwhile.take() {
+            meanwhile();
+        }
         for page in number(base)..number(top) {
             let reached = look(self.realm, page);
             if reached.iter().any(Result::is_ok) {

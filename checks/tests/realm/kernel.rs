@@ -8,12 +8,13 @@ use checks::cpu::event_of;
 use checks::linear::Guarded;
 use kerncore::handing;
 use kerncore::range::PhysicalRange;
-use linearmap::{Calls, Context, Embedder, Leaves, LinearMap, Map, Pages, Refused, State, Wanted};
-use machine::barrier::Barrier;
+use linearmap::{Calls, Context, Embedder, Leaves, LinearMap, Map, NotParked, Pages, Refused, State, Wanted};
+use machine::barrier::{Accesses, Barrier, Domain};
 use machine::event::{Event, Level as At};
 use machine::machine::{Machine, Outcome};
 use machine::registers::{Features, HCR_VM, Register};
 use machine::syndrome::AccessKind;
+use machine::tlbi::Opcode;
 use pagetable::{Change, El1, HardwareUpdates, Licence, PageTable, Platform, Scope, Slot, TlbFeatures, Tolerance};
 use vmsa::{
     AddressHalf, BbmLevel, Descriptor, Geometry, Granule4K, Layout, LeafSize, Maintenance, PhysAddr, Stage1Attributes,
@@ -36,6 +37,10 @@ pub(crate) const HOSTS: u64 = 0x9000_0000;
 /// Tables of stage 1, at IPAs that lead to themselves, and of stage 2.
 pub(crate) const TABLES: u64 = 0x4000_0000;
 pub(crate) const ROOT: u64 = 0x5000_0000;
+/// A root of stage 1 that maps nothing, by which a CPU walks that is parked.
+const EMPTY: u64 = 0x4800_0000;
+const VMALLE1: Opcode = Opcode::new(0, 8, 7, 0);
+const DSB_NSH: Barrier = Barrier::Dsb { domain: Domain::NonShareable, accesses: Accesses::All, is_nxs: false };
 pub(crate) const PROTECTED_L2: u64 = ROOT + 0x2000;
 pub(crate) const PROTECTED_L3: u64 = ROOT + 0x3000;
 pub(crate) const UNPROTECTED_L2: u64 = ROOT + 0x4000;
@@ -51,6 +56,12 @@ pub(crate) const TLB: TlbFeatures = TlbFeatures { range: true, level_hints: true
 pub(crate) struct Realm {
     pub(crate) machine: RefCell<Machine>,
     next: Cell<u64>,
+    pub(crate) levels: [BbmLevel; CPUS as usize],
+    /// How many CPUs walk the kernel's map, and its root.
+    pub(crate) walking: Cell<u8>,
+    root: Cell<u64>,
+    /// A mistake of the kernel's: nobody parks.
+    pub(crate) parks_nobody: Cell<bool>,
     /// A mistake of the platform's: its TLBIs are forgotten.
     pub(crate) forgets: Cell<bool>,
 }
@@ -97,6 +108,29 @@ impl Calls for Kernel<'_> {
     fn in_window(&self, change: &mut dyn FnMut(&Licence<'_>)) {
         change(&Licence::break_before_make(self.0));
     }
+
+    /// The other CPU parks, if it walks the map: it is asked only where one of both does not tolerate what changes size.
+    fn park(&self, change: &mut dyn FnMut(&Licence<'_>)) -> Result<(), NotParked> {
+        let parks = self.0.walking.get() > 1 && !self.0.parks_nobody.get();
+        if parks {
+            let mut machine = self.0.machine.borrow_mut();
+            walk_by(&mut machine, 1, EMPTY);
+            machine.tlbi(1, VMALLE1, 0);
+            machine.barrier(1, DSB_NSH);
+            machine.barrier(1, Barrier::Isb);
+        }
+        change(&Licence::parked(self.0, Tolerance::new(self.0.levels[0], true)));
+        if parks {
+            walk_by(&mut self.0.machine.borrow_mut(), 1, self.0.root.get());
+        }
+        Ok(())
+    }
+}
+
+/// From the ISB on walks of the lower half begin there.
+fn walk_by(machine: &mut Machine, cpu: u8, root: u64) {
+    machine.write_register(cpu, Register::Ttbr0El1, root);
+    machine.barrier(cpu, Barrier::Isb);
 }
 
 impl Embedder for Kernel<'_> {
@@ -140,7 +174,8 @@ pub(crate) fn linear(range: PhysicalRange) -> Range<VirtAddr> {
 pub(crate) fn look(realm: &Realm, page: u64) -> BTreeSet<Result<u64, bool>> {
     let mut machine = realm.machine.borrow_mut();
     let address = BLOCK + page * GRANULE + 8;
-    let all = (0..CPUS).flat_map(|cpu| machine.access(cpu, address, AccessKind::Write).outcomes);
+    let walking = 0..realm.walking.get();
+    let all = walking.flat_map(|cpu| machine.access(cpu, address, AccessKind::Write).outcomes);
     all.map(|outcome| match outcome {
         Outcome::Translated(at) => Ok(at - 8),
         Outcome::Fault(fault) => Err(fault.is_stage2),
@@ -149,8 +184,8 @@ pub(crate) fn look(realm: &Realm, page: u64) -> BTreeSet<Result<u64, bool>> {
 }
 
 /// CPUs of a realm whose block is RAM, in both stages.
-pub(crate) fn realm(level: BbmLevel) -> Realm {
-    let mut machine = Machine::new(&[Features::full(level as u8); CPUS as usize]);
+pub(crate) fn realm(levels: [BbmLevel; CPUS as usize]) -> Realm {
+    let mut machine = Machine::new(&levels.map(|level| Features::full(level as u8)));
     machine.enter(0, At::El2);
     let links = [
         (ROOT, PROTECTED_L2 | TABLE),
@@ -163,11 +198,50 @@ pub(crate) fn realm(level: BbmLevel) -> Realm {
     links.into_iter().chain(pages).for_each(|(at, word)| machine.store(0, at, word));
     machine.barrier(0, Barrier::DSB_ISH);
     machine.enter(0, At::El1);
-    Realm { machine: RefCell::new(machine), next: Cell::new(TABLES), forgets: Cell::new(false) }
+    Realm {
+        machine: RefCell::new(machine),
+        next: Cell::new(TABLES),
+        levels,
+        walking: Cell::new(0),
+        root: Cell::new(0),
+        parks_nobody: Cell::new(false),
+        forgets: Cell::new(false),
+    }
 }
 
-/// The kernel's linear map of the block, which every CPU walks from now on.
-pub(crate) fn start(realm: &Realm, level: BbmLevel) -> LinearMap<Kernel<'_>> {
+/// The next CPU walks the kernel's map.
+pub(crate) fn walk(realm: &Realm) {
+    let cpu = realm.walking.get();
+    realm.walking.set(cpu + 1);
+    let mut machine = realm.machine.borrow_mut();
+    let registers = [
+        (Register::VtcrEl2, 25 | 1 << 6 | 5 << 16),
+        (Register::VttbrEl2, VMID << 48 | ROOT),
+        (Register::HcrEl2, HCR_VM),
+        (Register::MairEl1, 0xff),
+        (Register::TcrEl1, 25 | 1 << 23 | 16 << 16 | 2 << 30 | 5 << 32 | 1 << 36),
+        (Register::Ttbr0El1, realm.root.get()),
+        (Register::SctlrEl1, 1),
+    ];
+    for (register, value) in registers {
+        machine.write_register(cpu, register, value);
+        machine.barrier(cpu, Barrier::Isb);
+    }
+}
+
+/// What CPU `cpu` is to the map.
+fn of(realm: &Realm, cpu: u8) -> linearmap::Cpu {
+    linearmap::Cpu { tolerance: Tolerance::new(realm.levels[usize::from(cpu)], true), tlb: TLB }
+}
+
+/// CPU 1 comes, which may be late.
+pub(crate) fn arrive(realm: &Realm, map: &LinearMap<Kernel<'_>>) {
+    map.admit(of(realm, 1));
+    walk(realm);
+}
+
+/// The kernel's linear map of the block, which CPU 0 walks from now on.
+pub(crate) fn start(realm: &Realm) -> LinearMap<Kernel<'_>> {
     let geometry = Geometry::<Granule4K>::new(39, Layout::Bits48, AddressHalf::Lower).expect("a geometry");
     let regime = El1 { scope: Scope::Global, tlb: TLB, hardware_updates: HardwareUpdates::None };
     let mut reserve = pagetable::Reserve::new();
@@ -182,27 +256,9 @@ pub(crate) fn start(realm: &Realm, level: BbmLevel) -> LinearMap<Kernel<'_>> {
     plan.apply(&mut reserve, &mut gather).expect("enough tables");
     assert_eq!(gather.finish(realm).count(), 0);
     let root = table.publish().root();
-    for cpu in 0..CPUS {
-        let mut machine = realm.machine.borrow_mut();
-        let registers = [
-            (Register::VtcrEl2, 25 | 1 << 6 | 5 << 16),
-            (Register::VttbrEl2, VMID << 48 | ROOT),
-            (Register::HcrEl2, HCR_VM),
-            (Register::MairEl1, 0xff),
-            (Register::TcrEl1, 25 | 1 << 23 | 16 << 16 | 2 << 30 | 5 << 32 | 1 << 36),
-            (Register::Ttbr0El1, root.bits()),
-            (Register::SctlrEl1, 1),
-        ];
-        for (register, value) in registers {
-            machine.write_register(cpu, register, value);
-            machine.barrier(cpu, Barrier::Isb);
-        }
-    }
+    realm.root.set(root.bits());
+    walk(realm);
     let map =
         Map { root, geometry, regime, range: 0.into()..(1 << 39).into(), leaves: Leaves::Largest, memory_bytes: BLOCK };
-    let cpu = linearmap::Cpu { tolerance: Tolerance::new(level, true), tlb: TLB };
-    let map = LinearMap::new(kernel, map, cpu).expect("a linear map");
-    (1..CPUS).for_each(|_| map.admit(cpu));
-    map.settle();
-    map
+    LinearMap::new(kernel, map, of(realm, 0)).expect("a linear map")
 }

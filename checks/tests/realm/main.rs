@@ -6,7 +6,7 @@
 //!                               protected    ▶ the realm's own, where it is RAM
 //!                               unprotected  ▶ the host's, where it is EMPTY
 //! ```
-//! Whenever the RMM is asked, and when all is over, each CPU looks at each page: every answer that a TLB could give counts.
+//! One CPU changes the map; another one, of any level, walks it from the start, comes while the host is asked, or never. Whenever the RMM is asked, and when all is over, each CPU looks at each page: every answer that a TLB could give counts.
 
 mod host;
 mod kernel;
@@ -19,7 +19,7 @@ use host::{Does, Host};
 use kerncore::handing::{NotHanded, hand};
 use kerncore::range::PhysicalRange;
 use kerncore::realm::Wish;
-use kernel::{BLOCK, GRANULE, HOSTS, Linear, OWN, PAGES, look, realm, start};
+use kernel::{BLOCK, GRANULE, HOSTS, Linear, OWN, PAGES, arrive, look, realm, start};
 use machine::seed::Seed;
 use mistake::{MISTAKES, Mistake};
 use vmsa::{BbmLevel, PhysAddr};
@@ -35,12 +35,26 @@ struct Seen {
 /// Shares some of the pages and takes them back, above hosts that do what a seed says; what is wrong, if anything is.
 fn run(seed: u64, mistake: Mistake, seen: &mut Seen) -> Result<(), String> {
     let mut seed = Seed::new(seed);
-    let level = *seed.pick(&[BbmLevel::Level2, BbmLevel::Level3]);
-    let realm = realm(level);
-    let linear = Linear { map: start(&realm, level), mistake };
+    let realm = realm([(); 2].map(|()| *seed.pick(&LEVELS)));
+    let linear = Linear { map: start(&realm), mistake };
     realm.forgets.set(mistake == Mistake::ForgetsTlbs);
-    let host =
-        Host { realm: &realm, ram: Cell::new(!0), script: RefCell::default(), mistake, wrong: RefCell::default() };
+    realm.parks_nobody.set(mistake == Mistake::ParksNobody);
+    let comes = || arrive(&realm, &linear.map);
+    let mut meanwhile: Option<&dyn Fn()> = None;
+    match seed.below(4) {
+        0 => {}
+        1 => meanwhile = Some(&comes),
+        _ => comes(),
+    }
+    linear.map.settle();
+    let host = Host {
+        realm: &realm,
+        ram: Cell::new(!0),
+        script: RefCell::default(),
+        meanwhile: RefCell::new(meanwhile),
+        mistake,
+        wrong: RefCell::default(),
+    };
     // 64 KiB, or less; pages of one granule or of four.
     let page_granules = *seed.pick(&[1, 4]);
     let first = seed.below(PAGES / page_granules) * page_granules;
@@ -96,7 +110,8 @@ fn draw(seed: &mut Seed, range: PhysicalRange) -> Does {
     }
 }
 
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 150;
+const LEVELS: [BbmLevel; 4] = [BbmLevel::Level0, BbmLevel::Level1, BbmLevel::Level2, BbmLevel::Level3];
 
 #[test]
 fn memory_is_in_the_right_hands_whatever_the_host_does() {

@@ -8,6 +8,8 @@ pub(crate) enum Mistake {
     DoesNotHide,
     /// TLBs are left as they are.
     ForgetsTlbs,
+    /// A CPU that does not tolerate a change goes on.
+    ParksNobody,
     /// What is shared is shown at its own address, and what is not at the other.
     ShowsElsewhere,
     /// A host that has stopped is taken to have done all.
@@ -16,9 +18,10 @@ pub(crate) enum Mistake {
     AsksNoState,
 }
 
-pub(crate) const MISTAKES: [Mistake; 5] = [
+pub(crate) const MISTAKES: [Mistake; 6] = [
     Mistake::DoesNotHide,
     Mistake::ForgetsTlbs,
+    Mistake::ParksNobody,
     Mistake::ShowsElsewhere,
     Mistake::BelievesTheHost,
     Mistake::AsksNoState,
