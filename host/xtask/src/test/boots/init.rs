@@ -34,7 +34,7 @@ const SCRIPTS: [Script; 4] = [
     Script {
         name: "children and signals",
         text: "for i in 1 2 3 4 5 6 7 8; do (sleep 0.0$i; echo child $i) & done; wait; c() { echo caught; }; trap c TERM; \
-               kill $$; sleep 100 & kill -9 $!; wait $!; echo killed $?; kill -11 $$",
+               kill $$; sleep 100 & kill -9 $!; wait $!; echo killed $?; sleep 100 & kill -11 $!; wait $!; exit $?",
         ends: Status::Program(139),
         prints: &[&["child 1"], &["child 8"], &["caught"], &["killed 137"]],
     },
