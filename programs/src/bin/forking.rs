@@ -14,6 +14,41 @@ fn main() {
     statuses();
     waiting();
     many(page);
+    by_words();
+}
+
+/// `clone3`, which is told in memory what is wished: flags, numbers, the signal of the end, a stack, and a thread's pointer.
+fn by_words() {
+    let clone3 = |words: &[u64], bytes: u64| call(SYS_clone3, &[words.as_ptr() as u64, bytes]);
+    let wanted = |flags: u64, signal: u64| [flags, 0, 0, 0, signal, 0, 0, 0, 0, 0, 0, 0];
+    let tell_child = |what: &str, words: [u64; 12]| match clone3(&words, 88) {
+        Ok(0) => exit(7),
+        Ok(number) => println!("{what}: {}", ended(wait(number as i32))),
+        Err(error) => println!("{what}: {error}"),
+    };
+    tell_child("a child", wanted(0, SIGCHLD as u64));
+    tell_child("in vfork", wanted(CLONE_VFORK as u64, SIGCHLD as u64));
+    let mut number = 0u32;
+    let mut told = wanted(CLONE_PARENT_SETTID as u64, SIGCHLD as u64);
+    told[3] = &raw mut number as u64;
+    tell_child("its number", told);
+    println!("told: {}", word(&raw const number as u64).load(Ordering::SeqCst) > 0);
+    tell("too few words", clone3(&wanted(0, 0), 56));
+    tell("more than a page", clone3(&wanted(0, 0), page() + 1));
+    let mut more = wanted(0, 0);
+    more[11] = 1;
+    tell("words that are not known", clone3(&more, 96));
+    tell("nowhere", call(SYS_clone3, &[8, 88]));
+    tell_child("a signal in the flags", wanted(SIGCHLD as u64, 0));
+    tell_child("no such signal", wanted(0, 65));
+    tell_child("a thread alone", wanted(CLONE_THREAD as u64, 0));
+    tell_child("a thread that tells its end", wanted((CLONE_THREAD | CLONE_SIGHAND | CLONE_VM) as u64, SIGCHLD as u64));
+    let mut stack = wanted(0, SIGCHLD as u64);
+    stack[6] = 64;
+    tell_child("a stack without a place", stack);
+    let clear = 1 << 32;
+    tell_child("handlers shared and cleared", wanted(clear | (CLONE_SIGHAND | CLONE_VM) as u64, 0));
+    tell_child("handlers cleared", wanted(clear, SIGCHLD as u64));
 }
 
 fn copies(page: u64) {

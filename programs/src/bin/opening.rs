@@ -191,6 +191,51 @@ fn names() {
     tell("into /proc", rename(c"target", c"/proc/uptime"));
     tell("in /proc", rename(c"/proc/uptime", c"/proc/meminfo"));
     println!("it is there: {:?}", length("target"));
+    exchanged();
+    named_later();
+}
+
+fn exchanged() {
+    const EXCHANGE: u64 = 2;
+    let exchange = |from: &CStr, to: &CStr, flags: u64| {
+        call(SYS_renameat2, &[AT_FDCWD as u64, from.as_ptr() as u64, AT_FDCWD as u64, to.as_ptr() as u64, flags])
+    };
+    fs::write("one", "1").expect("a file");
+    fs::write("three", "333").expect("a file");
+    fs::create_dir_all("folder/inner").expect("folders");
+    let links = |path: &str| std::os::unix::fs::MetadataExt::nlink(&fs::metadata(path).expect("it is there"));
+    let before = (links("."), links("folder"));
+    tell("exchanged", exchange(c"one", c"three", EXCHANGE));
+    println!("{:?} {:?}", length("one"), length("three"));
+    tell("a file and a folder", exchange(c"one", c"folder/inner", EXCHANGE));
+    println!("{:?}, a folder {}", length("folder/inner"), fs::metadata("one").expect("it is there").is_dir());
+    println!("links: {} {}", links(".") as i64 - before.0 as i64, links("folder") as i64 - before.1 as i64);
+    tell("with nothing", exchange(c"one", c"none", EXCHANGE));
+    tell("with what is in it", exchange(c"folder", c"folder/inner", EXCHANGE));
+    tell("the other way round", exchange(c"folder/inner", c"folder", EXCHANGE));
+    tell("and not replaced", exchange(c"one", c"three", EXCHANGE | 1));
+}
+
+/// Files that have no name at first.
+fn named_later() {
+    let name = |number: u64, to: &CStr| {
+        let path = std::ffi::CString::new(format!("/proc/self/fd/{number}")).expect("a path");
+        let folder = AT_FDCWD as u64;
+        call(SYS_linkat, &[folder, path.as_ptr() as u64, folder, to.as_ptr() as u64, AT_SYMLINK_FOLLOW as u64])
+    };
+    let links = |number: u64| {
+        let path = format!("/proc/self/fd/{number}");
+        std::os::unix::fs::MetadataExt::nlink(&fs::metadata(path).expect("it is there"))
+    };
+    let number = open(c".", O_TMPFILE | O_RDWR).expect("it opens");
+    println!("links: {}", links(number));
+    tell("named", name(number, c"later"));
+    println!("links: {}, there {}", links(number), fs::exists("later").expect("it can be asked"));
+    let never = open(c".", O_TMPFILE | O_RDWR | O_EXCL).expect("it opens");
+    tell("never named", name(never, c"never"));
+    tell("in a file", open(c"later", O_TMPFILE | O_RDWR));
+    fs::remove_file("later").expect("it goes");
+    tell("named again", name(number, c"later"));
 }
 
 fn seeks() {

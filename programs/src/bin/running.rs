@@ -3,7 +3,7 @@
 use libc::*;
 use programs::child::{NOBODY, wait};
 use programs::machine::{exit, fork};
-use programs::{call, child, tell};
+use programs::{call, child, page, tell};
 use std::ffi::CStr;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -32,7 +32,7 @@ fn again(arguments: &[String]) {
     println!("mask {mask:#x}");
     let keys = fs::read("/proc/self/auxv").map(|bytes| bytes.len() / 16);
     println!("auxiliary vector: {}", keys.is_ok_and(|count| count > 10));
-    println!("page size {}", programs::page());
+    println!("page size {}", page());
 }
 
 fn run(path: &CStr, words: &[&CStr]) -> programs::Answer {
@@ -59,6 +59,14 @@ fn refusals() {
     }
     let long = std::ffi::CString::new(vec![b'x'; 200_000]).expect("a word");
     tell("a word too long", run(c"/bin/busybox", &[&long]));
+    // Of 32 pages with its end, be it one word or the environment's.
+    let of = |bytes: u64| std::ffi::CString::new(vec![b'x'; bytes as usize]).expect("a word");
+    let (longest, longer) = (of(32 * page() - 1), of(32 * page()));
+    println!("the longest word: {}", child(|| run(c"/bin/true", &[&longest]).map_or(1, |_| 2)));
+    tell("one byte more", run(c"/bin/true", &[c"true", &longer]));
+    let (words, environment) = ([c"true".as_ptr() as u64, 0], [longer.as_ptr() as u64, 0]);
+    let places = [c"/bin/true".as_ptr() as u64, words.as_ptr() as u64, environment.as_ptr() as u64];
+    tell("one byte more in the environment", call(SYS_execve, &places));
     let part = std::ffi::CString::new(vec![b'x'; 100_000]).expect("a word");
     tell("words too long together", run(c"/bin/busybox", &[&*part; 25]));
     println!("long words: {}", child(|| run(c"/bin/true", &[&*part; 15]).map_or(1, |_| 2)));

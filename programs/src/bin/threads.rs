@@ -26,6 +26,7 @@ fn main() {
 /// A signal to a process is for one thread: the first, or, where that masks it, the other, which reads meanwhile.
 fn one_takes() {
     static TAKER: AtomicU32 = AtomicU32::new(0);
+    static OTHER: AtomicU32 = AtomicU32::new(0);
     extern "C" fn note(_: i32, _: &siginfo_t, _: *mut c_void) {
         TAKER.store(call(SYS_gettid, &[]).unwrap_or(0) as u32, Ordering::SeqCst);
     }
@@ -39,7 +40,15 @@ fn one_takes() {
         for _ in 0..50 {
             TAKER.store(0, Ordering::SeqCst);
             let reads = move || call(SYS_read, &[from, &mut 0u8 as *mut u8 as u64, 1]);
-            let other = thread::spawn(move || (0..).take_while(|_| reads().is_err()).count());
+            OTHER.store(0, Ordering::SeqCst);
+            let other = thread::spawn(move || {
+                OTHER.store(call(SYS_gettid, &[]).unwrap_or(0) as u32, Ordering::SeqCst);
+                (0..).take_while(|_| reads().is_err()).count()
+            });
+            // While it begins it masks what comes, and then takes what there is, on every kernel.
+            while !is_asleep(OTHER.load(Ordering::SeqCst)) {
+                thread::yield_now();
+            }
             call(SYS_rt_sigprocmask, &[how as u64, &raw const set as u64, 0, 8]).expect("a mask");
             call(SYS_kill, &[own.into(), SIGUSR1 as u64]).expect("it is sent");
             while TAKER.load(Ordering::SeqCst) == 0 {
@@ -55,6 +64,11 @@ fn one_takes() {
             interrupted == 0 || !is_first
         );
     }
+}
+
+/// Whether a thread of this process sleeps.
+fn is_asleep(number: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/self/task/{number}/stat")).is_ok_and(|stat| stat.contains(") S "))
 }
 
 fn together() {

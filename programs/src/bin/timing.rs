@@ -17,7 +17,8 @@ fn main() {
 
 fn signals() {
     mask(bit(SIGUSR1) | bit(SIGALRM) | bit(40));
-    for clock in [CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_BOOTTIME, 11] {
+    // Those of alarms, too.
+    for clock in [CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_BOOTTIME, 8, 9, 11] {
         let timer = make(clock, &event(0x1234_5678_9abc_def0, SIGUSR1, BY_SIGNAL, 0)).expect("a timer");
         let start = now(clock);
         set(timer, 0, [20 * MILLISECOND, 0]).expect("it is set");

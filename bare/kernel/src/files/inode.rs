@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use hardware::lock::Lock;
 
 use super::content::Content;
+use super::counter::Counter;
 use super::device::Device;
 use super::pipe::Pipe;
 use super::secret::Secrets;
@@ -39,6 +40,7 @@ pub(crate) enum Body {
     Link(String),
     Device(Device),
     Pipe(Pipe),
+    Counter(Counter),
     Made(Box<dyn Made>),
 }
 
@@ -84,6 +86,11 @@ impl Folder {
         Self { parent, names: BTreeMap::new() }
     }
 
+    /// The folder that it is in; none of the root.
+    pub(crate) fn parent(&self) -> Option<Arc<Inode>> {
+        self.parent.upgrade()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.names.len()
     }
@@ -110,6 +117,8 @@ pub(crate) struct Attributes {
     pub(crate) user: u32,
     pub(crate) group: u32,
     pub(crate) links: u32,
+    /// It has no name yet, and may get one.
+    pub(crate) may_be_named: bool,
     /// Nanoseconds since 1970: of the last change of content, of the last read, and of the last change of these attributes.
     pub(crate) modified: u64,
     pub(crate) accessed: u64,
@@ -125,13 +134,32 @@ pub(crate) struct Inode {
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
+/// The number of what is made under a path, which is the same each time (FNV-1a), and above those that are counted.
+pub(super) fn number_of(path: &str) -> u64 {
+    let hash = path.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    1 << 32 | u64::from(hash)
+}
+
 impl Inode {
     pub(crate) fn new(body: Body, mode: u32) -> Arc<Self> {
+        Self::made(body, mode, NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// One whose number is known.
+    pub(super) fn made(body: Body, mode: u32, number: u64) -> Arc<Self> {
         let now = real_nanoseconds();
         let links = if matches!(body, Body::Folder(_)) { 2 } else { 1 };
         let mode = mode & 0o7777;
-        let attributes = Attributes { mode, user: 0, group: 0, links, modified: now, accessed: now, changed: now };
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let attributes = Attributes {
+            mode,
+            user: 0,
+            group: 0,
+            links,
+            may_be_named: false,
+            modified: now,
+            accessed: now,
+            changed: now,
+        };
         Arc::new(Self { number, body, attributes: Lock::new(attributes) })
     }
 
@@ -147,6 +175,8 @@ impl Inode {
             Body::Link(_) => S_IFLNK,
             Body::Device(_) => S_IFCHR,
             Body::Pipe(_) => S_IFIFO,
+            // Of no kind.
+            Body::Counter(_) => 0,
             Body::Made(made) => made.kind(),
         }
     }
@@ -161,7 +191,7 @@ impl Inode {
             Body::Secret(secrets) => secrets.bytes(),
             Body::Link(to) => to.len() as u64,
             Body::Folder(folder) => folder.with(|folder| 40 + 20 * folder.len() as u64),
-            Body::Device(_) | Body::Pipe(_) | Body::Made(_) => 0,
+            Body::Device(_) | Body::Pipe(_) | Body::Counter(_) | Body::Made(_) => 0,
         }
     }
 

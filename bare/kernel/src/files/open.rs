@@ -5,7 +5,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use hardware::lock::Lock;
+
 use super::inode::{Body, Inode};
+use super::locks::{self, Kind, Owner};
 use super::text::Text;
 use crate::memory::frames;
 use crate::process::errno::{EBADF, EMFILE, ENOMEM, Errno};
@@ -63,6 +66,11 @@ impl File {
         matches!(self.flags() & O_ACCMODE, O_WRONLY | O_RDWR) && self.flags() & O_PATH == 0
     }
 
+    /// A descriptor of it is closed: the locks that its table has of the file go.
+    pub(crate) fn give_up_locks(&self, table: &Arc<Lock<Descriptors>>) {
+        locks::forget(&self.inode, Kind::Ranges, Owner::table(table));
+    }
+
     fn count(&self, by: i32) {
         if let Body::Pipe(pipe) = &self.inode.body {
             if self.can_read() {
@@ -77,6 +85,7 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
+        [Kind::Ranges, Kind::Whole].into_iter().for_each(|kind| locks::forget(&self.inode, kind, Owner::file(self)));
         self.count(-1);
     }
 }

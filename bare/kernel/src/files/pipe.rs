@@ -4,17 +4,21 @@ use alloc::collections::VecDeque;
 
 use hardware::lock::Lock;
 
+use crate::facts::page_size;
+use crate::process::errno::{EBUSY, EINVAL, Errno};
 use crate::threads::waiters::Waiters;
 
-/// Bytes that a pipe holds.
-pub(crate) const ROOM: usize = 64 << 10;
+/// Pages that a pipe holds, if nothing else is asked for, and the most bytes that can be asked for.
+const PAGES: usize = 16;
+const MOST_ROOM: usize = 1 << 31;
 /// Bytes that are written as one.
 pub(crate) const ATOMIC: usize = 4096;
 
 /// What is in a pipe, and who is at its ends.
-#[derive(Default)]
 pub(crate) struct State {
     pub(crate) bytes: VecDeque<u8>,
+    /// Bytes that it holds.
+    pub(crate) room: usize,
     pub(crate) readers: u32,
     pub(crate) writers: u32,
     /// Readers, and writers, that have ever been there.
@@ -29,7 +33,45 @@ pub(crate) struct Pipe {
 
 impl Pipe {
     pub(crate) fn new() -> Self {
-        Self { state: Lock::new(State::default()), waiters: Waiters::new() }
+        let room = PAGES << page_size().shift();
+        let state = State { bytes: VecDeque::new(), room, readers: 0, writers: 0, opened: [0; 2] };
+        Self { state: Lock::new(state), waiters: Waiters::new() }
+    }
+
+    pub(crate) fn room(&self) -> usize {
+        self.state.with(|state| state.room)
+    }
+
+    /// Bytes that are in it.
+    pub(crate) fn held(&self) -> usize {
+        self.state.with(|state| state.bytes.len())
+    }
+
+    /// Has it hold so many bytes, in pages whose number is a power of two; gives how many.
+    pub(crate) fn set_room(&self, bytes: usize) -> Result<usize, Errno> {
+        let pages = bytes.div_ceil(page_size().size_bytes() as usize).next_power_of_two();
+        let room = pages << page_size().shift();
+        if bytes > MOST_ROOM {
+            return Err(EINVAL);
+        }
+        self.state.with(|state| {
+            if state.bytes.len() > room {
+                return Err(EBUSY);
+            }
+            state.room = room;
+            Ok(room)
+        })?;
+        self.waiters.wake_all();
+        Ok(room)
+    }
+
+    /// What it holds from its beginning on, as much as fits, which stays there: `None` if one has to wait.
+    pub(crate) fn look(&self, to: &mut [u8]) -> Option<usize> {
+        self.state.with(|state| {
+            let count = to.len().min(state.bytes.len());
+            state.bytes.iter().zip(&mut to[..count]).for_each(|(byte, place)| *place = *byte);
+            (count > 0 || state.writers == 0).then_some(count)
+        })
     }
 
     /// One end is opened, or closed.
@@ -72,7 +114,7 @@ impl Pipe {
             if state.readers == 0 {
                 return Some(None);
             }
-            let room = ROOM - state.bytes.len();
+            let room = state.room - state.bytes.len();
             let least = if from.len() <= ATOMIC { from.len() } else { 1 };
             if room < least {
                 return None;

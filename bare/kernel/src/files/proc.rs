@@ -7,14 +7,49 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::inode::{Body, Inode, Made, S_IFDIR, S_IFLNK, S_IFREG};
-use super::open::Descriptor;
+use super::open::{Descriptor, File};
+use super::settings;
 use super::text::Text;
 use crate::memory::mapped::Mapped;
 use crate::process::copies;
 use crate::process::errno::{EACCES, EINVAL, EIO, ENOENT, ENOTDIR, Errno};
-use crate::process::table;
+use crate::process::table::{self, Process};
 use crate::report::{proc_text, smaps};
-use crate::threads::thread::try_current;
+use crate::threads::thread::{Thread, try_current};
+
+/// Whose folder: a process', or that of one of its threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Who {
+    process: i32,
+    thread: Option<i32>,
+}
+
+impl Who {
+    const fn process(process: i32) -> Self {
+        Self { process, thread: None }
+    }
+
+    fn find(self) -> Result<Arc<Process>, Errno> {
+        table::find(self.process)
+    }
+
+    /// The thread whose folder it is.
+    fn thread(self) -> Result<Option<Arc<Thread>>, Errno> {
+        let Some(number) = self.thread else { return Ok(None) };
+        self.find()?.thread(number).map(Some).ok_or(ENOENT)
+    }
+
+    fn path(self) -> String {
+        match self.thread {
+            None => alloc::format!("/proc/{}", self.process),
+            Some(thread) => alloc::format!("/proc/{}/task/{thread}", self.process),
+        }
+    }
+
+    fn open_file(self, which: usize) -> Result<Arc<File>, Errno> {
+        self.find()?.files.with(|files| files.get(which as u64).map(|found| found.file.clone()))
+    }
+}
 
 /// What is at a place of `/proc`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,63 +60,93 @@ pub(crate) enum Proc {
     Folder(String),
     /// A text about the machine.
     Text(&'static str),
-    /// `/proc/self`.
+    /// `/proc/self`, and `/proc/thread-self`.
     Own,
-    /// `/proc/N`.
-    Process(i32),
+    OwnThread,
+    /// `/proc/N`, and `/proc/N/task/M`.
+    Process(Who),
+    /// `/proc/N/task`.
+    Threads(i32),
     /// A text about a process.
-    Of(i32, &'static str),
-    /// `/proc/N/exe` and `/proc/N/cwd`.
-    Link(i32, &'static str),
-    /// `/proc/N/fd`.
-    Descriptors(i32),
-    /// `/proc/N/fd/M`.
-    Descriptor(i32, usize),
+    Of(Who, &'static str),
+    /// `exe`, `cwd` and `root` there.
+    Link(Who, &'static str),
+    /// `fd` there.
+    Descriptors(Who),
+    /// `fd/M` there.
+    Descriptor(Who, usize),
+    /// `fdinfo` there.
+    Details(Who),
+    /// `fdinfo/M` there.
+    Detail(Who, usize),
 }
 
-/// Texts about the machine, by path.
-const TEXTS: [&str; 23] = [
+/// Texts about the machine, by path; those that can be set are in `settings`.
+const TEXTS: [&str; 30] = [
     "cmdline",
     "cpuinfo",
     "filesystems",
     "loadavg",
+    "locks",
     "meminfo",
     "mounts",
     "stat",
-    "sys/fs/file-max",
-    "sys/fs/nr_open",
-    "sys/fs/pipe-max-size",
+    "swaps",
+    "sys/fs/overflowgid",
+    "sys/fs/overflowuid",
+    "sys/kernel/cap_last_cap",
+    "sys/kernel/domainname",
     "sys/kernel/hostname",
+    "sys/kernel/ngroups_max",
     "sys/kernel/osrelease",
     "sys/kernel/ostype",
-    "sys/kernel/pid_max",
-    "sys/kernel/threads-max",
+    "sys/kernel/overflowgid",
+    "sys/kernel/overflowuid",
+    "sys/kernel/tainted",
+    "sys/kernel/version",
     "sys/vm/max_map_count",
     "sys/vm/mmap_min_addr",
-    "sys/vm/overcommit_memory",
-    "sys/vm/overcommit_ratio",
-    "sys/vm/swappiness",
+    "sys/fs/file-nr",
+    "sys/vm/overcommit_kbytes",
+    "sys/vm/nr_hugepages",
+    "sys/vm/nr_overcommit_hugepages",
     "uptime",
     "version",
     "vmstat",
 ];
 /// Texts about a process.
-const OF: [&str; 14] = [
+const OF: [&str; 24] = [
     "auxv",
+    "clear_refs",
     "cmdline",
     "comm",
     "environ",
+    "io",
     "limits",
+    "loginuid",
     "maps",
     "mem",
+    "mountinfo",
     "mounts",
+    "oom_adj",
+    "oom_score",
+    "oom_score_adj",
     "pagemap",
+    "personality",
     "smaps",
     "smaps_rollup",
     "stat",
     "statm",
     "status",
+    "timerslack_ns",
+    "wchan",
 ];
+const LINKS: [&str; 3] = ["cwd", "exe", "root"];
+
+/// All texts about the machine.
+fn texts() -> impl Iterator<Item = &'static str> {
+    TEXTS.into_iter().chain(settings::paths())
+}
 
 /// A file's path; behind it whether it has no name any more.
 fn named(inode: &Arc<Inode>, path: &str) -> String {
@@ -90,30 +155,102 @@ fn named(inode: &Arc<Inode>, path: &str) -> String {
 
 impl Proc {
     pub(super) fn inode(self) -> Arc<Inode> {
-        let mode = match self.kind() {
-            _ if self.is_memory() => 0o600,
-            S_IFDIR => 0o555,
-            S_IFLNK => 0o777,
-            _ => 0o444,
+        let mode = match &self {
+            Self::Of(_, "mem" | "auxv" | "environ" | "io" | "pagemap" | "personality" | "wchan") => 0o400,
+            Self::Of(_, "clear_refs") => 0o200,
+            Self::Of(_, "comm" | "loginuid" | "oom_adj" | "oom_score_adj") => 0o644,
+            Self::Of(_, "timerslack_ns") => 0o666,
+            Self::Text(path) if settings::paths().any(|one| one == *path) => 0o644,
+            other => match other.kind() {
+                S_IFDIR => 0o555,
+                S_IFLNK => 0o777,
+                _ => 0o444,
+            },
         };
-        Inode::new(Body::Made(Box::new(self)), mode)
+        let mode = if self.is_memory() { 0o600 } else { mode };
+        let number = super::inode::number_of(&self.path());
+        Inode::made(Body::Made(Box::new(self)), mode, number)
     }
 
     fn find_text(path: &str) -> Option<Self> {
-        let below = |text: &&&str| text.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
-        match TEXTS.iter().find(|text| **text == path) {
+        let below = |text: &&str| text.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
+        match texts().find(|text| *text == path) {
             Some(text) => Some(Self::Text(text)),
-            None => TEXTS.iter().find(below).map(|_| Self::Folder(path.to_string())),
+            None => texts().find(below).map(|_| Self::Folder(path.to_string())),
         }
+    }
+
+    fn above(&self) -> Option<Self> {
+        Some(match self {
+            Self::Root => return None,
+            Self::Descriptors(who) | Self::Details(who) => Self::Process(*who),
+            Self::Threads(process) => Self::Process(Who::process(*process)),
+            Self::Process(Who { process, thread: Some(_) }) => Self::Threads(*process),
+            Self::Folder(path) => path.rsplit_once('/').map_or(Self::Root, |(above, _)| Self::Folder(above.into())),
+            _ => Self::Root,
+        })
+    }
+
+    /// What is under a name in the folder of a process.
+    fn find_of(who: Who, name: &str) -> Option<Self> {
+        match name {
+            "fd" => Some(Self::Descriptors(who)),
+            "fdinfo" => Some(Self::Details(who)),
+            "task" if who.thread.is_none() => Some(Self::Threads(who.process)),
+            name => match LINKS.iter().find(|one| **one == name) {
+                Some(link) => Some(Self::Link(who, link)),
+                None => OF.iter().find(|one| **one == name).map(|one| Self::Of(who, one)),
+            },
+        }
+    }
+
+    /// Names in it, with the kind of what they name.
+    fn names(&self) -> Result<Vec<(u32, String)>, Errno> {
+        let all = |kind: u32, names: &[&str]| names.iter().map(|name| (kind, name.to_string())).collect::<Vec<_>>();
+        let numbers = |kind: u32, numbers: Vec<i32>| numbers.iter().map(|one| (kind, one.to_string())).collect();
+        let prefix = match self {
+            Self::Root => String::new(),
+            Self::Folder(path) => alloc::format!("{path}/"),
+            Self::Process(who) => {
+                let folders: &[&str] = if who.thread.is_none() { &["fd", "fdinfo", "task"] } else { &["fd", "fdinfo"] };
+                return Ok([all(S_IFDIR, folders), all(S_IFREG, &OF), all(S_IFLNK, &LINKS)].concat());
+            }
+            Self::Threads(process) => {
+                return Ok(numbers(S_IFDIR, table::find(*process)?.threads().iter().map(|one| one.number()).collect()));
+            }
+            Self::Descriptors(who) | Self::Details(who) => {
+                let kind = if matches!(self, Self::Descriptors(_)) { S_IFLNK } else { S_IFREG };
+                let open = who.find()?.files.with(|files| files.numbers().map(|number| number as i32).collect());
+                return Ok(numbers(kind, open));
+            }
+            _ => return Err(ENOTDIR),
+        };
+        let mut found: Vec<(u32, String)> = Vec::new();
+        for rest in texts().filter_map(|text| text.strip_prefix(prefix.as_str())) {
+            let (kind, name) = rest.split_once('/').map_or((S_IFREG, rest), |(folder, _)| (S_IFDIR, folder));
+            if !found.iter().any(|(_, known)| known == name) {
+                found.push((kind, name.to_string()));
+            }
+        }
+        if *self == Self::Root {
+            found.extend(all(S_IFLNK, &["self", "thread-self"]));
+            found.extend(table::all().iter().map(|process| (S_IFDIR, process.number.to_string())));
+        }
+        Ok(found)
     }
 }
 
 impl Made for Proc {
     fn kind(&self) -> u32 {
         match self {
-            Self::Root | Self::Folder(_) | Self::Process(_) | Self::Descriptors(_) => S_IFDIR,
-            Self::Own | Self::Link(..) | Self::Descriptor(..) => S_IFLNK,
-            Self::Text(_) | Self::Of(..) => S_IFREG,
+            Self::Root
+            | Self::Folder(_)
+            | Self::Process(_)
+            | Self::Threads(_)
+            | Self::Descriptors(_)
+            | Self::Details(_) => S_IFDIR,
+            Self::Own | Self::OwnThread | Self::Link(..) | Self::Descriptor(..) => S_IFLNK,
+            Self::Text(_) | Self::Of(..) | Self::Detail(..) => S_IFREG,
         }
     }
 
@@ -123,40 +260,39 @@ impl Made for Proc {
             Self::Folder(path) => alloc::format!("/proc/{path}"),
             Self::Text(path) => alloc::format!("/proc/{path}"),
             Self::Own => "/proc/self".into(),
-            Self::Process(number) => alloc::format!("/proc/{number}"),
-            Self::Of(number, name) | Self::Link(number, name) => alloc::format!("/proc/{number}/{name}"),
-            Self::Descriptors(number) => alloc::format!("/proc/{number}/fd"),
-            Self::Descriptor(number, which) => alloc::format!("/proc/{number}/fd/{which}"),
+            Self::OwnThread => "/proc/thread-self".into(),
+            Self::Process(who) => who.path(),
+            Self::Threads(process) => alloc::format!("/proc/{process}/task"),
+            Self::Of(who, name) | Self::Link(who, name) => alloc::format!("{}/{name}", who.path()),
+            Self::Descriptors(who) => alloc::format!("{}/fd", who.path()),
+            Self::Descriptor(who, which) => alloc::format!("{}/fd/{which}", who.path()),
+            Self::Details(who) => alloc::format!("{}/fdinfo", who.path()),
+            Self::Detail(who, which) => alloc::format!("{}/fdinfo/{which}", who.path()),
         }
     }
 
     fn find(&self, name: &str) -> Result<Option<Arc<Inode>>, Errno> {
         if name == ".." {
-            let above = match self {
-                Self::Root => return Ok(Some(super::tree::root())),
-                Self::Descriptors(number) => Self::Process(*number),
-                _ => Self::Root,
-            };
-            return Ok(Some(above.inode()));
+            return Ok(Some(self.above().map_or_else(super::tree::root, Self::inode)));
         }
         let found = match self {
-            Self::Root if name == "self" => Some(Self::Own),
-            Self::Root => match name.parse() {
-                Ok(number) => table::find(number).ok().map(|_| Self::Process(number)),
-                Err(_) => Self::find_text(name),
+            Self::Root => match (name, name.parse()) {
+                ("self", _) => Some(Self::Own),
+                ("thread-self", _) => Some(Self::OwnThread),
+                (_, Ok(number)) => table::find(number).ok().map(|_| Self::Process(Who::process(number))),
+                (name, Err(_)) => Self::find_text(name),
             },
             Self::Folder(path) => Self::find_text(&alloc::format!("{path}/{name}")),
-            Self::Process(number) => match name {
-                "exe" => Some(Self::Link(*number, "exe")),
-                "cwd" => Some(Self::Link(*number, "cwd")),
-                "fd" => Some(Self::Descriptors(*number)),
-                name => OF.iter().find(|one| **one == name).map(|one| Self::Of(*number, one)),
-            },
-            Self::Descriptors(number) => {
+            Self::Process(who) => Self::find_of(*who, name),
+            Self::Threads(process) => {
+                let who = Who { process: *process, thread: Some(name.parse().map_err(|_| ENOENT)?) };
+                who.thread()?.map(|_| Self::Process(who))
+            }
+            Self::Descriptors(who) | Self::Details(who) => {
                 let which = name.parse().map_err(|_| ENOENT)?;
-                let process = table::find(*number)?;
-                let is_open = process.files.with(|files| files.get(which as u64).is_ok());
-                is_open.then_some(Self::Descriptor(*number, which))
+                let is_details = matches!(self, Self::Details(_));
+                let found = if is_details { Self::Detail(*who, which) } else { Self::Descriptor(*who, which) };
+                who.open_file(which).ok().map(|_| found)
             }
             _ => return Err(ENOTDIR),
         };
@@ -164,49 +300,27 @@ impl Made for Proc {
     }
 
     fn entries(&self) -> Result<Vec<(u64, u32, String)>, Errno> {
-        let one = |kind, name: &str| (1, kind, name.to_string());
-        let mut all = Vec::new();
-        let prefix = match self {
-            Self::Root => String::new(),
-            Self::Folder(path) => alloc::format!("{path}/"),
-            Self::Process(_) => {
-                all.extend(OF.iter().map(|name| one(S_IFREG, name)));
-                all.extend(["cwd", "exe"].map(|name| one(S_IFLNK, name)));
-                all.push(one(S_IFDIR, "fd"));
-                return Ok(all);
-            }
-            Self::Descriptors(number) => {
-                let numbers: Vec<usize> = table::find(*number)?.files.with(|files| files.numbers().collect());
-                all.extend(numbers.iter().map(|number| one(S_IFLNK, &number.to_string())));
-                return Ok(all);
-            }
-            _ => return Err(ENOTDIR),
-        };
-        for rest in TEXTS.iter().filter_map(|text| text.strip_prefix(prefix.as_str())) {
-            let (kind, name) = rest.split_once('/').map_or((S_IFREG, rest), |(folder, _)| (S_IFDIR, folder));
-            if !all.iter().any(|(_, _, known)| known == name) {
-                all.push(one(kind, name));
-            }
-        }
-        if *self == Self::Root {
-            all.push(one(S_IFLNK, "self"));
-            all.extend(table::all().iter().map(|process| one(S_IFDIR, &process.number.to_string())));
-        }
-        Ok(all)
+        let path = self.path();
+        let number = |name: &str| super::inode::number_of(&alloc::format!("{path}/{name}"));
+        Ok(self.names()?.into_iter().map(|(kind, name)| (number(&name), kind, name)).collect())
     }
 
     fn link(&self) -> Result<String, Errno> {
         match self {
             Self::Own => Ok(try_current().ok_or(ENOENT)?.task().process.number.to_string()),
-            Self::Link(number, "exe") => table::find(*number)?.image.with(|image| match &image.file {
+            Self::OwnThread => {
+                let thread = try_current().ok_or(ENOENT)?;
+                Ok(alloc::format!("{}/task/{}", thread.task().process.number, thread.number()))
+            }
+            Self::Link(who, "exe") => who.find()?.image.with(|image| match &image.file {
                 Some(inode) => Ok(named(inode, &image.path)),
                 None => Err(ENOENT),
             }),
-            Self::Link(number, _) => super::tree::path_of(&table::find(*number)?.folder()),
-            Self::Descriptor(number, which) => {
-                let process = table::find(*number)?;
+            Self::Link(_, "root") => Ok("/".into()),
+            Self::Link(who, _) => super::tree::path_of(&who.find()?.folder()),
+            Self::Descriptor(who, which) => {
                 let name = |found: &Descriptor| named(&found.file.inode, &found.file.path);
-                process.files.with(|files| files.get(*which as u64).map(name))
+                who.find()?.files.with(|files| files.get(*which as u64).map(name))
             }
             _ => Err(EINVAL),
         }
@@ -214,23 +328,28 @@ impl Made for Proc {
 
     fn follow(&self) -> Result<Arc<Inode>, Errno> {
         match self {
-            Self::Own => Ok(Self::Process(try_current().ok_or(ENOENT)?.task().process.number).inode()),
-            Self::Link(number, "exe") => table::find(*number)?.image.with(|image| image.file.clone()).ok_or(ENOENT),
-            Self::Link(number, _) => Ok(table::find(*number)?.folder()),
-            Self::Descriptor(number, which) => {
-                let process = table::find(*number)?;
-                process.files.with(|files| files.get(*which as u64).map(|found| found.file.inode.clone()))
+            Self::Own => Ok(Self::Process(Who::process(try_current().ok_or(ENOENT)?.task().process.number)).inode()),
+            Self::OwnThread => {
+                let thread = try_current().ok_or(ENOENT)?;
+                let who = Who { process: thread.task().process.number, thread: Some(thread.number()) };
+                Ok(Self::Process(who).inode())
             }
+            Self::Link(who, "exe") => who.find()?.image.with(|image| image.file.clone()).ok_or(ENOENT),
+            Self::Link(_, "root") => Ok(super::tree::root()),
+            Self::Link(who, _) => Ok(who.find()?.folder()),
+            Self::Descriptor(who, which) => Ok(who.open_file(*which)?.inode.clone()),
             _ => Err(EINVAL),
         }
     }
 
     fn text(&self) -> Text {
         match self {
-            Self::Text(name) => proc_text::of_machine(name),
-            Self::Of(number, name) => {
-                table::find(*number).map(|process| proc_text::of_process(&process, name)).unwrap_or_default()
-            }
+            Self::Text(name) => settings::text(name).unwrap_or_else(|| proc_text::of_machine(name)),
+            Self::Of(who, name) => match (who.find(), who.thread()) {
+                (Ok(process), Ok(thread)) => proc_text::of_process(&process, thread.as_ref(), name),
+                _ => Text::new(),
+            },
+            Self::Detail(who, which) => who.open_file(*which).map(|file| proc_text::of_file(&file)).unwrap_or_default(),
             _ => Text::new(),
         }
     }
@@ -239,10 +358,8 @@ impl Made for Proc {
     fn part(&self, offset: u64, bytes: u64) -> Option<Result<Vec<u8>, Errno>> {
         match self {
             Self::Of(_, "pagemap") if !offset.is_multiple_of(8) || !bytes.is_multiple_of(8) => Some(Err(EINVAL)),
-            Self::Of(number, "pagemap") => {
-                Some(table::find(*number).map(|process| smaps::pagemap(&process, offset, bytes)))
-            }
-            Self::Of(number, "mem") => Some(check_own(*number, offset, bytes).and_then(|()| {
+            Self::Of(who, "pagemap") => Some(who.find().map(|process| smaps::pagemap(&process, offset, bytes))),
+            Self::Of(who, "mem") => Some(check_own(*who, offset, bytes).and_then(|()| {
                 // As far as the first page that cannot be had.
                 let page = crate::facts::page_size().size_bytes();
                 let mut part = alloc::vec![0; bytes.min(page - offset % page) as usize];
@@ -258,19 +375,22 @@ impl Made for Proc {
 
     /// With the rights that the program itself has.
     fn write_part(&self, offset: u64, bytes: &[u8]) -> Result<u64, Errno> {
-        let Self::Of(number, "mem") = self else { return Err(EIO) };
-        check_own(*number, offset, bytes.len() as u64)?;
+        let Self::Of(who, "mem") = self else { return Err(EIO) };
+        check_own(*who, offset, bytes.len() as u64)?;
         copies::write(offset, bytes).map_err(|_| EIO).map(|()| bytes.len() as u64)
     }
 
-    /// Nothing can be set.
-    fn write(&self, _: &[u8]) -> Result<(), Errno> {
-        Err(EACCES)
+    fn write(&self, bytes: &[u8]) -> Result<(), Errno> {
+        match self {
+            Self::Text(path) => settings::set(path, bytes),
+            Self::Of(who, name) => settings::set_of_process(&*who.find()?, who.thread()?.as_ref(), name, bytes),
+            _ => Err(EACCES),
+        }
     }
 }
 
 /// Refuses memory that is not the caller's own, and such as only accesses of its own may reach.
-fn check_own(number: i32, start: u64, bytes: u64) -> Result<(), Errno> {
-    let is_own = try_current().is_some_and(|thread| thread.task().process.number == number);
+fn check_own(who: Who, start: u64, bytes: u64) -> Result<(), Errno> {
+    let is_own = try_current().is_some_and(|thread| thread.task().process.number == who.process);
     if is_own && !copies::is_secret(start, bytes) { Ok(()) } else { Err(EIO) }
 }

@@ -68,7 +68,8 @@ impl Sys {
             Some(Text::Enabled(_) | Text::Fixed(_)) => 0o644,
             Some(Text::BlockBytes) => 0o444,
         };
-        Inode::new(Body::Made(Box::new(self)), mode)
+        let number = super::inode::number_of(&self.path());
+        Inode::made(Body::Made(Box::new(self)), mode, number)
     }
 
     /// What is at a path, if anything is.
@@ -120,7 +121,8 @@ impl Made for Sys {
             let Some(rest) = below(&path, &self.path) else { continue };
             let (kind, name) = rest.split_once('/').map_or((S_IFREG, rest), |(folder, _)| (S_IFDIR, folder));
             if !all.iter().any(|(.., known)| known == name) {
-                all.push((1, kind, name.to_string()));
+                let number = super::inode::number_of(&alloc::format!("{}/{name}", self.path()));
+                all.push((number, kind, name.to_string()));
             }
         }
         Ok(all)

@@ -193,7 +193,8 @@ impl Place {
                 return Err(EBUSY);
             }
             (true, Body::Folder(inside)) if inside.with(|inside| inside.len() > 0) => return Err(ENOTEMPTY),
-            (true, Body::Folder(_)) | (false, Body::Regular(_) | Body::Link(_) | Body::Device(_) | Body::Pipe(_)) => {}
+            (true, Body::Folder(_))
+            | (false, Body::Regular(_) | Body::Link(_) | Body::Device(_) | Body::Pipe(_) | Body::Counter(_)) => {}
             (true, _) => return Err(ENOTDIR),
             (false, _) => return Err(EISDIR),
         }
@@ -209,6 +210,32 @@ impl Place {
             self.folder.attributes.with(|attributes| attributes.links -= 1);
         }
         self.folder.note_written();
+        Ok(())
+    }
+
+    /// Has what is at two places change places.
+    pub(crate) fn exchange(&self, other: &Self) -> Result<(), Errno> {
+        let (own, theirs) = (self.found()?, other.found()?);
+        if self.name.is_empty() || other.name.is_empty() {
+            return Err(EBUSY);
+        }
+        let (Body::Folder(names), Body::Folder(other_names)) = (&self.folder.body, &other.folder.body) else {
+            return Err(EXDEV);
+        };
+        if is_within(&other.folder, &own) || is_within(&self.folder, &theirs) {
+            return Err(EINVAL);
+        }
+        for (place, names, new) in [(self, names, &theirs), (other, other_names, &own)] {
+            names.with(|folder| folder.names.insert(place.name.clone(), new.clone()));
+            if let Body::Folder(moved) = &new.body {
+                moved.with(|moved| moved.parent = Arc::downgrade(&place.folder));
+            }
+            place.folder.note_written();
+        }
+        let own_links = i64::from(theirs.is_folder()) - i64::from(own.is_folder());
+        for (folder, more) in [(&self.folder, own_links), (&other.folder, -own_links)] {
+            folder.attributes.with(|attributes| attributes.links = attributes.links.wrapping_add_signed(more as i32));
+        }
         Ok(())
     }
 
@@ -230,15 +257,8 @@ impl Place {
             return Ok(());
         }
         // A folder cannot go into itself.
-        let mut above = Some(to.folder.clone());
-        while let Some(folder) = above {
-            if Arc::ptr_eq(&folder, &inode) {
-                return Err(EINVAL);
-            }
-            above = match &folder.body {
-                Body::Folder(inside) => inside.with(|inside| inside.parent.upgrade()),
-                _ => None,
-            };
+        if is_within(&to.folder, &inode) {
+            return Err(EINVAL);
         }
         to.check_there()?;
         match to.inode.as_ref().map(|old| (inode.is_folder(), old.is_folder())) {
@@ -258,6 +278,21 @@ impl Place {
         to.folder.note_written();
         Ok(())
     }
+}
+
+/// Whether a folder is in another, or is that.
+fn is_within(folder: &Arc<Inode>, other: &Arc<Inode>) -> bool {
+    let mut above = Some(folder.clone());
+    while let Some(folder) = above {
+        if Arc::ptr_eq(&folder, other) {
+            return true;
+        }
+        above = match &folder.body {
+            Body::Folder(inside) => inside.with(|inside| inside.parent.upgrade()),
+            _ => None,
+        };
+    }
+    false
 }
 
 /// The path of a folder from the root.

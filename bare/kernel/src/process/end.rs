@@ -10,16 +10,11 @@ use super::errno::Errno;
 use super::futex::Place;
 use super::signals::{Info, SA_NOCLDWAIT, SIGCHLD, SIGKILL, Signal};
 use super::table::{self, INIT, Process};
-use super::{alarms, copies, futex, stops};
+use super::{alarms, copies, futex, ownership, stops};
 use crate::threads::thread::{Thread, current};
 
 /// Mutexes of a list that are looked at: a program may have made it a circle.
 const MOST_MUTEXES: usize = 2048;
-/// What the word of a mutex says whose owner has died, and who waits.
-const OWNER_DIED: u32 = 0x4000_0000;
-const HAS_WAITERS: u32 = 0x8000_0000;
-const OWNER: u32 = 0x3fff_ffff;
-
 /// What the first process ended with.
 static STATUS: AtomicI32 = AtomicI32::new(0);
 
@@ -42,6 +37,7 @@ pub(super) fn end_thread() {
         life.spent += thread.spent();
         life.threads.is_empty()
     });
+    ownership::leave(&thread);
     if is_last {
         end_process(&process);
     } else {
@@ -78,10 +74,11 @@ fn leave_mutexes(thread: &Arc<Thread>) {
 
 /// Marks one, wherever the program says that it is.
 fn leave_mutex(thread: &Arc<Thread>, address: u64) -> Result<(), Errno> {
-    let is_own = |word: u32| word & OWNER == thread.number() as u32;
+    let is_own = |word: u32| word & futex::OWNER == thread.number() as u32;
     // Who comes to wait meanwhile is seen, or finds that the owner has died.
-    let word = copies::change_half(address, |word| is_own(word).then_some(word & HAS_WAITERS | OWNER_DIED))?;
-    if is_own(word) && word & HAS_WAITERS != 0 {
+    let word =
+        copies::change_half(address, |word| is_own(word).then_some(word & futex::HAS_WAITERS | futex::OWNER_DIED))?;
+    if is_own(word) && word & futex::HAS_WAITERS != 0 {
         futex::wake(&thread.task().process, Place { address, is_shared: true }, 1, u32::MAX);
     }
     Ok(())
@@ -93,6 +90,7 @@ fn end_process(process: &Arc<Process>) {
         let numbers: Vec<usize> = process.files.with(|files| files.numbers().collect());
         for number in numbers {
             let closed = process.files.with(|files| files.take(number as u64));
+            closed.iter().for_each(|closed| closed.file.give_up_locks(&process.files));
             drop(closed);
         }
     }

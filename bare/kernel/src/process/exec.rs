@@ -15,7 +15,7 @@ use super::errno::{E2BIG, EACCES, ELOOP, ENOEXEC, ENOMEM, ETXTBSY, Errno};
 use super::signal_frame::TRAMPOLINE;
 use super::signals::{Action, SIGCHLD, SIGKILL, Stack};
 use super::space::{self, Space};
-use super::table::{self, Image};
+use super::table::{self, Image, Places};
 use super::{alarms, copies, rseq};
 use crate::cpus::capabilities;
 use crate::facts::page_size;
@@ -85,7 +85,7 @@ pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, fra
     let before = process.space.with(|slot| slot.replace(space.clone()));
     drop(space::enter(space.clone()));
     drop(before);
-    let auxiliary = fill(&*space, &found, bias, frame).inspect_err(|_| {
+    let (auxiliary, places) = fill(&*space, &found, bias, frame).inspect_err(|_| {
         process.end(SIGKILL.number());
     })?;
     forget_old(thread);
@@ -93,7 +93,7 @@ pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, fra
     let texts = |texts: &[Vec<u8>]| texts.iter().flat_map(|one| one.iter().copied().chain([0])).collect();
     let (arguments, environment) = (texts(&wanted.arguments), texts(&wanted.environment));
     let stack = frame.stack_pointer;
-    let new = Image { name, path, file: Some(inode), arguments, environment, auxiliary, stack };
+    let new = Image { name, path, file: Some(inode), arguments, environment, auxiliary, stack, places };
     process.image.with(|image| *image = new);
     process.life.with(|life| life.end_signal = SIGCHLD.number());
     if process.is_borrowing.swap(false, Ordering::AcqRel) {
@@ -116,6 +116,7 @@ fn forget_old(thread: &Arc<Thread>) {
     task.robust_list.store(0, Ordering::Relaxed);
     task.sequences.forget();
     let closed = process.files.with(|files| files.take_for_exec());
+    closed.iter().for_each(|closed| closed.file.give_up_locks(&process.files));
     drop(closed);
     user::restore_simd(&Simd::ZERO);
     user::set_thread_pointer(0);
@@ -260,8 +261,8 @@ fn trampoline() -> Result<Mapped, Errno> {
     Ok(CODE.call_once(|| Mapped { inode, path: Arc::from("[vdso]") }).clone())
 }
 
-/// Writes what the program finds in memory, and in registers; gives its auxiliary vector.
-fn fill(space: &dyn Space, found: &Found, bias: u64, frame: &mut Frame) -> Result<Vec<u8>, Errno> {
+/// Writes what the program finds in memory, and in registers; gives its auxiliary vector, and where things are.
+fn fill(space: &dyn Space, found: &Found, bias: u64, frame: &mut Frame) -> Result<(Vec<u8>, Places), Errno> {
     let page = page_size().size_bytes();
     for segment in found.program.segments.iter().filter(|segment| segment.is_writable) {
         let end = segment.address + bias + segment.file_bytes;
@@ -294,6 +295,13 @@ fn fill(space: &dyn Space, found: &Found, bias: u64, frame: &mut Frame) -> Resul
     let path = put(path.as_bytes())?;
     let environment: Vec<u64> = environment.iter().rev().map(|text| put(text)).collect::<Result<_, _>>()?;
     let arguments: Vec<u64> = arguments.iter().rev().map(|text| put(text)).collect::<Result<_, _>>()?;
+    let environment_start = environment.last().copied().unwrap_or(path);
+    let arguments_start = arguments.last().copied().unwrap_or(environment_start);
+    let places = Places {
+        arguments: [arguments_start, environment_start],
+        environment: [environment_start, path],
+        ..places(&found.program, bias)
+    };
     let platform = put(b"aarch64")?;
     let random = (at - 16) & !15;
     let mut seed = [0; 16];
@@ -309,7 +317,20 @@ fn fill(space: &dyn Space, found: &Found, bias: u64, frame: &mut Frame) -> Resul
     let start = (random - 8 * words.len() as u64) & !15;
     copies::write_words(start, &words)?;
     *frame = Frame { return_address: found.program.entry + bias, stack_pointer: start, ..Frame::default() };
-    Ok(auxiliary.iter().flatten().flat_map(|word| word.to_le_bytes()).collect())
+    Ok((auxiliary.iter().flatten().flat_map(|word| word.to_le_bytes()).collect(), places))
+}
+
+/// From where to where a program's code goes, and its data: the last of its segments begins those.
+fn places(program: &Program, bias: u64) -> Places {
+    let start = |segment: &Segment| segment.address + bias;
+    let end = |segment: &Segment| segment.address + bias + segment.file_bytes;
+    let code = || program.segments.iter().filter(|segment| segment.is_executable);
+    let all = || program.segments.iter();
+    Places {
+        code: [code().map(start).min().unwrap_or(0), code().map(end).max().unwrap_or(0)],
+        data: [all().map(start).max().unwrap_or(0), all().map(end).max().unwrap_or(0)],
+        ..Places::default()
+    }
 }
 
 /// The auxiliary vector: keys of `elf.h`, and values.

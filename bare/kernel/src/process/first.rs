@@ -17,7 +17,9 @@ use super::resources::Resources;
 use super::signals::{Action, SIGNALS};
 use super::table::{self, Image, New, Process};
 use super::task::Task;
-use super::{alarms, atomics, calls, end, futex, run, space, stacks};
+use super::users::Users;
+use super::wishes::Wishes;
+use super::{alarms, atomics, calls, end, futex, ownership, run, space, stacks};
 use crate::cpus;
 use crate::facts::facts;
 use crate::files::device::Device;
@@ -102,6 +104,7 @@ pub(crate) fn run_first(text: &str) -> Ended {
     queue::forget();
     alarms::forget();
     futex::forget();
+    ownership::forget();
     table::forget_empty();
     linear_map::get().heal_all();
     report([free, of_files, of_heap]);
@@ -175,6 +178,8 @@ fn begin(wanted: Wanted) -> Result<(), &'static str> {
         group: 0,
         session: 0,
         end_signal: 0,
+        wishes: Wishes::default(),
+        users: Users::default(),
     };
     let number = new.number;
     let process = Process::new(new, 0o022, Resources::usual());

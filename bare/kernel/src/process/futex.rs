@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::slice;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use hardware::lock::Lock;
@@ -10,7 +11,7 @@ use hardware::user;
 use userspace::{Access, AreaFlags, Backing, Kind, Rights};
 
 use super::copies;
-use super::errno::{Answer, EAGAIN, EFAULT, EINTR, EINVAL, ETIMEDOUT, Errno};
+use super::errno::{Answer, EAGAIN, EFAULT, EINTR, EINVAL, ERESTART, ETIMEDOUT, Errno};
 use super::table::Process;
 use crate::threads::dispatcher;
 use crate::threads::queue;
@@ -18,13 +19,21 @@ use crate::threads::thread::{Leaving, Thread, current};
 
 /// Which word: of an address space, or of a file that several map.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Key(u64, u64);
+pub(super) struct Key(u64, u64);
 
 struct Waiter {
     thread: Arc<Thread>,
     bits: u32,
     is_woken: AtomicBool,
 }
+
+/// What the word of a mutex says whose owner has died, who waits, and who has it.
+pub(super) const OWNER_DIED: u32 = 0x4000_0000;
+pub(super) const HAS_WAITERS: u32 = 0x8000_0000;
+pub(super) const OWNER: u32 = 0x3fff_ffff;
+
+/// Faults without progress before a word is given up.
+const MOST_FAULTS: usize = 17;
 
 type Table = BTreeMap<Key, Vec<Arc<Waiter>>>;
 
@@ -38,7 +47,7 @@ pub(crate) struct Place {
     pub(crate) is_shared: bool,
 }
 
-fn key(process: &Process, Place { address, is_shared }: Place) -> Result<Key, Errno> {
+pub(super) fn key(process: &Process, Place { address, is_shared }: Place) -> Result<Key, Errno> {
     if !address.is_multiple_of(4) {
         return Err(EINVAL);
     }
@@ -68,14 +77,9 @@ fn load(process: &Process, address: u64) -> Result<(), Errno> {
     process.space().fault(Access { address, kind: Kind::Read }).map_err(|_| EFAULT)
 }
 
-/// Waits while the word is `value`, until the counter's `deadline`.
-pub(crate) fn wait(process: &Process, place: Place, value: u32, bits: u32, deadline: Option<u64>) -> Answer {
-    if bits == 0 {
-        return Err(EINVAL);
-    }
-    let (key, address) = (key(process, place)?, place.address);
-    let waiter = Arc::new(Waiter { thread: current(), bits, is_woken: AtomicBool::new(false) });
-    for attempt in 0.. {
+/// Enters a waiter for a word, if that is `value`. Whether it is.
+fn enter(process: &Process, address: u64, key: Key, value: u32, waiter: &Arc<Waiter>) -> Result<bool, Errno> {
+    for _ in 0..MOST_FAULTS {
         // The look and the entry are one: who changes the word and wakes, finds the waiter or is seen.
         let entered = TABLE.with(|table| match user::load_word(address) {
             None => None,
@@ -86,11 +90,22 @@ pub(crate) fn wait(process: &Process, place: Place, value: u32, bits: u32, deadl
             }
         });
         match entered {
-            Some(true) => break,
-            Some(false) => return Err(EAGAIN),
-            None if attempt > 16 => return Err(EFAULT),
+            Some(is_so) => return Ok(is_so),
             None => load(process, address)?,
         }
+    }
+    Err(EFAULT)
+}
+
+/// Waits while the word is `value`, until the counter's `deadline`.
+pub(crate) fn wait(process: &Process, place: Place, value: u32, bits: u32, deadline: Option<u64>) -> Answer {
+    if bits == 0 {
+        return Err(EINVAL);
+    }
+    let (key, address) = (key(process, place)?, place.address);
+    let waiter = Arc::new(Waiter { thread: current(), bits, is_woken: AtomicBool::new(false) });
+    if !enter(process, address, key, value, &waiter)? {
+        return Err(EAGAIN);
     }
     let result = loop {
         if waiter.is_woken.load(Ordering::Acquire) {
@@ -104,14 +119,50 @@ pub(crate) fn wait(process: &Process, place: Place, value: u32, bits: u32, deadl
         }
         dispatcher::leave(Leaving::Parked(deadline));
     };
-    // It may have been moved to another word.
+    forget_waiters(slice::from_ref(&waiter));
+    if waiter.is_woken.load(Ordering::Acquire) { Ok(0) } else { result }
+}
+
+/// Takes a waiter out of the table, be it that it was moved to another word.
+fn forget_waiters(all: &[Arc<Waiter>]) {
     TABLE.with(|table| {
         table.retain(|_, waiters| {
-            waiters.retain(|one| !Arc::ptr_eq(one, &waiter));
+            waiters.retain(|one| !all.iter().any(|waiter| Arc::ptr_eq(one, waiter)));
             !waiters.is_empty()
         })
     });
-    if waiter.is_woken.load(Ordering::Acquire) { Ok(0) } else { result }
+}
+
+/// Waits while each of several words has its value; gives which one was woken.
+pub(crate) fn wait_for_any(process: &Process, words: &[(Place, u32)], deadline: Option<u64>) -> Answer {
+    let thread = current();
+    let new = || Arc::new(Waiter { thread: thread.clone(), bits: u32::MAX, is_woken: AtomicBool::new(false) });
+    let waiters: Vec<Arc<Waiter>> = words.iter().map(|_| new()).collect();
+    let woken = || waiters.iter().position(|waiter| waiter.is_woken.load(Ordering::Acquire)).map(|at| Ok(at as u64));
+    let entered = words.iter().zip(&waiters).try_for_each(|((place, value), waiter)| {
+        let key = key(process, *place)?;
+        match enter(process, place.address, key, *value, waiter)? {
+            true => Ok(()),
+            false => Err(EAGAIN),
+        }
+    });
+    let result = match entered {
+        Err(error) => Err(error),
+        Ok(()) => loop {
+            if woken().is_some() {
+                break Err(EINTR);
+            }
+            if thread.owner.is_interrupted() {
+                break Err(ERESTART);
+            }
+            if deadline.is_some_and(|deadline| hardware::timer::read_counter() >= deadline) {
+                break Err(ETIMEDOUT);
+            }
+            dispatcher::leave(Leaving::Parked(deadline));
+        },
+    };
+    forget_waiters(&waiters);
+    woken().unwrap_or(result)
 }
 
 /// Gives back what the table has of the heap: there is no process any more.

@@ -3,7 +3,8 @@
 use alloc::string::String;
 
 use super::signals::SIGKILL;
-use super::table::{self, INIT};
+use super::table::{self, INIT, Process};
+use crate::memory::frames;
 use crate::report::console::say;
 use crate::threads::thread::Leaving;
 use crate::threads::{dispatcher, queue};
@@ -25,9 +26,13 @@ pub(super) fn free_memory() {
     let candidates = table::all().into_iter().filter(|process| !process.life.with(|life| life.is_over));
     let with_usage = candidates.filter_map(|process| {
         let usage = process.try_space()?.usage();
-        Some((process.number != INIT, usage.anonymous + usage.file + usage.tables, process))
+        Some((badness(&process), usage.anonymous + usage.file + usage.tables, process))
     });
-    let Some((_, pages, victim)) = with_usage.max_by_key(|(is_other, pages, _)| (*is_other, *pages)) else { return };
+    // What it has, and what it is asked to be counted for beside; who is never to end does when there is nobody else.
+    let all = frames::all_pages() as i64;
+    let points = |badness: i32, pages: u64| pages as i64 + i64::from(badness) * all / 1000;
+    let worst = with_usage.max_by_key(|(badness, pages, _)| badness.map(|badness| points(badness, *pages)));
+    let Some((_, pages, victim)) = worst else { return };
     let name: String = victim.image.with(|image| image.name.clone());
     if victim.end(SIGKILL.number()) {
         let kib = pages * (crate::facts::page_size().size_bytes() >> 10);
@@ -35,6 +40,13 @@ pub(super) fn free_memory() {
     }
     // It gives its memory back on its own CPU, or on this one.
     queue_up();
+}
+
+/// How much rather than others a process is to end; none for never, as of the first.
+fn badness(process: &Process) -> Option<i32> {
+    const NEVER: i32 = -1000;
+    let badness = process.wishes.with(|wishes| wishes.badness);
+    Some(badness).filter(|badness| process.number != INIT && *badness > NEVER)
 }
 
 fn queue_up() {

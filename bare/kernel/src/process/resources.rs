@@ -8,6 +8,8 @@ pub(crate) const INFINITE: u64 = u64::MAX;
 pub(crate) const SECONDS: usize = 0;
 pub(crate) const FILE_BYTES: usize = 1;
 pub(crate) const FILES: usize = 7;
+/// RLIMIT_RSS.
+pub(crate) const RESIDENT: usize = 5;
 /// RLIMIT_SIGPENDING.
 pub(crate) const SIGNALS: usize = 11;
 pub(crate) const COUNT: usize = 16;

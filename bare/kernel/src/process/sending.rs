@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 
 use super::errno::{EAGAIN, Errno};
 use super::signals::{Info, Signal};
-use super::table::{Process, wake};
+use super::table::{INIT, Process, wake};
 use super::{resources, stops};
 use crate::threads::thread::Thread;
 
@@ -17,7 +17,7 @@ impl Process {
         if stops::when_sent(self, signal, is_masked) {
             return;
         }
-        if !is_masked && self.actions.with(|actions| actions[signal.index()].is_ignored(signal)) {
+        if !is_masked && self.drops(signal) {
             return;
         }
         self.pending.add(signal, info);
@@ -26,6 +26,12 @@ impl Process {
 }
 
 impl Process {
+    /// Whether a signal comes to nothing, as it is ignored, or is one that the first process has no handler for.
+    fn drops(&self, signal: Signal) -> bool {
+        let action = self.actions.with(|actions| actions[signal.index()]);
+        action.is_ignored(signal) || self.number == INIT && !action.is_handled()
+    }
+
     /// Signals that wait for it and its threads.
     pub(crate) fn queued(&self) -> u64 {
         let of_threads = self.threads().iter().map(|thread| thread.task().pending.count()).sum::<usize>();
@@ -46,7 +52,7 @@ pub(crate) fn send_to(thread: &Arc<Thread>, signal: Signal, info: Info) {
     if stops::when_sent(&task.process, signal, is_masked) {
         return;
     }
-    if is_masked || !task.process.actions.with(|actions| actions[signal.index()].is_ignored(signal)) {
+    if is_masked || !task.process.drops(signal) {
         task.pending.add(signal, info);
         wake(core::slice::from_ref(thread));
     }

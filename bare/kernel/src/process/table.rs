@@ -14,6 +14,8 @@ use super::resources::{self, Resources};
 use super::signals::{Action, Info, Pending, SIGKILL, SIGNALS, SIGXCPU};
 use super::space::Space;
 use super::spent::Spent;
+use super::users::Users;
+use super::wishes::Wishes;
 use crate::files::inode::Inode;
 use crate::files::open::Descriptors;
 use crate::threads::thread::Thread;
@@ -52,6 +54,16 @@ pub(crate) struct Image {
     pub(crate) auxiliary: Vec<u8>,
     /// Where the stack begins, downwards.
     pub(crate) stack: u64,
+    pub(crate) places: Places,
+}
+
+/// Where `execve` put what: each from one address to another.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Places {
+    pub(crate) code: [u64; 2],
+    pub(crate) data: [u64; 2],
+    pub(crate) arguments: [u64; 2],
+    pub(crate) environment: [u64; 2],
 }
 
 /// A process.
@@ -73,7 +85,11 @@ pub(crate) struct Process {
     /// Its parent waits until it runs a program, or is over: mostly it has the parent's address space.
     pub(crate) is_borrowing: AtomicBool,
     pub(crate) limits: Lock<Resources>,
+    pub(crate) wishes: Lock<Wishes>,
+    pub(crate) users: Lock<Users>,
     pub(crate) dumpable: AtomicU32,
+    /// When it began, as the counter has it.
+    pub(crate) begun: u64,
     /// Processes below it whose parents are over become its children.
     pub(crate) is_reaper: AtomicBool,
     /// The number of the next alarm that it makes.
@@ -152,12 +168,15 @@ pub(crate) struct New {
     pub(crate) group: i32,
     pub(crate) session: i32,
     pub(crate) end_signal: i32,
+    pub(crate) wishes: Wishes,
+    pub(crate) users: Users,
 }
 
 impl Process {
     /// A process without threads; in the table from now on.
     pub(crate) fn new(new: New, umask: u32, limits: Resources) -> Arc<Self> {
-        let New { number, space, files, folder, actions, image, parent, group, session, end_signal } = new;
+        let New { number, space, files, folder, actions, image, parent, group, session, end_signal, wishes, users } =
+            new;
         let life = Life {
             parent,
             group,
@@ -184,7 +203,10 @@ impl Process {
             waiters: Waiters::new(),
             is_borrowing: AtomicBool::new(false),
             limits: Lock::new(limits),
+            wishes: Lock::new(wishes),
+            users: Lock::new(users),
             dumpable: AtomicU32::new(1),
+            begun: hardware::timer::read_counter(),
             is_reaper: AtomicBool::new(false),
             next_alarm: AtomicI32::new(0),
             death_signal: AtomicU32::new(0),
@@ -263,6 +285,21 @@ impl Process {
     #[inline(never)]
     pub(crate) fn threads(&self) -> Vec<Arc<Thread>> {
         self.life.with(|life| life.threads.clone())
+    }
+
+    /// What a thread is called; the first has its process' name.
+    pub(crate) fn name(&self, thread: Option<&Arc<Thread>>) -> String {
+        match thread {
+            Some(thread) if thread.number() != self.number => thread.task().name.with(|name| name.clone()),
+            _ => self.image.with(|image| image.name.clone()),
+        }
+    }
+
+    pub(crate) fn set_name(&self, thread: Option<&Arc<Thread>>, name: String) {
+        match thread {
+            Some(thread) if thread.number() != self.number => thread.task().name.with(|place| *place = name),
+            _ => self.image.with(|image| image.name = name),
+        }
     }
 
     pub(crate) fn parent(&self) -> i32 {

@@ -1,6 +1,7 @@
 //! What of a program belongs to one thread.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::cell::Cell;
@@ -47,6 +48,8 @@ pub(crate) struct Task {
     pub(crate) awaited: AtomicU64,
     pub(crate) pending: Pending,
     pub(crate) schedule: Lock<Schedule>,
+    /// What it is called, unless it is its process' first.
+    pub(crate) name: Lock<String>,
     /// It is at EL0, or about to be.
     pub(crate) is_at_el0: AtomicBool,
     /// It has asked for its end, or another thread goes on without it.
@@ -73,6 +76,7 @@ impl Task {
             awaited: AtomicU64::new(0),
             pending: Pending::new(),
             schedule: Lock::new(Schedule::default()),
+            name: Lock::new(String::new()),
             is_at_el0: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             signal_stack: Cell::new(Stack::NONE),

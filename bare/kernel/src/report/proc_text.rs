@@ -1,29 +1,32 @@
 //! The texts of `/proc`, line by line as Linux prints them.
 
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
-use vmsa::LeafSize;
-
 use super::areas::{for_each_area, line, map_line};
-use super::smaps;
+use super::{meminfo, smaps, stat_of};
 use crate::clock;
 use crate::cpus::{capabilities, walkers};
-use crate::facts::{facts, page_size};
+use crate::facts::page_size;
+use crate::files::open::File;
+use crate::files::settings;
 use crate::files::text::Text;
-use crate::memory::{current, frames, heap, pages, programs};
+use crate::memory::{frames, pages};
+use crate::process::calls::identity;
 use crate::process::resources::{self, INFINITE};
 use crate::process::table::{self, Process};
+use crate::process::wishes::ALL_CAPABILITIES;
+use crate::threads::dispatcher;
 use crate::threads::thread::Thread;
-use crate::threads::{dispatcher, queue};
 
 /// A text about the machine.
 pub(crate) fn of_machine(name: &str) -> Text {
     let mut text = Text::new();
     match name {
-        "meminfo" => meminfo(&mut text),
+        "meminfo" => meminfo::write(&mut text),
         "cpuinfo" => cpuinfo(&mut text),
         "stat" => stat(&mut text),
         "vmstat" => vmstat(&mut text),
@@ -32,77 +35,34 @@ pub(crate) fn of_machine(name: &str) -> Text {
             let hundredths = clock::monotonic_nanoseconds() / 10_000_000;
             line!(text, "{}.{:02} 0.00", hundredths / 100, hundredths % 100);
         }
-        "mounts" => text.push_str("rootfs / rootfs rw 0 0\nproc /proc proc rw 0 0\n"),
-        "filesystems" => text.push_str("nodev\trootfs\nnodev\tproc\n"),
-        "version" => line!(text, "Linux version 6.12.0 (Vellum {})", env!("CARGO_PKG_VERSION")),
-        "sys/kernel/osrelease" => text.push_str("6.12.0\n"),
-        "sys/fs/file-max" => text.push_str("9223372036854775807\n"),
-        "sys/fs/nr_open" | "sys/fs/pipe-max-size" => text.push_str("1048576\n"),
-        "sys/kernel/hostname" => text.push_str("(none)\n"),
+        "mounts" => {
+            text.push_str("rootfs / rootfs rw 0 0\nproc /proc proc rw,relatime 0 0\nsys /sys sysfs rw,relatime 0 0\n")
+        }
+        "filesystems" => text.push_str("nodev\tsysfs\nnodev\ttmpfs\nnodev\tproc\n"),
+        "swaps" => text.push_str("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
+        "version" => line!(text, "Linux version 6.1.0 (Vellum {})", env!("CARGO_PKG_VERSION")),
+        "sys/kernel/osrelease" => text.push_str("6.1.0\n"),
+        "sys/fs/file-nr" => text.push_str("0\t0\t9223372036854775807\n"),
+        "sys/fs/overflowgid" | "sys/fs/overflowuid" | "sys/kernel/overflowgid" | "sys/kernel/overflowuid" => {
+            text.push_str("65534\n");
+        }
+        "sys/kernel/cap_last_cap" => text.push_str("40\n"),
+        "sys/kernel/domainname" => line!(text, "{}", identity::name(identity::Name::Domain)),
+        "sys/kernel/hostname" => line!(text, "{}", identity::name(identity::Name::Host)),
+        "sys/kernel/ngroups_max" => text.push_str("65536\n"),
         "sys/kernel/ostype" => text.push_str("Linux\n"),
-        "sys/kernel/pid_max" => text.push_str("32768\n"),
-        "sys/kernel/threads-max" => text.push_str("16384\n"),
-        "sys/vm/overcommit_ratio" => text.push_str("50\n"),
-        "sys/vm/swappiness" => text.push_str("60\n"),
+        "sys/kernel/version" => line!(text, "Vellum {}", env!("CARGO_PKG_VERSION")),
+        "sys/kernel/tainted"
+        | "sys/vm/nr_hugepages"
+        | "sys/vm/nr_overcommit_hugepages"
+        | "sys/vm/overcommit_kbytes" => {
+            text.push_str("0\n");
+        }
         "sys/vm/max_map_count" => text.push_str("65530\n"),
         "sys/vm/mmap_min_addr" => text.push_str("65536\n"),
-        "sys/vm/overcommit_memory" => text.push_str("0\n"),
         _ => {}
     }
     text
-}
-
-fn meminfo(text: &mut Text) {
-    let all = frames::all_pages() << page_size().shift();
-    let free = pages::with_pages(|pages| pages.free_bytes());
-    let (mut own, mut tables, mut locked) = (0, 0, 0);
-    for space in table::all().iter().filter_map(|process| process.try_space()) {
-        let usage = space.usage();
-        (own, tables, locked) = (own + usage.anonymous, tables + usage.tables, locked + usage.locked);
-    }
-    let shift = page_size().shift();
-    let rows = [
-        ("MemTotal", all),
-        ("MemFree", free),
-        ("MemAvailable", free),
-        ("Buffers", 0),
-        ("Cached", frames::taken_bytes().saturating_sub((own + tables) << shift)),
-        ("SwapCached", 0),
-        ("Mlocked", locked << shift),
-        ("SwapTotal", 0),
-        ("SwapFree", 0),
-        ("Dirty", 0),
-        ("Writeback", 0),
-        ("AnonPages", own << shift),
-        ("Slab", heap::bytes()),
-        ("SReclaimable", 0),
-        ("SUnreclaim", heap::bytes()),
-        ("PageTables", tables << shift),
-        ("CommitLimit", all / 2),
-        ("Committed_AS", programs::committed() << shift),
-    ];
-    for (name, bytes) in rows {
-        line!(text, "{:<16}{:>8} kB", alloc::format!("{name}:"), bytes >> 10);
-    }
-    direct_map(text);
-}
-
-/// By which leaves the linear map leads to memory.
-fn direct_map(text: &mut Text) {
-    let upper = current::upper();
-    let Ok(summary) = upper.summary(facts().linear.range()) else { return };
-    for size in LeafSize::all(page_size(), upper.shape().layout) {
-        let bytes = (upper.leaves(&summary, size) as u64) << size.shift(page_size());
-        if bytes > 0 {
-            let shift = size.shift(page_size());
-            let name = match shift {
-                30.. => alloc::format!("DirectMap{}G:", 1u64 << (shift - 30)),
-                20..30 => alloc::format!("DirectMap{}M:", 1 << (shift - 20)),
-                _ => alloc::format!("DirectMap{}k:", 1 << (shift - 10)),
-            };
-            line!(text, "{name:<16}{:>8} kB", bytes >> 10);
-        }
-    }
 }
 
 fn cpuinfo(text: &mut Text) {
@@ -135,45 +95,61 @@ fn vmstat(text: &mut Text) {
     line!(text, "nr_free_pages {free}");
 }
 
-/// A text about a process.
-pub(crate) fn of_process(process: &Arc<Process>, name: &str) -> Text {
+/// A text about a process, or about one thread of it.
+pub(crate) fn of_process(process: &Arc<Process>, thread: Option<&Arc<Thread>>, name: &str) -> Text {
     let mut text = Text::new();
     match name {
         "auxv" => process.image.with(|image| text.push(&image.auxiliary)),
         "cmdline" => process.image.with(|image| text.push(&image.arguments)),
         "environ" => process.image.with(|image| text.push(&image.environment)),
         "limits" => limits(&mut text, process),
-        "comm" => line!(text, "{}", process.image.with(|image| image.name.clone())),
+        "comm" => line!(text, "{}", process.name(thread)),
         "mounts" => text = of_machine("mounts"),
+        "mountinfo" => text.push_str(
+            "1 1 0:2 / / rw - rootfs rootfs rw\n25 1 0:22 / /proc rw,relatime - proc proc rw\n26 1 0:23 / /sys rw,relatime - sysfs \
+             sys rw\n",
+        ),
         "maps" => for_each_area(process, |area, name| map_line(&mut text, area, name)),
         "smaps" => smaps::write(&mut text, process),
         "smaps_rollup" => smaps::write_sum(&mut text, process),
-        "stat" => stat_of(&mut text, process),
+        "stat" => stat_of::write(&mut text, process, thread),
         "statm" => {
             let usage = process.try_space().map(|space| space.usage()).unwrap_or_default();
             let resident = usage.anonymous + usage.file;
             line!(text, "{} {resident} {} {} 0 {} 0", usage.mapped, usage.file, usage.text, usage.data + usage.stack);
         }
-        "status" => status(&mut text, process),
-        _ => {}
+        "status" => status(&mut text, process, thread),
+        _ => wishes(&mut text, process, name),
     }
     text
 }
 
-fn stat_of(text: &mut Text, process: &Process) {
-    let (parent, group, session, threads) =
-        process.life.with(|life| (life.parent, life.group, life.session, life.threads.len()));
-    let usage = process.try_space().map(|space| space.usage()).unwrap_or_default();
-    let name = process.image.with(|image| image.name.clone());
-    let state = state(process);
-    let (hundredths, faults) = (process.nanoseconds() / 10_000_000, process.spent().faults);
-    let (bytes, resident) = (usage.mapped << page_size().shift(), usage.anonymous + usage.file);
-    line!(
-        text,
-        "{} ({name}) {state} {parent} {group} {session} 0 -1 0 {faults} 0 0 0 {hundredths} 0 0 0 20 0 {threads} 0 0 {bytes} {resident} \
-         18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
-        process.number
-    );
+/// What a process has asked for.
+fn wishes(text: &mut Text, process: &Process, name: &str) {
+    let wishes = process.wishes.with(|wishes| *wishes);
+    match name {
+        "loginuid" => text.push_str("4294967295"),
+        "oom_adj" => line!(text, "{}", settings::by_old_scale(wishes.badness)),
+        "oom_score" => {
+            let usage = process.try_space().map(|space| space.usage()).unwrap_or_default();
+            let thousandths = (usage.anonymous + usage.file + usage.tables) * 1000 / frames::all_pages().max(1);
+            line!(text, "{}", (1000 + thousandths as i64 + i64::from(wishes.badness)).max(0) * 2 / 3);
+        }
+        "oom_score_adj" => line!(text, "{}", wishes.badness),
+        "personality" => line!(text, "{:08x}", wishes.personality),
+        "timerslack_ns" => line!(text, "{}", wishes.slack),
+        // What a thread waits in has no name here.
+        "wchan" => text.push_str("0"),
+        _ => {}
+    }
+}
+
+/// `fdinfo`.
+pub(crate) fn of_file(file: &File) -> Text {
+    let mut text = Text::new();
+    line!(text, "pos:\t{}", file.position.with(|position| *position));
+    line!(text, "flags:\t0{:o}\nmnt_id:\t1\nino:\t{}", file.flags(), file.inode.number);
+    text
 }
 
 fn limits(text: &mut Text, process: &Process) {
@@ -206,49 +182,47 @@ fn limits(text: &mut Text, process: &Process) {
     }
 }
 
-fn state(process: &Process) -> char {
-    if process.life.with(|life| life.is_over) {
-        return 'Z';
-    }
-    match process.stops.by() {
-        Some(_) => 'T',
-        None if queue::are_parked(&process.threads()) => 'S',
-        None => 'R',
-    }
-}
-
-fn status(text: &mut Text, process: &Process) {
+fn status(text: &mut Text, process: &Arc<Process>, thread: Option<&Arc<Thread>>) {
     let usage = process.try_space().map(|space| space.usage()).unwrap_or_default();
     let kib = |pages: u64| pages * (page_size().size_bytes() >> 10);
     let (parent, group, session, threads) =
         process.life.with(|life| (life.parent, life.group, life.session, life.threads.clone()));
     let number = process.number;
-    line!(text, "Name:\t{}", process.image.with(|image| image.name.clone()));
+    let own = thread.map_or(number, |thread| thread.number());
+    let wishes = process.wishes.with(|wishes| *wishes);
+    line!(text, "Name:\t{}", process.name(thread));
     line!(text, "Umask:\t{:04o}", process.umask.load(Ordering::Relaxed));
-    let state = match state(process) {
+    let state = match stat_of::state(process, thread) {
         'Z' => "Z (zombie)",
         'T' => "T (stopped)",
         'S' => "S (sleeping)",
         _ => "R (running)",
     };
     line!(text, "State:\t{state}");
-    line!(text, "Tgid:\t{number}\nNgid:\t0\nPid:\t{number}\nPPid:\t{parent}\nTracerPid:\t0");
-    line!(text, "Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0");
+    line!(text, "Tgid:\t{number}\nNgid:\t0\nPid:\t{own}\nPPid:\t{parent}\nTracerPid:\t0");
+    let users = process.users.with(|users| users.clone());
+    for (name, ids) in [("Uid", users.user), ("Gid", users.group)] {
+        line!(text, "{name}:\t{}\t{}\t{}\t{}", ids.real, ids.effective, ids.saved, ids.of_files);
+    }
     let room = process.files.with(|files| files.numbers().max().map_or(0, |most| most + 1));
-    line!(text, "FDSize:\t{}\nGroups:\t ", room.next_power_of_two().max(64));
-    line!(text, "NStgid:\t{number}\nNSpid:\t{number}\nNSpgid:\t{group}\nNSsid:\t{session}");
+    let groups: String = users.groups.iter().map(|group| alloc::format!("{group} ")).collect();
+    line!(text, "FDSize:\t{}\nGroups:\t{groups} ", room.next_power_of_two().max(64));
+    line!(text, "NStgid:\t{number}\nNSpid:\t{own}\nNSpgid:\t{group}\nNSsid:\t{session}");
+    let [code, end] = process.image.with(|image| image.places.code).map(|place| place >> page_size().shift());
+    let code = if end > 0 { end + 1 - code } else { 0 };
     let rows = [
         ("VmSize", usage.mapped),
         ("VmLck", usage.locked),
         ("VmPin", 0),
         ("VmRSS", usage.anonymous + usage.file),
         ("RssAnon", usage.anonymous),
-        ("RssFile", usage.file),
-        ("RssShmem", 0),
+        // Files are in memory alone, which is shared memory.
+        ("RssFile", 0),
+        ("RssShmem", usage.file),
         ("VmData", usage.data),
         ("VmStk", usage.stack),
-        ("VmExe", usage.text),
-        ("VmLib", 0),
+        ("VmExe", code),
+        ("VmLib", usage.text.saturating_sub(code)),
         ("VmPTE", usage.tables),
         ("VmSwap", 0),
         ("HugetlbPages", 0),
@@ -256,17 +230,18 @@ fn status(text: &mut Text, process: &Process) {
     for (name, pages) in rows {
         line!(text, "{name}:\t{:>8} kB", kib(pages));
     }
-    line!(text, "CoreDumping:\t0\nTHP_enabled:\t0\nThreads:\t{}", threads.len());
-    status_of_signals(text, process, &threads);
-    line!(text, "NoNewPrivs:\t0\nSeccomp:\t0\nSeccomp_filters:\t0");
+    let has_blocks = u32::from(!wishes.is_without_blocks);
+    line!(text, "CoreDumping:\t0\nTHP_enabled:\t{has_blocks}\nThreads:\t{}", threads.len());
+    status_of_signals(text, process, thread.or(threads.first()));
+    line!(text, "NoNewPrivs:\t{}\nSeccomp:\t0\nSeccomp_filters:\t0", u32::from(wishes.gains_nothing));
     let cpus = walkers::running();
     line!(text, "Cpus_allowed:\t{cpus:x}\nCpus_allowed_list:\t0-{}", u64::from(cpus).ilog2());
-    line!(text, "Mems_allowed:\t1\nMems_allowed_list:\t0");
+    line!(text, "Mems_allowed:\t0001\nMems_allowed_list:\t0");
 }
 
 /// Signals that wait, and what is done with them, a bit each.
-fn status_of_signals(text: &mut Text, process: &Process, threads: &[Arc<Thread>]) {
-    let (own, mask) = threads.first().map_or((0, 0), |thread| (thread.task().pending.set(), thread.task().mask()));
+fn status_of_signals(text: &mut Text, process: &Process, thread: Option<&Arc<Thread>>) {
+    let (own, mask) = thread.map_or((0, 0), |thread| (thread.task().pending.set(), thread.task().mask()));
     let (mut ignored, mut handled) = (0u64, 0u64);
     process.actions.with(|actions| {
         for (index, action) in actions.iter().enumerate() {
@@ -284,7 +259,8 @@ fn status_of_signals(text: &mut Text, process: &Process, threads: &[Arc<Thread>]
         ("SigCgt", handled),
     ];
     rows.iter().for_each(|(name, set)| line!(text, "{name}:\t{set:016x}"));
-    const ALL: u64 = 0x1ff_ffff_ffff;
-    let rows = [("CapInh", 0), ("CapPrm", ALL), ("CapEff", ALL), ("CapBnd", ALL), ("CapAmb", 0)];
+    const ALL: u64 = ALL_CAPABILITIES;
+    let bound = process.wishes.with(|wishes| wishes.capabilities);
+    let rows = [("CapInh", 0), ("CapPrm", ALL), ("CapEff", ALL), ("CapBnd", bound), ("CapAmb", 0)];
     rows.iter().for_each(|(name, set)| line!(text, "{name}:\t{set:016x}"));
 }

@@ -20,7 +20,7 @@ pub(super) const CALLS: &[Row] = &[
     (24, "dup3", dup3),
     (25, "fcntl", fcntl),
     (29, "ioctl", ioctl),
-    (32, "flock", flock),
+    (32, "flock", super::locks::flock),
     (46, "ftruncate", ftruncate),
     (47, "fallocate", fallocate),
     (56, "openat", openat),
@@ -29,7 +29,10 @@ pub(super) const CALLS: &[Row] = &[
     (81, "sync", nothing),
     (82, "fsync", fsync),
     (83, "fdatasync", fsync),
+    (84, "sync_file_range", sync_file_range),
+    (213, "readahead", readahead),
     (223, "fadvise64", fadvise64),
+    (267, "syncfs", syncfs),
     (436, "close_range", close_range),
 ];
 
@@ -43,6 +46,30 @@ fn fsync(call: &mut Call) -> Answer {
     if matches!(file.inode.body, Body::Regular(_) | Body::Folder(_)) { Ok(0) } else { Err(EINVAL) }
 }
 
+fn syncfs(call: &mut Call) -> Answer {
+    used(call, call.arguments[0]).map(|_| 0)
+}
+
+fn sync_file_range(call: &mut Call) -> Answer {
+    const KNOWN: u64 = 7;
+    let [number, _, _, flags, ..] = call.arguments;
+    match &used(call, number)?.inode.body {
+        _ if flags & !KNOWN != 0 => Err(EINVAL),
+        Body::Pipe(_) | Body::Device(_) => Err(ESPIPE),
+        _ => Ok(0),
+    }
+}
+
+/// All that there is has been read.
+fn readahead(call: &mut Call) -> Answer {
+    let file = used(call, call.arguments[0])?;
+    match &file.inode.body {
+        _ if !file.can_read() => Err(EBADF),
+        Body::Regular(_) => Ok(0),
+        _ => Err(EINVAL),
+    }
+}
+
 fn fadvise64(call: &mut Call) -> Answer {
     /// POSIX_FADV_NOREUSE.
     const LAST: u32 = 5;
@@ -52,18 +79,6 @@ fn fadvise64(call: &mut Call) -> Answer {
         _ if advice as u32 > LAST || bytes > i64::MAX as u64 => Err(EINVAL),
         _ => Ok(0),
     }
-}
-
-/// A lock is had by whoever asks.
-fn flock(call: &mut Call) -> Answer {
-    const NONBLOCKING: u32 = 4;
-    /// LOCK_SH, LOCK_EX, LOCK_UN.
-    const KINDS: [u32; 3] = [1, 2, 8];
-    let [number, how, ..] = call.arguments;
-    if !KINDS.contains(&(how as u32 & !NONBLOCKING)) {
-        return Err(EINVAL);
-    }
-    used(call, number).map(|_| 0)
 }
 
 fn openat(call: &mut Call) -> Answer {
@@ -112,8 +127,13 @@ fn open(place: &Place, flags: u32, mode: u32) -> Result<Arc<Inode>, Errno> {
         if flags & O_ACCMODE == 0 {
             return Err(EINVAL);
         }
-        place.found()?;
-        return Ok(Inode::regular(mode));
+        if !place.found()?.is_folder() {
+            return Err(ENOTDIR);
+        }
+        let inode = Inode::regular(mode);
+        // It has no name, and, but with O_EXCL, may get one.
+        inode.attributes.with(|attributes| (attributes.links, attributes.may_be_named) = (0, flags & O_EXCL == 0));
+        return Ok(inode);
     }
     if flags & O_CREAT != 0 && flags & O_PATH == 0 {
         if place.wants_folder {
@@ -151,6 +171,7 @@ fn open(place: &Place, flags: u32, mode: u32) -> Result<Arc<Inode>, Errno> {
 
 fn close(call: &mut Call) -> Answer {
     let closed = call.process().files.with(|files| files.take(call.arguments[0]))?;
+    closed.file.give_up_locks(&call.process().files);
     drop(closed);
     Ok(0)
 }
@@ -173,6 +194,7 @@ fn close_range(call: &mut Call) -> Answer {
                 None
             }
         });
+        closed.iter().for_each(|closed| closed.file.give_up_locks(&call.process().files));
         drop(closed);
     }
     Ok(0)
@@ -191,6 +213,7 @@ fn dup3(call: &mut Call) -> Answer {
     let file = file(call, from)?;
     let descriptor = Descriptor { file, closes_on_exec: flags != 0 };
     let before = call.process().files.with(|files| files.set(to as u32 as usize, descriptor))?;
+    before.iter().for_each(|closed| closed.file.give_up_locks(&call.process().files));
     drop(before);
     Ok(u64::from(to as u32))
 }
@@ -221,16 +244,15 @@ fn fcntl(call: &mut Call) -> Answer {
             file.flags.store(file.flags() & !SETTABLE | argument as u32 & SETTABLE, Ordering::Relaxed);
             Ok(0)
         }
-        // Locks of files: there is nobody else.
-        5 => {
-            copies::write(argument, &2u16.to_le_bytes())?;
-            Ok(0)
-        }
-        6 | 7 => Ok(0),
+        5..=7 | 36..=38 => super::locks::of_ranges(call, &file, command, argument),
         // F_GETOWN: nobody is told of what comes.
         9 => Ok(0),
-        // F_GETPIPE_SZ, F_SETPIPE_SZ
-        1031 | 1032 if matches!(file.inode.body, Body::Pipe(_)) => Ok(crate::files::pipe::ROOM as u64),
+        // F_SETPIPE_SZ, F_GETPIPE_SZ
+        1031 | 1032 => match &file.inode.body {
+            Body::Pipe(pipe) if command == 1031 => pipe.set_room(argument as u32 as usize).map(|room| room as u64),
+            Body::Pipe(pipe) => Ok(pipe.room() as u64),
+            _ => Err(EBADF),
+        },
         // F_ADD_SEALS, F_GET_SEALS
         1033 if !file.can_write() => Err(EPERM),
         1033 => super::memory::add_seals(&file.inode, argument as u32),

@@ -48,7 +48,13 @@ fn fchdir(call: &mut Call) -> Answer {
 
 /// What a folder holds: number, kind and name.
 fn entries(inode: &Arc<Inode>) -> Result<Vec<(u64, u32, alloc::string::String)>, Errno> {
-    let mut all = alloc::vec![(inode.number, inode.kind(), ".".into()), (inode.number, inode.kind(), "..".into())];
+    let above = match &inode.body {
+        Body::Folder(inside) => inside.with(|inside| inside.parent()),
+        Body::Made(made) => made.find("..")?,
+        _ => return Err(ENOTDIR),
+    };
+    let above = above.map_or(inode.number, |above| above.number);
+    let mut all = alloc::vec![(inode.number, inode.kind(), ".".into()), (above, inode.kind(), "..".into())];
     match &inode.body {
         Body::Folder(inside) => inside.with(|inside| {
             all.extend(inside.names().iter().map(|(name, one)| (one.number, one.kind(), name.clone())));

@@ -1,43 +1,32 @@
 //! Who a program is, what the machine is, and what it may have.
 
+use alloc::string::String;
 use core::sync::atomic::Ordering;
+
+use hardware::lock::Lock;
 
 use super::{Call, Row};
 use crate::clock::{self, SECOND};
-use crate::cpus::capabilities;
 use crate::facts::page_size;
 use crate::files::device::fill_randomly;
 use crate::memory::{frames, pages};
 use crate::process::errno::*;
-use crate::process::signals::SIGNALS;
 use crate::process::spent::Spent;
 use crate::process::table::{self, Process};
 use crate::process::{copies, resources};
 
 pub(super) const CALLS: &[Row] = &[
-    (90, "capget", capget),
-    (91, "capset", nothing),
-    (143, "setregid", nothing),
-    (144, "setgid", nothing),
-    (145, "setreuid", nothing),
-    (146, "setuid", nothing),
-    (147, "setresuid", nothing),
-    (148, "getresuid", three_zeros),
-    (149, "setresgid", nothing),
-    (150, "getresgid", three_zeros),
-    (158, "getgroups", nothing),
-    (159, "setgroups", nothing),
+    (92, "personality", personality),
+    (116, "syslog", syslog),
     (160, "uname", uname),
+    (161, "sethostname", set_name),
+    (162, "setdomainname", set_name),
     (163, "getrlimit", getrlimit),
     (164, "setrlimit", setrlimit),
     (165, "getrusage", getrusage),
     (166, "umask", umask),
-    (167, "prctl", prctl),
+    (167, "prctl", super::prctl::prctl),
     (168, "getcpu", getcpu),
-    (174, "getuid", nothing),
-    (175, "geteuid", nothing),
-    (176, "getgid", nothing),
-    (177, "getegid", nothing),
     (179, "sysinfo", sysinfo),
     (261, "prlimit64", prlimit64),
     (278, "getrandom", getrandom),
@@ -45,23 +34,6 @@ pub(super) const CALLS: &[Row] = &[
 
 /// Descriptors that a process may have at most: `fs.nr_open`.
 const MOST_FILES: u64 = 1 << 20;
-
-/// There is one user, who may everything.
-fn nothing(_: &mut Call) -> Answer {
-    Ok(0)
-}
-
-fn three_zeros(call: &mut Call) -> Answer {
-    call.arguments[..3].iter().try_for_each(|to| copies::write_half(*to, 0)).map(|()| 0)
-}
-
-fn capget(call: &mut Call) -> Answer {
-    let to = call.arguments[1];
-    if to != 0 {
-        copies::write_words(to, &[0xffff_ffff_ffff_ffff, 0x1ff_ffff_ffff, 0x1ff])?;
-    }
-    Ok(0)
-}
 
 fn getcpu(call: &mut Call) -> Answer {
     let [cpu, node, ..] = call.arguments;
@@ -74,15 +46,88 @@ fn getcpu(call: &mut Call) -> Answer {
     Ok(0)
 }
 
+/// Bytes of a name of the machine, the last of which is zero.
+const NAME_BYTES: usize = 65;
+/// What nobody has set.
+const UNNAMED: [u8; NAME_BYTES] = {
+    let (mut name, text, mut at) = ([0; NAME_BYTES], b"(none)", 0);
+    while at < text.len() {
+        name[at] = text[at];
+        at += 1;
+    }
+    name
+};
+
+/// The machine's names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Name {
+    Host,
+    Domain,
+}
+
+static NAMES: Lock<[[u8; NAME_BYTES]; 2]> = Lock::new([UNNAMED; 2]);
+
+/// One of its names.
+pub(crate) fn name(which: Name) -> String {
+    let name = NAMES.with(|names| names[which as usize]);
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
+    String::from_utf8_lossy(&name[..end]).into_owned()
+}
+
 fn uname(call: &mut Call) -> Answer {
-    const BYTES: usize = 65;
+    let [host, domain] = NAMES.with(|names| *names);
     // A version that programs know: what is here follows it.
-    let parts = ["Linux", "vellum", "6.12.0", concat!("Vellum ", env!("CARGO_PKG_VERSION")), "aarch64", "(none)"];
-    let mut bytes = [0; 6 * BYTES];
-    for (place, part) in bytes.chunks_exact_mut(BYTES).zip(parts) {
+    let parts = ["Linux", "", "6.1.0", concat!("Vellum ", env!("CARGO_PKG_VERSION")), "aarch64", ""];
+    let mut bytes = [0; 6 * NAME_BYTES];
+    for (place, part) in bytes.chunks_exact_mut(NAME_BYTES).zip(parts) {
         place[..part.len()].copy_from_slice(part.as_bytes());
     }
+    bytes[NAME_BYTES..2 * NAME_BYTES].copy_from_slice(&host);
+    bytes[5 * NAME_BYTES..].copy_from_slice(&domain);
     copies::write(call.arguments[0], &bytes).map(|()| 0)
+}
+
+/// `sethostname` and `setdomainname`.
+fn set_name(call: &mut Call) -> Answer {
+    let [from, bytes, ..] = call.arguments;
+    let which = if call.frame.registers[8] == 161 { Name::Host } else { Name::Domain };
+    let bytes = usize::try_from(bytes as i32).ok().filter(|bytes| *bytes < NAME_BYTES).ok_or(EINVAL)?;
+    let mut name = [0; NAME_BYTES];
+    copies::read(&mut name[..bytes], from)?;
+    NAMES.with(|names| names[which as usize] = name);
+    Ok(0)
+}
+
+/// What it was before; nothing here follows it.
+fn personality(call: &mut Call) -> Answer {
+    const ASKS: u32 = u32::MAX;
+    let new = call.arguments[0] as u32;
+    Ok(call.process().wishes.with(|wishes| {
+        let before = wishes.personality;
+        wishes.personality = if new == ASKS { before } else { new };
+        before.into()
+    }))
+}
+
+/// The kernel's words, of which it keeps none.
+fn syslog(call: &mut Call) -> Answer {
+    /// SYSLOG_ACTION_READ to READ_CLEAR, and CONSOLE_LEVEL.
+    const READS: core::ops::RangeInclusive<i32> = 2..=4;
+    const SETS_LEVEL: i32 = 8;
+    const BUFFER_BYTES: u64 = 1 << 17;
+    let [what, to, bytes, ..] = call.arguments;
+    match what as i32 {
+        what if READS.contains(&what) => {
+            if to == 0 || (bytes as i32) < 0 {
+                return Err(EINVAL);
+            }
+            copies::check(to, bytes as u32 as usize).map(|()| 0)
+        }
+        SETS_LEVEL if !(1..=8).contains(&(bytes as i32)) => Err(EINVAL),
+        10 => Ok(BUFFER_BYTES),
+        0..=9 => Ok(0),
+        _ => Err(EINVAL),
+    }
 }
 
 fn umask(call: &mut Call) -> Answer {
@@ -160,75 +205,6 @@ fn getrusage(call: &mut Call) -> Answer {
     let usage = process.space().usage();
     let kib = (usage.anonymous + usage.file) * (page_size().size_bytes() >> 10);
     copies::write_words(to, &usage_words(spent, kib)).map(|()| 0)
-}
-
-/// Whether a program may ask for vectors of so many bytes: flags of inheritance beside, which change nothing here.
-fn is_vector(argument: u64) -> bool {
-    const FLAGS: u64 = 3 << 17;
-    let bytes = argument & !FLAGS;
-    (16..=8192).contains(&bytes) && bytes.is_multiple_of(16)
-}
-
-fn prctl(call: &mut Call) -> Answer {
-    const SET_NAME: u64 = 15;
-    const GET_NAME: u64 = 16;
-    const GET_DUMPABLE: u64 = 3;
-    const SET_DUMPABLE: u64 = 4;
-    const SET_DEATH_SIGNAL: u64 = 1;
-    const GET_DEATH_SIGNAL: u64 = 2;
-    const GET_NO_NEW_PRIVILEGES: u64 = 39;
-    const SET_CHILD_SUBREAPER: u64 = 36;
-    const GET_CHILD_SUBREAPER: u64 = 37;
-    const SVE_SET_VECTOR: u64 = 50;
-    const SVE_GET_VECTOR: u64 = 51;
-    /// Bytes of a vector, whatever is asked for.
-    const VECTOR: u64 = 16;
-    /// PR_GET_KEEPCAPS, PR_GET_TIMING, PR_GET_SECUREBITS, PR_GET_TIMERSLACK: what nobody can change.
-    const FIXED: [(u64, u64); 4] = [(7, 0), (13, 0), (27, 0), (30, 50_000)];
-    const GET_NO_HUGE_PAGES: u64 = 42;
-    const READ_CAPABILITY: u64 = 23;
-    const LAST_CAPABILITY: u64 = 40;
-    let [what, argument, others @ ..] = call.arguments;
-    let process = call.process();
-    if let Some((_, answer)) = FIXED.iter().find(|(one, _)| *one == what) {
-        return Ok(*answer);
-    }
-    match what {
-        READ_CAPABILITY if argument <= LAST_CAPABILITY => Ok(1),
-        SET_CHILD_SUBREAPER => {
-            process.is_reaper.store(argument != 0, Ordering::Relaxed);
-            Ok(0)
-        }
-        GET_CHILD_SUBREAPER => {
-            copies::write_half(argument, process.is_reaper.load(Ordering::Relaxed).into()).map(|()| 0)
-        }
-        SET_DEATH_SIGNAL if argument <= SIGNALS as u64 => {
-            process.death_signal.store(argument as u32, Ordering::Relaxed);
-            Ok(0)
-        }
-        GET_DEATH_SIGNAL => copies::write_half(argument, process.death_signal.load(Ordering::Relaxed)).map(|()| 0),
-        // Nobody can ask for none.
-        GET_NO_NEW_PRIVILEGES | GET_NO_HUGE_PAGES if argument == 0 && others[..3] == [0; 3] => Ok(0),
-        SET_NAME => {
-            let name = copies::read_start(argument, 15)?;
-            process.image.with(|image| image.name = alloc::string::String::from_utf8_lossy(&name).into_owned());
-            Ok(0)
-        }
-        GET_NAME => {
-            let name = process.image.with(|image| image.name.clone());
-            let mut bytes = [0; 16];
-            bytes[..name.len().min(15)].copy_from_slice(&name.as_bytes()[..name.len().min(15)]);
-            copies::write(argument, &bytes).map(|()| 0)
-        }
-        SVE_GET_VECTOR if capabilities::has("sve") => Ok(VECTOR),
-        SVE_SET_VECTOR if is_vector(argument) && capabilities::has("sve") => Ok(VECTOR),
-        GET_DUMPABLE => Ok(process.dumpable.load(Ordering::Relaxed).into()),
-        SET_DUMPABLE if argument < 2 => {
-            process.dumpable.store(argument as u32, Ordering::Relaxed);
-            Ok(0)
-        }
-        _ => Err(EINVAL),
-    }
 }
 
 fn sysinfo(call: &mut Call) -> Answer {

@@ -7,7 +7,7 @@ use crate::facts::page_size;
 use crate::files::device::Device;
 use crate::files::inode::Body;
 use crate::files::open::{File, O_APPEND, O_NONBLOCK, O_PATH};
-use crate::files::pipe::{self, Pipe};
+use crate::files::pipe::Pipe;
 use crate::files::text::Text;
 use crate::memory::frames;
 use crate::process::copies;
@@ -16,17 +16,13 @@ use crate::process::resources::FILE_BYTES;
 use crate::process::signals::{Info, SIGPIPE, SIGXFSZ};
 use crate::threads::waiters::wait;
 
-pub(super) const CALLS: &[Row] = &[
-    (62, "lseek", lseek),
-    (63, "read", read),
-    (64, "write", write),
-    (67, "pread64", pread),
-    (68, "pwrite64", pwrite),
-    (71, "sendfile", sendfile),
-];
+pub(super) const CALLS: &[Row] =
+    &[(62, "lseek", lseek), (63, "read", read), (64, "write", write), (67, "pread64", pread), (68, "pwrite64", pwrite)];
 
 /// Bytes that go through the kernel at once.
-const PART: usize = 4096;
+pub(super) const PART: usize = 4096;
+/// Bytes of the heap that others may want while a pipe grows.
+const ROOM: u64 = 64 << 10;
 /// The same of `/proc/self/pagemap`.
 const PAGEMAP_PART: u64 = 64 << 10;
 /// Bytes of one call.
@@ -47,7 +43,7 @@ fn lseek(call: &mut Call) -> Answer {
     if matches!(file.inode.body, Body::Pipe(_) | Body::Secret(_)) {
         return Err(ESPIPE);
     }
-    if let Body::Device(_) = file.inode.body {
+    if let Body::Device(_) | Body::Counter(_) = file.inode.body {
         return if file.path.contains("console") { Err(ESPIPE) } else { Ok(0) };
     }
     file.position.with(|position| {
@@ -71,7 +67,8 @@ fn lseek(call: &mut Call) -> Answer {
 
 /// Refuses an offset where a file has no places.
 fn check_place(file: &File, offset: Option<u64>) -> Result<(), Errno> {
-    let has_places = !matches!(file.inode.body, Body::Pipe(_) | Body::Secret(_)) || file.flags() & O_PATH != 0;
+    let has_places =
+        !matches!(file.inode.body, Body::Pipe(_) | Body::Secret(_) | Body::Counter(_)) || file.flags() & O_PATH != 0;
     if offset.is_none() || has_places { Ok(()) } else { Err(ESPIPE) }
 }
 
@@ -115,6 +112,7 @@ pub(super) fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>, wai
                 if text.is_cut() { Err(ENOMEM) } else { read_text(text, at, to, bytes) }
             })
         }),
+        Body::Counter(counter) => super::counters::read(file, counter, to, bytes),
         Body::Link(_) => Err(EINVAL),
     }
 }
@@ -243,6 +241,7 @@ pub(super) fn write_at(call: &Call, file: &File, from: u64, bytes: u64, offset: 
             copies::read(word, from)?;
             made.write(word).map(|()| bytes)
         }
+        Body::Counter(counter) => super::counters::write(file, counter, from, bytes),
         Body::Folder(_) | Body::Link(_) => Err(EBADF),
     }
 }
@@ -270,7 +269,8 @@ pub(super) fn write_pipe(
     let (mut part, mut done) = ([0; PART], 0);
     while done < bytes {
         let count = (bytes - done).min(PART as u64) as usize;
-        if !frames::has_spare(pipe::ROOM as u64) {
+        // What is in it is moved as it grows.
+        if !frames::has_spare(2 * (pipe.held() + PART) as u64 + ROOM) {
             return if done > 0 { Ok(done) } else { Err(ENOMEM) };
         }
         fill(done, &mut part[..count])?;
@@ -336,9 +336,4 @@ fn pwrite(call: &mut Call) -> Answer {
     let [number, from, bytes, at, ..] = call.arguments;
     let at = offset(at)?;
     write_at(call, &*file(call, number)?, from, bytes, at)
-}
-
-/// There is no way from file to file but through a program: who asks for one takes the long way by itself.
-fn sendfile(_: &mut Call) -> Answer {
-    Err(EINVAL)
 }

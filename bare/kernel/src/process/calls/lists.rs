@@ -16,6 +16,8 @@ pub(super) const CALLS: &[Row] = &[
     (69, "preadv", preadv),
     (70, "pwritev", pwritev),
     (75, "vmsplice", vmsplice),
+    (286, "preadv2", preadv2),
+    (287, "pwritev2", pwritev2),
 ];
 
 /// Buffers of one call.
@@ -90,6 +92,31 @@ fn pwritev(call: &mut Call) -> Answer {
     let at = offset(call.arguments[3])?.unwrap_or(0);
     let file = file(call, call.arguments[0])?;
     for_each_buffer(call, |address, bytes, done| write_at(call, &file, address, bytes, Some(at + done)))
+}
+
+/// Flags of `preadv2` and `pwritev2` that ask for nothing that is not so: RWF_HIPRI, DSYNC, SYNC; and RWF_APPEND.
+const AS_EVER: u64 = 7;
+const APPEND: u64 = 0x10;
+/// Where the file stands.
+const HERE: u64 = u64::MAX;
+
+fn preadv2(call: &mut Call) -> Answer {
+    let flags = call.arguments[5];
+    if flags & !AS_EVER != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    if call.arguments[3] == HERE { readv(call) } else { preadv(call) }
+}
+
+fn pwritev2(call: &mut Call) -> Answer {
+    let flags = call.arguments[5];
+    if flags & !(AS_EVER | APPEND) != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    if flags & APPEND != 0 {
+        call.arguments[3] = file(call, call.arguments[0])?.inode.bytes();
+    }
+    if call.arguments[3] == HERE { writev(call) } else { pwritev(call) }
 }
 
 /// Between a pipe and memory. What goes in is copied: what a program writes over it afterwards does not show.

@@ -123,13 +123,18 @@ fn linkat(call: &mut Call) -> Answer {
     if inode.is_folder() {
         return Err(EPERM);
     }
-    walk_at(call, to_folder, &copies::read_path(to)?, false)?.create(&inode)?;
-    inode.attributes.with(|attributes| attributes.links += 1);
+    let to = walk_at(call, to_folder, &copies::read_path(to)?, false)?;
+    if inode.attributes.with(|attributes| attributes.links == 0 && !attributes.may_be_named) {
+        return Err(ENOENT);
+    }
+    to.create(&inode)?;
+    inode.attributes.with(|attributes| (attributes.links, attributes.may_be_named) = (attributes.links + 1, false));
     Ok(0)
 }
 
 fn renameat(call: &mut Call) -> Answer {
     const NO_REPLACE: u64 = 1;
+    const EXCHANGE: u64 = 2;
     let [folder, path, to_folder, to, flags, _] = call.arguments;
     let flags = if call.frame.registers[8] == 276 { flags } else { 0 };
     let from = walk_at(call, folder, &copies::read_path(path)?, false)?;
@@ -138,6 +143,7 @@ fn renameat(call: &mut Call) -> Answer {
         0 => {}
         NO_REPLACE if to.inode.is_some() => return Err(EEXIST),
         NO_REPLACE => {}
+        EXCHANGE => return from.exchange(&to).map(|()| 0),
         _ => return Err(EINVAL),
     }
     from.rename(&to).map(|()| 0)

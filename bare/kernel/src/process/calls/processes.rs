@@ -1,27 +1,20 @@
 //! Processes and threads: begun, replaced, ended, waited for; their groups.
 
-use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
-use hardware::exception::Frame;
-use hardware::lock::Lock;
-use hardware::user::{self, Simd};
 use kerncore::stops::News;
 
 use super::{Call, NO_ANSWER, Row};
 use crate::facts::page_size;
-use crate::memory::frames;
 use crate::process::copies;
 use crate::process::errno::*;
 use crate::process::exec::{self, Wanted};
-use crate::process::signals::{Action, SIGCHLD, Stack};
-use crate::process::table::{self, New, Process};
-use crate::process::task::Task;
-use crate::threads::thread::current;
+use crate::process::signals::SIGCHLD;
+use crate::process::table::{self, Process};
+use crate::threads::dispatcher;
 use crate::threads::waiters::wait;
-use crate::threads::{dispatcher, queue};
 
 pub(super) const CALLS: &[Row] = &[
     (93, "exit", exit),
@@ -35,30 +28,12 @@ pub(super) const CALLS: &[Row] = &[
     (172, "getpid", getpid),
     (173, "getppid", getppid),
     (178, "gettid", gettid),
-    (220, "clone", clone),
     (221, "execve", execve),
     (260, "wait4", wait4),
 ];
 
-const CLONE_VM: u64 = 0x100;
-const CLONE_FS: u64 = 0x200;
-const CLONE_FILES: u64 = 0x400;
-const CLONE_SIGHAND: u64 = 0x800;
-const CLONE_VFORK: u64 = 0x4000;
-const CLONE_PARENT: u64 = 0x8000;
-const CLONE_THREAD: u64 = 0x1_0000;
-const CLONE_SETTLS: u64 = 0x8_0000;
-const CLONE_PARENT_SETTID: u64 = 0x10_0000;
-const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
-const CLONE_CHILD_SETTID: u64 = 0x100_0000;
-/// New namespaces, a descriptor for the process, and the like.
-const REFUSED: u64 =
-    0x0200_0000 | 0x0400_0000 | 0x0800_0000 | 0x1000_0000 | 0x2000_0000 | 0x4000_0000 | 0x2_0000 | 0x1000;
 /// Pages of an argument with its end.
 const LONGEST_TEXT: u64 = 32;
-/// Pages that a thread needs at least.
-const PAGES: u64 = 32;
-
 /// Leaves EL0 for good: the thread ends when the call has been answered.
 fn exit(call: &mut Call) -> Answer {
     let process = call.process();
@@ -151,113 +126,6 @@ fn execve(call: &mut Call) -> Answer {
     let folder = call.process().folder();
     exec::run(call.thread, &folder, Wanted { path, arguments, environment }, call.frame)?;
     Err(NO_ANSWER)
-}
-
-fn clone(call: &mut Call) -> Answer {
-    let [flags, stack, parent_number, thread_pointer, child_number, _] = call.arguments;
-    let is_thread = flags & CLONE_THREAD != 0;
-    let needs = |flag: u64, other: u64| flags & flag != 0 && flags & other == 0;
-    if flags & REFUSED != 0 || needs(CLONE_THREAD, CLONE_SIGHAND) || needs(CLONE_SIGHAND, CLONE_VM) {
-        return Err(EINVAL);
-    }
-    if !frames::has_room(PAGES) {
-        return Err(ENOMEM);
-    }
-    let parent = call.process().clone();
-    let number = table::new_number();
-    let process = if is_thread { parent.clone() } else { child(call, number, flags)? };
-    let task = Task::new(&process, call.thread.task().mask());
-    task.fault.set(call.thread.task().fault.get());
-    let schedule = call.thread.task().schedule.with(|schedule| *schedule);
-    task.schedule.with(|new| *new = schedule.inherited());
-    if flags & CLONE_CHILD_CLEARTID != 0 {
-        task.clear_at_end.set(child_number);
-    }
-    if flags & CLONE_VM == 0 {
-        task.sequences.inherit(&call.thread.task().sequences);
-    }
-    if flags & CLONE_VM == 0 || flags & CLONE_VFORK != 0 {
-        task.signal_stack.set(call.thread.task().signal_stack.get());
-    } else {
-        task.signal_stack.set(Stack::NONE);
-    }
-    let mut frame = *call.frame;
-    frame.registers[0] = 0;
-    if stack != 0 {
-        frame.stack_pointer = stack;
-    }
-    let pointer = if flags & CLONE_SETTLS != 0 { thread_pointer } else { user::read_thread_pointer() };
-    let sets = if flags & CLONE_CHILD_SETTID != 0 { child_number } else { 0 };
-    let body = call.body;
-    let body = Box::new(move || begin(frame, sets, body));
-    let mut simd = Simd::ZERO;
-    user::save_simd(&mut simd);
-    let Some(thread) = task.thread(number, simd, pointer, body) else {
-        if !is_thread {
-            process.forget();
-        }
-        return Err(ENOMEM);
-    };
-    thread.cpus.store(call.thread.cpus.load(Ordering::Relaxed), Ordering::Relaxed);
-    let written =
-        if flags & CLONE_PARENT_SETTID != 0 { copies::write_half(parent_number, number as u32) } else { Ok(()) };
-    let _ = written;
-    process.life.with(|life| life.threads.push(thread.clone()));
-    queue::add(thread);
-    if flags & CLONE_VFORK != 0 {
-        // Until it has an address space of its own, or has ended.
-        while process.is_borrowing.load(Ordering::Acquire) && !parent.is_ending() {
-            let ready = || (!process.is_borrowing.load(Ordering::Acquire)).then_some(());
-            if wait(&[&process.waiters], None, ready).is_err() {
-                // A signal waits for the child as well.
-                dispatcher::give_way();
-            }
-        }
-    }
-    Ok(number as u64)
-}
-
-/// The body of a new thread.
-fn begin(frame: Frame, sets: u64, body: fn(Frame)) {
-    if sets != 0 {
-        let number = current().number();
-        let _ = copies::write_half(sets, number as u32);
-    }
-    body(frame);
-}
-
-/// A child: the same, but for what is shared.
-fn child(call: &Call, number: i32, flags: u64) -> Result<Arc<Process>, Errno> {
-    let parent = call.process();
-    let is_borrowing = flags & CLONE_VM != 0;
-    let space = parent.space();
-    let space = if is_borrowing { space } else { space.fork()? };
-    let files = match flags & CLONE_FILES {
-        0 => Arc::new(Lock::new(parent.files.with(|files| files.try_clone())?)),
-        _ => parent.files.clone(),
-    };
-    let folder = match flags & CLONE_FS {
-        0 => Arc::new(Lock::new(parent.folder())),
-        _ => parent.folder.clone(),
-    };
-    let actions: [Action; _] = parent.actions.with(|actions| *actions);
-    let actions = if flags & CLONE_SIGHAND != 0 { parent.actions.clone() } else { Arc::new(Lock::new(actions)) };
-    let (group, session, grandparent) = parent.life.with(|life| (life.group, life.session, life.parent));
-    let new = New {
-        number,
-        space,
-        files,
-        folder,
-        actions,
-        image: parent.image.with(|image| image.clone()),
-        parent: if flags & CLONE_PARENT != 0 { grandparent } else { parent.number },
-        group,
-        session,
-        end_signal: (flags & 0xff) as i32,
-    };
-    let process = Process::new(new, parent.umask.load(Ordering::Relaxed), parent.limits.with(|limits| *limits));
-    process.is_borrowing.store(flags & CLONE_VFORK != 0, Ordering::Release);
-    Ok(process)
 }
 
 const WNOHANG: u64 = 1;

@@ -32,6 +32,12 @@ fn signal(number: u64) -> Result<Option<Signal>, Errno> {
     }
 }
 
+/// Refuses signals to a process that is not one's own.
+fn check(call: &Call, process: &table::Process) -> Result<(), Errno> {
+    let theirs = process.users.with(|users| users.clone());
+    if call.process().users.with(|users| users.may_signal(&theirs)) { Ok(()) } else { Err(EPERM) }
+}
+
 fn kill(call: &mut Call) -> Answer {
     let [number, which, ..] = call.arguments;
     let signal = signal(which)?;
@@ -41,6 +47,7 @@ fn kill(call: &mut Call) -> Answer {
             // A thread's number means its process.
             let of_thread = |_| table::find_thread(number).map(|thread| thread.task().process.clone());
             let process = table::find(number).or_else(of_thread)?;
+            check(call, &process)?;
             if let Some(signal) = signal {
                 process.send(signal, Info::of(0, own));
             }

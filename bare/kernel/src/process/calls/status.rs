@@ -5,7 +5,7 @@ use super::paths::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, check_flags, inode_at};
 use super::{Call, Row};
 use crate::clock::SECOND;
 use crate::facts::page_size;
-use crate::files::inode::{Body, DEVICE, Inode};
+use crate::files::inode::{Body, DEVICE, Inode, Made};
 use crate::memory::{frames, pages};
 use crate::process::copies;
 use crate::process::errno::*;
@@ -21,8 +21,25 @@ pub(super) const CALLS: &[Row] = &[
 /// Flags of `newfstatat` and `statx`: AT_NO_AUTOMOUNT and how new what is told must be beside the usual.
 const OF_STATUS: u64 = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | 0x800 | 0x6000;
 
+/// Those of `/proc` and `/sys`.
+const OF_PROC: (u32, u32) = (0, 22);
+const OF_SYS: (u32, u32) = (0, 23);
+
 fn device_of(inode: &Inode) -> (u32, u32) {
     if let Body::Device(device) = inode.body { device.number() } else { (0, 0) }
+}
+
+/// The device of the file system that it is on.
+fn device_on(inode: &Inode) -> (u32, u32) {
+    match &inode.body {
+        Body::Made(made) if is_of_sys(&**made) => OF_SYS,
+        Body::Made(_) => OF_PROC,
+        _ => DEVICE,
+    }
+}
+
+fn is_of_sys(made: &dyn Made) -> bool {
+    made.path().starts_with("/sys")
 }
 
 fn encode((major, minor): (u32, u32)) -> u64 {
@@ -35,7 +52,7 @@ fn write_stat(inode: &Inode, to: u64) -> Answer {
     let mode = u64::from(inode.kind() | attributes.mode);
     let time = |time: u64| [time / SECOND, time % SECOND];
     let mut words = alloc::vec![
-        encode(DEVICE),
+        encode(device_on(inode)),
         inode.number,
         mode | u64::from(attributes.links) << 32,
         u64::from(attributes.user) | u64::from(attributes.group) << 32,
@@ -80,8 +97,8 @@ fn statx(call: &mut Call) -> Answer {
         (28, inode.kind() | attributes.mode),
         (128, device_of(&inode).0),
         (132, device_of(&inode).1),
-        (136, DEVICE.0),
-        (140, DEVICE.1),
+        (136, device_on(&inode).0),
+        (140, device_on(&inode).1),
     ];
     halves.iter().for_each(|(at, half)| put(*at, &half.to_le_bytes()));
     let words = [(32, inode.number), (40, inode.bytes()), (48, inode.blocks())];
@@ -99,7 +116,7 @@ fn write_statfs(inode: &Inode, to: u64) -> Answer {
     const PROC: u64 = 0x9fa0;
     const SYS: u64 = 0x6265_6572;
     let kind = match &inode.body {
-        Body::Made(made) if made.path().starts_with("/sys") => SYS,
+        Body::Made(made) if is_of_sys(&**made) => SYS,
         Body::Made(_) => PROC,
         _ => IN_MEMORY,
     };

@@ -1,12 +1,13 @@
 //! Futexes, and what threads tell of themselves to the kernel.
 
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use super::time::deadline;
 use super::{Call, Row};
 use crate::process::errno::*;
 use crate::process::futex::Place;
-use crate::process::{copies, futex, table};
+use crate::process::{copies, futex, ownership, table};
 
 pub(super) const CALLS: &[Row] = &[
     (96, "set_tid_address", set_tid_address),
@@ -15,6 +16,7 @@ pub(super) const CALLS: &[Row] = &[
     (100, "get_robust_list", get_robust_list),
     (283, "membarrier", membarrier),
     (293, "rseq", rseq),
+    (449, "futex_waitv", futex_waitv),
 ];
 
 fn set_tid_address(call: &mut Call) -> Answer {
@@ -51,16 +53,23 @@ fn futex(call: &mut Call) -> Answer {
     const REALTIME: u32 = 256;
     const WAIT: u32 = 0;
     const WAIT_BITSET: u32 = 9;
+    const LOCK: u32 = 6;
+    const UNLOCK: u32 = 7;
+    const TRY_LOCK: u32 = 8;
+    const LOCK_BY_CLOCK: u32 = 13;
     let [address, operation, value, time, second, third] = call.arguments;
     let (process, operation) = (call.process(), operation as u32);
     let command = operation & !(PRIVATE | REALTIME);
     let is_real = operation & REALTIME != 0;
     // The time of FUTEX_WAIT is a length, that of FUTEX_WAIT_BITSET is a point.
     let until = match command {
+        LOCK if time != 0 => Some(deadline(time, true, true)?),
+        LOCK_BY_CLOCK if time != 0 => Some(deadline(time, true, is_real)?),
         WAIT | WAIT_BITSET if time != 0 => Some(deadline(time, command == WAIT_BITSET, is_real)?),
         _ => None,
     };
-    if ![WAIT, 1, 3, 4, 5, WAIT_BITSET, 10].contains(&command) || is_real && command != WAIT_BITSET {
+    const KNOWN: [u32; 11] = [WAIT, 1, 3, 4, 5, LOCK, UNLOCK, TRY_LOCK, WAIT_BITSET, 10, LOCK_BY_CLOCK];
+    if !KNOWN.contains(&command) || is_real && ![WAIT_BITSET, LOCK_BY_CLOCK].contains(&command) {
         return Err(ENOSYS);
     }
     let is_shared = operation & PRIVATE == 0;
@@ -76,6 +85,9 @@ fn futex(call: &mut Call) -> Answer {
     match command {
         WAIT => wait(u32::MAX),
         WAIT_BITSET => wait(third as u32),
+        LOCK | LOCK_BY_CLOCK => ownership::lock(process, place, until, true),
+        TRY_LOCK => ownership::lock(process, place, None, false),
+        UNLOCK => ownership::unlock(process, place),
         1 => Ok(futex::wake(process, place, some, u32::MAX) as u64),
         10 if third as u32 == 0 => Err(EINVAL),
         10 => Ok(futex::wake(process, place, some, third as u32) as u64),
@@ -83,6 +95,34 @@ fn futex(call: &mut Call) -> Answer {
         4 => futex::requeue(process, [place, other], counts()?, Some(third as u32)),
         _ => wake_operation(call, [place, other]),
     }
+}
+
+/// Waits for one of several words.
+fn futex_waitv(call: &mut Call) -> Answer {
+    const MOST: u64 = 128;
+    const PRIVATE: u64 = 128;
+    /// A word of 32 bits.
+    const WORD: u64 = 2;
+    let [list, count, flags, time, clock, _] = call.arguments;
+    let count = u64::from(count as u32);
+    if flags as u32 != 0 || count == 0 || count > MOST || list == 0 {
+        return Err(EINVAL);
+    }
+    let until = match time {
+        0 => None,
+        _ if clock > 1 => return Err(EINVAL),
+        time => Some(deadline(time, true, clock == 0)?),
+    };
+    let mut words = Vec::new();
+    for index in 0..count {
+        let [value, address, kind] = copies::read_words(list + 24 * index)?;
+        // The upper half is kept for later.
+        if kind & !PRIVATE != WORD {
+            return Err(EINVAL);
+        }
+        words.push((Place { address, is_shared: kind & PRIVATE == 0 }, value as u32));
+    }
+    futex::wait_for_any(call.process(), &words, until)
 }
 
 fn restartable(answer: Answer, may_restart: bool) -> Answer {

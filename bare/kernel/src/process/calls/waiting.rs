@@ -8,6 +8,7 @@ use hardware::timer::read_counter;
 use super::time::{deadline, write_time};
 use super::{Call, Row};
 use crate::clock::nanoseconds;
+use crate::files::counter::MOST as MOST_COUNTED;
 use crate::files::inode::Body;
 use crate::files::open::{File, O_PATH};
 use crate::memory::frames;
@@ -39,11 +40,16 @@ fn ready(file: &File) -> u16 {
                 found |= if state.writers == 0 { HUP } else { 0 };
             }
             if file.can_write() {
-                found |= if state.bytes.len() < crate::files::pipe::ROOM { OUT_TOO } else { 0 };
+                found |= if state.bytes.len() < state.room { OUT_TOO } else { 0 };
                 found |= if state.readers == 0 { ERR } else { 0 };
             }
             found
         }),
+        Body::Counter(counter) => match counter.value() {
+            0 => OUT,
+            MOST_COUNTED => IN,
+            _ => IN | OUT,
+        },
         _ => IN_TOO | OUT_TOO,
     }
 }
@@ -54,6 +60,7 @@ fn poll(wanted: &[(Option<Arc<File>>, u16)], until: Option<u64>) -> Result<Vec<u
         .iter()
         .filter_map(|(file, _)| match &file.as_ref()?.inode.body {
             Body::Pipe(pipe) => Some(&pipe.waiters),
+            Body::Counter(counter) => Some(&counter.waiters),
             _ => None,
         })
         .collect();

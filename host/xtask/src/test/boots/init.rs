@@ -34,7 +34,7 @@ const SCRIPTS: [Script; 4] = [
     Script {
         name: "children and signals",
         text: "for i in 1 2 3 4 5 6 7 8; do (sleep 0.0$i; echo child $i) & done; wait; c() { echo caught; }; trap c TERM; \
-               kill $$; sleep 100 & kill -9 $!; wait $!; echo killed $?; kill -11 $$",
+               kill $$; sleep 100 & kill -9 $!; wait $!; echo killed $?; sleep 100 & kill -11 $!; wait $!; exit $?",
         ends: Status::Program(139),
         prints: &[&["child 1"], &["child 8"], &["caught"], &["killed 137"]],
     },
@@ -53,6 +53,7 @@ pub(super) fn all() -> Vec<Boot> {
     scripts
         .chain(["4k", "16k"].map(atomics))
         .chain([own(HOSTILE, ("4k", 4, 1)), own(HOSTILE, ("16k", 8, 2)), boot(&SCRIPTS[3], "4k", 8, 1)])
+        .chain(["4k", "16k"].map(on_mixed_levels))
         .chain([above_the_monitor(), with_conflicts(), own(VECTORS, ("4k", 2, 1)), own(VECTORS, ("64k", 1, 2))])
         .chain(OWN.into_iter().flat_map(|program| SETTINGS.map(|setting| own(program, setting))))
         .collect()
@@ -87,6 +88,23 @@ fn with_conflicts() -> Boot {
     boot.options += " --monitor --machine bare/monitor/machines/conflicts-in-resizes.toml";
     boot.expect.push(MonitorCounts("conflicts, EL0 data"));
     boot
+}
+
+/// Calls and faults at random on CPUs that tolerate differently much: none the same as another.
+fn on_mixed_levels(size: &'static str) -> Boot {
+    let boot = own(HOSTILE, (size, 4, 1));
+    let levels = "vellum.cpu0.bbm=2 vellum.cpu1.bbm=0 vellum.cpu2.bbm=3 vellum.cpu3.bbm=1";
+    Boot {
+        name: format!("{}, four levels of BBM", boot.name),
+        options: format!("{} --append '{levels}'", boot.options),
+        warnings: vec![
+            &["test", "cpu 0", "BBM level 2"],
+            &["test", "cpu 1", "BBM level 0"],
+            &["test", "cpu 2", "BBM level 3"],
+            &["test", "cpu 3", "BBM level 1"],
+        ],
+        ..boot
+    }
 }
 
 fn own((name, prints): (&'static str, &'static [Words]), (size, cpus, level): (&'static str, usize, u8)) -> Boot {

@@ -1,0 +1,214 @@
+//! Locks of files: of ranges, for who shares a table of descriptors (F_SETLK) or an open file (F_OFD_SETLK), and of whole files (`flock`).
+//!
+//! ```text
+//! asked for ──another's in the way?──▶ refused, or waits ──▶ cut out of what the owner has ──▶ had, merged with its neighbours
+//! ```
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use hardware::lock::Lock;
+
+use super::inode::Inode;
+use crate::memory::frames;
+use crate::process::errno::{EDEADLK, ENOLCK, Errno};
+use crate::threads::waiters::{Interrupted, Waiters, wait};
+
+/// Where a range ends that goes to the end of all files.
+pub(crate) const LAST: u64 = i64::MAX as u64;
+/// Bytes of the heap that a lock may take.
+const ROOM: u64 = 4096;
+/// Owners that are looked at, each waiting for the next.
+const LONGEST_CHAIN: usize = 10;
+
+/// Who has a lock: what is at this address, and so there is only one of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    /// Who shares these descriptors.
+    Table(usize),
+    /// Who shares this open file.
+    File(usize),
+}
+
+impl Owner {
+    pub(crate) fn table<T>(table: &Arc<T>) -> Self {
+        Self::Table(Arc::as_ptr(table) as usize)
+    }
+
+    pub(crate) fn file<T>(file: &T) -> Self {
+        Self::File(core::ptr::from_ref(file) as usize)
+    }
+}
+
+/// A lock.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) owner: Owner,
+    /// The process that asked for it.
+    pub(crate) process: i32,
+    pub(crate) range: RangeInclusive<u64>,
+    /// Nobody else may have one that meets it.
+    pub(crate) is_exclusive: bool,
+}
+
+impl Held {
+    fn meets(&self, other: &Self) -> bool {
+        self.range.start() <= other.range.end() && other.range.start() <= self.range.end()
+    }
+
+    /// Whether another may not have this as well.
+    fn is_in_the_way(&self, other: &Self) -> bool {
+        self.owner != other.owner && self.meets(other) && (self.is_exclusive || other.is_exclusive)
+    }
+}
+
+/// Which locks: those of ranges and those of whole files do not see each other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Kind {
+    Ranges,
+    Whole,
+}
+
+struct State {
+    held: BTreeMap<(u64, Kind), Vec<Held>>,
+    /// Who waits for whom.
+    waiting: Vec<(Owner, Owner)>,
+}
+
+static ALL: Lock<State> = Lock::new(State { held: BTreeMap::new(), waiting: Vec::new() });
+/// Files that have locks: mostly none has.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static CHANGED: Waiters = Waiters::new();
+
+impl State {
+    fn change(&mut self, key: (u64, Kind), change: impl FnOnce(&mut Vec<Held>)) {
+        let mut all = self.held.remove(&key).unwrap_or_default();
+        change(&mut all);
+        if !all.is_empty() {
+            self.held.insert(key, all);
+        } else if self.held.is_empty() {
+            // An empty map would keep a node.
+            self.held = BTreeMap::new();
+        }
+        COUNT.store(self.held.len(), Ordering::Relaxed);
+    }
+
+    fn in_the_way(&self, key: (u64, Kind), wanted: &Held) -> Option<&Held> {
+        self.held.get(&key)?.iter().find(|held| held.is_in_the_way(wanted))
+    }
+
+    /// Whether who is waited for waits, in the end, for `owner`.
+    fn comes_back(&self, owner: Owner, first: Owner) -> bool {
+        let mut at = first;
+        (0..LONGEST_CHAIN).any(|_| match self.waiting.iter().find(|(who, _)| *who == at) {
+            Some((_, next)) => {
+                at = *next;
+                at == owner
+            }
+            None => false,
+        })
+    }
+
+    fn stop_waiting(&mut self, owner: Owner) {
+        self.waiting.retain(|(who, _)| *who != owner);
+        if self.waiting.is_empty() {
+            self.waiting = Vec::new();
+        }
+    }
+}
+
+/// Takes a range out of what an owner has.
+fn cut(all: &mut Vec<Held>, owner: Owner, range: &RangeInclusive<u64>) {
+    let (first, last) = (*range.start(), *range.end());
+    let mut rest = Vec::new();
+    for held in all.drain(..) {
+        let (start, end) = (*held.range.start(), *held.range.end());
+        if held.owner != owner || end < first || last < start {
+            rest.push(held);
+            continue;
+        }
+        if start < first {
+            rest.push(Held { range: start..=first - 1, ..held.clone() });
+        }
+        if end > last {
+            rest.push(Held { range: last + 1..=end, ..held });
+        }
+    }
+    *all = rest;
+}
+
+/// Puts a lock to those that an owner has: with those of its kind beside it one, in the order of where they begin.
+fn put(all: &mut Vec<Held>, mut new: Held) {
+    cut(all, new.owner, &new.range);
+    all.retain(|held| {
+        let is_beside = held.range.end().saturating_add(1) == *new.range.start()
+            || new.range.end().saturating_add(1) == *held.range.start();
+        let merges = held.owner == new.owner && held.is_exclusive == new.is_exclusive && is_beside;
+        if merges {
+            new.range = *held.range.start().min(new.range.start())..=*held.range.end().max(new.range.end());
+        }
+        !merges
+    });
+    let place = all.partition_point(|held| held.range.start() <= new.range.start());
+    all.insert(place, new);
+}
+
+/// What is in the way of a lock.
+pub(crate) fn find(inode: &Inode, kind: Kind, wanted: &Held) -> Option<Held> {
+    ALL.with(|all| all.in_the_way((inode.number, kind), wanted).cloned())
+}
+
+/// Takes a lock: `Ok(false)` if it would have to wait and may not.
+pub(crate) fn take(inode: &Inode, kind: Kind, wanted: &Held, waits: bool) -> Result<bool, Errno> {
+    let key = (inode.number, kind);
+    if !frames::has_spare(ROOM) {
+        return Err(ENOLCK);
+    }
+    if kind == Kind::Whole {
+        // It is given up first, whatever comes of it.
+        release(inode, kind, wanted.owner, 0..=LAST);
+    }
+    let try_once = || {
+        ALL.with(|all| {
+            all.stop_waiting(wanted.owner);
+            let Some(other) = all.in_the_way(key, wanted).map(|held| held.owner) else {
+                all.change(key, |held| put(held, wanted.clone()));
+                return Some(Ok(true));
+            };
+            if !waits {
+                return Some(Ok(false));
+            }
+            let is_of_a_table = kind == Kind::Ranges && matches!(wanted.owner, Owner::Table(_));
+            if is_of_a_table && all.comes_back(wanted.owner, other) {
+                return Some(Err(EDEADLK));
+            }
+            all.waiting.push((wanted.owner, other));
+            None
+        })
+    };
+    let taken = wait(&[&CHANGED], None, try_once);
+    ALL.with(|all| all.stop_waiting(wanted.owner));
+    // It may have been exclusive before, and be shared now.
+    CHANGED.wake_all();
+    match taken {
+        Ok(taken) => taken,
+        Err(Interrupted::Signal | Interrupted::Time) => Err(crate::process::errno::ERESTART),
+    }
+}
+
+/// Gives up what an owner has of a range.
+pub(crate) fn release(inode: &Inode, kind: Kind, owner: Owner, range: RangeInclusive<u64>) {
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    ALL.with(|all| all.change((inode.number, kind), |held| cut(held, owner, &range)));
+    CHANGED.wake_all();
+}
+
+/// Gives up all that an owner has of a file.
+pub(super) fn forget(inode: &Inode, kind: Kind, owner: Owner) {
+    release(inode, kind, owner, 0..=LAST);
+}

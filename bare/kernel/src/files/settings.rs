@@ -1,0 +1,153 @@
+//! What programs set by writing to `/proc`: numbers of the machine, which are kept for who asks, and what a process is told of.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicI64, Ordering};
+
+use userspace::Advice;
+
+use super::text::Text;
+use crate::process::errno::{EACCES, EINVAL, Errno};
+use crate::process::table::Process;
+use crate::process::wishes::SLACK;
+use crate::threads::thread::Thread;
+
+/// A number of the machine: its path, the least and the most that it may be, and what it is.
+struct Setting {
+    path: &'static str,
+    least: i64,
+    most: i64,
+    value: AtomicI64,
+}
+
+const fn setting(path: &'static str, least: i64, most: i64, value: i64) -> Setting {
+    Setting { path, least, most, value: AtomicI64::new(value) }
+}
+
+const MOST: i64 = i32::MAX as i64;
+
+/// What they are on Linux, if nobody has set them.
+static ALL: [Setting; 24] = [
+    setting("sys/fs/file-max", 0, i64::MAX, i64::MAX),
+    setting("sys/fs/lease-break-time", 0, MOST, 45),
+    setting("sys/fs/nr_open", 64, MOST, 1 << 20),
+    setting("sys/fs/pipe-max-size", 4096, MOST, 1 << 20),
+    setting("sys/fs/pipe-user-pages-hard", 0, i64::MAX, 0),
+    setting("sys/fs/pipe-user-pages-soft", 0, i64::MAX, 16384),
+    setting("sys/fs/protected_hardlinks", 0, 1, 1),
+    setting("sys/fs/protected_symlinks", 0, 1, 1),
+    setting("sys/fs/suid_dumpable", 0, 2, 0),
+    setting("sys/kernel/core_uses_pid", 0, MOST, 0),
+    setting("sys/kernel/panic", -MOST, MOST, -1),
+    setting("sys/kernel/pid_max", 301, 1 << 22, 32768),
+    setting("sys/kernel/randomize_va_space", 0, MOST, 2),
+    setting("sys/kernel/sched_child_runs_first", 0, MOST, 0),
+    setting("sys/kernel/sched_rr_timeslice_ms", 0, MOST, 100),
+    setting("sys/kernel/sysrq", 0, MOST, 438),
+    setting("sys/kernel/threads-max", 20, MOST, 16384),
+    setting("sys/vm/compaction_proactiveness", 0, 100, 20),
+    setting("sys/vm/drop_caches", 0, 4, 0),
+    setting("sys/vm/min_free_kbytes", 0, MOST, 22528),
+    setting("sys/vm/overcommit_memory", 0, 2, 0),
+    setting("sys/vm/overcommit_ratio", 0, MOST, 50),
+    setting("sys/vm/panic_on_oom", 0, 2, 0),
+    setting("sys/vm/swappiness", 0, 200, 60),
+];
+
+/// Their paths.
+pub(super) fn paths() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|one| one.path)
+}
+
+fn find(path: &str) -> Option<&'static Setting> {
+    ALL.iter().find(|one| one.path == path)
+}
+
+/// What one says.
+pub(super) fn text(path: &str) -> Option<Text> {
+    find(path).map(|one| alloc::format!("{}\n", one.value.load(Ordering::Relaxed)).into())
+}
+
+/// The number that is written: with a line's end or a zero behind it.
+fn number(bytes: &[u8]) -> Result<i64, Errno> {
+    let text = core::str::from_utf8(bytes).map_err(|_| EINVAL)?;
+    text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\0').parse().map_err(|_| EINVAL)
+}
+
+/// Sets one.
+pub(super) fn set(path: &str, bytes: &[u8]) -> Result<(), Errno> {
+    let one = find(path).ok_or(EACCES)?;
+    let value = number(bytes)?;
+    if !(one.least..=one.most).contains(&value) {
+        return Err(EINVAL);
+    }
+    one.value.store(value, Ordering::Relaxed);
+    Ok(())
+}
+
+/// How much rather than others a process ends where there is no memory, by the older scale, on which -17 is never.
+const MOST_BADNESS: i64 = 1000;
+const OLD_NEVER: i64 = -17;
+const OLD_MOST: i64 = 15;
+
+/// A wish by the older scale.
+pub(crate) fn by_old_scale(badness: i32) -> i32 {
+    match i64::from(badness) {
+        MOST_BADNESS => OLD_MOST as i32,
+        badness => (badness * -OLD_NEVER / MOST_BADNESS) as i32,
+    }
+}
+
+/// Sets something of a process, or of one thread of it.
+pub(super) fn set_of_process(
+    process: &Process,
+    thread: Option<&Arc<Thread>>,
+    name: &str,
+    bytes: &[u8],
+) -> Result<(), Errno> {
+    let within =
+        |least: i64, most: i64| number(bytes).ok().filter(|value| (least..=most).contains(value)).ok_or(EINVAL);
+    match name {
+        "oom_score_adj" => {
+            let badness = within(-MOST_BADNESS, MOST_BADNESS)? as i32;
+            process.wishes.with(|wishes| wishes.badness = badness);
+        }
+        "oom_adj" => {
+            let badness = match within(OLD_NEVER, OLD_MOST)? {
+                OLD_MOST => MOST_BADNESS,
+                value => value * MOST_BADNESS / -OLD_NEVER,
+            };
+            process.wishes.with(|wishes| wishes.badness = badness as i32);
+        }
+        "comm" => {
+            let end = bytes.iter().position(|byte| [b'\n', 0].contains(byte)).unwrap_or(bytes.len()).min(15);
+            let name: String = String::from_utf8_lossy(&bytes[..end]).into_owned();
+            process.set_name(thread, name);
+        }
+        "timerslack_ns" => {
+            let slack = within(0, i64::MAX)? as u64;
+            process.wishes.with(|wishes| wishes.slack = if slack == 0 { SLACK } else { slack });
+        }
+        "loginuid" => {}
+        // Marks of all pages, of those that are nobody else's, of those of files; what was written, which is not told; peaks.
+        "clear_refs" => {
+            if within(1, 5)? <= 3 {
+                forget_accesses(process);
+            }
+        }
+        _ => return Err(EACCES),
+    }
+    Ok(())
+}
+
+/// Has nothing count as looked at any more. What is locked keeps its marks.
+fn forget_accesses(process: &Process) {
+    let Some(space) = process.try_space() else { return };
+    let mut ranges = Vec::new();
+    space.areas(&mut |area| ranges.push(area.range()));
+    for range in ranges {
+        // An area that has gone meanwhile has no marks.
+        let _ = space.advise(range.start, range.end - range.start, Advice::Cold);
+    }
+}

@@ -1,0 +1,58 @@
+//! `eventfd`: a number behind a descriptor.
+
+use super::{Call, Row};
+use crate::files::counter::{Counter, MOST};
+use crate::files::inode::{Body, Inode};
+use crate::files::open::{Descriptor, File, O_CLOEXEC, O_NONBLOCK, O_RDWR};
+use crate::process::copies;
+use crate::process::errno::*;
+use crate::threads::waiters::wait;
+
+pub(super) const CALLS: &[Row] = &[(19, "eventfd2", eventfd2)];
+
+/// Bytes of the number.
+const BYTES: u64 = 8;
+
+fn eventfd2(call: &mut Call) -> Answer {
+    const SEMAPHORE: u32 = 1;
+    let [value, flags, ..] = call.arguments;
+    let flags = flags as u32;
+    if flags & !(SEMAPHORE | O_NONBLOCK | O_CLOEXEC) != 0 {
+        return Err(EINVAL);
+    }
+    let counter = Counter::new(u64::from(value as u32), flags & SEMAPHORE != 0);
+    let inode = Inode::new(Body::Counter(counter), 0o600);
+    let file = File::new(inode, O_RDWR | flags & O_NONBLOCK, "anon_inode:[eventfd]".into());
+    let closes_on_exec = flags & O_CLOEXEC != 0;
+    call.process().files.with(|files| files.add(0, Descriptor { file, closes_on_exec }))
+}
+
+/// Waits until a number is more than 0.
+pub(super) fn read(file: &File, counter: &Counter, to: u64, bytes: u64) -> Answer {
+    if bytes < BYTES {
+        return Err(EINVAL);
+    }
+    let value = match counter.take() {
+        Some(value) => value,
+        None if file.flags() & O_NONBLOCK != 0 => return Err(EAGAIN),
+        None => wait(&[&counter.waiters], None, || counter.take()).map_err(|_| ERESTART)?,
+    };
+    copies::write_words(to, &[value]).map(|()| BYTES)
+}
+
+/// Waits until there is room for what is added.
+pub(super) fn write(file: &File, counter: &Counter, from: u64, bytes: u64) -> Answer {
+    if bytes < BYTES {
+        return Err(EINVAL);
+    }
+    let [more] = copies::read_words(from)?;
+    if more > MOST {
+        return Err(EINVAL);
+    }
+    match counter.add(more) {
+        Some(()) => {}
+        None if file.flags() & O_NONBLOCK != 0 => return Err(EAGAIN),
+        None => wait(&[&counter.waiters], None, || counter.add(more)).map_err(|_| ERESTART)?,
+    }
+    Ok(BYTES)
+}

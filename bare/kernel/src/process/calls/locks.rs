@@ -1,0 +1,113 @@
+//! Locks of files, as programs ask for them.
+
+use alloc::sync::Arc;
+use core::ops::RangeInclusive;
+
+use super::Call;
+use super::input::used;
+use crate::files::locks::{self, Held, Kind, LAST, Owner};
+use crate::files::open::File;
+use crate::process::copies;
+use crate::process::errno::*;
+
+/// `l_type`.
+const SHARED: u16 = 0;
+const EXCLUSIVE: u16 = 1;
+const NONE: u16 = 2;
+
+/// `struct flock` of arm64.
+struct Wanted {
+    kind: u16,
+    start: i64,
+    bytes: i64,
+    process: i32,
+}
+
+impl Wanted {
+    fn read(from: u64, file: &File) -> Result<Self, Errno> {
+        let [kinds, start, bytes, process] = copies::read_words(from)?;
+        let origin = match kinds >> 16 & 0xffff {
+            0 => 0,
+            1 => file.position.with(|position| *position),
+            2 => file.inode.bytes(),
+            _ => return Err(EINVAL),
+        };
+        let start = (origin as i64).checked_add(start as i64).ok_or(EOVERFLOW)?;
+        Ok(Self { kind: kinds as u16, start, bytes: bytes as i64, process: process as i32 })
+    }
+
+    /// A length below 0 is of what lies before, 0 of all that follows.
+    fn range(&self) -> Result<RangeInclusive<u64>, Errno> {
+        let at = |place: i64| u64::try_from(place).map_err(|_| EINVAL);
+        let start = at(self.start)?;
+        match self.bytes {
+            0 => Ok(start..=LAST),
+            1.. => Ok(start..=at(self.start.checked_add(self.bytes - 1).ok_or(EOVERFLOW)?)?),
+            _ => Ok(at(self.start.saturating_add(self.bytes))?..=at(self.start - 1)?),
+        }
+    }
+}
+
+/// F_GETLK, F_SETLK, F_SETLKW, and their kin of open files.
+pub(super) fn of_ranges(call: &Call, file: &Arc<File>, command: u64, address: u64) -> Answer {
+    const GET: u64 = 5;
+    const WAIT: u64 = 7;
+    const OF_FILES: u64 = 36;
+    let is_of_file = command >= OF_FILES;
+    let command = if is_of_file { command - OF_FILES + GET } else { command };
+    let wanted = Wanted::read(address, file)?;
+    if wanted.kind > NONE || command == GET && wanted.kind == NONE || is_of_file && wanted.process != 0 {
+        return Err(EINVAL);
+    }
+    let owner = if is_of_file { Owner::file(&**file) } else { Owner::table(&call.process().files) };
+    let is_exclusive = wanted.kind == EXCLUSIVE;
+    let held = Held { owner, process: call.process().number, range: wanted.range()?, is_exclusive };
+    if command == GET {
+        return tell(address, locks::find(&file.inode, Kind::Ranges, &held));
+    }
+    let may = match wanted.kind {
+        SHARED => file.can_read(),
+        EXCLUSIVE => file.can_write(),
+        _ => true,
+    };
+    if !may {
+        return Err(EBADF);
+    }
+    if wanted.kind == NONE {
+        locks::release(&file.inode, Kind::Ranges, owner, held.range);
+        return Ok(0);
+    }
+    if locks::take(&file.inode, Kind::Ranges, &held, command == WAIT)? { Ok(0) } else { Err(EAGAIN) }
+}
+
+/// Says what is in the way.
+fn tell(address: u64, found: Option<Held>) -> Answer {
+    let Some(held) = found else { return copies::write(address, &NONE.to_le_bytes()).map(|()| 0) };
+    let (start, last) = (*held.range.start(), *held.range.end());
+    let kind = u64::from(if held.is_exclusive { EXCLUSIVE } else { SHARED });
+    let bytes = if last == LAST { 0 } else { last - start + 1 };
+    // Of an open file's no process has it.
+    let process = if matches!(held.owner, Owner::File(_)) { -1 } else { held.process };
+    copies::write_words(address, &[kind, start, bytes])?;
+    copies::write_half(address + 24, process as u32).map(|()| 0)
+}
+
+/// `flock`: of a whole file, for whoever shares the open file.
+pub(super) fn flock(call: &mut Call) -> Answer {
+    const NONBLOCKING: u32 = 4;
+    let [number, how, ..] = call.arguments;
+    let how = how as u32;
+    let is_exclusive = match how & !NONBLOCKING {
+        1 => false,
+        2 => true,
+        8 => {
+            let file = used(call, number)?;
+            locks::release(&file.inode, Kind::Whole, Owner::file(&*file), 0..=LAST);
+            return Ok(0);
+        }
+        _ => return Err(EINVAL),
+    };
+    let (file, process) = (used(call, number)?, call.process().number);
+    let held = Held { owner: Owner::file(&*file), process, range: 0..=LAST, is_exclusive };
+    if locks::take(&file.inode, Kind::Whole, &held, how & NONBLOCKING == 0)? { Ok(0) } else { Err(EAGAIN) }
+}

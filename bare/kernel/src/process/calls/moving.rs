@@ -1,0 +1,281 @@
+//! Bytes that go from file to file, and not through a program: `sendfile`, `copy_file_range`, `splice`, `tee`.
+
+use alloc::sync::Arc;
+
+use super::input::{MOST_BYTES, PART, check_file_limit, file, write_pipe};
+use super::{Call, Row};
+use crate::files::device::Device;
+use crate::files::inode::Body;
+use crate::files::open::{File, O_APPEND, O_NONBLOCK};
+use crate::files::pipe::Pipe;
+use crate::memory::frames;
+use crate::process::copies;
+use crate::process::errno::*;
+use crate::threads::waiters::wait;
+
+pub(super) const CALLS: &[Row] =
+    &[(71, "sendfile", sendfile), (76, "splice", splice), (77, "tee", tee), (285, "copy_file_range", copy_file_range)];
+
+/// Flags of `splice` and `tee`: SPLICE_F_MOVE, NONBLOCK, MORE, GIFT.
+const KNOWN: u64 = 0xf;
+const NONBLOCK: u64 = 2;
+
+fn readable(call: &Call, number: u64) -> Result<Arc<File>, Errno> {
+    file(call, number).and_then(|file| if file.can_read() { Ok(file) } else { Err(EBADF) })
+}
+
+fn writable(call: &Call, number: u64) -> Result<Arc<File>, Errno> {
+    file(call, number).and_then(|file| if file.can_write() { Ok(file) } else { Err(EBADF) })
+}
+
+/// Where in a file something begins: at an offset that the program keeps, or where the file stands.
+struct At {
+    kept: u64,
+    offset: u64,
+}
+
+impl At {
+    fn read(file: &File, kept: u64) -> Result<Self, Errno> {
+        let offset = match kept {
+            0 => file.position.with(|position| *position),
+            kept => copies::read_words::<1>(kept)?[0],
+        };
+        if offset > i64::MAX as u64 { Err(EINVAL) } else { Ok(Self { kept, offset }) }
+    }
+
+    /// Goes on by what was done.
+    fn go_on(&self, file: &File, done: u64) -> Result<(), Errno> {
+        match self.kept {
+            0 => {
+                file.position.with(|position| *position = self.offset + done);
+                Ok(())
+            }
+            kept => copies::write_words(kept, &[self.offset + done]),
+        }
+    }
+}
+
+/// Reads what a regular file has at an offset; 0 at its end.
+fn fetch(file: &File, offset: u64, to: &mut [u8]) -> Result<usize, Errno> {
+    let Body::Regular(content) = &file.inode.body else { return Err(EINVAL) };
+    let mut done = 0;
+    content.read(offset, to.len() as u64, |part| {
+        to[done..done + part.len()].copy_from_slice(part);
+        done += part.len();
+        Ok(())
+    })?;
+    Ok(done)
+}
+
+/// Writes to a file that is no pipe, at an offset where it has offsets.
+fn store(call: &Call, file: &File, offset: u64, from: &[u8]) -> Answer {
+    match &file.inode.body {
+        Body::Regular(content) => content.write_alone(|| {
+            content.check_seals(offset + from.len() as u64, true)?;
+            let most = check_file_limit(call, offset + 1)?.saturating_sub(offset).min(from.len() as u64);
+            let mut done = 0;
+            let written = content.write(offset, most, |part| {
+                part.copy_from_slice(&from[done..done + part.len()]);
+                done += part.len();
+                Ok(())
+            });
+            file.inode.note_written();
+            written
+        }),
+        Body::Device(Device::Full) => Err(ENOSPC),
+        Body::Device(device) => {
+            device.write(from);
+            Ok(from.len() as u64)
+        }
+        _ => Err(EINVAL),
+    }
+}
+
+fn put(call: &Call, file: &File, pipe: &Pipe, from: &[u8]) -> Answer {
+    write_pipe(call, file, pipe, from.len() as u64, false, |done, part| {
+        part.copy_from_slice(&from[done as usize..][..part.len()]);
+        Ok(())
+    })
+}
+
+/// Moves up to `bytes` bytes, a part at a time, until `each` moves less than it may; how many it moved.
+fn in_parts(bytes: u64, mut each: impl FnMut(u64, &mut [u8]) -> Answer) -> Answer {
+    let (mut part, mut done) = ([0; PART], 0);
+    while done < bytes {
+        let most = (bytes - done).min(PART as u64) as usize;
+        match each(done, &mut part[..most]) {
+            Ok(moved) => {
+                done += moved;
+                if moved < most as u64 {
+                    break;
+                }
+            }
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(done)
+}
+
+fn sendfile(call: &mut Call) -> Answer {
+    let [to, from, kept, bytes, ..] = call.arguments;
+    // The place is looked at before the files are.
+    if kept != 0 {
+        copies::read_words::<1>(kept)?;
+    }
+    let from = readable(call, from)?;
+    let at = At::read(&from, kept)?;
+    let to = writable(call, to)?;
+    if bytes > i64::MAX as u64 || to.flags() & O_APPEND != 0 {
+        return Err(EINVAL);
+    }
+    let place = At::read(&to, 0)?;
+    let done = in_parts(bytes.min(MOST_BYTES), |done, part| {
+        let count = fetch(&from, at.offset + done, part)?;
+        match &to.inode.body {
+            Body::Pipe(pipe) => put(call, &to, pipe, &part[..count]),
+            _ => store(call, &to, place.offset + done, &part[..count]),
+        }
+    })?;
+    at.go_on(&from, done)?;
+    if !matches!(to.inode.body, Body::Pipe(_)) {
+        place.go_on(&to, done)?;
+    }
+    Ok(done)
+}
+
+fn copy_file_range(call: &mut Call) -> Answer {
+    let [from, kept_from, to, kept_to, bytes, flags] = call.arguments;
+    let (from, to) = (file(call, from)?, file(call, to)?);
+    let (at, place) = (At::read(&from, kept_from)?, At::read(&to, kept_to)?);
+    if flags as u32 != 0 {
+        return Err(EINVAL);
+    }
+    if from.inode.is_folder() || to.inode.is_folder() {
+        return Err(EISDIR);
+    }
+    let (Body::Regular(content), Body::Regular(_)) = (&from.inode.body, &to.inode.body) else { return Err(EINVAL) };
+    if !from.can_read() || !to.can_write() || to.flags() & O_APPEND != 0 {
+        return Err(EBADF);
+    }
+    at.offset.checked_add(bytes).zip(place.offset.checked_add(bytes)).ok_or(EOVERFLOW)?;
+    if place.offset == i64::MAX as u64 {
+        return Err(EFBIG);
+    }
+    let bytes = bytes.min(content.bytes().saturating_sub(at.offset)).min(i64::MAX as u64 - place.offset);
+    let is_one = Arc::ptr_eq(&from.inode, &to.inode);
+    if is_one && at.offset < place.offset + bytes && place.offset < at.offset + bytes {
+        return Err(EINVAL);
+    }
+    let done = in_parts(bytes.min(MOST_BYTES), |done, part| {
+        let count = fetch(&from, at.offset + done, part)?;
+        store(call, &to, place.offset + done, &part[..count])
+    })?;
+    at.go_on(&from, done)?;
+    place.go_on(&to, done)?;
+    Ok(done)
+}
+
+/// Waits until a pipe has something; how much of it was copied to `part`, and is there still.
+fn look(file: &File, pipe: &Pipe, part: &mut [u8], flags: u64) -> Result<usize, Errno> {
+    let waits = flags & NONBLOCK == 0 && file.flags() & O_NONBLOCK == 0;
+    match pipe.look(part) {
+        Some(count) => Ok(count),
+        None if !waits => Err(EAGAIN),
+        None => wait(&[&pipe.waiters], None, || pipe.look(part)).map_err(|_| ERESTART),
+    }
+}
+
+fn splice(call: &mut Call) -> Answer {
+    let [from, kept_from, to, kept_to, bytes, flags] = call.arguments;
+    if bytes == 0 {
+        return Ok(0);
+    }
+    if flags & !KNOWN != 0 {
+        return Err(EINVAL);
+    }
+    let (from, to) = (file(call, from)?, file(call, to)?);
+    let bytes = bytes.min(MOST_BYTES);
+    let check = || if from.can_read() && to.can_write() { Ok(()) } else { Err(EBADF) };
+    match (&from.inode.body, &to.inode.body) {
+        (Body::Pipe(_), _) if kept_from != 0 => Err(ESPIPE),
+        (_, Body::Pipe(_)) if kept_to != 0 => Err(ESPIPE),
+        (Body::Pipe(source), Body::Pipe(_)) => {
+            check()?;
+            move_or_copy(call, [&from, &to], bytes.min(source.room() as u64), flags, true)
+        }
+        (Body::Pipe(source), _) => {
+            check()?;
+            let place = At::read(&to, kept_to)?;
+            if to.flags() & O_APPEND != 0 {
+                return Err(EINVAL);
+            }
+            let done = in_parts(bytes, |done, part| {
+                // What there is goes, and nothing more is waited for.
+                let count = look(&from, source, part, if done > 0 { flags | NONBLOCK } else { flags })?;
+                let moved = store(call, &to, place.offset + done, &part[..count])?;
+                source.take(&mut part[..moved as usize]);
+                Ok(moved)
+            })?;
+            place.go_on(&to, done)?;
+            Ok(done)
+        }
+        (_, Body::Pipe(pipe)) => {
+            check()?;
+            let at = At::read(&from, kept_from)?;
+            let done = in_parts(bytes.min(pipe.room() as u64), |done, part| {
+                let count = fetch(&from, at.offset + done, part)?;
+                if done > 0 && pipe.state.with(|state| state.room - state.bytes.len()) == 0 {
+                    return Ok(0);
+                }
+                if flags & NONBLOCK != 0 && pipe.state.with(|state| state.room == state.bytes.len()) {
+                    return Err(EAGAIN);
+                }
+                put(call, &to, pipe, &part[..count])
+            })?;
+            at.go_on(&from, done)?;
+            Ok(done)
+        }
+        _ => Err(EINVAL),
+    }
+}
+
+fn tee(call: &mut Call) -> Answer {
+    let [from, to, bytes, flags, ..] = call.arguments;
+    if flags & !KNOWN != 0 {
+        return Err(EINVAL);
+    }
+    if bytes == 0 {
+        return Ok(0);
+    }
+    let (from, to) = (file(call, from)?, file(call, to)?);
+    let is_pipe = |file: &File| matches!(file.inode.body, Body::Pipe(_));
+    if !from.can_read() || !to.can_write() {
+        return Err(EBADF);
+    }
+    if !is_pipe(&from) || !is_pipe(&to) { Err(EINVAL) } else { move_or_copy(call, [&from, &to], bytes, flags, false) }
+}
+
+/// From pipe to pipe, as much as there is and as there is room for at once; what is only copied stays.
+fn move_or_copy(call: &Call, [from, to]: [&Arc<File>; 2], bytes: u64, flags: u64, moves: bool) -> Answer {
+    let (Body::Pipe(source), Body::Pipe(target)) = (&from.inode.body, &to.inode.body) else { return Err(EINVAL) };
+    if core::ptr::eq(source, target) {
+        return Err(EINVAL);
+    }
+    let room = || target.state.with(|state| (state.room - state.bytes.len()) as u64);
+    let there = source.held().max(PART) as u64;
+    if !frames::has_spare(2 * there) {
+        return Err(ENOMEM);
+    }
+    let mut part = alloc::vec![0; bytes.min(there) as usize];
+    let count = look(from, source, &mut part, flags)?;
+    if room() == 0 && (flags & NONBLOCK != 0 || to.flags() & O_NONBLOCK != 0) {
+        return Err(EAGAIN);
+    }
+    let count = (count as u64).min(room().max(1)) as usize;
+    let done = put(call, to, target, &part[..count])?;
+    if moves {
+        source.take(&mut part[..done as usize]);
+    }
+    Ok(done)
+}

@@ -1,0 +1,138 @@
+//! `prctl`: what a program asks and tells of itself.
+
+use alloc::string::String;
+use core::sync::atomic::Ordering;
+
+use super::Call;
+use crate::cpus::capabilities;
+use crate::process::copies;
+use crate::process::errno::*;
+use crate::process::signals::SIGNALS;
+use crate::process::wishes::{SLACK, USUAL, Wishes};
+
+/// The longest name of a thread.
+const NAME_BYTES: usize = 15;
+const LAST_CAPABILITY: u64 = 40;
+/// What nobody can change: PR_GET_TIMING, PR_SET_TIMING, PR_GET_SECCOMP, and those of events.
+const FIXED: [(u64, u64); 5] = [(13, 0), (14, 0), (21, 0), (31, 0), (32, 0)];
+
+/// Whether a program may ask for vectors of so many bytes: flags of inheritance beside, which change nothing here.
+fn is_vector(argument: u64) -> bool {
+    const FLAGS: u64 = 3 << 17;
+    let bytes = argument & !FLAGS;
+    (16..=8192).contains(&bytes) && bytes.is_multiple_of(16)
+}
+
+pub(super) fn prctl(call: &mut Call) -> Answer {
+    const SET_DEATH_SIGNAL: u64 = 1;
+    const GET_DEATH_SIGNAL: u64 = 2;
+    const GET_DUMPABLE: u64 = 3;
+    const SET_DUMPABLE: u64 = 4;
+    const SET_NAME: u64 = 15;
+    const GET_NAME: u64 = 16;
+    const SET_CHILD_SUBREAPER: u64 = 36;
+    const GET_CHILD_SUBREAPER: u64 = 37;
+    const GET_CLEARED_ADDRESS: u64 = 40;
+    const SVE_SET_VECTOR: u64 = 50;
+    const SVE_GET_VECTOR: u64 = 51;
+    /// Bytes of a vector, whatever is asked for.
+    const VECTOR: u64 = 16;
+    let [what, argument, ..] = call.arguments;
+    let process = call.process();
+    if let Some((_, answer)) = FIXED.iter().find(|(one, _)| *one == what) {
+        // None can be asked for but what there is.
+        return if what == 14 && argument != 0 { Err(EINVAL) } else { Ok(*answer) };
+    }
+    match what {
+        SET_CHILD_SUBREAPER => {
+            process.is_reaper.store(argument != 0, Ordering::Relaxed);
+            Ok(0)
+        }
+        GET_CHILD_SUBREAPER => {
+            copies::write_half(argument, process.is_reaper.load(Ordering::Relaxed).into()).map(|()| 0)
+        }
+        SET_DEATH_SIGNAL if argument <= SIGNALS as u64 => {
+            process.death_signal.store(argument as u32, Ordering::Relaxed);
+            Ok(0)
+        }
+        GET_DEATH_SIGNAL => copies::write_half(argument, process.death_signal.load(Ordering::Relaxed)).map(|()| 0),
+        SET_NAME => {
+            let name = copies::read_start(argument, NAME_BYTES)?;
+            process.set_name(Some(call.thread), String::from_utf8_lossy(&name).into_owned());
+            Ok(0)
+        }
+        GET_NAME => {
+            let (name, mut bytes) = (process.name(Some(call.thread)), [0; NAME_BYTES + 1]);
+            let shown = name.len().min(NAME_BYTES);
+            bytes[..shown].copy_from_slice(&name.as_bytes()[..shown]);
+            copies::write(argument, &bytes).map(|()| 0)
+        }
+        GET_CLEARED_ADDRESS => copies::write_words(argument, &[call.thread.task().clear_at_end.get()]).map(|()| 0),
+        SVE_GET_VECTOR if capabilities::has("sve") => Ok(VECTOR),
+        SVE_SET_VECTOR if is_vector(argument) && capabilities::has("sve") => Ok(VECTOR),
+        GET_DUMPABLE => Ok(process.dumpable.load(Ordering::Relaxed).into()),
+        SET_DUMPABLE if argument < 2 => {
+            process.dumpable.store(argument as u32, Ordering::Relaxed);
+            Ok(0)
+        }
+        _ => {
+            let [what, rest @ ..] = call.arguments;
+            process.wishes.with(|wishes| wish(wishes, what, [rest[0], rest[1], rest[2], rest[3]]))
+        }
+    }
+}
+
+/// What is kept for who asks.
+fn wish(wishes: &mut Wishes, what: u64, arguments: [u64; 4]) -> Answer {
+    const GET_KEEPS: u64 = 7;
+    const SET_KEEPS: u64 = 8;
+    const GET_SECURE: u64 = 27;
+    const SET_SECURE: u64 = 28;
+    /// SECBIT_KEEP_CAPS, which is the same wish.
+    const KEEPS: u64 = 1 << 4;
+    const READ_CAPABILITY: u64 = 23;
+    const DROP_CAPABILITY: u64 = 24;
+    const SET_SLACK: u64 = 29;
+    const GET_SLACK: u64 = 30;
+    const SET_WHEN_MEMORY_FAILS: u64 = 33;
+    const GET_WHEN_MEMORY_FAILS: u64 = 34;
+    const SET_GAINS_NOTHING: u64 = 38;
+    const GET_GAINS_NOTHING: u64 = 39;
+    const SET_WITHOUT_BLOCKS: u64 = 41;
+    const GET_WITHOUT_BLOCKS: u64 = 42;
+    const AMBIENT: u64 = 47;
+    const SET_FLUSHES: u64 = 57;
+    const GET_FLUSHES: u64 = 58;
+    let [argument, others @ ..] = arguments;
+    let is_alone = others == [0; 3];
+    match what {
+        GET_KEEPS => return Ok(wishes.keeps_capabilities.into()),
+        SET_KEEPS if argument < 2 => wishes.keeps_capabilities = argument == 1,
+        GET_SECURE => return Ok(u64::from(wishes.keeps_capabilities) * KEEPS),
+        SET_SECURE if argument & !KEEPS == 0 => wishes.keeps_capabilities = argument == KEEPS,
+        READ_CAPABILITY if argument <= LAST_CAPABILITY => return Ok(wishes.capabilities >> argument & 1),
+        DROP_CAPABILITY if argument <= LAST_CAPABILITY => wishes.capabilities &= !(1 << argument),
+        SET_SLACK => wishes.slack = if argument == 0 { SLACK } else { argument },
+        GET_SLACK => return Ok(wishes.slack),
+        SET_WHEN_MEMORY_FAILS if argument == 0 && is_alone => wishes.when_memory_fails = USUAL,
+        SET_WHEN_MEMORY_FAILS if argument == 1 && others[0] <= USUAL.into() && others[1..] == [0; 2] => {
+            wishes.when_memory_fails = others[0] as u32;
+        }
+        GET_WHEN_MEMORY_FAILS if argument == 0 && is_alone => return Ok(wishes.when_memory_fails.into()),
+        SET_GAINS_NOTHING if argument == 1 && is_alone => wishes.gains_nothing = true,
+        GET_GAINS_NOTHING if argument == 0 && is_alone => return Ok(wishes.gains_nothing.into()),
+        SET_WITHOUT_BLOCKS if is_alone => wishes.is_without_blocks = argument != 0,
+        GET_WITHOUT_BLOCKS if argument == 0 && is_alone => return Ok(wishes.is_without_blocks.into()),
+        // Nothing is inherited, so that nothing can be raised: PR_CAP_AMBIENT_IS_SET, RAISE, LOWER, CLEAR_ALL.
+        AMBIENT if argument == 4 && is_alone => {}
+        AMBIENT if others[0] <= LAST_CAPABILITY && others[1..] == [0; 2] => match argument {
+            1 | 3 => {}
+            2 => return Err(EPERM),
+            _ => return Err(EINVAL),
+        },
+        SET_FLUSHES if argument < 2 && is_alone => wishes.flushes = argument == 1,
+        GET_FLUSHES if argument == 0 && is_alone => return Ok(wishes.flushes.into()),
+        _ => return Err(EINVAL),
+    }
+    Ok(0)
+}

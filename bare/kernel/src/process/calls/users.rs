@@ -1,0 +1,150 @@
+//! Who a program runs as: users and groups.
+
+use alloc::vec::Vec;
+
+use super::{Call, Row};
+use crate::process::copies;
+use crate::process::errno::*;
+use crate::process::users::{Ids, KEEP};
+use crate::process::wishes::ALL_CAPABILITIES;
+
+pub(super) const CALLS: &[Row] = &[
+    (90, "capget", capget),
+    (91, "capset", capset),
+    (143, "setregid", set_two),
+    (144, "setgid", set_one),
+    (145, "setreuid", set_two),
+    (146, "setuid", set_one),
+    (147, "setresuid", set_three),
+    (148, "getresuid", get_three),
+    (149, "setresgid", set_three),
+    (150, "getresgid", get_three),
+    (151, "setfsuid", set_of_files),
+    (152, "setfsgid", set_of_files),
+    (158, "getgroups", getgroups),
+    (159, "setgroups", setgroups),
+    (174, "getuid", |call| Ok(call.process().users.with(|users| users.user.real).into())),
+    (175, "geteuid", |call| Ok(call.process().users.with(|users| users.user.effective).into())),
+    (176, "getgid", |call| Ok(call.process().users.with(|users| users.group.real).into())),
+    (177, "getegid", |call| Ok(call.process().users.with(|users| users.group.effective).into())),
+];
+
+/// The most groups.
+const MOST_GROUPS: u64 = 65536;
+
+/// Changes the users, or the groups where the call is about those.
+fn change<T>(call: &Call, of_groups: &[u64], change: impl FnOnce(&mut Ids, bool) -> T) -> T {
+    let is_of_groups = of_groups.contains(&call.frame.registers[8]);
+    call.process().users.with(|users| {
+        let is_root = users.is_root();
+        change(if is_of_groups { &mut users.group } else { &mut users.user }, is_root)
+    })
+}
+
+fn set_one(call: &mut Call) -> Answer {
+    let id = call.arguments[0] as u32;
+    if id == KEEP {
+        return Err(EINVAL);
+    }
+    change(call, &[144], |ids, is_root| ids.set(id, is_root)).map(|()| 0)
+}
+
+fn set_two(call: &mut Call) -> Answer {
+    let [real, effective, ..] = call.arguments.map(|id| id as u32);
+    change(call, &[143], |ids, is_root| ids.set_two([real, effective], is_root)).map(|()| 0)
+}
+
+fn set_three(call: &mut Call) -> Answer {
+    let [real, effective, saved, ..] = call.arguments.map(|id| id as u32);
+    change(call, &[149], |ids, is_root| ids.set_three([real, effective, saved], is_root)).map(|()| 0)
+}
+
+fn set_of_files(call: &mut Call) -> Answer {
+    let id = call.arguments[0] as u32;
+    Ok(change(call, &[152], |ids, is_root| ids.set_of_files(id, is_root)).into())
+}
+
+fn get_three(call: &mut Call) -> Answer {
+    let ids = change(call, &[150], |ids, _| [ids.real, ids.effective, ids.saved]);
+    call.arguments.iter().zip(ids).try_for_each(|(to, id)| copies::write_half(*to, id)).map(|()| 0)
+}
+
+fn getgroups(call: &mut Call) -> Answer {
+    let [room, to, ..] = call.arguments;
+    let groups = call.process().users.with(|users| users.groups.clone());
+    let room = usize::try_from(room as i32).map_err(|_| EINVAL)?;
+    if room > 0 {
+        if room < groups.len() {
+            return Err(EINVAL);
+        }
+        (to..).step_by(4).zip(&groups).try_for_each(|(at, group)| copies::write_half(at, *group))?;
+    }
+    Ok(groups.len() as u64)
+}
+
+fn setgroups(call: &mut Call) -> Answer {
+    let [count, from, ..] = call.arguments;
+    let count = u64::from(count as u32);
+    if !call.process().users.with(|users| users.is_root()) {
+        return Err(EPERM);
+    }
+    if count > MOST_GROUPS {
+        return Err(EINVAL);
+    }
+    let mut groups: Vec<u32> = (0..count).map(|at| copies::read_half(from + 4 * at)).collect::<Result<_, _>>()?;
+    groups.sort_unstable();
+    call.process().users.with(|users| core::mem::swap(&mut users.groups, &mut groups));
+    Ok(0)
+}
+
+/// The versions of the words behind the head; the last is told to who asks for another.
+const VERSIONS: [u32; 3] = [0x1998_0330, 0x2007_1026, 0x2008_0522];
+
+/// The head: which version is spoken, and which process is meant. Whether it has two words of each kind.
+fn head(call: &Call) -> Result<bool, Errno> {
+    let [head, ..] = call.arguments;
+    let version = copies::read_half(head)?;
+    if !VERSIONS.contains(&version) {
+        copies::write_half(head, VERSIONS[2])?;
+        return Err(EINVAL);
+    }
+    let number = copies::read_half(head + 4)? as i32;
+    match number {
+        ..0 => Err(EINVAL),
+        0 => Ok(version != VERSIONS[0]),
+        number => crate::process::table::find_thread(number).map(|_| version != VERSIONS[0]),
+    }
+}
+
+/// Who is root may everything, and nobody else anything: effective, permitted, inheritable.
+fn capget(call: &mut Call) -> Answer {
+    let to = call.arguments[1];
+    let has_two = match head(call) {
+        // Who only asks for the version is told.
+        Err(EINVAL) if to == 0 => return Ok(0),
+        other => other?,
+    };
+    let users = call.process().users.with(|users| users.clone());
+    let of = |is_root: bool| if is_root { ALL_CAPABILITIES } else { 0 };
+    let [effective, permitted] =
+        [users.is_root(), [users.user.real, users.user.saved].contains(&0) || users.is_root()].map(of);
+    for part in 0..1 + u64::from(has_two) {
+        let word = |all: u64| u64::from((all >> (32 * part)) as u32);
+        copies::write_half(to + 12 * part, word(effective) as u32)?;
+        copies::write_half(to + 12 * part + 4, word(permitted) as u32)?;
+        copies::write_half(to + 12 * part + 8, 0)?;
+    }
+    Ok(0)
+}
+
+/// Taken, and changes nothing.
+fn capset(call: &mut Call) -> Answer {
+    let has_two = head(call)?;
+    let own = call.process().number;
+    let number = copies::read_half(call.arguments[0] + 4)? as i32;
+    if number != 0 && number != own {
+        return Err(EPERM);
+    }
+    let mut words = [0; 24];
+    copies::read(&mut words[..if has_two { 24 } else { 12 }], call.arguments[1]).map(|()| 0)
+}

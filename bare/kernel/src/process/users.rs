@@ -1,0 +1,93 @@
+//! Who a process runs as. Nobody is kept from files for it: what may be changed is who one is, and whom one may send signals.
+
+use alloc::vec::Vec;
+
+use super::errno::{EPERM, Errno};
+
+/// A number that is left as it is.
+pub(crate) const KEEP: u32 = u32::MAX;
+
+/// A user or a group: who began the process, as whom it acts, whom it may be again, and who it is to files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Ids {
+    pub(crate) real: u32,
+    pub(crate) effective: u32,
+    pub(crate) saved: u32,
+    pub(crate) of_files: u32,
+}
+
+impl Ids {
+    /// Whether it may be this one without being root.
+    fn knows(&self, id: u32) -> bool {
+        [KEEP, self.real, self.effective, self.saved].contains(&id)
+    }
+
+    /// `setuid`: root becomes somebody else for good.
+    pub(crate) fn set(&mut self, id: u32, is_root: bool) -> Result<(), Errno> {
+        match is_root {
+            true => *self = Self { real: id, effective: id, saved: id, of_files: id },
+            false if [self.real, self.saved].contains(&id) => (self.effective, self.of_files) = (id, id),
+            false => return Err(EPERM),
+        }
+        Ok(())
+    }
+
+    /// `setreuid`.
+    pub(crate) fn set_two(&mut self, [real, effective]: [u32; 2], is_root: bool) -> Result<(), Errno> {
+        let may_be_real = [KEEP, self.real, self.effective].contains(&real);
+        if !(is_root || may_be_real && self.knows(effective)) {
+            return Err(EPERM);
+        }
+        let saves = real != KEEP || effective != KEEP && effective != self.real;
+        self.take([real, effective, KEEP]);
+        if saves {
+            self.saved = self.effective;
+        }
+        Ok(())
+    }
+
+    /// `setresuid`.
+    pub(crate) fn set_three(&mut self, ids: [u32; 3], is_root: bool) -> Result<(), Errno> {
+        if !is_root && !ids.iter().all(|id| self.knows(*id)) {
+            return Err(EPERM);
+        }
+        self.take(ids);
+        Ok(())
+    }
+
+    fn take(&mut self, ids: [u32; 3]) {
+        let places = [&mut self.real, &mut self.effective, &mut self.saved];
+        places.into_iter().zip(ids).filter(|(_, id)| *id != KEEP).for_each(|(place, id)| *place = id);
+        self.of_files = self.effective;
+    }
+
+    /// `setfsuid`: what it was before, whether it has changed or not.
+    pub(crate) fn set_of_files(&mut self, id: u32, is_root: bool) -> u32 {
+        let before = self.of_files;
+        if id != KEEP && (is_root || self.knows(id) || id == before) {
+            self.of_files = id;
+        }
+        before
+    }
+}
+
+/// All that a process is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Users {
+    pub(crate) user: Ids,
+    pub(crate) group: Ids,
+    pub(crate) groups: Vec<u32>,
+}
+
+impl Users {
+    pub(crate) fn is_root(&self) -> bool {
+        self.user.effective == 0
+    }
+
+    /// Whether a signal may be sent to who is `other`.
+    pub(crate) fn may_signal(&self, other: &Self) -> bool {
+        let [own, theirs] = [&self.user, &other.user];
+        let is_theirs = |id: u32| id == theirs.real || id == theirs.saved;
+        self.is_root() || is_theirs(own.real) || is_theirs(own.effective)
+    }
+}
