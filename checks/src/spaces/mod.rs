@@ -44,6 +44,8 @@ pub struct Ran {
     pub faults: u64,
     /// Folios that were made.
     pub folios: u64,
+    /// How often a block of zeros was asked for.
+    pub zeros: u64,
 }
 
 /// What the machine of a seed is like.
@@ -134,7 +136,7 @@ fn run_as<G: Granule + Send + Sync>(
     let now = board.now();
     match (&now.failure, now.frames.len(), now.free_pages()) {
         (Some(failure), ..) => Err(failure.clone()),
-        (None, 0, PAGES) => Ok(Ran { events: now.machine.events(), faults, folios: now.folios }),
+        (None, 0, PAGES) => Ok(Ran { events: now.machine.events(), faults, folios: now.folios, zeros: now.zeros }),
         (None, frames, free) => Err(format!("{frames} frames are taken and {free} pages of {PAGES} free at the end")),
     }
 }

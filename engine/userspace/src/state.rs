@@ -56,7 +56,7 @@ impl Resident {
 
     /// So many pages more.
     pub(crate) fn add_many(&mut self, leaf: &Leaf, pages: u64) {
-        *self.count(leaf) += pages;
+        *self.count(leaf) += pages * u64::from(leaf.has(Note::COUNTED));
     }
 
     /// A page less.

@@ -98,6 +98,10 @@ impl<G> Frames for Programs<G> {
     fn zero_frame(&self) -> PhysAddr {
         frames::zero_frame()
     }
+
+    fn zeros(&self, order: u32) -> Option<PhysAddr> {
+        if folios::uses_zeros() { frames::zeros(order) } else { None }
+    }
 }
 
 impl<G: Granule> Embedder for Programs<G> {

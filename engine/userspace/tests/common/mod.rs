@@ -107,6 +107,10 @@ pub(crate) struct Inner {
     pub(crate) left: Cell<usize>,
     /// The order of the largest folio.
     pub(crate) folio_order: Cell<u32>,
+    /// Faults that a program has taken.
+    pub(crate) faults: Cell<usize>,
+    /// Whether there are zeros as many as a block has.
+    pub(crate) has_zeros: Cell<bool>,
     /// Whether every CPU is of level 3.
     pub(crate) tolerates: Cell<bool>,
     /// How often leaves were announced that change size.
@@ -138,6 +142,13 @@ pub(crate) type Space<G> = AddressSpace<Kernel<G>>;
 
 const FRAMES: u64 = 0x1_0000_0000;
 const ZEROS: PhysAddr = PhysAddr::new(0xf000_0000);
+/// Zeros as many as the largest block has.
+const MANY_ZEROS: Range<u64> = 0x80_0000_0000..0x80_2000_0000;
+
+/// Whether a frame is nobody's, and of zeros.
+pub(crate) fn is_zeros(frame: PhysAddr) -> bool {
+    frame == ZEROS || MANY_ZEROS.contains(&frame.bits())
+}
 
 impl<G: Granule> Kernel<G> {
     pub(crate) fn new() -> Self {
@@ -151,6 +162,8 @@ impl<G: Granule> Kernel<G> {
             tables: Cell::new(0),
             left: Cell::new(usize::MAX),
             folio_order: Cell::new(0),
+            faults: Cell::new(0),
+            has_zeros: Cell::new(true),
             tolerates: Cell::new(false),
             announced: Cell::new(0),
             heap_left: Cell::new(usize::MAX),
@@ -167,7 +180,7 @@ impl<G: Granule> Kernel<G> {
     }
 
     pub(crate) fn get(&self, frame: PhysAddr) -> u64 {
-        if frame == ZEROS { 0 } else { self.0.frames.borrow()[&frame].value }
+        if is_zeros(frame) { 0 } else { self.0.frames.borrow()[&frame].value }
     }
 
     /// What fetches find in a frame; nothing that anybody knows, unless it was made fetchable.
@@ -261,6 +274,7 @@ impl<G: Granule> Frames for Kernel<G> {
     fn zero_folio(&self, first: PhysAddr, order: u32) {
         assert!(!LOCKED.get(), "zeroed under the lock");
         (0..1 << order).for_each(|page| self.set(first + page * G::SIZE_BYTES, 0));
+        self.step();
     }
 
     fn copy(&self, to: PhysAddr, from: PhysAddr) {
@@ -277,6 +291,13 @@ impl<G: Granule> Frames for Kernel<G> {
 
     fn zero_frame(&self) -> PhysAddr {
         ZEROS
+    }
+
+    fn zeros(&self, order: u32) -> Option<PhysAddr> {
+        assert!(!LOCKED.get(), "zeros are made under the lock");
+        assert_eq!(order, G::SHIFT - 3, "zeros are a block");
+        self.step();
+        self.0.has_zeros.get().then_some(PhysAddr::new(MANY_ZEROS.start))
     }
 
     fn take_table(&self) -> Option<PhysAddr> {

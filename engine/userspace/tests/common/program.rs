@@ -12,6 +12,10 @@ pub(crate) fn access<G: Granule>(space: &Space<G>, address: u64, kind: Kind, val
     let machine = &kernel.0.machine;
     let asid = kernel.0.asids.switch(machine, 0, space.context());
     let key = (asid, address >> G::SHIFT);
+    let fault = |kind| {
+        kernel.0.faults.set(kernel.0.faults.get() + 1);
+        space.fault(Access { address, kind })
+    };
     for _ in 0..4 {
         let cached = machine.tlb.borrow().get(&key).copied();
         let found = cached.or_else(|| {
@@ -28,9 +32,9 @@ pub(crate) fn access<G: Granule>(space: &Space<G>, address: u64, kind: Kind, val
             }
             // Where a read would not fault, the CPU tells an atomic as a write.
             Some(found) if kind == Kind::Atomic && permits(found.attributes, Kind::Read) => {
-                space.fault(Access { address, kind: Kind::Write })?;
+                fault(Kind::Write)?;
             }
-            _ => space.fault(Access { address, kind })?,
+            _ => fault(kind)?,
         }
     }
     panic!("{address:#x} faults again and again");
