@@ -48,6 +48,12 @@ pub struct Ran {
     pub zeros: u64,
 }
 
+/// What one CPU is like: the first do nothing by hardware, if CPUs differ in that.
+fn of_cpu(parameters: &Parameters, cpu: usize, without_updates: usize) -> Parameters {
+    let hardware = if cpu < without_updates { (false, false) } else { parameters.hardware };
+    Parameters { hardware, ..*parameters }
+}
+
 /// What the machine of a seed is like.
 fn parameters(seed: &mut Seed) -> Parameters {
     let page_size = *seed.pick(&[PageSize::Size4K, PageSize::Size4K, PageSize::Size16K]);
@@ -81,31 +87,14 @@ fn run_as<G: Granule + Send + Sync>(
     calls: usize,
     believed: Option<BbmLevel>,
 ) -> Result<Ran, String> {
-    let machine = enabled(parameters);
-    let pool = (0..PAGES).rev().map(|page| POOL + page * G::SIZE_BYTES).collect();
+    let without_updates = if seed.one_in(2) { seed.index(parameters.cpus) } else { 0 };
+    let machine = enabled(parameters, without_updates);
     let seeds: Vec<Seed> = (0..parameters.cpus).map(|_| Seed::new(seed.bits())).collect();
     // With groups of more pages the pool would be a folio.
     let folio_order = if G::PAGE_SIZE == PageSize::Size4K && seed.one_in(2) { 4 } else { 0 };
-    let board = Arc::new(Board::new(machine, seed, pool, G::SIZE_BYTES));
-    board.enter(0);
-    let shape = Shape {
-        geometry: Geometry::<G>::lower(parameters.input_bits).map_err(|_| "no such geometry")?,
-        tlb: parameters.tlb,
-        hardware_updates: parameters.hardware_updates(),
-        memory: Stage1Attributes::memory(0),
-        has_execute_only: false,
-        lowest: 0,
-        lowest_fixed: 0,
-        highest: 1 << parameters.input_bits,
-        guard_bytes: 0,
-    };
-    let space = AddressSpace::new(
-        Kernel::<G>::new(&board, folio_order, census(parameters, believed)),
-        shape,
-        1 << 38,
-        Limits::USUAL,
-    )
-    .map_err(|it| it.to_string())?;
+    let board = board::<G>(machine, seed);
+    let kernel = Kernel::<G>::new(&board, folio_order, census(parameters, believed));
+    let space = space(kernel, parameters)?;
     let asids = Asids::<Gate<Numbers>>::new(8, parameters.cpus).ok_or("no heap")?;
     if folio_order > 0 {
         Program::new(&board, parameters, &space, &asids, seeds[0]).map_around();
@@ -141,6 +130,30 @@ fn run_as<G: Granule + Send + Sync>(
     }
 }
 
+/// A board with its pool, on which this thread is CPU 0.
+fn board<G: Granule>(machine: Machine, seed: Seed) -> Arc<Board> {
+    let pool = (0..PAGES).rev().map(|page| POOL + page * G::SIZE_BYTES).collect();
+    let board = Arc::new(Board::new(machine, seed, pool, G::SIZE_BYTES));
+    board.enter(0);
+    board
+}
+
+/// A space that has nothing.
+fn space<G: Granule>(kernel: Kernel<G>, parameters: &Parameters) -> Result<AddressSpace<Kernel<G>>, String> {
+    let shape = Shape {
+        geometry: Geometry::<G>::lower(parameters.input_bits).map_err(|_| "no such geometry")?,
+        tlb: parameters.tlb,
+        hardware_updates: parameters.hardware_updates(),
+        memory: Stage1Attributes::memory(0),
+        has_execute_only: false,
+        lowest: 0,
+        lowest_fixed: 0,
+        highest: 1 << parameters.input_bits,
+        guard_bytes: 0,
+    };
+    AddressSpace::new(kernel, shape, 1 << 38, Limits::USUAL).map_err(|it| it.to_string())
+}
+
 /// What the CPUs tolerate. Whoever meets a TLB conflict abort has its TLBs forget everything.
 fn census(parameters: &Parameters, believed: Option<BbmLevel>) -> Census {
     let tolerance = |cpu| Tolerance::new(believed.unwrap_or(parameters.bbm.announced(cpu)), true);
@@ -150,10 +163,12 @@ fn census(parameters: &Parameters, believed: Option<BbmLevel>) -> Census {
 }
 
 /// A machine whose CPUs run nothing yet.
-fn enabled(parameters: &Parameters) -> Machine {
-    let mut machine = Machine::new(&parameters.features());
+fn enabled(parameters: &Parameters, without_updates: usize) -> Machine {
+    let cpus: Vec<_> = (0..parameters.cpus).map(|cpu| of_cpu(parameters, cpu, without_updates)).collect();
+    let features: Vec<_> = cpus.iter().enumerate().map(|(cpu, its)| its.features()[cpu]).collect();
+    let mut machine = Machine::new(&features);
     machine.be_strict();
-    for cpu in 0..parameters.cpus as u8 {
+    for (cpu, parameters) in (0..).zip(&cpus) {
         machine.enter(cpu, Level::El1);
         for (register, value) in parameters.controls().into_iter().chain(parameters.roots(EMPTY, 0)) {
             machine.write_register(cpu, register, value);

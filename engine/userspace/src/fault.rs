@@ -8,8 +8,9 @@
 
 use core::ops::Range;
 
-use pagetable::{Change, Hole, Reserve};
-use vmsa::{Granule, LeafSize, Level, PhysAddr, Stage1Attributes};
+use pagetable::{Change, Hole, Platform, Reserve};
+use vmsa::maintenance::{LevelHint, operand_by_address};
+use vmsa::{Granule, LeafSize, Level, Maintenance, PhysAddr, Stage1Attributes, TlbiOp};
 
 use crate::access::{Access, Kind};
 use crate::area::{Area, Backing, Rights};
@@ -105,6 +106,13 @@ impl<E: Embedder> State<E> {
             return Ok(());
         };
         if !is_write || !leaf.has(Stage1Attributes::READ_ONLY) {
+            // The page's own leaf says so, whatever others of its group say.
+            if leaf.has(Stage1Attributes::AF) {
+                if is_write {
+                    forget_here(editing, page);
+                }
+                return Ok(());
+            }
             let accessed = (Stage1Attributes::AF, Stage1Attributes::empty());
             return edit::<E>(self.table(editing), editing, &whole, accessed, supply);
         }
@@ -215,6 +223,16 @@ fn lacks<E: Embedder>(
         Content::Zeros { .. } | Content::Copy(_) | Content::CopyOfPage { .. } => Note::COUNTED | Note::OWN,
     };
     Lacks { gap, was, attributes: attributes | notes, content }
+}
+
+/// Has this CPU forget a page that lacks nothing: another CPU's hardware may have marked it as written, and tells no TLB of that.
+#[cold]
+fn forget_here<E: Embedder>(editing: &Editing<'_, E>, page: u64) {
+    let operand = operand_by_address(0, LevelHint::NONE, page);
+    // Without it a CPU that marks nothing by itself, and holds the page as clean, faults for ever.
+    editing.platform.maintain(Maintenance::Invalidate(TlbiOp::VALE1, operand));
+    // Without it the access may be made again before the TLBI is done. The exception return does what an ISB would.
+    editing.platform.maintain(Maintenance::DSB_NSH);
 }
 
 /// Whether a page lies in its frame's contiguous group as in its own: only then it may be of a folio.

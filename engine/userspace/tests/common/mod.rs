@@ -19,7 +19,9 @@ pub(crate) const RX: Rights = Rights::READ.union(Rights::EXECUTE);
 pub(crate) const CEILING: u64 = 0x7f_0000_0000;
 
 pub(crate) use file::TestFile;
-pub(crate) use program::{access, anonymous, can_be_written, frame_at, leaf_bytes, maps, of_file, read, write};
+pub(crate) use program::{
+    access, anonymous, can_be_written, frame_at, leaf_bytes, maps, mark_elsewhere, of_file, read, write,
+};
 
 thread_local! {
     /// Whether this thread holds a lock.
