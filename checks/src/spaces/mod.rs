@@ -70,13 +70,13 @@ fn parameters(seed: &mut Seed) -> Parameters {
 }
 
 /// Runs random programs of `calls` calls on every CPU of a machine, all drawn from `seed`; the error is what is wrong. The space
-/// believes of every CPU that it tolerates so much, where that is given, and what is true elsewhere.
-pub fn run(seed: u64, calls: usize, believed: Option<BbmLevel>) -> Result<Ran, String> {
+/// believes of every CPU that it tolerates what is true, or so much; and is capped at what is true, if `is_capped`.
+pub fn run(seed: u64, calls: usize, believed: Option<BbmLevel>, is_capped: bool) -> Result<Ran, String> {
     let mut seed = Seed::new(seed);
     let parameters = parameters(&mut seed);
     match parameters.page_size {
-        PageSize::Size16K => run_as::<Granule16K>(&parameters, seed, calls, believed),
-        _ => run_as::<Granule4K>(&parameters, seed, calls, believed),
+        PageSize::Size16K => run_as::<Granule16K>(&parameters, seed, calls, (believed, is_capped)),
+        _ => run_as::<Granule4K>(&parameters, seed, calls, (believed, is_capped)),
     }
     .map_err(|wrong| format!("{parameters}: {wrong}"))
 }
@@ -85,7 +85,7 @@ fn run_as<G: Granule + Send + Sync>(
     parameters: &Parameters,
     mut seed: Seed,
     calls: usize,
-    believed: Option<BbmLevel>,
+    (believed, is_capped): (Option<BbmLevel>, bool),
 ) -> Result<Ran, String> {
     let without_updates = if seed.one_in(2) { seed.index(parameters.cpus) } else { 0 };
     let machine = enabled(parameters, without_updates);
@@ -95,6 +95,10 @@ fn run_as<G: Granule + Send + Sync>(
     let board = board::<G>(machine, seed);
     let kernel = Kernel::<G>::new(&board, folio_order, census(parameters, believed));
     let space = space(kernel, parameters)?;
+    if is_capped {
+        // As if the CPUs were other walkers.
+        (0..parameters.cpus).for_each(|cpu| space.share_with(parameters.tolerance(cpu)));
+    }
     let asids = Asids::<Gate<Numbers>>::new(8, parameters.cpus).ok_or("no heap")?;
     if folio_order > 0 {
         Program::new(&board, parameters, &space, &asids, seeds[0]).map_around();

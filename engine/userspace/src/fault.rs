@@ -268,7 +268,7 @@ fn edit<E: Embedder>(
     let is_page = range.end - range.start == E::Granule::SIZE_BYTES;
     if !is_page || !table.protect_page(range.start.into(), set, clear, None) {
         let from = range.start.into()..range.end.into();
-        let (mut gather, licence) = (table.gather(), editing.embedder.licence());
+        let (mut gather, licence) = (table.gather(), editing.licence());
         table.plan(&[Change::Protect { from, set, clear }], Some(&licence))?.apply(supply, &mut gather)?;
         supply.refill(&editing.platform, gather.finish(&editing.platform));
     }

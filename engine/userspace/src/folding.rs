@@ -58,7 +58,7 @@ impl<E: Embedder> State<E> {
     /// Makes leaves of a range larger. Who cannot goes on as he was.
     fn collapse(&mut self, editing: &Editing<'_, E>, range: Range<u64>, supply: &mut Reserve) {
         let (licence, change) =
-            (editing.embedder.licence(), [Change::Collapse { from: range.start.into()..range.end.into() }]);
+            (editing.licence(), [Change::Collapse { from: range.start.into()..range.end.into() }]);
         let mut table = self.table(editing);
         let mut gather = table.gather();
         let Ok(mut plan) = table.plan(&change, Some(&licence)) else { return };

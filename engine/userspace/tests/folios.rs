@@ -3,9 +3,9 @@
 use crate::common;
 
 use common::{Kernel, RW, Space, anonymous, can_be_written, frame_at, leaf_bytes, read, write};
-use vellum_pagetable::HardwareUpdates;
+use vellum_pagetable::{HardwareUpdates, Tolerance};
 use vellum_userspace::{Advice, Error, Place, Rights};
-use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K, Level};
+use vellum_vmsa::{BbmLevel, Granule, Granule4K, Granule16K, Granule64K, Level};
 
 /// A multiple of every size of a folio.
 const BASE: u64 = 0x1_0000_0000;
@@ -275,6 +275,33 @@ fn a_group_ends_and_begins_without_a_tlbi_where_every_cpu_tolerates_it() {
         // Of the page alone whose rights change: it may not be written, it may, it is.
         let issued = kernel.0.machine.tlbis.get() - before;
         assert_eq!(issued <= 3, tolerates, "{issued}");
+    }
+}
+
+#[test]
+fn a_space_that_another_walker_has_too_breaks_first_where_the_system_would_not() {
+    let levels = [BbmLevel::Level3, BbmLevel::Level2, BbmLevel::Level1, BbmLevel::Level0];
+    for (level, is_forked) in levels.into_iter().flat_map(|level| [(level, false), (level, true)]) {
+        let (kernel, mut space) = space::<Granule4K>(4, 16, HardwareUpdates::None);
+        kernel.0.tolerates.set(true);
+        space.share_with(Tolerance::new(level, true));
+        // What the one does not tolerate is not tolerated, whoever comes later.
+        space.share_with(Tolerance::new(BbmLevel::Level3, true));
+        if is_forked {
+            space = space.fork().unwrap();
+        }
+        write(&space, BASE, 1).unwrap();
+        let before = kernel.0.machine.tlbis.get();
+        kernel.0.announced.set(0);
+        for rights in [Rights::READ, RW] {
+            space.protect(BASE + (3 << 12), 1 << 12, rights).unwrap();
+        }
+        write(&space, BASE + (3 << 12), 1).unwrap();
+        assert_eq!(leaf_bytes(&space, BASE), Some(16 << 12));
+        assert_eq!(kernel.0.announced.get() > 0, level >= BbmLevel::Level2, "{level:?}");
+        let issued = kernel.0.machine.tlbis.get() - before;
+        // In place a TLB that may conflict is told at once.
+        assert_eq!(issued <= 3, level == BbmLevel::Level3, "{level:?}: {issued}");
     }
 }
 
