@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{Kernel, RW, Space, anonymous, can_be_written, frame_at, leaf_bytes, read, write};
 use vellum_pagetable::{HardwareUpdates, Tolerance};
-use vellum_userspace::{Advice, Error, Place, Rights};
+use vellum_userspace::{Advice, Error, Frames, Place, Rights};
 use vellum_vmsa::{BbmLevel, Granule, Granule4K, Granule16K, Granule64K, Level};
 
 /// A multiple of every size of a folio.
@@ -302,6 +302,39 @@ fn a_space_that_another_walker_has_too_breaks_first_where_the_system_would_not()
         let issued = kernel.0.machine.tlbis.get() - before;
         // In place a TLB that may conflict is told at once.
         assert_eq!(issued <= 3, level == BbmLevel::Level3, "{level:?}: {issued}");
+    }
+}
+
+/// Descriptors that are read while a part of a group of a block is cut, and is alike again, where groups lie side by side or not.
+fn loads_of_a_fold<G: Granule>(is_apart: bool) -> (usize, Option<u64>) {
+    let [group, block] = orders::<G>();
+    let (kernel, space) = space::<G>(group, 1 << block, HardwareUpdates::None);
+    kernel.0.tolerates.set(true);
+    for at in pages::<G>(1 << block).step_by(1 << group) {
+        write(&space, at, 1).unwrap();
+        if is_apart {
+            space.embedder().take_folio(group).unwrap();
+        }
+    }
+    let at = BASE + (5 << group << G::SHIFT) + 3 * G::SIZE_BYTES;
+    space.protect(at, G::SIZE_BYTES, Rights::READ).unwrap();
+    let before = kernel.0.machine.loads.get();
+    space.protect(at, G::SIZE_BYTES, RW).unwrap();
+    write(&space, at, 2).unwrap();
+    (kernel.0.machine.loads.get() - before, leaf_bytes(&space, at))
+}
+
+#[test]
+fn a_group_that_folds_looks_at_its_own_pages_alone() {
+    let folds = [loads_of_a_fold::<Granule4K>, loads_of_a_fold::<Granule16K>, loads_of_a_fold::<Granule64K>];
+    let sizes = [(16_usize, 65536), (128, 2 << 20), (32, 2 << 20)];
+    for (fold, (pages, bytes)) in folds.into_iter().zip(sizes) {
+        let (loads, leaf) = fold(true);
+        assert_eq!(leaf, Some(bytes));
+        // For each of the two calls a few of each page, and a few ways down.
+        assert!(loads <= 12 * pages + 100, "{loads} of {pages}");
+        // Groups that lead on from each other are a block.
+        assert!(fold(false).1 > Some(bytes));
     }
 }
 

@@ -68,10 +68,13 @@ pub(crate) struct Machine {
     tlb: RefCell<BTreeMap<(u16, u64), Cached>>,
     page_shift: u32,
     pub(crate) tlbis: Cell<usize>,
+    /// Descriptors that were read.
+    pub(crate) loads: Cell<usize>,
 }
 
 impl Platform for Machine {
     fn load(&self, slot: Slot) -> Descriptor {
+        self.loads.set(self.loads.get() + 1);
         self.memory.load(slot)
     }
 
@@ -154,8 +157,13 @@ pub(crate) fn is_zeros(frame: PhysAddr) -> bool {
 
 impl<G: Granule> Kernel<G> {
     pub(crate) fn new() -> Self {
-        let machine =
-            Machine { memory: Memory::new(), tlb: RefCell::default(), page_shift: G::SHIFT, tlbis: Cell::new(0) };
+        let machine = Machine {
+            memory: Memory::new(),
+            tlb: RefCell::default(),
+            page_shift: G::SHIFT,
+            tlbis: Cell::new(0),
+            loads: Cell::new(0),
+        };
         let inner = Inner {
             machine,
             frames: RefCell::default(),
