@@ -163,7 +163,8 @@ impl<G: Granule> Embedder for Kernel<G> {
     }
 
     fn licence(&self) -> Licence<'_> {
-        self.census.tolerated().unwrap_or_else(|| Licence::break_before_make(self))
+        let tolerated = self.census.tolerated().map(Licence::bearing_conflicts);
+        tolerated.unwrap_or_else(|| Licence::break_before_make(self))
     }
 
     fn shared_memory(&self, _: u64) -> Option<NoFile> {

@@ -76,6 +76,16 @@ impl<'guard> Licence<'guard> {
         }
     }
 
+    /// The same where whoever meets a TLB conflict abort on what changes bears it at any later time, and not only until the change is complete:
+    /// its CPU forgets everything, and the access is made again. So no TLB is told of a contiguous group that ends or begins.
+    #[must_use]
+    pub const fn bearing_conflicts(self) -> Self {
+        match self.method {
+            Method::InPlace { .. } => Self::new(Method::InPlace { may_conflict: false }),
+            method => Self::new(method),
+        }
+    }
+
     /// Whether a leaf changes size in place: TLBs may hold both what it was and what it is, until they are told to forget.
     pub const fn is_in_place(&self) -> bool {
         matches!(self.method, Method::InPlace { .. })
@@ -215,6 +225,19 @@ mod tests {
             Method::Break,
             "it has conflicts, and no handler"
         );
+    }
+
+    #[test]
+    fn conflicts_are_borne_where_leaves_change_in_place_alone() {
+        let method =
+            |level| Census::new(cpu(level, true)).tolerated().map(|licence| licence.bearing_conflicts().method());
+        let in_place = Some(Method::InPlace { may_conflict: false });
+        assert_eq!((method(BbmLevel::Level2), method(BbmLevel::Level3)), (in_place, in_place));
+        assert_eq!(Licence::break_before_make(&0).bearing_conflicts().method(), Method::Break);
+        // Another walker bears nothing.
+        let licence = Licence::new(Method::InPlace { may_conflict: true }).bearing_conflicts();
+        let capped = licence.capped(cpu(BbmLevel::Level2, true), &0);
+        assert_eq!(capped.method(), Method::InPlace { may_conflict: true });
     }
 
     #[test]

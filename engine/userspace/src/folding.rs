@@ -4,9 +4,9 @@
 //!   mprotect(part, r--)      |rw-|r--|r--|rw-|rw-|      the folio's leaf is cut at both ends of the part
 //!   mprotect(part, rw-)      |rw-----------------|      both ends are looked at: one leaf
 //! ```
-//! Only what a call or a fault has just changed is looked at: the group that holds its first page, and that of its last; and their block where it
-//! is of groups alone. Where every CPU tolerates
-//! that live leaves change size, no TLB is told of a group that ends or begins: who holds the one finds in the other what it says.
+//! Only what a call or a fault has just changed is looked at: the group that holds its first page, and that of its last; and their block where
+//! it is of groups alone. Where every CPU tolerates that live leaves change size, no TLB is told of a group that ends or begins: who holds the
+//! one finds in the other what it says, and who meets a conflict bears it.
 
 use core::ops::Range;
 

@@ -262,9 +262,10 @@ fn what_is_alike_again_is_one_leaf() {
 
 #[test]
 fn a_group_ends_and_begins_without_a_tlbi_where_every_cpu_tolerates_it() {
-    for tolerates in [true, false] {
+    for (tolerates, is_at_2) in [(true, false), (true, true), (false, false)] {
         let (kernel, space) = space::<Granule4K>(4, 16, HardwareUpdates::None);
         kernel.0.tolerates.set(tolerates);
+        kernel.0.is_at_2.set(is_at_2);
         write(&space, BASE, 1).unwrap();
         let before = kernel.0.machine.tlbis.get();
         for (rights, leaf) in [(Rights::READ, 1), (RW, 16)] {

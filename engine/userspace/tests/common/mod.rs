@@ -116,8 +116,9 @@ pub(crate) struct Inner {
     pub(crate) faults: Cell<usize>,
     /// Whether there are zeros as many as a block has.
     pub(crate) has_zeros: Cell<bool>,
-    /// Whether every CPU is of level 3.
+    /// Whether every CPU is of level 3, or 2.
     pub(crate) tolerates: Cell<bool>,
+    pub(crate) is_at_2: Cell<bool>,
     /// How often leaves were announced that change size.
     pub(crate) announced: Cell<usize>,
     /// How often the heap has room yet.
@@ -133,6 +134,7 @@ pub(crate) struct Inner {
 pub(crate) type Beside = (usize, Box<dyn FnOnce()>);
 
 static LEVEL3: Census = Census::new(Tolerance::new(BbmLevel::Level3, false));
+static LEVEL2: Census = Census::new(Tolerance::new(BbmLevel::Level2, true));
 
 /// A kernel; a clone is the same one.
 pub(crate) struct Kernel<G>(pub(crate) Rc<Inner>, PhantomData<G>);
@@ -175,6 +177,7 @@ impl<G: Granule> Kernel<G> {
             faults: Cell::new(0),
             has_zeros: Cell::new(true),
             tolerates: Cell::new(false),
+            is_at_2: Cell::new(false),
             announced: Cell::new(0),
             heap_left: Cell::new(usize::MAX),
             committed: Cell::new(0),
@@ -354,8 +357,9 @@ impl<G: Granule> Embedder for Kernel<G> {
     }
 
     fn licence(&self) -> Licence<'_> {
-        let level3 = LEVEL3.tolerated().filter(|_| self.0.tolerates.get());
-        level3.unwrap_or_else(|| Licence::break_before_make(self))
+        let census = if self.0.is_at_2.get() { &LEVEL2 } else { &LEVEL3 };
+        let tolerated = census.tolerated().filter(|_| self.0.tolerates.get());
+        tolerated.map(Licence::bearing_conflicts).unwrap_or_else(|| Licence::break_before_make(self))
     }
 
     fn announce(&self, _: Range<u64>, resize: &mut dyn FnMut()) {

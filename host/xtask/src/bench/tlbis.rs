@@ -34,7 +34,7 @@ struct Options {
 
 const SIZES: [&str; 3] = ["4k", "16k", "64k"];
 const FOLIOS: [&str; 3] = ["never", "group", "block"];
-/// Levels of FEAT_BBM, and whether EL1's invalidations are said to end conflicts: in place at level 2, which is to repaint, then to invalidate.
+/// Levels of FEAT_BBM, and whether EL1's invalidations are said to end conflicts: level 2 is in place where they are.
 const LEVELS: [(u8, bool); 5] = [(0, false), (1, false), (2, false), (2, true), (3, false)];
 const RESULTS: &str = "bench/results/tlbis.md";
 /// The program's lines, in the order of the table.
@@ -44,8 +44,8 @@ const HEAD: &str = "# TLBIs of programs, by kind\n\n\
     The program `parts`, one CPU, QEMU with `-icount`: 32 groups of pages are touched; of each one page is made read-only, and writable\n\
     again, and written, and goes (DONTNEED), and is written again; a fork whose child writes to each; an exec; the ends. The kernel's own\n\
     count of all of the boot, and instructions of one `mprotect` that cuts a group, of the one that gives the rights back, and of the\n\
-    write after which the group may be whole. At level 2 leaves change size in place where EL1 is trusted (`vellum.trust-el1=yes`): they are\n\
-    repainted, then invalidated, as TLBs may conflict.\n\n\
+    write after which the group may be whole. At level 2 leaves change size in place where EL1 is trusted\n\
+    (`vellum.trust-el1=yes`).\n\n\
     | pages | vellum.folio | vellum.bbm | by address | by range | of a space | cut | rights back | write |\n\
     |---|---|---|--:|--:|--:|--:|--:|--:|\n";
 
