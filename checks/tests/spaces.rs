@@ -5,19 +5,28 @@ use vmsa::BbmLevel;
 
 #[test]
 fn cpus_fault_fork_protect_and_unmap_against_each_other() {
-    let (mut events, mut faults, mut folios) = (0, 0, 0);
+    let (mut events, mut faults, mut folios, mut zeros) = (0, 0, 0, 0);
     for seed in 0..RUNS {
-        let ran = spaces::run(seed, 6, None).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
-        (events, faults, folios) = (events + ran.events, faults + ran.faults, folios + ran.folios);
+        let ran = spaces::run(seed, 6, None, false).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+        (events, faults) = (events + ran.events, faults + ran.faults);
+        (folios, zeros) = (folios + ran.folios, zeros + ran.zeros);
     }
     assert!(faults > RUNS, "{faults} faults in {events} events");
     assert!(folios > RUNS / 8, "{folios} folios");
+    assert!(zeros > RUNS / 16, "{zeros} blocks of zeros");
 }
 
 #[test]
 fn a_leaf_that_changes_size_where_a_cpu_does_not_tolerate_it_is_found() {
-    let is_found = |seed| spaces::run(seed, 6, Some(BbmLevel::Level3)).is_err_and(|wrong| wrong.contains("V6"));
+    let is_found = |seed| spaces::run(seed, 6, Some(BbmLevel::Level3), false).is_err_and(|wrong| wrong.contains("V6"));
     assert!((0..RUNS).any(is_found));
+}
+
+#[test]
+fn a_space_that_is_capped_breaks_first_where_the_system_would_not() {
+    for seed in 0..RUNS / 2 {
+        spaces::run(seed, 6, Some(BbmLevel::Level3), true).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
+    }
 }
 
 /// Seeds that are run.

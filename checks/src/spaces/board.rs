@@ -43,6 +43,8 @@ pub(super) struct Turn {
     page_bytes: u64,
     /// Folios that were made.
     pub(super) folios: u64,
+    /// How often a block of zeros was asked for.
+    pub(super) zeros: u64,
     /// Forks under way: until one is complete, a parent may write what its child shares.
     pub(super) forks: usize,
     /// What went wrong first.
@@ -52,7 +54,8 @@ pub(super) struct Turn {
 impl Board {
     pub(super) fn new(machine: Machine, seed: Seed, pool: Vec<u64>, page_bytes: u64) -> Self {
         let (running, frames, failure) = (vec![0], BTreeMap::new(), None);
-        let turn = Turn { machine, seed, cpu: 0, running, frames, pool, page_bytes, folios: 0, forks: 0, failure };
+        let (folios, zeros, forks) = (0, 0, 0);
+        let turn = Turn { machine, seed, cpu: 0, running, frames, pool, page_bytes, folios, zeros, forks, failure };
         Self { turn: Mutex::new(turn), passed: Condvar::new() }
     }
 

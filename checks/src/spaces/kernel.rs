@@ -2,6 +2,7 @@
 //! has the turn.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 use machine::event::{Event, Owned};
@@ -14,6 +15,13 @@ use crate::cpu::event_of;
 
 /// The frame of zeros.
 pub(super) const ZEROS: u64 = 0x7_0000_0000;
+/// Zeros as many as a block has.
+const MANY_ZEROS: Range<u64> = 0x7_0200_0000..0x7_0400_0000;
+
+/// Whether an address is among zeros, which are nobody's.
+pub(super) fn is_zeros(address: u64) -> bool {
+    address == ZEROS || MANY_ZEROS.contains(&address)
+}
 
 /// A kernel; a clone is the same.
 pub(super) struct Kernel<G> {
@@ -125,6 +133,11 @@ impl<G> Frames for Kernel<G> {
         PhysAddr::new(ZEROS)
     }
 
+    fn zeros(&self, _: u32) -> Option<PhysAddr> {
+        self.bus.0.step(|turn, _| turn.zeros += 1);
+        Some(PhysAddr::new(MANY_ZEROS.start))
+    }
+
     fn take_table(&self) -> Option<PhysAddr> {
         self.bus.0.step(|turn, _| turn.take().map(PhysAddr::new))
     }
@@ -145,11 +158,13 @@ impl<G: Granule> Embedder for Kernel<G> {
     }
 
     fn folio_orders(&self, _: bool) -> u32 {
-        1 << self.folio_order
+        // A block is more than the pool has: reads alone find one, of zeros.
+        1 << self.folio_order | if self.folio_order > 0 { 1 << (G::SHIFT - 3) } else { 0 }
     }
 
     fn licence(&self) -> Licence<'_> {
-        self.census.tolerated().unwrap_or_else(|| Licence::break_before_make(self))
+        let tolerated = self.census.tolerated().map(Licence::bearing_conflicts);
+        tolerated.unwrap_or_else(|| Licence::break_before_make(self))
     }
 
     fn shared_memory(&self, _: u64) -> Option<NoFile> {

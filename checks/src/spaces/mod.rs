@@ -44,6 +44,14 @@ pub struct Ran {
     pub faults: u64,
     /// Folios that were made.
     pub folios: u64,
+    /// How often a block of zeros was asked for.
+    pub zeros: u64,
+}
+
+/// What one CPU is like: the first do nothing by hardware, if CPUs differ in that.
+fn of_cpu(parameters: &Parameters, cpu: usize, without_updates: usize) -> Parameters {
+    let hardware = if cpu < without_updates { (false, false) } else { parameters.hardware };
+    Parameters { hardware, ..*parameters }
 }
 
 /// What the machine of a seed is like.
@@ -62,13 +70,13 @@ fn parameters(seed: &mut Seed) -> Parameters {
 }
 
 /// Runs random programs of `calls` calls on every CPU of a machine, all drawn from `seed`; the error is what is wrong. The space
-/// believes of every CPU that it tolerates so much, where that is given, and what is true elsewhere.
-pub fn run(seed: u64, calls: usize, believed: Option<BbmLevel>) -> Result<Ran, String> {
+/// believes of every CPU that it tolerates what is true, or so much; and is capped at what is true, if `is_capped`.
+pub fn run(seed: u64, calls: usize, believed: Option<BbmLevel>, is_capped: bool) -> Result<Ran, String> {
     let mut seed = Seed::new(seed);
     let parameters = parameters(&mut seed);
     match parameters.page_size {
-        PageSize::Size16K => run_as::<Granule16K>(&parameters, seed, calls, believed),
-        _ => run_as::<Granule4K>(&parameters, seed, calls, believed),
+        PageSize::Size16K => run_as::<Granule16K>(&parameters, seed, calls, (believed, is_capped)),
+        _ => run_as::<Granule4K>(&parameters, seed, calls, (believed, is_capped)),
     }
     .map_err(|wrong| format!("{parameters}: {wrong}"))
 }
@@ -77,33 +85,20 @@ fn run_as<G: Granule + Send + Sync>(
     parameters: &Parameters,
     mut seed: Seed,
     calls: usize,
-    believed: Option<BbmLevel>,
+    (believed, is_capped): (Option<BbmLevel>, bool),
 ) -> Result<Ran, String> {
-    let machine = enabled(parameters);
-    let pool = (0..PAGES).rev().map(|page| POOL + page * G::SIZE_BYTES).collect();
+    let without_updates = if seed.one_in(2) { seed.index(parameters.cpus) } else { 0 };
+    let machine = enabled(parameters, without_updates);
     let seeds: Vec<Seed> = (0..parameters.cpus).map(|_| Seed::new(seed.bits())).collect();
     // With groups of more pages the pool would be a folio.
     let folio_order = if G::PAGE_SIZE == PageSize::Size4K && seed.one_in(2) { 4 } else { 0 };
-    let board = Arc::new(Board::new(machine, seed, pool, G::SIZE_BYTES));
-    board.enter(0);
-    let shape = Shape {
-        geometry: Geometry::<G>::lower(parameters.input_bits).map_err(|_| "no such geometry")?,
-        tlb: parameters.tlb,
-        hardware_updates: parameters.hardware_updates(),
-        memory: Stage1Attributes::memory(0),
-        has_execute_only: false,
-        lowest: 0,
-        lowest_fixed: 0,
-        highest: 1 << parameters.input_bits,
-        guard_bytes: 0,
-    };
-    let space = AddressSpace::new(
-        Kernel::<G>::new(&board, folio_order, census(parameters, believed)),
-        shape,
-        1 << 38,
-        Limits::USUAL,
-    )
-    .map_err(|it| it.to_string())?;
+    let board = board::<G>(machine, seed);
+    let kernel = Kernel::<G>::new(&board, folio_order, census(parameters, believed));
+    let space = space(kernel, parameters)?;
+    if is_capped {
+        // As if the CPUs were other walkers.
+        (0..parameters.cpus).for_each(|cpu| space.share_with(parameters.tolerance(cpu)));
+    }
     let asids = Asids::<Gate<Numbers>>::new(8, parameters.cpus).ok_or("no heap")?;
     if folio_order > 0 {
         Program::new(&board, parameters, &space, &asids, seeds[0]).map_around();
@@ -134,9 +129,33 @@ fn run_as<G: Granule + Send + Sync>(
     let now = board.now();
     match (&now.failure, now.frames.len(), now.free_pages()) {
         (Some(failure), ..) => Err(failure.clone()),
-        (None, 0, PAGES) => Ok(Ran { events: now.machine.events(), faults, folios: now.folios }),
+        (None, 0, PAGES) => Ok(Ran { events: now.machine.events(), faults, folios: now.folios, zeros: now.zeros }),
         (None, frames, free) => Err(format!("{frames} frames are taken and {free} pages of {PAGES} free at the end")),
     }
+}
+
+/// A board with its pool, on which this thread is CPU 0.
+fn board<G: Granule>(machine: Machine, seed: Seed) -> Arc<Board> {
+    let pool = (0..PAGES).rev().map(|page| POOL + page * G::SIZE_BYTES).collect();
+    let board = Arc::new(Board::new(machine, seed, pool, G::SIZE_BYTES));
+    board.enter(0);
+    board
+}
+
+/// A space that has nothing.
+fn space<G: Granule>(kernel: Kernel<G>, parameters: &Parameters) -> Result<AddressSpace<Kernel<G>>, String> {
+    let shape = Shape {
+        geometry: Geometry::<G>::lower(parameters.input_bits).map_err(|_| "no such geometry")?,
+        tlb: parameters.tlb,
+        hardware_updates: parameters.hardware_updates(),
+        memory: Stage1Attributes::memory(0),
+        has_execute_only: false,
+        lowest: 0,
+        lowest_fixed: 0,
+        highest: 1 << parameters.input_bits,
+        guard_bytes: 0,
+    };
+    AddressSpace::new(kernel, shape, 1 << 38, Limits::USUAL).map_err(|it| it.to_string())
 }
 
 /// What the CPUs tolerate. Whoever meets a TLB conflict abort has its TLBs forget everything.
@@ -148,10 +167,12 @@ fn census(parameters: &Parameters, believed: Option<BbmLevel>) -> Census {
 }
 
 /// A machine whose CPUs run nothing yet.
-fn enabled(parameters: &Parameters) -> Machine {
-    let mut machine = Machine::new(&parameters.features());
+fn enabled(parameters: &Parameters, without_updates: usize) -> Machine {
+    let cpus: Vec<_> = (0..parameters.cpus).map(|cpu| of_cpu(parameters, cpu, without_updates)).collect();
+    let features: Vec<_> = cpus.iter().enumerate().map(|(cpu, its)| its.features()[cpu]).collect();
+    let mut machine = Machine::new(&features);
     machine.be_strict();
-    for cpu in 0..parameters.cpus as u8 {
+    for (cpu, parameters) in (0..).zip(&cpus) {
         machine.enter(cpu, Level::El1);
         for (register, value) in parameters.controls().into_iter().chain(parameters.roots(EMPTY, 0)) {
             machine.write_register(cpu, register, value);

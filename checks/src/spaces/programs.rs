@@ -13,14 +13,12 @@ use userspace::{Access, AddressSpace, Advice, AreaFlags, Asids, Kind, Numbers, P
 use vmsa::{Granule, Maintenance, TlbiOp, maintenance};
 
 use super::board::{Board, Gate};
-use super::kernel::{Kernel, ZEROS};
+use super::kernel::{Kernel, is_zeros};
 use crate::cpu::event_of;
 use crate::parameters::Parameters;
 
 /// Pages that each CPU has: the last in a table of its own.
 const OWN: u64 = 4;
-/// Pages around all of them: one folio.
-const AROUND: u64 = 16;
 /// An access that faults more often than this is not answered.
 const MOST_FAULTS: usize = 12;
 
@@ -57,17 +55,22 @@ impl<'s, G: Granule> Program<'s, G> {
         self.switch(cpu, None);
     }
 
-    /// An area around the pages of every CPU, so that there is room for folios.
-    pub(super) fn map_around(&self) {
+    /// An area around the pages of every CPU: a block, so that there is room for folios, and for one of zeros, which may be there at first.
+    pub(super) fn map_around(&mut self) {
         let request = Request {
             place: Place::Fixed(Self::at(0, 0)),
-            bytes: AROUND * G::SIZE_BYTES,
+            bytes: G::SIZE_BYTES * G::ENTRIES as u64,
             rights: READ_WRITE,
             source: Source::Anonymous,
             flags: AreaFlags::empty(),
             populates: false,
         };
         self.expect("map", self.space.map(request).is_ok());
+        if self.seed.one_in(2) {
+            self.switch(0, Some(self.space));
+            self.access(self.space, Self::at(0, 0), Kind::Read);
+            self.switch(0, None);
+        }
     }
 
     /// The address of a page of a CPU.
@@ -206,7 +209,7 @@ impl<'s, G: Granule> Program<'s, G> {
                 let count = turn.frames.get(&frame).copied();
                 let is_sound = match (kind, count) {
                     (Kind::Write, Some(count)) => count == 1 || turn.forks > 0,
-                    (_, count) => count.is_some() || kind != Kind::Write && frame == ZEROS,
+                    (_, count) => count.is_some() || kind != Kind::Write && is_zeros(frame),
                 };
                 if !is_sound {
                     turn.fail(format!("{kind:?} at {address:#x} may reach {frame:#x}, which has {count:?} owners"));

@@ -63,6 +63,29 @@ impl<'guard> Licence<'guard> {
         }
     }
 
+    /// The same where another walker has these tables too, which tolerates so much: what that is too little for is done by
+    /// break-before-make, and who has `guard` promises what [`Self::break_before_make`] asks for.
+    #[must_use]
+    pub const fn capped<T: ?Sized>(self, walker: Tolerance, guard: &'guard T) -> Self {
+        let _ = guard;
+        match (self.method, walker.in_place()) {
+            (Method::InPlace { may_conflict }, Some(Method::InPlace { may_conflict: its })) => {
+                Self::new(Method::InPlace { may_conflict: may_conflict || its })
+            }
+            _ => Self::new(Method::Break),
+        }
+    }
+
+    /// The same where whoever meets a TLB conflict abort on what changes bears it at any later time, and not only until the change is complete:
+    /// its CPU forgets everything, and the access is made again. So no TLB is told of a contiguous group that ends or begins.
+    #[must_use]
+    pub const fn bearing_conflicts(self) -> Self {
+        match self.method {
+            Method::InPlace { .. } => Self::new(Method::InPlace { may_conflict: false }),
+            method => Self::new(method),
+        }
+    }
+
     /// Whether a leaf changes size in place: TLBs may hold both what it was and what it is, until they are told to forget.
     pub const fn is_in_place(&self) -> bool {
         matches!(self.method, Method::InPlace { .. })
@@ -106,6 +129,15 @@ impl Tolerance {
         self.level
     }
 
+    /// What this one and another tolerate.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            level: self.level.min(other.level),
+            handles_conflicts: self.handles_conflicts && other.handles_conflicts,
+        }
+    }
+
     /// How the CPU lets live leaves change size in place, if it does.
     const fn in_place(self) -> Option<Method> {
         match self.level {
@@ -131,10 +163,7 @@ impl Census {
 
     /// Another CPU will walk the tables from now on.
     pub fn admit(&mut self, cpu: Tolerance) {
-        self.weakest = Tolerance {
-            level: self.weakest.level.min(cpu.level),
-            handles_conflicts: self.weakest.handles_conflicts && cpu.handles_conflicts,
-        };
+        self.weakest = self.weakest.with(cpu);
         self.cpus += 1;
     }
 
@@ -173,6 +202,42 @@ mod tests {
 
     const fn cpu(level: BbmLevel, handles_conflicts: bool) -> Tolerance {
         Tolerance::new(level, handles_conflicts)
+    }
+
+    #[test]
+    fn a_walker_caps_a_licence() {
+        let levels = [BbmLevel::Level0, BbmLevel::Level1, BbmLevel::Level2, BbmLevel::Level3];
+        let method = |system: BbmLevel, walker: BbmLevel, handles_conflicts| {
+            let census = Census::new(cpu(system, true));
+            let licence = census.tolerated().unwrap_or(Licence::break_before_make(&levels));
+            licence.capped(cpu(walker, handles_conflicts), &levels).method()
+        };
+        for (system, walker) in levels.iter().flat_map(|&system| levels.map(|walker| (system, walker))) {
+            let expected = match system.min(walker) {
+                BbmLevel::Level0 | BbmLevel::Level1 => Method::Break,
+                BbmLevel::Level2 => Method::InPlace { may_conflict: true },
+                BbmLevel::Level3 => Method::InPlace { may_conflict: false },
+            };
+            assert_eq!(method(system, walker, true), expected, "{system:?} {walker:?}");
+        }
+        assert_eq!(
+            method(BbmLevel::Level3, BbmLevel::Level2, false),
+            Method::Break,
+            "it has conflicts, and no handler"
+        );
+    }
+
+    #[test]
+    fn conflicts_are_borne_where_leaves_change_in_place_alone() {
+        let method =
+            |level| Census::new(cpu(level, true)).tolerated().map(|licence| licence.bearing_conflicts().method());
+        let in_place = Some(Method::InPlace { may_conflict: false });
+        assert_eq!((method(BbmLevel::Level2), method(BbmLevel::Level3)), (in_place, in_place));
+        assert_eq!(Licence::break_before_make(&0).bearing_conflicts().method(), Method::Break);
+        // Another walker bears nothing.
+        let licence = Licence::new(Method::InPlace { may_conflict: true }).bearing_conflicts();
+        let capped = licence.capped(cpu(BbmLevel::Level2, true), &0);
+        assert_eq!(capped.method(), Method::InPlace { may_conflict: true });
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl<E: Embedder> State<E> {
         };
         self.cut_leaves(editing, part, supply)?;
         let mut table = self.table(editing);
-        let (mut gather, licence) = (table.gather(), editing.embedder.licence());
+        let (mut gather, licence) = (table.gather(), editing.licence());
         // One after the other: a plan has no two changes of one page.
         let changed = changes.iter().try_for_each(|change| {
             table.plan(slice::from_ref(change), Some(&licence)).and_then(|mut plan| plan.apply(supply, &mut gather))

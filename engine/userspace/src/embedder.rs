@@ -16,7 +16,7 @@ pub trait Lock<T> {
 }
 
 /// Frames: pages of memory, each of which counts who refers to it. May be called while the lock of an address space is held, but for
-/// [`Self::zero_folio`] and [`Self::copy`], which never are.
+/// [`Self::zero_folio`], [`Self::copy`] and [`Self::zeros`], which never are.
 pub trait Frames {
     /// A frame with one reference, whatever it holds; `None` if there is none.
     fn take(&self) -> Option<PhysAddr>;
@@ -64,6 +64,13 @@ pub trait Frames {
 
     /// The frame of zeros, which is nobody's and never written. It is not counted.
     fn zero_frame(&self) -> PhysAddr;
+
+    /// `1 << order` frames side by side, aligned to their size, of which the same holds: what is read of a range that nobody has written, as
+    /// large as a block. `None` if there are none, and one page is read. Never called while a lock is held: they may be made only then.
+    fn zeros(&self, order: u32) -> Option<PhysAddr> {
+        let _ = order;
+        None
+    }
 
     /// A page for a table, in no other use.
     fn take_table(&self) -> Option<PhysAddr> {

@@ -8,8 +8,9 @@
 
 use core::ops::Range;
 
-use pagetable::{Change, Hole, Reserve};
-use vmsa::{Granule, LeafSize, Level, PhysAddr, Stage1Attributes};
+use pagetable::{Change, Hole, Platform, Reserve};
+use vmsa::maintenance::{LevelHint, operand_by_address};
+use vmsa::{Granule, LeafSize, Level, Maintenance, PhysAddr, Stage1Attributes, TlbiOp};
 
 use crate::access::{Access, Kind};
 use crate::area::{Area, Backing, Rights};
@@ -52,8 +53,8 @@ struct Gap {
 enum Content<F> {
     /// Zeros, which are written next: a folio of this order, if there is one, or a page.
     Zeros { order: u32 },
-    /// Zeros, which are read.
-    ZeroFrame,
+    /// Zeros, which are read: as many pages as this order says, if there are so many, or one.
+    ZeroFrames { order: u32 },
     /// What a page of a file holds.
     CopyOfPage { file: F, index: u64 },
     /// What this frame holds, of which there is one reference more until the copy is in place: nobody takes the page for theirs alone
@@ -95,18 +96,32 @@ impl<E: Embedder> State<E> {
         let end = self.root.view(&editing.platform).find(page.into()).ok_or(Error::Invalid)?;
         let gap = Gap { page, version: self.version, hole: end.hole() };
         let Some((leaf, whole)) = leaf_of::<E>(&end, page) else {
-            let order = if is_write { folio::order(&self.root, editing, area, page)? } else { 0 };
+            let order = match end.level {
+                _ if is_write => folio::order(&self.root, editing, area, page)?,
+                // A table is there: pages of zeros come one by one.
+                Level::L3 => 0,
+                _ => folio::order_of_zeros(editing, area, page),
+            };
             *found = Found::Lacks(lacks(editing, area, (gap, order), None, is_write));
             return Ok(());
         };
         if !is_write || !leaf.has(Stage1Attributes::READ_ONLY) {
+            // The page's own leaf says so, whatever others of its group say.
+            if leaf.has(Stage1Attributes::AF) {
+                if is_write {
+                    forget_here(editing, page);
+                }
+                return Ok(());
+            }
             let accessed = (Stage1Attributes::AF, Stage1Attributes::empty());
             return edit::<E>(self.table(editing), editing, &whole, accessed, supply);
         }
         // A dirty event, or nobody else has the page any more.
         let own = if leaf.has(WRITABLE) { Some(whole.clone()) } else { owned(editing, &leaf, page, &whole) };
         let Some(own) = own else {
-            *found = Found::Lacks(lacks(editing, area, (gap, 0), Some(leaf), is_write));
+            let is_zeros = !leaf.has(Note::COUNTED);
+            let order = if is_zeros { folio::order_within(editing, area, &whole) } else { 0 };
+            *found = Found::Lacks(lacks(editing, area, (gap, order), Some(leaf), is_write));
             return Ok(());
         };
         edit::<E>(
@@ -144,7 +159,7 @@ impl<E: Embedder> State<E> {
         }
         let mut table = self.table(editing);
         if made.order > 0 {
-            return self.place_folio(editing, &mut table, (page, made.order), new, supply);
+            return self.place_folio(editing, &mut table, (page, made.order), (lacks.was, new), supply);
         }
         let is = leaf_at::<E>(&table.view(), page).map(|(leaf, _)| leaf);
         if is.map(|leaf| leaf.frame) != lacks.was.map(|leaf| leaf.frame) {
@@ -191,7 +206,7 @@ fn lacks<E: Embedder>(
             Content::Copy(leaf.frame)
         }
         (Backing::Anonymous { .. }, _) if is_write => Content::Zeros { order },
-        (Backing::Anonymous { .. }, _) => Content::ZeroFrame,
+        (Backing::Anonymous { .. }, _) => Content::ZeroFrames { order },
         (Backing::File { file, offset }, _) => {
             let (file, index) = (file.clone(), (offset + (gap.page - area.start)) >> E::Granule::SHIFT);
             if is_private && is_write {
@@ -203,11 +218,21 @@ fn lacks<E: Embedder>(
     };
     let attributes = if is_write { shape.written(area.rights) } else { shape.read_only(area.rights) };
     let notes = match content {
-        Content::ZeroFrame => Stage1Attributes::empty(),
+        Content::ZeroFrames { .. } => Stage1Attributes::empty(),
         Content::Page { .. } => Note::COUNTED,
         Content::Zeros { .. } | Content::Copy(_) | Content::CopyOfPage { .. } => Note::COUNTED | Note::OWN,
     };
     Lacks { gap, was, attributes: attributes | notes, content }
+}
+
+/// Has this CPU forget a page that lacks nothing: another CPU's hardware may have marked it as written, and tells no TLB of that.
+#[cold]
+fn forget_here<E: Embedder>(editing: &Editing<'_, E>, page: u64) {
+    let operand = operand_by_address(0, LevelHint::NONE, page);
+    // Without it a CPU that marks nothing by itself, and holds the page as clean, faults for ever.
+    editing.platform.maintain(Maintenance::Invalidate(TlbiOp::VALE1, operand));
+    // Without it the access may be made again before the TLBI is done. The exception return does what an ISB would.
+    editing.platform.maintain(Maintenance::DSB_NSH);
 }
 
 /// Whether a page lies in its frame's contiguous group as in its own: only then it may be of a folio.
@@ -243,7 +268,7 @@ fn edit<E: Embedder>(
     let is_page = range.end - range.start == E::Granule::SIZE_BYTES;
     if !is_page || !table.protect_page(range.start.into(), set, clear, None) {
         let from = range.start.into()..range.end.into();
-        let (mut gather, licence) = (table.gather(), editing.embedder.licence());
+        let (mut gather, licence) = (table.gather(), editing.licence());
         table.plan(&[Change::Protect { from, set, clear }], Some(&licence))?.apply(supply, &mut gather)?;
         supply.refill(&editing.platform, gather.finish(&editing.platform));
     }
@@ -273,7 +298,7 @@ impl<F: File> Lacks<F> {
     pub(crate) fn make<E: Embedder<File = F>>(&self, embedder: &E) -> Result<Made, Fault> {
         let frame = match &self.content {
             Content::Zeros { order } => return folio::zeros(embedder, *order).ok_or(Fault::OutOfMemory),
-            Content::ZeroFrame => Ok(embedder.zero_frame()),
+            Content::ZeroFrames { order } => return Ok(folio::shared_zeros(embedder, *order)),
             Content::Copy(from) => copy(embedder, *from),
             Content::Page { file, index, is_written } => {
                 let frame = page_of(file, *index)?;

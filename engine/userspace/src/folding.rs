@@ -4,14 +4,16 @@
 //!   mprotect(part, r--)      |rw-|r--|r--|rw-|rw-|      the folio's leaf is cut at both ends of the part
 //!   mprotect(part, rw-)      |rw-----------------|      both ends are looked at: one leaf
 //! ```
-//! Only what a call or a fault has just changed is looked at: what holds its first page, and what holds its last. Where every CPU tolerates
-//! that live leaves change size, no TLB is told of a group that ends or begins: who holds the one finds in the other what it says.
+//! Only what a call or a fault has just changed is looked at: the group that holds its first page, and that of its last; and their block where
+//! it is of groups alone. Where every CPU tolerates that live leaves change size, no TLB is told of a group that ends or begins: who holds the
+//! one finds in the other what it says, and who meets a conflict bears it.
 
 use core::ops::Range;
 
 use pagetable::{Change, Reserve};
 use vmsa::{Geometry, Granule, Level};
 
+use crate::area::Area;
 use crate::embedder::Embedder;
 use crate::folio::around;
 use crate::state::{Editing, State, leaf_at};
@@ -20,9 +22,9 @@ impl<E: Embedder> State<E> {
     /// Makes what holds the first and the last page of a range as large as its area and its frames allow.
     pub(crate) fn fold_ends(&mut self, editing: &Editing<'_, E>, range: &Range<u64>, supply: &mut Reserve) {
         let last = range.end - E::Granule::SIZE_BYTES;
-        self.fold(editing, range.start, supply);
-        if block::<E>(last) != block::<E>(range.start) {
-            self.fold(editing, last, supply);
+        self.fold_group(editing, range.start, supply);
+        if group::<E>(last) != group::<E>(range.start) {
+            self.fold_group(editing, last, supply);
         }
     }
 
@@ -33,32 +35,48 @@ impl<E: Embedder> State<E> {
     }
 
     /// The same of the block around a page, as far as it is of the page's area.
-    pub(crate) fn fold(&mut self, editing: &Editing<'_, E>, page: u64, supply: &mut Reserve) {
+    fn fold(&mut self, editing: &Editing<'_, E>, page: u64, supply: &mut Reserve) {
         if let Some(area) = self.areas.find(page).filter(|_| self.has_folios) {
             let block = block::<E>(page);
             self.collapse(editing, block.start.max(area.start)..block.end.min(area.end), supply);
         }
     }
 
-    /// The same of the group around a page that has just become what the others may be; of the block where the group is one leaf then.
+    /// The same of the group around a page that has just become what the others may be; of the block where that is of groups alone then.
     pub(crate) fn fold_group(&mut self, editing: &Editing<'_, E>, page: u64, supply: &mut Reserve) {
-        let order = E::Granule::PAGE_SIZE.contiguous_shift(Level::L3).unwrap_or(0);
-        let group = around::<E>(page, order);
-        if self.has_folios
-            && self.areas.find(page).is_some_and(|area| area.start <= group.start && group.end <= area.end)
-        {
-            self.collapse(editing, group.clone(), supply);
-            let leaf = leaf_at::<E>(&self.table(editing).view(), page);
-            if leaf.is_some_and(|(_, whole)| whole == group) {
-                self.fold(editing, page, supply);
-            }
+        let Some(area) = self.areas.find(page).filter(|_| self.has_folios).map(Area::range) else { return };
+        let (group, block) = (group::<E>(page), block::<E>(page));
+        if !is_within(&group, &area) {
+            return;
         }
+        self.collapse(editing, group, supply);
+        if is_within(&block, &area) && self.is_of_groups(editing, &block, page) {
+            self.collapse(editing, block, supply);
+        }
+    }
+
+    /// Whether a block is of contiguous groups that lead on from each other. One that is not is mostly told by the first or second group, and
+    /// of each one descriptor alone is looked at.
+    fn is_of_groups(&self, editing: &Editing<'_, E>, block: &Range<u64>, page: u64) -> bool {
+        let table = self.table(editing);
+        let view = table.view();
+        let Some((leaf, whole)) = leaf_at::<E>(&view, page) else { return false };
+        let bytes = whole.end - whole.start;
+        if whole != group::<E>(page) {
+            return false;
+        }
+        let follows = |at: u64| {
+            let found = leaf_at::<E>(&view, at).filter(|(_, whole)| whole.end - whole.start == bytes);
+            found.is_some_and(|(its, _)| its.frame.bits().wrapping_sub(at) == leaf.frame.bits().wrapping_sub(page))
+        };
+        // Those beside it differ first.
+        let (before, behind) = (block.start..whole.start, whole.end..block.end);
+        behind.step_by(bytes as usize).all(follows) && before.step_by(bytes as usize).all(follows)
     }
 
     /// Makes leaves of a range larger. Who cannot goes on as he was.
     fn collapse(&mut self, editing: &Editing<'_, E>, range: Range<u64>, supply: &mut Reserve) {
-        let (licence, change) =
-            (editing.embedder.licence(), [Change::Collapse { from: range.start.into()..range.end.into() }]);
+        let (licence, change) = (editing.licence(), [Change::Collapse { from: range.start.into()..range.end.into() }]);
         let mut table = self.table(editing);
         let mut gather = table.gather();
         let Ok(mut plan) = table.plan(&change, Some(&licence)) else { return };
@@ -69,6 +87,15 @@ impl<E: Embedder> State<E> {
             supply.refill(&editing.platform, retired);
         });
     }
+}
+
+const fn is_within(range: &Range<u64>, area: &Range<u64>) -> bool {
+    area.start <= range.start && range.end <= area.end
+}
+
+/// The contiguous group around a page; the page where there are none.
+fn group<E: Embedder>(page: u64) -> Range<u64> {
+    around::<E>(page, E::Granule::PAGE_SIZE.contiguous_shift(Level::L3).unwrap_or(0))
 }
 
 /// Bits of an address within a block.

@@ -4,6 +4,9 @@
 //!  area   |····:················:····|      the largest aligned range around the page that the area has, and of holes alone
 //!              |==== folio =====|           no memory for it: the page by itself
 //! ```
+//! What is read first, where a block may be and no table is, is one leaf too: of zeros that all share. Who writes there has a folio in its
+//! place, as if nothing were there.
+//!
 //! Each frame of it counts its own references: whoever unmaps, copies or protects a part makes leaves smaller first, and no frame
 //! need know that it was of a folio.
 
@@ -12,11 +15,12 @@ use core::ops::{ControlFlow, Range};
 use pagetable::{Change, El1, Refusal, Reserve, Root};
 use vmsa::{Granule, LeafSize, Level, PhysAddr};
 
-use crate::area::{Area, AreaFlags, Backing};
+use crate::area::{Area, AreaFlags, Backing, Rights};
 use crate::embedder::Embedder;
 use crate::error::Short;
+use crate::removing::unmap;
 use crate::shape::Leaf;
-use crate::state::{Editing, State, Table, for_each_leaf};
+use crate::state::{Editing, State, Table, for_each_leaf, leaf_at};
 
 /// What was made: `1 << order` frames side by side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,17 +45,28 @@ pub(crate) enum Placed {
 }
 
 impl<E: Embedder> State<E> {
-    /// Puts a folio in place, unless there is a page meanwhile.
+    /// Puts a folio in place, be it of zeros that are there, unless there is something else meanwhile.
     #[inline(never)]
     pub(crate) fn place_folio(
         &mut self,
         editing: &Editing<'_, E>,
         table: &mut Table<'_, '_, E>,
         (page, order): (u64, u32),
-        new: Leaf,
+        (was, new): (Option<Leaf>, Leaf),
         supply: &mut Reserve,
     ) -> Result<Placed, Short> {
         let folio = around::<E>(page, order);
+        if let Some(zeros) = was {
+            let is_there = |(leaf, whole): &(Leaf, Range<u64>)| {
+                leaf.frame == zeros.frame && whole.start <= folio.start && folio.end <= whole.end
+            };
+            if leaf_at::<E>(&table.view(), page).filter(is_there).is_none() {
+                return Ok(Placed::Changed);
+            }
+            // A live leaf leads elsewhere only by break-before-make (RWHZWS).
+            self.cut_leaves(editing, &folio, supply)?;
+            unmap::<E>(table, editing, folio.clone(), supply)?;
+        }
         if is_group::<E>(order) && table.map_group(folio.start.into(), new.frame, new.attributes) {
             self.resident.add_many(&new, 1 << order);
             self.has_folios = true;
@@ -79,9 +94,7 @@ pub(crate) fn order<E: Embedder>(
     area: &Area<E::File>,
     page: u64,
 ) -> Result<u32, Refusal> {
-    let is_large = matches!(area.backing, Backing::Anonymous { .. }) && !area.flags.contains(AreaFlags::NOT_HUGE);
-    let mut orders =
-        if is_large { editing.embedder.folio_orders(area.flags.contains(AreaFlags::HUGE)) & !1 } else { 0 };
+    let mut orders = orders(editing, area);
     while let Some(order) = orders.checked_ilog2() {
         let folio = around::<E>(page, order);
         let is_inside = area.start <= folio.start && folio.end <= area.end;
@@ -91,6 +104,29 @@ pub(crate) fn order<E: Embedder>(
         orders &= !(1 << order);
     }
     Ok(0)
+}
+
+/// The orders of folios that an area may have, a bit each.
+fn orders<E: Embedder>(editing: &Editing<'_, E>, area: &Area<E::File>) -> u32 {
+    let is_large = matches!(area.backing, Backing::Anonymous { .. }) && !area.flags.contains(AreaFlags::NOT_HUGE);
+    if is_large { editing.embedder.folio_orders(area.flags.contains(AreaFlags::HUGE)) & !1 } else { 0 }
+}
+
+/// The order of the zeros around a page that is read where no table is: a block's, where a write may fill one. Text is made fetchable page
+/// by page, and has zeros so.
+#[inline(never)]
+pub(crate) fn order_of_zeros<E: Embedder>(editing: &Editing<'_, E>, area: &Area<E::File>, page: u64) -> u32 {
+    let order = E::Granule::SHIFT - 3;
+    let block = around::<E>(page, order);
+    let is_inside = area.start <= block.start && block.end <= area.end && !area.rights.contains(Rights::EXECUTE);
+    if is_inside && orders(editing, area) >> order & 1 == 1 { order } else { 0 }
+}
+
+/// The order of the largest folio that may take the place of zeros of which a leaf has these: they are as good as holes.
+pub(crate) fn order_within<E: Embedder>(editing: &Editing<'_, E>, area: &Area<E::File>, zeros: &Range<u64>) -> u32 {
+    let pages = (zeros.end - zeros.start) >> E::Granule::SHIFT;
+    // Leaves are aligned to their size, and none is of two areas.
+    (orders(editing, area) & (pages << 1).wrapping_sub(1) as u32).checked_ilog2().unwrap_or(0)
 }
 
 /// Whether nothing is mapped where a folio is to be.
@@ -112,6 +148,12 @@ pub(crate) const fn around<E: Embedder>(page: u64, order: u32) -> Range<u64> {
     let bytes = E::Granule::SIZE_BYTES << order;
     let start = page & !(bytes - 1);
     start..start + bytes
+}
+
+/// Zeros to be read, which are nobody's.
+pub(crate) fn shared_zeros<E: Embedder>(embedder: &E, order: u32) -> Made {
+    let zeros = if order > 0 { embedder.zeros(order) } else { None };
+    zeros.map_or_else(|| Made { frame: embedder.zero_frame(), order: 0 }, |frame| Made { frame, order })
 }
 
 /// A folio of zeros; a contiguous group or a page where there is none.

@@ -53,7 +53,7 @@ impl<E: Embedder> State<E> {
         shared.end(editing.embedder, &mut child.resident);
         // Until TLBs have forgotten that pages may be written, nobody may believe that they are not.
         supply.refill(platform, gather.finish(platform));
-        (child.root, child.has_folios) = (there.detach(), self.has_folios);
+        (child.root, child.has_folios, child.walker) = (there.detach(), self.has_folios, self.walker);
         (child.areas, child.heap) = (areas, self.heap.clone());
         self.version += 1;
         Ok(child)
@@ -66,7 +66,7 @@ impl<E: Embedder> State<E> {
         editing: &Editing<'_, E>,
         supply: &mut Reserve,
     ) -> Result<(), Short> {
-        let (mut gather, licence) = (table.gather(), editing.embedder.licence());
+        let (mut gather, licence) = (table.gather(), editing.licence());
         let changed = self.areas.iter().filter(|area| is_copied(area)).try_for_each(|area| {
             let from = area.start.into()..area.end.into();
             let change = [Change::ProtectSparse { from, set: WITHDRAWN_SET, clear: WITHDRAWN_CLEAR }];

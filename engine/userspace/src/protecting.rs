@@ -69,7 +69,7 @@ impl<E: Embedder> State<E> {
                     ControlFlow::Continue(())
                 })?;
             }
-            let (mut gather, licence) = (table.gather(), editing.embedder.licence());
+            let (mut gather, licence) = (table.gather(), editing.licence());
             let changed = table.plan(&change, Some(&licence)).and_then(|mut plan| plan.apply(supply, &mut gather));
             supply.refill(&editing.platform, gather.finish(&editing.platform));
             if changed.is_err() && is_promised {

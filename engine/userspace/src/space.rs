@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{Ordering, fence};
 
-use pagetable::{PageTable, Reserve};
+use pagetable::{PageTable, Reserve, Tolerance};
 use vmsa::PhysAddr;
 
 use crate::access::Access;
@@ -83,6 +83,13 @@ impl<E: Embedder> AddressSpace<E> {
         self.lock.with(|state| state.limits = limits);
     }
 
+    /// Has another walker translate by these tables from now on, an SMMU say, which tolerates so much. Where that is less than what every CPU
+    /// tolerates ([`Embedder::licence`]) leaves are broken before they change size, here and in what is forked from here; it never
+    /// becomes more again. The walker bears it that a leaf is invalid for a moment, and the platform's TLBIs reach it.
+    pub fn share_with(&self, walker: Tolerance) {
+        self.lock.with(|state| state.walker = Some(state.walker.map_or(walker, |before| before.with(walker))));
+    }
+
     /// Makes what an access lacks, or says why it cannot be made. Called with the lock of nothing held.
     pub fn fault(&self, access: Access) -> Result<(), Fault> {
         loop {
@@ -154,7 +161,7 @@ impl<E: Embedder> AddressSpace<E> {
 
     fn editing(&self) -> Editing<'_, E> {
         let platform = Current::new(self.embedder.platform(), &self.context);
-        Editing { embedder: &self.embedder, shape: &self.shape, platform }
+        Editing { embedder: &self.embedder, shape: &self.shape, platform, walker: None }
     }
 
     /// Runs `step` under the lock, again with more tables for as long as it lacks some. Tables that are left go back.
@@ -173,9 +180,12 @@ impl<E: Embedder> AddressSpace<E> {
         &self,
         mut step: impl FnMut(&mut State<E>, &Editing<'_, E>, &mut Reserve) -> Result<T, Short>,
     ) -> Result<T, Short> {
-        let (editing, mut supply) = (self.editing(), Reserve::new());
+        let (mut editing, mut supply) = (self.editing(), Reserve::new());
         loop {
-            let done = self.lock.with(|state| step(state, &editing, &mut supply));
+            let done = self.lock.with(|state| {
+                editing.walker = state.walker;
+                step(state, &editing, &mut supply)
+            });
             let has_more = if let Err(Short::Tables(lacking)) = done {
                 let fetched = (0..lacking).map_while(|_| self.take_table());
                 fetched.map(|table| supply.add(&editing.platform, table)).count() == lacking

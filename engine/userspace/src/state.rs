@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::ops::{ControlFlow, Range};
 
-use pagetable::{Change, El1, Licence, Lookup, PageTable, Refusal, Reserve, Root, View};
+use pagetable::{Change, El1, Licence, Lookup, PageTable, Refusal, Reserve, Root, Tolerance, View};
 use vmsa::{Geometry, Granule, LeafSize, Meaning, PhysAddr};
 
 use crate::area::AreaFlags;
@@ -36,6 +36,8 @@ pub struct State<E: Embedder> {
     pub(crate) resident: Resident,
     /// There was a folio, so that there may be contiguous groups.
     pub(crate) has_folios: bool,
+    /// What another walker tolerates that has these tables too, if there is one.
+    pub(crate) walker: Option<Tolerance>,
     /// Grows with every change but those that faults make, and whenever a table comes free: who prepared something for a fault knows by
     /// it that all is as it was, and that a hole that was found is still in a table.
     pub(crate) version: u64,
@@ -56,7 +58,7 @@ impl Resident {
 
     /// So many pages more.
     pub(crate) fn add_many(&mut self, leaf: &Leaf, pages: u64) {
-        *self.count(leaf) += pages;
+        *self.count(leaf) += pages * u64::from(leaf.has(Note::COUNTED));
     }
 
     /// A page less.
@@ -74,9 +76,20 @@ pub(crate) struct Editing<'a, E: Embedder> {
     pub(crate) embedder: &'a E,
     pub(crate) shape: &'a Shape<E::Granule>,
     pub(crate) platform: Current<'a, E::Platform>,
+    /// That of the state.
+    pub(crate) walker: Option<Tolerance>,
 }
 
 impl<E: Embedder> Editing<'_, E> {
+    /// How live leaves change size: as every CPU and every other walker tolerates.
+    pub(crate) fn licence(&self) -> Licence<'_> {
+        let licence = self.embedder.licence();
+        match self.walker {
+            Some(walker) => licence.capped(walker, self.embedder),
+            None => licence,
+        }
+    }
+
     /// Runs `resize`, in which leaves of a range change size by this licence. The kernel hears of what is in place.
     pub(crate) fn resize(&self, licence: &Licence<'_>, range: Range<u64>, resize: &mut dyn FnMut()) {
         if licence.is_in_place() { self.embedder.announce(range, resize) } else { resize() }
@@ -101,6 +114,7 @@ impl<E: Embedder> State<E> {
             future: AreaFlags::empty(),
             resident: Resident::default(),
             has_folios: false,
+            walker: None,
             version: 0,
         })
     }
@@ -212,7 +226,7 @@ fn shrink<E: Embedder>(
     change: Change<El1>,
     supply: &mut Reserve,
 ) -> Result<(), Short> {
-    let (mut gather, licence) = (table.gather(), editing.embedder.licence());
+    let (mut gather, licence) = (table.gather(), editing.licence());
     let changes = [change];
     let mut plan = table.plan(&changes, Some(&licence))?;
     let mut made = Ok(());

@@ -10,3 +10,4 @@ mod faults;
 mod fetches;
 mod folios;
 mod model;
+mod zeros;

@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use crate::common;
 
-use common::{Kernel, RW, RX, TestFile, access, anonymous, maps, of_file, read, write};
+use common::{Kernel, RW, RX, TestFile, access, anonymous, can_be_written, maps, mark_elsewhere, of_file, read, write};
 use vellum_pagetable::HardwareUpdates;
-use vellum_userspace::{Access, AreaFlags, Fault, File, Frames, Kind, Place, Rights};
+use vellum_userspace::{Access, Advice, AreaFlags, Fault, File, Frames, Kind, Place, Rights};
 use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K, Syndrome};
 
 const BASE: u64 = 0x1000_0000;
@@ -133,6 +133,38 @@ fn a_copy_loses_nothing_that_another_cpu_writes_meanwhile() {
         copies_beside_a_write::<Granule16K>(updates, passes);
         copies_beside_a_write::<Granule64K>(updates, passes);
     }
+}
+
+/// A CPU that marks nothing by itself holds pages as clean, of which another's hardware marks one.
+fn writes_what_is_marked_elsewhere<G: Granule>(order: u32, is_marked_twice: bool) {
+    let kernel = Kernel::<G>::new();
+    kernel.0.folio_order.set(order);
+    let space = kernel.try_space(HardwareUpdates::DirtyState).unwrap();
+    let at = |page: u64| (1 << 32) + page * G::SIZE_BYTES;
+    space.map(anonymous(Place::Fixed(at(0)), 1 << order, RW)).unwrap();
+    write(&space, at(0), 1).unwrap();
+    space.advise(at(0), G::SIZE_BYTES << order, Advice::Free).unwrap();
+    let last = (1 << order) - 1;
+    assert_eq!((read(&space, at(0)), read(&space, at(last))), (Ok(1), Ok(u64::from(order == 0))));
+    mark_elsewhere(&space, at(last));
+    if is_marked_twice {
+        mark_elsewhere(&space, at(0));
+    }
+    let before = (kernel.0.faults.get(), kernel.0.machine.tlbis.get());
+    assert_eq!(write(&space, at(last), 7), Ok(7));
+    let after = (kernel.0.faults.get(), kernel.0.machine.tlbis.get());
+    assert_eq!((after.0 - before.0, after.1 - before.1), (1, 1), "it is forgotten on this CPU");
+    assert_eq!(write(&space, at(0), 8), Ok(8));
+    assert!(can_be_written(&space, at(0)) && can_be_written(&space, at(last)));
+}
+
+#[test]
+fn a_cpu_that_marks_nothing_writes_what_another_has_marked() {
+    for (order, is_marked_twice) in [(0, false), (4, false), (4, true)] {
+        writes_what_is_marked_elsewhere::<Granule4K>(order, is_marked_twice);
+    }
+    writes_what_is_marked_elsewhere::<Granule16K>(7, false);
+    writes_what_is_marked_elsewhere::<Granule64K>(5, true);
 }
 
 #[test]

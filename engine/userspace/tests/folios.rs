@@ -3,9 +3,9 @@
 use crate::common;
 
 use common::{Kernel, RW, Space, anonymous, can_be_written, frame_at, leaf_bytes, read, write};
-use vellum_pagetable::HardwareUpdates;
-use vellum_userspace::{Advice, Error, Place, Rights};
-use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K, Level};
+use vellum_pagetable::{HardwareUpdates, Tolerance};
+use vellum_userspace::{Advice, Error, Frames, Place, Rights};
+use vellum_vmsa::{BbmLevel, Granule, Granule4K, Granule16K, Granule64K, Level};
 
 /// A multiple of every size of a folio.
 const BASE: u64 = 0x1_0000_0000;
@@ -45,7 +45,8 @@ fn one_fault_fills_one<G: Granule>() {
             assert_eq!(frame_at(&space, at), first + (page << G::SHIFT));
             assert_eq!(read(&space, at), Ok(if page == 5 { 7 } else { 0 }));
         }
-        // A page that is there leaves no room for a folio around it.
+        // A page that is there leaves no room for a folio around it, be it of zeros.
+        kernel.0.has_zeros.set(false);
         read(&space, BASE).unwrap();
         write(&space, BASE + G::SIZE_BYTES, 8).unwrap();
         assert_eq!((kernel.out().0, leaf_bytes(&space, BASE)), ((1 << order) + 1, Some(G::SIZE_BYTES)));
@@ -261,9 +262,10 @@ fn what_is_alike_again_is_one_leaf() {
 
 #[test]
 fn a_group_ends_and_begins_without_a_tlbi_where_every_cpu_tolerates_it() {
-    for tolerates in [true, false] {
+    for (tolerates, is_at_2) in [(true, false), (true, true), (false, false)] {
         let (kernel, space) = space::<Granule4K>(4, 16, HardwareUpdates::None);
         kernel.0.tolerates.set(tolerates);
+        kernel.0.is_at_2.set(is_at_2);
         write(&space, BASE, 1).unwrap();
         let before = kernel.0.machine.tlbis.get();
         for (rights, leaf) in [(Rights::READ, 1), (RW, 16)] {
@@ -274,6 +276,66 @@ fn a_group_ends_and_begins_without_a_tlbi_where_every_cpu_tolerates_it() {
         // Of the page alone whose rights change: it may not be written, it may, it is.
         let issued = kernel.0.machine.tlbis.get() - before;
         assert_eq!(issued <= 3, tolerates, "{issued}");
+    }
+}
+
+#[test]
+fn a_space_that_another_walker_has_too_breaks_first_where_the_system_would_not() {
+    let levels = [BbmLevel::Level3, BbmLevel::Level2, BbmLevel::Level1, BbmLevel::Level0];
+    for (level, is_forked) in levels.into_iter().flat_map(|level| [(level, false), (level, true)]) {
+        let (kernel, mut space) = space::<Granule4K>(4, 16, HardwareUpdates::None);
+        kernel.0.tolerates.set(true);
+        space.share_with(Tolerance::new(level, true));
+        // What the one does not tolerate is not tolerated, whoever comes later.
+        space.share_with(Tolerance::new(BbmLevel::Level3, true));
+        if is_forked {
+            space = space.fork().unwrap();
+        }
+        write(&space, BASE, 1).unwrap();
+        let before = kernel.0.machine.tlbis.get();
+        kernel.0.announced.set(0);
+        for rights in [Rights::READ, RW] {
+            space.protect(BASE + (3 << 12), 1 << 12, rights).unwrap();
+        }
+        write(&space, BASE + (3 << 12), 1).unwrap();
+        assert_eq!(leaf_bytes(&space, BASE), Some(16 << 12));
+        assert_eq!(kernel.0.announced.get() > 0, level >= BbmLevel::Level2, "{level:?}");
+        let issued = kernel.0.machine.tlbis.get() - before;
+        // In place a TLB that may conflict is told at once.
+        assert_eq!(issued <= 3, level == BbmLevel::Level3, "{level:?}: {issued}");
+    }
+}
+
+/// Descriptors that are read while a part of a group of a block is cut, and is alike again, where groups lie side by side or not.
+fn loads_of_a_fold<G: Granule>(is_apart: bool) -> (usize, Option<u64>) {
+    let [group, block] = orders::<G>();
+    let (kernel, space) = space::<G>(group, 1 << block, HardwareUpdates::None);
+    kernel.0.tolerates.set(true);
+    for at in pages::<G>(1 << block).step_by(1 << group) {
+        write(&space, at, 1).unwrap();
+        if is_apart {
+            space.embedder().take_folio(group).unwrap();
+        }
+    }
+    let at = BASE + (5 << group << G::SHIFT) + 3 * G::SIZE_BYTES;
+    space.protect(at, G::SIZE_BYTES, Rights::READ).unwrap();
+    let before = kernel.0.machine.loads.get();
+    space.protect(at, G::SIZE_BYTES, RW).unwrap();
+    write(&space, at, 2).unwrap();
+    (kernel.0.machine.loads.get() - before, leaf_bytes(&space, at))
+}
+
+#[test]
+fn a_group_that_folds_looks_at_its_own_pages_alone() {
+    let folds = [loads_of_a_fold::<Granule4K>, loads_of_a_fold::<Granule16K>, loads_of_a_fold::<Granule64K>];
+    let sizes = [(16_usize, 65536), (128, 2 << 20), (32, 2 << 20)];
+    for (fold, (pages, bytes)) in folds.into_iter().zip(sizes) {
+        let (loads, leaf) = fold(true);
+        assert_eq!(leaf, Some(bytes));
+        // For each of the two calls a few of each page, and a few ways down.
+        assert!(loads <= 12 * pages + 100, "{loads} of {pages}");
+        // Groups that lead on from each other are a block.
+        assert!(fold(false).1 > Some(bytes));
     }
 }
 

@@ -16,6 +16,7 @@ fn main() {
     filled(block);
     changed(block);
     forked(block);
+    zeros(block);
     settings(block);
 }
 
@@ -56,6 +57,38 @@ fn filled(block: u64) {
     tell_area("half of one", base + block / 2);
     poke(base + block / 2, 3);
     println!("{:?} {:?}", peek(base + block - page()), peek(base + block / 2));
+}
+
+/// Blocks that are read before they are written.
+fn zeros(block: u64) {
+    println!("zeros: {}", setting("use_zero_page").trim());
+    let base = blocks(block);
+    println!("{:?}", peek(base + 3 * page()));
+    println!("its end: {}, behind it: {}", resident(base + block - 8 * page(), 8), resident(base + block, 8));
+    tell_area("a page read", base);
+    poke(base + 5 * page(), 1);
+    tell_area("a page written", base);
+    println!("{:?} {:?} {:?}", peek(base), peek(base + 5 * page()), peek(base + block - 1));
+    // A part of the other goes, a part may not be written, a part moves.
+    let base = base + block;
+    println!("{:?}", peek(base));
+    tell("a part of zeros", call(SYS_munmap, &[base + block / 2, block / 4]));
+    tell("read alone", call(SYS_mprotect, &[base, 2 * page(), PROT_READ as u64]));
+    println!("read: {} {}", resident(base, 8), resident(base + block / 2 - 8 * page(), 8));
+    in_child("a child", || {
+        println!("its zeros: {:?} {:?}", peek(base), peek(base + block - 1));
+        poke(base + block - 1, 3);
+        println!("its own: {:?}", peek(base + block - 1));
+    });
+    poke(base + block - 1, 4);
+    println!("{:?} {:?}", peek(base), peek(base + block - 1));
+    let base = blocks(block);
+    println!("{:?}", peek(base + block));
+    let to = base + block - 3 * page();
+    let moved = [base + block + page(), 2 * page(), 2 * page(), MREMAP_MAYMOVE as u64 | MREMAP_FIXED as u64, to];
+    println!("moved: {}", call(SYS_mremap, &moved) == Ok(to));
+    println!("{:?} {:?} {}", peek(to), peek(base + block + 3 * page()), resident(to, 2));
+    tell_area("after that", base + block + 3 * page());
 }
 
 fn changed(block: u64) {

@@ -21,6 +21,8 @@ pub(super) struct Sys {
 enum Text {
     /// When there are folios, of all sizes or of one order.
     Enabled(Option<u32>),
+    /// Whether reads find a block of zeros.
+    UsesZeros,
     /// The bytes of a block.
     BlockBytes,
     /// What cannot be changed here: to set what it says already is no error.
@@ -29,9 +31,8 @@ enum Text {
 
 const FOLDER: &str = "kernel/mm/transparent_hugepage";
 
-/// Nothing is moved or written elsewhere to make room, files and shared memory have no folios, there is no large page of zeros, and
-/// nobody who collapses pages by and by.
-const FIXED: [(&str, &str); 10] = [
+/// Nothing is moved or written elsewhere to make room, files and shared memory have no folios, and nobody collapses pages by and by.
+const FIXED: [(&str, &str); 9] = [
     ("defrag", "always defer defer+madvise madvise [never]\n"),
     ("khugepaged/alloc_sleep_millisecs", "0\n"),
     ("khugepaged/defrag", "0\n"),
@@ -41,12 +42,12 @@ const FIXED: [(&str, &str); 10] = [
     ("khugepaged/pages_to_scan", "0\n"),
     ("khugepaged/scan_sleep_millisecs", "0\n"),
     ("shmem_enabled", "always within_size advise [never] deny force\n"),
-    ("use_zero_page", "0\n"),
 ];
 
 /// All texts, with their paths.
 fn texts() -> Vec<(String, Text)> {
-    let own = [("enabled", Text::Enabled(None)), ("hpage_pmd_size", Text::BlockBytes)];
+    let own =
+        [("enabled", Text::Enabled(None)), ("hpage_pmd_size", Text::BlockBytes), ("use_zero_page", Text::UsesZeros)];
     let own = own.into_iter().chain(FIXED.map(|(name, text)| (name, Text::Fixed(text))));
     let own = own.map(|(name, text)| (alloc::format!("{FOLDER}/{name}"), text));
     let sizes = folios::sizes().map(|order| {
@@ -65,7 +66,7 @@ impl Sys {
     fn inode(self) -> Arc<Inode> {
         let mode = match self.text {
             None => 0o755,
-            Some(Text::Enabled(_) | Text::Fixed(_)) => 0o644,
+            Some(Text::Enabled(_) | Text::UsesZeros | Text::Fixed(_)) => 0o644,
             Some(Text::BlockBytes) => 0o444,
         };
         let number = super::inode::number_of(&self.path());
@@ -140,6 +141,7 @@ impl Made for Sys {
         let text = match self.text {
             None => String::new(),
             Some(Text::Enabled(order)) => folios::text(order),
+            Some(Text::UsesZeros) => alloc::format!("{}\n", u32::from(folios::uses_zeros())),
             Some(Text::BlockBytes) => alloc::format!("{}\n", page_size().size_bytes() << folios::block()),
             Some(Text::Fixed(text)) => String::from(text),
         };
@@ -155,6 +157,10 @@ impl Made for Sys {
         let word = core::str::from_utf8(bytes).map_err(|_| EINVAL)?.trim_end_matches('\0').trim_end();
         let is_set = match self.text {
             Some(Text::Enabled(order)) => folios::set(order, word),
+            Some(Text::UsesZeros) => ["0", "1"].iter().position(|known| *known == word).is_some_and(|uses| {
+                folios::use_zeros(uses == 1);
+                true
+            }),
             Some(Text::Fixed(text)) => chosen(text) == word,
             Some(Text::BlockBytes) | None => return Err(EACCES),
         };

@@ -4,11 +4,12 @@
 //! ```text
 //!   enabled                   always madvise never             everywhere
 //!   hugepages-64kB/enabled    always inherit madvise never     of one size; `inherit` does as everywhere
+//!   use_zero_page             1 0                              whether reads find a block of zeros where a block may be
 //! ```
 
 use alloc::string::String;
 use core::ops::RangeInclusive;
-use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use kerncore::command_line::Folios;
 use vmsa::Level;
@@ -54,6 +55,18 @@ static EVERYWHERE: Setting = Setting::never();
 static EACH: [Setting; LARGEST + 1] = [const { Setting::never() }; LARGEST + 1];
 /// The orders of memory that nothing was advised of, and of memory that was advised to have large folios.
 static ORDERS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+
+static USES_ZEROS: AtomicBool = AtomicBool::new(true);
+
+/// Whether reads find a block of zeros where a block may be.
+pub(crate) fn uses_zeros() -> bool {
+    USES_ZEROS.load(Ordering::Relaxed)
+}
+
+/// Whether they do from now on.
+pub(crate) fn use_zeros(uses: bool) {
+    USES_ZEROS.store(uses, Ordering::Relaxed);
+}
 
 /// The orders that there are settings of, as on Linux.
 pub(crate) fn sizes() -> RangeInclusive<u32> {

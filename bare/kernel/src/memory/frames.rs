@@ -27,6 +27,10 @@ struct Counts {
 
 static COUNTS: Once<Vec<Counts>> = Once::new();
 static ZERO: Once<PhysAddr> = Once::new();
+/// A block of zeros, once a program has read where one may be.
+static ZEROS: Once<PhysAddr> = Once::new();
+/// They stay, so that they are made only of memory of which this part is free.
+const ZEROS_PART: u64 = 16;
 /// Pages that are counted now.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 static KEPT: AtomicU64 = AtomicU64::new(0);
@@ -194,6 +198,25 @@ pub(crate) fn known_holders(frame: PhysAddr) -> Option<u32> {
 /// A page of zeros, which nobody writes.
 pub(crate) fn zero_frame() -> PhysAddr {
     *ZERO.get().expect("`start` comes before programs")
+}
+
+/// `1 << order` pages of zeros side by side, aligned to their size, which nobody writes: a block, always of the same order. `None` where
+/// memory has no block to spare.
+pub(crate) fn zeros(order: u32) -> Option<PhysAddr> {
+    if let Some(zeros) = ZEROS.get() {
+        return Some(*zeros);
+    }
+    if !has_room(ZEROS_PART << order) {
+        return None;
+    }
+    let made = pages::allocate_leaving(order as usize, KEPT.load(Ordering::Relaxed))?;
+    pages::wipe(made, order as usize);
+    let zeros = *ZEROS.call_once(|| made);
+    if zeros != made {
+        // Another CPU was faster.
+        pages::free(made, order as usize);
+    }
+    Some(zeros)
 }
 
 /// Bytes of pages that programs and files have.

@@ -98,6 +98,10 @@ impl<G> Frames for Programs<G> {
     fn zero_frame(&self) -> PhysAddr {
         frames::zero_frame()
     }
+
+    fn zeros(&self, order: u32) -> Option<PhysAddr> {
+        if folios::uses_zeros() { frames::zeros(order) } else { None }
+    }
 }
 
 impl<G: Granule> Embedder for Programs<G> {
@@ -130,7 +134,9 @@ impl<G: Granule> Embedder for Programs<G> {
     }
 
     fn licence(&self) -> Licence<'_> {
-        self.census.tolerated().unwrap_or_else(|| Licence::break_before_make(self))
+        // Who meets a conflict, at EL0 or in a copy, has its CPU forget everything, and the access is made again, whenever that is.
+        let tolerated = self.census.tolerated().map(Licence::bearing_conflicts);
+        tolerated.unwrap_or_else(|| Licence::break_before_make(self))
     }
 
     fn announce(&self, range: Range<u64>, resize: &mut dyn FnMut()) {

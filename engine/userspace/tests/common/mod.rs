@@ -19,7 +19,9 @@ pub(crate) const RX: Rights = Rights::READ.union(Rights::EXECUTE);
 pub(crate) const CEILING: u64 = 0x7f_0000_0000;
 
 pub(crate) use file::TestFile;
-pub(crate) use program::{access, anonymous, can_be_written, frame_at, leaf_bytes, maps, of_file, read, write};
+pub(crate) use program::{
+    access, anonymous, can_be_written, frame_at, leaf_bytes, maps, mark_elsewhere, of_file, read, write,
+};
 
 thread_local! {
     /// Whether this thread holds a lock.
@@ -66,10 +68,13 @@ pub(crate) struct Machine {
     tlb: RefCell<BTreeMap<(u16, u64), Cached>>,
     page_shift: u32,
     pub(crate) tlbis: Cell<usize>,
+    /// Descriptors that were read.
+    pub(crate) loads: Cell<usize>,
 }
 
 impl Platform for Machine {
     fn load(&self, slot: Slot) -> Descriptor {
+        self.loads.set(self.loads.get() + 1);
         self.memory.load(slot)
     }
 
@@ -107,8 +112,13 @@ pub(crate) struct Inner {
     pub(crate) left: Cell<usize>,
     /// The order of the largest folio.
     pub(crate) folio_order: Cell<u32>,
-    /// Whether every CPU is of level 3.
+    /// Faults that a program has taken.
+    pub(crate) faults: Cell<usize>,
+    /// Whether there are zeros as many as a block has.
+    pub(crate) has_zeros: Cell<bool>,
+    /// Whether every CPU is of level 3, or 2.
     pub(crate) tolerates: Cell<bool>,
+    pub(crate) is_at_2: Cell<bool>,
     /// How often leaves were announced that change size.
     pub(crate) announced: Cell<usize>,
     /// How often the heap has room yet.
@@ -124,6 +134,7 @@ pub(crate) struct Inner {
 pub(crate) type Beside = (usize, Box<dyn FnOnce()>);
 
 static LEVEL3: Census = Census::new(Tolerance::new(BbmLevel::Level3, false));
+static LEVEL2: Census = Census::new(Tolerance::new(BbmLevel::Level2, true));
 
 /// A kernel; a clone is the same one.
 pub(crate) struct Kernel<G>(pub(crate) Rc<Inner>, PhantomData<G>);
@@ -138,11 +149,23 @@ pub(crate) type Space<G> = AddressSpace<Kernel<G>>;
 
 const FRAMES: u64 = 0x1_0000_0000;
 const ZEROS: PhysAddr = PhysAddr::new(0xf000_0000);
+/// Zeros as many as the largest block has.
+const MANY_ZEROS: Range<u64> = 0x80_0000_0000..0x80_2000_0000;
+
+/// Whether a frame is nobody's, and of zeros.
+pub(crate) fn is_zeros(frame: PhysAddr) -> bool {
+    frame == ZEROS || MANY_ZEROS.contains(&frame.bits())
+}
 
 impl<G: Granule> Kernel<G> {
     pub(crate) fn new() -> Self {
-        let machine =
-            Machine { memory: Memory::new(), tlb: RefCell::default(), page_shift: G::SHIFT, tlbis: Cell::new(0) };
+        let machine = Machine {
+            memory: Memory::new(),
+            tlb: RefCell::default(),
+            page_shift: G::SHIFT,
+            tlbis: Cell::new(0),
+            loads: Cell::new(0),
+        };
         let inner = Inner {
             machine,
             frames: RefCell::default(),
@@ -151,7 +174,10 @@ impl<G: Granule> Kernel<G> {
             tables: Cell::new(0),
             left: Cell::new(usize::MAX),
             folio_order: Cell::new(0),
+            faults: Cell::new(0),
+            has_zeros: Cell::new(true),
             tolerates: Cell::new(false),
+            is_at_2: Cell::new(false),
             announced: Cell::new(0),
             heap_left: Cell::new(usize::MAX),
             committed: Cell::new(0),
@@ -167,7 +193,7 @@ impl<G: Granule> Kernel<G> {
     }
 
     pub(crate) fn get(&self, frame: PhysAddr) -> u64 {
-        if frame == ZEROS { 0 } else { self.0.frames.borrow()[&frame].value }
+        if is_zeros(frame) { 0 } else { self.0.frames.borrow()[&frame].value }
     }
 
     /// What fetches find in a frame; nothing that anybody knows, unless it was made fetchable.
@@ -261,6 +287,7 @@ impl<G: Granule> Frames for Kernel<G> {
     fn zero_folio(&self, first: PhysAddr, order: u32) {
         assert!(!LOCKED.get(), "zeroed under the lock");
         (0..1 << order).for_each(|page| self.set(first + page * G::SIZE_BYTES, 0));
+        self.step();
     }
 
     fn copy(&self, to: PhysAddr, from: PhysAddr) {
@@ -277,6 +304,13 @@ impl<G: Granule> Frames for Kernel<G> {
 
     fn zero_frame(&self) -> PhysAddr {
         ZEROS
+    }
+
+    fn zeros(&self, order: u32) -> Option<PhysAddr> {
+        assert!(!LOCKED.get(), "zeros are made under the lock");
+        assert_eq!(order, G::SHIFT - 3, "zeros are a block");
+        self.step();
+        self.0.has_zeros.get().then_some(PhysAddr::new(MANY_ZEROS.start))
     }
 
     fn take_table(&self) -> Option<PhysAddr> {
@@ -323,8 +357,9 @@ impl<G: Granule> Embedder for Kernel<G> {
     }
 
     fn licence(&self) -> Licence<'_> {
-        let level3 = LEVEL3.tolerated().filter(|_| self.0.tolerates.get());
-        level3.unwrap_or_else(|| Licence::break_before_make(self))
+        let census = if self.0.is_at_2.get() { &LEVEL2 } else { &LEVEL3 };
+        let tolerated = census.tolerated().filter(|_| self.0.tolerates.get());
+        tolerated.map(Licence::bearing_conflicts).unwrap_or_else(|| Licence::break_before_make(self))
     }
 
     fn announce(&self, _: Range<u64>, resize: &mut dyn FnMut()) {

@@ -1,8 +1,8 @@
 //! What a program does, and what it asks for.
 
-use vellum_pagetable::Translation;
+use vellum_pagetable::{Platform, Translation};
 use vellum_userspace::{Access, AreaFlags, Backing, Fault, Kind, Place, Request, Rights, Source};
-use vellum_vmsa::{Granule, PhysAddr, Stage1Attributes, VirtAddr};
+use vellum_vmsa::{Descriptor, Granule, PhysAddr, Stage1Attributes, VirtAddr};
 
 use super::{Cached, Space, TestFile};
 
@@ -12,6 +12,10 @@ pub(crate) fn access<G: Granule>(space: &Space<G>, address: u64, kind: Kind, val
     let machine = &kernel.0.machine;
     let asid = kernel.0.asids.switch(machine, 0, space.context());
     let key = (asid, address >> G::SHIFT);
+    let fault = |kind| {
+        kernel.0.faults.set(kernel.0.faults.get() + 1);
+        space.fault(Access { address, kind })
+    };
     for _ in 0..4 {
         let cached = machine.tlb.borrow().get(&key).copied();
         let found = cached.or_else(|| {
@@ -28,9 +32,9 @@ pub(crate) fn access<G: Granule>(space: &Space<G>, address: u64, kind: Kind, val
             }
             // Where a read would not fault, the CPU tells an atomic as a write.
             Some(found) if kind == Kind::Atomic && permits(found.attributes, Kind::Read) => {
-                space.fault(Access { address, kind: Kind::Write })?;
+                fault(Kind::Write)?;
             }
-            _ => space.fault(Access { address, kind })?,
+            _ => fault(kind)?,
         }
     }
     panic!("{address:#x} faults again and again");
@@ -50,6 +54,15 @@ fn view<G: Granule>(space: &Space<G>, address: u64) -> Option<Cached> {
     let attributes = Stage1Attributes::from_bits_retain(found.descriptor.bits());
     let pages = if found.size.contiguous { 1 } else { found.size.size_bytes(G::PAGE_SIZE) >> G::SHIFT };
     Some(Cached { frame: found.output, pages, attributes })
+}
+
+/// The hardware of another CPU marks a page as written, and tells no TLB.
+pub(crate) fn mark_elsewhere<G: Granule>(space: &Space<G>, address: u64) {
+    let (machine, regime) = (&space.embedder().0.machine, vellum_pagetable::El1::space(1));
+    let view = vellum_pagetable::View::new(machine, space.shape().geometry, regime, space.root());
+    let leaf = view.path(VirtAddr::new(address)).last().expect("a page that is mapped");
+    let written = leaf.descriptor.bits() & !Stage1Attributes::READ_ONLY.bits();
+    machine.store(leaf.slot, Descriptor::new(written));
 }
 
 fn translation<G: Granule>(space: &Space<G>, address: u64) -> Option<Translation> {

@@ -34,6 +34,8 @@ struct Options {
 
 const SIZES: [&str; 3] = ["4k", "16k", "64k"];
 const FOLIOS: [&str; 3] = ["never", "group", "block"];
+/// Levels of FEAT_BBM, and whether EL1's invalidations are said to end conflicts: level 2 is in place where they are.
+const LEVELS: [(u8, bool); 5] = [(0, false), (1, false), (2, false), (2, true), (3, false)];
 const RESULTS: &str = "bench/results/tlbis.md";
 /// The program's lines, in the order of the table.
 const KEYS: [&str; 3] = ["cut", "again", "whole"];
@@ -42,9 +44,10 @@ const HEAD: &str = "# TLBIs of programs, by kind\n\n\
     The program `parts`, one CPU, QEMU with `-icount`: 32 groups of pages are touched; of each one page is made read-only, and writable\n\
     again, and written, and goes (DONTNEED), and is written again; a fork whose child writes to each; an exec; the ends. The kernel's own\n\
     count of all of the boot, and instructions of one `mprotect` that cuts a group, of the one that gives the rights back, and of the\n\
-    write after which the group may be whole.\n\n\
+    write after which the group may be whole. At level 2 leaves change size in place where EL1 is trusted\n\
+    (`vellum.trust-el1=yes`).\n\n\
     | pages | vellum.folio | vellum.bbm | by address | by range | of a space | cut | rights back | write |\n\
-    |---|---|--:|--:|--:|--:|--:|--:|--:|\n";
+    |---|---|---|--:|--:|--:|--:|--:|--:|\n";
 
 /// Entry of `cargo xtask bench tlbis`.
 pub(super) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
@@ -55,10 +58,13 @@ pub(super) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
     let mut text = HEAD.to_owned();
     for size in SIZES {
         for folios in FOLIOS {
-            for level in 0..=3 {
-                eprintln!("cargo xtask bench: {size}, vellum.folio={folios}, vellum.bbm={level}");
-                let numbers = numbers(&said(size, folios, level, &built)?)?;
-                let _ = writeln!(text, "| {size} | {folios} | {level} |{numbers}");
+            for (level, is_trusted) in LEVELS {
+                let words = if is_trusted { " vellum.trust-el1=yes" } else { "" };
+                let words = format!("vellum.folio={folios} vellum.bbm={level}{words}");
+                eprintln!("cargo xtask bench: {size}, {words}");
+                let numbers = numbers(&said(size, &words, &built)?)?;
+                let trusted = if is_trusted { ", EL1 trusted" } else { "" };
+                let _ = writeln!(text, "| {size} | {folios} | {level}{trusted} |{numbers}");
             }
         }
     }
@@ -72,8 +78,7 @@ pub(super) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
 }
 
 /// What the machine says.
-fn said(size: &str, folios: &str, level: u8, built: &Programs) -> Result<String, Failure> {
-    let words = format!("vellum.folio={folios} vellum.bbm={level}");
+fn said(size: &str, words: &str, built: &Programs) -> Result<String, Failure> {
     let options = ["--cpus", "1", "--memory", "1G", "--icount", "--init", "parts", "--page-size", size, "--append"];
     let all: Vec<OsString> = options.iter().map(OsStr::new).chain([words.as_ref()]).map(Into::into).collect();
     let Asked::Run(options) = options::parse(&all)? else {

@@ -51,6 +51,9 @@ struct Options {
     /// Of each program.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = value_parser!(u64).range(1..=3600))]
     timeout: u64,
+    /// Words for our kernel's command line, behind [`WORDS`].
+    #[arg(long, value_name = "TEXT", default_value = "", allow_hyphen_values = true)]
+    append: String,
     #[arg(long = "qemu", value_name = "VERSION or PATH", default_value = "host", value_parser = emulator::parse)]
     emulator: Emulator,
 }
@@ -96,8 +99,8 @@ fn compare(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Compared, Fai
     let programs = folder::read(options.folder.as_deref(), options.only.as_deref(), say)?;
     let built = Programs::build(&[Program::Kernel], say)?;
     let Options { cpus, timeout, ref page_size, ref emulator, .. } = *options;
-    let machine =
-        Machine { linux: &linux, built: &built, emulator, page_size, cpus, timeout, words: WORDS, memory: MEMORY };
+    let words = &format!("{WORDS} {}", options.append);
+    let machine = Machine { linux: &linux, built: &built, emulator, page_size, cpus, timeout, words, memory: MEMORY };
     let theirs = machine.run_all(Kernel::Linux, &programs, say)?;
     let ours = machine.run_all(Kernel::Ours, &programs, say)?;
     let mut compared = Compared { same: 0, differing: 0, text: String::new(), linux: linux.name.clone() };
@@ -149,6 +152,9 @@ mod tests {
             |words: &[&str]| help::options::<Options>("compare", &words.iter().map(OsString::from).collect::<Vec<_>>());
         let options = parsed(&["folder", "--page-size", "16k", "--cpus", "4"]).expect("options").expect("no help");
         assert_eq!((options.folder, options.cpus, options.timeout), (Some("folder".into()), 4, 60));
+        assert_eq!(options.append, "");
+        let asked = parsed(&["--append", "vellum.folio=block"]).expect("options").expect("no help");
+        assert_eq!(asked.append, "vellum.folio=block");
         for bad in [&["a", "b"][..], &["--page-size", "64k"], &["--cpus", "9"], &["--linux", "5.4"]] {
             assert_eq!(parsed(bad).expect_err("accepted").status, Status::BadInput, "{bad:?}");
         }
