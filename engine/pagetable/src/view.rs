@@ -5,6 +5,7 @@ use core::ops::{ControlFlow, Range};
 use vmsa::{Address, Descriptor, Geometry, Granule, LeafSize, Level, Meaning, PhysAddr};
 
 use crate::change::Refusal;
+use crate::one_page::Hole;
 use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
 use crate::walk::{Next, Table, Visit, descend, walk};
@@ -103,6 +104,15 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
             descriptor,
             meaning: descriptor.meaning(G::PAGE_SIZE, layout, level),
         }))
+    }
+
+    /// The hole of a table of pages where a walk for `input` ends, if it ends at one: [`crate::PageTable::map_hole`].
+    #[inline(always)]
+    pub fn find_hole(&self, input: R::Input) -> Option<Hole> {
+        let offset = self.geometry.offset(input.bits())?;
+        descend(self.platform, self.geometry, self.root, offset, |_, level, slot, descriptor| {
+            Hole::at(level, slot, descriptor)
+        })
     }
 
     /// The descriptors that a walk for `input` reads, from the root down. None if the address is not of this half.
