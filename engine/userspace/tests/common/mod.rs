@@ -261,6 +261,7 @@ impl<G: Granule> Frames for Kernel<G> {
     fn zero_folio(&self, first: PhysAddr, order: u32) {
         assert!(!LOCKED.get(), "zeroed under the lock");
         (0..1 << order).for_each(|page| self.set(first + page * G::SIZE_BYTES, 0));
+        self.step();
     }
 
     fn copy(&self, to: PhysAddr, from: PhysAddr) {
