@@ -9,10 +9,10 @@ use vmsa::{Address, Descriptor, Granule, LeafSize, Level, PhysAddr};
 
 use crate::changes::Writer;
 use crate::gather::complete_stores;
-use crate::one_page::Hole;
 use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
 use crate::table::PageTable;
+use crate::view::Hole;
 use crate::walk::descend;
 
 impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {

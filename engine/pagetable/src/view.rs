@@ -5,7 +5,6 @@ use core::ops::{ControlFlow, Range};
 use vmsa::{Address, Descriptor, Geometry, Granule, LeafSize, Level, Meaning, PhysAddr};
 
 use crate::change::Refusal;
-use crate::one_page::Hole;
 use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
 use crate::walk::{Next, Table, Visit, descend, walk};
@@ -53,6 +52,26 @@ pub struct Lookup {
     pub descriptor: Descriptor,
     /// What it says.
     pub meaning: Meaning,
+}
+
+/// A hole of a table of pages that a walk has found, where a page can be mapped later on without another walk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hole(pub(crate) Slot);
+
+impl Hole {
+    /// The hole that a walk has come to, if it is one.
+    #[inline(always)]
+    pub(crate) const fn at(level: Level, slot: Slot, descriptor: Descriptor) -> Option<Self> {
+        if matches!(level, Level::L3) && descriptor.bits() == 0 { Some(Self(slot)) } else { None }
+    }
+}
+
+impl Lookup {
+    /// The hole that a page can be mapped in, if that is where the way ended.
+    #[inline(always)]
+    pub const fn hole(&self) -> Option<Hole> {
+        Hole::at(self.level, self.slot, self.descriptor)
+    }
 }
 
 /// One descriptor of a walk over a range.
