@@ -10,7 +10,7 @@
 use core::sync::atomic::{Ordering, fence};
 
 use pagetable::Hole;
-use vmsa::{Granule, Stage1Attributes};
+use vmsa::{Granule, PhysAddr, Stage1Attributes};
 
 use crate::access::{Access, Kind};
 use crate::area::{Backing, Rights};
@@ -44,23 +44,24 @@ impl<E: Embedder> AddressSpace<E> {
         }
         let Some(frame) = self.embedder().take() else { return false };
         self.embedder().zero(frame);
-        self.fill(&editing, &vacant, Made { frame, order: 0 })
+        self.put(Made { frame, order: 0 }, |state| state.fill_page(&editing, &vacant, frame))
     }
 
     /// The same with a folio, or a page where there is no memory for one.
     // Apart, so that a page needs no registers for it.
     #[inline(never)]
     fn fill_with_folio(&self, editing: &Editing<'_, E>, vacant: &Vacant) -> bool {
-        folio::zeros(self.embedder(), vacant.order).is_some_and(|made| self.fill(editing, vacant, made))
+        let made = folio::zeros(self.embedder(), vacant.order);
+        made.is_some_and(|made| self.put(made, |state| state.fill(editing, vacant, made)))
     }
 
-    /// Puts zeros that were made where a hole was. Whether they are there; they go back if not.
+    /// Has `fill` put zeros that were made where a hole was. Whether they are there; they go back if not.
     #[inline(always)]
-    fn fill(&self, editing: &Editing<'_, E>, vacant: &Vacant, made: Made) -> bool {
+    fn put(&self, made: Made, fill: impl FnOnce(&mut State<E>) -> bool) -> bool {
         // The zeros are seen before the leaf is: another CPU would read what the frame held before, or lose what it writes to zeros
         // that come late. No lock orders these stores.
         fence(Ordering::Release);
-        let is_filled = self.state().with(|state| state.fill(editing, vacant, made));
+        let is_filled = self.state().with(fill);
         if !is_filled {
             made.frames::<E>().for_each(|frame| self.embedder().release(frame));
         }
@@ -90,22 +91,26 @@ impl<E: Embedder> State<E> {
         Some(Vacant { hole, order, version: self.version, attributes })
     }
 
-    /// Maps what was made where the hole is, if all is as it was.
+    /// Maps a page where the hole is, if all is as it was.
     #[inline(always)]
-    fn fill(&mut self, editing: &Editing<'_, E>, vacant: &Vacant, made: Made) -> bool {
+    fn fill_page(&mut self, editing: &Editing<'_, E>, vacant: &Vacant, frame: PhysAddr) -> bool {
         // No table has come free since: the hole is in a table still.
-        if self.version != vacant.version {
-            return false;
+        let is_filled =
+            self.version == vacant.version && self.table(editing).map_hole(vacant.hole, frame, vacant.attributes);
+        self.resident.own += u64::from(is_filled);
+        is_filled
+    }
+
+    /// The same of what was made.
+    fn fill(&mut self, editing: &Editing<'_, E>, vacant: &Vacant, made: Made) -> bool {
+        if made.order == 0 {
+            return self.fill_page(editing, vacant, made.frame);
         }
-        let (mut table, hole, attributes) = (self.table(editing), vacant.hole, vacant.attributes);
-        let is_filled = match made.order {
-            0 => table.map_hole(hole, made.frame, attributes),
-            _ => table.map_hole_group(hole, made.frame, attributes),
-        };
-        if is_filled {
-            self.resident.own += 1 << made.order;
-            self.has_folios |= made.order > 0;
-        }
+        // As above.
+        let is_filled = self.version == vacant.version
+            && self.table(editing).map_hole_group(vacant.hole, made.frame, vacant.attributes);
+        self.resident.own += u64::from(is_filled) << made.order;
+        self.has_folios |= is_filled;
         is_filled
     }
 }
