@@ -101,8 +101,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
                 if old.is_valid() {
                     let into = *into
                         .get_or_insert_with(|| there.table_for(visit.level, at, reserve, &mut nothing).slot::<G>(at));
-                    let left = ((last - at) >> shift) as usize;
-                    let way = platform.for_run();
+                    let (left, way) = (((last - at) >> shift) as usize, platform.for_run());
                     let copy = Writer::new(&way, there.regime, false);
                     let (done, is_stale) = run.step::<R::Attributes>(slot, old, left, |number, leaf| {
                         copy.make(into.after(number), leaf);
