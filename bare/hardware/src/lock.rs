@@ -1,7 +1,7 @@
 //! A lock. Interrupts are masked while it is held, so that a handler may take the same lock.
 
 use spin::RelaxStrategy;
-use spin::mutex::SpinMutex;
+use spin::mutex::{SpinMutex, SpinMutexGuard};
 
 use crate::interrupts;
 
@@ -29,9 +29,16 @@ impl<T> Lock<T> {
     /// Runs `body` with the value, interrupts masked.
     pub fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         let masks = interrupts::mask();
-        let result = body(&mut self.0.lock());
+        let result = body(&mut self.0.try_lock_weak().unwrap_or_else(|| self.wait()));
         interrupts::restore(masks);
         result
+    }
+
+    // Apart, so that who finds it free needs no registers for this.
+    #[cold]
+    #[inline(never)]
+    fn wait(&self) -> SpinMutexGuard<'_, T, Pause> {
+        self.0.lock()
     }
 
     /// As [`Self::with`], for a machine that is coming to its end: who holds the lock for long may never let go.

@@ -132,6 +132,7 @@ pub fn has_execute_only(mmfr1: u64) -> bool {
 ///
 /// Exceptions are masked. TTBR0_EL1 has the program's tables, `frame.status` is an EL0 state, and the CPU is prepared. What the
 /// program can reach is its own.
+#[inline]
 pub unsafe fn run(frame: &mut Frame) -> Kind {
     debug_assert!(frame.status & 0x1f == 0);
     // SAFETY: the caller's promise; the vectors write the frame, which is this function's alone meanwhile.

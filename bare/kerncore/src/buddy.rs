@@ -20,14 +20,15 @@
 mod bits;
 mod layout;
 mod page_set;
+mod refusals;
 
 pub use layout::Layout;
 pub use page_set::PageSet;
+pub use refusals::{AddError, FreeError, RemoveError, WrongLength};
 
 use core::fmt;
 use core::ops::Range;
 
-use thiserror::Error;
 use vmsa::PhysAddr;
 
 use crate::range::{Bytes, PhysicalRange};
@@ -51,59 +52,12 @@ pub struct Buddy<'n> {
     free_orders: u32,
     free_frames: usize,
     given_frames: usize,
-    /// What is left of the block that pages are cut from, one behind another: free, and in no set before [`Self::close`].
+    /// What is left of the block that blocks of one order are cut from, one behind another: free, and in no set before [`Self::close`].
     open: Range<usize>,
+    /// Their order.
+    open_order: usize,
     /// What the first address of `open` is above its bytes by its number.
     open_offset: u64,
-}
-
-/// Why memory was not taken in; nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum AddError {
-    /// It does not begin and end with a page.
-    #[error("{0} was not added, expected whole pages")]
-    Misaligned(PhysicalRange),
-    /// Part of it has no frames in the layout.
-    #[error("{0} was not added, expected memory that the allocator was laid out for")]
-    Outside(PhysicalRange),
-    /// Part of it was added before, be it free now or given out.
-    #[error("{0} was not added, expected memory that is new to the allocator")]
-    Known(PhysicalRange),
-}
-
-/// Why memory was not taken out; nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum RemoveError {
-    /// It does not begin and end with a page.
-    #[error("{0} was not removed, expected whole pages")]
-    Misaligned(PhysicalRange),
-    /// The first page of it that is not free is given out.
-    #[error("{0} was not removed, expected a free page, but it is given out")]
-    Given(PhysAddr),
-    /// The first page of it that is not free is not the allocator's.
-    #[error("{0} was not removed, expected memory that the allocator has")]
-    Foreign(PhysAddr),
-}
-
-/// Why nothing was freed; nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum FreeError {
-    /// There is no such order.
-    #[error("order {0} was not freed, expected {most} at most", most = MAX_ORDER)]
-    NoSuchOrder(usize),
-    /// No block of this order was given out there: never, or freed since, or with another order.
-    #[error("{0} was not freed, expected a block of order {1} that is given out")]
-    NotGiven(PhysAddr, usize),
-}
-
-/// The notes have another length than the layout wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{found} words for the allocator's notes, expected {expected}")]
-pub struct WrongLength {
-    /// What `Layout::words` says.
-    pub expected: usize,
-    /// What was passed.
-    pub found: usize,
 }
 
 impl<'n> Buddy<'n> {
@@ -126,6 +80,7 @@ impl<'n> Buddy<'n> {
             free_frames,
             given_frames,
             open: 0..0,
+            open_order: 0,
             open_offset: 0,
         })
     }
@@ -184,52 +139,53 @@ impl<'n> Buddy<'n> {
     /// if no block is large enough, or the order is above `MAX_ORDER`.
     #[inline]
     pub fn allocate(&mut self, order: usize) -> Option<PhysAddr> {
-        if order == 0 { self.allocate_page() } else { self.allocate_block(order) }
+        let frame = self.cut(order)?;
+        self.sets.given[order].set(self.notes, frame >> order, true);
+        Some(self.open_address(frame))
     }
 
-    fn allocate_block(&mut self, order: usize) -> Option<PhysAddr> {
+    /// The same, where each of the pages is given out by itself, so that it can be freed alone: [`Self::divide`].
+    #[inline]
+    pub fn allocate_pages(&mut self, order: usize) -> Option<PhysAddr> {
+        let frame = self.cut(order)?;
+        self.sets.given[0].insert_all(self.notes, frame..frame + (1 << order));
+        Some(self.open_address(frame))
+    }
+
+    /// Blocks of one order that are asked for one after another come from the same block: cutting all of it at the first leaves the same.
+    #[inline]
+    fn cut(&mut self, order: usize) -> Option<usize> {
+        if self.open.is_empty() || self.open_order != order {
+            self.open_block(order)?;
+        }
+        let frame = self.open.start;
+        self.open.start += 1 << order;
+        self.free_frames -= 1 << order;
+        self.given_frames += 1 << order;
+        Some(frame)
+    }
+
+    /// The address of a frame of the open block.
+    #[inline]
+    fn open_address(&self, frame: usize) -> PhysAddr {
+        PhysAddr::new(((frame as u64) << self.layout.page_size().shift()).wrapping_add(self.open_offset))
+    }
+
+    /// Blocks of an order are cut from another block from now on, if there is one.
+    #[cold]
+    #[inline(never)]
+    fn open_block(&mut self, order: usize) -> Option<()> {
         self.close();
         let fitting = self.free_orders.checked_shr(order as u32)?;
         if fitting == 0 {
             return None;
         }
-        let mut from = order + fitting.trailing_zeros() as usize;
-        let mut block = self.sets.free[from].first(self.notes)?;
-        self.take_free(block, from);
-        while from > order {
-            from -= 1;
-            block *= 2;
-            self.put_free(block + 1, from);
-        }
-        self.sets.given[order].set(self.notes, block, true);
-        self.free_frames -= 1 << order;
-        self.given_frames += 1 << order;
-        Some(self.layout.address(block << order))
-    }
-
-    /// Pages that are asked for one after another come from the same block: cutting all of it at the first leaves the same pages.
-    #[inline]
-    fn allocate_page(&mut self) -> Option<PhysAddr> {
-        if self.open.is_empty() {
-            self.open_block()?;
-        }
         let shift = self.layout.page_size().shift();
-        let frame = self.open.start;
-        self.open.start += 1;
-        self.sets.given[0].set(self.notes, frame, true);
-        self.free_frames -= 1;
-        self.given_frames += 1;
-        Some(PhysAddr::new(((frame as u64) << shift).wrapping_add(self.open_offset)))
-    }
-
-    /// Pages are cut from another block from now on, if there is one.
-    #[cold]
-    fn open_block(&mut self) -> Option<()> {
-        let shift = self.layout.page_size().shift();
-        let from = self.free_orders.trailing_zeros() as usize;
-        let block = self.sets.free.get(from)?.first(self.notes)?;
+        let from = order + fitting.trailing_zeros() as usize;
+        let block = self.sets.free[from].first(self.notes)?;
         self.take_free(block, from);
         self.open = block << from..(block + 1) << from;
+        self.open_order = order;
         self.open_offset = self.layout.address(self.open.start).bits().wrapping_sub((self.open.start as u64) << shift);
         Some(())
     }
@@ -296,6 +252,13 @@ impl<'n> Buddy<'n> {
     /// Free memory in bytes.
     pub fn free_bytes(&self) -> u64 {
         (self.free_frames as u64) << self.layout.page_size().shift()
+    }
+
+    /// Whether so many bytes are free beside `1 << order` pages.
+    #[inline]
+    pub fn has_room(&self, order: usize, bytes: u64) -> bool {
+        let rest = self.free_frames.checked_sub(1 << order);
+        rest.is_some_and(|frames| (frames as u64) << self.layout.page_size().shift() >= bytes)
     }
 
     /// Memory given out and not freed, in bytes.

@@ -123,15 +123,43 @@ fn each_page_of_a_block_is_freed_by_itself() {
         for order in [9, 7, 6, 5, 1] {
             let (other, block) = (buddy.allocate(order).unwrap(), buddy.allocate(order).unwrap());
             buddy.divide(block, order, 0).unwrap();
-            for page in (0..1 << order).rev() {
+            // The same at once.
+            let pages = buddy.allocate_pages(order).unwrap();
+            assert_eq!(pages, block + (0x1000 << order));
+            assert_eq!(buddy.given_bytes(), 3 * (0x1000 << order));
+            for page in (0..2 << order).rev() {
                 buddy.free(block + page * 0x1000, 0).unwrap();
                 assert!(buddy.free(block + page * 0x1000, 0).is_err());
             }
-            assert!(buddy.free(block + (0x1000 << order), 0).is_err());
+            assert!(buddy.free(block + (0x2000 << order), 0).is_err());
             assert!(buddy.free(other, 0).is_err());
             buddy.free(other, order).unwrap();
             assert_eq!(buddy.to_string(), before);
         }
+    });
+}
+
+/// Who asks for blocks of one size and of another in turn gets the smallest block that fits, as if each were cut at once.
+#[test]
+fn blocks_of_every_order_are_cut_in_turn() {
+    with_buddy(PageSize::Size4K, &[range(0x4000_0000, 64 * MIB)], |buddy| {
+        let before = buddy.to_string();
+        // A page, and what is left of its block of 16 pages: 1, 2, 4, 8.
+        let at = |order, is_divided: bool, buddy: &mut Buddy| {
+            let block = if is_divided { buddy.allocate_pages(order) } else { buddy.allocate(order) };
+            (block.unwrap().bits() - 0x4000_0000) >> 12
+        };
+        let taken = [(0, 0), (2, 4), (0, 1), (2, 8), (3, 16), (1, 2), (2, 12), (4, 32), (0, 24)];
+        for (number, (order, page)) in taken.into_iter().enumerate() {
+            assert_eq!(at(order, number % 2 == 1, buddy), page, "number {number}");
+        }
+        assert_eq!(buddy.allocate(14), None);
+        assert_eq!(buddy.allocate_pages(64), None);
+        for (number, (order, page)) in taken.into_iter().enumerate() {
+            let (pages, order) = if number % 2 == 1 { (1 << order, 0) } else { (1, order) };
+            (0..pages).for_each(|one| buddy.free(PhysAddr::new(0x4000_0000 + ((page + one) << 12)), order).unwrap());
+        }
+        assert_eq!(buddy.to_string(), before);
     });
 }
 

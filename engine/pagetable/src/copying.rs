@@ -13,7 +13,7 @@ use core::ops::{ControlFlow, Range};
 use vmsa::{Address, Descriptor, Geometry, Granule, LeafSize, Level, PhysAddr};
 
 use crate::change::Refusal;
-use crate::changes::{Edit, Editor, RunEdit, Terms};
+use crate::changes::{Edit, Editor, RunEdit, Terms, Writer};
 use crate::gather::Gather;
 use crate::pieces::Pieces;
 use crate::platform::{Platform, Slot};
@@ -101,9 +101,10 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
                 if old.is_valid() {
                     let into = *into
                         .get_or_insert_with(|| there.table_for(visit.level, at, reserve, &mut nothing).slot::<G>(at));
-                    let left = ((last - at) >> shift) as usize;
+                    let (left, way) = (((last - at) >> shift) as usize, platform.for_run());
+                    let copy = Writer::new(&way, there.regime, false);
                     let (done, is_stale) = run.step::<R::Attributes>(slot, old, left, |number, leaf| {
-                        writer.make(into.after(number), leaf);
+                        copy.make(into.after(number), leaf);
                         each(geometry.layout().output(leaf, shift), leaf, LeafSize::single(visit.level));
                     });
                     count = done;

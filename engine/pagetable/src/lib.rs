@@ -50,7 +50,6 @@ pub use invalidation::TlbFeatures;
 pub use licence::{Census, Licence, Tolerance};
 #[cfg(feature = "alloc")]
 pub use memory::Memory;
-pub use one_page::Hole;
 pub use part::Part;
 pub use plan::Plan;
 pub use platform::{Platform, Slot};
@@ -62,7 +61,7 @@ pub use summary::Summary;
 pub use table::{PageTable, Root};
 pub use tables::{Reserve, Retired};
 pub use trace::Traced;
-pub use view::{Entry, Lookup, Translation, View};
+pub use view::{Entry, Hole, Lookup, Translation, View};
 
 /// The examples of the README are run.
 #[cfg(doctest)]

@@ -12,6 +12,7 @@ use crate::gather::complete_stores;
 use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
 use crate::table::PageTable;
+use crate::view::Hole;
 use crate::walk::descend;
 
 impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
@@ -26,32 +27,58 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         })
     }
 
+    /// Whether all of the contiguous group of pages that a hole lies in is holes. What [`Self::map_hole`] asks of the hole holds here too.
+    pub fn is_hole_of_group(&self, hole: Hole) -> bool {
+        group_of::<G>(hole).is_some_and(|(first, members)| self.holds_nothing(first, members))
+    }
+
+    /// Maps the contiguous group of pages that a hole lies in to `to`, as [`Self::map_hole`] maps a page. Says whether it is mapped: not if
+    /// one of its members is no hole.
+    #[must_use = "a group that was not mapped takes a plan"]
+    pub fn map_hole_group(&mut self, hole: Hole, to: PhysAddr, attributes: R::Attributes) -> bool {
+        let Some((first, members)) = group_of::<G>(hole) else { return false };
+        let Some(leaf) = self.group_leaf(to, members, attributes) else { return false };
+        let is_empty = self.holds_nothing(first, members);
+        if is_empty {
+            self.make_group(first, members, leaf);
+        }
+        is_empty
+    }
+
     /// Maps the contiguous group of pages at `group` to `to`, as a plan of one [`crate::Change::Map`] does, if its table is there and has
     /// holes for all of it. Says whether it is mapped; if not, nothing has changed, and a plan says why.
     #[must_use = "a group that was not mapped takes a plan"]
     pub fn map_group(&mut self, group: R::Input, to: PhysAddr, attributes: R::Attributes) -> bool {
-        let (start, layout) = (group.bits().wrapping_sub(self.geometry.base()), self.geometry.layout());
+        let start = group.bits().wrapping_sub(self.geometry.base());
         let Some(members) = self.group_offset(start) else { return false };
-        let Ok(attributes) = self.attribute_bits(attributes) else { return false };
-        let is_aligned = to.bits() & (members as u64 * G::SIZE_BYTES - 1) == 0;
-        if !is_aligned || !self.largest.allows(LeafSize::group(Level::L3)) || to.bits() >> layout.output_bits() != 0 {
-            return false;
-        }
+        let Some(leaf) = self.group_leaf(to, members, attributes) else { return false };
         let page = |_, level, slot, _| (level == Level::L3).then_some(slot);
         let first = descend(self.platform, self.geometry, self.root, start, page);
         let Some(first) = first.filter(|first| self.holds_nothing(*first, members)) else { return false };
+        self.make_group(first, members, leaf);
+        true
+    }
+
+    /// The first member of a group that leads to `to`, if descriptors can say so.
+    fn group_leaf(&self, to: PhysAddr, members: usize, attributes: R::Attributes) -> Option<Descriptor> {
+        let (layout, attributes) = (self.geometry.layout(), self.attribute_bits(attributes).ok()?);
+        let is_group = to.bits() & (members as u64 * G::SIZE_BYTES - 1) == 0 && to.bits() >> layout.output_bits() == 0;
+        let is_group = is_group && self.largest.allows(LeafSize::group(Level::L3));
+        is_group.then(|| Descriptor::leaf(layout, Level::L3, to, attributes | Descriptor::CONTIGUOUS))
+    }
+
+    /// A group comes where holes are.
+    fn make_group(&self, first: Slot, members: usize, leaf: Descriptor) {
         let writer = Writer::new(self.platform, self.regime, self.is_live);
-        // Holes and members of one group may stand side by side (IPGVGZ).
+        // Holes and members of one group may stand side by side (IPGVGZ). A group is aligned, so that its addresses differ where every
+        // layout has them in place.
         for number in 0..members {
-            let page = to + ((number as u64) << G::SHIFT);
-            let leaf = Descriptor::leaf(layout, Level::L3, page, attributes | Descriptor::CONTIGUOUS);
-            writer.make(first.after(number), leaf);
+            writer.make(first.after(number), Descriptor::new(leaf.bits() + ((number as u64) << G::SHIFT)));
         }
         if self.is_live {
             // No TLB holds a hole, so that there is nothing to forget.
             complete_stores(self.platform, self.geometry, self.regime, None.into_iter());
         }
-        true
     }
 
     /// The members of the group at an offset, if that is where one begins. No root of pages is smaller than a group.
@@ -64,4 +91,10 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     fn holds_nothing(&self, first: Slot, members: usize) -> bool {
         (0..members).all(|number| self.platform.load(first.after(number)) == Descriptor::INVALID)
     }
+}
+
+/// The first slot of the contiguous group of pages that a hole lies in, and how many members that has.
+fn group_of<G: Granule>(hole: Hole) -> Option<(Slot, usize)> {
+    let members = 1 << G::PAGE_SIZE.contiguous_shift(Level::L3)?;
+    Some((hole.0.first_of(members), members))
 }

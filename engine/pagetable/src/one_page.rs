@@ -18,20 +18,8 @@ use crate::licence::Licence;
 use crate::platform::{Platform, Slot};
 use crate::regime::{Fields, Regime};
 use crate::table::PageTable;
-use crate::view::Lookup;
+use crate::view::Hole;
 use crate::walk::{descend, descend_from, descend_usual, descend_usual_below};
-
-/// A hole of a table of pages that a walk has found, where a page can be mapped later on without another walk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hole(Slot);
-
-impl Lookup {
-    /// The hole that a page can be mapped in, if that is where the way ended.
-    #[inline(always)]
-    pub const fn hole(&self) -> Option<Hole> {
-        if matches!(self.level, Level::L3) && self.descriptor.bits() == 0 { Some(Hole(self.slot)) } else { None }
-    }
-}
 
 /// What a page has beside bit 0, valid or kept.
 const PAGE: Bits = Descriptor::TYPE & !Descriptor::VALID;

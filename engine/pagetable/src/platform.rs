@@ -29,6 +29,11 @@ impl Slot {
         Self::new(self.0, count)
     }
 
+    /// The first of `count` slots side by side, a power of two, that this one is among.
+    pub(crate) const fn first_of(self, count: usize) -> Self {
+        Self(self.0.align_down((count as u64) << vmsa::DESCRIPTOR_SHIFT))
+    }
+
     /// The slot `count` places before in the same table.
     pub(crate) const fn before(self, count: usize) -> Self {
         Self(PhysAddr::new(self.0.bits() - ((count as u64) << vmsa::DESCRIPTOR_SHIFT)))

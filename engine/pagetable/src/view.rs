@@ -54,6 +54,26 @@ pub struct Lookup {
     pub meaning: Meaning,
 }
 
+/// A hole of a table of pages that a walk has found, where a page can be mapped later on without another walk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hole(pub(crate) Slot);
+
+impl Hole {
+    /// The hole that a walk has come to, if it is one.
+    #[inline(always)]
+    pub(crate) const fn at(level: Level, slot: Slot, descriptor: Descriptor) -> Option<Self> {
+        if matches!(level, Level::L3) && descriptor.bits() == 0 { Some(Self(slot)) } else { None }
+    }
+}
+
+impl Lookup {
+    /// The hole that a page can be mapped in, if that is where the way ended.
+    #[inline(always)]
+    pub const fn hole(&self) -> Option<Hole> {
+        Hole::at(self.level, self.slot, self.descriptor)
+    }
+}
+
 /// One descriptor of a walk over a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry<A: Address> {
@@ -103,6 +123,15 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
             descriptor,
             meaning: descriptor.meaning(G::PAGE_SIZE, layout, level),
         }))
+    }
+
+    /// The hole of a table of pages where a walk for `input` ends, if it ends at one: [`crate::PageTable::map_hole`].
+    #[inline(always)]
+    pub fn find_hole(&self, input: R::Input) -> Option<Hole> {
+        let offset = self.geometry.offset(input.bits())?;
+        descend(self.platform, self.geometry, self.root, offset, |_, level, slot, descriptor| {
+            Hole::at(level, slot, descriptor)
+        })
     }
 
     /// The descriptors that a walk for `input` reads, from the root down. None if the address is not of this half.

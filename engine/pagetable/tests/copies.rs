@@ -77,9 +77,12 @@ fn a_hole_that_was_found_is_mapped_while_it_is_one() {
     let (page, to) = (VirtAddr::new(PAGE), PhysAddr::new(80 * MIB));
     for elsewhere in [0, 2 * MIB, 8 * MIB] {
         assert_eq!(table.view().find(VirtAddr::new(elsewhere)).unwrap().hole(), None, "{elsewhere:#x}");
+        assert_eq!(table.view().find_hole(VirtAddr::new(elsewhere)), None, "{elsewhere:#x}");
     }
+    assert_eq!(table.view().find_hole(VirtAddr::new(1 << 60)), None);
     assert!(table.view().find(VirtAddr::new(1 << 60)).is_none());
     let hole = table.view().find(page).unwrap().hole().expect("a hole of a table of pages");
+    assert_eq!(table.view().find_hole(page), Some(hole));
     let _ = memory.take_steps();
     assert!(!table.map_hole(hole, to + 1, DATA) && !table.map_hole(hole, PhysAddr::new(1 << 48), DATA));
     assert!(!table.map_hole(hole, to, Stage1Attributes::from_bits_retain(1 << 20)));

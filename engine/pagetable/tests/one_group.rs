@@ -34,6 +34,14 @@ fn as_by_a_plan<G: Granule>(layout: Layout) {
         let steps = common::change(&mut other, &planned, &[map(at, bytes, to, LeafSize::LARGEST)], None).0;
         assert_eq!(memory.take_steps(), steps);
         assert_eq!(common::leaves(&table), common::leaves(&other));
+        // The same where a view has found a hole: of whichever member.
+        let found = Memory::default();
+        let (mut third, _) = prepared::<G>(&found, layout);
+        let hole = third.view().find_hole(VirtAddr::new(at + bytes - G::SIZE_BYTES)).expect("a hole");
+        assert!(third.is_hole_of_group(hole) && third.map_hole_group(hole, PhysAddr::new(to), DATA));
+        assert_eq!(found.take_steps(), steps);
+        assert_eq!(common::leaves(&third), common::leaves(&other));
+        assert!(!third.is_hole_of_group(hole) && !third.map_hole_group(hole, PhysAddr::new(to), DATA));
         assert!(
             !table.is_group_empty(VirtAddr::new(at)) && !table.map_group(VirtAddr::new(at), PhysAddr::new(to), DATA)
         );
@@ -74,6 +82,10 @@ fn what_takes_more_than_its_members_takes_a_plan() {
     for (at, to, attributes) in refused {
         assert!(!table.map_group(VirtAddr::new(at), PhysAddr::new(to), attributes), "{at:#x} {to:#x}");
     }
+    let hole = table.view().find_hole(VirtAddr::new(here)).expect("a hole");
+    for (to, attributes) in [(GIB + 1, DATA), (GIB + 0x1000, DATA), (1 << 48, DATA), (GIB, wrong)] {
+        assert!(!table.map_hole_group(hole, PhysAddr::new(to), attributes), "{to:#x}");
+    }
     assert!(memory.descriptors() == before && memory.take_steps().is_empty());
     let empty = [start, here, here + 0x1000, 2 * start, 1 << 42].map(|at| table.is_group_empty(VirtAddr::new(at)));
     assert_eq!(empty, [false, true, false, true, false]);
@@ -86,6 +98,7 @@ fn what_takes_more_than_its_members_takes_a_plan() {
     for (bound, is_mapped) in [(LeafSize::single(Level::L2), false), (LeafSize::group(Level::L3), true)] {
         table = table.with_largest(bound);
         assert!(table.is_group_empty(VirtAddr::new(here)));
+        assert!(is_mapped || !table.map_hole_group(hole, PhysAddr::new(GIB), DATA));
         assert_eq!(table.map_group(VirtAddr::new(here), PhysAddr::new(GIB), DATA), is_mapped);
     }
 }
@@ -104,6 +117,8 @@ fn every_member_is_looked_at() {
         assert!(
             !table.is_group_empty(VirtAddr::new(at)) && !table.map_group(VirtAddr::new(at), PhysAddr::new(GIB), DATA)
         );
+        let other = table.view().find_hole(VirtAddr::new(at + (member + 1) % 16 * bytes)).expect("a hole");
+        assert!(!table.is_hole_of_group(other) && !table.map_hole_group(other, PhysAddr::new(GIB), DATA));
         assert!(memory.descriptors() == before);
     }
 }

@@ -37,9 +37,16 @@ impl<F: Clone + PartialEq> Areas<F> {
     pub(crate) fn find_again(&mut self, address: u64) -> Option<&Area<F>> {
         let is_latest = self.latest.as_ref().is_some_and(|area| area.start <= address && address < area.end);
         if !is_latest {
-            self.latest = self.find(address).cloned();
+            self.note_latest(address);
         }
         self.latest.as_ref()
+    }
+
+    // Apart, so that who finds it again needs no registers for this.
+    #[cold]
+    #[inline(never)]
+    fn note_latest(&mut self, address: u64) {
+        self.latest = self.find(address).cloned();
     }
 
     /// The first area that ends above `address`.

@@ -12,7 +12,7 @@
 
 use core::ops::{ControlFlow, Range};
 
-use pagetable::{Change, El1, Refusal, Reserve, Root};
+use pagetable::{Change, El1, Hole, Refusal, Reserve, Root};
 use vmsa::{Granule, LeafSize, Level, PhysAddr};
 
 use crate::area::{Area, AreaFlags, Backing, Rights};
@@ -87,6 +87,15 @@ impl<E: Embedder> State<E> {
     }
 }
 
+/// The orders of the folios that an area may have, a bit each.
+#[inline(always)]
+pub(crate) fn orders<E: Embedder>(editing: &Editing<'_, E>, area: &Area<E::File>) -> u32 {
+    if !matches!(area.backing, Backing::Anonymous { .. }) || area.flags.contains(AreaFlags::NOT_HUGE) {
+        return 0;
+    }
+    editing.embedder.folio_orders(area.flags.contains(AreaFlags::HUGE)) & !1
+}
+
 /// The order of the largest folio that may be made around a page of anonymous memory: its area has all of it, and it is of holes.
 pub(crate) fn order<E: Embedder>(
     root: &Root<E::Granule, El1>,
@@ -106,10 +115,28 @@ pub(crate) fn order<E: Embedder>(
     Ok(0)
 }
 
-/// The orders of folios that an area may have, a bit each.
-fn orders<E: Embedder>(editing: &Editing<'_, E>, area: &Area<E::File>) -> u32 {
-    let is_large = matches!(area.backing, Backing::Anonymous { .. }) && !area.flags.contains(AreaFlags::NOT_HUGE);
-    if is_large { editing.embedder.folio_orders(area.flags.contains(AreaFlags::HUGE)) & !1 } else { 0 }
+/// The same, of an area that may have folios of these orders, where a table of pages has a hole for the page; `None` where a folio may
+/// come that is no contiguous group of that table's.
+#[inline(never)]
+pub(crate) fn order_at<E: Embedder>(
+    table: &Table<'_, '_, E>,
+    area: &Area<E::File>,
+    (page, hole): (u64, Hole),
+    mut orders: u32,
+) -> Option<u32> {
+    while let Some(order) = orders.checked_ilog2() {
+        let folio = around::<E>(page, order);
+        if area.start <= folio.start && folio.end <= area.end {
+            if !is_group::<E>(order) {
+                return None;
+            }
+            if table.is_hole_of_group(hole) {
+                return Some(order);
+            }
+        }
+        orders &= !(1 << order);
+    }
+    Some(0)
 }
 
 /// The order of the zeros around a page that is read where no table is: a block's, where a write may fill one. Text is made fetchable page

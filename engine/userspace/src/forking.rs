@@ -99,21 +99,36 @@ struct Shared {
     first: PhysAddr,
     pages: u64,
     notes: Stage1Attributes,
+    /// The descriptor of a leaf that goes on where the last one ended, and is like that.
+    next: u64,
 }
 
 impl Shared {
-    const NONE: Self = Self { first: PhysAddr::new(0), pages: 0, notes: Stage1Attributes::empty() };
+    const NONE: Self = Self { first: PhysAddr::new(0), pages: 0, notes: Stage1Attributes::empty(), next: 0 };
 
     /// A leaf of a parent is a child's too: it joins the run, or begins another.
     #[inline(always)]
     fn add<E: Embedder>(&mut self, embedder: &E, leaf: Leaf, size: LeafSize, resident: &mut Resident) {
+        // One comparison for most: an address goes up in the descriptor as it does in memory. Behind the last one that is there, a bit
+        // would be set that no leaf of a program has.
+        let descriptor = leaf.attributes.bits();
+        if descriptor != self.next {
+            self.begin(embedder, leaf, resident);
+        }
+        let is_page = size.level == Level::L3;
+        let bytes = if is_page { E::Granule::SIZE_BYTES } else { size.size_bytes(E::Granule::PAGE_SIZE) };
+        self.next = descriptor + bytes;
+        self.pages += bytes >> E::Granule::SHIFT;
+    }
+
+    /// Another run begins, unless what differs is not counted.
+    #[inline(never)]
+    fn begin<E: Embedder>(&mut self, embedder: &E, leaf: Leaf, resident: &mut Resident) {
         let notes = leaf.attributes & (Note::COUNTED | Note::OWN);
         if self.first + (self.pages << E::Granule::SHIFT) != leaf.frame || self.notes != notes {
             self.end(embedder, resident);
             (self.first, self.pages, self.notes) = (leaf.frame, 0, notes);
         }
-        self.pages +=
-            if size.level == Level::L3 { 1 } else { size.size_bytes(E::Granule::PAGE_SIZE) >> E::Granule::SHIFT };
     }
 
     /// The run is counted.

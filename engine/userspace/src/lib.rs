@@ -26,6 +26,7 @@ mod current;
 mod embedder;
 mod error;
 mod fault;
+mod first_touch;
 mod folding;
 mod folio;
 mod forking;

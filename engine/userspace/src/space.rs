@@ -92,6 +92,12 @@ impl<E: Embedder> AddressSpace<E> {
 
     /// Makes what an access lacks, or says why it cannot be made. Called with the lock of nothing held.
     pub fn fault(&self, access: Access) -> Result<(), Fault> {
+        if self.touch_first(access) { Ok(()) } else { self.mend(access) }
+    }
+
+    /// The same, whatever lacks.
+    #[inline(never)]
+    fn mend(&self, access: Access) -> Result<(), Fault> {
         loop {
             // Looked at where it is: what lacks is large, and to move it takes as long as to look.
             let mut found = Found::Whole;
@@ -159,7 +165,8 @@ impl<E: Embedder> AddressSpace<E> {
         &self.lock
     }
 
-    fn editing(&self) -> Editing<'_, E> {
+    #[inline(always)]
+    pub(crate) fn editing(&self) -> Editing<'_, E> {
         let platform = Current::new(self.embedder.platform(), &self.context);
         Editing { embedder: &self.embedder, shape: &self.shape, platform, walker: None }
     }

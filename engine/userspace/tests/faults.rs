@@ -5,10 +5,12 @@ use std::rc::Rc;
 
 use crate::common;
 
-use common::{Kernel, RW, RX, TestFile, access, anonymous, can_be_written, maps, mark_elsewhere, of_file, read, write};
+use common::{
+    Kernel, RW, RX, Space, TestFile, access, anonymous, can_be_written, maps, mark_elsewhere, of_file, read, write,
+};
 use vellum_pagetable::HardwareUpdates;
 use vellum_userspace::{Access, Advice, AreaFlags, Fault, File, Frames, Kind, Place, Rights};
-use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K, Syndrome};
+use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K, Level, Syndrome};
 
 const BASE: u64 = 0x1000_0000;
 
@@ -36,6 +38,49 @@ fn a_page_is_made_when_it_is_touched() {
     first_touch::<Granule4K>();
     first_touch::<Granule16K>();
     first_touch::<Granule64K>();
+}
+
+/// What a first touch finds where another CPU does something while its zeros are made, with a folio of this order; and how many
+/// frames are out then, one of which makes a table be there.
+fn first_touch_beside<G: Granule>(order: u32, beside: impl FnOnce(&Space<G>) + 'static) -> (Result<u64, Fault>, usize) {
+    let (kernel, pages) = (Kernel::<G>::new(), 2 << order);
+    let space = Rc::new(kernel.space());
+    space.map(anonymous(Place::Fixed(BASE), pages, RW)).unwrap();
+    write(&space, BASE + ((pages - 1) << G::SHIFT), 1).unwrap();
+    kernel.0.folio_order.set(order);
+    let other = space.clone();
+    *kernel.0.beside.borrow_mut() = Some((0, Box::new(move || beside(&other))));
+    let touched = space.fault(Access { address: BASE, kind: Kind::Write });
+    assert!(kernel.0.beside.borrow().is_none(), "the other CPU came");
+    let found = (touched.and_then(|()| read(&space, BASE)), kernel.out().0);
+    drop(space);
+    assert_eq!(kernel.out(), (0, 0));
+    found
+}
+
+fn first_touches_beside<G: Granule>() {
+    let group = G::PAGE_SIZE.contiguous_shift(Level::L3).unwrap();
+    for (order, frames) in [(0, 1), (group, 1 << group)] {
+        let bytes = G::SIZE_BYTES << order;
+        let alone = first_touch_beside::<G>(order, |_| ());
+        assert_eq!(alone, (Ok(0), 1 + frames));
+        let written = first_touch_beside::<G>(order, |other| assert_eq!(write(other, BASE, 7), Ok(7)));
+        assert_eq!(written, (Ok(7), 1 + frames), "what the other CPU wrote is there, and no frame too many");
+        let unmapped = first_touch_beside::<G>(order, move |other| other.unmap(BASE, bytes).unwrap());
+        assert_eq!(unmapped, (Err(Fault::Unmapped), 1));
+        let protected = first_touch_beside::<G>(order, move |other| other.protect(BASE, bytes, Rights::READ).unwrap());
+        assert_eq!(protected, (Err(Fault::Denied), 1));
+    }
+    // A page of what is to be a folio is there meanwhile: the others come one by one.
+    let one = first_touch_beside::<G>(group, |other| assert_eq!(read(other, BASE + G::SIZE_BYTES), Ok(0)));
+    assert_eq!(one, (Ok(0), 2));
+}
+
+#[test]
+fn a_first_touch_loses_nothing_that_another_cpu_does_meanwhile() {
+    first_touches_beside::<Granule4K>();
+    first_touches_beside::<Granule16K>();
+    first_touches_beside::<Granule64K>();
 }
 
 /// Frames that are taken for the first touch of a page by an atomic.
@@ -283,7 +328,7 @@ fn populated_pages_are_there() {
 }
 
 /// Pages that are mapped, and those of them that were accessed.
-fn mapped<G: Granule>(space: &common::Space<G>) -> [Vec<u64>; 2] {
+fn mapped<G: Granule>(space: &Space<G>) -> [Vec<u64>; 2] {
     let mut found = [Vec::new(), Vec::new()];
     space.pages(BASE..BASE + (40 << G::SHIFT), |page| {
         let number = (page.address - BASE) >> G::SHIFT;

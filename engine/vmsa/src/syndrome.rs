@@ -231,13 +231,15 @@ impl Syndrome {
     /// Whether it is a data abort.
     #[inline]
     pub const fn is_data_abort(self) -> bool {
-        matches!(self.class(), ExceptionClass::DataAbortLowerEl | ExceptionClass::DataAbortSameEl)
+        // EC 0x24 from a lower exception level, 0x25 from the same.
+        self.0 >> 26 & 0b11_1110 == 0x24
     }
 
     /// Whether it is an instruction abort.
     #[inline]
     pub const fn is_instruction_abort(self) -> bool {
-        matches!(self.class(), ExceptionClass::InstructionAbortLowerEl | ExceptionClass::InstructionAbortSameEl)
+        // EC 0x20 from a lower exception level, 0x21 from the same.
+        self.0 >> 26 & 0b11_1110 == 0x20
     }
 
     /// Why the abort was taken; `None` if it is not a data or instruction abort.
@@ -248,6 +250,13 @@ impl Syndrome {
         } else {
             None
         }
+    }
+
+    /// Whether the abort is a translation, access flag or permission fault at level 0 or below, as most are; to ask for
+    /// [`Self::fault`] takes longer.
+    #[inline]
+    pub const fn is_of_descriptor(self) -> bool {
+        (self.is_data_abort() || self.is_instruction_abort()) && matches!(self.0 as u8 & 0x3f, 0b00_0100..=0b00_1111)
     }
 
     /// WnR, ISS bit 6: the data abort was on a write. A read-modify-write that may not read reports a read.
@@ -332,6 +341,29 @@ mod tests {
         assert_eq!(FaultStatus::decode(0b11_0000), FaultStatus::TlbConflict);
         assert_eq!(FaultStatus::decode(0b11_0001), FaultStatus::UnsupportedAtomicUpdate);
         assert_eq!(FaultStatus::decode(0b11_1111), FaultStatus::Other(0b11_1111));
+    }
+
+    /// Of every class and status: what is asked by bits is what is decoded.
+    #[test]
+    fn questions_by_bits_match_what_is_decoded() {
+        for esr in (0..64_u64).flat_map(|class| (0..64).map(move |status| class << 26 | status | 0b11 << 32)) {
+            let syndrome = Syndrome::new(esr);
+            let is_data =
+                matches!(syndrome.class(), ExceptionClass::DataAbortLowerEl | ExceptionClass::DataAbortSameEl);
+            let is_instruction = matches!(
+                syndrome.class(),
+                ExceptionClass::InstructionAbortLowerEl | ExceptionClass::InstructionAbortSameEl
+            );
+            let is_of_descriptor = match syndrome.fault() {
+                Some(
+                    FaultStatus::Translation(level) | FaultStatus::AccessFlag(level) | FaultStatus::Permission(level),
+                ) => level != Level::MINUS_1,
+                _ => false,
+            };
+            assert_eq!(syndrome.is_data_abort(), is_data, "{esr:#x}");
+            assert_eq!(syndrome.is_instruction_abort(), is_instruction, "{esr:#x}");
+            assert_eq!(syndrome.is_of_descriptor(), is_of_descriptor, "{esr:#x}");
+        }
     }
 
     #[test]

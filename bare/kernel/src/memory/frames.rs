@@ -100,7 +100,7 @@ pub(crate) fn all_pages() -> u64 {
 
 /// A page, whatever it holds, that one has.
 pub(crate) fn take() -> Option<PhysAddr> {
-    let frame = pages::allocate_leaving(0, KEPT.load(Ordering::Relaxed))?;
+    let frame = pages::allocate_page_leaving(KEPT.load(Ordering::Relaxed))?;
     count(frame).store(1, Ordering::Relaxed);
     TAKEN.fetch_add(1, Ordering::Relaxed);
     Some(frame)
@@ -112,8 +112,7 @@ pub(crate) fn take_folio(order: u32) -> Option<PhysAddr> {
         return take();
     }
     let count = 1 << order;
-    let first = pages::allocate_leaving(order as usize, KEPT.load(Ordering::Relaxed))?;
-    pages::divide(first, order as usize, 0);
+    let first = pages::allocate_pages_leaving(order as usize, KEPT.load(Ordering::Relaxed))?;
     counts(first)[..count].iter().for_each(|it| it.store(1, Ordering::Relaxed));
     TAKEN.fetch_add(count as u64, Ordering::Relaxed);
     Some(first)

@@ -109,10 +109,18 @@ pub(crate) fn lost_to_host() -> Option<&'static PageSet<'static>> {
 
 /// Clears pages that the linear map leads to, which nobody else uses.
 pub(crate) fn wipe(first: PhysAddr, order: usize) {
-    let start = facts().linear.address(first).bits();
-    let bytes = page_size().size_bytes() << order;
+    // SAFETY: the caller's pages, writable in the linear map.
+    unsafe { clear(facts().linear.address(first).bits(), page_size().size_bytes() << order) };
+}
+
+/// Clears so many bytes of whole pages.
+///
+/// # Safety
+///
+/// They are mapped writable, as Normal memory, and the caller's.
+pub(crate) unsafe fn clear(start: u64, bytes: u64) {
     let Some(block_bytes) = access::zeroed_bytes() else {
-        // SAFETY: the caller's pages, writable in the linear map.
+        // SAFETY: the caller's promise.
         return unsafe { (start as *mut u8).write_bytes(0, bytes as usize) };
     };
     let (mut at, end) = (start, start + bytes);
@@ -214,7 +222,34 @@ pub(crate) fn allocate(order: usize) -> Option<PhysAddr> {
 /// The same, if so many bytes are free afterwards.
 #[inline]
 pub(crate) fn allocate_leaving(order: usize, bytes: u64) -> Option<PhysAddr> {
-    let block = take(order, bytes)?;
+    shown(take(order, bytes)?, order)
+}
+
+/// A page alone, if so many bytes are free afterwards.
+#[inline]
+pub(crate) fn allocate_page_leaving(bytes: u64) -> Option<PhysAddr> {
+    // A closure of its own: it is compiled for a page.
+    let page = with_pages(|pages| if pages.has_room(0, bytes) { pages.allocate(0) } else { None });
+    shown(page?, 0)
+}
+
+/// `1 << order` pages side by side, each of which is given out by itself, if so many bytes are free afterwards.
+pub(crate) fn allocate_pages_leaving(order: usize, bytes: u64) -> Option<PhysAddr> {
+    let block = with_pages(|pages| if pages.has_room(order, bytes) { pages.allocate_pages(order) } else { None });
+    let Some(keeper) = KEEPER.get() else { return block };
+    let block = block?;
+    // What could not be shown is free again as it was given out: page by page.
+    let is_shown = (keeper.show)(range(block, order));
+    if !is_shown {
+        give_back_pages(range(block, order));
+    }
+    (keeper.restock)();
+    is_shown.then_some(block)
+}
+
+/// What was taken, shown to who asked for it.
+#[inline]
+fn shown(block: PhysAddr, order: usize) -> Option<PhysAddr> {
     let Some(keeper) = KEEPER.get() else { return Some(block) };
     let shown = keeper.give_out(block, order);
     (keeper.restock)();
@@ -229,10 +264,7 @@ pub(crate) fn allocate_table() -> Option<PhysAddr> {
 
 #[inline]
 fn take(order: usize, bytes: u64) -> Option<PhysAddr> {
-    with_pages(|pages| {
-        let has_room = pages.free_bytes() >= bytes + pages.block_bytes(order);
-        if has_room { pages.allocate(order) } else { None }
-    })
+    with_pages(|pages| if pages.has_room(order, bytes) { pages.allocate(order) } else { None })
 }
 
 impl Keeper {
@@ -260,6 +292,10 @@ pub(crate) fn free_pages(range: PhysicalRange) {
         let pages = (0..range.size_bytes() >> page_size().shift()).map(|page| page << page_size().shift());
         return pages.for_each(|offset| free(range.start + offset, 0));
     }
+    give_back_pages(range);
+}
+
+fn give_back_pages(range: PhysicalRange) {
     if let Err(error) = with_pages(|pages| pages.free_pages(range)) {
         panic!("{error}");
     }

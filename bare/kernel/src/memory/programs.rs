@@ -54,7 +54,7 @@ impl<T> Lock<T> for SpaceLock<T> {
     }
 }
 
-impl<G> Frames for Programs<G> {
+impl<G: Granule> Frames for Programs<G> {
     fn take(&self) -> Option<PhysAddr> {
         frames::take()
     }
@@ -84,7 +84,10 @@ impl<G> Frames for Programs<G> {
     }
 
     fn zero_folio(&self, first: PhysAddr, order: u32) {
-        pages::wipe(first, order as usize);
+        // The tables lie in the linear map, as all memory does.
+        let start = first.bits().wrapping_add(self.machine.0.offset());
+        // SAFETY: the linear map has it, writable; nobody else knows of it.
+        unsafe { pages::clear(start, G::SIZE_BYTES << order) };
     }
 
     fn copy(&self, to: PhysAddr, from: PhysAddr) {

@@ -22,8 +22,14 @@ static RECOGNIZED: AtomicU64 = AtomicU64::new(0);
 const IS_32_BIT: u64 = 1 << 4;
 
 /// What the access was that a program faulted by.
+#[inline(always)]
 pub(super) fn recognize(access: Access, frame: &Frame) -> Access {
-    if access.kind != Kind::Read || frame.status & IS_32_BIT != 0 {
+    if access.kind == Kind::Read { recognize_read(access, frame) } else { access }
+}
+
+#[inline(never)]
+fn recognize_read(access: Access, frame: &Frame) -> Access {
+    if frame.status & IS_32_BIT != 0 {
         return access;
     }
     let Some(instruction) = user::load_instruction(frame.return_address, facts().linear.offset()) else {

@@ -94,17 +94,25 @@ fn attend(thread: &Thread, task: &Task, frame: &mut Frame) -> bool {
 }
 
 /// What an instruction of the program asks for, or has done.
+#[inline(always)]
 fn take(thread: &Thread, task: &Task, space: &mut Option<Arc<dyn Space>>, frame: &mut Frame) {
     let syndrome = Syndrome::new(frame.syndrome);
+    // From EL0, as all that comes here.
+    if syndrome.is_data_abort() || syndrome.is_instruction_abort() {
+        return abort(thread, &**space.get_or_insert_with(|| task.process.space()), frame, syndrome);
+    }
+    if syndrome.class() == ExceptionClass::SupervisorCall {
+        *space = None;
+        return calls::answer(frame, run);
+    }
+    take_other(thread, task, frame, syndrome.class());
+}
+
+/// What is no call and no abort.
+#[inline(never)]
+fn take_other(thread: &Thread, task: &Task, frame: &Frame, class: ExceptionClass) {
     let at = frame.return_address;
-    match syndrome.class() {
-        ExceptionClass::SupervisorCall => {
-            *space = None;
-            calls::answer(frame, run);
-        }
-        ExceptionClass::InstructionAbortLowerEl | ExceptionClass::DataAbortLowerEl => {
-            abort(thread, &**space.get_or_insert_with(|| task.process.space()), frame, syndrome);
-        }
+    match class {
         ExceptionClass::PcAlignment | ExceptionClass::SpAlignment => {
             note_fault(task, 0, frame);
             force(thread, SIGBUS, BUS_ADRALN, at);
@@ -122,40 +130,45 @@ fn take(thread: &Thread, task: &Task, space: &mut Option<Arc<dyn Space>>, frame:
     }
 }
 
+/// An access that was not made: what it lacks is made.
+#[inline(always)]
 fn abort(thread: &Thread, space: &dyn Space, frame: &Frame, syndrome: Syndrome) {
-    let address = frame.fault_address;
-    match syndrome.fault() {
-        Some(FaultStatus::Alignment) => {
-            note_fault(thread.task(), address, frame);
-            return force(thread, SIGBUS, BUS_ADRALN, address);
-        }
-        Some(FaultStatus::External | FaultStatus::ExternalOnWalk(_)) => {
-            note_fault(thread.task(), 0, frame);
-            return force(thread, SIGBUS, BUS_ADRERR, address);
-        }
-        _ => {}
+    if !syndrome.is_of_descriptor() && is_told(thread, frame, syndrome) {
+        return;
     }
-    let Some(access) = Access::of(syndrome, address) else { return };
-    if let Err(fault) = fault(thread, space, atomics::recognize(access, frame)) {
-        let (signal, code) = match fault {
-            userspace::Fault::Unmapped => (SIGSEGV, SEGV_MAPERR),
-            userspace::Fault::Denied => (SIGSEGV, SEGV_ACCERR),
-            userspace::Fault::Beyond => (SIGBUS, BUS_ADRERR),
-            userspace::Fault::OutOfMemory => return,
-        };
-        note_fault(thread.task(), address, frame);
-        force(thread, signal, code, address);
+    let Some(access) = Access::of(syndrome, frame.fault_address) else { return };
+    match space.fault(atomics::recognize(access, frame)) {
+        Ok(()) => thread.count_fault(),
+        Err(fault) => refuse(thread, frame, fault),
     }
 }
 
-/// Makes what an access lacks. Without memory some process ends, and the access is made again.
-fn fault(thread: &Thread, space: &dyn Space, access: Access) -> Result<(), userspace::Fault> {
-    if access.address >= space.highest() {
-        return Err(userspace::Fault::Unmapped);
-    }
-    space.fault(access).inspect(|()| thread.count_fault()).inspect_err(|fault| {
-        if *fault == userspace::Fault::OutOfMemory {
-            pressure::free_memory();
-        }
-    })
+/// Tells the program of an access that no descriptor is at fault for, if this is one.
+#[cold]
+#[inline(never)]
+fn is_told(thread: &Thread, frame: &Frame, syndrome: Syndrome) -> bool {
+    let address = frame.fault_address;
+    let (code, told) = match syndrome.fault() {
+        Some(FaultStatus::Alignment) => (BUS_ADRALN, address),
+        Some(FaultStatus::External | FaultStatus::ExternalOnWalk(_)) => (BUS_ADRERR, 0),
+        _ => return false,
+    };
+    note_fault(thread.task(), told, frame);
+    force(thread, SIGBUS, code, address);
+    true
+}
+
+/// Tells the program of an access that cannot be made. Without memory some process ends, and the access is made again.
+#[cold]
+#[inline(never)]
+fn refuse(thread: &Thread, frame: &Frame, fault: userspace::Fault) {
+    let address = frame.fault_address;
+    let (signal, code) = match fault {
+        userspace::Fault::Unmapped => (SIGSEGV, SEGV_MAPERR),
+        userspace::Fault::Denied => (SIGSEGV, SEGV_ACCERR),
+        userspace::Fault::Beyond => (SIGBUS, BUS_ADRERR),
+        userspace::Fault::OutOfMemory => return pressure::free_memory(),
+    };
+    note_fault(thread.task(), address, frame);
+    force(thread, signal, code, address);
 }

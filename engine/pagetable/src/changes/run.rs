@@ -6,8 +6,6 @@
 //!   differs by  │  0   │  0   │ mark │  0   │  …  │      a mark is ignored, and told; x ends the run
 //! ```
 
-use core::array;
-
 use vmsa::{Bits, Descriptor};
 
 use super::{Edit, Writer};
@@ -103,14 +101,18 @@ impl<'w, 'p, P: Platform> RunEdit<'w, 'p, P> {
         {
             let run = self.writer.platform.for_run();
             let writer = Writer { platform: &run, is_marked: false, is_live: self.writer.is_live };
-            let leaves: [u64; TURNS] = array::from_fn(|turn| run.load(slot.after(turn)).bits());
+            // Written where they stay: an array that a function gives is moved there.
+            let mut leaves = [0; TURNS];
+            for (turn, one) in leaves.iter_mut().enumerate() {
+                *one = run.load(slot.after(turn)).bits();
+            }
             if leaves.iter().fold(0, |all, one| all | one ^ leaf.bits()) & telling == 0 {
-                let leaves = leaves.into_iter().enumerate();
+                let leaves = leaves.iter().enumerate();
                 if edited == leaf {
-                    leaves.for_each(|(turn, one)| each(turn, Descriptor::new(one)));
+                    leaves.for_each(|(turn, &one)| each(turn, Descriptor::new(one)));
                     return (TURNS, false);
                 }
-                for (turn, one) in leaves {
+                for (turn, &one) in leaves {
                     let new = Descriptor::new(one & !self.edit.clear | self.edit.set);
                     // Nothing marks it meanwhile, so that this is a store.
                     let _ = writer.swap(slot.after(turn), Descriptor::new(one), new);

@@ -72,6 +72,9 @@ const LOWEST: u64 = 64 << 10;
 
 /// An address space that has nothing.
 pub(crate) fn new_space(common: &'static Common, limits: Limits) -> Result<Arc<dyn Space>, Error> {
+    if cfg!(feature = "fixed-4k") {
+        return new::<Granule4K>(common, limits);
+    }
     match common.shape.page_size {
         PageSize::Size4K => new::<Granule4K>(common, limits),
         PageSize::Size16K => new::<Granule16K>(common, limits),
