@@ -278,9 +278,11 @@ impl<G: Granule> World<G> {
     fn remap(&mut self, who: usize, (page, old, new): (u64, u64, u64), to: Option<u64>, keeps: bool) {
         let moves = to.map_or(Move::Never, |page| Move::To(self.at(page)));
         let (at, bytes) = (self.at(page), G::SIZE_BYTES);
-        let result = self.exhausted(Error::NoMemory, |world| {
-            world.processes[who].0.remap(at, old * bytes, new * bytes, moves, keeps)
-        });
+        let remap = |world: &Self| world.processes[who].0.remap(at, old * bytes, new * bytes, moves, keeps);
+        let mut areas = 0;
+        self.processes[who].0.areas(|area| areas += usize::from(area.start < at + old * bytes && at < area.end));
+        // Of several areas those that came before the one that fails stay moved, as on Linux: what is left then is not known here.
+        let result = if areas > 1 { remap(self) } else { self.exhausted(Error::NoMemory, remap) };
         let Ok(start) = result else { return };
         let start = (start - self.base) / bytes;
         let pages = &mut self.processes[who].1;

@@ -17,33 +17,33 @@ const fn room(name: &'static str, lines: usize, may_use: &'static [&'static str]
 pub(crate) const ROOMS: &[Room] = &[
     // Layer 0: the architecture's words; the simulated machine, which uses nothing of the engine; what command-line programs
     // share; and the seed of a run.
-    room("vellum-vmsa", 6_520, &[]),
+    room("vellum-vmsa", 6_550, &[]),
     room("seed", 200, &[]),
     room("machine", 19_310, &["seed"]),
     room("terminal", 400, &[]),
     // Layer 1.
-    room("vellum-pagetable", 16_830, &["vellum-vmsa"]),
+    room("vellum-pagetable", 17_000, &["vellum-vmsa"]),
     room("a64", 2_220, &["machine"]),
     // Layer 2.
     room("vellum-linearmap", 5_080, &["vellum-vmsa", "vellum-pagetable"]),
-    room("vellum-userspace", 6_340, &["vellum-vmsa", "vellum-pagetable"]),
+    room("vellum-userspace", 7_050, &["vellum-vmsa", "vellum-pagetable"]),
     room("litmus", 5_920, &["a64", "machine", "terminal"]),
     room("moncore", 2_030, &["vellum-vmsa", "kerncore", "seed"]),
     // Layer 3. `checks` and `code` are where the engine and the machine meet, and the only places.
-    room("kerncore", 10_150, &["vellum-vmsa"]),
+    room("kerncore", 10_250, &["vellum-vmsa"]),
     room("hardware", 5_020, &["vellum-vmsa", "vellum-pagetable", "kerncore"]),
     room("common", 600, &["vellum-vmsa", "vellum-pagetable", "kerncore", "hardware"]),
     room("image", 4_250, &["vellum-vmsa", "vellum-pagetable"]),
     room("code", 3_300, &["vellum-vmsa", "vellum-pagetable", "machine", "a64", "terminal"]),
     room(
         "checks",
-        11_020,
+        11_200,
         &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "vellum-userspace", "kerncore", "machine", "terminal"],
     ),
     // Layer 4. The zoo makes historical bugs in traces, and in the engine. `vellum judge` rules on traces by the machine's rules.
     room(
         "kernel",
-        21_350,
+        23_800,
         &[
             "vellum-vmsa",
             "vellum-pagetable",
@@ -66,13 +66,13 @@ pub(crate) const ROOMS: &[Room] = &[
     ),
     room("zoo", 1_730, &["checks", "machine", "terminal"]),
     room("logic", 2_300, &["seed", "terminal"]),
-    room("xtask", 13_600, &[]),
-    room("programs", 5_600, &[]),
+    room("xtask", 13_650, &[]),
+    room("programs", 6_800, &[]),
     room("bench", 3_450, &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap", "seed"]),
 ];
 
 /// Lines of all crates together.
-pub(crate) const ALL_LINES: usize = 166_900;
+pub(crate) const ALL_LINES: usize = 171_700;
 
 /// What the tests of every crate may use, whatever the crate itself may.
 pub(crate) const FOR_TESTS: &[&str] = &["seed", "a64"];
