@@ -21,6 +21,8 @@ use crate::threads::waiters::{Interrupted, Waiters, wait};
 pub(crate) const LAST: u64 = i64::MAX as u64;
 /// Bytes of the heap that a lock may take.
 const ROOM: u64 = 4096;
+/// Locks that a file may have: all of them are looked at for each.
+const MOST: usize = 1 << 14;
 /// Owners that are looked at, each waiting for the next.
 const LONGEST_CHAIN: usize = 10;
 
@@ -84,12 +86,23 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 static CHANGED: Waiters = Waiters::new();
 
 impl State {
-    fn change(&mut self, key: (u64, Kind), change: impl FnOnce(&mut Vec<Held>)) {
+    /// Changes the locks of a file, if there is room for two more.
+    fn change(&mut self, key: (u64, Kind), change: impl FnOnce(&mut Vec<Held>)) -> Result<(), Errno> {
         let mut all = self.held.remove(&key).unwrap_or_default();
-        change(&mut all);
+        let has_room = all.try_reserve(2).is_ok();
+        if has_room {
+            change(&mut all);
+        }
         if !all.is_empty() {
             self.held.insert(key, all);
-        } else if self.held.is_empty() {
+        }
+        self.settle();
+        if has_room { Ok(()) } else { Err(ENOLCK) }
+    }
+
+    /// What is to be so after each change.
+    fn settle(&mut self) {
+        if self.held.is_empty() {
             // An empty map would keep a node.
             self.held = BTreeMap::new();
         }
@@ -120,24 +133,30 @@ impl State {
     }
 }
 
-/// Takes a range out of what an owner has.
+/// Takes a range out of what an owner has: of one lock two parts may be left, for which there is room.
 fn cut(all: &mut Vec<Held>, owner: Owner, range: &RangeInclusive<u64>) {
     let (first, last) = (*range.start(), *range.end());
-    let mut rest = Vec::new();
-    for held in all.drain(..) {
+    let mut behind = None;
+    all.retain_mut(|held| {
         let (start, end) = (*held.range.start(), *held.range.end());
         if held.owner != owner || end < first || last < start {
-            rest.push(held);
-            continue;
+            return true;
         }
-        if start < first {
-            rest.push(Held { range: start..=first - 1, ..held.clone() });
+        if start < first && end > last {
+            behind = Some(Held { range: last + 1..=end, ..held.clone() });
         }
-        if end > last {
-            rest.push(Held { range: last + 1..=end, ..held });
-        }
+        held.range = if start < first { start..=first - 1 } else { last.saturating_add(1)..=end };
+        start < first || end > last
+    });
+    if let Some(behind) = behind {
+        insert(all, behind);
     }
-    *all = rest;
+}
+
+/// Adds a lock in the order of where they begin.
+fn insert(all: &mut Vec<Held>, new: Held) {
+    let place = all.partition_point(|held| held.range.start() <= new.range.start());
+    all.insert(place, new);
 }
 
 /// Puts a lock to those that an owner has: with those of its kind beside it one, in the order of where they begin.
@@ -152,8 +171,7 @@ fn put(all: &mut Vec<Held>, mut new: Held) {
         }
         !merges
     });
-    let place = all.partition_point(|held| held.range.start() <= new.range.start());
-    all.insert(place, new);
+    insert(all, new);
 }
 
 /// What is in the way of a lock.
@@ -169,14 +187,16 @@ pub(crate) fn take(inode: &Inode, kind: Kind, wanted: &Held, waits: bool) -> Res
     }
     if kind == Kind::Whole {
         // It is given up first, whatever comes of it.
-        release(inode, kind, wanted.owner, 0..=LAST);
+        forget(inode, kind, wanted.owner);
     }
     let try_once = || {
         ALL.with(|all| {
             all.stop_waiting(wanted.owner);
             let Some(other) = all.in_the_way(key, wanted).map(|held| held.owner) else {
-                all.change(key, |held| put(held, wanted.clone()));
-                return Some(Ok(true));
+                if all.held.get(&key).is_some_and(|held| held.len() >= MOST) {
+                    return Some(Err(ENOLCK));
+                }
+                return Some(all.change(key, |held| put(held, wanted.clone())).map(|()| true));
             };
             if !waits {
                 return Some(Ok(false));
@@ -200,15 +220,25 @@ pub(crate) fn take(inode: &Inode, kind: Kind, wanted: &Held, waits: bool) -> Res
 }
 
 /// Gives up what an owner has of a range.
-pub(crate) fn release(inode: &Inode, kind: Kind, owner: Owner, range: RangeInclusive<u64>) {
+pub(crate) fn release(inode: &Inode, owner: Owner, range: RangeInclusive<u64>) -> Result<(), Errno> {
+    ALL.with(|all| all.change((inode.number, Kind::Ranges), |held| cut(held, owner, &range)))?;
+    CHANGED.wake_all();
+    Ok(())
+}
+
+/// Gives up all that an owner has of a file, which takes no memory.
+pub(crate) fn forget(inode: &Inode, kind: Kind, owner: Owner) {
     if COUNT.load(Ordering::Relaxed) == 0 {
         return;
     }
-    ALL.with(|all| all.change((inode.number, kind), |held| cut(held, owner, &range)));
+    ALL.with(|all| {
+        if let Some(held) = all.held.get_mut(&(inode.number, kind)) {
+            held.retain(|one| one.owner != owner);
+            if held.is_empty() {
+                all.held.remove(&(inode.number, kind));
+            }
+        }
+        all.settle();
+    });
     CHANGED.wake_all();
-}
-
-/// Gives up all that an owner has of a file.
-pub(super) fn forget(inode: &Inode, kind: Kind, owner: Owner) {
-    release(inode, kind, owner, 0..=LAST);
 }

@@ -1,5 +1,6 @@
 //! Who a process runs as. Nobody is kept from files for it: what may be changed is who one is, and whom one may send signals.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::errno::{EPERM, Errno};
@@ -76,7 +77,8 @@ impl Ids {
 pub(crate) struct Users {
     pub(crate) user: Ids,
     pub(crate) group: Ids,
-    pub(crate) groups: Vec<u32>,
+    /// In order, and shared with children: there may be many.
+    pub(crate) groups: Arc<Vec<u32>>,
 }
 
 impl Users {

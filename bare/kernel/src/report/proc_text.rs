@@ -1,6 +1,5 @@
 //! The texts of `/proc`, line by line as Linux prints them.
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
@@ -205,8 +204,10 @@ fn status(text: &mut Text, process: &Arc<Process>, thread: Option<&Arc<Thread>>)
         line!(text, "{name}:\t{}\t{}\t{}\t{}", ids.real, ids.effective, ids.saved, ids.of_files);
     }
     let room = process.files.with(|files| files.numbers().max().map_or(0, |most| most + 1));
-    let groups: String = users.groups.iter().map(|group| alloc::format!("{group} ")).collect();
-    line!(text, "FDSize:\t{}\nGroups:\t{groups} ", room.next_power_of_two().max(64));
+    line!(text, "FDSize:\t{}", room.next_power_of_two().max(64));
+    text.push_str("Groups:\t");
+    users.groups.iter().for_each(|group| text.push_str(&alloc::format!("{group} ")));
+    line!(text, " ");
     line!(text, "NStgid:\t{number}\nNSpid:\t{own}\nNSpgid:\t{group}\nNSsid:\t{session}");
     let [code, end] = process.image.with(|image| image.places.code).map(|place| place >> page_size().shift());
     let code = if end > 0 { end + 1 - code } else { 0 };

@@ -74,8 +74,7 @@ pub(super) fn of_ranges(call: &Call, file: &Arc<File>, command: u64, address: u6
         return Err(EBADF);
     }
     if wanted.kind == NONE {
-        locks::release(&file.inode, Kind::Ranges, owner, held.range);
-        return Ok(0);
+        return locks::release(&file.inode, owner, held.range).map(|()| 0);
     }
     if locks::take(&file.inode, Kind::Ranges, &held, command == WAIT)? { Ok(0) } else { Err(EAGAIN) }
 }
@@ -102,7 +101,7 @@ pub(super) fn flock(call: &mut Call) -> Answer {
         2 => true,
         8 => {
             let file = used(call, number)?;
-            locks::release(&file.inode, Kind::Whole, Owner::file(&*file), 0..=LAST);
+            locks::forget(&file.inode, Kind::Whole, Owner::file(&*file));
             return Ok(0);
         }
         _ => return Err(EINVAL),

@@ -1,6 +1,7 @@
 //! Bytes that go from file to file, and not through a program: `sendfile`, `copy_file_range`, `splice`, `tee`.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::input::{MOST_BYTES, PART, check_file_limit, file, write_pipe};
 use super::{Call, Row};
@@ -267,7 +268,9 @@ fn move_or_copy(call: &Call, [from, to]: [&Arc<File>; 2], bytes: u64, flags: u64
     if !frames::has_spare(2 * there) {
         return Err(ENOMEM);
     }
-    let mut part = alloc::vec![0; bytes.min(there) as usize];
+    let mut part = Vec::new();
+    part.try_reserve_exact(bytes.min(there) as usize).map_err(|_| ENOMEM)?;
+    part.resize(bytes.min(there) as usize, 0);
     let count = look(from, source, &mut part, flags)?;
     if room() == 0 && (flags & NONBLOCK != 0 || to.flags() & O_NONBLOCK != 0) {
         return Err(EAGAIN);

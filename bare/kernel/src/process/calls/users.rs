@@ -1,5 +1,6 @@
 //! Who a program runs as: users and groups.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{Call, Row};
@@ -77,7 +78,7 @@ fn getgroups(call: &mut Call) -> Answer {
         if room < groups.len() {
             return Err(EINVAL);
         }
-        (to..).step_by(4).zip(&groups).try_for_each(|(at, group)| copies::write_half(at, *group))?;
+        (to..).step_by(4).zip(&*groups).try_for_each(|(at, group)| copies::write_half(at, *group))?;
     }
     Ok(groups.len() as u64)
 }
@@ -91,9 +92,14 @@ fn setgroups(call: &mut Call) -> Answer {
     if count > MOST_GROUPS {
         return Err(EINVAL);
     }
-    let mut groups: Vec<u32> = (0..count).map(|at| copies::read_half(from + 4 * at)).collect::<Result<_, _>>()?;
+    let mut groups: Vec<u32> = Vec::new();
+    groups.try_reserve_exact(count as usize).map_err(|_| ENOMEM)?;
+    for at in 0..count {
+        groups.push(copies::read_half(from + 4 * at)?);
+    }
     groups.sort_unstable();
-    call.process().users.with(|users| core::mem::swap(&mut users.groups, &mut groups));
+    let groups = Arc::new(groups);
+    call.process().users.with(|users| users.groups = groups);
     Ok(0)
 }
 
