@@ -73,7 +73,7 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         true
     }
 
-    /// The same at a hole that was found before, by a [`crate::View`] of this page table: [`Lookup::hole`]. Says whether the page is
+    /// The same at a hole that was found before, by a [`crate::View`] of this page table: [`crate::Lookup::hole`]. Says whether the page is
     /// mapped: not if the hole is none any more.
     ///
     /// No table of the page table has come free since the hole was found: one that has is memory of somebody else's. Where many
