@@ -66,8 +66,8 @@ fn zeros(block: u64) {
     println!("{:?}", peek(base + 3 * page()));
     println!("its end: {}, behind it: {}", resident(base + block - 8 * page(), 8), resident(base + block, 8));
     tell_area("a page read", base);
+    // Linux 7.3 has a block there then, as we do, and 6.1 a page: not told.
     poke(base + 5 * page(), 1);
-    tell_area("a page written", base);
     println!("{:?} {:?} {:?}", peek(base), peek(base + 5 * page()), peek(base + block - 1));
     // A part of the other goes, a part may not be written, a part moves.
     let base = base + block;
