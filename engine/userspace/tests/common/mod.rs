@@ -12,7 +12,9 @@ use std::rc::Rc;
 use vellum_pagetable::{Census, HardwareUpdates, Licence, Memory, Platform, Reserve, Slot, TlbFeatures, Tolerance};
 use vellum_userspace::{AddressSpace, Asids, Embedder, Error, Frames, Limits, Lock, Numbers, Rights, Shape};
 use vellum_vmsa::maintenance::TlbiOp;
-use vellum_vmsa::{BbmLevel, Descriptor, Geometry, Granule, Layout, Level, Maintenance, PhysAddr, Stage1Attributes};
+use vellum_vmsa::{
+    Barrier, BbmLevel, Descriptor, Geometry, Granule, Layout, Level, Maintenance, PhysAddr, Stage1Attributes,
+};
 
 pub(crate) const RW: Rights = Rights::READ.union(Rights::WRITE);
 pub(crate) const RX: Rights = Rights::READ.union(Rights::EXECUTE);
@@ -68,6 +70,8 @@ pub(crate) struct Machine {
     tlb: RefCell<BTreeMap<(u16, u64), Cached>>,
     page_shift: u32,
     pub(crate) tlbis: Cell<usize>,
+    /// A TLBI is under way, which a DSB has yet to end.
+    pub(crate) is_invalidating: Cell<bool>,
     /// Descriptors that were read.
     pub(crate) loads: Cell<usize>,
 }
@@ -87,6 +91,11 @@ impl Platform for Machine {
     }
 
     fn maintain(&self, operation: Maintenance) {
+        match operation {
+            Maintenance::Invalidate(..) => self.is_invalidating.set(true),
+            Maintenance::Barrier(Barrier::Dsb(..)) => self.is_invalidating.set(false),
+            Maintenance::Barrier(_) => {}
+        }
         if let Maintenance::Invalidate(tlbi, operand) = operation {
             self.tlbis.set(self.tlbis.get() + 1);
             let (asid, page) = ((operand >> 48) as u16, (operand & ((1 << 44) - 1)) << 12 >> self.page_shift);
@@ -164,6 +173,7 @@ impl<G: Granule> Kernel<G> {
             tlb: RefCell::default(),
             page_shift: G::SHIFT,
             tlbis: Cell::new(0),
+            is_invalidating: Cell::new(false),
             loads: Cell::new(0),
         };
         let inner = Inner {

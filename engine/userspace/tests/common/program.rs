@@ -17,6 +17,7 @@ pub(crate) fn access<G: Granule>(space: &Space<G>, address: u64, kind: Kind, val
         space.fault(Access { address, kind })
     };
     for _ in 0..4 {
+        assert!(!machine.is_invalidating.get(), "an access before a TLBI has ended");
         let cached = machine.tlb.borrow().get(&key).copied();
         let found = cached.or_else(|| {
             let leaf = view(space, address)?;
