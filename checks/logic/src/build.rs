@@ -17,20 +17,25 @@ use crate::sites::Site;
 
 /// Builds until which all that does not compile is found; more are a mistake of the generator's.
 const ROUNDS: usize = 40;
-/// The crates whose tests hunt: for mutants of the engine its own, for those of the simulated machine and of the kernel's
-/// algorithms theirs, which have nothing to do with each other; and those above, that use them.
-const ENGINE: [&str; 3] = ["vellum-vmsa", "vellum-pagetable", "vellum-linearmap"];
-const MACHINE: [&str; 1] = ["machine"];
-const KERNEL: [&str; 1] = ["kerncore"];
+/// The crates whose tests hunt, by the folder that mutants are of, the first that fits: for those of page tables all that stands on
+/// them, but for address spaces, which are hunted by their own tests alone.
+const NEAR: [(&str, &[&str]); 4] = [
+    ("engine/userspace/", &["vellum-userspace"]),
+    ("engine/", &["vellum-vmsa", "vellum-pagetable", "vellum-linearmap"]),
+    ("machine/", &["machine"]),
+    ("bare/", &["kerncore"]),
+];
+/// Those above, that use them.
 const FAR: [&str; 3] = ["checks", "zoo", "litmus"];
 /// Their tests that do not: they build programs.
 const OTHERS: [&str; 2] = ["checks command", "checks/litmus command"];
 /// How our crates are optimized: enough for millions of events, and no more, as most are built for many tests.
-const OURS: [(&str, u8); 10] = [
+const OURS: [(&str, u8); 11] = [
     ("mutant", 2),
     ("vellum-vmsa", 1),
     ("vellum-pagetable", 1),
     ("vellum-linearmap", 1),
+    ("vellum-userspace", 1),
     ("machine", 2),
     ("kerncore", 1),
     ("checks", 1),
@@ -61,7 +66,7 @@ pub(crate) fn settle(copy: &Copy, texts: &[(String, String)], sites: &[Site]) ->
     for round in 1..=ROUNDS {
         let active: Vec<bool> = (0..sites.len()).map(|site| !rejected.contains(&site)).collect();
         let files = copy.mutate(texts, sites, &active).map_err(|error| format!("{}: {error}", copy.root.display()))?;
-        let crates = ENGINE.into_iter().chain(MACHINE).chain(KERNEL).flat_map(|name| ["-p", name]);
+        let crates = NEAR.iter().flat_map(|(_, crates)| *crates).flat_map(|name| ["-p", name]);
         let call: Vec<&str> = ["check", "--keep-going", "--all-features"].into_iter().chain(crates).collect();
         let (messages, is_built) = cargo(copy, &call)?;
         if is_built {
@@ -98,21 +103,22 @@ fn first_error(messages: &[Value]) -> &str {
 }
 
 /// The sites at which an error points: the innermost at the first of its places that is in one. Where a value is used that
-/// was moved, or may have none, or is missing, the jumps before that may be left out.
+/// was moved, or may have none, or is missing, the jumps before that may be left out; or the next behind, by which a loop ends.
 fn blamed(message: &Value, files: &[Mutated], sites: &[Site]) -> Vec<usize> {
     let message = &message["message"];
     if message["level"] != "error" {
         return Vec::new();
     }
     let mut spans: Vec<&Value> = message["spans"].as_array().map(|it| it.iter().collect()).unwrap_or_default();
-    if ["E0308", "E0381", "E0382"].iter().any(|code| message["code"]["code"] == *code) {
+    let is_of_flow = ["E0308", "E0381", "E0382", "E0502"].iter().any(|code| message["code"]["code"] == *code);
+    if is_of_flow {
         let jumps = jumps_between(&spans, files, sites);
         if !jumps.is_empty() {
             return jumps;
         }
     }
     spans.sort_by_key(|it| it["is_primary"] != true);
-    for mut span in spans {
+    for mut span in spans.iter().copied() {
         loop {
             let found = place(span).and_then(|(path, at)| site_at(path, &at, files, sites));
             if let Some(site) = found {
@@ -124,7 +130,16 @@ fn blamed(message: &Value, files: &[Mutated], sites: &[Site]) -> Vec<usize> {
             }
         }
     }
-    Vec::new()
+    if is_of_flow { jump_behind(&spans, files, sites).into_iter().collect() } else { Vec::new() }
+}
+
+/// The first jump behind all of these places.
+fn jump_behind(spans: &[&Value], files: &[Mutated], sites: &[Site]) -> Option<usize> {
+    let places: Vec<(&str, Range<usize>)> = spans.iter().filter_map(|span| place(span)).collect();
+    let (path, last) = (places.first()?.0, places.iter().map(|it| it.1.end).max()?);
+    let file = files.iter().find(|it| Path::new(path).ends_with(&it.path))?;
+    let behind = file.ranges.iter().filter(|(site, range)| last <= range.start && sites[*site].is_jump());
+    behind.min_by_key(|(_, range)| range.start).map(|(site, _)| *site)
 }
 
 fn jumps_between(spans: &[&Value], files: &[Mutated], sites: &[Site]) -> Vec<usize> {
@@ -153,10 +168,9 @@ fn site_at(path: &str, at: &Range<usize>, files: &[Mutated], sites: &[Site]) -> 
 
 /// Builds the tests of the crates that these files are of.
 pub(crate) fn near<'s>(copy: &Copy, files: impl Iterator<Item = &'s str>) -> Result<Vec<Program>, String> {
-    let folders: BTreeSet<&str> = files.filter_map(|file| file.split('/').next()).collect();
-    let crates = [("engine", &ENGINE[..]), ("machine", &MACHINE), ("bare", &KERNEL)];
-    let own: Vec<&str> =
-        crates.iter().filter(|(folder, _)| folders.contains(folder)).flat_map(|it| it.1).copied().collect();
+    let fits = |file: &str| NEAR.iter().find(|(folder, _)| file.starts_with(folder));
+    let own: BTreeSet<&str> = files.filter_map(fits).flat_map(|(_, crates)| *crates).copied().collect();
+    let own: Vec<&str> = own.into_iter().collect();
     tests(copy, &own, &["--lib", "--test", "*"])
 }
 

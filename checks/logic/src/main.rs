@@ -34,7 +34,8 @@ use sites::Site;
 use terminal::{Ending, Watch, counted, print};
 
 /// The crates that are mutated.
-const CRATES: [&str; 5] = ["engine/vmsa", "engine/pagetable", "engine/linearmap", "machine", "bare/kerncore"];
+const CRATES: [&str; 6] =
+    ["engine/vmsa", "engine/pagetable", "engine/linearmap", "engine/userspace", "machine", "bare/kerncore"];
 
 /// What a person asked for.
 #[derive(Parser)]

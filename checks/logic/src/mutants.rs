@@ -7,10 +7,11 @@ use seed::Digest;
 use crate::sites::Site;
 
 /// Folders whose sources are mutated, and the words that file names among them do not contain.
-pub(crate) const SCOPE: [&str; 15] = [
+pub(crate) const SCOPE: [&str; 16] = [
     "bare/kerncore/src/parking",
     "engine/pagetable/src/",
     "engine/linearmap/src/",
+    "engine/userspace/src/",
     "engine/vmsa/src/attributes",
     "engine/vmsa/src/descriptor",
     "engine/vmsa/src/geometry",

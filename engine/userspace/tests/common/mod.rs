@@ -5,10 +5,12 @@ mod program;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::hash::Hasher;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::rc::Rc;
 
+use seed::Digest;
 use vellum_pagetable::{Census, HardwareUpdates, Licence, Memory, Platform, Reserve, Slot, TlbFeatures, Tolerance};
 use vellum_userspace::{AddressSpace, Asids, Embedder, Error, Frames, Limits, Lock, Numbers, Rights, Shape};
 use vellum_vmsa::maintenance::TlbiOp;
@@ -74,6 +76,22 @@ pub(crate) struct Machine {
     pub(crate) is_invalidating: Cell<bool>,
     /// Descriptors that were read.
     pub(crate) loads: Cell<usize>,
+    /// All that was done, as one number.
+    told: RefCell<Digest>,
+}
+
+impl Machine {
+    pub(crate) fn tell(&self, numbers: &[u64]) {
+        numbers.iter().for_each(|number| self.told.borrow_mut().write_u64(*number));
+    }
+
+    pub(crate) fn says(&self, what: &str) {
+        self.told.borrow_mut().write(what.as_bytes());
+    }
+
+    pub(crate) fn told(&self) -> u64 {
+        self.told.borrow().finish()
+    }
 }
 
 impl Platform for Machine {
@@ -83,14 +101,17 @@ impl Platform for Machine {
     }
 
     fn store(&self, slot: Slot, descriptor: Descriptor) {
+        self.tell(&[slot.address().bits(), descriptor.bits()]);
         self.memory.store(slot, descriptor);
     }
 
     fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
+        self.tell(&[slot.address().bits(), old.bits(), new.bits()]);
         self.memory.exchange(slot, old, new)
     }
 
     fn maintain(&self, operation: Maintenance) {
+        self.says(&operation.to_string());
         match operation {
             Maintenance::Invalidate(..) => self.is_invalidating.set(true),
             Maintenance::Barrier(Barrier::Dsb(..)) => self.is_invalidating.set(false),
@@ -175,6 +196,7 @@ impl<G: Granule> Kernel<G> {
             tlbis: Cell::new(0),
             is_invalidating: Cell::new(false),
             loads: Cell::new(0),
+            told: RefCell::default(),
         };
         let inner = Inner {
             machine,
