@@ -9,6 +9,7 @@ mod calls;
 mod faults;
 mod fetches;
 mod folios;
+mod meanwhile;
 mod model;
 mod recorded;
 mod zeros;

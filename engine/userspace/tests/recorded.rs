@@ -187,7 +187,7 @@ impl<G: Granule> Run<G> {
 
     /// What the kernel asks and tells a space.
     fn manage(&mut self, who: usize) {
-        let (range, kind, count) = (self.range(), self.seed.below(7), self.seed.below(9));
+        let (range, kind, count) = (self.range(), self.seed.below(8), self.seed.below(9));
         let space = &self.processes[who];
         match kind {
             0 => self.tell(&[4, space.take_lazy(count as usize) as u64]),
@@ -197,6 +197,11 @@ impl<G: Granule> Run<G> {
             }
             2 if self.seed.one_in(3) => space.share_with(Tolerance::new(BbmLevel::Level1, true)),
             3 if self.seed.one_in(4) => space.clear(),
+            5 => {
+                // Near the lowest address there is room above alone.
+                let low = space.shape().lowest + count * G::SIZE_BYTES;
+                space.set_ceiling(*self.seed.pick(&[low, self.base + 64 * G::SIZE_BYTES, common::CEILING]));
+            }
             4 => {
                 let scarce = |seed: &mut Seed, usual, pages: u64| {
                     if seed.one_in(4) { (16 + seed.below(pages)) * G::SIZE_BYTES } else { usual }

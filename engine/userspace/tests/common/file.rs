@@ -19,6 +19,8 @@ pub(crate) struct TestFile<G> {
     pub(crate) written: Rc<Cell<u64>>,
     /// Whether pages in memory are mapped around one that is read.
     pub(crate) gives_around: Rc<Cell<bool>>,
+    /// What another CPU does when a page is asked for.
+    pub(crate) beside: Rc<RefCell<Option<Box<dyn FnOnce()>>>>,
 }
 
 impl<G> PartialEq for TestFile<G> {
@@ -37,6 +39,7 @@ impl<G: Granule> TestFile<G> {
             count: Rc::new(Cell::new(count)),
             written,
             gives_around: Rc::default(),
+            beside: Rc::default(),
         }
     }
 
@@ -69,6 +72,10 @@ impl<G: Granule> File for TestFile<G> {
             }
         };
         self.kernel.share(frame);
+        let beside = self.beside.take();
+        if let Some(beside) = beside {
+            beside();
+        }
         Ok(frame)
     }
 

@@ -24,7 +24,7 @@ pub(crate) const CEILING: u64 = 0x7f_0000_0000;
 
 pub(crate) use file::TestFile;
 pub(crate) use program::{
-    access, anonymous, can_be_written, frame_at, leaf_bytes, maps, mark_elsewhere, of_file, read, write,
+    access, anonymous, can_be_read, can_be_written, frame_at, leaf_bytes, maps, mark_elsewhere, of_file, read, write,
 };
 
 thread_local! {
@@ -335,6 +335,7 @@ impl<G: Granule> Frames for Kernel<G> {
     }
 
     fn zero_frame(&self) -> PhysAddr {
+        self.step();
         ZEROS
     }
 

@@ -84,6 +84,11 @@ pub(crate) fn leaf_bytes<G: Granule>(space: &Space<G>, address: u64) -> Option<u
     translation(space, address).map(|found| found.size.size_bytes(G::PAGE_SIZE))
 }
 
+/// Whether a load there takes no fault.
+pub(crate) fn can_be_read<G: Granule>(space: &Space<G>, address: u64) -> bool {
+    view(space, address).is_some_and(|leaf| permits(leaf.attributes, Kind::Read))
+}
+
 /// Whether a store there takes no fault.
 pub(crate) fn can_be_written<G: Granule>(space: &Space<G>, address: u64) -> bool {
     view(space, address).is_some_and(|leaf| permits(leaf.attributes, Kind::Write))

@@ -1,0 +1,169 @@
+//! What another CPU does while a fault makes a page, without the lock: whatever it is, no page comes where no area is, none may be done more
+//! with than its area says, and nothing is lost.
+
+use crate::common;
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use common::{Kernel, RW, RX, Space, TestFile, anonymous, of_file, read, write};
+use vellum_userspace::{Access, Advice, AreaFlags, Fault, Kind, Move, Place, Rights};
+use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K};
+
+/// Addresses that no table of the program's leads to but one, which goes with its last page.
+const BASE: u64 = 1 << 37;
+const FAR: u64 = 1 << 36;
+const PAGES: u64 = 16;
+
+/// What is there before the fault.
+#[derive(Clone, Copy, Debug)]
+enum Before {
+    /// A hole in a table that has one page.
+    Hole,
+    /// No table.
+    Nothing,
+    /// Zeros that were read.
+    Zeros,
+    /// A page that a child has too.
+    Forked,
+    /// A private file, of which nothing was read.
+    Private,
+    /// A shared file, of which nothing was read.
+    Shared,
+    /// A shared file's page, which was read.
+    SharedRead,
+}
+
+const ALL: [Before; 7] =
+    [Before::Hole, Before::Nothing, Before::Zeros, Before::Forked, Before::Private, Before::Shared, Before::SharedRead];
+
+/// What another CPU does.
+const CALLS: [&str; 12] = [
+    "unmap",
+    "unmap the page",
+    "protect",
+    "execute",
+    "map over",
+    "move away",
+    "move and keep",
+    "drop pages",
+    "forget the file",
+    "clear",
+    "write",
+    "fork",
+];
+
+fn call<G: Granule>(name: &str, space: &Space<G>, file: &TestFile<G>) {
+    let (page, all) = (G::SIZE_BYTES, PAGES * G::SIZE_BYTES);
+    match name {
+        "unmap" => space.unmap(BASE, all).unwrap(),
+        "unmap the page" => space.unmap(BASE, page).unwrap(),
+        "protect" => space.protect(BASE, all, Rights::empty()).unwrap(),
+        "execute" => space.protect(BASE, page, RX).unwrap(),
+        "map over" => drop(space.map(anonymous(Place::Fixed(BASE), 1, Rights::READ)).unwrap()),
+        "move away" => assert_eq!(space.remap(BASE, all, all, Move::To(FAR), false), Ok(FAR)),
+        "move and keep" => assert_eq!(space.remap(BASE, all, all, Move::To(FAR), true), Ok(FAR)),
+        "drop pages" => space.advise(BASE, all, Advice::DontNeed).unwrap(),
+        "forget the file" => space.forget_file(file, 0..PAGES, false),
+        "clear" => space.clear(),
+        "write" => drop(write(space, BASE, 7)),
+        _ => drop(space.fork().unwrap()),
+    }
+}
+
+/// Every page is where an area is, which lets a program do what the page does.
+fn judge<G: Granule>(space: &Space<G>, told: &str) {
+    let mut areas: Vec<(Range<u64>, Rights)> = Vec::new();
+    space.areas(|area| areas.push((area.range(), area.rights)));
+    space.pages(0..1 << 39, |page| {
+        let area = areas.iter().find(|(range, _)| range.contains(&page.address));
+        let rights = area.unwrap_or_else(|| panic!("{told}: a page at {:#x}, where nothing is", page.address)).1;
+        let is_hidden = rights.is_empty();
+        assert!(!is_hidden || !common::can_be_read(space, page.address), "{told}: may be read");
+        let may_write = rights.contains(Rights::WRITE);
+        assert!(may_write || !common::can_be_written(space, page.address), "{told}: may be written");
+    });
+}
+
+fn run<G: Granule>(before: Before, kind: Kind, name: &str, order: u32) {
+    let told = format!("{before:?}, {kind:?}, {name}, order {order}");
+    let kernel = Kernel::<G>::new();
+    let (space, file) = (Rc::new(kernel.space()), TestFile::new(&kernel, 3, PAGES));
+    let flags = if matches!(before, Before::Private) { AreaFlags::empty() } else { AreaFlags::SHARED };
+    match before {
+        Before::Private | Before::Shared | Before::SharedRead => {
+            space.map(of_file(&file, (Place::Fixed(BASE), 0, PAGES), RW, flags)).unwrap();
+        }
+        _ => drop(space.map(anonymous(Place::Fixed(BASE), PAGES, RW)).unwrap()),
+    }
+    let mut child = None;
+    match before {
+        Before::Hole => drop(write(&space, BASE + G::SIZE_BYTES, 1).unwrap()),
+        Before::Zeros | Before::SharedRead => drop(read(&space, BASE).unwrap()),
+        Before::Forked => {
+            write(&space, BASE, 3).unwrap();
+            child = Some(space.fork().unwrap());
+        }
+        Before::Nothing | Before::Private | Before::Shared => {}
+    }
+    kernel.0.folio_order.set(order);
+    // A file's page is read without a step of the frames': there it is told by the file.
+    let (other, its) = (space.clone(), file.clone());
+    let is_made = !matches!((before, kind), (Before::Shared | Before::SharedRead, _) | (Before::Private, Kind::Read));
+    let name_of = name.to_owned();
+    let body: Box<dyn FnOnce()> = Box::new(move || call(&name_of, &other, &its));
+    if is_made {
+        *kernel.0.beside.borrow_mut() = Some((0, body));
+    } else {
+        *file.beside.borrow_mut() = Some(body);
+    }
+    let made = space.fault(Access { address: BASE, kind });
+    let has_come = kernel.0.beside.borrow().is_none() && file.beside.borrow().is_none();
+    assert!(
+        has_come || matches!((before, kind), (Before::Zeros | Before::Forked | Before::SharedRead, Kind::Read)),
+        "{told}"
+    );
+    kernel.0.beside.take();
+    file.beside.take();
+    judge(&space, &told);
+    if name == "unmap" || name == "unmap the page" || name == "move away" || name == "clear" {
+        assert!(!has_come || made == Err(Fault::Unmapped), "{told}");
+    }
+    // It is what it is for who comes next, too.
+    let _ = (read(&space, BASE), write(&space, BASE, 9), read(&space, FAR));
+    judge(&space, &told);
+    drop((child, space));
+    let left = file.pages.borrow().len();
+    assert_eq!(kernel.out(), (left, 0), "{told}: lost");
+    file.close();
+    assert_eq!(kernel.out(), (0, 0), "{told}: lost of the file");
+}
+
+fn all<G: Granule>() {
+    let group = G::PAGE_SIZE.contiguous_shift(vellum_vmsa::Level::L3).unwrap();
+    for before in ALL {
+        for kind in [Kind::Read, Kind::Write] {
+            for name in CALLS {
+                run::<G>(before, kind, name, 0);
+                if PAGES >= 1 << group {
+                    run::<G>(before, kind, name, group);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_page_comes_where_no_area_is_with_4k() {
+    all::<Granule4K>();
+}
+
+#[test]
+fn no_page_comes_where_no_area_is_with_16k() {
+    all::<Granule16K>();
+}
+
+#[test]
+fn no_page_comes_where_no_area_is_with_64k() {
+    all::<Granule64K>();
+}
