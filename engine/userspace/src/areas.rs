@@ -139,20 +139,21 @@ impl<F: Clone + PartialEq> Areas<F> {
     }
 
     /// Where below `highest`, and not below `lowest`, so many bytes are free: as high as possible. A stack keeps `guard` bytes free
-    /// below it.
+    /// below it: where they alone leave too little room, what is found lies below them all.
     pub(crate) fn find_room(&self, lowest: u64, highest: u64, bytes: u64, guard: u64) -> Option<u64> {
-        let mut end = highest;
-        for (_, area) in self.by_start.range(..highest).rev() {
-            let start = guarded_start(area, guard);
-            if area.end < end && end - area.end >= bytes {
-                break;
+        let (mut highest, mut above) = (highest, self.next(highest));
+        for below in self.by_start.range(..highest).rev().map(|(_, area)| Some(area)).chain([None]) {
+            let start = below.map_or(lowest, |area| area.end.max(lowest));
+            let has_room = |end: u64| end.checked_sub(start).is_some_and(|free| free >= bytes);
+            if has_room(above.map_or(highest, |area| highest.min(area.start))) {
+                highest = above.map_or(highest, |area| highest.min(guarded_start(area, guard)));
+                if has_room(highest) {
+                    return Some(highest - bytes);
+                }
             }
-            end = end.min(start);
-            if end < lowest {
-                return None;
-            }
+            above = below;
         }
-        end.checked_sub(bytes).filter(|&start| start >= lowest)
+        None
     }
 
     /// The lowest such place from `lowest` up to `highest`.

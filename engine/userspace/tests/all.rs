@@ -12,4 +12,5 @@ mod folios;
 mod meanwhile;
 mod model;
 mod recorded;
+mod room;
 mod zeros;

@@ -260,7 +260,7 @@ impl<G: Granule> Run<G> {
     /// All that there is then.
     fn look(&mut self) {
         let mut files = std::mem::take(&mut self.files);
-        let is_all = self.seed.one_in(10);
+        let is_all = self.seed.one_in(16);
         for space in &self.processes {
             space.areas(|area| {
                 let backing = match &area.backing {
@@ -309,15 +309,15 @@ fn check<G: Granule>(name: &str, runs: u64) {
 
 #[test]
 fn with_4k() {
-    check::<Granule4K>("with_4k", 48);
+    check::<Granule4K>("with_4k", 36);
 }
 
 #[test]
 fn with_16k() {
-    check::<Granule16K>("with_16k", 12);
+    check::<Granule16K>("with_16k", 8);
 }
 
 #[test]
 fn with_64k() {
-    check::<Granule64K>("with_64k", 12);
+    check::<Granule64K>("with_64k", 3);
 }
