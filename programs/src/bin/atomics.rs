@@ -1,7 +1,7 @@
 //! Memory that is first touched by atomic instructions: what they find, how often they fault, what is refused.
 //!
-//! `atomics --count` tells faults and instructions for each page of 256 MiB, where one nanosecond is one instruction (`-icount`), and
-//! fails if a first touch by an atomic instruction takes more than one fault.
+//! `atomics --count MIB` tells faults and instructions for each page of so much memory, 256 MiB unless told, where one nanosecond is one
+//! instruction (`-icount`), and fails if a first touch by an atomic instruction takes more than one fault.
 
 use libc::*;
 use programs::machine::{atomically, word};
@@ -24,7 +24,7 @@ const TOUCHES: [(&str, Touch); 5] = [
 
 fn main() -> ExitCode {
     if std::env::args().nth(1).is_some_and(|word| word == "--count") {
-        return count();
+        return count(std::env::args().nth(2).and_then(|text| text.parse().ok()).unwrap_or(256));
     }
     values();
     refused();
@@ -87,8 +87,8 @@ fn of_files() {
     println!("for writing alone: {:?}", word(base));
 }
 
-/// Faults and instructions for each page; whether a first touch by each atomic instruction is one fault.
-fn count() -> ExitCode {
+/// Faults and instructions for each page of so much memory; whether a first touch by each atomic instruction is one fault.
+fn count(mib: u64) -> ExitCode {
     let store: Touch = |at| poke(at, 1);
     let load: Touch = |at| {
         std::hint::black_box(peek(at));
@@ -96,7 +96,7 @@ fn count() -> ExitCode {
     let all = TOUCHES.into_iter().chain([("store", store), ("load", load)]);
     let mut is_right = true;
     for (name, touch) in all {
-        let pages = (256 << 20) / page();
+        let pages = (mib << 20) / page();
         let base = map(0, pages * page(), READ_WRITE, ANONYMOUS, -1, 0).expect("room");
         let (before, start) = (minor_faults(), Instant::now());
         (0..pages).for_each(|which| touch(base + which * page()));

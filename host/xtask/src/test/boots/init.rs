@@ -119,7 +119,7 @@ fn atomics(size: &'static str) -> Boot {
     Boot {
         name: format!("{}, init atomics", plain.name),
         options: format!(
-            "--page-size {size} --cpus 1 --memory 1G --icount --append vellum.folio=never --init 'atomics --count'"
+            "--page-size {size} --cpus 1 --memory 1G --icount --append vellum.folio=never --init 'atomics --count 32'"
         ),
         expect: [&plain.expect[..], &[Says(NOTHING_LEAKED), Says(&["reads by atomics were faulted as writes"])]]
             .concat(),
