@@ -10,4 +10,6 @@ mod faults;
 mod fetches;
 mod folios;
 mod model;
+mod parts;
+mod threads;
 mod zeros;
