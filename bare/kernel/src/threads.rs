@@ -8,6 +8,7 @@
 
 pub(crate) mod dispatcher;
 pub(crate) mod mutex;
+pub(crate) mod parted;
 pub(crate) mod queue;
 pub(crate) mod thread;
 pub(crate) mod waiters;

@@ -3,14 +3,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 use machine::event::{Event, Owned};
 use machine::finding::{Finding, Rule};
 use machine::machine::Machine;
 use machine::seed::Seed;
-use userspace::Lock;
+use userspace::{Lock, PARTS};
 
+use super::LockError;
 use crate::program::poison;
 
 /// The turn passes with one event in so many.
@@ -26,6 +27,8 @@ thread_local! {
 pub(super) struct Board {
     turn: Mutex<Turn>,
     passed: Condvar,
+    /// What locks do wrong.
+    lock_error: Option<LockError>,
 }
 
 /// The machine, and what programs know of it.
@@ -52,11 +55,17 @@ pub(super) struct Turn {
 }
 
 impl Board {
-    pub(super) fn new(machine: Machine, seed: Seed, pool: Vec<u64>, page_bytes: u64) -> Self {
+    pub(super) fn new(
+        machine: Machine,
+        seed: Seed,
+        pool: Vec<u64>,
+        page_bytes: u64,
+        lock_error: Option<LockError>,
+    ) -> Self {
         let (running, frames, failure) = (vec![0], BTreeMap::new(), None);
         let (folios, zeros, forks) = (0, 0, 0);
         let turn = Turn { machine, seed, cpu: 0, running, frames, pool, page_bytes, folios, zeros, forks, failure };
-        Self { turn: Mutex::new(turn), passed: Condvar::new() }
+        Self { turn: Mutex::new(turn), passed: Condvar::new(), lock_error }
     }
 
     /// CPUs 0 to `cpus` run from now on, and the first has the turn.
@@ -94,6 +103,12 @@ impl Board {
         drop(turn);
         self.passed.notify_all();
         done
+    }
+
+    /// Ends this CPU, which tells what is wrong.
+    fn end(&self, wrong: &str) -> ! {
+        self.step(|turn, _| turn.fail(String::from(wrong)));
+        panic!("{wrong}");
     }
 
     /// An event of this CPU.
@@ -173,25 +188,58 @@ impl Turn {
     }
 }
 
-/// A lock for which a CPU waits by passing its turn.
+/// A lock for which a CPU waits by passing its turn. Parts are side by side: who has one goes on with its turns while others have theirs.
 pub(super) struct Gate<T> {
-    is_held: Mutex<bool>,
-    held: Mutex<T>,
+    is_taken: [Mutex<bool>; PARTS],
+    held: RwLock<T>,
+}
+
+impl<T> Gate<T> {
+    fn take(&self, board: &Board, part: usize) {
+        let is_taken = || std::mem::replace(&mut *relock(&self.is_taken[part]), true);
+        while is_taken() {
+            drop(board.my_turn(true));
+        }
+    }
+
+    fn give_back(&self, part: usize) {
+        *relock(&self.is_taken[part]) = false;
+    }
 }
 
 impl<T> Lock<T> for Gate<T> {
     fn new(held: T) -> Self {
-        Self { is_held: Mutex::new(false), held: Mutex::new(held) }
+        Self { is_taken: [const { Mutex::new(false) }; PARTS], held: RwLock::new(held) }
     }
 
     fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
-        let board = BOARD.with_borrow(Clone::clone).expect("a thread that is a CPU");
+        let board = this_board();
         drop(board.my_turn(false));
-        while std::mem::replace(&mut *self.is_held.lock().unwrap_or_else(PoisonError::into_inner), true) {
-            drop(board.my_turn(true));
-        }
-        let result = body(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner));
-        *self.is_held.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        let parts = (0..PARTS).filter(|part| board.lock_error != Some(LockError::Forgets(*part)));
+        parts.clone().for_each(|part| self.take(&board, part));
+        let result = body(&mut self.held.try_write().unwrap_or_else(|_| board.end(BESIDE)));
+        parts.for_each(|part| self.give_back(part));
         result
     }
+
+    fn with_part<R>(&self, part: usize, body: impl FnOnce(&T) -> R) -> R {
+        let board = this_board();
+        drop(board.my_turn(false));
+        let part = if board.lock_error == Some(LockError::PartOfCpu) { CPU.get().into() } else { part };
+        self.take(&board, part);
+        let result = body(&self.held.try_read().unwrap_or_else(|_| board.end(BESIDE)));
+        self.give_back(part);
+        result
+    }
+}
+
+/// What is wrong where somebody has the whole, and somebody a part.
+const BESIDE: &str = "a CPU has the whole of a space while another has a part of it";
+
+fn relock(lock: &Mutex<bool>) -> MutexGuard<'_, bool> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn this_board() -> Arc<Board> {
+    BOARD.with_borrow(Clone::clone).expect("a thread that is a CPU")
 }

@@ -5,7 +5,8 @@
 //!   CPU 1 ─ program ─┼─▶ AddressSpace ─▶ Board: one turn ─▶ machine    a frame that is taken, written by one owner alone;
 //!   CPU 2 ─ program ─┘                                        and the machine's rules: no TLB leads to what is free
 //! ```
-//! Each CPU protects and unmaps pages of its own, and touches everybody's.
+//! Each CPU protects and unmaps pages of its own, and touches everybody's: some in a block of all CPUs', some in a block of its own, so that faults
+//! come in one part and in several.
 
 mod board;
 mod kernel;
@@ -48,6 +49,26 @@ pub struct Ran {
     pub zeros: u64,
 }
 
+/// What differs in a run from what is right.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Twist {
+    /// So much the space believes that every CPU tolerates, whatever is true.
+    pub believed: Option<BbmLevel>,
+    /// It is capped at what is true all the same.
+    pub is_capped: bool,
+    /// What locks do wrong.
+    pub lock_error: Option<LockError>,
+}
+
+/// What locks do wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockError {
+    /// Who takes the whole does not wait for this part.
+    Forgets(usize),
+    /// Who takes a part takes that of its own CPU, whichever is asked for.
+    PartOfCpu,
+}
+
 /// What one CPU is like: the first do nothing by hardware, if CPUs differ in that.
 fn of_cpu(parameters: &Parameters, cpu: usize, without_updates: usize) -> Parameters {
     let hardware = if cpu < without_updates { (false, false) } else { parameters.hardware };
@@ -69,14 +90,13 @@ fn parameters(seed: &mut Seed) -> Parameters {
     }
 }
 
-/// Runs random programs of `calls` calls on every CPU of a machine, all drawn from `seed`; the error is what is wrong. The space
-/// believes of every CPU that it tolerates what is true, or so much; and is capped at what is true, if `is_capped`.
-pub fn run(seed: u64, calls: usize, believed: Option<BbmLevel>, is_capped: bool) -> Result<Ran, String> {
+/// Runs random programs of `calls` calls on every CPU of a machine, all drawn from `seed`; the error is what is wrong.
+pub fn run(seed: u64, calls: usize, twist: Twist) -> Result<Ran, String> {
     let mut seed = Seed::new(seed);
     let parameters = parameters(&mut seed);
     match parameters.page_size {
-        PageSize::Size16K => run_as::<Granule16K>(&parameters, seed, calls, (believed, is_capped)),
-        _ => run_as::<Granule4K>(&parameters, seed, calls, (believed, is_capped)),
+        PageSize::Size16K => run_as::<Granule16K>(&parameters, seed, calls, twist),
+        _ => run_as::<Granule4K>(&parameters, seed, calls, twist),
     }
     .map_err(|wrong| format!("{parameters}: {wrong}"))
 }
@@ -85,17 +105,17 @@ fn run_as<G: Granule + Send + Sync>(
     parameters: &Parameters,
     mut seed: Seed,
     calls: usize,
-    (believed, is_capped): (Option<BbmLevel>, bool),
+    twist: Twist,
 ) -> Result<Ran, String> {
     let without_updates = if seed.one_in(2) { seed.index(parameters.cpus) } else { 0 };
     let machine = enabled(parameters, without_updates);
     let seeds: Vec<Seed> = (0..parameters.cpus).map(|_| Seed::new(seed.bits())).collect();
     // With groups of more pages the pool would be a folio.
     let folio_order = if G::PAGE_SIZE == PageSize::Size4K && seed.one_in(2) { 4 } else { 0 };
-    let board = board::<G>(machine, seed);
-    let kernel = Kernel::<G>::new(&board, folio_order, census(parameters, believed));
+    let board = board::<G>(machine, seed, twist.lock_error);
+    let kernel = Kernel::<G>::new(&board, folio_order, census(parameters, twist.believed));
     let space = space(kernel, parameters)?;
-    if is_capped {
+    if twist.is_capped {
         // As if the CPUs were other walkers.
         (0..parameters.cpus).for_each(|cpu| space.share_with(parameters.tolerance(cpu)));
     }
@@ -135,9 +155,9 @@ fn run_as<G: Granule + Send + Sync>(
 }
 
 /// A board with its pool, on which this thread is CPU 0.
-fn board<G: Granule>(machine: Machine, seed: Seed) -> Arc<Board> {
+fn board<G: Granule>(machine: Machine, seed: Seed, lock_error: Option<LockError>) -> Arc<Board> {
     let pool = (0..PAGES).rev().map(|page| POOL + page * G::SIZE_BYTES).collect();
-    let board = Arc::new(Board::new(machine, seed, pool, G::SIZE_BYTES));
+    let board = Arc::new(Board::new(machine, seed, pool, G::SIZE_BYTES, lock_error));
     board.enter(0);
     board
 }

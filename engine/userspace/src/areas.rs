@@ -9,13 +9,11 @@ use crate::area::{Area, AreaFlags};
 #[derive(Clone, Debug)]
 pub(crate) struct Areas<F> {
     by_start: BTreeMap<u64, Area<F>>,
-    /// What was found last, as long as all is as it was: faults come where the last one came.
-    latest: Option<Area<F>>,
 }
 
 impl<F: Clone + PartialEq> Areas<F> {
     pub(crate) const fn new() -> Self {
-        Self { by_start: BTreeMap::new(), latest: None }
+        Self { by_start: BTreeMap::new() }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -30,23 +28,6 @@ impl<F: Clone + PartialEq> Areas<F> {
     pub(crate) fn find(&self, address: u64) -> Option<&Area<F>> {
         let (_, area) = self.by_start.range(..=address).next_back()?;
         (address < area.end).then_some(area)
-    }
-
-    /// The same, which is mostly what was found last.
-    #[inline(always)]
-    pub(crate) fn find_again(&mut self, address: u64) -> Option<&Area<F>> {
-        let is_latest = self.latest.as_ref().is_some_and(|area| area.start <= address && address < area.end);
-        if !is_latest {
-            self.note_latest(address);
-        }
-        self.latest.as_ref()
-    }
-
-    // Apart, so that who finds it again needs no registers for this.
-    #[cold]
-    #[inline(never)]
-    fn note_latest(&mut self, address: u64) {
-        self.latest = self.find(address).cloned();
     }
 
     /// The first area that ends above `address`.
@@ -79,7 +60,6 @@ impl<F: Clone + PartialEq> Areas<F> {
 
     /// Adds an area to a range that is free; it becomes one with neighbours that are alike.
     pub(crate) fn insert(&mut self, area: Area<F>) {
-        self.latest = None;
         let (start, end) = (area.start, area.end);
         self.by_start.insert(start, area);
         self.join(end);
@@ -110,7 +90,6 @@ impl<F: Clone + PartialEq> Areas<F> {
 
     /// Removes what lies in a range.
     pub(crate) fn remove(&mut self, range: &Range<u64>) {
-        self.latest = None;
         self.cut(range.start);
         self.cut(range.end);
         while let Some(start) = self.by_start.range(range.clone()).next().map(|(&start, _)| start) {
@@ -120,7 +99,6 @@ impl<F: Clone + PartialEq> Areas<F> {
 
     /// Changes what lies in a range, and joins what is alike then.
     pub(crate) fn update(&mut self, range: &Range<u64>, mut change: impl FnMut(&mut Area<F>)) {
-        self.latest = None;
         self.cut(range.start);
         self.cut(range.end);
         self.by_start.range_mut(range.clone()).for_each(|(_, area)| change(area));

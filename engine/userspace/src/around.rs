@@ -11,7 +11,8 @@ use core::sync::atomic::{Ordering, fence};
 use vmsa::{Geometry, Granule, Level, PhysAddr, Stage1Attributes};
 
 use crate::area::{Backing, Rights};
-use crate::embedder::{Embedder, File, Lock};
+use crate::embedder::{Embedder, File};
+use crate::parts::part_of;
 use crate::shape::{Leaf, Note};
 use crate::space::AddressSpace;
 use crate::state::{Editing, State};
@@ -36,7 +37,8 @@ impl<E: Embedder> AddressSpace<E> {
     /// Maps what a file has in memory around a page of it that was read. No lock is held.
     #[inline(never)]
     pub(crate) fn map_around(&self, page: u64) {
-        let Some(window) = self.state().with(|state| state.window(page)) else { return };
+        let part = part_of::<E::Granule>(page);
+        let Some(window) = self.with_part(part, |state, _| state.window(page)) else { return };
         let mut frames = [None; MOST];
         for ((index, at), frame) in (window.index..).zip(window.addresses::<E::Granule>()).zip(&mut frames) {
             *frame = if at == page { None } else { window.file.resident_frame(index) };
@@ -47,10 +49,7 @@ impl<E: Embedder> AddressSpace<E> {
         // What the pages hold is seen before the leaves are, as after every fault.
         fence(Ordering::Release);
         // Nothing of it is needed, so that it need not have come about.
-        let _ = self.with_tables(|state, editing, _| {
-            state.place_around(editing, &window, &mut frames);
-            Ok(())
-        });
+        self.with_part(part, |state, _| state.place_around(&self.editing(), &window, &mut frames));
         frames.iter().flatten().for_each(|&frame| self.embedder().release(frame));
     }
 }
@@ -66,22 +65,18 @@ impl<E: Embedder> State<E> {
         let area = self.areas.find(page)?;
         let Backing::File { file, offset } = &area.backing else { return None };
         let start = (page & !(BYTES.max(E::Granule::SIZE_BYTES) - 1)).max(area.start);
-        // One table: a page of it is mapped, so that it is there.
+        // One table: a page of it is mapped, so that it is there, and all is of one part.
         let table = 1 << Geometry::<E::Granule>::shift(Level::L2);
         let end = (start + BYTES).min((start & !(table - 1)) + table).min(area.end);
         let index = (offset + (start - area.start)) >> E::Granule::SHIFT;
-        let (file, rights, version) = (file.clone(), area.rights, self.version);
+        let (file, rights, version) = (file.clone(), area.rights, self.version_at(self.parts.of::<E::Granule>(page)));
         Some(Window { pages: start..end, file, index, rights, version })
     }
 
     /// Maps frames where holes are, and takes their references.
-    fn place_around(
-        &mut self,
-        editing: &Editing<'_, E>,
-        window: &Window<E::File>,
-        frames: &mut [Option<PhysAddr>; MOST],
-    ) {
-        if self.version != window.version {
+    fn place_around(&self, editing: &Editing<'_, E>, window: &Window<E::File>, frames: &mut [Option<PhysAddr>; MOST]) {
+        let part = self.parts.of::<E::Granule>(window.pages.start);
+        if self.version_at(part) != window.version {
             return;
         }
         // Nobody has accessed them: `smaps` says so, and the first access asks for no more than that bit.
@@ -89,7 +84,7 @@ impl<E: Embedder> State<E> {
         let mut table = self.table(editing);
         for (page, place) in window.addresses::<E::Granule>().zip(frames) {
             if let Some(frame) = place.take_if(|frame| table.map_page(page.into(), *frame, attributes)) {
-                self.resident.add(&Leaf { frame, attributes });
+                part.add(&Leaf { frame, attributes }, 1);
             }
         }
     }

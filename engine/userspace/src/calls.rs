@@ -7,7 +7,7 @@ use vmsa::Granule;
 use crate::access::{Access, Kind};
 use crate::advice::Advice;
 use crate::area::{Area, AreaFlags, Rights};
-use crate::embedder::{Embedder, Lock};
+use crate::embedder::Embedder;
 use crate::error::{Error, Fault};
 use crate::locking::Locking;
 use crate::looking::Page;
@@ -152,7 +152,7 @@ impl<E: Embedder> AddressSpace<E> {
         })?;
         if has_current && how == Locking::Now {
             let mut at = 0;
-            while let Some(range) = self.state().with(|state| state.areas.next(at).map(Area::range)) {
+            while let Some(range) = self.with(|state| state.areas.next(at).map(Area::range)) {
                 at = range.end;
                 let _ = self.touch(&range, |area| Ok(natural(area)));
             }
@@ -164,7 +164,7 @@ impl<E: Embedder> AddressSpace<E> {
     /// (MS_INVALIDATE) nothing of it may be locked.
     pub fn sync(&self, start: u64, bytes: u64, invalidates: bool) -> Result<(), Error> {
         let range = pages_of::<E::Granule>(start, bytes)?;
-        self.state().with(|state| {
+        self.with(|state| {
             let mut at = range.start;
             for area in state.areas.parts(&range) {
                 if invalidates && area.flags.contains(AreaFlags::LOCKED) {
@@ -211,12 +211,13 @@ impl<E: Embedder> AddressSpace<E> {
 
     /// The heap begins at `start`, and has nothing yet.
     pub fn set_heap(&self, start: u64) {
-        self.state().with(|state| state.heap = start..start);
+        self.with(|state| state.heap = start..start);
     }
 
     /// The heap, up to the break.
     pub fn heap(&self) -> Range<u64> {
-        self.state().with(|state| state.heap.clone())
+        // With any part: who changes it has the whole.
+        self.with_part(0, |state, _| state.heap.clone())
     }
 
     /// `brk`: moves the break, and says where it is then.
@@ -238,7 +239,8 @@ impl<E: Embedder> AddressSpace<E> {
     ) -> Result<(), Fault> {
         let mut at = range.start;
         while at < range.end {
-            let part = self.state().with(|state| state.areas.parts(&(at..range.end)).next());
+            // As above.
+            let part = self.with_part(0, |state, _| state.areas.parts(&(at..range.end)).next());
             let part = part.filter(|part| part.start == at).ok_or(Fault::Unmapped)?;
             at = part.end;
             let Some(kind) = kind(&part)? else { continue };
@@ -261,7 +263,7 @@ impl<E: Embedder> AddressSpace<E> {
     }
 
     fn usage_of_own(&self) -> u64 {
-        self.state().with(|state| state.resident.own)
+        self.with(|state| state.resident().own)
     }
 }
 

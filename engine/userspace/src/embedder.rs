@@ -5,14 +5,29 @@ use core::ops::Range;
 use pagetable::{Licence, Platform};
 use vmsa::{Granule, PhysAddr};
 
+/// Parts of an address space, in which faults go side by side.
+pub const PARTS: usize = 16;
+
 /// A lock. It is held for as long as a call edits tables and areas, which for a large range is long: a lock whose waiters sleep is
 /// meant, or one that is taken with interrupts enabled. Nothing is zeroed, copied or read from a file while it is held.
+///
+/// ```text
+///   with         ├── one, and nobody beside ──┤
+///   with_part    ├── one of part 0 ──┤ ├── one of part 1 ──┤ … ├── one of part 15 ──┤      any of these side by side
+/// ```
 pub trait Lock<T> {
     /// A lock of this.
     fn new(held: T) -> Self;
 
-    /// Runs `body` with what it guards, which nobody else sees meanwhile.
+    /// Runs `body` with what it guards, which nobody else sees meanwhile, be it in a part.
     fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R;
+
+    /// Runs `body` with what it guards, while nobody else has that part, one of [`PARTS`], or the whole; who has other parts sees it
+    /// beside. Where no part is told from others each is the whole, and faults of one process come one after the other.
+    fn with_part<R>(&self, part: usize, body: impl FnOnce(&T) -> R) -> R {
+        let _ = part;
+        self.with(|held| body(held))
+    }
 }
 
 /// Frames: pages of memory, each of which counts who refers to it. May be called while the lock of an address space is held, but for
@@ -142,7 +157,7 @@ pub trait Embedder: Frames + Clone {
 
     /// The orders of the folios that a write to anonymous memory may fill at once, a bit each, of memory that was advised to have large
     /// ones (MADV_HUGEPAGE) or of any other: the largest that has room is taken, and a page where none has. The size of a contiguous
-    /// group or of a block makes one leaf.
+    /// group or of a block makes one leaf; none is larger than a block.
     fn folio_orders(&self, is_advised: bool) -> u32 {
         let _ = is_advised;
         0

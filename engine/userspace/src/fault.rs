@@ -1,10 +1,11 @@
-//! A fault: what is lacking is found under the lock, made without it, and put in place under it again.
+//! A fault: what is lacking is found under the lock of the page's part, made without it, and put in place under it again.
 //!
 //! ```text
 //!  look ──▶ nothing lacks: another CPU was faster, or a bit of the leaf was all        a dirty page, an access flag, a sole owner
 //!    └────▶ Lacks ──▶ make: a frame is zeroed, copied, read from a file   no lock ──▶ place ──▶ done
 //!                                                                                       └─────▶ all has changed: look again
 //! ```
+//! The lock of the whole is taken where there is no table of level 2 yet ([`Lacks::is_of_part`]), and for a stack that is to grow.
 
 use core::ops::Range;
 
@@ -47,6 +48,8 @@ struct Gap {
     version: u64,
     /// The hole that is there, if there is a table.
     hole: Option<Hole>,
+    /// Where the way to it ends.
+    level: Level,
 }
 
 /// What the frame is to hold.
@@ -67,18 +70,16 @@ enum Content<F> {
 impl<E: Embedder> State<E> {
     /// What an access lacks, if it takes more than a bit of the leaf: written where it stays, as it is large.
     pub(crate) fn look(
-        &mut self,
+        &self,
         editing: &Editing<'_, E>,
         access: Access,
         supply: &mut Reserve,
         found: &mut Found<E::File>,
     ) -> Result<(), Short> {
         let page = access.address & !(E::Granule::SIZE_BYTES - 1);
-        let Some(area) = self.areas.find_again(page) else {
-            // What has grown holds the page now.
-            if self.grow_stack(editing, page) {
-                return self.look(editing, access, supply, found);
-            }
+        let part = self.parts.of::<E::Granule>(page);
+        let latest = part.is_latest(page).then(|| part.latest());
+        let Some(area) = latest.as_ref().or_else(|| self.areas.find(page).inspect(|area| _ = part.note(area))) else {
             *found = Found::Fault(Fault::Unmapped);
             return Ok(());
         };
@@ -94,7 +95,7 @@ impl<E: Embedder> State<E> {
         }
         let is_write = kind == Kind::Write;
         let end = self.root.view(&editing.platform).find(page.into()).ok_or(Error::Invalid)?;
-        let gap = Gap { page, version: self.version, hole: end.hole() };
+        let gap = Gap { page, version: self.version_at(part), hole: end.hole(), level: end.level };
         let Some((leaf, whole)) = leaf_of::<E>(&end, page) else {
             let order = match end.level {
                 _ if is_write => folio::order(&self.root, editing, area, page)?,
@@ -141,20 +142,21 @@ impl<E: Embedder> State<E> {
     // Apart, so that a loop around it holds nothing for it.
     #[inline(never)]
     pub(crate) fn place(
-        &mut self,
+        &self,
         editing: &Editing<'_, E>,
         lacks: &Lacks<E::File>,
         made: Made,
         supply: &mut Reserve,
     ) -> Result<Placed, Short> {
-        let Gap { page, version, hole } = lacks.gap;
-        if self.version != version {
+        let Gap { page, version, hole, .. } = lacks.gap;
+        let part = self.parts.of::<E::Granule>(page);
+        if self.version_at(part) != version {
             return Ok(Placed::Changed);
         }
         let (frame, new) = (made.frame, Leaf { frame: made.frame, attributes: lacks.attributes });
         // Mostly one page comes where the hole is that was found: one store is all.
         if made.order == 0 && hole.is_some_and(|hole| self.table(editing).map_hole(hole, frame, new.attributes)) {
-            self.resident.add(&new);
+            part.add(&new, 1);
             return Ok(Placed::Done);
         }
         let mut table = self.table(editing);
@@ -178,14 +180,14 @@ impl<E: Embedder> State<E> {
                 make_single::<E>(&mut table, editing, page, supply)?;
                 unmap::<E>(&mut table, editing, one_page::<E>(page), supply)?;
                 map_page::<E>(&mut table, editing, page, new, supply)?;
-                self.resident.subtract(&old);
+                part.subtract(&old);
                 if old.has(Note::COUNTED) {
                     editing.embedder.release(old.frame);
                 }
             }
             None => map_page::<E>(&mut table, editing, page, new, supply)?,
         }
-        self.resident.add(&new);
+        part.add(&new, 1);
         Ok(Placed::Done)
     }
 }
@@ -315,6 +317,12 @@ impl<F: File> Lacks<F> {
             }
         };
         Ok(Made { frame: frame?, order: 0 })
+    }
+
+    /// Whether the lock of its part is enough to put it in place: a table of level 2 is there, so that all that is edited is the slot of
+    /// the page's block, and what is below. Who takes that table away has the whole, and others find another version then.
+    pub(crate) fn is_of_part(&self) -> bool {
+        self.gap.level >= Level::L2
     }
 
     /// Whether the program may execute the page afterwards.

@@ -5,7 +5,7 @@
 //!   vacant (locked): a hole of a table of pages ──▶ frames, zeroed   no lock ──▶ fill (locked): holes still ──▶ stored
 //!      └──▶ anything else: the whole way, fault.rs                                  └──▶ the frames go back ──▶ the whole way
 //! ```
-//! It takes no table and refuses nothing, and whatever it does not do has changed nothing.
+//! It takes no table and refuses nothing, so that the lock of the page's part is enough, and whatever it does not do has changed nothing.
 
 use core::sync::atomic::{Ordering, fence};
 
@@ -13,9 +13,10 @@ use pagetable::Hole;
 use vmsa::{Granule, PhysAddr, Stage1Attributes};
 
 use crate::access::{Access, Kind};
-use crate::area::{Backing, Rights};
-use crate::embedder::{Embedder, Lock};
+use crate::area::Rights;
+use crate::embedder::Embedder;
 use crate::folio::{self, Made};
+use crate::parts::{Part, part_of};
 use crate::shape::Note;
 use crate::space::AddressSpace;
 use crate::state::{Editing, State};
@@ -23,6 +24,7 @@ use crate::state::{Editing, State};
 /// A hole that lacks zeros, and nothing else.
 struct Vacant {
     hole: Hole,
+    part: usize,
     /// The order of the folio that may come: 0, or a contiguous group's.
     order: u32,
     /// The state that it was found in.
@@ -38,13 +40,17 @@ impl<E: Embedder> AddressSpace<E> {
             return false;
         }
         let editing = self.editing();
-        let Some(vacant) = self.state().with(|state| state.vacant(&editing, access)) else { return false };
+        let page = access.address & !(E::Granule::SIZE_BYTES - 1);
+        let part = part_of::<E::Granule>(page);
+        let Some(vacant) = self.with_part(part, |state, its| state.vacant(&editing, (part, its), page)) else {
+            return false;
+        };
         if vacant.order > 0 {
             return self.fill_with_folio(&editing, &vacant);
         }
         let Some(frame) = self.embedder().take() else { return false };
         self.embedder().zero(frame);
-        self.put(Made { frame, order: 0 }, |state| state.fill_page(&editing, &vacant, frame))
+        self.put(Made { frame, order: 0 }, part, |state, part| state.fill_page(&editing, part, &vacant, frame))
     }
 
     /// The same with a folio, or a page where there is no memory for one.
@@ -52,16 +58,16 @@ impl<E: Embedder> AddressSpace<E> {
     #[inline(never)]
     fn fill_with_folio(&self, editing: &Editing<'_, E>, vacant: &Vacant) -> bool {
         let made = folio::zeros(self.embedder(), vacant.order);
-        made.is_some_and(|made| self.put(made, |state| state.fill(editing, vacant, made)))
+        made.is_some_and(|made| self.put(made, vacant.part, |state, part| state.fill(editing, part, vacant, made)))
     }
 
     /// Has `fill` put zeros that were made where a hole was. Whether they are there; they go back if not.
     #[inline(always)]
-    fn put(&self, made: Made, fill: impl FnOnce(&mut State<E>) -> bool) -> bool {
+    fn put(&self, made: Made, part: usize, fill: impl FnOnce(&State<E>, &Part) -> bool) -> bool {
         // The zeros are seen before the leaf is: another CPU would read what the frame held before, or lose what it writes to zeros
         // that come late. No lock orders these stores.
         fence(Ordering::Release);
-        let is_filled = self.state().with(fill);
+        let is_filled = self.with_part(part, fill);
         if !is_filled {
             made.frames::<E>().for_each(|frame| self.embedder().release(frame));
         }
@@ -70,47 +76,57 @@ impl<E: Embedder> AddressSpace<E> {
 }
 
 impl<E: Embedder> State<E> {
-    /// What an access is the first touch of.
+    /// What the access to a page is the first touch of.
     #[inline(always)]
-    fn vacant(&mut self, editing: &Editing<'_, E>, access: Access) -> Option<Vacant> {
-        let page = access.address & !(E::Granule::SIZE_BYTES - 1);
-        let area = self.areas.find_again(page)?;
+    fn vacant(&self, editing: &Editing<'_, E>, (number, part): (usize, &Part), page: u64) -> Option<Vacant> {
+        if !part.is_latest(page) && !self.note_latest(part, page) {
+            return None;
+        }
+        let (rights, flags) = part.latest_facts();
         // What may be executed too is made fetchable.
-        let is_data = area.rights & (Rights::WRITE | Rights::EXECUTE) == Rights::WRITE
-            && matches!(area.backing, Backing::Anonymous { .. });
-        if !is_data {
+        if rights & (Rights::WRITE | Rights::EXECUTE) != Rights::WRITE {
             return None;
         }
         let table = self.root.on(&editing.platform);
         let hole = table.view().find_hole(page.into())?;
-        let order = match folio::orders(editing, area) {
+        let order = match folio::orders_of(editing, flags) {
             0 => 0,
-            orders => folio::order_at::<E>(&table, area, (page, hole), orders)?,
+            orders => folio::order_at::<E>(&table, &part.latest(), (page, hole), orders)?,
         };
-        let attributes = editing.shape.written(area.rights) | Note::COUNTED | Note::OWN;
-        Some(Vacant { hole, order, version: self.version, attributes })
+        let attributes = editing.shape.written(rights) | Note::COUNTED | Note::OWN;
+        Some(Vacant { hole, part: number, order, version: self.version_at(part), attributes })
+    }
+
+    /// Notes the area that holds a page as the one that was found last, if no file is behind it. Whether it is.
+    // Apart, so that who finds it again needs no registers for this.
+    #[cold]
+    #[inline(never)]
+    fn note_latest(&self, part: &Part, page: u64) -> bool {
+        self.areas.find(page).is_some_and(|area| part.note(area))
     }
 
     /// Maps a page where the hole is, if all is as it was.
     #[inline(always)]
-    fn fill_page(&mut self, editing: &Editing<'_, E>, vacant: &Vacant, frame: PhysAddr) -> bool {
+    fn fill_page(&self, editing: &Editing<'_, E>, part: &Part, vacant: &Vacant, frame: PhysAddr) -> bool {
         // No table has come free since: the hole is in a table still.
-        let is_filled =
-            self.version == vacant.version && self.table(editing).map_hole(vacant.hole, frame, vacant.attributes);
-        self.resident.own += u64::from(is_filled);
+        let is_filled = self.version_at(part) == vacant.version
+            && self.table(editing).map_hole(vacant.hole, frame, vacant.attributes);
+        part.add_own(u64::from(is_filled));
         is_filled
     }
 
     /// The same of what was made.
-    fn fill(&mut self, editing: &Editing<'_, E>, vacant: &Vacant, made: Made) -> bool {
+    fn fill(&self, editing: &Editing<'_, E>, part: &Part, vacant: &Vacant, made: Made) -> bool {
         if made.order == 0 {
-            return self.fill_page(editing, vacant, made.frame);
+            return self.fill_page(editing, part, vacant, made.frame);
         }
         // As above.
-        let is_filled = self.version == vacant.version
+        let is_filled = self.version_at(part) == vacant.version
             && self.table(editing).map_hole_group(vacant.hole, made.frame, vacant.attributes);
-        self.resident.own += u64::from(is_filled) << made.order;
-        self.has_folios |= is_filled;
+        if is_filled {
+            part.add_own(1 << made.order);
+            self.note_folio();
+        }
         is_filled
     }
 }

@@ -20,7 +20,7 @@ use crate::state::{Editing, State, leaf_at};
 
 impl<E: Embedder> State<E> {
     /// Makes what holds the first and the last page of a range as large as its area and its frames allow.
-    pub(crate) fn fold_ends(&mut self, editing: &Editing<'_, E>, range: &Range<u64>, supply: &mut Reserve) {
+    pub(crate) fn fold_ends(&self, editing: &Editing<'_, E>, range: &Range<u64>, supply: &mut Reserve) {
         let last = range.end - E::Granule::SIZE_BYTES;
         self.fold_group(editing, range.start, supply);
         if group::<E>(last) != group::<E>(range.start) {
@@ -29,22 +29,22 @@ impl<E: Embedder> State<E> {
     }
 
     /// The same of all that a range holds, which has come there page by page.
-    pub(crate) fn fold_all(&mut self, editing: &Editing<'_, E>, range: &Range<u64>, supply: &mut Reserve) {
+    pub(crate) fn fold_all(&self, editing: &Editing<'_, E>, range: &Range<u64>, supply: &mut Reserve) {
         let blocks = (block::<E>(range.start).start..range.end).step_by(1 << shift::<E>());
         blocks.for_each(|block| self.fold(editing, block.max(range.start), supply));
     }
 
     /// The same of the block around a page, as far as it is of the page's area.
-    fn fold(&mut self, editing: &Editing<'_, E>, page: u64, supply: &mut Reserve) {
-        if let Some(area) = self.areas.find(page).filter(|_| self.has_folios) {
+    fn fold(&self, editing: &Editing<'_, E>, page: u64, supply: &mut Reserve) {
+        if let Some(area) = self.areas.find(page).filter(|_| self.has_folios()) {
             let block = block::<E>(page);
             self.collapse(editing, block.start.max(area.start)..block.end.min(area.end), supply);
         }
     }
 
     /// The same of the group around a page that has just become what the others may be; of the block where that is of groups alone then.
-    pub(crate) fn fold_group(&mut self, editing: &Editing<'_, E>, page: u64, supply: &mut Reserve) {
-        let Some(area) = self.areas.find(page).filter(|_| self.has_folios).map(Area::range) else { return };
+    pub(crate) fn fold_group(&self, editing: &Editing<'_, E>, page: u64, supply: &mut Reserve) {
+        let Some(area) = self.areas.find(page).filter(|_| self.has_folios()).map(Area::range) else { return };
         let (group, block) = (group::<E>(page), block::<E>(page));
         if !is_within(&group, &area) {
             return;
@@ -74,16 +74,19 @@ impl<E: Embedder> State<E> {
         behind.step_by(bytes as usize).all(follows) && before.step_by(bytes as usize).all(follows)
     }
 
-    /// Makes leaves of a range larger. Who cannot goes on as he was.
-    fn collapse(&mut self, editing: &Editing<'_, E>, range: Range<u64>, supply: &mut Reserve) {
-        let (licence, change) = (editing.licence(), [Change::Collapse { from: range.start.into()..range.end.into() }]);
+    /// Makes leaves of a range larger, which is of one block. Who cannot goes on as he was.
+    fn collapse(&self, editing: &Editing<'_, E>, range: Range<u64>, supply: &mut Reserve) {
+        let (licence, start) = (editing.licence(), range.start);
+        let change = [Change::Collapse { from: start.into()..range.end.into() }];
         let mut table = self.table(editing);
         let mut gather = table.gather();
         let Ok(mut plan) = table.plan(&change, Some(&licence)) else { return };
         editing.resize(&licence, range, &mut || {
             let _ = plan.apply(supply, &mut gather);
             let retired = gather.finish(&editing.platform);
-            self.version += u64::from(retired.count() > 0);
+            if retired.count() > 0 {
+                self.parts.of::<E::Granule>(start).note_free_table();
+            }
             supply.refill(&editing.platform, retired);
         });
     }

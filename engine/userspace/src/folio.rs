@@ -48,7 +48,7 @@ impl<E: Embedder> State<E> {
     /// Puts a folio in place, be it of zeros that are there, unless there is something else meanwhile.
     #[inline(never)]
     pub(crate) fn place_folio(
-        &mut self,
+        &self,
         editing: &Editing<'_, E>,
         table: &mut Table<'_, '_, E>,
         (page, order): (u64, u32),
@@ -60,16 +60,19 @@ impl<E: Embedder> State<E> {
             let is_there = |(leaf, whole): &(Leaf, Range<u64>)| {
                 leaf.frame == zeros.frame && whole.start <= folio.start && folio.end <= whole.end
             };
-            if leaf_at::<E>(&table.view(), page).filter(is_there).is_none() {
+            let Some((_, whole)) = leaf_at::<E>(&table.view(), page).filter(is_there) else {
                 return Ok(Placed::Changed);
-            }
+            };
             // A live leaf leads elsewhere only by break-before-make (RWHZWS).
-            self.cut_leaves(editing, &folio, supply)?;
+            self.cut_leaf(editing, folio.start, supply)?;
+            // Where both end, what comes next may be another part's.
+            if folio.end < whole.end {
+                self.cut_leaf(editing, folio.end, supply)?;
+            }
             unmap::<E>(table, editing, folio.clone(), supply)?;
         }
         if is_group::<E>(order) && table.map_group(folio.start.into(), new.frame, new.attributes) {
-            self.resident.add_many(&new, 1 << order);
-            self.has_folios = true;
+            self.note_placed(&folio, &new);
             return Ok(Placed::Done);
         }
         let from = folio.start.into()..folio.end.into();
@@ -81,19 +84,34 @@ impl<E: Embedder> State<E> {
         };
         plan.apply(supply, &mut gather)?;
         supply.refill(&editing.platform, gather.finish(&editing.platform));
-        self.resident.add_many(&new, 1 << order);
-        self.has_folios = true;
+        self.note_placed(&folio, &new);
         Ok(Placed::Done)
+    }
+
+    fn note_placed(&self, folio: &Range<u64>, new: &Leaf) {
+        self.parts.of::<E::Granule>(folio.start).add(new, (folio.end - folio.start) >> E::Granule::SHIFT);
+        self.note_folio();
     }
 }
 
 /// The orders of the folios that an area may have, a bit each.
 #[inline(always)]
 pub(crate) fn orders<E: Embedder>(editing: &Editing<'_, E>, area: &Area<E::File>) -> u32 {
-    if !matches!(area.backing, Backing::Anonymous { .. }) || area.flags.contains(AreaFlags::NOT_HUGE) {
+    if matches!(area.backing, Backing::Anonymous { .. }) { orders_of(editing, area.flags) } else { 0 }
+}
+
+/// The same, of an area without a file that has these flags: none is larger than a block.
+#[inline(always)]
+pub(crate) fn orders_of<E: Embedder>(editing: &Editing<'_, E>, flags: AreaFlags) -> u32 {
+    if flags.contains(AreaFlags::NOT_HUGE) {
         return 0;
     }
-    editing.embedder.folio_orders(area.flags.contains(AreaFlags::HUGE)) & !1
+    editing.embedder.folio_orders(flags.contains(AreaFlags::HUGE)) & ((2 << block_order::<E>()) - 2)
+}
+
+/// The order of a block.
+const fn block_order<E: Embedder>() -> u32 {
+    E::Granule::SHIFT - 3
 }
 
 /// The order of the largest folio that may be made around a page of anonymous memory: its area has all of it, and it is of holes.
@@ -143,7 +161,7 @@ pub(crate) fn order_at<E: Embedder>(
 /// by page, and has zeros so.
 #[inline(never)]
 pub(crate) fn order_of_zeros<E: Embedder>(editing: &Editing<'_, E>, area: &Area<E::File>, page: u64) -> u32 {
-    let order = E::Granule::SHIFT - 3;
+    let order = block_order::<E>();
     let block = around::<E>(page, order);
     let is_inside = area.start <= block.start && block.end <= area.end && !area.rights.contains(Rights::EXECUTE);
     if is_inside && orders(editing, area) >> order & 1 == 1 { order } else { 0 }

@@ -7,8 +7,9 @@ use crate::area::AreaFlags;
 use crate::areas::Areas;
 use crate::embedder::Embedder;
 use crate::error::{Error, Short};
+use crate::resident::Resident;
 use crate::shape::{Leaf, Note, WRITABLE};
-use crate::state::{Editing, Resident, State, Table};
+use crate::state::{Editing, State, Table};
 
 /// What a leaf gets, and loses, that two have.
 const WITHDRAWN_SET: Stage1Attributes = Stage1Attributes::READ_ONLY;
@@ -19,7 +20,7 @@ impl<E: Embedder> State<E> {
     pub(crate) fn fork(&mut self, editing: &Editing<'_, E>, supply: &mut Reserve) -> Result<Self, Short> {
         let platform = &editing.platform;
         let mut table = self.table(editing);
-        if self.has_folios {
+        if self.has_folios() {
             self.withdraw_writing(&mut table, editing, supply)?;
         }
         let mut tables = 1;
@@ -53,7 +54,10 @@ impl<E: Embedder> State<E> {
         shared.end(editing.embedder, &mut child.resident);
         // Until TLBs have forgotten that pages may be written, nobody may believe that they are not.
         supply.refill(platform, gather.finish(platform));
-        (child.root, child.has_folios, child.walker) = (there.detach(), self.has_folios, self.walker);
+        (child.root, child.walker) = (there.detach(), self.walker);
+        if self.has_folios() {
+            child.note_folio();
+        }
         (child.areas, child.heap) = (areas, self.heap.clone());
         self.version += 1;
         Ok(child)

@@ -57,8 +57,12 @@ impl<E: Embedder> State<E> {
         self.map(editing, &wished, supply).map(|_| ())
     }
 
-    /// Has the stack above `page` grow to hold it, if there is one that may.
+    /// Has the stack above `page` grow to hold it, if there is one that may. Whether there is an area now.
     pub(crate) fn grow_stack(&mut self, editing: &Editing<'_, E>, page: u64) -> bool {
+        // Since the fault found nothing there another has had the whole.
+        if self.areas.find(page).is_some() {
+            return true;
+        }
         let Some(stack) = self.areas.next(page) else { return false };
         if !stack.flags.contains(AreaFlags::GROWS_DOWN) || page < editing.shape.lowest {
             return false;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! mmap, mprotect … ──▶ Areas: what was promised ──▶ tables, by the engine ──▶ TLBs forget ──▶ frames are released
-//! a fault ──▶ look (locked) ──▶ make: zero, copy, read a file (not locked) ──▶ place (locked)
+//! a fault ──▶ look (its part locked) ──▶ make: zero, copy, read a file (not locked) ──▶ place (its part locked)
 //! a CPU runs it ──▶ Asids ──▶ an ASID, and whether the CPU forgets all it knows first
 //! ```
 //! [`vellum_pagetable`] decides how tables change; this crate decides what, and when. A kernel brings frames, files and a lock
@@ -35,9 +35,11 @@ mod limits;
 mod locking;
 mod looking;
 mod mapping;
+mod parts;
 mod protecting;
 mod remapping;
 mod removing;
+mod resident;
 mod shape;
 mod space;
 mod state;
@@ -49,7 +51,7 @@ pub use area::{Area, AreaFlags, Backing, Rights};
 pub use asids::{Asids, Numbers};
 pub use atomic::is_atomic;
 pub use context::Context;
-pub use embedder::{Embedder, File, FileError, Frames, Lock};
+pub use embedder::{Embedder, File, FileError, Frames, Lock, PARTS};
 pub use error::{Error, Fault};
 pub use limits::{Limits, Usage};
 pub use locking::Locking;

@@ -106,7 +106,7 @@ impl<E: Embedder> State<E> {
         }
         self.version += 1;
         unmap::<E>(&mut table, editing, page.address..page.address + E::Granule::SIZE_BYTES, supply)?;
-        self.resident.own -= 1;
+        self.resident.own = self.resident.own.wrapping_sub(1);
         editing.embedder.release(page.frame);
         Ok(Some(page.address))
     }

@@ -1,9 +1,9 @@
-//! An address space, as a kernel holds it: what may be asked of it. Every call takes the lock for itself.
+//! An address space, as a kernel holds it: what may be asked of it. Every call takes the lock for itself, and a fault a part of it.
 
 use core::sync::atomic::{Ordering, fence};
 
 use pagetable::{PageTable, Reserve, Tolerance};
-use vmsa::PhysAddr;
+use vmsa::{Granule, PhysAddr};
 
 use crate::access::Access;
 use crate::area::{Area, AreaFlags};
@@ -14,6 +14,7 @@ use crate::error::{Error, Fault, Short};
 use crate::fault::{Found, Lacks};
 use crate::folio::Placed;
 use crate::limits::{Limits, Usage};
+use crate::parts::{Part, part_of};
 use crate::shape::Shape;
 use crate::state::{Editing, State};
 
@@ -75,19 +76,19 @@ impl<E: Embedder> AddressSpace<E> {
 
     /// `mmap` looks for room below `ceiling` from now on.
     pub fn set_ceiling(&self, ceiling: u64) {
-        self.lock.with(|state| state.ceiling = ceiling);
+        self.with(|state| state.ceiling = ceiling);
     }
 
     /// `prlimit`.
     pub fn set_limits(&self, limits: Limits) {
-        self.lock.with(|state| state.limits = limits);
+        self.with(|state| state.limits = limits);
     }
 
     /// Has another walker translate by these tables from now on, an SMMU say, which tolerates so much. Where that is less than what every CPU
     /// tolerates ([`Embedder::licence`]) leaves are broken before they change size, here and in what is forked from here; it never
     /// becomes more again. The walker bears it that a leaf is invalid for a moment, and the platform's TLBIs reach it.
     pub fn share_with(&self, walker: Tolerance) {
-        self.lock.with(|state| state.walker = Some(state.walker.map_or(walker, |before| before.with(walker))));
+        self.with(|state| state.walker = Some(state.walker.map_or(walker, |before| before.with(walker))));
     }
 
     /// Makes what an access lacks, or says why it cannot be made. Called with the lock of nothing held.
@@ -98,13 +99,16 @@ impl<E: Embedder> AddressSpace<E> {
     /// The same, whatever lacks.
     #[inline(never)]
     fn mend(&self, access: Access) -> Result<(), Fault> {
+        let part = part_of::<E::Granule>(access.address);
         loop {
             // Looked at where it is: what lacks is large, and to move it takes as long as to look.
             let mut found = Found::Whole;
-            let looked = self.with_supply(|state, editing, supply| state.look(editing, access, supply, &mut found));
+            let looked =
+                self.with_part_tables(part, |state, editing, supply| state.look(editing, access, supply, &mut found));
             let lacks = match &found {
                 _ if looked.is_err() => return Err(Fault::OutOfMemory),
                 Found::Whole => return Ok(()),
+                Found::Fault(Fault::Unmapped) if self.grows_stack(access) => continue,
                 Found::Fault(fault) => return Err(*fault),
                 Found::Lacks(lacks) => lacks,
             };
@@ -115,7 +119,11 @@ impl<E: Embedder> AddressSpace<E> {
             // What the page holds is seen before the leaf is: another CPU would read what the frame held before, or lose what it
             // writes to the zeros that come late. No lock orders these stores.
             fence(Ordering::Release);
-            let placed = self.with_tables(|state, editing, supply| state.place(editing, lacks, made, supply));
+            let placed = if lacks.is_of_part() {
+                self.with_part_tables(part, |state, editing, supply| state.place(editing, lacks, made, supply))
+            } else {
+                self.with_supply(|state, editing, supply| state.place(editing, lacks, made, supply))
+            };
             if lacks.has_sequel() {
                 self.follow(lacks, placed == Ok(Placed::Done));
             }
@@ -125,6 +133,13 @@ impl<E: Embedder> AddressSpace<E> {
             lacks.unmake(&self.embedder, made);
             placed.map_err(|_| Fault::OutOfMemory)?;
         }
+    }
+
+    /// Has a stack grow to where an access was. Whether it can be looked at again.
+    #[cold]
+    fn grows_stack(&self, access: Access) -> bool {
+        let page = access.address & !(E::Granule::SIZE_BYTES - 1);
+        self.with(|state| state.grow_stack(&self.editing(), page))
     }
 
     /// What follows where something was placed, or was not.
@@ -148,21 +163,31 @@ impl<E: Embedder> AddressSpace<E> {
         let everything = 0..self.shape.geometry.input_bytes();
         // To remove all of every area takes no table and no heap.
         let _ = self.with_tables(|state, editing, supply| state.remove(editing, &everything, supply));
-        self.lock.with(|state| (state.heap, state.future) = (0..0, AreaFlags::empty()));
+        self.with(|state| (state.heap, state.future) = (0..0, AreaFlags::empty()));
     }
 
     /// Gives `sink` every area, in order of address. The lock is held.
     pub fn areas(&self, mut sink: impl FnMut(&Area<E::File>)) {
-        self.lock.with(|state| state.areas.iter().for_each(&mut sink));
+        self.with(|state| state.areas.iter().for_each(&mut sink));
     }
 
     /// What it has.
     pub fn usage(&self) -> Usage {
-        self.lock.with(|state| state.usage(&self.editing()))
+        self.with(|state| state.usage(&self.editing()))
     }
 
-    pub(crate) const fn state(&self) -> &E::Lock<State<E>> {
-        &self.lock
+    /// Runs `body` under the lock of the whole.
+    pub(crate) fn with<T>(&self, body: impl FnOnce(&mut State<E>) -> T) -> T {
+        self.lock.with(|state| {
+            state.parts.forget_areas();
+            body(state)
+        })
+    }
+
+    /// Runs `body` under the lock of a part.
+    #[inline(always)]
+    pub(crate) fn with_part<T>(&self, part: usize, body: impl FnOnce(&State<E>, &Part) -> T) -> T {
+        self.lock.with_part(part, |state| body(state, state.parts.get(part)))
     }
 
     #[inline(always)]
@@ -187,12 +212,36 @@ impl<E: Embedder> AddressSpace<E> {
         &self,
         mut step: impl FnMut(&mut State<E>, &Editing<'_, E>, &mut Reserve) -> Result<T, Short>,
     ) -> Result<T, Short> {
+        self.supply(|editing, supply| {
+            self.with(|state| {
+                editing.walker = state.walker;
+                step(state, editing, supply)
+            })
+        })
+    }
+
+    /// The same under the lock of a part.
+    fn with_part_tables<T>(
+        &self,
+        part: usize,
+        mut step: impl FnMut(&State<E>, &Editing<'_, E>, &mut Reserve) -> Result<T, Short>,
+    ) -> Result<T, Short> {
+        self.supply(|editing, supply| {
+            self.with_part(part, |state, _| {
+                editing.walker = state.walker;
+                step(state, editing, supply)
+            })
+        })
+    }
+
+    /// Runs a step, again with more tables for as long as it lacks some and there are any.
+    fn supply<'a, T>(
+        &'a self,
+        mut step: impl FnMut(&mut Editing<'a, E>, &mut Reserve) -> Result<T, Short>,
+    ) -> Result<T, Short> {
         let (mut editing, mut supply) = (self.editing(), Reserve::new());
         loop {
-            let done = self.lock.with(|state| {
-                editing.walker = state.walker;
-                step(state, &editing, &mut supply)
-            });
+            let done = step(&mut editing, &mut supply);
             let has_more = if let Err(Short::Tables(lacking)) = done {
                 let fetched = (0..lacking).map_while(|_| self.take_table());
                 fetched.map(|table| supply.add(&editing.platform, table)).count() == lacking

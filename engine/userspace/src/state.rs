@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::ops::{ControlFlow, Range};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use pagetable::{Change, El1, Licence, Lookup, PageTable, Refusal, Reserve, Root, Tolerance, View};
 use vmsa::{Geometry, Granule, LeafSize, Meaning, PhysAddr};
@@ -12,7 +13,9 @@ use crate::current::Current;
 use crate::embedder::Embedder;
 use crate::error::{Error, Short};
 use crate::limits::Limits;
-use crate::shape::{Leaf, Note, Shape};
+use crate::parts::{Part, Parts};
+use crate::resident::Resident;
+use crate::shape::{Leaf, Shape};
 
 /// Runs of frames that wait for the TLBs at once.
 pub(crate) const DOOMED: usize = 512;
@@ -33,42 +36,16 @@ pub struct State<E: Embedder> {
     pub(crate) limits: Limits,
     /// What every area gets that is mapped from now on: `mlockall`.
     pub(crate) future: AreaFlags,
+    /// What faults have not put into tables, less what was taken out of them: with that of the parts it is what is there.
     pub(crate) resident: Resident,
+    /// What faults alter, part by part.
+    pub(crate) parts: Parts,
     /// There was a folio, so that there may be contiguous groups.
-    pub(crate) has_folios: bool,
+    has_folios: AtomicBool,
     /// What another walker tolerates that has these tables too, if there is one.
     pub(crate) walker: Option<Tolerance>,
-    /// Grows with every change but those that faults make, and whenever a table comes free: who prepared something for a fault knows by
-    /// it that all is as it was, and that a hole that was found is still in a table.
+    /// Grows with every change but those that faults make: [`Self::version_at`].
     pub(crate) version: u64,
-}
-
-/// Pages in tables.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Resident {
-    pub(crate) own: u64,
-    pub(crate) file: u64,
-}
-
-impl Resident {
-    /// A page more with this leaf.
-    pub(crate) fn add(&mut self, leaf: &Leaf) {
-        *self.count(leaf) += u64::from(leaf.has(Note::COUNTED));
-    }
-
-    /// So many pages more.
-    pub(crate) fn add_many(&mut self, leaf: &Leaf, pages: u64) {
-        *self.count(leaf) += pages * u64::from(leaf.has(Note::COUNTED));
-    }
-
-    /// A page less.
-    pub(crate) fn subtract(&mut self, leaf: &Leaf) {
-        *self.count(leaf) -= u64::from(leaf.has(Note::COUNTED));
-    }
-
-    fn count(&mut self, leaf: &Leaf) -> &mut u64 {
-        if leaf.has(Note::OWN) { &mut self.own } else { &mut self.file }
-    }
 }
 
 /// What a step under the lock works with.
@@ -113,10 +90,38 @@ impl<E: Embedder> State<E> {
             limits,
             future: AreaFlags::empty(),
             resident: Resident::default(),
-            has_folios: false,
+            parts: Parts::new()?,
+            has_folios: AtomicBool::new(false),
             walker: None,
             version: 0,
         })
+    }
+
+    /// Grows with every change but those that faults make, and whenever a table of this part comes free: who prepared something for a
+    /// fault knows by it that all is as it was, and that a hole that was found is still in a table.
+    #[inline(always)]
+    pub(crate) fn version_at(&self, part: &Part) -> u64 {
+        self.version.wrapping_add(part.version())
+    }
+
+    /// Pages in tables.
+    pub(crate) fn resident(&self) -> Resident {
+        let (own, file) = (self.resident.own, self.resident.file);
+        let parts = self.parts.resident();
+        Resident { own: own.wrapping_add(parts.own), file: file.wrapping_add(parts.file) }
+    }
+
+    /// Who asks about another part's folios has no use for an answer that is newer.
+    pub(crate) fn has_folios(&self) -> bool {
+        self.has_folios.load(Ordering::Relaxed)
+    }
+
+    /// There is a folio.
+    pub(crate) fn note_folio(&self) {
+        // Once, so that no line of memory goes from CPU to CPU for it.
+        if !self.has_folios() {
+            self.has_folios.store(true, Ordering::Relaxed);
+        }
     }
 
     #[inline(always)]
@@ -146,13 +151,17 @@ impl<E: Embedder> State<E> {
         range: &Range<u64>,
         supply: &mut Reserve,
     ) -> Result<(), Short> {
+        let is_inside = |at: &u64| *at < editing.shape.geometry.input_bytes();
+        [range.start, range.end].into_iter().filter(is_inside).try_for_each(|at| self.cut_leaf(editing, at, supply))
+    }
+
+    /// Has a leaf end at `at`, if one goes on there.
+    pub(crate) fn cut_leaf(&self, editing: &Editing<'_, E>, at: u64, supply: &mut Reserve) -> Result<(), Short> {
         let mut table = self.table(editing);
-        for at in [range.start, range.end].into_iter().filter(|&at| at < editing.shape.geometry.input_bytes()) {
-            if let Some((_, whole)) = leaf_at::<E>(&table.view(), at).filter(|(_, whole)| whole.start < at) {
-                shrink::<E>(&mut table, editing, whole, Change::Split { at: at.into() }, supply)?;
-            }
+        match leaf_at::<E>(&table.view(), at).filter(|(_, whole)| whole.start < at) {
+            Some((_, whole)) => shrink::<E>(&mut table, editing, whole, Change::Split { at: at.into() }, supply),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Pages of areas for which `is_counted` holds.

@@ -12,6 +12,7 @@ impl<E: Embedder> State<E> {
         let is_stack = |area: &crate::Area<E::File>| area.flags.contains(AreaFlags::GROWS_DOWN);
         let everything = 0.into()..editing.shape.geometry.input_bytes().into();
         let summary = Summary::read(&self.table(editing).view(), everything);
+        let resident = self.resident();
         Usage {
             mapped: self.pages(|_| true),
             data: self.pages(|area| area.is_data() && !is_stack(area)),
@@ -20,8 +21,8 @@ impl<E: Embedder> State<E> {
                 area.rights.contains(Rights::EXECUTE) && !area.rights.contains(Rights::WRITE) && !is_stack(area)
             }),
             locked: self.pages(|area| area.flags.contains(AreaFlags::LOCKED)),
-            anonymous: self.resident.own,
-            file: self.resident.file,
+            anonymous: resident.own,
+            file: resident.file,
             tables: summary.map_or(0, |summary| summary.tables() as u64),
             committed: self.pages(|area| area.flags.contains(AreaFlags::ACCOUNTED)),
         }

@@ -11,6 +11,8 @@ mod fetches;
 mod folios;
 mod meanwhile;
 mod model;
+mod parts;
 mod recorded;
 mod room;
+mod threads;
 mod zeros;

@@ -16,7 +16,7 @@ use crate::files::inode::{Body, Inode};
 use crate::memory::mapped::Mapped;
 use crate::memory::told::Told;
 use crate::memory::{folios, frames, pages};
-use crate::threads::mutex::Mutex;
+use crate::threads::parted::Parted;
 
 /// Pages that are promised to programs, as `Committed_AS` tells.
 static COMMITTED: AtomicU64 = AtomicU64::new(0);
@@ -42,15 +42,20 @@ impl<G> Programs<G> {
 }
 
 /// The lock of an address space.
-pub(crate) struct SpaceLock<T>(Mutex<T>);
+pub(crate) struct SpaceLock<T>(Parted<T>);
 
 impl<T> Lock<T> for SpaceLock<T> {
     fn new(held: T) -> Self {
-        Self(Mutex::new(held))
+        Self(Parted::new(held))
     }
 
     fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         self.0.with(body)
+    }
+
+    #[inline(always)]
+    fn with_part<R>(&self, part: usize, body: impl FnOnce(&T) -> R) -> R {
+        self.0.with_part(part, body)
     }
 }
 

@@ -9,48 +9,34 @@ use super::dispatcher::leave;
 use super::thread::{Leaving, try_current};
 use super::waiters::Waiters;
 
-/// A value that one thread at a time works with.
-pub(crate) struct Mutex<T> {
+/// A turn that one thread at a time has.
+pub(super) struct Turn {
     is_taken: AtomicBool,
     /// How many are among the waiters, or about to be.
     sleepers: AtomicUsize,
     waiters: Waiters,
-    value: UnsafeCell<T>,
 }
 
-// SAFETY: `is_taken` lets one thread at a time to the value.
-unsafe impl<T: Send> Sync for Mutex<T> {}
-// SAFETY: as above.
-unsafe impl<T: Send> Send for Mutex<T> {}
-
-impl<T> Mutex<T> {
-    pub(crate) const fn new(value: T) -> Self {
-        Self {
-            is_taken: AtomicBool::new(false),
-            sleepers: AtomicUsize::new(0),
-            waiters: Waiters::new(),
-            value: UnsafeCell::new(value),
-        }
+impl Turn {
+    pub(super) const fn new() -> Self {
+        Self { is_taken: AtomicBool::new(false), sleepers: AtomicUsize::new(0), waiters: Waiters::new() }
     }
 
-    fn try_take(&self) -> bool {
-        self.is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
-    }
-
-    /// Runs `body` with the value. Not twice by one thread.
-    pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
-        while !self.try_take() {
+    /// Waits for it.
+    #[inline(always)]
+    pub(super) fn take(&self) {
+        while self.is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             self.sleep();
         }
-        // SAFETY: taken.
-        let result = body(unsafe { &mut *self.value.get() });
-        self.is_taken.store(false, Ordering::Release);
-        // Whoever counted itself before this look is woken; who does after it finds the value free.
+    }
+
+    /// Gives turns back, each of which this thread has.
+    #[inline(always)]
+    pub(super) fn give_back<'a>(turns: impl Iterator<Item = &'a Self> + Clone) {
+        turns.clone().for_each(|turn| turn.is_taken.store(false, Ordering::Release));
+        // Whoever counted itself before this look is woken; who does after it finds the turn free.
         fence(Ordering::SeqCst);
-        if self.sleepers.load(Ordering::Relaxed) > 0 {
-            self.waiters.wake_all();
-        }
-        result
+        turns.filter(|turn| turn.sleepers.load(Ordering::Relaxed) > 0).for_each(|turn| turn.waiters.wake_all());
     }
 
     // Seldom needed, and not in every place that locks.
@@ -71,5 +57,31 @@ impl<T> Mutex<T> {
             }
             None => interrupts::pause(),
         }
+    }
+}
+
+/// A value that one thread at a time works with.
+pub(crate) struct Mutex<T> {
+    turn: Turn,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: `turn` lets one thread at a time to the value.
+unsafe impl<T: Send> Sync for Mutex<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Mutex<T> {}
+
+impl<T> Mutex<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self { turn: Turn::new(), value: UnsafeCell::new(value) }
+    }
+
+    /// Runs `body` with the value. Not twice by one thread.
+    pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        self.turn.take();
+        // SAFETY: taken.
+        let result = body(unsafe { &mut *self.value.get() });
+        Turn::give_back(core::iter::once(&self.turn));
+        result
     }
 }

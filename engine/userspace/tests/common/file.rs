@@ -7,7 +7,7 @@ use std::rc::Rc;
 use vellum_userspace::{File, FileError, Frames};
 use vellum_vmsa::{Granule, PhysAddr};
 
-use super::{Kernel, LOCKED};
+use super::{Held, Kernel, held};
 
 /// A file: pages that come when they are asked for, and hold `name` and their number.
 #[derive(Clone)]
@@ -57,7 +57,7 @@ impl<G: Granule> TestFile<G> {
 
 impl<G: Granule> File for TestFile<G> {
     fn frame(&self, index: u64) -> Result<PhysAddr, FileError> {
-        assert!(!LOCKED.get(), "a file was read under the lock");
+        assert!(held() == Held::Nothing, "a file was read under the lock");
         if index >= self.count.get() {
             return Err(FileError::Beyond);
         }
@@ -80,7 +80,7 @@ impl<G: Granule> File for TestFile<G> {
     }
 
     fn resident_frame(&self, index: u64) -> Option<PhysAddr> {
-        assert!(!LOCKED.get(), "a file was read under the lock");
+        assert!(held() == Held::Nothing, "a file was read under the lock");
         let frame = self.pages.borrow().get(&index).copied().filter(|_| self.gives_around.get())?;
         self.kernel.share(frame);
         Some(frame)

@@ -1,6 +1,7 @@
 //! A kernel without a machine: frames in a map, files, and a TLB that forgets nothing that it is not told to.
 
 mod file;
+mod lock;
 mod program;
 
 use std::cell::{Cell, RefCell};
@@ -12,7 +13,7 @@ use std::rc::Rc;
 
 use seed::Digest;
 use vellum_pagetable::{Census, HardwareUpdates, Licence, Memory, Platform, Reserve, Slot, TlbFeatures, Tolerance};
-use vellum_userspace::{AddressSpace, Asids, Embedder, Error, Frames, Limits, Lock, Numbers, Rights, Shape};
+use vellum_userspace::{AddressSpace, Asids, Embedder, Error, Frames, Limits, Numbers, Rights, Shape};
 use vellum_vmsa::maintenance::TlbiOp;
 use vellum_vmsa::{
     Barrier, BbmLevel, Descriptor, Geometry, Granule, Layout, Level, Maintenance, PhysAddr, Stage1Attributes,
@@ -23,30 +24,10 @@ pub(crate) const RX: Rights = Rights::READ.union(Rights::EXECUTE);
 pub(crate) const CEILING: u64 = 0x7f_0000_0000;
 
 pub(crate) use file::TestFile;
+pub(crate) use lock::{Alone, Beside, Held, Judge, held, holding, run_beside};
 pub(crate) use program::{
     access, anonymous, can_be_read, can_be_written, frame_at, leaf_bytes, maps, mark_elsewhere, of_file, read, write,
 };
-
-thread_local! {
-    /// Whether this thread holds a lock.
-    static LOCKED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Only one body at a time runs with what it holds, or it panics.
-pub(crate) struct Alone<T>(RefCell<T>);
-
-impl<T> Lock<T> for Alone<T> {
-    fn new(held: T) -> Self {
-        Self(RefCell::new(held))
-    }
-
-    fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
-        LOCKED.set(true);
-        let result = body(&mut self.0.borrow_mut());
-        LOCKED.set(false);
-        result
-    }
-}
 
 /// A frame, and what is in it: one value all over.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +59,9 @@ pub(crate) struct Machine {
     pub(crate) loads: Cell<usize>,
     /// All that was done, as one number.
     told: RefCell<Digest>,
+    judge: Judge,
+    /// What another CPU does in the midst of a step that has a part alone, and how many accesses to the machine come before.
+    pub(crate) midst: RefCell<Option<Beside>>,
 }
 
 impl Machine {
@@ -92,22 +76,37 @@ impl Machine {
     pub(crate) fn told(&self) -> u64 {
         self.told.borrow().finish()
     }
+
+    /// A step has come so far.
+    fn pass(&self) {
+        if matches!(held(), Held::Part(_)) {
+            holding(Held::Nothing, || run_beside(&self.midst));
+        }
+    }
 }
 
 impl Platform for Machine {
     fn load(&self, slot: Slot) -> Descriptor {
         self.loads.set(self.loads.get() + 1);
-        self.memory.load(slot)
+        self.judge.look(slot.address().bits(), false);
+        let loaded = self.memory.load(slot);
+        self.pass();
+        loaded
     }
 
     fn store(&self, slot: Slot, descriptor: Descriptor) {
         self.tell(&[slot.address().bits(), descriptor.bits()]);
+        self.judge.look(slot.address().bits(), true);
         self.memory.store(slot, descriptor);
+        self.pass();
     }
 
     fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
         self.tell(&[slot.address().bits(), old.bits(), new.bits()]);
-        self.memory.exchange(slot, old, new)
+        self.judge.look(slot.address().bits(), true);
+        let exchanged = self.memory.exchange(slot, old, new);
+        self.pass();
+        exchanged
     }
 
     fn maintain(&self, operation: Maintenance) {
@@ -128,6 +127,7 @@ impl Platform for Machine {
             });
         }
         let _ = self.memory.take_steps();
+        self.pass();
     }
 }
 
@@ -159,9 +159,6 @@ pub(crate) struct Inner {
     /// What another CPU does in the next steps of a fault that are made without a lock, and how many of them pass before.
     pub(crate) beside: RefCell<Option<Beside>>,
 }
-
-/// After how many steps, and what it does.
-pub(crate) type Beside = (usize, Box<dyn FnOnce()>);
 
 static LEVEL3: Census = Census::new(Tolerance::new(BbmLevel::Level3, false));
 static LEVEL2: Census = Census::new(Tolerance::new(BbmLevel::Level2, true));
@@ -197,6 +194,8 @@ impl<G: Granule> Kernel<G> {
             is_invalidating: Cell::new(false),
             loads: Cell::new(0),
             told: RefCell::default(),
+            judge: Judge::default(),
+            midst: RefCell::default(),
         };
         let inner = Inner {
             machine,
@@ -235,13 +234,8 @@ impl<G: Granule> Kernel<G> {
 
     /// Has another CPU do what it does in this step, if no lock is held.
     fn step(&self) {
-        if LOCKED.get() {
-            return;
-        }
-        match self.0.beside.take() {
-            Some((0, body)) => body(),
-            Some((passes, body)) => *self.0.beside.borrow_mut() = Some((passes - 1, body)),
-            None => {}
+        if held() == Held::Nothing {
+            run_beside(&self.0.beside);
         }
     }
 
@@ -317,13 +311,13 @@ impl<G: Granule> Frames for Kernel<G> {
     }
 
     fn zero_folio(&self, first: PhysAddr, order: u32) {
-        assert!(!LOCKED.get(), "zeroed under the lock");
+        assert!(held() == Held::Nothing, "zeroed under the lock");
         (0..1 << order).for_each(|page| self.set(first + page * G::SIZE_BYTES, 0));
         self.step();
     }
 
     fn copy(&self, to: PhysAddr, from: PhysAddr) {
-        assert!(!LOCKED.get(), "copied under the lock");
+        assert!(held() == Held::Nothing, "copied under the lock");
         self.set(to, self.get(from));
         self.step();
     }
@@ -340,7 +334,7 @@ impl<G: Granule> Frames for Kernel<G> {
     }
 
     fn zeros(&self, order: u32) -> Option<PhysAddr> {
-        assert!(!LOCKED.get(), "zeros are made under the lock");
+        assert!(held() == Held::Nothing, "zeros are made under the lock");
         assert_eq!(order, G::SHIFT - 3, "zeros are a block");
         self.step();
         self.0.has_zeros.get().then_some(PhysAddr::new(MANY_ZEROS.start))
@@ -360,6 +354,7 @@ impl<G: Granule> Frames for Kernel<G> {
     fn release_table(&self, table: PhysAddr) {
         self.0.left.set(self.0.left.get().saturating_add(1));
         self.0.tables.set(self.0.tables.get() - 1);
+        self.0.machine.judge.forget(table.bits()..table.bits() + G::SIZE_BYTES);
         self.0.spare_tables.borrow_mut().push(table);
     }
 }

@@ -1,0 +1,55 @@
+//! A lock of parts, whose waiters sleep: who has one excludes who wants the same, and who has the whole excludes everybody.
+//!
+//! ```text
+//!   a part      ── one turn ──▶ reads the value beside others        each turn is on a cache line of its own, so that
+//!   the whole   ── every turn, in order ──▶ alone                    who has different parts writes no line in common
+//! ```
+
+use core::cell::UnsafeCell;
+use core::slice;
+
+use userspace::PARTS;
+
+use super::mutex::Turn;
+
+/// A turn on a cache line of its own.
+#[repr(align(64))]
+struct Lane(Turn);
+
+/// A value that threads read, each with a part of its own, or that one works with.
+pub(crate) struct Parted<T> {
+    lanes: [Lane; PARTS],
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: who has one turn gets a shared reference, as others may beside; who has all of them is the only one.
+unsafe impl<T: Send + Sync> Sync for Parted<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Send for Parted<T> {}
+
+impl<T> Parted<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self { lanes: [const { Lane(Turn::new()) }; PARTS], value: UnsafeCell::new(value) }
+    }
+
+    /// Runs `body` with the value, and nobody beside. Not by who has it in any way.
+    pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        // In one order, so that no two wait for each other.
+        self.lanes.iter().for_each(|lane| lane.0.take());
+        // SAFETY: all turns are taken.
+        let result = body(unsafe { &mut *self.value.get() });
+        Turn::give_back(self.lanes.iter().map(|lane| &lane.0));
+        result
+    }
+
+    /// Runs `body` with the value, beside who has other parts. Not by who has it in any way.
+    #[inline(always)]
+    pub(crate) fn with_part<R>(&self, part: usize, body: impl FnOnce(&T) -> R) -> R {
+        let lane = &self.lanes[part % PARTS];
+        lane.0.take();
+        // SAFETY: one turn is taken, so that nobody has the whole.
+        let result = body(unsafe { &*self.value.get() });
+        Turn::give_back(slice::from_ref(lane).iter().map(|lane| &lane.0));
+        result
+    }
+}
