@@ -41,6 +41,7 @@ mod removing;
 mod shape;
 mod space;
 mod state;
+mod text;
 mod usage;
 
 pub use access::{Access, Kind};
@@ -59,6 +60,7 @@ pub use remapping::Move;
 pub use shape::Shape;
 pub use space::AddressSpace;
 pub use state::State;
+pub use text::Text;
 
 /// The examples of the README are run.
 #[cfg(doctest)]
