@@ -130,6 +130,7 @@ impl Ledger {
                 it.conflict = None;
             }
             Software::Settled(region) => return Reply::Word(self.regions[*region].settled as u64),
+            Software::Latest(region) => return Reply::Word(self.regions[*region].latest as u64),
             Software::Publish(root) => self.root = *root,
             Software::Await(..) | Software::Complain(_) => {}
         }

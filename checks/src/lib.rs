@@ -41,6 +41,7 @@ pub mod spaces;
 mod stock;
 pub mod story;
 pub mod suite;
+mod text;
 mod thread;
 pub mod workloads;
 

@@ -1,4 +1,4 @@
-//! What a kernel owes to its linear map and leaves out: mutants of what `linear.rs` and `parked.rs` do.
+//! What a kernel owes and leaves out: mutants of what `linear.rs`, `parked.rs` and `text.rs` do.
 
 /// What is left out.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -19,4 +19,8 @@ pub enum Omission {
     Locking,
     /// To change nothing where it says that it refuses: of the map itself.
     Refusing,
+    /// To have a load of a program's text end where it faults.
+    Fixup,
+    /// To ask where a program's text is each time that it is read.
+    Asking,
 }

@@ -17,7 +17,8 @@ use crate::linear::{Linear, Place};
 use crate::parameters::ASID;
 use crate::parked;
 use crate::request::{Reply, Request, Software};
-use crate::scenario::{FRAMES, Permit, Scenario, Step, window};
+use crate::scenario::{Permit, Scenario, Step, window};
+use crate::text;
 
 /// Where a root of several tables lies.
 const CONCATENATED: PhysAddr = PhysAddr::new(0x9_0000_0000);
@@ -100,7 +101,7 @@ fn build<G: Granule, R: Edited>(cpu: &Cpu<'_>, scenario: &Scenario, geometry: Ge
         let mut gather = plan.gather();
         plan.apply(&mut reserve, &mut gather)?;
         free(cpu, gather.finish(cpu), G::SIZE_BYTES);
-        tag_frames(cpu, change);
+        text::tag_frames(cpu, change);
     }
     give_back(cpu, &mut reserve);
     let table = table.publish();
@@ -149,14 +150,6 @@ fn free_table(cpu: &Cpu<'_>, page: PhysAddr, page_bytes: u64) {
 /// What free memory is full of: a descriptor that leads where nothing is.
 pub(crate) const fn poison(slot: u64) -> u64 {
     0x0000_00de_ad00_0703 + (slot << 16)
-}
-
-/// Different frames hold different data.
-fn tag_frames(cpu: &Cpu<'_>, change: &Change<El1>) {
-    if let Change::Map { to, .. } | Change::Remap { to, .. } = change {
-        let address = to.bits();
-        event(cpu, Event::Store { address, value: address - FRAMES + 1, is_release: false });
-    }
 }
 
 #[track_caller]
@@ -213,6 +206,9 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
                 }
                 self.join();
                 self.cpu.software(Software::Calling(Calling::Arrived));
+            }
+            Step::Recognize { text, place, linear, choices } => {
+                text::recognize(self.cpu, self.scenario, (*text, *place, *linear), choices);
             }
             Step::Update(address, kind) => {
                 self.cpu.ask(Request::Update(*address, *kind));
@@ -279,7 +275,7 @@ impl<'s, 'y, G: Granule, R: Edited> Editor<'s, 'y, G, R> {
         supply(cpu, &mut self.reserve, plan.tables_needed());
         let gather = self.gather.get_or_insert_with(|| plan.gather());
         plan.apply(&mut self.reserve, gather)?;
-        changes.iter().for_each(|change| tag_frames(cpu, change));
+        changes.iter().for_each(|change| text::tag_frames(cpu, change));
         self.open.push((region, before, changes.to_vec()));
         Ok(())
     }

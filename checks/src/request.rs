@@ -34,10 +34,37 @@ pub enum Request {
         /// What it does.
         kind: AccessKind,
     },
+    /// The same by a kernel, which is told of one answer.
+    Look(Look),
     /// The walker of this CPU sets the access flag, or on a write the dirty state, of the leaf at a virtual address.
     Update(u64, AccessKind),
     /// What only software knows of.
     Software(Software),
+}
+
+/// What a kernel asks of a virtual address: where it leads, or what is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Look {
+    /// Region.
+    pub region: usize,
+    /// Virtual address.
+    pub address: u64,
+    /// Which answer it is told, of as many as there are.
+    pub choice: usize,
+    /// It loads 32 bits, and does not only ask where they are (AT).
+    pub is_load: bool,
+}
+
+impl Request {
+    /// The region and the virtual address that it is about.
+    pub(crate) const fn place(&self) -> Option<(usize, u64)> {
+        match self {
+            Self::Access { region, address, .. } | Self::Look(Look { region, address, .. }) => {
+                Some((*region, *address))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What programs do among themselves, at no cost in machine events.
@@ -66,6 +93,8 @@ pub enum Software {
     Settle(usize),
     /// How many changes of a region are complete.
     Settled(usize),
+    /// The newest content that a region may have, by number.
+    Latest(usize),
     /// Waits until this many changes of a region are complete.
     Await(usize, usize),
     /// CPUs call each other to park.
@@ -74,6 +103,14 @@ pub enum Software {
     Publish(u64),
     /// Something is wrong that only the program knows.
     Complain(Rc<str>),
+}
+
+impl Software {
+    /// Whether it concerns nobody else.
+    pub(crate) fn is_private(&self) -> bool {
+        let asks = matches!(self, Self::Settled(_) | Self::Latest(_) | Self::Calling(Calling::Walking));
+        asks || matches!(self, Self::Complain(_) | Self::Publish(_))
+    }
 }
 
 /// What a program is told.

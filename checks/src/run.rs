@@ -26,7 +26,7 @@ use crate::ledger::Ledger;
 use crate::linear::Place;
 use crate::mutation::{Class, Mutation, Site};
 use crate::program::Part;
-use crate::request::{Asked, Reply, Request, Software};
+use crate::request::{Asked, Look, Reply, Request, Software};
 use crate::scenario::Scenario;
 use crate::sharing::Sharing;
 use crate::thread::{Thread, new_stack};
@@ -225,10 +225,7 @@ impl Run {
         match self.threads[thread].pending.as_ref().map(|asked| &asked.request) {
             Some(Request::Load(word)) => !self.sharing.is_shared(*word),
             Some(Request::Event(Event::Store { address, .. })) => self.host.machine().is_plain(*address),
-            Some(Request::Software(what)) => {
-                matches!(what, Software::Complain(_) | Software::Publish(_) | Software::Settled(_))
-                    || *what == Software::Calling(Calling::Walking)
-            }
+            Some(Request::Software(what)) => what.is_private(),
             _ => false,
         }
     }
@@ -277,10 +274,10 @@ impl Run {
                 reply
             }
             Request::Access { region, address, kind } => {
-                let (outcomes, came) = self.host.access(cpu, *address, *kind);
-                self.judge(cpu, (*region, *address, *kind), &outcomes, came);
+                self.access(cpu, (*region, *address, *kind));
                 Reply::Done
             }
+            Request::Look(look) => self.tell_one(cpu, look),
             Request::Update(address, kind) => {
                 let parts = (&mut self.ledger, &mut self.host, &mut self.sharing);
                 hardware::update(&self.scenario, parts, cpu, *address, *kind)
@@ -291,6 +288,26 @@ impl Run {
                 }
                 self.ledger.happen(cpu, what)
             }
+        }
+    }
+
+    /// Everything that an access may come to, judged, and with concrete TLBs what came about.
+    fn access(&mut self, cpu: u8, access: (usize, u64, AccessKind)) -> (Vec<Outcome>, Option<Outcome>) {
+        let (outcomes, came) = self.host.access(cpu, access.1, access.2);
+        self.judge(cpu, access, &outcomes, came);
+        (outcomes, came)
+    }
+
+    /// One answer of those that a kernel may have; a fault is a refusal.
+    fn tell_one(&mut self, cpu: u8, look: &Look) -> Reply {
+        let (outcomes, came) = self.access(cpu, (look.region, look.address, AccessKind::Read));
+        match came.unwrap_or(outcomes[look.choice % outcomes.len()]) {
+            Outcome::Translated(output) if look.is_load => match self.host.load(cpu, output & !7) {
+                Reply::Word(word) => Reply::Word(word >> (8 * (output & 4)) & u64::from(u32::MAX)),
+                other => other,
+            },
+            Outcome::Translated(output) => Reply::Word(output),
+            Outcome::Fault(_) => Reply::Refused(0),
         }
     }
 
@@ -320,8 +337,7 @@ impl Run {
 
     /// Looks at one address as `cpu` does, and judges what it may see.
     pub fn look(&mut self, cpu: u8, region: usize, address: u64) {
-        let (outcomes, came) = self.host.access(cpu, address, AccessKind::Read);
-        self.judge(cpu, (region, address, AccessKind::Read), &outcomes, came);
+        self.access(cpu, (region, address, AccessKind::Read));
         self.note_findings(cpu, &Request::Access { region, address, kind: AccessKind::Read });
     }
 
@@ -343,13 +359,9 @@ impl Run {
 
     fn note_findings(&mut self, cpu: u8, request: &Request) {
         for finding in self.host.take_findings() {
-            let is_tolerated = match request {
-                Request::Access { region, address, .. } => {
-                    finding.rule == Rule::NotVisible
-                        && self.ledger.tolerates_fault(&self.scenario, cpu, *region, *address)
-                }
-                _ => false,
-            };
+            let is_tolerated = request.place().is_some_and(|(region, address)| {
+                finding.rule == Rule::NotVisible && self.ledger.tolerates_fault(&self.scenario, cpu, region, address)
+            });
             if !finding.is_lint() && !is_tolerated {
                 self.fail(cpu, Wrong::Rule(Box::new(finding)));
             }

@@ -108,6 +108,17 @@ pub enum Step {
     Arrive,
     /// Hardware sets the access flag or the dirty state for an access to this address.
     Update(u64, AccessKind),
+    /// Recognizes the instruction that a program runs, as a kernel does after a fault.
+    Recognize {
+        /// Region of the text.
+        text: usize,
+        /// Where in it.
+        place: u64,
+        /// Region of the linear map, which leads to the same frames.
+        linear: usize,
+        /// As often as this, each with its choices of what AT and the load come to.
+        choices: Vec<(usize, usize)>,
+    },
 }
 
 impl Step {

@@ -68,6 +68,7 @@ fn describe_step(step: &Step) -> String {
         Step::Synchronize => "synchronize".to_string(),
         Step::Join(region) => format!("join the page table once region {region} is changed"),
         Step::Arrive => "be counted by the linear map, and walk the page table".to_string(),
+        Step::Recognize { place, .. } => format!("recognize the instruction at {place:#x}"),
         Step::Update(address, kind) => format!("let hardware update the leaf of {address:#x} for a {kind:?}"),
     }
 }
@@ -109,6 +110,7 @@ fn is_worth_telling(told: &Told) -> bool {
                 | Software::Await(..)
                 | Software::Publish(_)
                 | Software::Settled(_)
+                | Software::Latest(_)
                 | Software::Calling(Calling::Walking)
         ),
         _ => true,
@@ -119,6 +121,7 @@ fn describe(request: &Request, reply: Reply) -> String {
     match request {
         Request::Load(address) => format!("loads {address:#x}"),
         Request::Access { address, kind, .. } => format!("{kind:?} at {address:#x}"),
+        Request::Look(look) => format!("{} {:#x}: {reply:x?}", if look.is_load { "reads" } else { "AT" }, look.address),
         Request::Update(address, kind) => format!("hardware updates the leaf of {address:#x} for a {kind:?}"),
         Request::Software(Software::Begin { region, .. }) => format!("begins a change of region {region}"),
         Request::Software(Software::Settle(region)) => format!("has completed its changes of region {region}"),

@@ -5,14 +5,15 @@ use vmsa::BbmLevel;
 
 #[test]
 fn cpus_fault_fork_protect_and_unmap_against_each_other() {
-    let (mut events, mut faults, mut folios, mut zeros) = (0, 0, 0, 0);
+    let (mut events, mut faults, mut folios, mut zeros, mut atomics) = (0, 0, 0, 0, 0);
     for seed in 0..RUNS {
         let ran = spaces::run(seed, 6, Twist::default()).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
         (events, faults) = (events + ran.events, faults + ran.faults);
-        (folios, zeros) = (folios + ran.folios, zeros + ran.zeros);
+        (folios, zeros, atomics) = (folios + ran.folios, zeros + ran.zeros, atomics + ran.atomics);
     }
     assert!(faults > RUNS, "{faults} faults in {events} events");
     assert!(folios > RUNS / 8, "{folios} folios");
+    assert!(atomics > RUNS / 16, "{atomics} atomics");
     assert!(zeros > RUNS / 16, "{zeros} blocks of zeros");
 }
 

@@ -4,13 +4,12 @@
 
 use core::arch::asm;
 
-use vmsa::VirtAddr;
+use vmsa::PhysAddr;
 
 use crate::frame::Frame;
 use crate::kind::Kind;
 use crate::pmu;
 use crate::registers::{self, read_register};
-use crate::translation;
 
 unsafe extern "C" {
     #[allow(improper_ctypes)]
@@ -219,12 +218,11 @@ pub unsafe fn exchange_word(at: u64, old: u32, new: u32) -> Option<u32> {
     (left == 0).then_some(words[2])
 }
 
-/// The instruction that EL0 runs at `place`, by this CPU's translation of it and the linear map, `offset` above physical addresses;
-/// `None` if there is no translation, or the page is hidden by now. By then the page may hold anything.
-pub fn load_instruction(place: u64, offset: u64) -> Option<u32> {
-    let found = translation::read_translation(VirtAddr::new(place)).ok()?;
+/// The word at a physical address, by the linear map, `offset` above physical addresses; `None` if the page is hidden.
+#[inline]
+pub fn load_word_of_frame(at: PhysAddr, offset: u64) -> Option<u32> {
     // SAFETY: it reads, and a fault ends it.
-    let found = unsafe { load_hint(found.bits().wrapping_add(offset)) };
+    let found = unsafe { load_hint(at.bits().wrapping_add(offset)) };
     u32::try_from(found).ok()
 }
 

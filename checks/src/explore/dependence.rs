@@ -4,21 +4,27 @@
 use machine::barrier::Barrier;
 use machine::event::Event;
 
-use crate::request::Request;
+use crate::request::{Look, Request};
 
 /// Whether steps `one` and `other` of different CPUs lead to the same state in either order, and see the same.
 pub(super) fn are_independent(one: &Request, other: &Request) -> bool {
     match (one, other) {
-        (Request::Load(_) | Request::Access { .. }, Request::Load(_) | Request::Access { .. }) => true,
+        // What is loaded others store without a step of their own.
+        (Request::Look(Look { is_load: true, .. }), _) | (_, Request::Look(Look { is_load: true, .. })) => false,
+        (one, other) if is_read(one) && is_read(other) => true,
         (Request::Load(word), event) | (event, Request::Load(word)) => {
             written(event).is_some_and(|it| it != Some(*word))
         }
         // An ISB synchronizes its own CPU alone.
         (Request::Event(Event::Barrier(Barrier::Isb)), Request::Event(Event::Barrier(Barrier::Isb))) => true,
-        (Request::Event(Event::Barrier(Barrier::Isb)), Request::Access { .. })
-        | (Request::Access { .. }, Request::Event(Event::Barrier(Barrier::Isb))) => true,
+        (Request::Event(Event::Barrier(Barrier::Isb)), Request::Access { .. } | Request::Look(_))
+        | (Request::Access { .. } | Request::Look(_), Request::Event(Event::Barrier(Barrier::Isb))) => true,
         _ => false,
     }
+}
+
+const fn is_read(request: &Request) -> bool {
+    matches!(request, Request::Load(_) | Request::Access { .. } | Request::Look(_))
 }
 
 /// The word that a step writes, if that is certain: `None` means unknown, `Some(None)` means no word at all.

@@ -11,6 +11,7 @@
 mod board;
 mod kernel;
 mod programs;
+mod text;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
@@ -47,6 +48,8 @@ pub struct Ran {
     pub folios: u64,
     /// How often a block of zeros was asked for.
     pub zeros: u64,
+    /// Reads that were told to be atomics'.
+    pub atomics: u64,
 }
 
 /// What differs in a run from what is right.
@@ -124,7 +127,7 @@ fn run_as<G: Granule + Send + Sync>(
         Program::new(&board, parameters, &space, &asids, seeds[0]).map_around();
     }
     board.start(parameters.cpus as u8);
-    let faults: u64 = thread::scope(|scope| {
+    let (faults, atomics): (u64, u64) = thread::scope(|scope| {
         let run = |cpu: usize| {
             let (board, space, asids, seed) = (&board, &space, &asids, seeds[cpu]);
             scope.spawn(move || {
@@ -133,11 +136,12 @@ fn run_as<G: Granule + Send + Sync>(
                 // Who fails has said why; the others are abandoned.
                 let _ = panic::catch_unwind(AssertUnwindSafe(|| program.run(cpu, calls)));
                 board.leave();
-                program.faults
+                (program.faults, program.atomics)
             })
         };
         let threads: Vec<_> = (0..parameters.cpus).map(run).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap_or_default()).sum()
+        let counts = threads.into_iter().map(|thread| thread.join().unwrap_or_default());
+        counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     });
     if let Some(failure) = board.now().failure.clone() {
         std::mem::forget(space);
@@ -149,7 +153,9 @@ fn run_as<G: Granule + Send + Sync>(
     let now = board.now();
     match (&now.failure, now.frames.len(), now.free_pages()) {
         (Some(failure), ..) => Err(failure.clone()),
-        (None, 0, PAGES) => Ok(Ran { events: now.machine.events(), faults, folios: now.folios, zeros: now.zeros }),
+        (None, 0, PAGES) => {
+            Ok(Ran { events: now.machine.events(), faults, folios: now.folios, zeros: now.zeros, atomics })
+        }
         (None, frames, free) => Err(format!("{frames} frames are taken and {free} pages of {PAGES} free at the end")),
     }
 }

@@ -12,8 +12,9 @@ use machine::syndrome::{AccessKind, FaultKind};
 use userspace::{Access, AddressSpace, Advice, AreaFlags, Asids, Kind, Numbers, Place, Request, Rights, Source};
 use vmsa::{Granule, Maintenance, TlbiOp, maintenance};
 
-use super::board::{Board, Gate};
+use super::board::{Board, Gate, Turn};
 use super::kernel::{Kernel, is_zeros};
+use super::text::{ATOMIC, OfBoard};
 use crate::cpu::event_of;
 use crate::parameters::Parameters;
 
@@ -32,6 +33,8 @@ pub(super) struct Program<'s, G: Granule> {
     asids: &'s Asids<Gate<Numbers>>,
     seed: Seed,
     pub(super) faults: u64,
+    /// Reads that were told to be atomics'.
+    pub(super) atomics: u64,
 }
 
 impl<'s, G: Granule> Program<'s, G> {
@@ -42,7 +45,7 @@ impl<'s, G: Granule> Program<'s, G> {
         asids: &'s Asids<Gate<Numbers>>,
         seed: Seed,
     ) -> Self {
-        Self { board, parameters, space, asids, seed, faults: 0 }
+        Self { board, parameters, space, asids, seed, faults: 0, atomics: 0 }
     }
 
     /// Makes so many calls, and comes off the space.
@@ -182,7 +185,12 @@ impl<'s, G: Granule> Program<'s, G> {
                 self.forget_everything();
                 continue;
             }
-            if space.fault(Access { address, kind }).is_err() {
+            // What a program runs may be anywhere, and go meanwhile.
+            let (whose, page) = (self.seed.index(self.parameters.cpus), self.seed.below(OWN));
+            let text = OfBoard { board: self.board, is_sound: &|turn, frame| Self::is_sound(turn, frame, Kind::Read) };
+            let access = Access { address, kind }.made_at(Self::at(whose, page), &text);
+            self.atomics += u64::from(access.kind == Kind::Atomic);
+            if space.fault(access).is_err() {
                 return;
             }
         }
@@ -205,22 +213,28 @@ impl<'s, G: Granule> Program<'s, G> {
             let ways = turn.machine.ways(cpu, address, access);
             for way in &ways {
                 let Outcome::Translated(output) = way.outcome else { continue };
-                let frame = output & !(G::SIZE_BYTES - 1);
-                let count = turn.frames.get(&frame).copied();
-                let is_sound = match (kind, count) {
-                    (Kind::Write, Some(count)) => count == 1 || turn.forks > 0,
-                    (_, count) => count.is_some() || kind != Kind::Write && is_zeros(frame),
-                };
-                if !is_sound {
-                    turn.fail(format!("{kind:?} at {address:#x} may reach {frame:#x}, which has {count:?} owners"));
+                if !Self::is_sound(turn, output, kind) {
+                    turn.fail(format!("{kind:?} at {address:#x} may reach {output:#x}, which is not its own"));
                 }
             }
             let way = *seed.pick(&ways);
+            if let (Kind::Write, Outcome::Translated(output)) = (kind, way.outcome) {
+                turn.machine.store(cpu, output, ATOMIC);
+            }
             if let Some(update) = &way.update {
                 turn.machine.update_by_hardware(update);
             }
             way.outcome
         })
+    }
+
+    /// Whether an access of a program's may reach this address.
+    fn is_sound(turn: &Turn, output: u64, kind: Kind) -> bool {
+        let frame = output & !(G::SIZE_BYTES - 1);
+        match (kind, turn.frames.get(&frame)) {
+            (Kind::Write, Some(count)) => *count == 1 || turn.forks > 0,
+            (_, count) => count.is_some() || kind != Kind::Write && is_zeros(frame),
+        }
     }
 
     /// No CPU can do more than `allowed` with a page any more.

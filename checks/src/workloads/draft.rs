@@ -153,7 +153,16 @@ impl Draft {
         Change::Map { from: self.range(region, pages), to: PhysAddr::new(to), attributes, largest }
     }
 
-    /// The same, whatever the pages hold now.
+    /// Maps pages of a region to the frames of another region.
+    pub fn map_like(&self, region: usize, pages: Range<u64>, largest: LeafSize, other: usize) -> Change<El1> {
+        let from = self.range(region, pages.clone());
+        match self.map(other, pages, largest) {
+            Change::Map { to, attributes, largest, .. } => Change::Map { from, to, attributes, largest },
+            change => change,
+        }
+    }
+
+    /// Maps pages as [`Draft::map_to`] does, whatever they hold now.
     pub fn remap(&self, region: usize, pages: Range<u64>, largest: LeafSize, skew: u64) -> Change<El1> {
         match self.map_to(region, pages, largest, skew) {
             Change::Map { from, to, attributes, largest } => Change::Remap { from, to, attributes, largest },
@@ -242,6 +251,12 @@ impl Draft {
     pub fn update(&mut self, cpu: usize, region: usize, page: u64, kind: AccessKind) {
         let address = self.address(region, page);
         self.scenario.programs[cpu].push(Step::Update(address, kind));
+    }
+
+    /// The kernel of `cpu` recognizes what a page of text begins with, by the linear map.
+    pub fn recognize(&mut self, cpu: usize, (text, page): (usize, u64), linear: usize, choices: &[(usize, usize)]) {
+        let (place, choices) = (self.address(text, page), choices.to_vec());
+        self.scenario.programs[cpu].push(Step::Recognize { text, place, linear, choices });
     }
 
     /// `cpu` asks the linear map for something.

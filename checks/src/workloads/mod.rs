@@ -11,6 +11,7 @@ mod mixed;
 mod neighbours;
 mod parking;
 mod resize;
+mod text;
 
 use machine::seed::Seed;
 
@@ -260,6 +261,9 @@ pub const ALL: &[Workload] = &[
     apart("arrival-at-show", "a CPU arrives while a page of a block is hidden and shown", parking::arrive_at_show),
     apart("arrival-at-heal", "a CPU arrives while a block is split and heals", parking::arrive_at_heal),
     apart("two-initiators", "two CPUs change one linear map, and park for each other", parking::two),
+    small("text-goes", "text goes with its table, and both are used anew, while a kernel reads it", text::goes),
+    small("text-hidden", "text is hidden and shown by the linear map, while a kernel reads it", text::is_hidden),
+    small("text-split", "the block is split by which a kernel reads text", text::is_split),
     Workload {
         name: "linear-mixed",
         about: "random wishes on every CPU, and healing",

@@ -43,6 +43,7 @@ mod resident;
 mod shape;
 mod space;
 mod state;
+mod text;
 mod usage;
 
 pub use access::{Access, Kind};
@@ -61,6 +62,7 @@ pub use remapping::Move;
 pub use shape::Shape;
 pub use space::AddressSpace;
 pub use state::State;
+pub use text::Text;
 
 /// The examples of the README are run.
 #[cfg(doctest)]

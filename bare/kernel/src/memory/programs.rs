@@ -6,12 +6,13 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::platform::Hardware;
+use kerncore::command_line::Conflicts;
 use pagetable::{Census, Licence};
 use userspace::{Embedder, Frames, Lock};
 use vmsa::{Granule, PhysAddr};
 
 use crate::cpus::monitor;
-use crate::facts::page_size;
+use crate::facts::{facts, page_size};
 use crate::files::inode::{Body, Inode};
 use crate::memory::mapped::Mapped;
 use crate::memory::told::Told;
@@ -142,8 +143,11 @@ impl<G: Granule> Embedder for Programs<G> {
     }
 
     fn licence(&self) -> Licence<'_> {
-        // Who meets a conflict, at EL0 or in a copy, has its CPU forget everything, and the access is made again, whenever that is.
-        let tolerated = self.census.tolerated().map(Licence::bearing_conflicts);
+        let tolerated = match facts().options.conflicts {
+            Some(Conflicts::End) => self.census.tolerated(),
+            // Who meets a conflict, at EL0 or in a copy, has its CPU forget everything, and the access is made again, whenever that is.
+            _ => self.census.tolerated().map(Licence::bearing_conflicts),
+        };
         tolerated.unwrap_or_else(|| Licence::break_before_make(self))
     }
 

@@ -10,8 +10,9 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::exception::Frame;
-use hardware::user;
-use userspace::{Access, Kind};
+use hardware::{translation, user};
+use userspace::{Access, Kind, Text};
+use vmsa::{PhysAddr, VirtAddr};
 
 use crate::facts::facts;
 
@@ -20,6 +21,21 @@ static RECOGNIZED: AtomicU64 = AtomicU64::new(0);
 
 /// PSTATE.nRW: AArch32.
 const IS_32_BIT: u64 = 1 << 4;
+
+/// What this CPU runs at EL0.
+struct OfThisCpu;
+
+impl Text for OfThisCpu {
+    #[inline]
+    fn translate(&self, address: u64) -> Option<PhysAddr> {
+        translation::read_translation(VirtAddr::new(address)).ok()
+    }
+
+    #[inline]
+    fn load(&self, at: PhysAddr) -> Option<u32> {
+        user::load_word_of_frame(at, facts().linear.offset())
+    }
+}
 
 /// What the access was that a program faulted by.
 #[inline(always)]
@@ -32,10 +48,7 @@ fn recognize_read(access: Access, frame: &Frame) -> Access {
     if frame.status & IS_32_BIT != 0 {
         return access;
     }
-    let Some(instruction) = user::load_instruction(frame.return_address, facts().linear.offset()) else {
-        return access;
-    };
-    let access = access.made_by(instruction);
+    let access = access.made_at(frame.return_address, &OfThisCpu);
     if access.kind == Kind::Atomic {
         RECOGNIZED.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,8 +1,10 @@
 //! Which instructions read and write in one access: every word against the encodings of the Arm ARM.
 
+use std::cell::Cell;
+
 use a64::instruction::Instruction;
-use vellum_userspace::{Access, Kind, is_atomic};
-use vellum_vmsa::Syndrome;
+use vellum_userspace::{Access, Kind, Text, is_atomic};
+use vellum_vmsa::{PhysAddr, Syndrome};
 
 /// Encodings as the manual draws them, from bit 31 to bit 0; a dot is either. (DDI 0487, C4.1.94)
 const ATOMICS: &[(&str, &str)] = &[
@@ -187,5 +189,42 @@ fn an_access_is_what_its_instruction_makes_of_it() {
     ] {
         let access = Access::of(Syndrome::new(syndrome), 0x1234).expect("an abort").made_by(word);
         assert_eq!(access, Access { address: 0x1234, kind: expected }, "{syndrome:#x} {word:#x}");
+    }
+}
+
+/// Text of one page, which may not be mapped, or be hidden.
+struct Page {
+    frame: Option<PhysAddr>,
+    word: Option<u32>,
+    is_asked: Cell<bool>,
+}
+
+impl Text for Page {
+    fn translate(&self, address: u64) -> Option<PhysAddr> {
+        self.is_asked.set(true);
+        self.frame.map(|frame| frame + (address & 0xfff))
+    }
+
+    fn load(&self, at: PhysAddr) -> Option<u32> {
+        assert_eq!(at.bits(), 0x8000_0008, "where the translation leads");
+        self.word
+    }
+}
+
+#[test]
+fn text_is_looked_at_for_reads_alone_and_may_come_to_nothing() {
+    let (ldadd, ldr, frame) = (0xb821_0062, 0xf940_0020, PhysAddr::new(0x8000_0000));
+    for (kind, frame, word, expected) in [
+        (Kind::Read, Some(frame), Some(ldadd), Kind::Atomic),
+        (Kind::Read, Some(frame), Some(ldr), Kind::Read),
+        (Kind::Read, Some(frame), None, Kind::Read),
+        (Kind::Read, None, Some(ldadd), Kind::Read),
+        (Kind::Write, Some(frame), Some(ldadd), Kind::Write),
+        (Kind::Execute, Some(frame), Some(ldadd), Kind::Execute),
+    ] {
+        let text = Page { frame, word, is_asked: Cell::new(false) };
+        let access = Access { address: 0x1234, kind }.made_at(0x40_0008, &text);
+        assert_eq!(access, Access { address: 0x1234, kind: expected }, "{kind:?}, {frame:?}, {word:x?}");
+        assert_eq!(text.is_asked.get(), kind == Kind::Read);
     }
 }
