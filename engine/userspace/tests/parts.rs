@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use crate::common;
 
-use common::{Held, Judge, Kernel, RW, Space, TestFile, anonymous, holding, leaf_bytes, of_file, read, write};
+use common::{
+    Held, Judge, Kernel, RW, Space, TestFile, anonymous, frame_at, holding, leaf_bytes, of_file, read, write,
+};
 use vellum_userspace::{Access, Advice, AreaFlags, Fault, Kind, Page, Place, Rights, Usage};
 use vellum_vmsa::{Granule, Granule4K, Granule16K, Granule64K, Level, PhysAddr};
 
@@ -181,4 +183,37 @@ fn a_descriptor_that_two_parts_edit_is_found() {
     holding(Held::Part(2), || judge.look(16, false));
     let looked = catch_unwind(AssertUnwindSafe(|| holding(Held::Part(2), || judge.look(8, false))));
     assert!(looked.is_err());
+}
+
+#[test]
+fn a_hole_is_none_once_its_table_has_come_free_by_a_fault() {
+    let (kernel, block, page) = (Kernel::<Granule4K>::new(), World::<Granule4K>::BLOCK, Granule4K::SIZE_BYTES);
+    let space = Rc::new(kernel.space());
+    let (hole, last) = (BASE + 5 * page, BASE + 6 * page);
+    space.map(anonymous(Place::Fixed(BASE), 1024, RW)).unwrap();
+    kernel.0.folio_order.set(9);
+    write(&space, BASE, 1).unwrap();
+    kernel.0.folio_order.set(0);
+    drop(space.fork().unwrap());
+    let frame = frame_at(&space, hole);
+    space.advise(hole, page, Advice::DontNeed).unwrap();
+    let others = (BASE..BASE + block).step_by(page as usize).filter(|at| ![hole, last].contains(at));
+    others.for_each(|at| _ = write(&space, at, 2).unwrap());
+    // While a page is made for the hole, another CPU puts the frame there that was there before, and all is one block again: its table is
+    // taken for another block, where nothing is mapped by what was the hole.
+    let (other, its) = (Rc::clone(&space), kernel.clone());
+    let beside = move || {
+        let next = its.0.next.replace(frame.bits());
+        write(&other, hole, 7).unwrap();
+        its.0.next.set(next);
+        write(&other, last, 8).unwrap();
+        assert_eq!(leaf_bytes(&other, hole), Some(block));
+        write(&other, BASE + block, 9).unwrap();
+    };
+    *kernel.0.beside.borrow_mut() = Some((0, Box::new(beside)));
+    space.fault(Access { address: hole, kind: Kind::Write }).unwrap();
+    assert_eq!((read(&space, hole), space.usage().anonymous), (Ok(7), 513));
+    assert_eq!(leaf_bytes(&space, hole + block), None);
+    drop(space);
+    assert_eq!(kernel.out(), (0, 0));
 }

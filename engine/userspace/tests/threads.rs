@@ -84,7 +84,11 @@ impl Platform for Ram {
 
     fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
         let is = self.load(slot);
-        if is == old { Ok(self.store(slot, new)) } else { Err(is) }
+        if is != old {
+            return Err(is);
+        }
+        self.store(slot, new);
+        Ok(())
     }
 
     fn maintain(&self, _: Maintenance) {}

@@ -134,7 +134,8 @@ impl Platform for Machine {
 pub(crate) struct Inner {
     pub(crate) machine: Machine,
     pub(crate) frames: RefCell<BTreeMap<PhysAddr, Frame>>,
-    next: Cell<u64>,
+    /// The next frame.
+    pub(crate) next: Cell<u64>,
     spare_tables: RefCell<Vec<PhysAddr>>,
     /// Tables that are out.
     pub(crate) tables: Cell<usize>,
