@@ -141,13 +141,13 @@ pub(super) fn set_of_process(
     Ok(())
 }
 
-/// Has nothing count as looked at any more. What is locked keeps its marks.
+/// Has nothing count as looked at any more.
 fn forget_accesses(process: &Process) {
     let Some(space) = process.try_space() else { return };
     let mut ranges = Vec::new();
     space.areas(&mut |area| ranges.push(area.range()));
     for range in ranges {
         // An area that has gone meanwhile has no marks.
-        let _ = space.advise(range.start, range.end - range.start, Advice::Cold);
+        let _ = space.advise(range.start, range.end - range.start, Advice::Unaccessed);
     }
 }

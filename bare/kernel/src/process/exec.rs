@@ -72,7 +72,7 @@ pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, fra
     let process = &thread.task().process;
     // As it was asked for, whatever links it leads through.
     let name: String = wanted.path.rsplit('/').next().unwrap_or_default().chars().take(15).collect();
-    let limits = process.limits.with(|limits| limits.of_memory());
+    let limits = process.limits_of_memory();
     wanted.check(limits.stack)?;
     let found = find(folder, wanted)?;
     // Scripts have added theirs.
@@ -109,6 +109,7 @@ fn forget_old(thread: &Arc<Thread>) {
             *action = Action { handler: u64::from(action.handler == 1), ..Action::default() };
         }
     });
+    process.wishes.with(|wishes| (wishes.has_tags, wishes.barriers) = (false, 0));
     alarms::delete_all(process.number, true);
     [&task.pending, &process.pending].iter().for_each(|pending| pending.retain(&|_, info| info.timer.is_none()));
     task.signal_stack.set(Stack::NONE);

@@ -8,7 +8,7 @@ use hardware::{interrupts, user};
 use userspace::Access;
 use vmsa::{ExceptionClass, FaultStatus, Syndrome};
 
-use super::signal_frame::{SEGV_MAPERR, force, force_segv, note_fault};
+use super::signal_frame::{SEGV_ACCERR, SEGV_MAPERR, force, force_segv, note_fault};
 use super::signals::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
 use super::space::Space;
 use super::task::Task;
@@ -18,7 +18,6 @@ use crate::threads::dispatcher;
 use crate::threads::thread::{Leaving, Owner, Thread, current};
 
 /// `si_code` of what a fault is told by.
-const SEGV_ACCERR: i32 = 2;
 const BUS_ADRALN: i32 = 1;
 const BUS_ADRERR: i32 = 2;
 const ILL_ILLOPC: i32 = 1;
@@ -136,7 +135,7 @@ fn abort(thread: &Thread, space: &dyn Space, frame: &Frame, syndrome: Syndrome) 
     if !syndrome.is_of_descriptor() && is_told(thread, frame, syndrome) {
         return;
     }
-    let Some(access) = Access::of(syndrome, frame.fault_address) else { return };
+    let Some(access) = Access::of(syndrome, user::without_tag(frame.fault_address)) else { return };
     match space.fault(atomics::recognize(access, frame)) {
         Ok(()) => thread.count_fault(),
         Err(fault) => refuse(thread, frame, fault),
@@ -153,7 +152,7 @@ fn is_told(thread: &Thread, frame: &Frame, syndrome: Syndrome) -> bool {
         Some(FaultStatus::External | FaultStatus::ExternalOnWalk(_)) => (BUS_ADRERR, 0),
         _ => return false,
     };
-    note_fault(thread.task(), told, frame);
+    note_fault(thread.task(), user::without_tag(told), frame);
     force(thread, SIGBUS, code, address);
     true
 }
@@ -169,6 +168,6 @@ fn refuse(thread: &Thread, frame: &Frame, fault: userspace::Fault) {
         userspace::Fault::Beyond => (SIGBUS, BUS_ADRERR),
         userspace::Fault::OutOfMemory => return pressure::free_memory(),
     };
-    note_fault(thread.task(), address, frame);
+    note_fault(thread.task(), user::without_tag(address), frame);
     force(thread, signal, code, address);
 }
