@@ -9,17 +9,23 @@ use crate::area::{Area, AreaFlags};
 #[derive(Clone, Debug)]
 pub(crate) struct Areas<F> {
     by_start: BTreeMap<u64, Area<F>>,
+    bytes: u64,
     /// What was found last, as long as all is as it was: faults come where the last one came.
     latest: Option<Area<F>>,
 }
 
 impl<F: Clone + PartialEq> Areas<F> {
     pub(crate) const fn new() -> Self {
-        Self { by_start: BTreeMap::new(), latest: None }
+        Self { by_start: BTreeMap::new(), bytes: 0, latest: None }
     }
 
     pub(crate) fn count(&self) -> usize {
         self.by_start.len()
+    }
+
+    /// Of all of them.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Area<F>> {
@@ -81,9 +87,15 @@ impl<F: Clone + PartialEq> Areas<F> {
     pub(crate) fn insert(&mut self, area: Area<F>) {
         self.latest = None;
         let (start, end) = (area.start, area.end);
-        self.by_start.insert(start, area);
+        self.push(area);
         self.join(end);
         self.join(start);
+    }
+
+    /// The same, and it stays apart from its neighbours.
+    pub(crate) fn push(&mut self, area: Area<F>) {
+        self.bytes += area.bytes();
+        self.by_start.insert(area.start, area);
     }
 
     /// Makes `at` a boundary between areas.
@@ -114,7 +126,7 @@ impl<F: Clone + PartialEq> Areas<F> {
         self.cut(range.start);
         self.cut(range.end);
         while let Some(start) = self.by_start.range(range.clone()).next().map(|(&start, _)| start) {
-            self.by_start.remove(&start);
+            self.bytes -= self.by_start.remove(&start).map_or(0, |area| area.bytes());
         }
     }
 

@@ -34,6 +34,8 @@ pub struct State<E: Embedder> {
     /// What every area gets that is mapped from now on: `mlockall`.
     pub(crate) future: AreaFlags,
     pub(crate) resident: Resident,
+    /// [`State::peaks_now`], when something went last.
+    pub(crate) peaks: [u64; 2],
     /// There was a folio, so that there may be contiguous groups.
     pub(crate) has_folios: bool,
     /// What another walker tolerates that has these tables too, if there is one.
@@ -113,6 +115,7 @@ impl<E: Embedder> State<E> {
             limits,
             future: AreaFlags::empty(),
             resident: Resident::default(),
+            peaks: [0; 2],
             has_folios: false,
             walker: None,
             version: 0,

@@ -10,4 +10,5 @@ mod faults;
 mod fetches;
 mod folios;
 mod model;
+mod once_shared;
 mod zeros;

@@ -335,10 +335,12 @@ fn places(program: &Program, bias: u64) -> Places {
 }
 
 /// The auxiliary vector: keys of `elf.h`, and values.
-fn auxiliary(program: &Program, bias: u64, [path, platform, random]: [u64; 3]) -> [[u64; 2]; 21] {
+fn auxiliary(program: &Program, bias: u64, [path, platform, random]: [u64; 3]) -> [[u64; 2]; 22] {
     let (_, header_bytes, headers) = program.headers;
     [
-        [16, capabilities::all().fold(0, |all, (bit, _)| all | 1 << bit)],
+        // AT_MINSIGSTKSZ, AT_HWCAP.
+        [51, 4720],
+        [16, capabilities::bits() & u64::from(u32::MAX)],
         [6, page_size().size_bytes()],
         [17, 100],
         [3, program.headers_address().map_or(0, |address| address + bias)],
@@ -353,13 +355,13 @@ fn auxiliary(program: &Program, bias: u64, [path, platform, random]: [u64; 3]) -
         [14, 0],
         [23, 0],
         [25, random],
+        // AT_HWCAP2.
+        [26, capabilities::bits() >> 32],
         [31, path],
         [15, platform],
         // AT_RSEQ_FEATURE_SIZE, AT_RSEQ_ALIGN.
         [27, rseq::MEANING],
         [28, 32],
-        // AT_MINSIGSTKSZ.
-        [51, 4720],
         [0, 0],
     ]
 }

@@ -12,7 +12,8 @@ use super::signal_frame::{SEGV_ACCERR, SEGV_MAPERR, force, force_segv, note_faul
 use super::signals::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
 use super::space::Space;
 use super::task::Task;
-use super::{atomics, calls, end, pressure, signal_frame};
+use super::{atomics, calls, copies, end, pressure, signal_frame};
+use crate::cpus::capabilities;
 use crate::report::console::say;
 use crate::threads::dispatcher;
 use crate::threads::thread::{Leaving, Owner, Thread, current};
@@ -109,7 +110,7 @@ fn take(thread: &Thread, task: &Task, space: &mut Option<Arc<dyn Space>>, frame:
 
 /// What is no call and no abort.
 #[inline(never)]
-fn take_other(thread: &Thread, task: &Task, frame: &Frame, class: ExceptionClass) {
+fn take_other(thread: &Thread, task: &Task, frame: &mut Frame, class: ExceptionClass) {
     let at = frame.return_address;
     match class {
         ExceptionClass::PcAlignment | ExceptionClass::SpAlignment => {
@@ -121,12 +122,28 @@ fn take_other(thread: &Thread, task: &Task, frame: &Frame, class: ExceptionClass
             force(thread, SIGTRAP, TRAP_HWBKPT, at);
         }
         ExceptionClass::Other(0x2c) => force(thread, SIGFPE, FPE_FLTINV, at),
+        _ if reads_identity(frame) => {}
         _ => {
             // An instruction that is none has no fault to tell of.
             task.fault.set([0; 2]);
             force(thread, SIGILL, ILL_ILLOPC, at);
         }
     }
+}
+
+/// Whether the instruction is an MRS of an ID register, which is undefined at EL0: the program gets what it is told of the CPUs.
+fn reads_identity(frame: &mut Frame) -> bool {
+    /// MRS Xt, S3_0_C0_Cm_op2.
+    const READ: u32 = 0xd538_0000;
+    let Ok(word) = copies::read_half(frame.return_address) else { return false };
+    let Some(value) = capabilities::identity(word >> 8 & 15, word >> 5 & 7).filter(|_| word & !0xfff == READ) else {
+        return false;
+    };
+    if let Some(register) = frame.registers.get_mut(word as usize & 31) {
+        *register = value;
+    }
+    frame.return_address += 4;
+    true
 }
 
 /// An access that was not made: what it lacks is made.

@@ -200,7 +200,7 @@ fn getrusage(call: &mut Call) -> Answer {
         _ => return Err(EINVAL),
     };
     let usage = process.space().usage();
-    let kib = (usage.anonymous + usage.file) * (page_size().size_bytes() >> 10);
+    let kib = usage.peak_resident * (page_size().size_bytes() >> 10);
     copies::write_words(to, &usage_words(spent, kib)).map(|()| 0)
 }
 

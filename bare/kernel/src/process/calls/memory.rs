@@ -16,7 +16,7 @@ use crate::files::inode::{Body, Inode};
 use crate::files::open::{Descriptor, File, O_CLOEXEC, O_LARGEFILE, O_RDWR};
 use crate::files::secret::Secrets;
 use crate::memory::mapped::Mapped;
-use crate::memory::{current, folios};
+use crate::memory::{current, folios, programs, promises};
 use crate::process::errno::*;
 use crate::process::{copies, table};
 
@@ -83,9 +83,18 @@ fn mmap(call: &mut Call) -> Answer {
         return Err(if file.is_some() { EINVAL } else { no_huge_pages(address, flags) });
     }
     let is_shared = is_shared(flags)?;
+    let flags = if promises::are_kept() { flags & !MAP_NORESERVE } else { flags };
     let source = match file {
         Some(file) => file_source(&file, offset, protection, is_shared)?,
         None => Source::Anonymous,
+    };
+    let source = match source {
+        Source::Anonymous if is_shared => {
+            let pages = bytes.div_ceil(page_size().size_bytes());
+            let file = programs::shared_memory(pages, flags & MAP_NORESERVE == 0).ok_or(ENOMEM)?;
+            Source::File { file, offset: 0, most: Rights::all() }
+        }
+        source => source,
     };
     let place = match address {
         _ if flags & MAP_FIXED_NOREPLACE != 0 => Place::FixedNoReplace(address),
