@@ -59,6 +59,8 @@ const SCTLR_SPAN: u64 = 1 << 23;
 
 /// SCTLR_EL1.EPAN: what EL0 may only execute the kernel cannot reach either (FEAT_PAN3).
 const SCTLR_EPAN: u64 = 1 << 57;
+/// TCR_EL1.TBI0: the top byte of an address of the lower half is EL0's own.
+const TCR_TBI0: u64 = 1 << 37;
 /// MDSCR_EL1: no software step, no breakpoints (SS, KDE, MDE), and the debug channel is not EL0's (TDCC). A reset leaves UNKNOWN values.
 const MDSCR_TDCC: u64 = 1 << 12;
 /// CPACR_EL1.FPEN, ZEN: SIMD, and SVE, are not trapped.
@@ -75,17 +77,21 @@ pub fn prepare_cpu() {
     // TLBs may keep EPAN; what they hold now EL0 may not execute.
     let epan = if has_execute_only(mmfr1) { SCTLR_EPAN } else { 0 };
     let sctlr = (registers::read_sctlr() | SCTLR_FOR_USERS | epan) & !span;
+    // TLBs may keep TBI0: nobody has used a top byte by now.
+    let tcr = registers::read_tcr() | TCR_TBI0;
     // SAFETY: translation stays as it is. The kernel itself is built without SIMD. EL0VCTEN. A thread
     // pointer of EL0 that another program left would tell of that program.
     unsafe {
         asm!(
             "msr sctlr_el1, {sctlr}",
+            "msr tcr_el1, {tcr}",
             "msr cpacr_el1, {fpen}",
             "msr cntkctl_el1, {counter}",
             "msr tpidrro_el0, xzr",
             "msr mdscr_el1, {debug}",
             "isb", // the first save of SIMD registers and the first EL0 find the new values
             sctlr = in(reg) sctlr,
+            tcr = in(reg) tcr,
             fpen = in(reg) HAS_SIMD | sve,
             counter = in(reg) 2u64,
             debug = in(reg) MDSCR_TDCC,
@@ -123,6 +129,11 @@ fn has_pan() -> bool {
 /// Whether a CPU with this ID_AA64MMFR1_EL1 keeps the kernel, too, from reading what EL0 may only execute.
 pub fn has_execute_only(mmfr1: u64) -> bool {
     mmfr1 >> 20 & 15 >= 3
+}
+
+/// An address of the lower half without its top byte.
+pub const fn without_tag(address: u64) -> u64 {
+    if address >> 55 & 1 == 0 { address << 8 >> 8 } else { address }
 }
 
 /// Goes on with a program at EL0 until its next exception, whose kind this gives. An interrupt is still pending then.

@@ -21,6 +21,7 @@ pub(crate) mod modules;
 pub(crate) mod pages;
 pub(crate) mod poke;
 pub(crate) mod programs;
+pub(crate) mod promises;
 pub(crate) mod ranges;
 pub(crate) mod reach;
 pub(crate) mod readers;

@@ -1,14 +1,16 @@
 //! `madvise`: what a program knows of its memory, area by area.
 
-use core::ops::Range;
+use core::ops::{ControlFlow, Range};
 use core::slice;
 
 use pagetable::{Change, Reserve};
+use vmsa::{Granule, Stage1Attributes};
 
-use crate::area::{Area, AreaFlags, Backing};
+use crate::area::{Area, AreaFlags, Backing, Rights};
 use crate::embedder::Embedder;
 use crate::error::{Error, Short};
-use crate::state::{Editing, State};
+use crate::shape::{Leaf, Note, WRITABLE};
+use crate::state::{Editing, State, for_each_leaf, make_single};
 
 /// What `madvise` may say. To populate is [`crate::AddressSpace::populate`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -29,6 +31,8 @@ pub enum Advice {
     Free,
     /// MADV_COLD, MADV_PAGEOUT.
     Cold,
+    /// Nothing counts as accessed any more, and what is locked neither: what is written to `clear_refs`.
+    Unaccessed,
     /// MADV_DONTFORK.
     DontFork,
     /// MADV_DOFORK.
@@ -63,7 +67,9 @@ impl Advice {
             Self::DoDump => (none, AreaFlags::DONT_DUMP),
             Self::Huge => (AreaFlags::HUGE, AreaFlags::NOT_HUGE),
             Self::NotHuge => (AreaFlags::NOT_HUGE, AreaFlags::HUGE),
-            Self::WillNeed | Self::DontNeed | Self::DontNeedLocked | Self::Free | Self::Cold => return None,
+            Self::WillNeed | Self::DontNeed | Self::DontNeedLocked | Self::Free | Self::Cold | Self::Unaccessed => {
+                return None;
+            }
         })
     }
 
@@ -114,6 +120,9 @@ impl<E: Embedder> State<E> {
             return self.set_flags(editing, part, (set, clear), supply);
         }
         let from = part.start.into()..part.end.into();
+        if advice == Advice::Free {
+            self.take_back_writing(editing, part, supply)?;
+        }
         let changes: &[Change<_>] = match advice {
             Advice::DontNeed | Advice::DontNeedLocked => {
                 self.version += 1;
@@ -121,7 +130,7 @@ impl<E: Embedder> State<E> {
             }
             // What is clean from now on is written again before it counts.
             Advice::Free => &[Change::Clean { from: from.clone() }, Change::Age { from }],
-            Advice::Cold => &[Change::Age { from }],
+            Advice::Cold | Advice::Unaccessed => &[Change::Age { from }],
             _ => return Ok(()),
         };
         self.cut_leaves(editing, part, supply)?;
@@ -133,6 +142,32 @@ impl<E: Embedder> State<E> {
         });
         supply.refill(&editing.platform, gather.finish(&editing.platform));
         Ok(changed?)
+    }
+
+    /// What a child once had too, and nobody but this program has any more, may be written again: only what may be can be left to be taken.
+    fn take_back_writing(
+        &self,
+        editing: &Editing<'_, E>,
+        part: &Range<u64>,
+        supply: &mut Reserve,
+    ) -> Result<(), Short> {
+        if !self.areas.find(part.start).is_some_and(|area| area.rights.contains(Rights::WRITE)) {
+            return Ok(());
+        }
+        let (mut at, mut table) = (part.start, self.table(editing));
+        loop {
+            let was_shared = |leaf: &Leaf| leaf.has(Note::OWN | Stage1Attributes::READ_ONLY) && !leaf.has(WRITABLE);
+            let found = for_each_leaf::<E, u64>(&table, &(at..part.end), |page, leaf| {
+                let is_it = was_shared(&leaf) && editing.embedder.is_sole(leaf.frame);
+                if is_it { ControlFlow::Break(page) } else { ControlFlow::Continue(()) }
+            })?;
+            let Some(page) = found else { return Ok(()) };
+            make_single::<E>(&mut table, editing, page, supply)?;
+            if !table.protect_page(page.into(), WRITABLE, Stage1Attributes::empty(), None) {
+                return Ok(());
+            }
+            at = page + E::Granule::SIZE_BYTES;
+        }
     }
 
     /// Sets and clears flags of the areas of a range.

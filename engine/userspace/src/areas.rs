@@ -9,15 +9,21 @@ use crate::area::{Area, AreaFlags};
 #[derive(Clone, Debug)]
 pub(crate) struct Areas<F> {
     by_start: BTreeMap<u64, Area<F>>,
+    bytes: u64,
 }
 
 impl<F: Clone + PartialEq> Areas<F> {
     pub(crate) const fn new() -> Self {
-        Self { by_start: BTreeMap::new() }
+        Self { by_start: BTreeMap::new(), bytes: 0 }
     }
 
     pub(crate) fn count(&self) -> usize {
         self.by_start.len()
+    }
+
+    /// Of all of them.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Area<F>> {
@@ -61,9 +67,15 @@ impl<F: Clone + PartialEq> Areas<F> {
     /// Adds an area to a range that is free; it becomes one with neighbours that are alike.
     pub(crate) fn insert(&mut self, area: Area<F>) {
         let (start, end) = (area.start, area.end);
-        self.by_start.insert(start, area);
+        self.push(area);
         self.join(end);
         self.join(start);
+    }
+
+    /// The same, and it stays apart from its neighbours.
+    pub(crate) fn push(&mut self, area: Area<F>) {
+        self.bytes += area.bytes();
+        self.by_start.insert(area.start, area);
     }
 
     /// Makes `at` a boundary between areas.
@@ -93,7 +105,7 @@ impl<F: Clone + PartialEq> Areas<F> {
         self.cut(range.start);
         self.cut(range.end);
         while let Some(start) = self.by_start.range(range.clone()).next().map(|(&start, _)| start) {
-            self.by_start.remove(&start);
+            self.bytes -= self.by_start.remove(&start).map_or(0, |area| area.bytes());
         }
     }
 

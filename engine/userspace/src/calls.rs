@@ -87,8 +87,11 @@ impl<E: Embedder> AddressSpace<E> {
         let (old_bytes, bytes) = (round_up::<E::Granule>(old_bytes), round_up::<E::Granule>(bytes));
         let (Ok(old_bytes), Ok(bytes)) = (old_bytes, bytes) else { return Err(Error::Invalid) };
         let is_wrong = bytes == 0 || keeps && (moves == Move::Never || bytes != old_bytes);
-        let end = start.checked_add(old_bytes).filter(|_| !is_wrong && is_page::<E::Granule>(start));
-        let asked = Remap { old: start..end.ok_or(Error::Invalid)?, bytes, moves, keeps };
+        if is_wrong || !is_page::<E::Granule>(start) {
+            return Err(Error::Invalid);
+        }
+        let end = start.checked_add(old_bytes).ok_or(Error::BadAddress)?;
+        let asked = Remap { old: start..end, bytes, moves, keeps };
         // Parts that are moved stay moved if another lacks tables.
         let mut done = asked.old.start;
         let at = self.with_tables(|state, editing, supply| state.remap_each(editing, &asked, &mut done, supply))?;

@@ -92,7 +92,8 @@ impl<E: Embedder> State<E> {
         for area in self.areas.iter().filter(|area| !area.flags.contains(AreaFlags::DONT_FORK)) {
             let mut area = area.clone();
             area.flags -= AreaFlags::LOCKED | AreaFlags::LOCKED_ON_FAULT;
-            areas.insert(area);
+            // As on Linux, what was told apart by that alone stays apart.
+            areas.push(area);
         }
         Ok(areas)
     }

@@ -26,6 +26,10 @@ impl Limits {
 pub struct Usage {
     /// In areas.
     pub mapped: u64,
+    /// The most that were in areas at once, and the most that were in tables.
+    pub peak_mapped: u64,
+    /// See `peak_mapped`.
+    pub peak_resident: u64,
     /// In areas that are private and may be written.
     pub data: u64,
     /// In areas of stacks.

@@ -25,6 +25,7 @@ impl<E: Embedder> State<E> {
         supply: &mut Reserve,
     ) -> Result<(), Short> {
         self.cut_leaves(editing, range, supply)?;
+        self.peaks = self.peaks_now();
         let mut table = self.table(editing);
         let mut at = range.start;
         while at < range.end {

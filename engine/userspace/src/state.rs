@@ -40,6 +40,8 @@ pub struct State<E: Embedder> {
     pub(crate) resident: Resident,
     /// What faults alter, part by part.
     pub(crate) parts: Parts,
+    /// [`State::peaks_now`], when something went last.
+    pub(crate) peaks: [u64; 2],
     /// There was a folio, so that there may be contiguous groups.
     has_folios: AtomicBool,
     /// What another walker tolerates that has these tables too, if there is one.
@@ -91,6 +93,7 @@ impl<E: Embedder> State<E> {
             future: AreaFlags::empty(),
             resident: Resident::default(),
             parts: Parts::new()?,
+            peaks: [0; 2],
             has_folios: AtomicBool::new(false),
             walker: None,
             version: 0,

@@ -1,6 +1,7 @@
 //! What an address space has, for who asks.
 
 use pagetable::Summary;
+use vmsa::Granule;
 
 use crate::area::{AreaFlags, Rights};
 use crate::embedder::Embedder;
@@ -8,13 +9,21 @@ use crate::limits::Usage;
 use crate::state::{Editing, State};
 
 impl<E: Embedder> State<E> {
+    /// The most bytes that were in areas by now, and the most pages that were in tables.
+    pub(crate) fn peaks_now(&self) -> [u64; 2] {
+        let resident = self.resident();
+        [self.peaks[0].max(self.areas.bytes()), self.peaks[1].max(resident.own + resident.file)]
+    }
+
     pub(crate) fn usage(&self, editing: &Editing<'_, E>) -> Usage {
         let is_stack = |area: &crate::Area<E::File>| area.flags.contains(AreaFlags::GROWS_DOWN);
         let everything = 0.into()..editing.shape.geometry.input_bytes().into();
         let summary = Summary::read(&self.table(editing).view(), everything);
         let resident = self.resident();
         Usage {
-            mapped: self.pages(|_| true),
+            mapped: self.areas.bytes() >> E::Granule::SHIFT,
+            peak_mapped: self.peaks_now()[0] >> E::Granule::SHIFT,
+            peak_resident: self.peaks_now()[1],
             data: self.pages(|area| area.is_data() && !is_stack(area)),
             stack: self.pages(is_stack),
             text: self.pages(|area| {

@@ -3,13 +3,14 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use hardware::lock::Lock;
 use vmsa::PhysAddr;
 
 use crate::facts::page_size;
 use crate::memory::frames::{self, Frame};
+use crate::memory::promises;
 use crate::process::errno::{EFBIG, ENOSPC, EPERM, Errno};
 use crate::threads::mutex::Mutex;
 
@@ -37,11 +38,29 @@ struct Held {
 }
 
 /// The content of a file, memory that processes share, or a `memfd`.
-pub(crate) struct Content(Lock<Pages>, AtomicU32, Mutex<()>);
+pub(crate) struct Content(Lock<Pages>, AtomicU32, Mutex<()>, AtomicU64);
+
+impl Drop for Content {
+    fn drop(&mut self) {
+        promises::take_back(*self.3.get_mut());
+    }
+}
 
 impl Content {
     pub(crate) const fn new() -> Self {
-        Self(Lock::new(Pages { bytes: 0, frames: BTreeMap::new() }), AtomicU32::new(SEAL_SEAL), Mutex::new(()))
+        Self(
+            Lock::new(Pages { bytes: 0, frames: BTreeMap::new() }),
+            AtomicU32::new(SEAL_SEAL),
+            Mutex::new(()),
+            AtomicU64::new(0),
+        )
+    }
+
+    /// Promises pages of it, once, for as long as it is there. Whether that may be.
+    pub(crate) fn promise(&self, pages: u64) -> bool {
+        let is_promised = promises::promise(pages);
+        self.3.store(if is_promised { pages } else { 0 }, Ordering::Relaxed);
+        is_promised
     }
 
     pub(crate) fn bytes(&self) -> u64 {

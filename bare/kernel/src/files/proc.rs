@@ -82,7 +82,7 @@ pub(crate) enum Proc {
 }
 
 /// Texts about the machine, by path; those that can be set are in `settings`.
-const TEXTS: [&str; 30] = [
+const TEXTS: [&str; 29] = [
     "cmdline",
     "cpuinfo",
     "filesystems",
@@ -107,7 +107,6 @@ const TEXTS: [&str; 30] = [
     "sys/vm/max_map_count",
     "sys/vm/mmap_min_addr",
     "sys/fs/file-nr",
-    "sys/vm/overcommit_kbytes",
     "sys/vm/nr_hugepages",
     "sys/vm/nr_overcommit_hugepages",
     "uptime",

@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicI64, Ordering};
 use userspace::Advice;
 
 use super::text::Text;
+use crate::memory::promises;
 use crate::process::errno::{EACCES, EINVAL, Errno};
 use crate::process::table::Process;
 use crate::process::wishes::SLACK;
@@ -27,8 +28,11 @@ const fn setting(path: &'static str, least: i64, most: i64, value: i64) -> Setti
 
 const MOST: i64 = i32::MAX as i64;
 
-/// What they are on Linux, if nobody has set them.
-static ALL: [Setting; 24] = [
+/// What they are on Linux, if nobody has set them; those of over-commit first.
+static ALL: [Setting; 25] = [
+    setting("sys/vm/overcommit_memory", 0, 2, 0),
+    setting("sys/vm/overcommit_ratio", 0, MOST, 50),
+    setting("sys/vm/overcommit_kbytes", 0, i64::MAX >> 10, 0),
     setting("sys/fs/file-max", 0, i64::MAX, i64::MAX),
     setting("sys/fs/lease-break-time", 0, MOST, 45),
     setting("sys/fs/nr_open", 64, MOST, 1 << 20),
@@ -49,8 +53,6 @@ static ALL: [Setting; 24] = [
     setting("sys/vm/compaction_proactiveness", 0, 100, 20),
     setting("sys/vm/drop_caches", 0, 4, 0),
     setting("sys/vm/min_free_kbytes", 0, MOST, 22528),
-    setting("sys/vm/overcommit_memory", 0, 2, 0),
-    setting("sys/vm/overcommit_ratio", 0, MOST, 50),
     setting("sys/vm/panic_on_oom", 0, 2, 0),
     setting("sys/vm/swappiness", 0, 200, 60),
 ];
@@ -83,6 +85,13 @@ pub(super) fn set(path: &str, bytes: &[u8]) -> Result<(), Errno> {
         return Err(EINVAL);
     }
     one.value.store(value, Ordering::Relaxed);
+    // Of the two that say how much there may be, one counts.
+    match path {
+        "sys/vm/overcommit_ratio" => ALL[2].value.store(0, Ordering::Relaxed),
+        "sys/vm/overcommit_kbytes" => ALL[1].value.store(0, Ordering::Relaxed),
+        _ => {}
+    }
+    promises::follow([0, 1, 2].map(|which: usize| ALL[which].value.load(Ordering::Relaxed) as u64));
     Ok(())
 }
 
@@ -141,13 +150,13 @@ pub(super) fn set_of_process(
     Ok(())
 }
 
-/// Has nothing count as looked at any more. What is locked keeps its marks.
+/// Has nothing count as looked at any more.
 fn forget_accesses(process: &Process) {
     let Some(space) = process.try_space() else { return };
     let mut ranges = Vec::new();
     space.areas(&mut |area| ranges.push(area.range()));
     for range in ranges {
         // An area that has gone meanwhile has no marks.
-        let _ = space.advise(range.start, range.end - range.start, Advice::Cold);
+        let _ = space.advise(range.start, range.end - range.start, Advice::Unaccessed);
     }
 }

@@ -3,7 +3,6 @@
 use alloc::sync::Arc;
 use core::marker::PhantomData;
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 use hardware::platform::Hardware;
 use kerncore::command_line::Conflicts;
@@ -16,16 +15,8 @@ use crate::facts::{facts, page_size};
 use crate::files::inode::{Body, Inode};
 use crate::memory::mapped::Mapped;
 use crate::memory::told::Told;
-use crate::memory::{folios, frames, pages};
+use crate::memory::{folios, frames, pages, promises};
 use crate::threads::parted::Parted;
-
-/// Pages that are promised to programs, as `Committed_AS` tells.
-static COMMITTED: AtomicU64 = AtomicU64::new(0);
-
-/// Pages that are promised to programs.
-pub(crate) fn committed() -> u64 {
-    COMMITTED.load(Ordering::Relaxed)
-}
 
 /// The kernel, as address spaces see it.
 #[derive(Clone)]
@@ -113,6 +104,21 @@ impl<G: Granule> Frames for Programs<G> {
     }
 }
 
+/// Memory that processes share, promised to them for as long as it is there or not.
+pub(crate) fn shared_memory(pages: u64, is_promised: bool) -> Option<Mapped> {
+    if !frames::has_spare(4096) {
+        return None;
+    }
+    let inode = Inode::regular(0o777);
+    if let Body::Regular(content) = &inode.body {
+        content.resize(pages << page_size().shift()).ok()?;
+        if is_promised && !content.promise(pages) {
+            return None;
+        }
+    }
+    Some(Mapped { inode, path: Arc::from("/dev/zero (deleted)") })
+}
+
 impl<G: Granule> Embedder for Programs<G> {
     type Granule = G;
     type Platform = Told;
@@ -124,14 +130,7 @@ impl<G: Granule> Embedder for Programs<G> {
     }
 
     fn shared_memory(&self, pages: u64) -> Option<Mapped> {
-        if !self.has_heap(4096) {
-            return None;
-        }
-        let inode = Inode::regular(0o777);
-        if let Body::Regular(content) = &inode.body {
-            content.resize(pages << page_size().shift()).ok()?;
-        }
-        Some(Mapped { inode, path: Arc::from("/dev/zero (deleted)") })
+        shared_memory(pages, true)
     }
 
     fn has_heap(&self, bytes: usize) -> bool {
@@ -156,15 +155,10 @@ impl<G: Granule> Embedder for Programs<G> {
     }
 
     fn commit(&self, pages: u64) -> bool {
-        // As Linux does unless it is told otherwise: refused is only what could never be had at once.
-        let is_possible = pages <= frames::all_pages();
-        if is_possible {
-            COMMITTED.fetch_add(pages, Ordering::Relaxed);
-        }
-        is_possible
+        promises::promise(pages)
     }
 
     fn uncommit(&self, pages: u64) {
-        COMMITTED.fetch_sub(pages, Ordering::Relaxed);
+        promises::take_back(pages);
     }
 }

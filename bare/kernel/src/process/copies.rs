@@ -22,8 +22,19 @@ pub(crate) const END: u64 = 1 << 48;
 
 /// Whether a program may name these addresses at all.
 pub(crate) fn check(address: u64, bytes: usize) -> Result<(), Errno> {
-    let end = address.checked_add(bytes as u64).filter(|end| *end <= END);
-    if end.is_some() { Ok(()) } else { Err(EFAULT) }
+    named(address, bytes).map(drop)
+}
+
+/// The address that a program names, if it may name so many bytes from there on: with a tag where it has asked for that.
+fn named(address: u64, bytes: usize) -> Result<u64, Errno> {
+    let address = without_tag(address);
+    address.checked_add(bytes as u64).filter(|end| *end <= END).map(|_| address).ok_or(EFAULT)
+}
+
+/// An address that a program passes, without its tag where it has asked for those.
+pub(crate) fn without_tag(address: u64) -> u64 {
+    let has_tags = || current().task().process.wishes.with(|wishes| wishes.has_tags);
+    if address >= END && has_tags() { user::without_tag(address) } else { address }
 }
 
 /// Whether a range meets memory that nobody but accesses of the program's own may reach.
@@ -42,7 +53,7 @@ fn copy(
     kind: Kind,
     mut copy: impl FnMut(u64, core::ops::Range<usize>) -> usize,
 ) -> Result<(), Errno> {
-    check(address, bytes)?;
+    let address = named(address, bytes)?;
     let page = page_size().size_bytes();
     let (mut done, mut faults) = (0, 0);
     while done < bytes {

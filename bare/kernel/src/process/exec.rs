@@ -72,7 +72,7 @@ pub(crate) fn run(thread: &Arc<Thread>, folder: &Arc<Inode>, wanted: Wanted, fra
     let process = &thread.task().process;
     // As it was asked for, whatever links it leads through.
     let name: String = wanted.path.rsplit('/').next().unwrap_or_default().chars().take(15).collect();
-    let limits = process.limits.with(|limits| limits.of_memory());
+    let limits = process.limits_of_memory();
     wanted.check(limits.stack)?;
     let found = find(folder, wanted)?;
     // Scripts have added theirs.
@@ -109,6 +109,7 @@ fn forget_old(thread: &Arc<Thread>) {
             *action = Action { handler: u64::from(action.handler == 1), ..Action::default() };
         }
     });
+    process.wishes.with(|wishes| (wishes.has_tags, wishes.barriers) = (false, 0));
     alarms::delete_all(process.number, true);
     [&task.pending, &process.pending].iter().for_each(|pending| pending.retain(&|_, info| info.timer.is_none()));
     task.signal_stack.set(Stack::NONE);
@@ -334,10 +335,12 @@ fn places(program: &Program, bias: u64) -> Places {
 }
 
 /// The auxiliary vector: keys of `elf.h`, and values.
-fn auxiliary(program: &Program, bias: u64, [path, platform, random]: [u64; 3]) -> [[u64; 2]; 21] {
+fn auxiliary(program: &Program, bias: u64, [path, platform, random]: [u64; 3]) -> [[u64; 2]; 22] {
     let (_, header_bytes, headers) = program.headers;
     [
-        [16, capabilities::all().fold(0, |all, (bit, _)| all | 1 << bit)],
+        // AT_MINSIGSTKSZ, AT_HWCAP.
+        [51, 4720],
+        [16, capabilities::bits() & u64::from(u32::MAX)],
         [6, page_size().size_bytes()],
         [17, 100],
         [3, program.headers_address().map_or(0, |address| address + bias)],
@@ -352,13 +355,13 @@ fn auxiliary(program: &Program, bias: u64, [path, platform, random]: [u64; 3]) -
         [14, 0],
         [23, 0],
         [25, random],
+        // AT_HWCAP2.
+        [26, capabilities::bits() >> 32],
         [31, path],
         [15, platform],
         // AT_RSEQ_FEATURE_SIZE, AT_RSEQ_ALIGN.
         [27, rseq::MEANING],
         [28, 32],
-        // AT_MINSIGSTKSZ.
-        [51, 4720],
         [0, 0],
     ]
 }

@@ -160,7 +160,8 @@ fn wanted(text: &str) -> Option<Wanted> {
 
 /// Makes the first process, whose thread loads its program.
 fn begin(wanted: Wanted) -> Result<(), &'static str> {
-    let space = space::new(Resources::usual().of_memory()).map_err(|_| "there is no memory for an address space")?;
+    let space =
+        space::new(Resources::usual().of_memory(true)).map_err(|_| "there is no memory for an address space")?;
     let mut files = Descriptors::new();
     let console = File::new(Inode::new(Body::Device(Device::Console), 0o600), O_RDWR, "/dev/console".into());
     for number in 0..3 {

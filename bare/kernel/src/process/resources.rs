@@ -15,6 +15,7 @@ pub(crate) const SIGNALS: usize = 11;
 pub(crate) const COUNT: usize = 16;
 const DATA: usize = 2;
 const STACK: usize = 3;
+const LOCKED: usize = 8;
 const ADDRESSES: usize = 9;
 
 /// Soft and hard limit of each, by the numbers that `prlimit` has for them.
@@ -27,7 +28,7 @@ impl Resources {
         let mut all = [[INFINITE; 2]; COUNT];
         // Of threads and waiting signals, of locked memory, of queues and priorities.
         let others =
-            [(4, [0, INFINITE]), (6, [16384; 2]), (8, [8 << 20; 2]), (SIGNALS, [16384; 2]), (12, [819_200; 2])];
+            [(4, [0, INFINITE]), (6, [16384; 2]), (LOCKED, [8 << 20; 2]), (SIGNALS, [16384; 2]), (12, [819_200; 2])];
         others.into_iter().for_each(|(which, limit)| all[which] = limit);
         (all[13], all[14]) = ([0; 2], [0; 2]);
         all[STACK] = [8 << 20, INFINITE];
@@ -35,9 +36,10 @@ impl Resources {
         Self(all)
     }
 
-    /// Those that address spaces keep.
-    pub(crate) fn of_memory(&self) -> Limits {
+    /// Those that address spaces keep, of who may lock all that there is or not.
+    pub(crate) fn of_memory(&self, locks_all: bool) -> Limits {
         let soft = |which: usize| self.0[which][0];
-        Limits { stack: soft(STACK), data: soft(DATA), address_space: soft(ADDRESSES), ..Limits::USUAL }
+        let locked = if locks_all { INFINITE } else { soft(LOCKED) };
+        Limits { locked, stack: soft(STACK), data: soft(DATA), address_space: soft(ADDRESSES), ..Limits::USUAL }
     }
 }

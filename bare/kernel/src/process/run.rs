@@ -8,17 +8,17 @@ use hardware::{interrupts, user};
 use userspace::Access;
 use vmsa::{ExceptionClass, FaultStatus, Syndrome};
 
-use super::signal_frame::{SEGV_MAPERR, force, force_segv, note_fault};
+use super::signal_frame::{SEGV_ACCERR, SEGV_MAPERR, force, force_segv, note_fault};
 use super::signals::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
 use super::space::Space;
 use super::task::Task;
-use super::{atomics, calls, end, pressure, signal_frame};
+use super::{atomics, calls, copies, end, pressure, signal_frame};
+use crate::cpus::capabilities;
 use crate::report::console::say;
 use crate::threads::dispatcher;
 use crate::threads::thread::{Leaving, Owner, Thread, current};
 
 /// `si_code` of what a fault is told by.
-const SEGV_ACCERR: i32 = 2;
 const BUS_ADRALN: i32 = 1;
 const BUS_ADRERR: i32 = 2;
 const ILL_ILLOPC: i32 = 1;
@@ -110,7 +110,7 @@ fn take(thread: &Thread, task: &Task, space: &mut Option<Arc<dyn Space>>, frame:
 
 /// What is no call and no abort.
 #[inline(never)]
-fn take_other(thread: &Thread, task: &Task, frame: &Frame, class: ExceptionClass) {
+fn take_other(thread: &Thread, task: &Task, frame: &mut Frame, class: ExceptionClass) {
     let at = frame.return_address;
     match class {
         ExceptionClass::PcAlignment | ExceptionClass::SpAlignment => {
@@ -122,6 +122,7 @@ fn take_other(thread: &Thread, task: &Task, frame: &Frame, class: ExceptionClass
             force(thread, SIGTRAP, TRAP_HWBKPT, at);
         }
         ExceptionClass::Other(0x2c) => force(thread, SIGFPE, FPE_FLTINV, at),
+        _ if reads_identity(frame) => {}
         _ => {
             // An instruction that is none has no fault to tell of.
             task.fault.set([0; 2]);
@@ -130,13 +131,28 @@ fn take_other(thread: &Thread, task: &Task, frame: &Frame, class: ExceptionClass
     }
 }
 
+/// Whether the instruction is an MRS of an ID register, which is undefined at EL0: the program gets what it is told of the CPUs.
+fn reads_identity(frame: &mut Frame) -> bool {
+    /// MRS Xt, S3_0_C0_Cm_op2.
+    const READ: u32 = 0xd538_0000;
+    let Ok(word) = copies::read_half(frame.return_address) else { return false };
+    let Some(value) = capabilities::identity(word >> 8 & 15, word >> 5 & 7).filter(|_| word & !0xfff == READ) else {
+        return false;
+    };
+    if let Some(register) = frame.registers.get_mut(word as usize & 31) {
+        *register = value;
+    }
+    frame.return_address += 4;
+    true
+}
+
 /// An access that was not made: what it lacks is made.
 #[inline(always)]
 fn abort(thread: &Thread, space: &dyn Space, frame: &Frame, syndrome: Syndrome) {
     if !syndrome.is_of_descriptor() && is_told(thread, frame, syndrome) {
         return;
     }
-    let Some(access) = Access::of(syndrome, frame.fault_address) else { return };
+    let Some(access) = Access::of(syndrome, user::without_tag(frame.fault_address)) else { return };
     match space.fault(atomics::recognize(access, frame)) {
         Ok(()) => thread.count_fault(),
         Err(fault) => refuse(thread, frame, fault),
@@ -153,7 +169,7 @@ fn is_told(thread: &Thread, frame: &Frame, syndrome: Syndrome) -> bool {
         Some(FaultStatus::External | FaultStatus::ExternalOnWalk(_)) => (BUS_ADRERR, 0),
         _ => return false,
     };
-    note_fault(thread.task(), told, frame);
+    note_fault(thread.task(), user::without_tag(told), frame);
     force(thread, SIGBUS, code, address);
     true
 }
@@ -169,6 +185,6 @@ fn refuse(thread: &Thread, frame: &Frame, fault: userspace::Fault) {
         userspace::Fault::Beyond => (SIGBUS, BUS_ADRERR),
         userspace::Fault::OutOfMemory => return pressure::free_memory(),
     };
-    note_fault(thread.task(), address, frame);
+    note_fault(thread.task(), user::without_tag(address), frame);
     force(thread, signal, code, address);
 }

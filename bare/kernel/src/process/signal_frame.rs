@@ -12,8 +12,8 @@ use vmsa::{ExceptionClass, Syndrome};
 
 use super::errno::{EFAULT, EINTR, Errno};
 use super::signals::{
-    Action, Info, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_RESTORER, SA_SIGINFO, SIGKILL, SIGSEGV,
-    SS_AUTODISARM, SS_DISABLE, Signal, Stack,
+    Action, Info, SA_EXPOSE_TAGBITS, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_RESTORER, SA_SIGINFO,
+    SIGKILL, SIGSEGV, SS_AUTODISARM, SS_DISABLE, Signal, Stack,
 };
 use super::task::Task;
 use super::{copies, signal_records, stops};
@@ -21,8 +21,9 @@ use crate::threads::thread::{Owner, Thread};
 
 /// Where the code is that returns from a handler; `mmap` looks for room below it.
 pub(super) const TRAMPOLINE: u64 = 0xffff_f700_0000;
-/// `si_code` of an address that nothing is at.
+/// `si_code` of an address that nothing is at, and of one that may not be accessed so.
 pub(super) const SEGV_MAPERR: i32 = 1;
+pub(super) const SEGV_ACCERR: i32 = 2;
 
 /// Where things are in the frame, in bytes.
 const CONTEXT: usize = 128;
@@ -103,12 +104,14 @@ fn deliver_all(thread: &Thread, task: &Task, frame: &mut Frame) {
 pub(super) fn force(thread: &Thread, signal: Signal, code: i32, address: u64) {
     let task = thread.task();
     let is_put_off = task.mask() & signal.bit() != 0;
-    task.process.actions.with(|actions| {
+    let is_exposed = task.process.actions.with(|actions| {
         let action = &mut actions[signal.index()];
         if is_put_off || action.handler == 1 {
             action.handler = 0;
         }
+        action.flags & SA_EXPOSE_TAGBITS != 0
     });
+    let address = if is_exposed { address } else { user::without_tag(address) };
     task.set_mask(task.mask() & !signal.bit());
     task.pending.add(signal, Info { code, words: [address, 0], timer: None });
 }
@@ -127,7 +130,7 @@ fn told(frame: &Frame) -> u64 {
     let syndrome = Syndrome::new(frame.syndrome);
     let is_abort =
         matches!(syndrome.class(), ExceptionClass::DataAbortLowerEl | ExceptionClass::InstructionAbortLowerEl);
-    if is_abort && frame.fault_address >= copies::END {
+    if is_abort && user::without_tag(frame.fault_address) >= copies::END {
         frame.syndrome & KEPT | TRANSLATION_FAULT
     } else {
         frame.syndrome
@@ -140,6 +143,19 @@ pub(super) fn force_segv(thread: &Thread, frame: &Frame) {
     task.process.actions.with(|actions| actions[SIGSEGV.index()].handler = 0);
     task.fault.set([0; 2]);
     force(thread, SIGSEGV, SEGV_MAPERR, frame.stack_pointer);
+}
+
+/// Tells a thread that there is nothing at its stack to come back by.
+pub(super) fn refuse_return(thread: &Thread, pointer: u64) {
+    let task = thread.task();
+    let mut code = SEGV_MAPERR;
+    task.process.space().areas(&mut |area| {
+        if area.range().contains(&pointer) {
+            code = SEGV_ACCERR;
+        }
+    });
+    task.fault.set([0; 2]);
+    force(thread, SIGSEGV, code, pointer);
 }
 
 /// Builds the frame, and has the program go on in its handler.
@@ -207,6 +223,9 @@ pub(super) fn info_bytes(signal: Signal, info: &Info) -> [u8; 128] {
     bytes
 }
 
+/// What no program's status has: masks of exceptions, a level above EL0, AArch32.
+const STATUS_OF_KERNEL: u64 = 0x3df;
+
 /// `rt_sigreturn`: the program goes on where a signal interrupted it. What the frame holds is the program's word, and believed as
 /// far as a program's own registers go.
 pub(super) fn come_back(thread: &Thread, frame: &mut Frame) -> Result<(), Errno> {
@@ -220,6 +239,9 @@ pub(super) fn come_back(thread: &Thread, frame: &mut Frame) -> Result<(), Errno>
     copies::read(&mut records, start + RECORDS as u64)?;
     let simd = signal_records::read(&records).ok_or(EFAULT)?;
     let [stack, flags, bytes] = copies::read_words(start + CONTEXT_STACK as u64)?;
+    if registers[33] & STATUS_OF_KERNEL != 0 {
+        return Err(EFAULT);
+    }
     frame.registers.copy_from_slice(&registers[..31]);
     (frame.stack_pointer, frame.return_address) = (registers[31], registers[32]);
     frame.status = registers[33] & STATUS_OF_USERS;

@@ -71,8 +71,8 @@ pub(super) fn read(mut records: &[u8]) -> Option<Simd> {
                 let halves = record[PREDICATES..].as_chunks().0;
                 predicates.iter_mut().zip(halves).for_each(|(to, half)| *to = u16::from_le_bytes(*half));
             }
-            (FPSIMD | SVE, _) | (_, ..8) => return None,
-            _ => {}
+            (ESR, 8..) => {}
+            _ => return None,
         }
         records = rest;
     }

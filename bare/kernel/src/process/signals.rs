@@ -64,16 +64,17 @@ impl Signal {
 pub(crate) const SA_NOCLDSTOP: u64 = 1;
 pub(crate) const SA_NOCLDWAIT: u64 = 2;
 pub(crate) const SA_SIGINFO: u64 = 4;
+pub(crate) const SA_EXPOSE_TAGBITS: u64 = 0x800;
 pub(crate) const SA_RESTORER: u64 = 0x0400_0000;
 pub(crate) const SA_ONSTACK: u64 = 0x0800_0000;
 pub(crate) const SA_RESTART: u64 = 0x1000_0000;
 pub(crate) const SA_NODEFER: u64 = 0x4000_0000;
 pub(crate) const SA_RESETHAND: u64 = 0x8000_0000;
-/// All of them, and SA_EXPOSE_TAGBITS.
+/// All of them.
 pub(crate) const SA_KNOWN: u64 = SA_NOCLDSTOP
     | SA_NOCLDWAIT
     | SA_SIGINFO
-    | 0x800
+    | SA_EXPOSE_TAGBITS
     | SA_RESTORER
     | SA_ONSTACK
     | SA_RESTART

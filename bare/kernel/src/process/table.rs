@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use hardware::lock::Lock;
 use kerncore::stops::Stops;
+use userspace::Limits;
 
 use super::errno::{EINTR, ESRCH, Errno};
 use super::resources::{self, Resources};
@@ -230,6 +231,19 @@ impl Process {
     /// Its address space, unless it is over.
     pub(crate) fn try_space(&self) -> Option<Arc<dyn Space>> {
         self.space.with(|space| space.clone())
+    }
+
+    /// How much of memory it may have.
+    pub(crate) fn limits_of_memory(&self) -> Limits {
+        let is_root = self.users.with(|users| users.is_root());
+        self.limits.with(|limits| limits.of_memory(is_root))
+    }
+
+    /// Has its address space keep to that.
+    pub(crate) fn limit_memory(&self) {
+        if let Some(space) = self.try_space() {
+            space.set_limits(self.limits_of_memory());
+        }
     }
 
     pub(crate) fn folder(&self) -> Arc<Inode> {

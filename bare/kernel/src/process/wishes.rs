@@ -17,6 +17,10 @@ pub(crate) struct Wishes {
     pub(crate) keeps_capabilities: bool,
     /// PR_SET_IO_FLUSHER.
     pub(crate) flushes: bool,
+    /// PR_SET_TAGGED_ADDR_CTRL: calls take addresses whose top byte is a tag.
+    pub(crate) has_tags: bool,
+    /// What was announced to `membarrier`, a bit for each command.
+    pub(crate) barriers: u64,
     /// PR_MCE_KILL.
     pub(crate) when_memory_fails: u32,
     /// PR_CAPBSET_DROP: the capabilities that are left, a bit each.
@@ -40,6 +44,8 @@ impl Default for Wishes {
             is_without_blocks: false,
             keeps_capabilities: false,
             flushes: false,
+            has_tags: false,
+            barriers: 0,
             when_memory_fails: USUAL,
             capabilities: ALL_CAPABILITIES,
         }

@@ -57,6 +57,7 @@ pub(super) fn map_line(text: &mut Text, area: &Area<Mapped>, name: &str) {
     let _ = write!(head, "{shared} {offset:08x} {major:02x}:{minor:02x} {number} ");
     match name {
         "" => line!(text, "{head}"),
-        name => line!(text, "{head:<73}{name}"),
+        // A line is an area's.
+        name => line!(text, "{head:<73}{}", name.replace('\n', "\\012")),
     }
 }

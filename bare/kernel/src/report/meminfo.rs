@@ -7,7 +7,7 @@ use vmsa::LeafSize;
 use super::areas::line;
 use crate::facts::{facts, page_size};
 use crate::files::text::Text;
-use crate::memory::{current, folios, frames, heap, pages, programs};
+use crate::memory::{current, folios, frames, heap, pages, promises};
 use crate::process::table;
 
 /// Writes it.
@@ -56,8 +56,8 @@ pub(super) fn write(text: &mut Text) {
         ("NFS_Unstable", 0),
         ("Bounce", 0),
         ("WritebackTmp", 0),
-        ("CommitLimit", all / 2),
-        ("Committed_AS", programs::committed() << shift),
+        ("CommitLimit", promises::limit() << shift),
+        ("Committed_AS", promises::promised() << shift),
         ("HardwareCorrupted", 0),
         ("ShmemHugePages", 0),
         ("ShmemPmdMapped", 0),

@@ -51,10 +51,7 @@ pub(crate) fn of_machine(name: &str) -> Text {
         "sys/kernel/ngroups_max" => text.push_str("65536\n"),
         "sys/kernel/ostype" => text.push_str("Linux\n"),
         "sys/kernel/version" => line!(text, "Vellum {}", env!("CARGO_PKG_VERSION")),
-        "sys/kernel/tainted"
-        | "sys/vm/nr_hugepages"
-        | "sys/vm/nr_overcommit_hugepages"
-        | "sys/vm/overcommit_kbytes" => {
+        "sys/kernel/tainted" | "sys/vm/nr_hugepages" | "sys/vm/nr_overcommit_hugepages" => {
             text.push_str("0\n");
         }
         "sys/vm/max_map_count" => text.push_str("65530\n"),
@@ -212,9 +209,11 @@ fn status(text: &mut Text, process: &Arc<Process>, thread: Option<&Arc<Thread>>)
     let [code, end] = process.image.with(|image| image.places.code).map(|place| place >> page_size().shift());
     let code = if end > 0 { end + 1 - code } else { 0 };
     let rows = [
+        ("VmPeak", usage.peak_mapped),
         ("VmSize", usage.mapped),
         ("VmLck", usage.locked),
         ("VmPin", 0),
+        ("VmHWM", usage.peak_resident),
         ("VmRSS", usage.anonymous + usage.file),
         ("RssAnon", usage.anonymous),
         // Files are in memory alone, which is shared memory.

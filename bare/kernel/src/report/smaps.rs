@@ -144,7 +144,7 @@ pub(super) fn write(text: &mut Text, process: &Process) {
         row(text, "MMUPageSize", page_size().size_bytes());
         Sums::of(&*space, area).write(text);
         line!(text, "THPeligible:    {}", u32::from(may_have_folios(area)));
-        line!(text, "VmFlags:{} ", flags(area));
+        line!(text, "VmFlags:{} ", flags(area, name));
     });
 }
 
@@ -176,7 +176,11 @@ pub(super) fn write_sum(text: &mut Text, process: &Process) {
 }
 
 /// `VmFlags`.
-fn flags(area: &Area<Mapped>) -> String {
+fn flags(area: &Area<Mapped>, name: &str) -> String {
+    // The page of clocks can be nothing else, and like the kernel's code it cannot grow.
+    if name == "[vvar]" {
+        return " rd mr pf de".into();
+    }
     let mut text = String::new();
     let rights = [(Rights::READ, "rd"), (Rights::WRITE, "wr"), (Rights::EXECUTE, "ex")];
     let most = [(Rights::READ, "mr"), (Rights::WRITE, "mw"), (Rights::EXECUTE, "me")];
@@ -187,9 +191,11 @@ fn flags(area: &Area<Mapped>) -> String {
         }
     };
     rights.iter().for_each(|(right, word)| has(&mut text, area.rights.contains(*right), word));
-    has(&mut text, area.flags.contains(AreaFlags::SHARED), "sh");
+    let is_shared = area.flags.contains(AreaFlags::SHARED);
+    // Of a file that was opened to be read nobody's writes are told.
+    has(&mut text, is_shared && area.most.contains(Rights::WRITE), "sh");
     most.iter().for_each(|(right, word)| has(&mut text, area.most.contains(*right), word));
-    has(&mut text, area.flags.contains(AreaFlags::SHARED), "ms");
+    has(&mut text, is_shared, "ms");
     let others = [
         (AreaFlags::GROWS_DOWN, "gd"),
         (AreaFlags::LOCKED, "lo"),
@@ -207,6 +213,7 @@ fn flags(area: &Area<Mapped>) -> String {
         (AreaFlags::DROPPABLE, "dp"),
     ];
     others.iter().for_each(|(flag, word)| has(&mut text, area.flags.contains(*flag), word));
+    has(&mut text, name == "[vdso]", "de");
     text
 }
 

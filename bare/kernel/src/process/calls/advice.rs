@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use hardware::user::without_tag;
 use userspace::{Advice, AreaFlags, Backing, Kind, Locking, Move, Rights};
 
 use super::{Call, Row};
@@ -27,6 +28,7 @@ fn mremap(call: &mut Call) -> Answer {
     const FIXED: u64 = 2;
     const DONTUNMAP: u64 = 4;
     let [start, old_bytes, bytes, flags, to, _] = call.arguments;
+    let start = without_tag(start);
     if flags & !(MAYMOVE | FIXED | DONTUNMAP) != 0 || flags & (FIXED | DONTUNMAP) != 0 && flags & MAYMOVE == 0 {
         return Err(EINVAL);
     }
@@ -44,6 +46,7 @@ fn msync(call: &mut Call) -> Answer {
     const INVALIDATE: u64 = 2;
     const SYNC: u64 = 4;
     let [start, bytes, flags, ..] = call.arguments;
+    let start = without_tag(start);
     let is_both = flags & ASYNC != 0 && flags & SYNC != 0;
     if flags & !(ASYNC | INVALIDATE | SYNC) != 0 || is_both || !start.is_multiple_of(page_size().size_bytes()) {
         return Err(EINVAL);
@@ -58,7 +61,9 @@ fn msync(call: &mut Call) -> Answer {
 
 fn lock(call: &Call, how: Locking) -> Answer {
     let [start, bytes, ..] = call.arguments;
+    let start = without_tag(start);
     let (space, first) = (call.process().space(), start & !(page_size().size_bytes() - 1));
+    check_lock(call, how)?;
     let bytes = in_pages(bytes.wrapping_add(start - first));
     space.lock(first, bytes, how)?;
     let mut has_rights = true;
@@ -70,6 +75,12 @@ fn lock(call: &Call, how: Locking) -> Answer {
     }
     // What cannot be had is locked all the same.
     if has_rights { Ok(0) } else { Err(ENOMEM) }
+}
+
+/// Refuses locks of who may have none.
+fn check_lock(call: &Call, how: Locking) -> Result<(), Errno> {
+    let is_refused = how != Locking::Not && call.process().limits_of_memory().locked == 0;
+    if is_refused { Err(EPERM) } else { Ok(()) }
 }
 
 /// A size in whole pages; the largest are none, as Linux counts.
@@ -103,6 +114,7 @@ fn mlockall(call: &mut Call) -> Answer {
         return Err(EINVAL);
     }
     let how = if flags & ONFAULT != 0 { Locking::OnFault } else { Locking::Now };
+    check_lock(call, how)?;
     let future = if flags & FUTURE != 0 { how } else { Locking::Not };
     call.process().space().lock_all(how, flags & CURRENT != 0, future).map(|()| 0).map_err(Errno::from)
 }
@@ -115,6 +127,7 @@ fn mincore(call: &mut Call) -> Answer {
     /// Pages that are told of at once.
     const PART: u64 = 4096;
     let [start, bytes, to, ..] = call.arguments;
+    let start = without_tag(start);
     let page = page_size().size_bytes();
     if !start.is_multiple_of(page) {
         return Err(EINVAL);
@@ -138,6 +151,7 @@ fn mincore(call: &mut Call) -> Answer {
 
 fn madvise(call: &mut Call) -> Answer {
     let [start, bytes, what, ..] = call.arguments;
+    let start = without_tag(start);
     let advice = match what as u32 {
         0 => Advice::Normal,
         1 => Advice::Random,
@@ -157,19 +171,19 @@ fn madvise(call: &mut Call) -> Answer {
         // Nobody merges what is alike: MADV_MERGEABLE and MADV_UNMERGEABLE change nothing.
         12 | 13 => return Ok(call.process().space().sync(start, bytes, false).map(|()| 0)?),
         24 => Advice::DontNeedLocked,
-        9 => return remove(call),
-        22 => return populate(call, Kind::Read),
-        23 => return populate(call, Kind::Write),
+        9 => return remove(call, start),
+        22 => return populate(call, start, Kind::Read),
+        23 => return populate(call, start, Kind::Write),
         _ => return Err(EINVAL),
     };
     call.process().space().advise(start, bytes, advice).map(|()| 0).map_err(Errno::from)
 }
 
 /// MADV_REMOVE: zeros in the file, for all who map it.
-fn remove(call: &Call) -> Answer {
-    let [start, bytes, ..] = call.arguments;
-    let bytes = in_pages(bytes);
-    let end = start.checked_add(bytes).filter(|_| start.is_multiple_of(page_size().size_bytes())).ok_or(EINVAL)?;
+fn remove(call: &Call, start: u64) -> Answer {
+    let bytes = in_pages(call.arguments[1]);
+    let is_sound = start.is_multiple_of(page_size().size_bytes()) && bytes >= call.arguments[1];
+    let end = start.checked_add(bytes).filter(|_| is_sound).ok_or(EINVAL)?;
     let (mut at, mut parts) = (start, Vec::new());
     call.process().space().areas(&mut |area| {
         if area.start <= at && at < area.end.min(end) {
@@ -193,7 +207,6 @@ fn remove(call: &Call) -> Answer {
     if at < end { Err(ENOMEM) } else { Ok(0) }
 }
 
-fn populate(call: &Call, kind: Kind) -> Answer {
-    let [start, bytes, ..] = call.arguments;
-    call.process().space().populate(start, bytes, kind).map(|()| 0).map_err(Errno::from)
+fn populate(call: &Call, start: u64, kind: Kind) -> Answer {
+    call.process().space().populate(start, call.arguments[1], kind).map(|()| 0).map_err(Errno::from)
 }

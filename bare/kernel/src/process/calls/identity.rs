@@ -139,24 +139,21 @@ fn limit(process: &Process, resource: u64) -> Result<[u64; 2], Errno> {
     found.ok_or(EINVAL)
 }
 
-fn set_limit(process: &Process, resource: u64, [soft, hard]: [u64; 2]) -> Result<(), Errno> {
+fn set_limit(call: &Call, process: &Process, resource: u64, [soft, hard]: [u64; 2]) -> Result<(), Errno> {
     let which = resource as u32 as usize;
     if soft > hard {
         return Err(EINVAL);
     }
-    if which == resources::FILES && hard > MOST_FILES {
+    let is_raised = hard > process.limits.with(|limits| limits.0[which][1]);
+    let may_raise = call.process().users.with(|users| users.is_root());
+    if which == resources::FILES && hard > MOST_FILES || is_raised && !may_raise {
         return Err(EPERM);
     }
-    let all = process.limits.with(|limits| {
-        limits.0[which] = [soft, hard];
-        *limits
-    });
+    process.limits.with(|limits| limits.0[which] = [soft, hard]);
     if which == resources::FILES {
         process.files.with(|files| files.most = soft as usize);
     }
-    if let Some(space) = process.try_space() {
-        space.set_limits(all.of_memory());
-    }
+    process.limit_memory();
     Ok(())
 }
 
@@ -168,7 +165,7 @@ fn getrlimit(call: &mut Call) -> Answer {
 fn setrlimit(call: &mut Call) -> Answer {
     let [resource, from, ..] = call.arguments;
     limit(call.process(), resource)?;
-    set_limit(call.process(), resource, copies::read_words(from)?).map(|()| 0)
+    set_limit(call, call.process(), resource, copies::read_words(from)?).map(|()| 0)
 }
 
 fn prlimit64(call: &mut Call) -> Answer {
@@ -180,7 +177,7 @@ fn prlimit64(call: &mut Call) -> Answer {
     };
     let before = limit(&process, resource)?;
     if let Some(new) = new {
-        set_limit(&process, resource, new)?;
+        set_limit(call, &process, resource, new)?;
     }
     if old == 0 { Ok(0) } else { copies::write_words(old, &before).map(|()| 0) }
 }
@@ -203,7 +200,7 @@ fn getrusage(call: &mut Call) -> Answer {
         _ => return Err(EINVAL),
     };
     let usage = process.space().usage();
-    let kib = (usage.anonymous + usage.file) * (page_size().size_bytes() >> 10);
+    let kib = usage.peak_resident * (page_size().size_bytes() >> 10);
     copies::write_words(to, &usage_words(spent, kib)).map(|()| 0)
 }
 

@@ -92,12 +92,17 @@ pub(super) fn read_at(file: &File, to: u64, bytes: u64, offset: Option<u64>, wai
         Body::Pipe(pipe) => read_pipe(pipe, to, bytes, waits && file.flags() & O_NONBLOCK == 0),
         Body::Device(device) => give(to, bytes, |part| device.read(part)),
         Body::Regular(content) => positioned(file, offset, |at| {
-            let mut place = to;
-            content.read(at, bytes, |part| {
-                copies::write(place, part)?;
-                place += part.len() as u64;
+            let (mut place, page) = (to, page_size().size_bytes());
+            let read = content.read(at, bytes, |mut part| {
+                // What a program has memory for, it gets.
+                while !part.is_empty() {
+                    let count = part.len().min((page - place % page) as usize);
+                    copies::write(place, &part[..count])?;
+                    (place, part) = (place + count as u64, &part[count..]);
+                }
                 Ok(())
-            })
+            });
+            if place > to { Ok(place - to) } else { read }
         }),
         Body::Made(made) if made.kind() == crate::files::inode::S_IFDIR => Err(EISDIR),
         Body::Made(made) => positioned(file, offset, |at| {

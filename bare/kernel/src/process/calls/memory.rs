@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::ops::Range;
 
+use hardware::user::without_tag;
 use userspace::{AreaFlags, Backing, Place, Request, Rights, Source};
 use vmsa::LeafSize;
 
@@ -14,8 +15,8 @@ use crate::files::device::Device;
 use crate::files::inode::{Body, Inode};
 use crate::files::open::{Descriptor, File, O_CLOEXEC, O_LARGEFILE, O_RDWR};
 use crate::files::secret::Secrets;
-use crate::memory::current;
 use crate::memory::mapped::Mapped;
+use crate::memory::{current, folios, programs, promises};
 use crate::process::errno::*;
 use crate::process::{copies, table};
 
@@ -24,6 +25,7 @@ pub(super) const CALLS: &[Row] = &[
     (222, "mmap", mmap),
     (215, "munmap", munmap),
     (226, "mprotect", mprotect),
+    (234, "remap_file_pages", remap_file_pages),
     (279, "memfd_create", memfd_create),
     (447, "memfd_secret", memfd_secret),
 ];
@@ -47,7 +49,7 @@ const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 const DROPPABLE: AreaFlags =
     AreaFlags::DROPPABLE.union(AreaFlags::WIPE_ON_FORK).union(AreaFlags::NO_RESERVE).union(AreaFlags::DONT_DUMP);
 /// Flags that are the same for every type; others are refused with MAP_SHARED_VALIDATE.
-const MAP_LEGACY: u64 = 0x7_ff7f;
+const MAP_LEGACY: u64 = 0x7c07_ff7f;
 const MAP_HUGETLB: u64 = 0x4_0000;
 const MAP_HUGE_SHIFT: u32 = 26;
 const PROT_WRITE: u64 = 2;
@@ -78,12 +80,21 @@ fn mmap(call: &mut Call) -> Answer {
         return Err(EINVAL);
     }
     if flags & MAP_HUGETLB != 0 {
-        return Err(if file.is_some() { EINVAL } else { no_huge_pages(flags) });
+        return Err(if file.is_some() { EINVAL } else { no_huge_pages(address, flags) });
     }
     let is_shared = is_shared(flags)?;
+    let flags = if promises::are_kept() { flags & !MAP_NORESERVE } else { flags };
     let source = match file {
         Some(file) => file_source(&file, offset, protection, is_shared)?,
         None => Source::Anonymous,
+    };
+    let source = match source {
+        Source::Anonymous if is_shared => {
+            let pages = bytes.div_ceil(page_size().size_bytes());
+            let file = programs::shared_memory(pages, flags & MAP_NORESERVE == 0).ok_or(ENOMEM)?;
+            Source::File { file, offset: 0, most: Rights::all() }
+        }
+        source => source,
     };
     let place = match address {
         _ if flags & MAP_FIXED_NOREPLACE != 0 => Place::FixedNoReplace(address),
@@ -135,10 +146,12 @@ fn is_shared(flags: u64) -> Result<bool, Errno> {
 }
 
 /// MAP_HUGETLB: no pages are kept for it, of any size that leaves have.
-fn no_huge_pages(flags: u64) -> Errno {
+fn no_huge_pages(address: u64, flags: u64) -> Errno {
     let (size, page) = ((flags >> MAP_HUGE_SHIFT & 63) as u32, page_size());
     let mut leaves = LeafSize::all(page, current::upper().shape().layout);
     let is_known = size == 0 || size > page.shift() && leaves.any(|leaf| leaf.shift(page) == size);
+    let size = if size == 0 { page.shift() + folios::block() } else { size };
+    let is_known = is_known && (flags & MAP_FIXED == 0 || address.is_multiple_of(1 << size));
     if is_known { ENOMEM } else { EINVAL }
 }
 
@@ -152,6 +165,7 @@ fn file_source(file: &File, offset: u64, protection: u64, is_shared: bool) -> Re
         Body::Regular(content) if content.seals() & NO_WRITES != 0 && is_written => return Err(EPERM),
         Body::Secret(_) if protection & PROT_EXEC != 0 => return Err(EPERM),
         Body::Regular(_) | Body::Secret(_) => {}
+        Body::Device(Device::Zero) if is_written && !file.can_write() => return Err(EACCES),
         Body::Device(Device::Zero) => return Ok(Source::Anonymous),
         Body::Folder(_) => return Err(ENODEV),
         _ => return Err(ENODEV),
@@ -222,13 +236,37 @@ fn forget_pages(inode: &Arc<Inode>, pages: Range<u64>, keeps_copies: bool) {
     spaces.for_each(|space| space.forget_file(&file, pages.clone(), keeps_copies));
 }
 
+/// Other pages of what an area maps already, which is shared.
+fn remap_file_pages(call: &mut Call) -> Answer {
+    let [start, bytes, protection, first, flags, _] = call.arguments;
+    let page = page_size().size_bytes();
+    let (start, bytes) = (start & !(page - 1), bytes & !(page - 1));
+    let end = start.checked_add(bytes).filter(|end| *end > start && protection == 0).ok_or(EINVAL)?;
+    let mut found = None;
+    call.process().space().areas(&mut |area| {
+        let is_it = area.start <= start && end <= area.end && area.most.contains(Rights::WRITE);
+        if is_it && area.flags.contains(AreaFlags::SHARED) {
+            found = Some(area.clone());
+        }
+    });
+    let area = found.ok_or(EINVAL)?;
+    let Backing::File { file, .. } = area.backing else { return Err(EINVAL) };
+    let source = Source::File { file, offset: first.checked_mul(page).ok_or(EINVAL)?, most: area.most };
+    let kept = AreaFlags::SHARED | AreaFlags::LOCKED | AreaFlags::SECRET | AreaFlags::DONT_DUMP;
+    let populates = flags & MAP_NONBLOCK == 0;
+    let (place, flags) = (Place::Fixed(start), area.flags & kept);
+    let request = Request { place, bytes, rights: area.rights, source, flags, populates };
+    Ok(call.process().space().map(request).map(|_| 0)?)
+}
+
 fn munmap(call: &mut Call) -> Answer {
     let [start, bytes, ..] = call.arguments;
-    call.process().space().unmap(start, bytes).map(|()| 0).map_err(Errno::from)
+    call.process().space().unmap(without_tag(start), bytes).map(|()| 0).map_err(Errno::from)
 }
 
 fn mprotect(call: &mut Call) -> Answer {
     let [start, bytes, protection, ..] = call.arguments;
+    let start = without_tag(start);
     const GROWS: u64 = PROT_GROWSDOWN | PROT_GROWSUP;
     let page = page_size().size_bytes();
     if protection & GROWS == GROWS || !start.is_multiple_of(page) {

@@ -101,6 +101,8 @@ fn wish(wishes: &mut Wishes, what: u64, arguments: [u64; 4]) -> Answer {
     const SET_WITHOUT_BLOCKS: u64 = 41;
     const GET_WITHOUT_BLOCKS: u64 = 42;
     const AMBIENT: u64 = 47;
+    const SET_TAGS: u64 = 55;
+    const GET_TAGS: u64 = 56;
     const SET_FLUSHES: u64 = 57;
     const GET_FLUSHES: u64 = 58;
     let [argument, others @ ..] = arguments;
@@ -130,6 +132,8 @@ fn wish(wishes: &mut Wishes, what: u64, arguments: [u64; 4]) -> Answer {
             2 => return Err(EPERM),
             _ => return Err(EINVAL),
         },
+        SET_TAGS if argument < 2 && is_alone => wishes.has_tags = argument == 1,
+        GET_TAGS if argument == 0 && is_alone => return Ok(wishes.has_tags.into()),
         SET_FLUSHES if argument < 2 && is_alone => wishes.flushes = argument == 1,
         GET_FLUSHES if argument == 0 && is_alone => return Ok(wishes.flushes.into()),
         _ => return Err(EINVAL),

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use super::time::deadline;
 use super::{Call, NO_ANSWER, Row};
 use crate::process::errno::*;
-use crate::process::signals::{Action, Info, SA_KNOWN, SI_TKILL, SIGKILL, SIGSEGV, SIGSTOP, SS_ONSTACK, Signal};
+use crate::process::signals::{Action, Info, SA_KNOWN, SI_TKILL, SIGKILL, SIGSTOP, SS_ONSTACK, Signal};
 use crate::process::{alarms, copies, sending, signal_frame, table};
 use crate::threads::waiters::{Interrupted, wait};
 
@@ -252,9 +252,7 @@ fn rt_sigtimedwait(call: &mut Call) -> Answer {
 
 fn rt_sigreturn(call: &mut Call) -> Answer {
     if signal_frame::come_back(call.thread, call.frame).is_err() {
-        call.thread.task().process.actions.with(|actions| actions[SIGSEGV.index()].handler = 0);
-        call.thread.task().set_mask(call.thread.task().mask() & !SIGSEGV.bit());
-        call.thread.task().pending.add(SIGSEGV, Info::of_kernel());
+        signal_frame::refuse_return(call.thread, call.frame.stack_pointer);
     }
     Err(NO_ANSWER)
 }

@@ -112,17 +112,27 @@ fn statx(call: &mut Call) -> Answer {
 
 /// `struct statfs` of a file system in memory.
 fn write_statfs(inode: &Inode, to: u64) -> Answer {
-    const IN_MEMORY: u64 = 0x8584_58f6;
+    const IN_MEMORY: u64 = 0x0102_1994;
+    const PIPES: u64 = 0x5049_5045;
     const PROC: u64 = 0x9fa0;
     const SYS: u64 = 0x6265_6572;
+    /// Flags: they are told (ST_VALID); ST_RELATIME.
+    const TOLD: u64 = 0x20;
+    const RELATIVE: u64 = 0x1000;
     let kind = match &inode.body {
         Body::Made(made) if is_of_sys(&**made) => SYS,
         Body::Made(_) => PROC,
+        Body::Pipe(_) => PIPES,
         _ => IN_MEMORY,
     };
     let free = pages::with_pages(|pages| pages.free_bytes()) >> page_size().shift();
     let bytes = page_size().size_bytes();
-    let words = [kind, bytes, frames::all_pages(), free, free, 0, 0, 0, 255, bytes, 0, 0, 0, 0, 0];
+    let ([all, free], flags) = match kind {
+        IN_MEMORY => ([frames::all_pages(), free], TOLD),
+        PIPES => ([0; 2], TOLD),
+        _ => ([0; 2], TOLD | RELATIVE),
+    };
+    let words = [kind, bytes, all, free, free, 0, 0, 0, 255, bytes, flags, 0, 0, 0, 0];
     copies::write_words(to, &words).map(|()| 0)
 }
 

@@ -1,13 +1,15 @@
 //! Futexes, and what threads tell of themselves to the kernel.
 
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, fence};
 
 use super::time::deadline;
 use super::{Call, Row};
+use crate::cpus::calls;
 use crate::process::errno::*;
 use crate::process::futex::Place;
 use crate::process::{copies, futex, ownership, table};
+use crate::threads::thread::try_current;
 
 pub(super) const CALLS: &[Row] = &[
     (96, "set_tid_address", set_tid_address),
@@ -73,7 +75,8 @@ fn futex(call: &mut Call) -> Answer {
         return Err(ENOSYS);
     }
     let is_shared = operation & PRIVATE == 0;
-    let (place, other) = (Place { address, is_shared }, Place { address: second, is_shared });
+    let place = |address: u64| Place { address: copies::without_tag(address), is_shared };
+    let (place, other) = (place(address), place(second));
     futex::check(process, place)?;
     // Who is to wake none, or less, wakes one.
     let some = (value as i32).max(1) as usize;
@@ -165,7 +168,40 @@ fn wake_operation(call: &Call, [place, other]: [Place; 2]) -> Answer {
     Ok((woken + more) as u64)
 }
 
-/// MEMBARRIER_CMD_QUERY tells of none.
+/// Every thread that runs has done what it did before, and its sequences are over, once this returns.
 fn membarrier(call: &mut Call) -> Answer {
-    if call.arguments[0] == 0 { Ok(0) } else { Err(EINVAL) }
+    /// All commands, a bit each, as MEMBARRIER_CMD_QUERY has them.
+    const KNOWN: u64 = 0x1ff;
+    const RSEQ: u64 = 1 << 7;
+    /// Those that ask for something to have been announced by the next, which these are.
+    const PRIVATE: [u64; 3] = [1 << 3, 1 << 5, RSEQ];
+    let [command, flags] = [call.arguments[0], call.arguments[1]].map(|word| u64::from(word as u32));
+    // Of one CPU alone, which is no less than all.
+    if flags != 0 && (command, flags) != (RSEQ, 1) {
+        return Err(EINVAL);
+    }
+    let wishes = &call.process().wishes;
+    match command {
+        0 => return Ok(KNOWN),
+        4 => return Ok(0),
+        1 | 2 => {}
+        command if PRIVATE.contains(&(command >> 1)) => {
+            wishes.with(|wishes| wishes.barriers |= command);
+            return Ok(0);
+        }
+        command if PRIVATE.contains(&command) => {
+            if wishes.with(|wishes| wishes.barriers) & command << 1 == 0 {
+                return Err(EPERM);
+            }
+        }
+        _ => return Err(EINVAL),
+    }
+    calls::on_every_cpu(&|_| {
+        // Behind what the CPU did for its thread, before what it does; the exception's return is the rest.
+        fence(Ordering::SeqCst);
+        if let Some(thread) = try_current() {
+            thread.task().sequences.note_leaving();
+        }
+    });
+    Ok(0)
 }

@@ -36,10 +36,13 @@ const MOST_GROUPS: u64 = 65536;
 /// Changes the users, or the groups where the call is about those.
 fn change<T>(call: &Call, of_groups: &[u64], change: impl FnOnce(&mut Ids, bool) -> T) -> T {
     let is_of_groups = of_groups.contains(&call.frame.registers[8]);
-    call.process().users.with(|users| {
+    let changed = call.process().users.with(|users| {
         let is_root = users.is_root();
         change(if is_of_groups { &mut users.group } else { &mut users.user }, is_root)
-    })
+    });
+    // Root alone may lock as much as there is.
+    call.process().limit_memory();
+    changed
 }
 
 fn set_one(call: &mut Call) -> Answer {
