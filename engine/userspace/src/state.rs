@@ -66,6 +66,11 @@ impl Resident {
         *self.count(leaf) -= u64::from(leaf.has(Note::COUNTED));
     }
 
+    /// So many pages less.
+    pub(crate) fn subtract_many(&mut self, leaf: &Leaf, pages: u64) {
+        *self.count(leaf) -= pages * u64::from(leaf.has(Note::COUNTED));
+    }
+
     fn count(&mut self, leaf: &Leaf) -> &mut u64 {
         if leaf.has(Note::OWN) { &mut self.own } else { &mut self.file }
     }
@@ -227,6 +232,14 @@ fn shrink<E: Embedder>(
     supply: &mut Reserve,
 ) -> Result<(), Short> {
     let (mut gather, licence) = (table.gather(), editing.licence());
+    if licence.is_in_place() {
+        // Mostly a contiguous group, whose pages become single by stores alone.
+        let (first, mut is_split) = (leaf.start.into(), false);
+        editing.resize(&licence, leaf.clone(), &mut || is_split = table.split_group(first, &licence));
+        if is_split {
+            return Ok(());
+        }
+    }
     let changes = [change];
     let mut plan = table.plan(&changes, Some(&licence))?;
     let mut made = Ok(());
