@@ -64,6 +64,13 @@ pub fn execute(address: u64) -> u64 {
     function()
 }
 
+/// The same of a function of one number.
+pub fn execute_with(address: u64, argument: u64) -> u64 {
+    // SAFETY: as above.
+    let function: extern "C" fn(u64) -> u64 = unsafe { std::mem::transmute(address) };
+    function(argument)
+}
+
 /// The number of the child, or `None` in the child.
 pub fn fork() -> Option<i32> {
     // SAFETY: the programs fork while they have one thread, or call nothing that needs the others.

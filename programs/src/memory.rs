@@ -71,3 +71,10 @@ pub fn resident(start: u64, pages: u64) -> String {
         Err(error) => error.to_string(),
     }
 }
+
+/// Faults of this process so far that took nothing from a disk.
+pub fn minor_faults() -> u64 {
+    let mut usage = [0u64; 18];
+    call(libc::SYS_getrusage, &[libc::RUSAGE_SELF as u64, usage.as_mut_ptr() as u64]).expect("a usage");
+    usage[8]
+}

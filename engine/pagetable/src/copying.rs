@@ -12,6 +12,7 @@ use core::ops::{ControlFlow, Range};
 
 use vmsa::{Address, Descriptor, Geometry, Granule, LeafSize, Level, PhysAddr};
 
+use crate::alike::count_alike;
 use crate::change::Refusal;
 use crate::changes::{Edit, Editor, RunEdit, Terms, Writer};
 use crate::gather::Gather;
@@ -26,32 +27,44 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
     /// How many tables [`Self::copy_to`] takes at most for a range: as many as the range has here, but for the root.
     pub fn tables_to_copy(&self, from: Range<R::Input>) -> Result<usize, Refusal> {
         let (from, to) = self.offsets(&from)?;
-        Ok(self.survey(from, to, Edit::KEEP).0)
+        Ok(self.count_tables(from, to))
     }
 
-    /// How many tables a range has here, but for the root; and the first leaf of a contiguous group that an edit changes, if there is one.
-    fn survey(&self, from: u64, to: u64, edit: Edit) -> (usize, Option<u64>) {
-        let (mut tables, mut group) = (0, None);
+    /// The same by offsets. Nothing that tables of pages hold is looked at: who copies many ranges counts for all of them first.
+    fn count_tables(&self, from: u64, to: u64) -> usize {
+        let mut tables = 0;
         let _ = self.walk::<()>(self.top, from, to, &mut |visit| {
+            let below = visit.table(self.geometry);
+            tables += usize::from(below.is_some());
+            let leads_on = below.is_some_and(|below| below.level != Level::L3);
+            ControlFlow::Continue(if leads_on { Next::Enter } else { Next::Past(visit.end) })
+        });
+        tables
+    }
+
+    /// The first leaf of a contiguous group in a range that an edit changes, if there is one.
+    fn find_group(&self, from: u64, to: u64, edit: Edit) -> Option<u64> {
+        let walked = self.walk(self.top, from, to, &mut |visit| {
             if visit.table(self.geometry).is_some() {
-                tables += 1;
                 return ControlFlow::Continue(Next::Enter);
             }
+            let (bytes, table_end) = (visit.end - visit.start, self.geometry.table_end(visit.level, visit.start));
             if visit.descriptor.is_valid() && visit.descriptor.is_contiguous() {
-                // Members may differ in what hardware marked.
                 if edit.apply(visit.descriptor) != visit.descriptor {
-                    group = group.or(Some(visit.from));
+                    return ControlFlow::Break(visit.from);
                 }
-                return ControlFlow::Continue(Next::Past(visit.end));
+                // Members may differ in what hardware marked; those that do not are passed at once.
+                let most = ((table_end - visit.start) >> Geometry::<G>::shift(visit.level)) as usize;
+                let (alike, _) = count_alike(self.platform, visit.slot, most, visit.descriptor, bytes, 0);
+                return ControlFlow::Continue(Next::Past(visit.start + alike.max(1) as u64 * bytes));
             }
             // Where a leaf of no group stands, no group begins before the next boundary; where a hole stands, one may have begun.
-            let bytes = LeafSize::group(visit.level).size_bytes(G::PAGE_SIZE);
-            let table_end = self.geometry.table_end(visit.level, visit.start);
+            let group = LeafSize::group(visit.level).size_bytes(G::PAGE_SIZE);
             let is_last = visit.level == Level::L3 && visit.descriptor.is_valid();
-            let next = if is_last { ((visit.start & !(bytes - 1)) + bytes).min(table_end) } else { visit.end };
+            let next = if is_last { ((visit.start & !(group - 1)) + group).min(table_end) } else { visit.end };
             ControlFlow::Continue(Next::Past(next))
         });
-        (tables, group)
+        walked.break_value()
     }
 
     /// Clears, then sets attributes of what is mapped in a range, as [`crate::Change::ProtectSparse`] does, and writes what came of it
@@ -134,11 +147,10 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
 
     /// How many tables the copy of a range takes, or why there can be none.
     fn check_copy(&self, start: u64, end: u64, edit: Edit) -> Result<usize, Refusal> {
-        let (tables, group) = self.survey(start, end, edit);
         let across = (start < end && !self.has_whole_ends(start, end)).then_some(start);
-        match across.or(group) {
+        match across.or_else(|| self.find_group(start, end, edit)) {
             Some(at) => Err(Refusal::NeedsLicence(self.geometry.input(at))),
-            None => Ok(tables),
+            None => Ok(self.count_tables(start, end)),
         }
     }
 

@@ -17,6 +17,7 @@ extern crate alloc;
 /// The words of the architecture that the signatures here use.
 pub extern crate vellum_vmsa as vmsa;
 
+mod alike;
 mod backlog;
 mod change;
 mod changes;

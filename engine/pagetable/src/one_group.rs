@@ -1,7 +1,9 @@
-//! The shortcut for folios: a contiguous group of pages where its table is there and holds nothing yet. One descent, no plan.
+//! The shortcuts for folios: a contiguous group of pages that comes where its table is there and holds nothing yet, and one that ends in
+//! place. One descent, no plan.
 //!
 //! ```text
 //! a descent ──▶ holes of a table of pages, all of a group ──▶ stored, member by member ──▶ (live) DSB ISHST · ISB
+//!           ──▶ a group that may end in place             ──▶ its members become single
 //!                 └─ anything else: a plan
 //! ```
 
@@ -9,6 +11,7 @@ use vmsa::{Address, Descriptor, Granule, LeafSize, Level, PhysAddr};
 
 use crate::changes::Writer;
 use crate::gather::complete_stores;
+use crate::licence::Licence;
 use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
 use crate::table::PageTable;
@@ -57,6 +60,21 @@ impl<G: Granule, R: Regime, P: Platform> PageTable<'_, G, R, P> {
         let Some(first) = first.filter(|first| self.holds_nothing(*first, members)) else { return false };
         self.make_group(first, members, leaf);
         true
+    }
+
+    /// Makes the pages of the contiguous group that holds `page` leaves by themselves, as a plan of one [`crate::Change::SplitToPages`] does, if
+    /// the licence lets that be done in place and no TLB be told of it. Says whether they are; if not, nothing has changed, and a plan says why.
+    ///
+    /// No barrier is issued: a walker that does not see it yet finds in the group what its pages say. What is changed of them next is
+    /// completed as every change is.
+    #[must_use = "a group that was not split takes a plan"]
+    pub fn split_group(&mut self, page: R::Input, licence: &Licence<'_>) -> bool {
+        let start = page.bits().wrapping_sub(self.geometry.base());
+        let is_inside = start < self.geometry.input_bytes();
+        is_inside
+            && descend(self.platform, self.geometry, self.root, start, |_, level, slot, leaf| {
+                level == Level::L3 && leaf.is_contiguous() && self.leave_group(slot, start, leaf, Some(licence))
+            })
     }
 
     /// The first member of a group that leads to `to`, if descriptors can say so.

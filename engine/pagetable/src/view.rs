@@ -4,6 +4,7 @@ use core::ops::{ControlFlow, Range};
 
 use vmsa::{Address, Descriptor, Geometry, Granule, LeafSize, Level, Meaning, PhysAddr};
 
+use crate::alike::count_alike;
 use crate::change::Refusal;
 use crate::platform::{Platform, Slot};
 use crate::regime::Regime;
@@ -163,6 +164,35 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
             let input = R::Input::from(self.geometry.input(visit.start));
             sink(&Entry { input, shift: Geometry::<G>::shift(visit.level), lookup })?;
             ControlFlow::Continue(Next::Enter)
+        }))
+    }
+
+    /// Gives `sink` the leaves whose spans meet the range, in order of address, many at a time: those side by side in one table that say the
+    /// same of output addresses which lead on from each other are one entry, with their number. Holes and what else is no leaf are passed
+    /// over. Stops, and is refused, as [`Self::for_each`] does.
+    pub fn for_each_run<B>(
+        &self,
+        range: Range<R::Input>,
+        mut sink: impl FnMut(&Entry<R::Input>, usize) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, Refusal> {
+        let (start, end) = (range.start.bits(), range.end.bits());
+        let (from, to) =
+            self.geometry.offsets(start, end).ok_or_else(|| Refusal::of_range(self.geometry, start, end))?;
+        Ok(walk(self.platform, self.geometry, self.root_table(), from, to, &mut |visit| {
+            let lookup = self.lookup(visit);
+            let (shift, bytes) = (Geometry::<G>::shift(visit.level), visit.end - visit.start);
+            match lookup.meaning {
+                Meaning::Table(_) => return ControlFlow::Continue(Next::Enter),
+                Meaning::Leaf(..) => {}
+                _ => return ControlFlow::Continue(Next::Past(visit.end)),
+            }
+            let last = self.geometry.table_end(visit.level, visit.start).min((to + bytes - 1) & !(bytes - 1));
+            let most = ((last - visit.start) >> shift) as usize;
+            let (count, _) = count_alike(self.platform, visit.slot, most, visit.descriptor, bytes, 0);
+            // Of the first, hardware may have noted something since it was read.
+            let count = count.max(1);
+            sink(&Entry { input: R::Input::from(self.geometry.input(visit.start)), shift, lookup }, count)?;
+            ControlFlow::Continue(Next::Past(visit.start + ((count as u64) << shift)))
         }))
     }
 

@@ -42,6 +42,7 @@ mod recorded;
 mod refusals;
 mod regimes;
 mod reserve;
+mod runs;
 mod scattered;
 mod side_by_side;
 mod stage2;

@@ -211,6 +211,17 @@ impl Platform for Counting<'_> {
     }
 }
 
+/// Who copies counts tables for all that is copied first, so that what pages there are is looked at once.
+#[test]
+fn to_count_tables_looks_into_no_table_of_pages() {
+    let memory = Memory::new();
+    let table = live_4k(&memory, &[map(0, 4 << 20, GIB, LeafSize::PAGE)]);
+    let counting = Counting(&memory, Cell::new(0));
+    let table = table.over(&counting);
+    assert_eq!(table.tables_to_copy(VirtAddr::new(0)..VirtAddr::new(4 << 20)), Ok(3));
+    assert_eq!(counting.1.take(), 3, "one descriptor of level 1, two of level 2");
+}
+
 /// 512 GiB of nothing but one page cost a few loads for each descriptor that is there, not one for each 4 KiB.
 #[test]
 fn a_hole_is_passed_in_one_step() {

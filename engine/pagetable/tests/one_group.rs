@@ -1,11 +1,11 @@
-//! `map_group` does, step for step, what a plan of one change does, or nothing.
+//! `map_group` does, step for step, what a plan of one change does, or nothing; `split_group` makes its stores.
 
 use crate::common;
 
 use common::{DATA, GIB, Table, live, map};
-use vellum_pagetable::{Change, Memory};
+use vellum_pagetable::{Census, Change, El1, HardwareUpdates, Memory, Step, Tolerance};
 use vellum_vmsa::{
-    AddressHalf, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level, PhysAddr,
+    AddressHalf, BbmLevel, Geometry, Granule, Granule4K, Granule16K, Granule64K, Layout, LeafSize, Level, PhysAddr,
     Stage1Attributes, VirtAddr,
 };
 
@@ -148,4 +148,53 @@ fn an_offline_group_is_stored_alone() {
     common::change(&mut table, &memory, &[map(0, 0x1000, GIB, LeafSize::PAGE)], None);
     assert!(table.map_group(VirtAddr::new(0x1_0000), PhysAddr::new(GIB), DATA));
     assert_eq!(memory.take_steps().len(), 16);
+}
+
+/// A page table whose first table of pages holds groups and then pages.
+fn grouped(memory: &Memory, regime: El1) -> Table<'_, Granule4K> {
+    let pages = map(1 << 20, 4 << 12, 2 * GIB, LeafSize::PAGE);
+    let block = map(2 << 20, 2 << 20, 4 * GIB, LeafSize::single(Level::L2));
+    let table = live(memory, (39, Layout::Bits48), regime, &[map(0, 2 << 16, GIB, LeafSize::LARGEST), pages, block]);
+    let _ = memory.take_steps();
+    table
+}
+
+/// The pages of a group become single by the stores of a plan, and by these alone.
+#[test]
+fn a_group_is_split_as_by_a_plan_where_that_takes_no_tlbi() {
+    let mut split = Vec::new();
+    common::each_licence(|licence| {
+        for at in [0, 0x1000, 0xf000, 0x1_5008] {
+            let (memory, planned) = (Memory::default(), Memory::default());
+            let mut table = grouped(&memory, common::KERNEL);
+            let before = memory.descriptors();
+            let is_split = table.split_group(VirtAddr::new(at), licence);
+            split.push(is_split);
+            if !is_split {
+                assert!(memory.take_steps().is_empty() && memory.descriptors() == before);
+                continue;
+            }
+            let mut other = grouped(&planned, common::KERNEL);
+            let from = VirtAddr::new(at & !0xfff)..VirtAddr::new((at & !0xfff) + 0x1000);
+            let steps = common::change(&mut other, &planned, &[Change::SplitToPages { from }], Some(licence)).0;
+            let stores: Vec<_> = steps.into_iter().filter(|step| !matches!(step, Step::Maintain(_))).collect();
+            assert_eq!((memory.take_steps(), memory.descriptors()), (stores, planned.descriptors()));
+        }
+    });
+    assert_eq!(split, [[false; 4], [false; 4], [false; 4], [true; 4]].concat(), "level 3 alone");
+}
+
+#[test]
+fn what_is_no_group_that_may_end_in_place_is_not_split() {
+    let census = Census::new(Tolerance::new(BbmLevel::Level3, false));
+    let licence = census.tolerated().expect("level 3");
+    let marked = El1 { hardware_updates: HardwareUpdates::AccessFlag, ..common::KERNEL };
+    // Pages, a hole, a block, another half; and where hardware marks members, which then have to be told of each other.
+    let places = [(1 << 20, common::KERNEL), (1 << 16 << 2, common::KERNEL), (2 << 20, common::KERNEL)];
+    for (at, regime) in places.into_iter().chain([(1 << 39, common::KERNEL), (u64::MAX, common::KERNEL), (0, marked)]) {
+        let memory = Memory::default();
+        let mut table = grouped(&memory, regime);
+        assert!(!table.split_group(VirtAddr::new(at), &licence), "{at:#x}");
+        assert!(memory.take_steps().is_empty());
+    }
 }

@@ -20,9 +20,6 @@ impl<E: Embedder> State<E> {
     pub(crate) fn fork(&mut self, editing: &Editing<'_, E>, supply: &mut Reserve) -> Result<Self, Short> {
         let platform = &editing.platform;
         let mut table = self.table(editing);
-        if self.has_folios() {
-            self.withdraw_writing(&mut table, editing, supply)?;
-        }
         let mut tables = 1;
         for area in self.areas.iter().filter(|area| is_copied(area)) {
             tables += table.tables_to_copy(area.start.into()..area.end.into())?;
@@ -31,6 +28,10 @@ impl<E: Embedder> State<E> {
             return Err(Short::Tables(tables - supply.count()));
         }
         let areas = self.child_areas(editing)?;
+        // Once all that may lack is there: who is asked again would look at each page again.
+        if self.has_folios() {
+            self.withdraw_writing(&mut table, editing, supply)?;
+        }
         let Some(mut child) = Self::new(self.root, self.ceiling, self.limits) else {
             return Err(Error::NoMemory.into());
         };

@@ -9,12 +9,12 @@
 use core::ops::{ControlFlow, Range};
 
 use pagetable::{Change, Reserve};
-use vmsa::{Geometry, Granule, Level};
+use vmsa::{Geometry, Granule, Level, Meaning};
 
 use crate::embedder::Embedder;
 use crate::error::Short;
-use crate::shape::Note;
-use crate::state::{DOOMED, Editing, State, Table, for_each_leaf};
+use crate::shape::{Leaf, Note};
+use crate::state::{DOOMED, Editing, State, Table};
 
 impl<E: Embedder> State<E> {
     /// Unmaps the pages of a range. Tables that came free go into `supply`. After an error nothing has changed.
@@ -42,21 +42,23 @@ impl<E: Embedder> State<E> {
     /// Notes the frames that the leaves of a range refer to, as many as there is room for; up to where.
     fn note_frames(&mut self, table: &Table<'_, '_, E>, range: Range<u64>) -> Result<u64, Short> {
         let (doomed, resident) = (&mut self.doomed, &mut self.resident);
-        let noted = for_each_leaf::<E, u64>(table, &range, |page, leaf| {
+        let noted = table.view().for_each_run(range.start.into()..range.end.into(), |entry, count| {
+            let Meaning::Leaf(frame, _) = entry.lookup.meaning else { return ControlFlow::Continue(()) };
+            let leaf = Leaf::new(frame, entry.lookup.descriptor);
             if !leaf.has(Note::COUNTED) {
                 return ControlFlow::Continue(());
             }
-            // Pages of one leaf are one run, so that it never ends between them.
-            let is_full = doomed.len() == DOOMED;
+            // Pages of one leaf lead on from each other, so that it never ends between them.
+            let (is_full, more) = (doomed.len() == DOOMED, (count as u64) << (entry.shift - E::Granule::SHIFT));
             match doomed.last_mut() {
-                Some((first, pages)) if *first + (*pages << E::Granule::SHIFT) == leaf.frame => *pages += 1,
-                _ if is_full => return ControlFlow::Break(page),
-                _ => doomed.push((leaf.frame, 1)),
+                Some((first, pages)) if *first + (*pages << E::Granule::SHIFT) == frame => *pages += more,
+                _ if is_full => return ControlFlow::Break(entry.input.into()),
+                _ => doomed.push((frame, more)),
             }
-            resident.subtract(&leaf);
+            resident.subtract_many(&leaf, more);
             ControlFlow::Continue(())
         })?;
-        Ok(noted.unwrap_or(range.end))
+        Ok(noted.break_value().unwrap_or(range.end))
     }
 
     /// Unlinks the tables that hold nothing any more since a range was unmapped and no area is there: those of which no address lies

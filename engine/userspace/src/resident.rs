@@ -16,10 +16,10 @@ impl Resident {
         *count = count.wrapping_add(pages * u64::from(leaf.has(Note::COUNTED)));
     }
 
-    /// A page less.
-    pub(crate) fn subtract(&mut self, leaf: &Leaf) {
+    /// So many pages less.
+    pub(crate) fn subtract_many(&mut self, leaf: &Leaf, pages: u64) {
         let count = self.count(leaf);
-        *count = count.wrapping_sub(u64::from(leaf.has(Note::COUNTED)));
+        *count = count.wrapping_sub(pages * u64::from(leaf.has(Note::COUNTED)));
     }
 
     fn count(&mut self, leaf: &Leaf) -> &mut u64 {

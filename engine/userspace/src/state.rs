@@ -239,6 +239,14 @@ fn shrink<E: Embedder>(
     supply: &mut Reserve,
 ) -> Result<(), Short> {
     let (mut gather, licence) = (table.gather(), editing.licence());
+    if licence.is_in_place() {
+        // Mostly a contiguous group, whose pages become single by stores alone.
+        let (first, mut is_split) = (leaf.start.into(), false);
+        editing.resize(&licence, leaf.clone(), &mut || is_split = table.split_group(first, &licence));
+        if is_split {
+            return Ok(());
+        }
+    }
     let changes = [change];
     let mut plan = table.plan(&changes, Some(&licence))?;
     let mut made = Ok(());

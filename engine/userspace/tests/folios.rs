@@ -379,3 +379,16 @@ fn who_is_left_alone_with_the_pages_of_a_folio_has_one_leaf() {
     pages::<Granule4K>(16).for_each(|at| assert_eq!(write(&parent, at, 4), Ok(4)));
     assert_eq!((leaf_bytes(&parent, BASE), kernel.out().0), (Some(16 * 4096), 16));
 }
+
+/// A fork lacks tables at first. What it does to groups before it copies them it does once.
+#[test]
+fn a_fork_looks_at_each_page_of_a_folio_a_few_times() {
+    let (kernel, parent) = space::<Granule4K>(4, 512, HardwareUpdates::None);
+    kernel.0.tolerates.set(true);
+    pages::<Granule4K>(512).step_by(16).for_each(|at| assert_eq!(write(&parent, at, 1), Ok(1)));
+    let before = kernel.0.machine.loads.get();
+    let child = parent.fork().unwrap();
+    let loads = kernel.0.machine.loads.get() - before;
+    assert!(loads <= 8 * 512, "{loads}");
+    assert_eq!(leaf_bytes(&child, BASE), Some(16 << 12));
+}

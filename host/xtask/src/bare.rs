@@ -27,6 +27,8 @@ pub(crate) enum Program {
     Kernel,
     /// The kernel for pages of 4K alone, to be measured beside.
     KernelOf4K,
+    /// The kernel that takes every fault on a read for what it is told as, to be measured beside.
+    KernelOfPlainReads,
     /// Runs beneath a kernel.
     Monitor,
     /// A guest that tries what it must not.
@@ -52,6 +54,7 @@ impl Program {
         match self {
             Program::Kernel => ("kernel", "kernel", "Image"),
             Program::KernelOf4K => ("kernel", "kernel", "Image-4k"),
+            Program::KernelOfPlainReads => ("kernel", "kernel", "Image-plain-reads"),
             Program::Monitor => ("monitor", "monitor", "Monitor"),
             Program::Fuzzer => ("guests", "fuzzer", "Fuzzer"),
             Program::Realm => ("guests", "realm", "Realm"),
@@ -73,7 +76,11 @@ pub(crate) fn build(program: Program, say: &mut dyn FnMut(&str)) -> Result<Kerne
     let (package, name, image) = program.names();
     ensure_target(BARE_TARGET)?;
     let mut command = cargo(&["build", "--release", "--package", package, "--bin", name, "--target", BARE_TARGET]);
-    command.args((program == Program::KernelOf4K).then_some("--features=fixed-4k"));
+    command.args(match program {
+        Program::KernelOf4K => Some("--features=fixed-4k"),
+        Program::KernelOfPlainReads => Some("--features=plain-reads"),
+        _ => None,
+    });
     command.args(["--message-format", "json-render-diagnostics"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(no_cargo)?;
     let messages = child.stdout.take().map(|mut pipe| {

@@ -5,7 +5,7 @@
 
 use libc::*;
 use programs::machine::{atomically, word};
-use programs::memory::{ANONYMOUS, READ_WRITE, file, pages};
+use programs::memory::{ANONYMOUS, READ_WRITE, file, minor_faults, pages};
 use programs::{call, faults, in_child, map, page, peek, poke, tell};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -30,13 +30,6 @@ fn main() -> ExitCode {
     refused();
     of_files();
     ExitCode::SUCCESS
-}
-
-/// Faults of this process so far.
-fn minor_faults() -> u64 {
-    let mut usage = [0u64; 18];
-    call(SYS_getrusage, &[RUSAGE_SELF as u64, usage.as_mut_ptr() as u64]).expect("a usage");
-    usage[8]
 }
 
 fn values() {

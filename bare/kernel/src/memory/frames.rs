@@ -168,13 +168,13 @@ fn release_all(first: PhysAddr, counts: &[AtomicU32]) {
         }
     };
     let mut start = 0;
-    for (page, count) in counts.iter().enumerate() {
-        if count.fetch_sub(1, Ordering::AcqRel) != 1 {
-            give(start..page);
-            start = page + 1;
-        }
+    while start < counts.len() {
+        // Behind those that nobody else has one comes that somebody has, and keeps.
+        let is_last = |count: &&AtomicU32| count.fetch_sub(1, Ordering::AcqRel) == 1;
+        let free = counts[start..].iter().take_while(is_last).count();
+        give(start..start + free);
+        start += free + 1;
     }
-    give(start..counts.len());
 }
 
 /// Whether one alone has it, who asks.

@@ -18,8 +18,8 @@ use core::ops::ControlFlow;
 
 use vmsa::{Descriptor, Granule, Level, TableAttributes};
 
-use super::run::count_alike;
 use super::{Decision, Editor, State};
+use crate::alike::count_alike;
 use crate::invalidation::Depth;
 use crate::licence::Method;
 use crate::pieces::Content;

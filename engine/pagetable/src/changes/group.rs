@@ -17,9 +17,9 @@ use core::ops::Range;
 use vmsa::{Bits, Descriptor, Geometry, Granule, Level};
 
 use super::decision::{Part, Regroup};
-use super::run::{TURNS, count_alike};
 use super::steps::{Built, Writer};
 use super::{Decision, Edit, Editor, Goal, State, Terms};
+use crate::alike::{TURNS, count_alike};
 use crate::change::Refusal;
 use crate::invalidation::Depth;
 use crate::licence::{Licence, Method};

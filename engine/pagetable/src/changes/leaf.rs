@@ -11,8 +11,9 @@
 use vmsa::{Descriptor, Geometry, Granule};
 
 use super::decision::{Part, Regroup};
-use super::run::{RunEdit, count_alike};
+use super::run::RunEdit;
 use super::{Decision, Edit, Editor, Goal};
+use crate::alike::count_alike;
 use crate::change::Refusal;
 use crate::invalidation::Depth;
 use crate::platform::Platform;

@@ -11,9 +11,9 @@
 use vmsa::{Descriptor, Geometry, Granule, LeafSize};
 
 use super::decision::Regroup;
-use super::run::count_alike;
 use super::steps::Built;
 use super::{Decision, Editor, Goal, Terms};
+use crate::alike::count_alike;
 use crate::invalidation::Depth;
 use crate::pieces::{Content, Kind, Pieces};
 use crate::platform::Platform;

@@ -11,7 +11,7 @@
 
 use core::ops::{ControlFlow, Range};
 
-use vmsa::{Descriptor, Granule, Level};
+use vmsa::{Descriptor, Geometry, Granule, Level};
 
 use super::decision::{Part, Regroup};
 use super::{Decision, Edit, Goal};
@@ -74,6 +74,8 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
             if self.is_unlicensed() {
                 self.check(&goal)?;
                 self.check(&then)?;
+            } else if let Some(start) = self.start_of_groups(&then) {
+                return Ok((start, 0));
             }
             return Ok((Start::Top, 0));
         }
@@ -90,6 +92,18 @@ impl<G: Granule, R: Regime, P: Platform> Terms<'_, G, R, P> {
             }
         }
         Ok((Start::Top, self.check_more(&goal, visit.start..visit.end)?))
+    }
+
+    /// Where groups are made of a part of what one table of pages translates: no table is asked for whole, so that none folds, and there is no
+    /// other walk.
+    fn start_of_groups(&self, then: &Goal) -> Option<Start> {
+        let shift = Geometry::<G>::shift(Level::L2);
+        let is_part =
+            then.from < then.to && then.to - then.from < 1 << shift && then.from >> shift == (then.to - 1) >> shift;
+        is_part.then(|| {
+            let end = self.table.find_end(then.from, then.to);
+            Start::At(*then, end.slot, end.level)
+        })
     }
 
     /// The tables of a goal that is about more than what it has `first` met. Out of the way of

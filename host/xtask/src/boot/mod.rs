@@ -100,9 +100,9 @@ impl Programs {
         built.collect::<Result<_, _>>().map(Programs)
     }
 
-    /// The kernel for pages of 4K alone, in the place of ours.
-    pub(crate) fn of_4k(say: &mut dyn FnMut(&str)) -> Result<Programs, Failure> {
-        bare::build(Program::KernelOf4K, say).map(|kernel| Programs(vec![(Program::Kernel, kernel)]))
+    /// Another kernel, in the place of ours.
+    pub(crate) fn in_place_of_ours(other: Program, say: &mut dyn FnMut(&str)) -> Result<Programs, Failure> {
+        bare::build(other, say).map(|kernel| Programs(vec![(Program::Kernel, kernel)]))
     }
 
     /// What was built of a program.
