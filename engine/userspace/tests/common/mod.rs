@@ -2,22 +2,18 @@
 
 mod file;
 mod lock;
+mod machine;
 mod program;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::hash::Hasher;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::rc::Rc;
 
-use seed::Digest;
-use vellum_pagetable::{Census, HardwareUpdates, Licence, Memory, Platform, Reserve, Slot, TlbFeatures, Tolerance};
+use vellum_pagetable::{Census, HardwareUpdates, Licence, Reserve, TlbFeatures, Tolerance};
 use vellum_userspace::{AddressSpace, Asids, Embedder, Error, Frames, Limits, Numbers, Rights, Shape};
-use vellum_vmsa::maintenance::TlbiOp;
-use vellum_vmsa::{
-    Barrier, BbmLevel, Descriptor, Geometry, Granule, Layout, Level, Maintenance, PhysAddr, Stage1Attributes,
-};
+use vellum_vmsa::{BbmLevel, Geometry, Granule, Layout, Level, PhysAddr, Stage1Attributes};
 
 pub(crate) const RW: Rights = Rights::READ.union(Rights::WRITE);
 pub(crate) const RX: Rights = Rights::READ.union(Rights::EXECUTE);
@@ -25,6 +21,7 @@ pub(crate) const CEILING: u64 = 0x7f_0000_0000;
 
 pub(crate) use file::TestFile;
 pub(crate) use lock::{Alone, Beside, Held, Judge, held, holding, run_beside};
+pub(crate) use machine::Machine;
 pub(crate) use program::{
     access, anonymous, can_be_read, can_be_written, frame_at, leaf_bytes, maps, mark_elsewhere, of_file, read, write,
 };
@@ -36,99 +33,6 @@ pub(crate) struct Frame {
     pub(crate) value: u64,
     /// What fetches find.
     pub(crate) fetched: Option<u64>,
-}
-
-/// What a TLB holds of a page.
-#[derive(Clone, Copy)]
-struct Cached {
-    frame: PhysAddr,
-    /// Pages of its leaf, of a group one.
-    pages: u64,
-    attributes: Stage1Attributes,
-}
-
-/// Memory, and one CPU's TLB, which keeps what it has walked until a TLBI names it.
-pub(crate) struct Machine {
-    pub(crate) memory: Memory,
-    tlb: RefCell<BTreeMap<(u16, u64), Cached>>,
-    page_shift: u32,
-    pub(crate) tlbis: Cell<usize>,
-    /// A TLBI is under way, which a DSB has yet to end.
-    pub(crate) is_invalidating: Cell<bool>,
-    /// Descriptors that were read.
-    pub(crate) loads: Cell<usize>,
-    /// All that was done, as one number.
-    told: RefCell<Digest>,
-    judge: Judge,
-    /// What another CPU does in the midst of a step that has a part alone, and how many accesses to the machine come before.
-    pub(crate) midst: RefCell<Option<Beside>>,
-}
-
-impl Machine {
-    pub(crate) fn tell(&self, numbers: &[u64]) {
-        numbers.iter().for_each(|number| self.told.borrow_mut().write_u64(*number));
-    }
-
-    pub(crate) fn says(&self, what: &str) {
-        self.told.borrow_mut().write(what.as_bytes());
-    }
-
-    pub(crate) fn told(&self) -> u64 {
-        self.told.borrow().finish()
-    }
-
-    /// A step has come so far.
-    fn pass(&self) {
-        if matches!(held(), Held::Part(_)) {
-            holding(Held::Nothing, || run_beside(&self.midst));
-        }
-    }
-}
-
-impl Platform for Machine {
-    fn load(&self, slot: Slot) -> Descriptor {
-        self.loads.set(self.loads.get() + 1);
-        self.judge.look(slot.address().bits(), false);
-        let loaded = self.memory.load(slot);
-        self.pass();
-        loaded
-    }
-
-    fn store(&self, slot: Slot, descriptor: Descriptor) {
-        self.tell(&[slot.address().bits(), descriptor.bits()]);
-        self.judge.look(slot.address().bits(), true);
-        self.memory.store(slot, descriptor);
-        self.pass();
-    }
-
-    fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
-        self.tell(&[slot.address().bits(), old.bits(), new.bits()]);
-        self.judge.look(slot.address().bits(), true);
-        let exchanged = self.memory.exchange(slot, old, new);
-        self.pass();
-        exchanged
-    }
-
-    fn maintain(&self, operation: Maintenance) {
-        self.says(&operation.to_string());
-        match operation {
-            Maintenance::Invalidate(..) => self.is_invalidating.set(true),
-            Maintenance::Barrier(Barrier::Dsb(..)) => self.is_invalidating.set(false),
-            Maintenance::Barrier(_) => {}
-        }
-        if let Maintenance::Invalidate(tlbi, operand) = operation {
-            self.tlbis.set(self.tlbis.get() + 1);
-            let (asid, page) = ((operand >> 48) as u16, (operand & ((1 << 44) - 1)) << 12 >> self.page_shift);
-            self.tlb.borrow_mut().retain(|&(its_asid, its_page), cached| match tlbi {
-                TlbiOp::VMALLE1 => false,
-                TlbiOp::ASIDE1IS => its_asid != asid,
-                // Whatever names a part of a block ends all of it.
-                _ => its_asid != asid || its_page & !(cached.pages - 1) != page & !(cached.pages - 1),
-            });
-        }
-        let _ = self.memory.take_steps();
-        self.pass();
-    }
 }
 
 pub(crate) struct Inner {
@@ -187,17 +91,7 @@ pub(crate) fn is_zeros(frame: PhysAddr) -> bool {
 
 impl<G: Granule> Kernel<G> {
     pub(crate) fn new() -> Self {
-        let machine = Machine {
-            memory: Memory::new(),
-            tlb: RefCell::default(),
-            page_shift: G::SHIFT,
-            tlbis: Cell::new(0),
-            is_invalidating: Cell::new(false),
-            loads: Cell::new(0),
-            told: RefCell::default(),
-            judge: Judge::default(),
-            midst: RefCell::default(),
-        };
+        let machine = Machine::new(G::SHIFT);
         let inner = Inner {
             machine,
             frames: RefCell::default(),

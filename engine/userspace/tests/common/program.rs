@@ -4,7 +4,8 @@ use vellum_pagetable::{Platform, Translation};
 use vellum_userspace::{Access, AreaFlags, Backing, Fault, Kind, Place, Request, Rights, Source};
 use vellum_vmsa::{Descriptor, Granule, PhysAddr, Stage1Attributes, VirtAddr};
 
-use super::{Cached, Space, TestFile};
+use super::machine::Cached;
+use super::{Space, TestFile};
 
 /// What a program does, as a CPU would do it: by its TLB, by a walk, by a fault and again.
 pub(crate) fn access<G: Granule>(space: &Space<G>, address: u64, kind: Kind, value: u64) -> Result<u64, Fault> {

@@ -1,0 +1,120 @@
+//! Memory and a TLB, which tell of all that is done to them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+
+use seed::Digest;
+use vellum_pagetable::{Memory, Platform, Slot};
+use vellum_vmsa::maintenance::TlbiOp;
+use vellum_vmsa::{Barrier, Descriptor, Maintenance, PhysAddr, Stage1Attributes};
+
+use super::lock::{Beside, Held, Judge, held, holding, run_beside};
+
+/// What a TLB holds of a page.
+#[derive(Clone, Copy)]
+pub(super) struct Cached {
+    pub(super) frame: PhysAddr,
+    /// Pages of its leaf, of a group one.
+    pub(super) pages: u64,
+    pub(super) attributes: Stage1Attributes,
+}
+
+/// Memory, and one CPU's TLB, which keeps what it has walked until a TLBI names it.
+pub(crate) struct Machine {
+    pub(crate) memory: Memory,
+    pub(super) tlb: RefCell<BTreeMap<(u16, u64), Cached>>,
+    page_shift: u32,
+    pub(crate) tlbis: Cell<usize>,
+    /// A TLBI is under way, which a DSB has yet to end.
+    pub(crate) is_invalidating: Cell<bool>,
+    /// Descriptors that were read.
+    pub(crate) loads: Cell<usize>,
+    /// All that was done, as one number.
+    told: RefCell<Digest>,
+    pub(super) judge: Judge,
+    /// What another CPU does in the midst of a step that has a part alone, and how many accesses to the machine come before.
+    pub(crate) midst: RefCell<Option<Beside>>,
+}
+
+impl Machine {
+    /// One with pages of `1 << page_shift` bytes.
+    pub(super) fn new(page_shift: u32) -> Self {
+        Self {
+            memory: Memory::new(),
+            tlb: RefCell::default(),
+            page_shift,
+            tlbis: Cell::new(0),
+            is_invalidating: Cell::new(false),
+            loads: Cell::new(0),
+            told: RefCell::default(),
+            judge: Judge::default(),
+            midst: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn tell(&self, numbers: &[u64]) {
+        numbers.iter().for_each(|number| self.told.borrow_mut().write_u64(*number));
+    }
+
+    pub(crate) fn says(&self, what: &str) {
+        self.told.borrow_mut().write(what.as_bytes());
+    }
+
+    pub(crate) fn told(&self) -> u64 {
+        self.told.borrow().finish()
+    }
+
+    /// A step has come so far.
+    fn pass(&self) {
+        if matches!(held(), Held::Part(_)) {
+            holding(Held::Nothing, || run_beside(&self.midst));
+        }
+    }
+}
+
+impl Platform for Machine {
+    fn load(&self, slot: Slot) -> Descriptor {
+        self.loads.set(self.loads.get() + 1);
+        self.judge.look(slot.address().bits(), false);
+        let loaded = self.memory.load(slot);
+        self.pass();
+        loaded
+    }
+
+    fn store(&self, slot: Slot, descriptor: Descriptor) {
+        self.tell(&[slot.address().bits(), descriptor.bits()]);
+        self.judge.look(slot.address().bits(), true);
+        self.memory.store(slot, descriptor);
+        self.pass();
+    }
+
+    fn exchange(&self, slot: Slot, old: Descriptor, new: Descriptor) -> Result<(), Descriptor> {
+        self.tell(&[slot.address().bits(), old.bits(), new.bits()]);
+        self.judge.look(slot.address().bits(), true);
+        let exchanged = self.memory.exchange(slot, old, new);
+        self.pass();
+        exchanged
+    }
+
+    fn maintain(&self, operation: Maintenance) {
+        self.says(&operation.to_string());
+        match operation {
+            Maintenance::Invalidate(..) => self.is_invalidating.set(true),
+            Maintenance::Barrier(Barrier::Dsb(..)) => self.is_invalidating.set(false),
+            Maintenance::Barrier(_) => {}
+        }
+        if let Maintenance::Invalidate(tlbi, operand) = operation {
+            self.tlbis.set(self.tlbis.get() + 1);
+            let (asid, page) = ((operand >> 48) as u16, (operand & ((1 << 44) - 1)) << 12 >> self.page_shift);
+            self.tlb.borrow_mut().retain(|&(its_asid, its_page), cached| match tlbi {
+                TlbiOp::VMALLE1 => false,
+                TlbiOp::ASIDE1IS => its_asid != asid,
+                // Whatever names a part of a block ends all of it.
+                _ => its_asid != asid || its_page & !(cached.pages - 1) != page & !(cached.pages - 1),
+            });
+        }
+        let _ = self.memory.take_steps();
+        self.pass();
+    }
+}
