@@ -34,11 +34,10 @@ impl<T> Parted<T> {
 
     /// Runs `body` with the value, and nobody beside. Not by who has it in any way.
     pub(crate) fn with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
-        // In one order, so that no two wait for each other.
-        self.lanes.iter().for_each(|lane| lane.0.take());
+        take_all(&self.lanes);
         // SAFETY: all turns are taken.
         let result = body(unsafe { &mut *self.value.get() });
-        Turn::give_back(self.lanes.iter().map(|lane| &lane.0));
+        give_all_back(&self.lanes);
         result
     }
 
@@ -52,4 +51,16 @@ impl<T> Parted<T> {
         Turn::give_back(slice::from_ref(lane).iter().map(|lane| &lane.0));
         result
     }
+}
+
+// Apart, so that they are not in every place that locks.
+#[inline(never)]
+fn take_all(lanes: &[Lane; PARTS]) {
+    // In one order, so that no two wait for each other.
+    lanes.iter().for_each(|lane| lane.0.take());
+}
+
+#[inline(never)]
+fn give_all_back(lanes: &[Lane; PARTS]) {
+    Turn::give_back(lanes.iter().map(|lane| &lane.0));
 }
