@@ -222,7 +222,7 @@ impl<'s, G: Granule> Program<'s, G> {
                 turn.machine.store(cpu, output, ATOMIC);
             }
             if let Some(update) = &way.update {
-                turn.machine.update_by_hardware(update);
+                turn.machine.update_by_hardware(cpu, update);
             }
             way.outcome
         })
