@@ -1,51 +1,87 @@
 //! Address spaces on the simulated machine, under as many random schedules as a test has time for.
 
-use checks::spaces::{self, LockError, Twist};
-use vmsa::BbmLevel;
+use checks::levels::Levels;
+use checks::spaces::{self, Done, LockError, Orders, Ran};
+use vmsa::maintenance::Barrier;
+use vmsa::{BbmLevel, Maintenance, TlbiOp};
+
+fn run(seed: u64, orders: &Orders) -> Ran {
+    spaces::run(seed, orders).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"))
+}
 
 #[test]
 fn cpus_fault_fork_protect_and_unmap_against_each_other() {
-    let (mut events, mut faults, mut folios, mut zeros, mut atomics) = (0, 0, 0, 0, 0);
-    for seed in 0..RUNS {
-        let ran = spaces::run(seed, 6, Twist::default()).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
-        (events, faults) = (events + ran.events, faults + ran.faults);
-        (folios, zeros, atomics) = (folios + ran.folios, zeros + ran.zeros, atomics + ran.atomics);
-    }
-    assert!(faults > RUNS, "{faults} faults in {events} events");
-    assert!(folios > RUNS / 8, "{folios} folios");
+    let runs: Vec<Ran> = (0..RUNS).map(|seed| run(seed, &Orders::PLAIN)).collect();
+    let count = |what: fn(&Ran) -> u64| runs.iter().map(what).sum::<u64>();
+    let (faults, atomics) = (count(|ran| ran.done.faults), count(|ran| ran.done.atomics));
+    assert!(faults > RUNS, "{faults} faults in {} events", count(|ran| ran.events));
     assert!(atomics > RUNS / 16, "{atomics} atomics");
-    assert!(zeros > RUNS / 16, "{zeros} blocks of zeros");
+    assert!(count(|ran| ran.folios) > RUNS / 8, "folios");
+    assert!(count(|ran| ran.zeros) > RUNS / 16, "blocks of zeros");
+}
+
+/// Contiguous groups begin and end, by `mprotect` of parts and rights given back, MADV_DONTNEED and `munmap` of parts, forks and the writes behind
+/// them, under programs of other CPUs, at every level and on CPUs that differ.
+#[test]
+fn groups_begin_and_end_at_every_level_and_mix() {
+    let mixes = [Levels::mixed([3, 0, 3, 3]), Levels::mixed([2, 3, 1, 3]), Levels::mixed([3, 2, 3, 3])];
+    for levels in (0..4).map(Levels::all).chain(mixes) {
+        let orders = Orders { groups: Some(levels), calls: 10, ..Orders::PLAIN };
+        let done = (0..RUNS / 7).map(|seed| run(seed, &orders).done).fold(Done::default(), Done::with);
+        println!("{}: {done:?}", levels.describe(3));
+        assert!(
+            [done.made, done.ended, done.given, done.forked].iter().all(|count| *count > 0),
+            "{levels:?}: {done:?}"
+        );
+    }
 }
 
 #[test]
 fn a_leaf_that_changes_size_where_a_cpu_does_not_tolerate_it_is_found() {
-    let twist = Twist { believed: Some(BbmLevel::Level3), ..Twist::default() };
-    let is_found = |seed| spaces::run(seed, 6, twist).is_err_and(|wrong| wrong.contains("V6"));
+    let orders = Orders { believed: Some(BbmLevel::Level3), ..Orders::PLAIN };
+    let is_found = |seed| spaces::run(seed, &orders).is_err_and(|wrong| wrong.contains("V6"));
     assert!((0..RUNS).any(is_found));
 }
 
 #[test]
 fn a_space_that_is_capped_breaks_first_where_the_system_would_not() {
-    let twist = Twist { believed: Some(BbmLevel::Level3), is_capped: true, ..Twist::default() };
-    for seed in 0..RUNS / 2 {
-        spaces::run(seed, 6, twist).unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
-    }
+    let orders = Orders { believed: Some(BbmLevel::Level3), is_capped: true, ..Orders::PLAIN };
+    (0..RUNS / 2).for_each(|seed| {
+        run(seed, &orders);
+    });
 }
 
 #[test]
 fn a_fault_that_takes_a_part_of_another_page_is_found() {
-    let twist = Twist { lock_error: Some(LockError::PartOfCpu), ..Twist::default() };
-    let is_found = |seed| spaces::run(seed, 6, twist).is_err();
-    assert!((0..RUNS).any(is_found));
+    let orders = Orders { lock_error: Some(LockError::PartOfCpu), ..Orders::PLAIN };
+    assert!((0..RUNS).any(|seed| spaces::run(seed, &orders).is_err()));
 }
 
 #[test]
 fn a_whole_that_does_not_wait_for_a_part_is_found() {
     for part in [1, 3, 4, 5] {
-        let twist = Twist { lock_error: Some(LockError::Forgets(part)), ..Twist::default() };
-        let is_found = |seed| spaces::run(seed, 6, twist).is_err();
-        assert!((0..RUNS).any(is_found), "part {part}");
+        let orders = Orders { lock_error: Some(LockError::Forgets(part)), ..Orders::PLAIN };
+        assert!((0..RUNS).any(|seed| spaces::run(seed, &orders).is_err()), "part {part}");
     }
+}
+
+/// A CPU that marks nothing by itself keeps as clean what another's hardware has marked: unless it is told to forget that, and waits
+/// until it has, it faults for ever.
+#[test]
+fn who_does_not_forget_what_another_has_marked_faults_for_ever() {
+    let omissions: [fn(&Maintenance) -> bool; 2] = [
+        |it| matches!(it, Maintenance::Invalidate(TlbiOp::VALE1, _)),
+        |it| *it == Maintenance::Barrier(Barrier::DSB_NSH),
+    ];
+    for omits in omissions {
+        let orders = Orders { omits, marks: true, calls: 8, ..Orders::PLAIN };
+        let is_found = |seed| spaces::run(seed, &orders).is_err_and(|wrong| wrong.contains("answer a fault"));
+        assert!((0..RUNS).any(is_found));
+    }
+    let orders = Orders { marks: true, calls: 8, ..Orders::PLAIN };
+    (0..RUNS / 4).for_each(|seed| {
+        run(seed, &orders);
+    });
 }
 
 /// Seeds that are run.

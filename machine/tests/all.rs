@@ -15,6 +15,7 @@ mod facts;
 mod forgotten;
 mod left;
 mod less;
+mod marked;
 mod meant;
 mod order;
 mod recorded;

@@ -82,7 +82,7 @@ impl Run {
             self.machine.observe(cpu, word);
         }
         if let Some(update) = &way.update {
-            self.machine.update_by_hardware(update);
+            self.machine.update_by_hardware(cpu, update);
         }
     }
 

@@ -58,7 +58,7 @@ fn what_hardware_marks_stays_hidden_from_who_left() {
         }
         let page = PAGE & !AF | frame | NON_GLOBAL;
         map(&mut machine, ROOT, page);
-        machine.update_by_hardware(&Update { word: ROOT, from: page, to: page | marks });
+        machine.update_by_hardware(0, &Update { word: ROOT, from: page, to: page | marks });
         unmap(&mut machine, ROOT, ASIDE1IS, 5 << 48);
         // Data, that looks like a block of 1 GiB.
         machine.store(0, frame, BLOCK | 0xc000_0000);
@@ -161,7 +161,7 @@ fn what_hardware_makes_as_it_was_is_not_hidden_from_who_left() {
         msr(&mut machine, 0, &[(Register::Ttbr0El1, 2 << 48 | AWAY)]);
         machine.store(1, L3, page & !AF);
         if is_set_again {
-            machine.update_by_hardware(&Update { word: L3, from: page & !AF, to: page });
+            machine.update_by_hardware(1, &Update { word: L3, from: page & !AF, to: page });
         }
         machine.take_findings();
         machine.store(1, L3, 0);

@@ -33,19 +33,22 @@ pub(super) struct Kernel<G> {
 }
 
 impl<G> Kernel<G> {
-    pub(super) fn new(board: &Arc<Board>, folio_order: u32, census: Census) -> Self {
-        Self { bus: Bus(Arc::clone(board)), folio_order, census: Arc::new(census), granule: PhantomData }
+    pub(super) fn new(board: &Arc<Board>, folio_order: u32, census: Census, omits: Omits) -> Self {
+        Self { bus: Bus(Arc::clone(board), omits), folio_order, census: Arc::new(census), granule: PhantomData }
     }
 }
 
 impl<G> Clone for Kernel<G> {
     fn clone(&self) -> Self {
-        Self { bus: Bus(Arc::clone(&self.bus.0)), census: Arc::clone(&self.census), ..*self }
+        Self { bus: Bus(Arc::clone(&self.bus.0), self.bus.1), census: Arc::clone(&self.census), ..*self }
     }
 }
 
+/// The barriers and TLBIs of an address space that a mutant does not make.
+pub(super) type Omits = fn(&Maintenance) -> bool;
+
 /// The way to memory.
-pub(super) struct Bus(pub(super) Arc<Board>);
+pub(super) struct Bus(pub(super) Arc<Board>, Omits);
 
 impl Platform for Bus {
     fn load(&self, slot: Slot) -> Descriptor {
@@ -64,7 +67,9 @@ impl Platform for Bus {
     }
 
     fn maintain(&self, operation: Maintenance) {
-        self.0.event(event_of(operation));
+        if !(self.1)(&operation) {
+            self.0.event(event_of(operation));
+        }
     }
 }
 

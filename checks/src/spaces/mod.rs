@@ -9,6 +9,7 @@
 //! come in one part and in several.
 
 mod board;
+mod done;
 mod kernel;
 mod programs;
 mod text;
@@ -23,12 +24,13 @@ use machine::machine::Machine;
 use machine::seed::Seed;
 use pagetable::{Census, TlbFeatures, Tolerance};
 use userspace::{AddressSpace, Asids, Limits, Numbers, Shape};
-use vmsa::{BbmLevel, Geometry, Granule, Granule4K, Granule16K, PageSize, Stage1Attributes};
+use vmsa::{BbmLevel, Geometry, Granule, Granule4K, Granule16K, Maintenance, PageSize, Stage1Attributes};
 
 use crate::levels::Levels;
 use crate::parameters::Parameters;
 use crate::scenario::POOL;
 use board::{Board, Gate};
+pub use done::Done;
 use kernel::Kernel;
 use programs::Program;
 
@@ -37,30 +39,49 @@ const EMPTY: u64 = 0x8_0000_0000;
 /// Pages of the pool.
 const PAGES: u64 = 96;
 
+/// How programs are run.
+#[derive(Clone, Copy, Debug)]
+pub struct Orders {
+    /// Calls of each CPU.
+    pub calls: usize,
+    /// What the space believes that each CPU tolerates, if that is not what is true.
+    pub believed: Option<BbmLevel>,
+    /// The space is capped at what is true.
+    pub is_capped: bool,
+    /// Programs have pages become clean and write to them, on CPUs of which the first marks nothing by itself and the others do.
+    pub marks: bool,
+    /// Pages of 4K in folios of a contiguous group, on two CPUs or three of these levels of FEAT_BBM.
+    pub groups: Option<Levels>,
+    /// The barriers and TLBIs that the space does not make: a mutant.
+    pub omits: fn(&Maintenance) -> bool,
+    /// What locks do wrong: a mutant too.
+    pub lock_error: Option<LockError>,
+}
+
+impl Orders {
+    /// Six calls, and nothing that is not as it should be.
+    pub const PLAIN: Self = Self {
+        calls: 6,
+        believed: None,
+        is_capped: false,
+        marks: false,
+        groups: None,
+        omits: |_| false,
+        lock_error: None,
+    };
+}
+
 /// What a run came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ran {
     /// Events of the machine.
     pub events: u64,
-    /// Faults that the space was asked to answer.
-    pub faults: u64,
     /// Folios that were made.
     pub folios: u64,
     /// How often a block of zeros was asked for.
     pub zeros: u64,
-    /// Reads that were told to be atomics'.
-    pub atomics: u64,
-}
-
-/// What differs in a run from what is right.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Twist {
-    /// So much the space believes that every CPU tolerates, whatever is true.
-    pub believed: Option<BbmLevel>,
-    /// It is capped at what is true all the same.
-    pub is_capped: bool,
-    /// What locks do wrong.
-    pub lock_error: Option<LockError>,
+    /// What programs did.
+    pub done: Done,
 }
 
 /// What locks do wrong.
@@ -93,32 +114,34 @@ fn parameters(seed: &mut Seed) -> Parameters {
     }
 }
 
-/// Runs random programs of `calls` calls on every CPU of a machine, all drawn from `seed`; the error is what is wrong.
-pub fn run(seed: u64, calls: usize, twist: Twist) -> Result<Ran, String> {
+/// Runs random programs on every CPU of a machine, all drawn from `seed`; the error is what is wrong.
+pub fn run(seed: u64, orders: &Orders) -> Result<Ran, String> {
     let mut seed = Seed::new(seed);
-    let parameters = parameters(&mut seed);
+    let mut parameters = parameters(&mut seed);
+    if orders.marks {
+        (parameters.hardware, parameters.cpus) = ((true, true), 2);
+    }
+    if let Some(levels) = orders.groups {
+        (parameters.page_size, parameters.bbm, parameters.cpus) = (PageSize::Size4K, levels, parameters.cpus.max(2));
+    }
     match parameters.page_size {
-        PageSize::Size16K => run_as::<Granule16K>(&parameters, seed, calls, twist),
-        _ => run_as::<Granule4K>(&parameters, seed, calls, twist),
+        PageSize::Size16K => run_as::<Granule16K>(&parameters, seed, orders),
+        _ => run_as::<Granule4K>(&parameters, seed, orders),
     }
     .map_err(|wrong| format!("{parameters}: {wrong}"))
 }
 
-fn run_as<G: Granule + Send + Sync>(
-    parameters: &Parameters,
-    mut seed: Seed,
-    calls: usize,
-    twist: Twist,
-) -> Result<Ran, String> {
-    let without_updates = if seed.one_in(2) { seed.index(parameters.cpus) } else { 0 };
+fn run_as<G: Granule + Send + Sync>(parameters: &Parameters, mut seed: Seed, orders: &Orders) -> Result<Ran, String> {
+    let without_updates = if seed.one_in(2) { seed.index(parameters.cpus) } else { usize::from(orders.marks) };
     let machine = enabled(parameters, without_updates);
     let seeds: Vec<Seed> = (0..parameters.cpus).map(|_| Seed::new(seed.bits())).collect();
     // With groups of more pages the pool would be a folio.
-    let folio_order = if G::PAGE_SIZE == PageSize::Size4K && seed.one_in(2) { 4 } else { 0 };
-    let board = board::<G>(machine, seed, twist.lock_error);
-    let kernel = Kernel::<G>::new(&board, folio_order, census(parameters, twist.believed));
+    let may_have_folios = G::PAGE_SIZE == PageSize::Size4K && !orders.marks;
+    let folio_order = if may_have_folios && (seed.one_in(2) || orders.groups.is_some()) { 4 } else { 0 };
+    let board = board::<G>(machine, seed, orders.lock_error);
+    let kernel = Kernel::<G>::new(&board, folio_order, census(parameters, orders.believed), orders.omits);
     let space = space(kernel, parameters)?;
-    if twist.is_capped {
+    if orders.is_capped {
         // As if the CPUs were other walkers.
         (0..parameters.cpus).for_each(|cpu| space.share_with(parameters.tolerance(cpu)));
     }
@@ -127,21 +150,20 @@ fn run_as<G: Granule + Send + Sync>(
         Program::new(&board, parameters, &space, &asids, seeds[0]).map_around();
     }
     board.start(parameters.cpus as u8);
-    let (faults, atomics): (u64, u64) = thread::scope(|scope| {
+    let done: Done = thread::scope(|scope| {
         let run = |cpu: usize| {
             let (board, space, asids, seed) = (&board, &space, &asids, seeds[cpu]);
             scope.spawn(move || {
                 board.enter(cpu as u8);
                 let mut program = Program::new(board, parameters, space, asids, seed);
                 // Who fails has said why; the others are abandoned.
-                let _ = panic::catch_unwind(AssertUnwindSafe(|| program.run(cpu, calls)));
+                let _ = panic::catch_unwind(AssertUnwindSafe(|| program.run(cpu, orders)));
                 board.leave();
-                (program.faults, program.atomics)
+                program.done
             })
         };
         let threads: Vec<_> = (0..parameters.cpus).map(run).collect();
-        let counts = threads.into_iter().map(|thread| thread.join().unwrap_or_default());
-        counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+        threads.into_iter().map(|thread| thread.join().unwrap_or_default()).fold(Done::default(), Done::with)
     });
     if let Some(failure) = board.now().failure.clone() {
         std::mem::forget(space);
@@ -153,9 +175,7 @@ fn run_as<G: Granule + Send + Sync>(
     let now = board.now();
     match (&now.failure, now.frames.len(), now.free_pages()) {
         (Some(failure), ..) => Err(failure.clone()),
-        (None, 0, PAGES) => {
-            Ok(Ran { events: now.machine.events(), faults, folios: now.folios, zeros: now.zeros, atomics })
-        }
+        (None, 0, PAGES) => Ok(Ran { events: now.machine.events(), folios: now.folios, zeros: now.zeros, done }),
         (None, frames, free) => Err(format!("{frames} frames are taken and {free} pages of {PAGES} free at the end")),
     }
 }

@@ -1,5 +1,6 @@
 //! What one CPU does: calls of a program's, and accesses at EL0.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use machine::attributes::Permissions;
@@ -9,14 +10,21 @@ use machine::event::{Event, Level};
 use machine::machine::Outcome;
 use machine::seed::Seed;
 use machine::syndrome::{AccessKind, FaultKind};
-use userspace::{Access, AddressSpace, Advice, AreaFlags, Asids, Kind, Numbers, Place, Request, Rights, Source};
-use vmsa::{Granule, Maintenance, TlbiOp, maintenance};
+use pagetable::{El1, View};
+use userspace::{
+    Access, AddressSpace, Advice, AreaFlags, Asids, Embedder, Kind, Numbers, Place, Request, Rights, Source,
+};
+use vmsa::{Granule, Maintenance, Meaning, TlbiOp, maintenance};
 
+use super::Orders;
 use super::board::{Board, Gate, Turn};
+use super::done::Done;
 use super::kernel::{Kernel, is_zeros};
 use super::text::{ATOMIC, OfBoard};
 use crate::cpu::event_of;
+use crate::edited::Edited;
 use crate::parameters::Parameters;
+use crate::peek::Peek;
 
 /// Pages that each CPU has: the last in a table of its own.
 const OWN: u64 = 4;
@@ -32,9 +40,9 @@ pub(super) struct Program<'s, G: Granule> {
     space: &'s AddressSpace<Kernel<G>>,
     asids: &'s Asids<Gate<Numbers>>,
     seed: Seed,
-    pub(super) faults: u64,
-    /// Reads that were told to be atomics'.
-    pub(super) atomics: u64,
+    pub(super) done: Done,
+    /// Whether pages were of a contiguous group when that was last asked.
+    had_group: bool,
 }
 
 impl<'s, G: Granule> Program<'s, G> {
@@ -45,15 +53,27 @@ impl<'s, G: Granule> Program<'s, G> {
         asids: &'s Asids<Gate<Numbers>>,
         seed: Seed,
     ) -> Self {
-        Self { board, parameters, space, asids, seed, faults: 0, atomics: 0 }
+        Self { board, parameters, space, asids, seed, done: Done::default(), had_group: false }
     }
 
     /// Makes so many calls, and comes off the space.
-    pub(super) fn run(&mut self, cpu: usize, calls: usize) {
+    pub(super) fn run(&mut self, cpu: usize, orders: &Orders) {
         self.switch(cpu, Some(self.space));
-        self.map(cpu, 0..OWN);
-        for _ in 0..calls {
-            self.call(cpu);
+        // What lies side by side is of the area around, so that a folio may come.
+        self.map(cpu, if self.has_folios() { OWN - 1 } else { 0 }..OWN);
+        for _ in 0..orders.calls {
+            let (call, page) = (self.seed.below(13), self.seed.below(OWN));
+            // Forks and MADV_DONTNEED, which a group is to meet more often.
+            let call = if orders.groups.is_some() && self.seed.one_in(3) { 4 + self.seed.below(2) } else { call };
+            self.had_group = self.has_group();
+            self.done.given += u64::from(self.had_group && call == 5 && page < OWN - 1);
+            self.done.forked += u64::from(self.had_group && call == 4);
+            if orders.marks {
+                self.mark(cpu);
+            } else {
+                self.call(cpu, call, page);
+            }
+            self.count_group();
         }
         self.switch(cpu, None);
     }
@@ -83,17 +103,44 @@ impl<'s, G: Granule> Program<'s, G> {
         if page + 1 == OWN { near + (2 + cpu as u64) * table } else { near }
     }
 
-    fn call(&mut self, cpu: usize) {
-        let page = self.seed.below(OWN);
-        match self.seed.below(10) {
+    /// A page becomes clean, or is written.
+    fn mark(&mut self, cpu: usize) {
+        let page = self.seed.below(2);
+        match self.seed.below(3) {
+            // It is read, or nobody's TLB would have it: MADV_FREE leaves it unaccessed.
+            0 => {
+                self.expect("advise", self.space.advise(Self::at(cpu, page), G::SIZE_BYTES, Advice::Free).is_ok());
+                self.access(self.space, Self::at(cpu, page), Kind::Read);
+            }
+            _ => {
+                let whose = self.seed.index(self.parameters.cpus);
+                self.access(self.space, Self::at(whose, page), Kind::Write);
+            }
+        }
+    }
+
+    fn call(&mut self, cpu: usize, call: u64, page: u64) {
+        match call {
             0 => {
                 self.unmap(cpu, page);
                 self.map(cpu, page..page + 1);
             }
-            1 => self.protect(cpu, page, Rights::READ),
-            2 => self.protect(cpu, page, READ_WRITE),
+            1 => self.protect(cpu, page..page + 1, Rights::READ),
+            2 => self.protect(cpu, page..page + 1, READ_WRITE),
             3 => self.advise(cpu, page),
             4 => self.fork(cpu),
+            5 => self.expect("advise", self.space.advise(Self::at(cpu, page), G::SIZE_BYTES, Advice::DontNeed).is_ok()),
+            // All that lie side by side, rights and back.
+            6 => {
+                self.protect(cpu, 0..OWN - 1, Rights::READ);
+                self.count_group();
+                self.protect(cpu, 0..OWN - 1, READ_WRITE);
+            }
+            // Everybody's, of which some may just not be mapped.
+            7 => {
+                let advice = *self.seed.pick(&[Advice::DontNeed, Advice::Free, Advice::Cold]);
+                let _ = self.space.advise(Self::at(0, 0), G::SIZE_BYTES << 4, advice);
+            }
             _ => {
                 let whose = self.seed.index(self.parameters.cpus);
                 let kind = *self.seed.pick(&[Kind::Write, Kind::Write, Kind::Read]);
@@ -102,7 +149,7 @@ impl<'s, G: Granule> Program<'s, G> {
         }
     }
 
-    fn map(&mut self, cpu: usize, pages: std::ops::Range<u64>) {
+    fn map(&mut self, cpu: usize, pages: Range<u64>) {
         for page in pages {
             let request = Request {
                 place: Place::Fixed(Self::at(cpu, page)),
@@ -116,18 +163,40 @@ impl<'s, G: Granule> Program<'s, G> {
         }
     }
 
+    fn has_folios(&self) -> bool {
+        self.space.embedder().folio_orders(false) > 1
+    }
+
     fn unmap(&self, cpu: usize, page: u64) {
         let at = Self::at(cpu, page);
         self.expect("unmap", self.space.unmap(at, G::SIZE_BYTES).is_ok());
         self.revoked(at, Permissions::NONE);
     }
 
-    fn protect(&self, cpu: usize, page: u64, rights: Rights) {
-        let at = Self::at(cpu, page);
-        self.expect("protect", self.space.protect(at, G::SIZE_BYTES, rights).is_ok());
-        if !rights.contains(Rights::WRITE) {
-            self.revoked(at, Permissions(Permissions::READ | Permissions::USER_READ));
+    /// Pages side by side, by one call.
+    fn protect(&self, cpu: usize, pages: Range<u64>, rights: Rights) {
+        let bytes = (pages.end - pages.start) * G::SIZE_BYTES;
+        self.expect("protect", self.space.protect(Self::at(cpu, pages.start), bytes, rights).is_ok());
+        for page in pages.filter(|_| !rights.contains(Rights::WRITE)) {
+            self.revoked(Self::at(cpu, page), Permissions(Permissions::READ | Permissions::USER_READ));
         }
+    }
+
+    /// Counts a contiguous group that has begun, or ended.
+    fn count_group(&mut self) {
+        let has_group = self.has_group();
+        self.done.made += u64::from(has_group && !self.had_group);
+        self.done.ended += u64::from(self.had_group && !has_group);
+        self.had_group = has_group;
+    }
+
+    /// Whether the pages of all CPUs that lie side by side are of one contiguous group now.
+    fn has_group(&self) -> bool {
+        let (now, root) = (self.board.now(), self.space.root());
+        let geometry = El1::geometry::<G>(self.parameters).expect("the space has this geometry");
+        let (peek, regime) = (Peek(&now.machine), El1::of(self.parameters));
+        let leaf = View::new(&peek, geometry, regime, root).path(Self::at(0, 0).into()).last();
+        leaf.is_some_and(|leaf| matches!(leaf.meaning, Meaning::Leaf(_, true)))
     }
 
     fn advise(&mut self, cpu: usize, page: u64) {
@@ -173,14 +242,17 @@ impl<'s, G: Granule> Program<'s, G> {
 
     /// An access at EL0, with the faults that it takes, up to one that the space refuses.
     fn access(&mut self, space: &AddressSpace<Kernel<G>>, address: u64, kind: Kind) {
+        // A TLB may keep what makes an access fault for as long as nobody has it forget that. Of a contiguous group it could have that
+        // again each time, from another member.
+        let keeps_faults = !self.has_folios() && self.seed.one_in(2);
         for _ in 0..MOST_FAULTS {
             self.board.event(Event::Enter(Level::El0));
-            let outcome = self.look(address, kind);
+            let outcome = self.look(address, kind, keeps_faults);
             self.board.event(Event::Enter(Level::El1));
             if let Outcome::Translated(_) = outcome {
                 return;
             }
-            self.faults += 1;
+            self.done.faults += 1;
             if matches!(outcome, Outcome::Fault(fault) if fault.kind == FaultKind::Conflict) {
                 self.forget_everything();
                 continue;
@@ -189,7 +261,7 @@ impl<'s, G: Granule> Program<'s, G> {
             let (whose, page) = (self.seed.index(self.parameters.cpus), self.seed.below(OWN));
             let text = OfBoard { board: self.board, is_sound: &|turn, frame| Self::is_sound(turn, frame, Kind::Read) };
             let access = Access { address, kind }.made_at(Self::at(whose, page), &text);
-            self.atomics += u64::from(access.kind == Kind::Atomic);
+            self.done.atomics += u64::from(access.kind == Kind::Atomic);
             if space.fault(access).is_err() {
                 return;
             }
@@ -206,7 +278,7 @@ impl<'s, G: Granule> Program<'s, G> {
     }
 
     /// What an access comes to, one of all that it may come to, each of which is judged.
-    fn look(&mut self, address: u64, kind: Kind) -> Outcome {
+    fn look(&mut self, address: u64, kind: Kind, keeps_faults: bool) -> Outcome {
         let seed = &mut self.seed;
         self.board.step(|turn, cpu| {
             let access = if kind == Kind::Write { AccessKind::Write } else { AccessKind::Read };
@@ -217,12 +289,13 @@ impl<'s, G: Granule> Program<'s, G> {
                     turn.fail(format!("{kind:?} at {address:#x} may reach {output:#x}, which is not its own"));
                 }
             }
-            let way = *seed.pick(&ways);
+            let fault = ways.iter().rfind(|way| keeps_faults && matches!(way.outcome, Outcome::Fault(_)));
+            let way = *fault.unwrap_or_else(|| seed.pick(&ways));
             if let (Kind::Write, Outcome::Translated(output)) = (kind, way.outcome) {
                 turn.machine.store(cpu, output, ATOMIC);
             }
             if let Some(update) = &way.update {
-                turn.machine.update_by_hardware(update);
+                turn.machine.update_by_hardware(cpu, update);
             }
             way.outcome
         })

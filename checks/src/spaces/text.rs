@@ -35,7 +35,7 @@ impl Text for OfBoard<'_> {
             }
             let way = if ways.is_empty() { return None } else { *turn.seed.pick(&ways) };
             if let Some(update) = &way.update {
-                turn.machine.update_by_hardware(update);
+                turn.machine.update_by_hardware(cpu, update);
             }
             match way.outcome {
                 Outcome::Translated(output) => Some(PhysAddr::new(output)),

@@ -62,18 +62,18 @@ impl Concrete {
             return Outcome::Fault(fault);
         }
         if kind == AccessKind::Write && attributes.hardware_dirty && !entry.is_combined {
-            self.set_dirty(found);
+            self.set_dirty(cpu, found);
         }
         Outcome::Translated(entry.output_at(address))
     }
 
     /// Hardware sets the dirty state, if memory still holds what the entry came from.
-    fn set_dirty(&mut self, found: &Cached) {
+    fn set_dirty(&mut self, cpu: u8, found: &Cached) {
         let value = self.machine.word(found.word);
         let state = self.machine.may().space(found.entry.space);
         let settled = state.space.format().settled(found.entry.level, value);
         if settled == found.entry.descriptor && settled != value {
-            self.machine.may_mut().store_by_hardware(found.word, settled);
+            self.machine.mark(cpu, found.word, settled);
         }
     }
 }

@@ -86,7 +86,7 @@ impl Concrete {
                     at = At { table: next, is_located: false, level: at.level + 1, base: own_start, hierarchy };
                 }
                 Descriptor::Leaf { output, attributes, is_untranslated } => {
-                    self.set_access_flag(word, value, descriptor, &format, at.level);
+                    self.set_access_flag(cpu, word, value, descriptor, &format);
                     let state = self.machine.may().space(space);
                     let mut entry = leaf_entry(state, space, at.level, own_start, descriptor, output, attributes);
                     if let (Some(beneath), Some(stage2)) = (has_stage2, description.stage2()) {
@@ -204,10 +204,10 @@ impl Concrete {
     }
 
     /// Hardware sets the access flag if the descriptor is still what was walked.
-    fn set_access_flag(&mut self, word: u64, value: u64, settled: u64, format: &Format<'_>, _level: i8) {
+    fn set_access_flag(&mut self, cpu: u8, word: u64, value: u64, settled: u64, format: &Format<'_>) {
         let flag = crate::descriptor::ACCESS_FLAG;
         if settled & !value & flag != 0 && format.hardware().access_flag && self.machine.word(word) == value {
-            self.machine.may_mut().store_by_hardware(word, value | flag);
+            self.machine.mark(cpu, word, value | flag);
         }
     }
 

@@ -14,6 +14,7 @@ use crate::tlb::entry::{Entry, SpaceId};
 use crate::tlb::found::{Found, Seen};
 use crate::tlb::holders::Holders;
 use crate::tlb::question::{Only, Question};
+use crate::tlb::stale::Origin;
 use crate::walker::combined::needed;
 
 /// One possible answer.
@@ -136,10 +137,16 @@ impl Machine {
         ways
     }
 
-    /// Hardware sets the access flag or the dirty state in a descriptor.
-    pub fn update_by_hardware(&mut self, update: &Update) {
+    /// Hardware of `cpu` sets the access flag or the dirty state in a descriptor.
+    pub fn update_by_hardware(&mut self, cpu: u8, update: &Update) {
         self.event += 1;
-        self.may.store_by_hardware(update.word, update.to);
+        self.mark(cpu, update.word, update.to);
+    }
+
+    /// The same within an access.
+    pub(crate) fn mark(&mut self, cpu: u8, word: u64, value: u64) {
+        let origin = Origin { event: self.event, cpu, word: Some(word) };
+        self.may.store_by_hardware(origin, word, value);
     }
 
     /// A walk of `cpu` has seen the newest value of `word`.

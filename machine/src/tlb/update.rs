@@ -55,12 +55,21 @@ impl May {
         }
     }
 
-    /// Hardware sets the access flag or the dirty state: at once, for everybody, and entries stay as they are.
-    pub(crate) fn store_by_hardware(&mut self, word: u64, value: u64) {
+    /// Hardware sets the access flag or the dirty state: at once, for everybody. Entries stay as they are: whoever sets as much by
+    /// itself holds them as set; whoever sets less may keep them as they were, for nobody tells its TLB.
+    pub(crate) fn store_by_hardware(&mut self, origin: Origin, word: u64, value: u64) {
         self.unset.remove(&word);
         let is_seen = self.visible.old(word).iter().any(|old| old.value == value);
-        let old = self.memory.set_word(word, value);
-        for place in self.places_of(word).iter().filter(|_| !is_seen) {
+        let old = self.memory.word(word);
+        let places = self.places_of(word);
+        // For whoever sets as much both are one.
+        let is_told_apart = places.iter().any(|place| {
+            let format = self.space(place.space).space.format();
+            format.settled(place.level, old) != format.settled(place.level, value)
+        });
+        let before = if is_told_apart { self.entries_through(word, old) } else { Vec::new() };
+        self.memory.set_word(word, value);
+        for place in places.iter().filter(|_| !is_seen) {
             // Who could not see what was written there does not see it marked either.
             let hidden = &mut self.space_mut(place.space).hidden;
             if let Some(holders) = hidden.remove(&(word, old)) {
@@ -68,6 +77,9 @@ impl May {
             }
         }
         self.forget_word(word, &[old, value]);
+        if is_told_apart {
+            self.lose(before, origin, &spare_none);
+        }
     }
 
     /// Contexts that a CPU has left cannot be walked by it: what is stored now is out of its reach.

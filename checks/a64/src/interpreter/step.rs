@@ -262,7 +262,7 @@ impl State {
             self.orders[cpu].walked(self.machine.events());
         }
         if let Some(update) = &way.update {
-            self.machine.update_by_hardware(update);
+            self.machine.update_by_hardware(cpu as u8, update);
         }
         match way.outcome {
             Outcome::Translated(physical) => {

@@ -29,7 +29,7 @@ impl Auditor<'_> {
             }
             Act::Load { address, value } => {
                 let update = Update { word: address, from: self.machine.word(address), to: value };
-                self.machine.update_by_hardware(&update);
+                self.machine.update_by_hardware(cpu, &update);
             }
             Act::Event(event) => {
                 match event {
