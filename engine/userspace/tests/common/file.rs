@@ -9,6 +9,9 @@ use vellum_vmsa::{Granule, PhysAddr};
 
 use super::{Held, Kernel, held};
 
+/// What another CPU does, once.
+type Call = Box<dyn FnOnce()>;
+
 /// A file: pages that come when they are asked for, and hold `name` and their number.
 #[derive(Clone)]
 pub(crate) struct TestFile<G> {
@@ -20,7 +23,7 @@ pub(crate) struct TestFile<G> {
     /// Whether pages in memory are mapped around one that is read.
     pub(crate) gives_around: Rc<Cell<bool>>,
     /// What another CPU does when a page is asked for.
-    pub(crate) beside: Rc<RefCell<Option<Box<dyn FnOnce()>>>>,
+    pub(crate) beside: Rc<RefCell<Option<Call>>>,
 }
 
 impl<G> PartialEq for TestFile<G> {
