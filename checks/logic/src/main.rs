@@ -45,8 +45,8 @@ struct Options {
     sample: Option<usize>,
     #[arg(long, value_name = "S", default_value_t = 0, requires = "sample")]
     seed: u64,
-    #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
+    #[arg(long, value_name = "TEXT", value_delimiter = ',')]
+    only: Vec<String>,
     #[arg(long, value_name = "FILE")]
     again: Option<PathBuf>,
     #[arg(long, conflicts_with = "json")]
@@ -170,10 +170,10 @@ fn hunt_all(mutants: &[&Mutant], sites: &[Site], programs: &[Program], tests: &[
 
 /// Those that were asked for.
 fn choose(options: &Options, mutants: &mut Vec<Mutant>, sites: &[Site]) -> Result<(), String> {
-    if let Some(text) = &options.only {
-        mutants.retain(|it| it.name.contains(text));
+    if !options.only.is_empty() {
+        mutants.retain(|it| options.only.iter().any(|text| it.name.contains(text)));
         if mutants.is_empty() {
-            return Err(format!("no mutant's name has `{text}` in it (see --list)"));
+            return Err(format!("no mutant's name has `{}` in it (see --list)", options.only.join("` or `")));
         }
     }
     if let Some(path) = &options.again {
