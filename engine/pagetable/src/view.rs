@@ -156,9 +156,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
         range: Range<R::Input>,
         mut sink: impl FnMut(&Entry<R::Input>) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, Refusal> {
-        let (start, end) = (range.start.bits(), range.end.bits());
-        let (from, to) =
-            self.geometry.offsets(start, end).ok_or_else(|| Refusal::of_range(self.geometry, start, end))?;
+        let (from, to) = self.offsets(&range)?;
         Ok(walk(self.platform, self.geometry, self.root_table(), from, to, &mut |visit| {
             let lookup = self.lookup(visit);
             let input = R::Input::from(self.geometry.input(visit.start));
@@ -175,9 +173,7 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
         range: Range<R::Input>,
         mut sink: impl FnMut(&Entry<R::Input>, usize) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, Refusal> {
-        let (start, end) = (range.start.bits(), range.end.bits());
-        let (from, to) =
-            self.geometry.offsets(start, end).ok_or_else(|| Refusal::of_range(self.geometry, start, end))?;
+        let (from, to) = self.offsets(&range)?;
         Ok(walk(self.platform, self.geometry, self.root_table(), from, to, &mut |visit| {
             let lookup = self.lookup(visit);
             let (shift, bytes) = (Geometry::<G>::shift(visit.level), visit.end - visit.start);
@@ -199,6 +195,12 @@ impl<'p, G: Granule, R: Regime, P: Platform> View<'p, G, R, P> {
     /// The whole range that the page table translates; its end is 0 for the upper half.
     pub fn range(&self) -> Range<R::Input> {
         self.geometry.base().into()..self.geometry.input(self.geometry.input_bytes()).into()
+    }
+
+    /// Where a range begins and ends in what the page table translates.
+    fn offsets(&self, range: &Range<R::Input>) -> Result<(u64, u64), Refusal> {
+        let (start, end) = (range.start.bits(), range.end.bits());
+        self.geometry.offsets(start, end).ok_or_else(|| Refusal::of_range(self.geometry, start, end))
     }
 
     const fn root_table(&self) -> Table {
