@@ -3,13 +3,15 @@
 //! ```text
 //! cargo metadata → manifest.rs    arrows, versions, lints        \
 //!                                                                  findings: path:line: what, what was expected
-//! *.rs → source.rs → rules.rs     sizes, unsafe, assembly, ...    /
-//!                  → circles.rs   files that use each other      /
+//! *.rs → source.rs → rules.rs     sizes, unsafe, assembly, ...    |
+//!                  → circles.rs   files that use each other      |
+//! *.md, *.txt, …   → merges.rs    what a merge left behind        /
 //! ```
 
 mod circles;
 mod house;
 mod manifest;
+mod merges;
 mod rooms;
 mod rules;
 mod source;
@@ -128,6 +130,7 @@ pub(crate) fn check() -> Result<Report, Failure> {
     findings.extend(rooms::unnamed_tests(&sources));
     findings.extend(rooms::missing(&root, &members));
     findings.extend(rooms::over_budget(&lines));
+    merges::left(&root, &root, &mut findings)?;
     findings.sort();
     Ok(Report { crates: packages.len(), files: sources.len(), lines, findings })
 }
