@@ -1,9 +1,9 @@
 //! `cargo xtask test`: runs every step and ends with the line `N passed, N failed, N skipped`.
 //!
 //! ```text
-//! steps.rs: cargo and tidy, one after another   \
-//!                                                outcomes → report.rs → lines, the sum
-//! boots.rs → boot.rs: QEMU, two at a time       /
+//! steps.rs: cargo and tidy       \
+//!                                 lanes.rs → outcomes → report.rs → lines, the sum
+//! boots.rs → boot.rs: QEMU       /
 //! ```
 
 mod boot;
@@ -11,6 +11,7 @@ mod boots;
 mod expect;
 mod found;
 mod guests;
+mod lanes;
 mod libtest;
 mod linux;
 mod report;
@@ -18,13 +19,7 @@ mod skips;
 mod steps;
 mod table;
 
-use std::{
-    env,
-    ffi::OsString,
-    fs,
-    sync::{Mutex, PoisonError},
-    thread,
-};
+use std::{env, ffi::OsString, fs};
 
 use clap::Parser;
 
@@ -34,12 +29,8 @@ use crate::{
     outcome::{Failure, Status},
     terminal,
 };
-use boots::Boot;
 use report::Report;
 use skips::Skips;
-
-/// QEMUs that run at the same time.
-const BOOTS_AT_ONCE: usize = 2;
 
 /// What a person asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Parser)]
@@ -146,57 +137,14 @@ pub(crate) fn main(arguments: &[OsString]) -> Result<Status, Failure> {
         emulator.ensure()?;
     }
     let report = Report::new(if options.wants_full { Skips::Listed(vec![]) } else { skips()? });
-    for step in steps {
-        report.run(&step.name, |say| steps::run(&step, &emulator, say));
-    }
-    if !boots.is_empty() {
-        let mut cells = run_boots(boots, &emulator, &report);
-        if cells.len() == places {
-            cells.sort_by_key(|(number, _)| *number);
-            let cells: Vec<_> = cells.into_iter().map(|(_, cell)| cell).collect();
-            let table = table::render(&boots::PAGE_SIZES, &cells);
-            let work = if options.wants_table { table::write } else { table::check };
-            report.run("README table", |_| work(&table));
-        }
+    let cells = lanes::run(steps, boots, &emulator, &report);
+    // A table is made of all its boots or not at all.
+    if !cells.is_empty() && cells.len() == places {
+        let table = table::render(&boots::PAGE_SIZES, &cells);
+        let work = if options.wants_table { table::write } else { table::check };
+        report.run("README table", |_| work(&table));
     }
     Ok(report.finish())
-}
-
-/// What a boot left in its place of the table.
-type Cell = (table::Place, Option<String>);
-
-/// Builds the kernel once, then boots it as often as asked, side by side; gives what came of those that have a place in
-/// README's table, with their numbers.
-fn run_boots(boots: Vec<Boot>, emulator: &Emulator, report: &Report) -> Vec<(usize, Cell)> {
-    let mut kernel = None;
-    report.run("kernel", |say| {
-        let built = boot::prepare(emulator, say);
-        let outcome = built.clone().map_or_else(|why| Outcome::stopped("kernel", why), |_| Outcome::passed(""));
-        kernel = Some(built);
-        Outcome { repeat: Some("cargo xtask run".into()), ..outcome }
-    });
-    let Some(kernel) = kernel else { return Vec::new() };
-    let queue = Mutex::new(boots.into_iter().enumerate());
-    let cells = Mutex::new(Vec::new());
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-    thread::scope(|scope| {
-        for _ in 0..BOOTS_AT_ONCE {
-            scope.spawn(|| {
-                while let Some((number, boot)) = next() {
-                    let mut cell = None;
-                    report.run(&boot.name, |_| {
-                        let outcome = boot::run(&boot, emulator, &kernel);
-                        cell = outcome.cell.clone();
-                        outcome
-                    });
-                    if let Some(place) = boot.place {
-                        cells.lock().unwrap_or_else(PoisonError::into_inner).push((number, (place, cell)));
-                    }
-                }
-            });
-        }
-    });
-    cells.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// In CI only the skips of the committed list are allowed.
