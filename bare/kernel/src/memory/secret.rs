@@ -34,9 +34,9 @@ pub(crate) fn take<const N: usize>(orders: [usize; N]) -> Option<[Secret; N]> {
     take_prepared(orders, |_, _| {})
 }
 
-/// A page of zeros.
-pub(crate) fn take_zeroed() -> Option<Secret> {
-    take_prepared([0], pages::wipe).map(|[secret]| secret)
+/// `1 << order` pages of zeros.
+pub(crate) fn take_zeroed(order: usize) -> Option<Secret> {
+    take_prepared([order], pages::wipe).map(|[secret]| secret)
 }
 
 fn take_prepared<const N: usize>(orders: [usize; N], prepare: impl Fn(PhysAddr, usize)) -> Option<[Secret; N]> {
@@ -77,6 +77,10 @@ impl Secret {
     /// The physical address of its first page.
     pub(crate) fn first(&self) -> PhysAddr {
         self.first
+    }
+
+    pub(crate) fn pages(&self) -> u64 {
+        1 << self.order
     }
 
     /// Its addresses in the linear map, where a read faults.
