@@ -1,6 +1,6 @@
 //! Folios whose parts change their rights again and again, while other threads read all over them: what they find stays right.
 //!
-//! `converting ROUNDS` makes so many rounds, 200 without: each cuts a folio of 64 KiB, and has it fold again.
+//! `converting ROUNDS READERS` makes so many rounds, 200 without: each cuts a folio of 64 KiB, and has it fold again. So many threads read, 3 without.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,12 +12,11 @@ use programs::memory::{ANONYMOUS, READ_WRITE};
 use programs::{call, map, page, poke};
 
 const FOLIOS: u64 = 32;
-const READERS: usize = 3;
 
 fn main() -> ExitCode {
-    let rounds = std::env::args().nth(1).map_or(Ok(200), |word| word.parse());
-    let Ok(rounds) = rounds else {
-        println!("converting: expected a number of rounds; nothing was done");
+    let number = |place: usize, usual: u64| std::env::args().nth(place).map_or(Ok(usual), |word| word.parse());
+    let (Ok(rounds), Ok(readers)) = (number(1, 200), number(2, 3)) else {
+        println!("converting: expected a number of rounds, and of threads that read; nothing was done");
         return ExitCode::from(2);
     };
     let pages = (64 << 10) / page().min(64 << 10);
@@ -32,7 +31,7 @@ fn main() -> ExitCode {
     (0..FOLIOS * pages).for_each(|number| word(number).store(number as u32, Ordering::Relaxed));
     let (current, is_done, wrong) = (AtomicU64::new(0), AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
-        for _ in 0..READERS {
+        for _ in 0..readers {
             scope.spawn(|| {
                 while !is_done.load(Ordering::Relaxed) {
                     let first = current.load(Ordering::Relaxed) * pages;
