@@ -84,5 +84,16 @@ fn who_does_not_forget_what_another_has_marked_faults_for_ever() {
     });
 }
 
+/// The same of pages of contiguous groups, at levels at which these stay as they are and at others. What a page was written is not lost where
+/// another page of its group was marked, and nobody faults for ever.
+#[test]
+fn pages_of_a_group_are_marked_by_cpus_of_which_one_marks_nothing() {
+    for levels in [Levels::all(0), Levels::all(2), Levels::all(3), Levels::mixed([3, 0, 3, 3])] {
+        let orders = Orders { groups: Some(levels), marks: true, calls: 8, ..Orders::PLAIN };
+        let done = (0..RUNS / 6).map(|seed| run(seed, &orders).done).fold(Done::default(), Done::with);
+        assert!([done.made, done.ended, done.kept].iter().all(|count| *count > 0), "{levels:?}: {done:?}");
+    }
+}
+
 /// Seeds that are run.
 const RUNS: u64 = 60;

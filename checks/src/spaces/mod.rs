@@ -136,8 +136,8 @@ fn run_as<G: Granule + Send + Sync>(parameters: &Parameters, mut seed: Seed, ord
     let machine = enabled(parameters, without_updates);
     let seeds: Vec<Seed> = (0..parameters.cpus).map(|_| Seed::new(seed.bits())).collect();
     // With groups of more pages the pool would be a folio.
-    let may_have_folios = G::PAGE_SIZE == PageSize::Size4K && !orders.marks;
-    let folio_order = if may_have_folios && (seed.one_in(2) || orders.groups.is_some()) { 4 } else { 0 };
+    let may_have_folios = G::PAGE_SIZE == PageSize::Size4K && !orders.marks && seed.one_in(2);
+    let folio_order = if may_have_folios || orders.groups.is_some() { 4 } else { 0 };
     let board = board::<G>(machine, seed, orders.lock_error);
     let kernel = Kernel::<G>::new(&board, folio_order, census(parameters, orders.believed), orders.omits);
     let space = space(kernel, parameters)?;

@@ -106,11 +106,18 @@ impl<'s, G: Granule> Program<'s, G> {
     /// A page becomes clean, or is written.
     fn mark(&mut self, cpu: usize) {
         let page = self.seed.below(2);
-        match self.seed.below(3) {
+        match self.seed.below(4) {
             // It is read, or nobody's TLB would have it: MADV_FREE leaves it unaccessed.
             0 => {
                 self.expect("advise", self.space.advise(Self::at(cpu, page), G::SIZE_BYTES, Advice::Free).is_ok());
                 self.access(self.space, Self::at(cpu, page), Kind::Read);
+            }
+            // What was written stays when memory is short: nobody else has this page become clean.
+            1 => {
+                self.access(self.space, Self::at(cpu, page), Kind::Write);
+                self.space.take_lazy(usize::MAX);
+                self.expect("keep what was written", self.leaf(Self::at(cpu, page)).is_some());
+                self.done.kept += 1;
             }
             _ => {
                 let whose = self.seed.index(self.parameters.cpus);
@@ -192,11 +199,18 @@ impl<'s, G: Granule> Program<'s, G> {
 
     /// Whether the pages of all CPUs that lie side by side are of one contiguous group now.
     fn has_group(&self) -> bool {
+        self.leaf(Self::at(0, 0)) == Some(true)
+    }
+
+    /// Whether the leaf that maps an address is of a contiguous group, if there is a leaf.
+    fn leaf(&self, address: u64) -> Option<bool> {
         let (now, root) = (self.board.now(), self.space.root());
         let geometry = El1::geometry::<G>(self.parameters).expect("the space has this geometry");
         let (peek, regime) = (Peek(&now.machine), El1::of(self.parameters));
-        let leaf = View::new(&peek, geometry, regime, root).path(Self::at(0, 0).into()).last();
-        leaf.is_some_and(|leaf| matches!(leaf.meaning, Meaning::Leaf(_, true)))
+        match View::new(&peek, geometry, regime, root).path(address.into()).last()?.meaning {
+            Meaning::Leaf(_, is_contiguous) => Some(is_contiguous),
+            _ => None,
+        }
     }
 
     fn advise(&mut self, cpu: usize, page: u64) {
