@@ -148,18 +148,24 @@ impl<E: Embedder> State<E> {
                 }
                 Ok(start)
             }
-            Place::Near(hint) => self.find_near(editing, hint, bytes),
+            Place::Near(hint) => self.find_near(editing, hint, bytes, wished.file.is_none()),
             Place::Anywhere => self.find_room(editing, bytes, wished.file.is_none()),
         }
     }
 
     /// Where so many bytes are free: there, or anywhere.
-    pub(crate) fn find_near(&self, editing: &Editing<'_, E>, hint: u64, bytes: u64) -> Result<u64, Error> {
+    pub(crate) fn find_near(
+        &self,
+        editing: &Editing<'_, E>,
+        hint: u64,
+        bytes: u64,
+        is_anonymous: bool,
+    ) -> Result<u64, Error> {
         let start = (hint & !(E::Granule::SIZE_BYTES - 1)).max(editing.shape.lowest);
         let end = start.checked_add(bytes).filter(|&end| end <= editing.shape.highest);
         match end {
             Some(end) if self.is_room(editing, &(start..end)) => Ok(start),
-            _ => self.find_room(editing, bytes, false),
+            _ => self.find_room(editing, bytes, is_anonymous),
         }
     }
 
@@ -167,15 +173,14 @@ impl<E: Embedder> State<E> {
     fn is_room(&self, editing: &Editing<'_, E>, range: &Range<u64>) -> bool {
         let guard = editing.shape.guard_bytes;
         let above = self.areas.next(range.start);
-        let guarded = above.is_none_or(|above| range.end <= crate::areas::guarded_start(above, guard));
-        guarded && self.areas.is_free(range)
+        above.is_none_or(|above| range.end <= crate::areas::guarded_start(above, guard))
     }
 
     /// Where so many bytes are free: the highest place below the ceiling, or else the lowest above a third of all.
     /// Blocks of anonymous memory are at addresses of blocks, if there is room for one more: as on Linux.
     pub(crate) fn find_room(&self, editing: &Editing<'_, E>, bytes: u64, is_anonymous: bool) -> Result<u64, Error> {
         let (shape, block) = (editing.shape, 1 << Geometry::<E::Granule>::shift(Level::L2));
-        if is_anonymous && bytes.is_multiple_of(block) && bytes > 0 {
+        if is_anonymous && bytes.is_multiple_of(block) {
             let wide = self.areas.find_room(shape.lowest, self.ceiling, bytes + block, shape.guard_bytes);
             if let Some(start) = wide {
                 return Ok((start + block) & !(block - 1));

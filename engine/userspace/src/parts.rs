@@ -171,6 +171,14 @@ mod tests {
     }
 
     #[test]
+    fn each_part_has_as_many_blocks_as_every_other() {
+        let block = 1 << Geometry::<Granule4K>::shift(Level::L2);
+        let mut counts = [0; PARTS];
+        (0..1 << 16).for_each(|number| counts[part_of::<Granule4K>(block * number)] += 1);
+        assert_eq!(counts, [(1 << 16) / PARTS; PARTS]);
+    }
+
+    #[test]
     fn blocks_at_an_even_distance_are_of_all_parts() {
         for shift in 0..=12 {
             assert_eq!(parts_of_blocks::<Granule4K>(shift), PARTS, "{} blocks", 1 << shift);

@@ -165,12 +165,11 @@ impl<E: Embedder> State<E> {
     ) -> Result<u64, Short> {
         let Remap { old, bytes, moves, keeps } = asked.clone();
         let kept = old.start..old.end.min(old.start + bytes);
+        let is_anonymous = matches!(area.backing, Backing::Anonymous { .. });
         let start = match moves {
             Move::To(start) => start,
-            Move::Near(hint) => self.find_near(editing, hint, bytes)?,
-            Move::Never | Move::May => {
-                self.find_room(editing, bytes, matches!(area.backing, Backing::Anonymous { .. }))?
-            }
+            Move::Near(hint) => self.find_near(editing, hint, bytes, is_anonymous)?,
+            Move::Never | Move::May => self.find_room(editing, bytes, is_anonymous)?,
         };
         let target = start..start + bytes;
         let mut moved =

@@ -29,6 +29,12 @@ fn a_hint_is_taken_where_there_is_room() {
     assert_eq!(space.map(anonymous(Place::Near(BASE + 5), 1, RW)), Ok(BASE));
     assert_eq!(space.map(anonymous(Place::Near(BASE), 1, RW)), Ok(CEILING - PAGE));
     assert_eq!(space.map(anonymous(Place::Near(1), 1, RW)), Ok(0x1_0000));
+    let highest = space.shape().highest;
+    assert_eq!(space.map(anonymous(Place::Near(highest - 2 * PAGE), 2, RW)), Ok(highest - 2 * PAGE), "to the end");
+    assert_eq!(space.map(anonymous(Place::Near(highest - PAGE), 2, RW)), Ok(CEILING - 3 * PAGE), "beyond the end");
+    // Blocks are at blocks, be there no room where they were to be.
+    let block = 512;
+    assert_eq!(space.map(anonymous(Place::Near(BASE), block, RW)), Ok(CEILING - 2 * block * PAGE));
 }
 
 #[test]
@@ -57,6 +63,8 @@ fn what_means_nothing_is_refused() {
     assert_eq!(space.map(anonymous(Place::Near(0x9000), 1, RW)), Ok(0x1_0000));
     assert_eq!(refused(anonymous(Place::Fixed(1 << 39), 1, RW)), Error::NoMemory);
     assert_eq!(refused(anonymous(Place::Anywhere, 1 << 40, RW)), Error::NoMemory);
+    assert_eq!(refused(anonymous(Place::Anywhere, (1 << 52) - 512, RW)), Error::NoMemory, "all addresses but a block");
+    assert_eq!(refused(anonymous(Place::Fixed(0), 1 << 27, RW)), Error::NotPermitted, "all that there are, and no more");
     let odd = Source::File { file: file.clone(), offset: 5, most: Rights::all() };
     let mut request = of_file(&file, (Place::Anywhere, 0, 1), RW, AreaFlags::SHARED);
     request.source = odd;
